@@ -1,0 +1,118 @@
+package profile
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Request is one served request, with readings of [Now].
+type Request struct {
+	ID           string `json:"id"`
+	Name         string `json:"name,omitempty"` // chat, embeddings
+	Start        int64  `json:"start_ns"`
+	FirstToken   int64  `json:"first_token_ns,omitempty"`
+	End          int64  `json:"end_ns"`
+	PromptTokens int    `json:"prompt_tokens,omitempty"`
+	OutputTokens int    `json:"output_tokens,omitempty"`
+}
+
+func (q *Request) check() error {
+	if q.Start <= 0 || q.End < q.Start {
+		return fmt.Errorf("%w %q: from %d to %d, expected both stamped and in order", errRequest, q.ID, q.Start, q.End)
+	}
+	if q.FirstToken != 0 && (q.FirstToken < q.Start || q.FirstToken > q.End) {
+		return fmt.Errorf("%w %q: first token at %d, expected within %d to %d", errRequest, q.ID, q.FirstToken, q.Start, q.End)
+	}
+	if q.PromptTokens < 0 || q.OutputTokens < 0 {
+		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected none below 0", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
+	}
+	return nil
+}
+
+type requestFold struct {
+	duration, firstToken, perToken histogram
+	prompt, output                 int64
+	kept                           *keeper[Request]
+}
+
+func (f *requestFold) add(q Request) {
+	f.duration.add(q.End - q.Start)
+	f.prompt += int64(q.PromptTokens)
+	f.output += int64(q.OutputTokens)
+	if q.FirstToken != 0 {
+		f.firstToken.add(q.FirstToken - q.Start)
+		if q.OutputTokens > 1 {
+			f.perToken.add((q.End - q.FirstToken) / int64(q.OutputTokens-1))
+		}
+	}
+	f.kept.add(q)
+}
+
+// Counter is a number that changes over time, such as the blocks of the KV
+// cache in use. Its last samples are drawn under the trace. A nil counter
+// records nothing.
+type Counter struct {
+	name, unit string
+
+	mu             sync.Mutex
+	value, peak    float64
+	samples        int64
+	kept           *keeper[Sample]
+	everSet        bool
+	droppedInvalid int64
+}
+
+// Sample is the value of a counter from one moment on.
+type Sample struct {
+	At    int64   `json:"at_ns"`
+	Value float64 `json:"value"`
+}
+
+// Counter gives the counter of that name, making it on first use.
+func (r *Recorder) Counter(name, unit string) *Counter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.counters {
+		if c.name == name {
+			return c
+		}
+	}
+	c := &Counter{name: name, unit: unit, kept: newKeeper[Sample](r.opts.Samples)}
+	r.counters = append(r.counters, c)
+	return c
+}
+
+// Set gives the counter a value from now on.
+func (c *Counter) Set(v float64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.set(v)
+	c.mu.Unlock()
+}
+
+// Add changes the counter's value by d from now on.
+func (c *Counter) Add(d float64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.set(c.value + d)
+	c.mu.Unlock()
+}
+
+func (c *Counter) set(v float64) {
+	if !finite(v) { // JSON has no such number; the count of them is reported
+		c.droppedInvalid++
+		return
+	}
+	c.value = v
+	if !c.everSet || v > c.peak {
+		c.peak, c.everSet = v, true
+	}
+	c.samples++
+	c.kept.add(Sample{Now(), v})
+}
+
+func finite(v float64) bool { return v-v == 0 }

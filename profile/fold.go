@@ -1,0 +1,170 @@
+package profile
+
+import "sync"
+
+// planFold is a registered plan with the pool of its runs and the aggregates
+// that released runs are folded into.
+type planFold struct {
+	rec  *Recorder
+	plan Plan
+
+	mu     sync.Mutex
+	free   []*Run
+	steps  []stepFold
+	lanes  []Ledger // [lane]
+	runs   int64
+	wall   histogram
+	tokens int64
+	seqs   int64
+	rows   int64
+	kept   *keeper[*Run]
+}
+
+// stepFold is one step over all runs. Times are lane times.
+type stepFold struct {
+	span          histogram // of each call: first Begin to last End over its lanes
+	compute, wait int64
+	flops, bytes  int64
+	laneCompute   []int64 // [lane]
+	laneWait      []int64 // [lane]
+}
+
+// spareRuns is how many runs a plan's pool has beyond those kept for the trace:
+// one in flight and one being filled by the next caller.
+const spareRuns = 2
+
+func newPlanFold(rec *Recorder, p Plan) *planFold {
+	steps, lanes := len(p.Steps), len(p.Lanes)
+	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
+	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes),
+		kept: newKeeper[*Run](keep)}
+	for i := range f.steps {
+		f.steps[i].laneCompute = make([]int64, lanes)
+		f.steps[i].laneWait = make([]int64, lanes)
+	}
+	f.free = make([]*Run, 0, keep+spareRuns)
+	for range keep + spareRuns {
+		f.free = append(f.free, newRun(steps, lanes))
+	}
+	return f
+}
+
+func (f *planFold) acquire() *Run {
+	f.mu.Lock()
+	n := len(f.free)
+	if n == 0 {
+		f.mu.Unlock()
+		return newRun(len(f.plan.Steps), len(f.plan.Lanes))
+	}
+	r := f.free[n-1]
+	f.free = f.free[:n-1]
+	f.mu.Unlock()
+	r.reset()
+	return r
+}
+
+func (f *planFold) recycle(r *Run) {
+	f.mu.Lock()
+	f.free = append(f.free, r)
+	f.mu.Unlock()
+}
+
+func (f *planFold) release(r *Run) error {
+	if err := r.check(&f.plan); err != nil {
+		f.rec.fail(err)
+		if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
+			f.recycle(r)
+		}
+		return err
+	}
+	r.gc = f.rec.gcPause(r.Start, r.End)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.index = f.runs
+	f.runs++
+	f.wall.add(r.End - r.Start)
+	f.tokens += int64(r.Tokens)
+	f.seqs += int64(r.Sequences)
+	f.rows += int64(r.Rows)
+	for i := range r.Lanes {
+		var compute, wait int64
+		l := &r.Lanes[i]
+		for s := range f.steps {
+			if l.Begin[s] == 0 {
+				continue
+			}
+			st, c, w := &f.steps[s], l.End[s]-l.Begin[s], l.Begin[s]-l.Arrive[s]
+			st.laneCompute[i] += c
+			st.laneWait[i] += w
+			compute += c
+			wait += w
+		}
+		f.lanes[i].add(laneLedger(r, i, compute, wait))
+	}
+	for s := range f.steps {
+		f.steps[s].foldCall(r, s)
+	}
+	if out, full := f.kept.add(r); full {
+		f.free = append(f.free, out)
+	}
+	return nil
+}
+
+func (st *stepFold) foldCall(r *Run, s int) {
+	var first, last int64
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		b, e := l.Begin[s], l.End[s]
+		if b == 0 {
+			continue
+		}
+		if first == 0 || b < first {
+			first = b
+		}
+		last = max(last, e)
+		st.compute += e - b
+		st.wait += b - l.Arrive[s]
+	}
+	st.span.add(last - first)
+	st.flops += r.Costs[s].FLOPs
+	st.bytes += r.Costs[s].Bytes
+}
+
+// keeper holds the first half and the last half of what it was given, within
+// a fixed size: warm-up and steady state both stay visible.
+type keeper[T any] struct {
+	first, last []T
+	next        int // where the oldest of last stands
+	total       int64
+}
+
+func newKeeper[T any](n int) *keeper[T] {
+	return &keeper[T]{first: make([]T, 0, n/2), last: make([]T, 0, n-n/2)}
+}
+
+// add keeps v and returns what fell out for it: an older value, or v itself
+// where nothing is kept.
+func (k *keeper[T]) add(v T) (out T, full bool) {
+	k.total++
+	switch {
+	case len(k.first) < cap(k.first):
+		k.first = append(k.first, v)
+	case len(k.last) < cap(k.last):
+		k.last = append(k.last, v)
+	case cap(k.last) == 0:
+		return v, true
+	default:
+		out, k.last[k.next] = k.last[k.next], v
+		k.next = (k.next + 1) % len(k.last)
+		return out, true
+	}
+	return out, false
+}
+
+// all lists what is kept, oldest first.
+func (k *keeper[T]) all() []T {
+	all := make([]T, 0, len(k.first)+len(k.last))
+	all = append(all, k.first...)
+	all = append(all, k.last[k.next:]...)
+	return append(all, k.last[:k.next]...)
+}

@@ -1,0 +1,70 @@
+package profile
+
+// Ledger accounts for the lane time of runs, in nanoseconds:
+// LaneTime = Compute + Barrier + Dispatch + Idle + Residual.
+//
+// GC and OffCPU are "of which" columns: they lie inside the others and add
+// nothing to the sum.
+type Ledger struct {
+	Runs     int64 `json:"runs"`
+	Wall     int64 `json:"wall_ns"`      // Σ run (End − Start); concurrent runs each count
+	LaneTime int64 `json:"lane_time_ns"` // Σ run wall × lanes
+	Compute  int64 `json:"compute_ns"`   // Σ End − Begin
+	Barrier  int64 `json:"barrier_ns"`   // Σ Begin − Arrive
+	Dispatch int64 `json:"dispatch_ns"`  // lane 0: Start → Wake and Done → End
+	Idle     int64 `json:"idle_ns"`      // other lanes: the same, stamped at park and unpark
+	Residual int64 `json:"residual_ns"`  // LaneTime less all of these; negative where stamps overlap
+	GC       int64 `json:"gc_ns"`        // pauses × lanes of collections that ended in a run
+	OffCPU   int64 `json:"off_cpu_ns"`   // where it is known
+}
+
+// LaneLedger is the ledger of one lane of a plan.
+type LaneLedger struct {
+	Lane string `json:"lane"`
+	Ledger
+}
+
+// ResidualPercent is the residual as a share of lane time: the check on the
+// stamps.
+func (l Ledger) ResidualPercent() float64 { return percent(l.Residual, l.LaneTime) }
+
+func percent(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+func (l *Ledger) add(o Ledger) {
+	l.Runs += o.Runs
+	l.Wall += o.Wall
+	l.LaneTime += o.LaneTime
+	l.Compute += o.Compute
+	l.Barrier += o.Barrier
+	l.Dispatch += o.Dispatch
+	l.Idle += o.Idle
+	l.Residual += o.Residual
+	l.GC += o.GC
+	l.OffCPU += o.OffCPU
+}
+
+// laneLedger accounts for one lane of one run, whose sums over the steps the
+// caller has. Time between the stamps makes the residual positive, stamps that
+// overlap make it negative.
+func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
+	wall := r.End - r.Start
+	l := Ledger{Runs: 1, Wall: wall, LaneTime: wall, Compute: compute, Barrier: barrier, GC: r.gc}
+	slots := &r.Lanes[lane]
+	outside := wall // of Wake to Done
+	if !slots.Absent {
+		outside = slots.Wake - r.Start + r.End - slots.Done
+		l.OffCPU = slots.OffCPU
+	}
+	if lane == 0 {
+		l.Dispatch = outside
+	} else {
+		l.Idle = outside
+	}
+	l.Residual = l.LaneTime - l.Compute - l.Barrier - l.Dispatch - l.Idle
+	return l
+}

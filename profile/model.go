@@ -1,0 +1,244 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Version is the version of the schema that this package writes. It reads this
+// version only.
+const Version = 1
+
+// Format is the first field of every profile file.
+const Format = "hotpath-profile"
+
+// Profile is the immutable result of a recording: what files hold and what
+// reports and exporters read. Times are nanoseconds, moments are readings of
+// [Now] in the recorded process.
+type Profile struct {
+	Format   string              `json:"format"`
+	Version  int                 `json:"version"`
+	Created  time.Time           `json:"created"`
+	Start    int64               `json:"start_ns"` // when the recorder was made
+	End      int64               `json:"end_ns"`   // when the snapshot was taken
+	Facts    Facts               `json:"facts"`
+	Ceilings map[string]Ceilings `json:"ceilings,omitempty"` // by backend, "" for all others
+	Ledger   Ledger              `json:"ledger"`             // sum over the plans
+	Plans    []PlanStats         `json:"plans"`
+	Scopes   []ScopeStats        `json:"scopes,omitempty"` // parents before children
+	Requests *RequestStats       `json:"requests,omitempty"`
+	Counters []CounterStats      `json:"counters,omitempty"`
+	Memory   map[string]int64    `json:"memory_bytes,omitempty"` // by class; the Go heap among them
+	Overhead *Overhead           `json:"overhead,omitempty"`
+
+	BadRuns   int64    `json:"bad_runs,omitempty"`  // left out because of missing stamps
+	Abandoned int64    `json:"abandoned,omitempty"` // given back before they completed
+	Warnings  []string `json:"warnings,omitempty"`
+
+	Runs        []RawRun     `json:"raw_runs,omitempty"`   // the first and last of each plan
+	ScopeEvents []ScopeEvent `json:"raw_scopes,omitempty"` // the first and last
+}
+
+// Facts describes the machine and the model.
+type Facts struct {
+	CPU       string            `json:"cpu,omitempty"`
+	Tier      string            `json:"tier,omitempty"` // avx512, neon: the kernels in use
+	Cores     int               `json:"cores,omitempty"`
+	Threads   int               `json:"threads,omitempty"`
+	Device    string            `json:"device,omitempty"`
+	Go        string            `json:"go,omitempty"`
+	OS        string            `json:"os,omitempty"`
+	Arch      string            `json:"arch,omitempty"`
+	Model     string            `json:"model,omitempty"`
+	Params    int64             `json:"params,omitempty"`
+	Precision string            `json:"precision,omitempty"`
+	Extra     map[string]string `json:"extra,omitempty"`
+}
+
+func (f Facts) merge(n Facts) Facts {
+	for _, s := range []struct {
+		to   *string
+		from string
+	}{
+		{&f.CPU, n.CPU}, {&f.Tier, n.Tier}, {&f.Device, n.Device}, {&f.Go, n.Go}, {&f.OS, n.OS},
+		{&f.Arch, n.Arch}, {&f.Model, n.Model}, {&f.Precision, n.Precision},
+	} {
+		if s.from != "" {
+			*s.to = s.from
+		}
+	}
+	if n.Cores != 0 {
+		f.Cores = n.Cores
+	}
+	if n.Threads != 0 {
+		f.Threads = n.Threads
+	}
+	if n.Params != 0 {
+		f.Params = n.Params
+	}
+	extra := maps.Clone(f.Extra)
+	if extra == nil {
+		extra = map[string]string{}
+	}
+	maps.Copy(extra, n.Extra)
+	f.Extra = extra
+	return f
+}
+
+// Ceilings is what the machine was measured to reach with all lanes.
+type Ceilings struct {
+	FLOPs  float64            `json:"flops_per_s"`
+	Bytes  float64            `json:"bytes_per_s"`
+	Class  map[string]float64 `json:"class_flops_per_s,omitempty"` // by compute class, where it differs
+	Source string             `json:"source,omitempty"`            // how it was measured
+}
+
+func (c Ceilings) clone() Ceilings {
+	c.Class = maps.Clone(c.Class)
+	return c
+}
+
+func (c *Ceilings) check() error {
+	ok := func(v float64) bool { return v >= 0 && finite(v) }
+	if !ok(c.FLOPs) || !ok(c.Bytes) {
+		return fmt.Errorf("%v FLOP/s and %v byte/s, expected numbers from 0", c.FLOPs, c.Bytes)
+	}
+	for class, v := range c.Class {
+		if !ok(v) {
+			return fmt.Errorf("class %q: %v FLOP/s, expected a number from 0", class, v)
+		}
+	}
+	return nil
+}
+
+// floor is the shortest time, in nanoseconds, in which the roofline allows
+// the work; 0 where no ceiling is known.
+func (c *Ceilings) floor(class string, flops, bytes int64) float64 {
+	peak := c.FLOPs
+	if p, ok := c.Class[class]; ok {
+		peak = p
+	}
+	var t float64
+	if peak > 0 {
+		t = float64(flops) / peak * 1e9
+	}
+	if c.Bytes > 0 {
+		t = max(t, float64(bytes)/c.Bytes*1e9)
+	}
+	return t
+}
+
+// Overhead is what recording cost: the same work with and without it.
+type Overhead struct {
+	With    int64 `json:"with_ns"`
+	Without int64 `json:"without_ns"`
+	Runs    int   `json:"runs"` // pairs measured
+}
+
+// Percent is how much longer the work took because it was recorded.
+func (o Overhead) Percent() float64 { return percent(o.With-o.Without, o.Without) }
+
+// PlanStats is one plan over all its runs.
+type PlanStats struct {
+	Plan
+	Ledger Ledger       `json:"ledger"`
+	ByLane []LaneLedger `json:"by_lane"`
+	Stats  []StepStats  `json:"step_stats"` // [step]
+	Run    Dist         `json:"run"`        // of wall time
+
+	Tokens    int64 `json:"tokens,omitempty"`
+	Sequences int64 `json:"sequences,omitempty"`
+	Rows      int64 `json:"rows,omitempty"`
+}
+
+// TokensPerSecond is over the wall time of the plan's runs.
+func (p *PlanStats) TokensPerSecond() float64 {
+	if p.Ledger.Wall <= 0 {
+		return 0
+	}
+	return float64(p.Tokens) / float64(p.Ledger.Wall) * 1e9
+}
+
+// StepStats is one step over all runs. Total, Self, Floor and Lost are
+// wall-equivalent: lane time divided by the number of lanes that could have
+// worked on the step, so that they add up to wall time.
+type StepStats struct {
+	Calls int64 `json:"calls"`
+	Total int64 `json:"total_ns"` // Self and the wait at the barrier before it
+	Self  int64 `json:"self_ns"`  // compute
+	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
+	Lost  int64 `json:"lost_ns"`  // Self − Floor
+	FLOPs int64 `json:"flops"`
+	Bytes int64 `json:"bytes"`
+	Span  Dist  `json:"span"` // elapsed per call: first Begin to last End
+
+	LaneCompute []int64 `json:"lane_compute_ns"` // [lane]
+	LaneWait    []int64 `json:"lane_wait_ns"`    // [lane]
+}
+
+// ScopeStats is one path of the user's scopes.
+type ScopeStats struct {
+	ID     int    `json:"id"`     // its position in Profile.Scopes
+	Parent int    `json:"parent"` // -1 at the top
+	Name   string `json:"name"`
+	Calls  int64  `json:"calls"`    // completed, recursive ones included
+	Total  int64  `json:"total_ns"` // outermost calls only
+	Self   int64  `json:"self_ns"`  // while no child was open
+	Open   int64  `json:"open,omitempty"`
+	Call   Dist   `json:"call"`
+}
+
+// ScopeEvent is one completed scope.
+type ScopeEvent struct {
+	Scope int    `json:"scope"`
+	Frame uint64 `json:"frame"`
+	Under uint64 `json:"under"` // the enclosing frame, 0 at the top
+	Start int64  `json:"start_ns"`
+	End   int64  `json:"end_ns"`
+}
+
+// RequestStats is all requests, with the first and last of them.
+type RequestStats struct {
+	Duration     Dist      `json:"duration"`
+	FirstToken   Dist      `json:"time_to_first_token"`
+	PerToken     Dist      `json:"time_per_output_token"`
+	PromptTokens int64     `json:"prompt_tokens"`
+	OutputTokens int64     `json:"output_tokens"`
+	Kept         []Request `json:"raw,omitempty"`
+}
+
+// CounterStats is one counter with its first and last samples.
+type CounterStats struct {
+	Name    string   `json:"name"`
+	Unit    string   `json:"unit,omitempty"`
+	Last    float64  `json:"last"`
+	Peak    float64  `json:"peak"`
+	Samples int64    `json:"samples"`
+	Kept    []Sample `json:"raw,omitempty"`
+}
+
+// RawRun is the stamps of one run, as the lanes left them.
+type RawRun struct {
+	Plan      int       `json:"plan"`  // its position in Profile.Plans
+	Index     int64     `json:"index"` // among the plan's runs
+	Start     int64     `json:"start_ns"`
+	End       int64     `json:"end_ns"`
+	Tokens    int       `json:"tokens,omitempty"`
+	Sequences int       `json:"sequences,omitempty"`
+	Rows      int       `json:"rows,omitempty"`
+	Request   string    `json:"request,omitempty"`
+	Lanes     []RawLane `json:"lanes"`
+	FLOPs     []int64   `json:"flops"` // [step]
+	Bytes     []int64   `json:"bytes"` // [step]
+}
+
+// RawLane is the stamps of one lane of a run; see [LaneSlots].
+type RawLane struct {
+	Wake   int64   `json:"wake_ns,omitempty"`
+	Done   int64   `json:"done_ns,omitempty"`
+	Absent bool    `json:"absent,omitempty"`
+	Arrive []int64 `json:"arrive_ns"` // [step]
+	Begin  []int64 `json:"begin_ns"`  // [step]
+	End    []int64 `json:"end_ns"`    // [step]
+}

@@ -1,0 +1,225 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Options bounds what a [Recorder] keeps. Zero values mean the defaults.
+type Options struct {
+	Plans       int // plans that may be registered: 256
+	Events      int // raw records (lane × step) kept a plan for the trace, half of the first and half of the last runs: 65536; negative keeps none
+	Runs        int // raw runs kept a plan, at most: 64
+	Scopes      int // distinct scope paths: 4096
+	ScopeEvents int // raw scopes kept for the trace: 16384; negative keeps none
+	Requests    int // raw requests kept for the trace: 1024; negative keeps none
+	Samples     int // raw samples kept of each counter: 1024; negative keeps none
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&o.Plans, 256}, {&o.Events, 65536}, {&o.Runs, 64}, {&o.Scopes, 4096},
+		{&o.ScopeEvents, 16384}, {&o.Requests, 1024}, {&o.Samples, 1024},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+		*d.field = max(*d.field, 0)
+	}
+	return o
+}
+
+// Recorder collects runs, scopes, requests and counters within a fixed amount
+// of memory. All methods may be called at the same time.
+type Recorder struct {
+	opts  Options
+	start int64
+
+	mu        sync.Mutex
+	plans     []*planFold
+	byID      map[string]*planFold
+	facts     Facts
+	ceilings  map[string]Ceilings
+	memory    map[string]int64
+	overhead  *Overhead
+	requests  requestFold
+	counters  []*Counter
+	firstErr  error
+	badRuns   int64
+	abandoned int64
+
+	scopes scopeTree
+
+	gcMu sync.Mutex
+	gc   debug.GCStats
+}
+
+// NewRecorder returns a recorder that keeps at most what opts allows.
+func NewRecorder(opts Options) *Recorder {
+	r := &Recorder{
+		opts: opts.withDefaults(), start: Now(),
+		byID: map[string]*planFold{}, ceilings: map[string]Ceilings{}, memory: map[string]int64{},
+		facts: Facts{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU()},
+	}
+	r.requests.kept = newKeeper[Request](r.opts.Requests)
+	r.scopes.init(r)
+	debug.ReadGCStats(&r.gc) // sizes its slices, so that later reads allocate nothing
+	return r
+}
+
+// Plan registers a plan. Registering the same id again gives a handle to the
+// same aggregates where the two plans have the same steps and lanes, which is
+// how several sessions of one plan are folded together; where they differ it
+// is an error.
+func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
+	if err := p.check(); err != nil {
+		return PlanHandle{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.byID[p.ID]; f != nil {
+		if !f.plan.sameShape(&p) {
+			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
+		}
+		return PlanHandle{f}, nil
+	}
+	if len(r.plans) >= r.opts.Plans {
+		return PlanHandle{}, fmt.Errorf("%w %q: %d plans are registered, the most that Options.Plans allows", ErrPlan, p.ID, len(r.plans))
+	}
+	f := newPlanFold(r, p.clone())
+	r.plans = append(r.plans, f)
+	r.byID[p.ID] = f
+	return PlanHandle{f}, nil
+}
+
+// PlanHandle is a registered plan. The zero handle records nothing: Acquire
+// gives nil and Release of nil does nothing.
+type PlanHandle struct{ fold *planFold }
+
+// Acquire takes a cleared run from the plan's pool. It allocates only while
+// more runs are in flight than ever before.
+func (h PlanHandle) Acquire() *Run {
+	if h.fold == nil {
+		return nil
+	}
+	return h.fold.acquire()
+}
+
+// Release checks the stamps of the run and folds it into the aggregates. The
+// run belongs to the recorder afterwards. On an error nothing of it was folded.
+func (h PlanHandle) Release(run *Run) error {
+	if h.fold == nil || run == nil {
+		return nil
+	}
+	return h.fold.release(run)
+}
+
+// Discard gives back a run that did not complete (cancelled, failed). It is
+// counted in the profile and its stamps are dropped.
+func (h PlanHandle) Discard(run *Run) {
+	if h.fold == nil || run == nil {
+		return
+	}
+	h.fold.recycle(run)
+	r := h.fold.rec
+	r.mu.Lock()
+	r.abandoned++
+	r.mu.Unlock()
+}
+
+// Err is the first error that a Release met, with the number of runs that were
+// left out, or nil.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firstErr == nil {
+		return nil
+	}
+	return fmt.Errorf("%d runs left out of the profile, the first because of: %w", r.badRuns, r.firstErr)
+}
+
+func (r *Recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.badRuns++
+	if r.firstErr == nil {
+		r.firstErr = err
+	}
+}
+
+// gcPause sums the pauses of collections that ended between two readings of
+// the clock. The runtime keeps calendar times, so both are put on the scale of
+// the present moment, which survives a calendar that was set in between.
+func (r *Recorder) gcPause(from, to int64) int64 {
+	r.gcMu.Lock()
+	defer r.gcMu.Unlock()
+	debug.ReadGCStats(&r.gc)
+	now, wall := Now(), time.Now()
+	var sum time.Duration
+	for i, end := range r.gc.PauseEnd { // newest first
+		t := now - int64(wall.Sub(end))
+		if t < from {
+			break
+		}
+		if t <= to {
+			sum += r.gc.Pause[i]
+		}
+	}
+	return int64(sum)
+}
+
+// SetFacts describes the machine and the model. Fields left empty keep what
+// the recorder found out itself.
+func (r *Recorder) SetFacts(f Facts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts = r.facts.merge(f)
+}
+
+// SetCeilings says what the machine was measured to reach on a backend. Plans
+// of a backend without ceilings use those of the empty name.
+func (r *Recorder) SetCeilings(backend string, c Ceilings) error {
+	if err := c.check(); err != nil {
+		return fmt.Errorf("profile: ceilings of backend %q: %w", backend, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ceilings[backend] = c.clone()
+	return nil
+}
+
+// SetMemory says how many bytes a class of memory holds that no single plan
+// owns, such as the weights that all plans share.
+func (r *Recorder) SetMemory(class string, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.memory[class] = bytes
+}
+
+// SetOverhead says what recording itself cost, as measured by the caller.
+func (r *Recorder) SetOverhead(o Overhead) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.overhead = &o
+}
+
+var errRequest = errors.New("profile: bad request record")
+
+// Request records one served request. FirstToken and OutputTokens are 0 for
+// requests that generate nothing.
+func (r *Recorder) Request(q Request) error {
+	if err := q.check(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests.add(q)
+	return nil
+}

@@ -1,0 +1,125 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrStamp is matched by every error about stamps that are missing or out of
+// order.
+var ErrStamp = errors.New("profile: bad stamp")
+
+// Run is one preallocated set of slots. Lanes stamp it without locks: the
+// owner of the run orders its own stamps and those of the lanes by dispatch
+// and join.
+type Run struct {
+	// Start is stamped by the caller before dispatch, End after the join.
+	Start, End int64
+
+	Tokens, Sequences, Rows int
+
+	// Request is the id of the request that the run served, where it served
+	// exactly one.
+	Request string
+
+	Lanes []LaneSlots // [lane]
+	Costs []Cost      // [step]
+
+	index int64 // position among the plan's released runs
+	gc    int64 // pauses of collections that ended inside the run
+}
+
+// LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
+// stamped. The slots of two lanes never share a pair of cache lines.
+type LaneSlots struct {
+	Wake int64 // the lane left its parked or spinning state and entered the run
+	Done int64 // it left the run and went back to waiting
+
+	// Per step; all three 0 = this lane had no part in it. Arrive is before
+	// the barrier that precedes the step, or equal to Begin where there is
+	// none.
+	Arrive, Begin, End []int64 // [step]
+
+	OffCPU int64 // time off the CPU between Wake and Done, where it is known
+	Absent bool  // the lane was not called into this run: all of it is idle
+
+	_ [128 - 13*8]byte
+}
+
+// slotPad separates the backing arrays of two lanes, in int64s.
+const slotPad = 16
+
+func newRun(steps, lanes int) *Run {
+	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps)}
+	for i := range r.Lanes {
+		b := make([]int64, 3*steps+2*slotPad)
+		l, at := &r.Lanes[i], func(k int) []int64 {
+			lo := slotPad + k*steps
+			return b[lo : lo+steps : lo+steps]
+		}
+		l.Arrive, l.Begin, l.End = at(0), at(1), at(2)
+	}
+	return r
+}
+
+func (r *Run) reset() {
+	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
+	r.Request, r.index, r.gc = "", 0, 0
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		l.Wake, l.Done, l.OffCPU, l.Absent = 0, 0, 0, false
+		clear(l.Arrive)
+		clear(l.Begin)
+		clear(l.End)
+	}
+	clear(r.Costs)
+}
+
+// check finds what is missing or out of order before anything is folded, so
+// that a bad run leaves the aggregates as they were.
+func (r *Run) check(p *Plan) error {
+	if r.Start == 0 || r.End < r.Start {
+		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
+	}
+	if len(r.Lanes) != len(p.Lanes) || len(r.Costs) != len(p.Steps) {
+		return fmt.Errorf("%w: plan %q: run has %d lanes and %d costs, expected %d and %d: was it acquired from another plan?",
+			ErrStamp, p.ID, len(r.Lanes), len(r.Costs), len(p.Lanes), len(p.Steps))
+	}
+	for i := range r.Lanes {
+		if err := r.Lanes[i].check(p, i); err != nil {
+			return err
+		}
+	}
+	for s := range p.Steps {
+		seen := false
+		for i := range r.Lanes {
+			seen = seen || r.Lanes[i].Begin[s] != 0
+		}
+		if !seen {
+			return fmt.Errorf("%w: plan %q: step %d %q was stamped by none of %d lanes", ErrStamp, p.ID, s, p.Steps[s].Name, len(r.Lanes))
+		}
+	}
+	return nil
+}
+
+func (l *LaneSlots) check(p *Plan, lane int) error {
+	if len(l.Arrive) != len(p.Steps) || len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) {
+		return fmt.Errorf("%w: plan %q: lane %q has slots for %d, %d, %d steps, expected %d",
+			ErrStamp, p.ID, p.Lanes[lane], len(l.Arrive), len(l.Begin), len(l.End), len(p.Steps))
+	}
+	if !l.Absent && (l.Wake == 0 || l.Done < l.Wake) {
+		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
+			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
+	}
+	for s := range l.Begin {
+		a, b, e := l.Arrive[s], l.Begin[s], l.End[s]
+		if a == 0 && b == 0 && e == 0 {
+			continue
+		}
+		if a <= 0 || b < a || e < b || l.Absent {
+			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
+				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, a, b, e)
+		}
+	}
+	return nil
+}

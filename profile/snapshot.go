@@ -1,0 +1,148 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"runtime/metrics"
+	"slices"
+	"time"
+)
+
+// Snapshot copies what was recorded so far. Recording goes on beside it.
+func (r *Recorder) Snapshot() *Profile {
+	p := &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: r.start, End: Now()}
+	r.mu.Lock()
+	p.Facts = r.facts.merge(Facts{})
+	p.Ceilings = make(map[string]Ceilings, len(r.ceilings))
+	for backend, c := range r.ceilings {
+		p.Ceilings[backend] = c.clone()
+	}
+	p.Memory = maps.Clone(r.memory)
+	if r.overhead != nil {
+		o := *r.overhead
+		p.Overhead = &o
+	}
+	plans := slices.Clone(r.plans)
+	counters := slices.Clone(r.counters)
+	p.BadRuns, p.Abandoned = r.badRuns, r.abandoned
+	if r.firstErr != nil {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d runs left out, the first because of: %v", r.badRuns, r.firstErr))
+	}
+	if q := &r.requests; q.duration.count > 0 {
+		p.Requests = &RequestStats{Duration: q.duration.dist(), FirstToken: q.firstToken.dist(), PerToken: q.perToken.dist(),
+			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all()}
+	}
+	r.mu.Unlock()
+
+	for _, f := range plans {
+		p.addPlan(f)
+	}
+	for _, c := range counters {
+		p.addCounter(c)
+	}
+	r.scopes.snapshot(p)
+	addHeap(p.Memory)
+	return p
+}
+
+func (p *Profile) addPlan(f *planFold) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
+	for i, l := range f.lanes {
+		s.ByLane = append(s.ByLane, LaneLedger{s.Lanes[i], l})
+		s.Ledger.add(l)
+	}
+	// The lanes of a run share its wall time and are one run.
+	s.Ledger.Runs, s.Ledger.Wall = f.runs, f.wall.sum
+	ceilings := p.ceilingsOf(s.Backend)
+	for i := range f.steps {
+		s.Stats = append(s.Stats, f.steps[i].stats(&s.Plan, i, ceilings))
+	}
+	index := len(p.Plans)
+	p.Plans = append(p.Plans, s)
+	p.Ledger.add(s.Ledger)
+	for _, run := range f.kept.all() {
+		p.Runs = append(p.Runs, rawRun(index, run))
+	}
+	if f.runs > 0 && cap(f.kept.last) == 0 && f.rec.opts.Events > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("plan %q: one run has %d records, more than the %d that may be kept: the trace has none of it",
+			s.ID, len(s.Steps)*len(s.Lanes), f.rec.opts.Events))
+	}
+}
+
+// ceilingsOf gives the ceilings of a backend, or those of all others, or none.
+func (p *Profile) ceilingsOf(backend string) Ceilings {
+	if c, ok := p.Ceilings[backend]; ok {
+		return c
+	}
+	return p.Ceilings[""]
+}
+
+func (st *stepFold) stats(p *Plan, step int, c Ceilings) StepStats {
+	def, n := &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
+	s := StepStats{Calls: st.span.count, Total: (st.compute + st.wait) / n, Self: st.compute / n,
+		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
+		LaneCompute: slices.Clone(st.laneCompute), LaneWait: slices.Clone(st.laneWait)}
+	s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
+	s.Lost = s.Self - s.Floor
+	return s
+}
+
+func rawRun(plan int, r *Run) RawRun {
+	raw := RawRun{Plan: plan, Index: r.index, Start: r.Start, End: r.End,
+		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request}
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		raw.Lanes = append(raw.Lanes, RawLane{Wake: l.Wake, Done: l.Done, Absent: l.Absent,
+			Arrive: slices.Clone(l.Arrive), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)})
+	}
+	for _, c := range r.Costs {
+		raw.FLOPs = append(raw.FLOPs, c.FLOPs)
+		raw.Bytes = append(raw.Bytes, c.Bytes)
+	}
+	return raw
+}
+
+func (p *Profile) addCounter(c *Counter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.Counters = append(p.Counters, CounterStats{Name: c.name, Unit: c.unit, Last: c.value, Peak: c.peak, Samples: c.samples, Kept: c.kept.all()})
+	if c.droppedInvalid > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("counter %q: %d values were not finite and were left out", c.name, c.droppedInvalid))
+	}
+}
+
+func (t *scopeTree) snapshot(p *Profile) {
+	t.mu.RLock()
+	nodes := slices.Clone(t.nodes)
+	t.mu.RUnlock()
+	for _, n := range nodes {
+		n.mu.Lock()
+		s := ScopeStats{ID: n.id, Parent: n.parent.id, Name: n.name, Calls: n.call.count, Total: n.total, Self: n.self,
+			Open: n.open.Load(), Call: n.call.dist()}
+		n.mu.Unlock()
+		p.Scopes = append(p.Scopes, s)
+		if n.name == otherScopes {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("more than %d scope paths: the later ones are folded into %q", t.limit, otherScopes))
+		}
+	}
+	t.eventMu.Lock()
+	defer t.eventMu.Unlock()
+	for _, e := range t.events.all() {
+		if e.Scope < len(nodes) { // a scope that was first opened after the copy
+			p.ScopeEvents = append(p.ScopeEvents, e)
+		}
+	}
+}
+
+// addHeap reads what the Go runtime holds, which the arenas are no part of.
+func addHeap(memory map[string]int64) {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
+	metrics.Read(samples)
+	for i, class := range []string{"go heap objects", "go runtime total"} {
+		if samples[i].Value.Kind() == metrics.KindUint64 {
+			memory[class] = int64(samples[i].Value.Uint64())
+		}
+	}
+}
