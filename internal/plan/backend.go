@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"context"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// Backend runs plans. It has few methods and none per op: a backend knows its
+// kernels, the planner knows none.
+type Backend interface {
+	Caps() Caps
+	// Patterns are the fusions that the backend has kernels for, the larger
+	// ones first.
+	Patterns() []Pattern
+	// Pack binds one weight. readers are the nodes that use it, so that one
+	// resident layout can serve them all. data stays mapped until Close.
+	Pack(w Weight, readers []*graph.Node) (Packed, error)
+	// Arena gives zeroed memory of a class. IO arenas are host memory.
+	Arena(c Class, bytes int64) (Arena, error)
+	// Bind prepares a plan for running in the given memory.
+	Bind(p *Plan, m *Memory, o BindOptions) (Exec, error)
+	Close() error
+}
+
+// Caps is what a backend can do.
+type Caps struct {
+	Name    string // cpu, ref, null, opencl:0
+	Workers int    // threads of a fine run
+	// Coarse runs f(0)...f(n-1) side by side, f(0) on the caller; nil where
+	// the backend has no use for whole batches side by side.
+	Coarse func(n int, f func(worker int))
+	// Async says that Enqueue returns before the work is done.
+	Async bool
+}
+
+// Weight is a tensor of the file on its way into a backend.
+type Weight struct {
+	Value *graph.Value
+	DType tensor.DType
+	Data  []byte // rows as the file has them
+	// Drop tells the operating system that Data was copied and its pages are
+	// not wanted any more. It may be nil.
+	Drop func()
+}
+
+// Packed is a backend's own form of a weight.
+type Packed interface{ Bytes() int64 }
+
+// Arena is one class of memory.
+type Arena interface {
+	// Host is the memory itself where the host can reach it, else nil. It may
+	// be touched only while no run is in flight.
+	Host() []byte
+	Read(offset int64, dst []byte) error
+	Write(offset int64, src []byte) error
+	Free() error
+}
+
+// Memory is what a session owns and an Exec runs in.
+type Memory struct {
+	Arenas  [NumClasses]Arena
+	Weights []Packed // by Value.ID, nil for others
+}
+
+// BindOptions choose how a plan runs.
+type BindOptions struct {
+	// Serial binds for one worker, the caller: the unit of coarse mode.
+	Serial bool
+	// Workers limits the workers of a fine run; 0 means all.
+	Workers int
+	// Invariant asks for one kernel family for every row count.
+	Invariant bool
+}
+
+// Exec is a plan bound to memory.
+type Exec interface {
+	// Describe fills the backend's part of the profile's plan: kernels, lanes.
+	Describe(p *profile.Plan)
+	// Enqueue starts a run; the IO arena must not be touched until Wait. run
+	// may be nil. Cancelling ctx ends the run at the next step.
+	Enqueue(ctx context.Context, bind tensor.Bind, run *profile.Run) error
+	// Wait returns when the run has ended and its outputs can be read.
+	Wait() error
+}
+
+// Source gives the weights of a model by canonical key.
+type Source interface {
+	Weight(key string) (Weight, error)
+}

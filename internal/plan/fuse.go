@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"slices"
+
+	"hotpath/internal/graph"
+)
+
+// Pattern is a small tree of ops that a backend runs as one step. Models
+// never ask for fusion; the planner matches what the backend publishes.
+type Pattern struct {
+	Kind string
+	Root *graph.OpDef
+	// Inputs[i], where not nil, must match the node that makes operand i.
+	Inputs []*Pattern
+	// Keep allows this inner node's value to be read by others too; it is then
+	// an output of the fused step.
+	Keep bool
+	// Match, on the outermost pattern, sees the matched nodes in topological
+	// order and may refuse (attributes, encodings).
+	Match func(nodes []*graph.Node) bool
+}
+
+// uses lists, per value, the live nodes that read it.
+func uses(g *graph.Graph, live []bool) [][]*graph.Node {
+	us := make([][]*graph.Node, len(g.Values))
+	for _, n := range g.Nodes {
+		if !live[n.ID] {
+			continue
+		}
+		for _, v := range n.In {
+			if v != nil && !slices.Contains(us[v.ID], n) {
+				us[v.ID] = append(us[v.ID], n)
+			}
+		}
+	}
+	return us
+}
+
+// fuse groups live nodes into steps, in topological order of their last node.
+// Patterns are tried in the backend's order, so it lists the larger first.
+func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
+	us := uses(g, live)
+	taken := make([]bool, len(g.Nodes))
+	type group struct {
+		kind  string
+		nodes []*graph.Node
+	}
+	groups := map[int]group{} // by root node's ID
+	for i := range patterns {
+		p := &patterns[i]
+		for _, n := range g.Nodes {
+			if !live[n.ID] || taken[n.ID] || n.Leaf != nil {
+				continue
+			}
+			nodes, ok := match(p, n, n, g, us, taken)
+			if !ok || len(nodes) < 2 {
+				continue
+			}
+			slices.SortFunc(nodes, func(a, b *graph.Node) int { return a.ID - b.ID })
+			if p.Match != nil && !p.Match(nodes) {
+				continue
+			}
+			for _, m := range nodes {
+				taken[m.ID] = true
+			}
+			groups[n.ID] = group{p.Kind, nodes}
+		}
+	}
+	var steps []Step
+	for _, n := range g.Nodes {
+		if !live[n.ID] || n.Leaf != nil {
+			continue
+		}
+		nodes, kind := []*graph.Node{n}, n.Op.Name
+		if g, ok := groups[n.ID]; ok {
+			nodes, kind = g.nodes, g.kind
+		} else if taken[n.ID] {
+			continue
+		}
+		s := Step{Index: len(steps), Kind: kind, Nodes: nodes}
+		operands(g, &s, us)
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// match collects the nodes of a pattern rooted at n. An inner value may be
+// read outside only where the pattern keeps it and the readers come after the
+// whole step.
+func match(p *Pattern, n, root *graph.Node, g *graph.Graph, us [][]*graph.Node, taken []bool) ([]*graph.Node, bool) {
+	if n.Op != p.Root || taken[n.ID] {
+		return nil, false
+	}
+	nodes := []*graph.Node{n}
+	for i, in := range p.Inputs {
+		if in == nil {
+			continue
+		}
+		if i >= len(n.In) || n.In[i] == nil || n.In[i].Node.Leaf != nil {
+			return nil, false
+		}
+		v := n.In[i]
+		outside := isOutput(g, v)
+		for _, u := range us[v.ID] {
+			if u == n {
+				continue
+			}
+			outside = true
+			if u.ID < root.ID {
+				return nil, false
+			}
+		}
+		if outside && !in.Keep {
+			return nil, false
+		}
+		inner, ok := match(in, v.Node, root, g, us, taken)
+		if !ok {
+			return nil, false
+		}
+		for _, m := range inner {
+			if slices.Contains(nodes, m) {
+				return nil, false
+			}
+		}
+		nodes = append(nodes, inner...)
+	}
+	return nodes, true
+}
+
+// operands fills In and Out of a step from its nodes.
+func operands(g *graph.Graph, s *Step, us [][]*graph.Node) {
+	for _, n := range s.Nodes {
+		for _, v := range n.In {
+			if v != nil && !slices.Contains(s.Nodes, v.Node) && !slices.Contains(s.In, v) {
+				s.In = append(s.In, v)
+			}
+		}
+		for _, v := range n.Out {
+			read := isOutput(g, v) || n == s.Root() && v.Index == 0
+			if _, inPlace := n.Op.InPlace[v.Index]; inPlace {
+				read = true
+			}
+			for _, u := range us[v.ID] {
+				read = read || !slices.Contains(s.Nodes, u)
+			}
+			if read {
+				s.Out = append(s.Out, v)
+			}
+		}
+	}
+}

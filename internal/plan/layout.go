@@ -1,0 +1,196 @@
+package plan
+
+import (
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// life is the span of steps in which a buffer holds something.
+type life struct {
+	value *graph.Value // the owner of the buffer
+	first int          // step that writes it
+	last  int          // last step that reads it
+	bytes int64
+	reuse *graph.Value // owner of the buffer that this one takes over, or nil
+}
+
+// valueBytes is the size of v under a binding, rounded up to whole lines.
+func valueBytes(v *graph.Value, b tensor.Bind) int64 {
+	rows, cols := v.Shape.NumRows(b), v.Shape.RowLen()
+	if v.Shape.Rank() == 1 {
+		rows, cols = 1, rows
+	}
+	n := int64(rows) * int64(v.DType.RowBytes(cols))
+	return (n + Align - 1) / Align * Align
+}
+
+// layout gives every buffer its place: leaves and outputs one after the
+// other, activations by lifetime (largest first, at the lowest free offset).
+func layout(p *Plan) {
+	g := p.Graph
+	bump := func(c Class, v *graph.Value, b tensor.Bind) {
+		n := valueBytes(v, b)
+		p.Places[v.ID] = Place{c, p.ArenaBytes[c], n}
+		p.ArenaBytes[c] += n
+	}
+	for _, n := range g.Nodes {
+		if n.Leaf == nil {
+			continue
+		}
+		switch v := n.Out[0]; n.Leaf.Kind {
+		case graph.InputLeaf:
+			bump(IO, v, g.Max)
+		case graph.StateLeaf:
+			bump(State, v, g.Max)
+		case graph.WeightLeaf:
+			p.Places[v.ID] = Place{Class: Weights, Bytes: valueBytes(v, g.Max)}
+			p.ArenaBytes[Weights] += p.Places[v.ID].Bytes
+		}
+	}
+	for _, v := range g.Outputs {
+		if buffer(v) == v && v.Node.Leaf == nil {
+			bump(IO, v, g.Max)
+		}
+	}
+	lives := lifetimes(p)
+	placeActivations(p, lives)
+	for i := range p.Steps {
+		for _, n := range p.Steps[i].Nodes {
+			for _, v := range n.Out {
+				if b := buffer(v); b != v {
+					p.Places[v.ID] = p.Places[b.ID]
+				}
+			}
+		}
+	}
+	// One scratch region serves all steps: barriers keep them apart.
+	var scratch int64
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		for _, n := range s.Nodes {
+			if n.Op.Scratch == nil {
+				continue
+			}
+			bytes := (int64(n.Op.Scratch(n, p.Max))*4 + Align - 1) / Align * Align
+			s.Scratch = Place{Scratch, 0, max(s.Scratch.Bytes, bytes)}
+			scratch = max(scratch, s.Scratch.Bytes)
+		}
+	}
+	p.ArenaBytes[Scratch] = scratch
+}
+
+// lifetimes lists activation buffers in order of their first step.
+func lifetimes(p *Plan) []*life {
+	byOwner := map[*graph.Value]*life{}
+	var lives []*life
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		for _, v := range s.Out {
+			o := buffer(v)
+			if l := byOwner[o]; l != nil {
+				l.last = i
+				continue
+			}
+			if p.Places[o.ID].Bytes != 0 || o.Node.Leaf != nil {
+				continue // placed already: leaf or output
+			}
+			l := &life{value: o, first: i, last: i, bytes: valueBytes(o, p.Max)}
+			byOwner[o] = l
+			lives = append(lives, l)
+		}
+		for _, v := range s.In {
+			if l := byOwner[buffer(v)]; l != nil {
+				l.last = i
+			}
+		}
+	}
+	for _, l := range lives {
+		s := &p.Steps[l.first]
+		in := s.Root().Op.ReuseInput - 1
+		if len(s.Nodes) != 1 || in < 0 || l.value.Index != 0 || l.value.Node.In[in] == nil {
+			continue
+		}
+		o := buffer(l.value.Node.In[in])
+		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && !readTwice(s, l.value.Node.In[in]) {
+			l.reuse = o
+			src.last = l.first - 1 // its successor holds the memory from here on
+		}
+	}
+	return lives
+}
+
+// readTwice reports whether v is more than one operand of the step: then its
+// buffer must survive until the step has ended.
+func readTwice(s *Step, v *graph.Value) bool {
+	n := 0
+	for _, in := range s.Root().In {
+		if in == v {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// placeActivations solves the layout. A buffer that is taken over forms one
+// chain with its successor and is placed once, for the chain's whole life.
+func placeActivations(p *Plan, lives []*life) {
+	byOwner := map[*graph.Value]*life{}
+	head := map[*graph.Value]*life{}
+	var chains []*life
+	for _, l := range lives { // in order of first, so heads come before successors
+		byOwner[l.value] = l
+		if l.reuse == nil {
+			c := *l
+			head[l.value] = &c
+			chains = append(chains, &c)
+			continue
+		}
+		c := head[l.reuse]
+		c.last = max(c.last, l.last)
+		head[l.value] = c
+	}
+	slices.SortStableFunc(chains, func(a, b *life) int {
+		switch {
+		case a.bytes > b.bytes:
+			return -1
+		case a.bytes < b.bytes:
+			return 1
+		}
+		return a.first - b.first
+	})
+	var placed []*life
+	for _, c := range chains {
+		var busy []Place
+		for _, q := range placed {
+			if q.first <= c.last && c.first <= q.last {
+				busy = append(busy, p.Places[q.value.ID])
+			}
+		}
+		slices.SortFunc(busy, func(a, b Place) int {
+			switch {
+			case a.Offset < b.Offset:
+				return -1
+			case a.Offset > b.Offset:
+				return 1
+			}
+			return 0
+		})
+		var at int64
+		for _, b := range busy {
+			if at+c.bytes <= b.Offset {
+				break
+			}
+			at = max(at, b.Offset+b.Bytes)
+		}
+		p.Places[c.value.ID] = Place{Activations, at, c.bytes}
+		p.ArenaBytes[Activations] = max(p.ArenaBytes[Activations], at+c.bytes)
+		placed = append(placed, c)
+	}
+	for _, l := range lives {
+		if l.reuse != nil {
+			p.Places[l.value.ID] = p.Places[head[l.value].value.ID]
+		}
+	}
+}

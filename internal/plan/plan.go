@@ -1,0 +1,138 @@
+// Package plan compiles a frozen graph for a backend: dead code, fusion,
+// order, liveness, memory layout and barriers, then binds it to memory in a
+// Session that runs without allocating.
+//
+// It defines the seam that backends implement (Backend, Exec, Arena) and
+// imports graph, tensor and the public profile records. Engine and train
+// import plan; backends import it for the interfaces. Everything that can be
+// wrong with a plan is an error of Compile or NewSession; a Run can only fail
+// by being cancelled, by a binding beyond the graph's maximum, or by its
+// device.
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// Class is one kind of memory; each class is one arena.
+type Class uint8
+
+const (
+	// Weights are bound by the backend's Pack and have no arena offsets.
+	Weights Class = iota
+	// Activations die within a run and share memory by their lifetimes.
+	Activations
+	// State outlives runs.
+	State
+	// IO is host memory: inputs before a run, outputs after it.
+	IO
+	// Scratch belongs to one step at a time.
+	Scratch
+	// NumClasses is the length of an array indexed by Class.
+	NumClasses = iota
+)
+
+func (c Class) String() string {
+	return [...]string{"weights", "activations", "state", "io", "scratch"}[c]
+}
+
+// Align is the alignment of every buffer: one cache line, one zmm register.
+const Align = 64
+
+// Place says where a value lives. Bytes is its size at the plan's maximum.
+type Place struct {
+	Class  Class
+	Offset int64
+	Bytes  int64
+}
+
+func (p Place) overlaps(q Place) bool {
+	return p.Class == q.Class && p.Class != Weights && p.Bytes > 0 && q.Bytes > 0 &&
+		p.Offset < q.Offset+q.Bytes && q.Offset < p.Offset+p.Bytes
+}
+
+// Step is one call of a kernel.
+type Step struct {
+	Index   int
+	Kind    string         // the op's name, or the pattern's where nodes were fused
+	Nodes   []*graph.Node  // in topological order; more than one where fused
+	In      []*graph.Value // operands that come from outside, in order of first use
+	Out     []*graph.Value // results that somebody outside reads
+	Barrier bool           // every worker must have finished what came before
+	Scratch Place          // for the reference implementation of a single node
+}
+
+// Root is the node that the step ends with.
+func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
+
+// Plan is a graph compiled for bindings up to Max.
+type Plan struct {
+	Graph *graph.Graph
+	Max   tensor.Bind
+	Steps []Step
+	// Places is indexed by Value.ID. Values that fusion removed, or that
+	// nobody reads, have Bytes 0.
+	Places []Place
+	// ArenaBytes is the size of each arena.
+	ArenaBytes [NumClasses]int64
+}
+
+// Place returns where v lives.
+func (p *Plan) Place(v *graph.Value) Place { return p.Places[v.ID] }
+
+// compile runs the passes for one bucket. Inputs, outputs and state are laid
+// out for the graph's own maximum, so that all buckets agree on them.
+func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind) (*Plan, error) {
+	p := &Plan{Graph: g, Max: max, Places: make([]Place, len(g.Values))}
+	p.Steps = fuse(g, alive(g), patterns)
+	layout(p)
+	placeBarriers(p)
+	if err := Check(p); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return p, nil
+}
+
+// alive marks the nodes that an output or an effect needs. An effect is a
+// node that writes state in place.
+func alive(g *graph.Graph) []bool {
+	live := make([]bool, len(g.Nodes))
+	for _, v := range g.Outputs {
+		live[v.Node.ID] = true
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		if len(n.Op.InPlace) > 0 {
+			live[i] = true
+		}
+		if !live[i] {
+			continue
+		}
+		for _, v := range n.In {
+			if v != nil {
+				live[v.Node.ID] = true
+			}
+		}
+		for _, a := range n.After {
+			live[a.ID] = true
+		}
+	}
+	return live
+}
+
+// buffer follows in-place versions back to the value that owns the memory.
+func buffer(v *graph.Value) *graph.Value {
+	for {
+		in, ok := v.Node.Op.InPlace[v.Index]
+		if !ok {
+			return v
+		}
+		v = v.Node.In[in]
+	}
+}
+
+func isOutput(g *graph.Graph, v *graph.Value) bool { return slices.Contains(g.Outputs, v) }

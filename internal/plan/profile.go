@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// ProfileLabels say what the runs of a session are for.
+type ProfileLabels struct {
+	Model string
+	Phase func(b tensor.Bind) string // by bucket maximum: prefill, decode...
+}
+
+// Attach starts recording into rec, or stops with nil. No run may be in
+// flight.
+func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
+	s.handles, s.labels = nil, l
+	if rec == nil {
+		return nil
+	}
+	handles := make([]profile.PlanHandle, len(s.execs))
+	for i, e := range s.execs {
+		h, err := rec.Plan(s.describe(i, e))
+		if err != nil {
+			return fmt.Errorf("plan: %s: %w", s.prog.Name, err)
+		}
+		handles[i] = h
+	}
+	s.handles = handles
+	return nil
+}
+
+func (s *Session) describe(bucket int, e Exec) profile.Plan {
+	pl := s.prog.Plans[bucket]
+	d := profile.Plan{
+		ID:          fmt.Sprintf("%s/T%d", s.prog.Name, pl.Max.T),
+		Name:        s.prog.Name,
+		Model:       s.labels.Model,
+		Phase:       s.prog.Name,
+		Backend:     s.prog.Backend.Caps().Name,
+		MemoryBytes: map[string]int64{},
+	}
+	if s.labels.Phase != nil {
+		d.Phase = s.labels.Phase(pl.Max)
+	}
+	for c := Weights; c < NumClasses; c++ {
+		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]
+	}
+	for i := range pl.Steps {
+		d.Steps = append(d.Steps, describeStep(pl, &pl.Steps[i]))
+	}
+	e.Describe(&d)
+	return d
+}
+
+func describeStep(p *Plan, s *Step) profile.Step {
+	root := s.Root()
+	d := profile.Step{ID: s.Index, Name: root.Name, Op: s.Kind, Layer: root.Layer, Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
+	for _, v := range s.Out {
+		d.Alloc += p.Place(v).Bytes
+	}
+	if len(s.Nodes) == 1 {
+		return d
+	}
+	// Shares by FLOPs at the plan's maximum with no inputs bound: good enough
+	// to tell a matrix product from the activation behind it.
+	c := newCosting(p, nil)
+	var total int64
+	flops := make([]int64, len(s.Nodes))
+	for i := range s.Nodes {
+		flops[i] = max(1, c.node(s.Index, i, p.Max).FLOPs)
+		total += flops[i]
+	}
+	for i, n := range s.Nodes {
+		d.Nodes = append(d.Nodes, profile.Node{Name: n.Name, Op: n.Op.Name, Share: float64(flops[i]) / float64(total)})
+	}
+	return d
+}
+
+// costing evaluates the cost of every step of a plan after a run.
+type costing struct {
+	plan  *Plan
+	calls [][]costCall // [step][node]
+}
+
+type costCall struct {
+	call graph.Call
+	in   []*graph.Value
+	out  []*graph.Value
+	host []Operand // input leaves, whose integers costs depend on
+}
+
+func newCosting(p *Plan, io []byte) *costing {
+	c := &costing{plan: p, calls: make([][]costCall, len(p.Steps))}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		for _, n := range s.Nodes {
+			cc := costCall{in: n.In, out: n.Out, host: make([]Operand, len(n.In))}
+			cc.call = graph.Call{Node: n, In: make([]graph.Tensor, len(n.In)), Out: make([]graph.Tensor, len(n.Out))}
+			for k, v := range n.In {
+				if v != nil && v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 && io != nil {
+					pl := p.Place(v)
+					cc.host[k] = Operand{Value: v, full: io[pl.Offset : pl.Offset+pl.Bytes]}
+					cc.host[k].t.DType, cc.host[k].t.Cols = v.DType, v.Shape.RowLen()
+				}
+			}
+			c.calls[i] = append(c.calls[i], cc)
+		}
+	}
+	return c
+}
+
+// node is the cost of node k of a step under a binding.
+func (c *costing) node(step, k int, b tensor.Bind) graph.Cost {
+	cc := &c.calls[step][k]
+	cc.call.Bind = b
+	for i, v := range cc.in {
+		sized(v, b, &cc.call.In[i])
+		if cc.host[i].full != nil {
+			cc.host[i].View(b, &cc.call.In[i])
+		}
+	}
+	for i, v := range cc.out {
+		if c.plan.Place(v).Bytes == 0 && len(c.calls[step]) == 1 {
+			cc.call.Out[i] = graph.Tensor{}
+			continue
+		}
+		sized(v, b, &cc.call.Out[i])
+	}
+	return cc.call.Node.Op.Cost(&cc.call)
+}
+
+func sized(v *graph.Value, b tensor.Bind, t *graph.Tensor) {
+	*t = graph.Tensor{}
+	if v != nil {
+		t.DType, t.Rows, t.Cols = v.DType, v.Shape.NumRows(b), v.Shape.RowLen()
+	}
+}
+
+// fill computes the costs of a run. What fusion keeps out of memory is taken
+// off: one write and one read of each inner value without a place.
+func (c *costing) fill(b tensor.Bind, dst []profile.Cost) {
+	for i := range c.calls {
+		var sum profile.Cost
+		for k := range c.calls[i] {
+			cost := c.node(i, k, b)
+			sum.FLOPs += cost.FLOPs
+			sum.Bytes += cost.Bytes
+		}
+		if len(c.calls[i]) > 1 {
+			for _, n := range c.plan.Steps[i].Nodes {
+				for _, v := range n.Out {
+					if c.plan.Place(v).Bytes == 0 {
+						sum.Bytes -= 2 * int64(v.Shape.Len(b)) * 4
+					}
+				}
+			}
+		}
+		dst[i] = sum
+	}
+}

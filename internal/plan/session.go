@@ -1,0 +1,217 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// Session is a program with memory of its own: one run at a time.
+type Session struct {
+	prog  *Program
+	mem   Memory
+	execs []Exec // one a bucket
+
+	handles []profile.PlanHandle // one a bucket while a recorder is attached
+	costs   []*costing           // one a bucket, made when first wanted
+	labels  ProfileLabels
+
+	running int // bucket in flight, -1 when idle
+	run     *profile.Run
+	bind    tensor.Bind
+}
+
+// NewSession allocates arenas, packs weights that are not packed yet, loads
+// trainable state and binds every bucket.
+func NewSession(p *Program, ws *WeightSet, o BindOptions) (*Session, error) {
+	s := &Session{prog: p, running: -1}
+	if err := s.open(ws, o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Session) open(ws *WeightSet, o BindOptions) error {
+	var err error
+	if s.mem.Weights, err = ws.bind(s.prog.Graph); err != nil {
+		return err
+	}
+	for c := Activations; c < NumClasses; c++ {
+		var bytes int64
+		for _, pl := range s.prog.Plans {
+			bytes = max(bytes, pl.ArenaBytes[c])
+		}
+		if s.mem.Arenas[c], err = s.prog.Backend.Arena(c, bytes); err != nil {
+			return fmt.Errorf("plan: %s: arena of %d bytes for %s: %w", s.prog.Name, bytes, c, err)
+		}
+	}
+	if err := s.loadState(ws); err != nil {
+		return err
+	}
+	for _, pl := range s.prog.Plans {
+		e, err := s.prog.Backend.Bind(pl, &s.mem, o)
+		if err != nil {
+			return fmt.Errorf("plan: bind %s: %w", s.prog.Name, err)
+		}
+		s.execs = append(s.execs, e)
+		s.costs = append(s.costs, newCosting(pl, s.mem.Arenas[IO].Host()))
+	}
+	return nil
+}
+
+// loadState initialises trainable leaves from the file, as F32.
+func (s *Session) loadState(ws *WeightSet) error {
+	for _, n := range s.prog.Graph.Nodes {
+		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" {
+			continue
+		}
+		w, err := ws.load(n.Out[0])
+		if err != nil {
+			return err
+		}
+		f := make([]float32, n.Out[0].Shape.Len(tensor.Bind{}))
+		if err := tensor.Dequantize(f, w.DType, w.Data); err != nil {
+			return fmt.Errorf("weight %s: %w", n.Leaf.Key, err)
+		}
+		if err := s.WriteState(n.Out[0], f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Program is what the session runs.
+func (s *Session) Program() *Program { return s.prog }
+
+// MemoryBytes is the size of each arena the session holds.
+func (s *Session) MemoryBytes() [NumClasses]int64 {
+	var b [NumClasses]int64
+	for _, pl := range s.prog.Plans {
+		for c := range b {
+			b[c] = max(b[c], pl.ArenaBytes[c])
+		}
+	}
+	return b
+}
+
+func (s *Session) io(v *graph.Value) []byte {
+	p := s.prog.Plans[0].Place(buffer(v))
+	if p.Class != IO {
+		panic("plan: " + v.String() + " is neither an input nor an output")
+	}
+	return s.mem.Arenas[IO].Host()[p.Offset : p.Offset+p.Bytes]
+}
+
+// I32 is the host memory of an int32 input, at its largest size.
+func (s *Session) I32(v *graph.Value) []int32 { return asI32(s.io(v)) }
+
+// F32 is the host memory of a float32 input or output, at its largest size.
+func (s *Session) F32(v *graph.Value) []float32 { return asF32(s.io(v)) }
+
+// ReadState copies a state leaf to dst.
+func (s *Session) ReadState(v *graph.Value, dst []float32) error {
+	return s.mem.Arenas[State].Read(s.prog.Plans[0].Place(v).Offset, bytesOf(dst))
+}
+
+// WriteState replaces a state leaf.
+func (s *Session) WriteState(v *graph.Value, src []float32) error {
+	return s.mem.Arenas[State].Write(s.prog.Plans[0].Place(v).Offset, bytesOf(src))
+}
+
+// Enqueue starts a run with the inputs that are in the IO arena.
+func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
+	if s.running >= 0 {
+		return errors.New("plan: a run is in flight already")
+	}
+	k, err := s.prog.bucket(b)
+	if err != nil {
+		return err
+	}
+	s.bind, s.run = b, nil
+	if s.handles != nil {
+		s.run = s.handles[k].Acquire()
+		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
+		s.run.Start = profile.Now()
+	}
+	if err := s.execs[k].Enqueue(ctx, b, s.run); err != nil {
+		s.abandon(k)
+		return err
+	}
+	s.running = k
+	return nil
+}
+
+// Wait ends the run that Enqueue started; outputs can be read then.
+func (s *Session) Wait() error {
+	k := s.running
+	if k < 0 {
+		return errors.New("plan: no run is in flight")
+	}
+	s.running = -1
+	if err := s.execs[k].Wait(); err != nil {
+		s.abandon(k)
+		return err
+	}
+	if s.run != nil {
+		s.run.End = profile.Now()
+		s.costs[k].fill(s.bind, s.run.Costs)
+		return s.handles[k].Release(s.run)
+	}
+	return nil
+}
+
+// Run is Enqueue and Wait.
+func (s *Session) Run(ctx context.Context, b tensor.Bind) error {
+	if err := s.Enqueue(ctx, b); err != nil {
+		return err
+	}
+	return s.Wait()
+}
+
+func (s *Session) abandon(bucket int) {
+	if s.run != nil {
+		s.handles[bucket].Discard(s.run)
+		s.run = nil
+	}
+}
+
+// Close frees the arenas. No run may be in flight.
+func (s *Session) Close() error {
+	var errs []error
+	if s.running >= 0 {
+		errs = append(errs, s.Wait())
+	}
+	for c, a := range s.mem.Arenas {
+		if a != nil {
+			errs = append(errs, a.Free())
+			s.mem.Arenas[c] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func asF32(b []byte) []float32 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func asI32(b []byte) []int32 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func bytesOf(f []float32) []byte {
+	if len(f) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), len(f)*4)
+}
