@@ -84,6 +84,7 @@ type Exec interface {
 	Enqueue(ctx context.Context, bind tensor.Bind, run *profile.Run) error
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error
+	Close() error
 }
 
 // Source gives the weights of a model by canonical key.

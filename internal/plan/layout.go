@@ -194,3 +194,38 @@ func placeActivations(p *Plan, lives []*life) {
 		}
 	}
 }
+
+// Deaths lists, per step, the activation places that nobody reads after it;
+// test modes poison them.
+func Deaths(p *Plan) [][]Place {
+	dead := make([][]Place, len(p.Steps))
+	for i := range p.Steps {
+		for _, v := range p.Steps[i].In {
+			pl := p.Place(v)
+			if pl.Class != Activations || slices.Contains(dead[i], pl) || stillRead(p, i, v) {
+				continue
+			}
+			dead[i] = append(dead[i], pl)
+		}
+	}
+	return dead
+}
+
+// stillRead reports whether v's place holds something after step i: v itself,
+// a later version, or the result of this very step.
+func stillRead(p *Plan, i int, v *graph.Value) bool {
+	pl := p.Place(v)
+	for _, o := range p.Steps[i].Out {
+		if p.Place(o).overlaps(pl) {
+			return true
+		}
+	}
+	for j := i + 1; j < len(p.Steps); j++ {
+		for _, in := range p.Steps[j].In {
+			if in == v || buffer(in) == buffer(v) {
+				return true
+			}
+		}
+	}
+	return false
+}

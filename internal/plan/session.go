@@ -180,12 +180,16 @@ func (s *Session) abandon(bucket int) {
 	}
 }
 
-// Close frees the arenas. No run may be in flight.
+// Close waits for a run in flight, then frees the arenas.
 func (s *Session) Close() error {
 	var errs []error
 	if s.running >= 0 {
 		errs = append(errs, s.Wait())
 	}
+	for _, e := range s.execs {
+		errs = append(errs, e.Close())
+	}
+	s.execs = nil
 	for c, a := range s.mem.Arenas {
 		if a != nil {
 			errs = append(errs, a.Free())
