@@ -24,6 +24,8 @@ const (
 	maxHeader  = 100_000_000 // the limit of the reference implementation
 	maxTensors = 1 << 18
 	maxRank    = 8
+	maxNumbers = 1 << 10 // bytes of a shape in the header
+	maxMeta    = 1 << 22 // bytes of the metadata in the header
 	metaKey    = "__metadata__"
 )
 
@@ -124,11 +126,22 @@ func (f *File) parse(data []byte) error {
 	return format.Disjoint(spans)
 }
 
-// entry is one tensor of the header. Pointers tell a missing field from 0.
+// entry is one tensor of the header.
 type entry struct {
-	DType   *string `json:"dtype"`
-	Shape   []int   `json:"shape"`
-	Offsets []int   `json:"data_offsets"`
+	DType   *string `json:"dtype"` // nil where it is missing
+	Shape   numbers `json:"shape"`
+	Offsets numbers `json:"data_offsets"`
+}
+
+// numbers is a short list of integers: a long one is refused before it is
+// decoded into eight bytes an element.
+type numbers []int
+
+func (n *numbers) UnmarshalJSON(b []byte) error {
+	if len(b) > maxNumbers {
+		return fmt.Errorf("a list of numbers of %d bytes, expected at most %d", len(b), maxNumbers)
+	}
+	return json.Unmarshal(b, (*[]int)(n))
 }
 
 // parseHeader walks the header one entry at a time, so that no more is decoded
@@ -151,8 +164,7 @@ func (f *File) parseHeader(header []byte) error {
 			if f.meta != nil {
 				return fmt.Errorf("%s appears twice: %w", metaKey, format.ErrInvalid)
 			}
-			f.meta = map[string]string{}
-			if err := dec.Decode(&f.meta); err != nil {
+			if f.meta, err = decodeMeta(dec); err != nil {
 				return fmt.Errorf("%s: expected an object of strings: %w", metaKey, invalidJSON(err))
 			}
 			continue
@@ -180,6 +192,19 @@ func (f *File) parseHeader(header []byte) error {
 		return fmt.Errorf("%d bytes after the JSON object, expected spaces only: %w", len(rest), format.ErrInvalid)
 	}
 	return nil
+}
+
+func decodeMeta(dec *json.Decoder) (map[string]string, error) {
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return nil, err
+	}
+	if len(raw) > maxMeta {
+		return nil, fmt.Errorf("%d bytes, expected at most %d", len(raw), maxMeta)
+	}
+	meta := map[string]string{}
+	err := json.Unmarshal(raw, &meta)
+	return meta, err
 }
 
 // check bounds a tensor within a data part of n bytes.

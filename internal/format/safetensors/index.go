@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,7 +11,11 @@ import (
 	"hotpath/internal/format"
 )
 
-const maxShards = 4096
+const (
+	maxShards = 4096
+	// MaxIndex bounds the bytes of an index.
+	MaxIndex = 1 << 25
+)
 
 // Index says which file of a split model holds each tensor.
 type Index struct {
@@ -31,14 +34,13 @@ func ParseIndex(name string, data []byte) (*Index, error) {
 }
 
 func (x *Index) parse(data []byte) error {
-	if len(data) > maxHeader {
-		return fmt.Errorf("%d bytes, expected at most %d: %w", len(data), maxHeader, format.ErrInvalid)
+	if len(data) > MaxIndex {
+		return fmt.Errorf("%d bytes, expected at most %d: %w", len(data), MaxIndex, format.ErrInvalid)
 	}
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&index); err != nil {
+	if err := json.Unmarshal(data, &index); err != nil {
 		return fmt.Errorf("field weight_map: expected an object that maps tensors to files: %w", invalidJSON(err))
 	}
 	if len(index.WeightMap) == 0 || len(index.WeightMap) > maxTensors {

@@ -1,0 +1,31 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package weights
+
+import (
+	"fmt"
+	"io"
+)
+
+// mapping is a whole file, read into memory where there is no memory map.
+type mapping struct{ data []byte }
+
+func openMapping(path string) (*mapping, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, size)
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("%s: %w: %v", path, ErrTruncated, err)
+	}
+	return &mapping{data}, nil
+}
+
+func (m *mapping) drop(begin, end int) {}
+
+func (m *mapping) close() error {
+	m.data = nil
+	return nil
+}

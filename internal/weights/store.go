@@ -1,0 +1,242 @@
+// Package weights opens a model, a GGUF file or a Hugging Face directory, and
+// hands out its tensors and its description. It owns the memory map: tensors
+// are views of it until Close.
+//
+// It imports tensor and format; model and everything after it import it. A
+// file is hostile until checked, so Open reads every header in full and fails
+// with one error that names the file, the field and what was expected. Errors
+// wrap those of package format, repeated here for callers to match.
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"hotpath/internal/format"
+	"hotpath/internal/format/gguf"
+	"hotpath/internal/tensor"
+)
+
+var (
+	// ErrNotModel reports a path that holds no model.
+	ErrNotModel = errors.New("not a model")
+	// ErrNoTensor reports a tensor that the model does not have.
+	ErrNoTensor = errors.New("no such tensor")
+	// ErrTruncated reports a file that ends before what it announces.
+	ErrTruncated = format.ErrTruncated
+	// ErrInvalid reports a file that contradicts its format.
+	ErrInvalid = format.ErrInvalid
+	// ErrUnsupported reports a sound file that holds what hotpath does not read.
+	ErrUnsupported = format.ErrUnsupported
+	// ErrClosed reports the use of a Store after Close.
+	ErrClosed = errors.New("model is closed")
+)
+
+// Format is the kind of a model's files.
+type Format uint8
+
+const (
+	GGUF Format = iota
+	HuggingFace
+)
+
+func (f Format) String() string { return [...]string{"GGUF", "Hugging Face"}[f] }
+
+// reader is what both formats can do.
+type reader interface {
+	Data(name string) (tensor.DType, []byte, error)
+}
+
+// source is where a tensor lies.
+type source struct {
+	file reader
+	name string // in that file
+	dims []int
+}
+
+// Store is an open model. Everything but Close may be called by many
+// goroutines at once; Close must come after all of them.
+type Store struct {
+	path    string
+	maps    []*mapping
+	gguf    *gguf.File
+	hf      *HFDir
+	names   []string // sorted
+	sources map[string]source
+	closed  bool
+}
+
+// Open opens a .gguf file or a Hugging Face directory.
+func Open(path string) (*Store, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w: no such file or directory", path, ErrNotModel)
+		}
+		return nil, err
+	}
+	s := &Store{path: path, sources: map[string]source{}}
+	if info.IsDir() {
+		err = s.openDir()
+	} else {
+		err = s.openGGUF()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.names = slices.Sorted(maps.Keys(s.sources))
+	return s, nil
+}
+
+func (s *Store) openGGUF() error {
+	m, err := s.mapFile(s.path)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix("GGUF", string(m.data[:min(4, len(m.data))])) {
+		return fmt.Errorf("%s: %w: expected a GGUF file or the directory of a Hugging Face model", s.path, ErrNotModel)
+	}
+	f, err := gguf.Parse(s.path, m.data)
+	if err != nil {
+		return err
+	}
+	parts, err := f.IDOr("split.count", 1)
+	if err != nil {
+		return err
+	}
+	if parts > 1 {
+		return fmt.Errorf("%s: key %q: one of %d parts, expected a whole model: %w", s.path, "split.count", parts, ErrUnsupported)
+	}
+	s.gguf = f
+	for _, t := range f.Tensors() {
+		s.sources[t.Name] = source{f, t.Name, t.Dims()}
+	}
+	return nil
+}
+
+// mapFile maps a file for as long as the Store is open.
+func (s *Store) mapFile(path string) (*mapping, error) {
+	m, err := openMapping(path)
+	if err == nil {
+		s.maps = append(s.maps, m)
+	}
+	return m, err
+}
+
+// Path is the path that Open was given.
+func (s *Store) Path() string { return s.path }
+
+// Format is the kind of the model's files.
+func (s *Store) Format() Format {
+	if s.gguf != nil {
+		return GGUF
+	}
+	return HuggingFace
+}
+
+// GGUF is the description of a GGUF model, nil for a Hugging Face one.
+func (s *Store) GGUF() *gguf.File { return s.gguf }
+
+// HF is the description of a Hugging Face model, nil for a GGUF one.
+func (s *Store) HF() *HFDir { return s.hf }
+
+// Names are the names of all tensors as the files have them, sorted; those of
+// a sentence-transformers module begin with its folder, as in
+// "2_Dense/linear.weight".
+func (s *Store) Names() []string { return slices.Clone(s.names) }
+
+// Has reports whether there is a tensor of that name.
+func (s *Store) Has(name string) bool {
+	_, ok := s.sources[name]
+	return ok
+}
+
+// Get is a view of a tensor. Only data that lie at an address unfit for their
+// elements are copied. A scalar has the dimensions [1].
+func (s *Store) Get(name string) (Tensor, error) {
+	if s.closed {
+		return Tensor{}, fmt.Errorf("%s: %w", s.path, ErrClosed)
+	}
+	src, ok := s.sources[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("%s: tensor %q: %w", s.path, name, ErrNoTensor)
+	}
+	d, data, err := src.file.Data(src.name)
+	if err != nil {
+		return Tensor{}, err
+	}
+	t := Tensor{Name: name, DType: d, Dims: slices.Clone(src.dims), Data: data}
+	if len(t.Dims) == 0 {
+		t.Dims = []int{1}
+	}
+	if len(t.Dims) > tensor.MaxRank || len(t.Data) == 0 {
+		return Tensor{}, fmt.Errorf("%s: tensor %q: dimensions %v, expected 1 to %d positive ones: %w",
+			s.path, name, t.Dims, tensor.MaxRank, ErrUnsupported)
+	}
+	if i := d.Info(); i.BlockLen == 1 && addressOf(data)%uintptr(i.BlockBytes) != 0 {
+		t.Data = slices.Clone(data)
+	}
+	return t, nil
+}
+
+// Drop tells the system that nobody will read t again soon: its whole pages
+// leave memory, and come back from the file if somebody does read them. A copy
+// is left alone.
+func (s *Store) Drop(t Tensor) {
+	if s.closed || len(t.Data) == 0 {
+		return
+	}
+	at := addressOf(t.Data)
+	for _, m := range s.maps {
+		if base := addressOf(m.data); at >= base && at < base+uintptr(len(m.data)) {
+			begin := int(at - base)
+			m.drop(begin, min(begin+len(t.Data), len(m.data)))
+			return
+		}
+	}
+}
+
+// Close unmaps the files. Tensors of the Store must not be read afterwards.
+func (s *Store) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, m := range s.maps {
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}
+
+// readBounded reads a small file whole; one above limit is refused unread.
+// A file that does not exist gives nil and no error.
+func readBounded(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a regular file: %w", path, ErrInvalid)
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes, expected at most %d: %w", path, info.Size(), limit, ErrInvalid)
+	}
+	data, err := os.ReadFile(filepath.Clean(path))
+	if data == nil && err == nil {
+		data = []byte{}
+	}
+	return data, err
+}
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
