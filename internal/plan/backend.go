@@ -5,6 +5,7 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
@@ -41,8 +42,7 @@ type Weight struct {
 	Value *graph.Value
 	DType tensor.DType
 	Data  []byte // rows as the file has them
-	// Drop tells the operating system that Data was copied and its pages are
-	// not wanted any more. It may be nil.
+	// Drop tells the source that Data was copied and is not wanted any more.
 	Drop func()
 }
 
@@ -87,7 +87,11 @@ type Exec interface {
 	Close() error
 }
 
-// Source gives the weights of a model by canonical key.
+// Source gives the weights of a model by canonical key; package model
+// implements it.
 type Source interface {
-	Weight(key string) (Weight, error)
+	Weight(key string) (weights.Tensor, error)
+	// Drop says that a backend has copied t and that its pages are not wanted
+	// any more.
+	Drop(t weights.Tensor)
 }

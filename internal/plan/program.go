@@ -113,11 +113,11 @@ func (s *WeightSet) bind(g *graph.Graph) ([]Packed, error) {
 
 // load fetches a leaf's tensor and holds it against the graph's shape.
 func (s *WeightSet) load(v *graph.Value) (Weight, error) {
-	w, err := s.source.Weight(v.Node.Leaf.Key)
+	t, err := s.source.Weight(v.Node.Leaf.Key)
 	if err != nil {
-		return w, err
+		return Weight{}, err
 	}
-	w.Value = v
+	w := Weight{Value: v, DType: t.DType, Data: t.Data, Drop: func() { s.source.Drop(t) }}
 	rows, cols := v.Shape.NumRows(tensor.Bind{}), v.Shape.RowLen()
 	if v.Shape.Rank() == 1 {
 		rows, cols = 1, rows
