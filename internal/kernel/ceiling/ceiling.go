@@ -1,0 +1,149 @@
+// Package ceiling measures what this machine can do at most: f32 fused
+// multiply-adds from registers and reads from memory. The profiler's roofline,
+// `hotpath info` and the kernels' benchmarks stand beside these figures.
+//
+// It imports only kernel/cpu. Measurements have no errors; a cancelled
+// context ends them early with what was seen until then.
+package ceiling
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"time"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+const (
+	fmaSlice  = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
+	readBytes = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
+	readSlice = 1 << 20               // bytes of one read call
+)
+
+// FMA is the f32 rate of one core in GFLOP/s under a tier, with every operand
+// in registers. It takes about 10 ms.
+func FMA(t cpu.Tier) float64 {
+	return fmaRate(context.Background(), t, 10*time.Millisecond) / 1e9
+}
+
+// fmaRate repeats short bursts for d and reports the median rate in FLOP/s:
+// the best burst promises what a shared machine seldom gives.
+func fmaRate(ctx context.Context, t cpu.Tier, d time.Duration) float64 {
+	n := 1000
+	for {
+		start := time.Now()
+		fma(t, n)
+		if el := time.Since(start); el >= fmaSlice/2 || n >= 1<<30 {
+			break
+		}
+		n *= 2
+	}
+	var rates [1024]float64
+	count := 0
+	for start := time.Now(); count < len(rates) && (count == 0 || time.Since(start) < d && ctx.Err() == nil); count++ {
+		t0 := time.Now()
+		flops := fma(t, n)
+		rates[count] = flops / time.Since(t0).Seconds()
+	}
+	return median(rates[:count])
+}
+
+func median(v []float64) float64 {
+	for i := range v { // insertion sort: short, and allocates nothing
+		for j := i; j > 0 && v[j] < v[j-1]; j-- {
+			v[j], v[j-1] = v[j-1], v[j]
+		}
+	}
+	return v[len(v)/2]
+}
+
+// Read is the rate in bytes/s at which threads workers together read buf,
+// which they share out, at least once and for about d.
+func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
+	threads = max(1, threads)
+	share := len(buf) / threads &^ (readSlice - 1)
+	if share == 0 {
+		return 0
+	}
+	t := cpu.Active()
+	rates := make([]float64, threads)
+	together(threads, func(w int) {
+		part := buf[w*share : (w+1)*share]
+		done := 0
+		start := time.Now()
+		for done == 0 || time.Since(start) < d && ctx.Err() == nil {
+			for o := 0; o < share; o += readSlice {
+				read(t, part[o:o+readSlice])
+			}
+			done += share
+		}
+		rates[w] = float64(done) / time.Since(start).Seconds()
+	})
+	return sum(rates)
+}
+
+// Measure gives the f32 rate in FLOP/s and the memory read rate in bytes/s of
+// threads workers together under the active tier, in about 0.3 s.
+func Measure(ctx context.Context, threads int) (flops32, readBW float64) {
+	threads = max(1, threads)
+	t := cpu.Active()
+	rates := make([]float64, threads)
+	together(threads, func(w int) { rates[w] = fmaRate(ctx, t, 80*time.Millisecond) })
+	buf := make([]byte, threads*readBytes)
+	together(threads, func(w int) { // touch: pages that were never written share one zero page
+		part := buf[w*readBytes : (w+1)*readBytes]
+		for i := 0; i < len(part); i += 4096 {
+			part[i] = 1
+		}
+	})
+	return sum(rates), Read(ctx, buf, threads, 100*time.Millisecond)
+}
+
+// together runs f on n goroutines, each with a thread of its own.
+func together(n int, f func(w int)) {
+	var wg sync.WaitGroup
+	for w := range n {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			f(w)
+		})
+	}
+	wg.Wait()
+}
+
+func sum(v []float64) (s float64) {
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+// fmaGeneric makes n rounds of 8 independent multiply-adds.
+func fmaGeneric(n int) (flops float64) {
+	var a [8]float32
+	x, y := float32(0.5), float32(0.25)
+	for range n {
+		for i := range a {
+			a[i] = a[i]*x + y
+		}
+	}
+	keep(a[0] + a[7])
+	return float64(n) * 8 * 2
+}
+
+// readGeneric reads b in words.
+func readGeneric(b []byte) {
+	var s uint64
+	for ; len(b) >= 8; b = b[8:] {
+		s += binary.LittleEndian.Uint64(b)
+	}
+	keep(float32(s))
+}
+
+// keep is where results go so that the compiler computes them.
+//
+//go:noinline
+func keep(float32) {}

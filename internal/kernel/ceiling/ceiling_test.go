@@ -1,0 +1,42 @@
+package ceiling
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+func TestRatesArePositive(t *testing.T) {
+	buf := make([]byte, 4<<20)
+	for _, tier := range cpu.Available() {
+		restore := cpu.Use(tier)
+		if r := fmaRate(context.Background(), tier, time.Millisecond); !(r > 1e6) {
+			t.Errorf("%v: %g FLOP/s", tier, r)
+		}
+		if r := Read(context.Background(), buf, 2, time.Millisecond); !(r > 1e6) {
+			t.Errorf("%v: %g bytes/s", tier, r)
+		}
+		restore()
+	}
+	if r := Read(context.Background(), buf[:100], 2, time.Millisecond); r != 0 {
+		t.Errorf("a buffer smaller than a slice: %g bytes/s, want 0", r)
+	}
+}
+
+func TestMeasureStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if f, b := Measure(ctx, 1); !(f > 0) || !(b > 0) {
+		t.Errorf("cancelled: %g FLOP/s, %g bytes/s; want one round of each", f, b)
+	}
+}
+
+func BenchmarkMeasure(b *testing.B) {
+	for b.Loop() {
+		f, r := Measure(context.Background(), cpu.Host().Cores)
+		b.ReportMetric(f/1e9, "GFLOP/s")
+		b.ReportMetric(r/1e9, "GB/s")
+	}
+}

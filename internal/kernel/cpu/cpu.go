@@ -1,0 +1,130 @@
+// Package cpu says what this processor can do: the instruction tiers that it
+// has, the one in use, its name, its caches and how many cores this process
+// may use.
+//
+// Every kernel package asks Active at each call, so one binary holds every
+// tier and a test can walk them all (Available, Use). The environment
+// variable HOTPATH_CPU forces a tier; a value that cannot be honoured leaves
+// the best tier in use and an error in Err, which commands print and refuse
+// to go on with. It imports nothing of ours.
+package cpu
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// EnvTier is the environment variable that forces a tier.
+const EnvTier = "HOTPATH_CPU"
+
+// Tier is a set of instructions that kernels are written for. A greater tier
+// of the same architecture includes the lesser ones.
+type Tier uint8
+
+const (
+	// Generic is plain Go, on every machine.
+	Generic Tier = iota
+	// AVX2 is AVX2 with FMA and F16C.
+	AVX2
+	// AVX512 is AVX-512 F, BW, DQ and VL on top of AVX2.
+	AVX512
+	numTiers
+)
+
+var tierNames = [numTiers]string{
+	Generic: "generic",
+	AVX2:    "avx2",
+	AVX512:  "avx512",
+}
+
+func (t Tier) String() string {
+	if t < numTiers {
+		return tierNames[t]
+	}
+	return fmt.Sprintf("Tier(%d)", uint8(t))
+}
+
+// ParseTier is the inverse of String.
+func ParseTier(s string) (Tier, error) {
+	for t, name := range tierNames {
+		if strings.EqualFold(s, name) {
+			return Tier(t), nil
+		}
+	}
+	return Generic, fmt.Errorf("cpu: unknown tier %q, expected one of %s", s, strings.Join(tierNames[:], ", "))
+}
+
+var (
+	active atomic.Uint32
+	errEnv error
+	has    = detect() // has[t]: this machine runs tier t
+)
+
+func init() {
+	t, err := choose(os.Getenv(EnvTier))
+	active.Store(uint32(t))
+	errEnv = err
+}
+
+// choose maps the value of EnvTier to the tier to use.
+func choose(forced string) (Tier, error) {
+	if forced == "" {
+		return Best(), nil
+	}
+	t, err := ParseTier(forced)
+	if err != nil {
+		return Best(), fmt.Errorf("%s: %w", EnvTier, err)
+	}
+	if !has[t] {
+		return Best(), fmt.Errorf("%s=%s: this processor lacks it, available: %s", EnvTier, forced, names(Available()))
+	}
+	return t, nil
+}
+
+func names(ts []Tier) string {
+	s := make([]string, len(ts))
+	for i, t := range ts {
+		s[i] = t.String()
+	}
+	return strings.Join(s, ", ")
+}
+
+// Best is the greatest tier that this machine has.
+func Best() Tier {
+	for t := numTiers - 1; t > Generic; t-- {
+		if has[t] {
+			return t
+		}
+	}
+	return Generic
+}
+
+// Available lists the tiers that this machine has, the least first.
+func Available() []Tier {
+	var ts []Tier
+	for t := Generic; t < numTiers; t++ {
+		if has[t] {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// Active is the tier that kernels use now.
+func Active() Tier { return Tier(active.Load()) }
+
+// Err says why EnvTier could not be honoured; nil where it was, or is unset.
+func Err() error { return errEnv }
+
+// Use makes t the active tier until restore is called. It is for tests and
+// measurements: nothing packed for one tier may be used under another. It
+// panics where the machine lacks t.
+func Use(t Tier) (restore func()) {
+	if t >= numTiers || !has[t] {
+		panic(fmt.Sprintf("cpu: tier %v is not available on this machine (%s)", t, names(Available())))
+	}
+	old := active.Swap(uint32(t))
+	return func() { active.Store(old) }
+}

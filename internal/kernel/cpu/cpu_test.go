@@ -1,0 +1,110 @@
+package cpu
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestChoose(t *testing.T) {
+	if got, err := choose(""); err != nil || got != Best() {
+		t.Errorf("unset: %v, %v; want %v", got, err, Best())
+	}
+	for _, tier := range Available() {
+		if got, err := choose(strings.ToUpper(tier.String())); err != nil || got != tier {
+			t.Errorf("%v: got %v, %v", tier, got, err)
+		}
+	}
+	got, err := choose("sse9")
+	if err == nil || got != Best() || !strings.Contains(err.Error(), "sse9") || !strings.Contains(err.Error(), EnvTier) {
+		t.Errorf("unknown tier: %v, %v", got, err)
+	}
+	old := has
+	defer func() { has = old }()
+	has = [numTiers]bool{Generic: true, AVX2: true}
+	got, err = choose("avx512")
+	if err == nil || got != AVX2 || !strings.Contains(err.Error(), "generic, avx2") {
+		t.Errorf("tier the machine lacks: %v, %v", got, err)
+	}
+}
+
+func TestUseRestores(t *testing.T) {
+	before := Active()
+	for _, tier := range Available() {
+		restore := Use(tier)
+		if Active() != tier {
+			t.Errorf("Use(%v) left %v active", tier, Active())
+		}
+		restore()
+		if Active() != before {
+			t.Errorf("restore left %v active, want %v", Active(), before)
+		}
+	}
+}
+
+func TestUseUnavailable(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("Use of a tier that does not exist did not panic")
+		}
+	}()
+	Use(numTiers)
+}
+
+func TestHost(t *testing.T) {
+	m := Host()
+	if m.Cores < 1 || m.Brand == "" {
+		t.Errorf("%+v", m)
+	}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCgroupCores(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int
+	}{
+		{"none", nil, 0},
+		{"v2 no limit", map[string]string{"cpu.max": "max 100000\n"}, 0},
+		{"v2 two and a half", map[string]string{"cpu.max": "250000 100000\n"}, 3},
+		{"v2 garbage", map[string]string{"cpu.max": "many\n"}, 0},
+		{"v1 no limit", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
+		{"v1 half", map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1},
+	} {
+		dir := t.TempDir()
+		for f, text := range c.files {
+			write(t, dir, f, text)
+		}
+		if got := cgroupCores(dir); got != c.want {
+			t.Errorf("%s: %d cores, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCaches(t *testing.T) {
+	dir := t.TempDir()
+	for i, c := range [][3]string{{"1", "Data", "48K"}, {"1", "Instruction", "32K"}, {"2", "Unified", "2048K"}, {"3", "Unified", "300M"}} {
+		idx := "index" + string(rune('0'+i)) + "/"
+		write(t, dir, idx+"level", c[0]+"\n")
+		write(t, dir, idx+"type", c[1]+"\n")
+		write(t, dir, idx+"size", c[2]+"\n")
+	}
+	if a, b, c := caches(dir); a != 48<<10 || b != 2<<20 || c != 300<<20 {
+		t.Errorf("caches = %d %d %d", a, b, c)
+	}
+	if a, b, c := caches(t.TempDir()); a != 0 || b != 0 || c != 0 {
+		t.Errorf("no files: %d %d %d", a, b, c)
+	}
+}

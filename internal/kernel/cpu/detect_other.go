@@ -1,0 +1,13 @@
+//go:build !amd64
+
+package cpu
+
+// detect knows no assembly tier on this architecture.
+func detect() (h [numTiers]bool) {
+	h[Generic] = true
+	return h
+}
+
+func brand() string { return "" }
+
+func features() []string { return nil }
