@@ -1,0 +1,214 @@
+// Package gemm multiplies f32 matrices with weights in any storage type: the
+// blocked driver (Run), the layouts it reads (Panels), packing, and the
+// matrix-vector kernels that read weights straight from the file (GemvRows).
+//
+// backend/cpu and the measurements import it; it imports only tensor and
+// kernel/cpu. Nothing here allocates, starts goroutines or returns an error
+// for data: a Task whose buffers are too short is a programming mistake and
+// panics before anything is written. Check reports the same as an error.
+//
+// Order of summation: every element of C is one chain of fused
+// multiply-adds over k = 0..K-1, started from zero, from C (Accumulate) and
+// the bias. It does not depend on the tile, the row count, the blocking or
+// the worker, so any split of the work gives the same bits, and AVX2 and
+// AVX-512 agree bit for bit. The generic twin rounds products and sums
+// separately.
+package gemm
+
+import (
+	"fmt"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+const (
+	maxMR = 14  // rows of the largest micro-kernel
+	maxNR = 32  // columns of the widest panel
+	kc    = 384 // elements of K in a block: a panel of it stays near L1
+	mc    = 448 // rows packed at a time: mc x kc f32 stay in L2
+)
+
+// shape is the tile of one tier.
+type shape struct{ mr, nr int }
+
+var shapes = [...]shape{
+	cpu.Generic: {4, 8},
+	cpu.AVX2:    {6, 16},
+	cpu.AVX512:  {14, 32},
+}
+
+// NR is the number of columns in a panel of B under the active tier.
+func NR() int { return shapes[cpu.Active()].nr }
+
+// MR is the number of rows that fill the active tier's micro-kernel; splits
+// of M between workers do best at multiples of it.
+func MR() int { return shapes[cpu.Active()].mr }
+
+// NumPanels is the number of panels that hold n columns.
+func NumPanels(n int) int {
+	nr := NR()
+	return (n + nr - 1) / nr
+}
+
+// Panels is the B operand of a Task, [K, N] cut into panels of NR columns.
+type Panels interface {
+	// Panel returns rows [k0, k1) of panel p as [k1-k0][NR]; columns beyond
+	// N are zero. It may build them in scratch, which holds as many. k0 is a
+	// multiple of 32.
+	Panel(p, k0, k1 int, scratch []float32) []float32
+}
+
+// Task is C[M,N] = A[M,K]·B[K,N], plus Bias[N] where there is one, plus the
+// old C where Accumulate is set.
+type Task struct {
+	M, N, K    int
+	A          []float32 // [M][LDA], or [K][LDA] where ATrans is set
+	LDA        int
+	ATrans     bool
+	B          Panels
+	C          []float32 // [M][LDC]
+	LDC        int
+	Bias       []float32 // [N] or nil
+	Accumulate bool
+}
+
+// Check reports what is wrong with the sizes of a task.
+func (t *Task) Check() error {
+	rows, cols := t.M, t.K
+	if t.ATrans {
+		rows, cols = t.K, t.M
+	}
+	switch {
+	case t.M < 0 || t.N < 0 || t.K < 0:
+		return fmt.Errorf("gemm: negative size in M=%d N=%d K=%d", t.M, t.N, t.K)
+	case t.M == 0 || t.N == 0:
+		return nil
+	case t.LDA < cols:
+		return fmt.Errorf("gemm: LDA is %d, expected at least %d", t.LDA, cols)
+	case t.LDC < t.N:
+		return fmt.Errorf("gemm: LDC is %d, expected at least N=%d", t.LDC, t.N)
+	case t.K > 0 && len(t.A) < (rows-1)*t.LDA+cols:
+		return fmt.Errorf("gemm: A has %d values, expected %d rows of %d", len(t.A), rows, t.LDA)
+	case len(t.C) < (t.M-1)*t.LDC+t.N:
+		return fmt.Errorf("gemm: C has %d values, expected %d rows of %d", len(t.C), t.M, t.LDC)
+	case t.Bias != nil && len(t.Bias) < t.N:
+		return fmt.Errorf("gemm: Bias has %d values, expected N=%d", len(t.Bias), t.N)
+	case t.B == nil:
+		return fmt.Errorf("gemm: B is missing")
+	}
+	return nil
+}
+
+// Scratch is one worker's workspace.
+type Scratch struct {
+	a     []float32 // [mc/MR strips][kc/4][MR][4], packed rows of A
+	panel []float32 // [kc][NR], a panel of B that had to be built
+	tile  []float32 // [MR][NR], the tile at the right edge of C
+	bias  []float32 // [NR], the bias of the last panel
+}
+
+// ScratchLen is the number of f32 values a Scratch needs.
+const ScratchLen = mc*kc + kc*maxNR + maxMR*maxNR + maxNR
+
+// NewScratch cuts a workspace out of buf, which must hold ScratchLen values,
+// 64-byte aligned for speed; nil allocates.
+func NewScratch(buf []float32) *Scratch {
+	if buf == nil {
+		buf = make([]float32, ScratchLen)
+	}
+	if len(buf) < ScratchLen {
+		panic(fmt.Sprintf("gemm: scratch has %d values, expected %d", len(buf), ScratchLen))
+	}
+	cut := func(n int) []float32 {
+		s := buf[:n:n]
+		buf = buf[n:]
+		return s
+	}
+	return &Scratch{a: cut(mc * kc), panel: cut(kc * maxNR), tile: cut(maxMR * maxNR), bias: cut(maxNR)}
+}
+
+// Run computes rows [m0, m1) of panels [p0, p1). Calls on disjoint ranges may
+// run at the same time, each with its own scratch.
+func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
+	if err := t.Check(); err != nil {
+		panic(err)
+	}
+	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) {
+		panic(fmt.Sprintf("gemm: rows %d..%d of %d, panels %d..%d of %d", m0, m1, t.M, p0, p1, NumPanels(t.N)))
+	}
+	tier := cpu.Active()
+	for mb := m0; mb < m1; mb += mc {
+		rows := min(mc, m1-mb)
+		// At least one round, so that K = 0 still writes the bias.
+		for k0 := 0; k0 == 0 || k0 < t.K; k0 += kc {
+			k1 := min(k0+kc, t.K)
+			run(t, tier, mb, rows, k0, k1, p0, p1, s)
+		}
+	}
+}
+
+// run computes one block of rows over one block of K. Rows are cut into
+// strips of almost equal height, so that 16 rows are 8+8 and not 14+2.
+func run(t *Task, tier cpu.Tier, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
+	mr, nr := shapes[tier].mr, shapes[tier].nr
+	strips := (rows + mr - 1) / mr
+	base, extra := rows/strips, rows%strips
+	kn := k1 - k0
+	kpad := (kn + 3) &^ 3
+	for i, r := 0, 0; i < strips; i++ {
+		h := base
+		if i < extra {
+			h++
+		}
+		packA(tier, s.a[r*kpad:], t, mb+r, h, k0, kn)
+		r += h
+	}
+	load := t.Accumulate || k0 > 0
+	for p := p0; p < p1; p++ {
+		b := t.B.Panel(p, k0, k1, s.panel[:kn*nr])
+		if len(b) < kn*nr {
+			panic(fmt.Sprintf("gemm: panel %d has %d values, expected [%d][%d]; was it packed for another tier?", p, len(b), kn, nr))
+		}
+		n0 := p * nr
+		cols := min(nr, t.N-n0)
+		var bias []float32
+		if t.Bias != nil && k0 == 0 {
+			bias = t.Bias[n0 : n0+cols]
+			if cols < nr {
+				clear(s.bias)
+				copy(s.bias, bias)
+				bias = s.bias[:nr]
+			}
+		}
+		for i, r := 0, 0; i < strips; i++ {
+			h := base
+			if i < extra {
+				h++
+			}
+			a := s.a[r*kpad:]
+			c := t.C[(mb+r)*t.LDC+n0:]
+			if cols == nr {
+				tile(tier, a, b, c, bias, kn, t.LDC, h, load)
+			} else {
+				edge(tier, a, b, c, bias, kn, t.LDC, h, cols, load, s.tile)
+			}
+			r += h
+		}
+	}
+}
+
+// edge computes a tile of which only cols columns exist, by way of tmp.
+func edge(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, cols int, load bool, tmp []float32) {
+	nr := shapes[tier].nr
+	tmp = tmp[:h*nr]
+	if load {
+		clear(tmp)
+		for r := range h {
+			copy(tmp[r*nr:r*nr+cols], c[r*ldc:])
+		}
+	}
+	tile(tier, a, b, tmp, bias, k, nr, h, load)
+	for r := range h {
+		copy(c[r*ldc:r*ldc+cols], tmp[r*nr:])
+	}
+}

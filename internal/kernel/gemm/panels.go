@@ -1,0 +1,118 @@
+package gemm
+
+import "fmt"
+
+// Packed is B laid out for the micro-kernel: [NumPanels][K][NR]. It belongs
+// to the tier it was packed under.
+type Packed struct {
+	Data     []float32
+	N, K, NR int
+}
+
+// PackedLen is the number of f32 values that Packed needs for [N, K] weights.
+func PackedLen(n, k int) int { return NumPanels(n) * k * NR() }
+
+// NewPacked wraps data (PackedLen values), to be filled by PackB or PackBT.
+func NewPacked(data []float32, n, k int) Packed {
+	if len(data) < PackedLen(n, k) {
+		panic(fmt.Sprintf("gemm: packed buffer has %d values, expected %d", len(data), PackedLen(n, k)))
+	}
+	return Packed{Data: data, N: n, K: k, NR: NR()}
+}
+
+// Panel is a slice of Data.
+func (b Packed) Panel(p, k0, k1 int, _ []float32) []float32 {
+	return b.Data[(p*b.K+k0)*b.NR : (p*b.K+k1)*b.NR]
+}
+
+// PackB fills panels [p0, p1) from weights as models store them, w[N][ld]
+// with K values a row: B is their transpose.
+func (b Packed) PackB(w []float32, ld, p0, p1 int) {
+	src := Rows{W: w, N: b.N, K: b.K, LD: ld}
+	for p := p0; p < p1; p++ {
+		src.Panel(p, 0, b.K, b.Panel(p, 0, b.K, nil))
+	}
+}
+
+// PackBT fills panels [p0, p1) from B in its natural order, w[K][ld] with N
+// values a row.
+func (b Packed) PackBT(w []float32, ld, p0, p1 int) {
+	src := Natural{W: w, N: b.N, K: b.K, LD: ld}
+	for p := p0; p < p1; p++ {
+		src.Panel(p, 0, b.K, b.Panel(p, 0, b.K, nil))
+	}
+}
+
+// Unpack writes the weights back as w[N][ld]: the inverse of PackB.
+func (b Packed) Unpack(w []float32, ld int) {
+	for p := range NumPanels(b.N) {
+		n0 := p * b.NR
+		transpose(w[n0*ld:], b.Panel(p, 0, b.K, nil), ld, b.NR, b.K, min(b.NR, b.N-n0))
+	}
+}
+
+// Transposed reads packed weights W[N,K] as the B operand [K'=N, N'=K], which
+// is what the gradient of the input multiplies with.
+type Transposed struct{ W Packed }
+
+// Panel transposes the needed blocks of W into scratch.
+func (b Transposed) Panel(p, k0, k1 int, scratch []float32) []float32 {
+	nr := b.W.NR
+	n0 := p * nr // first column: an element of W's K
+	cols := min(nr, b.W.K-n0)
+	dst := scratch[:(k1-k0)*nr]
+	if cols < nr {
+		clear(dst)
+	}
+	for k := k0; k < k1; {
+		q, off := k/nr, k%nr
+		h := min(nr-off, k1-k)
+		src := b.W.Data[(q*b.W.K+n0)*nr+off:] // [cols][nr], h of each row
+		transpose(dst[(k-k0)*nr:], src, nr, nr, cols, h)
+		k += h
+	}
+	return dst
+}
+
+// Natural is B in its natural order, W[K][LD] with N values a row; panels are
+// copied when they are needed. Gradients of weights and of inputs use it.
+type Natural struct {
+	W        []float32
+	N, K, LD int
+}
+
+// Panel copies rows [k0, k1) of NR columns into scratch.
+func (b Natural) Panel(p, k0, k1 int, scratch []float32) []float32 {
+	nr := NR()
+	n0 := p * nr
+	cols := min(nr, b.N-n0)
+	dst := scratch[:(k1-k0)*nr]
+	for k := k0; k < k1; k++ {
+		row := dst[(k-k0)*nr:][:nr]
+		n := copy(row, b.W[k*b.LD+n0:][:cols])
+		clear(row[n:])
+	}
+	return dst
+}
+
+// Rows is B given as weight rows, W[N][LD] with K values a row; panels are
+// transposed when they are needed.
+type Rows struct {
+	W        []float32
+	N, K, LD int
+}
+
+// Panel transposes columns [k0, k1) of NR rows into scratch.
+func (b Rows) Panel(p, k0, k1 int, scratch []float32) []float32 {
+	nr := NR()
+	n0 := p * nr
+	rows := min(nr, b.N-n0)
+	dst := scratch[:(k1-k0)*nr]
+	if rows < nr {
+		clear(dst)
+	}
+	if k0 < k1 {
+		transpose(dst, b.W[n0*b.LD+k0:], nr, b.LD, rows, k1-k0)
+	}
+	return dst
+}

@@ -1,0 +1,88 @@
+package gemm
+
+import "hotpath/internal/kernel/cpu"
+
+//go:noescape
+func tileAVX512(a, b, c, bias *float32, k, ldc, mr, load int)
+
+//go:noescape
+func tileAVX2(a, b, c, bias *float32, k, ldc, mr, load int)
+
+//go:noescape
+func transpose8AVX2(dst, src *float32, ldd, lds, n int)
+
+//go:noescape
+func packAAVX2(dst, src *float32, lds, mr, k int)
+
+//go:noescape
+func packATAVX2(dst, src *float32, ldd, lds, k int)
+
+// first is the address of s[0], nil for an empty slice.
+func first(s []float32) *float32 {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
+}
+
+func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
+	l := 0
+	if load {
+		l = 1
+	}
+	switch tier {
+	case cpu.AVX512:
+		_ = c[(h-1)*ldc+31]
+		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, l)
+	case cpu.AVX2:
+		_ = c[(h-1)*ldc+15]
+		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, l)
+	default:
+		tileGeneric(a, b, c, bias, k, ldc, h, load)
+	}
+}
+
+func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
+	if tier == cpu.Generic || kn == 0 {
+		packAGeneric(dst, t, m, h, k0, kn)
+		return
+	}
+	k4 := kn &^ 3
+	_ = dst[(kn+3)&^3*h-1]
+	if !t.ATrans {
+		if k4 > 0 {
+			packAAVX2(&dst[0], &t.A[m*t.LDA+k0], t.LDA, h, k4)
+		}
+	} else {
+		h4 := h &^ 3
+		for r := 0; r < h4 && k4 > 0; r += 4 {
+			packATAVX2(&dst[r*4], &t.A[k0*t.LDA+m+r], 4*h, t.LDA, k4)
+		}
+		for r := h4; r < h; r++ {
+			for i := range k4 {
+				dst[(i>>2*h+r)*4+i&3] = t.A[(k0+i)*t.LDA+m+r]
+			}
+		}
+	}
+	if k4 < kn {
+		packAGeneric(dst[k4*h:], t, m, h, k0+k4, kn-k4)
+	}
+}
+
+// transpose writes dst[j][i] = src[i][j] for rows x cols of src.
+func transpose(dst, src []float32, ldd, lds, rows, cols int) {
+	r8, c8 := 0, 0
+	if cpu.Active() != cpu.Generic && rows >= 8 && cols >= 8 {
+		r8, c8 = rows&^7, cols&^7
+		_, _ = src[(rows-1)*lds+cols-1], dst[(cols-1)*ldd+rows-1]
+		for i := 0; i < r8; i += 8 {
+			transpose8AVX2(&dst[i], &src[i*lds], ldd, lds, c8)
+		}
+	}
+	if r8 < rows {
+		transposeGeneric(dst[r8:], src[r8*lds:], ldd, lds, rows-r8, cols)
+	}
+	if r8 > 0 && c8 < cols {
+		transposeGeneric(dst[c8*ldd:], src[c8:], ldd, lds, r8, cols-c8)
+	}
+}

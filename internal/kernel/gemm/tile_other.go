@@ -1,0 +1,17 @@
+//go:build !amd64
+
+package gemm
+
+import "hotpath/internal/kernel/cpu"
+
+func tile(_ cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
+	tileGeneric(a, b, c, bias, k, ldc, h, load)
+}
+
+func packA(_ cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
+	packAGeneric(dst, t, m, h, k0, kn)
+}
+
+func transpose(dst, src []float32, ldd, lds, rows, cols int) {
+	transposeGeneric(dst, src, ldd, lds, rows, cols)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// asm collects the text of one file.
+type asm struct {
+	bytes.Buffer
+	labels int
+}
+
+func (g *asm) raw(s string) { g.WriteString(s) }
+
+// f writes one instruction.
+func (g *asm) f(format string, args ...any) {
+	fmt.Fprintf(g, "\t"+format+"\n", args...)
+}
+
+// label defines a label.
+func (g *asm) label(name string) { fmt.Fprintf(g, "\n%s:\n", name) }
+
+// fresh makes a label name that no other in the file has.
+func (g *asm) fresh(prefix string) string {
+	g.labels++
+	return fmt.Sprintf("%s%d", prefix, g.labels)
+}
+
+// text opens a function; decl is its Go declaration after "func ".
+func (g *asm) text(name, decl string, frame, args int) {
+	fmt.Fprintf(g, "\n// func %s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", decl, name, frame, args)
+}
+
+// ftz makes the processor flush denormals, which cost a hundredfold in FMA
+// loops, and keeps the caller's setting in the frame (16 bytes at its top).
+// AX is lost.
+func (g *asm) ftz() {
+	g.f("STMXCSR save-8(SP)")
+	g.f("MOVL save-8(SP), AX")
+	g.f("ORL $0x8040, AX")
+	g.f("MOVL AX, ftz-16(SP)")
+	g.f("LDMXCSR ftz-16(SP)")
+}
+
+// ret restores what ftz changed and returns.
+func (g *asm) ret() {
+	g.f("LDMXCSR save-8(SP)")
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
+
+// isa is what differs between the vector widths.
+type isa struct {
+	name  string // suffix of function names
+	reg   string // Y or Z
+	lanes int    // f32 values in a register
+}
+
+var (
+	avx2   = isa{"AVX2", "Y", 8}
+	avx512 = isa{"AVX512", "Z", 16}
+)
+
+// v names a vector register.
+func (i isa) v(n int) string { return fmt.Sprintf("%s%d", i.reg, n) }
+
+// bytes is the width of a register.
+func (i isa) bytes() int { return i.lanes * 4 }
+
+// zero clears a vector register; the 128-bit form clears all of it and is the
+// one that every processor recognises as free, but it reaches only 0 to 15.
+func (g *asm) zero(i isa, n int) {
+	if n < 16 {
+		g.f("VXORPS X%d, X%d, X%d", n, n, n)
+	} else {
+		g.f("VPXORD %s, %s, %s", i.v(n), i.v(n), i.v(n))
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+// genCeiling writes the loops that measure what a core can do at most.
+func genCeiling(g *asm) {
+	for _, i := range []isa{avx2, avx512} {
+		// More chains than latency x units, and no memory at all.
+		nacc := 12
+		if i == avx512 {
+			nacc = 28
+		}
+		name := "fma" + i.name
+		g.text(name, name+"(n int)", 16, 8)
+		g.ftz()
+		g.f("MOVQ n+0(FP), CX")
+		for n := range nacc + 2 {
+			g.zero(i, n)
+		}
+		loop := g.fresh("loop")
+		g.raw("\n\tPCALIGN $32\n")
+		g.label(loop)
+		for n := range nacc {
+			g.f("VFMADD231PS %s, %s, %s", i.v(nacc), i.v(nacc+1), i.v(n))
+		}
+		g.f("DECQ CX")
+		g.f("JNZ %s", loop)
+		g.ret()
+
+		// Four streams a quarter of the buffer apart keep more misses in
+		// flight than one.
+		name = "read" + i.name
+		g.text(name, name+"(p *byte, n int)", 0, 16)
+		g.f("MOVQ p+0(FP), SI")
+		g.f("MOVQ n+8(FP), CX")
+		g.f("SHRQ $2, CX") // bytes of one stream
+		g.f("LEAQ (SI)(CX*1), DI")
+		g.f("LEAQ (DI)(CX*1), BX")
+		g.f("LEAQ (BX)(CX*1), DX")
+		g.f("SHRQ $8, CX")
+		for n := range 4 {
+			g.zero(i, n)
+		}
+		loop = g.fresh("loop")
+		g.label(loop)
+		for o := 0; o < 256; o += i.bytes() {
+			for s, r := range []string{"SI", "DI", "BX", "DX"} {
+				g.f("VORPS %d(%s), %s, %s", o, r, i.v(s), i.v(s))
+			}
+		}
+		for _, r := range []string{"SI", "DI", "BX", "DX"} {
+			g.f("ADDQ $256, %s", r)
+		}
+		g.f("DECQ CX")
+		g.f("JNZ %s", loop)
+		g.f("VZEROUPPER")
+		g.f("RET")
+	}
+}

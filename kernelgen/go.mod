@@ -1,0 +1,3 @@
+module hotpath/kernelgen
+
+go 1.26.0
