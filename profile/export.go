@@ -1,0 +1,58 @@
+package profile
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Exporter writes a profile in the format that a file ending stands for.
+type Exporter struct {
+	Ending string // ".trace.json"
+	What   string // one line for help texts
+	Write  func(w io.Writer, p *Profile) error
+}
+
+// exporters is the table of formats: a new one is a file of its own and a row
+// here.
+var exporters = []Exporter{
+	{".json", "hotpath's own format, read back by Read", func(w io.Writer, p *Profile) error { return p.Write(w) }},
+	{".pprof", "go tool pprof", writePprof},
+	{".trace.json", "Chrome trace, for Perfetto", writeTrace},
+	{".trace.json.gz", "the same, compressed", zipped(writeTrace)},
+	{".csv", "one row a step", CSV},
+	{".md", "the report in Markdown", func(w io.Writer, p *Profile) error { return Markdown(w, p, ReportOptions{}) }},
+	{".txt", "the report as text", func(w io.Writer, p *Profile) error { return Text(w, p, ReportOptions{}) }},
+}
+
+// Exporters lists the formats that Export knows.
+func Exporters() []Exporter { return append([]Exporter(nil), exporters...) }
+
+// Export writes the profile to path in the format of its ending, the longest
+// that matches. The file appears whole or not at all.
+func Export(path string, p *Profile) error {
+	var best *Exporter
+	endings := make([]string, len(exporters))
+	for i := range exporters {
+		e := &exporters[i]
+		endings[i] = e.Ending
+		if strings.HasSuffix(path, e.Ending) && (best == nil || len(e.Ending) > len(best.Ending)) {
+			best = e
+		}
+	}
+	if best == nil {
+		return fmt.Errorf("%s: unknown ending of a profile export, expected one of %s", path, strings.Join(endings, " "))
+	}
+	return writeAtomic(path, func(w io.Writer) error { return best.Write(w, p) })
+}
+
+func zipped(write func(io.Writer, *Profile) error) func(io.Writer, *Profile) error {
+	return func(w io.Writer, p *Profile) error {
+		z := gzip.NewWriter(w)
+		if err := write(z, p); err != nil {
+			return err
+		}
+		return z.Close()
+	}
+}

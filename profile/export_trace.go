@@ -1,0 +1,291 @@
+package profile
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The processes of a trace: rows that belong together in the viewer.
+const (
+	tracePidLanes = 1 + iota
+	tracePidScopes
+	tracePidRequests
+)
+
+// writeTrace writes the kept runs, scopes, requests and counter samples in the
+// Chrome trace format. Each lane is a thread. Events that would not nest in
+// their thread, such as overlapping device kernels, become asynchronous ones.
+func writeTrace(w io.Writer, p *Profile) error {
+	t := &traceWriter{w: bufio.NewWriter(w)}
+	t.raw(`{"displayTimeUnit":"ns","otherData":`)
+	t.json(map[string]any{"format": Format, "version": Version, "model": p.Facts.Model})
+	t.raw(`,"traceEvents":[`)
+	t.lanes(p)
+	t.scopes(p)
+	t.requests(p)
+	t.counters(p)
+	t.raw("\n]}\n")
+	if t.err != nil {
+		return t.err
+	}
+	return t.w.Flush()
+}
+
+type traceWriter struct {
+	w      *bufio.Writer
+	err    error
+	events int
+	async  int
+}
+
+type arg struct {
+	key   string
+	value any
+}
+
+// span is an event with a duration, before it is known whether it nests.
+type span struct {
+	name, cat  string
+	start, end int64
+	args       []arg
+}
+
+func (t *traceWriter) raw(s string) {
+	if t.err == nil {
+		_, t.err = t.w.WriteString(s)
+	}
+}
+
+func (t *traceWriter) json(v any) {
+	b, err := json.Marshal(v)
+	if err != nil && t.err == nil {
+		t.err = err
+	}
+	t.raw(string(b))
+}
+
+// micros is exact: the trace counts in microseconds, we in nanoseconds.
+func micros(ns int64) string {
+	sign := ""
+	if ns < 0 {
+		sign, ns = "-", -ns
+	}
+	return fmt.Sprintf("%s%d.%03d", sign, ns/1000, ns%1000)
+}
+
+// event writes one event; fields holds what only its kind has, with a leading
+// comma.
+func (t *traceWriter) event(ph, name, cat string, pid, tid int, ts int64, fields string, args []arg) {
+	if t.events > 0 {
+		t.raw(",")
+	}
+	t.events++
+	t.raw("\n" + `{"ph":"` + ph + `","name":`)
+	t.json(name)
+	if cat != "" {
+		t.raw(`,"cat":`)
+		t.json(cat)
+	}
+	t.raw(`,"pid":` + strconv.Itoa(pid) + `,"tid":` + strconv.Itoa(tid) + `,"ts":` + micros(ts) + fields)
+	if len(args) > 0 {
+		t.raw(`,"args":{`)
+		for i, a := range args {
+			if i > 0 {
+				t.raw(",")
+			}
+			t.json(a.key)
+			t.raw(":")
+			t.json(a.value)
+		}
+		t.raw("}")
+	}
+	t.raw("}")
+}
+
+func (t *traceWriter) name(kind string, pid, tid int, name string) {
+	t.event("M", kind, "", pid, tid, 0, "", []arg{{"name", name}})
+}
+
+// thread writes the spans of one thread. A span that starts inside another and
+// ends after it cannot be drawn in the same thread and is written as a pair of
+// asynchronous events.
+func (t *traceWriter) thread(pid, tid int, spans []span) {
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+	})
+	var open []int64 // ends of the enclosing spans
+	for _, s := range spans {
+		for len(open) > 0 && open[len(open)-1] <= s.start {
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 && open[len(open)-1] < s.end {
+			t.asyncPair(pid, tid, s)
+			continue
+		}
+		open = append(open, s.end)
+		t.event("X", s.name, s.cat, pid, tid, s.start, `,"dur":`+micros(s.end-s.start), s.args)
+	}
+}
+
+func (t *traceWriter) asyncPair(pid, tid int, s span) {
+	t.async++
+	id := `,"id":"` + strconv.Itoa(t.async) + `"`
+	t.event("b", s.name, s.cat, pid, tid, s.start, id, s.args)
+	t.event("e", s.name, s.cat, pid, tid, s.end, id, nil)
+}
+
+// lanes writes one thread for each lane name: the workers of a team keep
+// theirs over all plans.
+func (t *traceWriter) lanes(p *Profile) {
+	var names []string
+	threads := map[string][]span{}
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		plan := &p.Plans[r.Plan]
+		for l, name := range plan.Lanes {
+			if _, ok := threads[name]; !ok {
+				names = append(names, name)
+			}
+			threads[name] = append(threads[name], laneSpans(plan, r, l)...)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	t.name("process_name", tracePidLanes, 0, "hotpath lanes")
+	for tid, name := range names {
+		t.name("thread_name", tracePidLanes, tid, name)
+		t.event("M", "thread_sort_index", "", tracePidLanes, tid, 0, "", []arg{{"sort_index", tid}})
+		t.thread(tracePidLanes, tid, threads[name])
+	}
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		if plan := &p.Plans[r.Plan]; r.Tokens > 0 && r.End > r.Start {
+			rate := float64(r.Tokens) / float64(r.End-r.Start) * 1e9
+			t.event("C", plan.Phase+" tok/s", "", tracePidLanes, 0, r.Start, "", []arg{{"tok/s", rate}})
+		}
+	}
+}
+
+func laneSpans(plan *PlanStats, r *RawRun, lane int) []span {
+	l := &r.Lanes[lane]
+	outside, cat := "idle", "wait"
+	if lane == 0 {
+		outside, cat = "dispatch", "dispatch"
+	}
+	if l.Absent {
+		return []span{{name: outside, cat: cat, start: r.Start, end: r.End}}
+	}
+	args := []arg{{"plan", plan.ID}, {"phase", plan.Phase}, {"run", r.Index}, {"tokens", r.Tokens}, {"sequences", r.Sequences}}
+	if r.Request != "" {
+		args = append(args, arg{"request", r.Request})
+	}
+	spans := []span{{plan.Name, "run", min(r.Start, l.Wake), max(r.End, l.Done), args}}
+	if l.Wake > r.Start {
+		spans = append(spans, span{name: outside, cat: cat, start: r.Start, end: l.Wake})
+	}
+	for s := range plan.Steps {
+		if l.Begin[s] == 0 {
+			continue
+		}
+		if l.Arrive[s] < l.Begin[s] {
+			spans = append(spans, span{"barrier wait", "wait", l.Arrive[s], l.Begin[s], []arg{{"before", plan.Steps[s].Name}}})
+		}
+		spans = append(spans, span{plan.Steps[s].Name, plan.Steps[s].Op, l.Begin[s], l.End[s], stepArgs(&plan.Steps[s], r, s)})
+	}
+	if l.Done < r.End {
+		spans = append(spans, span{name: outside, cat: cat, start: l.Done, end: r.End})
+	}
+	return spans
+}
+
+func stepArgs(s *Step, r *RawRun, step int) []arg {
+	args := []arg{{"kernel", s.Kernel}, {"layer", s.Layer}, {"flops of all lanes", r.FLOPs[step]}, {"bytes of all lanes", r.Bytes[step]}}
+	if len(s.Nodes) > 0 {
+		names := make([]string, len(s.Nodes))
+		for i, n := range s.Nodes {
+			names[i] = n.Name
+		}
+		args = append(args, arg{"fused", strings.Join(names, ", ")})
+	}
+	return args
+}
+
+// scopes lays the kept scopes out in rows: a scope goes below the one that
+// encloses it where that row is free, else to a free row, so that goroutines
+// that run side by side are drawn side by side.
+func (t *traceWriter) scopes(p *Profile) {
+	if len(p.ScopeEvents) == 0 {
+		return
+	}
+	events := slices.Clone(p.ScopeEvents)
+	slices.SortStableFunc(events, func(a, b ScopeEvent) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Frame, b.Frame))
+	})
+	type row struct {
+		open  []ScopeEvent
+		spans []span
+	}
+	var rows []*row
+	for _, e := range events {
+		var at *row
+		for _, r := range rows {
+			for len(r.open) > 0 && r.open[len(r.open)-1].End <= e.Start {
+				r.open = r.open[:len(r.open)-1]
+			}
+			n := len(r.open)
+			under := n > 0 && r.open[n-1].Frame == e.Under && r.open[n-1].End >= e.End
+			if under || n == 0 && at == nil {
+				at = r
+			}
+			if under {
+				break
+			}
+		}
+		if at == nil {
+			at = &row{}
+			rows = append(rows, at)
+		}
+		at.open = append(at.open, e)
+		at.spans = append(at.spans, span{name: p.Scopes[e.Scope].Name, cat: "scope", start: e.Start, end: e.End})
+	}
+	t.name("process_name", tracePidScopes, 0, "scopes")
+	for tid, r := range rows {
+		t.name("thread_name", tracePidScopes, tid, fmt.Sprintf("scopes %d", tid))
+		t.thread(tracePidScopes, tid, r.spans)
+	}
+}
+
+func (t *traceWriter) requests(p *Profile) {
+	if p.Requests == nil || len(p.Requests.Kept) == 0 {
+		return
+	}
+	t.name("process_name", tracePidRequests, 0, "requests")
+	for i := range p.Requests.Kept {
+		q := &p.Requests.Kept[i]
+		name := cmp.Or(q.Name, "request")
+		t.async++
+		id := `,"id":"` + strconv.Itoa(t.async) + `"`
+		t.event("b", name, "request", tracePidRequests, 0, q.Start, id,
+			[]arg{{"request", q.ID}, {"prompt tokens", q.PromptTokens}, {"output tokens", q.OutputTokens}})
+		if q.FirstToken != 0 {
+			t.event("n", name, "request", tracePidRequests, 0, q.FirstToken, id, []arg{{"event", "first token"}})
+		}
+		t.event("e", name, "request", tracePidRequests, 0, q.End, id, nil)
+	}
+}
+
+func (t *traceWriter) counters(p *Profile) {
+	for i := range p.Counters {
+		c := &p.Counters[i]
+		for _, s := range c.Kept {
+			t.event("C", c.Name, "", tracePidLanes, 0, s.At, "", []arg{{cmp.Or(c.Unit, "value"), s.Value}})
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// StepResult is one step with its plan, its description and its numbers.
+type StepResult struct {
+	Plan *PlanStats
+	Step *Step
+	*StepStats
+}
+
+// LaneTime is the time that all lanes together computed in the step.
+func (s StepResult) LaneTime() int64 { return sum(s.LaneCompute) }
+
+// GFLOPS is the rate at which the step computed, over its wall-equivalent
+// time.
+func (s StepResult) GFLOPS() float64 { return perTime(s.FLOPs, s.Self) }
+
+// GBps is the rate at which the step moved bytes, over its wall-equivalent
+// time.
+func (s StepResult) GBps() float64 { return perTime(s.Bytes, s.Self) }
+
+// Intensity is FLOPs per byte moved, or 0 where no bytes are known.
+func (s StepResult) Intensity() float64 { return perTime(s.FLOPs, s.Bytes) }
+
+// Roofline is how much of what the machine allows was reached, in per cent;
+// 0 where no ceiling is known.
+func (s StepResult) Roofline() float64 { return percent(s.Floor, s.Self) }
+
+// Imbalance is the busiest lane's compute over the mean of the lanes that took
+// part, less 1, in per cent.
+func (s StepResult) Imbalance() float64 {
+	var busy, total, n int64
+	for _, v := range s.LaneCompute {
+		if v > 0 {
+			busy, total, n = max(busy, v), total+v, n+1
+		}
+	}
+	return percent(busy*n-total, total)
+}
+
+func perTime(n, d int64) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / float64(d)
+}
+
+func sum(v []int64) int64 {
+	var t int64
+	for _, x := range v {
+		t += x
+	}
+	return t
+}
+
+// By is what steps are ranked by.
+type By string
+
+// The rankings that Top and the reports know.
+const (
+	ByTime  By = "time"  // lane time spent computing
+	ByLost  By = "lost"  // time beyond the roofline
+	ByAlloc By = "alloc" // arena bytes of outputs and scratch
+	ByFLOPs By = "flops"
+)
+
+var rankings = []struct {
+	by  By
+	key func(StepResult) int64
+}{
+	{ByTime, func(s StepResult) int64 { return s.Self }},
+	{ByLost, func(s StepResult) int64 { return s.Lost }},
+	{ByAlloc, func(s StepResult) int64 { return s.Step.Alloc }},
+	{ByFLOPs, func(s StepResult) int64 { return s.FLOPs }},
+}
+
+// ParseBy reads the name of a ranking; the empty name is ByTime.
+func ParseBy(name string) (By, error) {
+	if name == "" {
+		return ByTime, nil
+	}
+	known := make([]string, len(rankings))
+	for i, r := range rankings {
+		if string(r.by) == name {
+			return r.by, nil
+		}
+		known[i] = string(r.by)
+	}
+	return "", fmt.Errorf("profile: cannot rank by %q, expected one of %s", name, strings.Join(known, ", "))
+}
+
+// Where lists the steps of all plans for which keep says so, in plan order.
+func (p *Profile) Where(keep func(StepResult) bool) []StepResult {
+	var out []StepResult
+	for i := range p.Plans {
+		plan := &p.Plans[i]
+		for s := range plan.Stats {
+			if r := (StepResult{plan, &plan.Steps[s], &plan.Stats[s]}); keep(r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// ByName lists the steps of that name, one for each plan that has it.
+func (p *Profile) ByName(name string) []StepResult {
+	return p.Where(func(s StepResult) bool { return s.Step.Name == name })
+}
+
+// Top lists the n highest steps that ever ran, all of them where n is 0 or
+// less. An unknown ranking is ByTime.
+func (p *Profile) Top(n int, by By) []StepResult {
+	key := rankings[0].key
+	for _, r := range rankings {
+		if r.by == by {
+			key = r.key
+		}
+	}
+	all := p.Where(func(s StepResult) bool { return s.Calls > 0 })
+	slices.SortStableFunc(all, func(a, b StepResult) int { return cmp.Compare(key(b), key(a)) })
+	if n > 0 && n < len(all) {
+		all = all[:n]
+	}
+	return all
+}
+
+// Group is steps folded together. Fused steps are divided among their nodes by
+// share, so a group counts what its nodes cost.
+type Group struct {
+	Name                string
+	Steps               int // steps with a part in it
+	LaneTime            int64
+	Self, Floor, Lost   int64
+	FLOPs, Bytes, Alloc int64
+}
+
+// ByLayer folds the steps by layer, in layer order; steps outside any layer
+// come first.
+func (p *Profile) ByLayer() []Group {
+	groups := p.group(func(s *Step, _ Node) string { return layerName(s.Layer) })
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return cmp.Compare(layerNumber(a.Name), layerNumber(b.Name))
+	})
+	return groups
+}
+
+const noLayer = "(none)"
+
+func layerName(layer int) string {
+	if layer < 0 {
+		return noLayer
+	}
+	return strconv.Itoa(layer)
+}
+
+func layerNumber(name string) int {
+	if n, err := strconv.Atoi(name); err == nil {
+		return n
+	}
+	return -1
+}
+
+// ByOp folds the steps by kind of op, the longest first.
+func (p *Profile) ByOp() []Group {
+	groups := p.group(func(_ *Step, n Node) string { return n.Op })
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.LaneTime, a.LaneTime) })
+	return groups
+}
+
+func (p *Profile) group(key func(*Step, Node) string) []Group {
+	var groups []Group
+	index := map[string]int{}
+	for _, s := range p.Where(func(s StepResult) bool { return s.Calls > 0 }) {
+		nodes := s.Step.parts()
+		share := func(v int64) []int64 { return divide(v, nodes) }
+		lane, self, floor, lost := share(s.LaneTime()), share(s.Self), share(s.Floor), share(s.Lost)
+		flops, bytes, alloc := share(s.FLOPs), share(s.Bytes), share(s.Step.Alloc)
+		seen := map[string]bool{}
+		for i, n := range nodes {
+			name := key(s.Step, n)
+			g, ok := index[name]
+			if !ok {
+				g = len(groups)
+				index[name] = g
+				groups = append(groups, Group{Name: name})
+			}
+			t := &groups[g]
+			if !seen[name] {
+				seen[name] = true
+				t.Steps++
+			}
+			t.LaneTime += lane[i]
+			t.Self += self[i]
+			t.Floor += floor[i]
+			t.Lost += lost[i]
+			t.FLOPs += flops[i]
+			t.Bytes += bytes[i]
+			t.Alloc += alloc[i]
+		}
+	}
+	return groups
+}
+
+// parts is the nodes of a fused step, or the step itself as its only node.
+func (s *Step) parts() []Node {
+	if len(s.Nodes) == 0 {
+		return []Node{{Name: s.Name, Op: s.Op, Share: 1}}
+	}
+	return s.Nodes
+}
+
+// divide splits v by the shares of the nodes, or evenly where all shares are
+// 0. Each part is the difference of two rounded running sums, so the parts add
+// up to v exactly.
+func divide(v int64, nodes []Node) []int64 {
+	var all float64
+	for _, n := range nodes {
+		all += n.Share
+	}
+	share := func(n Node) float64 {
+		if all == 0 {
+			return 1 / float64(len(nodes))
+		}
+		return n.Share / all
+	}
+	out := make([]int64, len(nodes))
+	var run float64
+	var given int64
+	for i, n := range nodes {
+		run += share(n)
+		upTo := v
+		if i < len(nodes)-1 {
+			upTo = int64(float64(v) * run)
+		}
+		out[i], given = upTo-given, upTo
+	}
+	return out
+}

@@ -1,0 +1,251 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ReportOptions shapes a report. The zero value is a good one.
+type ReportOptions struct {
+	Top   int  // steps listed: 15; negative lists all
+	By    By   // ranking of the steps: ByTime
+	Color bool // ANSI colours, for terminals
+}
+
+// Text writes the report for people.
+func Text(w io.Writer, p *Profile, o ReportOptions) error {
+	for _, t := range report(p, o) {
+		if err := t.text(w, o.Color); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Markdown writes the same report as Markdown.
+func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
+	if _, err := fmt.Fprintf(w, "# Profile of %s\n\n", markdownEscape.Replace(visible(subject(p)))); err != nil {
+		return err
+	}
+	for _, t := range report(p, o) {
+		if err := t.markdown(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sections is the report from top to bottom. A section that has nothing to
+// say gives no rows and is left out.
+var sections = []func(*Profile, ReportOptions) table{
+	factsTable, plansTable, ledgerTable, stepsTable, layersTable, opsTable,
+	scopesTable, requestsTable, countersTable, memoryTable, warningsTable,
+}
+
+func report(p *Profile, o ReportOptions) []table {
+	if o.Top == 0 {
+		o.Top = 15
+	}
+	o.By = cmp.Or(o.By, ByTime)
+	var out []table
+	for _, section := range sections {
+		if t := section(p, o); len(t.rows) > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func subject(p *Profile) string {
+	for i := range p.Plans {
+		return cmp.Or(p.Facts.Model, p.Plans[i].modelName())
+	}
+	return cmp.Or(p.Facts.Model, "hotpath")
+}
+
+// join leaves out what is empty.
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+}
+
+func count(n int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func factsTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "hotpath profile", note: p.Created.UTC().Format("2006-01-02 15:04:05 UTC"), cols: []col{left(""), left("")}}
+	f := &p.Facts
+	params := ""
+	if f.Params > 0 {
+		params = si(float64(f.Params)) + " parameters"
+	}
+	t.add(strong, "model", join(subject(p), params, f.Precision, f.Device))
+	t.add(plain, "machine", join(f.CPU, f.Tier, count(f.Cores, "core"), count(f.Threads, "thread"), join(f.OS, f.Arch), f.Go))
+	for _, backend := range slices.Sorted(maps.Keys(p.Ceilings)) {
+		c := p.Ceilings[backend]
+		parts := []string{backend, si(c.FLOPs) + "FLOP/s", si(c.Bytes) + "B/s"}
+		for _, class := range slices.Sorted(maps.Keys(c.Class)) {
+			parts = append(parts, class+" "+si(c.Class[class])+"FLOP/s")
+		}
+		t.add(plain, "ceilings", join(append(parts, c.Source)...))
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Extra)) {
+		t.add(plain, key, f.Extra[key])
+	}
+	if o := p.Overhead; o != nil {
+		t.add(plain, "recording", fmt.Sprintf("costs %.2f %% (%s ms against %s ms, %s)", o.Percent(), ms(o.With), ms(o.Without), count(o.Runs, "pair")))
+	}
+	return t
+}
+
+func plansTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "plans", cols: []col{left("plan"), left("phase"), left("device"), right("lanes"), right("runs"), right("tokens"),
+		right("tok/s"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		perToken := ""
+		if s.Tokens > 0 {
+			perToken = fmt.Sprintf("%.2f", float64(s.Ledger.Wall)/float64(s.Tokens)/1e3)
+		}
+		t.add(plain, cmp.Or(s.Name, s.ID), s.Phase, s.deviceName(), strconv.Itoa(len(s.Lanes)), integer(s.Ledger.Runs), integer(s.Tokens),
+			fmt.Sprintf("%.0f", s.TokensPerSecond()), ms(s.Run.Mean), ms(s.Run.P50), ms(s.Run.P95), ms(s.Run.P99), perToken)
+	}
+	return t
+}
+
+func ledgerTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "ledger", note: "wall x lanes = compute + barrier + dispatch + idle + residual; gc and off-cpu lie within them",
+		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %"), right("barrier %"), right("dispatch %"),
+			right("idle %"), right("residual %"), right("gc %"), right("off-cpu %")}}
+	row := func(m mark, name string, l Ledger) {
+		cells := []string{name, integer(l.Runs), ms(l.Wall), ms(l.LaneTime)}
+		for _, part := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC, l.OffCPU} {
+			cells = append(cells, fmt.Sprintf("%.2f", percent(part, l.LaneTime)))
+		}
+		t.add(m, cells...)
+	}
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		row(plain, cmp.Or(s.Name, s.ID), s.Ledger)
+		for _, l := range s.ByLane {
+			row(plain, "  "+l.Lane, l.Ledger)
+		}
+	}
+	if len(p.Plans) > 0 {
+		m := strong
+		if r := p.Ledger.ResidualPercent(); r > 1 || r < 0 {
+			m = warn
+		}
+		row(m, "total", p.Ledger)
+	}
+	return t
+}
+
+func groupTable(p *Profile, title, first string, groups []Group) table {
+	t := table{title: title, cols: []col{left(first), right("steps"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("roofline %"), right("lost ms")}}
+	for _, g := range groups {
+		t.add(plain, g.Name, strconv.Itoa(g.Steps), ms(g.Self), fmt.Sprintf("%.2f", percent(g.LaneTime, p.Ledger.LaneTime)),
+			rate(perTime(g.FLOPs, g.Self)), rate(perTime(g.Bytes, g.Self)), roof(g.Floor, g.Self), lost(g.Floor, g.Lost))
+	}
+	return t
+}
+
+func layersTable(p *Profile, _ ReportOptions) table {
+	return groupTable(p, "by layer", "layer", p.ByLayer())
+}
+
+func opsTable(p *Profile, _ ReportOptions) table {
+	return groupTable(p, "by op", "op", p.ByOp())
+}
+
+func scopesTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "scopes", note: "self is the time in which no inner scope was open",
+		cols: []col{left("scope"), right("calls"), right("total ms"), right("self ms"), right("mean ms"), right("p95 ms"), right("max ms"), right("open")}}
+	children := make(map[int][]int, len(p.Scopes))
+	for i, s := range p.Scopes {
+		children[s.Parent] = append(children[s.Parent], i)
+	}
+	type visit struct{ id, depth int }
+	var todo []visit
+	push := func(parent, depth int) {
+		ids := children[parent]
+		slices.SortStableFunc(ids, func(a, b int) int { return cmp.Compare(p.Scopes[a].Total, p.Scopes[b].Total) })
+		for _, id := range ids {
+			todo = append(todo, visit{id, depth})
+		}
+	}
+	for push(-1, 0); len(todo) > 0; {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		s := &p.Scopes[v.id]
+		open := ""
+		if s.Open > 0 {
+			open = integer(s.Open)
+		}
+		t.add(plain, strings.Repeat("  ", min(v.depth, 20))+s.Name, integer(s.Calls), ms(s.Total), ms(s.Self), ms(s.Call.Mean), ms(s.Call.P95), ms(s.Call.Max), open)
+		push(v.id, v.depth+1)
+	}
+	return t
+}
+
+func requestsTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "requests", cols: []col{left(""), right("count"), right("mean ms"), right("p50"), right("p95"), right("p99"), right("max")}}
+	q := p.Requests
+	if q == nil {
+		return t
+	}
+	t.note = fmt.Sprintf("%d prompt and %d output tokens", q.PromptTokens, q.OutputTokens)
+	for _, r := range []struct {
+		name string
+		d    Dist
+	}{{"duration", q.Duration}, {"time to first token", q.FirstToken}, {"time per output token", q.PerToken}} {
+		if r.d.Count > 0 {
+			t.add(plain, r.name, integer(r.d.Count), ms(r.d.Mean), ms(r.d.P50), ms(r.d.P95), ms(r.d.P99), ms(r.d.Max))
+		}
+	}
+	return t
+}
+
+func countersTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "counters", cols: []col{left("counter"), left("unit"), right("samples"), right("last"), right("peak")}}
+	for _, c := range p.Counters {
+		t.add(plain, c.Name, c.Unit, integer(c.Samples), strconv.FormatFloat(c.Last, 'g', 6, 64), strconv.FormatFloat(c.Peak, 'g', 6, 64))
+	}
+	return t
+}
+
+func memoryTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "memory", cols: []col{left("owner"), left("class"), right("MiB"), right("bytes")}}
+	rows := func(owner string, memory map[string]int64) {
+		for _, class := range slices.Sorted(maps.Keys(memory)) {
+			t.add(plain, owner, class, fmt.Sprintf("%.2f", float64(memory[class])/(1<<20)), integer(memory[class]))
+		}
+	}
+	rows("process", p.Memory)
+	for i := range p.Plans {
+		rows(cmp.Or(p.Plans[i].Name, p.Plans[i].ID), p.Plans[i].MemoryBytes)
+	}
+	return t
+}
+
+func warningsTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "warnings", cols: []col{left("")}}
+	for _, w := range p.Warnings {
+		t.add(warn, w)
+	}
+	if p.Abandoned > 0 {
+		t.add(warn, count(int(p.Abandoned), "run")+" did not complete and left no times")
+	}
+	return t
+}
