@@ -76,12 +76,26 @@ func (b *Builder) leaf(name string, leaf *Leaf, t Type) *Value {
 
 func (b *Builder) outputs(n *Node, types []Type) []*Value {
 	for i, t := range types {
-		v := &Value{ID: len(b.g.Values), Node: n, Index: i, Shape: t.Shape, DType: t.DType}
+		v := &Value{ID: len(b.g.Values), Node: n, Index: i, Shape: t.Shape, DType: t.DType,
+			NeedsGrad: t.DType != tensor.I32 && needsGrad(n)}
 		b.g.Values = append(b.g.Values, v)
 		n.Out = append(n.Out, v)
 	}
 	b.g.Nodes = append(b.g.Nodes, n)
 	return n.Out
+}
+
+// needsGrad reports whether a trainable leaf is n or upstream of it.
+func needsGrad(n *Node) bool {
+	if n.Leaf != nil {
+		return n.Leaf.Trainable
+	}
+	for _, v := range n.In {
+		if v != nil && v.NeedsGrad {
+			return true
+		}
+	}
+	return false
 }
 
 // Input declares what the caller fills before each run. Names are unique.
@@ -129,6 +143,9 @@ func (b *Builder) Apply(op *OpDef, name string, attr any, in ...*Value) *Node {
 	if b.err == nil {
 		types, err := op.Infer(n)
 		if err == nil {
+			err = takeVersions(n)
+		}
+		if err == nil {
 			b.outputs(n, types)
 			return n
 		}
@@ -136,6 +153,27 @@ func (b *Builder) Apply(op *OpDef, name string, attr any, in ...*Value) *Node {
 	}
 	n.Out = []*Value{b.bad, b.bad, b.bad, b.bad}
 	return n
+}
+
+// takeVersions checks that n reads only current versions of state and that
+// what it overwrites is state, and marks the versions that end with n.
+func takeVersions(n *Node) error {
+	for i, v := range n.In {
+		if v != nil && v.Overwritten != nil {
+			return fmt.Errorf("operand %d is a version of %s that %s has overwritten", i, v.Root().Node.Name, v.Overwritten.Name)
+		}
+	}
+	for _, j := range n.Op.InPlace {
+		v := n.In[j]
+		if leaf := v.Root().Node.Leaf; leaf == nil || leaf.Kind != StateLeaf {
+			return fmt.Errorf("operand %d (%s) would be overwritten but is not state", j, v)
+		}
+		if v.Overwritten != nil {
+			return fmt.Errorf("operand %d (%s) would be overwritten twice", j, v)
+		}
+		v.Overwritten = n
+	}
+	return nil
 }
 
 // Named returns a builder's scope as it was at n, for rules that add nodes on

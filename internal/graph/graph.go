@@ -22,6 +22,25 @@ type Value struct {
 	Index int // which output of Node
 	Shape tensor.Shape
 	DType tensor.DType
+	// NeedsGrad says that a trainable leaf is upstream. Gradient rules skip
+	// operands without it, so that frozen parts cost nothing.
+	NeedsGrad bool
+	// Overwritten is the node that takes over this version's memory: every
+	// reader of the version runs before it. The Builder refuses later readers.
+	Overwritten *Node
+}
+
+// Root is the leaf whose memory v is a version of; v itself where v is not
+// the output of an in-place op.
+func (v *Value) Root() *Value {
+	for v.Node.Op != nil {
+		j, ok := v.Node.Op.InPlace[v.Index]
+		if !ok {
+			break
+		}
+		v = v.Node.In[j]
+	}
+	return v
 }
 
 func (v *Value) String() string {
@@ -43,6 +62,10 @@ type Node struct {
 	Layer int     // transformer layer, -1 outside of any
 	Leaf  *Leaf   // set on leaves only
 }
+
+// Effect reports whether the node writes State: a root of dead-code
+// elimination although nobody may read its outputs.
+func (n *Node) Effect() bool { return len(n.Op.InPlace) > 0 }
 
 // LeafKind says where a leaf's bytes come from and how long they live.
 type LeafKind uint8

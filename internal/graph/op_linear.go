@@ -49,11 +49,13 @@ var OpLinear = register(&OpDef{
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
 		x, w, bias := n.In[0], n.In[1], n.In[2]
 		d := make([]*Value, 3)
-		d[0] = b.Apply(OpLinearDX, "dx", nil, dOut[0], w).Out[0]
-		if w.Node.Leaf == nil || w.Node.Leaf.Trainable {
+		if x.NeedsGrad {
+			d[0] = b.Apply(OpLinearDX, "dx", nil, dOut[0], w).Out[0]
+		}
+		if w.NeedsGrad {
 			d[1] = b.Apply(OpLinearDW, "dw", nil, dOut[0], x).Out[0]
 		}
-		if bias != nil {
+		if bias != nil && bias.NeedsGrad {
 			d[2] = b.Apply(OpColSum, "db", nil, dOut[0]).Out[0]
 		}
 		return d
@@ -63,7 +65,7 @@ var OpLinear = register(&OpDef{
 // OpLinearDX: dy[rows,N], w[N,K] -> dx[rows,K].
 var OpLinearDX = register(&OpDef{
 	Name:   "linear_dx",
-	NoGrad: "second derivatives are not supported",
+	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fw"); err != nil {
 			return nil, err
@@ -92,7 +94,7 @@ var OpLinearDX = register(&OpDef{
 // OpLinearDW: dy[rows,N], x[rows,K] -> dw[N,K].
 var OpLinearDW = register(&OpDef{
 	Name:   "linear_dw",
-	NoGrad: "second derivatives are not supported",
+	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "ff"); err != nil {
 			return nil, err
@@ -120,7 +122,7 @@ var OpLinearDW = register(&OpDef{
 // OpColSum: x[rows,N] -> sum over rows [N]: the gradient of a bias.
 var OpColSum = register(&OpDef{
 	Name:   "col_sum",
-	NoGrad: "second derivatives are not supported",
+	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "f"); err != nil {
 			return nil, err

@@ -25,8 +25,11 @@ type OpDef struct {
 	NoGrad string
 	// Scratch is how many float32 Ref wants for itself; nil means none.
 	Scratch func(n *Node, max tensor.Bind) int
-	// InPlace maps an output to the input whose buffer it takes over (a new
-	// version of a State); the order of versions is an edge.
+	// InPlace maps an output to the input whose buffer it takes over. Such an
+	// input is always a version of a State (the Builder checks it), so a node
+	// with InPlace is an effect: the planner keeps it, and what it needs, even
+	// where no output reads the new version. Readers of the old version run
+	// first (Value.Overwritten); the order of versions is an edge.
 	InPlace map[int]int
 	// ReuseInput allows the planner to put output 0 into the buffer of this
 	// input + 1 when it dies there (elementwise ops). 0 means never.
@@ -39,7 +42,10 @@ type Type struct {
 	DType tensor.DType
 }
 
-// Cost is the arithmetic and the compulsory memory traffic of one call.
+// Cost is the arithmetic and the compulsory memory traffic of one call. Each
+// scalar addition, multiplication, comparison, division, root, exponential,
+// sine or activation counts as one FLOP. Bytes are what must cross memory at
+// least once: rows that are not touched do not count.
 type Cost struct{ FLOPs, Bytes int64 }
 
 // Tensor is a bound operand: views into arenas, resliced at each run.
@@ -125,6 +131,9 @@ func Ops() []*OpDef {
 	return ds
 }
 
+// kindNames says in errors what the letters of wantInputs stand for.
+var kindNames = map[rune]string{'f': "F32", 'i': "I32", 'w': "a weight encoding"}
+
 // wantInputs checks operand counts and dtypes: 'f' F32, 'i' I32, 'w' a weight
 // of any encoding, upper case where the operand is optional.
 func wantInputs(n *Node, kinds string) error {
@@ -149,7 +158,7 @@ func wantInputs(n *Node, kinds string) error {
 			ok = v.DType != tensor.I32
 		}
 		if !ok {
-			return fmt.Errorf("operand %d has type %s", i, v.DType)
+			return fmt.Errorf("operand %d has type %s, expected %s", i, v.DType, kindNames[k|' '])
 		}
 	}
 	return nil
