@@ -1,0 +1,114 @@
+// Package grad turns a forward graph into a training graph: gradients of a
+// loss by reverse mode (Backward) and the optimizer's step (AdamW). Both add
+// nodes to the same Builder, before any fusion; nothing here computes.
+//
+// train imports it; it imports graph only. An op on the way to the loss that
+// has no gradient rule is an error of Backward, hence of building, never of a
+// run; other mistakes are kept by the Builder and come out of Freeze too.
+package grad
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// Pair is a trainable leaf and d(loss)/d(leaf), of the same shape.
+type Pair struct{ Param, Grad *graph.Value }
+
+// Backward adds the gradient of loss, of shape [1], and returns it
+// for the trainable leaves that loss depends on, in order of declaration.
+// Nodes with no trainable leaf upstream get no gradient. Contributions to one
+// value are added in descending order of the nodes that read it, so equal
+// graphs give equal bits.
+func Backward(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	if loss == nil || loss.Shape != tensor.Static(1) {
+		return nil, fmt.Errorf("grad: loss is %v, expected a value of shape [1]", loss)
+	}
+	if !loss.NeedsGrad {
+		return nil, fmt.Errorf("grad: loss %s depends on no trainable leaf", loss.Node.Name)
+	}
+	forward := b.Nodes()[:loss.Node.ID+1]
+	w := walk{b: b, into: make(map[*graph.Value][]*graph.Value)}
+	end := b.Named(loss.Node, "grad")
+	w.into[loss] = []*graph.Value{b.Fill("one", loss.Shape, 1)}
+	end()
+	for i := len(forward) - 1; i >= 0; i-- {
+		if n := forward[i]; n.Leaf == nil {
+			if err := w.node(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var pairs []Pair
+	for _, n := range forward {
+		if n.Leaf == nil || !n.Leaf.Trainable {
+			continue
+		}
+		if g := w.sum(n.Out[0]); g != nil {
+			pairs = append(pairs, Pair{n.Out[0], g})
+		}
+	}
+	return pairs, b.Err()
+}
+
+// walk is the state of one reverse pass.
+type walk struct {
+	b    *graph.Builder
+	into map[*graph.Value][]*graph.Value // contributions to d(loss)/d(value)
+}
+
+// node applies the rule of n if a gradient reaches it.
+func (w *walk) node(n *graph.Node) error {
+	dOut, reached := make([]*graph.Value, len(n.Out)), false
+	for i, v := range n.Out {
+		dOut[i] = w.sum(v)
+		reached = reached || dOut[i] != nil
+	}
+	if !reached {
+		return nil
+	}
+	if n.Op.Grad == nil {
+		return fmt.Errorf("grad: %s: op %s has no gradient: %s", n.Name, n.Op.Name, n.Op.NoGrad)
+	}
+	end := w.b.Named(n, "grad")
+	dIn := n.Op.Grad(w.b, n, dOut)
+	end()
+	if err := w.b.Err(); err != nil {
+		return fmt.Errorf("grad: gradient of %s (%s): %w", n.Name, n.Op.Name, err)
+	}
+	for i, v := range n.In {
+		if v == nil || !v.NeedsGrad {
+			continue
+		}
+		d := dIn[i]
+		if d == nil {
+			return fmt.Errorf("grad: %s: op %s gives no gradient of operand %d (%s)", n.Name, n.Op.Name, i, v)
+		}
+		if d.Shape != v.Shape {
+			return fmt.Errorf("grad: %s: op %s gives a gradient %s of operand %d (%s)", n.Name, n.Op.Name, d.Shape, i, v)
+		}
+		w.into[v] = append(w.into[v], d)
+	}
+	return nil
+}
+
+// sum adds up what flows into v; nil where nothing does. All readers of v
+// have been walked when it is called.
+func (w *walk) sum(v *graph.Value) *graph.Value {
+	parts := w.into[v]
+	if len(parts) == 0 {
+		return nil
+	}
+	end := w.b.Named(v.Node, "grad")
+	defer end()
+	total := parts[0]
+	for _, p := range parts[1:] {
+		total = w.b.Add("sum", total, p)
+	}
+	return total
+}
