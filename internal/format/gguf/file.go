@@ -30,7 +30,9 @@ const (
 	maxTensors = 1 << 16
 	maxName    = 1 << 16
 	maxDepth   = 8 // of nested arrays
-	maxRank    = tensor.MaxRank
+
+	maxAlignment = 1 << 20
+	maxRank      = tensor.MaxRank
 )
 
 // File is a parsed GGUF file. It is never changed after Parse, so many
@@ -170,8 +172,8 @@ func (f *File) parseMetadata(r *reader, n int) error {
 		return nil
 	}
 	a, ok := v.Uint()
-	if !ok || a < 8 || a > 1<<20 || a&(a-1) != 0 {
-		return fmt.Errorf("key %q: %s, expected a power of two from 8 to %d: %w", alignmentKey, v.describe(), 1<<20, format.ErrInvalid)
+	if !ok || !validAlignment(a) {
+		return fmt.Errorf("key %q: %s, expected a power of two from 8 to %d: %w", alignmentKey, v.describe(), maxAlignment, format.ErrInvalid)
 	}
 	f.align = int(a)
 	return nil
@@ -213,3 +215,7 @@ func (f *File) parseTensors(r *reader, n int) error {
 	}
 	return format.Disjoint(spans)
 }
+
+// validAlignment takes what both the specification (a multiple of 8) and the
+// programs that read the format (a power of two) agree on.
+func validAlignment(a uint64) bool { return a >= 8 && a <= maxAlignment && a&(a-1) == 0 }
