@@ -1,0 +1,110 @@
+package tokenizer
+
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// bertNormalizer is BERT's cleaning: what it removes, spaces around Chinese characters, accents, case.
+type bertNormalizer struct{ clean, han, strip, lower bool }
+
+func readBertNormalizer(p *jsonPart) (normalizer, error) {
+	raw := struct {
+		Clean *bool `json:"clean_text"`
+		Han   *bool `json:"handle_chinese_chars"`
+		Strip *bool `json:"strip_accents"`
+		Lower *bool `json:"lowercase"`
+	}{}
+	if err := p.decode(&raw); err != nil {
+		return nil, err
+	}
+	or := func(b *bool, otherwise bool) bool {
+		if b == nil {
+			return otherwise
+		}
+		return *b
+	}
+	n := bertNormalizer{clean: or(raw.Clean, true), han: or(raw.Han, true), lower: or(raw.Lower, true)}
+	n.strip = or(raw.Strip, n.lower)
+	return n, nil
+}
+
+func (b bertNormalizer) normalize(dst, src []byte, s *Scratch) []byte {
+	i := 0
+	for ; i < len(src) && src[i] < utf8.RuneSelf; i++ {
+		dst = b.ascii(dst, src[i])
+	}
+	if i == len(src) {
+		return dst
+	}
+	// Cleaning and spacing look at single characters; accents need the text decomposed in between.
+	buf := s.norm[1][:0]
+	for i < len(src) {
+		if src[i] < utf8.RuneSelf {
+			buf = b.ascii(buf, src[i])
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(src[i:])
+		c := classOf(r)
+		switch {
+		case b.clean && c.is(classDrop):
+		case b.clean && c.is(classSpace):
+			buf = append(buf, ' ')
+		case b.han && isHan(r):
+			buf = append(buf, ' ')
+			buf = append(buf, src[i:i+n]...)
+			buf = append(buf, ' ')
+		default:
+			buf = append(buf, src[i:i+n]...)
+		}
+		i += n
+	}
+	s.norm[1] = buf
+	if b.strip {
+		s.norm[2] = form{norm.NFD}.normalize(s.norm[2][:0], buf, s)
+		buf = stripMarks{classNonspace}.normalize(s.norm[2][:0], s.norm[2], s) // in place: it only shrinks
+	}
+	if b.lower {
+		return lowercase{}.normalize(dst, buf, s)
+	}
+	return append(dst, buf...)
+}
+
+func (b bertNormalizer) ascii(dst []byte, c byte) []byte {
+	switch {
+	case c >= 'A' && c <= 'Z' && b.lower:
+		c += 'a' - 'A'
+	case b.clean && (c == '\t' || c == '\n' || c == '\r'):
+		c = ' '
+	case b.clean && (c < ' ' || c == 0x7F):
+		return dst
+	}
+	return append(dst, c)
+}
+
+// cutBert cuts at white space, which it drops, and around punctuation.
+func cutBert(text []byte, p span, out []span) []span {
+	start := p.start
+	for i := p.start; i < p.end; {
+		r, n := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(text[i:p.end])
+		}
+		if c := classOf(r); c.is(classSpace | classPunct) {
+			if start < i {
+				out = append(out, span{start, i})
+			}
+			if c.is(classPunct) {
+				out = append(out, span{i, i + n})
+			}
+			start = i + n
+		}
+		i += n
+	}
+	if start < p.end {
+		out = append(out, span{start, p.end})
+	}
+	return out
+}
