@@ -19,7 +19,7 @@ var (
 	// ErrTruncated reports a file that ends before what it announces.
 	ErrTruncated = errors.New("file is truncated")
 	// ErrInvalid reports a file that contradicts its format.
-	ErrInvalid = errors.New("file is damaged")
+	ErrInvalid = errors.New("invalid file")
 	// ErrUnsupported reports a file that may be sound but that holds what
 	// hotpath does not read.
 	ErrUnsupported = errors.New("not supported")
