@@ -1,0 +1,208 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/graph/grad"
+	"hotpath/internal/tensor"
+)
+
+// goldTensor is a tensor in testdata, written by scripts/goldens_ops.py.
+type goldTensor struct {
+	Shape []int
+	F32   []float32
+	I32   []int32
+}
+
+func (g *goldTensor) leaf(b *graph.Builder, e *eval, name string) *graph.Value {
+	if g.I32 != nil {
+		v := b.Input(name, tensor.I32, tensor.Static(g.Shape...))
+		e.setI32(v, g.I32)
+		return v
+	}
+	v := b.Weight(name, graph.RoleOther, tensor.Static(g.Shape...))
+	e.setF32(v, g.F32)
+	return v
+}
+
+func readGolden(t *testing.T, name string, dst any) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, dst); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// parseAttr makes the op's own attribute struct of a golden's JSON.
+func parseAttr[A any](t *testing.T, raw []byte) any {
+	t.Helper()
+	var a A
+	if err := json.Unmarshal(raw, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var goldenAttrs = map[string]func(t *testing.T, raw []byte) any{
+	"embed":     parseAttr[graph.EmbedAttr],
+	"norm":      parseAttr[graph.NormAttr],
+	"rope":      parseAttr[graph.RopeAttr],
+	"attention": parseAttr[graph.AttentionAttr],
+	"act":       parseAttr[graph.ActAttr],
+	"glu":       parseAttr[graph.ActAttr],
+	"pool":      parseAttr[graph.PoolAttr],
+}
+
+func opByName(t *testing.T, name string) *graph.OpDef {
+	t.Helper()
+	for _, op := range graph.Ops() {
+		if op.Name == name {
+			return op
+		}
+	}
+	t.Fatalf("no op %q", name)
+	return nil
+}
+
+// TestGoldenOps holds references and gradient rules against torch.
+func TestGoldenOps(t *testing.T) {
+	var cases []struct {
+		Name, Op string
+		Attr     json.RawMessage
+		Inputs   []*goldTensor
+		Outputs  []*goldTensor
+		DOut     *goldTensor
+		Grads    []*goldTensor
+	}
+	readGolden(t, "ops.json", &cases)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
+			b.Trainable = func(graph.Role, int) bool { return true }
+			e := newEval(t, b.Max())
+			var in []*graph.Value
+			for i, x := range c.Inputs {
+				if x == nil {
+					in = append(in, nil)
+					continue
+				}
+				in = append(in, x.leaf(b, e, string(rune('a'+i))))
+			}
+			var attr any
+			if parse := goldenAttrs[c.Op]; parse != nil {
+				attr = parse(t, c.Attr)
+			}
+			n := b.Apply(opByName(t, c.Op), "op", attr, in...)
+			dOut := make([]*graph.Value, len(n.Out))
+			dOut[0] = c.DOut.leaf(b, e, "dout")
+			grads := n.Op.Grad(b, n, dOut)
+			if err := b.Err(); err != nil {
+				t.Fatal(err)
+			}
+			e.run(b.Nodes(), append(append([]*graph.Value{}, n.Out...), grads...)...)
+			for i, want := range c.Outputs {
+				near(t, "output", e.f32(n.Out[i]), want.F32, 2e-6)
+			}
+			for i, want := range c.Grads {
+				if want != nil && grads[i] != nil {
+					near(t, "gradient "+string(rune('a'+i)), e.f32(grads[i]), want.F32, 1e-5)
+				} else if want != nil {
+					t.Errorf("no gradient of operand %d", i)
+				}
+			}
+		})
+	}
+}
+
+// tiny is a small transformer in testdata and what torch makes of it.
+type tiny struct {
+	IDs, Labels, Pos, Starts              []int32
+	LR, Beta1, Beta2, Eps, Decay, Clip    float64
+	Params, Grads, Final                  map[string]*goldTensor
+	Losses, Norms                         []float32
+	ids, labels, pos, starts, hyper, loss *graph.Value
+}
+
+// build describes the model as the script does.
+func (m *tiny) build(b *graph.Builder) {
+	w := func(name string) *graph.Value {
+		return b.Weight(name, graph.RoleOther, tensor.Static(m.Params[name].Shape...))
+	}
+	rows := tensor.Rows(tensor.Of(tensor.T, 1))
+	m.ids, m.pos = b.Input("ids", tensor.I32, rows), b.Input("pos", tensor.I32, rows)
+	m.labels = b.Input("labels", tensor.I32, rows)
+	m.starts = b.Input("q_start", tensor.I32, tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}))
+	m.hyper = b.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen))
+
+	const heads, kv, hd = 4, 2, 4
+	rope := graph.RopeAttr{HeadDim: hd, Base: 10000}
+	x := b.Embed("embed", w("embed"), m.ids, 1.5)
+	end := b.LayerScope(0)
+	h := b.RMSNorm("norm1", x, w("norm1"), 1e-5, 0)
+	q := b.Rope("q_rope", b.Linear("q_proj", h, w("q"), nil), m.pos, nil, rope)
+	k := b.Rope("k_rope", b.Linear("k_proj", h, w("k"), nil), m.pos, nil, rope)
+	v := b.Linear("v_proj", h, w("v"), nil)
+	a, _ := b.Attention("attn", q, k, v, m.starts, graph.AttentionAttr{Heads: heads, KVHeads: kv, HeadDim: hd, Causal: true})
+	x = b.Add("res1", x, b.Linear("o_proj", a, w("o"), w("o.bias")))
+	h = b.RMSNorm("norm2", x, w("norm2"), 1e-5, 0)
+	h = b.GLU("glu", b.Linear("gate", h, w("gate"), nil), b.Linear("up", h, w("up"), nil), graph.SiLU)
+	x = b.Add("res2", x, b.Linear("down", h, w("down"), nil))
+	end()
+	h = b.LayerNorm("norm3", x, w("norm3"), w("norm3.bias"), 1e-5)
+	nll, _ := b.CrossEntropy("ce", b.Linear("head", h, w("embed"), nil), m.labels)
+	m.loss = b.Mean("loss", nll, m.labels)
+}
+
+// TestTinyTraining compares all gradients and three clipped AdamW steps of a
+// whole model with torch: Backward's sums, tied weights and ragged batches.
+func TestTinyTraining(t *testing.T) {
+	var m tiny
+	readGolden(t, "tiny.json", &m)
+	b := graph.NewBuilder(tensor.Bind{T: len(m.IDs), S: 2})
+	b.Trainable = func(graph.Role, int) bool { return true }
+	m.build(b)
+	pairs, err := grad.Backward(b, m.loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pairs) != len(m.Params) {
+		t.Fatalf("%d gradients, want %d", len(pairs), len(m.Params))
+	}
+	updated, norm := grad.AdamW(b, pairs, m.hyper, nil)
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	e := newEval(t, b.Max())
+	e.setI32(m.ids, m.IDs)
+	e.setI32(m.labels, m.Labels)
+	e.setI32(m.pos, m.Pos)
+	e.setI32(m.starts, m.Starts)
+	for _, p := range pairs {
+		e.setF32(p.Param, m.Params[p.Param.Node.Leaf.Key].F32)
+	}
+	h := grad.Hyper{LR: m.LR, Beta1: m.Beta1, Beta2: m.Beta2, Eps: m.Eps, Decay: m.Decay, Clip: m.Clip}
+	hyper := make([]float32, graph.HyperLen)
+	for step := range m.Losses {
+		if err := h.Put(hyper, step+1); err != nil {
+			t.Fatal(err)
+		}
+		e.setF32(m.hyper, hyper)
+		e.run(b.Nodes(), m.loss)
+		near(t, "loss", e.f32(m.loss), m.Losses[step:step+1], 1e-5)
+		near(t, "norm", e.f32(norm), m.Norms[step:step+1], 1e-5)
+		if step == 0 {
+			for _, p := range pairs {
+				near(t, "gradient of "+p.Param.Node.Name, e.f32(p.Grad), m.Grads[p.Param.Node.Leaf.Key].F32, 1e-5)
+			}
+		}
+	}
+	for i, p := range pairs {
+		near(t, "final "+p.Param.Node.Name, e.f32(updated[i]), m.Final[p.Param.Node.Leaf.Key].F32, 1e-4)
+	}
+}
