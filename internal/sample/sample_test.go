@@ -1,0 +1,189 @@
+package sample
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func newSampler(t testing.TB, p Params) *Sampler {
+	t.Helper()
+	s := new(Sampler)
+	if err := s.Reset(p); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestGreedyTakesTheFirstOfTheBest(t *testing.T) {
+	s := newSampler(t, Params{})
+	if id, err := s.Sample([]float32{1, 3, 2, 3}); err != nil || id != 1 {
+		t.Fatalf("%d, %v, expected 1", id, err)
+	}
+}
+
+func TestBadLogitsAreErrors(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, temperature := range []float32{0, 1} {
+		s := newSampler(t, Params{Temperature: temperature, TopP: 0.9})
+		for _, logits := range [][]float32{{}, {nan}, {1, nan, 2}, {nan, 1}, {1, inf}, {-inf, -inf}} {
+			if id, err := s.Sample(logits); !errors.Is(err, ErrLogits) {
+				t.Errorf("%v at %v gave %d, %v", logits, temperature, id, err)
+			}
+		}
+		if id, err := s.Sample([]float32{-inf, -5, -inf}); err != nil || id != 1 {
+			t.Errorf("one token left: %d, %v", id, err)
+		}
+	}
+}
+
+func TestBadParamsAreErrors(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, p := range []Params{{Temperature: -1}, {Temperature: nan}, {TopK: -1}, {TopP: 1.5}, {TopP: nan}, {MinP: -0.1}, {MinP: nan}} {
+		if err := new(Sampler).Reset(p); err == nil {
+			t.Errorf("%+v was taken", p)
+		}
+	}
+}
+
+// reference is the chain written out: sort, cut, cut, cut.
+func reference(logits []float32, p Params) []int32 {
+	ids := make([]int32, len(logits))
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	slices.SortStableFunc(ids, func(a, b int32) int {
+		switch {
+		case logits[a] > logits[b]:
+			return -1
+		case logits[a] < logits[b]:
+			return 1
+		}
+		return int(a - b)
+	})
+	if p.TopK > 0 {
+		ids = ids[:min(p.TopK, len(ids))]
+	}
+	prob := func() []float64 {
+		out, sum := make([]float64, len(ids)), 0.0
+		for i, id := range ids {
+			out[i] = math.Exp(float64(logits[id]) - float64(logits[ids[0]]))
+			sum += out[i]
+		}
+		for i := range out {
+			out[i] /= sum
+		}
+		return out
+	}
+	if p.TopP > 0 && p.TopP < 1 {
+		sum, n := 0.0, 0
+		for _, q := range prob() {
+			if sum >= float64(p.TopP) {
+				break
+			}
+			sum += q
+			n++
+		}
+		ids = ids[:n]
+	}
+	if p.MinP > 0 {
+		q := prob()
+		n := 0
+		for n < len(q) && q[n] >= float64(p.MinP)*q[0] {
+			n++
+		}
+		ids = ids[:n]
+	}
+	return ids
+}
+
+func TestCandidatesAreThoseOfTheChain(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		logits := make([]float32, 1+r.IntN(60))
+		for i := range logits {
+			logits[i] = float32(math.Round(r.NormFloat64()*8) / 4) // ties
+		}
+		p := Params{Temperature: 1}
+		if r.IntN(2) == 0 {
+			p.TopK = 2 + r.IntN(20)
+		}
+		if r.IntN(2) == 0 {
+			p.TopP = r.Float32()
+		}
+		if r.IntN(2) == 0 {
+			p.MinP = r.Float32() * 0.3
+		}
+		s := newSampler(t, p)
+		best, err := argmax(logits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := slices.Clone(s.candidates(logits, best)), reference(logits, p)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v of %v: %v, expected %v", p, logits, got, want)
+		}
+	}
+}
+
+func TestDrawsFollowTheDistribution(t *testing.T) {
+	logits := []float32{0, 1, 2, -1}
+	const temperature, n = 0.7, 40000
+	s := newSampler(t, Params{Temperature: temperature, Seed: 5})
+	var count [4]float64
+	for range n {
+		id, err := s.Sample(logits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count[id]++
+	}
+	sum := 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) / temperature)
+	}
+	for i, v := range logits {
+		want := math.Exp(float64(v)/temperature) / sum
+		if got := count[i] / n; math.Abs(got-want) > 5*math.Sqrt(want/n) {
+			t.Errorf("token %d was drawn in %.4f of the cases, expected %.4f", i, got, want)
+		}
+	}
+}
+
+func TestSeedsRepeat(t *testing.T) {
+	logits := make([]float32, 100)
+	draw := func(seed uint64) (out [50]int32) {
+		s := newSampler(t, Params{Temperature: 1, Seed: seed})
+		for i := range out {
+			out[i], _ = s.Sample(logits)
+		}
+		return out
+	}
+	if draw(1) != draw(1) {
+		t.Error("one seed drew two series")
+	}
+	if draw(1) == draw(2) {
+		t.Error("two seeds drew one series")
+	}
+}
+
+func TestSampleAllocatesNothing(t *testing.T) {
+	logits := make([]float32, 5000)
+	for i := range logits {
+		logits[i] = float32(i%97) / 10
+	}
+	for _, p := range []Params{{}, {Temperature: 1}, {Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.05}, {Temperature: 1, TopP: 0.9}} {
+		s := newSampler(t, p)
+		if n := testing.AllocsPerRun(5, func() {
+			if _, err := s.Sample(logits); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%+v: %v allocations", p, n)
+		}
+	}
+}
