@@ -69,6 +69,8 @@ func requestRuns(p *Profile) [][]*requestShare {
 	return out
 }
 
+const noStepLayer = -1
+
 type pprofBuilder struct {
 	out       *pprof.Profile
 	locations map[string]*pprof.Location
@@ -110,7 +112,7 @@ func (b *pprofBuilder) addPlan(plan *PlanStats, requests []*requestShare) {
 		time int64
 	}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
 		if e.time != 0 {
-			b.sample([]string{plan.modelName(), e.name}, labels(plan, nil, "", ""), l.Runs, e.time, 0, 0)
+			b.sample([]string{plan.modelName(), e.name}, noStepLayer, labels(plan, "", ""), l.Runs, e.time, 0, 0)
 		}
 	}
 }
@@ -123,11 +125,11 @@ func (b *pprofBuilder) addStep(plan *PlanStats, step int, request string, v step
 	nodes := s.parts()
 	compute, flops, bytes := divide(v.compute, nodes), divide(v.flops, nodes), divide(v.bytes, nodes)
 	for i, n := range nodes {
-		b.sample(stack(plan, s, n), labels(plan, s, n.Op, request), v.calls, compute[i], bytes[i], flops[i])
+		b.sample(stack(plan, s, n), s.Layer, labels(plan, n.Op, request), v.calls, compute[i], bytes[i], flops[i])
 	}
 	if v.wait != 0 {
 		n := Node{Name: s.Name, Op: s.Op}
-		b.sample(append(path(plan, n), "(barrier wait)"), labels(plan, s, s.Op, request), v.calls, v.wait, 0, 0)
+		b.sample(append(path(plan, n), "(barrier wait)"), s.Layer, labels(plan, s.Op, request), v.calls, v.wait, 0, 0)
 	}
 }
 
@@ -150,7 +152,9 @@ func stack(plan *PlanStats, s *Step, n Node) []string {
 	return frames
 }
 
-func labels(plan *PlanStats, s *Step, op, request string) map[string][]string {
+// labels has what a sample can be selected by. The layer is not among them: it
+// is a number to pprof, whose -tagfocus=layer=3 matches numeric labels only.
+func labels(plan *PlanStats, op, request string) map[string][]string {
 	l := map[string][]string{}
 	set := func(key, value string) {
 		if value != "" {
@@ -161,19 +165,20 @@ func labels(plan *PlanStats, s *Step, op, request string) map[string][]string {
 	set("device", plan.deviceName())
 	set("op", op)
 	set("request", request)
-	if s != nil && s.Layer >= 0 {
-		set("layer", layerName(s.Layer))
-	}
 	return l
 }
 
 // sample adds one sample; frames come root first.
-func (b *pprofBuilder) sample(frames []string, labels map[string][]string, count, time, bytes, flops int64) {
+func (b *pprofBuilder) sample(frames []string, layer int, labels map[string][]string, count, time, bytes, flops int64) {
 	locations := make([]*pprof.Location, len(frames))
 	for i, f := range frames {
 		locations[len(frames)-1-i] = b.location(f)
 	}
-	b.out.Sample = append(b.out.Sample, &pprof.Sample{Location: locations, Label: labels, Value: []int64{count, time, bytes, flops}})
+	s := &pprof.Sample{Location: locations, Label: labels, Value: []int64{count, time, bytes, flops}}
+	if layer >= 0 {
+		s.NumLabel = map[string][]int64{"layer": {int64(layer)}}
+	}
+	b.out.Sample = append(b.out.Sample, s)
 }
 
 func (b *pprofBuilder) location(name string) *pprof.Location {

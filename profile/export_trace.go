@@ -186,7 +186,7 @@ func laneSpans(plan *PlanStats, r *RawRun, lane int) []span {
 	if r.Request != "" {
 		args = append(args, arg{"request", r.Request})
 	}
-	spans := []span{{plan.Name, "run", min(r.Start, l.Wake), max(r.End, l.Done), args}}
+	spans := []span{{cmp.Or(plan.Name, plan.ID), "run", min(r.Start, l.Wake), max(r.End, l.Done), args}}
 	if l.Wake > r.Start {
 		spans = append(spans, span{name: outside, cat: cat, start: r.Start, end: l.Wake})
 	}

@@ -25,7 +25,7 @@ type Profile struct {
 	Facts    Facts               `json:"facts"`
 	Ceilings map[string]Ceilings `json:"ceilings,omitempty"` // by backend, "" for all others
 	Ledger   Ledger              `json:"ledger"`             // sum over the plans
-	Plans    []PlanStats         `json:"plans"`
+	Plans    []PlanStats         `json:"plans,omitempty"`
 	Scopes   []ScopeStats        `json:"scopes,omitempty"` // parents before children
 	Requests *RequestStats       `json:"requests,omitempty"`
 	Counters []CounterStats      `json:"counters,omitempty"`
@@ -78,7 +78,7 @@ func (f Facts) merge(n Facts) Facts {
 		f.Params = n.Params
 	}
 	extra := maps.Clone(f.Extra)
-	if extra == nil {
+	if extra == nil && len(n.Extra) > 0 {
 		extra = map[string]string{}
 	}
 	maps.Copy(extra, n.Extra)
@@ -111,6 +111,8 @@ func (c *Ceilings) check() error {
 	}
 	return nil
 }
+
+func (c *Ceilings) known() bool { return c.FLOPs > 0 || c.Bytes > 0 || len(c.Class) > 0 }
 
 // floor is the shortest time, in nanoseconds, in which the roofline allows
 // the work; 0 where no ceiling is known.
@@ -168,7 +170,7 @@ type StepStats struct {
 	Total int64 `json:"total_ns"` // Self and the wait at the barrier before it
 	Self  int64 `json:"self_ns"`  // compute
 	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
-	Lost  int64 `json:"lost_ns"`  // Self − Floor
+	Lost  int64 `json:"lost_ns"`  // Self − Floor; 0 where no ceiling is known
 	FLOPs int64 `json:"flops"`
 	Bytes int64 `json:"bytes"`
 	Span  Dist  `json:"span"` // elapsed per call: first Begin to last End

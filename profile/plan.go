@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -120,10 +121,6 @@ func (p Plan) clone() Plan {
 		p.Steps[i].Nodes = slices.Clone(p.Steps[i].Nodes)
 	}
 	p.Lanes = slices.Clone(p.Lanes)
-	memory := make(map[string]int64, len(p.MemoryBytes))
-	for k, v := range p.MemoryBytes {
-		memory[k] = v
-	}
-	p.MemoryBytes = memory
+	p.MemoryBytes = maps.Clone(p.MemoryBytes)
 	return p
 }

@@ -129,6 +129,9 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %"), right("barrier %"), right("dispatch %"),
 			right("idle %"), right("residual %"), right("gc %"), right("off-cpu %")}}
 	row := func(m mark, name string, l Ledger) {
+		if r := l.ResidualPercent(); r > 1 || r < 0 {
+			m = warn
+		}
 		cells := []string{name, integer(l.Runs), ms(l.Wall), ms(l.LaneTime)}
 		for _, part := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC, l.OffCPU} {
 			cells = append(cells, fmt.Sprintf("%.2f", percent(part, l.LaneTime)))
@@ -143,11 +146,7 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		}
 	}
 	if len(p.Plans) > 0 {
-		m := strong
-		if r := p.Ledger.ResidualPercent(); r > 1 || r < 0 {
-			m = warn
-		}
-		row(m, "total", p.Ledger)
+		row(strong, "total", p.Ledger)
 	}
 	return t
 }
@@ -155,8 +154,10 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 func groupTable(p *Profile, title, first string, groups []Group) table {
 	t := table{title: title, cols: []col{left(first), right("steps"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("roofline %"), right("lost ms")}}
 	for _, g := range groups {
+		// Steps without a ceiling have neither floor nor loss and stay out of
+		// the group's place on the roofline.
 		t.add(plain, g.Name, strconv.Itoa(g.Steps), ms(g.Self), fmt.Sprintf("%.2f", percent(g.LaneTime, p.Ledger.LaneTime)),
-			rate(perTime(g.FLOPs, g.Self)), rate(perTime(g.Bytes, g.Self)), roof(g.Floor, g.Self), lost(g.Floor, g.Lost))
+			rate(perTime(g.FLOPs, g.Self)), rate(perTime(g.Bytes, g.Self)), roof(g.Floor, g.Floor+g.Lost), lost(g.Floor, g.Lost))
 	}
 	return t
 }

@@ -119,7 +119,8 @@ func integer(n int64) string    { return strconv.FormatInt(n, 10) }
 func number(v float64) string   { return strconv.FormatFloat(v, 'g', -1, 64) }
 func rate(perNs float64) string { return fmt.Sprintf("%.1f", perNs) }
 
-// roof and lost are empty where no ceiling is known: a number would be a lie.
+// roof and lost are dashes where no ceiling is known: a number would be a lie.
+// A step whose work is not known has no floor, and all of it is lost.
 func roof(floor, self int64) string {
 	if floor == 0 {
 		return "-"
@@ -128,7 +129,7 @@ func roof(floor, self int64) string {
 }
 
 func lost(floor, lost int64) string {
-	if floor == 0 {
+	if floor == 0 && lost == 0 {
 		return "-"
 	}
 	return ms(lost)

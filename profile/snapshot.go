@@ -84,8 +84,10 @@ func (st *stepFold) stats(p *Plan, step int, c Ceilings) StepStats {
 	s := StepStats{Calls: st.span.count, Total: (st.compute + st.wait) / n, Self: st.compute / n,
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
 		LaneCompute: slices.Clone(st.laneCompute), LaneWait: slices.Clone(st.laneWait)}
-	s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
-	s.Lost = s.Self - s.Floor
+	if c.known() {
+		s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
+		s.Lost = s.Self - s.Floor
+	}
 	return s
 }
 

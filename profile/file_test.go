@@ -1,0 +1,133 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func encode(t testing.TB, p *Profile) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestRoundTrip(t *testing.T) {
+	p := fixture(t)
+	path := filepath.Join(t.TempDir(), "run.json")
+	if err := p.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, p) {
+		t.Error("what was read back is not what was written")
+	}
+	if !bytes.Equal(encode(t, got), encode(t, p)) {
+		t.Error("and encodes otherwise")
+	}
+	empty := NewRecorder(Options{}).Snapshot()
+	if _, err := Read("empty", encode(t, empty)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	good := string(encode(t, fixture(t)))
+	replace := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("the fixture has no %s", old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for _, c := range []struct{ name, data, want string }{
+		{"empty", "", "unexpected end of JSON"},
+		{"truncated", good[:len(good)/2], "unexpected end of JSON"},
+		{"other format", `{"format":"chrome"}`, `field format is "chrome", expected "hotpath-profile"`},
+		{"newer", replace(`"version":1`, `"version":2`), "field version is 2, this program reads up to 1"},
+		{"no version", replace(`"version":1`, `"version":0`), "field version is 0, expected 1"},
+		{"wrong type", replace(`"runs":4`, `"runs":"four"`), "cannot unmarshal string"},
+		{"null", replace(`"runs":4`, `"runs":null`), "null at byte"},
+		{"many empty records", `{"format":"hotpath-profile","version":1,"plans":[` + strings.Repeat("{},", 1000) + `{}]}`, "1002 records in"},
+		{"step id", replace(`{"id":1,"name":"blk.0/attn/qkv"`, `{"id":9,"name":"blk.0/attn/qkv"`), "plans[0]: profile: invalid plan"},
+		{"lane count", replace(`"lanes":["worker 0","worker 1"]`, `"lanes":["worker 0"]`), "by_lane has 2"},
+		{"plan of a run", replace(`"raw_runs":[{"plan":0`, `"raw_runs":[{"plan":5`), "raw_runs[0]: plan 5, expected one of 2"},
+		{"slots of a run", replace(`"arrive_ns":[`, `"arrive_ns":[7,`), "slots for 6, 5, 5 steps"},
+		{"scope parent", replace(`"id":1,"parent":0`, `"id":1,"parent":1`), "scopes[1]"},
+		{"scope event", replace(`"raw_scopes":[{"scope":1`, `"raw_scopes":[{"scope":100`), "raw_scopes[0]"},
+		{"ceiling", replace(`"bytes_per_s":25000000000`, `"bytes_per_s":-1`), `ceilings["cpu"]`},
+		{"request", replace(`"first_token_ns":1200000`, `"first_token_ns":1`), "requests.raw[0]"},
+	} {
+		_, err := Read("bad.json", []byte(c.data))
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "bad.json: ") {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestWriteIsAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run.json")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	failure := errors.New("disk is full")
+	err := writeAtomic(path, func(w io.Writer) error {
+		if _, err := io.WriteString(w, strings.Repeat("half", 1<<16)); err != nil {
+			return err
+		}
+		return failure
+	})
+	if !errors.Is(err, failure) {
+		t.Errorf("error %v, want %v", err, failure)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+		t.Errorf("the old file became %.20q (%v)", got, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%d files left, want 1 (%v)", len(entries), err)
+	}
+}
+
+// FuzzRead: whatever Read accepts, every exporter can write, and it is read
+// back the same.
+func FuzzRead(f *testing.F) {
+	good := encode(f, fixture(f))
+	f.Add(good)
+	f.Add(encode(f, NewRecorder(Options{}).Snapshot()))
+	f.Add(good[:len(good)/3])
+	f.Add([]byte(`{"format":"hotpath-profile","version":1}`))
+	f.Add([]byte(`{"format":"hotpath-profile","version":99,"plans":7}`))
+	f.Add([]byte(`{"format":"hotpath-profile","version":1,"plans":[{"id":"a","lanes":["x"],"steps":[{"id":0}],"by_lane":[{"lane":"x"}],"step_stats":[{"lane_compute_ns":[1],"lane_wait_ns":[0]}]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Read("fuzz", data)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("error %v is no ErrFormat", err)
+			}
+			return
+		}
+		for _, e := range Exporters() {
+			if err := e.Write(io.Discard, p); err != nil {
+				t.Errorf("%s: %v", e.Ending, err)
+			}
+		}
+		again, err := Read("again", encode(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := encode(t, p), encode(t, again); !bytes.Equal(a, b) {
+			t.Errorf("written once\n%s\ntwice\n%s", a, b)
+		}
+	})
+}

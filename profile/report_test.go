@@ -1,0 +1,107 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/csv"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens under testdata")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+func TestReportGoldens(t *testing.T) {
+	p := fixture(t)
+	for _, c := range []struct {
+		golden string
+		write  func(io.Writer) error
+	}{
+		{"report.txt", func(w io.Writer) error { return Text(w, p, ReportOptions{}) }},
+		{"report_top2_lost_color.txt", func(w io.Writer) error { return Text(w, p, ReportOptions{Top: 2, By: ByLost, Color: true}) }},
+		{"report.md", func(w io.Writer) error { return Markdown(w, p, ReportOptions{}) }},
+		{"steps.csv", func(w io.Writer) error { return CSV(w, p) }},
+		{"profile.trace.json", func(w io.Writer) error { return writeTrace(w, p) }},
+	} {
+		var b bytes.Buffer
+		if err := c.write(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, c.golden, b.Bytes())
+	}
+}
+
+// Names come from files: they may not steer the terminal, break a Markdown
+// table or shift a CSV column.
+func TestReportsKeepHostileNamesInTheirCells(t *testing.T) {
+	p := fixture(t)
+	const evil = "a\x1b[2J|b,\"c\"\n`x`"
+	p.Plans[0].Steps[1].Name, p.Facts.Model = evil, evil
+	var text, md, table bytes.Buffer
+	for _, err := range []error{Text(&text, p, ReportOptions{}), Markdown(&md, p, ReportOptions{}), CSV(&table, p)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.ContainsRune(text.String(), 0x1b) || strings.ContainsRune(md.String(), 0x1b) {
+		t.Error("an escape sequence got through")
+	}
+	columns := 0
+	for line := range strings.Lines(md.String()) {
+		if strings.HasPrefix(line, "|") {
+			n := strings.Count(line, "|") - strings.Count(line, `\|`)
+			if columns != 0 && n != columns {
+				t.Errorf("%d columns, then %d in %q", columns, n, line)
+			}
+			columns = n
+		} else {
+			columns = 0
+		}
+	}
+	rows, err := csv.NewReader(&table).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[1:] {
+		for i, field := range rows[0] {
+			if field == "name" && row[i] == evil {
+				return
+			}
+		}
+	}
+	t.Error("the CSV lost the name")
+}
+
+func TestParseBy(t *testing.T) {
+	if by, err := ParseBy(""); err != nil || by != ByTime {
+		t.Errorf("%q, %v", by, err)
+	}
+	if by, err := ParseBy("alloc"); err != nil || by != ByAlloc {
+		t.Errorf("%q, %v", by, err)
+	}
+	if _, err := ParseBy("size"); err == nil || !strings.Contains(err.Error(), "time, lost, alloc, flops") {
+		t.Errorf("error %v, want the known rankings", err)
+	}
+}
