@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // ErrNoCodec reports a DType that has no conversion to and from float32.
@@ -63,41 +64,60 @@ func codecOf(d DType, elems, bytes int) (codec, error) {
 	return codecs[d], nil
 }
 
+// littleEndian machines, nearly all, hold F32 as the file does.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// bytesOf is the memory of x.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
 func decodeF32(dst []float32, src []byte) {
+	if littleEndian {
+		copy(bytesOf(dst), src)
+		return
+	}
 	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		dst[i], src = math.Float32frombits(binary.LittleEndian.Uint32(src)), src[4:]
 	}
 }
 
 func encodeF32(dst []byte, src []float32) error {
-	for i, v := range src {
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+	if littleEndian {
+		copy(dst, bytesOf(src))
+		return nil
+	}
+	for _, v := range src {
+		binary.LittleEndian.PutUint32(dst, math.Float32bits(v))
+		dst = dst[4:]
 	}
 	return nil
 }
 
 func decodeF16(dst []float32, src []byte) {
 	for i := range dst {
-		dst[i] = F16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+		dst[i], src = F16ToF32(binary.LittleEndian.Uint16(src)), src[2:]
 	}
 }
 
 func encodeF16(dst []byte, src []float32) error {
-	for i, v := range src {
-		binary.LittleEndian.PutUint16(dst[2*i:], F32ToF16(v))
+	for _, v := range src {
+		binary.LittleEndian.PutUint16(dst, F32ToF16(v))
+		dst = dst[2:]
 	}
 	return nil
 }
 
 func decodeBF16(dst []float32, src []byte) {
 	for i := range dst {
-		dst[i] = BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+		dst[i], src = BF16ToF32(binary.LittleEndian.Uint16(src)), src[2:]
 	}
 }
 
 func encodeBF16(dst []byte, src []float32) error {
-	for i, v := range src {
-		binary.LittleEndian.PutUint16(dst[2*i:], F32ToBF16(v))
+	for _, v := range src {
+		binary.LittleEndian.PutUint16(dst, F32ToBF16(v))
+		dst = dst[2:]
 	}
 	return nil
 }

@@ -209,6 +209,24 @@ func TestCodecErrors(t *testing.T) {
 	}
 }
 
+// The copy that little-endian machines make and the loop of the others agree.
+func TestF32EitherEndian(t *testing.T) {
+	src := readGolden(t, "source.f32")
+	native := littleEndian
+	defer func() { littleEndian = native }()
+	for _, little := range []bool{native, false} {
+		littleEndian = little
+		x := floats(t, src)
+		if want := math.Float32frombits(binary.LittleEndian.Uint32(src[4*100:])); x[100] != want {
+			t.Errorf("element 100: %g, expected %g", x[100], want)
+		}
+		b := make([]byte, len(src))
+		if err := Quantize(b, F32, x); err != nil || !bytes.Equal(b, src) {
+			t.Errorf("F32 does not come back: %v", err)
+		}
+	}
+}
+
 func TestCodecsAllocateNothing(t *testing.T) {
 	x, b := make([]float32, 256), make([]byte, 1024)
 	for _, d := range []DType{F32, F16, BF16, Q8_0, Q4_1} {
