@@ -1,0 +1,144 @@
+package model
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// Ports are the inputs and outputs of a graph; nil where it has none such.
+type Ports struct {
+	Tokens     *graph.Value // [T] ids below Vocab
+	Pos        *graph.Value // [T] position of a token in its sequence
+	QStart     *graph.Value // [S+1] prefix sums of the sequences' tokens
+	Slots      *graph.Value // [T] rows of the KV cache to write
+	KVLen      *graph.Value // [S] tokens of a sequence, this batch's included
+	BlockTable *graph.Value // [S,MaxBlocksPerSeq] blocks of a sequence
+	Rows       *graph.Value // [R] tokens whose logits are wanted
+	Targets    *graph.Value // [R] the ids that should come; negative: ignored
+	Hyper      *graph.Value // [8] of the optimizer
+
+	Embedding *graph.Value // [S,Dim]
+	Logits    *graph.Value // [R,Vocab]
+	NLL       *graph.Value // [R] natural logarithm
+	Loss      *graph.Value // [1] mean of NLL
+	GradNorm  *graph.Value // [1] before clipping
+}
+
+// KVLayout is the size of a KV cache in blocks of graph.KVBlock tokens.
+type KVLayout struct {
+	Blocks          int // of the whole cache
+	MaxBlocksPerSeq int // width of the block table
+}
+
+// maxKVBlocks keeps the row numbers of a cache within int32.
+const maxKVBlocks = 1 << 24
+
+func (kv KVLayout) check() error {
+	if kv.Blocks < 1 || kv.Blocks > maxKVBlocks || kv.MaxBlocksPerSeq < 1 || kv.MaxBlocksPerSeq > maxKVBlocks {
+		return fmt.Errorf("model: a cache of %d blocks, %d a sequence, expected 1 to %d of each", kv.Blocks, kv.MaxBlocksPerSeq, maxKVBlocks)
+	}
+	return nil
+}
+
+// EmbedOptions say how an embedding is made; Config has the model's own.
+type EmbedOptions struct {
+	Pooling   graph.PoolKind
+	Normalize bool
+}
+
+// BuildEmbed is tokens to one vector a sequence. It uses the symbols T and S.
+func (m *Model) BuildEmbed(max tensor.Bind, o EmbedOptions) (*graph.Graph, *Ports, error) {
+	if err := m.able(m.cfg.CanEmbed, "embed"); err != nil {
+		return nil, nil, err
+	}
+	b, err := start(max, max.T, max.S)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, p := m.context(b), &Ports{}
+	c.tokens(p)
+	x := m.desc.final(c, m.desc.body(c))
+	p.Embedding = c.Pool("pool", x, c.QStart, o.Pooling)
+	if o.Normalize {
+		p.Embedding = c.L2Norm("normalize", p.Embedding)
+	}
+	g, err := b.Freeze(p.Embedding)
+	return g, p, err
+}
+
+// BuildGenerate is tokens to the logits of rows R, over a KV cache.
+func (m *Model) BuildGenerate(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(max, kv)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Logits = m.logits(c, p)
+	g, err := c.Freeze(p.Logits)
+	return g, p, err
+}
+
+// BuildScore is tokens to the negative log-likelihood of a target for each of
+// the rows R, over a KV cache, so that long texts can come in pieces.
+func (m *Model) BuildScore(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(max, kv)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.nll(c, p)
+	g, err := c.Freeze(p.NLL)
+	return g, p, err
+}
+
+// cached starts a graph over a KV cache.
+func (m *Model) cached(max tensor.Bind, kv KVLayout) (*Context, *Ports, error) {
+	if err := m.able(m.cfg.CanGenerate, "generate"); err != nil {
+		return nil, nil, err
+	}
+	if err := kv.check(); err != nil {
+		return nil, nil, err
+	}
+	b, err := start(max, max.T, max.S, max.R)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, p := m.context(b), &Ports{}
+	c.tokens(p)
+	seqs := tensor.Of(tensor.S, 1)
+	p.Slots = c.Input("slots", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1)))
+	p.KVLen = c.Input("kv_len", tensor.I32, tensor.Rows(seqs))
+	p.BlockTable = c.Input("block_table", tensor.I32, tensor.Rows(seqs, kv.MaxBlocksPerSeq))
+	c.cache = &cache{kv, p.Slots, p.KVLen, p.BlockTable}
+	return c, p, nil
+}
+
+// logits are those of the rows R: the others never reach the final norm.
+func (m *Model) logits(c *Context, p *Ports) *graph.Value {
+	p.Rows = c.Input("rows", tensor.I32, tensor.Rows(tensor.Of(tensor.R, 1)))
+	x := c.Gather("gather", m.desc.body(c), p.Rows)
+	return m.desc.head(c, m.desc.final(c, x))
+}
+
+func (m *Model) nll(c *Context, p *Ports) {
+	logits := m.logits(c, p)
+	p.Targets = c.Input("targets", tensor.I32, tensor.Rows(tensor.Of(tensor.R, 1)))
+	p.NLL, _ = c.CrossEntropy("cross_entropy", logits, p.Targets)
+}
+
+func (m *Model) able(can bool, verb string) error {
+	if !can {
+		return fmt.Errorf("%s: a %s model of this kind cannot %s", m.store.Path(), m.cfg.Arch, verb)
+	}
+	return nil
+}
+
+// start is a builder for sizes that are all used.
+func start(max tensor.Bind, used ...int) (*graph.Builder, error) {
+	for _, n := range used {
+		if n < 1 {
+			return nil, fmt.Errorf("model: a graph for at most %d tokens, %d sequences and %d rows, expected at least one of each", max.T, max.S, max.R)
+		}
+	}
+	return graph.NewBuilder(max), nil
+}

@@ -1,0 +1,128 @@
+package model
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// Context is what an architecture builds its graph with: the graph's own ops,
+// weights by canonical key, and attention that knows whether there is a cache.
+type Context struct {
+	*graph.Builder
+	m *Model
+
+	Tokens *graph.Value // [T]
+	Pos    *graph.Value // [T]
+	QStart *graph.Value // [S+1]
+
+	cache *cache // nil where attention sees the batch only
+	wrong error  // the first weight that is missing or has another shape
+}
+
+// cache is what attention over a KV cache needs.
+type cache struct {
+	layout                   KVLayout
+	slots, kvLen, blockTable *graph.Value // [T], [S], [S,MaxBlocksPerSeq]
+}
+
+func (m *Model) context(b *graph.Builder) *Context {
+	b.WeightType = func(key string) (tensor.DType, error) {
+		in, err := m.inspect(key)
+		return in.dtype, err
+	}
+	return &Context{Builder: b, m: m}
+}
+
+// tokens declares the inputs that every graph has.
+func (c *Context) tokens(p *Ports) {
+	t := tensor.Rows(tensor.Of(tensor.T, 1))
+	c.Tokens = c.Input("tokens", tensor.I32, t)
+	c.Pos = c.Input("pos", tensor.I32, t)
+	c.QStart = c.Input("q_start", tensor.I32, tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}))
+	p.Tokens, p.Pos, p.QStart = c.Tokens, c.Pos, c.QStart
+}
+
+// Has reports whether the files have an optional weight.
+func (c *Context) Has(key string) bool { return c.m.has(key) }
+
+// Tensor is a weight, a matrix [rows,cols] or a vector [n].
+func (c *Context) Tensor(key string, role graph.Role, dims ...int) *graph.Value {
+	if c.Err() == nil {
+		if c.wrong = c.m.expect(key, dims); c.wrong != nil {
+			c.Fail("%w", c.wrong)
+		}
+	}
+	return c.Weight(key, role, tensor.Static(dims...))
+}
+
+// bias says what a projection or a norm does about its bias.
+type bias uint8
+
+const (
+	noBias bias = iota
+	mayHaveBias
+	needsBias
+)
+
+func (c *Context) bias(key string, b bias, n int) *graph.Value {
+	key += ".bias"
+	if b == needsBias || b == mayHaveBias && c.Has(key) {
+		return c.Tensor(key, graph.RoleBias, n)
+	}
+	return nil
+}
+
+// Project is x[rows,in] to [rows,out] by the weight and bias below key.
+func (c *Context) Project(name string, x *graph.Value, key string, role graph.Role, out int, b bias) *graph.Value {
+	w := c.Tensor(key+".weight", role, out, x.Shape.RowLen())
+	return c.Linear(name, x, w, c.bias(key, b, out))
+}
+
+// LayerNormed is a LayerNorm by the weight and bias below key.
+func (c *Context) LayerNormed(name string, x *graph.Value, key string, eps float32) *graph.Value {
+	n := x.Shape.RowLen()
+	return c.LayerNorm(name, x, c.Tensor(key+".weight", graph.RoleNorm, n), c.bias(key, needsBias, n), eps)
+}
+
+// RMSNormed is an RMSNorm over chunks of width elements by the weight below
+// key, plus offset.
+func (c *Context) RMSNormed(name string, x *graph.Value, key string, width int, eps, offset float32) *graph.Value {
+	return c.RMSNorm(name, x, c.Tensor(key+".weight", graph.RoleNorm, width), eps, offset)
+}
+
+// Layers builds the blocks one after the other, each in its scope; key is what
+// its weights begin with. It ends early once something is wrong, so that the
+// work done for a broken file does not grow with what it claims.
+func (c *Context) Layers(n int, x *graph.Value, block func(c *Context, x *graph.Value, layer int, key string) *graph.Value) *graph.Value {
+	for i := 0; i < n && c.Err() == nil; i++ {
+		end := c.LayerScope(i)
+		x = block(c, x, i, fmt.Sprintf("blk.%d.", i))
+		end()
+	}
+	return x
+}
+
+// Logits is rows of the final norm to [rows,vocab], by a head of its own or,
+// where it is tied or absent, by the token table.
+func (c *Context) Logits(x *graph.Value, tied bool, vocab int) *graph.Value {
+	if tied || !c.Has("output.weight") {
+		return c.Linear("head", x, c.Tensor("token_embd.weight", graph.RoleEmbedding, vocab, x.Shape.RowLen()), nil)
+	}
+	return c.Project("head", x, "output", graph.RoleHead, vocab, noBias)
+}
+
+// Attend is attention within each sequence of the batch, or, where the graph
+// has a KV cache, over everything that the cache holds of the sequence.
+func (c *Context) Attend(q, k, v *graph.Value, attr graph.AttentionAttr) *graph.Value {
+	if c.cache == nil {
+		out, _ := c.Attention("attention", q, k, v, c.QStart, attr)
+		return out
+	}
+	rows := tensor.Static(c.cache.layout.Blocks*graph.KVBlock, k.Shape.RowLen())
+	ks := c.State("k_cache", graph.RoleKV, tensor.F32, rows)
+	vs := c.State("v_cache", graph.RoleKV, tensor.F32, rows)
+	ks, vs = c.KVWrite("kv_write", ks, vs, k, v, c.cache.slots)
+	return c.AttentionKV("attention", q, ks, vs, c.QStart, c.cache.kvLen, c.cache.blockTable, graph.AttentionKVAttr{AttentionAttr: attr})
+}

@@ -1,0 +1,233 @@
+// Package model describes architectures: what a model's configuration says,
+// which tensor of its files is which weight, and how its graph is built. An
+// architecture is one file, whose init adds a row to the table; one
+// description serves every encoding of weights, every backend and every use
+// (embedding, generation, scoring, training).
+//
+// It imports tensor, format, tokenizer, weights and graph; engine and train
+// import it, and a Model is the plan.Source of its graphs. Everything that can
+// be wrong with a model is an error of Open, which names the file, the field
+// or tensor and what was expected and wraps an error of package weights. After
+// Open a Build can fail only through its arguments.
+package model
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"hotpath/internal/format/gguf"
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// Config is what every architecture has in common.
+type Config struct {
+	Arch string // name of the table's row: bert, llama, gpt2, gemma3
+	Name string // of the model, for people
+
+	Layers  int
+	Dim     int // width of the residual stream and of embeddings
+	Heads   int
+	KVHeads int
+	HeadDim int
+	FFN     int
+	Vocab   int
+	// MaxSeq is the largest number of tokens of one text: positions that the
+	// model has, or fewer where an encoder's files say that texts are cut.
+	MaxSeq  int
+	Causal  bool
+	Windows []int // by layer, how far attention reaches; 0 is unlimited
+
+	// CanEmbed and CanGenerate say which graphs can be built; what can
+	// generate can also score and train.
+	CanEmbed, CanGenerate bool
+
+	Pooling   graph.PoolKind // how an embedding is made, unless asked otherwise
+	Normalize bool           // whether it has unit length, unless asked otherwise
+
+	ParamCount  int64 // elements of all weights; a tied head counts once
+	BytesOnDisk int64 // of those weights in the model's files
+}
+
+// description is an architecture with its configuration filled in.
+type description interface {
+	config() *Config
+	// names says where canonical keys are found in files of a format.
+	names(f weights.Format) naming
+	// body is tokens to the residual stream after the last block, [T,Dim].
+	body(c *Context) *graph.Value
+	// final is the norm between the last block and whatever reads it.
+	final(c *Context, x *graph.Value) *graph.Value
+	// head is rows of final to logits [R,Vocab]; it is called only where the
+	// configuration says CanGenerate.
+	head(c *Context, x *graph.Value) *graph.Value
+}
+
+// architecture is a row of the table.
+type architecture struct {
+	name string
+	gguf []string // values of general.architecture
+	hf   []string // values of model_type
+	// One reader a source. They record what is wrong in r and may return a
+	// description that makes no sense then.
+	readGGUF func(r *fields) description
+	readHF   func(r *fields) description
+}
+
+// architectures is filled by the init of each architecture's file.
+var architectures []*architecture
+
+func register(a *architecture) { architectures = append(architectures, a) }
+
+// Architectures lists the names of what can be opened, sorted.
+func Architectures() []string {
+	var names []string
+	for _, a := range architectures {
+		names = append(names, a.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Model is an open model. All methods may be called by many goroutines at
+// once, until the Store is closed.
+type Model struct {
+	store  *weights.Store
+	cfg    *Config
+	desc   description
+	places map[string]place        // canonical key -> place in the files
+	want   map[string]tensor.Shape // of every weight that the description uses
+
+	mu   sync.Mutex
+	made map[string]*madeTensor // transposed copies by the name in the file
+}
+
+// Open detects the architecture of a model, reads its configuration and checks
+// that every tensor is there in the right shape. The Store stays the caller's
+// to close, after the Model's last use.
+func Open(st *weights.Store) (*Model, error) {
+	desc, err := describe(st)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{store: st, cfg: desc.config(), desc: desc, made: map[string]*madeTensor{}}
+	if m.cfg.Name == "" {
+		m.cfg.Name = strings.TrimSuffix(filepath.Base(filepath.Clean(st.Path())), ".gguf")
+	}
+	if m.places, err = desc.names(st.Format()).resolve(st, m.cfg.Layers); err != nil {
+		return nil, err
+	}
+	return m, m.checkWeights()
+}
+
+// Config is what the files say; it must not be changed.
+func (m *Model) Config() *Config { return m.cfg }
+
+// Store is what the model was opened from.
+func (m *Model) Store() *weights.Store { return m.store }
+
+// describe finds the table's row and reads the configuration.
+func describe(st *weights.Store) (description, error) {
+	if f := st.GGUF(); f != nil {
+		return describeGGUF(f)
+	}
+	d, err := describeHF(st.HF().Config)
+	if err != nil {
+		return nil, err
+	}
+	return d, readSentence(d.config(), st.HF())
+}
+
+func describeGGUF(f *gguf.File) (description, error) {
+	name, err := f.NeedString("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range architectures {
+		if slices.Contains(a.gguf, name) {
+			r := ggufFields(f, name)
+			d := a.readGGUF(r)
+			if err := r.failed(); err != nil {
+				return nil, err
+			}
+			c := d.config()
+			c.Arch = a.name
+			if c.Name, err = f.StringOr("general.name", ""); err != nil {
+				return nil, err
+			}
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: key %q: architecture %q, expected one of %s: %w",
+		f.Name(), "general.architecture", name, supported(func(a *architecture) []string { return a.gguf }), weights.ErrUnsupported)
+}
+
+func describeHF(c *weights.Config) (description, error) {
+	name, err := c.String("model_type")
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range architectures {
+		if slices.Contains(a.hf, name) {
+			r := hfFields(c)
+			if r.has("quantization_config") {
+				r.unsupported("quantization_config", "quantized weights, expected plain ones (a GGUF file can hold quantized ones)")
+			}
+			d := a.readHF(r)
+			if err := r.failed(); err != nil {
+				return nil, err
+			}
+			d.config().Arch = a.name
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: field model_type: %q, expected one of %s: %w",
+		c.File(), name, supported(func(a *architecture) []string { return a.hf }), weights.ErrUnsupported)
+}
+
+func supported(names func(*architecture) []string) string {
+	var all []string
+	for _, a := range architectures {
+		all = append(all, names(a)...)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// checkWeights builds the whole graph once at its smallest, which asks for
+// every weight by key and shape, and keeps what was asked for.
+func (m *Model) checkWeights() error {
+	b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
+	c, p := m.context(b), &Ports{}
+	c.tokens(p)
+	out := m.desc.final(c, m.desc.body(c))
+	if m.cfg.CanGenerate {
+		out = m.desc.head(c, out)
+	}
+	if c.wrong != nil {
+		return c.wrong // without the scope that a graph's own errors carry
+	}
+	g, err := b.Freeze(out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.store.Path(), err)
+	}
+	m.want = map[string]tensor.Shape{}
+	for _, n := range g.Nodes {
+		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
+			continue
+		}
+		v := n.Out[0]
+		info, err := m.inspect(n.Leaf.Key)
+		if err != nil {
+			return err
+		}
+		m.want[n.Leaf.Key] = v.Shape
+		m.cfg.ParamCount += int64(v.Shape.Len(tensor.Bind{}))
+		m.cfg.BytesOnDisk += info.bytes
+	}
+	return nil
+}
