@@ -55,6 +55,7 @@ var gradCases = []struct {
 	build func(b *bench) *graph.Value
 }{
 	{"add", func(b *bench) *graph.Value { return b.Add("y", b.param(dimT, 3), b.param(dimT, 3)) }},
+	{"add row", func(b *bench) *graph.Value { return b.AddRow("y", b.param(dimT, 3), b.param(fixed(3))) }},
 	{"mul", func(b *bench) *graph.Value { return b.Mul("y", b.param(dimT, 3), b.param(dimT, 3)) }},
 	{"scale", func(b *bench) *graph.Value { return b.Builder.Scale("y", b.param(dimT, 3), -1.7) }},
 	{"linear", func(b *bench) *graph.Value {
