@@ -68,7 +68,8 @@ type Sample struct {
 	Value float64 `json:"value"`
 }
 
-// Counter gives the counter of that name, making it on first use.
+// Counter gives the counter of that name, making it on first use; nil where
+// Options.Counters are in use already.
 func (r *Recorder) Counter(name, unit string) *Counter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,6 +77,10 @@ func (r *Recorder) Counter(name, unit string) *Counter {
 		if c.name == name {
 			return c
 		}
+	}
+	if len(r.counters) >= r.opts.Counters {
+		r.refused++
+		return nil
 	}
 	c := &Counter{name: name, unit: unit, kept: newKeeper[Sample](r.opts.Samples)}
 	r.counters = append(r.counters, c)

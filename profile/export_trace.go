@@ -70,14 +70,9 @@ func (t *traceWriter) json(v any) {
 	t.raw(string(b))
 }
 
-// micros is exact: the trace counts in microseconds, we in nanoseconds.
-func micros(ns int64) string {
-	sign := ""
-	if ns < 0 {
-		sign, ns = "-", -ns
-	}
-	return fmt.Sprintf("%s%d.%03d", sign, ns/1000, ns%1000)
-}
+// micros is exact: the trace counts in microseconds, we in nanoseconds, none
+// of them below 0.
+func micros(ns int64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }
 
 // event writes one event; fields holds what only its kind has, with a leading
 // comma.

@@ -133,6 +133,13 @@ func (p *Profile) check() error {
 			return fmt.Errorf("raw_scopes[%d]: scope %d from %d to %d, expected one of %d scopes and times in order", i, e.Scope, e.Start, e.End, len(p.Scopes))
 		}
 	}
+	for i, c := range p.Counters {
+		for j, sample := range c.Kept {
+			if sample.At < 0 {
+				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected no moment below 0", i, j, sample.At)
+			}
+		}
+	}
 	if p.Requests != nil {
 		for i := range p.Requests.Kept {
 			if err := p.Requests.Kept[i].check(); err != nil {

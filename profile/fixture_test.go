@@ -6,6 +6,60 @@ import (
 	"time"
 )
 
+// testPlan has two lanes and five steps: a fused one, one that a single lane
+// runs, barriers in between.
+func testPlan() Plan {
+	return Plan{ID: "embed/T=64", Name: "embed T=64", Model: "mini", Backend: "cpu", Phase: "embed",
+		Lanes: []string{"worker 0", "worker 1"},
+		Steps: []Step{
+			{ID: 0, Name: "embed/tokens", Op: "gather", Kernel: "gather_f32", Layer: -1, Alloc: 4096},
+			{ID: 1, Name: "blk.0/attn/qkv", Op: "linear", Kernel: "gemm_bf16", Class: "bf16", Layer: 0, Barrier: true, Alloc: 12288,
+				Nodes: []Node{{"blk.0/attn/q_proj", "linear", 0.5}, {"blk.0/attn/k_proj", "linear", 0.25}, {"blk.0/attn/rope", "rope", 0.25}}},
+			{ID: 2, Name: "blk.0/attn/attend", Op: "attention", Kernel: "attn_f32", Layer: 0, Barrier: true},
+			{ID: 3, Name: "blk.1/ffn/up", Op: "linear", Kernel: "gemm_bf16", Class: "bf16", Layer: 1, Barrier: true, Alloc: 16384},
+			{ID: 4, Name: "pool", Op: "pool", Kernel: "pool_f32", Layer: -1, Barrier: true},
+		},
+		MemoryBytes: map[string]int64{"activations": 1 << 20, "scratch": 1 << 16},
+	}
+}
+
+// stamps of one run of testPlan as offsets from its start, 0 = no part in it.
+var testStamps = [2]struct {
+	wake, done int64
+	step       [5][3]int64 // arrive, begin, end
+}{
+	{1_000, 98_000, [5][3]int64{{1_100, 1_100, 5_000}, {5_100, 6_000, 40_000}, {40_000, 42_000, 60_000}, {60_200, 61_000, 90_000}, {90_000, 91_000, 97_000}}},
+	{3_000, 92_000, [5][3]int64{{3_000, 3_000, 5_900}, {5_900, 6_000, 41_900}, {41_900, 42_000, 60_800}, {60_900, 61_000, 91_000}, {}}},
+}
+
+var testCosts = [5]Cost{{0, 60_000}, {12_000_000, 200_000}, {2_200_000, 150_000}, {16_000_000, 300_000}, {8_000, 40_000}}
+
+const testWall = 100_000
+
+func stampTestRun(r *Run, start int64) {
+	r.Start, r.End = start, start+testWall
+	r.Tokens, r.Sequences, r.Rows = 64, 4, 4
+	for i := range r.Lanes {
+		l, s := &r.Lanes[i], &testStamps[i]
+		l.Wake, l.Done = start+s.wake, start+s.done
+		for k, v := range s.step {
+			if v[2] != 0 {
+				l.Arrive[k], l.Begin[k], l.End[k] = start+v[0], start+v[1], start+v[2]
+			}
+		}
+	}
+	copy(r.Costs, testCosts[:])
+}
+
+func mustPlan(t testing.TB, rec *Recorder, p Plan) PlanHandle {
+	t.Helper()
+	h, err := rec.Plan(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 // fixture is a recording whose every number is known: an embed plan on two
 // workers, a device plan with overlapping kernels, scopes, requests, counters.
 func fixture(t testing.TB) *Profile {

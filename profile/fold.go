@@ -77,7 +77,7 @@ func (f *planFold) release(r *Run) error {
 		}
 		return err
 	}
-	r.gc = f.rec.gcPause(r.Start, r.End)
+	r.gc = f.rec.gc.pause(r.Start, r.End)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.index = f.runs

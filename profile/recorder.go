@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
-	"time"
 )
 
 // Options bounds what a [Recorder] keeps. Zero values mean the defaults.
@@ -17,6 +15,7 @@ type Options struct {
 	Scopes      int // distinct scope paths: 4096
 	ScopeEvents int // raw scopes kept for the trace: 16384; negative keeps none
 	Requests    int // raw requests kept for the trace: 1024; negative keeps none
+	Counters    int // counters: 256; a further one records nothing, and the profile warns of it
 	Samples     int // raw samples kept of each counter: 1024; negative keeps none
 }
 
@@ -26,7 +25,7 @@ func (o Options) withDefaults() Options {
 		value int
 	}{
 		{&o.Plans, 256}, {&o.Events, 65536}, {&o.Runs, 64}, {&o.Scopes, 4096},
-		{&o.ScopeEvents, 16384}, {&o.Requests, 1024}, {&o.Samples, 1024},
+		{&o.ScopeEvents, 16384}, {&o.Requests, 1024}, {&o.Counters, 256}, {&o.Samples, 1024},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -51,14 +50,14 @@ type Recorder struct {
 	overhead  *Overhead
 	requests  requestFold
 	counters  []*Counter
+	refused   int // calls for a counter beyond the limit
 	firstErr  error
 	badRuns   int64
 	abandoned int64
 
 	scopes scopeTree
 
-	gcMu sync.Mutex
-	gc   debug.GCStats
+	gc collections
 }
 
 // NewRecorder returns a recorder that keeps at most what opts allows.
@@ -70,7 +69,7 @@ func NewRecorder(opts Options) *Recorder {
 	}
 	r.requests.kept = newKeeper[Request](r.opts.Requests)
 	r.scopes.init(r)
-	debug.ReadGCStats(&r.gc) // sizes its slices, so that later reads allocate nothing
+	r.gc.init()
 	return r
 }
 
@@ -152,27 +151,6 @@ func (r *Recorder) fail(err error) {
 	if r.firstErr == nil {
 		r.firstErr = err
 	}
-}
-
-// gcPause sums the pauses of collections that ended between two readings of
-// the clock. The runtime keeps calendar times, so both are put on the scale of
-// the present moment, which survives a calendar that was set in between.
-func (r *Recorder) gcPause(from, to int64) int64 {
-	r.gcMu.Lock()
-	defer r.gcMu.Unlock()
-	debug.ReadGCStats(&r.gc)
-	now, wall := Now(), time.Now()
-	var sum time.Duration
-	for i, end := range r.gc.PauseEnd { // newest first
-		t := now - int64(wall.Sub(end))
-		if t < from {
-			break
-		}
-		if t <= to {
-			sum += r.gc.Pause[i]
-		}
-	}
-	return int64(sum)
 }
 
 // SetFacts describes the machine and the model. Fields left empty keep what

@@ -78,7 +78,7 @@ func (r *Run) reset() {
 // check finds what is missing or out of order before anything is folded, so
 // that a bad run leaves the aggregates as they were.
 func (r *Run) check(p *Plan) error {
-	if r.Start == 0 || r.End < r.Start {
+	if r.Start <= 0 || r.End < r.Start {
 		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
 	}
 	if len(r.Lanes) != len(p.Lanes) || len(r.Costs) != len(p.Steps) {
@@ -107,7 +107,7 @@ func (l *LaneSlots) check(p *Plan, lane int) error {
 		return fmt.Errorf("%w: plan %q: lane %q has slots for %d, %d, %d steps, expected %d",
 			ErrStamp, p.ID, p.Lanes[lane], len(l.Arrive), len(l.Begin), len(l.End), len(p.Steps))
 	}
-	if !l.Absent && (l.Wake == 0 || l.Done < l.Wake) {
+	if !l.Absent && (l.Wake <= 0 || l.Done < l.Wake) {
 		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
 			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
 	}

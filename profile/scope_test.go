@@ -193,7 +193,7 @@ func TestScopeWithoutRecorder(t *testing.T) {
 }
 
 func BenchmarkScopeDisabled(b *testing.B) {
-	was := anyRecorder.Swap(false)
+	was := anyRecorder.Swap(0)
 	defer anyRecorder.Store(was)
 	ctx := context.Background()
 	for b.Loop() {

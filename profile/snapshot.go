@@ -28,6 +28,9 @@ func (r *Recorder) Snapshot() *Profile {
 	if r.firstErr != nil {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d runs left out, the first because of: %v", r.badRuns, r.firstErr))
 	}
+	if r.refused > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("more than %d counters: %d calls for a further one got none", r.opts.Counters, r.refused))
+	}
 	if q := &r.requests; q.duration.count > 0 {
 		p.Requests = &RequestStats{Duration: q.duration.dist(), FirstToken: q.firstToken.dist(), PerToken: q.perToken.dist(),
 			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all()}

@@ -1,0 +1,53 @@
+package profile
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+// collections knows the latest pauses of the garbage collector. Reading them
+// costs a microsecond or two and is done only when the count of cycles, which
+// is cheap to read, has changed.
+type collections struct {
+	mu     sync.Mutex
+	cycles []metrics.Sample // one: the count of completed cycles
+	read   uint64           // that count when stats was read
+	stats  debug.GCStats    // newest first; the runtime keeps 256 of them
+	now    int64            // two clocks at one moment, when stats was read:
+	wall   time.Time        // the runtime keeps calendar times
+}
+
+func (c *collections) init() {
+	c.cycles = []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(c.cycles)
+	c.refresh() // sizes the slices, so that later reads allocate nothing
+}
+
+func (c *collections) refresh() {
+	c.read = c.cycles[0].Value.Uint64()
+	debug.ReadGCStats(&c.stats)
+	c.now, c.wall = Now(), time.Now()
+}
+
+// pause sums the pauses of cycles that ended between two readings of [Now].
+func (c *collections) pause(from, to int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	metrics.Read(c.cycles)
+	if c.cycles[0].Value.Uint64() != c.read {
+		c.refresh()
+	}
+	var sum time.Duration
+	for i, end := range c.stats.PauseEnd {
+		t := c.now - int64(c.wall.Sub(end))
+		if t < from {
+			break
+		}
+		if t <= to {
+			sum += c.stats.Pause[i]
+		}
+	}
+	return int64(sum)
+}
