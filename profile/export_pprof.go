@@ -176,7 +176,9 @@ func (b *pprofBuilder) sample(frames []string, layer int, labels map[string][]st
 	}
 	s := &pprof.Sample{Location: locations, Label: labels, Value: []int64{count, time, bytes, flops}}
 	if layer >= 0 {
+		// Without a unit, layer 0 would be an empty field and vanish.
 		s.NumLabel = map[string][]int64{"layer": {int64(layer)}}
+		s.NumUnit = map[string][]string{"layer": {"count"}}
 	}
 	b.out.Sample = append(b.out.Sample, s)
 }
