@@ -18,6 +18,8 @@ var files = []struct {
 }{
 	{"gemm/tile_amd64.s", genTiles},
 	{"gemm/transpose_amd64.s", genTranspose},
+	{"gemm/dequant_amd64.s", genDequant},
+	{"gemm/gemv_amd64.s", genGemv},
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},

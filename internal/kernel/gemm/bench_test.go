@@ -41,3 +41,67 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGemv reads weights larger than the caches' share; compare with the
+// memory ceiling beside it.
+func BenchmarkGemv(b *testing.B) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for _, tier := range cpu.Available()[1:] {
+		for _, d := range storedTypes {
+			b.Run(fmt.Sprintf("tier=%v/type=%v", tier, d), func(b *testing.B) {
+				defer cpu.Use(tier)()
+				const k = 576
+				n := 64 << 20 / d.RowBytes(k)
+				one, _ := store(b, rng, d, 64, k)
+				data := make([]byte, 0, n*d.RowBytes(k))
+				for len(data)+len(one.Data) <= cap(data) {
+					data = append(data, one.Data...)
+				}
+				w, err := NewStored(data, d, len(data)/d.RowBytes(k), k)
+				if err != nil {
+					b.Fatal(err)
+				}
+				x, xs, dst := noise(rng, k), make([]float32, XSumsLen(k)), make([]float32, w.N)
+				XSums(xs, x)
+				ceil := ceiling.Read(b.Context(), data, 1, 50*time.Millisecond) / 1e9
+				for b.Loop() {
+					GemvRows(dst, w, x, xs, 0, w.N)
+				}
+				rate := float64(len(data)) * float64(b.N) / b.Elapsed().Seconds() / 1e9
+				b.ReportMetric(rate, "GB/s")
+				b.ReportMetric(ceil, "read-GB/s")
+				small := 1 << 20 / d.RowBytes(k)
+				t0 := time.Now()
+				for range 20 {
+					GemvRows(dst, w, x, xs, 0, small)
+				}
+				b.ReportMetric(20*float64(small*d.RowBytes(k))/time.Since(t0).Seconds()/1e9, "L2-GB/s")
+			})
+		}
+	}
+}
+
+// BenchmarkStored multiplies with weights decoded on the way.
+func BenchmarkStored(b *testing.B) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	const n, k = 1536, 576
+	for _, tier := range cpu.Available()[1:] {
+		for _, d := range storedTypes {
+			for _, m := range []int{16, 128} {
+				b.Run(fmt.Sprintf("tier=%v/type=%v/m=%d", tier, d, m), func(b *testing.B) {
+					defer cpu.Use(tier)()
+					w, _ := store(b, rng, d, n, k)
+					t := &Task{M: m, N: n, K: k, A: noise(rng, m*k), LDA: k, B: w, C: make([]float32, m*n), LDC: n}
+					s := NewScratch(nil)
+					ceil := ceiling.FMA(tier)
+					for b.Loop() {
+						Run(t, 0, m, 0, NumPanels(n), s)
+					}
+					rate := 2 * float64(m*n*k) * float64(b.N) / b.Elapsed().Seconds() / 1e9
+					b.ReportMetric(rate, "GFLOP/s")
+					b.ReportMetric(100*rate/ceil, "%ceiling")
+				})
+			}
+		}
+	}
+}

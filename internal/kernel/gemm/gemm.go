@@ -53,8 +53,8 @@ func NumPanels(n int) int {
 // Panels is the B operand of a Task, [K, N] cut into panels of NR columns.
 type Panels interface {
 	// Panel returns rows [k0, k1) of panel p as [k1-k0][NR]; columns beyond
-	// N are zero. It may build them in scratch, which holds as many. k0 is a
-	// multiple of 32.
+	// N are zero. It may build them in scratch, which holds as many values
+	// and UnpackLen more for work. k0 is a multiple of 32.
 	Panel(p, k0, k1 int, scratch []float32) []float32
 }
 
@@ -102,13 +102,13 @@ func (t *Task) Check() error {
 // Scratch is one worker's workspace.
 type Scratch struct {
 	a     []float32 // [mc/MR strips][kc/4][MR][4], packed rows of A
-	panel []float32 // [kc][NR], a panel of B that had to be built
+	panel []float32 // [kc][NR] and UnpackLen, a panel of B that had to be built
 	tile  []float32 // [MR][NR], the tile at the right edge of C
 	bias  []float32 // [NR], the bias of the last panel
 }
 
 // ScratchLen is the number of f32 values a Scratch needs.
-const ScratchLen = mc*kc + kc*maxNR + maxMR*maxNR + maxNR
+const ScratchLen = mc*kc + kc*maxNR + UnpackLen + maxMR*maxNR + maxNR
 
 // NewScratch cuts a workspace out of buf, which must hold ScratchLen values,
 // 64-byte aligned for speed; nil allocates.
@@ -124,7 +124,7 @@ func NewScratch(buf []float32) *Scratch {
 		buf = buf[n:]
 		return s
 	}
-	return &Scratch{a: cut(mc * kc), panel: cut(kc * maxNR), tile: cut(maxMR * maxNR), bias: cut(maxNR)}
+	return &Scratch{a: cut(mc * kc), panel: cut(kc*maxNR + UnpackLen), tile: cut(maxMR * maxNR), bias: cut(maxNR)}
 }
 
 // Run computes rows [m0, m1) of panels [p0, p1). Calls on disjoint ranges may
@@ -165,7 +165,7 @@ func run(t *Task, tier cpu.Tier, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
 	}
 	load := t.Accumulate || k0 > 0
 	for p := p0; p < p1; p++ {
-		b := t.B.Panel(p, k0, k1, s.panel[:kn*nr])
+		b := t.B.Panel(p, k0, k1, s.panel[:kn*nr+UnpackLen])
 		if len(b) < kn*nr {
 			panic(fmt.Sprintf("gemm: panel %d has %d values, expected [%d][%d]; was it packed for another tier?", p, len(b), kn, nr))
 		}

@@ -1,0 +1,100 @@
+package gemm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/tensor"
+)
+
+// XSumsLen is the number of sums that XSums makes for k values.
+func XSumsLen(k int) int { return (k + 31) / 32 }
+
+// XSums fills dst with the sums of x by blocks of 32: the part of a product
+// with Q4_1 weights that does not depend on the codes. One activation row
+// needs it once, however many weights it meets.
+func XSums(dst, x []float32) {
+	for b := range XSumsLen(len(x)) {
+		dst[b] = vec.Sum(x[32*b : min(len(x), 32*b+32)])
+	}
+}
+
+// GemvRows makes dst[n] = w[n]·x for rows n in [n0, n1). xsums comes from
+// XSums and is needed by Q4_1 only. A row's sum does not depend on the range
+// it was asked for in.
+func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
+	if n0 < 0 || n1 > w.N || len(dst) < n1 || len(x) != w.K || n1*w.RowBytes > len(w.Data) {
+		panic(fmt.Sprintf("gemm: GemvRows of rows %d..%d of [%d, %d] with %d inputs and %d outputs", n0, n1, w.N, w.K, len(x), len(dst)))
+	}
+	if w.DType == tensor.Q4_1 && len(xsums) < XSumsLen(w.K) {
+		panic(fmt.Sprintf("gemm: GemvRows with %d sums, expected %d", len(xsums), XSumsLen(w.K)))
+	}
+	if n0 >= n1 || gemvFast(dst, w, x, xsums, n0, n1) {
+		return
+	}
+	for n := n0; n < n1; n++ {
+		dst[n] = gemvTail(w, x, n, 0)
+	}
+}
+
+// gemvTail is the product of row n and x from column k0 on, in plain Go.
+func gemvTail(w *Stored, x []float32, n, k0 int) float32 {
+	return dots[w.DType](w.part(n, k0, w.K), x[k0:])
+}
+
+// dots holds the generic inner products of stored values with x.
+var dots = [...]func(w []byte, x []float32) float32{
+	tensor.F32:  dotF32,
+	tensor.F16:  dotF16,
+	tensor.BF16: dotBF16,
+	tensor.Q8_0: dotQ8_0,
+	tensor.Q4_1: dotQ4_1,
+}
+
+func dotF32(w []byte, x []float32) (s float32) {
+	for i, v := range x {
+		s += float32(math.Float32frombits(binary.LittleEndian.Uint32(w[4*i:])) * v)
+	}
+	return s
+}
+
+func dotF16(w []byte, x []float32) (s float32) {
+	for i, v := range x {
+		s += float32(tensor.F16ToF32(binary.LittleEndian.Uint16(w[2*i:])) * v)
+	}
+	return s
+}
+
+func dotBF16(w []byte, x []float32) (s float32) {
+	for i, v := range x {
+		s += float32(tensor.BF16ToF32(binary.LittleEndian.Uint16(w[2*i:])) * v)
+	}
+	return s
+}
+
+func dotQ8_0(w []byte, x []float32) (s float32) {
+	for ; len(x) > 0; x, w = x[32:], w[34:] {
+		var t float32
+		for i, q := range w[2:34] {
+			t += float32(float32(int8(q)) * x[i])
+		}
+		s += float32(tensor.F16ToF32(binary.LittleEndian.Uint16(w)) * t)
+	}
+	return s
+}
+
+func dotQ4_1(w []byte, x []float32) (s float32) {
+	for ; len(x) > 0; x, w = x[32:], w[20:] {
+		var t, sum float32
+		for i, q := range w[4:20] {
+			t += float32(float32(q&15)*x[i]) + float32(float32(q>>4)*x[i+16])
+			sum += x[i] + x[i+16]
+		}
+		d := tensor.F16ToF32(binary.LittleEndian.Uint16(w))
+		m := tensor.F16ToF32(binary.LittleEndian.Uint16(w[2:]))
+		s += float32(d*t) + float32(m*sum)
+	}
+	return s
+}

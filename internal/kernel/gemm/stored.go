@@ -1,0 +1,128 @@
+package gemm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
+)
+
+// Stored is weights as they lie in a file: N rows of K values, RowBytes
+// apart. As the B operand of a Task it is W transposed, decoded a panel at a
+// time; GemvRows multiplies it with one vector.
+type Stored struct {
+	Data     []byte
+	DType    tensor.DType
+	N, K     int
+	RowBytes int
+}
+
+// NewStored checks that data holds n rows of k values of type d.
+func NewStored(data []byte, d tensor.DType, n, k int) (*Stored, error) {
+	switch d {
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1:
+	default:
+		return nil, fmt.Errorf("gemm: weights of type %v, expected F32, F16, BF16, Q8_0 or Q4_1", d)
+	}
+	if n < 0 || k < 0 || k%d.Info().BlockLen != 0 {
+		return nil, fmt.Errorf("gemm: weights [%d, %d] of type %v, expected whole blocks of %d", n, k, d, d.Info().BlockLen)
+	}
+	rb := d.RowBytes(k)
+	if rb > 0 && len(data)/rb < n {
+		return nil, fmt.Errorf("gemm: %d bytes for [%d, %d] of type %v, expected %d", len(data), n, k, d, n*rb)
+	}
+	return &Stored{Data: data, DType: d, N: n, K: k, RowBytes: rb}, nil
+}
+
+// part is the bytes of columns [k0, k1) of row n; whole blocks only.
+func (w *Stored) part(n, k0, k1 int) []byte {
+	row := w.Data[n*w.RowBytes:][:w.RowBytes]
+	return row[w.DType.RowBytes(k0):w.DType.RowBytes(k1)]
+}
+
+// unpackCols is the width of a decoded block, which stays in L1 with the
+// part of the panel that it becomes.
+const unpackCols = 64
+
+// UnpackLen is the workspace that Panel finds behind its result in scratch:
+// rows decoded but not yet transposed.
+const UnpackLen = maxNR * unpackCols
+
+// Panel decodes columns [k0, k1) of NR rows and transposes them into scratch.
+func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
+	nr := NR()
+	n0 := p * nr
+	rows := min(nr, w.N-n0)
+	dst := scratch[:(k1-k0)*nr]
+	if rows < nr {
+		clear(dst)
+	}
+	tmp := scratch[len(dst):][:UnpackLen] // [nr][unpackCols]
+	for k := k0; k < k1; k += unpackCols {
+		cols := min(unpackCols, k1-k)
+		for r := range rows {
+			Dequantize(tmp[r*unpackCols:][:cols], w.DType, w.part(n0+r, k, k+cols))
+		}
+		transpose(dst[(k-k0)*nr:], tmp, nr, unpackCols, rows, cols)
+	}
+	return dst
+}
+
+// StoredT is Stored weights W[N,K] as the B operand [K'=N, N'=K]: what the
+// gradient of the input multiplies with when the base is frozen.
+type StoredT struct{ W *Stored }
+
+// Panel decodes NR columns of rows [k0, k1) into scratch; it decodes whole
+// blocks of 32 columns and keeps what the panel needs.
+func (b StoredT) Panel(p, k0, k1 int, scratch []float32) []float32 {
+	w := b.W
+	nr := NR()
+	n0 := p * nr
+	cols := min(nr, w.K-n0)
+	dst := scratch[:(k1-k0)*nr]
+	if cols < nr {
+		clear(dst)
+	}
+	bl := w.DType.Info().BlockLen
+	from := n0 / bl * bl
+	to := (n0 + cols + bl - 1) / bl * bl
+	tmp := scratch[len(dst):][:UnpackLen]
+	for k := k0; k < k1; k++ {
+		Dequantize(tmp[:to-from], w.DType, w.part(k, from, to))
+		copy(dst[(k-k0)*nr:][:cols], tmp[n0-from:])
+	}
+	return dst
+}
+
+// Dequantize decodes len(dst) values, which src must hold exactly; anything
+// else is a programming mistake and panics. Its results are those of
+// tensor.Dequantize, bit for bit, under every tier.
+func Dequantize(dst []float32, d tensor.DType, src []byte) {
+	full := 0
+	if cpu.Active() != cpu.Generic && len(src) == d.RowBytes(len(dst)) {
+		full = dequantBlocks(dst, d, src)
+	}
+	if full < len(dst) {
+		if err := tensor.Dequantize(dst[full:], d, src[d.RowBytes(full):]); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// floats views bytes as f32 values where their address allows it.
+func floats(b []byte) ([]float32, bool) {
+	if len(b) == 0 {
+		return nil, true
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(p)%4 != 0 || !littleEndian {
+		return nil, false
+	}
+	return unsafe.Slice((*float32)(p), len(b)/4), true
+}
+
+var littleEndian = func() bool {
+	x := uint16(1)
+	return *(*byte)(unsafe.Pointer(&x)) == 1
+}()
