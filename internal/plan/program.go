@@ -97,7 +97,7 @@ func (s *WeightSet) bind(g *graph.Graph) ([]Packed, error) {
 			out[v.ID] = p
 			continue
 		}
-		w, err := s.load(v)
+		w, err := s.load(v, g.Max)
 		if err != nil {
 			return nil, err
 		}
@@ -111,14 +111,15 @@ func (s *WeightSet) bind(g *graph.Graph) ([]Packed, error) {
 	return out, nil
 }
 
-// load fetches a leaf's tensor and holds it against the graph's shape.
-func (s *WeightSet) load(v *graph.Value) (Weight, error) {
+// load fetches a leaf's tensor and holds it against the graph's shape, which
+// only a test's leaf sizes by a symbol.
+func (s *WeightSet) load(v *graph.Value, max tensor.Bind) (Weight, error) {
 	t, err := s.source.Weight(v.Node.Leaf.Key)
 	if err != nil {
 		return Weight{}, err
 	}
 	w := Weight{Value: v, DType: t.DType, Data: t.Data, Drop: func() { s.source.Drop(t) }}
-	rows, cols := v.Shape.NumRows(tensor.Bind{}), v.Shape.RowLen()
+	rows, cols := v.Shape.NumRows(max), v.Shape.RowLen()
 	if v.Shape.Rank() == 1 {
 		rows, cols = 1, rows
 	}

@@ -70,11 +70,11 @@ func (s *Session) loadState(ws *WeightSet) error {
 		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" {
 			continue
 		}
-		w, err := ws.load(n.Out[0])
+		w, err := ws.load(n.Out[0], s.prog.Graph.Max)
 		if err != nil {
 			return err
 		}
-		f := make([]float32, n.Out[0].Shape.Len(tensor.Bind{}))
+		f := make([]float32, n.Out[0].Shape.Len(s.prog.Graph.Max))
 		if err := tensor.Dequantize(f, w.DType, w.Data); err != nil {
 			return fmt.Errorf("weight %s: %w", n.Leaf.Key, err)
 		}

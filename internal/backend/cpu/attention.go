@@ -1,0 +1,188 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// queryTile is how many queries of a head are computed together, at most.
+const queryTile = 64
+
+// scoreBudget bounds the scores that a worker holds at a time, in f32.
+const scoreBudget = 1 << 16
+
+// attention computes (sequence, head, query tile) items, claimed in a fixed
+// order by share: block-diagonal by construction, no mask exists.
+type attention struct {
+	graph.AttentionAttr
+	q, k, v, out, lse mat
+	qStart            ints
+	paged             bool
+	kvLen, table      ints // paged only
+	block, maxBlocks  int
+	tile              int // queries an item
+}
+
+func bindAttention(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
+	if err != nil {
+		return nil, err
+	}
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], qStart: b.i32(n.In[3])}
+	k.reserve(b, b.plan.Max.T)
+	return k, nil
+}
+
+func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	a := n.Attr.(graph.AttentionKVAttr)
+	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ms[1], v: ms[2], out: ms[3], qStart: b.i32(n.In[3]),
+		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
+	k.reserve(b, k.maxBlocks*k.block)
+	return k, nil
+}
+
+// reserve picks the query tile for the longest possible sequence.
+func (k *attention) reserve(b *binder, keys int) {
+	k.tile = max(1, min(queryTile, scoreBudget/max(1, keys)))
+	b.want(k.tile * (keys + k.block))
+}
+
+func (k *attention) name() string {
+	if k.paged {
+		return "attention f32 paged"
+	}
+	return "attention f32"
+}
+
+// width is by the number of score elements.
+func (k *attention) width(b tensor.Bind, n int) int {
+	qs := k.qStart.all(b)
+	work := 0
+	for s := 0; s+1 < len(qs); s++ {
+		q := int(qs[s+1] - qs[s])
+		work += q * k.keys(b, s, q) * k.HeadDim * k.Heads
+	}
+	return max(1, min(n, work/minMACs))
+}
+
+// keys is the number of keys that sequence s has.
+func (k *attention) keys(b tensor.Bind, s, queries int) int {
+	if k.paged {
+		return int(k.kvLen.full[s])
+	}
+	return queries
+}
+
+func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
+	qs := k.qStart.all(b)
+	item := 0
+	for s := 0; s+1 < len(qs); s++ {
+		q0, q1 := int(qs[s]), int(qs[s+1])
+		keys := k.keys(b, s, q1-q0)
+		for h := range k.Heads {
+			for t := q0; t < q1; t += k.tile {
+				if item++; item%n == i {
+					k.queries(w, s, h, t, min(t+k.tile, q1), keys-(q1-t), q0, keys)
+				}
+			}
+		}
+	}
+}
+
+// queries computes rows [t0,t1) of head h; pos is the position of t0 among
+// the keys of the sequence, which begin at token first where not paged.
+func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
+	lo, _ := k.Visible(pos, keys)
+	_, hi := k.Visible(pos+t1-t0-1, keys)
+	if k.paged {
+		lo = lo / k.block * k.block
+	}
+	d, kv := k.HeadDim, h/(k.Heads/k.KVHeads)
+	rows, cols := t1-t0, hi-lo
+	scores := w.scratch.f[:rows*cols] // [rows][cols]
+	k.eachRun(s, first, lo, hi, func(row, j, n int) {
+		k.scores(w, scores[j-lo:], cols, k.q.full[t0*k.q.cols+h*d:], k.k.full[row*k.k.cols+kv*d:], rows, n)
+	})
+	for r := range rows {
+		a, z := k.Visible(pos+r, keys)
+		row := scores[r*cols : (r+1)*cols]
+		sum, shift := k.softmax(row[a-lo : z-lo])
+		clear(row[:a-lo])
+		clear(row[z-lo:])
+		if k.lse.present() {
+			k.lse.row(t0 + r)[h] = shift + log32(sum)
+		}
+		vec.Scale(row[a-lo:z-lo], row[a-lo:z-lo], 1/sum)
+	}
+	started := false
+	k.eachRun(s, first, lo, hi, func(row, j, n int) {
+		k.weigh(w, k.out.full[t0*k.out.cols+h*d:], scores[j-lo:], cols, k.v.full[row*k.v.cols+kv*d:], rows, n, started)
+		started = true
+	})
+}
+
+// eachRun visits keys [lo,hi) of sequence s as runs of consecutive cache rows.
+func (k *attention) eachRun(s, first, lo, hi int, f func(row, j, n int)) {
+	if !k.paged {
+		f(first+lo, lo, hi-lo)
+		return
+	}
+	table := k.table.full[s*k.maxBlocks:]
+	for j := lo; j < hi; j += k.block {
+		f(int(table[j/k.block])*k.block, j, min(k.block, hi-j))
+	}
+}
+
+// scores writes s[rows][ld] = scale * q k^T for n keys.
+func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, rows, n int) {
+	d := k.HeadDim
+	if rows == 1 {
+		for j := range n {
+			s[j] = vec.Dot(q[:d], keys[j*k.k.cols:][:d]) * k.Scale
+		}
+		return
+	}
+	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
+	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
+	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
+	for r := range rows {
+		vec.Scale(s[r*ld:][:n], s[r*ld:][:n], k.Scale)
+	}
+}
+
+// softmax turns a row of scores into exponentials; the caller divides by sum.
+func (k *attention) softmax(row []float32) (sum, shift float32) {
+	if k.SoftCap > 0 {
+		for i, v := range row {
+			row[i] = k.SoftCap * tanh32(v/k.SoftCap)
+		}
+	}
+	shift = vec.Max(row)
+	return vec.Exp(row, row, shift), shift
+}
+
+// weigh adds p[rows][ld] v to the output rows.
+func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32, rows, n int, add bool) {
+	d := k.HeadDim
+	if rows == 1 {
+		if !add {
+			clear(out[:d])
+		}
+		for j := range n {
+			vec.Axpy(out[:d], values[j*k.v.cols:][:d], p[j])
+		}
+		return
+	}
+	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: k.v.cols}
+	t := gemm.Task{M: rows, N: d, K: n, A: p, LDA: ld, B: &w.scratch.natural, C: out, LDC: k.out.cols, Accumulate: add}
+	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(d), w.scratch.gemm)
+}

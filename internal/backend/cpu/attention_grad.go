@@ -1,0 +1,124 @@
+package cpu
+
+import (
+	"math"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// attentionGrad recomputes probabilities from the saved log-sum-exp. An item
+// is (sequence, key head): one worker sums dk and dv over the queries and the
+// heads of the group in their order.
+type attentionGrad struct {
+	graph.AttentionAttr
+	q, k, v, out, lse, dout mat
+	dq, dk, dv              mat
+	qStart                  ints
+}
+
+func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.Out[0], n.Out[1], n.Out[2])
+	if err != nil {
+		return nil, err
+	}
+	a := n.Attr.(graph.AttentionAttr)
+	b.want(2 * queryTile * b.plan.Max.T)
+	if !ms[6].present() || !ms[7].present() || !ms[8].present() || a.SoftCap > 0 {
+		return bindReference(b, s) // a gradient that nobody wants is rare, and so is capping in training
+	}
+	return &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
+		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}, nil
+}
+
+func (k *attentionGrad) name() string { return "attention f32 backward" }
+func (k *attentionGrad) width(b tensor.Bind, n int) int {
+	return max(1, min(n, (len(k.qStart.all(b))-1)*k.KVHeads))
+}
+
+func (k *attentionGrad) run(w *worker, b tensor.Bind, i, n int) {
+	qs := k.qStart.all(b)
+	item := 0
+	for s := 0; s+1 < len(qs); s++ {
+		for kv := range k.KVHeads {
+			if item++; item%n != i {
+				continue
+			}
+			group := k.Heads / k.KVHeads
+			for e := range group {
+				k.head(w, int(qs[s]), int(qs[s+1]), kv*group+e, kv, e == 0)
+			}
+		}
+	}
+}
+
+// head adds the gradients of one query head.
+func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
+	d := k.HeadDim
+	keys := q1 - q0
+	kOff, qOff := q0*k.k.cols+kv*d, h*d
+	for t := q0; t < q1; t += queryTile {
+		rows := min(queryTile, q1-t)
+		lo, _ := k.Visible(t-q0, keys)
+		_, hi := k.Visible(t-q0+rows-1, keys)
+		cols := hi - lo
+		p := w.scratch.f[:rows*cols]                   // [rows][cols]
+		ds := w.scratch.f[queryTile*keys:][:rows*cols] // [rows][cols]
+		kr, vr := k.k.full[kOff+lo*k.k.cols:], k.v.full[kOff+lo*k.v.cols:]
+		q, do := k.q.full[t*k.q.cols+qOff:], k.dout.full[t*k.dout.cols+qOff:]
+
+		k.rows(w, p, q, k.q.cols, kr, k.k.cols, rows, cols)
+		k.rows(w, ds, do, k.dout.cols, vr, k.v.cols, rows, cols)
+		for r := range rows {
+			a, z := k.Visible(t-q0+r, keys)
+			a, z = a-lo, z-lo
+			pr, sr := p[r*cols:(r+1)*cols], ds[r*cols:(r+1)*cols]
+			clear(pr[:a])
+			clear(pr[z:])
+			clear(sr[:a])
+			clear(sr[z:])
+			vec.Scale(pr[a:z], pr[a:z], k.Scale)
+			vec.Exp(pr[a:z], pr[a:z], k.lse.row(t + r)[h])
+			delta := vec.Dot(do[r*k.dout.cols:][:d], k.out.full[(t+r)*k.out.cols+qOff:][:d])
+			for j := a; j < z; j++ {
+				sr[j] = pr[j] * (sr[j] - delta) * k.Scale
+			}
+		}
+		// dq = ds k; dk += ds^T q; dv += p^T dout.
+		k.product(w, k.dq.full[t*k.dq.cols+qOff:], k.dq.cols, ds, cols, false, kr, k.k.cols, rows, cols, false)
+		fresh := first && t == q0
+		if fresh {
+			zeroColumns(&k.dk, q0, q1, kv*d, d)
+			zeroColumns(&k.dv, q0, q1, kv*d, d)
+		}
+		k.product(w, k.dk.full[kOff+lo*k.dk.cols:], k.dk.cols, ds, cols, true, q, k.q.cols, cols, rows, true)
+		k.product(w, k.dv.full[kOff+lo*k.dv.cols:], k.dv.cols, p, cols, true, do, k.dout.cols, cols, rows, true)
+	}
+}
+
+func zeroColumns(m *mat, r0, r1, c, n int) {
+	for r := r0; r < r1; r++ {
+		clear(m.full[r*m.cols+c:][:n])
+	}
+}
+
+// rows is s[rows][cols] = a b^T over a head.
+func (k *attentionGrad) rows(w *worker, s, a []float32, lda int, b []float32, ldb, rows, cols int) {
+	w.scratch.rows = gemm.Rows{W: b, N: cols, K: k.HeadDim, LD: ldb}
+	t := gemm.Task{M: rows, N: cols, K: k.HeadDim, A: a, LDA: lda, B: &w.scratch.rows, C: s, LDC: cols}
+	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(cols), w.scratch.gemm)
+}
+
+// product is c[m][HeadDim] (+)= a[m][kk] b[kk][HeadDim], a transposed or not.
+func (k *attentionGrad) product(w *worker, c []float32, ldc int, a []float32, lda int, trans bool, b []float32, ldb, m, kk int, add bool) {
+	w.scratch.natural = gemm.Natural{W: b, N: k.HeadDim, K: kk, LD: ldb}
+	t := gemm.Task{M: m, N: k.HeadDim, K: kk, A: a, LDA: lda, ATrans: trans, B: &w.scratch.natural, C: c, LDC: ldc, Accumulate: add}
+	gemm.Run(&t, 0, m, 0, gemm.NumPanels(k.HeadDim), w.scratch.gemm)
+}
+
+func log32(x float32) float32  { return float32(math.Log(float64(x))) }
+func tanh32(x float32) float32 { return float32(math.Tanh(float64(x))) }

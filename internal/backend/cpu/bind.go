@@ -1,0 +1,146 @@
+package cpu
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// binder resolves the operands of steps while a plan is bound.
+type binder struct {
+	be        *Backend
+	plan      *plan.Plan
+	mem       *plan.Memory
+	step      *plan.Step
+	invariant bool
+	scratch   int // f32 that some step wants of a worker's scratch
+}
+
+// want reserves n f32 of each worker's scratch.
+func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
+
+// mat is a bound f32 value: rows x cols.
+type mat struct {
+	full  []float32 // nil where the operand is absent or nobody wants it
+	cols  int
+	outer tensor.Dim
+}
+
+func (m *mat) present() bool               { return m.full != nil }
+func (m *mat) rows(b tensor.Bind) int      { return m.outer.Size(b) }
+func (m *mat) row(i int) []float32         { return m.full[i*m.cols : (i+1)*m.cols] }
+func (m *mat) all(b tensor.Bind) []float32 { return m.full[:m.rows(b)*m.cols] }
+func (m *mat) part(lo, hi int) []float32   { return m.full[lo*m.cols : hi*m.cols] }
+
+// f32 binds an f32 value: an activation, a state, or a weight, which is
+// widened where the file has it in another encoding (vectors, small).
+func (b *binder) f32(v *graph.Value) (mat, error) {
+	if v == nil {
+		return mat{}, nil
+	}
+	m := mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}
+	if w := b.weight(v); w != nil {
+		n := v.Shape.Len(tensor.Bind{})
+		switch {
+		case w.panels != nil:
+			m.full = make([]float32, n)
+			w.panels.Unpack(m.full, m.cols)
+		case w.dtype == tensor.F32:
+			m.full = floats(w.rows)[:n]
+		default:
+			m.full = make([]float32, n)
+			if err := tensor.Dequantize(m.full, w.dtype, w.rows); err != nil {
+				return m, err
+			}
+		}
+		return m, nil
+	}
+	if v.DType != tensor.F32 {
+		return m, fmt.Errorf("%s is no f32 value", v)
+	}
+	if pl := b.plan.Place(v); pl.Bytes > 0 {
+		m.full = floats(b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes])
+		m.full = m.full[:min(len(m.full), v.Shape.Len(b.plan.Graph.Max))] // less what rounds it to whole lines
+	}
+	return m, nil
+}
+
+// mats binds several values at once.
+func (b *binder) mats(vs ...*graph.Value) ([]mat, error) {
+	ms := make([]mat, len(vs))
+	for i, v := range vs {
+		var err error
+		if ms[i], err = b.f32(v); err != nil {
+			return nil, err
+		}
+	}
+	return ms, nil
+}
+
+// ints is a bound int32 value.
+type ints struct {
+	full  []int32
+	cols  int
+	outer tensor.Dim
+}
+
+func (v *ints) all(b tensor.Bind) []int32 { return v.full[:v.outer.Size(b)*v.cols] }
+
+func (b *binder) i32(v *graph.Value) ints {
+	o := plan.BindOperand(b.plan, b.mem, v)
+	var t graph.Tensor
+	o.View(b.plan.Max, &t)
+	return ints{t.I32[:cap(t.I32)], t.Cols, v.Shape.Outer}
+}
+
+// weight is the packed form of a weight leaf, nil for other values.
+func (b *binder) weight(v *graph.Value) *weight {
+	if v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.WeightLeaf {
+		return nil
+	}
+	return b.mem.Weights[v.ID].(*weight)
+}
+
+// share is the part [lo,hi) of n items that belongs to worker i of w, in
+// whole multiples of grain but for the last.
+func share(n, grain, i, w int) (lo, hi int) {
+	units := (n + grain - 1) / grain
+	lo = min(n, units*i/w*grain)
+	hi = min(n, units*(i+1)/w*grain)
+	return lo, hi
+}
+
+// minWork is the work, in elements touched, below which a worker is not worth
+// waking up: a barrier costs about a quarter of a microsecond.
+const minWork = 8192
+
+// widthFor bounds workers so that each gets at least minWork.
+func widthFor(elements, n int) int { return max(1, min(n, elements/minWork)) }
+
+// reference runs an op's reference implementation on one worker.
+type reference struct{ call *plan.BoundCall }
+
+func bindReference(b *binder, s *plan.Step) (kernel, error) {
+	if len(s.Nodes) != 1 {
+		return nil, fmt.Errorf("pattern %s has no kernel", s.Kind)
+	}
+	var err error
+	call := plan.BindNode(b.plan, b.mem, s, s.Root(), func(v *graph.Value) (tensor.DType, []byte) {
+		w := b.weight(v)
+		if w.panels == nil {
+			return w.dtype, w.rows
+		}
+		err = fmt.Errorf("%s was packed for products only", v)
+		return tensor.F32, nil
+	})
+	return &reference{call}, err
+}
+
+func (k *reference) name() string               { return "reference" }
+func (k *reference) width(tensor.Bind, int) int { return 1 }
+func (k *reference) run(_ *worker, b tensor.Bind, _, _ int) {
+	k.call.Set(b)
+	k.call.Call.Node.Op.Ref(&k.call.Call)
+}

@@ -1,0 +1,180 @@
+// Package cpu runs plans on the processor: one thread team a process that
+// walks the step list side by side (fine), or whole runs side by side on
+// serial sessions (coarse).
+//
+// Kernels are bound to steps by a table (kernels.go); an op without a row runs
+// its reference implementation on one worker, so a new op works at once and
+// gets fast later. The package implements plan.Backend and imports kernel/*;
+// only whoever opens a model imports it.
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// Options configure a backend; the zero value uses every core.
+type Options struct {
+	// Workers is the size of a fine run; 0 means one a core that the process
+	// may use. More workers than cores work, but nothing gets faster.
+	Workers int
+	// Test keeps arenas on the Go heap, puts a barrier before each step and
+	// fills buffers with NaN when they die.
+	Test bool
+	// NoFusion publishes no patterns.
+	NoFusion bool
+}
+
+// MaxWorkers bounds the team.
+const MaxWorkers = 128
+
+// Backend is the CPU.
+type Backend struct {
+	opts    Options
+	workers int
+	team    *team
+	closed  bool
+	ropes   ropeTables
+}
+
+// New starts, or joins, the process's team.
+func New(o Options) (*Backend, error) {
+	if err := cpu.Err(); err != nil {
+		return nil, err
+	}
+	n := o.Workers
+	if n == 0 {
+		n = cpu.Host().Cores
+	}
+	if n < 1 || n > MaxWorkers {
+		return nil, fmt.Errorf("cpu: %d workers, expected 1 to %d", n, MaxWorkers)
+	}
+	theTeam.acquire(n)
+	return &Backend{opts: o, workers: n, team: theTeam}, nil
+}
+
+// Caps describes the CPU.
+func (b *Backend) Caps() plan.Caps {
+	return plan.Caps{Name: "cpu", Workers: b.workers, Coarse: func(n int, f func(int)) { b.team.run(min(n, b.workers), f) }}
+}
+
+// Patterns are the fusions that kernels.go has kernels for.
+func (b *Backend) Patterns() []plan.Pattern {
+	if b.opts.NoFusion {
+		return nil
+	}
+	return patterns
+}
+
+// Arena maps memory off the Go heap.
+func (b *Backend) Arena(_ plan.Class, bytes int64) (plan.Arena, error) {
+	return newArena(bytes, b.opts.Test)
+}
+
+// Close leaves the team; the last backend ends it.
+func (b *Backend) Close() error {
+	if !b.closed {
+		b.closed = true
+		b.team.release()
+	}
+	return nil
+}
+
+// weight is the one resident layout of a tensor: file rows, or panels for
+// matrices that only products read.
+type weight struct {
+	dtype  tensor.DType
+	rows   []byte       // nil where panels hold it
+	panels *gemm.Packed // f32
+}
+
+func (w *weight) Bytes() int64 {
+	if w.panels != nil {
+		return int64(len(w.panels.Data)) * 4
+	}
+	return int64(len(w.rows))
+}
+
+// Pack keeps rows as the file has them, except for F32 matrices that only
+// linear steps read: those become panels and their pages are given back.
+func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error) {
+	if w.DType == tensor.F32 && len(w.Data) > 0 && uintptr(unsafe.Pointer(&w.Data[0]))%4 != 0 {
+		w.Data = append(make([]byte, 0, len(w.Data)), w.Data...)
+	}
+	if w.DType != tensor.F32 || !onlyProducts(w.Value, readers) {
+		return &weight{dtype: w.DType, rows: w.Data}, nil
+	}
+	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
+	a, err := newArena(int64(gemm.PackedLen(n, k))*4, true)
+	if err != nil {
+		return nil, err
+	}
+	p := gemm.NewPacked(floats(a.mem), n, k)
+	p.PackB(floats(w.Data), k, 0, gemm.NumPanels(n))
+	w.Drop()
+	return &weight{dtype: tensor.F32, panels: &p}, nil
+}
+
+// onlyProducts reports whether every reader multiplies with v.
+func onlyProducts(v *graph.Value, readers []*graph.Node) bool {
+	for _, n := range readers {
+		if n.Op != graph.OpLinear || n.In[0] == v || n.In[2] == v {
+			return false
+		}
+	}
+	return len(readers) > 0
+}
+
+// Bind picks a kernel for each step.
+func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	n := b.workers
+	if o.Workers > 0 {
+		n = min(n, o.Workers)
+	}
+	if o.Serial {
+		n = 1
+	}
+	e := &exec{be: b, plan: p, mem: m, workers: make([]worker, n), arrived: make([]arrival, n)}
+	e.job = e.walk
+	bd := &binder{be: b, plan: p, mem: m, invariant: o.Invariant}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		make, ok := kernels[s.Kind]
+		if !ok {
+			make = bindReference
+		}
+		bd.step = s
+		k, err := make(bd, s)
+		if err != nil {
+			return nil, fmt.Errorf("cpu: %s: %w", s.Root().Name, err)
+		}
+		e.kernels = append(e.kernels, k)
+	}
+	for i := range e.workers {
+		e.workers[i] = worker{lane: i, scratch: newScratch(bd.scratch)}
+	}
+	if b.opts.Test {
+		e.dead = plan.Deaths(p)
+	}
+	return e, nil
+}
+
+// scratch is one worker's workspace, shared by all its steps.
+type scratch struct {
+	gemm *gemm.Scratch
+	f    []float32 // as much as the hungriest step asked for
+	// Operands of the product at hand; on the heap once, because a Task holds
+	// them behind an interface.
+	rows    gemm.Rows
+	natural gemm.Natural
+}
+
+func newScratch(n int) *scratch {
+	return &scratch{gemm: gemm.NewScratch(nil), f: make([]float32, n)}
+}

@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// flat is any step that works on elements alone: workers take ranges of the
+// flattened values, in whole cache lines.
+type flat struct {
+	label string
+	like  mat
+	part  func(lo, hi int)
+}
+
+func (k *flat) name() string                   { return k.label }
+func (k *flat) width(b tensor.Bind, n int) int { return widthFor(len(k.like.all(b)), n) }
+func (k *flat) run(_ *worker, b tensor.Bind, i, n int) {
+	lo, hi := share(len(k.like.all(b)), 16, i, n)
+	k.part(lo, hi)
+}
+
+func bindAdd(b *binder, s *plan.Step) (kernel, error) { return bindBinary(b, s, "add", vec.Add) }
+func bindMul(b *binder, s *plan.Step) (kernel, error) { return bindBinary(b, s, "mul", vec.Mul) }
+
+func bindBinary(b *binder, s *plan.Step, label string, f func(dst, a, b []float32)) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	p, q, y := ms[0].full, ms[1].full, ms[2].full
+	return &flat{label, ms[2], func(lo, hi int) { f(y[lo:hi], p[lo:hi], q[lo:hi]) }}, nil
+}
+
+func bindScale(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, y, c := ms[0].full, ms[1].full, n.Attr.(graph.ScaleAttr).C
+	return &flat{"scale", ms[1], func(lo, hi int) { vec.Scale(y[lo:hi], x[lo:hi], c) }}, nil
+}
+
+// activationKernel is what the CPU has for an activation.
+type activationKernel struct {
+	apply func(dst, x []float32)     // dst = f(x)
+	times func(dst, x, u []float32)  // dst = f(x) * u
+	grad  func(dst, dy, x []float32) // dst = dy * f'(x)
+}
+
+// activations are the vectorised ones. An activation without a row runs its
+// scalar definition.
+var activations = map[graph.ActKind]activationKernel{
+	graph.GELU:     {vec.Gelu, vec.GeluMul, vec.GeluGrad},
+	graph.GELUTanh: {vec.GeluTanh, vec.GeluTanhMul, vec.GeluTanhGrad},
+	graph.SiLU:     {vec.Silu, vec.SiluMul, vec.SiluGrad},
+}
+
+func activation(kind graph.ActKind) activationKernel {
+	if k, ok := activations[kind]; ok {
+		return k
+	}
+	f, df := kind.Def().F, kind.Def().DF
+	return activationKernel{
+		func(dst, x []float32) {
+			for i, v := range x {
+				dst[i] = float32(f(float64(v)))
+			}
+		},
+		func(dst, x, u []float32) {
+			for i, v := range x {
+				dst[i] = float32(f(float64(v))) * u[i]
+			}
+		},
+		func(dst, dy, x []float32) {
+			for i, v := range x {
+				dst[i] = dy[i] * float32(df(float64(v)))
+			}
+		},
+	}
+}
+
+func bindAct(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	kind := n.Attr.(graph.ActAttr).Kind
+	x, y, f := ms[0].full, ms[1].full, activation(kind).apply
+	return &flat{kind.String(), ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
+}
+
+func bindGLU(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	kind := n.Attr.(graph.ActAttr).Kind
+	gate, up, y, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).times
+	return &flat{"glu " + kind.String(), ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
+}
+
+func bindActGrad(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	kind := n.Attr.(graph.ActAttr).Kind
+	x, dy, dx, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).grad
+	return &flat{kind.String() + " backward", ms[2], func(lo, hi int) { f(dx[lo:hi], dy[lo:hi], x[lo:hi]) }}, nil
+}
+
+// bindGLUGrad: dup = dy*f(gate), dgate = dy*up*f'(gate).
+func bindGLUGrad(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
+	if err != nil {
+		return nil, err
+	}
+	kind := n.Attr.(graph.ActAttr).Kind
+	gate, up, dy, dgate, dup := ms[0], ms[1], ms[2], ms[3], ms[4]
+	k := activation(kind)
+	return &flat{"glu " + kind.String() + " backward", gate, func(lo, hi int) {
+		if dgate.present() {
+			d := dgate.full[lo:hi]
+			vec.Mul(d, dy.full[lo:hi], up.full[lo:hi])
+			k.grad(d, d, gate.full[lo:hi])
+		}
+		if dup.present() {
+			k.times(dup.full[lo:hi], gate.full[lo:hi], dy.full[lo:hi])
+		}
+	}}, nil
+}

@@ -1,0 +1,200 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// kernel is a step bound to memory.
+type kernel interface {
+	// name says what runs, for the profile.
+	name() string
+	// width is how many of n workers are worth having for a run; the others
+	// go on. It depends on the sizes only, so all workers agree on it.
+	width(b tensor.Bind, n int) int
+	// run does share i of n. It must not allocate.
+	run(w *worker, b tensor.Bind, i, n int)
+}
+
+// worker is what one worker has for itself while it walks the steps.
+type worker struct {
+	lane    int
+	scratch *scratch
+	_       [64]byte
+}
+
+// exec walks the steps of a plan with the team: every worker walks the same
+// list as (i of n), with barriers where the planner asked for one.
+type exec struct {
+	be      *Backend
+	plan    *plan.Plan
+	mem     *plan.Memory
+	kernels []kernel
+	workers []worker
+	dead    [][]plan.Place // test mode: poisoned when they die
+	job     func(lane int) // walk, bound once so that a run allocates nothing
+
+	// Of the run in flight.
+	ctx     context.Context
+	bind    tensor.Bind
+	run     *profile.Run
+	n       int          // workers in it
+	stop    atomic.Bool  // cancelled or failed: everybody leaves
+	err     atomic.Value // of type runError
+	arrived []arrival    // [worker] barriers reached
+}
+
+// arrival is a worker's own counter on its own cache lines.
+type arrival struct {
+	count atomic.Int32
+	_     [124]byte
+}
+
+type runError struct{ error }
+
+func (e *exec) Describe(p *profile.Plan) {
+	p.Lanes = p.Lanes[:0]
+	for i := range e.workers {
+		p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
+	}
+	for i := range p.Steps {
+		p.Steps[i].Kernel = e.kernels[i].name()
+		p.Steps[i].Class = "f32"
+	}
+}
+
+// Enqueue runs the plan to its end: the CPU completes inside.
+func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	n := len(e.workers)
+	e.ctx, e.bind, e.run, e.n = ctx, b, run, n
+	e.stop.Store(false)
+	for i := range e.arrived {
+		e.arrived[i].count.Store(0)
+	}
+	if n == 1 {
+		e.walk(0)
+	} else {
+		e.be.team.run(n, e.job)
+	}
+	e.ctx, e.run = nil, nil
+	if e.stop.Load() {
+		if err, ok := e.err.Load().(runError); ok && err.error != nil {
+			e.err.Store(runError{})
+			return err.error
+		}
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (e *exec) Wait() error  { return nil }
+func (e *exec) Close() error { return nil }
+
+// fail records the first error of a run and stops everybody.
+func (e *exec) fail(err error) {
+	if !e.stop.Swap(true) {
+		e.err.Store(runError{err})
+	}
+}
+
+// walk is one worker's way through the steps.
+func (e *exec) walk(lane int) {
+	defer func() {
+		if r := recover(); r != nil {
+			buf := make([]byte, 4096)
+			e.fail(fmt.Errorf("cpu: worker %d failed: %v\n%s", lane, r, buf[:runtime.Stack(buf, false)]))
+		}
+	}()
+	var slots *profile.LaneSlots
+	if e.run != nil {
+		slots = &e.run.Lanes[lane]
+		slots.Wake = profile.Now()
+	}
+	w := &e.workers[lane]
+	var reached, passed int32 // barriers arrived at, barriers waited for
+	for i, k := range e.kernels {
+		if lane == 0 && e.ctx.Err() != nil {
+			e.stop.Store(true)
+		}
+		if e.plan.Steps[i].Barrier || e.dead != nil {
+			reached++
+			e.arrived[lane].count.Store(reached)
+		}
+		n := k.width(e.bind, e.n)
+		if e.dead != nil && i > 0 {
+			if !e.poison(lane, i-1, &reached) {
+				break
+			}
+			passed = reached
+		}
+		if lane >= n {
+			continue // it arrived, and need not wait for a step it has no part in
+		}
+		if slots == nil {
+			if passed < reached && !e.await(reached) || e.stop.Load() {
+				break
+			}
+			passed = reached
+			k.run(w, e.bind, lane, n)
+			continue
+		}
+		slots.Arrive[i] = profile.Now()
+		slots.Begin[i] = slots.Arrive[i]
+		if passed < reached {
+			if !e.await(reached) {
+				break
+			}
+			passed = reached
+			slots.Begin[i] = profile.Now()
+		}
+		if e.stop.Load() {
+			break
+		}
+		k.run(w, e.bind, lane, n)
+		slots.End[i] = profile.Now()
+	}
+	if slots != nil {
+		slots.Done = profile.Now()
+	}
+}
+
+// await returns when every worker has arrived at barrier k, or false when the
+// run is stopped.
+func (e *exec) await(k int32) bool {
+	if e.n == 1 {
+		return !e.stop.Load()
+	}
+	w := newWaiter(e.n)
+	for i := range e.arrived[:e.n] {
+		for e.arrived[i].count.Load() < k {
+			if e.stop.Load() {
+				return false
+			}
+			w.again() // never parks: the others are at work
+		}
+	}
+	return true
+}
+
+// poison fills what died with step i, between two barriers of its own.
+func (e *exec) poison(lane, i int, reached *int32) bool {
+	if !e.await(*reached) {
+		return false
+	}
+	if lane == 0 {
+		ref.Poison(e.mem, e.dead[i])
+	}
+	*reached++
+	e.arrived[lane].count.Store(*reached)
+	return e.await(*reached)
+}

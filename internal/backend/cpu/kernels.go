@@ -1,0 +1,49 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+)
+
+// kernels binds each kind of step. A kind without a row runs the reference
+// implementation of its op.
+var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
+	"linear":             bindLinear,
+	"linear+act":         bindLinearAct,
+	"linear_dx":          bindLinearDX,
+	"linear_dw":          bindLinearDW,
+	"col_sum":            bindColSum,
+	"embed":              bindEmbed,
+	"embed_grad":         bindEmbedGrad,
+	"norm":               bindNorm,
+	"add+norm":           bindAddNorm,
+	"norm_dx":            bindNormDX,
+	"norm_dw":            bindNormDW,
+	"rope":               bindRope,
+	"attention":          bindAttention,
+	"attention_kv":       bindAttentionKV,
+	"attention_grad":     bindAttentionGrad,
+	"kv_write":           bindKVWrite,
+	"add":                bindAdd,
+	"mul":                bindMul,
+	"scale":              bindScale,
+	"act":                bindAct,
+	"act_grad":           bindActGrad,
+	"glu":                bindGLU,
+	"glu_grad":           bindGLUGrad,
+	"gather":             bindGather,
+	"pool":               bindPool,
+	"l2norm":             bindL2Norm,
+	"cross_entropy":      bindCrossEntropy,
+	"cross_entropy_grad": bindCrossEntropyGrad,
+	"adamw":              bindAdamW,
+}
+
+// patterns are the fusions published to the planner, larger ones first.
+var patterns = []plan.Pattern{
+	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
+	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
+		Match: func(nodes []*graph.Node) bool { // whole rows only: a head's norm reads a projection, not a sum
+			return nodes[1].In[1].Shape.Outer.Add == nodes[0].Out[0].Shape.RowLen()
+		}},
+}

@@ -1,0 +1,196 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// minMACs is the share of a product below which a worker is not worth having.
+const minMACs = 1 << 17
+
+// rowChunk is how many rows of a product are finished before its epilogue
+// passes over them, so that they are still in L2.
+const rowChunk = 112
+
+// productWidth bounds the workers of an m x n x k product by its work and by
+// its panels.
+func productWidth(m, n, k, workers int) int {
+	return max(1, min(workers, m*n*k/minMACs, gemm.NumPanels(n)))
+}
+
+// linear is y = x w^T + bias, then an activation where one was fused.
+type linear struct {
+	x, y   mat
+	bias   []float32
+	w      gemm.Panels
+	n, k   int
+	packed bool // panels cost nothing to fetch: any split will do
+	act    func(dst, x []float32)
+	gemv   *gemm.Stored // single rows read the file's rows directly; nil: by panels
+	label  string
+}
+
+func bindLinear(b *binder, s *plan.Step) (kernel, error) {
+	return newLinear(b, s.Nodes[0], s.Nodes[0].Out[0])
+}
+
+func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
+	l, err := newLinear(b, s.Nodes[0], s.Root().Out[0])
+	if err != nil {
+		return nil, err
+	}
+	kind := s.Root().Attr.(graph.ActAttr).Kind
+	l.act = activation(kind).apply
+	l.label += "+" + kind.String()
+	return l, nil
+}
+
+func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
+	ms, err := b.mats(n.In[0], out, n.In[2])
+	if err != nil {
+		return nil, err
+	}
+	wv := n.In[1]
+	l := &linear{x: ms[0], y: ms[1], bias: ms[2].full, n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen()}
+	switch w := b.weight(wv); {
+	case w == nil: // state, which training rewrites: panels are made as needed
+		m, err := b.f32(wv)
+		if err != nil {
+			return nil, err
+		}
+		l.w, l.label = &gemm.Rows{W: m.full, N: l.n, K: l.k, LD: l.k}, "gemm f32 rows"
+	case w.panels != nil:
+		l.w, l.packed, l.label = w.panels, true, "gemm f32 panels"
+	default:
+		stored, err := gemm.NewStored(w.rows, w.dtype, l.n, l.k)
+		if err != nil {
+			return nil, err
+		}
+		l.w, l.label = stored, "gemm f32 from "+w.dtype.String()
+		if !b.invariant {
+			l.gemv = stored
+			b.want(gemm.XSumsLen(l.k))
+		}
+	}
+	return l, nil
+}
+
+func (l *linear) name() string { return l.label }
+
+func (l *linear) width(b tensor.Bind, n int) int {
+	return productWidth(l.x.rows(b), l.n, l.k, n)
+}
+
+func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
+	rows := l.x.rows(b)
+	if rows == 1 && l.gemv != nil {
+		lo, hi := share(l.n, 16, i, n)
+		x, sums := l.x.full[:l.k], w.scratch.f[:gemm.XSumsLen(l.k)]
+		gemm.XSums(sums, x)
+		gemm.GemvRows(l.y.full, l.gemv, x, sums, lo, hi)
+		if l.bias != nil {
+			vec.Add(l.y.full[lo:hi], l.y.full[lo:hi], l.bias[lo:hi])
+		}
+		if l.act != nil {
+			l.act(l.y.full[lo:hi], l.y.full[lo:hi])
+		}
+		return
+	}
+	t := gemm.Task{M: rows, N: l.n, K: l.k, A: l.x.full, LDA: l.k, B: l.w, C: l.y.full, LDC: l.n, Bias: l.bias}
+	panels := gemm.NumPanels(l.n)
+	m0, m1, p0, p1 := 0, rows, 0, panels
+	chunk := rows
+	if l.packed {
+		chunk = rowChunk
+	}
+	if l.packed && rows >= 4*n*gemm.MR() {
+		m0, m1 = share(rows, gemm.MR(), i, n)
+	} else {
+		p0, p1 = share(panels, 1, i, n)
+	}
+	if l.act == nil {
+		gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
+		return
+	}
+	nr := gemm.NR()
+	c0, c1 := p0*nr, min(p1*nr, l.n)
+	for m := m0; m < m1; m += chunk {
+		end := min(m+chunk, m1)
+		gemm.Run(&t, m, end, p0, p1, w.scratch.gemm)
+		for r := m; r < end; r++ {
+			row := l.y.full[r*l.n+c0 : r*l.n+c1]
+			l.act(row, row)
+		}
+	}
+}
+
+// linearDX is dx = dy w: W[N,K] in its natural order is the B operand.
+type linearDX struct {
+	dy, dx mat
+	w      gemm.Panels
+	n, k   int
+}
+
+func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	wv := n.In[1]
+	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen()}
+	if w := b.weight(wv); w != nil {
+		if w.panels != nil {
+			k.w = &gemm.Transposed{W: *w.panels}
+			return k, nil
+		}
+		stored, err := gemm.NewStored(w.rows, w.dtype, k.n, k.k)
+		k.w = &gemm.StoredT{W: stored}
+		return k, err
+	}
+	m, err := b.f32(wv)
+	k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
+	return k, err
+}
+
+func (k *linearDX) name() string { return "gemm f32 dx" }
+func (k *linearDX) width(b tensor.Bind, n int) int {
+	return productWidth(k.dy.rows(b), k.k, k.n, n)
+}
+func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
+	rows := k.dy.rows(b)
+	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
+	p0, p1 := share(gemm.NumPanels(k.k), 1, i, n)
+	gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
+}
+
+// linearDW is dw[N,K] = dy^T x, summed over tokens in their order by the one
+// worker that owns the tile: the same bits at any number of workers.
+type linearDW struct {
+	dy, x, dw mat
+}
+
+func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	return &linearDW{dy: ms[0], x: ms[1], dw: ms[2]}, nil
+}
+
+func (k *linearDW) name() string { return "gemm f32 dw" }
+func (k *linearDW) width(b tensor.Bind, n int) int {
+	return productWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
+}
+func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
+	rows := k.dy.rows(b)
+	natural := &w.scratch.natural
+	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
+	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
+	p0, p1 := share(gemm.NumPanels(k.x.cols), 1, i, n)
+	gemm.Run(&t, 0, k.dy.cols, p0, p1, w.scratch.gemm)
+}

@@ -1,0 +1,208 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// rowwise is any step whose output rows depend on the same rows of its input:
+// workers take ranges of rows.
+type rowwise struct {
+	label string
+	like  mat // decides how many rows there are, and how wide
+	rows  func(w *worker, b tensor.Bind, lo, hi int)
+}
+
+func (k *rowwise) name() string { return k.label }
+func (k *rowwise) width(b tensor.Bind, n int) int {
+	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.like.rows(b)))
+}
+func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
+	lo, hi := share(k.like.rows(b), 1, i, n)
+	k.rows(w, b, lo, hi)
+}
+
+// normRow normalises one chunk.
+type normRow struct {
+	graph.NormAttr
+	w, bias []float32 // w includes Offset
+}
+
+func newNormRow(b *binder, n *graph.Node) (normRow, error) {
+	ms, err := b.mats(n.In[1], n.In[2])
+	if err != nil {
+		return normRow{}, err
+	}
+	r := normRow{NormAttr: n.Attr.(graph.NormAttr), w: ms[0].full, bias: ms[1].full}
+	if r.Offset != 0 {
+		if b.weight(n.In[1]) == nil {
+			return r, fmt.Errorf("a trained norm with an offset of its weight has no kernel")
+		}
+		r.w = make([]float32, len(ms[0].full))
+		for i, v := range ms[0].full {
+			r.w[i] = v + r.Offset
+		}
+	}
+	return r, nil
+}
+
+func (r *normRow) apply(dst, x []float32) {
+	n := len(r.w)
+	for i := 0; i < len(x); i += n {
+		if r.Kind == graph.LayerNorm {
+			vec.LayerNorm(dst[i:i+n], x[i:i+n], r.w, r.bias, r.Eps)
+			continue
+		}
+		vec.RMSNorm(dst[i:i+n], x[i:i+n], r.w, r.Eps)
+	}
+}
+
+func bindNorm(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	r, err := newNormRow(b, n)
+	x, y := ms[0], ms[1]
+	return &rowwise{n.Attr.(graph.NormAttr).Kind.String(), x, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			r.apply(y.row(i), x.row(i))
+		}
+	}}, err
+}
+
+// bindAddNorm is norm(a + b), which keeps the sum where others read it.
+func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
+	add, norm := s.Nodes[0], s.Root()
+	ms, err := b.mats(add.In[0], add.In[1], add.Out[0], norm.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	r, err := newNormRow(b, norm)
+	p, q, sum, y := ms[0], ms[1], ms[2], ms[3]
+	return &rowwise{"add+" + r.Kind.String(), p, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			t := y.row(i)
+			if sum.present() {
+				t = sum.row(i)
+			}
+			vec.Add(t, p.row(i), q.row(i))
+			r.apply(y.row(i), t)
+		}
+	}}, err
+}
+
+func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	w := b.weight(n.In[0])
+	if w != nil && w.panels != nil {
+		return bindReference(b, s)
+	}
+	ms, err := b.mats(n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	ids, y, scale := b.i32(n.In[1]), ms[0], n.Attr.(graph.EmbedAttr).Scale
+	var table mat
+	if w == nil || w.dtype == tensor.F32 {
+		if table, err = b.f32(n.In[0]); err != nil {
+			return nil, err
+		}
+	}
+	return &rowwise{"embed", y, func(_ *worker, b tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			dst, id := y.row(i), int(ids.full[i])
+			if table.present() {
+				copy(dst, table.row(id))
+			} else {
+				rb := w.dtype.RowBytes(y.cols)
+				if err := tensor.Dequantize(dst, w.dtype, w.rows[id*rb:(id+1)*rb]); err != nil {
+					panic(err)
+				}
+			}
+			if scale != 0 && scale != 1 {
+				vec.Scale(dst, dst, scale)
+			}
+		}
+	}}, nil
+}
+
+func bindGather(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, y, rows := ms[0], ms[1], b.i32(n.In[1])
+	return &rowwise{"gather", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			copy(y.row(i), x.row(int(rows.full[i])))
+		}
+	}}, nil
+}
+
+func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.Out[0], n.Out[1], n.In[2], n.In[3])
+	if err != nil {
+		return nil, err
+	}
+	ks, vs, k, v, slots := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[4])
+	return &rowwise{"kv write", k, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			slot := int(slots.full[i])
+			copy(ks.row(slot), k.row(i))
+			copy(vs.row(slot), v.row(i))
+		}
+	}}, nil
+}
+
+func bindPool(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, y, starts, kind := ms[0], ms[1], b.i32(n.In[1]), n.Attr.(graph.PoolAttr).Kind
+	return &rowwise{"pool", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			t0, t1 := int(starts.full[i]), int(starts.full[i+1])
+			dst := y.row(i)
+			switch {
+			case t0 == t1:
+				clear(dst)
+			case kind == graph.PoolCLS:
+				copy(dst, x.row(t0))
+			case kind == graph.PoolLast:
+				copy(dst, x.row(t1-1))
+			default:
+				copy(dst, x.row(t0))
+				for t := t0 + 1; t < t1; t++ {
+					vec.Add(dst, dst, x.row(t))
+				}
+				vec.Scale(dst, dst, 1/float32(t1-t0))
+			}
+		}
+	}}, nil
+}
+
+func bindL2Norm(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, y := ms[0], ms[1]
+	return &rowwise{"l2norm", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			norm := float32(math.Sqrt(float64(vec.SumSquares(x.row(i)))))
+			vec.Scale(y.row(i), x.row(i), 1/max(norm, 1e-12))
+		}
+	}}, nil
+}

@@ -1,0 +1,221 @@
+package cpu
+
+import (
+	"math"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0], n.Out[1])
+	if err != nil {
+		return nil, err
+	}
+	logits, nll, lse, targets := ms[0], ms[1], ms[2], b.i32(n.In[1])
+	b.want(logits.cols)
+	return &rowwise{"cross entropy", logits, func(w *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row := logits.row(i)
+			shift := vec.Max(row)
+			l := shift + log32(vec.Exp(w.scratch.f[:len(row)], row, shift))
+			if lse.present() {
+				lse.full[i] = l
+			}
+			if !nll.present() {
+				continue
+			}
+			nll.full[i] = 0
+			if t := targets.full[i]; t >= 0 {
+				nll.full[i] = l - row[t]
+			}
+		}
+	}}, nil
+}
+
+func bindCrossEntropyGrad(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[3], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	logits, lse, dnll, dx, targets := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[2])
+	return &rowwise{"cross entropy backward", logits, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			t, dst := targets.full[i], dx.row(i)
+			if t < 0 {
+				clear(dst)
+				continue
+			}
+			vec.Exp(dst, logits.row(i), lse.full[i])
+			dst[t]--
+			vec.Scale(dst, dst, dnll.full[i])
+		}
+	}}, nil
+}
+
+// columns is a step that reduces over rows: workers own ranges of columns and
+// sum rows in their order, so any number of workers gives the same bits.
+type columns struct {
+	label string
+	like  mat // what is read
+	cols  int // how many columns there are to share
+	part  func(w *worker, b tensor.Bind, lo, hi int)
+}
+
+func (k *columns) name() string { return k.label }
+func (k *columns) width(b tensor.Bind, n int) int {
+	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.cols/16))
+}
+func (k *columns) run(w *worker, b tensor.Bind, i, n int) {
+	lo, hi := share(k.cols, 16, i, n)
+	k.part(w, b, lo, hi)
+}
+
+func bindColSum(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, y := ms[0], ms[1].full
+	return &columns{"column sums", x, x.cols, func(_ *worker, b tensor.Bind, lo, hi int) {
+		clear(y[lo:hi])
+		for i := range x.rows(b) {
+			vec.Add(y[lo:hi], y[lo:hi], x.row(i)[lo:hi])
+		}
+	}}, nil
+}
+
+// bindEmbedGrad adds token gradients to table rows in token order; workers
+// own columns.
+func bindEmbedGrad(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	dy, dt, ids := ms[0], ms[1], b.i32(n.In[1])
+	scale := n.Attr.(graph.EmbedGradAttr).Scale
+	if scale == 0 {
+		scale = 1
+	}
+	return &columns{"embed backward", dt, dt.cols, func(_ *worker, b tensor.Bind, lo, hi int) {
+		for r := range dt.rows(b) {
+			clear(dt.row(r)[lo:hi])
+		}
+		for i := range dy.rows(b) {
+			vec.Axpy(dt.row(int(ids.full[i]))[lo:hi], dy.row(i)[lo:hi], scale)
+		}
+	}}, nil
+}
+
+// normStats are the mean and the reciprocal deviation of a chunk.
+func normStats(a *graph.NormAttr, x []float32) (mean, rstd float32) {
+	n := float32(len(x))
+	var sq float32
+	if a.Kind == graph.LayerNorm {
+		mean = vec.Sum(x) / n
+		sq = vec.SumSquaresFrom(x, mean)
+	} else {
+		sq = vec.SumSquares(x)
+	}
+	return mean, float32(1 / math.Sqrt(float64(sq/n)+float64(a.Eps)))
+}
+
+func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
+	width := len(wt)
+	b.want(width)
+	return &rowwise{a.Kind.String() + " backward", x, func(w *worker, _ tensor.Bind, lo, hi int) {
+		g := w.scratch.f[:width] // dy * (w + offset)
+		for i := lo; i < hi; i++ {
+			for c := 0; c < x.cols; c += width {
+				xr, dst := x.row(i)[c:c+width], dx.row(i)[c:c+width]
+				mean, rstd := normStats(&a, xr)
+				for j, v := range dy.row(i)[c : c+width] {
+					g[j] = v * (wt[j] + a.Offset)
+				}
+				// dx = rstd * (g - mean(g) - xhat * mean(g*xhat)); RMSNorm has no mean(g).
+				var dot, sum float32
+				for j, v := range xr {
+					dot += g[j] * (v - mean) * rstd
+				}
+				dot /= float32(width)
+				if a.Kind == graph.LayerNorm {
+					sum = vec.Sum(g) / float32(width)
+				}
+				for j, v := range xr {
+					dst[j] = rstd * (g[j] - sum - (v-mean)*rstd*dot)
+				}
+			}
+		}
+	}}, nil
+}
+
+// bindNormDW sums dy*xhat over all chunks in order; workers own columns of
+// the weight.
+func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0], n.Out[1])
+	if err != nil {
+		return nil, err
+	}
+	a := n.Attr.(graph.NormDWAttr)
+	dy, x, dw, db := ms[0], ms[1], ms[2].full, ms[3].full
+	return &columns{a.Kind.String() + " weight backward", x, a.Width, func(_ *worker, b tensor.Bind, lo, hi int) {
+		if dw != nil {
+			clear(dw[lo:hi])
+		}
+		if db != nil {
+			clear(db[lo:hi])
+		}
+		for i := range x.rows(b) {
+			for c := 0; c < x.cols; c += a.Width {
+				g := dy.row(i)[c+lo : c+hi]
+				if dw != nil {
+					xr := x.row(i)[c : c+a.Width]
+					mean, rstd := normStats(&a.NormAttr, xr)
+					for j, v := range xr[lo:hi] {
+						dw[lo+j] += g[j] * (v - mean) * rstd
+					}
+				}
+				if db != nil {
+					vec.Add(db[lo:hi], db[lo:hi], g)
+				}
+			}
+		}
+	}}, nil
+}
+
+func bindAdamW(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5])
+	if err != nil {
+		return nil, err
+	}
+	w, m, v, g, norm, h := ms[0].full, ms[1].full, ms[2].full, ms[3].full, ms[4].full, ms[5].full
+	decay := n.Attr.(graph.AdamWAttr).Decay
+	return &flat{"adamw", ms[0], func(lo, hi int) {
+		lr, b1, b2, eps := h[graph.HyperLR], h[graph.HyperBeta1], h[graph.HyperBeta2], h[graph.HyperEps]
+		clip, keep := float32(graph.ClipFactor(h[graph.HyperClip], norm[0])), float32(1)
+		if decay {
+			keep = 1 - lr*h[graph.HyperDecay]
+		}
+		step, root := lr/h[graph.HyperCorr1], float32(1/math.Sqrt(float64(h[graph.HyperCorr2])))
+		for i := lo; i < hi; i++ {
+			gc := g[i] * clip
+			m[i] = b1*m[i] + (1-b1)*gc
+			v[i] = b2*v[i] + (1-b2)*gc*gc
+			w[i] = keep*w[i] - step*m[i]/(float32(math.Sqrt(float64(v[i])))*root+eps)
+		}
+	}}, nil
+}

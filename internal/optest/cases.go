@@ -1,0 +1,172 @@
+package optest
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+var (
+	dimT = tensor.Of(tensor.T, 1)
+	dimR = tensor.Of(tensor.R, 1)
+)
+
+func one(v *graph.Value) []*graph.Value { return []*graph.Value{v} }
+
+// Cases is the table. Sizes are odd on purpose: tails live there.
+func Cases() []Case {
+	cs := []Case{
+		{Name: "add", Build: func(b *Bench) []*graph.Value { return one(b.Add("y", b.F32(dimT, 37), b.F32(dimT, 37))) }},
+		{Name: "mul", Build: func(b *Bench) []*graph.Value { return one(b.Mul("y", b.F32(dimT, 37), b.F32(dimT, 37))) }},
+		{Name: "scale", Build: func(b *Bench) []*graph.Value { return one(b.Builder.Scale("y", b.F32(dimT, 37), -1.7)) }},
+		{Name: "fill", Build: func(b *Bench) []*graph.Value { return one(b.Fill("y", tensor.Rows(dimT, 5), 2.5)) }},
+		{Name: "add_row", Build: func(b *Bench) []*graph.Value {
+			return one(b.AddRow("y", b.F32(dimT, 37), b.F32(tensor.Fixed(37))))
+		}},
+		{Name: "embed", Build: func(b *Bench) []*graph.Value {
+			return one(b.Embed("y", b.F32(tensor.Fixed(11), 37), b.ids(11), 2.5))
+		}},
+		{Name: "embed stored", NoGrad: true, Build: func(b *Bench) []*graph.Value {
+			return one(b.Embed("y", b.Stored(tensor.Q8_0, 11, 64), b.ids(11), 0))
+		}},
+		{Name: "layer norm", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.LayerNorm("y", b.F32(dimT, 37), b.F32(tensor.Fixed(37)), b.F32(tensor.Fixed(37)), 1e-5))
+		}},
+		{Name: "rms norm", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.RMSNorm("y", b.F32(dimT, 64), b.F32(tensor.Fixed(64)), 1e-5, 0))
+		}},
+		{Name: "rms norm of heads", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.RMSNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(24)), 1e-5, 0))
+		}},
+		{Name: "gather", Build: func(b *Bench) []*graph.Value { return one(b.Gather("y", b.F32(dimT, 37), b.rows())) }},
+		{Name: "l2norm", Build: func(b *Bench) []*graph.Value { return one(b.L2Norm("y", b.F32(dimT, 37))) }},
+		{Name: "cross entropy", Build: func(b *Bench) []*graph.Value {
+			nll, lse := b.CrossEntropy("y", b.F32(dimR, 53), b.targets(53))
+			return []*graph.Value{nll, lse}
+		}},
+		{Name: "mean", Build: func(b *Bench) []*graph.Value { return one(b.Mean("y", b.F32(dimR), b.targets(53))) }},
+		{Name: "sum squares and global norm", Build: func(b *Bench) []*graph.Value {
+			p := b.SumSquares("a", b.F32(tensor.Fixed(97), 131))
+			q := b.SumSquares("b", b.F32(tensor.Fixed(5)))
+			return []*graph.Value{p, b.GlobalNorm("y", p, q)}
+		}},
+		{Name: "adamw", Build: adamw},
+		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
+		{Name: "kv window", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 16, Causal: true, Window: 70})},
+		{Name: "linear then act", Build: func(b *Bench) []*graph.Value {
+			h := b.Linear("h", b.F32(dimT, 48), b.F32(tensor.Fixed(40), 48), b.F32(tensor.Fixed(40)))
+			return one(b.Act("y", h, graph.GELU))
+		}},
+		{Name: "add then norm, both read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			s := b.Add("s", b.F32(dimT, 40), b.F32(dimT, 40))
+			n := b.RMSNorm("n", s, b.F32(tensor.Fixed(40)), 1e-5, 0)
+			return []*graph.Value{s, n}
+		}},
+	}
+	for _, a := range []graph.AttentionAttr{
+		{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true},
+		{Heads: 2, KVHeads: 2, HeadDim: 32},
+		{Heads: 3, KVHeads: 1, HeadDim: 20, Window: 4},
+		{Heads: 2, KVHeads: 1, HeadDim: 16, Causal: true, Window: 3, SoftCap: 1.5},
+	} {
+		cs = append(cs, Case{Name: fmt.Sprintf("attention %+v", a), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			out, lse := b.Attention("y", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.Starts(), a)
+			return []*graph.Value{out, lse}
+		}})
+	}
+	for _, a := range []graph.RopeAttr{
+		{HeadDim: 24, Base: 10000},
+		{HeadDim: 16, Base: 500, Interleaved: true},
+		{HeadDim: 20, RotDim: 12, Base: 10000, Scale: 2},
+	} {
+		cs = append(cs, Case{Name: fmt.Sprintf("rope %+v", a), Build: func(b *Bench) []*graph.Value {
+			pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 5003 % 9000) }) // beyond any table too
+			return one(b.Rope("y", b.F32(dimT, 3*a.HeadDim), pos, nil, a))
+		}})
+	}
+	for i := range graph.ActivationNames() {
+		kind := graph.ActKind(i)
+		cs = append(cs, Case{Name: "act " + kind.String(), Tol: 2e-6, Build: func(b *Bench) []*graph.Value {
+			return one(b.Act("y", b.OffZero(b.Scaled(b.F32(dimT, 37), 2)), kind))
+		}}, Case{Name: "glu " + kind.String(), Tol: 2e-6, Build: func(b *Bench) []*graph.Value {
+			return one(b.GLU("y", b.OffZero(b.F32(dimT, 37)), b.F32(dimT, 37), kind))
+		}})
+	}
+	for _, k := range []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast} {
+		cs = append(cs, Case{Name: "pool " + k.String(), Build: func(b *Bench) []*graph.Value {
+			return one(b.Pool("y", b.F32(dimT, 37), b.Starts(), k))
+		}})
+	}
+	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
+		cs = append(cs, Case{Name: "linear " + d.String(), Build: func(b *Bench) []*graph.Value {
+			return one(b.Linear("y", b.F32(dimT, 96), b.Stored(d, 75, 96), b.F32(tensor.Fixed(75))))
+		}})
+	}
+	for _, n := range []int{1, 33, 130} {
+		cs = append(cs, Case{Name: fmt.Sprintf("linear 70x%d", n), Build: func(b *Bench) []*graph.Value {
+			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))
+		}})
+	}
+	return cs
+}
+
+func (b *Bench) ids(vocab int32) *graph.Value {
+	return b.I32(dimT, 0, func(i int) int32 { return int32(i*i+3*i) % vocab })
+}
+
+func (b *Bench) rows() *graph.Value {
+	return b.I32(dimR, 0, func(i int) int32 { return int32(i * 7 % b.Bind.T) })
+}
+
+func (b *Bench) targets(vocab int32) *graph.Value {
+	return b.I32(dimR, 0, func(i int) int32 {
+		if i%4 == 1 {
+			return -1
+		}
+		return int32(i*13) % vocab
+	})
+}
+
+func adamw(b *Bench) []*graph.Value {
+	w := b.State("w", graph.RoleOther, tensor.F32, tensor.Static(13, 7))
+	m := b.State("m", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+	v := b.State("v", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+	hyper := b.F32(tensor.Fixed(graph.HyperLen))
+	copy(b.floats[hyper], []float32{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1})
+	norm := b.Positive(b.F32(tensor.Fixed(1)))
+	nw, nm, nv := b.AdamW("y", w, m, v, b.F32(tensor.Fixed(13), 7), norm, hyper, graph.AdamWAttr{Decay: true})
+	return []*graph.Value{nw, nm, nv}
+}
+
+// kv writes a batch into a paged cache and attends to it: each sequence has
+// all its tokens in the batch, in blocks that lie in no order.
+func kv(a graph.AttentionAttr) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		const block = graph.KVBlock
+		maxBlocks := (b.Max().T + block - 1) / block
+		blocks := maxBlocks * b.Max().S
+		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
+		ks := b.State("k", graph.RoleKV, tensor.F32, shape)
+		vs := b.State("v", graph.RoleKV, tensor.F32, shape)
+		starts := b.Starts()
+		physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
+		if blocks%7 == 0 {
+			physical = func(s, j int) int { return blocks - 1 - (s*maxBlocks + j) }
+		}
+		qs := b.ints[starts]
+		slots := b.I32(dimT, 0, func(t int) int32 {
+			s := 0
+			for int(qs[s+1]) <= t {
+				s++
+			}
+			j := t - int(qs[s])
+			return int32(physical(s, j/block)*block + j%block)
+		})
+		lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
+		table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
+		w := a.KVHeads * a.HeadDim
+		k2, v2 := b.KVWrite("write", ks, vs, b.F32(dimT, w), b.F32(dimT, w), slots)
+		return one(b.AttentionKV("y", b.F32(dimT, a.Heads*a.HeadDim), k2, v2, starts, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
+	}
+}

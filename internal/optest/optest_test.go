@@ -1,0 +1,306 @@
+package optest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/backend/null"
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/graph"
+	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// binds are the sizes every case runs at: a single row, tails, and enough
+// rows that every worker has a share.
+var binds = []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 7, S: 3, R: 4}, {T: 131, S: 5, R: 40}}
+
+// backend is one way of running a case.
+type backend struct {
+	name string
+	open func() (plan.Backend, error)
+	tier kcpu.Tier
+	bind plan.BindOptions
+}
+
+func backends() []backend {
+	bs := []backend{{name: "null", open: func() (plan.Backend, error) { return null.New(50 * time.Microsecond), nil }, tier: kcpu.Active()}}
+	for _, tier := range kcpu.Available() {
+		for _, workers := range []int{1, 2, 4} {
+			for _, test := range []bool{false, true} {
+				bs = append(bs, backend{
+					name: fmt.Sprintf("cpu-%s-%d-test=%v", tier, workers, test),
+					open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: workers, Test: test}) },
+					tier: tier,
+				})
+			}
+		}
+	}
+	return append(bs,
+		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, NoFusion: true}) }, tier: kcpu.Active()},
+		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2}) }, tier: kcpu.Active(), bind: plan.BindOptions{Invariant: true}})
+}
+
+// graphOf is a way to build a case: forward, or with its gradients.
+type graphOf func(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error)
+
+func forward(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error) {
+	b := NewBench(bind, false)
+	return b, c.Build(b), b.Err()
+}
+
+// backward adds the gradient rule of each output's op; the outputs are the
+// gradients of the operands that were drawn at random.
+func backward(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error) {
+	b := NewBench(bind, true)
+	outs := c.Build(b)
+	if b.Err() != nil {
+		return b, nil, b.Err()
+	}
+	y := outs[0]
+	dOut := make([]*graph.Value, len(y.Node.Out))
+	dOut[y.Index] = b.F32(y.Shape.Outer, y.Shape.Inner[:y.Shape.Rank()-1]...)
+	var grads []*graph.Value
+	for i, d := range y.Node.Op.Grad(b.Builder, y.Node, dOut) {
+		if d != nil && y.Node.In[i].Node.Leaf != nil {
+			grads = append(grads, d)
+		}
+	}
+	return b, grads, b.Err()
+}
+
+func differentiable(c Case) bool {
+	b, outs, err := forward(c, binds[1])
+	return err == nil && !c.NoGrad && b != nil && outs[0].Node.Op.Grad != nil && len(outs[0].Node.In) > 0
+}
+
+// TestParity holds every backend to the reference, forward and backward.
+func TestParity(t *testing.T) {
+	for _, be := range backends() {
+		t.Run(be.name, func(t *testing.T) {
+			defer kcpu.Use(be.tier)()
+			b, err := be.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			for _, c := range Cases() {
+				parity(t, c, b, be.bind, forward, "forward")
+				if differentiable(c) {
+					parity(t, c, b, be.bind, backward, "backward")
+				}
+			}
+		})
+	}
+}
+
+func parity(t *testing.T, c Case, be plan.Backend, o plan.BindOptions, build graphOf, what string) {
+	t.Helper()
+	tol := c.Tol
+	if tol == 0 {
+		tol = 1e-5
+	}
+	for _, bind := range binds {
+		run := func(be plan.Backend, o plan.BindOptions) [][]float32 {
+			b, outs, err := build(c, bind)
+			if err == nil {
+				var res [][]float32
+				if res, err = b.outputs(be, o, outs); err == nil {
+					return res
+				}
+			}
+			t.Errorf("%s %s %+v: %v", c.Name, what, bind, err)
+			return nil
+		}
+		want, got := run(ref.New(), plan.BindOptions{}), run(be, o)
+		for i := range min(len(want), len(got)) {
+			if err := Compare(got[i], want[i], tol); err != nil {
+				t.Errorf("%s %s %+v: output %d: %v", c.Name, what, bind, i, err)
+			}
+		}
+	}
+}
+
+// TestEveryOpHasACase fails when an op was added without one.
+func TestEveryOpHasACase(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range Cases() {
+		builds := []graphOf{forward}
+		if differentiable(c) {
+			builds = append(builds, backward)
+		}
+		for _, build := range builds {
+			b, _, err := build(c, binds[1])
+			if err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			for _, n := range b.Nodes() {
+				seen[n.Op.Name] = true
+			}
+		}
+	}
+	for _, op := range graph.Ops() {
+		if !seen[op.Name] {
+			t.Errorf("op %s has no case", op.Name)
+		}
+	}
+}
+
+// TestGradients compares each gradient rule with finite differences of the
+// reference: four points, so that a step wide enough for float32 is exact.
+func TestGradients(t *testing.T) {
+	covered := map[string]bool{}
+	for _, c := range Cases() {
+		if !differentiable(c) {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			b, grads, err := backward(c, binds[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.outputs(ref.New(), plan.BindOptions{}, grads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fb := NewBench(binds[1], true)
+			y := c.Build(fb)[0]
+			covered[y.Node.Op.Name] = true
+			dy := fb.random(y.Shape.Len(fb.Max())) // as backward drew it: the next numbers after the operands
+			r, err := fb.Open(ref.New(), plan.BindOptions{}, y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Session.Close()
+			k := 0
+			for _, x := range y.Node.In {
+				if x == nil || x.Node.Leaf == nil || fb.floats[x] == nil {
+					continue
+				}
+				differences(t, r, x, dy, got[k], fmt.Sprintf("gradient %d", k))
+				k++
+			}
+			if k != len(got) {
+				t.Errorf("%d gradients for %d operands", len(got), k)
+			}
+		})
+	}
+	for _, op := range graph.Ops() {
+		if op.Grad != nil && !covered[op.Name] {
+			t.Errorf("op %s has a gradient rule that no case checks", op.Name)
+		}
+	}
+}
+
+// differences checks d(sum(y*dy))/dx against what the rule gave.
+func differences(t *testing.T, r *Runner, x *graph.Value, dy, got []float32, what string) {
+	t.Helper()
+	data := slices.Clone(r.b.floats[x])
+	objective := func(i int, at float32) float64 {
+		old := data[i]
+		data[i] = at
+		if err := r.Session.WriteState(x, data); err != nil {
+			t.Fatal(err)
+		}
+		data[i] = old
+		if err := r.Run(); err != nil {
+			t.Fatal(err)
+		}
+		y, err := r.Output(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		for j, v := range y {
+			sum += float64(v) * float64(dy[j])
+		}
+		return sum
+	}
+	const h = 0.02
+	n := x.Shape.Len(r.Bind)
+	want, scale := make([]float64, n), 0.0
+	for i := range n {
+		at := data[i]
+		f := func(d float32) float64 { return objective(i, at+d) }
+		want[i] = (8*(f(h)-f(-h)) - (f(2*h) - f(-2*h))) / (12 * h)
+		scale = max(scale, math.Abs(want[i]))
+	}
+	if err := r.Session.WriteState(x, data); err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if !(math.Abs(float64(got[i])-want[i]) <= 2e-3*scale) {
+			t.Errorf("%s: element %d is %g, differences give %g", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// TestNothingAllocates runs each case on the CPU after one warm-up.
+func TestNothingAllocates(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	for _, c := range Cases() {
+		b, outs, err := forward(c, binds[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.Open(be, plan.BindOptions{}, outs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(5, func() {
+			if err := r.Run(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations a run", c.Name, n)
+		}
+		r.Session.Close()
+	}
+}
+
+// TestBitsAtAnyWorkers: the same batch gives the same bits however many
+// workers there are, gradients included.
+func TestBitsAtAnyWorkers(t *testing.T) {
+	run := func(c Case, build graphOf, workers int) [][]float32 {
+		be, err := cpu.New(cpu.Options{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer be.Close()
+		b, outs, err := build(c, binds[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := b.outputs(be, plan.BindOptions{}, outs)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		return res
+	}
+	for _, c := range Cases() {
+		builds := []graphOf{forward}
+		if differentiable(c) {
+			builds = append(builds, backward)
+		}
+		for _, build := range builds {
+			want := run(c, build, 1)
+			for _, workers := range []int{2, 4} {
+				for i, got := range run(c, build, workers) {
+					if !slices.Equal(got, want[i]) {
+						t.Errorf("%s: output %d differs between 1 and %d workers", c.Name, i, workers)
+					}
+				}
+			}
+		}
+	}
+}
