@@ -1,12 +1,14 @@
 """Make what internal/tokenizer is held against, with the Hugging Face tokenizers library.
 
-goldens_tokenizer.py [--corpus FILE]
+goldens_tokenizer.py [--shared FOLDER] [--skip-unicode]
 
 Writes, under internal/tokenizer:
-  unicode_tables.go            character classes, measured on every code point
-  testdata/unicode.json        checksums of normalizers and pre-tokenizers over every code point
-  testdata/<name>.json         small trained tokenizers (tokenizer.json as the library saves it)
-  testdata/<name>.golden.json  texts, their ids and what those decode to
+  unicode_tables.go         character classes, measured on every code point
+  testdata/unicode.json     checksums of normalizers and pre-tokenizers over every code point
+  testdata/texts.json       awkward texts, in base64
+  testdata/{bpe,wordpiece,chars}.json   small trained tokenizers (tokenizer.json as the library saves it)
+  testdata/*_variants.json  changes to them, and what each answers for every text
+  testdata/real.json        the same for full-size vocabularies
 """
 import argparse, base64, binascii, json, os, random, unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, processors, trainers
@@ -75,5 +77,222 @@ def unicode_tables():
         f.write("}\n")
 
 
+def crc(text):
+    return binascii.crc32(text.encode()) & 0xFFFFFFFF
+
+
+NORMALIZERS = {
+    "clean": bert(clean_text=True), "han": bert(handle_chinese_chars=True), "strip": bert(strip_accents=True), "lower": bert(lowercase=True),
+    "bert": N.BertNormalizer(), "NFC": N.NFC(), "NFD": N.NFD(), "NFKC": N.NFKC(), "NFKD": N.NFKD(), "Lowercase": N.Lowercase(), "StripAccents": N.StripAccents(),
+}
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = LLAMA3.replace("{1,3}", "")
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+PRETOKENIZERS = {
+    "BertPreTokenizer": P.BertPreTokenizer(), "Digits": P.Digits(individual_digits=True), "DigitRuns": P.Digits(), "Whitespace": P.Whitespace(),
+    "WhitespaceSplit": P.WhitespaceSplit(), "Punctuation": P.Punctuation(), "GPT2": P.Split(Regex(GPT2), "isolated"),
+    "Llama3": P.Split(Regex(LLAMA3), "isolated"), "Qwen2": P.Split(Regex(QWEN2), "isolated"), "N": P.Split(Regex(r"\p{N}"), "isolated"),
+}
+
+
+def part(obj):
+    """A normalizer or pre-tokenizer as tokenizer.json has it."""
+    t = Tokenizer(models.BPE())
+    if isinstance(obj, N.Normalizer):
+        t.normalizer = obj
+        return json.loads(t.to_str())["normalizer"]
+    t.pre_tokenizer = obj
+    return json.loads(t.to_str())["pre_tokenizer"]
+
+
+def unicode_checksums():
+    """For every block of 4096 code points, the CRC-32 of all results, each followed by a line break."""
+    blocks = [[c for c in range(b, b + 4096) if not 0xD800 <= c < 0xE000] for b in range(0, 0x110000, 4096)]
+    out = []
+    for name, n in NORMALIZERS.items():
+        out.append(dict(name=name, normalizer=part(n), crc=[crc("".join(n.normalize_str("a" + chr(c) + "b") + "\n" for c in b)) for b in blocks]))
+    for name, p in PRETOKENIZERS.items():
+        # Offsets in characters, not texts: they do not depend on how a pre-tokenizer spells.
+        cut = lambda c: ",".join("%d-%d" % o for _, o in p.pre_tokenize_str("a" + chr(c) + chr(c) + "1" + chr(c) + " " + chr(c) + "\n"))
+        out.append(dict(name=name, pre_tokenizer=part(p), crc=[crc("".join(cut(c) + "\n" for c in b)) for b in blocks]))
+    dump(out, "unicode.json")
+
+
+def dump(obj, name):
+    with open(os.path.join(HERE, "testdata", name), "w") as f:
+        json.dump(obj, f, ensure_ascii=True, separators=(",", ":"))
+        f.write("\n")
+
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "[UNK]", "[cls]", "word", "LEFT", "RIGHT", "Both", "École", "<|im_start", "<|<|im_end|>|>"]
+WORDS = "the of And to THEE thou my is in it you sir king lord good come shall now what Ham. I'd we'll ne'er o'er 'tis 1599 3rd mother's HAMLET: speak, [Exit] naïve 中文 été ÉTÉ ñ ½ 10,000 x=y+1 foo_bar camelCase \t \n   -- ... ?! (a) \"q\" `c` ~^|<>".split(" ")
+FIXED = ["", " ", "  ", "\t", "\n", "\r\n", "\n\n\n", " \n ", "\u00a0", "\u3000x\u3000", "a", "Hello world", "I'll've don't WE'RE they'D 's 'S 'ſ it'ſ",
+         "'''s''t'rex", "The machine counts what it does.", "Größe, façade, naïve, Ångström, Cửa Việt", "北京大学 and 東京 in 서울", "कखग क़ हिन्दी",
+         "🙂👨‍👩‍👧‍👦🏳️‍🌈👍🏽 flags 🇩🇪🇯🇵", "x" * 99, "x" * 100, "x" * 101, "é" * 100, "é" * 101, "ab" * 400, "a" * 3000, "1" * 50, "1234567890 3.14 1e-9 ½ ² ٣ Ⅷ 〇 ①",
+         "for i := range 10 {\n\tfmt.Println(i)\n}\n", "https://example.org/a_b?c=d&e=%20#f", "İstanbul ISPARTA ıI ΑΣ ΣΑΣ ß ẞ ﬁ ﬃ ǅ ⓐ Ⓐ", "e\u0301 e\u0301\u0323 \u0323\u0301e \u1e69 s\u0323\u0307",
+         "\ufeffbom", "zero\u200bwidth\u200djoin\u00adsoft", "\x00nul\x00", "\x01\x02\x7f\x80\x85\x9f", "a\u0085b\u2028c\u2029d", "\u0b95\u0bcd \u1100\u1161\u11a8 각 \uac00\u11a8",
+         "z" + "".join(chr(0x300 + i % 60) for i in range(70)) + "algo", "\u0344" * 12 + "x", "q" + "\u0307\u0323" * 20, "\ufffd", "\U0010fffd \ue000", "\U0001f1e6" * 9, "�a�",
+         "㋿ ㍿ ﷺ \u32ff", "\U00016ea0", "]]>[[", "##ing ## #", "▁a ▁", "Ġhello Ċ", "<0x0A>", "..." * 30, "- - -", "a.b,c;d:e!f?g", " lead", "trail ", "two  spaces", "three   spaces\n\n  x"]
+POOLS = [range(0, 128), range(0x80, 0x250), range(0x250, 0x600), range(0x600, 0xE00), range(0xE00, 0x1200), range(0x1E00, 0x2070), range(0x2000, 0x2C00),
+         range(0x2E80, 0x3400), range(0x4E00, 0x4F00), range(0xA000, 0xB000), range(0xAC00, 0xAD00), range(0xE000, 0xE100), range(0xF900, 0x10000), range(0x10000, 0x12000),
+         range(0x12000, 0x18000), range(0x1B000, 0x20000), range(0x20000, 0x30000), range(0x30000, 0x32000), range(0xE0000, 0xE0200), range(0x100000, 0x110000)]
+BROKEN = [b"\xff", b"a\xc3", b"\xe2\x82", b"\xe2\x82a", b"\xf0\x9f\x98", b"\xf0\x9f\x98\x80\xf0\x9f", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xe0\x80\x80", b"ok\x80\x80ok", b"\xf8\x88\x80\x80\x80"]
+
+
+def texts():
+    """Awkward texts, as bytes: some are not UTF-8."""
+    r = random.Random(20)
+    out = list(FIXED)
+    for s in SPECIAL:
+        out += [s, s + s, "a " + s + " b", "a" + s + "b", "  " + s + "  \n" + s + "x", "é" + s + "中", s.lower() + " " + s.upper(), "_" + s + "_", "\u00a0" + s + "\u2003x", "1" + s + "1"]
+    for _ in range(6):
+        out.append(" ".join(r.choice(SPECIAL + ["hello", "World", "42", "...", "\n", "é"]) for _ in range(20)))
+    for _ in range(220):
+        out.append("".join(r.choice(WORDS) + r.choice([" ", " ", " ", "", "  ", "\n", ", ", "\t"]) for _ in range(r.randrange(1, 25))))
+    for p in POOLS:
+        for k in range(16):
+            out.append("".join(r.choice([chr(r.choice(p)), chr(r.choice(p)), " ", r.choice("aZ1.'\n")]) if k % 2 else chr(r.choice(p)) for _ in range(r.randrange(1, 14))))
+    everything = [c for p in POOLS for c in p]
+    for _ in range(160):
+        out.append("".join(r.choice([chr(r.choice(everything)), r.choice(WORDS), " ", r.choice("\u0300\u0301\u0323\u0327\u093c\u3099\u200d\ufe0f"), r.choice("aeiouAEIOU0123456789'’.,")]) for _ in range(r.randrange(2, 20))))
+    spaces = " \t\n\r\x0b\x0c\x85\u00a0\u1680\u2000\u2009\u2028\u202f\u205f\u3000"
+    for _ in range(100):
+        out.append("".join(r.choice([r.choice(spaces), r.choice(spaces), "a", "B", "1", "!", "é", "'s"]) for _ in range(r.randrange(1, 12))))
+    raw = [t.encode() for t in out] + BROKEN
+    for _ in range(120):
+        b = bytearray(("x" + "".join(r.choice(WORDS + ["🙂", "北", "é", "\u2028"]) for _ in range(r.randrange(1, 8)))).encode())
+        for _ in range(r.randrange(1, 5)):
+            b[r.randrange(len(b))] = r.randrange(256)
+        raw.append(bytes(b[: r.randrange(1, len(b) + 1)]))
+    return raw
+
+
+def train(corpus):
+    b = Tokenizer(models.BPE())
+    b.pre_tokenizer = P.ByteLevel(add_prefix_space=False)
+    b.decoder = decoders.ByteLevel()
+    b.train([corpus], trainers.BpeTrainer(vocab_size=1200, special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"], initial_alphabet=P.ByteLevel.alphabet(), show_progress=False))
+    w = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    w.normalizer, w.pre_tokenizer, w.decoder = N.BertNormalizer(lowercase=True), P.BertPreTokenizer(), decoders.WordPiece()
+    w.train([corpus], trainers.WordPieceTrainer(vocab_size=1500, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))
+    ids = [(t, w.token_to_id(t)) for t in ("[CLS]", "[SEP]")]
+    w.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids)
+    c = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    c.pre_tokenizer = P.BertPreTokenizer()
+    c.train([corpus], trainers.BpeTrainer(vocab_size=500, special_tokens=["<unk>"] + ["<0x%02X>" % i for i in range(256)], end_of_word_suffix="</w>", show_progress=False))
+    return dict(bpe=b, wordpiece=w, chars=c)
+
+
+def added(*specs):
+    return [dict(zip(("content", "special", "single_word", "lstrip", "rstrip", "normalized"), s)) for s in specs]
+
+
+MANY = added(("word", False, True, False, False, False), ("LEFT", False, False, True, False, False), ("RIGHT", False, False, False, True, True),
+             ("Both", True, False, True, True, False), ("École", False, False, False, False, True), ("<|im", False, False, False, False, False))
+
+
+def split(pattern, behavior, invert=False):
+    return part(P.Split(pattern, behavior, invert))
+
+
+def variants():
+    """(name, base tokenizer, what replaces its parts)"""
+    byte = part(P.ByteLevel(add_prefix_space=False, use_regex=False))
+    seq = lambda *ps: dict(type="Sequence", pretokenizers=list(ps))
+    special = lambda t: {"SpecialToken": {"id": t, "type_id": 0}}
+    single = [special("<|im_start|>"), {"Sequence": {"id": "A", "type_id": 0}}, special("<|im_end|>")]
+    template = dict(type="TemplateProcessing", single=single, pair=single + [{"Sequence": {"id": "B", "type_id": 1}}],
+                    special_tokens={t: dict(id=t, ids=[i], tokens=[t]) for t, i in (("<|im_start|>", 1), ("<|im_end|>", 2))})
+    trim = dict(type="ByteLevel", add_prefix_space=True, trim_offsets=False, use_regex=True)
+    yield "bpe", "bpe", {}
+    yield "bpe prefix space, added tokens, roberta", "bpe", dict(pre_tokenizer=part(P.ByteLevel(add_prefix_space=True)), added=MANY, post_processor=dict(type="RobertaProcessing", sep=["<|im_end|>", 2], cls=["<|im_start|>", 1], trim_offsets=True, add_prefix_space=True))
+    yield "bpe digits", "bpe", dict(pre_tokenizer=seq(part(P.Digits(individual_digits=True)), part(P.ByteLevel(add_prefix_space=False))))
+    yield "bpe digits after bytes", "bpe", dict(pre_tokenizer=seq(part(P.Punctuation("contiguous")), part(P.ByteLevel(add_prefix_space=False)), part(P.Digits()), split(Regex("[0-9][0-9][0-9]"), "isolated")))
+    yield "bpe llama3", "bpe", dict(pre_tokenizer=seq(split(Regex(LLAMA3), "isolated"), byte), model=dict(ignore_merges=True), post_processor=dict(type="Sequence", processors=[trim, template]))
+    yield "bpe qwen2", "bpe", dict(pre_tokenizer=seq(split(Regex(QWEN2), "isolated"), byte), normalizer=part(N.NFC()), added=MANY)
+    yield "bpe string split", "bpe", dict(pre_tokenizer=seq(split(" ", "merged_with_next"), split("e", "merged_with_previous", True), byte), normalizer=part(N.Sequence([N.NFKD(), N.StripAccents(), N.Lowercase()])))
+    yield "bpe other regex", "bpe", dict(pre_tokenizer=seq(split(Regex(r"[aeiou]+|\d{2}"), "merged_with_previous"), split(Regex(r"\s+"), "removed"), split(Regex(r"[A-Z]"), "contiguous", True), byte))
+    yield "bpe merged next", "bpe", dict(pre_tokenizer=seq(split(Regex(r"[^\s]*[.,;]"), "merged_with_next"), byte), added=MANY, normalizer=part(N.Lowercase()))
+    yield "bpe few merges", "bpe", dict(model=dict(merges=[["e", "r"], ["Ġ", "t"], ["t", "h"], ["h", "e"], ["e", "r"]]))
+    yield "bpe merges as lines", "bpe", dict(model=dict(merges=["h e", "Ġ t", "Ġt he"]))
+    yield "wordpiece", "wordpiece", {}
+    yield "wordpiece cased, added tokens", "wordpiece", dict(normalizer=part(N.BertNormalizer(lowercase=False)), added=MANY, decoder=dict(type="WordPiece", prefix="##", cleanup=False), model=dict(max_input_chars_per_word=10))
+    yield "wordpiece accents kept", "wordpiece", dict(normalizer=part(N.BertNormalizer(strip_accents=False, clean_text=False, handle_chinese_chars=False)), added=MANY, post_processor=dict(type="BertProcessing", sep=["[SEP]", 3], cls=["[CLS]", 2]))
+    yield "wordpiece words", "wordpiece", dict(normalizer=part(N.NFKC()), pre_tokenizer=part(P.Whitespace()))
+    yield "chars", "chars", {}
+    yield "chars fused", "chars", dict(model=dict(fuse_unk=True), pre_tokenizer=part(P.WhitespaceSplit()))
+    yield "chars bytes", "chars", dict(model=dict(byte_fallback=True), normalizer=part(N.NFKC()))
+    yield "chars no unknown", "chars", dict(model=dict(unk_token=None, end_of_word_suffix=None), pre_tokenizer=seq(part(P.Punctuation("removed")), part(P.Digits())))
+
+
+def assemble(base, change):
+    """tokenizer.json of a variant; the test does the same."""
+    t = json.loads(base)
+    change = dict(change)
+    t["model"].update(change.pop("model", {}))
+    top = 1 + max(t["model"]["vocab"].values())
+    t["added_tokens"] += [dict(a, id=top + i) for i, a in enumerate(change.pop("added", []))]
+    t.update(change)
+    return t
+
+
+def goldens(corpus):
+    raw = texts()
+    dump([base64.b64encode(b).decode() for b in raw], "texts.json")
+    strings = [b.decode("utf-8", "replace") for b in raw]
+    bases = {k: t.to_str() for k, t in train(corpus).items()}
+    for k, b in bases.items():
+        dump(json.loads(b), k + ".json")
+    out = {k: [] for k in bases}
+    for name, base, change in variants():
+        t = Tokenizer.from_str(json.dumps(assemble(bases[base], change)))
+        out[base].append(dict(name=name, change=change, **answers(t, strings, name in bases)))
+    for k, v in out.items():
+        dump(v, k + "_variants.json")
+
+
+def answers(t, strings, full):
+    """CRC-32 of the ids' decimal list: special tokens added and parsed; neither; and what the first decode to. In full, also the ids with special tokens parsed only."""
+    key = lambda ids: crc(",".join(map(str, ids)))
+    with_special = [t.encode(s).ids for s in strings]
+    plain = [t.encode(s, add_special_tokens=False).ids for s in strings] if full else None
+    t.encode_special_tokens = True
+    unparsed = [t.encode(s, add_special_tokens=False).ids for s in strings]
+    return dict(ids=plain, special=[key(i) for i in with_special], unparsed=[key(i) for i in unparsed],
+                decoded=[crc(t.decode(i, skip_special_tokens=False)) for i in with_special], skipped=[crc(t.decode(i)) for i in with_special])
+
+
+def real(shared):
+    """The same texts with full-size vocabularies, which the tests find beside the project as GGUF files."""
+    from gguf import GGUFReader
+    strings = [b.decode("utf-8", "replace") for b in texts()]
+    field = lambda f, k: GGUFReader(f).fields[k].contents()
+    out = []
+    f = os.path.join(shared, "vocab", "ggml-vocab-bert-bge.gguf")
+    spell = lambda x: x[1:] if x[0] == "▁" else x if x[0] == "[" and x[-1] == "]" else "##" + x
+    w = Tokenizer(models.WordPiece({spell(x): i for i, x in enumerate(field(f, "tokenizer.ggml.tokens"))}, unk_token="[UNK]"))
+    w.normalizer, w.pre_tokenizer, w.decoder = N.BertNormalizer(), P.BertPreTokenizer(), decoders.WordPiece()
+    w.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    w.post_processor = processors.BertProcessing(("[SEP]", 102), ("[CLS]", 101))
+    out.append(dict(file=os.path.basename(f), **answers(w, strings, False)))
+    f = os.path.join(shared, "vocab", "ggml-vocab-gpt-2.gguf")
+    for pre, steps in (("gpt-2", []), ("smollm", [P.Digits(individual_digits=True)])):
+        merges = [tuple(m.split(" ")) for m in field(f, "tokenizer.ggml.merges")]
+        b = Tokenizer(models.BPE({x: i for i, x in enumerate(field(f, "tokenizer.ggml.tokens"))}, merges))
+        b.pre_tokenizer, b.decoder = P.Sequence(steps + [P.ByteLevel(add_prefix_space=False)]), decoders.ByteLevel()
+        b.add_special_tokens(["<|endoftext|>"])
+        out.append(dict(file=os.path.basename(f), pre=pre, **answers(b, strings, False)))
+    dump(out, "real.json")
+
+
 if __name__ == "__main__":
-    unicode_tables()
+    a = argparse.ArgumentParser()
+    a.add_argument("--shared", default=os.path.join(HERE, "..", "..", "..", "shared"))
+    a.add_argument("--skip-unicode", action="store_true")
+    a = a.parse_args()
+    os.makedirs(os.path.join(HERE, "testdata"), exist_ok=True)
+    if not a.skip_unicode:
+        unicode_tables()
+        unicode_checksums()
+    goldens(os.path.join(a.shared, "corpus", "tinyshakespeare.txt"))
+    real(a.shared)

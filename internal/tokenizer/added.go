@@ -23,7 +23,7 @@ type addedTokens struct {
 	byID            map[int32]*addedToken
 }
 
-func newAddedTokens(list []addedToken, norm normalizer) (*addedTokens, error) {
+func newAddedTokens(list []addedToken, norm normalizer, v *vocab) (*addedTokens, error) {
 	a := &addedTokens{byID: make(map[int32]*addedToken, len(list))}
 	for i := range list {
 		t := &list[i]
@@ -38,6 +38,7 @@ func newAddedTokens(list []addedToken, norm normalizer) (*addedTokens, error) {
 		pattern := t.content
 		if norm != nil {
 			pattern = string(norm.normalize(nil, []byte(pattern), new(Scratch)))
+			v.tokens[t.id] = pattern // and so the reference spells it when decoding
 		}
 		a.normalized.add(pattern, t)
 	}

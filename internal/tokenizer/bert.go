@@ -63,13 +63,60 @@ func (b bertNormalizer) normalize(dst, src []byte, s *Scratch) []byte {
 	}
 	s.norm[1] = buf
 	if b.strip {
-		s.norm[2] = form{norm.NFD}.normalize(s.norm[2][:0], buf, s)
-		buf = stripMarks{classNonspace}.normalize(s.norm[2][:0], s.norm[2], s) // in place: it only shrinks
+		s.norm[2] = appendStripped(s.norm[2][:0], buf, s)
+		buf = s.norm[2]
 	}
 	if b.lower {
 		return lowercase{}.normalize(dst, buf, s)
 	}
 	return append(dst, buf...)
+}
+
+// appendStripped appends src decomposed (NFD) and without its nonspacing marks.
+func appendStripped(dst, src []byte, s *Scratch) []byte {
+	start := len(dst)
+	for i := 0; i < len(src); {
+		if src[i] < utf8.RuneSelf {
+			dst = append(dst, src[i])
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(src[i:])
+		char := src[i : i+n]
+		i += n
+		if c := classOf(r); c.is(classNonspace) {
+			continue
+		} else if c.is(classVerbatim) {
+			dst = append(dst, char...)
+			continue
+		}
+		if r >= 0xAC00 && r <= 0xD7A3 { // Hangul decomposes by arithmetic: into 21 vowels times 28 ends
+			r -= 0xAC00
+			dst = utf8.AppendRune(dst, 0x1100+r/(21*28))
+			dst = utf8.AppendRune(dst, 0x1161+r/28%21)
+			if r%28 != 0 {
+				dst = utf8.AppendRune(dst, 0x11A7+r%28)
+			}
+			continue
+		}
+		p := norm.NFD.Properties(char)
+		parts := p.Decomposition()
+		if parts == nil {
+			if p.CCC() != 0 { // a mark that stays may change places with others
+				dst = form{norm.NFD}.normalize(dst[:start], src, s)
+				return stripMarks{classNonspace}.normalize(dst[:start], dst[start:], s) // in place: it only shrinks
+			}
+			parts = char
+		}
+		for len(parts) > 0 {
+			r, n := utf8.DecodeRune(parts)
+			if !classOf(r).is(classNonspace) {
+				dst = append(dst, parts[:n]...)
+			}
+			parts = parts[n:]
+		}
+	}
+	return dst
 }
 
 func (b bertNormalizer) ascii(dst []byte, c byte) []byte {

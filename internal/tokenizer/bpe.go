@@ -79,7 +79,7 @@ func (m *bpe) symbols(ids []int32, word []byte, b *bpeScratch) []int32 {
 			flush()
 			ids = append(ids, id)
 		case m.byteFallback != nil:
-			for _, c := range word[i : i+n] {
+			for _, c := range b.spell { // prefix and suffix too: so the reference does
 				ids = append(ids, m.byteFallback[c])
 			}
 		case m.unk >= 0:
@@ -93,7 +93,8 @@ func (m *bpe) symbols(ids []int32, word []byte, b *bpeScratch) []int32 {
 	return ids
 }
 
-// symbol looks up the symbol at word[i:], and says how many bytes it covers.
+// symbol looks up the symbol at word[i:], and says how many bytes it covers. Where it returns -1 the
+// symbol's spelling is in b.spell.
 func (m *bpe) symbol(word []byte, i int, b *bpeScratch) (id int32, n int) {
 	if m.bytes != nil {
 		n = 1
@@ -102,9 +103,9 @@ func (m *bpe) symbol(word []byte, i int, b *bpeScratch) (id int32, n int) {
 	}
 	plain := (i == 0 || m.prefix == "") && (i+n < len(word) || m.suffix == "")
 	switch {
-	case plain && m.bytes != nil:
+	case plain && m.bytes != nil && m.bytes[word[i]] >= 0:
 		return m.bytes[word[i]], n
-	case plain && word[i] < utf8.RuneSelf:
+	case plain && word[i] < utf8.RuneSelf && m.ascii[word[i]] >= 0:
 		return m.ascii[word[i]], n
 	}
 	b.spell = b.spell[:0]

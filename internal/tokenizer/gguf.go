@@ -12,7 +12,7 @@ type Meta interface {
 	Ints(key string) ([]int64, bool)
 	Uint(key string) (uint64, bool)
 	Bool(key string) (bool, bool)
-	Floats(key string) ([]float64, bool)
+	Floats(key string) ([]float32, bool)
 }
 
 // Token types of GGUF (tokenizer.ggml.token_type) that matter here.
@@ -77,7 +77,7 @@ func FromGGUF(m Meta) (*Tokenizer, error) {
 	}
 	t.named.guess(t.vocab, roleEOT)
 	t.chat, _ = m.String("tokenizer.chat_template")
-	t.added, err = newAddedTokens(list, t.norm)
+	t.added, err = newAddedTokens(list, t.norm, t.vocab)
 	return t, err
 }
 

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 )
 
 // tokenizerFile is tokenizer.json. Its truncation and padding are the engine's business.
@@ -82,26 +83,32 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if list, err = t.readConfig(file, tokenizerConfig, list); err != nil {
 		return nil, err
 	}
-	if t.added, err = newAddedTokens(list, t.norm); err != nil {
+	if t.added, err = newAddedTokens(list, t.norm, t.vocab); err != nil {
 		return nil, fmt.Errorf("%s: added_tokens: %w", file, err)
 	}
 	return t, t.readFrame(file, raw.PostProcessor)
 }
 
-// addTokens enters the added tokens into the vocabulary: one that the model has keeps the model's id.
+// addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the
+// others are numbered on from the end, as the reference does, which does not read their ids either.
 func addTokens(file string, v *vocab, raw []addedTokenJSON) ([]addedToken, error) {
 	list := make([]addedToken, 0, len(raw))
+	next := int64(len(v.ids))
 	for i, a := range raw {
+		if a.ID < 0 || a.ID > math.MaxInt32 {
+			return nil, fmt.Errorf("%s: added_tokens[%d]: %.100q has id %d, expected 0..%d", file, i, a.Content, a.ID, math.MaxInt32)
+		}
 		id, ok := v.id(a.Content)
 		if !ok {
-			if other, taken := v.token(int32(min(a.ID, 1<<31-1))); taken {
-				return nil, fmt.Errorf("%s: added_tokens[%d]: id %d of %.100q is also that of %.100q", file, i, a.ID, a.Content, other)
+			id = int32(next)
+			if other, taken := v.token(id); taken {
+				return nil, fmt.Errorf("%s: added_tokens[%d]: %.100q would get id %d, which is that of %.100q", file, i, a.Content, id, other)
 			}
-			if err := v.add(a.Content, a.ID); err != nil {
+			if err := v.addMore(a.Content, next); err != nil {
 				return nil, fmt.Errorf("%s: added_tokens[%d]: %w", file, i, err)
 			}
-			id = int32(a.ID)
 		}
+		next = max(next, int64(id)+1)
 		list = append(list, addedToken{
 			content: a.Content, id: id, special: a.Special, normalized: a.Normalized,
 			singleWord: a.SingleWord, lstrip: a.Lstrip, rstrip: a.Rstrip,

@@ -42,6 +42,7 @@ type Scratch struct {
 	match []flagSpan // what a Split pattern found
 	runes []rune     // a piece as regexp2 wants it
 	bpe   bpeScratch
+	cache *wordCache // made by the first Encode
 }
 
 // span is text[start:end] of Scratch.text.
@@ -52,6 +53,8 @@ type span struct{ start, end int }
 func (t *Tokenizer) Encode(dst []int32, text string, o Options, s *Scratch) []int32 {
 	if s == nil {
 		s = new(Scratch)
+	} else if s.cache == nil {
+		s.cache = new(wordCache)
 	}
 	if o.Special {
 		dst = append(dst, t.prefix...)
@@ -85,7 +88,11 @@ func (t *Tokenizer) encodePieces(dst []int32, part []byte, s *Scratch) []int32 {
 		st.apply(s)
 	}
 	for _, p := range s.spans[0] {
-		if p.start < p.end {
+		switch {
+		case p.start == p.end:
+		case s.cache != nil:
+			dst = s.cache.encode(dst, t.model, s.text[p.start:p.end], s)
+		default:
 			dst = t.model.encode(dst, s.text[p.start:p.end], s)
 		}
 	}

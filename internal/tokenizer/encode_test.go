@@ -1,0 +1,225 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// fromGolden reads one of the small trained tokenizers.
+func fromGolden(t testing.TB, base string) *Tokenizer {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", base+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := FromJSON(base, data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+const prose = "The machine counts what it does: every step has its time, its bytes and its operations, and their sum is the whole; 1599 isn't 42.\n\tMore   spaces, [brackets] and foo_bar(x) != \"y\" follow. "
+
+func TestEncodeDoesNotAllocate(t *testing.T) {
+	long := strings.Repeat(prose, 20) + strings.Repeat("abcde", 100)
+	cases := map[string]*Tokenizer{"bpe": fromGolden(t, "bpe"), "wordpiece": fromGolden(t, "wordpiece")}
+	llama, err := FromJSON("llama3", assemble(t, "bpe", map[string]json.RawMessage{
+		"pre_tokenizer": json.RawMessage(`{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"Split","pattern":{"Regex":` + jsonString(llama3Pattern) + `},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":true,"use_regex":false}]}`),
+		"model":         json.RawMessage(`{"ignore_merges":true}`),
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases["llama3"] = llama
+	for name, tok := range cases {
+		for kind, text := range map[string]string{"ascii": long, "accents": strings.Repeat("Größe, façade, naïve, 北京. ", 20)} {
+			var s Scratch
+			dst := tok.Encode(nil, text, Options{Special: true, ParseSpecial: true}, &s)
+			n := testing.AllocsPerRun(10, func() {
+				dst = tok.Encode(dst[:0], text, Options{Special: true, ParseSpecial: true}, &s)
+			})
+			if n != 0 {
+				t.Errorf("%s, %s: %v allocations a call, expected none", name, kind, n)
+			}
+		}
+	}
+}
+
+// TestLongWord encodes words that a quadratic merge would not finish.
+func TestLongWord(t *testing.T) {
+	for _, base := range []string{"bpe", "chars", "wordpiece"} {
+		tok := fromGolden(t, base)
+		for _, unit := range []string{"a", "the", "é", " ", "'", "1", "\n ", "<|", "\u0301"} {
+			text := strings.Repeat(unit, 1<<20/len(unit))
+			ids := tok.Encode(nil, text, Options{}, nil)
+			if base == "bpe" && tok.Decode(ids, false) != text {
+				t.Errorf("%s: a megabyte of %q does not come back", base, unit)
+			}
+		}
+	}
+}
+
+// TestMergesAgree holds the merging of long words to that of short ones.
+func TestMergesAgree(t *testing.T) {
+	tok := fromGolden(t, "bpe")
+	m := tok.model.(*bpe)
+	for _, word := range []string{"thethethethe", "mothersbrothers", "aaaaaaaaaaaaaaaaaaaaaaa", "andandshallspeakandcomewith", "xyz"} {
+		var s Scratch
+		b := &s.bpe
+		b.ids = m.symbols(nil, []byte(word), b)
+		long := m.mergeLong(nil, b)
+		b.ids = m.symbols(nil, []byte(word), b)
+		m.mergeShort(b)
+		if !slices.Equal(long, b.ids) {
+			t.Errorf("%q: long %v, short %v", word, long, b.ids)
+		}
+	}
+}
+
+func TestAppendValid(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                         "",
+		"plain":                    "plain",
+		"é北🙂":                      "é北🙂",
+		"a\xffb":                   "a\uFFFDb",
+		"\xe2\x82":                 "\uFFFD",
+		"\xe2\x82a":                "\uFFFDa",
+		"\xf0\x9f\x98":             "\uFFFD",
+		"\xed\xa0\x80":             "\uFFFD\uFFFD\uFFFD",
+		"\xc0\xaf":                 "\uFFFD\uFFFD",
+		"\xf4\x90\x80\x80":         "\uFFFD\uFFFD\uFFFD\uFFFD",
+		"\xf0\x80\x80\x80":         "\uFFFD\uFFFD\uFFFD\uFFFD",
+		"\xe1\x80\xe2\xf0\x91\x92": "\uFFFD\uFFFD\uFFFD",
+	} {
+		if got := string(appendValid(nil, in)); got != want {
+			t.Errorf("%+q: got %+q, want %+q", in, got, want)
+		}
+	}
+}
+
+func TestStream(t *testing.T) {
+	tok := fromGolden(t, "bpe")
+	text := "naïve 🙂 北京"
+	ids := tok.Encode(nil, text, Options{}, nil)
+	s := tok.NewStream()
+	var parts []string
+	for _, id := range ids {
+		part := s.Push(id)
+		if !utf8.ValidString(part) || strings.ContainsRune(part, utf8.RuneError) {
+			t.Errorf("part %q is not complete", part)
+		}
+		parts = append(parts, part)
+	}
+	if got := strings.Join(parts, "") + s.Flush(); got != text {
+		t.Errorf("got %q, want %q", got, text)
+	}
+	if parts[len(parts)-1] == "" {
+		t.Error("the last character waits although it is complete")
+	}
+	smile := tok.Encode(nil, "🙂", Options{}, nil)
+	s.Push(smile[0])
+	if got := s.Flush(); got != "\uFFFD" {
+		t.Errorf("half a character flushes to %q, want U+FFFD", got)
+	}
+	if got := s.Push(0) + s.Flush(); got != "" {
+		t.Errorf("a special token streams as %q, want nothing", got)
+	}
+	s.KeepSpecial = true
+	if got := s.Push(0); got != "<|endoftext|>" {
+		t.Errorf("a special token that is kept streams as %q", got)
+	}
+}
+
+func TestAccessors(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "bpe.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := FromJSON("bpe", data, []byte(`{"bos_token":"<|im_start|>","eos_token":{"content":"<|im_end|>"},"pad_token":null,"unk_token":"<none>","chat_template":[{"name":"tools","template":"T"},{"name":"default","template":"{{ messages }}"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok := tok.BOS(); !ok || id != 1 {
+		t.Errorf("BOS is %d, %v", id, ok)
+	}
+	if id, ok := tok.EOS(); !ok || id != 2 {
+		t.Errorf("EOS is %d, %v", id, ok)
+	}
+	if _, ok := tok.PAD(); ok {
+		t.Error("PAD exists although the configuration has none")
+	}
+	if _, ok := tok.UNK(); ok {
+		t.Error("UNK exists although the vocabulary has none")
+	}
+	if !tok.IsSpecial(1) || tok.IsSpecial(100) || tok.IsSpecial(-1) {
+		t.Error("IsSpecial is wrong")
+	}
+	if !tok.IsEnd(2) || tok.IsEnd(0) {
+		t.Error("IsEnd is wrong")
+	}
+	if tok.ChatTemplate() != "{{ messages }}" {
+		t.Errorf("chat template %q", tok.ChatTemplate())
+	}
+	if tok.Size() != 1200 {
+		t.Errorf("size %d, want 1200", tok.Size())
+	}
+	id, ok := tok.ID("Ġthe")
+	if text, back := tok.Token(id); !ok || !back || text != "Ġthe" {
+		t.Errorf("Ġthe is %d, which is %q", id, text)
+	}
+	for _, id := range []int32{-1, 1200, 1<<31 - 1} {
+		if _, ok := tok.Token(id); ok {
+			t.Errorf("id %d exists", id)
+		}
+	}
+	if got := tok.Decode([]int32{-1, id, 1 << 30}, false); got != " the" {
+		t.Errorf("unknown ids decode to %q", got)
+	}
+}
+
+// TestSlowPattern runs an expression that backtracks without end.
+func TestSlowPattern(t *testing.T) {
+	tok, err := FromJSON("slow", assemble(t, "bpe", map[string]json.RawMessage{
+		"pre_tokenizer": json.RawMessage(`{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]}`),
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("a", 40) + "b"
+	if got := tok.Decode(tok.Encode(nil, text, Options{}, nil), false); got != text {
+		t.Errorf("got %q", got)
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	text := strings.Repeat(prose, 100)
+	for _, base := range []string{"bpe", "wordpiece"} {
+		b.Run(base, func(b *testing.B) { benchmark(b, fromGolden(b, base), text) })
+	}
+	for _, name := range []string{"ggml-vocab-gpt-2.gguf", "ggml-vocab-bert-bge.gguf"} {
+		b.Run(name, func(b *testing.B) {
+			tok, err := FromGGUF(sharedVocab(b, name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			benchmark(b, tok, text)
+		})
+	}
+}
+
+func benchmark(b *testing.B, tok *Tokenizer, text string) {
+	var s Scratch
+	dst := tok.Encode(nil, text, Options{Special: true}, &s)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = tok.Encode(dst[:0], text, Options{Special: true}, &s)
+	}
+	b.ReportMetric(float64(len(dst))*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+}

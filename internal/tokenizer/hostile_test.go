@@ -1,0 +1,204 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// bpeFile is a small tokenizer.json around a vocabulary and merges.
+func bpeFile(vocab, merges, rest string) string {
+	return `{"added_tokens":[],"pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":` + vocab + `,"merges":` + merges + `}` + rest + `}`
+}
+
+// hostile holds broken files and what their error must say.
+var hostile = []struct{ name, file, want string }{
+	{"empty", ``, "not a tokenizer.json"},
+	{"not json", `[1`, "not a tokenizer.json"},
+	{"no model", `{}`, "model: expected an object"},
+	{"null model", `{"model":null}`, "model: expected an object"},
+	{"unknown model", `{"model":{"type":"Magic"}}`, "expected one of BPE, WordPiece"},
+	{"model without type", `{"model":{}}`, `model.type: is ""`},
+	{"unknown normalizer", `{"normalizer":{"type":"Magic"},"model":{}}`, "normalizer.type"},
+	{"unknown pre-tokenizer", `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Magic"}]},"model":{}}`, "pre_tokenizer.pretokenizers[0].type"},
+	{"null in a sequence", `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[null]},"model":{}}`, "entry 0 is null"},
+	{"sequence without parts", `{"normalizer":{"type":"Sequence"},"model":{}}`, "normalizer.normalizers"},
+	{"deep nesting", `{"normalizer":` + strings.Repeat(`{"type":"Sequence","normalizers":[`, 2000) + strings.Repeat(`]}`, 2000) + `,"model":{}}`, "deep in each other"},
+	{"unknown decoder", bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Magic"}`), "decoder.type"},
+	{"vocabulary is a list", bpeFile(`["a"]`, `[]`, ``), "expected an object of tokens and ids"},
+	{"negative id", bpeFile(`{"a":-1}`, `[]`, ``), "expected 0..2147483647"},
+	{"fractional id", bpeFile(`{"a":1.5}`, `[]`, ``), "expected 0..2147483647"},
+	{"id near 2^31", bpeFile(`{"a":2147483647}`, `[]`, ``), "has id 2147483647"},
+	{"id beyond 2^31", bpeFile(`{"a":99999999999999999999}`, `[]`, ``), "expected 0..2147483647"},
+	{"id is a string", bpeFile(`{"a":"0"}`, `[]`, ``), "expected 0..2147483647"},
+	{"merge of unknown tokens", bpeFile(`{"a":0}`, `["a b"]`, ``), `entry 0 joins "a" and "b"`},
+	{"merge without result", bpeFile(`{"a":0,"b":1}`, `[["a","b"]]`, ``), "not in the vocabulary"},
+	{"merge of three", bpeFile(`{"a":0}`, `["a a a"]`, ``), "expected two tokens"},
+	{"merge of one", bpeFile(`{"a":0}`, `[["a"]]`, ``), "has 1 parts"},
+	{"merges are numbers", bpeFile(`{"a":0}`, `[1]`, ``), "merges: expected an array"},
+	{"unknown unk", bpeFile(`{"a":0}`, `[],"unk_token":"u"`, ``), "unk_token"},
+	{"wordpiece without unk", `{"model":{"type":"WordPiece","vocab":{"a":0}}}`, `"[UNK]" is not in the vocabulary`},
+	{"added token takes an id", bpeFile(`{"a":1}`, `[]`, `,"added_tokens":[{"id":2,"content":"b"}]`), "which is that of"},
+	{"added token far away", bpeFile(`{"a":0}`, `[]`, `,"added_tokens":[{"id":4294967296,"content":"b"}]`), "has id 4294967296"},
+	{"added token below zero", bpeFile(`{"a":0}`, `[]`, `,"added_tokens":[{"id":-5,"content":"b"}]`), "has id -5"},
+	{"endless added token", bpeFile(`{"a":0}`, `[]`, `,"added_tokens":[{"id":1,"content":"`+strings.Repeat("x", 5000)+`"}]`), "5000 bytes long"},
+	{"bad regex", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"},"model":{}}`, "pre_tokenizer.pattern"},
+	{"no pattern", `{"pre_tokenizer":{"type":"Split","pattern":{},"behavior":"Isolated"},"model":{}}`, "expected a Regex or a String"},
+	{"bad behavior", `{"pre_tokenizer":{"type":"Split","pattern":{"String":"a"},"behavior":"Explode"},"model":{}}`, "expected one of Contiguous"},
+	{"template without text", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"TemplateProcessing","single":[]}`), "has the text 0 times"},
+	{"template of unknown token", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}`), "special_tokens does not have"},
+	{"template of unknown id", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"BertProcessing","cls":["x",7],"sep":["y",8]}`), "id 7 is not in the vocabulary"},
+	{"frame without ids", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"BertProcessing"}`), "post_processor.cls"},
+}
+
+func TestHostileJSON(t *testing.T) {
+	for _, h := range hostile {
+		_, err := FromJSON("some/tokenizer.json", []byte(h.file), nil)
+		if err == nil || !strings.Contains(err.Error(), h.want) || !strings.HasPrefix(err.Error(), "some/tokenizer.json: ") {
+			t.Errorf("%s: error %v, expected the file's name and %q", h.name, err, h.want)
+		} else if strings.Contains(err.Error(), "\n") || len(err.Error()) > 600 {
+			t.Errorf("%s: not one short line: %q", h.name, err)
+		}
+	}
+	if _, err := FromJSON("f", []byte(bpeFile(`{"a":0}`, `[]`, ``)), []byte(`[`)); err == nil || !strings.Contains(err.Error(), "tokenizer_config.json") {
+		t.Errorf("a broken configuration: error %v", err)
+	}
+}
+
+// TestOddJSON reads files that are odd but have a meaning.
+func TestOddJSON(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"cyclic merges":       {bpeFile(`{"a":0,"aa":1,"aaa":2}`, `["a a","aa a","a aa"]`, ``), "aaaaa", "[1 2]"},
+		"merge with itself":   {bpeFile(`{"a":0,"":1}`, `[["a",""],["",""]]`, ``), "aa", "[0 0]"},
+		"two tokens, one id":  {bpeFile(`{"a":0,"b":0}`, `[]`, ``), "ab", "[0 0]"},
+		"one token, two ids":  {bpeFile(`{"a":0,"a":1}`, `[]`, ``), "a", "[1]"},
+		"holes":               {bpeFile(`{"a":5,"b":1000}`, `[]`, ``), "ab", "[5 1000]"},
+		"escapes":             {bpeFile(`{"\u0061":0,"\"":1,"\\":2}`, `[]`, ``), `a"\`, "[0 1 2]"},
+		"bytes without token": {bpeFile(`{"a":0}`, `[]`, ``), "xaxéa", "[0 0]"},
+		"empty added token":   {bpeFile(`{"a":0}`, `[]`, `,"added_tokens":[{"id":1,"content":""}]`), "aa", "[0 0]"},
+		"empty vocabulary":    {bpeFile(`{}`, `[]`, ``), "aa", "[]"},
+		"empty pattern":       {bpeFile(`{"a":0}`, `[]`, `,"pre_tokenizer":{"type":"Split","pattern":{"Regex":""},"behavior":"Isolated"}`), "aa", "[0 0]"},
+	} {
+		tok, err := FromJSON(name, []byte(strings.Replace(c.file, `"pre_tokenizer":{"type":"ByteLevel"}`, `"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false}`, 1)), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := fmt.Sprint(tok.Encode(nil, c.text, Options{ParseSpecial: true}, nil)); got != c.want {
+			t.Errorf("%s: %q gives %s, want %s", name, c.text, got, c.want)
+		}
+	}
+}
+
+// meta is GGUF metadata made by hand.
+type meta map[string]any
+
+func value[T any](m meta, key string) (T, bool) { v, ok := m[key].(T); return v, ok }
+
+func (m meta) String(key string) (string, bool)    { return value[string](m, key) }
+func (m meta) Strings(key string) ([]string, bool) { return value[[]string](m, key) }
+func (m meta) Ints(key string) ([]int64, bool)     { return value[[]int64](m, key) }
+func (m meta) Uint(key string) (uint64, bool)      { return value[uint64](m, key) }
+func (m meta) Bool(key string) (bool, bool)        { return value[bool](m, key) }
+func (m meta) Floats(key string) ([]float32, bool) { return value[[]float32](m, key) }
+
+func TestHostileGGUF(t *testing.T) {
+	const p = "tokenizer.ggml."
+	tokens := []string{"a", "b", "ab"}
+	for _, c := range []struct {
+		m    meta
+		want string
+	}{
+		{meta{}, "tokenizer.ggml.model: expected a string"},
+		{meta{p + "model": "llama"}, `is "llama", expected one of bert, gpt2`},
+		{meta{p + "model": "gpt2"}, "tokenizer.ggml.tokens: expected"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens}, "tokenizer.ggml.merges: expected"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "pre": "magic"}, `tokenizer.ggml.pre: is "magic", expected one of default, gpt-2, llama-bpe, qwen2, smollm`},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{"a"}}, "entry 0"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{"b a"}}, "tokenizer.ggml.merges: entry 0"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{}, p + "token_type": []int64{1}}, "has 1 entries, expected 3"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{}, p + "eos_token_id": uint64(3)}, "eos_token_id: is 3"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{}, p + "add_bos_token": true}, "expected tokenizer.ggml.bos_token_id"},
+		{meta{p + "model": "bert", p + "tokens": tokens}, "unknown_token_id: expected an id"},
+	} {
+		if _, err := FromGGUF(c.m); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, expected %q", c.m, err, c.want)
+		}
+	}
+	tok, err := FromGGUF(meta{p + "model": "gpt2", p + "pre": "llama-bpe", p + "tokens": tokens, p + "merges": []string{}, p + "bos_token_id": uint64(1),
+		p + "add_eos_token": true, p + "eos_token_id": uint64(0), p + "padding_token_id": uint64(1<<32 - 1), "tokenizer.chat_template": "T"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(tok.Encode(nil, "ab", Options{Special: true}, nil)); got != "[1 2 0]" {
+		t.Errorf("BOS, the whole word and EOS are %s, want [1 2 0]", got)
+	}
+	if _, ok := tok.PAD(); ok || tok.ChatTemplate() != "T" {
+		t.Error("the padding id or the chat template is wrong")
+	}
+}
+
+func FuzzTokenizerJSON(f *testing.F) {
+	for _, h := range hostile {
+		f.Add([]byte(h.file), "a text 12")
+	}
+	f.Add([]byte(bpeFile(`{"a":0,"aa":1}`, `["a a"]`, `,"added_tokens":[{"id":9,"content":" a","lstrip":true,"rstrip":true,"single_word":true}]`)), " a aa a ")
+	f.Add([]byte(`{"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"},"model":{"type":"WordPiece","vocab":{"[UNK]":0,"a":1,"##b":2}}}`), "Ab é")
+	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		tok, err := FromJSON("f", file, nil)
+		if err != nil {
+			return
+		}
+		if tok.Size() > len(file)+maxHoles {
+			t.Fatalf("a table of %d tokens for a file of %d bytes", tok.Size(), len(file))
+		}
+		if len(text) > 1000 || strings.Contains(string(file), "Regex") {
+			return // expressions may take their time, see TestSlowPattern
+		}
+		ids := tok.Encode(nil, text, Options{Special: true, ParseSpecial: true}, nil)
+		for _, id := range ids {
+			if _, ok := tok.Token(id); !ok {
+				t.Fatalf("id %d is not in the vocabulary", id)
+			}
+		}
+		if !utf8.ValidString(tok.Decode(ids, true)) {
+			t.Fatal("decodes to broken UTF-8")
+		}
+	})
+}
+
+func FuzzEncode(f *testing.F) {
+	bpe, wordPiece, chars := fromGolden(f, "bpe"), fromGolden(f, "wordpiece"), fromGolden(f, "chars")
+	llama, err := FromJSON("llama3", assemble(f, "bpe", map[string]json.RawMessage{
+		"pre_tokenizer": json.RawMessage(`{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":` + jsonString(llama3Pattern) + `},"behavior":"Isolated"},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]}`),
+	}), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range goldenTexts(f)[:200] {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s Scratch
+		for _, tok := range []*Tokenizer{wordPiece, chars} {
+			tok.Decode(tok.Encode(nil, text, Options{Special: true, ParseSpecial: true}, &s), true)
+		}
+		for _, tok := range []*Tokenizer{bpe, llama} {
+			ids := tok.Encode(nil, text, Options{}, &s)
+			if got, want := tok.Decode(ids, false), string(appendValid(nil, text)); got != want {
+				t.Fatalf("%q comes back as %q", want, got)
+			}
+			again := tok.Encode(nil, text, Options{}, &s)
+			if fmt.Sprint(ids) != fmt.Sprint(again) {
+				t.Fatalf("%q gives %v, then %v", text, ids, again)
+			}
+		}
+	})
+}
+
+func jsonString(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw)
+}
