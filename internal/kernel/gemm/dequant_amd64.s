@@ -2,13 +2,21 @@
 
 #include "textflag.h"
 
-// func dequantF16AVX2(dst *float32, src *byte, blocks int)
-TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop1:
+row1:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop2:
 	VCVTPH2PS 0(SI), Y0
 	VCVTPH2PS 16(SI), Y1
 	VCVTPH2PS 32(SI), Y2
@@ -20,17 +28,29 @@ loop1:
 	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop1
+	JNZ loop2
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row1
 	VZEROUPPER
 	RET
 
-// func dequantBF16AVX2(dst *float32, src *byte, blocks int)
-TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantBF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop2:
+row3:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop4:
 	VPMOVZXWD 0(SI), Y0
 	VPSLLD $16, Y0, Y0
 	VPMOVZXWD 16(SI), Y1
@@ -46,17 +66,29 @@ loop2:
 	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop2
+	JNZ loop4
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row3
 	VZEROUPPER
 	RET
 
-// func dequantQ8_0AVX2(dst *float32, src *byte, blocks int)
-TEXT ·dequantQ8_0AVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantQ8_0AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ8_0AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop3:
+row5:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop6:
 	VPBROADCASTW 0(SI), X8
 	VCVTPH2PS X8, Y8
 	VPMOVSXBD 2(SI), Y0
@@ -78,17 +110,29 @@ loop3:
 	ADDQ $34, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop3
+	JNZ loop6
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row5
 	VZEROUPPER
 	RET
 
-// func dequantQ4_1AVX2(dst *float32, src *byte, blocks int)
-TEXT ·dequantQ4_1AVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantQ4_1AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ4_1AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop4:
+row7:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop8:
 	VPBROADCASTW 0(SI), X8
 	VCVTPH2PS X8, Y8
 	VPBROADCASTW 2(SI), X9
@@ -114,17 +158,29 @@ loop4:
 	ADDQ $20, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop4
+	JNZ loop8
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row7
 	VZEROUPPER
 	RET
 
-// func dequantF16AVX512(dst *float32, src *byte, blocks int)
-TEXT ·dequantF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop5:
+row9:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop10:
 	VCVTPH2PS 0(SI), Z0
 	VCVTPH2PS 32(SI), Z1
 	VMOVUPS Z0, 0(DI)
@@ -132,17 +188,29 @@ loop5:
 	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop5
+	JNZ loop10
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row9
 	VZEROUPPER
 	RET
 
-// func dequantBF16AVX512(dst *float32, src *byte, blocks int)
-TEXT ·dequantBF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantBF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantBF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop6:
+row11:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop12:
 	VPMOVZXWD 0(SI), Z0
 	VPSLLD $16, Z0, Z0
 	VPMOVZXWD 32(SI), Z1
@@ -152,17 +220,29 @@ loop6:
 	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop6
+	JNZ loop12
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row11
 	VZEROUPPER
 	RET
 
-// func dequantQ8_0AVX512(dst *float32, src *byte, blocks int)
-TEXT ·dequantQ8_0AVX512(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantQ8_0AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ8_0AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop7:
+row13:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop14:
 	VPBROADCASTW 0(SI), Y8
 	VCVTPH2PS Y8, Z8
 	VPMOVSXBD 2(SI), Z0
@@ -176,17 +256,29 @@ loop7:
 	ADDQ $34, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop7
+	JNZ loop14
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row13
 	VZEROUPPER
 	RET
 
-// func dequantQ4_1AVX512(dst *float32, src *byte, blocks int)
-TEXT ·dequantQ4_1AVX512(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
+// func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ4_1AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
 
-loop8:
+row15:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop16:
 	VPBROADCASTW 0(SI), Y8
 	VCVTPH2PS Y8, Z8
 	VPBROADCASTW 2(SI), Y9
@@ -203,7 +295,11 @@ loop8:
 	ADDQ $20, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop8
+	JNZ loop16
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row15
 	VZEROUPPER
 	RET
 

@@ -111,8 +111,8 @@ func (b Rows) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	if rows < nr {
 		clear(dst)
 	}
-	if k0 < k1 {
-		transpose(dst, b.W[n0*b.LD+k0:], nr, b.LD, rows, k1-k0)
+	for k := k0; k < k1; k += unpackCols { // in pieces that stay in L1
+		transpose(dst[(k-k0)*nr:], b.W[n0*b.LD+k:], nr, b.LD, rows, min(unpackCols, k1-k))
 	}
 	return dst
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 )
 
@@ -41,13 +40,14 @@ func (w *Stored) part(n, k0, k1 int) []byte {
 	return row[w.DType.RowBytes(k0):w.DType.RowBytes(k1)]
 }
 
-// unpackCols is the width of a decoded block, which stays in L1 with the
-// part of the panel that it becomes.
-const unpackCols = 64
+const (
+	unpackCols = 64 // width of a decoded block: it stays in L1 with the part of the panel that it becomes
+	unpackLD   = unpackCols + 8
+)
 
 // UnpackLen is the workspace that Panel finds behind its result in scratch:
 // rows decoded but not yet transposed.
-const UnpackLen = maxNR * unpackCols
+const UnpackLen = maxNR * unpackLD
 
 // Panel decodes columns [k0, k1) of NR rows and transposes them into scratch.
 func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
@@ -55,18 +55,35 @@ func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	n0 := p * nr
 	rows := min(nr, w.N-n0)
 	dst := scratch[:(k1-k0)*nr]
+	if w.DType == tensor.F32 {
+		if v, ok := floats(w.Data); ok {
+			return Rows{W: v, N: w.N, K: w.K, LD: w.K}.Panel(p, k0, k1, scratch)
+		}
+	}
 	if rows < nr {
 		clear(dst)
 	}
-	tmp := scratch[len(dst):][:UnpackLen] // [nr][unpackCols]
+	tmp := scratch[len(dst):][:UnpackLen] // [nr][unpackLD]
 	for k := k0; k < k1; k += unpackCols {
 		cols := min(unpackCols, k1-k)
-		for r := range rows {
-			Dequantize(tmp[r*unpackCols:][:cols], w.DType, w.part(n0+r, k, k+cols))
-		}
-		transpose(dst[(k-k0)*nr:], tmp, nr, unpackCols, rows, cols)
+		w.decode(tmp, n0, rows, k, cols)
+		transpose(dst[(k-k0)*nr:], tmp, nr, unpackLD, rows, cols)
 	}
 	return dst
+}
+
+// decode leaves columns [k, k+cols) of rows from n0 on in dst, unpackLD apart.
+func (w *Stored) decode(dst []float32, n0, rows, k, cols int) {
+	src := w.Data[n0*w.RowBytes+w.DType.RowBytes(k):]
+	full := dequantRows(dst, w.DType, src, unpackLD, w.RowBytes, cols, rows)
+	if full == cols {
+		return
+	}
+	for r := range rows {
+		if err := tensor.Dequantize(dst[r*unpackLD+full:][:cols-full], w.DType, w.part(n0+r, k+full, k+cols)); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // StoredT is Stored weights W[N,K] as the B operand [K'=N, N'=K]: what the
@@ -87,10 +104,13 @@ func (b StoredT) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	bl := w.DType.Info().BlockLen
 	from := n0 / bl * bl
 	to := (n0 + cols + bl - 1) / bl * bl
-	tmp := scratch[len(dst):][:UnpackLen]
-	for k := k0; k < k1; k++ {
-		Dequantize(tmp[:to-from], w.DType, w.part(k, from, to))
-		copy(dst[(k-k0)*nr:][:cols], tmp[n0-from:])
+	tmp := scratch[len(dst):][:UnpackLen] // [maxNR][unpackLD]
+	for k := k0; k < k1; k += maxNR {
+		rows := min(maxNR, k1-k)
+		w.decode(tmp, k, rows, from, to-from)
+		for r := range rows {
+			copy(dst[(k-k0+r)*nr:][:cols], tmp[r*unpackLD+n0-from:])
+		}
 	}
 	return dst
 }
@@ -99,9 +119,15 @@ func (b StoredT) Panel(p, k0, k1 int, scratch []float32) []float32 {
 // else is a programming mistake and panics. Its results are those of
 // tensor.Dequantize, bit for bit, under every tier.
 func Dequantize(dst []float32, d tensor.DType, src []byte) {
+	if d == tensor.F32 {
+		if v, ok := floats(src); ok && len(v) == len(dst) {
+			copy(dst, v)
+			return
+		}
+	}
 	full := 0
-	if cpu.Active() != cpu.Generic && len(src) == d.RowBytes(len(dst)) {
-		full = dequantBlocks(dst, d, src)
+	if len(src) == d.RowBytes(len(dst)) {
+		full = dequantRows(dst, d, src, 0, 0, len(dst), 1)
 	}
 	if full < len(dst) {
 		if err := tensor.Dequantize(dst[full:], d, src[d.RowBytes(full):]); err != nil {

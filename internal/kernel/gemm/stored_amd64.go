@@ -6,70 +6,70 @@ import (
 )
 
 //go:noescape
-func dequantF16AVX2(dst *float32, src *byte, blocks int)
+func dequantF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantF16AVX512(dst *float32, src *byte, blocks int)
+func dequantF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantBF16AVX2(dst *float32, src *byte, blocks int)
+func dequantBF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantBF16AVX512(dst *float32, src *byte, blocks int)
+func dequantBF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantQ8_0AVX2(dst *float32, src *byte, blocks int)
+func dequantQ8_0AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantQ8_0AVX512(dst *float32, src *byte, blocks int)
+func dequantQ8_0AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantQ4_1AVX2(dst *float32, src *byte, blocks int)
+func dequantQ4_1AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
-func dequantQ4_1AVX512(dst *float32, src *byte, blocks int)
+func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
-// dequantBlocks decodes the whole blocks of 32 values and says how many
-// values those were.
-func dequantBlocks(dst []float32, d tensor.DType, src []byte) int {
-	n := len(dst) / 32
-	if n == 0 {
+// dequantRows decodes rows of n values, of which it takes the whole blocks of
+// 32, from src, rowBytes apart, to dst, ldd apart, and says how many values of
+// each row those were.
+func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, rows int) int {
+	blocks := n / 32
+	tier := cpu.Active()
+	if tier == cpu.Generic || blocks == 0 || rows == 0 {
 		return 0
 	}
-	wide := cpu.Active() == cpu.AVX512
+	wide := tier == cpu.AVX512
 	switch d {
-	case tensor.F32:
-		v, ok := floats(src)
-		if !ok {
-			return 0
-		}
-		return copy(dst, v)
 	case tensor.F16:
+		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+2*n-1]
 		if wide {
-			dequantF16AVX512(&dst[0], &src[0], n)
+			dequantF16AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
-			dequantF16AVX2(&dst[0], &src[0], n)
+			dequantF16AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.BF16:
+		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+2*n-1]
 		if wide {
-			dequantBF16AVX512(&dst[0], &src[0], n)
+			dequantBF16AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
-			dequantBF16AVX2(&dst[0], &src[0], n)
+			dequantBF16AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.Q8_0:
+		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+34*blocks-1]
 		if wide {
-			dequantQ8_0AVX512(&dst[0], &src[0], n)
+			dequantQ8_0AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
-			dequantQ8_0AVX2(&dst[0], &src[0], n)
+			dequantQ8_0AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.Q4_1:
+		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+20*blocks-1]
 		if wide {
-			dequantQ4_1AVX512(&dst[0], &src[0], n)
+			dequantQ4_1AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
-			dequantQ4_1AVX2(&dst[0], &src[0], n)
+			dequantQ4_1AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	default:
 		return 0
 	}
-	return 32 * n
+	return 32 * blocks
 }

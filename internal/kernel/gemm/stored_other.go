@@ -4,6 +4,6 @@ package gemm
 
 import "hotpath/internal/tensor"
 
-func dequantBlocks(_ []float32, _ tensor.DType, _ []byte) int { return 0 }
+func dequantRows(_ []float32, _ tensor.DType, _ []byte, _, _, _, _ int) int { return 0 }
 
 func gemvFast(_ []float32, _ *Stored, _, _ []float32, _, _ int) bool { return false }
