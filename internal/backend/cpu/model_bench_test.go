@@ -1,0 +1,80 @@
+package cpu_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// modelPath finds a real model fetched by scripts/fetch_models.sh.
+func modelPath(tb testing.TB, name string) string {
+	p := filepath.Join("..", "..", "..", ".cache", "models", name)
+	if _, err := os.Stat(p); err != nil {
+		tb.Skipf("%s is not fetched: run scripts/fetch_models.sh", name)
+	}
+	return p
+}
+
+// BenchmarkMiniLM embeds whole batches of the real model.
+func BenchmarkMiniLM(b *testing.B) {
+	st, err := weights.Open(modelPath(b, "all-MiniLM-L6-v2"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, shape := range [][2]int{{1, 16}, {8, 64}, {32, 128}, {4, 256}} {
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("batch=%d/seq=%d/workers=%d", shape[0], shape[1], workers), func(b *testing.B) {
+				embed(b, m, shape[0], shape[1], workers)
+			})
+		}
+	}
+}
+
+func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
+	be, err := cpu.New(cpu.Options{Workers: workers})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer be.Close()
+	bind := tensor.Bind{T: seqs * length, S: seqs, R: 1}
+	g, ports, err := m.BuildEmbed(bind, model.EmbedOptions{Normalize: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := plan.NewSession(p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	tokens, pos, starts := s.I32(ports.Tokens), s.I32(ports.Pos), s.I32(ports.QStart)
+	for i := range bind.T {
+		tokens[i], pos[i] = int32(1000+i*37%20000), int32(i%length)
+	}
+	for i := range seqs + 1 {
+		starts[i] = int32(i * length)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Run(context.Background(), bind); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(bind.T)*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+}

@@ -1,0 +1,231 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+	"hotpath/profile"
+)
+
+// TestTeamRunsEveryShare: each of n workers runs once, also when there are
+// more of them than cores, and from many callers at a time.
+func TestTeamRunsEveryShare(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 16, MaxWorkers} {
+		tm := &team{joined: make(chan struct{}, 1)}
+		tm.acquire(n)
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Add(1)
+			go func() {
+				defer callers.Done()
+				counts := make([]atomic.Int32, n)
+				job := func(i int) { counts[i].Add(1) }
+				for range 50 {
+					tm.run(n, job)
+				}
+				for i := range counts {
+					if c := counts[i].Load(); c != 50 {
+						t.Errorf("worker %d of %d ran %d times, expected 50", i, n, c)
+					}
+				}
+			}()
+		}
+		callers.Wait()
+		tm.release()
+	}
+}
+
+// TestTeamGoesHome: after the last release no goroutine is left.
+func TestTeamGoesHome(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		b, err := New(Options{Workers: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.team.run(4, func(int) {})
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+}
+
+// TestIdleTeamParks: soon after a run every member is parked, so an idle
+// process does not spin.
+func TestIdleTeamParks(t *testing.T) {
+	tm := &team{joined: make(chan struct{}, 1)}
+	tm.acquire(3)
+	defer tm.release()
+	tm.run(3, func(int) {})
+	deadline := time.Now().Add(10 * time.Second)
+	for _, m := range tm.members {
+		for !m.parked.Load() {
+			if time.Now().After(deadline) {
+				t.Fatalf("worker %d still spins", m.index)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+type noWeights struct{}
+
+func (noWeights) Weight(string) (weights.Tensor, error) {
+	return weights.Tensor{}, errors.New("no weights")
+}
+func (noWeights) Drop(weights.Tensor) {}
+
+// chain is a session over steps that all need a barrier.
+func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind) {
+	t.Helper()
+	bind := tensor.Bind{T: 512, S: 1, R: 1}
+	b := graph.NewBuilder(bind)
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 64))
+	w := b.Input("w", tensor.F32, tensor.Static(64, 64))
+	y := x
+	for range 50 {
+		y = b.Linear("l", y, w, nil)
+	}
+	g, err := b.Freeze(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile("chain", g, be, []tensor.Bind{bind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, y, bind
+}
+
+// TestCancelStopsAtAStep cancels runs at every moment: either the run is
+// complete or it returns the cause, and the next run is right again.
+func TestCancelStopsAtAStep(t *testing.T) {
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	s, _, bind := chain(t, be)
+	defer s.Close()
+	cause := errors.New("enough")
+	stopped := 0
+	for i := range 40 {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		go func() {
+			time.Sleep(time.Duration(i) * 20 * time.Microsecond)
+			cancel(cause)
+		}()
+		err := s.Run(ctx, bind)
+		if err != nil && !errors.Is(err, cause) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		if err != nil {
+			stopped++
+		}
+		cancel(nil)
+		if err := s.Run(context.Background(), bind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stopped == 0 {
+		t.Error("no run was stopped")
+	}
+}
+
+// TestPanicBecomesError: a failing kernel ends the run with an error on every
+// worker, and the team survives.
+func TestPanicBecomesError(t *testing.T) {
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	b := graph.NewBuilder(tensor.Bind{T: 4, S: 1, R: 1})
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+	rows := b.Input("rows", tensor.I32, tensor.Rows(tensor.Of(tensor.R, 1)))
+	g, err := b.Freeze(b.Gather("g", x, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile("bad", g, be, []tensor.Bind{g.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.I32(rows)[0] = 1 << 30 // a row that the engine would have refused
+	if err := s.Run(context.Background(), g.Max); err == nil || !strings.Contains(err.Error(), "failed") {
+		t.Errorf("got %v", err)
+	}
+	s.I32(rows)[0] = 1
+	if err := s.Run(context.Background(), g.Max); err != nil {
+		t.Errorf("after the failure: %v", err)
+	}
+}
+
+// TestLedgerCloses asserts that what the workers stamp adds up. A processor
+// taken away between two stamps shows as residual, so on a busy machine the
+// best of a few recordings counts: a stamp that is missing shows in all.
+func TestLedgerCloses(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		be, err := New(Options{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, bind := chain(t, be)
+		best := math.Inf(1)
+		for try := 0; try < 8 && best > 2; try++ {
+			rec := profile.NewRecorder(profile.Options{})
+			if err := s.Attach(rec, plan.ProfileLabels{Model: "chain"}); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if err := s.Run(context.Background(), bind); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := rec.Snapshot().Plans[0]
+			best = min(best, math.Abs(p.Ledger.ResidualPercent()))
+			var flops int64
+			for _, st := range p.Stats {
+				flops += st.FLOPs
+			}
+			if want := int64(2 * 512 * 64 * 64 * 50 * 20); flops != want || p.Ledger.Runs != 20 || p.Ledger.Compute <= 0 {
+				t.Errorf("%d FLOPs, expected %d; ledger %+v", flops, want, p.Ledger)
+			}
+		}
+		if best > 2 {
+			t.Errorf("%d workers: residual is %.2f%% of lane time", workers, best)
+		}
+		s.Close()
+		be.Close()
+	}
+}

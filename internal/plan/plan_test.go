@@ -1,0 +1,263 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// fused is a reference backend that publishes patterns; tests of the planner
+// compile with it, tests of results run with kernels elsewhere.
+type fused struct {
+	*ref.Backend
+	patterns []plan.Pattern
+}
+
+func (f fused) Patterns() []plan.Pattern { return f.patterns }
+
+type noWeights struct{}
+
+func (noWeights) Weight(key string) (weights.Tensor, error) {
+	return weights.Tensor{}, fmt.Errorf("no weight %s", key)
+}
+func (noWeights) Drop(weights.Tensor) {}
+
+var (
+	dimT = tensor.Of(tensor.T, 1)
+	max9 = tensor.Bind{T: 9, S: 2, R: 3}
+)
+
+func compile(t *testing.T, g *graph.Graph, err error, patterns ...plan.Pattern) *plan.Plan {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile("test", g, fused{ref.New(), patterns}, []tensor.Bind{g.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Plans[0]
+}
+
+func kinds(p *plan.Plan) string {
+	var ks []string
+	for _, s := range p.Steps {
+		ks = append(ks, s.Kind)
+	}
+	return strings.Join(ks, " ")
+}
+
+var addNorm = plan.Pattern{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}}}
+var mulAdd = plan.Pattern{Kind: "mul+add", Root: graph.OpAdd, Inputs: []*plan.Pattern{{Root: graph.OpMul}}}
+
+func TestFusion(t *testing.T) {
+	t.Run("an inner value that others read is kept", func(t *testing.T) {
+		b := graph.NewBuilder(max9)
+		x, y, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("y", tensor.F32, tensor.Rows(dimT, 8)), b.Input("w", tensor.F32, tensor.Static(8))
+		s := b.Add("s", x, y)
+		n := b.RMSNorm("n", s, w, 1e-5, 0)
+		g, err := b.Freeze(b.Add("out", n, s))
+		p := compile(t, g, err, addNorm)
+		if got := kinds(p); got != "add+norm add" {
+			t.Fatalf("steps are %s", got)
+		}
+		if len(p.Steps[0].Out) != 2 || len(p.Steps[0].Nodes) != 2 {
+			t.Errorf("the fused step has outputs %v", p.Steps[0].Out)
+		}
+	})
+	t.Run("a pattern that does not keep refuses it", func(t *testing.T) {
+		b := graph.NewBuilder(max9)
+		x, y := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("y", tensor.F32, tensor.Rows(dimT, 8))
+		m := b.Mul("m", x, y)
+		a := b.Add("a", m, x)
+		g, err := b.Freeze(b.Add("out", a, m))
+		if got := kinds(compile(t, g, err, mulAdd)); got != "mul add add" {
+			t.Errorf("steps are %s", got)
+		}
+	})
+	t.Run("a reader before the end of the step forbids it", func(t *testing.T) {
+		b := graph.NewBuilder(max9)
+		x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("w", tensor.F32, tensor.Static(8))
+		s := b.Add("s", x, x)
+		early := b.Mul("early", s, x)
+		n := b.RMSNorm("n", s, w, 1e-5, 0)
+		g, err := b.Freeze(b.Add("out", n, early))
+		if got := kinds(compile(t, g, err, addNorm)); got != "add mul norm add" {
+			t.Errorf("steps are %s", got)
+		}
+	})
+	t.Run("an output is never removed", func(t *testing.T) {
+		b := graph.NewBuilder(max9)
+		x, y := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("y", tensor.F32, tensor.Rows(dimT, 8))
+		m := b.Mul("m", x, y)
+		g, err := b.Freeze(b.Add("a", m, x), m)
+		if got := kinds(compile(t, g, err, mulAdd)); got != "mul add" {
+			t.Errorf("steps are %s", got)
+		}
+	})
+	t.Run("dead code goes, effects stay", func(t *testing.T) {
+		b := graph.NewBuilder(max9)
+		x := b.Input("x", tensor.F32, tensor.Rows(dimT, 8))
+		slots := b.Input("slots", tensor.I32, tensor.Rows(dimT))
+		b.Mul("dead", x, x)
+		k := b.State("k", graph.RoleKV, tensor.F32, tensor.Static(64, 8))
+		v := b.State("v", graph.RoleKV, tensor.F32, tensor.Static(64, 8))
+		b.KVWrite("write", k, v, x, x, slots)
+		g, err := b.Freeze(b.Add("out", x, x))
+		if got := kinds(compile(t, g, err)); got != "kv_write add" {
+			t.Errorf("steps are %s", got)
+		}
+	})
+}
+
+// randomGraph is a DAG of elementwise ops and products over a few inputs.
+func randomGraph(rng *rand.Rand, n int) (*graph.Builder, []*graph.Value) {
+	b := graph.NewBuilder(max9)
+	w := b.Input("w", tensor.F32, tensor.Static(8))
+	vs := []*graph.Value{b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("y", tensor.F32, tensor.Rows(dimT, 8))}
+	pick := func() *graph.Value { return vs[max(0, len(vs)-1-int(rng.ExpFloat64()*3))] }
+	for i := range n {
+		name := fmt.Sprint("n", i)
+		switch rng.IntN(5) {
+		case 0:
+			vs = append(vs, b.Add(name, pick(), pick()))
+		case 1:
+			vs = append(vs, b.Mul(name, b.Scale(name+"s", pick(), 0.5), pick()))
+		case 2:
+			vs = append(vs, b.Act(name, pick(), graph.SiLU))
+		case 3:
+			vs = append(vs, b.RMSNorm(name, pick(), w, 1e-5, 0))
+		case 4:
+			g := pick()
+			vs = append(vs, b.GLU(name, g, pick(), graph.GELU))
+		}
+	}
+	return b, vs
+}
+
+func run(t *testing.T, g *graph.Graph, err error, out *graph.Value, bind tensor.Bind) []float32 {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	be := ref.New()
+	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, in := range g.Inputs {
+		for i := range in.Shape.Len(bind) {
+			s.F32(in)[i] = float32(rng.NormFloat64())
+		}
+	}
+	if err := s.Run(context.Background(), bind); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(s.F32(out)[:out.Shape.Len(bind)])
+}
+
+// TestSharedMemoryChangesNothing runs random graphs twice: with memory shared
+// by lifetime, and with every value kept. The bits must be equal, on a
+// backend that poisons what died.
+func TestSharedMemoryChangesNothing(t *testing.T) {
+	for seed := range uint64(60) {
+		build := func() (*graph.Builder, []*graph.Value) { return randomGraph(rand.New(rand.NewPCG(seed, 1)), 25) }
+		b1, vs1 := build()
+		last1 := vs1[len(vs1)-1]
+		g1, err1 := b1.Freeze(last1)
+		b2, vs2 := build()
+		last2 := vs2[len(vs2)-1]
+		g2, err2 := b2.Freeze(append([]*graph.Value{last2}, vs2[2:len(vs2)-1]...)...)
+		for _, bind := range []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 9, S: 2, R: 3}} {
+			if !slices.Equal(run(t, g1, err1, last1, bind), run(t, g2, err2, last2, bind)) {
+				t.Fatalf("seed %d, T %d: sharing memory changed the result", seed, bind.T)
+			}
+		}
+	}
+}
+
+// TestArenaIsSmall: a chain of steps that may work in place needs one buffer,
+// however long it is.
+func TestArenaIsSmall(t *testing.T) {
+	b := graph.NewBuilder(max9)
+	x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 64)), b.Input("w", tensor.F32, tensor.Static(64))
+	for i := range 20 {
+		x = b.RMSNorm(fmt.Sprint(i), x, w, 1e-5, 0)
+	}
+	g, err := b.Freeze(x)
+	p := compile(t, g, err)
+	if got, want := p.ArenaBytes[plan.Activations], int64(9*64*4); got != want {
+		t.Errorf("the arena has %d bytes, expected %d", got, want)
+	}
+}
+
+// TestCheckFinds breaks plans in each way that Check must see.
+func TestCheckFinds(t *testing.T) {
+	fresh := func() *plan.Plan {
+		b := graph.NewBuilder(max9)
+		x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 64)), b.Input("w", tensor.F32, tensor.Static(64))
+		n := b.RMSNorm("n", x, w, 1e-5, 0)
+		m := b.RMSNorm("m", n, w, 1e-5, 0)
+		g, err := b.Freeze(b.RMSNorm("out", b.Add("a", n, m), w, 1e-5, 0))
+		return compile(t, g, err)
+	}
+	if err := plan.Check(fresh()); err != nil {
+		t.Fatal(err)
+	}
+	for name, mangle := range map[string]func(p *plan.Plan){
+		"a missing barrier":       func(p *plan.Plan) { p.Steps[1].Barrier = false },
+		"two live values overlap": func(p *plan.Plan) { p.Places[p.Steps[1].Out[0].ID] = p.Places[p.Steps[0].Out[0].ID] },
+		"no place":                func(p *plan.Plan) { p.Places[p.Steps[0].Out[0].ID].Bytes = 0 },
+		"outside of the arena":    func(p *plan.Plan) { p.Places[p.Steps[0].Out[0].ID].Offset += 1 << 20 },
+		"unaligned":               func(p *plan.Plan) { p.Places[p.Steps[0].Out[0].ID].Offset += 4 },
+		"read before written":     func(p *plan.Plan) { p.Steps[0], p.Steps[1] = p.Steps[1], p.Steps[0] },
+	} {
+		p := fresh()
+		mangle(p)
+		if plan.Check(p) == nil {
+			t.Errorf("%s was not found", name)
+		}
+	}
+}
+
+func TestRunBeyondMaximum(t *testing.T) {
+	b := graph.NewBuilder(max9)
+	x := b.Input("x", tensor.F32, tensor.Rows(dimT, 8))
+	g, err := b.Freeze(b.Add("y", x, x))
+	if err != nil {
+		t.Fatal(err)
+	}
+	be := ref.New()
+	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Run(context.Background(), tensor.Bind{T: 10, S: 1, R: 1}); err == nil || !strings.Contains(err.Error(), "beyond the maximum") {
+		t.Errorf("ten tokens of at most nine: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(fmt.Errorf("enough"))
+	if err := s.Run(ctx, max9); err == nil || err.Error() != "enough" {
+		t.Errorf("cancelled run: %v", err)
+	}
+}
