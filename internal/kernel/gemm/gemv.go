@@ -5,19 +5,31 @@ import (
 	"fmt"
 	"math"
 
-	"hotpath/internal/kernel/vec"
 	"hotpath/internal/tensor"
 )
 
-// XSumsLen is the number of sums that XSums makes for k values.
-func XSumsLen(k int) int { return (k + 31) / 32 }
+// XSumsLen is the number of values that XSums makes for k values.
+func XSumsLen(k int) int { return k/32 + k/32*32 }
 
-// XSums fills dst with the sums of x by blocks of 32: the part of a product
-// with Q4_1 weights that does not depend on the codes. One activation row
-// needs it once, however many weights it meets.
+// XSums prepares an activation row for products with Q4_1 weights: the sums
+// of x by blocks of 32, which the weights' minima multiply, then x in the
+// form that spares taking bytes apart: x[i] - x[i+16]/16 and x[i+16]/16. One
+// row needs it once, however many weights it meets. x is whole blocks.
 func XSums(dst, x []float32) {
-	for b := range XSumsLen(len(x)) {
-		dst[b] = vec.Sum(x[32*b : min(len(x), 32*b+32)])
+	blocks := len(x) / 32
+	sums, form := dst[:blocks], dst[blocks:XSumsLen(len(x))]
+	if blocks == 0 || prepareFast(sums, form, x) {
+		return
+	}
+	for b := range blocks {
+		in, out := x[32*b:][:32], form[32*b:][:32]
+		var s float32
+		for i := range 16 {
+			s += in[i] + in[i+16]
+			out[i+16] = in[i+16] / 16
+			out[i] = in[i] - out[i+16]
+		}
+		sums[b] = s
 	}
 }
 
@@ -29,7 +41,7 @@ func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
 		panic(fmt.Sprintf("gemm: GemvRows of rows %d..%d of [%d, %d] with %d inputs and %d outputs", n0, n1, w.N, w.K, len(x), len(dst)))
 	}
 	if w.DType == tensor.Q4_1 && len(xsums) < XSumsLen(w.K) {
-		panic(fmt.Sprintf("gemm: GemvRows with %d sums, expected %d", len(xsums), XSumsLen(w.K)))
+		panic(fmt.Sprintf("gemm: GemvRows with %d prepared values, expected %d", len(xsums), XSumsLen(w.K)))
 	}
 	if n0 >= n1 || gemvFast(dst, w, x, xsums, n0, n1) {
 		return

@@ -35,6 +35,17 @@ func gemvQ4_1AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 //go:noescape
 func gemvQ4_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
+//go:noescape
+func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
+
+func prepareFast(sums, form, x []float32) bool {
+	if cpu.Active() == cpu.Generic {
+		return false
+	}
+	prepareQ4_1AVX2(&sums[0], &form[0], &x[0], len(sums))
+	return true
+}
+
 // callBytes bounds the weights that one assembly call reads, so that it ends
 // within about 50 us even from memory.
 const callBytes = 512 << 10
@@ -68,8 +79,8 @@ func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32
-	if len(xsums) > 0 {
-		xs = &xsums[0]
+	if w.DType == tensor.Q4_1 {
+		xs, x = &xsums[0], xsums[blocks:]
 	}
 	wide := tier == cpu.AVX512
 	switch w.DType {

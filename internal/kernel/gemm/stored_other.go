@@ -7,3 +7,5 @@ import "hotpath/internal/tensor"
 func dequantRows(_ []float32, _ tensor.DType, _ []byte, _, _, _, _ int) int { return 0 }
 
 func gemvFast(_ []float32, _ *Stored, _, _ []float32, _, _ int) bool { return false }
+
+func prepareFast(_, _, _ []float32) bool { return false }

@@ -195,7 +195,7 @@ func TestStoredAllocatesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		w, _ := store(t, rng, tensor.Q4_1, 40, 96)
-		x, xs, dst := noise(rng, 96), make([]float32, 3), make([]float32, 40)
+		x, xs, dst := noise(rng, 96), make([]float32, XSumsLen(96)), make([]float32, 40)
 		s := NewScratch(nil)
 		task := &Task{M: 5, N: 40, K: 96, A: noise(rng, 5*96), LDA: 96, B: w, C: make([]float32, 200), LDC: 40}
 		if n := testing.AllocsPerRun(5, func() {
