@@ -78,3 +78,17 @@ func TestRealIsFoundWhereTheVariableSays(t *testing.T) {
 		t.Errorf("Real = %q, expected %q", got, want)
 	}
 }
+
+func TestTrainingRunsAreWhole(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2"} {
+		r := LoadTraining(t, name)
+		if r.Steps == 0 || len(r.Tokens) != r.Steps || len(r.Losses) != r.Steps || len(r.GradNorms) != r.Steps {
+			t.Errorf("%s: %d steps, %d batches, %d losses, %d norms", name, r.Steps, len(r.Tokens), len(r.Losses), len(r.GradNorms))
+		}
+		if r.LR == 0 || r.Beta1 == 0 || r.Beta2 == 0 || r.Eps == 0 || r.WeightDecay == 0 || r.Clip == 0 || len(r.Decayed) == 0 || len(r.After) == 0 {
+			t.Errorf("%s: the recipe has a hole: %+v", name, r)
+		}
+		Dir(t, "train/"+name+"-grads.safetensors")
+		Dir(t, "train/"+name+"-after.safetensors")
+	}
+}
