@@ -142,6 +142,9 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	}
 	e := &exec{be: b, plan: p, mem: m, workers: make([]worker, n), arrived: make([]arrival, n)}
 	e.job = e.walk
+	for i := range e.arrived {
+		e.arrived[i].wake = make(chan struct{}, 1)
+	}
 	bd := &binder{be: b, plan: p, mem: m, invariant: o.Invariant}
 	for i := range p.Steps {
 		s := &p.Steps[i]

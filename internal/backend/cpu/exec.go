@@ -48,13 +48,16 @@ type exec struct {
 	n       int          // workers in it
 	stop    atomic.Bool  // cancelled or failed: everybody leaves
 	err     atomic.Value // of type runError
-	arrived []arrival    // [worker] barriers reached
+	arrived []arrival    // [worker]
+	sleeper atomic.Int32 // workers parked at a barrier, or about to
 }
 
-// arrival is a worker's own counter on its own cache lines.
+// arrival is a worker's own state at barriers, on its own cache lines.
 type arrival struct {
-	count atomic.Int32
-	_     [124]byte
+	count  atomic.Int32 // barriers reached
+	parked atomic.Bool
+	wake   chan struct{} // capacity 1
+	_      [104]byte
 }
 
 type runError struct{ error }
@@ -105,6 +108,24 @@ func (e *exec) fail(err error) {
 	if !e.stop.Swap(true) {
 		e.err.Store(runError{err})
 	}
+	e.rouse()
+}
+
+// arrive tells the others that this worker has reached barrier k.
+func (e *exec) arrive(lane int, k int32) {
+	e.arrived[lane].count.Store(k)
+	if e.sleeper.Load() != 0 {
+		e.rouse()
+	}
+}
+
+// rouse wakes every worker that is parked at a barrier, to look again.
+func (e *exec) rouse() {
+	for i := range e.arrived {
+		if a := &e.arrived[i]; a.parked.CompareAndSwap(true, false) {
+			a.wake <- struct{}{}
+		}
+	}
 }
 
 // walk is one worker's way through the steps.
@@ -125,10 +146,11 @@ func (e *exec) walk(lane int) {
 	for i, k := range e.kernels {
 		if lane == 0 && e.ctx.Err() != nil {
 			e.stop.Store(true)
+			e.rouse()
 		}
 		if e.plan.Steps[i].Barrier || e.dead != nil {
 			reached++
-			e.arrived[lane].count.Store(reached)
+			e.arrive(lane, reached)
 		}
 		n := k.width(e.bind, e.n)
 		if e.dead != nil && i > 0 {
@@ -141,7 +163,7 @@ func (e *exec) walk(lane int) {
 			continue // it arrived, and need not wait for a step it has no part in
 		}
 		if slots == nil {
-			if passed < reached && !e.await(reached) || e.stop.Load() {
+			if passed < reached && !e.await(lane, reached) || e.stop.Load() {
 				break
 			}
 			passed = reached
@@ -151,7 +173,7 @@ func (e *exec) walk(lane int) {
 		slots.Arrive[i] = profile.Now()
 		slots.Begin[i] = slots.Arrive[i]
 		if passed < reached {
-			if !e.await(reached) {
+			if !e.await(lane, reached) {
 				break
 			}
 			passed = reached
@@ -169,8 +191,9 @@ func (e *exec) walk(lane int) {
 }
 
 // await returns when every worker has arrived at barrier k, or false when the
-// run is stopped.
-func (e *exec) await(k int32) bool {
+// run is stopped. It spins shortly, then parks: on a busy machine the worker
+// that is waited for may need this very processor.
+func (e *exec) await(lane int, k int32) bool {
 	if e.n == 1 {
 		return !e.stop.Load()
 	}
@@ -180,21 +203,35 @@ func (e *exec) await(k int32) bool {
 			if e.stop.Load() {
 				return false
 			}
-			w.again() // never parks: the others are at work
+			if !w.again() {
+				e.park(lane, i, k)
+			}
 		}
 	}
 	return true
 }
 
+// park sleeps until somebody arrives anywhere, unless worker i has arrived at
+// barrier k by now.
+func (e *exec) park(lane, i int, k int32) {
+	a := &e.arrived[lane]
+	e.sleeper.Add(1)
+	a.parked.Store(true)
+	if e.arrived[i].count.Load() < k && !e.stop.Load() || !a.parked.CompareAndSwap(true, false) {
+		<-a.wake
+	}
+	e.sleeper.Add(-1)
+}
+
 // poison fills what died with step i, between two barriers of its own.
 func (e *exec) poison(lane, i int, reached *int32) bool {
-	if !e.await(*reached) {
+	if !e.await(lane, *reached) {
 		return false
 	}
 	if lane == 0 {
 		ref.Poison(e.mem, e.dead[i])
 	}
 	*reached++
-	e.arrived[lane].count.Store(*reached)
-	return e.await(*reached)
+	e.arrive(lane, *reached)
+	return e.await(lane, *reached)
 }

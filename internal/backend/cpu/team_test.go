@@ -96,15 +96,17 @@ func (noWeights) Weight(string) (weights.Tensor, error) {
 }
 func (noWeights) Drop(weights.Tensor) {}
 
+const chainWidth, chainSteps = 192, 12
+
 // chain is a session over steps that all need a barrier.
 func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind) {
 	t.Helper()
 	bind := tensor.Bind{T: 512, S: 1, R: 1}
 	b := graph.NewBuilder(bind)
-	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 64))
-	w := b.Input("w", tensor.F32, tensor.Static(64, 64))
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), chainWidth))
+	w := b.Input("w", tensor.F32, tensor.Static(chainWidth, chainWidth))
 	y := x
-	for range 50 {
+	for range chainSteps {
 		y = b.Linear("l", y, w, nil)
 	}
 	g, err := b.Freeze(y)
@@ -218,7 +220,7 @@ func TestLedgerCloses(t *testing.T) {
 			for _, st := range p.Stats {
 				flops += st.FLOPs
 			}
-			if want := int64(2 * 512 * 64 * 64 * 50 * 20); flops != want || p.Ledger.Runs != 20 || p.Ledger.Compute <= 0 {
+			if want := int64(2 * 512 * chainWidth * chainWidth * chainSteps * 20); flops != want || p.Ledger.Runs != 20 || p.Ledger.Compute <= 0 {
 				t.Errorf("%d FLOPs, expected %d; ledger %+v", flops, want, p.Ledger)
 			}
 		}
