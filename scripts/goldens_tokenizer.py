@@ -33,6 +33,7 @@ def ranges(points):
 
 def unicode_tables():
     bl, dg, pu, ws, w = P.ByteLevel(add_prefix_space=False), P.Digits(individual_digits=True), P.Punctuation(), P.WhitespaceSplit(), P.Whitespace()
+    rp = P.Split(Regex(r"\p{P}"), "isolated")
     clean, strip, marks, low = bert(clean_text=True), bert(strip_accents=True), N.StripAccents(), N.Lowercase()
     one = lambda p, s: len(p.pre_tokenize_str(s)) == 1
     tests = {
@@ -40,6 +41,7 @@ def unicode_tables():
         "classNumber": lambda c: one(bl, "1" + c),
         "classDigit": lambda c: not one(dg, "a" + c),
         "classPunct": lambda c: not one(pu, "a" + c),
+        "classRegexPunct": lambda c: not one(rp, "a" + c),
         "classWord": lambda c: w.pre_tokenize_str("a" + c)[0][0] == "a" + c,
         "classDrop": lambda c: clean.normalize_str(c) == "",
         "classNonspace": lambda c: strip.normalize_str(c) == "",
@@ -276,11 +278,18 @@ def real(shared):
     w.post_processor = processors.BertProcessing(("[SEP]", 102), ("[CLS]", 101))
     out.append(dict(file=os.path.basename(f), **answers(w, strings, False)))
     f = os.path.join(shared, "vocab", "ggml-vocab-gpt-2.gguf")
-    for pre, steps in (("gpt-2", []), ("smollm", [P.Digits(individual_digits=True)])):
+    iso = lambda pattern: P.Split(Regex(pattern), "isolated")
+    pres = {
+        "gpt-2": [iso(GPT2)], "smollm": [iso(r"\p{N}"), iso(GPT2)], "llama-bpe": [iso(LLAMA3)], "qwen2": [iso(QWEN2)],
+        "default": [iso(r"[\p{P}\$\+<=>\^~\|]+"), iso(GPT2), iso(r"\p{N}+"), iso("[0-9][0-9][0-9]")],
+    }
+    for pre, steps in pres.items():
         merges = [tuple(m.split(" ")) for m in field(f, "tokenizer.ggml.merges")]
-        b = Tokenizer(models.BPE({x: i for i, x in enumerate(field(f, "tokenizer.ggml.tokens"))}, merges))
-        b.pre_tokenizer, b.decoder = P.Sequence(steps + [P.ByteLevel(add_prefix_space=False)]), decoders.ByteLevel()
+        b = Tokenizer(models.BPE({x: i for i, x in enumerate(field(f, "tokenizer.ggml.tokens"))}, merges, ignore_merges=pre == "llama-bpe"))
+        b.pre_tokenizer, b.decoder = P.Sequence(steps + [P.ByteLevel(add_prefix_space=False, use_regex=False)]), decoders.ByteLevel()
         b.add_special_tokens(["<|endoftext|>"])
+        if pre == "llama-bpe":
+            b.post_processor = processors.TemplateProcessing(single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", 50256)])
         out.append(dict(file=os.path.basename(f), pre=pre, **answers(b, strings, False)))
     dump(out, "real.json")
 

@@ -10,16 +10,17 @@ import "unicode/utf8"
 type class uint16
 
 const (
-	classLetter   class = 1 << iota // \p{L} of regular expressions
-	classNumber                     // \p{N} of regular expressions
-	classDigit                      // what the Digits pre-tokenizer cuts
-	classPunct                      // what BERT cuts off words
-	classWord                       // \w
-	classDrop                       // what BERT's clean_text removes
-	classNonspace                   // marks that BERT's strip_accents removes
-	classMark                       // marks that the StripAccents normalizer removes
-	classSpace                      // White_Space, and \s
-	classVerbatim                   // newer than the reference's normalization tables: left as it is
+	classLetter     class = 1 << iota // \p{L} of regular expressions
+	classNumber                       // \p{N} of regular expressions
+	classDigit                        // what the Digits pre-tokenizer cuts
+	classPunct                        // what BERT cuts off words
+	classRegexPunct                   // \p{P} of regular expressions
+	classWord                         // \w
+	classDrop                         // what BERT's clean_text removes
+	classNonspace                     // marks that BERT's strip_accents removes
+	classMark                         // marks that the StripAccents normalizer removes
+	classSpace                        // White_Space, and \s
+	classVerbatim                     // newer than the reference's normalization tables: left as it is
 )
 
 // pages holds the classes of 256 code points each; pages of code points without any class are shared.

@@ -199,6 +199,9 @@ func TestSlowPattern(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	text := strings.Repeat(prose, 100)
+	if data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "corpus", "wikitext2-valid.txt")); err == nil {
+		text = string(data[:min(len(data), 1<<19)]) // a cache of words has it less easy with real text
+	}
 	for _, base := range []string{"bpe", "wordpiece"} {
 		b.Run(base, func(b *testing.B) { benchmark(b, fromGolden(b, base), text) })
 	}

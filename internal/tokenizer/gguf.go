@@ -43,8 +43,19 @@ var ggufPre = map[string]struct {
 	"qwen2":     {steps: []step{cutter(cutQwen2)}},
 }
 
-// FromGGUF builds a tokenizer from the metadata of a GGUF file.
+// FromGGUF builds a tokenizer from the metadata of a GGUF file. Errors name the file if m has a Name.
 func FromGGUF(m Meta) (*Tokenizer, error) {
+	t, err := fromGGUF(m)
+	if err == nil {
+		return t, nil
+	}
+	if file, ok := m.(interface{ Name() string }); ok {
+		err = fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return nil, err
+}
+
+func fromGGUF(m Meta) (*Tokenizer, error) {
 	kind, ok := m.String("tokenizer.ggml.model")
 	if !ok {
 		return nil, fmt.Errorf("tokenizer.ggml.model: expected a string")

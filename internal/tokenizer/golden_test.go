@@ -223,8 +223,8 @@ func TestEveryCodePoint(t *testing.T) {
 				}
 			}
 			for block, want := range c.CRC {
-				if block > 2 && block%8 != 0 && testing.Short() {
-					continue
+				if (block > 0x33 && block < 0xE0 || block > 0xE0) && block%16 != 0 {
+					continue // planes without characters, and private use: samples do
 				}
 				var got []byte
 				for r := rune(block * 4096); r < rune(block+1)*4096; r++ {
@@ -252,7 +252,8 @@ func appendCuts(dst []byte, text string, steps []step, s *Scratch) []byte {
 			dst = append(dst, ',')
 		}
 		start := utf8.RuneCount(s.text[:p.start])
-		dst = fmt.Appendf(dst, "%d-%d", start, start+utf8.RuneCount(s.text[p.start:p.end]))
+		dst = append(strconv.AppendInt(dst, int64(start), 10), '-')
+		dst = strconv.AppendInt(dst, int64(start+utf8.RuneCount(s.text[p.start:p.end])), 10)
 	}
 	return dst
 }

@@ -86,7 +86,10 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if t.added, err = newAddedTokens(list, t.norm, t.vocab); err != nil {
 		return nil, fmt.Errorf("%s: added_tokens: %w", file, err)
 	}
-	return t, t.readFrame(file, raw.PostProcessor)
+	if err := t.readFrame(file, raw.PostProcessor); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the

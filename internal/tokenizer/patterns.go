@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Hand-written matchers for the patterns that models are trained with. Each cuts a piece completely.
 
@@ -188,19 +191,16 @@ func cutPunctRuns(text []byte, p span, out []span) []span {
 	t := reader{text, p.end}
 	in := func(i int) (bool, int) {
 		c, n := t.at(i)
-		return c.is(classPunct) && text[i] != '`', n
+		return c.is(classRegexPunct) || n == 1 && strings.IndexByte("$+<=>^~|", text[i]) >= 0, n
 	}
 	for i := p.start; i < p.end; {
 		start := i
 		punct, n := in(i)
-		for same := true; same && n > 0; {
-			i += n
-			if i == p.end {
+		for i += n; i < p.end; i += n {
+			var next bool
+			if next, n = in(i); next != punct {
 				break
 			}
-			var next bool
-			next, n = in(i)
-			same = next == punct
 		}
 		out = append(out, span{start, i})
 	}

@@ -173,7 +173,7 @@ func literal(what string) finder {
 
 // matchLimit bounds what one match of a pattern from a file may take; a pattern that runs into it
 // leaves the rest of its piece uncut.
-const matchLimit = 2 * time.Second
+const matchLimit = time.Second
 
 // compile makes a finder of a regular expression that no hand-written matcher knows.
 func compile(pattern string) (finder, error) {

@@ -6,9 +6,9 @@ import "fmt"
 type vocab struct {
 	ids    map[string]int32 // what the model knows
 	more   map[string]int32 // added tokens that it does not: no piece of text may become one
-	tokens []string // by id
-	used   []bool   // by id: false for a hole
-	limit  int64    // ids are below it
+	tokens []string         // by id
+	used   []bool           // by id: false for a hole
+	limit  int64            // ids are below it
 }
 
 // maxHoles bounds how far ids may run ahead of the number of tokens, so that a small hostile file
