@@ -24,7 +24,6 @@ type gemma struct {
 	norm     float32 // added to the weights of norms: 1 unless the file has done it
 	act      graph.ActKind
 	scale    float32 // of scores
-	scoreCap float32
 	logitCap float32
 	tied     bool
 	full     rope // of layers without a window
@@ -45,7 +44,6 @@ func gemmaGGUF(r *fields) description {
 		},
 		eps:      float32(r.positive("attention.layer_norm_rms_epsilon", 1e-6)),
 		act:      graph.GELUTanh,
-		scoreCap: float32(r.optional("attn_logit_softcapping")),
 		logitCap: float32(r.optional("final_logit_softcapping")),
 		full:     ropeGGUF(r, 1e6),
 		local:    rope{base: r.positive("rope.freq_base_swa", 1e4), scale: 1},
@@ -88,7 +86,6 @@ func gemmaHF(r *fields) description {
 		norm:     1,
 		act:      r.activation("hidden_activation", "gelu_pytorch_tanh"),
 		scale:    float32(1 / math.Sqrt(r.positive("query_pre_attn_scalar", 256))),
-		scoreCap: float32(r.optional("attn_logit_softcapping")),
 		logitCap: float32(r.optional("final_logit_softcapping")),
 		tied:     r.flag("tie_word_embeddings", true),
 		full:     rope{base: r.positive("rope_theta", 1e6), scale: 1},
@@ -158,6 +155,9 @@ func (d *gemma) window(size int, full func(layer int) bool) {
 // check holds sizes against each other; kvHeads and head are fields' names.
 func (d *gemma) check(r *fields, kvHeads, head string) {
 	d.CanGenerate = d.Causal
+	if key := "attn_logit_softcapping"; r.optional(key) != 0 {
+		r.unsupported(key, "a cap on scores, expected none: implementations of Gemma 3 differ in what it does")
+	}
 	r.multiple(kvHeads, "the number of heads", d.Heads, d.KVHeads)
 	if r.failed() == nil && d.HeadDim%2 != 0 {
 		r.invalid(head, "expected an even number, found %d", d.HeadDim)
@@ -198,7 +198,7 @@ func (d *gemma) body(c *Context) *graph.Value {
 
 // block is x[T,Dim] to x[T,Dim].
 func (d *gemma) block(c *Context, x *graph.Value, layer int, key string) *graph.Value {
-	attention := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Scale: d.scale, Causal: d.Causal, SoftCap: d.scoreCap}
+	attention := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Scale: d.scale, Causal: d.Causal}
 	rope := d.full
 	if d.Windows != nil && d.Windows[layer] > 0 {
 		attention.Window, rope = d.Windows[layer], d.local

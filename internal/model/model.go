@@ -21,6 +21,7 @@ import (
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
+	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
@@ -104,6 +105,12 @@ type Model struct {
 
 	mu   sync.Mutex
 	made map[string]*madeTensor // transposed copies by the name in the file
+
+	tok struct {
+		once sync.Once
+		t    *tokenizer.Tokenizer
+		err  error
+	}
 }
 
 // Open detects the architecture of a model, reads its configuration and checks
@@ -121,7 +128,10 @@ func Open(st *weights.Store) (*Model, error) {
 	if m.places, err = desc.names(st.Format()).resolve(st, m.cfg.Layers); err != nil {
 		return nil, err
 	}
-	return m, m.checkWeights()
+	if err := m.checkWeights(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // Config is what the files say; it must not be changed.

@@ -1,0 +1,37 @@
+package model
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
+)
+
+// Tokenizer is the model's own tokenizer, read when first asked for. It may
+// know more tokens than the model's table has rows: ids are to be checked
+// against Config.Vocab.
+func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) {
+	m.tok.once.Do(func() { m.tok.t, m.tok.err = readTokenizer(m.store) })
+	return m.tok.t, m.tok.err
+}
+
+func readTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
+	if f := st.GGUF(); f != nil {
+		t, err := tokenizer.FromGGUF(f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", st.Path(), err)
+		}
+		return t, nil
+	}
+	h := st.HF()
+	file := filepath.Join(h.Dir, "tokenizer.json")
+	if h.TokenizerJSON == nil {
+		return nil, fmt.Errorf("%s: expected a tokenizer in this form: %w", file, weights.ErrUnsupported)
+	}
+	config, err := h.Read("tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	return tokenizer.FromJSON(file, h.TokenizerJSON, config)
+}
