@@ -18,11 +18,7 @@ func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) {
 
 func readTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if f := st.GGUF(); f != nil {
-		t, err := tokenizer.FromGGUF(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", st.Path(), err)
-		}
-		return t, nil
+		return tokenizer.FromGGUF(f)
 	}
 	h := st.HF()
 	file := filepath.Join(h.Dir, "tokenizer.json")
