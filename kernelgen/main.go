@@ -20,6 +20,7 @@ var files = []struct {
 	{"gemm/transpose_amd64.s", genTranspose},
 	{"gemm/dequant_amd64.s", genDequant},
 	{"gemm/gemv_amd64.s", genGemv},
+	{"gemm/rows_amd64.s", genRows},
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},

@@ -19,6 +19,7 @@ import (
 const (
 	fmaSlice  = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
 	readBytes = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
+	readMost  = 1 << 30               // all workers' buffers together
 	readSlice = 1 << 20               // bytes of one read call
 )
 
@@ -91,9 +92,10 @@ func Measure(ctx context.Context, threads int) (flops32, readBW float64) {
 	t := cpu.Active()
 	rates := make([]float64, threads)
 	together(threads, func(w int) { rates[w] = fmaRate(ctx, t, 80*time.Millisecond) })
-	buf := make([]byte, threads*readBytes)
+	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
+	buf := make([]byte, threads*share)
 	together(threads, func(w int) { // touch: pages that were never written share one zero page
-		part := buf[w*readBytes : (w+1)*readBytes]
+		part := buf[w*share : (w+1)*share]
 		for i := 0; i < len(part); i += 4096 {
 			part[i] = 1
 		}

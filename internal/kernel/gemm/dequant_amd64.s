@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func dequantF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-48
+// func dequantF32AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF32AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -17,15 +17,15 @@ row1:
 	MOVQ blocks+32(FP), CX
 
 loop2:
-	VCVTPH2PS 0(SI), Y0
-	VCVTPH2PS 16(SI), Y1
-	VCVTPH2PS 32(SI), Y2
-	VCVTPH2PS 48(SI), Y3
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
 	VMOVUPS Y0, 0(DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	ADDQ $64, SI
+	ADDQ $128, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop2
@@ -36,8 +36,8 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func dequantBF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-48
+// func dequantF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -51,14 +51,10 @@ row3:
 	MOVQ blocks+32(FP), CX
 
 loop4:
-	VPMOVZXWD 0(SI), Y0
-	VPSLLD $16, Y0, Y0
-	VPMOVZXWD 16(SI), Y1
-	VPSLLD $16, Y1, Y1
-	VPMOVZXWD 32(SI), Y2
-	VPSLLD $16, Y2, Y2
-	VPMOVZXWD 48(SI), Y3
-	VPSLLD $16, Y3, Y3
+	VCVTPH2PS 0(SI), Y0
+	VCVTPH2PS 16(SI), Y1
+	VCVTPH2PS 32(SI), Y2
+	VCVTPH2PS 48(SI), Y3
 	VMOVUPS Y0, 0(DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -74,8 +70,8 @@ loop4:
 	VZEROUPPER
 	RET
 
-// func dequantQ8_0AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantQ8_0AVX2(SB), NOSPLIT, $0-48
+// func dequantBF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantBF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -89,25 +85,19 @@ row5:
 	MOVQ blocks+32(FP), CX
 
 loop6:
-	VPBROADCASTW 0(SI), X8
-	VCVTPH2PS X8, Y8
-	VPMOVSXBD 2(SI), Y0
-	VCVTDQ2PS Y0, Y0
-	VMULPS Y8, Y0, Y0
-	VPMOVSXBD 10(SI), Y1
-	VCVTDQ2PS Y1, Y1
-	VMULPS Y8, Y1, Y1
-	VPMOVSXBD 18(SI), Y2
-	VCVTDQ2PS Y2, Y2
-	VMULPS Y8, Y2, Y2
-	VPMOVSXBD 26(SI), Y3
-	VCVTDQ2PS Y3, Y3
-	VMULPS Y8, Y3, Y3
+	VPMOVZXWD 0(SI), Y0
+	VPSLLD $16, Y0, Y0
+	VPMOVZXWD 16(SI), Y1
+	VPSLLD $16, Y1, Y1
+	VPMOVZXWD 32(SI), Y2
+	VPSLLD $16, Y2, Y2
+	VPMOVZXWD 48(SI), Y3
+	VPSLLD $16, Y3, Y3
 	VMOVUPS Y0, 0(DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	ADDQ $34, SI
+	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop6
@@ -118,8 +108,8 @@ loop6:
 	VZEROUPPER
 	RET
 
-// func dequantQ4_1AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantQ4_1AVX2(SB), NOSPLIT, $0-48
+// func dequantQ8_0AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ8_0AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -133,29 +123,25 @@ row7:
 	MOVQ blocks+32(FP), CX
 
 loop8:
-	VPBROADCASTW 0(SI), X8
-	VCVTPH2PS X8, Y8
-	VPBROADCASTW 2(SI), X9
-	VCVTPH2PS X9, Y9
-	VPMOVZXBD 4(SI), Y0
-	VPSRLD $4, Y0, Y2
-	VPAND c0000000f<>+0(SB), Y0, Y0
-	VPMOVZXBD 12(SI), Y1
-	VPSRLD $4, Y1, Y3
-	VPAND c0000000f<>+0(SB), Y1, Y1
+	VPBROADCASTW 0(SI), X4
+	VCVTPH2PS X4, Y4
+	VPMOVSXBD 2(SI), Y0
 	VCVTDQ2PS Y0, Y0
-	VFMADD213PS Y9, Y8, Y0
+	VMULPS Y4, Y0, Y0
+	VPMOVSXBD 10(SI), Y1
 	VCVTDQ2PS Y1, Y1
-	VFMADD213PS Y9, Y8, Y1
+	VMULPS Y4, Y1, Y1
+	VPMOVSXBD 18(SI), Y2
 	VCVTDQ2PS Y2, Y2
-	VFMADD213PS Y9, Y8, Y2
+	VMULPS Y4, Y2, Y2
+	VPMOVSXBD 26(SI), Y3
 	VCVTDQ2PS Y3, Y3
-	VFMADD213PS Y9, Y8, Y3
+	VMULPS Y4, Y3, Y3
 	VMOVUPS Y0, 0(DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	ADDQ $20, SI
+	ADDQ $34, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop8
@@ -166,8 +152,8 @@ loop8:
 	VZEROUPPER
 	RET
 
-// func dequantF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantF16AVX512(SB), NOSPLIT, $0-48
+// func dequantQ4_1AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ4_1AVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -181,11 +167,29 @@ row9:
 	MOVQ blocks+32(FP), CX
 
 loop10:
-	VCVTPH2PS 0(SI), Z0
-	VCVTPH2PS 32(SI), Z1
-	VMOVUPS Z0, 0(DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ $64, SI
+	VPBROADCASTD (SI), X4
+	VCVTPH2PS X4, Y4
+	VMOVSHDUP Y4, Y5
+	VMOVSLDUP Y4, Y4
+	VPMOVZXBD 4(SI), Y0
+	VPSRLD $4, Y0, Y2
+	VPAND c0000000f<>+0(SB), Y0, Y0
+	VPMOVZXBD 12(SI), Y1
+	VPSRLD $4, Y1, Y3
+	VPAND c0000000f<>+0(SB), Y1, Y1
+	VCVTDQ2PS Y0, Y0
+	VFMADD213PS Y5, Y4, Y0
+	VCVTDQ2PS Y1, Y1
+	VFMADD213PS Y5, Y4, Y1
+	VCVTDQ2PS Y2, Y2
+	VFMADD213PS Y5, Y4, Y2
+	VCVTDQ2PS Y3, Y3
+	VFMADD213PS Y5, Y4, Y3
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ $20, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop10
@@ -196,8 +200,8 @@ loop10:
 	VZEROUPPER
 	RET
 
-// func dequantBF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantBF16AVX512(SB), NOSPLIT, $0-48
+// func dequantF32AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF32AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -211,13 +215,11 @@ row11:
 	MOVQ blocks+32(FP), CX
 
 loop12:
-	VPMOVZXWD 0(SI), Z0
-	VPSLLD $16, Z0, Z0
-	VPMOVZXWD 32(SI), Z1
-	VPSLLD $16, Z1, Z1
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 64(SI), Z1
 	VMOVUPS Z0, 0(DI)
 	VMOVUPS Z1, 64(DI)
-	ADDQ $64, SI
+	ADDQ $128, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop12
@@ -228,8 +230,8 @@ loop12:
 	VZEROUPPER
 	RET
 
-// func dequantQ8_0AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantQ8_0AVX512(SB), NOSPLIT, $0-48
+// func dequantF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantF16AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -243,17 +245,11 @@ row13:
 	MOVQ blocks+32(FP), CX
 
 loop14:
-	VPBROADCASTW 0(SI), Y8
-	VCVTPH2PS Y8, Z8
-	VPMOVSXBD 2(SI), Z0
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z8, Z0, Z0
-	VPMOVSXBD 18(SI), Z1
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z8, Z1, Z1
+	VCVTPH2PS 0(SI), Z0
+	VCVTPH2PS 32(SI), Z1
 	VMOVUPS Z0, 0(DI)
 	VMOVUPS Z1, 64(DI)
-	ADDQ $34, SI
+	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop14
@@ -264,8 +260,8 @@ loop14:
 	VZEROUPPER
 	RET
 
-// func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
-TEXT ·dequantQ4_1AVX512(SB), NOSPLIT, $0-48
+// func dequantBF16AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantBF16AVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ src+8(FP), BX
 	MOVQ ldd+16(FP), R8
@@ -279,20 +275,13 @@ row15:
 	MOVQ blocks+32(FP), CX
 
 loop16:
-	VPBROADCASTW 0(SI), Y8
-	VCVTPH2PS Y8, Z8
-	VPBROADCASTW 2(SI), Y9
-	VCVTPH2PS Y9, Z9
-	VPMOVZXBD 4(SI), Z0
-	VPSRLD $4, Z0, Z1
-	VPANDD c0000000f<>+0(SB), Z0, Z0
-	VCVTDQ2PS Z0, Z0
-	VFMADD213PS Z9, Z8, Z0
-	VCVTDQ2PS Z1, Z1
-	VFMADD213PS Z9, Z8, Z1
+	VPMOVZXWD 0(SI), Z0
+	VPSLLD $16, Z0, Z0
+	VPMOVZXWD 32(SI), Z1
+	VPSLLD $16, Z1, Z1
 	VMOVUPS Z0, 0(DI)
 	VMOVUPS Z1, 64(DI)
-	ADDQ $20, SI
+	ADDQ $64, SI
 	ADDQ $128, DI
 	DECQ CX
 	JNZ loop16
@@ -300,6 +289,79 @@ loop16:
 	ADDQ R9, BX
 	DECQ R10
 	JNZ row15
+	VZEROUPPER
+	RET
+
+// func dequantQ8_0AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ8_0AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
+
+row17:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop18:
+	VPBROADCASTW 0(SI), Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVSXBD 2(SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z4, Z0, Z0
+	VPMOVSXBD 18(SI), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z4, Z1, Z1
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ $34, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ loop18
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row17
+	VZEROUPPER
+	RET
+
+// func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+TEXT ·dequantQ4_1AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), BX
+	MOVQ ldd+16(FP), R8
+	SHLQ $2, R8
+	MOVQ rowBytes+24(FP), R9
+	MOVQ rows+40(FP), R10
+
+row19:
+	MOVQ DX, DI
+	MOVQ BX, SI
+	MOVQ blocks+32(FP), CX
+
+loop20:
+	VPBROADCASTD (SI), Y4
+	VCVTPH2PS Y4, Z4
+	VMOVSHDUP Z4, Z5
+	VMOVSLDUP Z4, Z4
+	VFMADD231PS nibbles<>+0(SB), Z4, Z5
+	VPMOVZXBD 4(SI), Z1
+	VPERMPS Z5, Z1, Z0
+	VPSRLD $4, Z1, Z1
+	VPERMPS Z5, Z1, Z1
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ $20, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ loop20
+	ADDQ R8, DX
+	ADDQ R9, BX
+	DECQ R10
+	JNZ row19
 	VZEROUPPER
 	RET
 
@@ -312,3 +374,21 @@ DATA c0000000f<>+40(SB)/8, $0x0000000f0000000f
 DATA c0000000f<>+48(SB)/8, $0x0000000f0000000f
 DATA c0000000f<>+56(SB)/8, $0x0000000f0000000f
 GLOBL c0000000f<>(SB), RODATA|NOPTR, $64
+
+DATA nibbles<>+0(SB)/4, $0.0
+DATA nibbles<>+4(SB)/4, $1.0
+DATA nibbles<>+8(SB)/4, $2.0
+DATA nibbles<>+12(SB)/4, $3.0
+DATA nibbles<>+16(SB)/4, $4.0
+DATA nibbles<>+20(SB)/4, $5.0
+DATA nibbles<>+24(SB)/4, $6.0
+DATA nibbles<>+28(SB)/4, $7.0
+DATA nibbles<>+32(SB)/4, $8.0
+DATA nibbles<>+36(SB)/4, $9.0
+DATA nibbles<>+40(SB)/4, $10.0
+DATA nibbles<>+44(SB)/4, $11.0
+DATA nibbles<>+48(SB)/4, $12.0
+DATA nibbles<>+52(SB)/4, $13.0
+DATA nibbles<>+56(SB)/4, $14.0
+DATA nibbles<>+60(SB)/4, $15.0
+GLOBL nibbles<>(SB), RODATA|NOPTR, $64

@@ -6,6 +6,12 @@ import (
 )
 
 //go:noescape
+func dequantF32AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func dequantF32AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
 func dequantF16AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
 //go:noescape
@@ -38,31 +44,34 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 	if tier == cpu.Generic || blocks == 0 || rows == 0 {
 		return 0
 	}
+	_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+d.RowBytes(32*blocks)-1]
 	wide := tier == cpu.AVX512
 	switch d {
+	case tensor.F32:
+		if wide {
+			dequantF32AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		} else {
+			dequantF32AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		}
 	case tensor.F16:
-		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+2*n-1]
 		if wide {
 			dequantF16AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
 			dequantF16AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.BF16:
-		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+2*n-1]
 		if wide {
 			dequantBF16AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
 			dequantBF16AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.Q8_0:
-		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+34*blocks-1]
 		if wide {
 			dequantQ8_0AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
 			dequantQ8_0AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	case tensor.Q4_1:
-		_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+20*blocks-1]
 		if wide {
 			dequantQ4_1AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {

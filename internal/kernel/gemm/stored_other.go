@@ -9,3 +9,5 @@ func dequantRows(_ []float32, _ tensor.DType, _ []byte, _, _, _, _ int) int { re
 func gemvFast(_ []float32, _ *Stored, _, _ []float32, _, _ int) bool { return false }
 
 func prepareFast(_, _, _ []float32) bool { return false }
+
+func rowsFast(_ []float32, _ int, _ *Stored, _ []float32, _, _, _, _ int) bool { return false }

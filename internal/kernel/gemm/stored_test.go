@@ -173,6 +173,60 @@ func TestGemvLongRange(t *testing.T) {
 			GemvRows(single, w, x, nil, r, r+1)
 		}
 		same(t, "row by row", single, whole)
+		MulRows(whole, n, w, x, k, 1, 0, n)
+		for r := range n {
+			MulRows(single, n, w, x, k, 1, r, r+1)
+		}
+		same(t, "MulRows row by row", single, whole)
+	})
+}
+
+func TestMulRows(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(6, 6))
+		for _, d := range storedTypes {
+			for _, k := range lengthsOf(d) {
+				const n, most = 23, 9
+				w, values := store(t, rng, d, n, k)
+				ldx, ldd := k+3, n+2
+				x := noise(rng, most*ldx)
+				var first []float32
+				for m := 1; m <= most; m++ {
+					dst, intact := poisoned((m-1)*ldd + n)
+					MulRows(dst, ldd, w, x, ldx, m, 0, n)
+					if !intact() {
+						t.Fatalf("%v of %d, %d rows: wrote outside", d, k, m)
+					}
+					for i := range m {
+						for r := range n {
+							var want, mag float64
+							for c := range k {
+								p := float64(values[r*k+c]) * float64(x[i*ldx+c])
+								want += p
+								mag += math.Abs(p)
+							}
+							if got := dst[i*ldd+r]; !(math.Abs(float64(got)-want) <= 1e-6*(mag+1)) {
+								t.Fatalf("%v of %d, %d rows: [%d,%d] = %g, want %g", d, k, m, i, r, got, want)
+							}
+						}
+						if i < m-1 && (dst[i*ldd+n] == dst[i*ldd+n] || dst[i*ldd+n+1] == dst[i*ldd+n+1]) {
+							t.Fatalf("%v of %d, %d rows: wrote right of row %d", d, k, m, i)
+						}
+					}
+					if m == 1 {
+						first = dst
+					}
+					same(t, fmt.Sprintf("%v of %d: row 0 among %d", d, k, m), dst[:n], first)
+					parts, _ := poisoned((m-1)*ldd + n)
+					for _, c := range [][2]int{{0, 1}, {1, 4}, {4, 12}, {12, 12}, {12, 21}, {21, n}} {
+						MulRows(parts, ldd, w, x, ldx, m, c[0], c[1])
+					}
+					for i := range m {
+						same(t, fmt.Sprintf("%v of %d: parts of %d", d, k, m), parts[i*ldd:][:n], dst[i*ldd:][:n])
+					}
+				}
+			}
+		}
 	})
 }
 
@@ -201,6 +255,8 @@ func TestStoredAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(5, func() {
 			XSums(xs, x)
 			GemvRows(dst, w, x, xs, 0, 40)
+			MulRows(task.C, 40, w, task.A, 96, 5, 0, 39)
+			MulRows(task.C, 40, w, task.A, 96, 1, 39, 40)
 			Run(task, 0, 5, 0, NumPanels(40), s)
 		}); n != 0 {
 			t.Errorf("%v allocations", n)

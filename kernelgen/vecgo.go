@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// pf writes a line of Go.
+func (g *asm) pf(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
+
+// call lists arguments: pointers to the first element of each slice, the
+// length, the scalars.
+func call(slices []string, at, n string, scalars []string) string {
+	var args []string
+	for _, s := range slices {
+		args = append(args, fmt.Sprintf("&%s[%s]", s, at))
+	}
+	return strings.Join(append(append(args, n), scalars...), ", ")
+}
+
+func tails(in []string) []string {
+	out := make([]string, len(in))
+	for n, s := range in {
+		out[n] = s + "T"
+	}
+	return out
+}
+
+func params(slices, scalars []string) string {
+	s := strings.Join(slices, ", ") + " []float32"
+	if len(scalars) > 0 {
+		s += ", " + strings.Join(scalars, ", ") + " float32"
+	}
+	return s
+}
+
+// genVecGo writes the declarations of the vector kernels and their dispatch:
+// xxxFast runs the active tier's kernel over whole vectors, then over the
+// tail in padded copies, and reports false where the tier has none.
+func genVecGo(g *asm) {
+	g.pf("package vec\n\nimport (\n\t\"math\"\n\n\t\"hotpath/internal/kernel/cpu\"\n)\n")
+	g.pf("var negInf = float32(math.Inf(-1))\n")
+	g.pf("// lanes is the number of f32 values in a vector of each tier.")
+	g.pf("var lanes = [...]int{cpu.Generic: 0, cpu.AVX2: 8, cpu.AVX512: 16}\n")
+	g.pf("//go:noescape\nfunc ropeSplitAVX2(x, cos, sin *float32, half int, sign uint32)\n")
+	g.pf("//go:noescape\nfunc ropePairsAVX2(x, cos, sin *float32, half int, sign uint32)")
+	for _, e := range elementwises {
+		slices := append([]string{"dst"}, e.in...)
+		ret, assign := "", ""
+		if e.sum {
+			ret, assign = " (sum float32)", "sum += "
+		}
+		decl := strings.Join(slices, ", ") + " *float32, n int"
+		if len(e.scalars) > 0 {
+			decl += ", " + strings.Join(e.scalars, ", ") + " float32"
+		}
+		for _, i := range []isa{avx2, avx512} {
+			g.pf("\n//go:noescape\nfunc %s%s(%s)%s", e.name, i.name, decl, ret)
+		}
+		result, no, yes := "bool", "return false", "return true"
+		if e.sum {
+			result, no, yes = "(sum float32, ok bool)", "return 0, false", "return sum, true"
+		}
+		g.pf("\nfunc %sFast(%s) %s {", e.name, params(slices, e.scalars), result)
+		g.pf("\ttier := cpu.Active()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\t%s\n\t}", no)
+		g.pf("\tfull := len(dst) &^ (lane - 1)\n\tif full > 0 {")
+		dispatch(g, e.name, "\t\t", assign, call(slices, "0", "full", e.scalars))
+		g.pf("\t}\n\tif full < len(dst) {")
+		g.pf("\t\tvar %s [16]float32", strings.Join(tails(slices), ", "))
+		for n, s := range slices {
+			if n == 0 && !e.dst {
+				continue
+			}
+			if e.sum {
+				g.pf("\t\tfor i := range %sT {\n\t\t\t%sT[i] = negInf\n\t\t}", s, s)
+			}
+			g.pf("\t\tcopy(%sT[:], %s[full:])", s, s)
+		}
+		dispatch(g, e.name, "\t\t", assign, call(tails(slices), "0", "lane", e.scalars))
+		g.pf("\t\tcopy(dst[full:], dstT[:])\n\t}\n\t%s\n}", yes)
+	}
+	for _, r := range reductions {
+		decl := strings.Join(r.in, ", ") + " *float32, n int"
+		if len(r.scalars) > 0 {
+			decl += ", " + strings.Join(r.scalars, ", ") + " float32"
+		}
+		for _, i := range []isa{avx2, avx512} {
+			g.pf("\n//go:noescape\nfunc %s%s(%s) (ret float32)", r.name, i.name, decl)
+		}
+		assign, start := "ret += ", "0"
+		if r.combine == "VMAXPS" {
+			assign, start = "ret = max(ret, ", "negInf"
+		}
+		g.pf("\nfunc %sFast(%s) (ret float32, ok bool) {", r.name, params(r.in, r.scalars))
+		g.pf("\ttier := cpu.Active()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\treturn 0, false\n\t}")
+		if start != "0" {
+			g.pf("\tret = %s", start)
+		}
+		g.pf("\tfull := len(a) &^ (lane - 1)\n\tif full > 0 {")
+		dispatch(g, r.name, "\t\t", assign, call(r.in, "0", "full", r.scalars))
+		g.pf("\t}\n\tif full < len(a) {")
+		g.pf("\t\tvar %s [16]float32", strings.Join(tails(r.in), ", "))
+		for _, s := range r.in {
+			if r.pad != "" {
+				g.pf("\t\tfor i := range %sT {\n\t\t\t%sT[i] = %s\n\t\t}", s, s, r.pad)
+			}
+			g.pf("\t\tcopy(%sT[:], %s[full:])", s, s)
+		}
+		dispatch(g, r.name, "\t\t", assign, call(tails(r.in), "0", "lane", r.scalars))
+		g.pf("\t}\n\treturn ret, true\n}")
+	}
+}
+
+func dispatch(g *asm, name, indent, assign, args string) {
+	end := ""
+	if strings.Contains(assign, "(") {
+		end = ")"
+	}
+	g.pf("%sif tier == cpu.AVX512 {\n%s\t%s%sAVX512(%s)%s\n%s} else {\n%s\t%s%sAVX2(%s)%s\n%s}",
+		indent, indent, assign, name, args, end, indent, indent, assign, name, args, end, indent)
+}
+
+// genVecOther is what other architectures have: no fast version.
+func genVecOther(g *asm) {
+	g.pf("//go:build !amd64\n\npackage vec")
+	for _, e := range elementwises {
+		result, no := "bool", "false"
+		if e.sum {
+			result, no = "(sum float32, ok bool)", "0, false"
+		}
+		g.pf("\nfunc %sFast(%s) %s { return %s }", e.name, params(append([]string{"dst"}, e.in...), e.scalars), result, no)
+	}
+	for _, r := range reductions {
+		g.pf("\nfunc %sFast(%s) (ret float32, ok bool) { return 0, false }", r.name, params(r.in, r.scalars))
+	}
+}
