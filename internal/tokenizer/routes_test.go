@@ -1,0 +1,96 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// asGGUF writes a tokenizer as converters do.
+func asGGUF(tok *Tokenizer, kind, pre string) meta {
+	const p = "tokenizer.ggml."
+	m := meta{p + "model": kind, p + "pre": pre}
+	tokens, types := make([]string, tok.Size()), make([]int64, tok.Size())
+	for id := range tokens {
+		token, _ := tok.Token(int32(id))
+		switch types[id] = 1; {
+		case tok.IsSpecial(int32(id)):
+			types[id] = ggufControl
+		case kind == "bert" && strings.HasPrefix(token, "##"):
+			token = token[2:]
+		case kind == "bert":
+			token = "▁" + token
+		}
+		tokens[id] = token
+	}
+	if b, ok := tok.model.(*bpe); ok {
+		slots := slices.DeleteFunc(slices.Clone(b.merges.slots), func(s pairSlot) bool { return s.key == 0 })
+		slices.SortFunc(slots, func(a, b pairSlot) int { return int(a.rank) - int(b.rank) })
+		var merges []string
+		for _, s := range slots {
+			merges = append(merges, tokens[(s.key-1)>>32]+" "+tokens[uint32(s.key-1)])
+		}
+		m[p+"merges"] = merges
+	}
+	m[p+"tokens"], m[p+"token_type"] = tokens, types
+	return m
+}
+
+// TestRoutesAgree holds GGUF metadata to the tokenizer.json that it was made from.
+func TestRoutesAgree(t *testing.T) {
+	texts := goldenTexts(t)
+	var variants []variant
+	readGolden(t, "bpe_variants.json", &variants)
+	for _, c := range []struct{ base, variant, kind, pre string }{
+		{"bpe", "bpe", "gpt2", "gpt-2"},
+		{"bpe", "bpe digits", "gpt2", "smollm"},
+		{"wordpiece", "", "bert", "whatever"},
+	} {
+		i := slices.IndexFunc(variants, func(v variant) bool { return v.Name == c.variant })
+		file := assemble(t, c.base, nil)
+		if i >= 0 {
+			file = assemble(t, c.base, variants[i].Change)
+		}
+		want, err := FromJSON(c.variant, file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := FromGGUF(asGGUF(want, c.kind, c.pre))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s Scratch // shared: the word cache must notice that the tokenizer changes
+		for _, text := range texts {
+			o := Options{Special: true, ParseSpecial: true}
+			a, b := want.Encode(nil, text, o, &s), got.Encode(nil, text, o, &s)
+			if !slices.Equal(a, b) {
+				t.Errorf("%s: %q gives %v from tokenizer.json and %v from GGUF", c.pre, text, a, b)
+			} else if x, y := want.Decode(a, false), got.Decode(a, false); x != y {
+				t.Errorf("%s: %v decodes to %q from tokenizer.json and %q from GGUF", c.pre, a, x, y)
+			}
+		}
+	}
+}
+
+// TestConcurrentUse lets goroutines share a tokenizer, each with its own Scratch.
+func TestConcurrentUse(t *testing.T) {
+	texts := goldenTexts(t)
+	tok := fromGolden(t, "bpe")
+	var want [][]int32
+	for _, text := range texts {
+		want = append(want, tok.Encode(nil, text, Options{}, nil))
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			var s Scratch
+			for i, text := range texts {
+				if got := tok.Encode(nil, text, Options{}, &s); !slices.Equal(got, want[i]) {
+					t.Errorf("%q gives %v, alone %v", text, got, want[i])
+				}
+			}
+		})
+	}
+	group.Wait()
+}
