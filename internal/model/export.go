@@ -1,0 +1,109 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// Export gives emit every tensor of the model by the name and in the layout
+// that its own files use, so that what reads the files reads the result.
+// value gives a weight's new elements by canonical key, or nil where the
+// file's stay; they are not kept beyond the call. Tensors with a new weight
+// come in F32, others are views of the file. Those of sentence-transformers
+// modules, which lie in files of their own, are left out.
+func (m *Model) Export(value func(key string) ([]float32, error), emit func(weights.Tensor) error) error {
+	keys := map[string][]string{} // by name in the files
+	for _, key := range slices.Sorted(maps.Keys(m.want)) {
+		if r := m.place(key); r.made == nil {
+			keys[r.name] = append(keys[r.name], key)
+		}
+	}
+	// A tied head that is in the files all the same follows the token table.
+	const head, table = "output.weight", "token_embd.weight"
+	if _, used := m.want[head]; !used {
+		keys[m.place(head).name] = []string{table}
+	}
+	for _, name := range m.store.Names() {
+		if m.ofModule(name) {
+			continue
+		}
+		t, err := m.store.Get(name)
+		if err != nil {
+			return err
+		}
+		if t, err = m.replaced(t, keys[name], value); err != nil {
+			return err
+		}
+		if err := emit(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) ofModule(name string) bool {
+	if m.store.HF() == nil {
+		return false
+	}
+	return slices.ContainsFunc(m.store.HF().Modules, func(o weights.Module) bool {
+		return o.Path != "" && strings.HasPrefix(name, o.Path+"/")
+	})
+}
+
+// replaced is t with the weights that lie in it replaced.
+func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]float32, error)) (weights.Tensor, error) {
+	changed, turned := false, false
+	for _, key := range keys {
+		f, err := value(key)
+		if err != nil {
+			return t, err
+		}
+		if f == nil {
+			continue
+		}
+		how := m.place(key).how
+		if !changed {
+			if t, err = decoded(t); err != nil {
+				return t, err
+			}
+			if turned = how.transpose && len(t.Dims) == 2; turned {
+				if t, err = t.Transpose(); err != nil {
+					return t, err
+				}
+			}
+			changed = true
+		}
+		part := t.Data // [rows,...], rows of the key's part
+		if how.of > 0 {
+			n := len(part) / how.of
+			part = part[how.part*n : (how.part+1)*n]
+		}
+		if how.firstRow {
+			part = part[:4*t.Dims[1]]
+		}
+		if 4*len(f) != len(part) {
+			return t, m.fault(t.Name, "%d new elements, expected %d for %s", len(f), len(part)/4, key)
+		}
+		if err := tensor.Quantize(part, tensor.F32, f); err != nil {
+			return t, err
+		}
+	}
+	if turned {
+		return t.Transpose()
+	}
+	return t, nil
+}
+
+// decoded is a copy in F32.
+func decoded(t weights.Tensor) (weights.Tensor, error) {
+	f, err := t.F32()
+	if err != nil {
+		return t, err
+	}
+	t.DType, t.Data = tensor.F32, make([]byte, 4*len(f))
+	return t, tensor.Quantize(t.Data, tensor.F32, f)
+}

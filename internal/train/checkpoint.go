@@ -1,0 +1,258 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hotpath/internal/format/gguf"
+	"hotpath/internal/format/safetensors"
+	"hotpath/internal/model"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// A checkpoint is a folder step-NNNNNNNN of the run's: the model as its own
+// files lay it out (model.safetensors with config and tokenizer, or
+// model.gguf), in F32, and stateFile. It is written under a hidden name,
+// synced and renamed, so that a folder of that name is always whole.
+const (
+	stateFile   = "train_state.safetensors"
+	stateKey    = "hotpath_train" // of the file's metadata: progress as JSON
+	stateFormat = 1
+	ggufFile    = "model.gguf"
+	stepPrefix  = "step-"
+	tempPrefix  = ".tmp-"
+)
+
+// progress is how far a run has come, and what its data were.
+type progress struct {
+	Format int      `json:"format"`
+	Step   int      `json:"step"`
+	At     Position `json:"position"`
+	Seed   uint64   `json:"seed"`
+	SeqLen int      `json:"seq_len"`
+	Data   string   `json:"data_sha256"`
+}
+
+// companions are the files of a Hugging Face directory that a model needs
+// beside its weights.
+var companions = []string{
+	"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model",
+	"chat_template.jinja", "chat_template.json",
+}
+
+// checkpoints lists the steps that a folder has checkpoints of, rising.
+func checkpoints(out string) ([]int, error) {
+	entries, err := os.ReadDir(out)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var steps []int
+	for _, e := range entries {
+		text, ok := strings.CutPrefix(e.Name(), stepPrefix)
+		if n, err := strconv.Atoi(text); ok && err == nil && n > 0 && e.IsDir() {
+			steps = append(steps, n)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+func checkpointDir(out string, step int) string {
+	return filepath.Join(out, fmt.Sprintf("%s%08d", stepPrefix, step))
+}
+
+// save writes a checkpoint and returns its folder.
+func (r *runner) save(out string, p progress) (string, error) {
+	dir := checkpointDir(out, p.Step)
+	temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
+	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o777)); err != nil {
+		return "", err
+	}
+	err := r.writeModel(temp)
+	if err == nil {
+		err = r.writeState(filepath.Join(temp, stateFile), p)
+	}
+	if err == nil {
+		err = syncDir(temp)
+	}
+	if err == nil {
+		err = os.Rename(temp, dir)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("checkpoint %s: %w", dir, err), os.RemoveAll(temp))
+	}
+	return dir, syncDir(out)
+}
+
+// prune leaves the newest checkpoints. One that goes is renamed first, so that
+// no half of it keeps the name.
+func prune(out string, keep int) error {
+	steps, err := checkpoints(out)
+	if err != nil || keep == 0 || len(steps) <= keep {
+		return err
+	}
+	for _, step := range steps[:len(steps)-keep] {
+		dir := checkpointDir(out, step)
+		temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
+		if err := errors.Join(os.Rename(dir, temp), os.RemoveAll(temp)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeModel writes the weights with what the model needs beside them.
+func (r *runner) writeModel(dir string) error {
+	value := r.values()
+	if r.model.Store().Format() == weights.GGUF {
+		return writeGGUF(filepath.Join(dir, ggufFile), r.model, value)
+	}
+	w := safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
+	if err := r.model.Export(value, func(t weights.Tensor) error { return w.Add(t.Name, t.DType, t.Dims, t.Data) }); err != nil {
+		return err
+	}
+	if err := writeSynced(filepath.Join(dir, "model.safetensors"), &w); err != nil {
+		return err
+	}
+	return writeCompanions(dir, r.model.Store().HF())
+}
+
+// values reads parameters by key; what it gives lasts until the next call.
+func (r *runner) values() func(key string) ([]float32, error) {
+	params, most := map[string]model.Param{}, 0
+	for _, p := range r.parts.Params {
+		params[p.Key] = p
+		most = max(most, p.Value.Shape.Len(tensor.Bind{}))
+	}
+	buf := make([]float32, most)
+	return func(key string) ([]float32, error) {
+		p, ok := params[key]
+		if !ok {
+			return nil, nil
+		}
+		f := buf[:p.Value.Shape.Len(tensor.Bind{})]
+		return f, r.sess.ReadState(p.Value, f)
+	}
+}
+
+func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error)) error {
+	const fileType = "general.file_type"
+	w, source := &gguf.Writer{}, m.Store().GGUF()
+	for _, key := range source.Keys() {
+		v, _ := source.Value(key)
+		if key == fileType || strings.HasPrefix(key, "general.quantization_version") {
+			continue
+		}
+		if err := w.SetValue(key, v); err != nil {
+			return err
+		}
+	}
+	if err := w.Set(fileType, uint32(0)); err != nil { // all F32
+		return err
+	}
+	if err := m.Export(value, func(t weights.Tensor) error { return w.Add(t.Name, t.DType, t.Dims, t.Data) }); err != nil {
+		return err
+	}
+	return writeSynced(path, w)
+}
+
+// writeCompanions copies configuration and tokenizer.
+func writeCompanions(dir string, h *weights.HFDir) error {
+	config, err := h.Read("config.json")
+	if err == nil {
+		config, err = inF32(config)
+	}
+	if err == nil {
+		err = writeSynced(filepath.Join(dir, "config.json"), bytes.NewReader(config))
+	}
+	for _, name := range companions {
+		data, readErr := h.Read(name)
+		if err = errors.Join(err, readErr); err != nil {
+			return err
+		}
+		if data == nil {
+			continue
+		}
+		err = writeSynced(filepath.Join(dir, name), bytes.NewReader(data))
+	}
+	return err
+}
+
+// inF32 is a config.json that says what the weights are in now.
+func inF32(config []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, err
+	}
+	same := true
+	for _, name := range []string{"dtype", "torch_dtype"} {
+		if old, ok := fields[name]; ok && old != "float32" {
+			fields[name], same = "float32", false
+		}
+	}
+	if same {
+		return config, nil
+	}
+	return json.MarshalIndent(fields, "", "  ")
+}
+
+// writeState writes the optimizer's moments and the progress.
+func (r *runner) writeState(path string, p progress) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	w := &safetensors.Writer{Metadata: map[string]string{stateKey: string(text)}}
+	for name, v := range r.moments() {
+		f := make([]float32, v.Shape.Len(tensor.Bind{}))
+		if err := r.sess.ReadState(v, f); err != nil {
+			return err
+		}
+		data := make([]byte, 4*len(f))
+		if err := tensor.Quantize(data, tensor.F32, f); err != nil {
+			return err
+		}
+		if err := w.Add(name, tensor.F32, []int{len(f)}, data); err != nil {
+			return err
+		}
+	}
+	return writeSynced(path, w)
+}
+
+// writeSynced writes a file and waits until it is on the disk.
+func writeSynced(path string, from io.WriterTo) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = from.WriteTo(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// syncDir makes the names in a folder last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || os.PathSeparator == '\\' {
+		err = nil // some systems cannot sync a folder
+	}
+	return errors.Join(err, d.Close())
+}

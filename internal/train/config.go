@@ -1,0 +1,195 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+)
+
+// ErrConfig reports a configuration that cannot be trained with.
+var ErrConfig = errors.New("invalid training configuration")
+
+// maxConfig is the largest configuration file in bytes.
+const maxConfig = 1 << 20
+
+// Config is a training run. Its JSON form is an object of the fields below,
+// by their names there; what is left out has the default.
+type Config struct {
+	// Model is a Hugging Face directory or a .gguf file. Its architecture,
+	// tokenizer and, unless Init says otherwise, weights are the start.
+	Model string `json:"model"`
+	// Init is "weights" (default), or "random": normal with deviation 0.02,
+	// projections into the residual stream scaled by 1/sqrt(2*layers).
+	Init string `json:"init"`
+	// Data is one path or a list: text files (one document each), .jsonl with
+	// "text" (one document a line), directories of both.
+	Data Paths `json:"data"`
+	// Out is the folder of checkpoints and logs.
+	Out string `json:"out"`
+
+	Steps       int `json:"steps"`        // optimizer steps in all: 1000
+	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
+	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+
+	LR          float64 `json:"lr"`           // 3e-4
+	MinLR       float64 `json:"min_lr"`       // where cosine and linear end: 0
+	Warmup      int     `json:"warmup"`       // steps from 0 to lr: 0
+	Schedule    string  `json:"schedule"`     // after warm-up: cosine (default), linear, constant
+	Betas       Betas   `json:"betas"`        // [0.9, 0.95]
+	Eps         float64 `json:"eps"`          // 1e-8
+	WeightDecay float64 `json:"weight_decay"` // on matrices: 0.1
+	Clip        float64 `json:"clip"`         // largest global norm of gradients: 1; 0: none
+
+	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
+	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
+	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
+}
+
+// Paths is one path or a list of them.
+type Paths []string
+
+// UnmarshalJSON reads a string or a list of strings.
+func (p *Paths) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*p = Paths{one}
+		return nil
+	}
+	var list []string
+	if json.Unmarshal(data, &list) != nil {
+		return errors.New("expected a path or a list of paths")
+	}
+	*p = list
+	return nil
+}
+
+// Betas are AdamW's two decay rates.
+type Betas [2]float64
+
+// UnmarshalJSON reads a list of exactly two numbers.
+func (b *Betas) UnmarshalJSON(data []byte) error {
+	var list []float64
+	if json.Unmarshal(data, &list) != nil || len(list) != 2 {
+		return errors.New("expected a list of two numbers")
+	}
+	*b = Betas(list)
+	return nil
+}
+
+// DefaultConfig is a configuration with every default filled in.
+func DefaultConfig() Config {
+	return Config{
+		Init: "weights", Steps: 1000, BatchTokens: 4096,
+		LR: 3e-4, Schedule: "cosine", Betas: Betas{0.9, 0.95}, Eps: 1e-8, WeightDecay: 0.1, Clip: 1,
+		Seed: 1, Keep: 2,
+	}
+}
+
+// fields are the JSON fields of a configuration and where each is kept.
+func (c *Config) fields() map[string]any {
+	return map[string]any{
+		"model": &c.Model, "init": &c.Init, "data": &c.Data, "out": &c.Out,
+		"steps": &c.Steps, "batch_tokens": &c.BatchTokens, "seq_len": &c.SeqLen,
+		"lr": &c.LR, "min_lr": &c.MinLR, "warmup": &c.Warmup, "schedule": &c.Schedule,
+		"betas": &c.Betas, "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,
+		"seed": &c.Seed, "checkpoint_every": &c.CheckpointEvery, "keep": &c.Keep,
+	}
+}
+
+// ReadConfig reads a configuration file, replaces what sets ("lr=1e-3",
+// "betas.1=0.99") say, and validates the result.
+func ReadConfig(path string, sets []string) (Config, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Config{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxConfig {
+		return Config{}, fmt.Errorf("%s: expected a file of at most %d bytes: %w", path, maxConfig, ErrConfig)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return ParseConfig(path, data, sets)
+}
+
+// ParseConfig is ReadConfig of bytes; file is for errors.
+func ParseConfig(file string, data []byte, sets []string) (Config, error) {
+	c := DefaultConfig()
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
+		return c, fmt.Errorf("%s: expected a JSON object of fields: %v: %w", file, err, ErrConfig)
+	}
+	to := c.fields()
+	if err := override(raw, to, sets); err != nil {
+		return c, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		if to[name] == nil {
+			return c, fmt.Errorf("%s: unknown field %q, expected one of %s: %w",
+				file, name, strings.Join(slices.Sorted(maps.Keys(to)), ", "), ErrConfig)
+		}
+		if err := json.Unmarshal(raw[name], to[name]); err != nil {
+			return c, fmt.Errorf("%s: field %s: %s: %w", file, name, reason(err), ErrConfig)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// reason says what was expected without the decoder's own vocabulary.
+func reason(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Sprintf("expected a value of type %s, found %s", wrong.Type, wrong.Value)
+	}
+	return err.Error()
+}
+
+// Validate says what is wrong with the first field that is.
+func (c *Config) Validate() error {
+	finite := func(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+	for _, f := range []struct {
+		name string
+		ok   bool
+		want string
+		got  any
+	}{
+		{"model", c.Model != "", "a path", c.Model},
+		{"init", c.Init == "weights" || c.Init == "random", `"weights" or "random"`, c.Init},
+		{"data", len(c.Data) > 0 && !slices.Contains(c.Data, ""), "at least one path", []string(c.Data)},
+		{"out", c.Out != "", "the folder of checkpoints and logs", c.Out},
+		{"steps", c.Steps >= 1 && c.Steps <= 1e9, "1 to 1000000000", c.Steps},
+		{"batch_tokens", c.BatchTokens >= 1 && c.BatchTokens <= 1<<24, "1 to 16777216", c.BatchTokens},
+		{"seq_len", c.SeqLen >= 0 && c.SeqLen <= c.BatchTokens, fmt.Sprintf("0 to batch_tokens (%d)", c.BatchTokens), c.SeqLen},
+		{"lr", c.LR > 0 && finite(c.LR), "a positive number", c.LR},
+		{"min_lr", c.MinLR >= 0 && c.MinLR <= c.LR, "a number from 0 to lr", c.MinLR},
+		{"warmup", c.Warmup >= 0 && c.Warmup <= c.Steps, fmt.Sprintf("0 to steps (%d)", c.Steps), c.Warmup},
+		{"schedule", schedules[c.Schedule] != nil, strings.Join(slices.Sorted(maps.Keys(schedules)), ", "), c.Schedule},
+		{"betas", c.Betas[0] >= 0 && c.Betas[0] < 1 && c.Betas[1] >= 0 && c.Betas[1] < 1, "two numbers from 0 to below 1", c.Betas},
+		{"eps", c.Eps > 0 && finite(c.Eps), "a positive number", c.Eps},
+		{"weight_decay", c.WeightDecay >= 0 && finite(c.WeightDecay), "a number from 0", c.WeightDecay},
+		{"clip", c.Clip >= 0 && finite(c.Clip), "a number from 0", c.Clip},
+		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
+		{"keep", c.Keep >= 0, "0 or more", c.Keep},
+	} {
+		if !f.ok {
+			return fmt.Errorf("field %s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)
+		}
+	}
+	return nil
+}
+
+func shown(v any) any {
+	if s, ok := v.(string); ok {
+		return fmt.Sprintf("%q", s)
+	}
+	return v
+}

@@ -1,0 +1,66 @@
+package train
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/tensor"
+)
+
+// initDeviation is that of random weights, as GPT-2 began the habit.
+const initDeviation = 0.02
+
+// randomize gives every parameter a random start: biases zero, norms one,
+// projections into the residual stream smaller the more of them there are.
+// Each has a stream of its own, so that no parameter's start depends on
+// another's size.
+func (r *runner) randomize(seed uint64, layers int) error {
+	offsets := normOffsets(r.sess.Program().Graph)
+	for _, p := range r.parts.Params {
+		f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
+		switch p.Role {
+		case graph.RoleBias:
+		case graph.RoleNorm:
+			for i := range f {
+				f[i] = 1 - offsets[p.Value]
+			}
+		default:
+			normal(f, deviation(p, layers), seed, p.Key)
+		}
+		if err := r.sess.WriteState(p.Value, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deviation(p model.Param, layers int) float64 {
+	if p.Role == graph.RoleO || p.Role == graph.RoleDown {
+		return initDeviation / math.Sqrt(2*float64(layers))
+	}
+	return initDeviation
+}
+
+func normal(f []float32, deviation float64, seed uint64, key string) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // a hash never fails
+	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
+	for i := range f {
+		f[i] = float32(rng.NormFloat64() * deviation)
+	}
+}
+
+// normOffsets is what norms add to their weight, which a weight of one in
+// effect has to leave out.
+func normOffsets(g *graph.Graph) map[*graph.Value]float32 {
+	offsets := map[*graph.Value]float32{}
+	for _, n := range g.Nodes {
+		if a, ok := n.Attr.(graph.NormAttr); ok && len(n.In) > 1 && n.In[1] != nil {
+			offsets[n.In[1]] = a.Offset
+		}
+	}
+	return offsets
+}

@@ -1,0 +1,153 @@
+package train
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Step is what one optimizer step did.
+type Step struct {
+	Step      int           // from 1
+	Steps     int           // of the whole run
+	Epoch     int           // passes over the data that were complete before the step
+	Loss      float32       // mean over the step's tokens, natural logarithm, before the update
+	GradNorm  float32       // before clipping
+	LR        float64       //
+	Tokens    int           // that were predicted
+	Sequences int           //
+	Elapsed   time.Duration // of this step
+}
+
+// TokensPerSecond is the speed of the step.
+func (s Step) TokensPerSecond() float64 { return float64(s.Tokens) / max(s.Elapsed.Seconds(), 1e-9) }
+
+// String is a line for people.
+func (s Step) String() string {
+	return fmt.Sprintf("step %d/%d  loss %.4f  norm %.3f  lr %.2e  %.0f tok/s", s.Step, s.Steps, s.Loss, s.GradNorm, s.LR, s.TokensPerSecond())
+}
+
+// columns are the fields of both logs, in order. Losses are written so that
+// reading them back gives the same bits.
+var columns = []struct {
+	name string
+	put  func(b []byte, s *Step) []byte
+}{
+	{"step", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Step), 10) }},
+	{"epoch", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Epoch), 10) }},
+	{"loss", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, float64(s.Loss), 'g', -1, 32) }},
+	{"grad_norm", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, float64(s.GradNorm), 'g', -1, 32) }},
+	{"lr", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.LR, 'g', -1, 64) }},
+	{"tokens", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Tokens), 10) }},
+	{"ms", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.Elapsed.Seconds()*1e3, 'f', 3, 64) }},
+	{"tok_s", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.TokensPerSecond(), 'f', 1, 64) }},
+}
+
+// logs are log.jsonl and log.csv: a line a step, written at once.
+type logs struct {
+	jsonl, csv *os.File
+	line       []byte
+}
+
+// openLogs opens the logs of a run that goes on after a step; lines of later
+// steps, which a killed run left, are taken out.
+func openLogs(dir string, after int) (*logs, error) {
+	l := &logs{}
+	var err error
+	if l.jsonl, err = openLog(filepath.Join(dir, "log.jsonl"), nil, after, jsonStep); err != nil {
+		return nil, err
+	}
+	head := []byte("step")
+	for _, c := range columns[1:] {
+		head = append(append(head, ','), c.name...)
+	}
+	if l.csv, err = openLog(filepath.Join(dir, "log.csv"), append(head, '\n'), after, csvStep); err != nil {
+		return nil, errors.Join(err, l.jsonl.Close())
+	}
+	return l, nil
+}
+
+func jsonStep(line []byte) int {
+	var s struct{ Step int }
+	if json.Unmarshal(line, &s) != nil {
+		return 0
+	}
+	return s.Step
+}
+
+func csvStep(line []byte) int {
+	first, _, _ := bytes.Cut(line, []byte(","))
+	n, _ := strconv.Atoi(string(first)) // 0 for the header and for what is none of ours
+	return n
+}
+
+// openLog rewrites a log with its head and the lines of steps 1 to after, and
+// leaves it open for more.
+func openLog(path string, head []byte, after int, step func(line []byte) int) (*os.File, error) {
+	kept := bytes.NewBuffer(append([]byte{}, head...))
+	if after > 0 {
+		old, err := os.Open(path)
+		if err == nil {
+			err = keepLines(kept, old, func(line []byte) bool { n := step(line); return n >= 1 && n <= after })
+			err = errors.Join(err, old.Close())
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err := writeSynced(path+".tmp", kept); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+}
+
+func keepLines(to io.Writer, from io.Reader, keep func(line []byte) bool) error {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		if !keep(lines.Bytes()) {
+			continue
+		}
+		if _, err := fmt.Fprintf(to, "%s\n", lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// add writes a step to both logs.
+func (l *logs) add(s *Step) error {
+	b := l.line[:0]
+	for i, c := range columns {
+		b = append(append(append(b, `,"`...), c.name...), `":`...)
+		if i == 0 {
+			b[0] = '{'
+		}
+		b = c.put(b, s)
+	}
+	b = append(b, "}\n"...)
+	if _, err := l.jsonl.Write(b); err != nil {
+		return err
+	}
+	b = b[:0]
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.put(b, s)
+	}
+	l.line = append(b, '\n')
+	_, err := l.csv.Write(l.line)
+	return err
+}
+
+func (l *logs) close() error { return errors.Join(l.jsonl.Close(), l.csv.Close()) }

@@ -1,0 +1,68 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// override replaces fields by assignments "a.b=value". A value that is no JSON
+// is a string, so that paths need no quotes. Fields that no configuration has
+// are left for whoever reads raw to refuse. defaults are what a field holds
+// that raw lacks and only a part of which is replaced.
+func override(raw map[string]json.RawMessage, defaults map[string]any, sets []string) error {
+	for _, set := range sets {
+		path, text, ok := strings.Cut(set, "=")
+		if !ok || path == "" {
+			return fmt.Errorf("set %q: expected field=value: %w", set, ErrConfig)
+		}
+		value := json.RawMessage(text)
+		if !json.Valid(value) {
+			value, _ = json.Marshal(text) // a string always has an encoding
+		}
+		name, rest, nested := strings.Cut(path, ".")
+		if nested {
+			var err error
+			if whole := defaults[name]; raw[name] == nil && whole != nil {
+				if raw[name], err = json.Marshal(whole); err != nil {
+					return err
+				}
+			}
+			if value, err = replace(raw[name], strings.Split(rest, "."), value); err != nil {
+				return fmt.Errorf("set %q: %w: %w", set, err, ErrConfig)
+			}
+		}
+		raw[name] = value
+	}
+	return nil
+}
+
+// replace is in with what lies at path, keys of objects and indices of lists,
+// replaced by value.
+func replace(in json.RawMessage, path []string, value json.RawMessage) (json.RawMessage, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(in, &list) == nil && list != nil {
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i < 0 || i >= len(list) {
+			return nil, fmt.Errorf("%q, expected an index below %d", path[0], len(list))
+		}
+		if list[i], err = replace(list[i], path[1:], value); err != nil {
+			return nil, err
+		}
+		return json.Marshal(list)
+	}
+	object := map[string]json.RawMessage{}
+	if in != nil && json.Unmarshal(in, &object) != nil {
+		return nil, fmt.Errorf("%q, expected an object or a list above it", path[0])
+	}
+	inner, err := replace(object[path[0]], path[1:], value)
+	if err != nil {
+		return nil, err
+	}
+	object[path[0]] = inner
+	return json.Marshal(object)
+}

@@ -1,0 +1,131 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"hotpath/internal/format/safetensors"
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// ErrCheckpoint reports a checkpoint that a run cannot go on from.
+var ErrCheckpoint = errors.New("cannot resume")
+
+// resumeFrom is the checkpoint to go on from, "" for a fresh run.
+func resumeFrom(c *Config, resume string) (string, error) {
+	steps, err := checkpoints(c.Out)
+	if err != nil {
+		return "", fmt.Errorf("field out: %w", err)
+	}
+	switch {
+	case resume == "auto" && len(steps) > 0:
+		return checkpointDir(c.Out, slices.Max(steps)), nil
+	case resume == "auto":
+		return "", nil
+	case resume != "":
+		return resume, nil
+	case len(steps) > 0:
+		return "", fmt.Errorf("field out: %s has a checkpoint of step %d: resume it, or choose another folder: %w", c.Out, slices.Max(steps), ErrConfig)
+	}
+	return "", nil
+}
+
+// modelOf is the model within a checkpoint.
+func modelOf(dir string) string {
+	path := filepath.Join(dir, ggufFile)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return dir
+}
+
+// state is an open stateFile.
+type state struct {
+	progress
+	file *safetensors.File
+}
+
+func readState(dir string) (*state, error) {
+	path := filepath.Join(dir, stateFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return parseState(path, data)
+}
+
+// parseState checks data, the bytes of a stateFile. path is for errors.
+func parseState(path string, data []byte) (*state, error) {
+	f, err := safetensors.Parse(path, data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	s := &state{file: f}
+	text, _ := f.Metadata(stateKey)
+	if err := json.Unmarshal([]byte(text), &s.progress); err != nil {
+		return nil, fmt.Errorf("%s: metadata %q: expected the progress of a run: %v: %w", path, stateKey, err, ErrCheckpoint)
+	}
+	if s.Format != stateFormat {
+		return nil, fmt.Errorf("%s: format %d, expected %d: %w", path, s.Format, stateFormat, ErrCheckpoint)
+	}
+	if s.Step < 1 || s.At.Epoch < 0 || s.At.Next < 0 || s.SeqLen < 1 {
+		return nil, fmt.Errorf("%s: step %d at epoch %d, piece %d, seq_len %d: expected positive numbers: %w", path, s.Step, s.At.Epoch, s.At.Next, s.SeqLen, ErrCheckpoint)
+	}
+	return s, nil
+}
+
+// fits holds the state against the run that is to go on: with other data,
+// pieces or order the position would mean something else.
+func (s *state) fits(now progress, pieces int) error {
+	for _, f := range []struct {
+		name      string
+		then, now any
+	}{
+		{"seed", s.Seed, now.Seed},
+		{"seq_len", s.SeqLen, now.SeqLen},
+		{"data (its tokens' hash)", s.Data, now.Data},
+	} {
+		if f.then != f.now {
+			return fmt.Errorf("%s: field %s: the checkpoint has %v, this run %v, expected the same: %w", s.file.Name(), f.name, f.then, f.now, ErrCheckpoint)
+		}
+	}
+	if s.At.Next >= pieces {
+		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
+	}
+	return nil
+}
+
+// moments are the optimizer's state by the names that a stateFile has.
+func (r *runner) moments() iter.Seq2[string, *graph.Value] {
+	return func(yield func(string, *graph.Value) bool) {
+		for _, p := range r.parts.Params {
+			if !yield("m."+p.Key, p.M) || !yield("v."+p.Key, p.V) {
+				return
+			}
+		}
+	}
+}
+
+// restore loads the optimizer's moments; the weights came with the model.
+func (r *runner) restore(s *state) error {
+	for name, v := range r.moments() {
+		f := make([]float32, v.Shape.Len(tensor.Bind{}))
+		d, data, err := s.file.Data(name)
+		if err == nil {
+			err = tensor.Dequantize(f, d, data)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: tensor %q: %w: %w", s.file.Name(), name, err, ErrCheckpoint)
+		}
+		if err := r.sess.WriteState(v, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Run trains to the end of the configuration's steps. It writes a checkpoint
+// every so many steps, at the end, and when ctx or OnStep ends it early; the
+// result then comes with the error.
+func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
+	t, err := New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return t.run(scoped(ctx, o.Recorder))
+}
+
+func (t *Trainer) run(ctx context.Context) (*Result, error) {
+	start, res := time.Now(), &Result{Steps: t.step}
+	var stop error
+	for t.step < t.cfg.Steps && stop == nil {
+		if ctx.Err() != nil {
+			stop = fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
+			break
+		}
+		s, err := t.Step(ctx)
+		if err != nil {
+			return res, err
+		}
+		res.Steps, res.Loss = s.Step, s.Loss
+		res.Tokens += int64(s.Tokens)
+		res.Elapsed = time.Since(start)
+		if t.opts.OnStep != nil {
+			stop = t.opts.OnStep(s)
+		}
+		if every := t.cfg.CheckpointEvery; every > 0 && t.step%every == 0 {
+			if err := t.saveTo(ctx, res); err != nil {
+				return res, errors.Join(stop, err)
+			}
+		}
+	}
+	if t.step == t.saved {
+		return res, stop
+	}
+	return res, errors.Join(stop, t.saveTo(ctx, res))
+}
+
+func (t *Trainer) saveTo(ctx context.Context, res *Result) error {
+	dir, err := t.Save(ctx)
+	if dir != "" {
+		res.Checkpoint = dir
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"hotpath/internal/graph/grad"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// runner is a model's training program with memory of its own.
+type runner struct {
+	model *model.Model
+	parts *model.TrainParts
+	sess  *plan.Session
+	in    *inputs
+	out   struct{ loss, norm []float32 } // [1] each
+}
+
+// compile builds the training graph for batches up to max.
+func compile(m *model.Model, be plan.Backend, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max})
+	return prog, ports, parts, err
+}
+
+func newRunner(m *model.Model, o Options, max tensor.Bind) (*runner, error) {
+	prog, ports, parts, err := compile(m, o.Backend, max)
+	if err != nil {
+		return nil, err
+	}
+	sess, err := plan.NewSession(prog, plan.NewWeightSet(o.Backend, m), plan.BindOptions{Workers: o.Workers})
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports)}
+	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
+	if err := sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name}); err != nil {
+		_ = sess.Close() // the first error is the one to know
+		return nil, err
+	}
+	return r, nil
+}
+
+// run makes optimizer step 1, 2, ... of the batch in r.in and gives the loss
+// before it. A panic below becomes an error.
+func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm float32, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("train: step %d: panic: %v\n%s", step, p, debug.Stack())
+		}
+	}()
+	if err := h.Put(r.in.hyper, step); err != nil {
+		return 0, 0, err
+	}
+	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+		return 0, 0, err
+	}
+	return r.out.loss[0], r.out.norm[0], nil
+}
+
+func (r *runner) close() error { return r.sess.Close() }
+
+// scoped puts a recorder under a context that has none.
+func scoped(ctx context.Context, rec *profile.Recorder) context.Context {
+	if rec == nil || profile.RecorderFrom(ctx) == rec {
+		return ctx
+	}
+	return profile.WithRecorder(ctx, rec)
+}

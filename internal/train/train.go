@@ -1,0 +1,245 @@
+// Package train teaches a decoder to predict the next token: data, batches,
+// the loop around the model's training graph, and checkpoints that a run goes
+// on from bit for bit.
+//
+// It imports model, plan and graph/grad; the public package hotpath imports
+// it. Loss, gradients, clipping and AdamW are nodes of one graph, so a step is
+// one run of a plan.Session. Errors are values that errors.Is matches
+// (ErrConfig, ErrData, ErrCheckpoint, ErrDiverged, a context's error) and name
+// the file and field, or the step.
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hotpath/internal/graph/grad"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+	"hotpath/profile"
+)
+
+// ErrDiverged reports a loss or gradient that is no number any more. Nothing
+// was saved after it.
+var ErrDiverged = errors.New("training diverged")
+
+// Options are what a run needs besides its configuration.
+type Options struct {
+	Backend  plan.Backend // the caller's to close, after the run
+	Workers  int          // of the backend; 0 means all
+	Recorder *profile.Recorder
+	// Resume is the folder of a checkpoint, or "auto": the newest of the
+	// configuration's out, or a fresh run where it has none. An out that has a
+	// checkpoint is refused without it.
+	Resume string
+	// OnStep is called after each step; an error ends the run with it, after
+	// a checkpoint.
+	OnStep func(Step) error
+}
+
+// Result is what a run did.
+type Result struct {
+	Steps      int     // that the model has behind it, those before a resume included
+	Loss       float32 // of the last step
+	Tokens     int64   // predicted in this run
+	Elapsed    time.Duration
+	Checkpoint string // folder of the last one; "" where none was written
+}
+
+// Trainer is a run that is made step by step. It is for one goroutine.
+type Trainer struct {
+	cfg    Config
+	opts   Options
+	store  *weights.Store
+	runner *runner
+	data   *batches
+	logs   *logs
+	step   int // that are done
+	saved  int // step of the last checkpoint
+
+	documents int
+	hash      string // of the data
+}
+
+// New opens model and data, resumes where asked, and prepares the first step.
+func New(cfg Config, o Options) (*Trainer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	from, err := resumeFrom(&cfg, o.Resume)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{cfg: cfg, opts: o}
+	if err := t.open(from); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *Trainer) open(from string) error {
+	var st *state
+	path := t.cfg.Model
+	if from != "" {
+		var err error
+		if st, err = readState(from); err != nil {
+			return err
+		}
+		path = modelOf(from)
+	}
+	m, err := t.openData(path)
+	if err != nil {
+		return err
+	}
+	if st != nil {
+		if err := st.fits(t.progress(), len(t.data.pieces)); err != nil {
+			return err
+		}
+	}
+	if t.runner, err = newRunner(m, t.opts, t.most()); err != nil {
+		return err
+	}
+	switch {
+	case st != nil:
+		if err := t.runner.restore(st); err != nil {
+			return err
+		}
+		t.step, t.saved, t.data.at = st.Step, st.Step, st.At
+	case t.cfg.Init == "random":
+		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
+			return err
+		}
+	}
+	return t.openOut()
+}
+
+// openData opens the model and cuts the data for it.
+func (t *Trainer) openData(path string) (*model.Model, error) {
+	var err error
+	if t.store, err = weights.Open(path); err != nil {
+		return nil, err
+	}
+	m, err := model.Open(t.store)
+	if err != nil {
+		return nil, err
+	}
+	c := m.Config()
+	if !c.CanGenerate {
+		return nil, fmt.Errorf("%s: a %s model of this kind predicts no next tokens and cannot be trained: %w", path, c.Arch, ErrConfig)
+	}
+	if t.cfg.SeqLen == 0 {
+		t.cfg.SeqLen = min(c.MaxSeq, t.cfg.BatchTokens)
+	}
+	if t.cfg.SeqLen > c.MaxSeq {
+		return nil, fmt.Errorf("field seq_len: expected at most %d, the positions of the model, found %d: %w", c.MaxSeq, t.cfg.SeqLen, ErrConfig)
+	}
+	tok, err := m.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	data, err := readCorpus(t.cfg.Data, tok, c.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	t.documents, t.hash = len(data.ends), data.fingerprint()
+	t.data = newBatches(data, t.cfg.SeqLen, t.cfg.Seed)
+	if n := len(t.data.pieces); n == 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
+	}
+	return m, nil
+}
+
+// most is the largest batch that can come.
+func (t *Trainer) most() tensor.Bind {
+	all := 0
+	for _, p := range t.data.pieces {
+		all += p.n
+	}
+	n := min(t.cfg.BatchTokens, all)
+	return tensor.Bind{T: n, S: min(n, len(t.data.pieces)), R: n}
+}
+
+// openOut makes the folder ready: what a killed run left half done goes.
+func (t *Trainer) openOut() error {
+	if err := os.MkdirAll(t.cfg.Out, 0o777); err != nil {
+		return fmt.Errorf("field out: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(t.cfg.Out, tempPrefix+stepPrefix+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err == nil {
+		t.logs, err = openLogs(t.cfg.Out, t.step)
+	}
+	return err
+}
+
+// Config is the configuration with what was derived from the model.
+func (t *Trainer) Config() Config { return t.cfg }
+
+// Done is the number of steps behind the model.
+func (t *Trainer) Done() int { return t.step }
+
+// Step makes one optimizer step. It allocates nothing once it is warm, and it
+// is not cut short by ctx: half a step would leave half-updated weights.
+func (t *Trainer) Step(ctx context.Context) (Step, error) {
+	start := time.Now()
+	s := Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
+	_, end := profile.Scope(ctx, "batch")
+	t.data.fill(t.runner.in)
+	end()
+	h := grad.Hyper{LR: s.LR, Beta1: t.cfg.Betas[0], Beta2: t.cfg.Betas[1], Eps: t.cfg.Eps, Decay: t.cfg.WeightDecay, Clip: t.cfg.Clip}
+	_, end = profile.Scope(ctx, "step")
+	var err error
+	s.Loss, s.GradNorm, err = t.runner.run(context.Background(), h, s.Step)
+	end()
+	if err != nil {
+		return s, err
+	}
+	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {
+		return s, fmt.Errorf("step %d: loss %g, norm of gradients %g: %w", s.Step, s.Loss, s.GradNorm, ErrDiverged)
+	}
+	t.step++
+	s.Tokens, s.Sequences, s.Elapsed = t.runner.in.bind.R, t.runner.in.bind.S, time.Since(start)
+	return s, t.logs.add(&s)
+}
+
+func (t *Trainer) progress() progress {
+	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash}
+}
+
+// Save writes a checkpoint, removes those beyond the number to keep, and
+// returns the folder.
+func (t *Trainer) Save(ctx context.Context) (string, error) {
+	_, end := profile.Scope(ctx, "checkpoint")
+	defer end()
+	dir, err := t.runner.save(t.cfg.Out, t.progress())
+	if err != nil {
+		return "", err
+	}
+	t.saved = t.step
+	return dir, prune(t.cfg.Out, t.cfg.Keep)
+}
+
+// Close frees everything. It saves nothing.
+func (t *Trainer) Close() error {
+	var errs []error
+	if t.logs != nil {
+		errs = append(errs, t.logs.close())
+	}
+	if t.runner != nil {
+		errs = append(errs, t.runner.close())
+	}
+	if t.store != nil {
+		errs = append(errs, t.store.Close())
+	}
+	return errors.Join(errs...)
+}
