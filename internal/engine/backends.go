@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"hotpath/internal/plan"
+)
+
+// BackendOptions configure a backend when it is opened.
+type BackendOptions struct {
+	Threads   int    // of the CPU; 0 means all
+	Device    string // what follows the name: the 0 of "opencl:0"
+	Precision string // f32, bf16 or auto
+}
+
+// OpenBackend makes a backend.
+type OpenBackend func(o BackendOptions) (plan.Backend, error)
+
+var backends struct {
+	sync.Mutex
+	open map[string]OpenBackend
+}
+
+// Register makes a backend available by name. It is called from init
+// functions; a name that is taken panics there.
+func Register(name string, open OpenBackend) {
+	backends.Lock()
+	defer backends.Unlock()
+	if backends.open == nil {
+		backends.open = map[string]OpenBackend{}
+	}
+	if backends.open[name] != nil {
+		panic("engine: backend " + name + " is registered twice")
+	}
+	backends.open[name] = open
+}
+
+// Backends lists the names that are registered, sorted.
+func Backends() []string {
+	backends.Lock()
+	defer backends.Unlock()
+	var names []string
+	for name := range backends.open {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NewBackend opens "name" or "name:device".
+func NewBackend(spec string, o BackendOptions) (plan.Backend, error) {
+	name, device, _ := strings.Cut(spec, ":")
+	backends.Lock()
+	open := backends.open[name]
+	backends.Unlock()
+	if open == nil {
+		return nil, fmt.Errorf("%w: device %q, expected one of %s", ErrInput, spec, strings.Join(Backends(), ", "))
+	}
+	o.Device = device
+	return open(o)
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// EmbedIDs embeds sequences of token ids into dst[len(seqs),Dim]. Calls at the
+// same time are merged into common runs; ctx ends this call and no other.
+// After the first calls it allocates nothing.
+func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o model.EmbedOptions) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	if !e.cfg.CanEmbed {
+		return fmt.Errorf("%w: %s has no embeddings", ErrUnsupported, e.cfg.Arch)
+	}
+	if len(dst) < len(seqs)*e.cfg.Dim {
+		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.Dim, len(seqs))
+	}
+	var l load
+	for i, ids := range seqs {
+		if err := e.checkIDs(i, ids, e.cfg.MaxSeq); err != nil {
+			return err
+		}
+		l.tokens += len(ids)
+		l.longest = max(l.longest, len(ids))
+	}
+	if l.seqs = len(seqs); l.seqs == 0 {
+		return ctx.Err()
+	}
+	m, err := e.embedder(o)
+	if err != nil {
+		return err
+	}
+	return m.do(e.scoped(ctx), seqs, dst, l)
+}
+
+// WarmEmbed compiles what EmbedIDs needs.
+func (e *Engine) WarmEmbed(o model.EmbedOptions) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	_, err := e.embedder(o)
+	return err
+}
+
+// embedder returns the program for one way of pooling.
+func (e *Engine) embedder(o model.EmbedOptions) (*embedder, error) {
+	e.compile.Lock()
+	defer e.compile.Unlock()
+	if m := e.embedders[o]; m != nil {
+		return m, nil
+	}
+	m := &embedder{eng: e}
+	m.work = m.coarseWorker
+	name := "embed"
+	if n := len(e.embedders); n > 0 {
+		name = fmt.Sprintf("embed.%d", n)
+	}
+	labels := plan.ProfileLabels{Phase: func(tensor.Bind) string { return "embed" }}
+	// A text is embedded in one run, however long it is.
+	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
+	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1}, o)
+	if err != nil {
+		return nil, err
+	}
+	if m.fine, err = e.newRunner(name, g, p, p.Embedding, plan.BindOptions{}, labels); err != nil {
+		return nil, err
+	}
+	if e.caps.Coarse != nil && e.opts.Parallel != Fine {
+		if err := e.openCoarse(m, name+".coarse", o, labels); err != nil {
+			return nil, err
+		}
+	}
+	e.embedders[o] = m
+	return m, nil
+}
+
+// openCoarse gives every worker a serial session: its own arenas, the same
+// weights.
+func (e *Engine) openCoarse(m *embedder, name string, o model.EmbedOptions, labels plan.ProfileLabels) error {
+	t := min(coarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
+	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1}, o)
+	if err != nil {
+		return err
+	}
+	prog, err := plan.Compile(name, g, e.be, plan.Buckets(g.Max))
+	if err != nil {
+		return err
+	}
+	for range e.opts.Workers {
+		r, err := e.newSession(prog, p, p.Embedding, plan.BindOptions{Serial: true}, labels)
+		if err != nil {
+			return err
+		}
+		m.coarse = append(m.coarse, &worker{runner: r})
+	}
+	return nil
+}
+
+// fineRun runs one batch of what waits on all workers. m.mu is held, except
+// during the run.
+func (m *embedder) fineRun() {
+	w := &m.fineWorker
+	w.runner = m.fine
+	_, end := profile.Scope(m.eng.base, "batch")
+	ctx := m.compose(w, m.eng.opts.MaxBatchTokens)
+	end()
+	m.eng.stats.fine.Add(1)
+	m.mu.Unlock()
+	err := w.run(ctx)
+	m.mu.Lock()
+	m.settle(w, err)
+}
+
+// coarseRound lets every worker run batches of its own until what waited at
+// its beginning is done. m.mu is held, except while workers run.
+func (m *embedder) coarseRound(l load) {
+	m.quota, m.limit = l.seqs, coarseTokens(len(m.coarse), l)
+	m.mu.Unlock()
+	m.eng.caps.Coarse(len(m.coarse), m.work)
+	m.mu.Lock()
+	m.quota = 0
+}
+
+func (m *embedder) coarseWorker(i int) {
+	w := m.coarse[i]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.quota > 0 && m.head != nil {
+		ctx := m.compose(w, m.limit)
+		if w.bind.S == 0 {
+			return // a long text arrived in the middle of the round
+		}
+		m.quota -= w.bind.S
+		m.eng.stats.coarse.Add(1)
+		m.mu.Unlock()
+		err := w.run(ctx)
+		m.mu.Lock()
+		m.settle(w, err)
+	}
+}

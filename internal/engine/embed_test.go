@@ -1,0 +1,305 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/testmodels"
+)
+
+func TestEmbeddingsAreTheReferences(t *testing.T) {
+	for _, name := range []string{"bert", "bert-odd", "embeddinggemma"} {
+		r := testmodels.Load(t, name)
+		seqs := sequences(r)
+		t.Run(name, func(t *testing.T) {
+			onBackends(t, func(t *testing.T, be plan.Backend) {
+				for _, mode := range []Mode{Auto, Fine, Coarse} {
+					// A small batch, so that the texts take several runs.
+					e := open(t, name, be, Options{MaxBatchTokens: 100, Parallel: mode})
+					dst := make([]float32, len(seqs)*e.cfg.Dim)
+					if err := e.EmbedIDs(context.Background(), seqs, dst, e.pooling()); err != nil {
+						t.Fatal(err)
+					}
+					for i, c := range r.Cases {
+						if cos := cosine(dst[i*e.cfg.Dim:(i+1)*e.cfg.Dim], c.Embedding); cos < 0.99999 {
+							t.Errorf("%v, text %d: cosine %.7f", mode, i, cos)
+						}
+					}
+					s := e.Stats()
+					coarse := mode != Fine && be.Caps().Coarse != nil && (mode == Coarse || be.Caps().Workers == 2 || len(seqs) >= 6)
+					if (s.CoarseRuns > 0) != coarse || (s.FineRuns > 0) == coarse {
+						t.Errorf("%v: %d fine and %d coarse runs", mode, s.FineRuns, s.CoarseRuns)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPick(t *testing.T) {
+	for _, c := range []struct {
+		mode    Mode
+		workers int
+		has     bool
+		load    load
+		want    Mode
+	}{
+		{Auto, 4, true, load{seqs: 8, longest: 30}, Coarse},
+		{Auto, 4, true, load{seqs: 7, longest: 30}, Fine},
+		{Auto, 4, true, load{seqs: 80, longest: coarseLongest + 1}, Fine},
+		{Auto, 1, true, load{seqs: 80, longest: 30}, Fine},
+		{Auto, 4, false, load{seqs: 80, longest: 30}, Fine},
+		{Coarse, 4, true, load{seqs: 1, longest: 30}, Coarse},
+		{Coarse, 4, false, load{seqs: 80, longest: 30}, Fine},
+		{Fine, 4, true, load{seqs: 80, longest: 30}, Fine},
+	} {
+		if got := pick(c.mode, c.workers, c.has, c.load); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for _, s := range []string{"", "auto", "fine", "coarse"} {
+		if m, err := ParseMode(s); err != nil || s != "" && m.String() != s {
+			t.Errorf("%q: %v, %v", s, m, err)
+		}
+	}
+	if _, err := ParseMode("both"); !errors.Is(err, ErrInput) {
+		t.Errorf("mode both: %v", err)
+	}
+}
+
+// gate is a reference backend whose runs wait to be let through, and fail or
+// panic on demand.
+type gate struct {
+	plan.Backend
+	enter chan struct{} // a run has begun
+	pass  chan string   // what it does: "", "panic" or an error
+}
+
+type gatedExec struct {
+	plan.Exec
+	g *gate
+}
+
+func newGate() *gate {
+	return &gate{Backend: ref.New(), enter: make(chan struct{}, 16), pass: make(chan string, 16)}
+}
+
+func (g *gate) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	x, err := g.Backend.Bind(p, m, o)
+	return gatedExec{x, g}, err
+}
+
+func (x gatedExec) Wait() error {
+	x.g.enter <- struct{}{}
+	switch what := <-x.g.pass; what {
+	case "":
+		return x.Exec.Wait()
+	case "panic":
+		panic("the device is on fire")
+	default:
+		_ = x.Exec.Wait()
+		return errors.New(what)
+	}
+}
+
+// embedAsync starts a call and returns where its error comes.
+func embedAsync(e *Engine, ctx context.Context, ids []int32, dst []float32) chan error {
+	done := make(chan error, 1)
+	go func() { done <- e.EmbedIDs(ctx, [][]int32{ids}, dst, e.pooling()) }()
+	return done
+}
+
+// queued waits until n calls are in the queue.
+func queued(m *embedder, n int) {
+	for {
+		m.mu.Lock()
+		l := m.waiting()
+		m.mu.Unlock()
+		if l.seqs == n {
+			return
+		}
+	}
+}
+
+func TestWaitingCallsAreMerged(t *testing.T) {
+	g := newGate()
+	e := open(t, "bert", g, Options{})
+	ctx, d := context.Background(), e.cfg.Dim
+	ids := []int32{1, 2, 3}
+	m, err := e.embedder(e.pooling())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead := embedAsync(e, ctx, ids, make([]float32, d))
+	<-g.enter
+	var results []chan error
+	var dsts [][]float32
+	for range 4 {
+		dsts = append(dsts, make([]float32, d))
+		results = append(results, embedAsync(e, ctx, ids, dsts[len(dsts)-1]))
+	}
+	leaving, cancel := context.WithCancel(ctx)
+	left := embedAsync(e, leaving, ids, make([]float32, d))
+	queued(m, 5)
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatalf("cancelled while waiting: %v", err)
+	}
+	g.pass <- ""
+	if err := <-lead; err != nil {
+		t.Fatal(err)
+	}
+	<-g.enter
+	g.pass <- ""
+	for i, r := range results {
+		if err := <-r; err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(dsts[i], dsts[0]) || dsts[i][0] == 0 {
+			t.Errorf("call %d got another answer", i)
+		}
+	}
+	if s := e.Stats(); s.FineRuns != 2 || s.MergedRuns != 1 {
+		t.Errorf("%+v, expected 2 runs, 1 of them merged", s)
+	}
+}
+
+func TestCancellingOneCallSparesTheOthers(t *testing.T) {
+	g := newGate()
+	e := open(t, "bert", g, Options{})
+	ctx, d := context.Background(), e.cfg.Dim
+	ids := []int32{1, 2, 3}
+	m, err := e.embedder(e.pooling())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := embedAsync(e, ctx, ids, make([]float32, d))
+	<-g.enter
+	// Two calls that will share the second run; the one that leads it and the
+	// one that follows are both cancelled in the middle of it, a third is not.
+	c1, cancel1 := context.WithCancel(ctx)
+	leader := embedAsync(e, c1, ids, make([]float32, d))
+	queued(m, 1)
+	c2, cancel2 := context.WithCancel(ctx)
+	follower := embedAsync(e, c2, ids, make([]float32, d))
+	queued(m, 2)
+	kept := make([]float32, d)
+	third := embedAsync(e, ctx, ids, kept)
+	queued(m, 3)
+	g.pass <- ""
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	<-g.enter // the merged run
+	cancel1()
+	cancel2()
+	if err := <-follower; !errors.Is(err, context.Canceled) {
+		t.Fatalf("follower: %v", err)
+	}
+	late := embedAsync(e, ctx, ids, make([]float32, d))
+	queued(m, 1)
+	g.pass <- ""
+	if err := <-third; err != nil || kept[0] == 0 {
+		t.Fatalf("third: %v", err)
+	}
+	// The leader's own work was done in that run, so it has its answer.
+	if err := <-leader; err != nil {
+		t.Fatalf("leader: %v", err)
+	}
+	<-g.enter // the leader handed over
+	g.pass <- ""
+	if err := <-late; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailuresBelowAreErrorsOfTheCall(t *testing.T) {
+	g := newGate()
+	e := open(t, "bert", g, Options{})
+	dst := make([]float32, e.cfg.Dim)
+	for _, what := range []string{"panic", "device lost", ""} {
+		g.pass <- what
+		err := e.EmbedIDs(context.Background(), [][]int32{{1, 2}}, dst, e.pooling())
+		if (err == nil) != (what == "") {
+			t.Errorf("%q: %v", what, err)
+		}
+		<-g.enter
+	}
+}
+
+func TestManyCallersManyTexts(t *testing.T) {
+	r := testmodels.Load(t, "bert")
+	seqs := sequences(r)
+	onBackends(t, func(t *testing.T, be plan.Backend) {
+		e := open(t, "bert", be, Options{MaxBatchTokens: 150, MaxSeqs: 5})
+		var wg sync.WaitGroup
+		for k := range 6 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if k == 5 {
+					cancel()
+				}
+				mine := slices.Concat(seqs, seqs[:k])
+				dst := make([]float32, len(mine)*e.cfg.Dim)
+				err := e.EmbedIDs(ctx, mine, dst, e.pooling())
+				if k == 5 && errors.Is(err, context.Canceled) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range mine {
+					if cos := cosine(dst[i*e.cfg.Dim:(i+1)*e.cfg.Dim], r.Cases[i%len(seqs)].Embedding); cos < 0.99999 {
+						t.Errorf("caller %d, text %d: cosine %.7f", k, i, cos)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestPoolingIsChosenByTheCall(t *testing.T) {
+	r := testmodels.Load(t, "bert")
+	e := open(t, "bert", ref.New(), Options{})
+	dst := make([]float32, e.cfg.Dim)
+	for _, kind := range []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast} {
+		c, o := r.Cases[0], model.EmbedOptions{Pooling: kind, Normalize: true}
+		if err := e.EmbedIDs(context.Background(), [][]int32{int32s(c.IDs)}, dst, o); err != nil {
+			t.Fatal(err)
+		}
+		if cos := cosine(dst, c.Pooled[kind.String()]); cos < 0.99999 {
+			t.Errorf("%v: cosine %.7f", kind, cos)
+		}
+	}
+}
+
+func TestEmbedAllocatesNothing(t *testing.T) {
+	seqs := sequences(testmodels.Load(t, "bert"))
+	onBackends(t, func(t *testing.T, be plan.Backend) {
+		for _, mode := range []Mode{Fine, Coarse} {
+			if mode == Coarse && t.Name() == "TestEmbedAllocatesNothing/coarseref" {
+				continue // its workers are goroutines made for the test
+			}
+			e := open(t, "bert", be, Options{MaxBatchTokens: 128, Parallel: mode})
+			dst := make([]float32, len(seqs)*e.cfg.Dim)
+			ctx := context.Background()
+			if n := testing.AllocsPerRun(3, func() {
+				if err := e.EmbedIDs(ctx, seqs, dst, e.pooling()); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("%v: %v allocations", mode, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,216 @@
+// Package engine runs a model's graphs for many callers at once: ragged
+// batches of texts to embed, continuous batching of sequences that generate,
+// and likelihoods of given texts.
+//
+// It imports model, plan, kv, sample and profile; the public package hotpath
+// imports it. Programs are compiled when first wanted. Errors are values that
+// errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported); a panic
+// below the engine becomes an error of the call that met it, and what fails in
+// one sequence never ends another.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"hotpath/internal/kv"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+var (
+	// ErrClosed reports a call after Close, or one that Close cut short.
+	ErrClosed = errors.New("model is closed")
+	// ErrTooLong reports a text with more tokens than the model takes.
+	ErrTooLong = errors.New("text is too long")
+	// ErrInput reports token ids or sizes that no run can have.
+	ErrInput = errors.New("invalid input")
+	// ErrUnsupported reports work that the model is not made for.
+	ErrUnsupported = errors.New("not supported by this model")
+)
+
+// Options configure an engine. Zero values mean the defaults.
+type Options struct {
+	MaxBatchTokens int  // tokens of one run: 512
+	MaxSeqs        int  // sequences of one run: 64
+	Ctx            int  // tokens of one generation, prompt included: what the model has, at most 4096
+	KVBlocks       int  // blocks of 64 tokens in the KV cache: two full contexts
+	Parallel       Mode // how embedding uses the workers
+	Workers        int  // of a run: all that the backend has
+	Invariant      bool // answers do not depend on who else is in the batch
+	Recorder       *profile.Recorder
+}
+
+const (
+	defaultBatchTokens = 512
+	defaultSeqs        = 64
+	defaultCtx         = 4096
+)
+
+func (o Options) withDefaults(c *model.Config) (Options, error) {
+	for _, f := range []struct {
+		name   string
+		value  *int
+		preset int
+	}{
+		{"MaxBatchTokens", &o.MaxBatchTokens, defaultBatchTokens},
+		{"MaxSeqs", &o.MaxSeqs, defaultSeqs},
+		{"Ctx", &o.Ctx, min(c.MaxSeq, defaultCtx)},
+		{"KVBlocks", &o.KVBlocks, 2 * kv.Blocks(cmpOr(o.Ctx, min(c.MaxSeq, defaultCtx)))},
+		{"Workers", &o.Workers, 0},
+	} {
+		if *f.value < 0 {
+			return o, fmt.Errorf("%w: option %s is %d, expected 0 or more", ErrInput, f.name, *f.value)
+		}
+		*f.value = cmpOr(*f.value, f.preset)
+	}
+	if o.Ctx > c.MaxSeq {
+		return o, fmt.Errorf("%w: a context of %d tokens, but the model has %d positions", ErrInput, o.Ctx, c.MaxSeq)
+	}
+	o.MaxSeqs = min(o.MaxSeqs, o.MaxBatchTokens)
+	if o.KVBlocks < kv.Blocks(o.Ctx) {
+		return o, fmt.Errorf("%w: %d KV blocks, expected at least %d for a context of %d tokens", ErrInput, o.KVBlocks, kv.Blocks(o.Ctx), o.Ctx)
+	}
+	return o, nil
+}
+
+func cmpOr(n, preset int) int {
+	if n != 0 {
+		return n
+	}
+	return preset
+}
+
+// Engine runs one model on one backend. All methods may be called at the same
+// time.
+type Engine struct {
+	model   *model.Model
+	cfg     *model.Config
+	be      plan.Backend
+	caps    plan.Caps
+	opts    Options
+	weights *plan.WeightSet
+	base    context.Context // of runs that serve several callers
+	stats   counters
+
+	compile   sync.Mutex // guards what follows; held while a program is compiled
+	embedders map[model.EmbedOptions]*embedder
+	generator *generator
+	scorer    *scorer
+	runners   []*runner
+
+	closing atomic.Bool
+	mu      sync.Mutex
+	idle    sync.Cond // calls went to 0
+	calls   int
+	once    sync.Once
+	err     error // of Close
+}
+
+// Open makes an engine. Model and backend stay the caller's to close, after
+// the engine.
+func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
+	o, err := o.withDefaults(m.Config())
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		model: m, cfg: m.Config(), be: be, caps: be.Caps(), opts: o,
+		weights:   plan.NewWeightSet(be, m),
+		base:      profile.WithRecorder(context.Background(), o.Recorder),
+		embedders: map[model.EmbedOptions]*embedder{},
+	}
+	e.idle.L = &e.mu
+	if o.Workers == 0 {
+		e.opts.Workers = max(1, e.caps.Workers)
+	}
+	return e, nil
+}
+
+// Options are the options in effect.
+func (e *Engine) Options() Options { return e.opts }
+
+// WeightBytes is the resident size of the weights that programs packed.
+func (e *Engine) WeightBytes() int64 { return e.weights.Bytes() }
+
+// enter counts a call; every call that got nil must leave.
+func (e *Engine) enter() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing.Load() {
+		return ErrClosed
+	}
+	e.calls++
+	return nil
+}
+
+func (e *Engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.calls--; e.calls == 0 {
+		e.idle.Broadcast()
+	}
+}
+
+// Close waits for the runs in flight and frees all sessions. Calls that would
+// need another run end with ErrClosed.
+func (e *Engine) Close() error {
+	e.once.Do(func() {
+		e.mu.Lock()
+		e.closing.Store(true)
+		for e.calls > 0 {
+			e.idle.Wait()
+		}
+		e.mu.Unlock()
+		e.compile.Lock()
+		defer e.compile.Unlock()
+		var errs []error
+		for _, r := range e.runners {
+			errs = append(errs, r.sess.Close())
+		}
+		e.err = errors.Join(errs...)
+	})
+	return e.err
+}
+
+// scoped puts the engine's recorder under a context that has none.
+func (e *Engine) scoped(ctx context.Context) context.Context {
+	if e.opts.Recorder == nil || profile.RecorderFrom(ctx) == e.opts.Recorder {
+		return ctx
+	}
+	return profile.WithRecorder(ctx, e.opts.Recorder)
+}
+
+// checkIDs holds a sequence against the vocabulary and a length.
+func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
+	if len(ids) == 0 {
+		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i)
+	}
+	if len(ids) > longest {
+		return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i, len(ids), longest)
+	}
+	for k, id := range ids {
+		if id < 0 || int(id) >= e.cfg.Vocab {
+			return fmt.Errorf("%w: text %d: token %d is %d, expected 0 to %d", ErrInput, i, k, id, e.cfg.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// kvLayout is the model's view of a pool.
+func (e *Engine) kvLayout(blocks int) model.KVLayout {
+	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx)}
+}
+
+// phase labels a bucket of the generate program.
+func phase(b tensor.Bind) string {
+	if b.T == 1 {
+		return "decode"
+	}
+	return "prefill"
+}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"hotpath/internal/kv"
+	"hotpath/internal/plan"
+	"hotpath/internal/sample"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// Request is one generation.
+type Request struct {
+	Prompt    []int32
+	MaxTokens int // 0: until the context is full
+	Sample    sample.Params
+	// End tells which tokens end the text; nil means none does. They are not
+	// part of the answer.
+	End func(id int32) bool
+}
+
+// Reason says why a generation ended.
+type Reason uint8
+
+const (
+	// Running is the reason of what has not ended, or was cut short by an error.
+	Running Reason = iota
+	// Stop means that the model ended the text.
+	Stop
+	// Length means that MaxTokens or the context is used up.
+	Length
+)
+
+func (r Reason) String() string { return [...]string{"", "stop", "length"}[r] }
+
+// Stream is a generation under way. One goroutine reads it.
+type Stream struct {
+	gen     *generator
+	ctx     context.Context
+	req     Request
+	sampler sample.Sampler
+	signal  chan struct{} // capacity 1: there is something new
+
+	// The step loop's own.
+	seq      *kv.Sequence
+	tokens   []int32 // prompt, then what was generated
+	limit    int     // tokens at which the text ends
+	prompt   int     // prompt tokens that are run, those found in the cache not counted
+	composed bool    // in the batch that is being put together
+	row      int     // of the logits, -1 where none is wanted
+
+	mu     sync.Mutex
+	ids    []int32 // generated
+	read   int     // of them handed out
+	ended  bool
+	reason Reason
+	err    error
+	quit   bool // the reader left
+	timing Timing
+}
+
+// Timing of a generation, readings of profile.Now.
+type Timing struct {
+	Queued     int64 // Generate was called
+	Started    int64 // its first step began
+	FirstToken int64
+	End        int64
+	Cached     int // prompt tokens found in the KV cache
+}
+
+// Generate starts a generation; it joins the steps of those under way. The
+// caller reads the Stream to its end or calls Stop.
+func (e *Engine) Generate(ctx context.Context, req Request) (*Stream, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	s, err := e.start(ctx, req)
+	if err != nil {
+		e.leave()
+		return nil, err
+	}
+	return s, nil // the step loop leaves when the stream ends
+}
+
+func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
+	if !e.cfg.CanGenerate {
+		return nil, fmt.Errorf("%w: %s does not generate", ErrUnsupported, e.cfg.Arch)
+	}
+	if err := e.checkIDs(0, req.Prompt, e.opts.Ctx-1); err != nil {
+		return nil, err
+	}
+	if req.MaxTokens < 0 {
+		return nil, fmt.Errorf("%w: %d tokens to generate, expected 0 or more", ErrInput, req.MaxTokens)
+	}
+	g, err := e.openGenerator()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{gen: g, ctx: ctx, req: req, signal: make(chan struct{}, 1), limit: e.opts.Ctx}
+	if req.MaxTokens > 0 {
+		s.limit = min(s.limit, len(req.Prompt)+req.MaxTokens)
+	}
+	if err := s.sampler.Reset(req.Sample); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	s.tokens = append(make([]int32, 0, s.limit), req.Prompt...)
+	s.ids = make([]int32, 0, s.limit-len(req.Prompt))
+	s.timing.Queued = profile.Now()
+	g.submit(s)
+	return s, nil
+}
+
+// openGenerator compiles the generate program once.
+func (e *Engine) openGenerator() (*generator, error) {
+	e.compile.Lock()
+	defer e.compile.Unlock()
+	if e.generator != nil {
+		return e.generator, nil
+	}
+	max := tensor.Bind{T: e.opts.MaxBatchTokens, S: e.opts.MaxSeqs, R: e.opts.MaxSeqs}
+	g, p, err := e.model.BuildGenerate(max, e.kvLayout(e.opts.KVBlocks))
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.newRunner("generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phase: phase})
+	if err != nil {
+		return nil, err
+	}
+	e.generator = &generator{eng: e, runner: r, pool: kv.NewPool(e.opts.KVBlocks)}
+	return e.generator, nil
+}
+
+// Next waits for the next token. It reports false at the end; Err and Reason
+// say why.
+func (s *Stream) Next() (int32, bool) {
+	for {
+		s.mu.Lock()
+		if s.read < len(s.ids) {
+			id := s.ids[s.read]
+			s.read++
+			s.mu.Unlock()
+			return id, true
+		}
+		ended := s.ended
+		s.mu.Unlock()
+		if ended {
+			return 0, false
+		}
+		select {
+		case <-s.signal:
+		case <-s.ctx.Done():
+			// The step loop sees it too, but perhaps only after a long step.
+			s.finish(Running, context.Cause(s.ctx))
+		}
+	}
+}
+
+// Stop ends the generation early; it does nothing at its end. Tokens that were
+// not read are lost.
+func (s *Stream) Stop() {
+	s.mu.Lock()
+	s.quit = true
+	s.mu.Unlock()
+}
+
+// Err is what cut the generation short, or nil.
+func (s *Stream) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Reason says why the generation ended.
+func (s *Stream) Reason() Reason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reason
+}
+
+// Timing is complete once the generation has ended.
+func (s *Stream) Timing() Timing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timing
+}
+
+// finish ends the stream for its reader; the first reason stays.
+func (s *Stream) finish(r Reason, err error) {
+	s.mu.Lock()
+	if !s.ended {
+		s.ended, s.reason, s.err = true, r, err
+		s.timing.End = profile.Now()
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Stream) wake() {
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// over reports whether nobody wants more tokens, and ends streams whose
+// context has ended.
+func (s *Stream) over() bool {
+	if err := context.Cause(s.ctx); err != nil {
+		s.finish(Running, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended || s.quit
+}
+
+// push takes the next token from the step loop.
+func (s *Stream) push(id int32) {
+	if s.req.End != nil && s.req.End(id) {
+		s.finish(Stop, nil)
+		return
+	}
+	s.tokens = append(s.tokens, id)
+	s.mu.Lock()
+	s.ids = append(s.ids, id)
+	if len(s.ids) == 1 {
+		s.timing.FirstToken = profile.Now()
+	}
+	s.mu.Unlock()
+	s.gen.eng.stats.generated.Add(1)
+	if len(s.tokens) >= s.limit {
+		s.finish(Length, nil)
+		return
+	}
+	s.wake()
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"sync"
+)
+
+// embedder merges calls into runs. Whoever finds it free leads: it runs what
+// waits until its own call is done, then hands over to the next in the queue.
+// The others wait for a signal, or leave when their context ends.
+type embedder struct {
+	eng        *Engine
+	fine       *runner
+	fineWorker worker
+	coarse     []*worker
+	work       func(worker int) // coarseWorker, made once
+
+	mu         sync.Mutex
+	led        bool       // somebody leads
+	head, tail *embedCall // calls with sequences that no run has taken
+	free       *embedCall // calls to reuse
+	quota      int        // sequences left in a coarse round
+	limit      int        // tokens of a coarse run
+}
+
+// embedCall is one caller's share.
+type embedCall struct {
+	next    *embedCall
+	ctx     context.Context
+	seqs    [][]int32
+	dst     []float32
+	load    load
+	queued  bool
+	taken   int // sequences given to runs
+	flying  int // parts in runs that have not ended
+	err     error
+	done    bool
+	gone    bool          // the caller left; nobody reads dst or err any more
+	leading bool          // the caller leads, or is about to
+	signal  chan struct{} // capacity 1: done, or leading
+}
+
+// worker is a runner and whose sequences are in its batch.
+type worker struct {
+	*runner
+	parts []part
+}
+
+// part is sequences [first, first+n) of a call in rows [row, row+n) of a run.
+type part struct {
+	call          *embedCall
+	first, n, row int
+}
+
+// do queues a call and sees it through.
+func (m *embedder) do(ctx context.Context, seqs [][]int32, dst []float32, l load) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.free
+	if c == nil {
+		c = &embedCall{signal: make(chan struct{}, 1)}
+	} else {
+		m.free = c.next
+	}
+	*c = embedCall{ctx: ctx, seqs: seqs, dst: dst, load: l, signal: c.signal}
+	m.push(c)
+	if m.led {
+		if !m.wait(c) {
+			return context.Cause(ctx)
+		}
+	} else {
+		m.led, c.leading = true, true
+	}
+	if c.leading {
+		m.lead(c)
+	}
+	err := c.err
+	m.recycle(c)
+	return err
+}
+
+// wait blocks until the call is done or leads. It reports false where the
+// context ended first: the call is the embedder's to clean up then.
+func (m *embedder) wait(c *embedCall) bool {
+	m.mu.Unlock()
+	select {
+	case <-c.signal:
+		m.mu.Lock()
+		return true
+	case <-c.ctx.Done():
+	}
+	m.mu.Lock()
+	if c.done || c.leading { // signalled at the same time
+		<-c.signal
+		return true
+	}
+	m.remove(c)
+	c.gone, c.err = true, context.Cause(c.ctx)
+	if c.flying == 0 {
+		m.recycle(c)
+	}
+	return false
+}
+
+// lead runs what waits until c is done, then hands over.
+func (m *embedder) lead(c *embedCall) {
+	for !c.done {
+		err := context.Cause(c.ctx)
+		if m.eng.closing.Load() {
+			err = ErrClosed
+		}
+		if err != nil {
+			m.fail(c, err)
+			break
+		}
+		l := m.waiting()
+		if pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse {
+			m.coarseRound(l)
+		} else {
+			m.fineRun()
+		}
+	}
+	m.led = m.head != nil
+	if m.led {
+		m.head.leading = true
+		m.head.signal <- struct{}{}
+	}
+}
+
+// waiting sums up the queue.
+func (m *embedder) waiting() load {
+	var l load
+	for c := m.head; c != nil; c = c.next {
+		l.seqs += c.load.seqs - c.taken
+		l.tokens += c.load.tokens
+		l.longest = max(l.longest, c.load.longest)
+	}
+	return l
+}
+
+// compose fills a worker's batch from the head of the queue, whole sequences
+// up to limit tokens, and returns the context to run under: the caller's where
+// it is alone, so that cancelling ends the run. The batch stays empty where the
+// first text waiting is longer than the worker's runs can be.
+func (m *embedder) compose(w *worker, limit int) context.Context {
+	w.reset()
+	w.parts = w.parts[:0]
+	for c := m.head; c != nil; {
+		next, p := c.next, part{call: c, first: c.taken, row: w.bind.S}
+		for c.taken < len(c.seqs) && w.bind.S < w.max.S {
+			ids := c.seqs[c.taken]
+			// A run takes one text of any length that it has memory for.
+			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit {
+				break
+			}
+			w.add(ids, 0)
+			c.taken++
+		}
+		if p.n = c.taken - p.first; p.n == 0 {
+			break
+		}
+		w.parts = append(w.parts, p)
+		c.flying++
+		if c.taken < len(c.seqs) {
+			// The next run begins with somebody else: a long call does not
+			// keep short ones waiting.
+			m.remove(c)
+			m.push(c)
+			break
+		}
+		m.remove(c)
+		c = next
+	}
+	m.eng.stats.embedTokens.Add(int64(w.bind.T))
+	switch len(w.parts) {
+	case 0:
+		return m.eng.base
+	case 1:
+		return w.parts[0].call.ctx
+	}
+	m.eng.stats.merged.Add(1)
+	return m.eng.base
+}
+
+// settle gives a run's rows to their callers.
+func (m *embedder) settle(w *worker, err error) {
+	for _, p := range w.parts {
+		c := p.call
+		c.flying--
+		if err != nil {
+			m.fail(c, err)
+		} else if !c.gone {
+			copy(c.dst[p.first*w.width:], w.out[p.row*w.width:(p.row+p.n)*w.width])
+		}
+		if c.flying > 0 {
+			continue
+		}
+		switch {
+		case c.gone:
+			m.recycle(c)
+		case c.err != nil || c.taken == len(c.seqs):
+			m.finish(c)
+		}
+	}
+}
+
+// fail keeps the first error of a call and takes it off the queue.
+func (m *embedder) fail(c *embedCall, err error) {
+	m.remove(c)
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (m *embedder) finish(c *embedCall) {
+	c.done = true
+	if !c.leading {
+		c.signal <- struct{}{}
+	}
+}
+
+func (m *embedder) push(c *embedCall) {
+	c.next, c.queued = nil, true
+	if m.head == nil {
+		m.head = c
+	} else {
+		m.tail.next = c
+	}
+	m.tail = c
+}
+
+func (m *embedder) remove(c *embedCall) {
+	if !c.queued {
+		return
+	}
+	c.queued = false
+	var prev *embedCall
+	for q := m.head; q != c; q = q.next {
+		prev = q
+	}
+	if prev == nil {
+		m.head = c.next
+	} else {
+		prev.next = c.next
+	}
+	if m.tail == c {
+		m.tail = prev
+	}
+	c.next = nil
+}
+
+func (m *embedder) recycle(c *embedCall) {
+	*c = embedCall{next: m.free, signal: c.signal}
+	m.free = c
+}

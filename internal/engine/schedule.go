@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Mode is how embedding uses several workers.
+type Mode uint8
+
+const (
+	// Auto picks for each batch.
+	Auto Mode = iota
+	// Fine lets all workers share each step of one run.
+	Fine
+	// Coarse gives every worker runs of its own, over whole texts.
+	Coarse
+)
+
+var modeNames = [...]string{"auto", "fine", "coarse"}
+
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode reads auto, fine or coarse; "" is auto.
+func ParseMode(s string) (Mode, error) {
+	for i, name := range modeNames {
+		if s == name || s == "" {
+			return Mode(i), nil
+		}
+	}
+	return Auto, fmt.Errorf("%w: parallel mode %q, expected auto, fine or coarse", ErrInput, s)
+}
+
+// Thresholds of the choice between fine and coarse runs. Coarse has no
+// barriers but leaves workers idle at the end, so it wants several texts a
+// worker, and texts whose serial run is short.
+const (
+	coarseSeqsPerWorker = 2
+	coarseLongest       = 256 // tokens of the longest text
+	coarseRunTokens     = 256 // of one run, at most
+	coarseRunsPerWorker = 2   // runs that a batch is cut into, so that the end is even
+)
+
+// load is what waits to be embedded.
+type load struct{ seqs, tokens, longest int }
+
+// pick chooses how a load is run. Coarse falls back to fine where the backend
+// has no use for it or a text does not fit a coarse run.
+func pick(m Mode, workers int, hasCoarse bool, l load) Mode {
+	if !hasCoarse || l.longest > coarseLongest || m == Fine {
+		return Fine
+	}
+	if m == Coarse {
+		return Coarse
+	}
+	if workers >= 2 && l.seqs >= coarseSeqsPerWorker*workers {
+		return Coarse
+	}
+	return Fine
+}
+
+// coarseTokens is the size of one coarse run of a load.
+func coarseTokens(workers int, l load) int {
+	even := (l.tokens + workers*coarseRunsPerWorker - 1) / (workers * coarseRunsPerWorker)
+	return min(max(even, l.longest), coarseRunTokens)
+}
+
+// Stats say what the engine has done so far.
+type Stats struct {
+	FineRuns, CoarseRuns int64 // of embedding
+	MergedRuns           int64 // that served more than one call
+	EmbedTokens          int64
+	Steps                int64 // of generation
+	PromptTokens         int64 // run for prompts
+	CachedTokens         int64 // of prompts, found in the KV cache
+	GeneratedTokens      int64
+	Preemptions          int64 // sequences that gave their blocks to another
+	ScoreTokens          int64
+}
+
+// counters is Stats while it is counted.
+type counters struct {
+	fine, coarse, merged, embedTokens          atomic.Int64
+	steps, prompt, cached, generated, preempts atomic.Int64
+	score                                      atomic.Int64
+}
+
+// Stats reads the counters.
+func (e *Engine) Stats() Stats {
+	c := &e.stats
+	return Stats{
+		FineRuns: c.fine.Load(), CoarseRuns: c.coarse.Load(), MergedRuns: c.merged.Load(), EmbedTokens: c.embedTokens.Load(),
+		Steps: c.steps.Load(), PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), GeneratedTokens: c.generated.Load(),
+		Preemptions: c.preempts.Load(), ScoreTokens: c.score.Load(),
+	}
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"hotpath/internal/kv"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// scoreTokens bounds a scoring run: each of its tokens has logits over the
+// whole vocabulary.
+const scoreTokens = 256
+
+// scorer computes likelihoods, one call at a time.
+type scorer struct {
+	eng    *Engine
+	runner *runner
+	pool   *kv.Pool
+	turn   chan struct{} // capacity 1: held by the call at work
+	seqs   []*kv.Sequence
+	parts  []scorePart
+}
+
+// scorePart is n tokens of a text from a position on, in rows from row on.
+type scorePart struct{ text, from, n, row int }
+
+// ScoreIDs returns nll[i][k] = -log p(seqs[i][k+1] | seqs[i][..k]), natural
+// logarithm. Texts of fewer than two tokens have none.
+func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	if !e.cfg.CanGenerate {
+		return nil, fmt.Errorf("%w: %s has no likelihoods", ErrUnsupported, e.cfg.Arch)
+	}
+	out := make([][]float32, len(seqs))
+	for i, ids := range seqs {
+		if len(ids) == 0 {
+			continue
+		}
+		if err := e.checkIDs(i, ids, e.opts.Ctx); err != nil {
+			return nil, err
+		}
+		out[i] = make([]float32, len(ids)-1)
+	}
+	s, err := e.openScorer()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return out, s.score(e.scoped(ctx), seqs, out)
+}
+
+// openScorer compiles the score program once.
+func (e *Engine) openScorer() (*scorer, error) {
+	e.compile.Lock()
+	defer e.compile.Unlock()
+	if e.scorer != nil {
+		return e.scorer, nil
+	}
+	t := min(e.opts.MaxBatchTokens, scoreTokens)
+	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: t}
+	// One text is under way at a time; the others of a run begin and end in it.
+	blocks := kv.Blocks(e.opts.Ctx) + kv.Blocks(t) + b.S
+	g, p, err := e.model.BuildScore(b, e.kvLayout(blocks))
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.newRunner("score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phase: func(tensor.Bind) string { return "score" }})
+	if err != nil {
+		return nil, err
+	}
+	s := &scorer{eng: e, runner: r, pool: kv.NewPool(blocks), turn: make(chan struct{}, 1)}
+	for range b.S {
+		s.seqs = append(s.seqs, s.pool.NewSequence(r.maxBlocks))
+	}
+	e.scorer = s
+	return s, nil
+}
+
+// score feeds the texts in order, all but the last token of each; a text that
+// does not fit a run continues in the next one.
+func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) error {
+	defer func() {
+		for _, q := range s.seqs {
+			q.Release()
+		}
+	}()
+	text, from := 0, 0 // what comes next
+	for {
+		_, end := profile.Scope(ctx, "batch")
+		var err error
+		text, from, err = s.compose(seqs, text, from)
+		end()
+		if err != nil {
+			return err
+		}
+		if s.runner.bind.T == 0 {
+			return nil
+		}
+		if s.eng.closing.Load() {
+			return ErrClosed
+		}
+		if err := s.runner.run(ctx); err != nil {
+			return err
+		}
+		s.eng.stats.score.Add(int64(s.runner.bind.T))
+		for i, p := range s.parts {
+			copy(out[p.text][p.from:], s.runner.out[p.row:p.row+p.n])
+			if i < len(s.parts)-1 || from == 0 {
+				s.seqs[i].Release()
+			}
+		}
+		// The text that is under way goes on as the first of the next run.
+		if last := len(s.parts) - 1; from > 0 {
+			s.seqs[0], s.seqs[last] = s.seqs[last], s.seqs[0]
+		}
+	}
+}
+
+// compose fills a run from token from of a text on, and returns where the next
+// run begins.
+func (s *scorer) compose(seqs [][]int32, text, from int) (int, int, error) {
+	r := s.runner
+	r.reset()
+	s.parts = s.parts[:0]
+	for text < len(seqs) {
+		n := min(len(seqs[text])-1-from, r.max.T-r.bind.T)
+		if n <= 0 && len(seqs[text])-1 > from || r.bind.S == r.max.S {
+			break // the run is full
+		}
+		if n > 0 {
+			p := scorePart{text, from, n, r.bind.R}
+			if err := r.addCached(s.seqs[len(s.parts)], seqs[text][from:from+n]); err != nil {
+				return 0, 0, err
+			}
+			for i := range n {
+				r.targets[r.bind.R] = seqs[text][from+i+1]
+				r.want(p.row + i) // every token of the run is wanted, so rows are tokens
+			}
+			s.parts = append(s.parts, p)
+		}
+		if from += n; from < len(seqs[text])-1 {
+			break
+		}
+		text, from = text+1, 0
+	}
+	return text, from, nil
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"hotpath/internal/kv"
+	"hotpath/profile"
+)
+
+// generator runs the steps of all generations: each step is one ragged run of
+// one token for every sequence that decodes, and as much of prompts as fits
+// beside them. A goroutine lives while there is work.
+type generator struct {
+	eng    *Engine
+	runner *runner
+	pool   *kv.Pool
+
+	mu      sync.Mutex
+	arrived []*Stream // new ones, for the loop to take in
+	looping bool
+
+	// The loop's own.
+	waiting []*Stream // in order; preempted ones in front
+	active  []*Stream // by admission
+	spare   []*kv.Sequence
+}
+
+// submit hands a stream to the loop, and starts one if none runs.
+func (g *generator) submit(s *Stream) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.arrived = append(g.arrived, s)
+	if !g.looping {
+		g.looping = true
+		go g.loop()
+	}
+}
+
+// loop steps until nobody wants a token.
+func (g *generator) loop() {
+	for g.gather() {
+		g.step()
+	}
+}
+
+// gather takes in new streams, lets go of those that ended and admits waiting
+// ones. It reports false when nothing is left; the loop must end then.
+func (g *generator) gather() bool {
+	g.mu.Lock()
+	g.waiting = append(g.waiting, g.arrived...)
+	clear(g.arrived)
+	g.arrived = g.arrived[:0]
+	g.sweep()
+	done := len(g.active)+len(g.waiting) == 0
+	if done {
+		g.looping = false
+	}
+	g.mu.Unlock()
+	if !done {
+		g.admit()
+	}
+	return !done
+}
+
+// sweep drops streams that are over.
+func (g *generator) sweep() {
+	closing := g.eng.closing.Load()
+	over := func(s *Stream) bool {
+		if closing {
+			s.finish(Running, ErrClosed)
+		}
+		if !s.over() {
+			return false
+		}
+		g.retire(s)
+		g.eng.leave()
+		return true
+	}
+	g.active = slices.DeleteFunc(g.active, over)
+	g.waiting = slices.DeleteFunc(g.waiting, over)
+}
+
+// retire takes a stream's blocks away.
+func (g *generator) retire(s *Stream) {
+	if s.seq != nil {
+		s.seq.Release()
+		g.spare = append(g.spare, s.seq)
+		s.seq = nil
+	}
+}
+
+// admit makes waiting streams active while there is room for their prompts.
+func (g *generator) admit() {
+	for len(g.waiting) > 0 && len(g.active) < g.eng.opts.MaxSeqs {
+		s := g.waiting[0]
+		if n := len(g.spare); n > 0 {
+			s.seq, g.spare = g.spare[n-1], g.spare[:n-1]
+		} else {
+			s.seq = g.pool.NewSequence(g.runner.maxBlocks)
+		}
+		cached := s.seq.Match(s.tokens)
+		// One block beyond the prompt lets it begin to answer; the oldest
+		// stream can always take blocks from younger ones.
+		if len(g.active) > 0 && s.seq.Missing(len(s.tokens)-cached+1) > g.pool.Available() {
+			g.retire(s)
+			return
+		}
+		g.eng.stats.cached.Add(int64(cached))
+		s.mu.Lock()
+		if s.timing.Started == 0 {
+			s.timing.Started = profile.Now()
+			s.timing.Cached = cached
+		}
+		s.mu.Unlock()
+		g.waiting = slices.Delete(g.waiting, 0, 1)
+		g.active = append(g.active, s)
+	}
+}
+
+// step composes a batch, runs it and hands out tokens.
+func (g *generator) step() {
+	_, end := profile.Scope(g.eng.base, "batch")
+	g.compose()
+	end()
+	g.eng.stats.steps.Add(1)
+	if err := g.runner.run(g.eng.base); err != nil {
+		for _, s := range g.active {
+			if s.composed {
+				s.finish(Running, err)
+			}
+		}
+		return
+	}
+	_, end = profile.Scope(g.eng.base, "sample")
+	defer end()
+	for _, s := range g.active {
+		if !s.composed {
+			continue
+		}
+		s.seq.Commit()
+		if s.row < 0 {
+			continue
+		}
+		id, err := s.sampler.Sample(g.runner.row(s.row))
+		if err != nil {
+			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), err))
+			continue
+		}
+		s.push(id)
+	}
+}
+
+// compose fills the batch: first the streams that decode, so that a long
+// prompt delays nobody by more than its share of a step, then prompts.
+func (g *generator) compose() {
+	g.runner.reset()
+	for _, s := range g.active {
+		s.composed, s.row = false, -1
+	}
+	for _, prompts := range [2]bool{false, true} {
+		// Preemption shortens the list under way.
+		for i := 0; i < len(g.active); i++ {
+			s := g.active[i]
+			if rest := len(s.tokens) - s.seq.Len(); (rest > 1) == prompts {
+				g.feed(s, rest)
+			}
+		}
+	}
+}
+
+// feed puts the next tokens of a stream into the batch.
+func (g *generator) feed(s *Stream, rest int) {
+	r := g.runner
+	n := min(rest, r.max.T-r.bind.T)
+	if n == 0 || r.bind.S == r.max.S {
+		return
+	}
+	from := s.seq.Len()
+	err := r.addCached(s.seq, s.tokens[from:from+n])
+	for errors.Is(err, kv.ErrNoBlocks) && g.preempt(s) {
+		err = r.addCached(s.seq, s.tokens[from:from+n])
+	}
+	if err != nil {
+		return // it waits until others end
+	}
+	s.composed = true
+	if rest > 1 {
+		g.eng.stats.prompt.Add(int64(n))
+	}
+	if n == rest {
+		s.row = r.bind.R
+		r.want(r.bind.T - 1)
+	}
+}
+
+// preempt sends the youngest stream besides s that is not in the batch back to
+// the queue. Its tokens are run again later, mostly out of the cache.
+func (g *generator) preempt(s *Stream) bool {
+	for i := len(g.active) - 1; i >= 0; i-- {
+		v := g.active[i]
+		if v == s {
+			return false // s is younger than all that could yield
+		}
+		if v.composed {
+			continue
+		}
+		g.retire(v)
+		g.active = slices.Delete(g.active, i, i+1)
+		g.waiting = slices.Insert(g.waiting, 0, v)
+		g.eng.stats.preempts.Add(1)
+		return true
+	}
+	return false
+}

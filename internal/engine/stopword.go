@@ -1,0 +1,62 @@
+package engine
+
+import "strings"
+
+// StopWords finds strings that end a text in a stream of its pieces, and holds
+// back what may be the beginning of one, so that no part of a stop string is
+// ever seen. The zero value knows none.
+type StopWords struct {
+	words []string
+	held  string
+	found bool
+}
+
+// NewStopWords makes a filter; empty strings are ignored.
+func NewStopWords(words []string) *StopWords {
+	w := &StopWords{}
+	for _, s := range words {
+		if s != "" {
+			w.words = append(w.words, s)
+		}
+	}
+	return w
+}
+
+// Push takes the next piece and returns the text that is certain, and whether
+// a stop string was found: the text before it is all there is then.
+func (w *StopWords) Push(piece string) (text string, stop bool) {
+	if w.found || len(w.words) == 0 {
+		return piece, w.found
+	}
+	text = w.held + piece
+	// The stop string that is complete first counts; of two that end together
+	// the longer one, which begins earlier.
+	end, begin := len(text)+1, 0
+	for _, s := range w.words {
+		if i := strings.Index(text, s); i >= 0 && (i+len(s) < end || i+len(s) == end && i < begin) {
+			end, begin = i+len(s), i
+		}
+	}
+	if end <= len(text) {
+		w.found, w.held = true, ""
+		return text[:begin], true
+	}
+	hold := 0
+	for _, s := range w.words {
+		for n := min(len(s)-1, len(text)); n > hold; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				hold = n
+				break
+			}
+		}
+	}
+	w.held = text[len(text)-hold:]
+	return text[:len(text)-hold], false
+}
+
+// Flush returns what was held back, at the end of a text without stop string.
+func (w *StopWords) Flush() string {
+	text := w.held
+	w.held = ""
+	return text
+}
