@@ -65,8 +65,8 @@ var (
 // v names a vector register.
 func (i isa) v(n int) string { return fmt.Sprintf("%s%d", i.reg, n) }
 
-// bytes is the width of a register.
-func (i isa) bytes() int { return i.lanes * 4 }
+// width is the size of a register in bytes.
+func (i isa) width() int { return i.lanes * 4 }
 
 // zero clears a vector register; the 128-bit form clears all of it and is the
 // one that every processor recognises as free, but it reaches only 0 to 15.

@@ -41,7 +41,7 @@ func genCeiling(g *asm) {
 		}
 		loop = g.fresh("loop")
 		g.label(loop)
-		for o := 0; o < 256; o += i.bytes() {
+		for o := 0; o < 256; o += i.width() {
 			for s, r := range []string{"SI", "DI", "BX", "DX"} {
 				g.f("VORPS %d(%s), %s, %s", o, r, i.v(s), i.v(s))
 			}

@@ -26,7 +26,7 @@ func genDequant(g *asm) {
 			g.label(loop)
 			s.decode(k, "SI")
 			for n := range 32 / k.lanes {
-				g.f("VMOVUPS %s, %d(DI)", k.v(n), n*k.bytes())
+				g.f("VMOVUPS %s, %d(DI)", k.v(n), n*k.width())
 			}
 			g.f("ADDQ $%d, SI", s.bytes)
 			g.f("ADDQ $128, DI")
@@ -55,7 +55,7 @@ type storage struct {
 var storages = []storage{
 	{"F32", 128, func(k *vkernel, p string) {
 		for n := range 32 / k.lanes {
-			k.f("VMOVUPS %d(%s), %s", n*k.bytes(), p, k.v(n))
+			k.f("VMOVUPS %d(%s), %s", n*k.width(), p, k.v(n))
 		}
 	}},
 	{"F16", 64, func(k *vkernel, p string) {

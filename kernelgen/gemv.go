@@ -67,7 +67,7 @@ func (k *vkernel) scaled(off, t, s, tmp int) {
 
 var gemvs = []gemvKernel{
 	{name: "F32", bytes: 128, accs: 2, row: plain(func(k *vkernel, n int, p string, t int) {
-		k.f("VMOVUPS %d(%s), %s", n*k.bytes(), p, k.v(t))
+		k.f("VMOVUPS %d(%s), %s", n*k.width(), p, k.v(t))
 	})},
 	{name: "F16", bytes: 64, accs: 2, row: plain(func(k *vkernel, n int, p string, t int) {
 		k.f("VCVTPH2PS %d(%s), %s", n*k.lanes*2, p, k.v(t))
@@ -189,7 +189,7 @@ func (k *vkernel) gemv(s gemvKernel) {
 		s.scales(k)
 	}
 	for n := range 32 / k.lanes {
-		k.f("VMOVUPS %d(BX), %s", n*k.bytes(), k.v(8+n))
+		k.f("VMOVUPS %d(BX), %s", n*k.width(), k.v(8+n))
 	}
 	for n, p := range streams {
 		s.row(k, n, p)

@@ -53,7 +53,7 @@ func (k *vkernel) rows(s storage) {
 	if k.lanes == 16 {
 		for j, x := range xs {
 			for n := range vectors {
-				k.f("VMOVUPS %d(%s)(CX*1), Z%d", n*k.bytes(), x, 24+2*j+n)
+				k.f("VMOVUPS %d(%s)(CX*1), Z%d", n*k.width(), x, 24+2*j+n)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (k *vkernel) rows(s storage) {
 				if k.lanes == 16 {
 					k.op("VFMADD231PS", 24+2*j+n, n, acc)
 				} else {
-					k.f("VFMADD231PS %d(%s)(CX*1), Y%d, Y%d", n*k.bytes(), x, n, acc)
+					k.f("VFMADD231PS %d(%s)(CX*1), Y%d, Y%d", n*k.width(), x, n, acc)
 				}
 			}
 		}

@@ -15,7 +15,7 @@ func genTile(g *asm, i isa, maxMR int) {
 	name := "tile" + i.name
 	nacc := 2 * maxMR
 	b0, b1 := i.v(nacc), i.v(nacc+1)
-	w := i.bytes()
+	w := i.width()
 	g.text(name, name+"(a, b, c, bias *float32, k, ldc, mr, load int)", 16, 64)
 	g.ftz()
 	g.f("MOVQ a+0(FP), SI")
@@ -72,6 +72,20 @@ func genTile(g *asm, i isa, maxMR int) {
 			}
 		}
 		g.label(lab("sum"))
+		// The rows below are the next tile of this panel: a wide C is in no
+		// cache and its rows lie on different pages.
+		g.f("MOVQ R9, R8")
+		g.f("IMULQ $%d, R8", mr)
+		g.f("ADDQ DX, R8")
+		for r := range mr {
+			g.f("PREFETCHT0 (R8)")
+			if w == 64 {
+				g.f("PREFETCHT0 64(R8)")
+			}
+			if r < mr-1 {
+				g.f("ADDQ R9, R8")
+			}
+		}
 		g.f("TESTQ CX, CX")
 		g.f("JZ %s", lab("tail"))
 		g.raw("\n\tPCALIGN $32\n")

@@ -264,25 +264,25 @@ func (k *vkernel) elementwise(e elementwise) {
 		for o := range u {
 			in := make([]int, 0, 4)
 			for n := range e.in {
-				k.f("VMOVUPS %d(%s), %s", o*k.bytes(), pointers[n], k.v(base+n))
+				k.f("VMOVUPS %d(%s), %s", o*k.width(), pointers[n], k.v(base+n))
 				in = append(in, base+n)
 			}
 			if e.dst {
-				k.f("VMOVUPS %d(DI), %s", o*k.bytes(), k.v(base+len(in)))
+				k.f("VMOVUPS %d(DI), %s", o*k.width(), k.v(base+len(in)))
 				in = append(in, base+len(in))
 			}
 			out := e.body(k, in, scalar, base+len(in))
 			if e.sum {
 				k.op("VADDPS", out, total, total)
 			}
-			k.f("VMOVUPS %s, %d(DI)", k.v(out), o*k.bytes())
+			k.f("VMOVUPS %s, %d(DI)", k.v(out), o*k.width())
 			if u > 1 {
 				base += len(in)
 			}
 		}
-		k.f("ADDQ $%d, DI", u*k.bytes())
+		k.f("ADDQ $%d, DI", u*k.width())
 		for n := range e.in {
-			k.f("ADDQ $%d, %s", u*k.bytes(), pointers[n])
+			k.f("ADDQ $%d, %s", u*k.width(), pointers[n])
 		}
 	}
 	one, loop, done := k.fresh("one"), k.fresh("loop"), k.fresh("done")
@@ -378,13 +378,13 @@ func (k *vkernel) reduction(r reduction) {
 			var in []int
 			for n := range r.in {
 				reg := first + o*len(r.in) + n
-				k.f("VMOVUPS %d(%s), %s", o*k.bytes(), pointers[n], k.v(reg))
+				k.f("VMOVUPS %d(%s), %s", o*k.width(), pointers[n], k.v(reg))
 				in = append(in, reg)
 			}
 			r.step(k, in, scalar, acc+o)
 		}
 		for n := range r.in {
-			k.f("ADDQ $%d, %s", u*k.bytes(), pointers[n])
+			k.f("ADDQ $%d, %s", u*k.width(), pointers[n])
 		}
 	}
 	one, loop, done := k.fresh("one"), k.fresh("loop"), k.fresh("done")

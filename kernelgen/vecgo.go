@@ -62,7 +62,7 @@ func genVecGo(g *asm) {
 			result, no, yes = "(sum float32, ok bool)", "return 0, false", "return sum, true"
 		}
 		g.pf("\nfunc %sFast(%s) %s {", e.name, params(slices, e.scalars), result)
-		g.pf("\ttier := cpu.Active()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\t%s\n\t}", no)
+		g.pf("\ttier := cpu.Vector()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\t%s\n\t}", no)
 		g.pf("\tfull := len(dst) &^ (lane - 1)\n\tif full > 0 {")
 		dispatch(g, e.name, "\t\t", assign, call(slices, "0", "full", e.scalars))
 		g.pf("\t}\n\tif full < len(dst) {")
@@ -92,7 +92,7 @@ func genVecGo(g *asm) {
 			assign, start = "ret = max(ret, ", "negInf"
 		}
 		g.pf("\nfunc %sFast(%s) (ret float32, ok bool) {", r.name, params(r.in, r.scalars))
-		g.pf("\ttier := cpu.Active()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\treturn 0, false\n\t}")
+		g.pf("\ttier := cpu.Vector()\n\tlane := lanes[tier]\n\tif lane == 0 {\n\t\treturn 0, false\n\t}")
 		if start != "0" {
 			g.pf("\tret = %s", start)
 		}

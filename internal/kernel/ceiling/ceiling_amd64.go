@@ -16,7 +16,7 @@ func readAVX512(p *byte, n int)
 
 // fma makes n rounds of multiply-adds and says how many FLOPs they were.
 func fma(t cpu.Tier, n int) (flops float64) {
-	switch t {
+	switch t.Vector() {
 	case cpu.AVX512:
 		fmaAVX512(n)
 		return float64(n) * 28 * 16 * 2
@@ -29,7 +29,7 @@ func fma(t cpu.Tier, n int) (flops float64) {
 
 // read loads every byte of b, whose length is a multiple of 1024.
 func read(t cpu.Tier, b []byte) {
-	switch t {
+	switch t.Vector() {
 	case cpu.AVX512:
 		readAVX512(&b[0], len(b))
 	case cpu.AVX2:

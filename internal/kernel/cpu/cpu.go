@@ -30,6 +30,9 @@ const (
 	AVX2
 	// AVX512 is AVX-512 F, BW, DQ and VL on top of AVX2.
 	AVX512
+	// AMX is the tile matrix units for bf16 and int8 on top of AVX512, with
+	// the system's permission to use them.
+	AMX
 	numTiers
 )
 
@@ -37,6 +40,7 @@ var tierNames = [numTiers]string{
 	Generic: "generic",
 	AVX2:    "avx2",
 	AVX512:  "avx512",
+	AMX:     "amx",
 }
 
 func (t Tier) String() string {
@@ -114,6 +118,13 @@ func Available() []Tier {
 
 // Active is the tier that kernels use now.
 func Active() Tier { return Tier(active.Load()) }
+
+// Vector is the tier whose f32 vector kernels t runs: t itself or the one it
+// builds on.
+func (t Tier) Vector() Tier { return min(t, AVX512) }
+
+// Vector is the tier of the f32 vector kernels in use now.
+func Vector() Tier { return Active().Vector() }
 
 // Err says why EnvTier could not be honoured; nil where it was, or is unset.
 func Err() error { return errEnv }

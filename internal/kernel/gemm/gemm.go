@@ -38,11 +38,11 @@ var shapes = [...]shape{
 }
 
 // NR is the number of columns in a panel of B under the active tier.
-func NR() int { return shapes[cpu.Active()].nr }
+func NR() int { return shapes[cpu.Vector()].nr }
 
 // MR is the number of rows that fill the active tier's micro-kernel; splits
 // of M between workers do best at multiples of it.
-func MR() int { return shapes[cpu.Active()].mr }
+func MR() int { return shapes[cpu.Vector()].mr }
 
 // NumPanels is the number of panels that hold n columns.
 func NumPanels(n int) int {
@@ -136,7 +136,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) {
 		panic(fmt.Sprintf("gemm: rows %d..%d of %d, panels %d..%d of %d", m0, m1, t.M, p0, p1, NumPanels(t.N)))
 	}
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	for mb := m0; mb < m1; mb += mc {
 		rows := min(mc, m1-mb)
 		// At least one round, so that K = 0 still writes the bias.

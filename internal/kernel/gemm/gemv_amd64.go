@@ -39,7 +39,7 @@ func gemvQ4_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, r
 func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
 
 func prepareFast(sums, form, x []float32) bool {
-	if cpu.Active() == cpu.Generic {
+	if cpu.Vector() == cpu.Generic {
 		return false
 	}
 	prepareQ4_1AVX2(&sums[0], &form[0], &x[0], len(sums))
@@ -53,7 +53,7 @@ const callBytes = 512 << 10
 // gemvFast runs the range as four streams a quarter of it apart. Rows that
 // are left over run as four equal streams, so that they are summed alike.
 func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	blocks := w.K / 32
 	if tier == cpu.Generic || blocks == 0 {
 		return false

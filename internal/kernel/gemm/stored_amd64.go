@@ -40,7 +40,7 @@ func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 // each row those were.
 func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, rows int) int {
 	blocks := n / 32
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	if tier == cpu.Generic || blocks == 0 || rows == 0 {
 		return 0
 	}

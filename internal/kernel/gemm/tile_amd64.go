@@ -72,7 +72,7 @@ func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 // transpose writes dst[j][i] = src[i][j] for rows x cols of src.
 func transpose(dst, src []float32, ldd, lds, rows, cols int) {
 	r8, c8 := 0, 0
-	if cpu.Active() != cpu.Generic && rows >= 8 && cols >= 8 {
+	if cpu.Vector() != cpu.Generic && rows >= 8 && cols >= 8 {
 		r8, c8 = rows&^7, cols&^7
 		_, _ = src[(rows-1)*lds+cols-1], dst[(cols-1)*ldd+rows-1]
 		for i := 0; i < r8; i += 8 {

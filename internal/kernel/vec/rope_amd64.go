@@ -6,7 +6,7 @@ import "hotpath/internal/kernel/cpu"
 
 func ropeSplit(x, cos, sin []float32, inverse bool) {
 	sign, bits := signOf(inverse)
-	if half := len(cos); half > 0 && half%8 == 0 && cpu.Active() != cpu.Generic {
+	if half := len(cos); half > 0 && half%8 == 0 && cpu.Vector() != cpu.Generic {
 		ropeSplitAVX2(&x[0], &cos[0], &sin[0], half, bits)
 		return
 	}
@@ -15,7 +15,7 @@ func ropeSplit(x, cos, sin []float32, inverse bool) {
 
 func ropePairs(x, cos, sin []float32, inverse bool) {
 	sign, bits := signOf(inverse)
-	if half := len(cos); half > 0 && half%4 == 0 && cpu.Active() != cpu.Generic {
+	if half := len(cos); half > 0 && half%4 == 0 && cpu.Vector() != cpu.Generic {
 		ropePairsAVX2(&x[0], &cos[0], &sin[0], half, bits)
 		return
 	}

@@ -26,7 +26,7 @@ func addAVX2(dst, a, b *float32, n int)
 func addAVX512(dst, a, b *float32, n int)
 
 func addFast(dst, a, b []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -60,7 +60,7 @@ func mulAVX2(dst, a, b *float32, n int)
 func mulAVX512(dst, a, b *float32, n int)
 
 func mulFast(dst, a, b []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -94,7 +94,7 @@ func scaleAVX2(dst, a *float32, n int, s float32)
 func scaleAVX512(dst, a *float32, n int, s float32)
 
 func scaleFast(dst, a []float32, s float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -127,7 +127,7 @@ func axpyAVX2(dst, a *float32, n int, s float32)
 func axpyAVX512(dst, a *float32, n int, s float32)
 
 func axpyFast(dst, a []float32, s float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -161,7 +161,7 @@ func normAVX2(dst, x, w *float32, n int, mean, inv float32)
 func normAVX512(dst, x, w *float32, n int, mean, inv float32)
 
 func normFast(dst, x, w []float32, mean, inv float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -195,7 +195,7 @@ func normBiasAVX2(dst, x, w, b *float32, n int, mean, inv float32)
 func normBiasAVX512(dst, x, w, b *float32, n int, mean, inv float32)
 
 func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -230,7 +230,7 @@ func expAVX2(dst, x *float32, n int, shift float32) (sum float32)
 func expAVX512(dst, x *float32, n int, shift float32) (sum float32)
 
 func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -266,7 +266,7 @@ func siluAVX2(dst, x *float32, n int)
 func siluAVX512(dst, x *float32, n int)
 
 func siluFast(dst, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -299,7 +299,7 @@ func siluMulAVX2(dst, x, u *float32, n int)
 func siluMulAVX512(dst, x, u *float32, n int)
 
 func siluMulFast(dst, x, u []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -333,7 +333,7 @@ func siluGradAVX2(dst, dy, x *float32, n int)
 func siluGradAVX512(dst, dy, x *float32, n int)
 
 func siluGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -367,7 +367,7 @@ func geluTanhAVX2(dst, x *float32, n int)
 func geluTanhAVX512(dst, x *float32, n int)
 
 func geluTanhFast(dst, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -400,7 +400,7 @@ func geluTanhMulAVX2(dst, x, u *float32, n int)
 func geluTanhMulAVX512(dst, x, u *float32, n int)
 
 func geluTanhMulFast(dst, x, u []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -434,7 +434,7 @@ func geluTanhGradAVX2(dst, dy, x *float32, n int)
 func geluTanhGradAVX512(dst, dy, x *float32, n int)
 
 func geluTanhGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -468,7 +468,7 @@ func geluAVX2(dst, x *float32, n int)
 func geluAVX512(dst, x *float32, n int)
 
 func geluFast(dst, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -501,7 +501,7 @@ func geluMulAVX2(dst, x, u *float32, n int)
 func geluMulAVX512(dst, x, u *float32, n int)
 
 func geluMulFast(dst, x, u []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -535,7 +535,7 @@ func geluGradAVX2(dst, dy, x *float32, n int)
 func geluGradAVX512(dst, dy, x *float32, n int)
 
 func geluGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
@@ -569,7 +569,7 @@ func sumAVX2(a *float32, n int) (ret float32)
 func sumAVX512(a *float32, n int) (ret float32)
 
 func sumFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -601,7 +601,7 @@ func sumSquaresAVX2(a *float32, n int) (ret float32)
 func sumSquaresAVX512(a *float32, n int) (ret float32)
 
 func sumSquaresFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -633,7 +633,7 @@ func sumSquaresFromAVX2(a *float32, n int, mean float32) (ret float32)
 func sumSquaresFromAVX512(a *float32, n int, mean float32) (ret float32)
 
 func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -668,7 +668,7 @@ func dotAVX2(a, b *float32, n int) (ret float32)
 func dotAVX512(a, b *float32, n int) (ret float32)
 
 func dotFast(a, b []float32) (ret float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -701,7 +701,7 @@ func maxAVX2(a *float32, n int) (ret float32)
 func maxAVX512(a *float32, n int) (ret float32)
 
 func maxFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Active()
+	tier := cpu.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
