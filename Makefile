@@ -1,0 +1,82 @@
+# make build   one static binary, bin/hotpath
+# make demo    fetch two small models, compare some sentences, finish one
+# make test    everything that CI runs
+# The other targets stand where they are explained.
+
+GO          ?= go
+PYTHON      ?= python3
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+MODELS      ?= .cache/models
+VENV        ?= .cache/venv
+SHARED      ?= ../shared
+FUZZTIME    ?= 5s
+
+.PHONY: build test unit check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
+
+# The real models make tests run that are skipped without them; a machine that
+# cannot fetch them still tests everything else.
+test: check
+	@$(MAKE) --no-print-directory models || echo "test: the real models could not be fetched; their tests are skipped"
+	$(MAKE) --no-print-directory unit fuzz-short
+
+unit:
+	$(GO) test -tags nogpu ./...
+
+check: fmt vet lint gen-check race
+
+fmt:
+	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
+
+vet:
+	$(GO) vet -tags nogpu ./...
+	cd kernelgen && $(GO) vet ./...
+	GOARCH=arm64 $(GO) build -tags nogpu ./...
+
+lint:
+	$(GO) run $(STATICCHECK) -tags nogpu ./...
+
+# The packages where goroutines meet.
+race:
+	$(GO) test -tags nogpu -race -short ./profile ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./cmd/hotpath
+
+# Assembly is generated and committed: gen writes it, gen-check fails on a difference.
+gen:
+	cd kernelgen && $(GO) run .
+
+gen-check:
+	cd kernelgen && $(GO) run . -check
+
+# fuzz looks longer at every Fuzz target: make fuzz FUZZTIME=10m
+fuzz: FUZZTIME = 60s
+fuzz fuzz-short:
+	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
+
+models:
+	scripts/fetch_models.sh $(MODELS)
+
+demo: build models
+	scripts/demo.sh bin/hotpath $(MODELS)
+
+# verify holds hotpath against PyTorch and transformers, installed into $(VENV).
+# It needs the checks in $(SHARED).
+verify: build models $(VENV)/ready
+	[ -e .cache/check/llama/reference.json ] || $(VENV)/bin/python $(SHARED)/check/make_models.py .cache/check --corpus $(SHARED)/corpus/wikitext2-valid.txt
+	$(VENV)/bin/python $(SHARED)/check/check_models.py bin/hotpath .cache/check --precision f32
+	$(VENV)/bin/python $(SHARED)/check/check_models.py bin/hotpath .cache/check --precision auto
+	for p in f32 auto; do \
+	  $(VENV)/bin/python scripts/verify_minilm.py bin/hotpath $(MODELS) --precision $$p && \
+	  $(VENV)/bin/python scripts/verify_smollm2.py bin/hotpath $(MODELS) --precision $$p && \
+	  $(VENV)/bin/python scripts/verify_sts.py bin/hotpath $(MODELS) --shared $(SHARED) --precision $$p && \
+	  $(VENV)/bin/python scripts/verify_gemma.py bin/hotpath .cache/gemma --precision $$p || exit 1; \
+	done
+
+$(VENV)/ready:
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check torch transformers tokenizers sentence-transformers
+	touch $@
+
+clean:
+	rm -rf bin .cache/check

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/cpu"
+)
+
+// machine is what info prints.
+type machine struct {
+	CPU       string   `json:"cpu"`
+	Arch      string   `json:"arch"`
+	OS        string   `json:"os"`
+	Go        string   `json:"go"`
+	Cores     int      `json:"cores"` // that this process may use
+	Limited   bool     `json:"cores_limited_by_cgroup,omitempty"`
+	Threads   int      `json:"threads"`
+	Tier      string   `json:"tier"`
+	Tiers     []string `json:"tiers"` // available
+	Features  []string `json:"features,omitempty"`
+	L1D       int      `json:"l1d_bytes"`
+	L2        int      `json:"l2_bytes"`
+	L3        int      `json:"l3_bytes"`
+	FLOPs     float64  `json:"f32_flops_per_s"` // measured with all threads
+	Bandwidth float64  `json:"read_bytes_per_s"`
+	GPUs      []string `json:"gpus"`
+}
+
+func newInfo(std streams) *cobra.Command {
+	var format formatFlag
+	var threads int
+	cmd := &cobra.Command{
+		Use:   "info",
+		Short: "This machine: CPU, tier in use, caches, threads, measured ceilings",
+		Long: `This machine: CPU, tier in use, caches, threads, and what it was just measured
+to reach: f32 multiply-adds from registers and reads from memory, all threads
+together. The environment variable HOTPATH_CPU forces a lesser tier.`,
+		Example: `  hotpath info
+  hotpath info --format json
+  HOTPATH_CPU=generic hotpath info --threads 1`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if threads < 0 {
+				return usagef("--threads %d, expected 0 or more", threads)
+			}
+			if err := cpu.Err(); err != nil {
+				return err
+			}
+			m := describeMachine(cmd.Context(), threads)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if format.value == "json" {
+				return document(std.out, m)
+			}
+			return m.print(std.out)
+		},
+	}
+	format.add(cmd, "text", "json")
+	cmd.Flags().IntVar(&threads, "threads", 0, "measure with `N` threads; 0 for one a core")
+	return cmd
+}
+
+func describeMachine(ctx context.Context, threads int) machine {
+	host := cpu.Host()
+	if threads == 0 {
+		threads = host.Cores
+	}
+	m := machine{
+		CPU: host.Brand, Arch: runtime.GOARCH, OS: runtime.GOOS, Go: runtime.Version(),
+		Cores: host.Cores, Limited: host.CgroupLimited, Threads: threads,
+		Tier: cpu.Active().String(), Features: host.Features,
+		L1D: host.L1D, L2: host.L2, L3: host.L3,
+		GPUs: []string{},
+	}
+	for _, t := range cpu.Available() {
+		m.Tiers = append(m.Tiers, t.String())
+	}
+	m.FLOPs, m.Bandwidth = ceiling.Measure(ctx, threads)
+	return m
+}
+
+func (m machine) print(w io.Writer) error {
+	limited := ""
+	if m.Limited {
+		limited = " (limited by a cgroup)"
+	}
+	return table(w, [][2]string{
+		{"cpu", m.CPU},
+		{"system", m.OS + "/" + m.Arch + ", " + m.Go},
+		{"cores", fmt.Sprint(m.Cores, limited)},
+		{"threads", fmt.Sprint(m.Threads)},
+		{"tier", m.Tier + " of " + strings.Join(m.Tiers, ", ")},
+		{"features", strings.Join(m.Features, " ")},
+		{"caches", m.caches()},
+		{"f32", fmt.Sprintf("%.1f GFLOP/s measured", m.FLOPs/1e9)},
+		{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)},
+		{"gpus", "none in this build"},
+	})
+}
+
+// caches leaves out what the system does not say.
+func (m machine) caches() string {
+	var parts []string
+	for _, c := range []struct {
+		name  string
+		bytes int
+	}{{"L1d", m.L1D}, {"L2", m.L2}, {"L3", m.L3}} {
+		if c.bytes > 0 {
+			parts = append(parts, c.name+" "+size(int64(c.bytes)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

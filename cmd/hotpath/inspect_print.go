@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"hotpath/internal/format/gguf"
+	"hotpath/internal/weights"
+)
+
+// Metadata is for reading: longer values are cut.
+const (
+	maxItems = 8
+	maxChars = 80
+)
+
+// metaEntry is one key of the file's own description.
+type metaEntry struct {
+	Key   string `json:"key"`
+	Type  string `json:"type,omitempty"`
+	Count int    `json:"count,omitempty"` // of an array, before it was cut
+	Value any    `json:"value"`           // the first items of an array
+}
+
+func ggufMetadata(f *gguf.File) []metaEntry {
+	out := []metaEntry{}
+	for _, key := range f.Keys() {
+		v, _ := f.Value(key)
+		e := metaEntry{Key: key, Type: v.Type().String()}
+		if v.Type() == gguf.Array {
+			e.Type, e.Count = "array of "+v.Elem().String(), v.Len()
+			e.Value = firstItems(v)
+		} else {
+			e.Value = scalar(v)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func firstItems(v gguf.Value) []any {
+	items, _ := v.Items()
+	out := []any{}
+	for _, item := range items[:min(len(items), maxItems)] {
+		if item.Type() == gguf.Array {
+			out = append(out, fmt.Sprintf("array of %d", item.Len()))
+			continue
+		}
+		out = append(out, scalar(item))
+	}
+	return out
+}
+
+// scalar is a value that JSON can hold: files may contain NaN.
+func scalar(v gguf.Value) any {
+	if s, ok := v.Text(); ok {
+		return s
+	}
+	x := v.Any()
+	if _, err := json.Marshal(x); err != nil {
+		return fmt.Sprint(x)
+	}
+	return x
+}
+
+func configMetadata(c *weights.Config) []metaEntry {
+	out := []metaEntry{}
+	for _, key := range c.Keys() {
+		raw, _ := c.Raw(key)
+		e := metaEntry{Key: key, Value: raw}
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &items) == nil && items != nil {
+			e.Count = len(items)
+			e.Value = items[:min(len(items), maxItems)]
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (e metaEntry) line() string {
+	value, err := json.Marshal(e.Value)
+	if err != nil {
+		return err.Error()
+	}
+	if s, ok := e.Value.(string); ok {
+		value = []byte(s)
+	}
+	text := excerpt(string(value), maxChars)
+	if e.Count > maxItems {
+		text = strings.TrimSuffix(text, "]") + fmt.Sprintf(", … %d in all", e.Count)
+	}
+	return text
+}
+
+// print writes the report for people.
+func (in *inspection) print(w io.Writer, tensors bool) error {
+	rows := [][2]string{{"file", in.Path}, {"format", in.Format}}
+	if d := in.Config; d != nil {
+		rows = append(rows, d.rows()...)
+	} else {
+		rows = append(rows, [2]string{"cannot run", oneLine(in.Unsupported)})
+	}
+	rows = append(rows, [2]string{"tensors", fmt.Sprintf("%d, %s elements, %s", len(in.Tensors), amount(in.Elements), size(in.Bytes))})
+	for _, t := range in.Types {
+		line := fmt.Sprintf("%d, %s elements", t.Tensors, amount(t.Elements))
+		if t.Bytes > 0 {
+			line += ", " + size(t.Bytes)
+		}
+		rows = append(rows, [2]string{"  " + t.Type, line})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("\nmetadata\n")
+	for _, e := range in.Metadata {
+		fmt.Fprintf(&b, "  %-40s %s\n", e.Key, e.line())
+	}
+	if tensors {
+		b.WriteString("\ntensors\n")
+		for _, t := range in.Tensors {
+			fmt.Fprintf(&b, "  %-40s %-5s %v\n", t.Name, t.Type, t.Dims)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (d *description) rows() [][2]string {
+	attention := "both directions"
+	if d.Causal {
+		attention = "causal"
+	}
+	if n := len(d.Windows); n > 0 {
+		windowed := 0
+		for _, win := range d.Windows {
+			windowed = max(windowed, win)
+		}
+		attention += fmt.Sprintf(", windows of %d in some of its layers", windowed)
+	}
+	var uses []string
+	if d.Embeds {
+		how := d.Pooling + " pooling"
+		if d.Normalize {
+			how += ", unit length"
+		}
+		uses = append(uses, "embed ("+how+")")
+	}
+	if d.Generates {
+		uses = append(uses, "generate, score, train")
+	}
+	per := fmt.Sprintf("%s FLOP, %s of weights, and %s FLOP a token of context", amount(d.Cost.FLOPs), size(d.Cost.WeightBytes), amount(d.Cost.AttentionFLOPs))
+	if d.Cost.KVBytes > 0 {
+		per += fmt.Sprintf("; %s of KV cache", size(d.Cost.KVBytes))
+	}
+	return [][2]string{
+		{"architecture", d.Arch},
+		{"name", d.Name},
+		{"for", strings.Join(uses, "; ")},
+		{"parameters", amount(d.Parameters)},
+		{"layers", fmt.Sprintf("%d of width %d, feed-forward %d", d.Layers, d.Dim, d.FFN)},
+		{"heads", fmt.Sprintf("%d of %d, %d for keys and values", d.Heads, d.HeadDim, d.KVHeads)},
+		{"attention", attention},
+		{"vocabulary", fmt.Sprint(d.Vocab)},
+		{"tokens", fmt.Sprintf("at most %d", d.MaxSeq)},
+		{"a token costs", per},
+	}
+}

@@ -1,0 +1,144 @@
+// Command hotpath embeds, generates, scores, trains and profiles from the
+// command line. It holds flags and printing only; the work is in package
+// hotpath and below.
+//
+// Results go to standard output, everything else to standard error. The exit
+// status is 0 when done, 1 when something failed (one line says what), 2 for
+// wrong usage and 130 when interrupted. Commands return errors; only this file
+// turns them into a line and a status.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// A second interrupt ends the process at once, whatever it is doing.
+	context.AfterFunc(ctx, stop)
+	os.Exit(execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// execute runs one command line and returns its exit status.
+func execute(ctx context.Context, args []string, std streams) (status int) {
+	// A defect below must not show a stack trace to somebody who gave a file.
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(std.err, "hotpath: internal error: %s\n", oneLine(fmt.Sprint(r)))
+			status = exitFailed
+		}
+	}()
+	root := newRoot(std)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(std.err, "hotpath: interrupted")
+		return exitInterrupted
+	}
+	var usage *usageError
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ") {
+		fmt.Fprintf(std.err, "hotpath: %s (see '%s --help')\n", oneLine(err.Error()), cmd.CommandPath())
+		return exitUsage
+	}
+	fmt.Fprintf(std.err, "hotpath: %s\n", oneLine(err.Error()))
+	return exitFailed
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// oneLine keeps the promise that an error is one line, whatever names it quotes.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func newRoot(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hotpath",
+		Short: "Embed, generate and train with transformers, and see where the time goes",
+		Long: `hotpath embeds, generates and trains with transformers on this machine,
+and accounts for every millisecond, byte and FLOP while it does so.
+
+MODEL is a .gguf file or a Hugging Face directory (config.json, *.safetensors,
+tokenizer.json).`,
+		Example: `  hotpath info
+  hotpath embed -m all-MiniLM-L6-v2 "a sentence" "another one" --format jsonl
+  hotpath run -m SmolLM2-135M-Instruct.Q4_1.gguf -p "Why is the sky blue?"`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetUsageTemplate(usageTemplate)
+	for _, command := range commands {
+		root.AddCommand(command(std))
+	}
+	return root
+}
+
+// commands is the table of commands, in the order of the help text.
+var commands = []func(streams) *cobra.Command{
+	newInfo, newInspect, newProfile,
+}
+
+// usageTemplate is cobra's with the examples at the end, where a terminal
+// still shows them.
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}
+`
+
+// noArgs, oneArg and the like are cobra's, as usage errors.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := check(cmd, given); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+}

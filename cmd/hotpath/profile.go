@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/profile"
+)
+
+func newProfile(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Read and export profiles that --profile=FILE.json wrote",
+		Example: `  hotpath embed -m MODEL "a text" --profile=run.json
+  hotpath profile show run.json --by lost
+  hotpath profile export run.json -o run.pprof`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newProfileShow(std), newProfileExport())
+	return cmd
+}
+
+func newProfileShow(std streams) *cobra.Command {
+	var format formatFlag
+	var top int
+	var by string
+	cmd := &cobra.Command{
+		Use:   "show FILE",
+		Short: "Print the report of a profile",
+		Example: `  hotpath profile show run.json
+  hotpath profile show run.json --top 5 --by lost
+  hotpath profile show run.json --format csv > steps.csv`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, files []string) error {
+			ranking, err := profile.ParseBy(by)
+			if err != nil {
+				return &usageError{fmt.Errorf("--by: %w", err)}
+			}
+			if top == 0 {
+				return usagef("--top 0, expected 1 or more, or -1 for all")
+			}
+			p, err := profile.ReadFile(files[0])
+			if err != nil {
+				return err
+			}
+			w := bufio.NewWriter(std.out)
+			o := profile.ReportOptions{Top: top, By: ranking, Color: isTerminal(std.out)}
+			switch format.value {
+			case "text":
+				err = profile.Text(w, p, o)
+			case "md":
+				err = profile.Markdown(w, p, o)
+			case "csv":
+				err = profile.CSV(w, p)
+			case "json":
+				err = p.Write(w)
+			}
+			if err != nil {
+				return err
+			}
+			return w.Flush()
+		},
+	}
+	format.add(cmd, "text", "json", "csv", "md")
+	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
+	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time`, lost (beyond the roofline), alloc or flops")
+	return cmd
+}
+
+func newProfileExport() *cobra.Command {
+	var out string
+	var endings strings.Builder
+	for _, e := range profile.Exporters() {
+		fmt.Fprintf(&endings, "  %-16s %s\n", e.Ending, e.What)
+	}
+	cmd := &cobra.Command{
+		Use:   "export FILE -o OUT",
+		Short: "Write a profile in another format, by the ending of OUT",
+		Long:  "Write a profile in another format, by the ending of OUT:\n" + strings.TrimRight(endings.String(), "\n"),
+		Example: `  hotpath profile export run.json -o run.pprof
+  hotpath profile export run.json -o run.trace.json.gz
+  hotpath profile export run.json -o run.md`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if out == "" {
+				return usagef("-o OUT is missing")
+			}
+			p, err := profile.ReadFile(files[0])
+			if err != nil {
+				return err
+			}
+			return profile.Export(out, p)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; its ending is the format")
+	return cmd
+}
