@@ -62,8 +62,9 @@ type Trainer struct {
 	runner *runner
 	data   *batches
 	logs   *logs
-	step   int // that are done
-	saved  int // step of the last checkpoint
+	last   Step // kept here because what logs take would be allocated otherwise
+	step   int  // that are done
+	saved  int  // step of the last checkpoint
 
 	documents int
 	hash      string // of the data
@@ -192,7 +193,8 @@ func (t *Trainer) Done() int { return t.step }
 // is not cut short by ctx: half a step would leave half-updated weights.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	start := time.Now()
-	s := Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
+	s := &t.last
+	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
 	_, end := profile.Scope(ctx, "batch")
 	t.data.fill(t.runner.in)
 	end()
@@ -202,14 +204,14 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	s.Loss, s.GradNorm, err = t.runner.run(context.Background(), h, s.Step)
 	end()
 	if err != nil {
-		return s, err
+		return *s, err
 	}
 	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {
-		return s, fmt.Errorf("step %d: loss %g, norm of gradients %g: %w", s.Step, s.Loss, s.GradNorm, ErrDiverged)
+		return *s, fmt.Errorf("step %d: loss %g, norm of gradients %g: %w", s.Step, s.Loss, s.GradNorm, ErrDiverged)
 	}
 	t.step++
 	s.Tokens, s.Sequences, s.Elapsed = t.runner.in.bind.R, t.runner.in.bind.S, time.Since(start)
-	return s, t.logs.add(&s)
+	return *s, t.logs.add(s)
 }
 
 func (t *Trainer) progress() progress {

@@ -1,0 +1,130 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const smallest = `{"model":"m","data":"d.txt","out":"o"}`
+
+func TestConfigDefaultsAndFields(t *testing.T) {
+	want := DefaultConfig()
+	want.Model, want.Data, want.Out = "m", Paths{"d.txt"}, "o"
+	if got, err := ParseConfig("c.json", []byte(smallest), nil); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
+	}
+	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
+		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0}`
+	want = Config{Model: "m", Init: "random", Data: Paths{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
+		Schedule: "linear", Betas: Betas{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3}
+	got, err := ParseConfig("c.json", []byte(all), nil)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
+	}
+	// What a configuration is written as reads back, with no field left out.
+	data, err := json.Marshal(want)
+	must(t, err)
+	if got, err := ParseConfig("c.json", data, nil); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s reads back as %+v, %v", data, got, err)
+	}
+}
+
+func TestSetReplacesFields(t *testing.T) {
+	c, err := ParseConfig("c.json", []byte(smallest), []string{"lr=0.5", "betas.1=0.99", "model=/a=b/m", `data=["x","y"]`, "data.1=z", "schedule=constant"})
+	must(t, err)
+	if c.LR != 0.5 || c.Betas != (Betas{0.9, 0.99}) || c.Model != "/a=b/m" || len(c.Data) != 2 || c.Data[1] != "z" || c.Schedule != "constant" {
+		t.Errorf("configuration %+v", c)
+	}
+}
+
+func TestConfigRefusals(t *testing.T) {
+	for _, c := range []struct {
+		json string
+		sets []string
+		want string
+	}{
+		{`[]`, nil, "expected a JSON object"},
+		{`null`, nil, "expected a JSON object"},
+		{`{"model":"m"} x`, nil, "expected a JSON object"},
+		{`{"modle":"m"}`, nil, `unknown field "modle", expected one of batch_tokens`},
+		{`{"Model":"m"}`, nil, `unknown field "Model"`},
+		{`{"steps":"ten"}`, nil, "field steps: expected a value of type int, found string"},
+		{`{"steps":1.5}`, nil, "field steps"},
+		{`{"seed":-1}`, nil, "field seed"},
+		{`{"betas":[0.9]}`, nil, "field betas: expected a list of two numbers"},
+		{`{"data":3}`, nil, "field data: expected a path or a list"},
+		{`{}`, nil, "field model: expected a path"},
+		{smallest, []string{"data=[]"}, "field data"},
+		{smallest, []string{"out="}, "field out"},
+		{smallest, []string{"init=zeros"}, `field init: expected "weights" or "random", found "zeros"`},
+		{smallest, []string{"steps=0"}, "field steps"},
+		{smallest, []string{"batch_tokens=0"}, "field batch_tokens"},
+		{smallest, []string{"seq_len=5000"}, "field seq_len: expected 0 to batch_tokens (4096), found 5000"},
+		{smallest, []string{"lr=0"}, "field lr"},
+		{smallest, []string{"min_lr=1"}, "field min_lr"},
+		{smallest, []string{"warmup=1001"}, "field warmup"},
+		{smallest, []string{"schedule=wsd"}, "field schedule: expected constant, cosine, linear"},
+		{smallest, []string{"betas.0=1"}, "field betas"},
+		{smallest, []string{"eps=0"}, "field eps"},
+		{smallest, []string{"weight_decay=-1"}, "field weight_decay"},
+		{smallest, []string{"clip=-1"}, "field clip"},
+		{smallest, []string{"checkpoint_every=-1"}, "field checkpoint_every"},
+		{smallest, []string{"keep=-1"}, "field keep"},
+		{smallest, []string{"lr"}, `set "lr": expected field=value`},
+		{smallest, []string{"betas.2=1"}, "an index below 2"},
+		{smallest, []string{"lr.x=1"}, "expected an object or a list"},
+		{smallest, []string{"optimizer.lr=1"}, `unknown field "optimizer"`},
+	} {
+		_, err := ParseConfig("c.json", []byte(c.json), c.sets)
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %v: error %v, want %q", c.json, c.sets, err, c.want)
+		}
+	}
+	if _, err := ReadConfig(filepath.Join(t.TempDir(), "none.json"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v of a missing file", err)
+	}
+	if _, err := ReadConfig(t.TempDir(), nil); !errors.Is(err, ErrConfig) {
+		t.Errorf("error %v of a directory", err)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(smallest), "betas.1=0.5")
+	f.Add([]byte(`{"data":[1]}`), "a.b.c=1")
+	f.Add([]byte(`{"betas":{"x":[]}}`), "betas.x.0=")
+	f.Fuzz(func(t *testing.T, data []byte, set string) {
+		c, err := ParseConfig("c.json", data, []string{set})
+		if err == nil && c.Validate() != nil {
+			t.Error("an invalid configuration was accepted")
+		}
+		if err != nil && !errors.Is(err, ErrConfig) {
+			t.Errorf("error %v is no ErrConfig", err)
+		}
+	})
+}
+
+func TestSchedules(t *testing.T) {
+	c := Config{LR: 1, MinLR: 0.2, Warmup: 4, Steps: 12}
+	for name, want := range map[string]map[int]float64{
+		"constant": {1: 0.25, 4: 1, 5: 1, 12: 1},
+		"linear":   {1: 0.25, 2: 0.5, 4: 1, 5: 1, 9: 0.6, 12: 0.3},
+		"cosine":   {1: 0.25, 4: 1, 5: 1, 9: 0.6, 12: 0.2 + 0.4*(1+math.Cos(math.Pi*7/8))},
+	} {
+		c.Schedule = name
+		for step, rate := range want {
+			if got := c.rate(step); math.Abs(got-rate) > 1e-12 {
+				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, rate)
+			}
+		}
+	}
+	c.Warmup = c.Steps // all of it
+	if got := c.rate(c.Steps); got != 1 {
+		t.Errorf("rate %g at the end of a warm-up of all steps", got)
+	}
+}

@@ -1,0 +1,268 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/format/safetensors"
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/tensor"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
+)
+
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	must(t, os.WriteFile(path, []byte(text), 0o666))
+	return path
+}
+
+func fixtureTokenizer(t testing.TB) (*tokenizer.Tokenizer, int) {
+	t.Helper()
+	st, err := weights.Open(testmodels.Dir(t, "llama"))
+	must(t, err)
+	t.Cleanup(func() { must(t, st.Close()) })
+	m, err := model.Open(st)
+	must(t, err)
+	tok, err := m.Tokenizer()
+	must(t, err)
+	return tok, m.Config().Vocab
+}
+
+func TestCorpus(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	eos, ok := tok.EOS()
+	if !ok {
+		t.Fatal("the fixture has no EOS")
+	}
+	dir := t.TempDir()
+	write(t, dir, "b.txt", "second file")
+	write(t, dir, "a.txt", "first file\nof two lines")
+	write(t, dir, "sub/c.jsonl", "{\"text\":\"a line\",\"id\":1}\n\n{\"text\":\"\"}\n{\"text\":\"another\"}")
+	write(t, dir, "ignored.md", "no text of ours")
+	c, err := readCorpus([]string{dir}, tok, vocab)
+	must(t, err)
+	var want []int32
+	var ends []int
+	for _, text := range []string{"first file\nof two lines", "second file", "a line", "another"} {
+		want = append(tok.Encode(want, text, tokenizer.Options{Special: true}, nil), eos)
+		ends = append(ends, len(want))
+	}
+	if !slices.Equal(c.ids, want) || !slices.Equal(c.ends, ends) {
+		t.Errorf("corpus %v, ends %v, want %v, ends %v", c.ids, c.ends, want, ends)
+	}
+	moved := corpus{c.ids, slices.Clone(c.ends)}
+	moved.ends[0]--
+	if c.fingerprint() != (&corpus{want, ends}).fingerprint() || c.fingerprint() == moved.fingerprint() {
+		t.Error("fingerprints do not tell corpora apart")
+	}
+
+	for name, bad := range map[string]struct{ path, want string }{
+		"no object":  {write(t, dir, "x/1.jsonl", "{\"text\":\"a\"}\nplain\n"), "1.jsonl: line 2: expected an object with a string \"text\""},
+		"no text":    {write(t, dir, "x/2.jsonl", "{\"body\":\"a\"}\n"), "2.jsonl: line 1"},
+		"not string": {write(t, dir, "x/3.jsonl", "{\"text\":3}\n"), "3.jsonl: line 1"},
+		"empty dir":  {t.TempDir(), "no .txt and no .jsonl"},
+	} {
+		if _, err := readCorpus([]string{bad.path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s: error %v, want %q", name, err, bad.want)
+		}
+	}
+	if _, err := readCorpus([]string{dir + "/a.txt"}, tok, 3); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "below 3") {
+		t.Errorf("ids beyond the vocabulary: error %v", err)
+	}
+}
+
+func FuzzReadLines(f *testing.F) {
+	f.Add("{\"text\":\"a\"}\n{}")
+	f.Add("{\"text\":null}\r\n\r\n[]")
+	f.Fuzz(func(t *testing.T, data string) {
+		n := 0
+		err := readLines("f.jsonl", strings.NewReader(data), func(_, text string) error { n += len(text); return nil })
+		if err != nil && !errors.Is(err, ErrData) {
+			t.Errorf("error %v is no ErrData", err)
+		}
+		if n > 3*len(data) { // a byte of broken UTF-8 becomes three
+			t.Errorf("%d bytes of text from %d", n, len(data))
+		}
+	})
+}
+
+// testInputs are inputs without a session.
+func testInputs(max tensor.Bind) *inputs {
+	return &inputs{
+		tokens: make([]int32, max.T), pos: make([]int32, max.T), qStart: make([]int32, max.S+1),
+		rows: make([]int32, max.R), targets: make([]int32, max.R), hyper: make([]float32, graph.HyperLen), max: max,
+	}
+}
+
+func TestBatches(t *testing.T) {
+	// Documents of 11, 1, 2 and 7 tokens; id is 100*document + place.
+	c := &corpus{}
+	for d, n := range []int{11, 1, 2, 7} {
+		for i := range n {
+			c.ids = append(c.ids, int32(100*d+i))
+		}
+		c.ends = append(c.ends, len(c.ids))
+	}
+	b := newBatches(c, 4, 5)
+	in := testInputs(tensor.Bind{T: 9, S: 9, R: 9})
+	predicted := map[int32]int{}
+	for b.at.Epoch == 0 {
+		before := b.at
+		b.fill(in)
+		n := in.bind
+		if n.T == 0 || n.T != n.R || int(in.qStart[n.S]) != n.T {
+			t.Fatalf("a batch of %+v, starts %v", n, in.qStart)
+		}
+		for s := range n.S {
+			for i := in.qStart[s]; i < in.qStart[s+1]; i++ {
+				if in.targets[i] != in.tokens[i]+1 || in.rows[i] != i || in.pos[i] != i-in.qStart[s] || i > in.qStart[s] && in.tokens[i] != in.tokens[i-1]+1 {
+					t.Errorf("sequence %d: token %d at %d, target %d, row %d", s, in.tokens[i], in.pos[i], in.targets[i], in.rows[i])
+				}
+				if b.at.Epoch == 0 {
+					predicted[in.targets[i]]++
+				}
+			}
+		}
+		again := newBatches(c, 4, 5)
+		again.at = before
+		fresh := testInputs(in.max)
+		again.fill(fresh)
+		if !slices.Equal(fresh.tokens[:n.T], in.tokens[:n.T]) || again.at != b.at {
+			t.Error("a position does not determine what comes")
+		}
+	}
+	for id, n := range predicted {
+		if n != 1 || id%100 == 0 {
+			t.Errorf("id %d was predicted %d times", id, n)
+		}
+	}
+	if len(b.pieces) != 3+0+1+2 {
+		t.Errorf("%d pieces: %v", len(b.pieces), b.pieces)
+	}
+	orders := map[string]bool{}
+	for epoch := range 5 {
+		b.at = Position{Epoch: epoch}
+		b.next()
+		sorted := slices.Sorted(slices.Values(b.order))
+		if !slices.Equal(sorted, []int32{0, 1, 2, 3, 4, 5}) {
+			t.Errorf("order %v is no permutation", b.order)
+		}
+		orders[fmt.Sprint(b.order)] = true
+	}
+	if len(orders) < 3 {
+		t.Errorf("epochs have the same order: %v", orders)
+	}
+	b.at = Position{}
+	wide := testInputs(tensor.Bind{T: 100, S: 100, R: 100})
+	b.fill(wide)
+	if wide.bind.S != 6 || b.at != (Position{Epoch: 1}) {
+		t.Errorf("a batch of all data has %d pieces and ends at %v", wide.bind.S, b.at)
+	}
+}
+
+func TestRandomWeights(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2"} {
+		c := fixture(t, name)
+		c.Init = "random"
+		var first map[string][]float32
+		for _, seed := range []uint64{1, 1, 2} {
+			c.Seed = seed
+			tr, err := New(c, Options{Backend: cpuBackend(t, 1)})
+			must(t, err)
+			layers := float64(tr.runner.model.Config().Layers)
+			got := map[string][]float32{}
+			for _, p := range tr.runner.parts.Params {
+				f := read(t, tr.runner, p.Value)
+				got[p.Key] = f
+				var sum, square float64
+				for _, v := range f {
+					sum += float64(v)
+					square += float64(v) * float64(v)
+				}
+				mean, deviation := sum/float64(len(f)), math.Sqrt(square/float64(len(f)))
+				want := 0.02
+				switch p.Role {
+				case graph.RoleBias:
+					want = 0
+				case graph.RoleNorm:
+					want, mean = 1, mean-1
+				case graph.RoleO, graph.RoleDown:
+					want /= math.Sqrt(2 * layers)
+				}
+				if math.Abs(deviation-want) > 0.1*want || math.Abs(mean) > 0.1*want {
+					t.Errorf("%s: mean %g, deviation %g, want %g", p.Key, mean, deviation, want)
+				}
+				if first != nil && want > 0 && want < 1 && slices.Equal(f, first[p.Key]) != (seed == 1) {
+					t.Errorf("%s: seed %d does not decide it", p.Key, seed)
+				}
+			}
+			if first == nil {
+				first = got
+			}
+			must(t, tr.Close())
+		}
+	}
+}
+
+func TestHostileStates(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.Warmup = 1, 0
+	res, err := Run(context.Background(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	path := filepath.Join(res.Checkpoint, stateFile)
+	good, err := os.ReadFile(path)
+	must(t, err)
+	for name, change := range map[string]func() []byte{
+		"truncated":   func() []byte { return good[:len(good)/2] },
+		"empty":       func() []byte { return nil },
+		"format":      func() []byte { return []byte(strings.Replace(string(good), `\"format\":1`, `\"format\":7`, 1)) },
+		"negative":    func() []byte { return []byte(strings.Replace(string(good), `\"step\":1`, `\"step\":0`, 1)) },
+		"no progress": func() []byte { return []byte(strings.Replace(string(good), stateKey, strings.ToUpper(stateKey), 1)) },
+		"no moment":   func() []byte { return []byte(strings.Replace(string(good), "m.output", "m.0utput", 1)) },
+	} {
+		data := change()
+		must(t, os.WriteFile(path, data, 0o666))
+		_, err := New(c, Options{Backend: cpuBackend(t, 1), Resume: "auto"})
+		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), stateFile) {
+			t.Errorf("%s: error %v, want ErrCheckpoint that names the file", name, err)
+		}
+	}
+}
+
+func TestStateFits(t *testing.T) {
+	file, err := safetensors.Parse("f", []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	must(t, err)
+	s := &state{progress{Format: stateFormat, Step: 1, At: Position{0, 3}, Seed: 1, SeqLen: 2, Data: "x"}, file}
+	if err := s.fits(s.progress, 4); err != nil {
+		t.Error(err)
+	}
+	if err := s.fits(s.progress, 3); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "piece 3") {
+		t.Errorf("error %v of a position behind the data", err)
+	}
+}
+
+func FuzzParseState(f *testing.F) {
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Add([]byte("\x50\x00\x00\x00\x00\x00\x00\x00{\"__metadata__\":{\"hotpath_train\":\"{\\\"format\\\":1,\\\"step\\\":1,\\\"seq_len\\\":1}\"}}   "))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseState("f", data)
+		if err != nil && !errors.Is(err, ErrCheckpoint) {
+			t.Errorf("error %v is no ErrCheckpoint", err)
+		}
+		if err == nil && (s.Step < 1 || s.SeqLen < 1 || s.At.Next < 0 || s.At.Epoch < 0) {
+			t.Errorf("accepted %+v", s.progress)
+		}
+	})
+}

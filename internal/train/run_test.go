@@ -1,0 +1,286 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+	"hotpath/profile"
+)
+
+// fixture is a short run over a page of Shakespeare.
+func fixture(t testing.TB, name string) Config {
+	t.Helper()
+	c := DefaultConfig()
+	c.Model, c.Data = testmodels.Dir(t, name), Paths{testmodels.Dir(t, "shakespeare.txt")}
+	c.Out = t.TempDir()
+	c.Steps, c.BatchTokens, c.SeqLen, c.LR, c.Warmup = 10, 96, 32, 3e-3, 3
+	return c
+}
+
+// losses collects what OnStep sees.
+type losses []Step
+
+func (l *losses) add(s Step) error {
+	s.Elapsed = 0
+	*l = append(*l, s)
+	return nil
+}
+
+func TestResumeIsExact(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2", "gguf/llama-q8_0.gguf", "gguf/gpt2-f16.gguf"} {
+		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
+			be := cpuBackend(t, 2)
+			var whole, parts losses
+			c := fixture(t, name)
+			res, err := Run(context.Background(), c, Options{Backend: be, OnStep: whole.add})
+			must(t, err)
+
+			// The second run dies in step 8, having saved step 5.
+			c2 := c
+			c2.Out, c2.CheckpointEvery = t.TempDir(), 5
+			tr, err := New(c2, Options{Backend: be})
+			must(t, err)
+			for i := range 7 {
+				s, err := tr.Step(context.Background())
+				must(t, err)
+				if i < 5 {
+					must(t, parts.add(s))
+				}
+				if i == 4 {
+					_, err := tr.Save(context.Background())
+					must(t, err)
+				}
+			}
+			must(t, tr.Close())
+			must(t, os.MkdirAll(filepath.Join(c2.Out, tempPrefix+"step-00000008"), 0o777))
+			c2.Model = filepath.Join(t.TempDir(), "gone") // the checkpoint has all that is needed
+			res2, err := Run(context.Background(), c2, Options{Backend: be, Resume: "auto", OnStep: parts.add})
+			must(t, err)
+
+			if !slices.Equal(whole, parts) {
+				t.Errorf("steps of a whole run and of a resumed one differ:\n%v\n%v", whole, parts)
+			}
+			files, err := os.ReadDir(res.Checkpoint)
+			must(t, err)
+			if len(files) < 2 {
+				t.Errorf("the checkpoint has only %v", files)
+			}
+			for _, f := range files {
+				a, err := os.ReadFile(filepath.Join(res.Checkpoint, f.Name()))
+				must(t, err)
+				b, err := os.ReadFile(filepath.Join(res2.Checkpoint, f.Name()))
+				must(t, err)
+				if !bytes.Equal(a, b) {
+					t.Errorf("%s differs after a resume", f.Name())
+				}
+			}
+			for _, log := range []string{"log.jsonl", "log.csv"} {
+				data, err := os.ReadFile(filepath.Join(c2.Out, log))
+				must(t, err)
+				want := c.Steps
+				if log == "log.csv" {
+					want++ // its header
+				}
+				if n := bytes.Count(data, []byte("\n")); n != want {
+					t.Errorf("%s has %d lines, want %d:\n%s", log, n, want, data)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(c2.Out, ".tmp*")); left != nil {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestCheckpointIsAModel(t *testing.T) {
+	c := fixture(t, "gpt2")
+	c.Init = "random"
+	tr, err := New(c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	defer func() { must(t, tr.Close()) }()
+	_, err = tr.Step(context.Background())
+	must(t, err)
+	dir, err := tr.Save(context.Background())
+	must(t, err)
+	st, err := weights.Open(dir)
+	must(t, err)
+	defer func() { must(t, st.Close()) }()
+	m, err := model.Open(st)
+	must(t, err)
+	if _, err := m.Tokenizer(); err != nil {
+		t.Error(err)
+	}
+	for _, p := range tr.runner.parts.Params {
+		w, err := m.Weight(p.Key)
+		must(t, err)
+		f, err := w.F32()
+		must(t, err)
+		if !slices.Equal(f, read(t, tr.runner, p.Value)) {
+			t.Errorf("%s is another in the checkpoint", p.Key)
+		}
+	}
+}
+
+func TestOverfitsAPage(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Init, c.Steps, c.BatchTokens, c.SeqLen, c.LR, c.Warmup, c.WeightDecay = "random", 150, 512, 64, 1e-2, 10, 0
+	var seen losses
+	_, err := Run(context.Background(), c, Options{Backend: cpuBackend(t, 1), OnStep: seen.add})
+	must(t, err)
+	first, last := seen[0].Loss, seen[len(seen)-1].Loss
+	t.Logf("loss %.3f to %.3f", first, last)
+	if first < 5 || last > 0.2 {
+		t.Errorf("loss went from %g to %g, want it from above 5 to below 0.2", first, last)
+	}
+}
+
+func TestCancelSaves(t *testing.T) {
+	c := fixture(t, "llama")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	res, err := Run(ctx, c, Options{Backend: cpuBackend(t, 2), OnStep: func(s Step) error {
+		if s.Step == 3 {
+			cancel()
+		}
+		return nil
+	}})
+	if !errors.Is(err, context.Canceled) || res == nil || res.Steps != 3 {
+		t.Fatalf("result %+v, error %v, want three steps and a cancellation", res, err)
+	}
+	if st, err := readState(res.Checkpoint); err != nil || st.Step != 3 {
+		t.Errorf("checkpoint %q: %+v, %v", res.Checkpoint, st, err)
+	}
+	broken := errors.New("enough")
+	res, err = Run(context.Background(), c, Options{Backend: cpuBackend(t, 2), Resume: "auto", OnStep: func(Step) error { return broken }})
+	if !errors.Is(err, broken) || res.Steps != 4 || res.Checkpoint == "" {
+		t.Errorf("result %+v, error %v, want the callback's after step 4", res, err)
+	}
+}
+
+func TestKeepsTheNewest(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.CheckpointEvery, c.Keep = 7, 2, 2
+	res, err := Run(context.Background(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	steps, err := checkpoints(c.Out)
+	must(t, err)
+	if !slices.Equal(steps, []int{6, 7}) || res.Checkpoint != checkpointDir(c.Out, 7) {
+		t.Errorf("checkpoints of steps %v, the last %s", steps, res.Checkpoint)
+	}
+}
+
+func TestStepAllocatesNothing(t *testing.T) {
+	tr, err := New(fixture(t, "llama"), Options{Backend: cpuBackend(t, 2)})
+	must(t, err)
+	defer func() { must(t, tr.Close()) }()
+	step := func() {
+		if _, err := tr.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(30, step); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
+
+func TestLedgerCloses(t *testing.T) {
+	rec := profile.NewRecorder(profile.Options{})
+	c := fixture(t, "llama")
+	c.BatchTokens, c.SeqLen = 512, 64
+	_, err := Run(context.Background(), c, Options{Backend: cpuBackend(t, 2), Recorder: rec})
+	must(t, err)
+	must(t, rec.Err())
+	p := rec.Snapshot()
+	if len(p.Plans) != 1 || p.Plans[0].Ledger.Runs != int64(c.Steps) {
+		t.Fatalf("plans %+v, want one of %d runs", p.Plans, c.Steps)
+	}
+	l := p.Plans[0].Ledger
+	t.Logf("residual %.2f%% of %d ns", l.ResidualPercent(), l.LaneTime)
+	if r := l.ResidualPercent(); r > 2 || r < -2 {
+		t.Errorf("residual %.2f%%, want within 2%%: %+v", r, l)
+	}
+}
+
+func TestDivergenceIsAnError(t *testing.T) {
+	c := fixture(t, "llama")
+	c.LR, c.Clip, c.Warmup, c.Schedule = 1e30, 0, 0, "constant"
+	_, err := Run(context.Background(), c, Options{Backend: cpuBackend(t, 1)})
+	if !errors.Is(err, ErrDiverged) {
+		t.Errorf("error %v, want ErrDiverged", err)
+	}
+}
+
+func TestPlanSaysWhatIsToCome(t *testing.T) {
+	c := fixture(t, "llama")
+	e, err := Plan(c, cpuBackend(t, 1))
+	must(t, err)
+	const params = 2*330*32 + 32 + 2*(2*32+2*64*32+2*32*32+3*96*32)
+	if e.Parameters != params || e.Documents != 1 || e.Batch.T != 96 {
+		t.Errorf("plan %+v, want %d parameters", e, params)
+	}
+	// Forward and backward of every matrix that is no table: 6 a weight and token.
+	least := int64(6 * 96 * (params - 330*32))
+	if e.FLOPs < least || e.FLOPs > 2*least {
+		t.Errorf("%d FLOPs a step, want %d and something", e.FLOPs, least)
+	}
+	if state := e.Memory[plan.State.String()]; state < 3*4*params {
+		t.Errorf("%d bytes of state for %d parameters", state, params)
+	}
+	if files, _ := os.ReadDir(c.Out); len(files) != 0 {
+		t.Errorf("planning wrote %v", files)
+	}
+	for _, want := range []string{"parameters", "memory, state", "FLOPs a step"} {
+		if !strings.Contains(e.String(), want) {
+			t.Errorf("no %q in:\n%s", want, e)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	be := cpuBackend(t, 1)
+	done := fixture(t, "llama")
+	done.Steps, done.Warmup = 1, 0
+	res, err := Run(context.Background(), done, Options{Backend: be})
+	must(t, err)
+	for name, c := range map[string]struct {
+		change func(c *Config)
+		resume string
+		want   string
+		is     error
+	}{
+		"out taken":  {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
+		"encoder":    {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
+		"long":       {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
+		"no data":    {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
+		"empty data": {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{os.DevNull} }, "", "pieces", ErrData},
+		"other seed": {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
+		"other cut":  {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
+		"other data": {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},
+		"no such":    {func(c *Config) {}, "nowhere", "nowhere", ErrCheckpoint},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := done
+			cfg.Data = slices.Clone(cfg.Data)
+			c.change(&cfg)
+			_, err := New(cfg, Options{Backend: be, Resume: c.resume})
+			if err == nil || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %v with %q", err, c.is, c.want)
+			}
+		})
+	}
+	// A run that is complete has nothing to do.
+	res2, err := Run(context.Background(), done, Options{Backend: be, Resume: res.Checkpoint})
+	if err != nil || res2.Steps != 1 || res2.Tokens != 0 {
+		t.Errorf("resuming a complete run: %+v, %v", res2, err)
+	}
+}
