@@ -72,20 +72,6 @@ func genTile(g *asm, i isa, maxMR int) {
 			}
 		}
 		g.label(lab("sum"))
-		// The rows below are the next tile of this panel: a wide C is in no
-		// cache and its rows lie on different pages.
-		g.f("MOVQ R9, R8")
-		g.f("IMULQ $%d, R8", mr)
-		g.f("ADDQ DX, R8")
-		for r := range mr {
-			g.f("PREFETCHT0 (R8)")
-			if w == 64 {
-				g.f("PREFETCHT0 64(R8)")
-			}
-			if r < mr-1 {
-				g.f("ADDQ R9, R8")
-			}
-		}
 		g.f("TESTQ CX, CX")
 		g.f("JZ %s", lab("tail"))
 		g.raw("\n\tPCALIGN $32\n")
