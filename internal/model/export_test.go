@@ -1,0 +1,147 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/format/safetensors"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+)
+
+// What Export writes, put into the store's place, gives the weights that went
+// in, whatever the files' layout is.
+func TestExportInvertsWeight(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2", "bert", "embeddinggemma", "gguf/llama-q8_0.gguf", "gguf/gpt2-f16.gguf"} {
+		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
+			m := open(t, testmodels.Dir(t, name))
+			names := 0
+			// Nothing changed: every tensor is the file's own.
+			err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(w weights.Tensor) error {
+				names++
+				was, err := m.store.Get(w.Name)
+				if err == nil && (w.DType != was.DType || !slices.Equal(w.Dims, was.Dims) || !slices.Equal(w.Data, was.Data)) {
+					t.Errorf("%s changed", w.Name)
+				}
+				return err
+			})
+			if err != nil || names == 0 {
+				t.Fatalf("%d tensors, error %v", names, err)
+			}
+			// All changed: read back through the places of the keys.
+			out := map[string][]float32{}
+			dims := map[string][]int{}
+			err = m.Export(func(key string) ([]float32, error) { return numbered(t, m, key), nil }, func(w weights.Tensor) error {
+				f, err := w.F32()
+				out[w.Name], dims[w.Name] = f, w.Dims
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key := range m.want {
+				r := m.place(key)
+				if r.made != nil {
+					continue
+				}
+				f, d := out[r.name], dims[r.name]
+				want := numbered(t, m, key)
+				if r.how.firstRow {
+					d = []int{1, d[1]}
+				}
+				at := func(row, col, cols int) float32 {
+					if r.how.of > 0 {
+						row += r.how.part * len(want) / cols
+					}
+					if r.how.transpose && len(d) == 2 {
+						return f[col*d[1]+row]
+					}
+					return f[row*cols+col]
+				}
+				cols := 1
+				if s := m.want[key]; s.Rank() == 2 {
+					cols = s.RowLen()
+				}
+				for i, v := range want {
+					if got := at(i/cols, i%cols, cols); got != v {
+						t.Fatalf("%s: element %d is %g in %s, want %g", key, i, got, r.name, v)
+					}
+				}
+			}
+		})
+	}
+}
+
+// numbered are elements that tell keys and places apart.
+func numbered(t *testing.T, m *Model, key string) []float32 {
+	t.Helper()
+	w, err := m.Weight(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Drop(w)
+	f := make([]float32, w.Len())
+	for i := range f {
+		f[i] = float32(i%1000) + float32(len(key)*1000) + float32(key[len(key)/2])
+	}
+	return f
+}
+
+func TestExportRefusesOtherSizes(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "gpt2"))
+	err := m.Export(func(string) ([]float32, error) { return make([]float32, 3), nil }, func(weights.Tensor) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "3 new elements") {
+		t.Errorf("error %v", err)
+	}
+	stop := fmt.Errorf("stop")
+	if err := m.Export(func(string) ([]float32, error) { return nil, stop }, func(weights.Tensor) error { return nil }); err != stop {
+		t.Errorf("error %v, want that of value", err)
+	}
+	if err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(weights.Tensor) error { return stop }); err != stop {
+		t.Errorf("error %v, want that of emit", err)
+	}
+}
+
+// Some files have a head although it is tied: it must follow the table.
+func TestExportKeepsATiedHeadTied(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "gpt2"))
+	dir := t.TempDir()
+	var w safetensors.Writer
+	err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(x weights.Tensor) error {
+		if x.Name == "transformer.wte.weight" {
+			if err := w.Add("lm_head.weight", x.DType, x.Dims, x.Data); err != nil {
+				return err
+			}
+		}
+		return w.Add(x.Name, x.DType, x.Dims, x.Data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
+	if err == nil {
+		_, err = w.WriteTo(f)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	config, readErr := os.ReadFile(testmodels.Dir(t, "gpt2/config.json"))
+	if err = errors.Join(err, readErr, os.WriteFile(filepath.Join(dir, "config.json"), config, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	tied, head := open(t, dir), []float32(nil)
+	err = tied.Export(func(key string) ([]float32, error) { return numbered(t, tied, key), nil }, func(x weights.Tensor) error {
+		if x.Name == "lm_head.weight" {
+			head, _ = x.F32()
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(head, numbered(t, tied, "token_embd.weight")) {
+		t.Errorf("the head is not the table; error %v", err)
+	}
+}
