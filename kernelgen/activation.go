@@ -47,8 +47,8 @@ func (k *vkernel) exp(x, tmp int) int {
 	k.op("VMULPS", t, p, p)
 	k.op("VADDPS", p, p, p)
 	if k.lanes == 16 {
-		k.op("VCMPPS", "$5", k.c(expLow), x, "K1")
-		k.f("VMOVUPS.Z %s, K1, %s", k.v(p), k.v(p))
+		k.op("VCMPPS", "$5", k.c(expLow), x, k.mask())
+		k.f("VMOVUPS.Z %s, %s, %s", k.v(p), k.mask(), k.v(p))
 	} else {
 		k.op("VCMPPS", "$5", k.c(expLow), x, t)
 		k.op("VANDPS", t, p, p)
@@ -111,15 +111,15 @@ func (k *vkernel) gelu(x, tmp int) int {
 	q, e := k.tail(x, tmp)
 	k.op("VMULPS", x, q, q)
 	k.op("VSUBPS", q, x, e)
-	k.selectNegative(x, q, e, e+1)
+	k.selectNegative(x, q, e)
 	return e
 }
 
 // selectNegative makes dst = yes where the sign of x is set.
-func (k *vkernel) selectNegative(x, yes, dst, tmp int) {
+func (k *vkernel) selectNegative(x, yes, dst int) {
 	if k.lanes == 16 {
-		k.f("VPMOVD2M %s, K1", k.v(x))
-		k.f("VMOVAPS %s, K1, %s", k.v(yes), k.v(dst))
+		k.f("VPMOVD2M %s, %s", k.v(x), k.mask())
+		k.f("VMOVAPS %s, %s, %s", k.v(yes), k.mask(), k.v(dst))
 		return
 	}
 	k.op("VBLENDVPS", x, yes, dst, dst)

@@ -14,7 +14,8 @@ type elementwise struct {
 	in      []string
 	scalars []string
 	dst     bool // dst is read too
-	unroll  int
+	unroll  int  // vectors a round; 0 is a quarter of the lanes, for long bodies
+	tmps    int  // registers that body uses from tmp on
 	sum     bool // returns the sum of what it stored; its tail is padded with -Inf
 	// body gets the registers of the inputs (dst last where it is read) and
 	// of the scalars, leaves the result in the first and may use tmp on.
@@ -26,7 +27,11 @@ type vkernel struct {
 	*asm
 	isa
 	consts *constants
+	slot   int // which of the interleaved vectors this is
 }
+
+// mask names the predicate register of this slot.
+func (k *vkernel) mask() string { return fmt.Sprintf("K%d", 1+k.slot) }
 
 // op emits an instruction on vector registers given by number; a string
 // operand is taken as it is.
@@ -120,25 +125,25 @@ var elementwises = []elementwise{
 			k.op("VFMADD213PS", in[2], in[1], in[0])
 			return in[0]
 		}},
-	{name: "exp", in: []string{"x"}, scalars: []string{"shift"}, unroll: 1, sum: true,
+	{name: "exp", in: []string{"x"}, scalars: []string{"shift"}, tmps: 3, sum: true,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			k.op("VSUBPS", scalar[0], in[0], in[0])
 			return k.exp(in[0], tmp)
 		}},
-	{name: "silu", in: []string{"x"}, unroll: 1,
+	{name: "silu", in: []string{"x"}, tmps: 4,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			s := k.sigmoid(in[0], tmp)
 			k.op("VMULPS", s, in[0], in[0])
 			return in[0]
 		}},
-	{name: "siluMul", in: []string{"x", "u"}, unroll: 1,
+	{name: "siluMul", in: []string{"x", "u"}, tmps: 4,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			s := k.sigmoid(in[0], tmp)
 			k.op("VMULPS", s, in[0], in[0])
 			k.op("VMULPS", in[1], in[0], in[0])
 			return in[0]
 		}},
-	{name: "siluGrad", in: []string{"dy", "x"}, unroll: 1,
+	{name: "siluGrad", in: []string{"dy", "x"}, tmps: 4,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			s := k.sigmoid(in[1], tmp) // s(1 + x(1-s))
 			t := s + 1
@@ -149,14 +154,14 @@ var elementwises = []elementwise{
 			k.op("VMULPS", t, in[0], in[0])
 			return in[0]
 		}},
-	{name: "geluTanh", in: []string{"x"}, unroll: 1,
+	{name: "geluTanh", in: []string{"x"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			k.tanhArg(in[0], tmp)
 			s := k.sigmoid(tmp, tmp+1)
 			k.op("VMULPS", s, in[0], in[0])
 			return in[0]
 		}},
-	{name: "geluTanhMul", in: []string{"x", "u"}, unroll: 1,
+	{name: "geluTanhMul", in: []string{"x", "u"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			k.tanhArg(in[0], tmp)
 			s := k.sigmoid(tmp, tmp+1)
@@ -164,7 +169,7 @@ var elementwises = []elementwise{
 			k.op("VMULPS", in[1], in[0], in[0])
 			return in[0]
 		}},
-	{name: "geluTanhGrad", in: []string{"dy", "x"}, unroll: 1,
+	{name: "geluTanhGrad", in: []string{"dy", "x"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			// With s = sigmoid(v): s + x s (1-s) v'.
 			k.tanhArg(in[1], tmp)
@@ -181,24 +186,24 @@ var elementwises = []elementwise{
 			k.op("VMULPS", t, in[0], in[0])
 			return in[0]
 		}},
-	{name: "gelu", in: []string{"x"}, unroll: 1,
+	{name: "gelu", in: []string{"x"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			return k.gelu(in[0], tmp)
 		}},
-	{name: "geluMul", in: []string{"x", "u"}, unroll: 1,
+	{name: "geluMul", in: []string{"x", "u"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			g := k.gelu(in[0], tmp)
 			k.op("VMULPS", in[1], g, g)
 			return g
 		}},
-	{name: "geluGrad", in: []string{"dy", "x"}, unroll: 1,
+	{name: "geluGrad", in: []string{"dy", "x"}, tmps: 6,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			// Phi(x) + x phi(x), Phi from the tail q: q or 1-q.
 			q, e := k.tail(in[1], tmp)
 			t := e + 1
 			k.op("VMOVUPS", k.c(1), t)
 			k.op("VSUBPS", q, t, t)
-			k.selectNegative(in[1], q, t, t+1)
+			k.selectNegative(in[1], q, t)
 			k.op("VMULPS", k.c(float32(1/math.Sqrt(2*math.Pi))), e, e)
 			k.op("VFMADD231PS", in[1], e, t)
 			k.op("VMULPS", t, in[0], in[0])
@@ -259,31 +264,48 @@ func (k *vkernel) elementwise(e elementwise) {
 		k.zero(k.isa, total)
 		next++
 	}
+	perSlot := len(e.in) + e.tmps
+	if e.dst {
+		perSlot++
+	}
 	round := func(u int) {
-		base := next
+		// The vectors of a round are interleaved instruction by instruction:
+		// one body is a long chain, and the processor looks only so far ahead.
+		slots := make([][]string, u)
 		for o := range u {
+			v := &vkernel{asm: &asm{}, isa: k.isa, consts: k.consts, slot: o}
+			base := next + o*perSlot
 			in := make([]int, 0, 4)
 			for n := range e.in {
-				k.f("VMOVUPS %d(%s), %s", o*k.width(), pointers[n], k.v(base+n))
+				v.f("VMOVUPS %d(%s), %s", o*k.width(), pointers[n], k.v(base+n))
 				in = append(in, base+n)
 			}
 			if e.dst {
-				k.f("VMOVUPS %d(DI), %s", o*k.width(), k.v(base+len(in)))
+				v.f("VMOVUPS %d(DI), %s", o*k.width(), k.v(base+len(in)))
 				in = append(in, base+len(in))
 			}
-			out := e.body(k, in, scalar, base+len(in))
+			out := e.body(v, in, scalar, base+len(in))
 			if e.sum {
-				k.op("VADDPS", out, total, total)
+				v.op("VADDPS", out, total, total)
 			}
-			k.f("VMOVUPS %s, %d(DI)", k.v(out), o*k.width())
-			if u > 1 {
-				base += len(in)
+			v.f("VMOVUPS %s, %d(DI)", k.v(out), o*k.width())
+			slots[o] = strings.SplitAfter(strings.TrimSuffix(v.String(), "\n"), "\n")
+		}
+		for n := range slots[0] {
+			for _, lines := range slots {
+				k.raw(strings.TrimSuffix(lines[n], "\n") + "\n")
 			}
 		}
 		k.f("ADDQ $%d, DI", u*k.width())
 		for n := range e.in {
 			k.f("ADDQ $%d, %s", u*k.width(), pointers[n])
 		}
+	}
+	if e.unroll == 0 {
+		e.unroll = k.lanes / 4
+	}
+	if last := next + e.unroll*perSlot; last > 2*k.lanes {
+		panic(fmt.Sprintf("%s needs %d registers", name, last))
 	}
 	one, loop, done := k.fresh("one"), k.fresh("loop"), k.fresh("done")
 	if e.unroll > 1 {
