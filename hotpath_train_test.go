@@ -1,0 +1,67 @@
+package hotpath_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hotpath"
+	"hotpath/internal/testmodels"
+)
+
+// A configuration file, a cancelled run, a resumed one, and a model that opens
+// and has learnt something.
+func TestTrainFromFileToModel(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "train.json")
+	if err := os.WriteFile(file, []byte(`{"model":"none","init":"random","steps":40,"batch_tokens":256,"seq_len":64,"lr":1e-2,"warmup":5}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	text := testmodels.Dir(t, "shakespeare.txt")
+	cfg, err := hotpath.ReadTrainConfig(file, "model="+testmodels.Dir(t, "llama"), "data="+text, "out="+filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := hotpath.PlanTraining(cfg, hotpath.TrainOptions{Threads: 1})
+	if err != nil || plan.Parameters == 0 || plan.FLOPs == 0 {
+		t.Fatalf("plan %+v, error %v", plan, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	first := float32(0)
+	res, err := hotpath.Train(ctx, cfg, hotpath.TrainOptions{Threads: 2, OnStep: func(s hotpath.TrainStep) error {
+		if s.Step == 1 {
+			first = s.Loss
+		}
+		if s.Step == 10 {
+			cancel()
+		}
+		return nil
+	}})
+	if !errors.Is(err, context.Canceled) || res.Steps != 10 {
+		t.Fatalf("result %+v, error %v, want ten steps and a cancellation", res, err)
+	}
+	res, err = hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{Resume: "auto"})
+	if err != nil || res.Steps != 40 || res.Loss > first-2 {
+		t.Fatalf("result %+v, error %v, want 40 steps and a loss far below %g", res, err, first)
+	}
+	m, err := hotpath.Open(res.Checkpoint, hotpath.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTrainRefusesNonsense(t *testing.T) {
+	if _, err := hotpath.Train(context.Background(), hotpath.TrainConfig{}, hotpath.TrainOptions{}); !errors.Is(err, hotpath.ErrTrainConfig) {
+		t.Errorf("error %v of an empty configuration", err)
+	}
+	if _, err := hotpath.Train(context.Background(), hotpath.DefaultTrainConfig(), hotpath.TrainOptions{Device: "abacus"}); err == nil || !strings.Contains(err.Error(), "abacus") {
+		t.Errorf("error %v of a device that does not exist", err)
+	}
+}
