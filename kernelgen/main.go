@@ -22,6 +22,7 @@ var files = []struct {
 	{"gemm/gemv_amd64.s", genGemv},
 	{"gemm/rows_amd64.s", genRows},
 	{"ceiling/ceiling_amd64.s", genCeiling},
+	{"amx/amx_amd64.s", genAMX},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},
 	{"vec/vec_other.go", genVecOther},

@@ -66,21 +66,21 @@ func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	tmp := scratch[len(dst):][:UnpackLen] // [nr][unpackLD]
 	for k := k0; k < k1; k += unpackCols {
 		cols := min(unpackCols, k1-k)
-		w.decode(tmp, n0, rows, k, cols)
+		w.Decode(tmp, unpackLD, n0, rows, k, cols)
 		transpose(dst[(k-k0)*nr:], tmp, nr, unpackLD, rows, cols)
 	}
 	return dst
 }
 
-// decode leaves columns [k, k+cols) of rows from n0 on in dst, unpackLD apart.
-func (w *Stored) decode(dst []float32, n0, rows, k, cols int) {
+// Decode leaves columns [k, k+cols) of rows from n0 on in dst, ld apart.
+func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
 	src := w.Data[n0*w.RowBytes+w.DType.RowBytes(k):]
-	full := dequantRows(dst, w.DType, src, unpackLD, w.RowBytes, cols, rows)
+	full := dequantRows(dst, w.DType, src, ld, w.RowBytes, cols, rows)
 	if full == cols {
 		return
 	}
 	for r := range rows {
-		if err := tensor.Dequantize(dst[r*unpackLD+full:][:cols-full], w.DType, w.part(n0+r, k+full, k+cols)); err != nil {
+		if err := tensor.Dequantize(dst[r*ld+full:][:cols-full], w.DType, w.part(n0+r, k+full, k+cols)); err != nil {
 			panic(err)
 		}
 	}
@@ -107,7 +107,7 @@ func (b StoredT) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	tmp := scratch[len(dst):][:UnpackLen] // [maxNR][unpackLD]
 	for k := k0; k < k1; k += maxNR {
 		rows := min(maxNR, k1-k)
-		w.decode(tmp, k, rows, from, to-from)
+		w.Decode(tmp, unpackLD, k, rows, from, to-from)
 		for r := range rows {
 			copy(dst[(k-k0+r)*nr:][:cols], tmp[r*unpackLD+n0-from:])
 		}

@@ -1,0 +1,117 @@
+package amx
+
+//go:noescape
+func tileBF16x2(t *tileArgs)
+
+//go:noescape
+func tileBF16x1(t *tileArgs)
+
+//go:noescape
+func cvtBF16(dst *uint16, src *float32, blocks int)
+
+//go:noescape
+func packRowsBF16(dst *uint16, src *float32, ld, steps int)
+
+//go:noescape
+func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
+
+// configs are tile configurations by the rows of a block, 1 to 32.
+var configs = func() (cs [MR + 1][64]byte) {
+	for rows := 1; rows <= MR; rows++ {
+		c := &cs[rows]
+		c[0] = 1 // palette
+		set := func(tile, rows int) {
+			c[16+2*tile] = 64 // bytes a row
+			c[48+tile] = byte(rows)
+		}
+		top, bottom := min(rows, 16), rows-16
+		for _, t := range []int{0, 1, 4} {
+			set(t, top)
+		}
+		if bottom > 0 {
+			for _, t := range []int{2, 3, 5} {
+				set(t, bottom)
+			}
+		}
+		set(6, 16)
+		set(7, 16)
+	}
+	return cs
+}()
+
+// maxBlocks bounds one assembly call to well under 100 us.
+const maxBlocks = 16
+
+// panelTiles multiplies rounded rows with one panel on the tiles.
+func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
+	kp := padK(t.K)
+	n0 := p * NR
+	cols := min(NR, t.N-n0)
+	a := &s.args
+	_ = b[kp*NR-1]
+	*a = tileArgs{b: &b[0], strideA: kp * 2, steps: kp / kStep}
+	switch {
+	case t.Accumulate:
+	case t.Bias != nil && cols == NR:
+		a.init = &t.Bias[n0]
+	case t.Bias != nil:
+		clear(s.bias)
+		copy(s.bias, t.Bias[n0:])
+		a.init = &s.bias[0]
+	}
+	for r := 0; r < rows; {
+		a.a = &s.a[r*kp]
+		n, blocks := min(MR, rows-r), 1
+		c, ldc := t.C[(m+r)*t.LDC+n0:], t.LDC
+		if n == MR && cols == NR {
+			blocks = min((rows-r)/MR, maxBlocks)
+		}
+		if cols < NR {
+			c, ldc = s.tile, NR
+			if t.Accumulate {
+				for i := range n {
+					copy(c[i*NR:i*NR+cols], t.C[(m+r+i)*t.LDC+n0:])
+				}
+			}
+		}
+		a.c, a.strideC, a.blocks, a.cfg = &c[0], ldc*4, blocks, &configs[n]
+		if t.Accumulate {
+			a.init, a.strideInit = &c[0], ldc*4
+		}
+		if n > 16 {
+			tileBF16x2(a)
+		} else {
+			tileBF16x1(a)
+		}
+		if cols < NR {
+			for i := range n {
+				copy(t.C[(m+r+i)*t.LDC+n0:][:cols], c[i*NR:])
+			}
+		}
+		r += n * blocks
+	}
+}
+
+func roundFast(dst []uint16, src []float32) {
+	if len(dst) > 0 {
+		cvtBF16(&dst[0], &src[0], len(dst)/32)
+	}
+}
+
+func packRowsFast(dst []uint16, w []float32, ld, steps int) {
+	_, _ = dst[(steps-1)*1024+511], w[15*ld+steps*kStep-1]
+	packRowsBF16(&dst[0], &w[0], ld*4, steps)
+}
+
+// interleave takes the halves of 32 words in turn.
+var interleave = func() (x [32]uint16) {
+	for i := range 16 {
+		x[2*i], x[2*i+1] = uint16(i), uint16(16+i)
+	}
+	return x
+}()
+
+func packColsFast(dst []uint16, w []float32, ld, steps int) {
+	_, _ = dst[(steps-1)*1024+511], w[(steps*kStep-1)*ld+15]
+	packColsBF16(&dst[0], &w[0], ld*4, steps, &interleave[0])
+}

@@ -1,0 +1,153 @@
+package amx
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+func random(n int, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 9))
+	f := make([]float32, n)
+	for i := range f {
+		f[i] = float32(r.NormFloat64())
+	}
+	return f
+}
+
+func bf16(x float32) float64 { return float64(tensor.BF16ToF32(tensor.F32ToBF16(x))) }
+
+func pack(w []float32, n, k int) *Packed {
+	return Pack(make([]uint16, PackedLen(n, k)), &Rows{w, n, k, k}, n, k)
+}
+
+// operands are the ways to give the same B.
+func operands(t *testing.T, w []float32, n, k int) map[string]Panels {
+	natural := make([]float32, n*k)
+	for i := range n {
+		for j := range k {
+			natural[j*n+i] = w[i*k+j]
+		}
+	}
+	raw := make([]byte, 4*n*k)
+	if err := tensor.Quantize(raw, tensor.F32, w); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := gemm.NewStored(raw, tensor.F32, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]Panels{"packed": pack(w, n, k), "rows": &Rows{w, n, k, k}, "natural": &Natural{natural, n, k, n}, "stored": NewStored(stored)}
+}
+
+// TestProduct holds every tier to float64 sums of rounded operands, with
+// tails in every dimension, strides beyond the row and guards around C.
+func TestProduct(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		t.Run(tier.String(), func(t *testing.T) {
+			defer cpu.Use(tier)()
+			for _, s := range [][3]int{{1, 1, 1}, {3, 33, 31}, {16, 32, 32}, {17, 64, 96}, {33, 70, 100}, {300, 40, 65}, {64, 96, 384}} {
+				m, n, k := s[0], s[1], s[2]
+				w := random(n*k, 2)
+				for form, b := range operands(t, w, n, k) {
+					for _, mode := range []string{"plain", "bias", "add"} {
+						product(t, m, n, k, w, b, mode, form)
+					}
+				}
+			}
+		})
+	}
+}
+
+func product(t *testing.T, m, n, k int, w []float32, b Panels, mode, form string) {
+	t.Helper()
+	lda, ldc := k+3, n+5
+	a, bias := random(m*lda, 1), random(n, 3)
+	const guard = 12345
+	c := make([]float32, m*ldc)
+	old := random(m*ldc, 4)
+	copy(c, old)
+	for i := range m {
+		for j := n; j < ldc; j++ {
+			c[i*ldc+j] = guard
+		}
+	}
+	task := Task{M: m, N: n, K: k, A: a, LDA: lda, B: b, C: c, LDC: ldc, Accumulate: mode == "add"}
+	if mode == "bias" {
+		task.Bias = bias
+	}
+	s := NewScratch(k)
+	mid, pm := m/3, NumPanels(n)/2
+	for _, r := range [][4]int{{0, mid, 0, pm}, {0, mid, pm, NumPanels(n)}, {mid, m, 0, NumPanels(n)}} {
+		Run(&task, r[0], r[1], r[2], r[3], s)
+	}
+	for i := range m {
+		for j := range ldc {
+			got := c[i*ldc+j]
+			if j >= n {
+				if got != guard {
+					t.Fatalf("%s %dx%dx%d %s: wrote beyond row %d", form, m, n, k, mode, i)
+				}
+				continue
+			}
+			var want, size float64
+			for x := range k {
+				p := bf16(a[i*lda+x]) * bf16(w[j*k+x])
+				want += p
+				size += math.Abs(p)
+			}
+			switch mode {
+			case "bias":
+				want += float64(bias[j])
+			case "add":
+				want += float64(old[i*ldc+j])
+			}
+			if math.Abs(float64(got)-want) > 2e-6*(size+1) {
+				t.Fatalf("%s %dx%dx%d %s: C[%d,%d] is %g, expected %g", form, m, n, k, mode, i, j, got, want)
+			}
+		}
+	}
+}
+
+func TestPackLosesOnlyTheRounding(t *testing.T) {
+	const n, k = 53, 77
+	w := random(n*k, 5)
+	p := pack(w, n, k)
+	row := make([]float32, k)
+	for i := range n {
+		p.UnpackRow(row, i)
+		for j, v := range row {
+			if float64(v) != bf16(w[i*k+j]) {
+				t.Fatalf("row %d column %d: %g became %g", i, j, w[i*k+j], v)
+			}
+		}
+	}
+}
+
+func TestRunAllocatesNothing(t *testing.T) {
+	const m, n, k = 40, 64, 64
+	task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: pack(random(n*k, 2), n, k), C: make([]float32, m*n), LDC: n}
+	s := NewScratch(k)
+	if a := testing.AllocsPerRun(5, func() { Run(&task, 0, m, 0, NumPanels(n), s) }); a != 0 {
+		t.Errorf("%v allocations", a)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	for _, s := range [][3]int{{16, 384, 384}, {128, 384, 384}, {512, 1536, 384}, {512, 384, 1536}} {
+		b.Run(fmt.Sprintf("m=%d/n=%d/k=%d", s[0], s[1], s[2]), func(b *testing.B) {
+			m, n, k := s[0], s[1], s[2]
+			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: pack(random(n*k, 2), n, k), C: make([]float32, m*n), LDC: n}
+			sc := NewScratch(k)
+			for b.Loop() {
+				Run(&task, 0, m, 0, NumPanels(n), sc)
+			}
+			b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package amx
+
+import (
+	"fmt"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+// Panels is the B operand of a Task, [K,N] cut into panels of NR columns.
+type Panels interface {
+	// Panel returns panel p as [K/32][2 tiles][16 pairs of k][16 columns][2],
+	// zero where N or K end. It may build it in scratch, which holds as much.
+	Panel(p int, scratch []uint16) []uint16
+}
+
+// Packed holds all panels of W[N,K]: the resident form of bf16 weights.
+type Packed struct {
+	Data []uint16
+	N, K int
+}
+
+// PackedLen is the number of bf16 values that Packed needs.
+func PackedLen(n, k int) int { return NumPanels(n) * NR * padK(k) }
+
+// Pack fills data (PackedLen values) with the weights of src.
+func Pack(data []uint16, src Panels, n, k int) *Packed {
+	if len(data) < PackedLen(n, k) {
+		panic(fmt.Sprintf("amx: packed buffer has %d values, expected %d", len(data), PackedLen(n, k)))
+	}
+	p := &Packed{Data: data, N: n, K: k}
+	for i := range NumPanels(n) {
+		dst := p.Panel(i, nil)
+		if b := src.Panel(i, dst); &b[0] != &dst[0] {
+			copy(dst, b)
+		}
+	}
+	return p
+}
+
+// Panel is a slice of Data.
+func (p *Packed) Panel(i int, _ []uint16) []uint16 {
+	size := NR * padK(p.K)
+	return p.Data[i*size : (i+1)*size]
+}
+
+// UnpackRow writes row n of the weights back, as they were rounded.
+func (p *Packed) UnpackRow(w []float32, n int) {
+	panel := p.Panel(n/NR, nil)
+	for k := range w[:p.K] {
+		w[k] = at(panel, k, n%NR)
+	}
+}
+
+// Rows is B given as weight rows, W[N][LD] with K values a row.
+type Rows struct {
+	W        []float32
+	N, K, LD int
+}
+
+// Panel rounds and transposes NR rows.
+func (b *Rows) Panel(p int, scratch []uint16) []uint16 {
+	n0 := p * NR
+	packRows(scratch, b.W[n0*b.LD:], b.LD, min(NR, b.N-n0), b.K)
+	return scratch
+}
+
+// Natural is B in its natural order, W[K][LD] with N values a row.
+type Natural struct {
+	W        []float32
+	N, K, LD int
+}
+
+// Panel rounds NR columns.
+func (b *Natural) Panel(p int, scratch []uint16) []uint16 {
+	n0 := p * NR
+	packCols(scratch, b.W[n0:], b.LD, min(NR, b.N-n0), b.K)
+	return scratch
+}
+
+// Stored is weights as they lie in a file, decoded a panel at a time.
+type Stored struct {
+	W *gemm.Stored
+	// buf has NR rows of storedCols decoded values; one worker at a time.
+	buf []float32
+}
+
+// storedCols is the width of a decoded block, which stays in L1.
+const storedCols = 128
+
+// NewStored makes the view of one worker.
+func NewStored(w *gemm.Stored) *Stored { return &Stored{w, make([]float32, NR*storedCols)} }
+
+// Panel decodes, rounds and transposes NR rows.
+func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
+	n0 := p * NR
+	rows := min(NR, b.W.N-n0)
+	for k := 0; k < b.W.K; k += storedCols {
+		cols := min(storedCols, b.W.K-k)
+		b.W.Decode(b.buf, storedCols, n0, rows, k, cols)
+		packRows(scratch[k*NR:padK(k+cols)*NR], b.buf, storedCols, rows, cols)
+	}
+	return scratch
+}
+
+// packRows makes a panel of rows x k weights, ld apart, with zeros around.
+func packRows(dst []uint16, w []float32, ld, rows, k int) {
+	whole := 0
+	if cpu.Active() >= cpu.AMX {
+		whole = k / kStep
+	}
+	for half := range 2 {
+		n := min(16, rows-16*half)
+		steps := 0
+		if n == 16 && whole > 0 {
+			packRowsFast(dst[half*512:], w[half*16*ld:], ld, whole)
+			steps = whole
+		}
+		for s := steps; s < padK(k)/kStep; s++ {
+			tile := dst[(s*2+half)*512:][:512]
+			clear(tile)
+			for r := range max(0, n) {
+				for i := s * kStep; i < min(k, (s+1)*kStep); i++ {
+					tile[i%kStep/2*32+r*2+i%2] = tensor.F32ToBF16(w[(half*16+r)*ld+i])
+				}
+			}
+		}
+	}
+}
+
+// packCols makes a panel of k x cols values in natural order.
+func packCols(dst []uint16, w []float32, ld, cols, k int) {
+	whole := 0
+	if cpu.Active() >= cpu.AMX {
+		whole = k / kStep
+	}
+	for half := range 2 {
+		n := min(16, cols-16*half)
+		steps := 0
+		if n == 16 && whole > 0 {
+			packColsFast(dst[half*512:], w[half*16:], ld, whole)
+			steps = whole
+		}
+		for s := steps; s < padK(k)/kStep; s++ {
+			tile := dst[(s*2+half)*512:][:512]
+			clear(tile)
+			for i := s * kStep; i < min(k, (s+1)*kStep); i++ {
+				for c := range max(0, n) {
+					tile[i%kStep/2*32+c*2+i%2] = tensor.F32ToBF16(w[i*ld+half*16+c])
+				}
+			}
+		}
+	}
+}

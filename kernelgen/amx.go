@@ -1,0 +1,254 @@
+package main
+
+import "fmt"
+
+// AMX instructions are unknown to the Go assembler: they are spelled as bytes.
+// Registers by their number; only 0 to 7 are used, which need no extra bits.
+const (
+	rAX = 0
+	rCX = 1
+	rDX = 2
+	rBX = 3
+	rSI = 6
+	rDI = 7
+)
+
+func (g *asm) bytes(comment string, bs ...byte) {
+	s := ""
+	for i, b := range bs {
+		if i > 0 {
+			s += "; "
+		}
+		s += fmt.Sprintf("BYTE $0x%02x", b)
+	}
+	g.f("%s // %s", s, comment)
+}
+
+// ldtilecfg loads the 64 bytes at (AX).
+func (g *asm) ldtilecfg()   { g.bytes("LDTILECFG (AX)", 0xc4, 0xe2, 0x78, 0x49, 0x00) }
+func (g *asm) tilerelease() { g.bytes("TILERELEASE", 0xc4, 0xe2, 0x78, 0x49, 0xc0) }
+func (g *asm) tilezero(t byte) {
+	g.bytes(fmt.Sprintf("TILEZERO TMM%d", t), 0xc4, 0xe2, 0x7b, 0x49, 0xc0|t<<3)
+}
+
+// tileMem moves a tile between memory at base+disp, rows index bytes apart.
+func (g *asm) tileMem(name string, pp, t, base, index byte, disp int32) {
+	g.bytes(fmt.Sprintf("%s TMM%d, %d(r%d)(r%d*1)", name, t, disp, base, index),
+		0xc4, 0xe2, pp, 0x4b, 0x84|t<<3, index<<3|base,
+		byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
+}
+func (g *asm) tileload(t, base, index byte, disp int32) {
+	g.tileMem("TILELOADD", 0x7b, t, base, index, disp)
+}
+func (g *asm) tilestore(t, base, index byte, disp int32) {
+	g.tileMem("TILESTORED", 0x7a, t, base, index, disp)
+}
+
+// tdp is a dot product: opcode 5c with pp 2 for bf16, 5e with pp 3 for signed
+// int8 (c += a*b).
+func (g *asm) tdp(name string, pp, op, c, a, b byte) {
+	g.bytes(fmt.Sprintf("%s TMM%d += TMM%d*TMM%d", name, c, a, b),
+		0xc4, 0xe2, (^b&15)<<3|pp, op, 0xc0|c<<3|a)
+}
+
+// genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
+// 4-5 A, 6-7 B. One call configures, multiplies and releases, because tile
+// state does not survive the scheduler.
+func genAMX(g *asm) {
+	for _, rows := range []byte{2, 1} {
+		genTileBF16(g, rows)
+	}
+	genCvtBF16(g)
+	genPackBF16(g)
+}
+
+// genTileBF16 multiplies blocks of 16*rows rows with one panel of 32 columns.
+func genTileBF16(g *asm, rows byte) {
+	name := fmt.Sprintf("tileBF16x%d", rows)
+	g.text(name, name+"(t *tileArgs)", 0, 8)
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ 0(R8), AX")   // cfg
+	g.f("MOVQ 8(R8), R9")   // a
+	g.f("MOVQ 16(R8), R10") // b
+	g.f("MOVQ 24(R8), R11") // c
+	g.f("MOVQ 32(R8), R12") // init
+	g.f("MOVQ 40(R8), CX")  // stride of a, bytes
+	g.f("MOVQ 48(R8), DX")  // stride of c, bytes
+	g.f("MOVQ 56(R8), R13") // stride of init, bytes; 0: one row for all
+	g.f("MOVQ 72(R8), R15") // row blocks
+	g.ldtilecfg()
+	block, sum, loop := g.fresh("block"), g.fresh("sum"), g.fresh("loop")
+	zero := g.fresh("zero")
+	g.label(block)
+	g.f("TESTQ R12, R12")
+	g.f("JZ %s", zero)
+	g.f("MOVQ R12, SI")
+	g.f("MOVQ R13, AX")
+	for r := byte(0); r < rows; r++ {
+		if r > 0 {
+			g.f("MOVQ R13, DI")
+			g.f("SHLQ $4, DI")
+			g.f("ADDQ DI, SI")
+		}
+		g.tileload(2*r, rSI, rAX, 0)
+		g.tileload(2*r+1, rSI, rAX, 64)
+	}
+	g.f("MOVQ R13, DI")
+	g.f("SHLQ $%d, DI", 3+rows) // 16 or 32 rows further
+	g.f("ADDQ DI, R12")
+	g.f("JMP %s", sum)
+	g.label(zero)
+	for t := range 2 * rows {
+		g.tilezero(t)
+	}
+	g.label(sum)
+	g.f("MOVQ R9, SI")
+	g.f("MOVQ CX, DI")
+	g.f("SHLQ $4, DI")
+	g.f("ADDQ R9, DI") // rows 16 to 31
+	g.f("MOVQ R10, BX")
+	g.f("MOVQ $64, AX")
+	g.f("MOVQ 64(R8), R14") // steps of 32 of K
+	g.label(loop)
+	g.tileload(6, rBX, rAX, 0)
+	g.tileload(4, rSI, rCX, 0)
+	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
+	g.tileload(7, rBX, rAX, 1024)
+	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
+	if rows == 2 {
+		g.tileload(5, rDI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
+		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+		g.f("ADDQ $64, DI")
+	}
+	g.f("ADDQ $64, SI")
+	g.f("ADDQ $2048, BX")
+	g.f("DECQ R14")
+	g.f("JNZ %s", loop)
+	g.f("MOVQ R11, SI")
+	for r := byte(0); r < rows; r++ {
+		if r > 0 {
+			g.f("MOVQ DX, DI")
+			g.f("SHLQ $4, DI")
+			g.f("ADDQ DI, SI")
+		}
+		g.tilestore(2*r, rSI, rDX, 0)
+		g.tilestore(2*r+1, rSI, rDX, 64)
+	}
+	for _, p := range [][2]string{{"CX", "R9"}, {"DX", "R11"}} { // next block of rows
+		g.f("MOVQ %s, DI", p[0])
+		g.f("SHLQ $%d, DI", 3+rows)
+		g.f("ADDQ DI, %s", p[1])
+	}
+	g.f("DECQ R15")
+	g.f("JNZ %s", block)
+	g.tilerelease()
+	g.f("RET")
+}
+
+// genCvtBF16 rounds n blocks of 32 f32 values to bf16.
+func genCvtBF16(g *asm) {
+	g.text("cvtBF16", "cvtBF16(dst *uint16, src *float32, blocks int)", 0, 24)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ blocks+16(FP), CX")
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("VMOVUPS (SI), Z1")
+	g.f("VMOVUPS 64(SI), Z2")
+	g.cvtne2(1, 2, 0)
+	g.f("VMOVDQU64 Z0, (DI)")
+	g.f("ADDQ $128, SI")
+	g.f("ADDQ $64, DI")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
+
+// cvtne2 is VCVTNE2PS2BF16: dst = bf16 of lo, then of hi.
+func (g *asm) cvtne2(lo, hi, dst byte) {
+	not := func(r byte, bit uint) byte { return ^r >> bit & 1 }
+	g.bytes(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", lo, hi, dst), 0x62,
+		not(dst, 3)<<7|not(lo, 4)<<6|not(lo, 3)<<5|not(dst, 4)<<4|2,
+		(^hi&15)<<3|4|3,
+		0x40|not(hi, 4)<<3,
+		0x72, 0xc0|(dst&7)<<3|lo&7)
+}
+
+// genPackBF16 writes the two ways of f32 into B tiles.
+func genPackBF16(g *asm) {
+	// 16 rows of weights, steps x 32 of K each: pairs of k become dwords, and
+	// a 16x16 transpose of dwords a tile.
+	g.text("packRowsBF16", "packRowsBF16(dst *uint16, src *float32, ld, steps int)", 0, 32)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ld+16(FP), DX") // bytes
+	g.f("MOVQ steps+24(FP), CX")
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("MOVQ SI, BX")
+	for r := byte(0); r < 16; r++ {
+		lo, hi := 16+r%8*2, 17+r%8*2
+		g.f("VMOVUPS (BX), Z%d", lo)
+		g.f("VMOVUPS 64(BX), Z%d", hi)
+		g.cvtne2(lo, hi, r)
+		if r < 15 {
+			g.f("ADDQ DX, BX")
+		}
+	}
+	// Rows 4q..4q+3 in Z(4q)..: dwords, then qwords, within each 128-bit lane.
+	for q := 0; q < 16; q += 4 {
+		for _, p := range []int{q, q + 2} {
+			g.f("VPUNPCKLDQ Z%d, Z%d, Z%d", p+1, p, 16+p)
+			g.f("VPUNPCKHDQ Z%d, Z%d, Z%d", p+1, p, 17+p)
+		}
+		for h := range 2 {
+			g.f("VPUNPCKLQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h)
+			g.f("VPUNPCKHQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h+1)
+		}
+	}
+	// Z(4q+j) has, in lane l, column 4l+j of the rows of group q.
+	for j := range 4 {
+		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z16", 4+j, j)
+		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z17", 4+j, j)
+		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z18", 12+j, 8+j)
+		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z19", 12+j, 8+j)
+		for l, s := range []string{"$0x88, Z18, Z16", "$0x88, Z19, Z17", "$0xdd, Z18, Z16", "$0xdd, Z19, Z17"} {
+			g.f("VSHUFI32X4 %s, Z%d", s, 20+l)
+			g.f("VMOVDQU64 Z%d, %d(DI)", 20+l, (4*l+j)*64)
+		}
+	}
+	g.f("ADDQ $128, SI")
+	g.f("ADDQ $2048, DI")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("VZEROUPPER")
+	g.f("RET")
+
+	// 16 columns of B in its natural order, steps x 32 rows of K: two rows
+	// become one row of pairs.
+	g.text("packColsBF16", "packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)", 0, 40)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ld+16(FP), DX")
+	g.f("MOVQ steps+24(FP), CX")
+	g.f("MOVQ interleave+32(FP), AX")
+	g.f("VMOVDQU64 (AX), Z31")
+	loop = g.fresh("loop")
+	g.label(loop)
+	for p := byte(0); p < 16; p++ {
+		lo, hi := p%4*2, p%4*2+1
+		g.f("VMOVUPS (SI), Z%d", lo)
+		g.f("VMOVUPS (SI)(DX*1), Z%d", hi)
+		g.cvtne2(lo, hi, 8+p%4)
+		g.f("VPERMW Z%d, Z31, Z%d", 8+p%4, 12+p%4)
+		g.f("VMOVDQU64 Z%d, %d(DI)", 12+p%4, int(p)*64)
+		g.f("LEAQ (SI)(DX*2), SI")
+	}
+	g.f("ADDQ $2048, DI")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
