@@ -2,6 +2,7 @@ package train
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -95,11 +96,11 @@ func readFile(path string, add func(from, text string) error) error {
 	if strings.EqualFold(filepath.Ext(path), ".jsonl") {
 		return readLines(path, f, add)
 	}
-	text, err := io.ReadAll(f)
-	if err != nil {
+	var text strings.Builder
+	if _, err := io.Copy(&text, f); err != nil {
 		return err
 	}
-	return add(path, string(text))
+	return add(path, text.String())
 }
 
 // readLines calls add for the "text" of each object of a .jsonl file.
@@ -110,7 +111,7 @@ func readLines(path string, f io.Reader, add func(from, text string) error) erro
 	for lines.Scan() {
 		n++
 		line := lines.Bytes()
-		if len(strings.TrimSpace(string(line))) == 0 {
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		var object struct {

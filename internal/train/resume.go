@@ -101,6 +101,17 @@ func (s *state) fits(now progress, pieces int) error {
 	return nil
 }
 
+// noneAfter refuses a folder with checkpoints of later steps: they would be
+// taken for this run's, and this run's be pruned for them.
+func noneAfter(out string, step int) error {
+	steps, err := checkpoints(out)
+	if err == nil && len(steps) > 0 && slices.Max(steps) > step {
+		err = fmt.Errorf("field out: %s has a checkpoint of step %d, later than the one of step %d to resume from: remove it, or choose another folder: %w",
+			out, slices.Max(steps), step, ErrConfig)
+	}
+	return err
+}
+
 // moments are the optimizer's state by the names that a stateFile has.
 func (r *runner) moments() iter.Seq2[string, *graph.Value] {
 	return func(yield func(string, *graph.Value) bool) {

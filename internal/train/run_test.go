@@ -278,6 +278,20 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+	// A fork goes on elsewhere, not among the checkpoints of what came after.
+	more := done
+	more.Steps = 2
+	_, err = Run(context.Background(), more, Options{Backend: be, Resume: "auto"})
+	must(t, err)
+	if _, err := New(more, Options{Backend: be, Resume: res.Checkpoint}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "checkpoint of step 2") {
+		t.Errorf("error %v of a fork in the same folder", err)
+	}
+	more.Out = t.TempDir()
+	fork, err := Run(context.Background(), more, Options{Backend: be, Resume: res.Checkpoint})
+	if err != nil || fork.Steps != 2 {
+		t.Errorf("a fork elsewhere: %+v, %v", fork, err)
+	}
+	done.Out = t.TempDir()
 	// A run that is complete has nothing to do.
 	res2, err := Run(context.Background(), done, Options{Backend: be, Resume: res.Checkpoint})
 	if err != nil || res2.Steps != 1 || res2.Tokens != 0 {

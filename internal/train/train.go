@@ -94,6 +94,9 @@ func (t *Trainer) open(from string) error {
 		if st, err = readState(from); err != nil {
 			return err
 		}
+		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
+			return err
+		}
 		path = modelOf(from)
 	}
 	m, err := t.openData(path)
