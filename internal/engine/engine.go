@@ -20,18 +20,19 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
 var (
 	// ErrClosed reports a call after Close, or one that Close cut short.
-	ErrClosed = errors.New("model is closed")
+	ErrClosed = weights.ErrClosed
 	// ErrTooLong reports a text with more tokens than the model takes.
 	ErrTooLong = errors.New("text is too long")
 	// ErrInput reports token ids or sizes that no run can have.
 	ErrInput = errors.New("invalid input")
 	// ErrUnsupported reports work that the model is not made for.
-	ErrUnsupported = errors.New("not supported by this model")
+	ErrUnsupported = weights.ErrUnsupported
 )
 
 // Options configure an engine. Zero values mean the defaults.

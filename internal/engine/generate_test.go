@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/plan"
@@ -38,6 +39,22 @@ func generate(t testing.TB, e *Engine, req Request) ([]int32, *Stream) {
 		t.Fatal(s.Err())
 	}
 	return out, s
+}
+
+// hold waits for the step loop to end and keeps another from starting.
+func hold(g *generator) {
+	for {
+		g.mu.Lock()
+		idle := !g.looping
+		if idle {
+			g.looping = true
+		}
+		g.mu.Unlock()
+		if idle {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // sure is the part of a greedy continuation that rounding cannot change.
@@ -74,6 +91,7 @@ func TestGreedyIsTheReferences(t *testing.T) {
 					})
 				}
 				wg.Wait()
+				hold(e.generator)
 				if p := e.generator.pool; p.Available() != p.Size() {
 					t.Errorf("%d of %d blocks are free at the end", p.Available(), p.Size())
 				}
@@ -88,9 +106,7 @@ func TestPreemptedSequencesGoOn(t *testing.T) {
 	alone, _ := generate(t, e, long)
 	// The younger one takes the last block before the older one needs it.
 	g := e.generator
-	g.mu.Lock()
-	g.looping = true // until both are there
-	g.mu.Unlock()
+	hold(g)
 	a, err := e.Generate(context.Background(), Request{Prompt: []int32{5, 4, 3, 2}, MaxTokens: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +229,7 @@ func TestDecodeStepAllocatesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.looping = true
+		hold(g)
 		var streams []*Stream
 		for i := range 3 {
 			s, err := e.Generate(context.Background(), Request{Prompt: []int32{1, 2, int32(i)}, MaxTokens: 100,

@@ -1,0 +1,190 @@
+// Package hotpath embeds, generates and scores text with transformers, in pure
+// Go. A model is a GGUF file or a Hugging Face directory.
+//
+//	m, err := hotpath.Open("model.gguf", hotpath.Options{})
+//	if err != nil { ... }
+//	defer m.Close()
+//	for tok, err := range m.Generate(ctx, "Why is the sky blue?", hotpath.GenerateOptions{}) {
+//		...
+//		fmt.Print(tok.Text)
+//	}
+//
+// A Model may be used by many goroutines at once: calls of Embed at the same
+// time share runs, and so do generations. Zero values of all options are
+// useful.
+//
+// # Errors
+//
+// Errors are matched with errors.Is: [ErrNotModel], [ErrInvalid],
+// [ErrTruncated] and [ErrUnsupported] of files, [ErrInput] and [ErrTooLong] of
+// arguments, [ErrClosed], and those of the context. No panic crosses this API.
+package hotpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"hotpath/internal/engine"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
+	"hotpath/profile"
+)
+
+var (
+	// ErrNotModel reports a path that holds no model.
+	ErrNotModel = weights.ErrNotModel
+	// ErrInvalid reports a file that contradicts its format.
+	ErrInvalid = weights.ErrInvalid
+	// ErrTruncated reports a file that ends before what it announces.
+	ErrTruncated = weights.ErrTruncated
+	// ErrUnsupported reports a sound file, or work asked of a model, that
+	// hotpath or the model cannot do.
+	ErrUnsupported = weights.ErrUnsupported
+	// ErrClosed reports a call after Close, or one that Close cut short.
+	ErrClosed = engine.ErrClosed
+	// ErrTooLong reports a text with more tokens than the model takes.
+	ErrTooLong = engine.ErrTooLong
+	// ErrInput reports an argument or option that makes no sense.
+	ErrInput = engine.ErrInput
+)
+
+// Options say how a model runs. The zero value is a good choice.
+type Options struct {
+	Threads     int    // of the CPU; 0 means all cores
+	Precision   string // "f32", "bf16" or "auto"; "" is auto
+	Device      string // "cpu", or a registered one such as "opencl:0"; "" is cpu
+	Parallel    string // how Embed uses threads: "fine", "coarse" or "auto"; "" is auto
+	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
+	BatchTokens int    // tokens of one run; 0 means 512
+	Invariant   bool   // answers do not depend on what else runs at the same time
+	// Profile records every run, and scopes around tokenizing, batching and
+	// sampling; nil records nothing and costs nothing.
+	Profile *profile.Recorder
+}
+
+// Model is an open model.
+type Model struct {
+	store   *weights.Store
+	model   *model.Model
+	cfg     *model.Config
+	tok     *tokenizer.Tokenizer
+	closing closing // token ids that end an encoder's input
+	backend plan.Backend
+	eng     *engine.Engine
+	load    time.Duration
+	rec     *profile.Recorder // nil records nothing
+
+	templateOnce sync.Once
+	template     *chatTemplate
+	templateErr  error
+
+	mu   sync.Mutex
+	free []*textBatch // buffers of Embed calls, to reuse
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens a .gguf file or a Hugging Face directory.
+func Open(path string, o Options) (m *Model, err error) {
+	defer guard(&err)
+	start := time.Now()
+	mode, err := engine.ParseMode(o.Parallel)
+	if err != nil {
+		return nil, err
+	}
+	switch o.Precision {
+	case "", "auto", "f32", "bf16":
+	default:
+		return nil, fmt.Errorf("%w: precision %q, expected f32, bf16 or auto", ErrInput, o.Precision)
+	}
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("%w: %d threads, expected 0 or more", ErrInput, o.Threads)
+	}
+	m = &Model{rec: o.Profile}
+	// What was opened before an error is closed in reverse order.
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+			m = nil
+		}
+	}()
+	if m.store, err = weights.Open(path); err != nil {
+		return m, err
+	}
+	if m.model, err = model.Open(m.store); err != nil {
+		return m, err
+	}
+	m.cfg = m.model.Config()
+	if m.tok, err = m.model.Tokenizer(); err != nil {
+		return m, err
+	}
+	m.closing = findClosing(m.tok)
+	device := o.Device
+	if device == "" {
+		device = defaultDevice
+	}
+	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
+		return m, err
+	}
+	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
+		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
+	})
+	m.load = time.Since(start)
+	return m, err
+}
+
+// Close waits for the runs in flight and frees everything. Calls that need
+// another run, and later ones, end with ErrClosed.
+func (m *Model) Close() error {
+	m.closeOnce.Do(func() {
+		var errs []error
+		if m.eng != nil {
+			errs = append(errs, m.eng.Close())
+		}
+		if m.backend != nil {
+			errs = append(errs, m.backend.Close())
+		}
+		if m.store != nil {
+			errs = append(errs, m.store.Close())
+		}
+		m.closeErr = errors.Join(errs...)
+	})
+	return m.closeErr
+}
+
+// Tokenize turns text into token ids. special adds what the model's own
+// tokenizer adds around a text, such as [CLS] and [SEP].
+func (m *Model) Tokenize(text string, special bool) []int32 {
+	return m.tok.Encode(nil, text, tokenizer.Options{Special: special, ParseSpecial: true}, nil)
+}
+
+// Detokenize turns token ids into text, special tokens included.
+func (m *Model) Detokenize(ids []int32) string { return m.tok.Decode(ids, false) }
+
+// Token is the vocabulary's own spelling of an id, "" where there is none.
+func (m *Model) Token(id int32) string {
+	s, _ := m.tok.Token(id)
+	return s
+}
+
+// recorded puts the model's recorder under a context that has none.
+func (m *Model) recorded(ctx context.Context) context.Context {
+	if m.rec == nil || profile.RecorderFrom(ctx) != nil {
+		return ctx
+	}
+	return profile.WithRecorder(ctx, m.rec)
+}
+
+// guard turns a panic into an error.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("hotpath: panic: %v\n%s", p, debug.Stack())
+	}
+}

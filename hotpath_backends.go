@@ -1,0 +1,30 @@
+package hotpath
+
+import (
+	"time"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/backend/null"
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/engine"
+	"hotpath/internal/plan"
+)
+
+// defaultDevice is where a model runs unless Options say otherwise.
+const defaultDevice = "cpu"
+
+// nullDelay is how late the null device is at most.
+const nullDelay = 100 * time.Microsecond
+
+// Devices that need nothing but Go. The others register themselves when their
+// package is imported.
+func init() {
+	engine.Register("cpu", func(o engine.BackendOptions) (plan.Backend, error) {
+		return cpu.New(cpu.Options{Workers: o.Threads})
+	})
+	engine.Register("ref", func(engine.BackendOptions) (plan.Backend, error) { return ref.New(), nil })
+	engine.Register("null", func(engine.BackendOptions) (plan.Backend, error) { return null.New(nullDelay), nil })
+}
+
+// Devices lists the names that Options.Device can have, sorted.
+func Devices() []string { return engine.Backends() }

@@ -1,0 +1,66 @@
+package hotpath
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"hotpath/internal/testmodels"
+)
+
+const smolTemplate = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+' }}{% endif %}{{'<|im_start|>' + message['role'] + '
+' + message['content'] + '<|im_end|>' + '
+'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
+' }}{% endif %}`
+
+func TestChatTemplates(t *testing.T) {
+	for _, c := range []struct{ name, template, want, err string }{
+		{"smollm2", smolTemplate,
+			"<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n" +
+				"<|im_start|>user\nHi <b> & \"you\"<|im_end|>\n<|im_start|>assistant\n", ""},
+		{"blocks are trimmed", "{%- for m in messages %}\n    {%- if m.role == 'user' %}\n[{{ m.content | trim }}]\n    {%- endif %}\n{%- endfor %}\n{{ bos_token }}{{ eos_token }}",
+			"[Hi <b> & \"you\"]<s></s>", ""},
+		{"variables and filters", "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }} {{ messages | length }} {{ messages[-1]['role'] | upper }}",
+			"1 1 USER", ""},
+		{"exception", "{{ raise_exception('only pairs are allowed') }}", "", "only pairs are allowed"},
+		{"syntax", "{% for %}", "", "parse"},
+		{"other files", "{% include '/etc/hostname' %}", "", "cannot read other files"},
+		{"endless", "{% for i in range(3000) %}{{ 'xxxxxxxx' * 100 }}{% endfor %}", "", "more than"},
+	} {
+		var got string
+		tmpl, err := newChatTemplate(c.template, "<s>", "</s>")
+		if err == nil {
+			got, err = tmpl.render([]Message{{"user", "Hi <b> & \"you\""}})
+		}
+		switch {
+		case c.err == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "panic")):
+			t.Errorf("%s: %v, expected %q", c.name, err, c.err)
+		case c.err == "" && got != c.want:
+			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRealChatModel(t *testing.T) {
+	m := open(t, testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), Options{Ctx: 256})
+	text, err := m.ChatPrompt([]Message{{"user", "What is the capital of France?"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n" +
+		"<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+	if text != want {
+		t.Errorf("%q, expected %q", text, want)
+	}
+	c, err := m.Complete(context.Background(), "What is the capital of France?", GenerateOptions{MaxTokens: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(c.Text, "Paris") || c.FinishReason != "stop" {
+		t.Errorf("%+v", c)
+	}
+}

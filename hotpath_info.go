@@ -1,0 +1,124 @@
+package hotpath
+
+import (
+	"cmp"
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/tensor"
+)
+
+// Info describes a model.
+type Info struct {
+	Path   string
+	Format string // GGUF or Hugging Face
+	Arch   string
+	Name   string
+
+	Layers, Dim, Heads, KVHeads, HeadDim, FFN, Vocab int
+
+	MaxTokens             int // of one text
+	CanEmbed, CanGenerate bool
+	Pooling               string // of an encoder
+	ChatTemplate          bool
+
+	Params      int64
+	BytesOnDisk int64
+	DTypes      []DTypeCount // the largest share first
+
+	FLOPsPerToken   int64 // of a short text; attention grows with its length
+	KVBytesPerToken int64 // of the cache, 0 for encoders
+	Device          string
+	Threads         int
+}
+
+// DTypeCount is how much of a model has one encoding.
+type DTypeCount struct {
+	DType   string
+	Tensors int
+	Params  int64
+	Bytes   int64
+}
+
+// Info describes the model.
+func (m *Model) Info() (Info, error) {
+	c := m.cfg
+	i := Info{
+		Path: m.store.Path(), Format: m.store.Format().String(), Arch: c.Arch, Name: c.Name,
+		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.FFN, Vocab: c.Vocab,
+		MaxTokens: c.MaxSeq, CanEmbed: c.CanEmbed, CanGenerate: c.CanGenerate, ChatTemplate: m.tok.ChatTemplate() != "",
+		Params: c.ParamCount, BytesOnDisk: c.BytesOnDisk,
+		Device: m.backend.Caps().Name, Threads: m.backend.Caps().Workers,
+	}
+	if c.CanEmbed {
+		i.Pooling = c.Pooling.String()
+	}
+	if c.CanGenerate {
+		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)
+	}
+	var err error
+	if i.DTypes, err = m.dtypes(); err != nil {
+		return i, err
+	}
+	i.FLOPsPerToken, err = m.flops()
+	return i, err
+}
+
+func (m *Model) dtypes() ([]DTypeCount, error) {
+	var out []DTypeCount
+	for _, name := range m.store.Names() {
+		t, err := m.store.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		k := slices.IndexFunc(out, func(c DTypeCount) bool { return c.DType == t.DType.String() })
+		if k < 0 {
+			k = len(out)
+			out = append(out, DTypeCount{DType: t.DType.String()})
+		}
+		out[k].Tensors++
+		out[k].Params += int64(t.Len())
+		out[k].Bytes += int64(len(t.Data))
+	}
+	slices.SortFunc(out, func(a, b DTypeCount) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out, nil
+}
+
+// flops adds up the graph of one token.
+func (m *Model) flops() (int64, error) {
+	one := tensor.Bind{T: 1, S: 1, R: 1}
+	var g *graph.Graph
+	var err error
+	if m.cfg.CanGenerate {
+		g, _, err = m.model.BuildGenerate(one, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
+	} else {
+		mo, _ := m.embedOptions(EmbedOptions{})
+		g, _, err = m.model.BuildEmbed(one, mo)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, n := range g.Nodes {
+		if n.Leaf != nil {
+			continue
+		}
+		call := graph.Call{Node: n, Bind: one}
+		for _, v := range n.In {
+			call.In = append(call.In, sizeOf(v, one))
+		}
+		for _, v := range n.Out {
+			call.Out = append(call.Out, sizeOf(v, one))
+		}
+		sum += n.Op.Cost(&call).FLOPs
+	}
+	return sum, nil
+}
+
+func sizeOf(v *graph.Value, b tensor.Bind) graph.Tensor {
+	if v == nil {
+		return graph.Tensor{}
+	}
+	return graph.Tensor{DType: v.DType, Rows: v.Shape.NumRows(b), Cols: v.Shape.RowLen()}
+}

@@ -1,0 +1,385 @@
+package hotpath
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+var devices = []string{"cpu", "ref", "null"}
+
+func open(t testing.TB, path string, o Options) *Model {
+	t.Helper()
+	m, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func cosine(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		ab += float64(a[i]) * float64(b[i])
+		aa += float64(a[i]) * float64(a[i])
+		bb += float64(b[i]) * float64(b[i])
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+func TestEmbedTexts(t *testing.T) {
+	for _, name := range []string{"bert", "bert-odd", "gguf/bert-q8_0"} {
+		for _, device := range devices {
+			t.Run(name+"/"+device, func(t *testing.T) {
+				r := testmodels.Load(t, name)
+				path := name
+				if strings.HasPrefix(name, "gguf/") {
+					path += ".gguf"
+				}
+				m := open(t, testmodels.Dir(t, path), Options{Device: device, Precision: "f32", Threads: 2})
+				var texts []string
+				cut := []int(nil)
+				for i, c := range r.Cases {
+					texts = append(texts, c.Text)
+					if c.FullIDs != nil {
+						cut = append(cut, i)
+					}
+				}
+				var usage EmbedUsage
+				got, err := m.Embed(context.Background(), texts, EmbedOptions{Usage: &usage})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, c := range r.Cases {
+					if cos := cosine(got[i], c.Embedding); cos < 0.9999 {
+						t.Errorf("text %d: cosine %.7f", i, cos)
+					}
+					if usage.Tokens[i] != len(c.IDs) {
+						t.Errorf("text %d: %d tokens, expected %d", i, usage.Tokens[i], len(c.IDs))
+					}
+				}
+				if !slices.Equal(usage.Truncated, cut) {
+					t.Errorf("texts %v were cut, expected %v", usage.Truncated, cut)
+				}
+				long := []string{strings.Repeat("long ", 100)}
+				if _, err := m.Embed(context.Background(), long, EmbedOptions{NoTruncate: true}); !errors.Is(err, ErrTooLong) {
+					t.Errorf("NoTruncate: %v", err)
+				}
+				if _, err := m.Embed(context.Background(), long, EmbedOptions{Usage: &usage}); err != nil || len(usage.Truncated) != 1 {
+					t.Errorf("a long text: %v, %+v", err, usage)
+				}
+			})
+		}
+	}
+}
+
+func TestEmbedOptions(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "bert"), Options{})
+	ctx := context.Background()
+	whole, err := m.Embed(ctx, []string{"query: rain"}, EmbedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := m.Embed(ctx, []string{"rain"}, EmbedOptions{Dim: 8, Prompt: "query: "})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(short[0]) != 8 || math.Abs(cosine(short[0], whole[0][:8])-1) > 1e-6 || math.Abs(cosine(short[0], short[0])-1) > 1e-6 {
+		t.Errorf("%v is not the beginning of %v", short[0], whole[0][:8])
+	}
+	if n := norm(short[0]); math.Abs(n-1) > 1e-5 {
+		t.Errorf("a cut vector of length %v", n)
+	}
+	raw, err := m.Embed(ctx, []string{"query: rain"}, EmbedOptions{NoNormalize: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := norm(raw[0]); math.Abs(n-1) < 1e-3 || math.Abs(cosine(raw[0], whole[0])-1) > 1e-6 {
+		t.Errorf("NoNormalize gave a vector of length %v", n)
+	}
+	for _, o := range []EmbedOptions{{Pooling: "max"}, {Dim: -1}} {
+		if _, err := m.Embed(ctx, []string{"x"}, o); !errors.Is(err, ErrInput) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func norm(v []float32) float64 {
+	var s float64
+	for _, x := range v {
+		s += float64(x) * float64(x)
+	}
+	return math.Sqrt(s)
+}
+
+func TestEmbedIntoAllocatesNothing(t *testing.T) {
+	for _, device := range devices {
+		for _, parallel := range []string{"fine", "coarse"} {
+			m := open(t, testmodels.Dir(t, "bert"), Options{Device: device, Parallel: parallel, Threads: 2})
+			texts := []string{"A stitch in time saves nine.", "rain", "the boats had swung round", "to face the hills"}
+			dst := make([]float32, len(texts)*m.Dim())
+			usage := EmbedUsage{}
+			ctx := context.Background()
+			if n := testing.AllocsPerRun(5, func() {
+				if err := m.EmbedInto(ctx, dst, texts, EmbedOptions{Usage: &usage}); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("%s, %s: %v allocations", device, parallel, n)
+			}
+		}
+	}
+}
+
+func TestGenerateTexts(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2"} {
+		r := testmodels.Load(t, name)
+		for _, device := range devices {
+			t.Run(name+"/"+device, func(t *testing.T) {
+				m := open(t, testmodels.Dir(t, name), Options{Device: device, Precision: "f32", Threads: 2})
+				for i, c := range r.Cases[:3] {
+					got, err := m.Complete(context.Background(), c.Text, GenerateOptions{MaxTokens: len(c.Greedy), Raw: true, IgnoreEOS: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for k, id := range got.IDs {
+						if c.Margins[k] < 1e-3 {
+							break
+						}
+						if int(id) != c.Greedy[k] {
+							t.Errorf("text %d: %v, expected %v", i, got.IDs, c.Greedy)
+							break
+						}
+					}
+					if got.FinishReason != "length" || got.CompletionTokens != len(c.Greedy) || got.PromptTokens != len(c.IDs) || got.Timing.Prefill <= 0 {
+						t.Errorf("text %d: %+v", i, got)
+					}
+					if want := m.tok.Decode(got.IDs, true); got.Text != want {
+						t.Errorf("text %d: %q, expected %q", i, got.Text, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestStopStrings(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "llama"), Options{})
+	ctx := context.Background()
+	o := GenerateOptions{MaxTokens: 40, Raw: true, IgnoreEOS: true}
+	whole, err := m.Complete(ctx, "A stitch in time", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runes := []rune(whole.Text)
+	word := string(runes[len(runes)/2 : len(runes)/2+5])
+	o.Stop = []string{word}
+	var streamed strings.Builder
+	var c Completion
+	o.Completion = &c
+	for tok, err := range m.Generate(ctx, "A stitch in time", o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		streamed.WriteString(tok.Text)
+	}
+	want, _, _ := strings.Cut(whole.Text, word)
+	if streamed.String() != want || c.Text != want || c.FinishReason != "stop" {
+		t.Errorf("%q (%q, %s), expected %q", streamed.String(), c.Text, c.FinishReason, want)
+	}
+	// Leaving the loop early is no error and hurts nobody.
+	for range m.Generate(ctx, "A stitch", GenerateOptions{Raw: true}) {
+		break
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := m.Complete(cancelled, "A stitch", GenerateOptions{Raw: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := m.Complete(ctx, "x", GenerateOptions{Temperature: -1}); !errors.Is(err, ErrInput) {
+		t.Errorf("temperature -1: %v", err)
+	}
+}
+
+func TestScoreTexts(t *testing.T) {
+	r := testmodels.Load(t, "llama")
+	m := open(t, testmodels.Dir(t, "llama"), Options{Precision: "f32"})
+	texts := []string{""}
+	for _, c := range r.Cases {
+		texts = append(texts, c.Text)
+	}
+	got, err := m.Score(context.Background(), texts, ScoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got[0].NLL) != 0 || !math.IsNaN(got[0].Perplexity()) {
+		t.Errorf("an empty text has %v", got[0])
+	}
+	for i, c := range r.Cases {
+		var sum float64
+		for k, want := range c.NLL {
+			sum += want
+			if diff := math.Abs(float64(got[i+1].NLL[k]) - want); diff > 2e-3*max(1, want) {
+				t.Fatalf("text %d, token %d: off by %v", i, k, diff)
+			}
+		}
+		if want := math.Exp(sum / float64(len(c.NLL))); len(c.NLL) > 0 && math.Abs(got[i+1].Perplexity()/want-1) > 1e-2 {
+			t.Errorf("text %d: perplexity %v, expected %v", i, got[i+1].Perplexity(), want)
+		}
+	}
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bert := testmodels.Dir(t, "bert")
+	for _, c := range []struct {
+		path string
+		o    Options
+		want error
+	}{
+		{filepath.Join(dir, "none"), Options{}, ErrNotModel},
+		{text, Options{}, ErrNotModel},
+		{dir, Options{}, ErrNotModel},
+		{bert, Options{Precision: "f64"}, ErrInput},
+		{bert, Options{Device: "abacus"}, ErrInput},
+		{bert, Options{Parallel: "both"}, ErrInput},
+		{bert, Options{Threads: -1}, ErrInput},
+		{bert, Options{Ctx: 1 << 20}, ErrInput},
+	} {
+		if m, err := Open(c.path, c.o); !errors.Is(err, c.want) || m != nil {
+			t.Errorf("%s %+v: %v, expected %v", c.path, c.o, err, c.want)
+		}
+	}
+	m := open(t, bert, Options{})
+	ctx := context.Background()
+	if _, err := m.Complete(ctx, "x", GenerateOptions{}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("an encoder generates: %v", err)
+	}
+	if _, err := m.ChatPrompt(nil); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a chat without template: %v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Embed(ctx, []string{"x"}, EmbedOptions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("embed after Close: %v", err)
+	}
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	for _, device := range devices {
+		before := runtime.NumGoroutine()
+		m, err := Open(testmodels.Dir(t, "llama"), Options{Device: device, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range m.Generate(context.Background(), "A stitch", GenerateOptions{Raw: true}) {
+			break
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; runtime.NumGoroutine() > before; i++ {
+			if i == 500 {
+				buf := make([]byte, 1<<16)
+				t.Fatalf("%s: %d goroutines, %d before:\n%s", device, runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func TestInfo(t *testing.T) {
+	for _, name := range []string{"llama", "bert", "gguf/llama-q8_0.gguf"} {
+		m := open(t, testmodels.Dir(t, name), Options{})
+		i, err := m.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var params int64
+		for _, d := range i.DTypes {
+			params += d.Params
+		}
+		// Two operations a weight, embedding tables aside.
+		if i.Layers == 0 || params < i.Params || i.FLOPsPerToken <= 0 || i.FLOPsPerToken > 4*i.Params || i.Device != "cpu" {
+			t.Errorf("%s: %+v", name, i)
+		}
+	}
+}
+
+func TestProfileSeesRunsAndScopes(t *testing.T) {
+	for _, device := range devices {
+		rec := profile.NewRecorder(profile.Options{})
+		enc := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Device: device, Threads: 2})
+		if _, err := enc.Embed(context.Background(), []string{"a", "b", "c", "d", "e"}, EmbedOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		lm := open(t, testmodels.Dir(t, "llama"), Options{Profile: rec, Device: device, Threads: 2})
+		if _, err := lm.Complete(context.Background(), "A stitch", GenerateOptions{MaxTokens: 4, Raw: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lm.Score(context.Background(), []string{"A stitch"}, ScoreOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.Err(); err != nil {
+			t.Error(err)
+		}
+		p := rec.Snapshot()
+		phases, scopes := map[string]bool{}, map[string]bool{}
+		for _, pl := range p.Plans {
+			if pl.Tokens > 0 {
+				phases[pl.Phase] = true
+			}
+		}
+		for _, s := range p.Scopes {
+			scopes[s.Name] = true
+		}
+		for _, want := range []string{"embed", "prefill", "decode", "score"} {
+			if !phases[want] {
+				t.Errorf("%s: no run of phase %s in %v", device, want, phases)
+			}
+		}
+		for _, want := range []string{"tokenize", "batch", "sample"} {
+			if !scopes[want] {
+				t.Errorf("%s: no scope %s in %v", device, want, scopes)
+			}
+		}
+	}
+}
+
+func TestQuickstartBuildsAndRuns(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "quickstart")
+	build := exec.Command("go", "build", "-o", bin, ".")
+	build.Dir = filepath.Join("examples", "quickstart")
+	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\ngo mod tidy in %s where it asks for updates", err, out, build.Dir)
+	}
+	out, err := exec.Command(bin, testmodels.Dir(t, "bert"), "a stitch in time", "a stitch in time", "rain").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if lines := strings.Split(string(out), "\n"); len(lines) != 3 || lines[0] != "1.000 a stitch in time" || !strings.HasSuffix(lines[1], " rain") {
+		t.Errorf("%s", out)
+	}
+}
