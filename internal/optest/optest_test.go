@@ -26,6 +26,7 @@ type backend struct {
 	open func() (plan.Backend, error)
 	tier kcpu.Tier
 	bind plan.BindOptions
+	tol  float64 // 0: the case's own
 }
 
 func backends() []backend {
@@ -35,15 +36,27 @@ func backends() []backend {
 			for _, test := range []bool{false, true} {
 				bs = append(bs, backend{
 					name: fmt.Sprintf("cpu-%s-%d-test=%v", tier, workers, test),
-					open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: workers, Test: test}) },
+					open: func() (plan.Backend, error) {
+						return cpu.New(cpu.Options{Workers: workers, Test: test, Precision: cpu.F32})
+					},
 					tier: tier,
 				})
 			}
 		}
 	}
+	for _, tier := range kcpu.Available() {
+		bs = append(bs, backend{
+			name: fmt.Sprintf("cpu-%s-bf16", tier),
+			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.BF16}) },
+			tier: tier,
+			tol:  1e-2, // operands have eight bits
+		})
+	}
 	return append(bs,
-		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, NoFusion: true}) }, tier: kcpu.Active()},
-		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2}) }, tier: kcpu.Active(), bind: plan.BindOptions{Invariant: true}})
+		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) {
+			return cpu.New(cpu.Options{Workers: 2, NoFusion: true, Precision: cpu.F32})
+		}, tier: kcpu.Active()},
+		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32}) }, tier: kcpu.Active(), bind: plan.BindOptions{Invariant: true}})
 }
 
 // graphOf is a way to build a case: forward, or with its gradients.
@@ -90,21 +103,22 @@ func TestParity(t *testing.T) {
 			}
 			defer b.Close()
 			for _, c := range Cases() {
-				parity(t, c, b, be.bind, forward, "forward")
+				parity(t, c, be, b, forward, "forward")
 				if differentiable(c) {
-					parity(t, c, b, be.bind, backward, "backward")
+					parity(t, c, be, b, backward, "backward")
 				}
 			}
 		})
 	}
 }
 
-func parity(t *testing.T, c Case, be plan.Backend, o plan.BindOptions, build graphOf, what string) {
+func parity(t *testing.T, c Case, how backend, be plan.Backend, build graphOf, what string) {
 	t.Helper()
 	tol := c.Tol
 	if tol == 0 {
 		tol = 1e-5
 	}
+	tol = max(tol, how.tol)
 	for _, bind := range binds {
 		run := func(be plan.Backend, o plan.BindOptions) [][]float32 {
 			b, outs, err := build(c, bind)
@@ -117,7 +131,7 @@ func parity(t *testing.T, c Case, be plan.Backend, o plan.BindOptions, build gra
 			t.Errorf("%s %s %+v: %v", c.Name, what, bind, err)
 			return nil
 		}
-		want, got := run(ref.New(), plan.BindOptions{}), run(be, o)
+		want, got := run(ref.New(), plan.BindOptions{}), run(be, how.bind)
 		for i := range min(len(want), len(got)) {
 			if err := Compare(got[i], want[i], tol); err != nil {
 				t.Errorf("%s %s %+v: output %d: %v", c.Name, what, bind, i, err)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
@@ -9,7 +10,7 @@ import (
 )
 
 // queryTile is how many queries of a head are computed together, at most.
-const queryTile = 64
+const queryTile = 128
 
 // scoreBudget bounds the scores that a worker holds at a time, in f32.
 const scoreBudget = 1 << 16
@@ -23,7 +24,7 @@ type attention struct {
 	paged             bool
 	kvLen, table      ints // paged only
 	block, maxBlocks  int
-	tile              int // queries an item
+	class             Precision
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -50,17 +51,30 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	return k, nil
 }
 
-// reserve picks the query tile for the longest possible sequence.
+// tile is how many queries of a sequence make an item.
+func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))) }
+
+// reserve asks for scratch for sequences of up to keys. Training, which wants
+// the log-sum-exp, computes in f32: its backward pass does too.
 func (k *attention) reserve(b *binder, keys int) {
-	k.tile = max(1, min(queryTile, scoreBudget/max(1, keys)))
-	b.want(k.tile * (keys + k.block))
+	b.want(max(scoreBudget, keys+k.block))
+	k.class = b.be.opts.Precision.class()
+	if k.lse.present() {
+		k.class = F32
+	}
+	if k.class == BF16 {
+		b.wantTiles(max(keys, k.HeadDim))
+	}
 }
+
+// computeClass is for the profile.
+func (k *attention) computeClass() Precision { return k.class }
 
 func (k *attention) name() string {
 	if k.paged {
-		return "attention f32 paged"
+		return "attention " + string(k.class) + " paged"
 	}
-	return "attention f32"
+	return "attention " + string(k.class)
 }
 
 // width is by the number of score elements.
@@ -88,10 +102,11 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys := k.keys(b, s, q1-q0)
+		step := tile(keys + k.block)
 		for h := range k.Heads {
-			for t := q0; t < q1; t += k.tile {
+			for t := q0; t < q1; t += step {
 				if item++; item%n == i {
-					k.queries(w, s, h, t, min(t+k.tile, q1), keys-(q1-t), q0, keys)
+					k.queries(w, s, h, t, min(t+step, q1), keys-(q1-t), q0, keys)
 				}
 			}
 		}
@@ -151,9 +166,15 @@ func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ro
 		}
 		return
 	}
-	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
-	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
-	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
+	if k.class == BF16 {
+		w.scratch.tileRows = amx.Rows{W: keys, N: n, K: d, LD: k.k.cols}
+		t := amx.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.tileRows, C: s, LDC: ld}
+		amx.Run(&t, 0, rows, 0, amx.NumPanels(n), w.scratch.tiles)
+	} else {
+		w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
+		t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
+		gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
+	}
 	for r := range rows {
 		vec.Scale(s[r*ld:][:n], s[r*ld:][:n], k.Scale)
 	}
@@ -180,6 +201,12 @@ func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32,
 		for j := range n {
 			vec.Axpy(out[:d], values[j*k.v.cols:][:d], p[j])
 		}
+		return
+	}
+	if k.class == BF16 {
+		w.scratch.tileNatural = amx.Natural{W: values, N: d, K: n, LD: k.v.cols}
+		t := amx.Task{M: rows, N: d, K: n, A: p, LDA: ld, B: &w.scratch.tileNatural, C: out, LDC: k.out.cols, Accumulate: add}
+		amx.Run(&t, 0, rows, 0, amx.NumPanels(d), w.scratch.tiles)
 		return
 	}
 	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: k.v.cols}

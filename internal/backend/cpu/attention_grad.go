@@ -10,6 +10,9 @@ import (
 	"hotpath/internal/tensor"
 )
 
+// gradTile is how many queries the backward pass computes together.
+const gradTile = 64
+
 // attentionGrad recomputes probabilities from the saved log-sum-exp. An item
 // is (sequence, key head): one worker sums dk and dv over the queries and the
 // heads of the group in their order.
@@ -27,7 +30,7 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	a := n.Attr.(graph.AttentionAttr)
-	b.want(2 * queryTile * b.plan.Max.T)
+	b.want(2 * gradTile * b.plan.Max.T)
 	if !ms[6].present() || !ms[7].present() || !ms[8].present() || a.SoftCap > 0 {
 		return bindReference(b, s) // a gradient that nobody wants is rare, and so is capping in training
 	}
@@ -61,13 +64,13 @@ func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 	d := k.HeadDim
 	keys := q1 - q0
 	kOff, qOff := q0*k.k.cols+kv*d, h*d
-	for t := q0; t < q1; t += queryTile {
-		rows := min(queryTile, q1-t)
+	for t := q0; t < q1; t += gradTile {
+		rows := min(gradTile, q1-t)
 		lo, _ := k.Visible(t-q0, keys)
 		_, hi := k.Visible(t-q0+rows-1, keys)
 		cols := hi - lo
-		p := w.scratch.f[:rows*cols]                   // [rows][cols]
-		ds := w.scratch.f[queryTile*keys:][:rows*cols] // [rows][cols]
+		p := w.scratch.f[:rows*cols]                  // [rows][cols]
+		ds := w.scratch.f[gradTile*keys:][:rows*cols] // [rows][cols]
 		kr, vr := k.k.full[kOff+lo*k.k.cols:], k.v.full[kOff+lo*k.v.cols:]
 		q, do := k.q.full[t*k.q.cols+qOff:], k.dout.full[t*k.dout.cols+qOff:]
 

@@ -14,12 +14,17 @@ type binder struct {
 	plan      *plan.Plan
 	mem       *plan.Memory
 	step      *plan.Step
+	workers   int
 	invariant bool
 	scratch   int // f32 that some step wants of a worker's scratch
+	tileDepth int // largest K of a bf16 product
 }
 
 // want reserves n f32 of each worker's scratch.
 func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
+
+// wantTiles reserves scratch for bf16 products of depth k.
+func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {
@@ -47,6 +52,11 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 		case w.panels != nil:
 			m.full = make([]float32, n)
 			w.panels.Unpack(m.full, m.cols)
+		case w.tiles != nil:
+			m.full = make([]float32, n)
+			for r := range n / m.cols {
+				w.tiles.UnpackRow(m.full[r*m.cols:(r+1)*m.cols], r)
+			}
 		case w.dtype == tensor.F32:
 			m.full = floats(w.rows)[:n]
 		default:
@@ -129,7 +139,7 @@ func bindReference(b *binder, s *plan.Step) (kernel, error) {
 	var err error
 	call := plan.BindNode(b.plan, b.mem, s, s.Root(), func(v *graph.Value) (tensor.DType, []byte) {
 		w := b.weight(v)
-		if w.panels == nil {
+		if w.rows != nil {
 			return w.dtype, w.rows
 		}
 		err = fmt.Errorf("%s was packed for products only", v)

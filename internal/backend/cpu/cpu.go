@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
@@ -24,6 +25,8 @@ type Options struct {
 	// Workers is the size of a fine run; 0 means one a core that the process
 	// may use. More workers than cores work, but nothing gets faster.
 	Workers int
+	// Precision asks for the compute class of products with weights.
+	Precision Precision
 	// Test keeps arenas on the Go heap, puts a barrier before each step and
 	// fills buffers with NaN when they die.
 	Test bool
@@ -92,33 +95,52 @@ type weight struct {
 	dtype  tensor.DType
 	rows   []byte       // nil where panels hold it
 	panels *gemm.Packed // f32
+	tiles  *amx.Packed  // bf16
 }
 
 func (w *weight) Bytes() int64 {
-	if w.panels != nil {
+	switch {
+	case w.panels != nil:
 		return int64(len(w.panels.Data)) * 4
+	case w.tiles != nil:
+		return int64(len(w.tiles.Data)) * 2
 	}
 	return int64(len(w.rows))
 }
 
-// Pack keeps rows as the file has them, except for F32 matrices that only
-// linear steps read: those become panels and their pages are given back.
+// Pack keeps rows as the file has them, except for matrices of floats that
+// only linear steps read: those become panels of their compute class, and
+// their pages are given back.
 func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error) {
 	if w.DType == tensor.F32 && len(w.Data) > 0 && uintptr(unsafe.Pointer(&w.Data[0]))%4 != 0 {
 		w.Data = append(make([]byte, 0, len(w.Data)), w.Data...)
 	}
-	if w.DType != tensor.F32 || !onlyProducts(w.Value, readers) {
+	class := b.opts.Precision.class()
+	if w.DType.Quantized() || !onlyProducts(w.Value, readers) || class == F32 && w.DType != tensor.F32 {
 		return &weight{dtype: w.DType, rows: w.Data}, nil
 	}
 	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
-	a, err := newArena(int64(gemm.PackedLen(n, k))*4, true)
+	if class == F32 {
+		a, err := newArena(int64(gemm.PackedLen(n, k))*4, true)
+		if err != nil {
+			return nil, err
+		}
+		p := gemm.NewPacked(floats(a.mem), n, k)
+		p.PackB(floats(w.Data), k, 0, gemm.NumPanels(n))
+		w.Drop()
+		return &weight{dtype: tensor.F32, panels: &p}, nil
+	}
+	stored, err := gemm.NewStored(w.Data, w.DType, n, k)
 	if err != nil {
 		return nil, err
 	}
-	p := gemm.NewPacked(floats(a.mem), n, k)
-	p.PackB(floats(w.Data), k, 0, gemm.NumPanels(n))
+	a, err := newArena(int64(amx.PackedLen(n, k))*2, true)
+	if err != nil {
+		return nil, err
+	}
+	tiles := amx.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&a.mem[0])), len(a.mem)/2), amx.NewStored(stored), n, k)
 	w.Drop()
-	return &weight{dtype: tensor.F32, panels: &p}, nil
+	return &weight{dtype: w.DType, tiles: tiles}, nil
 }
 
 // onlyProducts reports whether every reader multiplies with v.
@@ -145,7 +167,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	for i := range e.arrived {
 		e.arrived[i].wake = make(chan struct{}, 1)
 	}
-	bd := &binder{be: b, plan: p, mem: m, invariant: o.Invariant}
+	bd := &binder{be: b, plan: p, mem: m, workers: n, invariant: o.Invariant}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		make, ok := kernels[s.Kind]
@@ -160,7 +182,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		e.kernels = append(e.kernels, k)
 	}
 	for i := range e.workers {
-		e.workers[i] = worker{lane: i, scratch: newScratch(bd.scratch)}
+		e.workers[i] = worker{lane: i, scratch: newScratch(bd)}
 	}
 	if b.opts.Test {
 		e.dead = plan.Deaths(p)
@@ -170,14 +192,17 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
-	gemm *gemm.Scratch
-	f    []float32 // as much as the hungriest step asked for
+	gemm  *gemm.Scratch
+	tiles *amx.Scratch
+	f     []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
 	// them behind an interface.
-	rows    gemm.Rows
-	natural gemm.Natural
+	rows        gemm.Rows
+	natural     gemm.Natural
+	tileRows    amx.Rows
+	tileNatural amx.Natural
 }
 
-func newScratch(n int) *scratch {
-	return &scratch{gemm: gemm.NewScratch(nil), f: make([]float32, n)}
+func newScratch(b *binder) *scratch {
+	return &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
 }

@@ -69,7 +69,10 @@ func (e *exec) Describe(p *profile.Plan) {
 	}
 	for i := range p.Steps {
 		p.Steps[i].Kernel = e.kernels[i].name()
-		p.Steps[i].Class = "f32"
+		p.Steps[i].Class = string(F32)
+		if c, ok := e.kernels[i].(interface{ computeClass() Precision }); ok {
+			p.Steps[i].Class = string(c.computeClass())
+		}
 	}
 }
 

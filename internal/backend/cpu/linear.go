@@ -13,23 +13,21 @@ const minMACs = 1 << 17
 
 // rowChunk is how many rows of a product are finished before its epilogue
 // passes over them, so that they are still in L2.
-const rowChunk = 112
+const rowChunk = 128
 
 // productWidth bounds the workers of an m x n x k product by its work and by
 // its panels.
-func productWidth(m, n, k, workers int) int {
-	return max(1, min(workers, m*n*k/minMACs, gemm.NumPanels(n)))
+func productWidth(m, n, k, nr, workers int) int {
+	return max(1, min(workers, m*n*k/minMACs, (n+nr-1)/nr))
 }
 
 // linear is y = x w^T + bias, then an activation where one was fused.
 type linear struct {
+	*product
 	x, y   mat
 	bias   []float32
-	w      gemm.Panels
-	n, k   int
-	packed bool // panels cost nothing to fetch: any split will do
 	act    func(dst, x []float32)
-	gemv   *gemm.Stored // single rows read the file's rows directly; nil: by panels
+	direct bool // few rows multiply with the file's rows as they lie
 	label  string
 }
 
@@ -53,27 +51,13 @@ func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
 	if err != nil {
 		return nil, err
 	}
-	wv := n.In[1]
-	l := &linear{x: ms[0], y: ms[1], bias: ms[2].full, n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen()}
-	switch w := b.weight(wv); {
-	case w == nil: // state, which training rewrites: panels are made as needed
-		m, err := b.f32(wv)
-		if err != nil {
-			return nil, err
-		}
-		l.w, l.label = &gemm.Rows{W: m.full, N: l.n, K: l.k, LD: l.k}, "gemm f32 rows"
-	case w.panels != nil:
-		l.w, l.packed, l.label = w.panels, true, "gemm f32 panels"
-	default:
-		stored, err := gemm.NewStored(w.rows, w.dtype, l.n, l.k)
-		if err != nil {
-			return nil, err
-		}
-		l.w, l.label = stored, "gemm f32 from "+w.dtype.String()
-		if !b.invariant {
-			l.gemv = stored
-			b.want(gemm.XSumsLen(l.k))
-		}
+	p, err := newProduct(b, n.In[1])
+	if err != nil {
+		return nil, err
+	}
+	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full, label: p.label}
+	if l.direct = p.stored != nil && !b.invariant; l.direct {
+		b.want(gemm.XSumsLen(l.k))
 	}
 	return l, nil
 }
@@ -81,49 +65,63 @@ func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
 func (l *linear) name() string { return l.label }
 
 func (l *linear) width(b tensor.Bind, n int) int {
-	return productWidth(l.x.rows(b), l.n, l.k, n)
+	_, nr := l.tile()
+	return productWidth(l.x.rows(b), l.n, l.k, nr, n)
 }
 
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
-	if rows == 1 && l.gemv != nil {
-		lo, hi := share(l.n, 16, i, n)
-		x, sums := l.x.full[:l.k], w.scratch.f[:gemm.XSumsLen(l.k)]
-		gemm.XSums(sums, x)
-		gemm.GemvRows(l.y.full, l.gemv, x, sums, lo, hi)
-		if l.bias != nil {
-			vec.Add(l.y.full[lo:hi], l.y.full[lo:hi], l.bias[lo:hi])
-		}
-		if l.act != nil {
-			l.act(l.y.full[lo:hi], l.y.full[lo:hi])
-		}
-		return
-	}
-	t := gemm.Task{M: rows, N: l.n, K: l.k, A: l.x.full, LDA: l.k, B: l.w, C: l.y.full, LDC: l.n, Bias: l.bias}
-	panels := gemm.NumPanels(l.n)
+	mr, nr := l.tile()
+	panels := (l.n + nr - 1) / nr
 	m0, m1, p0, p1 := 0, rows, 0, panels
-	chunk := rows
-	if l.packed {
-		chunk = rowChunk
-	}
-	if l.packed && rows >= 4*n*gemm.MR() {
-		m0, m1 = share(rows, gemm.MR(), i, n)
+	if l.cheap && rows >= 4*n*mr {
+		m0, m1 = share(rows, mr, i, n)
 	} else {
 		p0, p1 = share(panels, 1, i, n)
 	}
-	if l.act == nil {
-		gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
+	c0, c1 := p0*nr, min(p1*nr, l.n)
+	if l.direct && rows <= gemm.FewRows {
+		l.few(w, rows, c0, c1)
+		l.finish(0, rows, c0, c1)
 		return
 	}
-	nr := gemm.NR()
-	c0, c1 := p0*nr, min(p1*nr, l.n)
+	chunk := m1 - m0
+	if l.cheap && l.act != nil {
+		chunk = rowChunk
+	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		gemm.Run(&t, m, end, p0, p1, w.scratch.gemm)
-		for r := m; r < end; r++ {
-			row := l.y.full[r*l.n+c0 : r*l.n+c1]
-			l.act(row, row)
-		}
+		l.product.run(w, l.y.full, l.x.full, l.bias, rows, m, end, p0, p1)
+		l.finish(m, end, c0, c1)
+	}
+}
+
+// few multiplies some rows with weight rows [c0,c1) straight from the file.
+func (l *linear) few(w *worker, rows, c0, c1 int) {
+	if rows == 1 {
+		x, sums := l.x.full[:l.k], w.scratch.f[:gemm.XSumsLen(l.k)]
+		gemm.XSums(sums, x)
+		gemm.GemvRows(l.y.full, l.stored, x, sums, c0, c1)
+	} else {
+		gemm.MulRows(l.y.full, l.n, l.stored, l.x.full, l.k, rows, c0, c1)
+	}
+	if l.bias == nil {
+		return
+	}
+	for r := range rows {
+		row := l.y.full[r*l.n+c0 : r*l.n+c1]
+		vec.Add(row, row, l.bias[c0:c1])
+	}
+}
+
+// finish applies the activation to a block of the result.
+func (l *linear) finish(m0, m1, c0, c1 int) {
+	if l.act == nil {
+		return
+	}
+	for r := m0; r < m1; r++ {
+		row := l.y.full[r*l.n+c0 : r*l.n+c1]
+		l.act(row, row)
 	}
 }
 
@@ -143,9 +141,14 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 	wv := n.In[1]
 	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen()}
 	if w := b.weight(wv); w != nil {
-		if w.panels != nil {
+		switch {
+		case w.panels != nil:
 			k.w = &gemm.Transposed{W: *w.panels}
 			return k, nil
+		case w.tiles != nil:
+			m, err := b.f32(wv)
+			k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
+			return k, err
 		}
 		stored, err := gemm.NewStored(w.rows, w.dtype, k.n, k.k)
 		k.w = &gemm.StoredT{W: stored}
@@ -158,7 +161,7 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
 func (k *linearDX) width(b tensor.Bind, n int) int {
-	return productWidth(k.dy.rows(b), k.k, k.n, n)
+	return productWidth(k.dy.rows(b), k.k, k.n, gemm.NR(), n)
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
@@ -184,7 +187,7 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
 func (k *linearDW) width(b tensor.Bind, n int) int {
-	return productWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
+	return productWidth(k.dy.cols, k.x.cols, k.dy.rows(b), gemm.NR(), n)
 }
 func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)

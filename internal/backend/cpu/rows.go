@@ -101,7 +101,7 @@ func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
 func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	w := b.weight(n.In[0])
-	if w != nil && w.panels != nil {
+	if w != nil && w.rows == nil {
 		return bindReference(b, s)
 	}
 	ms, err := b.mats(n.Out[0])
