@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -46,4 +47,31 @@ func answerAll(ctx context.Context, w io.Writer, format string, in *texts, ask f
 			return err
 		}
 	}
+}
+
+// eachWhereNeeded asks for a batch at once. Where that fails it asks for one
+// text at a time, so that the error names its text and those before it get
+// their answers.
+func eachWhereNeeded[T any](ctx context.Context, batch []text, ask func([]text) ([]T, error)) ([]T, error) {
+	all, err := ask(batch)
+	if err == nil || ctx.Err() != nil {
+		return all, err
+	}
+	all = nil
+	for i := range batch {
+		one, err := ask(batch[i : i+1])
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", batch[i].where, err)
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+func bodies(batch []text) []string {
+	out := make([]string, len(batch))
+	for i, t := range batch {
+		out[i] = t.body
+	}
+	return out
 }

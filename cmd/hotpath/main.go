@@ -80,8 +80,14 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine keeps the promise that an error is one line, whatever names it quotes.
+// oneLine keeps the promise that an error is one line, whatever it quotes. Of a
+// panic that the library caught, the stack is left out.
 func oneLine(s string) string {
+	if at := strings.Index(s, "hotpath: panic: "); at >= 0 {
+		if end := strings.IndexByte(s[at:], '\n'); end >= 0 {
+			s = s[:at+end]
+		}
+	}
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
@@ -114,7 +120,7 @@ tokenizer.json).`,
 
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
-	newInfo, newInspect, newProfile,
+	newInfo, newInspect, newTokenize, newEmbed, newRun, newScore, newTrain, newProfile,
 }
 
 // usageTemplate is cobra's with the examples at the end, where a terminal

@@ -58,6 +58,7 @@ type texts struct {
 	// eager says that batches end where no further input waits: another
 	// program may be waiting for the answer before it writes on.
 	eager    bool
+	several  bool // more than one text may come
 	progress *progress
 	file     *os.File // nil for arguments and standard input
 }
@@ -73,7 +74,7 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	case f.file == "" && len(args) == 0:
 		return nil, usagef("no text: give texts as arguments, or -f FILE, or -f - for standard input")
 	case f.file == "":
-		t := &texts{queue: make(chan text, len(args))}
+		t := &texts{queue: make(chan text, len(args)), several: len(args) > 1}
 		for i, arg := range args {
 			t.queue <- text{index: i, where: fmt.Sprintf("argument %d", i+1), body: arg}
 		}
@@ -87,7 +88,7 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 			parse = parseIDs
 		}
 	}
-	t := &texts{queue: make(chan text, 256)}
+	t := &texts{queue: make(chan text, 256), several: true}
 	name, from := f.file, std.in
 	if f.file == "-" {
 		name = "standard input"

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath"
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/profile"
+)
+
+// modelFlags are the flags of every command that opens a model.
+type modelFlags struct {
+	model     string
+	threads   int
+	precision string
+	device    string
+	profile   string
+	invariant bool
+}
+
+// toReport is --profile without a file.
+const toReport = "-"
+
+func (f *modelFlags) addModel(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+}
+
+// addRun adds the flags of commands that run the model.
+func (f *modelFlags) addRun(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "use `N` threads; 0 for one a core")
+	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
+	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
+	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
+}
+
+// addCompute adds the flags of commands that choose how the model computes.
+func (f *modelFlags) addCompute(cmd *cobra.Command) {
+	f.addRun(cmd)
+	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32`, bf16 or auto")
+	cmd.Flags().BoolVar(&f.invariant, "invariant", false, "answers do not depend on what else is in the batch")
+}
+
+// devices are the values of --device.
+func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) }
+
+// check reports mistakes that need no model to be seen.
+func (f *modelFlags) check() error {
+	switch {
+	case f.threads < 0:
+		return usagef("--threads %d, expected 0 or more", f.threads)
+	case f.precision != "" && !slices.Contains([]string{"auto", "f32", "bf16"}, f.precision):
+		return usagef("--precision %q, expected f32, bf16 or auto", f.precision)
+	case f.device != "" && !slices.Contains(devices(), f.device):
+		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
+	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
+		return usagef("--profile=%s, expected a file that ends in %s", f.profile, strings.Join(endings(), ", "))
+	}
+	return cpu.Err()
+}
+
+func endings() []string {
+	var out []string
+	for _, e := range profile.Exporters() {
+		out = append(out, e.Ending)
+	}
+	return out
+}
+
+func exportable(path string) bool {
+	return slices.ContainsFunc(endings(), func(e string) bool { return strings.HasSuffix(path, e) })
+}
+
+// with opens the model, does the work and closes it; then the profile is
+// written, after an error too: it may show why.
+func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, work func(context.Context, *hotpath.Model) error) error {
+	if f.model == "" {
+		return usagef("-m MODEL is missing")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	o.Threads, o.Precision, o.Invariant = f.threads, f.precision, f.invariant
+	if f.device != "auto" {
+		o.Device = f.device
+	}
+	return f.recorded(ctx, std, func(ctx context.Context, rec *profile.Recorder) error {
+		o.Profile = rec
+		m, err := hotpath.Open(f.model, o)
+		if errors.Is(err, hotpath.ErrInput) {
+			return &usageError{err} // the options do not suit the model
+		}
+		if err != nil {
+			return err
+		}
+		if rec != nil {
+			if err := f.facts(rec, m); err != nil {
+				return errors.Join(err, m.Close())
+			}
+		}
+		return errors.Join(work(ctx, m), m.Close())
+	})
+}
+
+// recorded does work under a recorder where --profile asks for one.
+func (f *modelFlags) recorded(ctx context.Context, std streams, work func(context.Context, *profile.Recorder) error) error {
+	if f.profile == "" {
+		return work(ctx, nil)
+	}
+	rec := profile.NewRecorder(profile.Options{})
+	flops, read := ceiling.Measure(ctx, f.workers())
+	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: flops, Bytes: read, Source: "measured before the run"}); err != nil && ctx.Err() == nil {
+		return err
+	}
+	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})
+	err := work(profile.WithRecorder(ctx, rec), rec)
+	return errors.Join(err, f.report(std, rec.Snapshot()))
+}
+
+func (f *modelFlags) workers() int {
+	if f.threads > 0 {
+		return f.threads
+	}
+	return cpu.Host().Cores
+}
+
+func (f *modelFlags) facts(rec *profile.Recorder, m *hotpath.Model) error {
+	info, err := m.Info()
+	if err != nil {
+		return err
+	}
+	rec.SetFacts(profile.Facts{Model: info.Name, Params: info.Params, Device: info.Device, Threads: info.Threads})
+	return nil
+}
+
+func (f *modelFlags) report(std streams, p *profile.Profile) error {
+	if f.profile == toReport {
+		return profile.Text(std.err, p, profile.ReportOptions{Color: isTerminal(std.err)})
+	}
+	if err := profile.Export(f.profile, p); err != nil {
+		return fmt.Errorf("--profile: %w", err)
+	}
+	return nil
+}

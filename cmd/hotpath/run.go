@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hotpath"
+)
+
+// completion is one answer of run.
+type completion struct {
+	Index            *int    `json:"index,omitempty"` // of jsonl
+	Text             string  `json:"text"`
+	IDs              []int32 `json:"ids"`
+	PromptTokens     int     `json:"prompt_tokens"`
+	CompletionTokens int     `json:"completion_tokens"`
+	FinishReason     string  `json:"finish_reason"` // stop or length
+	Seed             uint64  `json:"seed"`
+	Timing           timing  `json:"timing"`
+}
+
+type timing struct {
+	Load        float64 `json:"load_ms"`
+	Prefill     float64 `json:"prefill_ms"`
+	Decode      float64 `json:"decode_ms"`
+	PrefillRate float64 `json:"prefill_tok_s"`
+	DecodeRate  float64 `json:"decode_tok_s"`
+}
+
+// runFlags are what run knows besides the model and the prompt.
+type runFlags struct {
+	prompt  string
+	options hotpath.GenerateOptions
+	ctx     int
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	o := &f.options
+	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `PROMPT`; arguments and -f FILE work too")
+	cmd.Flags().IntVarP(&o.MaxTokens, "tokens", "n", 256, "generate at most `N` tokens; 0 until the context is full")
+	cmd.Flags().Float32Var(&o.Temperature, "temp", 0.8, "`TEMPERATURE`; 0 takes the most probable token each time")
+	cmd.Flags().IntVar(&o.TopK, "top-k", 40, "draw from the `K` most probable tokens; 0 for all")
+	cmd.Flags().Float32Var(&o.TopP, "top-p", 0.95, "draw from the tokens that make up this share `P` of the probability; 1 for all")
+	cmd.Flags().Float32Var(&o.MinP, "min-p", 0.05, "leave out tokens less probable than this share `P` of the best; 0 for none")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "equal `SEED`s draw equal tokens; a random one if not given")
+	cmd.Flags().StringArrayVar(&o.Stop, "stop", nil, "end at this `STRING`; may be given several times")
+	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "go on where the model would end")
+	cmd.Flags().IntVar(&f.ctx, "ctx", 0, "`TOKENS` of context, prompt included; 0 for what the model has, at most 4096")
+	cmd.Flags().BoolVar(&o.Raw, "raw", false, "take the prompt as it is, without the model's chat template")
+}
+
+func (f *runFlags) check() error {
+	o := &f.options
+	for _, c := range []struct {
+		bad      bool
+		flag     string
+		value    any
+		expected string
+	}{
+		{o.MaxTokens < 0, "-n", o.MaxTokens, "0 or more"},
+		{!(o.Temperature >= 0 && o.Temperature <= 100), "--temp", o.Temperature, "0 to 100"},
+		{o.TopK < 0, "--top-k", o.TopK, "0 or more"},
+		{!(o.TopP >= 0 && o.TopP <= 1), "--top-p", o.TopP, "0 to 1"},
+		{!(o.MinP >= 0 && o.MinP <= 1), "--min-p", o.MinP, "0 to 1"},
+		{f.ctx < 0, "--ctx", f.ctx, "0 or more"},
+	} {
+		if c.bad {
+			return usagef("%s %v, expected %s", c.flag, c.value, c.expected)
+		}
+	}
+	return nil
+}
+
+func newRun(std streams) *cobra.Command {
+	var mf modelFlags
+	var tf textFlags
+	var rf runFlags
+	var format formatFlag
+	cmd := &cobra.Command{
+		Use:   "run -m MODEL -p PROMPT",
+		Short: "A completion, streamed",
+		Long: `Continue a prompt. An instruct model gets it through its chat template, unless
+--raw is set. Text is streamed as it comes; with several prompts (arguments, or
+-f FILE) they are answered one after the other.`,
+		Example: `  hotpath run -m MODEL -p "Why is the sky blue?"
+  hotpath run -m MODEL --raw --temp 0 -n 20 -p "Once upon a time"
+  hotpath run -m MODEL -f prompts.jsonl --seed 7 --format jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := rf.check(); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("prompt") {
+				if len(args) > 0 {
+					return usagef("a prompt comes from -p or from arguments, not from both")
+				}
+				args = []string{rf.prompt}
+			}
+			in, err := tf.open(args, std, "index", "text", "ids", "prompt_tokens", "completion_tokens", "finish_reason", "seed", "timing")
+			if err != nil {
+				return err
+			}
+			defer in.close()
+			if !cmd.Flags().Changed("seed") {
+				rf.options.Seed = rand.Uint64() >> 11 // JSON readers keep 53 bits
+			}
+			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx}, func(ctx context.Context, m *hotpath.Model) error {
+				if format.value == "text" {
+					return streamAll(ctx, std, m, in, rf.options)
+				}
+				return completeAll(ctx, std.out, m, in, rf.options, format.value)
+			})
+		},
+	}
+	mf.addModel(cmd)
+	tf.add(cmd)
+	format.add(cmd, "text", "json", "jsonl")
+	rf.add(cmd)
+	mf.addCompute(cmd)
+	return cmd
+}
+
+// streamAll writes text as it comes, and what it cost to standard error.
+func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o hotpath.GenerateOptions) error {
+	w := bufio.NewWriter(std.out)
+	return eachPrompt(ctx, in, func(t text) error {
+		var c hotpath.Completion
+		o.Completion = &c
+		for tok, err := range m.Generate(ctx, t.body, o) {
+			if err != nil {
+				return errors.Join(err, w.Flush())
+			}
+			w.WriteString(tok.Text)
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+		w.WriteByte('\n')
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(std.err, "prompt %d tokens, %.0f tok/s; answer %d tokens, %.1f tok/s; %s\n",
+			c.PromptTokens, c.PrefillRate(), c.CompletionTokens, c.DecodeRate(), c.FinishReason)
+		return err
+	})
+}
+
+// completeAll writes an object a prompt. One document has one prompt's object,
+// or an array of them.
+func completeAll(ctx context.Context, w io.Writer, m *hotpath.Model, in *texts, o hotpath.GenerateOptions, format string) error {
+	rec := newRecords(w, "jsonl")
+	if format == "json" && in.several {
+		rec = newRecords(w, "json")
+	}
+	err := eachPrompt(ctx, in, func(t text) error {
+		c, err := m.Complete(ctx, t.body, o)
+		if err != nil {
+			return err
+		}
+		out := completion{
+			Text: c.Text, IDs: c.IDs, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens,
+			FinishReason: c.FinishReason, Seed: o.Seed,
+			Timing: timing{
+				Load: milliseconds(c.Timing.Load), Prefill: milliseconds(c.Timing.Prefill), Decode: milliseconds(c.Timing.Decode),
+				PrefillRate: c.PrefillRate(), DecodeRate: c.DecodeRate(),
+			},
+		}
+		if out.IDs == nil {
+			out.IDs = []int32{}
+		}
+		if format == "jsonl" || rec.array {
+			out.Index = &t.index
+		}
+		if err := rec.encode(out, t.carry); err != nil {
+			return err
+		}
+		return rec.flush()
+	})
+	if err != nil {
+		return err
+	}
+	return rec.end()
+}
+
+// eachPrompt takes one text at a time; an error names its text.
+func eachPrompt(ctx context.Context, in *texts, do func(text) error) error {
+	for {
+		batch, err := in.next(ctx, nil, 1, 1)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		if err := do(batch[0]); err != nil {
+			return fmt.Errorf("%s: %w", batch[0].where, err)
+		}
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

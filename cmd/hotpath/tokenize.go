@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath"
+)
+
+// tokenized is one answer of tokenize.
+type tokenized struct {
+	Index  int      `json:"index"`
+	IDs    []int32  `json:"ids"`
+	Tokens []string `json:"tokens"` // as the vocabulary spells them
+}
+
+// detokenized is one answer of tokenize --decode.
+type detokenized struct {
+	Index int     `json:"index"`
+	IDs   []int32 `json:"ids"`
+	Text  string  `json:"text"`
+}
+
+func newTokenize(std streams) *cobra.Command {
+	var mf modelFlags
+	var tf textFlags
+	var format formatFlag
+	var special bool
+	cmd := &cobra.Command{
+		Use:   "tokenize -m MODEL [TEXT...]",
+		Short: "Texts to token ids and back",
+		Long: `Texts to token ids, as the model's own tokenizer makes them, and back.
+
+With --decode the inputs are ids: numbers separated by spaces or commas, or
+objects with "ids". What follows a tab is ignored, so that the text output of
+tokenize can be decoded again.`,
+		Example: `  hotpath tokenize -m MODEL "hello world"
+  hotpath tokenize -m MODEL -f texts.jsonl --format jsonl
+  hotpath tokenize -m MODEL --decode "101 7592 102"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if tf.ids && cmd.Flags().Changed("special") {
+				return usagef("--special is about texts, --decode shows all tokens")
+			}
+			in, err := tf.open(args, std, "index", "ids", "tokens", "text")
+			if err != nil {
+				return err
+			}
+			defer in.close()
+			return mf.with(cmd.Context(), std, hotpath.Options{}, func(ctx context.Context, m *hotpath.Model) error {
+				one := encode
+				if tf.ids {
+					one = decode
+				}
+				return answerAll(ctx, std.out, format.value, in, func(batch []text) ([]answer, error) {
+					var out []answer
+					for _, t := range batch {
+						a, err := one(m, t, special)
+						if err != nil {
+							return out, fmt.Errorf("%s: %w", t.where, err)
+						}
+						out = append(out, a)
+					}
+					return out, nil
+				})
+			})
+		},
+	}
+	mf.addModel(cmd)
+	tf.add(cmd)
+	format.add(cmd, "text", "json", "jsonl")
+	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")
+	cmd.Flags().BoolVar(&special, "special", true, "add the special tokens that the model's tokenizer adds")
+	return cmd
+}
+
+func encode(m *hotpath.Model, t text, special bool) (answer, error) {
+	ids := m.Tokenize(t.body, special)
+	out := tokenized{t.index, append([]int32{}, ids...), make([]string, len(ids))}
+	var line strings.Builder
+	for i, id := range ids {
+		out.Tokens[i] = m.Token(id)
+		fmt.Fprintf(&line, "%d ", id)
+	}
+	return answer{out, strings.TrimSuffix(line.String(), " ") + "\t" + strings.Join(out.Tokens, " ")}, nil
+}
+
+func decode(m *hotpath.Model, t text, _ bool) (answer, error) {
+	ids, err := parseIDList(t.body)
+	if err != nil {
+		return answer{}, err
+	}
+	body := m.Detokenize(ids)
+	return answer{detokenized{t.index, ids, body}, body}, nil
+}
+
+// parseIDList reads "[1, 2]", "1,2" or "1 2"; a tab ends the list.
+func parseIDList(s string) ([]int32, error) {
+	s, _, _ = strings.Cut(s, "\t")
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "[") {
+		var ids []int32
+		if json.Unmarshal([]byte(s), &ids) != nil {
+			return nil, fmt.Errorf("ids %q, expected a list of integers", excerpt(s, 40))
+		}
+		return ids, nil
+	}
+	ids := []int32{}
+	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' }) {
+		id, err := strconv.ParseInt(word, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("id %q, expected an integer", excerpt(word, 20))
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids, nil
+}
