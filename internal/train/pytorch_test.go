@@ -32,7 +32,7 @@ var backends = map[string]func(t testing.TB) plan.Backend{
 
 func cpuBackend(t testing.TB, workers int) plan.Backend {
 	t.Helper()
-	be, err := cpu.New(cpu.Options{Workers: workers})
+	be, err := cpu.New(cpu.Options{Workers: workers, Precision: cpu.F32})
 	if err != nil {
 		t.Fatal(err)
 	}
