@@ -20,7 +20,11 @@ const nullDelay = 100 * time.Microsecond
 // package is imported.
 func init() {
 	engine.Register("cpu", func(o engine.BackendOptions) (plan.Backend, error) {
-		return cpu.New(cpu.Options{Workers: o.Threads})
+		p, err := cpu.ParsePrecision(o.Precision)
+		if err != nil {
+			return nil, err
+		}
+		return cpu.New(cpu.Options{Workers: o.Threads, Precision: p})
 	})
 	engine.Register("ref", func(engine.BackendOptions) (plan.Backend, error) { return ref.New(), nil })
 	engine.Register("null", func(engine.BackendOptions) (plan.Backend, error) { return null.New(nullDelay), nil })

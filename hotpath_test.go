@@ -89,8 +89,23 @@ func TestEmbedTexts(t *testing.T) {
 	}
 }
 
-func TestEmbedOptions(t *testing.T) {
+// The default precision answers less exactly, and stays within its promise.
+func TestDefaultPrecision(t *testing.T) {
+	r := testmodels.Load(t, "bert")
 	m := open(t, testmodels.Dir(t, "bert"), Options{})
+	for i, c := range r.Cases {
+		v, err := m.Embed(context.Background(), []string{c.Text}, EmbedOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cos := cosine(v[0], c.Embedding); cos < 0.9995 {
+			t.Errorf("text %d: cosine %.7f", i, cos)
+		}
+	}
+}
+
+func TestEmbedOptions(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "bert"), Options{Precision: "f32"})
 	ctx := context.Background()
 	whole, err := m.Embed(ctx, []string{"query: rain"}, EmbedOptions{})
 	if err != nil {

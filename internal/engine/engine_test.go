@@ -46,7 +46,7 @@ var testBackends = []struct {
 	{"null", func(testing.TB) plan.Backend { return null.New(200 * time.Microsecond) }},
 	{"coarseref", func(testing.TB) plan.Backend { return coarseRef{ref.New()} }},
 	{"cpu", func(t testing.TB) plan.Backend {
-		be, err := cpu.New(cpu.Options{Workers: 2, Test: true})
+		be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32, Test: true})
 		if err != nil {
 			t.Fatal(err)
 		}
