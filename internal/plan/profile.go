@@ -84,6 +84,11 @@ func describeStep(p *Plan, s *Step) profile.Step {
 type costing struct {
 	plan  *Plan
 	calls [][]costCall // [step][node]
+	// Most costs depend on the sizes only; runs of one size after the other,
+	// as in decoding, need them once.
+	bind   tensor.Bind
+	cached []profile.Cost // [step], of bind
+	varies []bool         // [step] depends on the integers of inputs too
 }
 
 type costCall struct {
@@ -94,7 +99,7 @@ type costCall struct {
 }
 
 func newCosting(p *Plan, io []byte) *costing {
-	c := &costing{plan: p, calls: make([][]costCall, len(p.Steps))}
+	c := &costing{plan: p, calls: make([][]costCall, len(p.Steps)), cached: make([]profile.Cost, len(p.Steps)), varies: make([]bool, len(p.Steps))}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		for _, n := range s.Nodes {
@@ -105,6 +110,7 @@ func newCosting(p *Plan, io []byte) *costing {
 					pl := p.Place(v)
 					cc.host[k] = Operand{Value: v, full: io[pl.Offset : pl.Offset+pl.Bytes]}
 					cc.host[k].t.DType, cc.host[k].t.Cols = v.DType, v.Shape.RowLen()
+					c.varies[i] = true
 				}
 			}
 			c.calls[i] = append(c.calls[i], cc)
@@ -143,22 +149,31 @@ func sized(v *graph.Value, b tensor.Bind, t *graph.Tensor) {
 // fill computes the costs of a run. What fusion keeps out of memory is taken
 // off: one write and one read of each inner value without a place.
 func (c *costing) fill(b tensor.Bind, dst []profile.Cost) {
+	same := b == c.bind
+	c.bind = b
 	for i := range c.calls {
-		var sum profile.Cost
-		for k := range c.calls[i] {
-			cost := c.node(i, k, b)
-			sum.FLOPs += cost.FLOPs
-			sum.Bytes += cost.Bytes
+		if !same || c.varies[i] {
+			c.cached[i] = c.step(i, b)
 		}
-		if len(c.calls[i]) > 1 {
-			for _, n := range c.plan.Steps[i].Nodes {
-				for _, v := range n.Out {
-					if c.plan.Place(v).Bytes == 0 {
-						sum.Bytes -= 2 * int64(v.Shape.Len(b)) * 4
-					}
+		dst[i] = c.cached[i]
+	}
+}
+
+func (c *costing) step(i int, b tensor.Bind) profile.Cost {
+	var sum profile.Cost
+	for k := range c.calls[i] {
+		cost := c.node(i, k, b)
+		sum.FLOPs += cost.FLOPs
+		sum.Bytes += cost.Bytes
+	}
+	if len(c.calls[i]) > 1 {
+		for _, n := range c.plan.Steps[i].Nodes {
+			for _, v := range n.Out {
+				if c.plan.Place(v).Bytes == 0 {
+					sum.Bytes -= 2 * int64(v.Shape.Len(b)) * 4
 				}
 			}
 		}
-		dst[i] = sum
 	}
+	return sum
 }

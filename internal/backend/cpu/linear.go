@@ -58,6 +58,9 @@ func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
 	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full, label: p.label}
 	if l.direct = p.stored != nil && !b.invariant; l.direct {
 		b.want(gemm.XSumsLen(l.k))
+		if l.x.rows(b.plan.Max) <= gemm.FewRows { // then no other way is ever taken
+			l.label, p.class = "rows f32 from "+p.stored.DType.String(), F32
+		}
 	}
 	return l, nil
 }

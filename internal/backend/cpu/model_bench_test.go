@@ -3,15 +3,19 @@ package cpu_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // modelPath finds a real model fetched by scripts/fetch_models.sh.
@@ -43,12 +47,12 @@ func BenchmarkMiniLM(b *testing.B) {
 	}
 }
 
-func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
+// session binds the real model for one batch shape and fills its inputs.
+func session(b *testing.B, m *model.Model, seqs, length, workers int) (*plan.Session, tensor.Bind, func()) {
 	be, err := cpu.New(cpu.Options{Workers: workers})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer be.Close()
 	bind := tensor.Bind{T: seqs * length, S: seqs, R: 1}
 	g, ports, err := m.BuildEmbed(bind, model.EmbedOptions{Normalize: true})
 	if err != nil {
@@ -62,7 +66,6 @@ func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
 	tokens, pos, starts := s.I32(ports.Tokens), s.I32(ports.Pos), s.I32(ports.QStart)
 	for i := range bind.T {
 		tokens[i], pos[i] = int32(1000+i*37%20000), int32(i%length)
@@ -70,6 +73,15 @@ func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
 	for i := range seqs + 1 {
 		starts[i] = int32(i * length)
 	}
+	return s, bind, func() {
+		s.Close()
+		be.Close()
+	}
+}
+
+func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
+	s, bind, done := session(b, m, seqs, length, workers)
+	defer done()
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Run(context.Background(), bind); err != nil {
@@ -77,4 +89,57 @@ func embed(b *testing.B, m *model.Model, seqs, length, workers int) {
 		}
 	}
 	b.ReportMetric(float64(bind.T)*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+}
+
+// BenchmarkProfilingOverhead runs pairs of a profiled and an unprofiled batch
+// in turn, the first of a pair changing each time, and reports by how much
+// the profiled one is slower: the median of the pairs and the interval that
+// holds the true median with 95 per cent (by the ranks of the pairs).
+func BenchmarkProfilingOverhead(b *testing.B) {
+	for _, shape := range [][2]int{{1, 16}, {8, 64}, {32, 128}} {
+		b.Run(fmt.Sprintf("batch=%d/seq=%d", shape[0], shape[1]), func(b *testing.B) {
+			st, err := weights.Open(modelPath(b, "all-MiniLM-L6-v2"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer st.Close()
+			m, err := model.Open(st)
+			if err != nil {
+				b.Fatal(err)
+			}
+			// Two sessions, so that attaching is not part of what is measured.
+			plain, bind, done := session(b, m, shape[0], shape[1], 0)
+			defer done()
+			watched, _, done := session(b, m, shape[0], shape[1], 0)
+			defer done()
+			if err := watched.Attach(profile.NewRecorder(profile.Options{}), plan.ProfileLabels{Model: "MiniLM"}); err != nil {
+				b.Fatal(err)
+			}
+			timed := func(s *plan.Session) float64 {
+				start := time.Now()
+				if err := s.Run(context.Background(), bind); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(start).Seconds()
+			}
+			timed(watched)
+			timed(plain)
+			var ratios []float64
+			for i := 0; b.Loop(); i++ {
+				var with, without float64
+				if i%2 == 0 {
+					with, without = timed(watched), timed(plain)
+				} else {
+					without, with = timed(plain), timed(watched)
+				}
+				ratios = append(ratios, 100*(with/without-1))
+			}
+			slices.Sort(ratios)
+			n := len(ratios)
+			half := int(0.98 * math.Sqrt(float64(n))) // 1.96 standard deviations of a binomial rank
+			b.ReportMetric(ratios[n/2], "%overhead")
+			b.ReportMetric(ratios[max(0, n/2-half)], "%low")
+			b.ReportMetric(ratios[min(n-1, n/2+half)], "%high")
+		})
+	}
 }
