@@ -48,7 +48,6 @@ type Stream struct {
 	seq      *kv.Sequence
 	tokens   []int32 // prompt, then what was generated
 	limit    int     // tokens at which the text ends
-	prompt   int     // prompt tokens that are run, those found in the cache not counted
 	composed bool    // in the batch that is being put together
 	row      int     // of the logits, -1 where none is wanted
 

@@ -163,10 +163,11 @@ func TestSeedsRepeat(t *testing.T) {
 		}
 		return out
 	}
-	if draw(1) != draw(1) {
+	first, again := draw(1), draw(1)
+	if first != again {
 		t.Error("one seed drew two series")
 	}
-	if draw(1) == draw(2) {
+	if first == draw(2) {
 		t.Error("two seeds drew one series")
 	}
 }

@@ -37,7 +37,6 @@ func (m *mat) present() bool               { return m.full != nil }
 func (m *mat) rows(b tensor.Bind) int      { return m.outer.Size(b) }
 func (m *mat) row(i int) []float32         { return m.full[i*m.cols : (i+1)*m.cols] }
 func (m *mat) all(b tensor.Bind) []float32 { return m.full[:m.rows(b)*m.cols] }
-func (m *mat) part(lo, hi int) []float32   { return m.full[lo*m.cols : hi*m.cols] }
 
 // f32 binds an f32 value: an activation, a state, or a weight, which is
 // widened where the file has it in another encoding (vectors, small).
