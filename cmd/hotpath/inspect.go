@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"hotpath/internal/graph"
-	"hotpath/internal/model"
-	"hotpath/internal/tensor"
+	"hotpath"
 	"hotpath/internal/weights"
 )
 
@@ -28,7 +25,7 @@ type inspection struct {
 	Metadata    []metaEntry  `json:"metadata"`
 }
 
-// description is the part of a model's configuration that people ask for.
+// description is the library's Info for scripts.
 type description struct {
 	Arch       string `json:"architecture"`
 	Name       string `json:"name,omitempty"`
@@ -39,22 +36,18 @@ type description struct {
 	HeadDim    int    `json:"head_dim"`
 	FFN        int    `json:"ffn"`
 	Vocab      int    `json:"vocab"`
-	MaxSeq     int    `json:"max_tokens"`
-	Causal     bool   `json:"causal"`
-	Windows    []int  `json:"windows,omitempty"`
+	MaxTokens  int    `json:"max_tokens"`
 	Embeds     bool   `json:"can_embed"`
 	Generates  bool   `json:"can_generate"`
+	Chats      bool   `json:"chat_template"`
 	Pooling    string `json:"pooling,omitempty"`
-	Normalize  bool   `json:"normalize,omitempty"`
 	Parameters int64  `json:"parameters"`
 	Cost       cost   `json:"cost_per_token"`
 }
 
-// cost is what one token costs: its linear layers, each token that it attends
-// to, and its place in the KV cache.
+// cost is what one token costs, and each token that it attends to besides.
 type cost struct {
-	FLOPs          int64 `json:"flops"`
-	WeightBytes    int64 `json:"weight_bytes"`
+	FLOPs          int64 `json:"flops"` // 0 where the library cannot tell
 	AttentionFLOPs int64 `json:"attention_flops_per_context_token"`
 	KVBytes        int64 `json:"kv_bytes,omitempty"`
 }
@@ -115,15 +108,10 @@ func inspect(path string) (in *inspection, err error) {
 	} else {
 		in.Metadata = configMetadata(st.HF().Config)
 	}
-	m, err := model.Open(st)
-	switch {
-	case errors.Is(err, weights.ErrUnsupported) || errors.Is(err, weights.ErrNoTensor):
-		in.Unsupported = err.Error()
-		return in, nil
-	case err != nil:
-		return nil, err
+	in.Config, err = describe(path)
+	if errors.Is(err, weights.ErrUnsupported) || errors.Is(err, weights.ErrNoTensor) {
+		in.Unsupported, err = err.Error(), nil
 	}
-	in.Config, err = describe(m)
 	return in, err
 }
 
@@ -132,7 +120,7 @@ func (in *inspection) listTensors(st *weights.Store) error {
 	counts := map[string]*typeCount{}
 	add := func(t tensorInfo) {
 		in.Tensors = append(in.Tensors, t)
-		n := int64(1)
+		n := int64(min(len(t.Dims), 1)) // nothing is known without dimensions
 		for _, d := range t.Dims {
 			n *= int64(d)
 		}
@@ -153,14 +141,18 @@ func (in *inspection) listTensors(st *weights.Store) error {
 			add(tensorInfo{name, t.DType.Info().Name, t.Dims, int64(len(t.Data))})
 			continue
 		}
-		// Encodings that hotpath does not read are still worth listing.
-		f := st.GGUF()
-		if f == nil || !errors.Is(err, weights.ErrUnsupported) {
+		// Encodings that hotpath does not read are still worth listing; tables
+		// of positions in I64 lie beside many encoders.
+		if !errors.Is(err, weights.ErrUnsupported) {
 			return err
 		}
-		if g, ok := f.Tensor(name); ok {
-			add(tensorInfo{name, g.Type.String(), g.Dims(), 0})
+		unread := tensorInfo{Name: name, Type: "unsupported", Dims: []int{}}
+		if f := st.GGUF(); f != nil {
+			if g, ok := f.Tensor(name); ok {
+				unread.Type, unread.Dims = g.Type.String(), g.Dims()
+			}
 		}
+		add(unread)
 	}
 	in.Types = []typeCount{}
 	for _, c := range counts {
@@ -172,51 +164,26 @@ func (in *inspection) listTensors(st *weights.Store) error {
 	return nil
 }
 
-func describe(m *model.Model) (*description, error) {
-	c := m.Config()
-	d := &description{
-		Arch: c.Arch, Name: c.Name, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads,
-		HeadDim: c.HeadDim, FFN: c.FFN, Vocab: c.Vocab, MaxSeq: c.MaxSeq, Causal: c.Causal,
-		Embeds: c.CanEmbed, Generates: c.CanGenerate, Parameters: c.ParamCount,
-	}
-	if slices.ContainsFunc(c.Windows, func(w int) bool { return w > 0 }) {
-		d.Windows = c.Windows
-	}
-	if c.CanEmbed {
-		d.Pooling, d.Normalize = c.Pooling.String(), c.Normalize
-	}
-	var err error
-	d.Cost, err = costOf(m)
-	return d, err
-}
-
-// costOf adds up the linear layers of the graph that the model is used with.
-func costOf(m *model.Model) (cost, error) {
-	c := m.Config()
-	out := cost{AttentionFLOPs: 4 * int64(c.Layers) * int64(c.Heads) * int64(c.HeadDim)}
-	one := tensor.Bind{T: 1, S: 1, R: 1}
-	var g *graph.Graph
-	var err error
-	if c.CanGenerate {
-		out.KVBytes = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim) // keys and values in f32
-		g, _, err = m.BuildGenerate(one, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
-	} else {
-		g, _, err = m.BuildEmbed(one, model.EmbedOptions{Pooling: c.Pooling, Normalize: c.Normalize})
-	}
+func describe(path string) (_ *description, err error) {
+	m, err := hotpath.Open(path, hotpath.Options{Threads: 1})
 	if err != nil {
-		return out, fmt.Errorf("%s: %w", m.Store().Path(), err)
+		return nil, err
 	}
-	for _, n := range g.Nodes {
-		for _, v := range n.In {
-			if v == nil || v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.WeightLeaf || n.Op.Name != "linear" {
-				continue
-			}
-			rows, cols := int64(v.Shape.NumRows(one)), int64(v.Shape.RowLen())
-			if v.Shape.Rank() == 2 {
-				out.FLOPs += 2 * rows * cols
-			}
-			out.WeightBytes += rows * int64(v.DType.RowBytes(int(cols)))
-		}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	// A tensor in an encoding that is not read (a table of positions in I64)
+	// does not keep a model from running; Info has filled in the rest.
+	i, err := m.Info()
+	if err != nil && !errors.Is(err, hotpath.ErrUnsupported) {
+		return nil, err
 	}
-	return out, nil
+	return &description{
+		Arch: i.Arch, Name: i.Name, Layers: i.Layers, Dim: i.Dim, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim,
+		FFN: i.FFN, Vocab: i.Vocab, MaxTokens: i.MaxTokens, Embeds: i.CanEmbed, Generates: i.CanGenerate,
+		Chats: i.ChatTemplate, Pooling: i.Pooling, Parameters: i.Params,
+		Cost: cost{
+			FLOPs:          i.FLOPsPerToken,
+			AttentionFLOPs: 4 * int64(i.Layers) * int64(i.Heads) * int64(i.HeadDim), // scores, and the sum of values
+			KVBytes:        i.KVBytesPerToken,
+		},
+	}, nil
 }

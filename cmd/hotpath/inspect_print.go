@@ -81,14 +81,15 @@ func configMetadata(c *weights.Config) []metaEntry {
 }
 
 func (e metaEntry) line() string {
-	value, err := json.Marshal(e.Value)
-	if err != nil {
-		return err.Error()
+	value, ok := e.Value.(string)
+	if !ok {
+		var b strings.Builder
+		if err := encodeJSON(&b, e.Value); err != nil {
+			return err.Error()
+		}
+		value = b.String()
 	}
-	if s, ok := e.Value.(string); ok {
-		value = []byte(s)
-	}
-	text := excerpt(string(value), maxChars)
+	text := excerpt(value, maxChars)
 	if e.Count > maxItems {
 		text = strings.TrimSuffix(text, "]") + fmt.Sprintf(", … %d in all", e.Count)
 	}
@@ -130,42 +131,33 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 }
 
 func (d *description) rows() [][2]string {
-	attention := "both directions"
-	if d.Causal {
-		attention = "causal"
-	}
-	if n := len(d.Windows); n > 0 {
-		windowed := 0
-		for _, win := range d.Windows {
-			windowed = max(windowed, win)
-		}
-		attention += fmt.Sprintf(", windows of %d in some of its layers", windowed)
-	}
 	var uses []string
 	if d.Embeds {
-		how := d.Pooling + " pooling"
-		if d.Normalize {
-			how += ", unit length"
-		}
-		uses = append(uses, "embed ("+how+")")
+		uses = append(uses, "embed ("+d.Pooling+" pooling)")
 	}
 	if d.Generates {
 		uses = append(uses, "generate, score, train")
 	}
-	per := fmt.Sprintf("%s FLOP, %s of weights, and %s FLOP a token of context", amount(d.Cost.FLOPs), size(d.Cost.WeightBytes), amount(d.Cost.AttentionFLOPs))
+	if d.Chats {
+		uses = append(uses, "chat")
+	}
+	flops := "unknown"
+	if d.Cost.FLOPs > 0 {
+		flops = amount(d.Cost.FLOPs)
+	}
+	per := fmt.Sprintf("%s FLOP, and %s a token of context", flops, amount(d.Cost.AttentionFLOPs))
 	if d.Cost.KVBytes > 0 {
 		per += fmt.Sprintf("; %s of KV cache", size(d.Cost.KVBytes))
 	}
 	return [][2]string{
 		{"architecture", d.Arch},
 		{"name", d.Name},
-		{"for", strings.Join(uses, "; ")},
+		{"for", strings.Join(uses, ", ")},
 		{"parameters", amount(d.Parameters)},
 		{"layers", fmt.Sprintf("%d of width %d, feed-forward %d", d.Layers, d.Dim, d.FFN)},
 		{"heads", fmt.Sprintf("%d of %d, %d for keys and values", d.Heads, d.HeadDim, d.KVHeads)},
-		{"attention", attention},
 		{"vocabulary", fmt.Sprint(d.Vocab)},
-		{"tokens", fmt.Sprintf("at most %d", d.MaxSeq)},
+		{"tokens", fmt.Sprintf("at most %d", d.MaxTokens)},
 		{"a token costs", per},
 	}
 }

@@ -100,9 +100,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 			return err
 		}
 		if rec != nil {
-			if err := f.facts(rec, m); err != nil {
-				return errors.Join(err, m.Close())
-			}
+			f.facts(rec, m)
 		}
 		return errors.Join(work(ctx, m), m.Close())
 	})
@@ -130,13 +128,11 @@ func (f *modelFlags) workers() int {
 	return cpu.Host().Cores
 }
 
-func (f *modelFlags) facts(rec *profile.Recorder, m *hotpath.Model) error {
-	info, err := m.Info()
-	if err != nil {
-		return err
-	}
+// facts names the model in the profile. They are a label: where Info could not
+// describe every tensor, what it did fill in is used.
+func (f *modelFlags) facts(rec *profile.Recorder, m *hotpath.Model) {
+	info, _ := m.Info()
 	rec.SetFacts(profile.Facts{Model: info.Name, Params: info.Params, Device: info.Device, Threads: info.Threads})
-	return nil
 }
 
 func (f *modelFlags) report(std streams, p *profile.Profile) error {

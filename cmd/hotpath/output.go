@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -123,8 +124,14 @@ func document(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// excerpt is the beginning of a text on one line.
+// excerpt is the beginning of a text on one line, safe to show on a terminal.
 func excerpt(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s[:min(len(s), 16*n)])
 	cut := []rune(strings.Join(strings.Fields(s), " "))
 	if len(cut) <= n {
 		return string(cut)

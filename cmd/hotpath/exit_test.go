@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/internal/testmodels"
+)
+
+// asCommand makes the test binary behave as hotpath, so that signals and pipes
+// are tested on a real process.
+const asCommand = "HOTPATH_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func process(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+func TestWrongUsage(t *testing.T) {
+	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
+	for _, c := range []struct {
+		args string
+		word string
+	}{
+		{"frobnicate", "unknown command"},
+		{"profile frobnicate", "unknown command"},
+		{"info --frobnicate", "unknown flag"},
+		{"info extra", "unknown command"},
+		{"info --threads -1", "--threads"},
+		{"info --threads many", "--threads"},
+		{"inspect", "accepts 1 arg"},
+		{"inspect a --format csv", "text, json"},
+		{"embed text", "-m MODEL is missing"},
+		{"embed -m " + bert, "no text"},
+		{"embed -m " + bert + " text -f file", "not from both"},
+		{"embed -m " + bert + " text --format xml", "jsonl"},
+		{"embed -m " + bert + " text --pooling max", "mean, cls or last"},
+		{"embed -m " + bert + " text --parallel both", "fine, coarse"},
+		{"embed -m " + bert + " text --batch-tokens -1", "--batch-tokens"},
+		{"embed -m " + bert + " text --threads -2", "--threads"},
+		{"embed -m " + bert + " text --precision f64", "f32, bf16 or auto"},
+		{"embed -m " + bert + " text --device abacus", "cpu"},
+		{"embed -m " + bert + " text --profile=report.doc", ".pprof"},
+		{"embed -m " + bert + " text --input xml", "jsonl"},
+		{"embed -m " + bert + " text --task query", "unknown flag"},
+		{"run -m " + llama, "no text"},
+		{"run -m " + llama + " -p x y", "not from both"},
+		{"run -m " + llama + " -p x -n -1", "-n"},
+		{"run -m " + llama + " -p x --temp -1", "--temp"},
+		{"run -m " + llama + " -p x --temp NaN", "--temp"},
+		{"run -m " + llama + " -p x --top-p 2", "--top-p"},
+		{"run -m " + llama + " -p x --min-p -1", "--min-p"},
+		{"run -m " + llama + " -p x --top-k -1", "--top-k"},
+		{"run -m " + llama + " -p x --seed -1", "--seed"},
+		{"run -m " + llama + " -p x --ctx 100000", "512 positions"},
+		{"score -m " + llama + " x --ctx -1", "--ctx"},
+		{"tokenize -m " + llama + " --decode --special=false 1", "--special"},
+		{"train", "accepts 1 arg"},
+		{"profile show", "accepts 1 arg"},
+		{"profile show f --by size", "--by"},
+		{"profile export f", "-o OUT"},
+	} {
+		fails(t, exitUsage, strings.Fields(c.args), c.word, "--help")
+	}
+}
+
+func TestFailures(t *testing.T) {
+	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
+	none := filepath.Join(t.TempDir(), "none")
+	fails(t, exitFailed, []string{"embed", "-m", none, "text"}, none)
+	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", none}, none)
+	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", t.TempDir()}, "directory")
+	fails(t, exitFailed, []string{"inspect", t.TempDir()}, "config.json")
+	fails(t, exitFailed, []string{"run", "-m", bert, "-p", "text"}, "bert")
+	fails(t, exitFailed, []string{"score", "-m", bert, "text"}, "bert")
+	fails(t, exitFailed, []string{"score", "-m", llama, strings.Repeat("word ", 600)}, "argument 1", "too long")
+	fails(t, exitFailed, []string{"run", "-m", llama, "-p", strings.Repeat("word ", 600)}, "too long")
+	fails(t, exitFailed, []string{"tokenize", "-m", llama, "--decode", "1 x"}, "argument 1", `"x"`)
+	fails(t, exitFailed, []string{"train", write(t, "config.json", `{"lr": "much"}`)}, "lr")
+}
+
+// Whatever stands in a model's file, every command answers with one line.
+func TestHostileModels(t *testing.T) {
+	sound, err := os.ReadFile(testmodels.Dir(t, "gguf/llama-q8_0.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{
+		"empty.gguf":    {},
+		"noise.gguf":    []byte("this is no model at all"),
+		"magic.gguf":    []byte("GGUF"),
+		"counts.gguf":   append([]byte("GGUF\x03\x00\x00\x00"), strings.Repeat("\xff", 16)...),
+		"line\nend":     []byte("x"),
+		"half.gguf":     sound[:len(sound)/2],
+		"lastbyte.gguf": sound[:len(sound)-64],
+	}
+	dir := t.TempDir()
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"inspect", path},
+			{"tokenize", "-m", path, "x"},
+			{"embed", "-m", path, "x"},
+			{"run", "-m", path, "-p", "x"},
+			{"score", "-m", path, "x"},
+		} {
+			fails(t, exitFailed, args)
+		}
+	}
+	for name, content := range map[string]string{
+		"model.safetensors": "\xff\xff\xff\xff\xff\xff\xff\x7f{}",
+		"tokenizer.json":    `{"model": {"type": "BPE", "vocab": 3}}`,
+		"config.json":       `{"model_type": "bert", "hidden_size": 1e300}`,
+	} {
+		hf := t.TempDir()
+		if err := os.CopyFS(hf, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(hf, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, exitFailed, []string{"embed", "-m", hf, "x"}, name)
+		fails(t, exitFailed, []string{"profile", "show", path}, name)
+	}
+}
+
+func TestForcedTier(t *testing.T) {
+	cmd := process(t, "info")
+	cmd.Env = append(cmd.Env, "HOTPATH_CPU=abacus")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(string(out), "HOTPATH_CPU") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Another program keeps embed or score as a co-process: one line, one answer.
+func TestCoProcess(t *testing.T) {
+	for _, c := range [][]string{
+		{"embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "--format", "jsonl"},
+		{"score", "-m", testmodels.Dir(t, "llama"), "-f", "-", "--format", "jsonl"},
+		{"tokenize", "-m", testmodels.Dir(t, "llama"), "-f", "-"},
+		{"run", "-m", testmodels.Dir(t, "llama"), "-f", "-", "--format", "jsonl", "-n", "2"},
+	} {
+		cmd := process(t, c...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(out)
+		for _, question := range []string{"first", "second", "and third"} {
+			if _, err := io.WriteString(in, question+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			// The process is killed after a minute, so a missing answer is an error.
+			if line, err := answers.ReadString('\n'); err != nil {
+				t.Fatalf("%s: no answer to %q: %v %q", c[0], question, err, line)
+			}
+		}
+		in.Close()
+		if rest, err := io.ReadAll(answers); err != nil || len(rest) != 0 {
+			t.Errorf("%s: %q was left (%v)", c[0], rest, err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", c[0], err)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	cmd := process(t, "embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "--format", "csv")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "a text\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || errs.String() != "hotpath: interrupted\n" {
+		t.Errorf("%v: %q", err, errs.String())
+	}
+}
