@@ -20,7 +20,8 @@ import (
 const EnvTier = "HOTPATH_CPU"
 
 // Tier is a set of instructions that kernels are written for. A greater tier
-// of the same architecture includes the lesser ones.
+// is faster; it includes the lesser ones, save that AVX512 and above do not
+// promise AVXVNNI.
 type Tier uint8
 
 const (
@@ -28,9 +29,13 @@ const (
 	Generic Tier = iota
 	// AVX2 is AVX2 with FMA and F16C.
 	AVX2
+	// AVXVNNI is the int8 dot products of client processors on top of AVX2.
+	AVXVNNI
 	// AVX512 is AVX-512 F, BW, DQ and VL on top of AVX2.
 	AVX512
-	// AMX is the tile matrix units for bf16 and int8 on top of AVX512, with
+	// VNNI is the int8 dot products on top of AVX512.
+	VNNI
+	// AMX is the tile matrix units for bf16 and int8 on top of VNNI, with
 	// the system's permission to use them.
 	AMX
 	numTiers
@@ -39,7 +44,9 @@ const (
 var tierNames = [numTiers]string{
 	Generic: "generic",
 	AVX2:    "avx2",
+	AVXVNNI: "avxvnni",
 	AVX512:  "avx512",
+	VNNI:    "vnni",
 	AMX:     "amx",
 }
 
@@ -121,7 +128,15 @@ func Active() Tier { return Tier(active.Load()) }
 
 // Vector is the tier whose f32 vector kernels t runs: t itself or the one it
 // builds on.
-func (t Tier) Vector() Tier { return min(t, AVX512) }
+func (t Tier) Vector() Tier {
+	switch {
+	case t >= AVX512:
+		return AVX512
+	case t >= AVX2:
+		return AVX2
+	}
+	return Generic
+}
 
 // Vector is the tier of the f32 vector kernels in use now.
 func Vector() Tier { return Active().Vector() }

@@ -20,7 +20,9 @@ func detect() (h [numTiers]bool) {
 	h[Generic] = true
 	h[AVX2] = x.HasAVX2 && x.HasFMA && x.HasBMI2 && f16c
 	h[AVX512] = h[AVX2] && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
-	h[AMX] = h[AVX512] && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX()
+	h[AVXVNNI] = h[AVX2] && x.HasAVXVNNI
+	h[VNNI] = h[AVX512] && x.HasAVX512VNNI
+	h[AMX] = h[VNNI] && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX()
 	return h
 }
 
