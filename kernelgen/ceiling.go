@@ -2,6 +2,7 @@ package main
 
 // genCeiling writes the loops that measure what a core can do at most.
 func genCeiling(g *asm) {
+	genDot(g)
 	for _, i := range []isa{avx2, avx512} {
 		// More chains than latency x units, and no memory at all.
 		nacc := 12

@@ -1,5 +1,6 @@
 // Package ceiling measures what this machine can do at most: f32 fused
-// multiply-adds from registers and reads from memory. The profiler's roofline,
+// multiply-adds, int8 dot products and tile products from registers, and
+// reads from memory. The profiler's roofline,
 // `hotpath info` and the kernels' benchmarks stand beside these figures.
 //
 // It imports only kernel/cpu. Measurements have no errors; a cancelled
@@ -29,13 +30,34 @@ func FMA(t cpu.Tier) float64 {
 	return fmaRate(context.Background(), t, 10*time.Millisecond) / 1e9
 }
 
-// fmaRate repeats short bursts for d and reports the median rate in FLOP/s:
-// the best burst promises what a shared machine seldom gives.
+// Dot is the rate of one core in GOP/s at int8 dot products under a tier's
+// vector instructions, with every operand in registers. It takes about 10 ms.
+func Dot(t cpu.Tier) float64 {
+	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return dot(t, n) }) / 1e9
+}
+
+// Tiles is the rate of one core in GOP/s at tile products of a type, "bf16"
+// or "int8", with every operand in tiles; 0 where the machine has none.
+func Tiles(kind string) float64 {
+	if cpu.Best() < cpu.AMX {
+		return 0
+	}
+	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return tiles(kind, n) }) / 1e9
+}
+
+// fmaRate is the f32 rate in FLOP/s.
 func fmaRate(ctx context.Context, t cpu.Tier, d time.Duration) float64 {
+	return rate(ctx, d, func(n int) float64 { return fma(t, n) })
+}
+
+// rate repeats short bursts of f for d and reports the median rate in
+// operations/s: the best burst promises what a shared machine seldom gives.
+// f makes n rounds and says how many operations they were.
+func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	n := 1000
 	for {
 		start := time.Now()
-		fma(t, n)
+		f(n)
 		if el := time.Since(start); el >= fmaSlice/2 || n >= 1<<30 {
 			break
 		}
@@ -45,8 +67,8 @@ func fmaRate(ctx context.Context, t cpu.Tier, d time.Duration) float64 {
 	count := 0
 	for start := time.Now(); count < len(rates) && (count == 0 || time.Since(start) < d && ctx.Err() == nil); count++ {
 		t0 := time.Now()
-		flops := fma(t, n)
-		rates[count] = flops / time.Since(t0).Seconds()
+		ops := f(n)
+		rates[count] = ops / time.Since(t0).Seconds()
 	}
 	return median(rates[:count])
 }
@@ -133,6 +155,20 @@ func fmaGeneric(n int) (flops float64) {
 		}
 	}
 	keep(a[0] + a[7])
+	return float64(n) * 8 * 2
+}
+
+// dotGeneric makes n rounds of 8 independent byte products.
+func dotGeneric(n int) (ops float64) {
+	var a [8]int32
+	x, y := int8(n), int8(n>>8)
+	for range n {
+		for i := range a {
+			a[i] += int32(x) * int32(y)
+		}
+		x++
+	}
+	keep(float32(a[0] + a[7]))
 	return float64(n) * 8 * 2
 }
 

@@ -14,6 +14,57 @@ func readAVX2(p *byte, n int)
 //go:noescape
 func readAVX512(p *byte, n int)
 
+//go:noescape
+func dotAVX2(n int)
+
+//go:noescape
+func dotAVXVNNI(n int)
+
+//go:noescape
+func dotVNNI(n int)
+
+//go:noescape
+func tilesInt8(cfg *[64]byte, n int)
+
+//go:noescape
+func tilesBF16(cfg *[64]byte, n int)
+
+// dot makes n rounds of int8 dot products and says how many operations they
+// were. AVX-512 without VNNI has nothing better than AVX2's.
+func dot(t cpu.Tier, n int) (ops float64) {
+	switch {
+	case t >= cpu.VNNI:
+		dotVNNI(n)
+		return float64(n) * 28 * 64 * 2
+	case t == cpu.AVXVNNI:
+		dotAVXVNNI(n)
+		return float64(n) * 12 * 32 * 2
+	case t >= cpu.AVX2:
+		dotAVX2(n)
+		return float64(n) * 8 * 32 * 2
+	}
+	return dotGeneric(n)
+}
+
+// full is the configuration of eight whole tiles: 16 rows of 64 bytes.
+var full = func() (c [64]byte) {
+	c[0] = 1 // palette
+	for t := range 8 {
+		c[16+2*t], c[48+t] = 64, 16
+	}
+	return c
+}()
+
+// tiles makes n rounds of four tile products.
+func tiles(kind string, n int) (ops float64) {
+	if kind == "bf16" {
+		tilesBF16(&full, n)
+		return float64(n) * 4 * 16 * 16 * 32 * 2
+	}
+	tilesInt8(&full, n)
+	return float64(n) * 4 * 16 * 16 * 64 * 2
+}
+
 // fma makes n rounds of multiply-adds and says how many FLOPs they were.
 func fma(t cpu.Tier, n int) (flops float64) {
 	switch t.Vector() {

@@ -15,6 +15,9 @@ func TestRatesArePositive(t *testing.T) {
 		if r := fmaRate(context.Background(), tier, time.Millisecond); !(r > 1e6) {
 			t.Errorf("%v: %g FLOP/s", tier, r)
 		}
+		if r := Dot(tier); !(r > 1e-3) {
+			t.Errorf("%v: %g int8 GOP/s", tier, r)
+		}
 		if r := Read(context.Background(), buf, 2, time.Millisecond); !(r > 1e6) {
 			t.Errorf("%v: %g bytes/s", tier, r)
 		}
@@ -30,6 +33,25 @@ func TestMeasureStopsWhenCancelled(t *testing.T) {
 	cancel()
 	if f, b := Measure(ctx, 1); !(f > 0) || !(b > 0) {
 		t.Errorf("cancelled: %g FLOP/s, %g bytes/s; want one round of each", f, b)
+	}
+}
+
+func TestTiles(t *testing.T) {
+	for _, kind := range []string{"bf16", "int8"} {
+		if r := Tiles(kind); (cpu.Best() >= cpu.AMX) != (r > 0) {
+			t.Errorf("%s: %g GOP/s on a machine whose best tier is %v", kind, r, cpu.Best())
+		}
+	}
+}
+
+// BenchmarkDot shows the int8 and tile ceilings of one core.
+func BenchmarkDot(b *testing.B) {
+	for b.Loop() {
+		for _, t := range cpu.Available() {
+			b.ReportMetric(Dot(t), t.String()+"-GOP/s")
+		}
+		b.ReportMetric(Tiles("bf16"), "tiles-bf16-GOP/s")
+		b.ReportMetric(Tiles("int8"), "tiles-int8-GOP/s")
 	}
 }
 
