@@ -58,11 +58,16 @@ func genAMX(g *asm) {
 	for _, rows := range []byte{2, 1} {
 		genTileBF16(g, rows)
 	}
-	genCvtBF16(g)
+	genRoundRows(g)
 	genPackBF16(g)
+	consts := &constants{}
+	genSoftmaxBF16(g, consts)
+	consts.write(g)
 }
 
-// genTileBF16 multiplies blocks of 16*rows rows with one panel of 32 columns.
+// genTileBF16 multiplies 16*rows rows with a panel of 32 columns, block after
+// block: the arguments say how far each operand moves from one to the next, so
+// that one call walks down the rows or along the panels.
 func genTileBF16(g *asm, rows byte) {
 	name := fmt.Sprintf("tileBF16x%d", rows)
 	g.text(name, name+"(t *tileArgs)", 0, 8)
@@ -75,7 +80,7 @@ func genTileBF16(g *asm, rows byte) {
 	g.f("MOVQ 40(R8), CX")  // stride of a, bytes
 	g.f("MOVQ 48(R8), DX")  // stride of c, bytes
 	g.f("MOVQ 56(R8), R13") // stride of init, bytes; 0: one row for all
-	g.f("MOVQ 72(R8), R15") // row blocks
+	g.f("MOVQ 72(R8), R15") // blocks
 	g.ldtilecfg()
 	block, sum, loop := g.fresh("block"), g.fresh("sum"), g.fresh("loop")
 	zero := g.fresh("zero")
@@ -93,9 +98,7 @@ func genTileBF16(g *asm, rows byte) {
 		g.tileload(2*r, rSI, rAX, 0)
 		g.tileload(2*r+1, rSI, rAX, 64)
 	}
-	g.f("MOVQ R13, DI")
-	g.f("SHLQ $%d, DI", 3+rows) // 16 or 32 rows further
-	g.f("ADDQ DI, R12")
+	g.f("ADDQ 104(R8), R12")
 	g.f("JMP %s", sum)
 	g.label(zero)
 	for t := range 2 * rows {
@@ -135,34 +138,12 @@ func genTileBF16(g *asm, rows byte) {
 		g.tilestore(2*r, rSI, rDX, 0)
 		g.tilestore(2*r+1, rSI, rDX, 64)
 	}
-	for _, p := range [][2]string{{"CX", "R9"}, {"DX", "R11"}} { // next block of rows
-		g.f("MOVQ %s, DI", p[0])
-		g.f("SHLQ $%d, DI", 3+rows)
-		g.f("ADDQ DI, %s", p[1])
-	}
+	g.f("ADDQ 80(R8), R9")
+	g.f("ADDQ 88(R8), R10")
+	g.f("ADDQ 96(R8), R11")
 	g.f("DECQ R15")
 	g.f("JNZ %s", block)
 	g.tilerelease()
-	g.f("RET")
-}
-
-// genCvtBF16 rounds n blocks of 32 f32 values to bf16.
-func genCvtBF16(g *asm) {
-	g.text("cvtBF16", "cvtBF16(dst *uint16, src *float32, blocks int)", 0, 24)
-	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), SI")
-	g.f("MOVQ blocks+16(FP), CX")
-	loop := g.fresh("loop")
-	g.label(loop)
-	g.f("VMOVUPS (SI), Z1")
-	g.f("VMOVUPS 64(SI), Z2")
-	g.cvtne2(1, 2, 0)
-	g.f("VMOVDQU64 Z0, (DI)")
-	g.f("ADDQ $128, SI")
-	g.f("ADDQ $64, DI")
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("VZEROUPPER")
 	g.f("RET")
 }
 

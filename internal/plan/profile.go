@@ -46,7 +46,7 @@ func (s *Session) describe(bucket int, e Exec) profile.Plan {
 	if s.labels.Phase != nil {
 		d.Phase = s.labels.Phase(pl.Max)
 	}
-	for c := Weights; c < NumClasses; c++ {
+	for c := Activations; c < NumClasses; c++ { // weights are shared by all plans of a model
 		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]
 	}
 	for i := range pl.Steps {

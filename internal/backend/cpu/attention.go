@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
@@ -62,8 +61,11 @@ func (k *attention) reserve(b *binder, keys int) {
 	if k.lse.present() {
 		k.class = F32
 	}
+	if k.SoftCap > 0 {
+		k.class = F32
+	}
 	if k.class == BF16 {
-		b.wantTiles(max(keys, k.HeadDim))
+		b.wantHead(k.HeadDim, keys)
 	}
 }
 
@@ -102,6 +104,10 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys := k.keys(b, s, q1-q0)
+		if k.class == BF16 && q1-q0 > 1 {
+			item = k.tiles(w, s, q0, q1, keys, item, i, n)
+			continue
+		}
 		step := tile(keys + k.block)
 		for h := range k.Heads {
 			for t := q0; t < q1; t += step {
@@ -166,15 +172,9 @@ func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ro
 		}
 		return
 	}
-	if k.class == BF16 {
-		w.scratch.tileRows = amx.Rows{W: keys, N: n, K: d, LD: k.k.cols}
-		t := amx.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.tileRows, C: s, LDC: ld}
-		amx.Run(&t, 0, rows, 0, amx.NumPanels(n), w.scratch.tiles)
-	} else {
-		w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
-		t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
-		gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
-	}
+	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
+	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
+	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
 	for r := range rows {
 		vec.Scale(s[r*ld:][:n], s[r*ld:][:n], k.Scale)
 	}
@@ -201,12 +201,6 @@ func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32,
 		for j := range n {
 			vec.Axpy(out[:d], values[j*k.v.cols:][:d], p[j])
 		}
-		return
-	}
-	if k.class == BF16 {
-		w.scratch.tileNatural = amx.Natural{W: values, N: d, K: n, LD: k.v.cols}
-		t := amx.Task{M: rows, N: d, K: n, A: p, LDA: ld, B: &w.scratch.tileNatural, C: out, LDC: k.out.cols, Accumulate: add}
-		amx.Run(&t, 0, rows, 0, amx.NumPanels(d), w.scratch.tiles)
 		return
 	}
 	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: k.v.cols}

@@ -18,6 +18,8 @@ type binder struct {
 	invariant bool
 	scratch   int // f32 that some step wants of a worker's scratch
 	tileDepth int // largest K of a bf16 product
+	headDim   int // of the largest head in bf16
+	headKeys  int
 }
 
 // want reserves n f32 of each worker's scratch.
@@ -25,6 +27,11 @@ func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
 
 // wantTiles reserves scratch for bf16 products of depth k.
 func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
+
+// wantHead reserves scratch for attention in bf16.
+func (b *binder) wantHead(dim, keys int) {
+	b.headDim, b.headKeys = max(b.headDim, dim), max(b.headKeys, keys)
+}
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {

@@ -194,15 +194,18 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 type scratch struct {
 	gemm  *gemm.Scratch
 	tiles *amx.Scratch
+	head  *amx.Head // nil where no attention runs in bf16
 	f     []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
 	// them behind an interface.
-	rows        gemm.Rows
-	natural     gemm.Natural
-	tileRows    amx.Rows
-	tileNatural amx.Natural
+	rows    gemm.Rows
+	natural gemm.Natural
 }
 
 func newScratch(b *binder) *scratch {
-	return &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	if b.headKeys > 0 {
+		s.head = amx.NewHead(b.headDim, b.headKeys)
+	}
+	return s
 }

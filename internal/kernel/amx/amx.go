@@ -70,6 +70,10 @@ type tileArgs struct {
 	strideInit int // 0: one row for all
 	steps      int
 	blocks     int
+	nextA      int // bytes from one block to the next
+	nextB      int
+	nextC      int
+	nextInit   int
 }
 
 // Run computes rows [m0,m1) of panels [p0,p1).
@@ -82,9 +86,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	tiles := cpu.Active() >= cpu.AMX
 	for m := m0; m < m1; m += mc {
 		rows := min(mc, m1-m)
-		for r := range rows {
-			round(s.a[r*kp:(r+1)*kp], t.A[(m+r)*t.LDA:][:t.K], tiles)
-		}
+		Round(s.a, kp, t.A[m*t.LDA:], t.LDA, rows, t.K)
 		for p := p0; p < p1; p++ {
 			b := t.B.Panel(p, s.panel[:kp*NR])
 			if tiles {
@@ -96,17 +98,24 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	}
 }
 
-// round makes bf16 of a row and fills it up with zeros.
-func round(dst []uint16, src []float32, tiles bool) {
-	n := 0
-	if tiles {
-		n = len(src) &^ 31
-		roundFast(dst[:n], src[:n])
+// Round writes rows of k values as bf16, ldd apart, and fills each up with
+// zeros to whole tiles.
+func Round(dst []uint16, ldd int, src []float32, lds, rows, k int) {
+	whole, kp := 0, padK(k)
+	if cpu.Active() >= cpu.AMX && rows > 0 {
+		whole = k &^ 31
+		roundFast(dst, ldd, src, lds, rows, whole)
 	}
-	for i := n; i < len(src); i++ {
-		dst[i] = tensor.F32ToBF16(src[i])
+	if whole == kp {
+		return
 	}
-	clear(dst[len(src):])
+	for r := range rows {
+		d, s := dst[r*ldd:][:kp], src[r*lds:][:k]
+		for i := whole; i < k; i++ {
+			d[i] = tensor.F32ToBF16(s[i])
+		}
+		clear(d[k:])
+	}
 }
 
 // at is element k, column n of a panel.

@@ -7,7 +7,10 @@ func tileBF16x2(t *tileArgs)
 func tileBF16x1(t *tileArgs)
 
 //go:noescape
-func cvtBF16(dst *uint16, src *float32, blocks int)
+func roundRowsBF16(dst *uint16, src *float32, ldd, lds, blocks, rows int)
+
+//go:noescape
+func softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows int, scale float32, sums *float32)
 
 //go:noescape
 func packRowsBF16(dst *uint16, src *float32, ld, steps int)
@@ -75,8 +78,9 @@ func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
 			}
 		}
 		a.c, a.strideC, a.blocks, a.cfg = &c[0], ldc*4, blocks, &configs[n]
+		a.nextA, a.nextC = MR*a.strideA, MR*a.strideC
 		if t.Accumulate {
-			a.init, a.strideInit = &c[0], ldc*4
+			a.init, a.strideInit, a.nextInit = &c[0], ldc*4, MR*a.strideC
 		}
 		if n > 16 {
 			tileBF16x2(a)
@@ -92,9 +96,10 @@ func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
 	}
 }
 
-func roundFast(dst []uint16, src []float32) {
-	if len(dst) > 0 {
-		cvtBF16(&dst[0], &src[0], len(dst)/32)
+func roundFast(dst []uint16, ldd int, src []float32, lds, rows, k int) {
+	if k > 0 {
+		_, _ = dst[(rows-1)*ldd+k-1], src[(rows-1)*lds+k-1]
+		roundRowsBF16(&dst[0], &src[0], ldd*2, lds*4, k/32, rows)
 	}
 }
 
@@ -114,4 +119,26 @@ var interleave = func() (x [32]uint16) {
 func packColsFast(dst []uint16, w []float32, ld, steps int) {
 	_, _ = dst[(steps-1)*1024+511], w[(steps*kStep-1)*ld+15]
 	packColsBF16(&dst[0], &w[0], ld*4, steps, &interleave[0])
+}
+
+// multiply is c[rows][ldc] = a[rows][lda] b over a row of panels, nextB values
+// apart; c has whole panels.
+func multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB, panels, steps int, args *tileArgs) {
+	_, _, _ = c[(rows-1)*ldc+panels*NR-1], a[(rows-1)*lda+steps*kStep-1], b[(panels-1)*nextB+steps*1024-1]
+	for p := 0; p < panels; p += maxBlocks {
+		*args = tileArgs{
+			cfg: &configs[rows], a: &a[0], b: &b[p*nextB], c: &c[p*NR], strideA: lda * 2, strideC: ldc * 4,
+			steps: steps, blocks: min(maxBlocks, panels-p), nextB: nextB * 2, nextC: NR * 4,
+		}
+		if rows > 16 {
+			tileBF16x2(args)
+		} else {
+			tileBF16x1(args)
+		}
+	}
+}
+
+func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows int, scale float32, sums []float32) {
+	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
+	softmaxBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, scale, &sums[0])
 }

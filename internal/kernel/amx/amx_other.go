@@ -2,7 +2,11 @@
 
 package amx
 
-func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) { panelGeneric(t, b, m, rows, p, s) }
-func roundFast([]uint16, []float32)                              {}
-func packRowsFast([]uint16, []float32, int, int)                 {}
-func packColsFast([]uint16, []float32, int, int)                 {}
+// No other architecture has the AMX tier, so these are never reached.
+
+func panelTiles(*Task, []uint16, int, int, int, *Scratch)                             {}
+func roundFast([]uint16, int, []float32, int, int, int)                               {}
+func packRowsFast([]uint16, []float32, int, int)                                      {}
+func packColsFast([]uint16, []float32, int, int)                                      {}
+func multiply([]float32, int, []uint16, int, int, []uint16, int, int, int, *tileArgs) {}
+func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)         {}

@@ -151,3 +151,71 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// TestHead holds attention of one head to float64 over rounded operands:
+// causal, windowed and full, with keys that came in several pieces.
+func TestHead(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		t.Run(tier.String(), func(t *testing.T) {
+			defer cpu.Use(tier)()
+			for _, c := range []struct{ dim, keys, window int }{{32, 1, 0}, {24, 7, 0}, {32, 128, 0}, {64, 100, 0}, {64, 200, 40}, {80, 65, 1}} {
+				for _, causal := range []bool{false, true} {
+					head(t, c.dim, c.keys, c.window, causal)
+				}
+			}
+		})
+	}
+}
+
+func head(t *testing.T, dim, keys, window int, causal bool) {
+	t.Helper()
+	const ld, scale = 100, 0.17
+	q, k, v := random(keys*ld, 1), random(keys*ld, 2), random(keys*ld, 3)
+	visible := func(i int) (int, int) {
+		lo, hi := 0, keys
+		if causal {
+			hi = i + 1
+		}
+		if window > 0 {
+			lo, hi = max(0, i-window+1), min(hi, i+window)
+		}
+		return lo, hi
+	}
+	h := NewHead(96, 256)
+	h.Reset(dim, keys, scale)
+	for at := 0; at < keys; at += 64 {
+		h.Add(at, min(64, keys-at), k[at*ld:], ld, v[at*ld:], ld)
+	}
+	out := make([]float32, keys*ld)
+	for i := 0; i < keys; i += MR {
+		rows := min(MR, keys-i)
+		lo, _ := visible(i)
+		_, hi := visible(i + rows - 1)
+		h.Queries(out[i*ld:], ld, q[i*ld:], ld, rows, lo, hi, func(r int) (int, int) { return visible(i + r) })
+	}
+	for i := range keys {
+		lo, hi := visible(i)
+		p, sum := make([]float64, hi-lo), 0.0
+		for j := range p {
+			for d := range dim {
+				p[j] += bf16(q[i*ld+d]) * bf16(k[(lo+j)*ld+d])
+			}
+			p[j] = math.Exp(scale * p[j])
+			sum += p[j]
+		}
+		for d := range dim {
+			want := 0.0
+			for j := range p {
+				want += p[j] / sum * bf16(v[(lo+j)*ld+d])
+			}
+			if got := float64(out[i*ld+d]); math.Abs(got-want) > 1e-2 {
+				t.Fatalf("dim %d, %d keys, window %d, causal %v: query %d, element %d is %g, expected %g", dim, keys, window, causal, i, d, got, want)
+			}
+		}
+		for d := dim; d < ld; d++ {
+			if out[i*ld+d] != 0 {
+				t.Fatalf("wrote beyond the head")
+			}
+		}
+	}
+}

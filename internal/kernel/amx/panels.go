@@ -106,23 +106,34 @@ func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
 
 // packRows makes a panel of rows x k weights, ld apart, with zeros around.
 func packRows(dst []uint16, w []float32, ld, rows, k int) {
-	whole := 0
-	if cpu.Active() >= cpu.AMX {
-		whole = k / kStep
-	}
+	tiles := cpu.Active() >= cpu.AMX
 	for half := range 2 {
-		n := min(16, rows-16*half)
+		n := max(0, min(16, rows-16*half))
 		steps := 0
-		if n == 16 && whole > 0 {
-			packRowsFast(dst[half*512:], w[half*16*ld:], ld, whole)
-			steps = whole
+		if tiles && n == 16 {
+			if steps = k / kStep; steps > 0 {
+				packRowsFast(dst[half*512:], w[half*16*ld:], ld, steps)
+			}
 		}
 		for s := steps; s < padK(k)/kStep; s++ {
+			k0 := s * kStep
+			cols := min(kStep, k-k0)
 			tile := dst[(s*2+half)*512:][:512]
-			clear(tile)
-			for r := range max(0, n) {
-				for i := s * kStep; i < min(k, (s+1)*kStep); i++ {
-					tile[i%kStep/2*32+r*2+i%2] = tensor.F32ToBF16(w[(half*16+r)*ld+i])
+			if n == 0 {
+				clear(tile)
+				continue
+			}
+			var edge [16 * kStep]float32 // [row][k], zero where there is nothing
+			for r := range n {
+				copy(edge[r*kStep:][:cols], w[(half*16+r)*ld+k0:])
+			}
+			if tiles {
+				packRowsFast(tile, edge[:], kStep, 1)
+				continue
+			}
+			for i := range kStep {
+				for r := range 16 {
+					tile[i/2*32+r*2+i%2] = tensor.F32ToBF16(edge[r*kStep+i])
 				}
 			}
 		}
@@ -131,23 +142,33 @@ func packRows(dst []uint16, w []float32, ld, rows, k int) {
 
 // packCols makes a panel of k x cols values in natural order.
 func packCols(dst []uint16, w []float32, ld, cols, k int) {
-	whole := 0
-	if cpu.Active() >= cpu.AMX {
-		whole = k / kStep
-	}
+	tiles := cpu.Active() >= cpu.AMX
 	for half := range 2 {
-		n := min(16, cols-16*half)
+		n := max(0, min(16, cols-16*half))
 		steps := 0
-		if n == 16 && whole > 0 {
-			packColsFast(dst[half*512:], w[half*16:], ld, whole)
-			steps = whole
+		if tiles && n == 16 {
+			if steps = k / kStep; steps > 0 {
+				packColsFast(dst[half*512:], w[half*16:], ld, steps)
+			}
 		}
 		for s := steps; s < padK(k)/kStep; s++ {
+			k0 := s * kStep
 			tile := dst[(s*2+half)*512:][:512]
-			clear(tile)
-			for i := s * kStep; i < min(k, (s+1)*kStep); i++ {
-				for c := range max(0, n) {
-					tile[i%kStep/2*32+c*2+i%2] = tensor.F32ToBF16(w[i*ld+half*16+c])
+			if n == 0 {
+				clear(tile)
+				continue
+			}
+			var edge [kStep * 16]float32 // [k][column]
+			for i := range min(kStep, k-k0) {
+				copy(edge[i*16:][:n], w[(k0+i)*ld+half*16:])
+			}
+			if tiles {
+				packColsFast(tile, edge[:], 16, 1)
+				continue
+			}
+			for i := range kStep {
+				for c := range 16 {
+					tile[i/2*32+c*2+i%2] = tensor.F32ToBF16(edge[i*16+c])
 				}
 			}
 		}

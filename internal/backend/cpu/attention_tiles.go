@@ -1,0 +1,68 @@
+package cpu
+
+import "hotpath/internal/kernel/amx"
+
+// tileQueries is how many queries of a sequence share one packing of its keys
+// and values, all heads of a group together.
+const tileQueries = 512
+
+// tiles computes the queries [q0,q1) of sequence s in bf16. Items are (key
+// head, queries); it returns the number of the last one.
+func (k *attention) tiles(w *worker, s, q0, q1, keys, item, i, n int) int {
+	group := k.Heads / k.KVHeads
+	chunk := max(amx.MR, tileQueries/group)
+	for kv := range k.KVHeads {
+		for t := q0; t < q1; t += chunk {
+			if item++; item%n != i {
+				continue
+			}
+			end := min(t+chunk, q1)
+			pos := keys - (q1 - t)
+			lo, _ := k.Visible(pos, keys)
+			_, hi := k.Visible(pos+end-t-1, keys)
+			lo = lo / amx.NR * amx.NR
+			if k.paged {
+				lo = lo / k.block * k.block
+			}
+			k.packHead(w, s, kv, q0, lo, hi)
+			for e := range group {
+				k.headTiles(w, kv*group+e, t, end, pos, keys, lo)
+			}
+		}
+	}
+	return item
+}
+
+// packHead packs keys [lo,hi) of key head kv; they become keys 0.. of the
+// worker's head.
+func (k *attention) packHead(w *worker, s, kv, first, lo, hi int) {
+	h, d := w.scratch.head, k.HeadDim
+	h.Reset(d, hi-lo, k.Scale)
+	if !k.paged {
+		row := first + lo
+		h.Add(0, hi-lo, k.k.full[row*k.k.cols+kv*d:], k.k.cols, k.v.full[row*k.v.cols+kv*d:], k.v.cols)
+		return
+	}
+	table := k.table.full[s*k.maxBlocks:]
+	for j := lo; j < hi; j += k.block {
+		row := int(table[j/k.block]) * k.block
+		h.Add(j-lo, min(k.block, hi-j), k.k.full[row*k.k.cols+kv*d:], k.k.cols, k.v.full[row*k.v.cols+kv*d:], k.v.cols)
+	}
+}
+
+// headTiles computes queries [t0,t1) of head h; pos is the position of t0, and
+// the packed keys begin at position lo.
+func (k *attention) headTiles(w *worker, h, t0, t1, pos, keys, lo int) {
+	d := k.HeadDim
+	for t := t0; t < t1; t += amx.MR {
+		rows := min(amx.MR, t1-t)
+		p := pos + t - t0
+		a, _ := k.Visible(p, keys)
+		_, z := k.Visible(p+rows-1, keys)
+		w.scratch.head.Queries(k.out.full[t*k.out.cols+h*d:], k.out.cols, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
+			func(i int) (int, int) {
+				from, to := k.Visible(p+i, keys)
+				return from - lo, to - lo
+			})
+	}
+}

@@ -1,0 +1,131 @@
+package amx
+
+import (
+	"math"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/tensor"
+)
+
+// Head is attention of one head over packed keys and values: scores, softmax
+// and weighted sum of MR queries at a time, with everything between them in
+// the nearest caches.
+type Head struct {
+	Dim   int // of the head
+	Scale float32
+	keys  []uint16 // [key panels][Dim/32][...]: K as the B operand of q k^T
+	vals  []uint16 // [Dim/32 panels][keys/32][...]: V as the B operand of p v
+	n     int      // keys packed, rounded up to 32
+	max   int      // keys that fit
+
+	q      []uint16  // [MR][padK(Dim)]
+	scores []float32 // [MR][max]
+	probs  []uint16  // [MR][max]
+	sums   []float32 // [MR]
+	out    []float32 // [MR][NR*panels of Dim]
+	args   tileArgs
+}
+
+// NewHead makes room for heads of up to dim and up to keys keys.
+func NewHead(dim, keys int) *Head {
+	kp, dp := padK(keys), padK(dim)
+	return &Head{
+		max: kp, keys: make([]uint16, kp*dp), vals: make([]uint16, kp*dp),
+		q: make([]uint16, MR*dp), scores: make([]float32, MR*kp), probs: make([]uint16, MR*kp),
+		sums: make([]float32, MR), out: make([]float32, MR*dp),
+	}
+}
+
+// Reset begins a head whose keys will be n in number.
+func (h *Head) Reset(dim, n int, scale float32) {
+	h.Dim, h.Scale, h.n = dim, scale, padK(n)
+	if h.n > h.max || padK(dim)*h.max > len(h.keys) {
+		panic("amx: a head beyond the size it was made for")
+	}
+}
+
+// Add packs keys [at, at+n) of the head, rows of k and v that are ldk and ldv
+// apart. at is a multiple of 32, and so is n but for the last call.
+func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
+	dp := padK(h.Dim)
+	for r := 0; r < n; r += NR {
+		packRows(h.keys[(at+r)*dp:][:NR*dp], k[r*ldk:], ldk, min(NR, n-r), h.Dim)
+	}
+	for d := 0; d < dp; d += NR {
+		panel := h.vals[d*h.n:][:NR*h.n]
+		packCols(panel[at*NR:][:padK(n)*NR], v[d:], ldv, min(NR, h.Dim-d), n)
+	}
+}
+
+// Queries computes out rows of up to MR queries q. visible says which of the
+// keys query i sees; lo to hi is the span that any of them sees.
+func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int)) {
+	dp := padK(h.Dim)
+	lo = lo / NR * NR
+	cols := padK(hi - lo)
+	Round(h.q, dp, q, ldq, rows, h.Dim)
+	scores := h.scores[:rows*cols]
+	h.multiply(scores, cols, h.q, dp, rows, h.keys[lo*dp:], NR*dp, cols/NR, dp/kStep)
+	inf := float32(math.Inf(-1))
+	for i := range rows {
+		a, z := visible(i)
+		row := scores[i*cols : (i+1)*cols]
+		fill(row[:max(0, a-lo)], inf)
+		fill(row[min(cols, max(0, z-lo)):], inf)
+	}
+	h.softmax(cols, rows)
+	h.multiply(h.out, dp, h.probs, cols, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
+	for i := range rows {
+		s := h.sums[i]
+		if s > 0 {
+			s = 1 / s
+		}
+		vec.Scale(out[i*ldo:][:h.Dim], h.out[i*dp:][:h.Dim], s)
+	}
+}
+
+func fill(f []float32, v float32) {
+	for i := range f {
+		f[i] = v
+	}
+}
+
+// multiply is c = a b over a row of panels, on the tiles or in plain Go.
+func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB, panels, steps int) {
+	if cpu.Active() >= cpu.AMX {
+		multiply(c, ldc, a, lda, rows, b, nextB, panels, steps, &h.args)
+		return
+	}
+	for r := range rows {
+		for n := range panels * NR {
+			var sum float32
+			for k := range steps * kStep {
+				sum += float32(tensor.BF16ToF32(a[r*lda+k]) * at(b[n/NR*nextB:], k, n%NR))
+			}
+			c[r*ldc+n] = sum
+		}
+	}
+}
+
+// softmax turns scores into unnormalised probabilities and their sums.
+func (h *Head) softmax(cols, rows int) {
+	if cpu.Active() >= cpu.AMX {
+		softmaxFast(h.probs, cols, h.scores, cols, cols, rows, h.Scale, h.sums)
+		return
+	}
+	for i := range rows {
+		row := h.scores[i*cols : (i+1)*cols]
+		most := float32(-math.MaxFloat32)
+		for _, s := range row {
+			most = max(most, s)
+		}
+		var sum float32
+		for j, s := range row {
+			e := float32(math.Exp(float64((s - most) * h.Scale)))
+			sum += e
+			h.probs[i*cols+j] = tensor.F32ToBF16(e)
+		}
+		h.sums[i] = sum
+	}
+}

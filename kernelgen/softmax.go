@@ -1,0 +1,118 @@
+package main
+
+import "strings"
+
+// genSoftmaxBF16 writes rows of scores as unnormalised probabilities in bf16:
+// dst = e^(scale*(x - max)), and the sum of each row, which the caller divides
+// by at the end. Scores that nobody may see are -Inf. n is a multiple of 32.
+func genSoftmaxBF16(g *asm, consts *constants) {
+	k := &vkernel{asm: g, isa: avx512, consts: consts}
+	g.text("softmaxBF16", "softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows int, scale float32, sums *float32)", 16, 64)
+	g.ftz()
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ldd+16(FP), R8") // bytes
+	g.f("MOVQ lds+24(FP), R9") // bytes
+	g.f("MOVQ n+32(FP), R10")
+	g.f("MOVQ rows+40(FP), R11")
+	g.f("VBROADCASTSS scale+48(FP), Z0")
+	g.f("MOVQ sums+56(FP), R12")
+	row, most, exps, rest, done := g.fresh("row"), g.fresh("most"), g.fresh("exps"), g.fresh("rest"), g.fresh("done")
+
+	g.label(row)
+	g.f("MOVQ SI, BX")
+	g.f("MOVQ R10, CX")
+	k.op("VMOVUPS", k.consts.bits(0xff7fffff), 1) // lowest finite: a row of -Inf gives zeros
+	k.op("VMOVAPS", 1, 2)
+	g.label(most)
+	g.f("VMAXPS (BX), Z1, Z1")
+	g.f("VMAXPS 64(BX), Z2, Z2")
+	g.f("ADDQ $128, BX")
+	g.f("SUBQ $32, CX")
+	g.f("JNZ %s", most)
+	g.f("VMAXPS Z2, Z1, Z1")
+	k.fold("VMAXPS", 1, 2)
+	g.f("VBROADCASTSS X1, Z1")
+	g.f("VMULPS Z0, Z1, Z1") // scale * max
+
+	g.zero(avx512, 2)
+	g.zero(avx512, 3)
+	g.f("MOVQ SI, BX")
+	g.f("MOVQ DI, DX")
+	g.f("MOVQ R10, CX")
+	// u vectors at a time, interleaved: one exponential is a long chain.
+	round := func(u int) {
+		slots := make([][]string, u)
+		for o := range u {
+			v := &vkernel{asm: &asm{}, isa: avx512, consts: consts, slot: o}
+			x := 4 + 4*o
+			v.f("VMOVUPS %d(BX), Z%d", 64*o, x)
+			v.f("VFMSUB213PS Z1, Z0, Z%d", x)
+			e := v.exp(x, x+1)
+			v.f("VADDPS Z%d, Z%d, Z%d", e, 2+o%2, 2+o%2)
+			slots[o] = strings.SplitAfter(strings.TrimSuffix(v.String(), "\n"), "\n")
+		}
+		for n := range slots[0] {
+			for _, lines := range slots {
+				g.raw(strings.TrimSuffix(lines[n], "\n") + "\n")
+			}
+		}
+		for o := 0; o < u; o += 2 {
+			lo, hi := byte(5+4*o), byte(9+4*o)
+			g.cvtne2(lo, hi, lo)
+			g.f("VMOVDQU64 Z%d, %d(DX)", lo, 32*o)
+		}
+		g.f("ADDQ $%d, BX", 64*u)
+		g.f("ADDQ $%d, DX", 32*u)
+	}
+	g.label(exps)
+	g.f("CMPQ CX, $64")
+	g.f("JLT %s", rest)
+	round(4)
+	g.f("SUBQ $64, CX")
+	g.f("JMP %s", exps)
+	g.label(rest)
+	g.f("TESTQ CX, CX")
+	g.f("JZ %s", done)
+	round(2)
+	g.label(done)
+	g.f("VADDPS Z3, Z2, Z2")
+	k.fold("VADDPS", 2, 3)
+	g.f("VMOVSS X2, (R12)")
+	g.f("ADDQ $4, R12")
+	g.f("ADDQ R8, DI")
+	g.f("ADDQ R9, SI")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
+	g.ret()
+}
+
+// genRoundRows writes rows of f32 as bf16, blocks x 32 values a row.
+func genRoundRows(g *asm) {
+	g.text("roundRowsBF16", "roundRowsBF16(dst *uint16, src *float32, ldd, lds, blocks, rows int)", 0, 48)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ldd+16(FP), R8") // bytes
+	g.f("MOVQ lds+24(FP), R9") // bytes
+	g.f("MOVQ rows+40(FP), R11")
+	row, loop := g.fresh("row"), g.fresh("loop")
+	g.label(row)
+	g.f("MOVQ blocks+32(FP), CX")
+	g.f("MOVQ SI, BX")
+	g.f("MOVQ DI, DX")
+	g.label(loop)
+	g.f("VMOVUPS (BX), Z1")
+	g.f("VMOVUPS 64(BX), Z2")
+	g.cvtne2(1, 2, 0)
+	g.f("VMOVDQU64 Z0, (DX)")
+	g.f("ADDQ $128, BX")
+	g.f("ADDQ $64, DX")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("ADDQ R8, DI")
+	g.f("ADDQ R9, SI")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
