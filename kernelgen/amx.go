@@ -62,6 +62,7 @@ func genAMX(g *asm) {
 	genPackBF16(g)
 	consts := &constants{}
 	genSoftmaxBF16(g, consts)
+	genDivideRows(g, consts)
 	consts.write(g)
 }
 

@@ -116,3 +116,38 @@ func genRoundRows(g *asm) {
 	g.f("VZEROUPPER")
 	g.f("RET")
 }
+
+// genDivideRows writes dst = src / sum for rows of n values, a multiple of 16;
+// a sum of 0 gives zeros.
+func genDivideRows(g *asm, consts *constants) {
+	g.text("divideRows", "divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)", 0, 56)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ldd+16(FP), R8") // bytes
+	g.f("MOVQ lds+24(FP), R9") // bytes
+	g.f("MOVQ n+32(FP), R10")
+	g.f("SHLQ $2, R10") // bytes
+	g.f("MOVQ rows+40(FP), R11")
+	g.f("MOVQ sums+48(FP), R12")
+	g.zero(avx512, 2)
+	row, loop := g.fresh("row"), g.fresh("loop")
+	g.label(row)
+	g.f("VBROADCASTSS (R12), Z1")
+	g.f("VCMPPS $4, Z2, Z1, K1")
+	g.f("VMOVUPS %s, Z0", consts.bits(0x3f800000))
+	g.f("VDIVPS.Z Z1, Z0, K1, Z1")
+	g.f("XORQ CX, CX")
+	g.label(loop)
+	g.f("VMULPS (SI)(CX*1), Z1, Z3")
+	g.f("VMOVUPS Z3, (DI)(CX*1)")
+	g.f("ADDQ $64, CX")
+	g.f("CMPQ CX, R10")
+	g.f("JLT %s", loop)
+	g.f("ADDQ $4, R12")
+	g.f("ADDQ R8, DI")
+	g.f("ADDQ R9, SI")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}

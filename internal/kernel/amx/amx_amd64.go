@@ -18,6 +18,9 @@ func packRowsBF16(dst *uint16, src *float32, ld, steps int)
 //go:noescape
 func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
 
+//go:noescape
+func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
+
 // configs are tile configurations by the rows of a block, 1 to 32.
 var configs = func() (cs [MR + 1][64]byte) {
 	for rows := 1; rows <= MR; rows++ {
@@ -141,4 +144,9 @@ func multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB
 func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows int, scale float32, sums []float32) {
 	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
 	softmaxBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, scale, &sums[0])
+}
+
+func divideFast(dst []float32, ldd int, src []float32, lds, n, rows int, sums []float32) {
+	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
+	divideRows(&dst[0], &src[0], ldd*4, lds*4, n, rows, &sums[0])
 }

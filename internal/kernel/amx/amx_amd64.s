@@ -681,6 +681,39 @@ done17:
 	VZEROUPPER
 	RET
 
+// func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
+TEXT ·divideRows(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ldd+16(FP), R8
+	MOVQ lds+24(FP), R9
+	MOVQ n+32(FP), R10
+	SHLQ $2, R10
+	MOVQ rows+40(FP), R11
+	MOVQ sums+48(FP), R12
+	VXORPS X2, X2, X2
+
+row18:
+	VBROADCASTSS (R12), Z1
+	VCMPPS $4, Z2, Z1, K1
+	VMOVUPS c3f800000<>+0(SB), Z0
+	VDIVPS.Z Z1, Z0, K1, Z1
+	XORQ CX, CX
+
+loop19:
+	VMULPS (SI)(CX*1), Z1, Z3
+	VMOVUPS Z3, (DI)(CX*1)
+	ADDQ $64, CX
+	CMPQ CX, R10
+	JLT loop19
+	ADDQ $4, R12
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R11
+	JNZ row18
+	VZEROUPPER
+	RET
+
 DATA cff7fffff<>+0(SB)/8, $0xff7fffffff7fffff
 DATA cff7fffff<>+8(SB)/8, $0xff7fffffff7fffff
 DATA cff7fffff<>+16(SB)/8, $0xff7fffffff7fffff

@@ -10,3 +10,4 @@ func packRowsFast([]uint16, []float32, int, int)                                
 func packColsFast([]uint16, []float32, int, int)                                      {}
 func multiply([]float32, int, []uint16, int, int, []uint16, int, int, int, *tileArgs) {}
 func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)         {}
+func divideFast([]float32, int, []float32, int, int, int, []float32)                  {}

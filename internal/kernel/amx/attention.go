@@ -76,6 +76,10 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 	}
 	h.softmax(cols, rows)
 	h.multiply(h.out, dp, h.probs, cols, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
+	if h.Dim%16 == 0 && cpu.Active() >= cpu.AMX {
+		divideFast(out, ldo, h.out, dp, h.Dim, rows, h.sums)
+		return
+	}
 	for i := range rows {
 		s := h.sums[i]
 		if s > 0 {
