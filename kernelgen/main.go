@@ -23,6 +23,7 @@ var files = []struct {
 	{"gemm/rows_amd64.s", genRows},
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"amx/amx_amd64.s", genAMX},
+	{"int8/dot_amd64.s", genInt8},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},
 	{"vec/vec_other.go", genVecOther},

@@ -1,0 +1,142 @@
+package int8
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+var shapes = [][2]int{{384, 384}, {1536, 384}, {384, 1536}, {576, 1536}}
+
+// measure reports the rate of f by the thread's own time, which a shared
+// machine does not take away, and by the wall's.
+func measure(b *testing.B, ops float64, unit string, f func()) (rate float64) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	f()
+	used, start := threadTime(), time.Now()
+	for b.Loop() {
+		f()
+	}
+	used, wall := threadTime()-used, time.Since(start)
+	if used <= 0 {
+		used = wall
+	}
+	rate = ops * float64(b.N) / used.Seconds() / 1e9
+	b.ReportMetric(rate, unit)
+	b.ReportMetric(ops*float64(b.N)/wall.Seconds()/1e9, "wall-"+unit)
+	return rate
+}
+
+// top is the ceiling of a tier's int8 products.
+func top(tier cpu.Tier) float64 {
+	if tier == cpu.AMX {
+		return ceiling.Tiles("int8")
+	}
+	return ceiling.Dot(tier)
+}
+
+// BenchmarkRun reports every class at the models' shapes; bf16 on tiles is
+// what it has to beat on machines that have them.
+func BenchmarkRun(b *testing.B) {
+	for _, tier := range cpu.Available()[1:] {
+		if tier == cpu.AVX512 {
+			continue // AVX2's kernels
+		}
+		for _, c := range []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.BF16, 0}} {
+			for _, m := range []int{16, 128, 512} {
+				for _, z := range shapes {
+					n, k := z[0], z[1]
+					if c.group == 0 && tier != cpu.AMX {
+						continue
+					}
+					b.Run(fmt.Sprintf("tier=%v/class=%v/m=%d/n=%d/k=%d", tier, c, m, n, k), func(b *testing.B) {
+						defer cpu.Use(tier)()
+						a, out, w := random(m*k, 1), make([]float32, m*n), random(n*k, 2)
+						f := func() {}
+						if c.group == 0 {
+							p := amx.Pack(make([]uint16, amx.PackedLen(n, k)), &amx.Rows{W: w, N: n, K: k, LD: k}, n, k)
+							t, s := &amx.Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}, amx.NewScratch(k)
+							f = func() { amx.Run(t, 0, m, 0, amx.NumPanels(n), s) }
+						} else {
+							t, s := &Task{M: m, N: n, K: k, A: a, LDA: k, B: c.pack(b, stored(b, c.d, w, n, k)), C: out, LDC: n}, NewScratch(k)
+							f = func() { Run(t, 0, m, 0, NumPanels(n), s) }
+						}
+						rate := measure(b, 2*float64(m*n*k), "GOP/s", f)
+						b.ReportMetric(100*rate/top(tier), "%ceiling")
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkFew multiplies few rows with weights beyond the caches' share:
+// what counts is bytes of weights a second. gemm reads the file's rows in f32.
+func BenchmarkFew(b *testing.B) {
+	const k = 576
+	for _, tier := range cpu.Available()[1:] {
+		if tier == cpu.AVX512 {
+			continue
+		}
+		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
+			n := 64 << 20 / d.RowBytes(k) &^ 31
+			one := stored(b, d, random(64*k, 2), 64, k)
+			data := make([]byte, 0, n*d.RowBytes(k))
+			for len(data)+len(one.Data) <= cap(data) {
+				data = append(data, one.Data...)
+			}
+			w, err := gemm.NewStored(data, d, len(data)/d.RowBytes(k), k)
+			if err != nil {
+				b.Fatal(err)
+			}
+			restore := cpu.Use(tier)
+			p := class{d, 32}.pack(b, w)
+			restore()
+			for _, m := range []int{1, 2, 4, 8, 10} {
+				x, out, s := random(m*k, 1), make([]float32, m*w.N), NewScratch(k)
+				xs := make([]float32, gemm.XSumsLen(k))
+				t := &Task{M: m, N: w.N, K: k, A: x, LDA: k, B: p, C: out, LDC: w.N}
+				for _, way := range []struct {
+					name string
+					f    func()
+				}{
+					{"int8", func() { Run(t, 0, m, 0, NumPanels(w.N), s) }},
+					{"f32", func() {
+						if m == 1 {
+							gemm.XSums(xs, x)
+							gemm.GemvRows(out, w, x, xs, 0, w.N)
+						} else {
+							gemm.MulRows(out, w.N, w, x, k, m, 0, w.N)
+						}
+					}},
+				} {
+					b.Run(fmt.Sprintf("tier=%v/type=%v/m=%d/%s", tier, d, m, way.name), func(b *testing.B) {
+						defer cpu.Use(tier)()
+						measure(b, float64(len(data)), "GB/s", way.f)
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkQuantize is what activations cost before they meet a weight.
+func BenchmarkQuantize(b *testing.B) {
+	const k = 1536
+	x, s := random(k, 1), NewScratch(k)
+	for _, tier := range cpu.Available()[1:] {
+		for _, id := range []formID{q8, g128} {
+			b.Run(fmt.Sprintf("tier=%v/group=%d", tier, forms[id].group), func(b *testing.B) {
+				measure(b, k, "Gvalues/s", func() { s.quantize(familyOf(tier), id, x, 0) })
+			})
+		}
+	}
+}

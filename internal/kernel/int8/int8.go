@@ -1,0 +1,185 @@
+// Package int8 multiplies f32 activations with int8 weights: the compute
+// classes i8g32 and i8g128. Weights are packed once; activations are quantized
+// per row and group as they are read, with the scale max|x|/127.
+//
+// i8g32 takes the file's own codes and scales (Q8_0, Q4_1), a scale every 32
+// of K. i8g128 regroups weights of any storage to one scale every 128.
+//
+// An element of C is the chain over the groups of K, in their order, of
+// float(integer sum)·column scale·row scale, fused into the last sum, started
+// from zero, the bias or the old C. It depends on its row and its column
+// only, never on the split of the work, and every assembly tier gives the same
+// bits; the plain Go twin rounds products and sums separately.
+//
+// backend/cpu imports it; it imports tensor, kernel/cpu and kernel/gemm.
+// Sizes are checked when weights are packed, which returns errors; a Task
+// whose buffers are too short is a programming mistake and panics.
+package int8
+
+import (
+	"fmt"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+const (
+	// NR is the number of columns in a panel.
+	NR = 32
+	// MR is the number of rows of the largest block; splits of M between
+	// workers do best at multiples of it.
+	MR = 32
+	// chunk is the depth that forms are cut into.
+	chunk = 32
+	// aBytes bounds the quantized rows of a Scratch, which stay in L2.
+	aBytes = 512 << 10
+)
+
+// NumPanels is the number of panels that hold n columns.
+func NumPanels(n int) int { return (n + NR - 1) / NR }
+
+// Task is C[M,N] = A[M,K] W[N,K]^T (+ Bias, or + C).
+type Task struct {
+	M, N, K    int
+	A          []float32 // [M][LDA]
+	LDA        int
+	B          *Packed
+	C          []float32 // [M][LDC]
+	LDC        int
+	Bias       []float32 // [N] or nil; not with Accumulate
+	Accumulate bool
+}
+
+// Scratch is one worker's workspace.
+type Scratch struct {
+	k     int
+	rows  int       // rows quantized at a time
+	lda   int       // distance of quantized rows
+	a     []int8    // [rows][lda], codes
+	scale []float32 // [groups][rows]
+	comp  []int32   // [groups][rows], -128 x the sum of codes
+	xsum  []float32 // [groups][rows], scale x the sum of codes
+	tail  []float32 // [128], the values of a group that is not whole
+	tile  []float32 // [MR][NR], C at the right edge
+	bias  []float32 // [NR]
+	buf   []float32 // [3][MR][NR], sums on their way out of tiles
+	panel []byte    // a panel of nibbles as bytes
+	args  dotArgs
+}
+
+// NewScratch is for tasks with K up to k.
+func NewScratch(k int) *Scratch {
+	lda := (k+63)&^63 + 64 // an odd number of lines keeps rows out of each other's sets
+	if lda/64%2 == 0 {
+		lda += 64
+	}
+	groups := (k + chunk - 1) / chunk
+	rows := max(MR, min(256, aBytes/lda&^(MR-1)))
+	return &Scratch{
+		k: k, rows: rows, lda: lda,
+		a:     make([]int8, rows*lda+128), // a last group is written whole
+		scale: make([]float32, groups*rows), comp: make([]int32, groups*rows), xsum: make([]float32, groups*rows),
+		tail: make([]float32, 128), tile: make([]float32, MR*NR), bias: make([]float32, NR),
+		buf: make([]float32, 3*MR*NR), panel: make([]byte, groups*(128+chunk*NR)),
+	}
+}
+
+// dotArgs are the operands of the assembly kernels, in their order.
+type dotArgs struct {
+	cfg    *[64]byte
+	a      *int8
+	sa     *float32 // [groups][], scales of the rows
+	aux    *float32 // [groups][], comp or xsum
+	sb     *byte    // scales of the first group
+	b      *byte    // codes of the first group
+	c      *float32
+	init   *float32 // what C starts from
+	lda    int      // bytes, as all distances
+	lds    int
+	ldc    int
+	ldi    int // 0: one row for all
+	groups int
+	last   int // chunks of the last group
+	strips int // blocks of rows
+	rows   int // of a block
+	buf    *float32
+	// Where the kernel stands; integers, because they end up behind the
+	// last row.
+	cur [5]uintptr
+	// What the tile kernels keep besides.
+	src                  uintptr
+	ldsrc, lddst         int
+	backS, backBuf, left int
+}
+
+// Run computes rows [m0,m1) of panels [p0,p1). Calls on disjoint ranges may
+// run at the same time, each with its own scratch.
+func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
+	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) || m1 > m0 && (len(t.A) < (m1-1)*t.LDA+t.K || len(t.C) < (m1-1)*t.LDC+t.N) ||
+		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || t.B.N != t.N || t.B.K != t.K || s.k < t.K {
+		panic(fmt.Sprintf("int8: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
+	}
+	fam := familyOf(cpu.Active())
+	if t.B.offset != offsets[fam] && t.B.form != q4 {
+		panic("int8: weights were packed under another tier")
+	}
+	for m := m0; m < m1; m += s.rows {
+		rows := min(s.rows, m1-m)
+		for r := range rows {
+			s.quantize(fam, t.B.form, t.A[(m+r)*t.LDA:][:t.K], r)
+		}
+		for p := p0; p < p1; p++ {
+			if fam == plain || t.K == 0 {
+				panelGeneric(t, m, rows, p, s)
+			} else {
+				panelFast(fam, t, m, rows, p, s)
+			}
+		}
+	}
+}
+
+// family is which kernels a tier runs.
+type family uint8
+
+const (
+	plain   family = iota
+	avx2           // products of bytes in pairs
+	avxvnni        // 256-bit dot products
+	vnni           // 512-bit dot products
+	tiles
+)
+
+// offsets is what each family wants added to signed codes: its dot products
+// take one operand unsigned, and weights are what nothing else reads.
+var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, tiles: 0}
+
+// panelGeneric is the twin in plain Go.
+func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
+	f := &forms[t.B.form]
+	groups := f.groups(t.K)
+	panel := t.B.panel(p)
+	for r := range rows {
+		for n := range min(NR, t.N-p*NR) {
+			c := &t.C[(m+r)*t.LDC+p*NR+n]
+			var sum float32
+			switch {
+			case t.Accumulate:
+				sum = *c
+			case t.Bias != nil:
+				sum = t.Bias[p*NR+n]
+			}
+			for g := range groups {
+				k0, k1 := g*f.group, min(t.K, (g+1)*f.group)
+				var dot int32
+				for k := k0; k < k1; k++ {
+					dot += int32(s.a[r*s.lda+k]) * int32(f.code(panel, k, n, t.B.offset))
+				}
+				d, min := f.scales(panel, g, n)
+				sum += float32(float32(float32(dot)*d) * s.scale[g*s.rows+r])
+				if f.min {
+					sum += float32(min * s.xsum[g*s.rows+r])
+				}
+			}
+			*c = sum
+		}
+	}
+}

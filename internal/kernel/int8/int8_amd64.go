@@ -1,0 +1,278 @@
+package int8
+
+import (
+	"unsafe"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+//go:noescape
+func dotQ8AVX2(t *dotArgs)
+
+//go:noescape
+func dotQ4AVX2(t *dotArgs)
+
+//go:noescape
+func dotG128AVX2(t *dotArgs)
+
+//go:noescape
+func dotQ8AVXVNNI(t *dotArgs)
+
+//go:noescape
+func dotQ4AVXVNNI(t *dotArgs)
+
+//go:noescape
+func dotG128AVXVNNI(t *dotArgs)
+
+//go:noescape
+func dotQ8VNNI(t *dotArgs)
+
+//go:noescape
+func dotQ4VNNI(t *dotArgs)
+
+//go:noescape
+func dotG128VNNI(t *dotArgs)
+
+//go:noescape
+func dotQ8AMXx1(t *dotArgs)
+
+//go:noescape
+func dotQ8AMXx2(t *dotArgs)
+
+//go:noescape
+func dotQ4AMXx1(t *dotArgs)
+
+//go:noescape
+func dotQ4AMXx2(t *dotArgs)
+
+//go:noescape
+func dotG128AMXx1(t *dotArgs)
+
+//go:noescape
+func dotG128AMXx2(t *dotArgs)
+
+//go:noescape
+func unpackQ4AVX512(dst, src *byte, groups int)
+
+//go:noescape
+func quantize32AVX2(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+
+//go:noescape
+func quantize128AVX2(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+
+//go:noescape
+func quantize32AVX512(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+
+//go:noescape
+func quantize128AVX512(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+
+// familyOf maps a tier to its kernels; AVX-512 alone has no better bytes than
+// AVX2.
+func familyOf(t cpu.Tier) family {
+	return [...]family{cpu.Generic: plain, cpu.AVX2: avx2, cpu.AVXVNNI: avxvnni, cpu.AVX512: avx2, cpu.VNNI: vnni, cpu.AMX: tiles}[t]
+}
+
+// heights is the rows of a strip of each family.
+var heights = [...]int{avx2: 4, avxvnni: 6, vnni: 7, tiles: MR}
+
+// configs are tile configurations by the depth of a step, 32 or 64, and the
+// rows of a block, 1 to 32.
+var configs = func() (cs [2][MR + 1][64]byte) {
+	for deep := range 2 {
+		for rows := 1; rows <= MR; rows++ {
+			c := &cs[deep][rows]
+			c[0] = 1 // palette
+			set := func(tile, rows, bytes int) { c[16+2*tile], c[48+tile] = byte(bytes), byte(rows) }
+			depth := 32 << deep
+			top, bottom := min(rows, 16), rows-16
+			set(0, top, 64)
+			set(1, top, 64)
+			set(4, top, depth)
+			if bottom > 0 {
+				set(2, bottom, 64)
+				set(3, bottom, 64)
+				set(5, bottom, depth)
+			}
+			set(6, depth/4, 64)
+			set(7, depth/4, 64)
+		}
+	}
+	return cs
+}()
+
+// callWork bounds the rows x K of one assembly call to well under 100 us.
+const callWork = 128 << 10
+
+var zeros [NR]float32
+
+// panelFast multiplies quantized rows with one panel.
+func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
+	f := &forms[t.B.form]
+	panel := t.B.panel(p)
+	groups := f.groups(t.K)
+	if fam == tiles && f.min {
+		unpackQ4AVX512(&s.panel[0], &panel[0], groups)
+		panel = s.panel
+	}
+	n0 := p * NR
+	cols := min(NR, t.N-n0)
+	a := &s.args
+	*a = dotArgs{
+		sb: &panel[0], b: &panel[f.header], lda: s.lda, lds: s.rows * 4,
+		groups: groups, last: f.lastChunks(t.K), buf: &s.buf[0],
+	}
+	init := zeros[:]
+	if t.Bias != nil && !t.Accumulate {
+		init = t.Bias[n0 : n0+cols]
+		if cols < NR {
+			clear(s.bias)
+			copy(s.bias, init)
+			init = s.bias
+		}
+	}
+	// Tiles take blocks of 32 rows and what is left; the others strips of
+	// almost equal height, so that 8 rows are 4+4 and not 7+1.
+	h, tall := heights[fam], rows/heights[fam]
+	if fam != tiles {
+		n := (rows + h - 1) / h
+		h, tall = (rows+n-1)/n, n-(n-rows%n)%n
+	}
+	most := max(1, callWork/(h*t.K))
+	for r := 0; r < rows; {
+		strips := 1
+		switch {
+		case fam == tiles && tall == 0:
+			h = rows - r
+		case fam != tiles && tall == 0:
+			h, tall = h-1, rows
+			continue
+		case cols == NR && fam >= vnni:
+			strips = min(tall, (rows-r)/h, most)
+		}
+		if cols < NR || fam < vnni {
+			dense(fam, t, m, r, h, n0, cols, init, s)
+		} else {
+			c := t.C[(m+r)*t.LDC+n0:]
+			a.c, a.ldc, a.init, a.ldi = &c[0], t.LDC*4, &init[0], 0
+			if t.Accumulate {
+				a.init, a.ldi = a.c, a.ldc
+			}
+			dot(fam, t.B.form, r, h, strips, s)
+		}
+		tall -= strips
+		r += h * strips
+	}
+}
+
+// dense multiplies one strip by way of a tile of its own: at the right edge,
+// and for the narrow families, whose sums live there.
+func dense(fam family, t *Task, m, r, h, n0, cols int, init []float32, s *Scratch) {
+	a := &s.args
+	for i := range h {
+		row := s.tile[i*NR:][:NR]
+		if t.Accumulate {
+			copy(row[:cols], t.C[(m+r+i)*t.LDC+n0:])
+		} else {
+			copy(row, init[:NR])
+		}
+	}
+	a.c, a.ldc = &s.tile[0], NR*4
+	a.init, a.ldi = a.c, a.ldc
+	dot(fam, t.B.form, r, h, 1, s)
+	if fam < vnni && cols > 16 {
+		f := &forms[t.B.form]
+		sb, b := a.sb, a.b
+		off := 2 * 16
+		if !f.half {
+			off = 4 * 16
+		}
+		a.sb = (*byte)(unsafe.Add(unsafe.Pointer(sb), off))
+		a.b = (*byte)(unsafe.Add(unsafe.Pointer(b), 4*16))
+		a.c = &s.tile[16]
+		dot(fam, t.B.form, r, h, 1, s)
+		a.sb, a.b = sb, b
+	}
+	for i := range h {
+		copy(t.C[(m+r+i)*t.LDC+n0:][:cols], s.tile[i*NR:])
+	}
+}
+
+// dot multiplies strips of h quantized rows from row r on.
+func dot(fam family, id formID, r, h, strips int, s *Scratch) {
+	a := &s.args
+	a.a, a.sa, a.aux = &s.a[r*s.lda], &s.scale[r], &s.xsum[r]
+	if id != q4 {
+		a.aux = (*float32)(unsafe.Pointer(&s.comp[r]))
+	}
+	a.rows, a.strips = h, strips
+	switch fam {
+	case avx2:
+		switch id {
+		case q8:
+			dotQ8AVX2(a)
+		case q4:
+			dotQ4AVX2(a)
+		case g128:
+			dotG128AVX2(a)
+		}
+	case avxvnni:
+		switch id {
+		case q8:
+			dotQ8AVXVNNI(a)
+		case q4:
+			dotQ4AVXVNNI(a)
+		case g128:
+			dotG128AVXVNNI(a)
+		}
+	case vnni:
+		switch id {
+		case q8:
+			dotQ8VNNI(a)
+		case q4:
+			dotQ4VNNI(a)
+		case g128:
+			dotG128VNNI(a)
+		}
+	case tiles:
+		dotTiles(id, h, a)
+	}
+}
+
+func dotTiles(id formID, h int, a *dotArgs) {
+	deep := 0
+	if id == g128 {
+		deep = 1
+	}
+	a.cfg = &configs[deep][h]
+	switch {
+	case id == q8 && h > 16:
+		dotQ8AMXx2(a)
+	case id == q8:
+		dotQ8AMXx1(a)
+	case id == q4 && h > 16:
+		dotQ4AMXx2(a)
+	case id == q4:
+		dotQ4AMXx1(a)
+	case h > 16:
+		dotG128AMXx2(a)
+	default:
+		dotG128AMXx1(a)
+	}
+}
+
+// quantizeFast makes whole groups; what goes with each lies stride bytes
+// apart.
+func quantizeFast(fam family, group int, codes []int8, x []float32, scale *float32, comp *int32, xsum *float32, stride int) {
+	groups := len(x) / group
+	_ = codes[len(x)-1]
+	switch {
+	case fam < vnni && group == 32:
+		quantize32AVX2(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+	case fam < vnni:
+		quantize128AVX2(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+	case group == 32:
+		quantize32AVX512(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+	default:
+		quantize128AVX512(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+	}
+}

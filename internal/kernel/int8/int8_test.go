@@ -1,0 +1,387 @@
+package int8
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+func random(n int, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 9))
+	f := make([]float32, n)
+	for i := range f {
+		f[i] = float32(r.NormFloat64())
+	}
+	return f
+}
+
+func stored(t testing.TB, d tensor.DType, w []float32, n, k int) *gemm.Stored {
+	t.Helper()
+	raw := make([]byte, n*d.RowBytes(k))
+	if err := tensor.Quantize(raw, d, w); err != nil {
+		t.Fatal(err)
+	}
+	s, err := gemm.NewStored(raw, d, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// class is one way to hold weights: a storage type and the size of groups.
+type class struct {
+	d     tensor.DType
+	group int
+}
+
+var classes = []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.Q8_0, 128}}
+
+func (c class) String() string { return fmt.Sprintf("%v-g%d", c.d, c.group) }
+
+// pack puts weights between guards.
+func (c class) pack(t testing.TB, w *gemm.Stored) *Packed {
+	t.Helper()
+	size := Len128(w.N, w.K)
+	make := func(data []byte) (*Packed, error) { return Pack128(data, w) }
+	if c.group == 32 {
+		var err error
+		if size, err = Len32(w); err != nil {
+			t.Fatal(err)
+		}
+		make = func(data []byte) (*Packed, error) { return Pack32(data, w) }
+	}
+	data := bytes.Repeat([]byte{0xa5}, size+128)
+	p, err := make(data[64 : 64+size])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 64 {
+		if data[i] != 0xa5 || data[64+size+i] != 0xa5 {
+			t.Fatalf("%v [%d,%d]: packing wrote outside", c, w.N, w.K)
+		}
+	}
+	return p
+}
+
+func tiers(t *testing.T, f func(t *testing.T, tier cpu.Tier)) {
+	for _, tier := range cpu.Available() {
+		t.Run(tier.String(), func(t *testing.T) {
+			defer cpu.Use(tier)()
+			f(t, tier)
+		})
+	}
+}
+
+// activations have a row of zeros, a tiny one and outliers.
+func activations(m, lda int) []float32 {
+	a := random(m*lda, 1)
+	for i := range m {
+		row := a[i*lda : (i+1)*lda]
+		switch {
+		case i == 1:
+			clear(row)
+		case i == 2:
+			for j := range row {
+				row[j] *= 1e-38
+			}
+		case i%5 == 3:
+			row[i%len(row)] = 1e4
+		case i%5 == 4:
+			row[i%len(row)] = -3e6
+		}
+	}
+	return a
+}
+
+// rounded is x as the class sees it: codes times scales, in float64.
+func rounded(x []float32, group int) []float64 {
+	y := make([]float64, len(x))
+	codes := make([]int8, group)
+	for k := 0; k < len(x); k += group {
+		n := min(group, len(x)-k)
+		d, _ := quantizeGroup(codes[:n], x[k:k+n])
+		for i, c := range codes[:n] {
+			y[k+i] = float64(d) * float64(c)
+		}
+	}
+	return y
+}
+
+// TestProduct holds every tier and class to float64 sums of the same codes and
+// scales, with tails in every dimension, strides beyond the row and guards.
+func TestProduct(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		for _, c := range classes {
+			for _, s := range [][3]int{{1, 1, 32}, {3, 33, 64}, {7, 16, 96}, {10, 40, 160}, {16, 32, 128}, {17, 64, 320}, {33, 70, 384}, {300, 40, 64}, {70, 96, 576}} {
+				for _, mode := range []string{"plain", "bias", "add"} {
+					product(t, c, s[0], s[1], s[2], mode)
+				}
+			}
+			if c.d == tensor.F32 { // blocks of one value: K may end anywhere
+				for _, s := range [][3]int{{1, 5, 1}, {5, 3, 7}, {20, 35, 129}, {40, 32, 191}, {9, 64, 300}} {
+					product(t, c, s[0], s[1], s[2], "bias")
+				}
+			}
+		}
+	})
+}
+
+func product(t *testing.T, c class, m, n, k int, mode string) {
+	t.Helper()
+	lda, ldc := k+3, n+5
+	a, bias, old := activations(m, lda), random(n, 3), random(m*ldc, 4)
+	p := c.pack(t, stored(t, c.d, random(n*k, 2), n, k))
+	const guard, margin = 12345, 64
+	all := make([]float32, m*ldc+2*margin)
+	for i := range all {
+		all[i] = guard
+	}
+	out := all[margin : margin+m*ldc : margin+m*ldc]
+	for i := range m {
+		copy(out[i*ldc:i*ldc+n], old[i*ldc:])
+	}
+	task := Task{M: m, N: n, K: k, A: a, LDA: lda, B: p, C: out, LDC: ldc, Accumulate: mode == "add"}
+	if mode == "bias" {
+		task.Bias = bias
+	}
+	s := NewScratch(k)
+	mid, pm := m/3, NumPanels(n)/2
+	for _, r := range [][4]int{{0, mid, 0, pm}, {0, mid, pm, NumPanels(n)}, {mid, m, 0, NumPanels(n)}} {
+		Run(&task, r[0], r[1], r[2], r[3], s)
+	}
+	name := fmt.Sprintf("%v %dx%dx%d %s", c, m, n, k, mode)
+	for i, v := range all {
+		if o := i - margin; (o < 0 || o >= m*ldc || o%ldc >= n) && v != guard {
+			t.Fatalf("%s: wrote outside at %d", name, o)
+		}
+	}
+	w := make([][]float32, n)
+	for j := range w {
+		w[j] = make([]float32, k)
+		p.UnpackRow(w[j], j)
+	}
+	for i := range m {
+		x := rounded(a[i*lda:][:k], c.group)
+		for j := range n {
+			var want, size float64
+			for l, v := range x {
+				q := v * float64(w[j][l])
+				want += q
+				_, low := forms[p.form].scales(p.panel(j/NR), l/c.group, j%NR)
+				size += math.Abs(v) * (math.Abs(float64(w[j][l]-low)) + math.Abs(float64(low))) // a minimum is summed apart
+			}
+			switch mode {
+			case "bias":
+				want += float64(bias[j])
+			case "add":
+				want += float64(old[i*ldc+j])
+			}
+			if got := float64(out[i*ldc+j]); !(math.Abs(got-want) <= 1e-5*size+1e-6*math.Abs(want)) {
+				t.Fatalf("%s: C[%d,%d] is %g, expected %g (magnitudes %g)", name, i, j, got, want, size)
+			}
+		}
+	}
+}
+
+// TestPackLosesNothing reads the file's rows back from class i8g32, any byte.
+func TestPackLosesNothing(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(5, 5))
+		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
+			const n, k = 53, 96
+			raw := make([]byte, n*d.RowBytes(k))
+			for i := range raw {
+				raw[i] = byte(rng.Uint32())
+			}
+			w, err := gemm.NewStored(raw, d, n, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := class{d, 32}.pack(t, w)
+			if len(p.Data) != 64*d.RowBytes(k) {
+				t.Errorf("%v: %d bytes packed, expected the file's for 64 rows, %d", d, len(p.Data), 64*d.RowBytes(k))
+			}
+			row := make([]byte, w.RowBytes)
+			for i := range n {
+				p.FileRow(row, i)
+				if want := raw[i*w.RowBytes:][:w.RowBytes]; !bytes.Equal(row, want) {
+					t.Fatalf("%v: row %d came back as % x, expected % x", d, i, row, want)
+				}
+			}
+		}
+	})
+}
+
+// TestSameBits says that neither the split nor the assembly tier changes a
+// result, also with the code -128 that no quantizer of ours makes.
+func TestSameBits(t *testing.T) {
+	const m, n, k = 61, 150, 448
+	a, bias := activations(m, k), random(n, 3)
+	for _, c := range classes {
+		w := stored(t, c.d, random(n*k, 2), n, k)
+		if c.d == tensor.Q8_0 && c.group == 32 {
+			for i := 2; i < len(w.Data); i += 17 * 34 {
+				w.Data[i], w.Data[i+31] = 0x80, 0x80
+			}
+		}
+		var first []float32
+		tiers(t, func(t *testing.T, tier cpu.Tier) {
+			p := c.pack(t, w)
+			run := func(cutM, cutP []int) []float32 {
+				out := make([]float32, m*n)
+				task := &Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n, Bias: bias}
+				s := NewScratch(k)
+				for i := range len(cutM) - 1 {
+					for j := range len(cutP) - 1 {
+						Run(task, cutM[i], cutM[i+1], cutP[j], cutP[j+1], s)
+					}
+				}
+				return out
+			}
+			np := NumPanels(n)
+			whole := run([]int{0, m}, []int{0, np})
+			same(t, "rows split", run([]int{0, 1, 2, 5, 19, 33, m}, []int{0, np}), whole)
+			same(t, "panels split", run([]int{0, 40, m}, []int{0, 1, np / 2, np}), whole)
+			if tier == cpu.Generic {
+				return
+			}
+			if first == nil {
+				first = whole
+			}
+			same(t, fmt.Sprintf("%v against another tier", c), whole, first)
+		})
+	}
+}
+
+func same(t *testing.T, name string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: value %d is %v, want the same bits as %v", name, i, got[i], want[i])
+		}
+	}
+}
+
+// TestQuantizersAgree compares every tier's codes, scales and sums with the
+// plain ones.
+func TestQuantizersAgree(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		for id, f := range forms {
+			for _, k := range []int{f.group, 3 * f.group, 5*f.group + f.group/2 + 1} {
+				x := activations(6, k)
+				x[0], x[1] = 0.5, -0.5 // ties
+				got, want := NewScratch(k), NewScratch(k)
+				for r := range 6 {
+					got.quantize(familyOf(tier), formID(id), x[r*k:(r+1)*k], r)
+					want.quantize(plain, formID(id), x[r*k:(r+1)*k], r)
+				}
+				for r := range 6 {
+					for i := range k {
+						if g, w := got.a[r*got.lda+i], want.a[r*got.lda+i]; g != w {
+							t.Fatalf("form %d, k %d: code %d of row %d is %d, expected %d", id, k, i, r, g, w)
+						}
+					}
+				}
+				same(t, "scales", got.scale, want.scale)
+				same(t, "sums", got.xsum, want.xsum)
+				for i, w := range want.comp {
+					if got.comp[i] != w {
+						t.Fatalf("form %d, k %d: comp %d is %d, expected %d", id, k, i, got.comp[i], w)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestNotFinite says that a NaN or an infinity stays visible.
+func TestNotFinite(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		const n, k = 40, 256
+		for _, c := range classes {
+			p := c.pack(t, stored(t, c.d, random(n*k, 2), n, k))
+			a := random(3*k, 1)
+			a[5], a[2*k+200] = float32(math.NaN()), float32(math.Inf(1))
+			out := make([]float32, 3*n)
+			task := &Task{M: 3, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}
+			Run(task, 0, 3, 0, NumPanels(n), NewScratch(k))
+			for i, v := range out {
+				if finite := !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0); finite != (i/n == 1) {
+					t.Fatalf("%v: row %d column %d is %g", c, i/n, i%n, v)
+				}
+			}
+		}
+	})
+}
+
+func TestRunAllocatesNothing(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		const m, n, k = 40, 70, 64
+		for _, c := range classes {
+			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: c.pack(t, stored(t, c.d, random(n*k, 2), n, k)), C: make([]float32, m*n), LDC: n}
+			s := NewScratch(k)
+			if a := testing.AllocsPerRun(5, func() { Run(&task, 0, m, 0, NumPanels(n), s) }); a != 0 {
+				t.Errorf("%v: %v allocations", c, a)
+			}
+		}
+	})
+}
+
+// TestQuality bounds what the classes lose against f32 on Gaussian data.
+func TestQuality(t *testing.T) {
+	const m, n, k = 64, 384, 384
+	a, w := random(m*k, 1), random(n*k, 2)
+	for c, most := range map[class]float64{{tensor.Q8_0, 32}: 0.012, {tensor.F32, 128}: 0.015, {tensor.Q4_1, 32}: 0.12} {
+		p := c.pack(t, stored(t, c.d, w, n, k))
+		out := make([]float32, m*n)
+		task := &Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}
+		Run(task, 0, m, 0, NumPanels(n), NewScratch(k))
+		var diff, size float64
+		for i := range m {
+			for j := range n {
+				var want float64
+				for l := range k {
+					want += float64(a[i*k+l]) * float64(w[j*k+l])
+				}
+				d := float64(out[i*n+j]) - want
+				diff += d * d
+				size += want * want
+			}
+		}
+		e := math.Sqrt(diff / size)
+		t.Logf("%v: relative error %.4f", c, e)
+		if !(e < most) {
+			t.Errorf("%v: relative error %g, expected below %g", c, e, most)
+		}
+	}
+}
+
+func TestPackErrors(t *testing.T) {
+	f32 := stored(t, tensor.F32, random(64, 1), 2, 32)
+	if _, err := Len32(f32); err == nil {
+		t.Error("Len32 of F32 weights gave no error")
+	}
+	if _, err := Pack32(make([]byte, 1<<20), f32); err == nil {
+		t.Error("Pack32 of F32 weights gave no error")
+	}
+	if _, err := Pack128(make([]byte, Len128(2, 32)-1), f32); err == nil {
+		t.Error("Pack128 into a short buffer gave no error")
+	}
+	q := stored(t, tensor.Q8_0, random(64, 1), 2, 32)
+	p, err := New32(make([]byte, 1<<20), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Fill(f32, 0, 1); err == nil {
+		t.Error("Fill with another type gave no error")
+	}
+	if err := p.Fill(q, 0, 2); err == nil {
+		t.Error("Fill beyond the panels gave no error")
+	}
+}

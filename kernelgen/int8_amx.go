@@ -1,0 +1,231 @@
+package main
+
+import "fmt"
+
+const (
+	rR9  = 9
+	rR14 = 14
+)
+
+// Working fields of dotArgs that only the tile kernels use.
+const (
+	argSrc     = 176 // where the f32 sums come from
+	argLDSrc   = 184
+	argLDDst   = 192
+	argBackS   = 200 // from behind a group's scales to the next group's
+	argBackBuf = 208 // bytes of a buffer of integer sums
+	argLeft    = 216 // groups to multiply
+)
+
+// tileMemR is tileMem for all sixteen registers.
+func (g *asm) tileMemR(name string, pp, t, base, index byte, disp int32) {
+	g.bytes(fmt.Sprintf("%s TMM%d, %d(r%d)(r%d*1)", name, t, disp, base, index),
+		0xc4, 0x80|(^index>>3&1)<<6|(^base>>3&1)<<5|2, pp, 0x4b, 0x84|t<<3, (index&7)<<3|base&7,
+		byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
+}
+
+// genInt8AMX multiplies blocks of up to 16·rows rows with a panel of 32
+// columns. Tiles as in genAMX. Integer sums go through memory to be scaled:
+// while tiles multiply group g+1, the vector units scale and add group g,
+// from the other of two buffers. The f32 sums stay in a third, dense one;
+// the first group reads init, the last writes C.
+//
+// SI and R14 are the rows, BX the codes, R9 and R10 the buffers, R11 and AX
+// scales and sums of the rows, R12 the header, R13 and DI the f32 sums.
+func genInt8AMX(g *asm, f int8Form, rows byte) {
+	name := fmt.Sprintf("dot%sAMXx%d", f.name, rows)
+	t := &int8Tiles{g, f, rows}
+	step, header := 1024, f.header // Q4 comes unpacked
+	block := header + step
+	if f.long {
+		step = 2048
+		block = header + 2*step
+	}
+	g.text(name, name+"(t *dotArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ 0(R8), AX")
+	g.ldtilecfg()
+	g.f("MOVQ %d(R8), CX", argLDA)
+	g.f("MOVQ $128, DX")
+	g.f("MOVQ %d(R8), R15", argRows)
+	g.f("MOVQ R15, R11")
+	g.f("SHLQ $7, R11")
+	g.f("MOVQ R11, %d(R8)", argBackBuf)
+	g.f("MOVQ %d(R8), R11", argLDS)
+	g.f("SHLQ $2, R15")
+	g.f("SUBQ R15, R11")
+	g.f("MOVQ R11, %d(R8)", argBackS)
+	int8Copies(g, "R11")
+	strip, group, last := g.fresh("strip"), g.fresh("group"), g.fresh("last")
+	g.label(strip)
+	g.f("MOVQ %d(R8), SI", curA)
+	g.f("MOVQ CX, R14")
+	g.f("SHLQ $4, R14")
+	g.f("ADDQ SI, R14")
+	g.f("MOVQ %d(R8), R12", argSB)
+	g.f("LEAQ %d(R12), BX", header)
+	g.f("MOVQ %d(R8), R9", argBuf)
+	g.f("LEAQ 4096(R9), R10")
+	g.f("MOVQ %d(R8), R11", curSA)
+	g.f("MOVQ %d(R8), AX", curAux)
+	for _, c := range [][2]int{{curInit, argSrc}, {argLDI, argLDSrc}, {argGroups, argLeft}} {
+		g.f("MOVQ %d(R8), DI", c[0])
+		g.f("MOVQ DI, %d(R8)", c[1])
+	}
+	g.f("MOVQ $128, %d(R8)", argLDDst)
+	t.multiply(step, nil)
+	g.label(group)
+	g.f("CMPQ %d(R8), $0", argLeft)
+	g.f("JEQ %s", last)
+	g.f("MOVQ %d(R8), DI", argBuf)
+	g.f("ADDQ $8192, DI")
+	t.multiply(step, func(part int) { t.flush(part) })
+	g.f("MOVQ %d(R8), R13", argBuf)
+	g.f("ADDQ $8192, R13")
+	g.f("MOVQ R13, %d(R8)", argSrc)
+	g.f("MOVQ $128, %d(R8)", argLDSrc)
+	g.f("ADDQ $%d, R12", block)
+	g.f("JMP %s", group)
+	g.label(last)
+	g.f("MOVQ %d(R8), DI", argLDC)
+	g.f("MOVQ DI, %d(R8)", argLDDst)
+	g.f("MOVQ %d(R8), DI", curC)
+	for part := range int(rows) {
+		t.flush(part)
+	}
+	// The next block of rows.
+	for _, p := range [][2]int{{argLDA, curA}, {argLDC, curC}, {argLDI, curInit}} {
+		g.f("MOVQ %d(R8), DI", p[0])
+		g.f("IMULQ %d(R8), DI", argRows)
+		g.f("ADDQ DI, %d(R8)", p[1])
+	}
+	g.f("MOVQ %d(R8), DI", argRows)
+	g.f("SHLQ $2, DI")
+	g.f("ADDQ DI, %d(R8)", curSA)
+	g.f("ADDQ DI, %d(R8)", curAux)
+	g.f("DECQ %d(R8)", argStrips)
+	g.f("JNZ %s", strip)
+	g.tilerelease()
+	g.ret()
+}
+
+type int8Tiles struct {
+	*asm
+	form int8Form
+	rows byte
+}
+
+// multiply sums the next group in tiles and leaves it in the buffer R10,
+// after between has emptied that buffer: what R9 is until then.
+func (t *int8Tiles) multiply(step int, between func(part int)) {
+	for n := range 2 * t.rows {
+		t.tilezero(n)
+	}
+	a := func(tile, base byte) { t.tileMemR("TILELOADD", 0x7b, tile, base, rCX, 0) }
+	b := func(tile byte) { t.tileMemR("TILELOADD", 0x7b, tile, rBX, rDX, int32(tile-6)*64) }
+	dot := func(c, a, b byte) { t.tdp("TDPBSSD", 3, 0x5e, c, a, b) }
+	top := func() {
+		b(6)
+		a(4, rSI)
+		dot(0, 4, 6)
+		b(7)
+		dot(1, 4, 7)
+	}
+	bottom := func() {
+		if t.rows == 2 {
+			a(5, rR14)
+			dot(2, 5, 6)
+			dot(3, 5, 7)
+			t.f("ADDQ $%d, R14", step/32)
+		}
+		t.f("ADDQ $%d, SI", step/32)
+		t.f("ADDQ $%d, BX", step)
+	}
+	flush := func(part int) {
+		if between != nil && part < int(t.rows) {
+			between(part)
+		}
+	}
+	top()
+	if t.form.long {
+		bottom()
+		flush(0)
+		skip, whole := t.fresh("skip"), t.fresh("whole")
+		t.f("CMPQ %d(R8), $1", argLeft) // the last group may be one step
+		t.f("JNE %s", whole)
+		t.f("CMPQ %d(R8), $2", argLast)
+		t.f("JEQ %s", skip)
+		t.label(whole)
+		top()
+		bottom()
+		t.label(skip)
+		flush(1)
+	} else {
+		flush(0)
+		bottom()
+		flush(1)
+	}
+	t.f("ADDQ $%d, BX", t.form.header)
+	for n := range 2 * t.rows {
+		t.tileMemR("TILESTORED", 0x7a, n, rR9, rDX, int32(n/2)*2048+int32(n%2)*64)
+	}
+	t.f("XCHGQ R9, R10")
+	t.f("DECQ %d(R8)", argLeft)
+}
+
+// flush scales half of the rows, or the only ones, of the buffer R10 and adds
+// them up; the first part also loads the scales of the columns.
+func (t *int8Tiles) flush(part int) {
+	if part == 0 {
+		k := &vkernel{asm: t.asm, isa: avx512}
+		for n := range 2 {
+			if t.form.half {
+				k.f("VCVTPH2PS %d(R12), Z%d", 32*n, 28+n)
+			} else {
+				k.f("VMOVUPS %d(R12), Z%d", 64*n, 28+n)
+			}
+			if t.form.min {
+				k.f("VCVTPH2PS %d(R12), Z%d", 64+32*n, 30+n)
+			}
+		}
+		t.f("MOVQ %d(R8), R13", argSrc)
+	}
+	switch {
+	case t.rows == 1:
+		t.f("MOVQ %d(R8), R15", argRows)
+	case part == 0:
+		t.f("MOVQ $16, R15")
+	default:
+		t.f("MOVQ %d(R8), R15", argRows)
+		t.f("SUBQ $16, R15")
+	}
+	loop := t.fresh("row")
+	t.label(loop)
+	t.f("VBROADCASTSS (R11), Z2")
+	for n := range 2 {
+		t.f("VCVTDQ2PS %d(R10), Z%d", 64*n, n)
+		t.f("VMULPS Z%d, Z%d, Z%d", 28+n, n, n)
+		t.f("VFMADD213PS %d(R13), Z2, Z%d", 64*n, n)
+		if t.form.min {
+			t.f("VFMADD231PS.BCST (AX), Z%d, Z%d", 30+n, n)
+		}
+		t.f("VMOVUPS Z%d, %d(DI)", n, 64*n)
+	}
+	t.f("ADDQ $128, R10")
+	t.f("ADDQ $4, R11")
+	if t.form.min {
+		t.f("ADDQ $4, AX")
+	}
+	t.f("ADDQ %d(R8), R13", argLDSrc)
+	t.f("ADDQ %d(R8), DI", argLDDst)
+	t.f("DECQ R15")
+	t.f("JNZ %s", loop)
+	if part == int(t.rows)-1 {
+		t.f("SUBQ %d(R8), R10", argBackBuf)
+		t.f("ADDQ %d(R8), R11", argBackS)
+		if t.form.min {
+			t.f("ADDQ %d(R8), AX", argBackS)
+		}
+	}
+}
