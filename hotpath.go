@@ -31,7 +31,6 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -70,10 +69,10 @@ type Options struct {
 
 // Model is an open model.
 type Model struct {
+	Tokenizer
 	store   *weights.Store
 	model   *model.Model
 	cfg     *model.Config
-	tok     *tokenizer.Tokenizer
 	closing closing // token ids that end an encoder's input
 	backend plan.Backend
 	eng     *engine.Engine
@@ -122,7 +121,7 @@ func Open(path string, o Options) (m *Model, err error) {
 		return m, err
 	}
 	m.cfg = m.model.Config()
-	if m.tok, err = m.model.Tokenizer(); err != nil {
+	if m.Tokenizer.tok, err = m.model.Tokenizer(); err != nil {
 		return m, err
 	}
 	m.closing = findClosing(m.tok)
@@ -157,21 +156,6 @@ func (m *Model) Close() error {
 		m.closeErr = errors.Join(errs...)
 	})
 	return m.closeErr
-}
-
-// Tokenize turns text into token ids. special adds what the model's own
-// tokenizer adds around a text, such as [CLS] and [SEP].
-func (m *Model) Tokenize(text string, special bool) []int32 {
-	return m.tok.Encode(nil, text, tokenizer.Options{Special: special, ParseSpecial: true}, nil)
-}
-
-// Detokenize turns token ids into text, special tokens included.
-func (m *Model) Detokenize(ids []int32) string { return m.tok.Decode(ids, false) }
-
-// Token is the vocabulary's own spelling of an id, "" where there is none.
-func (m *Model) Token(id int32) string {
-	s, _ := m.tok.Token(id)
-	return s
 }
 
 // recorded puts the model's recorder under a context that has none.

@@ -2,6 +2,7 @@ package hotpath
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"hotpath/internal/graph"
@@ -69,6 +70,9 @@ func (m *Model) dtypes() ([]DTypeCount, error) {
 	var out []DTypeCount
 	for _, name := range m.store.Names() {
 		t, err := m.store.Get(name)
+		if errors.Is(err, ErrUnsupported) {
+			continue // listed by the file, of no use to the model: position ids of type I64
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"hotpath/internal/train"},
 	{"hotpath"},
 	{"hotpath/opencl", "hotpath/cuda", "hotpath/internal/server"},
-	{"hotpath/cmd"},
+	{"hotpath/cmd", "hotpath/internal/peerbench"},
 }
 
 // closed lists groups that import nothing of ours but what is said here.

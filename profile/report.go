@@ -114,6 +114,9 @@ func plansTable(p *Profile, _ ReportOptions) table {
 		right("tok/s"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
 	for i := range p.Plans {
 		s := &p.Plans[i]
+		if s.Ledger.Runs == 0 {
+			continue
+		}
 		perToken := ""
 		if s.Tokens > 0 {
 			perToken = fmt.Sprintf("%.2f", float64(s.Ledger.Wall)/float64(s.Tokens)/1e3)
@@ -140,6 +143,9 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 	}
 	for i := range p.Plans {
 		s := &p.Plans[i]
+		if s.Ledger.Runs == 0 {
+			continue
+		}
 		row(plain, cmp.Or(s.Name, s.ID), s.Ledger)
 		for _, l := range s.ByLane {
 			row(plain, "  "+l.Lane, l.Ledger)
@@ -235,6 +241,9 @@ func memoryTable(p *Profile, _ ReportOptions) table {
 	}
 	rows("process", p.Memory)
 	for i := range p.Plans {
+		if p.Plans[i].Ledger.Runs == 0 {
+			continue
+		}
 		rows(cmp.Or(p.Plans[i].Name, p.Plans[i].ID), p.Plans[i].MemoryBytes)
 	}
 	return t

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -73,6 +74,11 @@ func TestTokenizeThereAndBack(t *testing.T) {
 	without := lines[tokenized](t, ok(t, "tokenize", "-m", bert, "a b", "--format", "jsonl", "--special=false"))[0].IDs
 	if len(with) != len(without)+2 || !slices.Equal(with[1:len(with)-1], without) {
 		t.Errorf("with special tokens %v, without %v", with, without)
+	}
+	ids := strings.Trim(fmt.Sprint(with), "[]")
+	shown, hidden := ok(t, "tokenize", "-m", bert, "--decode", ids), ok(t, "tokenize", "-m", bert, "--decode", ids, "--special=false")
+	if !strings.Contains(shown, "[CLS]") || strings.TrimSpace(hidden) != "a b" {
+		t.Errorf("decoded with special tokens %q, without %q", shown, hidden)
 	}
 	empty := ok(t, "tokenize", "-m", llama, "", "--format", "jsonl")
 	if empty != `{"index":0,"ids":[],"tokens":[]}`+"\n" {

@@ -77,7 +77,7 @@ func TestWrongUsage(t *testing.T) {
 		{"run -m " + llama + " -p x --seed -1", "--seed"},
 		{"run -m " + llama + " -p x --ctx 100000", "512 positions"},
 		{"score -m " + llama + " x --ctx -1", "--ctx"},
-		{"tokenize -m " + llama + " --decode --special=false 1", "--special"},
+		{"tokenize text", "-m MODEL is missing"},
 		{"train", "accepts 1 arg"},
 		{"profile show", "accepts 1 arg"},
 		{"profile show f --by size", "--by"},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,22 +17,23 @@ import (
 
 // machine is what info prints.
 type machine struct {
-	CPU       string   `json:"cpu"`
-	Arch      string   `json:"arch"`
-	OS        string   `json:"os"`
-	Go        string   `json:"go"`
-	Cores     int      `json:"cores"` // that this process may use
-	Limited   bool     `json:"cores_limited_by_cgroup,omitempty"`
-	Threads   int      `json:"threads"`
-	Tier      string   `json:"tier"`
-	Tiers     []string `json:"tiers"` // available
-	Features  []string `json:"features,omitempty"`
-	L1D       int      `json:"l1d_bytes"`
-	L2        int      `json:"l2_bytes"`
-	L3        int      `json:"l3_bytes"`
-	FLOPs     float64  `json:"f32_flops_per_s"` // measured with all threads
-	Bandwidth float64  `json:"read_bytes_per_s"`
-	GPUs      []string `json:"gpus"`
+	CPU       string             `json:"cpu"`
+	Arch      string             `json:"arch"`
+	OS        string             `json:"os"`
+	Go        string             `json:"go"`
+	Cores     int                `json:"cores"` // that this process may use
+	Limited   bool               `json:"cores_limited_by_cgroup,omitempty"`
+	Threads   int                `json:"threads"`
+	Tier      string             `json:"tier"`
+	Tiers     []string           `json:"tiers"` // available
+	Features  []string           `json:"features,omitempty"`
+	L1D       int                `json:"l1d_bytes"`
+	L2        int                `json:"l2_bytes"`
+	L3        int                `json:"l3_bytes"`
+	FLOPs     float64            `json:"f32_flops_per_s"`             // measured with all threads
+	Classes   map[string]float64 `json:"class_flops_per_s,omitempty"` // of compute classes besides f32
+	Bandwidth float64            `json:"read_bytes_per_s"`
+	GPUs      []string           `json:"gpus"`
 }
 
 func newInfo(std streams) *cobra.Command {
@@ -83,7 +86,8 @@ func describeMachine(ctx context.Context, threads int) machine {
 	for _, t := range cpu.Available() {
 		m.Tiers = append(m.Tiers, t.String())
 	}
-	m.FLOPs, m.Bandwidth = ceiling.Measure(ctx, threads)
+	c := ceiling.Measure(ctx, threads)
+	m.FLOPs, m.Bandwidth, m.Classes = c.F32, c.Read, c.Class
 	return m
 }
 
@@ -92,7 +96,7 @@ func (m machine) print(w io.Writer) error {
 	if m.Limited {
 		limited = " (limited by a cgroup)"
 	}
-	return table(w, [][2]string{
+	rows := [][2]string{
 		{"cpu", m.CPU},
 		{"system", m.OS + "/" + m.Arch + ", " + m.Go},
 		{"cores", fmt.Sprint(m.Cores, limited)},
@@ -101,9 +105,13 @@ func (m machine) print(w io.Writer) error {
 		{"features", strings.Join(m.Features, " ")},
 		{"caches", m.caches()},
 		{"f32", fmt.Sprintf("%.1f GFLOP/s measured", m.FLOPs/1e9)},
-		{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)},
-		{"gpus", "none in this build"},
-	})
+	}
+	for _, class := range slices.Sorted(maps.Keys(m.Classes)) {
+		rows = append(rows, [2]string{class, fmt.Sprintf("%.1f GFLOP/s measured", m.Classes[class]/1e9)})
+	}
+	return table(w, append(rows,
+		[2]string{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)},
+		[2]string{"gpus", "none in this build"}))
 }
 
 // caches leaves out what the system does not say.

@@ -112,8 +112,8 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 		return work(ctx, nil)
 	}
 	rec := profile.NewRecorder(profile.Options{})
-	flops, read := ceiling.Measure(ctx, f.workers())
-	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: flops, Bytes: read, Source: "measured before the run"}); err != nil && ctx.Err() == nil {
+	c := ceiling.Measure(ctx, f.workers())
+	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil && ctx.Err() == nil {
 		return err
 	}
 	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -27,7 +26,7 @@ type detokenized struct {
 }
 
 func newTokenize(std streams) *cobra.Command {
-	var mf modelFlags
+	var model string
 	var tf textFlags
 	var format formatFlag
 	var special bool
@@ -43,42 +42,44 @@ tokenize can be decoded again.`,
   hotpath tokenize -m MODEL -f texts.jsonl --format jsonl
   hotpath tokenize -m MODEL --decode "101 7592 102"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tf.ids && cmd.Flags().Changed("special") {
-				return usagef("--special is about texts, --decode shows all tokens")
+			if model == "" {
+				return usagef("-m MODEL is missing")
 			}
 			in, err := tf.open(args, std, "index", "ids", "tokens", "text")
 			if err != nil {
 				return err
 			}
 			defer in.close()
-			return mf.with(cmd.Context(), std, hotpath.Options{}, func(ctx context.Context, m *hotpath.Model) error {
-				one := encode
-				if tf.ids {
-					one = decode
-				}
-				return answerAll(ctx, std.out, format.value, in, func(batch []text) ([]answer, error) {
-					var out []answer
-					for _, t := range batch {
-						a, err := one(m, t, special)
-						if err != nil {
-							return out, fmt.Errorf("%s: %w", t.where, err)
-						}
-						out = append(out, a)
+			tok, err := hotpath.OpenTokenizer(model)
+			if err != nil {
+				return err
+			}
+			one := encode
+			if tf.ids {
+				one = decode
+			}
+			return answerAll(cmd.Context(), std.out, format.value, in, func(batch []text) ([]answer, error) {
+				var out []answer
+				for _, t := range batch {
+					a, err := one(tok, t, special)
+					if err != nil {
+						return out, fmt.Errorf("%s: %w", t.where, err)
 					}
-					return out, nil
-				})
+					out = append(out, a)
+				}
+				return out, nil
 			})
 		},
 	}
-	mf.addModel(cmd)
+	cmd.Flags().StringVarP(&model, "model", "m", "", "a .gguf file, also one without weights, or a Hugging Face directory")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")
-	cmd.Flags().BoolVar(&special, "special", true, "add the special tokens that the model's tokenizer adds")
+	cmd.Flags().BoolVar(&special, "special", true, "add the special tokens that the model's tokenizer adds; with --decode, show them")
 	return cmd
 }
 
-func encode(m *hotpath.Model, t text, special bool) (answer, error) {
+func encode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
 	ids := m.Tokenize(t.body, special)
 	out := tokenized{t.index, append([]int32{}, ids...), make([]string, len(ids))}
 	var line strings.Builder
@@ -89,12 +90,12 @@ func encode(m *hotpath.Model, t text, special bool) (answer, error) {
 	return answer{out, strings.TrimSuffix(line.String(), " ") + "\t" + strings.Join(out.Tokens, " ")}, nil
 }
 
-func decode(m *hotpath.Model, t text, _ bool) (answer, error) {
+func decode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
 	ids, err := parseIDList(t.body)
 	if err != nil {
 		return answer{}, err
 	}
-	body := m.Detokenize(ids)
+	body := m.Detokenize(ids, special)
 	return answer{detokenized{t.index, ids, body}, body}, nil
 }
 

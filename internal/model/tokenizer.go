@@ -12,11 +12,12 @@ import (
 // know more tokens than the model's table has rows: ids are to be checked
 // against Config.Vocab.
 func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) {
-	m.tok.once.Do(func() { m.tok.t, m.tok.err = readTokenizer(m.store) })
+	m.tok.once.Do(func() { m.tok.t, m.tok.err = ReadTokenizer(m.store) })
 	return m.tok.t, m.tok.err
 }
 
-func readTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
+// ReadTokenizer reads the tokenizer of a file that may have no weights.
+func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if f := st.GGUF(); f != nil {
 		return tokenizer.FromGGUF(f)
 	}

@@ -195,7 +195,7 @@ func TestPanicBecomesError(t *testing.T) {
 
 // TestLedgerCloses asserts that what the workers stamp adds up. A processor
 // taken away between two stamps shows as residual, so on a busy machine the
-// best of a few recordings counts: a stamp that is missing shows in all.
+// best of some runs counts: a stamp that is missing shows in all.
 func TestLedgerCloses(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		be, err := New(Options{Workers: workers})
@@ -204,15 +204,13 @@ func TestLedgerCloses(t *testing.T) {
 		}
 		s, _, bind := chain(t, be)
 		best := math.Inf(1)
-		for try := 0; try < 8 && best > 2; try++ {
+		for try := 0; try < 200 && best > 2; try++ {
 			rec := profile.NewRecorder(profile.Options{})
 			if err := s.Attach(rec, plan.ProfileLabels{Model: "chain"}); err != nil {
 				t.Fatal(err)
 			}
-			for range 20 {
-				if err := s.Run(context.Background(), bind); err != nil {
-					t.Fatal(err)
-				}
+			if err := s.Run(context.Background(), bind); err != nil {
+				t.Fatal(err)
 			}
 			p := rec.Snapshot().Plans[0]
 			best = min(best, math.Abs(p.Ledger.ResidualPercent()))
@@ -220,7 +218,7 @@ func TestLedgerCloses(t *testing.T) {
 			for _, st := range p.Stats {
 				flops += st.FLOPs
 			}
-			if want := int64(2 * 512 * chainWidth * chainWidth * chainSteps * 20); flops != want || p.Ledger.Runs != 20 || p.Ledger.Compute <= 0 {
+			if want := int64(2 * 512 * chainWidth * chainWidth * chainSteps); flops != want || p.Ledger.Runs != 1 || p.Ledger.Compute <= 0 {
 				t.Errorf("%d FLOPs, expected %d; ledger %+v", flops, want, p.Ledger)
 			}
 		}

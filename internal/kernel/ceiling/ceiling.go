@@ -107,13 +107,28 @@ func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64
 	return sum(rates)
 }
 
-// Measure gives the f32 rate in FLOP/s and the memory read rate in bytes/s of
-// threads workers together under the active tier, in about 0.3 s.
-func Measure(ctx context.Context, threads int) (flops32, readBW float64) {
+// Machine is what threads workers reach together.
+type Machine struct {
+	F32   float64            // FLOP/s
+	Read  float64            // bytes/s from memory
+	Class map[string]float64 // FLOP/s of other compute classes, where the active tier has them
+}
+
+// Measure finds the ceilings of threads workers under the active tier, in
+// about 0.3 s.
+func Measure(ctx context.Context, threads int) Machine {
 	threads = max(1, threads)
 	t := cpu.Active()
 	rates := make([]float64, threads)
+	m := Machine{Class: map[string]float64{}}
 	together(threads, func(w int) { rates[w] = fmaRate(ctx, t, 80*time.Millisecond) })
+	m.F32 = sum(rates)
+	if t >= cpu.AMX {
+		together(threads, func(w int) {
+			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return tiles("bf16", n) })
+		})
+		m.Class["bf16"] = sum(rates)
+	}
 	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
 	buf := make([]byte, threads*share)
 	together(threads, func(w int) { // touch: pages that were never written share one zero page
@@ -122,7 +137,8 @@ func Measure(ctx context.Context, threads int) (flops32, readBW float64) {
 			part[i] = 1
 		}
 	})
-	return sum(rates), Read(ctx, buf, threads, 100*time.Millisecond)
+	m.Read = Read(ctx, buf, threads, 100*time.Millisecond)
+	return m
 }
 
 // together runs f on n goroutines, each with a thread of its own.

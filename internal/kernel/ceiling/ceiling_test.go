@@ -31,8 +31,8 @@ func TestRatesArePositive(t *testing.T) {
 func TestMeasureStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if f, b := Measure(ctx, 1); !(f > 0) || !(b > 0) {
-		t.Errorf("cancelled: %g FLOP/s, %g bytes/s; want one round of each", f, b)
+	if m := Measure(ctx, 1); !(m.F32 > 0) || !(m.Read > 0) {
+		t.Errorf("cancelled: %g FLOP/s, %g bytes/s; want one round of each", m.F32, m.Read)
 	}
 }
 
@@ -57,8 +57,8 @@ func BenchmarkDot(b *testing.B) {
 
 func BenchmarkMeasure(b *testing.B) {
 	for b.Loop() {
-		f, r := Measure(context.Background(), cpu.Host().Cores)
-		b.ReportMetric(f/1e9, "GFLOP/s")
-		b.ReportMetric(r/1e9, "GB/s")
+		m := Measure(context.Background(), cpu.Host().Cores)
+		b.ReportMetric(m.F32/1e9, "GFLOP/s")
+		b.ReportMetric(m.Read/1e9, "GB/s")
 	}
 }
