@@ -1,0 +1,268 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Report is one run of peerbench.
+type Report struct {
+	Date    string    `json:"date"`
+	CPU     string    `json:"cpu"`
+	System  string    `json:"system"`
+	Cores   string    `json:"cores"`
+	Threads int       `json:"threads"`
+	Rounds  int       `json:"rounds"`
+	Hotpath string    `json:"hotpath"` // commit
+	Groups  []*Result `json:"groups"`
+}
+
+// Result is a measured group.
+type Result struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	Note     string   `json:"note,omitempty"`
+	Lead     string   `json:"lead,omitempty"`
+	Versions []string `json:"versions"`
+	Rows     []*Row   `json:"rows"`
+	Idle     []Idle   `json:"idle"`
+}
+
+// Row is one engine at one work.
+type Row struct {
+	Work      string    `json:"work"`
+	Runner    string    `json:"runner"`
+	Unit      string    `json:"unit"`
+	Samples   []float64 `json:"samples"` // one a round
+	Median    float64   `json:"median"`
+	Q1        float64   `json:"q1"`
+	Q3        float64   `json:"q3"`
+	CallMS    float64   `json:"call_ms,omitempty"` // one call at the median rate
+	Agreement string    `json:"agreement,omitempty"`
+	Problem   string    `json:"problem,omitempty"` // why it is not measured
+	Ratio     *Ratio    `json:"ratio,omitempty"`
+
+	tokens int
+	ours   bool
+}
+
+// Idle is the share of one core that an engine used while another worked.
+type Idle struct {
+	Runner string  `json:"runner"`
+	Share  float64 `json:"share"`
+}
+
+// idleLimit is what may go to an engine that should sleep.
+const idleLimit = 0.02
+
+func newRow(w Work, r Runner, err error) *Row {
+	row := &Row{Work: w.Name, Runner: r.Name, Unit: r.Unit, tokens: w.tokens(), ours: r.Argv[0] == selfPath}
+	if row.Unit == "" {
+		row.Unit = "tok/s"
+	}
+	if err != nil {
+		row.Problem = err.Error()
+	}
+	return row
+}
+
+// add takes a turn: the median of its repetitions is one sample.
+func (r *Row) add(a answer) error {
+	if len(a.Seconds) == 0 || len(a.Seconds) != len(a.Amount) {
+		return fmt.Errorf("%d times for %d amounts", len(a.Seconds), len(a.Amount))
+	}
+	rates := make([]float64, len(a.Seconds))
+	for i, s := range a.Seconds {
+		if !(s > 0) {
+			return fmt.Errorf("a time of %v s", s)
+		}
+		rates[i] = a.Amount[i] / s
+	}
+	r.Samples = append(r.Samples, quantile(rates, 0.5))
+	return nil
+}
+
+func (g *Result) addVersion(h hello) {
+	if v := strings.TrimSpace(h.Peer + " " + h.Version); h.Peer != "hotpath" && !slices.Contains(g.Versions, v) {
+		g.Versions = append(g.Versions, v)
+	}
+}
+
+// finish computes what is shown from the samples.
+func (g *Result) finish(group Group) {
+	find := func(work, runner string) *Row {
+		for _, r := range g.Rows {
+			if r.Work == work && r.Runner == runner && len(r.Samples) > 0 {
+				return r
+			}
+		}
+		return nil
+	}
+	for _, r := range g.Rows {
+		if len(r.Samples) == 0 {
+			continue
+		}
+		s := slices.Clone(r.Samples)
+		r.Q1, r.Median, r.Q3 = quantile(s, 0.25), quantile(s, 0.5), quantile(s, 0.75)
+		if r.Unit == "tok/s" {
+			r.CallMS = 1000 * float64(r.tokens) / r.Median
+		}
+		num, den := find(r.Work, group.Lead), r
+		if base := group.base(r.Runner); base != "" {
+			num, den = r, find(r.Work, base)
+		}
+		if num != nil && den != nil && num != den {
+			q := ratio(num.Samples, den.Samples)
+			q.Of, q.Over = num.Runner, den.Runner
+			r.Ratio = &q
+		}
+	}
+}
+
+func (g Group) base(runner string) string {
+	for _, r := range g.Runners {
+		if r.Name == runner {
+			return r.Base
+		}
+	}
+	return ""
+}
+
+// failure is what went wrong with hotpath itself.
+func (g *Result) failure() error {
+	var errs []error
+	for _, r := range g.Rows {
+		if r.ours && r.Problem != "" {
+			errs = append(errs, fmt.Errorf("%s, %s, %s: %s", g.Name, r.Work, r.Runner, r.Problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// table is the group as cells, its head first.
+func (g *Result) table() [][]string {
+	last := g.Lead + " is"
+	if g.Lead == "" {
+		last = "gain"
+	}
+	out := [][]string{{"work", "engine", "median", "middle half", "one call", "against f32", last}}
+	for i, r := range g.Rows {
+		work := r.Work
+		if i > 0 && g.Rows[i-1].Work == work {
+			work = ""
+		}
+		if len(r.Samples) == 0 {
+			out = append(out, []string{work, r.Runner, "not measured: " + r.Problem, "", "", "", ""})
+			continue
+		}
+		call, q := "", ""
+		if r.CallMS > 0 {
+			call = fmt.Sprintf("%.3g ms", r.CallMS)
+		}
+		if r.Ratio != nil {
+			q = fmt.Sprintf("%.2fx (%.2f to %.2f)", r.Ratio.Value, r.Ratio.Low, r.Ratio.High)
+		}
+		out = append(out, []string{work, r.Runner, rateText(r.Median) + " " + r.Unit, rateText(r.Q1) + " to " + rateText(r.Q3), call, r.Agreement, q})
+	}
+	return out
+}
+
+// rateText has three digits or whole numbers.
+func rateText(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// machine says where and with what a group was measured.
+func (r *Report) machine(g *Result) string {
+	return fmt.Sprintf("%s: %s, %s, %d threads on cores %s, %d rounds; hotpath %s; %s.",
+		r.Date, r.CPU, r.System, r.Threads, r.Cores, r.Rounds, r.Hotpath, strings.Join(g.Versions, ", "))
+}
+
+func (g *Result) restless() []string {
+	var out []string
+	for _, i := range g.Idle {
+		if i.Share > idleLimit {
+			out = append(out, fmt.Sprintf("%s used %.1f %% of a core while others worked", i.Runner, 100*i.Share))
+		}
+	}
+	return out
+}
+
+// text is a group for a terminal.
+func (r *Report) text(g *Result) string {
+	rows := g.table()
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		if strings.HasPrefix(row[2], "not measured") {
+			continue
+		}
+		for i, cell := range row {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n== %s\n", g.Title)
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("%-*s  ", width[i], cell)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	b.WriteString(r.machine(g) + "\n")
+	for _, s := range g.restless() {
+		b.WriteString("warning: " + s + "\n")
+	}
+	return b.String()
+}
+
+// markdown is a group for the documentation.
+func (r *Report) markdown(g *Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", g.Title)
+	if g.Note != "" {
+		b.WriteString(g.Note + "\n\n")
+	}
+	for i, row := range g.table() {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat("---|", len(row)) + "\n")
+		}
+	}
+	b.WriteString("\n" + r.machine(g) + "\n")
+	for _, s := range g.restless() {
+		b.WriteString("Warning: " + s + ".\n")
+	}
+	return b.String()
+}
+
+// writeDocs replaces what stands between a group's markers.
+func (r *Report) writeDocs(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text := string(data)
+	for _, g := range r.Groups {
+		if text, err = between(text, g.Name, r.markdown(g)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+func between(text, name, body string) (string, error) {
+	begin, end := "<!-- peers:"+name+" -->\n", "<!-- /peers:"+name+" -->"
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		return "", fmt.Errorf("no %s … %s", strings.TrimSpace(begin), end)
+	}
+	return before + begin + body + end + after, nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// quantile interpolates between the order statistics of v, which it sorts.
+func quantile(v []float64, q float64) float64 {
+	slices.Sort(v)
+	at := q * float64(len(v)-1)
+	i := int(at)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+func median(v []float64) float64 { return quantile(slices.Clone(v), 0.5) }
+
+// Ratio is that of two medians, with its 95 % interval.
+type Ratio struct {
+	Of    string  `json:"of"`
+	Over  string  `json:"over"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+const resamples = 10000
+
+// ratio compares samples of the same rounds. Rounds are drawn, not samples: a
+// slow minute of the machine met both engines, and stays with both.
+func ratio(num, den []float64) Ratio {
+	n := len(num)
+	rng := rand.New(rand.NewPCG(3, 4)) // equal samples give equal intervals
+	a, b := make([]float64, n), make([]float64, n)
+	all := make([]float64, resamples)
+	for k := range all {
+		for i := range n {
+			j := rng.IntN(n)
+			a[i], b[i] = num[j], den[j]
+		}
+		all[k] = quantile(a, 0.5) / quantile(b, 0.5)
+	}
+	return Ratio{Value: median(num) / median(den), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+}

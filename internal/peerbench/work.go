@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+)
+
+// Work is something that all engines of a group do.
+type Work struct {
+	Name    string
+	Op      string // embed, prefill or decode
+	Texts   int
+	Lengths []int // in tokens; the texts take them in turn
+	Steps   int   // of decode
+	Reps    int   // timed batches of one turn
+}
+
+func (w Work) tokens() int {
+	if w.Op == "decode" {
+		return w.Texts * w.Steps
+	}
+	n := 0
+	for i := range w.Texts {
+		n += w.Lengths[i%len(w.Lengths)]
+	}
+	return n
+}
+
+// Runner is an engine with its model: one process, one row for each Work.
+type Runner struct {
+	Name  string
+	Argv  []string
+	Env   []string
+	Op    string  // instead of the Work's own
+	Unit  string  // tok/s, where it is ""
+	Floor float64 // answers are wrong below this worst cosine, or above this worst lead
+	// Base is the runner that this one is set against; "" sets the group's
+	// Lead against this one.
+	Base string
+}
+
+// Group is one table.
+type Group struct {
+	Name, Title, Note string
+	Lead              string // whose ratio to the others is given
+	Runners           []Runner
+	Reference         Runner // whose answers are right; none where Argv is nil
+	Works             []Work
+	Inputs            inputs
+}
+
+// Floors. A bf16 engine has to keep what hotpath promises for auto; quantized
+// ones lose what their format loses. worstLead is in logits: how much better
+// f32 holds its own choice to be than the token that was taken.
+const (
+	floorF32  = 0.9999
+	floorBF16 = 0.999
+	floorQ8   = 0.997
+	floorINT8 = 0.95
+	worstLead = 0.5
+)
+
+// decodeSteps are long enough for a step's cost to show and short enough for
+// many rounds.
+const (
+	decodePrompt = 32
+	decodeSteps  = 32
+)
+
+func embed(texts, tokens, reps int) Work {
+	return Work{Name: fmt.Sprintf("%d x %d", texts, tokens), Op: "embed", Texts: texts, Lengths: []int{tokens}, Reps: reps}
+}
+
+func prefill(tokens, reps int) Work {
+	return Work{Name: fmt.Sprintf("prefill %d", tokens), Op: "prefill", Texts: 1, Lengths: []int{tokens}, Reps: reps}
+}
+
+func decode(seqs int) Work {
+	name := "decode"
+	if seqs > 1 {
+		name = fmt.Sprintf("decode, %d at once", seqs)
+	}
+	return Work{Name: name, Op: "decode", Texts: seqs, Lengths: []int{decodePrompt}, Steps: decodeSteps, Reps: 1}
+}
+
+// hotpath is this engine; the flags are those of runWorker.
+func (p place) hotpath(name, model string, floor float64, flags ...string) Runner {
+	argv := []string{selfPath, "worker", "--model", model, "--threads", strconv.Itoa(p.threads)}
+	return Runner{Name: name, Argv: append(argv, flags...), Floor: floor}
+}
+
+// peer is a worker under scripts/peers.
+func (p place) peer(name, venv, script, model string, floor float64, args ...string) Runner {
+	argv := []string{filepath.Join(p.cache, venv, "bin", "python"), filepath.Join("scripts", "peers", script), model, strconv.Itoa(p.threads)}
+	return Runner{Name: name, Argv: append(argv, args...), Floor: floor}
+}
+
+func (p place) reference(model string) Runner {
+	return p.peer("reference", "venv", "pytorch_peer.py", model, 0, "f32")
+}
+
+// groups is everything that is measured.
+func groups(p place) []Group {
+	minilm, onnx := p.real("all-MiniLM-L6-v2"), p.made("minilm-f32.onnx")
+	q8, f16 := p.made("minilm-q8_0.gguf"), p.made("minilm-f16.gguf")
+	gemma := p.made("embeddinggemma-q8_0.gguf")
+	smollm2 := p.real("SmolLM2-135M-Instruct.Q4_1.gguf")
+	english := inputs{Model: minilm}
+	llama := func(venv, model string, floor float64) Runner {
+		return p.peer("llama.cpp", venv, "llamacpp_peer.py", model, floor)
+	}
+	avx2 := func(r Runner) Runner {
+		r.Env = append(r.Env, "HOTPATH_CPU=avx2")
+		return r
+	}
+	one := p
+	one.threads = 1
+	openvino := func(p place, name, precision string, floor float64) Runner {
+		return p.peer(name, "venv", "openvino_peer.py", onnx, floor, precision)
+	}
+	based := func(r Runner, base string) Runner {
+		r.Base = base
+		return r
+	}
+	ceiling := func(p place, name, op, unit, base string) Runner {
+		return Runner{Name: name, Argv: []string{selfPath, "worker", "--threads", strconv.Itoa(p.threads)}, Op: op, Unit: unit, Base: base}
+	}
+	return []Group{
+		{
+			Name: "minilm", Title: "all-MiniLM-L6-v2, default precision", Lead: "hotpath",
+			Note:      "Texts x tokens of one call; one text of 16 tokens is the latency of a query. Tokenizing is not measured.",
+			Reference: p.reference(minilm), Inputs: english,
+			Works: []Work{embed(1, 16, 40), embed(8, 64, 6), embed(32, 128, 1), embed(4, 256, 3)},
+			Runners: []Runner{
+				p.hotpath("hotpath", minilm, floorBF16),
+				openvino(p, "OpenVINO bf16", "bf16", floorBF16),
+				openvino(p, "OpenVINO f32", "f32", floorF32),
+				p.peer("PyTorch bf16", "venv", "pytorch_peer.py", minilm, floorBF16, "bf16"),
+				p.peer("ONNX Runtime int8", "venv", "onnxruntime_peer.py", p.made("minilm-int8.onnx"), floorINT8),
+				p.peer("ONNX Runtime f32", "venv", "onnxruntime_peer.py", onnx, floorF32),
+			},
+		},
+		{
+			Name: "minilm-gguf", Title: "all-MiniLM-L6-v2 Q8_0, the same GGUF file", Lead: "hotpath",
+			Reference: p.reference(minilm), Inputs: english,
+			Works:   []Work{embed(1, 16, 20), embed(1, 128, 8), embed(1, 256, 4)},
+			Runners: []Runner{p.hotpath("hotpath", q8, floorQ8), llama("venv", q8, floorQ8)},
+		},
+		{
+			Name: "embeddinggemma", Title: "EmbeddingGemma-300M Q8_0, real shape and random weights", Lead: "hotpath",
+			Reference: p.reference(gemma), Inputs: inputs{Model: gemma, Random: true},
+			Works:   []Work{embed(1, 64, 2), embed(1, 128, 2), embed(1, 256, 1), embed(1, 512, 1)},
+			Runners: []Runner{p.hotpath("hotpath", gemma, floorQ8), llama("venv", gemma, floorQ8)},
+		},
+		{
+			Name: "smollm2", Title: "SmolLM2-135M-Instruct Q4_1", Lead: "hotpath",
+			Note:      "hotpath's decode includes choosing the token, llama.cpp's does not. Tokens of all sequences together.",
+			Reference: p.reference(smollm2), Inputs: inputs{Model: smollm2},
+			Works:   []Work{prefill(128, 3), prefill(512, 1), decode(1), decode(4), decode(8), decode(16)},
+			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), llama("venv", smollm2, worstLead)},
+		},
+		{
+			Name: "avx2-minilm-q8_0", Title: "all-MiniLM-L6-v2 Q8_0 on AVX2 alone", Lead: "hotpath",
+			Note:      "HOTPATH_CPU=avx2 against llama.cpp built for AVX2, FMA and F16C.",
+			Reference: p.reference(minilm), Inputs: english,
+			Works:   []Work{embed(1, 16, 10), embed(1, 128, 3), embed(1, 256, 2)},
+			Runners: []Runner{avx2(p.hotpath("hotpath", q8, floorQ8)), llama("venv-avx2", q8, floorQ8)},
+		},
+		{
+			Name: "avx2-minilm-f16", Title: "all-MiniLM-L6-v2 f16 on AVX2 alone", Lead: "hotpath",
+			Reference: p.reference(minilm), Inputs: english,
+			Works:   []Work{embed(1, 16, 10), embed(1, 128, 3), embed(1, 256, 2)},
+			Runners: []Runner{avx2(p.hotpath("hotpath", f16, floorBF16)), llama("venv-avx2", f16, floorBF16)},
+		},
+		{
+			Name: "avx2-smollm2", Title: "SmolLM2-135M-Instruct Q4_1 on AVX2 alone", Lead: "hotpath",
+			Reference: p.reference(smollm2), Inputs: inputs{Model: smollm2},
+			Works:   []Work{prefill(128, 1), prefill(512, 1), decode(1)},
+			Runners: []Runner{avx2(p.hotpath("hotpath", smollm2, worstLead)), llama("venv-avx2", smollm2, worstLead)},
+		},
+		{
+			Name: "threads", Title: fmt.Sprintf("From 1 to %d threads", p.threads),
+			Note:      "all-MiniLM-L6-v2, beside what the machine itself gains from the second core in the same minutes.",
+			Reference: p.reference(minilm), Inputs: english,
+			Works: []Work{embed(32, 128, 1)},
+			Runners: []Runner{
+				one.hotpath("hotpath, 1 thread", minilm, floorBF16),
+				based(p.hotpath(fmt.Sprintf("hotpath, %d threads", p.threads), minilm, floorBF16), "hotpath, 1 thread"),
+				openvino(one, "OpenVINO bf16, 1 thread", "bf16", floorBF16),
+				based(openvino(p, fmt.Sprintf("OpenVINO bf16, %d threads", p.threads), "bf16", floorBF16), "OpenVINO bf16, 1 thread"),
+				ceiling(one, "f32 FMA in registers, 1 thread", "fma", "GFLOP/s", ""),
+				ceiling(p, fmt.Sprintf("f32 FMA in registers, %d threads", p.threads), "fma", "GFLOP/s", "f32 FMA in registers, 1 thread"),
+				ceiling(one, "memory reads, 1 thread", "read", "GB/s", ""),
+				ceiling(p, fmt.Sprintf("memory reads, %d threads", p.threads), "read", "GB/s", "memory reads, 1 thread"),
+			},
+		},
+		{
+			Name: "parallel", Title: "How threads share a batch: auto against fine and coarse", Lead: "auto",
+			Note:      "all-MiniLM-L6-v2. Fine: all threads work on one text's products; coarse: each has texts of its own; auto, the default, picks.",
+			Reference: p.reference(minilm), Inputs: english,
+			Works: parallelWorks(),
+			Runners: []Runner{
+				p.hotpath("auto", minilm, floorBF16),
+				p.hotpath("fine", minilm, floorBF16, "--parallel", "fine"),
+				p.hotpath("coarse", minilm, floorBF16, "--parallel", "coarse"),
+			},
+		},
+	}
+}
+
+func parallelWorks() []Work {
+	var out []Work
+	for _, mix := range []struct {
+		name    string
+		lengths []int
+		reps    int // at one text
+	}{{"5, 15 and 40 tokens", []int{5, 15, 40}, 24}, {"12 tokens", []int{12}, 24}, {"256 tokens", []int{256}, 6}} {
+		for _, texts := range []int{1, 8, 16, 32, 64, 128} {
+			out = append(out, Work{Name: fmt.Sprintf("%d of %s", texts, mix.name), Op: "embed", Texts: texts, Lengths: mix.lengths, Reps: max(1, mix.reps/texts)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	_ "hotpath" // registers its devices
+	"hotpath/internal/engine"
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/weights"
+)
+
+// hotpathWorker answers with the engine that package hotpath opens, but from
+// token ids. The clock runs over whole calls, sampling included.
+type hotpathWorker struct {
+	threads int
+	store   *weights.Store
+	model   *model.Model
+	backend plan.Backend
+	eng     *engine.Engine
+	embed   model.EmbedOptions
+	dst     []float32
+}
+
+// runWorker serves requests from standard input until it ends. Without a
+// model it only measures the machine.
+func runWorker(args []string) (err error) {
+	f := flag.NewFlagSet("worker", flag.ContinueOnError)
+	path := f.String("model", "", "GGUF file or Hugging Face directory")
+	threads := f.Int("threads", 0, "threads, 0 for all")
+	precision := f.String("precision", "auto", "f32, bf16 or auto")
+	parallel := f.String("parallel", "auto", "auto, fine or coarse")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if err := cpu.Err(); err != nil {
+		return err
+	}
+	w := &hotpathWorker{threads: *threads}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if *path != "" {
+		if err := w.open(*path, *precision, *parallel); err != nil {
+			return err
+		}
+	}
+	return w.serve(os.Stdin, os.Stdout)
+}
+
+func (w *hotpathWorker) open(path, precision, parallel string) (err error) {
+	mode, err := engine.ParseMode(parallel)
+	if err != nil {
+		return err
+	}
+	if w.store, err = weights.Open(path); err != nil {
+		return err
+	}
+	if w.model, err = model.Open(w.store); err != nil {
+		return err
+	}
+	if w.backend, err = engine.NewBackend("cpu", engine.BackendOptions{Threads: w.threads, Precision: precision}); err != nil {
+		return err
+	}
+	c := w.model.Config()
+	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Parallel: mode})
+	return err
+}
+
+func (w *hotpathWorker) close() error {
+	var errs []error
+	if w.eng != nil {
+		errs = append(errs, w.eng.Close())
+	}
+	if w.backend != nil {
+		errs = append(errs, w.backend.Close())
+	}
+	if w.store != nil {
+		errs = append(errs, w.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (w *hotpathWorker) serve(in io.Reader, out io.Writer) error {
+	enc := json.NewEncoder(out)
+	if err := enc.Encode(hello{Peer: "hotpath", Version: runtime.Version(), Detail: cpu.Active().String()}); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bufio.NewReader(in))
+	for {
+		var q request
+		if err := dec.Decode(&q); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		var a answer
+		if err := w.answer(q, &a); err != nil {
+			a = answer{Error: err.Error()}
+		}
+		// What a request left behind is collected in its own time, not in the
+		// next one's.
+		runtime.GC()
+		if err := enc.Encode(a); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *hotpathWorker) answer(q request, a *answer) error {
+	ctx := context.Background()
+	switch q.Op {
+	case "fma", "read":
+		c := ceiling.Measure(ctx, w.threads)
+		rate := c.F32
+		if q.Op == "read" {
+			rate = c.Read
+		}
+		a.Amount, a.Seconds = []float64{rate / 1e9}, []float64{1}
+		return nil
+	}
+	if w.eng == nil {
+		return fmt.Errorf("%s without a model", q.Op)
+	}
+	if len(q.Batches) == 0 {
+		return fmt.Errorf("%s without batches", q.Op)
+	}
+	switch q.Op {
+	case "embed":
+		return w.timed(q, a, w.embedBatch)
+	case "prefill":
+		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
+			began := time.Now()
+			_, _, _, err := w.generate(ctx, batch, 1)
+			return float64(tokensOf(batch)), time.Since(began).Seconds(), err
+		})
+	case "decode":
+		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
+			_, tokens, seconds, err := w.generate(ctx, batch, q.Steps+1)
+			return tokens, seconds, err
+		})
+	case "vectors":
+		batch := q.Batches[0]
+		if _, _, err := w.embedBatch(batch); err != nil {
+			return err
+		}
+		d := w.model.Config().Dim
+		for i := range batch {
+			a.Vectors = append(a.Vectors, w.dst[i*d:(i+1)*d])
+		}
+		return nil
+	case "greedy":
+		var err error
+		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], q.Steps)
+		return err
+	}
+	return fmt.Errorf("hotpath does not know %s", q.Op)
+}
+
+// timed measures all batches but the first, which warms up.
+func (w *hotpathWorker) timed(q request, a *answer, run func(batch [][]int32) (amount, seconds float64, err error)) error {
+	for i, batch := range q.Batches {
+		amount, seconds, err := run(batch)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			a.Amount, a.Seconds = append(a.Amount, amount), append(a.Seconds, seconds)
+		}
+	}
+	return nil
+}
+
+func (w *hotpathWorker) embedBatch(batch [][]int32) (amount, seconds float64, err error) {
+	if n := len(batch) * w.model.Config().Dim; n > len(w.dst) {
+		w.dst = make([]float32, n)
+	}
+	began := time.Now()
+	err = w.eng.EmbedIDs(context.Background(), batch, w.dst, w.embed)
+	return float64(tokensOf(batch)), time.Since(began).Seconds(), err
+}
+
+// generate goes on greedily for n tokens with all prompts at once. amount
+// tokens in so many seconds are those made while every sequence was past its
+// prompt and none had ended.
+func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int) (ids [][]int32, amount, seconds float64, err error) {
+	times := make([][]time.Time, len(prompts)) // of each token
+	streams := make([]*engine.Stream, len(prompts))
+	for i, prompt := range prompts {
+		times[i] = make([]time.Time, 0, n)
+		streams[i], err = w.eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: n, End: func(int32) bool {
+			times[i] = append(times[i], time.Now()) // called for each token as it is made
+			return false
+		}})
+		if err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	ids = make([][]int32, len(prompts))
+	for i, s := range streams {
+		for id, ok := s.Next(); ok; id, ok = s.Next() {
+			ids[i] = append(ids[i], id)
+		}
+		if err := s.Err(); err != nil {
+			return nil, 0, 0, err
+		}
+		if c := s.Timing().Cached; c > 0 {
+			return nil, 0, 0, fmt.Errorf("%d tokens of a prompt were cached: the measure wants new ones", c)
+		}
+	}
+	from, to := times[0][0], times[0][n-1]
+	for _, t := range times {
+		if t[0].After(from) {
+			from = t[0]
+		}
+		if t[n-1].Before(to) {
+			to = t[n-1]
+		}
+	}
+	for _, t := range times {
+		for _, at := range t {
+			if at.After(from) && !at.After(to) {
+				amount++
+			}
+		}
+	}
+	return ids, amount, to.Sub(from).Seconds(), nil
+}
+
+func tokensOf(batch [][]int32) int {
+	n := 0
+	for _, ids := range batch {
+		n += len(ids)
+	}
+	return n
+}
