@@ -58,6 +58,18 @@ func Cases() []Case {
 			h := b.Linear("h", b.F32(dimT, 48), b.F32(tensor.Fixed(40), 48), b.F32(tensor.Fixed(40)))
 			return one(b.Act("y", h, graph.GELU))
 		}},
+		{Name: "two linears then glu", NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			x := b.F32(dimT, 96)
+			g := b.Linear("g", x, b.Stored(tensor.Q4_1, 75, 96), b.F32(tensor.Fixed(75)))
+			u := b.Linear("u", x, b.Stored(tensor.F32, 75, 96), nil)
+			return one(b.GLU("y", g, u, graph.SiLU))
+		}},
+		{Name: "two stored linears then glu", NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			x := b.F32(dimT, 96)
+			g := b.Linear("g", x, b.Stored(tensor.Q8_0, 75, 96), nil)
+			u := b.Linear("u", x, b.Stored(tensor.Q4_1, 75, 96), nil)
+			return one(b.GLU("y", g, u, graph.GELU))
+		}},
 		{Name: "add then norm, both read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			s := b.Add("s", b.F32(dimT, 40), b.F32(dimT, 40))
 			n := b.RMSNorm("n", s, b.F32(tensor.Fixed(40)), 1e-5, 0)

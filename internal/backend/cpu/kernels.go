@@ -10,6 +10,7 @@ import (
 var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"linear":             bindLinear,
 	"linear+act":         bindLinearAct,
+	"linear+glu":         bindLinearGLU,
 	"linear_dx":          bindLinearDX,
 	"linear_dw":          bindLinearDW,
 	"col_sum":            bindColSum,
@@ -41,6 +42,10 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 
 // patterns are the fusions published to the planner, larger ones first.
 var patterns = []plan.Pattern{
+	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
+		Match: func(nodes []*graph.Node) bool { // of one input
+			return nodes[0].In[0] == nodes[1].In[0]
+		}},
 	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
 		Match: func(nodes []*graph.Node) bool { // whole rows only: a head's norm reads a projection, not a sum

@@ -3,7 +3,6 @@ package cpu
 import (
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/gemm"
-	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -55,13 +54,9 @@ func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full, label: p.label}
-	if l.direct = p.stored != nil && !b.invariant; l.direct {
-		b.want(gemm.XSumsLen(l.k))
-		if l.x.rows(b.plan.Max) <= gemm.FewRows { // then no other way is ever taken
-			l.label, p.class = "rows f32 from "+p.stored.DType.String(), F32
-		}
-	}
+	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full}
+	l.direct = b.direct(p, l.x)
+	l.label = p.label
 	return l, nil
 }
 
@@ -75,56 +70,99 @@ func (l *linear) width(b tensor.Bind, n int) int {
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	mr, nr := l.tile()
-	panels := (l.n + nr - 1) / nr
-	m0, m1, p0, p1 := 0, rows, 0, panels
-	if l.cheap && rows >= 4*n*mr {
-		m0, m1 = share(rows, mr, i, n)
-	} else {
-		p0, p1 = share(panels, 1, i, n)
-	}
-	c0, c1 := p0*nr, min(p1*nr, l.n)
-	if l.direct && rows <= gemm.FewRows {
-		l.few(w, rows, c0, c1)
-		l.finish(0, rows, c0, c1)
-		return
-	}
-	chunk := m1 - m0
+	m0, m1, c0, c1 := part(rows, l.n, mr, nr, l.cheap, i, n)
+	chunk := max(1, m1-m0)
 	if l.cheap && l.act != nil {
 		chunk = rowChunk
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		l.product.run(w, l.y.full, l.x.full, l.bias, rows, m, end, p0, p1)
-		l.finish(m, end, c0, c1)
+		l.multiply(w, l.y.full[m*l.n:], l.x.full[m*l.k:], l.bias, end-m, c0, c1, l.direct)
+		if l.act == nil {
+			continue
+		}
+		for r := m; r < end; r++ {
+			row := l.y.full[r*l.n+c0 : r*l.n+c1]
+			l.act(row, row)
+		}
 	}
 }
 
-// few multiplies some rows with weight rows [c0,c1) straight from the file.
-func (l *linear) few(w *worker, rows, c0, c1 int) {
-	if rows == 1 {
-		x, sums := l.x.full[:l.k], w.scratch.f[:gemm.XSumsLen(l.k)]
-		gemm.XSums(sums, x)
-		gemm.GemvRows(l.y.full, l.stored, x, sums, c0, c1)
-	} else {
-		gemm.MulRows(l.y.full, l.n, l.stored, l.x.full, l.k, rows, c0, c1)
-	}
-	if l.bias == nil {
-		return
-	}
-	for r := range rows {
-		row := l.y.full[r*l.n+c0 : r*l.n+c1]
-		vec.Add(row, row, l.bias[c0:c1])
-	}
+// linearGLU is y = act(x gate^T) * (x up^T): both products of a block of rows
+// are finished while it is in L2.
+type linearGLU struct {
+	gate, up     *product
+	x, y         mat
+	gBias, uBias []float32
+	times        func(dst, x, u []float32)
+	direct       bool
+	label        string
 }
 
-// finish applies the activation to a block of the result.
-func (l *linear) finish(m0, m1, c0, c1 int) {
-	if l.act == nil {
-		return
+func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
+	glu := s.Root()
+	gn, un := glu.In[0].Node, glu.In[1].Node
+	ms, err := b.mats(gn.In[0], glu.Out[0], gn.In[2], un.In[2])
+	if err != nil {
+		return nil, err
 	}
-	for r := m0; r < m1; r++ {
-		row := l.y.full[r*l.n+c0 : r*l.n+c1]
-		l.act(row, row)
+	l := &linearGLU{x: ms[0], y: ms[1], gBias: ms[2].full, uBias: ms[3].full}
+	if l.gate, err = newProduct(b, gn.In[1]); err != nil {
+		return nil, err
+	}
+	if l.up, err = newProduct(b, un.In[1]); err != nil {
+		return nil, err
+	}
+	kind := glu.Attr.(graph.ActAttr).Kind
+	l.times = activation(kind).times
+	l.direct = b.direct(l.gate, l.x) && b.direct(l.up, l.x)
+	l.label = l.gate.label + " x2+glu " + kind.String()
+	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
+	if l.direct {
+		b.want(gemm.FewRows*l.gate.n + gemm.XSumsLen(l.gate.k))
+	}
+	return l, nil
+}
+
+func (l *linearGLU) name() string            { return l.label }
+func (l *linearGLU) computeClass() Precision { return l.gate.class }
+
+// tile is a block that is whole in both products.
+func (l *linearGLU) tile() (mr, nr int) {
+	gm, gn := l.gate.tile()
+	um, un := l.up.tile()
+	return max(gm, um), max(gn, un)
+}
+
+func (l *linearGLU) width(b tensor.Bind, n int) int {
+	_, nr := l.tile()
+	return productWidth(2*l.x.rows(b), l.gate.n, l.gate.k, nr, n)
+}
+
+// chunk is how many rows are finished together: few where they should stay
+// close, many where a panel must be built for each chunk.
+func (l *linearGLU) chunk() int {
+	if l.gate.cheap && l.up.cheap {
+		return rowChunk
+	}
+	return 4 * rowChunk
+}
+
+func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
+	g := l.gate
+	mr, nr := l.tile()
+	m0, m1, c0, c1 := part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, i, n)
+	chunk := l.chunk()
+	for m := m0; m < m1; m += chunk {
+		rows := min(chunk, m1-m)
+		x, y := l.x.full[m*g.k:], l.y.full[m*g.n:]
+		tmp := w.scratch.f[len(w.scratch.f)-rows*g.n:] // its front is for the products themselves
+		g.multiply(w, y, x, l.gBias, rows, c0, c1, l.direct)
+		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.direct)
+		for r := range rows {
+			row := y[r*g.n+c0 : r*g.n+c1]
+			l.times(row, row, tmp[r*g.n+c0:r*g.n+c1])
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/vec"
 	"hotpath/internal/tensor"
 )
 
@@ -106,13 +107,63 @@ func (p *product) tile() (mr, nr int) {
 	return gemm.MR(), gemm.NR()
 }
 
-// run computes rows [m0,m1) of panels [p0,p1) of y = x w^T + bias.
-func (p *product) run(w *worker, y, x, bias []float32, rows, m0, m1, p0, p1 int) {
-	if p.class == BF16 {
+// direct says whether few rows of x multiply with the file's rows as they
+// lie, and reserves what that needs.
+func (b *binder) direct(p *product, x mat) bool {
+	if p.stored == nil || b.invariant {
+		return false
+	}
+	b.want(gemm.XSumsLen(p.k))
+	if x.rows(b.plan.Max) <= gemm.FewRows { // then no other way is ever taken
+		p.label, p.class = "rows f32 from "+p.stored.DType.String(), F32
+		p.f32 = p.stored
+	}
+	return true
+}
+
+// part is worker i's share of a product of rows x n: rows where panels cost
+// nothing and there are enough of them, else columns, in whole tiles.
+func part(rows, n, mr, nr int, cheap bool, i, workers int) (m0, m1, c0, c1 int) {
+	m1, c1 = rows, n
+	if cheap && rows >= 4*workers*mr {
+		m0, m1 = share(rows, mr, i, workers)
+	} else {
+		c0, c1 = share(n, nr, i, workers)
+	}
+	return m0, m1, c0, c1
+}
+
+// multiply computes columns [c0,c1), whole tiles, of y[rows,N] = x[rows,K] w^T
+// + bias.
+func (p *product) multiply(w *worker, y, x, bias []float32, rows, c0, c1 int, direct bool) {
+	_, nr := p.tile()
+	p0, p1 := c0/nr, (c1+nr-1)/nr
+	switch {
+	case direct && rows <= gemm.FewRows:
+		p.few(w, y, x, bias, rows, c0, c1)
+	case p.class == BF16:
 		t := amx.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias}
-		amx.Run(&t, m0, m1, p0, p1, w.scratch.tiles)
+		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
+	default:
+		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}
+		gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
+	}
+}
+
+// few multiplies some rows with weight rows [c0,c1) straight from the file.
+func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
+	if rows == 1 {
+		sums := w.scratch.f[:gemm.XSumsLen(p.k)]
+		gemm.XSums(sums, x[:p.k])
+		gemm.GemvRows(y, p.stored, x[:p.k], sums, c0, c1)
+	} else {
+		gemm.MulRows(y, p.n, p.stored, x, p.k, rows, c0, c1)
+	}
+	if bias == nil {
 		return
 	}
-	t := gemm.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}
-	gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
+	for r := range rows {
+		row := y[r*p.n+c0 : r*p.n+c1]
+		vec.Add(row, row, bias[c0:c1])
+	}
 }

@@ -21,8 +21,9 @@ const (
 	MR = 32
 	// kStep is the depth of one tile product.
 	kStep = 32
-	// mc is how many rows are rounded at a time; they stay in L2.
-	mc = 256
+	// mc is how many rows are rounded at a time: they stay in L2, and a panel
+	// that has to be built serves them all.
+	mc = 512
 )
 
 // NumPanels is the number of panels that hold n columns.
