@@ -44,15 +44,11 @@ func cosine(a, b []float32) float64 {
 }
 
 func TestEmbedTexts(t *testing.T) {
-	for _, name := range []string{"bert", "bert-odd", "gguf/bert-q8_0"} {
+	for _, name := range testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer) {
 		for _, device := range devices {
 			t.Run(name+"/"+device, func(t *testing.T) {
 				r := testmodels.Load(t, name)
-				path := name
-				if strings.HasPrefix(name, "gguf/") {
-					path += ".gguf"
-				}
-				m := open(t, testmodels.Dir(t, path), Options{Device: device, Precision: "f32", Threads: 2})
+				m := open(t, testmodels.Dir(t, name), Options{Device: device, Precision: "f32", Threads: 2})
 				var texts []string
 				cut := []int(nil)
 				for i, c := range r.Cases {
@@ -163,7 +159,7 @@ func TestEmbedIntoAllocatesNothing(t *testing.T) {
 }
 
 func TestGenerateTexts(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2"} {
+	for _, name := range testmodels.Directories(testmodels.Decoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)) {
 		r := testmodels.Load(t, name)
 		for _, device := range devices {
 			t.Run(name+"/"+device, func(t *testing.T) {

@@ -37,7 +37,10 @@ func caseTexts(r testmodels.Reference) []string {
 }
 
 func TestTokenizeAgainstReference(t *testing.T) {
-	for _, name := range []string{"bert", "llama"} {
+	for _, name := range testmodels.All(t) {
+		if testmodels.UnreadTokenizer[name] != "" {
+			continue
+		}
 		ref := testmodels.Load(t, name)
 		out := ok(t, "tokenize", "-m", testmodels.Dir(t, name), "-f", objects(t, caseTexts(ref)), "--format", "jsonl")
 		type row struct {
@@ -91,7 +94,7 @@ func TestTokenizeThereAndBack(t *testing.T) {
 }
 
 func TestEmbedAgainstReference(t *testing.T) {
-	for _, name := range []string{"bert", "bert-odd"} {
+	for _, name := range testmodels.Directories(testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)) {
 		ref := testmodels.Load(t, name)
 		type row struct {
 			Index, ID, Tokens int

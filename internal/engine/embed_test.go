@@ -15,7 +15,7 @@ import (
 )
 
 func TestEmbeddingsAreTheReferences(t *testing.T) {
-	for _, name := range []string{"bert", "bert-odd", "embeddinggemma"} {
+	for _, name := range testmodels.Directories(testmodels.Encoders(t, testmodels.UnreadWeights)) {
 		r := testmodels.Load(t, name)
 		seqs := sequences(r)
 		t.Run(name, func(t *testing.T) {

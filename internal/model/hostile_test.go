@@ -333,7 +333,7 @@ func TestHostileArguments(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
-	for _, name := range []string{"llama", "llama-odd", "gpt2", "bert", "embeddinggemma"} {
+	for _, name := range testmodels.Directories(testmodels.All(f)) {
 		data, err := os.ReadFile(filepath.Join(testmodels.Dir(f, name), "config.json"))
 		if err != nil {
 			f.Fatal(err)

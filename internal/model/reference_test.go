@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"math"
-	"strings"
 	"testing"
 
 	"hotpath/internal/backend/ref"
@@ -156,8 +155,7 @@ func idsOf(r testmodels.Reference) [][]int {
 // Every decoder fixture: likelihoods as transformers has them, prefilled at
 // once and in pieces of 7 tokens.
 func TestScoresMatchTransformers(t *testing.T) {
-	for _, name := range []string{"llama", "llama-odd", "gpt2",
-		"gguf/llama-f32", "gguf/llama-f16", "gguf/llama-bf16", "gguf/llama-q8_0", "gguf/llama-q4_1", "gguf/gpt2-f16"} {
+	for _, name := range testmodels.Decoders(t, testmodels.UnreadWeights) {
 		t.Run(name, func(t *testing.T) {
 			m, want := openFixture(t, name)
 			for _, step := range []int{7, 1 << 10} {
@@ -181,8 +179,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 
 // Every encoder fixture, in one ragged batch and under every pooling.
 func TestEmbeddingsMatchTransformers(t *testing.T) {
-	for _, name := range []string{"bert", "bert-odd", "embeddinggemma",
-		"gguf/bert-f16", "gguf/bert-q8_0", "gguf/bert-q4_1", "gguf/embeddinggemma-f16"} {
+	for _, name := range testmodels.Encoders(t, testmodels.UnreadWeights) {
 		t.Run(name, func(t *testing.T) {
 			m, want := openFixture(t, name)
 			if got := m.Config().Pooling.String(); got != want.Pooling {
@@ -207,11 +204,7 @@ func TestEmbeddingsMatchTransformers(t *testing.T) {
 
 // openFixture opens "llama" or "gguf/llama-f32" with its reference.
 func openFixture(t *testing.T, name string) (*Model, testmodels.Reference) {
-	path := name
-	if strings.HasPrefix(name, "gguf/") {
-		path += ".gguf"
-	}
-	return open(t, testmodels.Dir(t, path)), testmodels.Load(t, name)
+	return open(t, testmodels.Dir(t, name)), testmodels.Load(t, name)
 }
 
 // sameVector compares direction and length; want has the direction only.
@@ -233,7 +226,7 @@ func sameVector(t *testing.T, what string, got, want []float32, length float64) 
 
 // Token by token over the KV cache, the best token is that of the reference.
 func TestGreedyMatchesTransformers(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2", "gguf/llama-q8_0"} {
+	for _, name := range testmodels.Decoders(t, testmodels.UnreadWeights) {
 		m, want := openFixture(t, name)
 		g, p, err := m.BuildGenerate(tensor.Bind{T: 128, S: 1, R: 1}, KVLayout{Blocks: 4, MaxBlocksPerSeq: 4})
 		if err != nil {

@@ -26,7 +26,7 @@ type recipe struct {
 }
 
 func TestTrainingMatchesPyTorch(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2"} {
+	for _, name := range testmodels.Trained(t) {
 		t.Run(name, func(t *testing.T) {
 			var want recipe
 			data, err := os.ReadFile(testmodels.Dir(t, "train/"+name+".json"))

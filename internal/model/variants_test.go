@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,17 +19,25 @@ import (
 // Models under testdata use the less common options of a configuration;
 // scripts/goldens_variants.py made them and what transformers answers.
 func TestVariantsMatchTransformers(t *testing.T) {
-	for _, name := range []string{"gemma3", "llama3", "llama-linear", "gpt2-scaled"} {
-		t.Run(name, func(t *testing.T) {
+	found, err := filepath.Glob("testdata/*/reference.json")
+	if err != nil || len(found) < 4 {
+		t.Fatalf("%d models under testdata, expected at least 4: %v", len(found), err)
+	}
+	for _, reference := range found {
+		dir := filepath.Dir(reference)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
 			var want testmodels.Reference
-			data, err := os.ReadFile(filepath.Join("testdata", name, "reference.json"))
+			data, err := os.ReadFile(reference)
 			if err == nil {
 				err = json.Unmarshal(data, &want)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, worst := open(t, filepath.Join("testdata", name)), 0.0
+			if want.Kind != "lm" {
+				t.Fatalf("%s: kind %q, expected lm; an encoder belongs into testmodels", reference, want.Kind)
+			}
+			m, worst := open(t, dir), 0.0
 			for _, step := range []int{5, 128} {
 				for i, nll := range scoreAll(t, m, idsOf(want), step) {
 					for j, x := range nll {
@@ -182,8 +191,33 @@ func TestTransposedCopies(t *testing.T) {
 	}
 }
 
+// readTokenizers names the fixtures whose weights and tokenizer this build reads.
+func readTokenizers(t *testing.T) []string {
+	return append(testmodels.Decoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer),
+		testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)...)
+}
+
+// The exceptions are what this build refuses, no more.
+func TestUnreadFixtures(t *testing.T) {
+	for name, why := range testmodels.UnreadWeights {
+		st, err := weights.Open(testmodels.Dir(t, name))
+		if err == nil {
+			_, err = Open(st)
+			st.Close()
+		}
+		if !errors.Is(err, weights.ErrUnsupported) {
+			t.Errorf("%s has %s, and opens with %v", name, why, err)
+		}
+	}
+	for name, why := range testmodels.UnreadTokenizer {
+		if _, err := open(t, testmodels.Dir(t, name)).Tokenizer(); err == nil || !strings.Contains(err.Error(), "expected one of") {
+			t.Errorf("%s has %s, and its tokenizer gives %v", name, why, err)
+		}
+	}
+}
+
 func TestTokenizer(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2", "bert", "gguf/llama-q8_0.gguf", "gguf/bert-f16.gguf"} {
+	for _, name := range readTokenizers(t) {
 		m := open(t, testmodels.Dir(t, name))
 		tok, err := m.Tokenizer()
 		if err != nil {

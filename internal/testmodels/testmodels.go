@@ -53,11 +53,15 @@ type Hidden struct {
 }
 
 // Dir gives the path of a fixture under testdata: a directory such as "llama", or a
-// file such as "gguf/llama-q8_0.gguf".
+// file such as "gguf/llama-q8_0", whose name may have its ".gguf".
 func Dir(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(root(t), "internal", "testmodels", "testdata", filepath.FromSlash(name))
-	if _, err := os.Stat(path); err != nil {
+	_, err := os.Stat(path)
+	if err != nil {
+		if _, gguf := os.Stat(path + ".gguf"); gguf == nil {
+			return path + ".gguf"
+		}
 		t.Fatalf("testmodels: no fixture %q: %v", name, err)
 	}
 	return path

@@ -4,27 +4,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 )
 
 // The fixtures hold together: every model has a reference with as many numbers as its
 // ids call for, so that no comparison can pass by comparing nothing.
 func TestReferencesAreWhole(t *testing.T) {
-	names := []string{"llama", "llama-odd", "gpt2", "bert", "bert-odd", "embeddinggemma"}
-	files, err := os.ReadDir(Dir(t, "gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if name, ok := strings.CutSuffix(f.Name(), ".gguf"); ok {
-			names = append(names, "gguf/"+name)
-		}
-	}
-	if len(names) < 15 {
-		t.Fatalf("%d fixtures, expected at least 15: %v", len(names), names)
-	}
-	for _, name := range names {
+	for _, name := range All(t) {
 		t.Run(name, func(t *testing.T) {
 			r := Load(t, name)
 			if len(r.Cases) < 6 {
@@ -59,6 +46,33 @@ func TestReferencesAreWhole(t *testing.T) {
 	}
 }
 
+// Every fixture is an encoder or a decoder, and the kinds are those that are there.
+func TestFixturesAreFound(t *testing.T) {
+	all, lms, encoders := All(t), Decoders(t), Encoders(t)
+	if len(all) < 19 || len(lms)+len(encoders) != len(all) {
+		t.Errorf("%d fixtures, expected at least 19; %d decoders and %d encoders", len(all), len(lms), len(encoders))
+	}
+	for _, name := range []string{"llama", "gpt2", "gguf/llama-q4_0"} {
+		if !slices.Contains(lms, name) || slices.Contains(encoders, name) {
+			t.Errorf("%s is no decoder, or an encoder", name)
+		}
+	}
+	for _, name := range []string{"bert", "embeddinggemma", "gguf/bert-f16"} {
+		if !slices.Contains(encoders, name) || slices.Contains(lms, name) {
+			t.Errorf("%s is no encoder, or a decoder", name)
+		}
+	}
+	if got := Decoders(t, UnreadWeights); slices.Contains(got, "gguf/llama-q4_0") || len(got) != len(lms)-len(UnreadWeights) {
+		t.Errorf("without %v there are %v", UnreadWeights, got)
+	}
+	if got := Directories(all); !slices.Contains(got, "bert") || slices.Contains(got, "gguf/bert-f16") {
+		t.Errorf("the directories are %v", got)
+	}
+	if got := Trained(t); len(got) < 2 || !slices.Contains(got, "llama") {
+		t.Errorf("trained are %v", got)
+	}
+}
+
 func norm(v []float32) float64 {
 	var s float64
 	for _, x := range v {
@@ -80,7 +94,7 @@ func TestRealIsFoundWhereTheVariableSays(t *testing.T) {
 }
 
 func TestTrainingRunsAreWhole(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2"} {
+	for _, name := range Trained(t) {
 		r := LoadTraining(t, name)
 		if r.Steps == 0 || len(r.Tokens) != r.Steps || len(r.Losses) != r.Steps || len(r.GradNorms) != r.Steps {
 			t.Errorf("%s: %d steps, %d batches, %d losses, %d norms", name, r.Steps, len(r.Tokens), len(r.Losses), len(r.GradNorms))

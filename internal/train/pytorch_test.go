@@ -83,7 +83,7 @@ func (r *runner) put(seqs [][]int) {
 }
 
 func TestLossesMatchPyTorch(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2"} {
+	for _, name := range testmodels.Trained(t) {
 		want := testmodels.LoadTraining(t, name)
 		h := grad.Hyper{LR: want.LR, Beta1: want.Beta1, Beta2: want.Beta2, Eps: want.Eps, Decay: want.WeightDecay, Clip: want.Clip}
 		for kind, open := range backends {
@@ -110,7 +110,7 @@ func TestLossesMatchPyTorch(t *testing.T) {
 
 // Without a first moment's memory, the first moment is the gradient.
 func TestGradientsMatchPyTorch(t *testing.T) {
-	for _, name := range []string{"llama", "gpt2"} {
+	for _, name := range testmodels.Trained(t) {
 		want := testmodels.LoadTraining(t, name)
 		for kind, open := range backends {
 			t.Run(name+"/"+kind, func(t *testing.T) {
