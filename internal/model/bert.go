@@ -20,6 +20,9 @@ type bert struct {
 	positions int // height of the position table
 	eps       float32
 	act       graph.ActKind
+	// segmentless files are whole without a segment table: llama.cpp's converter
+	// writes DistilBERT as bert, and DistilBERT has none.
+	segmentless bool
 }
 
 func bertGGUF(r *fields) description {
@@ -34,6 +37,8 @@ func bertGGUF(r *fields) description {
 		positions: r.size("context_length", maxContext),
 		eps:       float32(r.positive("attention.layer_norm_epsilon", 1e-12)),
 		act:       graph.GELU,
+
+		segmentless: true,
 	}
 	if r.flag("attention.causal", false) {
 		r.unsupported("attention.causal", "true, expected false")
@@ -99,7 +104,9 @@ func (d *bert) body(c *Context) *graph.Value {
 	words := c.Tensor("token_embd.weight", graph.RoleEmbedding, d.Vocab, d.Dim)
 	positions := c.Tensor("position_embd.weight", graph.RolePosition, d.positions, d.Dim)
 	x := c.Add("embed", c.Embed("tokens", words, c.Tokens, 1), c.Embed("positions", positions, c.Pos, 1))
-	x = c.AddRow("segment", x, c.Tensor("token_types.weight", graph.RoleEmbedding, d.Dim))
+	if !d.segmentless || c.Has("token_types.weight") {
+		x = c.AddRow("segment", x, c.Tensor("token_types.weight", graph.RoleEmbedding, d.Dim))
+	}
 	x = c.LayerNormed("embed_norm", x, "token_embd_norm", d.eps)
 	return c.Layers(d.Layers, x, d.block)
 }

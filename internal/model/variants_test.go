@@ -73,6 +73,36 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
+// A GGUF file of BERT may lack the segment table, as DistilBERT does: the model
+// is the one whose table is all zeros.
+func TestWithoutSegments(t *testing.T) {
+	const segments = "token_types.weight"
+	change := func(to func(data []byte) []byte) *Model {
+		return open(t, copyGGUF(t, "gguf/bert-f16", nil, func(name string, data []byte) []byte {
+			if name == segments {
+				return to(data)
+			}
+			return data
+		}))
+	}
+	none := change(func([]byte) []byte { return nil })
+	zero := change(func(data []byte) []byte { return make([]byte, len(data)) })
+	if none.store.Has(segments) || !zero.store.Has(segments) {
+		t.Fatal("the copies are not what they should be")
+	}
+	seqs, o := [][]int{{2, 5, 7, 3}, {2, 9, 3}}, EmbedOptions{Normalize: true}
+	got, want := embedAll(t, none, seqs, o), embedAll(t, zero, seqs, o)
+	plain := embedAll(t, open(t, testmodels.Dir(t, "gguf/bert-f16")), seqs, o)
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) || slices.Equal(got[i], plain[i]) {
+			t.Errorf("text %d: %v, expected %v", i, got[i], want[i])
+		}
+	}
+	if got, want := none.Config().ParamCount, zero.Config().ParamCount; got >= want {
+		t.Errorf("%d parameters without the table, %d with it", got, want)
+	}
+}
+
 // Without a head of its own a model uses its token table, whatever
 // tie_word_embeddings says.
 func TestHeadIsTokenTable(t *testing.T) {
