@@ -82,6 +82,7 @@ func genInt8(g *asm) {
 			genQuantize(g, c, i, n)
 		}
 	}
+	genInt8Lanes(g)
 	c.write(g)
 }
 

@@ -9,12 +9,11 @@ const (
 
 // Working fields of dotArgs that only the tile kernels use.
 const (
-	argSrc     = 176 // where the f32 sums come from
-	argLDSrc   = 184
-	argLDDst   = 192
-	argBackS   = 200 // from behind a group's scales to the next group's
-	argBackBuf = 208 // bytes of a buffer of integer sums
-	argLeft    = 216 // groups to multiply
+	argSrc   = 176 // where the f32 sums come from
+	argLDSrc = 184
+	argLDDst = 192
+	argBackS = 200 // from behind a group's scales to the next group's
+	argLeft  = 208 // groups to multiply
 )
 
 // tileMemR is tileMem for all sixteen registers.
@@ -26,20 +25,22 @@ func (g *asm) tileMemR(name string, pp, t, base, index byte, disp int32) {
 
 // genInt8AMX multiplies blocks of up to 16·rows rows with a panel of 32
 // columns. Tiles as in genAMX. Integer sums go through memory to be scaled:
-// while tiles multiply group g+1, the vector units scale and add group g,
-// from the other of two buffers. The f32 sums stay in a third, dense one;
-// the first group reads init, the last writes C.
+// while tiles multiply group g+2, the vector units scale and add group g. Not
+// g+1, because loads wait until the stores of a tile have left the processor.
+// Three buffers of integer sums go round; the f32 sums stay in a fourth, dense
+// one; the first group reads init, the last writes C.
 //
-// SI and R14 are the rows, BX the codes, R9 and R10 the buffers, R11 and AX
-// scales and sums of the rows, R12 the header, R13 and DI the f32 sums.
+// SI and R14 are the rows, BX the codes, R9 the buffer to fill, R10 the one to
+// empty, R11 and AX scales and sums of the rows, R12 the header, R13 and DI
+// the f32 sums.
 func genInt8AMX(g *asm, f int8Form, rows byte) {
 	name := fmt.Sprintf("dot%sAMXx%d", f.name, rows)
 	t := &int8Tiles{g, f, rows}
-	step, header := 1024, f.header // Q4 comes unpacked
-	block := header + step
+	step := 1024 // Q4 comes unpacked
+	block := f.header + step
 	if f.long {
 		step = 2048
-		block = header + 2*step
+		block = f.header + 2*step
 	}
 	g.text(name, name+"(t *dotArgs)", 16, 8)
 	g.ftz()
@@ -48,25 +49,22 @@ func genInt8AMX(g *asm, f int8Form, rows byte) {
 	g.ldtilecfg()
 	g.f("MOVQ %d(R8), CX", argLDA)
 	g.f("MOVQ $128, DX")
-	g.f("MOVQ %d(R8), R15", argRows)
-	g.f("MOVQ R15, R11")
-	g.f("SHLQ $7, R11")
-	g.f("MOVQ R11, %d(R8)", argBackBuf)
 	g.f("MOVQ %d(R8), R11", argLDS)
+	g.f("MOVQ %d(R8), R15", argRows)
 	g.f("SHLQ $2, R15")
 	g.f("SUBQ R15, R11")
 	g.f("MOVQ R11, %d(R8)", argBackS)
 	int8Copies(g, "R11")
-	strip, group, last := g.fresh("strip"), g.fresh("group"), g.fresh("last")
+	strip, group, drain, last := g.fresh("strip"), g.fresh("group"), g.fresh("drain"), g.fresh("last")
 	g.label(strip)
 	g.f("MOVQ %d(R8), SI", curA)
 	g.f("MOVQ CX, R14")
 	g.f("SHLQ $4, R14")
 	g.f("ADDQ SI, R14")
 	g.f("MOVQ %d(R8), R12", argSB)
-	g.f("LEAQ %d(R12), BX", header)
+	g.f("LEAQ %d(R12), BX", f.header)
 	g.f("MOVQ %d(R8), R9", argBuf)
-	g.f("LEAQ 4096(R9), R10")
+	g.f("MOVQ R9, R10")
 	g.f("MOVQ %d(R8), R11", curSA)
 	g.f("MOVQ %d(R8), AX", curAux)
 	for _, c := range [][2]int{{curInit, argSrc}, {argLDI, argLDSrc}, {argGroups, argLeft}} {
@@ -74,19 +72,23 @@ func genInt8AMX(g *asm, f int8Form, rows byte) {
 		g.f("MOVQ DI, %d(R8)", c[1])
 	}
 	g.f("MOVQ $128, %d(R8)", argLDDst)
-	t.multiply(step, nil)
-	g.label(group)
+	t.multiply(step, false)
 	g.f("CMPQ %d(R8), $0", argLeft)
 	g.f("JEQ %s", last)
-	g.f("MOVQ %d(R8), DI", argBuf)
-	g.f("ADDQ $8192, DI")
-	t.multiply(step, func(part int) { t.flush(part) })
-	g.f("MOVQ %d(R8), R13", argBuf)
-	g.f("ADDQ $8192, R13")
-	g.f("MOVQ R13, %d(R8)", argSrc)
-	g.f("MOVQ $128, %d(R8)", argLDSrc)
-	g.f("ADDQ $%d, R12", block)
+	t.multiply(step, false)
+	g.label(group)
+	g.f("CMPQ %d(R8), $0", argLeft)
+	g.f("JEQ %s", drain)
+	t.sums()
+	t.multiply(step, true)
+	t.onward(block)
 	g.f("JMP %s", group)
+	g.label(drain)
+	t.sums()
+	for part := range int(rows) {
+		t.flush(part)
+	}
+	t.onward(block)
 	g.label(last)
 	g.f("MOVQ %d(R8), DI", argLDC)
 	g.f("MOVQ DI, %d(R8)", argLDDst)
@@ -116,9 +118,37 @@ type int8Tiles struct {
 	rows byte
 }
 
-// multiply sums the next group in tiles and leaves it in the buffer R10,
-// after between has emptied that buffer: what R9 is until then.
-func (t *int8Tiles) multiply(step int, between func(part int)) {
+// int8Buffers is the size of all buffers of integer sums.
+const int8Buffers = 3 * 4096
+
+// sums points DI at the dense f32 sums.
+func (t *int8Tiles) sums() {
+	t.f("MOVQ %d(R8), DI", argBuf)
+	t.f("ADDQ $%d, DI", int8Buffers)
+}
+
+// onward makes the dense sums the source of the next group, and goes to its
+// header.
+func (t *int8Tiles) onward(block int) {
+	t.f("MOVQ %d(R8), R13", argBuf)
+	t.f("ADDQ $%d, R13", int8Buffers)
+	t.f("MOVQ R13, %d(R8)", argSrc)
+	t.f("MOVQ $128, %d(R8)", argLDSrc)
+	t.f("ADDQ $%d, R12", block)
+}
+
+// wrap moves a register to the next buffer.
+func (t *int8Tiles) wrap(reg string) {
+	t.f("ADDQ $4096, %s", reg)
+	t.f("MOVQ %d(R8), R15", argBuf)
+	t.f("LEAQ %d(R15), R13", int8Buffers)
+	t.f("CMPQ %s, R13", reg)
+	t.f("CMOVQCC R15, %s", reg)
+}
+
+// multiply sums the next group in tiles and leaves it in the buffer R9, while
+// the buffer R10 is emptied where flush says so.
+func (t *int8Tiles) multiply(step int, flush bool) {
 	for n := range 2 * t.rows {
 		t.tilezero(n)
 	}
@@ -142,15 +172,15 @@ func (t *int8Tiles) multiply(step int, between func(part int)) {
 		t.f("ADDQ $%d, SI", step/32)
 		t.f("ADDQ $%d, BX", step)
 	}
-	flush := func(part int) {
-		if between != nil && part < int(t.rows) {
-			between(part)
+	between := func(part int) {
+		if flush && part < int(t.rows) {
+			t.flush(part)
 		}
 	}
 	top()
 	if t.form.long {
 		bottom()
-		flush(0)
+		between(0)
 		skip, whole := t.fresh("skip"), t.fresh("whole")
 		t.f("CMPQ %d(R8), $1", argLeft) // the last group may be one step
 		t.f("JNE %s", whole)
@@ -160,17 +190,17 @@ func (t *int8Tiles) multiply(step int, between func(part int)) {
 		top()
 		bottom()
 		t.label(skip)
-		flush(1)
+		between(1)
 	} else {
-		flush(0)
+		between(0)
 		bottom()
-		flush(1)
+		between(1)
 	}
 	t.f("ADDQ $%d, BX", t.form.header)
 	for n := range 2 * t.rows {
 		t.tileMemR("TILESTORED", 0x7a, n, rR9, rDX, int32(n/2)*2048+int32(n%2)*64)
 	}
-	t.f("XCHGQ R9, R10")
+	t.wrap("R9")
 	t.f("DECQ %d(R8)", argLeft)
 }
 
@@ -200,32 +230,59 @@ func (t *int8Tiles) flush(part int) {
 		t.f("MOVQ %d(R8), R15", argRows)
 		t.f("SUBQ $16, R15")
 	}
-	loop := t.fresh("row")
-	t.label(loop)
-	t.f("VBROADCASTSS (R11), Z2")
-	for n := range 2 {
-		t.f("VCVTDQ2PS %d(R10), Z%d", 64*n, n)
-		t.f("VMULPS Z%d, Z%d, Z%d", 28+n, n, n)
-		t.f("VFMADD213PS %d(R13), Z2, Z%d", 64*n, n)
-		if t.form.min {
-			t.f("VFMADD231PS.BCST (AX), Z%d, Z%d", 30+n, n)
-		}
-		t.f("VMOVUPS Z%d, %d(DI)", n, 64*n)
+	if t.rows == 2 && part == 0 {
+		t.rowLoop(4)
+	} else {
+		// Four rows a round, then the others.
+		rest, done := t.fresh("rest"), t.fresh("done")
+		t.f("SUBQ $4, R15")
+		t.f("JCS %s", rest)
+		t.f("ADDQ $4, R15")
+		t.rowLoop(4)
+		t.label(rest)
+		t.f("ADDQ $4, R15")
+		t.f("JEQ %s", done)
+		t.rowLoop(1)
+		t.label(done)
 	}
-	t.f("ADDQ $128, R10")
-	t.f("ADDQ $4, R11")
-	if t.form.min {
-		t.f("ADDQ $4, AX")
-	}
-	t.f("ADDQ %d(R8), R13", argLDSrc)
-	t.f("ADDQ %d(R8), DI", argLDDst)
-	t.f("DECQ R15")
-	t.f("JNZ %s", loop)
 	if part == int(t.rows)-1 {
-		t.f("SUBQ %d(R8), R10", argBackBuf)
+		t.f("MOVQ %d(R8), R15", argRows)
+		t.f("SHLQ $7, R15")
+		t.f("SUBQ R15, R10")
+		t.wrap("R10")
 		t.f("ADDQ %d(R8), R11", argBackS)
 		if t.form.min {
 			t.f("ADDQ %d(R8), AX", argBackS)
 		}
 	}
+}
+
+// rowLoop empties n rows a round while R15 has as many left, and leaves it at
+// what is missing to the next round.
+func (t *int8Tiles) rowLoop(n int) {
+	loop := t.fresh("row")
+	t.f("SUBQ $%d, R15", n)
+	t.label(loop)
+	for r := range n {
+		t.f("VBROADCASTSS %d(R11), Z%d", 4*r, 4+r)
+		for h := range 2 {
+			v := 8 + 2*r + h
+			t.f("VCVTDQ2PS %d(R10), Z%d", 128*r+64*h, v)
+			t.f("VMULPS Z%d, Z%d, Z%d", 28+h, v, v)
+			t.f("VFMADD213PS %d(R13), Z%d, Z%d", 64*h, 4+r, v)
+			if t.form.min {
+				t.f("VFMADD231PS.BCST %d(AX), Z%d, Z%d", 4*r, 30+h, v)
+			}
+			t.f("VMOVUPS Z%d, %d(DI)", v, 64*h)
+		}
+		t.f("ADDQ %d(R8), R13", argLDSrc)
+		t.f("ADDQ %d(R8), DI", argLDDst)
+	}
+	t.f("ADDQ $%d, R10", 128*n)
+	t.f("ADDQ $%d, R11", 4*n)
+	if t.form.min {
+		t.f("ADDQ $%d, AX", 4*n)
+	}
+	t.f("SUBQ $%d, R15", n)
+	t.f("JCC %s", loop)
 }

@@ -130,12 +130,12 @@ func BenchmarkFew(b *testing.B) {
 
 // BenchmarkQuantize is what activations cost before they meet a weight.
 func BenchmarkQuantize(b *testing.B) {
-	const k = 1536
-	x, s := random(k, 1), NewScratch(k)
+	const m, k = 64, 1536
+	x, s := random(m*k, 1), NewScratch(k)
 	for _, tier := range cpu.Available()[1:] {
 		for _, id := range []formID{q8, g128} {
 			b.Run(fmt.Sprintf("tier=%v/group=%d", tier, forms[id].group), func(b *testing.B) {
-				measure(b, k, "Gvalues/s", func() { s.quantize(familyOf(tier), id, x, 0) })
+				measure(b, m*k, "Gvalues/s", func() { s.quantize(familyOf(tier), id, x, k, m, k) })
 			})
 		}
 	}

@@ -51,35 +51,33 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	k     int
-	rows  int       // rows quantized at a time
-	lda   int       // distance of quantized rows
-	a     []int8    // [rows][lda], codes
-	scale []float32 // [groups][rows]
-	comp  []int32   // [groups][rows], -128 x the sum of codes
-	xsum  []float32 // [groups][rows], scale x the sum of codes
-	tail  []float32 // [128], the values of a group that is not whole
-	tile  []float32 // [MR][NR], C at the right edge
-	bias  []float32 // [NR]
-	buf   []float32 // [3][MR][NR], sums on their way out of tiles
-	panel []byte    // a panel of nibbles as bytes
-	args  dotArgs
+	k      int
+	rows   int       // rows quantized at a time
+	lda    int       // distance of quantized rows
+	a      []int8    // [rows][lda], codes
+	scale  []float32 // [groups][rows]
+	aux    []float32 // [groups][rows], sums of codes as the form wants them
+	tail   []float32 // [128], the values of a group that is not whole
+	tile   []float32 // [MR][NR], C at the right edge
+	bias   []float32 // [NR]
+	buf    []float32 // [4][MR][NR], sums on their way out of tiles
+	panel  []byte    // a panel of nibbles as bytes
+	args   dotArgs
+	quant  quantArgs
+	quant1 quantArgs // of one group
 }
 
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
-	lda := (k+63)&^63 + 64 // an odd number of lines keeps rows out of each other's sets
-	if lda/64%2 == 0 {
-		lda += 64
-	}
-	groups := (k + chunk - 1) / chunk
+	lda := (k+127)&^127 + 64 // an odd number of lines keeps rows out of each other's sets
+	groups := (k + 127) / 128 * 128 / chunk
 	rows := max(MR, min(256, aBytes/lda&^(MR-1)))
 	return &Scratch{
 		k: k, rows: rows, lda: lda,
-		a:     make([]int8, rows*lda+128), // a last group is written whole
-		scale: make([]float32, groups*rows), comp: make([]int32, groups*rows), xsum: make([]float32, groups*rows),
+		a:     make([]int8, rows*lda),
+		scale: make([]float32, groups*rows), aux: make([]float32, groups*rows),
 		tail: make([]float32, 128), tile: make([]float32, MR*NR), bias: make([]float32, NR),
-		buf: make([]float32, 3*MR*NR), panel: make([]byte, groups*(128+chunk*NR)),
+		buf: make([]float32, 4*MR*NR), panel: make([]byte, groups*(128+chunk*NR)),
 	}
 }
 
@@ -88,7 +86,7 @@ type dotArgs struct {
 	cfg    *[64]byte
 	a      *int8
 	sa     *float32 // [groups][], scales of the rows
-	aux    *float32 // [groups][], comp or xsum
+	aux    *float32 // [groups][], as Scratch
 	sb     *byte    // scales of the first group
 	b      *byte    // codes of the first group
 	c      *float32
@@ -106,9 +104,25 @@ type dotArgs struct {
 	// last row.
 	cur [5]uintptr
 	// What the tile kernels keep besides.
-	src                  uintptr
-	ldsrc, lddst         int
-	backS, backBuf, left int
+	src          uintptr
+	ldsrc, lddst int
+	backS, left  int
+}
+
+// quantArgs are the operands of the quantizers, in their order.
+type quantArgs struct {
+	codes  *int8
+	x      *float32
+	scale  *float32
+	aux    *float32 // nil: not wanted
+	lda    int      // bytes, as all distances
+	ldx    int
+	lds    int
+	rows   int
+	blocks int       // of a group; of 128 values with AVX-512
+	tail   int       // 1: masks say what lies behind the last block
+	masks  [8]uint16 // 16 values each
+	min    uint32    // all ones: aux is scale x sum, else -128 x sum
 }
 
 // Run computes rows [m0,m1) of panels [p0,p1). Calls on disjoint ranges may
@@ -124,9 +138,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	}
 	for m := m0; m < m1; m += s.rows {
 		rows := min(s.rows, m1-m)
-		for r := range rows {
-			s.quantize(fam, t.B.form, t.A[(m+r)*t.LDA:][:t.K], r)
-		}
+		s.quantize(fam, t.B.form, t.A[m*t.LDA:], t.LDA, rows, t.K)
 		for p := p0; p < p1; p++ {
 			if fam == plain || t.K == 0 {
 				panelGeneric(t, m, rows, p, s)
@@ -176,7 +188,7 @@ func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
 				d, min := f.scales(panel, g, n)
 				sum += float32(float32(float32(dot)*d) * s.scale[g*s.rows+r])
 				if f.min {
-					sum += float32(min * s.xsum[g*s.rows+r])
+					sum += float32(min * s.aux[g*s.rows+r])
 				}
 			}
 			*c = sum

@@ -55,16 +55,16 @@ func dotG128AMXx2(t *dotArgs)
 func unpackQ4AVX512(dst, src *byte, groups int)
 
 //go:noescape
-func quantize32AVX2(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+func quantize32AVX2(t *quantArgs)
 
 //go:noescape
-func quantize128AVX2(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+func quantize128AVX2(t *quantArgs)
 
 //go:noescape
-func quantize32AVX512(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+func quantize32AVX512(t *quantArgs)
 
 //go:noescape
-func quantize128AVX512(codes *int8, scale *float32, comp *int32, xsum, x *float32, groups, stride int)
+func quantize128AVX512(t *quantArgs)
 
 // familyOf maps a tier to its kernels; AVX-512 alone has no better bytes than
 // AVX2.
@@ -200,10 +200,7 @@ func dense(fam family, t *Task, m, r, h, n0, cols int, init []float32, s *Scratc
 // dot multiplies strips of h quantized rows from row r on.
 func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 	a := &s.args
-	a.a, a.sa, a.aux = &s.a[r*s.lda], &s.scale[r], &s.xsum[r]
-	if id != q4 {
-		a.aux = (*float32)(unsafe.Pointer(&s.comp[r]))
-	}
+	a.a, a.sa, a.aux = &s.a[r*s.lda], &s.scale[r], &s.aux[r]
 	a.rows, a.strips = h, strips
 	switch fam {
 	case avx2:
@@ -260,19 +257,69 @@ func dotTiles(id formID, h int, a *dotArgs) {
 	}
 }
 
-// quantizeFast makes whole groups; what goes with each lies stride bytes
-// apart.
-func quantizeFast(fam family, group int, codes []int8, x []float32, scale *float32, comp *int32, xsum *float32, stride int) {
-	groups := len(x) / group
-	_ = codes[len(x)-1]
+// quantizeFast is quantize in assembly, a few rows a call.
+func (s *Scratch) quantizeFast(fam family, id formID, x []float32, ldx, rows, k int) {
+	f := &forms[id]
+	_, _ = x[(rows-1)*ldx+k-1], s.a[rows*s.lda-1]
+	q := &s.quant
+	*q = quantArgs{lda: s.lda, ldx: 4 * ldx, lds: 4 * s.rows}
+	if f.min {
+		q.min = 1<<32 - 1
+	}
+	size := f.group
+	if fam >= vnni {
+		size = 128
+	}
+	q.blocks = k / size
+	rest := k % size
+	if rest > 0 && fam >= vnni {
+		q.tail = 1
+		for i := range q.masks {
+			q.masks[i] = uint16(1<<min(16, max(0, rest-16*i)) - 1)
+		}
+	}
+	most := max(1, callWork/k)
+	for r := 0; r < rows; r += most {
+		q.codes, q.x, q.scale = &s.a[r*s.lda], &x[r*ldx], &s.scale[r]
+		if offsets[fam] != 0 || f.min {
+			q.aux = &s.aux[r]
+		}
+		q.rows = min(most, rows-r)
+		quantizeRows(fam, f.group, q)
+	}
+	if rest == 0 || fam >= vnni {
+		return
+	}
+	full := k - rest
+	for r := range rows { // filled up with zeros
+		clear(s.tail)
+		copy(s.tail, x[r*ldx+full:][:rest])
+		o := q.blocks*s.rows + r
+		one := &s.quant1
+		*one = quantArgs{codes: &s.a[r*s.lda+full], x: &s.tail[0], scale: &s.scale[o], rows: 1, blocks: 1}
+		if offsets[fam] != 0 {
+			one.aux = &s.aux[o]
+		}
+		quantizeRows(fam, f.group, one)
+	}
+}
+
+func quantizeRows(fam family, group int, q *quantArgs) {
 	switch {
 	case fam < vnni && group == 32:
-		quantize32AVX2(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+		quantize32AVX2(q)
 	case fam < vnni:
-		quantize128AVX2(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+		quantize128AVX2(q)
 	case group == 32:
-		quantize32AVX512(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+		quantize32AVX512(q)
 	default:
-		quantize128AVX512(&codes[0], scale, comp, xsum, &x[0], groups, stride)
+		quantize128AVX512(q)
 	}
+}
+
+// quantize128 makes one group of codes and returns its scale.
+func quantize128(fam family, codes []int8, x []float32) (d float32) {
+	_, _ = codes[127], x[127]
+	quantizeRows(fam, 128, &quantArgs{codes: &codes[0], x: &x[0], scale: &d, rows: 1, blocks: 1})
+	return d
 }

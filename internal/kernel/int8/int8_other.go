@@ -8,4 +8,9 @@ func familyOf(cpu.Tier) family { return plain }
 
 func panelFast(_ family, t *Task, m, rows, p int, s *Scratch) { panelGeneric(t, m, rows, p, s) }
 
-func quantizeFast(_ family, _ int, _ []int8, _ []float32, _ *float32, _ *int32, _ *float32, _ int) {}
+func (s *Scratch) quantizeFast(family, formID, []float32, int, int, int) {}
+
+func quantize128(_ family, codes []int8, x []float32) float32 {
+	d, _ := quantizeGroup(codes, x)
+	return d
+}

@@ -34,34 +34,30 @@ func quantizeGroup(codes []int8, x []float32) (scale float32, sum int32) {
 	return scale, sum
 }
 
-// quantize makes row r of the workspace.
-func (s *Scratch) quantize(fam family, id formID, x []float32, r int) {
-	f := &forms[id]
-	codes := s.a[r*s.lda:]
-	whole := len(x) / f.group
-	full := whole * f.group
-	s.quantizeGroups(fam, f.group, codes, x[:full], 0, r)
-	if full < len(x) {
-		clear(s.tail)
-		copy(s.tail, x[full:])
-		s.quantizeGroups(fam, f.group, codes[full:], s.tail[:f.group], whole, r)
-	}
-}
-
-// quantizeGroups makes whole groups, of which the first is number g.
-func (s *Scratch) quantizeGroups(fam family, group int, codes []int8, x []float32, g, r int) {
-	if len(x) == 0 {
+// quantize fills the workspace with rows of k values, ldx apart.
+func (s *Scratch) quantize(fam family, id formID, x []float32, ldx, rows, k int) {
+	if k == 0 {
 		return
 	}
-	o := g*s.rows + r
 	if fam != plain {
-		_ = s.scale[o+(len(x)/group-1)*s.rows]
-		quantizeFast(fam, group, codes[:len(x)], x, &s.scale[o], &s.comp[o], &s.xsum[o], s.rows*4)
+		s.quantizeFast(fam, id, x, ldx, rows, k)
 		return
 	}
-	for ; len(x) > 0; codes, x, o = codes[group:], x[group:], o+s.rows {
-		d, sum := quantizeGroup(codes[:group], x[:group])
-		s.scale[o], s.comp[o], s.xsum[o] = d, -128*sum, d*float32(sum)
+	f := &forms[id]
+	for r := range rows {
+		row := x[r*ldx:][:k]
+		for g, o := 0, r; g < k; g, o = g+f.group, o+s.rows {
+			n := min(f.group, k-g)
+			codes := s.a[r*s.lda+g:][:f.group]
+			clear(codes[n:])
+			d, sum := quantizeGroup(codes[:n], row[g:g+n])
+			s.scale[o] = d
+			if f.min {
+				s.aux[o] = d * float32(sum)
+			} else {
+				s.aux[o] = math.Float32frombits(uint32(-128 * sum))
+			}
+		}
 	}
 }
 
@@ -91,13 +87,12 @@ func (q *quantizer) fill(p *Packed, w *gemm.Stored, i int) {
 		w.Decode(q.w, f.group, i*NR, rows, k0, cols)
 		at := panel[f.at(g):min(f.at(g+1), len(panel))]
 		for n := range rows {
-			var d, xsum float32
-			var comp int32
+			var d float32
 			x := q.w[n*f.group:][:f.group]
 			if fam == plain {
 				d, _ = quantizeGroup(q.codes, x)
 			} else {
-				quantizeFast(fam, f.group, q.codes, x, &d, &comp, &xsum, 0)
+				d = quantize128(fam, q.codes, x)
 			}
 			binary.LittleEndian.PutUint32(at[4*n:], math.Float32bits(d))
 			for c := range (len(at) - f.header) / (4 * NR) {
