@@ -2,19 +2,26 @@
 """Writes internal/graph/testdata/ops.json and tiny.json: what torch and
 transformers say about each op and its gradients, and about three AdamW steps
 of a tiny transformer. Needs torch and transformers; run from the repository
-root after changing a case, and commit the result."""
+root after changing a case, and commit the result.
+
+The numbers of a case are drawn from a seed of its name, so that a new case
+changes no other."""
 
 import json
 import math
 import pathlib
+import zlib
 
 import torch
 import torch.nn.functional as F
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 OUT = pathlib.Path("internal/graph/testdata")
-torch.manual_seed(7)
 cases = []
+
+
+def seed(name):
+    torch.manual_seed(zlib.crc32(name.encode()))
 
 
 def flat(t):
@@ -29,8 +36,11 @@ def pack(t):
 
 
 def case(name, op, attr, inputs, f):
-    """inputs: tensors or None; f(*inputs) -> outputs. Float inputs get gradients
+    """inputs() -> tensors or None; f(*inputs) -> outputs. Float inputs get gradients
     for a random gradient of output 0."""
+    assert all(c["name"] != name for c in cases), name
+    seed(name)
+    inputs = inputs()
     xs = [x.clone().requires_grad_() if x is not None and x.is_floating_point() else x for x in inputs]
     outs = f(*xs)
     outs = outs if isinstance(outs, tuple) else (outs,)
@@ -100,60 +110,59 @@ def attention(q, k, v, starts, heads, kv, d, causal, window, cap, scale):
 
 
 R = torch.randn
-case("linear", "linear", {}, [R(3, 5), R(4, 5), R(4)], F.linear)
-case("embed", "embed", {"Scale": 2.0}, [R(6, 4), ints(5, 0, 5, 2)], lambda w, i: F.embedding(i.long(), w) * 2)
-case("mul", "mul", {}, [R(3, 4), R(3, 4)], lambda x, y: x * y)
-case("layer_norm", "norm", {"Kind": 0, "Eps": 1e-5}, [R(4, 12) * 3 + 1, R(12), R(12)],
+case("linear", "linear", {}, lambda: [R(3, 5), R(4, 5), R(4)], F.linear)
+case("embed", "embed", {"Scale": 2.0}, lambda: [R(6, 4), ints(5, 0, 5, 2)], lambda w, i: F.embedding(i.long(), w) * 2)
+case("mul", "mul", {}, lambda: [R(3, 4), R(3, 4)], lambda x, y: x * y)
+case("layer_norm", "norm", {"Kind": 0, "Eps": 1e-5}, lambda: [R(4, 12) * 3 + 1, R(12), R(12)],
      lambda x, w, b: F.layer_norm(x, (12,), w, b, 1e-5))
-case("layer_norm without bias", "norm", {"Kind": 0, "Eps": 1e-12}, [R(3, 6), R(6), None],
+case("layer_norm without bias", "norm", {"Kind": 0, "Eps": 1e-12}, lambda: [R(3, 6), R(6), None],
      lambda x, w, b: F.layer_norm(x, (6,), w, None, 1e-12))
-case("rms_norm", "norm", {"Kind": 1, "Eps": 1e-6}, [R(4, 12), R(12), None], lambda x, w, b: F.rms_norm(x, (12,), w, 1e-6))
-case("rms_norm of heads, offset 1", "norm", {"Kind": 1, "Eps": 1e-6, "Offset": 1}, [R(3, 12), R(4), None],
+case("rms_norm", "norm", {"Kind": 1, "Eps": 1e-6}, lambda: [R(4, 12), R(12), None], lambda x, w, b: F.rms_norm(x, (12,), w, 1e-6))
+case("rms_norm of heads, offset 1", "norm", {"Kind": 1, "Eps": 1e-6, "Offset": 1}, lambda: [R(3, 12), R(4), None],
      lambda x, w, b: rms(x.view(3, 3, 4), w, 1e-6, 1.0).reshape(3, 12))
 
 pos = ints(0, 1, 7, 31)
-case("rope half", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1}, [R(4, 16), pos, None],
+case("rope half", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1}, lambda: [R(4, 16), pos, None],
      lambda x, p, f: rotary(x, p, 8, 8, 10000.0))
-case("rope partial, scaled", "rope", {"HeadDim": 8, "RotDim": 4, "Base": 500000.0, "Scale": 4}, [R(4, 16), pos, None],
+case("rope partial, scaled", "rope", {"HeadDim": 8, "RotDim": 4, "Base": 500000.0, "Scale": 4}, lambda: [R(4, 16), pos, None],
      lambda x, p, f: rotary(x, p, 8, 4, 500000.0, None, 4.0))
 case("rope interleaved", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1, "Interleaved": True},
-     [R(4, 8), pos, None], lambda x, p, f: rotary(x, p, 8, 8, 10000.0, interleaved=True))
+     lambda: [R(4, 8), pos, None], lambda x, p, f: rotary(x, p, 8, 8, 10000.0, interleaved=True))
 factors = torch.tensor([1.0, 1.5, 4.0, 8.0])
-case("rope factors", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1}, [R(4, 8), pos, factors],
+case("rope factors", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1}, lambda: [R(4, 8), pos, factors],
      lambda x, p, f: rotary(x, p, 8, 8, 10000.0, factors))
 
 starts = ints(0, 5, 6, 13)
 for name, causal, window, cap in [("causal", True, 0, 0), ("bidirectional", False, 0, 0), ("causal window", True, 3, 0),
                                   ("bidirectional window", False, 2, 0), ("soft cap", True, 0, 2.0)]:
     a = {"Heads": 4, "KVHeads": 2, "HeadDim": 4, "Scale": 0.4, "Causal": causal, "Window": window, "SoftCap": cap}
-    case("attention " + name, "attention", a, [R(13, 16), R(13, 8), R(13, 8), starts],
+    case("attention " + name, "attention", a, lambda: [R(13, 16), R(13, 8), R(13, 8), starts],
          lambda q, k, v, s: attention(q, k, v, s, 4, 2, 4, causal, window, cap, 0.4))
 
-acts = [("gelu", F.gelu), ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
-        ("quick_gelu", lambda x: x * torch.sigmoid(1.702 * x)), ("silu", F.silu), ("relu", F.relu), ("tanh", torch.tanh),
-        ("sigmoid", torch.sigmoid)]
-for i, (name, f) in enumerate(acts):
-    case(name, "act", {"Kind": i}, [R(3, 7) * 3], f)
-    case(name + " glu", "glu", {"Kind": i}, [R(2, 5) * 2, R(2, 5)], lambda g, u: f(g) * u)
+acts = {"gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "silu": F.silu, "relu": F.relu, "tanh": torch.tanh,
+        "sigmoid": torch.sigmoid}
+for name, f in acts.items():
+    case(name, "act", {"Kind": name}, lambda: [R(3, 7) * 3], f)
+    case(name + " glu", "glu", {"Kind": name}, lambda: [R(2, 5) * 2, R(2, 5)], lambda g, u: f(g) * u)
 
-case("gather", "gather", {}, [R(5, 3), ints(4, 1, 1)], lambda x, r: x[r.long()])
+case("gather", "gather", {}, lambda: [R(5, 3), ints(4, 1, 1)], lambda x, r: x[r.long()])
 seqs = ints(0, 3, 4, 9)
 spans = [(0, 3), (3, 4), (4, 9)]
-case("pool mean", "pool", {"Kind": 0}, [R(9, 4), seqs], lambda x, s: torch.stack([x[a:b].mean(0) for a, b in spans]))
-case("pool cls", "pool", {"Kind": 1}, [R(9, 4), seqs], lambda x, s: torch.stack([x[a] for a, b in spans]))
-case("pool last", "pool", {"Kind": 2}, [R(9, 4), seqs], lambda x, s: torch.stack([x[b - 1] for a, b in spans]))
-zero_row = R(4, 5)
-zero_row[0] *= 1e-14  # below eps: divided by a constant
-zero_row[2] = 0
-case("l2norm", "l2norm", {}, [zero_row], lambda x: F.normalize(x, dim=-1))
+case("pool mean", "pool", {"Kind": 0}, lambda: [R(9, 4), seqs], lambda x, s: torch.stack([x[a:b].mean(0) for a, b in spans]))
+case("pool cls", "pool", {"Kind": 1}, lambda: [R(9, 4), seqs], lambda x, s: torch.stack([x[a] for a, b in spans]))
+case("pool last", "pool", {"Kind": 2}, lambda: [R(9, 4), seqs], lambda x, s: torch.stack([x[b - 1] for a, b in spans]))
+# Row 0 is below eps, divided by a constant; row 2 is zero.
+case("l2norm", "l2norm", {}, lambda: [R(4, 5) * torch.tensor([[1e-14], [1], [0], [1]])], lambda x: F.normalize(x, dim=-1))
 targets = ints(3, -100, 0, 8)
-case("cross_entropy", "cross_entropy", {}, [R(4, 9) * 3, targets],
+case("cross_entropy", "cross_entropy", {}, lambda: [R(4, 9) * 3, targets],
      lambda x, t: (F.cross_entropy(x, t.long(), reduction="none"), x.logsumexp(-1)))
-case("mean of counted", "mean", {}, [R(4), targets], lambda x, t: x[t >= 0].mean()[None])
-case("mean", "mean", {}, [R(4), None], lambda x, t: x.mean()[None])
+case("mean of counted", "mean", {}, lambda: [R(4), targets], lambda x, t: x[t >= 0].mean()[None])
+case("mean", "mean", {}, lambda: [R(4), None], lambda x, t: x.mean()[None])
 
 # A tiny transformer: tied embedding, grouped heads, rope, gated feed-forward,
 # two ragged sequences, one ignored target; three clipped AdamW steps.
+seed("tiny")
 V, D, H, KV, FF, T = 23, 16, 4, 2, 24, 9
 HD = D // H
 shapes = {"embed": (V, D), "norm1": (D,), "q": (D, D), "k": (KV * HD, D), "v": (KV * HD, D), "o": (D, D), "o.bias": (D,),

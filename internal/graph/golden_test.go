@@ -2,7 +2,9 @@ package graph_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"hotpath/internal/graph"
@@ -49,13 +51,27 @@ func parseAttr[A any](t *testing.T, raw []byte) any {
 	return a
 }
 
+// parseAct finds an activation by its name.
+func parseAct(t *testing.T, raw []byte) any {
+	t.Helper()
+	var a struct{ Kind string }
+	if err := json.Unmarshal(raw, &a); err != nil {
+		t.Fatal(err)
+	}
+	kind, err := graph.ParseActivation(a.Kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return graph.ActAttr{Kind: kind}
+}
+
 var goldenAttrs = map[string]func(t *testing.T, raw []byte) any{
 	"embed":     parseAttr[graph.EmbedAttr],
 	"norm":      parseAttr[graph.NormAttr],
 	"rope":      parseAttr[graph.RopeAttr],
 	"attention": parseAttr[graph.AttentionAttr],
-	"act":       parseAttr[graph.ActAttr],
-	"glu":       parseAttr[graph.ActAttr],
+	"act":       parseAct,
+	"glu":       parseAct,
 	"pool":      parseAttr[graph.PoolAttr],
 }
 
@@ -81,6 +97,7 @@ func TestGoldenOps(t *testing.T) {
 		Grads    []*goldTensor
 	}
 	readGolden(t, "ops.json", &cases)
+	activations := map[string]bool{}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
@@ -97,6 +114,9 @@ func TestGoldenOps(t *testing.T) {
 			var attr any
 			if parse := goldenAttrs[c.Op]; parse != nil {
 				attr = parse(t, c.Attr)
+			}
+			if a, ok := attr.(graph.ActAttr); ok {
+				activations[c.Op+" "+a.Kind.String()] = true
 			}
 			n := b.Apply(opByName(t, c.Op), "op", attr, in...)
 			dOut := make([]*graph.Value, len(n.Out))
@@ -117,6 +137,11 @@ func TestGoldenOps(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, name := range graph.ActivationNames() {
+		if !activations["act "+name] || !activations["glu "+name] {
+			t.Errorf("activation %s has no golden", name)
+		}
 	}
 }
 
@@ -188,12 +213,21 @@ func TestTinyTraining(t *testing.T) {
 	}
 	h := grad.Hyper{LR: m.LR, Beta1: m.Beta1, Beta2: m.Beta2, Eps: m.Eps, Decay: m.Decay, Clip: m.Clip}
 	hyper := make([]float32, graph.HyperLen)
+	largest := make([][]float32, len(pairs)) // [pair][element], of the gradients of all steps
+	for i, p := range pairs {
+		largest[i] = make([]float32, p.Param.Shape.Len(b.Max()))
+	}
 	for step := range m.Losses {
 		if err := h.Put(hyper, step+1); err != nil {
 			t.Fatal(err)
 		}
 		e.setF32(m.hyper, hyper)
 		e.run(b.Nodes(), m.loss)
+		for i, p := range pairs {
+			for k, g := range e.f32(p.Grad) {
+				largest[i][k] = max(largest[i][k], float32(math.Abs(float64(g))))
+			}
+		}
 		near(t, "loss", e.f32(m.loss), m.Losses[step:step+1], 1e-5)
 		near(t, "norm", e.f32(norm), m.Norms[step:step+1], 1e-5)
 		if step == 0 {
@@ -203,6 +237,41 @@ func TestTinyTraining(t *testing.T) {
 		}
 	}
 	for i, p := range pairs {
-		near(t, "final "+p.Param.Node.Name, e.f32(updated[i]), m.Final[p.Param.Node.Leaf.Key].F32, 1e-4)
+		key := p.Param.Node.Leaf.Key
+		got, want := slices.Clone(e.f32(updated[i])), m.Final[key].F32
+		exempt := noisy(largest[i])
+		if 20*len(exempt) > len(got) {
+			t.Errorf("%s: %d of %d elements are exempt", key, len(exempt), len(got))
+		}
+		for _, k := range exempt {
+			got[k] = want[k]
+		}
+		near(t, "final "+key, got, want, 1e-4)
+	}
+}
+
+// noisy lists the elements that the comparison of final parameters leaves out:
+// those whose gradients were never as large as a thousandth of the root mean
+// square over their parameter. AdamW divides a gradient by its own size and
+// makes a full step of what is mostly rounding there. An element whose gradient
+// is exactly zero does not move, and stays in.
+func noisy(largest []float32) []int {
+	var square float64
+	for _, g := range largest {
+		square += float64(g) * float64(g)
+	}
+	least := 1e-3 * math.Sqrt(square/float64(len(largest)))
+	var out []int
+	for i, g := range largest {
+		if g > 0 && float64(g) < least {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func TestNoisy(t *testing.T) {
+	if got := noisy([]float32{2, 1e-4, 0, 0.01, 1, 3e-3}); !slices.Equal(got, []int{1}) {
+		t.Errorf("exempt are %v, expected element 1", got)
 	}
 }
