@@ -15,14 +15,14 @@ type judge struct {
 }
 
 // hold says how well a worker's answers agree, and whether that is wrong.
-func (j *judge) hold(ctx context.Context, w *worker, floor float64) (says string, wrong bool, err error) {
+func (j *judge) hold(ctx context.Context, w *worker, limit float64) (says string, wrong bool, err error) {
 	if j.work.Op == "embed" {
-		return j.embeddings(ctx, w, floor)
+		return j.embeddings(ctx, w, limit)
 	}
-	return j.text(ctx, w, floor)
+	return j.text(ctx, w, limit)
 }
 
-func (j *judge) embeddings(ctx context.Context, w *worker, floor float64) (string, bool, error) {
+func (j *judge) embeddings(ctx context.Context, w *worker, limit float64) (string, bool, error) {
 	q := request{Op: "vectors", Batches: [][][]int32{j.batch}}
 	if j.vectors == nil {
 		a, err := j.ref.ask(ctx, q)
@@ -39,13 +39,13 @@ func (j *judge) embeddings(ctx context.Context, w *worker, floor float64) (strin
 	if err != nil {
 		return "", false, err
 	}
-	return fmt.Sprintf("cosine %.5f", worst), !(worst >= floor), nil
+	return fmt.Sprintf("cosine %.5f", worst), !(worst >= limit), nil
 }
 
 // text has the worker go on greedily and asks the reference what it thinks of
-// every token. A prompt's logits are seen through the first.
-func (j *judge) text(ctx context.Context, w *worker, floor float64) (string, bool, error) {
-	a, err := w.ask(ctx, request{Op: "greedy", Batches: [][][]int32{j.batch}, Steps: max(1, j.work.Steps)})
+// every token. A prompt's run is seen through what it left in the cache.
+func (j *judge) text(ctx context.Context, w *worker, limit float64) (string, bool, error) {
+	a, err := w.ask(ctx, request{Op: "greedy", Batches: [][][]int32{j.batch}, Steps: decodeSteps})
 	if err != nil {
 		return "", false, err
 	}
@@ -53,19 +53,30 @@ func (j *judge) text(ctx context.Context, w *worker, floor float64) (string, boo
 		return "", false, fmt.Errorf("%d texts for %d prompts", len(a.IDs), len(j.batch))
 	}
 	for _, ids := range a.IDs {
-		if len(ids) != max(1, j.work.Steps) {
-			return "", false, fmt.Errorf("%d tokens, expected %d", len(ids), max(1, j.work.Steps))
+		if len(ids) != decodeSteps {
+			return "", false, fmt.Errorf("%d tokens, expected %d", len(ids), decodeSteps)
 		}
 	}
 	r, err := j.ref.ask(ctx, request{Op: "leads", Batches: [][][]int32{j.batch}, IDs: a.IDs})
 	if err != nil {
 		return "", false, fmt.Errorf("the reference: %w", err)
 	}
-	worst := 0.0
-	for _, l := range r.Leads {
-		worst = max(worst, l) // NaN stays
+	mean, worst := leadsOf(r.Leads)
+	return fmt.Sprintf("off by %.4f logits, worst %.2f", mean, worst), !(mean <= meanLead && worst <= limit), nil
+}
+
+// leadsOf gives the mean and the greatest lead; NaN where there is one or
+// nothing at all.
+func leadsOf(leads [][]float64) (mean, worst float64) {
+	n := 0
+	for _, text := range leads {
+		for _, l := range text {
+			mean += l
+			worst = max(worst, l)
+			n++
+		}
 	}
-	return fmt.Sprintf("off by %.2f logits", worst), !(worst <= floor), nil
+	return mean / float64(n), worst
 }
 
 func worstCosine(got, want [][]float32) (float64, error) {

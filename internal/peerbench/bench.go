@@ -92,7 +92,7 @@ func (b bench) check(ctx context.Context, g Group, src *source, entries []*entry
 			if e.w == nil || e.runner.Op != "" {
 				continue
 			}
-			a, wrong, err := j.hold(ctx, e.w, e.runner.Floor)
+			a, wrong, err := j.hold(ctx, e.w, e.runner.Limit)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

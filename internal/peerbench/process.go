@@ -38,7 +38,7 @@ type answer struct {
 	Seconds []float64   `json:"seconds,omitempty"`
 	Vectors [][]float32 `json:"vectors,omitempty"`
 	IDs     [][]int32   `json:"ids,omitempty"`
-	Leads   []float64   `json:"leads,omitempty"`
+	Leads   [][]float64 `json:"leads,omitempty"` // of each token
 }
 
 // hello is a worker's first line.

@@ -160,7 +160,7 @@ func (g *Result) table() [][]string {
 		}
 		call, q := "", ""
 		if r.CallMS > 0 {
-			call = fmt.Sprintf("%.3g ms", r.CallMS)
+			call = rateText(r.CallMS) + " ms"
 		}
 		if r.Ratio != nil {
 			q = fmt.Sprintf("%.2fx (%.2f to %.2f)", r.Ratio.Value, r.Ratio.Low, r.Ratio.High)

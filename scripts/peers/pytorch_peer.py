@@ -53,7 +53,7 @@ def judging(model):
         for prompt, text in zip(batches[0], ids):
             z = model(torch.tensor([prompt + text])).logits[0, len(prompt) - 1:-1].float()
             chosen = z.gather(1, torch.tensor(text)[:, None])[:, 0]
-            out.append(float((z.max(1).values - chosen).max()))
+            out.append((z.max(1).values - chosen).tolist())
         return {"leads": out}
 
     return {"leads": leads}

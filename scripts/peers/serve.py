@@ -8,7 +8,7 @@ an answer or {"error": ...}:
   {"op": "decode", "batches": ..., "steps": n}                  the same, of the steps after the prompts
   {"op": "vectors", "batches": [[[ids], ...]]}                  {"vectors": [[...], ...]}, unit length
   {"op": "greedy", "batches": [[[ids], ...]], "steps": n}       {"ids": [[...], ...]}
-  {"op": "leads", "batches": [[[ids], ...]], "ids": [[...]]}    {"leads": [...]}, see pytorch_peer.py
+  {"op": "leads", "batches": [[[ids], ...]], "ids": [[...]]}    {"leads": [[...], ...]}, see pytorch_peer.py
 
 Of a timed request the first batch is there to warm up: it is run but not timed. Tokenizing, making arrays
 and pooling are outside the clock for the peers; hotpath's own worker is timed over the whole call.

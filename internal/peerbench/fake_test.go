@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeEnv makes the test binary a worker; its value says how it behaves, in
+// words of which any may be there.
+const fakeEnv = "PEERBENCH_FAKE"
+
+func TestMain(m *testing.M) {
+	if how, ok := os.LookupEnv(fakeEnv); ok {
+		fake(how)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// fake answers with made-up times: "slow" takes twice as long, "wrong" turns
+// its vectors and texts away, "silent" dies at once, "dies" at the first timed
+// request, "spins" never sleeps.
+func fake(how string) {
+	is := func(word string) bool { return strings.Contains(how, word) }
+	if is("silent") {
+		os.Stderr.WriteString("warming up\nmodel.bin: no such file\n")
+		os.Exit(1)
+	}
+	if is("spins") {
+		go func() {
+			for x := 1.0; ; {
+				x = math.Sqrt(x + 1)
+			}
+		}()
+	}
+	enc, dec := json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)
+	enc.Encode(hello{Peer: "fake", Version: "1"})
+	for {
+		var q request
+		if dec.Decode(&q) == io.EOF {
+			return
+		}
+		var a answer
+		switch q.Op {
+		case "vectors":
+			for _, ids := range q.Batches[0] {
+				v := []float32{float32(ids[0]), 1}
+				if is("wrong") {
+					v[1] = -v[0]
+				}
+				a.Vectors = append(a.Vectors, v)
+			}
+		case "greedy":
+			for range q.Batches[0] {
+				ids := make([]int32, q.Steps)
+				if is("wrong") {
+					ids[0] = 7
+				}
+				a.IDs = append(a.IDs, ids)
+			}
+		case "leads": // prefers 0
+			for _, ids := range q.IDs {
+				l := make([]float64, len(ids))
+				for i, id := range ids {
+					l[i] = float64(id)
+				}
+				a.Leads = append(a.Leads, l)
+			}
+		default:
+			if is("dies") {
+				os.Stderr.WriteString("out of memory\n")
+				os.Exit(1)
+			}
+			if is("spins") {
+				time.Sleep(50 * time.Millisecond)
+			}
+			for _, b := range q.Batches[1:] {
+				s := 0.001 * float64(tokensOf(b))
+				if is("slow") {
+					s *= 2
+				}
+				a.Amount, a.Seconds = append(a.Amount, float64(tokensOf(b))), append(a.Seconds, s)
+			}
+		}
+		enc.Encode(a)
+	}
+}
+
+func fakeRunner(name, how string, limit float64) Runner {
+	return Runner{Name: name, Argv: []string{selfPath}, Env: []string{fakeEnv + "=" + how}, Limit: limit}
+}
