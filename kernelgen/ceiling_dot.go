@@ -59,12 +59,18 @@ func genDot(g *asm) {
 		name, op string
 		pp, code byte
 	}{{"tilesInt8", "TDPBSSD", 3, 0x5e}, {"tilesBF16", "TDPBF16PS", 2, 0x5c}} {
-		g.text(t.name, t.name+"(cfg *[64]byte, n int)", 0, 16)
+		g.text(t.name, t.name+"(cfg *[64]byte, data *[1024]byte, n int)", 0, 24)
 		g.f("MOVQ cfg+0(FP), AX")
-		g.f("MOVQ n+8(FP), CX")
+		g.f("MOVQ data+8(FP), SI")
+		g.f("MOVQ n+16(FP), CX")
+		g.f("MOVQ $64, DX")
 		g.ldtilecfg()
 		for n := range byte(8) {
-			g.tilezero(n)
+			if n < 4 {
+				g.tilezero(n)
+			} else { // zeros would need less power than a product does
+				g.tileload(n, rSI, rDX, 0)
+			}
 		}
 		loop := g.fresh("loop")
 		g.label(loop)

@@ -69,7 +69,10 @@ func genInt8(g *asm) {
 		genInt8AVXVNNI(g, c, f)
 	}
 	for _, f := range int8Forms {
-		genInt8VNNI(g, c, f)
+		genInt8VNNI(g, c, f, false)
+		if !f.min {
+			genInt8VNNI(g, c, f, true)
+		}
 	}
 	for _, f := range int8Forms {
 		for _, rows := range []byte{2, 1} {

@@ -5,12 +5,16 @@ import "fmt"
 // genInt8VNNI multiplies strips of up to seven rows with a panel of 32
 // columns. Weights are unsigned (128 more than the code), which the sums make
 // up for by starting at -128 x the sum of the activations; Q4 codes are
-// unsigned by themselves. Registers: 0-13 integer sums, 14-27 f32 sums, 28 and
+// unsigned by themselves. With signed set it takes the weights of the tiles and
+// turns them on the way, for rows too few to fill a tile. Registers: 0-13 integer sums, 14-27 f32 sums, 28 and
 // 29 weights, 30 and 31 activations.
-func genInt8VNNI(g *asm, c *constants, f int8Form) {
+func genInt8VNNI(g *asm, c *constants, f int8Form, signed bool) {
 	const maxMR = 7
 	k := &vkernel{asm: g, isa: avx512, consts: c}
 	name := "dot" + f.name + "VNNI"
+	if signed {
+		name = "dot" + f.name + "Few"
+	}
 	int8Entry(g, name, maxMR)
 	for mr := 1; mr <= maxMR; mr++ {
 		strip := fmt.Sprintf("%s_%d", name, mr)
@@ -40,6 +44,9 @@ func genInt8VNNI(g *asm, c *constants, f int8Form) {
 					switch {
 					case !f.min:
 						g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
+						if signed {
+							g.f("VPXORD %s, Z%d, Z%d", c.bits(0x80808080), 28+n, 28+n)
+						}
 					case q < 4:
 						g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
 						g.f("VPANDD %s, Z%d, Z%d", c.bits(0x0f0f0f0f), 28+n, 28+n)

@@ -24,10 +24,10 @@ func dotAVXVNNI(n int)
 func dotVNNI(n int)
 
 //go:noescape
-func tilesInt8(cfg *[64]byte, n int)
+func tilesInt8(cfg *[64]byte, data *[1024]byte, n int)
 
 //go:noescape
-func tilesBF16(cfg *[64]byte, n int)
+func tilesBF16(cfg *[64]byte, data *[1024]byte, n int)
 
 // dot makes n rounds of int8 dot products and says how many operations they
 // were. AVX-512 without VNNI has nothing better than AVX2's.
@@ -55,13 +55,23 @@ var full = func() (c [64]byte) {
 	return c
 }()
 
+// noise fills a tile: bytes of either sign, and bf16 values near one.
+var noise = func() (b [1024]byte) {
+	x := uint32(1)
+	for i := 0; i < len(b); i += 2 {
+		x = x*1664525 + 1013904223
+		b[i], b[i+1] = byte(x>>24), 0x3f|byte(x>>16)&0x80
+	}
+	return b
+}()
+
 // tiles makes n rounds of four tile products.
 func tiles(kind string, n int) (ops float64) {
 	if kind == "bf16" {
-		tilesBF16(&full, n)
+		tilesBF16(&full, &noise, n)
 		return float64(n) * 4 * 16 * 16 * 32 * 2
 	}
-	tilesInt8(&full, n)
+	tilesInt8(&full, &noise, n)
 	return float64(n) * 4 * 16 * 16 * 64 * 2
 }
 

@@ -136,6 +136,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	if t.B.offset != offsets[fam] && t.B.form != q4 {
 		panic("int8: weights were packed under another tier")
 	}
+	fam = fam.suit(t.B.form, m1-m0)
 	for m := m0; m < m1; m += s.rows {
 		rows := min(s.rows, m1-m)
 		s.quantize(fam, t.B.form, t.A[m*t.LDA:], t.LDA, rows, t.K)
@@ -157,12 +158,13 @@ const (
 	avx2           // products of bytes in pairs
 	avxvnni        // 256-bit dot products
 	vnni           // 512-bit dot products
+	few            // the same, for weights of tiles
 	tiles
 )
 
 // offsets is what each family wants added to signed codes: its dot products
 // take one operand unsigned, and weights are what nothing else reads.
-var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, tiles: 0}
+var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, few: 0, tiles: 0}
 
 // panelGeneric is the twin in plain Go.
 func panelGeneric(t *Task, m, rows, p int, s *Scratch) {

@@ -34,6 +34,12 @@ func dotQ4VNNI(t *dotArgs)
 func dotG128VNNI(t *dotArgs)
 
 //go:noescape
+func dotQ8Few(t *dotArgs)
+
+//go:noescape
+func dotG128Few(t *dotArgs)
+
+//go:noescape
 func dotQ8AMXx1(t *dotArgs)
 
 //go:noescape
@@ -73,7 +79,7 @@ func familyOf(t cpu.Tier) family {
 }
 
 // heights is the rows of a strip of each family.
-var heights = [...]int{avx2: 4, avxvnni: 6, vnni: 7, tiles: MR}
+var heights = [...]int{avx2: 4, avxvnni: 6, vnni: 7, few: 7, tiles: MR}
 
 // configs are tile configurations by the depth of a step, 32 or 64, and the
 // rows of a block, 1 to 32.
@@ -104,6 +110,18 @@ var configs = func() (cs [2][MR + 1][64]byte) {
 const callWork = 128 << 10
 
 var zeros [NR]float32
+
+// fewRows is the number of rows up to which vectors beat tiles, by form: a
+// tile product of one row takes as long as one of sixteen.
+var fewRows = [...]int{q8: 12, q4: 16, g128: 7}
+
+// suit is the family for a number of rows: all give the same bits.
+func (f family) suit(id formID, rows int) family {
+	if f == tiles && rows <= fewRows[id] {
+		return few
+	}
+	return f
+}
 
 // panelFast multiplies quantized rows with one panel.
 func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
@@ -221,6 +239,15 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 		case g128:
 			dotG128AVXVNNI(a)
 		}
+	case few:
+		switch id {
+		case q8:
+			dotQ8Few(a)
+		case q4:
+			dotQ4VNNI(a)
+		case g128:
+			dotG128Few(a)
+		}
 	case vnni:
 		switch id {
 		case q8:
@@ -281,7 +308,7 @@ func (s *Scratch) quantizeFast(fam family, id formID, x []float32, ldx, rows, k 
 	most := max(1, callWork/k)
 	for r := 0; r < rows; r += most {
 		q.codes, q.x, q.scale = &s.a[r*s.lda], &x[r*ldx], &s.scale[r]
-		if offsets[fam] != 0 || f.min {
+		if offsets[fam] != 0 || fam == few || f.min {
 			q.aux = &s.aux[r]
 		}
 		q.rows = min(most, rows-r)

@@ -6,6 +6,8 @@ import "hotpath/internal/kernel/cpu"
 
 func familyOf(cpu.Tier) family { return plain }
 
+func (f family) suit(formID, int) family { return f }
+
 func panelFast(_ family, t *Task, m, rows, p int, s *Scratch) { panelGeneric(t, m, rows, p, s) }
 
 func (s *Scratch) quantizeFast(family, formID, []float32, int, int, int) {}
