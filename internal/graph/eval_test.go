@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -134,3 +135,40 @@ func random(rng *rand.Rand, n int) []float32 {
 	}
 	return x
 }
+
+// bench is a graph over random operands, run by eval.
+type bench struct {
+	*graph.Builder
+	e   *eval
+	rng *rand.Rand
+}
+
+func newBench(t *testing.T, bind tensor.Bind) *bench {
+	b := &bench{graph.NewBuilder(bind), newEval(t, bind), rand.New(rand.NewPCG(1, 2))}
+	b.Trainable = func(graph.Role, int) bool { return true }
+	return b
+}
+
+// param is a trainable leaf of random numbers.
+func (b *bench) param(outer tensor.Dim, inner ...int) *graph.Value {
+	s := tensor.Rows(outer, inner...)
+	v := b.Weight(fmt.Sprint("p", len(b.Nodes())), graph.RoleOther, s)
+	b.e.setF32(v, random(b.rng, s.Len(b.e.bind)))
+	return v
+}
+
+func (b *bench) ints(outer tensor.Dim, data ...int32) *graph.Value {
+	v := b.Input(fmt.Sprint("i", len(b.Nodes())), tensor.I32, tensor.Rows(outer))
+	b.e.setI32(v, data)
+	return v
+}
+
+var (
+	dimT  = tensor.Of(tensor.T, 1)
+	dimR  = tensor.Of(tensor.R, 1)
+	dimS  = tensor.Of(tensor.S, 1)
+	dimS1 = tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}
+	fixed = tensor.Fixed
+	// someBind is for tests to which any sizes will do.
+	someBind = tensor.Bind{T: 7, S: 3, R: 4}
+)

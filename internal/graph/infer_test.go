@@ -93,7 +93,7 @@ func TestShapeErrors(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, gradBind)
+			b := newBench(t, someBind)
 			c.build(b)
 			if _, err := b.Freeze(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want it to contain %q", err, c.want)
@@ -108,7 +108,7 @@ func (b *bench) starts() *graph.Value { return b.ints(dimS1, 0, 4, 5, 7) }
 // TestVersions: a new version leads back to its leaf and its writer is an
 // effect; integer results and frozen operands need no gradient.
 func TestVersions(t *testing.T) {
-	b := newBench(t, gradBind)
+	b := newBench(t, someBind)
 	k, v := b.param(fixed(64), 6), b.param(fixed(64), 6)
 	k1, _ := b.KVWrite("write", k, v, b.param(dimT, 6), b.param(dimT, 6), b.ids())
 	y := b.Add("y", k1, k1)

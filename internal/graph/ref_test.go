@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/graph/grad"
+	"hotpath/internal/optest"
 	"hotpath/internal/tensor"
 )
 
@@ -131,33 +131,34 @@ func TestSumSquaresBlocks(t *testing.T) {
 	near(t, "sum", b.e.f32(y), []float32{float32(sum)}, 0)
 }
 
-// TestEveryReference runs each op of the table: no allocation, no element
-// left unwritten, the same bits when an output takes over its input's buffer
-// as ReuseInput promises, and a positive cost.
+// TestEveryReference runs each op of the table by the cases of the op bench: no
+// allocation, no element left unwritten, the same bits when an output takes over
+// its input's buffer as ReuseInput promises, and a positive cost. The bench
+// itself holds gradient rules against finite differences.
 func TestEveryReference(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range gradCases {
-		b := newBench(t, gradBind)
-		y := c.build(b)
-		dOut := make([]*graph.Value, len(y.Node.Out))
-		dOut[0] = b.param(y.Shape.Outer, y.Shape.Inner[:y.Shape.Rank()-1]...)
-		grads := y.Node.Op.Grad(b.Builder, y.Node, dOut)
-		b.e.run(b.Nodes(), append(grads, y)...)
-		checkReferences(t, b, seen)
+	for _, c := range optest.Cases() {
+		for _, trained := range []bool{false, true} {
+			b := optest.NewBench(someBind, trained)
+			want := c.Build(b)
+			if y := want[0]; trained && y.Node.Op.Grad != nil {
+				dOut := make([]*graph.Value, len(y.Node.Out))
+				dOut[y.Index] = b.F32(y.Shape.Outer, y.Shape.Inner[:y.Shape.Rank()-1]...)
+				want = append(want, y.Node.Op.Grad(b.Builder, y.Node, dOut)...)
+			}
+			if err := b.Err(); err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			e := newEval(t, someBind)
+			for _, n := range b.Nodes() {
+				if x, ok := b.Operand(n.Out[0]); ok {
+					e.bufs[n.Out[0]] = x
+				}
+			}
+			e.run(b.Nodes(), want...)
+			checkReferences(t, c.Name, e, b.Nodes(), seen)
+		}
 	}
-	d, _, _, _, _, out := decodeGraph(t)
-	d.e.run(d.Nodes(), out)
-	checkReferences(t, d, seen)
-
-	o := newBench(t, tensor.Bind{})
-	x, g := o.param(fixed(5), 4), o.param(fixed(5), 4)
-	hyper := o.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen))
-	o.e.setF32(hyper, []float32{0.1, 0.9, 0.99, 1e-8, 0.1, 0.1, 0.01, 1})
-	one := o.Fill("one", tensor.Static(5, 4), 1)
-	grad.AdamW(o.Builder, []grad.Pair{{Param: x, Grad: g}}, hyper, nil)
-	o.e.run(o.Nodes(), one)
-	checkReferences(t, o, seen)
-
 	for _, op := range graph.Ops() {
 		if !seen[op.Name] {
 			t.Errorf("op %s is run by no case", op.Name)
@@ -165,31 +166,28 @@ func TestEveryReference(t *testing.T) {
 	}
 }
 
-func checkReferences(t *testing.T, b *bench, seen map[string]bool) {
+func checkReferences(t *testing.T, of string, e *eval, nodes []*graph.Node, seen map[string]bool) {
 	t.Helper()
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range b.Nodes() {
+	for _, n := range nodes {
 		if n.Leaf != nil {
 			continue
 		}
 		op := n.Op
 		seen[op.Name] = true
-		c := b.e.call(n)
+		c := e.call(n)
 		if allocs := testing.AllocsPerRun(1, func() { op.Ref(c) }); allocs != 0 {
-			t.Errorf("%s (%s): %v allocations", n.Name, op.Name, allocs)
+			t.Errorf("%s: %s (%s): %v allocations", of, n.Name, op.Name, allocs)
 		}
 		for i := range c.Out {
 			for _, v := range c.Out[i].F32 {
 				if v != v {
-					t.Errorf("%s (%s): output %d has an element that is not written", n.Name, op.Name, i)
+					t.Errorf("%s: %s (%s): output %d has an element that is not written", of, n.Name, op.Name, i)
 					break
 				}
 			}
 		}
 		if cost := op.Cost(c); cost.Bytes <= 0 || cost.FLOPs < 0 {
-			t.Errorf("%s (%s): cost is %+v", n.Name, op.Name, cost)
+			t.Errorf("%s: %s (%s): cost is %+v", of, n.Name, op.Name, cost)
 		}
 		if op.ReuseInput > 0 {
 			want := slices.Clone(c.Out[0].F32)
@@ -198,7 +196,7 @@ func checkReferences(t *testing.T, b *bench, seen map[string]bool) {
 			in.F32 = c.Out[0].F32
 			op.Ref(c)
 			if !slices.Equal(c.Out[0].F32, want) {
-				t.Errorf("%s (%s): another result in its input's buffer", n.Name, op.Name)
+				t.Errorf("%s: %s (%s): another result in its input's buffer", of, n.Name, op.Name)
 			}
 		}
 	}

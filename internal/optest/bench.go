@@ -40,6 +40,9 @@ type Case struct {
 	// NoGrad keeps a case out of the gradient checks where its op has a rule
 	// that another case covers better.
 	NoGrad bool
+	// NoCPU says why the CPU backend refuses the case; references and gradient
+	// rules are held to it all the same.
+	NoCPU string
 }
 
 // NewBench starts a case. The graph's maximum is above the binding, so that
@@ -126,7 +129,7 @@ func (b *Bench) I32(outer tensor.Dim, cols int, f func(i int) int32) *graph.Valu
 // Starts cuts T tokens into S sequences of uneven length.
 func (b *Bench) Starts() *graph.Value {
 	t, s := b.Bind.T, b.Bind.S
-	return b.I32(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}, 0, func(i int) int32 {
+	return b.I32(dimS1, 0, func(i int) int32 {
 		return int32(math.Round(float64(t) * math.Pow(float64(i)/float64(s), 1.5)))
 	})
 }
@@ -140,6 +143,32 @@ func (b *Bench) Stored(d tensor.DType, rows, cols int) *graph.Value {
 	}
 	b.files[key] = weights.Tensor{Name: key, DType: d, Dims: []int{rows, cols}, Data: data}
 	return b.Builder.Weight(key, graph.RoleQ, tensor.Static(rows, cols))
+}
+
+// Operand is what a leaf of the case holds, bound; false for state that begins
+// as zeros, and for values that are computed.
+func (b *Bench) Operand(v *graph.Value) (graph.Tensor, bool) {
+	x := graph.Tensor{DType: v.DType, Rows: v.Shape.NumRows(b.Bind), Cols: v.Shape.RowLen()}
+	if f, ok := b.floats[v]; ok {
+		x.F32 = f[:x.Len()]
+		return x, true
+	}
+	if i, ok := b.ints[v]; ok {
+		x.I32 = i
+		return x, true
+	}
+	if v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.WeightLeaf {
+		return x, false
+	}
+	t, ok := b.files[v.Node.Leaf.Key]
+	if x.Raw = t.Data; ok && t.DType == tensor.F32 {
+		f, err := t.F32()
+		if err != nil {
+			b.Fail("%w", err)
+		}
+		x.F32, x.Raw = f, nil
+	}
+	return x, ok
 }
 
 // Weight implements plan.Source beside the builder's method of that name.

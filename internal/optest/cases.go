@@ -8,8 +8,9 @@ import (
 )
 
 var (
-	dimT = tensor.Of(tensor.T, 1)
-	dimR = tensor.Of(tensor.R, 1)
+	dimT  = tensor.Of(tensor.T, 1)
+	dimR  = tensor.Of(tensor.R, 1)
+	dimS1 = tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}
 )
 
 func one(v *graph.Value) []*graph.Value { return []*graph.Value{v} }
@@ -39,6 +40,9 @@ func Cases() []Case {
 		{Name: "rms norm of heads", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			return one(b.RMSNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(24)), 1e-5, 0))
 		}},
+		{Name: "rms norm of heads, offset", NoCPU: "a trained norm with an offset of its weight has no kernel", Build: func(b *Bench) []*graph.Value {
+			return one(b.RMSNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(24)), 1e-5, 1))
+		}},
 		{Name: "gather", Build: func(b *Bench) []*graph.Value { return one(b.Gather("y", b.F32(dimT, 37), b.rows())) }},
 		{Name: "l2norm", Build: func(b *Bench) []*graph.Value { return one(b.L2Norm("y", b.F32(dimT, 37))) }},
 		{Name: "cross entropy", Build: func(b *Bench) []*graph.Value {
@@ -46,6 +50,7 @@ func Cases() []Case {
 			return []*graph.Value{nll, lse}
 		}},
 		{Name: "mean", Build: func(b *Bench) []*graph.Value { return one(b.Mean("y", b.F32(dimR), b.targets(53))) }},
+		{Name: "mean of all", Build: func(b *Bench) []*graph.Value { return one(b.Mean("y", b.F32(dimR), nil)) }},
 		{Name: "sum squares and global norm", Build: func(b *Bench) []*graph.Value {
 			p := b.SumSquares("a", b.F32(tensor.Fixed(97), 131))
 			q := b.SumSquares("b", b.F32(tensor.Fixed(5)))
@@ -110,6 +115,20 @@ func Cases() []Case {
 			return one(b.Pool("y", b.F32(dimT, 37), b.Starts(), k))
 		}})
 	}
+	// Sequences without a token: the first half of the tokens is one sequence,
+	// the rest another at the end, and those between are empty.
+	cs = append(cs, Case{Name: "pool last, some empty", Build: func(b *Bench) []*graph.Value {
+		starts := b.I32(dimS1, 0, func(i int) int32 {
+			switch i {
+			case 0:
+				return 0
+			case b.Bind.S:
+				return int32(b.Bind.T)
+			}
+			return int32(b.Bind.T / 2)
+		})
+		return one(b.Pool("y", b.F32(dimT, 37), starts, graph.PoolLast))
+	}})
 	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
 		cs = append(cs, Case{Name: "linear " + d.String(), Build: func(b *Bench) []*graph.Value {
 			return one(b.Linear("y", b.F32(dimT, 96), b.Stored(d, 75, 96), b.F32(tensor.Fixed(75))))
