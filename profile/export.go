@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// Exporter writes a profile in the format that a file ending stands for.
+// Exporter writes a profile in the format that a file ending stands for. The
+// profile may hold a negative residual (see [Ledger]); a format that cannot say
+// so leaves it out.
 type Exporter struct {
 	Ending string // ".trace.json"
 	What   string // one line for help texts
@@ -15,9 +17,9 @@ type Exporter struct {
 }
 
 // exporters is the table of formats: a new one is a file of its own and a row
-// here.
+// here. eachStack is the walk for formats that are made of stacks.
 var exporters = []Exporter{
-	{".json", "hotpath's own format, read back by Read", func(w io.Writer, p *Profile) error { return p.Write(w) }},
+	{".json", "hotpath's own format, which show and export read", func(w io.Writer, p *Profile) error { return p.Write(w) }},
 	{".pprof", "go tool pprof", writePprof},
 	{".trace.json", "Chrome trace, for Perfetto", writeTrace},
 	{".trace.json.gz", "the same, compressed", zipped(writeTrace)},

@@ -103,6 +103,32 @@ func TestPprofValues(t *testing.T) {
 	}
 }
 
+// All stacks together are the ledger, and a residual below zero is among them.
+func TestEachStack(t *testing.T) {
+	p := fixture(t)
+	total := func() (time int64, stacks map[string]int64) {
+		stacks = map[string]int64{}
+		eachStack(p, func(s *stackSample) {
+			time += s.time
+			stacks[strings.Join(s.frames, ";")] += s.time
+			if s.plan == nil || (s.op == "") != strings.Contains("(dispatch) (idle) (residual)", s.frames[len(s.frames)-1]) {
+				t.Errorf("%v: op %q", s.frames, s.op)
+			}
+		})
+		return time, stacks
+	}
+	time, stacks := total()
+	if time != p.Ledger.LaneTime || stacks["mini;(residual)"] != 90_000 || stacks["mini;blk.0;attn;q_proj;linear;gemm_bf16"] != 139_800 {
+		t.Errorf("%d ns, want %d: %v", time, p.Ledger.LaneTime, stacks)
+	}
+	for i := range p.Plans {
+		p.Plans[i].Ledger.Residual = -500
+	}
+	if _, stacks = total(); stacks["mini;(residual)"] != -1000 {
+		t.Errorf("the residuals of -500 add up to %d", stacks["mini;(residual)"])
+	}
+}
+
 // What people type: the tool itself must read our files.
 func TestGoToolPprof(t *testing.T) {
 	goTool, err := exec.LookPath("go")

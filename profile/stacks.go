@@ -1,0 +1,136 @@
+package profile
+
+import "strings"
+
+// stackSample is one stack of a profile and what was spent at its leaf.
+type stackSample struct {
+	frames []string // root first
+	plan   *PlanStats
+	op     string // empty outside of steps
+	layer  int    // -1 outside of layers
+	// request is set where kept runs tell whose work it was.
+	request string
+
+	calls, time, bytes, flops int64
+}
+
+// eachStack visits a profile as stacks, for exporters to formats that are made
+// of such. The time is lane time, and the times of all stacks add up to the
+// ledger's: what is spent outside of kernels has leaves in parentheses, (barrier
+// wait), (dispatch), (idle) and (residual). A stack is the model, the scopes of
+// the step's name, the op and the kernel; a fused step is divided among its
+// nodes. The same stack may come more than once, and the visitor may keep it.
+//
+// A residual may be negative, where a lane's stamps overlap its dispatch or
+// idle time: a format without negative values has to leave it out, and its
+// total is then above the lane time.
+func eachStack(p *Profile, visit func(*stackSample)) {
+	requests := requestRuns(p)
+	for i := range p.Plans {
+		plan := &p.Plans[i]
+		for j := range plan.Stats {
+			st := &plan.Stats[j]
+			rest := stepValues{st.Calls, sum(st.LaneCompute), sum(st.LaneWait), st.FLOPs, st.Bytes}
+			for _, r := range requests[i] {
+				stepStacks(plan, j, r.request, r.steps[j], visit)
+				rest.add(r.steps[j], -1)
+			}
+			stepStacks(plan, j, "", rest, visit)
+		}
+		l := &plan.Ledger
+		for _, e := range []struct {
+			name string
+			time int64
+		}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
+			if e.time != 0 {
+				visit(&stackSample{frames: []string{plan.modelName(), e.name}, plan: plan, layer: -1, calls: l.Runs, time: e.time})
+			}
+		}
+	}
+}
+
+// stepStacks visits what v says of one step.
+func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit func(*stackSample)) {
+	if v == (stepValues{}) {
+		return
+	}
+	s := &plan.Steps[step]
+	nodes := s.parts()
+	compute, flops, bytes := divide(v.compute, nodes), divide(v.flops, nodes), divide(v.bytes, nodes)
+	for i, n := range nodes {
+		visit(&stackSample{frames: stack(plan, s, n), plan: plan, op: n.Op, layer: s.Layer, request: request,
+			calls: v.calls, time: compute[i], bytes: bytes[i], flops: flops[i]})
+	}
+	if v.wait != 0 {
+		frames := append(path(plan, Node{Name: s.Name, Op: s.Op}), "(barrier wait)")
+		visit(&stackSample{frames: frames, plan: plan, op: s.Op, layer: s.Layer, request: request, calls: v.calls, time: v.wait})
+	}
+}
+
+// path is the frames from the model down to the op.
+func path(plan *PlanStats, n Node) []string {
+	frames := []string{plan.modelName()}
+	for _, part := range append(strings.Split(n.Name, "/"), n.Op) {
+		if part != "" && part != frames[len(frames)-1] {
+			frames = append(frames, part)
+		}
+	}
+	return frames
+}
+
+func stack(plan *PlanStats, s *Step, n Node) []string {
+	frames := path(plan, n)
+	if s.Kernel != "" && s.Kernel != frames[len(frames)-1] {
+		frames = append(frames, s.Kernel)
+	}
+	return frames
+}
+
+// stepValues is what one sample of a step is made of.
+type stepValues struct{ calls, compute, wait, flops, bytes int64 }
+
+func (v *stepValues) add(o stepValues, sign int64) {
+	v.calls += sign * o.calls
+	v.compute += sign * o.compute
+	v.wait += sign * o.wait
+	v.flops += sign * o.flops
+	v.bytes += sign * o.bytes
+}
+
+// requestShare is the part of a plan's steps that kept runs of one request
+// have; the rest of the aggregate has no request label.
+type requestShare struct {
+	request string
+	steps   []stepValues // [step]
+}
+
+// requestRuns sums the kept runs by plan and request, in order of appearance.
+func requestRuns(p *Profile) [][]*requestShare {
+	out := make([][]*requestShare, len(p.Plans))
+	index := make([]map[string]*requestShare, len(p.Plans))
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		if r.Request == "" {
+			continue
+		}
+		if index[r.Plan] == nil {
+			index[r.Plan] = map[string]*requestShare{}
+		}
+		share := index[r.Plan][r.Request]
+		if share == nil {
+			share = &requestShare{r.Request, make([]stepValues, len(r.FLOPs))}
+			index[r.Plan][r.Request] = share
+			out[r.Plan] = append(out[r.Plan], share)
+		}
+		for s := range share.steps {
+			v := stepValues{calls: 1, flops: r.FLOPs[s], bytes: r.Bytes[s]}
+			for j := range r.Lanes {
+				l := &r.Lanes[j]
+				v.compute += l.End[s] - l.Begin[s]
+				v.wait += l.Begin[s] - l.Arrive[s]
+			}
+			share.steps[s].add(v, 1)
+		}
+	}
+	return out
+}
