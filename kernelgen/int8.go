@@ -45,6 +45,8 @@ const (
 	curAux  = 152
 	curC    = 160
 	curInit = 168
+
+	argAhead = 216 // how far ahead of the codes to prefetch
 )
 
 // int8Copies fills the working copies by way of a register.
@@ -126,6 +128,13 @@ func int8Strip(g *asm, mr int) {
 	g.f("MOVQ %d(R8), DX", argSB)
 	g.f("MOVQ %d(R8), DI", argB)
 	g.f("MOVQ %d(R8), AX", argGroups)
+	g.f("MOVQ %d(R8), R13", argAhead)
+}
+
+// int8Prefetch asks for an eighth of a chunk: few rows wait for memory, where
+// hardware alone stops at page ends.
+func int8Prefetch(g *asm, f int8Form, q int) {
+	g.f("PREFETCHT0 %d(DI)(R13*1)", f.chunk/8*q)
 }
 
 // int8Chunks runs body for every chunk of a group; BX counts. body moves DI.

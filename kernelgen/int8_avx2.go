@@ -37,6 +37,7 @@ func int8Flush(k *vkernel, f int8Form, mr, s0, s1, b int) {
 
 // int8Load leaves quad q of 16 columns in registers r0 and r0+1.
 func int8Load(k *vkernel, f int8Form, q, r0 int) {
+	int8Prefetch(k.asm, f, q)
 	for n := range 2 {
 		switch {
 		case !f.min:

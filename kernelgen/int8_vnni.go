@@ -60,9 +60,7 @@ func genInt8VNNI(g *asm, c *constants, f int8Form, signed bool) {
 					g.f("VPDPBUSD Z%d, Z28, Z%d", 30+r%2, 2*r)
 					g.f("VPDPBUSD Z%d, Z29, Z%d", 30+r%2, 2*r+1)
 				}
-				if mr <= 3 { // few rows wait for memory, where hardware stops at page ends
-					g.f("PREFETCHT0 %d(DI)", 2048+f.chunk/8*q)
-				}
+				int8Prefetch(g, f, q)
 			}
 		})
 		int8Scales(k, f, 0, 28, 29)

@@ -107,6 +107,7 @@ type dotArgs struct {
 	src          uintptr
 	ldsrc, lddst int
 	backS, left  int
+	ahead        int // how far ahead of the codes to prefetch
 }
 
 // quantArgs are the operands of the quantizers, in their order.

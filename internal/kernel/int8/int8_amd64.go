@@ -106,14 +106,15 @@ var configs = func() (cs [2][MR + 1][64]byte) {
 	return cs
 }()
 
-// callWork bounds the rows x K of one assembly call to well under 100 us.
+// callWork bounds the rows x K of one assembly call to well under 100 us;
+// tiles do four times as much.
 const callWork = 128 << 10
 
 var zeros [NR]float32
 
 // fewRows is the number of rows up to which vectors beat tiles, by form: a
 // tile product of one row takes as long as one of sixteen.
-var fewRows = [...]int{q8: 12, q4: 16, g128: 7}
+var fewRows = [...]int{q8: 7, q4: 32, g128: 5}
 
 // suit is the family for a number of rows: all give the same bits.
 func (f family) suit(id formID, rows int) family {
@@ -138,6 +139,10 @@ func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
 	*a = dotArgs{
 		sb: &panel[0], b: &panel[f.header], lda: s.lda, lds: s.rows * 4,
 		groups: groups, last: f.lastChunks(t.K), buf: &s.buf[0],
+		ahead: 2048,
+	}
+	if rows > heights[fam] || fam < vnni {
+		a.ahead = len(panel) // this one is near after the first pass
 	}
 	init := zeros[:]
 	if t.Bias != nil && !t.Accumulate {
@@ -155,7 +160,11 @@ func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
 		n := (rows + h - 1) / h
 		h, tall = (rows+n-1)/n, n-(n-rows%n)%n
 	}
-	most := max(1, callWork/(h*t.K))
+	work := callWork
+	if fam == tiles {
+		work *= 4
+	}
+	most := max(1, work/(h*t.K))
 	for r := 0; r < rows; {
 		strips := 1
 		switch {
