@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -277,6 +278,9 @@ func TestProfile(t *testing.T) {
 	if out := ok(t, "profile", "show", file, "--top", "2", "--by", "lost"); !strings.Contains(out, "LEDGER") || !strings.Contains(out, "top 2 by lost") {
 		t.Errorf("report:\n%s", out)
 	}
+	if out := ok(t, "profile", "show", file); !regexp.MustCompile(`(?m)^ +embed[a-z.]* T≤[0-9]+ +embed +cpu `).MatchString(out) {
+		t.Errorf("the report does not tell which size of the program ran:\n%s", out)
+	}
 	for _, format := range []string{"json", "csv", "md"} {
 		if out := ok(t, "profile", "show", file, "--format", format); len(out) < 100 {
 			t.Errorf("--format %s: %q", format, out)
@@ -292,7 +296,6 @@ func TestProfile(t *testing.T) {
 	if r := run(t, "score", "-m", testmodels.Dir(t, "llama"), "some words", "--profile"); r.status != exitDone || !strings.Contains(r.err, "LEDGER") || strings.Contains(r.out, "LEDGER") {
 		t.Errorf("--profile: exit %d, %q", r.status, r.err)
 	}
-	fails(t, exitFailed, []string{"profile", "export", file, "-o", filepath.Join(dir, "x.doc")}, ".pprof")
 	fails(t, exitFailed, []string{"profile", "show", write(t, "bad.json", `{"format":"other"}`)}, "bad.json")
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -91,6 +93,40 @@ func TestHelpExamples(t *testing.T) {
 		}
 	}
 	visit(newRoot(streams{nil, os.Stdout, os.Stderr}))
+}
+
+// The placeholder of a flag is a word in capitals or all of its values, never one
+// value, which would look as if it were to be typed.
+func TestPlaceholders(t *testing.T) {
+	placeholder := regexp.MustCompile(`(?m)^ +(?:-[a-z], )?--([a-z-]+) (\S+)  `)
+	seen := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		help := ok(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		for _, m := range placeholder.FindAllStringSubmatch(help, -1) {
+			seen++
+			if name := m[2]; name != strings.ToUpper(name) && !strings.Contains(name, "|") {
+				t.Errorf("%s --%s %s", cmd.CommandPath(), m[1], name)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot(streams{nil, os.Stdout, os.Stderr}))
+	if seen < 30 {
+		t.Errorf("only %d flags with a value were found", seen)
+	}
+	if help := ok(t, "score", "--help"); !strings.Contains(help, "--profile[=FILE]  ") || strings.Contains(help, `[="`) {
+		t.Errorf("--profile does not show that its file may be left out:\n%s", help)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out := ok(t, "--version")
+	if fields := strings.Fields(out); len(fields) != 4 || fields[0] != "hotpath" || fields[2] != runtime.Version() || fields[3] != runtime.GOOS+"/"+runtime.GOARCH {
+		t.Errorf("--version says %q", out)
+	}
 }
 
 // The commands of the documents run: those of hotpath on small fixtures, and

@@ -24,7 +24,7 @@ func (f *embedFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.pooling, "pooling", "", "`POOLING`: mean, cls or last; the model's own if not given")
 	cmd.Flags().BoolVar(&f.normalize, "normalize", true, "make vectors unit length")
 	cmd.Flags().BoolVar(&f.truncate, "truncate", true, "cut texts that are too long; =false makes them an error")
-	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine`, coarse or auto")
+	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
 	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "tokens of one run; 0 for a good `N`")
 }
 

@@ -82,6 +82,7 @@ func TestWrongUsage(t *testing.T) {
 		{"profile show", "accepts 1 arg"},
 		{"profile show f --by size", "--by"},
 		{"profile export f", "-o OUT"},
+		{"profile export f -o report.doc", ".pprof"},
 	} {
 		fails(t, exitUsage, strings.Fields(c.args), c.word, "--help")
 	}

@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,6 +105,7 @@ tokenizer.json).`,
 		Example: `  hotpath info
   hotpath embed -m all-MiniLM-L6-v2 "a sentence" "another one" --format jsonl
   hotpath run -m SmolLM2-135M-Instruct.Q4_1.gguf -p "Why is the sky blue?"`,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -112,6 +115,7 @@ tokenizer.json).`,
 	root.SetErr(std.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.SetUsageTemplate(usageTemplate)
+	root.SetVersionTemplate("hotpath {{.Version}}\n")
 	for _, command := range commands {
 		root.AddCommand(command(std))
 	}
@@ -133,11 +137,28 @@ Commands:{{range .Commands}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
 
 Flags:
-{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasExample}}
+{{.LocalFlags.FlagUsages | optionalFile | trimTrailingWhitespaces}}{{end}}{{if .HasExample}}
 
 Examples:
 {{.Example}}{{end}}
 `
+
+func init() {
+	// pflag writes a flag that may stand without its value as FILE[="-"].
+	cobra.AddTemplateFunc("optionalFile", func(usages string) string {
+		return strings.ReplaceAll(usages, ` FILE[="`+toReport+`"]`, "[=FILE]    ")
+	})
+}
+
+// version is what the build knows about itself: the module's version, which go
+// build takes from the repository, the toolchain and the machine.
+func version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return fmt.Sprintf("%s, %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
 
 // noArgs, oneArg and the like are cobra's, as usage errors.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {

@@ -43,7 +43,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 // addCompute adds the flags of commands that choose how the model computes.
 func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	f.addRun(cmd)
-	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32`, bf16 or auto")
+	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(&f.invariant, "invariant", false, "answers do not depend on what else is in the batch")
 }
 
@@ -60,7 +60,7 @@ func (f *modelFlags) check() error {
 	case f.device != "" && !slices.Contains(devices(), f.device):
 		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
 	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
-		return usagef("--profile=%s, expected a file that ends in %s", f.profile, strings.Join(endings(), ", "))
+		return notExportable("--profile=" + f.profile)
 	}
 	return cpu.Err()
 }
@@ -71,6 +71,11 @@ func endings() []string {
 		out = append(out, e.Ending)
 	}
 	return out
+}
+
+// notExportable is the mistake of a file whose ending is no format.
+func notExportable(flag string) error {
+	return usagef("%s, expected a file that ends in %s", flag, strings.Join(endings(), ", "))
 }
 
 func exportable(path string) bool {

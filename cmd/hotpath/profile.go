@@ -67,7 +67,7 @@ func newProfileShow(std streams) *cobra.Command {
 	}
 	format.add(cmd, "text", "json", "csv", "md")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
-	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time`, lost (beyond the roofline), alloc or flops")
+	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops`; lost is time beyond the roofline")
 	return cmd
 }
 
@@ -89,6 +89,9 @@ func newProfileExport() *cobra.Command {
 			if out == "" {
 				return usagef("-o OUT is missing")
 			}
+			if !exportable(out) {
+				return notExportable("-o " + out)
+			}
 			p, err := profile.ReadFile(files[0])
 			if err != nil {
 				return err
@@ -96,6 +99,6 @@ func newProfileExport() *cobra.Command {
 			return profile.Export(out, p)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write; its ending is the format")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")
 	return cmd
 }

@@ -41,7 +41,7 @@ type textFlags struct {
 
 func (f *textFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read texts from `FILE`, - for standard input")
-	cmd.Flags().StringVar(&f.input, "input", "auto", "what FILE holds: `lines`, one text a line; jsonl, objects with \"text\"; auto, by its ending")
+	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE holds one text a line, or objects with \"text\", or its ending says")
 }
 
 // inputKinds are the values of --input: whether objects are expected of a file.

@@ -71,7 +71,7 @@ tokenize can be decoded again.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", "", "a .gguf file, also one without weights, or a Hugging Face directory")
+	cmd.Flags().StringVarP(&model, "model", "m", "", "`MODEL`: a .gguf file, also one without weights, or a Hugging Face directory")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")

@@ -11,8 +11,13 @@ import (
 // ProfileLabels say what the runs of a session are for.
 type ProfileLabels struct {
 	Model string
-	Phase func(b tensor.Bind) string // by bucket maximum: prefill, decode...
+	// Phases are what runs can be for: prefill, decode. SetPhase picks one
+	// before a run. None means that the program's name says it all.
+	Phases []string
 }
+
+// SetPhase says which of the labels' phases the next runs are for.
+func (s *Session) SetPhase(i int) { s.phase = i }
 
 // Attach starts recording into rec, or stops with nil. No run may be in
 // flight.
@@ -21,30 +26,33 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	if rec == nil {
 		return nil
 	}
-	handles := make([]profile.PlanHandle, len(s.execs))
-	for i, e := range s.execs {
-		h, err := rec.Plan(s.describe(i, e))
-		if err != nil {
-			return fmt.Errorf("plan: %s: %w", s.prog.Name, err)
-		}
-		handles[i] = h
+	phases := l.Phases
+	if len(phases) == 0 {
+		phases = []string{s.prog.Name}
 	}
-	s.handles = handles
+	handles := make([][]profile.PlanHandle, len(phases))
+	for p, phase := range phases {
+		for i, e := range s.execs {
+			h, err := rec.Plan(s.describe(i, e, phase))
+			if err != nil {
+				return fmt.Errorf("plan: %s: %w", s.prog.Name, err)
+			}
+			handles[p] = append(handles[p], h)
+		}
+	}
+	s.handles, s.phase = handles, 0
 	return nil
 }
 
-func (s *Session) describe(bucket int, e Exec) profile.Plan {
+func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 	pl := s.prog.Plans[bucket]
 	d := profile.Plan{
-		ID:          fmt.Sprintf("%s/T%d", s.prog.Name, pl.Max.T),
-		Name:        s.prog.Name,
+		ID:          fmt.Sprintf("%s/%s/T%d", s.prog.Name, phase, pl.Max.T),
+		Name:        fmt.Sprintf("%s T≤%d", s.prog.Name, pl.Max.T), // tells the buckets of a program apart
 		Model:       s.labels.Model,
-		Phase:       s.prog.Name,
+		Phase:       phase,
 		Backend:     s.prog.Backend.Caps().Name,
 		MemoryBytes: map[string]int64{},
-	}
-	if s.labels.Phase != nil {
-		d.Phase = s.labels.Phase(pl.Max)
 	}
 	for c := Activations; c < NumClasses; c++ { // weights are shared by all plans of a model
 		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]
