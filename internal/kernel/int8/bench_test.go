@@ -43,14 +43,15 @@ func top(tier cpu.Tier) float64 {
 	return ceiling.Dot(tier)
 }
 
-// BenchmarkRun reports every class at the models' shapes; bf16 on tiles is
-// what it has to beat on machines that have them.
+// BenchmarkRun reports every class at the models' shapes; bf16 on tiles, packed
+// or from the file (group 0), is what it has to beat on machines that have
+// them.
 func BenchmarkRun(b *testing.B) {
 	for _, tier := range cpu.Available()[1:] {
 		if tier == cpu.AVX512 {
 			continue // AVX2's kernels
 		}
-		for _, c := range []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.BF16, 0}} {
+		for _, c := range []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.BF16, 0}, {tensor.Q8_0, 0}, {tensor.Q4_1, 0}} {
 			for _, m := range []int{16, 128, 512} {
 				for _, z := range shapes {
 					n, k := z[0], z[1]
@@ -60,9 +61,12 @@ func BenchmarkRun(b *testing.B) {
 					b.Run(fmt.Sprintf("tier=%v/class=%v/m=%d/n=%d/k=%d", tier, c, m, n, k), func(b *testing.B) {
 						defer cpu.Use(tier)()
 						a, out, w := random(m*k, 1), make([]float32, m*n), random(n*k, 2)
-						f := func() {}
+						var f func()
 						if c.group == 0 {
-							p := amx.Pack(make([]uint16, amx.PackedLen(n, k)), &amx.Rows{W: w, N: n, K: k, LD: k}, n, k)
+							var p amx.Panels = amx.NewStored(stored(b, c.d, w, n, k))
+							if c.d == tensor.BF16 {
+								p = amx.Pack(make([]uint16, amx.PackedLen(n, k)), p, n, k)
+							}
 							t, s := &amx.Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}, amx.NewScratch(k)
 							f = func() { amx.Run(t, 0, m, 0, amx.NumPanels(n), s) }
 						} else {

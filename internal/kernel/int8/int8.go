@@ -100,14 +100,10 @@ type dotArgs struct {
 	strips int // blocks of rows
 	rows   int // of a block
 	buf    *float32
-	// Where the kernel stands; integers, because they end up behind the
-	// last row.
-	cur [5]uintptr
-	// What the tile kernels keep besides.
-	src          uintptr
-	ldsrc, lddst int
-	backS, left  int
-	ahead        int // how far ahead of the codes to prefetch
+	// Where the kernel stands; integers, because pointers would end up behind
+	// the last row.
+	_     [10]uintptr
+	ahead int // how far ahead of the codes to prefetch
 }
 
 // quantArgs are the operands of the quantizers, in their order.
