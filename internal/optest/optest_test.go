@@ -15,6 +15,7 @@ import (
 	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // binds are the sizes every case runs at: a single row, tails, and enough
@@ -343,5 +344,37 @@ func TestBitsAtAnyWorkers(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestScalarActivationsShow: the kernel column of a profile tells an activation
+// that runs its scalar definition from one that has a kernel.
+func TestScalarActivationsShow(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	for name, want := range map[string]string{
+		"act gelu": "gelu", "act relu": "relu (scalar)", "glu silu": "glu silu", "glu tanh": "glu tanh (scalar)",
+	} {
+		cases := Cases()
+		c := cases[slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })]
+		b, outs, err := forward(c, binds[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.Open(be, plan.BindOptions{}, outs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := profile.NewRecorder(profile.Options{})
+		if err := r.Session.Attach(rec, plan.ProfileLabels{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := rec.Snapshot().Plans[0].Steps[0].Kernel; got != want {
+			t.Errorf("%s: kernel %q, expected %q", name, got, want)
+		}
+		r.Session.Close()
 	}
 }

@@ -84,6 +84,15 @@ func activation(kind graph.ActKind) activationKernel {
 	}
 }
 
+// activationLabel is what a profile calls an activation: it tells those that run
+// their scalar definition.
+func activationLabel(kind graph.ActKind) string {
+	if _, fast := activations[kind]; fast {
+		return kind.String()
+	}
+	return kind.String() + " (scalar)"
+}
+
 func bindAct(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms, err := b.mats(n.In[0], n.Out[0])
@@ -92,7 +101,7 @@ func bindAct(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := n.Attr.(graph.ActAttr).Kind
 	x, y, f := ms[0].full, ms[1].full, activation(kind).apply
-	return &flat{kind.String(), ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
+	return &flat{activationLabel(kind), ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
 }
 
 func bindGLU(b *binder, s *plan.Step) (kernel, error) {
@@ -103,7 +112,7 @@ func bindGLU(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := n.Attr.(graph.ActAttr).Kind
 	gate, up, y, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).times
-	return &flat{"glu " + kind.String(), ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
+	return &flat{"glu " + activationLabel(kind), ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
 }
 
 func bindActGrad(b *binder, s *plan.Step) (kernel, error) {
@@ -114,7 +123,7 @@ func bindActGrad(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := n.Attr.(graph.ActAttr).Kind
 	x, dy, dx, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).grad
-	return &flat{kind.String() + " backward", ms[2], func(lo, hi int) { f(dx[lo:hi], dy[lo:hi], x[lo:hi]) }}, nil
+	return &flat{activationLabel(kind) + " backward", ms[2], func(lo, hi int) { f(dx[lo:hi], dy[lo:hi], x[lo:hi]) }}, nil
 }
 
 // bindGLUGrad: dup = dy*f(gate), dgate = dy*up*f'(gate).
@@ -127,7 +136,7 @@ func bindGLUGrad(b *binder, s *plan.Step) (kernel, error) {
 	kind := n.Attr.(graph.ActAttr).Kind
 	gate, up, dy, dgate, dup := ms[0], ms[1], ms[2], ms[3], ms[4]
 	k := activation(kind)
-	return &flat{"glu " + kind.String() + " backward", gate, func(lo, hi int) {
+	return &flat{"glu " + activationLabel(kind) + " backward", gate, func(lo, hi int) {
 		if dgate.present() {
 			d := dgate.full[lo:hi]
 			vec.Mul(d, dy.full[lo:hi], up.full[lo:hi])
