@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -67,6 +68,9 @@ type Options struct {
 	Profile *profile.Recorder
 }
 
+// MaxBatchTokens bounds Options.BatchTokens.
+const MaxBatchTokens = 1 << 20
+
 // Model is an open model.
 type Model struct {
 	Tokenizer
@@ -103,8 +107,11 @@ func Open(path string, o Options) (m *Model, err error) {
 	default:
 		return nil, fmt.Errorf("%w: precision %q, expected f32, bf16 or auto", ErrInput, o.Precision)
 	}
-	if o.Threads < 0 {
-		return nil, fmt.Errorf("%w: %d threads, expected 0 or more", ErrInput, o.Threads)
+	if o.Threads < 0 || o.Threads > cpu.MaxWorkers {
+		return nil, fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, o.Threads, cpu.MaxWorkers)
+	}
+	if o.BatchTokens < 0 || o.BatchTokens > MaxBatchTokens {
+		return nil, fmt.Errorf("%w: batches of %d tokens, expected 0 to %d", ErrInput, o.BatchTokens, MaxBatchTokens)
 	}
 	m = &Model{rec: o.Profile}
 	// What was opened before an error is closed in reverse order.

@@ -24,7 +24,11 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return cpu.New(cpu.Options{Workers: o.Threads, Precision: p})
+		b, err := cpu.New(cpu.Options{Workers: o.Threads, Precision: p})
+		if err != nil {
+			return nil, err // not a nil *cpu.Backend inside the interface
+		}
+		return b, nil
 	})
 	engine.Register("ref", func(engine.BackendOptions) (plan.Backend, error) { return ref.New(), nil })
 	engine.Register("null", func(engine.BackendOptions) (plan.Backend, error) { return null.New(nullDelay), nil })

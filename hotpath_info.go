@@ -58,11 +58,13 @@ func (m *Model) Info() (Info, error) {
 	if c.CanGenerate {
 		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)
 	}
-	var err error
-	if i.DTypes, err = m.dtypes(); err != nil {
-		return i, err
-	}
-	i.FLOPsPerToken, err = m.flops()
+	err := m.eng.Do(func() (err error) {
+		if i.DTypes, err = m.dtypes(); err != nil {
+			return err
+		}
+		i.FLOPsPerToken, err = m.flops()
+		return err
+	})
 	return i, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -275,6 +276,9 @@ func TestErrorsAreTyped(t *testing.T) {
 		{bert, Options{Device: "abacus"}, ErrInput},
 		{bert, Options{Parallel: "both"}, ErrInput},
 		{bert, Options{Threads: -1}, ErrInput},
+		{bert, Options{Threads: 129}, ErrInput},
+		{bert, Options{BatchTokens: 1 << 40}, ErrInput},
+		{bert, Options{Ctx: 1}, ErrInput},
 		{bert, Options{Ctx: 1 << 20}, ErrInput},
 	} {
 		if m, err := Open(c.path, c.o); !errors.Is(err, c.want) || m != nil {
@@ -317,6 +321,66 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
+	}
+}
+
+// TestDamagedWeights: an answer that is no number is an error, never a result.
+func TestDamagedWeights(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(data) / 2; i < len(data); i++ {
+		data[i] = 0xff // NaN as F32
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if v, err := m.Embed(context.Background(), []string{"a text"}, EmbedOptions{}); err == nil {
+		t.Errorf("damaged weights gave %v", v[0][:3])
+	}
+}
+
+// TestCallsBesideClose: whatever is called while the model closes ends with a
+// result or with ErrClosed, and never touches what is gone.
+func TestCallsBesideClose(t *testing.T) {
+	for range 10 {
+		m, err := Open(testmodels.Dir(t, "bert"), Options{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() {
+				for {
+					_, err := m.Info()
+					if err == nil {
+						_, err = m.Embed(context.Background(), []string{"some text"}, EmbedOptions{})
+					}
+					if errors.Is(err, ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		calls.Wait()
 	}
 }
 

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -65,7 +67,7 @@ func (e *Engine) embedder(o model.EmbedOptions) (*embedder, error) {
 	if n := len(e.embedders); n > 0 {
 		name = fmt.Sprintf("embed.%d", n)
 	}
-	labels := plan.ProfileLabels{Phase: func(tensor.Bind) string { return "embed" }}
+	labels := plan.ProfileLabels{Phases: []string{"embed"}}
 	// A text is embedded in one run, however long it is.
 	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
 	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1}, o)
@@ -77,11 +79,23 @@ func (e *Engine) embedder(o model.EmbedOptions) (*embedder, error) {
 	}
 	if e.caps.Coarse != nil && e.opts.Parallel != Fine {
 		if err := e.openCoarse(m, name+".coarse", o, labels); err != nil {
-			return nil, err
+			return nil, errors.Join(err, e.drop(m))
 		}
 	}
 	e.embedders[o] = m
 	return m, nil
+}
+
+// drop frees the sessions of an embedder that could not be opened whole.
+func (e *Engine) drop(m *embedder) error {
+	errs := []error{m.fine.sess.Close()}
+	gone := []*runner{m.fine}
+	for _, w := range m.coarse {
+		errs = append(errs, w.sess.Close())
+		gone = append(gone, w.runner)
+	}
+	e.runners = slices.DeleteFunc(e.runners, func(r *runner) bool { return slices.Contains(gone, r) })
+	return errors.Join(errs...)
 }
 
 // openCoarse gives every worker a serial session: its own arenas, the same

@@ -13,13 +13,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
 	"hotpath/internal/kv"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -31,6 +31,8 @@ var (
 	ErrTooLong = errors.New("text is too long")
 	// ErrInput reports token ids or sizes that no run can have.
 	ErrInput = errors.New("invalid input")
+	// errNumbers reports weights that lead nowhere.
+	errNumbers = errors.New("the model's answer is not a finite number: its weights are damaged, or overflow at this precision")
 	// ErrUnsupported reports work that the model is not made for.
 	ErrUnsupported = weights.ErrUnsupported
 )
@@ -69,6 +71,9 @@ func (o Options) withDefaults(c *model.Config) (Options, error) {
 			return o, fmt.Errorf("%w: option %s is %d, expected 0 or more", ErrInput, f.name, *f.value)
 		}
 		*f.value = cmpOr(*f.value, f.preset)
+	}
+	if o.Ctx == 1 {
+		return o, fmt.Errorf("%w: a context of 1 token, expected room for a prompt and an answer", ErrInput)
 	}
 	if o.Ctx > c.MaxSeq {
 		return o, fmt.Errorf("%w: a context of %d tokens, but the model has %d positions", ErrInput, o.Ctx, c.MaxSeq)
@@ -131,6 +136,16 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		e.opts.Workers = max(1, e.caps.Workers)
 	}
 	return e, nil
+}
+
+// Do runs f while the engine is kept from closing: for what looks at the model
+// itself.
+func (e *Engine) Do(f func() error) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return f()
 }
 
 // Options are the options in effect.
@@ -208,10 +223,21 @@ func (e *Engine) kvLayout(blocks int) model.KVLayout {
 	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx)}
 }
 
-// phase labels a bucket of the generate program.
-func phase(b tensor.Bind) string {
-	if b.T == 1 {
-		return "decode"
+// phases of the generate program, by what a step is composed of.
+var phases = [...]string{phaseDecode: "decode", phasePrefill: "prefill", phaseMixed: "prefill and decode"}
+
+const (
+	phaseDecode = iota
+	phasePrefill
+	phaseMixed
+)
+
+// finite reports whether every value is a number.
+func finite(f []float32) bool {
+	for _, v := range f {
+		if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+			return false
+		}
 	}
-	return "prefill"
+	return true
 }

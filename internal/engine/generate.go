@@ -124,7 +124,7 @@ func (e *Engine) openGenerator() (*generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.newRunner("generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phase: phase})
+	r, err := e.newRunner("generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
 	if err != nil {
 		return nil, err
 	}

@@ -189,8 +189,10 @@ func (m *embedder) settle(w *worker, err error) {
 		c.flying--
 		if err != nil {
 			m.fail(c, err)
+		} else if rows := w.out[p.row*w.width : (p.row+p.n)*w.width]; !finite(rows) {
+			m.fail(c, errNumbers)
 		} else if !c.gone {
-			copy(c.dst[p.first*w.width:], w.out[p.row*w.width:(p.row+p.n)*w.width])
+			copy(c.dst[p.first*w.width:], rows)
 		}
 		if c.flying > 0 {
 			continue

@@ -75,7 +75,7 @@ func (e *Engine) openScorer() (*scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.newRunner("score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phase: func(tensor.Bind) string { return "score" }})
+	r, err := e.newRunner("score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +112,9 @@ func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) err
 		}
 		if err := s.runner.run(ctx); err != nil {
 			return err
+		}
+		if !finite(s.runner.out[:s.runner.bind.R]) {
+			return errNumbers
 		}
 		s.eng.stats.score.Add(int64(s.runner.bind.T))
 		for i, p := range s.parts {

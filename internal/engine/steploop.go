@@ -123,7 +123,7 @@ func (g *generator) admit() {
 // step composes a batch, runs it and hands out tokens.
 func (g *generator) step() {
 	_, end := profile.Scope(g.eng.base, "batch")
-	g.compose()
+	g.runner.sess.SetPhase(g.compose())
 	end()
 	g.eng.stats.steps.Add(1)
 	if err := g.runner.run(g.eng.base); err != nil {
@@ -154,12 +154,14 @@ func (g *generator) step() {
 }
 
 // compose fills the batch: first the streams that decode, so that a long
-// prompt delays nobody by more than its share of a step, then prompts.
-func (g *generator) compose() {
+// prompt delays nobody by more than its share of a step, then prompts. It
+// returns the phase that this makes the step.
+func (g *generator) compose() int {
 	g.runner.reset()
 	for _, s := range g.active {
 		s.composed, s.row = false, -1
 	}
+	decoding := 0
 	for _, prompts := range [2]bool{false, true} {
 		// Preemption shortens the list under way.
 		for i := 0; i < len(g.active); i++ {
@@ -168,7 +170,17 @@ func (g *generator) compose() {
 				g.feed(s, rest)
 			}
 		}
+		if !prompts {
+			decoding = g.runner.bind.T
+		}
 	}
+	switch {
+	case decoding == g.runner.bind.T:
+		return phaseDecode
+	case decoding == 0:
+		return phasePrefill
+	}
+	return phaseMixed
 }
 
 // feed puts the next tokens of a stream into the batch.

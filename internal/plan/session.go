@@ -17,13 +17,15 @@ type Session struct {
 	mem   Memory
 	execs []Exec // one a bucket
 
-	handles []profile.PlanHandle // one a bucket while a recorder is attached
-	costs   []*costing           // one a bucket, made when first wanted
+	handles [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
+	phase   int                    // of the next run
+	costs   []*costing             // one a bucket, made when first wanted
 	labels  ProfileLabels
 
-	running int // bucket in flight, -1 when idle
-	run     *profile.Run
-	bind    tensor.Bind
+	running  int // bucket in flight, -1 when idle
+	run      *profile.Run
+	runPhase int
+	bind     tensor.Bind
 }
 
 // NewSession allocates arenas, packs weights that are not packed yet, loads
@@ -134,7 +136,7 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run = b, nil
 	if s.handles != nil {
-		s.run = s.handles[k].Acquire()
+		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
 		s.run.Start = profile.Now()
 	}
@@ -160,7 +162,7 @@ func (s *Session) Wait() error {
 	if s.run != nil {
 		s.run.End = profile.Now()
 		s.costs[k].fill(s.bind, s.run.Costs)
-		return s.handles[k].Release(s.run)
+		return s.handles[s.runPhase][k].Release(s.run)
 	}
 	return nil
 }
@@ -175,7 +177,7 @@ func (s *Session) Run(ctx context.Context, b tensor.Bind) error {
 
 func (s *Session) abandon(bucket int) {
 	if s.run != nil {
-		s.handles[bucket].Discard(s.run)
+		s.handles[s.runPhase][bucket].Discard(s.run)
 		s.run = nil
 	}
 }

@@ -60,6 +60,9 @@ func readCorpus(paths []string, t *tokenizer.Tokenizer, vocab int) (*corpus, err
 	return c, nil
 }
 
+// maxFile bounds a file of texts, which is held in memory.
+const maxFile = 4 << 30
+
 // readPath calls add for each document of a file, or of the .txt and .jsonl
 // files below a directory.
 func readPath(path string, add func(from, text string) error) error {
@@ -93,6 +96,13 @@ func readFile(path string, add func(from, text string) error) error {
 		return err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return fmt.Errorf("%s: expected a regular file of at most %d bytes: %w", path, int64(maxFile), ErrData)
+	}
 	if strings.EqualFold(filepath.Ext(path), ".jsonl") {
 		return readLines(path, f, add)
 	}

@@ -77,7 +77,11 @@ func (b *Backend) Patterns() []plan.Pattern {
 
 // Arena maps memory off the Go heap.
 func (b *Backend) Arena(_ plan.Class, bytes int64) (plan.Arena, error) {
-	return newArena(bytes, b.opts.Test)
+	a, err := newArena(bytes, b.opts.Test)
+	if err != nil {
+		return nil, err // not a nil *arena inside the interface
+	}
+	return a, nil
 }
 
 // Close leaves the team; the last backend ends it.

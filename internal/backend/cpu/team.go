@@ -22,6 +22,7 @@ type team struct {
 	joined  chan struct{} // capacity 1: the last member wakes a parked caller
 	waiting atomic.Bool   // the caller is parked
 	refs    int           // backends that use the team, guarded by mu
+	counted func()        // a test's hook between a member's last count and its wake-up
 }
 
 // theTeam is one a process: two teams would spin against each other.
@@ -86,7 +87,9 @@ func (t *team) run(n int, f func(worker int)) {
 	t.job = nil
 }
 
-// join waits for the other workers of a run.
+// join waits for the other workers of a run. A wake-up may come from the last
+// member of the run before, which was held up after it had counted itself out,
+// so what counts is the number of workers still pending.
 func (t *team) join(n int) {
 	w := newWaiter(n)
 	for t.pending.Load() != 0 {
@@ -97,7 +100,6 @@ func (t *team) join(n int) {
 		if t.pending.Load() != 0 || !t.waiting.CompareAndSwap(true, false) {
 			<-t.joined
 		}
-		return
 	}
 }
 
@@ -128,7 +130,11 @@ func (m *member) loop(t *team) {
 			return
 		}
 		t.job(m.index)
-		if t.pending.Add(-1) == 0 && t.waiting.CompareAndSwap(true, false) {
+		last := t.pending.Add(-1) == 0
+		if t.counted != nil {
+			t.counted()
+		}
+		if last && t.waiting.CompareAndSwap(true, false) {
 			t.joined <- struct{}{}
 		}
 	}

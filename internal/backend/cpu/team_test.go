@@ -46,6 +46,27 @@ func TestTeamRunsEveryShare(t *testing.T) {
 	}
 }
 
+// TestLateMember holds the last member of a run up after it has counted
+// itself out: its wake-up then meets a later run, which must not take it for
+// its own.
+func TestLateMember(t *testing.T) {
+	const n = 4
+	tm := &team{joined: make(chan struct{}, 1), counted: func() { time.Sleep(300 * time.Microsecond) }}
+	tm.acquire(n)
+	defer tm.release()
+	for run := range 60 {
+		var done atomic.Int32
+		workers := 2 + run%(n-1)
+		tm.run(workers, func(int) {
+			time.Sleep(100 * time.Microsecond)
+			done.Add(1)
+		})
+		if got := int(done.Load()); got != workers {
+			t.Fatalf("run %d returned with %d of %d workers done", run, got, workers)
+		}
+	}
+}
+
 // TestTeamGoesHome: after the last release no goroutine is left.
 func TestTeamGoesHome(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -117,7 +117,7 @@ type Machine struct {
 // Measure finds the ceilings of threads workers under the active tier, in
 // about 0.3 s.
 func Measure(ctx context.Context, threads int) Machine {
-	threads = max(1, threads)
+	threads = max(1, min(threads, cpu.Host().Cores)) // more would only take turns
 	t := cpu.Active()
 	rates := make([]float64, threads)
 	m := Machine{Class: map[string]float64{}}
