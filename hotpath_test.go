@@ -442,6 +442,75 @@ func TestProfileSeesRunsAndScopes(t *testing.T) {
 	}
 }
 
+// TestLedgerCloses: what workers and devices stamp adds up to the time that
+// passed, for embedding, prefill and decoding, on the CPU and on a device that
+// completes late. A processor taken away between two stamps shows as residual,
+// so the best of a few recordings counts; a stamp that is missing shows in all.
+func TestLedgerCloses(t *testing.T) {
+	text := strings.Repeat("every step has its time, its bytes and its operations. ", 6)
+	for _, c := range []struct {
+		device, name string
+		work         func(m *Model) error
+		phases       []string
+	}{
+		{"cpu", testmodels.Real(t, "all-MiniLM-L6-v2"), func(m *Model) error {
+			_, err := m.Embed(context.Background(), []string{text, text, text, text, text, text, text, text}, EmbedOptions{})
+			return err
+		}, []string{"embed"}},
+		{"cpu", testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), func(m *Model) error {
+			_, err := m.Complete(context.Background(), text, GenerateOptions{MaxTokens: 6, IgnoreEOS: true, Raw: true})
+			return err
+		}, []string{"prefill", "decode"}},
+		{"null", testmodels.Dir(t, "bert"), func(m *Model) error {
+			_, err := m.Embed(context.Background(), []string{text, text}, EmbedOptions{})
+			return err
+		}, []string{"embed"}},
+		{"null", testmodels.Dir(t, "llama"), func(m *Model) error {
+			_, err := m.Complete(context.Background(), "A stitch", GenerateOptions{MaxTokens: 6, IgnoreEOS: true, Raw: true})
+			return err
+		}, []string{"prefill", "decode"}},
+	} {
+		best := map[string]float64{}
+		for try := 0; try < 12; try++ {
+			rec := profile.NewRecorder(profile.Options{})
+			m, err := Open(c.name, Options{Profile: rec, Device: c.device, Parallel: "fine", Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(c.work(m), m.Close(), rec.Err()); err != nil {
+				t.Fatal(err)
+			}
+			closed := true
+			for _, phase := range c.phases {
+				var lanes, residual int64
+				for _, p := range rec.Snapshot().Plans {
+					if p.Phase == phase {
+						lanes += p.Ledger.LaneTime
+						residual += p.Ledger.Residual
+					}
+				}
+				if lanes == 0 {
+					t.Fatalf("%s on %s: no run of phase %s", filepath.Base(c.name), c.device, phase)
+				}
+				r := 100 * math.Abs(float64(residual)) / float64(lanes)
+				if old, ok := best[phase]; !ok || r < old {
+					best[phase] = r
+				}
+				closed = closed && best[phase] <= 2
+			}
+			if closed {
+				break
+			}
+		}
+		for phase, r := range best {
+			t.Logf("%s on %s: %s leaves %.2f%% of lane time", filepath.Base(c.name), c.device, phase, r)
+			if r > 2 {
+				t.Errorf("%s on %s: %s leaves %.2f%% of lane time unaccounted for", filepath.Base(c.name), c.device, phase, r)
+			}
+		}
+	}
+}
+
 func TestQuickstartBuildsAndRuns(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "quickstart")
 	build := exec.Command("go", "build", "-o", bin, ".")
