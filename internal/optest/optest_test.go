@@ -54,6 +54,14 @@ func backends() []backend {
 			tol:  1e-2, // operands have eight bits
 		})
 	}
+	for _, tier := range kcpu.Available() {
+		bs = append(bs, backend{
+			name: fmt.Sprintf("cpu-%s-auto", tier),
+			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2}) },
+			tier: tier,
+			tol:  2e-2, // operands have eight bits, or seven
+		})
+	}
 	return append(bs,
 		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) {
 			return cpu.New(cpu.Options{Workers: 2, NoFusion: true, Precision: cpu.F32})

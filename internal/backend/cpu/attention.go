@@ -104,7 +104,7 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys := k.keys(b, s, q1-q0)
-		if k.class == BF16 && q1-q0 > 1 {
+		if k.class == BF16 {
 			item = k.tiles(w, s, q0, q1, keys, item, i, n)
 			continue
 		}

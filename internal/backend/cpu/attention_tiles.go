@@ -25,6 +25,10 @@ func (k *attention) tiles(w *worker, s, q0, q1, keys, item, i, n int) int {
 				lo = lo / k.block * k.block
 			}
 			k.packHead(w, s, kv, q0, lo, hi)
+			if end-t == 1 && group <= amx.MR {
+				k.groupTile(w, kv, t, pos, keys, lo)
+				continue
+			}
 			for e := range group {
 				k.headTiles(w, kv*group+e, t, end, pos, keys, lo)
 			}
@@ -48,6 +52,16 @@ func (k *attention) packHead(w *worker, s, kv, first, lo, hi int) {
 		row := int(table[j/k.block]) * k.block
 		h.Add(j-lo, min(k.block, hi-j), k.k.full[row*k.k.cols+kv*d:], k.k.cols, k.v.full[row*k.v.cols+kv*d:], k.v.cols)
 	}
+}
+
+// groupTile computes one query of all heads that share key head kv: they are
+// the rows of one tile.
+func (k *attention) groupTile(w *worker, kv, t, pos, keys, lo int) {
+	group, d := k.Heads/k.KVHeads, k.HeadDim
+	a, z := k.Visible(pos, keys)
+	at := kv * group * d
+	w.scratch.head.Queries(k.out.full[t*k.out.cols+at:], d, k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
+		func(int) (int, int) { return a - lo, z - lo })
 }
 
 // headTiles computes queries [t0,t1) of head h; pos is the position of t0, and

@@ -18,6 +18,7 @@ type binder struct {
 	invariant bool
 	scratch   int // f32 that some step wants of a worker's scratch
 	tileDepth int // largest K of a bf16 product
+	int8Depth int // largest K of an int8 product
 	headDim   int // of the largest head in bf16
 	headKeys  int
 }
@@ -27,6 +28,9 @@ func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
 
 // wantTiles reserves scratch for bf16 products of depth k.
 func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
+
+// wantInt8 reserves scratch for int8 products of depth k.
+func (b *binder) wantInt8(k int) { b.int8Depth = max(b.int8Depth, k) }
 
 // wantHead reserves scratch for attention in bf16.
 func (b *binder) wantHead(dim, keys int) {
@@ -58,10 +62,10 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 		case w.panels != nil:
 			m.full = make([]float32, n)
 			w.panels.Unpack(m.full, m.cols)
-		case w.tiles != nil:
+		case w.tiles != nil || w.int8 != nil:
 			m.full = make([]float32, n)
 			for r := range n / m.cols {
-				w.tiles.UnpackRow(m.full[r*m.cols:(r+1)*m.cols], r)
+				w.unpackRow(m.full[r*m.cols:(r+1)*m.cols], r)
 			}
 		case w.dtype == tensor.F32:
 			m.full = floats(w.rows)[:n]

@@ -10,12 +10,14 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/int8"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -100,6 +102,22 @@ type weight struct {
 	rows   []byte       // nil where panels hold it
 	panels *gemm.Packed // f32
 	tiles  *amx.Packed  // bf16
+	int8   *int8.Packed // the file's codes
+}
+
+// unpackRow widens row r of a packed matrix.
+func (w *weight) unpackRow(dst []float32, r int) {
+	switch {
+	case w.tiles != nil:
+		w.tiles.UnpackRow(dst, r)
+	case w.int8 != nil:
+		w.int8.UnpackRow(dst, r)
+	default:
+		p := w.panels
+		for k := range dst {
+			dst[k] = p.Data[(r/p.NR*p.K+k)*p.NR+r%p.NR]
+		}
+	}
 }
 
 func (w *weight) Bytes() int64 {
@@ -108,6 +126,8 @@ func (w *weight) Bytes() int64 {
 		return int64(len(w.panels.Data)) * 4
 	case w.tiles != nil:
 		return int64(len(w.tiles.Data)) * 2
+	case w.int8 != nil:
+		return int64(len(w.int8.Data))
 	}
 	return int64(len(w.rows))
 }
@@ -119,7 +139,10 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	if w.DType == tensor.F32 && len(w.Data) > 0 && uintptr(unsafe.Pointer(&w.Data[0]))%4 != 0 {
 		w.Data = append(make([]byte, 0, len(w.Data)), w.Data...)
 	}
-	class := b.opts.Precision.class()
+	class := b.opts.Precision.classOf(w.DType)
+	if class == I8G32 && readBy(w.Value, readers, graph.OpLinear, graph.OpEmbed) {
+		return packInt8(w)
+	}
 	if w.DType.Quantized() || !onlyProducts(w.Value, readers) || class == F32 && w.DType != tensor.F32 {
 		return &weight{dtype: w.DType, rows: w.Data}, nil
 	}
@@ -147,11 +170,49 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	return &weight{dtype: w.DType, tiles: tiles}, nil
 }
 
+// packInt8 lays the file's codes out for dot products, and gives the file's
+// pages back: the same bytes, in another order.
+func packInt8(w plan.Weight) (plan.Packed, error) {
+	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
+	stored, err := gemm.NewStored(w.Data, w.DType, n, k)
+	if err != nil {
+		return nil, err
+	}
+	size, err := int8.Len32(stored)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newArena(int64(size), true)
+	if err != nil {
+		return nil, err
+	}
+	p, err := int8.Pack32(a.mem, stored)
+	if err != nil {
+		return nil, err
+	}
+	w.Drop()
+	return &weight{dtype: w.DType, int8: p}, nil
+}
+
 // onlyProducts reports whether every reader multiplies with v.
 func onlyProducts(v *graph.Value, readers []*graph.Node) bool {
+	return readBy(v, readers, graph.OpLinear)
+}
+
+// readBy reports whether v is only the matrix of ops of these kinds.
+func readBy(v *graph.Value, readers []*graph.Node, ops ...*graph.OpDef) bool {
 	for _, n := range readers {
-		if n.Op != graph.OpLinear || n.In[0] == v || n.In[2] == v {
+		matrix := 1 // its operand of a product
+		if n.Op == graph.OpEmbed {
+			matrix = 0
+		}
+		if !slices.Contains(ops, n.Op) || n.In[matrix] != v {
 			return false
+		}
+		for i, in := range n.In {
+			if in == v && i != matrix {
+				return false
+			}
 		}
 	}
 	return len(readers) > 0
@@ -198,6 +259,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 type scratch struct {
 	gemm  *gemm.Scratch
 	tiles *amx.Scratch
+	int8  *int8.Scratch
 	head  *amx.Head // nil where no attention runs in bf16
 	f     []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
@@ -208,6 +270,9 @@ type scratch struct {
 
 func newScratch(b *binder) *scratch {
 	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	if b.int8Depth > 0 {
+		s.int8 = int8.NewScratch(b.int8Depth)
+	}
 	if b.headKeys > 0 {
 		s.head = amx.NewHead(b.headDim, b.headKeys)
 	}

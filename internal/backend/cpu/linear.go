@@ -186,7 +186,7 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 		case w.panels != nil:
 			k.w = &gemm.Transposed{W: *w.panels}
 			return k, nil
-		case w.tiles != nil:
+		case w.rows == nil:
 			m, err := b.f32(wv)
 			k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
 			return k, err

@@ -7,6 +7,7 @@ import (
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/int8"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/tensor"
 )
@@ -15,14 +16,18 @@ import (
 type Precision string
 
 const (
-	// Auto is the fastest class of this machine that keeps vectors close to
-	// f32: bf16 where there are tiles for it.
+	// Auto is the fastest class that keeps answers close to f32: i8g32 for
+	// weights that the file has quantized; for others bf16 where there are
+	// tiles for it, and f32 elsewhere.
 	Auto Precision = "auto"
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
 	// BF16 rounds the operands of products with weights to bf16 and sums in
 	// f32.
 	BF16 Precision = "bf16"
+	// I8G32 multiplies the file's own codes with activations that are
+	// quantized by 32, and sums in f32. Auto uses it; it cannot be asked for.
+	I8G32 Precision = "i8g32"
 )
 
 // ParsePrecision checks a precision's name; the empty one is Auto.
@@ -36,7 +41,7 @@ func ParsePrecision(s string) (Precision, error) {
 	return Auto, fmt.Errorf("cpu: precision %q, expected f32, bf16 or auto", s)
 }
 
-// class is the compute class of products with weights.
+// class is the compute class of products with floats.
 func (p Precision) class() Precision {
 	if p == Auto || p == "" {
 		if cpu.Active() >= cpu.AMX {
@@ -47,12 +52,21 @@ func (p Precision) class() Precision {
 	return p
 }
 
+// classOf is the compute class of products with weights of a storage type.
+func (p Precision) classOf(d tensor.DType) Precision {
+	if (p == Auto || p == "") && d.Quantized() {
+		return I8G32
+	}
+	return p.class()
+}
+
 // product is W[N,K] as the B operand of x w^T, in its compute class.
 type product struct {
 	n, k   int
 	class  Precision
 	f32    gemm.Panels
 	bf16   []amx.Panels // [worker]
+	int8   *int8.Packed
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
 	label  string
@@ -79,6 +93,12 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 		b.wantTiles(p.k)
 		return p, nil
 	}
+	if packed.int8 != nil {
+		p.class, p.int8, p.cheap = I8G32, packed.int8, true
+		p.label = "gemm i8g32 " + packed.dtype.String()
+		b.wantInt8(p.k)
+		return p, nil
+	}
 	stored, err := gemm.NewStored(packed.rows, packed.dtype, p.n, p.k)
 	if err != nil {
 		return nil, err
@@ -101,8 +121,11 @@ func (p *product) computeClass() Precision { return p.class }
 
 // tile is the block of rows and columns that work is shared out in.
 func (p *product) tile() (mr, nr int) {
-	if p.class == BF16 {
+	switch p.class {
+	case BF16:
 		return amx.MR, amx.NR
+	case I8G32:
+		return int8.MR, int8.NR
 	}
 	return gemm.MR(), gemm.NR()
 }
@@ -141,6 +164,9 @@ func (p *product) multiply(w *worker, y, x, bias []float32, rows, c0, c1 int, di
 	switch {
 	case direct && rows <= gemm.FewRows:
 		p.few(w, y, x, bias, rows, c0, c1)
+	case p.class == I8G32:
+		t := int8.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
+		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
 	case p.class == BF16:
 		t := amx.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias}
 		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)

@@ -101,16 +101,14 @@ func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
 func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	w := b.weight(n.In[0])
-	if w != nil && w.rows == nil {
-		return bindReference(b, s)
-	}
+	packed := w != nil && w.rows == nil
 	ms, err := b.mats(n.Out[0])
 	if err != nil {
 		return nil, err
 	}
 	ids, y, scale := b.i32(n.In[1]), ms[0], n.Attr.(graph.EmbedAttr).Scale
 	var table mat
-	if w == nil || w.dtype == tensor.F32 {
+	if !packed && (w == nil || w.dtype == tensor.F32) {
 		if table, err = b.f32(n.In[0]); err != nil {
 			return nil, err
 		}
@@ -118,9 +116,12 @@ func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	return &rowwise{"embed", y, func(_ *worker, b tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst, id := y.row(i), int(ids.full[i])
-			if table.present() {
+			switch {
+			case table.present():
 				copy(dst, table.row(id))
-			} else {
+			case packed:
+				w.unpackRow(dst, id)
+			default:
 				rb := w.dtype.RowBytes(y.cols)
 				if err := tensor.Dequantize(dst, w.dtype, w.rows[id*rb:(id+1)*rb]); err != nil {
 					panic(err)
