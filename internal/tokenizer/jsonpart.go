@@ -38,7 +38,7 @@ func newPart(file, path string, depth int, raw json.RawMessage) (p *jsonPart, ok
 }
 
 func (p *jsonPart) errorf(field, format string, args ...any) error {
-	return fmt.Errorf("%s: %s.%s: %s", p.file, p.path, field, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %s.%s: %w", p.file, p.path, field, fmt.Errorf(format, args...))
 }
 
 func (p *jsonPart) decode(v any) error {

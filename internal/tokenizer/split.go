@@ -2,13 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
-	"unicode/utf8"
-
-	"github.com/dlclark/regexp2"
 )
 
 // behavior says what becomes of the matches of a pattern.
@@ -119,89 +113,60 @@ func readSplit(p *jsonPart) ([]step, error) {
 			return []step{classCut{known.class, b}}, nil
 		}
 	}
-	find, err := compile(*raw.Pattern.Regex)
+	find, err := compilePattern(*raw.Pattern.Regex)
 	if err != nil {
-		return nil, p.errorf("pattern", "%v", err)
+		return nil, p.errorf("pattern", "%w", err)
 	}
 	return []step{splitStep{find, b, raw.Invert}}, nil
 }
 
 // splitStep cuts at a pattern's matches.
 type splitStep struct {
-	find     finder
+	finder
 	behavior behavior
 	invert   bool // the matches are what lies between
 }
 
-// finder calls found for every match in text, left to right.
-type finder func(text []byte, s *Scratch, found func(start, end int))
+// finder appends where its matches are in text, left to right.
+type finder interface {
+	find(text []byte, s *Scratch, out []span) []span
+}
 
 func (st splitStep) apply(s *Scratch) {
 	out := s.spans[1][:0]
 	for _, p := range s.spans[0] {
 		parts, done := s.match[:0], p.start
-		st.find(s.text[p.start:p.end], s, func(start, end int) {
-			start, end = p.start+start, p.start+end
+		s.found = st.find(s.text[p.start:p.end], s, s.found[:0])
+		for _, m := range s.found {
+			start, end := p.start+m.start, p.start+m.end
 			if done < start {
 				parts = append(parts, flagSpan{span{done, start}, st.invert})
 			}
 			parts = append(parts, flagSpan{span{start, end}, !st.invert})
 			done = end
-		})
+		}
 		if done < p.end {
 			parts = append(parts, flagSpan{span{done, p.end}, st.invert})
 		}
+		first := len(out)
 		out = st.behavior.join(parts, out)
+		out = append(out[:first], slices.DeleteFunc(out[first:], func(p span) bool { return p.start == p.end })...)
 		s.match = parts
 	}
 	s.spans[0], s.spans[1] = out, s.spans[0]
 }
 
 // literal finds a string. The empty string is found nowhere.
-func literal(what string) finder {
-	return func(text []byte, _ *Scratch, found func(start, end int)) {
-		for at := 0; what != ""; {
-			i := bytes.Index(text[at:], []byte(what))
-			if i < 0 {
-				return
-			}
-			found(at+i, at+i+len(what))
-			at += i + len(what)
-		}
-	}
-}
+type literal string
 
-// matchLimit bounds what one match of a pattern from a file may take; a pattern that runs into it
-// leaves the rest of its piece uncut.
-const matchLimit = time.Second
-
-// compile makes a finder of a regular expression that no hand-written matcher knows.
-func compile(pattern string) (finder, error) {
-	re, err := regexp2.Compile(pattern, regexp2.None)
-	if err != nil {
-		return nil, fmt.Errorf("regular expression %.200q: %s", pattern, strings.TrimSpace(err.Error()))
+func (l literal) find(text []byte, _ *Scratch, out []span) []span {
+	for at := 0; l != ""; {
+		i := bytes.Index(text[at:], []byte(l))
+		if i < 0 {
+			break
+		}
+		out = append(out, span{at + i, at + i + len(l)})
+		at += i + len(l)
 	}
-	re.MatchTimeout = matchLimit
-	return func(text []byte, s *Scratch, found func(start, end int)) {
-		s.runes = s.runes[:0]
-		for i := 0; i < len(text); {
-			r, n := utf8.DecodeRune(text[i:])
-			s.runes = append(s.runes, r)
-			i += n
-		}
-		at, offset := 0, 0 // the same place in runes and in bytes
-		forward := func(to int) int {
-			for ; at < to; at++ {
-				offset += utf8.RuneLen(s.runes[at])
-			}
-			return offset
-		}
-		deadline := time.Now().Add(matchLimit)
-		m, err := re.FindRunesMatch(s.runes)
-		for m != nil && err == nil && time.Now().Before(deadline) {
-			start := forward(m.Index)
-			found(start, forward(m.Index+m.Length))
-			m, err = re.FindNextMatch(m)
-		}
-	}, nil
+	return out
 }

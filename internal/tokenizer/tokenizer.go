@@ -6,10 +6,14 @@
 // becomes ids in the model. New kinds are a row in models, normalizers, preTokenizers, decoders,
 // postProcessors (tokenizer.json) or ggufModels and ggufPre (GGUF).
 //
-// The package imports nothing of ours; weights, engine, train and the commands import it. Everything
-// that can be wrong with a file is an error of FromGGUF or FromJSON, which names the file or key, the
-// field and what was expected. Encode and Decode cannot fail: broken UTF-8 becomes U+FFFD and unknown
-// ids decode to nothing.
+// A Split expression that no hand-written matcher knows goes to a matcher of our own (pattern.go), which
+// takes linear time and refuses what it cannot match as the reference does.
+//
+// The package imports format; model, engine, train and the commands import it. Everything that can be
+// wrong with a file is an error of FromGGUF or FromJSON, which names the file or key, the field and what
+// was expected, and wraps format.ErrUnsupported where a sound file has a kind of part that we do not know.
+// Encode and Decode cannot fail: broken UTF-8 becomes U+FFFD and unknown ids decode to nothing; who wants to
+// refuse those asks Token first.
 package tokenizer
 
 // Tokenizer is immutable and safe for concurrent use.
@@ -40,16 +44,17 @@ type Scratch struct {
 	spare []byte     // the other text buffer, for steps that rewrite
 	spans [2][]span  // pieces in order; steps read spans[0] and write spans[1]
 	match []flagSpan // what a Split pattern found
-	runes []rune     // a piece as regexp2 wants it
+	found []span     // where it found that, before what lies between
 	bpe   bpeScratch
 	cache *wordCache // made by the first Encode
+
+	pattern patternScratch
 }
 
 // span is text[start:end] of Scratch.text.
 type span struct{ start, end int }
 
-// Encode appends the ids of text to dst. It allocates nothing once s is warm, unless the tokenizer
-// has a Split pattern that no hand-written matcher knows. A nil s is allowed.
+// Encode appends the ids of text to dst. It allocates nothing once s is warm. A nil s is allowed.
 func (t *Tokenizer) Encode(dst []int32, text string, o Options, s *Scratch) []int32 {
 	if s == nil {
 		s = new(Scratch)
