@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # demo.sh HOTPATH MODELS   what hotpath does, on two real models: sentences compared
-# by meaning, a sentence finished, and where the time went.
+# by meaning, a sentence finished, and where the time of that went.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: demo.sh HOTPATH MODELS" >&2; exit 2; }
 hotpath=$1 models=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 sentences=(
   "A man is playing a guitar on the street."
@@ -25,4 +27,8 @@ echo
 echo "== SmolLM2-135M-Instruct finishes a sentence"
 prompt="The three most important things to know about Go are"
 echo "$prompt ..."
-"$hotpath" run -m "$models/SmolLM2-135M-Instruct.Q4_1.gguf" --raw --temp 0 -n 60 -p "$prompt"
+"$hotpath" run -m "$models/SmolLM2-135M-Instruct.Q4_1.gguf" --raw --temp 0 -n 60 -p "$prompt" --profile="$work/run.json"
+
+echo
+echo "== Where did the time go? (more: hotpath run ... --profile)"
+"$hotpath" profile show "$work/run.json" | awk '/^LEDGER/ { on = 1 } /^$/ { on = 0 } on'

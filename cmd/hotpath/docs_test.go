@@ -31,7 +31,8 @@ func workshop(t *testing.T) string {
 		"all-MiniLM-L6-v2":                bert,
 		"SmolLM2-135M-Instruct.Q4_1.gguf": gguf,
 		".cache/models/all-MiniLM-L6-v2":  bert,
-		".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf":    gguf,
+		".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf": gguf,
+		"examples":                                         filepath.Join(repositoryRoot(t), "examples"),
 		"internal/testmodels/testdata/llama":               llama,
 		"internal/testmodels/testdata/shakespeare.txt":     testmodels.Dir(t, "shakespeare.txt"),
 		"internal/testmodels/testdata/gguf/bert-q8_0.gguf": testmodels.Dir(t, "gguf/bert-q8_0.gguf"),
@@ -41,16 +42,6 @@ func workshop(t *testing.T) string {
 			t.Fatal(err)
 		}
 		if err := os.Symlink(target, path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, content := range map[string]string{
-		"texts.txt":     "one text\nanother text\n",
-		"texts.jsonl":   `{"text":"one text","id":1}` + "\n",
-		"prompts.jsonl": `{"text":"once"}` + "\n",
-		"config.json":   `{"model":"MODEL","data":"texts.txt","out":"out","steps":2,"batch_tokens":64,"seq_len":8}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,6 +65,17 @@ func TestHelpExamples(t *testing.T) {
 		t.Skip("no bash here")
 	}
 	dir := workshop(t)
+	// Help texts speak of files of the reader's; documents, of files that are there.
+	for name, content := range map[string]string{
+		"texts.txt":     "one text\nanother text\n",
+		"texts.jsonl":   `{"text":"one text","id":1}` + "\n",
+		"prompts.jsonl": `{"text":"once"}` + "\n",
+		"config.json":   `{"model":"MODEL","data":"texts.txt","out":"out","steps":2,"batch_tokens":64,"seq_len":8}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	shell(t, dir, `hotpath embed -m MODEL "a text" --profile=run.json >/dev/null`)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
