@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"hotpath/internal/format"
 )
 
 // Meta is the metadata of a GGUF file. Each method reports whether the key is there with that type.
@@ -62,7 +64,7 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 	}
 	build, ok := ggufModels[kind]
 	if !ok {
-		return nil, fmt.Errorf("tokenizer.ggml.model: is %q, expected one of %s", kind, names(ggufModels))
+		return nil, fmt.Errorf("tokenizer.ggml.model: is %q, expected one of %s: %w", kind, names(ggufModels), format.ErrUnsupported)
 	}
 	tokens, ok := m.Strings("tokenizer.ggml.tokens")
 	if !ok || len(tokens) == 0 {
@@ -125,7 +127,7 @@ func ggufBPE(t *Tokenizer, m Meta, tokens []string) error {
 	}
 	row, ok := ggufPre[pre]
 	if !ok {
-		return fmt.Errorf("tokenizer.ggml.pre: is %q, expected one of %s", pre, names(ggufPre))
+		return fmt.Errorf("tokenizer.ggml.pre: is %q, expected one of %s: %w", pre, names(ggufPre), format.ErrUnsupported)
 	}
 	v, err := ggufVocab(tokens)
 	if err != nil {

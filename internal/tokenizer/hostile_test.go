@@ -2,10 +2,13 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"hotpath/internal/format"
 )
 
 // bpeFile is a small tokenizer.json around a vocabulary and merges.
@@ -64,6 +67,31 @@ func TestHostileJSON(t *testing.T) {
 	}
 	if _, err := FromJSON("f", []byte(bpeFile(`{"a":0}`, `[]`, ``)), []byte(`[`)); err == nil || !strings.Contains(err.Error(), "tokenizer_config.json") {
 		t.Errorf("a broken configuration: error %v", err)
+	}
+}
+
+// TestUnknownKinds tells files that may be sound from broken ones.
+func TestUnknownKinds(t *testing.T) {
+	for name, file := range map[string]string{
+		"model":          `{"model":{"type":"Unigram"}}`,
+		"normalizer":     `{"normalizer":{"type":"Replace"},"model":{}}`,
+		"pre-tokenizer":  `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace"}]},"model":{}}`,
+		"decoder":        bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Metaspace"}`),
+		"post-processor": bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"Magic"}`),
+	} {
+		if _, err := FromJSON("f", []byte(file), nil); !errors.Is(err, format.ErrUnsupported) {
+			t.Errorf("%s: error %v, expected ErrUnsupported", name, err)
+		}
+	}
+	for key, value := range map[string]string{"tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "magic"} {
+		m := meta{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": []string{"a"}}
+		m[key] = value
+		if _, err := FromGGUF(m); !errors.Is(err, format.ErrUnsupported) {
+			t.Errorf("%s: error %v, expected ErrUnsupported", key, err)
+		}
+	}
+	if _, err := FromJSON("f", []byte(bpeFile(`{"a":-1}`, `[]`, ``)), nil); err == nil || errors.Is(err, format.ErrUnsupported) {
+		t.Errorf("a broken vocabulary: error %v, expected another one than ErrUnsupported", err)
 	}
 }
 

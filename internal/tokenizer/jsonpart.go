@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"hotpath/internal/format"
 )
 
 // jsonPart is one object of tokenizer.json with a type, and where it stands.
@@ -37,8 +39,8 @@ func newPart(file, path string, depth int, raw json.RawMessage) (p *jsonPart, ok
 	return p, true, nil
 }
 
-func (p *jsonPart) errorf(field, format string, args ...any) error {
-	return fmt.Errorf("%s: %s.%s: %w", p.file, p.path, field, fmt.Errorf(format, args...))
+func (p *jsonPart) errorf(field, message string, args ...any) error {
+	return fmt.Errorf("%s: %s.%s: %w", p.file, p.path, field, fmt.Errorf(message, args...))
 }
 
 func (p *jsonPart) decode(v any) error {
@@ -77,7 +79,7 @@ func lookup[T any](table map[string]func(*jsonPart) (T, error), p *jsonPart) (T,
 	make, ok := table[p.kind]
 	if !ok {
 		var zero T
-		return zero, p.errorf("type", "is %q, expected one of %s", p.kind, names(table))
+		return zero, p.errorf("type", "is %q, expected one of %s: %w", p.kind, names(table), format.ErrUnsupported)
 	}
 	return make(p)
 }

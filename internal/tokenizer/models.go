@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"hotpath/internal/format"
 )
 
 // modelKind reads one type of model of tokenizer.json into t.vocab and t.model. byteLevel says that
@@ -32,7 +34,7 @@ func (t *Tokenizer) readModel(p *jsonPart, byteLevel bool, added int) error {
 	}
 	read, ok := models[p.kind]
 	if !ok {
-		return p.errorf("type", "is %q, expected one of %s", p.kind, names(models))
+		return p.errorf("type", "is %q, expected one of %s: %w", p.kind, names(models), format.ErrUnsupported)
 	}
 	return read(t, p, byteLevel, added)
 }
