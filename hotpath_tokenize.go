@@ -35,6 +35,15 @@ func (t *Tokenizer) Tokenize(text string, special bool) []int32 {
 // show.
 func (t *Tokenizer) Detokenize(ids []int32, special bool) string { return t.tok.Decode(ids, !special) }
 
+// Valid tells whether the vocabulary has an id. Detokenize leaves the others out.
+func (t *Tokenizer) Valid(id int32) bool {
+	_, ok := t.tok.Token(id)
+	return ok
+}
+
+// Size is one more than the highest id.
+func (t *Tokenizer) Size() int { return t.tok.Size() }
+
 // Token is the vocabulary's own spelling of an id, "" where there is none.
 func (t *Tokenizer) Token(id int32) string {
 	s, _ := t.tok.Token(id)

@@ -95,6 +95,11 @@ func decode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	for _, id := range ids {
+		if !m.Valid(id) {
+			return answer{}, fmt.Errorf("id %d is not in the vocabulary, expected 0 to %d", id, m.Size()-1)
+		}
+	}
 	body := m.Detokenize(ids, special)
 	return answer{detokenized{t.index, ids, body}, body}, nil
 }
