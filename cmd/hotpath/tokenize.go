@@ -40,7 +40,7 @@ objects with "ids". What follows a tab is ignored, so that the text output of
 tokenize can be decoded again.`,
 		Example: `  hotpath tokenize -m MODEL "hello world"
   hotpath tokenize -m MODEL -f texts.jsonl --format jsonl
-  hotpath tokenize -m MODEL --decode "101 7592 102"`,
+  hotpath tokenize -m MODEL --decode "101 103 102"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if model == "" {
 				return usagef("-m MODEL is missing")
