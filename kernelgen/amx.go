@@ -60,6 +60,7 @@ func genAMX(g *asm) {
 	}
 	genRoundRows(g)
 	genPackBF16(g)
+	genUnpackBF16(g)
 	consts := &constants{}
 	genSoftmaxBF16(g, consts)
 	genDivideRows(g, consts)
@@ -179,28 +180,7 @@ func genPackBF16(g *asm) {
 			g.f("ADDQ DX, BX")
 		}
 	}
-	// Rows 4q..4q+3 in Z(4q)..: dwords, then qwords, within each 128-bit lane.
-	for q := 0; q < 16; q += 4 {
-		for _, p := range []int{q, q + 2} {
-			g.f("VPUNPCKLDQ Z%d, Z%d, Z%d", p+1, p, 16+p)
-			g.f("VPUNPCKHDQ Z%d, Z%d, Z%d", p+1, p, 17+p)
-		}
-		for h := range 2 {
-			g.f("VPUNPCKLQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h)
-			g.f("VPUNPCKHQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h+1)
-		}
-	}
-	// Z(4q+j) has, in lane l, column 4l+j of the rows of group q.
-	for j := range 4 {
-		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z16", 4+j, j)
-		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z17", 4+j, j)
-		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z18", 12+j, 8+j)
-		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z19", 12+j, 8+j)
-		for l, s := range []string{"$0x88, Z18, Z16", "$0x88, Z19, Z17", "$0xdd, Z18, Z16", "$0xdd, Z19, Z17"} {
-			g.f("VSHUFI32X4 %s, Z%d", s, 20+l)
-			g.f("VMOVDQU64 Z%d, %d(DI)", 20+l, (4*l+j)*64)
-		}
-	}
+	g.storeTile()
 	g.f("ADDQ $128, SI")
 	g.f("ADDQ $2048, DI")
 	g.f("DECQ CX")
@@ -233,4 +213,31 @@ func genPackBF16(g *asm) {
 	g.f("JNZ %s", loop)
 	g.f("VZEROUPPER")
 	g.f("RET")
+}
+
+// storeTile transposes the 16x16 dwords in Z0 to Z15, a row each, and stores
+// them as a tile at (DI). Z16 to Z31 are lost.
+func (g *asm) storeTile() {
+	// Rows 4q..4q+3 in Z(4q)..: dwords, then qwords, within each 128-bit lane.
+	for q := 0; q < 16; q += 4 {
+		for _, p := range []int{q, q + 2} {
+			g.f("VPUNPCKLDQ Z%d, Z%d, Z%d", p+1, p, 16+p)
+			g.f("VPUNPCKHDQ Z%d, Z%d, Z%d", p+1, p, 17+p)
+		}
+		for h := range 2 {
+			g.f("VPUNPCKLQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h)
+			g.f("VPUNPCKHQDQ Z%d, Z%d, Z%d", 18+q+h, 16+q+h, q+2*h+1)
+		}
+	}
+	// Z(4q+j) has, in lane l, column 4l+j of the rows of group q.
+	for j := range 4 {
+		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z16", 4+j, j)
+		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z17", 4+j, j)
+		g.f("VSHUFI32X4 $0x88, Z%d, Z%d, Z18", 12+j, 8+j)
+		g.f("VSHUFI32X4 $0xdd, Z%d, Z%d, Z19", 12+j, 8+j)
+		for l, s := range []string{"$0x88, Z18, Z16", "$0x88, Z19, Z17", "$0xdd, Z18, Z16", "$0xdd, Z19, Z17"} {
+			g.f("VSHUFI32X4 %s, Z%d", s, 20+l)
+			g.f("VMOVDQU64 Z%d, %d(DI)", 20+l, (4*l+j)*64)
+		}
+	}
 }

@@ -56,8 +56,8 @@ func backends() []backend {
 	}
 	for _, tier := range kcpu.Available() {
 		bs = append(bs, backend{
-			name: fmt.Sprintf("cpu-%s-auto", tier),
-			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2}) },
+			name: fmt.Sprintf("cpu-%s-i8g32", tier),
+			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.I8G32}) },
 			tier: tier,
 			tol:  2e-2, // operands have eight bits, or seven
 		})

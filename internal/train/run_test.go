@@ -280,6 +280,8 @@ func TestRefusals(t *testing.T) {
 	done.Steps, done.Warmup = 1, 0
 	res, err := Run(context.Background(), done, Options{Backend: be})
 	must(t, err)
+	empty := filepath.Join(t.TempDir(), "empty.txt")
+	must(t, os.WriteFile(empty, nil, 0o644))
 	for name, c := range map[string]struct {
 		change func(c *Config)
 		resume string
@@ -290,7 +292,8 @@ func TestRefusals(t *testing.T) {
 		"encoder":    {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
 		"long":       {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
 		"no data":    {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
-		"empty data": {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{os.DevNull} }, "", "pieces", ErrData},
+		"empty data": {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{empty} }, "", "pieces", ErrData},
+		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{os.DevNull} }, "", "regular file", ErrData},
 		"other seed": {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
 		"other cut":  {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
 		"other data": {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},

@@ -41,7 +41,7 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := s.Root().Attr.(graph.ActAttr).Kind
 	l.act = activation(kind).apply
-	l.label += "+" + kind.String()
+	l.label += "+" + activationLabel(kind)
 	return l, nil
 }
 
@@ -116,7 +116,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times = activation(kind).times
 	l.direct = b.direct(l.gate, l.x) && b.direct(l.up, l.x)
-	l.label = l.gate.label + " x2+glu " + kind.String()
+	l.label = l.gate.label + " x2+glu " + activationLabel(kind)
 	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
 	if l.direct {
 		b.want(gemm.FewRows*l.gate.n + gemm.XSumsLen(l.gate.k))

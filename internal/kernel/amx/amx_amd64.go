@@ -1,5 +1,10 @@
 package amx
 
+import (
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
 //go:noescape
 func tileBF16x2(t *tileArgs)
 
@@ -20,6 +25,12 @@ func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
 
 //go:noescape
 func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
+
+//go:noescape
+func unpackQ8(dst *uint16, src *byte, rowBytes, steps int)
+
+//go:noescape
+func unpackQ4(dst *uint16, src *byte, rowBytes, steps int)
 
 // configs are tile configurations by the rows of a block, 1 to 32.
 var configs = func() (cs [MR + 1][64]byte) {
@@ -149,4 +160,26 @@ func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows int, scale f
 func divideFast(dst []float32, ldd int, src []float32, lds, n, rows int, sums []float32) {
 	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
 	divideRows(&dst[0], &src[0], ldd*4, lds*4, n, rows, &sums[0])
+}
+
+// unpackFast makes the panel of quantized rows n0 to n0+31 without a detour
+// through f32 in memory; false where the type has no such way.
+func unpackFast(dst []uint16, w *gemm.Stored, n0 int) bool {
+	if !w.DType.Quantized() || w.K == 0 {
+		return false
+	}
+	steps := w.K / kStep
+	_, _ = dst[steps*1024-1], w.Data[(n0+NR)*w.RowBytes-1]
+	for half := range 2 {
+		src := &w.Data[(n0+16*half)*w.RowBytes]
+		switch w.DType {
+		case tensor.Q8_0:
+			unpackQ8(&dst[half*512], src, w.RowBytes, steps)
+		case tensor.Q4_1:
+			unpackQ4(&dst[half*512], src, w.RowBytes, steps)
+		default:
+			return false
+		}
+	}
+	return true
 }

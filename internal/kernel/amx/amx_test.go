@@ -114,6 +114,42 @@ func product(t *testing.T, m, n, k int, w []float32, b Panels, mode, form string
 	}
 }
 
+// TestStoredPanels: a panel of a file's rows holds what the reference decodes,
+// rounded, whichever way it was made.
+func TestStoredPanels(t *testing.T) {
+	const n, k = 80, 96
+	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
+		raw := make([]byte, n*d.RowBytes(k))
+		if err := tensor.Quantize(raw, d, random(n*k, 6)); err != nil {
+			t.Fatal(err)
+		}
+		want := make([]float32, n*k)
+		if err := tensor.Dequantize(want, d, raw); err != nil {
+			t.Fatal(err)
+		}
+		w, err := gemm.NewStored(raw, d, n, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tier := range cpu.Available() {
+			restore := cpu.Use(tier)
+			p := Pack(make([]uint16, PackedLen(n, k)), NewStored(w), n, k)
+			row := make([]float32, k)
+			for i := range n {
+				p.UnpackRow(row, i)
+				for j, got := range row {
+					// A fused multiply-add may round Q4_1 to the neighbour.
+					exact := bf16(want[i*k+j])
+					if diff := math.Abs(float64(got) - exact); diff > math.Abs(exact)/128 || d != tensor.Q4_1 && diff != 0 {
+						t.Fatalf("%s on %s: row %d column %d is %g, expected %g", d, tier, i, j, got, exact)
+					}
+				}
+			}
+			restore()
+		}
+	}
+}
+
 func TestPackLosesOnlyTheRounding(t *testing.T) {
 	const n, k = 53, 77
 	w := random(n*k, 5)

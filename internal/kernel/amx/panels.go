@@ -96,6 +96,9 @@ func NewStored(w *gemm.Stored) *Stored { return &Stored{w, make([]float32, NR*st
 func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
 	n0 := p * NR
 	rows := min(NR, b.W.N-n0)
+	if rows == NR && cpu.Active() >= cpu.AMX && unpackFast(scratch, b.W, n0) {
+		return scratch
+	}
 	for k := 0; k < b.W.K; k += storedCols {
 		cols := min(storedCols, b.W.K-k)
 		b.W.Decode(b.buf, storedCols, n0, rows, k, cols)
