@@ -1,0 +1,136 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// workBytes is how much text may be looked at for one step.
+const workBytes = 256
+
+// ctxEvery is how many steps pass between looks at the context.
+const ctxEvery = 1024
+
+// state is one rendering: where it is and what it has used up.
+type state struct {
+	ctx    context.Context
+	name   string
+	now    func() time.Time
+	line   int // of the template, where the rendering is now
+	steps  int
+	made   int // bytes of strings, lists and dicts
+	macros int // macro calls within each other
+	depth  int // of values and filters within each other
+}
+
+// errorf is an error at the line where the rendering is.
+func (s *state) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: line %d: %w", s.name, s.line, fmt.Errorf(format, args...))
+}
+
+// spend counts steps, and looks at the context now and then.
+func (s *state) spend(steps int) error {
+	before := s.steps
+	s.steps += steps
+	if s.steps > maxSteps {
+		return s.errorf("the template takes more than %d steps", maxSteps)
+	}
+	if before/ctxEvery != s.steps/ctxEvery {
+		if err := s.ctx.Err(); err != nil {
+			return s.errorf("%w", err)
+		}
+	}
+	return nil
+}
+
+// step counts one step.
+func (s *state) step() error { return s.spend(1) }
+
+// work counts the steps of looking at n bytes.
+func (s *state) work(n int) error { return s.spend(n/workBytes + 1) }
+
+// alloc counts n bytes before they are made.
+func (s *state) alloc(n int) error {
+	if n < 0 || n > maxMade-s.made {
+		return s.errorf("the template makes more than %d bytes of strings and lists", maxMade)
+	}
+	s.made += n
+	return nil
+}
+
+// itemBytes is what an item of a list takes, pairBytes what one of a dict does.
+const (
+	itemBytes = 16
+	pairBytes = 96
+)
+
+// allocItems counts n items of a list before they are made. Each is also work.
+func (s *state) allocItems(n int) error {
+	if n < 0 || n > maxMade/itemBytes {
+		return s.alloc(-1)
+	}
+	if err := s.work(n * itemBytes); err != nil {
+		return err
+	}
+	return s.alloc((n + 1) * itemBytes)
+}
+
+// deeper enters a value or a filter within another; shallower leaves it.
+func (s *state) deeper() error {
+	if s.depth >= maxNesting {
+		return s.errorf("values or filters within each other more than %d deep", maxNesting)
+	}
+	s.depth++
+	return s.step()
+}
+
+func (s *state) shallower() { s.depth-- }
+
+// text is a string in the making: the output, or what is captured of it.
+type text struct {
+	s      *state
+	b      strings.Builder
+	output bool // counts as output, not as bytes made
+}
+
+func (t *text) write(str string) error {
+	if t.output {
+		if len(str) > maxOutput-t.b.Len() {
+			return t.s.errorf("the template writes more than %d bytes", maxOutput)
+		}
+	} else if err := t.s.alloc(len(str)); err != nil {
+		return err
+	}
+	t.b.WriteString(str)
+	return t.s.work(len(str))
+}
+
+// scope holds the variables of a block, and finds those around it.
+type scope struct {
+	parent *scope
+	vars   map[string]value
+}
+
+func (sc *scope) inner() *scope { return &scope{parent: sc} }
+
+func (sc *scope) set(name string, v value) {
+	if sc.vars == nil {
+		sc.vars = make(map[string]value, 2)
+	}
+	sc.vars[name] = v
+}
+
+// get finds a variable, a global function, or undefined.
+func (sc *scope) get(name string) value {
+	for at := sc; at != nil; at = at.parent {
+		if v, ok := at.vars[name]; ok {
+			return v
+		}
+	}
+	if fn, ok := globals[name]; ok {
+		return &function{name: name, call: fn}
+	}
+	return undefined{name: name}
+}

@@ -1,0 +1,209 @@
+package chat
+
+// stmt is a part of a template that writes or assigns.
+type stmt interface {
+	run(s *state, sc *scope, out *text) (jump, error)
+}
+
+// jump is what a statement does to the loop around it.
+type jump uint8
+
+const (
+	goOn jump = iota
+	leaveLoop
+	nextItem
+)
+
+type (
+	textStmt  struct{ text string }
+	printStmt struct {
+		line int
+		x    expr
+	}
+	ifStmt struct {
+		tests  []expr
+		bodies [][]stmt
+		other  []stmt
+	}
+	setStmt struct {
+		line int
+		to   target
+		x    expr
+	}
+	// captureStmt is a block whose text is filtered, and then assigned or,
+	// without a target, written.
+	captureStmt struct {
+		line    int
+		to      target
+		filters []link
+		body    []stmt
+	}
+	withStmt struct {
+		line    int
+		targets []target
+		values  []expr
+		body    []stmt
+	}
+	macroStmt struct{ m *macro }
+	jumpStmt  struct{ to jump }
+)
+
+// run runs statements until one jumps.
+func (s *state) run(body []stmt, sc *scope, out *text) (jump, error) {
+	for _, st := range body {
+		if err := s.step(); err != nil {
+			return goOn, err
+		}
+		if j, err := st.run(s, sc, out); err != nil || j != goOn {
+			return j, err
+		}
+	}
+	return goOn, nil
+}
+
+func (st *textStmt) run(_ *state, _ *scope, out *text) (jump, error) {
+	return goOn, out.write(st.text)
+}
+
+func (st *printStmt) run(s *state, sc *scope, out *text) (jump, error) {
+	s.line = st.line
+	v, err := st.x.eval(s, sc)
+	if err != nil {
+		return goOn, err
+	}
+	return goOn, out.str(v)
+}
+
+func (st *ifStmt) run(s *state, sc *scope, out *text) (jump, error) {
+	for i, test := range st.tests {
+		v, err := test.eval(s, sc)
+		if err != nil {
+			return goOn, err
+		}
+		if truth(v) {
+			return s.run(st.bodies[i], sc, out)
+		}
+	}
+	return s.run(st.other, sc, out)
+}
+
+func (st *setStmt) run(s *state, sc *scope, _ *text) (jump, error) {
+	s.line = st.line
+	v, err := st.x.eval(s, sc)
+	if err != nil {
+		return goOn, err
+	}
+	return goOn, st.to.assign(s, sc, v)
+}
+
+func (st *captureStmt) run(s *state, sc *scope, out *text) (jump, error) {
+	inner := &text{s: s}
+	if j, err := s.run(st.body, sc.inner(), inner); err != nil || j != goOn {
+		return j, err
+	}
+	s.line = st.line
+	var v value = inner.b.String()
+	for _, f := range st.filters {
+		var err error
+		if v, err = f.apply(s, sc, v); err != nil {
+			return goOn, err
+		}
+	}
+	if st.to == nil {
+		return goOn, out.str(v)
+	}
+	return goOn, st.to.assign(s, sc, v)
+}
+
+func (st *withStmt) run(s *state, sc *scope, out *text) (jump, error) {
+	s.line = st.line
+	inner := sc.inner()
+	for i, x := range st.values {
+		v, err := x.eval(s, sc)
+		if err != nil {
+			return goOn, err
+		}
+		if err := st.targets[i].assign(s, inner, v); err != nil {
+			return goOn, err
+		}
+	}
+	return s.run(st.body, inner, out)
+}
+
+func (st *macroStmt) run(_ *state, sc *scope, _ *text) (jump, error) {
+	sc.set(st.m.name, st.m.in(sc))
+	return goOn, nil
+}
+
+func (st *jumpStmt) run(*state, *scope, *text) (jump, error) { return st.to, nil }
+
+// target is what a value can be assigned to.
+type target interface {
+	assign(s *state, sc *scope, v value) error
+}
+
+type (
+	nameTarget  string
+	fieldTarget struct{ name, field string }
+	tupleTarget []target
+)
+
+func (t nameTarget) assign(_ *state, sc *scope, v value) error {
+	sc.set(string(t), v)
+	return nil
+}
+
+func (t fieldTarget) assign(s *state, sc *scope, v value) error {
+	ns, ok := sc.get(t.name).(*namespace)
+	if !ok {
+		return s.errorf("cannot set %s.%s: %s is no namespace", short(t.name), short(t.field), short(t.name))
+	}
+	return ns.set(s, t.field, v)
+}
+
+func (t tupleTarget) assign(s *state, sc *scope, v value) error {
+	items, err := s.collect(v)
+	if err != nil {
+		return err
+	}
+	if len(items) != len(t) {
+		return s.errorf("%d values to unpack, expected %d", len(items), len(t))
+	}
+	for i, to := range t {
+		if err := to.assign(s, sc, items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assigns says whether a target has the name.
+func assigns(t target, name string) bool {
+	switch t := t.(type) {
+	case nameTarget:
+		return string(t) == name
+	case tupleTarget:
+		for _, part := range t {
+			if assigns(part, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// set sets a field. As in transformers, names with an underscore in front are
+// refused.
+func (ns *namespace) set(s *state, name string, v value) error {
+	if len(name) > 0 && name[0] == '_' {
+		return s.errorf("namespace field %q: names cannot begin with an underscore", short(name))
+	}
+	if _, ok := ns.vars[name]; !ok {
+		if err := s.alloc(pairBytes); err != nil {
+			return err
+		}
+		ns.names = append(ns.names, name)
+	}
+	ns.vars[name] = v
+	return nil
+}
