@@ -295,12 +295,15 @@ func (l *lexer) inside(rest string) error {
 
 // balance keeps track of brackets, within which a tag does not end.
 func (l *lexer) balance(c byte) error {
-	closers := map[byte]byte{'(': ')', '[': ']', '{': '}'}
-	if closer, ok := closers[c]; ok {
-		l.open = append(l.open, closer)
+	switch c {
+	case '(':
+		l.open = append(l.open, ')')
 		return nil
-	}
-	if c != ')' && c != ']' && c != '}' {
+	case '[', '{':
+		l.open = append(l.open, c+2) // as ASCII has it
+		return nil
+	case ')', ']', '}':
+	default:
 		return nil
 	}
 	if len(l.open) == 0 || l.open[len(l.open)-1] != c {

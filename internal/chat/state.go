@@ -8,7 +8,7 @@ import (
 )
 
 // workBytes is how much text may be looked at for one step.
-const workBytes = 256
+const workBytes = 64
 
 // ctxEvery is how many steps pass between looks at the context.
 const ctxEvery = 1024
@@ -82,8 +82,11 @@ func (s *state) deeper() error {
 	if s.depth >= maxNesting {
 		return s.errorf("values or filters within each other more than %d deep", maxNesting)
 	}
+	if err := s.step(); err != nil {
+		return err
+	}
 	s.depth++
-	return s.step()
+	return nil
 }
 
 func (s *state) shallower() { s.depth-- }

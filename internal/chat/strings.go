@@ -116,8 +116,9 @@ func (s *state) strip(self string, chars value, left, right bool) (value, error)
 	case absent, nil:
 	case string:
 		// Looking every character up in the set is work of both sizes.
-		if len(c) > workBytes {
-			return nil, s.errorf("strip: more than %d bytes of characters", workBytes)
+		const most = 256
+		if len(c) > most {
+			return nil, s.errorf("strip: more than %d bytes of characters", most)
 		}
 		drop = func(r rune) bool { return strings.ContainsRune(c, r) }
 		if err := s.work(len(self) * len(c) / 8); err != nil {
