@@ -25,14 +25,17 @@ func TestChatTemplates(t *testing.T) {
 		{"variables and filters", "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }} {{ messages | length }} {{ messages[-1]['role'] | upper }}",
 			"1 1 USER", ""},
 		{"exception", "{{ raise_exception('only pairs are allowed') }}", "", "only pairs are allowed"},
-		{"syntax", "{% for %}", "", "parse"},
-		{"other files", "{% include '/etc/hostname' %}", "", "cannot read other files"},
-		{"endless", "{% for i in range(3000) %}{{ 'xxxxxxxx' * 100 }}{% endfor %}", "", "more than"},
+		{"syntax", "{% for %}", "", "chat template: line 1: \"%}\", expected a name"},
+		{"other files", "{% include '/etc/hostname' %}", "", "no such tag"},
+		{"no tools", "{{ tools is none }}", "True", ""},
+		{"long", "{% for i in range(9000) %}{{ 'xxxxxxxx' * 100 }}{% endfor %}", "", "writes more than"},
+		{"long string", "{{ 'a' * 100000000000 }}", "", "makes more than"},
+		{"endless", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "", "calls within each other"},
 	} {
 		var got string
 		tmpl, err := newChatTemplate(c.template, "<s>", "</s>")
 		if err == nil {
-			got, err = tmpl.render([]Message{{"user", "Hi <b> & \"you\""}})
+			got, err = tmpl.render(context.Background(), []Message{{"user", "Hi <b> & \"you\""}})
 		}
 		switch {
 		case c.err == "" && err != nil:
