@@ -249,6 +249,10 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	for i := range e.workers {
 		e.workers[i] = worker{lane: i, scratch: newScratch(bd)}
 	}
+	e.claimed = make([]claims, len(e.kernels))
+	for i := range e.claimed {
+		e.claimed[i] = make(claims, n)
+	}
 	if b.opts.Test {
 		e.dead = plan.Deaths(p)
 	}

@@ -16,18 +16,27 @@ import (
 type kernel interface {
 	// name says what runs, for the profile.
 	name() string
-	// width is how many of n workers are worth having for a run; the others
-	// go on. It depends on the sizes only, so all workers agree on it.
+	// width is into how many shares, at most n, the step is worth cutting. It
+	// depends on the sizes only, so all workers agree on it.
 	width(b tensor.Bind, n int) int
-	// run does share i of n. It must not allocate.
+	// run does share i of n. It must not allocate, and what it computes must
+	// not depend on who does it.
 	run(w *worker, b tensor.Bind, i, n int)
 }
+
+// sharesEach is how many shares of a large step each worker begins with. One
+// that is done early takes over from the others: processors of a shared
+// machine are not equally fast, and a barrier waits for the last.
+const sharesEach = 4
 
 // worker is what one worker has for itself while it walks the steps.
 type worker struct {
 	lane    int
 	scratch *scratch
-	_       [64]byte
+	// epoch changes with each run and each barrier: what was derived from an
+	// operand stays valid while it is the same.
+	epoch uint64
+	_     [64]byte
 }
 
 // exec walks the steps of a plan with the team: every worker walks the same
@@ -49,6 +58,8 @@ type exec struct {
 	stop    atomic.Bool  // cancelled or failed: everybody leaves
 	err     atomic.Value // of type runError
 	arrived []arrival    // [worker]
+	claimed []claims     // [step]
+	runs    uint64       // so far
 	sleeper atomic.Int32 // workers parked at a barrier, or about to
 }
 
@@ -59,6 +70,10 @@ type arrival struct {
 	wake   chan struct{} // capacity 1
 	_      [104]byte
 }
+
+// claims counts, per worker, the shares of a step that were taken out of the
+// ones it begins with.
+type claims []atomic.Int32
 
 type runError struct{ error }
 
@@ -84,8 +99,16 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	n := len(e.workers)
 	e.ctx, e.bind, e.run, e.n = ctx, b, run, n
 	e.stop.Store(false)
+	e.runs++
 	for i := range e.arrived {
 		e.arrived[i].count.Store(0)
+	}
+	if n > 1 {
+		for _, c := range e.claimed {
+			for i := range c {
+				c[i].Store(0)
+			}
+		}
 	}
 	if n == 1 {
 		e.walk(0)
@@ -155,7 +178,8 @@ func (e *exec) walk(lane int) {
 			reached++
 			e.arrive(lane, reached)
 		}
-		n := k.width(e.bind, e.n)
+		shares := k.width(e.bind, e.shares())
+		n := min(e.n, shares)
 		if e.dead != nil && i > 0 {
 			if !e.poison(lane, i-1, &reached) {
 				break
@@ -170,7 +194,8 @@ func (e *exec) walk(lane int) {
 				break
 			}
 			passed = reached
-			k.run(w, e.bind, lane, n)
+			w.epoch = e.runs<<32 | uint64(reached)
+			e.take(w, i, shares, n)
 			continue
 		}
 		slots.Arrive[i] = profile.Now()
@@ -185,11 +210,41 @@ func (e *exec) walk(lane int) {
 		if e.stop.Load() {
 			break
 		}
-		k.run(w, e.bind, lane, n)
+		w.epoch = e.runs<<32 | uint64(reached)
+		e.take(w, i, shares, n)
 		slots.End[i] = profile.Now()
 	}
 	if slots != nil {
 		slots.Done = profile.Now()
+	}
+}
+
+// shares is into how many shares a step may be cut.
+func (e *exec) shares() int {
+	if e.n == 1 {
+		return 1
+	}
+	return e.n * sharesEach
+}
+
+// take does shares of step i: first those that lie with this worker, so that
+// it meets its own rows again, then those that others have not begun.
+func (e *exec) take(w *worker, i, shares, n int) {
+	k := e.kernels[i]
+	if n == 1 {
+		k.run(w, e.bind, 0, 1)
+		return
+	}
+	for v := range n {
+		owner := (w.lane + v) % n
+		lo, hi := shares*owner/n, shares*(owner+1)/n
+		for {
+			s := lo + int(e.claimed[i][owner].Add(1)) - 1
+			if s >= hi || e.stop.Load() {
+				break
+			}
+			k.run(w, e.bind, s, shares)
+		}
 	}
 }
 

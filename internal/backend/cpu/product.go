@@ -145,14 +145,14 @@ func (b *binder) direct(p *product, x mat) bool {
 	return true
 }
 
-// part is worker i's share of a product of rows x n: rows where panels cost
+// part is share i of a product of rows x n: rows where panels cost
 // nothing and there are enough of them, else columns, in whole tiles.
-func part(rows, n, mr, nr int, cheap bool, i, workers int) (m0, m1, c0, c1 int) {
+func part(rows, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0, c1 int) {
 	m1, c1 = rows, n
-	if cheap && rows >= 4*workers*mr {
-		m0, m1 = share(rows, mr, i, workers)
+	if cheap && rows >= shares*mr {
+		m0, m1 = share(rows, mr, i, shares)
 	} else {
-		c0, c1 = share(n, nr, i, workers)
+		c0, c1 = share(n, nr, i, shares)
 	}
 	return m0, m1, c0, c1
 }
@@ -169,7 +169,7 @@ func (p *product) multiply(w *worker, y, x, bias []float32, rows, c0, c1 int, di
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
 		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
 	case p.class == BF16:
-		t := amx.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias}
+		t := amx.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
 	default:
 		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}

@@ -42,6 +42,9 @@ type Task struct {
 	LDC        int
 	Bias       []float32 // [N] or nil; not with Accumulate
 	Accumulate bool
+	// Epoch, where not 0, says when A was last written: a run with the same A
+	// and the same epoch finds its rows rounded in the scratch.
+	Epoch uint64
 }
 
 // Scratch is one worker's workspace.
@@ -51,6 +54,11 @@ type Scratch struct {
 	tile  []float32 // [MR][NR], C at the right edge
 	bias  []float32 // [NR]
 	args  tileArgs
+	// What a holds.
+	of    *float32
+	epoch uint64
+	rows  int
+	k     int
 }
 
 // NewScratch is for tasks with K up to k.
@@ -87,7 +95,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	tiles := cpu.Active() >= cpu.AMX
 	for m := m0; m < m1; m += mc {
 		rows := min(mc, m1-m)
-		Round(s.a, kp, t.A[m*t.LDA:], t.LDA, rows, t.K)
+		s.round(t, m, rows)
 		for p := p0; p < p1; p++ {
 			b := t.B.Panel(p, s.panel[:kp*NR])
 			if tiles {
@@ -97,6 +105,19 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 			}
 		}
 	}
+}
+
+// round leaves rows of A in the scratch, unless they are there already.
+func (s *Scratch) round(t *Task, m, rows int) {
+	if t.K == 0 {
+		return
+	}
+	a := t.A[m*t.LDA:]
+	if t.Epoch != 0 && s.of == &a[0] && s.epoch == t.Epoch && s.rows == rows && s.k == t.K {
+		return
+	}
+	Round(s.a, padK(t.K), a, t.LDA, rows, t.K)
+	s.of, s.epoch, s.rows, s.k = &a[0], t.Epoch, rows, t.K
 }
 
 // Round writes rows of k values as bf16, ldd apart, and fills each up with
