@@ -191,4 +191,3 @@ func (s *state) extreme(self value, a []value, sign int) (value, error) {
 	}
 	return best, nil
 }
-

@@ -151,4 +151,3 @@ func (s *state) partition(self string, sep value, right bool) (value, error) {
 	}
 	return &list{items, true}, s.allocItems(3)
 }
-
