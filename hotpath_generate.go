@@ -98,7 +98,7 @@ func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) 
 // Chat answers a conversation through the model's chat template.
 func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions) iter.Seq2[Token, error] {
 	return m.generate(ctx, o, func() ([]int32, error) {
-		text, err := m.ChatPrompt(messages)
+		text, err := m.chatPrompt(ctx, messages)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/profile", "hotpath/internal/testmodels"},
+	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/chat"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"hotpath/internal/backend"},
 	{"hotpath/internal/optest", "hotpath/internal/kv", "hotpath/internal/sample"},
 	{"hotpath/internal/engine"},
-	{"hotpath/internal/train"},
+	{"hotpath/internal/train", "hotpath/internal/bench"},
 	{"hotpath"},
 	{"hotpath/opencl", "hotpath/cuda", "hotpath/internal/server"},
 	{"hotpath/cmd", "hotpath/internal/peerbench"},
@@ -37,6 +37,7 @@ var layers = [][]string{
 var closed = map[string][]string{
 	"hotpath/profile":             {},
 	"hotpath/internal/testmodels": {},
+	"hotpath/internal/chat":       {},
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {},
