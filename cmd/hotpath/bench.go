@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hotpath"
+	"hotpath/internal/bench"
+	"hotpath/internal/kernel/cpu"
+)
+
+// benchFlags are the flags of bench.
+type benchFlags struct {
+	opts   bench.Options
+	filter string
+	list   bool
+	format formatFlag
+}
+
+func newBench(std streams) *cobra.Command {
+	var f benchFlags
+	var groups strings.Builder
+	for _, g := range bench.Groups {
+		model := ""
+		if g.Model {
+			model = " (-m MODEL)"
+		}
+		fmt.Fprintf(&groups, "\n  %-11s %s%s", g.Name, g.What, model)
+	}
+	cmd := &cobra.Command{
+		Use:   "bench [NAME...]",
+		Short: "Measure kernels, ops and models; compare two measurements",
+		Long: `Measure kernels, ops and models, each against what the machine was measured to
+reach in the same round. The text is Go's benchmark format, which benchstat
+reads; the number at the end of a name is how many threads the case ran with.
+The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more of
+` + groups.String(),
+		Example: `  hotpath bench rope --filter 'heads=9/.*len=(1|16)-' --count 5 --time 1ms > old.txt
+  hotpath bench rope --filter 'heads=9/.*len=(1|16)-' --count 5 --time 1ms > new.txt
+  hotpath bench decode -m MODEL --filter batch=1/ --count 1 --time 1ms --format json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			filter, err := f.check(names)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), std, names, filter)
+		},
+	}
+	f.format.add(cmd, "text", "json")
+	flags := cmd.Flags()
+	flags.StringVarP(&f.opts.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+	flags.IntVar(&f.opts.Threads, "threads", 0, "measure with up to `N` threads; 0 for one a core")
+	flags.StringVar(&f.opts.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
+	flags.IntVar(&f.opts.Count, "count", 5, "take `N` samples of each case, all cases in turn")
+	flags.DurationVar(&f.opts.Time, "time", 20*time.Millisecond, "measure for `DURATION` a sample, at least")
+	flags.StringVar(&f.filter, "filter", "", "keep the cases whose name matches `REGEXP`")
+	flags.BoolVar(&f.list, "list", false, "list the names of the cases and measure nothing")
+	cmd.AddCommand(newBenchCompare(std))
+	return cmd
+}
+
+// check reports mistakes of the command line.
+func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
+	for _, name := range names {
+		if !slices.Contains(bench.GroupNames(), name) {
+			return nil, usagef("no benchmark %q, expected %s or compare", name, strings.Join(bench.GroupNames(), ", "))
+		}
+	}
+	switch {
+	case f.opts.Threads < 0:
+		return nil, usagef("--threads %d, expected 0 or more", f.opts.Threads)
+	case !slices.Contains([]string{"auto", "f32", "bf16"}, f.opts.Precision):
+		return nil, usagef("--precision %q, expected f32, bf16 or auto", f.opts.Precision)
+	case f.opts.Count < 1:
+		return nil, usagef("--count %d, expected 1 or more", f.opts.Count)
+	case f.opts.Time <= 0:
+		return nil, usagef("--time %v, expected more than 0", f.opts.Time)
+	}
+	if f.filter != "" {
+		if filter, err = regexp.Compile(f.filter); err != nil {
+			return nil, usagef("--filter: %w", err)
+		}
+	}
+	return filter, cpu.Err()
+}
+
+func (f *benchFlags) run(ctx context.Context, std streams, names []string, filter *regexp.Regexp) (err error) {
+	env, err := bench.NewEnv(f.opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Close()) }()
+	cases, err := env.Select(names, filter)
+	if errors.Is(err, bench.ErrNoModel) {
+		return &usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if len(cases) == 0 {
+		return fmt.Errorf("no case to measure: %w", hotpath.ErrInput)
+	}
+	if f.list {
+		w := bufio.NewWriter(std.out)
+		for _, c := range cases {
+			fmt.Fprintln(w, c.FullName())
+		}
+		return w.Flush()
+	}
+	machine := bench.Describe(f.opts.Threads)
+	if f.format.value == "json" {
+		report := bench.NewReport(machine)
+		if err := env.Run(ctx, cases, report.Emit); err != nil {
+			return err
+		}
+		return report.Write(std.out)
+	}
+	text, err := bench.NewText(std.out, machine)
+	if err != nil {
+		return err
+	}
+	return env.Run(ctx, cases, text.Emit)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/bench"
+)
+
+func newBenchCompare(std streams) *cobra.Command {
+	var format formatFlag
+	var failAbove, unit string
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Say with statistics what changed between two measurements",
+		Long: `Say with statistics what changed between two outputs of hotpath bench, or of
+go test -bench, as text or as JSON. A change is real where the Mann-Whitney U
+test says so, two-sided, at 0.05 and corrected for the number of cases by Holm's
+method. With --fail-above the exit status is 1 when a case got worse for real and
+by more than that. Rates that follow from a case's time are left out, unless
+--unit asks for them.`,
+		Example: `  hotpath bench compare old.txt new.txt
+  hotpath bench compare old.txt new.txt --fail-above 900%
+  hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(_ *cobra.Command, files []string) error {
+			limit := math.Inf(1)
+			if failAbove != "" {
+				var err error
+				if limit, err = parsePercent(failAbove); err != nil {
+					return usagef("--fail-above %w", err)
+				}
+			}
+			var only *regexp.Regexp
+			if unit != "" {
+				var err error
+				if only, err = regexp.Compile("^(?:" + unit + ")$"); err != nil {
+					return usagef("--unit: %w", err)
+				}
+			}
+			old, err := bench.ReadFile(files[0])
+			if err != nil {
+				return err
+			}
+			new, err := bench.ReadFile(files[1])
+			if err != nil {
+				return err
+			}
+			c, err := bench.Compare(old, new, only)
+			if err != nil {
+				return err
+			}
+			for _, w := range c.Warnings {
+				fmt.Fprintln(std.err, "warning:", w)
+			}
+			if format.value == "json" {
+				err = document(std.out, c)
+			} else {
+				err = c.Print(std.out)
+			}
+			if err != nil || failAbove == "" {
+				return err
+			}
+			return worsened(c.Failures(limit), failAbove)
+		},
+	}
+	format.add(cmd, "text", "json")
+	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 where a case got worse by more than `PERCENT`: 3%")
+	cmd.Flags().StringVar(&unit, "unit", "", "compare the units that match `REGEXP`")
+	return cmd
+}
+
+// worsened is the error that names what got worse, the first few of it.
+func worsened(failures []bench.Change, limit string) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	const most = 3
+	var names []string
+	for i := range failures[:min(most, len(failures))] {
+		names = append(names, failures[i].String())
+	}
+	more := ""
+	if n := len(failures) - most; n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	return fmt.Errorf("worse by more than %s: %s%s", limit, strings.Join(names, "; "), more)
+}
+
+// parsePercent reads 3%, or 3 for the same.
+func parsePercent(s string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, fmt.Errorf("%q, expected a percentage such as 3%%", s)
+	}
+	return v, nil
+}

@@ -1,0 +1,257 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/testmodels"
+)
+
+func newTestEnv(t *testing.T, o Options) *Env {
+	t.Helper()
+	o.Count, o.Time = max(1, o.Count), time.Microsecond
+	e, err := NewEnv(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// Every group runs, on one worker and on two, and its figures are there and
+// agree with each other.
+func TestGroupsRun(t *testing.T) {
+	small := regexp.MustCompile(`^(Ceiling/(class|read=1M)` +
+		`|Matmul/.*/m=4/n=384/k=384-|Matmul/class=f32/type=Q4_1/.*/m=1/n=384/` +
+		`|Linear/.*/m=(1|16)/n=384/` +
+		`|Rope/.*heads=3/.*len=16-` +
+		`|Attention/.*/batch=1/len=(16|64)-` +
+		`|Norm/.*/rows=16-|Activation/.*/rows=16/|Activation/.*/size=64-` +
+		`|Pool/.*/len=16/|CrossEntropy/vocab=4096/rows=1-` +
+		`|Embed/.*/batch=1/|Prefill/.*/len=16-|Decode/.*/batch=(1|4)/)`)
+	seen := map[string]int{}
+	for _, model := range []string{"llama", "bert"} {
+		e := newTestEnv(t, Options{Threads: 2, Model: testmodels.Dir(t, model)})
+		names := []string{}
+		if model != "llama" {
+			names = []string{"embed"}
+		}
+		cases, err := e.Select(names, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Run(t.Context(), cases, func(s Sample) error {
+			group, _, _ := strings.Cut(s.Name, "/")
+			seen[group]++
+			checkFigures(t, s)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, group := range []string{"Ceiling", "Matmul", "Linear", "Rope", "Attention", "Norm", "Activation", "Pool", "CrossEntropy", "Embed", "Prefill", "Decode"} {
+		if seen[group] == 0 {
+			t.Errorf("no case of %s ran", group)
+		}
+	}
+}
+
+func checkFigures(t *testing.T, s Sample) {
+	t.Helper()
+	figures := map[string]float64{}
+	for _, v := range s.Values {
+		if _, twice := figures[v.Unit]; twice || math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || v.Value < 0 {
+			t.Errorf("%s: %v", s.Name, s.Values)
+		}
+		figures[v.Unit] = v.Value
+	}
+	if strings.HasPrefix(s.Name, "Ceiling") {
+		if len(figures) != 1 || s.Values[0].Value <= 0 {
+			t.Errorf("%s: %v", s.Name, s.Values)
+		}
+		return
+	}
+	want := []string{"ns/op", "B/op", "allocs/op"}
+	if !strings.HasPrefix(s.Name, "Decode") || strings.Contains(s.Name, "batch=1/") {
+		want = append(want, "GB/s", "bytes/op", "%ceiling")
+	}
+	if !strings.HasPrefix(s.Name, "Pool/") && !strings.HasPrefix(s.Name, "Decode") {
+		want = append(want, "GFLOP/s", "flops/op")
+	}
+	for _, unit := range want {
+		if _, ok := figures[unit]; !ok || s.Iters < 1 {
+			t.Errorf("%s has no %s: %v", s.Name, unit, s.Values)
+		}
+	}
+	for _, rate := range [][2]string{{"GFLOP/s", "flops/op"}, {"GB/s", "bytes/op"}} {
+		if r, ok := figures[rate[0]]; ok && math.Abs(r*figures["ns/op"]-figures[rate[1]]) > 1e-6*figures[rate[1]] {
+			t.Errorf("%s: %s x ns/op is not %s: %v", s.Name, rate[0], rate[1], s.Values)
+		}
+	}
+}
+
+// FLOPs and bytes are those of the work: 2mnk, and each operand once.
+func TestProductCost(t *testing.T) {
+	e := newTestEnv(t, Options{Threads: 1})
+	cases, err := e.Select([]string{"matmul", "linear"}, regexp.MustCompile(`type=Q8_0/(kernel=rows|precision=auto)/m=4/n=384/k=384-1$`))
+	if err != nil || len(cases) != 2 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	const weights, activations = 384 * 384 / 32 * 34, 4 * 4 * (384 + 384)
+	if err := e.Run(t.Context(), cases, func(s Sample) error {
+		if !slices.Contains(s.Values, Value{2 * 4 * 384 * 384, "flops/op"}) || !slices.Contains(s.Values, Value{weights + activations, "bytes/op"}) {
+			t.Errorf("%s: %v, expected %d flops and %d bytes", s.Name, s.Values, 2*4*384*384, weights+activations)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Samples come in rounds, so that a slow minute meets all cases.
+func TestInterleaved(t *testing.T) {
+	e := newTestEnv(t, Options{Threads: 1, Count: 3})
+	cases, err := e.Select([]string{"activation"}, regexp.MustCompile("size=64-"))
+	if err != nil || len(cases) != 2 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	var order []string
+	if err := e.Run(t.Context(), cases, func(s Sample) error { order = append(order, s.Name); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	a, b := cases[0].FullName(), cases[1].FullName()
+	if !slices.Equal(order, []string{a, b, a, b, a, b}) {
+		t.Errorf("order %q", order)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Run(ctx, cases, func(Sample) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	e := newTestEnv(t, Options{Threads: 5})
+	if !slices.Equal(e.threads(), []int{1, 2, 4, 5}) {
+		t.Errorf("threads %v", e.threads())
+	}
+	all, err := e.Select(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, valid := map[string]bool{}, regexp.MustCompile(`^[A-Z][A-Za-z]*(/[a-z0-9]+=[A-Za-z0-9_.]+)+-[1245]$`)
+	for _, c := range all {
+		if name := c.FullName(); names[name] || !valid.MatchString(name) {
+			t.Errorf("name %q is there twice or has another form", name)
+		} else {
+			names[name] = true
+		}
+	}
+	if len(all) < 1000 {
+		t.Errorf("only %d cases", len(all))
+	}
+	if _, err := e.Select([]string{"nothing"}, nil); err == nil || !strings.Contains(err.Error(), "matmul") {
+		t.Errorf("an unknown group: %v", err)
+	}
+	if _, err := e.Select([]string{"decode"}, nil); !errors.Is(err, ErrNoModel) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := NewEnv(Options{Model: t.TempDir()}); err == nil {
+		t.Error("an empty folder is a model")
+	}
+}
+
+// Repetitions grow until the time is reached, and what fails ends them.
+func TestMeasure(t *testing.T) {
+	calls, total := 0, 0
+	m, err := measure(t.Context(), func(n int) (time.Duration, error) {
+		calls++
+		total += n
+		return time.Duration(n) * time.Microsecond, nil
+	}, time.Millisecond)
+	if err != nil || m.n < 1000 || m.n > 1300 || m.elapsed != time.Duration(m.n)*time.Microsecond || calls > 6 {
+		t.Errorf("%+v after %d calls, %v", m, calls, err)
+	}
+	boom := errors.New("boom")
+	if _, err := measure(t.Context(), func(n int) (time.Duration, error) {
+		if n > 1 {
+			return 0, boom
+		}
+		return 1, nil
+	}, time.Second); !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	if m, err := measure(t.Context(), func(int) (time.Duration, error) { return 0, nil }, time.Second); err != nil || m.n < 1e9 {
+		t.Errorf("work that takes no time: %+v, %v", m, err)
+	}
+}
+
+func TestFloor(t *testing.T) {
+	r := &ceilings{
+		flops: map[rateKey]float64{{"f32", 1}: 100, {"bf16", 1}: 1000},
+		read:  map[readKey]float64{{1, leastRead}: 10},
+	}
+	c := &Case{Threads: 1, cost: []Cost{{"f32", 200, 10}, {"bf16", 200, 10}, {"f32", 0, 5}}}
+	if got := r.floor(c, 25); math.Abs(got-(2+1+0.5)) > 1e-12 {
+		t.Errorf("floor %v, expected 3.5", got)
+	}
+	for _, c := range []struct {
+		bytes   float64
+		threads int
+		want    int
+	}{{0, 1, 1 << 20}, {1 << 21, 1, 1 << 21}, {3 << 20, 1, 2 << 20}, {1 << 20, 3, 3 << 20}, {1e30, 1, mostRead}} {
+		if got := readSize(c.bytes, c.threads); got != c.want {
+			t.Errorf("%g bytes and %d threads: a buffer of %d, expected %d", c.bytes, c.threads, got, c.want)
+		}
+	}
+}
+
+func TestPace(t *testing.T) {
+	at := func(seconds ...int) (out []time.Time) {
+		for _, s := range seconds {
+			out = append(out, time.Unix(int64(s), 0))
+		}
+		return out
+	}
+	// Both run from 12 to 16: two tokens each a second of four, of six wanted.
+	if d, err := pace([][]time.Time{at(10, 12, 14, 16), at(12, 14, 16, 18)}, 4); err != nil || d != 6*time.Second {
+		t.Errorf("%v, %v", d, err)
+	}
+	if d, err := pace([][]time.Time{at(10, 12, 14, 16)}, 4); err != nil || d != 6*time.Second {
+		t.Errorf("%v, %v", d, err)
+	}
+	if _, err := pace([][]time.Time{at(1, 2), at(3, 4)}, 2); err == nil {
+		t.Error("sequences that never met have a pace")
+	}
+	if _, err := pace([][]time.Time{at(1)}, 2); err == nil {
+		t.Error("a token is missing")
+	}
+}
+
+// The figures follow the tier in use, the least one too.
+func TestGenericTier(t *testing.T) {
+	defer cpu.Use(cpu.Generic)()
+	e := newTestEnv(t, Options{Threads: 1, Precision: "f32"})
+	cases, err := e.Select(nil, regexp.MustCompile(`^(Matmul/.*/m=1/n=384/k=384-1|Rope/pairs=split/heads=3/.*len=1-1|Ceiling/class=.*)$`))
+	if err != nil || len(cases) < 10 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	if err := e.Run(t.Context(), cases, func(s Sample) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if m := Describe(0); m.Tier != "generic" || m.Threads != cpu.Host().Cores {
+		t.Errorf("%+v", m)
+	}
+}

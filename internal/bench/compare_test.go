@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The probabilities are scipy's, and where samples tie those of trying all
+// ways to divide them.
+func TestMannWhitney(t *testing.T) {
+	data, err := os.ReadFile("testdata/mannwhitney.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []struct {
+		X, Y []float64
+		P    float64
+		Ties bool
+	}
+	if err := json.Unmarshal(data, &tests); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range tests {
+		ch := compareOne(t, "ns/op", c.X, c.Y)
+		if math.Abs(ch.P-c.P) > 1e-9+1e-6*c.P || ch.Holm != ch.P {
+			t.Errorf("test %d (%d and %d samples, ties %v): p %v, corrected %v, expected %v", i, len(c.X), len(c.Y), c.Ties, ch.P, ch.Holm, c.P)
+		}
+	}
+	if len(tests) < 10 {
+		t.Errorf("only %d tests", len(tests))
+	}
+}
+
+func compareOne(t *testing.T, unit string, old, new []float64) Change {
+	t.Helper()
+	c, err := Compare(dataOf(t, unit, old), dataOf(t, unit, new), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Changes[0]
+}
+
+func dataOf(t *testing.T, unit string, cases ...[]float64) *Data {
+	t.Helper()
+	r := NewReport(Machine{CPU: "a"})
+	for i, samples := range cases {
+		for _, v := range samples {
+			if err := r.Emit(Sample{fmt.Sprintf("Case%d-1", i), 1, []Value{{v, unit}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var b strings.Builder
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Read("made", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The first line is R's p.adjust(c(1,2,3,4,5)/100, "holm"), in another order.
+func TestHolm(t *testing.T) {
+	for _, c := range []struct{ p, want []float64 }{
+		{[]float64{0.03, 0.01, 0.05, 0.02, 0.04}, []float64{0.09, 0.05, 0.09, 0.08, 0.09}},
+		{[]float64{0.4, 0.9}, []float64{0.8, 0.9}},
+		{[]float64{0.6, 0.9}, []float64{1, 1}},
+		{nil, []float64{}},
+	} {
+		got := holm(c.p)
+		for i := range c.want {
+			if len(got) != len(c.want) || math.Abs(got[i]-c.want[i]) > 1e-12 {
+				t.Errorf("holm(%v) = %v, expected %v", c.p, got, c.want)
+			}
+		}
+	}
+}
+
+// With one sample less than samplesFor no division of them is improbable enough.
+func TestSamplesFor(t *testing.T) {
+	for _, c := range []struct{ cases, want int }{{1, 4}, {6, 5}, {7, 6}, {20, 6}, {1000, 9}} {
+		if got := samplesFor(c.cases); got != c.want {
+			t.Errorf("%d cases need %d samples, expected %d", c.cases, got, c.want)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	low, high := []float64{10, 11, 12, 13, 14}, []float64{20, 21, 22, 23, 24}
+	for _, c := range []struct {
+		unit     string
+		old, new []float64
+		want     Verdict
+		percent  float64
+		worse    bool // by more than 3 %
+	}{
+		{"ns/op", low, high, Slower, 1000.0 / 12, true},
+		{"ns/op", high, low, Faster, -1000.0 / 22, false},
+		{"GFLOP/s", low, high, Faster, 1000.0 / 12, false},
+		{"GFLOP/s", high, low, Slower, -1000.0 / 22, true},
+		{"allocs/op", low, high, Worse, 1000.0 / 12, true},
+		{"B/op", high, low, Better, -1000.0 / 22, false},
+		{"apples", low, high, Changed, 1000.0 / 12, false},
+		{"flops/op", []float64{5, 5}, []float64{5}, Same, 0, false},
+		{"flops/op", []float64{5, 5}, []float64{6, 6}, Changed, 20, false},
+		{"ns/op", low, []float64{10, 11, 12, 13, 15}, NoDifference, 0, false},
+		{"ns/op", low, low[:1], NoDifference, -1000.0 / 60, false},
+		{"ns/op", []float64{100, 101, 102, 103, 104}, []float64{104.1, 104.2, 104.3, 104.4, 104.5}, Slower, 230.0 / 102, false},
+		{"ns/op", []float64{-5, -5, -5, -5, -5}, []float64{-4, -4, -4, -4, -4}, Slower, 20, true},
+	} {
+		ch := compareOne(t, c.unit, c.old, c.new)
+		if ch.Verdict != c.want || ch.Percent == nil || math.Abs(*ch.Percent-c.percent) > 1e-9 || ch.Worsened(3) != c.worse {
+			t.Errorf("%s %v -> %v: %+v", c.unit, c.old, c.new, ch)
+		}
+	}
+	zero := make([]float64, 5)
+	if ch := compareOne(t, "allocs/op", zero, []float64{1, 1, 1, 1, 1}); ch.Verdict != Worse || ch.Percent != nil || !ch.Worsened(1e9) {
+		t.Errorf("allocations where there were none: %+v", ch)
+	}
+	if ch := compareOne(t, "ns/op", []float64{5e-324, 5e-324, 5e-324, 5e-324}, []float64{1e308, 1e308, 1e308, 1e308}); ch.Percent != nil || !ch.Worsened(3) {
+		t.Errorf("a change beyond all numbers: %+v", ch)
+	}
+}
+
+// A difference that one case shows is not one among many cases.
+func TestManyCases(t *testing.T) {
+	low, high := []float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}
+	same := [][]float64{low, low, low, low, low, low, low}
+	old, new := dataOf(t, "ns/op", append(same, low)...), dataOf(t, "ns/op", append(same, high)...)
+	c, err := Compare(old, new, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := c.Changes[7]
+	if last.Verdict != NoDifference || math.Abs(last.Holm-8*last.P) > 1e-12 || len(c.Failures(3)) != 0 {
+		t.Errorf("%+v", last)
+	}
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "6 or more") {
+		t.Errorf("warnings: %q", c.Warnings)
+	}
+	few, err := Compare(dataOf(t, "ns/op", low), dataOf(t, "ns/op", high), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := few.Failures(3); len(f) != 1 || !strings.Contains(f[0].String(), "Case0-1 ns/op 3 -> 8 (+166.7%, p=0.008)") {
+		t.Errorf("failures: %+v", f)
+	}
+}
+
+func TestCompareParts(t *testing.T) {
+	read := func(text string) *Data {
+		d, err := Read("made", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	old := read("cpu: a\nBenchmarkBoth-2 10 5 ns/op 7 GFLOP/s 1 extra\nBenchmarkGone 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
+	new := read("cpu: b\nBenchmarkBoth-2 10 6 ns/op 6 GFLOP/s\nBenchmarkCame 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
+	c, err := Compare(old, new, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	for _, want := range []string{"Both-2  ns/op", "Rate    tok/s", "only in old: Gone", "only in new: Came", "2 no difference"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "GFLOP/s") || len(c.Warnings) < 1 || !strings.Contains(c.Warnings[0], "cpu differs") {
+		t.Errorf("%q\n%s", c.Warnings, got)
+	}
+	if c, err = Compare(old, new, regexp.MustCompile("^GFLOP/s$")); err != nil || len(c.Changes) != 1 || c.Changes[0].Unit != "GFLOP/s" {
+		t.Errorf("asked for one unit: %+v, %v", c, err)
+	}
+	if _, err := Compare(old, new, regexp.MustCompile("^none$")); err == nil || !strings.Contains(err.Error(), "in common") {
+		t.Errorf("nothing in common: %v", err)
+	}
+}
