@@ -86,3 +86,8 @@ $(VENV)/ready:
 
 clean:
 	rm -rf bin .cache/check
+
+# bench-check exits with 1 where the working tree is slower than the last commit.
+.PHONY: bench-check
+bench-check:
+	scripts/bench_check.sh
