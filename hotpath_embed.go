@@ -131,6 +131,9 @@ func (m *Model) tokenizeAll(b *textBatch, texts []string, o EmbedOptions) error 
 		}
 		from := len(b.ids)
 		b.ids = m.tok.Encode(b.ids, text, tokenizer.Options{Special: true, ParseSpecial: true}, &b.scratch)
+		if bos, ok := m.tok.BOS(); ok && len(b.ids) == from {
+			b.ids = append(b.ids, bos) // a text without tokens is the beginning of one
+		}
 		if n := len(b.ids) - from; n > m.cfg.MaxSeq {
 			if o.NoTruncate {
 				return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i, n, m.cfg.MaxSeq)

@@ -140,6 +140,18 @@ func norm(v []float32) float64 {
 	return math.Sqrt(s)
 }
 
+// TestEmbedEmptyText: a blank line among others does not end the job, also
+// where the tokenizer adds nothing to a text.
+func TestEmbedEmptyText(t *testing.T) {
+	for _, name := range []string{"bert", "llama", "gpt2"} {
+		m := open(t, testmodels.Dir(t, name), Options{})
+		vs, err := m.Embed(context.Background(), []string{"one", "", "two"}, EmbedOptions{})
+		if err != nil || len(vs) != 3 || slices.Equal(vs[0], vs[1]) {
+			t.Errorf("%s: %d vectors, %v", name, len(vs), err)
+		}
+	}
+}
+
 func TestEmbedIntoAllocatesNothing(t *testing.T) {
 	for _, device := range devices {
 		for _, parallel := range []string{"fine", "coarse"} {

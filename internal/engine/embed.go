@@ -138,9 +138,10 @@ func (m *embedder) fineRun() {
 // coarseRound lets every worker run batches of its own until what waited at
 // its beginning is done. m.mu is held, except while workers run.
 func (m *embedder) coarseRound(l load) {
-	m.quota, m.limit = l.seqs, coarseTokens(len(m.coarse), l)
+	n, limit := coarseShape(len(m.coarse), l, l.flops(m.eng.cfg))
+	m.quota, m.limit = l.seqs, limit
 	m.mu.Unlock()
-	m.eng.caps.Coarse(len(m.coarse), m.work)
+	m.eng.caps.Coarse(n, m.work)
 	m.mu.Lock()
 	m.quota = 0
 }

@@ -33,7 +33,7 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 						}
 					}
 					s := e.Stats()
-					coarse := mode != Fine && be.Caps().Coarse != nil && (mode == Coarse || be.Caps().Workers == 2 || len(seqs) >= 6)
+					coarse := mode != Fine && be.Caps().Coarse != nil // these models are tiny, so auto never wakes the team
 					if (s.CoarseRuns > 0) != coarse || (s.FineRuns > 0) == coarse {
 						t.Errorf("%v: %d fine and %d coarse runs", mode, s.FineRuns, s.CoarseRuns)
 					}
@@ -49,18 +49,20 @@ func TestPick(t *testing.T) {
 		workers int
 		has     bool
 		load    load
+		flops   float64
 		want    Mode
 	}{
-		{Auto, 4, true, load{seqs: 8, longest: 30}, Coarse},
-		{Auto, 4, true, load{seqs: 7, longest: 30}, Fine},
-		{Auto, 4, true, load{seqs: 80, longest: coarseLongest + 1}, Fine},
-		{Auto, 1, true, load{seqs: 80, longest: 30}, Fine},
-		{Auto, 4, false, load{seqs: 80, longest: 30}, Fine},
-		{Coarse, 4, true, load{seqs: 1, longest: 30}, Coarse},
-		{Coarse, 4, false, load{seqs: 80, longest: 30}, Fine},
-		{Fine, 4, true, load{seqs: 80, longest: 30}, Fine},
+		{Auto, 4, true, load{seqs: 8, longest: 30}, 1e12, Coarse},
+		{Auto, 4, true, load{seqs: 7, longest: 30}, 1e12, Fine},
+		{Auto, 4, true, load{seqs: 80, longest: coarseLongest + 1}, 1e12, Fine},
+		{Auto, 4, true, load{seqs: 1, longest: 9}, 1e8, Coarse}, // alone, on the caller
+		{Auto, 1, true, load{seqs: 80, longest: 30}, 1e12, Fine},
+		{Auto, 4, false, load{seqs: 80, longest: 30}, 1e12, Fine},
+		{Coarse, 4, true, load{seqs: 1, longest: 30}, 1e12, Coarse},
+		{Coarse, 4, false, load{seqs: 80, longest: 30}, 1e12, Fine},
+		{Fine, 4, true, load{seqs: 80, longest: 30}, 1e12, Fine},
 	} {
-		if got := pick(c.mode, c.workers, c.has, c.load); got != c.want {
+		if got := pick(c.mode, c.workers, c.has, c.load, c.flops); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -114,7 +114,7 @@ func (m *embedder) lead(c *embedCall) {
 			break
 		}
 		l := m.waiting()
-		if pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse {
+		if pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l, l.flops(m.eng.cfg)) == Coarse {
 			m.coarseRound(l)
 		} else {
 			m.fineRun()
