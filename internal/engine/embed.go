@@ -137,8 +137,8 @@ func (m *embedder) fineRun() {
 
 // coarseRound lets every worker run batches of its own until what waited at
 // its beginning is done. m.mu is held, except while workers run.
-func (m *embedder) coarseRound(l load) {
-	n, limit := coarseShape(len(m.coarse), l, l.flops(m.eng.cfg))
+func (m *embedder) coarseRound(l load, workers int) {
+	n, limit := coarseShape(workers, l)
 	m.quota, m.limit = l.seqs, limit
 	m.mu.Unlock()
 	m.eng.caps.Coarse(n, m.work)

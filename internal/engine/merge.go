@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // embedder merges calls into runs. Whoever finds it free leads: it runs what
@@ -21,6 +22,7 @@ type embedder struct {
 	free       *embedCall // calls to reuse
 	quota      int        // sequences left in a coarse round
 	limit      int        // tokens of a coarse run
+	trial      trial      // of small loads
 }
 
 // embedCall is one caller's share.
@@ -114,9 +116,12 @@ func (m *embedder) lead(c *embedCall) {
 			break
 		}
 		l := m.waiting()
-		if pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l, l.flops(m.eng.cfg)) == Coarse {
-			m.coarseRound(l)
-		} else {
+		switch {
+		case pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse:
+			m.coarseRound(l, len(m.coarse))
+		case m.eng.opts.Parallel == Auto && len(m.coarse) > 1 && l.longest <= coarseLongest && l.flops(m.eng.cfg) < smallFLOPs:
+			m.smallRun(l)
+		default:
 			m.fineRun()
 		}
 	}
@@ -125,6 +130,17 @@ func (m *embedder) lead(c *embedCall) {
 		m.head.leading = true
 		m.head.signal <- struct{}{}
 	}
+}
+
+// smallRun runs a small load the way that was faster lately.
+func (m *embedder) smallRun(l load) {
+	way, start := m.trial.next(), time.Now()
+	if way == trialOne {
+		m.coarseRound(l, 1)
+	} else {
+		m.fineRun()
+	}
+	m.trial.took(way, time.Since(start).Seconds(), l.flops(m.eng.cfg))
 }
 
 // waiting sums up the queue.

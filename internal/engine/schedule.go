@@ -41,10 +41,12 @@ const (
 	coarseLongest       = 256 // tokens of the longest text
 	coarseRunTokens     = 256 // of one run, at most
 	coarseRunsPerWorker = 2   // runs that a batch is cut into, so that the end is even
-	// serialFLOPs is the work below which waking a second worker and meeting it
-	// at every step costs more than it saves: 16 tokens of MiniLM (0.34 GFLOP)
-	// ran 1.5 to 2.4 times as fast on one worker as on two.
-	serialFLOPs = 5e8
+	// smallFLOPs is the work up to which it depends on the machine and on what
+	// else runs there whether a second worker pays: 16 tokens of MiniLM (0.34
+	// GFLOP) ran 1.4 times as fast on two quiet processors as on one, and half
+	// as fast where another program had one of them. Such loads are measured as
+	// they come.
+	smallFLOPs = 2e9
 )
 
 // load is what waits to be embedded.
@@ -55,26 +57,59 @@ func (l load) flops(c *model.Config) float64 {
 	return 24 * float64(c.Layers) * float64(c.Dim) * float64(c.Dim) * float64(l.tokens)
 }
 
+// trial chooses between one worker and all of them for small loads, by what
+// each took lately. Results are the same either way.
+type trial struct {
+	cost  [2]float64 // [one, all] seconds a FLOP, smoothed; 0 before the first
+	calls int
+}
+
+const (
+	trialOne = iota
+	trialAll
+	trialEvery  = 32  // the loser gets every so manieth call, in case things changed
+	trialWeight = 0.2 // of a new measurement
+)
+
+// next says which way to run.
+func (t *trial) next() int {
+	t.calls++
+	better := trialOne
+	if t.cost[trialAll] < t.cost[trialOne] {
+		better = trialAll
+	}
+	if t.calls <= 4 || t.calls%trialEvery == 0 {
+		return t.calls % 2 // warm-up: each way twice, the first of each does not count for long
+	}
+	return better
+}
+
+// took tells how long a load ran one way.
+func (t *trial) took(way int, seconds, flops float64) {
+	c := seconds / max(flops, 1)
+	if t.calls > 2 && t.cost[way] > 0 {
+		c = (1-trialWeight)*t.cost[way] + trialWeight*c
+	}
+	t.cost[way] = c
+}
+
 // pick chooses how a load is run. Coarse falls back to fine where the backend
 // has no use for it or a text does not fit a coarse run.
-func pick(m Mode, workers int, hasCoarse bool, l load, flops float64) Mode {
+func pick(m Mode, workers int, hasCoarse bool, l load) Mode {
 	if !hasCoarse || l.longest > coarseLongest || m == Fine {
 		return Fine
 	}
 	if m == Coarse {
 		return Coarse
 	}
-	if workers >= 2 && (l.seqs >= coarseSeqsPerWorker*workers || flops < serialFLOPs) {
+	if workers >= 2 && l.seqs >= coarseSeqsPerWorker*workers {
 		return Coarse
 	}
 	return Fine
 }
 
 // coarseShape is how many workers a load is worth, and the size of one run.
-func coarseShape(workers int, l load, flops float64) (n, tokens int) {
-	if flops < serialFLOPs {
-		workers = 1
-	}
+func coarseShape(workers int, l load) (n, tokens int) {
 	even := (l.tokens + workers*coarseRunsPerWorker - 1) / (workers * coarseRunsPerWorker)
 	if workers == 1 {
 		even = l.tokens
