@@ -120,6 +120,26 @@ func TestProductCost(t *testing.T) {
 	}
 }
 
+// Weights that bf16 keeps in half their size count as much as is read.
+func TestRoundedCost(t *testing.T) {
+	for precision, weight := range map[string]float64{"f32": 4, "bf16": 2} {
+		e := newTestEnv(t, Options{Threads: 1, Precision: precision})
+		cases, err := e.Select([]string{"linear"}, regexp.MustCompile(`type=F32/.*/m=16/n=384/k=384-1$`))
+		if err != nil || len(cases) != 1 {
+			t.Fatalf("%d cases, %v", len(cases), err)
+		}
+		want := Value{weight*384*384 + 4*16*(384+384), "bytes/op"}
+		if err := e.Run(t.Context(), cases, func(s Sample) error {
+			if !slices.Contains(s.Values, want) {
+				t.Errorf("%s: %v, expected %v", s.Name, s.Values, want)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Samples come in rounds, so that a slow minute meets all cases.
 func TestInterleaved(t *testing.T) {
 	e := newTestEnv(t, Options{Threads: 1, Count: 3})
