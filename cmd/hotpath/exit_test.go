@@ -78,6 +78,7 @@ func TestWrongUsage(t *testing.T) {
 		{"run -m " + llama + " -p x --ctx 100000", "512 positions"},
 		{"score -m " + llama + " x --ctx -1", "--ctx"},
 		{"tokenize text", "-m MODEL is missing"},
+		{"help frobnicate", "unknown help topic"},
 		{"train", "accepts 1 arg"},
 		{"profile show", "accepts 1 arg"},
 		{"profile show f --by size", "--by"},

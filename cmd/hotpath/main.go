@@ -119,6 +119,17 @@ tokenizer.json).`,
 	for _, command := range commands {
 		root.AddCommand(command(std))
 	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		show := help.Run
+		help.Run, help.RunE = nil, func(cmd *cobra.Command, topic []string) error {
+			if found, rest, err := root.Find(topic); err != nil || len(topic) > 0 && (found == root || len(rest) > 0) {
+				return usagef("unknown help topic %q", strings.Join(topic, " "))
+			}
+			show(cmd, topic)
+			return nil
+		}
+	}
 	return root
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -115,6 +117,15 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 func (f *modelFlags) recorded(ctx context.Context, std streams, work func(context.Context, *profile.Recorder) error) error {
 	if f.profile == "" {
 		return work(ctx, nil)
+	}
+	if f.profile != toReport { // better now than after the work
+		probe, err := os.CreateTemp(filepath.Dir(f.profile), ".hotpath-*")
+		if err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+		if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
 	}
 	rec := profile.NewRecorder(profile.Options{})
 	c := ceiling.Measure(ctx, f.workers())

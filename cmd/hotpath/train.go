@@ -57,6 +57,9 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 			return mf.recorded(cmd.Context(), std, func(ctx context.Context, rec *profile.Recorder) error {
 				o.Profile = rec
 				res, err := hotpath.Train(ctx, cfg, o)
+				if err == nil && res.Checkpoint == "" {
+					_, err = fmt.Fprintf(std.err, "nothing to do: the %d steps are done\n", cfg.Steps)
+				}
 				if res != nil && res.Checkpoint != "" {
 					_, printed := fmt.Fprintf(std.out, "%d steps, loss %.4f, %d tokens in %.1f s, checkpoint %s\n",
 						res.Steps, res.Loss, res.Tokens, res.Elapsed.Seconds(), res.Checkpoint)
