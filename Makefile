@@ -9,9 +9,11 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODELS      ?= .cache/models
 VENV        ?= .cache/venv
 SHARED      ?= ../shared
+PEERS       ?= .cache/peers
+PEERFLAGS   ?=
 FUZZTIME    ?= 10000x
 
-.PHONY: build test unit check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify clean
+.PHONY: build test unit check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
@@ -83,6 +85,13 @@ $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check torch transformers tokenizers sentence-transformers
 	touch $@
+
+# peers measures hotpath beside other engines, alternately, and fills in
+# docs/performance.md. It needs clang-16, libomp-16-dev, maven and unzip, and
+# sets up the rest under $(PEERS): make peers PEERFLAGS="--only minilm --rounds 5"
+peers: models
+	scripts/peers/setup.sh $(PEERS) $(MODELS)
+	$(GO) run -tags nogpu ./internal/peerbench --cache $(PEERS) --models $(MODELS) --json $(PEERS)/results.json --docs docs/performance.md $(PEERFLAGS)
 
 clean:
 	rm -rf bin .cache/check
