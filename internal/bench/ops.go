@@ -121,37 +121,10 @@ func linearCases(e *Env) []*Case {
 				e.ops(&out, tensor.Bind{T: m, S: 1, R: 1}, func(b *optest.Bench) []*graph.Value {
 					return one(b.Linear("y", b.F32(dimT, z[1]), b.Stored(d, z[0], z[1]), nil))
 				}, "Linear/type=%s/precision=%s/m=%d/n=%d/k=%d", d, e.precision(), m, z[0], z[1])
-				if d == tensor.F32 {
-					for _, c := range out[len(out)-len(e.threads()):] {
-						c.Open = rounded(c.Open, float64(2*z[0]*z[1]))
-					}
-				}
 			}
 		}
 	}
 	return out
-}
-
-// rounded corrects the cost of a product with F32 weights: the profile counts
-// them as the file has them, but bf16 keeps and reads half as much.
-func rounded(open func(context.Context) (*Work, error), less float64) func(context.Context) (*Work, error) {
-	return func(ctx context.Context) (*Work, error) {
-		w, err := open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		cost := w.Cost
-		w.Cost = func() ([]Cost, error) {
-			steps, err := cost()
-			for i := range steps {
-				if steps[i].Class == string(cpu.BF16) {
-					steps[i].Bytes -= less
-				}
-			}
-			return steps, err
-		}
-		return w, nil
-	}
 }
 
 // precision is the name in effect.

@@ -56,6 +56,9 @@ type Tensor struct {
 	F32   []float32 // [Rows*Cols] for F32
 	I32   []int32   // [Rows*Cols] for I32
 	Raw   []byte    // Rows x RowBytes, for weights in any encoding
+	// Resident, where not 0, is the size in which a backend holds the tensor,
+	// for costs: what it reads may be narrower than what the file has.
+	Resident int64
 }
 
 // Len is the number of elements.
@@ -79,8 +82,14 @@ func (t *Tensor) ReadRow(dst []float32, i int) {
 	}
 }
 
-// Bytes is the size in memory of the bound tensor in its own encoding.
-func (t *Tensor) Bytes() int64 { return int64(t.Rows) * int64(t.DType.RowBytes(t.Cols)) }
+// Bytes is the size in memory of the bound tensor: as a backend holds it, or
+// in its own encoding.
+func (t *Tensor) Bytes() int64 {
+	if t.Resident != 0 {
+		return t.Resident
+	}
+	return int64(t.Rows) * int64(t.DType.RowBytes(t.Cols))
+}
 
 // Call is one bound execution of a node. For Cost only the sizes and the I32
 // data of input leaves are there.

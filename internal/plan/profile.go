@@ -75,7 +75,7 @@ func describeStep(p *Plan, s *Step) profile.Step {
 	}
 	// Shares by FLOPs at the plan's maximum with no inputs bound: good enough
 	// to tell a matrix product from the activation behind it.
-	c := newCosting(p, nil)
+	c := newCosting(p, nil, nil)
 	var total int64
 	flops := make([]int64, len(s.Nodes))
 	for i := range s.Nodes {
@@ -100,20 +100,26 @@ type costing struct {
 }
 
 type costCall struct {
-	call graph.Call
-	in   []*graph.Value
-	out  []*graph.Value
-	host []Operand // input leaves, whose integers costs depend on
+	call     graph.Call
+	in       []*graph.Value
+	out      []*graph.Value
+	host     []Operand // input leaves, whose integers costs depend on
+	resident []int64   // of each operand, as the backend holds it; 0: as the file has it
 }
 
-func newCosting(p *Plan, io []byte) *costing {
+// newCosting prepares the costs of a plan. io, where not nil, is the memory of
+// its inputs; weights, where not nil, are what the backend made of the file's.
+func newCosting(p *Plan, io []byte, weights []Packed) *costing {
 	c := &costing{plan: p, calls: make([][]costCall, len(p.Steps)), cached: make([]profile.Cost, len(p.Steps)), varies: make([]bool, len(p.Steps))}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		for _, n := range s.Nodes {
-			cc := costCall{in: n.In, out: n.Out, host: make([]Operand, len(n.In))}
+			cc := costCall{in: n.In, out: n.Out, host: make([]Operand, len(n.In)), resident: make([]int64, len(n.In))}
 			cc.call = graph.Call{Node: n, In: make([]graph.Tensor, len(n.In)), Out: make([]graph.Tensor, len(n.Out))}
 			for k, v := range n.In {
+				if v != nil && weights != nil && weights[v.ID] != nil {
+					cc.resident[k] = weights[v.ID].Bytes()
+				}
 				if v != nil && v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 && io != nil {
 					pl := p.Place(v)
 					cc.host[k] = Operand{Value: v, full: io[pl.Offset : pl.Offset+pl.Bytes]}
@@ -133,6 +139,7 @@ func (c *costing) node(step, k int, b tensor.Bind) graph.Cost {
 	cc.call.Bind = b
 	for i, v := range cc.in {
 		sized(v, b, &cc.call.In[i])
+		cc.call.In[i].Resident = cc.resident[i]
 		if cc.host[i].full != nil {
 			cc.host[i].View(b, &cc.call.In[i])
 		}

@@ -61,7 +61,7 @@ func (s *Session) open(ws *WeightSet, o BindOptions) error {
 			return fmt.Errorf("plan: bind %s: %w", s.prog.Name, err)
 		}
 		s.execs = append(s.execs, e)
-		s.costs = append(s.costs, newCosting(pl, s.mem.Arenas[IO].Host()))
+		s.costs = append(s.costs, newCosting(pl, s.mem.Arenas[IO].Host(), s.mem.Weights))
 	}
 	return nil
 }
