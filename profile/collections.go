@@ -31,14 +31,20 @@ func (c *collections) refresh() {
 	c.now, c.wall = Now(), time.Now()
 }
 
-// pause sums the pauses of cycles that ended between two readings of [Now].
-func (c *collections) pause(from, to int64) int64 {
+// update looks for new cycles; what pause says is as of then.
+func (c *collections) update() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	metrics.Read(c.cycles)
 	if c.cycles[0].Value.Uint64() != c.read {
 		c.refresh()
 	}
+}
+
+// pause sums the pauses of cycles that ended between two readings of [Now].
+func (c *collections) pause(from, to int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var sum time.Duration
 	for i, end := range c.stats.PauseEnd {
 		t := c.now - int64(c.wall.Sub(end))

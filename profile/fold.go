@@ -8,16 +8,17 @@ type planFold struct {
 	rec  *Recorder
 	plan Plan
 
-	mu     sync.Mutex
-	free   []*Run
-	steps  []stepFold
-	lanes  []Ledger // [lane]
-	runs   int64
-	wall   histogram
-	tokens int64
-	seqs   int64
-	rows   int64
-	kept   *keeper[*Run]
+	mu      sync.Mutex
+	free    []*Run
+	pending []*Run // released, not folded yet
+	steps   []stepFold
+	lanes   []Ledger // [lane]
+	runs    int64
+	wall    histogram
+	tokens  int64
+	seqs    int64
+	rows    int64
+	kept    *keeper[*Run]
 }
 
 // stepFold is one step over all runs. Times are lane times.
@@ -29,9 +30,13 @@ type stepFold struct {
 	laneWait      []int64 // [lane]
 }
 
+// pendingRuns is how many released runs wait to be folded together.
+const pendingRuns = 32
+
 // spareRuns is how many runs a plan's pool has beyond those kept for the trace:
-// one in flight and one being filled by the next caller.
-const spareRuns = 2
+// those that wait to be folded, one in flight and one being filled by the next
+// caller.
+const spareRuns = pendingRuns + 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
@@ -42,6 +47,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.steps[i].laneCompute = make([]int64, lanes)
 		f.steps[i].laneWait = make([]int64, lanes)
 	}
+	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
 		f.free = append(f.free, newRun(steps, lanes))
@@ -77,9 +83,32 @@ func (f *planFold) release(r *Run) error {
 		}
 		return err
 	}
-	r.gc = f.rec.gc.pause(r.Start, r.End)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.pending = append(f.pending, r)
+	if len(f.pending) == cap(f.pending) {
+		f.flush()
+	}
+	return nil
+}
+
+// flush folds what was released; f.mu is held. Runs are folded many at a time
+// because the aggregates are cold after a run that walked through a model: one
+// by one, fetching them again cost more than all the stamps.
+func (f *planFold) flush() {
+	if len(f.pending) == 0 {
+		return
+	}
+	f.rec.gc.update()
+	for i, r := range f.pending {
+		f.fold(r)
+		f.pending[i] = nil
+	}
+	f.pending = f.pending[:0]
+}
+
+func (f *planFold) fold(r *Run) {
+	r.gc = f.rec.gc.pause(r.Start, r.End)
 	r.index = f.runs
 	f.runs++
 	f.wall.add(r.End - r.Start)
@@ -107,7 +136,6 @@ func (f *planFold) release(r *Run) error {
 	if out, full := f.kept.add(r); full {
 		f.free = append(f.free, out)
 	}
-	return nil
 }
 
 func (st *stepFold) foldCall(r *Run, s int) {

@@ -50,6 +50,7 @@ func (r *Recorder) Snapshot() *Profile {
 
 func (p *Profile) addPlan(f *planFold) {
 	f.mu.Lock()
+	f.flush()
 	defer f.mu.Unlock()
 	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
 	for i, l := range f.lanes {

@@ -16,6 +16,10 @@ type ProfileLabels struct {
 	Phases []string
 }
 
+// Pause stops recording, or goes on with it, without forgetting the recorder:
+// runs with and without can take turns, which shows what recording costs.
+func (s *Session) Pause(on bool) { s.paused = on }
+
 // SetPhase says which of the labels' phases the next runs are for.
 func (s *Session) SetPhase(i int) { s.phase = i }
 

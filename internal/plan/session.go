@@ -25,6 +25,7 @@ type Session struct {
 	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
+	paused   bool
 	bind     tensor.Bind
 }
 
@@ -135,7 +136,7 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 		return err
 	}
 	s.bind, s.run = b, nil
-	if s.handles != nil {
+	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
 		s.run.Start = profile.Now()
