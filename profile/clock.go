@@ -1,9 +1,87 @@
 package profile
 
-import "time"
+import (
+	"math/bits"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
 var base = time.Now()
 
 // Now is nanoseconds on the monotonic clock since the process started. It is
 // never 0, because a slot that holds 0 was not stamped.
-func Now() int64 { return int64(time.Since(base)) + 1 }
+//
+// Asking the system takes about 50 ns, which is too much for six stamps a
+// step. Where the system itself trusts the processor's counter, a recorder
+// calibrates it once and Now reads it directly, in about a fifth of that.
+func Now() int64 {
+	if c := counter.Load(); c != nil {
+		return c.now()
+	}
+	return system()
+}
+
+func system() int64 { return int64(time.Since(base)) + 1 }
+
+// tsc maps the processor's time stamp counter to nanoseconds: the reading at one
+// moment, and a rate in units of 2^-32 ns.
+type tsc struct {
+	at   uint64
+	ns   int64
+	rate uint64
+}
+
+var (
+	counter   atomic.Pointer[tsc]
+	calibrate = sync.OnceFunc(func() { counter.Store(newTSC()) })
+)
+
+func (t *tsc) now() int64 {
+	hi, lo := bits.Mul64(readCounter()-t.at, t.rate)
+	return t.ns + int64(hi<<32|lo>>32)
+}
+
+// calibration is how long the rate is measured: a reading is good to some tens
+// of nanoseconds, so the rate is good to a few parts in a hundred thousand.
+const calibration = 2 * time.Millisecond
+
+// newTSC measures the counter against the system's clock; nil where it is
+// not to be trusted.
+func newTSC() *tsc {
+	if !hasCounter || !trusted() {
+		return nil
+	}
+	c0, n0 := pair()
+	for system()-n0 < int64(calibration) {
+	}
+	c1, n1 := pair()
+	if c1 <= c0 || n1 <= n0 {
+		return nil
+	}
+	rate, _ := bits.Div64(uint64(n1-n0)>>32, uint64(n1-n0)<<32, c1-c0)
+	return &tsc{at: c1, ns: n1, rate: rate}
+}
+
+// pair reads both clocks at nearly one moment: the closest of some tries.
+func pair() (count uint64, ns int64) {
+	best := ^uint64(0)
+	for range 16 {
+		a := readCounter()
+		n := system()
+		b := readCounter()
+		if b-a < best {
+			best, count, ns = b-a, a+(b-a)/2, n
+		}
+	}
+	return count, ns
+}
+
+// trusted reports whether Linux keeps its own time by the counter: it has then
+// found that it runs evenly and alike on all processors.
+func trusted() bool {
+	b, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	return err == nil && strings.TrimSpace(string(b)) == "tsc"
+}

@@ -62,6 +62,7 @@ type Recorder struct {
 
 // NewRecorder returns a recorder that keeps at most what opts allows.
 func NewRecorder(opts Options) *Recorder {
+	calibrate()
 	r := &Recorder{
 		opts: opts.withDefaults(), start: Now(),
 		byID: map[string]*planFold{}, ceilings: map[string]Ceilings{}, memory: map[string]int64{},

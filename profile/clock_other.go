@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package profile
+
+const hasCounter = false
+
+func readCounter() uint64 { return 0 }

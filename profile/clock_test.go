@@ -1,0 +1,38 @@
+package profile
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestNowKeepsTime: the calibrated counter agrees with the system's clock and
+// never goes back, on any thread.
+func TestNowKeepsTime(t *testing.T) {
+	calibrate()
+	if counter.Load() == nil {
+		t.Log("the processor's counter is not in use here")
+	}
+	s0, n0 := system(), Now()
+	time.Sleep(60 * time.Millisecond)
+	s1, n1 := system(), Now()
+	if drift := math.Abs(float64((n1-n0)-(s1-s0))) / float64(s1-s0); drift > 1e-3 {
+		t.Errorf("%.5f of the time is lost or won", drift)
+	}
+	var threads sync.WaitGroup
+	for range 4 {
+		threads.Go(func() {
+			last := Now()
+			for range 200000 {
+				now := Now()
+				if now < last {
+					t.Errorf("went back from %d to %d", last, now)
+					return
+				}
+				last = now
+			}
+		})
+	}
+	threads.Wait()
+}
