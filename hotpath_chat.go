@@ -2,6 +2,7 @@ package hotpath
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"hotpath/internal/chat"
@@ -25,14 +26,16 @@ func newChatTemplate(source, bos, eos string) (*chatTemplate, error) {
 
 // render writes a conversation out, ready for the assistant's turn.
 func (c *chatTemplate) render(ctx context.Context, messages []Message) (string, error) {
-	list := make([]map[string]any, len(messages))
-	for i, msg := range messages {
-		list[i] = map[string]any{"role": msg.Role, "content": msg.Content}
+	// As JSON, so that a template that shows whole messages sees the role
+	// first, as it was written.
+	list, err := json.Marshal(messages)
+	if err != nil {
+		return "", err
 	}
 	// transformers gives its templates tools and documents even where there
 	// are none, and some compare them with none.
 	return c.t.Render(ctx, map[string]any{
-		"messages": list, "tools": nil, "documents": nil, "add_generation_prompt": true,
+		"messages": json.RawMessage(list), "tools": nil, "documents": nil, "add_generation_prompt": true,
 		"bos_token": c.bos, "eos_token": c.eos,
 	})
 }

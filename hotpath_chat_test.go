@@ -27,6 +27,7 @@ func TestChatTemplates(t *testing.T) {
 		{"exception", "{{ raise_exception('only pairs are allowed') }}", "", "only pairs are allowed"},
 		{"syntax", "{% for %}", "", "chat template: line 1: \"%}\", expected a name"},
 		{"other files", "{% include '/etc/hostname' %}", "", "no such tag"},
+		{"whole messages", "{{ messages | tojson }}", `[{"role": "user", "content": "Hi <b> & \"you\""}]`, ""},
 		{"no tools", "{{ tools is none }}", "True", ""},
 		{"long", "{% for i in range(9000) %}{{ 'xxxxxxxx' * 100 }}{% endfor %}", "", "writes more than"},
 		{"long string", "{{ 'a' * 100000000000 }}", "", "makes more than"},

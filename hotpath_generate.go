@@ -81,8 +81,8 @@ func rate(n int, d time.Duration) float64 {
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role    string // system, user or assistant
-	Content string
+	Role    string `json:"role"` // system, user or assistant
+	Content string `json:"content"`
 }
 
 // Generate continues a prompt, token by token. An instruct model gets it as

@@ -32,7 +32,8 @@ measure() { # old|new
   "$work/$1.bin" bench --count 1 --time "$time" --filter "$filter" >>"$work/$1.txt"
 }
 for ((i = 1; i <= rounds; i++)); do
-  if ((i % 2)); then measure old && measure new; else measure new && measure old; fi
+  if ((i % 2)); then order="old new"; else order="new old"; fi
+  for which in $order; do measure "$which"; done
   echo "bench-check: round $i of $rounds" >&2
 done
 "$work/new.bin" bench compare "$work/old.txt" "$work/new.txt" --fail-above "$limit"

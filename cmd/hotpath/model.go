@@ -121,7 +121,7 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	if f.profile != toReport { // better now than after the work
 		probe, err := os.CreateTemp(filepath.Dir(f.profile), ".hotpath-*")
 		if err != nil {
-			return fmt.Errorf("--profile: %w", err)
+			return fmt.Errorf("--profile=%s: cannot be written: %w", f.profile, errors.Unwrap(err))
 		}
 		if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 			return fmt.Errorf("--profile: %w", err)

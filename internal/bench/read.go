@@ -143,7 +143,11 @@ func (d *Data) readJSON(data []byte) error {
 	var doc struct {
 		Machine map[string]any  `json:"machine"`
 		Units   map[string]Unit `json:"units"`
-		Results []Series        `json:"results"`
+		Results []struct {
+			Name    string     `json:"name"`
+			Unit    string     `json:"unit"`
+			Samples []*float64 `json:"samples"`
+		} `json:"results"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&doc); err != nil {
@@ -168,7 +172,14 @@ func (d *Data) readJSON(data []byte) error {
 		if _, twice := d.index[[2]string{s.Name, s.Unit}]; twice {
 			return fmt.Errorf("results[%d] has %s in %s again", i, shortened(s.Name), shortened(s.Unit))
 		}
-		if err := d.add(s.Name, s.Unit, s.Samples...); err != nil {
+		samples := make([]float64, len(s.Samples))
+		for k, v := range s.Samples {
+			if v == nil {
+				return fmt.Errorf("results[%d].samples[%d] is null, expected a number", i, k)
+			}
+			samples[k] = *v
+		}
+		if err := d.add(s.Name, s.Unit, samples...); err != nil {
 			return fmt.Errorf("results[%d]: %w", i, err)
 		}
 	}

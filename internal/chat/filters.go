@@ -40,7 +40,7 @@ func init() {
 		"upper":      recased(toUpper),
 		"lower":      recased(toLower),
 		"capitalize": recased(capitalize),
-		"title":      recased(titleWords),
+		"title":      textFilter("", titleWords),
 		"string":     textFilter("", func(_ *state, self string, _ []value) (value, error) { return self, nil }),
 		"safe":       textFilter("", func(_ *state, self string, _ []value) (value, error) { return self, nil }),
 		"escape":     textFilter("", escapeHTML),
@@ -113,9 +113,15 @@ func preset(_ *state, self value, a []value) (value, error) {
 
 // titleWords is the title filter, which begins words at other places than
 // the title method.
-func titleWords(s string) string {
+func titleWords(st *state, s string, _ []value) (value, error) {
+	if err := st.alloc(len(s)); err != nil {
+		return nil, err
+	}
 	var b strings.Builder
 	for s != "" {
+		if err := st.step(); err != nil { // a word is a step: case rules cost more than bytes
+			return nil, err
+		}
 		isGap := func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) }
 		word := strings.IndexFunc(s, func(r rune) bool { return !isGap(r) })
 		if word < 0 {
@@ -131,7 +137,7 @@ func titleWords(s string) string {
 		b.WriteString(toUpper(s[:first]) + toLower(s[first:end]))
 		s = s[end:]
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 var htmlEscapes = []string{"&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;"}

@@ -62,6 +62,15 @@ func TestTrial(t *testing.T) {
 	if n := count(200, 1, 2); n > 50 {
 		t.Errorf("one worker is faster by now, but all had %d of 200 calls", n)
 	}
+	count(500, 2, 1)
+	if n := count(200, 2, 1); n < 150 {
+		t.Errorf("all workers are faster again, but had %d of 200 calls", n)
+	}
+	tr = trial{}
+	count(1, 5, 4) // cold
+	if n := count(100, 2, 1); n < 80 {
+		t.Errorf("after a cold start all workers had %d of 100 calls", n)
+	}
 }
 
 func TestPick(t *testing.T) {

@@ -140,7 +140,9 @@ func (m *embedder) smallRun(l load) {
 	} else {
 		m.fineRun()
 	}
-	m.trial.took(way, time.Since(start).Seconds(), l.flops(m.eng.cfg))
+	if rest := m.waiting(); rest.tokens == 0 { // all of it was run: neither cut short nor joined by others
+		m.trial.took(way, time.Since(start).Seconds(), l.flops(m.eng.cfg))
+	}
 }
 
 // waiting sums up the queue.
@@ -148,7 +150,9 @@ func (m *embedder) waiting() load {
 	var l load
 	for c := m.head; c != nil; c = c.next {
 		l.seqs += c.load.seqs - c.taken
-		l.tokens += c.load.tokens
+		for _, s := range c.seqs[c.taken:] {
+			l.tokens += len(s)
+		}
 		l.longest = max(l.longest, c.load.longest)
 	}
 	return l

@@ -67,6 +67,7 @@ type trial struct {
 const (
 	trialOne = iota
 	trialAll
+	trialWarm   = 4   // calls: each way twice, and the second replaces the first, which was cold
 	trialEvery  = 32  // the loser gets every so manieth call, in case things changed
 	trialWeight = 0.2 // of a new measurement
 )
@@ -78,8 +79,11 @@ func (t *trial) next() int {
 	if t.cost[trialAll] < t.cost[trialOne] {
 		better = trialAll
 	}
-	if t.calls <= 4 || t.calls%trialEvery == 0 {
-		return t.calls % 2 // warm-up: each way twice, the first of each does not count for long
+	switch {
+	case t.calls <= trialWarm:
+		return t.calls % 2
+	case t.calls%trialEvery == 0:
+		return 1 - better
 	}
 	return better
 }
@@ -87,7 +91,7 @@ func (t *trial) next() int {
 // took tells how long a load ran one way.
 func (t *trial) took(way int, seconds, flops float64) {
 	c := seconds / max(flops, 1)
-	if t.calls > 2 && t.cost[way] > 0 {
+	if t.calls > trialWarm && t.cost[way] > 0 {
 		c = (1-trialWeight)*t.cost[way] + trialWeight*c
 	}
 	t.cost[way] = c
