@@ -195,14 +195,14 @@ func TestStepAllocatesNothing(t *testing.T) {
 }
 
 // What the stamps leave out would be missing in every step; a busy machine
-// disturbs some. So the best of many steps is what counts.
+// disturbs some. So the best quarter of many steps is what counts.
 func TestLedgerCloses(t *testing.T) {
 	c := fixture(t, "llama")
 	c.BatchTokens, c.SeqLen, c.Steps = 512, 64, 40
 	tr, err := New(c, Options{Backend: cpuBackend(t, 2)})
 	must(t, err)
 	defer func() { must(t, tr.Close()) }()
-	best := math.Inf(1)
+	var residuals []float64
 	for range c.Steps {
 		rec := profile.NewRecorder(profile.Options{})
 		must(t, tr.runner.sess.Attach(rec, plan.ProfileLabels{}))
@@ -213,11 +213,11 @@ func TestLedgerCloses(t *testing.T) {
 		if l.Runs != 1 || l.Compute == 0 {
 			t.Fatalf("ledger %+v of one step", l)
 		}
-		best = min(best, math.Abs(l.ResidualPercent()))
+		residuals = append(residuals, math.Abs(l.ResidualPercent()))
 	}
-	t.Logf("residual %.2f%%", best)
-	if best > 2 {
-		t.Errorf("residual of at least %.2f%%, want less than 2%%", best)
+	slices.Sort(residuals)
+	if r := residuals[len(residuals)/4]; r > 2 {
+		t.Errorf("residual of %.2f%% in the best quarter of the steps, want less than 2%%", r)
 	}
 }
 

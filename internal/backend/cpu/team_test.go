@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,7 +217,7 @@ func TestPanicBecomesError(t *testing.T) {
 
 // TestLedgerCloses asserts that what the workers stamp adds up. A processor
 // taken away between two stamps shows as residual, so on a busy machine the
-// best of some runs counts: a stamp that is missing shows in all.
+// best quarter of the runs counts: a stamp that is missing shows in all.
 func TestLedgerCloses(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		be, err := New(Options{Workers: workers})
@@ -224,8 +225,8 @@ func TestLedgerCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, _, bind := chain(t, be)
-		best := math.Inf(1)
-		for try := 0; try < 200 && best > 2; try++ {
+		var residuals []float64
+		for range 80 {
 			rec := profile.NewRecorder(profile.Options{})
 			if err := s.Attach(rec, plan.ProfileLabels{Model: "chain"}); err != nil {
 				t.Fatal(err)
@@ -234,7 +235,7 @@ func TestLedgerCloses(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := rec.Snapshot().Plans[0]
-			best = min(best, math.Abs(p.Ledger.ResidualPercent()))
+			residuals = append(residuals, math.Abs(p.Ledger.ResidualPercent()))
 			var flops int64
 			for _, st := range p.Stats {
 				flops += st.FLOPs
@@ -243,8 +244,9 @@ func TestLedgerCloses(t *testing.T) {
 				t.Errorf("%d FLOPs, expected %d; ledger %+v", flops, want, p.Ledger)
 			}
 		}
-		if best > 2 {
-			t.Errorf("%d workers: residual is %.2f%% of lane time", workers, best)
+		slices.Sort(residuals)
+		if r := residuals[len(residuals)/4]; r > 2 {
+			t.Errorf("%d workers: residual is %.2f%% of lane time in the best quarter of the runs", workers, r)
 		}
 		s.Close()
 		be.Close()
