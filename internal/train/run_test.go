@@ -197,6 +197,9 @@ func TestStepAllocatesNothing(t *testing.T) {
 // What the stamps leave out would be missing in every step; a busy machine
 // disturbs some. So the best quarter of many steps is what counts.
 func TestLedgerCloses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
+	}
 	c := fixture(t, "llama")
 	c.BatchTokens, c.SeqLen, c.Steps = 512, 64, 40
 	tr, err := New(c, Options{Backend: cpuBackend(t, 2)})

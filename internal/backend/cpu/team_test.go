@@ -219,6 +219,9 @@ func TestPanicBecomesError(t *testing.T) {
 // taken away between two stamps shows as residual, so on a busy machine the
 // best quarter of the runs counts: a stamp that is missing shows in all.
 func TestLedgerCloses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
+	}
 	for _, workers := range []int{1, 2} {
 		be, err := New(Options{Workers: workers})
 		if err != nil {
