@@ -457,7 +457,8 @@ func TestProfileSeesRunsAndScopes(t *testing.T) {
 // TestLedgerCloses: what workers and devices stamp adds up to the time that
 // passed, for embedding, prefill and decoding, on the CPU and on a device that
 // completes late. A processor taken away between two stamps shows as residual,
-// so the best of a few recordings counts; a stamp that is missing shows in all.
+// so the best quarter of the recordings counts; a stamp that is missing shows
+// in all.
 func TestLedgerCloses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
@@ -489,8 +490,8 @@ func TestLedgerCloses(t *testing.T) {
 	} {
 		t.Run(c.name+" on "+c.device, func(t *testing.T) {
 			path := c.path(t, c.name)
-			best := map[string]float64{}
-			for try := 0; try < 12; try++ {
+			residuals := map[string][]float64{}
+			for range 12 {
 				rec := profile.NewRecorder(profile.Options{})
 				m, err := Open(path, Options{Profile: rec, Device: c.device, Parallel: "fine", Threads: 2})
 				if err != nil {
@@ -499,7 +500,6 @@ func TestLedgerCloses(t *testing.T) {
 				if err := errors.Join(c.work(m), m.Close(), rec.Err()); err != nil {
 					t.Fatal(err)
 				}
-				closed := true
 				for _, phase := range c.phases {
 					var lanes, residual int64
 					for _, p := range rec.Snapshot().Plans {
@@ -511,18 +511,13 @@ func TestLedgerCloses(t *testing.T) {
 					if lanes == 0 {
 						t.Fatalf("%s on %s: no run of phase %s", c.name, c.device, phase)
 					}
-					r := 100 * math.Abs(float64(residual)) / float64(lanes)
-					if old, ok := best[phase]; !ok || r < old {
-						best[phase] = r
-					}
-					closed = closed && best[phase] <= 2
-				}
-				if closed {
-					break
+					residuals[phase] = append(residuals[phase], 100*math.Abs(float64(residual))/float64(lanes))
 				}
 			}
-			for phase, r := range best {
-				t.Logf("%s on %s: %s leaves %.2f%% of lane time", c.name, c.device, phase, r)
+			for phase, rs := range residuals {
+				slices.Sort(rs)
+				r := rs[len(rs)/4]
+				t.Logf("%s on %s: %s leaves %.2f%% of lane time, median %.2f%%", c.name, c.device, phase, r, rs[len(rs)/2])
 				if r > 2 {
 					t.Errorf("%s on %s: %s leaves %.2f%% of lane time unaccounted for", c.name, c.device, phase, r)
 				}
