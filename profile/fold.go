@@ -65,46 +65,50 @@ func (f *planFold) acquire() *Run {
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
 	f.mu.Unlock()
-	r.reset()
 	return r
 }
 
+// recycle clears a run for the next one that acquires it; f.mu is held.
 func (f *planFold) recycle(r *Run) {
-	f.mu.Lock()
+	r.reset()
 	f.free = append(f.free, r)
-	f.mu.Unlock()
 }
 
 func (f *planFold) release(r *Run) error {
-	if err := r.check(&f.plan); err != nil {
-		f.rec.fail(err)
-		if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
-			f.recycle(r)
-		}
-		return err
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pending = append(f.pending, r)
 	if len(f.pending) == cap(f.pending) {
-		f.flush()
+		return f.flush()
 	}
 	return nil
 }
 
-// flush folds what was released; f.mu is held. Runs are folded many at a time
-// because the aggregates are cold after a run that walked through a model: one
-// by one, fetching them again cost more than all the stamps.
-func (f *planFold) flush() {
+// flush checks and folds what was released; f.mu is held. Runs are taken many
+// at a time because the slots and the aggregates are cold after a run that
+// walked through a model: one by one, fetching them again cost more than all
+// the stamps.
+func (f *planFold) flush() (first error) {
 	if len(f.pending) == 0 {
-		return
+		return nil
 	}
 	f.rec.gc.update()
 	for i, r := range f.pending {
-		f.fold(r)
 		f.pending[i] = nil
+		if err := r.check(&f.plan); err != nil {
+			f.rec.fail(err)
+			if first == nil {
+				first = err
+			}
+			if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
+				f.recycle(r)
+			}
+			continue
+		}
+		f.fold(r)
 	}
 	f.pending = f.pending[:0]
+	return first
 }
 
 func (f *planFold) fold(r *Run) {
@@ -134,7 +138,7 @@ func (f *planFold) fold(r *Run) {
 		f.steps[s].foldCall(r, s)
 	}
 	if out, full := f.kept.add(r); full {
-		f.free = append(f.free, out)
+		f.recycle(out)
 	}
 }
 

@@ -112,8 +112,10 @@ func (h PlanHandle) Acquire() *Run {
 	return h.fold.acquire()
 }
 
-// Release checks the stamps of the run and folds it into the aggregates. The
-// run belongs to the recorder afterwards. On an error nothing of it was folded.
+// Release hands the run to the recorder, which checks its stamps and folds it
+// into the aggregates, at the latest when it is asked for them. A run with bad
+// stamps is left out whole and counted; the error is of the first such run
+// among those that this call folded, and [Recorder.Err] knows of all.
 func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
@@ -127,7 +129,9 @@ func (h PlanHandle) Discard(run *Run) {
 	if h.fold == nil || run == nil {
 		return
 	}
+	h.fold.mu.Lock()
 	h.fold.recycle(run)
+	h.fold.mu.Unlock()
 	r := h.fold.rec
 	r.mu.Lock()
 	r.abandoned++
@@ -137,12 +141,25 @@ func (h PlanHandle) Discard(run *Run) {
 // Err is the first error that a Release met, with the number of runs that were
 // left out, or nil.
 func (r *Recorder) Err() error {
+	r.settle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.firstErr == nil {
 		return nil
 	}
 	return fmt.Errorf("%d runs left out of the profile, the first because of: %w", r.badRuns, r.firstErr)
+}
+
+// settle folds every run that was released.
+func (r *Recorder) settle() {
+	r.mu.Lock()
+	plans := r.plans[:len(r.plans):len(r.plans)]
+	r.mu.Unlock()
+	for _, f := range plans {
+		f.mu.Lock()
+		f.flush() // what it finds is kept by fail
+		f.mu.Unlock()
+	}
 }
 
 func (r *Recorder) fail(err error) {

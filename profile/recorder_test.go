@@ -30,18 +30,45 @@ func TestBadStampsAreErrors(t *testing.T) {
 			r := h.Acquire()
 			stampTestRun(r, 1)
 			c.spoil(r)
-			err := h.Release(r)
+			if err := h.Release(r); err != nil {
+				t.Fatalf("%v before the runs are folded", err)
+			}
+			err := rec.Err()
 			if !errors.Is(err, ErrStamp) || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
-			}
-			if err := rec.Err(); !errors.Is(err, ErrStamp) {
-				t.Errorf("recorder forgot: %v", err)
 			}
 			p := rec.Snapshot()
 			if p.BadRuns != 1 || len(p.Warnings) != 1 || p.Ledger.Runs != 0 {
 				t.Errorf("%d bad runs, warnings %q, %d runs in the ledger", p.BadRuns, p.Warnings, p.Ledger.Runs)
 			}
 		})
+	}
+}
+
+// Bad runs among good ones: the Release that folds them says so, and the good
+// ones count.
+func TestReleaseReportsBadRunsWhenItFolds(t *testing.T) {
+	rec := NewRecorder(Options{})
+	h := mustPlan(t, rec, testPlan())
+	var errs int
+	for i := range 2 * pendingRuns {
+		r := h.Acquire()
+		stampTestRun(r, int64(1+i*testWall))
+		if i%8 == 3 {
+			r.Lanes[0].Done = 0
+		}
+		if err := h.Release(r); err != nil {
+			if !errors.Is(err, ErrStamp) {
+				t.Fatal(err)
+			}
+			errs++
+		}
+	}
+	if errs != 2 {
+		t.Errorf("%d errors from %d runs folded %d at a time, want 2", errs, 2*pendingRuns, pendingRuns)
+	}
+	if p := rec.Snapshot(); p.BadRuns != 2*pendingRuns/8 || p.Ledger.Runs != 2*pendingRuns*7/8 {
+		t.Errorf("%d bad runs and %d good ones", p.BadRuns, p.Ledger.Runs)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 // Snapshot copies what was recorded so far. Recording goes on beside it.
 func (r *Recorder) Snapshot() *Profile {
+	r.settle()
 	p := &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: r.start, End: Now()}
 	r.mu.Lock()
 	p.Facts = r.facts.merge(Facts{})
@@ -50,7 +51,6 @@ func (r *Recorder) Snapshot() *Profile {
 
 func (p *Profile) addPlan(f *planFold) {
 	f.mu.Lock()
-	f.flush()
 	defer f.mu.Unlock()
 	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
 	for i, l := range f.lanes {
