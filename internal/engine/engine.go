@@ -46,6 +46,7 @@ type Options struct {
 	Parallel       Mode // how embedding uses the workers
 	Workers        int  // of a run: all that the backend has
 	Invariant      bool // answers do not depend on who else is in the batch
+	NoPrefix       bool // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
 	Recorder       *profile.Recorder
 }
 

@@ -101,7 +101,10 @@ func (g *generator) admit() {
 		} else {
 			s.seq = g.pool.NewSequence(g.runner.maxBlocks)
 		}
-		cached := s.seq.Match(s.tokens)
+		cached := 0
+		if !g.eng.opts.NoPrefix {
+			cached = s.seq.Match(s.tokens)
+		}
 		// One block beyond the prompt lets it begin to answer; the oldest
 		// stream can always take blocks from younger ones.
 		if len(g.active) > 0 && s.seq.Missing(len(s.tokens)-cached+1) > g.pool.Available() {

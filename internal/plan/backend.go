@@ -33,6 +33,9 @@ type Caps struct {
 	// Coarse runs f(0)...f(n-1) side by side, f(0) on the caller; nil where
 	// the backend has no use for whole batches side by side.
 	Coarse func(n int, f func(worker int))
+	// NoReuse asks for plans whose activations share no memory: what sharing is
+	// worth is measured against it.
+	NoReuse bool
 	// Async says that Enqueue returns before the work is done.
 	Async bool
 }

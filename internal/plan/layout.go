@@ -27,8 +27,9 @@ func valueBytes(v *graph.Value, b tensor.Bind) int64 {
 }
 
 // layout gives every buffer its place: leaves and outputs one after the
-// other, activations by lifetime (largest first, at the lowest free offset).
-func layout(p *Plan) {
+// other, activations by lifetime (largest first, at the lowest free offset);
+// with noReuse as if all lived to the end.
+func layout(p *Plan, noReuse bool) {
 	g := p.Graph
 	bump := func(c Class, v *graph.Value, b tensor.Bind) {
 		n := valueBytes(v, b)
@@ -55,6 +56,11 @@ func layout(p *Plan) {
 		}
 	}
 	lives := lifetimes(p)
+	if noReuse {
+		for _, l := range lives {
+			l.last, l.reuse = len(p.Steps), nil
+		}
+	}
 	placeActivations(p, lives)
 	for i := range p.Steps {
 		for _, n := range p.Steps[i].Nodes {

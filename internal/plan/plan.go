@@ -86,10 +86,10 @@ func (p *Plan) Place(v *graph.Value) Place { return p.Places[v.ID] }
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
-func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind) (*Plan, error) {
+func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, noReuse bool) (*Plan, error) {
 	p := &Plan{Graph: g, Max: max, Places: make([]Place, len(g.Values))}
 	p.Steps = fuse(g, alive(g), patterns)
-	layout(p)
+	layout(p, noReuse)
 	placeBarriers(p)
 	if err := Check(p); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)

@@ -11,6 +11,7 @@ package cpu
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -32,8 +33,10 @@ type Options struct {
 	// Test keeps arenas on the Go heap, puts a barrier before each step and
 	// fills buffers with NaN when they die.
 	Test bool
-	// NoFusion publishes no patterns.
-	NoFusion bool
+	// What follows switches one optimisation off, to see what it is worth.
+	// NoFusion publishes no patterns, NoPack keeps matrices as the file has
+	// them, NoReuse lays every activation out in memory of its own.
+	NoFusion, NoPack, NoReuse bool
 }
 
 // MaxWorkers bounds the team.
@@ -46,6 +49,7 @@ type Backend struct {
 	team    *team
 	closed  bool
 	ropes   ropeTables
+	delays  atomic.Pointer[delays] // nil unless Delay was called
 }
 
 // New starts, or joins, the process's team.
@@ -66,7 +70,8 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cpu", Workers: b.workers, Coarse: func(n int, f func(int)) { b.team.run(min(n, b.workers), f) }}
+	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse,
+		Coarse: func(n int, f func(int)) { b.team.run(min(n, b.workers), f) }}
 }
 
 // Patterns are the fusions that kernels.go has kernels for.
@@ -143,7 +148,7 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	if class == I8G32 && readBy(w.Value, readers, graph.OpLinear, graph.OpEmbed) {
 		return packInt8(w)
 	}
-	if w.DType.Quantized() || !onlyProducts(w.Value, readers) || class == F32 && w.DType != tensor.F32 {
+	if b.opts.NoPack || w.DType.Quantized() || !onlyProducts(w.Value, readers) || class == F32 && w.DType != tensor.F32 {
 		return &weight{dtype: w.DType, rows: w.Data}, nil
 	}
 	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
@@ -244,11 +249,12 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		if err != nil {
 			return nil, fmt.Errorf("cpu: %s: %w", s.Root().Name, err)
 		}
-		e.kernels = append(e.kernels, k)
+		e.bound = append(e.bound, k)
 	}
 	for i := range e.workers {
 		e.workers[i] = worker{lane: i, scratch: newScratch(bd)}
 	}
+	e.kernels = e.bound
 	e.claimed = make([]claims, len(e.kernels))
 	for i := range e.claimed {
 		e.claimed[i] = make(claims, n)

@@ -45,7 +45,9 @@ type exec struct {
 	be      *Backend
 	plan    *plan.Plan
 	mem     *plan.Memory
-	kernels []kernel
+	kernels []kernel // of the next run
+	bound   []kernel // as they were bound: what kernels is unless Delay says otherwise
+	delays  *delays  // that kernels are made for
 	workers []worker
 	dead    [][]plan.Place // test mode: poisoned when they die
 	job     func(lane int) // walk, bound once so that a run allocates nothing
@@ -83,9 +85,9 @@ func (e *exec) Describe(p *profile.Plan) {
 		p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
 	}
 	for i := range p.Steps {
-		p.Steps[i].Kernel = e.kernels[i].name()
+		p.Steps[i].Kernel = e.bound[i].name()
 		p.Steps[i].Class = string(F32)
-		if c, ok := e.kernels[i].(interface{ computeClass() Precision }); ok {
+		if c, ok := e.bound[i].(interface{ computeClass() Precision }); ok {
 			p.Steps[i].Class = string(c.computeClass())
 		}
 	}
@@ -95,6 +97,9 @@ func (e *exec) Describe(p *profile.Plan) {
 func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if d := e.be.delays.Load(); d != e.delays {
+		e.kernels, e.delays = e.delayed(d), d
 	}
 	n := len(e.workers)
 	e.ctx, e.bind, e.run, e.n = ctx, b, run, n

@@ -1,0 +1,63 @@
+package cpu
+
+import (
+	"fmt"
+
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// delays is a set of factors by which steps take longer than they do.
+type delays struct{ factor func(*plan.Step) float64 }
+
+// Delay makes steps take longer from the next run of each session on: factor
+// says how many times as long, and 1 or less leaves a step alone. nil ends it.
+// It is for experiments that ask what a step is worth: slowing one shows what
+// it costs, slowing all others shows what would be gained if it were faster. No
+// run may be in flight.
+//
+// The lanes that have a part in a step wait after each share, so that who waits
+// for whom, and who takes over from whom, is as it would be.
+func (b *Backend) Delay(factor func(*plan.Step) float64) {
+	if factor == nil {
+		b.delays.Store(nil)
+		return
+	}
+	b.delays.Store(&delays{factor})
+}
+
+// delayed gives the kernels as d wants them; the kernels as they were bound for
+// nil.
+func (e *exec) delayed(d *delays) []kernel {
+	if d == nil {
+		return e.bound
+	}
+	out := make([]kernel, len(e.bound))
+	for i, k := range e.bound {
+		out[i] = k
+		if f := d.factor(&e.plan.Steps[i]); f > 1 {
+			out[i] = &slowKernel{k, f - 1}
+		}
+	}
+	return out
+}
+
+// slowKernel waits after each share for a part more of the time that it took.
+type slowKernel struct {
+	kernel
+	more float64
+}
+
+func (s *slowKernel) name() string {
+	return fmt.Sprintf("%s, %.3g times as long", s.kernel.name(), 1+s.more)
+}
+
+func (s *slowKernel) run(w *worker, b tensor.Bind, i, n int) {
+	start := profile.Now()
+	s.kernel.run(w, b, i, n)
+	now := profile.Now()
+	for end := now + int64(s.more*float64(now-start)); now < end; now = profile.Now() {
+		pause()
+	}
+}
