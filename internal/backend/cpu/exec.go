@@ -168,9 +168,11 @@ func (e *exec) walk(lane int) {
 		}
 	}()
 	var slots *profile.LaneSlots
+	var left int64 // when the last stamped step, or the way into the run, ended
 	if e.run != nil {
 		slots = &e.run.Lanes[lane]
-		slots.Wake = profile.Now()
+		left = profile.Now()
+		slots.Wake = left
 	}
 	w := &e.workers[lane]
 	var reached, passed int32 // barriers arrived at, barriers waited for
@@ -203,21 +205,22 @@ func (e *exec) walk(lane int) {
 			e.take(w, i, shares, n)
 			continue
 		}
-		slots.Arrive[i] = profile.Now()
-		slots.Begin[i] = slots.Arrive[i]
-		if passed < reached {
-			if !e.await(lane, reached) {
-				break
-			}
-			passed = reached
-			slots.Begin[i] = profile.Now()
-		}
-		if e.stop.Load() {
+		// A worker is on its way to a barrier from the end of what it did
+		// last, so that needs no stamp of its own.
+		waits := passed < reached
+		if waits && !e.await(lane, reached) || e.stop.Load() {
 			break
+		}
+		passed = reached
+		begin := profile.Now()
+		arrive := begin
+		if waits {
+			arrive = left
 		}
 		w.epoch = e.runs<<32 | uint64(reached)
 		e.take(w, i, shares, n)
-		slots.End[i] = profile.Now()
+		left = profile.Now()
+		slots.Arrive[i], slots.Begin[i], slots.End[i] = arrive, begin, left
 	}
 	if slots != nil {
 		slots.Done = profile.Now()
