@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/chat"},
+	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/chat", "hotpath/internal/perf"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
@@ -28,6 +28,7 @@ var layers = [][]string{
 	{"hotpath/internal/optest", "hotpath/internal/kv", "hotpath/internal/sample"},
 	{"hotpath/internal/engine"},
 	{"hotpath/internal/train", "hotpath/internal/bench"},
+	{"hotpath/internal/study"},
 	{"hotpath"},
 	{"hotpath/opencl", "hotpath/cuda", "hotpath/internal/server"},
 	{"hotpath/cmd", "hotpath/internal/peerbench"},
@@ -41,6 +42,7 @@ var closed = map[string][]string{
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {},
+	"hotpath/internal/perf":       {},
 }
 
 // layerOf finds the group with the longest name that a package is in.
