@@ -71,8 +71,8 @@ func read(data []byte) (*Profile, error) {
 	if head.Version > Version {
 		return nil, fmt.Errorf("field version is %d, this program reads up to %d: a newer hotpath wrote it", head.Version, Version)
 	}
-	if head.Version != Version {
-		return nil, fmt.Errorf("field version is %d, expected %d", head.Version, Version)
+	if head.Version < 1 {
+		return nil, fmt.Errorf("field version is %d, expected 1 to %d", head.Version, Version)
 	}
 	p := new(Profile)
 	if err := json.Unmarshal(data, p); err != nil {
@@ -81,6 +81,7 @@ func read(data []byte) (*Profile, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	p.Version = Version // what it is written as from here on
 	return p, nil
 }
 
@@ -166,6 +167,9 @@ func (s *PlanStats) checkStats() error {
 		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
 			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
 		}
+	}
+	if s.Samples != nil {
+		return s.Samples.check(len(s.Steps))
 	}
 	return nil
 }

@@ -54,8 +54,8 @@ func TestReadRefuses(t *testing.T) {
 		{"empty", "", "unexpected end of JSON"},
 		{"truncated", good[:len(good)/2], "unexpected end of JSON"},
 		{"other format", `{"format":"chrome"}`, `field format is "chrome", expected "hotpath-profile"`},
-		{"newer", replace(`"version":1`, `"version":2`), "field version is 2, this program reads up to 1"},
-		{"no version", replace(`"version":1`, `"version":0`), "field version is 0, expected 1"},
+		{"newer", replace(`"version":2`, `"version":3`), "field version is 3, this program reads up to 2"},
+		{"no version", replace(`"version":2`, `"version":0`), "field version is 0, expected 1 to 2"},
 		{"wrong type", replace(`"runs":4`, `"runs":"four"`), "cannot unmarshal string"},
 		{"null", replace(`"runs":4`, `"runs":null`), "null at byte"},
 		{"many empty records", `{"format":"hotpath-profile","version":1,"plans":[` + strings.Repeat("{},", 1000) + `{}]}`, "1002 records in"},
@@ -66,6 +66,7 @@ func TestReadRefuses(t *testing.T) {
 		{"scope parent", replace(`"id":1,"parent":0`, `"id":1,"parent":1`), "scopes[1]"},
 		{"scope event", replace(`"raw_scopes":[{"scope":1`, `"raw_scopes":[{"scope":100`), "raw_scopes[0]"},
 		{"ceiling", replace(`"bytes_per_s":25000000000`, `"bytes_per_s":-1`), `ceilings["cpu"]`},
+		{"samples", replace(`"samples":{"every":1,"wall_ns":[`, `"samples":{"every":1,"wall_ns":[1,`), "plans[0]: samples: 5 walls"},
 		{"request", replace(`"first_token_ns":1200000`, `"first_token_ns":1`), "requests.raw[0]"},
 	} {
 		_, err := Read("bad.json", []byte(c.data))

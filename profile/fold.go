@@ -19,6 +19,7 @@ type planFold struct {
 	seqs    int64
 	rows    int64
 	kept    *keeper[*Run]
+	samples *sampler
 }
 
 // stepFold is one step over all runs. Times are lane times.
@@ -42,7 +43,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
 	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes),
-		kept: newKeeper[*Run](keep)}
+		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events)}
 	for i := range f.steps {
 		f.steps[i].laneCompute = make([]int64, lanes)
 		f.steps[i].laneWait = make([]int64, lanes)
@@ -137,6 +138,7 @@ func (f *planFold) fold(r *Run) {
 	for s := range f.steps {
 		f.steps[s].foldCall(r, s)
 	}
+	f.samples.add(r)
 	if out, full := f.kept.add(r); full {
 		f.recycle(out)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // Version is the version of the schema that this package writes. It reads this
-// version only.
-const Version = 1
+// version and all before it: 2 added the samples of runs.
+const Version = 2
 
 // Format is the first field of every profile file.
 const Format = "hotpath-profile"
@@ -148,6 +148,8 @@ type PlanStats struct {
 	ByLane []LaneLedger `json:"by_lane"`
 	Stats  []StepStats  `json:"step_stats"` // [step]
 	Run    Dist         `json:"run"`        // of wall time
+
+	Samples *RunSamples `json:"samples,omitempty"`
 
 	Tokens    int64 `json:"tokens,omitempty"`
 	Sequences int64 `json:"sequences,omitempty"`

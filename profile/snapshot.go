@@ -63,6 +63,7 @@ func (p *Profile) addPlan(f *planFold) {
 	for i := range f.steps {
 		s.Stats = append(s.Stats, f.steps[i].stats(&s.Plan, i, ceilings))
 	}
+	s.Samples = f.samples.snapshot()
 	index := len(p.Plans)
 	p.Plans = append(p.Plans, s)
 	p.Ledger.add(s.Ledger)

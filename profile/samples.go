@@ -1,0 +1,165 @@
+package profile
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RunSamples is single runs spread evenly over a recording, step by step: what
+// [Compare] draws its statistics from. The aggregates say how much, the samples
+// how surely.
+type RunSamples struct {
+	Every  int64         `json:"every"`   // one run of so many
+	Wall   []int64       `json:"wall_ns"` // [sample]
+	Tokens []int64       `json:"tokens"`  // [sample]
+	Steps  []StepSamples `json:"steps"`   // [step]
+}
+
+// StepSamples is one step in the sampled runs, in lane time. FLOPs and Bytes
+// have one value where all samples have the same.
+type StepSamples struct {
+	Compute []int64 `json:"compute_ns"` // [sample]
+	Wait    []int64 `json:"wait_ns"`    // [sample]
+	FLOPs   []int64 `json:"flops"`      // [sample], or [1]
+	Bytes   []int64 `json:"bytes"`      // [sample], or [1]
+}
+
+// maxSamples bounds the runs that are sampled of a plan. Beyond it every second
+// sample is dropped and only every second run is taken from then on, so they
+// stay evenly spread however long the recording gets.
+const maxSamples = 128
+
+// sampler keeps the samples of a plan in memory that is there from the start.
+type sampler struct {
+	steps, keep int
+	every       int64
+	n           int
+	wall        []int64      // [sample]
+	tokens      []int64      // [sample]
+	values      []stepSample // [sample][step]
+}
+
+type stepSample struct{ compute, wait, flops, bytes int64 }
+
+func newSampler(steps, events int) *sampler {
+	keep := min(maxSamples, events/steps) &^ 1
+	return &sampler{steps: steps, keep: keep, every: 1,
+		wall: make([]int64, keep), tokens: make([]int64, keep), values: make([]stepSample, keep*steps)}
+}
+
+// add takes a run in its turn.
+func (s *sampler) add(r *Run) {
+	if s.keep == 0 || r.index%s.every != 0 {
+		return
+	}
+	if s.n == s.keep {
+		for i := range s.n / 2 {
+			s.wall[i], s.tokens[i] = s.wall[2*i], s.tokens[2*i]
+			copy(s.values[i*s.steps:(i+1)*s.steps], s.values[2*i*s.steps:])
+		}
+		s.n /= 2
+		s.every *= 2
+		if r.index%s.every != 0 {
+			return
+		}
+	}
+	s.wall[s.n], s.tokens[s.n] = r.End-r.Start, int64(r.Tokens)
+	row := s.values[s.n*s.steps : (s.n+1)*s.steps]
+	for k := range row {
+		row[k] = stepSample{flops: r.Costs[k].FLOPs, bytes: r.Costs[k].Bytes}
+	}
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		for k := range row {
+			row[k].compute += l.End[k] - l.Begin[k]
+			row[k].wait += l.Begin[k] - l.Arrive[k]
+		}
+	}
+	s.n++
+}
+
+func (s *sampler) snapshot() *RunSamples {
+	if s.n == 0 {
+		return nil
+	}
+	out := &RunSamples{Every: s.every, Wall: slices.Clone(s.wall[:s.n]), Tokens: slices.Clone(s.tokens[:s.n]), Steps: make([]StepSamples, s.steps)}
+	column := func(step int, value func(*stepSample) int64) []int64 {
+		v := make([]int64, s.n)
+		for i := range v {
+			v[i] = value(&s.values[i*s.steps+step])
+		}
+		return v
+	}
+	for k := range out.Steps {
+		out.Steps[k] = StepSamples{
+			Compute: column(k, func(v *stepSample) int64 { return v.compute }),
+			Wait:    column(k, func(v *stepSample) int64 { return v.wait }),
+			FLOPs:   collapsed(column(k, func(v *stepSample) int64 { return v.flops })),
+			Bytes:   collapsed(column(k, func(v *stepSample) int64 { return v.bytes })),
+		}
+	}
+	return out
+}
+
+// collapsed is one value where all are the same.
+func collapsed(v []int64) []int64 {
+	for _, x := range v {
+		if x != v[0] {
+			return v
+		}
+	}
+	return v[:1:1]
+}
+
+// at is the value of sample i in what may be collapsed.
+func at(v []int64, i int) int64 {
+	if len(v) == 1 {
+		return v[0]
+	}
+	return v[i]
+}
+
+func (s *RunSamples) check(steps int) error {
+	n := len(s.Wall)
+	if s.Every < 1 || n == 0 || len(s.Tokens) != n || len(s.Steps) != steps {
+		return fmt.Errorf("samples: %d walls, %d token counts and %d steps, every %d: expected as many tokens as walls, %d steps and a number from 1",
+			n, len(s.Tokens), len(s.Steps), s.Every, steps)
+	}
+	for k := range s.Steps {
+		st := &s.Steps[k]
+		if len(st.Compute) != n || len(st.Wait) != n || len(st.FLOPs) != n && len(st.FLOPs) != 1 || len(st.Bytes) != n && len(st.Bytes) != 1 {
+			return fmt.Errorf("samples.steps[%d]: %d, %d, %d, %d values, expected %d each", k, len(st.Compute), len(st.Wait), len(st.FLOPs), len(st.Bytes), n)
+		}
+	}
+	return nil
+}
+
+// samples of plan i: those of the file, or what its kept runs have where the
+// file was written before there were any.
+func (p *Profile) samples(i int) *RunSamples {
+	plan := &p.Plans[i]
+	if plan.Samples != nil {
+		return plan.Samples
+	}
+	out := &RunSamples{Every: 1, Steps: make([]StepSamples, len(plan.Steps))}
+	for j := range p.Runs {
+		r := &p.Runs[j]
+		if r.Plan != i {
+			continue
+		}
+		out.Wall = append(out.Wall, r.End-r.Start)
+		out.Tokens = append(out.Tokens, int64(r.Tokens))
+		for k := range out.Steps {
+			st := &out.Steps[k]
+			var compute, wait int64
+			for l := range r.Lanes {
+				lane := &r.Lanes[l]
+				compute += lane.End[k] - lane.Begin[k]
+				wait += lane.Begin[k] - lane.Arrive[k]
+			}
+			st.Compute, st.Wait = append(st.Compute, compute), append(st.Wait, wait)
+			st.FLOPs, st.Bytes = append(st.FLOPs, r.FLOPs[k]), append(st.Bytes, r.Bytes[k])
+		}
+	}
+	return out
+}
