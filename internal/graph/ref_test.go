@@ -206,7 +206,7 @@ func checkReferences(t *testing.T, of string, e *eval, nodes []*graph.Node, seen
 func TestRopeFrequencies(t *testing.T) {
 	factors := []float32{1, 2, 1.5}
 	got := make([]float64, 3)
-	graph.RopeFrequencies(got, graph.RopeAttr{HeadDim: 6, RotDim: 6, Base: 1000, Scale: 2}, factors)
+	graph.RopeFrequencies(got, graph.RopeAttr{HeadDim: 6, RotDim: 6, Base: 1000, Scale: 2}, factors, 0)
 	want := []float64{0.5, 0.1 / 2 / 2, 0.01 / 2 / 1.5}
 	for i := range got {
 		if d := got[i] - want[i]; d > 1e-12 || d < -1e-12 {

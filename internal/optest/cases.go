@@ -102,6 +102,20 @@ func Cases() []Case {
 			return one(b.Rope("y", b.F32(dimT, 3*a.HeadDim), pos, nil, a))
 		}})
 	}
+	for _, a := range []graph.RopeAttr{
+		{HeadDim: 24, RotDim: 16, Base: 500, Magnitude: 1.3, Context: 40},
+		{HeadDim: 16, Base: 500, Interleaved: true, Context: 40, Stretch: 4},
+	} {
+		cs = append(cs, Case{Name: fmt.Sprintf("rope by length %+v", a), Build: func(b *Bench) []*graph.Value {
+			pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 5003 % 9000) })
+			length := b.I32(dimT, 0, func(i int) int32 { return int32(i * 3) }) // short and long ones
+			var freqs *graph.Value
+			if a.Stretch == 0 {
+				freqs = b.Stored(tensor.F32, 2, 8)
+			}
+			return one(b.RopeByLength("y", b.F32(dimT, 3*a.HeadDim), pos, freqs, length, a))
+		}})
+	}
 	for i := range graph.ActivationNames() {
 		kind := graph.ActKind(i)
 		cs = append(cs, Case{Name: "act " + kind.String(), Tol: 2e-6, Build: func(b *Bench) []*graph.Value {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 
@@ -17,38 +18,92 @@ const ropePositions = 8192
 // ropeTables share the sines of one kind of RoPE among all its steps.
 type ropeTables struct {
 	mu sync.Mutex
-	m  map[graph.RopeAttr]*ropeTable
+	m  map[ropeKind]*ropeTable
 }
 
-// ropeTable holds cos and sin as [position][RotDim/2].
+// ropeKind is what sines depend on.
+type ropeKind struct {
+	graph.RopeAttr
+	factors string // the bits of what divides the frequencies
+}
+
+// ropeTable holds cos and sin as [position][RotDim/2], of short texts.
 type ropeTable struct{ cos, sin []float32 }
 
-func (ts *ropeTables) get(a graph.RopeAttr) *ropeTable {
-	a.Inverse, a.Interleaved, a.HeadDim = false, false, 0 // the angles are the same
+func (ts *ropeTables) get(a graph.RopeAttr, factors []float32) *ropeTable {
+	bits := make([]byte, 0, 4*len(factors))
+	for _, f := range factors {
+		bits = binary.LittleEndian.AppendUint32(bits, math.Float32bits(f))
+	}
+	key := ropeKind{a, string(bits)}
+	key.Inverse, key.Interleaved, key.HeadDim = false, false, 0 // the angles are the same
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if t := ts.m[a]; t != nil {
+	if t := ts.m[key]; t != nil {
 		return t
 	}
 	half := a.RotDim / 2
 	t := &ropeTable{make([]float32, ropePositions*half), make([]float32, ropePositions*half)}
 	freqs := make([]float64, half)
-	graph.RopeFrequencies(freqs, a, nil)
+	graph.RopeFrequencies(freqs, a, factors, 0)
 	for p := range ropePositions {
-		sincos(t.cos[p*half:][:half], t.sin[p*half:][:half], freqs, p)
+		sincos(t.cos[p*half:][:half], t.sin[p*half:][:half], freqs, p, a.Magnitude)
 	}
 	if ts.m == nil {
-		ts.m = map[graph.RopeAttr]*ropeTable{}
+		ts.m = map[ropeKind]*ropeTable{}
 	}
-	ts.m[a] = t
+	ts.m[key] = t
 	return t
 }
 
-func sincos(cos, sin []float32, freqs []float64, pos int) {
+func sincos(cos, sin []float32, freqs []float64, pos int, magnitude float32) {
 	for i, f := range freqs {
 		s, c := math.Sincos(float64(pos) * f)
-		cos[i], sin[i] = float32(c), float32(s)
+		cos[i], sin[i] = float32(c)*magnitude, float32(s)*magnitude
 	}
+}
+
+// angles gives the sines of one kind of RoPE, whatever a text's length.
+type angles struct {
+	graph.RopeAttr
+	factors []float32
+	table   *ropeTable
+	short   []float64 // [half] radians a position
+	long    []float64 // [half] of texts beyond Context; nil where each length has its own
+}
+
+func newAngles(b *binder, a graph.RopeAttr, factors []float32) *angles {
+	g := &angles{RopeAttr: a, factors: factors, table: b.be.ropes.get(a, factors), short: make([]float64, a.RotDim/2)}
+	graph.RopeFrequencies(g.short, a, factors, 0)
+	if a.Stretch == 0 {
+		g.long = make([]float64, a.RotDim/2)
+		graph.RopeFrequencies(g.long, a, factors, a.Context+1)
+	}
+	b.want(a.RotDim)
+	return g
+}
+
+// at is cos and sin of a position in a text of length tokens; they may lie in
+// the worker's scratch.
+func (g *angles) at(w *worker, pos, length int) (cos, sin []float32) {
+	half := g.RotDim / 2
+	long := g.Context > 0 && length > g.Context
+	if !long && pos < ropePositions {
+		return g.table.cos[pos*half:][:half], g.table.sin[pos*half:][:half]
+	}
+	cos, sin = w.scratch.f[:half], w.scratch.f[half:2*half]
+	switch {
+	case !long:
+		sincos(cos, sin, g.short, pos, g.Magnitude)
+	case g.long != nil:
+		sincos(cos, sin, g.long, pos, g.Magnitude)
+	default:
+		for i := range cos {
+			s, c := math.Sincos(float64(pos) * g.Frequency(i, g.factors, length))
+			cos[i], sin[i] = float32(c)*g.Magnitude, float32(s)*g.Magnitude
+		}
+	}
+	return cos, sin
 }
 
 func bindRope(b *binder, s *plan.Step) (kernel, error) {
@@ -58,24 +113,19 @@ func bindRope(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	x, y, pos, a := ms[0], ms[2], b.i32(n.In[1]), n.Attr.(graph.RopeAttr)
-	half := a.RotDim / 2
-	var table *ropeTable
-	if !ms[1].present() {
-		table = b.be.ropes.get(a)
+	var length ints
+	if n.In[3] != nil {
+		length = b.i32(n.In[3])
 	}
-	freqs := make([]float64, half)
-	graph.RopeFrequencies(freqs, a, ms[1].full)
-	b.want(2 * half)
+	g := newAngles(b, a, ms[1].full)
 	heads := x.cols / a.HeadDim
 	return &rowwise{"rope", x, func(w *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			p := int(pos.full[i])
-			cos, sin := w.scratch.f[:half], w.scratch.f[half:2*half]
-			if table != nil && p < ropePositions {
-				cos, sin = table.cos[p*half:(p+1)*half], table.sin[p*half:(p+1)*half]
-			} else {
-				sincos(cos, sin, freqs, p)
+			tokens := 0
+			if length.full != nil {
+				tokens = int(length.full[i])
 			}
+			cos, sin := g.at(w, int(pos.full[i]), tokens)
 			yr := y.row(i)
 			if &yr[0] != &x.full[i*x.cols] { // unless the planner put it in place
 				copy(yr, x.row(i))
