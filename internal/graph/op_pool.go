@@ -3,12 +3,14 @@ package graph
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"hotpath/internal/tensor"
 )
 
-// Pool makes one row of each sequence: x[T,D], q_start[S+1] -> [S,D]. An
-// empty sequence gives zeros.
+// Pool makes one row of each sequence: x[T,D], q_start[S+1] -> [S,k*D] for k
+// kinds side by side. An empty sequence gives zeros.
 func (b *Builder) Pool(name string, x, qStart *Value, kind PoolKind) *Value {
 	return b.Apply(OpPool, name, PoolAttr{Kind: kind}, x, qStart).Out[0]
 }
@@ -19,16 +21,78 @@ func (b *Builder) L2Norm(name string, x *Value) *Value {
 	return b.Apply(OpL2Norm, name, nil, x).Out[0]
 }
 
-// PoolKind says which rows of a sequence a pool takes.
-type PoolKind uint8
+// PoolKind says what a pool makes of the rows of a sequence: one of the kinds
+// below, or several side by side (PoolOf).
+type PoolKind uint32
 
 const (
-	PoolMean PoolKind = iota
-	PoolCLS           // the first
-	PoolLast
+	PoolMean     PoolKind = iota
+	PoolCLS               // the first
+	PoolLast              // the last
+	PoolMax               // the largest of each element
+	PoolMeanSqrt          // the sum over the root of the number of rows
+	PoolWeighted          // the mean, row i counting i+1 times
+	poolKinds
 )
 
-func (k PoolKind) String() string { return [...]string{"mean", "cls", "last"}[k] }
+var poolNames = [poolKinds]string{"mean", "cls", "last", "max", "mean_sqrt_len", "weightedmean"}
+
+// poolBits is the room of one kind in a PoolKind, and poolMost how many there
+// can be. All but the first count from 1, so that 0 is the end.
+const (
+	poolBits = 4
+	poolMost = 32 / poolBits
+)
+
+// PoolOf puts kinds side by side, in this order.
+func PoolOf(kinds ...PoolKind) (PoolKind, error) {
+	if len(kinds) == 0 || len(kinds) > poolMost {
+		return 0, fmt.Errorf("%d poolings side by side, expected 1 to %d", len(kinds), poolMost)
+	}
+	all := kinds[0]
+	for i, k := range kinds[1:] {
+		all |= (k + 1) << (poolBits * (i + 1))
+	}
+	return all, nil
+}
+
+// Len is the number of kinds side by side.
+func (k PoolKind) Len() int {
+	n := 1
+	for k >>= poolBits; k != 0; k >>= poolBits {
+		n++
+	}
+	return n
+}
+
+// At is kind i of those side by side.
+func (k PoolKind) At(i int) PoolKind {
+	if i == 0 {
+		return k & (1<<poolBits - 1)
+	}
+	return k>>(poolBits*i)&(1<<poolBits-1) - 1
+}
+
+func (k PoolKind) String() string {
+	var names []string
+	for i := range k.Len() {
+		names = append(names, poolNames[k.At(i)])
+	}
+	return strings.Join(names, "+")
+}
+
+// ParsePool reads what String writes: mean, cls+max.
+func ParsePool(s string) (PoolKind, error) {
+	var kinds []PoolKind
+	for name := range strings.SplitSeq(s, "+") {
+		i := slices.Index(poolNames[:], name)
+		if i < 0 {
+			return 0, fmt.Errorf("pooling %q, expected one of %s, or several joined by +", name, strings.Join(poolNames[:], ", "))
+		}
+		kinds = append(kinds, PoolKind(i))
+	}
+	return PoolOf(kinds...)
+}
 
 // PoolAttr describes a pool; Outer is set for the gradient only.
 type PoolAttr struct {
@@ -36,35 +100,75 @@ type PoolAttr struct {
 	Outer tensor.Dim
 }
 
-// span narrows the rows of a sequence to those that are averaged.
-func (a *PoolAttr) span(lo, hi int) (int, int) {
+// span narrows the rows of a sequence to those that a kind reads.
+func (k PoolKind) span(lo, hi int) (int, int) {
 	switch {
-	case lo == hi || a.Kind == PoolMean:
+	case lo == hi:
 		return lo, hi
-	case a.Kind == PoolCLS:
+	case k == PoolCLS:
 		return lo, lo + 1
+	case k == PoolLast:
+		return hi - 1, hi
 	}
-	return hi - 1, hi
+	return lo, hi
 }
 
 func (a *PoolAttr) check() error {
-	if a.Kind > PoolLast {
-		return fmt.Errorf("unknown pooling %d", uint8(a.Kind))
+	for i := range a.Kind.Len() {
+		if k := a.Kind.At(i); k >= poolKinds {
+			return fmt.Errorf("unknown pooling %d", k)
+		}
 	}
 	return nil
 }
 
 // rows counts the rows that are touched: read of x, or added into dx.
 func (a *PoolAttr) rows(qStart []int32) (rows, seqs int64) {
+	kind := a.Kind.At(0)
+	for i := range a.Kind.Len() {
+		if k := a.Kind.At(i); k != PoolCLS && k != PoolLast {
+			kind = k // it reads all of them
+		}
+	}
 	for s := 0; s+1 < len(qStart); s++ {
-		if lo, hi := a.span(int(qStart[s]), int(qStart[s+1])); lo < hi {
+		if lo, hi := kind.span(int(qStart[s]), int(qStart[s+1])); lo < hi {
 			rows, seqs = rows+int64(hi-lo), seqs+1
 		}
 	}
 	return rows, seqs
 }
 
-// OpPool: x[T,D], q_start[S+1] -> y[S,D].
+// pool is y[D] of rows [lo,hi) of x[T,D].
+func (k PoolKind) pool(y []float32, x *Tensor, lo, hi int) {
+	lo, hi = k.span(lo, hi)
+	n := float64(max(hi-lo, 1))
+	switch k {
+	case PoolMeanSqrt:
+		n = math.Sqrt(n)
+	case PoolWeighted:
+		n = n * (n + 1) / 2
+	}
+	for i := range y {
+		var acc float64
+		for t := lo; t < hi; t++ {
+			v := float64(x.Row(t)[i])
+			switch {
+			case k == PoolWeighted:
+				acc += v * float64(t-lo+1)
+			case k != PoolMax:
+				acc += v
+			case t == lo || v > acc:
+				acc = v
+			}
+		}
+		if k != PoolMax {
+			acc /= n
+		}
+		y[i] = float32(acc)
+	}
+}
+
+// OpPool: x[T,D], q_start[S+1] -> y[S,k*D].
 var OpPool = register(&OpDef{
 	Name: "pool",
 	Infer: func(n *Node) ([]Type, error) {
@@ -73,33 +177,41 @@ var OpPool = register(&OpDef{
 		}
 		a, s := n.Attr.(PoolAttr), n.In[0].Shape
 		seqs, err := sequences(n.In[1])
-		s.Outer = seqs
-		return []Type{{s, tensor.F32}}, first(err, a.check())
+		if s.Rank() != 2 {
+			err = fmt.Errorf("x is %s, expected [T,D]", s)
+		}
+		return []Type{{tensor.Rows(seqs, a.Kind.Len()*s.RowLen()), tensor.F32}}, first(err, a.check())
 	},
 	Cost: func(c *Call) Cost {
 		a, cols := c.Node.Attr.(PoolAttr), int64(c.In[0].Cols)
 		rows, seqs := a.rows(c.In[1].I32)
 		cost := Cost{0, rows*cols*4 + c.In[1].Bytes() + c.Out[0].Bytes()}
-		if a.Kind == PoolMean {
-			cost.FLOPs = (rows + seqs) * cols
+		for i := range a.Kind.Len() {
+			switch a.Kind.At(i) {
+			case PoolMean, PoolMeanSqrt:
+				cost.FLOPs += (rows + seqs) * cols
+			case PoolMax:
+				cost.FLOPs += rows * cols
+			case PoolWeighted:
+				cost.FLOPs += (2*rows + seqs) * cols
+			}
 		}
 		return cost
 	},
 	Ref: func(c *Call) {
 		a, x, qStart, y := c.Node.Attr.(PoolAttr), &c.In[0], c.In[1].I32, &c.Out[0]
 		for s := range y.Rows {
-			lo, hi := a.span(int(qStart[s]), int(qStart[s+1]))
-			for i := range y.Cols {
-				var acc float64
-				for t := lo; t < hi; t++ {
-					acc += float64(x.Row(t)[i])
-				}
-				y.Row(s)[i] = float32(acc / float64(max(hi-lo, 1)))
+			for i := range a.Kind.Len() {
+				a.Kind.At(i).pool(y.Row(s)[i*x.Cols:(i+1)*x.Cols], x, int(qStart[s]), int(qStart[s+1]))
 			}
 		}
 	},
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
 		attr := PoolAttr{n.Attr.(PoolAttr).Kind, n.In[0].Shape.Outer}
+		if attr.Kind > PoolLast {
+			b.Fail("no gradient flows through a pool of kind %s", attr.Kind)
+			return make([]*Value, 2)
+		}
 		return []*Value{b.Apply(OpPoolGrad, "dx", attr, dOut[0], n.In[1]).Out[0], nil}
 	},
 })
@@ -132,7 +244,7 @@ var OpPoolGrad = register(&OpDef{
 		a, dy, qStart, dx := c.Node.Attr.(PoolAttr), &c.In[0], c.In[1].I32, &c.Out[0]
 		clear(dx.F32)
 		for s := range dy.Rows {
-			lo, hi := a.span(int(qStart[s]), int(qStart[s+1]))
+			lo, hi := a.Kind.span(int(qStart[s]), int(qStart[s+1]))
 			for t := lo; t < hi; t++ {
 				row := dx.Row(t)
 				for i, g := range dy.Row(s) {

@@ -124,8 +124,12 @@ func Cases() []Case {
 			return one(b.GLU("y", b.OffZero(b.F32(dimT, 37)), b.F32(dimT, 37), kind))
 		}})
 	}
-	for _, k := range []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast} {
-		cs = append(cs, Case{Name: "pool " + k.String(), Build: func(b *Bench) []*graph.Value {
+	side, err := graph.ParsePool("max+cls+weightedmean+mean+last+mean_sqrt_len")
+	if err != nil {
+		panic(err)
+	}
+	for _, k := range []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast, graph.PoolMax, graph.PoolMeanSqrt, graph.PoolWeighted, side} {
+		cs = append(cs, Case{Name: "pool " + k.String(), NoGrad: k > graph.PoolLast, Build: func(b *Bench) []*graph.Value {
 			return one(b.Pool("y", b.F32(dimT, 37), b.Starts(), k))
 		}})
 	}

@@ -173,24 +173,50 @@ func bindPool(b *binder, s *plan.Step) (kernel, error) {
 	x, y, starts, kind := ms[0], ms[1], b.i32(n.In[1]), n.Attr.(graph.PoolAttr).Kind
 	return &rowwise{"pool", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			t0, t1 := int(starts.full[i]), int(starts.full[i+1])
 			dst := y.row(i)
-			switch {
-			case t0 == t1:
-				clear(dst)
-			case kind == graph.PoolCLS:
-				copy(dst, x.row(t0))
-			case kind == graph.PoolLast:
-				copy(dst, x.row(t1-1))
-			default:
-				copy(dst, x.row(t0))
-				for t := t0 + 1; t < t1; t++ {
-					vec.Add(dst, dst, x.row(t))
-				}
-				vec.Scale(dst, dst, 1/float32(t1-t0))
+			for j := range kind.Len() {
+				pool(kind.At(j), dst[j*x.cols:(j+1)*x.cols], x, int(starts.full[i]), int(starts.full[i+1]))
 			}
 		}
 	}}, nil
+}
+
+// pool is one kind of pooling of rows [t0,t1) of x.
+func pool(kind graph.PoolKind, dst []float32, x mat, t0, t1 int) {
+	if t0 == t1 {
+		clear(dst)
+		return
+	}
+	if kind == graph.PoolLast {
+		copy(dst, x.row(t1-1))
+		return
+	}
+	copy(dst, x.row(t0))
+	n := float32(t1 - t0)
+	switch kind {
+	case graph.PoolCLS:
+		return
+	case graph.PoolMax:
+		for t := t0 + 1; t < t1; t++ {
+			for i, v := range x.row(t) {
+				dst[i] = max(dst[i], v)
+			}
+		}
+		return
+	case graph.PoolWeighted:
+		for t := t0 + 1; t < t1; t++ {
+			vec.Axpy(dst, x.row(t), float32(t-t0+1))
+		}
+		n = n * (n + 1) / 2
+	default:
+		for t := t0 + 1; t < t1; t++ {
+			vec.Add(dst, dst, x.row(t))
+		}
+		if kind == graph.PoolMeanSqrt {
+			n = float32(math.Sqrt(float64(n)))
+		}
+	}
+	vec.Scale(dst, dst, 1/n)
 }
 
 func bindL2Norm(b *binder, s *plan.Step) (kernel, error) {
