@@ -19,7 +19,9 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 	keys := map[string][]string{} // by name in the files
 	for _, key := range slices.Sorted(maps.Keys(m.want)) {
 		if r := m.place(key); r.made == nil {
-			keys[r.name] = append(keys[r.name], key)
+			for _, name := range r.names() {
+				keys[name] = append(keys[name], key)
+			}
 		}
 	}
 	// A tied head that is in the files all the same follows the token table.
@@ -85,11 +87,21 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 		if how.firstRow {
 			part = part[:4*t.Dims[1]]
 		}
-		if 4*len(f) != len(part) {
-			return t, m.fault(t.Name, "%d new elements, expected %d for %s", len(f), len(part)/4, key)
+		groups := max(how.groups, 1)
+		from, to := 0, len(part)/groups // of each group
+		if how.count > 0 {
+			row := len(part) / t.Dims[0]
+			from, to = how.first*row, (how.first+how.count)*row
 		}
-		if err := tensor.Quantize(part, tensor.F32, f); err != nil {
-			return t, err
+		if how.stack > 0 || 4*len(f) != groups*(to-from) {
+			return t, m.fault(t.Name, "%d new elements, expected %d for %s", len(f), groups*(to-from)/4, key)
+		}
+		for g := range groups {
+			at := g * (len(part) / groups)
+			n := (to - from) / 4
+			if err := tensor.Quantize(part[at+from:at+to], tensor.F32, f[g*n:(g+1)*n]); err != nil {
+				return t, err
+			}
 		}
 	}
 	if turned {

@@ -121,7 +121,7 @@ func (d *llama) names(f weights.Format) naming {
 		{key: "blk.{}.ffn_down", file: "layers.{}.mlp.down_proj"},
 	}}
 	if d.rope.factors != nil {
-		n.made = map[string][]float32{ropeFreqs: d.rope.factors}
+		n.made = map[string]madeWeight{ropeFreqs: {[]int{len(d.rope.factors)}, d.rope.factors}}
 	}
 	return n
 }

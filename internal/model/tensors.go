@@ -17,12 +17,19 @@ type naming struct {
 	// first row is there.
 	prefixes []string
 	rows     []nameRow
-	// made are vectors that the configuration gives and the files lack.
-	made map[string][]float32
+	// made are weights that the configuration gives and the files lack.
+	made map[string]madeWeight
+}
+
+// madeWeight is a small f32 weight.
+type madeWeight struct {
+	dims []int
+	data []float32
 }
 
 // nameRow maps a canonical key to a name in the files, both without their
-// ending .weight or .bias. "{}" stands for the layer.
+// ending .weight or .bias. "{}" stands for the layer. Of several rows with one
+// key the first is taken whose tensor is there.
 type nameRow struct {
 	key, file string
 	how       transform
@@ -33,21 +40,43 @@ type transform struct {
 	transpose bool // a matrix is stored [in,out]
 	part, of  int  // rows are one of several equal parts; of is 0 for all rows
 	firstRow  bool // only the first row of a table, as a vector
+	// count rows from first on, of each of groups equal groups of rows (0
+	// means one group); count 0 means all rows. Fused projections are cut so.
+	groups, first, count int
+	// stack tensors lie one below the other: the name's "{e}" counts them.
+	stack int
+	flat  bool // a stack of matrices is one tensor: [n,rows,cols] is used as [n*rows,cols]
+	bare  bool // the name in the files has no ending
 }
+
+// copies reports whether a weight cannot be a view of the file.
+func (t transform) copies() bool { return t.groups > 1 || t.stack > 0 }
 
 // place is where a weight is found.
 type place struct {
-	name string
+	name string // with "{e}" where tensors are stacked
 	how  transform
-	made []float32 // not in the files at all
+	made *madeWeight // not in the files at all
+}
+
+// names are the tensors that a weight is made of.
+func (p place) names() []string {
+	if p.how.stack == 0 {
+		return []string{p.name}
+	}
+	names := make([]string, p.how.stack)
+	for i := range names {
+		names[i] = strings.Replace(p.name, "{e}", strconv.Itoa(i), 1)
+	}
+	return names
 }
 
 // resolve fills the table for every layer. Keys that it does not mention have
 // the same name in the files.
 func (n naming) resolve(st *weights.Store, layers int) (map[string]place, error) {
 	places := map[string]place{}
-	for key, f := range n.made {
-		places[key] = place{made: f}
+	for key, w := range n.made {
+		places[key] = place{made: &w}
 	}
 	prefix := ""
 	if len(n.prefixes) > 0 {
@@ -66,16 +95,30 @@ func (n naming) resolve(st *weights.Store, layers int) (map[string]place, error)
 		for i := range count {
 			layer := strconv.Itoa(i)
 			for _, end := range []string{".weight", ".bias"} {
-				name := strings.Replace(row.file, "{}", layer, 1) + end
-				// A head lies beside the body, outside of its prefix.
-				if st.Has(prefix+name) || !st.Has(name) {
-					name = prefix + name
+				name := strings.Replace(row.file, "{}", layer, 1)
+				if !row.how.bare {
+					name += end
+				} else if end == ".bias" {
+					break
 				}
-				places[strings.Replace(row.key, "{}", layer, 1)+end] = place{name: name, how: row.how}
+				// A head lies beside the body, outside of its prefix.
+				at := place{name: prefix + name, how: row.how}
+				if bare := (place{name: name, how: row.how}); !at.in(st) && bare.in(st) {
+					at = bare
+				}
+				key := strings.Replace(row.key, "{}", layer, 1) + end
+				if _, taken := places[key]; !taken || !places[key].in(st) && at.in(st) {
+					places[key] = at
+				}
 			}
 		}
 	}
 	return places, nil
+}
+
+// in reports whether the files have the place's first tensor.
+func (p place) in(st *weights.Store) bool {
+	return st.Has(strings.Replace(p.name, "{e}", "0", 1))
 }
 
 func (m *Model) place(key string) place {
@@ -88,7 +131,7 @@ func (m *Model) place(key string) place {
 // has reports whether the model has a weight.
 func (m *Model) has(key string) bool {
 	r := m.place(key)
-	return r.made != nil || m.store.Has(r.name)
+	return r.made != nil || r.in(m.store)
 }
 
 // info is what can be said of a weight without making it.
@@ -103,11 +146,14 @@ type info struct {
 func (m *Model) inspect(key string) (info, error) {
 	r := m.place(key)
 	if r.made != nil {
-		return info{[]int{len(r.made)}, tensor.F32, 0}, nil
+		return info{slices.Clone(r.made.dims), tensor.F32, 0}, nil
 	}
-	t, err := m.store.Get(r.name)
+	t, bytes, err := m.stacked(r)
 	if err != nil {
 		return info{}, err
+	}
+	if r.how.flat && len(t.Dims) == 3 {
+		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
 	}
 	if r.how.transpose && len(t.Dims) == 2 {
 		if t.DType.Quantized() {
@@ -115,13 +161,21 @@ func (m *Model) inspect(key string) (info, error) {
 		}
 		t.Dims[0], t.Dims[1] = t.Dims[1], t.Dims[0]
 	}
-	in := info{t.Dims, t.DType, int64(len(t.Data))}
-	if r.how.of > 0 {
-		if in.dims[0]%r.how.of != 0 {
-			return info{}, m.fault(r.name, "dimensions %v, expected rows in %d equal parts", t.Dims, r.how.of)
+	in := info{t.Dims, t.DType, bytes}
+	if n := r.how.of; n > 0 {
+		if in.dims[0]%n != 0 {
+			return info{}, m.fault(r.name, "dimensions %v, expected rows in %d equal parts", t.Dims, n)
 		}
-		in.dims[0] /= r.how.of
-		in.bytes /= int64(r.how.of)
+		in.dims[0] /= n
+		in.bytes /= int64(n)
+	}
+	if n := r.how.count; n > 0 {
+		groups := max(r.how.groups, 1)
+		if in.dims[0]%groups != 0 || r.how.first+n > in.dims[0]/groups {
+			return info{}, m.fault(r.name, "dimensions %v, expected rows in %d groups of at least %d", t.Dims, groups, r.how.first+n)
+		}
+		in.bytes = in.bytes / int64(in.dims[0]) * int64(groups*n)
+		in.dims[0] = groups * n
 	}
 	if r.how.firstRow {
 		if len(in.dims) != 2 {
@@ -134,6 +188,33 @@ func (m *Model) inspect(key string) (info, error) {
 		in.dtype = tensor.F32
 	}
 	return in, nil
+}
+
+// stacked is the first tensor of a place, with as many rows as all of them
+// have, and their bytes in the files.
+func (m *Model) stacked(r place) (weights.Tensor, int64, error) {
+	names := r.names()
+	t, err := m.store.Get(names[0])
+	if err != nil {
+		return t, 0, err
+	}
+	for _, name := range names[1:] {
+		o, err := m.store.Get(name)
+		if err != nil {
+			return t, 0, err
+		}
+		if o.DType != t.DType || !slices.Equal(o.Dims, t.Dims) {
+			return t, 0, m.fault(name, "%s %v, expected %s %v as in %s", o.DType, o.Dims, t.DType, t.Dims, names[0])
+		}
+	}
+	bytes := int64(len(names)) * int64(len(t.Data))
+	if r.how.stack > 0 {
+		if len(t.Dims) == 1 { // vectors become rows
+			t.Dims = append([]int{1}, t.Dims...)
+		}
+		t.Dims[0] *= len(names)
+	}
+	return t, bytes, nil
 }
 
 func (m *Model) fault(name, format string, args ...any) error {
@@ -169,11 +250,17 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 	}
 	r := m.place(key)
 	if r.made != nil {
-		return vector(key, r.made)
+		return vector(key, r.made.data, r.made.dims...)
+	}
+	if r.how.copies() {
+		return m.gathered(key, r)
 	}
 	t, err := m.store.Get(r.name)
 	if err != nil {
 		return t, err
+	}
+	if r.how.flat && len(t.Dims) == 3 {
+		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
 	}
 	if r.how.transpose && len(t.Dims) == 2 {
 		if t, err = m.transposed(t, r.how); err != nil {
@@ -183,6 +270,11 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 	if r.how.of > 0 {
 		n := t.Dims[0] / r.how.of
 		if t, err = t.Rows(r.how.part*n, (r.how.part+1)*n); err != nil {
+			return t, err
+		}
+	}
+	if r.how.count > 0 {
+		if t, err = t.Rows(r.how.first, r.how.first+r.how.count); err != nil {
 			return t, err
 		}
 	}
@@ -197,9 +289,60 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 		if err != nil {
 			return t, fmt.Errorf("%s: %w", m.store.Path(), err)
 		}
-		return vector(t.Name, f)
+		return vector(t.Name, f, len(f))
 	}
 	return t, nil
+}
+
+// gathered is a kept copy of rows that do not lie together.
+func (m *Model) gathered(key string, r place) (weights.Tensor, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.made[key]; c != nil {
+		return c.t, nil
+	}
+	in, err := m.inspect(key)
+	if err != nil {
+		return weights.Tensor{}, err
+	}
+	out := weights.Tensor{Name: key, Dims: in.dims}
+	groups := max(r.how.groups, 1)
+	for _, name := range r.names() {
+		t, err := m.store.Get(name)
+		if err != nil {
+			return t, err
+		}
+		if r.how.flat && len(t.Dims) == 3 {
+			t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
+		}
+		if len(t.Dims) == 1 && t.DType != tensor.F32 { // as inspect has promised
+			f, err := t.F32()
+			if err == nil {
+				t, err = vector(name, f, len(f))
+			}
+			if err != nil {
+				return t, fmt.Errorf("%s: %w", m.store.Path(), err)
+			}
+		}
+		out.DType = t.DType
+		if out.Data == nil {
+			out.Data = make([]byte, 0, in.dtype.RowBytes(out.Len()))
+		}
+		group := t.Dims[0] / groups
+		first, count := r.how.first, r.how.count
+		if count == 0 {
+			count = group
+		}
+		for g := range groups {
+			part, err := t.Rows(g*group+first, g*group+first+count)
+			if err != nil {
+				return t, fmt.Errorf("%s: %w", m.store.Path(), err)
+			}
+			out.Data = append(out.Data, part.Data...)
+		}
+	}
+	m.made[key] = &madeTensor{out, 1}
+	return out, nil
 }
 
 // transposed is a kept copy of a matrix with rows and columns exchanged.
@@ -234,7 +377,7 @@ func (m *Model) Drop(t weights.Tensor) {
 	}
 }
 
-func vector(name string, f []float32) (weights.Tensor, error) {
-	t := weights.Tensor{Name: name, DType: tensor.F32, Dims: []int{len(f)}, Data: make([]byte, 4*len(f))}
+func vector(name string, f []float32, dims ...int) (weights.Tensor, error) {
+	t := weights.Tensor{Name: name, DType: tensor.F32, Dims: dims, Data: make([]byte, 4*len(f))}
 	return t, tensor.Quantize(t.Data, tensor.F32, f)
 }
