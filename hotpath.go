@@ -77,7 +77,8 @@ type Model struct {
 	store   *weights.Store
 	model   *model.Model
 	cfg     *model.Config
-	closing closing // token ids that end an encoder's input
+	frame   frame // special tokens around a text
+	prompts prompts
 	backend plan.Backend
 	eng     *engine.Engine
 	load    time.Duration
@@ -131,7 +132,10 @@ func Open(path string, o Options) (m *Model, err error) {
 	if m.Tokenizer.tok, err = m.model.Tokenizer(); err != nil {
 		return m, err
 	}
-	m.closing = findClosing(m.tok)
+	m.frame = findFrame(m.tok)
+	if m.prompts, err = readPrompts(m.store, m.cfg); err != nil {
+		return m, err
+	}
 	device := o.Device
 	if device == "" {
 		device = defaultDevice

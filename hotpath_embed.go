@@ -18,8 +18,23 @@ type EmbedOptions struct {
 	Pooling     string // "mean", "cls" or "last"; "" is the model's own
 	NoNormalize bool   // leave vectors as long as they come
 	Dim         int    // keep the first Dim elements, and make them unit length again; 0 keeps all
-	NoTruncate  bool   // a text that is too long is an error instead of being cut
-	Prompt      string // put before each text
+
+	// What stands before each text: at most one of these. Without any of them it
+	// is the prompt that the model's files name as the default, which most have
+	// none of.
+	Task       string // the prompt that the model has for one of Tasks
+	PromptName string // one of the model's own prompts, see Info
+	Prompt     string // this text
+	NoPrompt   bool   // nothing, not even the model's default
+
+	// What is done about a text that is too long for the model. It is cut unless
+	// one of these is set.
+	NoTruncate bool // it is an error, a *TooLongError
+	Chunk      bool // it is split, and its vector is the mean of those of its parts
+	// Chunks are ChunkTokens long, prompt and special tokens included; 0 means
+	// as long as the model allows. Neighbours share ChunkOverlap tokens.
+	ChunkTokens, ChunkOverlap int
+
 	// Usage, if not nil, is filled with what was embedded.
 	Usage *EmbedUsage
 }
@@ -27,18 +42,9 @@ type EmbedOptions struct {
 // EmbedUsage says what a call embedded. Its slices are reused when a call gets
 // it again.
 type EmbedUsage struct {
-	Tokens    []int // of each text, after it was cut
+	Tokens    []int // of each text, after it was cut; of all its chunks
+	Chunks    []int // of each text; 1 where it was not split
 	Truncated []int // indices of texts that were cut
-}
-
-// textBatch holds the buffers of one Embed call.
-type textBatch struct {
-	scratch tokenizer.Scratch
-	ids     []int32
-	ends    []int // of each text in ids
-	seqs    [][]int32
-	vectors []float32 // [texts,Dim of the model], for vectors that are cut
-	usage   EmbedUsage
 }
 
 // Dim is the length of the vectors that Embed makes.
@@ -47,131 +53,122 @@ func (m *Model) Dim() int { return m.cfg.Dim }
 // Embed gives one vector a text. Texts that are too long are cut to the
 // model's maximum; Usage tells which.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
-	d := m.cfg.Dim
-	if o.Dim > 0 {
-		d = min(d, o.Dim)
+	p, err := m.embedPlan(o)
+	if err != nil {
+		return nil, err
 	}
-	flat := make([]float32, len(texts)*d)
-	if err := m.EmbedInto(ctx, flat, texts, o); err != nil {
+	flat := make([]float32, len(texts)*p.dim)
+	if err := m.embedInto(ctx, flat, texts, &p, o.Usage); err != nil {
 		return nil, err
 	}
 	out := make([][]float32, len(texts))
 	for i := range out {
-		out[i] = flat[i*d : (i+1)*d : (i+1)*d]
+		out[i] = flat[i*p.dim : (i+1)*p.dim : (i+1)*p.dim]
 	}
 	return out, nil
 }
 
 // EmbedInto is Embed into dst[len(texts),Dim]. After the first calls it
-// allocates nothing.
-func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) (err error) {
-	defer guard(&err)
-	mo, err := m.embedOptions(o)
+// allocates nothing, unless there is a prompt.
+func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) error {
+	p, err := m.embedPlan(o)
 	if err != nil {
 		return err
+	}
+	return m.embedInto(ctx, dst, texts, &p, o.Usage)
+}
+
+func (m *Model) embedInto(ctx context.Context, dst []float32, texts []string, p *embedPlan, u *EmbedUsage) (err error) {
+	defer guard(&err)
+	if len(dst) < len(texts)*p.dim {
+		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(texts)*p.dim, len(texts))
 	}
 	ctx = m.recorded(ctx)
 	b := m.takeBatch()
 	defer m.putBatch(b)
 	_, end := profile.Scope(ctx, "tokenize")
-	err = m.tokenizeAll(b, texts, o)
+	b.reset()
+	for i, text := range texts {
+		if err = ctx.Err(); err == nil {
+			err = b.add(p, i, text, &b.scratch)
+		}
+		if err != nil {
+			break
+		}
+	}
 	end()
 	if err != nil {
 		return err
 	}
-	if o.Usage != nil {
-		o.Usage.Tokens = append(o.Usage.Tokens[:0], b.usage.Tokens...)
-		o.Usage.Truncated = append(o.Usage.Truncated[:0], b.usage.Truncated...)
+	b.use(u)
+	b.sequences()
+	if p.direct() {
+		return m.eng.EmbedIDs(ctx, b.seqs, dst, p.model)
 	}
-	d := m.cfg.Dim
-	if o.Dim == 0 || o.Dim >= d {
-		return m.eng.EmbedIDs(ctx, b.seqs, dst, mo)
-	}
-	if len(dst) < len(texts)*o.Dim {
-		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(texts)*o.Dim, len(texts))
-	}
-	b.vectors = slices.Grow(b.vectors[:0], len(texts)*d)[:len(texts)*d]
-	if err := m.eng.EmbedIDs(ctx, b.seqs, b.vectors, mo); err != nil {
+	b.vectors = slices.Grow(b.vectors[:0], len(b.seqs)*p.width)[:len(b.seqs)*p.width]
+	if err := m.eng.EmbedIDs(ctx, b.seqs, b.vectors, p.model); err != nil {
 		return err
 	}
-	for i := range texts {
-		v := dst[i*o.Dim : (i+1)*o.Dim]
-		copy(v, b.vectors[i*d:])
-		if !o.NoNormalize {
-			normalize(v)
-		}
+	for i, t := range b.texts {
+		p.finish(dst[i*p.dim:(i+1)*p.dim], b.pieces[t.first:t.first+t.n], b.vectors[t.first*p.width:])
 	}
 	return nil
 }
 
-func (m *Model) embedOptions(o EmbedOptions) (model.EmbedOptions, error) {
-	mo := model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize}
-	if o.Dim < 0 {
-		return mo, fmt.Errorf("%w: %d dimensions, expected 0 or more", ErrInput, o.Dim)
-	}
-	if o.Pooling == "" {
-		return mo, nil
-	}
-	for _, k := range [...]graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast} {
-		if k.String() == o.Pooling {
-			mo.Pooling = k
-			return mo, nil
-		}
-	}
-	return mo, fmt.Errorf("%w: pooling %q, expected mean, cls or last", ErrInput, o.Pooling)
+// embedPlan is EmbedOptions held against a model.
+type embedPlan struct {
+	tok     *tokenizer.Tokenizer
+	model   model.EmbedOptions
+	frame   frame
+	maxSeq  int
+	width   int // of the model's vectors
+	dim     int // of the answer
+	prompt  string
+	ids     []int32 // of the prompt, for chunks
+	refuse  bool    // what is too long
+	window  int     // tokens of a chunk without what frames it; 0: texts are cut
+	overlap int
 }
 
-// tokenizeAll fills b.seqs and b.usage.
-func (m *Model) tokenizeAll(b *textBatch, texts []string, o EmbedOptions) error {
-	b.ids, b.ends, b.seqs = b.ids[:0], b.ends[:0], b.seqs[:0]
-	b.usage.Tokens, b.usage.Truncated = b.usage.Tokens[:0], b.usage.Truncated[:0]
-	for i, text := range texts {
-		if o.Prompt != "" {
-			text = o.Prompt + text
-		}
-		from := len(b.ids)
-		b.ids = m.tok.Encode(b.ids, text, tokenizer.Options{Special: true, ParseSpecial: true}, &b.scratch)
-		if bos, ok := m.tok.BOS(); ok && len(b.ids) == from {
-			b.ids = append(b.ids, bos) // a text without tokens is the beginning of one
-		}
-		if n := len(b.ids) - from; n > m.cfg.MaxSeq {
-			if o.NoTruncate {
-				return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i, n, m.cfg.MaxSeq)
-			}
-			b.ids = b.ids[:from+m.closing.cut(b.ids[from:], m.cfg.MaxSeq)]
-			b.usage.Truncated = append(b.usage.Truncated, i)
-		}
-		b.ends = append(b.ends, len(b.ids))
-		b.usage.Tokens = append(b.usage.Tokens, len(b.ids)-from)
+func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
+	p := embedPlan{
+		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.Dim(), dim: m.Dim(), refuse: o.NoTruncate,
+		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize},
 	}
-	from := 0
-	for _, end := range b.ends {
-		b.seqs = append(b.seqs, b.ids[from:end])
-		from = end
+	if o.Dim < 0 || o.Dim > p.dim {
+		return p, fmt.Errorf("%w: %d dimensions, expected 1 to %d, which the model has", ErrInput, o.Dim, p.dim)
 	}
-	return nil
+	if o.Dim > 0 {
+		p.dim = o.Dim
+	}
+	if o.Pooling != "" {
+		kinds := []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast}
+		k := slices.IndexFunc(kinds, func(k graph.PoolKind) bool { return k.String() == o.Pooling })
+		if k < 0 {
+			return p, fmt.Errorf("%w: pooling %q, expected mean, cls or last", ErrInput, o.Pooling)
+		}
+		p.model.Pooling = kinds[k]
+	}
+	var err error
+	if p.prompt, err = m.prompts.find(&o); err != nil {
+		return p, err
+	}
+	return p, p.chunks(&o)
 }
 
-// closing is the number of ids that a tokenizer adds behind a text.
-type closing int
+// direct tells that the model's vectors are the answer as they come.
+func (p *embedPlan) direct() bool { return p.dim == p.width && p.window == 0 }
 
-// findClosing compares a text with and without special tokens.
-func findClosing(t *tokenizer.Tokenizer) closing {
-	plain := t.Encode(nil, "a", tokenizer.Options{}, nil)
-	full := t.Encode(nil, "a", tokenizer.Options{Special: true}, nil)
-	for k := 0; k+len(plain) <= len(full); k++ {
-		if slices.Equal(full[k:k+len(plain)], plain) {
-			return closing(len(full) - k - len(plain))
-		}
+// finish makes the vector of a text of those of its pieces, [pieces,width].
+func (p *embedPlan) finish(dst []float32, pieces []piece, vectors []float32) {
+	if len(pieces) == 1 {
+		copy(dst, vectors)
+	} else {
+		mean(dst, pieces, vectors, p.width)
 	}
-	return 0
-}
-
-// cut shortens ids to n, keeps what closes the text, and returns n.
-func (c closing) cut(ids []int32, n int) int {
-	tail := min(int(c), n)
-	copy(ids[n-tail:n], ids[len(ids)-tail:])
-	return n
+	if p.model.Normalize && (len(pieces) > 1 || p.dim < p.width) {
+		normalize(dst)
+	}
 }
 
 // normalize makes v unit length.

@@ -3,6 +3,7 @@ package hotpath
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"hotpath/internal/graph"
@@ -22,7 +23,15 @@ type Info struct {
 	MaxTokens             int // of one text
 	CanEmbed, CanGenerate bool
 	Pooling               string // of an encoder
-	ChatTemplate          bool
+
+	// Prompts are the model's own, by name; DefaultPrompt names the one that is
+	// used unless asked otherwise. TaskPrompts are what EmbedOptions.Task finds.
+	Prompts, TaskPrompts map[string]string
+	DefaultPrompt        string
+	// TrainedDims are the lengths that vectors can be cut to with EmbedOptions.Dim
+	// as the model was trained for it; nil where its files do not say.
+	TrainedDims  []int
+	ChatTemplate bool
 
 	Params      int64
 	BytesOnDisk int64
@@ -54,6 +63,8 @@ func (m *Model) Info() (Info, error) {
 	}
 	if c.CanEmbed {
 		i.Pooling = c.Pooling.String()
+		i.Prompts, i.TaskPrompts, i.DefaultPrompt = maps.Clone(m.prompts.named), maps.Clone(m.prompts.tasks), m.prompts.preset
+		i.TrainedDims = slices.Clone(trainedDims(m.store, c))
 	}
 	if c.CanGenerate {
 		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)
@@ -99,8 +110,7 @@ func (m *Model) flops() (int64, error) {
 	if m.cfg.CanGenerate {
 		g, _, err = m.model.BuildGenerate(one, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
 	} else {
-		mo, _ := m.embedOptions(EmbedOptions{})
-		g, _, err = m.model.BuildEmbed(one, mo)
+		g, _, err = m.model.BuildEmbed(one, model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: true})
 	}
 	if err != nil {
 		return 0, err

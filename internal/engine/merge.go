@@ -152,8 +152,8 @@ func (m *embedder) waiting() load {
 		l.seqs += c.load.seqs - c.taken
 		for _, s := range c.seqs[c.taken:] {
 			l.tokens += len(s)
+			l.longest = max(l.longest, len(s))
 		}
-		l.longest = max(l.longest, c.load.longest)
 	}
 	return l
 }

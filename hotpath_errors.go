@@ -1,0 +1,22 @@
+package hotpath
+
+import "fmt"
+
+// TooLongError is an [ErrTooLong] that says which text it is and how long.
+//
+//	var long *hotpath.TooLongError
+//	if errors.As(err, &long) {
+//		fmt.Println(long.Index, long.Tokens, long.Max)
+//	}
+type TooLongError struct {
+	Index  int // of the text in the call or the stream
+	Tokens int // that it has, special tokens and prompt included
+	Max    int // that the model takes
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("%v: text %d has %d tokens, expected at most %d", ErrTooLong, e.Index, e.Tokens, e.Max)
+}
+
+// Unwrap makes errors.Is(err, ErrTooLong) true.
+func (e *TooLongError) Unwrap() error { return ErrTooLong }

@@ -1,0 +1,176 @@
+package hotpath
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hotpath/internal/model"
+	"hotpath/internal/weights"
+)
+
+// task is a row of the table of tasks.
+type task struct {
+	name string
+	// named are prompts of a model's own that serve the task, best first.
+	named []string
+}
+
+// tasks are what EmbedOptions.Task can be. Names of prompts are those that
+// sentence-transformers and the models that it publishes use.
+var tasks = []task{
+	{"query", []string{"query", "Retrieval-query", "search_query"}},
+	{"document", []string{"document", "passage", "corpus", "Retrieval-document", "search_document"}},
+	{"question-answering", []string{"question-answering", "QuestionAnswering"}},
+	{"fact-verification", []string{"fact-verification", "FactChecking"}},
+	{"classification", []string{"classification", "Classification"}},
+	{"clustering", []string{"clustering", "Clustering"}},
+	{"similarity", []string{"similarity", "STS", "SentenceSimilarity"}},
+	{"code-retrieval", []string{"code-retrieval", "CodeRetrieval"}},
+}
+
+// family is what is known of models whose files do not say it themselves.
+type family struct {
+	is      func(c *model.Config) bool
+	prompts map[string]string // by task
+	dims    []int             // that the model was trained to be cut to, its own included
+}
+
+// families is the table of them, from their model cards.
+var families = []family{
+	{
+		// EmbeddingGemma. A document may have a title: "title: T | text: " as a
+		// prompt of one's own.
+		is: func(c *model.Config) bool { return c.Arch == "gemma3" && !c.Causal },
+		prompts: map[string]string{
+			"query":              "task: search result | query: ",
+			"document":           "title: none | text: ",
+			"question-answering": "task: question answering | query: ",
+			"fact-verification":  "task: fact checking | query: ",
+			"classification":     "task: classification | query: ",
+			"clustering":         "task: clustering | query: ",
+			"similarity":         "task: sentence similarity | query: ",
+			"code-retrieval":     "task: code retrieval | query: ",
+		},
+		dims: []int{128, 256, 512, 768},
+	},
+	{
+		is: func(c *model.Config) bool { return c.Arch == "nomic-bert" },
+		prompts: map[string]string{
+			"query":          "search_query: ",
+			"document":       "search_document: ",
+			"classification": "classification: ",
+			"clustering":     "clustering: ",
+		},
+	},
+}
+
+func findFamily(c *model.Config) family {
+	for _, f := range families {
+		if f.is(c) {
+			return f
+		}
+	}
+	return family{}
+}
+
+// Tasks lists the names that EmbedOptions.Task can have. Which of them a model
+// has a prompt for, Model.Info tells.
+func Tasks() []string {
+	out := make([]string, len(tasks))
+	for i, t := range tasks {
+		out[i] = t.name
+	}
+	return out
+}
+
+// prompts are the texts that a model wants before its inputs.
+type prompts struct {
+	named  map[string]string // by the model's own names
+	preset string            // the name of the one that is used unless asked otherwise, "" for none
+	tasks  map[string]string // by task
+}
+
+// readPrompts reads config_sentence_transformers.json, where a model has one.
+func readPrompts(st *weights.Store, c *model.Config) (prompts, error) {
+	p := prompts{named: map[string]string{}, tasks: map[string]string{}}
+	maps.Copy(p.tasks, findFamily(c).prompts)
+	if st.HF() == nil || st.HF().Sentence == nil {
+		return p, nil
+	}
+	s := st.HF().Sentence
+	if raw, ok := s.Raw("prompts"); ok {
+		if err := json.Unmarshal(raw, &p.named); err != nil {
+			return p, fmt.Errorf("%s: field prompts: expected texts by name: %w", s.File(), ErrInvalid)
+		}
+	}
+	var err error
+	if p.preset, err = s.StringOr("default_prompt_name", ""); err != nil {
+		return p, err
+	}
+	if _, ok := p.named[p.preset]; p.preset != "" && !ok {
+		return p, fmt.Errorf("%s: field default_prompt_name: %q, expected one of %s: %w", s.File(), p.preset, listed(p.named), ErrInvalid)
+	}
+	for _, t := range tasks {
+		for _, name := range t.named {
+			if text, ok := p.named[name]; ok && (text != "" || p.tasks[t.name] == "") {
+				p.tasks[t.name] = text
+				break
+			}
+		}
+	}
+	return p, nil
+}
+
+// find is the text that options ask for.
+func (p *prompts) find(o *EmbedOptions) (string, error) {
+	given := 0
+	for _, asked := range []bool{o.Prompt != "", o.PromptName != "", o.Task != "", o.NoPrompt} {
+		if asked {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return "", fmt.Errorf("%w: a prompt, the name of one, a task and no prompt exclude each other", ErrInput)
+	case o.Prompt != "" || o.NoPrompt:
+		return o.Prompt, nil
+	case o.PromptName != "":
+		text, ok := p.named[o.PromptName]
+		if !ok {
+			return "", fmt.Errorf("%w: prompt %q, the model has %s", ErrInput, o.PromptName, listed(p.named))
+		}
+		return text, nil
+	case o.Task != "":
+		text, ok := p.tasks[o.Task]
+		switch {
+		case !slices.Contains(Tasks(), o.Task):
+			return "", fmt.Errorf("%w: task %q, expected one of %s", ErrInput, o.Task, strings.Join(Tasks(), ", "))
+		case !ok:
+			return "", fmt.Errorf("%w: the model has no prompt for task %s, it has them for %s", ErrInput, o.Task, listed(p.tasks))
+		}
+		return text, nil
+	}
+	return p.named[p.preset], nil
+}
+
+func listed(m map[string]string) string {
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(m)), ", "), "none")
+}
+
+// trainedDims are the lengths that the model's vectors can be cut to, nil where
+// nothing is known.
+func trainedDims(st *weights.Store, c *model.Config) []int {
+	if st.HF() != nil {
+		if raw, ok := st.HF().Config.Raw("matryoshka_dimensions"); ok {
+			var dims []int
+			if json.Unmarshal(raw, &dims) == nil {
+				return slices.DeleteFunc(dims, func(d int) bool { return d <= 0 })
+			}
+		}
+	}
+	return findFamily(c).dims
+}
