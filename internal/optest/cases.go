@@ -147,11 +147,17 @@ func Cases() []Case {
 		})
 		return one(b.Pool("y", b.F32(dimT, 37), starts, graph.PoolLast))
 	}})
-	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
-		cs = append(cs, Case{Name: "linear " + d.String(), Build: func(b *Bench) []*graph.Value {
-			return one(b.Linear("y", b.F32(dimT, 96), b.Stored(d, 75, 96), b.F32(tensor.Fixed(75))))
+	for _, d := range tensor.Codecs() {
+		k := max(96, d.Info().BlockLen)
+		// How a gradient passes a weight does not depend on its encoding.
+		noGrad := d.Quantized() && d != tensor.Q8_0 && d != tensor.Q4_1
+		cs = append(cs, Case{Name: "linear " + d.String(), NoGrad: noGrad, Build: func(b *Bench) []*graph.Value {
+			return one(b.Linear("y", b.F32(dimT, k), b.Stored(d, 75, k), b.F32(tensor.Fixed(75))))
 		}})
 	}
+	cs = append(cs, Case{Name: "embed Q4_K", NoGrad: true, Build: func(b *Bench) []*graph.Value {
+		return one(b.Embed("y", b.Stored(tensor.Q4_K, 11, 256), b.ids(11), 0))
+	}})
 	for _, n := range []int{1, 33, 130} {
 		cs = append(cs, Case{Name: fmt.Sprintf("linear 70x%d", n), Build: func(b *Bench) []*graph.Value {
 			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))

@@ -11,21 +11,37 @@ import (
 // ErrNoCodec reports a DType that has no conversion to and from float32.
 var ErrNoCodec = errors.New("no codec for this encoding")
 
-// codec is the reference conversion of one DType. Both functions get whole
+// codec is the reference conversion of one DType. Its functions get whole
 // blocks and buffers of matching length: Dequantize and Quantize check that.
 type codec struct {
+	// decode reads whole blocks. Encodings with blocks of 256 have group
+	// instead, which reads 32 elements of one block, the g-th 32.
 	decode func(dst []float32, src []byte)
-	// encode fails on values that the encoding cannot hold.
-	encode func(dst []byte, src []float32) error
+	group  func(dst *[32]float32, block []byte, g int)
+	// encode fails on values that the encoding cannot hold. weight is how much
+	// the square error of each element counts, nil where all count alike;
+	// encodings without a choice to make ignore it.
+	encode func(dst []byte, src, weight []float32) error
 }
 
 // A new encoding is one file with its two functions and one row here.
 var codecs = [numDTypes]codec{
-	F32:  {decodeF32, encodeF32},
-	F16:  {decodeF16, encodeF16},
-	BF16: {decodeBF16, encodeBF16},
-	Q8_0: {decodeQ8_0, encodeQ8_0},
-	Q4_1: {decodeQ4_1, encodeQ4_1},
+	F32:    {decode: decodeF32, encode: encodeF32},
+	F16:    {decode: decodeF16, encode: encodeF16},
+	BF16:   {decode: decodeBF16, encode: encodeBF16},
+	Q8_0:   {decode: decodeQ8_0, encode: encodeQ8_0},
+	Q4_0:   {decode: decodeQ4_0, encode: encodeQ4_0},
+	Q4_1:   {decode: decodeQ4_1, encode: encodeQ4_1},
+	Q5_0:   {decode: decodeQ5_0, encode: encodeQ5_0},
+	Q5_1:   {decode: decodeQ5_1, encode: encodeQ5_1},
+	Q2_K:   {group: groupQ2_K, encode: encodeQ2_K},
+	Q3_K:   {group: groupQ3_K, encode: encodeQ3_K},
+	Q4_K:   {group: groupQ4_K, encode: encodeQ4_K},
+	Q5_K:   {group: groupQ5_K, encode: encodeQ5_K},
+	Q6_K:   {group: groupQ6_K, encode: encodeQ6_K},
+	IQ4_NL: {decode: decodeIQ4_NL, encode: encodeIQ4_NL},
+	IQ4_XS: {group: groupIQ4_XS, encode: encodeIQ4_XS},
+	MXFP4:  {decode: decodeMXFP4, encode: encodeMXFP4},
 }
 
 // Dequantize decodes len(dst) elements from src, which must hold exactly
@@ -35,23 +51,78 @@ func Dequantize(dst []float32, d DType, src []byte) error {
 	if err != nil {
 		return err
 	}
-	c.decode(dst, src)
+	if c.group == nil {
+		c.decode(dst, src)
+		return nil
+	}
+	c.groups(dst, d, src, 0)
 	return nil
 }
 
+// DequantizeFrom decodes the len(dst) elements of src, whole blocks, from
+// element first on. Both numbers are multiples of 32, or of the block where
+// that is shorter, so that readers of long blocks need not hold them whole.
+func DequantizeFrom(dst []float32, d DType, src []byte, first int) error {
+	i := d.Info()
+	if d >= numDTypes || codecs[d].encode == nil {
+		return fmt.Errorf("%s: %w", d, ErrNoCodec)
+	}
+	step := min(i.BlockLen, 32)
+	if first < 0 || first%step != 0 || len(dst)%step != 0 {
+		return fmt.Errorf("%s: elements %d to %d, expected multiples of %d", d, first, first+len(dst), step)
+	}
+	if have := len(src) / i.BlockBytes * i.BlockLen; first > have || len(dst) > have-first {
+		return fmt.Errorf("%s: elements %d to %d of %d", d, first, first+len(dst), have)
+	}
+	c := codecs[d]
+	if c.group == nil {
+		c.decode(dst, src[d.RowBytes(first):])
+		return nil
+	}
+	c.groups(dst, d, src, first)
+	return nil
+}
+
+// groups decodes the elements of long blocks from first on.
+func (c codec) groups(dst []float32, d DType, src []byte, first int) {
+	i := infos[d]
+	for ; len(dst) > 0; dst, first = dst[32:], first+32 {
+		block := src[first/i.BlockLen*i.BlockBytes:][:i.BlockBytes]
+		c.group((*[32]float32)(dst), block, first%i.BlockLen/32)
+	}
+}
+
 // Quantize encodes src into dst, which must have exactly the room. Block
-// encodings refuse values whose scale a half cannot hold, NaN and infinities
+// encodings refuse values whose scale they cannot hold, NaN and infinities
 // among them. It allocates nothing unless it fails.
 func Quantize(dst []byte, d DType, src []float32) error {
+	return QuantizeWeighted(dst, d, src, nil)
+}
+
+// QuantizeWeighted encodes src so that the sum of weight[i] times the square
+// error of element i is small. weight is nil or has a finite value, not
+// negative, for every element; a block whose weights are all zero is encoded
+// as if there were none.
+func QuantizeWeighted(dst []byte, d DType, src, weight []float32) error {
 	c, err := codecOf(d, len(src), len(dst))
 	if err != nil {
 		return err
 	}
-	return c.encode(dst, src)
+	if weight != nil {
+		if len(weight) != len(src) {
+			return fmt.Errorf("%s: %d weights for %d elements", d, len(weight), len(src))
+		}
+		for i, w := range weight {
+			if !(w >= 0 && w <= math.MaxFloat32) {
+				return fmt.Errorf("%s: weight %d is %g, expected a finite number from 0", d, i, w)
+			}
+		}
+	}
+	return c.encode(dst, src, weight)
 }
 
 func codecOf(d DType, elems, bytes int) (codec, error) {
-	if d >= numDTypes || codecs[d].decode == nil {
+	if d >= numDTypes || codecs[d].encode == nil {
 		return codec{}, fmt.Errorf("%s: %w", d, ErrNoCodec)
 	}
 	i := infos[d]
@@ -82,7 +153,7 @@ func decodeF32(dst []float32, src []byte) {
 	}
 }
 
-func encodeF32(dst []byte, src []float32) error {
+func encodeF32(dst []byte, src, _ []float32) error {
 	if littleEndian {
 		copy(dst, bytesOf(src))
 		return nil
@@ -100,7 +171,7 @@ func decodeF16(dst []float32, src []byte) {
 	}
 }
 
-func encodeF16(dst []byte, src []float32) error {
+func encodeF16(dst []byte, src, _ []float32) error {
 	for _, v := range src {
 		binary.LittleEndian.PutUint16(dst, F32ToF16(v))
 		dst = dst[2:]
@@ -114,7 +185,7 @@ func decodeBF16(dst []float32, src []byte) {
 	}
 }
 
-func encodeBF16(dst []byte, src []float32) error {
+func encodeBF16(dst []byte, src, _ []float32) error {
 	for _, v := range src {
 		binary.LittleEndian.PutUint16(dst, F32ToBF16(v))
 		dst = dst[2:]

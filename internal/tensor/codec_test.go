@@ -52,6 +52,9 @@ func TestDequantizeGolden(t *testing.T) {
 func TestQuantizeGolden(t *testing.T) {
 	src := floats(t, readGolden(t, "source.f32"))
 	for _, g := range goldenTypes {
+		if g.d == Q4_1 { // Quantize finds a better scale: TestErrorsAgainstLlamaCpp
+			continue
+		}
 		want := readGolden(t, "source."+g.file)
 		got := make([]byte, len(want))
 		if err := Quantize(got, g.d, src); err != nil {
@@ -147,15 +150,11 @@ func TestBF16Special(t *testing.T) {
 // What was decoded encodes to the same values again.
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	src := make([]float32, 32*9)
+	src := make([]float32, 256*3)
 	for i := range src {
 		src[i] = float32(rng.NormFloat64())
 	}
-	for d, c := range codecs {
-		d := DType(d)
-		if c.decode == nil {
-			continue
-		}
+	for _, d := range Codecs() {
 		once, twice := make([]byte, d.RowBytes(len(src))), make([]byte, d.RowBytes(len(src)))
 		x := make([]float32, len(src))
 		for _, err := range []error{Quantize(once, d, src), Dequantize(x, d, once), Quantize(twice, d, x)} {
@@ -163,7 +162,8 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tol := map[DType]float32{F16: 0.003, BF16: 0.02, Q8_0: 0.025, Q4_1: 0.25}[d]
+		tol := map[DType]float32{F16: 0.003, BF16: 0.02, Q8_0: 0.025, Q4_0: 0.4, Q4_1: 0.4, Q5_0: 0.2, Q5_1: 0.2,
+			Q2_K: 1.2, Q3_K: 0.8, Q4_K: 0.4, Q5_K: 0.2, Q6_K: 0.1, IQ4_NL: 0.6, IQ4_XS: 0.6, MXFP4: 1}[d]
 		for i := range x {
 			if diff := x[i] - src[i]; diff > tol || -diff > tol {
 				t.Fatalf("%s: element %d: %g, expected %g within %g", d, i, x[i], src[i], tol)
@@ -193,10 +193,13 @@ func TestCodecErrors(t *testing.T) {
 		t.Errorf("I32: %v, expected ErrNoCodec", err)
 	}
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e9} {
-		x := make([]float32, 64)
-		x[40] = bad
-		for _, d := range []DType{Q8_0, Q4_1} {
-			if err := Quantize(make([]byte, d.RowBytes(64)), d, x); err == nil {
+		x := make([]float32, 512)
+		x[440] = bad
+		for _, d := range Codecs() {
+			if !d.Quantized() || d == MXFP4 && bad == 1e9 {
+				continue
+			}
+			if err := Quantize(make([]byte, d.RowBytes(len(x))), d, x); err == nil {
 				t.Errorf("%s: %g was accepted", d, bad)
 			}
 		}
@@ -229,7 +232,7 @@ func TestF32EitherEndian(t *testing.T) {
 
 func TestCodecsAllocateNothing(t *testing.T) {
 	x, b := make([]float32, 256), make([]byte, 1024)
-	for _, d := range []DType{F32, F16, BF16, Q8_0, Q4_1} {
+	for _, d := range Codecs() {
 		n := testing.AllocsPerRun(10, func() {
 			b := b[:d.RowBytes(len(x))]
 			if Quantize(b, d, x) != nil || Dequantize(x, d, b) != nil {
@@ -245,7 +248,7 @@ func TestCodecsAllocateNothing(t *testing.T) {
 func BenchmarkDequantize(b *testing.B) {
 	const n = 1 << 16
 	dst := make([]float32, n)
-	for _, d := range []DType{F32, F16, BF16, Q8_0, Q4_1} {
+	for _, d := range Codecs() {
 		src := make([]byte, d.RowBytes(n))
 		for i := range src {
 			src[i] = byte(i*7) & 0xbb

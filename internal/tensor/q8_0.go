@@ -17,7 +17,7 @@ func decodeQ8_0(dst []float32, src []byte) {
 	}
 }
 
-func encodeQ8_0(dst []byte, src []float32) error {
+func encodeQ8_0(dst []byte, src, _ []float32) error {
 	for block := 0; len(src) >= 32; block, dst, src = block+1, dst[34:], src[32:] {
 		x := src[:32]
 		var largest float32

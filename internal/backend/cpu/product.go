@@ -55,7 +55,7 @@ func (p Precision) class() Precision {
 
 // classOf is the compute class of products with weights of a storage type.
 func (p Precision) classOf(d tensor.DType) Precision {
-	if p == I8G32 && d.Quantized() {
+	if p == I8G32 && int8.Takes(d) {
 		return I8G32
 	}
 	return p.class()

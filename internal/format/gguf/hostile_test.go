@@ -114,12 +114,17 @@ func TestAccepts(t *testing.T) {
 		"nothing":      header(3, 0, 0),
 		"unknown type": header(3, 2, 0).tensor("t", 77, 0, 5).tensor("u", 0, 0, 16).data(64),
 		"gap":          header(3, 2, 0).tensor("b", 0, 64, 8).tensor("a", 0, 0, 4).data(96),
+		"unread type":  header(3, 1, 0).tensor("t", 16, 0, 256).data(66),
 	} {
 		f, err := Parse("ok.gguf", b.b)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if name == "unknown type" {
 			if _, _, err := f.Data("t"); !errors.Is(err, format.ErrUnsupported) || !strings.Contains(err.Error(), "GGMLType(77)") {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if name == "unread type" {
+			if _, _, err := f.Data("t"); !errors.Is(err, format.ErrUnsupported) || !strings.Contains(err.Error(), "encoding IQ2_XXS, expected one of F32,") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -117,8 +117,9 @@ func product(t *testing.T, m, n, k int, w []float32, b Panels, mode, form string
 // TestStoredPanels: a panel of a file's rows holds what the reference decodes,
 // rounded, whichever way it was made.
 func TestStoredPanels(t *testing.T) {
-	const n, k = 80, 96
-	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
+	const n = 80
+	for _, d := range tensor.Codecs() {
+		k := max(96, d.Info().BlockLen)
 		raw := make([]byte, n*d.RowBytes(k))
 		if err := tensor.Quantize(raw, d, random(n*k, 6)); err != nil {
 			t.Fatal(err)

@@ -53,16 +53,35 @@ func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
 
 // gemvTail is the product of row n and x from column k0 on, in plain Go.
 func gemvTail(w *Stored, x []float32, n, k0 int) float32 {
-	return dots[w.DType](w.part(n, k0, w.K), x[k0:])
+	row := w.part(n, k0, w.K)
+	if dot := dots[w.DType]; dot != nil {
+		return dot(row, x[k0:])
+	}
+	return dotDecoded(w.DType, row, x[k0:])
 }
 
-// dots holds the generic inner products of stored values with x.
+// dots holds the generic inner products of stored values with x; encodings
+// that are not here are decoded first.
 var dots = [...]func(w []byte, x []float32) float32{
-	tensor.F32:  dotF32,
-	tensor.F16:  dotF16,
-	tensor.BF16: dotBF16,
-	tensor.Q8_0: dotQ8_0,
-	tensor.Q4_1: dotQ4_1,
+	tensor.F32:   dotF32,
+	tensor.F16:   dotF16,
+	tensor.BF16:  dotBF16,
+	tensor.Q8_0:  dotQ8_0,
+	tensor.Q4_1:  dotQ4_1,
+	tensor.MXFP4: nil, // the last one that weights have
+}
+
+// dotDecoded is the inner product by way of decoded values.
+func dotDecoded(d tensor.DType, w []byte, x []float32) (s float32) {
+	var buf [256]float32
+	for k := 0; k < len(x); k += len(buf) {
+		v := buf[:min(len(buf), len(x)-k)]
+		Dequantize(v, d, w[d.RowBytes(k):d.RowBytes(k+len(v))])
+		for i, a := range v {
+			s += float32(a * x[k+i])
+		}
+	}
+	return s
 }
 
 func dotF32(w []byte, x []float32) (s float32) {

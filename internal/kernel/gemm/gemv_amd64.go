@@ -46,6 +46,16 @@ func prepareFast(sums, form, x []float32) bool {
 	return true
 }
 
+// direct says whether there are kernels that multiply rows of a type as they
+// lie.
+func direct(d tensor.DType) bool {
+	switch d {
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1:
+		return true
+	}
+	return false
+}
+
 // callBytes bounds the weights that one assembly call reads, so that it ends
 // within about 50 us even from memory.
 const callBytes = 512 << 10
@@ -55,7 +65,7 @@ const callBytes = 512 << 10
 func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
 	tier := cpu.Vector()
 	blocks := w.K / 32
-	if tier == cpu.Generic || blocks == 0 {
+	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
 		return false
 	}
 	q := (n1 - n0) / 4

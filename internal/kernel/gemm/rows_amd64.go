@@ -41,7 +41,7 @@ func rowsQ4_1AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, 
 func rowsFast(dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int) bool {
 	tier := cpu.Vector()
 	blocks := w.K / 32
-	if tier == cpu.Generic || blocks == 0 {
+	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
 		return false
 	}
 	height := 2

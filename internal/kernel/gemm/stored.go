@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"hotpath/internal/tensor"
@@ -19,10 +20,8 @@ type Stored struct {
 
 // NewStored checks that data holds n rows of k values of type d.
 func NewStored(data []byte, d tensor.DType, n, k int) (*Stored, error) {
-	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1:
-	default:
-		return nil, fmt.Errorf("gemm: weights of type %v, expected F32, F16, BF16, Q8_0 or Q4_1", d)
+	if !slices.Contains(tensor.Codecs(), d) {
+		return nil, fmt.Errorf("gemm: weights of type %v, expected floats or a block encoding", d)
 	}
 	if n < 0 || k < 0 || k%d.Info().BlockLen != 0 {
 		return nil, fmt.Errorf("gemm: weights [%d, %d] of type %v, expected whole blocks of %d", n, k, d, d.Info().BlockLen)
@@ -80,7 +79,7 @@ func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
 		return
 	}
 	for r := range rows {
-		if err := tensor.Dequantize(dst[r*ld+full:][:cols-full], w.DType, w.part(n0+r, k+full, k+cols)); err != nil {
+		if err := tensor.DequantizeFrom(dst[r*ld+full:][:cols-full], w.DType, w.part(n0+r, 0, w.K), k+full); err != nil {
 			panic(err)
 		}
 	}
@@ -101,7 +100,7 @@ func (b StoredT) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	if cols < nr {
 		clear(dst)
 	}
-	bl := w.DType.Info().BlockLen
+	bl := min(w.DType.Info().BlockLen, 32)
 	from := n0 / bl * bl
 	to := (n0 + cols + bl - 1) / bl * bl
 	tmp := scratch[len(dst):][:UnpackLen] // [maxNR][unpackLD]

@@ -41,7 +41,7 @@ func dequantQ4_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, rows int) int {
 	blocks := n / 32
 	tier := cpu.Vector()
-	if tier == cpu.Generic || blocks == 0 || rows == 0 {
+	if tier == cpu.Generic || blocks == 0 || rows == 0 || !direct(d) {
 		return 0
 	}
 	_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+d.RowBytes(32*blocks)-1]
@@ -77,8 +77,6 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 		} else {
 			dequantQ4_1AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
-	default:
-		return 0
 	}
 	return 32 * blocks
 }

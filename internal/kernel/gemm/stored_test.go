@@ -11,7 +11,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-var storedTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1}
+var storedTypes = tensor.Codecs()
 
 // store encodes n rows of k noisy values and returns the weights, at an odd
 // address, with what they decode to.
@@ -35,7 +35,10 @@ func store(t testing.TB, rng *rand.Rand, d tensor.DType, n, k int) (*Stored, []f
 }
 
 func lengthsOf(d tensor.DType) []int {
-	if d.Quantized() {
+	switch d.Info().BlockLen {
+	case 256:
+		return []int{256, 768}
+	case 32:
 		return []int{32, 64, 96, 160, 576}
 	}
 	return []int{1, 5, 31, 32, 33, 64, 100, 417}

@@ -106,6 +106,12 @@ func form32(d tensor.DType) (formID, error) {
 	return 0, fmt.Errorf("int8: weights of type %v in class i8g32, expected Q8_0 or Q4_1", d)
 }
 
+// Takes reports whether class i8g32 has a form for a storage type.
+func Takes(d tensor.DType) bool {
+	_, err := form32(d)
+	return err == nil
+}
+
 // Len32 is the number of bytes that w takes in class i8g32: its own, with N
 // filled up to whole panels.
 func Len32(w *gemm.Stored) (int, error) {
