@@ -27,19 +27,20 @@ var (
 
 // ByteSize is the size of a tensor whose rows of dims[last] elements are
 // stored in blocks of blockLen elements and blockBytes bytes. A tensor without
-// dimensions is one element.
+// dimensions is one element. Errors print copies, so that dims may live on the
+// caller's stack.
 func ByteSize(dims []int, blockLen, blockBytes int) (int, error) {
 	n, empty := 1, false
 	for _, d := range dims {
 		if d < 0 {
-			return 0, fmt.Errorf("dimensions %v: %d is negative: %w", dims, d, ErrInvalid)
+			return 0, fmt.Errorf("dimensions %v: %d is negative: %w", slices.Clone(dims), d, ErrInvalid)
 		}
 		if d == 0 {
 			empty = true
 			continue
 		}
 		if n > math.MaxInt/d {
-			return 0, fmt.Errorf("dimensions %v: too many elements to count: %w", dims, ErrInvalid)
+			return 0, fmt.Errorf("dimensions %v: too many elements to count: %w", slices.Clone(dims), ErrInvalid)
 		}
 		n *= d
 	}
@@ -51,10 +52,10 @@ func ByteSize(dims []int, blockLen, blockBytes int) (int, error) {
 		row = dims[len(dims)-1]
 	}
 	if row%blockLen != 0 {
-		return 0, fmt.Errorf("dimensions %v: a row has %d elements, expected whole blocks of %d: %w", dims, row, blockLen, ErrInvalid)
+		return 0, fmt.Errorf("dimensions %v: a row has %d elements, expected whole blocks of %d: %w", slices.Clone(dims), row, blockLen, ErrInvalid)
 	}
 	if n /= blockLen; n > math.MaxInt/blockBytes {
-		return 0, fmt.Errorf("dimensions %v: too many bytes to count: %w", dims, ErrInvalid)
+		return 0, fmt.Errorf("dimensions %v: too many bytes to count: %w", slices.Clone(dims), ErrInvalid)
 	}
 	return n * blockBytes, nil
 }

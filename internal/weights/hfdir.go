@@ -1,13 +1,11 @@
 package weights
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"hotpath/internal/format/safetensors"
+	"hotpath/internal/format/jsonview"
 )
 
 const (
@@ -19,7 +17,7 @@ const (
 // not have is nil.
 type HFDir struct {
 	Dir             string
-	Config          *Config  // config.json; always there
+	Config          *Config  // config.json; empty for a static embedding that has none
 	Generation      *Config  // generation_config.json
 	TokenizerJSON   []byte   // tokenizer.json
 	TokenizerConfig *Config  // tokenizer_config.json
@@ -50,8 +48,35 @@ func (h *HFDir) Pooling() *Config {
 }
 
 // Read is a file beside config.json, such as vocab.txt; nil if there is none.
+// What was read before is not read again: the bytes are shared.
 func (h *HFDir) Read(name string) ([]byte, error) {
+	for _, c := range h.configs() {
+		if c.file == name && *c.to != nil {
+			return (*c.to).Bytes(), nil
+		}
+	}
+	if name == tokenizerFile && h.TokenizerJSON != nil {
+		return h.TokenizerJSON, nil
+	}
 	return readBounded(filepath.Join(h.Dir, name), maxTokenizer)
+}
+
+const tokenizerFile = "tokenizer.json"
+
+// configFile is a description beside config.json, and where it goes.
+type configFile struct {
+	file string
+	to   **Config
+}
+
+func (h *HFDir) configs() []configFile {
+	return []configFile{
+		{"config.json", &h.Config},
+		{"generation_config.json", &h.Generation},
+		{"tokenizer_config.json", &h.TokenizerConfig},
+		{"special_tokens_map.json", &h.SpecialTokens},
+		{"sentence_bert_config.json", &h.SentenceBert},
+	}
 }
 
 // openDir opens s.path, a directory.
@@ -60,46 +85,60 @@ func (s *Store) openDir() error {
 	if err := h.readModules(); err != nil {
 		return err
 	}
-	if len(h.Modules) > 0 && h.Modules[0].Kind() == "Transformer" {
-		h.Dir = filepath.Join(s.path, h.Modules[0].Path)
+	static := false
+	if len(h.Modules) > 0 {
+		switch h.Modules[0].Kind() {
+		case "Transformer":
+			h.Dir = filepath.Join(s.path, h.Modules[0].Path)
+		case "StaticEmbedding": // a table and a tokenizer: its description says nothing else
+			h.Dir, static = filepath.Join(s.path, h.Modules[0].Path), true
+		}
 	}
-	var err error
-	if h.Config, err = readConfig(filepath.Join(h.Dir, "config.json")); err != nil {
-		return err
-	}
-	if h.Config == nil {
-		return s.notModel("config.json")
-	}
-	for _, c := range []struct {
-		file string
-		to   **Config
-	}{
-		{"generation_config.json", &h.Generation},
-		{"tokenizer_config.json", &h.TokenizerConfig},
-		{"special_tokens_map.json", &h.SpecialTokens},
-		{"sentence_bert_config.json", &h.SentenceBert},
-	} {
+	for _, c := range h.configs() {
+		var err error
 		if *c.to, err = readConfig(filepath.Join(h.Dir, c.file)); err != nil {
 			return err
 		}
 	}
-	if h.Sentence, err = readConfig(filepath.Join(s.path, "config_sentence_transformers.json")); err != nil {
-		return err
+	var err error
+	if h.Config == nil && static {
+		h.Config, err = ParseConfig(filepath.Join(s.path, "modules.json"), []byte("{}"))
 	}
-	if h.TokenizerJSON, err = h.Read("tokenizer.json"); err != nil {
+	if h.Config == nil {
+		return s.notModel("config.json")
+	}
+	if err == nil {
+		h.Sentence, err = readConfig(filepath.Join(s.path, "config_sentence_transformers.json"))
+	}
+	if err == nil {
+		h.TokenizerJSON, err = h.Read(tokenizerFile)
+	}
+	if err != nil {
 		return err
 	}
 	s.hf = h
 	return s.openTensors()
 }
 
+// hints say about files of other kinds what their owner can do.
+var hints = []struct{ pattern, says string }{
+	{"*.gguf", "it holds %s: name that file"},
+	{"pytorch_model*.bin", "%s is a pickle, which is not read: save the model as safetensors"},
+	{"*.pth", "%s is a pickle, which is not read: save the model as safetensors"},
+	{"adapter_model.safetensors", "%s is an adapter: merge it into its model"},
+	{"tf_model.h5", "%s is TensorFlow's, which is not read: save the model as safetensors"},
+	{"*.onnx", "%s is ONNX, which is not read: take the model's safetensors"},
+	{"onnx/*.onnx", "%s is ONNX, which is not read: take the model's safetensors"},
+}
+
 // notModel says what a directory lacks, and what may have been meant.
 func (s *Store) notModel(missing string) error {
 	hint := ""
-	if files, _ := filepath.Glob(filepath.Join(s.path, "*.gguf")); len(files) > 0 {
-		hint = fmt.Sprintf(" (it holds %s: name that file)", filepath.Base(files[0]))
-	} else if files, _ := filepath.Glob(filepath.Join(s.path, "pytorch_model*.bin")); len(files) > 0 {
-		hint = fmt.Sprintf(" (%s is a pickle, which is not read: save the model as safetensors)", filepath.Base(files[0]))
+	for _, h := range hints {
+		if files, _ := filepath.Glob(filepath.Join(s.path, h.pattern)); len(files) > 0 {
+			hint = " (" + fmt.Sprintf(h.says, filepath.Base(files[0])) + ")"
+			break
+		}
 	}
 	return fmt.Errorf("%s: %w: the directory has no %s%s", s.path, ErrNotModel, missing, hint)
 }
@@ -133,19 +172,21 @@ func (h *HFDir) readModules() error {
 
 // parseModules checks data, a modules.json. file is for errors.
 func parseModules(file string, data []byte) ([]Module, error) {
-	if err := checkNesting(data); err != nil {
+	doc, err := jsonview.Parse(data)
+	if err == nil && doc.Kind() != jsonview.Array {
+		err = fmt.Errorf("expected a list of modules, found %s: %w", doc.Kind(), ErrInvalid)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return nil, fmt.Errorf("%s: expected a list of modules: %v: %w", file, err, ErrInvalid)
+	n := doc.Len()
+	if n > maxModules {
+		return nil, fmt.Errorf("%s: %d modules, expected at most %d: %w", file, n, maxModules, ErrInvalid)
 	}
-	if len(raw) > maxModules {
-		return nil, fmt.Errorf("%s: %d modules, expected at most %d: %w", file, len(raw), maxModules, ErrInvalid)
-	}
-	modules := make([]Module, len(raw))
-	for i, r := range raw {
-		c, err := ParseConfig(fmt.Sprintf("%s: module %d", file, i), r)
+	modules, i := make([]Module, n), -1
+	for item := range doc.Items() {
+		i++
+		c, err := newConfig(fmt.Sprintf("%s: module %d", file, i), "", item)
 		if err != nil {
 			return nil, err
 		}
@@ -161,93 +202,4 @@ func parseModules(file string, data []byte) ([]Module, error) {
 		}
 	}
 	return modules, nil
-}
-
-// openTensors maps the safetensors of the model and of its dense modules.
-func (s *Store) openTensors() error {
-	found, err := s.addFile(filepath.Join(s.hf.Dir, "model.safetensors"), "")
-	if err != nil {
-		return err
-	}
-	if !found {
-		if found, err = s.addShards(); err != nil {
-			return err
-		}
-	}
-	if !found {
-		return s.notModel("model.safetensors and no model.safetensors.index.json")
-	}
-	for _, m := range s.hf.Modules {
-		if m.Kind() != "Dense" || m.Path == "" {
-			continue
-		}
-		path := filepath.Join(s.path, m.Path, "model.safetensors")
-		if found, err = s.addFile(path, filepath.ToSlash(m.Path)+"/"); err != nil {
-			return err
-		}
-		if !found {
-			return fmt.Errorf("%s: expected the weights of module %s: %w", path, m.Path, os.ErrNotExist)
-		}
-	}
-	return nil
-}
-
-// addFile adds the tensors of one file, their names behind a prefix, and
-// reports whether there is such a file.
-func (s *Store) addFile(path, prefix string) (bool, error) {
-	f, err := s.parseFile(path)
-	if f == nil || err != nil {
-		return false, err
-	}
-	for _, name := range f.Names() {
-		t, _ := f.Tensor(name)
-		s.sources[prefix+name] = source{f, name, t.Dims}
-	}
-	return true, nil
-}
-
-// parseFile is nil where there is no such file.
-func (s *Store) parseFile(path string) (*safetensors.File, error) {
-	if _, err := os.Stat(path); os.IsNotExist(err) {
-		return nil, nil
-	}
-	m, err := s.mapFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return safetensors.Parse(path, m.data)
-}
-
-// addShards adds the tensors of a model that is split over several files, and
-// reports whether there is an index of it.
-func (s *Store) addShards() (bool, error) {
-	path := filepath.Join(s.hf.Dir, "model.safetensors.index.json")
-	data, err := readBounded(path, safetensors.MaxIndex)
-	if data == nil || err != nil {
-		return false, err
-	}
-	index, err := safetensors.ParseIndex(path, data)
-	if err != nil {
-		return false, err
-	}
-	files := map[string]*safetensors.File{}
-	for _, shard := range index.Shards() {
-		f, err := s.parseFile(filepath.Join(s.hf.Dir, shard))
-		if err != nil {
-			return false, err
-		}
-		if f == nil {
-			return false, fmt.Errorf("%s: field weight_map: names %s, which is missing: %w", path, shard, os.ErrNotExist)
-		}
-		files[shard] = f
-	}
-	for _, name := range index.Names() {
-		shard, _ := index.Shard(name)
-		t, ok := files[shard].Tensor(name)
-		if !ok {
-			return false, fmt.Errorf("%s: field weight_map: tensor %q is not in %s: %w", path, name, shard, ErrInvalid)
-		}
-		s.sources[name] = source{files[shard], name, t.Dims}
-	}
-	return true, nil
 }

@@ -12,11 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"hotpath/internal/format"
@@ -49,28 +47,15 @@ const (
 
 func (f Format) String() string { return [...]string{"GGUF", "Hugging Face"}[f] }
 
-// reader is what both formats can do.
-type reader interface {
-	Data(name string) (tensor.DType, []byte, error)
-}
-
-// source is where a tensor lies.
-type source struct {
-	file reader
-	name string // in that file
-	dims []int
-}
-
 // Store is an open model. Everything but Close may be called by many
 // goroutines at once; Close must come after all of them.
 type Store struct {
-	path    string
-	maps    []*mapping
-	gguf    *gguf.File
-	hf      *HFDir
-	names   []string // sorted
-	sources map[string]source
-	closed  bool
+	path   string
+	maps   []*mapping
+	gguf   *gguf.File // of a split model the first part, which describes it
+	hf     *HFDir
+	parts  []part
+	closed bool
 }
 
 // Open opens a .gguf file or a Hugging Face directory.
@@ -82,7 +67,7 @@ func Open(path string) (*Store, error) {
 		}
 		return nil, err
 	}
-	s := &Store{path: path, sources: map[string]source{}}
+	s := &Store{path: path}
 	if info.IsDir() {
 		err = s.openDir()
 	} else {
@@ -91,34 +76,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.names = slices.Sorted(maps.Keys(s.sources))
 	return s, nil
-}
-
-func (s *Store) openGGUF() error {
-	m, err := s.mapFile(s.path)
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix("GGUF", string(m.data[:min(4, len(m.data))])) {
-		return fmt.Errorf("%s: %w: expected a GGUF file or the directory of a Hugging Face model", s.path, ErrNotModel)
-	}
-	f, err := gguf.Parse(s.path, m.data)
-	if err != nil {
-		return err
-	}
-	parts, err := f.IDOr("split.count", 1)
-	if err != nil {
-		return err
-	}
-	if parts > 1 {
-		return fmt.Errorf("%s: key %q: one of %d parts, expected a whole model: %w", s.path, "split.count", parts, ErrUnsupported)
-	}
-	s.gguf = f
-	for _, t := range f.Tensors() {
-		s.sources[t.Name] = source{f, t.Name, t.Dims()}
-	}
-	return nil
 }
 
 // mapFile maps a file for as long as the Store is open.
@@ -150,11 +108,22 @@ func (s *Store) HF() *HFDir { return s.hf }
 // Names are the names of all tensors as the files have them, sorted; those of
 // a sentence-transformers module begin with its folder, as in
 // "2_Dense/linear.weight".
-func (s *Store) Names() []string { return slices.Clone(s.names) }
+func (s *Store) Names() []string {
+	var out []string
+	for _, p := range s.parts {
+		names := p.file.Names()
+		for i := range names {
+			names[i] = p.prefix + names[i]
+		}
+		out = append(out, names...)
+	}
+	slices.Sort(out)
+	return out
+}
 
 // Has reports whether there is a tensor of that name.
 func (s *Store) Has(name string) bool {
-	_, ok := s.sources[name]
+	_, _, _, ok := s.find(name)
 	return ok
 }
 
@@ -164,15 +133,15 @@ func (s *Store) Get(name string) (Tensor, error) {
 	if s.closed {
 		return Tensor{}, fmt.Errorf("%s: %w", s.path, ErrClosed)
 	}
-	src, ok := s.sources[name]
+	file, inside, dims, ok := s.find(name)
 	if !ok {
 		return Tensor{}, fmt.Errorf("%s: tensor %q: %w", s.path, name, ErrNoTensor)
 	}
-	d, data, err := src.file.Data(src.name)
+	d, data, err := file.Data(inside)
 	if err != nil {
 		return Tensor{}, err
 	}
-	t := Tensor{Name: name, DType: d, Dims: slices.Clone(src.dims), Data: data}
+	t := Tensor{Name: name, DType: d, Dims: dims, Data: data}
 	if len(t.Dims) == 0 {
 		t.Dims = []int{1}
 	}

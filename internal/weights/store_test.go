@@ -192,28 +192,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestOpenShards(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "config.json"), []byte(`{}`))
-	index := filepath.Join(dir, "model.safetensors.index.json")
-	write(t, index, []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`))
-	write(t, filepath.Join(dir, "1.safetensors"), tensorsFile(t, "a"))
-	if _, err := Open(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "names 2.safetensors, which is missing") {
-		t.Errorf("missing shard: %v", err)
-	}
-	write(t, filepath.Join(dir, "2.safetensors"), tensorsFile(t, "c"))
-	if _, err := Open(dir); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `tensor "b" is not in 2.safetensors`) {
-		t.Errorf("missing tensor: %v", err)
-	}
-	write(t, filepath.Join(dir, "2.safetensors"), tensorsFile(t, "b", "unlisted"))
-	s := open(t, dir)
-	if !slices.Equal(s.Names(), []string{"a", "b"}) {
-		t.Error(s.Names())
-	}
-	checkRamp(t, s, "a")
-	checkRamp(t, s, "b")
-}
-
 func TestOpenRefuses(t *testing.T) {
 	dir := func(files map[string]string) string {
 		d := t.TempDir()
@@ -237,7 +215,9 @@ func TestOpenRefuses(t *testing.T) {
 		"other file":    {file("hello, world"), ErrNotModel, "expected a GGUF file or the directory"},
 		"empty file":    {file(""), ErrTruncated, "the file is empty"},
 		"short file":    {file("GG"), ErrTruncated, "GGUF header"},
-		"part":          {file(string(ggufBytes(t, map[string]any{"split.count": uint16(3)}))), ErrUnsupported, "one of 3 parts"},
+		"part":          {file(string(ggufBytes(t, map[string]any{"split.count": uint16(3)}))), ErrInvalid, "expected a name that ends in -00001-of-00003.gguf"},
+		"onnx":          {dir(map[string]string{"config.json": "{}", "onnx/model.onnx": "x"}), ErrNotModel, "model.onnx is ONNX"},
+		"adapter":       {dir(map[string]string{"adapter_model.safetensors": tensors}), ErrNotModel, "is an adapter"},
 		"config":        {dir(map[string]string{"config.json": "[]", "model.safetensors": tensors}), ErrInvalid, "config.json: expected a JSON object"},
 		"tokenizer":     {dir(map[string]string{"config.json": "{}", "tokenizer_config.json": "x", "model.safetensors": tensors}), ErrInvalid, "tokenizer_config.json"},
 		"weights":       {dir(map[string]string{"config.json": "{}", "model.safetensors": tensors[:len(tensors)-1]}), ErrTruncated, "model.safetensors"},

@@ -2,30 +2,31 @@
 // of a model that is split over several of them.
 //
 // Parse works on the bytes of a whole file, usually a memory map, and checks
-// every length and offset in it once; tensor data are views of those bytes.
+// every length and offset in it once. Names, shapes and data are views of those
+// bytes: what Parse allocates is 24 bytes a tensor, half of the least that a
+// tensor takes in a header, and less than a kilobyte besides.
 //
 // weights imports it, and train writes checkpoints with it. Errors name the
 // file, the tensor and what was expected, and wrap an error of package format.
 package safetensors
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
+	"sort"
 
 	"hotpath/internal/format"
+	"hotpath/internal/format/jsonview"
 	"hotpath/internal/tensor"
 )
 
 const (
 	maxHeader  = 100_000_000 // the limit of the reference implementation
 	maxTensors = 1 << 18
+	maxName    = 1 << 12 // bytes
+	maxType    = 1 << 6  // bytes of an encoding's name
 	maxRank    = 8
-	maxNumbers = 1 << 10 // bytes of a shape in the header
-	maxMeta    = 1 << 22 // bytes of the metadata in the header
 	metaKey    = "__metadata__"
 )
 
@@ -45,18 +46,23 @@ var dtypes = map[string]struct {
 // File is a parsed file. It is never changed after Parse, so many goroutines
 // may read it.
 type File struct {
-	name    string
-	meta    map[string]string
-	data    []byte
-	names   []string // sorted
-	tensors map[string]Tensor
+	name   string
+	header jsonview.Value
+	meta   jsonview.Value // of kind Invalid where there is none
+	data   []byte
+	table  []place // sorted by name
+}
+
+// place is where one tensor is described and where it lies.
+type place struct {
+	key, value uint32 // in the header
+	begin, end int    // in the data
 }
 
 // Tensor describes one tensor of a File.
 type Tensor struct {
-	Type       string // as the file spells it
-	Dims       []int  // outermost first; none for a scalar
-	begin, end int
+	Type string // as the file spells it
+	Dims []int  // outermost first; none for a scalar
 }
 
 // Name is the name that Parse was given.
@@ -64,36 +70,64 @@ func (f *File) Name() string { return f.name }
 
 // Metadata is the value of a key of the file's __metadata__.
 func (f *File) Metadata(key string) (string, bool) {
-	v, ok := f.meta[key]
-	return v, ok
+	v, _ := f.meta.Get(key)
+	return v.Text()
 }
 
+// Len is the number of tensors.
+func (f *File) Len() int { return len(f.table) }
+
+// key is the name of the tensor that is i-th in the order of names.
+func (f *File) key(i int) jsonview.Value { return f.header.At(int(f.table[i].key)) }
+
 // Names are the names of the tensors, sorted.
-func (f *File) Names() []string { return slices.Clone(f.names) }
+func (f *File) Names() []string {
+	out := make([]string, len(f.table))
+	for i := range out {
+		out[i], _ = f.key(i).Text()
+	}
+	return out
+}
+
+func (f *File) find(name string) (int, bool) {
+	return sort.Find(len(f.table), func(i int) int { return -f.key(i).CompareText(name) })
+}
+
+func (f *File) hasKey(name jsonview.Value) bool {
+	_, ok := slices.BinarySearchFunc(f.table, name, func(p place, name jsonview.Value) int {
+		return f.header.At(int(p.key)).Compare(name)
+	})
+	return ok
+}
 
 // Tensor finds a tensor by name.
 func (f *File) Tensor(name string) (Tensor, bool) {
-	t, ok := f.tensors[name]
-	return t, ok
+	i, ok := f.find(name)
+	if !ok {
+		return Tensor{}, false
+	}
+	e, _ := readEntry(f.header.At(int(f.table[i].value))) // checked by Parse
+	return Tensor{Type: e.typ, Dims: slices.Clone(e.dims[:e.rank])}, true
 }
 
 // Data is the encoding and the bytes of a tensor, a view of the file. It fails
 // if hotpath does not know the encoding.
 func (f *File) Data(name string) (tensor.DType, []byte, error) {
-	t, ok := f.tensors[name]
+	i, ok := f.find(name)
 	if !ok {
 		return 0, nil, fmt.Errorf("%s: no tensor %q", f.name, name)
 	}
-	d := dtypes[t.Type].dtype
+	e, _ := readEntry(f.header.At(int(f.table[i].value))) // checked by Parse
+	d := dtypes[e.typ].dtype
 	if d == 0 {
-		return 0, nil, fmt.Errorf("%s: tensor %q: encoding %q, expected F32, F16, BF16 or I32: %w", f.name, name, t.Type, format.ErrUnsupported)
+		return 0, nil, fmt.Errorf("%s: tensor %q: encoding %q, expected F32, F16, BF16 or I32: %w", f.name, name, e.typ, format.ErrUnsupported)
 	}
-	return d - 1, f.data[t.begin:t.end:t.end], nil
+	return d - 1, f.data[e.begin:e.end:e.end], nil
 }
 
 // Parse checks data, the bytes of a whole file. name is for errors.
 func Parse(name string, data []byte) (*File, error) {
-	f := &File{name: name, tensors: map[string]Tensor{}}
+	f := &File{name: name}
 	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -113,128 +147,60 @@ func (f *File) parse(data []byte) error {
 	}
 	header := data[8 : 8+n]
 	f.data = data[8+n:]
-	if err := f.parseHeader(header); err != nil {
+	if header[0] != '{' {
+		return fmt.Errorf("header: begins with %q, expected a JSON object: %w", header[0], format.ErrInvalid)
+	}
+	var err error
+	if f.header, err = jsonview.Parse(header); err != nil {
 		return fmt.Errorf("header: %w", err)
 	}
-	f.names = slices.Sorted(maps.Keys(f.tensors))
-	spans := make([]format.Span, 0, len(f.names))
-	for _, name := range f.names {
-		if t := f.tensors[name]; t.end > t.begin {
-			spans = append(spans, format.Span{Name: name, Begin: t.begin, End: t.end})
-		}
+	if err := f.readHeader(); err != nil {
+		return fmt.Errorf("header: %w", err)
 	}
-	return format.Disjoint(spans)
+	return f.checkPlaces()
 }
 
-// entry is one tensor of the header.
-type entry struct {
-	DType   *string `json:"dtype"` // nil where it is missing
-	Shape   numbers `json:"shape"`
-	Offsets numbers `json:"data_offsets"`
-}
-
-// numbers is a short list of integers: a long one is refused before it is
-// decoded into eight bytes an element.
-type numbers []int
-
-func (n *numbers) UnmarshalJSON(b []byte) error {
-	if len(b) > maxNumbers {
-		return fmt.Errorf("a list of numbers of %d bytes, expected at most %d", len(b), maxNumbers)
+// readHeader fills the table, in the order of the header.
+func (f *File) readHeader() error {
+	n := f.header.Len()
+	if n > maxTensors {
+		return fmt.Errorf("%d tensors, expected at most %d: %w", n, maxTensors, format.ErrInvalid)
 	}
-	return json.Unmarshal(b, (*[]int)(n))
-}
-
-// parseHeader walks the header one entry at a time, so that no more is decoded
-// at once than one tensor's description.
-func (f *File) parseHeader(header []byte) error {
-	if header[0] != '{' {
-		return fmt.Errorf("begins with %q, expected a JSON object: %w", header[0], format.ErrInvalid)
-	}
-	dec := json.NewDecoder(bytes.NewReader(header))
-	if _, err := dec.Token(); err != nil {
-		return invalidJSON(err)
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return invalidJSON(err)
-		}
-		name, _ := key.(string) // a key is always a string here
-		if name == metaKey {
-			if f.meta != nil {
-				return fmt.Errorf("%s appears twice: %w", metaKey, format.ErrInvalid)
-			}
-			if f.meta, err = decodeMeta(dec); err != nil {
-				return fmt.Errorf("%s: expected an object of strings: %w", metaKey, invalidJSON(err))
+	f.table = make([]place, 0, n)
+	for key, value := range f.header.Members() {
+		if key.Is(metaKey) {
+			if err := f.readMeta(value); err != nil {
+				return err
 			}
 			continue
 		}
-		if _, dup := f.tensors[name]; dup {
-			return fmt.Errorf("tensor %q appears twice: %w", name, format.ErrInvalid)
+		if n := key.TextLen(); n > maxName {
+			return fmt.Errorf("name of a tensor of %d bytes, expected at most %d: %w", n, maxName, format.ErrInvalid)
 		}
-		if len(f.tensors) == maxTensors {
-			return fmt.Errorf("more than %d tensors: %w", maxTensors, format.ErrInvalid)
+		e, err := readEntry(value)
+		if err == nil {
+			err = e.check(len(f.data))
 		}
-		var e entry
-		if err := dec.Decode(&e); err != nil {
-			return fmt.Errorf("tensor %q: expected dtype, shape and data_offsets: %w", name, invalidJSON(err))
-		}
-		t, err := e.check(len(f.data))
 		if err != nil {
+			name, _ := key.Text()
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
-		f.tensors[name] = t
-	}
-	if _, err := dec.Token(); err != nil {
-		return invalidJSON(err)
-	}
-	if rest := bytes.TrimSpace(header[dec.InputOffset():]); len(rest) > 0 {
-		return fmt.Errorf("%d bytes after the JSON object, expected spaces only: %w", len(rest), format.ErrInvalid)
+		f.table = append(f.table, place{uint32(f.header.Offset(key)), uint32(f.header.Offset(value)), e.begin, e.end})
 	}
 	return nil
 }
 
-func decodeMeta(dec *json.Decoder) (map[string]string, error) {
-	var raw json.RawMessage
-	if err := dec.Decode(&raw); err != nil {
-		return nil, err
+func (f *File) readMeta(value jsonview.Value) error {
+	if f.meta.Kind() != jsonview.Invalid {
+		return fmt.Errorf("%s appears twice: %w", metaKey, format.ErrInvalid)
 	}
-	if len(raw) > maxMeta {
-		return nil, fmt.Errorf("%d bytes, expected at most %d", len(raw), maxMeta)
+	sound := value.Kind() == jsonview.Object
+	for _, v := range value.Members() {
+		sound = sound && v.Kind() == jsonview.String
 	}
-	meta := map[string]string{}
-	err := json.Unmarshal(raw, &meta)
-	return meta, err
+	if !sound {
+		return fmt.Errorf("%s: expected an object of strings: %w", metaKey, format.ErrInvalid)
+	}
+	f.meta = value
+	return nil
 }
-
-// check bounds a tensor within a data part of n bytes.
-func (e entry) check(n int) (Tensor, error) {
-	if e.DType == nil || e.Shape == nil || len(e.Offsets) != 2 {
-		return Tensor{}, fmt.Errorf("expected dtype, shape and two data_offsets: %w", format.ErrInvalid)
-	}
-	if len(e.Shape) > maxRank {
-		return Tensor{}, fmt.Errorf("shape has %d dimensions, expected at most %d: %w", len(e.Shape), maxRank, format.ErrInvalid)
-	}
-	t := Tensor{Type: *e.DType, Dims: e.Shape, begin: e.Offsets[0], end: e.Offsets[1]}
-	if t.begin < 0 || t.end < t.begin {
-		return Tensor{}, fmt.Errorf("data_offsets %v, expected a range: %w", e.Offsets, format.ErrInvalid)
-	}
-	if t.end > n {
-		return Tensor{}, fmt.Errorf("data_offsets %v, but the file has only %d bytes of tensors: %w", e.Offsets, n, format.ErrTruncated)
-	}
-	d, ok := dtypes[t.Type]
-	if !ok { // an encoding of tomorrow: its size is not ours to check
-		return t, nil
-	}
-	size, err := format.ByteSize(t.Dims, 1, d.size)
-	if err != nil {
-		return Tensor{}, fmt.Errorf("shape: %w", err)
-	}
-	if size != t.end-t.begin {
-		return Tensor{}, fmt.Errorf("data_offsets %v hold %d bytes, expected %d for %s %v: %w",
-			e.Offsets, t.end-t.begin, size, t.Type, t.Dims, format.ErrInvalid)
-	}
-	return t, nil
-}
-
-func invalidJSON(err error) error { return fmt.Errorf("%v: %w", err, format.ErrInvalid) }

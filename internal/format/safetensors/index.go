@@ -1,27 +1,27 @@
 package safetensors
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"hotpath/internal/format"
+	"hotpath/internal/format/jsonview"
 )
 
 const (
-	maxShards = 4096
+	maxShards = 1024
 	// MaxIndex bounds the bytes of an index.
 	MaxIndex = 1 << 25
 )
 
-// Index says which file of a split model holds each tensor.
+// Index says which file of a split model holds each tensor. It is a view of the
+// bytes given to ParseIndex.
 type Index struct {
 	name   string
-	shards []string          // sorted
-	where  map[string]string // tensor -> shard
+	where  jsonview.Value // weight_map
+	shards []string       // sorted
 }
 
 // ParseIndex checks data, a model.safetensors.index.json. name is for errors.
@@ -37,39 +37,97 @@ func (x *Index) parse(data []byte) error {
 	if len(data) > MaxIndex {
 		return fmt.Errorf("%d bytes, expected at most %d: %w", len(data), MaxIndex, format.ErrInvalid)
 	}
-	var index struct {
-		WeightMap map[string]string `json:"weight_map"`
+	doc, err := jsonview.Parse(data)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(data, &index); err != nil {
-		return fmt.Errorf("field weight_map: expected an object that maps tensors to files: %w", invalidJSON(err))
+	var ok bool
+	if x.where, ok = doc.Get("weight_map"); !ok || x.where.Kind() != jsonview.Object {
+		return fmt.Errorf("field weight_map: expected an object that maps tensors to files, found %s: %w", x.where.Kind(), format.ErrInvalid)
 	}
-	if len(index.WeightMap) == 0 || len(index.WeightMap) > maxTensors {
-		return fmt.Errorf("field weight_map: %d tensors, expected 1 to %d: %w", len(index.WeightMap), maxTensors, format.ErrInvalid)
+	if n := x.where.Len(); n == 0 || n > maxTensors {
+		return fmt.Errorf("field weight_map: %d tensors, expected 1 to %d: %w", n, maxTensors, format.ErrInvalid)
 	}
-	x.where = index.WeightMap
-	shards := map[string]bool{}
-	for tensor, file := range x.where {
-		// A shard lies beside its index: a name that leads elsewhere is an attack.
-		if file == "." || !filepath.IsLocal(file) || strings.ContainsAny(file, `/\`) {
-			return fmt.Errorf("field weight_map: tensor %q: %q, expected a file beside the index: %w", tensor, file, format.ErrInvalid)
+	var text [maxFileName]byte
+	for tensor, file := range x.where.Members() {
+		if err := x.addShard(text[:0], file); err != nil {
+			return fmt.Errorf("field weight_map: tensor %.100s: %w", tensor.Raw(), err)
 		}
-		shards[file] = true
 	}
-	if len(shards) > maxShards {
-		return fmt.Errorf("field weight_map: %d files, expected at most %d: %w", len(shards), maxShards, format.ErrInvalid)
+	return nil
+}
+
+// maxFileName is what file systems allow.
+const maxFileName = 255 // bytes
+
+// addShard adds a file to the list if it is not in it yet.
+func (x *Index) addShard(buf []byte, file jsonview.Value) error {
+	if n := file.TextLen(); file.Kind() != jsonview.String || n > maxFileName {
+		return fmt.Errorf("%.60s, expected the name of a file: %w", file.Raw(), format.ErrInvalid)
 	}
-	x.shards = slices.Sorted(maps.Keys(shards))
+	shard := file.AppendText(buf)
+	at, known := slices.BinarySearchFunc(x.shards, shard, compareName)
+	if known {
+		return nil
+	}
+	// A shard lies beside its index: a name that leads elsewhere is an attack.
+	name := string(shard)
+	if name == "." || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\\\x00") {
+		return fmt.Errorf("%q, expected a file beside the index: %w", name, format.ErrInvalid)
+	}
+	if len(x.shards) == maxShards {
+		return fmt.Errorf("more than %d files: %w", maxShards, format.ErrInvalid)
+	}
+	x.shards = slices.Insert(x.shards, at, name)
 	return nil
 }
 
 // Shards are the names of the files, sorted.
 func (x *Index) Shards() []string { return slices.Clone(x.shards) }
 
-// Shard is the file that holds a tensor.
-func (x *Index) Shard(tensor string) (string, bool) {
-	file, ok := x.where[tensor]
-	return file, ok
+// compareName is written so that the compiler needs no copy of b.
+func compareName(a string, b []byte) int {
+	switch {
+	case a == string(b):
+		return 0
+	case a < string(b):
+		return -1
+	}
+	return 1
 }
 
-// Names are the names of the tensors, sorted.
-func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.where)) }
+// Check holds the index against its files, which stand in the order of Shards:
+// each tensor has to be where the index says, and in no other file.
+func (x *Index) Check(files []*File) error {
+	var text [maxFileName]byte
+	for name, file := range x.where.Members() {
+		at, _ := slices.BinarySearchFunc(x.shards, file.AppendText(text[:0]), compareName)
+		if !files[at].hasKey(name) {
+			return fmt.Errorf("%s: field weight_map: tensor %.100s is not in %s: %w", x.name, name.Raw(), x.shards[at], format.ErrInvalid)
+		}
+	}
+	return disjoint(files)
+}
+
+// disjoint fails if two files hold tensors of the same name.
+func disjoint(files []*File) error {
+	type ref struct{ file, tensor uint32 }
+	n := 0
+	for _, f := range files {
+		n += f.Len()
+	}
+	refs := make([]ref, 0, n)
+	for i, f := range files {
+		for k := range f.Len() {
+			refs = append(refs, ref{uint32(i), uint32(k)})
+		}
+	}
+	key := func(r ref) jsonview.Value { return files[r.file].key(int(r.tensor)) }
+	slices.SortFunc(refs, func(a, b ref) int { return key(a).Compare(key(b)) })
+	for i := 1; i < len(refs); i++ {
+		if a, b := refs[i-1], refs[i]; key(a).Compare(key(b)) == 0 {
+			return fmt.Errorf("%s: tensor %.100s is in %s too: %w", files[a.file].name, key(a).Raw(), files[b.file].name, format.ErrInvalid)
+		}
+	}
+	return nil
+}

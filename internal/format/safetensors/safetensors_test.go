@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,8 @@ func TestWriterRoundTrip(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: data differ: %v", name, err)
 		}
-		if at := (b.Len() - len(f.data) + f.tensors[name].begin) % d.Info().BlockBytes; at != 0 {
+		i, _ := f.find(name)
+		if at := (b.Len() - len(f.data) + f.table[i].begin) % d.Info().BlockBytes; at != 0 {
 			t.Errorf("%s: %d bytes off its alignment", name, at)
 		}
 	}
@@ -149,11 +151,11 @@ func TestHostile(t *testing.T) {
 		"not JSON":       {file("hello", 8), format.ErrInvalid, "expected a JSON object"},
 		"list":           {file("[1]", 8), format.ErrInvalid, "expected a JSON object"},
 		"open":           {file(`{"t":`, 8), format.ErrInvalid, "header"},
-		"after":          {file(`{} x`, 8), format.ErrInvalid, "after the JSON object"},
-		"entry type":     {file(`{"t":3}`, 8), format.ErrInvalid, `tensor "t"`},
-		"no offsets":     {file(`{"t":{"dtype":"F32","shape":[1]}}`, 8), format.ErrInvalid, "two data_offsets"},
-		"no shape":       {file(`{"t":{"dtype":"F32","data_offsets":[0,4]}}`, 8), format.ErrInvalid, "expected dtype, shape"},
-		"three offsets":  {file(one(`"F32"`, "[1]", "[0,4,8]"), 8), format.ErrInvalid, "two data_offsets"},
+		"after":          {file(`{} x`, 8), format.ErrInvalid, "expected nothing after"},
+		"entry type":     {file(`{"t":3}`, 8), format.ErrInvalid, `tensor "t": field dtype: expected a string, found nothing`},
+		"no offsets":     {file(`{"t":{"dtype":"F32","shape":[1]}}`, 8), format.ErrInvalid, "field data_offsets: "},
+		"no shape":       {file(`{"t":{"dtype":"F32","data_offsets":[0,4]}}`, 8), format.ErrInvalid, "field shape: expected an array, found nothing"},
+		"three offsets":  {file(one(`"F32"`, "[1]", "[0,4,8]"), 8), format.ErrInvalid, "field data_offsets: "},
 		"backwards":      {file(one(`"F32"`, "[1]", "[4,0]"), 8), format.ErrInvalid, "expected a range"},
 		"negative":       {file(one(`"F32"`, "[1]", "[-4,0]"), 8), format.ErrInvalid, "expected a range"},
 		"fraction":       {file(one(`"F32"`, "[1.5]", "[0,4]"), 8), format.ErrInvalid, `tensor "t"`},
@@ -163,13 +165,22 @@ func TestHostile(t *testing.T) {
 		"wrong size":     {file(one(`"F32"`, "[1]", "[0,8]"), 8), format.ErrInvalid, "hold 8 bytes, expected 4"},
 		"negative shape": {file(one(`"F32"`, "[-1,-2]", "[0,8]"), 8), format.ErrInvalid, "-1 is negative"},
 		"overflow":       {file(one(`"F32"`, "[4611686018427387904,4]", "[0,0]"), 8), format.ErrInvalid, "too many"},
-		"rank":           {file(one(`"F32"`, "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 8), format.ErrInvalid, "9 dimensions"},
-		"long shape":     {file(one(`"F32"`, "["+strings.Repeat("1,", 600)+"1]", "[0,4]"), 8), format.ErrInvalid, "list of numbers"},
+		"rank":           {file(one(`"F32"`, "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 8), format.ErrInvalid, "field shape: more than 8 numbers"},
+		"long shape":     {file(one(`"F32"`, "["+strings.Repeat("1,", 600)+"1]", "[0,4]"), 8), format.ErrInvalid, "field shape: more than 8 numbers"},
 		"overlap":        {file(pair("[0,8]", "[4,12]"), 16), format.ErrInvalid, `"a" (bytes 0 to 8) and "b"`},
 		"duplicate":      {file(strings.Replace(pair("[0,8]", "[8,16]"), `"b"`, `"a"`, 1), 16), format.ErrInvalid, "appears twice"},
 		"metadata":       {file(`{"__metadata__":{"a":1}}`, 0), format.ErrInvalid, "object of strings"},
 		"metadata twice": {file(`{"__metadata__":{},"__metadata__":{}}`, 0), format.ErrInvalid, "appears twice"},
-		"deep":           {file(`{"t":`+strings.Repeat("[", 20000), 0), format.ErrInvalid, `tensor "t"`},
+		"metadata list":  {file(`{"__metadata__":["a"]}`, 0), format.ErrInvalid, "object of strings"},
+		"deep":           {file(`{"t":`+strings.Repeat("[", 20000), 0), format.ErrInvalid, "nested more than 64 deep"},
+		"same escaped":   {file(strings.Replace(pair("[0,8]", "[8,16]"), `"b"`, `"\u0061"`, 1), 16), format.ErrInvalid, `"a" appears twice`},
+		"field twice":    {file(`{"t":{"dtype":"F32","dtype":"F16","shape":[1],"data_offsets":[0,4]}}`, 4), format.ErrInvalid, "field dtype appears twice"},
+		"long name":      {file(`{"`+strings.Repeat("n", 5000)+`":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 4), format.ErrInvalid, "name of a tensor of 5000 bytes"},
+		"long type":      {file(one(`"`+strings.Repeat("F", 5000)+`"`, "[]", "[0,4]"), 4), format.ErrInvalid, "field dtype: a name of 5000 bytes"},
+		"type of number": {file(one("32", "[1]", "[0,4]"), 4), format.ErrInvalid, "field dtype: expected a string, found a number"},
+		"hole":           {file(pair("[0,8]", "[12,20]"), 20), format.ErrInvalid, `"b" begins at byte 12, expected 8`},
+		"first hole":     {file(one(`"F32"`, "[1]", "[4,8]"), 8), format.ErrInvalid, `"t" begins at byte 4, expected 0`},
+		"too long":       {file(one(`"F32"`, "[1]", "[0,4]"), 8), format.ErrInvalid, "8 bytes of tensors, but the header describes 4"},
 	} {
 		_, err := Parse("bad", c.data)
 		if !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), "bad: ") || !strings.Contains(err.Error(), c.says) {
@@ -192,46 +203,74 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// A header made of one endless list must not be decoded before it is refused.
-func TestClaimsAreNotAllocated(t *testing.T) {
-	const slack = 256 << 10
-	long := file(one(`"F32"`, "["+strings.Repeat("1,", 1<<20)+"1]", "[0,4]"), 8)
-	huge := binary.LittleEndian.AppendUint64(nil, maxHeader)
-	for name, c := range map[string]struct {
+// Data that come one by one, in any order, make the same file.
+func TestStream(t *testing.T) {
+	type row struct {
+		name string
+		d    tensor.DType
 		data []byte
-		most int
-	}{"long list": {long, 4 * len(long)}, "claimed header": {huge, 0}} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := Parse(name, c.data)
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(c.most+slack) || err == nil {
-			t.Errorf("%s: %d bytes allocated for a file of %d (%v)", name, n, len(c.data), err)
+	}
+	rows := []row{{"b", tensor.F16, []byte("bcde")}, {"a", tensor.F32, []byte("12345678")}, {"c", tensor.F16, []byte("wxyz")}, {"none", tensor.F32, []byte{}}}
+	dims := func(r row) []int { return []int{len(r.data) / r.d.Info().BlockBytes} }
+	var whole, reserved Writer
+	for i, r := range rows {
+		if err := whole.Add(r.name, r.d, dims(r), r.data); err != nil {
+			t.Fatal(err)
+		}
+		add := reserved.Reserve(r.name, r.d, dims(r))
+		if i == 1 { // some may have their data
+			reserved = Writer{tensors: reserved.tensors[:1], names: map[string]bool{"b": true}}
+			add = reserved.Add(r.name, r.d, dims(r), r.data)
+		}
+		if add != nil {
+			t.Fatal(add)
 		}
 	}
-}
-
-func TestIndex(t *testing.T) {
-	x, err := ParseIndex("i", []byte(`{"metadata":{"total_size":8},"weight_map":{"b":"2.safetensors","a":"1.safetensors","c":"1.safetensors"}}`))
+	var want bytes.Buffer
+	if _, err := whole.WriteTo(&want); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reserved.WriteTo(io.Discard); err == nil {
+		t.Error("a file without all data was written")
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	out, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(x.Shards(), []string{"1.safetensors", "2.safetensors"}) || !slices.Equal(x.Names(), []string{"a", "b", "c"}) {
-		t.Error(x.Shards(), x.Names())
+	defer out.Close()
+	s, err := reserved.Stream(out)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if s, ok := x.Shard("b"); s != "2.safetensors" || !ok {
-		t.Error(s, ok)
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), `tensor "b": its data never came`) {
+		t.Error(err)
 	}
-	for _, bad := range []string{
-		``, `[]`, `{}`, `{"weight_map":{}}`, `{"weight_map":{"a":1}}`, `{"weight_map":["a"]}`,
-		`{"weight_map":{"a":"../x"}}`, `{"weight_map":{"a":"/etc/passwd"}}`, `{"weight_map":{"a":"d/x"}}`,
-		`{"weight_map":{"a":"d\\x"}}`, `{"weight_map":{"a":""}}`, `{"weight_map":{"a":"."}}`, `{"weight_map":{"a":".."}}`,
-	} {
-		if _, err := ParseIndex("i", []byte(bad)); !errors.Is(err, format.ErrInvalid) || !strings.HasPrefix(err.Error(), "i: field weight_map") {
-			t.Errorf("%s: %v", bad, err)
+	for _, bad := range []error{s.Put("absent", nil), s.Put("b", []byte("123")), s.Put("a", rows[1].data)} {
+		if !errors.Is(bad, format.ErrInvalid) {
+			t.Error(bad)
 		}
 	}
+	for _, i := range []int{3, 2, 0} {
+		if err := s.Put(rows[i].name, rows[i].data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%q, expected %q", got, want.Bytes())
+	}
+	full := fmt.Errorf("disk full")
+	if _, err := reserved.Stream(failing{full}); err != full {
+		t.Error(err)
+	}
 }
+
+type failing struct{ err error }
+
+func (f failing) WriteAt([]byte, int64) (int, error) { return 0, f.err }
 
 // FuzzSafetensors asks everything of whatever parses, as a file and as an
 // index.
@@ -242,9 +281,9 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add([]byte(`{"weight_map":{"a":"b"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if x, err := ParseIndex("fuzz", data); err == nil {
-			for _, name := range x.Names() {
-				if _, ok := x.Shard(name); !ok {
-					t.Fatalf("%q has no shard", name)
+			for _, shard := range x.Shards() {
+				if filepath.Base(shard) != shard {
+					t.Fatalf("shard %q", shard)
 				}
 			}
 		}

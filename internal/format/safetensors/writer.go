@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,10 @@ import (
 
 // Writer collects tensors and writes them as one safetensors file. The zero
 // Writer is ready for use.
+//
+// Where all data are at hand, Add them and call WriteTo. Where they are not to
+// be in memory at the same time, Reserve their places, and hand them to the
+// Stream one by one.
 type Writer struct {
 	// Metadata becomes the file's __metadata__; readers of PyTorch models want
 	// "format": "pt".
@@ -28,12 +33,30 @@ type Writer struct {
 type pending struct {
 	name, typ string
 	dims      []int
-	data      []byte
+	size      int    // bytes
+	data      []byte // nil where only its place is reserved
 }
 
 // Add adds a tensor. data must stay unchanged until WriteTo returns.
 func (w *Writer) Add(name string, d tensor.DType, dims []int, data []byte) error {
-	if name == metaKey || w.names[name] || !utf8.ValidString(name) {
+	if err := w.Reserve(name, d, dims); err != nil {
+		return err
+	}
+	p := &w.tensors[len(w.tensors)-1]
+	if p.size != len(data) {
+		w.tensors = w.tensors[:len(w.tensors)-1]
+		delete(w.names, name)
+		return fmt.Errorf("tensor %q: %d bytes, expected %d for %s %v: %w", name, len(data), p.size, d, dims, format.ErrInvalid)
+	}
+	if p.data = data; data == nil {
+		p.data = []byte{}
+	}
+	return nil
+}
+
+// Reserve adds a tensor whose data come later, through Stream.
+func (w *Writer) Reserve(name string, d tensor.DType, dims []int) error {
+	if name == metaKey || w.names[name] || len(name) > maxName || !utf8.ValidString(name) {
 		return fmt.Errorf("tensor %q: expected a name in UTF-8 that is not taken: %w", name, format.ErrInvalid)
 	}
 	i := d.Info()
@@ -47,28 +70,33 @@ func (w *Writer) Add(name string, d tensor.DType, dims []int, data []byte) error
 	if err != nil {
 		return fmt.Errorf("tensor %q: %w", name, err)
 	}
-	if size != len(data) {
-		return fmt.Errorf("tensor %q: %d bytes, expected %d for %s %v: %w", name, len(data), size, d, dims, format.ErrInvalid)
-	}
 	if w.names == nil {
 		w.names = map[string]bool{}
 	}
 	w.names[name] = true
-	w.tensors = append(w.tensors, pending{name, i.Name, append([]int{}, dims...), data})
+	w.tensors = append(w.tensors, pending{name, i.Name, append([]int{}, dims...), size, nil})
 	return nil
 }
 
-// WriteTo writes the file. The tensors follow in falling order of element
-// size and then by name, so that each is aligned to its elements and the same
-// tensors always give the same bytes.
-func (w *Writer) WriteTo(out io.Writer) (int64, error) {
-	sorted := slices.Clone(w.tensors)
-	slices.SortFunc(sorted, func(a, b pending) int {
-		if d := dtypes[b.typ].size - dtypes[a.typ].size; d != 0 {
-			return d
-		}
-		return strings.Compare(a.name, b.name)
+// sorted are the tensors in the order of the file: falling in element size and
+// then by name, so that each is aligned to its elements and the same tensors
+// always give the same bytes.
+func (w *Writer) sorted() []pending {
+	out := slices.Clone(w.tensors)
+	slices.SortFunc(out, func(a, b pending) int {
+		return cmp.Or(dtypes[b.typ].size-dtypes[a.typ].size, strings.Compare(a.name, b.name))
 	})
+	return out
+}
+
+// WriteTo writes the file. All tensors must have their data.
+func (w *Writer) WriteTo(out io.Writer) (int64, error) {
+	sorted := w.sorted()
+	for _, t := range sorted {
+		if t.data == nil {
+			return 0, fmt.Errorf("tensor %q: it has no data, expected %d bytes: %w", t.name, t.size, format.ErrInvalid)
+		}
+	}
 	head, err := w.header(sorted)
 	if err != nil {
 		return 0, err
@@ -107,9 +135,12 @@ func (w *Writer) header(sorted []pending) ([]byte, error) {
 	}
 	offset := 0
 	for _, t := range sorted {
-		end := offset + len(t.data)
-		e := entry{DType: &t.typ, Shape: t.dims, Offsets: numbers{offset, end}}
-		if err := field(t.name, e); err != nil {
+		end := offset + t.size
+		if err := field(t.name, struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{t.typ, t.dims, [2]int{offset, end}}); err != nil {
 			return nil, err
 		}
 		offset = end
