@@ -117,11 +117,11 @@ func (r *runner) writeModel(dir string) error {
 	if r.model.Store().Format() == weights.GGUF {
 		return writeGGUF(filepath.Join(dir, ggufFile), r.model, value)
 	}
-	w := safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
-	if err := r.model.Export(value, func(t weights.Tensor) error { return w.Add(t.Name, t.DType, t.Dims, t.Data) }); err != nil {
-		return err
-	}
-	if err := writeSynced(filepath.Join(dir, "model.safetensors"), &w); err != nil {
+	w := &safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
+	err := writeStreamed(filepath.Join(dir, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
+		return r.model.Export(value, emit)
+	})
+	if err != nil {
 		return err
 	}
 	return writeCompanions(dir, r.model.Store().HF())
@@ -215,20 +215,47 @@ func (r *runner) writeState(path string, p progress) error {
 		return err
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{stateKey: string(text)}}
-	for name, v := range r.moments() {
-		f := make([]float32, v.Shape.Len(tensor.Bind{}))
-		if err := r.sess.ReadState(v, f); err != nil {
-			return err
+	var f []float32
+	var data []byte
+	return writeStreamed(path, w, func(emit func(weights.Tensor) error) error {
+		for name, v := range r.moments() {
+			n := v.Shape.Len(tensor.Bind{})
+			f, data = slices.Grow(f[:0], n)[:n], slices.Grow(data[:0], 4*n)[:4*n]
+			if err := r.sess.ReadState(v, f); err != nil {
+				return err
+			}
+			if err := tensor.Quantize(data, tensor.F32, f); err != nil {
+				return err
+			}
+			if err := emit(weights.Tensor{Name: name, DType: tensor.F32, Dims: []int{n}, Data: data}); err != nil {
+				return err
+			}
 		}
-		data := make([]byte, 4*len(f))
-		if err := tensor.Quantize(data, tensor.F32, f); err != nil {
-			return err
-		}
-		if err := w.Add(name, tensor.F32, []int{len(f)}, data); err != nil {
-			return err
-		}
+		return nil
+	})
+}
+
+// writeStreamed writes a file of which no more than one tensor is in memory at
+// a time: all of them pass twice, for their places and for their data.
+func writeStreamed(path string, w *safetensors.Writer, each func(emit func(weights.Tensor) error) error) error {
+	if err := each(func(t weights.Tensor) error { return w.Reserve(t.Name, t.DType, t.Dims) }); err != nil {
+		return err
 	}
-	return writeSynced(path, w)
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	s, err := w.Stream(f)
+	if err == nil {
+		err = each(func(t weights.Tensor) error { return s.Put(t.Name, t.Data) })
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // writeSynced writes a file and waits until it is on the disk.
