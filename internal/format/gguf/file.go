@@ -172,8 +172,8 @@ func (f *File) parseMetadata(r *reader, n int) error {
 		return nil
 	}
 	a, ok := v.Uint()
-	if !ok || !validAlignment(a) {
-		return fmt.Errorf("key %q: %s, expected a power of two from 8 to %d: %w", alignmentKey, v.describe(), maxAlignment, format.ErrInvalid)
+	if !ok || a == 0 || a > maxAlignment || a%8 != 0 && a&(a-1) != 0 {
+		return fmt.Errorf("key %q: %s, expected a power of two or a multiple of 8, at most %d: %w", alignmentKey, v.describe(), maxAlignment, format.ErrInvalid)
 	}
 	f.align = int(a)
 	return nil
@@ -217,5 +217,6 @@ func (f *File) parseTensors(r *reader, n int) error {
 }
 
 // validAlignment takes what both the specification (a multiple of 8) and the
-// programs that read the format (a power of two) agree on.
+// programs that read the format (a power of two) agree on. Files are written
+// so; those that are read may follow either.
 func validAlignment(a uint64) bool { return a >= 8 && a <= maxAlignment && a&(a-1) == 0 }

@@ -80,7 +80,7 @@ func TestHostile(t *testing.T) {
 		"nested":          {nested, format.ErrInvalid, "nested more than 8 deep"},
 		"duplicate key":   {header(3, 0, 2).str("k").u32(4, 1).str("k").u32(4, 1), format.ErrInvalid, "appears twice"},
 		"alignment 0":     {header(3, 0, 1).str(alignmentKey).u32(4, 0), format.ErrInvalid, "power of two"},
-		"alignment 24":    {header(3, 0, 1).str(alignmentKey).u32(4, 24), format.ErrInvalid, "power of two"},
+		"alignment 12":    {header(3, 0, 1).str(alignmentKey).u32(4, 12), format.ErrInvalid, "power of two"},
 		"alignment huge":  {header(3, 0, 1).str(alignmentKey).u32(4, 1<<31), format.ErrInvalid, "power of two"},
 		"alignment text":  {header(3, 0, 1).str(alignmentKey).u32(8).str("32"), format.ErrInvalid, "power of two"},
 		"rank 0":          {header(3, 1, 0).tensor("t", 0, 0).data(64), format.ErrInvalid, "0 dimensions"},
@@ -114,6 +114,8 @@ func TestAccepts(t *testing.T) {
 		"nothing":      header(3, 0, 0),
 		"unknown type": header(3, 2, 0).tensor("t", 77, 0, 5).tensor("u", 0, 0, 16).data(64),
 		"gap":          header(3, 2, 0).tensor("b", 0, 64, 8).tensor("a", 0, 0, 4).data(96),
+		"alignment 1":  header(3, 1, 1).str(alignmentKey).u32(4, 1).tensor("t", 0, 3, 1).data(8),
+		"alignment 24": header(3, 1, 1).str(alignmentKey).u32(4, 24).tensor("t", 0, 24, 4).data(80),
 		"unread type":  header(3, 1, 0).tensor("t", 16, 0, 256).data(66),
 	} {
 		f, err := Parse("ok.gguf", b.b)

@@ -10,8 +10,10 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Writer collects metadata and tensors and writes them as one GGUF file,
-// version 3. The zero Writer is ready for use.
+// Writer collects metadata and descriptions of tensors and writes them as one
+// GGUF file, version 3. Tensors that were added as streams are made while the
+// file is written, one after the other, so that a model need not fit into
+// memory. The zero Writer is ready for use.
 type Writer struct {
 	keys    []string
 	values  [][]byte // a type and a value, by key
@@ -23,10 +25,11 @@ type Writer struct {
 
 // pending is a tensor to write.
 type pending struct {
-	name string
-	typ  GGMLType
-	dims []int // outermost first
-	data []byte
+	name  string
+	typ   GGMLType
+	dims  []int // outermost first
+	size  int   // bytes
+	write func(io.Writer) error
 }
 
 // Set adds a metadata value: a number of a sized type, a bool, a string, a
@@ -78,29 +81,58 @@ func (w *Writer) set(key string, b []byte, value any) error {
 // Add adds a tensor. dims are outermost first; data must stay unchanged until
 // WriteTo returns.
 func (w *Writer) Add(name string, d tensor.DType, dims []int, data []byte) error {
+	t, err := w.describe(name, d, dims)
+	if err != nil {
+		return err
+	}
+	if t.size != len(data) {
+		return fmt.Errorf("tensor %q: %d bytes, expected %d for %s %v: %w", name, len(data), t.size, d, dims, format.ErrInvalid)
+	}
+	t.write = func(out io.Writer) error {
+		_, err := out.Write(data)
+		return err
+	}
+	w.add(t)
+	return nil
+}
+
+// AddStream adds a tensor whose bytes write makes, exactly as many as the
+// dimensions ask for, when the file is written.
+func (w *Writer) AddStream(name string, d tensor.DType, dims []int, write func(io.Writer) error) error {
+	t, err := w.describe(name, d, dims)
+	if err != nil {
+		return err
+	}
+	t.write = write
+	w.add(t)
+	return nil
+}
+
+// describe checks a tensor.
+func (w *Writer) describe(name string, d tensor.DType, dims []int) (pending, error) {
 	if len(name) == 0 || len(name) > maxName || w.hasName[name] {
-		return fmt.Errorf("tensor %q: expected a name of 1 to %d bytes that is not taken: %w", name, maxName, format.ErrInvalid)
+		return pending{}, fmt.Errorf("tensor %q: expected a name of 1 to %d bytes that is not taken: %w", name, maxName, format.ErrInvalid)
 	}
 	if len(w.tensors) == maxTensors {
-		return fmt.Errorf("tensor %q: more than %d tensors: %w", name, maxTensors, format.ErrInvalid)
+		return pending{}, fmt.Errorf("tensor %q: more than %d tensors: %w", name, maxTensors, format.ErrInvalid)
 	}
 	t, ok := ggmlTypeOf(d)
 	if !ok {
-		return fmt.Errorf("tensor %q: GGUF has no encoding %s: %w", name, d, format.ErrUnsupported)
+		return pending{}, fmt.Errorf("tensor %q: GGUF has no encoding %s: %w", name, d, format.ErrUnsupported)
 	}
 	if len(dims) < 1 || len(dims) > maxRank || slices.Min(dims) < 1 {
-		return fmt.Errorf("tensor %q: dimensions %v, expected 1 to %d positive ones: %w", name, dims, maxRank, format.ErrInvalid)
+		return pending{}, fmt.Errorf("tensor %q: dimensions %v, expected 1 to %d positive ones: %w", name, dims, maxRank, format.ErrInvalid)
 	}
 	size, err := format.ByteSize(dims, ggmlTypes[t].blockLen, ggmlTypes[t].blockBytes)
 	if err != nil {
-		return fmt.Errorf("tensor %q: %w", name, err)
+		return pending{}, fmt.Errorf("tensor %q: %w", name, err)
 	}
-	if size != len(data) {
-		return fmt.Errorf("tensor %q: %d bytes, expected %d for %s %v: %w", name, len(data), size, d, dims, format.ErrInvalid)
-	}
-	take(&w.hasName, name)
-	w.tensors = append(w.tensors, pending{name, t, slices.Clone(dims), data})
-	return nil
+	return pending{name: name, typ: t, dims: slices.Clone(dims), size: size}, nil
+}
+
+func (w *Writer) add(t pending) {
+	take(&w.hasName, t.name)
+	w.tensors = append(w.tensors, t)
 }
 
 func take(set *map[string]bool, name string) {
@@ -117,19 +149,33 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	if align == 0 {
 		align = defaultAlignment
 	}
-	head := w.header(align)
-	n, err := out.Write(head)
-	written := int64(n)
+	c := &counter{out: out}
+	_, err := c.Write(w.header(align))
 	pad := make([]byte, align)
 	for i := 0; err == nil && i < len(w.tensors); i++ {
-		data := w.tensors[i].data
-		if n, err = out.Write(data); err == nil {
-			written += int64(n)
-			n, err = out.Write(pad[:padding(len(data), align)])
+		t, before := &w.tensors[i], c.n
+		if err = t.write(c); err != nil {
+			break
 		}
-		written += int64(n)
+		if n := c.n - before; n != int64(t.size) {
+			err = fmt.Errorf("tensor %q: its stream gave %d bytes, expected %d: %w", t.name, n, t.size, format.ErrInvalid)
+			break
+		}
+		_, err = c.Write(pad[:padding(t.size, align)])
 	}
-	return written, err
+	return c.n, err
+}
+
+// counter counts what passes.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.out.Write(b)
+	c.n += int64(n)
+	return n, err
 }
 
 // header is everything before the tensors' data, padded to the alignment.
@@ -150,7 +196,7 @@ func (w *Writer) header(align int) []byte {
 		}
 		b = le.AppendUint32(b, uint32(t.typ))
 		b = le.AppendUint64(b, uint64(offset))
-		offset += len(t.data) + padding(len(t.data), align)
+		offset += t.size + padding(t.size, align)
 	}
 	return append(b, make([]byte, padding(len(b), align))...)
 }

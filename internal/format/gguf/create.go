@@ -1,0 +1,58 @@
+package gguf
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"hotpath/internal/format"
+)
+
+// WriteFile writes the file under a temporary name beside path, waits until it
+// is on the disk and gives it its name. Whatever fails, nothing is left, and a
+// file that was there before is untouched.
+func (w *Writer) WriteFile(path string) (err error) {
+	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: expected a new file or a regular one: %w", path, format.ErrInvalid)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	temporary := f.Name()
+	defer func() {
+		if err != nil {
+			_ = f.Close() // it may be closed already
+			_ = os.Remove(temporary)
+			err = fmt.Errorf("%s: %w", path, reason(err))
+		}
+	}()
+	out := bufio.NewWriterSize(f, 1<<20)
+	if _, err = w.WriteTo(out); err != nil {
+		return err
+	}
+	if err = out.Flush(); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// reason is an error without the temporary file's name.
+func reason(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
