@@ -173,7 +173,7 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit {
 				break
 			}
-			w.add(ids, 0)
+			w.add(ids, 0, len(ids))
 			c.taken++
 		}
 		if p.n = c.taken - p.first; p.n == 0 {

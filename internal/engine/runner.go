@@ -20,6 +20,7 @@ type runner struct {
 	bind tensor.Bind // of the batch so far
 
 	tokens, pos   []int32 // [T]
+	length        []int32 // [T]
 	qStart        []int32 // [S+1]
 	slots         []int32 // [T]
 	kvLen         []int32 // [S]
@@ -63,7 +64,7 @@ func (e *Engine) newSession(prog *plan.Program, p *model.Ports, out *graph.Value
 		dst  *[]int32
 		port *graph.Value
 	}{
-		{&r.tokens, p.Tokens}, {&r.pos, p.Pos}, {&r.qStart, p.QStart}, {&r.slots, p.Slots},
+		{&r.tokens, p.Tokens}, {&r.pos, p.Pos}, {&r.length, p.Length}, {&r.qStart, p.QStart}, {&r.slots, p.Slots},
 		{&r.kvLen, p.KVLen}, {&r.table, p.BlockTable}, {&r.rows, p.Rows}, {&r.targets, p.Targets},
 	} {
 		if v.port != nil {
@@ -82,13 +83,19 @@ func (r *runner) reset() {
 	r.qStart[0] = 0
 }
 
-// add puts tokens at positions from..., one sequence more.
-func (r *runner) add(tokens []int32, from int) {
+// add puts tokens at positions from..., one sequence more; its text has length
+// tokens in all.
+func (r *runner) add(tokens []int32, from, length int) {
 	t, s := r.bind.T, r.bind.S
 	copy(r.tokens[t:], tokens)
 	if r.pos != nil {
 		for i := range tokens {
 			r.pos[t+i] = int32(from + i)
+		}
+	}
+	if r.length != nil {
+		for i := range tokens {
+			r.length[t+i] = int32(length)
 		}
 	}
 	r.bind.T += len(tokens)
@@ -98,7 +105,7 @@ func (r *runner) add(tokens []int32, from int) {
 
 // addCached is add for a program with a KV cache: tokens follow what seq
 // holds. On an error the batch is as before.
-func (r *runner) addCached(seq *kv.Sequence, tokens []int32) error {
+func (r *runner) addCached(seq *kv.Sequence, tokens []int32, length int) error {
 	from := seq.Len()
 	if err := seq.Append(tokens, r.slots[r.bind.T:]); err != nil {
 		return err
@@ -107,7 +114,7 @@ func (r *runner) addCached(seq *kv.Sequence, tokens []int32) error {
 	r.kvLen[s] = int32(seq.Len())
 	row := r.table[s*r.maxBlocks : (s+1)*r.maxBlocks]
 	clear(row[copy(row, seq.Table()):])
-	r.add(tokens, from)
+	r.add(tokens, from, length)
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (s *scorer) compose(seqs [][]int32, text, from int) (int, int, error) {
 		}
 		if n > 0 {
 			p := scorePart{text, from, n, r.bind.R}
-			if err := r.addCached(s.seqs[len(s.parts)], seqs[text][from:from+n]); err != nil {
+			if err := r.addCached(s.seqs[len(s.parts)], seqs[text][from:from+n], len(seqs[text])); err != nil {
 				return 0, 0, err
 			}
 			for i := range n {

@@ -102,7 +102,7 @@ func (g *generator) admit() {
 			s.seq = g.pool.NewSequence(g.runner.maxBlocks)
 		}
 		cached := 0
-		if !g.eng.opts.NoPrefix {
+		if !g.eng.opts.NoPrefix && !g.long(s) {
 			cached = s.seq.Match(s.tokens)
 		}
 		// One block beyond the prompt lets it begin to answer; the oldest
@@ -143,7 +143,9 @@ func (g *generator) step() {
 		if !s.composed {
 			continue
 		}
-		s.seq.Commit()
+		if !g.long(s) {
+			s.seq.Commit()
+		}
 		if s.row < 0 {
 			continue
 		}
@@ -153,6 +155,7 @@ func (g *generator) step() {
 			continue
 		}
 		s.push(id)
+		g.outgrown(s)
 	}
 }
 
@@ -186,6 +189,21 @@ func (g *generator) compose() int {
 	return phaseMixed
 }
 
+// long reports whether a stream's text is beyond the length up to which all
+// texts rotate alike: what the cache holds of it serves no other.
+func (g *generator) long(s *Stream) bool {
+	limit := g.eng.cfg.RopeContext
+	return limit > 0 && len(s.tokens) > limit
+}
+
+// outgrown lets go of what was computed of a text that has just become long,
+// where all of it rotates otherwise now.
+func (g *generator) outgrown(s *Stream) {
+	if g.eng.cfg.RopeRestarts && len(s.tokens) == g.eng.cfg.RopeContext+1 {
+		s.seq.Release()
+	}
+}
+
 // feed puts the next tokens of a stream into the batch.
 func (g *generator) feed(s *Stream, rest int) {
 	r := g.runner
@@ -194,9 +212,9 @@ func (g *generator) feed(s *Stream, rest int) {
 		return
 	}
 	from := s.seq.Len()
-	err := r.addCached(s.seq, s.tokens[from:from+n])
+	err := r.addCached(s.seq, s.tokens[from:from+n], len(s.tokens))
 	for errors.Is(err, kv.ErrNoBlocks) && g.preempt(s) {
-		err = r.addCached(s.seq, s.tokens[from:from+n])
+		err = r.addCached(s.seq, s.tokens[from:from+n], len(s.tokens))
 	}
 	if err != nil {
 		return // it waits until others end

@@ -9,9 +9,12 @@ import (
 
 // Ports are the inputs and outputs of a graph; nil where it has none such.
 type Ports struct {
-	Tokens     *graph.Value // [T] ids below Vocab
-	Pos        *graph.Value // [T] position of a token in its sequence
-	QStart     *graph.Value // [S+1] prefix sums of the sequences' tokens
+	Tokens *graph.Value // [T] ids below Vocab
+	Pos    *graph.Value // [T] position of a token in its sequence
+	QStart *graph.Value // [S+1] prefix sums of the sequences' tokens
+	// Length is [T], how long each token's text is in all, or is going to be:
+	// some ropes depend on it. Most models have no such input.
+	Length     *graph.Value
 	Slots      *graph.Value // [T] rows of the KV cache to write
 	KVLen      *graph.Value // [S] tokens of a sequence, this batch's included
 	BlockTable *graph.Value // [S,MaxBlocksPerSeq] blocks of a sequence

@@ -18,6 +18,7 @@ type Context struct {
 	QStart *graph.Value // [S+1]
 
 	cache *cache // nil where attention sees the batch only
+	ports *Ports // of the graph
 	wrong error  // the first weight that is missing or has another shape
 }
 
@@ -42,6 +43,16 @@ func (c *Context) tokens(p *Ports) {
 	c.Pos = c.Input("pos", tensor.I32, t)
 	c.QStart = c.Input("q_start", tensor.I32, tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}))
 	p.Tokens, p.Pos, p.QStart = c.Tokens, c.Pos, c.QStart
+	c.ports = p
+}
+
+// Length is the input with the length of each token's text, which only graphs
+// have that ask for it.
+func (c *Context) Length() *graph.Value {
+	if c.ports.Length == nil {
+		c.ports.Length = c.Input("length", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1)))
+	}
+	return c.ports.Length
 }
 
 // Has reports whether the files have an optional weight.

@@ -161,6 +161,35 @@ func (r *fields) text(key, def string) string {
 	return v
 }
 
+// window is a number of tokens, 0 where the field is null and def where it is
+// absent: that is not the same in config.json.
+func (r *fields) window(key string, def int) int {
+	if raw, there := r.hf.Raw(key); there && string(raw) == "null" {
+		return 0
+	}
+	if def == 0 && !r.has(key) {
+		return 0
+	}
+	return r.sizeOr(key, maxContext, def)
+}
+
+// refuse records a flag that asks for what is not there.
+func (r *fields) refuse(key string) {
+	if r.flag(key, false) {
+		r.unsupported(key, "true, expected false")
+	}
+}
+
+// factor is a number other than 0, or def.
+func (r *fields) factor(key string, def float64) float32 {
+	v, err := r.source.FloatOr(key, def)
+	r.keep(err)
+	if err == nil && (v == 0 || v != v) {
+		r.invalid(key, "expected a number other than 0, found %g", v)
+	}
+	return float32(v)
+}
+
 // activation is the name of a row of the graph's table of activations.
 func (r *fields) activation(key, def string) graph.ActKind {
 	k, err := graph.ParseActivation(r.text(key, def))

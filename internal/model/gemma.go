@@ -14,44 +14,19 @@ import (
 func init() {
 	register(&architecture{
 		name: "gemma3", gguf: []string{"gemma3", "gemma-embedding"}, hf: []string{"gemma3_text"},
-		readGGUF: gemmaGGUF, readHF: gemmaHF,
+		readGGUF: gemma3GGUF, readHF: gemma3HF,
 	})
 }
 
-type gemma struct {
-	Config
-	eps      float32
-	norm     float32 // added to the weights of norms: 1 unless the file has done it
-	act      graph.ActKind
-	scale    float32 // of scores
-	logitCap float32
-	tied     bool
-	full     rope // of layers without a window
-	local    rope // of layers with one
-}
+// gemma is a Gemma with norms after attention and feed-forward too.
+type gemma struct{ *decoder }
 
-func gemmaGGUF(r *fields) description {
-	d := &gemma{
-		Config: Config{
-			Layers:  r.size("block_count", maxLayers),
-			Dim:     r.size("embedding_length", maxDim),
-			Heads:   r.size("attention.head_count", maxHeads),
-			HeadDim: r.size("attention.key_length", maxHeadDim),
-			FFN:     r.size("feed_forward_length", maxFFN),
-			Vocab:   r.vocabulary(),
-			MaxSeq:  r.size("context_length", maxContext),
-			Causal:  r.prefix == "gemma3.",
-		},
-		eps:      float32(r.positive("attention.layer_norm_rms_epsilon", 1e-6)),
-		act:      graph.GELUTanh,
-		logitCap: float32(r.optional("final_logit_softcapping")),
-		full:     ropeGGUF(r, 1e6),
-		local:    rope{base: r.positive("rope.freq_base_swa", 1e4), scale: 1},
-	}
-	d.KVHeads = r.sizeOr("attention.head_count_kv", maxHeads, d.Heads)
-	if v := r.sizeOr("attention.value_length", maxHeadDim, d.HeadDim); v != d.HeadDim {
-		r.unsupported("attention.value_length", "%d, expected that of keys (%d)", v, d.HeadDim)
-	}
+func gemma3GGUF(r *fields) description {
+	d := gemmaGGUF(r, 1e6)
+	d.Causal = r.prefix == "gemma3."
+	d.CanGenerate = d.Causal
+	d.headNorms = eachHeadNorms
+	d.local = &rope{base: r.positive("rope.freq_base_swa", 1e4), dims: d.rope.dims, scale: 1, key: ropeFreqsLocal}
 	// Files do not carry the scale: it follows the head's size, but the width
 	// of the largest Gemma.
 	per := d.HeadDim
@@ -61,16 +36,79 @@ func gemmaGGUF(r *fields) description {
 	d.scale = float32(r.positive("attention.scale", 1/math.Sqrt(float64(max(per, 1)))))
 	if r.has("attention.sliding_window") || !d.Causal {
 		window := r.size("attention.sliding_window", maxContext)
-		period := r.sizeOr("attention.sliding_window_pattern", maxLayers, 6)
-		d.window(window, func(layer int) bool { return (layer+1)%period == 0 })
+		if !d.Causal {
+			window = bothWays(window)
+		}
+		d.windows(window, r.pattern(d.Layers, 6))
 	}
-	d.check(r, "attention.head_count_kv", "attention.key_length")
-	sentenceGGUF(r, &d.Config)
+	d.noScoreCap(r)
+	sentenceGGUF(r, &d.Config) // again: it depends on the direction
+	return gemma{d}
+}
+
+func gemma3HF(r *fields) description {
+	d := gemmaHF(r, 131072, 1e6)
+	d.Causal = !r.flag("use_bidirectional_attention", false)
+	d.CanGenerate = d.Causal
+	d.headNorms = eachHeadNorms
+	d.scale = float32(1 / math.Sqrt(r.positive("query_pre_attn_scalar", 256)))
+	d.logitCap = float32(r.optional("final_logit_softcapping"))
+	d.local = &rope{base: r.positive("rope_local_base_freq", 1e4), dims: d.rope.dims, scale: 1, key: ropeFreqsLocal}
+	if o := r.object("rope_parameters"); o != nil {
+		if full := o.object(fullAttention); full != nil {
+			d.rope.apply(full, r, nil)
+		}
+		if local := o.object(slidingAttention); local != nil {
+			d.local.apply(local, r, nil)
+		}
+	}
+	if d.local.byLength() || d.rope.byLength() {
+		r.unsupported("rope_parameters", "a rope that depends on a text's length, expected default, linear, llama3 or yarn")
+	}
+	window := r.window("sliding_window", 4096)
+	if !d.Causal {
+		window = bothWays(window)
+	}
+	sliding := r.layerTypes(d.Layers)
+	if sliding == nil {
+		period := r.sizeOr("sliding_window_pattern", maxLayers, 6)
+		d.windows(window, func(layer int) bool { return (layer+1)%period != 0 })
+	} else {
+		d.windows(window, func(layer int) bool { return sliding[layer] })
+	}
+	d.noScoreCap(r)
+	return gemma{d}
+}
+
+// bothWays is the reach of a window that looks both ways: it has half of its
+// size on each side, and the token itself.
+func bothWays(window int) int { return window/2 + 1 }
+
+// noScoreCap refuses what implementations of Gemma 3 do not agree on.
+func (d *decoder) noScoreCap(r *fields) {
+	if key := "attn_logit_softcapping"; r.optional(key) != 0 {
+		r.unsupported(key, "a cap on scores, expected none: implementations of Gemma 3 differ in what it does")
+	}
+}
+
+// gemmaGGUF reads what all Gemmas have. Their files have added 1 to the
+// weights of norms.
+func gemmaGGUF(r *fields, theta float64) *decoder {
+	if !r.has("attention.key_length") {
+		r.size("attention.key_length", maxHeadDim) // it does not follow from the width
+	}
+	d := sizesGGUF(r)
+	d.rope.base = r.positive("rope.freq_base", theta)
+	d.norm.eps = float32(r.positive("attention.layer_norm_rms_epsilon", 1e-6))
+	d.act = graph.GELUTanh
+	d.embedding = float32(math.Sqrt(float64(d.Dim)))
+	d.logitCap = float32(r.optional("final_logit_softcapping"))
 	return d
 }
 
-func gemmaHF(r *fields) description {
-	d := &gemma{
+// gemmaHF reads what all Gemmas have.
+func gemmaHF(r *fields, positions int, theta float64) *decoder {
+	d := &decoder{
 		Config: Config{
 			Layers:  r.size("num_hidden_layers", maxLayers),
 			Dim:     r.size("hidden_size", maxDim),
@@ -79,161 +117,60 @@ func gemmaHF(r *fields) description {
 			HeadDim: r.sizeOr("head_dim", maxHeadDim, 256),
 			FFN:     r.size("intermediate_size", maxFFN),
 			Vocab:   r.size("vocab_size", maxVocab),
-			MaxSeq:  r.sizeOr("max_position_embeddings", maxContext, 131072),
-			Causal:  !r.flag("use_bidirectional_attention", false),
+			MaxSeq:  r.sizeOr("max_position_embeddings", maxContext, positions),
+			Causal:  true, CanGenerate: true,
 		},
-		eps:      float32(r.positive("rms_norm_eps", 1e-6)),
-		norm:     1,
-		act:      r.activation("hidden_activation", "gelu_pytorch_tanh"),
-		scale:    float32(1 / math.Sqrt(r.positive("query_pre_attn_scalar", 256))),
-		logitCap: float32(r.optional("final_logit_softcapping")),
-		tied:     r.flag("tie_word_embeddings", true),
-		full:     rope{base: r.positive("rope_theta", 1e6), scale: 1},
-		local:    rope{base: r.positive("rope_local_base_freq", 1e4), scale: 1},
+		norm: norm{kind: graph.RMSNorm, eps: float32(r.positive("rms_norm_eps", 1e-6)), offset: 1},
+		act:  r.activation("hidden_activation", "gelu_pytorch_tanh"),
+		tied: r.flag("tie_word_embeddings", true),
 	}
-	if o := r.object("rope_scaling"); o != nil { // it never concerned local layers
-		d.full.apply(o, d.HeadDim)
+	d.embedding = float32(math.Sqrt(float64(d.Dim)))
+	r.multiple("num_key_value_heads", "the number of heads", d.Heads, d.KVHeads)
+	d.rope = rope{base: r.positive("rope_theta", theta), dims: d.HeadDim, scale: 1, key: ropeFreqs}
+	d.rope.check(r, "head_dim", d.HeadDim)
+	if o := r.object("rope_scaling"); o != nil {
+		d.rope.apply(o, r, nil)
+	} else if o := r.object("rope_parameters"); o != nil && !o.has(fullAttention) {
+		d.rope.apply(o, r, nil)
 	}
-	if o := r.object("rope_parameters"); o != nil {
-		if full := o.object(fullAttention); full != nil {
-			d.full.apply(full, d.HeadDim)
-		}
-		if local := o.object(slidingAttention); local != nil {
-			d.local.apply(local, d.HeadDim)
-		}
-	}
-	if d.full.factors != nil || d.local.factors != nil {
-		r.unsupported("rope_parameters", "a rope with factors for each frequency, expected default or linear")
-	}
-	d.layersHF(r)
-	d.check(r, "num_key_value_heads", "head_dim")
 	return d
 }
 
-const (
-	fullAttention    = "full_attention"
-	slidingAttention = "sliding_attention"
-)
-
-// layersHF reads which layers have a window.
-func (d *gemma) layersHF(r *fields) {
-	window := r.sizeOr("sliding_window", maxContext, 4096)
-	if !r.has("layer_types") {
-		period := r.sizeOr("sliding_window_pattern", maxLayers, 6)
-		d.window(window, func(layer int) bool { return (layer+1)%period == 0 })
-		return
-	}
-	kinds, err := r.hf.Strings("layer_types")
-	r.keep(err)
-	if r.failed() == nil && len(kinds) != d.Layers {
-		r.invalid("layer_types", "%d entries, expected one for each of %d layers", len(kinds), d.Layers)
-	}
-	for i, kind := range kinds {
-		if kind != fullAttention && kind != slidingAttention {
-			r.unsupported("layer_types", "%q for layer %d, expected %s or %s", kind, i, fullAttention, slidingAttention)
+// pattern reads which layers of a GGUF file have a window: all but every
+// period-th, or a list.
+func (r *fields) pattern(layers, period int) func(layer int) bool {
+	const key = "attention.sliding_window_pattern"
+	if list, ok := r.gguf.Bools(r.prefix + key); ok {
+		if len(list) != layers {
+			r.invalid(key, "%d entries, expected one for each of %d layers", len(list), layers)
+			return func(int) bool { return false }
 		}
+		return func(layer int) bool { return list[layer] }
 	}
-	if r.failed() == nil {
-		d.window(window, func(layer int) bool { return kinds[layer] == fullAttention })
-	}
+	period = r.sizeOr(key, maxLayers, period)
+	return func(layer int) bool { return (layer+1)%period != 0 }
 }
 
-// window sets how far each layer sees. A window that looks both ways has half
-// of its size on each side, and the token itself.
-func (d *gemma) window(size int, full func(layer int) bool) {
-	if !d.Causal {
-		size = size/2 + 1
-	}
-	d.Windows = make([]int, d.Layers)
-	for i := range d.Windows {
-		if !full(i) {
-			d.Windows[i] = size
-		}
-	}
-}
-
-// check holds sizes against each other; kvHeads and head are fields' names.
-func (d *gemma) check(r *fields, kvHeads, head string) {
-	d.CanGenerate = d.Causal
-	if key := "attn_logit_softcapping"; r.optional(key) != 0 {
-		r.unsupported(key, "a cap on scores, expected none: implementations of Gemma 3 differ in what it does")
-	}
-	r.multiple(kvHeads, "the number of heads", d.Heads, d.KVHeads)
-	if r.failed() == nil && d.HeadDim%2 != 0 {
-		r.invalid(head, "expected an even number, found %d", d.HeadDim)
-	}
-}
-
-func (d *gemma) config() *Config { return &d.Config }
-
-func (d *gemma) names(f weights.Format) naming {
+func (d gemma) names(f weights.Format) naming {
 	if f == weights.GGUF {
-		return naming{}
+		return d.ggufNames()
 	}
-	return naming{prefixes: []string{"", "model."}, rows: []nameRow{
-		{key: "token_embd", file: "embed_tokens"},
-		{key: "output_norm", file: "norm"},
-		{key: "output", file: "lm_head"},
-		{key: "blk.{}.attn_norm", file: "layers.{}.input_layernorm"},
-		{key: "blk.{}.attn_q", file: "layers.{}.self_attn.q_proj"},
-		{key: "blk.{}.attn_k", file: "layers.{}.self_attn.k_proj"},
-		{key: "blk.{}.attn_v", file: "layers.{}.self_attn.v_proj"},
-		{key: "blk.{}.attn_q_norm", file: "layers.{}.self_attn.q_norm"},
-		{key: "blk.{}.attn_k_norm", file: "layers.{}.self_attn.k_norm"},
-		{key: "blk.{}.attn_output", file: "layers.{}.self_attn.o_proj"},
-		{key: "blk.{}.post_attention_norm", file: "layers.{}.post_attention_layernorm"},
-		{key: "blk.{}.ffn_norm", file: "layers.{}.pre_feedforward_layernorm"},
-		{key: "blk.{}.ffn_gate", file: "layers.{}.mlp.gate_proj"},
-		{key: "blk.{}.ffn_up", file: "layers.{}.mlp.up_proj"},
-		{key: "blk.{}.ffn_down", file: "layers.{}.mlp.down_proj"},
-		{key: "blk.{}.post_ffw_norm", file: "layers.{}.post_feedforward_layernorm"},
-	}}
+	n := d.hfNames(
+		nameRow{key: "blk.{}.post_attention_norm", file: "layers.{}.post_attention_layernorm"},
+		nameRow{key: "blk.{}.ffn_norm", file: "layers.{}.pre_feedforward_layernorm"},
+		nameRow{key: "blk.{}.post_ffw_norm", file: "layers.{}.post_feedforward_layernorm"},
+	)
+	n.prefixes = []string{"", "model."} // encoders have none
+	return n
 }
 
-func (d *gemma) body(c *Context) *graph.Value {
-	words := c.Tensor("token_embd.weight", graph.RoleEmbedding, d.Vocab, d.Dim)
-	x := c.Embed("embed", words, c.Tokens, float32(math.Sqrt(float64(d.Dim))))
-	return c.Layers(d.Layers, x, d.block)
-}
-
-// block is x[T,Dim] to x[T,Dim].
-func (d *gemma) block(c *Context, x *graph.Value, layer int, key string) *graph.Value {
-	attention := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Scale: d.scale, Causal: d.Causal}
-	rope := d.full
-	if d.Windows != nil && d.Windows[layer] > 0 {
-		attention.Window, rope = d.Windows[layer], d.local
-	}
-	rotary := graph.RopeAttr{HeadDim: d.HeadDim, Base: rope.base, Scale: rope.scale}
-
-	h := d.normed(c, "attn_norm", x, key+"attn_norm", d.Dim)
-	q := c.Project("q_proj", h, key+"attn_q", graph.RoleQ, d.Heads*d.HeadDim, mayHaveBias)
-	k := c.Project("k_proj", h, key+"attn_k", graph.RoleK, d.KVHeads*d.HeadDim, mayHaveBias)
-	v := c.Project("v_proj", h, key+"attn_v", graph.RoleV, d.KVHeads*d.HeadDim, mayHaveBias)
-	q = c.Rope("q_rope", d.normed(c, "q_norm", q, key+"attn_q_norm", d.HeadDim), c.Pos, nil, rotary)
-	k = c.Rope("k_rope", d.normed(c, "k_norm", k, key+"attn_k_norm", d.HeadDim), c.Pos, nil, rotary)
-	a := c.Attend(q, k, v, attention)
-	a = c.Project("o_proj", a, key+"attn_output", graph.RoleO, d.Dim, mayHaveBias)
-	x = c.Add("attn_add", x, d.normed(c, "attn_post_norm", a, key+"post_attention_norm", d.Dim))
-
-	h = d.normed(c, "ffn_norm", x, key+"ffn_norm", d.Dim)
-	gate := c.Project("gate_proj", h, key+"ffn_gate", graph.RoleGate, d.FFN, noBias)
-	up := c.Project("up_proj", h, key+"ffn_up", graph.RoleUp, d.FFN, noBias)
-	h = c.Project("down_proj", c.GLU("glu", gate, up, d.act), key+"ffn_down", graph.RoleDown, d.Dim, noBias)
-	return c.Add("ffn_add", x, d.normed(c, "ffn_post_norm", h, key+"post_ffw_norm", d.Dim))
-}
-
-func (d *gemma) normed(c *Context, name string, x *graph.Value, key string, width int) *graph.Value {
-	return c.RMSNormed(name, x, key, width, d.eps, d.norm)
-}
-
-func (d *gemma) final(c *Context, x *graph.Value) *graph.Value {
-	return d.normed(c, "output_norm", x, "output_norm", d.Dim)
-}
-
-func (d *gemma) head(c *Context, x *graph.Value) *graph.Value {
-	x = c.Logits(x, d.tied, d.Vocab)
-	if d.logitCap > 0 {
-		x = c.Scale("uncap", c.Act("cap", c.Scale("cap_scale", x, 1/d.logitCap), graph.Tanh), d.logitCap)
-	}
-	return x
+func (d gemma) body(c *Context) *graph.Value {
+	return c.Layers(d.Layers, d.embed(c), func(c *Context, x *graph.Value, layer int, key string) *graph.Value {
+		h := d.normed(c, "attn_norm", x, key+"attn_norm", d.Dim)
+		h = d.attention(c, h, layer, key)
+		x = c.Add("attn_add", x, d.normed(c, "attn_post_norm", h, key+"post_attention_norm", d.Dim))
+		h = d.normed(c, "ffn_norm", x, key+"ffn_norm", d.Dim)
+		h = d.gated(c, h, key)
+		return c.Add("ffn_add", x, d.normed(c, "ffn_post_norm", h, key+"post_ffw_norm", d.Dim))
+	})
 }

@@ -42,6 +42,11 @@ type Config struct {
 	MaxSeq  int
 	Causal  bool
 	Windows []int // by layer, how far attention reaches; 0 is unlimited
+	// RopeContext is the length beyond which texts rotate otherwise; 0 where
+	// all rotate alike. RopeRestarts says that what was computed of a text that
+	// grows beyond it holds no longer.
+	RopeContext  int
+	RopeRestarts bool
 
 	// CanEmbed and CanGenerate say which graphs can be built; what can
 	// generate can also score and train.

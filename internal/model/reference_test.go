@@ -59,6 +59,9 @@ func batch(s *plan.Session, p *Ports, seqs [][]int) (tokens int) {
 		s.I32(p.QStart)[i] = int32(tokens)
 		for j, id := range ids {
 			s.I32(p.Tokens)[tokens], s.I32(p.Pos)[tokens] = int32(id), int32(j)
+			if p.Length != nil {
+				s.I32(p.Length)[tokens] = int32(len(ids))
+			}
 			tokens++
 		}
 	}
@@ -118,6 +121,9 @@ func scoreAll(t testing.TB, m *Model, seqs [][]int, step int) [][]float64 {
 			s.I32(p.QStart)[i] = int32(n)
 			for j := from; j < min(from+step, len(ids)); j++ {
 				s.I32(p.Tokens)[n], s.I32(p.Pos)[n] = int32(ids[j]), int32(j)
+				if p.Length != nil {
+					s.I32(p.Length)[n] = int32(len(ids))
+				}
 				block := s.I32(p.BlockTable)[i*perSeq+j/graph.KVBlock]
 				s.I32(p.Slots)[n] = block*graph.KVBlock + int32(j%graph.KVBlock)
 				if j+1 < len(ids) {

@@ -43,8 +43,10 @@ type transform struct {
 	// count rows from first on, of each of groups equal groups of rows (0
 	// means one group); count 0 means all rows. Fused projections are cut so.
 	groups, first, count int
-	// stack tensors lie one below the other: the name's "{e}" counts them.
+	// stack tensors lie one below the other: the name's "{e}" counts them, or
+	// files lists them.
 	stack int
+	files []string
 	flat  bool // a stack of matrices is one tensor: [n,rows,cols] is used as [n*rows,cols]
 	bare  bool // the name in the files has no ending
 }
@@ -61,7 +63,10 @@ type place struct {
 
 // names are the tensors that a weight is made of.
 func (p place) names() []string {
-	if p.how.stack == 0 {
+	switch {
+	case p.how.files != nil:
+		return p.how.files
+	case p.how.stack == 0:
 		return []string{p.name}
 	}
 	names := make([]string, p.how.stack)
@@ -118,6 +123,9 @@ func (n naming) resolve(st *weights.Store, layers int) (map[string]place, error)
 
 // in reports whether the files have the place's first tensor.
 func (p place) in(st *weights.Store) bool {
+	if p.how.files != nil {
+		return st.Has(p.how.files[0])
+	}
 	return st.Has(strings.Replace(p.name, "{e}", "0", 1))
 }
 

@@ -80,16 +80,21 @@ func (b *batches) fill(in *inputs) {
 // inputs are a session's input memory and the batch in it.
 type inputs struct {
 	tokens, pos, qStart, rows, targets []int32   // [T], [T], [S+1], [R], [R]
+	length                             []int32   // [T]; nil where the model does not ask
 	hyper                              []float32 // [8]
 	max, bind                          tensor.Bind
 }
 
 func newInputs(s *plan.Session, p *model.Ports) *inputs {
-	return &inputs{
+	in := &inputs{
 		tokens: s.I32(p.Tokens), pos: s.I32(p.Pos), qStart: s.I32(p.QStart),
 		rows: s.I32(p.Rows), targets: s.I32(p.Targets), hyper: s.F32(p.Hyper)[:graph.HyperLen],
 		max: s.Program().Graph.Max,
 	}
+	if p.Length != nil {
+		in.length = s.I32(p.Length)
+	}
+	return in
 }
 
 func (in *inputs) reset() {
@@ -108,6 +113,11 @@ func (in *inputs) add(ids []int32) bool {
 	copy(in.targets[t:], ids[1:])
 	for i := range n {
 		in.pos[t+i], in.rows[t+i] = int32(i), int32(t+i)
+	}
+	if in.length != nil {
+		for i := range n {
+			in.length[t+i] = int32(n)
+		}
 	}
 	in.bind.T, in.bind.R, in.bind.S = t+n, t+n, in.bind.S+1
 	in.qStart[in.bind.S] = int32(in.bind.T)

@@ -1,0 +1,93 @@
+"""goldens_decoders.py [--only=NAME...] [OUT]   (default internal/model/testdata)
+
+Makes a tiny language model of each family of decoders, with unusual options where
+configurations differ, and what transformers (f32, eager attention) answers on it:
+OUT/<name>/ is a Hugging Face directory without a tokenizer, plus reference.json in the
+form of goldens_models.py. Texts are longer than windows and than the lengths that
+stretched ropes were made for. Needs torch, transformers, safetensors.
+"""
+import json, os, shutil, sys
+
+import torch, transformers as T
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VOCAB = 50
+BASE = dict(vocab_size=VOCAB, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=24, max_position_embeddings=256, bos_token_id=0, eos_token_id=0, pad_token_id=0)
+
+
+def base(**kw):
+    return {**BASE, **kw}
+
+
+def without(*names, **kw):
+    return {k: v for k, v in base(**kw).items() if k not in names}
+
+
+LONG = dict(short_factor=[1.0, 1.3, 2.0, 3.5], long_factor=[1.5, 3.0, 6.0, 9.0])
+MODELS = {
+    "llama-yarn": lambda: T.LlamaConfig(**base(head_dim=12, num_key_value_heads=1), rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 8.0, "beta_slow": 1.5}),
+    "llama-yarn-given": lambda: T.LlamaConfig(**base(head_dim=10), rope_parameters={"rope_type": "yarn", "rope_theta": 300.0, "factor": 8.0, "original_max_position_embeddings": 20, "attention_factor": 0.7, "truncate": False}),
+    "llama-dynamic": lambda: T.LlamaConfig(**base(head_dim=8, max_position_embeddings=40), rope_parameters={"rope_type": "dynamic", "rope_theta": 500.0, "factor": 3.0}),
+    "llama-longrope": lambda: T.LlamaConfig(**base(head_dim=8), rope_parameters={"rope_type": "longrope", "rope_theta": 200.0, "original_max_position_embeddings": 32, **LONG}),
+    "mistral": lambda: T.MistralConfig(**base(head_dim=12, sliding_window=9), rope_parameters={"rope_type": "default", "rope_theta": 700.0}),
+}
+
+
+def floats(t):
+    return [float(f"{x:.7g}") for x in t.flatten().tolist()]
+
+
+@torch.no_grad()
+def widen(model, g):
+    """Wide weights, so that errors show; norms and biases near what they begin as."""
+    for n, p in sorted(model.named_parameters(), key=lambda np: np[0]):
+        noise = torch.randn(p.shape, generator=g)
+        if p.dim() == 1:
+            p.data = p.data.float().mean().round() + 0.15 * noise
+        else:
+            table = any(s in n for s in ("embed", "wte", "wpe"))
+            p.data = (0.3 if table else 1.2 / p.shape[-1] ** 0.5) * noise
+
+
+@torch.no_grad()
+def reference(model, g):
+    cases = []
+    for n in (3, 17, 70):
+        ids = torch.randint(VOCAB, (n,), generator=g)
+        lp = model(ids[None], use_cache=False).logits[0].float().log_softmax(-1)
+        cases.append({"text": f"{n} tokens", "ids": ids.tolist(), "nll": floats(-lp[torch.arange(n - 1), ids[1:]])})
+    return {"kind": "lm", "cases": cases}
+
+
+def write(path, value):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, separators=(",", ":"))
+        f.write("\n")
+
+
+def make(out, name, seed):
+    g = torch.Generator().manual_seed(seed)
+    model = T.AutoModelForCausalLM.from_config(MODELS[name](), attn_implementation="eager")
+    widen(model, g)
+    d = os.path.join(out, name)
+    shutil.rmtree(d, ignore_errors=True)
+    model.float().save_pretrained(d)
+    for extra in ("generation_config.json",):
+        if os.path.exists(os.path.join(d, extra)):
+            os.remove(os.path.join(d, extra))
+    os.chmod(os.path.join(d, "model.safetensors"), 0o644)
+    model = T.AutoModelForCausalLM.from_pretrained(d, dtype=torch.float32, attn_implementation="eager").eval()
+    ref = reference(model, g)
+    write(os.path.join(d, "reference.json"), ref)
+    n = [x for c in ref["cases"] for x in c["nll"]]
+    print(f"{name}: mean nll {sum(n) / len(n):.3f}, {os.path.getsize(os.path.join(d, 'model.safetensors'))} bytes")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    only = [a.removeprefix("--only=") for a in sys.argv[1:] if a.startswith("--only=")]
+    args = [a for a in sys.argv[1:] if not a.startswith("--only=")]
+    out = args[0] if args else os.path.join(HERE, "..", "internal", "model", "testdata")
+    for seed, name in enumerate(MODELS):
+        if not only or name in only:
+            make(out, name, 101 + seed)
