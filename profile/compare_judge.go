@@ -1,0 +1,308 @@
+package profile
+
+import (
+	"math"
+)
+
+// How differences are told from noise.
+//
+// Two recordings of one build differ for four reasons, and only the first is
+// what a test of single runs would allow for: each run differs from the next;
+// the machine drifts, so that neighbouring runs are alike; it was faster or
+// slower as a whole when one of the recordings was made; and single steps were
+// luckier in one of them, by where their pages lie. Hence
+//
+//   - the units of the test are blocks of the recording, not runs;
+//   - what all kinds of op have in common is taken off first, block by block, and
+//     judged for itself, against how far apart the recordings of one side lie,
+//     or with one of each, against how far the machine drifts within it and how
+//     far its measured ceilings moved;
+//   - a step must differ by more than like steps of the other layers differ
+//     among each other, and a kind by more than kinds do: the recordings
+//     themselves show how large luck is. Mann-Whitney then tests for a difference
+//     beyond that margin, and Holm corrects for the number of tests.
+const (
+	maxBlocks   = 10   // of a recording: the units of the tests
+	leastMargin = 0.01 // differences below it are nobody's
+	leastWork   = 1e-3 // as much as batches that are put together otherwise now and then
+	commonFloor = 0.35 // one recording a side cannot tell a slow hour from a slow build below this
+	waitFloor   = 0.02 // of a run's time
+	voteShare   = 0.005
+	fewVotes    = 3
+)
+
+// evidence is what a plan's tests are made from.
+type evidence struct {
+	recs         [2]int // recordings, the fewer blocks of each the more there are
+	rows         []evidenceRow
+	common, wait [2][]float64 // [side][block]
+	votes        int
+}
+
+// evidenceRow is the blocks of one row: logarithms of time for work.
+type evidenceRow struct {
+	diff *Diff
+	kind bool
+	x    [2][]float64 // [side][block]
+}
+
+// sample takes the evidence from both sides while they are at hand.
+func (d *PlanDiff) sample(a, b *side) {
+	e := &d.evidence
+	e.recs = [2]int{len(a.recs), len(b.recs)}
+	per := [2]int{}
+	for i, s := range []*side{a, b} {
+		per[i] = max(2, (maxBlocks+len(s.recs)-1)/len(s.recs))
+		for _, r := range s.recs {
+			per[i] = min(per[i], len(r.samples.Wall))
+		}
+		if per[i] == 0 {
+			return
+		}
+	}
+	for k, rows := range [][]Diff{d.Kinds, d.Steps} {
+		for i := range rows {
+			r := &rows[i]
+			if len(r.a) == 0 || len(r.b) == 0 {
+				continue
+			}
+			y := rowYard(a, b, r)
+			e.rows = append(e.rows, evidenceRow{r, k == 0, [2][]float64{a.blocks(r.a, y, per[0]), b.blocks(r.b, y, per[1])}})
+		}
+	}
+	e.wait = [2][]float64{a.waits(per[0]), b.waits(per[1])}
+	d.takeCommon()
+}
+
+// units is how many values the side with fewer of them has.
+func (e *evidence) units() int { return min(len(e.wait[0]), len(e.wait[1])) }
+
+// repeated reports whether both sides have several recordings, which then show
+// themselves how far two of one build lie apart.
+func (e *evidence) repeated() bool { return min(e.recs[0], e.recs[1]) > 1 }
+
+// apart is the distance of each recording's median from its side's, over both
+// sides.
+func (e *evidence) apart(x [2][]float64) []float64 {
+	var out []float64
+	for side, v := range x {
+		n := e.recs[side]
+		mids := make([]float64, n)
+		for r := range mids {
+			mids[r] = median(v[len(v)*r/n : len(v)*(r+1)/n])
+		}
+		m := 0.0
+		for _, x := range mids {
+			m += x / float64(n)
+		}
+		grow := math.Sqrt(float64(n) / float64(max(1, n-1)))
+		for _, x := range mids {
+			out = append(out, (x-m)*grow)
+		}
+	}
+	return out
+}
+
+// averaged is how much less the mean of a side's recordings strays than one.
+func (e *evidence) averaged() float64 {
+	return math.Sqrt(1/float64(e.recs[0]) + 1/float64(e.recs[1]))
+}
+
+// takeCommon finds what all kinds have in common and takes it off every row.
+// Each kind has one vote, however long it takes: where the matrix product alone
+// gets slower, most of the time changes and yet only one kind.
+func (d *PlanDiff) takeCommon() {
+	e := &d.evidence
+	var voters []*evidenceRow
+	for i := range e.rows {
+		if r := &e.rows[i]; r.kind && r.diff.Before >= voteShare*d.Total.Before {
+			voters = append(voters, r)
+		}
+	}
+	e.votes = len(voters)
+	for side := range e.common {
+		e.common[side] = make([]float64, len(e.wait[side]))
+		for b := range e.common[side] {
+			var votes []float64
+			for _, r := range voters {
+				votes = append(votes, r.x[side][b]-median(r.x[0]))
+			}
+			e.common[side][b] = median(votes)
+		}
+	}
+	if e.votes < fewVotes { // nothing to tell the machine from the kinds
+		return
+	}
+	for i := range e.rows {
+		for side := range e.common {
+			for b, m := range e.common[side] {
+				e.rows[i].x[side][b] -= m
+			}
+		}
+	}
+}
+
+// judge gives every row its verdict. machine is how far the machine's ceilings
+// moved between the recordings.
+func (c *Comparison) judge(machine float64) {
+	var tested []*Diff
+	for i := range c.Plans {
+		tested = append(tested, c.Plans[i].test(machine)...)
+	}
+	p := make([]float64, len(tested))
+	for i, d := range tested {
+		p[i] = d.P
+	}
+	needed := unitsFor(len(tested))
+	for i, h := range holm(p) {
+		d := tested[i]
+		d.Holm = h
+		if h < alpha {
+			d.settle()
+		}
+	}
+	for i := range c.Plans {
+		if d := &c.Plans[i]; d.evidence.units() < needed {
+			c.warn("plan %q: %d and %d runs are too few to call a time different, which needs %d of each", d.ID, d.Runs[0], d.Runs[1], needed)
+			for _, r := range d.evidence.rows {
+				if r.diff.Verdict == Same {
+					r.diff.Verdict = Untested
+				}
+			}
+		}
+		d := &c.Plans[i]
+		for _, rows := range [][]Diff{d.Kinds, d.Steps, {d.Wait}} {
+			for k := range rows {
+				rows[k].countWork()
+			}
+		}
+	}
+}
+
+// test fills Percent, its interval, Noise and P of a plan's rows.
+func (d *PlanDiff) test(machine float64) []*Diff {
+	e := &d.evidence
+	d.Common = Diff{Name: "(all steps)", Layer: -1, Verdict: Same, Before: d.Total.Before - d.Wait.Before, After: d.Total.After - d.Wait.After}
+	d.Wait.Verdict = Same
+	if e.units() == 0 {
+		return nil
+	}
+	var tested []*Diff
+	measure := func(r *Diff, a, b []float64, margin float64, percent func(float64) float64) {
+		mid, low, high := shift(a, b)
+		r.Percent, r.Low, r.High, r.Noise = percent(mid), percent(low), percent(high), percent(margin)
+		r.P = mannWhitney(a, b, margin)
+		if r.Verdict == "" {
+			r.Verdict = Same
+		}
+		r.base = r.Before + r.Work - r.waited
+		tested = append(tested, r)
+	}
+	growth := func(log float64) float64 { return 100 * math.Expm1(log) }
+	apart := e.machineMargin(machine)
+	if e.votes >= fewVotes {
+		measure(&d.Common, e.common[0], e.common[1], apart, growth)
+		apart = 0
+	}
+	kinds, steps := e.luck()
+	for i := range e.rows {
+		r := &e.rows[i]
+		margin := kinds
+		if !r.kind {
+			margin = math.Hypot(kinds, steps)
+		}
+		measure(r.diff, r.x[0], r.x[1], max(leastMargin, margin, apart), growth)
+	}
+	wait := max(waitFloor, 3*math.Hypot(spread(e.wait[0]), spread(e.wait[1])))
+	measure(&d.Wait, e.wait[0], e.wait[1], wait, func(share float64) float64 { return 100 * share })
+	d.Wait.base = d.Total.Before
+	return tested
+}
+
+// machineMargin is by how much two recordings of one build may differ in all
+// steps alike.
+func (e *evidence) machineMargin(machine float64) float64 {
+	if e.repeated() {
+		var squares float64
+		for _, v := range e.apart(e.common) {
+			squares += v * v
+		}
+		free := e.recs[0] + e.recs[1] - 2
+		return studentLimit(free) * math.Sqrt(squares/float64(e.recs[0]+e.recs[1])) * e.averaged()
+	}
+	return commonFloor + machine + 3*math.Hypot(spread(e.common[0]), spread(e.common[1]))
+}
+
+// studentLimit is Student's t at a two-sided probability of 1 in 200.
+func studentLimit(free int) float64 {
+	table := []float64{0, 127.3, 14.09, 7.45, 5.60, 4.77, 4.32, 4.03, 3.83, 3.69, 3.58}
+	if free < len(table) {
+		return table[free]
+	}
+	return 3.5
+}
+
+// luck is by how much kinds, and steps of one kind, may differ from their like
+// without a cause. Several recordings of each side show it directly; of one, it
+// is how far the kinds, and like steps, have moved apart.
+func (e *evidence) luck() (kinds, steps float64) {
+	var between, within []float64
+	groups := map[string][]float64{}
+	scale := 1.0
+	for i := range e.rows {
+		r := &e.rows[i]
+		mid, _, _ := shift(r.x[0], r.x[1])
+		switch {
+		case e.repeated() && r.kind:
+			between = append(between, e.apart(r.x)...)
+			scale = e.averaged()
+		case e.repeated():
+			within = append(within, e.apart(r.x)...)
+		case r.kind:
+			between = append(between, mid)
+		default:
+			groups[r.diff.kind+"\x00"+r.diff.Op] = append(groups[r.diff.kind+"\x00"+r.diff.Op], mid)
+		}
+	}
+	for _, mids := range groups {
+		if len(mids) < 3 {
+			continue
+		}
+		m := median(mids)
+		for _, v := range mids {
+			within = append(within, v-m)
+		}
+	}
+	return scale * sigmas(len(between)) * spread(between), scale * sigmas(len(within)) * spread(within)
+}
+
+// sigmas is how many standard deviations luck reaches among n values, from
+// which the deviation itself was estimated: the fewer, the less it is known.
+func sigmas(n int) float64 {
+	if n < 3 {
+		return 0
+	}
+	return 2.5 * (1 + 7/float64(n))
+}
+
+// settle says which way a significant difference goes.
+func (d *Diff) settle() {
+	d.Verdict = Slower
+	if d.Percent < 0 {
+		d.Verdict = Faster
+	}
+	d.sure = d.base * d.Percent / 100
+}
+
+// countWork says that a row has more or less to do where nothing else is said
+// of it: work is counted, and needs no statistics.
+func (d *Diff) countWork() {
+	differs := func(v [2]int64) bool { return math.Abs(float64(v[1]-v[0])) > leastWork*float64(v[0]) }
+	if d.Verdict != Same && d.Verdict != Untested || !differs(d.FLOPs) && !differs(d.Bytes) {
+		return
+	}
+	d.Verdict = MoreWork
+	if d.Work < 0 {
+		d.Verdict = LessWork
+	}
+}

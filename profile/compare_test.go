@@ -1,0 +1,325 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// machine is a simulated one, on which recordings differ for every reason that
+// real ones do. All are standard deviations of logarithms.
+type machine struct {
+	name string
+	// Of a whole recording: all steps, one kind, one step.
+	recording, kind, step float64
+	// Within a recording: drift of all steps and of one kind, with the number of
+	// runs in which it is forgotten; each step of each run; and how often a run
+	// is interrupted, for a Pareto-distributed time.
+	drift, kindDrift, memory, run, interrupt float64
+}
+
+var machines = []machine{
+	{"quiet", 0.01, 0.003, 0.003, 0.01, 0.003, 10, 0.02, 0.01},
+	{"shared", 0.05, 0.015, 0.01, 0.05, 0.02, 20, 0.04, 0.05},
+	{"drifting", 0.05, 0.01, 0.01, 0.10, 0.03, 200, 0.05, 0.02},
+	{"noisy", 0.10, 0.03, 0.02, 0.10, 0.05, 30, 0.15, 0.2},
+}
+
+// simKinds is an encoder layer: op, wall time in microseconds, per layer.
+var simKinds = []struct {
+	op string
+	us float64
+}{{"linear", 900}, {"linear", 300}, {"linear", 1200}, {"linear", 1200}, {"attention", 400}, {"norm", 60}, {"norm", 60}, {"gelu", 90}, {"add", 30}}
+
+const simLayers = 6
+
+func simPlan() Plan {
+	p := Plan{ID: "embed/embed/T4096", Name: "embed T≤4096", Model: "sim", Backend: "cpu", Phase: "embed", Lanes: []string{"worker 0", "worker 1"}}
+	add := func(name, op string, layer int) {
+		p.Steps = append(p.Steps, Step{ID: len(p.Steps), Name: name, Op: op, Kernel: op, Layer: layer})
+	}
+	add("embed/tokens", "gather", -1)
+	for l := range simLayers {
+		for k, kind := range simKinds {
+			add(fmt.Sprintf("blk.%d/%s%d", l, kind.op, k), kind.op, l)
+		}
+	}
+	add("pool", "pool", -1)
+	return p
+}
+
+func simTime(p *Plan, step int) float64 {
+	if p.Steps[step].Layer < 0 {
+		return 50e3
+	}
+	return simKinds[(step-1)%len(simKinds)].us * 1e3
+}
+
+// record simulates a recording. slow multiplies the time of steps.
+func (m *machine) record(rng *rand.Rand, runs int, slow func(*Step) float64) *Profile {
+	p := simPlan()
+	steps := len(p.Steps)
+	s := PlanStats{Plan: p, ByLane: make([]LaneLedger, 2), Stats: make([]StepStats, steps)}
+	sample := &RunSamples{Every: 1, Steps: make([]StepSamples, steps)}
+	normal := func(sd float64) float64 { return rng.NormFloat64() * sd }
+	all := normal(m.recording)
+	kind, kindDrift := map[string]float64{}, map[string]float64{}
+	var ops []string
+	luck := make([]float64, steps)
+	for i := range p.Steps {
+		if _, ok := kind[p.Steps[i].Op]; !ok {
+			ops = append(ops, p.Steps[i].Op)
+			kind[p.Steps[i].Op] = normal(m.kind)
+			kindDrift[p.Steps[i].Op] = normal(m.kindDrift)
+		}
+		luck[i] = normal(m.step)
+		s.Stats[i].LaneCompute, s.Stats[i].LaneWait = make([]int64, 2), make([]int64, 2)
+		sample.Steps[i].FLOPs, sample.Steps[i].Bytes = []int64{1e6}, []int64{1e5}
+	}
+	keep := math.Exp(-1 / m.memory)
+	fresh := math.Sqrt(1 - keep*keep)
+	drift := normal(m.drift)
+	for range runs {
+		drift = keep*drift + fresh*normal(m.drift)
+		var busy, waited int64
+		for _, op := range ops {
+			kindDrift[op] = keep*kindDrift[op] + fresh*normal(m.kindDrift)
+		}
+		victim := -1
+		if rng.Float64() < m.interrupt {
+			victim = rng.IntN(steps)
+		}
+		for i := range p.Steps {
+			op := p.Steps[i].Op
+			t := simTime(&p, i) * math.Exp(all+kind[op]+luck[i]+drift+kindDrift[op]+normal(m.run)) * slow(&p.Steps[i])
+			if i == victim {
+				t += 200e3 / math.Pow(rng.Float64(), 0.8)
+			}
+			compute, wait := int64(2*t), int64(0.05*t*rng.ExpFloat64())
+			st := &s.Stats[i]
+			st.Calls++
+			st.FLOPs += 1e6
+			st.Bytes += 1e5
+			st.LaneCompute[0] += compute
+			st.LaneWait[0] += wait
+			sample.Steps[i].Compute = append(sample.Steps[i].Compute, compute)
+			sample.Steps[i].Wait = append(sample.Steps[i].Wait, wait)
+			busy += compute
+			waited += wait
+		}
+		wall := (busy + waited) / 2
+		sample.Wall = append(sample.Wall, wall)
+		sample.Tokens = append(sample.Tokens, 4096)
+		s.Ledger.Runs++
+		s.Ledger.Wall += wall
+		s.Ledger.LaneTime += 2 * wall
+		s.Ledger.Compute += busy
+		s.Ledger.Barrier += waited
+	}
+	s.Samples = sample
+	return &Profile{Format: Format, Version: Version, Plans: []PlanStats{s}, Ledger: s.Ledger}
+}
+
+func (m *machine) records(rng *rand.Rand, n, runs int, slow func(*Step) float64) []*Profile {
+	out := make([]*Profile, n)
+	for i := range out {
+		out[i] = m.record(rng, runs, slow)
+	}
+	return out
+}
+
+func compare(t *testing.T, a, b []*Profile) *Comparison {
+	t.Helper()
+	c, err := Compare(a, b, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func asIs(*Step) float64 { return 1 }
+
+func slowAttention(s *Step) float64 {
+	if s.Op == "attention" {
+		return 1.2
+	}
+	return 1
+}
+
+// Two recordings of one build compare as no difference in at least 95 of 100
+// trials, on every machine; a build with one slower op is found where the
+// machine allows it, and never in the wrong direction.
+func TestCompareTellsNoiseFromChange(t *testing.T) {
+	const trials = 100
+	least := map[string]int{"quiet": 95, "shared": 30} // that one recording of each must find
+	for _, m := range machines {
+		for _, c := range []struct{ recs, runs int }{{1, 12}, {1, 60}, {4, 20}} {
+			if c.runs == 12 && m.name != "drifting" {
+				continue // the hardest of the short ones
+			}
+			name := fmt.Sprintf("%s, %d of %d runs", m.name, c.recs, c.runs)
+			if testing.Short() && m.name != "shared" {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(7, uint64(c.runs)))
+				noise, found := 0, 0
+				var size float64
+				for range trials {
+					a := m.records(rng, c.recs, c.runs, asIs)
+					if len(compare(t, a, m.records(rng, c.recs, c.runs, asIs)).Different()) > 0 {
+						noise++
+					}
+					d := compare(t, a, m.records(rng, c.recs, c.runs, slowAttention)).Plans[0].kindOf("attention")
+					if d.Verdict == Faster {
+						t.Errorf("attention is %.1f %% faster, p %v", d.Percent, d.Holm)
+					}
+					if d.Verdict == Slower {
+						found++
+						size += d.Percent
+					}
+				}
+				t.Logf("%d of %d differ of one build; attention 20 %% slower is found in %d, as %.1f %%", noise, trials, found, size/float64(max(1, found)))
+				if noise > trials/20 {
+					t.Errorf("%d of %d recordings of one build compare as different", noise, trials)
+				}
+				want := least[m.name]
+				if c.recs > 1 && want > 0 {
+					want = 95
+				}
+				if c.runs > 12 && found < want {
+					t.Errorf("a kind that is 20 %% slower was found in %d of %d, want %d", found, trials, want)
+				}
+			})
+		}
+	}
+}
+
+func (p *PlanDiff) kindOf(name string) *Diff {
+	for i := range p.Kinds {
+		if p.Kinds[i].Name == name {
+			return &p.Kinds[i]
+		}
+	}
+	return &Diff{Name: "no " + strings.ToUpper(name)}
+}
+
+// The difference is divided exactly, and every part of it has a name.
+func TestCompareDividesExactly(t *testing.T) {
+	m := &machines[0]
+	rng := rand.New(rand.NewPCG(3, 3))
+	a := m.record(rng, 40, asIs)
+	b := m.record(rng, 80, func(s *Step) float64 {
+		if s.Op == "gelu" {
+			return 3
+		}
+		return 1
+	})
+	work := func(p *Profile, step int, by int64) { // as much more of everything
+		s := &p.Plans[0]
+		s.Stats[step].FLOPs *= by
+		s.Stats[step].Bytes *= by
+		s.Samples.Steps[step].FLOPs[0] *= by
+		s.Samples.Steps[step].Bytes[0] *= by
+		more := s.Stats[step].LaneCompute[0] * (by - 1)
+		s.Stats[step].LaneCompute[0] += more
+		s.Ledger.Compute += more
+		s.Ledger.LaneTime += more
+		s.Ledger.Wall += more / 2
+		for i := range s.Samples.Steps[step].Compute {
+			s.Samples.Steps[step].Compute[i] *= by
+		}
+	}
+	work(b, 1, 2) // the first linear step has twice the work
+	c := compare(t, []*Profile{a}, []*Profile{b})
+	p := &c.Plans[0]
+	for _, rows := range [][]Diff{p.Steps, p.Kinds, p.Layers, {p.Wait, c.Total}} {
+		for i := range rows {
+			d := &rows[i]
+			if parts := d.Work + d.Efficiency + d.Wait; math.Abs(parts-d.Delta()) > 1e-6*d.Before {
+				t.Errorf("%s: %v + %v + %v is not %v", d.Name, d.Work, d.Efficiency, d.Wait, d.Delta())
+			}
+		}
+	}
+	sum := func(rows []Diff) (before, delta float64) {
+		for i := range rows {
+			before += rows[i].Before - rows[i].waited
+			delta += rows[i].Work + rows[i].Efficiency
+		}
+		return before, delta
+	}
+	b1, d1 := sum(p.Steps)
+	for name, rows := range map[string][]Diff{"kinds": p.Kinds, "layers": p.Layers} {
+		if b2, d2 := sum(rows); math.Abs(b1-b2) > 1 || math.Abs(d1-d2) > 1 {
+			t.Errorf("%s add up to %v and %v, steps to %v and %v", name, b2, d2, b1, d1)
+		}
+	}
+	first := &p.Steps[1]
+	if first.Verdict != MoreWork || math.Abs(first.Work/900e3-1) > 0.1 || math.Abs(first.Percent) > 5 || first.FLOPs != [2]int64{1e6, 2e6} {
+		t.Errorf("a step with twice the work: %+v", *first)
+	}
+	if d := p.kindOf("gelu"); d.Verdict != Slower || math.Abs(d.Percent-200) > 20 {
+		t.Errorf("a kind that takes three times as long: %+v", *d)
+	}
+	if worse := c.Worse(); worse < 2 || worse > 8 { // 0.9 ms of work and 1.1 of time in 25
+		t.Errorf("surely worse by %v %%", worse)
+	}
+	if got := p.kindOf("attention"); got.Changed() {
+		t.Errorf("attention changed: %+v", *got)
+	}
+}
+
+// A step that was fused meets its parts; a plan that one side lacks is named.
+func TestCompareMatches(t *testing.T) {
+	a, b := fixture(t), fixture(t)
+	s := &b.Plans[0]
+	s.Steps[1].Nodes = s.Steps[1].Nodes[:2]
+	s.Steps[1].Name = "blk.0/attn/k_proj"
+	s.Steps[2].Nodes = []Node{{"blk.0/attn/rope", "rope", 0.5}, {"blk.0/attn/attend", "attention", 0.5}}
+	b.Plans[1].ID = "other"
+	c, err := Compare([]*Profile{a}, []*Profile{b}, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Plans) != 1 || len(c.OnlyA) != 1 || len(c.OnlyB) != 1 || c.OnlyB[0] != "other" {
+		t.Errorf("plans %d, only in A %v, only in B %v", len(c.Plans), c.OnlyA, c.OnlyB)
+	}
+	rows := c.Plans[0].Steps
+	if len(rows) != 4 || len(rows[1].a) != 2 || len(rows[1].b) != 2 || rows[1].Name != "blk.0/attn/qkv + attend" {
+		t.Errorf("rows %+v", rows)
+	}
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "4 and 4 runs are too few") {
+		t.Errorf("warnings %v", c.Warnings)
+	}
+	b.Plans = b.Plans[1:]
+	b.Runs = nil
+	if _, err := Compare([]*Profile{a}, []*Profile{b}, "a", "b"); err == nil || !strings.Contains(err.Error(), "no plan in common") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMannWhitneyExact(t *testing.T) {
+	// Values from R: wilcox.test(a, b, exact=TRUE)$p.value.
+	a := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
+	b := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
+	if p := mannWhitney(a, b, 0); math.Abs(p-0.2544) > 1e-3 {
+		t.Errorf("p %v, want 0.2544", p)
+	}
+	if p := mannWhitney([]float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}, 0); math.Abs(p-2.0/70) > 1e-12 {
+		t.Errorf("p %v, want 2 of 70 orders", p)
+	}
+	if p := mannWhitney([]float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}, 10); p != 1 {
+		t.Errorf("p %v of a difference below the margin", p)
+	}
+	mid, low, high := shift([]float64{1, 2, 3, 4, 5, 6}, []float64{3, 4, 5, 6, 7, 8})
+	if mid != 2 || low > 0 || high < 4 {
+		t.Errorf("shift %v (%v to %v)", mid, low, high)
+	}
+	got := holm([]float64{0.01, 0.04, 0.03})
+	if got[0] != 0.03 || got[1] != 0.06 || got[2] != 0.06 {
+		t.Errorf("Holm %v", got)
+	}
+}
