@@ -64,6 +64,12 @@ func genAMX(g *asm) {
 	consts := &constants{}
 	genSoftmaxBF16(g, consts)
 	genDivideRows(g, consts)
+	for _, act := range outActs {
+		genTileOut(g, consts, act, false)
+		if act.name != "Plain" {
+			genTileOut(g, consts, act, true)
+		}
+	}
 	consts.write(g)
 }
 

@@ -21,6 +21,8 @@ type binder struct {
 	int8Depth int // largest K of an int8 product
 	headDim   int // of the largest head in bf16
 	headKeys  int
+
+	roundedValues map[*graph.Value]bool // kept in bf16, of those that were asked for
 }
 
 // want reserves n f32 of each worker's scratch.

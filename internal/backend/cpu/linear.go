@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -24,9 +25,11 @@ func productWidth(m, n, k, nr, workers int) int {
 type linear struct {
 	*product
 	x, y   mat
+	xh, yh half // x and y, where they are kept in bf16
 	bias   []float32
 	act    func(dst, x []float32)
-	direct bool // few rows multiply with the file's rows as they lie
+	round  amx.Act // the same for y in bf16
+	direct bool    // few rows multiply with the file's rows as they lie
 	label  string
 }
 
@@ -40,7 +43,7 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	kind := s.Root().Attr.(graph.ActAttr).Kind
-	l.act = activation(kind).apply
+	l.act, l.round = activation(kind).apply, roundActs[kind]
 	l.label += "+" + activationLabel(kind)
 	return l, nil
 }
@@ -55,6 +58,7 @@ func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
 		return nil, err
 	}
 	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full}
+	l.xh, l.yh = b.half(n.In[0], l.x), b.half(out, l.y)
 	l.direct = b.direct(p, l.x)
 	l.label = p.label
 	return l, nil
@@ -71,13 +75,20 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	mr, nr := l.tile()
 	m0, m1, c0, c1 := part(rows, l.n, mr, nr, l.cheap, i, n)
+	if l.yh.in(rows) {
+		x := l.x.factor(l.xh, b, m0)
+		t := amx.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
+			B: l.bf16[w.lane], Bias: l.bias, Act: l.round, Out: l.yh.bits[m0*l.n:]}
+		amx.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+		return
+	}
 	chunk := max(1, m1-m0)
 	if l.cheap && l.act != nil {
 		chunk = rowChunk
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		l.multiply(w, l.y.full[m*l.n:], l.x.full[m*l.k:], l.bias, end-m, c0, c1, l.direct)
+		l.multiply(w, l.y.full[m*l.n:], l.x.factor(l.xh, b, m), l.bias, end-m, c0, c1, l.direct)
 		if l.act == nil {
 			continue
 		}
@@ -93,8 +104,10 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 type linearGLU struct {
 	gate, up     *product
 	x, y         mat
+	xh, yh       half // x and y, where they are kept in bf16
 	gBias, uBias []float32
 	times        func(dst, x, u []float32)
+	round        amx.Act // the same for y in bf16
 	direct       bool
 	label        string
 }
@@ -114,7 +127,8 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	kind := glu.Attr.(graph.ActAttr).Kind
-	l.times = activation(kind).times
+	l.times, l.round = activation(kind).times, roundActs[kind]
+	l.xh, l.yh = b.half(gn.In[0], l.x), b.half(glu.Out[0], l.y)
 	l.direct = b.direct(l.gate, l.x) && b.direct(l.up, l.x)
 	l.label = l.gate.label + " x2+glu " + activationLabel(kind)
 	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
@@ -152,10 +166,17 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	g := l.gate
 	mr, nr := l.tile()
 	m0, m1, c0, c1 := part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, i, n)
+	if l.yh.in(l.x.rows(b)) {
+		x := l.x.factor(l.xh, b, m0)
+		t := amx.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,
+			B: g.bf16[w.lane], B2: l.up.bf16[w.lane], Bias: l.gBias, Bias2: l.uBias, Act: l.round, Out: l.yh.bits[m0*g.n:]}
+		amx.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+		return
+	}
 	chunk := l.chunk()
 	for m := m0; m < m1; m += chunk {
 		rows := min(chunk, m1-m)
-		x, y := l.x.full[m*g.k:], l.y.full[m*g.n:]
+		x, y := l.x.factor(l.xh, b, m), l.y.full[m*g.n:]
 		tmp := w.scratch.f[len(w.scratch.f)-rows*g.n:] // its front is for the products themselves
 		g.multiply(w, y, x, l.gBias, rows, c0, c1, l.direct)
 		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.direct)

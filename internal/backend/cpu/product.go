@@ -159,20 +159,20 @@ func part(rows, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0, c1 int) {
 
 // multiply computes columns [c0,c1), whole tiles, of y[rows,N] = x[rows,K] w^T
 // + bias.
-func (p *product) multiply(w *worker, y, x, bias []float32, rows, c0, c1 int, direct bool) {
+func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, rows, c0, c1 int, direct bool) {
 	_, nr := p.tile()
 	p0, p1 := c0/nr, (c1+nr-1)/nr
 	switch {
 	case direct && rows <= gemm.FewRows:
-		p.few(w, y, x, bias, rows, c0, c1)
+		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
-		t := int8.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
+		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
 		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
 	case p.class == BF16:
-		t := amx.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		t := amx.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
 	default:
-		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}
+		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}
 		gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
 	}
 }

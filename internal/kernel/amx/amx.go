@@ -36,6 +36,7 @@ func padK(k int) int { return (k + kStep - 1) / kStep * kStep }
 type Task struct {
 	M, N, K    int
 	A          []float32 // [M][LDA]
+	Rounded    []uint16  // [M][LDA] instead of A: in bf16 already, K and LDA whole tiles
 	LDA        int
 	B          Panels
 	C          []float32 // [M][LDC]
@@ -49,11 +50,14 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	a     []uint16  // [mc][padK], rounded rows
-	panel []uint16  // [padK][NR], a panel that had to be built
-	tile  []float32 // [MR][NR], C at the right edge
-	bias  []float32 // [NR]
-	args  tileArgs
+	a      []uint16  // [mc][padK], rounded rows
+	panel  []uint16  // [padK][NR], a panel that had to be built
+	panel2 []uint16  // the same of a second operand
+	tile   []float32 // [MR][NR], C at the right edge
+	bias   []float32 // [NR]
+	blocks []float32 // [2][2][MR][NR]: results on their way to bf16
+	args   tileArgs
+	rest   tileArgs
 	// What a holds.
 	of    *float32
 	epoch uint64
@@ -64,7 +68,8 @@ type Scratch struct {
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
-	return &Scratch{a: make([]uint16, mc*kp), panel: make([]uint16, kp*NR), tile: make([]float32, MR*NR), bias: make([]float32, NR)}
+	return &Scratch{a: make([]uint16, mc*kp), panel: make([]uint16, kp*NR), panel2: make([]uint16, kp*NR), tile: make([]float32, MR*NR), bias: make([]float32, NR),
+		blocks: make([]float32, 4*MR*NR)}
 }
 
 // tileArgs are the operands of the assembly kernels, in its order.
@@ -83,41 +88,58 @@ type tileArgs struct {
 	nextB      int
 	nextC      int
 	nextInit   int
+	// Of the kernels that round what they made.
+	out       *uint16
+	strideOut int
+	nextOut   int
+	tiles     *float32
+	quota     int // rows of the block before that are finished in each step of K
+	at        int // bytes of out that are done with
+	b2        *uint16
+	init2     *float32
 }
 
 // Run computes rows [m0,m1) of panels [p0,p1).
 func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	kp := padK(t.K)
-	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) || m1 > m0 && (len(t.A) < (m1-1)*t.LDA+t.K || len(t.C) < (m1-1)*t.LDC+t.N) ||
+	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) || m1 > m0 && len(t.C) < (m1-1)*t.LDC+t.N ||
 		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || len(s.panel) < kp*NR {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	tiles := cpu.Active() >= cpu.AMX
 	for m := m0; m < m1; m += mc {
 		rows := min(mc, m1-m)
-		s.round(t, m, rows)
+		a, lda := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.K, t.Epoch)
 		for p := p0; p < p1; p++ {
 			b := t.B.Panel(p, s.panel[:kp*NR])
 			if tiles {
-				panelTiles(t, b, m, rows, p, s)
+				panelTiles(t, a, lda, b, m, rows, p, s)
 			} else {
-				panelGeneric(t, b, m, rows, p, s)
+				panelGeneric(t, a, lda, b, m, rows, p)
 			}
 		}
 	}
 }
 
-// round leaves rows of A in the scratch, unless they are there already.
-func (s *Scratch) round(t *Task, m, rows int) {
-	if t.K == 0 {
-		return
+// rounded is rows m.. of an operand in bf16: where they lie, where they are
+// rounded already, or rounded into the scratch, unless they are there.
+func (s *Scratch) rounded(a []float32, half []uint16, lda, m, rows, k int, epoch uint64) ([]uint16, int) {
+	kp := padK(k)
+	if half != nil {
+		if kp != k || lda%kStep != 0 {
+			panic(fmt.Sprintf("amx: rounded rows of %d values, %d apart, expected multiples of %d", k, lda, kStep))
+		}
+		return half[m*lda:][:(rows-1)*lda+k], lda
 	}
-	a := t.A[m*t.LDA:]
-	if t.Epoch != 0 && s.of == &a[0] && s.epoch == t.Epoch && s.rows == rows && s.k == t.K {
-		return
+	if k == 0 {
+		return s.a, kp
 	}
-	Round(s.a, padK(t.K), a, t.LDA, rows, t.K)
-	s.of, s.epoch, s.rows, s.k = &a[0], t.Epoch, rows, t.K
+	a = a[m*lda:][:(rows-1)*lda+k]
+	if epoch == 0 || s.of != &a[0] || s.epoch != epoch || s.rows != rows || s.k != k {
+		Round(s.a, kp, a, lda, rows, k)
+		s.of, s.epoch, s.rows, s.k = &a[0], epoch, rows, k
+	}
+	return s.a, kp
 }
 
 // Round writes rows of k values as bf16, ldd apart, and fills each up with
@@ -146,10 +168,9 @@ func at(panel []uint16, k, n int) float32 {
 }
 
 // panelGeneric is the twin in plain Go.
-func panelGeneric(t *Task, b []uint16, m, rows, p int, s *Scratch) {
-	kp := padK(t.K)
+func panelGeneric(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int) {
 	for r := range rows {
-		a := s.a[r*kp:][:t.K]
+		a := rounded[r*lda:][:t.K]
 		for n := range min(NR, t.N-p*NR) {
 			var sum float32
 			for k, x := range a {

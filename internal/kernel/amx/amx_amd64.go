@@ -60,13 +60,13 @@ var configs = func() (cs [MR + 1][64]byte) {
 const maxBlocks = 16
 
 // panelTiles multiplies rounded rows with one panel on the tiles.
-func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
+func panelTiles(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int, s *Scratch) {
 	kp := padK(t.K)
 	n0 := p * NR
 	cols := min(NR, t.N-n0)
 	a := &s.args
 	_ = b[kp*NR-1]
-	*a = tileArgs{b: &b[0], strideA: kp * 2, steps: kp / kStep}
+	*a = tileArgs{b: &b[0], strideA: lda * 2, steps: kp / kStep}
 	switch {
 	case t.Accumulate:
 	case t.Bias != nil && cols == NR:
@@ -77,7 +77,7 @@ func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
 		a.init = &s.bias[0]
 	}
 	for r := 0; r < rows; {
-		a.a = &s.a[r*kp]
+		a.a = &rounded[r*lda]
 		n, blocks := min(MR, rows-r), 1
 		c, ldc := t.C[(m+r)*t.LDC+n0:], t.LDC
 		if n == MR && cols == NR {
@@ -96,17 +96,22 @@ func panelTiles(t *Task, b []uint16, m, rows, p int, s *Scratch) {
 		if t.Accumulate {
 			a.init, a.strideInit, a.nextInit = &c[0], ldc*4, MR*a.strideC
 		}
-		if n > 16 {
-			tileBF16x2(a)
-		} else {
-			tileBF16x1(a)
-		}
+		tileRows(a, n)
 		if cols < NR {
 			for i := range n {
 				copy(t.C[(m+r+i)*t.LDC+n0:][:cols], c[i*NR:])
 			}
 		}
 		r += n * blocks
+	}
+}
+
+// tileRows multiplies blocks of rows, 1 to MR.
+func tileRows(a *tileArgs, rows int) {
+	if rows > 16 {
+		tileBF16x2(a)
+	} else {
+		tileBF16x1(a)
 	}
 }
 
@@ -144,11 +149,7 @@ func multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB
 			cfg: &configs[rows], a: &a[0], b: &b[p*nextB], c: &c[p*NR], strideA: lda * 2, strideC: ldc * 4,
 			steps: steps, blocks: min(maxBlocks, panels-p), nextB: nextB * 2, nextC: NR * 4,
 		}
-		if rows > 16 {
-			tileBF16x2(args)
-		} else {
-			tileBF16x1(args)
-		}
+		tileRows(args, rows)
 	}
 }
 

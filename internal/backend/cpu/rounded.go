@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"slices"
+	"unsafe"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// Some values are kept in bf16 between two steps: what a product in bf16 makes
+// and only products in bf16 read, which would round it anyway. The bits of the
+// answer are the same, the bytes are half, and the pass that rounds is gone.
+// Both ends find out by themselves, from the plan.
+
+// roundActs are the activations that a product can round behind.
+var roundActs = map[graph.ActKind]amx.Act{
+	graph.GELU:     amx.Gelu,
+	graph.GELUTanh: amx.GeluTanh,
+	graph.SiLU:     amx.Silu,
+}
+
+// productKinds are the steps that multiply with weights.
+var productKinds = []string{"linear", "linear+act", "linear+glu"}
+
+// rounded says of v, which a product makes, whether it is kept in bf16.
+func (b *binder) rounded(v *graph.Value) bool {
+	if known, ok := b.roundedValues[v]; ok {
+		return known
+	}
+	yes := b.canRound(v)
+	b.roundedValues[v] = yes
+	return yes
+}
+
+func (b *binder) canRound(v *graph.Value) bool {
+	if pl := b.plan.Place(v); pl.Class != plan.Activations || pl.Bytes == 0 || !amx.CanRound(v.Shape.RowLen()) ||
+		v.Shape.Outer.Size(b.plan.Max) <= b.fewRows() {
+		return false
+	}
+	made, read := false, false
+	for i := range b.plan.Steps {
+		s := &b.plan.Steps[i]
+		if s.Root().Out[0] == v {
+			if made = b.inBF16(s) && roundsBehind(s); !made {
+				return false
+			}
+			continue
+		}
+		if slices.Contains(s.Out, v) {
+			return false // kept by a step that ends with something else
+		}
+		if !slices.Contains(s.In, v) {
+			continue
+		}
+		if read = b.inBF16(s) && onlyFactor(s, v); !read {
+			return false
+		}
+	}
+	return made && read
+}
+
+// roundsBehind reports whether a product's activation has a rounding kernel.
+func roundsBehind(s *plan.Step) bool {
+	if s.Kind == "linear" {
+		return true
+	}
+	_, ok := roundActs[s.Root().Attr.(graph.ActAttr).Kind]
+	return ok
+}
+
+// inBF16 reports whether a step is made of products in bf16.
+func (b *binder) inBF16(s *plan.Step) bool {
+	if !slices.Contains(productKinds, s.Kind) {
+		return false
+	}
+	for _, n := range s.Nodes {
+		if n.Op != graph.OpLinear {
+			continue
+		}
+		w := b.weight(n.In[1])
+		if w == nil || w.panels != nil || w.int8 != nil || w.tiles == nil && b.be.opts.Precision.class() != BF16 {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyFactor reports whether a step reads v as the left factor of its products
+// and in no other place.
+func onlyFactor(s *plan.Step, v *graph.Value) bool {
+	for _, n := range s.Nodes {
+		for i, in := range n.In {
+			if in == v && (n.Op != graph.OpLinear || i != 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// half is a value's memory as bf16; its zero value is one that stays in f32.
+type half struct {
+	bits []uint16
+	few  int // up to so many rows it stays in f32
+}
+
+func (h half) in(rows int) bool { return h.bits != nil && rows > h.few }
+
+// half is the memory of v, bound as m, where it is kept in bf16.
+func (b *binder) half(v *graph.Value, m mat) half {
+	if !b.rounded(v) {
+		return half{}
+	}
+	return half{unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(m.full))), len(m.full)), b.fewRows()}
+}
+
+// fewRows is the number of rows that may be multiplied with the file's rows as
+// they lie, in f32.
+func (b *binder) fewRows() int {
+	if b.invariant {
+		return 0
+	}
+	return gemm.FewRows
+}
+
+// factor is x from row m on, as it is in this run.
+type factor struct {
+	f32  []float32
+	half []uint16 // instead, where not nil
+}
+
+func (x *mat) factor(h half, b tensor.Bind, m int) factor {
+	if h.in(x.rows(b)) {
+		return factor{half: h.bits[m*x.cols:]}
+	}
+	return factor{f32: x.full[m*x.cols:]}
+}
