@@ -121,7 +121,7 @@ func (c *Context) Logits(x *graph.Value, tied bool, vocab int) *graph.Value {
 	if tied || !c.Has("output.weight") {
 		return c.Linear("head", x, c.Tensor("token_embd.weight", graph.RoleEmbedding, vocab, x.Shape.RowLen()), nil)
 	}
-	return c.Project("head", x, "output", graph.RoleHead, vocab, noBias)
+	return c.Project("head", x, "output", graph.RoleHead, vocab, mayHaveBias)
 }
 
 // Attend is attention within each sequence of the batch, or, where the graph

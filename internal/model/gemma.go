@@ -53,18 +53,7 @@ func gemma3HF(r *fields) description {
 	d.headNorms = eachHeadNorms
 	d.scale = float32(1 / math.Sqrt(r.positive("query_pre_attn_scalar", 256)))
 	d.logitCap = float32(r.optional("final_logit_softcapping"))
-	d.local = &rope{base: r.positive("rope_local_base_freq", 1e4), dims: d.rope.dims, scale: 1, key: ropeFreqsLocal}
-	if o := r.object("rope_parameters"); o != nil {
-		if full := o.object(fullAttention); full != nil {
-			d.rope.apply(full, r, nil)
-		}
-		if local := o.object(slidingAttention); local != nil {
-			d.local.apply(local, r, nil)
-		}
-	}
-	if d.local.byLength() || d.rope.byLength() {
-		r.unsupported("rope_parameters", "a rope that depends on a text's length, expected default, linear, llama3 or yarn")
-	}
+	d.localRope(r, r.positive("rope_local_base_freq", 1e4))
 	window := r.window("sliding_window", 4096)
 	if !d.Causal {
 		window = bothWays(window)
@@ -78,6 +67,23 @@ func gemma3HF(r *fields) description {
 	}
 	d.noScoreCap(r)
 	return gemma{d}
+}
+
+// localRope reads the ropes of models whose layers with a window have another
+// one than those without; what is not nested never concerned the former.
+func (d *decoder) localRope(r *fields, theta float64) {
+	d.local = &rope{base: theta, dims: d.rope.dims, scale: 1, key: ropeFreqsLocal}
+	if o := r.object("rope_parameters"); o != nil {
+		if full := o.object(fullAttention); full != nil {
+			d.rope.apply(full, r, nil)
+		}
+		if local := o.object(slidingAttention); local != nil {
+			d.local.apply(local, r, nil)
+		}
+	}
+	if d.local.byLength() || d.rope.byLength() {
+		r.unsupported("rope_parameters", "a rope that depends on a text's length, expected default, linear, llama3 or yarn")
+	}
 }
 
 // bothWays is the reach of a window that looks both ways: it has half of its

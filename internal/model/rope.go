@@ -130,6 +130,7 @@ var ropeKinds = map[string]func(p *rope, o, config *fields){
 type ropeDefaults struct {
 	theta float64 // 0: 10000
 	part  float64 // of a head that rotates; 0: all of it, and no less can be asked for
+	head  int     // size of a head; 0: what the width gives
 	// kinds renames rope_type where a family means another one by it.
 	kinds map[string]string
 }
@@ -144,6 +145,9 @@ func ropeHF(r *fields, headDim int, d ropeDefaults) rope {
 	o := r.object("rope_scaling")
 	if o == nil {
 		o = r.object("rope_parameters")
+	}
+	if o != nil && o.has(fullAttention) { // ropes by kind of layer
+		o = nil
 	}
 	p.dims = headDim
 	if part := partRotating(r, o, d.part); part != 1 {
