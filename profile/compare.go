@@ -154,7 +154,7 @@ func (p *PlanDiff) real() float64 {
 	if math.Abs(kinds) > math.Abs(steps) {
 		steps = kinds
 	}
-	return steps + p.Common.Real() + p.Wait.Real()
+	return steps + p.Common.sure + p.Wait.sure
 }
 
 // Compare holds recordings of B against recordings of A: plans by id, steps by

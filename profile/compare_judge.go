@@ -182,7 +182,8 @@ func (c *Comparison) judge(machine float64) {
 // test fills Percent, its interval, Noise and P of a plan's rows.
 func (d *PlanDiff) test(machine float64) []*Diff {
 	e := &d.evidence
-	d.Common = Diff{Name: "(all steps)", Layer: -1, Verdict: Same, Before: d.Total.Before - d.Wait.Before, After: d.Total.After - d.Wait.After}
+	d.Common = Diff{Name: "(all steps)", Layer: -1, Verdict: Same, Before: d.Total.Before - d.Wait.Before, After: d.Total.After - d.Wait.After,
+		Work: d.Total.Work, Efficiency: d.Total.Efficiency}
 	d.Wait.Verdict = Same
 	if e.units() == 0 {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Text writes the comparison for people: o.Top rows of each list, those that
@@ -135,6 +136,9 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table {
 			cells[10] = fmt.Sprintf("±%.1f", d.Noise)
 			cells[11] = strconv.FormatFloat(d.Holm, 'g', 2, 64)
 		}
+		if d.Noise == 0 && d.Verdict == Untested { // a sum
+			cells[12] = ""
+		}
 		t.add(m, cells...)
 	}
 	return t
@@ -147,4 +151,39 @@ func signed(ns float64) string {
 		return "0"
 	}
 	return fmt.Sprintf("%+.3f", ns/1e6)
+}
+
+// comparers is the table of formats of comparisons, by the ending of a file.
+var comparers = []struct {
+	ending string
+	write  func(io.Writer, *Comparison) error
+}{
+	{".json", func(w io.Writer, c *Comparison) error { return c.JSON(w) }},
+	{".md", func(w io.Writer, c *Comparison) error { return c.Markdown(w, ReportOptions{}) }},
+	{".txt", func(w io.Writer, c *Comparison) error { return c.Text(w, ReportOptions{}) }},
+}
+
+// ComparisonEndings lists the endings that ExportComparison knows.
+func ComparisonEndings() []string {
+	out := make([]string, len(comparers))
+	for i, c := range comparers {
+		out[i] = c.ending
+	}
+	return out
+}
+
+// Comparable reports whether ExportComparison knows the ending of path.
+func Comparable(path string) bool {
+	return slices.ContainsFunc(ComparisonEndings(), func(e string) bool { return strings.HasSuffix(path, e) })
+}
+
+// ExportComparison writes the comparison in the format of path's ending. The
+// file appears whole or not at all.
+func ExportComparison(path string, c *Comparison) error {
+	for _, f := range comparers {
+		if strings.HasSuffix(path, f.ending) {
+			return writeAtomic(path, func(w io.Writer) error { return f.write(w, c) })
+		}
+	}
+	return fmt.Errorf("%s: unknown ending of a comparison, expected one of %s", path, strings.Join(ComparisonEndings(), " "))
 }

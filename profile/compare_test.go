@@ -236,7 +236,7 @@ func TestCompareDividesExactly(t *testing.T) {
 	work(b, 1, 2) // the first linear step has twice the work
 	c := compare(t, []*Profile{a}, []*Profile{b})
 	p := &c.Plans[0]
-	for _, rows := range [][]Diff{p.Steps, p.Kinds, p.Layers, {p.Wait, c.Total}} {
+	for _, rows := range [][]Diff{p.Steps, p.Kinds, p.Layers, {p.Wait, p.Common, c.Total}} {
 		for i := range rows {
 			d := &rows[i]
 			if parts := d.Work + d.Efficiency + d.Wait; math.Abs(parts-d.Delta()) > 1e-6*d.Before {

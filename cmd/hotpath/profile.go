@@ -13,14 +13,14 @@ import (
 func newProfile(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Read and export profiles that --profile=FILE.json wrote",
+		Short: "Read, export and compare profiles that --profile=FILE.json wrote",
 		Example: `  hotpath embed -m MODEL "a text" --profile=run.json
   hotpath profile show run.json --by lost
-  hotpath profile export run.json -o run.pprof`,
+  hotpath profile compare run.json other.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProfileShow(std), newProfileExport())
+	cmd.AddCommand(newProfileShow(std), newProfileExport(), newProfileCompare(std))
 	return cmd
 }
 
@@ -91,6 +91,9 @@ func newProfileExport() *cobra.Command {
 			}
 			if !exportable(out) {
 				return notExportable("-o " + out)
+			}
+			if err := writable("-o ", out); err != nil {
+				return err
 			}
 			p, err := profile.ReadFile(files[0])
 			if err != nil {

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+func TestProfileCompare(t *testing.T) {
+	dir := t.TempDir()
+	record := func(name string) string {
+		file := filepath.Join(dir, name)
+		ok(t, "embed", "-m", testmodels.Dir(t, "bert"), "-f", filepath.Join("..", "..", "examples", "texts.txt"), "--format", "csv", "--profile="+file)
+		return file
+	}
+	a, b := record("a.json"), record("b.json")
+	if out := ok(t, "profile", "compare", a, b, "--fail-above", "3%"); !strings.Contains(out, "no difference") {
+		t.Errorf("two recordings of one build:\n%s", out)
+	}
+	var c profile.Comparison
+	if err := json.Unmarshal([]byte(ok(t, "profile", "compare", a+","+b, b, "--format", "json")), &c); err != nil || c.Recordings != [2]int{2, 1} || len(c.Plans) == 0 {
+		t.Errorf("%v: %+v", err, c)
+	}
+	for _, ending := range profile.ComparisonEndings() {
+		out := filepath.Join(dir, "diff"+ending)
+		ok(t, "profile", "compare", a, b, "-o", out)
+		if info, err := os.Stat(out); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", ending, err)
+		}
+	}
+
+	// Twice the work is surely more, however few runs there are.
+	p, err := profile.ReadFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Plans {
+		for s := range p.Plans[i].Stats {
+			st := &p.Plans[i].Stats[s]
+			st.FLOPs, st.Bytes = 2*st.FLOPs, 2*st.Bytes
+		}
+	}
+	twice := filepath.Join(dir, "twice.json")
+	if err := p.WriteFile(twice); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, []string{"profile", "compare", a, twice, "--fail-above", "3%"}, "more work", "3%")
+	ok(t, "profile", "compare", a, twice, "--fail-above", "900%")
+
+	fails(t, exitUsage, []string{"profile", "compare", a, b, "--fail-above", "fast"}, "--fail-above")
+	fails(t, exitUsage, []string{"profile", "compare", a}, "accepts 2 arg")
+	fails(t, exitUsage, []string{"profile", "compare", a, b, "-o", "diff.gif"}, ".json")
+	fails(t, exitFailed, []string{"profile", "compare", a, b, "-o", filepath.Join(dir, "none", "diff.json")}, "cannot be written")
+	fails(t, exitFailed, []string{"profile", "compare", a, t.TempDir()}, "expected recordings")
+	fails(t, exitFailed, []string{"profile", "compare", a, filepath.Join(dir, "none.json")}, "none.json")
+}
+
+// What cannot be written is said before the work: here, before the file to be
+// exported is even looked for.
+func TestProfileOutputsAreTriedFirst(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder.md")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{filepath.Join(dir, "none", "x.pprof"), folder} {
+		fails(t, exitFailed, []string{"profile", "export", "not-there.json", "-o", out}, out, "cannot be written")
+	}
+}
