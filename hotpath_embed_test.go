@@ -48,6 +48,7 @@ func TestPrompts(t *testing.T) {
 		{EmbedOptions{}, "odd rain"},
 		{EmbedOptions{NoPrompt: true}, "rain"},
 		{EmbedOptions{Task: "query"}, "search: rain"},
+		{EmbedOptions{Task: "Retrieval Query"}, "search: rain"},
 		{EmbedOptions{Task: "document"}, "text: rain"},
 		{EmbedOptions{PromptName: "passage"}, "text: rain"},
 		{EmbedOptions{Prompt: "of mine: "}, "of mine: rain"},

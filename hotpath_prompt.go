@@ -15,21 +15,23 @@ import (
 // task is a row of the table of tasks.
 type task struct {
 	name string
-	// named are prompts of a model's own that serve the task, best first.
+	// named are prompts of a model's own that serve the task, best first. They
+	// and also are other names of it.
 	named []string
+	also  []string
 }
 
 // tasks are what EmbedOptions.Task can be. Names of prompts are those that
 // sentence-transformers and the models that it publishes use.
 var tasks = []task{
-	{"query", []string{"query", "Retrieval-query", "search_query"}},
-	{"document", []string{"document", "passage", "corpus", "Retrieval-document", "search_document"}},
-	{"question-answering", []string{"question-answering", "QuestionAnswering"}},
-	{"fact-verification", []string{"fact-verification", "FactChecking"}},
-	{"classification", []string{"classification", "Classification"}},
-	{"clustering", []string{"clustering", "Clustering"}},
-	{"similarity", []string{"similarity", "STS", "SentenceSimilarity"}},
-	{"code-retrieval", []string{"code-retrieval", "CodeRetrieval"}},
+	{"query", []string{"query", "Retrieval-query", "search_query"}, []string{"retrieval", "search"}},
+	{"document", []string{"document", "passage", "corpus", "Retrieval-document", "search_document"}, nil},
+	{"question-answering", []string{"question-answering", "QuestionAnswering"}, []string{"qa"}},
+	{"fact-verification", []string{"fact-verification", "FactChecking"}, []string{"fact-checking"}},
+	{"classification", []string{"classification", "Classification"}, nil},
+	{"clustering", []string{"clustering", "Clustering"}, nil},
+	{"similarity", []string{"similarity", "STS", "SentenceSimilarity"}, []string{"semantic-similarity", "sentence-similarity"}},
+	{"code-retrieval", []string{"code-retrieval", "CodeRetrieval"}, []string{"code"}},
 }
 
 // family is what is known of models whose files do not say it themselves.
@@ -85,6 +87,19 @@ func Tasks() []string {
 		out[i] = t.name
 	}
 	return out
+}
+
+// findTask is the name of a task, however it is spelled; "" if there is none.
+func findTask(name string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s)) }
+	for _, t := range tasks {
+		for _, other := range slices.Concat([]string{t.name}, t.named, t.also) {
+			if plain(name) == plain(other) {
+				return t.name
+			}
+		}
+	}
+	return ""
 }
 
 // prompts are the texts that a model wants before its inputs.
@@ -145,9 +160,10 @@ func (p *prompts) find(o *EmbedOptions) (string, error) {
 		}
 		return text, nil
 	case o.Task != "":
-		text, ok := p.tasks[o.Task]
+		name := findTask(o.Task)
+		text, ok := p.tasks[name]
 		switch {
-		case !slices.Contains(Tasks(), o.Task):
+		case name == "":
 			return "", fmt.Errorf("%w: task %q, expected one of %s", ErrInput, o.Task, strings.Join(Tasks(), ", "))
 		case !ok:
 			return "", fmt.Errorf("%w: the model has no prompt for task %s, it has them for %s", ErrInput, o.Task, listed(p.tasks))

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -14,28 +16,111 @@ import (
 
 // embedFlags are what embed knows besides the model and the texts.
 type embedFlags struct {
-	pooling, parallel string
-	normalize         bool
-	truncate          bool
-	batchTokens       int
+	poolFlags
+	quantize    string
+	parallel    string
+	batchTokens int
+	out         string
+	resume      bool
 }
 
-func (f *embedFlags) add(cmd *cobra.Command) {
+// poolFlags say how texts become vectors.
+type poolFlags struct {
+	pooling, task, prompt string
+	normalize, truncate   bool
+	dim                   int
+	chunk                 bool
+	chunkTokens, overlap  int
+}
+
+func (f *poolFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.pooling, "pooling", "", "`POOLING`: mean, cls or last; the model's own if not given")
 	cmd.Flags().BoolVar(&f.normalize, "normalize", true, "make vectors unit length")
+	cmd.Flags().IntVar(&f.dim, "dim", 0, "keep the first `N` dimensions, made unit length again; all if not given")
+	cmd.Flags().StringVar(&f.task, "task", "", "put the model's prompt for `TASK` before each text: "+strings.Join(hotpath.Tasks(), ", "))
+	cmd.Flags().StringVar(&f.prompt, "prompt", "", "put `PROMPT` before each text: the name of one of the model's own, or any text; \"\" for none")
 	cmd.Flags().BoolVar(&f.truncate, "truncate", true, "cut texts that are too long; =false makes them an error")
-	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
-	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "tokens of one run; 0 for a good `N`")
+	cmd.Flags().BoolVar(&f.chunk, "chunk", false, "split texts that are too long, and take the mean of the parts' vectors")
+	cmd.Flags().IntVar(&f.chunkTokens, "chunk-tokens", 0, "split into parts of `N` tokens; 0 for as long as the model allows")
+	cmd.Flags().IntVar(&f.overlap, "overlap", 0, "let neighbouring parts share `N` tokens")
 }
 
-func (f *embedFlags) check() error {
+// options holds flags against the model, and says what is unusual about them.
+func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (hotpath.EmbedOptions, error) {
+	o := hotpath.EmbedOptions{
+		Pooling: f.pooling, NoNormalize: !f.normalize, Dim: f.dim, Task: f.task,
+		NoTruncate: !f.truncate, Chunk: f.chunk, ChunkTokens: f.chunkTokens, ChunkOverlap: f.overlap,
+	}
+	info, err := m.Info()
+	if err != nil {
+		return o, err
+	}
+	if cmd.Flags().Changed("prompt") {
+		_, named := info.Prompts[f.prompt]
+		switch {
+		case f.prompt == "":
+			o.NoPrompt = true
+		case named:
+			o.PromptName = f.prompt
+		default:
+			o.Prompt = f.prompt
+		}
+	}
+	if !cmd.Flags().Changed("dim") {
+		return o, nil
+	}
+	switch trained := info.TrainedDims; {
+	case f.dim < 1 || f.dim > m.Dim():
+		return o, fmt.Errorf("--dim %d, expected 1 to %d, which the model has", f.dim, m.Dim())
+	case f.dim == m.Dim() || slices.Contains(trained, f.dim):
+	case len(trained) > 0:
+		fmt.Fprintf(std.err, "hotpath: the model was not trained for %d dimensions, but for %s\n", f.dim, strings.Trim(fmt.Sprint(trained), "[]"))
+	default:
+		fmt.Fprintf(std.err, "hotpath: nothing in the model's files says that it was trained for %d of its %d dimensions\n", f.dim, m.Dim())
+	}
+	return o, nil
+}
+
+func (f *poolFlags) check() error {
 	switch {
 	case !slices.Contains([]string{"", "mean", "cls", "last"}, f.pooling):
 		return usagef("--pooling %q, expected mean, cls or last", f.pooling)
+	case f.task != "" && f.prompt != "":
+		return usagef("--task and --prompt exclude each other")
+	case f.chunk && !f.truncate:
+		return usagef("--chunk and --truncate=false exclude each other")
+	case !f.chunk && (f.chunkTokens != 0 || f.overlap != 0):
+		return usagef("--chunk-tokens and --overlap need --chunk")
+	case f.chunkTokens < 0 || f.overlap < 0:
+		return usagef("--chunk-tokens %d, --overlap %d, expected 0 or more", f.chunkTokens, f.overlap)
+	}
+	return nil
+}
+
+func (f *embedFlags) add(cmd *cobra.Command) {
+	f.poolFlags.add(cmd)
+	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
+	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
+	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "tokens of one run; 0 for a good `N`")
+	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to `FILE`, which appears when it is complete; its ending picks the format")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "let FILE grow in place, and go on where an earlier run ended, however it did")
+}
+
+func (f *embedFlags) check(format *vectorFormat) error {
+	if err := f.poolFlags.check(); err != nil {
+		return err
+	}
+	switch {
+	case findElement(f.quantize) == nil:
+		return usagef("--quantize %q, expected int8, binary or ubinary", f.quantize)
 	case !slices.Contains([]string{"auto", "fine", "coarse"}, f.parallel):
 		return usagef("--parallel %q, expected fine, coarse or auto", f.parallel)
 	case f.batchTokens < 0:
 		return usagef("--batch-tokens %d, expected 0 or more", f.batchTokens)
+	case f.resume && f.out == "":
+		return usagef("--resume needs -o FILE")
+	case f.resume && !format.lines && !format.rows:
+		return usagef("--resume with --format %s, expected jsonl, csv, npy or bin", format.name)
 	}
 	return nil
 }
@@ -49,136 +134,200 @@ func newEmbed(std streams) *cobra.Command {
 		Use:   "embed -m MODEL [TEXT...]",
 		Short: "Texts to vectors",
 		Long: `One vector a text, in input order. jsonl has an object a text; csv, npy and bin
-(little-endian f32) have the numbers only, one row a text.`,
+(little-endian f32) have the numbers only, one row a text. In jsonl a text that
+cannot be embedded is an object with "error", and the others go on; elsewhere
+it ends the work. See docs/embedding.md.`,
 		Example: `  hotpath embed -m MODEL "a sentence" "another one" --format jsonl
-  hotpath embed -m MODEL -f texts.txt --format npy > vectors.npy
+  hotpath embed -m MODEL -f texts.txt -o vectors.npy --resume
   printf 'one\ntwo\n' | hotpath embed -m MODEL -f - --format csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ef.check(); err != nil {
+			if ending := strings.TrimPrefix(filepath.Ext(ef.out), "."); !cmd.Flags().Changed("format") && slices.Contains(formatNames(), ending) {
+				format.value = ending
+			}
+			if err := ef.check(findFormat(format.value)); err != nil {
 				return err
 			}
-			in, err := tf.open(args, std, "index", "tokens", "embedding")
+			in, err := tf.open(args, std, "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")
 			if err != nil {
 				return err
 			}
 			defer in.close()
+			// A run that goes on must give the bits that one run would have given.
+			mf.invariant = mf.invariant || ef.resume
 			o := hotpath.Options{Parallel: ef.parallel, BatchTokens: ef.batchTokens}
 			return mf.with(cmd.Context(), std, o, func(ctx context.Context, m *hotpath.Model) error {
-				w, err := newVectorWriter(std.out, format.value)
+				o, err := ef.options(cmd, m, std)
 				if err != nil {
 					return err
 				}
-				e := embedding{model: m, options: hotpath.EmbedOptions{
-					Pooling: ef.pooling, NoNormalize: !ef.normalize, NoTruncate: !ef.truncate,
-				}}
-				if err := e.all(ctx, in, w); err != nil {
-					return err
-				}
-				return e.warn(std.err)
+				e := embedding{model: m, options: o, in: in, precision: mf.precision}
+				return e.run(ctx, &ef, findFormat(format.value), std)
 			})
 		},
 	}
 	mf.addModel(cmd)
 	tf.add(cmd)
-	format.add(cmd, vectorFormats...)
+	format.add(cmd, formatNames()...)
 	ef.add(cmd)
 	mf.addCompute(cmd)
 	return cmd
 }
 
-// embedding turns batches of texts into written vectors.
+// embedding turns texts into written vectors.
 type embedding struct {
-	model     *hotpath.Model
-	options   hotpath.EmbedOptions
+	model   *hotpath.Model
+	options hotpath.EmbedOptions
+	in      *texts
+	out     *vectorOutput
+	resume  *resume // nil without --resume
+
+	precision string
+
 	truncated int
 	firstCut  string // where the first text that was cut stands
 }
 
-// embedded is a batch with its vectors.
-type embedded struct {
-	in      []text
-	vectors []vector
-	err     error // what came after them
-}
-
-type vector struct {
-	values []float32
-	tokens int
-}
-
-// all writes one batch while the next one is computed, so that printing
-// numbers costs no time where there is a second core.
-func (e *embedding) all(ctx context.Context, in *texts, w vectorWriter) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done := make(chan embedded)
-	go func() {
-		defer close(done)
-		for {
-			batch, err := in.next(ctx, nil, batchTexts, batchBytes)
-			if err == nil && len(batch) == 0 {
-				return
-			}
-			out := embedded{in: batch, err: err}
-			if err == nil {
-				out.vectors, out.err = eachWhereNeeded(ctx, batch, func(b []text) ([]vector, error) { return e.embed(ctx, b) })
-			}
-			done <- out
-			if out.err != nil {
-				return
-			}
-		}
-	}()
-	var failed error
-	for out := range done {
-		if failed == nil {
-			failed = errors.Join(writeBatch(w, out), out.err)
-			if failed != nil {
-				cancel(failed)
-			}
-		}
+func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat, std streams) (err error) {
+	el := findElement(f.quantize)
+	dim := e.model.Dim()
+	if e.options.Dim > 0 {
+		dim = e.options.Dim
 	}
-	if failed != nil {
-		return failed
-	}
-	return w.end()
-}
-
-func writeBatch(w vectorWriter, out embedded) error {
-	for i, v := range out.vectors {
-		if err := w.write(out.in[i], v.tokens, v.values); err != nil {
+	var file *outputFile
+	switch {
+	case f.resume:
+		now, err := e.state(ctx, f, format)
+		if err != nil {
+			return err
+		}
+		row := el.width(dim)
+		if el.descr == "<f4" {
+			row *= 4
+		}
+		if e.resume, err = openResume(f.out, now, format, row); err != nil {
+			return err
+		}
+		file = e.resume.file
+	case f.out != "":
+		if file, err = createOutput(f.out); err != nil {
 			return err
 		}
 	}
-	return w.flush()
-}
-
-func (e *embedding) embed(ctx context.Context, batch []text) ([]vector, error) {
-	var usage hotpath.EmbedUsage
-	o := e.options
-	o.Usage = &usage
-	values, err := e.model.Embed(ctx, bodies(batch), o)
-	if err != nil {
-		return nil, err
+	if e.out, err = newVectorOutput(std.out, file, format, el, dim); err != nil {
+		return err
 	}
-	out := make([]vector, len(batch))
-	for i := range out {
-		out[i] = vector{values[i], usage.Tokens[i]}
+	defer func() { err = errors.Join(err, e.out.close()) }()
+	if e.resume != nil {
+		e.out.n, e.out.failed = e.resume.skip, e.resume.state.Failed
 	}
-	if n := len(usage.Truncated); n > 0 {
-		if e.truncated == 0 {
-			e.firstCut = batch[usage.Truncated[0]].where
+	if err := e.all(ctx); err != nil {
+		if file == nil || e.resume != nil {
+			err = errors.Join(err, e.out.flush()) // what came before it is answered
 		}
-		e.truncated += n
+		return err
 	}
-	return out, nil
+	if e.truncated > 0 { // nothing is cut in silence
+		fmt.Fprintf(std.err, "hotpath: %d texts were too long and were cut, the first of them %s\n", e.truncated, e.firstCut)
+	}
+	return e.out.failures()
 }
 
-// warn says that texts were cut: nothing is cut in silence.
-func (e *embedding) warn(w io.Writer) error {
-	if e.truncated == 0 {
+// all embeds what the input has and completes the output.
+func (e *embedding) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var waiting fifo
+	var skipped error
+	source := func(yield func(string, error) bool) {
+		for in := range e.in.each(ctx) {
+			if e.resume != nil && in.index < e.resume.skip {
+				if skipped = e.resume.add(in); skipped != nil {
+					return
+				}
+				continue
+			}
+			waiting.push(in)
+			if !yield(in.body, in.err) {
+				return
+			}
+		}
+	}
+	for v, err := range e.model.EmbedStream(ctx, source, e.options) {
+		in, ok := waiting.pop()
+		switch {
+		case err != nil && !ok && errors.Is(err, hotpath.ErrInput):
+			err = &usageError{err} // the options do not suit the model
+		case err == nil || ok && ctx.Err() == nil && !errors.Is(err, hotpath.ErrUnsupported):
+			err = e.write(in, v, err)
+		}
+		if err != nil {
+			cancel() // the source may be waiting for input
+			return err
+		}
+	}
+	switch {
+	case skipped != nil:
+		return skipped
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case e.in.ended() != nil:
+		return e.in.err
+	}
+	if e.resume == nil {
+		return e.out.end()
+	}
+	return e.endResumed()
+}
+
+// write writes one answer, or the error in its place.
+func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
+	if err != nil {
+		err = e.out.fail(in, err)
+	} else {
+		err = e.out.write(in, v)
+	}
+	if err != nil {
+		return err
+	}
+	e.in.progress.rate(v.Tokens)
+	if v.Truncated {
+		if e.truncated++; e.truncated == 1 {
+			e.firstCut = in.where
+		}
+	}
+	if e.resume != nil {
+		if err := e.resume.add(in); err != nil {
+			return err
+		}
+	}
+	if v.Ready > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "hotpath: %d texts were too long and were cut, the first of them %s\n", e.truncated, e.firstCut)
-	return err
+	if err := e.out.flush(); err != nil || e.resume == nil {
+		return err
+	}
+	return e.resume.checkpoint(e.out.n, e.out.failed, false)
+}
+
+// fifo holds texts between their way into the model and their answers.
+type fifo struct {
+	mu    sync.Mutex
+	texts []text
+}
+
+func (f *fifo) push(t text) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.texts = append(f.texts, t)
+}
+
+func (f *fifo) pop() (t text, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.texts) == 0 {
+		return t, false
+	}
+	t, f.texts[0] = f.texts[0], text{}
+	f.texts = f.texts[1:]
+	return t, true
 }

@@ -21,6 +21,7 @@ const asCommand = "HOTPATH_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
+		resumeEvery = 10 * time.Millisecond
 		main()
 	}
 	os.Exit(m.Run())
@@ -65,7 +66,15 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert + " text --device abacus", "cpu"},
 		{"embed -m " + bert + " text --profile=report.doc", ".pprof"},
 		{"embed -m " + bert + " text --input xml", "jsonl"},
-		{"embed -m " + bert + " text --task query", "unknown flag"},
+		{"embed -m " + bert + " text --task cooking", "code-retrieval"},
+		{"embed -m " + bert + " text --task query", "none"},
+		{"embed -m " + bert + " text --task query --prompt x", "exclude"},
+		{"embed -m " + bert + " text --chunk --truncate=false", "exclude"},
+		{"embed -m " + bert + " text --overlap 3", "--chunk"},
+		{"embed -m " + bert + " text --chunk --overlap 9999", "share"},
+		{"embed -m " + bert + " text --quantize int4", "binary"},
+		{"embed -m " + bert + " text --resume", "-o FILE"},
+		{"embed -m " + bert + " text --resume -o x --format json", "jsonl, csv, npy or bin"},
 		{"run -m " + llama, "no text"},
 		{"run -m " + llama + " -p x y", "not from both"},
 		{"run -m " + llama + " -p x -n -1", "-n"},
@@ -95,6 +104,10 @@ func TestFailures(t *testing.T) {
 	fails(t, exitFailed, []string{"embed", "-m", none, "text"}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", none}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", t.TempDir()}, "directory")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "0"}, "--dim 0")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "99999"}, "--dim 99999")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", none + "/out.jsonl"}, "out.jsonl")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", t.TempDir()}, "directory")
 	fails(t, exitFailed, []string{"inspect", t.TempDir()}, "config.json")
 	fails(t, exitFailed, []string{"run", "-m", bert, "-p", "text"}, "bert")
 	fails(t, exitFailed, []string{"score", "-m", bert, "text"}, "bert")

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// progress shows how much of a file was read. A nil one shows nothing.
-type progress struct{ bar *progressbar.ProgressBar }
+// progress shows how much of the input was read, how fast it is worked on and
+// when it will be done. A nil one shows nothing.
+type progress struct {
+	bar    *progressbar.ProgressBar
+	start  time.Time // of the work
+	tokens int
+}
 
 // newProgress shows a bar where somebody sees it: standard error is a terminal,
 // and the results do not scroll through the same one.
@@ -22,13 +29,45 @@ func newProgress(from io.Reader, std streams) *progress {
 	if err != nil {
 		return nil
 	}
-	return &progress{progressbar.NewOptions64(info.Size(),
+	return startProgress(info.Size(), std, progressbar.OptionShowBytes(true))
+}
+
+// newCount shows how many of n things are done.
+func newCount(n int, std streams) *progress {
+	if !isTerminal(std.err) || isTerminal(std.out) {
+		return nil
+	}
+	return startProgress(int64(n), std, progressbar.OptionShowCount())
+}
+
+func startProgress(n int64, std streams, unit progressbar.Option) *progress {
+	return &progress{bar: progressbar.NewOptions64(n, unit,
 		progressbar.OptionSetWriter(std.err),
-		progressbar.OptionShowBytes(true),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionThrottle(100e6),
 		progressbar.OptionClearOnFinish(),
 	)}
+}
+
+// add says that n more are done.
+func (p *progress) add(n int) {
+	if p != nil {
+		p.bar.Add(n)
+	}
+}
+
+// rate says that n more tokens are done, and shows how many that is a second.
+func (p *progress) rate(n int) {
+	if p == nil {
+		return
+	}
+	if p.start.IsZero() {
+		p.start = time.Now()
+	}
+	p.tokens += n
+	if s := time.Since(p.start).Seconds(); s > 0.5 {
+		p.bar.Describe(fmt.Sprintf("%.0f tok/s", float64(p.tokens)/s))
+	}
 }
 
 func (p *progress) reader(r io.Reader) io.Reader {

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +27,7 @@ type text struct {
 	where string // for errors: "FILE:12", "argument 1"
 	body  string
 	carry []field // other fields of its object, for the output
+	err   error   // it could not be read; those behind it can
 }
 
 // field is one field of a JSON object, in the order of the file.
@@ -40,7 +43,7 @@ type textFlags struct {
 }
 
 func (f *textFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read texts from `FILE`, - for standard input")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read texts from `FILE`, - for standard input, or from the files of a folder")
 	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE holds one text a line, or objects with \"text\", or its ending says")
 }
 
@@ -51,16 +54,23 @@ var inputKinds = map[string]func(file string) bool{
 	"jsonl": func(string) bool { return true },
 }
 
-// texts reads inputs ahead of whoever asks for batches.
+// texts reads inputs ahead of whoever asks for them.
 type texts struct {
 	queue chan text
-	err   error // valid once queue is closed
+	left  chan struct{} // closed when nobody asks any more
+	err   error         // what ended the input; valid once queue is closed
+	held  *text         // taken from queue, to be given next
 	// eager says that batches end where no further input waits: another
 	// program may be waiting for the answer before it writes on.
 	eager    bool
 	several  bool // more than one text may come
+	name     string
 	progress *progress
-	file     *os.File // nil for arguments and standard input
+	file     *os.File // nil for arguments, folders and standard input
+
+	parse  func([]byte, *text) error
+	output []string // fields that the output has itself
+	index  int      // of the next text
 }
 
 // open begins to read. Fields that the output has itself are not carried.
@@ -73,26 +83,16 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 		return nil, usagef("texts come from arguments or from -f %s, not from both", f.file)
 	case f.file == "" && len(args) == 0:
 		return nil, usagef("no text: give texts as arguments, or -f FILE, or -f - for standard input")
-	case f.file == "":
-		t := &texts{queue: make(chan text, len(args)), several: len(args) > 1}
-		for i, arg := range args {
-			t.queue <- text{index: i, where: fmt.Sprintf("argument %d", i+1), body: arg}
-		}
-		close(t.queue)
+	}
+	t := &texts{queue: make(chan text, 256), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
+	if f.file == "" {
+		t.name, t.several = "arguments", len(args) > 1
+		t.start(func() error { return t.arguments(args) })
 		return t, nil
 	}
-	parse := parseLine
-	if objects(f.file) {
-		parse = parseText
-		if f.ids {
-			parse = parseIDs
-		}
-	}
-	t := &texts{queue: make(chan text, 256), several: true}
-	name, from := f.file, std.in
+	from := std.in
 	if f.file == "-" {
-		name = "standard input"
-		t.eager = !isRegular(from)
+		t.name = "standard input"
 	} else {
 		file, err := os.Open(f.file)
 		if err != nil {
@@ -100,14 +100,55 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 		}
 		if info, err := file.Stat(); err == nil && info.IsDir() {
 			file.Close()
-			return nil, fmt.Errorf("%s: is a directory, expected a file of texts", f.file)
+			return t, t.folder(f, std)
 		}
 		t.file, from = file, file
-		t.eager = !isRegular(file)
 	}
+	t.eager = !isRegular(from)
 	t.progress = newProgress(from, std)
-	go t.read(name, t.progress.reader(from), parse, output)
+	t.start(func() error { return t.lines(t.name, t.progress.reader(from), t.parse, nil) })
 	return t, nil
+}
+
+// parser reads one line.
+func (f *textFlags) parser(objects bool) func([]byte, *text) error {
+	switch {
+	case objects && f.ids:
+		return parseIDs
+	case objects:
+		return parseText
+	}
+	return parseLine
+}
+
+// start runs a reader on a goroutine of its own.
+func (t *texts) start(read func() error) {
+	go func() {
+		defer close(t.queue)
+		t.err = read()
+	}()
+}
+
+// send hands a text over, with its index, and reports false when nobody wants
+// it.
+func (t *texts) send(in text) bool {
+	in.index = t.index
+	t.index++
+	select {
+	case t.queue <- in:
+		return true
+	case <-t.left:
+		return false
+	}
+}
+
+func (t *texts) arguments(args []string) error {
+	for i, arg := range args {
+		if !t.send(text{where: fmt.Sprintf("argument %d", i+1), body: arg}) {
+			break
+		}
+	}
+	return nil
 }
 
 // isRegular reports whether all of the input is there already.
@@ -120,34 +161,33 @@ func isRegular(r io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// read runs on its own goroutine until the input ends.
-func (t *texts) read(name string, from io.Reader, parse func([]byte, *text) error, output []string) {
-	defer close(t.queue)
+// lines reads one text a line; carry goes with each of them.
+func (t *texts) lines(name string, from io.Reader, parse func([]byte, *text) error, carry []field) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	var line []byte
-	for number, index := 1, 0; ; number++ {
+	for number := 1; ; number++ {
 		var err error
 		line, err = readLine(r, line[:0])
 		if err == io.EOF {
-			return
+			return nil
 		}
-		in := text{index: index, where: fmt.Sprintf("%s:%d", name, number)}
-		if err == nil {
-			if number == 1 {
-				line = bytes.TrimPrefix(line, []byte("\ufeff"))
-			}
-			err = parse(line, &in)
-		}
-		if err == errBlank {
-			continue
-		}
+		in := text{where: fmt.Sprintf("%s:%d", name, number)}
 		if err != nil {
-			t.err = fmt.Errorf("%s: %w", in.where, err)
-			return
+			return fmt.Errorf("%s: %w", in.where, err)
 		}
-		in.carry = slices.DeleteFunc(in.carry, func(f field) bool { return slices.Contains(output, f.key) })
-		t.queue <- in
-		index++
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if err := parse(line, &in); err == errBlank {
+			continue
+		} else if err != nil {
+			in = text{where: in.where, err: err}
+		}
+		in.carry = append(in.carry, carry...)
+		in.carry = slices.DeleteFunc(in.carry, func(f field) bool { return slices.Contains(t.output, f.key) })
+		if !t.send(in) {
+			return nil
+		}
 	}
 }
 
@@ -198,6 +238,9 @@ func parseObject(line []byte, t *text, key string) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errBlank
 	}
+	if !utf8.Valid(line) { // what is carried must not break the output
+		line = bytes.ToValidUTF8(line, []byte("\ufffd"))
+	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return nil, fmt.Errorf("expected a JSON object with %q", key)
@@ -230,30 +273,40 @@ func parseObject(line []byte, t *text, key string) (json.RawMessage, error) {
 	return found, nil
 }
 
+// each gives every text, those that could not be read included, until the
+// input or ctx ends; t.err says why it did.
+func (t *texts) each(ctx context.Context) iter.Seq[text] {
+	return func(yield func(text) bool) {
+		for {
+			select {
+			case in, ok := <-t.queue:
+				if !ok || !yield(in) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
 // next gives the next batch of at most n texts and about size bytes; none at
 // the end. What was read before an error is given before it.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
 	for got := 0; len(batch) < n && got < size; {
-		var in text
-		var ok bool
-		if t.eager && len(batch) > 0 {
-			select {
-			case in, ok = <-t.queue:
-			default:
-				return batch, nil
-			}
-		} else {
-			select {
-			case in, ok = <-t.queue:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-		if !ok {
-			if len(batch) == 0 && t.err != nil {
-				return nil, t.err
-			}
-			break
+		in, ok, err := t.take(ctx, t.eager && len(batch) > 0)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok && len(batch) == 0:
+			return nil, t.ended()
+		case !ok:
+			return batch, nil
+		case in.err != nil && len(batch) > 0:
+			t.held = &in
+			return batch, nil
+		case in.err != nil:
+			return nil, fmt.Errorf("%s: %w", in.where, in.err)
 		}
 		batch = append(batch, in)
 		got += len(in.body)
@@ -261,8 +314,38 @@ func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, er
 	return batch, nil
 }
 
-// close ends the progress bar and lets go of the file.
+// take gets one text. There is none at the end, or where nothing waits and
+// only what waits is wanted.
+func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err error) {
+	if t.held != nil {
+		in, t.held = *t.held, nil
+		return in, true, nil
+	}
+	if waiting {
+		select {
+		case in, ok = <-t.queue:
+		default:
+		}
+		return in, ok, nil
+	}
+	select {
+	case in, ok = <-t.queue:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return in, ok, err
+}
+
+// ended is what ended the input, where that was not its end.
+func (t *texts) ended() error {
+	for range t.queue { // closed, or about to be
+	}
+	return t.err
+}
+
+// close ends the progress bar and the reading.
 func (t *texts) close() {
+	close(t.left)
 	t.progress.finish()
 	if t.file != nil {
 		t.file.Close()

@@ -1,78 +1,55 @@
 package main
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath"
 )
 
-// vectorWriter writes embeddings in input order. flush makes what was written
-// visible; end completes the output.
-type vectorWriter interface {
-	write(in text, tokens int, vector []float32) error
-	flush() error
-	end() error
+// element is what the numbers of a vector are written as.
+type element struct {
+	name  string // value of --quantize
+	descr string // NumPy's name of it
+	// width is the count of numbers that dim elements become.
+	width func(dim int) int
+	// numbers appends them in digits, separated by commas; raw in bytes, little-endian.
+	numbers func(b []byte, v []float32) ([]byte, error)
+	raw     func(b []byte, v []float32) []byte
+	// scale is what the numbers are to be multiplied by; nil where they are the
+	// elements themselves, or signs.
+	scale func(v []float32) float32
 }
 
-// vectorFormats are the values of embed --format, the default first.
-var vectorFormats = []string{"text", "json", "jsonl", "csv", "npy", "bin"}
+// elements is the table of them, f32 first.
+var elements = []*element{
+	{"", "<f4", sameWidth, appendFloats, appendF32, nil},
+	{"int8", "|i1", sameWidth, appendInt8Numbers, appendInt8, func(v []float32) float32 {
+		return hotpath.QuantizeInt8(make([]int8, len(v)), v)
+	}},
+	{"binary", "|i1", bitWidth, appendSignedBits, func(b []byte, v []float32) []byte {
+		for _, x := range bits(v) {
+			b = append(b, x-128)
+		}
+		return b
+	}, nil},
+	{"ubinary", "|u1", bitWidth, appendBits, func(b []byte, v []float32) []byte { return append(b, bits(v)...) }, nil},
+}
 
-func newVectorWriter(w io.Writer, format string) (vectorWriter, error) {
-	switch format {
-	case "json", "jsonl":
-		return &vectorRecords{records: newRecords(w, format)}, nil
-	case "csv":
-		return &vectorCSV{w: bufio.NewWriterSize(w, 64<<10)}, nil
-	case "bin":
-		return &vectorBin{w: bufio.NewWriterSize(w, 64<<10)}, nil
-	case "npy":
-		return newVectorNpy(w)
+func findElement(name string) *element {
+	if i := slices.IndexFunc(elements, func(e *element) bool { return e.name == name }); i >= 0 {
+		return elements[i]
 	}
-	return &vectorText{bufio.NewWriter(w)}, nil
-}
-
-// vectorText shows people that there is a vector and what it begins with.
-type vectorText struct{ w *bufio.Writer }
-
-func (v *vectorText) write(in text, tokens int, vector []float32) error {
-	var head strings.Builder
-	for _, x := range vector[:min(4, len(vector))] {
-		fmt.Fprintf(&head, "% .4f ", x)
-	}
-	_, err := fmt.Fprintf(v.w, "%d: %s… (%d dimensions, %d tokens) %s\n", in.index, head.String(), len(vector), tokens, excerpt(in.body, 40))
-	return err
-}
-
-func (v *vectorText) flush() error { return v.w.Flush() }
-func (v *vectorText) end() error   { return v.w.Flush() }
-
-// vectorRecords is {"index":0,"tokens":3,"embedding":[...]}, written without
-// reflection: it is most of what a long file costs beside the model.
-type vectorRecords struct {
-	*records
-	buf []byte
-}
-
-func (v *vectorRecords) write(in text, tokens int, vector []float32) error {
-	b := append(v.buf[:0], `{"index":`...)
-	b = strconv.AppendInt(b, int64(in.index), 10)
-	b = append(b, `,"tokens":`...)
-	b = strconv.AppendInt(b, int64(tokens), 10)
-	b = append(b, `,"embedding":[`...)
-	b, err := appendFloats(b, vector)
-	if err != nil {
-		return fmt.Errorf("%s: %w", in.where, err)
-	}
-	v.buf = appendCarried(append(b, "]}"...), in.carry)
-	v.records.write(v.buf)
 	return nil
 }
+
+func sameWidth(dim int) int { return dim }
+func bitWidth(dim int) int  { return (dim + 7) / 8 }
 
 // appendFloats separates by commas, with the digits that give the same f32 back.
 func appendFloats(b []byte, vector []float32) ([]byte, error) {
@@ -88,89 +65,158 @@ func appendFloats(b []byte, vector []float32) ([]byte, error) {
 	return b, nil
 }
 
-// vectorCSV is one line a text, numbers only.
-type vectorCSV struct {
-	w   *bufio.Writer
-	buf []byte
-}
-
-func (v *vectorCSV) write(in text, _ int, vector []float32) (err error) {
-	if v.buf, err = appendFloats(v.buf[:0], vector); err != nil {
-		return fmt.Errorf("%s: %w", in.where, err)
+func appendF32(b []byte, v []float32) []byte {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}
-	v.w.Write(v.buf)
-	return v.w.WriteByte('\n')
+	return b
 }
 
-func (v *vectorCSV) flush() error { return v.w.Flush() }
-func (v *vectorCSV) end() error   { return v.w.Flush() }
-
-// vectorBin is little-endian f32, one vector after the other.
-type vectorBin struct {
-	w   *bufio.Writer
-	buf []byte
+func int8s(v []float32) []int8 {
+	q := make([]int8, len(v))
+	hotpath.QuantizeInt8(q, v)
+	return q
 }
 
-func (v *vectorBin) write(_ text, _ int, vector []float32) error {
-	v.buf = v.buf[:0]
-	for _, x := range vector {
-		v.buf = binary.LittleEndian.AppendUint32(v.buf, math.Float32bits(x))
+func appendInt8(b []byte, v []float32) []byte {
+	for _, x := range int8s(v) {
+		b = append(b, byte(x))
 	}
-	_, err := v.w.Write(v.buf)
-	return err
+	return b
 }
 
-func (v *vectorBin) flush() error { return v.w.Flush() }
-func (v *vectorBin) end() error   { return v.w.Flush() }
+func appendInt8Numbers(b []byte, v []float32) ([]byte, error) { return appendInts(b, int8s(v), 0), nil }
 
-// vectorNpy is NumPy's format. Its header, which comes first, has the number of
-// rows: vectors wait in a temporary file, so that memory stays bounded.
-type vectorNpy struct {
-	out       io.Writer
-	spool     *os.File
-	bin       vectorBin
-	rows, dim int
+func bits(v []float32) []byte {
+	packed := make([]byte, bitWidth(len(v)))
+	hotpath.QuantizeBinary(packed, v)
+	return packed
 }
 
-func newVectorNpy(w io.Writer) (*vectorNpy, error) {
-	f, err := os.CreateTemp("", "hotpath-*.npy")
+func appendBits(b []byte, v []float32) ([]byte, error) { return appendInts(b, bits(v), 0), nil }
+
+func appendSignedBits(b []byte, v []float32) ([]byte, error) {
+	return appendInts(b, bits(v), 128), nil
+}
+
+func appendInts[T int8 | byte](b []byte, v []T, less int64) []byte {
+	for i, x := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(x)-less, 10)
+	}
+	return b
+}
+
+// vectorFormat is a value of embed --format: how one answer is written.
+type vectorFormat struct {
+	name   string
+	append func(b []byte, el *element, in text, e hotpath.Embedding) ([]byte, error)
+	// fails appends what stands in place of an answer; nil where nothing can.
+	fails func(b []byte, in text, err error) []byte
+	// Files of this format can be gone on with: they are lines, or rows of one
+	// size behind a header.
+	lines, rows bool
+	header      int
+}
+
+// npyHead is the size of an .npy file's header: room for any number of rows.
+const npyHead = 128
+
+// vectorFormats is the table of them, the default first.
+var vectorFormats = []*vectorFormat{
+	{name: "text", append: appendTextLine},
+	{name: "json", append: appendRecord},
+	{name: "jsonl", append: appendRecordLine, fails: appendFailure, lines: true},
+	{name: "csv", append: appendCSV, lines: true},
+	{name: "npy", append: appendRow, rows: true, header: npyHead},
+	{name: "bin", append: appendRow, rows: true},
+}
+
+func findFormat(name string) *vectorFormat {
+	return vectorFormats[slices.IndexFunc(vectorFormats, func(f *vectorFormat) bool { return f.name == name })]
+}
+
+func formatNames() []string {
+	var out []string
+	for _, f := range vectorFormats {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// appendTextLine shows people that there is a vector and what it begins with.
+func appendTextLine(b []byte, el *element, in text, e hotpath.Embedding) ([]byte, error) {
+	numbers, err := el.numbers(nil, e.Vector[:min(32, len(e.Vector))])
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	// Where the system allows it, the file goes away however the process ends.
-	os.Remove(f.Name())
-	return &vectorNpy{out: w, spool: f, bin: vectorBin{w: bufio.NewWriterSize(f, 64<<10)}}, nil
+	var head strings.Builder
+	for i, x := range strings.Split(string(numbers), ",") {
+		if f, err := strconv.ParseFloat(x, 32); err == nil && i < 4 {
+			if el.name == "" {
+				x = fmt.Sprintf("% .4f", f)
+			}
+			head.WriteString(x + " ")
+		}
+	}
+	return fmt.Appendf(b, "%d: %s… (%d dimensions, %d tokens) %s\n", in.index, head.String(), len(e.Vector), e.Tokens, excerpt(in.body, 40)), nil
 }
 
-func (v *vectorNpy) write(in text, tokens int, vector []float32) error {
-	v.rows++
-	v.dim = len(vector)
-	return v.bin.write(in, tokens, vector)
+// appendRecord is {"index":0,"tokens":3,"embedding":[...]}, written without
+// reflection: it is most of what a long file costs beside the model.
+func appendRecord(b []byte, el *element, in text, e hotpath.Embedding) ([]byte, error) {
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(in.index), 10)
+	b = append(b, `,"tokens":`...)
+	b = strconv.AppendInt(b, int64(e.Tokens), 10)
+	if e.Chunks > 1 {
+		b = append(b, `,"chunks":`...)
+		b = strconv.AppendInt(b, int64(e.Chunks), 10)
+	}
+	if e.Truncated {
+		b = append(b, `,"truncated":true`...)
+	}
+	if el.scale != nil {
+		b = append(b, `,"scale":`...)
+		b = strconv.AppendFloat(b, float64(el.scale(e.Vector)), 'g', -1, 32)
+	}
+	b, err := el.numbers(append(b, `,"embedding":[`...), e.Vector)
+	return appendCarried(append(b, "]}"...), in.carry), err
 }
 
-func (v *vectorNpy) flush() error { return nil }
-
-func (v *vectorNpy) end() (err error) {
-	defer func() {
-		err = errors.Join(err, v.spool.Close())
-		os.Remove(v.spool.Name())
-	}()
-	if err := v.bin.flush(); err != nil {
-		return err
-	}
-	if _, err := v.spool.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(v.out, npyHeader(v.rows, v.dim)); err != nil {
-		return err
-	}
-	_, err = io.Copy(v.out, v.spool)
-	return err
+func appendRecordLine(b []byte, el *element, in text, e hotpath.Embedding) ([]byte, error) {
+	b, err := appendRecord(b, el, in, e)
+	return append(b, '\n'), err
 }
 
-// npyHeader pads so that the data begin at a multiple of 64 bytes.
-func npyHeader(rows, dim int) string {
-	h := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, dim)
-	h += strings.Repeat(" ", (64-(10+len(h)+1)%64)%64) + "\n"
+// appendFailure is {"index":0,"error":"..."}.
+func appendFailure(b []byte, in text, err error) []byte {
+	message, _ := json.Marshal(oneLine(err.Error())) // a string always encodes
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(in.index), 10)
+	b = append(append(append(b, failureMark...), message...), '}')
+	return append(appendCarried(b, in.carry), '\n')
+}
+
+// failureMark follows the index of a record that is an error.
+const failureMark = `,"error":`
+
+// appendCSV is one line a text, numbers only.
+func appendCSV(b []byte, el *element, _ text, e hotpath.Embedding) ([]byte, error) {
+	b, err := el.numbers(b, e.Vector)
+	return append(b, '\n'), err
+}
+
+// appendRow is a row of npy and bin.
+func appendRow(b []byte, el *element, _ text, e hotpath.Embedding) ([]byte, error) {
+	return el.raw(b, e.Vector), nil
+}
+
+// npyHeader fills npyHead bytes.
+func npyHeader(el *element, rows, dim int) string {
+	h := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }", el.descr, rows, el.width(dim))
+	h += strings.Repeat(" ", npyHead-10-1-len(h)) + "\n"
 	return "\x93NUMPY\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(h)))) + h
 }

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hotpath"
+)
+
+// probe is a text whose vector tells models and options apart.
+const probe = "hotpath embeds, generates and trains"
+
+// probeValues of its vector are kept.
+const probeValues = 8
+
+// state is what this run makes, for openResume.
+func (e *embedding) state(ctx context.Context, f *embedFlags, format *vectorFormat) (resumeState, error) {
+	info, err := e.model.Info()
+	if err != nil {
+		return resumeState{}, err
+	}
+	o := e.options
+	v, err := e.model.Embed(ctx, []string{probe}, hotpath.EmbedOptions{
+		Pooling: o.Pooling, NoNormalize: o.NoNormalize, Dim: o.Dim, Task: o.Task, Prompt: o.Prompt, PromptName: o.PromptName, NoPrompt: o.NoPrompt,
+	})
+	if errors.Is(err, hotpath.ErrInput) {
+		return resumeState{}, &usageError{err} // the options do not suit the model
+	}
+	if err != nil {
+		return resumeState{}, err
+	}
+	return resumeState{
+		Model:    fmt.Sprintf("%s %s of %d parameters in %d bytes", info.Arch, info.Name, info.Params, info.BytesOnDisk),
+		Options:  fmt.Sprintf("precision %s, pooling %q, normalize %t, task %q, prompt %q %q %t, truncate %t, chunks %t %d %d", e.precision, o.Pooling, !o.NoNormalize, o.Task, o.PromptName, o.Prompt, !o.NoPrompt, !o.NoTruncate, o.Chunk, o.ChunkTokens, o.ChunkOverlap),
+		Format:   format.name,
+		Quantize: f.quantize,
+		Dim:      len(v[0]),
+		Probe:    v[0][:min(probeValues, len(v[0]))],
+	}, nil
+}
+
+// endResumed completes an output that grew in place.
+func (e *embedding) endResumed() error {
+	if err := e.resume.missing(); err != nil {
+		return err
+	}
+	if err := e.out.flush(); err != nil {
+		return err
+	}
+	if e.out.format.header > 0 {
+		if _, err := e.out.file.WriteAt([]byte(e.out.header()), 0); err != nil {
+			return err
+		}
+	}
+	if err := e.resume.checkpoint(e.out.n, e.out.failed, true); err != nil {
+		return err
+	}
+	return e.out.end()
+}

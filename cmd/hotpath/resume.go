@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"time"
+)
+
+// resumeEvery is how often the state is written. What lies between is found in
+// the output itself.
+var resumeEvery = 2 * time.Second
+
+// resumeState is OUT.resume: what OUT is made of, and how much of it is certain.
+type resumeState struct {
+	Version  int       `json:"version"`
+	Model    string    `json:"model"`
+	Options  string    `json:"options"`
+	Format   string    `json:"format"`
+	Quantize string    `json:"quantize"`
+	Dim      int       `json:"dim"`
+	Probe    []float32 `json:"probe"` // the vector of a fixed text begins with this
+
+	Records int    `json:"records"` // complete ones
+	Bytes   int64  `json:"bytes"`   // that they and the header take
+	Failed  int    `json:"failed"`  // records that are errors
+	Digest  string `json:"digest"`  // SHA-256 of the texts of these records
+	Done    bool   `json:"done"`    // there is no further text
+}
+
+const resumeVersion = 1
+
+// maxState bounds the file: anything longer was not written by us.
+const maxState = 1 << 20
+
+// resume is a run that can be gone on with after any end.
+type resume struct {
+	path  string // of the state
+	state resumeState
+	file  *outputFile
+
+	skip   int // records that OUT has: their texts are read and left out
+	digest hash.Hash
+	seen   int // texts in digest
+	wrote  time.Time
+}
+
+// openResume opens OUT to go on, or begins it. now is what this run would make.
+func openResume(out string, now resumeState, format *vectorFormat, row int) (*resume, error) {
+	r := &resume{path: out + ".resume", digest: sha256.New()}
+	found, err := r.read()
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		if _, err := os.Lstat(out); err == nil {
+			return nil, fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
+		}
+		now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()
+		r.state = now
+		// The state comes first: an output without one cannot be gone on with.
+		if err := r.write(); err != nil {
+			return nil, err
+		}
+	} else if err := r.same(out, now); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	r.file = &outputFile{File: f, path: out}
+	if err = lockFile(f); err != nil {
+		err = fmt.Errorf("%s: another process is writing it: %w", out, err)
+	} else {
+		err = r.position(format, row)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.file.close())
+	}
+	return r, nil
+}
+
+// read reads the state, and reports whether there is one.
+func (r *resume) read() (bool, error) {
+	f, err := os.Open(r.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxState))
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, &r.state); err != nil {
+		return false, fmt.Errorf("%s: expected the state of a run: %w", r.path, err)
+	}
+	s := &r.state
+	if s.Version != resumeVersion || s.Records < 0 || s.Bytes < 0 || s.Failed < 0 || s.Failed > s.Records {
+		return false, fmt.Errorf("%s: expected the state of a run, version %d", r.path, resumeVersion)
+	}
+	return true, nil
+}
+
+// same holds this run against the one that began.
+func (r *resume) same(out string, now resumeState) error {
+	was := &r.state
+	for _, f := range []struct{ name, was, now string }{
+		{"model", was.Model, now.Model},
+		{"options", was.Options, now.Options},
+		{"format", was.Format, now.Format},
+		{"--quantize", was.Quantize, now.Quantize},
+	} {
+		if f.was != f.now {
+			return fmt.Errorf("%s: was begun with another %s: %q, now it is %q", out, f.name, f.was, f.now)
+		}
+	}
+	if was.Dim != now.Dim || !alike(was.Probe, now.Probe) {
+		return fmt.Errorf("%s: was begun with a model that makes other vectors", out)
+	}
+	return nil
+}
+
+// alike allows for the rounding of another machine.
+func alike(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Abs(float64(x)-float64(y)) <= 1e-2*(1+math.Abs(float64(x)))
+	})
+}
+
+// position finds the complete records of the file, cuts off what is behind
+// them, and goes there.
+func (r *resume) position(format *vectorFormat, row int) error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	s := &r.state
+	if info.Size() < s.Bytes {
+		return fmt.Errorf("%s: has %d bytes, expected at least %d: something else changed it", r.file.path, info.Size(), s.Bytes)
+	}
+	n, failed, end := s.Records, s.Failed, s.Bytes
+	if format.rows {
+		if end = info.Size(); end < int64(format.header) {
+			end = 0
+		} else {
+			n = int((end - int64(format.header)) / int64(row))
+			end = int64(format.header) + int64(n)*int64(row)
+		}
+	} else if n, failed, end, err = r.countLines(n, failed, end); err != nil {
+		return err
+	}
+	if err := r.file.Truncate(end); err != nil {
+		return err
+	}
+	if _, err := r.file.Seek(end, io.SeekStart); err != nil {
+		return err
+	}
+	r.file.size, r.skip, s.Failed = end, n, failed
+	return nil
+}
+
+// countLines counts complete lines from an offset on.
+func (r *resume) countLines(n, failed int, from int64) (int, int, int64, error) {
+	if _, err := r.file.Seek(from, io.SeekStart); err != nil {
+		return 0, 0, 0, err
+	}
+	b := bufio.NewReaderSize(r.file, 256<<10)
+	begin, length := true, int64(0)
+	mark := false
+	for {
+		part, err := b.ReadSlice('\n')
+		if begin {
+			mark = bytes.Contains(part[:min(len(part), 48)], []byte(failureMark))
+		}
+		length += int64(len(part))
+		switch {
+		case err == nil:
+			n++
+			if mark {
+				failed++
+			}
+			from += length
+			begin, length = true, 0
+		case err == bufio.ErrBufferFull:
+			begin = false
+		case err == io.EOF:
+			return n, failed, from, nil
+		default:
+			return 0, 0, 0, err
+		}
+	}
+}
+
+// add takes note of a text whose record is in the output, and tells what is
+// wrong where it is not the text that it was.
+func (r *resume) add(in text) error {
+	var size [8]byte
+	for _, part := range [...]string{in.body, string(appendCarried([]byte("{}"), in.carry))} {
+		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))
+		r.digest.Write(size[:])
+		io.WriteString(r.digest, part)
+	}
+	r.seen++
+	if r.seen == r.state.Records && r.seen <= r.skip && r.sum() != r.state.Digest {
+		return fmt.Errorf("%s: its %d records were made of other texts than the input has now", r.file.path, r.seen)
+	}
+	return nil
+}
+
+func (r *resume) sum() string { return hex.EncodeToString(r.digest.Sum(nil)) }
+
+// missing is the error of an input that ended before the texts of all records.
+func (r *resume) missing() error {
+	if r.seen >= r.skip {
+		return nil
+	}
+	return fmt.Errorf("%s: has %d records, but the input has %d texts", r.file.path, r.skip, r.seen)
+}
+
+// checkpoint writes the state now and then; everything before it is in the file.
+func (r *resume) checkpoint(records, failed int, done bool) error {
+	if !done && time.Since(r.wrote) < resumeEvery {
+		return nil
+	}
+	end, err := r.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	if err := r.file.Sync(); err != nil {
+		return err
+	}
+	r.state.Records, r.state.Bytes, r.state.Failed, r.state.Digest, r.state.Done = records, end, failed, r.sum(), done
+	return r.write()
+}
+
+// write replaces the state in one step.
+func (r *resume) write() error {
+	data, err := json.Marshal(&r.state)
+	if err != nil {
+		return err
+	}
+	temp := r.path + ".tmp"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	r.wrote = time.Now()
+	return os.Rename(temp, r.path)
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/internal/testmodels"
+)
+
+// manyObjects are n lines of jsonl, some of which no format but jsonl can answer.
+func manyObjects(t *testing.T, n int, bad bool) []string {
+	t.Helper()
+	out := make([]string, n)
+	for i := range out {
+		line, err := json.Marshal(map[string]any{"text": fmt.Sprintf("text %d%s", i, strings.Repeat(" of rain", i%9)), "id": i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = string(line) + "\n"
+		if bad && i%50 == 7 {
+			out[i] = "{\"text\":\n"
+		}
+	}
+	return out
+}
+
+// TestResumeAfterKill: whatever moment SIGKILL comes at, going on leaves what
+// one run would have left, byte for byte.
+func TestResumeAfterKill(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, uint64(os.Getpid())))
+	for _, c := range []struct {
+		format string
+		args   []string
+		bad    bool
+	}{
+		{"jsonl", nil, true},
+		{"csv", []string{"--quantize", "int8"}, false},
+		{"npy", []string{"--dim", "12"}, false},
+		{"bin", []string{"--quantize", "binary"}, false},
+	} {
+		t.Run(c.format, func(t *testing.T) {
+			dir := t.TempDir()
+			input := manyObjects(t, 2000, c.bad)
+			common := append([]string{"embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "--input", "jsonl", "--format", c.format}, c.args...)
+			whole := hotpathWith(t, strings.Join(input, ""), common...)
+			if want := map[bool]int{false: exitDone, true: exitFailed}[c.bad]; whole.status != want {
+				t.Fatalf("exit %d: %s", whole.status, whole.err)
+			}
+			out := filepath.Join(dir, "out")
+			args := append(common, "-o", out, "--resume")
+			kills, size := 6, int64(0)
+			if testing.Short() {
+				kills = 2
+			}
+			for kill := range kills {
+				// The child gets a part of the input and no end, so that it dies at work.
+				upto := len(input) * (kill + 1) / (kills + 1)
+				size = killAfter(t, args, strings.Join(input[:upto], ""), out, size+int64(random.IntN(len(whole.out)/kills/2)))
+				torn, err := os.ReadFile(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if head := findFormat(c.format).header; len(torn) > head && !strings.HasPrefix(whole.out[head:], string(torn[head:])) {
+					t.Fatalf("after kill %d the output is not the beginning of the whole", kill)
+				}
+			}
+			r := hotpathWith(t, strings.Join(input, ""), args...)
+			if r.status != whole.status {
+				t.Fatalf("exit %d: %s", r.status, r.err)
+			}
+			same(t, out, whole.out)
+			// A run that is complete stays as it is.
+			if r := hotpathWith(t, strings.Join(input, ""), args...); r.status != whole.status {
+				t.Errorf("once more: exit %d: %s", r.status, r.err)
+			}
+			same(t, out, whole.out)
+		})
+	}
+}
+
+func same(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Fatalf("%d bytes, expected the %d of one run", len(got), len(want))
+	}
+}
+
+// killAfter runs a command on input without an end, kills it once the output
+// has the size, or has not grown for a while, and returns its size then.
+func killAfter(t *testing.T, args []string, input, out string, size int64) int64 {
+	t.Helper()
+	cmd := process(t, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go io.WriteString(in, input) // until the pipe breaks
+	now, still := int64(-1), 0
+	for now < size && still < 50 {
+		time.Sleep(5 * time.Millisecond)
+		still++
+		if info, err := os.Stat(out); err == nil && info.Size() != now {
+			now, still = info.Size(), 0
+		} else if err != nil {
+			still = 0
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Exited() {
+		t.Fatalf("ended before it was killed: %v, %s", err, errs.String())
+	}
+	info, err := os.Stat(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestResumeTellsWhatDiffers(t *testing.T) {
+	bert, dir := testmodels.Dir(t, "bert"), t.TempDir()
+	texts := write(t, "texts.txt", "one\ntwo\nthree\n")
+	out := filepath.Join(dir, "out.jsonl")
+	args := func(more ...string) []string {
+		return append([]string{"embed", "-m", bert, "-f", texts, "-o", out, "--resume"}, more...)
+	}
+	ok(t, args()...)
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A torn line and lines that are missing are made good.
+	for _, left := range []int{0, 1, len(whole) / 2, len(whole) - 1} {
+		if err := os.WriteFile(out, whole[:left], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rewind(t, out)
+		ok(t, args()...)
+		same(t, out, string(whole))
+	}
+	fails(t, exitFailed, args("--pooling", "cls"), out, "options")
+	fails(t, exitFailed, args("--format", "csv"), out, "format")
+	fails(t, exitFailed, args("--quantize", "int8"), out, "--quantize")
+	other := append([]string{"embed", "-m", testmodels.Dir(t, "bert-odd")}, args()[3:]...)
+	fails(t, exitFailed, other, out, "model")
+	// Texts that changed under finished records, that went away, that were added.
+	for content, words := range map[string]string{"one\nzwei\nthree\n": "other texts", "one\n": "1 texts"} {
+		if err := os.WriteFile(texts, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, exitFailed, args(), out, words)
+	}
+	same(t, out, string(whole))
+	if err := os.WriteFile(texts, []byte("one\ntwo\nthree\nfour\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, args()...)
+	if longer, err := os.ReadFile(out); err != nil || !bytes.HasPrefix(longer, whole) || bytes.Count(longer, []byte("\n")) != 4 {
+		t.Errorf("a text was added: %q, %v", longer, err)
+	}
+	if err := os.Truncate(out, 3); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, args(), out, "3 bytes")
+	if err := os.WriteFile(out+".resume", []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, args(), "out.jsonl.resume")
+	if err := os.Remove(out + ".resume"); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, args(), "without --resume")
+}
+
+// rewind makes the state one of before the first record.
+func rewind(t *testing.T, out string) {
+	t.Helper()
+	data, err := os.ReadFile(out + ".resume")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s resumeState
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Records, s.Bytes, s.Failed, s.Digest, s.Done = 0, 0, 0, "", false
+	if data, err = json.Marshal(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(out+".resume", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneWriterAtATime(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.csv")
+	now := resumeState{Format: "csv", Dim: 3}
+	first, err := openResume(out, now, findFormat("csv"), 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openResume(out, now, findFormat("csv"), 12); err == nil {
+		t.Error("two processes may write one file")
+	}
+	if err := first.file.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzResumeState(f *testing.F) {
+	f.Add([]byte(`{"version":1,"records":1,"bytes":2}`), []byte("1,2\n3"))
+	f.Add([]byte(`{"version":1,"records":-1}`), []byte(""))
+	f.Add([]byte(`{"version":1,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Fuzz(func(t *testing.T, state, content []byte) {
+		out := filepath.Join(t.TempDir(), "out")
+		for name, data := range map[string][]byte{out: content, out + ".resume": state} {
+			if err := os.WriteFile(name, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := openResume(out, resumeState{}, findFormat("csv"), 4)
+		if err != nil {
+			return
+		}
+		defer r.file.close()
+		if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(content)) || r.skip < 0 {
+			t.Errorf("%d records in %d bytes, %v", r.skip, info.Size(), err)
+		}
+	})
+}

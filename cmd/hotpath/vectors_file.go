@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// outputFile is the file of -o. It appears under its name when it is complete;
+// until then it is a hidden one beside it. With --resume it grows in place.
+type outputFile struct {
+	*os.File
+	path   string
+	temp   string // "" where the file grows in place
+	size   int64  // when it was opened
+	closed bool
+}
+
+// createOutput begins a file. What is no regular file, such as a device, is
+// written to directly.
+func createOutput(path string) (*outputFile, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		if info.IsDir() {
+			return nil, fmt.Errorf("-o %s: is a directory, expected a file", path)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		return &outputFile{File: f, path: path}, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return nil, fmt.Errorf("-o %s: cannot be written: %w", path, errors.Unwrap(err))
+	}
+	// Readable for whom a plain file would be.
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := f.Chmod(mode); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return &outputFile{File: f, path: path, temp: f.Name()}, nil
+}
+
+func (f *outputFile) empty() bool { return f.size == 0 }
+
+// commit makes the file what its name stands for.
+func (f *outputFile) commit() error {
+	f.closed = true
+	if f.temp == "" {
+		return f.File.Close()
+	}
+	if err := errors.Join(f.Sync(), f.File.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.temp))
+	}
+	if err := os.Rename(f.temp, f.path); err != nil {
+		return errors.Join(err, os.Remove(f.temp))
+	}
+	return nil
+}
+
+// close removes a file that was not committed; one that grows in place stays.
+func (f *outputFile) close() error {
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	err := f.File.Close()
+	if f.temp != "" {
+		err = errors.Join(err, os.Remove(f.temp))
+	}
+	return err
+}

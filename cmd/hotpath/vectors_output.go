@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"hotpath"
+)
+
+// vectorOutput writes answers in input order.
+type vectorOutput struct {
+	format *vectorFormat
+	el     *element
+	dim    int // of vectors; 0 until the first is known
+
+	out   io.Writer   // where all of it ends
+	file  *outputFile // nil for standard output
+	spool *os.File    // of npy on standard output: its header, which comes first, has the number of rows
+	w     *bufio.Writer
+	buf   []byte
+	n     int // answers in the output
+
+	failed int // answers that are errors
+	first  error
+}
+
+// newVectorOutput writes to file, or to out where that is nil.
+func newVectorOutput(out io.Writer, file *outputFile, format *vectorFormat, el *element, dim int) (*vectorOutput, error) {
+	v := &vectorOutput{format: format, el: el, dim: dim, out: out, file: file}
+	switch {
+	case file != nil:
+		v.out = file
+	case format.header > 0:
+		spool, err := os.CreateTemp("", "hotpath-*.npy")
+		if err != nil {
+			return nil, err
+		}
+		// Where the system allows it, the file goes away however the process ends.
+		os.Remove(spool.Name())
+		v.spool, out = spool, spool
+	}
+	if file != nil {
+		out = file
+	}
+	v.w = bufio.NewWriterSize(out, 64<<10)
+	if file == nil || file.empty() {
+		if file != nil && format.header > 0 {
+			v.w.WriteString(v.header())
+		}
+		if format.name == "json" {
+			v.w.WriteByte('[')
+		}
+	}
+	return v, nil
+}
+
+func (v *vectorOutput) header() string { return npyHeader(v.el, v.n, v.dim) }
+
+// write writes one answer.
+func (v *vectorOutput) write(in text, e hotpath.Embedding) error {
+	var err error
+	if v.buf, err = v.format.append(v.separated(), v.el, in, e); err != nil {
+		return v.fail(in, err)
+	}
+	v.n++
+	_, err = v.w.Write(v.buf)
+	return err
+}
+
+// separated is an empty buffer, or what stands between two answers.
+func (v *vectorOutput) separated() []byte {
+	if v.format.name != "json" {
+		return v.buf[:0]
+	}
+	if v.n > 0 {
+		return append(v.buf[:0], ",\n"...)
+	}
+	return append(v.buf[:0], '\n')
+}
+
+// fail writes that a text has no answer, where the format can say that; the
+// error ends the output elsewhere.
+func (v *vectorOutput) fail(in text, err error) error {
+	err = fmt.Errorf("%s: %w", in.where, err)
+	if v.format.fails == nil {
+		return err
+	}
+	if v.failed++; v.first == nil {
+		v.first = err
+	}
+	v.n++
+	v.buf = v.format.fails(v.buf[:0], in, err)
+	_, err = v.w.Write(v.buf)
+	return err
+}
+
+func (v *vectorOutput) flush() error { return v.w.Flush() }
+
+// end completes the output and makes it visible.
+func (v *vectorOutput) end() error {
+	if v.format.name == "json" {
+		v.w.WriteString("\n]\n")
+	}
+	if err := v.w.Flush(); err != nil {
+		return err
+	}
+	if v.file != nil {
+		if v.format.header > 0 {
+			if _, err := v.file.WriteAt([]byte(v.header()), 0); err != nil {
+				return err
+			}
+		}
+		return v.file.commit()
+	}
+	if v.spool == nil {
+		return nil
+	}
+	if _, err := v.spool.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(v.out, v.header()); err != nil {
+		return err
+	}
+	_, err := io.Copy(v.out, v.spool)
+	return err
+}
+
+// close lets go of files; what end did not complete is removed.
+func (v *vectorOutput) close() error {
+	var errs []error
+	if v.spool != nil {
+		errs = append(errs, v.spool.Close())
+		os.Remove(v.spool.Name())
+	}
+	if v.file != nil {
+		errs = append(errs, v.file.close())
+	}
+	return errors.Join(errs...)
+}
+
+// failures is the error of an output that holds errors.
+func (v *vectorOutput) failures() error {
+	if v.failed == 0 {
+		return nil
+	}
+	if v.n == 1 {
+		return v.first
+	}
+	if v.first == nil {
+		return fmt.Errorf("%d of %d texts failed, all of them in an earlier run", v.failed, v.n)
+	}
+	return fmt.Errorf("%d of %d texts failed, the first of this run: %w", v.failed, v.n, v.first)
+}
