@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
-	{"hotpath/internal/graph"},
+	{"hotpath/internal/graph", "hotpath/internal/quant"},
 	{"hotpath/internal/graph/grad"},
 	{"hotpath/internal/model"},
 	{"hotpath/internal/plan"},

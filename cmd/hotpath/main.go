@@ -136,6 +136,7 @@ tokenizer.json).`,
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
 	newInfo, newInspect, newTokenize, newEmbed, newRun, newScore, newTrain, newBench, newProfile,
+	newQuantize,
 }
 
 // usageTemplate is cobra's with the examples at the end, where a terminal

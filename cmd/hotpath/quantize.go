@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/quant"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+func newQuantize(std streams) *cobra.Command {
+	var f quantFlags
+	cmd := &cobra.Command{
+		Use:   "quantize IN OUT TYPE",
+		Short: "Make a smaller GGUF file of a GGUF file",
+		Long: `quantize writes the model IN, a GGUF file or the first one of a split set, to
+OUT with its matrices in the encodings of TYPE. Norms, biases and other small
+tensors stay as they are; roles that suffer most get more bits, as in
+llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
+32. Start from F32, F16 or BF16: what was quantized before loses twice.
+
+` + mixList(),
+		Example: `  hotpath quantize model.gguf smaller.gguf Q4_K_M
+  hotpath quantize model.gguf smaller.gguf Q8_0 --threads 2
+  hotpath quantize model.gguf wider.gguf F32 --format json`,
+		Args: args(cobra.ExactArgs(3)),
+		RunE: func(cmd *cobra.Command, given []string) (err error) {
+			mix, opts, err := f.options(given[2])
+			if err != nil {
+				return err
+			}
+			in, err := weights.Open(given[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.Close()) }()
+			finish := showBytes(std, "quantizing", &opts)
+			sum, err := quant.File(cmd.Context(), in, given[1], mix, opts)
+			finish()
+			if err != nil {
+				return err
+			}
+			return f.report(std, given[1], sum)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.keepOutput, "keep-output", false, "leave output.weight in the encoding that it has")
+	return cmd
+}
+
+// quantFlags are those of commands that write a GGUF file.
+type quantFlags struct {
+	importance, output, embedding string
+	threads                       int
+	pure, keepOutput              bool
+	format                        formatFlag
+}
+
+func (f *quantFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.importance, "imatrix", "", "importance matrix `FILE`, as llama.cpp makes them")
+	flags.StringVar(&f.output, "output-type", "", "encoding `TYPE` of the output matrix")
+	flags.StringVar(&f.embedding, "embedding-type", "", "encoding `TYPE` of the token embedding")
+	flags.BoolVar(&f.pure, "pure", false, "one encoding for all matrices, whatever their role")
+	flags.IntVar(&f.threads, "threads", 0, "`N` threads, 0 for all processors")
+	f.format.add(cmd, "text", "json")
+}
+
+// options checks the flags and reads what they name.
+func (f *quantFlags) options(name string) (mix quant.Mix, o quant.Options, err error) {
+	if mix, err = quant.ParseMix(name); err != nil {
+		return mix, o, &usageError{err}
+	}
+	if f.threads < 0 {
+		return mix, o, usagef("--threads %d, expected 0 or more", f.threads)
+	}
+	o = quant.Options{Threads: f.threads, Pure: f.pure, KeepOutput: f.keepOutput}
+	for _, t := range []struct {
+		flag, name string
+		to         **tensor.DType
+	}{{"output-type", f.output, &o.Output}, {"embedding-type", f.embedding, &o.Embedding}} {
+		if t.name == "" {
+			continue
+		}
+		d, ok := tensor.ByName(t.name)
+		if !ok || !slices.Contains(tensor.Codecs(), d) {
+			return mix, o, usagef("--%s %s, expected one of %v", t.flag, t.name, tensor.Codecs())
+		}
+		*t.to = &d
+	}
+	if f.importance != "" {
+		o.Importance, err = quant.ReadImportance(f.importance)
+	}
+	return mix, o, err
+}
+
+// report says what was written, and warns of what was lost.
+func (f *quantFlags) report(std streams, path string, s quant.Summary) error {
+	if s.Again > 0 {
+		fmt.Fprintf(std.err, "hotpath: %d tensors were quantized before and lose twice; start from F32, F16 or BF16 where there is such a file\n", s.Again)
+	}
+	if s.Unimportant > 0 {
+		fmt.Fprintf(std.err, "hotpath: the importance matrix does not know %d of the tensors\n", s.Unimportant)
+	}
+	if f.format.value == "json" {
+		return document(std.out, s)
+	}
+	var types []string
+	for _, name := range slices.Sorted(maps.Keys(s.Types)) {
+		types = append(types, fmt.Sprintf("%d %s", s.Types[name], name))
+	}
+	_, err := fmt.Fprintf(std.out, "%s: %d tensors (%s), %s from %s, %.2f bits a weight\n", path, s.Tensors, strings.Join(types, ", "),
+		size(s.After), size(s.Before), 8*float64(s.After)/float64(max(s.Elements, 1)))
+	return err
+}
+
+// showBytes draws a bar of what is written, where somebody sees it.
+func showBytes(std streams, what string, o *quant.Options) (finish func()) {
+	if !isTerminal(std.err) {
+		return func() {}
+	}
+	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(std.err), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100e6), progressbar.OptionClearOnFinish())
+	o.Progress = func(n int64) { _ = bar.Set64(n) }
+	return func() { _ = bar.Clear() }
+}
+
+// mixList is the table of types for the help text.
+func mixList() string {
+	var b strings.Builder
+	io.WriteString(&b, "TYPE is one of\n")
+	for _, m := range quant.Mixes() {
+		fmt.Fprintf(&b, "  %-7s %s\n", m.Name, m.About)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
