@@ -135,7 +135,7 @@ tokenizer.json).`,
 
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
-	newInfo, newInspect, newTokenize, newEmbed, newRun, newScore, newTrain, newBench, newProfile,
+	newInfo, newInspect, newTokenize, newEmbed, newRun, newScore, newTrain, newBench, newProfile, newStudy,
 	newQuantize,
 }
 

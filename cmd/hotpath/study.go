@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/study"
+)
+
+func newStudy(std streams) *cobra.Command {
+	var o study.Options
+	var folder string
+	var list strings.Builder
+	for _, s := range study.Studies {
+		model := ""
+		if s.Model {
+			model = " (-m MODEL)"
+		}
+		fmt.Fprintf(&list, "\n  %-12s %s%s", s.Name, s.What, model)
+	}
+	cmd := &cobra.Command{
+		Use:   "study NAME",
+		Short: "Make an experiment on this machine and write what it shows",
+		Long: `Make an experiment on this machine and write a report with pictures: report.md,
+report.html and the measurements, into a folder. The arms of an experiment take
+turns, the baseline is held against itself, and advice is given only where the
+95 per cent interval excludes zero. NAME is one of
+` + list.String(),
+		Example: `  hotpath study parallelism -m all-MiniLM-L6-v2 --quick -o study-parallelism
+  hotpath study whatif -m MODEL --step linear --quick
+  hotpath study cache --quick`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			name := names[0]
+			switch {
+			case !slices.Contains(study.Names(), name):
+				return usagef("no study %q, expected %s", name, strings.Join(study.Names(), ", "))
+			case o.Threads < 0:
+				return usagef("--threads %d, expected 0 or more", o.Threads)
+			case !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision):
+				return usagef("--precision %q, expected f32, bf16 or auto", o.Precision)
+			case o.Budget < 0:
+				return usagef("--time %v, expected 0 or more", o.Budget)
+			}
+			if err := cpu.Err(); err != nil {
+				return err
+			}
+			if folder == "" {
+				folder = "study-" + name
+			}
+			if err := study.Prepare(folder); err != nil {
+				return fmt.Errorf("-o: %w", err)
+			}
+			bar := newLine(std.err)
+			o.Progress = bar.say
+			report, err := study.Run(cmd.Context(), name, o)
+			bar.clear()
+			if errors.Is(err, study.ErrNoModel) {
+				return &usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			markdown, page, err := report.Write(folder)
+			if err != nil {
+				return err
+			}
+			for _, a := range report.Advice {
+				if _, err := fmt.Fprintf(std.out, "- %s\n", a); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(std.out, "%s\n%s\n", markdown, page)
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+	flags.StringVarP(&folder, "output", "o", "", "`FOLDER` of the report; study-NAME without it")
+	flags.IntVar(&o.Threads, "threads", 0, "use up to `N` threads; 0 for one a core")
+	flags.StringVar(&o.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
+	flags.DurationVar(&o.Budget, "time", 0, "measure for about `DURATION`; 0 for the study's own")
+	flags.StringSliceVar(&o.Steps, "step", nil, "whatif: ask about `KIND` of steps, or steps with it in their names; may be repeated")
+	flags.BoolVar(&o.Quick, "quick", false, "two blocks and small sizes: shows that it works, not what is so")
+	return cmd
+}
+
+// line is a line of progress that is written over and over, on a terminal only.
+type line struct {
+	w     io.Writer
+	start time.Time
+	wide  int
+}
+
+func newLine(w io.Writer) *line {
+	if !isTerminal(w) {
+		return &line{}
+	}
+	return &line{w: w, start: time.Now()}
+}
+
+// say shows what is being done.
+func (l *line) say(what string, done, of int) {
+	if l.w == nil {
+		return
+	}
+	text := fmt.Sprintf("%3d %% %4.0fs  %s", 100*done/max(1, of), time.Since(l.start).Seconds(), what)
+	if r := []rune(text); len(r) > 110 {
+		text = string(r[:110])
+	}
+	fmt.Fprintf(l.w, "\r%-*s", l.wide, text)
+	l.wide = len([]rune(text))
+}
+
+func (l *line) clear() {
+	if l.w != nil && l.wide > 0 {
+		fmt.Fprintf(l.w, "\r%-*s\r", l.wide, "")
+	}
+}

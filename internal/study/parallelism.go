@@ -1,0 +1,337 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"hotpath/internal/engine"
+)
+
+// mix is a kind of batch by the lengths of its texts.
+type mix struct {
+	name    string
+	lengths []int // that take turns
+	batches []int
+}
+
+func (m mix) batch(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = m.lengths[i%len(m.lengths)]
+	}
+	return out
+}
+
+var (
+	mixes = []mix{
+		{"5, 15 and 40 tokens", []int{5, 15, 40}, []int{8, 16, 32, 64, 128}},
+		{"12 tokens each", []int{12}, []int{8, 16, 32, 64, 128}},
+		{"256 tokens each", []int{256}, []int{8, 16, 32}},
+	}
+	quickMixes = []mix{
+		{"5, 15 and 40 tokens", []int{5, 15, 40}, []int{8, 32}},
+		{"12 tokens each", []int{12}, []int{8}},
+	}
+	modes = []engine.Mode{engine.Fine, engine.Coarse, engine.Auto}
+)
+
+// shown is the condition that is looked at closely.
+const shown = 32
+
+// cpuCounts are powers of two and all there are.
+func cpuCounts(most int) []int {
+	var out []int
+	for n := 1; n < most; n *= 2 {
+		out = append(out, n)
+	}
+	return append(out, most)
+}
+
+// condition is one cell of the grid with what was measured in it.
+type condition struct {
+	cpus, batch int
+	mix         mix
+	work        work
+	trial       *Trial // arms as modes
+}
+
+func (c *condition) name() string {
+	return fmt.Sprintf("%s, %d texts of %s", plural(c.cpus, "CPU"), c.batch, c.mix.name)
+}
+
+func parallelism(ctx context.Context, s *session) (*Report, error) {
+	if !s.model.Config().CanEmbed {
+		return nil, fmt.Errorf("study parallelism: %s does not embed, and only embedding shares batches in more than one way", s.name)
+	}
+	grid := mixes
+	if s.Quick {
+		grid = quickMixes
+	}
+	var cells []*condition
+	for _, n := range cpuCounts(s.Threads) {
+		for _, m := range grid {
+			if m.lengths[0] > s.model.Config().MaxSeq {
+				continue
+			}
+			for _, b := range m.batches {
+				cells = append(cells, &condition{cpus: n, batch: b, mix: m, work: s.embed(s.texts(uint64(b), m.batch(b)))})
+			}
+		}
+	}
+	d := s.design(len(cells), 150*time.Second)
+	if err := s.grid(ctx, cells, d); err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Title:    "Parallelism: fine, coarse or auto",
+		Question: "Fine lets all workers share each step of one run; coarse gives each worker whole texts of its own; auto, the default, picks for each batch. Which is faster, when, and why?",
+		Advice:   parallelAdvice(cells),
+	}
+	r.Sections = append(r.Sections, parallelTable(cells), parallelFigures(cells))
+	why, err := s.parallelWhy(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	r.Sections = append(r.Sections, why...)
+	for _, c := range cells {
+		r.Trials = append(r.Trials, NamedTrial{c.name(), c.trial})
+	}
+	return r, nil
+}
+
+// grid measures all conditions, with engines for one number of CPUs at a time.
+func (s *session) grid(ctx context.Context, cells []*condition, d Design) (err error) {
+	var engines opened
+	defer func() { err = errors.Join(err, engines.close()) }()
+	var arms []*running
+	for i, c := range cells {
+		if i == 0 || c.cpus != cells[i-1].cpus {
+			if err := engines.close(); err != nil {
+				return err
+			}
+			arms = arms[:0]
+			for _, m := range append(modes, engine.Fine) { // the last is the control
+				r, err := s.start(&engines, setMode(m, c.cpus))
+				if err != nil {
+					return err
+				}
+				arms = append(arms, r)
+			}
+		}
+		s.say(i, len(cells), "%s", c.name())
+		var run []Arm
+		for k, m := range modes {
+			run = append(run, arms[k].arm(m.String(), c.work))
+		}
+		if c.trial, err = d.Measure(ctx, run, arms[len(modes)].arm("fine again", c.work)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Arms of a condition's trial, as modes has them.
+const (
+	fineArm = iota
+	coarseArm
+	autoArm
+)
+
+// better names the mode that a condition speaks for, or "either".
+func (c *condition) better() string {
+	switch c.trial.Judge(coarseArm) {
+	case Faster:
+		return "coarse"
+	case Slower:
+		return "fine"
+	}
+	return "either"
+}
+
+// autoLoss is how much slower auto is than the better of the two, where that is
+// shown.
+func (c *condition) autoLoss() (Estimate, bool) {
+	base := fineArm
+	if c.better() == "coarse" {
+		base = coarseArm
+	}
+	e := c.trial.Between(autoArm, base)
+	return e, judge(e, c.trial.Noise()) == Slower
+}
+
+func parallelTable(cells []*condition) Section {
+	t := &Table{Left: 2, Head: []string{"CPUs", "texts", "batch", "fine", "coarse", "auto", "coarse against fine, time", "auto against fine, time", "control", "blocks", "use"}}
+	for _, c := range cells {
+		cells := []string{fmt.Sprint(c.cpus), c.mix.name, fmt.Sprint(c.batch)}
+		for k := range modes {
+			cells = append(cells, number(c.work.rate(c.trial.Time(k)).Mid)+" tok/s")
+		}
+		t.add(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks), c.better())...)
+	}
+	return Section{Title: "Timing", Table: t, Text: []string{
+		"A change of time below zero is faster. The last column names a mode only where the interval of coarse against fine excludes zero and the control does not speak against it."}}
+}
+
+func parallelFigures(cells []*condition) Section {
+	sec := Section{Title: "Pictures"}
+	type key struct {
+		cpus int
+		mix  string
+	}
+	series := map[key]*[3]Series{}
+	var order []key
+	var bars []Bar
+	for _, c := range cells {
+		k := key{c.cpus, c.mix.name}
+		if series[k] == nil {
+			series[k] = &[3]Series{{Name: "fine"}, {Name: "coarse"}, {Name: "auto"}}
+			order = append(order, k)
+		}
+		for i := range modes {
+			e := c.work.rate(c.trial.Time(i))
+			r := &series[k][i]
+			r.X, r.Y = append(r.X, float64(c.batch)), append(r.Y, e.Mid)
+			r.Low, r.High = append(r.Low, finite(e.Low, e.Mid)), append(r.High, finite(e.High, e.Mid))
+		}
+		e := c.trial.Ratio(coarseArm).Percent()
+		color := 7
+		if v := c.better(); v == "coarse" {
+			color = 2
+		} else if v == "fine" {
+			color = 1
+		}
+		bars = append(bars, Bar{Label: fmt.Sprintf("%d CPU, %d × %s", c.cpus, c.batch, c.mix.name), Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
+	}
+	sec.Figures = append(sec.Figures, Figure{"coarse-against-fine", "Time of coarse against fine: left of zero coarse is faster. Green: coarse shown to be faster, orange: fine, grey: neither.",
+		Bars{Title: "Coarse against fine", Unit: "% time", Bars: bars}.SVG()})
+	for i, k := range order {
+		sec.Figures = append(sec.Figures, Figure{fmt.Sprintf("rate-%d", i+1), fmt.Sprintf("Tokens a second over the batch size, %s, texts of %s; bands are 95 per cent intervals.", plural(k.cpus, "CPU"), k.mix),
+			Lines{Title: fmt.Sprintf("%s, texts of %s", plural(k.cpus, "CPU"), k.mix), XLabel: "texts in a call", YLabel: "tokens a second", LogX: true, FromZero: true, Series: series[k][:]}.SVG()})
+	}
+	return sec
+}
+
+// parallelWhy looks at one batch of each mix with all CPUs: where workers wait,
+// and what the scheduler and the collector have to do.
+func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Section, err error) {
+	calls := 10
+	if s.Quick {
+		calls = 2
+	}
+	waits := Section{Title: "Where workers wait", Text: []string{
+		"Workers × wall time of a call, in per cent, as the ledger stamps it. Barrier is waiting for others before a step; idle in runs is a worker that a run did not need; outside runs is what no run covers: the end of a coarse round where one worker still runs, and putting batches together.",
+	}, Table: &Table{Left: 2, Head: append([]string{"texts", "mode"}, ledgerParts...)}}
+	sched := Section{Title: "Scheduler and allocations", Text: []string{
+		"Of one call. Waiting for a thread is the time that goroutines were ready and had none, as the Go scheduler counts it; context switches are the kernel's."},
+		Table: &Table{Left: 2, Head: []string{"texts", "mode", "runs", "goroutines", "allocations", "allocated", "waiting for a thread", "context switches", "GC pauses"}}}
+	stacks := Stacks{Title: fmt.Sprintf("Where the time of %s goes, %d texts a call", plural(s.Threads, "worker"), shown), Unit: "% of workers × wall", Parts: ledgerParts}
+	flames := Section{Title: "Flame graphs"}
+	for k, m := range modes {
+		var o opened
+		r, rec, err := s.recorded(&o, setMode(m, s.Threads))
+		if err == nil {
+			err = s.closely(cells, func(c *condition) error {
+				s.say(len(cells), len(cells), "looking at %s, %s", m, c.mix.name)
+				ob, err := observe(ctx, r, rec, c.work, calls)
+				if err != nil {
+					return err
+				}
+				row, parts := []string{c.mix.name, m.String()}, ob.parts()
+				for _, p := range parts {
+					row = append(row, fmt.Sprintf("%.1f", p))
+				}
+				waits.Table.add(row...)
+				stacks.Rows = append(stacks.Rows, Stack{c.mix.name + ", " + m.String(), parts})
+				n := float64(ob.calls)
+				sched.Table.add(c.mix.name, m.String(), number(float64(ob.ledger.Runs)/n), fmt.Sprint(ob.goroutines), number(math.Round(ob.mallocs*10)/10), bytes(ob.heap),
+					millis(ob.queued), ob.switches(), millis(float64(ob.ledger.GC)/n/1e9/float64(ob.workers)))
+				return nil
+			})
+		}
+		if err == nil && k != autoArm {
+			var picture string
+			if picture, err = flame(rec.Snapshot()); err == nil {
+				flames.Figures = append(flames.Figures, Figure{"flame-" + m.String(), fmt.Sprintf("All observed calls in %s mode.", m), picture})
+			}
+		}
+		if err = errors.Join(err, o.close()); err != nil {
+			return nil, err
+		}
+	}
+	waits.Figures = []Figure{{"waits", "Where workers spend a call, by mix and mode.", stacks.SVG()}}
+	return []Section{waits, sched, flames}, nil
+}
+
+// closely walks the conditions that are looked at closely.
+func (s *session) closely(cells []*condition, see func(*condition) error) error {
+	for _, c := range cells {
+		if c.cpus == s.Threads && (c.batch == shown || s.Quick && c.batch == c.mix.batches[len(c.mix.batches)-1]) {
+			if err := see(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// parallelAdvice says which mode to use when.
+func parallelAdvice(cells []*condition) []string {
+	var out []string
+	type key struct {
+		cpus int
+		mix  string
+	}
+	groups := map[key][]*condition{}
+	var order []key
+	for _, c := range cells {
+		k := key{c.cpus, c.mix.name}
+		if groups[k] == nil {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	for _, k := range order {
+		by := map[string][]*condition{}
+		for _, c := range groups[k] {
+			by[c.better()] = append(by[c.better()], c)
+		}
+		for _, m := range []string{"coarse", "fine"} {
+			if len(by[m]) == 0 {
+				continue
+			}
+			var batches []string
+			lo, hi := math.Inf(1), math.Inf(-1)
+			for _, c := range by[m] {
+				batches = append(batches, fmt.Sprint(c.batch))
+				gain := 100 * (1 - math.Exp(-math.Abs(c.trial.Ratio(coarseArm).Mid)))
+				lo, hi = min(lo, gain), max(hi, gain)
+			}
+			gain := fmt.Sprintf("%.0f to %.0f %%", lo, hi)
+			if len(by[m]) == 1 || hi-lo < 1 {
+				gain = fmt.Sprintf("%.0f %%", hi)
+			}
+			out = append(out, fmt.Sprintf("With %s and texts of %s use %s for batches of %s: it takes %s less time than the other way.", plural(k.cpus, "CPU"), k.mix, m, strings.Join(batches, ", "), gain))
+		}
+		if n := len(by["either"]); n > 0 {
+			var batches []string
+			for _, c := range by["either"] {
+				batches = append(batches, fmt.Sprint(c.batch))
+			}
+			out = append(out, fmt.Sprintf("With %s and texts of %s no difference is shown for batches of %s: leave auto in place.", plural(k.cpus, "CPU"), k.mix, strings.Join(batches, ", ")))
+		}
+	}
+	var misses []string
+	for _, c := range cells {
+		if e, lost := c.autoLoss(); lost {
+			misses = append(misses, fmt.Sprintf("%s (%s)", c.name(), change(e)))
+		}
+	}
+	if len(misses) == 0 {
+		return append(out, fmt.Sprintf("Auto is not shown to be slower than the better mode in any of the %d conditions: it needs no setting.", len(cells)))
+	}
+	return append(out, fmt.Sprintf("Auto is shown to be slower than the better mode in %d of %d conditions: %s.", len(misses), len(cells), strings.Join(misses, "; ")))
+}

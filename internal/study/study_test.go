@@ -1,0 +1,173 @@
+package study
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hotpath/internal/testmodels"
+)
+
+// wellFormed reads a document to its end.
+func wellFormed(text string) error {
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// Every study of an encoder and of a decoder gives a finished report: no blank,
+// pictures that are documents, pages that hold everything.
+func TestStudiesFinish(t *testing.T) {
+	for _, m := range []string{"bert", "llama"} {
+		for _, st := range Studies {
+			if m == "llama" && (st.Name == "parallelism" || st.Name == "cache") {
+				continue
+			}
+			t.Run(m+"/"+st.Name, func(t *testing.T) {
+				said := 0
+				r, err := Run(context.Background(), st.Name, Options{Model: testmodels.Dir(t, m), Quick: true,
+					Progress: func(what string, done, of int) {
+						if said++; what == "" || done > of {
+							t.Errorf("progress %q, %d of %d", what, done, of)
+						}
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if said == 0 {
+					t.Error("no progress was told")
+				}
+				dir := filepath.Join(t.TempDir(), "deep", "folder")
+				markdown, page, err := r.Write(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				md, html := read(t, markdown), read(t, page)
+				for _, s := range r.Sections {
+					if !strings.Contains(md, "## "+s.Title) || !strings.Contains(html, ">"+s.Title+"</h2>") {
+						t.Errorf("section %q is missing in a report", s.Title)
+					}
+					for _, f := range s.Figures {
+						if err := wellFormed(f.SVG); err != nil {
+							t.Errorf("%s: %v", f.Name, err)
+						}
+						if read(t, filepath.Join(dir, f.Name+".svg")) != f.SVG || !strings.Contains(md, "("+f.Name+".svg)") || !strings.Contains(html, f.SVG) {
+							t.Errorf("picture %s is not in the folder and both reports", f.Name)
+						}
+					}
+				}
+				for _, bad := range []string{"http://", "https://", "<script"} {
+					if strings.Contains(strings.ReplaceAll(html, "http://www.w3.org/2000/svg", ""), bad) {
+						t.Errorf("the page has %q", bad)
+					}
+				}
+				if data := read(t, filepath.Join(dir, "data.json")); !strings.Contains(data, `"seconds"`) || len(r.Trials) == 0 {
+					t.Error("the measurements are missing")
+				}
+			})
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestErrors(t *testing.T) {
+	if _, err := Run(context.Background(), "nothing", Options{}); err == nil || !strings.Contains(err.Error(), "parallelism") {
+		t.Errorf("an unknown study: %v", err)
+	}
+	if _, err := Run(context.Background(), "whatif", Options{}); !errors.Is(err, ErrNoModel) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := Run(context.Background(), "whatif", Options{Model: testmodels.Dir(t, "bert"), Quick: true, Steps: []string{"no such step"}}); err == nil || !strings.Contains(err.Error(), "no such step") {
+		t.Errorf("a step that is not there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, "scaling", Options{Model: testmodels.Dir(t, "bert"), Quick: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled study: %v", err)
+	}
+}
+
+// A blank anywhere is found.
+func TestCheckFindsBlanks(t *testing.T) {
+	good := func() *Report {
+		return &Report{Name: "n", Title: "t", Question: "q", Advice: []string{"a"}, Facts: []Fact{{"f", "v"}},
+			Sections: []Section{{Title: "s", Text: []string{"x"}, Table: &Table{Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}},
+				Figures: []Figure{{"f", "c", "<svg/>"}}}}}
+	}
+	if err := good().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(r *Report){
+		"cell":    func(r *Report) { r.Sections[0].Table.Rows[0][1] = " " },
+		"nan":     func(r *Report) { r.Sections[0].Table.Rows[0][1] = "NaN" },
+		"inf":     func(r *Report) { r.Sections[0].Table.Rows[0][1] = "+Inf %" },
+		"row":     func(r *Report) { r.Sections[0].Table.Rows[0] = []string{"1"} },
+		"rows":    func(r *Report) { r.Sections[0].Table.Rows = nil },
+		"advice":  func(r *Report) { r.Advice = nil },
+		"caption": func(r *Report) { r.Sections[0].Figures[0].Caption = "" },
+		"picture": func(r *Report) { r.Sections[0].Figures[0].SVG = `<svg x="NaN"/>` },
+		"fact":    func(r *Report) { r.Facts[0].Value = "" },
+		"empty":   func(r *Report) { r.Sections = append(r.Sections, Section{Title: "nothing"}) },
+	} {
+		r := good()
+		spoil(r)
+		if r.Check() == nil {
+			t.Errorf("%s: no blank was found", name)
+		}
+	}
+}
+
+func TestPrepareUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prepare(filepath.Join(file, "folder")); err == nil {
+		t.Error("a folder inside a file was made")
+	}
+}
+
+func TestAmdahl(t *testing.T) {
+	threads := []int{1, 2, 4, 8}
+	for _, serial := range []float64{0, 0.1, 0.5, 1} {
+		var rel []float64
+		for _, n := range threads {
+			rel = append(rel, serial+(1-serial)/float64(n))
+		}
+		if got := amdahl(threads, rel); got < serial-1e-9 || got > serial+1e-9 {
+			t.Errorf("serial part %v fits as %v", serial, got)
+		}
+	}
+}
+
+func TestChartsSurviveExtremes(t *testing.T) {
+	for name, svg := range map[string]string{
+		"one point":  Lines{Title: "a < b", XLabel: "x", YLabel: "y", Series: []Series{{Name: "s & t", X: []float64{3}, Y: []float64{3}}}}.SVG(),
+		"no spread":  Lines{Title: "t", XLabel: "x", YLabel: "y", LogX: true, Series: []Series{{Name: "s", X: []float64{1, 2}, Y: []float64{0, 0}}}}.SVG(),
+		"zero bars":  Bars{Title: "t", Unit: "u", Bars: []Bar{{Label: "l"}}}.SVG(),
+		"no parts":   Stacks{Title: "t", Unit: "u", Parts: []string{"a"}, Rows: []Stack{{"r", []float64{0}}}}.SVG(),
+		"equal heat": Heat{Title: "t", XLabel: "x", YLabel: "y", Unit: "u", X: []string{"1"}, Y: []string{"1"}, Values: [][]float64{{5}}}.SVG(),
+	} {
+		if err := wellFormed(svg); err != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Errorf("%s: %v\n%s", name, err, svg)
+		}
+	}
+}
