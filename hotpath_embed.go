@@ -48,7 +48,7 @@ type EmbedUsage struct {
 }
 
 // Dim is the length of the vectors that Embed makes.
-func (m *Model) Dim() int { return m.cfg.Dim }
+func (m *Model) Dim() int { return m.cfg.EmbedDim }
 
 // Embed gives one vector a text. Texts that are too long are cut to the
 // model's maximum; Usage tells which.

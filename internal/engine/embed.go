@@ -12,7 +12,7 @@ import (
 	"hotpath/profile"
 )
 
-// EmbedIDs embeds sequences of token ids into dst[len(seqs),Dim]. Calls at the
+// EmbedIDs embeds sequences of token ids into dst[len(seqs),EmbedDim]. Calls at the
 // same time are merged into common runs; ctx ends this call and no other.
 // After the first calls it allocates nothing.
 func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o model.EmbedOptions) error {
@@ -23,8 +23,8 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 	if !e.cfg.CanEmbed {
 		return fmt.Errorf("%w: %s has no embeddings", ErrUnsupported, e.cfg.Arch)
 	}
-	if len(dst) < len(seqs)*e.cfg.Dim {
-		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.Dim, len(seqs))
+	if len(dst) < len(seqs)*e.cfg.EmbedDim {
+		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.EmbedDim, len(seqs))
 	}
 	var l load
 	for i, ids := range seqs {

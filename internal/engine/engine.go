@@ -109,6 +109,7 @@ type Engine struct {
 	embedders map[model.EmbedOptions]*embedder
 	generator *generator
 	scorer    *scorer
+	rerank    *reranker
 	runners   []*runner
 
 	closing atomic.Bool

@@ -6,7 +6,8 @@ import (
 )
 
 // BERT: words, positions and segments are added and normed; each block attends
-// in both directions and norms after its residual sums.
+// in both directions and norms after its residual sums. RoBERTa, DistilBERT
+// and MPNet are the same with small differences, and read in their own files.
 
 func init() {
 	register(&architecture{
@@ -17,12 +18,15 @@ func init() {
 
 type bert struct {
 	Config
-	positions int // height of the position table
+	positions int // height of the position table, as far as it is used
+	segments  int // height of the segment table; 0 where there is none
 	eps       float32
 	act       graph.ActKind
-	// segmentless files are whole without a segment table: llama.cpp's converter
-	// writes DistilBERT as bert, and DistilBERT has none.
-	segmentless bool
+	headAct   graph.ActKind // after the dense layer of a classifier
+
+	// Where Hugging Face files have the tensors.
+	prefixes []string
+	table    []nameRow
 }
 
 func bertGGUF(r *fields) description {
@@ -37,8 +41,11 @@ func bertGGUF(r *fields) description {
 		positions: r.size("context_length", maxContext),
 		eps:       float32(r.positive("attention.layer_norm_epsilon", 1e-12)),
 		act:       graph.GELU,
-
-		segmentless: true,
+		headAct:   graph.Tanh,
+	}
+	// DistilBERT comes as bert too, and has no segments.
+	if t, ok := r.gguf.Tensor("token_types.weight"); ok {
+		d.segments = t.Dims()[0]
 	}
 	if r.flag("attention.causal", false) {
 		r.unsupported("attention.causal", "true, expected false")
@@ -49,7 +56,23 @@ func bertGGUF(r *fields) description {
 }
 
 func bertHF(r *fields) description {
-	d := &bert{
+	d := bertFields(r)
+	d.segments = r.natural("type_vocab_size", maxVocab, 2)
+	d.prefixes = []string{"", "bert."}
+	d.table = append(bertNames, nameRow{key: "cls", file: "pooler.dense"}, nameRow{key: "cls.output", file: "classifier"})
+	d.complete(r, "num_attention_heads")
+	return d
+}
+
+// bertFields reads what config.json has in common for BERT and what came of it.
+func bertFields(r *fields) *bert {
+	if kind := r.text("position_embedding_type", "absolute"); kind != "absolute" {
+		r.unsupported("position_embedding_type", "%q, expected absolute", kind)
+	}
+	if r.flag("is_decoder", false) {
+		r.unsupported("is_decoder", "true, expected false")
+	}
+	return &bert{
 		Config: Config{
 			Layers: r.size("num_hidden_layers", maxLayers),
 			Dim:    r.size("hidden_size", maxDim),
@@ -60,15 +83,8 @@ func bertHF(r *fields) description {
 		positions: r.size("max_position_embeddings", maxContext),
 		eps:       float32(r.positive("layer_norm_eps", 1e-12)),
 		act:       r.activation("hidden_act", "gelu"),
+		headAct:   graph.Tanh,
 	}
-	if kind := r.text("position_embedding_type", "absolute"); kind != "absolute" {
-		r.unsupported("position_embedding_type", "%q, expected absolute", kind)
-	}
-	if r.flag("is_decoder", false) {
-		r.unsupported("is_decoder", "true, expected false")
-	}
-	d.complete(r, "num_attention_heads")
-	return d
 }
 
 // complete derives what the files do not say; heads is the field's name.
@@ -77,36 +93,38 @@ func (d *bert) complete(r *fields, heads string) {
 	d.KVHeads, d.HeadDim, d.MaxSeq = d.Heads, d.Dim/d.Heads, d.positions
 }
 
-func (d *bert) config() *Config { return &d.Config }
+func (d *bert) config() *Config  { return &d.Config }
+func (d *bert) segmentRows() int { return d.segments }
+
+// bertNames are BERT's and RoBERTa's.
+var bertNames = []nameRow{
+	{key: "token_embd", file: "embeddings.word_embeddings"},
+	{key: "position_embd", file: "embeddings.position_embeddings"},
+	{"segment", "embeddings.token_type_embeddings", transform{firstRow: true}},
+	{key: "token_types", file: "embeddings.token_type_embeddings"},
+	{key: "token_embd_norm", file: "embeddings.LayerNorm"},
+	{key: "blk.{}.attn_q", file: "encoder.layer.{}.attention.self.query"},
+	{key: "blk.{}.attn_k", file: "encoder.layer.{}.attention.self.key"},
+	{key: "blk.{}.attn_v", file: "encoder.layer.{}.attention.self.value"},
+	{key: "blk.{}.attn_output", file: "encoder.layer.{}.attention.output.dense"},
+	{key: "blk.{}.attn_output_norm", file: "encoder.layer.{}.attention.output.LayerNorm"},
+	{key: "blk.{}.ffn_up", file: "encoder.layer.{}.intermediate.dense"},
+	{key: "blk.{}.ffn_down", file: "encoder.layer.{}.output.dense"},
+	{key: "blk.{}.layer_output_norm", file: "encoder.layer.{}.output.LayerNorm"},
+}
 
 func (d *bert) names(f weights.Format) naming {
-	segment := transform{firstRow: true} // texts are never pairs here
 	if f == weights.GGUF {
-		return naming{rows: []nameRow{{"token_types", "token_types", segment}}}
+		return naming{rows: []nameRow{{"segment", "token_types", transform{firstRow: true}}}}
 	}
-	return naming{prefixes: []string{"", "bert."}, rows: []nameRow{
-		{key: "token_embd", file: "embeddings.word_embeddings"},
-		{key: "position_embd", file: "embeddings.position_embeddings"},
-		{"token_types", "embeddings.token_type_embeddings", segment},
-		{key: "token_embd_norm", file: "embeddings.LayerNorm"},
-		{key: "blk.{}.attn_q", file: "encoder.layer.{}.attention.self.query"},
-		{key: "blk.{}.attn_k", file: "encoder.layer.{}.attention.self.key"},
-		{key: "blk.{}.attn_v", file: "encoder.layer.{}.attention.self.value"},
-		{key: "blk.{}.attn_output", file: "encoder.layer.{}.attention.output.dense"},
-		{key: "blk.{}.attn_output_norm", file: "encoder.layer.{}.attention.output.LayerNorm"},
-		{key: "blk.{}.ffn_up", file: "encoder.layer.{}.intermediate.dense"},
-		{key: "blk.{}.ffn_down", file: "encoder.layer.{}.output.dense"},
-		{key: "blk.{}.layer_output_norm", file: "encoder.layer.{}.output.LayerNorm"},
-	}}
+	return naming{prefixes: d.prefixes, rows: d.table}
 }
 
 func (d *bert) body(c *Context) *graph.Value {
 	words := c.Tensor("token_embd.weight", graph.RoleEmbedding, d.Vocab, d.Dim)
 	positions := c.Tensor("position_embd.weight", graph.RolePosition, d.positions, d.Dim)
 	x := c.Add("embed", c.Embed("tokens", words, c.Tokens, 1), c.Embed("positions", positions, c.Pos, 1))
-	if !d.segmentless || c.Has("token_types.weight") {
-		x = c.AddRow("segment", x, c.Tensor("token_types.weight", graph.RoleEmbedding, d.Dim))
-	}
+	x = c.Segmented(x, d.segments)
 	x = c.LayerNormed("embed_norm", x, "token_embd_norm", d.eps)
 	return c.Layers(d.Layers, x, d.block)
 }
@@ -131,4 +149,8 @@ func (d *bert) final(_ *Context, x *graph.Value) *graph.Value { return x }
 func (d *bert) head(c *Context, x *graph.Value) *graph.Value {
 	c.Fail("BERT has no head for next tokens")
 	return x
+}
+
+func (d *bert) classify(c *Context, x *graph.Value) *graph.Value {
+	return c.Classified(c.Pool("first", x, c.QStart, graph.PoolCLS), d.headAct)
 }

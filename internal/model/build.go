@@ -15,6 +15,7 @@ type Ports struct {
 	// Length is [T], how long each token's text is in all, or is going to be:
 	// some ropes depend on it. Most models have no such input.
 	Length     *graph.Value
+	Segments   *graph.Value // [T] text of a pair that a token belongs to, 0 or 1
 	Slots      *graph.Value // [T] rows of the KV cache to write
 	KVLen      *graph.Value // [S] tokens of a sequence, this batch's included
 	BlockTable *graph.Value // [S,MaxBlocksPerSeq] blocks of a sequence
@@ -22,7 +23,8 @@ type Ports struct {
 	Targets    *graph.Value // [R] the ids that should come; negative: ignored
 	Hyper      *graph.Value // [8] of the optimizer
 
-	Embedding *graph.Value // [S,Dim]
+	Embedding *graph.Value // [S,EmbedDim]
+	Scores    *graph.Value // [S,Labels]
 	Logits    *graph.Value // [R,Vocab]
 	NLL       *graph.Value // [R] natural logarithm
 	Loss      *graph.Value // [1] mean of NLL
@@ -60,15 +62,26 @@ func (m *Model) BuildEmbed(max tensor.Bind, o EmbedOptions) (*graph.Graph, *Port
 	if err != nil {
 		return nil, nil, err
 	}
+	if own := m.cfg.Pooling; o.Pooling.Len() != own.Len() {
+		return nil, nil, fmt.Errorf("%s: pooling %s, expected %d side by side as in the model's own (%s)", m.store.Path(), o.Pooling, own.Len(), own)
+	}
 	c, p := m.context(b), &Ports{}
 	c.tokens(p)
-	x := m.desc.final(c, m.desc.body(c))
-	p.Embedding = c.Pool("pool", x, c.QStart, o.Pooling)
+	p.Embedding = m.embedding(c, o.Pooling)
 	if o.Normalize {
 		p.Embedding = c.L2Norm("normalize", p.Embedding)
 	}
 	g, err := b.Freeze(p.Embedding)
 	return g, p, err
+}
+
+// embedding is tokens to vectors [S,EmbedDim], of any length.
+func (m *Model) embedding(c *Context, kind graph.PoolKind) *graph.Value {
+	if p, ok := m.desc.(pooler); ok {
+		return m.cfg.stages.apply(c, p.pooled(c, kind))
+	}
+	x := m.desc.final(c, m.desc.body(c))
+	return m.cfg.stages.apply(c, c.Pool("pool", x, c.QStart, kind))
 }
 
 // BuildGenerate is tokens to the logits of rows R, over a KV cache.

@@ -16,6 +16,9 @@ type Context struct {
 	Tokens *graph.Value // [T]
 	Pos    *graph.Value // [T]
 	QStart *graph.Value // [S+1]
+	// Segments is which text of a pair a token belongs to, [T]; nil where all
+	// are of the first.
+	Segments *graph.Value
 
 	cache *cache // nil where attention sees the batch only
 	ports *Ports // of the graph

@@ -68,6 +68,9 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 			continue
 		}
 		how := m.place(key).how
+		if how.derive != nil {
+			continue // the tensor cannot be had back from what was made of it
+		}
 		if !changed {
 			if t, err = decoded(t); err != nil {
 				return t, err

@@ -122,6 +122,26 @@ func (r *fields) bounded(key string, v, most int, err error) int {
 	return v
 }
 
+// natural is a count from 0 to most, or def where the field is absent.
+func (r *fields) natural(key string, most, def int) int {
+	var v int
+	var err error
+	if r.gguf != nil {
+		v, err = r.gguf.IDOr(r.prefix+key, def)
+	} else {
+		v, err = r.hf.IDOr(key, def)
+	}
+	switch {
+	case err != nil:
+		r.keep(err)
+		return def
+	case v > most:
+		r.invalid(key, "expected a number from 0 to %d, found %d", most, v)
+		return def
+	}
+	return v
+}
+
 // positive is a number above 0, or def.
 func (r *fields) positive(key string, def float64) float64 {
 	v, err := r.source.FloatOr(key, def)
@@ -217,6 +237,12 @@ func (r *fields) object(key string) *fields {
 		return nil
 	}
 	return &fields{o, r.file, r.field, r.prefix + key + ".", r.err, nil, o}
+}
+
+// hasTensor reports whether a GGUF file has a tensor.
+func (r *fields) hasTensor(name string) bool {
+	_, ok := r.gguf.Tensor(name)
+	return ok
 }
 
 // vocabulary is the height of a GGUF file's token table: the metadata may

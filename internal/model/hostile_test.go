@@ -249,9 +249,9 @@ func TestHostileModules(t *testing.T) {
 		pooling map[string]any
 		words   []string
 	}{
-		{"dense", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("LayerNorm", "")}, nil, []string{"LayerNorm", "modules.json"}},
-		{"max", nil, map[string]any{"pooling_mode_mean_tokens": false, "pooling_mode_max_tokens": true}, []string{"pooling_mode_max_tokens", "max"}},
-		{"two at once", nil, map[string]any{"pooling_mode_cls_token": true}, []string{"cls+mean"}},
+		{"another kind", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("CNN", "")}, nil, []string{"CNN", "modules.json"}},
+		{"pooling twice", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("Pooling", "1_Pooling")}, nil, []string{"Pooling", "modules.json"}},
+		{"nine at once", nil, map[string]any{"pooling_mode": strings.Split("cls max mean cls max mean cls max mean", " ")}, []string{"pooling_mode", "9"}},
 		{"a new name", nil, map[string]any{"pooling_mode": "no_such"}, []string{"pooling_mode", "no_such"}},
 		{"without the prompt", nil, map[string]any{"include_prompt": false}, []string{"include_prompt"}},
 	} {
@@ -265,10 +265,10 @@ func TestHostileModules(t *testing.T) {
 	}
 }
 
-// TestDenseModule: EmbeddingGemma's own directory has dense layers after the
-// pooling, which must not be left out in silence.
+// TestDenseModule: a dense layer before the pooling concerns tokens, which must
+// not be left out in silence.
 func TestDenseModule(t *testing.T) {
-	path := copyModel(t, "embeddinggemma", map[string]map[string]any{"2_Dense/config.json": {"in_features": 32}}, nil)
+	path := copyModel(t, "embeddinggemma", map[string]map[string]any{"2_Dense/config.json": {"in_features": 32, "out_features": 32}}, nil)
 	data, err := os.ReadFile(filepath.Join(path, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)

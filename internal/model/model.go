@@ -54,6 +54,22 @@ type Config struct {
 
 	Pooling   graph.PoolKind // how an embedding is made, unless asked otherwise
 	Normalize bool           // whether it has unit length, unless asked otherwise
+	EmbedDim  int            // width of an embedding: layers after the pooling may change it
+	// Prompts are what the model wants before a text, by the name of a task, and
+	// DefaultPrompt is the name of the one that a text gets unless asked
+	// otherwise; "" is none.
+	Prompts       map[string]string `json:",omitempty"`
+	DefaultPrompt string            `json:",omitempty"`
+	// MatryoshkaDims are the widths to which embeddings may be cut, where the
+	// files say so.
+	MatryoshkaDims []int `json:",omitempty"`
+
+	// CanRerank says that pairs of texts can be scored, with Labels numbers each.
+	CanRerank bool `json:",omitempty"`
+	Labels    int  `json:",omitempty"`
+
+	stages stages // after the pooling
+	scorer scorer // of pairs
 
 	ParamCount  int64 // elements of all weights; a tied head counts once
 	BytesOnDisk int64 // of those weights in the model's files
@@ -71,6 +87,18 @@ type description interface {
 	// head is rows of final to logits [R,Vocab]; it is called only where the
 	// configuration says CanGenerate.
 	head(c *Context, x *graph.Value) *graph.Value
+}
+
+// pooler is a description whose embeddings need no states of single tokens.
+type pooler interface {
+	// pooled is tokens to [S,kind.Len()*Dim].
+	pooled(c *Context, kind graph.PoolKind) *graph.Value
+}
+
+// classifier is a description with a head of its own for scores of texts.
+type classifier interface {
+	// classify is rows of final [T,Dim] to [S,Labels].
+	classify(c *Context, x *graph.Value) *graph.Value
 }
 
 // architecture is a row of the table.
@@ -133,6 +161,10 @@ func Open(st *weights.Store) (*Model, error) {
 	if m.places, err = desc.names(st.Format()).resolve(st, m.cfg.Layers); err != nil {
 		return nil, err
 	}
+	if err := m.readScorer(); err != nil {
+		return nil, err
+	}
+	m.cfg.EmbedDim = m.cfg.stages.width(m.cfg.Pooling.Len() * m.cfg.Dim)
 	if err := m.checkWeights(); err != nil {
 		return nil, err
 	}
@@ -154,7 +186,7 @@ func describe(st *weights.Store) (description, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, readSentence(d.config(), st.HF())
+	return d, readSentence(d, st.HF())
 }
 
 func describeGGUF(f *gguf.File) (description, error) {
@@ -213,24 +245,58 @@ func supported(names func(*architecture) []string) string {
 	return strings.Join(all, ", ")
 }
 
-// checkWeights builds the whole graph once at its smallest, which asks for
-// every weight by key and shape, and keeps what was asked for.
+// checkWeights builds every use of the model once at its smallest, which asks
+// for every weight by key and shape, and keeps what was asked for.
 func (m *Model) checkWeights() error {
-	b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
-	c, p := m.context(b), &Ports{}
-	c.tokens(p)
-	out := m.desc.final(c, m.desc.body(c))
-	if m.cfg.CanGenerate {
-		out = m.desc.head(c, out)
+	m.want = map[string]tensor.Shape{}
+	counted := map[site]bool{}
+	var wrong error
+	m.eachUse(func(c *Context, out []*graph.Value) bool {
+		wrong = m.keepWeights(c, out, counted)
+		return wrong == nil
+	})
+	return wrong
+}
+
+// eachUse gives f the context and the outputs of what the model can do.
+func (m *Model) eachUse(f func(c *Context, out []*graph.Value) bool) {
+	begin := func() (*Context, *Ports) {
+		c, p := m.context(graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})), &Ports{}
+		c.tokens(p)
+		return c, p
 	}
+	if m.cfg.CanRerank {
+		c, p := begin()
+		if !f(c, []*graph.Value{m.pairScores(c, p)}) {
+			return
+		}
+	}
+	c, _ := begin()
+	if p, ok := m.desc.(pooler); ok {
+		f(c, []*graph.Value{m.cfg.stages.apply(c, p.pooled(c, m.cfg.Pooling))})
+		return
+	}
+	x := m.desc.final(c, m.desc.body(c))
+	out := []*graph.Value{x}
+	if m.cfg.CanGenerate {
+		out = append(out, m.desc.head(c, x))
+	}
+	if m.cfg.CanEmbed {
+		out = append(out, m.cfg.stages.apply(c, c.Pool("pool", x, c.QStart, m.cfg.Pooling)))
+	}
+	f(c, out)
+}
+
+// keepWeights keeps the weights of one graph. What lies in one place counts
+// once, in the form that was asked for first.
+func (m *Model) keepWeights(c *Context, out []*graph.Value, counted map[site]bool) error {
 	if c.wrong != nil {
 		return c.wrong // without the scope that a graph's own errors carry
 	}
-	g, err := b.Freeze(out)
+	g, err := c.Freeze(out...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.store.Path(), err)
 	}
-	m.want = map[string]tensor.Shape{}
 	for _, n := range g.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
@@ -241,6 +307,11 @@ func (m *Model) checkWeights() error {
 			return err
 		}
 		m.want[n.Leaf.Key] = v.Shape
+		at := m.place(n.Leaf.Key).site()
+		if counted[at] && at.name != "" {
+			continue
+		}
+		counted[at] = true
 		m.cfg.ParamCount += int64(v.Shape.Len(tensor.Bind{}))
 		m.cfg.BytesOnDisk += info.bytes
 	}

@@ -89,7 +89,7 @@ func embedAll(t testing.TB, m *Model, seqs [][]int, o EmbedOptions) [][]float32 
 	run(t, s, max)
 	out := make([][]float32, len(seqs))
 	for i := range out {
-		out[i] = s.F32(p.Embedding)[i*m.cfg.Dim : (i+1)*m.cfg.Dim]
+		out[i] = s.F32(p.Embedding)[i*m.cfg.EmbedDim : (i+1)*m.cfg.EmbedDim]
 	}
 	return out
 }

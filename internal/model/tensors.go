@@ -49,6 +49,15 @@ type transform struct {
 	files []string
 	flat  bool // a stack of matrices is one tensor: [n,rows,cols] is used as [n*rows,cols]
 	bare  bool // the name in the files has no ending
+
+	derive deriver // computes the weight; nothing else applies then
+}
+
+// deriver computes a weight in F32 out of a tensor of the files.
+type deriver interface {
+	// dims is the shape of the weight, given the tensor's.
+	dims(of []int) ([]int, error)
+	derive(t weights.Tensor) ([]float32, error)
 }
 
 // copies reports whether a weight cannot be a view of the file.
@@ -60,6 +69,14 @@ type place struct {
 	how  transform
 	made *madeWeight // not in the files at all
 }
+
+// site is where a weight lies, whatever is made of it.
+type site struct {
+	name        string
+	part, first int
+}
+
+func (p place) site() site { return site{p.name, p.how.part, p.how.first} }
 
 // names are the tensors that a weight is made of.
 func (p place) names() []string {
@@ -75,6 +92,9 @@ func (p place) names() []string {
 	}
 	return names
 }
+
+// oldNorms are the endings of norms in files of before 2020.
+var oldNorms = map[string]string{".weight": ".gamma", ".bias": ".beta"}
 
 // resolve fills the table for every layer. Keys that it does not mention have
 // the same name in the files.
@@ -110,6 +130,11 @@ func (n naming) resolve(st *weights.Store, layers int) (map[string]place, error)
 				at := place{name: prefix + name, how: row.how}
 				if bare := (place{name: name, how: row.how}); !at.in(st) && bare.in(st) {
 					at = bare
+				}
+				if !at.in(st) && !row.how.bare {
+					if old := strings.TrimSuffix(at.name, end) + oldNorms[end]; st.Has(old) {
+						at.name = old
+					}
 				}
 				key := strings.Replace(row.key, "{}", layer, 1) + end
 				if _, taken := places[key]; !taken || !places[key].in(st) && at.in(st) {
@@ -159,6 +184,13 @@ func (m *Model) inspect(key string) (info, error) {
 	t, bytes, err := m.stacked(r)
 	if err != nil {
 		return info{}, err
+	}
+	if r.how.derive != nil {
+		dims, err := r.how.derive.dims(t.Dims)
+		if err != nil {
+			return info{}, m.fault(r.name, "%v", err)
+		}
+		return info{dims, tensor.F32, bytes}, nil
 	}
 	if r.how.flat && len(t.Dims) == 3 {
 		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
@@ -267,6 +299,9 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 	if err != nil {
 		return t, err
 	}
+	if r.how.derive != nil {
+		return m.derived(key, t, r.how.derive)
+	}
 	if r.how.flat && len(t.Dims) == 3 {
 		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
 	}
@@ -300,6 +335,19 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 		return vector(t.Name, f, len(f))
 	}
 	return t, nil
+}
+
+// derived is computed anew each time: backends ask once.
+func (m *Model) derived(key string, t weights.Tensor, d deriver) (weights.Tensor, error) {
+	dims, err := d.dims(t.Dims)
+	if err != nil {
+		return t, m.fault(t.Name, "%v", err)
+	}
+	f, err := d.derive(t)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", m.store.Path(), err)
+	}
+	return vector(key, f, dims...)
 }
 
 // gathered is a kept copy of rows that do not lie together.

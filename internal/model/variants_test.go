@@ -133,6 +133,9 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %+v", c.path, got)
 		}
 		got.Windows, c.want.Windows = nil, nil
+		if c.want.EmbedDim == 0 {
+			c.want.EmbedDim = c.want.Dim
+		}
 		got.ParamCount, got.BytesOnDisk = 0, 0
 		if got.text() != c.want.text() {
 			t.Errorf("%s:\n%s, want\n%s", c.path, got.text(), c.want.text())

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// reranker scores pairs of texts. One run is on its way at a time.
+type reranker struct {
+	runner   *runner
+	segments []int32 // [T]; nil where the model has none
+	pairs    *model.Pairs
+	turn     chan struct{} // capacity 1
+
+	// Of the call that has the turn.
+	scratch    model.PairScratch
+	ids, parts []int32
+	ends       []int // of each pair in ids
+}
+
+// Rerank scores each document against the query, higher being more relevant,
+// into scores[len(docs)]: a number from 0 to 1 unless the model's own files
+// say otherwise. Texts are cut to what the model takes. Calls at the same time
+// take turns; ctx ends a call, also while it waits.
+func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32) error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	if !e.cfg.CanRerank {
+		return fmt.Errorf("%w: this %s model has no scores for pairs of texts", ErrUnsupported, e.cfg.Arch)
+	}
+	if e.cfg.Labels != 1 {
+		return fmt.Errorf("%w: the model gives %d numbers for a pair, expected one to rank by", ErrUnsupported, e.cfg.Labels)
+	}
+	if len(scores) < len(docs) {
+		return fmt.Errorf("%w: room for %d scores, expected %d", ErrInput, len(scores), len(docs))
+	}
+	r, err := e.reranker()
+	if err != nil {
+		return err
+	}
+	ctx = e.scoped(ctx)
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-r.turn }()
+	_, end := profile.Scope(ctx, "tokenize")
+	r.encode(query, docs)
+	end()
+	return r.score(ctx, e, scores[:len(docs)])
+}
+
+// reranker compiles the program when first wanted.
+func (e *Engine) reranker() (*reranker, error) {
+	e.compile.Lock()
+	defer e.compile.Unlock()
+	if e.rerank != nil {
+		return e.rerank, nil
+	}
+	pairs, err := e.model.Pairs()
+	if err != nil {
+		return nil, err
+	}
+	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
+	g, p, err := e.model.BuildClassify(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1})
+	if err != nil {
+		return nil, err
+	}
+	run, err := e.newRunner("rerank", g, p, p.Scores, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
+	if err != nil {
+		return nil, err
+	}
+	r := &reranker{runner: run, pairs: pairs, turn: make(chan struct{}, 1)}
+	if p.Segments != nil {
+		r.segments = run.sess.I32(p.Segments)
+	}
+	e.rerank = r
+	return r, nil
+}
+
+// encode makes the tokens of all pairs.
+func (r *reranker) encode(query string, docs []string) {
+	r.ids, r.parts, r.ends = r.ids[:0], r.parts[:0], r.ends[:0]
+	for _, doc := range docs {
+		r.ids, r.parts, _ = r.pairs.Append(r.ids, r.parts, query, doc, &r.scratch)
+		r.ends = append(r.ends, len(r.ids))
+	}
+}
+
+// score runs the pairs in ragged batches, whole pairs up to the engine's
+// number of tokens.
+func (r *reranker) score(ctx context.Context, e *Engine, scores []float32) error {
+	from, limit := 0, e.opts.MaxBatchTokens
+	for i, first := 0, 0; i < len(scores); first = i {
+		if e.closing.Load() {
+			return ErrClosed
+		}
+		r.runner.reset()
+		for i < len(scores) && r.runner.bind.S < r.runner.max.S {
+			ids := r.ids[from:r.ends[i]]
+			t := r.runner.bind.T
+			if t > 0 && t+len(ids) > limit {
+				break
+			}
+			if err := e.checkIDs(i, ids, e.cfg.MaxSeq); err != nil {
+				return err
+			}
+			if r.segments != nil {
+				copy(r.segments[t:], r.parts[from:r.ends[i]])
+			}
+			r.runner.add(ids, 0, len(ids))
+			from = r.ends[i]
+			i++
+		}
+		if err := r.runner.run(ctx); err != nil {
+			return err
+		}
+		got := r.runner.out[:i-first]
+		if !finite(got) {
+			return errNumbers
+		}
+		copy(scores[first:], got)
+	}
+	return ctx.Err()
+}

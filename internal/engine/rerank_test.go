@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/model"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+)
+
+// openReranker opens a fixture of the model package.
+func openReranker(t *testing.T, path string, o Options) *Engine {
+	t.Helper()
+	st, err := weights.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	m, err := model.Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	e, err := Open(m, be, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// Scores of pairs as sentence-transformers has them, in batches of several
+// sizes and by several callers at once.
+func TestRerank(t *testing.T) {
+	for _, name := range []string{"rerank-bert"} {
+		path := filepath.Join("..", "model", "testdata", "encoders", name)
+		data, err := os.ReadFile(filepath.Join(path, "reference.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want struct {
+			Cases []struct {
+				Query, Doc string
+				Scores     []float32
+			}
+		}
+		if err := json.Unmarshal(data, &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []Options{{}, {MaxBatchTokens: 20, MaxSeqs: 2}} {
+			e := openReranker(t, path, o)
+			var wait sync.WaitGroup
+			for _, c := range want.Cases {
+				wait.Go(func() {
+					scores := make([]float32, 3)
+					if err := e.Rerank(context.Background(), c.Query, []string{"a", c.Doc, "another one"}, scores); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					if d := math.Abs(float64(scores[1] - c.Scores[0])); !(d <= 2e-5*max(1, math.Abs(float64(c.Scores[0])))) {
+						t.Errorf("%s: %.20q: score %g, want %g", name, c.Doc, scores[1], c.Scores[0])
+					}
+				})
+			}
+			wait.Wait()
+		}
+	}
+}
+
+func TestRerankRefuses(t *testing.T) {
+	ctx := context.Background()
+	labels := openReranker(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert-labels"), Options{})
+	if err := labels.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("three labels: %v", err)
+	}
+	plain := openReranker(t, testmodels.Dir(t, "bert"), Options{})
+	if err := plain.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("no classifier: %v", err)
+	}
+	e := openReranker(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert"), Options{})
+	if err := e.Rerank(ctx, "q", []string{"d", "e"}, make([]float32, 1)); !errors.Is(err, ErrInput) {
+		t.Errorf("no room: %v", err)
+	}
+	if err := e.Rerank(ctx, "q", nil, nil); err != nil {
+		t.Errorf("nothing to rank: %v", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := e.Rerank(gone, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/tensor"
+)
+
+// encoderReference is what the reference implementations answer on a model of
+// testdata/encoders; scripts/goldens_encoders.py made both.
+type encoderReference struct {
+	Kind  string
+	Cases []struct {
+		Text      string
+		IDs       []int
+		Embedding []float32
+
+		Query, Doc string
+		Segments   []int32
+		Scores     []float32
+	}
+}
+
+// encoderFixtures gives f each model of a kind.
+func encoderFixtures(t *testing.T, kind string, least int, f func(t *testing.T, path string, want encoderReference)) {
+	found := 0
+	for _, pattern := range []string{"testdata/encoders/*/reference.json", "testdata/encoders/*.gguf"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			model, reference := filepath.Dir(path), path
+			if strings.HasSuffix(path, ".gguf") {
+				model, reference = path, strings.TrimSuffix(path, ".gguf")+".json"
+			}
+			data, err := os.ReadFile(reference)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want encoderReference
+			if err := json.Unmarshal(data, &want); err != nil {
+				t.Fatal(err)
+			}
+			if want.Kind != kind || len(want.Cases) == 0 {
+				continue
+			}
+			found++
+			t.Run(filepath.Base(model), func(t *testing.T) { f(t, model, want) })
+		}
+	}
+	if found < least {
+		t.Errorf("%d models of kind %s, expected at least %d", found, kind, least)
+	}
+}
+
+// Embeddings of the less common options, stages after the pooling included.
+func TestEncodersMatchReference(t *testing.T) {
+	encoderFixtures(t, "embed", 3, func(t *testing.T, path string, want encoderReference) {
+		m := open(t, path)
+		seqs := make([][]int, len(want.Cases))
+		for i, c := range want.Cases {
+			if seqs[i] = c.IDs; len(c.IDs) > m.cfg.MaxSeq {
+				t.Fatalf("case %d: %d tokens, but texts are cut to %d", i, len(c.IDs), m.cfg.MaxSeq)
+			}
+		}
+		got := embedAll(t, m, seqs, EmbedOptions{m.cfg.Pooling, m.cfg.Normalize})
+		worst := 1.0
+		for i, c := range want.Cases {
+			if len(c.Embedding) != m.cfg.EmbedDim {
+				t.Fatalf("embeddings have %d elements, want %d", m.cfg.EmbedDim, len(c.Embedding))
+			}
+			dot, a, b := 0.0, 0.0, 0.0
+			for j, x := range c.Embedding {
+				y := got[i][j]
+				dot, a, b = dot+float64(x)*float64(y), a+float64(x)*float64(x), b+float64(y)*float64(y)
+			}
+			cos := dot / math.Sqrt(a*b)
+			if worst = min(worst, cos); !(cos >= 0.999999) || math.Abs(math.Sqrt(b/a)-1) > 1e-4 {
+				t.Errorf("%.30q: cosine %.8f, length %g of %g", c.Text, cos, math.Sqrt(b), math.Sqrt(a))
+			}
+		}
+		t.Logf("least cosine %.9f", worst)
+	})
+}
+
+// Scores of pairs, and the tokens that they become.
+func TestRerankersMatchReference(t *testing.T) {
+	encoderFixtures(t, "rerank", 2, func(t *testing.T, path string, want encoderReference) {
+		m := open(t, path)
+		if !m.cfg.CanRerank || m.cfg.Labels != len(want.Cases[0].Scores) {
+			t.Fatalf("can rerank: %v, %d labels, want %d", m.cfg.CanRerank, m.cfg.Labels, len(want.Cases[0].Scores))
+		}
+		pairs, err := m.Pairs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s PairScratch
+		var seqs [][]int
+		var segments []int32
+		for i, c := range want.Cases {
+			ids, parts, _ := pairs.Append(nil, nil, c.Query, c.Doc, &s)
+			wide := make([]int, len(ids))
+			for j, id := range ids {
+				wide[j] = int(id)
+			}
+			if !slices.Equal(wide, c.IDs) || !slices.Equal(parts, c.Segments) {
+				t.Errorf("case %d: tokens %v of segments %v, want %v of %v", i, ids, parts, c.IDs, c.Segments)
+			}
+			seqs, segments = append(seqs, c.IDs), append(segments, c.Segments...)
+		}
+		bind := tensor.Bind{T: total(seqs), S: len(seqs)}
+		g, p, err := m.BuildClassify(bind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sess := session(t, m, g)
+		batch(sess, p, seqs)
+		if p.Segments != nil {
+			copy(sess.I32(p.Segments), segments)
+		}
+		run(t, sess, bind)
+		for i, c := range want.Cases {
+			for j, x := range c.Scores {
+				if y := sess.F32(p.Scores)[i*m.cfg.Labels+j]; !(math.Abs(float64(x-y)) <= 2e-5*max(1, math.Abs(float64(x)))) {
+					t.Errorf("case %d: score %d is %g, want %g", i, j, y, x)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,234 @@
+"""goldens_encoders.py [NAME...]   (default: all)
+
+Encoders beyond BERT, sentence-transformers' directories, rerankers and static tables,
+each small, with random weights drawn wide, and what the reference implementations
+answer on them. Needs torch, transformers, tokenizers, sentence-transformers, gguf.
+
+internal/testmodels/testdata/NAME/ has one model an architecture in the form of
+goldens_models.py, so that every test of the house runs on it.
+
+internal/model/testdata/encoders/NAME/ (or NAME.gguf and NAME.json) has the less common
+options, for the model's own tests; reference.json is one of
+
+  kind embed   cases of text, ids (what the model saw) and embedding, as it left the last
+               stage, of any length
+  kind rerank  cases of query, doc, ids, segments and scores (activation applied)
+"""
+import json, os, shutil, sys
+
+import gguf, numpy as np, torch, transformers as T
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm, Normalize, Pooling, StaticEmbedding, Transformer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+import goldens_gguf
+import goldens_models as G
+
+VARIANTS = os.path.join(G.HERE, "..", "internal", "model", "testdata", "encoders")
+LONG = G.MAX_POSITIONS
+PAIRS = [
+    ("which kettle sang", "The kettle sang, the cat slept, and nobody in the small kitchen spoke until the rain had stopped."),
+    ("z", "z"),
+    ("Love is not love", "if x[i] != y[j] {\n\treturn -1 // no match\n}\n"),
+    ("one, two, three", "Counting slowly: one, two, three, four, five, six, seven, eight, nine, ten, and then all over again. " * 4),
+    ("one, two, three, four, five, six, seven, eight, nine, ten, and then all over again. " * 3, "Counting slowly: one, two, three. " * 8),
+    ("", "an empty question"),
+]
+
+
+def roberta_bpe(lines, size=330):
+    """RoBERTa's kind: byte-level BPE, <s> and </s> around a text and two </s> between two."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+    return T.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", cls_token="<s>", eos_token="</s>", sep_token="</s>", pad_token="<pad>", unk_token="<unk>", mask_token="<mask>", model_max_length=LONG)
+
+
+def modern_bpe(lines, size=330):
+    """ModernBERT's kind: byte-level BPE between [CLS] and [SEP], all of one segment."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return T.PreTrainedTokenizerFast(tokenizer_object=t, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]", mask_token="[MASK]", model_max_length=LONG)
+
+
+def bert(v, **kw):
+    return T.BertConfig(**{**dict(vocab_size=v, hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=40, max_position_embeddings=LONG, layer_norm_eps=1e-5), **kw})
+
+
+def roberta(v, cls=T.RobertaConfig, **kw):
+    return cls(**{**dict(vocab_size=v, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=72, max_position_embeddings=LONG + 2, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2), **kw})
+
+
+def distilbert(v, **kw):
+    return T.DistilBertConfig(**{**dict(vocab_size=v, dim=32, n_layers=3, n_heads=2, hidden_dim=72, max_position_embeddings=LONG), **kw})
+
+
+def mpnet(v, **kw):
+    return T.MPNetConfig(**{**dict(vocab_size=v, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=72, max_position_embeddings=LONG + 2, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2), **kw})
+
+
+def nomic(v, **kw):
+    return T.NomicBertConfig(**{**dict(vocab_size=v, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=72, max_position_embeddings=LONG, layer_norm_eps=1e-5, rope_parameters={"rope_type": "default", "rope_theta": 1000.0}), **kw})
+
+
+def modernbert(v, **kw):
+    """Seven layers, of which 0, 3 and 6 see everything and the others four tokens on each side."""
+    return T.ModernBertConfig(**{**dict(vocab_size=v, hidden_size=32, num_hidden_layers=7, num_attention_heads=2, intermediate_size=40, max_position_embeddings=LONG, norm_eps=1e-4, local_attention=8, global_attn_every_n_layers=3, pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 5000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}), **kw})
+
+
+# name: (configuration, class, tokenizer, pooling, seed)
+HOUSE = {
+    "roberta": (roberta, T.RobertaModel, roberta_bpe, "mean", 31),
+    "distilbert": (distilbert, T.DistilBertModel, G.wordpiece, "cls", 32),
+    "mpnet": (mpnet, T.MPNetModel, G.wordpiece, "mean", 33),
+    "nomic-bert": (nomic, T.NomicBertModel, G.wordpiece, "mean", 34),
+    "modernbert": (modernbert, T.ModernBertModel, modern_bpe, "cls", 35),
+}
+
+
+def widened(model, seed):
+    model = G.widen(model, seed)
+    for name, p in model.named_parameters():
+        if "relative_attention_bias" in name:
+            p.data *= 4  # or it drowns beside the scores
+    return model
+
+
+def house(name):
+    config, cls, tokenizer, pooling, seed = HOUSE[name]
+    d = os.path.join(G.TESTDATA, name)
+    tok = tokenizer(G.corpus(G.TESTDATA))
+    model = widened(cls._from_config(config(len(tok)), attn_implementation="eager"), seed)
+    G.save(model, tok, d)
+    width = getattr(model.config, "hidden_size", None) or model.config.dim
+    G.save_pooling(d, width, pooling)
+    ref = G.encoder_reference(model, tok, pooling)
+    G.write_json(os.path.join(d, "reference.json"), ref)
+
+
+def saved(d):
+    """Removes what no reader needs and makes files readable."""
+    for root, _, files in os.walk(d):
+        for f in files:
+            path = os.path.join(root, f)
+            if f in ("README.md", "generation_config.json"):
+                os.remove(path)
+            else:
+                os.chmod(path, 0o644)
+
+
+def fresh(name):
+    d = os.path.join(VARIANTS, name)
+    shutil.rmtree(d, ignore_errors=True)
+    os.makedirs(d)
+    return d
+
+
+@torch.no_grad()
+def sentence_reference(d, **kw):
+    """What sentence-transformers answers on a directory that was just written."""
+    st = SentenceTransformer(d, device="cpu", **kw)
+    cases = []
+    for text in G.TEXTS:
+        e = st.encode([text], prompt="", convert_to_numpy=True)[0]
+        features = st[0].preprocess([text]) if hasattr(st[0], "preprocess") else st.tokenize([text])
+        cases.append(dict(text=text, ids=features["input_ids"].flatten().tolist(), embedding=G.floats(torch.from_numpy(np.asarray(e, dtype=np.float32)))))
+    G.write_json(os.path.join(d, "reference.json"), dict(kind="embed", cases=cases))
+
+
+def sentence(name, model, tok, *stages, max_seq=None, prompts=None, default=None, lower=False):
+    """A directory of a transformer and the stages after it."""
+    d, tmp = fresh(name), os.path.join(VARIANTS, name + ".tmp")
+    G.save(model, tok, tmp)
+    first = Transformer(tmp, max_seq_length=max_seq or LONG, do_lower_case=lower)
+    st = SentenceTransformer(modules=[first, *stages], prompts=prompts, default_prompt_name=default, device="cpu")
+    g = torch.Generator().manual_seed(len(name))
+    for stage in stages:
+        for p in stage.parameters():
+            p.data = torch.randn(p.shape, generator=g) * (0.3 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5)
+    st.save(d)
+    shutil.rmtree(tmp)
+    saved(d)
+    sentence_reference(d)
+
+
+def encoder(name, config, cls, tokenizer, seed, pooling="mean"):
+    """A variant of an architecture."""
+    tok = tokenizer(G.corpus(G.TESTDATA))
+    model = widened(cls._from_config(config(len(tok)), attn_implementation="eager"), seed)
+    width = getattr(model.config, "hidden_size", None) or model.config.dim
+    sentence(name, model, tok, Pooling(width, pooling))
+
+
+@torch.no_grad()
+def reranker(name, config, cls, tokenizer, seed, **kw):
+    """A cross-encoder, answered by sentence-transformers."""
+    d = fresh(name)
+    tok = tokenizer(G.corpus(G.TESTDATA))
+    model = widened(cls._from_config(config(len(tok)), attn_implementation="eager"), seed)
+    G.save(model, tok, d)
+    for key, value in kw.items():
+        path = os.path.join(d, "config.json")
+        with open(path, encoding="utf-8") as f:
+            c = json.load(f)
+        c[key] = value
+        G.write_json(path, c)
+    saved(d)
+    ce = CrossEncoder(d, device="cpu", max_length=LONG)
+    cases = []
+    for query, doc in PAIRS:
+        features = ce.tokenizer([[query, doc]], truncation=True, max_length=LONG, return_tensors="pt", return_token_type_ids=True)
+        scores = ce.predict([(query, doc)], convert_to_numpy=True)[0]
+        cases.append(dict(query=query, doc=doc, ids=features["input_ids"][0].tolist(), segments=features["token_type_ids"][0].tolist(), scores=np.atleast_1d(scores).astype(float).round(7).tolist()))
+    G.write_json(os.path.join(d, "reference.json"), dict(kind="rerank", cases=cases))
+
+
+def small_bert(seed, **kw):
+    tok = G.wordpiece(G.corpus(G.TESTDATA))
+    return widened(T.BertModel._from_config(bert(len(tok), **kw), attn_implementation="eager"), seed), tok
+
+
+def all_poolings():
+    model, tok = small_bert(41)
+    sentence("sentence-poolings", model, tok, Pooling(24, ("weightedmean", "cls", "mean_sqrt_len_tokens", "max", "lasttoken", "mean")))
+
+
+def dense_head():
+    model, tok = small_bert(42, hidden_act="relu", type_vocab_size=1)
+    sentence("sentence-dense", model, tok, Pooling(24, ("cls", "mean")), Dense(48, 20), LayerNorm(20), Normalize(), Dense(20, 30, bias=False, activation_function=torch.nn.Identity()), max_seq=40,
+             prompts={"query": "query: ", "passage": "passage: "}, default="passage")
+
+
+def residual_head():
+    model, tok = small_bert(43, hidden_act="gelu_new")
+    sentence("sentence-residual", model, tok, Pooling(24, "max"), Dense(24, 24, use_residual=True, activation_function=torch.nn.GELU()), Dense(24, 18, use_residual=True, activation_function=torch.nn.Sigmoid()), Normalize())
+
+
+VARIANT = {
+    "sentence-poolings": all_poolings,
+    "sentence-dense": dense_head,
+    "sentence-residual": residual_head,
+    "xlm-roberta": lambda: encoder("xlm-roberta", lambda v: roberta(v, T.XLMRobertaConfig, hidden_size=27, num_attention_heads=3, intermediate_size=31, num_hidden_layers=2, pad_token_id=4, max_position_embeddings=LONG + 5, type_vocab_size=2), T.XLMRobertaModel, roberta_bpe, 51),
+    "distilbert-relu": lambda: encoder("distilbert-relu", lambda v: distilbert(v, dim=27, n_heads=3, hidden_dim=31, n_layers=2, activation="relu", sinusoidal_pos_embds=True), T.DistilBertModel, G.wordpiece, 52),
+    "rerank-bert": lambda: reranker("rerank-bert", lambda v: bert(v, num_labels=1), T.BertForSequenceClassification, G.wordpiece, 61),
+    "rerank-bert-labels": lambda: reranker("rerank-bert-labels", lambda v: bert(v, num_labels=3), T.BertForSequenceClassification, G.wordpiece, 62),
+    "rerank-roberta": lambda: reranker("rerank-roberta", lambda v: roberta(v, T.XLMRobertaConfig, num_labels=1), T.XLMRobertaForSequenceClassification, roberta_bpe, 63, sbert_ce_default_activation_function="torch.nn.modules.linear.Identity"),
+    "rerank-distilbert": lambda: reranker("rerank-distilbert", lambda v: distilbert(v, num_labels=1, n_layers=2), T.DistilBertForSequenceClassification, G.wordpiece, 64, sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh", "version": "4.0.0"}),
+}
+
+
+def main():
+    torch.set_num_threads(1)
+    names = sys.argv[1:] or [*HOUSE, *VARIANT]
+    for name in names:
+        house(name) if name in HOUSE else VARIANT[name]()
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
