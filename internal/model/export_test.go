@@ -46,7 +46,7 @@ func TestExportInvertsWeight(t *testing.T) {
 			}
 			for key := range m.want {
 				r := m.place(key)
-				if r.made != nil {
+				if r.made != nil || r.how.derive != nil {
 					continue
 				}
 				f, d := out[r.name], dims[r.name]
@@ -57,6 +57,9 @@ func TestExportInvertsWeight(t *testing.T) {
 				at := func(row, col, cols int) float32 {
 					if r.how.of > 0 {
 						row += r.how.part * len(want) / cols
+					}
+					if r.how.groups <= 1 {
+						row += r.how.first
 					}
 					if r.how.transpose && len(d) == 2 {
 						return f[col*d[1]+row]
