@@ -44,7 +44,7 @@ func openReranker(t *testing.T, path string, o Options) *Engine {
 // Scores of pairs as sentence-transformers has them, in batches of several
 // sizes and by several callers at once.
 func TestRerank(t *testing.T) {
-	for _, name := range []string{"rerank-bert"} {
+	for _, name := range []string{"rerank-bert", "rerank-roberta", "rerank-distilbert"} {
 		path := filepath.Join("..", "model", "testdata", "encoders", name)
 		data, err := os.ReadFile(filepath.Join(path, "reference.json"))
 		if err != nil {

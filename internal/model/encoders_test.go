@@ -62,7 +62,7 @@ func encoderFixtures(t *testing.T, kind string, least int, f func(t *testing.T, 
 
 // Embeddings of the less common options, stages after the pooling included.
 func TestEncodersMatchReference(t *testing.T) {
-	encoderFixtures(t, "embed", 3, func(t *testing.T, path string, want encoderReference) {
+	encoderFixtures(t, "embed", 5, func(t *testing.T, path string, want encoderReference) {
 		m := open(t, path)
 		seqs := make([][]int, len(want.Cases))
 		for i, c := range want.Cases {
@@ -92,7 +92,7 @@ func TestEncodersMatchReference(t *testing.T) {
 
 // Scores of pairs, and the tokens that they become.
 func TestRerankersMatchReference(t *testing.T) {
-	encoderFixtures(t, "rerank", 2, func(t *testing.T, path string, want encoderReference) {
+	encoderFixtures(t, "rerank", 4, func(t *testing.T, path string, want encoderReference) {
 		m := open(t, path)
 		if !m.cfg.CanRerank || m.cfg.Labels != len(want.Cases[0].Scores) {
 			t.Fatalf("can rerank: %v, %d labels, want %d", m.cfg.CanRerank, m.cfg.Labels, len(want.Cases[0].Scores))
