@@ -63,7 +63,8 @@ func genAMX(g *asm) {
 	genUnpackBF16(g)
 	consts := &constants{}
 	genSoftmaxBF16(g, consts)
-	genDivideRows(g, consts)
+	genDivideRows(g, consts, false)
+	genDivideRows(g, consts, true)
 	for _, act := range outActs {
 		genTileOut(g, consts, act, false)
 		if act.name != "Plain" {

@@ -5,8 +5,9 @@ import "strings"
 // genSoftmaxBF16 writes rows of scores as unnormalised probabilities in bf16:
 // dst = e^(scale*(x - max)), and the sum of each row, which the caller divides
 // by at the end. Scores that nobody may see are -Inf. n is a multiple of 32.
+// The exponentials are as good as bf16 needs.
 func genSoftmaxBF16(g *asm, consts *constants) {
-	k := &vkernel{asm: g, isa: avx512, consts: consts}
+	k := &outKernel{vkernel: &vkernel{asm: g, isa: avx512, consts: consts}}
 	g.text("softmaxBF16", "softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows int, scale float32, sums *float32)", 16, 64)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
@@ -16,6 +17,10 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 	g.f("MOVQ n+32(FP), R10")
 	g.f("MOVQ rows+40(FP), R11")
 	g.f("VBROADCASTSS scale+48(FP), Z0")
+	g.f("VMULPS %s, Z0, Z0", k.c(log2e)) // powers of two from here on
+	for _, c := range exp2Poly {
+		g.f("VMOVUPS %s, Z%d", k.c(c), k.hold(c))
+	}
 	g.f("MOVQ sums+56(FP), R12")
 	row, most, exps, rest, done := g.fresh("row"), g.fresh("most"), g.fresh("exps"), g.fresh("rest"), g.fresh("done")
 
@@ -44,11 +49,11 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 	round := func(u int) {
 		slots := make([][]string, u)
 		for o := range u {
-			v := &vkernel{asm: &asm{}, isa: avx512, consts: consts, slot: o}
-			x := 4 + 4*o
+			v := &outKernel{&vkernel{asm: &asm{}, isa: avx512, consts: consts}, k.held}
+			x, e := 4+3*o, 5+3*o
 			v.f("VMOVUPS %d(BX), Z%d", 64*o, x)
 			v.f("VFMSUB213PS Z1, Z0, Z%d", x)
-			e := v.exp(x, x+1)
+			v.exp2(x, x+2, e)
 			v.f("VADDPS Z%d, Z%d, Z%d", e, 2+o%2, 2+o%2)
 			slots[o] = strings.SplitAfter(strings.TrimSuffix(v.String(), "\n"), "\n")
 		}
@@ -58,7 +63,7 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 			}
 		}
 		for o := 0; o < u; o += 2 {
-			lo, hi := byte(5+4*o), byte(9+4*o)
+			lo, hi := byte(5+3*o), byte(8+3*o)
 			g.cvtne2(lo, hi, lo)
 			g.f("VMOVDQU64 Z%d, %d(DX)", lo, 32*o)
 		}
@@ -117,10 +122,14 @@ func genRoundRows(g *asm) {
 	g.f("RET")
 }
 
-// genDivideRows writes dst = src / sum for rows of n values, a multiple of 16;
-// a sum of 0 gives zeros.
-func genDivideRows(g *asm, consts *constants) {
-	g.text("divideRows", "divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)", 0, 56)
+// genDivideRows writes dst = src / sum for rows of n values, a multiple of 16,
+// or of 32 where they are rounded; a sum of 0 gives zeros.
+func genDivideRows(g *asm, consts *constants, rounded bool) {
+	name, dst := "divideRows", "dst, src *float32"
+	if rounded {
+		name, dst = "divideRowsBF16", "dst *uint16, src *float32"
+	}
+	g.text(name, name+"("+dst+", ldd, lds, n, rows int, sums *float32)", 0, 56)
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ src+8(FP), SI")
 	g.f("MOVQ ldd+16(FP), R8") // bytes
@@ -139,7 +148,16 @@ func genDivideRows(g *asm, consts *constants) {
 	g.f("XORQ CX, CX")
 	g.label(loop)
 	g.f("VMULPS (SI)(CX*1), Z1, Z3")
-	g.f("VMOVUPS Z3, (DI)(CX*1)")
+	if rounded {
+		g.f("VMULPS 64(SI)(CX*1), Z1, Z4")
+		g.cvtne2(3, 4, 3)
+		g.f("MOVQ CX, DX")
+		g.f("SHRQ $1, DX")
+		g.f("VMOVDQU64 Z3, (DI)(DX*1)")
+		g.f("ADDQ $64, CX")
+	} else {
+		g.f("VMOVUPS Z3, (DI)(CX*1)")
+	}
 	g.f("ADDQ $64, CX")
 	g.f("CMPQ CX, R10")
 	g.f("JLT %s", loop)

@@ -24,6 +24,7 @@ type attention struct {
 	kvLen, table      ints // paged only
 	block, maxBlocks  int
 	class             Precision
+	outHalf           half // out, where it is kept in bf16
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -53,20 +54,23 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 // tile is how many queries of a sequence make an item.
 func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))) }
 
-// reserve asks for scratch for sequences of up to keys. Training, which wants
-// the log-sum-exp, computes in f32: its backward pass does too.
+// reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(max(scoreBudget, keys+k.block))
-	k.class = b.be.opts.Precision.class()
-	if k.lse.present() {
-		k.class = F32
-	}
-	if k.SoftCap > 0 {
-		k.class = F32
-	}
+	k.class = b.attentionClass(&k.AttentionAttr, k.lse.present())
 	if k.class == BF16 {
 		b.wantHead(k.HeadDim, keys)
+		k.outHalf = b.half(b.step.Root().Out[0], k.out)
 	}
+}
+
+// attentionClass is the compute class of attention. Training, which wants the
+// log-sum-exp, computes in f32: its backward pass does too.
+func (b *binder) attentionClass(a *graph.AttentionAttr, lse bool) Precision {
+	if lse || a.SoftCap > 0 {
+		return F32
+	}
+	return b.be.opts.Precision.class()
 }
 
 // computeClass is for the profile.
@@ -105,7 +109,7 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys := k.keys(b, s, q1-q0)
 		if k.class == BF16 {
-			item = k.tiles(w, s, q0, q1, keys, item, i, n)
+			item = k.tiles(w, b, s, q0, q1, keys, item, i, n)
 			continue
 		}
 		step := tile(keys + k.block)

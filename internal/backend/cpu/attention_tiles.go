@@ -1,6 +1,9 @@
 package cpu
 
-import "hotpath/internal/kernel/amx"
+import (
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/tensor"
+)
 
 // tileQueries is how many queries of a sequence share one packing of its keys
 // and values, all heads of a group together.
@@ -8,7 +11,7 @@ const tileQueries = 512
 
 // tiles computes the queries [q0,q1) of sequence s in bf16. Items are (key
 // head, queries); it returns the number of the last one.
-func (k *attention) tiles(w *worker, s, q0, q1, keys, item, i, n int) int {
+func (k *attention) tiles(w *worker, b tensor.Bind, s, q0, q1, keys, item, i, n int) int {
 	group := k.Heads / k.KVHeads
 	chunk := max(amx.MR, tileQueries/group)
 	for kv := range k.KVHeads {
@@ -26,11 +29,11 @@ func (k *attention) tiles(w *worker, s, q0, q1, keys, item, i, n int) int {
 			}
 			k.packHead(w, s, kv, q0, lo, hi)
 			if end-t == 1 && group <= amx.MR {
-				k.groupTile(w, kv, t, pos, keys, lo)
+				k.groupTile(w, b, kv, t, pos, keys, lo)
 				continue
 			}
 			for e := range group {
-				k.headTiles(w, kv*group+e, t, end, pos, keys, lo)
+				k.headTiles(w, b, kv*group+e, t, end, pos, keys, lo)
 			}
 		}
 	}
@@ -56,24 +59,33 @@ func (k *attention) packHead(w *worker, s, kv, first, lo, hi int) {
 
 // groupTile computes one query of all heads that share key head kv: they are
 // the rows of one tile.
-func (k *attention) groupTile(w *worker, kv, t, pos, keys, lo int) {
+func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
 	a, z := k.Visible(pos, keys)
 	at := kv * group * d
-	w.scratch.head.Queries(k.out.full[t*k.out.cols+at:], d, k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
+	w.scratch.head.Queries(k.rows(b, t, at, d), k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
 		func(int) (int, int) { return a - lo, z - lo })
+}
+
+// rows is where outputs from token t, column at go, rows ld apart.
+func (k *attention) rows(b tensor.Bind, t, at, ld int) amx.HeadOut {
+	at += t * k.out.cols
+	if k.outHalf.in(k.out.rows(b)) {
+		return amx.HeadOut{Rounded: k.outHalf.bits[at:], LD: ld}
+	}
+	return amx.HeadOut{F32: k.out.full[at:], LD: ld}
 }
 
 // headTiles computes queries [t0,t1) of head h; pos is the position of t0, and
 // the packed keys begin at position lo.
-func (k *attention) headTiles(w *worker, h, t0, t1, pos, keys, lo int) {
+func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo int) {
 	d := k.HeadDim
 	for t := t0; t < t1; t += amx.MR {
 		rows := min(amx.MR, t1-t)
 		p := pos + t - t0
 		a, _ := k.Visible(p, keys)
 		_, z := k.Visible(p+rows-1, keys)
-		w.scratch.head.Queries(k.out.full[t*k.out.cols+h*d:], k.out.cols, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
+		w.scratch.head.Queries(k.rows(b, t, h*d, k.out.cols), k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
 			func(i int) (int, int) {
 				from, to := k.Visible(p+i, keys)
 				return from - lo, to - lo

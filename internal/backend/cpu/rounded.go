@@ -11,8 +11,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Some values are kept in bf16 between two steps: what a product in bf16 makes
-// and only products in bf16 read, which would round it anyway. The bits of the
+// Some values are kept in bf16 between two steps: what a product or attention
+// makes and only products in bf16 read, which would round it anyway. The bits of the
 // answer are the same, the bytes are half, and the pass that rounds is gone.
 // Both ends find out by themselves, from the plan.
 
@@ -45,7 +45,7 @@ func (b *binder) canRound(v *graph.Value) bool {
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
 		if s.Root().Out[0] == v {
-			if made = b.inBF16(s) && roundsBehind(s); !made {
+			if made = b.rounds(s); !made {
 				return false
 			}
 			continue
@@ -63,13 +63,19 @@ func (b *binder) canRound(v *graph.Value) bool {
 	return made && read
 }
 
-// roundsBehind reports whether a product's activation has a rounding kernel.
-func roundsBehind(s *plan.Step) bool {
-	if s.Kind == "linear" {
-		return true
+// rounds reports whether a step can make its result in bf16.
+func (b *binder) rounds(s *plan.Step) bool {
+	switch a := s.Root().Attr.(type) {
+	case graph.AttentionAttr:
+		lse := len(s.Root().Out) > 1 && b.plan.Place(s.Root().Out[1]).Bytes > 0
+		return b.attentionClass(&a, lse) == BF16 && amx.CanRound(a.HeadDim)
+	case graph.AttentionKVAttr:
+		return b.attentionClass(&a.AttentionAttr, false) == BF16 && amx.CanRound(a.HeadDim)
+	case graph.ActAttr:
+		_, ok := roundActs[a.Kind]
+		return ok && b.inBF16(s)
 	}
-	_, ok := roundActs[s.Root().Attr.(graph.ActAttr).Kind]
-	return ok
+	return s.Kind == "linear" && b.inBF16(s)
 }
 
 // inBF16 reports whether a step is made of products in bf16.

@@ -27,6 +27,9 @@ func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
 func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
 
 //go:noescape
+func divideRowsBF16(dst *uint16, src *float32, ldd, lds, n, rows int, sums *float32)
+
+//go:noescape
 func unpackQ8(dst *uint16, src *byte, rowBytes, steps int)
 
 //go:noescape
@@ -161,6 +164,11 @@ func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows int, scale f
 func divideFast(dst []float32, ldd int, src []float32, lds, n, rows int, sums []float32) {
 	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
 	divideRows(&dst[0], &src[0], ldd*4, lds*4, n, rows, &sums[0])
+}
+
+func divideRounded(dst []uint16, ldd int, src []float32, lds, n, rows int, sums []float32) {
+	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
+	divideRowsBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, &sums[0])
 }
 
 // unpackFast makes the panel of quantized rows n0 to n0+31 without a detour

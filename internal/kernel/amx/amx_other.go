@@ -15,3 +15,4 @@ func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)   
 func divideFast([]float32, int, []float32, int, int, int, []float32)                  {}
 func unpackFast([]uint16, *gemm.Stored, int) bool                                     { return false }
 func roundedPanel(*RoundedTask, []uint16, int, int, int, int, *Scratch)               {}
+func divideRounded([]uint16, int, []float32, int, int, int, []float32)                {}

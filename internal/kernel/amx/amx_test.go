@@ -228,7 +228,18 @@ func head(t *testing.T, dim, keys, window int, causal bool) {
 		rows := min(MR, keys-i)
 		lo, _ := visible(i)
 		_, hi := visible(i + rows - 1)
-		h.Queries(out[i*ld:], ld, q[i*ld:], ld, rows, lo, hi, func(r int) (int, int) { return visible(i + r) })
+		see := func(r int) (int, int) { return visible(i + r) }
+		h.Queries(HeadOut{F32: out[i*ld:], LD: ld}, q[i*ld:], ld, rows, lo, hi, see)
+		if !CanRound(dim) {
+			continue
+		}
+		half := make([]uint16, rows*ld)
+		h.Queries(HeadOut{Rounded: half, LD: ld}, q[i*ld:], ld, rows, lo, hi, see)
+		for j, got := range half {
+			if want := tensor.F32ToBF16(out[i*ld+j]); got != want {
+				t.Fatalf("dim %d, %d keys: element %d of query %d and on is %#x rounded, expected %#x", dim, keys, j, i, got, want)
+			}
+		}
 	}
 	for i := range keys {
 		lo, hi := visible(i)

@@ -58,9 +58,16 @@ func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
 	}
 }
 
+// HeadOut is where the outputs of queries go, LD apart.
+type HeadOut struct {
+	F32     []float32
+	Rounded []uint16 // instead, where not nil: in bf16, heads as CanRound says
+	LD      int
+}
+
 // Queries computes out rows of up to MR queries q. visible says which of the
 // keys query i sees; lo to hi is the span that any of them sees.
-func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int)) {
+func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int)) {
 	dp := padK(h.Dim)
 	lo = lo / NR * NR
 	cols := padK(hi - lo)
@@ -76,8 +83,12 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 	}
 	h.softmax(cols, rows)
 	h.multiply(h.out, dp, h.probs, cols, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
+	if out.Rounded != nil {
+		divideRounded(out.Rounded, out.LD, h.out, dp, h.Dim, rows, h.sums)
+		return
+	}
 	if h.Dim%16 == 0 && cpu.Active() >= cpu.AMX {
-		divideFast(out, ldo, h.out, dp, h.Dim, rows, h.sums)
+		divideFast(out.F32, out.LD, h.out, dp, h.Dim, rows, h.sums)
 		return
 	}
 	for i := range rows {
@@ -85,7 +96,7 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 		if s > 0 {
 			s = 1 / s
 		}
-		vec.Scale(out[i*ldo:][:h.Dim], h.out[i*dp:][:h.Dim], s)
+		vec.Scale(out.F32[i*out.LD:][:h.Dim], h.out[i*dp:][:h.Dim], s)
 	}
 }
 
