@@ -17,11 +17,13 @@ type collections struct {
 	stats  debug.GCStats    // newest first; the runtime keeps 256 of them
 	now    int64            // two clocks at one moment, when stats was read:
 	wall   time.Time        // the runtime keeps calendar times
+	began  goBaseline       // when the recorder was made
 }
 
 func (c *collections) init() {
 	c.cycles = []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(c.cycles)
+	c.began, _, _ = readGo()
 	c.refresh() // sizes the slices, so that later reads allocate nothing
 }
 

@@ -20,6 +20,9 @@ func testPlan() Plan {
 			{ID: 4, Name: "pool", Op: "pool", Kernel: "pool_f32", Layer: -1, Barrier: true},
 		},
 		MemoryBytes: map[string]int64{"activations": 1 << 20, "scratch": 1 << 16},
+		Buffers: []Buffer{{"tokens", "io", -1, 4096, 0, 4}, {"q", "weights", 0, 40 << 10, 0, 4}, {"up", "weights", 1, 60 << 10, 0, 4},
+			{"embed/tokens", "activations", -1, 10 << 10, 0, 1}, {"blk.0/attn/qkv", "activations", 0, 30 << 10, 1, 2},
+			{"blk.0/attn/attend", "activations", 0, 10 << 10, 2, 3}, {"blk.1/ffn/up", "activations", 1, 40 << 10, 3, 4}},
 	}
 }
 
@@ -135,6 +138,10 @@ func fixture(t testing.TB) *Profile {
 		}
 		delete(p.Memory, class)
 	}
+	if p.Go == nil || p.Go.Objects <= 0 {
+		t.Errorf("no allocations: %+v", p.Go)
+	}
+	p.Go = &GoStats{HeapCount: HeapCount{1200, 4 << 20}, Cycles: 3, Pause: 120_000, LongPause: 70_000, GCTime: 2_500_000, Goroutines: 4}
 	p.Ledger.GC = 0
 	for i := range p.Plans {
 		p.Plans[i].Ledger.GC = 0

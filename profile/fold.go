@@ -20,6 +20,7 @@ type planFold struct {
 	rows    int64
 	kept    *keeper[*Run]
 	samples *sampler
+	heap    HeapCount
 }
 
 // stepFold is one step over all runs. Times are lane times.
@@ -120,6 +121,7 @@ func (f *planFold) fold(r *Run) {
 	f.tokens += int64(r.Tokens)
 	f.seqs += int64(r.Sequences)
 	f.rows += int64(r.Rows)
+	f.heap.add(r.heap)
 	for i := range r.Lanes {
 		var compute, wait int64
 		l := &r.Lanes[i]

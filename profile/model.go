@@ -7,7 +7,8 @@ import (
 )
 
 // Version is the version of the schema that this package writes. It reads this
-// version and all before it: 2 added the samples of runs.
+// version and all before it: 2 added the samples of runs, the buffers of plans
+// and the heap.
 const Version = 2
 
 // Format is the first field of every profile file.
@@ -31,6 +32,7 @@ type Profile struct {
 	Counters []CounterStats      `json:"counters,omitempty"`
 	Memory   map[string]int64    `json:"memory_bytes,omitempty"` // by class; the Go heap among them
 	Overhead *Overhead           `json:"overhead,omitempty"`
+	Go       *GoStats            `json:"go,omitempty"` // what the Go runtime did meanwhile
 
 	BadRuns   int64    `json:"bad_runs,omitempty"`  // left out because of missing stamps
 	Abandoned int64    `json:"abandoned,omitempty"` // given back before they completed
@@ -154,6 +156,11 @@ type PlanStats struct {
 	Tokens    int64 `json:"tokens,omitempty"`
 	Sequences int64 `json:"sequences,omitempty"`
 	Rows      int64 `json:"rows,omitempty"`
+
+	// Heap is what was allocated on the Go heap while runs were in flight, by
+	// the whole process; nil where [Options.Heap] did not ask for it. A run
+	// that allocates nothing has no step that does.
+	Heap *HeapCount `json:"heap,omitempty"`
 }
 
 // TokensPerSecond is over the wall time of the plan's runs.
@@ -162,6 +169,15 @@ func (p *PlanStats) TokensPerSecond() float64 {
 		return 0
 	}
 	return float64(p.Tokens) / float64(p.Ledger.Wall) * 1e9
+}
+
+// BytesPerToken is what the plan's steps moved for a token.
+func (p *PlanStats) BytesPerToken() float64 {
+	var bytes int64
+	for i := range p.Stats {
+		bytes += p.Stats[i].Bytes
+	}
+	return perTime(bytes, p.Tokens)
 }
 
 // StepStats is one step over all runs. Total, Self, Floor and Lost are
@@ -191,6 +207,9 @@ type ScopeStats struct {
 	Self   int64  `json:"self_ns"`  // while no child was open
 	Open   int64  `json:"open,omitempty"`
 	Call   Dist   `json:"call"`
+	// Heap is what the whole process allocated while outermost calls were open;
+	// nil where [Options.Heap] did not ask for it.
+	Heap *HeapCount `json:"heap,omitempty"`
 }
 
 // ScopeEvent is one completed scope.

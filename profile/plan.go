@@ -46,6 +46,7 @@ type Plan struct {
 	HostLanes int `json:"host_lanes,omitempty"`
 
 	MemoryBytes map[string]int64 `json:"memory_bytes,omitempty"` // arena class -> bytes
+	Buffers     []Buffer         `json:"buffers,omitempty"`
 }
 
 // Cost is what a step did in one run, filled after the run from its inputs.
@@ -103,7 +104,7 @@ func (p *Plan) check() error {
 			}
 		}
 	}
-	return nil
+	return p.checkBuffers()
 }
 
 // sameShape reports whether runs of the two plans can share one aggregate.
@@ -122,5 +123,6 @@ func (p Plan) clone() Plan {
 	}
 	p.Lanes = slices.Clone(p.Lanes)
 	p.MemoryBytes = maps.Clone(p.MemoryBytes)
+	p.Buffers = slices.Clone(p.Buffers)
 	return p
 }

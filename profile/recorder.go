@@ -17,6 +17,9 @@ type Options struct {
 	Requests    int // raw requests kept for the trace: 1024; negative keeps none
 	Counters    int // counters: 256; a further one records nothing, and the profile warns of it
 	Samples     int // raw samples kept of each counter: 1024; negative keeps none
+	// Heap counts what is allocated on the Go heap in each scope and run. It
+	// stops the world for some microseconds at each of their ends.
+	Heap bool
 }
 
 func (o Options) withDefaults() Options {
@@ -109,7 +112,11 @@ func (h PlanHandle) Acquire() *Run {
 	if h.fold == nil {
 		return nil
 	}
-	return h.fold.acquire()
+	r := h.fold.acquire()
+	if h.fold.rec.opts.Heap {
+		r.heap = readHeap()
+	}
+	return r
 }
 
 // Release hands the run to the recorder, which checks its stamps and folds it
@@ -119,6 +126,9 @@ func (h PlanHandle) Acquire() *Run {
 func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
+	}
+	if h.fold.rec.opts.Heap {
+		run.heap = readHeap().minus(run.heap)
 	}
 	return h.fold.release(run)
 }

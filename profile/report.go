@@ -44,7 +44,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
 	factsTable, plansTable, ledgerTable, stepsTable, layersTable, opsTable,
-	scopesTable, requestsTable, countersTable, memoryTable, warningsTable,
+	scopesTable, requestsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
 }
 
 func report(p *Profile, o ReportOptions) []table {
@@ -233,21 +233,82 @@ func countersTable(p *Profile, _ ReportOptions) table {
 }
 
 func memoryTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "memory", cols: []col{left("owner"), left("class"), right("MiB"), right("bytes")}}
-	rows := func(owner string, memory map[string]int64) {
+	t := table{title: "memory", cols: []col{left("owner"), left("class"), right("MiB"), right("bytes"), right("moved a token")}}
+	rows := func(owner string, memory map[string]int64, moved string) {
 		for _, class := range slices.Sorted(maps.Keys(memory)) {
-			t.add(plain, owner, class, fmt.Sprintf("%.2f", float64(memory[class])/(1<<20)), integer(memory[class]))
+			t.add(plain, owner, class, mib(memory[class]), integer(memory[class]), moved)
+			moved = ""
 		}
 	}
-	rows("process", p.Memory)
+	rows("process", p.Memory, "")
 	for i := range p.Plans {
 		if p.Plans[i].Ledger.Runs == 0 {
 			continue
 		}
-		rows(cmp.Or(p.Plans[i].Name, p.Plans[i].ID), p.Plans[i].MemoryBytes)
+		moved := ""
+		if n := p.Plans[i].BytesPerToken(); n > 0 {
+			moved = si(n) + "B"
+		}
+		rows(cmp.Or(p.Plans[i].Name, p.Plans[i].ID), p.Plans[i].MemoryBytes, moved)
 	}
 	return t
 }
+
+// peakTable tells the owner of every byte at each plan's peak.
+func peakTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "memory at the peak", note: "of each plan, at its largest batch, by class and layer",
+		cols: []col{left("plan"), left("at step"), left("class"), left("layer"), right("buffers"), right("MiB"), right("%")}}
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		step, total, _ := s.Peak()
+		if s.Ledger.Runs == 0 || step < 0 {
+			continue
+		}
+		name, at := cmp.Or(s.Name, s.ID), s.Steps[step].Name
+		owners := s.PeakOwners()
+		for i := 0; i < len(owners); {
+			// Layers that hold the same are one line.
+			o, last := owners[i], owners[i]
+			for i++; i < len(owners) && owners[i] == (Owner{o.Class, last.Layer + 1, o.Bytes, o.Count}) && o.Layer >= 0; i++ {
+				last = owners[i]
+			}
+			layers, n := layerName(o.Layer), int64(last.Layer-o.Layer+1)
+			if n > 1 {
+				layers += " to " + layerName(last.Layer)
+			}
+			t.add(plain, name, at, o.Class, layers, integer(n*int64(o.Count)), mib(n*o.Bytes), fmt.Sprintf("%.1f", percent(n*o.Bytes, total)))
+			name, at = "", ""
+		}
+		t.add(strong, "", "", "all", "", "", mib(total), "")
+	}
+	return t
+}
+
+// heapTable is the Go heap and its collector.
+func heapTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "go heap", note: "allocations of the whole process during the recording; the arenas lie outside of it", cols: []col{left(""), right("objects"), right("MiB"), left("")}}
+	if p.Go == nil {
+		return t
+	}
+	row := func(name string, h HeapCount, note string) {
+		t.add(plain, name, integer(h.Objects), mib(h.Bytes), note)
+	}
+	row("recording", p.Go.HeapCount, fmt.Sprintf("%d collections, paused for %s ms in all, at most %s, %s ms of processor time; %s",
+		p.Go.Cycles, ms(p.Go.Pause), ms(p.Go.LongPause), ms(p.Go.GCTime), count(int(p.Go.Goroutines), "goroutine")))
+	for i := range p.Plans {
+		if s := &p.Plans[i]; s.Heap != nil {
+			row("plan "+cmp.Or(s.Name, s.ID), *s.Heap, "in "+count(int(s.Ledger.Runs), "run"))
+		}
+	}
+	for i := range p.Scopes {
+		if s := &p.Scopes[i]; s.Heap != nil {
+			row("scope "+s.Name, *s.Heap, "in "+count(int(s.Calls), "call"))
+		}
+	}
+	return t
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%.2f", float64(bytes)/(1<<20)) }
 
 func warningsTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "warnings", cols: []col{left("")}}

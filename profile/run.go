@@ -25,8 +25,9 @@ type Run struct {
 	Lanes []LaneSlots // [lane]
 	Costs []Cost      // [step]
 
-	index int64 // position among the plan's released runs
-	gc    int64 // pauses of collections that ended inside the run
+	index int64     // position among the plan's released runs
+	gc    int64     // pauses of collections that ended inside the run
+	heap  HeapCount // before the run, then what it allocated; where asked for
 }
 
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not

@@ -27,7 +27,8 @@ type scopeFrame struct {
 	parent *scopeFrame // nil for the frame that WithRecorder makes
 	id     uint64
 	start  int64
-	inner  bool // an enclosing frame has the same node: recursion
+	inner  bool      // an enclosing frame has the same node: recursion
+	heap   HeapCount // when it was opened, where asked for
 
 	mu       sync.Mutex // taken before the parent's, never after
 	children int
@@ -91,6 +92,9 @@ func openScope(ctx context.Context, name string) (context.Context, func()) {
 		f.inner = up.node == f.node
 	}
 	f.node.open.Add(1)
+	if f.tree.rec.opts.Heap {
+		f.heap = readHeap()
+	}
 	parent.mu.Lock()
 	f.start = f.tree.now()
 	parent.childOpened(f.start)
@@ -143,6 +147,7 @@ type scopeNode struct {
 	mu          sync.Mutex
 	call        histogram
 	total, self int64
+	heap        HeapCount
 }
 
 type scopeKey struct {
@@ -210,12 +215,17 @@ func (t *scopeTree) child(parent *scopeNode, name string) *scopeNode {
 
 func (t *scopeTree) record(f *scopeFrame, end, covered int64) {
 	n, elapsed := f.node, end-f.start
+	var heap HeapCount
+	if t.rec.opts.Heap {
+		heap = readHeap().minus(f.heap)
+	}
 	n.open.Add(-1)
 	n.mu.Lock()
 	n.call.add(elapsed)
 	n.self += elapsed - covered
 	if !f.inner {
 		n.total += elapsed
+		n.heap.add(heap)
 	}
 	n.mu.Unlock()
 	t.eventMu.Lock()

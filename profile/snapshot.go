@@ -46,6 +46,7 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	r.scopes.snapshot(p)
 	addHeap(p.Memory)
+	p.Go = r.gc.began.since()
 	return p
 }
 
@@ -64,6 +65,13 @@ func (p *Profile) addPlan(f *planFold) {
 		s.Stats = append(s.Stats, f.steps[i].stats(&s.Plan, i, ceilings))
 	}
 	s.Samples = f.samples.snapshot()
+	if f.rec.opts.Heap && f.runs > 0 {
+		heap := f.heap
+		s.Heap = &heap
+	}
+	if f.runs == 0 {
+		s.Buffers = nil // it held nothing
+	}
 	index := len(p.Plans)
 	p.Plans = append(p.Plans, s)
 	p.Ledger.add(s.Ledger)
@@ -128,6 +136,10 @@ func (t *scopeTree) snapshot(p *Profile) {
 		n.mu.Lock()
 		s := ScopeStats{ID: n.id, Parent: n.parent.id, Name: n.name, Calls: n.call.count, Total: n.total, Self: n.self,
 			Open: n.open.Load(), Call: n.call.dist()}
+		if t.rec.opts.Heap {
+			heap := n.heap
+			s.Heap = &heap
+		}
 		n.mu.Unlock()
 		p.Scopes = append(p.Scopes, s)
 		if n.name == otherScopes {

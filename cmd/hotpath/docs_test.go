@@ -76,7 +76,8 @@ func TestHelpExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shell(t, dir, `hotpath embed -m MODEL "a text" --profile=run.json >/dev/null`)
+	shell(t, dir, `hotpath embed -m MODEL "a text" --profile=run.json >/dev/null
+		for copy in before after a1 a2 a3 b1 b2 b3; do cp run.json $copy.json; done`)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if name := cmd.Name(); name == "help" || name == "completion" {

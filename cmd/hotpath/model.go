@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +23,12 @@ type modelFlags struct {
 	precision string
 	device    string
 	profile   string
+	heap      bool // count allocations too
 	invariant bool
 }
+
+// memoryInterval is how often --profile-mem looks at the memory of the process.
+const memoryInterval = 10 * time.Millisecond
 
 // toReport is --profile without a file.
 const toReport = "-"
@@ -40,6 +43,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
+	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope and plan and draw memory over time; runs take some microseconds longer")
 }
 
 // addCompute adds the flags of commands that choose how the model computes.
@@ -63,6 +67,8 @@ func (f *modelFlags) check() error {
 		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
 	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
 		return notExportable("--profile=" + f.profile)
+	case f.heap && f.profile == "":
+		return usagef("--profile-mem needs --profile")
 	}
 	return cpu.Err()
 }
@@ -119,15 +125,14 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 		return work(ctx, nil)
 	}
 	if f.profile != toReport { // better now than after the work
-		probe, err := os.CreateTemp(filepath.Dir(f.profile), ".hotpath-*")
-		if err != nil {
-			return fmt.Errorf("--profile=%s: cannot be written: %w", f.profile, errors.Unwrap(err))
-		}
-		if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-			return fmt.Errorf("--profile: %w", err)
+		if err := writable("--profile=", f.profile); err != nil {
+			return err
 		}
 	}
-	rec := profile.NewRecorder(profile.Options{})
+	rec := profile.NewRecorder(profile.Options{Heap: f.heap})
+	if f.heap {
+		defer rec.WatchMemory(memoryInterval)()
+	}
 	c := ceiling.Measure(ctx, f.workers())
 	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil && ctx.Err() == nil {
 		return err

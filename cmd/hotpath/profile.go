@@ -16,11 +16,11 @@ func newProfile(std streams) *cobra.Command {
 		Short: "Read, export and compare profiles that --profile=FILE.json wrote",
 		Example: `  hotpath embed -m MODEL "a text" --profile=run.json
   hotpath profile show run.json --by lost
-  hotpath profile compare run.json other.json`,
+  hotpath profile compare before.json after.json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProfileShow(std), newProfileExport(), newProfileCompare(std))
+	cmd.AddCommand(newProfileShow(std), newProfileExport(), newProfileCompare(std), newProfileRun(std), newProfileDeep(std))
 	return cmd
 }
 

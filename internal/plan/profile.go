@@ -64,6 +64,7 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 	for i := range pl.Steps {
 		d.Steps = append(d.Steps, describeStep(pl, &pl.Steps[i]))
 	}
+	d.Buffers = describeBuffers(pl, s.mem.Weights)
 	e.Describe(&d)
 	return d
 }
