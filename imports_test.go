@@ -39,6 +39,7 @@ var closed = map[string][]string{
 	"hotpath/profile":             {},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
+	"hotpath/internal/pull":       {},
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {},

@@ -1,0 +1,329 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The hub's cache has a folder a model: blobs/HASH are contents, snapshots/
+// COMMIT/ has the model's files as links to them, refs/NAME holds the commit of
+// a branch or tag. Locks lie beside the models in .locks.
+const hubPrefix = "models--"
+
+// repoCache is one model of the hub's cache.
+type repoCache struct{ dir, locks string }
+
+// folderOf is the folder of a repository in the cache.
+func folderOf(repo string) string { return hubPrefix + strings.ReplaceAll(repo, "/", "--") }
+
+// Model is a model that is here.
+type Model struct {
+	Name string // that finds it again
+	Path string // a GGUF file or a Hugging Face directory
+	Size int64  // bytes
+	ref  Ref    // with Select being the file, "" for a directory
+	root string // the folder that its files lie in
+	file []string
+	old  bool // a package has a newer version here
+}
+
+// Format is the kind of the model's files.
+func (m Model) Format() string {
+	if path.Ext(m.Path) == ".gguf" {
+		return "GGUF"
+	}
+	return "Hugging Face"
+}
+
+// List finds all models that are here, by name.
+func (p *Puller) List() ([]Model, error) {
+	out, err := p.listHub()
+	if err != nil {
+		return nil, err
+	}
+	packages, err := p.listPackages()
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, packages...)
+	slices.SortFunc(out, func(a, b Model) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return out, nil
+}
+
+// folders are the names of the folders in dir, none where there is no dir.
+func folders(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
+
+func (p *Puller) listHub() ([]Model, error) {
+	repos, err := folders(p.HubCache)
+	if err != nil {
+		return nil, err
+	}
+	var out []Model
+	for _, folder := range repos {
+		name, ok := strings.CutPrefix(folder, hubPrefix)
+		if !ok {
+			continue
+		}
+		c := p.cacheOf(folder)
+		refs := c.refs()
+		commits, err := folders(filepath.Join(c.dir, "snapshots"))
+		if err != nil {
+			return nil, err
+		}
+		for _, commit := range commits {
+			r := Ref{Repo: strings.Replace(name, "--", "/", 1), Revision: commit[:min(8, len(commit))]}
+			if names := refs[commit]; slices.Contains(names, mainRevision) {
+				r.Revision = ""
+			} else if len(names) > 0 {
+				r.Revision = slices.Min(names)
+			}
+			models, err := modelsIn(filepath.Join(c.dir, "snapshots", commit), r)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, models...)
+		}
+	}
+	return out, nil
+}
+
+func (p *Puller) cacheOf(folder string) repoCache {
+	return repoCache{dir: filepath.Join(p.HubCache, folder), locks: filepath.Join(p.HubCache, ".locks", folder)}
+}
+
+// refs are the names of commits.
+func (c repoCache) refs() map[string][]string {
+	out := map[string][]string{}
+	root := filepath.Join(c.dir, "refs")
+	_ = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil // a name that cannot be read is none
+		}
+		commit, err := os.ReadFile(file)
+		name, relErr := filepath.Rel(root, file)
+		if err == nil && relErr == nil {
+			at := strings.TrimSpace(string(commit))
+			out[at] = append(out[at], filepath.ToSlash(name))
+		}
+		return nil
+	})
+	return out
+}
+
+// filesIn are the files below a folder, links followed; links to nowhere are
+// files that never came.
+func filesIn(root string) ([]remote, error) {
+	var out []remote
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+			return nil
+		}
+		rel, relErr := filepath.Rel(root, file)
+		out = append(out, remote{path: filepath.ToSlash(rel), size: info.Size()})
+		return errors.Join(err, relErr)
+	})
+	return out, err
+}
+
+// modelsIn are the models in one folder.
+func modelsIn(root string, r Ref) ([]Model, error) {
+	files, err := filesIn(root)
+	if err != nil {
+		return nil, err
+	}
+	var out []Model
+	add := func(opens string, files []remote) {
+		m := Model{ref: r, root: root, Path: filepath.Join(root, filepath.FromSlash(opens))}
+		m.ref.Select = opens
+		m.Name = m.ref.String()
+		for _, f := range files {
+			m.Size += f.size
+			m.file = append(m.file, f.path)
+		}
+		out = append(out, m)
+	}
+	if dir := directory(files); slices.ContainsFunc(dir, func(f remote) bool { return f.path == "config.json" || f.path == "modules.json" }) {
+		add("", dir)
+	}
+	for _, g := range ggufs(files) {
+		// Of a split model all parts have to be there.
+		var n int
+		if m := splitName.FindStringSubmatch(g.first); m != nil {
+			fmt.Sscan(m[3], &n)
+		}
+		if n == 0 || n == len(g.files) {
+			add(g.first, g.files)
+		}
+	}
+	return out, nil
+}
+
+// Find is the model that a name means: as List spells it, without the owner, by
+// quantization, or by the name of its file.
+func (p *Puller) Find(name string) (Model, error) {
+	all, err := p.List()
+	if err != nil {
+		return Model{}, err
+	}
+	var fit []Model
+	ref, refErr := ParseRef(name)
+	for _, m := range all {
+		switch {
+		case strings.EqualFold(m.Name, name):
+			return m, nil
+		case refErr == nil && m.is(ref), m.isFile(name):
+			fit = append(fit, m)
+		}
+	}
+	if dirs := slices.DeleteFunc(slices.Clone(fit), func(m Model) bool { return m.ref.Select != "" }); len(dirs) == 1 && ref.Select == "" {
+		fit = dirs // a directory comes before the files in it
+	}
+	switch len(fit) {
+	case 0:
+		return Model{}, fmt.Errorf("%s: %w among the pulled models", name, ErrNotFound)
+	case 1:
+		return fit[0], nil
+	}
+	e := &ChoiceError{Name: name}
+	for _, m := range fit {
+		e.Choices = append(e.Choices, Choice{m.Name, m.Size})
+	}
+	return Model{}, e
+}
+
+// isFile reports whether a name is that of the model's GGUF file.
+func (m Model) isFile(name string) bool {
+	file, ok := strings.CutSuffix(filepath.Base(m.Path), ".gguf")
+	return ok && strings.EqualFold(file, strings.TrimSuffix(name, ".gguf"))
+}
+
+// is reports whether a reference as people write it means the model.
+func (m Model) is(r Ref) bool {
+	repo, revision := m.ref.Repo, r.Revision
+	if !strings.Contains(r.Repo, "/") {
+		repo = path.Base(repo)
+	}
+	if revision == mainRevision {
+		revision = ""
+	}
+	same := m.ref.Revision == revision || revision == "" && r.Package && !m.old
+	if len(revision) >= 7 && !r.Package { // a commit, perhaps shortened
+		same = same || strings.HasPrefix(filepath.Base(m.root), revision)
+	}
+	return r.Package == m.ref.Package && strings.EqualFold(repo, r.Repo) && same &&
+		(r.Select == "" || r.Select == m.ref.Select || path.Base(m.ref.Select) == r.Select || m.ref.Select != "" && tagged(m.ref.Select, r.Select))
+}
+
+// Remove deletes a model that List or Find gave, but not what another model
+// here shares with it.
+func (p *Puller) Remove(ctx context.Context, m Model) error {
+	if m.ref.Package {
+		return p.removePackage(m)
+	}
+	c := p.cacheOf(folderOf(m.ref.Repo))
+	for _, name := range m.file {
+		if err := os.Remove(filepath.Join(m.root, filepath.FromSlash(name))); err != nil {
+			return err
+		}
+	}
+	left, err := p.listHub()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(left, func(o Model) bool { return !o.ref.Package && o.ref.Repo == m.ref.Repo }) {
+		return errors.Join(os.RemoveAll(c.dir), os.RemoveAll(c.locks))
+	}
+	return c.sweep(ctx)
+}
+
+// sweep deletes contents that no snapshot links to.
+func (c repoCache) sweep(ctx context.Context) error {
+	used := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(c.dir, "snapshots"), func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeSymlink != 0 {
+			var target string
+			if target, err = os.Readlink(file); err == nil {
+				used[filepath.Base(target)] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	blobs := filepath.Join(c.dir, "blobs")
+	entries, err := os.ReadDir(blobs)
+	for _, e := range entries {
+		if err != nil || used[e.Name()] {
+			continue
+		}
+		var unlock func()
+		id := strings.TrimSuffix(e.Name(), partSuffix)
+		if unlock, err = lock(ctx, filepath.Join(c.locks, id+".lock"), func() {}); err == nil {
+			err = os.Remove(filepath.Join(blobs, e.Name()))
+			unlock()
+		}
+	}
+	return err
+}
+
+// link makes at a link to a content, relative, so that the cache can be moved.
+func link(blob, at string) error {
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	target, err := filepath.Rel(filepath.Dir(at), blob)
+	if err != nil {
+		return err
+	}
+	if now, err := os.Readlink(at); err == nil && now == target {
+		return nil
+	}
+	// Under another name first: who looks meanwhile sees the old link or the new.
+	temp := fmt.Sprintf("%s.%d.tmp", at, os.Getpid())
+	os.Remove(temp)
+	if os.Symlink(target, temp) != nil {
+		// Where there are no links, a second name for the content serves.
+		if err := os.Link(blob, temp); err != nil {
+			return err
+		}
+	}
+	return os.Rename(temp, at)
+}
+
+// writeWhole writes a small file that appears at once.
+func writeWhole(at string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	temp := fmt.Sprintf("%s.%d.tmp", at, os.Getpid())
+	if err := os.WriteFile(temp, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, at)
+}

@@ -1,0 +1,168 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// stocked is a hub with several models and a cache that holds them.
+func stocked(t *testing.T) (*hub, *Puller) {
+	t.Helper()
+	files := sentence()
+	files["m-Q8_0.gguf"], files["m-Q4_K_M.gguf"] = noise(2000), noise(1000)
+	files["big-00001-of-00002.gguf"], files["big-00002-of-00002.gguf"] = noise(501), noise(502)
+	h := newHub(t, files)
+	p := h.puller(t)
+	for _, name := range []string{testRepo, testRepo + ":Q8_0", testRepo + ":Q4_K_M", testRepo + ":big"} {
+		pulled(t, p, name)
+	}
+	return h, p
+}
+
+func names(t *testing.T, p *Puller) string {
+	t.Helper()
+	models, err := p.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range models {
+		out = append(out, m.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestListAndFind(t *testing.T) {
+	_, p := stocked(t)
+	if got, want := names(t, p), "org/model org/model:big-00001-of-00002.gguf org/model:m-Q4_K_M.gguf org/model:m-Q8_0.gguf"; got != want {
+		t.Errorf("%s, expected %s", got, want)
+	}
+	for name, want := range map[string]string{
+		"org/model": "org/model", "model": "org/model", "Org/Model": "org/model", "org/model@main": "org/model",
+		"org/model@" + testCommit[:10]: "org/model", "org/model:Q8_0": "org/model:m-Q8_0.gguf", "model:q4_k_m": "org/model:m-Q4_K_M.gguf",
+		"m-Q8_0.gguf": "org/model:m-Q8_0.gguf", "m-Q8_0": "org/model:m-Q8_0.gguf", "org/model/m-Q8_0.gguf": "org/model:m-Q8_0.gguf",
+		"big-00001-of-00002": "org/model:big-00001-of-00002.gguf",
+	} {
+		m, err := p.Find(name)
+		if err != nil || m.Name != want || !exists(m.Path) {
+			t.Errorf("%s: %q at %s, %v, expected %q", name, m.Name, m.Path, err, want)
+		}
+		if again, err := p.Find(m.Name); err != nil || again.Path != m.Path {
+			t.Errorf("%s does not find itself: %v", m.Name, err)
+		}
+	}
+	for _, name := range []string{"other", "org/other", "org/model:Q2_K", "other/model", "org/model@v2", "", "..", "a b"} {
+		if m, err := p.Find(name); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%q: %+v, %v", name, m, err)
+		}
+	}
+	other := filepath.Join(p.HubCache, "models--else--model", "snapshots", "abc", "model.gguf")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(other), 0o755), os.WriteFile(other, noise(5), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Find("model.gguf"); err != nil {
+		t.Error(err)
+	}
+	if m, err := p.Find("else/model@abc"); err != nil || m.Path != other {
+		t.Errorf("%+v %v", m, err)
+	}
+	if models, err := (&Puller{HubCache: filepath.Join(p.HubCache, "absent")}).List(); err != nil || models != nil {
+		t.Error(models, err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	_, p := stocked(t)
+	root := filepath.Join(p.HubCache, "models--org--model")
+	count := func() int {
+		blobs, _ := filepath.Glob(filepath.Join(root, "blobs", "*"))
+		return len(blobs)
+	}
+	before := count()
+	for _, step := range []struct {
+		name string
+		gone int // blobs
+	}{{"m-Q8_0", 1}, {"big-00001-of-00002.gguf", 2}, {"org/model", 8}} {
+		m, err := p.Find(step.name)
+		if err == nil {
+			err = p.Remove(context.Background(), m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := count(); before-now != step.gone || exists(m.Path) && m.Format() == "GGUF" {
+			t.Errorf("%s: %d blobs before, %d after, expected %d fewer", step.name, before, now, step.gone)
+		}
+		before = count()
+	}
+	if got := names(t, p); got != "org/model:m-Q4_K_M.gguf" {
+		t.Error(got)
+	}
+	m, err := p.Find("model:Q4_K_M")
+	if err == nil {
+		err = p.Remove(context.Background(), m)
+	}
+	if err != nil || exists(root) || exists(filepath.Join(p.HubCache, ".locks", "models--org--model")) {
+		t.Errorf("something is left of the model (%v)", err)
+	}
+}
+
+func TestEnv(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN",
+		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOTPATH_CACHE", "PIP_INDEX_URL", "PIP_CERT", "PIP_CONFIG_FILE", "VIRTUAL_ENV"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", dir)
+	env := func() *Puller {
+		t.Helper()
+		p, err := Env()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := env(); p.HubCache != filepath.Join(dir, ".cache", "huggingface", "hub") || p.Packages != filepath.Join(dir, ".cache", "hotpath", "packages") ||
+		p.Endpoint != DefaultEndpoint || p.Token != "" || p.Offline {
+		t.Errorf("%+v", p)
+	}
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "xdg"))
+	if p := env(); p.HubCache != filepath.Join(dir, "xdg", "huggingface", "hub") {
+		t.Error(p.HubCache)
+	}
+	t.Setenv("HF_HOME", filepath.Join(dir, "hf"))
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "hf"), 0o755), os.WriteFile(filepath.Join(dir, "hf", "token"), []byte("abc\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if p := env(); p.HubCache != filepath.Join(dir, "hf", "hub") || p.Token != "abc" {
+		t.Error(p.HubCache, p.Token)
+	}
+	t.Setenv("HF_HUB_CACHE", filepath.Join(dir, "cache"))
+	t.Setenv("HF_TOKEN", " def ")
+	t.Setenv("HF_ENDPOINT", "http://localhost:1/")
+	t.Setenv("HF_HUB_OFFLINE", "1")
+	config := filepath.Join(dir, "pip.conf")
+	if err := os.WriteFile(config, []byte("[global]\nindex-url = http://a/simple/\n# cert = no\n[install]\nindex-url = http://no\n[download]\nindex_url = http://b/simple/\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PIP_CONFIG_FILE", config)
+	p := env()
+	if p.HubCache != filepath.Join(dir, "cache") || p.Token != "def" || p.Endpoint != "http://localhost:1" || !p.Offline || p.Index != "http://b/simple" {
+		t.Errorf("%+v", p)
+	}
+	if _, err := p.Pull(context.Background(), Ref{Repo: "a/b"}); err == nil || !strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
+		t.Error(err)
+	}
+	t.Setenv("PIP_INDEX_URL", "http://c/simple")
+	if p := env(); p.Index != "http://c/simple" {
+		t.Error(p.Index)
+	}
+	t.Setenv("HF_TOKEN", "a\nb")
+	if _, err := Env(); err == nil {
+		t.Error("a token of two lines was taken")
+	}
+}
