@@ -213,7 +213,7 @@ VARIANT = {
     "sentence-poolings": all_poolings,
     "sentence-dense": dense_head,
     "sentence-residual": residual_head,
-    "xlm-roberta": lambda: encoder("xlm-roberta", lambda v: roberta(v, T.XLMRobertaConfig, hidden_size=27, num_attention_heads=3, intermediate_size=31, num_hidden_layers=2, pad_token_id=4, max_position_embeddings=LONG + 5, type_vocab_size=2), T.XLMRobertaModel, roberta_bpe, 51),
+    "xlm-roberta": lambda: encoder("xlm-roberta", lambda v: roberta(v, T.XLMRobertaConfig, hidden_size=27, num_attention_heads=3, intermediate_size=31, num_hidden_layers=2, pad_token_id=5, max_position_embeddings=LONG + 6, type_vocab_size=2), T.XLMRobertaModel, roberta_bpe, 51),
     "distilbert-relu": lambda: encoder("distilbert-relu", lambda v: distilbert(v, dim=27, n_heads=3, hidden_dim=31, n_layers=2, activation="relu", sinusoidal_pos_embds=True), T.DistilBertModel, G.wordpiece, 52),
     "rerank-bert": lambda: reranker("rerank-bert", lambda v: bert(v, num_labels=1), T.BertForSequenceClassification, G.wordpiece, 61),
     "rerank-bert-labels": lambda: reranker("rerank-bert-labels", lambda v: bert(v, num_labels=3), T.BertForSequenceClassification, G.wordpiece, 62),

@@ -19,10 +19,12 @@ func init() {
 type bert struct {
 	Config
 	positions int // height of the position table, as far as it is used
+	pad       int // the id that has no position of its own; -1 where all have
 	segments  int // height of the segment table; 0 where there is none
 	eps       float32
 	act       graph.ActKind
 	headAct   graph.ActKind // after the dense layer of a classifier
+	relative  bool          // scores have a bias by distance
 
 	// Where Hugging Face files have the tensors.
 	prefixes []string
@@ -42,6 +44,7 @@ func bertGGUF(r *fields) description {
 		eps:       float32(r.positive("attention.layer_norm_epsilon", 1e-12)),
 		act:       graph.GELU,
 		headAct:   graph.Tanh,
+		pad:       -1,
 	}
 	// DistilBERT comes as bert too, and has no segments.
 	if t, ok := r.gguf.Tensor("token_types.weight"); ok {
@@ -84,6 +87,7 @@ func bertFields(r *fields) *bert {
 		eps:       float32(r.positive("layer_norm_eps", 1e-12)),
 		act:       r.activation("hidden_act", "gelu"),
 		headAct:   graph.Tanh,
+		pad:       -1,
 	}
 }
 
@@ -91,6 +95,9 @@ func bertFields(r *fields) *bert {
 func (d *bert) complete(r *fields, heads string) {
 	r.multiple(heads, "the width", d.Dim, d.Heads)
 	d.KVHeads, d.HeadDim, d.MaxSeq = d.Heads, d.Dim/d.Heads, d.positions
+	if d.pad >= 0 {
+		d.MaxSeq-- // the first row is the padding's
+	}
 }
 
 func (d *bert) config() *Config  { return &d.Config }
@@ -123,7 +130,11 @@ func (d *bert) names(f weights.Format) naming {
 func (d *bert) body(c *Context) *graph.Value {
 	words := c.Tensor("token_embd.weight", graph.RoleEmbedding, d.Vocab, d.Dim)
 	positions := c.Tensor("position_embd.weight", graph.RolePosition, d.positions, d.Dim)
-	x := c.Add("embed", c.Embed("tokens", words, c.Tokens, 1), c.Embed("positions", positions, c.Pos, 1))
+	pos := c.Pos
+	if d.pad >= 0 {
+		pos = c.Positions("count", c.Tokens, c.QStart, d.pad)
+	}
+	x := c.Add("embed", c.Embed("tokens", words, c.Tokens, 1), c.Embed("positions", positions, pos, 1))
 	x = c.Segmented(x, d.segments)
 	x = c.LayerNormed("embed_norm", x, "token_embd_norm", d.eps)
 	return c.Layers(d.Layers, x, d.block)
@@ -134,13 +145,22 @@ func (d *bert) block(c *Context, x *graph.Value, _ int, key string) *graph.Value
 	q := c.Project("q_proj", x, key+"attn_q", graph.RoleQ, d.Dim, needsBias)
 	k := c.Project("k_proj", x, key+"attn_k", graph.RoleK, d.Dim, needsBias)
 	v := c.Project("v_proj", x, key+"attn_v", graph.RoleV, d.Dim, needsBias)
-	a := c.Attend(q, k, v, graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim})
+	a := d.attend(c, q, k, v)
 	a = c.Project("o_proj", a, key+"attn_output", graph.RoleO, d.Dim, needsBias)
 	x = c.LayerNormed("attn_norm", c.Add("attn_add", x, a), key+"attn_output_norm", d.eps)
 
 	h := c.Project("up_proj", x, key+"ffn_up", graph.RoleUp, d.FFN, needsBias)
 	h = c.Project("down_proj", c.Act("act", h, d.act), key+"ffn_down", graph.RoleDown, d.Dim, needsBias)
 	return c.LayerNormed("ffn_norm", c.Add("ffn_add", x, h), key+"layer_output_norm", d.eps)
+}
+
+func (d *bert) attend(c *Context, q, k, v *graph.Value) *graph.Value {
+	attr := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim}
+	if !d.relative {
+		return c.Attend(q, k, v, attr)
+	}
+	rel := c.Tensor("relative.weight", graph.RoleOther, d.Heads, 2*mpnetReach+1)
+	return c.AttentionRel("attention", q, k, v, c.QStart, rel, attr)
 }
 
 // final is nothing: every block ends with a norm.

@@ -22,6 +22,7 @@ func distilbertHF(r *fields) description {
 		eps:       1e-12, // no field has it
 		act:       r.activation("activation", "gelu"),
 		headAct:   graph.ReLU,
+		pad:       -1,
 		prefixes:  []string{"", "distilbert."},
 		table: []nameRow{
 			{key: "token_embd", file: "embeddings.word_embeddings"},

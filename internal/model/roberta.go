@@ -20,14 +20,16 @@ func robertaHF(r *fields) description {
 	return d
 }
 
-// offset leaves out the rows of the position table up to the padding's id.
+// offset leaves out the rows of the position table before the padding's, from
+// which positions count.
 func (d *bert) offset(r *fields, pad int) {
 	if pad+1 >= d.positions {
 		r.invalid("max_position_embeddings", "expected more than %d, since positions begin behind the padding's id, found %d", pad+1, d.positions)
 		return
 	}
-	d.positions -= pad + 1
-	d.table = withTransform(d.table, "position_embd", transform{first: pad + 1, count: d.positions})
+	d.pad = pad
+	d.positions -= pad
+	d.table = withTransform(d.table, "position_embd", transform{first: pad, count: d.positions})
 }
 
 // withTransform is a table with one row's transform set.

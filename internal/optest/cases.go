@@ -92,6 +92,16 @@ func Cases() []Case {
 			return []*graph.Value{out, lse}
 		}})
 	}
+	cs = append(cs, Case{Name: "positions", Build: func(b *Bench) []*graph.Value {
+		// Through a table, since outputs are floats.
+		return one(b.Embed("y", b.F32(tensor.Fixed(b.Bind.T+1), 5), b.Positions("p", b.ids(7), b.Starts(), 3), 0))
+	}})
+	for _, reach := range []int{0, 3, 200} {
+		a := graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 20}
+		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d", reach), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), a))
+		}})
+	}
 	for _, a := range []graph.RopeAttr{
 		{HeadDim: 24, Base: 10000},
 		{HeadDim: 16, Base: 500, Interleaved: true},

@@ -25,6 +25,7 @@ type attention struct {
 	block, maxBlocks  int
 	class             Precision
 	outHalf           half // out, where it is kept in bf16
+	bias              relBias
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -58,6 +59,9 @@ func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(max(scoreBudget, keys+k.block))
 	k.class = b.attentionClass(&k.AttentionAttr, k.lse.present())
+	if k.bias.rel.present() {
+		k.class = F32
+	}
 	if k.class == BF16 {
 		b.wantHead(k.HeadDim, keys)
 		k.outHalf = b.half(b.step.Root().Out[0], k.out)
@@ -140,6 +144,7 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 	for r := range rows {
 		a, z := k.Visible(pos+r, keys)
 		row := scores[r*cols : (r+1)*cols]
+		k.bias.add(row[a-lo:z-lo], h, pos+r, a)
 		sum, shift := k.softmax(row[a-lo : z-lo])
 		clear(row[:a-lo])
 		clear(row[z-lo:])

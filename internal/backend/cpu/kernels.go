@@ -23,6 +23,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"rope":               bindRope,
 	"attention":          bindAttention,
 	"attention_kv":       bindAttentionKV,
+	"attention_rel":      bindAttentionRel,
 	"attention_grad":     bindAttentionGrad,
 	"kv_write":           bindKVWrite,
 	"add":                bindAdd,

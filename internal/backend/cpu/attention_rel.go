@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+)
+
+// relBias is a bias on scores by the distance of a key from its query.
+type relBias struct {
+	rel   mat // [Heads,2*reach+1]; absent where there is none
+	reach int
+}
+
+func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.In[4])
+	if err != nil {
+		return nil, err
+	}
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: ms[1], v: ms[2], out: ms[3], qStart: b.i32(n.In[3]),
+		bias: relBias{ms[4], graph.RelReach(ms[4].cols)}}
+	k.reserve(b, b.plan.Max.T)
+	return k, nil
+}
+
+// add adds to the scores of keys from on, for a query of head h at pos: those
+// within reach lie in a row, those beyond have the ends of it.
+func (r *relBias) add(scores []float32, h, pos, from int) {
+	if !r.rel.present() {
+		return
+	}
+	row := r.rel.row(h)
+	near := min(max(pos-r.reach-from, 0), len(scores))
+	far := min(max(pos+r.reach+1-from, near), len(scores))
+	for i := range scores[:near] {
+		scores[i] += row[0]
+	}
+	if near < far {
+		at := from + near - pos + r.reach
+		vec.Add(scores[near:far], scores[near:far], row[at:at+far-near])
+	}
+	for i := far; i < len(scores); i++ {
+		scores[i] += row[2*r.reach]
+	}
+}
