@@ -100,6 +100,7 @@ const (
 	RoleBias
 	RoleKV     // a KV cache
 	RoleMoment // optimizer state
+	RoleRouter // chooses experts
 )
 
 // Leaf describes a node without inputs.

@@ -126,6 +126,14 @@ func Cases() []Case {
 			return one(b.RopeByLength("y", b.F32(dimT, 3*a.HeadDim), pos, freqs, length, a))
 		}})
 	}
+	for _, used := range []int{1, 3} {
+		for _, d := range []tensor.DType{tensor.F32, tensor.BF16, tensor.Q8_0} {
+			cs = append(cs, Case{Name: fmt.Sprintf("%d experts in %s", used, d), Tol: 2e-5, Build: experts(used, d)})
+		}
+	}
+	cs = append(cs, Case{Name: "mul rows", Build: func(b *Bench) []*graph.Value {
+		return one(b.MulRows("y", b.F32(dimT, 37), b.F32(dimT, 1)))
+	}})
 	for i := range graph.ActivationNames() {
 		kind := graph.ActKind(i)
 		cs = append(cs, Case{Name: "act " + kind.String(), Tol: 2e-6, Build: func(b *Bench) []*graph.Value {
@@ -174,6 +182,21 @@ func Cases() []Case {
 		}})
 	}
 	return cs
+}
+
+// experts is a mixture of five matrices, of which one is never chosen.
+func experts(used int, d tensor.DType) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		const count = 5
+		logits := b.F32(dimT, count)
+		for i := count - 1; i < len(b.floats[logits]); i += count {
+			b.floats[logits][i] = -100
+		}
+		r := b.Route("route", logits, graph.RouteAttr{Used: used, Normalize: used > 1})
+		x := b.Gather("x", b.F32(dimT, 64), r.Rows)
+		y := b.GroupedLinear("y", x, b.Stored(d, count*45, 64), r.Offsets)
+		return []*graph.Value{b.Combine("out", y, r), r.Weights}
+	}
 }
 
 func (b *Bench) ids(vocab int32) *graph.Value {
