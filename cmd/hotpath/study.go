@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/study"
 )
 
@@ -42,14 +41,10 @@ turns, the baseline is held against itself, and advice is given only where the
 			switch {
 			case !slices.Contains(study.Names(), name):
 				return usagef("no study %q, expected %s", name, strings.Join(study.Names(), ", "))
-			case o.Threads < 0:
-				return usagef("--threads %d, expected 0 or more", o.Threads)
-			case !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision):
-				return usagef("--precision %q, expected f32, bf16 or auto", o.Precision)
 			case o.Budget < 0:
 				return usagef("--time %v, expected 0 or more", o.Budget)
 			}
-			if err := cpu.Err(); err != nil {
+			if err := checkStudy(&o); err != nil {
 				return err
 			}
 			if folder == "" {
@@ -82,10 +77,8 @@ turns, the baseline is held against itself, and advice is given only where the
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+	studyFlags(cmd, &o)
 	flags.StringVarP(&folder, "output", "o", "", "`FOLDER` of the report; study-NAME without it")
-	flags.IntVar(&o.Threads, "threads", 0, "use up to `N` threads; 0 for one a core")
-	flags.StringVar(&o.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	flags.DurationVar(&o.Budget, "time", 0, "measure for about `DURATION`; 0 for the study's own")
 	flags.StringSliceVar(&o.Steps, "step", nil, "whatif: ask about `KIND` of steps, or steps with it in their names; may be repeated")
 	flags.BoolVar(&o.Quick, "quick", false, "two blocks and small sizes: shows that it works, not what is so")

@@ -153,6 +153,16 @@ func (e *Engine) Do(f func() error) error {
 // Options are the options in effect.
 func (e *Engine) Options() Options { return e.opts }
 
+// Pause stops recording, or goes on with it, without forgetting the recorder:
+// runs with and without can take turns, which shows what recording costs.
+func (e *Engine) Pause(on bool) {
+	e.compile.Lock()
+	defer e.compile.Unlock()
+	for _, r := range e.runners {
+		r.sess.Pause(on)
+	}
+}
+
 // WeightBytes is the resident size of the weights that programs packed.
 func (e *Engine) WeightBytes() int64 { return e.weights.Bytes() }
 

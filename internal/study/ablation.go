@@ -50,16 +50,20 @@ func (f *finding) ratio() Estimate { return f.trial.Ratio(f.arm) }
 
 func ablation(ctx context.Context, s *session) (*Report, error) {
 	families := s.families()
-	d := s.design(len(families), 150*time.Second)
+	d := s.plan(len(families), 150*time.Second)
 	var found []finding
 	r := &Report{
 		Title:    "Ablation: what each optimisation is worth",
 		Question: "Each optimisation is switched off alone. How much slower is the same work, how much memory does it take, and do the answers change?",
 	}
+	reference, err := s.answers(ctx, setup{Options: cpu.Options{Precision: cpu.F32}})
+	if err != nil {
+		return nil, err
+	}
 	for i := range families {
 		f := &families[i]
 		s.say(i, len(families), "%s", f.title)
-		got, base, trial, err := s.ablate(ctx, f, d)
+		got, base, trial, err := s.ablate(ctx, f, reference, d.next())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.title, err)
 		}
@@ -186,13 +190,9 @@ func (s *session) unmeasured() []string {
 
 // ablate measures one family and looks at the memory and the answers of each
 // variant.
-func (s *session) ablate(ctx context.Context, f *family, d Design) (found []finding, base *finding, _ *Trial, err error) {
+func (s *session) ablate(ctx context.Context, f *family, reference answers, d Design) (found []finding, base *finding, _ *Trial, err error) {
 	var o opened
 	defer func() { err = errors.Join(err, o.close()) }()
-	reference, err := s.answers(ctx, setup{Options: cpu.Options{Precision: cpu.F32}})
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	arms := []Arm{}
 	add := func(v variant, x setup) (*finding, error) {
 		if v.work.run == nil {
@@ -353,7 +353,7 @@ func ablationSummary(found []finding) Section {
 		g := &found[i]
 		e := g.ratio().Percent()
 		if e.Mid > 900 { // a bar of its own kind would hide the others
-			bars = append(bars, Bar{Label: g.name + " → " + g.off, Value: 900, Color: 4, Note: fmt.Sprintf("and more: %.0f %%", e.Mid)})
+			bars = append(bars, Bar{Label: g.off, Value: 900, Color: 4, Note: fmt.Sprintf("and more: %.0f %%", e.Mid)})
 			continue
 		}
 		color := 7
@@ -363,7 +363,7 @@ func ablationSummary(found []finding) Section {
 		case Faster:
 			color = 1
 		}
-		bars = append(bars, Bar{Label: g.name + " → " + g.off, Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
+		bars = append(bars, Bar{Label: g.off, Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
 	}
 	return Section{Title: "At a glance", Figures: []Figure{{"worth", "Change of time with one optimisation switched off. Blue: shown to be slower without it; orange: faster without it; grey: no difference shown.",
 		Bars{Title: "Time without it, against as it is", Unit: "% time", Bars: bars}.SVG()}}}

@@ -45,7 +45,7 @@ func caching(ctx context.Context, s *session) (_ *Report, err error) {
 		return nil, err
 	}
 	o.closers = append(o.closers, be.Close)
-	d := s.design(3, 90*time.Second)
+	d := s.plan(3, 90*time.Second)
 	h := kcpu.Host()
 	r := &Report{
 		Title:    "Caches: tiles, batches and widths",
@@ -60,7 +60,7 @@ func caching(ctx context.Context, s *session) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := measureSized(ctx, d, tiles)
+	t, err := measureSized(ctx, d.next(), tiles)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func caching(ctx context.Context, s *session) (_ *Report, err error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := measureSized(ctx, d, arms)
+		t, err := measureSized(ctx, d.next(), arms)
 		if err != nil {
 			return nil, err
 		}

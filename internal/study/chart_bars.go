@@ -31,11 +31,17 @@ func (c Bars) SVG() string {
 	const top = 46.0
 	bottom := top + rowHeight*float64(len(c.Bars)) + 4
 	s := newSVG(int(bottom)+38, c.Title)
-	values := []float64{0}
+	values, most := []float64{0}, 0.0
 	for _, b := range c.Bars {
 		values = append(values, b.Value)
+		most = max(most, math.Abs(b.Value))
+	}
+	// An interval far beyond every bar would leave no room for the bars: the
+	// axis ends before it, and so does its whisker.
+	within := func(v float64) float64 { return max(-1.6*most, min(1.6*most, v)) }
+	for _, b := range c.Bars {
 		if b.High > b.Low {
-			values = append(values, finite(b.Low, b.Value), finite(b.High, b.Value))
+			values = append(values, within(finite(b.Low, b.Value)), within(finite(b.High, b.Value)))
 		}
 	}
 	ticks := niceTicks(values)
@@ -58,7 +64,7 @@ func (c Bars) SVG() string {
 		s.rect(fmt.Sprintf("f%d", b.Color%8), from, y, max(to-from, 1), rowHeight-8, 3, b.Label+": "+value+" "+c.Unit)
 		end := to
 		if b.High > b.Low {
-			l, h := px(finite(b.Low, lo)), px(finite(b.High, hi))
+			l, h := px(within(finite(b.Low, lo))), px(within(finite(b.High, hi)))
 			mid := y + (rowHeight-8)/2
 			s.line("w", l, mid, h, mid)
 			s.line("w", l, mid-4, l, mid+4)

@@ -22,8 +22,8 @@ type Arm struct {
 
 // Design says how an experiment is made.
 type Design struct {
-	// Blocks that are measured at least and at most; Budget decides between
-	// them.
+	// Blocks that are measured at least and at most. Between them they go on
+	// while Budget lasts.
 	Least, Most int
 	Budget      time.Duration
 	// Slice is how long one measurement takes at least: the work is repeated
@@ -34,7 +34,7 @@ type Design struct {
 
 // designs of a full study and of one that only has to be seen to work.
 var (
-	fullDesign  = Design{Least: 6, Most: 40, Budget: 4 * time.Second, Slice: 5 * time.Millisecond}
+	fullDesign  = Design{Least: 4, Most: 40, Budget: 4 * time.Second, Slice: 5 * time.Millisecond}
 	quickDesign = Design{Least: 2, Most: 2, Slice: 0}
 )
 
@@ -58,7 +58,7 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 	}
 	all := append(slices.Clone(arms), control)
 	reps := make([]int, len(all))
-	var round time.Duration // of one measurement of each
+	start := time.Now()
 	for i, a := range all {
 		took, err := d.warm(ctx, a)
 		if err != nil {
@@ -68,16 +68,14 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 		if d.Slice > 0 {
 			reps[i] = max(1, int(math.Ceil(float64(d.Slice)/float64(max(took, time.Microsecond)))))
 		}
-		round += took * time.Duration(reps[i])
 	}
 	t := &Trial{Seconds: make([][]float64, len(arms))}
 	for _, a := range arms {
 		t.Names = append(t.Names, a.Name)
 	}
-	t.Blocks = max(d.Least, min(d.Most, int(d.Budget/max(1, 2*round))))
 	rng := rand.New(rand.NewPCG(d.Seed, 11))
 	runtime.GC()
-	for range t.Blocks {
+	for ; t.Blocks < d.Least || t.Blocks < d.Most && time.Since(start) < d.Budget; t.Blocks++ {
 		order := rng.Perm(len(all))
 		back := slices.Clone(order)
 		slices.Reverse(back)

@@ -30,7 +30,7 @@ var (
 	mixes = []mix{
 		{"5, 15 and 40 tokens", []int{5, 15, 40}, []int{8, 16, 32, 64, 128}},
 		{"12 tokens each", []int{12}, []int{8, 16, 32, 64, 128}},
-		{"256 tokens each", []int{256}, []int{8, 16, 32}},
+		{"256 tokens each", []int{256}, []int{8, 32}},
 	}
 	quickMixes = []mix{
 		{"5, 15 and 40 tokens", []int{5, 15, 40}, []int{8, 32}},
@@ -82,7 +82,7 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 			}
 		}
 	}
-	d := s.design(len(cells), 150*time.Second)
+	d := s.plan(len(cells), 150*time.Second)
 	if err := s.grid(ctx, cells, d); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 }
 
 // grid measures all conditions, with engines for one number of CPUs at a time.
-func (s *session) grid(ctx context.Context, cells []*condition, d Design) (err error) {
+func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err error) {
 	var engines opened
 	defer func() { err = errors.Join(err, engines.close()) }()
 	var arms []*running
@@ -127,7 +127,7 @@ func (s *session) grid(ctx context.Context, cells []*condition, d Design) (err e
 		for k, m := range modes {
 			run = append(run, arms[k].arm(m.String(), c.work))
 		}
-		if c.trial, err = d.Measure(ctx, run, arms[len(modes)].arm("fine again", c.work)); err != nil {
+		if c.trial, err = d.next().Measure(ctx, run, arms[len(modes)].arm("fine again", c.work)); err != nil {
 			return err
 		}
 	}

@@ -65,14 +65,14 @@ func serialPart(t *Trial, threads []int) Estimate {
 func scaling(ctx context.Context, s *session) (*Report, error) {
 	works := s.growing()
 	experiments := 2 + len(works)
-	d := s.design(experiments, 100*time.Second)
+	d := s.plan(experiments-1, 100*time.Second)
 	r := &Report{
 		Title:    "Scaling: threads, batch and length",
 		Question: "How does the rate grow with threads, with the batch and with the length of texts, and what keeps it from growing further?",
 	}
 	threads := threadCounts(s.Threads)
 	w := s.usual()
-	trial, points, err := s.byThreads(ctx, w, threads, d)
+	trial, points, err := s.byThreads(ctx, w, threads, d.next())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func scaling(ctx context.Context, s *session) (*Report, error) {
 	r.Sections, r.Advice = append(r.Sections, sec...), append(r.Advice, advice...)
 	for i, g := range works {
 		s.say(1+i, experiments, "%s", g.title)
-		t, err := s.bySize(ctx, g, d)
+		t, err := s.bySize(ctx, g, d.next())
 		if err != nil {
 			return nil, err
 		}

@@ -168,13 +168,13 @@ func (s *session) pooling() model.EmbedOptions {
 // embed is all texts in one call.
 func (s *session) embed(texts [][]int32) work {
 	dst, how := make([]float32, len(texts)*s.model.Config().Dim), s.pooling()
-	return work{fmt.Sprintf("embed %s of %d tokens in all", plural(len(texts), "text"), total(texts)), total(texts),
+	return work{fmt.Sprintf("embed %s, %d tokens in all", plural(len(texts), "text"), total(texts)), total(texts),
 		func(ctx context.Context, e *engine.Engine) error { return e.EmbedIDs(ctx, texts, dst, how) }}
 }
 
 // generate continues prompts by n tokens each, all at once.
 func (s *session) generate(prompts [][]int32, n int) work {
-	return work{fmt.Sprintf("continue %s of %d tokens in all by %d tokens each", plural(len(prompts), "prompt"), total(prompts), n),
+	return work{fmt.Sprintf("continue %s, %d tokens in all, by %d tokens each", plural(len(prompts), "prompt"), total(prompts), n),
 		total(prompts) + len(prompts)*(n-1),
 		func(ctx context.Context, e *engine.Engine) error { return generate(ctx, e, prompts, n) }}
 }

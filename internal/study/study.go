@@ -96,18 +96,35 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 	return nil, fmt.Errorf("no study %q, expected %s", name, strings.Join(Names(), ", "))
 }
 
-// design is how the experiments of a study are made when there are so many, in
-// so much time altogether.
-func (s *session) design(experiments int, budget time.Duration) Design {
-	if s.Quick {
-		return quickDesign
-	}
+// designs shares the time of a study out among its experiments.
+type designs struct {
+	quick bool
+	left  int
+	until time.Time
+}
+
+// plan is for so many experiments that take so long altogether.
+func (s *session) plan(experiments int, budget time.Duration) *designs {
 	if s.Budget > 0 {
 		budget = s.Budget
 	}
-	d := fullDesign
-	d.Budget = budget / time.Duration(max(1, experiments))
-	return d
+	return &designs{s.Quick, experiments, time.Now().Add(budget)}
+}
+
+// next is the design of the next experiment: what is left of the time is shared
+// by the experiments that are left, so that a slow one shortens the others.
+func (d *designs) next() Design {
+	if d.quick {
+		return quickDesign
+	}
+	x := fullDesign
+	x.Budget = time.Until(d.until) / time.Duration(max(1, d.left))
+	x.Seed = uint64(d.left)
+	d.left--
+	if x.Budget <= 0 {
+		x.Least = 3 // late already: as few as an interval can be made of
+	}
+	return x
 }
 
 func (s *session) say(done, of int, format string, args ...any) {

@@ -153,8 +153,11 @@ func whatif(ctx context.Context, s *session) (rep *Report, err error) {
 		return nil, err
 	}
 	s.say(1, 2, "slowing all but one of %d kinds of steps, in turn", len(targets))
-	d := s.design(1, 90*time.Second)
-	d.Most = 60
+	d := s.plan(1, 90*time.Second).next()
+	d.Most = max(d.Least, 80)
+	if s.Quick {
+		d.Most = d.Least
+	}
 	found, trial, err := contributions(ctx, r, w, targets, d)
 	if err != nil {
 		return nil, err

@@ -189,6 +189,9 @@ func (t *Trainer) openOut() error {
 // Config is the configuration with what was derived from the model.
 func (t *Trainer) Config() Config { return t.cfg }
 
+// Pause stops recording, or goes on with it, without forgetting the recorder.
+func (t *Trainer) Pause(on bool) { t.runner.sess.Pause(on) }
+
 // Done is the number of steps behind the model.
 func (t *Trainer) Done() int { return t.step }
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/study"
+)
+
+// studyFlags are the flags that runs of one's own have in common.
+func studyFlags(cmd *cobra.Command, o *study.Options) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+	flags.IntVar(&o.Threads, "threads", 0, "use up to `N` threads; 0 for one a core")
+	flags.StringVar(&o.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
+}
+
+// checkStudy reports mistakes in them.
+func checkStudy(o *study.Options) error {
+	switch {
+	case o.Threads < 0:
+		return usagef("--threads %d, expected 0 or more", o.Threads)
+	case !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision):
+		return usagef("--precision %q, expected f32, bf16 or auto", o.Precision)
+	}
+	return cpu.Err()
+}
+
+func newProfileRun(std streams) *cobra.Command {
+	var o study.ProfileOptions
+	var out string
+	cmd := &cobra.Command{
+		Use:   "run -m MODEL",
+		Short: "Set a model up, warm it up, repeat some work and report where time and memory went",
+		Long: `Set a model up, warm it up, repeat some work and report where time and memory
+went: facts of machine, build, collector and model, hot paths, allocators and the
+hierarchy of calls. Each recorded iteration has an unrecorded one beside it,
+which shows what recording costs. --output picks the format by its ending;
+without it the report is printed.`,
+		Example: `  hotpath profile run -m MODEL --iterations 1 --tokens 8
+  hotpath profile run -m MODEL --work generate --iterations 3 --tokens 50 -o report.md
+  hotpath profile run -m MODEL --work train --iterations 1 --tokens 16 -o run.json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ends := study.ProfileEndings()
+			switch {
+			case o.Model == "":
+				return usagef("-m MODEL is missing")
+			case o.Work != "" && !slices.Contains(study.Works, o.Work):
+				return usagef("--work %q, expected %s", o.Work, strings.Join(study.Works, ", "))
+			case o.Iterations < 1:
+				return usagef("--iterations %d, expected 1 or more", o.Iterations)
+			case o.Tokens < 2:
+				return usagef("--tokens %d, expected 2 or more", o.Tokens)
+			case out != "" && !slices.ContainsFunc(ends, func(e string) bool { return strings.HasSuffix(out, e) }):
+				return usagef("-o %s, expected a file that ends in %s", out, strings.Join(ends, ", "))
+			}
+			if err := checkStudy(&o.Options); err != nil {
+				return err
+			}
+			if out != "" {
+				if err := writable("-o ", out); err != nil {
+					return err
+				}
+			}
+			bar := newLine(std.err)
+			o.Progress = bar.say
+			p, err := study.ProfileRun(cmd.Context(), o)
+			bar.clear()
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				return p.Write(out)
+			}
+			text, err := p.Text()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(std.out, text)
+			return err
+		},
+	}
+	studyFlags(cmd, &o.Options)
+	flags := cmd.Flags()
+	flags.StringVar(&o.Work, "work", "", "what to do: `embed|generate|train`; without it what the model is for")
+	flags.IntVar(&o.Iterations, "iterations", 3, "record `N` iterations")
+	flags.IntVar(&o.Tokens, "tokens", 50, "`N` tokens of each text, answer or sequence")
+	flags.StringVarP(&out, "output", "o", "", "`FILE` to write, by its ending; without it the report is printed")
+	return cmd
+}
+
+func newProfileDeep(std streams) *cobra.Command {
+	var o study.Options
+	var out string
+	documents := map[string]func(*study.Report) string{".md": (*study.Report).Markdown, ".html": (*study.Report).HTML, ".txt": (*study.Report).Text}
+	cmd := &cobra.Command{
+		Use:   "deep",
+		Short: "Measure each kernel by itself against the ceilings of the machine",
+		Long: `Measure each kernel by itself, at the model's own shapes and at square sizes,
+against ceilings that are measured in the same run. Events of the processor are
+counted where the kernel allows it; where not, the report says which and why.`,
+		Example: `  hotpath profile deep --quick
+  hotpath profile deep -m MODEL --quick -o deep.md`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			render := (*study.Report).Text
+			if out != "" {
+				var ok bool
+				if render, ok = documents[filepath.Ext(out)]; !ok {
+					return usagef("-o %s, expected a file that ends in .md, .html or .txt", out)
+				}
+			}
+			if err := checkStudy(&o); err != nil {
+				return err
+			}
+			if out != "" {
+				if err := writable("-o ", out); err != nil {
+					return err
+				}
+			}
+			bar := newLine(std.err)
+			o.Progress = bar.say
+			r, err := study.Deep(cmd.Context(), o)
+			bar.clear()
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = fmt.Fprint(std.out, render(r))
+				return err
+			}
+			return os.WriteFile(out, []byte(render(r)), 0o666)
+		},
+	}
+	studyFlags(cmd, &o)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write: .md, .html or .txt; without it the report is printed")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, not what is so")
+	return cmd
+}

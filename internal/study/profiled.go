@@ -1,0 +1,249 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/kernel/ceiling"
+	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/train"
+	"hotpath/profile"
+)
+
+// ProfileOptions say what a profiling run does.
+type ProfileOptions struct {
+	Options
+	Work       string // embed, generate or train; "" is what the model is for
+	Iterations int    // recorded ones
+	Tokens     int    // of each text, of each answer, or of each sequence that is learned
+}
+
+// Works are what a profiling run can do.
+var Works = []string{"embed", "generate", "train"}
+
+// Profiled is a profiling run that was made.
+type Profiled struct {
+	Profile    *profile.Profile
+	Allocators []Allocator // the largest first
+	Seconds    []float64   // of recorded iterations
+	work       string
+	gc         gcFacts
+}
+
+// iterated is work that can be recorded or not.
+type iterated struct {
+	name  string
+	run   func(ctx context.Context) error
+	pause func(on bool)
+}
+
+// How many texts, prompts or sequences an iteration has.
+const (
+	profileTexts  = 32
+	profilePrompt = 16
+	profileSeqs   = 4
+)
+
+// ProfileRun sets a model up, warms it up and records iterations of work. Each
+// has an unrecorded twin beside it: the difference is what recording costs.
+func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) {
+	s, err := open(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	rec := profile.NewRecorder(profile.Options{})
+	s.say(0, o.Iterations+2, "measuring the ceilings of the machine")
+	c := ceiling.Measure(ctx, s.Threads)
+	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	s.say(1, o.Iterations+2, "opening the model and warming up")
+	w, err := s.iterated(o, rec)
+	if err != nil {
+		return nil, err
+	}
+	ctx = profile.WithRecorder(ctx, rec)
+	unrecorded := context.Background() // scopes of warm-up and twins belong to nobody
+	for range 2 {
+		w.pause(true)
+		if err := errors.Join(w.run(unrecorded), ctx.Err()); err != nil {
+			return nil, err
+		}
+	}
+	old := runtime.MemProfileRate
+	runtime.MemProfileRate = 1
+	defer func() { runtime.MemProfileRate = old }()
+	heap := readHeap()
+	p := &Profiled{work: w.name, gc: readGC()}
+	var cost profile.Overhead
+	for i := range o.Iterations {
+		s.say(2+i, o.Iterations+2, "iteration %d of %d", i+1, o.Iterations)
+		for k := range 2 {
+			recorded := k == i%2
+			w.pause(!recorded)
+			start := time.Now()
+			if recorded {
+				inner, end := profile.Scope(ctx, "iteration")
+				err = w.run(inner)
+				end()
+			} else {
+				err = w.run(unrecorded)
+			}
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return nil, err
+			}
+			took := time.Since(start)
+			if recorded {
+				cost.With += int64(took)
+				p.Seconds = append(p.Seconds, took.Seconds())
+			} else {
+				cost.Without += int64(took)
+			}
+		}
+		cost.Runs++
+	}
+	p.Allocators = readHeap().since(heap, 2*o.Iterations)
+	rec.SetOverhead(cost)
+	s.describe(rec, p)
+	p.Profile = rec.Snapshot()
+	return p, nil
+}
+
+// iterated opens what an iteration runs.
+func (s *session) iterated(o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
+	kind := o.Work
+	c := s.model.Config()
+	if kind == "" {
+		kind = "generate"
+		if s.encodes() {
+			kind = "embed"
+		}
+	}
+	var w work
+	switch kind {
+	case "train":
+		return s.trained(o, rec)
+	case "embed":
+		if !c.CanEmbed {
+			return nil, fmt.Errorf("%s does not embed", s.name)
+		}
+		w = s.embed(s.texts(1, even(profileTexts, min(o.Tokens, c.MaxSeq))))
+	case "generate":
+		if !c.CanGenerate {
+			return nil, fmt.Errorf("%s does not generate", s.name)
+		}
+		n := min(o.Tokens, c.MaxSeq-min(profilePrompt, c.MaxSeq/2))
+		w = s.generate(s.texts(1, even(1, min(profilePrompt, c.MaxSeq/2))), n)
+	default:
+		return nil, fmt.Errorf("no work %q, expected %s", kind, strings.Join(Works, ", "))
+	}
+	x := setup{}
+	x.engine.Recorder = rec
+	r, err := s.start(&s.opened, x)
+	if err != nil {
+		return nil, err
+	}
+	return &iterated{w.name, func(ctx context.Context) error { return w.run(ctx, r.Engine) }, r.Engine.Pause}, nil
+}
+
+// trained is training steps on a text of our own, in a folder that goes away.
+func (s *session) trained(o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
+	dir, err := os.MkdirTemp("", "hotpath-profile-")
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, func() error { return os.RemoveAll(dir) })
+	data := filepath.Join(dir, "text.txt")
+	if err := os.WriteFile(data, []byte(strings.Repeat(paragraph+"\n", 16)), 0o600); err != nil {
+		return nil, err
+	}
+	be, err := cpu.New(cpu.Options{Workers: s.Threads, Precision: cpu.F32})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, be.Close)
+	cfg := train.DefaultConfig()
+	cfg.Model, cfg.Data, cfg.Out = s.Model, train.Paths{data}, filepath.Join(dir, "out")
+	length := min(o.Tokens, s.model.Config().MaxSeq)
+	cfg.SeqLen, cfg.BatchTokens, cfg.Steps = length, profileSeqs*length, 1<<20
+	t, err := train.New(cfg, train.Options{Backend: be, Recorder: rec})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, t.Close)
+	return &iterated{fmt.Sprintf("train on up to %d tokens a step in sequences of %d", cfg.BatchTokens, length), func(ctx context.Context) error {
+		_, err := t.Step(ctx)
+		return err
+	}, t.Pause}, nil
+}
+
+// gcFacts are the collector's settings and what it did.
+type gcFacts struct {
+	cycles  uint32
+	pause   time.Duration
+	percent int
+	limit   int64
+}
+
+func readGC() gcFacts {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	g := gcFacts{cycles: m.NumGC, pause: time.Duration(m.PauseTotalNs), percent: debug.SetGCPercent(100), limit: debug.SetMemoryLimit(-1)}
+	debug.SetGCPercent(g.percent)
+	return g
+}
+
+// describe puts the facts of machine, build, collector and model at the head of
+// the profile.
+func (s *session) describe(rec *profile.Recorder, p *Profiled) {
+	h, c := kcpu.Host(), s.model.Config()
+	now := readGC()
+	limit := "no memory limit"
+	if now.limit < 1<<62 {
+		limit = "memory limit " + bytes(float64(now.limit))
+	}
+	gogc := "GOGC off"
+	if now.percent >= 0 {
+		gogc = fmt.Sprintf("GOGC %d", now.percent)
+	}
+	extra := map[string]string{
+		"work":   p.work,
+		"runs":   fmt.Sprintf("%s recorded, each beside one that was not, after 2 to warm up", plural(len(p.Seconds), "iteration")),
+		"caches": cacheNames(h),
+		"build":  build(),
+		"gc":     fmt.Sprintf("%s, %s; %s and %v of pauses during the iterations", gogc, limit, plural(int(now.cycles-p.gc.cycles), "collection"), now.pause-p.gc.pause),
+		"shape":  fmt.Sprintf("%s, %d layers, width %d, %d heads, %d positions, %s on disk", c.Arch, c.Layers, c.Dim, c.Heads, c.MaxSeq, bytes(float64(c.BytesOnDisk))),
+	}
+	if len(p.Allocators) > 0 {
+		extra["go heap"] = fmt.Sprintf("the most by %s: %s an iteration", p.Allocators[0].Func, bytes(p.Allocators[0].Bytes))
+	} else {
+		extra["go heap"] = "nothing was allocated"
+	}
+	rec.SetFacts(profile.Facts{CPU: h.Brand, Tier: kcpu.Active().String(), Threads: s.Threads, Device: "cpu", Model: s.name,
+		Params: c.ParamCount, Precision: string(s.precision()), Extra: extra})
+}
+
+// build is what the binary knows about itself.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return runtime.Version()
+	}
+	parts := []string{strings.TrimSpace(info.Main.Path + " " + info.Main.Version), runtime.Version()}
+	for _, v := range info.Settings {
+		if slices.Contains([]string{"vcs.revision", "vcs.time", "vcs.modified", "-tags", "GOAMD64", "CGO_ENABLED"}, v.Key) && v.Value != "" {
+			parts = append(parts, v.Key+"="+v.Value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
