@@ -49,6 +49,9 @@ MODELS = {
     "gemma2": lambda: T.Gemma2Config(**base(head_dim=10, num_hidden_layers=3, sliding_window=9, query_pre_attn_scalar=20, attn_logit_softcapping=2.0, final_logit_softcapping=4.0), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "phi2": lambda: T.PhiConfig(**base(hidden_size=32), rope_parameters={"rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.5}),
     "cohere": lambda: T.CohereConfig(**base(logit_scale=0.6, layer_norm_eps=1e-3), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "mixtral": lambda: T.MixtralConfig(**base(num_local_experts=5, num_experts_per_tok=2, sliding_window=12), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "qwen3-moe": lambda: T.Qwen3MoeConfig(**base(num_hidden_layers=3, head_dim=12, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True, mlp_only_layers=[1]), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "qwen2-moe": lambda: T.Qwen2MoeConfig(**base(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20, use_sliding_window=True, sliding_window=9, max_window_layers=2), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "mistral": lambda: T.MistralConfig(**base(head_dim=12, sliding_window=9), rope_parameters={"rope_type": "default", "rope_theta": 700.0}),
 }
 

@@ -352,7 +352,7 @@ func TestHostileMetadata(t *testing.T) {
 		{"odd rope", "llama-f32", object{"llama.rope.dimension_count": uint32(15)}, invalid, []string{"llama.rope.dimension_count", "even"}},
 		{"wide rope", "llama-f32", object{"llama.rope.dimension_count": uint32(18)}, invalid, []string{"llama.rope.dimension_count", "16"}},
 		{"unknown rope", "llama-f32", object{"llama.rope.scaling.type": "no_such"}, unsupported, []string{"llama.rope.scaling.type", `"no_such"`}},
-		{"experts", "llama-f32", object{"llama.expert_count": uint32(8)}, unsupported, []string{"llama.expert_count", "8"}},
+		{"experts", "llama-f32", object{"llama.expert_count": uint32(8)}, invalid, []string{"llama.expert_used_count", "positive"}},
 		{"narrow values", "llama-f32", object{"llama.attention.value_length": uint32(8)}, unsupported, []string{"llama.attention.value_length"}},
 		{"ranking", "bert-f16", object{"bert.pooling_type": uint32(4)}, unsupported, []string{"bert.pooling_type", "4"}},
 		{"causal", "bert-f16", object{"bert.attention.causal": true}, unsupported, []string{"bert.attention.causal"}},

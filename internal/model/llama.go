@@ -2,7 +2,8 @@ package model
 
 // Llama and Mistral: norms before attention and before a gated feed-forward,
 // rotary positions, several query heads to a key head. Mistral may have a
-// window in all its layers. GGUF files of both are llama's.
+// window in all its layers. GGUF files of both are llama's,
+// those of Mixtral (experts.go) too.
 
 func init() {
 	register(&architecture{
@@ -15,9 +16,11 @@ func init() {
 func llamaGGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.interleaved = true
-	if n, err := r.gguf.IDOr(r.prefix+"expert_count", 0); err != nil || n > 0 {
+	if n, err := r.gguf.IDOr(r.prefix+"expert_count", 0); err != nil || n > 0 { // Mixtral
 		r.keep(err)
-		r.unsupported("expert_count", "%d experts, expected none", n)
+		m := mixtureGGUF(r, d)
+		m.normalize = true
+		return m
 	}
 	return d
 }
