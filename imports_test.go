@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/chat", "hotpath/internal/perf"},
+	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
