@@ -1,146 +1,234 @@
 package tokenizer
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // addedToken is a token that is matched in the text as a whole, before the model sees it.
 type addedToken struct {
-	content                    string
-	id                         int32
-	special                    bool // left out by Decode when asked, and matched only with ParseSpecial
-	normalized                 bool // matched after normalization, in its normalized spelling
-	singleWord, lstrip, rstrip bool
+	id    int32
+	flags addedFlags
 }
 
-// maxAddedToken bounds an added token's length in bytes: matching may cost text times this.
-const maxAddedToken = 4096
+type addedFlags uint8
+
+const (
+	addedSpecial    addedFlags = 1 << iota // left out by Decode when asked, and matched only with ParseSpecial
+	addedNormalized                        // matched after normalization, in its normalized spelling
+	addedSingleWord
+	addedLstrip
+	addedRstrip
+)
+
+const (
+	// maxAddedToken bounds an added token's length in bytes: matching may cost text times this.
+	maxAddedToken = 4096
+	// maxNormalized bounds what the normalized spellings of all added tokens take.
+	maxNormalized = 1 << 20
+)
 
 // addedTokens holds the two sets that a text is cut by, before and after normalization.
 type addedTokens struct {
 	raw, normalized matcher
-	byID            map[int32]*addedToken
+	added, special  bitset           // by id
+	spelled         map[int32]string // normalized spellings, where they differ: so the reference decodes them
 }
 
+type bitset []uint64
+
+func (b bitset) has(i int32) bool {
+	return i >= 0 && int(i)>>6 < len(b) && b[i>>6]>>(uint(i)&63)&1 != 0
+}
+
+func (b bitset) set(i int32) { b[i>>6] |= 1 << (uint(i) & 63) }
+
+// newAddedTokens takes the list in the file's order, and keeps it. The last one of an id counts.
 func newAddedTokens(list []addedToken, norm normalizer, v *vocab) (*addedTokens, error) {
-	a := &addedTokens{byID: make(map[int32]*addedToken, len(list))}
-	for i := range list {
-		t := &list[i]
-		if len(t.content) > maxAddedToken {
-			return nil, fmt.Errorf("an added token is %d bytes long, expected at most %d", len(t.content), maxAddedToken)
+	a := &addedTokens{added: make(bitset, len(v.at)/64+1), special: make(bitset, len(v.at)/64+1)}
+	slices.SortStableFunc(list, func(x, y addedToken) int { return cmp.Compare(x.id, y.id) })
+	keep := list[:0]
+	for i, t := range list {
+		if len(v.spelling(t.id)) > maxAddedToken {
+			return nil, fmt.Errorf("an added token is %d bytes long, expected at most %d", len(v.spelling(t.id)), maxAddedToken)
 		}
-		a.byID[t.id] = t
-		if !t.normalized {
-			a.raw.add(t.content, t)
+		if i+1 < len(list) && list[i+1].id == t.id {
+			list[i+1].flags |= t.flags & addedSpecial // once special, always special: so the reference
 			continue
 		}
-		pattern := t.content
-		if norm != nil {
-			pattern = string(norm.normalize(nil, []byte(pattern), new(Scratch)))
-			v.tokens[t.id] = pattern // and so the reference spells it when decoding
+		if t.flags&addedSpecial != 0 {
+			a.special.set(t.id)
 		}
-		a.normalized.add(pattern, t)
+		a.added.set(t.id)
+		keep = append(keep, t)
 	}
+	room, s := maxNormalized, new(Scratch)
+	var buf []byte
+	for _, t := range keep {
+		if norm == nil || t.flags&addedNormalized == 0 {
+			continue
+		}
+		if buf = norm.normalize(buf[:0], v.spelling(t.id), s); bytes.Equal(buf, v.spelling(t.id)) {
+			continue
+		}
+		if room -= len(buf); len(buf) > maxAddedToken || room < 0 {
+			return nil, fmt.Errorf("added tokens take more than %d bytes when normalized, or one more than %d", maxNormalized, maxAddedToken)
+		}
+		if a.spelled == nil {
+			a.spelled = make(map[int32]string)
+		}
+		a.spelled[t.id] = string(buf)
+	}
+	slices.SortStableFunc(keep, func(x, y addedToken) int {
+		return cmp.Compare(x.flags&addedNormalized, y.flags&addedNormalized)
+	})
+	cut := slices.IndexFunc(keep, func(t addedToken) bool { return t.flags&addedNormalized != 0 })
+	if cut < 0 {
+		cut = len(keep)
+	}
+	a.raw = newMatcher(keep[:cut:cut], v, nil)
+	a.normalized = newMatcher(keep[cut:], v, a.spelled)
 	return a, nil
 }
 
-func (a *addedTokens) isSpecial(id int32) bool {
-	t := a.byID[id]
-	return t != nil && t.special
-}
-
-// matcher finds the leftmost longest of its tokens: a trie whose edges are hashed.
+// matcher finds the leftmost longest of its tokens in a sorted list.
 type matcher struct {
-	first [256]bool             // bytes that some token begins with
-	edges map[uint64]int32      // node<<8 | byte -> node; node 0 is the root
-	ends  map[int32]*addedToken // nodes where a token ends
+	entries []addedToken // by pattern
+	first   *[256]firstByte
+	v       *vocab
+	spelled map[int32]string
 }
 
-func (m *matcher) add(pattern string, t *addedToken) {
-	if pattern == "" {
-		return
+// pattern is what an entry looks like in a text.
+func (m *matcher) pattern(t addedToken) []byte {
+	if s, ok := m.spelled[t.id]; ok {
+		return unsafe.Slice(unsafe.StringData(s), len(s))
 	}
-	if m.edges == nil {
-		m.edges, m.ends = make(map[uint64]int32), make(map[int32]*addedToken)
+	return m.v.spelling(t.id)
+}
+
+// firstByte is what a token may look like that begins with a byte.
+type firstByte struct {
+	begin, end int32     // its entries
+	alone      bool      // one of them is that byte alone
+	second     [4]uint64 // the bytes that may follow, where it is not alone
+}
+
+// newMatcher sorts the entries and looks at their beginnings. Empty patterns match nothing.
+func newMatcher(entries []addedToken, v *vocab, spelled map[int32]string) matcher {
+	m := matcher{v: v, spelled: spelled}
+	m.entries = slices.DeleteFunc(entries, func(e addedToken) bool { return len(m.pattern(e)) == 0 })
+	if len(m.entries) == 0 {
+		return m
 	}
-	m.first[pattern[0]] = true
-	node := int32(0)
-	for i := 0; i < len(pattern); i++ {
-		key := uint64(node)<<8 | uint64(pattern[i])
-		next, ok := m.edges[key]
-		if !ok {
-			next = int32(len(m.edges) + 1)
-			m.edges[key] = next
+	slices.SortStableFunc(m.entries, func(a, b addedToken) int { return bytes.Compare(m.pattern(a), m.pattern(b)) })
+	m.entries = slices.CompactFunc(m.entries, func(a, b addedToken) bool { return bytes.Equal(m.pattern(a), m.pattern(b)) })
+	m.first = new([256]firstByte)
+	for i, e := range m.entries {
+		pattern := m.pattern(e)
+		f := &m.first[pattern[0]]
+		if f.end == 0 {
+			f.begin = int32(i)
 		}
-		node = next
+		f.end = int32(i + 1)
+		if len(pattern) == 1 {
+			f.alone = true
+		} else {
+			f.second[pattern[1]>>6] |= 1 << (pattern[1] & 63)
+		}
 	}
-	if m.ends[node] == nil {
-		m.ends[node] = t
-	}
+	return m
 }
 
-// find gives the next match at or after from, or a nil token.
-func (m *matcher) find(text []byte, from int) (start, end int, t *addedToken) {
+// find gives the next match at or after from; ok is false if there is none.
+func (m *matcher) find(text []byte, from int) (start, end int, found addedToken, ok bool) {
 	for start = from; start < len(text); start++ {
-		if !m.first[text[start]] {
+		f := &m.first[text[start]]
+		if f.end == 0 {
 			continue
 		}
-		node := int32(0)
-		for i := start; i < len(text); i++ {
-			next, ok := m.edges[uint64(node)<<8|uint64(text[i])]
-			if !ok {
+		if !f.alone {
+			if start+1 == len(text) {
 				break
 			}
-			node = next
-			if hit := m.ends[node]; hit != nil {
-				end, t = i+1, hit
+			if c := text[start+1]; f.second[c>>6]>>(c&63)&1 == 0 {
+				continue
 			}
 		}
-		if t != nil {
-			return start, end, t
+		if i := m.longest(text[start:], int(f.begin), int(f.end)); i >= 0 {
+			found = m.entries[i]
+			return start, start + len(m.pattern(found)), found, true
 		}
 	}
-	return 0, 0, nil
+	return 0, 0, found, false
 }
 
-// scan appends the ids of the tokens that it finds and hands the stretches between them to rest.
-func (m *matcher) scan(dst []int32, text []byte, parseSpecial bool, rest func([]int32, []byte) []int32) []int32 {
-	if m.edges == nil {
-		if len(text) > 0 {
-			dst = rest(dst, text)
+// longest is the longest of some entries that text begins with, or -1. All begin with its first byte.
+func (m *matcher) longest(text []byte, low, high int) int {
+	found := -1
+	for depth := 1; low < high; depth++ {
+		if len(m.pattern(m.entries[low])) == depth { // the shortest comes first
+			found = low
+			low++
 		}
-		return dst
+		if depth == len(text) {
+			break
+		}
+		// Those that go on with the next byte lie together.
+		c := text[depth]
+		at := func(i int) byte { return m.pattern(m.entries[i])[depth] }
+		begin, end := low, high
+		for begin < end {
+			if mid := (begin + end) / 2; at(mid) < c {
+				begin = mid + 1
+			} else {
+				end = mid
+			}
+		}
+		for low, end = begin, high; begin < end; {
+			if mid := (begin + end) / 2; at(mid) <= c {
+				begin = mid + 1
+			} else {
+				end = mid
+			}
+		}
+		high = begin
 	}
-	done := 0 // everything before it is encoded
-	for from := 0; from < len(text); {
-		start, end, t := m.find(text, from)
-		if t == nil {
+	return found
+}
+
+// next gives the next added token of text at or after from: what it covers, and its id. everything before
+// done is encoded. ok is false if there is none.
+func (m *matcher) next(text []byte, from, done int, parseSpecial bool) (start, end, resume int, id int32, ok bool) {
+	if m.first == nil {
+		return 0, 0, 0, 0, false
+	}
+	for from < len(text) {
+		start, end, found, ok := m.find(text, from)
+		if !ok {
 			break
 		}
 		from = end
-		if t.special && !parseSpecial {
+		flags := found.flags
+		if flags&addedSpecial != 0 && !parseSpecial {
 			continue
 		}
-		if t.singleWord && (endsWithWord(text[:start]) || startsWithWord(text[end:])) {
+		if flags&addedSingleWord != 0 && (endsWithWord(text[:start]) || startsWithWord(text[end:])) {
 			continue
 		}
-		if t.lstrip {
+		if flags&addedLstrip != 0 {
 			start = max(start-spaceBefore(text[:start]), done)
 		}
-		if t.rstrip {
+		if flags&addedRstrip != 0 {
 			end += spaceAfter(text[end:])
 		}
-		if done < start {
-			dst = rest(dst, text[done:start])
-		}
-		dst = append(dst, t.id)
-		done = end
+		return start, end, from, found.id, true
 	}
-	if done < len(text) {
-		dst = rest(dst, text[done:])
-	}
-	return dst
+	return 0, 0, 0, 0, false
 }
 
 func startsWithWord(text []byte) bool {

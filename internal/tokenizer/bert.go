@@ -39,7 +39,7 @@ func (b bertNormalizer) normalize(dst, src []byte, s *Scratch) []byte {
 		return dst
 	}
 	// Cleaning and spacing look at single characters; accents need the text decomposed in between.
-	buf := s.norm[1][:0]
+	buf := s.bert[0][:0]
 	for i < len(src) {
 		if src[i] < utf8.RuneSelf {
 			buf = b.ascii(buf, src[i])
@@ -61,10 +61,10 @@ func (b bertNormalizer) normalize(dst, src []byte, s *Scratch) []byte {
 		}
 		i += n
 	}
-	s.norm[1] = buf
+	s.bert[0] = buf
 	if b.strip {
-		s.norm[2] = appendStripped(s.norm[2][:0], buf, s)
-		buf = s.norm[2]
+		s.bert[1] = appendStripped(s.bert[1][:0], buf, s)
+		buf = s.bert[1]
 	}
 	if b.lower {
 		return lowercase{}.normalize(dst, buf, s)

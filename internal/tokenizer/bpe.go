@@ -9,7 +9,7 @@ type bpe struct {
 	vocab        *vocab
 	merges       *pairTable
 	bytes        *[256]int32          // byte-level: each byte's symbol, -1 where the vocabulary lacks it; nil: symbols are characters
-	byteFallback *[256]int32          // ids of <0x00>..<0xFF> for characters that the vocabulary lacks; nil: none
+	byteFallback *[256]int32          // ids of <0x00>..<0xFF> for characters that the vocabulary lacks, -1 for none; nil: not asked for
 	ascii        [utf8.RuneSelf]int32 // symbols of ASCII characters, -1 where the vocabulary lacks them
 	prefix       string               // continuing_subword_prefix: spells a symbol that is not the first
 	suffix       string               // end_of_word_suffix: spells the last symbol
@@ -39,7 +39,7 @@ func (m *bpe) encode(dst []int32, word []byte, s *Scratch) []int32 {
 			b.spell = appendByteLevel(b.spell[:0], word)
 			spelled = b.spell
 		}
-		if id, ok := m.vocab.ids[string(spelled)]; ok {
+		if id, ok := m.vocab.known(spelled); ok {
 			return append(dst, id)
 		}
 	}
@@ -78,7 +78,7 @@ func (m *bpe) symbols(ids []int32, word []byte, b *bpeScratch) []int32 {
 		case id >= 0:
 			flush()
 			ids = append(ids, id)
-		case m.byteFallback != nil:
+		case m.byteFallback != nil && hasAll(m.byteFallback, b.spell):
 			for _, c := range b.spell { // prefix and suffix too: so the reference does
 				ids = append(ids, m.byteFallback[c])
 			}
@@ -120,7 +120,7 @@ func (m *bpe) symbol(word []byte, i int, b *bpeScratch) (id int32, n int) {
 	if i+n == len(word) {
 		b.spell = append(b.spell, m.suffix...)
 	}
-	if id, ok := m.vocab.ids[string(b.spell)]; ok {
+	if id, ok := m.vocab.known(b.spell); ok {
 		return id, n
 	}
 	return -1, n

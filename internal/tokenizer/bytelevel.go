@@ -36,9 +36,9 @@ func appendByteLevel(dst, raw []byte) []byte {
 
 // appendBytes appends the bytes that token spells, or the token itself if one of its characters
 // stands for no byte.
-func appendBytes(dst []byte, token string) []byte {
+func appendBytes(dst, token []byte) []byte {
 	start := len(dst)
-	for _, r := range token {
+	for _, r := range string(token) {
 		if r >= rune(len(runeBytes)) || runeBytes[r] < 0 {
 			return append(dst[:start], token...)
 		}

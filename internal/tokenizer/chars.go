@@ -1,6 +1,9 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Character classes come from tables that were measured on the reference implementations, one code
 // point after the other (scripts/goldens_tokenizer.py): they follow several versions of Unicode at
@@ -21,7 +24,16 @@ const (
 	classMark                         // marks that the StripAccents normalizer removes
 	classSpace                        // White_Space, and \s
 	classVerbatim                     // newer than the reference's normalization tables: left as it is
+	classExtend                       // goes on with the grapheme before it
+	classPrepend                      // the next character goes on with its grapheme
+	classBreak                        // a grapheme of its own
 )
+
+// classTable holds first and last code point of each range of a class, in turn.
+type classTable struct {
+	class  class
+	ranges []rune
+}
 
 // pages holds the classes of 256 code points each; pages of code points without any class are shared.
 var pages = func() [0x1100]*[256]class {
@@ -30,7 +42,7 @@ var pages = func() [0x1100]*[256]class {
 	for i := range p {
 		p[i] = empty
 	}
-	for _, t := range classTables {
+	for _, t := range slices.Concat(classTables, graphemeTables) {
 		for i := 0; i < len(t.ranges); i += 2 {
 			for r := t.ranges[i]; r <= t.ranges[i+1]; r++ {
 				if p[r>>8] == empty {

@@ -2,7 +2,10 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"hotpath/internal/format"
 )
@@ -26,23 +29,10 @@ const (
 
 // ggufModels holds the kinds of tokenizer.ggml.model.
 var ggufModels = map[string]func(t *Tokenizer, m Meta, tokens []string) error{
-	"gpt2": ggufBPE,
-	"bert": ggufWordPiece,
-}
-
-// ggufPre holds the pre-tokenizers of byte-level BPE by tokenizer.ggml.pre.
-var ggufPre = map[string]struct {
-	steps  []step
-	whole  bool // a piece that is a token is that token, whatever the merges say
-	addBOS bool // unless the file says otherwise
-}{
-	"default": {steps: []step{
-		cutter(cutPunctRuns), cutter(cutGPT2), classCut{classNumber, contiguous}, cutter(cutThreeDigits),
-	}},
-	"gpt-2":     {steps: []step{cutter(cutGPT2)}},
-	"smollm":    {steps: []step{classCut{classNumber, isolated}, cutter(cutGPT2)}},
-	"llama-bpe": {steps: []step{cutter(cutLlama3)}, whole: true, addBOS: true},
-	"qwen2":     {steps: []step{cutter(cutQwen2)}},
+	"gpt2":  ggufBPE,
+	"bert":  ggufWordPiece,
+	"llama": ggufSentencePiece,
+	"t5":    ggufUnigram,
 }
 
 // FromGGUF builds a tokenizer from the metadata of a GGUF file. Errors name the file if m has a Name.
@@ -100,20 +90,43 @@ func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
 	if ok && len(types) != len(tokens) {
 		return nil, fmt.Errorf("tokenizer.ggml.token_type: has %d entries, expected %d, one for each token", len(types), len(tokens))
 	}
+	name, _ := m.String("general.name")
+	name = strings.ToLower(name)
+	phi3 := strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
 	var list []addedToken
 	for id, kind := range types {
-		if special := kind == ggufControl || kind == ggufUnknown; special || kind == ggufUserDefined {
-			list = append(list, addedToken{content: tokens[id], id: int32(id), special: special})
+		added := addedToken{id: int32(id)}
+		switch kind {
+		case ggufControl, ggufUnknown:
+			added.flags = addedSpecial
+		case ggufUserDefined:
+		default:
+			continue
 		}
+		if tokens[id] == "" {
+			continue
+		}
+		// The file has no place for it, but the model's own tokenizer drops the space after these.
+		if phi3 && tokens[id] != "<unk>" && tokens[id] != "<s>" && tokens[id] != "<|endoftext|>" {
+			added.flags |= addedRstrip
+		}
+		list = append(list, added)
 	}
 	return list, nil
 }
 
-// ggufVocab numbers the tokens by their place.
+// ggufVocab numbers the tokens by their place. The first of equal tokens counts.
 func ggufVocab(tokens []string) (*vocab, error) {
-	v := newVocab(len(tokens))
+	size := 0
+	for _, token := range tokens {
+		size += len(token)
+	}
+	v, err := newVocab(len(tokens), size, int64(len(tokens))-1)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer.ggml.tokens: %w", err)
+	}
 	for id, token := range tokens {
-		if err := v.add(token, int64(id)); err != nil {
+		if err := v.add(viewBytes(token), int64(id), false); err != nil {
 			return nil, fmt.Errorf("tokenizer.ggml.tokens: %w", err)
 		}
 	}
@@ -124,10 +137,13 @@ func ggufBPE(t *Tokenizer, m Meta, tokens []string) error {
 	pre, ok := m.String("tokenizer.ggml.pre")
 	if !ok {
 		pre = "default"
+		if arch, _ := m.String("general.architecture"); ggufArch[arch] != "" {
+			pre = ggufArch[arch] // files older than the field
+		}
 	}
 	row, ok := ggufPre[pre]
 	if !ok {
-		return fmt.Errorf("tokenizer.ggml.pre: is %q, expected one of %s: %w", pre, names(ggufPre), format.ErrUnsupported)
+		return fmt.Errorf("tokenizer.ggml.pre: is %.100q, expected one of %s: %w", pre, names(ggufPre), format.ErrUnsupported)
 	}
 	v, err := ggufVocab(tokens)
 	if err != nil {
@@ -137,27 +153,36 @@ func ggufBPE(t *Tokenizer, m Meta, tokens []string) error {
 	if !ok {
 		return fmt.Errorf("tokenizer.ggml.merges: expected an array of strings")
 	}
-	b := &bpe{vocab: v, unk: -1, whole: row.whole, merges: newPairTable(len(lines))}
-	var merges mergesJSON
-	if err := merges.parse(lines); err != nil {
+	b := &bpe{vocab: v, unk: -1, whole: row.whole}
+	if b.merges, err = newPairTable(len(lines), len(v.text), len(v.at)); err != nil {
 		return fmt.Errorf("tokenizer.ggml.merges: %w", err)
 	}
-	for i, merge := range merges {
-		left, a := v.id(merge[0])
-		right, c := v.id(merge[1])
-		merged, d := v.id(merge[0] + merge[1])
-		if !a || !c || !d {
-			return fmt.Errorf("tokenizer.ggml.merges: entry %d joins %.100q and %.100q: they or the result are not in tokenizer.ggml.tokens", i, merge[0], merge[1])
+	for i, line := range lines {
+		if strings.HasPrefix(line, "#version") {
+			continue
 		}
-		b.merges.put(left, right, uint32(i), merged, false)
+		left, right, ok := cutMerge(viewBytes(line))
+		if !ok {
+			return fmt.Errorf("tokenizer.ggml.merges: entry %d is %.100q, expected two tokens and a space between them", i, line)
+		}
+		if !b.addMerge(left, right, false) {
+			return fmt.Errorf("tokenizer.ggml.merges: entry %d joins %.100q and %.100q: they or the result are not in tokenizer.ggml.tokens", i, left, right)
+		}
 	}
-	b.spell(true)
-	t.vocab, t.model, t.steps, t.decoder = v, b, row.steps, byteLevelDecoder{rawAdded: true}
-	return ggufFrame(t, m, row.addBOS, roleBOS, roleEOS)
+	steps, err := row.make()
+	if err != nil {
+		return err
+	}
+	b.spell(!slices.Contains(steps, step(spellBytes{})))
+	t.vocab, t.model, t.steps, t.decoder = v, b, steps, byteLevelDecoder{rawAdded: true}
+	if row.nfc {
+		t.norm = form{norm.NFC}
+	}
+	return ggufFrame(t, m, row.bos, false, roleBOS, roleEOS)
 }
 
 // ggufFrame adds BOS and EOS where the file asks for them.
-func ggufFrame(t *Tokenizer, m Meta, addBOS bool, bos, eos role) error {
+func ggufFrame(t *Tokenizer, m Meta, addBOS, addEOS bool, bos, eos role) error {
 	add := func(key string, add bool, r role) ([]int32, error) {
 		if v, ok := m.Bool(key); ok {
 			add = v
@@ -175,7 +200,7 @@ func ggufFrame(t *Tokenizer, m Meta, addBOS bool, bos, eos role) error {
 	if t.prefix, err = add("tokenizer.ggml.add_bos_token", addBOS, bos); err != nil {
 		return err
 	}
-	t.suffix, err = add("tokenizer.ggml.add_eos_token", false, eos)
+	t.suffix, err = add("tokenizer.ggml.add_eos_token", addEOS, eos)
 	return err
 }
 
@@ -209,8 +234,16 @@ func ggufWordPiece(t *Tokenizer, m Meta, tokens []string) error {
 		ids[i] = id
 	}
 	t.vocab, t.model = v, newWordPiece(v, "##", ids[0], 100)
-	t.norm = bertNormalizer{clean: true, han: true, strip: !cased, lower: !cased}
-	t.steps, t.decoder = []step{cutter(cutBert)}, wordPieceDecoder{"##", true}
+	lower := !cased
+	if v, ok := m.Bool("tokenizer.ggml.normalizer.lowercase"); ok {
+		lower = v
+	}
+	strip := lower
+	if v, ok := m.Bool("tokenizer.ggml.normalizer.strip_accents"); ok {
+		strip = v
+	}
+	t.norm = bertNormalizer{clean: true, han: true, strip: strip, lower: lower}
+	t.steps, t.decoder = []step{cutter(cutBert)}, wordPieceDecoder("##", true)
 	t.prefix, t.suffix = ids[1:2:2], ids[2:3:3]
 	return nil
 }

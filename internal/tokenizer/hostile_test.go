@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,7 +23,7 @@ var hostile = []struct{ name, file, want string }{
 	{"not json", `[1`, "not a tokenizer.json"},
 	{"no model", `{}`, "model: expected an object"},
 	{"null model", `{"model":null}`, "model: expected an object"},
-	{"unknown model", `{"model":{"type":"Magic"}}`, "expected one of BPE, WordPiece"},
+	{"unknown model", `{"model":{"type":"Magic"}}`, "expected one of BPE, Unigram, WordLevel, WordPiece"},
 	{"model without type", `{"model":{}}`, `model.type: is ""`},
 	{"unknown normalizer", `{"normalizer":{"type":"Magic"},"model":{}}`, "normalizer.type"},
 	{"unknown pre-tokenizer", `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Magic"}]},"model":{}}`, "pre_tokenizer.pretokenizers[0].type"},
@@ -36,6 +37,7 @@ var hostile = []struct{ name, file, want string }{
 	{"id near 2^31", bpeFile(`{"a":2147483647}`, `[]`, ``), "has id 2147483647"},
 	{"id beyond 2^31", bpeFile(`{"a":99999999999999999999}`, `[]`, ``), "expected 0..2147483647"},
 	{"id is a string", bpeFile(`{"a":"0"}`, `[]`, ``), "expected 0..2147483647"},
+	{"two tokens, one id", bpeFile(`{"a":0,"b":0}`, `[]`, ``), "have the same id 0"},
 	{"merge of unknown tokens", bpeFile(`{"a":0}`, `["a b"]`, ``), `entry 0 joins "a" and "b"`},
 	{"merge without result", bpeFile(`{"a":0,"b":1}`, `[["a","b"]]`, ``), "not in the vocabulary"},
 	{"merge of three", bpeFile(`{"a":0}`, `["a a a"]`, ``), "expected two tokens"},
@@ -73,17 +75,18 @@ func TestHostileJSON(t *testing.T) {
 // TestUnknownKinds tells files that may be sound from broken ones.
 func TestUnknownKinds(t *testing.T) {
 	for name, file := range map[string]string{
-		"model":          `{"model":{"type":"Unigram"}}`,
-		"normalizer":     `{"normalizer":{"type":"Replace"},"model":{}}`,
-		"pre-tokenizer":  `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace"}]},"model":{}}`,
-		"decoder":        bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Metaspace"}`),
+		"model":          `{"model":{"type":"Magic"}}`,
+		"normalizer":     `{"normalizer":{"type":"Magic"},"model":{}}`,
+		"pre-tokenizer":  `{"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Magic"}]},"model":{}}`,
+		"decoder":        bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Magic"}`),
+		"dropout":        bpeFile(`{"a":0}`, `[],"dropout":0.1`, ``),
 		"post-processor": bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"Magic"}`),
 	} {
 		if _, err := FromJSON("f", []byte(file), nil); !errors.Is(err, format.ErrUnsupported) {
 			t.Errorf("%s: error %v, expected ErrUnsupported", name, err)
 		}
 	}
-	for key, value := range map[string]string{"tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "magic"} {
+	for key, value := range map[string]string{"tokenizer.ggml.model": "magic", "tokenizer.ggml.pre": "magic"} {
 		m := meta{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": []string{"a"}}
 		m[key] = value
 		if _, err := FromGGUF(m); !errors.Is(err, format.ErrUnsupported) {
@@ -100,7 +103,6 @@ func TestOddJSON(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"cyclic merges":       {bpeFile(`{"a":0,"aa":1,"aaa":2}`, `["a a","aa a","a aa"]`, ``), "aaaaa", "[1 2]"},
 		"merge with itself":   {bpeFile(`{"a":0,"":1}`, `[["a",""],["",""]]`, ``), "aa", "[0 0]"},
-		"two tokens, one id":  {bpeFile(`{"a":0,"b":0}`, `[]`, ``), "ab", "[0 0]"},
 		"one token, two ids":  {bpeFile(`{"a":0,"a":1}`, `[]`, ``), "a", "[1]"},
 		"holes":               {bpeFile(`{"a":5,"b":1000}`, `[]`, ``), "ab", "[5 1000]"},
 		"escapes":             {bpeFile(`{"\u0061":0,"\"":1,"\\":2}`, `[]`, ``), `a"\`, "[0 1 2]"},
@@ -140,10 +142,15 @@ func TestHostileGGUF(t *testing.T) {
 		want string
 	}{
 		{meta{}, "tokenizer.ggml.model: expected a string"},
-		{meta{p + "model": "llama"}, `is "llama", expected one of bert, gpt2`},
+		{meta{p + "model": "magic"}, `is "magic", expected one of bert, gpt2, llama, t5`},
+		{meta{p + "model": "llama", p + "tokens": tokens}, "tokenizer.ggml.scores: has 0 entries, expected 3"},
+		{meta{p + "model": "llama", p + "tokens": tokens, p + "scores": []float32{0, 1, float32(math.NaN())}}, "entry 2 is NaN"},
+		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}}, "tokenizer.ggml.token_type: has 0"},
+		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}, p + "token_type": []int64{3, 3, 3}}, "no token is a normal one"},
+		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}, p + "token_type": []int64{1, 1, 1}, p + "precompiled_charsmap": []int64{255, 255, 255, 255, 0}}, "precompiled_charsmap: has a table"},
 		{meta{p + "model": "gpt2"}, "tokenizer.ggml.tokens: expected"},
 		{meta{p + "model": "gpt2", p + "tokens": tokens}, "tokenizer.ggml.merges: expected"},
-		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "pre": "magic"}, `tokenizer.ggml.pre: is "magic", expected one of default, gpt-2, llama-bpe, qwen2, smollm`},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "pre": "magic"}, `tokenizer.ggml.pre: is "magic", expected one of a.x-4.0, bailingmoe`},
 		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{"a"}}, "entry 0"},
 		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{"b a"}}, "tokenizer.ggml.merges: entry 0"},
 		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{}, p + "token_type": []int64{1}}, "has 1 entries, expected 3"},

@@ -1,30 +1,9 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 )
-
-// tokenizerFile is tokenizer.json. Its truncation and padding are the engine's business.
-type tokenizerFile struct {
-	AddedTokens   []addedTokenJSON `json:"added_tokens"`
-	Normalizer    json.RawMessage
-	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
-	PostProcessor json.RawMessage `json:"post_processor"`
-	Decoder       json.RawMessage
-	Model         json.RawMessage
-}
-
-type addedTokenJSON struct {
-	ID         int64
-	Content    string
-	SingleWord bool `json:"single_word"`
-	Lstrip     bool
-	Rstrip     bool
-	Normalized bool
-	Special    bool
-}
 
 // model turns one piece into ids.
 type model interface {
@@ -32,21 +11,22 @@ type model interface {
 }
 
 // FromJSON reads a Hugging Face tokenizer.json, and tokenizer_config.json for the roles of special
-// tokens and the chat template; the latter may be nil. file names them in errors.
+// tokens and the chat template; the latter may be nil. file names them in errors. Both are only looked at:
+// neither must stay in memory. Truncation and padding are the engine's business.
 func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, error) {
-	var raw tokenizerFile
-	if err := json.Unmarshal(tokenizerJSON, &raw); err != nil {
+	if err := checkJSON(tokenizerJSON); err != nil {
 		return nil, fmt.Errorf("%s: not a tokenizer.json: %w", file, err)
 	}
+	raw := pick(tokenizerJSON, "normalizer", "pre_tokenizer", "model", "decoder", "added_tokens", "post_processor")
 	t := new(Tokenizer)
-	part, ok, err := newPart(file, "normalizer", 0, raw.Normalizer)
+	part, ok, err := newPart(file, "normalizer", 0, raw[0])
 	if err == nil && ok {
 		t.norm, err = lookup(normalizers, part)
 	}
 	if err != nil {
 		return nil, err
 	}
-	part, ok, err = newPart(file, "pre_tokenizer", 0, raw.PreTokenizer)
+	part, ok, err = newPart(file, "pre_tokenizer", 0, raw[1])
 	if err == nil && ok {
 		t.steps, err = lookup(preTokenizers, part)
 	}
@@ -56,27 +36,31 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	// The model reads bytes itself where spelling them is the last step: faster, and the same ids.
 	byteLevel := false
 	if n := len(t.steps); n > 0 && t.steps[n-1] == step(spellBytes{}) {
-		t.steps, byteLevel = t.steps[:n-1], true
+		t.steps, byteLevel = t.steps[:n-1:n-1], true
 	}
-	part, ok, err = newPart(file, "model", 0, raw.Model)
+	part, ok, err = newPart(file, "model", 0, raw[2])
 	if err == nil && !ok {
 		err = fmt.Errorf("%s: model: expected an object", file)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := t.readModel(part, byteLevel, len(raw.AddedTokens)); err != nil {
+	more, err := countAdded(file, raw[4])
+	if err != nil {
+		return nil, err
+	}
+	if err := t.readModel(part, byteLevel, more); err != nil {
 		return nil, err
 	}
 	t.decoder = spaceDecoder{}
-	part, ok, err = newPart(file, "decoder", 0, raw.Decoder)
+	part, ok, err = newPart(file, "decoder", 0, raw[3])
 	if err == nil && ok {
 		t.decoder, err = lookup(decoders, part)
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := addTokens(file, t.vocab, raw.AddedTokens)
+	list, err := addTokens(file, t.vocab, raw[4], more.tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -86,41 +70,83 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if t.added, err = newAddedTokens(list, t.norm, t.vocab); err != nil {
 		return nil, fmt.Errorf("%s: added_tokens: %w", file, err)
 	}
-	if err := t.readFrame(file, raw.PostProcessor); err != nil {
+	if err := t.readFrame(file, raw[5]); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
+// countAdded tells what the added tokens need if the model knows none of them.
+func countAdded(file string, raw []byte) (more room, err error) {
+	ok, err := eachItem(raw, func(i int, item []byte) error {
+		var field [1][]byte
+		pickInto(field[:], item, "content")
+		content := field[0]
+		if len(content) == 0 || content[0] != '"' {
+			return fmt.Errorf("%s: added_tokens[%d]: expected an object with content", file, i)
+		}
+		more.tokens++
+		more.bytes += stringLength(content)
+		return nil
+	})
+	if err == nil && !ok && !isNull(raw) {
+		err = fmt.Errorf("%s: added_tokens: expected an array", file)
+	}
+	return more, err
+}
+
+// addedFields are the fields of an added token, after its id and content, each with its flag.
+var addedFields = []struct {
+	name string
+	flag addedFlags
+}{
+	{"single_word", addedSingleWord}, {"lstrip", addedLstrip}, {"rstrip", addedRstrip},
+	{"normalized", addedNormalized}, {"special", addedSpecial},
+}
+
 // addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the
 // others are numbered on from the end, as the reference does, which does not read their ids either.
-func addTokens(file string, v *vocab, raw []addedTokenJSON) ([]addedToken, error) {
-	list := make([]addedToken, 0, len(raw))
-	next := int64(len(v.ids))
-	for i, a := range raw {
-		if a.ID < 0 || a.ID > math.MaxInt32 {
-			return nil, fmt.Errorf("%s: added_tokens[%d]: %.100q has id %d, expected 0..%d", file, i, a.Content, a.ID, math.MaxInt32)
+func addTokens(file string, v *vocab, raw []byte, count int) ([]addedToken, error) {
+	list := make([]addedToken, 0, count)
+	next := int64(v.count)
+	var buf []byte
+	_, err := eachItem(raw, func(i int, item []byte) error {
+		var fields [7][]byte
+		pickInto(fields[:], item, "id", "content", addedFields[0].name, addedFields[1].name, addedFields[2].name, addedFields[3].name, addedFields[4].name)
+		buf = appendString(buf[:0], fields[1])
+		if _, ok := asID(fields[0]); !ok && !isNull(fields[0]) {
+			return fmt.Errorf("%s: added_tokens[%d]: %.100q has id %.20s, expected 0..%d", file, i, buf, fields[0], math.MaxInt32)
 		}
-		id, ok := v.id(a.Content)
+		if len(buf) == 0 {
+			return nil
+		}
+		id, ok := v.find(hashBytes(hashSeed, buf), "", buf)
 		if !ok {
 			id = int32(next)
 			if other, taken := v.token(id); taken {
-				return nil, fmt.Errorf("%s: added_tokens[%d]: %.100q would get id %d, which is that of %.100q", file, i, a.Content, id, other)
+				return fmt.Errorf("%s: added_tokens[%d]: %.100q would get id %d, which is that of %.100q", file, i, buf, id, other)
 			}
-			if err := v.addMore(a.Content, next); err != nil {
-				return nil, fmt.Errorf("%s: added_tokens[%d]: %w", file, i, err)
+			if err := v.addMore(buf, next); err != nil {
+				return fmt.Errorf("%s: added_tokens[%d]: %w", file, i, err)
 			}
 		}
 		next = max(next, int64(id)+1)
-		list = append(list, addedToken{
-			content: a.Content, id: id, special: a.Special, normalized: a.Normalized,
-			singleWord: a.SingleWord, lstrip: a.Lstrip, rstrip: a.Rstrip,
-		})
-	}
-	return list, nil
+		t := addedToken{id: id}
+		for n, field := range addedFields {
+			switch value := fields[2+n]; {
+			case string(value) == "true":
+				t.flags |= field.flag
+			case !isNull(value) && string(value) != "false":
+				return fmt.Errorf("%s: added_tokens[%d].%s: expected true or false", file, i, field.name)
+			}
+		}
+		list = append(list, t)
+		return nil
+	})
+	return list, err
 }
 
-func (t *Tokenizer) readFrame(file string, raw json.RawMessage) error {
+func (t *Tokenizer) readFrame(file string, raw []byte) error {
 	part, ok, err := newPart(file, "post_processor", 0, raw)
 	if err != nil || !ok {
 		return err
@@ -143,14 +169,17 @@ func (t *Tokenizer) readConfig(file string, config []byte, list []addedToken) ([
 		t.named.guess(t.vocab, roleBOS, roleEOS, rolePAD, roleUNK, roleSEP, roleCLS, roleMASK, roleEOT)
 		return list, nil
 	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(config, &raw); err != nil {
+	if err := checkJSON(config); err != nil {
 		return nil, fmt.Errorf("%s: tokenizer_config.json: %w", file, err)
 	}
+	keys := make([]string, 0, roleCount+1)
 	for r := range roleCount {
-		key := roleNames[r].config
-		name, ok := tokenText(raw[key])
-		if key == "" || !ok {
+		keys = append(keys, roleNames[r].config)
+	}
+	values := pick(config, append(keys, "chat_template")...)
+	for r := range roleCount {
+		name, ok := tokenText(values[r])
+		if keys[r] == "" || !ok {
 			continue
 		}
 		id, ok := t.vocab.id(name)
@@ -161,45 +190,36 @@ func (t *Tokenizer) readConfig(file string, config []byte, list []addedToken) ([
 		known := false
 		for i := range list {
 			if list[i].id == id {
-				known, list[i].special = true, true
+				known = true
+				list[i].flags |= addedSpecial
 			}
 		}
 		if !known {
-			list = append(list, addedToken{content: name, id: id, special: true})
+			list = append(list, addedToken{id: id, flags: addedSpecial})
 		}
 	}
 	t.named.guess(t.vocab, roleEOT)
-	t.chat = chatTemplate(raw["chat_template"])
+	t.chat = chatTemplate(values[roleCount])
 	return list, nil
 }
 
 // tokenText reads "text" or {"content": "text"}.
-func tokenText(raw json.RawMessage) (string, bool) {
-	var text *string
-	if json.Unmarshal(raw, &text) == nil && text != nil {
-		return *text, true
+func tokenText(raw []byte) (string, bool) {
+	if len(raw) > 0 && raw[0] == '{' {
+		raw = pick(raw, "content")[0]
 	}
-	var object struct{ Content *string }
-	if json.Unmarshal(raw, &object) == nil && object.Content != nil {
-		return *object.Content, true
-	}
-	return "", false
+	return asText(raw, maxName)
 }
 
 // chatTemplate reads "template" or [{"name": "default", "template": "..."}, ...].
-func chatTemplate(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var list []struct{ Name, Template string }
-	if json.Unmarshal(raw, &list) != nil {
-		return ""
-	}
-	for _, entry := range list {
-		if entry.Name == "default" {
-			return entry.Template
+func chatTemplate(raw []byte) (template string) {
+	template, _ = asText(raw, len(raw))
+	eachItem(raw, func(_ int, entry []byte) error {
+		fields := pick(entry, "name", "template")
+		if name, ok := asText(fields[0], maxName); ok && name == "default" {
+			template, _ = asText(fields[1], len(fields[1]))
 		}
-	}
-	return ""
+		return nil
+	})
+	return template
 }

@@ -2,122 +2,279 @@ package tokenizer
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode/utf8"
+	"math"
 
 	"hotpath/internal/format"
 )
 
-// modelKind reads one type of model of tokenizer.json into t.vocab and t.model. byteLevel says that
-// the pieces come as bytes which the vocabulary spells byte-level; added is how many tokens follow.
-type modelKind func(t *Tokenizer, p *jsonPart, byteLevel bool, added int) error
+// modelKind reads one type of model of tokenizer.json into t.vocab and t.model. byteLevel says that the
+// pieces come as bytes which the vocabulary spells byte-level; more is what added tokens may need.
+type modelKind func(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error
 
 var models = map[string]modelKind{
 	"BPE":       readBPE,
+	"Unigram":   readUnigram,
+	"WordLevel": readWordLevel,
 	"WordPiece": readWordPiece,
 }
 
-func (t *Tokenizer) readModel(p *jsonPart, byteLevel bool, added int) error {
+// room is how many tokens of how many bytes.
+type room struct{ tokens, bytes int }
+
+func (t *Tokenizer) readModel(p *jsonPart, byteLevel bool, more room) error {
 	if p.kind == "" { // files older than 2020 do not say
-		var fields map[string]json.RawMessage
-		if err := p.decode(&fields); err != nil {
-			return err
-		}
-		switch {
-		case fields["merges"] != nil:
-			p.kind = "BPE"
-		case fields["max_input_chars_per_word"] != nil:
-			p.kind = "WordPiece"
+		fields := pick(p.raw, "merges", "max_input_chars_per_word", "unk_id", "unk_token")
+		for i, kind := range []string{"BPE", "WordPiece", "Unigram", "WordLevel"} {
+			if fields[i] != nil && p.kind == "" {
+				p.kind = kind
+			}
 		}
 	}
 	read, ok := models[p.kind]
 	if !ok {
-		return p.errorf("type", "is %q, expected one of %s: %w", p.kind, names(models), format.ErrUnsupported)
+		return p.errorf("type", "is %.100q, expected one of %s: %w", p.kind, names(models), format.ErrUnsupported)
 	}
-	return read(t, p, byteLevel, added)
+	return read(t, p, byteLevel, more)
 }
 
-func readWordPiece(t *Tokenizer, p *jsonPart, byteLevel bool, added int) error {
-	raw := struct {
-		Vocab    vocabJSON
-		Unk      string `json:"unk_token"`
-		Prefix   string `json:"continuing_subword_prefix"`
-		MaxChars int    `json:"max_input_chars_per_word"`
-	}{Unk: "[UNK]", Prefix: "##", MaxChars: 100}
-	if err := p.decode(&raw); err != nil {
+// readVocab reads {"token": id, ...}, with room for added tokens.
+func (p *jsonPart) readVocab(raw []byte, more room) (*vocab, error) {
+	size, top := more, int64(-1)
+	ok, err := eachField(raw, func(key, value []byte) error {
+		id, ok := asID(value)
+		if !ok {
+			return p.errorf("vocab", "token %.100s has id %.20s, expected 0..%d", key, value, math.MaxInt32)
+		}
+		size.tokens++
+		size.bytes += stringLength(key)
+		top = max(top, id)
+		return nil
+	})
+	if err == nil && !ok {
+		err = p.errorf("vocab", "expected an object of tokens and ids")
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVocab(size.tokens, size.bytes, top)
+	if err != nil {
+		return nil, p.errorf("vocab", "%w", err)
+	}
+	var buf []byte
+	_, err = eachField(raw, func(key, value []byte) error {
+		token := key[1 : len(key)-1]
+		if bytes.IndexByte(token, '\\') >= 0 {
+			buf = appendString(buf[:0], key)
+			token = buf
+		}
+		id, _ := asID(value)
+		if err := v.add(token, id, true); err != nil {
+			return p.errorf("vocab", "%w", err)
+		}
+		return nil
+	})
+	return v, err
+}
+
+// unknown finds the token that a model names for what it does not know.
+func (p *jsonPart) unknown(raw []byte, otherwise string, v *vocab) (int32, error) {
+	name, ok, err := p.text("unk_token", raw)
+	if err != nil {
+		return -1, err
+	}
+	if !ok {
+		name = otherwise
+	}
+	if name == "" && !ok {
+		return -1, nil
+	}
+	id, ok := v.id(name)
+	if !ok {
+		return -1, p.errorf("unk_token", "%.100q is not in the vocabulary", name)
+	}
+	return id, nil
+}
+
+func readWordPiece(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
+	raw := pick(p.raw, "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word")
+	v, err := p.readVocab(raw[0], more)
+	if err != nil {
 		return err
 	}
-	v, err := raw.Vocab.build(added)
+	unk, err := p.unknown(raw[1], "[UNK]", v)
 	if err != nil {
-		return p.errorf("vocab", "%v", err)
+		return err
 	}
-	unk, ok := v.id(raw.Unk)
+	prefix, ok, err := p.text("continuing_subword_prefix", raw[2])
+	if err != nil {
+		return err
+	}
 	if !ok {
-		return p.errorf("unk_token", "%q is not in the vocabulary", raw.Unk)
+		prefix = "##"
 	}
-	t.vocab, t.model = v, newWordPiece(v, raw.Prefix, unk, raw.MaxChars)
+	maxChars := int64(100)
+	if !isNull(raw[3]) {
+		if maxChars, ok = asID(raw[3]); !ok {
+			return p.errorf("max_input_chars_per_word", "is %.20s, expected a number", raw[3])
+		}
+	}
+	t.vocab, t.model = v, newWordPiece(v, prefix, unk, int(maxChars))
 	if byteLevel {
 		t.steps = append(t.steps, spellBytes{})
 	}
 	return nil
 }
 
-func readBPE(t *Tokenizer, p *jsonPart, byteLevel bool, added int) error {
-	var raw struct {
-		Vocab        vocabJSON
-		Merges       mergesJSON
-		Unk          *string `json:"unk_token"`
-		Prefix       *string `json:"continuing_subword_prefix"`
-		Suffix       *string `json:"end_of_word_suffix"`
-		FuseUnk      bool    `json:"fuse_unk"`
-		ByteFallback bool    `json:"byte_fallback"`
-		IgnoreMerges bool    `json:"ignore_merges"`
-	}
-	if err := p.decode(&raw); err != nil {
+// readWordLevel reads a model whose every piece is one token.
+func readWordLevel(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
+	raw := pick(p.raw, "vocab", "unk_token")
+	v, err := p.readVocab(raw[0], more)
+	if err != nil {
 		return err
 	}
-	v, err := raw.Vocab.build(added)
+	unk, err := p.unknown(raw[1], "<unk>", v)
 	if err != nil {
-		return p.errorf("vocab", "%v", err)
+		return err
 	}
-	m := &bpe{vocab: v, unk: -1, fuseUnk: raw.FuseUnk, whole: raw.IgnoreMerges}
-	if raw.Prefix != nil {
-		m.prefix = *raw.Prefix
+	t.vocab, t.model = v, &wordLevel{v, unk}
+	if byteLevel {
+		t.steps = append(t.steps, spellBytes{})
 	}
-	if raw.Suffix != nil {
-		m.suffix = *raw.Suffix
+	return nil
+}
+
+type wordLevel struct {
+	vocab *vocab
+	unk   int32
+}
+
+func (m *wordLevel) encode(dst []int32, word []byte, _ *Scratch) []int32 {
+	if id, ok := m.vocab.known(word); ok {
+		return append(dst, id)
 	}
-	if raw.Unk != nil {
-		id, ok := v.id(*raw.Unk)
-		if !ok {
-			return p.errorf("unk_token", "%q is not in the vocabulary", *raw.Unk)
+	return append(dst, m.unk)
+}
+
+func readBPE(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
+	raw := pick(p.raw, "vocab", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+		"fuse_unk", "byte_fallback", "ignore_merges", "merges", "dropout")
+	v, err := p.readVocab(raw[0], more)
+	if err != nil {
+		return err
+	}
+	m := &bpe{vocab: v}
+	if m.unk, err = p.unknown(raw[1], "", v); err != nil {
+		return err
+	}
+	if m.prefix, _, err = p.text("continuing_subword_prefix", raw[2]); err != nil {
+		return err
+	}
+	if m.suffix, _, err = p.text("end_of_word_suffix", raw[3]); err != nil {
+		return err
+	}
+	fallback := false
+	for i, flag := range []*bool{&m.fuseUnk, &fallback, &m.whole} {
+		if *flag, err = p.flag([]string{"fuse_unk", "byte_fallback", "ignore_merges"}[i], raw[4+i]); err != nil {
+			return err
 		}
-		m.unk = id
 	}
-	m.merges = newPairTable(len(raw.Merges))
-	for i, merge := range raw.Merges {
-		left, a := v.id(merge[0])
-		right, b := v.id(merge[1])
-		merged, c := v.id(merge[0] + strings.TrimPrefix(merge[1], m.prefix))
-		if !a || !b || !c {
-			return p.errorf("merges", "entry %d joins %.100q and %.100q: they or the result are not in the vocabulary", i, merge[0], merge[1])
-		}
-		m.merges.put(left, right, uint32(i), merged, true)
+	if drop, ok := asFloat(raw[8]); !isNull(raw[8]) && (!ok || drop != 0) {
+		return p.errorf("dropout", "is %.20s, expected null or 0: ids would be random: %w", raw[8], format.ErrUnsupported)
 	}
-	if raw.ByteFallback {
+	if err := p.readMerges(m, raw[7]); err != nil {
+		return err
+	}
+	if fallback {
 		m.byteFallback = fallbackBytes(v)
 	}
 	m.spell(byteLevel)
 	t.vocab, t.model = v, m
+	if cut := m.breaks(); cut != nil {
+		t.steps = append(t.steps, cut)
+	}
 	return nil
+}
+
+// readMerges reads ["a b", ...] or [["a", "b"], ...].
+func (p *jsonPart) readMerges(m *bpe, raw []byte) error {
+	count := 0
+	ok, _ := eachItem(raw, func(int, []byte) error { count++; return nil })
+	if !ok && !isNull(raw) {
+		return p.errorf("merges", "expected an array of \"a b\" or of [\"a\", \"b\"]")
+	}
+	var err error
+	// A pair is a place where a token can be cut, with or without the prefix.
+	if m.merges, err = newPairTable(count, 2*len(m.vocab.text), len(m.vocab.at)); err != nil {
+		return p.errorf("merges", "%w", err)
+	}
+	var buf []byte
+	_, err = eachItem(raw, func(i int, item []byte) error {
+		var left, right []byte
+		switch item[0] {
+		case '"':
+			buf = appendString(buf[:0], item)
+			if bytes.HasPrefix(buf, []byte("#version")) {
+				return nil
+			}
+			var ok bool
+			if left, right, ok = cutMerge(buf); !ok {
+				return p.errorf("merges", "entry %d is %.100q, expected two tokens and a space between them", i, buf)
+			}
+		case '[':
+			var parts [3][]byte
+			n := 0
+			eachItem(item, func(i int, part []byte) error {
+				parts[min(i, 2)] = part
+				n++
+				return nil
+			})
+			if n != 2 {
+				return p.errorf("merges", "entry %d has %d parts, expected 2", i, n)
+			}
+			if parts[0][0] != '"' || parts[1][0] != '"' {
+				return p.errorf("merges", "entry %d is %.100s, expected two strings", i, item)
+			}
+			buf = appendString(buf[:0], parts[0])
+			cut := len(buf)
+			buf = appendString(buf, parts[1])
+			left, right = buf[:cut], buf[cut:]
+		default:
+			return p.errorf("merges", "expected an array of \"a b\" or of [\"a\", \"b\"]")
+		}
+		if !m.addMerge(left, right, true) {
+			return p.errorf("merges", "entry %d joins %.100q and %.100q: they or the result are not in the vocabulary", i, left, right)
+		}
+		return nil
+	})
+	return err
+}
+
+// cutMerge reads "a b".
+func cutMerge(line []byte) (left, right []byte, ok bool) {
+	left, right, ok = bytes.Cut(line, []byte(" "))
+	return left, right, ok && len(left) > 0 && len(right) > 0 && bytes.IndexByte(right, ' ') < 0
+}
+
+// addMerge enters the next merge; ok is false where one of its tokens is missing.
+func (m *bpe) addMerge(left, right []byte, replace bool) (ok bool) {
+	a, okA := m.vocab.known(left)
+	b, okB := m.vocab.known(right)
+	if !okA || !okB {
+		return false
+	}
+	leftText, _ := m.vocab.token(a)
+	c, ok := m.vocab.pair(leftText, bytes.TrimPrefix(right, []byte(m.prefix)))
+	if ok {
+		m.merges.put(a, b, c, replace)
+	}
+	return ok
 }
 
 // spell fills the tables that lead from characters or bytes to symbols.
 func (m *bpe) spell(byteLevel bool) {
 	symbol := func(text string) int32 {
-		if id, ok := m.vocab.id(text); ok {
+		if id, ok := m.vocab.known([]byte(text)); ok {
 			return id
 		}
 		return -1
@@ -133,123 +290,24 @@ func (m *bpe) spell(byteLevel bool) {
 	}
 }
 
-// fallbackBytes finds the tokens <0x00>..<0xFF>; nil if one is missing.
+// fallbackBytes finds the tokens <0x00>..<0xFF>, -1 for those that are missing.
 func fallbackBytes(v *vocab) *[256]int32 {
 	ids := new([256]int32)
 	for b := range ids {
-		id, ok := v.id(fmt.Sprintf("<0x%02X>", b))
-		if !ok {
-			return nil
+		ids[b] = -1
+		if id, ok := v.known(fmt.Appendf(nil, "<0x%02X>", b)); ok {
+			ids[b] = id
 		}
-		ids[b] = id
 	}
 	return ids
 }
 
-// vocabJSON is {"token": id, ...} in the file's order.
-type vocabJSON []vocabEntry
-
-type vocabEntry struct {
-	token string
-	id    int64
-}
-
-// UnmarshalJSON keeps the order, which a Go map would lose, and is several times as fast. The decoder
-// has checked the syntax.
-func (v *vocabJSON) UnmarshalJSON(raw []byte) error {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || raw[0] != '{' {
-		return fmt.Errorf("vocabulary: expected an object of tokens and ids")
-	}
-	for raw = raw[1:]; ; {
-		raw = bytes.TrimLeft(raw, ", \t\r\n")
-		if len(raw) == 0 || raw[0] != '"' {
-			return nil
-		}
-		end := 1
-		for end < len(raw) && raw[end] != '"' {
-			if raw[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if end >= len(raw) {
-			return fmt.Errorf("vocabulary: a token has no end")
-		}
-		token, err := unquote(raw[:end+1])
-		if err != nil {
-			return fmt.Errorf("vocabulary: %w", err)
-		}
-		raw = bytes.TrimLeft(raw[end+1:], ": \t\r\n")
-		id, n := int64(0), 0
-		for n < len(raw) && n < 10 && raw[n] >= '0' && raw[n] <= '9' {
-			id = id*10 + int64(raw[n]-'0')
-			n++
-		}
-		if n == 0 || n == len(raw) || bytes.IndexByte([]byte(", }\t\r\n"), raw[n]) < 0 {
-			return fmt.Errorf("vocabulary: token %.100q has id %.20s, expected 0..2147483647", token, raw)
-		}
-		*v = append(*v, vocabEntry{token, id})
-		raw = raw[n:]
-	}
-}
-
-// unquote reads a JSON string; most have neither escapes nor broken UTF-8.
-func unquote(quoted []byte) (string, error) {
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1 : len(quoted)-1]), nil
-	}
-	var s string
-	err := json.Unmarshal(quoted, &s)
-	return s, err
-}
-
-// build makes the vocabulary, with room for added tokens. A token that comes twice has its last id.
-func (v vocabJSON) build(added int) (*vocab, error) {
-	out := newVocab(len(v) + added)
-	for i := len(v) - 1; i >= 0; i-- {
-		if _, ok := out.ids[v[i].token]; ok {
-			continue
-		}
-		if err := out.add(v[i].token, v[i].id); err != nil {
-			return nil, err
+// hasAll tells whether every byte of a text has a token.
+func hasAll(ids *[256]int32, text []byte) bool {
+	for _, c := range text {
+		if ids[c] < 0 {
+			return false
 		}
 	}
-	return out, nil
-}
-
-// mergesJSON is ["a b", ...] or [["a", "b"], ...].
-type mergesJSON [][2]string
-
-func (m *mergesJSON) UnmarshalJSON(raw []byte) error {
-	var pairs [][]string
-	if json.Unmarshal(raw, &pairs) == nil {
-		for i, pair := range pairs {
-			if len(pair) != 2 {
-				return fmt.Errorf("merges: entry %d has %d parts, expected 2", i, len(pair))
-			}
-			*m = append(*m, [2]string{pair[0], pair[1]})
-		}
-		return nil
-	}
-	var lines []string
-	if err := json.Unmarshal(raw, &lines); err != nil {
-		return fmt.Errorf("merges: expected an array of \"a b\" or of [\"a\", \"b\"]")
-	}
-	return m.parse(lines)
-}
-
-// parse reads "a b"; a line that begins with #version is a comment.
-func (m *mergesJSON) parse(lines []string) error {
-	for i, line := range lines {
-		if strings.HasPrefix(line, "#version") {
-			continue
-		}
-		left, right, ok := strings.Cut(line, " ")
-		if !ok || left == "" || right == "" || strings.Contains(right, " ") {
-			return fmt.Errorf("merges: entry %d is %.100q, expected two tokens and a space between them", i, line)
-		}
-		*m = append(*m, [2]string{left, right})
-	}
-	return nil
+	return true
 }

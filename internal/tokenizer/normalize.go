@@ -26,6 +26,12 @@ func init() { // a Sequence reads the table that it stands in
 		"Lowercase":      fixed[normalizer](lowercase{}),
 		"StripAccents":   fixed[normalizer](stripMarks{classMark}),
 		"Sequence":       readNormalizerSequence,
+		"Strip":          readStrip,
+		"Replace":        readReplace,
+		"Prepend":        readPrepend,
+		"Nmt":            fixed[normalizer](nmt{}),
+		"Precompiled":    readPrecompiled,
+		"ByteLevel":      fixed[normalizer](spellBytes{}),
 	}
 }
 

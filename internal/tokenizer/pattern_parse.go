@@ -140,6 +140,14 @@ func (p *patternParser) repeats(body tree) (tree, error) {
 	}
 	if !counted { // after {n} a ? is a quantifier of its own
 		r.lazy = p.take("?")
+		if set, ok := oneChar(body); ok && !r.lazy && p.take("+") {
+			// Never to give back a character means that none of them may follow.
+			none := aheadTree{charTree{set}, true}
+			if r.max == 1 {
+				return choiceTree{body, none}, nil
+			}
+			return chainTree{r, none}, nil
+		}
 	}
 	if p.rest != "" && strings.IndexByte("*+?{", p.rest[0]) >= 0 {
 		return nil, p.unknown("a second quantifier")

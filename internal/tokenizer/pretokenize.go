@@ -25,14 +25,19 @@ var preTokenizers map[string]func(p *jsonPart) ([]step, error)
 
 func init() { // a Sequence reads the table that it stands in
 	preTokenizers = map[string]func(p *jsonPart) ([]step, error){
-		"BertPreTokenizer": fixed([]step{cutter(cutBert)}),
-		"ByteLevel":        readByteLevel,
-		"Digits":           readDigits,
-		"Punctuation":      readPunctuation,
-		"Sequence":         readStepSequence,
-		"Split":            readSplit,
-		"Whitespace":       fixed([]step{cutter(cutWords)}),
-		"WhitespaceSplit":  fixed([]step{classCut{classSpace, removed}}),
+		"BertPreTokenizer":   fixed([]step{cutter(cutBert)}),
+		"ByteLevel":          readByteLevel,
+		"CharDelimiterSplit": readDelimiter,
+		"Delimiter":          readDelimiter,
+		"Digits":             readDigits,
+		"FixedLength":        readFixedLength,
+		"Metaspace":          readMetaspace,
+		"Punctuation":        readPunctuation,
+		"Sequence":           readStepSequence,
+		"Split":              readSplit,
+		"UnicodeScripts":     fixed([]step{cutter(cutScripts)}),
+		"Whitespace":         fixed([]step{cutter(cutWords)}),
+		"WhitespaceSplit":    fixed([]step{classCut{classSpace, removed}}),
 	}
 }
 
@@ -90,6 +95,48 @@ func readPunctuation(p *jsonPart) ([]step, error) {
 	}
 	b, err := p.behavior(raw.Behavior)
 	return []step{classCut{classPunct, b}}, err
+}
+
+// readDelimiter reads a character that parts pieces and belongs to none.
+func readDelimiter(p *jsonPart) ([]step, error) {
+	var raw struct{ Delimiter string }
+	if err := p.decode(&raw); err != nil {
+		return nil, err
+	}
+	if utf8.RuneCountInString(raw.Delimiter) != 1 {
+		return nil, p.errorf("delimiter", "is %.20q, expected one character", raw.Delimiter)
+	}
+	return []step{splitStep{literal(raw.Delimiter), removed, false}}, nil
+}
+
+func readFixedLength(p *jsonPart) ([]step, error) {
+	raw := struct{ Length int }{5}
+	if err := p.decode(&raw); err != nil {
+		return nil, err
+	}
+	if raw.Length < 1 {
+		return nil, p.errorf("length", "is %d, expected 1 or more", raw.Length)
+	}
+	return []step{fixedLength(raw.Length)}, nil
+}
+
+// fixedLength cuts into pieces of so many characters.
+type fixedLength int
+
+func (n fixedLength) apply(s *Scratch) {
+	out := s.spans[1][:0]
+	for _, p := range s.spans[0] {
+		start, chars := p.start, 0
+		for i := p.start; i < p.end; {
+			_, size := utf8.DecodeRune(s.text[i:p.end])
+			i += size
+			if chars++; chars == int(n) || i == p.end {
+				out = append(out, span{start, i})
+				start, chars = i, 0
+			}
+		}
+	}
+	s.spans[0], s.spans[1] = out, s.spans[0]
 }
 
 // prefixSpace puts a space before every piece that does not begin with one.

@@ -25,11 +25,13 @@ func asGGUF(tok *Tokenizer, kind, pre string) meta {
 		tokens[id] = token
 	}
 	if b, ok := tok.model.(*bpe); ok {
-		slots := slices.DeleteFunc(slices.Clone(b.merges.slots), func(s pairSlot) bool { return s.key == 0 })
-		slices.SortFunc(slots, func(a, b pairSlot) int { return int(a.rank) - int(b.rank) })
-		var merges []string
-		for _, s := range slots {
-			merges = append(merges, tokens[(s.key-1)>>32]+" "+tokens[uint32(s.key-1)])
+		merges := make([]string, len(b.merges.merged))
+		for _, slot := range b.merges.slots {
+			if slot != emptyPair {
+				key := slot >> b.merges.rankBits
+				left, right := key>>b.merges.idBits, key&(1<<b.merges.idBits-1)
+				merges[slot&b.merges.rankMask] = tokens[left] + " " + tokens[right]
+			}
 		}
 		m[p+"merges"] = merges
 	}

@@ -104,20 +104,29 @@ func readSplit(p *jsonPart) ([]step, error) {
 	case raw.Pattern.Regex == nil:
 		return nil, p.errorf("pattern", "expected a Regex or a String")
 	}
-	if known, ok := patterns[*raw.Pattern.Regex]; ok {
-		covers := b == isolated || b == removed && raw.Invert
-		if known.cut != nil && covers {
-			return []step{known.cut}, nil // the pattern matches everything, so each match is a piece
-		}
-		if known.class != 0 && !raw.Invert {
-			return []step{classCut{known.class, b}}, nil
-		}
-	}
-	find, err := compilePattern(*raw.Pattern.Regex)
+	st, err := splitter(*raw.Pattern.Regex, b, raw.Invert)
 	if err != nil {
 		return nil, p.errorf("pattern", "%w", err)
 	}
-	return []step{splitStep{find, b, raw.Invert}}, nil
+	return []step{st}, nil
+}
+
+// splitter makes the step of an expression, the one written by hand if there is one.
+func splitter(expression string, b behavior, invert bool) (step, error) {
+	if known, ok := patterns[expression]; ok {
+		covers := b == isolated || b == removed && invert
+		if known.cut != nil && covers {
+			return known.cut, nil // the pattern matches everything, so each match is a piece
+		}
+		if known.class != 0 && !invert {
+			return classCut{known.class, b}, nil
+		}
+	}
+	find, err := compilePattern(expression)
+	if err != nil {
+		return nil, err
+	}
+	return splitStep{find, b, invert}, nil
 }
 
 // splitStep cuts at a pattern's matches.

@@ -1,5 +1,6 @@
-// Package tokenizer turns text into token ids and back, as the model's own tokenizer does:
-// WordPiece and byte-level BPE, read from GGUF metadata or from a Hugging Face tokenizer.json.
+// Package tokenizer turns text into token ids and back, as the model's own tokenizer does: BPE, byte-level
+// or SentencePiece's, WordPiece, Unigram and WordLevel, read from GGUF metadata or from a Hugging Face
+// tokenizer.json.
 //
 // A Tokenizer is a pipeline of small parts, each found by name in a table: added tokens are cut
 // out of the text, what remains is normalized, cut into pieces by pre-tokenizers, and each piece
@@ -40,14 +41,17 @@ type Options struct {
 type Scratch struct {
 	clean []byte     // the text with broken UTF-8 replaced
 	norm  [3][]byte  // [0] the normalized stretch, the others what a chain of normalizers passes on
+	bert  [2][]byte  // what BERT's normalizer needs for itself
 	text  []byte     // what the spans point into: the normalized stretch, or a step's rewriting of it
 	spare []byte     // the other text buffer, for steps that rewrite
 	spans [2][]span  // pieces in order; steps read spans[0] and write spans[1]
 	match []flagSpan // what a Split pattern found
 	found []span     // where it found that, before what lies between
+	first bool       // the stretch is the beginning of the text
 	bpe   bpeScratch
 	cache *wordCache // made by the first Encode
 
+	unigram unigramScratch
 	pattern patternScratch
 }
 
@@ -65,28 +69,60 @@ func (t *Tokenizer) Encode(dst []int32, text string, o Options, s *Scratch) []in
 		dst = append(dst, t.prefix...)
 	}
 	s.clean = appendValid(s.clean[:0], text)
-	dst = t.added.raw.scan(dst, s.clean, o.ParseSpecial, func(dst []int32, part []byte) []int32 {
-		return t.encodeStretch(dst, part, o, s)
-	})
+	dst = t.encodeText(dst, s.clean, o, s)
 	if o.Special {
 		dst = append(dst, t.suffix...)
 	}
 	return dst
 }
 
-// encodeStretch encodes the text between two added tokens that are matched before normalization.
-func (t *Tokenizer) encodeStretch(dst []int32, part []byte, o Options, s *Scratch) []int32 {
-	if t.norm != nil {
-		s.norm[0] = t.norm.normalize(s.norm[0][:0], part, s)
-		part = s.norm[0]
+// encodeText cuts out the added tokens that are matched before normalization.
+func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) []int32 {
+	done := 0 // everything before it is encoded
+	for from := 0; ; {
+		start, end, resume, id, ok := t.added.raw.next(text, from, done, o.ParseSpecial)
+		if !ok {
+			break
+		}
+		if done < start {
+			dst = t.encodeStretch(dst, text[done:start], done == 0, o, s)
+		}
+		dst = append(dst, id)
+		done, from = end, resume
 	}
-	return t.added.normalized.scan(dst, part, o.ParseSpecial, func(dst []int32, part []byte) []int32 {
-		return t.encodePieces(dst, part, s)
-	})
+	if done < len(text) {
+		dst = t.encodeStretch(dst, text[done:], done == 0, o, s)
+	}
+	return dst
+}
+
+// encodeStretch normalizes the text between two of those, and cuts out the others.
+func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Options, s *Scratch) []int32 {
+	if t.norm != nil {
+		s.norm[0] = t.norm.normalize(s.norm[0][:0], text, s)
+		text = s.norm[0]
+	}
+	done := 0
+	for from := 0; ; {
+		start, end, resume, id, ok := t.added.normalized.next(text, from, done, o.ParseSpecial)
+		if !ok {
+			break
+		}
+		if done < start {
+			dst = t.encodePieces(dst, text[done:start], first && done == 0, s)
+		}
+		dst = append(dst, id)
+		done, from = end, resume
+	}
+	if done < len(text) {
+		dst = t.encodePieces(dst, text[done:], first && done == 0, s)
+	}
+	return dst
 }
 
 // encodePieces cuts normalized text into pieces and encodes each.
-func (t *Tokenizer) encodePieces(dst []int32, part []byte, s *Scratch) []int32 {
+func (t *Tokenizer) encodePieces(dst []int32, part []byte, first bool, s *Scratch) []int32 {
+	s.first = first
 	s.text = append(s.text[:0], part...)
 	s.spans[0] = append(s.spans[0][:0], span{0, len(part)})
 	for _, st := range t.steps {
@@ -105,16 +141,21 @@ func (t *Tokenizer) encodePieces(dst []int32, part []byte, s *Scratch) []int32 {
 }
 
 // Token gives the vocabulary's own spelling of an id, e.g. "Ġhello" or "##ing".
-func (t *Tokenizer) Token(id int32) (string, bool) { return t.vocab.token(id) }
+func (t *Tokenizer) Token(id int32) (string, bool) {
+	if s, ok := t.added.spelled[id]; ok {
+		return s, true
+	}
+	return t.vocab.token(id)
+}
 
 // ID finds a token by the vocabulary's own spelling.
 func (t *Tokenizer) ID(token string) (int32, bool) { return t.vocab.id(token) }
 
 // Size is one more than the highest id.
-func (t *Tokenizer) Size() int { return len(t.vocab.tokens) }
+func (t *Tokenizer) Size() int { return len(t.vocab.at) }
 
 // IsSpecial tells whether Decode leaves the id out when skipSpecial is set.
-func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.isSpecial(id) }
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.special.has(id) }
 
 // ChatTemplate is the model's Jinja chat template, or "".
 func (t *Tokenizer) ChatTemplate() string { return t.chat }

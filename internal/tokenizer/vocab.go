@@ -1,65 +1,167 @@
 package tokenizer
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unsafe"
+)
 
-// vocab is the two-way table of tokens and ids. Ids may have holes.
+// vocab is the two-way table of tokens and ids. Ids may have holes. It is made once, with room for all
+// that will be entered, and takes about as much memory as the file takes to spell it.
 type vocab struct {
-	ids    map[string]int32 // what the model knows
-	more   map[string]int32 // added tokens that it does not: no piece of text may become one
-	tokens []string         // by id
-	used   []bool           // by id: false for a hole
-	limit  int64            // ids are below it
+	text  []byte   // every token, its length before it; the first byte is no token's
+	at    []uint32 // by id: where its token stands in text, plus a flag; 0 for a hole
+	slots []uint32 // hashed by token: the id plus one and eight bits of the hash; 0 is empty
+	count int      // tokens that the model knows
+	twice bool     // the other ids of a token that comes twice keep their spelling
+	limit int64    // ids are below it
 }
 
-// maxHoles bounds how far ids may run ahead of the number of tokens, so that a small hostile file
-// cannot ask for a large table.
-const maxHoles = 1 << 20
+const (
+	// maxHoles bounds how far ids may run ahead of the number of tokens, so that a small hostile file
+	// cannot ask for a large table.
+	maxHoles = 1 << 18
+	// maxTokens leaves eight bits of a slot to the hash.
+	maxTokens = 1<<24 - 2
+	// maxText is how many bytes all tokens may have together.
+	maxText = 1<<31 - 1
+	// moreFlag marks an added token that the model does not know: no piece of text may become one.
+	moreFlag = 1 << 31
+)
 
-// newVocab makes room for capacity tokens, which must be what a file really holds.
-func newVocab(capacity int) *vocab {
-	return &vocab{ids: make(map[string]int32, capacity), tokens: make([]string, 0, capacity), used: make([]bool, 0, capacity), limit: int64(capacity) + maxHoles}
+// newVocab makes room for so many tokens of so many bytes in all, which must be what a file really
+// holds, and for ids up to top.
+func newVocab(tokens, bytes int, top int64) (*vocab, error) {
+	limit := int64(tokens) + maxHoles
+	if tokens > maxTokens || bytes > maxText-5*tokens {
+		return nil, fmt.Errorf("%d tokens of %d bytes, expected at most %d of %d", tokens, bytes, maxTokens, maxText)
+	}
+	if top >= limit || top > maxTokens {
+		return nil, fmt.Errorf("a token has id %d, expected 0..%d for a vocabulary of this size", top, min(limit, maxTokens+1)-1)
+	}
+	v := &vocab{limit: min(limit, maxTokens+1)}
+	v.text = make([]byte, 1, 1+bytes+tokens+tokens/16)
+	v.at = make([]uint32, top+1)
+	v.slots = make([]uint32, tokens+tokens/2+1)
+	return v, nil
 }
 
-// add enters a token of the model. The first token of an id and the first id of a token win.
-func (v *vocab) add(token string, id int64) error { return v.enter(v.ids, token, id) }
+// The hash goes byte by byte, so that a walk over a text has the hash of every beginning.
+
+const hashSeed = 0xCBF29CE484222325
+
+func hashByte(h uint64, c byte) uint64 { return (h ^ uint64(c)) * hashFactor }
+
+func hashBytes[T string | []byte](h uint64, text T) uint64 {
+	for i := 0; i < len(text); i++ {
+		h = hashByte(h, text[i])
+	}
+	return h
+}
+
+// slot is where the search for a hash begins, and tag the bits of it that slots keep.
+func (v *vocab) slot(h uint64) (slot, tag uint32) {
+	h ^= h >> 29
+	hi, _ := bits.Mul64(h*0xBF58476D1CE4E5B9, uint64(len(v.slots)))
+	return uint32(hi), uint32(h>>8) << 24
+}
+
+// spelling gives the bytes of an id that is no hole.
+func (v *vocab) spelling(id int32) []byte {
+	at := v.at[id] &^ moreFlag
+	n, size := uint64(v.text[at]), 1
+	if n >= 0x80 {
+		n, size = binary.Uvarint(v.text[at:])
+	}
+	begin := int(at) + size
+	return v.text[begin : begin+int(n) : begin+int(n)]
+}
+
+// find looks for prefix+rest, whose hash is h.
+func (v *vocab) find(h uint64, prefix string, rest []byte) (id int32, ok bool) {
+	i, tag := v.slot(h)
+	for {
+		slot := v.slots[i]
+		if slot == 0 {
+			return 0, false
+		}
+		if slot&0xFF000000 == tag {
+			id := int32(slot&0xFFFFFF) - 1
+			if s := v.spelling(id); len(s) == len(prefix)+len(rest) && string(s[len(prefix):]) == string(rest) && string(s[:len(prefix)]) == prefix {
+				return id, true
+			}
+		}
+		if i++; int(i) == len(v.slots) {
+			i = 0
+		}
+	}
+}
+
+// known finds a token of the model.
+func (v *vocab) known(token []byte) (int32, bool) {
+	id, ok := v.find(hashBytes(hashSeed, token), "", token)
+	return id, ok && v.at[id]&moreFlag == 0
+}
+
+// id finds a token, of the model or added.
+func (v *vocab) id(token string) (int32, bool) {
+	return v.find(hashBytes(hashSeed, token), "", unsafe.Slice(unsafe.StringData(token), len(token)))
+}
+
+// pair finds the token that a and b make together.
+func (v *vocab) pair(a string, b []byte) (int32, bool) {
+	id, ok := v.find(hashBytes(hashBytes(hashSeed, a), b), a, b)
+	return id, ok && v.at[id]&moreFlag == 0
+}
+
+// add enters a token of the model. A token that comes twice has its last id with replace, else its first.
+func (v *vocab) add(token []byte, id int64, replace bool) error {
+	return v.enter(token, id, 0, replace)
+}
 
 // addMore enters a token that the model does not know.
-func (v *vocab) addMore(token string, id int64) error {
-	if v.more == nil {
-		v.more = make(map[string]int32)
-	}
-	return v.enter(v.more, token, id)
-}
+func (v *vocab) addMore(token []byte, id int64) error { return v.enter(token, id, moreFlag, false) }
 
-func (v *vocab) enter(ids map[string]int32, token string, id int64) error {
+func (v *vocab) enter(token []byte, id int64, flag uint32, replace bool) error {
 	if id < 0 || id >= v.limit {
 		return fmt.Errorf("token %.100q has id %d, expected 0..%d for a vocabulary of this size", token, id, v.limit-1)
 	}
-	for int64(len(v.tokens)) <= id {
-		v.tokens = append(v.tokens, "")
-		v.used = append(v.used, false)
+	if grow := int(id) + 1 - len(v.at); grow > 0 { // only added tokens, which are few
+		v.at = append(v.at, make([]uint32, grow)...)
 	}
-	if _, ok := ids[token]; !ok {
-		ids[token] = int32(id)
+	if v.at[id] != 0 {
+		return fmt.Errorf("tokens %.100q and %.100q have the same id %d", v.spelling(int32(id)), token, id)
 	}
-	if !v.used[id] {
-		v.used[id] = true
-		v.tokens[id] = token
+	h := hashBytes(hashSeed, token)
+	old, twice := v.find(h, "", token)
+	v.at[id] = uint32(len(v.text)) | flag
+	v.text = binary.AppendUvarint(v.text, uint64(len(token)))
+	v.text = append(v.text, token...)
+	if twice && !replace {
+		return nil
+	}
+	i, tag := v.slot(h)
+	for v.slots[i] != 0 && !(twice && v.slots[i] == tag|uint32(old+1)) {
+		if i++; int(i) == len(v.slots) {
+			i = 0
+		}
+	}
+	v.slots[i] = tag | uint32(id+1)
+	if flag == 0 && (!twice || v.twice) {
+		v.count++
+	}
+	if twice && !v.twice {
+		v.at[old] = 0
 	}
 	return nil
 }
 
+// token gives an id's spelling. The string lives as long as the vocabulary, which never changes again.
 func (v *vocab) token(id int32) (string, bool) {
-	if id < 0 || int(id) >= len(v.tokens) || !v.used[id] {
+	if id < 0 || int(id) >= len(v.at) || v.at[id] == 0 {
 		return "", false
 	}
-	return v.tokens[id], true
-}
-
-func (v *vocab) id(token string) (int32, bool) {
-	id, ok := v.ids[token]
-	if !ok {
-		id, ok = v.more[token]
-	}
-	return id, ok
+	s := v.spelling(id)
+	return unsafe.String(unsafe.SliceData(s), len(s)), true
 }
