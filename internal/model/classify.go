@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"strings"
 
 	"hotpath/internal/graph"
@@ -72,7 +73,9 @@ func (m *Model) scorerHF(h *weights.HFDir) error {
 		}
 		c.CanRerank = true
 		if _, ok := m.desc.(classifier); !ok {
-			s.key = "score"
+			if s.key = "score"; !c.Causal {
+				return fmt.Errorf("%s: field architectures: %s, expected a %s model without a classifier: %w", h.Config.File(), name, c.Arch, weights.ErrUnsupported)
+			}
 		}
 		return s.activationHF(h)
 	}
