@@ -23,6 +23,7 @@ type modelFlags struct {
 	precision string
 	device    string
 	profile   string
+	pprof     string
 	heap      bool // count allocations too
 	invariant bool
 }
@@ -43,6 +44,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
+	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
 	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope and plan and draw memory over time; runs take some microseconds longer")
 }
 
@@ -122,7 +124,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 // recorded does work under a recorder where --profile asks for one.
 func (f *modelFlags) recorded(ctx context.Context, std streams, work func(context.Context, *profile.Recorder) error) error {
 	if f.profile == "" {
-		return work(ctx, nil)
+		return goProfiles(f.pprof, func() error { return work(ctx, nil) })
 	}
 	if f.profile != toReport { // better now than after the work
 		if err := writable("--profile=", f.profile); err != nil {
@@ -138,7 +140,7 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 		return err
 	}
 	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})
-	err := work(profile.WithRecorder(ctx, rec), rec)
+	err := goProfiles(f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
 	return errors.Join(err, f.report(std, rec.Snapshot()))
 }
 

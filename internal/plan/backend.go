@@ -76,6 +76,8 @@ type BindOptions struct {
 	Workers int
 	// Invariant asks for one kernel family for every row count.
 	Invariant bool
+	// Program is the name of the program, which the session fills in.
+	Program string
 }
 
 // Exec is a plan bound to memory.

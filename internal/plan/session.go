@@ -41,6 +41,7 @@ func NewSession(p *Program, ws *WeightSet, o BindOptions) (*Session, error) {
 
 func (s *Session) open(ws *WeightSet, o BindOptions) error {
 	var err error
+	o.Program = s.prog.Name
 	if s.mem.Weights, err = ws.bind(s.prog.Graph); err != nil {
 		return err
 	}

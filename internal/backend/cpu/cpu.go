@@ -254,7 +254,8 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	for i := range e.workers {
 		e.workers[i] = worker{lane: i, scratch: newScratch(bd)}
 	}
-	e.kernels = e.bound
+	e.labelled, e.program = labelling.Load(), o.Program
+	e.kernels = e.dressed(nil)
 	e.claimed = make([]claims, len(e.kernels))
 	for i := range e.claimed {
 		e.claimed[i] = make(claims, n)

@@ -27,18 +27,24 @@ func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	b.delays.Store(&delays{factor})
 }
 
-// delayed gives the kernels as d wants them; the kernels as they were bound for
-// nil.
-func (e *exec) delayed(d *delays) []kernel {
-	if d == nil {
+// dressed gives the kernels as d wants them, with labels where those are on:
+// the kernels as they were bound where neither is.
+func (e *exec) dressed(d *delays) []kernel {
+	if d == nil && !e.labelled {
 		return e.bound
 	}
 	out := make([]kernel, len(e.bound))
 	for i, k := range e.bound {
-		out[i] = k
-		if f := d.factor(&e.plan.Steps[i]); f > 1 {
-			out[i] = &slowKernel{k, f - 1}
+		s := &e.plan.Steps[i]
+		if d != nil {
+			if f := d.factor(s); f > 1 {
+				k = &slowKernel{k, f - 1}
+			}
 		}
+		if e.labelled {
+			k = newLabelKernel(k, e.program, e.plan, s)
+		}
+		out[i] = k
 	}
 	return out
 }

@@ -46,8 +46,12 @@ type exec struct {
 	plan    *plan.Plan
 	mem     *plan.Memory
 	kernels []kernel // of the next run
-	bound   []kernel // as they were bound: what kernels is unless Delay says otherwise
+	bound   []kernel // as they were bound: what kernels is unless Delay or LabelSteps say otherwise
 	delays  *delays  // that kernels are made for
+	// Of LabelSteps.
+	labelled bool
+	program  string
+
 	workers []worker
 	dead    [][]plan.Place // test mode: poisoned when they die
 	job     func(lane int) // walk, bound once so that a run allocates nothing
@@ -99,7 +103,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		return context.Cause(ctx)
 	}
 	if d := e.be.delays.Load(); d != e.delays {
-		e.kernels, e.delays = e.delayed(d), d
+		e.kernels, e.delays = e.dressed(d), d
 	}
 	n := len(e.workers)
 	e.ctx, e.bind, e.run, e.n = ctx, b, run, n

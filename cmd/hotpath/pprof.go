@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
+
+	steps "hotpath/internal/backend/cpu"
+)
+
+// Files of --pprof.
+const (
+	cpuProfile  = "cpu.pprof"
+	heapProfile = "heap.pprof"
+	execTrace   = "trace.out"
+)
+
+// goProfiles takes Go's own profiles into a folder while work runs: where the
+// processor was, with the step as labels, what was allocated, and what the
+// scheduler did. Without a folder it only does the work.
+func goProfiles(folder string, work func() error) (err error) {
+	if folder == "" {
+		return work()
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	create := func(name string) (*os.File, error) {
+		f, err := os.Create(filepath.Join(folder, name))
+		if err != nil {
+			return nil, fmt.Errorf("--pprof: %w", err)
+		}
+		return f, nil
+	}
+	// All files exist before the work begins: what cannot be written is said
+	// now.
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	for _, name := range []string{cpuProfile, heapProfile, execTrace} {
+		f, err := create(name)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	steps.LabelSteps(true)
+	defer steps.LabelSteps(false)
+	if err := trace.Start(files[2]); err != nil {
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	if err := pprof.StartCPUProfile(files[0]); err != nil {
+		trace.Stop()
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	err = work()
+	pprof.StopCPUProfile()
+	trace.Stop()
+	runtime.GC() // the heap profile is as of the last collection
+	return errors.Join(err, pprof.WriteHeapProfile(files[1]))
+}
