@@ -209,7 +209,39 @@ def residual_head():
     sentence("sentence-residual", model, tok, Pooling(24, "max"), Dense(24, 24, use_residual=True, activation_function=torch.nn.GELU()), Dense(24, 18, use_residual=True, activation_function=torch.nn.Sigmoid()), Normalize())
 
 
+def rewritten(name, change):
+    """config.json of a variant with other fields, None removing one."""
+    path = os.path.join(VARIANTS, name, "config.json")
+    with open(path, encoding="utf-8") as f:
+        c = json.load(f)
+    for key, value in change(c).items():
+        c.pop(key, None)
+        if value is not None:
+            c[key] = value
+    G.write_json(path, c)
+
+
+def nomic_own_code():
+    """The fields of the hub's files, of which one has the model's own code."""
+    name = "nomic-own-code"
+    encoder(name, lambda v: nomic(v, hidden_size=24, num_attention_heads=2, num_hidden_layers=2, intermediate_size=30, hidden_act="gelu", type_vocab_size=1, rope_parameters={"rope_type": "default", "rope_theta": 77.0}), T.NomicBertModel, G.wordpiece, 53)
+    gone = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "hidden_act", "max_position_embeddings", "layer_norm_eps", "rope_parameters", "head_dim")
+    rewritten(name, lambda c: {**{k: None for k in gone}, "n_embd": 24, "n_head": 2, "n_layer": 2, "n_inner": 30, "n_positions": LONG, "layer_norm_epsilon": 1e-5, "activation_function": "geglu",
+                               "rotary_emb_base": 77, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "causal": False})
+
+
+def modern_biased():
+    """Every bias, another activation, and config.json as it was before layer_types."""
+    name = "modernbert-biased"
+    encoder(name, lambda v: modernbert(v, hidden_size=30, num_attention_heads=3, num_hidden_layers=3, norm_bias=True, attention_bias=True, mlp_bias=True, hidden_activation="silu", global_attn_every_n_layers=2, local_attention=11), T.ModernBertModel, modern_bpe, 54)
+    rewritten(name, lambda c: {"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "global_rope_theta": 5000.0, "local_rope_theta": 100.0})
+
+
 VARIANT = {
+    "nomic-own-code": nomic_own_code,
+    "modernbert-biased": modern_biased,
+    "rerank-modernbert": lambda: reranker("rerank-modernbert", lambda v: modernbert(v, num_hidden_layers=3, num_labels=1, classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"), T.ModernBertForSequenceClassification, modern_bpe, 65),
+    "rerank-mpnet": lambda: reranker("rerank-mpnet", lambda v: mpnet(v, num_hidden_layers=2, num_labels=1), T.MPNetForSequenceClassification, G.wordpiece, 66),
     "sentence-poolings": all_poolings,
     "sentence-dense": dense_head,
     "sentence-residual": residual_head,
