@@ -18,6 +18,7 @@ import (
 // the names that they use stand for small fixtures.
 func workshop(t *testing.T) string {
 	t.Helper()
+	pretendHub(t)
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {

@@ -77,7 +77,11 @@ func newInspect(std streams) *cobra.Command {
   hotpath inspect all-MiniLM-L6-v2 --format json`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, paths []string) error {
-			in, err := inspect(paths[0])
+			path, err := modelPath(paths[0])
+			if err != nil {
+				return err
+			}
+			in, err := inspect(path)
 			if err != nil {
 				return err
 			}
@@ -96,7 +100,7 @@ func newInspect(std streams) *cobra.Command {
 func inspect(path string) (in *inspection, err error) {
 	st, err := weights.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, notPulled(path, err)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	in = &inspection{Path: path, Format: st.Format().String()}

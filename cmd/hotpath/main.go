@@ -100,14 +100,16 @@ func newRoot(std streams) *cobra.Command {
 		Long: `hotpath embeds, generates and trains with transformers on this machine,
 and accounts for every millisecond, byte and FLOP while it does so.
 
-MODEL is a .gguf file or a Hugging Face directory (config.json, *.safetensors,
-tokenizer.json).`,
+MODEL is a .gguf file, a Hugging Face directory (config.json, *.safetensors,
+tokenizer.json) or the name of a pulled model.`,
 		Example: `  hotpath info
   hotpath embed -m all-MiniLM-L6-v2 "a sentence" "another one" --format jsonl
   hotpath run -m SmolLM2-135M-Instruct.Q4_1.gguf -p "Why is the sky blue?"`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		// A model may be named in place of its path.
+		PersistentPreRunE: resolveModel,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetIn(std.in)
@@ -136,7 +138,7 @@ tokenizer.json).`,
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
 	newInfo, newInspect, newTokenize, newEmbed, newRun, newScore, newTrain, newBench, newProfile, newStudy,
-	newQuantize,
+	newQuantize, newPull, newList, newRm,
 }
 
 // usageTemplate is cobra's with the examples at the end, where a terminal

@@ -35,7 +35,7 @@ const memoryInterval = 10 * time.Millisecond
 const toReport = "-"
 
 func (f *modelFlags) addModel(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
+	cmd.Flags().StringVarP(&f.model, "model", "m", "", "`MODEL`: a .gguf file, a Hugging Face directory or a pulled model")
 }
 
 // addRun adds the flags of commands that run the model.
@@ -112,7 +112,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 			return &usageError{err} // the options do not suit the model
 		}
 		if err != nil {
-			return err
+			return notPulled(f.model, err)
 		}
 		if rec != nil {
 			f.facts(rec, m)

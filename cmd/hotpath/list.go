@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/pull"
+)
+
+func newList(std streams) *cobra.Command {
+	var format formatFlag
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "The models that were pulled",
+		Long: `The models in the hub's cache, whoever fetched them, and those from packages,
+by the name that -m takes. A shorter name will do where it is unique: without
+its owner, or that of the file.`,
+		Example: `  hotpath list
+  hotpath list --format json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			p, err := pull.Env()
+			if err != nil {
+				return err
+			}
+			models, err := p.List()
+			if err != nil {
+				return err
+			}
+			out := []pulledModel{}
+			for _, m := range models {
+				out = append(out, pulledModel{Name: m.Name, Path: m.Path, Format: m.Format(), Bytes: m.Size})
+			}
+			if format.value == "json" {
+				return document(std.out, out)
+			}
+			return printModels(std.out, out)
+		},
+	}
+	format.add(cmd, "text", "json")
+	return cmd
+}
+
+func printModels(w io.Writer, models []pulledModel) error {
+	width := 0
+	for _, m := range models {
+		width = max(width, len(m.Name))
+	}
+	var b strings.Builder
+	for _, m := range models {
+		fmt.Fprintf(&b, "%-*s  %-12s  %9s  %s\n", width, m.Name, m.Format, size(m.Bytes), m.Path)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"hotpath"
+	"hotpath/internal/pull"
+)
+
+// resolveModel puts the path of a pulled model in place of its name, before any
+// command that has the flag runs.
+func resolveModel(cmd *cobra.Command, _ []string) error {
+	f := cmd.Flags().Lookup("model")
+	if f == nil || !f.Changed {
+		return nil
+	}
+	path, err := modelPath(f.Value.String())
+	if err != nil {
+		return err
+	}
+	return f.Value.Set(path)
+}
+
+// modelPath is where a model lies: a path as it is, else that of the pulled
+// model of that name. A name that is neither stays, and fails where it is
+// opened.
+func modelPath(name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || name == "" {
+		return name, nil
+	}
+	p, err := pull.Env()
+	if err != nil {
+		return name, nil // without a home there are no pulled models
+	}
+	m, err := p.Find(name)
+	switch {
+	case err == nil:
+		return m.Path, nil
+	case errors.Is(err, pull.ErrNotFound):
+		return name, nil
+	}
+	return "", err
+}
+
+// notPulled adds to the error of a model that is nowhere how to get it.
+func notPulled(name string, err error) error {
+	if _, statErr := os.Stat(name); statErr == nil || !errors.Is(err, hotpath.ErrNotModel) {
+		return err
+	}
+	return fmt.Errorf("%w, and no pulled model has that name (see 'hotpath pull --help')", err)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hotpath/internal/pull"
+)
+
+func newRm(std streams) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Delete pulled models",
+		Long: `Deletes models by the names that list shows, or shorter ones where they are
+unique. On a terminal it asks first; elsewhere it wants --yes.`,
+		Example: `  hotpath rm all-MiniLM-L6-v2 --yes
+  hotpath rm SmolLM2-135M-Instruct-GGUF:Q4_K_M --yes`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			p, err := pull.Env()
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				m, err := p.Find(name)
+				if err != nil {
+					return err
+				}
+				if !yes {
+					if !isTerminal(std.in) || !isTerminal(std.err) {
+						return usagef("%s is %s at %s: --yes deletes it", m.Name, size(m.Size), m.Path)
+					}
+					fmt.Fprintf(std.err, "Delete %s, %s at %s? [y/N] ", m.Name, size(m.Size), m.Path)
+					answer, _ := bufio.NewReader(std.in).ReadString('\n')
+					if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
+						fmt.Fprintf(std.err, "%s stays\n", m.Name)
+						continue
+					}
+				}
+				if err := p.Remove(cmd.Context(), m); err != nil {
+					return err
+				}
+				fmt.Fprintf(std.err, "%s: %s deleted\n", m.Name, size(m.Size))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
