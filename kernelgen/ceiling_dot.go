@@ -1,59 +1,41 @@
 package main
 
-// genDot writes the int8 and tile loops: registers only, more chains than
+// genDot writes the integer and tile loops: registers only, more chains than
 // latency x units.
 func genDot(g *asm) {
-	// Pairs to words, words to dwords, and the sum: what a dot product of
-	// bytes takes without an instruction for it.
-	g.text("dotAVX2", "dotAVX2(n int)", 0, 8)
-	g.f("MOVQ n+0(FP), CX")
-	for n := range 16 {
-		g.zero(avx2, n)
+	loop := func(name string, i isa, registers, chains int, step func(n int)) {
+		g.text(name, name+"(n int)", 0, 8)
+		g.f("MOVQ n+0(FP), CX")
+		for n := range registers {
+			g.zero(i, n)
+		}
+		again := g.fresh("loop")
+		g.raw("\n\tPCALIGN $32\n")
+		g.label(again)
+		for n := range chains {
+			step(n)
+		}
+		g.f("DECQ CX")
+		g.f("JNZ %s", again)
+		g.f("VZEROUPPER")
+		g.f("RET")
 	}
-	loop := g.fresh("loop")
-	g.raw("\n\tPCALIGN $32\n")
-	g.label(loop)
-	for n := range 8 {
+	// Bytes. Pairs to words, words to dwords, and the sum: what a dot product
+	// takes without an instruction for it.
+	loop("dotAVX2", avx2, 16, 8, func(n int) {
 		g.f("VPMADDUBSW Y14, Y15, Y%d", 8+n%4)
 		g.f("VPMADDWD Y13, Y%d, Y%d", 8+n%4, 8+n%4)
 		g.f("VPADDD Y%d, Y%d, Y%d", 8+n%4, n, n)
-	}
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("VZEROUPPER")
-	g.f("RET")
-
-	g.text("dotAVXVNNI", "dotAVXVNNI(n int)", 0, 8)
-	g.f("MOVQ n+0(FP), CX")
-	for n := range 14 {
-		g.zero(avx2, n)
-	}
-	loop = g.fresh("loop")
-	g.raw("\n\tPCALIGN $32\n")
-	g.label(loop)
-	for n := range 12 {
-		g.vpdpbusdVEX(byte(n), 12, 13)
-	}
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("VZEROUPPER")
-	g.f("RET")
-
-	g.text("dotVNNI", "dotVNNI(n int)", 0, 8)
-	g.f("MOVQ n+0(FP), CX")
-	for n := range 30 {
-		g.zero(avx512, n)
-	}
-	loop = g.fresh("loop")
-	g.raw("\n\tPCALIGN $32\n")
-	g.label(loop)
-	for n := range 28 {
-		g.f("VPDPBUSD Z29, Z28, Z%d", n)
-	}
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("VZEROUPPER")
-	g.f("RET")
+	})
+	loop("dotAVXVNNI", avx2, 14, 12, func(n int) { g.vpdpbusdVEX(byte(n), 12, 13) })
+	loop("dotVNNI", avx512, 30, 28, func(n int) { g.f("VPDPBUSD Z29, Z28, Z%d", n) })
+	// Pairs of words.
+	loop("pairsAVX2", avx2, 16, 10, func(n int) {
+		g.f("VPMADDWD Y14, Y15, Y%d", 10+n%4)
+		g.f("VPADDD Y%d, Y%d, Y%d", 10+n%4, n, n)
+	})
+	loop("pairsAVXVNNI", avx2, 14, 12, func(n int) { g.vpdpwssdVEX(byte(n), 12, 13) })
+	loop("pairsVNNI", avx512, 30, 28, func(n int) { g.f("VPDPWSSD Z29, Z28, Z%d", n) })
 
 	for _, t := range []struct {
 		name, op string
@@ -72,13 +54,13 @@ func genDot(g *asm) {
 				g.tileload(n, rSI, rDX, 0)
 			}
 		}
-		loop := g.fresh("loop")
-		g.label(loop)
+		again := g.fresh("loop")
+		g.label(again)
 		for n := range byte(4) {
 			g.tdp(t.op, t.pp, t.code, n, 4+n/2, 6+n%2)
 		}
 		g.f("DECQ CX")
-		g.f("JNZ %s", loop)
+		g.f("JNZ %s", again)
 		g.tilerelease()
 		g.f("RET")
 	}

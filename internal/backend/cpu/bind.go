@@ -19,6 +19,7 @@ type binder struct {
 	scratch   int // f32 that some step wants of a worker's scratch
 	tileDepth int // largest K of a bf16 product
 	int8Depth int // largest K of an int8 product
+	i16Depth  int // largest K of a 16-bit product
 	headDim   int // of the largest head in bf16
 	headKeys  int
 
@@ -33,6 +34,9 @@ func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
 
 // wantInt8 reserves scratch for int8 products of depth k.
 func (b *binder) wantInt8(k int) { b.int8Depth = max(b.int8Depth, k) }
+
+// wantI16 reserves scratch for 16-bit products of depth k.
+func (b *binder) wantI16(k int) { b.i16Depth = max(b.i16Depth, k) }
 
 // wantHead reserves scratch for attention in bf16.
 func (b *binder) wantHead(dim, keys int) {
@@ -64,7 +68,7 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 		case w.panels != nil:
 			m.full = make([]float32, n)
 			w.panels.Unpack(m.full, m.cols)
-		case w.tiles != nil || w.int8 != nil:
+		case w.tiles != nil || w.int8 != nil || w.i16 != nil:
 			m.full = make([]float32, n)
 			for r := range n / m.cols {
 				w.unpackRow(m.full[r*m.cols:(r+1)*m.cols], r)

@@ -18,6 +18,7 @@ import (
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/i16"
 	"hotpath/internal/kernel/int8"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -108,6 +109,7 @@ type weight struct {
 	panels *gemm.Packed // f32
 	tiles  *amx.Packed  // bf16
 	int8   *int8.Packed // the file's codes
+	i16    *i16.Packed
 }
 
 // unpackRow widens row r of a packed matrix.
@@ -117,6 +119,8 @@ func (w *weight) unpackRow(dst []float32, r int) {
 		w.tiles.UnpackRow(dst, r)
 	case w.int8 != nil:
 		w.int8.UnpackRow(dst, r)
+	case w.i16 != nil:
+		w.i16.UnpackRow(dst, r)
 	default:
 		p := w.panels
 		for k := range dst {
@@ -133,6 +137,8 @@ func (w *weight) Bytes() int64 {
 		return int64(len(w.tiles.Data)) * 2
 	case w.int8 != nil:
 		return int64(len(w.int8.Data))
+	case w.i16 != nil:
+		return w.i16.Bytes()
 	}
 	return int64(len(w.rows))
 }
@@ -166,6 +172,9 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	if err != nil {
 		return nil, err
 	}
+	if class == I16G32 {
+		return packI16(w, stored)
+	}
 	a, err := newArena(int64(amx.PackedLen(n, k))*2, true)
 	if err != nil {
 		return nil, err
@@ -173,6 +182,19 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	tiles := amx.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&a.mem[0])), len(a.mem)/2), amx.NewStored(stored), n, k)
 	w.Drop()
 	return &weight{dtype: w.DType, tiles: tiles}, nil
+}
+
+// packI16 makes 16-bit panels of float weights.
+func packI16(w plan.Weight, stored *gemm.Stored) (plan.Packed, error) {
+	a, err := newArena(int64(i16.PackedBytes(stored.N, stored.K)), true)
+	if err != nil {
+		return nil, err
+	}
+	n := i16.PackedLen(stored.N, stored.K)
+	codes := unsafe.Slice((*int16)(unsafe.Pointer(&a.mem[0])), n)
+	p := i16.Pack(codes, floats(a.mem[2*n:]), stored)
+	w.Drop()
+	return &weight{dtype: w.DType, i16: p}, nil
 }
 
 // packInt8 lays the file's codes out for dot products, and gives the file's
@@ -271,6 +293,7 @@ type scratch struct {
 	gemm  *gemm.Scratch
 	tiles *amx.Scratch
 	int8  *int8.Scratch
+	i16   *i16.Scratch
 	head  *amx.Head // nil where no attention runs in bf16
 	f     []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
@@ -283,6 +306,9 @@ func newScratch(b *binder) *scratch {
 	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
 	if b.int8Depth > 0 {
 		s.int8 = int8.NewScratch(b.int8Depth)
+	}
+	if b.i16Depth > 0 {
+		s.i16 = i16.NewScratch(b.i16Depth)
 	}
 	if b.headKeys > 0 {
 		s.head = amx.NewHead(b.headDim, b.headKeys)

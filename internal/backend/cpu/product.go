@@ -7,6 +7,7 @@ import (
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/i16"
 	"hotpath/internal/kernel/int8"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/tensor"
@@ -17,13 +18,18 @@ type Precision string
 
 const (
 	// Auto is the fastest class that keeps answers close to f32 whatever the
-	// model: bf16 where there are tiles for it, and f32 elsewhere.
+	// model: bf16 where there are tiles for it, i16g32 where pairs of integers
+	// multiply faster than f32, and f32 elsewhere.
 	Auto Precision = "auto"
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
 	// BF16 rounds the operands of products with weights to bf16 and sums in
 	// f32.
 	BF16 Precision = "bf16"
+	// I16G32 rounds the operands of products with weights to 16-bit integers
+	// with a scale per 32; attention and the rest stay in f32. It is what Auto
+	// means on machines without tiles.
+	I16G32 Precision = "i16g32"
 	// I8G32 multiplies the file's own codes with activations that are
 	// quantized by 32, and sums in f32; other weights are as in Auto. It moves
 	// a small model's log likelihoods by several per cent, so nobody gets it
@@ -42,21 +48,27 @@ func ParsePrecision(s string) (Precision, error) {
 	return Auto, fmt.Errorf("cpu: precision %q, expected f32, bf16 or auto", s)
 }
 
-// class is the compute class of products with floats.
+// class is the compute class of what has no weights: attention.
 func (p Precision) class() Precision {
-	if p == Auto || p == "" || p == I8G32 {
-		if cpu.Active() >= cpu.AMX {
-			return BF16
-		}
+	switch p {
+	case F32, I16G32:
 		return F32
+	case BF16:
+		return BF16
 	}
-	return p
+	if cpu.Active() >= cpu.AMX {
+		return BF16
+	}
+	return F32
 }
 
 // classOf is the compute class of products with weights of a storage type.
 func (p Precision) classOf(d tensor.DType) Precision {
-	if p == I8G32 && int8.Takes(d) {
-		return I8G32
+	switch {
+	case p == I8G32 && int8.Takes(d), p == I16G32:
+		return p
+	case (p == Auto || p == "" || p == I8G32) && cpu.Active() < cpu.AMX && i16.Fast():
+		return I16G32
 	}
 	return p.class()
 }
@@ -68,6 +80,7 @@ type product struct {
 	f32    gemm.Panels
 	bf16   []amx.Panels // [worker]
 	int8   *int8.Packed
+	i16    i16.Weights
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
 	label  string
@@ -100,19 +113,28 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 		b.wantInt8(p.k)
 		return p, nil
 	}
+	if packed.i16 != nil {
+		p.class, p.i16, p.cheap, p.label = I16G32, packed.i16, true, "gemm i16g32 panels"
+		b.wantI16(p.k)
+		return p, nil
+	}
 	stored, err := gemm.NewStored(packed.rows, packed.dtype, p.n, p.k)
 	if err != nil {
 		return nil, err
 	}
-	p.stored, p.class = stored, b.be.opts.Precision.class()
+	p.stored, p.class = stored, b.be.opts.Precision.classOf(packed.dtype)
 	p.label = fmt.Sprintf("gemm %s from %s", p.class, packed.dtype)
-	if p.class == BF16 {
+	switch p.class {
+	case BF16:
 		for range b.workers {
 			p.bf16 = append(p.bf16, amx.NewStored(stored))
 		}
 		b.wantTiles(p.k)
-	} else {
-		p.f32 = stored
+	case I16G32:
+		p.i16 = i16.Stored{W: stored}
+		b.wantI16(p.k)
+	default:
+		p.f32, p.class = stored, F32
 	}
 	return p, nil
 }
@@ -127,6 +149,8 @@ func (p *product) tile() (mr, nr int) {
 		return amx.MR, amx.NR
 	case I8G32:
 		return int8.MR, int8.NR
+	case I16G32:
+		return i16.MR(), i16.NR
 	}
 	return gemm.MR(), gemm.NR()
 }
@@ -168,6 +192,9 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	case p.class == I8G32:
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
 		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
+	case p.class == I16G32:
+		t := i16.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, W: p.i16, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		i16.Run(&t, 0, rows, p0, p1, w.scratch.i16)
 	case p.class == BF16:
 		t := amx.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)

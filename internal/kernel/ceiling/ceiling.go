@@ -1,7 +1,7 @@
 // Package ceiling measures what this machine can do at most: f32 fused
-// multiply-adds, int8 dot products and tile products from registers, and
-// reads from memory. The profiler's roofline,
-// `hotpath info` and the kernels' benchmarks stand beside these figures.
+// multiply-adds, products of 8- and 16-bit integers and tile products from
+// registers, and reads from memory. The profiler's roofline, `hotpath info` and
+// the kernels' benchmarks stand beside these figures.
 //
 // It imports only kernel/cpu. Measurements have no errors; a cancelled
 // context ends them early with what was seen until then.
@@ -34,6 +34,13 @@ func FMA(t cpu.Tier) float64 {
 // vector instructions, with every operand in registers. It takes about 10 ms.
 func Dot(t cpu.Tier) float64 {
 	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return dot(t, n) }) / 1e9
+}
+
+// Pairs is the rate of one core in GOP/s at products of 16-bit pairs under a
+// tier's vector instructions, with every operand in registers. It takes about
+// 10 ms.
+func Pairs(t cpu.Tier) float64 {
+	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return pairs(t, n) }) / 1e9
 }
 
 // Tiles is the rate of one core in GOP/s at tile products of a type, "bf16"
@@ -128,6 +135,12 @@ func Measure(ctx context.Context, threads int) Machine {
 			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return tiles("bf16", n) })
 		})
 		m.Class["bf16"] = sum(rates)
+	}
+	if t >= cpu.AVX2 && t < cpu.AMX {
+		together(threads, func(w int) {
+			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return pairs(t, n) })
+		})
+		m.Class["i16g32"] = sum(rates)
 	}
 	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
 	buf := make([]byte, threads*share)

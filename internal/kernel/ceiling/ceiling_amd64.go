@@ -24,6 +24,15 @@ func dotAVXVNNI(n int)
 func dotVNNI(n int)
 
 //go:noescape
+func pairsAVX2(n int)
+
+//go:noescape
+func pairsAVXVNNI(n int)
+
+//go:noescape
+func pairsVNNI(n int)
+
+//go:noescape
 func tilesInt8(cfg *[64]byte, data *[1024]byte, n int)
 
 //go:noescape
@@ -42,6 +51,23 @@ func dot(t cpu.Tier, n int) (ops float64) {
 	case t >= cpu.AVX2:
 		dotAVX2(n)
 		return float64(n) * 8 * 32 * 2
+	}
+	return dotGeneric(n)
+}
+
+// pairs makes n rounds of products of 16-bit pairs and says how many operations
+// they were.
+func pairs(t cpu.Tier, n int) (ops float64) {
+	switch {
+	case t >= cpu.VNNI:
+		pairsVNNI(n)
+		return float64(n) * 28 * 32 * 2
+	case t == cpu.AVXVNNI:
+		pairsAVXVNNI(n)
+		return float64(n) * 12 * 16 * 2
+	case t >= cpu.AVX2:
+		pairsAVX2(n)
+		return float64(n) * 10 * 16 * 2
 	}
 	return dotGeneric(n)
 }

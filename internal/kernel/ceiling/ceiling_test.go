@@ -18,6 +18,9 @@ func TestRatesArePositive(t *testing.T) {
 		if r := Dot(tier); !(r > 1e-3) {
 			t.Errorf("%v: %g int8 GOP/s", tier, r)
 		}
+		if r := Pairs(tier); !(r > 1e-3) {
+			t.Errorf("%v: %g GOP/s of 16-bit pairs", tier, r)
+		}
 		if r := Read(context.Background(), buf, 2, time.Millisecond); !(r > 1e6) {
 			t.Errorf("%v: %g bytes/s", tier, r)
 		}
