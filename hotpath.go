@@ -133,9 +133,7 @@ func Open(path string, o Options) (m *Model, err error) {
 		return m, err
 	}
 	m.frame = findFrame(m.tok)
-	if m.prompts, err = readPrompts(m.store, m.cfg); err != nil {
-		return m, err
-	}
+	m.prompts = findPrompts(m.cfg)
 	device := o.Device
 	if device == "" {
 		device = defaultDevice

@@ -15,7 +15,7 @@ import (
 // EmbedOptions say how texts become vectors. The zero value does as the model
 // was made for, with vectors of unit length.
 type EmbedOptions struct {
-	Pooling     string // "mean", "cls" or "last"; "" is the model's own
+	Pooling     string // "mean", "cls", "last", "max", "mean_sqrt_len" or "weightedmean"; "" is the model's own
 	NoNormalize bool   // leave vectors as long as they come
 	Dim         int    // keep the first Dim elements, and make them unit length again; 0 keeps all
 
@@ -142,12 +142,14 @@ func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
 		p.dim = o.Dim
 	}
 	if o.Pooling != "" {
-		kinds := []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast}
-		k := slices.IndexFunc(kinds, func(k graph.PoolKind) bool { return k.String() == o.Pooling })
-		if k < 0 {
-			return p, fmt.Errorf("%w: pooling %q, expected mean, cls or last", ErrInput, o.Pooling)
+		kind, err := graph.ParsePool(o.Pooling)
+		if err != nil {
+			return p, fmt.Errorf("%w: %v", ErrInput, err)
 		}
-		p.model.Pooling = kinds[k]
+		if own := m.cfg.Pooling; own.Len() != kind.Len() {
+			return p, fmt.Errorf("%w: pooling %s, expected %d side by side as in the model's own, %s", ErrInput, kind, own.Len(), own)
+		}
+		p.model.Pooling = kind
 	}
 	var err error
 	if p.prompt, err = m.prompts.find(&o); err != nil {

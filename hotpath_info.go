@@ -22,6 +22,8 @@ type Info struct {
 
 	MaxTokens             int // of one text
 	CanEmbed, CanGenerate bool
+	CanRerank             bool
+	EmbedDim              int    // length of vectors
 	Pooling               string // of an encoder
 
 	// Prompts are the model's own, by name; DefaultPrompt names the one that is
@@ -57,14 +59,14 @@ func (m *Model) Info() (Info, error) {
 	i := Info{
 		Path: m.store.Path(), Format: m.store.Format().String(), Arch: c.Arch, Name: c.Name,
 		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.FFN, Vocab: c.Vocab,
-		MaxTokens: c.MaxSeq, CanEmbed: c.CanEmbed, CanGenerate: c.CanGenerate, ChatTemplate: m.tok.ChatTemplate() != "",
+		MaxTokens: c.MaxSeq, CanEmbed: c.CanEmbed, CanGenerate: c.CanGenerate, CanRerank: c.CanRerank && c.Labels == 1, EmbedDim: c.EmbedDim, ChatTemplate: m.tok.ChatTemplate() != "",
 		Params: c.ParamCount, BytesOnDisk: c.BytesOnDisk,
 		Device: m.backend.Caps().Name, Threads: m.backend.Caps().Workers,
 	}
 	if c.CanEmbed {
 		i.Pooling = c.Pooling.String()
 		i.Prompts, i.TaskPrompts, i.DefaultPrompt = maps.Clone(m.prompts.named), maps.Clone(m.prompts.tasks), m.prompts.preset
-		i.TrainedDims = slices.Clone(trainedDims(m.store, c))
+		i.TrainedDims = slices.Clone(trainedDims(c))
 	}
 	if c.CanGenerate {
 		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)

@@ -2,14 +2,12 @@ package hotpath
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"hotpath/internal/model"
-	"hotpath/internal/weights"
 )
 
 // task is a row of the table of tasks.
@@ -91,7 +89,9 @@ func Tasks() []string {
 
 // findTask is the name of a task, however it is spelled; "" if there is none.
 func findTask(name string) string {
-	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s)) }
+	plain := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
+	}
 	for _, t := range tasks {
 		for _, other := range slices.Concat([]string{t.name}, t.named, t.also) {
 			if plain(name) == plain(other) {
@@ -109,26 +109,10 @@ type prompts struct {
 	tasks  map[string]string // by task
 }
 
-// readPrompts reads config_sentence_transformers.json, where a model has one.
-func readPrompts(st *weights.Store, c *model.Config) (prompts, error) {
-	p := prompts{named: map[string]string{}, tasks: map[string]string{}}
+// findPrompts joins what a model's files name with what is known of its family.
+func findPrompts(c *model.Config) prompts {
+	p := prompts{named: c.Prompts, preset: c.DefaultPrompt, tasks: map[string]string{}}
 	maps.Copy(p.tasks, findFamily(c).prompts)
-	if st.HF() == nil || st.HF().Sentence == nil {
-		return p, nil
-	}
-	s := st.HF().Sentence
-	if raw, ok := s.Raw("prompts"); ok {
-		if err := json.Unmarshal(raw, &p.named); err != nil {
-			return p, fmt.Errorf("%s: field prompts: expected texts by name: %w", s.File(), ErrInvalid)
-		}
-	}
-	var err error
-	if p.preset, err = s.StringOr("default_prompt_name", ""); err != nil {
-		return p, err
-	}
-	if _, ok := p.named[p.preset]; p.preset != "" && !ok {
-		return p, fmt.Errorf("%s: field default_prompt_name: %q, expected one of %s: %w", s.File(), p.preset, listed(p.named), ErrInvalid)
-	}
 	for _, t := range tasks {
 		for _, name := range t.named {
 			if text, ok := p.named[name]; ok && (text != "" || p.tasks[t.name] == "") {
@@ -137,7 +121,7 @@ func readPrompts(st *weights.Store, c *model.Config) (prompts, error) {
 			}
 		}
 	}
-	return p, nil
+	return p
 }
 
 // find is the text that options ask for.
@@ -179,14 +163,9 @@ func listed(m map[string]string) string {
 
 // trainedDims are the lengths that the model's vectors can be cut to, nil where
 // nothing is known.
-func trainedDims(st *weights.Store, c *model.Config) []int {
-	if st.HF() != nil {
-		if raw, ok := st.HF().Config.Raw("matryoshka_dimensions"); ok {
-			var dims []int
-			if json.Unmarshal(raw, &dims) == nil {
-				return slices.DeleteFunc(dims, func(d int) bool { return d <= 0 })
-			}
-		}
+func trainedDims(c *model.Config) []int {
+	if c.MatryoshkaDims != nil {
+		return c.MatryoshkaDims
 	}
 	return findFamily(c).dims
 }

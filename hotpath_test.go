@@ -125,7 +125,7 @@ func TestEmbedOptions(t *testing.T) {
 	if n := norm(raw[0]); math.Abs(n-1) < 1e-3 || math.Abs(cosine(raw[0], whole[0])-1) > 1e-6 {
 		t.Errorf("NoNormalize gave a vector of length %v", n)
 	}
-	for _, o := range []EmbedOptions{{Pooling: "max"}, {Dim: -1}} {
+	for _, o := range []EmbedOptions{{Pooling: "most"}, {Pooling: "mean+cls"}, {Dim: -1}} {
 		if _, err := m.Embed(ctx, []string{"x"}, o); !errors.Is(err, ErrInput) {
 			t.Errorf("%+v: %v", o, err)
 		}

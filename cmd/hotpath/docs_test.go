@@ -28,6 +28,7 @@ func workshop(t *testing.T) string {
 	for name, target := range map[string]string{
 		"bin/hotpath":                     self,
 		"MODEL":                           llama,
+		"RERANKER":                        filepath.Join(repositoryRoot(t), "internal/model/testdata/encoders/rerank-bert"),
 		"model.gguf":                      gguf,
 		"all-MiniLM-L6-v2":                bert,
 		"SmolLM2-135M-Instruct.Q4_1.gguf": gguf,

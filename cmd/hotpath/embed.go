@@ -34,7 +34,7 @@ type poolFlags struct {
 }
 
 func (f *poolFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.pooling, "pooling", "", "`POOLING`: mean, cls or last; the model's own if not given")
+	cmd.Flags().StringVar(&f.pooling, "pooling", "", "`POOLING`: mean, cls, last or another that models have; the model's own if not given")
 	cmd.Flags().BoolVar(&f.normalize, "normalize", true, "make vectors unit length")
 	cmd.Flags().IntVar(&f.dim, "dim", 0, "keep the first `N` dimensions, made unit length again; all if not given")
 	cmd.Flags().StringVar(&f.task, "task", "", "put the model's prompt for `TASK` before each text: "+strings.Join(hotpath.Tasks(), ", "))
@@ -83,8 +83,6 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 
 func (f *poolFlags) check() error {
 	switch {
-	case !slices.Contains([]string{"", "mean", "cls", "last"}, f.pooling):
-		return usagef("--pooling %q, expected mean, cls or last", f.pooling)
 	case f.task != "" && f.prompt != "":
 		return usagef("--task and --prompt exclude each other")
 	case f.chunk && !f.truncate:

@@ -58,7 +58,7 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert, "no text"},
 		{"embed -m " + bert + " text -f file", "not from both"},
 		{"embed -m " + bert + " text --format xml", "jsonl"},
-		{"embed -m " + bert + " text --pooling max", "mean, cls or last"},
+		{"embed -m " + bert + " text --pooling most", "mean, cls, last"},
 		{"embed -m " + bert + " text --parallel both", "fine, coarse"},
 		{"embed -m " + bert + " text --batch-tokens -1", "--batch-tokens"},
 		{"embed -m " + bert + " text --threads -2", "--threads"},
