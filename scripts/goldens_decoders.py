@@ -5,8 +5,15 @@ configurations differ, and what transformers (f32, eager attention) answers on i
 OUT/<name>/ is a Hugging Face directory without a tokenizer, plus reference.json in the
 form of goldens_models.py. Texts are longer than windows and than the lengths that
 stretched ropes were made for. Needs torch, transformers, safetensors.
+
+    goldens_decoders.py --llamacpp=DIR [--only=NAME...] [OUT]
+
+makes OUT/gguf/<name>.gguf and <name>.json instead: models whose options GGUF can say,
+converted in f16 by convert_hf_to_gguf.py of the checkout DIR of llama.cpp, without a
+vocabulary. Weights are rounded before transformers answers. Where llama_cpp can be
+imported, its answers are printed beside those of transformers.
 """
-import json, os, shutil, sys
+import ctypes, json, os, shutil, sys, tempfile
 
 import torch, transformers as T
 
@@ -53,6 +60,35 @@ MODELS = {
     "qwen3-moe": lambda: T.Qwen3MoeConfig(**base(num_hidden_layers=3, head_dim=12, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True, mlp_only_layers=[1]), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "qwen2-moe": lambda: T.Qwen2MoeConfig(**base(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20, use_sliding_window=True, sliding_window=9, max_window_layers=2), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "mistral": lambda: T.MistralConfig(**base(head_dim=12, sliding_window=9), rope_parameters={"rope_type": "default", "rope_theta": 700.0}),
+}
+
+PLAIN = dict(rope_parameters={"rope_type": "default", "rope_theta": 900.0})
+FILES = {
+    "llama3": lambda: T.LlamaConfig(**base(attention_bias=True, mlp_bias=True), rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}),
+    "llama-linear": lambda: T.LlamaConfig(**base(tie_word_embeddings=True), rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 300.0}),
+    "llama-yarn": lambda: T.LlamaConfig(**base(num_key_value_heads=1, hidden_size=24), rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 8.0, "beta_slow": 1.5}),
+    "mistral": lambda: T.MistralConfig(**base(head_dim=12, sliding_window=None), **PLAIN),
+    "mixtral": lambda: T.MixtralConfig(**base(num_local_experts=5, num_experts_per_tok=2), **PLAIN),
+    "qwen2": lambda: T.Qwen2Config(**base(tie_word_embeddings=True), **PLAIN),
+    "qwen3": lambda: T.Qwen3Config(**base(head_dim=10, num_key_value_heads=1), **PLAIN),
+    "qwen2moe": lambda: T.Qwen2MoeConfig(**base(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20), **PLAIN),
+    "qwen3moe": lambda: T.Qwen3MoeConfig(**base(head_dim=12, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True), **PLAIN),
+    "gemma": lambda: T.GemmaConfig(**base(head_dim=10, num_key_value_heads=1), rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    "gemma2": lambda: T.Gemma2Config(**base(head_dim=10, num_hidden_layers=3, sliding_window=9, query_pre_attn_scalar=10, attn_logit_softcapping=2.0, final_logit_softcapping=4.0), rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    "gemma3": lambda: T.Gemma3TextConfig(**base(head_dim=10, num_hidden_layers=7, sliding_window=9, query_pre_attn_scalar=10), rope_parameters={"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
+    "phi3": lambda: T.Phi3Config(**base(hidden_size=40, original_max_position_embeddings=32), rope_parameters={"rope_type": "longrope", "rope_theta": 200.0, "partial_rotary_factor": 0.8, **LONG}),
+    "gptneox": lambda: T.GPTNeoXConfig(**without("num_key_value_heads", hidden_size=24, num_attention_heads=3), rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+    "starcoder2": lambda: T.Starcoder2Config(**base(), **PLAIN),
+    "olmo2": lambda: T.Olmo2Config(**base(), **PLAIN),
+    "olmo3": lambda: T.Olmo3Config(**base(num_hidden_layers=4, sliding_window=8), rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64}, "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
+    "granite": lambda: T.GraniteConfig(**base(embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=1.7), **PLAIN),
+    "smollm3": lambda: T.SmolLM3Config(**base(num_hidden_layers=4), **PLAIN),
+    "falcon": lambda: T.FalconConfig(**without("num_key_value_heads", "intermediate_size", num_kv_heads=1), rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    "falcon-new": lambda: T.FalconConfig(**without("num_key_value_heads", "intermediate_size", num_kv_heads=2, new_decoder_architecture=True, tie_word_embeddings=False), rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+    "stablelm": lambda: T.StableLmConfig(**base(hidden_size=32, use_qkv_bias=True), rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+    "stablelm-parallel": lambda: T.StableLmConfig(**base(hidden_size=32, use_parallel_residual=True), rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25}),
+    "phi2": lambda: T.PhiConfig(**base(hidden_size=32, intermediate_size=128, num_key_value_heads=4), rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+    "command-r": lambda: T.CohereConfig(**base(logit_scale=0.6), **PLAIN),
 }
 
 
@@ -106,11 +142,95 @@ def make(out, name, seed):
     print(f"{name}: mean nll {sum(n) / len(n):.3f}, {os.path.getsize(os.path.join(d, 'model.safetensors'))} bytes")
 
 
+def convert(llamacpp, source, to):
+    """What convert_hf_to_gguf.py does, without a vocabulary."""
+    if llamacpp not in sys.path:
+        sys.path[:0] = [llamacpp, os.path.join(llamacpp, "gguf-py")]
+    import gguf, pathlib
+    from conversion import ModelType, get_model_architecture, get_model_class
+    from conversion.base import ModelBase
+    hparams = ModelBase.load_hparams(pathlib.Path(source), False)
+    cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
+
+    class Bare(cls):
+        model_arch = cls.model_arch
+
+        def set_vocab(self):
+            self.gguf_writer.add_tokenizer_model("none")
+            if not any("vocab_size" in k for k in self.gguf_writer.kv_data[0]):
+                self.gguf_writer.add_vocab_size(VOCAB)
+
+    if os.path.exists(to):
+        os.remove(to)
+    # GPT-NeoX's converter looks where this was before transformers 5.
+    hparams.setdefault("rotary_pct", (hparams.get("rope_parameters") or {}).get("partial_rotary_factor"))
+    model = Bare(pathlib.Path(source), gguf.LlamaFileType.MOSTLY_F16, pathlib.Path(to), hparams=hparams)
+    write_vocab_size = model.gguf_writer.add_vocab_size
+    model.gguf_writer.add_vocab_size = lambda n: None if any("vocab_size" in k for k in model.gguf_writer.kv_data[0]) else write_vocab_size(n)
+    model.write()
+
+
+QUIET = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda level, text, user: None)
+
+
+def llamacpp_nll(path, ids, ctx):
+    """-log p of each token after the first, by llama_cpp."""
+    import llama_cpp as L
+    import numpy as np
+    L.llama_log_set(QUIET, None)
+    m = L.llama_model_load_from_file(path.encode(), L.llama_model_default_params())
+    p = L.llama_context_default_params()
+    p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads = ctx, 256, 256, 1
+    p.type_k = p.type_v = 0  # f32
+    c = L.llama_init_from_model(m, p)
+    b = L.llama_batch_init(len(ids), 0, 1)
+    b.n_tokens = len(ids)
+    for i, t in enumerate(ids):
+        b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = t, i, 1, 0, 1
+    assert L.llama_decode(c, b) == 0
+    z = np.ctypeslib.as_array(L.llama_get_logits(c), shape=(len(ids), VOCAB)).astype(np.float64)
+    L.llama_free(c), L.llama_model_free(m)
+    z -= z.max(1, keepdims=True)
+    z -= np.log(np.exp(z).sum(1, keepdims=True))
+    return [-z[i, ids[i + 1]] for i in range(len(ids) - 1)]
+
+
+def make_file(out, name, seed, llamacpp):
+    g = torch.Generator().manual_seed(seed)
+    model = T.AutoModelForCausalLM.from_config(FILES[name](), attn_implementation="eager")
+    widen(model, g)
+    with tempfile.TemporaryDirectory() as d:
+        model.half().float().save_pretrained(d)  # rounded, but the converter computes in f32
+        write(os.path.join(d, "tokenizer.json"), {"model": {"vocab": {str(i): i for i in range(VOCAB)}}, "added_tokens": []})
+        os.makedirs(os.path.join(out, "gguf"), exist_ok=True)
+        path = os.path.join(out, "gguf", name + ".gguf")
+        convert(llamacpp, d, path)
+        model = T.AutoModelForCausalLM.from_pretrained(d, dtype=torch.float32, attn_implementation="eager").eval()
+    ref = reference(model, g)
+    write(path.removesuffix(".gguf") + ".json", ref)
+    line = f"{name}: {os.path.getsize(path)} bytes"
+    try:
+        import llama_cpp  # noqa: F401
+    except ImportError:
+        print(line)
+        return
+    for c in ref["cases"]:
+        # LongRoPE follows the context there, and the text here.
+        theirs = llamacpp_nll(path, c["ids"], 32 if name == "phi3" and len(c["ids"]) <= 32 else 256)
+        line += f", {c['text']}: llama.cpp differs by {max(abs(a - b) for a, b in zip(theirs, c['nll'])):.1e}"
+    print(line)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    only = [a.removeprefix("--only=") for a in sys.argv[1:] if a.startswith("--only=")]
-    args = [a for a in sys.argv[1:] if not a.startswith("--only=")]
+    flag = lambda name: [a.removeprefix(name) for a in sys.argv[1:] if a.startswith(name)]
+    only, llamacpp = flag("--only="), flag("--llamacpp=")
+    args = [a for a in sys.argv[1:] if not a.startswith("--")]
     out = args[0] if args else os.path.join(HERE, "..", "internal", "model", "testdata")
-    for seed, name in enumerate(MODELS):
-        if not only or name in only:
+    for seed, name in enumerate(FILES if llamacpp else MODELS):
+        if only and name not in only:
+            continue
+        if llamacpp:
+            make_file(out, name, 201 + seed, os.path.abspath(llamacpp[0]))
+        else:
             make(out, name, 101 + seed)

@@ -156,6 +156,15 @@ func (d *decoder) everyWindow(r *fields, def int) {
 	}
 }
 
+// everyWindowGGUF is everyWindow of a GGUF file; 0 means none there.
+func (d *decoder) everyWindowGGUF(r *fields) {
+	n, err := r.gguf.IDOr(r.prefix+"attention.sliding_window", 0)
+	r.keep(err)
+	if n > 0 {
+		d.windows(min(n, maxContext), func(int) bool { return true })
+	}
+}
+
 // layerTypes reads layer_types, nil where it is absent: whether each layer has
 // a window.
 func (r *fields) layerTypes(layers int) []bool {
@@ -182,7 +191,7 @@ func (r *fields) layerTypes(layers int) []bool {
 
 // hfNames are the names of most Hugging Face files. rows come first.
 func (d *decoder) hfNames(rows ...nameRow) naming {
-	n := naming{prefixes: []string{"model.", ""}, made: map[string]madeWeight{}}
+	n := naming{prefixes: []string{"model.", ""}, made: d.made()}
 	n.rows = append(append([]nameRow{{key: "token_embd", file: "embed_tokens"}}, rows...), []nameRow{
 		{key: "output_norm", file: "norm"},
 		{key: "output", file: "lm_head"},
@@ -198,18 +207,24 @@ func (d *decoder) hfNames(rows ...nameRow) naming {
 		{key: "blk.{}.ffn_up", file: "layers.{}.mlp.up_proj"},
 		{key: "blk.{}.ffn_down", file: "layers.{}.mlp.down_proj"},
 	}...)
-	d.rope.made(n.made)
-	if d.local != nil {
-		d.local.made(n.made)
-	}
 	return n
+}
+
+// made are the factors of ropes that the configuration gives.
+func (d *decoder) made() map[string]madeWeight {
+	made := map[string]madeWeight{}
+	d.rope.made(made)
+	if d.local != nil {
+		d.local.made(made)
+	}
+	return made
 }
 
 // ggufNames are GGUF's own, but for the factors of LongRoPE: two tensors there
 // and one weight here.
 func (d *decoder) ggufNames(rows ...nameRow) naming {
 	factors := transform{stack: len(longFactors), bare: true, files: longFactors}
-	return naming{rows: append(rows, nameRow{"rope_factors", "", factors})}
+	return naming{rows: append(rows, nameRow{"rope_factors", "", factors}), made: d.made()}
 }
 
 var longFactors = []string{"rope_factors_short.weight", "rope_factors_long.weight"}

@@ -13,10 +13,7 @@ type phi3 struct{ *decoder }
 
 func phi3GGUF(r *fields) description {
 	d := sizesGGUF(r)
-	if n, err := r.gguf.IDOr(r.prefix+"attention.sliding_window", 0); err != nil || n > 0 {
-		r.keep(err)
-		d.windows(min(n, maxContext), func(int) bool { return true })
-	}
+	d.everyWindowGGUF(r)
 	return phi3{d}
 }
 

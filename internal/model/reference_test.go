@@ -33,7 +33,11 @@ func open(t testing.TB, path string) *Model {
 // session compiles a graph for the reference backend.
 func session(t testing.TB, m *Model, g *graph.Graph) *plan.Session {
 	t.Helper()
-	be := ref.New()
+	return sessionOn(t, ref.New(), m, g)
+}
+
+func sessionOn(t testing.TB, be plan.Backend, m *Model, g *graph.Graph) *plan.Session {
+	t.Helper()
 	p, err := plan.Compile(t.Name(), g, be, []tensor.Bind{g.Max})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +102,11 @@ func embedAll(t testing.TB, m *Model, seqs [][]int, o EmbedOptions) [][]float32 
 // run takes up to step tokens of every sequence.
 func scoreAll(t testing.TB, m *Model, seqs [][]int, step int) [][]float64 {
 	t.Helper()
+	return scoreOn(t, ref.New(), m, seqs, step)
+}
+
+func scoreOn(t testing.TB, be plan.Backend, m *Model, seqs [][]int, step int) [][]float64 {
+	t.Helper()
 	perSeq := 1
 	for _, ids := range seqs {
 		perSeq = max(perSeq, (len(ids)+graph.KVBlock-1)/graph.KVBlock)
@@ -108,7 +117,7 @@ func scoreAll(t testing.TB, m *Model, seqs [][]int, step int) [][]float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, out := session(t, m, g), make([][]float64, len(seqs))
+	s, out := sessionOn(t, be, m, g), make([][]float64, len(seqs))
 	for i := range seqs {
 		for j := range perSeq {
 			// Blocks of a sequence lie apart, so that a wrong table shows.

@@ -95,8 +95,8 @@ func ropeGGUF(r *fields, base float64, headDim int) rope {
 	return p
 }
 
-// yarnGGUF reads YaRN as llama.cpp means it: the magnitude follows the factor,
-// and attn_factor multiplies it.
+// yarnGGUF reads YaRN: the magnitude follows the factor unless it is given, and
+// attn_factor multiplies it.
 func (p *rope) yarnGGUF(r *fields) {
 	y := yarn{
 		factor:  r.positive("rope.scaling.factor", 1),
@@ -108,7 +108,8 @@ func (p *rope) yarnGGUF(r *fields) {
 	if ext := "rope.scaling.yarn_ext_factor"; r.positive(ext, 1) != 1 {
 		r.unsupported(ext, "%g, expected 1", r.positive(ext, 1))
 	}
-	p.magnitude = float32(yarnMagnitude(y.factor, 1) * r.positive("rope.scaling.attn_factor", 1))
+	magnitude := r.positive("rope.scaling.yarn_attn_factor", yarnMagnitude(y.factor, 1))
+	p.magnitude = float32(magnitude * r.positive("rope.scaling.attn_factor", 1))
 	if r.failed() == nil {
 		y.apply(p)
 	}

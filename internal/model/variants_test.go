@@ -10,22 +10,30 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 )
 
-// Models under testdata use the less common options of a configuration;
-// scripts/goldens_variants.py made them and what transformers answers.
+// Models under testdata are of every family of decoders and use the less common
+// options of a configuration; scripts/goldens_variants.py and goldens_decoders.py
+// made them and what transformers answers. Those under gguf were converted by
+// llama.cpp.
 func TestVariantsMatchTransformers(t *testing.T) {
 	found, err := filepath.Glob("testdata/*/reference.json")
-	if err != nil || len(found) < 4 {
-		t.Fatalf("%d models under testdata, expected at least 4: %v", len(found), err)
+	files, also := filepath.Glob("testdata/gguf/*.json")
+	if err != nil || also != nil || len(found) < 30 || len(files) < 20 {
+		t.Fatalf("%d directories and %d files under testdata, expected at least 30 and 20: %v %v", len(found), len(files), err, also)
 	}
-	for _, reference := range found {
+	for _, reference := range append(found, files...) {
+		name, file := strings.CutSuffix(filepath.ToSlash(reference), ".json")
 		dir := filepath.Dir(reference)
-		t.Run(filepath.Base(dir), func(t *testing.T) {
+		if file && strings.Contains(name, "/gguf/") {
+			dir = strings.TrimSuffix(reference, ".json") + ".gguf"
+		}
+		t.Run(filepath.ToSlash(dir), func(t *testing.T) {
 			var want testmodels.Reference
 			data, err := os.ReadFile(reference)
 			if err == nil {
@@ -37,18 +45,26 @@ func TestVariantsMatchTransformers(t *testing.T) {
 			if want.Kind != "lm" {
 				t.Fatalf("%s: kind %q, expected lm; an encoder belongs into testmodels", reference, want.Kind)
 			}
-			m, worst := open(t, dir), 0.0
+			m := open(t, dir)
+			be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer be.Close()
 			for _, step := range []int{5, 128} {
-				for i, nll := range scoreAll(t, m, idsOf(want), step) {
-					for j, x := range nll {
-						worst = max(worst, math.Abs(x-want.Cases[i].NLL[j]))
+				worst := [2]float64{}
+				for k, got := range [][][]float64{scoreAll(t, m, idsOf(want), step), scoreOn(t, be, m, idsOf(want), step)} {
+					for i, nll := range got {
+						for j, x := range nll {
+							worst[k] = max(worst[k], math.Abs(x-want.Cases[i].NLL[j]))
+						}
 					}
 				}
+				if !(worst[0] <= 2e-5) || !(worst[1] <= 2e-5) {
+					t.Errorf("pieces of %d: nll off by %.2e, on the CPU by %.2e", step, worst[0], worst[1])
+				}
+				t.Logf("pieces of %d: worst difference of nll %.1e, on the CPU %.1e", step, worst[0], worst[1])
 			}
-			if !(worst <= 2e-5) {
-				t.Errorf("nll off by %.2e", worst)
-			}
-			t.Logf("worst difference of nll %.1e", worst)
 		})
 	}
 }
