@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
 	{"hotpath/internal/graph", "hotpath/internal/quant"},
+	{"hotpath/internal/convert"},
 	{"hotpath/internal/graph/grad"},
 	{"hotpath/internal/model"},
 	{"hotpath/internal/plan"},

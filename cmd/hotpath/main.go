@@ -138,7 +138,7 @@ tokenizer.json) or the name of a pulled model.`,
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
 	newInfo, newInspect, newTokenize, newEmbed, newRerank, newSimilar, newRun, newScore, newTrain, newBench, newProfile, newStudy,
-	newQuantize, newPull, newList, newRm,
+	newQuantize, newConvert, newPull, newList, newRm,
 }
 
 // usageTemplate is cobra's with the examples at the end, where a terminal

@@ -64,3 +64,31 @@ func TestQuantizeMistakes(t *testing.T) {
 		t.Errorf("left behind: %v", entries)
 	}
 }
+
+func TestConvert(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.gguf")
+	if text := ok(t, "convert", testmodels.Dir(t, "llama"), "-o", out); !strings.Contains(text, "F16") {
+		t.Errorf("%q", text)
+	}
+	var r struct {
+		Architecture string
+		Types        map[string]int
+	}
+	if err := json.Unmarshal([]byte(ok(t, "convert", testmodels.Dir(t, "bert"), "-o", out, "--type", "q8_0", "--format", "json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Architecture != "bert" || r.Types["Q8_0"] == 0 {
+		t.Errorf("%+v", r)
+	}
+	if got := ok(t, "embed", "-m", out, "a text", "--format", "jsonl"); !strings.Contains(got, `"embedding"`) {
+		t.Errorf("%q", got)
+	}
+	fails(t, exitUsage, []string{"convert", testmodels.Dir(t, "llama")}, "-o")
+	fails(t, exitUsage, []string{"convert", testmodels.Dir(t, "llama"), "-o", out, "--type", "q9"}, "Q8_0")
+	fails(t, exitFailed, []string{"convert", out, "-o", out}, "Hugging Face directory")
+	fails(t, exitFailed, []string{"convert", dir, "-o", out}, "config.json")
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}

@@ -1,0 +1,206 @@
+package convert_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hotpath"
+	"hotpath/internal/convert"
+	"hotpath/internal/quant"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+)
+
+// fixtures are the directories of small models, with a tokenizer where they
+// lack one.
+func fixtures(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, pattern := range []string{"../testmodels/testdata/*/config.json", "../model/testdata/*/config.json", "../model/testdata/encoders/*/config.json"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			dir := filepath.Dir(file)
+			out[filepath.Base(dir)] = dir
+		}
+	}
+	if len(out) < 8 {
+		t.Fatalf("%d fixtures", len(out))
+	}
+	return out
+}
+
+// complete is a directory with a tokenizer: that of another fixture beside
+// links to its own files.
+func complete(t *testing.T, dir string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); err == nil {
+		return dir
+	}
+	temp := t.TempDir()
+	link := func(from string) {
+		abs, err := filepath.Abs(from)
+		if err == nil {
+			err = os.Symlink(abs, filepath.Join(temp, filepath.Base(from)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		link(filepath.Join(dir, e.Name()))
+	}
+	st, err := weights.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	n, err := st.HF().Config.Int("vocab_size")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := map[string]int{}
+	for i := range n {
+		vocab[string(rune('!'+i))] = i
+	}
+	data, err := json.Marshal(map[string]any{
+		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+		"decoder":       map[string]any{"type": "ByteLevel"},
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(temp, "tokenizer.json"), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return temp
+}
+
+func convertTo(t *testing.T, dir, kind string) (string, convert.Result, error) {
+	t.Helper()
+	mix, err := quant.ParseMix(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := weights.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	r, err := convert.Directory(t.Context(), in, out, mix, quant.Options{Threads: 1})
+	return out, r, err
+}
+
+func open(t *testing.T, path string) *hotpath.Model {
+	t.Helper()
+	m, err := hotpath.Open(path, hotpath.Options{Threads: 1, Precision: "f32"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// unsaid are fixtures whose configuration GGUF files cannot express.
+var unsaid = map[string]string{
+	"mpnet": "model_type", "gemma2": "query_pre_attn_scalar", "gemma3": "query_pre_attn_scalar", "embeddinggemma": "query_pre_attn_scalar",
+	"smollm3": "no_rope_layers", "qwen3-moe": "mlp_only_layers", "qwen2-moe": "mlp_only_layers", "llama-yarn-given": "truncate",
+	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "since GGUF files cannot say",
+	"distilbert-relu": "activation", "rerank-distilbert": "classifier", "sentence-residual": "hidden_act", "sentence-dense": "hidden_act",
+	"sentence-poolings": "pooling_mode", "rerank-mpnet": "model_type", "nomic-own-code": "activation_function", "modernbert-biased": "hidden_activation", "rerank-modernbert": "classifier",
+}
+
+// Every fixture answers the same from its directory and from its file.
+func TestFilesAnswerAsDirectories(t *testing.T) {
+	for name, dir := range fixtures(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := complete(t, dir)
+			out, r, err := convertTo(t, dir, "F32")
+			if err != nil {
+				if errors.Is(err, weights.ErrUnsupported) && strings.Contains(err.Error(), unsaid[name]) && unsaid[name] != "" {
+					return
+				}
+				t.Fatal(err)
+			}
+			tokens := 12
+			if len(r.Warnings) > 0 && strings.Contains(r.Warnings[0], "attention sees") {
+				tokens = 4 // before a window ends, which the file cannot say
+			}
+			compare(t, open(t, dir), open(t, out), tokens, 1e-4)
+		})
+	}
+}
+
+func compare(t *testing.T, a, b *hotpath.Model, tokens int, tol float64) {
+	t.Helper()
+	ctx := context.Background()
+	ia, err := a.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ia.CanGenerate {
+		seqs := make([][]int32, 3)
+		for i := range seqs {
+			for k := range tokens + i {
+				seqs[i] = append(seqs[i], int32((7*k*k+13*i+3)%ia.Vocab))
+			}
+		}
+		x, err := a.ScoreIDs(ctx, seqs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := b.ScoreIDs(ctx, seqs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range x {
+			for k, v := range x[i].NLL {
+				if d := math.Abs(float64(v - y[i].NLL[k])); !(d <= tol*(1+math.Abs(float64(v)))) {
+					t.Fatalf("text %d: nll[%d] = %g, expected %g", i, k, y[i].NLL[k], v)
+				}
+			}
+		}
+		return
+	}
+	texts := []string{"the king of france and his men went to the sea", "To be, or not to be", "12 345 x"}
+	x, err := a.Embed(ctx, texts, hotpath.EmbedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := b.Embed(ctx, texts, hotpath.EmbedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x {
+		var dot, xx, yy float64
+		for k := range x[i] {
+			dot += float64(x[i][k]) * float64(y[i][k])
+			xx += float64(x[i][k]) * float64(x[i][k])
+			yy += float64(y[i][k]) * float64(y[i][k])
+		}
+		if c := dot / math.Sqrt(xx*yy); !(c > 1-tol*tol*10) {
+			t.Fatalf("text %d: cosine %.9f", i, c)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	gguf := testmodels.Dir(t, "gguf/llama-q8_0.gguf")
+	if _, _, err := convertTo(t, gguf, "F16"); !errors.Is(err, weights.ErrUnsupported) {
+		t.Errorf("a GGUF file: %v", err)
+	}
+}

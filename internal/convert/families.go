@@ -1,0 +1,259 @@
+package convert
+
+import (
+	"math"
+
+	"hotpath/internal/quant"
+)
+
+// family is a group of architectures that convert alike.
+type family struct {
+	types    []string // of config.json's model_type
+	arch     string   // of GGUF
+	archOf   func(j *job) string
+	prefixes []string // that may stand before names
+	names    []rename
+	skip     []string // parts of names of tensors that are not needed
+	acts     []string // activations that files of the architecture mean, the usual one first
+
+	encoder   bool // attends in both directions
+	rope      bool
+	ropeTheta float64 // 0 for 10000
+	ropePart  float64 // of each head that rotates, 0 for all
+	turned    bool    // llama.cpp pairs neighbours in queries and keys: their rows are reordered
+	wideHeads bool    // say how wide heads are, since it does not follow
+	tied      bool    // the head is the token table unless config.json says otherwise
+	contextOf func(j *job) int
+	check     func(j *job) // refuses what GGUF files cannot say
+	extra     func(j *job) // sets keys of its own
+	more      func(j *job) []quant.Tensor
+}
+
+var families = []family{
+	{types: []string{"llama", "mistral", "mixtral"}, arch: "llama", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, more: ropeTensors,
+		check: noWindow},
+	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, more: ropeTensors, check: everyFourth},
+	{types: []string{"granite"}, arch: "granite", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, extra: graniteKeys},
+	{types: []string{"qwen2"}, arch: "qwen2", acts: silu, prefixes: model, names: decoderNames, rope: true, check: noWindow},
+	{types: []string{"qwen3"}, arch: "qwen3", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: noWindow},
+	{types: []string{"qwen2_moe"}, arch: "qwen2moe", acts: silu, prefixes: model, names: decoderNames, rope: true, check: allExperts,
+		extra: func(j *job) {
+			j.setCount("expert_shared_feed_forward_length", j.config.countOr(0, "shared_expert_intermediate_size"))
+		}},
+	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: allExperts},
+	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, extra: olmoKeys},
+	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true},
+	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys},
+	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, ropeTheta: 1e6, wideHeads: true, tied: true,
+		extra: gemma3Keys, more: denseLayers},
+	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, extra: phi3Keys, more: ropeTensors},
+	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5},
+	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, extra: stableKeys},
+	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, check: noWindow},
+	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys},
+	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true},
+	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25,
+		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys},
+	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck,
+		contextOf: func(*job) int { return 2048 }},
+	{types: []string{"bert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"bert."}, names: bertNames, skip: bertSkips, encoder: true},
+	{types: []string{"roberta", "xlm-roberta"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"roberta."}, names: robertaNames, skip: append(bertSkips, "lm_head."), encoder: true,
+		contextOf: func(j *job) int {
+			return j.config.count("max_position_embeddings") - 1 - j.config.countOr(1, "pad_token_id")
+		}},
+	{types: []string{"distilbert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"distilbert."}, names: distilNames, skip: []string{"vocab_"}, encoder: true,
+		extra: func(j *job) { j.set("attention.layer_norm_epsilon", float32(1e-12)) }},
+	{types: []string{"nomic_bert"}, arch: "nomic-bert", acts: []string{"swiglu", "silu"}, prefixes: []string{"bert."}, names: nomicNames, skip: bertSkips, encoder: true, rope: true, check: nomicCheck,
+		ropeTheta: 1000},
+	{types: []string{"modernbert"}, arch: "modern-bert", acts: []string{"gelu"}, prefixes: model, names: modernNames, skip: []string{"head.", "decoder."}, encoder: true,
+		rope: true, ropeTheta: 160000, extra: modernKeys},
+}
+
+var (
+	model = []string{"model."}
+	silu  = []string{"silu", "swish"}
+)
+
+// noWindow refuses windows, which llama.cpp's files of these architectures
+// cannot say.
+func noWindow(j *job) {
+	c := j.config
+	n := c.countOr(0, "sliding_window")
+	if !c.flag(true, "use_sliding_window") || n == 0 || n >= j.family.context(j) {
+		return
+	}
+	j.warn("attention sees %d tokens in this model, all of them in its GGUF file: answers differ beyond that", n)
+}
+
+// allExperts refuses layers without experts among those with.
+func allExperts(j *job) {
+	noWindow(j)
+	if list := j.config.ints("mlp_only_layers"); len(list) > 0 {
+		j.config.unsupported("mlp_only_layers", "%v, expected none, since GGUF files cannot say", list)
+	}
+	if n := j.config.countOr(1, "decoder_sparse_step"); n != 1 {
+		j.config.unsupported("decoder_sparse_step", "%d, expected 1, since GGUF files cannot say", n)
+	}
+}
+
+// everyFourth is all that files of SmolLM3 can say about layers without
+// rotary positions.
+func everyFourth(j *job) {
+	if n := j.config.countOr(4, "no_rope_layer_interval"); n != 4 {
+		j.config.unsupported("no_rope_layer_interval", "%d, expected 4, since GGUF files cannot say", n)
+	}
+	for i, v := range j.config.ints("no_rope_layers") {
+		if (v == 0) != ((i+1)%4 == 0) {
+			j.config.unsupported("no_rope_layers", "layer %d is %d, expected 0 for every fourth layer and 1 for the others", i, v)
+		}
+	}
+}
+
+func graniteKeys(j *job) {
+	j.setFloat("attention.scale", "attention_multiplier")
+	j.setFloat("embedding_scale", "embedding_multiplier")
+	j.setFloat("residual_scale", "residual_multiplier")
+	j.setFloat("logit_scale", "logits_scaling")
+}
+
+func cohereKeys(j *job) {
+	j.setFloat("logit_scale", "logit_scale")
+}
+
+// windows sets the width of a window and which layers have it.
+func (j *job) windows(inWindow func(layer int) bool) {
+	n := j.config.countOr(0, "sliding_window")
+	if n == 0 {
+		return
+	}
+	j.set("attention.sliding_window", uint32(n))
+	kinds, err := j.config.c.Strings("layer_types")
+	if err != nil && j.config.c.Has("layer_types") {
+		j.config.keep(err)
+	}
+	pattern := make([]bool, j.layers)
+	for i := range pattern {
+		pattern[i] = inWindow(i)
+		if i < len(kinds) {
+			pattern[i] = kinds[i] == "sliding_attention"
+		}
+	}
+	j.set("attention.sliding_window_pattern", pattern)
+}
+
+func olmoKeys(j *job) {
+	j.windows(func(layer int) bool { return (layer+1)%4 != 0 })
+}
+
+func gemma2Keys(j *job) {
+	j.setFloat("attn_logit_softcapping", "attn_logit_softcapping")
+	j.setFloat("final_logit_softcapping", "final_logit_softcapping")
+	j.setCount("attention.sliding_window", j.config.countOr(4096, "sliding_window"))
+	if s, ok := j.config.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 46 || s != float64(j.dim)/float64(j.heads)) {
+		j.config.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
+	}
+}
+
+func gemma3Arch(j *job) string {
+	if j.config.flag(false, "use_bidirectional_attention") {
+		return "gemma-embedding"
+	}
+	return "gemma3"
+}
+
+func gemma3Keys(j *job) {
+	c := j.config
+	if !j.saysLocal {
+		j.set("rope.freq_base_swa", float32(c.floatOr(10000, "rope_local_base_freq")))
+	}
+	j.setFloat("final_logit_softcapping", "final_logit_softcapping")
+	j.setCount("attention.sliding_window", c.countOr(0, "sliding_window"))
+	if n := c.countOr(6, "sliding_window_pattern", "_sliding_window_pattern"); n != 6 {
+		c.unsupported("sliding_window_pattern", "%d, expected 6, since GGUF files cannot say", n)
+	}
+	if s, ok := c.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
+		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
+	}
+	for _, m := range j.hf.Modules {
+		if m.Kind() != "Dense" || m.Config == nil {
+			continue
+		}
+		f, key := fields{m.Config, c.err}, denseKey(m.Path)
+		j.set(key+"_feat_in", uint32(f.count("in_features")))
+		j.set(key+"_feat_out", uint32(f.count("out_features")))
+	}
+}
+
+func phi3Keys(j *job) {
+	c := j.config
+	first := c.countOr(j.family.context(j), "original_max_position_embeddings")
+	if p, ok := j.ropeOf(); ok {
+		first = p.countOr(first, "original_max_position_embeddings")
+	}
+	j.set("rope.scaling.original_context_length", uint32(first))
+	j.set("attention.sliding_window", uint32(c.countOr(0, "sliding_window")))
+}
+
+// longRope sets by how much attention grows where texts may be longer than the
+// model was first made for.
+func (j *job) longRope(params fields) {
+	context := float64(j.family.context(j))
+	first := float64(params.countOr(j.config.countOr(int(context), "original_max_position_embeddings"), "original_max_position_embeddings"))
+	scale := context / first
+	factor := 1.0
+	if scale > 1 {
+		factor = math.Sqrt(1 + math.Log(scale)/math.Log(first))
+	}
+	if v, ok := params.float("attention_factor"); ok {
+		factor = v
+	}
+	j.set("rope.scaling.attn_factor", float32(factor))
+	if j.arch != "phi3" {
+		j.set("rope.scaling.original_context_length", uint32(first))
+	}
+}
+
+func stableKeys(j *job) {
+	j.set("use_parallel_residual", j.config.flag(false, "use_parallel_residual"))
+}
+
+func neoxKeys(j *job) {
+	j.set("use_parallel_residual", j.config.flag(true, "use_parallel_residual"))
+}
+
+// falconCheck refuses the falcons that GGUF files cannot say: they rotate,
+// have no biases, and add attention and feed-forward to the same sum.
+func falconCheck(j *job) {
+	c := j.config
+	for key, want := range map[string]bool{"alibi": false, "bias": false, "parallel_attn": true} {
+		if got := c.flag(want, key); got != want {
+			c.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
+		}
+	}
+	if !c.flag(false, "new_decoder_architecture") && c.flag(true, "multi_query") {
+		j.kvHeads = 1
+	} else if !c.flag(false, "new_decoder_architecture") {
+		j.kvHeads = j.heads
+	}
+}
+
+func nomicCheck(j *job) {
+	c := j.config
+	for key, want := range map[string]bool{"causal": false, "prenorm": false, "qkv_proj_bias": false, "mlp_fc1_bias": false, "mlp_fc2_bias": false} {
+		if got := c.flag(want, key); got != want {
+			c.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
+		}
+	}
+	if c.countOr(0, "moe_every_n_layers") != 0 {
+		c.unsupported("moe_every_n_layers", "experts, which are not converted")
+	}
+}
+
+func modernKeys(j *job) {
+	c := j.config
+	if !j.saysLocal {
+		j.set("rope.freq_base_swa", float32(c.floatOr(10000, "local_rope_theta")))
+	}
+	j.setCount("attention.sliding_window", c.countOr(128, "local_attention"))
+	j.setCount("attention.sliding_window_pattern", c.countOr(3, "global_attn_every_n_layers"))
+}
