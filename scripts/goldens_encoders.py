@@ -141,11 +141,11 @@ def sentence_reference(d, **kw):
     G.write_json(os.path.join(d, "reference.json"), dict(kind="embed", cases=cases))
 
 
-def sentence(name, model, tok, *stages, max_seq=None, prompts=None, default=None, lower=False):
+def sentence(name, model, tok, *stages, max_seq=None, prompts=None, default=None):
     """A directory of a transformer and the stages after it."""
     d, tmp = fresh(name), os.path.join(VARIANTS, name + ".tmp")
     G.save(model, tok, tmp)
-    first = Transformer(tmp, max_seq_length=max_seq or LONG, do_lower_case=lower)
+    first = Transformer(tmp, max_seq_length=max_seq or LONG)
     st = SentenceTransformer(modules=[first, *stages], prompts=prompts, default_prompt_name=default, device="cpu")
     g = torch.Generator().manual_seed(len(name))
     for stage in stages:
@@ -204,6 +204,16 @@ def dense_head():
              prompts={"query": "query: ", "passage": "passage: "}, default="passage")
 
 
+def lower_case():
+    """A tokenizer that knows capitals, told to ignore them."""
+    tok = roberta_bpe(G.corpus(G.TESTDATA))
+    model = widened(T.RobertaModel._from_config(roberta(len(tok), num_hidden_layers=1, hidden_size=16), attn_implementation="eager"), 44)
+    sentence("sentence-lower", model, tok, Pooling(16, "lasttoken"))
+    d = os.path.join(VARIANTS, "sentence-lower")
+    G.write_json(os.path.join(d, "sentence_bert_config.json"), {"max_seq_length": 50, "do_lower_case": True})
+    sentence_reference(d)
+
+
 def residual_head():
     model, tok = small_bert(43, hidden_act="gelu_new")
     sentence("sentence-residual", model, tok, Pooling(24, "max"), Dense(24, 24, use_residual=True, activation_function=torch.nn.GELU()), Dense(24, 18, use_residual=True, activation_function=torch.nn.Sigmoid()), Normalize())
@@ -237,7 +247,33 @@ def modern_biased():
     rewritten(name, lambda c: {"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 2, "global_rope_theta": 5000.0, "local_rope_theta": 100.0})
 
 
+def static(name, *stages, model2vec=None):
+    """A table alone: as sentence-transformers writes it, or as model2vec does."""
+    d = fresh(name)
+    tok = Tokenizer.from_str(G.wordpiece(G.corpus(G.TESTDATA)).backend_tokenizer.to_str())
+    g = torch.Generator().manual_seed(7)
+    table = torch.randn((tok.get_vocab_size(), 20), generator=g)
+    if model2vec is None:
+        SentenceTransformer(modules=[StaticEmbedding(tok, embedding_weights=table), *stages], device="cpu").save(d)
+    else:
+        from safetensors.torch import save_file
+        tensors = {"embeddings": table.half()}
+        if model2vec.pop("weighted", False):
+            tensors["weights"] = torch.rand((tok.get_vocab_size(),), generator=g) + 0.1
+        save_file(tensors, os.path.join(d, "model.safetensors"))
+        tok.save(os.path.join(d, "tokenizer.json"))
+        G.write_json(os.path.join(d, "config.json"), {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": 20, "seq_length": 1000000, **model2vec})
+        kind = "sentence_transformers.models."
+        G.write_json(os.path.join(d, "modules.json"), [{"idx": 0, "name": "0", "path": ".", "type": kind + "StaticEmbedding"}, {"idx": 1, "name": "1", "path": "1_Normalize", "type": kind + "Normalize"}])
+    saved(d)
+    sentence_reference(d)
+
+
 VARIANT = {
+    "sentence-lower": lambda: lower_case(),
+    "static": lambda: static("static"),
+    "static-dense": lambda: static("static-dense", Dense(20, 12)),
+    "static-model2vec": lambda: static("static-model2vec", model2vec={"normalize": True, "weighted": True}),
     "nomic-own-code": nomic_own_code,
     "modernbert-biased": modern_biased,
     "rerank-modernbert": lambda: reranker("rerank-modernbert", lambda v: modernbert(v, num_hidden_layers=3, num_labels=1, classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"), T.ModernBertForSequenceClassification, modern_bpe, 65),

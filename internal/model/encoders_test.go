@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hotpath/internal/tensor"
+	"hotpath/internal/tokenizer"
 )
 
 // encoderReference is what the reference implementations answer on a model of
@@ -68,6 +69,19 @@ func TestEncodersMatchReference(t *testing.T) {
 		for i, c := range want.Cases {
 			if seqs[i] = c.IDs; len(c.IDs) > m.cfg.MaxSeq {
 				t.Fatalf("case %d: %d tokens, but texts are cut to %d", i, len(c.IDs), m.cfg.MaxSeq)
+			}
+		}
+		tok, err := m.Tokenizer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range want.Cases {
+			var ids []int
+			for _, id := range tok.Encode(nil, c.Text, tokenizer.Options{Special: true, ParseSpecial: true}, nil) {
+				ids = append(ids, int(id))
+			}
+			if len(ids) <= m.cfg.MaxSeq && !slices.Equal(ids, c.IDs) {
+				t.Errorf("case %d: tokens %v, want %v", i, ids, c.IDs)
 			}
 		}
 		got := embedAll(t, m, seqs, EmbedOptions{m.cfg.Pooling, m.cfg.Normalize})

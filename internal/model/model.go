@@ -182,6 +182,9 @@ func describe(st *weights.Store) (description, error) {
 	if f := st.GGUF(); f != nil {
 		return describeGGUF(f)
 	}
+	if isStatic(st.HF()) {
+		return describeStatic(st)
+	}
 	d, err := describeHF(st.HF().Config)
 	if err != nil {
 		return nil, err

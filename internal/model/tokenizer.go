@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 
@@ -30,5 +31,42 @@ func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tokenizer.FromJSON(file, h.TokenizerJSON, config)
+	data, err := rewrittenTokenizer(file, h)
+	if err != nil {
+		return nil, err
+	}
+	return tokenizer.FromJSON(file, data, config)
+}
+
+// rewrittenTokenizer is tokenizer.json as the model around it uses it: a static
+// table wants nothing around texts, and sentence_bert_config.json may ask for
+// small letters.
+func rewrittenTokenizer(file string, h *weights.HFDir) ([]byte, error) {
+	lower := false
+	if h.SentenceBert != nil {
+		var err error
+		if lower, err = h.SentenceBert.BoolOr("do_lower_case", false); err != nil {
+			return nil, err
+		}
+	}
+	static := isStatic(h)
+	if !static && !lower {
+		return h.TokenizerJSON, nil
+	}
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(h.TokenizerJSON, &parts); err != nil {
+		return nil, fmt.Errorf("%s: %v: %w", file, err, weights.ErrInvalid)
+	}
+	if static {
+		delete(parts, "post_processor")
+	}
+	if lower {
+		const small = `{"type":"Lowercase"}`
+		if n, ok := parts["normalizer"]; ok && string(n) != "null" {
+			parts["normalizer"] = json.RawMessage(`{"type":"Sequence","normalizers":[` + small + `,` + string(n) + `]}`)
+		} else {
+			parts["normalizer"] = json.RawMessage(small)
+		}
+	}
+	return json.Marshal(parts)
 }

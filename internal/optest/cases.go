@@ -96,6 +96,11 @@ func Cases() []Case {
 		// Through a table, since outputs are floats.
 		return one(b.Embed("y", b.F32(tensor.Fixed(b.Bind.T+1), 5), b.Positions("p", b.ids(7), b.Starts(), 3), 0))
 	}})
+	for _, d := range []tensor.DType{tensor.F32, tensor.Q8_0} {
+		cs = append(cs, Case{Name: "embed bag " + d.String(), Build: func(b *Bench) []*graph.Value {
+			return one(b.EmbedBag("y", b.Stored(d, 11, 64), b.ids(11), b.Starts()))
+		}})
+	}
 	for _, reach := range []int{0, 3, 200} {
 		a := graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 20}
 		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d", reach), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {

@@ -15,6 +15,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"linear_dw":          bindLinearDW,
 	"col_sum":            bindColSum,
 	"embed":              bindEmbed,
+	"embed_bag":          bindEmbedBag,
 	"embed_grad":         bindEmbedGrad,
 	"norm":               bindNorm,
 	"add+norm":           bindAddNorm,

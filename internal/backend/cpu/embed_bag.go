@@ -1,0 +1,47 @@
+package cpu
+
+import (
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// bindEmbedBag sums rows of a table straight into the mean of a sequence.
+func bindEmbedBag(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	w := b.weight(n.In[0])
+	ids, starts, y := b.i32(n.In[1]), b.i32(n.In[2]), ms[0]
+	var table mat
+	if w == nil || w.rows != nil && w.dtype == tensor.F32 {
+		if table, err = b.f32(n.In[0]); err != nil {
+			return nil, err
+		}
+	} else {
+		b.want(y.cols)
+	}
+	return &rowwise{"embed bag", y, func(k *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			sum := y.row(i)
+			clear(sum)
+			tokens := ids.full[starts.full[i]:starts.full[i+1]]
+			for _, id := range tokens {
+				if table.present() {
+					vec.Add(sum, sum, table.row(int(id)))
+					continue
+				}
+				row := k.scratch.f[:y.cols]
+				if w.rows == nil {
+					w.unpackRow(row, int(id))
+				} else if rb := w.dtype.RowBytes(y.cols); tensor.Dequantize(row, w.dtype, w.rows[int(id)*rb:(int(id)+1)*rb]) != nil {
+					panic("a row of the table was not validated when it was bound")
+				}
+				vec.Add(sum, sum, row)
+			}
+			vec.Scale(sum, sum, 1/float32(max(len(tokens), 1)))
+		}
+	}}, nil
+}
