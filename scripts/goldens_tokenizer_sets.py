@@ -138,16 +138,36 @@ def texts(seed, count):
     return out[:count]
 
 
-def crc16(t, strings):
-    """One number a text of everything that the tokenizer says about it."""
+def spelled_bytes(token):
+    """The bytes that a byte-level token stands for, or the token where it is none."""
+    keep = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
+    table = {chr(b): b for b in keep}
+    table.update({chr(256 + i): b for i, b in enumerate(b for b in range(256) if b not in keep)})
+    return bytes(table[c] for c in token) if all(c in table for c in token) else token.encode()
+
+
+def crc16(t, strings, raw=None):
+    """One number a text of everything that the tokenizer says about it. raw are added tokens that GGUF files
+    spell as they are, where the library takes them for bytes: they show as they are."""
     out = bytearray()
+    raw = raw or {}
+    special_ids = {i for i, a in t.get_added_tokens_decoder().items() if a.special}
+
+    def decode(ids, skip):
+        if not any(i in raw for i in ids):
+            return t.decode(ids, skip_special_tokens=skip)
+        data = b""
+        for i in ids:
+            data += raw[i].encode() if i in raw else b"" if skip and i in special_ids else spelled_bytes(t.id_to_token(i))
+        return data.decode("utf-8", "replace")
+
     t.encode_special_tokens = False
     special = [t.encode(s).ids for s in strings]
     t.encode_special_tokens = True
     unparsed = [t.encode(s, add_special_tokens=False).ids for s in strings]
     t.encode_special_tokens = False
     for a, b in zip(special, unparsed):
-        parts = [",".join(map(str, a)), ",".join(map(str, b)), t.decode(a, skip_special_tokens=False), t.decode(b)] if a and b else [",".join(map(str, a)), ",".join(map(str, b))]
+        parts = [",".join(map(str, a)), ",".join(map(str, b)), decode(a, False), decode(b, True)] if a and b else [",".join(map(str, a)), ",".join(map(str, b))]
         c = binascii.crc32("\0".join(parts).encode())
         out += struct.pack("<H", (c ^ c >> 16) & 0xFFFF)
     return bytes(out)
@@ -240,6 +260,7 @@ if __name__ == "__main__":
     a.add_argument("--out", default=os.path.join(HERE, "testdata", "sets"))
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--count", type=int, default=10000)
+    a.add_argument("--only", default="", help="families whose name has this")
     a = a.parse_args()
     os.makedirs(a.out, exist_ok=True)
     write = lambda name, data: open(os.path.join(a.out, name), "wb").write(data)
@@ -252,10 +273,14 @@ if __name__ == "__main__":
     write("charsmap.txt", charsmap.encode())
     out = []
     for name, b, pre, change in families():
-        t = Tokenizer.from_str(json.dumps(assemble(base[b], change, charsmap)))
-        write(name.replace(" ", "_") + ".crc", crc16(t, strings))
+        if a.only in name:
+            t = Tokenizer.from_str(json.dumps(assemble(base[b], change, charsmap)))
+            write(name.replace(" ", "_") + ".crc", crc16(t, strings))
         out.append(dict(name=name, base=b, pre=pre, change=change))
     for name, f, t in real(a.shared):
-        write("real_" + name + ".crc", crc16(t, strings))
         out.append(dict(name="real " + name, file=f))
+        if a.only not in "real " + name:
+            continue
+        plain = {i: a.content for i, a in t.get_added_tokens_decoder().items()} if name in ("gpt-2", "gpt-neox", "deepseek-llm") else {}
+        write("real_" + name + ".crc", crc16(t, strings, {i: x for i, x in plain.items() if not x.isascii() and not t.get_added_tokens_decoder()[i].special}))
     write("families.json", (json.dumps(out, separators=(",", ":")) + "\n").encode())

@@ -117,11 +117,11 @@ func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
 
 // ggufVocab numbers the tokens by their place. The first of equal tokens counts.
 func ggufVocab(tokens []string) (*vocab, error) {
-	size := 0
+	var size room
 	for _, token := range tokens {
-		size += len(token)
+		size.add(len(token))
 	}
-	v, err := newVocab(len(tokens), size, int64(len(tokens))-1)
+	v, err := newVocab(size, int64(len(tokens))-1, 0)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer.ggml.tokens: %w", err)
 	}

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // model turns one piece into ids.
@@ -33,6 +34,10 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
+	t.marksFirst = slices.ContainsFunc(t.steps, func(st step) bool {
+		m, ok := st.(metaspace)
+		return ok && m.scheme == prependFirst
+	})
 	// The model reads bytes itself where spelling them is the last step: faster, and the same ids.
 	byteLevel := false
 	if n := len(t.steps); n > 0 && t.steps[n-1] == step(spellBytes{}) {
@@ -85,8 +90,7 @@ func countAdded(file string, raw []byte) (more room, err error) {
 		if len(content) == 0 || content[0] != '"' {
 			return fmt.Errorf("%s: added_tokens[%d]: expected an object with content", file, i)
 		}
-		more.tokens++
-		more.bytes += stringLength(content)
+		more.add(stringLength(content))
 		return nil
 	})
 	if err == nil && !ok && !isNull(raw) {

@@ -18,8 +18,11 @@ func checkJSON(data []byte) error {
 	if !utf8.Valid(data) {
 		return fmt.Errorf("not valid UTF-8")
 	}
+	if i := skipBlank(data, 0); json.Valid(data) && data[i] == '{' {
+		return nil
+	}
 	var object struct{}
-	return json.Unmarshal(data, &object)
+	return json.Unmarshal(data, &object) // says where it is wrong
 }
 
 func isNull(raw []byte) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -19,9 +19,6 @@ var models = map[string]modelKind{
 	"WordPiece": readWordPiece,
 }
 
-// room is how many tokens of how many bytes.
-type room struct{ tokens, bytes int }
-
 func (t *Tokenizer) readModel(p *jsonPart, byteLevel bool, more room) error {
 	if p.kind == "" { // files older than 2020 do not say
 		fields := pick(p.raw, "merges", "max_input_chars_per_word", "unk_id", "unk_token")
@@ -46,8 +43,7 @@ func (p *jsonPart) readVocab(raw []byte, more room) (*vocab, error) {
 		if !ok {
 			return p.errorf("vocab", "token %.100s has id %.20s, expected 0..%d", key, value, math.MaxInt32)
 		}
-		size.tokens++
-		size.bytes += stringLength(key)
+		size.add(stringLength(key))
 		top = max(top, id)
 		return nil
 	})
@@ -57,7 +53,7 @@ func (p *jsonPart) readVocab(raw []byte, more room) (*vocab, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := newVocab(size.tokens, size.bytes, top)
+	v, err := newVocab(size, top, more.tokens)
 	if err != nil {
 		return nil, p.errorf("vocab", "%w", err)
 	}

@@ -141,7 +141,8 @@ func (n form) normalize(dst, src []byte, _ *Scratch) []byte {
 			}
 			i += size
 		}
-		dst = n.f.Append(dst, src[:end]...)
+		tail := n.f.Append(dst[len(dst):], src[:end]...) // apart: it would look back at what stays as it is
+		dst = append(dst, tail...)
 		dst = append(dst, src[end:end+skip]...)
 		src = src[end+skip:]
 	}

@@ -136,10 +136,21 @@ func (p *patternParser) set() (charset, error) {
 	return p.folded(set)
 }
 
+// fractions are ² ³ ¹ ¼ ½ ¾.
+var fractions = charset{0xB2, 0xB3, 0xB9, 0xB9, 0xBC, 0xBE}
+
 // member reads one character or escape of a set. \b is a backspace there, and refused with other escapes.
 func (p *patternParser) member() (charset, error) {
 	if p.rest[0] == '\\' {
-		return p.escape()
+		word := len(p.rest) > 1 && p.rest[1]|0x20 == 'w'
+		set, err := p.escape()
+		if word && err == nil { // fractions and the like are word characters, but not inside a set
+			if set.has(fractions[0]) {
+				return union(set.not(), fractions).not(), nil
+			}
+			return union(set, fractions), nil
+		}
+		return set, err
 	}
 	r := p.next()
 	return charset{r, r}, nil

@@ -17,18 +17,24 @@
 // refuse those asks Token first.
 package tokenizer
 
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
 // Tokenizer is immutable and safe for concurrent use.
 type Tokenizer struct {
-	vocab   *vocab
-	added   *addedTokens
-	norm    normalizer // nil: the text as it is
-	steps   []step     // applied in order to every stretch of text between added tokens
-	model   model
-	decoder decoder
-	prefix  []int32 // added before the text by Options.Special, e.g. [CLS]
-	suffix  []int32 // added after it, e.g. [SEP]
-	named   namedIDs
-	chat    string
+	vocab      *vocab
+	added      *addedTokens
+	norm       normalizer // nil: the text as it is
+	marksFirst bool       // a step asks whether a piece is the first
+	steps      []step     // applied in order to every stretch of text between added tokens
+	model      model
+	decoder    decoder
+	prefix     []int32 // added before the text by Options.Special, e.g. [CLS]
+	suffix     []int32 // added after it, e.g. [SEP]
+	named      namedIDs
+	chat       string
 }
 
 // Options says what Encode does about special tokens.
@@ -48,6 +54,7 @@ type Scratch struct {
 	match []flagSpan // what a Split pattern found
 	found []span     // where it found that, before what lies between
 	first bool       // the stretch is the beginning of the text
+	clip  []byte     // its first character, and another
 	bpe   bpeScratch
 	cache *wordCache // made by the first Encode
 
@@ -99,6 +106,9 @@ func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) 
 // encodeStretch normalizes the text between two of those, and cuts out the others.
 func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Options, s *Scratch) []int32 {
 	if t.norm != nil {
+		if first && t.marksFirst {
+			first = t.keepsFirst(text, s)
+		}
 		s.norm[0] = t.norm.normalize(s.norm[0][:0], text, s)
 		text = s.norm[0]
 	}
@@ -118,6 +128,17 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 		dst = t.encodePieces(dst, text[done:], first && done == 0, s)
 	}
 	return dst
+}
+
+// keepsFirst tells whether the normalizer leaves something of a text's first character: if not, the rest
+// is no beginning to the reference.
+func (t *Tokenizer) keepsFirst(text []byte, s *Scratch) bool {
+	_, n := utf8.DecodeRune(text)
+	s.clip = append(append(s.clip[:0], text[:n]...), 'a')
+	with := t.norm.normalize(s.norm[0][:0], s.clip, s)
+	s.norm[0] = with
+	s.text = t.norm.normalize(s.text[:0], s.clip[n:], s)
+	return !bytes.Equal(with, s.text)
 }
 
 // encodePieces cuts normalized text into pieces and encodes each.

@@ -156,7 +156,7 @@ func readUnigram(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 			return err
 		}
 		count++
-		size.bytes += stringLength(token)
+		size.add(stringLength(token))
 		narrow = narrow && float64(float32(score)) == score
 		return nil
 	})
@@ -166,8 +166,7 @@ func readUnigram(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 	if err != nil {
 		return err
 	}
-	size.tokens += count
-	v, err := newVocab(size.tokens, size.bytes, int64(count)-1)
+	v, err := newVocab(size, int64(count)-1, more.tokens)
 	if err != nil {
 		return p.errorf("vocab", "%w", err)
 	}

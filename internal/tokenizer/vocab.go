@@ -30,20 +30,36 @@ const (
 	moreFlag = 1 << 31
 )
 
-// newVocab makes room for so many tokens of so many bytes in all, which must be what a file really
-// holds, and for ids up to top.
-func newVocab(tokens, bytes int, top int64) (*vocab, error) {
+// room is how many tokens, and how many bytes of vocab.text they need.
+type room struct{ tokens, bytes int }
+
+// add makes room for a token of n bytes.
+func (r *room) add(n int) {
+	r.tokens++
+	for r.bytes += n + 1; n >= 0x80; n >>= 7 {
+		r.bytes++
+	}
+}
+
+// newVocab makes room for tokens, which must be what a file really holds, and for ids up to top. more of
+// them may come later, with ids of their own.
+func newVocab(size room, top int64, more int) (*vocab, error) {
+	tokens := size.tokens
 	limit := int64(tokens) + maxHoles
-	if tokens > maxTokens || bytes > maxText-5*tokens {
-		return nil, fmt.Errorf("%d tokens of %d bytes, expected at most %d of %d", tokens, bytes, maxTokens, maxText)
+	if tokens > maxTokens || size.bytes > maxText {
+		return nil, fmt.Errorf("%d tokens of %d bytes, expected at most %d of %d", tokens, size.bytes, maxTokens, maxText)
 	}
 	if top >= limit || top > maxTokens {
 		return nil, fmt.Errorf("a token has id %d, expected 0..%d for a vocabulary of this size", top, min(limit, maxTokens+1)-1)
 	}
 	v := &vocab{limit: min(limit, maxTokens+1)}
-	v.text = make([]byte, 1, 1+bytes+tokens+tokens/16)
-	v.at = make([]uint32, top+1)
-	v.slots = make([]uint32, tokens+tokens/2+1)
+	v.text = make([]byte, 1, 1+size.bytes)
+	v.at = make([]uint32, top+1, top+1+int64(more))
+	slots := tokens + tokens/3
+	if tokens < 1<<16 { // small tables may be roomy
+		slots = 2 * tokens
+	}
+	v.slots = make([]uint32, slots+1)
 	return v, nil
 }
 
