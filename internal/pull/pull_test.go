@@ -330,11 +330,11 @@ func TestPullFails(t *testing.T) {
 		"no space":       {api: answer(info(`{"rfilename":"m.gguf","lfs":{"sha256":"` + sha256Of(nil) + `","size":1152921504606846976}}`)), is: ErrSpace, says: "MB free"},
 		"API hangs":      {api: func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }, says: "after 3 attempts"},
 		"redirect loop": {api: func(w http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(w, r, r.URL.String(), 302)
+			http.Redirect(w, r, r.URL.String(), http.StatusFound)
 			return true
 		}, says: "more than 10 redirects"},
-		"file 404":       {blob: always(func(w http.ResponseWriter, _ []byte) { http.Error(w, "", 404) }), is: ErrNotFound, says: "not found"},
-		"file 403":       {blob: always(func(w http.ResponseWriter, _ []byte) { http.Error(w, "", 403) }), is: ErrDenied, says: "org/model"},
+		"file 404":       {blob: always(func(w http.ResponseWriter, _ []byte) { http.Error(w, "", http.StatusNotFound) }), is: ErrNotFound, says: "not found"},
+		"file 403":       {blob: always(func(w http.ResponseWriter, _ []byte) { http.Error(w, "", http.StatusForbidden) }), is: ErrDenied, says: "org/model"},
 		"wrong content":  {blob: always(func(w http.ResponseWriter, data []byte) { w.Write(noise(len(data))[1:]); w.Write([]byte("x")) }), is: ErrCorrupt, says: "m.gguf: SHA-256"},
 		"too short":      {blob: always(func(w http.ResponseWriter, data []byte) { w.Write(data[:10]) }), is: ErrCorrupt, says: "the server has 10 bytes, expected 300000"},
 		"announces more": {blob: always(func(w http.ResponseWriter, data []byte) { w.Header().Set("Content-Length", "999999"); w.Write(data) }), is: ErrCorrupt, says: "the server has 999999 bytes"},

@@ -34,7 +34,8 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	}
 	for told := false; ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		unknown := errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOLCK)
+		if err == nil || unknown { // some file systems have no locks
 			return func() { f.Close() }, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
