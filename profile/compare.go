@@ -55,12 +55,13 @@ type Diff struct {
 	Holm    float64 `json:"p_holm"`
 	Verdict Verdict `json:"verdict"`
 
-	kind   string   // what the row is most of
-	frames []string // of the flame graph
-	a, b   []int    // steps on each side
-	waited float64  // of Before
-	base   float64  // what Percent is of
-	sure   float64  // of Efficiency or Wait, where it is significant
+	kind    string   // what the row is most of
+	frames  []string // of the flame graph
+	a, b    []int    // steps on each side
+	waited  float64  // of Before
+	base    float64  // what Percent is of
+	sure    float64  // of Efficiency or Wait, where it is significant
+	counted float64  // of Work, where it is a difference
 }
 
 // Delta is the whole difference.
@@ -71,7 +72,7 @@ func (d *Diff) Changed() bool { return d.Verdict != Same && d.Verdict != Unteste
 
 // Real is how much of the difference is sure, in nanoseconds a run: the work,
 // which is counted, and the change of efficiency where it is significant.
-func (d *Diff) Real() float64 { return d.Work + d.sure }
+func (d *Diff) Real() float64 { return d.counted + d.sure }
 
 // PlanDiff is one plan that both recordings have.
 type PlanDiff struct {
@@ -86,7 +87,9 @@ type PlanDiff struct {
 	Kinds  []Diff   `json:"kinds"`
 	Layers []Diff   `json:"layers"`
 
-	evidence evidence
+	outside   [2]float64 // of steps, on each side: dispatch and idle, a run
+	evidence  evidence
+	rebatched bool // the sides have batches of different sizes
 }
 
 // Comparison is what changed between two recordings.
@@ -239,8 +242,9 @@ type side struct {
 	plan     *PlanStats // of the first recording: the steps, which all share
 	recs     []recording
 	runs     int64
+	tokens   int64
 	wall     int64
-	perRun   float64 // of lane time to wall time a run: 1 / (runs × lanes)
+	units    float64 // runs, or as many of A's as have this side's tokens
 	ceilings Ceilings
 }
 
@@ -269,8 +273,9 @@ func newSides(profiles []*Profile, name string) (sides map[string]*side, order [
 			}
 			s.recs = append(s.recs, recording{plan, p.samples(i)})
 			s.runs += plan.Ledger.Runs
+			s.tokens += plan.Tokens
 			s.wall += plan.Ledger.Wall
-			s.perRun = 1 / (float64(s.runs) * float64(len(plan.Lanes)))
+			s.units = float64(s.runs)
 		}
 	}
 	return sides, order, nil
@@ -293,19 +298,25 @@ func (y yardstick) work(flops, bytes int64) float64 {
 	return float64(cmp.Or(flops, bytes))
 }
 
+// wallTime is lane time as wall time a run.
+func (s *side) wallTime(lane int64) float64 {
+	return float64(lane) / float64(len(s.plan.Lanes)) / s.units
+}
+
 // measure sums a row's steps over all runs, a run.
 func (s *side) measure(steps []int, y yardstick) (time, wait, work float64, flops, bytes int64) {
+	var f, b float64
 	for _, r := range s.recs {
 		for _, k := range steps {
 			st := &r.plan.Stats[k]
-			time += float64(sum(st.LaneCompute)) * s.perRun
-			wait += float64(sum(st.LaneWait)) * s.perRun
-			flops += st.FLOPs
-			bytes += st.Bytes
-			work += y.work(st.FLOPs, st.Bytes) / float64(s.runs)
+			time += s.wallTime(sum(st.LaneCompute))
+			wait += s.wallTime(sum(st.LaneWait))
+			f += float64(st.FLOPs) / s.units
+			b += float64(st.Bytes) / s.units
+			work += y.work(st.FLOPs, st.Bytes) / s.units
 		}
 	}
-	return time, wait, work, flops / s.runs, bytes / s.runs
+	return time, wait, work, int64(math.Round(f)), int64(math.Round(b))
 }
 
 // blocks is the logarithm of time for work, n values from each recording.
@@ -351,7 +362,7 @@ func (s *side) waits(n int) []float64 {
 func (s *side) idle() float64 {
 	var t float64
 	for _, r := range s.recs {
-		t += float64(r.plan.Ledger.LaneTime-r.plan.Ledger.Compute) * s.perRun
+		t += s.wallTime(r.plan.Ledger.LaneTime - r.plan.Ledger.Compute)
 	}
 	return t
 }
@@ -377,7 +388,17 @@ func diff(a, b *side, row Diff) Diff {
 
 // plan compares one plan.
 func (c *Comparison) plan(a, b *side) {
-	d := PlanDiff{ID: a.plan.ID, Name: cmp.Or(a.plan.Name, a.plan.ID), Phase: a.plan.Phase, Runs: [2]int64{a.runs, b.runs}}
+	// The same tokens may be cut into more or fewer runs, by nothing but timing:
+	// then a run of B is as much as has the tokens of one of A.
+	if a.tokens > 0 && b.tokens > 0 {
+		b.units = float64(b.tokens) * float64(a.runs) / float64(a.tokens)
+	}
+	rebatched := math.Abs(b.units/float64(b.runs)-1) > 0.01
+	if rebatched {
+		c.warn("plan %q: batches of %.0f tokens against %.0f: the bytes of weights for a token differ by that alone, and are not called a difference",
+			a.plan.ID, float64(a.tokens)/float64(a.runs), float64(b.tokens)/float64(b.runs))
+	}
+	d := PlanDiff{rebatched: rebatched, ID: a.plan.ID, Name: cmp.Or(a.plan.Name, a.plan.ID), Phase: a.plan.Phase, Runs: [2]int64{a.runs, b.runs}}
 	for _, row := range matchSteps(a.plan, b.plan) {
 		d.Steps = append(d.Steps, diff(a, b, row))
 	}
@@ -390,7 +411,7 @@ func (c *Comparison) plan(a, b *side) {
 	}
 	slices.SortStableFunc(d.Layers, func(x, y Diff) int { return cmp.Compare(x.Layer, y.Layer) })
 	d.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
-	d.Total.Before, d.Total.After = float64(a.wall)/float64(a.runs), float64(b.wall)/float64(b.runs)
+	d.Total.Before, d.Total.After = float64(a.wall)/a.units, float64(b.wall)/b.units
 	d.Wait = Diff{Name: "(waiting)", Layer: -1, Before: a.idle(), After: b.idle()}
 	d.Wait.Wait = d.Wait.After - d.Wait.Before
 	for k := range d.Steps {
@@ -403,6 +424,11 @@ func (c *Comparison) plan(a, b *side) {
 		}
 	}
 	d.Total.Wait = d.Wait.Wait
+	d.outside = [2]float64{d.Total.Before, d.Total.After}
+	for k := range d.Steps {
+		d.outside[0] -= d.Steps[k].Before
+		d.outside[1] -= d.Steps[k].After
+	}
 	d.sample(a, b)
 	runs := float64(d.Runs[0])
 	c.Total.Before += runs * d.Total.Before

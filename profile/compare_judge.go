@@ -22,12 +22,12 @@ import (
 //     themselves show how large luck is. Mann-Whitney then tests for a difference
 //     beyond that margin, and Holm corrects for the number of tests.
 const (
-	maxBlocks   = 10   // of a recording: the units of the tests
-	leastMargin = 0.01 // differences below it are nobody's
-	leastWork   = 1e-3 // as much as batches that are put together otherwise now and then
-	commonFloor = 0.35 // one recording a side cannot tell a slow hour from a slow build below this
-	waitFloor   = 0.02 // of a run's time
-	voteShare   = 0.005
+	maxBlocks   = 10    // of a recording: the units of the tests
+	leastMargin = 0.01  // differences below it are nobody's
+	leastWork   = 1e-3  // as much as batches that are put together otherwise now and then
+	commonFloor = 0.35  // one recording a side cannot tell a slow hour from a slow build below this
+	waitFloor   = 0.02  // of a run's time
+	voteShare   = 0.001 // of a run's time: kinds below it are too short to be heard
 	fewVotes    = 3
 )
 
@@ -41,9 +41,10 @@ type evidence struct {
 
 // evidenceRow is the blocks of one row: logarithms of time for work.
 type evidenceRow struct {
-	diff *Diff
-	kind bool
-	x    [2][]float64 // [side][block]
+	diff  *Diff
+	kind  bool
+	votes bool         // on what all kinds have in common
+	x     [2][]float64 // [side][block]
 }
 
 // sample takes the evidence from both sides while they are at hand.
@@ -67,7 +68,7 @@ func (d *PlanDiff) sample(a, b *side) {
 				continue
 			}
 			y := rowYard(a, b, r)
-			e.rows = append(e.rows, evidenceRow{r, k == 0, [2][]float64{a.blocks(r.a, y, per[0]), b.blocks(r.b, y, per[1])}})
+			e.rows = append(e.rows, evidenceRow{diff: r, kind: k == 0, x: [2][]float64{a.blocks(r.a, y, per[0]), b.blocks(r.b, y, per[1])}})
 		}
 	}
 	e.wait = [2][]float64{a.waits(per[0]), b.waits(per[1])}
@@ -116,6 +117,7 @@ func (d *PlanDiff) takeCommon() {
 	var voters []*evidenceRow
 	for i := range e.rows {
 		if r := &e.rows[i]; r.kind && r.diff.Before >= voteShare*d.Total.Before {
+			r.votes = true
 			voters = append(voters, r)
 		}
 	}
@@ -173,7 +175,7 @@ func (c *Comparison) judge(machine float64) {
 		d := &c.Plans[i]
 		for _, rows := range [][]Diff{d.Kinds, d.Steps, {d.Wait}} {
 			for k := range rows {
-				rows[k].countWork()
+				rows[k].countWork(d.rebatched)
 			}
 		}
 	}
@@ -254,6 +256,7 @@ func (e *evidence) luck() (kinds, steps float64) {
 		r := &e.rows[i]
 		mid, _, _ := shift(r.x[0], r.x[1])
 		switch {
+		case r.kind && !r.votes:
 		case e.repeated() && r.kind:
 			between = append(between, e.apart(r.x)...)
 			scale = e.averaged()
@@ -295,11 +298,15 @@ func (d *Diff) settle() {
 	d.sure = d.base * d.Percent / 100
 }
 
-// countWork says that a row has more or less to do where nothing else is said
-// of it: work is counted, and needs no statistics.
-func (d *Diff) countWork() {
+// countWork says that a row has more or less to do, which is counted and needs
+// no statistics. It is its verdict where nothing else is said of it.
+func (d *Diff) countWork(rebatched bool) {
 	differs := func(v [2]int64) bool { return math.Abs(float64(v[1]-v[0])) > leastWork*float64(v[0]) }
-	if d.Verdict != Same && d.Verdict != Untested || !differs(d.FLOPs) && !differs(d.Bytes) {
+	if !differs(d.FLOPs) && (rebatched || !differs(d.Bytes)) && d.Verdict != OnlyA && d.Verdict != OnlyB {
+		return
+	}
+	d.counted = d.Work
+	if d.Verdict != Same && d.Verdict != Untested {
 		return
 	}
 	d.Verdict = MoreWork

@@ -39,15 +39,28 @@ func (c *Comparison) JSON(w io.Writer) error {
 	return e.Encode(c)
 }
 
+// HTML writes the comparison as one page that needs nothing but itself, with a
+// difference flame graph of each plan.
+func (c *Comparison) HTML(w io.Writer) error {
+	return page(w, c.A+" against "+c.B, c.view(), compareJS)
+}
+
 // Summary is the comparison in one line.
 func (c *Comparison) Summary() string {
 	all := percentOf(c.Total.Delta(), c.Total.Before)
 	different := c.Different()
 	if len(different) == 0 {
-		return fmt.Sprintf("no difference: B took %+.1f %% of A's time more, which two recordings of one build may", all)
+		return fmt.Sprintf("no difference: B took %s, which two recordings of one build may", longer(all))
 	}
 	d := different[0]
-	return fmt.Sprintf("B took %+.1f %% of A's time more, of which %+.1f %% are sure; most of it: %s is %s", all, c.Worse(), d.Name, d.verdict())
+	return fmt.Sprintf("B took %s; for sure %s; most of that: %s, %s", longer(all), longer(c.Worse()), d.Name, d.verdict())
+}
+
+func longer(percent float64) string {
+	if percent < 0 {
+		return fmt.Sprintf("%.1f %% less time than A", -percent)
+	}
+	return fmt.Sprintf("%.1f %% longer than A", percent)
 }
 
 func (d *Diff) verdict() string {
@@ -161,6 +174,7 @@ var comparers = []struct {
 	{".json", func(w io.Writer, c *Comparison) error { return c.JSON(w) }},
 	{".md", func(w io.Writer, c *Comparison) error { return c.Markdown(w, ReportOptions{}) }},
 	{".txt", func(w io.Writer, c *Comparison) error { return c.Text(w, ReportOptions{}) }},
+	{".html", func(w io.Writer, c *Comparison) error { return c.HTML(w) }},
 }
 
 // ComparisonEndings lists the endings that ExportComparison knows.

@@ -23,6 +23,8 @@ var exporters = []Exporter{
 	{".pprof", "go tool pprof", writePprof},
 	{".trace.json", "Chrome trace, for Perfetto", writeTrace},
 	{".trace.json.gz", "the same, compressed", zipped(writeTrace)},
+	{".html", "one page: flame graph, tree, timeline, roofline, memory; needs no network", writeHTML},
+	{".svg", "flame graph of time, bytes or lost time", func(w io.Writer, p *Profile) error { return FlameSVG(w, p, FlameTime) }},
 	{".csv", "one row a step", CSV},
 	{".md", "the report in Markdown", func(w io.Writer, p *Profile) error { return Markdown(w, p, ReportOptions{}) }},
 	{".txt", "the report as text", func(w io.Writer, p *Profile) error { return Text(w, p, ReportOptions{}) }},

@@ -175,6 +175,16 @@ func (p *Profile) ByOp() []Group {
 	return groups
 }
 
+// ByKernel folds the steps by kernel, the longest first. A fused step counts
+// for its one kernel.
+func (p *Profile) ByKernel() []Group {
+	groups := p.group(func(s *Step, _ Node) string { return cmp.Or(s.Kernel, noKernel) })
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(b.LaneTime, a.LaneTime) })
+	return groups
+}
+
+const noKernel = "(none)"
+
 func (p *Profile) group(key func(*Step, Node) string) []Group {
 	var groups []Group
 	index := map[string]int{}

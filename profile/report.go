@@ -43,7 +43,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // sections is the report from top to bottom. A section that has nothing to
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
-	factsTable, plansTable, ledgerTable, stepsTable, layersTable, opsTable,
+	factsTable, plansTable, ledgerTable, stepsTable, treeTable, layersTable, opsTable, kernelsTable,
 	scopesTable, requestsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
 }
 
@@ -176,34 +176,46 @@ func opsTable(p *Profile, _ ReportOptions) table {
 	return groupTable(p, "by op", "op", p.ByOp())
 }
 
+func kernelsTable(p *Profile, _ ReportOptions) table {
+	return groupTable(p, "by kernel", "kernel", p.ByKernel())
+}
+
 func scopesTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "scopes", note: "self is the time in which no inner scope was open",
-		cols: []col{left("scope"), right("calls"), right("total ms"), right("self ms"), right("mean ms"), right("p95 ms"), right("max ms"), right("open")}}
+		cols: []col{left("scope"), right("calls"), right("total ms"), right("self ms"), right("min"), right("mean"), right("p50"), right("p95"), right("p99"), right("max"), right("open")}}
+	p.eachScope(func(s *ScopeStats, depth int) {
+		open := ""
+		if s.Open > 0 {
+			open = integer(s.Open)
+		}
+		c := &s.Call
+		t.add(plain, strings.Repeat("  ", depth)+s.Name, integer(s.Calls), ms(s.Total), ms(s.Self), ms(c.Min), ms(c.Mean), ms(c.P50), ms(c.P95), ms(c.P99), ms(c.Max), open)
+	})
+	return t
+}
+
+// eachScope visits the scopes as a tree, the longest first; depth is cut off at
+// 20.
+func (p *Profile) eachScope(visit func(s *ScopeStats, depth int)) {
 	children := make(map[int][]int, len(p.Scopes))
 	for i, s := range p.Scopes {
 		children[s.Parent] = append(children[s.Parent], i)
 	}
-	type visit struct{ id, depth int }
-	var todo []visit
+	type place struct{ id, depth int }
+	var todo []place
 	push := func(parent, depth int) {
 		ids := children[parent]
 		slices.SortStableFunc(ids, func(a, b int) int { return cmp.Compare(p.Scopes[a].Total, p.Scopes[b].Total) })
 		for _, id := range ids {
-			todo = append(todo, visit{id, depth})
+			todo = append(todo, place{id, depth})
 		}
 	}
 	for push(-1, 0); len(todo) > 0; {
 		v := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		s := &p.Scopes[v.id]
-		open := ""
-		if s.Open > 0 {
-			open = integer(s.Open)
-		}
-		t.add(plain, strings.Repeat("  ", min(v.depth, 20))+s.Name, integer(s.Calls), ms(s.Total), ms(s.Self), ms(s.Call.Mean), ms(s.Call.P95), ms(s.Call.Max), open)
+		visit(&p.Scopes[v.id], min(v.depth, 20))
 		push(v.id, v.depth+1)
 	}
-	return t
 }
 
 func requestsTable(p *Profile, _ ReportOptions) table {
@@ -213,15 +225,21 @@ func requestsTable(p *Profile, _ ReportOptions) table {
 		return t
 	}
 	t.note = fmt.Sprintf("%d prompt and %d output tokens", q.PromptTokens, q.OutputTokens)
-	for _, r := range []struct {
-		name string
-		d    Dist
-	}{{"duration", q.Duration}, {"time to first token", q.FirstToken}, {"time per output token", q.PerToken}} {
-		if r.d.Count > 0 {
-			t.add(plain, r.name, integer(r.d.Count), ms(r.d.Mean), ms(r.d.P50), ms(r.d.P95), ms(r.d.P99), ms(r.d.Max))
-		}
+	for _, r := range requestRows(q) {
+		t.add(plain, r.name, integer(r.d.Count), ms(r.d.Mean), ms(r.d.P50), ms(r.d.P95), ms(r.d.P99), ms(r.d.Max))
 	}
 	return t
+}
+
+type requestRow struct {
+	name string
+	d    Dist
+}
+
+// requestRows is what is known of requests.
+func requestRows(q *RequestStats) []requestRow {
+	rows := []requestRow{{"duration", q.Duration}, {"time to first token", q.FirstToken}, {"time per output token", q.PerToken}}
+	return slices.DeleteFunc(rows, func(r requestRow) bool { return r.d.Count == 0 })
 }
 
 func countersTable(p *Profile, _ ReportOptions) table {

@@ -114,6 +114,8 @@ func CSV(w io.Writer, p *Profile) error {
 	return out.Error()
 }
 
+func percentCell(v float64) string { return fmt.Sprintf("%.2f", v) }
+
 func ms(ns int64) string        { return fmt.Sprintf("%.3f", float64(ns)/1e6) }
 func integer(n int64) string    { return strconv.FormatInt(n, 10) }
 func number(v float64) string   { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -72,7 +72,7 @@ func newProfileShow(std streams) *cobra.Command {
 }
 
 func newProfileExport() *cobra.Command {
-	var out string
+	var out, value string
 	var endings strings.Builder
 	for _, e := range profile.Exporters() {
 		fmt.Fprintf(&endings, "  %-16s %s\n", e.Ending, e.What)
@@ -82,8 +82,8 @@ func newProfileExport() *cobra.Command {
 		Short: "Write a profile in another format, by the ending of OUT",
 		Long:  "Write a profile in another format, by the ending of OUT:\n" + strings.TrimRight(endings.String(), "\n"),
 		Example: `  hotpath profile export run.json -o run.pprof
-  hotpath profile export run.json -o run.trace.json.gz
-  hotpath profile export run.json -o run.md`,
+  hotpath profile export run.json -o run.html
+  hotpath profile export run.json -o run.svg --value lost`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if out == "" {
@@ -92,6 +92,13 @@ func newProfileExport() *cobra.Command {
 			if !exportable(out) {
 				return notExportable("-o " + out)
 			}
+			flame, err := profile.ParseFlameValue(value)
+			if err != nil {
+				return &usageError{fmt.Errorf("--value: %w", err)}
+			}
+			if value != "" && !strings.HasSuffix(out, ".svg") {
+				return usagef("--value is for flame graphs, expected -o FILE.svg")
+			}
 			if err := writable("-o ", out); err != nil {
 				return err
 			}
@@ -99,9 +106,13 @@ func newProfileExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if value != "" {
+				return profile.ExportFlame(out, p, flame)
+			}
 			return profile.Export(out, p)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")
+	cmd.Flags().StringVar(&value, "value", "", "of a flame graph: `time|bytes|lost`; lost is time beyond the roofline")
 	return cmd
 }

@@ -33,7 +33,7 @@ each tells which steps and ops changed. Only several of each, made in turn (A B 
 With --fail-above the exit status is 1 when B is surely slower by more than that
 part of A's time.`,
 		Example: `  hotpath profile compare before.json after.json
-  hotpath profile compare before.json after.json -o diff.md
+  hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(_ *cobra.Command, files []string) error {

@@ -1,0 +1,219 @@
+package profile
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The parts of an HTML report. It is one file that loads nothing: style,
+// scripts and data are written into it, and its policy forbids all else. Names
+// come from files: they are data to the scripts, which make text nodes of them.
+var (
+	//go:embed html/view.html
+	viewHTML string
+	//go:embed html/view.css
+	viewCSS string
+	//go:embed html/view.js
+	viewJS string
+	//go:embed html/report.js
+	reportJS string
+	//go:embed html/compare.js
+	compareJS string
+)
+
+// page writes a page with data and the script that shows it. JSON escapes <, >
+// and &, so data cannot end the element that holds it.
+func page(w io.Writer, title string, data any, script string) error {
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(data); err != nil {
+		return err
+	}
+	_, err := strings.NewReplacer("{{.Title}}", html.EscapeString(visible(title)), "{{.Style}}", viewCSS,
+		"{{.Data}}", strings.TrimSpace(b.String()), "{{.Script}}", viewJS+"\n"+script).WriteString(w, viewHTML)
+	return err
+}
+
+type viewCard struct {
+	Label string `json:"label"`
+	Value string `json:"value"`
+	Note  string `json:"note,omitempty"`
+}
+
+// viewProfile is what report.js shows.
+type viewProfile struct {
+	Created  string         `json:"created"`
+	Cards    []viewCard     `json:"cards"`
+	Facts    [][2]string    `json:"facts"`
+	Warnings []string       `json:"warnings"`
+	Ops      []string       `json:"ops"` // by time: the order of their colours
+	Ledger   []viewLedger   `json:"ledger"`
+	Tree     *viewNode      `json:"tree"`
+	Steps    []viewStep     `json:"steps"`
+	Ceilings []viewCeilings `json:"ceilings"`
+	Timeline viewTimeline   `json:"timeline"`
+	Memory   viewMemory     `json:"memory"`
+	Scopes   []viewScope    `json:"scopes"`
+	Requests []viewTimes    `json:"requests"`
+}
+
+type viewLedger struct {
+	Name  string   `json:"name"`
+	Lane  int64    `json:"lane"`
+	Parts [5]int64 `json:"parts"` // compute, barrier, dispatch, idle, residual
+}
+
+type viewNode struct {
+	Name     string      `json:"n"`
+	Kind     string      `json:"k"`
+	Op       string      `json:"o,omitempty"`
+	Time     int64       `json:"t"`
+	Lost     int64       `json:"l"`
+	Bytes    int64       `json:"b"`
+	FLOPs    int64       `json:"f"`
+	Calls    int64       `json:"m"`
+	Children []*viewNode `json:"c,omitempty"`
+}
+
+type viewStep struct {
+	Name   string `json:"name"`
+	Plan   string `json:"plan"`
+	Op     string `json:"op"`
+	Kernel string `json:"kernel"`
+	Class  string `json:"class"`
+	Calls  int64  `json:"calls"`
+	Self   int64  `json:"self"`
+	Wait   int64  `json:"wait"`
+	P50    int64  `json:"p50"`
+	P95    int64  `json:"p95"`
+	P99    int64  `json:"p99"`
+	FLOPs  int64  `json:"flops"`
+	Bytes  int64  `json:"bytes"`
+	Floor  int64  `json:"floor"`
+	Lost   int64  `json:"lost"`
+}
+
+type viewCeilings struct {
+	Backend string             `json:"backend"`
+	FLOPs   float64            `json:"flops"`
+	Bytes   float64            `json:"bytes"`
+	Class   map[string]float64 `json:"class"`
+}
+
+type viewScope struct {
+	Name  string   `json:"name"`
+	Depth int      `json:"depth"`
+	Calls int64    `json:"calls"`
+	Times [8]int64 `json:"times"` // total, self, min, mean, p50, p95, p99, max
+}
+
+type viewTimes struct {
+	Name  string   `json:"name"`
+	Count int64    `json:"count"`
+	Times [5]int64 `json:"times"` // mean, p50, p95, p99, max
+}
+
+// writeHTML writes the report of a recording as one page.
+func writeHTML(w io.Writer, p *Profile) error {
+	v := &viewProfile{Created: p.Created.UTC().Format("2 January 2006, 15:04:05 UTC"), Cards: p.cards(), Warnings: p.Warnings,
+		Ops: []string{}, Ledger: []viewLedger{}, Steps: []viewStep{}, Ceilings: []viewCeilings{}, Scopes: []viewScope{}, Requests: []viewTimes{},
+		Timeline: p.viewTimeline(), Memory: p.viewMemory(), Facts: [][2]string{}}
+	for _, row := range factsTable(p, ReportOptions{}).rows {
+		v.Facts = append(v.Facts, [2]string{row[0], row[1]})
+	}
+	for _, g := range p.ByOp() {
+		v.Ops = append(v.Ops, g.Name)
+	}
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		if l := &s.Ledger; l.Runs > 0 {
+			v.Ledger = append(v.Ledger, viewLedger{strings.TrimSpace(cmp.Or(s.Name, s.ID) + " " + s.Phase), l.LaneTime,
+				[5]int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual}})
+		}
+	}
+	v.Tree = viewTree(p.Tree())
+	for _, s := range p.Top(-1, ByTime) {
+		v.Steps = append(v.Steps, viewStep{Name: s.Step.Name, Plan: cmp.Or(s.Plan.Name, s.Plan.ID), Op: dominant(s.Step), Kernel: s.Step.Kernel, Class: s.Step.Class,
+			Calls: s.Calls, Self: s.Self, Wait: s.Total - s.Self, P50: s.Span.P50, P95: s.Span.P95, P99: s.Span.P99,
+			FLOPs: s.FLOPs, Bytes: s.Bytes, Floor: s.Floor, Lost: s.Lost})
+	}
+	for _, backend := range slices.Sorted(maps.Keys(p.Ceilings)) {
+		if c := p.Ceilings[backend]; c.known() {
+			v.Ceilings = append(v.Ceilings, viewCeilings{backend, c.FLOPs, c.Bytes, c.Class})
+		}
+	}
+	p.eachScope(func(s *ScopeStats, depth int) {
+		c := &s.Call
+		v.Scopes = append(v.Scopes, viewScope{s.Name, depth, s.Calls, [8]int64{s.Total, s.Self, c.Min, c.Mean, c.P50, c.P95, c.P99, c.Max}})
+	})
+	if q := p.Requests; q != nil {
+		for _, r := range requestRows(q) {
+			v.Requests = append(v.Requests, viewTimes{r.name, r.d.Count, [5]int64{r.d.Mean, r.d.P50, r.d.P95, r.d.P99, r.d.Max}})
+		}
+	}
+	return page(w, subject(p), v, reportJS)
+}
+
+func viewTree(n *TreeNode) *viewNode {
+	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
+	for _, c := range n.Children {
+		v.Children = append(v.Children, viewTree(c))
+	}
+	return v
+}
+
+// cards are the numbers that come first.
+func (p *Profile) cards() []viewCard {
+	var tokens, flops, floor, lost int64
+	for i := range p.Plans {
+		tokens += p.Plans[i].Tokens
+		for j := range p.Plans[i].Stats {
+			st := &p.Plans[i].Stats[j]
+			flops, floor, lost = flops+st.FLOPs, floor+st.Floor, lost+st.Lost
+		}
+	}
+	l := &p.Ledger
+	cards := []viewCard{{"wall time", human(l.Wall), count(int(l.Runs), "run")}}
+	if tokens > 0 && l.Wall > 0 {
+		cards = append(cards, viewCard{"tokens a second", fmt.Sprintf("%.0f", float64(tokens)/float64(l.Wall)*1e9), fmt.Sprintf("%d in all", tokens)})
+	}
+	if flops > 0 {
+		cards = append(cards, viewCard{"compute", si(perTime(flops, l.Wall)*1e9) + "FLOP/s", si(float64(flops)) + "FLOP"})
+	}
+	cards = append(cards, viewCard{"computing", fmt.Sprintf("%.1f %%", percent(l.Compute, l.LaneTime)), "of wall time × lanes"})
+	if floor > 0 {
+		cards = append(cards, viewCard{"of the roofline", fmt.Sprintf("%.1f %%", percent(floor, floor+lost)), human(lost) + " lost beyond it"})
+	}
+	cards = append(cards, viewCard{"unexplained", fmt.Sprintf("%.2f %%", l.ResidualPercent()), "residual of the ledger"})
+	if q := p.Requests; q != nil && q.FirstToken.Count > 0 {
+		cards = append(cards, viewCard{"first token", human(q.FirstToken.P50), "p95 " + human(q.FirstToken.P95)})
+	}
+	if q := p.Requests; q != nil && q.PerToken.Count > 0 {
+		cards = append(cards, viewCard{"per token", human(q.PerToken.P50), "p95 " + human(q.PerToken.P95)})
+	}
+	if o := p.Overhead; o != nil {
+		cards = append(cards, viewCard{"recording cost", fmt.Sprintf("%.2f %%", o.Percent()), count(o.Runs, "pair")})
+	}
+	return cards
+}
+
+// human is a duration in the unit that suits it.
+func human(ns int64) string {
+	v := float64(ns)
+	for _, u := range []struct {
+		unit string
+		size float64
+	}{{"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}} {
+		if v >= u.size || v <= -u.size {
+			return fmt.Sprintf("%.3g %s", v/u.size, u.unit)
+		}
+	}
+	return fmt.Sprintf("%d ns", ns)
+}

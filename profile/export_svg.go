@@ -1,0 +1,139 @@
+package profile
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// FlameValue is what the width of a flame graph's frames stands for.
+type FlameValue string
+
+// The measures of a flame graph.
+const (
+	FlameTime  FlameValue = "time"  // wall time: lane time / lanes
+	FlameBytes FlameValue = "bytes" // moved
+	FlameLost  FlameValue = "lost"  // time beyond the roofline
+)
+
+var flameValues = []struct {
+	value FlameValue
+	title string
+	get   func(*TreeNode) int64
+	show  func(int64) string
+}{
+	{FlameTime, "time", func(n *TreeNode) int64 { return n.Time }, human},
+	{FlameBytes, "bytes moved", func(n *TreeNode) int64 { return n.Bytes }, func(v int64) string { return si(float64(v)) + "B" }},
+	{FlameLost, "time lost beyond the roofline", func(n *TreeNode) int64 { return n.Lost }, human},
+}
+
+// ParseFlameValue reads the name of a measure; the empty name is FlameTime.
+func ParseFlameValue(name string) (FlameValue, error) {
+	var known []string
+	for _, f := range flameValues {
+		if name == string(f.value) || name == "" {
+			return f.value, nil
+		}
+		known = append(known, string(f.value))
+	}
+	return "", fmt.Errorf("profile: no flame graph of %q, expected one of %s", name, strings.Join(known, ", "))
+}
+
+const (
+	svgWidth = 1200
+	svgRow   = 20
+	svgTop   = 44
+	svgLeast = 0.3 // narrower frames are left out
+)
+
+// svgColors are of ops by time, the last for all others; white text stands on
+// each.
+var svgColors = []string{"#3572c6", "#c4651b", "#1b807a", "#8560c9", "#b83e56", "#8f7410", "#4d7c2e", "#5d7187"}
+
+// FlameSVG writes a flame graph, the model on top. What lies below it is drawn
+// to scale; the title of each frame has its numbers.
+func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
+	f := flameValues[0]
+	for _, k := range flameValues {
+		if k.value == value {
+			f = k
+		}
+	}
+	root := p.Tree()
+	width := map[*TreeNode]int64{}
+	depth := flameWidths(root, f.get, width, 0)
+	colors := map[string]string{}
+	for i, g := range p.ByOp() {
+		colors[g.Name] = svgColors[min(i, len(svgColors)-1)]
+	}
+	b := bufio.NewWriter(w)
+	height := svgTop + (depth+1)*svgRow + 8
+	fmt.Fprintf(b, `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">
+<rect width="100%%" height="100%%" fill="#ffffff"/>
+<text x="10" y="26" font-size="16" font-weight="600" fill="#1a2230">%s: %s, %s</text>
+`, svgWidth, height, svgWidth, height, xmlText(subject(p)), f.title, f.show(width[root]))
+	var draw func(n *TreeNode, x, w float64, level int)
+	draw = func(n *TreeNode, x, w float64, level int) {
+		if w < svgLeast {
+			return
+		}
+		fill, ink := "#e2e6ec", "#1a2230"
+		if n.Kind == "wait" {
+			fill = "#c9d0da"
+		} else if c := colors[n.Op]; c != "" {
+			fill, ink = c, "#ffffff"
+		}
+		y := svgTop + level*svgRow
+		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s" stroke="#ffffff" stroke-width="0.6"/>`,
+			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), x, y, w, svgRow-1, fill)
+		if room := int((w - 8) / 6.7); room >= 3 {
+			fmt.Fprintf(b, `<text x="%.2f" y="%d" fill="%s">%s</text>`, x+4, y+14, ink, xmlText(shorten(n.Name, room)))
+		}
+		b.WriteString("</g>\n")
+		for _, c := range n.Children {
+			part := 0.0
+			if width[n] > 0 {
+				part = w * float64(width[c]) / float64(width[n])
+			}
+			draw(c, x, part, level+1)
+			x += part
+		}
+	}
+	draw(root, 10, svgWidth-20, 0)
+	b.WriteString("</svg>\n")
+	return b.Flush()
+}
+
+// ExportFlame writes FlameSVG to a file, which appears whole or not at all.
+func ExportFlame(path string, p *Profile, value FlameValue) error {
+	return writeAtomic(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
+}
+
+// flameWidths gives every node its width: its value, and never less than its
+// children together, since lost time can be negative. It returns the depth.
+func flameWidths(n *TreeNode, get func(*TreeNode) int64, width map[*TreeNode]int64, level int) int {
+	depth, kids := level, int64(0)
+	for _, c := range n.Children {
+		depth = max(depth, flameWidths(c, get, width, level+1))
+		kids += width[c]
+	}
+	width[n] = max(kids, get(n), 0)
+	return depth
+}
+
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+func xmlText(s string) string {
+	var b strings.Builder
+	xml.EscapeText(&b, []byte(visible(s))) // a Builder takes everything
+	return b.String()
+}

@@ -1,0 +1,153 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// TreeNode is one level of model, plan, layer, block, node, op and kernel, with
+// all below it. Times are wall-equivalent: lane time divided by the plan's
+// lanes, so that the root's is the wall time of all runs. What lanes did not
+// compute has nodes of its own, in parentheses.
+type TreeNode struct {
+	Name     string      `json:"name"`
+	Kind     string      `json:"kind"` // model, plan, layer, block, node, op, kernel, wait
+	Op       string      `json:"op,omitempty"`
+	Time     int64       `json:"time_ns"`
+	Lost     int64       `json:"lost_ns"` // beyond the roofline; 0 where no ceiling is known
+	FLOPs    int64       `json:"flops"`
+	Bytes    int64       `json:"bytes"`
+	Calls    int64       `json:"calls"` // of the steps below, each as often as it ran
+	Children []*TreeNode `json:"children,omitempty"`
+
+	index map[string]*TreeNode
+}
+
+func (n *TreeNode) child(name, kind string) *TreeNode {
+	key := kind + "\x00" + name
+	if c := n.index[key]; c != nil {
+		return c
+	}
+	c := &TreeNode{Name: name, Kind: kind}
+	if n.index == nil {
+		n.index = map[string]*TreeNode{}
+	}
+	n.index[key] = c
+	n.Children = append(n.Children, c)
+	return c
+}
+
+// Tree arranges the steps of all plans that ran. A fused step is divided among
+// its nodes by their shares.
+func (p *Profile) Tree() *TreeNode {
+	root := &TreeNode{Name: subject(p), Kind: "model"}
+	ran := 0
+	for i := range p.Plans {
+		if p.Plans[i].Ledger.Runs > 0 {
+			ran++
+		}
+	}
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		if s.Ledger.Runs == 0 {
+			continue
+		}
+		top := root
+		path := []*TreeNode{root}
+		if ran > 1 {
+			top = root.child(strings.TrimSpace(cmp.Or(s.Name, s.ID)+" "+s.Phase), "plan")
+			path = append(path, top)
+		}
+		lanes := int64(len(s.Lanes))
+		for k := range s.Stats {
+			addStep(path, s, k, lanes)
+		}
+		l := &s.Ledger
+		for _, w := range []struct {
+			name string
+			time int64
+		}{{"(barrier wait)", l.Barrier}, {"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
+			if w.time == 0 {
+				continue
+			}
+			for _, n := range append(slices.Clip(path), top.child(w.name, "wait")) {
+				n.Time += w.time / lanes
+			}
+		}
+	}
+	return root
+}
+
+// addStep puts one step under the nodes of a path, which it counts into too.
+func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
+	step, st := &s.Steps[k], &s.Stats[k]
+	if st.Calls == 0 {
+		return
+	}
+	nodes := step.parts()
+	time, lost := divide(sum(st.LaneCompute)/lanes, nodes), divide(st.Lost, nodes)
+	flops, bytes := divide(st.FLOPs, nodes), divide(st.Bytes, nodes)
+	for i, n := range nodes {
+		at := slices.Clip(path)
+		parts := strings.Split(n.Name, "/")
+		for j, part := range parts {
+			kind := "block"
+			switch {
+			case j == 0 && step.Layer >= 0 && len(parts) > 1:
+				kind = "layer"
+			case j == len(parts)-1:
+				kind = "node"
+			}
+			at = append(at, at[len(at)-1].child(cmp.Or(part, "/"), kind))
+		}
+		leaf := at[len(at)-1].child(n.Op, "op")
+		at = append(at, leaf)
+		if step.Kernel != "" {
+			at = append(at, leaf.child(step.Kernel, "kernel"))
+		}
+		for _, t := range at {
+			t.Time += time[i]
+			t.Lost += lost[i]
+			t.FLOPs += flops[i]
+			t.Bytes += bytes[i]
+			t.Calls += st.Calls
+		}
+		for _, t := range at[len(path):] {
+			if t.Kind != "layer" && t.Kind != "block" { // those have many
+				t.Op = n.Op
+			}
+		}
+	}
+}
+
+// treeLeast is the part of the whole below which the report leaves a branch
+// out, in per cent.
+const treeLeast = 1
+
+func treeTable(p *Profile, o ReportOptions) table {
+	t := table{title: "tree", note: "branches from 1 % of the wall time", cols: []col{left(""), left(""), right("calls"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("lost ms")}}
+	root := p.Tree()
+	limit := 4 * o.Top
+	var walk func(n *TreeNode, depth int)
+	walk = func(n *TreeNode, depth int) {
+		share := percent(n.Time, root.Time)
+		if share < treeLeast && depth > 0 || n.Kind == "kernel" || limit > 0 && len(t.rows) >= limit {
+			return
+		}
+		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Time)), rate(perTime(n.Bytes, n.Time)), ms(n.Lost)}
+		if n.Kind == "wait" {
+			cells = append(cells[:2], "", ms(n.Time), percentCell(share), "", "", "")
+		}
+		t.add(plain, cells...)
+		children := slices.Clone(n.Children)
+		slices.SortStableFunc(children, func(a, b *TreeNode) int { return cmp.Compare(b.Time, a.Time) })
+		for _, c := range children {
+			walk(c, depth+1)
+		}
+	}
+	if root.Time > 0 {
+		walk(root, 0)
+	}
+	return t
+}
