@@ -100,3 +100,11 @@ clean:
 .PHONY: bench-check
 bench-check:
 	scripts/bench_check.sh
+
+# verify-quant holds quantize and convert against llama.cpp, which it installs
+# into $(VENV) (it is built from source: clang-16 does it well).
+.PHONY: verify-quant
+verify-quant: build models $(VENV)/ready
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check gguf llama-cpp-python
+	$(VENV)/bin/python scripts/verify_convert.py bin/hotpath $(MODELS) --shared $(SHARED)
+	$(VENV)/bin/python scripts/verify_quant.py bin/hotpath $(MODELS) --shared $(SHARED)
