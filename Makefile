@@ -108,3 +108,19 @@ verify-quant: build models $(VENV)/ready
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check gguf llama-cpp-python
 	$(VENV)/bin/python scripts/verify_convert.py bin/hotpath $(MODELS) --shared $(SHARED)
 	$(VENV)/bin/python scripts/verify_quant.py bin/hotpath $(MODELS) --shared $(SHARED)
+
+# browser-test opens the HTML reports in a headless Chromium, and the traces in
+# Perfetto's own trace processor. HOTPATH_SCREENSHOTS=DIR keeps pictures.
+.PHONY: browser browser-test
+browser:
+	@scripts/fetch_browser.sh >/dev/null || true
+	@scripts/fetch_perfetto.sh .cache/perfetto || true
+
+browser-test: browser
+	$(GO) test -tags nogpu -run 'InBrowser|InPerfetto' -v ./profile
+
+# study-check slows kernels of the real model on purpose by 20 per cent and holds
+# what compare and whatif say about it. It wants a machine that is left alone.
+.PHONY: study-check
+study-check: models
+	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run TestSlowedKernelIsFound -v ./internal/study

@@ -323,3 +323,16 @@ func TestMannWhitneyExact(t *testing.T) {
 		t.Errorf("Holm %v", got)
 	}
 }
+
+// slowerComparison is of a build whose attention takes half as long again.
+func slowerComparison(t *testing.T) *Comparison {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 5))
+	m := &machines[0]
+	return compare(t, m.records(rng, 1, 60, asIs), m.records(rng, 1, 60, func(s *Step) float64 {
+		if s.Op == "attention" {
+			return 1.5
+		}
+		return 1
+	}))
+}
