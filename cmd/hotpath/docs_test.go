@@ -71,6 +71,7 @@ func TestHelpExamples(t *testing.T) {
 	for name, content := range map[string]string{
 		"texts.txt":     "one text\nanother text\n",
 		"texts.jsonl":   `{"text":"one text","id":1}` + "\n",
+		"corpus.txt":    strings.Repeat("a longer text, made of the same words again and again. ", 20),
 		"prompts.jsonl": `{"text":"once"}` + "\n",
 		"config.json":   `{"model":"MODEL","data":"texts.txt","out":"out","steps":2,"batch_tokens":64,"seq_len":8}`,
 	} {
