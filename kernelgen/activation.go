@@ -185,3 +185,22 @@ func genRoPE(g *asm, consts *constants) {
 	g.f("VZEROUPPER")
 	g.f("RET")
 }
+
+// genToF16 rounds to half floats, n a multiple of 8.
+func genToF16(g *asm) {
+	g.text("toF16AVX2", "toF16AVX2(dst *byte, src *float32, n int)", 0, 24)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ n+16(FP), CX")
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("VMOVUPS (SI), Y0")
+	g.f("VCVTPS2PH $0, Y0, X0")
+	g.f("VMOVUPS X0, (DI)")
+	g.f("ADDQ $32, SI")
+	g.f("ADDQ $16, DI")
+	g.f("SUBQ $8, CX")
+	g.f("JNZ %s", loop)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}

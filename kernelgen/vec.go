@@ -55,6 +55,13 @@ func (k *vkernel) c(x float32) string { return k.consts.bits(math.Float32bits(x)
 type constants struct {
 	seen    []uint32
 	nibbles bool
+	numbers bool
+}
+
+// lanes is the operand 0, 1, ... 15 of integers.
+func (c *constants) lanes() string {
+	c.numbers = true
+	return "lanes<>+0(SB)"
 }
 
 // codes is the operand 0, 1, ... 15.
@@ -88,6 +95,13 @@ func (c *constants) write(g *asm) {
 			g.raw(fmt.Sprintf("DATA nibbles<>+%d(SB)/4, $%d.0\n", 4*n, n))
 		}
 		g.raw("GLOBL nibbles<>(SB), RODATA|NOPTR, $64\n")
+	}
+	if c.numbers {
+		g.raw("\n")
+		for n := range 16 {
+			g.raw(fmt.Sprintf("DATA lanes<>+%d(SB)/4, $%d\n", 4*n, n))
+		}
+		g.raw("GLOBL lanes<>(SB), RODATA|NOPTR, $64\n")
 	}
 }
 
@@ -223,6 +237,7 @@ func genVec(g *asm) {
 		}
 	}
 	genRoPE(g, consts)
+	genToF16(g)
 	consts.write(g)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ type runFlags struct {
 	prompt  string
 	options hotpath.GenerateOptions
 	ctx     int
+	kvType  string
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
@@ -53,6 +55,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.Stop, "stop", nil, "end at this `STRING`; may be given several times")
 	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "go on where the model would end")
 	cmd.Flags().IntVar(&f.ctx, "ctx", 0, "`TOKENS` of context, prompt included; 0 for what the model has, at most 4096")
+	cmd.Flags().StringVar(&f.kvType, "kv-type", "", "keep keys and values as `f32|f16|q8_0`; f16 unless --precision is f32")
 	cmd.Flags().BoolVar(&o.Raw, "raw", false, "take the prompt as it is, without the model's chat template")
 }
 
@@ -70,6 +73,7 @@ func (f *runFlags) check() error {
 		{!(o.TopP >= 0 && o.TopP <= 1), "--top-p", o.TopP, "0 to 1"},
 		{!(o.MinP >= 0 && o.MinP <= 1), "--min-p", o.MinP, "0 to 1"},
 		{f.ctx < 0, "--ctx", f.ctx, "0 or more"},
+		{!slices.Contains([]string{"", "f32", "f16", "q8_0"}, f.kvType), "--kv-type", f.kvType, "f32, f16 or q8_0"},
 	} {
 		if c.bad {
 			return usagef("%s %v, expected %s", c.flag, c.value, c.expected)
@@ -110,7 +114,7 @@ func newRun(std streams) *cobra.Command {
 			if !cmd.Flags().Changed("seed") {
 				rf.options.Seed = rand.Uint64() >> 11 // JSON readers keep 53 bits
 			}
-			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx}, func(ctx context.Context, m *hotpath.Model) error {
+			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx, KVType: rf.kvType}, func(ctx context.Context, m *hotpath.Model) error {
 				if format.value == "text" {
 					return streamAll(ctx, std, m, in, rf.options)
 				}

@@ -20,6 +20,7 @@ import (
 	"hotpath/internal/kv"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -39,14 +40,15 @@ var (
 
 // Options configure an engine. Zero values mean the defaults.
 type Options struct {
-	MaxBatchTokens int  // tokens of one run: 512
-	MaxSeqs        int  // sequences of one run: 64
-	Ctx            int  // tokens of one generation, prompt included: what the model has, at most 4096
-	KVBlocks       int  // blocks of 64 tokens in the KV cache: two full contexts
-	Parallel       Mode // how embedding uses the workers
-	Workers        int  // of a run: all that the backend has
-	Invariant      bool // answers do not depend on who else is in the batch
-	NoPrefix       bool // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
+	MaxBatchTokens int          // tokens of one run: 512
+	MaxSeqs        int          // sequences of one run: 64
+	Ctx            int          // tokens of one generation, prompt included: what the model has, at most 4096
+	KVBlocks       int          // blocks of 64 tokens in the KV cache: two full contexts
+	KVType         tensor.DType // encoding of the KV cache, one of graph.KVTypes
+	Parallel       Mode         // how embedding uses the workers
+	Workers        int          // of a run: all that the backend has
+	Invariant      bool         // answers do not depend on who else is in the batch
+	NoPrefix       bool         // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
 	Recorder       *profile.Recorder
 }
 
@@ -232,7 +234,7 @@ func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 
 // kvLayout is the model's view of a pool.
 func (e *Engine) kvLayout(blocks int) model.KVLayout {
-	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx)}
+	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx), Type: e.opts.KVType}
 }
 
 // phases of the generate program, by what a step is composed of.

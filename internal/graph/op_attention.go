@@ -104,6 +104,16 @@ type keyRows struct {
 	base  int
 	table []int32
 	block int
+	row   []float32 // for one decoded row, where k and v are encoded
+}
+
+// of is row j of k or v.
+func (r *keyRows) of(t *Tensor, j int) []float32 {
+	if t.DType == tensor.F32 {
+		return t.Row(r.at(j))
+	}
+	t.ReadRow(r.row, r.at(j))
+	return r.row
 }
 
 func (r *keyRows) at(j int) int {
@@ -134,7 +144,7 @@ func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *ke
 func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, off, lo, hi int, p []float32) float64 {
 	top := math.Inf(-1)
 	for j := lo; j < hi; j++ {
-		s := a.score(q, rows.k.Row(rows.at(j))[off:off+len(q)])
+		s := a.score(q, rows.of(rows.k, j)[off:off+len(q)])
 		p[j-lo] = float32(s)
 		top = max(top, s)
 	}
@@ -151,7 +161,7 @@ func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, off, lo, hi int,
 	for i := range out {
 		var acc float64
 		for j := lo; j < hi; j++ {
-			acc += float64(p[j-lo]) * float64(rows.v.Row(rows.at(j))[off+i])
+			acc += float64(p[j-lo]) * float64(rows.of(rows.v, j)[off+i])
 		}
 		out[i] = float32(acc / sum)
 	}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/tensor"
 )
@@ -10,7 +11,7 @@ import (
 const KVBlock = 64
 
 // KVWrite puts k and v[T,Hkv*D] into rows slots[T] of the cache's states
-// [rows,Hkv*D] and returns the new versions.
+// [rows,Hkv*D], in the states' encoding, and returns the new versions.
 func (b *Builder) KVWrite(name string, kState, vState, k, v, slots *Value) (kNew, vNew *Value) {
 	n := b.Apply(OpKVWrite, name, nil, kState, vState, k, v, slots)
 	return n.Out[0], n.Out[1]
@@ -41,27 +42,30 @@ var OpKVWrite = register(&OpDef{
 	NoGrad:  "the KV cache is not differentiated",
 	InPlace: map[int]int{0: 0, 1: 1},
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "ffffi"); err != nil {
+		if err := wantInputs(n, "wwffi"); err != nil {
 			return nil, err
 		}
 		ks, vs, k := n.In[0], n.In[1], n.In[2]
 		if ks.Shape.RowLen() != k.Shape.RowLen() || ks.Shape.Outer.Sym != tensor.None {
 			return nil, fmt.Errorf("k is %s but the cache is %s", k.Shape, ks.Shape)
 		}
-		return []Type{like(ks), like(vs)}, first(
+		return []Type{{ks.Shape, ks.DType}, {vs.Shape, vs.DType}}, first(
 			wantShape("vstate", vs, ks.Shape),
+			wantEncoding("kstate", ks),
+			wantEncoding("vstate", vs),
 			wantShape("v", n.In[3], k.Shape),
 			wantShape("slots", n.In[4], tensor.Rows(k.Shape.Outer)))
 	},
 	Cost: func(c *Call) Cost {
 		k, v, slots := c.In[2].Bytes(), c.In[3].Bytes(), c.In[4].Bytes()
-		return Cost{0, 2*(k+v) + slots}
+		row := int64(c.Out[0].DType.RowBytes(c.In[2].Cols) + c.Out[1].DType.RowBytes(c.In[3].Cols))
+		return Cost{0, k + v + row*int64(c.In[2].Rows) + slots}
 	},
 	Ref: func(c *Call) {
 		k, v, kNew, vNew := &c.In[2], &c.In[3], &c.Out[0], &c.Out[1]
 		for t, slot := range c.In[4].I32 {
-			copy(kNew.Row(int(slot)), k.Row(t))
-			copy(vNew.Row(int(slot)), v.Row(t))
+			kNew.WriteRow(int(slot), k.Row(t))
+			vNew.WriteRow(int(slot), v.Row(t))
 		}
 	},
 })
@@ -72,10 +76,13 @@ var OpAttentionKV = register(&OpDef{
 	Name:   "attention_kv",
 	NoGrad: "the KV cache is not differentiated",
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "fffiii"); err != nil {
+		if err := wantInputs(n, "fwwiii"); err != nil {
 			return nil, err
 		}
 		a, q, ks, table := n.Attr.(AttentionKVAttr), n.In[0], n.In[1], n.In[5]
+		if block := ks.DType.Info().BlockLen; a.HeadDim%block != 0 {
+			return nil, fmt.Errorf("heads of %d values in a cache of %s, expected whole blocks of %d", a.HeadDim, ks.DType, block)
+		}
 		seqs, err := sequences(n.In[3])
 		if err := first(err, a.check(q, ks, n.In[2])); err != nil {
 			return nil, err
@@ -90,13 +97,14 @@ var OpAttentionKV = register(&OpDef{
 	},
 	Cost: costAttentionKV,
 	Scratch: func(n *Node, _ tensor.Bind) int {
-		return n.In[5].Shape.RowLen() * n.Attr.(AttentionKVAttr).BlockSize
+		return n.In[5].Shape.RowLen()*n.Attr.(AttentionKVAttr).BlockSize + n.In[1].Shape.RowLen()
 	},
 	Ref: func(c *Call) {
 		a, qStart, kvLen, table := c.Node.Attr.(AttentionKVAttr), c.In[3].I32, c.In[4].I32, &c.In[5]
 		var noLSE Tensor
 		for s, keys := range kvLen {
-			rows := keyRows{k: &c.In[1], v: &c.In[2], block: a.BlockSize,
+			scores := table.Cols * a.BlockSize
+			rows := keyRows{k: &c.In[1], v: &c.In[2], block: a.BlockSize, row: c.Scratch[scores:],
 				table: table.I32[s*table.Cols : (s+1)*table.Cols]}
 			a.attendSequence(&c.In[0], &c.Out[0], &noLSE, int(qStart[s]), int(qStart[s+1]), &rows, int(keys), c.Scratch)
 		}
@@ -121,4 +129,14 @@ func costAttentionKV(c *Call) Cost {
 		cost.Bytes += int64(hi-lo)*int64(row) + int64(blocks)*4
 	}
 	return cost
+}
+
+// KVTypes are the encodings that a KV cache may have.
+var KVTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.Q8_0}
+
+func wantEncoding(what string, v *Value) error {
+	if !slices.Contains(KVTypes, v.DType) {
+		return fmt.Errorf("%s is in %s, expected one of %v", what, v.DType, KVTypes)
+	}
+	return nil
 }

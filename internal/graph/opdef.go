@@ -82,6 +82,21 @@ func (t *Tensor) ReadRow(dst []float32, i int) {
 	}
 }
 
+// WriteRow encodes src as row i of a state in any encoding. A row that the
+// encoding cannot hold becomes NaN.
+func (t *Tensor) WriteRow(i int, src []float32) {
+	if t.DType == tensor.F32 {
+		copy(t.Row(i), src)
+		return
+	}
+	rb := t.DType.RowBytes(t.Cols)
+	if err := tensor.Quantize(t.Raw[i*rb:(i+1)*rb], t.DType, src); err != nil {
+		for b := range t.Raw[i*rb : (i+1)*rb] {
+			t.Raw[i*rb+b] = 0xff
+		}
+	}
+}
+
 // Bytes is the size in memory of the bound tensor: as a backend holds it, or
 // in its own encoding.
 func (t *Tensor) Bytes() int64 {

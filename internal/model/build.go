@@ -33,8 +33,9 @@ type Ports struct {
 
 // KVLayout is the size of a KV cache in blocks of graph.KVBlock tokens.
 type KVLayout struct {
-	Blocks          int // of the whole cache
-	MaxBlocksPerSeq int // width of the block table
+	Blocks          int          // of the whole cache
+	MaxBlocksPerSeq int          // width of the block table
+	Type            tensor.DType // one of graph.KVTypes
 }
 
 // maxKVBlocks keeps the row numbers of a cache within int32.

@@ -135,8 +135,8 @@ func (c *Context) Attend(q, k, v *graph.Value, attr graph.AttentionAttr) *graph.
 		return out
 	}
 	rows := tensor.Static(c.cache.layout.Blocks*graph.KVBlock, k.Shape.RowLen())
-	ks := c.State("k_cache", graph.RoleKV, tensor.F32, rows)
-	vs := c.State("v_cache", graph.RoleKV, tensor.F32, rows)
+	ks := c.State("k_cache", graph.RoleKV, c.cache.layout.Type, rows)
+	vs := c.State("v_cache", graph.RoleKV, c.cache.layout.Type, rows)
 	ks, vs = c.KVWrite("kv_write", ks, vs, k, v, c.cache.slots)
 	return c.AttentionKV("attention", q, ks, vs, c.QStart, c.cache.kvLen, c.cache.blockTable, graph.AttentionKVAttr{AttentionAttr: attr})
 }

@@ -368,7 +368,7 @@ func TestHostileMetadata(t *testing.T) {
 }
 
 func TestHostileArguments(t *testing.T) {
-	m, kv := open(t, testmodels.Dir(t, "llama")), KVLayout{1, 1}
+	m, kv := open(t, testmodels.Dir(t, "llama")), KVLayout{Blocks: 1, MaxBlocksPerSeq: 1}
 	for _, b := range []tensor.Bind{{}, {T: 1, S: 1}, {T: -1, S: 1, R: 1}} {
 		if _, _, err := m.BuildGenerate(b, kv); err == nil {
 			t.Errorf("built for %v", b)

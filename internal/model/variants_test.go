@@ -306,7 +306,7 @@ func TestSmolLM2(t *testing.T) {
 	if m.Config().ParamCount != 134515008 {
 		t.Errorf("%d parameters", m.Config().ParamCount)
 	}
-	g, _, err := m.BuildGenerate(tensor.Bind{T: 64, S: 1, R: 1}, KVLayout{1, 1})
+	g, _, err := m.BuildGenerate(tensor.Bind{T: 64, S: 1, R: 1}, KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,6 +58,8 @@ func Cases() []Case {
 		}},
 		{Name: "adamw", Build: adamw},
 		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
+		{Name: "kv f16", Tol: 2e-5, Build: kvOf(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
+		{Name: "kv q8_0", Tol: 2e-5, Build: kvOf(tensor.Q8_0, graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 64, Causal: true})},
 		{Name: "kv window", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 16, Causal: true, Window: 70})},
 		{Name: "linear then act", Build: func(b *Bench) []*graph.Value {
 			h := b.Linear("h", b.F32(dimT, 48), b.F32(tensor.Fixed(40), 48), b.F32(tensor.Fixed(40)))
@@ -234,14 +236,16 @@ func adamw(b *Bench) []*graph.Value {
 
 // kv writes a batch into a paged cache and attends to it: each sequence has
 // all its tokens in the batch, in blocks that lie in no order.
-func kv(a graph.AttentionAttr) func(b *Bench) []*graph.Value {
+func kv(a graph.AttentionAttr) func(b *Bench) []*graph.Value { return kvOf(tensor.F32, a) }
+
+func kvOf(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value {
 	return func(b *Bench) []*graph.Value {
 		const block = graph.KVBlock
 		maxBlocks := (b.Max().T + block - 1) / block
 		blocks := maxBlocks * b.Max().S
 		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
-		ks := b.State("k", graph.RoleKV, tensor.F32, shape)
-		vs := b.State("v", graph.RoleKV, tensor.F32, shape)
+		ks := b.State("k", graph.RoleKV, d, shape)
+		vs := b.State("v", graph.RoleKV, d, shape)
 		starts := b.Starts()
 		physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
 		if blocks%7 == 0 {

@@ -18,14 +18,15 @@ const scoreBudget = 1 << 16
 // order by share: block-diagonal by construction, no mask exists.
 type attention struct {
 	graph.AttentionAttr
-	q, k, v, out, lse mat
-	qStart            ints
-	paged             bool
-	kvLen, table      ints // paged only
-	block, maxBlocks  int
-	class             Precision
-	outHalf           half // out, where it is kept in bf16
-	bias              relBias
+	q, out, lse      mat
+	k, v             keys
+	qStart           ints
+	paged            bool
+	kvLen, table     ints // paged only
+	block, maxBlocks int
+	class            Precision
+	outHalf          half // out, where it is kept in bf16
+	bias             relBias
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -34,19 +35,28 @@ func bindAttention(b *binder, s *plan.Step) (kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], qStart: b.i32(n.In[3])}
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[4], qStart: b.i32(n.In[3])}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil
 }
 
 func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	ks, err := b.keys(n.In[1])
+	if err != nil {
+		return nil, err
+	}
+	vs, err := b.keys(n.In[2])
 	if err != nil {
 		return nil, err
 	}
 	a := n.Attr.(graph.AttentionKVAttr)
-	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ms[1], v: ms[2], out: ms[3], qStart: b.i32(n.In[3]),
+	b.wantKeys(a.BlockSize * a.HeadDim)
+	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
 	return k, nil
@@ -139,7 +149,8 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 	rows, cols := t1-t0, hi-lo
 	scores := w.scratch.f[:rows*cols] // [rows][cols]
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
-		k.scores(w, scores[j-lo:], cols, k.q.full[t0*k.q.cols+h*d:], k.k.full[row*k.k.cols+kv*d:], rows, n)
+		keys, ldk := k.k.head(w.scratch.keys, row, n, kv, d)
+		k.scores(w, scores[j-lo:], cols, k.q.full[t0*k.q.cols+h*d:], keys, ldk, rows, n)
 	})
 	for r := range rows {
 		a, z := k.Visible(pos+r, keys)
@@ -155,7 +166,8 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 	}
 	started := false
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
-		k.weigh(w, k.out.full[t0*k.out.cols+h*d:], scores[j-lo:], cols, k.v.full[row*k.v.cols+kv*d:], rows, n, started)
+		values, ldv := k.v.head(w.scratch.keys, row, n, kv, d)
+		k.weigh(w, k.out.full[t0*k.out.cols+h*d:], scores[j-lo:], cols, values, ldv, rows, n, started)
 		started = true
 	})
 }
@@ -173,15 +185,15 @@ func (k *attention) eachRun(s, first, lo, hi int, f func(row, j, n int)) {
 }
 
 // scores writes s[rows][ld] = scale * q k^T for n keys.
-func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, rows, n int) {
+func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ldk, rows, n int) {
 	d := k.HeadDim
 	if rows == 1 {
 		for j := range n {
-			s[j] = vec.Dot(q[:d], keys[j*k.k.cols:][:d]) * k.Scale
+			s[j] = vec.Dot(q[:d], keys[j*ldk:][:d]) * k.Scale
 		}
 		return
 	}
-	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: k.k.cols}
+	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: ldk}
 	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
 	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
 	for r := range rows {
@@ -201,18 +213,18 @@ func (k *attention) softmax(row []float32) (sum, shift float32) {
 }
 
 // weigh adds p[rows][ld] v to the output rows.
-func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32, rows, n int, add bool) {
+func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32, ldv, rows, n int, add bool) {
 	d := k.HeadDim
 	if rows == 1 {
 		if !add {
 			clear(out[:d])
 		}
 		for j := range n {
-			vec.Axpy(out[:d], values[j*k.v.cols:][:d], p[j])
+			vec.Axpy(out[:d], values[j*ldv:][:d], p[j])
 		}
 		return
 	}
-	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: k.v.cols}
+	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: ldv}
 	t := gemm.Task{M: rows, N: d, K: n, A: p, LDA: ld, B: &w.scratch.natural, C: out, LDC: k.out.cols, Accumulate: add}
 	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(d), w.scratch.gemm)
 }

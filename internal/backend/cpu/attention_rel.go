@@ -18,7 +18,7 @@ func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: ms[1], v: ms[2], out: ms[3], qStart: b.i32(n.In[3]),
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], qStart: b.i32(n.In[3]),
 		bias: relBias{ms[4], graph.RelReach(ms[4].cols)}}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil

@@ -52,8 +52,10 @@ func (k *attention) packHead(w *worker, s, kv, first, lo, hi int) {
 	}
 	table := k.table.full[s*k.maxBlocks:]
 	for j := lo; j < hi; j += k.block {
-		row := int(table[j/k.block]) * k.block
-		h.Add(j-lo, min(k.block, hi-j), k.k.full[row*k.k.cols+kv*d:], k.k.cols, k.v.full[row*k.v.cols+kv*d:], k.v.cols)
+		row, n := int(table[j/k.block])*k.block, min(k.block, hi-j)
+		keys, ldk := k.k.head(w.scratch.keys, row, n, kv, d)
+		values, ldv := k.v.head(w.scratch.values, row, n, kv, d)
+		h.Add(j-lo, n, keys, ldk, values, ldv)
 	}
 }
 

@@ -22,6 +22,7 @@ type binder struct {
 	i16Depth  int // largest K of a 16-bit product
 	headDim   int // of the largest head in bf16
 	headKeys  int
+	keyRoom   int // f32 of a block of keys that are decoded, at most
 
 	roundedValues map[*graph.Value]bool // kept in bf16, of those that were asked for
 }

@@ -290,12 +290,14 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
-	gemm  *gemm.Scratch
-	tiles *amx.Scratch
-	int8  *int8.Scratch
-	i16   *i16.Scratch
-	head  *amx.Head // nil where no attention runs in bf16
-	f     []float32 // as much as the hungriest step asked for
+	gemm   *gemm.Scratch
+	tiles  *amx.Scratch
+	int8   *int8.Scratch
+	i16    *i16.Scratch
+	head   *amx.Head // nil where no attention runs in bf16
+	keys   []float32 // one block of one head, decoded
+	values []float32
+	f      []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
 	// them behind an interface.
 	rows    gemm.Rows
@@ -307,6 +309,7 @@ func newScratch(b *binder) *scratch {
 	if b.int8Depth > 0 {
 		s.int8 = int8.NewScratch(b.int8Depth)
 	}
+	s.keys, s.values = make([]float32, b.keyRoom), make([]float32, b.keyRoom)
 	if b.i16Depth > 0 {
 		s.i16 = i16.NewScratch(b.i16Depth)
 	}

@@ -148,22 +148,6 @@ func bindGather(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms, err := b.mats(n.Out[0], n.Out[1], n.In[2], n.In[3])
-	if err != nil {
-		return nil, err
-	}
-	ks, vs, k, v, slots := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[4])
-	return &rowwise{"kv write", k, func(_ *worker, _ tensor.Bind, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			slot := int(slots.full[i])
-			copy(ks.row(slot), k.row(i))
-			copy(vs.row(slot), v.row(i))
-		}
-	}}, nil
-}
-
 func bindPool(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms, err := b.mats(n.In[0], n.Out[0])

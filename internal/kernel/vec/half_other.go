@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package vec
+
+func toF16Fast([]byte, []float32) int { return 0 }
