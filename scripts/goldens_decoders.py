@@ -142,8 +142,8 @@ def make(out, name, seed):
     print(f"{name}: mean nll {sum(n) / len(n):.3f}, {os.path.getsize(os.path.join(d, 'model.safetensors'))} bytes")
 
 
-def convert(llamacpp, source, to):
-    """What convert_hf_to_gguf.py does, without a vocabulary."""
+def convert(llamacpp, source, to, **kw):
+    """What convert_hf_to_gguf.py does, without a vocabulary; kw are its options."""
     if llamacpp not in sys.path:
         sys.path[:0] = [llamacpp, os.path.join(llamacpp, "gguf-py")]
     import gguf, pathlib
@@ -164,7 +164,7 @@ def convert(llamacpp, source, to):
         os.remove(to)
     # GPT-NeoX's converter looks where this was before transformers 5.
     hparams.setdefault("rotary_pct", (hparams.get("rope_parameters") or {}).get("partial_rotary_factor"))
-    model = Bare(pathlib.Path(source), gguf.LlamaFileType.MOSTLY_F16, pathlib.Path(to), hparams=hparams)
+    model = Bare(pathlib.Path(source), gguf.LlamaFileType.MOSTLY_F16, pathlib.Path(to), hparams=hparams, **kw)
     write_vocab_size = model.gguf_writer.add_vocab_size
     model.gguf_writer.add_vocab_size = lambda n: None if any("vocab_size" in k for k in model.gguf_writer.kv_data[0]) else write_vocab_size(n)
     model.write()

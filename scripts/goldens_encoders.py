@@ -1,4 +1,4 @@
-"""goldens_encoders.py [NAME...]   (default: all)
+"""goldens_encoders.py [--llamacpp=DIR] [NAME...]   (default: all)
 
 Encoders beyond BERT, sentence-transformers' directories, rerankers and static tables,
 each small, with random weights drawn wide, and what the reference implementations
@@ -13,15 +13,22 @@ options, for the model's own tests; reference.json is one of
   kind embed   cases of text, ids (what the model saw) and embedding, as it left the last
                stage, of any length
   kind rerank  cases of query, doc, ids, segments and scores (activation applied)
+
+The .gguf files are made by convert_hf_to_gguf.py of the checkout DIR of llama.cpp, in f16
+of weights that were rounded before the references answered, and without a vocabulary.
 """
 import json, os, shutil, sys
 
-import gguf, numpy as np, torch, transformers as T
+LLAMACPP = [a.removeprefix("--llamacpp=") for a in sys.argv[1:] if a.startswith("--llamacpp=")]
+for path in LLAMACPP:  # its own gguf, before anybody takes the released one
+    sys.path[:0] = [path, os.path.join(path, "gguf-py")]
+
+import numpy as np, torch, transformers as T
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm, Normalize, Pooling, StaticEmbedding, Transformer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-import goldens_gguf
+import goldens_decoders
 import goldens_models as G
 
 VARIANTS = os.path.join(G.HERE, "..", "internal", "model", "testdata", "encoders")
@@ -91,8 +98,13 @@ HOUSE = {
 }
 
 
+ROUND = False  # to f16, for files in it
+
+
 def widened(model, seed):
     model = G.widen(model, seed)
+    if ROUND:
+        model = model.half().float()
     for name, p in model.named_parameters():
         if "relative_attention_bias" in name:
             p.data *= 4  # or it drowns beside the scores
@@ -151,6 +163,8 @@ def sentence(name, model, tok, *stages, max_seq=None, prompts=None, default=None
     for stage in stages:
         for p in stage.parameters():
             p.data = torch.randn(p.shape, generator=g) * (0.3 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5)
+            if ROUND:
+                p.data = p.data.half().float()
     st.save(d)
     shutil.rmtree(tmp)
     saved(d)
@@ -290,11 +304,57 @@ VARIANT = {
 }
 
 
+def nomic_positions(name):
+    """The lengths by which llama.cpp's converter knows the model."""
+    rewritten(name, lambda c: {"n_embd": 32, "n_head": 2, "n_layer": 2, "n_inner": 40, "n_positions": 8192, "max_trained_positions": 2048, "layer_norm_epsilon": 1e-5, "activation_function": "swiglu",
+                               "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False, "causal": False})
+    path = os.path.join(VARIANTS, name, "config.json")
+    with open(path, encoding="utf-8") as f:
+        c = json.load(f)
+    G.write_json(path, {**c, "rotary_emb_scale_base": None})
+
+
+def gemma_dense(name):
+    tok = G.sentencepiece_bpe(G.corpus(G.TESTDATA))
+    config = T.Gemma3TextConfig(vocab_size=len(tok), hidden_size=32, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=16, intermediate_size=40, sliding_window=8, query_pre_attn_scalar=16, max_position_embeddings=LONG, use_bidirectional_attention=True, rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 100000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}}, bos_token_id=2, eos_token_id=1, pad_token_id=0)
+    model = widened(T.Gemma3TextModel._from_config(config, attn_implementation="eager"), 71)
+    plain = torch.nn.Identity()
+    sentence(name, model, tok, Pooling(32, "mean"), Dense(32, 48, bias=False, activation_function=plain), Dense(48, 32, bias=False, activation_function=plain), Normalize())
+
+
+FILES = {  # name: (makes its directory, converter's options)
+    "file-roberta": (lambda n: encoder(n, lambda v: roberta(v, num_hidden_layers=2), T.RobertaModel, roberta_bpe, 72), {}),
+    "file-distilbert": (lambda n: encoder(n, lambda v: distilbert(v, n_layers=2), T.DistilBertModel, G.wordpiece, 73, "cls"), {}),
+    "file-nomic-bert": (lambda n: (encoder(n, lambda v: nomic(v, num_hidden_layers=2, intermediate_size=40), T.NomicBertModel, G.wordpiece, 74), nomic_positions(n)), {}),
+    "file-modern-bert": (lambda n: encoder(n, lambda v: modernbert(v, num_hidden_layers=4), T.ModernBertModel, modern_bpe, 75), {}),
+    "file-gemma-embedding": (gemma_dense, {"sentence_transformers_dense_modules": True}),
+    "file-rerank-roberta": (lambda n: reranker(n, lambda v: roberta(v, T.XLMRobertaConfig, num_hidden_layers=2, num_labels=1), T.XLMRobertaForSequenceClassification, roberta_bpe, 76), {}),
+    "file-rerank-modern-bert": (lambda n: reranker(n, lambda v: modernbert(v, num_hidden_layers=2, num_labels=1), T.ModernBertForSequenceClassification, modern_bpe, 77), {}),
+}
+
+
+def file(name, llamacpp):
+    global ROUND
+    make, options = FILES[name]
+    d = os.path.join(VARIANTS, name)
+    ROUND = True
+    make(name)
+    ROUND = False
+    goldens_decoders.convert(llamacpp, d, d + ".gguf", **options)
+    os.replace(os.path.join(d, "reference.json"), d + ".json")
+    shutil.rmtree(d)
+
+
 def main():
     torch.set_num_threads(1)
-    names = sys.argv[1:] or [*HOUSE, *VARIANT]
+    names = [a for a in sys.argv[1:] if not a.startswith("--")] or [*HOUSE, *VARIANT, *(FILES if LLAMACPP else ())]
     for name in names:
-        house(name) if name in HOUSE else VARIANT[name]()
+        if name in FILES:
+            file(name, LLAMACPP[0])
+        elif name in HOUSE:
+            house(name)
+        else:
+            VARIANT[name]()
         print(name)
 
 

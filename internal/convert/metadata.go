@@ -60,6 +60,11 @@ var oldPoolings = map[string]string{
 
 // pooling says how embeddings are made, where modules.json does.
 func (j *job) pooling() {
+	if s := j.hf.SentenceBert; s != nil {
+		if f := (fields{s, j.config.err}); f.flag(false, "do_lower_case") {
+			f.unsupported("do_lower_case", "true, which GGUF files cannot say: expected a tokenizer that knows small letters only")
+		}
+	}
 	p := j.hf.Pooling()
 	if p == nil {
 		return

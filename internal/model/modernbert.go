@@ -40,8 +40,9 @@ func modernGGUF(r *fields) description {
 			Vocab:  r.vocabulary(),
 			MaxSeq: r.size("context_length", maxContext),
 		},
-		eps:      float32(r.positive("attention.layer_norm_epsilon", 1e-5)),
-		act:      r.activation("hidden_act", "gelu"),
+		// The converter takes the field for that of another norm.
+		eps:      float32(r.positive("attention.layer_norm_epsilon", r.positive("attention.layer_norm_rms_epsilon", 1e-5))),
+		act:      r.activation("hidden_activation", "gelu"),
 		normBias: mayHaveBias, attnBias: mayHaveBias, ffnBias: mayHaveBias,
 		pool: graph.PoolCLS, headAct: graph.GELU, headBias: mayHaveBias,
 	}
