@@ -70,9 +70,9 @@ func (m *Model) EmbedStream(ctx context.Context, texts iter.Seq2[string, error],
 // Bounds of a stream. What waits is at most two windows of texts.
 const (
 	streamTexts  = 4096            // of one window
-	streamTokens = 16 << 10        // of the first window; later ones take about windowTime
-	windowTime   = 0.4             // seconds
-	leastTokens  = 1 << 10         // of a window
+	streamTokens = 32 << 10        // of the first window; later ones take about windowTime
+	windowTime   = 1.0             // seconds: workers wait for each other at the end of a window
+	leastTokens  = 4 << 10         // of a window
 	mostTokens   = 128 << 10       // of a window
 	streamBytes  = 4 << 20         // of texts that wait
 	blockTexts   = 64              // that one worker tokenizes at a time

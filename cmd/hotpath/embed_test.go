@@ -181,6 +181,13 @@ func TestEmbedFolder(t *testing.T) {
 	if rows := lines[embeddedRow](t, ok(t, "embed", "-m", bert, "-f", dir, "--input", "lines", "--format", "jsonl")); len(rows) != 6 {
 		t.Errorf("%d lines", len(rows))
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if rows := lines[embeddedRow](t, ok(t, "embed", "-m", bert, "-f", link, "--format", "jsonl")); len(rows) != 5 {
+		t.Errorf("%d texts behind a link", len(rows))
+	}
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", t.TempDir()}, "holds no text")
 }
 

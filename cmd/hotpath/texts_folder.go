@@ -22,11 +22,12 @@ var wholeTexts = []string{".txt", ".md"}
 // ones are left alone.
 func (t *texts) folder(f *textFlags, std streams) error {
 	var files []string
-	err := filepath.WalkDir(f.file, func(path string, d fs.DirEntry, err error) error {
+	root := filepath.Clean(f.file) + string(filepath.Separator) // walks a folder that is a link, too
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case path != f.file && strings.HasPrefix(d.Name(), "."):
+		case path != root && strings.HasPrefix(d.Name(), "."):
 			if d.IsDir() {
 				return filepath.SkipDir
 			}

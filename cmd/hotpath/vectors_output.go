@@ -152,5 +152,5 @@ func (v *vectorOutput) failures() error {
 	if v.first == nil {
 		return fmt.Errorf("%d of %d texts failed, all of them in an earlier run", v.failed, v.n)
 	}
-	return fmt.Errorf("%d of %d texts failed, the first of this run: %w", v.failed, v.n, v.first)
+	return fmt.Errorf("%d of %d texts failed, the first: %w", v.failed, v.n, v.first)
 }
