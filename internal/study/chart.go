@@ -169,7 +169,7 @@ func (s *svg) series(r Series, color int, px, py func(float64) float64) {
 		if r.withoutPoint {
 			break
 		}
-		if r.PointsOnly && r.Low != nil {
+		if (r.PointsOnly || len(r.X) == 1) && r.Low != nil {
 			s.line("w", px(r.X[k]), py(r.Low[k]), px(r.X[k]), py(r.High[k]))
 		}
 		fmt.Fprintf(s, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3.6"><title>%s: %s at %s</title></circle>`+"\n",
@@ -239,19 +239,28 @@ func niceTicks(v []float64) []float64 {
 
 // number writes a value with the digits that it is worth.
 func number(v float64) string {
+	short := func(format string, v float64) string {
+		s := fmt.Sprintf(format, v)
+		if strings.Contains(s, ".") {
+			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		}
+		return s
+	}
 	switch a := math.Abs(v); {
 	case a == 0:
 		return "0"
 	case a >= 1e6:
-		return fmt.Sprintf("%.3gM", v/1e6)
+		return short("%.2f", v/1e6) + "M"
 	case a >= 1e4:
-		return fmt.Sprintf("%.3gk", v/1e3)
+		return short("%.1f", v/1e3) + "k"
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
-		return fmt.Sprintf("%.1f", v)
+		return short("%.1f", v)
+	case a >= 1:
+		return short("%.2f", v)
 	case a >= 0.01:
-		return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.3f", v), "0"), ".")
+		return short("%.3f", v)
 	}
 	return fmt.Sprintf("%.2g", v)
 }

@@ -2,6 +2,7 @@ package study
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -30,7 +31,16 @@ type Design struct {
 	// until then.
 	Slice time.Duration
 	Seed  uint64
+	// Limit is the time that there is at most; an experiment that cannot be
+	// finished within it is not begun. 0 is no limit.
+	Limit time.Duration
 }
+
+// errNoTime reports an experiment that would take longer than its Limit.
+var errNoTime = errors.New("no time for it")
+
+// fewest is the number of blocks below which nothing is an experiment.
+const fewest = 2
 
 // designs of a full study and of one that only has to be seen to work.
 var (
@@ -59,6 +69,7 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 	all := append(slices.Clone(arms), control)
 	reps := make([]int, len(all))
 	start := time.Now()
+	var round time.Duration // of one measurement of each
 	for i, a := range all {
 		took, err := d.warm(ctx, a)
 		if err != nil {
@@ -68,6 +79,13 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 		if d.Slice > 0 {
 			reps[i] = max(1, int(math.Ceil(float64(d.Slice)/float64(max(took, time.Microsecond)))))
 		}
+		round += took * time.Duration(reps[i])
+		if expected := 2 * fewest * round / time.Duration(i+1) * time.Duration(len(all)); d.Limit > 0 && expected+time.Since(start) > d.Limit {
+			return nil, fmt.Errorf("%w: about %.0f s, of %.0f s that are left", errNoTime, expected.Seconds(), d.Limit.Seconds())
+		}
+	}
+	if d.Limit > 0 && 2*time.Duration(d.Least)*round > d.Limit {
+		d.Least = fewest
 	}
 	t := &Trial{Seconds: make([][]float64, len(arms))}
 	for _, a := range arms {
@@ -106,8 +124,8 @@ func (d Design) warm(ctx context.Context, a Arm) (time.Duration, error) {
 		if i == 0 || s < best {
 			best = s
 		}
-		if d.Slice == 0 || i > 0 && s > 0.5 {
-			break // in a hurry, or slow enough to be warm
+		if d.Slice == 0 || s > 0.1 {
+			break // in a hurry, or long enough to be warm in itself
 		}
 	}
 	return time.Duration(best * 1e9), nil

@@ -41,6 +41,9 @@ func (o *observation) parts() []float64 {
 	return out
 }
 
+// enough is how long work is observed at most, after two calls.
+const enough = 1500 * time.Millisecond
+
 // observe runs work under a recorder, some calls after it is warm.
 func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, calls int) (*observation, error) {
 	defer r.enter()()
@@ -49,7 +52,7 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 			return nil, err
 		}
 	}
-	o := &observation{workers: max(1, r.Engine.Options().Workers), calls: calls}
+	o := &observation{workers: max(1, r.Engine.Options().Workers)}
 	before := rec.Snapshot().Ledger
 	counters := perf.Open()
 	defer counters.Close()
@@ -59,10 +62,11 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 	start := time.Now()
 	var err error
 	o.counted, err = counters.Count(func() error {
-		for range calls {
+		for o.calls < 2 || o.calls < calls && time.Since(start) < enough {
 			if err := w.run(ctx, r.Engine); err != nil {
 				return err
 			}
+			o.calls++
 			o.goroutines = max(o.goroutines, runtime.NumGoroutine())
 		}
 		return nil
@@ -72,7 +76,7 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 	}
 	elapsed := time.Since(start).Seconds()
 	runtime.ReadMemStats(&m1)
-	n := float64(calls)
+	n := float64(o.calls)
 	o.wall, o.queued = elapsed/n, (queued()-q0)/n
 	o.mallocs, o.heap = float64(m1.Mallocs-m0.Mallocs)/n, float64(m1.TotalAlloc-m0.TotalAlloc)/n
 	o.profile = rec.Snapshot()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,7 @@ type condition struct {
 	mix         mix
 	work        work
 	trial       *Trial // arms as modes
+	without     string // why there is none
 }
 
 func (c *condition) name() string {
@@ -72,7 +74,9 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 		grid = quickMixes
 	}
 	var cells []*condition
-	for _, n := range cpuCounts(s.Threads) {
+	counts := cpuCounts(s.Threads)
+	slices.Reverse(counts) // all CPUs first: where time runs out, the others are left out
+	for _, n := range counts {
 		for _, m := range grid {
 			if m.lengths[0] > s.model.Config().MaxSeq {
 				continue
@@ -83,8 +87,19 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 		}
 	}
 	d := s.plan(len(cells), 150*time.Second)
+	d.limited = true
 	if err := s.grid(ctx, cells, d); err != nil {
 		return nil, err
+	}
+	left := Section{Title: "Left out"}
+	for _, c := range cells {
+		if c.trial == nil {
+			left.Text = append(left.Text, fmt.Sprintf("%s: %s (--time gives more).", c.name(), c.without))
+		}
+	}
+	cells = slices.DeleteFunc(cells, func(c *condition) bool { return c.trial == nil })
+	if len(cells) == 0 {
+		return nil, errors.New("study parallelism: there was no time for a single experiment: give more with --time")
 	}
 	r := &Report{
 		Title:    "Parallelism: fine, coarse or auto",
@@ -97,6 +112,9 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 		return nil, err
 	}
 	r.Sections = append(r.Sections, why...)
+	if len(left.Text) > 0 {
+		r.Sections = append(r.Sections, left)
+	}
 	for _, c := range cells {
 		r.Trials = append(r.Trials, NamedTrial{c.name(), c.trial})
 	}
@@ -127,7 +145,11 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 		for k, m := range modes {
 			run = append(run, arms[k].arm(m.String(), c.work))
 		}
-		if c.trial, err = d.next().Measure(ctx, run, arms[len(modes)].arm("fine again", c.work)); err != nil {
+		c.trial, err = d.next().Measure(ctx, run, arms[len(modes)].arm("fine again", c.work))
+		if errors.Is(err, errNoTime) {
+			c.without, err = err.Error(), nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -228,7 +250,7 @@ func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Se
 	sched := Section{Title: "Scheduler and allocations", Text: []string{
 		"Of one call. Waiting for a thread is the time that goroutines were ready and had none, as the Go scheduler counts it; context switches are the kernel's."},
 		Table: &Table{Left: 2, Head: []string{"texts", "mode", "runs", "goroutines", "allocations", "allocated", "waiting for a thread", "context switches", "GC pauses"}}}
-	stacks := Stacks{Title: fmt.Sprintf("Where the time of %s goes, %d texts a call", plural(s.Threads, "worker"), shown), Unit: "% of workers × wall", Parts: ledgerParts}
+	stacks := Stacks{Title: fmt.Sprintf("Where the time of %s goes, up to %d texts a call", plural(s.Threads, "worker"), shown), Unit: "% of workers × wall", Parts: ledgerParts}
 	flames := Section{Title: "Flame graphs"}
 	for k, m := range modes {
 		var o opened
@@ -240,14 +262,14 @@ func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Se
 				if err != nil {
 					return err
 				}
-				row, parts := []string{c.mix.name, m.String()}, ob.parts()
+				row, parts := []string{fmt.Sprintf("%d of %s", c.batch, c.mix.name), m.String()}, ob.parts()
 				for _, p := range parts {
 					row = append(row, fmt.Sprintf("%.1f", p))
 				}
 				waits.Table.add(row...)
 				stacks.Rows = append(stacks.Rows, Stack{c.mix.name + ", " + m.String(), parts})
 				n := float64(ob.calls)
-				sched.Table.add(c.mix.name, m.String(), number(float64(ob.ledger.Runs)/n), fmt.Sprint(ob.goroutines), number(math.Round(ob.mallocs*10)/10), bytes(ob.heap),
+				sched.Table.add(fmt.Sprintf("%d of %s", c.batch, c.mix.name), m.String(), number(float64(ob.ledger.Runs)/n), fmt.Sprint(ob.goroutines), number(math.Round(ob.mallocs*10)/10), bytes(ob.heap),
 					millis(ob.queued), ob.switches(), millis(float64(ob.ledger.GC)/n/1e9/float64(ob.workers)))
 				return nil
 			})
@@ -268,8 +290,14 @@ func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Se
 
 // closely walks the conditions that are looked at closely.
 func (s *session) closely(cells []*condition, see func(*condition) error) error {
+	last := map[string]*condition{} // the largest of each mix, up to the one that is shown
 	for _, c := range cells {
-		if c.cpus == s.Threads && (c.batch == shown || s.Quick && c.batch == c.mix.batches[len(c.mix.batches)-1]) {
+		if c.cpus == s.Threads && c.batch <= shown {
+			last[c.mix.name] = c
+		}
+	}
+	for _, c := range cells {
+		if last[c.mix.name] == c {
 			if err := see(c); err != nil {
 				return err
 			}

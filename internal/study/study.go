@@ -98,9 +98,13 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 
 // designs shares the time of a study out among its experiments.
 type designs struct {
-	quick bool
-	left  int
-	until time.Time
+	quick  bool
+	left   int
+	budget time.Duration
+	until  time.Time // when the budget is spent
+	// limited leaves experiments out that would end more than a third of the
+	// budget later.
+	limited bool
 }
 
 // plan is for so many experiments that take so long altogether.
@@ -108,7 +112,7 @@ func (s *session) plan(experiments int, budget time.Duration) *designs {
 	if s.Budget > 0 {
 		budget = s.Budget
 	}
-	return &designs{s.Quick, experiments, time.Now().Add(budget)}
+	return &designs{quick: s.Quick, left: experiments, budget: budget, until: time.Now().Add(budget)}
 }
 
 // next is the design of the next experiment: what is left of the time is shared
@@ -120,6 +124,9 @@ func (d *designs) next() Design {
 	x := fullDesign
 	x.Budget = time.Until(d.until) / time.Duration(max(1, d.left))
 	x.Seed = uint64(d.left)
+	if d.limited {
+		x.Limit = max(time.Second, time.Until(d.until.Add(d.budget/3)))
+	}
 	d.left--
 	if x.Budget <= 0 {
 		x.Least = 3 // late already: as few as an interval can be made of
