@@ -117,13 +117,7 @@ browser:
 	@scripts/fetch_perfetto.sh .cache/perfetto || true
 
 browser-test: browser
-	$(GO) test -tags nogpu -run 'InBrowser|InPerfetto' -v ./profile
-
-# study-check slows kernels of the real model on purpose by 20 per cent and holds
-# what compare and whatif say about it. It wants a machine that is left alone.
-.PHONY: study-check
-study-check: models
-	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run TestSlowedKernelIsFound -v ./internal/study
+	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile
 
 # study-check slows kernels of the real model on purpose by 20 per cent and holds
 # what compare and whatif say about it. It wants a machine that is left alone.

@@ -22,7 +22,14 @@ const (
 // Chrome trace format. Each lane is a thread. Events that would not nest in
 // their thread, such as overlapping device kernels, become asynchronous ones.
 func writeTrace(w io.Writer, p *Profile) error {
-	t := &traceWriter{w: bufio.NewWriter(w)}
+	t := &traceWriter{w: newTraceBuffer(w)}
+	t.write(p)
+	return t.err
+}
+
+func newTraceBuffer(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 1<<16) }
+
+func (t *traceWriter) write(p *Profile) {
 	t.raw(`{"displayTimeUnit":"ns","otherData":`)
 	t.json(map[string]any{"format": Format, "version": Version, "model": p.Facts.Model})
 	t.raw(`,"traceEvents":[`)
@@ -31,10 +38,9 @@ func writeTrace(w io.Writer, p *Profile) error {
 	t.requests(p)
 	t.counters(p)
 	t.raw("\n]}\n")
-	if t.err != nil {
-		return t.err
+	if t.err == nil {
+		t.err = t.w.Flush()
 	}
-	return t.w.Flush()
 }
 
 type traceWriter struct {
@@ -42,6 +48,7 @@ type traceWriter struct {
 	err    error
 	events int
 	async  int
+	digits [20]byte
 }
 
 type arg struct {
@@ -62,7 +69,24 @@ func (t *traceWriter) raw(s string) {
 	}
 }
 
+// json writes a value. Numbers and plain names are most of a trace, and need no
+// reflection.
 func (t *traceWriter) json(v any) {
+	switch v := v.(type) {
+	case string:
+		if plainText(v) {
+			t.raw(`"`)
+			t.raw(v)
+			t.raw(`"`)
+			return
+		}
+	case int:
+		t.number(int64(v))
+		return
+	case int64:
+		t.number(v)
+		return
+	}
 	b, err := json.Marshal(v)
 	if err != nil && t.err == nil {
 		t.err = err
@@ -70,9 +94,33 @@ func (t *traceWriter) json(v any) {
 	t.raw(string(b))
 }
 
+func (t *traceWriter) number(n int64) {
+	if t.err == nil {
+		_, t.err = t.w.Write(strconv.AppendInt(t.digits[:0], n, 10))
+	}
+}
+
+// plainText reports whether a string stands for itself in JSON.
+func plainText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// threadID is unique over all processes, as Perfetto wants it, and not 0, which
+// is the system's idle thread.
+func threadID(pid, row int) int { return pid<<20 + row + 1 }
+
 // micros is exact: the trace counts in microseconds, we in nanoseconds, none
 // of them below 0.
-func micros(ns int64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }
+func micros(ns int64) string {
+	b := strconv.AppendInt(make([]byte, 0, 24), ns/1000, 10)
+	rest := ns % 1000
+	return string(append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)))
+}
 
 // event writes one event; fields holds what only its kind has, with a leading
 // comma.
@@ -153,17 +201,18 @@ func (t *traceWriter) lanes(p *Profile) {
 	if len(names) == 0 {
 		return
 	}
-	t.name("process_name", tracePidLanes, 0, "hotpath lanes")
-	for tid, name := range names {
+	t.name("process_name", tracePidLanes, threadID(tracePidLanes, 0), "hotpath lanes")
+	for row, name := range names {
+		tid := threadID(tracePidLanes, row)
 		t.name("thread_name", tracePidLanes, tid, name)
-		t.event("M", "thread_sort_index", "", tracePidLanes, tid, 0, "", []arg{{"sort_index", tid}})
+		t.event("M", "thread_sort_index", "", tracePidLanes, tid, 0, "", []arg{{"sort_index", row}})
 		t.thread(tracePidLanes, tid, threads[name])
 	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		if plan := &p.Plans[r.Plan]; r.Tokens > 0 && r.End > r.Start {
 			rate := float64(r.Tokens) / float64(r.End-r.Start) * 1e9
-			t.event("C", plan.Phase+" tok/s", "", tracePidLanes, 0, r.Start, "", []arg{{"tok/s", rate}})
+			t.event("C", plan.Phase+" tok/s", "", tracePidLanes, threadID(tracePidLanes, 0), r.Start, "", []arg{{"tok/s", rate}})
 		}
 	}
 }
@@ -250,9 +299,10 @@ func (t *traceWriter) scopes(p *Profile) {
 		at.open = append(at.open, e)
 		at.spans = append(at.spans, span{name: p.Scopes[e.Scope].Name, cat: "scope", start: e.Start, end: e.End})
 	}
-	t.name("process_name", tracePidScopes, 0, "scopes")
-	for tid, r := range rows {
-		t.name("thread_name", tracePidScopes, tid, fmt.Sprintf("scopes %d", tid))
+	t.name("process_name", tracePidScopes, threadID(tracePidScopes, 0), "scopes")
+	for row, r := range rows {
+		tid := threadID(tracePidScopes, row)
+		t.name("thread_name", tracePidScopes, tid, fmt.Sprintf("scopes %d", row))
 		t.thread(tracePidScopes, tid, r.spans)
 	}
 }
@@ -261,18 +311,18 @@ func (t *traceWriter) requests(p *Profile) {
 	if p.Requests == nil || len(p.Requests.Kept) == 0 {
 		return
 	}
-	t.name("process_name", tracePidRequests, 0, "requests")
+	t.name("process_name", tracePidRequests, threadID(tracePidRequests, 0), "requests")
 	for i := range p.Requests.Kept {
 		q := &p.Requests.Kept[i]
 		name := cmp.Or(q.Name, "request")
 		t.async++
 		id := `,"id":"` + strconv.Itoa(t.async) + `"`
-		t.event("b", name, "request", tracePidRequests, 0, q.Start, id,
+		t.event("b", name, "request", tracePidRequests, threadID(tracePidRequests, 0), q.Start, id,
 			[]arg{{"request", q.ID}, {"prompt tokens", q.PromptTokens}, {"output tokens", q.OutputTokens}})
 		if q.FirstToken != 0 {
-			t.event("n", name, "request", tracePidRequests, 0, q.FirstToken, id, []arg{{"event", "first token"}})
+			t.event("n", name, "request", tracePidRequests, threadID(tracePidRequests, 0), q.FirstToken, id, []arg{{"event", "first token"}})
 		}
-		t.event("e", name, "request", tracePidRequests, 0, q.End, id, nil)
+		t.event("e", name, "request", tracePidRequests, threadID(tracePidRequests, 0), q.End, id, nil)
 	}
 }
 
@@ -280,7 +330,7 @@ func (t *traceWriter) counters(p *Profile) {
 	for i := range p.Counters {
 		c := &p.Counters[i]
 		for _, s := range c.Kept {
-			t.event("C", c.Name, "", tracePidLanes, 0, s.At, "", []arg{{cmp.Or(c.Unit, "value"), s.Value}})
+			t.event("C", c.Name, "", tracePidLanes, threadID(tracePidLanes, 0), s.At, "", []arg{{cmp.Or(c.Unit, "value"), s.Value}})
 		}
 	}
 }
