@@ -48,7 +48,7 @@ type storage struct {
 	name  string
 	bytes int
 	// decode leaves the 32 values in registers 0 to 32/lanes-1 and may use 4
-	// and 5.
+	// to 7, and with AVX-512 K1 and K2.
 	decode func(k *vkernel, p string)
 }
 
@@ -77,37 +77,131 @@ var storages = []storage{
 			k.op("VMULPS", 4, n, n)
 		}
 	}},
-	{"Q4_1", 20, func(k *vkernel, p string) {
-		// Scale and minimum come as pairs in every two lanes.
-		if k.lanes == 16 {
-			k.f("VPBROADCASTD (%s), Y4", p)
-			k.f("VCVTPH2PS Y4, Z4")
-		} else {
-			k.f("VPBROADCASTD (%s), X4", p)
-			k.f("VCVTPH2PS X4, Y4")
-		}
-		k.op("VMOVSHDUP", 4, 5)
-		k.op("VMOVSLDUP", 4, 4)
+	{"Q4_0", 18, func(k *vkernel, p string) {
+		k.half(p, 0, 4)
 		if k.lanes == 16 {
 			// The sixteen possible values, picked by the codes: a permutation
 			// looks at four bits of each index only.
-			k.f("VFMADD231PS %s, Z4, Z5", k.consts.codes())
-			k.f("VPMOVZXBD 4(%s), Z1", p)
-			k.f("VPERMPS Z5, Z1, Z0")
-			k.f("VPSRLD $4, Z1, Z1")
-			k.f("VPERMPS Z5, Z1, Z1")
+			k.f("VMOVUPS %s, Z5", k.consts.codes())
+			k.f("VSUBPS %s, Z5, Z5", k.c(8))
+			k.f("VMULPS Z4, Z5, Z5")
+			k.pick(p, 2, 5)
 			return
 		}
-		for n := range 2 {
-			k.f("VPMOVZXBD %d(%s), Y%d", 4+n*8, p, n)
-			k.op("VPSRLD", "$4", n, n+2)
-			k.op("VPAND", k.consts.bits(15), n, n)
+		k.nibbles(p, 2)
+		for n := range 4 {
+			k.op("VPSUBD", k.consts.bits(8), n, n)
+			k.op("VCVTDQ2PS", n, n)
+			k.op("VMULPS", 4, n, n)
 		}
+	}},
+	{"Q4_1", 20, func(k *vkernel, p string) {
+		k.scaleAndMinimum(p)
+		if k.lanes == 16 {
+			k.f("VFMADD231PS %s, Z4, Z5", k.consts.codes())
+			k.pick(p, 4, 5)
+			return
+		}
+		k.nibbles(p, 4)
 		for n := range 4 {
 			k.op("VCVTDQ2PS", n, n)
 			k.op("VFMADD213PS", 5, 4, n)
 		}
 	}},
+	{"Q5_0", 22, func(k *vkernel, p string) {
+		k.half(p, 0, 4)
+		if k.lanes == 16 {
+			k.f("VMULPS %s, Z4, Z6", k.consts.codes())
+			k.f("VMOVUPS %s, Z5", k.consts.codes())
+			k.f("VSUBPS %s, Z5, Z5", k.c(16))
+			k.f("VMULPS Z4, Z5, Z5")
+			k.pickFifth(p, 6, 2, 5, 6)
+			return
+		}
+		k.nibbles(p, 6)
+		k.fifths(p, 2)
+		for n := range 4 {
+			k.op("VPSUBD", k.consts.bits(16), n, n)
+			k.op("VCVTDQ2PS", n, n)
+			k.op("VMULPS", 4, n, n)
+		}
+	}},
+	{"Q5_1", 24, func(k *vkernel, p string) {
+		k.scaleAndMinimum(p)
+		if k.lanes == 16 {
+			k.f("VMOVUPS %s, Z6", k.consts.codes())
+			k.f("VADDPS %s, Z6, Z6", k.c(16))
+			k.f("VFMADD213PS Z5, Z4, Z6")
+			k.f("VFMADD231PS %s, Z4, Z5", k.consts.codes())
+			k.pickFifth(p, 8, 4, 5, 6)
+			return
+		}
+		k.nibbles(p, 8)
+		k.fifths(p, 4)
+		for n := range 4 {
+			k.op("VCVTDQ2PS", n, n)
+			k.op("VFMADD213PS", 5, 4, n)
+		}
+	}},
+}
+
+// scaleAndMinimum broadcasts the two f16 values at p into 4 and 5.
+func (k *vkernel) scaleAndMinimum(p string) {
+	// They come as pairs in every two lanes.
+	if k.lanes == 16 {
+		k.f("VPBROADCASTD (%s), Y4", p)
+		k.f("VCVTPH2PS Y4, Z4")
+	} else {
+		k.f("VPBROADCASTD (%s), X4", p)
+		k.f("VCVTPH2PS X4, Y4")
+	}
+	k.op("VMOVSHDUP", 4, 5)
+	k.op("VMOVSLDUP", 4, 4)
+}
+
+// pick leaves the values of a table that 16 bytes of nibbles at off(p) ask for
+// in 0 and 1.
+func (k *vkernel) pick(p string, off, table int) {
+	k.f("VPMOVZXBD %d(%s), Z1", off, p)
+	k.f("VPERMPS Z%d, Z1, Z0", table)
+	k.f("VPSRLD $4, Z1, Z1")
+	k.f("VPERMPS Z%d, Z1, Z1", table)
+}
+
+// pickFifth is pick with fifth bits at bits(p), which choose between two
+// tables.
+func (k *vkernel) pickFifth(p string, off, bits, clear, set int) {
+	k.f("KMOVW %d(%s), K1", bits, p)
+	k.f("KMOVW %d(%s), K2", bits+2, p)
+	k.f("VPMOVZXBD %d(%s), Z2", off, p)
+	k.f("VPERMPS Z%d, Z2, Z0", clear)
+	k.f("VPERMPS Z%d, Z2, K1, Z0", set)
+	k.f("VPSRLD $4, Z2, Z2")
+	k.f("VPERMPS Z%d, Z2, Z1", clear)
+	k.f("VPERMPS Z%d, Z2, K2, Z1", set)
+}
+
+// nibbles leaves the codes of 16 bytes at off(p) in 0 to 3 as integers.
+func (k *vkernel) nibbles(p string, off int) {
+	for n := range 2 {
+		k.f("VPMOVZXBD %d(%s), Y%d", off+n*8, p, n)
+		k.op("VPSRLD", "$4", n, n+2)
+		k.op("VPAND", k.consts.bits(15), n, n)
+	}
+}
+
+// fifths adds the fifth bits at off(p) to the codes in 0 to 3.
+func (k *vkernel) fifths(p string, off int) {
+	k.f("VPBROADCASTD %d(%s), Y6", off, p)
+	k.f("VPSRLVD %s, Y6, Y6", k.consts.lanes())
+	for n := range 4 {
+		if n > 0 {
+			k.op("VPSRLD", "$8", 6, 6)
+		}
+		k.op("VPAND", k.consts.bits(1), 6, 7)
+		k.op("VPSLLD", "$4", 7, 7)
+		k.op("VPOR", 7, n, n)
+	}
 }
 
 // half broadcasts the f16 value at off(p) into every lane of r as f32.

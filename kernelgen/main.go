@@ -19,6 +19,7 @@ var files = []struct {
 	{"gemm/tile_amd64.s", genTiles},
 	{"gemm/transpose_amd64.s", genTranspose},
 	{"gemm/dequant_amd64.s", genDequant},
+	{"gemm/long_amd64.s", genLong},
 	{"gemm/gemv_amd64.s", genGemv},
 	{"gemm/rows_amd64.s", genRows},
 	{"ceiling/ceiling_amd64.s", genCeiling},

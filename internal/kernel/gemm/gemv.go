@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 
 	"hotpath/internal/tensor"
 )
@@ -71,9 +72,19 @@ var dots = [...]func(w []byte, x []float32) float32{
 	tensor.MXFP4: nil, // the last one that weights have
 }
 
+// decodedCols is how much of four weight rows is decoded at a time: 8 KiB.
+const decodedCols = 512
+
+type decodedBuf [4 * decodedCols]float32
+
+// decoded lends buffers for decoded weights: decoders are called through a
+// table, so that a buffer of a caller's own would move to the heap each time.
+var decoded = sync.Pool{New: func() any { return new(decodedBuf) }}
+
 // dotDecoded is the inner product by way of decoded values.
 func dotDecoded(d tensor.DType, w []byte, x []float32) (s float32) {
-	var buf [256]float32
+	buf := decoded.Get().(*decodedBuf)
+	defer decoded.Put(buf)
 	for k := 0; k < len(x); k += len(buf) {
 		v := buf[:min(len(buf), len(x)-k)]
 		Dequantize(v, d, w[d.RowBytes(k):d.RowBytes(k+len(v))])

@@ -46,8 +46,14 @@ func prepareFast(sums, form, x []float32) bool {
 	return true
 }
 
-// direct says whether there are kernels that multiply rows of a type as they
-// lie.
+// few says whether there are kernels that multiply few rows with rows of a type
+// as they lie.
+func few(d tensor.DType) bool {
+	return direct(d) || d == tensor.Q4_0 || d == tensor.Q5_0 || d == tensor.Q5_1
+}
+
+// direct says whether there are kernels that multiply one row with rows of a
+// type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
 	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1:
@@ -66,7 +72,7 @@ func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
 	tier := cpu.Vector()
 	blocks := w.K / 32
 	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
-		return false
+		return rowsFast(dst, len(dst), w, x, w.K, 1, n0, n1)
 	}
 	q := (n1 - n0) / 4
 	most := max(1, callBytes/(4*w.RowBytes))

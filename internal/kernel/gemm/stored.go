@@ -73,6 +73,9 @@ func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
 
 // Decode leaves columns [k, k+cols) of rows from n0 on in dst, ld apart.
 func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
+	if w.DType.Info().BlockLen > 32 && k%span == 0 && cols%span == 0 && w.decodeLong(dst, ld, n0, rows, k, cols) {
+		return
+	}
 	src := w.Data[n0*w.RowBytes+w.DType.RowBytes(k):]
 	full := dequantRows(dst, w.DType, src, ld, w.RowBytes, cols, rows)
 	if full == cols {
@@ -84,6 +87,9 @@ func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
 		}
 	}
 }
+
+// span is the number of values that kernels for long blocks decode together.
+const span = 64
 
 // StoredT is Stored weights W[N,K] as the B operand [K'=N, N'=K]: what the
 // gradient of the input multiplies with when the base is frozen.
@@ -123,6 +129,11 @@ func Dequantize(dst []float32, d tensor.DType, src []byte) {
 			copy(dst, v)
 			return
 		}
+	}
+	if d.Info().BlockLen > 32 && len(dst) > 0 && len(dst)%d.Info().BlockLen == 0 && len(src) == d.RowBytes(len(dst)) {
+		w := Stored{Data: src, DType: d, N: 1, K: len(dst), RowBytes: len(src)}
+		w.Decode(dst, 0, 0, 1, 0, len(dst))
+		return
 	}
 	full := 0
 	if len(src) == d.RowBytes(len(dst)) {

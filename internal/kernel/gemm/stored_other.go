@@ -11,3 +11,5 @@ func gemvFast(_ []float32, _ *Stored, _, _ []float32, _, _ int) bool { return fa
 func prepareFast(_, _, _ []float32) bool { return false }
 
 func rowsFast(_ []float32, _ int, _ *Stored, _ []float32, _, _, _, _ int) bool { return false }
+
+func (w *Stored) decodeLong(_ []float32, _, _, _, _, _ int) bool { return false }

@@ -58,15 +58,20 @@ func TestDequantizeIsExact(t *testing.T) {
 				}
 			}
 		}
-		// Any scale a half can hold, denormal ones too.
-		for _, d := range []tensor.DType{tensor.F16, tensor.Q8_0, tensor.Q4_1} {
-			b := make([]byte, d.RowBytes(32))
-			got, want := make([]float32, 32), make([]float32, 32)
-			for h := 0; h < 1<<16; h += 37 {
+		// Any scale a half can hold, denormal ones too, and any codes.
+		for _, d := range storedTypes {
+			info := d.Info()
+			if d == tensor.F32 || d == tensor.BF16 {
+				continue
+			}
+			n := max(info.BlockLen, 32)
+			b := make([]byte, d.RowBytes(n))
+			got, want := make([]float32, n), make([]float32, n)
+			for h := 0; h < 1<<16; h += 137 {
 				for i := range b {
 					b[i] = byte(rng.Uint32())
 				}
-				for i := 0; i < 4; i += 2 {
+				for _, i := range halves[d] {
 					b[i], b[i+1] = byte(h), byte(h>>8)
 				}
 				if err := tensor.Dequantize(want, d, b); err != nil {
@@ -74,13 +79,19 @@ func TestDequantizeIsExact(t *testing.T) {
 				}
 				Dequantize(got, d, b)
 				for i := range want {
-					if got[i] != want[i] && (got[i] == got[i] || want[i] == want[i]) {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (got[i] == got[i] || want[i] == want[i]) {
 						t.Fatalf("%v with scale %#04x: value %d = %g, want %g", d, h, i, got[i], want[i])
 					}
 				}
 			}
 		}
 	})
+}
+
+// halves is where the scales and minima of a block lie.
+var halves = map[tensor.DType][]int{
+	tensor.F16: {0, 2}, tensor.Q8_0: {0}, tensor.Q4_0: {0}, tensor.Q4_1: {0, 2}, tensor.Q5_0: {0}, tensor.Q5_1: {0, 2},
+	tensor.Q2_K: {80, 82}, tensor.Q3_K: {108}, tensor.Q4_K: {0, 2}, tensor.Q5_K: {0, 2}, tensor.Q6_K: {208}, tensor.IQ4_NL: {0}, tensor.IQ4_XS: {0},
 }
 
 func TestDequantizePanicsOnWrongLength(t *testing.T) {
@@ -251,18 +262,21 @@ func TestNewStoredRefuses(t *testing.T) {
 func TestStoredAllocatesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
-		w, _ := store(t, rng, tensor.Q4_1, 40, 96)
-		x, xs, dst := noise(rng, 96), make([]float32, XSumsLen(96)), make([]float32, 40)
-		s := NewScratch(nil)
-		task := &Task{M: 5, N: 40, K: 96, A: noise(rng, 5*96), LDA: 96, B: w, C: make([]float32, 200), LDC: 40}
-		if n := testing.AllocsPerRun(5, func() {
-			XSums(xs, x)
-			GemvRows(dst, w, x, xs, 0, 40)
-			MulRows(task.C, 40, w, task.A, 96, 5, 0, 39)
-			MulRows(task.C, 40, w, task.A, 96, 1, 39, 40)
-			Run(task, 0, 5, 0, NumPanels(40), s)
-		}); n != 0 {
-			t.Errorf("%v allocations", n)
+		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q6_K, tensor.Q3_K} {
+			k := max(96, d.Info().BlockLen)
+			w, _ := store(t, rng, d, 40, k)
+			x, xs, dst := noise(rng, k), make([]float32, XSumsLen(k)), make([]float32, 40)
+			s := NewScratch(nil)
+			task := &Task{M: 5, N: 40, K: k, A: noise(rng, 5*k), LDA: k, B: w, C: make([]float32, 200), LDC: 40}
+			if n := testing.AllocsPerRun(5, func() {
+				XSums(xs, x)
+				GemvRows(dst, w, x, xs, 0, 40)
+				MulRows(task.C, 40, w, task.A, k, 5, 0, 39)
+				MulRows(task.C, 40, w, task.A, k, 1, 39, 40)
+				Run(task, 0, 5, 0, NumPanels(40), s)
+			}); n != 0 {
+				t.Errorf("%v: %v allocations", d, n)
+			}
 		}
 	})
 }
