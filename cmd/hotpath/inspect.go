@@ -16,7 +16,9 @@ import (
 type inspection struct {
 	Path        string       `json:"path"`
 	Format      string       `json:"format"`
+	Arch        string       `json:"architecture,omitempty"` // as the file says
 	Config      *description `json:"config,omitempty"`
+	Vocabulary  *vocabulary  `json:"vocabulary,omitempty"`
 	Unsupported string       `json:"unsupported,omitempty"`
 	Tensors     []tensorInfo `json:"tensors"`
 	Types       []typeCount  `json:"types"`
@@ -103,7 +105,7 @@ func inspect(path string) (in *inspection, err error) {
 		return nil, notPulled(path, err)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	in = &inspection{Path: path, Format: st.Format().String()}
+	in = &inspection{Path: path, Format: st.Format().String(), Arch: architecture(st), Vocabulary: readVocabulary(path, st)}
 	if err := in.listTensors(st); err != nil {
 		return nil, err
 	}
@@ -111,6 +113,10 @@ func inspect(path string) (in *inspection, err error) {
 		in.Metadata = ggufMetadata(f)
 	} else {
 		in.Metadata = configMetadata(st.HF().Config)
+	}
+	if len(in.Tensors) == 0 {
+		in.Unsupported = path + ": it holds no weights"
+		return in, nil
 	}
 	in.Config, err = describe(path)
 	if errors.Is(err, weights.ErrUnsupported) || errors.Is(err, weights.ErrNoTensor) {

@@ -102,7 +102,8 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 	if d := in.Config; d != nil {
 		rows = append(rows, d.rows()...)
 	} else {
-		rows = append(rows, [2]string{"cannot run", oneLine(in.Unsupported)})
+		rows = append(rows, [2]string{"architecture", in.Arch})
+		rows = append(append(rows, in.Vocabulary.rows()...), [2]string{"cannot run", oneLine(in.Unsupported)})
 	}
 	rows = append(rows, [2]string{"tensors", fmt.Sprintf("%d, %s elements, %s", len(in.Tensors), amount(in.Elements), size(in.Bytes))})
 	for _, t := range in.Types {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"hotpath/internal/format/gguf"
 	"hotpath/internal/testmodels"
 )
 
@@ -50,6 +52,41 @@ func TestInspectUnknownTokenizer(t *testing.T) {
 		in := inspected(t, dir)
 		if len(in.Tensors) == 0 || !strings.HasPrefix(in.Unsupported, file+": ") || !strings.Contains(in.Unsupported, c.want) {
 			t.Errorf("%s: %d tensors, unsupported is %q, expected %q", c.part, len(in.Tensors), in.Unsupported, c.want)
+		}
+	}
+}
+
+// A file of a vocabulary alone says what it is and what it is good for.
+func TestInspectVocabulary(t *testing.T) {
+	whole, err := os.ReadFile(testmodels.Dir(t, "gguf/llama-q8_0.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse("whole", whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w gguf.Writer
+	for _, key := range f.Keys() {
+		v, _ := f.Value(key)
+		if err := w.SetValue(key, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if _, err := w.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, "vocab.gguf", b.String())
+	in := inspected(t, path)
+	tokens, _ := f.Value("tokenizer.ggml.tokens")
+	if v := in.Vocabulary; v == nil || v.Tokens != tokens.Len() || v.Kind != "gpt2" || v.Unsupported != "" || in.Arch != "llama" || len(in.Metadata) != len(f.Keys()) {
+		t.Errorf("%+v, %+v", in.Vocabulary, in.Arch)
+	}
+	out := ok(t, "inspect", path)
+	for _, row := range []string{"architecture   llama\n", "tokenizer      gpt2", "for            tokenize\n", "cannot run     " + path + ": it holds no weights\n"} {
+		if !strings.Contains(out, row) {
+			t.Errorf("%q is missing:\n%s", row, out)
 		}
 	}
 }
