@@ -173,11 +173,11 @@ def crc16(t, strings, raw=None):
     return bytes(out)
 
 
-def sentence_pieces(corpus, kind, **kw):
+def sentence_pieces(corpus, kind, vocab_size=1000, **kw):
     buf = io.BytesIO()
     lines = [x for x in open(corpus, encoding="utf-8").read().split("\n") if x.strip()][:20000]
     lines += ["Größe façade naïve Ångström été ñ 北京大学 東京 서울 привет мир हिन्दी ½ ² 10,000", "for i := range 10 {\tfmt.Println(i) }", "the  cat   sat    on     it"] * 20
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=buf, vocab_size=1000, model_type=kind, character_coverage=0.9999, minloglevel=2, num_threads=1, **kw)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=buf, vocab_size=vocab_size, model_type=kind, character_coverage=0.9999, minloglevel=2, num_threads=1, **kw)
     m = pb.ModelProto()
     m.ParseFromString(buf.getvalue())
     return m

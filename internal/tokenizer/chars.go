@@ -27,6 +27,8 @@ const (
 	classExtend                       // goes on with the grapheme before it
 	classPrepend                      // the next character goes on with its grapheme
 	classBreak                        // a grapheme of its own
+	classUpper                        // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]: what may begin a word with case
+	classLower                        // [\p{Ll}\p{Lm}\p{Lo}\p{M}]: what may end it
 )
 
 // classTable holds first and last code point of each range of a class, in turn.
@@ -42,7 +44,11 @@ var pages = func() [0x1100]*[256]class {
 	for i := range p {
 		p[i] = empty
 	}
-	for _, t := range slices.Concat(classTables, graphemeTables) {
+	cased := []classTable{
+		{classUpper, union(category("Lu"), category("Lt"), category("Lm"), category("Lo"), prefixed("M"))},
+		{classLower, union(category("Ll"), category("Lm"), category("Lo"), prefixed("M"))},
+	}
+	for _, t := range slices.Concat(classTables, graphemeTables, cased) {
 		for i := 0; i < len(t.ranges); i += 2 {
 			for r := t.ranges[i]; r <= t.ranges[i+1]; r++ {
 				if p[r>>8] == empty {

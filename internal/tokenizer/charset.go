@@ -103,3 +103,13 @@ func prefixed(letter string) charset {
 	}
 	return union(sets...)
 }
+
+// category is every character of one general category.
+func category(name string) charset {
+	for _, t := range propertyTables {
+		if t.name == name {
+			return t.ranges
+		}
+	}
+	return nil
+}

@@ -129,9 +129,17 @@ func readMetaspaceDecoder(p *jsonPart) (decoder, error) {
 
 func readReplaceDecoder(p *jsonPart) (decoder, error) {
 	r, err := readReplacement(p)
+	if l, ok := r.finder.(literal); ok {
+		return l.decoder(r.content), err
+	}
 	return eachDecoder(func(dst, token []byte, _ bool) []byte {
 		return r.normalize(dst, token, new(Scratch))
 	}), err
+}
+
+// decoder puts content in the place of the literal.
+func (l literal) decoder(content string) decoder {
+	return eachDecoder(func(dst, token []byte, _ bool) []byte { return l.replace(dst, token, content) })
 }
 
 // ctcDecoder drops tokens that repeat and paddings, and turns delimiters into spaces.

@@ -184,13 +184,14 @@ func ggufBPE(t *Tokenizer, m Meta, tokens []string) error {
 // ggufFrame adds BOS and EOS where the file asks for them.
 func ggufFrame(t *Tokenizer, m Meta, addBOS, addEOS bool, bos, eos role) error {
 	add := func(key string, add bool, r role) ([]int32, error) {
-		if v, ok := m.Bool(key); ok {
-			add = v
-		}
-		if !add {
-			return nil, nil
+		asked, said := m.Bool(key)
+		if said {
+			add = asked
 		}
 		id, ok := t.named.get(r)
+		if !add || !ok && !said {
+			return nil, nil
+		}
 		if !ok {
 			return nil, fmt.Errorf("%s: expected %s beside it", key, roleNames[r].gguf)
 		}

@@ -58,9 +58,7 @@ func ggufSentencePiece(t *Tokenizer, m Meta, tokens []string) error {
 		space = add
 	}
 	chain := normalizerChain{replace{literal(" "), metaSpace}}
-	decode := decoderChain{eachDecoder(func(dst, token []byte, _ bool) []byte {
-		return literal(metaSpace).replace(dst, token, " ")
-	}), byteFallbackDecoder{}, fuseDecoder{}}
+	decode := decoderChain{literal(metaSpace).decoder(" "), byteFallbackDecoder{}, fuseDecoder{}}
 	if space {
 		chain = append(normalizerChain{prepend(metaSpace)}, chain...)
 		decode = append(decode, stripDecoder{[]byte(" "), 1, 0})

@@ -310,7 +310,7 @@ func TestRealVocabularies(t *testing.T) {
 
 // TestSharedVectors holds GGUF vocabularies to the vectors that come with them.
 func TestSharedVectors(t *testing.T) {
-	for _, name := range []string{"ggml-vocab-gpt-2.gguf", "ggml-vocab-bert-bge.gguf"} {
+	for _, name := range []string{"ggml-vocab-gpt-2.gguf", "ggml-vocab-bert-bge.gguf", "ggml-vocab-deepseek-llm.gguf", "ggml-vocab-llama-spm.gguf", "ggml-vocab-phi-3.gguf"} {
 		t.Run(name, func(t *testing.T) {
 			file := sharedVocab(t, name)
 			read := func(ending, separator string) []string {

@@ -15,6 +15,8 @@ var patterns = map[string]struct {
 	gpt2Pattern:   {cut: cutGPT2},
 	llama3Pattern: {cut: cutLlama3},
 	qwen2Pattern:  {cut: cutQwen2},
+	gpt4oPattern:  {cut: cutGPT4o},
+	tekkenPattern: {cut: cutTekken},
 	`\p{N}`:       {class: classNumber},
 }
 

@@ -75,6 +75,43 @@ func TestRoutesAgree(t *testing.T) {
 	}
 }
 
+// TestFamiliesAsGGUF holds every pre-tokenizer that GGUF files name to the family's tokenizer.json.
+func TestFamiliesAsGGUF(t *testing.T) {
+	texts := setTexts(t)
+	if testing.Short() {
+		texts = texts[:2000]
+	}
+	for _, f := range setFamilies(t) {
+		if f.Pre == "" {
+			continue
+		}
+		delete(f.Change, "added")
+		want := f.open(t)
+		got, err := FromGGUF(asGGUF(want, "gpt2", f.Pre))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b []int32
+		var s, s2 Scratch
+		bad := 0
+		for i, text := range texts {
+			if i%4 != 0 {
+				continue
+			}
+			a, b = want.Encode(a[:0], text, Options{ParseSpecial: true}, &s), got.Encode(b[:0], text, Options{ParseSpecial: true}, &s2)
+			if !slices.Equal(a, b) && bad < 3 {
+				bad++
+				t.Errorf("%s: %+q gives %v from tokenizer.json and %v from GGUF", f.Pre, text, a, b)
+			}
+		}
+	}
+	for name, row := range ggufPre { // those that no family stands for can at least be made
+		if _, err := row.make(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestConcurrentUse lets goroutines share a tokenizer, each with its own Scratch.
 func TestConcurrentUse(t *testing.T) {
 	texts := goldenTexts(t)
