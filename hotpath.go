@@ -30,13 +30,16 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
+	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -66,6 +69,7 @@ type Options struct {
 	Device      string // "cpu", or a registered one such as "opencl:0"; "" is cpu
 	Parallel    string // how Embed uses threads: "fine", "coarse" or "auto"; "" is auto
 	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
+	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
 	BatchTokens int    // tokens of one run; 0 means 512
 	Invariant   bool   // answers do not depend on what else runs at the same time
 	// Profile records every run, and scopes around tokenizing, batching and
@@ -146,11 +150,36 @@ func Open(path string, o Options) (m *Model, err error) {
 	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
 		return m, err
 	}
+	kvType, err := parseKVType(o, m.cfg)
+	if err != nil {
+		return m, err
+	}
 	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
-		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
+		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
 	})
 	m.load = time.Since(start)
 	return m, err
+}
+
+// parseKVType finds the encoding of the KV cache. Heads that are no whole number
+// of blocks cannot have every one.
+func parseKVType(o Options, c *model.Config) (tensor.DType, error) {
+	switch {
+	case o.KVType == "" && o.Precision == "f32":
+		return tensor.F32, nil
+	case o.KVType == "":
+		return tensor.F16, nil
+	}
+	for _, d := range graph.KVTypes {
+		if !strings.EqualFold(d.String(), o.KVType) {
+			continue
+		}
+		if n := d.Info().BlockLen; c.CanGenerate && c.HeadDim%n != 0 {
+			return d, fmt.Errorf("%w: a KV cache of %s wants heads of whole blocks of %d values, but the model's have %d", ErrInput, o.KVType, n, c.HeadDim)
+		}
+		return d, nil
+	}
+	return tensor.F32, fmt.Errorf("%w: KV type %q, expected f32, f16 or q8_0", ErrInput, o.KVType)
 }
 
 // Close waits for the runs in flight and frees everything. Calls that need
