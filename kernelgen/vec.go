@@ -168,6 +168,14 @@ var elementwises = []elementwise{
 			k.op("VMULPS", t, in[0], in[0])
 			return in[0]
 		}},
+	{name: "tanh", in: []string{"x"}, tmps: 4,
+		body: func(k *vkernel, in, scalar []int, tmp int) int {
+			k.op("VADDPS", in[0], in[0], in[0])
+			s := k.sigmoid(in[0], tmp) // tanh(x) = 2 sigmoid(2x) - 1
+			k.op("VADDPS", s, s, s)
+			k.op("VSUBPS", k.c(1), s, s)
+			return s
+		}},
 	{name: "geluTanh", in: []string{"x"}, tmps: 5,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			k.tanhArg(in[0], tmp)

@@ -204,9 +204,7 @@ func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ld
 // softmax turns a row of scores into exponentials; the caller divides by sum.
 func (k *attention) softmax(row []float32) (sum, shift float32) {
 	if k.SoftCap > 0 {
-		for i, v := range row {
-			row[i] = k.SoftCap * tanh32(v/k.SoftCap)
-		}
+		vec.SoftCap(row, row, k.SoftCap)
 	}
 	shift = vec.Max(row)
 	return vec.Exp(row, row, shift), shift

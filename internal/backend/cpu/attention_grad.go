@@ -123,5 +123,4 @@ func (k *attentionGrad) product(w *worker, c []float32, ldc int, a []float32, ld
 	gemm.Run(&t, 0, m, 0, gemm.NumPanels(k.HeadDim), w.scratch.gemm)
 }
 
-func log32(x float32) float32  { return float32(math.Log(float64(x))) }
-func tanh32(x float32) float32 { return float32(math.Tanh(float64(x))) }
+func log32(x float32) float32 { return float32(math.Log(float64(x))) }

@@ -100,8 +100,11 @@ func bindAct(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	kind := n.Attr.(graph.ActAttr).Kind
-	x, y, f := ms[0].full, ms[1].full, activation(kind).apply
-	return &flat{activationLabel(kind), ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
+	x, y, f, label := ms[0].full, ms[1].full, activation(kind).apply, activationLabel(kind)
+	if kind == graph.Tanh { // alone it is fast: logits are capped with it
+		f, label = vec.Tanh, kind.String()
+	}
+	return &flat{label, ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
 }
 
 func bindGLU(b *binder, s *plan.Step) (kernel, error) {

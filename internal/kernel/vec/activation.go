@@ -38,6 +38,21 @@ func Silu(dst, x []float32) {
 	}
 }
 
+// Tanh makes dst = tanh(x), with an error of some digits of 1.
+func Tanh(dst, x []float32) {
+	x = x[:len(dst)]
+	if !tanhFast(dst, x) {
+		each(dst, x, tanh)
+	}
+}
+
+// SoftCap bends x towards ±limit: dst = limit·tanh(x/limit).
+func SoftCap(dst, x []float32, limit float32) {
+	Scale(dst, x, 1/limit)
+	Tanh(dst, dst)
+	Scale(dst, dst, limit)
+}
+
 // GeluMul makes dst = Gelu(x)·u.
 func GeluMul(dst, x, u []float32) {
 	x, u = x[:len(dst)], u[:len(dst)]

@@ -98,6 +98,12 @@ func geluTanhGrad(x float32) float32 {
 	return s + float32(s*float32((1-s)*float32(x*dv)))
 }
 
+// tanh is exact to the last digits of 1, not to those of a small x.
+func tanh(x float32) float32 {
+	s := sigmoid(x + x)
+	return s + s - 1
+}
+
 func silu(x float32) float32 { return x * sigmoid(x) }
 
 func siluGrad(x float32) float32 {

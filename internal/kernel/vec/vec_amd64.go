@@ -361,6 +361,39 @@ func siluGradFast(dst, dy, x []float32) bool {
 }
 
 //go:noescape
+func tanhAVX2(dst, x *float32, n int)
+
+//go:noescape
+func tanhAVX512(dst, x *float32, n int)
+
+func tanhFast(dst, x []float32) bool {
+	tier := cpu.Vector()
+	lane := lanes[tier]
+	if lane == 0 {
+		return false
+	}
+	full := len(dst) &^ (lane - 1)
+	if full > 0 {
+		if tier == cpu.AVX512 {
+			tanhAVX512(&dst[0], &x[0], full)
+		} else {
+			tanhAVX2(&dst[0], &x[0], full)
+		}
+	}
+	if full < len(dst) {
+		var dstT, xT [16]float32
+		copy(xT[:], x[full:])
+		if tier == cpu.AVX512 {
+			tanhAVX512(&dstT[0], &xT[0], lane)
+		} else {
+			tanhAVX2(&dstT[0], &xT[0], lane)
+		}
+		copy(dst[full:], dstT[:])
+	}
+	return true
+}
+
+//go:noescape
 func geluTanhAVX2(dst, x *float32, n int)
 
 //go:noescape

@@ -24,6 +24,8 @@ func siluMulFast(dst, x, u []float32) bool { return false }
 
 func siluGradFast(dst, dy, x []float32) bool { return false }
 
+func tanhFast(dst, x []float32) bool { return false }
+
 func geluTanhFast(dst, x []float32) bool { return false }
 
 func geluTanhMulFast(dst, x, u []float32) bool { return false }

@@ -75,6 +75,8 @@ var maps = []struct {
 	{"Gelu", func(dst, a, b []float32) { Gelu(dst, a) }, func(a, b, d float64) float64 { return a * phi(a) }, 8, 1e-6, 1e-30},
 	{"GeluTanh", func(dst, a, b []float32) { GeluTanh(dst, a) }, func(a, b, d float64) float64 { return tanhGelu(a) }, 4, 2e-6, 1e-30},
 	{"Silu", func(dst, a, b []float32) { Silu(dst, a) }, func(a, b, d float64) float64 { return a * sig(a) }, 20, 1e-6, 1e-30},
+	{"Tanh", func(dst, a, b []float32) { Tanh(dst, a) }, func(a, b, d float64) float64 { return math.Tanh(a) }, 3, 1e-7, 2e-7},
+	{"SoftCap", func(dst, a, b []float32) { SoftCap(dst, a, 5) }, func(a, b, d float64) float64 { return 5 * math.Tanh(a/5) }, 20, 1e-7, 2e-6},
 	{"GeluMul", GeluMul, func(a, b, d float64) float64 { return a * phi(a) * b }, 5, 1e-6, 1e-30},
 	{"GeluTanhMul", GeluTanhMul, func(a, b, d float64) float64 { return tanhGelu(a) * b }, 4, 2e-6, 1e-30},
 	{"SiluMul", SiluMul, func(a, b, d float64) float64 { return a * sig(a) * b }, 20, 1e-6, 1e-30},
