@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,7 +161,30 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 	if err := w.Set(fileType, uint32(0)); err != nil { // all F32
 		return err
 	}
-	if err := m.Export(value, func(t weights.Tensor) error { return w.Add(t.Name, t.DType, t.Dims, t.Data) }); err != nil {
+	// Tensors pass twice, for their descriptions and for their data, so that no
+	// more than one of them is in memory at a time.
+	var failed error
+	next, stop := iter.Pull(func(yield func(weights.Tensor) bool) {
+		failed = m.Export(value, func(t weights.Tensor) error {
+			if !yield(t) {
+				return io.ErrClosedPipe
+			}
+			return nil
+		})
+	})
+	defer stop()
+	err := m.Export(value, func(t weights.Tensor) error {
+		name := t.Name
+		return w.AddStream(name, t.DType, t.Dims, func(out io.Writer) error {
+			now, ok := next()
+			if !ok || now.Name != name {
+				return fmt.Errorf("tensor %q: expected it next: %w", name, errors.Join(failed, io.ErrUnexpectedEOF))
+			}
+			_, err := out.Write(now.Data)
+			return err
+		})
+	})
+	if err != nil {
 		return err
 	}
 	return writeSynced(path, w)
