@@ -45,7 +45,7 @@ func cosine(a, b []float32) float64 {
 }
 
 func TestEmbedTexts(t *testing.T) {
-	for _, name := range testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer) {
+	for _, name := range testmodels.Encoders(t) {
 		for _, device := range devices {
 			t.Run(name+"/"+device, func(t *testing.T) {
 				r := testmodels.Load(t, name)
@@ -172,7 +172,7 @@ func TestEmbedIntoAllocatesNothing(t *testing.T) {
 }
 
 func TestGenerateTexts(t *testing.T) {
-	for _, name := range testmodels.Directories(testmodels.Decoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)) {
+	for _, name := range testmodels.Directories(testmodels.Decoders(t)) {
 		r := testmodels.Load(t, name)
 		for _, device := range devices {
 			t.Run(name+"/"+device, func(t *testing.T) {

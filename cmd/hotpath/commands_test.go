@@ -39,9 +39,6 @@ func caseTexts(r testmodels.Reference) []string {
 
 func TestTokenizeAgainstReference(t *testing.T) {
 	for _, name := range testmodels.All(t) {
-		if testmodels.UnreadTokenizer[name] != "" {
-			continue
-		}
 		ref := testmodels.Load(t, name)
 		out := ok(t, "tokenize", "-m", testmodels.Dir(t, name), "-f", objects(t, caseTexts(ref)), "--format", "jsonl")
 		type row struct {
@@ -95,7 +92,7 @@ func TestTokenizeThereAndBack(t *testing.T) {
 }
 
 func TestEmbedAgainstReference(t *testing.T) {
-	for _, name := range testmodels.Directories(testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)) {
+	for _, name := range testmodels.Directories(testmodels.Encoders(t)) {
 		ref := testmodels.Load(t, name)
 		type row struct {
 			Index, ID, Tokens int

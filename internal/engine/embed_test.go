@@ -15,7 +15,7 @@ import (
 )
 
 func TestEmbeddingsAreTheReferences(t *testing.T) {
-	for _, name := range testmodels.Directories(testmodels.Encoders(t, testmodels.UnreadWeights)) {
+	for _, name := range testmodels.Directories(testmodels.Encoders(t)) {
 		r := testmodels.Load(t, name)
 		seqs := sequences(r)
 		t.Run(name, func(t *testing.T) {

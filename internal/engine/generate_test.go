@@ -68,7 +68,7 @@ func sure(c testmodels.Case) []int32 {
 }
 
 func TestGreedyIsTheReferences(t *testing.T) {
-	for _, name := range testmodels.Directories(testmodels.Decoders(t, testmodels.UnreadWeights)) {
+	for _, name := range testmodels.Directories(testmodels.Decoders(t)) {
 		r := testmodels.Load(t, name)
 		t.Run(name, func(t *testing.T) {
 			onBackends(t, func(t *testing.T, be plan.Backend) {
@@ -262,7 +262,7 @@ func TestDecodeStepAllocatesNothing(t *testing.T) {
 }
 
 func TestScoresAreTheReferences(t *testing.T) {
-	for _, name := range testmodels.Directories(testmodels.Decoders(t, testmodels.UnreadWeights)) {
+	for _, name := range testmodels.Directories(testmodels.Decoders(t)) {
 		r := testmodels.Load(t, name)
 		t.Run(name, func(t *testing.T) {
 			onBackends(t, func(t *testing.T, be plan.Backend) {

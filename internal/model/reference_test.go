@@ -170,7 +170,7 @@ func idsOf(r testmodels.Reference) [][]int {
 // Every decoder fixture: likelihoods as transformers has them, prefilled at
 // once and in pieces of 7 tokens.
 func TestScoresMatchTransformers(t *testing.T) {
-	for _, name := range testmodels.Decoders(t, testmodels.UnreadWeights) {
+	for _, name := range testmodels.Decoders(t) {
 		t.Run(name, func(t *testing.T) {
 			m, want := openFixture(t, name)
 			for _, step := range []int{7, 1 << 10} {
@@ -194,7 +194,7 @@ func TestScoresMatchTransformers(t *testing.T) {
 
 // Every encoder fixture, in one ragged batch and under every pooling.
 func TestEmbeddingsMatchTransformers(t *testing.T) {
-	for _, name := range testmodels.Encoders(t, testmodels.UnreadWeights) {
+	for _, name := range testmodels.Encoders(t) {
 		t.Run(name, func(t *testing.T) {
 			m, want := openFixture(t, name)
 			if got := m.Config().Pooling.String(); got != want.Pooling {
@@ -241,7 +241,7 @@ func sameVector(t *testing.T, what string, got, want []float32, length float64) 
 
 // Token by token over the KV cache, the best token is that of the reference.
 func TestGreedyMatchesTransformers(t *testing.T) {
-	for _, name := range testmodels.Decoders(t, testmodels.UnreadWeights) {
+	for _, name := range testmodels.Decoders(t) {
 		m, want := openFixture(t, name)
 		g, p, err := m.BuildGenerate(tensor.Bind{T: 128, S: 1, R: 1}, KVLayout{Blocks: 4, MaxBlocksPerSeq: 4})
 		if err != nil {

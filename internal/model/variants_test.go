@@ -240,33 +240,8 @@ func TestTransposedCopies(t *testing.T) {
 	}
 }
 
-// readTokenizers names the fixtures whose weights and tokenizer this build reads.
-func readTokenizers(t *testing.T) []string {
-	return append(testmodels.Decoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer),
-		testmodels.Encoders(t, testmodels.UnreadWeights, testmodels.UnreadTokenizer)...)
-}
-
-// The exceptions are what this build refuses, no more.
-func TestUnreadFixtures(t *testing.T) {
-	for name, why := range testmodels.UnreadWeights {
-		st, err := weights.Open(testmodels.Dir(t, name))
-		if err == nil {
-			_, err = Open(st)
-			st.Close()
-		}
-		if !errors.Is(err, weights.ErrUnsupported) {
-			t.Errorf("%s has %s, and opens with %v", name, why, err)
-		}
-	}
-	for name, why := range testmodels.UnreadTokenizer {
-		if _, err := open(t, testmodels.Dir(t, name)).Tokenizer(); err == nil || !strings.Contains(err.Error(), "expected one of") {
-			t.Errorf("%s has %s, and its tokenizer gives %v", name, why, err)
-		}
-	}
-}
-
 func TestTokenizer(t *testing.T) {
-	for _, name := range readTokenizers(t) {
+	for _, name := range testmodels.All(t) {
 		m := open(t, testmodels.Dir(t, name))
 		tok, err := m.Tokenizer()
 		if err != nil {

@@ -8,16 +8,6 @@ import (
 	"testing"
 )
 
-// Except has fixtures that a test leaves out, by name, and why.
-type Except map[string]string
-
-// What this build does not read. The model package's tests hold that each of these
-// is refused, so that an entry goes when its reason does.
-var (
-	UnreadWeights   = Except{}
-	UnreadTokenizer = Except{}
-)
-
 // All names every fixture with a reference, directories first: "llama", "gguf/llama-f32".
 // They are read from testdata, so that a test sees a new one without being told.
 func All(t testing.TB) []string {
@@ -41,40 +31,15 @@ func All(t testing.TB) []string {
 	return names
 }
 
-// Decoders names the fixtures that are language models, less the exceptions.
-func Decoders(t testing.TB, except ...Except) []string {
-	t.Helper()
-	return ofKind(t, "lm", except)
-}
+// Decoders names the fixtures that are language models.
+func Decoders(t testing.TB) []string { return ofKind(t, "lm") }
 
-// Encoders names the fixtures that embed, less the exceptions.
-func Encoders(t testing.TB, except ...Except) []string {
-	t.Helper()
-	return ofKind(t, "embed", except)
-}
+// Encoders names the fixtures that embed.
+func Encoders(t testing.TB) []string { return ofKind(t, "embed") }
 
-func ofKind(t testing.TB, kind string, except []Except) []string {
+func ofKind(t testing.TB, kind string) []string {
 	t.Helper()
-	all := All(t)
-	for _, e := range except {
-		for name := range e {
-			if !slices.Contains(all, name) {
-				t.Fatalf("testmodels: %q is an exception, but no fixture", name)
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(name string) bool {
-		if Load(t, name).Kind != kind {
-			return true
-		}
-		for _, e := range except {
-			if why, ok := e[name]; ok {
-				t.Logf("without %s: %s", name, why)
-				return true
-			}
-		}
-		return false
-	})
+	return slices.DeleteFunc(All(t), func(name string) bool { return Load(t, name).Kind != kind })
 }
 
 // Directories keeps the fixtures in Hugging Face's layout, for tests above the reading

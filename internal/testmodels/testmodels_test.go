@@ -62,10 +62,6 @@ func TestFixturesAreFound(t *testing.T) {
 			t.Errorf("%s is no encoder, or a decoder", name)
 		}
 	}
-	except := Except{"gguf/llama-q4_0": "an example", "llama": "another"}
-	if got := Decoders(t, except); slices.Contains(got, "gguf/llama-q4_0") || len(got) != len(lms)-len(except) {
-		t.Errorf("without %v there are %v", except, got)
-	}
 	if got := Directories(all); !slices.Contains(got, "bert") || slices.Contains(got, "gguf/bert-f16") {
 		t.Errorf("the directories are %v", got)
 	}
