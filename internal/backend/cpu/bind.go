@@ -24,7 +24,7 @@ type binder struct {
 	headKeys  int
 	keyRoom   int // f32 of a block of keys that are decoded, at most
 
-	roundedValues map[*graph.Value]bool // kept in bf16, of those that were asked for
+	roundedValues map[*graph.Value]int // what rounded said
 }
 
 // want reserves n f32 of each worker's scratch.

@@ -259,7 +259,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	for i := range e.arrived {
 		e.arrived[i].wake = make(chan struct{}, 1)
 	}
-	bd := &binder{be: b, plan: p, mem: m, workers: n, invariant: o.Invariant, roundedValues: map[*graph.Value]bool{}}
+	bd := &binder{be: b, plan: p, mem: m, workers: n, invariant: o.Invariant, roundedValues: map[*graph.Value]int{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		make, ok := kernels[s.Kind]

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -26,19 +27,25 @@ var roundActs = map[graph.ActKind]amx.Act{
 // productKinds are the steps that multiply with weights.
 var productKinds = []string{"linear", "linear+act", "linear+glu"}
 
-// rounded says of v, which a product makes, whether it is kept in bf16.
-func (b *binder) rounded(v *graph.Value) bool {
+// never is more rows than a value can have.
+const never = math.MaxInt
+
+// rounded says up to how many rows v stays in f32 rather than in bf16: never,
+// 0, or the few that may be multiplied with a file's rows as they lie.
+func (b *binder) rounded(v *graph.Value) int {
 	if known, ok := b.roundedValues[v]; ok {
 		return known
 	}
-	yes := b.canRound(v)
-	b.roundedValues[v] = yes
-	return yes
+	few := never
+	if b.canRound(v) {
+		few = b.fewRows(v)
+	}
+	b.roundedValues[v] = few
+	return few
 }
 
 func (b *binder) canRound(v *graph.Value) bool {
-	if pl := b.plan.Place(v); pl.Class != plan.Activations || pl.Bytes == 0 || !amx.CanRound(v.Shape.RowLen()) ||
-		v.Shape.Outer.Size(b.plan.Max) <= b.fewRows() {
+	if pl := b.plan.Place(v); pl.Class != plan.Activations || pl.Bytes == 0 || !amx.CanRound(v.Shape.RowLen()) {
 		return false
 	}
 	made, read := false, false
@@ -118,19 +125,32 @@ func (h half) in(rows int) bool { return h.bits != nil && rows > h.few }
 
 // half is the memory of v, bound as m, where it is kept in bf16.
 func (b *binder) half(v *graph.Value, m mat) half {
-	if !b.rounded(v) {
+	few := b.rounded(v)
+	if few == never {
 		return half{}
 	}
-	return half{unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(m.full))), len(m.full)), b.fewRows()}
+	return half{unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(m.full))), len(m.full)), few}
 }
 
-// fewRows is the number of rows that may be multiplied with the file's rows as
-// they lie, in f32.
-func (b *binder) fewRows() int {
+// fewRows is how many rows of v may be made from or multiplied with a file's
+// rows as they lie, in f32. Where all weights are packed there are none, and
+// what comes out does not depend on the number of rows.
+func (b *binder) fewRows(v *graph.Value) int {
 	if b.invariant {
 		return 0
 	}
-	return gemm.FewRows
+	for i := range b.plan.Steps {
+		s := &b.plan.Steps[i]
+		if s.Root().Out[0] != v && !slices.Contains(s.In, v) {
+			continue
+		}
+		for _, n := range s.Nodes {
+			if n.Op == graph.OpLinear && b.weight(n.In[1]).tiles == nil {
+				return gemm.FewRows
+			}
+		}
+	}
+	return 0
 }
 
 // factor is x from row m on, as it is in this run.
