@@ -3,7 +3,7 @@ package tensor
 import "math"
 
 // sums are the weighted moments that a fit of x = d*q + m needs.
-type sums struct{ w, x, xx, q, qq, qx float64 }
+type sums struct{ w, x, q, qq, qx float64 }
 
 // shiftedMoments are the sums for the codes from 0 to n nearest to
 // (x-m)*inv.
