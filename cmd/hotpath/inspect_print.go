@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hotpath/internal/format/gguf"
+	"hotpath/internal/format/jsonview"
 	"hotpath/internal/weights"
 )
 
@@ -70,10 +71,16 @@ func configMetadata(c *weights.Config) []metaEntry {
 	for _, key := range c.Keys() {
 		raw, _ := c.Raw(key)
 		e := metaEntry{Key: key, Value: raw}
-		var items []json.RawMessage
-		if json.Unmarshal(raw, &items) == nil && items != nil {
-			e.Count = len(items)
-			e.Value = items[:min(len(items), maxItems)]
+		// A list may be long: no more of it is decoded than is shown.
+		if v, err := jsonview.Parse(raw); err == nil && v.Kind() == jsonview.Array {
+			first := []json.RawMessage{}
+			for item := range v.Items() {
+				if len(first) == maxItems {
+					break
+				}
+				first = append(first, item.Raw())
+			}
+			e.Count, e.Value = v.Len(), first
 		}
 		out = append(out, e)
 	}

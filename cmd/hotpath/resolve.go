@@ -37,13 +37,13 @@ func modelPath(name string) (string, error) {
 		return name, nil // without a home there are no pulled models
 	}
 	m, err := p.Find(name)
-	switch {
-	case err == nil:
+	if err == nil {
 		return m.Path, nil
-	case errors.Is(err, pull.ErrNotFound):
-		return name, nil
 	}
-	return "", err
+	if errors.Is(err, pull.ErrChoice) {
+		return "", err
+	}
+	return name, nil
 }
 
 // notPulled adds to the error of a model that is nowhere how to get it.

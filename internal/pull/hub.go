@@ -224,14 +224,8 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 	if err := p.checkSpace(blobs, missing); err != nil {
 		return 0, err
 	}
-	var mu sync.Mutex
 	add := func(n int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		event.Done += n
-		if p.Progress != nil {
-			p.Progress(event)
-		}
+		p.tell(func() Event { event.Done += n; return event })
 	}
 	var fetched atomic.Int64
 	err := each(ctx, p.Parallel, todo, func(ctx context.Context, f *file) error {

@@ -75,9 +75,7 @@ func (p *Puller) fetchPackage(ctx context.Context, ref Ref) (archive, version st
 	}
 	event := Event{Total: f.size}
 	n, err := p.fetch(ctx, f, filepath.Join(dir, r.name), func(n int64) {
-		if event.Done += n; p.Progress != nil {
-			p.Progress(event)
-		}
+		p.tell(func() Event { event.Done += n; return event })
 	})
 	if err != nil {
 		err = fmt.Errorf("%s: %w", ref, err)

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -61,7 +62,7 @@ func (e *ChoiceError) Error() string {
 
 func (e *ChoiceError) Unwrap() error { return ErrChoice }
 
-// Puller fetches models. Its zero value and Env's result are ready for use.
+// Puller fetches models. Env makes one; it is used by one goroutine at a time.
 type Puller struct {
 	Endpoint string // of the hub, without a slash at the end
 	Token    string // of the hub; may be empty
@@ -82,6 +83,7 @@ type Puller struct {
 	Progress func(Event)
 
 	client *http.Client // made when first needed
+	turn   *sync.Mutex  // to tell Progress
 }
 
 // Event is one step of a pull.
@@ -139,6 +141,7 @@ func (p *Puller) open() error {
 	if p.client != nil {
 		return nil
 	}
+	p.turn = &sync.Mutex{}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = max(p.Stall, 10*time.Second)
 	if p.CertFile != "" {
@@ -159,8 +162,15 @@ func hashName(s string, least, most int) bool {
 
 // note tells people something.
 func (p *Puller) note(format string, args ...any) {
-	if p.Progress != nil {
-		p.Progress(Event{Note: fmt.Sprintf(format, args...)})
+	p.tell(func() Event { return Event{Note: fmt.Sprintf(format, args...)} })
+}
+
+// tell makes an event and passes it on, one at a time.
+func (p *Puller) tell(event func() Event) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if e := event(); p.Progress != nil {
+		p.Progress(e)
 	}
 }
 

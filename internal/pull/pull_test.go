@@ -424,9 +424,10 @@ func TestPullsAtTheSameTime(t *testing.T) {
 		return true
 	}
 	p := h.puller(t)
-	q := *p
+	q := h.puller(t)
+	q.HubCache = p.HubCache
 	var all sync.WaitGroup
-	for _, p := range []*Puller{p, &q} {
+	for _, p := range []*Puller{p, q} {
 		all.Go(func() {
 			if r, err := p.Pull(context.Background(), mustRef(t, testRepo)); err != nil {
 				t.Error(err)
