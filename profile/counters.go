@@ -33,6 +33,7 @@ type requestFold struct {
 	duration, firstToken, perToken histogram
 	prompt, output                 int64
 	kept                           *keeper[Request]
+	parts                          partFold
 }
 
 func (f *requestFold) add(q Request) {

@@ -141,6 +141,11 @@ func (f *planFold) fold(r *Run) {
 		f.steps[s].foldCall(r, s)
 	}
 	f.samples.add(r)
+	if len(r.Shares) > 0 {
+		f.rec.mu.Lock()
+		f.rec.requests.parts.add(&f.plan, r)
+		f.rec.mu.Unlock()
+	}
 	if out, full := f.kept.add(r); full {
 		f.recycle(out)
 	}

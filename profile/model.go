@@ -229,6 +229,8 @@ type RequestStats struct {
 	PromptTokens int64     `json:"prompt_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
 	Kept         []Request `json:"raw,omitempty"`
+	// Parts is what each request took of the runs that it shared with others.
+	Parts []RequestPart `json:"parts,omitempty"`
 }
 
 // CounterStats is one counter with its first and last samples.
@@ -251,6 +253,7 @@ type RawRun struct {
 	Sequences int       `json:"sequences,omitempty"`
 	Rows      int       `json:"rows,omitempty"`
 	Request   string    `json:"request,omitempty"`
+	Shares    []Share   `json:"shares,omitempty"`
 	Lanes     []RawLane `json:"lanes"`
 	FLOPs     []int64   `json:"flops"` // [step]
 	Bytes     []int64   `json:"bytes"` // [step]

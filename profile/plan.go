@@ -24,6 +24,7 @@ type Step struct {
 	Class   string `json:"class,omitempty"` // compute class (f32, bf16, i8g32), picks the FLOP ceiling
 	Layer   int    `json:"layer"`           // -1 outside any layer
 	Barrier bool   `json:"barrier,omitempty"`
+	Ragged  bool   `json:"ragged,omitempty"`      // it costs by what each token attends to
 	Host    bool   `json:"host,omitempty"`        // launch, sync and copies: work of the host in a device plan
 	Alloc   int64  `json:"alloc_bytes,omitempty"` // arena bytes laid out for its outputs and scratch
 	Nodes   []Node `json:"nodes,omitempty"`

@@ -44,7 +44,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
 	factsTable, plansTable, ledgerTable, stepsTable, treeTable, layersTable, opsTable, kernelsTable,
-	scopesTable, requestsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
+	scopesTable, requestsTable, partsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
 }
 
 func report(p *Profile, o ReportOptions) []table {
@@ -227,6 +227,24 @@ func requestsTable(p *Profile, _ ReportOptions) table {
 	t.note = fmt.Sprintf("%d prompt and %d output tokens", q.PromptTokens, q.OutputTokens)
 	for _, r := range requestRows(q) {
 		t.add(plain, r.name, integer(r.d.Count), ms(r.d.Mean), ms(r.d.P50), ms(r.d.P95), ms(r.d.P99), ms(r.d.Max))
+	}
+	return t
+}
+
+// partsTable is what each request took of the runs that several shared.
+func partsTable(p *Profile, o ReportOptions) table {
+	t := table{title: "by request", note: "shares of batched runs: by tokens, and in attention by what each attends to",
+		cols: []col{left("request"), right("runs"), right("tokens"), right("ms"), right("%"), right("GFLOP"), right("MB moved")}}
+	parts := p.ByRequest()
+	var all float64
+	for _, r := range parts {
+		all += r.Time
+	}
+	if len(parts) > o.Top && o.Top > 0 {
+		parts = parts[:o.Top]
+	}
+	for _, r := range parts {
+		t.add(plain, r.Request, integer(r.Runs), integer(r.Tokens), fms(r.Time), percentCell(percentOf(r.Time, all)), fmt.Sprintf("%.3f", r.FLOPs/1e9), fmt.Sprintf("%.1f", r.Bytes/1e6))
 	}
 	return t
 }

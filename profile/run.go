@@ -22,6 +22,9 @@ type Run struct {
 	// exactly one.
 	Request string
 
+	// Shares is whose tokens the run had, where it served several requests.
+	Shares []Share
+
 	Lanes []LaneSlots // [lane]
 	Costs []Cost      // [step]
 
@@ -65,7 +68,7 @@ func newRun(steps, lanes int) *Run {
 
 func (r *Run) reset() {
 	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
-	r.Request, r.index, r.gc = "", 0, 0
+	r.Request, r.index, r.gc, r.Shares = "", 0, 0, r.Shares[:0]
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		l.Wake, l.Done, l.OffCPU, l.Absent = 0, 0, 0, false

@@ -32,9 +32,10 @@ func (r *Recorder) Snapshot() *Profile {
 	if r.refused > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("more than %d counters: %d calls for a further one got none", r.opts.Counters, r.refused))
 	}
-	if q := &r.requests; q.duration.count > 0 {
+	if q := &r.requests; q.duration.count > 0 || len(q.parts.parts) > 0 {
 		p.Requests = &RequestStats{Duration: q.duration.dist(), FirstToken: q.firstToken.dist(), PerToken: q.perToken.dist(),
-			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all()}
+			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all(),
+			Parts: slices.Clone(q.parts.parts)}
 	}
 	r.mu.Unlock()
 
@@ -106,7 +107,7 @@ func (st *stepFold) stats(p *Plan, step int, c Ceilings) StepStats {
 
 func rawRun(plan int, r *Run) RawRun {
 	raw := RawRun{Plan: plan, Index: r.index, Start: r.Start, End: r.End,
-		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request}
+		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request, Shares: slices.Clone(r.Shares)}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		raw.Lanes = append(raw.Lanes, RawLane{Wake: l.Wake, Done: l.Done, Absent: l.Absent,

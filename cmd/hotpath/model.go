@@ -141,7 +141,8 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	}
 	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})
 	err := goProfiles(f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
-	return errors.Join(err, f.report(std, rec.Snapshot()))
+	p := rec.Snapshot() // looks at the last runs too
+	return errors.Join(err, f.report(std, p), rec.Err())
 }
 
 func (f *modelFlags) workers() int {

@@ -64,3 +64,28 @@ func TestProfileMemory(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"embed", "-m", testmodels.Dir(t, "bert"), "a text", "--profile-mem"}, "--profile")
 }
+
+// A generation is a request of the profile, with its first token and what it
+// took of the runs.
+func TestProfileRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.json")
+	ok(t, "run", "-m", testmodels.Dir(t, "llama"), "-p", "some words", "--raw", "-n", "5", "--ignore-eos", "--profile="+file)
+	p, err := profile.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := p.Requests
+	if q == nil || q.Duration.Count != 1 || q.FirstToken.Count != 1 || q.PerToken.Count != 1 || q.OutputTokens != 5 || q.PromptTokens < 2 {
+		t.Fatalf("requests %+v", q)
+	}
+	var runs, flops int64
+	for i := range p.Plans {
+		runs += p.Plans[i].Ledger.Runs
+		for k := range p.Plans[i].Stats {
+			flops += p.Plans[i].Stats[k].FLOPs
+		}
+	}
+	if len(q.Parts) != 1 || q.Parts[0].Runs != runs || q.Parts[0].Request != q.Kept[0].ID || int64(q.Parts[0].FLOPs+0.5) != flops {
+		t.Errorf("parts %+v of %d runs with %d FLOPs", q.Parts, runs, flops)
+	}
+}

@@ -59,6 +59,9 @@ type Stream struct {
 	err    error
 	quit   bool // the reader left
 	timing Timing
+
+	name string // in the profile, where there is one
+	fed  int    // tokens of it in the step's batch
 }
 
 // Timing of a generation, readings of profile.Now.
@@ -108,6 +111,9 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 	s.tokens = append(make([]int32, 0, s.limit), req.Prompt...)
 	s.ids = make([]int32, 0, s.limit-len(req.Prompt))
 	s.timing.Queued = profile.Now()
+	if e.opts.Recorder != nil {
+		s.name = fmt.Sprintf("generation %d", e.stats.streams.Add(1))
+	}
 	g.submit(s)
 	return s, nil
 }

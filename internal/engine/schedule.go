@@ -140,6 +140,7 @@ type counters struct {
 	fine, coarse, merged, embedTokens          atomic.Int64
 	steps, prompt, cached, generated, preempts atomic.Int64
 	score                                      atomic.Int64
+	streams                                    atomic.Int64 // that a profile named
 }
 
 // Stats reads the counters.

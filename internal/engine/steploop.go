@@ -23,6 +23,7 @@ type generator struct {
 	looping bool
 
 	// The loop's own.
+	shares  []profile.Share
 	waiting []*Stream // in order; preempted ones in front
 	active  []*Stream // by admission
 	spare   []*kv.Sequence
@@ -76,6 +77,7 @@ func (g *generator) sweep() {
 			return false
 		}
 		g.retire(s)
+		s.record()
 		g.eng.leave()
 		return true
 	}
@@ -127,6 +129,9 @@ func (g *generator) admit() {
 func (g *generator) step() {
 	_, end := profile.Scope(g.eng.base, "batch")
 	g.runner.sess.SetPhase(g.compose())
+	if g.eng.opts.Recorder != nil {
+		g.share()
+	}
 	end()
 	g.eng.stats.steps.Add(1)
 	if err := g.runner.run(g.eng.base); err != nil {
@@ -219,7 +224,7 @@ func (g *generator) feed(s *Stream, rest int) {
 	if err != nil {
 		return // it waits until others end
 	}
-	s.composed = true
+	s.composed, s.fed = true, n
 	if rest > 1 {
 		g.eng.stats.prompt.Add(int64(n))
 	}
@@ -247,4 +252,31 @@ func (g *generator) preempt(s *Stream) bool {
 		return true
 	}
 	return false
+}
+
+// share tells the profile whose tokens are in the batch.
+func (g *generator) share() {
+	g.shares = g.shares[:0]
+	for _, s := range g.active {
+		if s.composed {
+			g.shares = append(g.shares, profile.Share{Request: s.name, Tokens: s.fed, Context: s.seq.Len()})
+		}
+	}
+	g.runner.sess.SetShares(g.shares)
+}
+
+// record tells the profile how long a generation took that is over.
+func (s *Stream) record() {
+	rec := s.gen.eng.opts.Recorder
+	if rec == nil {
+		return
+	}
+	s.mu.Lock()
+	t := s.timing
+	q := profile.Request{ID: s.name, Name: "generate", Start: t.Queued, FirstToken: t.FirstToken, End: t.End, PromptTokens: len(s.req.Prompt), OutputTokens: len(s.ids)}
+	s.mu.Unlock()
+	if q.End == 0 { // its reader left
+		q.End = profile.Now()
+	}
+	_ = rec.Request(q) // its times are readings of one clock, in order
 }

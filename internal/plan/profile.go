@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
@@ -19,6 +20,9 @@ type ProfileLabels struct {
 // Pause stops recording, or goes on with it, without forgetting the recorder:
 // runs with and without can take turns, which shows what recording costs.
 func (s *Session) Pause(on bool) { s.paused = on }
+
+// SetShares says which requests the next run is for. It is forgotten after it.
+func (s *Session) SetShares(shares []profile.Share) { s.shares = append(s.shares[:0], shares...) }
 
 // SetPhase says which of the labels' phases the next runs are for.
 func (s *Session) SetPhase(i int) { s.phase = i }
@@ -69,11 +73,17 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 	return d
 }
 
+// ragged are the ops whose cost for a token depends on what it attends to.
+var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad}
+
 func describeStep(p *Plan, s *Step) profile.Step {
 	root := s.Root()
 	d := profile.Step{ID: s.Index, Name: root.Name, Op: s.Kind, Layer: root.Layer, Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
 	for _, v := range s.Out {
 		d.Alloc += p.Place(v).Bytes
+	}
+	for _, n := range s.Nodes {
+		d.Ragged = d.Ragged || slices.Contains(ragged, n.Op)
 	}
 	if len(s.Nodes) == 1 {
 		return d

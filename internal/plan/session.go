@@ -26,6 +26,7 @@ type Session struct {
 	run      *profile.Run
 	runPhase int
 	paused   bool
+	shares   []profile.Share // of the next run
 	bind     tensor.Bind
 }
 
@@ -140,6 +141,8 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
+		s.run.Shares = append(s.run.Shares, s.shares...)
+		s.shares = s.shares[:0]
 		s.run.Start = profile.Now()
 	}
 	if err := s.execs[k].Enqueue(ctx, b, s.run); err != nil {

@@ -1,0 +1,71 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// Two requests share a run: what they took adds up to it, by tokens, and in
+// ragged steps by what they attend to.
+func TestRequestsShareRuns(t *testing.T) {
+	rec := NewRecorder(Options{Requests: 3})
+	plan := testPlan()
+	plan.Steps[2].Ragged = true
+	h := mustPlan(t, rec, plan)
+	shares := []Share{{"a", 60, 60}, {"b", 4, 200}}
+	for i := range int64(3) {
+		r := h.Acquire()
+		if len(r.Shares) != 0 {
+			t.Error("a run has the shares of the one before")
+		}
+		stampTestRun(r, 1000+i*200_000)
+		r.Shares = append(r.Shares, shares...)
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := rec.Snapshot()
+	if p.Requests == nil || len(p.Requests.Parts) != 2 {
+		t.Fatalf("requests %+v", p.Requests)
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6*math.Abs(want)+1e-6 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	var all RequestPart
+	for _, part := range p.ByRequest() {
+		all.add(part)
+	}
+	var flops, bytes int64
+	for _, c := range testCosts {
+		flops, bytes = flops+c.FLOPs, bytes+c.Bytes
+	}
+	near("all FLOPs", all.FLOPs, 3*float64(flops))
+	near("all bytes", all.Bytes, 3*float64(bytes))
+	near("all time", all.Time, 3*testWall)
+	if b := p.Requests.Parts[1]; b.Runs != 3 || b.Tokens != 12 {
+		t.Errorf("b has %+v", b)
+	}
+	// Attention goes by tokens and context: 60 x 60 to 4 x 200.
+	parts := p.RequestParts(&p.Runs[0], 2)
+	near("b's share of attention", parts[1].FLOPs/float64(testCosts[2].FLOPs), 800.0/4400)
+	parts = p.RequestParts(&p.Runs[0], 1)
+	near("b's share of a product", parts[1].FLOPs/float64(testCosts[1].FLOPs), 4.0/64)
+	parts = p.RequestParts(&p.Runs[0], -1)
+	near("a's time of a run", parts[0].Time, p.Requests.Parts[0].Time/3)
+
+	for i := range 10 { // more than may be told apart
+		r := h.Acquire()
+		stampTestRun(r, 2_000_000+int64(i)*200_000)
+		r.Shares = append(r.Shares, Share{fmt.Sprint(i), 1, 1})
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if parts := rec.Snapshot().Requests.Parts; len(parts) != 4 || parts[3].Request != otherRequests || parts[3].Runs != 9 {
+		t.Errorf("parts %+v", parts)
+	}
+}
