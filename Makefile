@@ -76,6 +76,7 @@ verify: build models $(VENV)/ready
 	$(VENV)/bin/python $(SHARED)/check/check_models.py bin/hotpath .cache/check --precision auto
 	for p in f32 auto; do \
 	  $(VENV)/bin/python scripts/verify_minilm.py bin/hotpath $(MODELS) --precision $$p && \
+	  $(VENV)/bin/python scripts/verify_embedder.py bin/hotpath $(MODELS) --precision $$p && \
 	  $(VENV)/bin/python scripts/verify_smollm2.py bin/hotpath $(MODELS) --precision $$p && \
 	  $(VENV)/bin/python scripts/verify_sts.py bin/hotpath $(MODELS) --shared $(SHARED) --precision $$p && \
 	  $(VENV)/bin/python scripts/verify_gemma.py bin/hotpath .cache/gemma --precision $$p || exit 1; \
