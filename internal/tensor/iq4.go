@@ -20,9 +20,14 @@ func decodeIQ4_NL(dst []float32, src []byte) {
 
 // decodeLevels decodes 16 bytes of codes that stand for values of a table.
 func decodeLevels(dst *[32]float32, q []byte, d float32, levels *[16]int8) {
-	for i, c := range q[:16] {
-		dst[i] = d * float32(levels[c&15])
-		dst[i+16] = d * float32(levels[c>>4])
+	var t [16]float32
+	for i, l := range levels {
+		t[i] = d * float32(l)
+	}
+	codes := (*[16]byte)(q)
+	for i, c := range codes {
+		dst[i] = t[c&15]
+		dst[i+16] = t[c>>4]
 	}
 }
 

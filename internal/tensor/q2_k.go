@@ -11,12 +11,16 @@ import "encoding/binary"
 func groupQ2_K(dst *[32]float32, block []byte, g int) {
 	d := F16ToF32(binary.LittleEndian.Uint16(block[80:]))
 	dmin := F16ToF32(binary.LittleEndian.Uint16(block[82:]))
-	q, shift := block[16+32*(g/4):][:32], 2*(g%4)
+	q, shift := (*[32]byte)(block[16+32*(g/4):]), 2*(g%4)
 	for half := range 2 {
 		s := block[2*g+half]
 		dl, ml := d*float32(s&15), dmin*float32(s>>4)
+		var t [4]float32 // the possible values
+		for c := range t {
+			t[c] = float32(dl*float32(c)) - ml
+		}
 		for i := 16 * half; i < 16*half+16; i++ {
-			dst[i] = float32(dl*float32(q[i]>>shift&3)) - ml
+			dst[i] = t[q[i]>>shift&3]
 		}
 	}
 }

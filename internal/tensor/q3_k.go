@@ -9,12 +9,15 @@ import "encoding/binary"
 
 func groupQ3_K(dst *[32]float32, block []byte, g int) {
 	d := F16ToF32(binary.LittleEndian.Uint16(block[108:]))
-	q, shift := block[32+32*(g/4):][:32], 2*(g%4)
+	q, high, shift := (*[32]byte)(block[32+32*(g/4):]), (*[32]byte)(block), 2*(g%4)
 	for half := range 2 {
 		dl := d * float32(scaleQ3_K(block[96:108], 2*g+half)-32)
+		var t [8]float32 // the possible values
+		for c := range t {
+			t[c] = dl * float32(c-4)
+		}
 		for i := 16 * half; i < 16*half+16; i++ {
-			c := int(q[i]>>shift&3) | int(block[i]>>g&1)<<2
-			dst[i] = dl * float32(c-4)
+			dst[i] = t[q[i]>>shift&3|high[i]>>g&1<<2]
 		}
 	}
 }
