@@ -103,8 +103,8 @@ ROUND = False  # to f16, for files in it
 
 def widened(model, seed):
     model = G.widen(model, seed)
-    if ROUND:
-        model = model.half().float()
+    for p in model.parameters() if ROUND else ():  # and no buffers: a rope's frequencies stay
+        p.data = p.data.half().float()
     for name, p in model.named_parameters():
         if "relative_attention_bias" in name:
             p.data *= 4  # or it drowns beside the scores
@@ -193,12 +193,56 @@ def reranker(name, config, cls, tokenizer, seed, **kw):
         c[key] = value
         G.write_json(path, c)
     saved(d)
-    ce = CrossEncoder(d, device="cpu", max_length=LONG)
+    ce = CrossEncoder(d, device="cpu")
     cases = []
     for query, doc in PAIRS:
-        features = ce.tokenizer([[query, doc]], truncation=True, max_length=LONG, return_tensors="pt", return_token_type_ids=True)
+        features = ce.tokenizer([[query, doc]], truncation=True, max_length=tok.model_max_length, return_tensors="pt", return_token_type_ids=True)
         scores = ce.predict([(query, doc)], convert_to_numpy=True)[0]
         cases.append(dict(query=query, doc=doc, ids=features["input_ids"][0].tolist(), segments=features["token_type_ids"][0].tolist(), scores=np.atleast_1d(scores).astype(float).round(7).tolist()))
+    G.write_json(os.path.join(d, "reference.json"), dict(kind="rerank", cases=cases))
+
+
+def qwen_bpe(lines, size=340):
+    """Qwen's kind: byte-level BPE, the end of text behind every text."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"]
+    t.train_from_iterator(lines + ["yes", "no"] * 3000, trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.post_processor = processors.TemplateProcessing(single="$A <|endoftext|>", pair="$A $B:1 <|endoftext|>:1", special_tokens=[("<|endoftext|>", 0)])
+    return T.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|im_end|>", pad_token="<|endoftext|>", model_max_length=640)
+
+
+def qwen3(v, **kw):
+    return T.Qwen3Config(**{**dict(vocab_size=v, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=10, intermediate_size=40, max_position_embeddings=640, rms_norm_eps=1e-4, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=0, eos_token_id=2, pad_token_id=0), **kw})
+
+
+def qwen3_embedding(name="qwen3-embedding"):
+    tok = qwen_bpe(G.corpus(G.TESTDATA))
+    model = widened(T.Qwen3Model._from_config(qwen3(len(tok), tie_word_embeddings=True), attn_implementation="eager"), 45)
+    sentence(name, model, tok, Pooling(24, "lasttoken"), Normalize(), max_seq=600, prompts={"query": "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"})
+
+
+@torch.no_grad()
+def qwen3_reranker(name, tied):
+    """As the model's card has it: the chance of yes against no behind the card's words."""
+    d = fresh(name)
+    tok = qwen_bpe(G.corpus(G.TESTDATA))
+    model = widened(T.Qwen3ForCausalLM._from_config(qwen3(len(tok), tie_word_embeddings=tied), attn_implementation="eager"), 46)
+    G.save(model, tok, d)
+    saved(d)
+    ids = lambda text: tok(text, add_special_tokens=False)["input_ids"]
+    before = ids('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n')
+    after = ids("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    yes, no = tok.convert_tokens_to_ids("yes"), tok.convert_tokens_to_ids("no")
+    assert yes is not None and no is not None
+    cases = []
+    for query, doc in PAIRS:
+        pair = ids(f"<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {doc}")
+        all = before + pair[:640 - len(before) - len(after)] + after
+        z = model(torch.tensor([all])).logits[0, -1]
+        score = torch.stack([z[no], z[yes]]).softmax(0)[1]
+        cases.append(dict(query=query, doc=doc, ids=all, segments=[0] * len(all), scores=[round(float(score), 7)]))
     G.write_json(os.path.join(d, "reference.json"), dict(kind="rerank", cases=cases))
 
 
@@ -284,7 +328,11 @@ def static(name, *stages, model2vec=None):
 
 
 VARIANT = {
-    "sentence-lower": lambda: lower_case(),
+    "sentence-lower": lower_case,
+    "qwen3-embedding": qwen3_embedding,
+    "qwen3-reranker": lambda: qwen3_reranker("qwen3-reranker", True),
+    "qwen3-reranker-untied": lambda: qwen3_reranker("qwen3-reranker-untied", False),
+    "rerank-qwen3-score": lambda: reranker("rerank-qwen3-score", lambda v: qwen3(v, num_labels=1), T.Qwen3ForSequenceClassification, qwen_bpe, 67),
     "static": lambda: static("static"),
     "static-dense": lambda: static("static-dense", Dense(20, 12)),
     "static-model2vec": lambda: static("static-model2vec", model2vec={"normalize": True, "weighted": True}),
@@ -328,6 +376,8 @@ FILES = {  # name: (makes its directory, converter's options)
     "file-nomic-bert": (lambda n: (encoder(n, lambda v: nomic(v, num_hidden_layers=2, intermediate_size=40), T.NomicBertModel, G.wordpiece, 74), nomic_positions(n)), {}),
     "file-modern-bert": (lambda n: encoder(n, lambda v: modernbert(v, num_hidden_layers=4), T.ModernBertModel, modern_bpe, 75), {}),
     "file-gemma-embedding": (gemma_dense, {"sentence_transformers_dense_modules": True}),
+    "file-qwen3-embedding": (qwen3_embedding, {}),
+    "file-qwen3-reranker": (lambda n: qwen3_reranker(n, True), {}),
     "file-rerank-roberta": (lambda n: reranker(n, lambda v: roberta(v, T.XLMRobertaConfig, num_hidden_layers=2, num_labels=1), T.XLMRobertaForSequenceClassification, roberta_bpe, 76), {}),
     "file-rerank-modern-bert": (lambda n: reranker(n, lambda v: modernbert(v, num_hidden_layers=2, num_labels=1), T.ModernBertForSequenceClassification, modern_bpe, 77), {}),
 }

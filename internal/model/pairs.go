@@ -23,6 +23,7 @@ type Pairs struct {
 	asked  bool
 	before []int32
 	after  []int32
+	trim   int32 // at the end of a pair it is none of it; -1: nothing is
 }
 
 // pairPiece is one of the texts or special tokens.
@@ -44,14 +45,16 @@ func (m *Model) Pairs() (*Pairs, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pairs{tok: tok, most: m.cfg.MaxSeq}
+	p := &Pairs{tok: tok, most: m.cfg.MaxSeq, trim: -1}
 	o := tokenizer.Options{ParseSpecial: true}
 	switch {
 	case m.cfg.scorer.asked:
 		p.asked = true
 		p.before, p.after = tok.Encode(nil, askBefore, o, nil), tok.Encode(nil, askAfter, o, nil)
 	case m.store.HF() != nil:
-		p.pieces, err = pairHF(m.store.HF())
+		if p.pieces, err = pairHF(m.store.HF()); err == nil {
+			err = p.limits(m)
+		}
 	default:
 		p.pieces, err = pairGGUF(m, tok)
 	}
@@ -69,6 +72,30 @@ func (m *Model) Pairs() (*Pairs, error) {
 		return nil, fmt.Errorf("%s: a pair has %d tokens of its own, expected fewer than the %d that the model takes: %w", m.store.Path(), own, p.most, weights.ErrInvalid)
 	}
 	return p, nil
+}
+
+// limits reads where pairs are cut, and which token a decoder does not score:
+// transformers takes the last one that is not padding, and some families put
+// the padding's token behind every text.
+func (p *Pairs) limits(m *Model) error {
+	h := m.store.HF()
+	if h.TokenizerConfig != nil {
+		n, err := h.TokenizerConfig.FloatOr("model_max_length", 0)
+		if err != nil {
+			return err
+		}
+		if n >= 1 && n < float64(p.most) {
+			p.most = int(n)
+		}
+	}
+	if m.cfg.scorer.key != "" && h.Config.Has("pad_token_id") {
+		pad, err := h.Config.ID("pad_token_id")
+		if err != nil {
+			return err
+		}
+		p.trim = int32(pad)
+	}
+	return nil
 }
 
 // own is the number of tokens that belong to neither text.
@@ -99,6 +126,7 @@ func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScrat
 	na, nb := cutPair(len(s.a), len(s.b), room)
 	cut = na < len(s.a) || nb < len(s.b)
 	texts := [3][]int32{nil, s.a[:na], s.b[:nb]}
+	from := len(ids)
 	for _, piece := range p.pieces {
 		part := piece.ids
 		if piece.text > 0 {
@@ -108,6 +136,9 @@ func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScrat
 		for range part {
 			segments = append(segments, piece.segment)
 		}
+	}
+	for len(ids) > from+1 && ids[len(ids)-1] == p.trim {
+		ids, segments = ids[:len(ids)-1], segments[:len(segments)-1]
 	}
 	return ids, segments, cut
 }
