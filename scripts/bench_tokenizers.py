@@ -1,6 +1,6 @@
 """How much faster is hotpath's tokenizer than Hugging Face's, on one thread?
 
-bench_tokenizers.py [--shared FOLDER] [--rounds N] [--only NAME]
+bench_tokenizers.py [--shared FOLDER] [--rounds N] [--only NAME] [--size BYTES]
 
 Both read the same tokenizer.json and take turns at the same text, WikiText-2's test split: line by line (the
 library's encode_batch, told to use one thread, so that Python costs it nothing), and as one document. Prints
@@ -16,29 +16,35 @@ import goldens_tokenizer_sets as S
 
 
 def tokenizers(shared):
-    """(name, tokenizer), each with its family's real vocabulary where ../shared has one."""
-    real = {name: t for name, _, t in S.real(shared)}
-    gpt2 = json.loads(real["gpt-2"].to_str())
-    for name, change in {n: c for n, b, _, c in S.families() if b == "bpe"}.items():
-        if name in ("gpt-2", "llama-3", "qwen2", "starcoder", "deepseek-v3", "falcon", "gpt-4o", "tekken", "bloom"):
-            change = dict(change)
-            change.pop("post_processor", 0)
-            t = dict(gpt2, **{k: v for k, v in change.items() if k != "model"})
-            t["model"] = dict(gpt2["model"], **change.get("model", {}))
-            yield name, Tokenizer.from_str(json.dumps(t))
+    """(name, how it is made), each with its family's real vocabulary where ../shared has one."""
+    real = lambda name: next(S.real(shared, [name]))[2]
+
+    def byte_level(change):
+        t = json.loads(real("gpt-2").to_str())
+        t.update({k: v for k, v in change.items() if k not in ("model", "post_processor")})
+        t["model"].update(change.get("model", {}))
+        return Tokenizer.from_str(json.dumps(t))
+
+    def metaspace():
+        t = json.loads(real("llama-spm").to_str())
+        t.update(normalizer=None, pre_tokenizer=dict(type="Metaspace", replacement="▁", prepend_scheme="first", split=False))
+        return Tokenizer.from_str(json.dumps(t))
+
+    def unigram(change):
+        m = S.sentence_pieces(os.path.join(shared, "corpus", "wikitext2-valid.txt"), "unigram", vocab_size=8000, normalization_rule_name="nmt_nfkc")
+        charsmap = S.base64.b64encode(m.normalizer_spec.precompiled_charsmap).decode()
+        base = Tokenizer(S.models.Unigram([(p.piece, p.score) for p in m.pieces], 0, False))
+        change = {k: v for k, v in change.items() if k != "post_processor"}
+        return Tokenizer.from_str(json.dumps(S.assemble(base.to_str(), change, charsmap)))
+
+    changes = {name: change for name, _, _, change in S.families()}
+    for name in ("gpt-2", "llama-3", "qwen2", "starcoder", "deepseek-v3", "falcon", "gpt-4o", "tekken", "bloom"):
+        yield name, lambda: byte_level(changes[name])
     for name in ("gpt-neox", "deepseek-llm", "llama-spm", "bert-bge"):
-        yield name, real[name]
-    t = json.loads(real["llama-spm"].to_str())
-    t.update(normalizer=None, pre_tokenizer=dict(type="Metaspace", replacement="▁", prepend_scheme="first", split=False))
-    yield "llama-2 metaspace", Tokenizer.from_str(json.dumps(t))
-    corpus = os.path.join(shared, "corpus", "wikitext2-valid.txt")
-    m = S.sentence_pieces(corpus, "unigram", vocab_size=16000, normalization_rule_name="nmt_nfkc")
-    charsmap = S.base64.b64encode(m.normalizer_spec.precompiled_charsmap).decode()
-    base = Tokenizer(S.models.Unigram([(p.piece, p.score) for p in m.pieces], 0, False))
-    for name, b, _, change in S.families():
-        if name in ("t5", "xlm-r", "albert"):
-            change = {k: v for k, v in change.items() if k != "post_processor"}
-            yield name, Tokenizer.from_str(json.dumps(S.assemble(base.to_str(), change, charsmap)))
+        yield name, lambda: real(name)
+    yield "llama-2 metaspace", metaspace
+    for name in ("t5", "xlm-r", "albert"):
+        yield name, lambda: unigram(changes[name])
 
 
 def spread(values):
@@ -51,18 +57,22 @@ if __name__ == "__main__":
     a.add_argument("--shared", default=os.path.join(G.HERE, "..", "..", "..", "shared"))
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--only", default="")
+    a.add_argument("--size", type=int, default=1 << 30, help="take so many bytes of the text")
     a = a.parse_args()
     path = os.path.join(a.shared, "corpus", "wikitext2-test.txt")
-    text = open(path, encoding="utf-8").read()
+    text = open(path, "rb").read()[:a.size].decode("utf-8", "ignore")
     lines, size = text.split("\n"), len(text.encode()) / 1e6
     root = os.path.join(G.HERE, "..", "..")
     with tempfile.TemporaryDirectory() as d:
         exe = os.path.join(d, "tokbench")
         subprocess.check_call(["go", "build", "-o", exe, "./internal/tokenizer/tokbench"], cwd=root)
         print("%-18s %-9s %10s %10s   %s" % ("", "", "theirs MB/s", "ours MB/s", "ours against theirs"))
-        for name, t in tokenizers(a.shared):
+        path = os.path.join(d, "text")
+        open(path, "w", encoding="utf-8").write(text)
+        for name, make in tokenizers(a.shared):
             if a.only not in name:
                 continue
+            t = make()
             file = os.path.join(d, "tokenizer.json")
             t.save(file)
             p = subprocess.Popen([exe, file, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -213,10 +213,13 @@ def assemble(base, change, charsmap):
     return t
 
 
-def real(shared):
+REAL = ("gpt-2", "gpt-neox", "deepseek-llm", "llama-spm", "phi-3", "bert-bge")
+
+
+def real(shared, names=REAL):
     """Vocabularies of full size: (name, file, tokenizer)"""
     from gguf import GGUFReader
-    for name in ("gpt-2", "gpt-neox", "deepseek-llm", "llama-spm", "phi-3", "bert-bge"):
+    for name in names:
         f = "ggml-vocab-%s.gguf" % name
         fields = GGUFReader(os.path.join(shared, "vocab", f)).fields
         get = lambda k: fields["tokenizer.ggml." + k].contents()
