@@ -231,11 +231,12 @@ func (m Model) is(r Ref) bool {
 	if revision == mainRevision {
 		revision = ""
 	}
-	same := m.ref.Revision == revision || revision == "" && r.Package && !m.old
+	same := m.ref.Revision == revision || revision == "" && m.ref.Package && !m.old
 	if len(revision) >= 7 && !r.Package { // a commit, perhaps shortened
 		same = same || strings.HasPrefix(filepath.Base(m.root), revision)
 	}
-	return r.Package == m.ref.Package && strings.EqualFold(repo, r.Repo) && same &&
+	kind := r.Package == m.ref.Package || m.ref.Package && !strings.Contains(r.Repo, "/")
+	return kind && strings.EqualFold(repo, r.Repo) && same &&
 		(r.Select == "" || r.Select == m.ref.Select || path.Base(m.ref.Select) == r.Select || m.ref.Select != "" && tagged(m.ref.Select, r.Select))
 }
 

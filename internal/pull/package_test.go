@@ -275,6 +275,9 @@ func TestPip(t *testing.T) {
 	if m, err := p.Find("pip:my-pkg"); err != nil || m.Path != r.Path {
 		t.Error(m, err)
 	}
+	if m, err := p.Find("My-Pkg"); err != nil || m.Path != r.Path {
+		t.Error(m, err)
+	}
 	if again := pulled(t, p, "pip:my-pkg"); again.Bytes != 0 || again.Path != r.Path {
 		t.Error(again)
 	}
