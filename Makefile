@@ -125,3 +125,15 @@ browser-test: browser
 .PHONY: study-check
 study-check: models
 	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run TestSlowedKernelIsFound -v ./internal/study
+
+# tokenizers holds every family to Hugging Face's tokenizers on texts that are
+# not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.
+# Both need tokenizers, sentencepiece, transformers and gguf for $(PYTHON).
+.PHONY: tokenizers bench-tokenizers
+SEED ?= 2
+tokenizers:
+	$(PYTHON) scripts/goldens_tokenizer_sets.py --shared $(SHARED) --seed $(SEED) --out .cache/tokenizers
+	HOTPATH_TOKENIZER_SETS=$(CURDIR)/.cache/tokenizers $(GO) test -tags nogpu -count 1 -run TestSets ./internal/tokenizer
+
+bench-tokenizers:
+	$(PYTHON) scripts/bench_tokenizers.py --shared $(SHARED)

@@ -177,7 +177,7 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 	}
 	merge, ok := m.Bool("tokenizer.ggml.remove_extra_whitespaces")
 	if merge || !ok {
-		chain = append(chain, collapseSpaces{})
+		chain = append(chain, strip{right: true}, collapseSpaces{})
 	}
 	t.norm = chain
 	spaces := metaspace{char: metaSpace, split: true}
@@ -189,7 +189,7 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 	return ggufFrame(t, m, false, true, roleBOS, roleEOS)
 }
 
-// collapseSpaces makes one space of many, and drops those at the end.
+// collapseSpaces makes one space of many.
 type collapseSpaces struct{}
 
 func (collapseSpaces) normalize(dst, src []byte, _ *Scratch) []byte {
@@ -198,9 +198,6 @@ func (collapseSpaces) normalize(dst, src []byte, _ *Scratch) []byte {
 		if n := len(dst); c != ' ' || n == begun || dst[n-1] != ' ' {
 			dst = append(dst, c)
 		}
-	}
-	if n := len(dst); n > begun && dst[n-1] == ' ' {
-		dst = dst[:n-1]
 	}
 	return dst
 }

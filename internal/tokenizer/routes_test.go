@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 	"sync"
@@ -108,6 +109,48 @@ func TestFamiliesAsGGUF(t *testing.T) {
 	for name, row := range ggufPre { // those that no family stands for can at least be made
 		if _, err := row.make(); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUnigramAsGGUF holds the metadata that converters make of T5 to its tokenizer.json.
+func TestUnigramAsGGUF(t *testing.T) {
+	list := setFamilies(t)
+	f := list[slices.IndexFunc(list, func(f family) bool { return f.Name == "t5" })]
+	want := f.open(t)
+	u := want.model.(*unigram)
+	const p = "tokenizer.ggml."
+	n := want.Size()
+	tokens, types, scores := make([]string, n), make([]int64, n), make([]float32, n)
+	for id := range tokens {
+		tokens[id], _ = want.Token(int32(id))
+		types[id], scores[id] = 1, float32(u.score(int32(id)))
+		if want.IsSpecial(int32(id)) {
+			types[id] = ggufControl
+		}
+	}
+	types[0] = ggufUnknown
+	blob, err := base64.StdEncoding.DecodeString(string(readSet(t, "charsmap.txt")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := make([]int64, len(blob))
+	for i, b := range blob {
+		table[i] = int64(b)
+	}
+	got, err := FromGGUF(meta{p + "model": "t5", p + "tokens": tokens, p + "token_type": types, p + "scores": scores,
+		p + "precompiled_charsmap": table, p + "eos_token_id": uint64(2), p + "add_space_prefix": true, p + "remove_extra_whitespaces": true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s, s2 Scratch
+	bad := 0
+	for _, text := range setTexts(t) {
+		o := Options{Special: true, ParseSpecial: true}
+		a, b := want.Encode(nil, text, o, &s), got.Encode(nil, text, o, &s2)
+		if x, y := want.Decode(a, false), got.Decode(b, false); (!slices.Equal(a, b) || x != y) && bad < 5 {
+			bad++
+			t.Errorf("%+q gives %v, %q from tokenizer.json and %v, %q from GGUF", text, a, x, b, y)
 		}
 	}
 }
