@@ -1,0 +1,80 @@
+package hotpath
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+// TestLedgerOfModes: the ledger closes when texts are embedded side by side by
+// independent workers too, and when several generations share their steps.
+func TestLedgerOfModes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
+	}
+	text := strings.Repeat("every step has its time, its bytes and its operations. ", 6)
+	embed := func(mode string) func(t *testing.T, rec *profile.Recorder) {
+		return func(t *testing.T, rec *profile.Recorder) {
+			m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: mode, Threads: 2})
+			if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 8), EmbedOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, phase string
+		work        func(t *testing.T, rec *profile.Recorder)
+	}{
+		{"fine", "embed", embed("fine")},
+		{"coarse", "embed", embed("coarse")},
+		{"batched decode", "decode", func(t *testing.T, rec *profile.Recorder) {
+			m := open(t, testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), Options{Profile: rec, Ctx: 256, Threads: 2})
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					if _, err := m.Complete(context.Background(), fmt.Sprintf("%d. A stitch in time", i), GenerateOptions{MaxTokens: 8, Raw: true, IgnoreEOS: true}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var residuals []float64
+			for range 4 { // the best quarter counts: a processor may be taken away between two stamps
+				rec := profile.NewRecorder(profile.Options{})
+				c.work(t, rec)
+				p := rec.Snapshot()
+				if err := rec.Err(); err != nil {
+					t.Fatal(err)
+				}
+				var lane, residual, sequences, runs int64
+				for i := range p.Plans {
+					if s := &p.Plans[i]; strings.Contains(s.Phase, c.phase) {
+						lane, residual, sequences, runs = lane+s.Ledger.LaneTime, residual+s.Ledger.Residual, sequences+s.Sequences, runs+s.Ledger.Runs
+					}
+				}
+				if lane == 0 {
+					t.Fatalf("no run of phase %s", c.phase)
+				}
+				if c.name == "batched decode" && sequences < runs+4 {
+					t.Errorf("%d sequences in %d runs are not batched", sequences, runs)
+				}
+				residuals = append(residuals, 100*math.Abs(float64(residual))/float64(lane))
+			}
+			if best := slices.Min(residuals); best > 2 {
+				t.Errorf("residuals of %.2f %% of the lanes' time, expected the best within 2 %%", residuals)
+			} else {
+				t.Logf("residuals %.3f %%", residuals)
+			}
+		})
+	}
+}
