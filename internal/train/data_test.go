@@ -244,7 +244,7 @@ func TestHostileStates(t *testing.T) {
 func TestStateFits(t *testing.T) {
 	file, err := safetensors.Parse("f", []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	must(t, err)
-	s := &state{progress{Format: stateFormat, Step: 1, At: Position{0, 3}, Seed: 1, SeqLen: 2, Data: "x"}, file}
+	s := &state{progress: progress{Format: stateFormat, Step: 1, At: Position{0, 3}, Seed: 1, SeqLen: 2, Data: "x"}, file: file}
 	if err := s.fits(s.progress, 4); err != nil {
 		t.Error(err)
 	}

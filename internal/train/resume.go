@@ -12,6 +12,7 @@ import (
 	"hotpath/internal/format/safetensors"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
 )
 
 // ErrCheckpoint reports a checkpoint that a run cannot go on from.
@@ -48,16 +49,24 @@ func modelOf(dir string) string {
 // state is an open stateFile.
 type state struct {
 	progress
-	file *safetensors.File
+	file  *safetensors.File
+	unmap func() error
 }
+
+func (s *state) close() error { return s.unmap() }
 
 func readState(dir string) (*state, error) {
 	path := filepath.Join(dir, stateFile)
-	data, err := os.ReadFile(path)
+	data, unmap, err := weights.MapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
-	return parseState(path, data)
+	s, err := parseState(path, data)
+	if err != nil {
+		return nil, errors.Join(err, unmap())
+	}
+	s.unmap = unmap
+	return s, nil
 }
 
 // parseState checks data, the bytes of a stateFile. path is for errors.

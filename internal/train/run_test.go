@@ -160,6 +160,8 @@ func TestCancelSaves(t *testing.T) {
 	}
 	if st, err := readState(res.Checkpoint); err != nil || st.Step != 3 {
 		t.Errorf("checkpoint %q: %+v, %v", res.Checkpoint, st, err)
+	} else if err := st.close(); err != nil {
+		t.Error(err)
 	}
 	broken := errors.New("enough")
 	res, err = Run(context.Background(), c, Options{Backend: cpuBackend(t, 2), Resume: "auto", OnStep: func(Step) error { return broken }})

@@ -86,14 +86,14 @@ func New(cfg Config, o Options) (*Trainer, error) {
 	return t, nil
 }
 
-func (t *Trainer) open(from string) error {
+func (t *Trainer) open(from string) (err error) {
 	var st *state
 	path := t.cfg.Model
 	if from != "" {
-		var err error
 		if st, err = readState(from); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, st.close()) }()
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}

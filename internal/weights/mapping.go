@@ -26,3 +26,13 @@ func openRegular(path string) (*os.File, int, error) {
 	f, err := os.Open(path)
 	return f, int(info.Size()), err
 }
+
+// MapFile maps a file read-only, for files that are read like a model's weights
+// but are none. data must not be used after unmap.
+func MapFile(path string) (data []byte, unmap func() error, err error) {
+	m, err := openMapping(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.data, m.close, nil
+}
