@@ -199,7 +199,7 @@ func (p *Profile) cards() []viewCard {
 		cards = append(cards, viewCard{"per token", human(q.PerToken.P50), "p95 " + human(q.PerToken.P95)})
 	}
 	if o := p.Overhead; o != nil {
-		cards = append(cards, viewCard{"recording cost", fmt.Sprintf("%.2f %%", o.Percent()), count(o.Runs, "pair")})
+		cards = append(cards, viewCard{"recording cost", fmt.Sprintf("%.2f %%", o.Percent()), cmp.Or(count(o.Runs, "pair"), "estimated")})
 	}
 	return cards
 }

@@ -132,6 +132,33 @@ func (p *Profile) Top(n int, by By) []StepResult {
 	return all
 }
 
+// ScopesWhere lists the scopes for which keep says so, parents before children.
+func (p *Profile) ScopesWhere(keep func(*ScopeStats) bool) []*ScopeStats {
+	var out []*ScopeStats
+	for i := range p.Scopes {
+		if keep(&p.Scopes[i]) {
+			out = append(out, &p.Scopes[i])
+		}
+	}
+	return out
+}
+
+// ScopesByName lists the scopes of that name, one for each path to it.
+func (p *Profile) ScopesByName(name string) []*ScopeStats {
+	return p.ScopesWhere(func(s *ScopeStats) bool { return s.Name == name })
+}
+
+// TopScopes lists the n scopes with the longest time of their own, all of them
+// where n is 0 or less.
+func (p *Profile) TopScopes(n int) []*ScopeStats {
+	all := p.ScopesWhere(func(*ScopeStats) bool { return true })
+	slices.SortStableFunc(all, func(a, b *ScopeStats) int { return cmp.Compare(b.Self, a.Self) })
+	if n > 0 && n < len(all) {
+		all = all[:n]
+	}
+	return all
+}
+
 // Group is steps folded together. Fused steps are divided among their nodes by
 // share, so a group counts what its nodes cost.
 type Group struct {

@@ -104,9 +104,17 @@ func factsTable(p *Profile, _ ReportOptions) table {
 		t.add(plain, key, f.Extra[key])
 	}
 	if o := p.Overhead; o != nil {
-		t.add(plain, "recording", fmt.Sprintf("costs %.2f %% (%s ms against %s ms, %s)", o.Percent(), ms(o.With), ms(o.Without), count(o.Runs, "pair")))
+		t.add(plain, "recording", o.String())
 	}
 	return t
+}
+
+// String says what recording cost, and how that is known.
+func (o Overhead) String() string {
+	if o.Estimated {
+		return fmt.Sprintf("costs about %.2f %% (estimated from the number of stamps; hotpath profile run measures it)", o.Percent())
+	}
+	return fmt.Sprintf("costs %.2f %% (%s ms against %s ms, %s)", o.Percent(), ms(o.With), ms(o.Without), count(o.Runs, "pair"))
 }
 
 func plansTable(p *Profile, _ ReportOptions) table {

@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -10,7 +11,11 @@ import (
 // A hundred goroutines open 10,000 nested scopes each: every one is counted,
 // and each lies under the one that its own goroutine opened before it.
 func TestMillionScopes(t *testing.T) {
-	const goroutines, loops, depth = 100, 1000, 10
+	const goroutines, depth = 100, 10
+	loops := 1000
+	if testing.Short() {
+		loops = 100 // make race runs all
+	}
 	rec := NewRecorder(Options{ScopeEvents: goroutines*(loops*depth+1) + 1})
 	ctx := WithRecorder(context.Background(), rec)
 	names := make([]string, depth)
@@ -48,7 +53,7 @@ func TestMillionScopes(t *testing.T) {
 			t.Fatalf("%s: %d calls, %d open, self %d of %d; want %d calls", scopePath(p, i), s.Calls, s.Open, s.Self, s.Total, want)
 		}
 	}
-	const events = goroutines * (loops*depth + 1)
+	events := goroutines * (loops*depth + 1)
 	if len(p.ScopeEvents) != events {
 		t.Fatalf("%d events, want %d", len(p.ScopeEvents), events)
 	}
@@ -85,4 +90,43 @@ func TestDeepRecursion(t *testing.T) {
 		ends[depth-1-i]()
 	}
 	checkScopes(t, rec.Snapshot(), map[string]scopeTimes{"/again": {depth, 2 * depth, 2 * depth}})
+}
+
+func TestScopeQueries(t *testing.T) {
+	p := fixture(t)
+	if top := p.TopScopes(2); len(top) != 2 || top[0].Name != "tokenize" || top[1].Name != "batch" {
+		t.Errorf("top scopes %+v", top)
+	}
+	if len(p.TopScopes(0)) != len(p.Scopes) {
+		t.Error("not all scopes")
+	}
+	if got := p.ScopesByName("pack"); len(got) != 1 || got[0].Total != 5_000 {
+		t.Errorf("pack is %+v", got)
+	}
+	if got := p.ScopesWhere(func(s *ScopeStats) bool { return s.Parent < 0 }); len(got) != 1 || got[0].Name != "serve" {
+		t.Errorf("at the top is %+v", got)
+	}
+}
+
+// Every report says what recording cost, measured or estimated.
+func TestOverheadIsAlwaysSaid(t *testing.T) {
+	rec := NewRecorder(Options{})
+	h := mustPlan(t, rec, testPlan())
+	r := h.Acquire()
+	stampTestRun(r, 1)
+	if err := h.Release(r); err != nil {
+		t.Fatal(err)
+	}
+	p := rec.Snapshot()
+	if o := p.Overhead; o == nil || !o.Estimated || o.With != testWall || o.Without >= o.With || o.Without < 0 {
+		t.Errorf("overhead %+v", o)
+	}
+	var b strings.Builder
+	if err := Text(&b, p, ReportOptions{}); err != nil || !strings.Contains(b.String(), "estimated") {
+		t.Errorf("%v: the report does not say what recording cost", err)
+	}
+	rec.SetOverhead(Overhead{With: 101, Without: 100, Runs: 1})
+	if o := rec.Snapshot().Overhead; o.Estimated || o.Percent() != 1 {
+		t.Errorf("overhead %+v, want what was measured", o)
+	}
 }
