@@ -46,11 +46,11 @@ func (f ggufFile) Names() []string {
 
 // openGGUF opens s.path, a GGUF file or the first one of a split set.
 func (s *Store) openGGUF() error {
-	f, err := s.addGGUF(s.path)
+	f, err := s.parseGGUF(s.path)
 	if err != nil {
 		return err
 	}
-	s.gguf = f
+	s.gguf, s.parts = f, []part{{"", ggufFile{f}}}
 	n, err := f.IDOr(splitCount, 1)
 	if err != nil || n <= 1 {
 		return err
@@ -73,15 +73,15 @@ func (s *Store) openGGUF() error {
 		return fmt.Errorf("%s: part %d of %d, expected the first, %s: %w", s.path, no+1, n, filepath.Base(name(0)), ErrNotModel)
 	}
 	for i := 1; i < n; i++ {
-		if err := s.addPart(name(i), i, n); err != nil {
+		if err := s.joinGGUF(name(i), i, n); err != nil {
 			return err
 		}
 	}
-	return s.checkParts()
+	return nil
 }
 
-// addGGUF maps a file and adds it as a part.
-func (s *Store) addGGUF(path string) (*gguf.File, error) {
+// parseGGUF maps and reads a file.
+func (s *Store) parseGGUF(path string) (*gguf.File, error) {
 	m, err := s.mapFile(path)
 	if err != nil {
 		return nil, err
@@ -89,17 +89,12 @@ func (s *Store) addGGUF(path string) (*gguf.File, error) {
 	if !strings.HasPrefix("GGUF", string(m.data[:min(4, len(m.data))])) {
 		return nil, fmt.Errorf("%s: %w: expected a GGUF file or the directory of a Hugging Face model", path, ErrNotModel)
 	}
-	f, err := gguf.Parse(path, m.data)
-	if err != nil {
-		return nil, err
-	}
-	s.parts = append(s.parts, part{"", ggufFile{f}})
-	return f, nil
+	return gguf.Parse(path, m.data)
 }
 
-// addPart adds the i-th of n files of a split model.
-func (s *Store) addPart(path string, i, n int) error {
-	f, err := s.addGGUF(path)
+// joinGGUF adds the i-th of n files of a split model.
+func (s *Store) joinGGUF(path string, i, n int) error {
+	f, err := s.parseGGUF(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: one of %d files, but %s is missing: %w", s.path, n, filepath.Base(path), fs.ErrNotExist)
 	}
@@ -114,19 +109,5 @@ func (s *Store) addPart(path string, i, n int) error {
 			return errors.Join(err, fmt.Errorf("%s: key %q: %d, expected %d: %w", path, key.name, v, key.want, ErrInvalid))
 		}
 	}
-	return nil
-}
-
-// checkParts fails if two parts hold the same tensor.
-func (s *Store) checkParts() error {
-	where := map[string]string{}
-	for _, p := range s.parts {
-		for _, name := range p.file.Names() {
-			if other, dup := where[name]; dup {
-				return fmt.Errorf("%s: tensor %q is in %s too: %w", p.file.Name(), name, other, ErrInvalid)
-			}
-			where[name] = p.file.Name()
-		}
-	}
-	return nil
+	return s.gguf.Join(f)
 }

@@ -143,4 +143,12 @@ func TestOpenSplitGGUF(t *testing.T) {
 	}
 	checkRamp(t, s, "a")
 	checkRamp(t, s, "b")
+	// Who looks for tensors in the description sees those of all files.
+	f := s.GGUF()
+	if x, ok := f.Tensor("a"); !ok || !slices.Equal(x.Dims(), []int{4, 64}) || len(f.Tensors()) != 2 {
+		t.Errorf("%v %v", x, f.Tensors())
+	}
+	if _, ok := f.Tensor("absent"); ok {
+		t.Error("a tensor that is in no file was found")
+	}
 }

@@ -35,7 +35,7 @@ const (
 	maxRank      = tensor.MaxRank
 )
 
-// File is a parsed GGUF file. It is never changed after Parse, so many
+// File is a parsed GGUF file. It is never changed after Parse and Join, so many
 // goroutines may read it.
 type File struct {
 	name    string
@@ -46,6 +46,7 @@ type File struct {
 	values  map[string]Value
 	tensors []Tensor
 	index   map[string]int // into tensors
+	parts   []*File        // the other files of a split model
 }
 
 // Tensor describes one tensor of a File.
@@ -76,25 +77,36 @@ func (f *File) Value(key string) (Value, bool) {
 	return v, ok
 }
 
-// Tensors are the tensors in the file's order.
-func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
+// Tensors are the tensors in the file's order, those of joined files behind its
+// own.
+func (f *File) Tensors() []Tensor {
+	out := slices.Clone(f.tensors)
+	for _, p := range f.parts {
+		out = append(out, p.tensors...)
+	}
+	return out
+}
 
 // Tensor finds a tensor by name.
 func (f *File) Tensor(name string) (Tensor, bool) {
-	i, ok := f.index[name]
+	in, ok := f.holder(name)
 	if !ok {
 		return Tensor{}, false
 	}
-	return f.tensors[i], true
+	return in.tensors[in.index[name]], true
 }
 
 // Data is the encoding and the bytes of a tensor, a view of the file. It fails
 // if hotpath does not know the encoding.
 func (f *File) Data(name string) (tensor.DType, []byte, error) {
-	t, ok := f.Tensor(name)
+	in, ok := f.holder(name)
 	if !ok {
 		return 0, nil, fmt.Errorf("%s: no tensor %q", f.name, name)
 	}
+	if in != f {
+		return in.Data(name)
+	}
+	t := f.tensors[f.index[name]]
 	d, ok := t.Type.DType()
 	if !ok {
 		return 0, nil, fmt.Errorf("%s: tensor %q: encoding %s, expected one of %s: %w",
