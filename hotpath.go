@@ -147,6 +147,9 @@ func Open(path string, o Options) (m *Model, err error) {
 	if device == "" {
 		device = defaultDevice
 	}
+	if m.cfg.Experts > 0 && o.Precision != "bf16" {
+		o.Precision = "f32" // a rounded number may send a token to other experts
+	}
 	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
 		return m, err
 	}

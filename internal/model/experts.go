@@ -21,7 +21,6 @@ const maxExperts = 1 << 12
 // mixture is a decoder with experts.
 type mixture struct {
 	*decoder
-	experts   int
 	used      int  // by each token
 	ffn       int  // width of an expert
 	normalize bool // the weights of a token's experts add up to 1
@@ -32,7 +31,8 @@ type mixture struct {
 func mixtralHF(r *fields) description {
 	d := sizesHF(r, 131072, 1e-5, ropeDefaults{theta: 1e6})
 	d.everyWindow(r, 0)
-	m := &mixture{decoder: d, ffn: d.FFN, normalize: true, experts: r.sizeOr(expertsHF(r), maxExperts, 8)}
+	m := &mixture{decoder: d, ffn: d.FFN, normalize: true}
+	m.Experts = r.sizeOr(expertsHF(r), maxExperts, 8)
 	m.used = r.sizeOr("num_experts_per_tok", maxExperts, 2)
 	return m.checked(r, "num_experts_per_tok")
 }
@@ -63,7 +63,8 @@ func qwen3MoEHF(r *fields) description {
 // qwenMoEHF reads what both Qwens with experts have.
 func qwenMoEHF(r *fields) *mixture {
 	d := sizesHF(r, 32768, 1e-6, ropeDefaults{})
-	m := &mixture{decoder: d, experts: r.size(expertsHF(r), maxExperts)}
+	m := &mixture{decoder: d}
+	m.Experts = r.size(expertsHF(r), maxExperts)
 	m.used = r.size("num_experts_per_tok", maxExperts)
 	m.ffn = r.size("moe_intermediate_size", maxFFN)
 	m.normalize = r.flag("norm_topk_prob", false)
@@ -94,7 +95,8 @@ func expertsHF(r *fields) string {
 
 // mixtureGGUF reads the experts of a GGUF file.
 func mixtureGGUF(r *fields, d *decoder) *mixture {
-	m := &mixture{decoder: d, experts: r.size("expert_count", maxExperts), used: r.size("expert_used_count", maxExperts)}
+	m := &mixture{decoder: d, used: r.size("expert_used_count", maxExperts)}
+	m.Experts = r.size("expert_count", maxExperts)
 	m.ffn = r.sizeOr("expert_feed_forward_length", maxFFN, d.FFN)
 	m.dense = make([]bool, d.Layers)
 	return m.checked(r, "expert_used_count")
@@ -116,15 +118,15 @@ func qwenMoEGGUF(r *fields) description {
 
 // checked holds the numbers of experts against each other.
 func (m *mixture) checked(r *fields, used string) *mixture {
-	if r.failed() == nil && m.used > m.experts {
-		r.invalid(used, "expected at most the number of experts (%d), found %d", m.experts, m.used)
+	if r.failed() == nil && m.used > m.Experts {
+		r.invalid(used, "expected at most the number of experts (%d), found %d", m.Experts, m.used)
 	}
 	return m
 }
 
 func (m *mixture) names(f weights.Format) naming {
 	each := func(key, file string) nameRow {
-		return nameRow{key, file, transform{stack: m.experts}}
+		return nameRow{key, file, transform{stack: m.Experts}}
 	}
 	whole := func(key, file string, how transform) nameRow {
 		how.flat = true
@@ -151,8 +153,8 @@ func (m *mixture) names(f weights.Format) naming {
 		each("blk.{}.ffn_up_exps", mixtral+"experts.{e}.w3"),
 		each("blk.{}.ffn_down_exps", mixtral+"experts.{e}.w2"),
 		// As transformers 5 has them in memory, and some files too.
-		whole("blk.{}.ffn_gate_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.experts, count: m.ffn}),
-		whole("blk.{}.ffn_up_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.experts, first: m.ffn, count: m.ffn}),
+		whole("blk.{}.ffn_gate_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, count: m.ffn}),
+		whole("blk.{}.ffn_up_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, first: m.ffn, count: m.ffn}),
 		whole("blk.{}.ffn_down_exps", qwen+"experts.down_proj", transform{bare: true}),
 		nameRow{key: "blk.{}.ffn_gate_shexp", file: qwen + "shared_expert.gate_proj"},
 		nameRow{key: "blk.{}.ffn_up_shexp", file: qwen + "shared_expert.up_proj"},
@@ -179,11 +181,11 @@ func (m *mixture) body(c *Context) *graph.Value {
 
 // mixed sends each token through its experts, h[T,Dim] to [T,Dim].
 func (m *mixture) mixed(c *Context, h *graph.Value, key string) *graph.Value {
-	logits := c.Project("router", h, key+"ffn_gate_inp", graph.RoleRouter, m.experts, noBias)
+	logits := c.Project("router", h, key+"ffn_gate_inp", graph.RoleRouter, m.Experts, noBias)
 	r := c.Route("route", logits, graph.RouteAttr{Used: m.used, Normalize: m.normalize})
 	x := c.Gather("dispatch", h, r.Rows) // [used*T,Dim]
 	matrix := func(name string, role graph.Role, rows, cols int) *graph.Value {
-		return c.Tensor(key+name+".weight", role, m.experts*rows, cols)
+		return c.Tensor(key+name+".weight", role, m.Experts*rows, cols)
 	}
 	gate := c.GroupedLinear("gate_proj", x, matrix("ffn_gate_exps", graph.RoleGate, m.ffn, m.Dim), r.Offsets)
 	up := c.GroupedLinear("up_proj", x, matrix("ffn_up_exps", graph.RoleUp, m.ffn, m.Dim), r.Offsets)

@@ -181,16 +181,15 @@ func (r *fields) text(key, def string) string {
 	return v
 }
 
-// window is a number of tokens, 0 where the field is null and def where it is
-// absent: that is not the same in config.json.
+// window is a number of tokens, 0 for none where the field is null, and def
+// where it is absent: that is not the same in config.json.
 func (r *fields) window(key string, def int) int {
 	if raw, there := r.hf.Raw(key); there && string(raw) == "null" {
 		return 0
 	}
-	if def == 0 && !r.has(key) {
-		return 0
-	}
-	return r.sizeOr(key, maxContext, def)
+	n, err := r.hf.IDOr(key, def)
+	r.keep(err)
+	return min(n, maxContext)
 }
 
 // refuse records a flag that asks for what is not there.

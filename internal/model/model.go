@@ -36,6 +36,7 @@ type Config struct {
 	KVHeads int
 	HeadDim int
 	FFN     int
+	Experts int // of which each token uses a few; 0 in most models
 	Vocab   int
 	// MaxSeq is the largest number of tokens of one text: positions that the
 	// model has, or fewer where an encoder's files say that texts are cut.

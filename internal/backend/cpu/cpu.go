@@ -151,6 +151,9 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 		w.Data = append(make([]byte, 0, len(w.Data)), w.Data...)
 	}
 	class := b.opts.Precision.classOf(w.DType)
+	if router(w.Value) {
+		class = F32
+	}
 	if class == I8G32 && readBy(w.Value, readers, graph.OpLinear, graph.OpEmbed) {
 		return packInt8(w)
 	}

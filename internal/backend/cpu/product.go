@@ -123,6 +123,9 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 		return nil, err
 	}
 	p.stored, p.class = stored, b.be.opts.Precision.classOf(packed.dtype)
+	if router(w) {
+		p.class = F32
+	}
 	p.label = fmt.Sprintf("gemm %s from %s", p.class, packed.dtype)
 	switch p.class {
 	case BF16:

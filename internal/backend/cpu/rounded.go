@@ -95,7 +95,7 @@ func (b *binder) inBF16(s *plan.Step) bool {
 			continue
 		}
 		w := b.weight(n.In[1])
-		if w == nil || w.panels != nil || w.int8 != nil || w.tiles == nil && b.be.opts.Precision.class() != BF16 {
+		if w == nil || w.panels != nil || w.int8 != nil || router(n.In[1]) || w.tiles == nil && b.be.opts.Precision.class() != BF16 {
 			return false
 		}
 	}
