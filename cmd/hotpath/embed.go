@@ -220,7 +220,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 	}
 	if err := e.all(ctx); err != nil {
 		if file == nil || e.resume != nil {
-			err = errors.Join(err, e.out.flush()) // what came before it is answered
+			_ = e.out.flush() // what came before is answered; an error now has a reason already
 		}
 		return err
 	}
@@ -242,6 +242,7 @@ func (e *embedding) all(ctx context.Context) error {
 				if skipped = e.resume.add(in); skipped != nil {
 					return
 				}
+				e.in.progress.add(in.size)
 				continue
 			}
 			waiting.push(in)
@@ -287,6 +288,7 @@ func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
 	if err != nil {
 		return err
 	}
+	e.in.progress.add(in.size)
 	e.in.progress.rate(v.Tokens)
 	if v.Truncated {
 		if e.truncated++; e.truncated == 1 {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how much of the input was read, how fast it is worked on and
-// when it will be done. A nil one shows nothing.
+// progress shows how much of the input is done, how fast that goes and when
+// all of it will be. A nil one shows nothing.
 type progress struct {
 	bar    *progressbar.ProgressBar
 	start  time.Time // of the work
@@ -68,13 +68,6 @@ func (p *progress) rate(n int) {
 	if s := time.Since(p.start).Seconds(); s > 0.5 {
 		p.bar.Describe(fmt.Sprintf("%.0f tok/s", float64(p.tokens)/s))
 	}
-}
-
-func (p *progress) reader(r io.Reader) io.Reader {
-	if p == nil {
-		return r
-	}
-	return io.TeeReader(r, p.bar)
 }
 
 func (p *progress) finish() {

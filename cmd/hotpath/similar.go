@@ -122,6 +122,7 @@ func (s *similarity) run(ctx context.Context, query string) error {
 			}
 			return err
 		}
+		s.in.progress.add(in.size)
 		s.in.progress.rate(v.Tokens)
 		if v.Truncated {
 			s.truncated++

@@ -27,6 +27,7 @@ type text struct {
 	where string // for errors: "FILE:12", "argument 1"
 	body  string
 	carry []field // other fields of its object, for the output
+	size  int     // of the input that it was, for the progress
 	err   error   // it could not be read; those behind it can
 }
 
@@ -66,6 +67,7 @@ type texts struct {
 	several  bool // more than one text may come
 	name     string
 	progress *progress
+	given    int      // size of the last batch
 	file     *os.File // nil for arguments, folders and standard input
 
 	parse  func([]byte, *text) error
@@ -106,7 +108,7 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	}
 	t.eager = !isRegular(from)
 	t.progress = newProgress(from, std)
-	t.start(func() error { return t.lines(t.name, t.progress.reader(from), t.parse, nil) })
+	t.start(func() error { return t.lines(t.name, from, t.parse, nil) })
 	return t, nil
 }
 
@@ -171,7 +173,7 @@ func (t *texts) lines(name string, from io.Reader, parse func([]byte, *text) err
 		if err == io.EOF {
 			return nil
 		}
-		in := text{where: fmt.Sprintf("%s:%d", name, number)}
+		in := text{where: fmt.Sprintf("%s:%d", name, number), size: len(line) + 1}
 		if err != nil {
 			return fmt.Errorf("%s: %w", in.where, err)
 		}
@@ -181,9 +183,11 @@ func (t *texts) lines(name string, from io.Reader, parse func([]byte, *text) err
 		if err := parse(line, &in); err == errBlank {
 			continue
 		} else if err != nil {
-			in = text{where: in.where, err: err}
+			in = text{where: in.where, size: in.size, err: err}
 		}
-		in.carry = append(in.carry, carry...)
+		if carry != nil {
+			in.carry, in.size = append(in.carry, carry...), 0 // of a folder, files are counted
+		}
 		in.carry = slices.DeleteFunc(in.carry, func(f field) bool { return slices.Contains(t.output, f.key) })
 		if !t.send(in) {
 			return nil
@@ -291,8 +295,11 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 }
 
 // next gives the next batch of at most n texts and about size bytes; none at
-// the end. What was read before an error is given before it.
+// the end. What was read before an error is given before it. The batch before
+// is done when the next is asked for.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
+	t.progress.add(t.given)
+	t.given = 0
 	for got := 0; len(batch) < n && got < size; {
 		in, ok, err := t.take(ctx, t.eager && len(batch) > 0)
 		switch {
@@ -310,6 +317,7 @@ func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, er
 		}
 		batch = append(batch, in)
 		got += len(in.body)
+		t.given += in.size
 	}
 	return batch, nil
 }

@@ -48,7 +48,6 @@ func (t *texts) folder(f *textFlags, std streams) error {
 			if err := t.readFile(f, path); err != nil {
 				return err
 			}
-			t.progress.add(1)
 		}
 		return nil
 	})
@@ -83,13 +82,14 @@ func (t *texts) readFile(f *textFlags, path string) error {
 	quoted, _ := json.Marshal(filepath.ToSlash(name)) // a string always encodes
 	carry := []field{{"file", quoted}}
 	if objects := inputKinds[f.input](path); objects || f.input == "lines" {
+		defer t.progress.add(1) // when it was read: its lines come later
 		return t.lines(path, file, f.parser(objects), carry)
 	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(io.LimitReader(file, maxLine+1)); err != nil {
 		return err
 	}
-	in := text{where: path, body: strings.TrimRight(strings.TrimPrefix(body.String(), "\ufeff"), "\r\n"), carry: carry}
+	in := text{where: path, size: 1, body: strings.TrimRight(strings.TrimPrefix(body.String(), "\ufeff"), "\r\n"), carry: carry}
 	if body.Len() > maxLine {
 		in.body, in.err = "", errors.New("the text is longer than 64 MiB")
 	}
