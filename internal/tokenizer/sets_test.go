@@ -159,6 +159,9 @@ func TestSets(t *testing.T) {
 			var special, unparsed []int32
 			bad := 0
 			for i, text := range texts {
+				if testing.Short() && i%8 != 0 {
+					continue
+				}
 				special = tok.Encode(special[:0], text, Options{Special: true, ParseSpecial: true}, &s)
 				unparsed = tok.Encode(unparsed[:0], text, Options{}, &s)
 				decoded, skipped := tok.Decode(special, false), tok.Decode(unparsed, true)
