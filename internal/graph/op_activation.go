@@ -36,12 +36,12 @@ const (
 
 // activations is indexed by ActKind.
 var activations = []Activation{
-	GELU: {"gelu", nil,
+	GELU: {"gelu", []string{"gelu_python"},
 		func(x float64) float64 { return x * normalCDF(x) },
 		func(x float64) float64 {
 			return normalCDF(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
 		}},
-	GELUTanh: {"gelu_tanh", []string{"gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu_python_tanh"},
+	GELUTanh: {"gelu_tanh", []string{"gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh"},
 		func(x float64) float64 { return x / 2 * (1 + math.Tanh(geluC*(x+geluK*x*x*x))) },
 		func(x float64) float64 {
 			t := math.Tanh(geluC * (x + geluK*x*x*x))

@@ -47,8 +47,8 @@ func bertGGUF(r *fields) description {
 		pad:       -1,
 	}
 	// DistilBERT comes as bert too, and has no segments.
-	if t, ok := r.gguf.Tensor("token_types.weight"); ok {
-		d.segments = t.Dims()[0]
+	if r.hasTensor("token_types.weight") {
+		d.segments = r.height("token_types.weight")
 	}
 	if r.flag("attention.causal", false) {
 		r.unsupported("attention.causal", "true, expected false")

@@ -9,8 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
 )
 
 // encoderReference is what the reference implementations answer on a model of
@@ -91,9 +95,9 @@ func TestEncodersMatchReference(t *testing.T) {
 		if m.store.GGUF() != nil { // which cannot say whether vectors have unit length
 			o.Normalize = math.Abs(length(want.Cases[0].Embedding)-1) < 1e-4
 		}
-		got := embedAll(t, m, seqs, o)
+		got := append(embedAll(t, m, seqs, o), embedOn(t, onCPU(t), m, seqs, o)...)
 		worst := 1.0
-		for i, c := range want.Cases {
+		for i, c := range slices.Concat(want.Cases, want.Cases) {
 			if len(c.Embedding) != m.cfg.EmbedDim {
 				t.Fatalf("embeddings have %d elements, want %d", m.cfg.EmbedDim, len(c.Embedding))
 			}
@@ -109,6 +113,17 @@ func TestEncodersMatchReference(t *testing.T) {
 		}
 		t.Logf("least cosine %.9f", worst)
 	})
+}
+
+// onCPU is the CPU backend for the length of a test.
+func onCPU(t *testing.T) plan.Backend {
+	t.Helper()
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	return be
 }
 
 func length(v []float32) float64 {
@@ -157,18 +172,58 @@ func TestRerankersMatchReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sess := session(t, m, g)
-		batch(sess, p, seqs)
-		if p.Segments != nil {
-			copy(sess.I32(p.Segments), segments)
+		backends := []plan.Backend{onCPU(t)}
+		if bind.T < 700 { // the reference is slow
+			backends = append(backends, ref.New())
 		}
-		run(t, sess, bind)
-		for i, c := range want.Cases {
-			for j, x := range c.Scores {
-				if y := sess.F32(p.Scores)[i*m.cfg.Labels+j]; !(math.Abs(float64(x-y)) <= 2e-5*max(1, math.Abs(float64(x)))) {
-					t.Errorf("case %d: score %d is %g, want %g", i, j, y, x)
+		for _, be := range backends {
+			sess := sessionOn(t, be, m, g)
+			batch(sess, p, seqs)
+			if p.Segments != nil {
+				copy(sess.I32(p.Segments), segments)
+			}
+			run(t, sess, bind)
+			for i, c := range want.Cases {
+				for j, x := range c.Scores {
+					if y := sess.F32(p.Scores)[i*m.cfg.Labels+j]; !(math.Abs(float64(x-y)) <= 2e-5*max(1, math.Abs(float64(x)))) {
+						t.Errorf("%s: case %d: score %d is %g, want %g", be.Caps().Name, i, j, y, x)
+					}
 				}
 			}
 		}
 	})
+}
+
+// What a configuration of an encoder may ask for, and is not there, is refused
+// by the field's name.
+func TestEncodersRefuse(t *testing.T) {
+	for _, c := range []struct {
+		model, field string
+		value        any
+		kind         error
+		word         string
+	}{
+		{"bert", "position_embedding_type", "relative_key", weights.ErrUnsupported, "relative_key"},
+		{"bert", "is_decoder", true, weights.ErrUnsupported, "is_decoder"},
+		{"bert", "hidden_act", "no_such", weights.ErrUnsupported, "no_such"},
+		{"bert", "type_vocab_size", -1, weights.ErrInvalid, "type_vocab_size"},
+		{"bert", "architectures", []string{"BertForSequenceClassification"}, weights.ErrNoTensor, "classifier.weight"},
+		{"roberta", "pad_token_id", 200, weights.ErrInvalid, "max_position_embeddings"},
+		{"roberta", "max_position_embeddings", 2, weights.ErrInvalid, "max_position_embeddings"},
+		{"roberta", "position_embedding_type", "relative_key_query", weights.ErrUnsupported, "position_embedding_type"},
+		{"distilbert", "n_heads", 5, weights.ErrInvalid, "n_heads"},
+		{"mpnet", "num_attention_heads", 4, weights.ErrInvalid, "relative_attention_bias"},
+		{"nomic-bert", "rope_parameters", map[string]any{"rope_type": "no_such"}, weights.ErrUnsupported, "rope_type"},
+		{"nomic-bert", "head_dim", 8, weights.ErrUnsupported, "head_dim"},
+		{"nomic-bert", "architectures", []string{"NomicBertForSequenceClassification"}, weights.ErrUnsupported, "architectures"},
+		{"modernbert", "classifier_pooling", "max", weights.ErrUnsupported, "classifier_pooling"},
+		{"modernbert", "layer_types", []string{"full_attention"}, weights.ErrInvalid, "layer_types"},
+		{"modernbert", "attention_bias", true, weights.ErrNoTensor, "Wqkv.bias"},
+		{"modernbert", "local_attention", 0, weights.ErrInvalid, "local_attention"},
+	} {
+		t.Run(c.model+" "+c.field, func(t *testing.T) {
+			path := copyModel(t, c.model, map[string]map[string]any{"config.json": {c.field: c.value}}, nil)
+			refused(t, path, c.kind, c.word)
+		})
+	}
 }

@@ -246,15 +246,17 @@ func (r *fields) hasTensor(name string) bool {
 
 // vocabulary is the height of a GGUF file's token table: the metadata may
 // count otherwise, or not at all.
-func (r *fields) vocabulary() int {
-	const key = "token_embd.weight"
+func (r *fields) vocabulary() int { return r.height("token_embd.weight") }
+
+// height is the number of rows of a table in a GGUF file.
+func (r *fields) height(key string) int {
 	t, ok := r.gguf.Tensor(key)
 	if !ok {
 		r.keep(fmt.Errorf("%s: tensor %q: %w", r.file, key, weights.ErrNoTensor))
 		return 1
 	}
 	if d := t.Dims(); len(d) != 2 || d[0] < 1 || d[0] > maxVocab {
-		r.keep(fmt.Errorf("%s: tensor %q: dimensions %v, expected [vocabulary, width]: %w", r.file, key, d, weights.ErrInvalid))
+		r.keep(fmt.Errorf("%s: tensor %q: dimensions %v, expected [rows, width]: %w", r.file, key, d, weights.ErrInvalid))
 		return 1
 	} else {
 		return d[0]

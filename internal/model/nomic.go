@@ -42,8 +42,8 @@ func nomicGGUF(r *fields) description {
 		act: graph.SiLU, gated: true,
 		attnBias: mayHaveBias, upBias: mayHaveBias, downBias: mayHaveBias,
 	}
-	if t, ok := r.gguf.Tensor("token_types.weight"); ok {
-		d.segments = t.Dims()[0]
+	if r.hasTensor("token_types.weight") {
+		d.segments = r.height("token_types.weight")
 	}
 	if r.flag("attention.causal", false) {
 		r.unsupported("attention.causal", "true, expected false")

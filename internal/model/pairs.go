@@ -149,16 +149,11 @@ func cutPair(a, b, room int) (int, int) {
 	if a+b <= room {
 		return a, b
 	}
-	short, long := min(a, b), max(a, b)
-	if short > room/2 {
-		short, long = room/2, room-room/2
-	} else {
-		long = room - short
-	}
+	short := min(a, b, room/2)
 	if a > b {
-		return long, short
+		return room - short, short
 	}
-	return short, long
+	return short, room - short
 }
 
 // pairHF reads the pair's template of tokenizer.json.

@@ -83,12 +83,17 @@ func total(seqs [][]int) (n int) {
 // embedAll embeds sequences as one ragged batch.
 func embedAll(t testing.TB, m *Model, seqs [][]int, o EmbedOptions) [][]float32 {
 	t.Helper()
+	return embedOn(t, ref.New(), m, seqs, o)
+}
+
+func embedOn(t testing.TB, be plan.Backend, m *Model, seqs [][]int, o EmbedOptions) [][]float32 {
+	t.Helper()
 	max := tensor.Bind{T: total(seqs), S: len(seqs)}
 	g, p, err := m.BuildEmbed(max, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := session(t, m, g)
+	s := sessionOn(t, be, m, g)
 	batch(s, p, seqs)
 	run(t, s, max)
 	out := make([][]float32, len(seqs))
