@@ -32,6 +32,24 @@ func (h header) lose(name string) {
 	delete(h, name)
 }
 
+// changeJSON rewrites an object in a file field by field; a nil value removes
+// one.
+func changeJSON(t *testing.T, path string, fields map[string]any) {
+	t.Helper()
+	object := map[string]any{}
+	if data, err := os.ReadFile(path); err == nil {
+		if err := json.Unmarshal(data, &object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k, v := range fields {
+		if object[k] = v; v == nil {
+			delete(object, k)
+		}
+	}
+	write(t, path, encode(t, object))
+}
+
 // copyModel copies a Hugging Face fixture, changing its files on the way:
 // objects field by field (a nil value removes one), tensors as a whole.
 func copyModel(t *testing.T, name string, change map[string]map[string]any, tensors func(h header, data []byte) (header, []byte)) string {
@@ -41,18 +59,7 @@ func copyModel(t *testing.T, name string, change map[string]map[string]any, tens
 		t.Fatal(err)
 	}
 	for file, fields := range change {
-		path, object := filepath.Join(to, file), map[string]any{}
-		if data, err := os.ReadFile(path); err == nil {
-			if err := json.Unmarshal(data, &object); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for k, v := range fields {
-			if object[k] = v; v == nil {
-				delete(object, k)
-			}
-		}
-		write(t, path, encode(t, object))
+		changeJSON(t, filepath.Join(to, file), fields)
 	}
 	if tensors == nil {
 		return to

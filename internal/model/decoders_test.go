@@ -1,0 +1,115 @@
+package model
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// variant copies a model of testdata with another config.json; a nil value
+// removes a field.
+func variant(t *testing.T, name string, change map[string]any) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(dir, os.DirFS("testdata/"+name)); err != nil {
+		t.Fatal(err)
+	}
+	changeJSON(t, filepath.Join(dir, "config.json"), change)
+	return dir
+}
+
+// What is not there is refused by name, never ignored.
+func TestDecodersRefuse(t *testing.T) {
+	type object = map[string]any
+	invalid, unsupported := weights.ErrInvalid, weights.ErrUnsupported
+	for _, c := range []struct {
+		model  string
+		change object
+		kind   error
+		words  []string
+	}{
+		{"falcon", object{"alibi": true}, unsupported, []string{"alibi"}},
+		{"stablelm", object{"qk_layernorm": true}, unsupported, []string{"qk_layernorm"}},
+		{"phi2", object{"qk_layernorm": true}, unsupported, []string{"qk_layernorm"}},
+		{"cohere", object{"use_qk_norm": true}, unsupported, []string{"use_qk_norm"}},
+		{"gemma2", object{"use_bidirectional_attention": true}, unsupported, []string{"use_bidirectional_attention"}},
+		{"starcoder2", object{"norm_type": "rms_norm"}, unsupported, []string{"norm_type", "rms_norm"}},
+		{"qwen2", object{"layer_types": []string{"full_attention"}}, invalid, []string{"layer_types", "3"}},
+		{"qwen3", object{"hidden_act": "no_such"}, unsupported, []string{"hidden_act", "no_such"}},
+		{"mistral", object{"sliding_window": -1}, invalid, []string{"sliding_window", "-1"}},
+		{"granite", object{"residual_multiplier": 0}, invalid, []string{"residual_multiplier"}},
+		{"granite", object{"attention_multiplier": -1}, invalid, []string{"attention_multiplier", "-1"}},
+		{"smollm3", object{"no_rope_layers": []int{1}}, invalid, []string{"no_rope_layers", "4"}},
+		{"mixtral", object{"num_experts_per_tok": 6}, invalid, []string{"num_experts_per_tok", "5", "6"}},
+		{"mixtral", object{"num_local_experts": 6}, invalid, []string{"gate.weight", "[5 16]", "[6 16]"}},
+		{"qwen3-moe", object{"moe_intermediate_size": 13}, invalid, []string{"experts", "[72 16]", "[78 16]"}},
+		{"llama-longrope", object{"rope_parameters": object{"rope_type": "longrope", "original_max_position_embeddings": 32, "short_factor": []float64{1}, "long_factor": []float64{1, 2, 3, 4}}},
+			invalid, []string{"rope_parameters.short_factor", "4"}},
+		{"llama-longrope", object{"rope_parameters": object{"rope_type": "longrope", "original_max_position_embeddings": 32, "short_factor": []float64{1, 1, 1, 0}, "long_factor": []float64{1, 2, 3, 4}}},
+			invalid, []string{"rope_parameters.short_factor", "above 0"}},
+		{"llama-yarn", object{"rope_parameters": object{"rope_type": "yarn", "factor": 0}}, invalid, []string{"rope_parameters.factor"}},
+		{"gpt-neox", object{"rope_parameters": object{"partial_rotary_factor": 0.4}}, invalid, []string{"partial_rotary_factor", "even"}},
+		{"phi3", object{"num_key_value_heads": 4}, invalid, []string{"qkv_proj", "[80 40]"}},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			refused(t, variant(t, c.model, c.change), c.kind, c.words...)
+		})
+	}
+}
+
+// Weights that are cut out of fused tensors go back to where they were.
+func TestExportOfFusedTensors(t *testing.T) {
+	for _, name := range []string{"phi3", "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-new", "falcon-sequential"} {
+		m := open(t, "testdata/"+name)
+		names := 0
+		err := m.Export(func(key string) ([]float32, error) {
+			w, err := m.Weight(key)
+			if err != nil {
+				return nil, err
+			}
+			return w.F32()
+		}, func(w weights.Tensor) error {
+			names++
+			was, err := m.store.Get(w.Name)
+			if err == nil && !slices.Equal(w.Data, was.Data) {
+				t.Errorf("%s: %s is another one", name, w.Name)
+			}
+			return err
+		})
+		if err != nil || names == 0 {
+			t.Errorf("%s: %d tensors, %v", name, names, err)
+		}
+	}
+}
+
+// Every family can be trained, but for mixtures of experts, which say why not.
+func TestEveryFamilyTrains(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/*/reference.json")
+	if err != nil || len(dirs) < 30 {
+		t.Fatalf("%d models, %v", len(dirs), err)
+	}
+	for _, dir := range dirs {
+		m := open(t, filepath.Dir(dir))
+		_, _, parts, err := m.BuildTrain(tensor.Bind{T: 8, S: 2, R: 8}, TrainOptions{})
+		switch {
+		case m.cfg.Experts > 0:
+			if err == nil || !strings.Contains(err.Error(), "cannot be trained") {
+				t.Errorf("%s: %v", dir, err)
+			}
+		case err != nil || len(parts.Params) < 10:
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// A text is no longer than a dynamic rope stretches.
+func TestDynamicRopeStretchesTheContext(t *testing.T) {
+	if c := open(t, "testdata/llama-dynamic").Config(); c.MaxSeq != 120 || c.RopeContext != 40 || c.RopeRestarts {
+		t.Errorf("%d tokens, context %d, restarts %v", c.MaxSeq, c.RopeContext, c.RopeRestarts)
+	}
+}
