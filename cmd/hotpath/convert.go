@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/convert"
-	"hotpath/internal/weights"
 )
 
 func newConvert(std streams) *cobra.Command {
@@ -32,7 +31,7 @@ written in F32.`,
 			if err != nil {
 				return err
 			}
-			in, err := weights.Open(given[0])
+			in, err := openStore(given[0])
 			if err != nil {
 				return err
 			}

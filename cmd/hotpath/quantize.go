@@ -21,8 +21,8 @@ func newQuantize(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quantize IN OUT TYPE",
 		Short: "Make a smaller GGUF file of a GGUF file",
-		Long: `quantize writes the model IN, a GGUF file or the first one of a split set, to
-OUT with its matrices in the encodings of TYPE. Norms, biases and other small
+		Long: `quantize writes the model IN, a GGUF file, the first one of a split set or the
+name of a pulled model, to OUT with its matrices in the encodings of TYPE. Norms, biases and other small
 tensors stay as they are; roles that suffer most get more bits, as in
 llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
 32. Start from F32, F16 or BF16: what was quantized before loses twice.
@@ -37,7 +37,7 @@ llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
 			if err != nil {
 				return err
 			}
-			in, err := weights.Open(given[0])
+			in, err := openStore(given[0])
 			if err != nil {
 				return err
 			}
@@ -54,6 +54,19 @@ llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.keepOutput, "keep-output", false, "leave output.weight in the encoding that it has")
 	return cmd
+}
+
+// openStore opens the files of a model, given by its path or its name.
+func openStore(name string) (*weights.Store, error) {
+	path, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	in, err := weights.Open(path)
+	if err != nil {
+		return nil, notPulled(name, err)
+	}
+	return in, nil
 }
 
 // quantFlags are those of commands that write a GGUF file.
