@@ -3,6 +3,7 @@ package quant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -172,5 +173,31 @@ func TestFileFails(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// A split set becomes one file.
+func TestFileOfSplitSet(t *testing.T) {
+	dir := t.TempDir()
+	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", i+1)) }
+	for i := range 2 {
+		var w gguf.Writer
+		err := errors.Join(w.Set("split.no", uint16(i)), w.Set("split.count", uint16(2)), w.Set("split.tensors.count", int32(2)))
+		if i == 0 {
+			err = errors.Join(err, w.Set("general.architecture", "llama"), w.Set("llama.block_count", uint32(1)))
+		}
+		err = errors.Join(err, w.Add(fmt.Sprintf("blk.0.part%d.weight", i), tensor.F32, []int{2, 32}, make([]byte, 256)), w.WriteFile(name(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mix, _ := ParseMix("Q8_0")
+	out := filepath.Join(dir, "out.gguf")
+	sum, err := File(t.Context(), open(t, name(0)), out, mix, Options{})
+	if err != nil || sum.Tensors != 2 || sum.Types["Q8_0"] != 2 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if names := open(t, out).Names(); len(names) != 2 {
+		t.Errorf("%v", names)
 	}
 }
