@@ -10,10 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/tokenizer"
-	"hotpath/internal/weights"
 )
 
 // withPrompts is a copy of a fixture with the prompts of sentence-transformers.
@@ -80,18 +78,13 @@ func TestPrompts(t *testing.T) {
 
 // EmbeddingGemma's card names eight prompts; files in GGUF carry none of them.
 func TestTasksOfEmbeddingGemma(t *testing.T) {
-	st, err := weights.Open(testmodels.Dir(t, "gguf/embeddinggemma-f16.gguf"))
+	m := open(t, testmodels.Dir(t, "gguf/embeddinggemma-f16.gguf"), Options{Precision: "f32"})
+	info, err := m.Info()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer st.Close()
-	gemma, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := findPrompts(gemma.Config())
-	if dims := trainedDims(gemma.Config()); len(p.tasks) != 8 || !slices.Equal(dims, []int{128, 256, 512, 768}) {
-		t.Errorf("%d tasks, %v", len(p.tasks), dims)
+	if len(info.TaskPrompts) != 8 || !slices.Equal(info.TrainedDims, []int{128, 256, 512, 768}) {
+		t.Errorf("%v, %v", info.TaskPrompts, info.TrainedDims)
 	}
 	for task, want := range map[string]string{
 		"query":              "task: search result | query: ",
@@ -103,8 +96,13 @@ func TestTasksOfEmbeddingGemma(t *testing.T) {
 		"similarity":         "task: sentence similarity | query: ",
 		"code-retrieval":     "task: code retrieval | query: ",
 	} {
-		if got, err := p.find(&EmbedOptions{Task: task}); err != nil || got != want {
-			t.Errorf("%s: %q, %v", task, got, err)
+		got, err := m.Embed(context.Background(), []string{"rain"}, EmbedOptions{Task: task})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := m.Embed(context.Background(), []string{want + "rain"}, EmbedOptions{})
+		if err != nil || !slices.Equal(got[0], plain[0]) || info.TaskPrompts[task] != want {
+			t.Errorf("%s: %q is not before the text, %v", task, want, err)
 		}
 	}
 }
