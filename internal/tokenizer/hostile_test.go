@@ -55,6 +55,19 @@ var hostile = []struct{ name, file, want string }{
 	{"template without text", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"TemplateProcessing","single":[]}`), "has the text 0 times"},
 	{"template of unknown token", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}`), "special_tokens does not have"},
 	{"template of unknown id", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"BertProcessing","cls":["x",7],"sep":["y",8]}`), "id 7 is not in the vocabulary"},
+	{"unigram without scores", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`, "model.vocab: entry 0 is [\"a\"], expected [token, score]"},
+	{"unigram of an object", `{"model":{"type":"Unigram","vocab":{"a":1}}}`, "expected an array of tokens and scores"},
+	{"unigram with a large unk", `{"model":{"type":"Unigram","unk_id":7,"vocab":[["a",0]]}}`, "model.unk_id: is 7"},
+	{"charsmap that is none", `{"normalizer":{"type":"Precompiled","precompiled_charsmap":"////////"},"model":{}}`, "precompiled_charsmap: has a table"},
+	{"charsmap that is no base64", `{"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"},"model":{}}`, "expected base64"},
+	{"replace nothing", `{"normalizer":{"type":"Replace","pattern":{"String":"a"}},"model":{}}`, "normalizer.content: expected a string"},
+	{"metaspace of two", `{"pre_tokenizer":{"type":"Metaspace","replacement":"ab"},"model":{}}`, "expected one character"},
+	{"metaspace at times", `{"pre_tokenizer":{"type":"Metaspace","replacement":"a","prepend_scheme":"often"},"model":{}}`, "expected one of always, first, never"},
+	{"pieces of no length", `{"pre_tokenizer":{"type":"FixedLength","length":0},"model":{}}`, "pre_tokenizer.length: is 0"},
+	{"strip less than nothing", bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Strip","content":" ","start":-1,"stop":0}`), "decoder.content"},
+	{"dropout", bpeFile(`{"a":0}`, `[],"dropout":0.1`, ``), "ids would be random"},
+	{"not UTF-8", "{\"model\":\"\xff\"}", "not valid UTF-8"},
+	{"a flag that is none", bpeFile(`{"a":0}`, `[],"fuse_unk":1`, ``), "model.fuse_unk: expected true or false"},
 	{"frame without ids", bpeFile(`{"a":0}`, `[]`, `,"post_processor":{"type":"BertProcessing"}`), "post_processor.cls"},
 }
 
@@ -175,6 +188,25 @@ func TestHostileGGUF(t *testing.T) {
 	}
 }
 
+// smallFiles have every kind of part that the tables know.
+var smallFiles = []string{
+	`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},"model":{"type":"BPE","unk_token":"<unk>","fuse_unk":true,"byte_fallback":true,"vocab":{"<unk>":0,"▁":1,"a":2,"▁a":3,"<0x0A>":4},"merges":["▁ a"]},"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]}}`,
+	`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Nmt"},{"type":"Strip","strip_left":true,"strip_right":true},{"type":"Precompiled","precompiled_charsmap":"BAAAAAAEAABhAA=="},{"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "}]},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"UnicodeScripts"},{"type":"Metaspace","replacement":"▁","prepend_scheme":"first"}]},"model":{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["▁",-2.5],["a",-3],["▁a",-1e0]]},"decoder":{"type":"Metaspace","replacement":"▁"}}`,
+	`{"normalizer":{"type":"ByteLevel"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"CharDelimiterSplit","delimiter":"b"},{"type":"FixedLength","length":2}]},"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0,"ab":1}},"decoder":{"type":"Sequence","decoders":[{"type":"CTC","pad_token":"a","word_delimiter_token":"|","cleanup":true},{"type":"Fuse"},{"type":"BPEDecoder","suffix":"b"}]},"added_tokens":[{"id":5,"content":"<s>","special":true,"rstrip":true,"normalized":true}]}`,
+}
+
+// TestSmallFiles makes sure that the seeds are no errors.
+func TestSmallFiles(t *testing.T) {
+	for _, file := range smallFiles {
+		tok, err := FromJSON("f", []byte(file), nil)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		checkAnswers(t, tok, " a b  ab\n<s>▁a 12")
+	}
+}
+
 func FuzzTokenizerJSON(f *testing.F) {
 	for _, h := range hostile {
 		f.Add([]byte(h.file), "a text 12")
@@ -185,6 +217,9 @@ func FuzzTokenizerJSON(f *testing.F) {
 	}
 	f.Add([]byte(splitFile(strings.Replace(llama3Pattern, "'s", "(?:'s)", 1))), "It's  1234 \n x")
 	f.Add([]byte(`{"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"},"model":{"type":"WordPiece","vocab":{"[UNK]":0,"a":1,"##b":2}}}`), "Ab é")
+	for _, file := range smallFiles {
+		f.Add([]byte(file), " a b  ab\n<s>▁a 12")
+	}
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
 		tok, err := FromJSON("f", file, nil)
 		if err != nil {
