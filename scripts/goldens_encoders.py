@@ -337,6 +337,7 @@ VARIANT = {
     "static-dense": lambda: static("static-dense", Dense(20, 12)),
     "static-model2vec": lambda: static("static-model2vec", model2vec={"normalize": True, "weighted": True}),
     "nomic-own-code": nomic_own_code,
+    "gte": lambda: encoder("gte", lambda v: T.GteConfig(vocab_size=v, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=30, max_position_embeddings=LONG, layer_norm_eps=1e-5, pad_token_id=0, rope_parameters={"rope_type": "default", "rope_theta": 700.0}), T.GteModel, G.wordpiece, 55, "cls"),
     "modernbert-biased": modern_biased,
     "rerank-modernbert": lambda: reranker("rerank-modernbert", lambda v: modernbert(v, num_hidden_layers=3, num_labels=1, classifier_pooling="mean", classifier_bias=True, classifier_activation="silu"), T.ModernBertForSequenceClassification, modern_bpe, 65),
     "rerank-mpnet": lambda: reranker("rerank-mpnet", lambda v: mpnet(v, num_hidden_layers=2, num_labels=1), T.MPNetForSequenceClassification, G.wordpiece, 66),

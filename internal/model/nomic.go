@@ -26,6 +26,10 @@ type nomic struct {
 	interleaved bool
 	// Biases of the projections of attention and of the feed-forward.
 	attnBias, upBias, downBias bias
+
+	// Where Hugging Face files have the tensors, where not as Nomic's do.
+	prefixes []string
+	table    []nameRow
 }
 
 func nomicGGUF(r *fields) description {
@@ -145,6 +149,11 @@ func (d *nomic) names(f weights.Format) naming {
 		// Files may have them apart as well, by their own names.
 		apart := []nameRow{{key: "blk.{}.attn_q", file: "blk.{}.attn_q"}, {key: "blk.{}.attn_k", file: "blk.{}.attn_k"}, {key: "blk.{}.attn_v", file: "blk.{}.attn_v"}}
 		return naming{rows: append(append([]nameRow{{"segment", "token_types", segment}}, fusedThree("blk.{}.attn_qkv")...), apart...)}
+	}
+	if d.table != nil {
+		n := naming{prefixes: d.prefixes, rows: d.table, made: map[string]madeWeight{}}
+		d.rope.made(n.made)
+		return n
 	}
 	rows := []nameRow{
 		{key: "token_embd", file: "embeddings.word_embeddings"},
