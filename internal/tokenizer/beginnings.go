@@ -30,7 +30,7 @@ func newBeginnings(v *vocab, use func(id int32) bool) *beginnings {
 		if at == 0 || !use(id) {
 			continue
 		}
-		token, h := v.spelling(id), uint64(hashSeed)
+		token, h := v.spelling(id), hashSeed
 		for i, c := range token {
 			h = hashByte(h, c)
 			if i+1 == len(token) {

@@ -92,7 +92,7 @@ func scoredMerges(v *vocab, scores []float32) (*pairTable, error) {
 			if first, ok := v.known(token); !ok || first != id {
 				continue // the same token again
 			}
-			h := uint64(hashSeed)
+			h := hashSeed
 			for i := 1; i < len(token); i++ {
 				h = hashByte(h, token[i-1])
 				if !utf8.RuneStart(token[i]) {

@@ -42,7 +42,7 @@ func newPairTable(merges, distinct int, top int) (*pairTable, error) {
 const hashFactor = 0x9E3779B97F4A7C15
 
 func (p *pairTable) slot(key uint64) uint64 {
-	key *= hashFactor
+	key = (key ^ hashSeed) * hashFactor
 	i, _ := bits.Mul64(key^key>>32, uint64(len(p.slots)))
 	return i
 }

@@ -81,7 +81,7 @@ func (m *unigram) encode(dst []int32, word []byte, s *Scratch) []int32 {
 // extend tries every token that begins at a place, and the unknown one.
 func (m *unigram) extend(best []pathNode, word []byte, at, width int) {
 	here, single := best[at].score, false
-	h := uint64(hashSeed)
+	h := hashSeed
 	for i := at; i < len(word); {
 		h = hashByte(h, word[i])
 		i++

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"unsafe"
 )
 
@@ -63,9 +64,9 @@ func newVocab(size room, top int64, more int) (*vocab, error) {
 	return v, nil
 }
 
-// The hash goes byte by byte, so that a walk over a text has the hash of every beginning.
-
-const hashSeed = 0xCBF29CE484222325
+// The hash goes byte by byte, so that a walk over a text has the hash of every beginning. It begins
+// elsewhere in every process: a file cannot know which tokens will meet.
+var hashSeed = rand.Uint64()
 
 func hashByte(h uint64, c byte) uint64 { return (h ^ uint64(c)) * hashFactor }
 
