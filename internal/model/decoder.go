@@ -220,9 +220,14 @@ func (d *decoder) made() map[string]madeWeight {
 	return made
 }
 
-// ggufNames are GGUF's own, but for the factors of LongRoPE: two tensors there
-// and one weight here.
+// ggufNames are GGUF's own, but for the factors of LongRoPE, two tensors there
+// and one weight here, and for q, k and v, which may be one matrix in files of
+// any family. rows come first.
 func (d *decoder) ggufNames(rows ...nameRow) naming {
+	for _, key := range []string{"blk.{}.attn_q", "blk.{}.attn_k", "blk.{}.attn_v"} {
+		rows = append(rows, nameRow{key: key, file: key})
+	}
+	rows = append(rows, d.fused("blk.{}.attn_qkv")...)
 	factors := transform{stack: len(longFactors), bare: true, files: longFactors}
 	return naming{rows: append(rows, nameRow{"rope_factors", "", factors}), made: d.made()}
 }

@@ -137,6 +137,9 @@ func (m *mixture) names(f weights.Format) naming {
 			whole("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate_exps", transform{}),
 			whole("blk.{}.ffn_up_exps", "blk.{}.ffn_up_exps", transform{}),
 			whole("blk.{}.ffn_down_exps", "blk.{}.ffn_down_exps", transform{}),
+			// Gate and up of an expert may lie together.
+			whole("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, count: m.ffn}),
+			whole("blk.{}.ffn_up_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, first: m.ffn, count: m.ffn}),
 			each("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate.{e}"), // the first files with experts
 			each("blk.{}.ffn_up_exps", "blk.{}.ffn_up.{e}"),
 			each("blk.{}.ffn_down_exps", "blk.{}.ffn_down.{e}"),

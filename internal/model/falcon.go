@@ -73,7 +73,7 @@ const twoNorms = "attn_norm_2"
 
 func (d falcon) names(f weights.Format) naming {
 	if f == weights.GGUF {
-		return d.ggufNames(d.fused("blk.{}.attn_qkv")...)
+		return d.ggufNames()
 	}
 	n := d.hfNames()
 	n.prefixes = []string{"transformer.", ""}

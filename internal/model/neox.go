@@ -35,7 +35,7 @@ func neoxHF(r *fields) description {
 
 func (d neox) names(f weights.Format) naming {
 	if f == weights.GGUF {
-		return d.ggufNames(d.fused("blk.{}.attn_qkv")...)
+		return d.ggufNames()
 	}
 	n := d.hfNames()
 	n.prefixes = []string{"gpt_neox.", ""}

@@ -32,9 +32,7 @@ func phi2HF(r *fields) description {
 
 func (d phi2) names(f weights.Format) naming {
 	if f == weights.GGUF {
-		// Older files have one matrix of q, k and v.
-		rows := []nameRow{{key: "blk.{}.attn_q", file: "blk.{}.attn_q"}, {key: "blk.{}.attn_k", file: "blk.{}.attn_k"}, {key: "blk.{}.attn_v", file: "blk.{}.attn_v"}}
-		return d.ggufNames(append(rows, d.fused("blk.{}.attn_qkv")...)...)
+		return d.ggufNames()
 	}
 	return d.hfNames(
 		nameRow{key: "output_norm", file: "final_layernorm"},

@@ -24,17 +24,16 @@ func phi3HF(r *fields) description {
 }
 
 func (d phi3) names(f weights.Format) naming {
-	qkv, ffn := "layers.{}.self_attn.qkv_proj", "layers.{}.mlp.gate_up_proj"
-	if f == weights.GGUF {
-		qkv, ffn = "blk.{}.attn_qkv", "blk.{}.ffn_up"
+	halves := func(ffn string) []nameRow {
+		return []nameRow{
+			{"blk.{}.ffn_gate", ffn, transform{part: 0, of: 2}},
+			{"blk.{}.ffn_up", ffn, transform{part: 1, of: 2}},
+		}
 	}
-	rows := append(d.fused(qkv),
-		nameRow{"blk.{}.ffn_gate", ffn, transform{part: 0, of: 2}},
-		nameRow{"blk.{}.ffn_up", ffn, transform{part: 1, of: 2}})
 	if f == weights.GGUF {
-		return d.ggufNames(rows...)
+		return d.ggufNames(halves("blk.{}.ffn_up")...)
 	}
-	return d.hfNames(rows...)
+	return d.hfNames(append(d.fused("layers.{}.self_attn.qkv_proj"), halves("layers.{}.mlp.gate_up_proj")...)...)
 }
 
 // fused are the rows of q, k and v in a matrix that has them one below the

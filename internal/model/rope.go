@@ -89,7 +89,7 @@ func ropeGGUF(r *fields, base float64, headDim int) rope {
 	// LongRoPE shows in its tensors, whatever the type says.
 	if _, long := r.gguf.Tensor("rope_factors_long.weight"); long {
 		p.key = ropeFactors
-		p.context = r.size("rope.scaling.original_context_length", maxContext)
+		p.context = r.sizeOr("rope.scaling.original_context_length", maxContext, r.size("context_length", maxContext))
 		p.magnitude = float32(r.positive("rope.scaling.attn_factor", 1))
 	}
 	return p
