@@ -228,7 +228,7 @@ func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Sect
 		heat.Values, sizes.Values = append(heat.Values, rates), append(sizes.Values, kib)
 	}
 	e := t.Between(worst, best)
-	advice := fmt.Sprintf("Tiles: the best is %s, which touches %s (%s); the worst, %s, takes %s more time.", arms[best].label, bytes(arms[best].touched),
+	advice := fmt.Sprintf("Tiles: the best is %s, which touches %s (%s); the worst, %s, changes the time by %s.", arms[best].label, bytes(arms[best].touched),
 		level(arms[best].touched, h), arms[worst].label, change(e))
 	if judge(e, t.Noise()) != Slower {
 		advice = fmt.Sprintf("Tiles: no size is shown to be better than another (best against worst: %s).", change(e))

@@ -124,25 +124,11 @@ func (o *observation) switches() string {
 	return number(v / float64(o.calls))
 }
 
-// flame is the flame graph of a profile as the profile package draws it.
+// flame is the flame graph of a profile's time.
 func flame(p *profile.Profile) (string, error) {
-	for _, e := range profile.Exporters() {
-		if e.Ending == ".svg" {
-			var b strings.Builder
-			if err := e.Write(&b, p); err != nil {
-				return "", err
-			}
-			text := b.String()
-			if at := strings.Index(text, "<svg"); at >= 0 {
-				return text[at:], nil
-			}
-		}
-	}
-	var bars []Bar
-	for i, g := range p.ByOp() {
-		bars = append(bars, Bar{Label: g.Name, Value: float64(g.Self) / 1e6, Color: i})
-	}
-	return Bars{Title: "Time by op", Unit: "ms", Bars: bars}.SVG(), nil
+	var b strings.Builder
+	err := profile.FlameSVG(&b, p, profile.FlameTime)
+	return b.String(), err
 }
 
 // setMode is a setup in one parallel mode with so many workers.

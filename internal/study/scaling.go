@@ -189,10 +189,10 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		Figures: []Figure{{"limits", "Where the time of all threads goes.", stacks.SVG()}}})
 	switch t.Judge(last) {
 	case Faster:
-		advice = append(advice, fmt.Sprintf("Use %s: %.2f times as fast as one (%s less time). What keeps it from %d times is first of all: %s (%.0f %% of the threads' time).",
+		advice = append(advice, fmt.Sprintf("Use %s: %.2f times as fast as one (time: %s). What keeps it from %d times is first of all: %s (%.0f %% of the threads' time).",
 			plural(threads[last], "thread"), math.Exp(-t.Ratio(last).Mid), change(t.Ratio(last)), threads[last], names[top], loss[last][top]))
 	case Slower:
-		advice = append(advice, fmt.Sprintf("Use one thread: %d threads take %s more time.", threads[last], change(t.Ratio(last))))
+		advice = append(advice, fmt.Sprintf("Use one thread: %d threads change the time by %s.", threads[last], change(t.Ratio(last))))
 	default:
 		advice = append(advice, fmt.Sprintf("%d threads are not shown to be faster than one (%s): the machine was too uneven to say, or something else had its processors.", threads[last], change(t.Ratio(last))))
 	}
