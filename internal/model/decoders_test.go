@@ -1,12 +1,14 @@
 package model
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"hotpath/internal/format/safetensors"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -111,5 +113,64 @@ func TestEveryFamilyTrains(t *testing.T) {
 func TestDynamicRopeStretchesTheContext(t *testing.T) {
 	if c := open(t, "testdata/llama-dynamic").Config(); c.MaxSeq != 120 || c.RopeContext != 40 || c.RopeRestarts {
 		t.Errorf("%d tokens, context %d, restarts %v", c.MaxSeq, c.RopeContext, c.RopeRestarts)
+	}
+}
+
+// Experts stacked into one tensor, gate and up together, as transformers 5 has
+// them in memory, are the same model.
+func TestStackedExperts(t *testing.T) {
+	m := open(t, "testdata/qwen3-moe")
+	dir := variant(t, "qwen3-moe", nil)
+	var w safetensors.Writer
+	stack := func(name string, dims []int, parts ...string) {
+		var data []byte
+		for _, part := range parts {
+			x, err := m.store.Get(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = append(data, x.Data...)
+		}
+		if err := w.Add(name, tensor.F32, dims, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range m.store.Names() {
+		x, err := m.store.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(name, ".experts.") {
+			continue
+		}
+		if err := w.Add(name, x.DType, x.Dims, x.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, layer := range []int{0, 2} { // the other has no experts
+		at := fmt.Sprintf("model.layers.%d.mlp.experts.", layer)
+		var both, down []string
+		for e := range 6 {
+			one := fmt.Sprintf("%s%d.", at, e)
+			both = append(both, one+"gate_proj.weight", one+"up_proj.weight")
+			down = append(down, one+"down_proj.weight")
+		}
+		stack(at+"gate_up_proj", []int{6, 24, 16}, both...)
+		stack(at+"down_proj", []int{6, 16, 12}, down...)
+	}
+	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seqs := [][]int{{1, 2, 3, 4, 5, 6, 7, 8, 9}}
+	want, got := scoreAll(t, m, seqs, 16), scoreAll(t, open(t, dir), seqs, 16)
+	if !slices.Equal(got[0], want[0]) {
+		t.Errorf("scores %v, want %v", got[0], want[0])
 	}
 }
