@@ -44,8 +44,8 @@ type Diff struct {
 	FLOPs [2]int64 `json:"flops"` // a run, before and after
 	Bytes [2]int64 `json:"bytes"`
 
-	// Percent is the change of time for the same work, from medians over the
-	// recording, less what all steps have in common; Low and High are its 95
+	// Percent is the change of time for the same work, where it was undisturbed,
+	// less what all steps have in common; Low and High are its 95
 	// per cent interval. Noise is what two recordings of one build may differ by.
 	Percent float64 `json:"percent"`
 	Low     float64 `json:"percent_low"`
@@ -319,21 +319,29 @@ func (s *side) measure(steps []int, y yardstick) (time, wait, work float64, flop
 	return time, wait, work, int64(math.Round(f)), int64(math.Round(b))
 }
 
-// blocks is the logarithm of time for work, n values from each recording.
+// blocks is the logarithm of time for work, n values from each recording. The
+// undisturbed time of each step is taken before they are summed: hardly a run of
+// many steps is disturbed in none.
 func (s *side) blocks(steps []int, y yardstick, n int) []float64 {
 	var out []float64
 	for _, r := range s.recs {
-		series := make([]float64, len(r.samples.Wall))
-		for i := range series {
-			var time, work float64
-			for _, k := range steps {
-				st := &r.samples.Steps[k]
-				time += float64(st.Compute[i])
-				work += y.work(at(st.FLOPs, i), at(st.Bytes, i))
+		time, all := make([]float64, n), make([]float64, n)
+		for _, k := range steps {
+			st := &r.samples.Steps[k]
+			rate, work := make([]float64, len(r.samples.Wall)), 0.0
+			for i := range rate {
+				w := cmp.Or(y.work(at(st.FLOPs, i), at(st.Bytes, i)), 1)
+				rate[i] = float64(st.Compute[i]) / w
+				work += w / float64(len(rate))
 			}
-			series[i] = math.Log(max(time, 1)) - math.Log(cmp.Or(work, 1))
+			for b, v := range blocks(rate, n) {
+				time[b] += v * work
+				all[b] += work
+			}
 		}
-		out = append(out, blocks(series, n)...)
+		for b := range time {
+			out = append(out, math.Log(max(time[b], 1)/all[b]))
+		}
 	}
 	return out
 }

@@ -286,7 +286,7 @@ func sigmas(n int) float64 {
 	if n < 3 {
 		return 0
 	}
-	return 2.5 * (1 + 7/float64(n))
+	return 2.5 * (1 + 11/float64(n))
 }
 
 // settle says which way a significant difference goes.

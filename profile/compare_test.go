@@ -153,7 +153,7 @@ func slowAttention(s *Step) float64 {
 // machine allows it, and never in the wrong direction.
 func TestCompareTellsNoiseFromChange(t *testing.T) {
 	const trials = 100
-	least := map[string]int{"quiet": 95, "shared": 30} // that one recording of each must find
+	least := map[string]int{"quiet": 95, "shared": 20} // that one recording of each must find
 	for _, m := range machines {
 		for _, c := range []struct{ recs, runs int }{{1, 12}, {1, 60}, {4, 20}} {
 			if c.runs == 12 && m.name != "drifting" {

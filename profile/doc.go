@@ -20,7 +20,9 @@
 //	err = h.Release(run)
 //
 // [Recorder.Snapshot] turns the aggregates into a [Profile]: immutable data
-// that [Text], [Markdown], [CSV] and [Export] render.
+// that [Text], [Markdown], [CSV] and [Export] render: as text, tables, pprof, a
+// trace for Perfetto, flame graphs, and one HTML page. [Compare] tells with
+// statistics what changed between recordings.
 //
 // # The ledger
 //
