@@ -316,7 +316,7 @@ DEEPSEEK = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\
 PATTERNS = {
     "gpt2": [(GPT2.replace("'s|", "(?:'s)|"), "isolated", False)], "gpt2 inverted": [(GPT2.replace("'s|", "(?:'s)|"), "removed", True)],
     "llama3": [(LLAMA3.replace(r"|\p{N}{1,3}", r"|[\p{N}]{1,3}"), "isolated", False)], "qwen2": [(QWEN2.replace(r"|\p{N}|", r"|\p{N}{1}|"), "isolated", False)],
-    "cl100k": [(CL100K, "isolated", False)], "o200k": [(O200K, "isolated", False)],
+    "cl100k": [(CL100K, "isolated", False)], "o200k": [(O200K.replace(r"|\p{N}{1,3}|", r"|[\p{N}]{1,3}|"), "isolated", False)],
     "deepseek": [(r"\p{N}{1,3}", "isolated", False), ("[一-龥\u3040-ゟ゠-ヿ]+", "isolated", False), (DEEPSEEK, "isolated", False)],
     "bloom": [(r" ?[^(\s|[.,!?…。，、।۔،])]+", "isolated", False)], "thousands": [(r"\d{1,3}(?=(?:\d{3})*\b)", "isolated", False)],
     "lookahead": [(r"\s(?=\S)", "merged_with_next", False)], "empty": [(r"(?=[A-Z])", "isolated", False)], "empty loop": [("a*|(?<=b)", "isolated", False)],

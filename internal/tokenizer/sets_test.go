@@ -150,6 +150,7 @@ func TestSets(t *testing.T) {
 	texts := setTexts(t)
 	for _, f := range setFamilies(t) {
 		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
 			want := readSet(t, strings.ReplaceAll(f.Name, " ", "_")+".crc")
 			tok := f.open(t)
 			if len(want) != 2*len(texts) {
