@@ -69,7 +69,7 @@ func (e *Engine) reranker() (*reranker, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
+	t := max(e.opts.MaxBatchTokens, pairs.Most()) // a pair is scored in one run
 	g, p, err := e.model.BuildClassify(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1})
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (r *reranker) score(ctx context.Context, e *Engine, scores []float32) error
 			if t > 0 && t+len(ids) > limit {
 				break
 			}
-			if err := e.checkIDs(i, ids, e.cfg.MaxSeq); err != nil {
+			if err := e.checkIDs(i, ids, r.pairs.Most()); err != nil {
 				return err
 			}
 			if r.segments != nil {

@@ -49,7 +49,7 @@ func (m *Model) Pairs() (*Pairs, error) {
 	o := tokenizer.Options{ParseSpecial: true}
 	switch {
 	case m.cfg.scorer.asked:
-		p.asked = true
+		p.asked, p.most = true, min(p.most, askMost)
 		p.before, p.after = tok.Encode(nil, askBefore, o, nil), tok.Encode(nil, askAfter, o, nil)
 	case m.store.HF() != nil:
 		if p.pieces, err = pairHF(m.store.HF()); err == nil {
@@ -106,6 +106,9 @@ func (p *Pairs) own() int {
 	}
 	return n
 }
+
+// Most is the largest number of tokens that a pair becomes.
+func (p *Pairs) Most() int { return p.most }
 
 // Append adds the ids of a pair to ids and the texts that they belong to, 0 or
 // 1, to segments. What is too long loses its end: of two texts the longer one

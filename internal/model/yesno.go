@@ -23,6 +23,9 @@ const (
 	askAfter = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 )
 
+// askMost is where the model's card cuts a pair with its words.
+const askMost = 8192
+
 // asksHF: sentence-transformers' files name the two tokens; the original ones
 // say nothing, but the model is called a reranker.
 func (m *Model) asksHF(h *weights.HFDir) error {
