@@ -60,7 +60,7 @@ func (m metaspace) apply(s *Scratch) {
 		start := len(text)
 		piece := s.text[p.start:p.end]
 		starts := len(piece) > 0 && piece[0] == ' ' || bytes.HasPrefix(piece, []byte(m.char))
-		if !starts && (m.scheme == prependAlways || m.scheme == prependFirst && s.first && p.start == 0) {
+		if !starts && (m.scheme == prependAlways || m.scheme == prependFirst && p.start < s.first) {
 			text = append(text, m.char...)
 		}
 		text = literal(" ").replace(text, piece, m.char)

@@ -53,8 +53,8 @@ type Scratch struct {
 	spans [2][]span  // pieces in order; steps read spans[0] and write spans[1]
 	match []flagSpan // what a Split pattern found
 	found []span     // where it found that, before what lies between
-	first bool       // the stretch is the beginning of the text
-	clip  []byte     // its first character, and another
+	first int        // how many bytes of the stretch come from the first character of the text
+	clip  []byte     // what they are
 	bpe   bpeScratch
 	cache *wordCache // made by the first Encode
 
@@ -105,12 +105,19 @@ func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) 
 
 // encodeStretch normalizes the text between two of those, and cuts out the others.
 func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Options, s *Scratch) []int32 {
+	begin := 0
+	if first {
+		begin = 1
+	}
 	if t.norm != nil {
 		if first && t.marksFirst {
-			first = t.keepsFirst(text, s)
+			begin = t.firstLength(text, s)
 		}
 		s.norm[0] = t.norm.normalize(s.norm[0][:0], text, s)
 		text = s.norm[0]
+		if begin > 1 && !bytes.HasPrefix(text, s.clip) { // marks have changed places
+			begin = 1
+		}
 	}
 	done := 0
 	for from := 0; ; {
@@ -119,30 +126,31 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 			break
 		}
 		if done < start {
-			dst = t.encodePieces(dst, text[done:start], first && done == 0, s)
+			dst = t.encodePieces(dst, text[done:start], begin-done, s)
 		}
 		dst = append(dst, id)
 		done, from = end, resume
 	}
 	if done < len(text) {
-		dst = t.encodePieces(dst, text[done:], first && done == 0, s)
+		dst = t.encodePieces(dst, text[done:], begin-done, s)
 	}
 	return dst
 }
 
-// keepsFirst tells whether the normalizer leaves something of a text's first character: if not, the rest
-// is no beginning to the reference.
-func (t *Tokenizer) keepsFirst(text []byte, s *Scratch) bool {
+// firstLength is how many bytes the normalizer makes of a text's first character. To the reference every
+// piece that begins among them is the first one, and if there are none, no piece is. s.clip has them.
+func (t *Tokenizer) firstLength(text []byte, s *Scratch) int {
 	_, n := utf8.DecodeRune(text)
 	s.clip = append(append(s.clip[:0], text[:n]...), 'a')
-	with := t.norm.normalize(s.norm[0][:0], s.clip, s)
-	s.norm[0] = with
+	s.norm[0] = t.norm.normalize(s.norm[0][:0], s.clip, s)
 	s.text = t.norm.normalize(s.text[:0], s.clip[n:], s)
-	return !bytes.Equal(with, s.text)
+	length := max(0, len(s.norm[0])-len(s.text))
+	s.clip = append(s.clip[:0], s.norm[0][:length]...)
+	return length
 }
 
 // encodePieces cuts normalized text into pieces and encodes each.
-func (t *Tokenizer) encodePieces(dst []int32, part []byte, first bool, s *Scratch) []int32 {
+func (t *Tokenizer) encodePieces(dst []int32, part []byte, first int, s *Scratch) []int32 {
 	s.first = first
 	s.text = append(s.text[:0], part...)
 	s.spans[0] = append(s.spans[0][:0], span{0, len(part)})
