@@ -87,9 +87,12 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 		} else if c := colors[n.Op]; c != "" {
 			fill, ink = c, "#ffffff"
 		}
-		y := svgTop + level*svgRow
-		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s" stroke="#ffffff" stroke-width="0.6"/>`,
-			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), x, y, w, svgRow-1, fill)
+		y, stroke := svgTop+level*svgRow, ` stroke="#ffffff" stroke-width="0.6"`
+		if w < 4 {
+			stroke = "" // it would cover the frame
+		}
+		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s"%s/>`,
+			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), x, y, w, svgRow-1, fill, stroke)
 		if room := int((w - 8) / 6.7); room >= 3 {
 			fmt.Fprintf(b, `<text x="%.2f" y="%d" fill="%s">%s</text>`, x+4, y+14, ink, xmlText(shorten(n.Name, room)))
 		}
