@@ -402,6 +402,17 @@ func FuzzConfig(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	variants, err := filepath.Glob("testdata/*/config.json")
+	if err != nil || len(variants) < 30 {
+		f.Fatalf("%d configurations under testdata: %v", len(variants), err)
+	}
+	for _, path := range variants {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Add([]byte(`{"model_type":"llama","rope_parameters":{"rope_type":"llama3","factor":8}}`))
 	f.Add([]byte(`{"model_type":"bert","num_hidden_layers":1e300}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
