@@ -60,6 +60,7 @@ type isa struct {
 var (
 	avx2   = isa{"AVX2", "Y", 8}
 	avx512 = isa{"AVX512", "Z", 16}
+	neon   = isa{"NEON", "V", 4}
 )
 
 // v names a vector register.

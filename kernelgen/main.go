@@ -28,6 +28,8 @@ var files = []struct {
 	{"i16/i16_amd64.s", genI16},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},
+	{"vec/vec_arm64.s", genVecNEON},
+	{"vec/vec_arm64.go", genVecGoNEON},
 	{"vec/vec_other.go", genVecOther},
 }
 

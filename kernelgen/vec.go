@@ -251,20 +251,24 @@ func genVec(g *asm) {
 
 var pointers = []string{"SI", "BX", "DX"}
 
-func (k *vkernel) elementwise(e elementwise) {
-	name := e.name + k.name
-	size := 8 * (len(e.in) + 2)
-	decl := name + "(dst, " + strings.Join(e.in, ", ") + " *float32, n int"
+// decl is the Go declaration and the size of its arguments; a result is their
+// last four bytes.
+func (e *elementwise) decl(name string) (decl string, size int) {
+	decl = name + "(dst, " + strings.Join(e.in, ", ") + " *float32, n int"
 	if len(e.scalars) > 0 {
 		decl += ", " + strings.Join(e.scalars, ", ") + " float32"
 	}
 	decl += ")"
-	size += 4 * len(e.scalars)
-	ret := (size + 7) &^ 7
+	size = 8*(len(e.in)+2) + 4*len(e.scalars)
 	if e.sum {
-		decl += " (sum float32)"
-		size = ret + 4
+		return decl + " (sum float32)", (size+7)&^7 + 4
 	}
+	return decl, size
+}
+
+func (k *vkernel) elementwise(e elementwise) {
+	name := e.name + k.name
+	decl, size := e.decl(name)
 	k.text(name, decl, 16, size)
 	k.ftz()
 	k.f("MOVQ dst+0(FP), DI")
@@ -349,7 +353,7 @@ func (k *vkernel) elementwise(e elementwise) {
 	k.label(done)
 	if e.sum {
 		k.fold("VADDPS", total, next)
-		k.f("VMOVSS X%d, sum+%d(FP)", total, ret)
+		k.f("VMOVSS X%d, sum+%d(FP)", total, size-4)
 	}
 	k.ret()
 }
@@ -391,15 +395,22 @@ var reductions = []reduction{
 	{"max", []string{"a"}, nil, "VMAXPS", "negInf", func(k *vkernel, in, _ []int, acc int) { k.op("VMAXPS", acc, in[0], acc) }},
 }
 
-func (k *vkernel) reduction(r reduction) {
-	name := r.name + k.name
-	decl := name + "(" + strings.Join(r.in, ", ") + " *float32, n int"
-	size := 8*len(r.in) + 8
+// decl is the Go declaration and the size of its arguments; the result is
+// their last four bytes.
+func (r *reduction) decl(name string) (decl string, size int) {
+	decl = name + "(" + strings.Join(r.in, ", ") + " *float32, n int"
+	size = 8*len(r.in) + 8
 	if len(r.scalars) > 0 {
 		decl += ", " + strings.Join(r.scalars, ", ") + " float32"
 		size += 8
 	}
-	k.text(name, decl+") (ret float32)", 16, size+4)
+	return decl + ") (ret float32)", size + 4
+}
+
+func (k *vkernel) reduction(r reduction) {
+	name := r.name + k.name
+	decl, size := r.decl(name)
+	k.text(name, decl, 16, size)
 	k.ftz()
 	for n, s := range r.in {
 		k.f("MOVQ %s+%d(FP), %s", s, 8*n, pointers[n])
@@ -451,6 +462,6 @@ func (k *vkernel) reduction(r reduction) {
 	k.op(r.combine, acc+3, acc+2, acc+2)
 	k.op(r.combine, acc+2, acc, acc)
 	k.fold(r.combine, acc, tmp)
-	k.f("VMOVSS X%d, ret+%d(FP)", acc, size)
+	k.f("VMOVSS X%d, ret+%d(FP)", acc, size-4)
 	k.ret()
 }

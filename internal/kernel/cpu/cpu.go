@@ -20,13 +20,19 @@ import (
 const EnvTier = "HOTPATH_CPU"
 
 // Tier is a set of instructions that kernels are written for. A greater tier
-// is faster; it includes the lesser ones, save that AVX512 and above do not
-// promise AVXVNNI.
+// of the same architecture is faster; it includes the lesser ones, save that
+// AVX512 and above do not promise AVXVNNI. The tiers of arm64 stand before
+// those of amd64, so that "at least AVX2" is never true there.
 type Tier uint8
 
 const (
 	// Generic is plain Go, on every machine.
 	Generic Tier = iota
+	// NEON is the vectors that every arm64 processor has. No arm64 machine was
+	// at hand: it is tested under emulation, and its speed is not known.
+	NEON
+	// DotProd is the int8 dot products of ARMv8.2 on top of NEON.
+	DotProd
 	// AVX2 is AVX2 with FMA and F16C.
 	AVX2
 	// AVXVNNI is the int8 dot products of client processors on top of AVX2.
@@ -43,6 +49,8 @@ const (
 
 var tierNames = [numTiers]string{
 	Generic: "generic",
+	NEON:    "neon",
+	DotProd: "dotprod",
 	AVX2:    "avx2",
 	AVXVNNI: "avxvnni",
 	AVX512:  "avx512",
@@ -64,7 +72,7 @@ func ParseTier(s string) (Tier, error) {
 			return Tier(t), nil
 		}
 	}
-	return Generic, fmt.Errorf("cpu: unknown tier %q, expected one of %s", s, strings.Join(tierNames[:], ", "))
+	return Generic, fmt.Errorf("cpu: unknown tier %q, this machine has %s", s, names(Available()))
 }
 
 var (
@@ -89,7 +97,7 @@ func choose(forced string) (Tier, error) {
 		return Best(), fmt.Errorf("%s: %w", EnvTier, err)
 	}
 	if !has[t] {
-		return Best(), fmt.Errorf("%s=%s: this processor lacks it, available: %s", EnvTier, forced, names(Available()))
+		return Best(), fmt.Errorf("%s=%s: this machine lacks it, it has %s", EnvTier, forced, names(Available()))
 	}
 	return t, nil
 }
@@ -134,6 +142,8 @@ func (t Tier) Vector() Tier {
 		return AVX512
 	case t >= AVX2:
 		return AVX2
+	case t >= NEON:
+		return NEON
 	}
 	return Generic
 }

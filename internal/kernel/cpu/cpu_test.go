@@ -3,6 +3,7 @@ package cpu
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	got, err := choose("sse9")
-	if err == nil || got != Best() || !strings.Contains(err.Error(), "sse9") || !strings.Contains(err.Error(), EnvTier) {
+	if err == nil || got != Best() || !strings.Contains(err.Error(), "sse9") || !strings.Contains(err.Error(), EnvTier) || !strings.HasSuffix(err.Error(), names(Available())) {
 		t.Errorf("unknown tier: %v, %v", got, err)
 	}
 	old := has
@@ -26,6 +27,26 @@ func TestChoose(t *testing.T) {
 	got, err = choose("avx512")
 	if err == nil || got != AVX2 || !strings.Contains(err.Error(), "generic, avx2") {
 		t.Errorf("tier the machine lacks: %v, %v", got, err)
+	}
+}
+
+// TestTiersOfTheArchitecture: a machine never has another architecture's tiers.
+func TestTiersOfTheArchitecture(t *testing.T) {
+	first, last := AVX2, AMX
+	switch runtime.GOARCH {
+	case "arm64":
+		first, last = NEON, DotProd
+		if !has[NEON] {
+			t.Error("arm64 without NEON")
+		}
+	case "amd64":
+	default:
+		first, last = Generic, Generic
+	}
+	for _, tier := range Available() {
+		if tier != Generic && (tier < first || tier > last) {
+			t.Errorf("%v on %s", tier, runtime.GOARCH)
+		}
 	}
 }
 
@@ -44,7 +65,7 @@ func TestUseRestores(t *testing.T) {
 }
 
 func TestVector(t *testing.T) {
-	for tier, want := range map[Tier]Tier{Generic: Generic, AVX2: AVX2, AVXVNNI: AVX2, AVX512: AVX512, VNNI: AVX512, AMX: AVX512} {
+	for tier, want := range map[Tier]Tier{Generic: Generic, NEON: NEON, DotProd: NEON, AVX2: AVX2, AVXVNNI: AVX2, AVX512: AVX512, VNNI: AVX512, AMX: AVX512} {
 		if got := tier.Vector(); got != want {
 			t.Errorf("%v runs the vector kernels of %v, want %v", tier, got, want)
 		}

@@ -33,6 +33,7 @@ type shape struct{ mr, nr int }
 
 var shapes = [...]shape{
 	cpu.Generic: {4, 8},
+	cpu.NEON:    {8, 8},
 	cpu.AVX2:    {6, 16},
 	cpu.AVX512:  {14, 32},
 }

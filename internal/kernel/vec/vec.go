@@ -3,11 +3,12 @@
 // row, and rotary position embedding.
 //
 // backend/cpu and attention import it; it imports only kernel/cpu. Every
-// function has a generic Go twin in this package and an AVX2 and an AVX-512
-// version in generated assembly, chosen by the active tier. Slices of
+// function has a generic Go twin in this package and AVX2, AVX-512 and NEON
+// versions in generated assembly, chosen by the active tier. Slices of
 // different length are a programming mistake and panic. Results depend on
 // the values, the length and the tier, never on the address. dst may be one
-// of the inputs; partial overlap is not allowed. Denormal results are 0.
+// of the inputs; partial overlap is not allowed. Denormal results are 0 on
+// amd64, where they are slow.
 package vec
 
 import "math"
