@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,37 +107,69 @@ func TestEmbedErrorsInPlace(t *testing.T) {
 	}
 }
 
-// A co-process lives on after a bad line, and answers it.
+// A co-process lives on after a bad line, and answers it, whatever it does.
 func TestCoProcessSurvivesBadLines(t *testing.T) {
-	cmd := process(t, "embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "--input", "jsonl", "--truncate=false", "--format", "jsonl")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	answers := bufio.NewReader(out)
-	for i, q := range []string{`{"text":"first"}`, `{"text":7}`, `{"text":"` + strings.Repeat("rain ", 300) + `"}`, `{"text":"last"}`} {
-		if _, err := io.WriteString(in, q+"\n"); err != nil {
+	long := `{"text":"` + strings.Repeat("rain ", 300) + `"}`
+	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
+	for _, c := range []struct {
+		args  []string
+		lines []string
+		bad   []int
+	}{
+		{[]string{"embed", "-m", bert, "--truncate=false"}, []string{`{"text":"first"}`, `{"text":7}`, long, `{"text":"last"}`}, []int{1, 2}},
+		{[]string{"score", "-m", llama, "--ctx", "64"}, []string{`{"text":"first"}`, `{"text":7}`, long, `{"text":"last"}`}, []int{1, 2}},
+		{[]string{"run", "-m", llama, "--ctx", "64", "-n", "2"}, []string{`{"text":"first"}`, `{"text":7}`, long, `{"text":"last"}`}, []int{1, 2}},
+		{[]string{"tokenize", "-m", llama}, []string{`{"text":"first"}`, `{`, `{"text":"last"}`}, []int{1}},
+		{[]string{"tokenize", "-m", llama, "--decode"}, []string{`{"ids":[74]}`, `{"ids":[99999999]}`, `{"ids":"x"}`, `{}`, `{"ids":[74]}`}, []int{1, 2, 3}},
+	} {
+		cmd := process(t, append(c.args, "-f", "-", "--input", "jsonl", "--format", "jsonl")...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := answers.ReadString('\n')
+		out, err := cmd.StdoutPipe()
 		if err != nil {
-			t.Fatalf("no answer to line %d: %v", i, err)
+			t.Fatal(err)
 		}
-		if row := lines[embeddedRow](t, line)[0]; row.Index != i || (row.Error != "") != (i == 1 || i == 2) {
-			t.Errorf("line %d: %s", i, line)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(out)
+		for i, q := range c.lines {
+			if _, err := io.WriteString(in, q+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			line, err := answers.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: no answer to line %d: %v", c.args[0], i, err)
+			}
+			if row := lines[struct {
+				Index int
+				Error string
+			}](t, line)[0]; row.Index != i || (row.Error != "") != slices.Contains(c.bad, i) {
+				t.Errorf("%s: line %d: %s", c.args[0], i, line)
+			}
+		}
+		in.Close()
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+			t.Errorf("%s: %v, expected exit %d", c.args[0], err, exitFailed)
 		}
 	}
-	in.Close()
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
-		t.Errorf("%v, expected exit %d", err, exitFailed)
+}
+
+// Of a file, what can be answered is; without jsonl it ends at the first that cannot.
+func TestScoreErrorsInPlace(t *testing.T) {
+	llama := testmodels.Dir(t, "llama")
+	file := write(t, "texts.jsonl", `{"text":"one","id":1}`+"\n"+`{"text":`+"\n"+`{"text":"`+strings.Repeat("rain ", 300)+`","id":3}`+"\n"+`{"text":"last"}`+"\n")
+	r := hotpathWith(t, "", "score", "-m", llama, "--ctx", "64", "-f", file, "--format", "jsonl")
+	rows := lines[embeddedRow](t, r.out)
+	if r.status != exitFailed || len(rows) != 4 || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "2 of 4 texts failed") || !strings.Contains(r.out, `,"id":3}`) {
+		t.Errorf("exit %d: %q\n%s", r.status, r.err, r.out)
+	}
+	r = hotpathWith(t, "", "score", "-m", llama, "--ctx", "64", "-f", file)
+	if r.status != exitFailed || strings.Count(r.out, "\n") != 1 || !strings.Contains(r.err, "texts.jsonl:2: not a JSON object") {
+		t.Errorf("text: exit %d: %q %q", r.status, r.err, r.out)
 	}
 }
 

@@ -62,6 +62,11 @@ func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r
 		if batch, err = in.next(ctx, batch[:0], rerankBatch, batchBytes); err != nil || len(batch) == 0 {
 			return err
 		}
+		for _, t := range batch {
+			if t.err != nil {
+				return fmt.Errorf("%s: %w", t.where, t.err)
+			}
+		}
 		if err := m.RerankInto(ctx, scores, query, bodies(batch)); err != nil {
 			if errors.Is(err, hotpath.ErrUnsupported) || ctx.Err() != nil {
 				return err

@@ -134,11 +134,14 @@ func newRun(std streams) *cobra.Command {
 func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o hotpath.GenerateOptions) error {
 	w := bufio.NewWriter(std.out)
 	return eachPrompt(ctx, in, func(t text) error {
+		if t.err != nil {
+			return fmt.Errorf("%s: %w", t.where, t.err)
+		}
 		var c hotpath.Completion
 		o.Completion = &c
 		for tok, err := range m.Generate(ctx, t.body, o) {
 			if err != nil {
-				return errors.Join(err, w.Flush())
+				return fmt.Errorf("%s: %w", t.where, errors.Join(err, w.Flush()))
 			}
 			w.WriteString(tok.Text)
 			if err := w.Flush(); err != nil {
@@ -158,41 +161,44 @@ func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o 
 // completeAll writes an object a prompt. One document has one prompt's object,
 // or an array of them.
 func completeAll(ctx context.Context, w io.Writer, m *hotpath.Model, in *texts, o hotpath.GenerateOptions, format string) error {
-	rec := newRecords(w, "jsonl")
-	if format == "json" && in.several {
-		rec = newRecords(w, "json")
-	}
+	out := newAnswers(w, format)
+	out.rec.array = out.rec.array && in.several
 	err := eachPrompt(ctx, in, func(t text) error {
-		c, err := m.Complete(ctx, t.body, o)
-		if err != nil {
-			return err
+		one := answer{err: t.err}
+		if t.err == nil {
+			c, err := m.Complete(ctx, t.body, o)
+			if err != nil && !ofOneText(ctx, err) {
+				return fmt.Errorf("%s: %w", t.where, err)
+			}
+			one.record, one.err = completed(c, o.Seed), err
+			if r := one.record.(*completion); format == "jsonl" || in.several {
+				r.Index = &t.index
+			}
 		}
-		out := completion{
-			Text: c.Text, IDs: c.IDs, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens,
-			FinishReason: c.FinishReason, Seed: o.Seed,
-			Timing: timing{
-				Load: milliseconds(c.Timing.Load), Prefill: milliseconds(c.Timing.Prefill), Decode: milliseconds(c.Timing.Decode),
-				PrefillRate: c.PrefillRate(), DecodeRate: c.DecodeRate(),
-			},
-		}
-		if out.IDs == nil {
-			out.IDs = []int32{}
-		}
-		if format == "jsonl" || rec.array {
-			out.Index = &t.index
-		}
-		if err := rec.encode(out, t.carry); err != nil {
-			return err
-		}
-		return rec.flush()
+		return errors.Join(out.write(t, one), out.rec.flush())
 	})
 	if err != nil {
 		return err
 	}
-	return rec.end()
+	return out.end()
 }
 
-// eachPrompt takes one text at a time; an error names its text.
+func completed(c hotpath.Completion, seed uint64) *completion {
+	out := &completion{
+		Text: c.Text, IDs: c.IDs, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens,
+		FinishReason: c.FinishReason, Seed: seed,
+		Timing: timing{
+			Load: milliseconds(c.Timing.Load), Prefill: milliseconds(c.Timing.Prefill), Decode: milliseconds(c.Timing.Decode),
+			PrefillRate: c.PrefillRate(), DecodeRate: c.DecodeRate(),
+		},
+	}
+	if out.IDs == nil {
+		out.IDs = []int32{}
+	}
+	return out
+}
+
+// eachPrompt takes one text at a time.
 func eachPrompt(ctx context.Context, in *texts, do func(text) error) error {
 	for {
 		batch, err := in.next(ctx, nil, 1, 1)
@@ -200,7 +206,7 @@ func eachPrompt(ctx context.Context, in *texts, do func(text) error) error {
 			return err
 		}
 		if err := do(batch[0]); err != nil {
-			return fmt.Errorf("%s: %w", batch[0].where, err)
+			return err
 		}
 	}
 }

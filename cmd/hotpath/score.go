@@ -28,7 +28,8 @@ func newScore(std streams) *cobra.Command {
 		Short: "Log likelihood of given texts",
 		Long: `How likely a model finds each token of a text, given those before it:
 nll[i] = -log p(ids[i+1] | ids[..i]), natural logarithm, and the perplexity,
-exp of their mean.`,
+exp of their mean. In jsonl a text that cannot be scored is an object with
+"error", and the others go on; elsewhere it ends the work.`,
 		Example: `  hotpath score -m MODEL "the cat sat on the mat" "mat the on sat cat the"
   hotpath score -m MODEL -f texts.jsonl --format jsonl
   printf 'one\ntwo\n' | hotpath score -m MODEL -f - --format jsonl`,
@@ -43,17 +44,15 @@ exp of their mean.`,
 			}
 			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: ctxTokens}, func(ctx context.Context, m *hotpath.Model) error {
 				return answerAll(ctx, std.out, format.value, in, func(batch []text) ([]answer, error) {
-					return eachWhereNeeded(ctx, batch, func(batch []text) ([]answer, error) {
-						scores, err := m.Score(ctx, bodies(batch), o)
-						if err != nil {
-							return nil, err
-						}
-						out := make([]answer, len(batch))
-						for i, s := range scores {
-							out[i] = score(batch[i], s)
-						}
-						return out, nil
-					})
+					scores, err := m.Score(ctx, bodies(batch), o)
+					if err != nil {
+						return nil, err
+					}
+					out := make([]answer, len(batch))
+					for i, s := range scores {
+						out[i] = score(batch[i], s)
+					}
+					return out, nil
 				})
 			})
 		},
@@ -81,5 +80,5 @@ func score(t text, s hotpath.Score) answer {
 		out.PPL = &ppl
 		line = fmt.Sprintf("%d: perplexity %.3f, %d tokens  %s", t.index, ppl, len(s.IDs), excerpt(t.body, 50))
 	}
-	return answer{out, line}
+	return answer{record: out, line: line}
 }

@@ -60,7 +60,6 @@ type texts struct {
 	queue chan text
 	left  chan struct{} // closed when nobody asks any more
 	err   error         // what ended the input; valid once queue is closed
-	held  *text         // taken from queue, to be given next
 	// eager says that batches end where no further input waits: another
 	// program may be waiting for the answer before it writes on.
 	eager    bool
@@ -294,9 +293,9 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 	}
 }
 
-// next gives the next batch of at most n texts and about size bytes; none at
-// the end. What was read before an error is given before it. The batch before
-// is done when the next is asked for.
+// next gives the next batch of at most n texts and about size bytes, those that
+// could not be read included; none at the end. What was read before an error is
+// given before it. The batch before is done when the next is asked for.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
 	t.progress.add(t.given)
 	t.given = 0
@@ -309,11 +308,6 @@ func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, er
 			return nil, t.ended()
 		case !ok:
 			return batch, nil
-		case in.err != nil && len(batch) > 0:
-			t.held = &in
-			return batch, nil
-		case in.err != nil:
-			return nil, fmt.Errorf("%s: %w", in.where, in.err)
 		}
 		batch = append(batch, in)
 		got += len(in.body)
@@ -325,10 +319,6 @@ func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, er
 // take gets one text. There is none at the end, or where nothing waits and
 // only what waits is wanted.
 func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err error) {
-	if t.held != nil {
-		in, t.held = *t.held, nil
-		return in, true, nil
-	}
 	if waiting {
 		select {
 		case in, ok = <-t.queue:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,7 +24,12 @@ func readAll(t *testing.T, f textFlags, args []string, std streams) ([]text, err
 		if err != nil || len(batch) == 0 {
 			return all, err
 		}
-		all = append(all, batch...)
+		for _, in := range batch {
+			if in.err != nil {
+				return all, fmt.Errorf("%s: %w", in.where, in.err)
+			}
+			all = append(all, in)
+		}
 	}
 }
 

@@ -37,7 +37,10 @@ func newTokenize(std streams) *cobra.Command {
 
 With --decode the inputs are ids: numbers separated by spaces or commas, or
 objects with "ids". What follows a tab is ignored, so that the text output of
-tokenize can be decoded again.`,
+tokenize can be decoded again.
+
+In jsonl an input that is none is an object with "error", and the others go on;
+elsewhere it ends the work.`,
 		Example: `  hotpath tokenize -m MODEL "hello world"
   hotpath tokenize -m MODEL -f texts.jsonl --format jsonl
   hotpath tokenize -m MODEL --decode "101 103 102"`,
@@ -59,13 +62,9 @@ tokenize can be decoded again.`,
 				one = decode
 			}
 			return answerAll(cmd.Context(), std.out, format.value, in, func(batch []text) ([]answer, error) {
-				var out []answer
-				for _, t := range batch {
-					a, err := one(tok, t, special)
-					if err != nil {
-						return out, fmt.Errorf("%s: %w", t.where, err)
-					}
-					out = append(out, a)
+				out := make([]answer, len(batch))
+				for i, t := range batch {
+					out[i] = one(tok, t, special)
 				}
 				return out, nil
 			})
@@ -79,7 +78,7 @@ tokenize can be decoded again.`,
 	return cmd
 }
 
-func encode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
+func encode(m *hotpath.Tokenizer, t text, special bool) answer {
 	ids := m.Tokenize(t.body, special)
 	out := tokenized{t.index, append([]int32{}, ids...), make([]string, len(ids))}
 	var line strings.Builder
@@ -87,21 +86,21 @@ func encode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
 		out.Tokens[i] = m.Token(id)
 		fmt.Fprintf(&line, "%d ", id)
 	}
-	return answer{out, strings.TrimSuffix(line.String(), " ") + "\t" + strings.Join(out.Tokens, " ")}, nil
+	return answer{record: out, line: strings.TrimSuffix(line.String(), " ") + "\t" + strings.Join(out.Tokens, " ")}
 }
 
-func decode(m *hotpath.Tokenizer, t text, special bool) (answer, error) {
+func decode(m *hotpath.Tokenizer, t text, special bool) answer {
 	ids, err := parseIDList(t.body)
 	if err != nil {
-		return answer{}, err
+		return answer{err: err}
 	}
 	for _, id := range ids {
 		if !m.Valid(id) {
-			return answer{}, fmt.Errorf("id %d is not in the vocabulary, expected 0 to %d", id, m.Size()-1)
+			return answer{err: fmt.Errorf("id %d is not in the vocabulary, expected 0 to %d", id, m.Size()-1)}
 		}
 	}
 	body := m.Detokenize(ids, special)
-	return answer{detokenized{t.index, ids, body}, body}, nil
+	return answer{record: detokenized{t.index, ids, body}, line: body}
 }
 
 // parseIDList reads "[1, 2]", "1,2" or "1 2"; a tab ends the list.

@@ -21,10 +21,7 @@ type vectorOutput struct {
 	spool *os.File    // of npy on standard output: its header, which comes first, has the number of rows
 	w     *bufio.Writer
 	buf   []byte
-	n     int // answers in the output
-
-	failed int // answers that are errors
-	first  error
+	tally // of the answers in the output
 }
 
 // newVectorOutput writes to file, or to out where that is nil.
@@ -84,15 +81,10 @@ func (v *vectorOutput) separated() []byte {
 // fail writes that a text has no answer, where the format can say that; the
 // error ends the output elsewhere.
 func (v *vectorOutput) fail(in text, err error) error {
-	err = fmt.Errorf("%s: %w", in.where, err)
 	if v.format.fails == nil {
-		return err
+		return fmt.Errorf("%s: %w", in.where, err)
 	}
-	if v.failed++; v.first == nil {
-		v.first = err
-	}
-	v.n++
-	v.buf = v.format.fails(v.buf[:0], in, err)
+	v.buf = v.format.fails(v.buf[:0], in, v.tally.fail(in, err))
 	_, err = v.w.Write(v.buf)
 	return err
 }
@@ -139,18 +131,4 @@ func (v *vectorOutput) close() error {
 		errs = append(errs, v.file.close())
 	}
 	return errors.Join(errs...)
-}
-
-// failures is the error of an output that holds errors.
-func (v *vectorOutput) failures() error {
-	if v.failed == 0 {
-		return nil
-	}
-	if v.n == 1 {
-		return v.first
-	}
-	if v.first == nil {
-		return fmt.Errorf("%d of %d texts failed, all of them in an earlier run", v.failed, v.n)
-	}
-	return fmt.Errorf("%d of %d texts failed, the first: %w", v.failed, v.n, v.first)
 }
