@@ -22,6 +22,8 @@ var files = []struct {
 	{"gemm/long_amd64.s", genLong},
 	{"gemm/gemv_amd64.s", genGemv},
 	{"gemm/rows_amd64.s", genRows},
+	{"gemm/tile_arm64.s", genTileNEON},
+	{"gemm/stored_arm64.s", genStoredNEON},
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"amx/amx_amd64.s", genAMX},
 	{"int8/dot_amd64.s", genInt8},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ var three = map[string]uint32{
 	"FCMGT.4S":   0x6ea0e400,
 	"ADD.4S":     0x4ea08400,
 	"SUB.4S":     0x6ea08400,
+	"SUB.16B":    0x6e208400,
 	"UMAX.4S":    0x6ea06400,
 	"USHL.4S":    0x6ea04400,
 	"AND.16B":    0x4e201c00,
@@ -136,29 +138,30 @@ func (g *nasm) store(s int, base string, off int) { g.f("FMOVQ F%d, %d(%s)", s, 
 // c loads a constant into every lane of d: the pool stands in R20.
 func (g *nasm) c(d int, x float32) { g.bits(d, f32bits(x)) }
 
-func (g *nasm) bits(d int, b uint32) { g.load(d, "R20", 16*g.pool.index(b)) }
+func (g *nasm) bits(d int, b uint32) { g.lanes(d, [4]uint32{b, b, b, b}) }
+
+// lanes loads a constant that differs between lanes.
+func (g *nasm) lanes(d int, v [4]uint32) { g.load(d, "R20", 16*g.pool.index(v)) }
 
 // usePool makes R20 point at the constants.
 func (g *nasm) usePool() { g.f("MOVD $pool<>(SB), R20") }
 
-// npool is the constants of a file, each in four lanes.
-type npool struct{ seen []uint32 }
+// npool is the constants of a file, a vector each.
+type npool struct{ seen [][4]uint32 }
 
-func (p *npool) index(b uint32) int {
-	for i, s := range p.seen {
-		if s == b {
-			return i
-		}
+func (p *npool) index(v [4]uint32) int {
+	if i := slices.Index(p.seen, v); i >= 0 {
+		return i
 	}
-	p.seen = append(p.seen, b)
+	p.seen = append(p.seen, v)
 	return len(p.seen) - 1
 }
 
 func (p *npool) write(g *asm) {
 	g.raw("\n")
-	for i, b := range p.seen {
-		for o := 0; o < 16; o += 8 {
-			g.raw(fmt.Sprintf("DATA pool<>+%d(SB)/8, $0x%08x%08x\n", 16*i+o, b, b))
+	for i, v := range p.seen {
+		for o := range 2 {
+			g.raw(fmt.Sprintf("DATA pool<>+%d(SB)/8, $0x%08x%08x\n", 16*i+8*o, v[2*o+1], v[2*o]))
 		}
 	}
 	g.raw(fmt.Sprintf("GLOBL pool<>(SB), RODATA|NOPTR, $%d\n", 16*len(p.seen)))

@@ -46,12 +46,6 @@ func prepareFast(sums, form, x []float32) bool {
 	return true
 }
 
-// few says whether there are kernels that multiply few rows with rows of a type
-// as they lie.
-func few(d tensor.DType) bool {
-	return direct(d) || d == tensor.Q4_0 || d == tensor.Q5_0 || d == tensor.Q5_1
-}
-
 // direct says whether there are kernels that multiply one row with rows of a
 // type as they lie.
 func direct(d tensor.DType) bool {
@@ -60,36 +54,6 @@ func direct(d tensor.DType) bool {
 		return true
 	}
 	return false
-}
-
-// callBytes bounds the weights that one assembly call reads, so that it ends
-// within about 50 us even from memory.
-const callBytes = 512 << 10
-
-// gemvFast runs the range as four streams a quarter of it apart. Rows that
-// are left over run as four equal streams, so that they are summed alike.
-func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
-	tier := cpu.Vector()
-	blocks := w.K / 32
-	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
-		return rowsFast(dst, len(dst), w, x, w.K, 1, n0, n1)
-	}
-	q := (n1 - n0) / 4
-	most := max(1, callBytes/(4*w.RowBytes))
-	for g := 0; g < q; g += most {
-		gemv4(tier, &dst[n0+g], w, n0+g, x, xsums, q, q, blocks, min(most, q-g))
-	}
-	var tmp [4]float32
-	for n := n0 + 4*q; n < n1; n++ {
-		gemv4(tier, &tmp[0], w, n, x, xsums, 1, 0, blocks, 1)
-		dst[n] = tmp[0]
-	}
-	if w.K%32 != 0 {
-		for n := n0; n < n1; n++ {
-			dst[n] += gemvTail(w, x, n, 32*blocks)
-		}
-	}
-	return true
 }
 
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {

@@ -17,14 +17,6 @@ func packAAVX2(dst, src *float32, lds, mr, k int)
 //go:noescape
 func packATAVX2(dst, src *float32, ldd, lds, k int)
 
-// first is the address of s[0], nil for an empty slice.
-func first(s []float32) *float32 {
-	if len(s) == 0 {
-		return nil
-	}
-	return &s[0]
-}
-
 func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
 	l := 0
 	if load {
