@@ -68,10 +68,7 @@ func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))
 // reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(max(scoreBudget, keys+k.block))
-	k.class = b.attentionClass(&k.AttentionAttr, k.lse.present())
-	if k.bias.rel.present() {
-		k.class = F32
-	}
+	k.class = b.attentionClass(b.step.Root())
 	if k.class == BF16 {
 		b.wantHead(k.HeadDim, keys)
 		k.outHalf = b.half(b.step.Root().Out[0], k.out)
@@ -79,9 +76,18 @@ func (k *attention) reserve(b *binder, keys int) {
 }
 
 // attentionClass is the compute class of attention. Training, which wants the
-// log-sum-exp, computes in f32: its backward pass does too.
-func (b *binder) attentionClass(a *graph.AttentionAttr, lse bool) Precision {
-	if lse || a.SoftCap > 0 {
+// log-sum-exp, computes in f32: its backward pass does too. So does what the
+// tiles have no kernel for: soft caps and biases by distance.
+func (b *binder) attentionClass(n *graph.Node) Precision {
+	capped := false
+	switch a := n.Attr.(type) {
+	case graph.AttentionAttr:
+		capped = a.SoftCap > 0
+	case graph.AttentionKVAttr:
+		capped = a.SoftCap > 0
+	}
+	lse := n.Op == graph.OpAttention && b.plan.Place(n.Out[1]).Bytes > 0
+	if capped || lse || n.Op != graph.OpAttention && n.Op != graph.OpAttentionKV {
 		return F32
 	}
 	return b.be.opts.Precision.class()

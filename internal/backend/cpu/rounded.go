@@ -74,10 +74,9 @@ func (b *binder) canRound(v *graph.Value) bool {
 func (b *binder) rounds(s *plan.Step) bool {
 	switch a := s.Root().Attr.(type) {
 	case graph.AttentionAttr:
-		lse := len(s.Root().Out) > 1 && b.plan.Place(s.Root().Out[1]).Bytes > 0
-		return b.attentionClass(&a, lse) == BF16 && amx.CanRound(a.HeadDim)
+		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim)
 	case graph.AttentionKVAttr:
-		return b.attentionClass(&a.AttentionAttr, false) == BF16 && amx.CanRound(a.HeadDim)
+		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim)
 	case graph.ActAttr:
 		_, ok := roundActs[a.Kind]
 		return ok && b.inBF16(s)

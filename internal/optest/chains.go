@@ -1,0 +1,60 @@
+package optest
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// chains are steps whose results only a product reads, all of sizes that a
+// backend may keep rounded between the two: both ends must agree on it.
+func chains() []Case {
+	makers := []struct {
+		name  string
+		build func(b *Bench, d tensor.DType) *graph.Value // [T,64]
+	}{
+		{"linear", func(b *Bench, d tensor.DType) *graph.Value {
+			return b.Linear("h", b.F32(dimT, 96), b.Stored(d, 64, 96), nil)
+		}},
+		{"gelu", activated(graph.GELU)},
+		{"silu", activated(graph.SiLU)},
+		{"relu", activated(graph.ReLU)},
+		{"glu", func(b *Bench, d tensor.DType) *graph.Value {
+			x := b.F32(dimT, 96)
+			return b.GLU("h", b.Linear("g", x, b.Stored(d, 64, 96), nil), b.Linear("u", x, b.Stored(d, 64, 96), nil), graph.SiLU)
+		}},
+		{"attention", attended(graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 32, Causal: true})},
+		{"capped attention", attended(graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: 32, SoftCap: 1.5})},
+		{"attention by distance", func(b *Bench, _ tensor.DType) *graph.Value {
+			a := graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: 32}
+			return b.AttentionRel("h", b.F32(dimT, 64), b.F32(dimT, 64), b.F32(dimT, 64), b.Starts(), b.F32(tensor.Fixed(2), 7), a)
+		}},
+		{"cached attention", func(b *Bench, _ tensor.DType) *graph.Value {
+			return kv(graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 32, Causal: true, Window: 40})(b)[0]
+		}},
+	}
+	var cs []Case
+	for _, m := range makers {
+		for _, d := range []tensor.DType{tensor.F32, tensor.Q8_0} {
+			cs = append(cs, Case{Name: fmt.Sprintf("%s then linear %s", m.name, d), NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+				return one(b.Linear("y", m.build(b, d), b.Stored(d, 75, 64), nil))
+			}})
+		}
+	}
+	return cs
+}
+
+func activated(kind graph.ActKind) func(b *Bench, d tensor.DType) *graph.Value {
+	return func(b *Bench, d tensor.DType) *graph.Value {
+		return b.Act("h", b.Linear("x", b.F32(dimT, 96), b.Stored(d, 64, 96), b.F32(tensor.Fixed(64))), kind)
+	}
+}
+
+func attended(a graph.AttentionAttr) func(b *Bench, d tensor.DType) *graph.Value {
+	return func(b *Bench, _ tensor.DType) *graph.Value {
+		kv := a.KVHeads * a.HeadDim
+		out, _ := b.Attention("h", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, kv), b.F32(dimT, kv), b.Starts(), a)
+		return out
+	}
+}
