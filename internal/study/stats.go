@@ -6,9 +6,6 @@ import (
 	"slices"
 )
 
-// confidence is that of every interval here.
-const confidence = 0.95
-
 // resamples of a bootstrap.
 const resamples = 4000
 
