@@ -27,6 +27,7 @@ var files = []struct {
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"amx/amx_amd64.s", genAMX},
 	{"int8/dot_amd64.s", genInt8},
+	{"int8/dot_arm64.s", genInt8NEON},
 	{"i16/i16_amd64.s", genI16},
 	{"vec/vec_amd64.s", genVec},
 	{"vec/vec_amd64.go", genVecGo},

@@ -157,11 +157,12 @@ const (
 	vnni           // 512-bit dot products
 	few            // the same, for weights of tiles
 	tiles
+	sdot // 128-bit dot products of arm64
 )
 
-// offsets is what each family wants added to signed codes: its dot products
-// take one operand unsigned, and weights are what nothing else reads.
-var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, few: 0, tiles: 0}
+// offsets is what each family wants added to signed codes: dot products of
+// amd64 take one operand unsigned, and weights are what nothing else reads.
+var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, few: 0, tiles: 0, sdot: 0}
 
 // panelGeneric is the twin in plain Go.
 func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
