@@ -107,18 +107,17 @@ func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions)
 	})
 }
 
-// Complete is Generate, collected.
+// Complete is Generate, collected. Beside an error it is what came before it.
 func (m *Model) Complete(ctx context.Context, prompt string, o GenerateOptions) (Completion, error) {
 	var c Completion
 	if o.Completion == nil {
 		o.Completion = &c
 	}
+	var failed error
 	for _, err := range m.Generate(ctx, prompt, o) {
-		if err != nil {
-			return *o.Completion, err
-		}
+		failed = err // the last one that comes; the completion is whole after it
 	}
-	return *o.Completion, nil
+	return *o.Completion, failed
 }
 
 // promptIDs are the ids of a raw prompt, at least the one that begins a text.

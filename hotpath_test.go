@@ -203,6 +203,26 @@ func TestGenerateTexts(t *testing.T) {
 	}
 }
 
+// What came before a completion was cut short is part of the answer.
+func TestCompleteCutShort(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "llama"), Options{Device: "ref"})
+	for wait := time.Millisecond; ; wait *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		c, err := m.Complete(ctx, "once upon", GenerateOptions{Raw: true, IgnoreEOS: true})
+		cancel()
+		if err == nil {
+			t.Fatal("the context was full before it could be cut short")
+		}
+		if len(c.IDs) < 2 {
+			continue
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || c.CompletionTokens != len(c.IDs) || c.Text == "" || c.FinishReason != "" {
+			t.Errorf("%d tokens and then %v, but the completion is %+v", len(c.IDs), err, c)
+		}
+		return
+	}
+}
+
 func TestStopStrings(t *testing.T) {
 	m := open(t, testmodels.Dir(t, "llama"), Options{})
 	ctx := context.Background()

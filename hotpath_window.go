@@ -22,7 +22,8 @@ type window struct {
 
 // run embeds the texts of all blocks. An error ends the stream; answers before
 // it count.
-func (w *window) run(ctx context.Context, m *Model) ([]answered, error) {
+func (w *window) run(ctx context.Context, m *Model) (out []answered, err error) {
+	defer guard(&err)
 	w.sort()
 	width := w.plan.width
 	n := len(w.seqs) * width

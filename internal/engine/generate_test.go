@@ -12,7 +12,9 @@ import (
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
+	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
+	"hotpath/profile"
 )
 
 // collect reads a stream to its end.
@@ -293,5 +295,54 @@ func TestScoresAreTheReferences(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// patient is a reference backend whose runs end with their context.
+type patient struct {
+	plan.Backend
+	enter chan struct{}
+	left  chan error
+}
+
+type patientExec struct {
+	plan.Exec
+	b *patient
+}
+
+func (b *patient) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	x, err := b.Backend.Bind(p, m, o)
+	return patientExec{x, b}, err
+}
+
+func (x patientExec) Enqueue(ctx context.Context, _ tensor.Bind, _ *profile.Run) error {
+	x.b.enter <- struct{}{}
+	err := errors.New("nobody ended this run")
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(10 * time.Second):
+	}
+	x.b.left <- err
+	return err
+}
+
+// A step for one stream ends with its context: nobody else waits for it, and
+// Close would.
+func TestCancelledPromptEndsItsStep(t *testing.T) {
+	be := &patient{Backend: ref.New(), enter: make(chan struct{}, 1), left: make(chan error, 1)}
+	e := open(t, "llama", be, Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := e.Generate(ctx, Request{Prompt: []int32{1, 2, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-be.enter
+	cancel()
+	if _, ok := s.Next(); ok || !errors.Is(s.Err(), context.Canceled) {
+		t.Errorf("the stream ended with %v", s.Err())
+	}
+	if err := <-be.left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the step ended with %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,7 +135,7 @@ func (g *generator) step() {
 	}
 	end()
 	g.eng.stats.steps.Add(1)
-	if err := g.runner.run(g.eng.base); err != nil {
+	if err := g.runner.run(g.context()); err != nil {
 		for _, s := range g.active {
 			if s.composed {
 				s.finish(Running, err)
@@ -162,6 +163,26 @@ func (g *generator) step() {
 		s.push(id)
 		g.outgrown(s)
 	}
+}
+
+// context is that of the step: where it serves one stream alone it ends with
+// that stream's, since a piece of a long prompt takes long; others do not suffer
+// from who leaves.
+func (g *generator) context() context.Context {
+	var only *Stream
+	for _, s := range g.active {
+		switch {
+		case !s.composed:
+		case only != nil:
+			return g.eng.base
+		default:
+			only = s
+		}
+	}
+	if only == nil {
+		return g.eng.base
+	}
+	return only.ctx
 }
 
 // compose fills the batch: first the streams that decode, so that a long
