@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,6 +107,22 @@ func TestEveryFamilyTrains(t *testing.T) {
 		case err != nil || len(parts.Params) < 10:
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+}
+
+// A field that is null asks for none of what a missing one asks for: Mistral's
+// later models see all tokens.
+func TestNullIsNotMissing(t *testing.T) {
+	null := json.RawMessage("null")
+	for _, name := range []string{"mistral", "mixtral", "qwen2", "gemma2", "phi3"} {
+		m := open(t, variant(t, name, map[string]any{"sliding_window": null, "use_sliding_window": true}))
+		if w := m.Config().Windows; slices.Max(append(w, 0)) != 0 {
+			t.Errorf("%s: windows %v", name, w)
+		}
+	}
+	m := open(t, variant(t, "gemma2", map[string]any{"attn_logit_softcapping": null, "final_logit_softcapping": null}))
+	if d := m.desc.(gemma); d.scoreCap != 0 || d.logitCap != 0 {
+		t.Errorf("caps %g and %g", d.scoreCap, d.logitCap)
 	}
 }
 

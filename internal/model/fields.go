@@ -184,7 +184,7 @@ func (r *fields) text(key, def string) string {
 // window is a number of tokens, 0 for none where the field is null, and def
 // where it is absent: that is not the same in config.json.
 func (r *fields) window(key string, def int) int {
-	if raw, there := r.hf.Raw(key); there && string(raw) == "null" {
+	if r.hf.Null(key) {
 		return 0
 	}
 	n, err := r.hf.IDOr(key, def)

@@ -53,7 +53,7 @@ func gemma2HF(r *fields) description {
 // cap is a number above 0, 0 where the field is null and def where it is
 // absent.
 func (r *fields) cap(key string, def float64) float64 {
-	if raw, there := r.hf.Raw(key); there && string(raw) == "null" {
+	if r.hf.Null(key) {
 		return 0
 	}
 	return r.positive(key, def)

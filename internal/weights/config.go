@@ -78,14 +78,19 @@ func (c *Config) key(f field) jsonview.Value { return c.object.At(int(f.key)) }
 
 // value is what a field holds, of kind Invalid where it is absent or null.
 func (c *Config) value(key string) jsonview.Value {
+	if v := c.find(key); v.Kind() != jsonview.Null {
+		return v
+	}
+	return jsonview.Value{}
+}
+
+// find is what a field holds, of kind Invalid where it is absent.
+func (c *Config) find(key string) jsonview.Value {
 	i, ok := sort.Find(len(c.fields), func(i int) int { return -c.key(c.fields[i]).CompareText(key) })
 	if !ok {
 		return jsonview.Value{}
 	}
-	if v := c.object.At(int(c.fields[i].value)); v.Kind() != jsonview.Null {
-		return v
-	}
-	return jsonview.Value{}
+	return c.object.At(int(c.fields[i].value))
 }
 
 // File is the name of the file, as errors spell it.
@@ -105,6 +110,10 @@ func (c *Config) Keys() []string {
 
 // Has reports whether a field is there and not null.
 func (c *Config) Has(key string) bool { return c.value(key).Kind() != jsonview.Invalid }
+
+// Null reports whether a field is there and null. Where a missing field means
+// a usual value, null means none.
+func (c *Config) Null(key string) bool { return c.find(key).Kind() == jsonview.Null }
 
 // Raw is the JSON of a field, a view; null and false where it is absent or null.
 func (c *Config) Raw(key string) (json.RawMessage, bool) {

@@ -34,6 +34,7 @@ func TestConfig(t *testing.T) {
 		"Strings":       {must(c.Strings("list")), []string{"a", "b"}},
 		"Floats":        {must(c.Floats("fs")), []float64{1, 2.5}},
 		"Has":           {c.Has("n") && !c.Has("null") && !c.Has("absent"), true},
+		"Null":          {c.Null("null") && !c.Null("n") && !c.Null("absent"), true},
 		"Object":        {must(must(c.Object("o")).Int("factor")), 8},
 		"no Object":     {must(c.Object("null")), (*Config)(nil)},
 		"Keys":          {len(c.Keys()), 14},
