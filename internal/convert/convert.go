@@ -10,6 +10,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,6 +101,11 @@ func newJob(in *weights.Store) (*job, error) {
 	j.activationOf()
 	if *c.err == nil && j.family.check != nil {
 		j.family.check(j)
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.family.only)) {
+		if want := j.family.only[key]; c.flag(want, key) != want {
+			j.warn("%s is %v in this model: llama.cpp opens files of %s models only where it is %v", key, !want, j.arch, want)
+		}
 	}
 	return j, *c.err
 }

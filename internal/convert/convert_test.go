@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -196,6 +197,76 @@ func compare(t *testing.T, a, b *hotpath.Model, tokens int, tol float64) {
 		if c := dot / math.Sqrt(xx*yy); !(c > 1-tol*tol*10) {
 			t.Fatalf("text %d: cosine %.9f", i, c)
 		}
+	}
+}
+
+// with is a fixture with other fields in its config.json.
+func with(t *testing.T, dir string, fields map[string]any) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(to, os.DirFS(complete(t, dir))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(to, "config.json")
+	config := map[string]any{}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &config)
+	}
+	maps.Copy(config, fields)
+	if err == nil {
+		data, err = json.Marshal(config)
+	}
+	if err == nil {
+		err = os.Remove(path) // it may be a link to the fixture's
+	}
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// What changes answers and has no place in a file is refused, never dropped.
+func TestRefusesWhatFilesCannotSay(t *testing.T) {
+	type object = map[string]any
+	dirs := fixtures(t)
+	full := []string{"full_attention", "full_attention", "full_attention"}
+	for _, c := range []struct {
+		fixture, field string
+		change         object
+	}{
+		{"qwen3-moe", "norm_topk_prob", object{"norm_topk_prob": false}},
+		{"qwen2-moe", "norm_topk_prob", object{"norm_topk_prob": true}},
+		{"gemma2", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": 10}},
+		{"gemma2", "attn_logit_softcapping", object{"attn_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
+		{"gemma2", "final_logit_softcapping", object{"final_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
+		{"gemma3", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": nil}},
+		{"gemma3", "attn_logit_softcapping", object{"attn_logit_softcapping": 5}},
+		{"modernbert", "layer_types", object{"layer_types": []string{"sliding_attention"}}},
+		{"gpt2", "scale_attn_weights", object{"scale_attn_weights": false}},
+		{"gpt2", "scale_attn_by_inverse_layer_idx", object{"scale_attn_by_inverse_layer_idx": true}},
+		{"cohere", "use_qk_norm", object{"use_qk_norm": true}},
+		{"nomic-bert", "causal", object{"causal": true}},
+	} {
+		dir, ok := dirs[c.fixture]
+		if !ok {
+			t.Errorf("no fixture %s", c.fixture)
+			continue
+		}
+		if _, _, err := convertTo(t, with(t, dir, c.change), "F32"); !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), "field "+c.field+":") {
+			t.Errorf("%s with %v: %v, expected field %s to be refused", c.fixture, c.change, err, c.field)
+		}
+	}
+}
+
+// A file that hotpath reads and llama.cpp does not open comes with a warning.
+func TestWarnsOfFilesThatLlamaDoesNotOpen(t *testing.T) {
+	_, r, err := convertTo(t, with(t, fixtures(t)["qwen3"], map[string]any{"attention_bias": true}), "F32")
+	if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[len(r.Warnings)-1], "attention_bias") {
+		t.Errorf("%q, %v", r.Warnings, err)
 	}
 }
 

@@ -24,36 +24,39 @@ type family struct {
 	wideHeads bool    // say how wide heads are, since it does not follow
 	tied      bool    // the head is the token table unless config.json says otherwise
 	contextOf func(j *job) int
-	check     func(j *job) // refuses what GGUF files cannot say
-	extra     func(j *job) // sets keys of its own
+	check     func(j *job)    // refuses what GGUF files cannot say
+	only      map[string]bool // flags with which llama.cpp opens files of the architecture
+	extra     func(j *job)    // sets keys of its own
 	more      func(j *job) []quant.Tensor
 }
 
 var families = []family{
 	{types: []string{"llama", "mistral", "mixtral"}, arch: "llama", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, more: ropeTensors,
 		check: noWindow},
-	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, more: ropeTensors, check: everyFourth},
+	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, more: ropeTensors, check: everyFourth,
+		only: map[string]bool{"attention_bias": false, "mlp_bias": false}},
 	{types: []string{"granite"}, arch: "granite", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, extra: graniteKeys},
 	{types: []string{"qwen2"}, arch: "qwen2", acts: silu, prefixes: model, names: decoderNames, rope: true, check: noWindow},
-	{types: []string{"qwen3"}, arch: "qwen3", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: noWindow},
-	{types: []string{"qwen2_moe"}, arch: "qwen2moe", acts: silu, prefixes: model, names: decoderNames, rope: true, check: allExperts,
+	{types: []string{"qwen3"}, arch: "qwen3", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: noWindow, only: unbiased},
+	{types: []string{"qwen2_moe"}, arch: "qwen2moe", acts: silu, prefixes: model, names: decoderNames, rope: true, check: func(j *job) { allExperts(j, false) },
 		extra: func(j *job) {
 			j.setCount("expert_shared_feed_forward_length", j.config.countOr(0, "shared_expert_intermediate_size"))
 		}},
-	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: allExperts},
-	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, extra: olmoKeys},
-	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true},
-	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys},
+	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: func(j *job) { allExperts(j, true) }, only: unbiased},
+	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, extra: olmoKeys, only: unbiased},
+	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true, only: unbiased},
+	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiased},
 	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, ropeTheta: 1e6, wideHeads: true, tied: true,
-		extra: gemma3Keys, more: denseLayers},
+		extra: gemma3Keys, more: denseLayers, only: unbiased},
 	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, extra: phi3Keys, more: ropeTensors},
 	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5},
 	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, extra: stableKeys},
-	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, check: noWindow},
-	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys},
-	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true},
+	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, check: noWindow, only: map[string]bool{"use_bias": true}},
+	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys,
+		check: func(j *job) { j.flagIs("use_qk_norm", false, false) }, only: unbiased},
+	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
 	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25,
-		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys},
+		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
 	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck,
 		contextOf: func(*job) int { return 2048 }},
 	{types: []string{"bert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"bert."}, names: bertNames, skip: bertSkips, encoder: true},
@@ -72,9 +75,39 @@ var families = []family{
 var (
 	model = []string{"model."}
 	silu  = []string{"silu", "swish"}
+
+	unbiased = map[string]bool{"attention_bias": false}
 )
 
-// noWindow refuses windows, which llama.cpp's files of these architectures
+// flagIs refuses another value of a flag than the one that files of the
+// architecture mean. def is what a missing flag means.
+func (j *job) flagIs(key string, def, want bool) {
+	if got := j.config.flag(def, key); got != want {
+		j.config.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
+	}
+}
+
+// windowsAre refuses windows in other layers than those where files of the
+// architecture mean them.
+func (j *job) windowsAre(inWindow func(layer int) bool) {
+	for i, kind := range j.layerTypes() {
+		if (kind == "sliding_attention") != inWindow(i) {
+			j.config.unsupported("layer_types", "layer %d is %s, expected the architecture's usual order, since GGUF files cannot say another", i, kind)
+			return
+		}
+	}
+}
+
+// layerTypes is how each layer attends, nil where config.json does not say.
+func (j *job) layerTypes() []string {
+	kinds, err := j.config.c.Strings("layer_types")
+	if err != nil && j.config.c.Has("layer_types") {
+		j.config.keep(err)
+	}
+	return kinds
+}
+
+// noWindow warns of windows, which llama.cpp's files of these architectures
 // cannot say.
 func noWindow(j *job) {
 	c := j.config
@@ -85,9 +118,12 @@ func noWindow(j *job) {
 	j.warn("attention sees %d tokens in this model, all of them in its GGUF file: answers differ beyond that", n)
 }
 
-// allExperts refuses layers without experts among those with.
-func allExperts(j *job) {
+// allExperts refuses layers without experts among those with, and weights of
+// experts that are made to sum to 1 where files mean those that are not, or
+// the other way round.
+func allExperts(j *job, normalized bool) {
 	noWindow(j)
+	j.flagIs("norm_topk_prob", false, normalized)
 	if list := j.config.ints("mlp_only_layers"); len(list) > 0 {
 		j.config.unsupported("mlp_only_layers", "%v, expected none, since GGUF files cannot say", list)
 	}
@@ -99,6 +135,7 @@ func allExperts(j *job) {
 // everyFourth is all that files of SmolLM3 can say about layers without
 // rotary positions.
 func everyFourth(j *job) {
+	noWindow(j)
 	if n := j.config.countOr(4, "no_rope_layer_interval"); n != 4 {
 		j.config.unsupported("no_rope_layer_interval", "%d, expected 4, since GGUF files cannot say", n)
 	}
@@ -127,10 +164,7 @@ func (j *job) windows(inWindow func(layer int) bool) {
 		return
 	}
 	j.set("attention.sliding_window", uint32(n))
-	kinds, err := j.config.c.Strings("layer_types")
-	if err != nil && j.config.c.Has("layer_types") {
-		j.config.keep(err)
-	}
+	kinds := j.layerTypes()
 	pattern := make([]bool, j.layers)
 	for i := range pattern {
 		pattern[i] = inWindow(i)
@@ -146,12 +180,20 @@ func olmoKeys(j *job) {
 }
 
 func gemma2Keys(j *job) {
-	j.setFloat("attn_logit_softcapping", "attn_logit_softcapping")
-	j.setFloat("final_logit_softcapping", "final_logit_softcapping")
+	for _, soft := range []struct {
+		key   string
+		usual float64
+	}{{"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}} {
+		if j.config.c.Null(soft.key) { // to llama.cpp a missing cap is the usual one
+			j.config.unsupported(soft.key, "none, expected a cap, since GGUF files cannot say")
+		}
+		j.set(soft.key, float32(j.config.floatOr(soft.usual, soft.key)))
+	}
 	j.setCount("attention.sliding_window", j.config.countOr(4096, "sliding_window"))
 	if s, ok := j.config.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 46 || s != float64(j.dim)/float64(j.heads)) {
 		j.config.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
 	}
+	j.windowsAre(func(layer int) bool { return layer%2 == 0 })
 }
 
 func gemma3Arch(j *job) string {
@@ -171,9 +213,13 @@ func gemma3Keys(j *job) {
 	if n := c.countOr(6, "sliding_window_pattern", "_sliding_window_pattern"); n != 6 {
 		c.unsupported("sliding_window_pattern", "%d, expected 6, since GGUF files cannot say", n)
 	}
+	if _, ok := c.float("attn_logit_softcapping"); ok {
+		c.unsupported("attn_logit_softcapping", "a cap on scores, expected none, since GGUF files cannot say")
+	}
 	if s, ok := c.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
 		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
 	}
+	j.windowsAre(func(layer int) bool { return (layer+1)%6 != 0 })
 	for _, m := range j.hf.Modules {
 		if m.Kind() != "Dense" || m.Config == nil {
 			continue
@@ -221,15 +267,20 @@ func neoxKeys(j *job) {
 	j.set("use_parallel_residual", j.config.flag(true, "use_parallel_residual"))
 }
 
+// gpt2Check refuses scores of attention that are scaled in another way than by
+// the width of a head.
+func gpt2Check(j *job) {
+	j.flagIs("scale_attn_weights", true, true)
+	j.flagIs("scale_attn_by_inverse_layer_idx", false, false)
+}
+
 // falconCheck refuses the falcons that GGUF files cannot say: they rotate,
 // have no biases, and add attention and feed-forward to the same sum.
 func falconCheck(j *job) {
 	c := j.config
-	for key, want := range map[string]bool{"alibi": false, "bias": false, "parallel_attn": true} {
-		if got := c.flag(want, key); got != want {
-			c.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
-		}
-	}
+	j.flagIs("alibi", false, false)
+	j.flagIs("bias", false, false)
+	j.flagIs("parallel_attn", true, true)
 	if !c.flag(false, "new_decoder_architecture") && c.flag(true, "multi_query") {
 		j.kvHeads = 1
 	} else if !c.flag(false, "new_decoder_architecture") {
@@ -239,10 +290,8 @@ func falconCheck(j *job) {
 
 func nomicCheck(j *job) {
 	c := j.config
-	for key, want := range map[string]bool{"causal": false, "prenorm": false, "qkv_proj_bias": false, "mlp_fc1_bias": false, "mlp_fc2_bias": false} {
-		if got := c.flag(want, key); got != want {
-			c.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
-		}
+	for _, key := range []string{"causal", "prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"} {
+		j.flagIs(key, false, false)
 	}
 	if c.countOr(0, "moe_every_n_layers") != 0 {
 		c.unsupported("moe_every_n_layers", "experts, which are not converted")
@@ -255,5 +304,7 @@ func modernKeys(j *job) {
 		j.set("rope.freq_base_swa", float32(c.floatOr(10000, "local_rope_theta")))
 	}
 	j.setCount("attention.sliding_window", c.countOr(128, "local_attention"))
-	j.setCount("attention.sliding_window_pattern", c.countOr(3, "global_attn_every_n_layers"))
+	every := max(c.countOr(3, "global_attn_every_n_layers"), 1)
+	j.setCount("attention.sliding_window_pattern", every)
+	j.windowsAre(func(layer int) bool { return layer%every != 0 })
 }
