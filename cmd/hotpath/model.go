@@ -136,7 +136,10 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 		defer rec.WatchMemory(memoryInterval)()
 	}
 	c := ceiling.Measure(ctx, f.workers())
-	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil {
 		return err
 	}
 	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})

@@ -62,7 +62,7 @@ func fmaRate(ctx context.Context, t cpu.Tier, d time.Duration) float64 {
 // f makes n rounds and says how many operations they were.
 func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	n := 1000
-	for {
+	for ctx.Err() == nil {
 		start := time.Now()
 		f(n)
 		if el := time.Since(start); el >= fmaSlice/2 || n >= 1<<30 {
@@ -72,10 +72,13 @@ func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	}
 	var rates [1024]float64
 	count := 0
-	for start := time.Now(); count < len(rates) && (count == 0 || time.Since(start) < d && ctx.Err() == nil); count++ {
+	for start := time.Now(); ctx.Err() == nil && count < len(rates) && (count == 0 || time.Since(start) < d); count++ {
 		t0 := time.Now()
 		ops := f(n)
 		rates[count] = ops / time.Since(t0).Seconds()
+	}
+	if count == 0 {
+		return 0 // cancelled
 	}
 	return median(rates[:count])
 }
@@ -90,7 +93,7 @@ func median(v []float64) float64 {
 }
 
 // Read is the rate in bytes/s at which threads workers together read buf,
-// which they share out, at least once and for about d.
+// which they share out, at least once and for about d, unless ctx ends.
 func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
 	threads = max(1, threads)
 	share := len(buf) / threads &^ (readSlice - 1)
@@ -103,11 +106,11 @@ func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64
 		part := buf[w*share : (w+1)*share]
 		done := 0
 		start := time.Now()
-		for done == 0 || time.Since(start) < d && ctx.Err() == nil {
-			for o := 0; o < share; o += readSlice {
+		for ctx.Err() == nil && (done == 0 || time.Since(start) < d) {
+			for o := 0; o < share && ctx.Err() == nil; o += readSlice {
 				read(t, part[o:o+readSlice])
+				done += readSlice
 			}
-			done += share
 		}
 		rates[w] = float64(done) / time.Since(start).Seconds()
 	})
@@ -122,7 +125,7 @@ type Machine struct {
 }
 
 // Measure finds the ceilings of threads workers under the active tier, in
-// about 0.3 s.
+// about 0.3 s. Where ctx ends before, what is missing is 0.
 func Measure(ctx context.Context, threads int) Machine {
 	threads = max(1, min(threads, cpu.Host().Cores)) // more would only take turns
 	t := cpu.Active()
@@ -142,12 +145,17 @@ func Measure(ctx context.Context, threads int) Machine {
 		})
 		m.Class["i16g32"] = sum(rates)
 	}
+	if ctx.Err() != nil {
+		return m
+	}
 	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
 	buf := make([]byte, threads*share)
 	together(threads, func(w int) { // touch: pages that were never written share one zero page
 		part := buf[w*share : (w+1)*share]
-		for i := 0; i < len(part); i += 4096 {
-			part[i] = 1
+		for o := 0; o < len(part) && ctx.Err() == nil; o += readSlice {
+			for i := o; i < o+readSlice; i += 4096 {
+				part[i] = 1
+			}
 		}
 	})
 	m.Read = Read(ctx, buf, threads, 100*time.Millisecond)
