@@ -10,8 +10,10 @@ import (
 	"hotpath/internal/format"
 )
 
-// Meta is the metadata of a GGUF file. Each method reports whether the key is there with that type.
+// Meta is the metadata of a GGUF file. Each method reports whether the key is there with that type, Has
+// whether it is there at all.
 type Meta interface {
+	Has(key string) bool
 	String(key string) (string, bool)
 	Strings(key string) ([]string, bool)
 	Ints(key string) ([]int64, bool)
@@ -47,7 +49,43 @@ func FromGGUF(m Meta) (*Tokenizer, error) {
 	return nil, err
 }
 
+// mistyped is the error of a key that is there and of another type: it must not pass for a missing one.
+func mistyped(m Meta, key, what string) error {
+	if !m.Has(key) {
+		return nil
+	}
+	return fmt.Errorf("%s: expected %s: %w", key, what, format.ErrInvalid)
+}
+
+// ggufStrings and ggufBools are the keys of these types that a file may lack.
+var (
+	ggufStrings = []string{"tokenizer.ggml.pre", "tokenizer.chat_template"}
+	ggufBools   = []string{"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token", "tokenizer.ggml.add_space_prefix",
+		"tokenizer.ggml.remove_extra_whitespaces", "tokenizer.ggml.normalizer.lowercase", "tokenizer.ggml.normalizer.strip_accents"}
+)
+
+func checkTypes(m Meta) error {
+	for _, key := range ggufStrings {
+		if _, ok := m.String(key); !ok {
+			if err := mistyped(m, key, "a string"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, key := range ggufBools {
+		if _, ok := m.Bool(key); !ok {
+			if err := mistyped(m, key, "true or false"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func fromGGUF(m Meta) (*Tokenizer, error) {
+	if err := checkTypes(m); err != nil {
+		return nil, err
+	}
 	kind, ok := m.String("tokenizer.ggml.model")
 	if !ok {
 		return nil, fmt.Errorf("tokenizer.ggml.model: expected a string")
@@ -62,12 +100,19 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 	}
 	t := new(Tokenizer)
 	for r := range roleCount {
-		id, ok := m.Uint(roleNames[r].gguf)
-		if !ok || id == 1<<32-1 { // all ones stand for none
+		key := roleNames[r].gguf
+		id, ok := m.Uint(key)
+		if !ok {
+			if err := mistyped(m, key, "a token's id"); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if id == 1<<32-1 { // all ones stand for none
 			continue
 		}
 		if id >= uint64(len(tokens)) {
-			return nil, fmt.Errorf("%s: is %d, expected less than the %d tokens", roleNames[r].gguf, id, len(tokens))
+			return nil, fmt.Errorf("%s: is %d, expected less than the %d tokens", key, id, len(tokens))
 		}
 		t.named.set(r, int32(id))
 	}
@@ -86,7 +131,13 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 
 // ggufAdded lists the tokens that are matched as a whole, by their type.
 func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
-	types, ok := m.Ints("tokenizer.ggml.token_type")
+	const key = "tokenizer.ggml.token_type"
+	types, ok := m.Ints(key)
+	if !ok {
+		if err := mistyped(m, key, "an array of integers"); err != nil {
+			return nil, err
+		}
+	}
 	if ok && len(types) != len(tokens) {
 		return nil, fmt.Errorf("tokenizer.ggml.token_type: has %d entries, expected %d, one for each token", len(types), len(tokens))
 	}

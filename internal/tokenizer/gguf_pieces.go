@@ -174,6 +174,8 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 		if table != nil {
 			chain = append(chain, *table)
 		}
+	} else if err := mistyped(m, "tokenizer.ggml.precompiled_charsmap", "an array of integers"); err != nil {
+		return err
 	}
 	merge, ok := m.Bool("tokenizer.ggml.remove_extra_whitespaces")
 	if merge || !ok {

@@ -140,6 +140,7 @@ type meta map[string]any
 
 func value[T any](m meta, key string) (T, bool) { v, ok := m[key].(T); return v, ok }
 
+func (m meta) Has(key string) bool                 { _, ok := m[key]; return ok }
 func (m meta) String(key string) (string, bool)    { return value[string](m, key) }
 func (m meta) Strings(key string) ([]string, bool) { return value[[]string](m, key) }
 func (m meta) Ints(key string) ([]int64, bool)     { return value[[]int64](m, key) }
@@ -161,6 +162,11 @@ func TestHostileGGUF(t *testing.T) {
 		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}}, "tokenizer.ggml.token_type: has 0"},
 		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}, p + "token_type": []int64{3, 3, 3}}, "no token is a normal one"},
 		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}, p + "token_type": []int64{1, 1, 1}, p + "precompiled_charsmap": []int64{255, 255, 255, 255, 0}}, "precompiled_charsmap: has a table"},
+		{meta{p + "model": "gpt2", p + "pre": uint64(3)}, "tokenizer.ggml.pre: expected a string"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "merges": []string{}, p + "token_type": "normal"}, "tokenizer.ggml.token_type: expected an array of integers"},
+		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "bos_token_id": "<s>"}, "tokenizer.ggml.bos_token_id: expected a token's id"},
+		{meta{p + "model": "gpt2", p + "add_bos_token": uint64(1)}, "tokenizer.ggml.add_bos_token: expected true or false"},
+		{meta{p + "model": "t5", p + "tokens": tokens, p + "scores": []float32{0, 1, 2}, p + "token_type": []int64{1, 1, 1}, p + "precompiled_charsmap": "x"}, "precompiled_charsmap: expected an array"},
 		{meta{p + "model": "gpt2"}, "tokenizer.ggml.tokens: expected"},
 		{meta{p + "model": "gpt2", p + "tokens": tokens}, "tokenizer.ggml.merges: expected"},
 		{meta{p + "model": "gpt2", p + "tokens": tokens, p + "pre": "magic"}, `tokenizer.ggml.pre: is "magic", expected one of a.x-4.0, bailingmoe`},

@@ -12,6 +12,12 @@ import (
 // default for an absent key and fails on a wrong type, so that a damaged value
 // never passes for a missing one.
 
+// Has reports whether there is a key, of whatever type.
+func (f *File) Has(key string) bool {
+	_, ok := f.values[key]
+	return ok
+}
+
 // String is the text of a key.
 func (f *File) String(key string) (string, bool) { return get(f, key, Value.Text) }
 
