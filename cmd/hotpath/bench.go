@@ -57,8 +57,8 @@ The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more o
 	}
 	f.format.add(cmd, "text", "json")
 	flags := cmd.Flags()
-	flags.StringVarP(&f.opts.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
-	flags.IntVar(&f.opts.Threads, "threads", 0, "measure with up to `N` threads; 0 for one a core")
+	flags.StringVarP(&f.opts.Model, "model", "m", "", modelUsage)
+	addThreads(cmd, &f.opts.Threads, "measure with up to `N` threads; 0 for one a core")
 	flags.StringVar(&f.opts.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	flags.IntVar(&f.opts.Count, "count", 5, "take `N` samples of each case, all cases in turn")
 	flags.DurationVar(&f.opts.Time, "time", 20*time.Millisecond, "measure for `DURATION` a sample, at least")
@@ -76,8 +76,6 @@ func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
 		}
 	}
 	switch {
-	case f.opts.Threads < 0:
-		return nil, usagef("--threads %d, expected 0 or more", f.opts.Threads)
 	case !slices.Contains([]string{"auto", "f32", "bf16"}, f.opts.Precision):
 		return nil, usagef("--precision %q, expected f32, bf16 or auto", f.opts.Precision)
 	case f.opts.Count < 1:

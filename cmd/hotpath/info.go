@@ -50,9 +50,6 @@ together. The environment variable HOTPATH_CPU forces a lesser tier.`,
   HOTPATH_CPU=generic hotpath info --threads 1`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if threads < 0 {
-				return usagef("--threads %d, expected 0 or more", threads)
-			}
 			if err := cpu.Err(); err != nil {
 				return err
 			}
@@ -67,14 +64,14 @@ together. The environment variable HOTPATH_CPU forces a lesser tier.`,
 		},
 	}
 	format.add(cmd, "text", "json")
-	cmd.Flags().IntVar(&threads, "threads", 0, "measure with `N` threads; 0 for one a core")
+	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
 	return cmd
 }
 
 func describeMachine(ctx context.Context, threads int) machine {
 	host := cpu.Host()
 	if threads == 0 {
-		threads = host.Cores
+		threads = cpu.Threads()
 	}
 	m := machine{
 		CPU: host.Brand, Arch: runtime.GOARCH, OS: runtime.GOOS, Go: runtime.Version(),

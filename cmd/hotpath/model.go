@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,18 +35,45 @@ const memoryInterval = 10 * time.Millisecond
 // toReport is --profile without a file.
 const toReport = "-"
 
+// modelUsage is what -m takes, everywhere.
+const modelUsage = "`MODEL`: a .gguf file, a Hugging Face directory or a pulled model"
+
 func (f *modelFlags) addModel(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.model, "model", "m", "", "`MODEL`: a .gguf file, a Hugging Face directory or a pulled model")
+	cmd.Flags().StringVarP(&f.model, "model", "m", "", modelUsage)
 }
 
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "use `N` threads; 0 for one a core")
+	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
 	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
 	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope and plan and draw memory over time; runs take some microseconds longer")
+}
+
+// threadCount is the value of --threads.
+type threadCount struct{ n *int }
+
+func (t threadCount) String() string {
+	if t.n == nil { // pflag asks a zero value for its default
+		return "0"
+	}
+	return strconv.Itoa(*t.n)
+}
+func (threadCount) Type() string { return "int" }
+func (t threadCount) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > cpu.MaxThreads {
+		return fmt.Errorf("expected 0 to %d", cpu.MaxThreads)
+	}
+	*t.n = n
+	return nil
+}
+
+// addThreads adds --threads, which means the same everywhere.
+func addThreads(cmd *cobra.Command, n *int, usage string) {
+	cmd.Flags().Var(threadCount{n}, "threads", usage)
 }
 
 // addCompute adds the flags of commands that choose how the model computes.
@@ -61,8 +89,6 @@ func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) 
 // check reports mistakes that need no model to be seen.
 func (f *modelFlags) check() error {
 	switch {
-	case f.threads < 0:
-		return usagef("--threads %d, expected 0 or more", f.threads)
 	case f.precision != "" && !slices.Contains([]string{"auto", "f32", "bf16"}, f.precision):
 		return usagef("--precision %q, expected f32, bf16 or auto", f.precision)
 	case f.device != "" && !slices.Contains(devices(), f.device):
@@ -152,7 +178,7 @@ func (f *modelFlags) workers() int {
 	if f.threads > 0 {
 		return f.threads
 	}
-	return cpu.Host().Cores
+	return cpu.Threads()
 }
 
 // facts names the model in the profile. They are a label: where Info could not

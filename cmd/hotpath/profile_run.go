@@ -16,17 +16,14 @@ import (
 // studyFlags are the flags that runs of one's own have in common.
 func studyFlags(cmd *cobra.Command, o *study.Options) {
 	flags := cmd.Flags()
-	flags.StringVarP(&o.Model, "model", "m", "", "`MODEL`: a .gguf file or a Hugging Face directory")
-	flags.IntVar(&o.Threads, "threads", 0, "use up to `N` threads; 0 for one a core")
+	flags.StringVarP(&o.Model, "model", "m", "", modelUsage)
+	addThreads(cmd, &o.Threads, "use up to `N` threads; 0 for one a core")
 	flags.StringVar(&o.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
 }
 
 // checkStudy reports mistakes in them.
 func checkStudy(o *study.Options) error {
-	switch {
-	case o.Threads < 0:
-		return usagef("--threads %d, expected 0 or more", o.Threads)
-	case !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision):
+	if !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision) {
 		return usagef("--precision %q, expected f32, bf16 or auto", o.Precision)
 	}
 	return cpu.Err()

@@ -83,7 +83,7 @@ func (f *quantFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.output, "output-type", "", "encoding `TYPE` of the output matrix")
 	flags.StringVar(&f.embedding, "embedding-type", "", "encoding `TYPE` of the token embedding")
 	flags.BoolVar(&f.pure, "pure", false, "one encoding for all matrices, whatever their role")
-	flags.IntVar(&f.threads, "threads", 0, "`N` threads, 0 for all processors")
+	addThreads(cmd, &f.threads, "`N` threads, 0 for all processors")
 	f.format.add(cmd, "text", "json")
 }
 
@@ -91,9 +91,6 @@ func (f *quantFlags) add(cmd *cobra.Command) {
 func (f *quantFlags) options(name string) (mix quant.Mix, o quant.Options, err error) {
 	if mix, err = quant.ParseMix(name); err != nil {
 		return mix, o, &usageError{err}
-	}
-	if f.threads < 0 {
-		return mix, o, usagef("--threads %d, expected 0 or more", f.threads)
 	}
 	o = quant.Options{Threads: f.threads, Pure: f.pure, KeepOutput: f.keepOutput}
 	for _, t := range []struct {

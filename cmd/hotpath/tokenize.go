@@ -70,7 +70,7 @@ elsewhere it ends the work.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", "", "`MODEL`: a .gguf file, also one without weights, or a Hugging Face directory")
+	cmd.Flags().StringVarP(&model, "model", "m", "", modelUsage+"; a .gguf file without weights will do")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")

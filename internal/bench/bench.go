@@ -101,7 +101,7 @@ func NewEnv(o Options) (*Env, error) {
 		return nil, err
 	}
 	if o.Threads == 0 {
-		o.Threads = cpu.Host().Cores
+		o.Threads = cpu.Threads()
 	}
 	e := &Env{Options: o, backends: map[string]*backend{}}
 	if o.Model != "" {

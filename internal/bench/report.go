@@ -28,7 +28,7 @@ type Machine struct {
 func Describe(threads int) Machine {
 	host := cpu.Host()
 	if threads == 0 {
-		threads = host.Cores
+		threads = cpu.Threads()
 	}
 	return Machine{runtime.GOOS, runtime.GOARCH, host.Brand, cpu.Active().String(), threads, runtime.Version()}
 }

@@ -45,7 +45,7 @@ func open(o Options) (*session, error) {
 		return nil, err
 	}
 	if o.Threads == 0 {
-		o.Threads = kcpu.Host().Cores
+		o.Threads = kcpu.Threads()
 	}
 	s := &session{Options: o}
 	if o.Model == "" {

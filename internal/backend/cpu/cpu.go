@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // MaxWorkers bounds the team.
-const MaxWorkers = 128
+const MaxWorkers = cpu.MaxThreads
 
 // Backend is the CPU.
 type Backend struct {
@@ -60,7 +60,7 @@ func New(o Options) (*Backend, error) {
 	}
 	n := o.Workers
 	if n == 0 {
-		n = cpu.Host().Cores
+		n = cpu.Threads()
 	}
 	if n < 1 || n > MaxWorkers {
 		return nil, fmt.Errorf("cpu: %d workers, expected 1 to %d", n, MaxWorkers)

@@ -88,6 +88,18 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// Nobody gets more threads than Go has processors, unless he says so.
+func TestThreads(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if n := Threads(); n != 1 {
+		t.Errorf("%d threads with GOMAXPROCS 1", n)
+	}
+	runtime.GOMAXPROCS(10000)
+	if n := Threads(); n != min(Host().Cores, MaxThreads) {
+		t.Errorf("%d threads of %d cores", n, Host().Cores)
+	}
+}
+
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	p := filepath.Join(dir, name)

@@ -32,6 +32,14 @@ var Host = sync.OnceValue(func() Machine {
 	return m
 })
 
+// MaxThreads bounds the threads of one process.
+const MaxThreads = 128
+
+// Threads is how many to use where nobody says: one a core, but no more than
+// GOMAXPROCS, which people set to leave cores to others and which Go lowers to
+// the limits of nested cgroups.
+func Threads() int { return min(Host().Cores, runtime.GOMAXPROCS(0), MaxThreads) }
+
 // brandFrom is for architectures whose processors cannot say their name.
 func brandFrom(path string) string {
 	b, err := os.ReadFile(path)
