@@ -1,13 +1,19 @@
 package hotpath
 
 import (
+	"sync"
+
 	"hotpath/internal/model"
 	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
-// Tokenizer turns texts into token ids and back. Every Model is one.
-type Tokenizer struct{ tok *tokenizer.Tokenizer }
+// Tokenizer turns texts into token ids and back. Every Model is one. It is safe
+// for concurrent use.
+type Tokenizer struct {
+	tok     *tokenizer.Tokenizer
+	batches sync.Pool // of *tokenizer.Batch: a warm one knows the words of the texts before
+}
 
 // OpenTokenizer opens the tokenizer of a model alone: nothing else of it is
 // kept open, and a GGUF file that holds a vocabulary and no weights will do.
@@ -22,13 +28,35 @@ func OpenTokenizer(path string) (t *Tokenizer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tokenizer{tok}, nil
+	return &Tokenizer{tok: tok}, nil
 }
 
 // Tokenize turns text into token ids. special adds what the model's own
 // tokenizer adds around a text, such as [CLS] and [SEP].
 func (t *Tokenizer) Tokenize(text string, special bool) []int32 {
-	return t.tok.Encode(nil, text, tokenizer.Options{Special: special, ParseSpecial: true}, nil)
+	return t.TokenizeAll([]string{text}, special)[0]
+}
+
+// TokenizeAll is Tokenize of many texts, on all processors where there is
+// enough to do.
+func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
+	b, ok := t.batches.Get().(*tokenizer.Batch)
+	if !ok {
+		b = new(tokenizer.Batch)
+	}
+	t.tok.EncodeBatch(b, texts, tokenizer.Options{Special: special, ParseSpecial: true}, 0)
+	total := 0
+	for i := range texts {
+		total += len(b.IDs(i))
+	}
+	flat, out := make([]int32, 0, total), make([][]int32, len(texts))
+	for i := range texts {
+		from := len(flat)
+		flat = append(flat, b.IDs(i)...)
+		out[i] = flat[from:len(flat):len(flat)]
+	}
+	t.batches.Put(b)
+	return out
 }
 
 // Detokenize turns token ids into text; special says whether special tokens

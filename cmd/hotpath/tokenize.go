@@ -57,16 +57,12 @@ elsewhere it ends the work.`,
 			if err != nil {
 				return err
 			}
-			one := encode
+			all := encode
 			if tf.ids {
-				one = decode
+				all = decode
 			}
 			return answerAll(cmd.Context(), std.out, format.value, in, func(batch []text) ([]answer, error) {
-				out := make([]answer, len(batch))
-				for i, t := range batch {
-					out[i] = one(tok, t, special)
-				}
-				return out, nil
+				return all(tok, batch, special), nil
 			})
 		},
 	}
@@ -78,29 +74,49 @@ elsewhere it ends the work.`,
 	return cmd
 }
 
-func encode(m *hotpath.Tokenizer, t text, special bool) answer {
-	ids := m.Tokenize(t.body, special)
-	out := tokenized{t.index, append([]int32{}, ids...), make([]string, len(ids))}
-	var line strings.Builder
-	for i, id := range ids {
-		out.Tokens[i] = m.Token(id)
-		fmt.Fprintf(&line, "%d ", id)
+func encode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
+	out := make([]answer, len(batch))
+	var line []byte
+	for i, ids := range m.TokenizeAll(bodies(batch), special) {
+		tokens := make([]string, len(ids))
+		line = line[:0]
+		for k, id := range ids {
+			if k > 0 {
+				line = append(line, ' ')
+			}
+			line = strconv.AppendInt(line, int64(id), 10)
+			tokens[k] = m.Token(id)
+		}
+		out[i] = answer{record: tokenized{batch[i].index, ids, tokens}, line: string(line) + "\t" + strings.Join(tokens, " ")}
 	}
-	return answer{record: out, line: strings.TrimSuffix(line.String(), " ") + "\t" + strings.Join(out.Tokens, " ")}
+	return out
 }
 
-func decode(m *hotpath.Tokenizer, t text, special bool) answer {
-	ids, err := parseIDList(t.body)
-	if err != nil {
-		return answer{err: err}
+func decode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
+	out := make([]answer, len(batch))
+	for i, t := range batch {
+		ids, err := parseIDList(t.body)
+		if err == nil {
+			err = known(m, ids)
+		}
+		if err != nil {
+			out[i].err = err
+			continue
+		}
+		body := m.Detokenize(ids, special)
+		out[i] = answer{record: detokenized{t.index, ids, body}, line: body}
 	}
+	return out
+}
+
+// known refuses ids that the vocabulary does not have.
+func known(m *hotpath.Tokenizer, ids []int32) error {
 	for _, id := range ids {
 		if !m.Valid(id) {
-			return answer{err: fmt.Errorf("id %d is not in the vocabulary, expected 0 to %d", id, m.Size()-1)}
+			return fmt.Errorf("id %d is not in the vocabulary, expected 0 to %d", id, m.Size()-1)
 		}
 	}
-	body := m.Detokenize(ids, special)
-	return answer{record: detokenized{t.index, ids, body}, line: body}
+	return nil
 }
 
 // parseIDList reads "[1, 2]", "1,2" or "1 2"; a tab ends the list.

@@ -59,6 +59,7 @@ func (t *Tokenizer) EncodeBatch(b *Batch, texts []string, o Options, threads int
 func (t *Tokenizer) encodeShares(b *Batch, texts []string, o Options, threads int) {
 	var next atomic.Int64
 	var group sync.WaitGroup
+	var failed atomic.Value
 	work := func(worker int) {
 		for {
 			from := int(next.Load())
@@ -75,11 +76,27 @@ func (t *Tokenizer) encodeShares(b *Batch, texts []string, o Options, threads in
 		}
 	}
 	for worker := 1; worker < threads; worker++ {
-		group.Go(func() { work(worker) })
+		group.Go(func() {
+			// The caller may recover from a panic of its own goroutine only.
+			defer func() {
+				if p := recover(); p != nil {
+					failed.CompareAndSwap(nil, panicked{p})
+				}
+			}()
+			work(worker)
+		})
 	}
-	work(0)
-	group.Wait()
+	func() {
+		defer group.Wait()
+		work(0)
+	}()
+	if p, ok := failed.Load().(panicked); ok {
+		panic(p.value)
+	}
 }
+
+// panicked gives what a goroutine panicked with one type, which atomic.Value asks for.
+type panicked struct{ value any }
 
 func (t *Tokenizer) encodeShare(b *Batch, worker int, texts []string, from, to int, o Options) {
 	w := b.workers[worker]

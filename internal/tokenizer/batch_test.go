@@ -36,3 +36,22 @@ func TestBatch(t *testing.T) {
 		}
 	}
 }
+
+// broken panics at every word.
+type broken struct{ model }
+
+func (broken) encode([]int32, []byte, *Scratch) []int32 { panic("broken") }
+
+// A panic of a worker reaches the caller, who can recover from it; that of another goroutine ends the program.
+func TestBatchPanics(t *testing.T) {
+	tok := *fromGolden(t, "bpe")
+	tok.model = &broken{tok.model}
+	defer func() {
+		if p := recover(); p != "broken" {
+			t.Errorf("recovered %v", p)
+		}
+	}()
+	var b Batch
+	tok.EncodeBatch(&b, strings.SplitAfter(strings.Repeat(prose, 300), " "), Options{}, 3)
+	t.Error("nothing panics")
+}
