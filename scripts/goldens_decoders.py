@@ -60,6 +60,9 @@ MODELS = {
     "qwen3-moe": lambda: T.Qwen3MoeConfig(**base(num_hidden_layers=3, head_dim=12, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=12, norm_topk_prob=True, mlp_only_layers=[1]), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "qwen2-moe": lambda: T.Qwen2MoeConfig(**base(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, shared_expert_intermediate_size=20, use_sliding_window=True, sliding_window=9, max_window_layers=2), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
     "mistral": lambda: T.MistralConfig(**base(head_dim=12, sliding_window=9), rope_parameters={"rope_type": "default", "rope_theta": 700.0}),
+    "stablelm-heads": lambda: T.StableLmConfig(**base(hidden_size=32, qk_layernorm=True, layer_norm_eps=1e-3), rope_parameters={"rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.5}),
+    "phi2-heads": lambda: T.PhiConfig(**base(hidden_size=32, num_hidden_layers=1, qk_layernorm=True), rope_parameters={"rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.5}),
+    "cohere-heads": lambda: T.CohereConfig(**base(logit_scale=0.6, use_qk_norm=True), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
 }
 
 PLAIN = dict(rope_parameters={"rope_type": "default", "rope_theta": 900.0})

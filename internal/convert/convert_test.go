@@ -123,7 +123,7 @@ var unsaid = map[string]string{
 	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "since GGUF files cannot say",
 	"distilbert-relu": "activation", "rerank-distilbert": "classifier", "sentence-residual": "hidden_act", "sentence-dense": "hidden_act",
 	"sentence-poolings": "pooling_mode", "rerank-mpnet": "model_type", "nomic-own-code": "activation_function", "modernbert-biased": "hidden_activation", "rerank-modernbert": "classifier",
-	"static-model2vec": "model_type", "gte": "model_type", "sentence-lower": "do_lower_case", "rerank-qwen3-score": "score.weight",
+	"static-model2vec": "model_type", "gte": "model_type", "sentence-lower": "do_lower_case", "rerank-qwen3-score": "score.weight", "phi2-heads": "layernorm.bias",
 }
 
 // Every fixture answers the same from its directory and from its file.

@@ -20,6 +20,12 @@ func (b *Builder) RMSNorm(name string, x, w *Value, eps, offset float32) *Value 
 	return b.Apply(OpNorm, name, NormAttr{Kind: RMSNorm, Eps: eps, Offset: offset}, x, w, nil).Out[0]
 }
 
+// HeadNorm is LayerNorm over chunks of fewer elements than w has: w holds a part
+// for each of several chunks, as files do whose heads have weights of their own.
+func (b *Builder) HeadNorm(name string, x, w, bias *Value, chunk int, eps float32) *Value {
+	return b.Apply(OpNorm, name, NormAttr{Kind: LayerNorm, Eps: eps, Chunk: chunk}, x, w, bias).Out[0]
+}
+
 // NormKind is what a norm subtracts and divides by.
 type NormKind uint8
 
@@ -36,6 +42,15 @@ type NormAttr struct {
 	Kind   NormKind
 	Eps    float32
 	Offset float32 // the weight is used as w + Offset
+	Chunk  int     // elements that are normed together; 0: as many as w has
+}
+
+// Size is how many elements are normed together where w has width.
+func (a *NormAttr) Size(width int) int {
+	if a.Chunk > 0 {
+		return a.Chunk
+	}
+	return width
 }
 
 // NormDWAttr adds the length of w, which is no operand of OpNormDW.
@@ -77,6 +92,8 @@ func (a *NormAttr) check(x, w *Value) error {
 		return err
 	case x.Shape.RowLen()%width != 0:
 		return fmt.Errorf("x is %s: its rows are no multiple of w %s", x.Shape, w.Shape)
+	case a.Chunk < 0 || a.Chunk > 0 && width%a.Chunk != 0:
+		return fmt.Errorf("w is %s, expected a multiple of %d elements", w.Shape, a.Chunk)
 	case a.Kind > RMSNorm:
 		return fmt.Errorf("unknown kind %d", a.Kind)
 	case !(a.Eps >= 0):
@@ -98,7 +115,7 @@ var OpNorm = register(&OpDef{
 	},
 	Cost: func(c *Call) Cost {
 		a, n := c.Node.Attr.(NormAttr), int64(c.In[0].Len())
-		flops := a.statFLOPs(n, n/int64(c.In[1].Len())) + 2*n
+		flops := a.statFLOPs(n, n/int64(a.Size(c.In[1].Len()))) + 2*n
 		if a.Kind == LayerNorm {
 			flops += n
 		}
@@ -113,12 +130,14 @@ var OpNorm = register(&OpDef{
 	Ref: func(c *Call) {
 		a, w, bias := c.Node.Attr.(NormAttr), c.In[1].F32, &c.In[2]
 		x, y := c.In[0].F32, c.Out[0].F32
-		for o := 0; o < len(x); o += len(w) {
-			mean, rstd := a.stats(x[o : o+len(w)])
-			for i, g := range w {
+		size := a.Size(len(w))
+		for o := 0; o < len(x); o += size {
+			mean, rstd := a.stats(x[o : o+size])
+			at := o % len(w)
+			for i, g := range w[at : at+size] {
 				v := (float64(x[o+i]) - mean) * rstd * (float64(g) + float64(a.Offset))
 				if bias.Present() {
-					v += float64(bias.F32[i])
+					v += float64(bias.F32[at+i])
 				}
 				y[o+i] = float32(v)
 			}
@@ -155,7 +174,7 @@ var OpNormDX = register(&OpDef{
 	},
 	Cost: func(c *Call) Cost {
 		a, n := c.Node.Attr.(NormAttr), int64(c.In[0].Len())
-		chunks := n / int64(c.In[2].Len())
+		chunks := n / int64(a.Size(c.In[2].Len()))
 		// weight, xhat, dot product (2), product with it, subtract, rstd.
 		flops := a.statFLOPs(n, chunks) + 7*n + chunks
 		if a.Kind == LayerNorm {
@@ -169,19 +188,21 @@ var OpNormDX = register(&OpDef{
 	Ref: func(c *Call) {
 		a, w := c.Node.Attr.(NormAttr), c.In[2].F32
 		dy, x, dx := c.In[0].F32, c.In[1].F32, c.Out[0].F32
-		for o := 0; o < len(x); o += len(w) {
-			mean, rstd := a.stats(x[o : o+len(w)])
+		size := a.Size(len(w))
+		for o := 0; o < len(x); o += size {
+			mean, rstd := a.stats(x[o : o+size])
+			part := w[o%len(w):][:size]
 			var sum, dot float64 // of g = dy*(w+offset), alone and with xhat
-			for i, v := range w {
+			for i, v := range part {
 				g := float64(dy[o+i]) * (float64(v) + float64(a.Offset))
 				sum += g
 				dot += g * (float64(x[o+i]) - mean) * rstd
 			}
-			sum, dot = sum/float64(len(w)), dot/float64(len(w))
+			sum, dot = sum/float64(size), dot/float64(size)
 			if a.Kind == RMSNorm {
 				sum = 0
 			}
-			for i, v := range w {
+			for i, v := range part {
 				g := float64(dy[o+i]) * (float64(v) + float64(a.Offset))
 				xhat := (float64(x[o+i]) - mean) * rstd
 				dx[o+i] = float32(rstd * (g - sum - xhat*dot))
@@ -199,7 +220,7 @@ var OpNormDW = register(&OpDef{
 			return nil, err
 		}
 		width, x := n.Attr.(NormDWAttr).Width, n.In[1]
-		if width <= 0 || x.Shape.RowLen()%width != 0 {
+		if a := n.Attr.(NormDWAttr); width <= 0 || x.Shape.RowLen()%width != 0 || width%a.Size(width) != 0 {
 			return nil, fmt.Errorf("x is %s: its rows are no multiple of %d", x.Shape, width)
 		}
 		t := Type{tensor.Static(width), tensor.F32}
@@ -209,7 +230,7 @@ var OpNormDW = register(&OpDef{
 		a, n := c.Node.Attr.(NormDWAttr), int64(c.In[0].Len())
 		var flops int64
 		if c.Out[0].Present() {
-			flops += a.statFLOPs(n, n/int64(a.Width)) + 3*n
+			flops += a.statFLOPs(n, n/int64(a.Size(a.Width))) + 3*n
 			if a.Kind == LayerNorm {
 				flops += n
 			}
@@ -220,20 +241,22 @@ var OpNormDW = register(&OpDef{
 		return Cost{flops, c.IOBytes()}
 	},
 	Scratch: func(n *Node, max tensor.Bind) int {
-		return 2 * n.In[1].Shape.Len(max) / n.Attr.(NormDWAttr).Width
+		a := n.Attr.(NormDWAttr)
+		return 2 * n.In[1].Shape.Len(max) / a.Size(a.Width)
 	},
 	Ref: func(c *Call) {
 		a, dy, x := c.Node.Attr.(NormDWAttr), c.In[0].F32, c.In[1].F32
 		dw, db := &c.Out[0], &c.Out[1]
 		stats := c.Scratch // [chunks][mean, rstd]
-		for o, k := 0, 0; o < len(x); o, k = o+a.Width, k+2 {
-			mean, rstd := a.stats(x[o : o+a.Width])
+		size := a.Size(a.Width)
+		for o, k := 0, 0; o < len(x); o, k = o+size, k+2 {
+			mean, rstd := a.stats(x[o : o+size])
 			stats[k], stats[k+1] = float32(mean), float32(rstd)
 		}
 		for i := range a.Width {
 			var w, b float64
-			for o, k := i, 0; o < len(x); o, k = o+a.Width, k+2 {
-				g := float64(dy[o])
+			for o := i; o < len(x); o += a.Width {
+				g, k := float64(dy[o]), 2*(o/size)
 				w += g * (float64(x[o]) - float64(stats[k])) * float64(stats[k+1])
 				b += g
 			}

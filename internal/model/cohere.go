@@ -1,9 +1,13 @@
 package model
 
-import "hotpath/internal/graph"
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/weights"
+)
 
 // Cohere (Command R): layer norms without biases, neighbours rotate, attention
 // and a gated feed-forward side by side behind one norm, a factor on logits.
+// Command R+ norms queries and keys, each head by a weight of its own.
 
 func init() {
 	register(&architecture{name: "command-r", gguf: []string{"command-r"}, hf: []string{"cohere"}, readGGUF: cohereGGUF, readHF: cohereHF})
@@ -17,7 +21,7 @@ func cohereGGUF(r *fields) description {
 	d.interleaved = true
 	d.logits = r.factor("logit_scale", 1)
 	if _, ok := r.gguf.Tensor("blk.0.attn_q_norm.weight"); ok {
-		r.unsupported("attn_q_norm", "a norm for each head, expected none")
+		d.headNorms = ownHeadNorms
 	}
 	return cohere{d}
 }
@@ -28,8 +32,22 @@ func cohereHF(r *fields) description {
 	d.tied = r.flag("tie_word_embeddings", true)
 	d.interleaved = true
 	d.logits = r.factor("logit_scale", 0.0625)
-	r.refuse("use_qk_norm")
+	if r.flag("use_qk_norm", false) {
+		d.headNorms = ownHeadNorms
+	}
 	return cohere{d}
+}
+
+func (d cohere) names(f weights.Format) naming {
+	if f == weights.GGUF {
+		return d.ggufNames(ownNorms("blk.{}.attn_q_norm", "blk.{}.attn_k_norm", transform{row: true})...)
+	}
+	return d.hfNames(ownNorms("layers.{}.self_attn.q_norm", "layers.{}.self_attn.k_norm", transform{row: true})...)
+}
+
+// ownNorms are the rows of norms that have a weight for each head.
+func ownNorms(q, k string, how transform) []nameRow {
+	return []nameRow{{"blk.{}.attn_q_norm", q, how}, {"blk.{}.attn_k_norm", k, how}}
 }
 
 func (d cohere) body(c *Context) *graph.Value {

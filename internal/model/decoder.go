@@ -44,6 +44,7 @@ type headNorms uint8
 const (
 	noHeadNorms   headNorms = iota
 	eachHeadNorms           // each head alone, by one weight for all
+	ownHeadNorms            // each head alone, by a weight of its own
 	wholeNorms              // all heads together
 )
 

@@ -17,6 +17,12 @@ func (d *decoder) normed(c *Context, name string, x *graph.Value, key string, wi
 	return c.LayerNorm(name, x, w, c.bias(key, d.norm.bias, width), d.norm.eps)
 }
 
+// ownNormed is a layer norm of each head of x[T,width] by a weight of its own;
+// such norms have no bias.
+func (d *decoder) ownNormed(c *Context, name string, x *graph.Value, key string, width int) *graph.Value {
+	return c.HeadNorm(name, x, c.Tensor(key+".weight", graph.RoleNorm, width), nil, d.HeadDim, d.norm.eps)
+}
+
 // attention is h[T,Dim], after its norm, to what a layer adds, [T,Dim].
 func (d *decoder) attention(c *Context, h *graph.Value, layer int, key string) *graph.Value {
 	wide, narrow := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
@@ -27,6 +33,9 @@ func (d *decoder) attention(c *Context, h *graph.Value, layer int, key string) *
 	case eachHeadNorms:
 		q = d.normed(c, "q_norm", q, key+"attn_q_norm", d.HeadDim)
 		k = d.normed(c, "k_norm", k, key+"attn_k_norm", d.HeadDim)
+	case ownHeadNorms:
+		q = d.ownNormed(c, "q_norm", q, key+"attn_q_norm", wide)
+		k = d.ownNormed(c, "k_norm", k, key+"attn_k_norm", narrow)
 	case wholeNorms:
 		q = d.normed(c, "q_norm", q, key+"attn_q_norm", wide)
 		k = d.normed(c, "k_norm", k, key+"attn_k_norm", narrow)

@@ -37,9 +37,9 @@ func TestDecodersRefuse(t *testing.T) {
 		words  []string
 	}{
 		{"falcon", object{"alibi": true}, unsupported, []string{"alibi"}},
-		{"stablelm", object{"qk_layernorm": true}, unsupported, []string{"qk_layernorm"}},
-		{"phi2", object{"qk_layernorm": true}, unsupported, []string{"qk_layernorm"}},
-		{"cohere", object{"use_qk_norm": true}, unsupported, []string{"use_qk_norm"}},
+		{"stablelm", object{"qk_layernorm": true}, weights.ErrNoTensor, []string{"q_layernorm.norms.0.weight", "32"}},
+		{"phi2", object{"qk_layernorm": true}, weights.ErrNoTensor, []string{"q_layernorm.weight", "8"}},
+		{"cohere", object{"use_qk_norm": true}, weights.ErrNoTensor, []string{"q_norm.weight", "16"}},
 		{"gemma2", object{"use_bidirectional_attention": true}, unsupported, []string{"use_bidirectional_attention"}},
 		{"starcoder2", object{"norm_type": "rms_norm"}, unsupported, []string{"norm_type", "rms_norm"}},
 		{"qwen2", object{"layer_types": []string{"full_attention"}}, invalid, []string{"layer_types", "3"}},
@@ -65,9 +65,10 @@ func TestDecodersRefuse(t *testing.T) {
 	}
 }
 
-// Weights that are cut out of fused tensors go back to where they were.
+// Weights that are cut out of fused tensors, or put together of several, go
+// back to where they were.
 func TestExportOfFusedTensors(t *testing.T) {
-	for _, name := range []string{"phi3", "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-new", "falcon-sequential"} {
+	for _, name := range []string{"phi3", "gpt-neox", "gpt-neox-sequential", "falcon", "falcon-new", "falcon-sequential", "stablelm-heads", "mixtral"} {
 		m := open(t, "testdata/"+name)
 		names := 0
 		err := m.Export(func(key string) ([]float32, error) {

@@ -67,9 +67,15 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 		if f == nil {
 			continue
 		}
-		how := m.place(key).how
+		at := m.place(key)
+		how := at.how
 		if how.derive != nil {
 			continue // the tensor cannot be had back from what was made of it
+		}
+		if how.stack > 0 { // t has one of equal shares of it
+			share := len(f) / how.stack
+			i := slices.Index(at.names(), t.Name)
+			f = f[i*share : (i+1)*share]
 		}
 		if !changed {
 			if t, err = decoded(t); err != nil {
@@ -96,7 +102,7 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 			row := len(part) / t.Dims[0]
 			from, to = how.first*row, (how.first+how.count)*row
 		}
-		if how.stack > 0 || 4*len(f) != groups*(to-from) {
+		if 4*len(f) != groups*(to-from) {
 			return t, m.fault(t.Name, "%d new elements, expected %d for %s", len(f), groups*(to-from)/4, key)
 		}
 		for g := range groups {

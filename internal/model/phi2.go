@@ -26,7 +26,9 @@ func phi2HF(r *fields) description {
 	d := sizesHF(r, 2048, 1e-5, ropeDefaults{part: 0.5})
 	d.layerNorms(r, "layer_norm_eps", needsBias)
 	d.act = r.activation("hidden_act", "gelu_new")
-	r.refuse("qk_layernorm")
+	if r.flag("qk_layernorm", false) {
+		d.headNorms = eachHeadNorms
+	}
 	return phi2{d}
 }
 
@@ -36,6 +38,8 @@ func (d phi2) names(f weights.Format) naming {
 	}
 	return d.hfNames(
 		nameRow{key: "output_norm", file: "final_layernorm"},
+		nameRow{key: "blk.{}.attn_q_norm", file: "layers.{}.self_attn.q_layernorm"},
+		nameRow{key: "blk.{}.attn_k_norm", file: "layers.{}.self_attn.k_layernorm"},
 		nameRow{key: "blk.{}.attn_output", file: "layers.{}.self_attn.dense"},
 		nameRow{key: "blk.{}.ffn_up", file: "layers.{}.mlp.fc1"},
 		nameRow{key: "blk.{}.ffn_down", file: "layers.{}.mlp.fc2"},

@@ -1,9 +1,13 @@
 package model
 
-import "hotpath/internal/graph"
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/weights"
+)
 
 // StableLM: Llama with layer norms, of whose heads a part rotates. Some run
-// attention and feed-forward side by side behind one norm.
+// attention and feed-forward side by side behind one norm, and norm each head
+// of queries and keys by a weight of its own.
 
 func init() {
 	register(&architecture{name: "stablelm", gguf: []string{"stablelm"}, hf: []string{"stablelm"}, readGGUF: stablelmGGUF, readHF: stablelmHF})
@@ -18,7 +22,7 @@ func stablelmGGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.layerNorms(r, "attention.layer_norm_epsilon", needsBias)
 	if _, ok := r.gguf.Tensor("blk.0.attn_q_norm.weight"); ok {
-		r.unsupported("attn_q_norm", "a norm for each head, expected none")
+		d.headNorms = ownHeadNorms
 	}
 	// The key of this name is true in all files; the norm tells.
 	_, sequential := r.gguf.Tensor("blk.0.ffn_norm.weight")
@@ -28,8 +32,21 @@ func stablelmGGUF(r *fields) description {
 func stablelmHF(r *fields) description {
 	d := sizesHF(r, 4096, 1e-5, ropeDefaults{part: 0.25})
 	d.layerNorms(r, "layer_norm_eps", needsBias)
-	r.refuse("qk_layernorm")
+	if r.flag("qk_layernorm", false) {
+		d.headNorms = ownHeadNorms
+	}
 	return stablelm{d, r.flag("use_parallel_residual", false)}
+}
+
+func (d stablelm) names(f weights.Format) naming {
+	if f == weights.GGUF {
+		return d.ggufNames(ownNorms("blk.{}.attn_q_norm", "blk.{}.attn_k_norm", transform{row: true})...)
+	}
+	const norms = "_layernorm.norms.{e}"
+	return d.hfNames(
+		nameRow{"blk.{}.attn_q_norm", "layers.{}.self_attn.q" + norms, transform{row: true, stack: d.Heads}},
+		nameRow{"blk.{}.attn_k_norm", "layers.{}.self_attn.k" + norms, transform{row: true, stack: d.KVHeads}},
+	)
 }
 
 func (d stablelm) body(c *Context) *graph.Value {

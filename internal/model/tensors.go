@@ -48,6 +48,7 @@ type transform struct {
 	stack int
 	files []string
 	flat  bool // a stack of matrices is one tensor: [n,rows,cols] is used as [n*rows,cols]
+	row   bool // a matrix, or a stack of vectors, is one vector
 	bare  bool // the name in the files has no ending
 
 	derive deriver // computes the weight; nothing else applies then
@@ -195,6 +196,9 @@ func (m *Model) inspect(key string) (info, error) {
 	if r.how.flat && len(t.Dims) == 3 {
 		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
 	}
+	if r.how.row {
+		t.Dims = oneRow(t.Dims)
+	}
 	if r.how.transpose && len(t.Dims) == 2 {
 		if t.DType.Quantized() {
 			return info{}, m.fault(r.name, "%s, expected a type without blocks, since it is stored transposed", t.DType)
@@ -228,6 +232,14 @@ func (m *Model) inspect(key string) (info, error) {
 		in.dtype = tensor.F32
 	}
 	return in, nil
+}
+
+// oneRow are the dimensions of a matrix [rows,cols] as one vector.
+func oneRow(dims []int) []int {
+	if len(dims) != 2 {
+		return dims
+	}
+	return []int{dims[0] * dims[1]}
 }
 
 // stacked is the first tensor of a place, with as many rows as all of them
@@ -304,6 +316,9 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 	}
 	if r.how.flat && len(t.Dims) == 3 {
 		t.Dims = []int{t.Dims[0] * t.Dims[1], t.Dims[2]}
+	}
+	if r.how.row {
+		t.Dims = oneRow(t.Dims)
 	}
 	if r.how.transpose && len(t.Dims) == 2 {
 		if t, err = m.transposed(t, r.how); err != nil {

@@ -40,6 +40,9 @@ func Cases() []Case {
 		{Name: "rms norm of heads", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			return one(b.RMSNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(24)), 1e-5, 0))
 		}},
+		{Name: "layer norm, a weight for each of three heads", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.HeadNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(72)), b.F32(tensor.Fixed(72)), 24, 1e-5))
+		}},
 		{Name: "rms norm of heads, offset", NoCPU: "a trained norm with an offset of its weight has no kernel", Build: func(b *Bench) []*graph.Value {
 			return one(b.RMSNorm("y", b.F32(dimT, 72), b.F32(tensor.Fixed(24)), 1e-5, 1))
 		}},

@@ -52,13 +52,18 @@ func newNormRow(b *binder, n *graph.Node) (normRow, error) {
 }
 
 func (r *normRow) apply(dst, x []float32) {
-	n := len(r.w)
+	n := r.Size(len(r.w))
 	for i := 0; i < len(x); i += n {
+		at := i % len(r.w)
+		w, bias := r.w[at:at+n], r.bias
+		if bias != nil {
+			bias = bias[at : at+n]
+		}
 		if r.Kind == graph.LayerNorm {
-			vec.LayerNorm(dst[i:i+n], x[i:i+n], r.w, r.bias, r.Eps)
+			vec.LayerNorm(dst[i:i+n], x[i:i+n], w, bias, r.Eps)
 			continue
 		}
-		vec.RMSNorm(dst[i:i+n], x[i:i+n], r.w, r.Eps)
+		vec.RMSNorm(dst[i:i+n], x[i:i+n], w, r.Eps)
 	}
 }
 

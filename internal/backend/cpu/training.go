@@ -133,7 +133,7 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
-	width := len(wt)
+	width := a.Size(len(wt))
 	b.want(width)
 	return &rowwise{a.Kind.String() + " backward", x, func(w *worker, _ tensor.Bind, lo, hi int) {
 		g := w.scratch.f[:width] // dy * (w + offset)
@@ -141,8 +141,9 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 			for c := 0; c < x.cols; c += width {
 				xr, dst := x.row(i)[c:c+width], dx.row(i)[c:c+width]
 				mean, rstd := normStats(&a, xr)
+				part := wt[c%len(wt):][:width]
 				for j, v := range dy.row(i)[c : c+width] {
-					g[j] = v * (wt[j] + a.Offset)
+					g[j] = v * (part[j] + a.Offset)
 				}
 				// dx = rstd * (g - mean(g) - xhat * mean(g*xhat)); RMSNorm has no mean(g).
 				var dot, sum float32
@@ -170,7 +171,7 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	a := n.Attr.(graph.NormDWAttr)
-	dy, x, dw, db := ms[0], ms[1], ms[2].full, ms[3].full
+	dy, x, dw, db, size := ms[0], ms[1], ms[2].full, ms[3].full, a.Size(a.Width)
 	return &columns{a.Kind.String() + " weight backward", x, a.Width, func(_ *worker, b tensor.Bind, lo, hi int) {
 		if dw != nil {
 			clear(dw[lo:hi])
@@ -181,11 +182,11 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 		for i := range x.rows(b) {
 			for c := 0; c < x.cols; c += a.Width {
 				g := dy.row(i)[c+lo : c+hi]
-				if dw != nil {
-					xr := x.row(i)[c : c+a.Width]
-					mean, rstd := normStats(&a.NormAttr, xr)
-					for j, v := range xr[lo:hi] {
-						dw[lo+j] += g[j] * (v - mean) * rstd
+				for k := lo / size * size; dw != nil && k < hi; k += size {
+					from, to := max(lo, k), min(hi, k+size)
+					mean, rstd := normStats(&a.NormAttr, x.row(i)[c+k:c+k+size])
+					for j, v := range x.row(i)[c+from : c+to] {
+						dw[from+j] += g[from-lo+j] * (v - mean) * rstd
 					}
 				}
 				if db != nil {
