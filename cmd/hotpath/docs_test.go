@@ -175,6 +175,40 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
+// README.md names every command, and docs/cli.md has a part about each.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(repositoryRoot(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	readme, parts := read("README.md"), ""
+	for line := range strings.Lines(read("docs/cli.md")) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			parts += " " + strings.ReplaceAll(strings.TrimSpace(heading), ",", "") + " "
+		}
+	}
+	for _, cmd := range newRoot(streams{nil, os.Stdout, os.Stderr}).Commands() {
+		name := cmd.Name()
+		if name == "help" || name == "completion" {
+			continue
+		}
+		if !regexp.MustCompile("`" + name + "[ `]").MatchString(readme) {
+			t.Errorf("README.md does not name %s", name)
+		}
+		if !strings.Contains(parts, " "+name+" ") {
+			t.Errorf("docs/cli.md has no part about %s", name)
+		}
+		for _, sub := range cmd.Commands() {
+			if !regexp.MustCompile("`(" + name + " )?" + sub.Name() + "`").MatchString(readme) {
+				t.Errorf("README.md does not name %s %s", name, sub.Name())
+			}
+		}
+	}
+}
+
 // shellBlocks are the contents of the fenced blocks marked sh.
 func shellBlocks(markdown string) []string {
 	var blocks []string
