@@ -123,7 +123,7 @@ var unsaid = map[string]string{
 	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "since GGUF files cannot say",
 	"distilbert-relu": "activation", "rerank-distilbert": "classifier", "sentence-residual": "hidden_act", "sentence-dense": "hidden_act",
 	"sentence-poolings": "pooling_mode", "rerank-mpnet": "model_type", "nomic-own-code": "activation_function", "modernbert-biased": "hidden_activation", "rerank-modernbert": "classifier",
-	"static-model2vec": "model_type", "gte": "model_type", "sentence-lower": "do_lower_case", "rerank-qwen3-score": "score.weight", "phi2-heads": "layernorm.bias",
+	"static-model2vec": "model_type", "gte": "model_type", "sentence-lower": "do_lower_case", "rerank-qwen3-score": "score.weight", "phi2-heads": "layernorm.bias", "cohere-heads": "use_qk_norm",
 }
 
 // Every fixture answers the same from its directory and from its file.
@@ -227,6 +227,29 @@ func with(t *testing.T, dir string, fields map[string]any) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// A stretched rope is as wide as its factor says, or as the lengths of texts.
+func TestRopesAreStretchedAlike(t *testing.T) {
+	type object = map[string]any
+	factors := func(x float64) []float64 { return []float64{x, 1.5 * x, 2 * x, 3 * x} }
+	for name, fields := range map[string]object{
+		"longrope with a factor": {"rope_parameters": object{"rope_type": "longrope", "rope_theta": 500.0, "factor": 3.0,
+			"original_max_position_embeddings": 8, "short_factor": factors(1), "long_factor": factors(2)}},
+		"longrope beside a length": {"original_max_position_embeddings": 8, "rope_parameters": object{"rope_type": "longrope", "rope_theta": 500.0,
+			"original_max_position_embeddings": 200, "short_factor": factors(1), "long_factor": factors(2)}},
+		"yarn without a factor": {"rope_parameters": object{"rope_type": "yarn", "rope_theta": 500.0, "original_max_position_embeddings": 32}},
+		"yarn beside a length":  {"original_max_position_embeddings": 16, "rope_parameters": object{"rope_type": "yarn", "rope_theta": 500.0, "original_max_position_embeddings": 64}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := with(t, fixtures(t)["llama-longrope"], fields)
+			out, _, err := convertTo(t, dir, "F32")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, open(t, dir), open(t, out), 12, 1e-4)
+		})
+	}
 }
 
 // What changes answers and has no place in a file is refused, never dropped.

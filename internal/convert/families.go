@@ -53,7 +53,7 @@ var families = []family{
 	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, extra: stableKeys},
 	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, check: noWindow, only: map[string]bool{"use_bias": true}},
 	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys,
-		check: func(j *job) { j.flagIs("use_qk_norm", false, false) }, only: unbiased},
+		check: cohereCheck, only: unbiased},
 	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
 	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25,
 		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
@@ -243,9 +243,8 @@ func phi3Keys(j *job) {
 // longRope sets by how much attention grows where texts may be longer than the
 // model was first made for.
 func (j *job) longRope(params fields) {
-	context := float64(j.family.context(j))
-	first := float64(params.countOr(j.config.countOr(int(context), "original_max_position_embeddings"), "original_max_position_embeddings"))
-	scale := context / first
+	first := float64(j.originalContext(params))
+	scale := j.stretch(params)
 	factor := 1.0
 	if scale > 1 {
 		factor = math.Sqrt(1 + math.Log(scale)/math.Log(first))
@@ -257,6 +256,22 @@ func (j *job) longRope(params fields) {
 	if j.arch != "phi3" {
 		j.set("rope.scaling.original_context_length", uint32(first))
 	}
+}
+
+// originalContext is the length of texts before a rope was stretched: what
+// stands beside the rope's object comes before what is in it.
+func (j *job) originalContext(params fields) int {
+	const name = "original_max_position_embeddings"
+	return max(1, j.config.countOr(params.countOr(j.family.context(j), name), name))
+}
+
+// stretch is by how much a rope was stretched: its factor, or what the lengths
+// of texts give.
+func (j *job) stretch(params fields) float64 {
+	if v, ok := params.float("factor"); ok {
+		return v
+	}
+	return float64(j.family.context(j)) / float64(j.originalContext(params))
 }
 
 func stableKeys(j *job) {
@@ -272,6 +287,13 @@ func neoxKeys(j *job) {
 func gpt2Check(j *job) {
 	j.flagIs("scale_attn_weights", true, true)
 	j.flagIs("scale_attn_by_inverse_layer_idx", false, false)
+}
+
+// cohereCheck: llama.cpp looks for norms of heads in the largest one only.
+func cohereCheck(j *job) {
+	if j.layers < 64 {
+		j.flagIs("use_qk_norm", false, false)
+	}
 }
 
 // falconCheck refuses the falcons that GGUF files cannot say: they rotate,

@@ -166,9 +166,10 @@ func (j *job) rope() {
 		j.set("rope.scaling.type", "linear")
 		j.set("rope.scaling.factor", float32(factor))
 	case "yarn":
+		factor = j.stretch(params)
 		j.set("rope.scaling.type", "yarn")
 		j.set("rope.scaling.factor", float32(factor))
-		j.set("rope.scaling.original_context_length", uint32(params.countOr(j.family.context(j), "original_max_position_embeddings")))
+		j.set("rope.scaling.original_context_length", uint32(j.originalContext(params)))
 		if !params.flag(true, "truncate") {
 			params.unsupported("truncate", "false, expected true, since GGUF files cannot say")
 		}
