@@ -17,6 +17,7 @@ import (
 const (
 	splitCount = "split.count"
 	splitNo    = "split.no"
+	splitTotal = "split.tensors.count"
 	maxParts   = 1024
 )
 
@@ -77,7 +78,12 @@ func (s *Store) openGGUF() error {
 			return err
 		}
 	}
-	return nil
+	got := len(f.Tensors())
+	want, err := f.IDOr(splitTotal, got)
+	if err == nil && want != got {
+		err = fmt.Errorf("%s: key %q: %d, but its %d files have %d tensors: %w", s.path, splitTotal, want, n, got, ErrInvalid)
+	}
+	return err
 }
 
 // parseGGUF maps and reads a file.
@@ -105,8 +111,12 @@ func (s *Store) joinGGUF(path string, i, n int) error {
 		name string
 		want int
 	}{{splitCount, n}, {splitNo, i}} {
-		if v, err := f.IDOr(key.name, 0); err != nil || v != key.want {
-			return errors.Join(err, fmt.Errorf("%s: key %q: %d, expected %d: %w", path, key.name, v, key.want, ErrInvalid))
+		v, err := f.IDOr(key.name, 0)
+		if err == nil && v != key.want {
+			err = fmt.Errorf("%s: key %q: %d, expected %d: %w", path, key.name, v, key.want, ErrInvalid)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return s.gguf.Join(f)

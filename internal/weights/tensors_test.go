@@ -130,6 +130,7 @@ func TestOpenSplitGGUF(t *testing.T) {
 		{third(ggufPart(t, 2, 4, "a")), name(1), ErrInvalid, `key "split.count": 4, expected 3`},
 		{third(ggufPart(t, 1, 3, "a")), name(1), ErrInvalid, `key "split.no": 1, expected 2`},
 		{third(ggufPart(t, 2, 3, "a", "b")), name(1), ErrInvalid, `tensor "b" is in`},
+		{third(ggufPart(t, 2, 3, "a", "c")), name(1), ErrInvalid, `key "split.tensors.count": 2, but its 3 files have 3 tensors`},
 		{third(ggufPart(t, 2, 3, "a")), name(2), ErrNotModel, "part 2 of 3, expected the first, m-00001-of-00003.gguf"},
 	} {
 		c.make()
