@@ -4,3 +4,8 @@ const hasCounter = true
 
 // readCounter is the processor's time stamp counter.
 func readCounter() uint64
+
+// own brings the cache line of p here, to be written.
+//
+//go:noescape
+func own(p *int64)

@@ -7,3 +7,9 @@ TEXT ·readCounter(SB), NOSPLIT, $0-8
 	ORQ  DX, AX
 	MOVQ AX, ret+0(FP)
 	RET
+
+// func own(p *int64)
+TEXT ·own(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX)
+	RET

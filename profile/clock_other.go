@@ -5,3 +5,5 @@ package profile
 const hasCounter = false
 
 func readCounter() uint64 { return 0 }
+
+func own(*int64) {}

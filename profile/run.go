@@ -50,6 +50,27 @@ type LaneSlots struct {
 	_ [128 - 13*8]byte
 }
 
+// slotsALine is how many stamps of one kind a cache line holds.
+const slotsALine = 8
+
+// Enter stamps Wake and returns it.
+func (l *LaneSlots) Enter() int64 {
+	l.Expect(-slotsALine)
+	l.Wake = Now()
+	return l.Wake
+}
+
+// Expect is for a lane that is about to work on a step: it fetches the memory
+// of stamps to come, which is cold, while the lane works. A lane's next atomic
+// operation would wait for it otherwise.
+func (l *LaneSlots) Expect(step int) {
+	if next := step + slotsALine; step%slotsALine == 0 && next < len(l.Begin) {
+		own(&l.Arrive[next])
+		own(&l.Begin[next])
+		own(&l.End[next])
+	}
+}
+
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 

@@ -33,8 +33,17 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 						}
 					}
 					s := e.Stats()
-					coarse := mode != Fine && be.Caps().Coarse != nil && (mode == Coarse || be.Caps().Workers == 2 || len(seqs) >= 6)
-					if (s.CoarseRuns > 0) != coarse || (s.FineRuns > 0) == coarse {
+					all := load{seqs: len(seqs)}
+					for _, ids := range seqs {
+						all.tokens, all.longest = all.tokens+len(ids), max(all.longest, len(ids))
+					}
+					coarse := pick(mode, be.Caps().Workers, be.Caps().Coarse != nil, all) == Coarse
+					// Auto looks again at what is left, so it may be both.
+					wrong := (s.CoarseRuns > 0) != coarse || (s.FineRuns > 0) == coarse
+					if mode == Auto {
+						wrong = coarse && s.CoarseRuns == 0 || s.CoarseRuns+s.FineRuns == 0
+					}
+					if wrong {
 						t.Errorf("%v: %d fine and %d coarse runs", mode, s.FineRuns, s.CoarseRuns)
 					}
 				}
@@ -81,11 +90,12 @@ func TestPick(t *testing.T) {
 		load    load
 		want    Mode
 	}{
-		{Auto, 4, true, load{seqs: 8, longest: 30}, Coarse},
-		{Auto, 4, true, load{seqs: 7, longest: 30}, Fine},
-		{Auto, 4, true, load{seqs: 80, longest: coarseLongest + 1}, Fine},
-		{Auto, 1, true, load{seqs: 80, longest: 30}, Fine},
-		{Auto, 4, false, load{seqs: 80, longest: 30}, Fine},
+		{Auto, 4, true, load{seqs: 8, tokens: 600, longest: 100}, Coarse},
+		{Auto, 4, true, load{seqs: 7, tokens: 600, longest: 100}, Fine},
+		{Auto, 4, true, load{seqs: 80, tokens: 500, longest: 30}, Fine},
+		{Auto, 4, true, load{seqs: 80, tokens: 800, longest: coarseLongest + 1}, Fine},
+		{Auto, 1, true, load{seqs: 80, tokens: 800, longest: 30}, Fine},
+		{Auto, 4, false, load{seqs: 80, tokens: 800, longest: 30}, Fine},
 		{Coarse, 4, true, load{seqs: 1, longest: 30}, Coarse},
 		{Coarse, 4, false, load{seqs: 80, longest: 30}, Fine},
 		{Fine, 4, true, load{seqs: 80, longest: 30}, Fine},

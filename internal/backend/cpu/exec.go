@@ -175,8 +175,7 @@ func (e *exec) walk(lane int) {
 	var left int64 // when the last stamped step, or the way into the run, ended
 	if e.run != nil {
 		slots = &e.run.Lanes[lane]
-		left = profile.Now()
-		slots.Wake = left
+		left = slots.Enter()
 	}
 	w := &e.workers[lane]
 	var reached, passed int32 // barriers arrived at, barriers waited for
@@ -216,12 +215,13 @@ func (e *exec) walk(lane int) {
 			break
 		}
 		passed = reached
-		begin := profile.Now()
-		arrive := begin
+		// Without a wait one stamp ends a step and begins the next.
+		arrive, begin := left, left
 		if waits {
-			arrive = left
+			begin = profile.Now()
 		}
 		w.epoch = e.runs<<32 | uint64(reached)
+		slots.Expect(i)
 		e.take(w, i, shares, n)
 		left = profile.Now()
 		slots.Arrive[i], slots.Begin[i], slots.End[i] = arrive, begin, left
