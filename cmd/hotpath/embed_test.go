@@ -167,6 +167,10 @@ func TestScoreErrorsInPlace(t *testing.T) {
 	if r.status != exitFailed || len(rows) != 4 || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "2 of 4 texts failed") || !strings.Contains(r.out, `,"id":3}`) {
 		t.Errorf("exit %d: %q\n%s", r.status, r.err, r.out)
 	}
+	good := hotpathWith(t, `{"text":"fine","error":"of the input"}`+"\n", "score", "-m", llama, "-f", "-", "--input", "jsonl", "--format", "jsonl")
+	if good.status != exitDone || strings.Contains(good.out, "error") {
+		t.Errorf("a field of the input looks like a failure: %s", good.out)
+	}
 	r = hotpathWith(t, "", "score", "-m", llama, "--ctx", "64", "-f", file)
 	if r.status != exitFailed || strings.Count(r.out, "\n") != 1 || !strings.Contains(r.err, "texts.jsonl:2: not a JSON object") {
 		t.Errorf("text: exit %d: %q %q", r.status, r.err, r.out)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,6 +221,12 @@ func TestCoProcess(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) { interrupt(t, s) })
+	}
+}
+
+func interrupt(t *testing.T, s os.Signal) {
 	cmd := process(t, "embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "--format", "csv")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -241,7 +248,7 @@ func TestInterrupt(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()

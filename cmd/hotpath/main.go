@@ -4,7 +4,7 @@
 //
 // Results go to standard output, everything else to standard error. The exit
 // status is 0 when done, 1 when something failed (one line says what), 2 for
-// wrong usage and 130 when interrupted. Commands return errors; only this file
+// wrong usage and 130 when interrupted (SIGINT, SIGTERM). Commands return errors; only this file
 // turns them into a line and a status.
 package main
 
@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -31,8 +32,8 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	// A second interrupt ends the process at once, whatever it is doing.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second one ends the process at once, whatever it is doing.
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
@@ -62,6 +63,9 @@ func execute(ctx context.Context, args []string, std streams) (status int) {
 	if ctx.Err() != nil {
 		fmt.Fprintln(std.err, "hotpath: interrupted")
 		return exitInterrupted
+	}
+	if model := cmd.Flags().Lookup("model"); model != nil {
+		err = notPulled(model.Value.String(), err)
 	}
 	var usage *usageError
 	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ") {

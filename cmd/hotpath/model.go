@@ -138,7 +138,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 			return &usageError{err} // the options do not suit the model
 		}
 		if err != nil {
-			return notPulled(f.model, err)
+			return err
 		}
 		if rec != nil {
 			f.facts(rec, m)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ turns, the baseline is held against itself, and advice is given only where the
 			if folder == "" {
 				folder = "study-" + name
 			}
+			_, missing := os.Stat(folder)
 			if err := study.Prepare(folder); err != nil {
 				return fmt.Errorf("-o: %w", err)
 			}
@@ -57,6 +59,9 @@ turns, the baseline is held against itself, and advice is given only where the
 			o.Progress = bar.say
 			report, err := study.Run(cmd.Context(), name, o)
 			bar.clear()
+			if err != nil && missing != nil {
+				os.Remove(folder) // it is empty
+			}
 			if errors.Is(err, study.ErrNoModel) {
 				return &usageError{err}
 			}

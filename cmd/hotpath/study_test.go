@@ -33,6 +33,12 @@ func TestStudyMistakes(t *testing.T) {
 	fails(t, exitUsage, []string{"study", "scaling", "-m", bert, "--precision", "f8"}, "--precision", "f8")
 	fails(t, exitFailed, []string{"study", "scaling", "-m", bert, "-o", filepath.Join(file, "in")}, "-o")
 	fails(t, exitFailed, []string{"study", "whatif", "-m", bert, "--quick", "--step", "nosuch", "-o", t.TempDir()}, "nosuch")
+	// What failed leaves no folder behind.
+	folder := filepath.Join(t.TempDir(), "folder")
+	fails(t, exitFailed, []string{"study", "whatif", "-m", "nosuch-model", "-o", folder}, "nosuch-model", "hotpath pull")
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("an empty folder was left")
+	}
 }
 
 func TestProfileRun(t *testing.T) {

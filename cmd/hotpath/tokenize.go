@@ -48,7 +48,7 @@ elsewhere it ends the work.`,
 			if model == "" {
 				return usagef("-m MODEL is missing")
 			}
-			in, err := tf.open(args, std, "index", "ids", "tokens", "text")
+			in, err := tf.open(args, std, "index", "ids", "tokens", "text", "error")
 			if err != nil {
 				return err
 			}
