@@ -13,7 +13,7 @@ PEERS       ?= .cache/peers
 PEERFLAGS   ?=
 FUZZTIME    ?= 10000x
 
-.PHONY: build test unit check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
+.PHONY: build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
@@ -22,7 +22,7 @@ build:
 # cannot fetch them still tests everything else. CI must have them.
 test: check
 	@$(MAKE) --no-print-directory models || { echo "test: the real models could not be fetched; their tests are skipped"; [ -z "$$CI" ]; }
-	$(MAKE) --no-print-directory unit fuzz-short
+	$(MAKE) --no-print-directory unit arm64 fuzz-short
 
 unit:
 	$(GO) test -tags nogpu ./...
@@ -35,7 +35,11 @@ fmt:
 vet:
 	$(GO) vet -tags nogpu ./...
 	cd kernelgen && $(GO) vet ./...
-	GOARCH=arm64 $(GO) build -tags nogpu ./...
+	GOARCH=arm64 $(GO) vet -tags nogpu ./...
+
+# The kernels of arm64 run under qemu-user.
+arm64:
+	GO="$(GO)" scripts/test_arm64.sh
 
 lint:
 	$(GO) run $(STATICCHECK) -tags nogpu ./...
