@@ -25,6 +25,7 @@ var files = []struct {
 	{"gemm/tile_arm64.s", genTileNEON},
 	{"gemm/stored_arm64.s", genStoredNEON},
 	{"ceiling/ceiling_amd64.s", genCeiling},
+	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"amx/amx_amd64.s", genAMX},
 	{"int8/dot_amd64.s", genInt8},
 	{"int8/dot_arm64.s", genInt8NEON},

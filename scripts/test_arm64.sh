@@ -41,6 +41,7 @@ tokenizer|internal/tokenizer||-test.skip=EveryCodePoint|LongWord|LongLine|Varian
 amx|internal/kernel/amx||
 i16|internal/kernel/i16||
 vec|internal/kernel/vec||
+ceiling|internal/kernel/ceiling||
 cpu|internal/kernel/cpu||
 tensor|internal/tensor||
 graph|internal/graph||
