@@ -47,7 +47,7 @@ func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions
 	}
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
-	ids := m.tok.Encode(nil, text, tokenizer.Options{Special: true}, nil)
+	ids := m.tok.Encode(nil, text, tokenizer.Options{Special: true}, new(tokenizer.Scratch))
 	begin, hasBegin := m.beginning()
 	end()
 	if len(ids) < o.Ctx {

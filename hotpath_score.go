@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"hotpath/internal/tokenizer"
 	"hotpath/profile"
 )
 
@@ -30,13 +29,11 @@ func (s Score) Perplexity() float64 {
 
 // Score computes the likelihood of each token of each text, given those before
 // it. A text that is longer than the context is an error, ErrTooLong.
-func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) ([]Score, error) {
+func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []Score, err error) {
+	defer guard(&err)
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
-	seqs := make([][]int32, len(texts))
-	for i, text := range texts {
-		seqs[i] = m.tok.Encode(nil, text, tokenizer.Options{Special: o.Special, ParseSpecial: true}, nil)
-	}
+	seqs := m.TokenizeAll(texts, o.Special)
 	end()
 	return m.ScoreIDs(ctx, seqs)
 }

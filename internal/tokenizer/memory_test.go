@@ -101,7 +101,7 @@ func allocated(f func()) int64 {
 
 // TestMemory holds FromJSON to the size of its file.
 func TestMemory(t *testing.T) {
-	sizes := []int{1 << 20, 4 << 20, 16 << 20}
+	sizes := []int{1 << 20, 4 << 20, 8 << 20}
 	if testing.Short() {
 		sizes = sizes[:1]
 	}
