@@ -147,8 +147,8 @@ func Open(path string, o Options) (m *Model, err error) {
 	if device == "" {
 		device = defaultDevice
 	}
-	if m.cfg.Experts > 0 && o.Precision != "bf16" {
-		o.Precision = "f32" // a rounded number may send a token to other experts
+	if m.cfg.Delicate && (o.Precision == "" || o.Precision == "auto") {
+		o.Precision = "f32"
 	}
 	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
 		return m, err

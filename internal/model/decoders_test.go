@@ -127,6 +127,26 @@ func TestNullIsNotMissing(t *testing.T) {
 	}
 }
 
+// Where rounding changes answers more than elsewhere, models say so.
+func TestDelicate(t *testing.T) {
+	type object = map[string]any
+	for _, c := range []struct {
+		model  string
+		change object
+		want   bool
+	}{
+		{"granite", object{"attention_multiplier": 0.3}, false},
+		{"granite", object{"attention_multiplier": 1.2}, true},
+		{"gpt2-scaled", object{"scale_attn_weights": false, "scale_attn_by_inverse_layer_idx": false}, true},
+		{"llama3", object{}, false},
+		{"mixtral", object{}, true},
+	} {
+		if m := open(t, variant(t, c.model, c.change)); m.cfg.Delicate != c.want {
+			t.Errorf("%s %v: delicate %v", c.model, c.change, m.cfg.Delicate)
+		}
+	}
+}
+
 // A text is no longer than a dynamic rope stretches.
 func TestDynamicRopeStretchesTheContext(t *testing.T) {
 	if c := open(t, "testdata/llama-dynamic").Config(); c.MaxSeq != 120 || c.RopeContext != 40 || c.RopeRestarts {

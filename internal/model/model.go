@@ -13,6 +13,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +38,11 @@ type Config struct {
 	HeadDim int
 	FFN     int
 	Experts int // of which each token uses a few; 0 in most models
-	Vocab   int
+	// Delicate models compute in f32 unless asked otherwise: a rounded number
+	// may send a token to other experts, or, where scores are scaled by much
+	// more than the size of a head wants, to other keys.
+	Delicate bool
+	Vocab    int
 	// MaxSeq is the largest number of tokens of one text: positions that the
 	// model has, or fewer where an encoder's files say that texts are cut.
 	MaxSeq  int
@@ -253,6 +258,7 @@ func supported(names func(*architecture) []string) string {
 // for every weight by key and shape, and keeps what was asked for.
 func (m *Model) checkWeights() error {
 	m.want = map[string]tensor.Shape{}
+	m.cfg.Delicate = m.cfg.Experts > 0
 	counted := map[site]bool{}
 	var wrong error
 	m.eachUse(func(c *Context, out []*graph.Value) bool {
@@ -291,6 +297,10 @@ func (m *Model) eachUse(f func(c *Context, out []*graph.Value) bool) {
 	f(c, out)
 }
 
+// steep is the scale of scores, in units of the usual one, beyond which a model
+// is delicate: rounding errors of scores grow by it, in an exponent.
+const steep = 2
+
 // keepWeights keeps the weights of one graph. What lies in one place counts
 // once, in the form that was asked for first.
 func (m *Model) keepWeights(c *Context, out []*graph.Value, counted map[site]bool) error {
@@ -302,6 +312,9 @@ func (m *Model) keepWeights(c *Context, out []*graph.Value, counted map[site]boo
 		return fmt.Errorf("%s: %w", m.store.Path(), err)
 	}
 	for _, n := range g.Nodes {
+		if a, ok := n.Attr.(graph.AttentionAttr); ok && float64(a.Scale)*math.Sqrt(float64(a.HeadDim)) > steep {
+			m.cfg.Delicate = true
+		}
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
 		}
