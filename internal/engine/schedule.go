@@ -42,9 +42,9 @@ const (
 	// larger run is faster, barriers and all: 8 to 16 short texts ran up to 1.2
 	// times as fast so.
 	coarseTokensPerWorker = 128
-	coarseLongest       = 256 // tokens of the longest text
-	coarseRunTokens     = 256 // of one run, at most
-	coarseRunsPerWorker = 2   // runs that a batch is cut into, so that the end is even
+	coarseLongest         = 256 // tokens of the longest text
+	coarseRunTokens       = 256 // of one run, at most
+	coarseRunsPerWorker   = 2   // runs that a batch is cut into, so that the end is even
 	// smallFLOPs is the work up to which it depends on the machine and on what
 	// else runs there whether a second worker pays: 16 tokens of MiniLM (0.34
 	// GFLOP) ran 1.4 times as fast on two quiet processors as on one, and half
