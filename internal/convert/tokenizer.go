@@ -109,19 +109,21 @@ var probes = []string{
 	"punctuation!!! ... -- (a) [b] {c} <d> \"quoted\" 'single' a/b\\c @x #y $5 100% ^ & * _ + = ~ `code`",
 	"Grüße, naïve façade, Ωmega, Привет мир, こんにちは世界, 你好,世界。, 안녕하세요, مرحبا, שלום, नमस्ते, ไทย",
 	"emoji 😀👍🏽 👨‍👩‍👧‍👦 🇩🇪 ❤️ zero\u200bwidth nb\u00a0space thin\u2009space",
+	"wide digits １２３ ｘ１ and marks: x\u0301y a\u0323\u0301B",
 	"camelCase PascalCase snake_case UPPERCASE iPhone McDonald O'Neil \u0301combining e\u0301",
 	"def f(x):\n    return x**2  # comment\n\tif (a != b) { c += 1; }",
 	"https://example.com/a?b=c&d=e user@example.com 2024-01-02T03:04:05Z v1.2.3-beta",
 }
 
 // chooseSplit finds a way to split under which the vocabulary gives the ids
-// that the directory's own tokenizer gives.
+// that the directory's own tokenizer gives. Of several the one that cuts texts
+// alike is taken: ids may agree on the probes and differ elsewhere.
 func (j *job) chooseSplit(v *vocabulary, own *tokenizer.Tokenizer) error {
 	names := []string{v.pre}
 	if v.model == "gpt2" {
 		names = splits
 	}
-	best, least, wrong := "", len(probes)+1, ""
+	best, least, wrong, alike := "", len(probes)+1, "", false
 	for _, name := range names {
 		v.pre = name
 		other, err := v.open(j.arch)
@@ -131,8 +133,9 @@ func (j *job) chooseSplit(v *vocabulary, own *tokenizer.Tokenizer) error {
 			}
 			continue // a way that hotpath does not know
 		}
-		bad, first := 0, ""
+		bad, first, cuts := 0, "", true
 		for _, text := range probes {
+			cuts = cuts && slices.Equal(own.Pieces(text), other.Pieces(text))
 			a := own.Encode(nil, text, tokenizer.Options{Special: true}, nil)
 			b := other.Encode(nil, text, tokenizer.Options{Special: true}, nil)
 			if !slices.Equal(a, b) {
@@ -141,10 +144,10 @@ func (j *job) chooseSplit(v *vocabulary, own *tokenizer.Tokenizer) error {
 				}
 			}
 		}
-		if bad < least {
-			best, least, wrong = name, bad, first
+		if bad < least || bad == least && cuts && !alike {
+			best, least, wrong, alike = name, bad, first, cuts
 		}
-		if bad == 0 {
+		if bad == 0 && cuts {
 			break
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"hotpath/internal/tokenizer"
 )
 
 const file = "tokenizer.json"
@@ -90,4 +92,49 @@ func FuzzVocabulary(f *testing.F) {
 			t.Fatal("invalid JSON was read")
 		}
 	})
+}
+
+// A vocabulary of single bytes has the same ids under every way to split texts:
+// the name in the file is still that of the tokenizer's own.
+func TestSplitIsTheTokenizersOwn(t *testing.T) {
+	vocab := map[string]int{}
+	for i := range 256 {
+		r := rune(i) // as byte-level vocabularies spell bytes
+		if !(i >= '!' && i <= '~' || i >= 0xA1 && i <= 0xAC || i >= 0xAE) {
+			r += 256
+		}
+		vocab[string(r)] = i
+	}
+	byteLevel := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}
+	regex := func(pattern string) any {
+		return map[string]any{"type": "Split", "behavior": "Isolated", "invert": false, "pattern": map[string]string{"Regex": pattern}}
+	}
+	const tail = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	for name, first := range map[string][]any{
+		"gpt-2":     {map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}},
+		"smollm":    {map[string]any{"type": "Digits", "individual_digits": true}, map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}},
+		"llama-bpe": {regex(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}` + tail), byteLevel},
+		"stablelm2": {regex(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail), byteLevel},
+	} {
+		data, err := json.Marshal(map[string]any{
+			"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+			"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": first},
+			"decoder":       byteLevel,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := tokenizer.FromJSON(file, data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := readVocabulary(file, data, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := job{arch: "llama"}
+		if err := j.chooseSplit(v, own); err != nil || v.pre != name || len(j.warnings) > 0 {
+			t.Errorf("%s: %s, %v, %v", name, v.pre, err, j.warnings)
+		}
+	}
 }
