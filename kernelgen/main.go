@@ -24,6 +24,7 @@ var files = []struct {
 	{"gemm/rows_amd64.s", genRows},
 	{"gemm/tile_arm64.s", genTileNEON},
 	{"gemm/stored_arm64.s", genStoredNEON},
+	{"gemm/long_arm64.s", genLongNEON},
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"amx/amx_amd64.s", genAMX},

@@ -30,6 +30,8 @@ var three = map[string]uint32{
 	"ADD.4S":     0x4ea08400,
 	"SUB.4S":     0x6ea08400,
 	"UMAX.4S":    0x6ea06400,
+	"USHL.16B":   0x6e204400,
+	"SUB.16B":    0x6e208400,
 	"USHL.4S":    0x6ea04400,
 	"AND.16B":    0x4e201c00,
 	"BIC.16B":    0x4e601c00,
@@ -102,7 +104,11 @@ func (g *nasm) ushr(d, s, n int) {
 	g.word(0x6f000400|uint32(64-n)<<16|uint32(s)<<5|uint32(d), "USHR.4S V%d, V%d, #%d", d, s, n)
 }
 
-// ushrBytes shifts bytes.
+// shlBytes and ushrBytes shift bytes.
+func (g *nasm) shlBytes(d, s, n int) {
+	g.word(0x4f005400|uint32(8+n)<<16|uint32(s)<<5|uint32(d), "SHL.16B V%d, V%d, #%d", d, s, n)
+}
+
 func (g *nasm) ushrBytes(d, s, n int) {
 	g.word(0x6f000400|uint32(16-n)<<16|uint32(s)<<5|uint32(d), "USHR.16B V%d, V%d, #%d", d, s, n)
 }

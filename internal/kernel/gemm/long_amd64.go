@@ -1,9 +1,6 @@
 package gemm
 
-import (
-	"hotpath/internal/kernel/cpu"
-	"hotpath/internal/tensor"
-)
+import "hotpath/internal/kernel/cpu"
 
 //go:noescape
 func longQ4_KAVX2(dst *float32, q *byte, scales *float32, spans int)
@@ -23,70 +20,26 @@ func longQ6_KAVX2(dst *float32, low, high *byte, scales *float32, first, spans i
 //go:noescape
 func longQ6_KAVX512(dst *float32, low, high *byte, scales *float32, first, spans int)
 
-// decodeLong is Decode of whole spans of blocks of 256; false where there is no
-// kernel.
-func (w *Stored) decodeLong(dst []float32, ld, n0, rows, k, cols int) bool {
-	tier := cpu.Vector()
-	if tier == cpu.Generic || rows == 0 || cols == 0 {
-		return false
-	}
-	var decode func(dst []float32, block []byte, first, spans int, wide bool)
-	switch w.DType {
-	case tensor.Q4_K:
-		decode = spansQ4
-	case tensor.Q5_K:
-		decode = spansQ5
-	case tensor.Q6_K:
-		decode = spansQ6
-	default:
-		return false
-	}
-	size := w.DType.Info().BlockBytes
-	for r := range rows {
-		row, out := w.part(n0+r, 0, w.K), dst[r*ld:][:cols]
-		for at := k; at < k+cols; {
-			first := at % 256 / span
-			spans := min(4-first, (k+cols-at)/span)
-			decode(out[at-k:][:spans*span], row[at/256*size:][:size], first, spans, tier == cpu.AVX512)
-			at += spans * span
-		}
-	}
-	return true
-}
-
-func spansQ4(dst []float32, block []byte, first, spans int, wide bool) {
-	var s [8][2]float32
-	tensor.ScalesK(&s, block)
-	if wide {
-		longQ4_KAVX512(&dst[0], &block[16+32*first], &s[2*first][0], spans)
+func longQ4(tier cpu.Tier, dst *float32, q *byte, scales *float32, spans int) {
+	if tier == cpu.AVX512 {
+		longQ4_KAVX512(dst, q, scales, spans)
 	} else {
-		longQ4_KAVX2(&dst[0], &block[16+32*first], &s[2*first][0], spans)
+		longQ4_KAVX2(dst, q, scales, spans)
 	}
 }
 
-func spansQ5(dst []float32, block []byte, first, spans int, wide bool) {
-	var s [8][2]float32
-	tensor.ScalesK(&s, block)
-	if wide {
-		longQ5_KAVX512(&dst[0], &block[48+32*first], &block[16], &s[2*first][0], first, spans)
+func longQ5(tier cpu.Tier, dst *float32, q, high *byte, scales *float32, first, spans int) {
+	if tier == cpu.AVX512 {
+		longQ5_KAVX512(dst, q, high, scales, first, spans)
 	} else {
-		longQ5_KAVX2(&dst[0], &block[48+32*first], &block[16], &s[2*first][0], first, spans)
+		longQ5_KAVX2(dst, q, high, scales, first, spans)
 	}
 }
 
-// spansQ6 goes by halves of the block, which have their own bytes.
-func spansQ6(dst []float32, block []byte, first, spans int, wide bool) {
-	var s [16]float32
-	tensor.ScalesQ6_K(&s, block)
-	for spans > 0 {
-		half, at := first/2, first%2
-		n := min(2-at, spans)
-		low, high, scales := &block[64*half], &block[128+32*half], &s[4*first]
-		if wide {
-			longQ6_KAVX512(&dst[0], low, high, scales, at, n)
-		} else {
-			longQ6_KAVX2(&dst[0], low, high, scales, at, n)
-		}
-		dst, first, spans = dst[n*span:], first+n, spans-n
+func longQ6(tier cpu.Tier, dst *float32, low, high *byte, scales *float32, first, spans int) {
+	if tier == cpu.AVX512 {
+		longQ6_KAVX512(dst, low, high, scales, first, spans)
+	} else {
+		longQ6_KAVX2(dst, low, high, scales, first, spans)
 	}
 }

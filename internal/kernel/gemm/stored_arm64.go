@@ -109,9 +109,6 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 	return 32 * blocks
 }
 
-// decodeLong has no kernels here: blocks of 256 are decoded in plain Go.
-func (w *Stored) decodeLong(_ []float32, _, _, _, _, _ int) bool { return false }
-
 // prepareFast has no kernel, because gemv takes x as it is.
 func prepareFast(_, _, _ []float32) bool { return false }
 

@@ -1,0 +1,24 @@
+package gemm
+
+import "hotpath/internal/kernel/cpu"
+
+//go:noescape
+func longQ4_KNEON(dst *float32, q *byte, scales *float32, spans int)
+
+//go:noescape
+func longQ5_KNEON(dst *float32, q, high *byte, scales *float32, first, spans int)
+
+//go:noescape
+func longQ6_KNEON(dst *float32, low, high *byte, scales *float32, first, spans int)
+
+func longQ4(_ cpu.Tier, dst *float32, q *byte, scales *float32, spans int) {
+	longQ4_KNEON(dst, q, scales, spans)
+}
+
+func longQ5(_ cpu.Tier, dst *float32, q, high *byte, scales *float32, first, spans int) {
+	longQ5_KNEON(dst, q, high, scales, first, spans)
+}
+
+func longQ6(_ cpu.Tier, dst *float32, low, high *byte, scales *float32, first, spans int) {
+	longQ6_KNEON(dst, low, high, scales, first, spans)
+}
