@@ -285,6 +285,27 @@ func TestRefusesWhatFilesCannotSay(t *testing.T) {
 	}
 }
 
+// So are stages of sentence-transformers behind the pooling, and poolings side
+// by side.
+func TestRefusesStages(t *testing.T) {
+	dir := with(t, fixtures(t)["sentence-dense"], map[string]any{"hidden_act": "gelu"})
+	pooling := filepath.Join(dir, "1_Pooling", "config.json")
+	for _, c := range []struct{ pooling, says string }{
+		{`{"pooling_mode_mean_tokens": true}`, "modules.json: module 2_Dense: Dense"},
+		{`{"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true}`, `"cls beside mean"`},
+	} {
+		if err := os.WriteFile(pooling, []byte(c.pooling), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := convertTo(t, dir, "F32"); !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, expected %s", err, c.says)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "modules.json"), []byte(`[{"type":"models.Transformer","path":""},{"type":"models.Pooling","path":"1_Pooling"}]`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A file that hotpath reads and llama.cpp does not open comes with a warning.
 func TestWarnsOfFilesThatLlamaDoesNotOpen(t *testing.T) {
 	_, r, err := convertTo(t, with(t, fixtures(t)["qwen3"], map[string]any{"attention_bias": true}), "F32")

@@ -1,10 +1,15 @@
 package convert
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath/internal/weights"
 )
 
 // metadata sets everything but the tokenizer.
@@ -40,6 +45,7 @@ func (j *job) metadata() error {
 	if j.family.encoder {
 		j.set("attention.causal", false)
 	}
+	j.modules()
 	if j.classifies() {
 		j.rank()
 	} else {
@@ -58,6 +64,25 @@ var oldPoolings = map[string]string{
 	"pooling_mode_max_tokens": "max", "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
 }
 
+// modules refuses stages behind the pooling that files have no place for. Those
+// of EmbeddingGemma have two matrices.
+func (j *job) modules() {
+	for _, m := range j.hf.Modules {
+		kind := m.Kind()
+		dense := kind == "Dense" && j.arch == "gemma-embedding" && (m.Path == "2_Dense" || m.Path == "3_Dense")
+		if dense && m.Config != nil {
+			f := fields{m.Config, j.config.err}
+			if act := f.text("Tanh", "activation_function"); !strings.HasSuffix(act, "Identity") {
+				f.unsupported("activation_function", "%q, expected Identity, since GGUF files cannot say", act)
+			}
+		}
+		if !dense && kind != "Transformer" && kind != "Pooling" && kind != "Normalize" {
+			j.config.keep(fmt.Errorf("%s: module %s: %s, which GGUF files of %s models cannot have: %w",
+				filepath.Join(j.in.Path(), "modules.json"), m.Path, kind, j.arch, weights.ErrUnsupported))
+		}
+	}
+}
+
 // pooling says how embeddings are made, where modules.json does.
 func (j *job) pooling() {
 	if s := j.hf.SentenceBert; s != nil {
@@ -74,10 +99,14 @@ func (j *job) pooling() {
 	if raw, ok := p.Raw("pooling_mode"); ok {
 		mode = strings.Trim(string(raw), `"`)
 	} else {
-		for flag, name := range oldPoolings {
+		var modes []string
+		for _, flag := range slices.Sorted(maps.Keys(oldPoolings)) {
 			if f.flag(false, flag) {
-				mode = name
+				modes = append(modes, oldPoolings[flag])
 			}
+		}
+		if len(modes) > 0 {
+			mode = strings.Join(modes, " beside ")
 		}
 	}
 	n, ok := poolings[mode]
