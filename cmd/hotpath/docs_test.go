@@ -63,6 +63,9 @@ func shell(t *testing.T, dir, script string) {
 
 // Every command's help ends with examples, and they work as written.
 func TestHelpExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole commands: slow under the race detector, and run without -short")
+	}
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash here")
 	}
@@ -138,6 +141,9 @@ func TestVersion(t *testing.T) {
 // The commands of the documents run: those of hotpath on small fixtures, and
 // the targets of make exist.
 func TestDocumentedCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole commands: slow under the race detector, and run without -short")
+	}
 	for _, tool := range []string{"bash", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no %s here", tool)
