@@ -64,7 +64,7 @@ fuzz fuzz-short:
 	@set -e; grep -rnoE --include='*_test.go' '^func Fuzz[A-Z][A-Za-z0-9_]*' . | sort | \
 	while IFS=: read -r file _ found; do \
 	  name=$${found#func }; dir=$$(dirname "$$file"); echo "fuzz $$dir $$name"; \
-	  $(GO) test -tags nogpu -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null || exit 1; \
+	  $(GO) test -tags nogpu -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$dir" </dev/null || exit 1; \
 	done
 
 models:
