@@ -61,7 +61,8 @@ func TestStudiesFinish(t *testing.T) {
 						if err := wellFormed(f.SVG); err != nil {
 							t.Errorf("%s: %v", f.Name, err)
 						}
-						if read(t, filepath.Join(dir, f.Name+".svg")) != f.SVG || !strings.Contains(md, "("+f.Name+".svg)") || !strings.Contains(html, f.SVG) {
+						inline := f.SVG[strings.Index(f.SVG, "<svg"):] // a page has no place for the head of an XML file
+						if read(t, filepath.Join(dir, f.Name+".svg")) != f.SVG || !strings.Contains(md, "("+f.Name+".svg)") || !strings.Contains(html, inline) {
 							t.Errorf("picture %s is not in the folder and both reports", f.Name)
 						}
 					}
