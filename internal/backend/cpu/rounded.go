@@ -13,9 +13,10 @@ import (
 )
 
 // Some values are kept in bf16 between two steps: what a product or attention
-// makes and only products in bf16 read, which would round it anyway. The bits of the
-// answer are the same, the bytes are half, and the pass that rounds is gone.
-// Both ends find out by themselves, from the plan.
+// makes and only products in bf16 read, which would round it anyway. The bytes
+// are half, and the pass that rounds is gone; activations on the way are as
+// good as bf16 needs, not as good as f32. Both ends find out by themselves,
+// from the plan.
 
 // roundActs are the activations that a product can round behind.
 var roundActs = map[graph.ActKind]amx.Act{
