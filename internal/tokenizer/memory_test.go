@@ -7,43 +7,50 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
 // slack is what FromJSON may allocate beyond the size of its file: tables of fixed size, holes in a
-// vocabulary, and the filter of beginnings.
-const slack = 6 << 20
+// vocabulary, and the filter of beginnings. perToken is what a token's tables may take beyond its entry in
+// the file, up to maxTokens of them; so 26 MiB are the most, whatever the file.
+const (
+	slack    = 6 << 20
+	perToken = 10
+)
 
 // shapes are files that would be large in memory if they were read without care: each grows until size.
-// The factor is what the tables of a shape take for a byte of its file, where that is more than one.
+// Those whose tables take more than the file count their tokens.
 var shapes = []struct {
 	name   string
-	factor float64
-	large  bool // there are tables that grow with the file
+	tokens string // what the entry of a token begins with, where a token takes more than its entry
+	large  bool   // there are tables that grow with the file
 	make   func(size int) []byte
 }{
-	{"many tokens", 1, true, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return `"` + word(i) + `":` + strconv.Itoa(i) }, `}}}`)},
-	{"many tokens of WordPiece", 1, true, grown(`{"model":{"type":"WordPiece","vocab":{"[UNK]":0`, func(i int) string { return `,"` + word(i) + `":` + strconv.Itoa(i+1) }, `}}}`)},
-	{"the same token", 1, false, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return `"a":` + strconv.Itoa(i%1000) }, `}}}`)},
-	{"escaped tokens", 1, false, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return fmt.Sprintf(`"\u%04x\u00e9\n":%d`, i%0xD000+1, i) }, `}}}`)},
-	{"one long token", 1, true, grown(`{"model":{"type":"BPE","merges":[],"vocab":{"`, func(int) string { return `abcdefgh` }, `":0}}}`)},
-	{"one long token of WordPiece", 1, false, grown(`{"model":{"type":"WordPiece","vocab":{"[UNK]":0,"`, func(int) string { return `abcdefgh` }, `":1}}}`)},
-	{"a long string", 1, false, grown(`{"version":"`, func(int) string { return `\u0041bcdefgh` }, `","model":{"type":"BPE","vocab":{},"merges":[]}}`)},
-	{"a long pattern", 1, false, grown(`{"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":"`, func(int) string { return `a|` }, `"}},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
-	{"a long template", 1, false, grown(`{"post_processor":{"type":"TemplateProcessing","single":[`, func(int) string { return `{"SpecialToken":{"id":"x"}}` }, `]},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
-	{"unknown sections", 1, false, grown(`{`, func(i int) string { return `"` + word(i) + `":{"a":[1,true,null]}` }, `,"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
-	{"unknown fields of the model", 1, false, grown(`{"model":{"type":"BPE","vocab":{},"merges":[]`, func(i int) string { return `,"` + word(i) + `":0` }, `}}`)},
-	{"parts", 1, false, grown(`{"normalizer":{"type":"Sequence","normalizers":[`, func(int) string { return `{"type":"NFC"}` }, `]},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
-	{"nesting", 1, true, func(size int) []byte {
+	{"many tokens", "", true, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return `"` + word(i) + `":` + strconv.Itoa(i) }, `}}}`)},
+	{"many tokens of WordPiece", "", true, grown(`{"model":{"type":"WordPiece","vocab":{"[UNK]":0`, func(i int) string { return `,"` + word(i) + `":` + strconv.Itoa(i+1) }, `}}}`)},
+	{"the same token", "", false, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return `"a":` + strconv.Itoa(i%1000) }, `}}}`)},
+	{"escaped tokens", "", false, grown(`{"model":{"type":"BPE","merges":[],"vocab":{`, func(i int) string { return fmt.Sprintf(`"\u%04x\u00e9\n":%d`, i%0xD000+1, i) }, `}}}`)},
+	{"one long token", "", true, grown(`{"model":{"type":"BPE","merges":[],"vocab":{"`, func(int) string { return `abcdefgh` }, `":0}}}`)},
+	{"one long token of WordPiece", "", false, grown(`{"model":{"type":"WordPiece","vocab":{"[UNK]":0,"`, func(int) string { return `abcdefgh` }, `":1}}}`)},
+	{"a long string", "", false, grown(`{"version":"`, func(int) string { return `\u0041bcdefgh` }, `","model":{"type":"BPE","vocab":{},"merges":[]}}`)},
+	{"a long pattern", "", false, grown(`{"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":"`, func(int) string { return `a|` }, `"}},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
+	{"a long template", "", false, grown(`{"post_processor":{"type":"TemplateProcessing","single":[`, func(int) string { return `{"SpecialToken":{"id":"x"}}` }, `]},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
+	{"unknown sections", "", false, grown(`{`, func(i int) string { return `"` + word(i) + `":{"a":[1,true,null]}` }, `,"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
+	{"unknown fields of the model", "", false, grown(`{"model":{"type":"BPE","vocab":{},"merges":[]`, func(i int) string { return `,"` + word(i) + `":0` }, `}}`)},
+	{"parts", "", false, grown(`{"normalizer":{"type":"Sequence","normalizers":[`, func(int) string { return `{"type":"NFC"}` }, `]},"model":{"type":"BPE","vocab":{},"merges":[]}}`)},
+	{"nesting", "", true, func(size int) []byte {
 		return []byte(`{"x":` + string(bytes.Repeat([]byte(`[`), size/2)) + string(bytes.Repeat([]byte(`]`), size/2)) + `}`)
 	}},
-	{"the same merge", 1, false, grown(`{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[`, func(int) string { return `"a b"` }, `]}}`)},
-	{"added tokens", 1, true, grown(`{"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[`, func(i int) string { return `{"id":` + strconv.Itoa(i) + `,"content":"` + word(i) + `"}` }, `]}`)},
+	{"the same merge", "", false, grown(`{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[`, func(int) string { return `"a b"` }, `]}}`)},
+	{"added tokens", "", true, grown(`{"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[`, func(i int) string { return `{"id":` + strconv.Itoa(i) + `,"content":"` + word(i) + `"}` }, `]}`)},
 	// Every two letters make a token: a merge takes 15 bytes of tables, no matter how short it is.
-	{"merges of short tokens", 1, true, mergesOf(`"%s %s"`)},
-	{"merges in pairs", 1, true, mergesOf(`["%s","%s"]`)},
-	// A score takes four bytes even where the file has one.
-	{"unigram", 1.3, true, grown(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0]`, func(i int) string { return `,["` + word(i) + `",-` + strconv.Itoa(i%20) + `.5]` }, `]}}`)},
+	{"merges of short tokens", "", true, mergesOf(`"%s %s"`)},
+	{"merges in pairs", "", true, mergesOf(`["%s","%s"]`)},
+	// A score takes four bytes, or eight, even where the file has one.
+	{"unigram", `,["`, true, grown(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0]`, func(i int) string { return `,["` + word(i) + `",-` + strconv.Itoa(i%20) + `.5]` }, `]}}`)},
+	{"unigram of wide scores", `,["`, true, grown(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0]`, func(i int) string { return `,["` + word(i) + `",0.1]` }, `]}}`)},
+	{"unigram of the same token", `,["`, true, grown(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0]`, func(int) string { return `,["",0.1]` }, `]}}`)},
 }
 
 // word spells a number with letters.
@@ -113,7 +120,11 @@ func TestMemory(t *testing.T) {
 			file := shape.make(size)
 			var err error
 			n := allocated(func() { _, err = FromJSON("f", file, nil) })
-			if limit := int64(shape.factor*float64(len(file))) + slack; n > limit {
+			limit := int64(len(file)) + slack
+			if shape.tokens != "" {
+				limit += perToken * int64(min(maxTokens, bytes.Count(file, []byte(shape.tokens))))
+			}
+			if n > limit {
 				t.Errorf("%s: %d bytes for a file of %d, expected at most %d (error %v)", shape.name, n, len(file), limit, err)
 			}
 			t.Logf("%-28s %8d bytes: %.2f of it, error %.80v", shape.name, len(file), float64(n)/float64(len(file)), err)
@@ -134,5 +145,19 @@ func TestMemoryOfRealFiles(t *testing.T) {
 		if n > int64(len(file))+slack {
 			t.Errorf("%s: %d bytes for a file of %d (error %v)", name, n, len(file), err)
 		}
+	}
+}
+
+// TestTooManyTokens: the tables that take more than their file have a bound, and nothing is made for a
+// vocabulary beyond it.
+func TestTooManyTokens(t *testing.T) {
+	file := []byte(`{"model":{"type":"Unigram","vocab":[["",0]` + strings.Repeat(`,["",1]`, maxTokens) + `]}}`)
+	var err error
+	n := allocated(func() { _, err = FromJSON("f", file, nil) })
+	if want := fmt.Sprintf("f: model.vocab: %d tokens of", maxTokens+1); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, expected one that begins with %q", err, want)
+	}
+	if n > slack {
+		t.Errorf("%d bytes were allocated for a file that is refused, expected at most %d", n, slack)
 	}
 }

@@ -23,8 +23,10 @@ const (
 	// maxHoles bounds how far ids may run ahead of the number of tokens, so that a small hostile file
 	// cannot ask for a large table.
 	maxHoles = 1 << 18
-	// maxTokens leaves eight bits of a slot to the hash.
-	maxTokens = 1<<24 - 2
+	// maxTokens is twice the largest vocabulary known, and leaves bits of a slot to the hash. The tables
+	// of the shortest entries that a file can have take more than the file does, ten bytes an entry at
+	// most: this keeps all of that under 20 MiB.
+	maxTokens = 1 << 21
 	// maxText is how many bytes all tokens may have together.
 	maxText = 1<<31 - 1
 	// moreFlag marks an added token that the model does not know: no piece of text may become one.
@@ -50,10 +52,10 @@ func newVocab(size room, top int64, more int) (*vocab, error) {
 	if tokens > maxTokens || size.bytes > maxText {
 		return nil, fmt.Errorf("%d tokens of %d bytes, expected at most %d of %d", tokens, size.bytes, maxTokens, maxText)
 	}
-	if top >= limit || top > maxTokens {
-		return nil, fmt.Errorf("a token has id %d, expected 0..%d for a vocabulary of this size", top, min(limit, maxTokens+1)-1)
+	if top >= limit {
+		return nil, fmt.Errorf("a token has id %d, expected 0..%d for a vocabulary of this size", top, limit-1)
 	}
-	v := &vocab{limit: min(limit, maxTokens+1)}
+	v := &vocab{limit: limit}
 	v.text = make([]byte, 1, 1+size.bytes)
 	v.at = make([]uint32, top+1, top+1+int64(more))
 	slots := tokens + tokens/3
