@@ -46,7 +46,7 @@ func TestSlowedKernelIsFound(t *testing.T) {
 	d := Design{Least: 8, Most: 8}
 	if strict {
 		factor, path, pairs = 1.2, testmodels.Real(t, "all-MiniLM-L6-v2"), 40
-		d = Design{Least: 60, Most: 400, Budget: 60 * time.Second, Slice: 15 * time.Millisecond}
+		d = Design{Least: 60, Most: 400, Budget: 30 * time.Second, Slice: 15 * time.Millisecond}
 	}
 	s, err := open(Options{Model: path})
 	if err != nil {

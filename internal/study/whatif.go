@@ -19,8 +19,10 @@ import (
 // kind is slowdown times as fast as the rest, on a clock that runs slowdown
 // times slower. Against the run in which every step is slowed alike, the
 // difference is what the kind contributes to the time of the whole: with what
-// others wait for it, and without what is hidden behind others.
-const slowdown = 3
+// others wait for it, and without what is hidden behind others. The factor is
+// small, so that waits at barriers stay as short as they are: long ones end in
+// parking, which costs time of its own.
+const slowdown = 1.25
 
 // target is what is asked about: the steps of one kind.
 type target struct {
@@ -167,7 +169,7 @@ func whatif(ctx context.Context, s *session) (rep *Report, err error) {
 		Title:    "What if: the worth of a faster step",
 		Question: fmt.Sprintf("If one kind of step were faster, how much faster would the whole be? The work: %s.", w.name),
 		Trials:   []NamedTrial{{w.name, trial}},
-		Facts:    []Fact{{"work", w.name}, {"time now", millis(now)}, {"slowed by", fmt.Sprintf("%d times: steps wait after each share for %d times as long as it took", slowdown, slowdown-1)}},
+		Facts:    []Fact{{"work", w.name}, {"time now", millis(now)}, {"slowed by", fmt.Sprintf("%.2f times: steps wait after each share for %.2f of the time that it took", slowdown, slowdown-1.0)}},
 	}
 	rep.Advice = whatifAdvice(found, trial, now)
 	rep.Sections = whatifSections(found, trial, now)
