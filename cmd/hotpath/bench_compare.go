@@ -22,8 +22,9 @@ func newBenchCompare(std streams) *cobra.Command {
 go test -bench, as text or as JSON. A change is real where the Mann-Whitney U
 test says so, two-sided, at 0.05 and corrected for the number of cases by Holm's
 method. With --fail-above the exit status is 1 when a case got worse for real and
-by more than that. Rates that follow from a case's time are left out, unless
---unit asks for them.`,
+by more than that. What is exact (assume=exact) got worse where its unit says which
+way is better. Rates that follow from a case's time are left out, unless --unit
+asks for them.`,
 		Example: `  hotpath bench compare old.txt new.txt
   hotpath bench compare old.txt new.txt --fail-above 900%
   hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,

@@ -178,7 +178,11 @@ func (c *Comparison) judge(old *Data) {
 			ch := &c.Changes[family[j]]
 			exact = exact || ch.exact
 			ch.Holm = q
-			ch.Verdict, ch.bad = verdict(ch, old.better(unit))
+			better := old.better(unit)
+			if ch.exact { // flops/op that change are other work, not worse work, unless the report says so
+				better = old.declared(unit)
+			}
+			ch.Verdict, ch.bad = verdict(ch, better)
 		}
 		if need := samplesFor(len(family)); !exact && least < need {
 			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), need)
@@ -191,9 +195,7 @@ func verdict(c *Change, better int) (v Verdict, bad bool) {
 	switch {
 	case c.exact && c.New.Median == c.Old.Median:
 		return Same, false
-	case c.exact:
-		return Changed, false
-	case c.Holm >= Alpha || c.New.Median == c.Old.Median:
+	case !c.exact && c.Holm >= Alpha || c.New.Median == c.Old.Median:
 		return NoDifference, false
 	case better == 0:
 		return Changed, false

@@ -129,6 +129,30 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// What is exact needs no statistics; whether it is worse only the report can say.
+func TestExactWithDirection(t *testing.T) {
+	for _, c := range []struct {
+		better   string
+		old, new int
+		want     Verdict
+	}{{"lower", 5, 6, Worse}, {"lower", 6, 5, Better}, {"higher", 5, 6, Better}, {"higher", 6, 5, Worse}, {"lower", 5, 5, Same}} {
+		read := func(v int) *Data {
+			d, err := Read("made", fmt.Appendf(nil, "Unit size/op better=%s assume=exact\nBenchmarkX 1 %d size/op\n", c.better, v))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		got, err := Compare(read(c.old), read(c.new), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ch := got.Changes[0]; ch.Verdict != c.want || len(got.Failures(3)) != map[bool]int{true: 1}[c.want == Worse] {
+			t.Errorf("%s: %d -> %d: %+v, %d failures", c.better, c.old, c.new, ch, len(got.Failures(3)))
+		}
+	}
+}
+
 // A difference that one case shows is not one among many cases.
 func TestManyCases(t *testing.T) {
 	low, high := []float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}

@@ -58,7 +58,11 @@ func (c *Change) percent() string {
 
 // String is a change in one line.
 func (c *Change) String() string {
-	return fmt.Sprintf("%s %s %s -> %s (%s, p=%.3f)", c.Name, c.Unit, short(c.Old.Median), short(c.New.Median), c.percent(), c.Holm)
+	sure := fmt.Sprintf("p=%.3f", c.Holm)
+	if c.exact {
+		sure = "exact"
+	}
+	return fmt.Sprintf("%s %s %s -> %s (%s, %s)", c.Name, c.Unit, short(c.Old.Median), short(c.New.Median), c.percent(), sure)
 }
 
 // short has four significant digits, and never an exponent for what is measured.

@@ -194,15 +194,24 @@ func (d *Data) series(name, unit string) *Series {
 	return nil
 }
 
-// better is 1 where more is better, -1 where less is, 0 where nobody knows.
-func (d *Data) better(unit string) int {
+// declared is what the report itself says of a unit: 1 where more is better, -1
+// where less is, 0 where it does not say.
+func (d *Data) declared(unit string) int {
 	switch d.Units[unit].Better {
 	case "higher":
 		return 1
 	case "lower":
 		return -1
 	}
+	return 0
+}
+
+// better is what is declared, or else what the unit's name tells.
+func (d *Data) better(unit string) int {
+	declared := d.declared(unit)
 	switch {
+	case declared != 0:
+		return declared
 	case strings.HasSuffix(unit, "/s") || unit == "%ceiling":
 		return 1
 	case strings.HasSuffix(unit, "/op"):
