@@ -31,7 +31,8 @@ type Model struct {
 	ref  Ref    // with Select being the file, "" for a directory
 	root string // the folder that its files lie in
 	file []string
-	old  bool // a package has a newer version here
+	refs []string // branches and tags of the hub that mean it
+	old  bool     // a package has a newer version here
 }
 
 // Format is the kind of the model's files.
@@ -101,6 +102,9 @@ func (p *Puller) listHub() ([]Model, error) {
 			models, err := modelsIn(filepath.Join(c.dir, "snapshots", commit), r)
 			if err != nil {
 				return nil, err
+			}
+			for i := range models {
+				models[i].refs = refs[commit]
 			}
 			out = append(out, models...)
 		}
@@ -231,7 +235,7 @@ func (m Model) is(r Ref) bool {
 	if revision == mainRevision {
 		revision = ""
 	}
-	same := m.ref.Revision == revision || revision == "" && m.ref.Package && !m.old
+	same := m.ref.Revision == revision || slices.Contains(m.refs, revision) || revision == "" && m.ref.Package && !m.old
 	if len(revision) >= 7 && !r.Package { // a commit, perhaps shortened
 		same = same || strings.HasPrefix(filepath.Base(m.root), revision)
 	}

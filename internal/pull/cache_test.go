@@ -75,6 +75,23 @@ func TestListAndFind(t *testing.T) {
 	}
 }
 
+// Every branch and tag that was pulled finds its model, also where several mean
+// the same commit.
+func TestFindByTag(t *testing.T) {
+	p := newHub(t, sentence()).puller(t)
+	for _, name := range []string{testRepo + "@v1.0", testRepo, testRepo + "@v1.1"} {
+		pulled(t, p, name)
+	}
+	for _, name := range []string{"org/model@v1.0", "org/model@v1.1", "org/model@main", "org/model"} {
+		if m, err := p.Find(name); err != nil || m.Name != "org/model" {
+			t.Errorf("%s: %q, %v", name, m.Name, err)
+		}
+	}
+	if m, err := p.Find("org/model@v1.2"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a tag that was not pulled: %q, %v", m.Name, err)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	_, p := stocked(t)
 	root := filepath.Join(p.HubCache, "models--org--model")
