@@ -63,6 +63,9 @@ MODELS = {
     "stablelm-heads": lambda: T.StableLmConfig(**base(hidden_size=32, qk_layernorm=True, layer_norm_eps=1e-3), rope_parameters={"rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.5}),
     "phi2-heads": lambda: T.PhiConfig(**base(hidden_size=32, num_hidden_layers=1, qk_layernorm=True), rope_parameters={"rope_type": "default", "rope_theta": 900.0, "partial_rotary_factor": 0.5}),
     "cohere-heads": lambda: T.CohereConfig(**base(logit_scale=0.6, use_qk_norm=True), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "falcon-alibi": lambda: T.FalconConfig(**without("num_key_value_heads", "intermediate_size", num_attention_heads=6, hidden_size=24, alibi=True, multi_query=False, parallel_attn=False, bias=True), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "falcon-alibi-new": lambda: T.FalconConfig(**without("num_key_value_heads", "intermediate_size", num_kv_heads=2, new_decoder_architecture=True, alibi=True, num_ln_in_parallel_attn=1), rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "gemma3-capped": lambda: T.Gemma3TextConfig(**base(head_dim=10, num_hidden_layers=2, sliding_window=9, query_pre_attn_scalar=20, attn_logit_softcapping=2.0)),
 }
 
 PLAIN = dict(rope_parameters={"rope_type": "default", "rope_theta": 900.0})
@@ -138,7 +141,9 @@ def make(out, name, seed):
         if os.path.exists(os.path.join(d, extra)):
             os.remove(os.path.join(d, extra))
     os.chmod(os.path.join(d, "model.safetensors"), 0o644)
-    model = T.AutoModelForCausalLM.from_pretrained(d, dtype=torch.float32, attn_implementation="eager").eval()
+    # Eager attention of transformers 5 adds ALiBi to the scores and to the mask as well.
+    how = "sdpa" if model.config.to_dict().get("alibi") else "eager"
+    model = T.AutoModelForCausalLM.from_pretrained(d, dtype=torch.float32, attn_implementation=how).eval()
     ref = reference(model, g)
     write(os.path.join(d, "reference.json"), ref)
     n = [x for c in ref["cases"] for x in c["nll"]]

@@ -118,7 +118,7 @@ func open(t *testing.T, path string) *hotpath.Model {
 
 // unsaid are fixtures whose configuration GGUF files cannot express.
 var unsaid = map[string]string{
-	"mpnet": "model_type", "gemma2": "query_pre_attn_scalar", "gemma3": "query_pre_attn_scalar", "embeddinggemma": "query_pre_attn_scalar",
+	"mpnet": "model_type", "gemma2": "query_pre_attn_scalar", "gemma3": "query_pre_attn_scalar", "gemma3-capped": "query_pre_attn_scalar", "falcon-alibi": "alibi", "falcon-alibi-new": "alibi", "embeddinggemma": "query_pre_attn_scalar",
 	"smollm3": "no_rope_layers", "qwen3-moe": "mlp_only_layers", "qwen2-moe": "mlp_only_layers", "llama-yarn-given": "truncate",
 	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "since GGUF files cannot say",
 	"distilbert-relu": "activation", "rerank-distilbert": "classifier", "sentence-residual": "hidden_act", "sentence-dense": "hidden_act",
@@ -267,7 +267,6 @@ func TestRefusesWhatFilesCannotSay(t *testing.T) {
 		{"gemma2", "attn_logit_softcapping", object{"attn_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
 		{"gemma2", "final_logit_softcapping", object{"final_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
 		{"gemma3", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": nil}},
-		{"gemma3", "attn_logit_softcapping", object{"attn_logit_softcapping": 5}},
 		{"modernbert", "layer_types", object{"layer_types": []string{"sliding_attention"}}},
 		{"gpt2", "scale_attn_weights", object{"scale_attn_weights": false}},
 		{"gpt2", "scale_attn_by_inverse_layer_idx", object{"scale_attn_by_inverse_layer_idx": true}},

@@ -213,9 +213,6 @@ func gemma3Keys(j *job) {
 	if n := c.countOr(6, "sliding_window_pattern", "_sliding_window_pattern"); n != 6 {
 		c.unsupported("sliding_window_pattern", "%d, expected 6, since GGUF files cannot say", n)
 	}
-	if _, ok := c.float("attn_logit_softcapping"); ok {
-		c.unsupported("attn_logit_softcapping", "a cap on scores, expected none, since GGUF files cannot say")
-	}
 	if s, ok := c.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
 		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
 	}

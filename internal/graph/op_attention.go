@@ -26,6 +26,7 @@ type AttentionAttr struct {
 	Causal  bool
 	Window  int     // 0: unlimited
 	SoftCap float32 // 0: none; otherwise scores become cap*tanh(score/cap)
+	Alibi   bool    // scores grow by AlibiBias with the position of a key
 }
 
 func (a AttentionAttr) resolved() AttentionAttr {
@@ -81,6 +82,8 @@ func (a *AttentionAttr) check(q, k, v *Value) error {
 		return fmt.Errorf("window is %d, expected at least 0", a.Window)
 	case !(a.SoftCap >= 0):
 		return fmt.Errorf("soft cap is %g, expected at least 0", a.SoftCap)
+	case a.Alibi && a.SoftCap > 0:
+		return fmt.Errorf("soft cap is %g, expected none beside ALiBi", a.SoftCap)
 	}
 	return first(
 		wantShape("q", q, tensor.Rows(q.Shape.Outer, a.Heads*a.HeadDim)),
@@ -88,9 +91,12 @@ func (a *AttentionAttr) check(q, k, v *Value) error {
 		wantShape("v", v, k.Shape))
 }
 
-// score is what softmax sees of a query and a key.
-func (a *AttentionAttr) score(q, k []float32) float64 {
+// score is what softmax sees of a query of head h and the key at position j.
+func (a *AttentionAttr) score(q, k []float32, h, j int) float64 {
 	s := float64(a.Scale) * dot64(q, k)
+	if a.Alibi {
+		s += float64(a.AlibiBias(a.AlibiSlope(h), j))
+	}
 	if a.SoftCap > 0 {
 		s = float64(a.SoftCap) * math.Tanh(s/float64(a.SoftCap))
 	}
@@ -131,7 +137,7 @@ func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *ke
 		lo, hi := a.Visible(keys-(q1-t), keys)
 		for h := range a.Heads {
 			qh, oh := q.Row(t)[h*d:(h+1)*d], out.Row(t)[h*d:(h+1)*d]
-			sum := a.attend(qh, oh, rows, h/group*d, lo, hi, p)
+			sum := a.attend(qh, oh, rows, h, h/group*d, lo, hi, p)
 			if lse.Present() {
 				lse.F32[t*lse.Cols+h] = float32(sum)
 			}
@@ -139,12 +145,12 @@ func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *ke
 	}
 }
 
-// attend is one query head against keys [lo,hi), whose head starts at column
+// attend is query head h against keys [lo,hi), whose head starts at column
 // off. It returns the log-sum-exp of the scores.
-func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, off, lo, hi int, p []float32) float64 {
+func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi int, p []float32) float64 {
 	top := math.Inf(-1)
 	for j := lo; j < hi; j++ {
-		s := a.score(q, rows.of(rows.k, j)[off:off+len(q)])
+		s := a.score(q, rows.of(rows.k, j)[off:off+len(q)], h, j)
 		p[j-lo] = float32(s)
 		top = max(top, s)
 	}

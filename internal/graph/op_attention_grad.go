@@ -64,16 +64,17 @@ type attentionGrad struct {
 	c *Call
 }
 
-// pair gives the probability of key row u for head h of query row t, and the
-// gradient of q.k: the scale and the derivative of the soft cap included.
-func (g *attentionGrad) pair(t, u, h int) (p, ds float64) {
+// pair gives the probability of key row u for head h of query row t of the
+// sequence that begins at row q0, and the gradient of q.k: the scale and the
+// derivative of the soft cap included.
+func (g *attentionGrad) pair(q0, t, u, h int) (p, ds float64) {
 	d, kv := g.HeadDim, h/(g.Heads/g.KVHeads)
 	q := g.c.In[0].Row(t)[h*d : (h+1)*d]
 	k := g.c.In[1].Row(u)[kv*d : (kv+1)*d]
 	v := g.c.In[2].Row(u)[kv*d : (kv+1)*d]
 	out := g.c.In[3].Row(t)[h*d : (h+1)*d]
 	dout := g.c.In[5].Row(t)[h*d : (h+1)*d]
-	s := g.score(q, k)
+	s := g.score(q, k, h, u-q0)
 	p = math.Exp(s - float64(g.c.In[4].Row(t)[h]))
 	ds = p * (dot64(dout, v) - dot64(dout, out)) * float64(g.Scale)
 	if g.SoftCap > 0 {
@@ -90,7 +91,7 @@ func (g *attentionGrad) query(q0, q1, t int) {
 	for h := range g.Heads {
 		ds := g.c.Scratch[:hi-lo]
 		for j := lo; j < hi; j++ {
-			_, s := g.pair(t, q0+j, h)
+			_, s := g.pair(q0, t, q0+j, h)
 			ds[j-lo] = float32(s)
 		}
 		off := h / (g.Heads / g.KVHeads) * d
@@ -115,7 +116,7 @@ func (g *attentionGrad) key(q0, q1, u int) {
 			for i := range n {
 				var pe, dse float64
 				if lo, hi := g.Visible(i, n); lo <= u-q0 && u-q0 < hi {
-					pe, dse = g.pair(q0+i, u, kv*group+e)
+					pe, dse = g.pair(q0, q0+i, u, kv*group+e)
 				}
 				p[e*n+i], ds[e*n+i] = float32(pe), float32(dse)
 			}

@@ -35,8 +35,8 @@ var OpAttentionRel = register(&OpDef{
 		if q.Shape.Outer != k.Shape.Outer {
 			return nil, fmt.Errorf("q is %s but k is %s: the numbers of tokens differ", q.Shape, k.Shape)
 		}
-		if a.SoftCap != 0 {
-			return nil, fmt.Errorf("soft cap is %g, expected none beside a bias", a.SoftCap)
+		if a.SoftCap != 0 || a.Alibi {
+			return nil, fmt.Errorf("soft cap is %g and ALiBi %v, expected neither beside a bias", a.SoftCap, a.Alibi)
 		}
 		if rel.Rank() != 2 || rel.Outer != tensor.Fixed(a.Heads) || rel.RowLen()%2 == 0 {
 			return nil, fmt.Errorf("rel is %s, expected a row of odd length for each of %d heads", rel, a.Heads)
@@ -72,7 +72,7 @@ func (a *AttentionAttr) attendRel(c *Call, first, keys, i, h int) {
 	lo, hi := a.Visible(i, keys)
 	top := math.Inf(-1)
 	for j := lo; j < hi; j++ {
-		s := a.score(q, c.In[1].Row(first + j)[off:off+d]) + float64(rel[min(max(j-i, -reach), reach)+reach])
+		s := a.score(q, c.In[1].Row(first + j)[off:off+d], h, j) + float64(rel[min(max(j-i, -reach), reach)+reach])
 		p[j-lo] = float32(s)
 		top = max(top, s)
 	}

@@ -20,6 +20,7 @@ type decoder struct {
 	// GGUF reorder the rows of q and k of some families so.
 	interleaved bool
 	noRope      []bool // layers whose positions do not rotate; nil: none
+	alibi       bool   // scores grow with the position of a key
 
 	headNorms headNorms // what q and k go through before the rope
 	scale     float32   // of scores; 0: by the size of a head

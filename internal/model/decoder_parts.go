@@ -40,7 +40,7 @@ func (d *decoder) attention(c *Context, h *graph.Value, layer int, key string) *
 		q = d.normed(c, "q_norm", q, key+"attn_q_norm", wide)
 		k = d.normed(c, "k_norm", k, key+"attn_k_norm", narrow)
 	}
-	attr := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Scale: d.scale, SoftCap: d.scoreCap, Causal: d.Causal}
+	attr := graph.AttentionAttr{Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Scale: d.scale, SoftCap: d.scoreCap, Causal: d.Causal, Alibi: d.alibi}
 	if d.Windows != nil {
 		attr.Window = d.Windows[layer]
 	}

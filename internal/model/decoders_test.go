@@ -36,7 +36,6 @@ func TestDecodersRefuse(t *testing.T) {
 		kind   error
 		words  []string
 	}{
-		{"falcon", object{"alibi": true}, unsupported, []string{"alibi"}},
 		{"stablelm", object{"qk_layernorm": true}, weights.ErrNoTensor, []string{"q_layernorm.norms.0.weight", "32"}},
 		{"phi2", object{"qk_layernorm": true}, weights.ErrNoTensor, []string{"q_layernorm.weight", "8"}},
 		{"cohere", object{"use_qk_norm": true}, weights.ErrNoTensor, []string{"q_norm.weight", "16"}},

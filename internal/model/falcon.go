@@ -7,8 +7,8 @@ import (
 
 // Falcon: layer norms, a feed-forward without a gate, and attention and
 // feed-forward side by side. The old ones share one norm between the two, or
-// run them one after the other; the new ones have a norm each. Those with
-// ALiBi in place of a rope are refused.
+// run them one after the other; the new ones have a norm each. Some have ALiBi
+// in place of a rope, which GGUF files cannot say.
 
 func init() {
 	register(&architecture{name: "falcon", gguf: []string{"falcon"}, hf: []string{"falcon", "RefinedWeb", "RefinedWebModel"}, readGGUF: falconGGUF, readHF: falconHF})
@@ -46,7 +46,6 @@ func falconHF(r *fields) description {
 	d.layerNorms(r, "layer_norm_epsilon", needsBias)
 	d.FFN = r.sizeOr("ffn_hidden_size", maxFFN, 4*d.Dim)
 	d.HeadDim = headDim(r, "", heads, d.Dim, d.Heads)
-	r.refuse("alibi")
 	groups := r.flag("new_decoder_architecture", false)
 	single := !groups && r.flag("multi_query", true)
 	switch {
@@ -63,8 +62,12 @@ func falconHF(r *fields) description {
 		d.KVHeads = d.Heads
 	}
 	parallel := groups || r.flag("parallel_attn", true)
-	d.rope = ropeHF(r, d.HeadDim, ropeDefaults{})
-	d.ropeLengths()
+	if d.alibi = r.flag("alibi", false); d.alibi {
+		d.stills(func(int) bool { return true })
+	} else {
+		d.rope = ropeHF(r, d.HeadDim, ropeDefaults{})
+		d.ropeLengths()
+	}
 	return falcon{d, parallel}
 }
 

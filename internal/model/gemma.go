@@ -10,6 +10,8 @@ import (
 // Gemma 3, text only, and EmbeddingGemma, which is the same attending in both
 // directions: a norm before and after attention and feed-forward each, norms
 // of every query and key head, and five layers with a window to one without.
+// Configurations may have a cap on scores, left from Gemma 2, which neither
+// transformers nor llama.cpp applies: it means nothing here either.
 
 func init() {
 	register(&architecture{
@@ -41,7 +43,6 @@ func gemma3GGUF(r *fields) description {
 		}
 		d.windows(window, r.pattern(d.Layers, 6))
 	}
-	d.noScoreCap(r)
 	sentenceGGUF(r, &d.Config) // again: it depends on the direction
 	return gemma{d}
 }
@@ -65,7 +66,6 @@ func gemma3HF(r *fields) description {
 	} else {
 		d.windows(window, func(layer int) bool { return sliding[layer] })
 	}
-	d.noScoreCap(r)
 	return gemma{d}
 }
 
@@ -89,13 +89,6 @@ func (d *decoder) localRope(r *fields, theta float64) {
 // bothWays is the reach of a window that looks both ways: it has half of its
 // size on each side, and the token itself.
 func bothWays(window int) int { return window/2 + 1 }
-
-// noScoreCap refuses what implementations of Gemma 3 do not agree on.
-func (d *decoder) noScoreCap(r *fields) {
-	if key := "attn_logit_softcapping"; r.optional(key) != 0 {
-		r.unsupported(key, "a cap on scores, expected none: implementations of Gemma 3 differ in what it does")
-	}
-}
 
 // gemmaGGUF reads what all Gemmas have. Their files have added 1 to the
 // weights of norms.

@@ -201,7 +201,6 @@ func TestHostileConfigs(t *testing.T) {
 		{"odd head", "embeddinggemma", object{"head_dim": 23}, invalid, []string{"head_dim", "even"}},
 		{"layer types", "embeddinggemma", object{"layer_types": []string{"full_attention"}}, invalid, []string{"layer_types", "7"}},
 		{"unknown layer type", "embeddinggemma", object{"layer_types": slices.Repeat([]string{"no_such"}, 7)}, unsupported, []string{"layer_types", `"no_such"`}},
-		{"capped scores", "embeddinggemma", object{"attn_logit_softcapping": 50}, unsupported, []string{"attn_logit_softcapping"}},
 		{"quantized", "llama", object{"quantization_config": object{"bits": 4}}, unsupported, []string{"quantization_config"}},
 		{"unknown architecture", "llama", object{"model_type": "no_such"}, unsupported,
 			[]string{"model_type", `"no_such"`, "expected one of " + supported(func(a *architecture) []string { return a.hf })}},

@@ -63,6 +63,7 @@ func Cases() []Case {
 		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv f16", Tol: 2e-5, Build: kvOf(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv q8_0", Tol: 2e-5, Build: kvOf(tensor.Q8_0, graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 64, Causal: true})},
+		{Name: "kv alibi", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 1, HeadDim: 16, Causal: true, Alibi: true})},
 		{Name: "kv window", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 16, Causal: true, Window: 70})},
 		{Name: "linear then act", Build: func(b *Bench) []*graph.Value {
 			h := b.Linear("h", b.F32(dimT, 48), b.F32(tensor.Fixed(40), 48), b.F32(tensor.Fixed(40)))
@@ -91,6 +92,7 @@ func Cases() []Case {
 		{Heads: 2, KVHeads: 2, HeadDim: 32},
 		{Heads: 3, KVHeads: 1, HeadDim: 20, Window: 4},
 		{Heads: 2, KVHeads: 1, HeadDim: 16, Causal: true, Window: 3, SoftCap: 1.5},
+		{Heads: 6, KVHeads: 2, HeadDim: 12, Causal: true, Alibi: true},
 	} {
 		cs = append(cs, Case{Name: fmt.Sprintf("attention %+v", a), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			out, lse := b.Attention("y", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.Starts(), a)

@@ -26,7 +26,7 @@ type attention struct {
 	block, maxBlocks int
 	class            Precision
 	outHalf          half // out, where it is kept in bf16
-	bias             relBias
+	bias             scoreBias
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -68,6 +68,7 @@ func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))
 // reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(max(scoreBudget, keys+k.block))
+	k.alibi()
 	k.class = b.attentionClass(b.step.Root())
 	if k.class == BF16 {
 		b.wantHead(k.HeadDim, keys)
@@ -77,17 +78,17 @@ func (k *attention) reserve(b *binder, keys int) {
 
 // attentionClass is the compute class of attention. Training, which wants the
 // log-sum-exp, computes in f32: its backward pass does too. So does what the
-// tiles have no kernel for: soft caps and biases by distance.
+// tiles have no kernel for: soft caps and biases by distance or position.
 func (b *binder) attentionClass(n *graph.Node) Precision {
-	capped := false
+	changed := false
 	switch a := n.Attr.(type) {
 	case graph.AttentionAttr:
-		capped = a.SoftCap > 0
+		changed = a.SoftCap > 0 || a.Alibi
 	case graph.AttentionKVAttr:
-		capped = a.SoftCap > 0
+		changed = a.SoftCap > 0 || a.Alibi
 	}
 	lse := n.Op == graph.OpAttention && b.plan.Place(n.Out[1]).Bytes > 0
-	if capped || lse || n.Op != graph.OpAttention && n.Op != graph.OpAttentionKV {
+	if changed || lse || n.Op != graph.OpAttention && n.Op != graph.OpAttentionKV {
 		return F32
 	}
 	return b.be.opts.Precision.class()

@@ -31,8 +31,8 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 	}
 	a := n.Attr.(graph.AttentionAttr)
 	b.want(2 * gradTile * b.plan.Max.T)
-	if !ms[6].present() || !ms[7].present() || !ms[8].present() || a.SoftCap > 0 {
-		return bindReference(b, s) // a gradient that nobody wants is rare, and so is capping in training
+	if !ms[6].present() || !ms[7].present() || !ms[8].present() || a.SoftCap > 0 || a.Alibi {
+		return bindReference(b, s) // a gradient that nobody wants is rare, and so are caps and ALiBi in training
 	}
 	return &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
 		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}, nil

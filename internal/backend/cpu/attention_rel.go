@@ -6,10 +6,25 @@ import (
 	"hotpath/internal/plan"
 )
 
-// relBias is a bias on scores by the distance of a key from its query.
-type relBias struct {
+// scoreBias is a bias on scores by the distance of a key from its query, or by
+// the position of the key.
+type scoreBias struct {
 	rel   mat // [Heads,2*reach+1]; absent where there is none
 	reach int
+
+	attr   *graph.AttentionAttr
+	slopes []float32 // of ALiBi, [Heads]; nil where there is none
+}
+
+// alibi prepares the slopes of ALiBi.
+func (k *attention) alibi() {
+	if !k.Alibi {
+		return
+	}
+	k.bias.attr = &k.AttentionAttr
+	for h := range k.Heads {
+		k.bias.slopes = append(k.bias.slopes, k.AlibiSlope(h))
+	}
 }
 
 func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
@@ -19,14 +34,19 @@ func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], qStart: b.i32(n.In[3]),
-		bias: relBias{ms[4], graph.RelReach(ms[4].cols)}}
+		bias: scoreBias{rel: ms[4], reach: graph.RelReach(ms[4].cols)}}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil
 }
 
 // add adds to the scores of keys from on, for a query of head h at pos: those
 // within reach lie in a row, those beyond have the ends of it.
-func (r *relBias) add(scores []float32, h, pos, from int) {
+func (r *scoreBias) add(scores []float32, h, pos, from int) {
+	if r.slopes != nil {
+		for i := range scores {
+			scores[i] += r.attr.AlibiBias(r.slopes[h], from+i)
+		}
+	}
 	if !r.rel.present() {
 		return
 	}
