@@ -14,7 +14,8 @@
 // ([Model.Generate]), scores ([Model.Score]) and tokenizes; [Model.Info] tells
 // which of these it can do and how. It may be used by many goroutines at once:
 // calls of Embed at the same time share runs, and so do generations. A context
-// that ends cuts its own call short, within a step of the model, and no other.
+// that ends cuts its own call short, between parts of a step of the model, and no
+// other.
 // Zero values of all options are useful.
 //
 // # Errors
@@ -105,7 +106,14 @@ type Model struct {
 }
 
 // Open opens a .gguf file or a Hugging Face directory.
-func Open(path string, o Options) (m *Model, err error) {
+func Open(path string, o Options) (*Model, error) {
+	return OpenContext(context.Background(), path, o)
+}
+
+// OpenContext is Open that ends with ctx. Weights are mapped here and brought
+// into the form that they are computed with by the first call that wants them,
+// which ends with its own context.
+func OpenContext(ctx context.Context, path string, o Options) (m *Model, err error) {
 	defer guard(&err)
 	start := time.Now()
 	mode, err := engine.ParseMode(o.Parallel)
@@ -131,16 +139,22 @@ func Open(path string, o Options) (m *Model, err error) {
 			m = nil
 		}
 	}()
-	if m.store, err = weights.Open(path); err != nil {
-		return m, err
+	for _, step := range []func() error{
+		func() (err error) { m.store, err = weights.Open(path); return err },
+		func() (err error) { m.model, err = model.Open(m.store); return err },
+		func() (err error) { m.Tokenizer.tok, err = m.model.Tokenizer(); return err },
+	} {
+		if ctx.Err() != nil {
+			return m, context.Cause(ctx)
+		}
+		if err = step(); err != nil {
+			return m, err
+		}
 	}
-	if m.model, err = model.Open(m.store); err != nil {
-		return m, err
+	if ctx.Err() != nil {
+		return m, context.Cause(ctx)
 	}
 	m.cfg = m.model.Config()
-	if m.Tokenizer.tok, err = m.model.Tokenizer(); err != nil {
-		return m, err
-	}
 	m.frame = findFrame(m.tok)
 	m.prompts = findPrompts(m.cfg)
 	device := o.Device

@@ -1,6 +1,7 @@
 package hotpath
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -35,13 +36,17 @@ func (b *textBatch) reset() {
 	b.ids, b.pieces, b.texts, b.seqs = b.ids[:0], b.pieces[:0], b.texts[:0], b.seqs[:0]
 }
 
-// add tokenizes one text. On an error the batch is as before.
-func (b *textBatch) add(p *embedPlan, index int, text string, s *tokenizer.Scratch) error {
+// add tokenizes one text. On an error the batch is as before; where ctx ended
+// under way, nobody may use it.
+func (b *textBatch) add(ctx context.Context, p *embedPlan, index int, text string, s *tokenizer.Scratch) error {
 	if p.prompt != "" {
 		text = p.prompt + text
 	}
 	from := len(b.ids)
-	b.ids = p.tok.Encode(b.ids, text, tokenizer.Options{Special: true, ParseSpecial: true}, s)
+	b.ids = p.tok.Encode(b.ids, text, tokenizer.Options{Special: true, ParseSpecial: true, Done: ctx.Done()}, s)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if len(b.ids) == from {
 		// A text without tokens is the beginning of one, or else its end.
 		id, ok := p.tok.BOS()

@@ -90,7 +90,7 @@ type Message struct {
 // yielded; leaving the loop ends the generation.
 func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) iter.Seq2[Token, error] {
 	if o.Raw || m.tok.ChatTemplate() == "" {
-		return m.generate(ctx, o, func() ([]int32, error) { return m.promptIDs(prompt), nil })
+		return m.generate(ctx, o, func() ([]int32, error) { return m.promptIDs(ctx, prompt) })
 	}
 	return m.Chat(ctx, []Message{{Role: "user", Content: prompt}}, o)
 }
@@ -103,7 +103,7 @@ func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions)
 			return nil, err
 		}
 		// The template has written the special tokens itself.
-		return m.Tokenize(text, false), nil
+		return m.tokenizeOne(ctx, text, false)
 	})
 }
 
@@ -121,12 +121,20 @@ func (m *Model) Complete(ctx context.Context, prompt string, o GenerateOptions) 
 }
 
 // promptIDs are the ids of a raw prompt, at least the one that begins a text.
-func (m *Model) promptIDs(prompt string) []int32 {
-	ids := m.Tokenize(prompt, true)
-	if bos, ok := m.tok.BOS(); ok && len(ids) == 0 {
+func (m *Model) promptIDs(ctx context.Context, prompt string) ([]int32, error) {
+	ids, err := m.tokenizeOne(ctx, prompt, true)
+	if bos, ok := m.tok.BOS(); ok && err == nil && len(ids) == 0 {
 		ids = append(ids, bos)
 	}
-	return ids
+	return ids, err
+}
+
+func (m *Model) tokenizeOne(ctx context.Context, text string, special bool) ([]int32, error) {
+	all, err := m.TokenizeAllContext(ctx, []string{text}, special)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }
 
 // generate yields the tokens that follow a prompt.

@@ -47,9 +47,12 @@ func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions
 	}
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
-	ids := m.tok.Encode(nil, text, tokenizer.Options{Special: true}, new(tokenizer.Scratch))
+	ids := m.tok.Encode(nil, text, tokenizer.Options{Special: true, Done: ctx.Done()}, new(tokenizer.Scratch))
 	begin, hasBegin := m.beginning()
 	end()
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
 	if len(ids) < o.Ctx {
 		return out, fmt.Errorf("%w: %d tokens, expected at least a window of %d", ErrInput, len(ids), o.Ctx)
 	}

@@ -33,8 +33,11 @@ func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []
 	defer guard(&err)
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
-	seqs := m.TokenizeAll(texts, o.Special)
+	seqs, err := m.TokenizeAllContext(ctx, texts, o.Special)
 	end()
+	if err != nil {
+		return nil, err
+	}
 	return m.ScoreIDs(ctx, seqs)
 }
 

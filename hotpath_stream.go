@@ -205,7 +205,7 @@ func (s *stream) tokenize(ctx context.Context) {
 		s.next++
 		s.mu.Unlock()
 		_, end := profile.Scope(ctx, "tokenize")
-		b.tokenize(s.plan, &scratch)
+		b.tokenize(ctx, s.plan, &scratch)
 		end()
 		s.mu.Lock()
 		b.done = true
@@ -215,10 +215,10 @@ func (s *stream) tokenize(ctx context.Context) {
 	}
 }
 
-func (b *block) tokenize(p *embedPlan, scratch *tokenizer.Scratch) {
+func (b *block) tokenize(ctx context.Context, p *embedPlan, scratch *tokenizer.Scratch) {
 	for i, text := range b.bodies {
 		if b.errs[i] == nil {
-			b.errs[i] = b.try(p, b.first+i, text, scratch)
+			b.errs[i] = b.try(ctx, p, b.first+i, text, scratch)
 		}
 		if b.errs[i] != nil {
 			b.texts = append(b.texts, tokenized{first: len(b.pieces)})
@@ -229,9 +229,9 @@ func (b *block) tokenize(p *embedPlan, scratch *tokenizer.Scratch) {
 }
 
 // try is add, a panic being an error of the text.
-func (b *block) try(p *embedPlan, index int, text string, s *tokenizer.Scratch) (err error) {
+func (b *block) try(ctx context.Context, p *embedPlan, index int, text string, s *tokenizer.Scratch) (err error) {
 	defer guard(&err)
-	return b.add(p, index, text, s)
+	return b.add(ctx, p, index, text, s)
 }
 
 // take waits for tokenized blocks, as many as a window holds; none at the end.

@@ -1,6 +1,7 @@
 package hotpath
 
 import (
+	"context"
 	"sync"
 
 	"hotpath/internal/model"
@@ -40,11 +41,22 @@ func (t *Tokenizer) Tokenize(text string, special bool) []int32 {
 // TokenizeAll is Tokenize of many texts, on all processors where there is
 // enough to do.
 func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
+	out, _ := t.TokenizeAllContext(context.Background(), texts, special) // its only error is that of the context
+	return out
+}
+
+// TokenizeAllContext is TokenizeAll that ends with ctx, between texts and
+// within long ones.
+func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, special bool) ([][]int32, error) {
 	b, ok := t.batches.Get().(*tokenizer.Batch)
 	if !ok {
 		b = new(tokenizer.Batch)
 	}
-	t.tok.EncodeBatch(b, texts, tokenizer.Options{Special: special, ParseSpecial: true}, 0)
+	defer t.batches.Put(b)
+	t.tok.EncodeBatch(b, texts, tokenizer.Options{Special: special, ParseSpecial: true, Done: ctx.Done()}, 0)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	total := 0
 	for i := range texts {
 		total += len(b.IDs(i))
@@ -55,8 +67,7 @@ func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
 		flat = append(flat, b.IDs(i)...)
 		out[i] = flat[from:len(flat):len(flat)]
 	}
-	t.batches.Put(b)
-	return out
+	return out, nil
 }
 
 // Detokenize turns token ids into text; special says whether special tokens

@@ -75,14 +75,14 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 
 // PlanTraining reads model and data and says what Train would take. It writes
 // nothing and allocates no memory for the run.
-func PlanTraining(cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
+func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer guard(&err)
 	be, err := o.backend()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	return train.Plan(cfg, be)
+	return train.Plan(ctx, cfg, be)
 }
 
 func (o TrainOptions) backend() (plan.Backend, error) {

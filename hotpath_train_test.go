@@ -25,7 +25,7 @@ func TestTrainFromFileToModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := hotpath.PlanTraining(cfg, hotpath.TrainOptions{Threads: 1})
+	plan, err := hotpath.PlanTraining(t.Context(), cfg, hotpath.TrainOptions{Threads: 1})
 	if err != nil || plan.Parameters == 0 || plan.FLOPs == 0 {
 		t.Fatalf("plan %+v, error %v", plan, err)
 	}

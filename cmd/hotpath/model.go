@@ -133,7 +133,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 	}
 	return f.recorded(ctx, std, func(ctx context.Context, rec *profile.Recorder) error {
 		o.Profile = rec
-		m, err := hotpath.Open(f.model, o)
+		m, err := hotpath.OpenContext(ctx, f.model, o)
 		if errors.Is(err, hotpath.ErrInput) {
 			return &usageError{err} // the options do not suit the model
 		}

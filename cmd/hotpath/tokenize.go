@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -62,7 +63,7 @@ elsewhere it ends the work.`,
 				all = decode
 			}
 			return answerAll(cmd.Context(), std.out, format.value, in, func(batch []text) ([]answer, error) {
-				return all(tok, batch, special), nil
+				return all(cmd.Context(), tok, batch, special)
 			})
 		},
 	}
@@ -74,10 +75,11 @@ elsewhere it ends the work.`,
 	return cmd
 }
 
-func encode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
+func encode(ctx context.Context, m *hotpath.Tokenizer, batch []text, special bool) ([]answer, error) {
 	out := make([]answer, len(batch))
 	var line []byte
-	for i, ids := range m.TokenizeAll(bodies(batch), special) {
+	all, err := m.TokenizeAllContext(ctx, bodies(batch), special)
+	for i, ids := range all {
 		tokens := make([]string, len(ids))
 		line = line[:0]
 		for k, id := range ids {
@@ -89,10 +91,10 @@ func encode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
 		}
 		out[i] = answer{record: tokenized{batch[i].index, ids, tokens}, line: string(line) + "\t" + strings.Join(tokens, " ")}
 	}
-	return out
+	return out, err
 }
 
-func decode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
+func decode(_ context.Context, m *hotpath.Tokenizer, batch []text, special bool) ([]answer, error) {
 	out := make([]answer, len(batch))
 	for i, t := range batch {
 		ids, err := parseIDList(t.body)
@@ -106,7 +108,7 @@ func decode(m *hotpath.Tokenizer, batch []text, special bool) []answer {
 		body := m.Detokenize(ids, special)
 		out[i] = answer{record: detokenized{t.index, ids, body}, line: body}
 	}
-	return out
+	return out, nil
 }
 
 // known refuses ids that the vocabulary does not have.

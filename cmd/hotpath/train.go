@@ -43,7 +43,7 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 				o.Device = mf.device
 			}
 			if dry {
-				plan, err := hotpath.PlanTraining(cfg, o)
+				plan, err := hotpath.PlanTraining(cmd.Context(), cfg, o)
 				if err != nil {
 					return err
 				}

@@ -35,34 +35,26 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 		l.longest = max(l.longest, len(ids))
 	}
 	if l.seqs = len(seqs); l.seqs == 0 {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
-	m, err := e.embedder(o)
+	m, err := e.embedder(ctx, o)
 	if err != nil {
 		return err
 	}
 	return m.do(e.scoped(ctx), seqs, dst, l)
 }
 
-// WarmEmbed compiles what EmbedIDs needs.
-func (e *Engine) WarmEmbed(o model.EmbedOptions) error {
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	_, err := e.embedder(o)
-	return err
-}
-
 // embedder returns the program for one way of pooling.
-func (e *Engine) embedder(o model.EmbedOptions) (*embedder, error) {
-	e.compile.Lock()
-	defer e.compile.Unlock()
+func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder, error) {
+	if err := e.compile.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer e.compile.unlock()
 	if m := e.embedders[o]; m != nil {
 		return m, nil
 	}
 	m := &embedder{eng: e}
-	m.work = m.coarseWorker
+	m.work, m.alone = m.coarseWorker, m.serve
 	name := "embed"
 	if n := len(e.embedders); n > 0 {
 		name = fmt.Sprintf("embed.%d", n)
@@ -74,11 +66,11 @@ func (e *Engine) embedder(o model.EmbedOptions) (*embedder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.fine, err = e.newRunner(name, g, p, p.Embedding, plan.BindOptions{}, labels); err != nil {
+	if m.fine, err = e.newRunner(ctx, name, g, p, p.Embedding, plan.BindOptions{}, labels); err != nil {
 		return nil, err
 	}
 	if e.caps.Coarse != nil && e.opts.Parallel != Fine {
-		if err := e.openCoarse(m, name+".coarse", o, labels); err != nil {
+		if err := e.openCoarse(ctx, m, name+".coarse", o, labels); err != nil {
 			return nil, errors.Join(err, e.drop(m))
 		}
 	}
@@ -100,7 +92,7 @@ func (e *Engine) drop(m *embedder) error {
 
 // openCoarse gives every worker a serial session: its own arenas, the same
 // weights.
-func (e *Engine) openCoarse(m *embedder, name string, o model.EmbedOptions, labels plan.ProfileLabels) error {
+func (e *Engine) openCoarse(ctx context.Context, m *embedder, name string, o model.EmbedOptions, labels plan.ProfileLabels) error {
 	t := min(coarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
 	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1}, o)
 	if err != nil {
@@ -111,7 +103,7 @@ func (e *Engine) openCoarse(m *embedder, name string, o model.EmbedOptions, labe
 		return err
 	}
 	for range e.opts.Workers {
-		r, err := e.newSession(prog, p, p.Embedding, plan.BindOptions{Serial: true}, labels)
+		r, err := e.newSession(ctx, prog, p, p.Embedding, plan.BindOptions{Serial: true}, labels)
 		if err != nil {
 			return err
 		}
@@ -150,7 +142,7 @@ func (m *embedder) coarseWorker(i int) {
 	w := m.coarse[i]
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.quota > 0 && m.head != nil {
+	for m.quota > 0 && m.head != nil && !m.joined() {
 		ctx := m.compose(w, m.limit)
 		if w.bind.S == 0 {
 			return // a long text arrived in the middle of the round

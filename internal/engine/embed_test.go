@@ -173,7 +173,7 @@ func TestWaitingCallsAreMerged(t *testing.T) {
 	e := open(t, "bert", g, Options{})
 	ctx, d := context.Background(), e.cfg.Dim
 	ids := []int32{1, 2, 3}
-	m, err := e.embedder(e.pooling())
+	m, err := e.embedder(t.Context(), e.pooling())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestCancellingOneCallSparesTheOthers(t *testing.T) {
 	e := open(t, "bert", g, Options{})
 	ctx, d := context.Background(), e.cfg.Dim
 	ids := []int32{1, 2, 3}
-	m, err := e.embedder(e.pooling())
+	m, err := e.embedder(t.Context(), e.pooling())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +240,12 @@ func TestCancellingOneCallSparesTheOthers(t *testing.T) {
 	<-g.enter // the merged run
 	cancel1()
 	cancel2()
+	// The run is held, and neither of them waits for it.
 	if err := <-follower; !errors.Is(err, context.Canceled) {
 		t.Fatalf("follower: %v", err)
+	}
+	if err := <-leader; !errors.Is(err, context.Canceled) {
+		t.Fatalf("leader: %v", err)
 	}
 	late := embedAsync(e, ctx, ids, make([]float32, d))
 	queued(m, 1)
@@ -249,11 +253,7 @@ func TestCancellingOneCallSparesTheOthers(t *testing.T) {
 	if err := <-third; err != nil || kept[0] == 0 {
 		t.Fatalf("third: %v", err)
 	}
-	// The leader's own work was done in that run, so it has its answer.
-	if err := <-leader; err != nil {
-		t.Fatalf("leader: %v", err)
-	}
-	<-g.enter // the leader handed over
+	<-g.enter
 	g.pass <- ""
 	if err := <-late; err != nil {
 		t.Fatal(err)

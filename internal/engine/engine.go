@@ -107,7 +107,7 @@ type Engine struct {
 	base    context.Context // of runs that serve several callers
 	stats   counters
 
-	compile   sync.Mutex // guards what follows; held while a program is compiled
+	compile   turn // guards what follows; held while a program is compiled and its weights are packed
 	embedders map[model.EmbedOptions]*embedder
 	generator *generator
 	scorer    *scorer
@@ -134,6 +134,7 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		weights:   plan.NewWeightSet(be, m),
 		base:      profile.WithRecorder(context.Background(), o.Recorder),
 		embedders: map[model.EmbedOptions]*embedder{},
+		compile:   make(turn, 1),
 	}
 	e.idle.L = &e.mu
 	if o.Workers == 0 {
@@ -158,8 +159,8 @@ func (e *Engine) Options() Options { return e.opts }
 // Pause stops recording, or goes on with it, without forgetting the recorder:
 // runs with and without can take turns, which shows what recording costs.
 func (e *Engine) Pause(on bool) {
-	e.compile.Lock()
-	defer e.compile.Unlock()
+	_ = e.compile.lock(context.Background()) // which never ends
+	defer e.compile.unlock()
 	for _, r := range e.runners {
 		r.sess.Pause(on)
 	}
@@ -177,6 +178,13 @@ func (e *Engine) enter() error {
 	}
 	e.calls++
 	return nil
+}
+
+// hold counts what goes on behind a call that has entered, and may outlast it.
+func (e *Engine) hold() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls++
 }
 
 func (e *Engine) leave() {
@@ -197,8 +205,8 @@ func (e *Engine) Close() error {
 			e.idle.Wait()
 		}
 		e.mu.Unlock()
-		e.compile.Lock()
-		defer e.compile.Unlock()
+		_ = e.compile.lock(context.Background()) // which never ends
+		defer e.compile.unlock()
 		var errs []error
 		for _, r := range e.runners {
 			errs = append(errs, r.sess.Close())
@@ -207,6 +215,25 @@ func (e *Engine) Close() error {
 	})
 	return e.err
 }
+
+// turn is a lock, of capacity 1, that who waits for it can give up on.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) unlock() { <-t }
 
 // scoped puts the engine's recorder under a context that has none.
 func (e *Engine) scoped(ctx context.Context) context.Context {

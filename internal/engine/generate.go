@@ -97,7 +97,7 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 	if req.MaxTokens < 0 {
 		return nil, fmt.Errorf("%w: %d tokens to generate, expected 0 or more", ErrInput, req.MaxTokens)
 	}
-	g, err := e.openGenerator()
+	g, err := e.openGenerator(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,11 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 }
 
 // openGenerator compiles the generate program once.
-func (e *Engine) openGenerator() (*generator, error) {
-	e.compile.Lock()
-	defer e.compile.Unlock()
+func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
+	if err := e.compile.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer e.compile.unlock()
 	if e.generator != nil {
 		return e.generator, nil
 	}
@@ -130,7 +132,7 @@ func (e *Engine) openGenerator() (*generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.newRunner("generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
+	r, err := e.newRunner(ctx, "generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
 	if err != nil {
 		return nil, err
 	}

@@ -227,7 +227,7 @@ func TestDecodeStepAllocatesNothing(t *testing.T) {
 	onBackends(t, func(t *testing.T, be plan.Backend) {
 		e := open(t, "llama", be, Options{})
 		// A generator that the test steps itself: no loop is started.
-		g, err := e.openGenerator()
+		g, err := e.openGenerator(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,18 +6,22 @@ import (
 	"time"
 )
 
-// embedder merges calls into runs. Whoever finds it free leads: it runs what
-// waits until its own call is done, then hands over to the next in the queue.
-// The others wait for a signal, or leave when their context ends.
+// embedder merges calls into runs. Whoever finds it free leads, as long as its
+// own call is the only one: its context ends its runs then. Where others join,
+// a goroutine of nobody's leads until the queue is empty, and all of them wait
+// for a signal, or leave when their context ends: no caller is bound to the run
+// of another.
 type embedder struct {
 	eng        *Engine
 	fine       *runner
 	fineWorker worker
 	coarse     []*worker
 	work       func(worker int) // coarseWorker, made once
+	alone      func()           // serve, made once
 
 	mu         sync.Mutex
 	led        bool       // somebody leads
+	leader     *embedCall // whose caller leads; nil where serve does
 	head, tail *embedCall // calls with sequences that no run has taken
 	free       *embedCall // calls to reuse
 	quota      int        // sequences left in a coarse round
@@ -73,8 +77,8 @@ func (m *embedder) do(ctx context.Context, seqs [][]int32, dst []float32, l load
 	} else {
 		m.led, c.leading = true, true
 	}
-	if c.leading {
-		m.lead(c)
+	if c.leading && !m.lead(c) {
+		return context.Cause(ctx)
 	}
 	err := c.err
 	m.recycle(c)
@@ -104,9 +108,11 @@ func (m *embedder) wait(c *embedCall) bool {
 	return false
 }
 
-// lead runs what waits until c is done, then hands over.
-func (m *embedder) lead(c *embedCall) {
-	for !c.done {
+// lead runs c until it is done, and hands over to whoever waits then. Where
+// others join before that, it starts serve and waits like them. It reports
+// false where wait does.
+func (m *embedder) lead(c *embedCall) bool {
+	for m.leader = c; !c.done; {
 		err := context.Cause(c.ctx)
 		if m.eng.closing.Load() {
 			err = ErrClosed
@@ -115,20 +121,55 @@ func (m *embedder) lead(c *embedCall) {
 			m.fail(c, err)
 			break
 		}
-		l := m.waiting()
-		switch {
-		case pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse:
-			m.coarseRound(l, len(m.coarse))
-		case m.eng.opts.Parallel == Auto && len(m.coarse) > 1 && l.longest <= coarseLongest && l.flops(m.eng.cfg) < smallFLOPs:
-			m.smallRun(l)
-		default:
-			m.fineRun()
+		if m.joined() {
+			c.leading, m.leader = false, nil
+			m.eng.hold()
+			go m.alone()
+			return m.wait(c)
 		}
+		m.round()
 	}
+	m.leader = nil
 	m.led = m.head != nil
 	if m.led {
 		m.head.leading = true
 		m.head.signal <- struct{}{}
+	}
+	return true
+}
+
+// joined reports whether calls wait beside that of the caller who leads.
+func (m *embedder) joined() bool {
+	return m.leader != nil && m.head != nil && (m.head != m.leader || m.head.next != nil)
+}
+
+// serve leads for nobody until the queue is empty. The engine is held.
+func (m *embedder) serve() {
+	defer m.eng.leave()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.head != nil {
+		if m.eng.closing.Load() {
+			c := m.head
+			m.fail(c, ErrClosed)
+			m.finish(c) // no run is under way here, so none has a part of it
+			continue
+		}
+		m.round()
+	}
+	m.led = false
+}
+
+// round runs some of what waits.
+func (m *embedder) round() {
+	l := m.waiting()
+	switch {
+	case pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse:
+		m.coarseRound(l, len(m.coarse))
+	case m.eng.opts.Parallel == Auto && len(m.coarse) > 1 && l.longest <= coarseLongest && l.flops(m.eng.cfg) < smallFLOPs:
+		m.smallRun(l)
+	default:
+		m.fineRun()
 	}
 }
 

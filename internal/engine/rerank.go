@@ -15,7 +15,7 @@ type reranker struct {
 	runner   *runner
 	segments []int32 // [T]; nil where the model has none
 	pairs    *model.Pairs
-	turn     chan struct{} // capacity 1
+	turn     turn // held by the call at work
 
 	// Of the call that has the turn.
 	scratch    model.PairScratch
@@ -41,27 +41,30 @@ func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores
 	if len(scores) < len(docs) {
 		return fmt.Errorf("%w: room for %d scores, expected %d", ErrInput, len(scores), len(docs))
 	}
-	r, err := e.reranker()
+	r, err := e.reranker(ctx)
 	if err != nil {
 		return err
 	}
 	ctx = e.scoped(ctx)
-	select {
-	case r.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := r.turn.lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-r.turn }()
+	defer r.turn.unlock()
 	_, end := profile.Scope(ctx, "tokenize")
-	r.encode(query, docs)
+	err = r.encode(ctx, query, docs)
 	end()
+	if err != nil {
+		return err
+	}
 	return r.score(ctx, e, scores[:len(docs)])
 }
 
 // reranker compiles the program when first wanted.
-func (e *Engine) reranker() (*reranker, error) {
-	e.compile.Lock()
-	defer e.compile.Unlock()
+func (e *Engine) reranker(ctx context.Context) (*reranker, error) {
+	if err := e.compile.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer e.compile.unlock()
 	if e.rerank != nil {
 		return e.rerank, nil
 	}
@@ -74,11 +77,11 @@ func (e *Engine) reranker() (*reranker, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := e.newRunner("rerank", g, p, p.Scores, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
+	run, err := e.newRunner(ctx, "rerank", g, p, p.Scores, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
 	if err != nil {
 		return nil, err
 	}
-	r := &reranker{runner: run, pairs: pairs, turn: make(chan struct{}, 1)}
+	r := &reranker{runner: run, pairs: pairs, turn: make(turn, 1)}
 	if p.Segments != nil {
 		r.segments = run.sess.I32(p.Segments)
 	}
@@ -87,12 +90,18 @@ func (e *Engine) reranker() (*reranker, error) {
 }
 
 // encode makes the tokens of all pairs.
-func (r *reranker) encode(query string, docs []string) {
+func (r *reranker) encode(ctx context.Context, query string, docs []string) error {
 	r.ids, r.parts, r.ends = r.ids[:0], r.parts[:0], r.ends[:0]
+	r.scratch.Done = ctx.Done()
+	defer func() { r.scratch.Done = nil }()
 	for _, doc := range docs {
 		r.ids, r.parts, _ = r.pairs.Append(r.ids, r.parts, query, doc, &r.scratch)
 		r.ends = append(r.ends, len(r.ids))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
+	return nil
 }
 
 // score runs the pairs in ragged batches, whole pairs up to the engine's
@@ -129,5 +138,5 @@ func (r *reranker) score(ctx context.Context, e *Engine, scores []float32) error
 		}
 		copy(scores[first:], got)
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }

@@ -32,20 +32,20 @@ type runner struct {
 }
 
 // newRunner compiles a graph and binds a session; e.compile is held.
-func (e *Engine) newRunner(name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
+func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
 	prog, err := plan.Compile(name, g, e.be, plan.Buckets(g.Max))
 	if err != nil {
 		return nil, err
 	}
-	return e.newSession(prog, p, out, o, labels)
+	return e.newSession(ctx, prog, p, out, o, labels)
 }
 
-func (e *Engine) newSession(prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
+func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
 	o.Invariant = e.opts.Invariant
 	if !o.Serial && e.opts.Workers > 0 {
 		o.Workers = e.opts.Workers
 	}
-	sess, err := plan.NewSession(prog, e.weights, o)
+	sess, err := plan.NewSession(ctx, prog, e.weights, o)
 	if err != nil {
 		return nil, err
 	}

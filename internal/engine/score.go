@@ -19,7 +19,7 @@ type scorer struct {
 	eng    *Engine
 	runner *runner
 	pool   *kv.Pool
-	turn   chan struct{} // capacity 1: held by the call at work
+	turn   turn // held by the call at work
 	seqs   []*kv.Sequence
 	parts  []scorePart
 }
@@ -47,23 +47,23 @@ func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, err
 		}
 		out[i] = make([]float32, len(ids)-1)
 	}
-	s, err := e.openScorer()
+	s, err := e.openScorer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := s.turn.lock(ctx); err != nil {
+		return nil, err
 	}
+	defer s.turn.unlock()
 	return out, s.score(e.scoped(ctx), seqs, out)
 }
 
 // openScorer compiles the score program once.
-func (e *Engine) openScorer() (*scorer, error) {
-	e.compile.Lock()
-	defer e.compile.Unlock()
+func (e *Engine) openScorer(ctx context.Context) (*scorer, error) {
+	if err := e.compile.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer e.compile.unlock()
 	if e.scorer != nil {
 		return e.scorer, nil
 	}
@@ -75,11 +75,11 @@ func (e *Engine) openScorer() (*scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.newRunner("score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"score"}})
+	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
 		return nil, err
 	}
-	s := &scorer{eng: e, runner: r, pool: kv.NewPool(blocks), turn: make(chan struct{}, 1)}
+	s := &scorer{eng: e, runner: r, pool: kv.NewPool(blocks), turn: make(turn, 1)}
 	for range b.S {
 		s.seqs = append(s.seqs, s.pool.NewSequence(r.maxBlocks))
 	}

@@ -37,6 +37,7 @@ type pairPiece struct {
 type PairScratch struct {
 	tok  tokenizer.Scratch
 	a, b []int32
+	Done <-chan struct{} // ends long texts early, as tokenizer.Options.Done does
 }
 
 // Pairs reads how the model wants two texts together.
@@ -116,14 +117,14 @@ func (p *Pairs) Most() int { return p.most }
 func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScratch) (_, _ []int32, cut bool) {
 	room := p.most - p.own()
 	if p.asked {
-		s.a = p.tok.Encode(s.a[:0], fmt.Sprintf(askPair, first, second), tokenizer.Options{ParseSpecial: true}, &s.tok)
+		s.a = p.tok.Encode(s.a[:0], fmt.Sprintf(askPair, first, second), tokenizer.Options{ParseSpecial: true, Done: s.Done}, &s.tok)
 		cut = len(s.a) > room
 		s.a = s.a[:min(len(s.a), room)]
 		n := len(ids)
 		ids = append(append(append(ids, p.before...), s.a...), p.after...)
 		return ids, append(segments, make([]int32, len(ids)-n)...), cut
 	}
-	o := tokenizer.Options{ParseSpecial: true}
+	o := tokenizer.Options{ParseSpecial: true, Done: s.Done}
 	s.a = p.tok.Encode(s.a[:0], first, o, &s.tok)
 	s.b = p.tok.Encode(s.b[:0], second, o, &s.tok)
 	na, nb := cutPair(len(s.a), len(s.b), room)

@@ -42,7 +42,7 @@ func sessionOn(t testing.TB, be plan.Backend, m *Model, g *graph.Graph) *plan.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

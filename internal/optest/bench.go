@@ -207,7 +207,7 @@ func (b *Bench) Open(be plan.Backend, o plan.BindOptions, outputs ...*graph.Valu
 	if err != nil {
 		return nil, err
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, source{b}), o)
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, source{b}), o)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func run(t *testing.T, g *graph.Graph, err error, out *graph.Value, bind tensor.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestRunBeyondMaximum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

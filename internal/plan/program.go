@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -82,8 +83,9 @@ func (s *WeightSet) Bytes() int64 {
 	return n
 }
 
-// bind returns the packed weights of a program by Value.ID.
-func (s *WeightSet) bind(g *graph.Graph) ([]Packed, error) {
+// bind returns the packed weights of a program by Value.ID. Packing takes long,
+// so it ends between two weights where ctx does.
+func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]Packed, len(g.Values))
@@ -96,6 +98,9 @@ func (s *WeightSet) bind(g *graph.Graph) ([]Packed, error) {
 		if p := s.packed[n.Leaf.Key]; p != nil {
 			out[v.ID] = p
 			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		w, err := s.load(v, g.Max)
 		if err != nil {

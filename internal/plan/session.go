@@ -31,19 +31,20 @@ type Session struct {
 }
 
 // NewSession allocates arenas, packs weights that are not packed yet, loads
-// trainable state and binds every bucket.
-func NewSession(p *Program, ws *WeightSet, o BindOptions) (*Session, error) {
+// trainable state and binds every bucket. Where ctx ends first, what was packed
+// stays in the set.
+func NewSession(ctx context.Context, p *Program, ws *WeightSet, o BindOptions) (*Session, error) {
 	s := &Session{prog: p, running: -1}
-	if err := s.open(ws, o); err != nil {
+	if err := s.open(ctx, ws, o); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Session) open(ws *WeightSet, o BindOptions) error {
+func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error {
 	var err error
 	o.Program = s.prog.Name
-	if s.mem.Weights, err = ws.bind(s.prog.Graph); err != nil {
+	if s.mem.Weights, err = ws.bind(ctx, s.prog.Graph); err != nil {
 		return err
 	}
 	for c := Activations; c < NumClasses; c++ {
@@ -55,10 +56,13 @@ func (s *Session) open(ws *WeightSet, o BindOptions) error {
 			return fmt.Errorf("plan: %s: arena of %d bytes for %s: %w", s.prog.Name, bytes, c, err)
 		}
 	}
-	if err := s.loadState(ws); err != nil {
+	if err := s.loadState(ctx, ws); err != nil {
 		return err
 	}
 	for _, pl := range s.prog.Plans {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		e, err := s.prog.Backend.Bind(pl, &s.mem, o)
 		if err != nil {
 			return fmt.Errorf("plan: bind %s: %w", s.prog.Name, err)
@@ -70,10 +74,13 @@ func (s *Session) open(ws *WeightSet, o BindOptions) error {
 }
 
 // loadState initialises trainable leaves from the file, as F32.
-func (s *Session) loadState(ws *WeightSet) error {
+func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 	for _, n := range s.prog.Graph.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" {
 			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		w, err := ws.load(n.Out[0], s.prog.Graph.Max)
 		if err != nil {

@@ -68,7 +68,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	s.say(1, o.Iterations+2, "opening the model and warming up")
-	w, err := s.iterated(o, rec)
+	w, err := s.iterated(ctx, o, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 }
 
 // iterated opens what an iteration runs.
-func (s *session) iterated(o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
+func (s *session) iterated(ctx context.Context, o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
 	kind := o.Work
 	c := s.model.Config()
 	if kind == "" {
@@ -132,7 +132,7 @@ func (s *session) iterated(o ProfileOptions, rec *profile.Recorder) (*iterated, 
 	var w work
 	switch kind {
 	case "train":
-		return s.trained(o, rec)
+		return s.trained(ctx, o, rec)
 	case "embed":
 		if !c.CanEmbed {
 			return nil, fmt.Errorf("%s does not embed", s.name)
@@ -157,7 +157,7 @@ func (s *session) iterated(o ProfileOptions, rec *profile.Recorder) (*iterated, 
 }
 
 // trained is training steps on a text of our own, in a folder that goes away.
-func (s *session) trained(o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
+func (s *session) trained(ctx context.Context, o ProfileOptions, rec *profile.Recorder) (*iterated, error) {
 	dir, err := os.MkdirTemp("", "hotpath-profile-")
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (s *session) trained(o ProfileOptions, rec *profile.Recorder) (*iterated, e
 	cfg.Model, cfg.Data, cfg.Out = s.Model, train.Paths{data}, filepath.Join(dir, "out")
 	length := min(o.Tokens, s.model.Config().MaxSeq)
 	cfg.SeqLen, cfg.BatchTokens, cfg.Steps = length, profileSeqs*length, 1<<20
-	t, err := train.New(cfg, train.Options{Backend: be, Recorder: rec})
+	t, err := train.New(ctx, cfg, train.Options{Backend: be, Recorder: rec})
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,8 @@ type batchWorker struct {
 const batchShare = 1 << 14
 
 // EncodeBatch fills b with the ids of every text, with so many threads at most; 0 stands for all that the
-// program may use. b must not be in use by others meanwhile.
+// program may use. b must not be in use by others meanwhile. Where o.Done is closed under way, the ids of
+// some texts are missing.
 func (t *Tokenizer) EncodeBatch(b *Batch, texts []string, o Options, threads int) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -102,7 +103,9 @@ func (t *Tokenizer) encodeShare(b *Batch, worker int, texts []string, from, to i
 	w := b.workers[worker]
 	for i := from; i < to; i++ {
 		start := len(w.ids)
-		w.ids = t.Encode(w.ids, texts[i], o, &w.scratch)
+		if !o.ended() {
+			w.ids = t.Encode(w.ids, texts[i], o, &w.scratch)
+		}
 		b.texts[i] = batchText{int32(worker), start, len(w.ids)}
 	}
 }

@@ -217,3 +217,22 @@ func benchmark(b *testing.B, tok *Tokenizer, text string) {
 	}
 	b.ReportMetric(float64(len(dst))*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
+
+// Nobody waits for the ids of a text that are not wanted any more.
+func TestEncodeEndsWhenDone(t *testing.T) {
+	done := make(chan struct{})
+	tok := fromGolden(t, "wordpiece")
+	text := strings.Repeat("many words ", 1000)
+	o := Options{Special: true, Done: done}
+	var s Scratch
+	whole := len(tok.Encode(nil, text, o, &s))
+	close(done)
+	if n := len(tok.Encode(nil, text, o, &s)); n > len(tok.prefix)+len(tok.suffix) {
+		t.Errorf("%d ids of %d were made after the end", n, whole)
+	}
+	var b Batch
+	tok.EncodeBatch(&b, []string{text, text}, o, 2)
+	if n := len(b.IDs(0)) + len(b.IDs(1)); n != 0 {
+		t.Errorf("%d ids of a batch were made after the end", n)
+	}
+}

@@ -37,10 +37,23 @@ type Tokenizer struct {
 	chat       string
 }
 
-// Options says what Encode does about special tokens.
+// Options says what Encode does about special tokens, and when it gives up.
 type Options struct {
 	Special      bool // add BOS, CLS, SEP or EOS as the model's own tokenizer does
 	ParseSpecial bool // recognise special tokens inside the text (Hugging Face's default)
+	// Done ends a long text early when it is closed, as that of a context is: what Encode gives then is a
+	// part of the ids. nil never ends it.
+	Done <-chan struct{}
+}
+
+// ended reports whether nobody wants the ids any more.
+func (o *Options) ended() bool {
+	select {
+	case <-o.Done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Scratch holds the buffers of one goroutine's Encode calls. The zero value is ready.
@@ -86,7 +99,7 @@ func (t *Tokenizer) Encode(dst []int32, text string, o Options, s *Scratch) []in
 // encodeText cuts out the added tokens that are matched before normalization.
 func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) []int32 {
 	done := 0 // everything before it is encoded
-	for from := 0; ; {
+	for from := 0; !o.ended(); {
 		start, end, resume, id, ok := t.added.raw.next(text, from, done, o.ParseSpecial)
 		if !ok {
 			break
@@ -97,7 +110,7 @@ func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) 
 		dst = append(dst, id)
 		done, from = end, resume
 	}
-	if done < len(text) {
+	if done < len(text) && !o.ended() {
 		dst = t.encodeStretch(dst, text[done:], done == 0, o, s)
 	}
 	return dst
@@ -126,13 +139,13 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 			break
 		}
 		if done < start {
-			dst = t.encodePieces(dst, text[done:start], begin-done, s)
+			dst = t.encodePieces(dst, text[done:start], begin-done, &o, s)
 		}
 		dst = append(dst, id)
 		done, from = end, resume
 	}
 	if done < len(text) {
-		dst = t.encodePieces(dst, text[done:], begin-done, s)
+		dst = t.encodePieces(dst, text[done:], begin-done, &o, s)
 	}
 	return dst
 }
@@ -149,15 +162,24 @@ func (t *Tokenizer) firstLength(text []byte, s *Scratch) int {
 	return length
 }
 
+// piecesBetween is how many pieces are encoded between two looks at Options.Done: some microseconds.
+const piecesBetween = 256
+
 // encodePieces cuts normalized text into pieces and encodes each.
-func (t *Tokenizer) encodePieces(dst []int32, part []byte, first int, s *Scratch) []int32 {
+func (t *Tokenizer) encodePieces(dst []int32, part []byte, first int, o *Options, s *Scratch) []int32 {
 	s.first = first
 	s.text = append(s.text[:0], part...)
 	s.spans[0] = append(s.spans[0][:0], span{0, len(part)})
 	for _, st := range t.steps {
+		if o.ended() {
+			return dst
+		}
 		st.apply(s)
 	}
-	for _, p := range s.spans[0] {
+	for i, p := range s.spans[0] {
+		if i%piecesBetween == 0 && o.ended() {
+			return dst
+		}
 		switch {
 		case p.start == p.end:
 		case s.cache != nil:

@@ -63,7 +63,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		b.Run(fmt.Sprintf("model=llama288x6/workers=%d", workers), func(b *testing.B) {
 			n := seqs * length
-			r, err := newRunner(m, Options{Backend: cpuBackend(b, workers)}, tensor.Bind{T: n, S: seqs, R: n})
+			r, err := newRunner(b.Context(), m, Options{Backend: cpuBackend(b, workers)}, tensor.Bind{T: n, S: seqs, R: n})
 			must(b, err)
 			defer func() { must(b, r.close()) }()
 			must(b, r.randomize(1, 6))

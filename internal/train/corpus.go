@@ -3,6 +3,7 @@ package train
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -32,13 +33,16 @@ type corpus struct {
 
 // readCorpus tokenizes everything below paths, in the order of paths and of
 // names within a directory, so that the same files give the same corpus.
-func readCorpus(paths []string, t *tokenizer.Tokenizer, vocab int) (*corpus, error) {
+func readCorpus(ctx context.Context, paths []string, t *tokenizer.Tokenizer, vocab int) (*corpus, error) {
 	c := &corpus{}
 	var scratch tokenizer.Scratch
 	eos, hasEOS := t.EOS()
 	add := func(from, text string) error {
 		begin := len(c.ids)
-		c.ids = t.Encode(c.ids, text, tokenizer.Options{Special: true}, &scratch)
+		c.ids = t.Encode(c.ids, text, tokenizer.Options{Special: true, Done: ctx.Done()}, &scratch)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if n := len(c.ids); n == begin {
 			return nil
 		} else if hasEOS && c.ids[n-1] != eos {

@@ -51,7 +51,7 @@ func TestCorpus(t *testing.T) {
 	write(t, dir, "a.txt", "first file\nof two lines")
 	write(t, dir, "sub/c.jsonl", "{\"text\":\"a line\",\"id\":1}\n\n{\"text\":\"\"}\n{\"text\":\"another\"}")
 	write(t, dir, "ignored.md", "no text of ours")
-	c, err := readCorpus([]string{dir}, tok, vocab)
+	c, err := readCorpus(t.Context(), []string{dir}, tok, vocab)
 	must(t, err)
 	var want []int32
 	var ends []int
@@ -74,11 +74,11 @@ func TestCorpus(t *testing.T) {
 		"not string": {write(t, dir, "x/3.jsonl", "{\"text\":3}\n"), "3.jsonl: line 1"},
 		"empty dir":  {t.TempDir(), "no .txt and no .jsonl"},
 	} {
-		if _, err := readCorpus([]string{bad.path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), bad.want) {
+		if _, err := readCorpus(t.Context(), []string{bad.path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: error %v, want %q", name, err, bad.want)
 		}
 	}
-	if _, err := readCorpus([]string{dir + "/a.txt"}, tok, 3); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "below 3") {
+	if _, err := readCorpus(t.Context(), []string{dir + "/a.txt"}, tok, 3); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "below 3") {
 		t.Errorf("ids beyond the vocabulary: error %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestRandomWeights(t *testing.T) {
 		var first map[string][]float32
 		for _, seed := range []uint64{1, 1, 2} {
 			c.Seed = seed
-			tr, err := New(c, Options{Backend: cpuBackend(t, 1)})
+			tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 			must(t, err)
 			layers := float64(tr.runner.model.Config().Layers)
 			got := map[string][]float32{}
@@ -234,7 +234,7 @@ func TestHostileStates(t *testing.T) {
 	} {
 		data := change()
 		must(t, os.WriteFile(path, data, 0o666))
-		_, err := New(c, Options{Backend: cpuBackend(t, 1), Resume: "auto"})
+		_, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"})
 		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), stateFile) {
 			t.Errorf("%s: error %v, want ErrCheckpoint that names the file", name, err)
 		}

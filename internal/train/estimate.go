@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,13 +28,13 @@ type Estimate struct {
 
 // Plan reads model and data and compiles the training graph, but allocates
 // none of its memory and writes nothing.
-func Plan(cfg Config, be plan.Backend) (e *Estimate, err error) {
+func Plan(ctx context.Context, cfg Config, be plan.Backend) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	t := &Trainer{cfg: cfg}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	m, err := t.openData(cfg.Model)
+	m, err := t.openData(ctx, cfg.Model)
 	if err != nil {
 		return nil, err
 	}

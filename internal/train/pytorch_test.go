@@ -63,7 +63,7 @@ func golden(t testing.TB, name string, be plan.Backend, want testmodels.Training
 		}
 		most = tensor.Bind{T: max(most.T, n), S: max(most.S, len(seqs)), R: max(most.R, n)}
 	}
-	r, err := newRunner(m, Options{Backend: be}, most)
+	r, err := newRunner(t.Context(), m, Options{Backend: be}, most)
 	must(t, err)
 	t.Cleanup(func() { must(t, r.close()) })
 	return r

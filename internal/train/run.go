@@ -11,7 +11,7 @@ import (
 // every so many steps, at the end, and when ctx or OnStep ends it early; the
 // result then comes with the error.
 func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
-	t, err := New(cfg, o)
+	t, err := New(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestResumeIsExact(t *testing.T) {
 			// The second run dies in step 8, having saved step 5.
 			c2 := c
 			c2.Out, c2.CheckpointEvery = t.TempDir(), 5
-			tr, err := New(c2, Options{Backend: be})
+			tr, err := New(t.Context(), c2, Options{Backend: be})
 			must(t, err)
 			for i := range 7 {
 				s, err := tr.Step(context.Background())
@@ -106,7 +106,7 @@ func TestResumeIsExact(t *testing.T) {
 func TestCheckpointIsAModel(t *testing.T) {
 	c := fixture(t, "gpt2")
 	c.Init = "random"
-	tr, err := New(c, Options{Backend: cpuBackend(t, 1)})
+	tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 	must(t, err)
 	defer func() { must(t, tr.Close()) }()
 	_, err = tr.Step(context.Background())
@@ -183,7 +183,7 @@ func TestKeepsTheNewest(t *testing.T) {
 }
 
 func TestStepAllocatesNothing(t *testing.T) {
-	tr, err := New(fixture(t, "llama"), Options{Backend: cpuBackend(t, 2)})
+	tr, err := New(t.Context(), fixture(t, "llama"), Options{Backend: cpuBackend(t, 2)})
 	must(t, err)
 	defer func() { must(t, tr.Close()) }()
 	step := func() {
@@ -204,7 +204,7 @@ func TestLedgerCloses(t *testing.T) {
 	}
 	c := fixture(t, "llama")
 	c.BatchTokens, c.SeqLen, c.Steps = 512, 64, 40
-	tr, err := New(c, Options{Backend: cpuBackend(t, 2)})
+	tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 2)})
 	must(t, err)
 	defer func() { must(t, tr.Close()) }()
 	var residuals []float64
@@ -255,7 +255,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 
 func TestPlanSaysWhatIsToCome(t *testing.T) {
 	c := fixture(t, "llama")
-	e, err := Plan(c, cpuBackend(t, 1))
+	e, err := Plan(t.Context(), c, cpuBackend(t, 1))
 	must(t, err)
 	const params = 2*330*32 + 32 + 2*(2*32+2*64*32+2*32*32+3*96*32)
 	if e.Parameters != params || e.Documents != 1 || e.Batch.T != 96 {
@@ -308,7 +308,7 @@ func TestRefusals(t *testing.T) {
 			cfg := done
 			cfg.Data = slices.Clone(cfg.Data)
 			c.change(&cfg)
-			_, err := New(cfg, Options{Backend: be, Resume: c.resume})
+			_, err := New(t.Context(), cfg, Options{Backend: be, Resume: c.resume})
 			if err == nil || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %v with %q", err, c.is, c.want)
 			}
@@ -319,7 +319,7 @@ func TestRefusals(t *testing.T) {
 	more.Steps = 2
 	_, err = Run(context.Background(), more, Options{Backend: be, Resume: "auto"})
 	must(t, err)
-	if _, err := New(more, Options{Backend: be, Resume: res.Checkpoint}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "checkpoint of step 2") {
+	if _, err := New(t.Context(), more, Options{Backend: be, Resume: res.Checkpoint}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "checkpoint of step 2") {
 		t.Errorf("error %v of a fork in the same folder", err)
 	}
 	more.Out = t.TempDir()

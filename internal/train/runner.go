@@ -31,12 +31,12 @@ func compile(m *model.Model, be plan.Backend, max tensor.Bind) (*plan.Program, *
 	return prog, ports, parts, err
 }
 
-func newRunner(m *model.Model, o Options, max tensor.Bind) (*runner, error) {
+func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) (*runner, error) {
 	prog, ports, parts, err := compile(m, o.Backend, max)
 	if err != nil {
 		return nil, err
 	}
-	sess, err := plan.NewSession(prog, plan.NewWeightSet(o.Backend, m), plan.BindOptions{Workers: o.Workers})
+	sess, err := plan.NewSession(ctx, prog, plan.NewWeightSet(o.Backend, m), plan.BindOptions{Workers: o.Workers})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type Trainer struct {
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
-func New(cfg Config, o Options) (*Trainer, error) {
+func New(ctx context.Context, cfg Config, o Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -80,13 +80,13 @@ func New(cfg Config, o Options) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{cfg: cfg, opts: o}
-	if err := t.open(from); err != nil {
+	if err := t.open(ctx, from); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-func (t *Trainer) open(from string) (err error) {
+func (t *Trainer) open(ctx context.Context, from string) (err error) {
 	var st *state
 	path := t.cfg.Model
 	if from != "" {
@@ -99,7 +99,7 @@ func (t *Trainer) open(from string) (err error) {
 		}
 		path = modelOf(from)
 	}
-	m, err := t.openData(path)
+	m, err := t.openData(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *Trainer) open(from string) (err error) {
 			return err
 		}
 	}
-	if t.runner, err = newRunner(m, t.opts, t.most()); err != nil {
+	if t.runner, err = newRunner(ctx, m, t.opts, t.most()); err != nil {
 		return err
 	}
 	switch {
@@ -126,7 +126,7 @@ func (t *Trainer) open(from string) (err error) {
 }
 
 // openData opens the model and cuts the data for it.
-func (t *Trainer) openData(path string) (*model.Model, error) {
+func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, error) {
 	var err error
 	if t.store, err = weights.Open(path); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (t *Trainer) openData(path string) (*model.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readCorpus(t.cfg.Data, tok, c.Vocab)
+	data, err := readCorpus(ctx, t.cfg.Data, tok, c.Vocab)
 	if err != nil {
 		return nil, err
 	}

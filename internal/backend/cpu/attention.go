@@ -112,7 +112,7 @@ func (k *attention) width(b tensor.Bind, n int) int {
 		q := int(qs[s+1] - qs[s])
 		work += q * k.keys(b, s, q) * k.HeadDim * k.Heads
 	}
-	return max(1, min(n, work/minMACs))
+	return max(1, min(max(n, work/maxMACs), work/minMACs))
 }
 
 // keys is the number of keys that sequence s has.

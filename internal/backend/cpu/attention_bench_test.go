@@ -70,7 +70,7 @@ func BenchmarkAttention(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+			s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -16,8 +16,9 @@ import (
 type kernel interface {
 	// name says what runs, for the profile.
 	name() string
-	// width is into how many shares, at most n, the step is worth cutting. It
-	// depends on the sizes only, so all workers agree on it.
+	// width is into how many shares the step is worth cutting: at most n, unless
+	// a share would take so long that who cancels would wait for it. It depends
+	// on the sizes only, so all workers agree on it.
 	width(b tensor.Bind, n int) int
 	// run does share i of n. It must not allocate, and what it computes must
 	// not depend on who does it.
@@ -146,6 +147,20 @@ func (e *exec) fail(err error) {
 	e.rouse()
 }
 
+// halted reports whether the run is over before its end, because it failed or
+// because its context has ended: then everybody leaves.
+func (e *exec) halted() bool {
+	if e.stop.Load() {
+		return true
+	}
+	if e.ctx.Err() == nil {
+		return false
+	}
+	e.stop.Store(true)
+	e.rouse()
+	return true
+}
+
 // arrive tells the others that this worker has reached barrier k.
 func (e *exec) arrive(lane int, k int32) {
 	e.arrived[lane].count.Store(k)
@@ -180,9 +195,8 @@ func (e *exec) walk(lane int) {
 	w := &e.workers[lane]
 	var reached, passed int32 // barriers arrived at, barriers waited for
 	for i, k := range e.kernels {
-		if lane == 0 && e.ctx.Err() != nil {
-			e.stop.Store(true)
-			e.rouse()
+		if lane == 0 {
+			e.halted()
 		}
 		if e.plan.Steps[i].Barrier || e.dead != nil {
 			reached++
@@ -240,11 +254,15 @@ func (e *exec) shares() int {
 }
 
 // take does shares of step i: first those that lie with this worker, so that
-// it meets its own rows again, then those that others have not begun.
+// it meets its own rows again, then those that others have not begun. Between
+// two shares it looks whether anybody wants the rest.
 func (e *exec) take(w *worker, i, shares, n int) {
 	k := e.kernels[i]
 	if n == 1 {
-		k.run(w, e.bind, 0, 1)
+		k.run(w, e.bind, 0, shares)
+		for s := 1; s < shares && !e.halted(); s++ {
+			k.run(w, e.bind, s, shares)
+		}
 		return
 	}
 	for v := range n {
@@ -252,7 +270,7 @@ func (e *exec) take(w *worker, i, shares, n int) {
 		lo, hi := shares*owner/n, shares*(owner+1)/n
 		for {
 			s := lo + int(e.claimed[i][owner].Add(1)) - 1
-			if s >= hi || e.stop.Load() {
+			if s >= hi || e.halted() {
 				break
 			}
 			k.run(w, e.bind, s, shares)

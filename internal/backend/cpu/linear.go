@@ -11,6 +11,11 @@ import (
 // minMACs is the share of a product below which a worker is not worth having.
 const minMACs = 1 << 17
 
+// maxMACs is the share beyond which a product is cut further, for one worker
+// too: who cancels waits for a share, and this one takes some ten milliseconds
+// on a slow core.
+const maxMACs = 1 << 28
+
 // rowChunk is how many rows of a product are finished before its epilogue
 // passes over them, so that they are still in L2.
 const rowChunk = 128
@@ -18,7 +23,7 @@ const rowChunk = 128
 // productWidth bounds the workers of an m x n x k product by its work and by
 // its panels.
 func productWidth(m, n, k, nr, workers int) int {
-	return max(1, min(workers, m*n*k/minMACs, (n+nr-1)/nr))
+	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
 }
 
 // linear is y = x w^T + bias, then an activation where one was fused.

@@ -64,7 +64,7 @@ func session(b *testing.B, m *model.Model, seqs, length, workers int) (*plan.Ses
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestPanicBecomesError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,101 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// watched remembers what was bound, so that a test can look into a session.
+type watched struct {
+	*Backend
+	execs []*exec
+}
+
+func (s *watched) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	e, err := s.Backend.Bind(p, m, o)
+	if err == nil {
+		s.execs = append(s.execs, e.(*exec))
+	}
+	return e, err
+}
+
+// countedKernel has many shares, counts those that are run and calls at.
+type countedKernel struct {
+	kernel
+	shares int
+	runs   *atomic.Int32
+	at     func(run int32)
+}
+
+func (k *countedKernel) width(tensor.Bind, int) int { return k.shares }
+
+func (k *countedKernel) run(*worker, tensor.Bind, int, int) { k.at(k.runs.Add(1)) }
+
+// A run that is cancelled in the middle of a step leaves the other shares of
+// the step undone: each worker ends the one that it is at, or is about to begin.
+func TestCancelStopsBetweenShares(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		be, err := New(Options{Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watched{Backend: be}
+		bind := tensor.Bind{T: 8, S: 1, R: 1}
+		b := graph.NewBuilder(bind)
+		x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+		g, err := b.Freeze(b.Add("sum", x, x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile("one", g, w, []tensor.Bind{bind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(w, noWeights{}), plan.BindOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const shares, cancelAt = 400, 7
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var runs atomic.Int32
+		e := w.execs[0]
+		e.kernels[0] = &countedKernel{e.kernels[0], shares, &runs, func(run int32) {
+			if run == cancelAt {
+				cancel(cause)
+			}
+		}}
+		if err := s.Run(ctx, bind); !errors.Is(err, cause) {
+			t.Errorf("%d workers: the run ended with %v", workers, err)
+		}
+		if n := runs.Load(); n > cancelAt+int32(workers)-1 {
+			t.Errorf("%d workers: %d shares were run, %d of them after it was cancelled", workers, n, n-cancelAt)
+		}
+		runs.Store(shares) // far from cancelAt
+		if err := s.Run(context.Background(), bind); err != nil || runs.Load() != 2*shares {
+			t.Errorf("%d workers: the next run ended with %v after %d shares, expected %d", workers, err, runs.Load()-shares, shares)
+		}
+		s.Close()
+		be.Close()
+	}
+}
+
+// Products and attention have no share that takes long, whoever runs it.
+func TestLongStepsAreCut(t *testing.T) {
+	const rows, cols, depth = 256, 49152, 576 // a head over a vocabulary
+	for _, workers := range []int{1, 2, 8} {
+		n := productWidth(rows, cols, depth, 16, workers)
+		if each := rows * cols * depth / n; each > 2*maxMACs {
+			t.Errorf("%d workers: %d shares of %d multiplications", workers, n, each)
+		}
+	}
+	if n := productWidth(128, 384, 384, 16, 1); n != 1 {
+		t.Errorf("a small product of one worker is cut into %d shares", n)
+	}
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+)
+
+// packing is a backend that says when it packs a weight.
+type packing struct {
+	*ref.Backend
+	at func(n int) // called before weight n, from 1
+	n  int
+}
+
+func (p *packing) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error) {
+	p.n++
+	p.at(p.n)
+	return p.Backend.Pack(w, readers)
+}
+
+// The first call of each kind packs the weights, which takes long: it ends
+// between two of them, and the next call goes on where it ended.
+func TestCancelWhilePacking(t *testing.T) {
+	for _, c := range []struct {
+		name, model string
+		call        func(ctx context.Context, e *Engine) error
+	}{
+		{"embed", "bert", func(ctx context.Context, e *Engine) error {
+			return e.EmbedIDs(ctx, [][]int32{{1, 2}}, make([]float32, e.cfg.EmbedDim), e.pooling())
+		}},
+		{"score", "llama", func(ctx context.Context, e *Engine) error {
+			_, err := e.ScoreIDs(ctx, [][]int32{{1, 2}})
+			return err
+		}},
+		{"generate", "llama", func(ctx context.Context, e *Engine) error {
+			s, err := e.Generate(ctx, Request{Prompt: []int32{1}, MaxTokens: 1})
+			if err != nil {
+				return err
+			}
+			s.Next()
+			s.Next()
+			return s.Err()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			const cancelAt = 3
+			be := &packing{Backend: ref.New(), at: func(n int) {
+				if n == cancelAt {
+					cancel()
+				}
+			}}
+			e := open(t, c.model, be, Options{})
+			if err := c.call(ctx, e); !errors.Is(err, context.Canceled) {
+				t.Fatalf("the call ended with %v", err)
+			}
+			if be.n != cancelAt {
+				t.Errorf("%d weights were packed after the context had ended", be.n-cancelAt)
+			}
+			if err := c.call(t.Context(), e); err != nil {
+				t.Fatalf("the next call: %v", err)
+			}
+			all := be.n
+			if err := c.call(t.Context(), e); err != nil || be.n != all {
+				t.Errorf("a later call packed %d weights again (%v)", be.n-all, err)
+			}
+		})
+	}
+}
+
+// Who waits while another call packs leaves when its context ends.
+func TestCancelWhileAnotherPacks(t *testing.T) {
+	entered, pass := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	be := &packing{Backend: ref.New(), at: func(int) {
+		once.Do(func() {
+			close(entered)
+			<-pass
+		})
+	}}
+	e := open(t, "bert", be, Options{})
+	first := embedAsync(e, t.Context(), []int32{1, 2}, make([]float32, e.cfg.EmbedDim))
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	second := embedAsync(e, ctx, []int32{1, 2}, make([]float32, e.cfg.EmbedDim))
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("who waits ended with %v", err)
+	}
+	close(pass)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
