@@ -30,7 +30,7 @@ func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
 func divideRowsBF16(dst *uint16, src *float32, ldd, lds, n, rows int, sums *float32)
 
 //go:noescape
-func unpackQ8(dst *uint16, src *byte, rowBytes, steps int)
+func unpackQ8(dst *uint16, src *byte, rowBytes, steps int, tables *unpackTables)
 
 //go:noescape
 func unpackQ4(dst *uint16, src *byte, rowBytes, steps int)
@@ -183,7 +183,7 @@ func unpackFast(dst []uint16, w *gemm.Stored, n0 int) bool {
 		src := &w.Data[(n0+16*half)*w.RowBytes]
 		switch w.DType {
 		case tensor.Q8_0:
-			unpackQ8(&dst[half*512], src, w.RowBytes, steps)
+			unpackQ8(&dst[half*512], src, w.RowBytes, steps, &tables)
 		case tensor.Q4_1:
 			unpackQ4(&dst[half*512], src, w.RowBytes, steps)
 		default:
@@ -192,3 +192,27 @@ func unpackFast(dst []uint16, w *gemm.Stored, n0 int) bool {
 	}
 	return true
 }
+
+// unpackTables are the permutations of the kernels that unpack.
+type unpackTables struct {
+	iota  [16]uint32
+	pairs [2][2][64]uint8
+	twice [2][16]uint32
+}
+
+// tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
+// 8 rows to the second byte of 16 dwords: of rows 0 to 3 in lane b, and of rows
+// 4 to 7 in lane 2+b.
+var tables = func() (t unpackTables) {
+	for e := range 16 {
+		t.iota[e] = uint32(e)
+		row := e / 2
+		for b := range 2 {
+			t.twice[b][e] = uint32(8*b + row)
+			for p := range 2 {
+				t.pairs[b][p][4*e+1] = uint8((row/4*2+b)*16 + row%4*4 + 2*p + e%2)
+			}
+		}
+	}
+	return t
+}()
