@@ -40,6 +40,11 @@ func (g *asm) tileMem(name string, pp, t, base, index byte, disp int32) {
 func (g *asm) tileload(t, base, index byte, disp int32) {
 	g.tileMem("TILELOADD", 0x7b, t, base, index, disp)
 }
+
+// tilepass loads what passes by: it does not drive out of L1 what stays.
+func (g *asm) tilepass(t, base, index byte, disp int32) {
+	g.tileMem("TILELOADDT1", 0x79, t, base, index, disp)
+}
 func (g *asm) tilestore(t, base, index byte, disp int32) {
 	g.tileMem("TILESTORED", 0x7a, t, base, index, disp)
 }
@@ -51,12 +56,38 @@ func (g *asm) tdp(name string, pp, op, c, a, b byte) {
 		0xc4, 0xe2, (^b&15)<<3|pp, op, 0xc0|c<<3|a)
 }
 
+// Offsets in tileArgs.
+const (
+	atCfg        = 0
+	atA          = 8
+	atB          = 16
+	atC          = 24
+	atInit       = 32 // what the first tile of columns starts from; nil: both from zero
+	atStrideA    = 40
+	atStrideC    = 48
+	atStrideInit = 56 // 0: one row for all
+	atSteps      = 64
+	atBlocks     = 72
+	atNextA      = 80 // bytes from one block to the next
+	atNextB      = 88
+	atNextC      = 96
+	atNextInit   = 104
+	atOut        = 112 // where rounded rows go
+	atNextOut    = 120
+	atTiles      = 128 // two buffers in turn, each of one block
+	atQuota      = 136 // rows of the block before that are finished in each step of K
+	atB2         = 144 // the second tile of columns
+	atInit2      = 152
+	atStepA      = 160 // bytes from one step of K to the next
+)
+
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
 // 4-5 A, 6-7 B. One call configures, multiplies and releases, because tile
 // state does not survive the scheduler.
 func genAMX(g *asm) {
 	for _, rows := range []byte{2, 1} {
-		genTileBF16(g, rows)
+		genTileBF16(g, "Down", rows)
+		genTileBF16(g, "Along", rows)
 	}
 	genRoundRows(g)
 	genPackBF16(g)
@@ -74,69 +105,105 @@ func genAMX(g *asm) {
 	consts.write(g)
 }
 
-// genTileBF16 multiplies 16*rows rows with a panel of 32 columns, block after
-// block: the arguments say how far each operand moves from one to the next, so
-// that one call walks down the rows or along the panels.
-func genTileBF16(g *asm, rows byte) {
-	name := fmt.Sprintf("tileBF16x%d", rows)
-	g.text(name, name+"(t *tileArgs)", 0, 8)
+// tileOpen begins a kernel with its arguments at R8: A in R9, its stride in CX,
+// blocks in R15.
+func (g *asm) tileOpen() {
 	g.f("MOVQ t+0(FP), R8")
-	g.f("MOVQ 0(R8), AX")   // cfg
-	g.f("MOVQ 8(R8), R9")   // a
-	g.f("MOVQ 16(R8), R10") // b
-	g.f("MOVQ 24(R8), R11") // c
-	g.f("MOVQ 32(R8), R12") // init
-	g.f("MOVQ 40(R8), CX")  // stride of a, bytes
-	g.f("MOVQ 48(R8), DX")  // stride of c, bytes
-	g.f("MOVQ 56(R8), R13") // stride of init, bytes; 0: one row for all
-	g.f("MOVQ 72(R8), R15") // blocks
+	g.f("MOVQ %d(R8), AX", atCfg)
 	g.ldtilecfg()
-	block, sum, loop := g.fresh("block"), g.fresh("sum"), g.fresh("loop")
-	zero := g.fresh("zero")
-	g.label(block)
-	g.f("TESTQ R12, R12")
+	g.f("MOVQ %d(R8), R9", atA)
+	g.f("MOVQ %d(R8), CX", atStrideA)
+	g.f("MOVQ %d(R8), R15", atBlocks)
+}
+
+// tileInit sets C to what it starts from, R12 bytes on. AX, SI, DI and DX are
+// lost.
+func (g *asm) tileInit(rows byte) {
+	zero, done := g.fresh("zero"), g.fresh("init")
+	g.f("MOVQ %d(R8), SI", atInit)
+	g.f("TESTQ SI, SI")
 	g.f("JZ %s", zero)
-	g.f("MOVQ R12, SI")
-	g.f("MOVQ R13, AX")
+	g.f("MOVQ %d(R8), DI", atInit2)
+	g.f("MOVQ %d(R8), AX", atStrideInit)
+	g.f("ADDQ R12, SI")
+	g.f("ADDQ R12, DI")
 	for r := byte(0); r < rows; r++ {
 		if r > 0 {
-			g.f("MOVQ R13, DI")
-			g.f("SHLQ $4, DI")
-			g.f("ADDQ DI, SI")
+			g.f("MOVQ AX, DX")
+			g.f("SHLQ $4, DX")
+			g.f("ADDQ DX, SI")
+			g.f("ADDQ DX, DI")
 		}
 		g.tileload(2*r, rSI, rAX, 0)
-		g.tileload(2*r+1, rSI, rAX, 64)
+		g.tileload(2*r+1, rDI, rAX, 0)
 	}
-	g.f("ADDQ 104(R8), R12")
-	g.f("JMP %s", sum)
+	g.f("JMP %s", done)
 	g.label(zero)
 	for t := range 2 * rows {
 		g.tilezero(t)
 	}
-	g.label(sum)
+	g.label(done)
+}
+
+// tileLoop adds the products of 16*rows rows at R9 with two tiles of columns,
+// R13 bytes on in B, over all of K. What passes by, A or B, is loaded so. then
+// ends each step; it must not touch R14. AX, BX, DX, SI, DI and R14 are lost.
+func (g *asm) tileLoop(rows byte, passA, passB bool, then func()) {
+	load := func(pass bool) func(t, base, index byte, disp int32) {
+		if pass {
+			return g.tilepass
+		}
+		return g.tileload
+	}
+	loadA, loadB := load(passA), load(passB)
+	loop := g.fresh("loop")
 	g.f("MOVQ R9, SI")
-	g.f("MOVQ CX, DI")
-	g.f("SHLQ $4, DI")
-	g.f("ADDQ R9, DI") // rows 16 to 31
-	g.f("MOVQ R10, BX")
+	if rows == 2 {
+		g.f("MOVQ CX, DI")
+		g.f("SHLQ $4, DI")
+		g.f("ADDQ R9, DI") // rows 16 to 31
+	}
+	g.f("MOVQ %d(R8), BX", atB)
+	g.f("MOVQ %d(R8), DX", atB2)
+	g.f("ADDQ R13, BX")
+	g.f("ADDQ R13, DX")
 	g.f("MOVQ $64, AX")
-	g.f("MOVQ 64(R8), R14") // steps of 32 of K
+	g.f("MOVQ %d(R8), R14", atSteps) // of 32 of K
 	g.label(loop)
-	g.tileload(6, rBX, rAX, 0)
-	g.tileload(4, rSI, rCX, 0)
+	loadB(6, rBX, rAX, 0)
+	loadA(4, rSI, rCX, 0)
 	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	g.tileload(7, rBX, rAX, 1024)
+	loadB(7, rDX, rAX, 0)
 	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
 	if rows == 2 {
-		g.tileload(5, rDI, rCX, 0)
+		loadA(5, rDI, rCX, 0)
 		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
 		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
-		g.f("ADDQ $64, DI")
+		g.f("ADDQ %d(R8), DI", atStepA)
 	}
-	g.f("ADDQ $64, SI")
+	g.f("ADDQ %d(R8), SI", atStepA)
 	g.f("ADDQ $2048, BX")
+	g.f("ADDQ $2048, DX")
+	then()
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
+}
+
+// genTileBF16 multiplies 16*rows rows with a panel of 32 columns, block after
+// block: down the rows, where A passes by and the panel stays in L1, or along
+// the panels, where A stays.
+func genTileBF16(g *asm, walk string, rows byte) {
+	name := fmt.Sprintf("tile%s%d", walk, rows)
+	g.text(name, name+"(t *tileArgs)", 0, 8)
+	g.tileOpen()
+	g.f("MOVQ %d(R8), R11", atC)
+	g.f("XORQ R12, R12")
+	g.f("XORQ R13, R13")
+	block := g.fresh("block")
+	g.label(block)
+	g.tileInit(rows)
+	g.tileLoop(rows, walk == "Down", walk == "Along", func() {})
+	g.f("MOVQ %d(R8), DX", atStrideC)
 	g.f("MOVQ R11, SI")
 	for r := byte(0); r < rows; r++ {
 		if r > 0 {
@@ -147,9 +214,10 @@ func genTileBF16(g *asm, rows byte) {
 		g.tilestore(2*r, rSI, rDX, 0)
 		g.tilestore(2*r+1, rSI, rDX, 64)
 	}
-	g.f("ADDQ 80(R8), R9")
-	g.f("ADDQ 88(R8), R10")
-	g.f("ADDQ 96(R8), R11")
+	g.f("ADDQ %d(R8), R9", atNextA)
+	g.f("ADDQ %d(R8), R13", atNextB)
+	g.f("ADDQ %d(R8), R11", atNextC)
+	g.f("ADDQ %d(R8), R12", atNextInit)
 	g.f("DECQ R15")
 	g.f("JNZ %s", block)
 	g.tilerelease()
@@ -164,6 +232,14 @@ func (g *asm) cvtne2(lo, hi, dst byte) {
 		(^hi&15)<<3|4|3,
 		0x40|not(hi, 4)<<3,
 		0x72, 0xc0|(dst&7)<<3|lo&7)
+}
+
+// cvtne is VCVTNEPS2BF16: the lower half of dst = bf16 of src.
+func (g *asm) cvtne(src, dst byte) {
+	not := func(r byte, bit uint) byte { return ^r >> bit & 1 }
+	g.bytes(fmt.Sprintf("VCVTNEPS2BF16 Z%d, Y%d", src, dst), 0x62,
+		not(dst, 3)<<7|not(src, 4)<<6|not(src, 3)<<5|not(dst, 4)<<4|2,
+		0x7e, 0x48, 0x72, 0xc0|(dst&7)<<3|src&7)
 }
 
 // genPackBF16 writes the two ways of f32 into B tiles.

@@ -105,21 +105,9 @@ func (k *outKernel) exp2(z, f, p int) {
 	k.op("VSCALEFPS", z, p, p)
 }
 
-// Offsets in tileArgs.
-const (
-	argOut       = 112 // where rounded rows go
-	argStrideOut = 120
-	argNextOut   = 128
-	argTiles     = 136 // two buffers in turn, each of one block, or of two where there are two products
-	argQuota     = 144 // rows of the block before that are finished in each step of K
-	argAt        = 152 // bytes of out that are done with
-	argB2        = 160 // panel of the second product
-	argInit2     = 168 // what it starts from
-)
-
 // genTileOut writes, for an activation, the tile kernel whose results are
-// rounded, with one product or with act(first)·second, and the same for rows
-// that are in a buffer already.
+// rounded, of 32 columns, or of 16 as act(first tile of columns)·second, and
+// the same for rows that are in a buffer already.
 func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	k := &outKernel{vkernel: &vkernel{asm: g, isa: avx512, consts: consts}}
 	kind := "Out"
@@ -127,103 +115,48 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 		kind = "GLU"
 	}
 	name := fmt.Sprintf("tile%s%s", kind, act.name)
-	g.text(name, name+"(t *tileArgs)", 0, 8)
-	g.f("MOVQ t+0(FP), R8")
-	g.f("MOVQ 0(R8), AX") // cfg
-	g.ldtilecfg()
+	g.text(name, name+"(t *tileArgs)", 16, 8)
+	g.tileOpen()
 	k.load(act)
-	g.f("MOVQ 8(R8), R9")   // a
-	g.f("MOVQ 16(R8), R10") // b
-	g.f("MOVQ 40(R8), CX")  // stride of a, bytes
-	g.f("MOVQ 72(R8), R15") // blocks
-	g.f("XORQ R13, R13")    // rows of the block before that are not finished
-	block := g.fresh("block")
+	g.f("MOVQ %d(R8), AX", atOut)
+	g.f("MOVQ AX, out-8(SP)")
+	g.f("XORQ R10, R10") // rows of the block before that are not finished
+	block, part, skip := g.fresh("block"), g.fresh("part"), g.fresh("skip")
 	g.label(block)
-	products := 1
-	if glu {
-		products = 2
-	}
-	for p := range products {
-		zero, sum, loop, part, skip := g.fresh("zero"), g.fresh("sum"), g.fresh("loop"), g.fresh("part"), g.fresh("skip")
-		init := 32
-		if p == 1 {
-			init = argInit2
-		}
-		g.f("MOVQ %d(R8), SI", init)
-		g.f("TESTQ SI, SI")
-		g.f("JZ %s", zero)
-		g.f("XORQ AX, AX") // one row for all
-		for t := byte(0); t < 4; t++ {
-			g.tileload(t, rSI, rAX, int32(t%2)*64)
-		}
-		g.f("JMP %s", sum)
-		g.label(zero)
-		for t := byte(0); t < 4; t++ {
-			g.tilezero(t)
-		}
-		g.label(sum)
-		g.f("MOVQ R9, SI")
-		g.f("MOVQ CX, DI")
-		g.f("SHLQ $4, DI")
-		g.f("ADDQ R9, DI") // rows 16 to 31
-		g.f("MOVQ R10, BX")
-		if p == 1 {
-			g.f("MOVQ %d(R8), BX", argB2)
-		}
-		g.f("MOVQ $64, AX")
-		g.f("MOVQ 64(R8), R14") // steps of 32 of K
-		g.label(loop)
-		g.tileload(6, rBX, rAX, 0)
-		g.tileload(4, rSI, rCX, 0)
-		g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-		g.tileload(7, rBX, rAX, 1024)
-		g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
-		g.tileload(5, rDI, rCX, 0)
-		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
-		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
-		g.f("ADDQ $64, DI")
-		g.f("ADDQ $64, SI")
-		g.f("ADDQ $2048, BX")
-		g.f("TESTQ R13, R13")
+	g.f("MOVQ R12, rows-16(SP)")
+	g.f("XORQ R12, R12") // one row for all
+	g.f("XORQ R13, R13")
+	g.tileInit(2)
+	g.f("MOVQ rows-16(SP), R12")
+	g.tileLoop(2, true, false, func() {
+		g.f("TESTQ R10, R10")
 		g.f("JZ %s", skip)
-		g.f("MOVQ %d(R8), DX", argQuota)
+		g.f("MOVQ %d(R8), R13", atQuota)
 		g.label(part)
 		k.row(act, glu)
-		g.f("DECQ R13")
+		g.f("DECQ R10")
 		g.f("JZ %s", skip)
-		g.f("DECQ DX")
+		g.f("DECQ R13")
 		g.f("JNZ %s", part)
 		g.label(skip)
-		g.f("DECQ R14")
-		g.f("JNZ %s", loop)
-		if p == products-1 {
-			k.rest(act, glu)
-		}
-		// The buffer of this block: the one that the block before did not use.
-		size := 12 + products - 1 // log2 of its bytes
-		g.f("MOVQ R15, SI")
-		g.f("ANDQ $1, SI")
-		g.f("SHLQ $%d, SI", size)
-		g.f("ADDQ %d(R8), SI", argTiles)
-		if p == 1 {
-			g.f("ADDQ $4096, SI")
-		}
-		g.f("MOVQ $128, AX")
-		g.tilestore(0, rSI, rAX, 0)
-		g.tilestore(1, rSI, rAX, 64)
-		g.tilestore(2, rSI, rAX, 2048)
-		g.tilestore(3, rSI, rAX, 2112)
-	}
-	g.f("MOVQ SI, R11")
-	if glu {
-		g.f("SUBQ $4096, R11")
-	}
-	g.f("MOVQ %d(R8), R12", argOut)
-	g.f("ADDQ %d(R8), R12", argAt)
-	g.f("MOVQ %d(R8), DX", argNextOut)
-	g.f("ADDQ DX, %d(R8)", argAt)
-	g.f("MOVQ $32, R13")
-	g.f("ADDQ 80(R8), R9")
+	})
+	k.rest(act, glu)
+	// The buffer of this block: the one that the block before did not use.
+	g.f("MOVQ R15, R11")
+	g.f("ANDQ $1, R11")
+	g.f("SHLQ $12, R11")
+	g.f("ADDQ %d(R8), R11", atTiles)
+	g.f("MOVQ R11, SI")
+	g.f("MOVQ $128, AX")
+	g.tilestore(0, rSI, rAX, 0)
+	g.tilestore(1, rSI, rAX, 64)
+	g.tilestore(2, rSI, rAX, 2048)
+	g.tilestore(3, rSI, rAX, 2112)
+	g.f("MOVQ out-8(SP), R12")
+	g.f("MOVQ %d(R8), AX", atNextOut)
+	g.f("ADDQ AX, out-8(SP)")
+	g.f("MOVQ $32, R10")
+	g.f("ADDQ %d(R8), R9", atNextA)
 	g.f("DECQ R15")
 	g.f("JNZ %s", block)
 	g.tilerelease()
@@ -235,9 +168,9 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.text(name, name+"(t *tileArgs, rows int)", 0, 16)
 	g.f("MOVQ t+0(FP), R8")
 	k.load(act)
-	g.f("MOVQ %d(R8), R11", argTiles)
-	g.f("MOVQ %d(R8), R12", argOut)
-	g.f("MOVQ rows+8(FP), R13")
+	g.f("MOVQ %d(R8), R11", atTiles)
+	g.f("MOVQ %d(R8), R12", atOut)
+	g.f("MOVQ rows+8(FP), R10")
 	k.rest(act, glu)
 	g.f("VZEROUPPER")
 	g.f("RET")
@@ -249,31 +182,36 @@ func (k *outKernel) load(act outAct) {
 	}
 }
 
-// row finishes one row of 32: from (R11) to (R12).
+// row finishes one row: from (R11), 32 values, to (R12), where rows lie 64
+// bytes apart.
 func (k *outKernel) row(act outAct, glu bool) {
-	for n := range 2 {
-		k.f("VMOVUPS %d(R11), Z%d", 64*n, n)
-	}
-	for n := range 2 {
-		act.body(k, n, 2+3*n)
-		if glu {
-			k.f("VMULPS %d(R11), Z%d, Z%d", 4096+64*n, n, n)
+	if glu {
+		k.f("VMOVUPS (R11), Z0")
+		act.body(k, 0, 2)
+		k.f("VMULPS 64(R11), Z0, Z0")
+		k.cvtne(0, 0)
+		k.f("VMOVDQU Y0, (R12)")
+	} else {
+		k.f("VMOVUPS (R11), Z0")
+		k.f("VMOVUPS 64(R11), Z1")
+		for n := range 2 {
+			act.body(k, n, 2+3*n)
 		}
+		k.cvtne2(0, 1, 0)
+		k.f("VMOVDQU64 Z0, (R12)")
 	}
-	k.cvtne2(0, 1, 0)
-	k.f("VMOVDQU64 Z0, (R12)")
 	k.f("ADDQ $128, R11")
-	k.f("ADDQ %d(R8), R12", argStrideOut)
+	k.f("ADDQ $64, R12")
 }
 
-// rest finishes the R13 rows that are left.
+// rest finishes the R10 rows that are left.
 func (k *outKernel) rest(act outAct, glu bool) {
 	loop, done := k.fresh("rest"), k.fresh("done")
-	k.f("TESTQ R13, R13")
+	k.f("TESTQ R10, R10")
 	k.f("JZ %s", done)
 	k.label(loop)
 	k.row(act, glu)
-	k.f("DECQ R13")
+	k.f("DECQ R10")
 	k.f("JNZ %s", loop)
 	k.label(done)
 }

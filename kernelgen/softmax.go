@@ -92,9 +92,10 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 	g.ret()
 }
 
-// genRoundRows writes rows of f32 as bf16, blocks x 32 values a row.
+// genRoundRows writes rows of f32 as bf16, steps x 32 values a row: rows 64
+// bytes apart, steps ldd.
 func genRoundRows(g *asm) {
-	g.text("roundRowsBF16", "roundRowsBF16(dst *uint16, src *float32, ldd, lds, blocks, rows int)", 0, 48)
+	g.text("roundRowsBF16", "roundRowsBF16(dst *uint16, src *float32, ldd, lds, steps, rows int)", 0, 48)
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ src+8(FP), SI")
 	g.f("MOVQ ldd+16(FP), R8") // bytes
@@ -102,7 +103,7 @@ func genRoundRows(g *asm) {
 	g.f("MOVQ rows+40(FP), R11")
 	row, loop := g.fresh("row"), g.fresh("loop")
 	g.label(row)
-	g.f("MOVQ blocks+32(FP), CX")
+	g.f("MOVQ steps+32(FP), CX")
 	g.f("MOVQ SI, BX")
 	g.f("MOVQ DI, DX")
 	g.label(loop)
@@ -111,10 +112,10 @@ func genRoundRows(g *asm) {
 	g.cvtne2(1, 2, 0)
 	g.f("VMOVDQU64 Z0, (DX)")
 	g.f("ADDQ $128, BX")
-	g.f("ADDQ $64, DX")
+	g.f("ADDQ R8, DX")
 	g.f("DECQ CX")
 	g.f("JNZ %s", loop)
-	g.f("ADDQ R8, DI")
+	g.f("ADDQ $64, DI")
 	g.f("ADDQ R9, SI")
 	g.f("DECQ R11")
 	g.f("JNZ %s", row)
@@ -129,7 +130,11 @@ func genDivideRows(g *asm, consts *constants, rounded bool) {
 	if rounded {
 		name, dst = "divideRowsBF16", "dst *uint16, src *float32"
 	}
-	g.text(name, name+"("+dst+", ldd, lds, n, rows int, sums *float32)", 0, 56)
+	step, size := "", 56
+	if rounded {
+		step, size = ", step int", 64
+	}
+	g.text(name, name+"("+dst+", ldd, lds, n, rows int, sums *float32"+step+")", 0, size)
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ src+8(FP), SI")
 	g.f("MOVQ ldd+16(FP), R8") // bytes
@@ -138,6 +143,9 @@ func genDivideRows(g *asm, consts *constants, rounded bool) {
 	g.f("SHLQ $2, R10") // bytes
 	g.f("MOVQ rows+40(FP), R11")
 	g.f("MOVQ sums+48(FP), R12")
+	if rounded {
+		g.f("MOVQ step+56(FP), R13") // bytes from 32 values to the next
+	}
 	g.zero(avx512, 2)
 	row, loop := g.fresh("row"), g.fresh("loop")
 	g.label(row)
@@ -146,14 +154,16 @@ func genDivideRows(g *asm, consts *constants, rounded bool) {
 	g.f("VMOVUPS %s, Z0", consts.bits(0x3f800000))
 	g.f("VDIVPS.Z Z1, Z0, K1, Z1")
 	g.f("XORQ CX, CX")
+	if rounded {
+		g.f("MOVQ DI, BX")
+	}
 	g.label(loop)
 	g.f("VMULPS (SI)(CX*1), Z1, Z3")
 	if rounded {
 		g.f("VMULPS 64(SI)(CX*1), Z1, Z4")
 		g.cvtne2(3, 4, 3)
-		g.f("MOVQ CX, DX")
-		g.f("SHRQ $1, DX")
-		g.f("VMOVDQU64 Z3, (DI)(DX*1)")
+		g.f("VMOVDQU64 Z3, (BX)")
+		g.f("ADDQ R13, BX")
 		g.f("ADDQ $64, CX")
 	} else {
 		g.f("VMOVUPS Z3, (DI)(CX*1)")

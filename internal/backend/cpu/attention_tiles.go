@@ -69,13 +69,13 @@ func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int
 		func(int) (int, int) { return a - lo, z - lo })
 }
 
-// rows is where outputs from token t, column at go, rows ld apart.
+// rows is where outputs from token t, column at go: those of rows ld apart, or,
+// beside each other, of the heads of one.
 func (k *attention) rows(b tensor.Bind, t, at, ld int) amx.HeadOut {
-	at += t * k.out.cols
-	if k.outHalf.in(k.out.rows(b)) {
-		return amx.HeadOut{Rounded: k.outHalf.bits[at:], LD: ld}
+	if rows := k.out.rows(b); k.outHalf.in(rows) {
+		return amx.HeadOut{Rounded: k.outHalf.bits, Row: t, Col: at, Rows: rows, Cols: k.out.cols, OneRow: ld < k.out.cols}
 	}
-	return amx.HeadOut{F32: k.out.full[at:], LD: ld}
+	return amx.HeadOut{F32: k.out.full[t*k.out.cols+at:], LD: ld}
 }
 
 // headTiles computes queries [t0,t1) of head h; pos is the position of t0, and

@@ -21,9 +21,11 @@ const (
 	MR = 32
 	// kStep is the depth of one tile product.
 	kStep = 32
-	// mc is how many rows are rounded at a time: they stay in L2, and a panel
-	// that has to be built serves them all.
+	// mc is how many rows are multiplied at a time, at most: a panel that has
+	// to be built serves them all.
 	mc = 512
+	// l2Values is how many values of A stay in L2 beside a panel and C.
+	l2Values = 320 << 10
 )
 
 // NumPanels is the number of panels that hold n columns.
@@ -32,12 +34,22 @@ func NumPanels(n int) int { return (n + NR - 1) / NR }
 // padK rounds k up to whole tiles.
 func padK(k int) int { return (k + kStep - 1) / kStep * kStep }
 
+// Rows of A in bf16 lie in blocks of MR, a block as [K/32][its rows][32]: a
+// tile is then 1 KB in one piece, which comes out of L2 faster than 16 rows far
+// apart. The last block has as many rows as there are.
+
+// blockAt is where value k of row r lies among rows of kp values.
+func blockAt(r, k, rows, kp int) int {
+	first := r / MR * MR
+	return first*kp + (k/kStep*min(MR, rows-first)+r-first)*kStep + k%kStep
+}
+
 // Task is C[M,N] = A[M,K] B[K,N] (+ Bias, or + C), with B in panels.
 type Task struct {
 	M, N, K    int
 	A          []float32 // [M][LDA]
-	Rounded    []uint16  // [M][LDA] instead of A: in bf16 already, K and LDA whole tiles
-	LDA        int
+	Rounded    []uint16  // instead of A: in bf16 and in blocks already, K whole tiles
+	LDA        int       // of A
 	B          Panels
 	C          []float32 // [M][LDC]
 	LDC        int
@@ -50,12 +62,12 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	a      []uint16  // [mc][padK], rounded rows
+	a      []uint16  // mc rows of padK, rounded, in blocks
 	panel  []uint16  // [padK][NR], a panel that had to be built
 	panel2 []uint16  // the same of a second operand
 	tile   []float32 // [MR][NR], C at the right edge
 	bias   []float32 // [NR]
-	blocks []float32 // [2][2][MR][NR]: results on their way to bf16
+	blocks []float32 // [2][MR][NR]: results on their way to bf16
 	args   tileArgs
 	rest   tileArgs
 	// What a holds.
@@ -69,14 +81,14 @@ type Scratch struct {
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
 	return &Scratch{a: make([]uint16, mc*kp), panel: make([]uint16, kp*NR), panel2: make([]uint16, kp*NR), tile: make([]float32, MR*NR), bias: make([]float32, NR),
-		blocks: make([]float32, 4*MR*NR)}
+		blocks: make([]float32, 2*MR*NR)}
 }
 
 // tileArgs are the operands of the assembly kernels, in its order.
 type tileArgs struct {
 	cfg        *[64]byte
 	a          *uint16
-	b          *uint16
+	b          *uint16 // 16 columns
 	c          *float32
 	init       *float32 // what C starts from; nil: zero
 	strideA    int
@@ -89,14 +101,25 @@ type tileArgs struct {
 	nextC      int
 	nextInit   int
 	// Of the kernels that round what they made.
-	out       *uint16
-	strideOut int
-	nextOut   int
-	tiles     *float32
-	quota     int // rows of the block before that are finished in each step of K
-	at        int // bytes of out that are done with
-	b2        *uint16
-	init2     *float32
+	out     *uint16
+	nextOut int
+	tiles   *float32
+	quota   int // rows of the block before that are finished in each step of K
+	// The other 16 columns.
+	b2    *uint16
+	init2 *float32
+	stepA int // bytes from one step of K to the next
+}
+
+// zeros is a bias of nothing.
+var zeros [NR]float32
+
+// columns sets both halves of the columns: those of a panel, and their bias.
+func (a *tileArgs) columns(panel []uint16, bias []float32) {
+	a.b, a.b2, a.init, a.init2 = &panel[0], &panel[512], nil, nil
+	if bias != nil {
+		a.init, a.init2 = &bias[0], &bias[16]
+	}
 }
 
 // Run computes rows [m0,m1) of panels [p0,p1).
@@ -107,58 +130,76 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	tiles := cpu.Active() >= cpu.AMX
-	for m := m0; m < m1; m += mc {
-		rows := min(mc, m1-m)
-		a, lda := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.K, t.Epoch)
+	step := chunk(m1-m0, kp)
+	for m := m0; m < m1; m += step {
+		rows := min(step, m1-m)
+		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
 		for p := p0; p < p1; p++ {
 			b := t.B.Panel(p, s.panel[:kp*NR])
 			if tiles {
-				panelTiles(t, a, lda, b, m, rows, p, s)
+				panelTiles(t, a, b, m, rows, p, s)
 			} else {
-				panelGeneric(t, a, lda, b, m, rows, p)
+				panelGeneric(t, a, b, m, rows, p)
 			}
 		}
 	}
 }
 
-// rounded is rows m.. of an operand in bf16: where they lie, where they are
-// rounded already, or rounded into the scratch, unless they are there.
-func (s *Scratch) rounded(a []float32, half []uint16, lda, m, rows, k int, epoch uint64) ([]uint16, int) {
+// chunk is how many of rows are multiplied at a time, in whole blocks: about
+// equally many.
+func chunk(rows, kp int) int {
+	most := max(MR, min(mc, l2Values/max(1, kp)/MR*MR))
+	n := max(1, (rows+most-1)/most)
+	return ((rows+n-1)/n + MR - 1) / MR * MR
+}
+
+// rounded is rows m.. of an operand of all rows in bf16 and in blocks: where
+// they lie, where they are so already, or rounded into the scratch, unless they
+// are there.
+func (s *Scratch) rounded(a []float32, half []uint16, lda, m, rows, all, k int, epoch uint64) []uint16 {
 	kp := padK(k)
 	if half != nil {
-		if kp != k || lda%kStep != 0 {
-			panic(fmt.Sprintf("amx: rounded rows of %d values, %d apart, expected multiples of %d", k, lda, kStep))
+		if kp != k || m%MR != 0 || rows%MR != 0 && m+rows != all {
+			panic(fmt.Sprintf("amx: rounded rows %d..%d of %d, of %d values, expected whole blocks of %d rows and multiples of %d", m, m+rows, all, k, MR, kStep))
 		}
-		return half[m*lda:][:(rows-1)*lda+k], lda
+		return half[m*k:][:rows*k]
 	}
 	if k == 0 {
-		return s.a, kp
+		return s.a
 	}
 	a = a[m*lda:][:(rows-1)*lda+k]
 	if epoch == 0 || s.of != &a[0] || s.epoch != epoch || s.rows != rows || s.k != k {
-		Round(s.a, kp, a, lda, rows, k)
+		Round(s.a, a, lda, rows, k)
 		s.of, s.epoch, s.rows, s.k = &a[0], epoch, rows, k
 	}
-	return s.a, kp
+	return s.a
 }
 
-// Round writes rows of k values as bf16, ldd apart, and fills each up with
-// zeros to whole tiles.
-func Round(dst []uint16, ldd int, src []float32, lds, rows, k int) {
+// Round writes rows of k values, lds apart, as bf16 in blocks, and fills each
+// up with zeros to whole tiles.
+func Round(dst []uint16, src []float32, lds, rows, k int) {
 	whole, kp := 0, padK(k)
-	if cpu.Active() >= cpu.AMX && rows > 0 {
+	if cpu.Active() >= cpu.AMX {
 		whole = k &^ 31
-		roundFast(dst, ldd, src, lds, rows, whole)
+		for r := 0; r < rows && whole > 0; r += MR {
+			n := min(MR, rows-r)
+			roundFast(dst[r*kp:][:n*kp], src[r*lds:][:(n-1)*lds+k], lds, n, whole)
+		}
 	}
 	if whole == kp {
 		return
 	}
 	for r := range rows {
-		d, s := dst[r*ldd:][:kp], src[r*lds:][:k]
-		for i := whole; i < k; i++ {
-			d[i] = tensor.F32ToBF16(s[i])
+		s := src[r*lds:][:k]
+		for i := whole; i < kp; i += kStep {
+			d := dst[blockAt(r, i, rows, kp):][:kStep]
+			for j := range d {
+				d[j] = 0
+				if i+j < k {
+					d[j] = tensor.F32ToBF16(s[i+j])
+				}
+			}
 		}
-		clear(d[k:])
 	}
 }
 
@@ -168,13 +209,13 @@ func at(panel []uint16, k, n int) float32 {
 }
 
 // panelGeneric is the twin in plain Go.
-func panelGeneric(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int) {
+func panelGeneric(t *Task, a, b []uint16, m, rows, p int) {
+	kp := padK(t.K)
 	for r := range rows {
-		a := rounded[r*lda:][:t.K]
 		for n := range min(NR, t.N-p*NR) {
 			var sum float32
-			for k, x := range a {
-				sum += float32(tensor.BF16ToF32(x) * at(b, k, n))
+			for k := range t.K {
+				sum += float32(tensor.BF16ToF32(a[blockAt(r, k, rows, kp)]) * at(b, k, n))
 			}
 			c := &t.C[(m+r)*t.LDC+p*NR+n]
 			switch {

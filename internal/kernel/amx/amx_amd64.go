@@ -6,13 +6,19 @@ import (
 )
 
 //go:noescape
-func tileBF16x2(t *tileArgs)
+func tileDown2(t *tileArgs)
 
 //go:noescape
-func tileBF16x1(t *tileArgs)
+func tileDown1(t *tileArgs)
 
 //go:noescape
-func roundRowsBF16(dst *uint16, src *float32, ldd, lds, blocks, rows int)
+func tileAlong2(t *tileArgs)
+
+//go:noescape
+func tileAlong1(t *tileArgs)
+
+//go:noescape
+func roundRowsBF16(dst *uint16, src *float32, ldd, lds, steps, rows int)
 
 //go:noescape
 func softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows int, scale float32, sums *float32)
@@ -27,7 +33,7 @@ func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
 func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
 
 //go:noescape
-func divideRowsBF16(dst *uint16, src *float32, ldd, lds, n, rows int, sums *float32)
+func divideRowsBF16(dst *uint16, src *float32, ldd, lds, n, rows int, sums *float32, step int)
 
 //go:noescape
 func unpackQ8(dst *uint16, src *byte, rowBytes, steps int, tables *unpackTables)
@@ -63,24 +69,23 @@ var configs = func() (cs [MR + 1][64]byte) {
 const maxBlocks = 16
 
 // panelTiles multiplies rounded rows with one panel on the tiles.
-func panelTiles(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int, s *Scratch) {
+func panelTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
 	kp := padK(t.K)
 	n0 := p * NR
 	cols := min(NR, t.N-n0)
 	a := &s.args
-	_ = b[kp*NR-1]
-	*a = tileArgs{b: &b[0], strideA: lda * 2, steps: kp / kStep}
-	switch {
-	case t.Accumulate:
-	case t.Bias != nil && cols == NR:
-		a.init = &t.Bias[n0]
-	case t.Bias != nil:
-		clear(s.bias)
-		copy(s.bias, t.Bias[n0:])
-		a.init = &s.bias[0]
+	*a = tileArgs{strideA: kStep * 2, steps: kp / kStep}
+	bias := t.Bias
+	if bias != nil {
+		if bias = bias[n0:]; cols < NR {
+			clear(s.bias)
+			copy(s.bias, bias)
+			bias = s.bias
+		}
 	}
+	a.columns(b[:kp*NR], bias)
 	for r := 0; r < rows; {
-		a.a = &rounded[r*lda]
+		a.a = &rounded[r*kp]
 		n, blocks := min(MR, rows-r), 1
 		c, ldc := t.C[(m+r)*t.LDC+n0:], t.LDC
 		if n == MR && cols == NR {
@@ -95,11 +100,15 @@ func panelTiles(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int, 
 			}
 		}
 		a.c, a.strideC, a.blocks, a.cfg = &c[0], ldc*4, blocks, &configs[n]
-		a.nextA, a.nextC = MR*a.strideA, MR*a.strideC
+		a.stepA, a.nextA, a.nextC = n*a.strideA, MR*kp*2, MR*a.strideC
 		if t.Accumulate {
-			a.init, a.strideInit, a.nextInit = &c[0], ldc*4, MR*a.strideC
+			a.init, a.init2, a.strideInit, a.nextInit = &c[0], &c[16], ldc*4, MR*a.strideC
 		}
-		tileRows(a, n)
+		if rows <= MR {
+			tileAlong(a, n)
+		} else {
+			tileDown(a, n)
+		}
 		if cols < NR {
 			for i := range n {
 				copy(t.C[(m+r+i)*t.LDC+n0:][:cols], c[i*NR:])
@@ -109,20 +118,28 @@ func panelTiles(t *Task, rounded []uint16, lda int, b []uint16, m, rows, p int, 
 	}
 }
 
-// tileRows multiplies blocks of rows, 1 to MR.
-func tileRows(a *tileArgs, rows int) {
+// tileDown multiplies blocks of rows, 1 to MR each, with a panel that stays.
+func tileDown(a *tileArgs, rows int) {
 	if rows > 16 {
-		tileBF16x2(a)
+		tileDown2(a)
 	} else {
-		tileBF16x1(a)
+		tileDown1(a)
 	}
 }
 
-func roundFast(dst []uint16, ldd int, src []float32, lds, rows, k int) {
-	if k > 0 {
-		_, _ = dst[(rows-1)*ldd+k-1], src[(rows-1)*lds+k-1]
-		roundRowsBF16(&dst[0], &src[0], ldd*2, lds*4, k/32, rows)
+// tileAlong multiplies rows that stay, 1 to MR, with panels.
+func tileAlong(a *tileArgs, rows int) {
+	if rows > 16 {
+		tileAlong2(a)
+	} else {
+		tileAlong1(a)
 	}
+}
+
+// roundFast rounds the rows of one block, k values of each.
+func roundFast(dst []uint16, src []float32, lds, rows, k int) {
+	_, _ = dst[rows*k-1], src[(rows-1)*lds+k-1]
+	roundRowsBF16(&dst[0], &src[0], rows*kStep*2, lds*4, k/kStep, rows)
 }
 
 func packRowsFast(dst []uint16, w []float32, ld, steps int) {
@@ -143,16 +160,17 @@ func packColsFast(dst []uint16, w []float32, ld, steps int) {
 	packColsBF16(&dst[0], &w[0], ld*4, steps, &interleave[0])
 }
 
-// multiply is c[rows][ldc] = a[rows][lda] b over a row of panels, nextB values
-// apart; c has whole panels.
-func multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB, panels, steps int, args *tileArgs) {
-	_, _, _ = c[(rows-1)*ldc+panels*NR-1], a[(rows-1)*lda+steps*kStep-1], b[(panels-1)*nextB+steps*1024-1]
+// multiply is c[rows][ldc] = a b over a row of panels, nextB values apart; c
+// has whole panels, rows of a are lda apart and its steps of K stepA.
+func multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16, nextB, panels, steps int, args *tileArgs) {
+	_, _, _ = c[(rows-1)*ldc+panels*NR-1], a[(rows-1)*lda+(steps-1)*stepA+kStep-1], b[(panels-1)*nextB+steps*1024-1]
 	for p := 0; p < panels; p += maxBlocks {
 		*args = tileArgs{
-			cfg: &configs[rows], a: &a[0], b: &b[p*nextB], c: &c[p*NR], strideA: lda * 2, strideC: ldc * 4,
+			cfg: &configs[rows], a: &a[0], c: &c[p*NR], strideA: lda * 2, stepA: stepA * 2, strideC: ldc * 4,
 			steps: steps, blocks: min(maxBlocks, panels-p), nextB: nextB * 2, nextC: NR * 4,
 		}
-		tileRows(args, rows)
+		args.columns(b[p*nextB:], nil)
+		tileAlong(args, rows)
 	}
 }
 
@@ -166,9 +184,10 @@ func divideFast(dst []float32, ldd int, src []float32, lds, n, rows int, sums []
 	divideRows(&dst[0], &src[0], ldd*4, lds*4, n, rows, &sums[0])
 }
 
-func divideRounded(dst []uint16, ldd int, src []float32, lds, n, rows int, sums []float32) {
-	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
-	divideRowsBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, &sums[0])
+// divideRounded writes rows ldd apart, 32 values of each step apart.
+func divideRounded(dst []uint16, ldd, step int, src []float32, lds, n, rows int, sums []float32) {
+	_, _, _ = dst[(rows-1)*ldd+(n/kStep-1)*step+kStep-1], src[(rows-1)*lds+n-1], sums[rows-1]
+	divideRowsBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, &sums[0], step*2)
 }
 
 // unpackFast makes the panel of quantized rows n0 to n0+31 without a detour

@@ -6,13 +6,13 @@ import "hotpath/internal/kernel/gemm"
 
 // No other architecture has the AMX tier, so these are never reached.
 
-func panelTiles(*Task, []uint16, int, []uint16, int, int, int, *Scratch)              {}
-func roundFast([]uint16, int, []float32, int, int, int)                               {}
-func packRowsFast([]uint16, []float32, int, int)                                      {}
-func packColsFast([]uint16, []float32, int, int)                                      {}
-func multiply([]float32, int, []uint16, int, int, []uint16, int, int, int, *tileArgs) {}
-func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)         {}
-func divideFast([]float32, int, []float32, int, int, int, []float32)                  {}
-func unpackFast([]uint16, *gemm.Stored, int) bool                                     { return false }
-func roundedPanel(*RoundedTask, []uint16, int, int, int, int, *Scratch)               {}
-func divideRounded([]uint16, int, []float32, int, int, int, []float32)                {}
+func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                        {}
+func roundFast([]uint16, []float32, int, int, int)                                         {}
+func packRowsFast([]uint16, []float32, int, int)                                           {}
+func packColsFast([]uint16, []float32, int, int)                                           {}
+func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs) {}
+func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)              {}
+func divideFast([]float32, int, []float32, int, int, int, []float32)                       {}
+func unpackFast([]uint16, *gemm.Stored, int) bool                                          { return false }
+func roundedPanel(*RoundedTask, []uint16, int, int, int, *Scratch)                         {}
+func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                {}

@@ -233,11 +233,26 @@ func head(t *testing.T, dim, keys, window int, causal bool) {
 		if !CanRound(dim) {
 			continue
 		}
-		half := make([]uint16, rows*ld)
-		h.Queries(HeadOut{Rounded: half, LD: ld}, q[i*ld:], ld, rows, lo, hi, see)
-		for j, got := range half {
-			if want := tensor.F32ToBF16(out[i*ld+j]); got != want {
-				t.Fatalf("dim %d, %d keys: element %d of query %d and on is %#x rounded, expected %#x", dim, keys, j, i, got, want)
+		// From row 20 of more, the second head, across two blocks; and all
+		// as heads of the third of five rows.
+		for _, o := range []HeadOut{{Row: 20, Col: dim, Rows: 23 + rows, Cols: 2 * dim}, {Row: 2, Rows: 5, Cols: rows * dim, OneRow: true}} {
+			o.Rounded = make([]uint16, o.Rows*o.Cols)
+			h.Queries(o, q[i*ld:], ld, rows, lo, hi, see)
+			for j := range o.Rounded {
+				r, d := j/o.Cols, j%o.Cols
+				query, at := r-o.Row, d-o.Col
+				if o.OneRow && query == 0 {
+					query, at = d/dim, d%dim
+				} else if o.OneRow {
+					query = -1
+				}
+				var want uint16
+				if query >= 0 && query < rows && at >= 0 {
+					want = tensor.F32ToBF16(out[(i+query)*ld+at])
+				}
+				if got := o.Rounded[blockAt(r, d, o.Rows, o.Cols)]; got != want {
+					t.Fatalf("dim %d, %d keys, queries from %d, one row %v: row %d column %d is %#x rounded, expected %#x", dim, keys, i, o.OneRow, r, d, got, want)
+				}
 			}
 		}
 	}

@@ -19,7 +19,7 @@ type Head struct {
 	n     int      // keys packed, rounded up to 32
 	max   int      // keys that fit
 
-	q      []uint16  // [MR][padK(Dim)]
+	q      []uint16  // one block of rows of padK(Dim)
 	scores []float32 // [MR][max]
 	probs  []uint16  // [MR][max]
 	sums   []float32 // [MR]
@@ -58,11 +58,29 @@ func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
 	}
 }
 
-// HeadOut is where the outputs of queries go, LD apart.
+// HeadOut is where the outputs of queries go.
 type HeadOut struct {
-	F32     []float32
-	Rounded []uint16 // instead, where not nil: in bf16, heads as CanRound says
-	LD      int
+	F32 []float32 // rows LD apart
+	LD  int
+
+	Rounded    []uint16 // instead, where not nil: Rows of Cols values in bf16, in blocks, heads as CanRound says
+	Row, Col   int      // of the first query
+	Rows, Cols int
+	OneRow     bool // queries are heads of one row, beside each other
+}
+
+// round writes rows of h.out, divided by their sums.
+func (o *HeadOut) round(h *Head, rows, ld int) {
+	for r := 0; r < rows; {
+		row := o.Row + r
+		block := min(MR, o.Rows-row/MR*MR) // rows of the block
+		n, next := min(rows-r, MR-row%MR), kStep
+		if o.OneRow {
+			row, n, next = o.Row, rows, h.Dim*block
+		}
+		divideRounded(o.Rounded[blockAt(row, o.Col, o.Rows, o.Cols):], next, block*kStep, h.out[r*ld:], ld, h.Dim, n, h.sums[r:])
+		r += n
+	}
 }
 
 // Queries computes out rows of up to MR queries q. visible says which of the
@@ -71,9 +89,9 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 	dp := padK(h.Dim)
 	lo = lo / NR * NR
 	cols := padK(hi - lo)
-	Round(h.q, dp, q, ldq, rows, h.Dim)
+	Round(h.q, q, ldq, rows, h.Dim)
 	scores := h.scores[:rows*cols]
-	h.multiply(scores, cols, h.q, dp, rows, h.keys[lo*dp:], NR*dp, cols/NR, dp/kStep)
+	h.multiply(scores, cols, h.q, kStep, rows*kStep, rows, h.keys[lo*dp:], NR*dp, cols/NR, dp/kStep)
 	inf := float32(math.Inf(-1))
 	for i := range rows {
 		a, z := visible(i)
@@ -82,9 +100,9 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 		fill(row[min(cols, max(0, z-lo)):], inf)
 	}
 	h.softmax(cols, rows)
-	h.multiply(h.out, dp, h.probs, cols, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
+	h.multiply(h.out, dp, h.probs, cols, kStep, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
 	if out.Rounded != nil {
-		divideRounded(out.Rounded, out.LD, h.out, dp, h.Dim, rows, h.sums)
+		out.round(h, rows, dp)
 		return
 	}
 	if h.Dim%16 == 0 && cpu.Active() >= cpu.AMX {
@@ -107,16 +125,16 @@ func fill(f []float32, v float32) {
 }
 
 // multiply is c = a b over a row of panels, on the tiles or in plain Go.
-func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, rows int, b []uint16, nextB, panels, steps int) {
+func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16, nextB, panels, steps int) {
 	if cpu.Active() >= cpu.AMX {
-		multiply(c, ldc, a, lda, rows, b, nextB, panels, steps, &h.args)
+		multiply(c, ldc, a, lda, stepA, rows, b, nextB, panels, steps, &h.args)
 		return
 	}
 	for r := range rows {
 		for n := range panels * NR {
 			var sum float32
 			for k := range steps * kStep {
-				sum += float32(tensor.BF16ToF32(a[r*lda+k]) * at(b[n/NR*nextB:], k, n%NR))
+				sum += float32(tensor.BF16ToF32(a[r*lda+k/kStep*stepA+k%kStep]) * at(b[n/NR*nextB:], k, n%NR))
 			}
 			c[r*ldc+n] = sum
 		}

@@ -29,7 +29,7 @@ type RoundedTask struct {
 	B, B2       Panels
 	Bias, Bias2 []float32 // [N] or nil
 	Act         Act       // Plain only without a B2
-	Out         []uint16  // [M][N]
+	Out         []uint16  // [M][N] in blocks, as Rounded of a Task
 }
 
 // CanRound reports whether a RoundedTask of n columns runs on this machine.
@@ -42,28 +42,47 @@ func RunRounded(t *RoundedTask, m0, m1, p0, p1 int, s *Scratch) {
 		t.Bias != nil && len(t.Bias) < t.N || t.Bias2 != nil && len(t.Bias2) < t.N || len(s.panel) < kp*NR {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
-	for m := m0; m < m1; m += mc {
-		rows := min(mc, m1-m)
-		a, lda := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.K, t.Epoch)
+	if m0%MR != 0 || m1%MR != 0 && m1 != t.M {
+		panic(fmt.Sprintf("amx: rows %d..%d of %d, expected whole blocks of %d", m0, m1, t.M, MR))
+	}
+	step := chunk(m1-m0, kp)
+	for m := m0; m < m1; m += step {
+		rows := min(step, m1-m)
+		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
 		for p := p0; p < p1; p++ {
 			args := &s.args
-			*args = tileArgs{strideA: lda * 2, steps: kp / kStep, quota: (MR*kStep + kp - 1) / kp, strideOut: t.N * 2, nextOut: MR * t.N * 2, tiles: &s.blocks[0]}
-			args.b, args.init = panel(t.B, p, s.panel[:kp*NR]), bias(t.Bias, p)
-			if t.B2 != nil {
-				args.b2, args.init2 = panel(t.B2, p, s.panel2[:kp*NR]), bias(t.Bias2, p)
+			*args = tileArgs{strideA: kStep * 2, steps: kp / kStep, quota: (MR*kStep + kp - 1) / kp, nextA: MR * kp * 2, nextOut: MR * t.N * 2, tiles: &s.blocks[0]}
+			b := t.B.Panel(p, s.panel[:kp*NR])[:kp*NR]
+			if t.B2 == nil {
+				args.columns(b, bias(t.Bias, p))
+				roundedPanel(t, a, m, rows, p*NR, s)
+				continue
 			}
-			roundedPanel(t, a, lda, m, rows, p, s)
+			// A panel of each product is one tile of columns of both, twice.
+			b2 := t.B2.Panel(p, s.panel2[:kp*NR])[:kp*NR]
+			for h := range 2 {
+				args.b, args.b2 = &b[512*h], &b2[512*h]
+				if t.Bias != nil || t.Bias2 != nil {
+					args.init, args.init2 = &either(bias(t.Bias, p))[16*h], &either(bias(t.Bias2, p))[16*h]
+				}
+				roundedPanel(t, a, m, rows, p*NR+16*h, s)
+			}
 		}
 	}
 }
 
-func panel(b Panels, p int, scratch []uint16) *uint16 {
-	return &b.Panel(p, scratch)[:len(scratch)][0]
-}
-
-func bias(b []float32, p int) *float32 {
+// bias is that of panel p.
+func bias(b []float32, p int) []float32 {
 	if b == nil {
 		return nil
 	}
-	return &b[p*NR : (p+1)*NR][0]
+	return b[p*NR : (p+1)*NR]
+}
+
+// either is a bias, or one of nothing.
+func either(b []float32) []float32 {
+	if b == nil {
+		return zeros[:]
+	}
+	return b
 }

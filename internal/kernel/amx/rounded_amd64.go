@@ -52,18 +52,20 @@ var (
 	rowsGLU = [numActs]func(*tileArgs, int){nil, rowsGLUGelu, rowsGLUGeluTanh, rowsGLUSilu}
 )
 
-// roundedPanel finishes rows m.. of panel p, whose operands are in s.args:
-// whole blocks on the tiles, and what is left over through the buffer.
-func roundedPanel(t *RoundedTask, a []uint16, lda, m, rows, p int, s *Scratch) {
+// roundedPanel finishes rows m.. of the columns from col on, whose operands are
+// in s.args: whole blocks on the tiles, and what is left over through the
+// buffer.
+func roundedPanel(t *RoundedTask, a []uint16, m, rows, col int, s *Scratch) {
 	tiles, finish := tileOut[t.Act], rowsOut[t.Act]
 	if t.B2 != nil {
 		tiles, finish = tileGLU[t.Act], rowsGLU[t.Act]
 	}
-	args, done := &s.args, 0
+	args, kp, done := &s.args, padK(t.K), 0
+	out := func(rows int) *uint16 { return &t.Out[(m+done)*t.N+col/NR*NR*rows+col%NR:][0] }
 	for done+MR <= rows {
 		blocks := min((rows-done)/MR, maxBlocks)
-		args.cfg, args.a, args.out, args.at = &configs[MR], &a[done*lda], &t.Out[(m+done)*t.N+p*NR], 0
-		args.blocks, args.nextA = blocks, MR*args.strideA
+		args.cfg, args.a, args.stepA, args.out = &configs[MR], &a[done*kp], MR*kStep*2, out(MR)
+		args.blocks = blocks
 		tiles(args)
 		done += blocks * MR
 	}
@@ -72,13 +74,10 @@ func roundedPanel(t *RoundedTask, a []uint16, lda, m, rows, p int, s *Scratch) {
 		return
 	}
 	r := &s.rest
-	*r = tileArgs{cfg: &configs[n], a: &a[done*lda], strideA: args.strideA, steps: args.steps, blocks: 1, strideC: NR * 4}
-	r.b, r.init, r.c = args.b, args.init, &s.blocks[0]
-	tileRows(r, n)
-	if t.B2 != nil {
-		r.b, r.init, r.c = args.b2, args.init2, &s.blocks[MR*NR]
-		tileRows(r, n)
-	}
-	args.out = &t.Out[(m+done)*t.N+p*NR]
+	*r = *args
+	r.cfg, r.a, r.stepA, r.blocks = &configs[n], &a[done*kp], n*kStep*2, 1
+	r.c, r.strideC = &s.blocks[0], NR*4
+	tileAlong(r, n)
+	args.out = out(n)
 	finish(args, n)
 }

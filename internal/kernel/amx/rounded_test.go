@@ -33,8 +33,10 @@ func TestRounded(t *testing.T) {
 		first := exact(a, w, bias, m, n, k)
 		second := exact(a, w2, bias2, m, n, k)
 		half := make([]uint16, m*k)
-		for i, x := range a {
-			half[i] = tensor.F32ToBF16(x)
+		if k%kStep == 0 {
+			for i, x := range a {
+				half[blockAt(i/k, i%k, m, k)] = tensor.F32ToBF16(x)
+			}
 		}
 		for act := range numActs {
 			for _, glu := range []bool{false, true} {
@@ -49,7 +51,7 @@ func TestRounded(t *testing.T) {
 				if k%kStep == 0 {
 					task.A, task.Rounded = nil, half
 				}
-				s, mid := NewScratch(k), m/3
+				s, mid := NewScratch(k), m/3/MR*MR
 				RunRounded(task, 0, mid, 0, n/NR, s)
 				RunRounded(task, mid, m, 0, 1, s)
 				RunRounded(task, mid, m, 1, n/NR, s)
@@ -63,7 +65,7 @@ func TestRounded(t *testing.T) {
 						want *= second[i]
 						size *= math.Abs(second[i]) + 1
 					}
-					got := float64(tensor.BF16ToF32(out[i]))
+					got := float64(tensor.BF16ToF32(out[blockAt(i/n, i%n, m, n)]))
 					if d := math.Abs(got - want); !(d <= math.Abs(want)/255+1e-4*(size+1)) {
 						t.Fatalf("%v act %d glu %v: out[%d] is %g, expected %g (before: %g)", z, act, glu, i, got, want, first[i])
 					}
@@ -102,7 +104,10 @@ func TestRoundedRows(t *testing.T) {
 			copy(a[(m-1)*k:], x)
 			out := make([]uint16, m*n)
 			RunRounded(&RoundedTask{M: m, N: n, K: k, A: a, LDA: k, B: w, Act: act, Out: out}, 0, m, 0, n/NR, NewScratch(k))
-			last := out[(m-1)*n:]
+			last := make([]uint16, n)
+			for i := range last {
+				last[i] = out[blockAt(m-1, i, m, n)]
+			}
 			if want == nil {
 				want = last
 			}
