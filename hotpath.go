@@ -67,7 +67,7 @@ var (
 type Options struct {
 	Threads     int    // of the CPU; 0 means all cores
 	Precision   string // "f32", "bf16" or "auto"; "" is auto
-	Device      string // "cpu", or a registered one such as "opencl:0"; "" is cpu
+	Device      string // "cpu"; "" is cpu. "ref" (slow, plain) and "null" (late, out of step) are what tests hold it against
 	Parallel    string // how Embed uses threads: "fine", "coarse" or "auto"; "" is auto
 	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere

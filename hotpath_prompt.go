@@ -150,7 +150,7 @@ func (p *prompts) find(o *EmbedOptions) (string, error) {
 		case name == "":
 			return "", fmt.Errorf("%w: task %q, expected one of %s", ErrInput, o.Task, strings.Join(Tasks(), ", "))
 		case !ok:
-			return "", fmt.Errorf("%w: the model has no prompt for task %s, it has them for %s", ErrInput, o.Task, listed(p.tasks))
+			return "", fmt.Errorf("%w: the model has no prompt for task %s, of the tasks that it has one for: %s", ErrInput, o.Task, listed(p.tasks))
 		}
 		return text, nil
 	}

@@ -123,14 +123,14 @@ case("rms_norm of heads, offset 1", "norm", {"Kind": 1, "Eps": 1e-6, "Offset": 1
 
 pos = ints(0, 1, 7, 31)
 case("rope half", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1, "Magnitude": 1}, lambda: [R(4, 16), pos, None, None],
-     lambda x, p, f: rotary(x, p, 8, 8, 10000.0))
+     lambda x, p, f, lengths: rotary(x, p, 8, 8, 10000.0))
 case("rope partial, scaled", "rope", {"HeadDim": 8, "RotDim": 4, "Base": 500000.0, "Scale": 4, "Magnitude": 1}, lambda: [R(4, 16), pos, None, None],
-     lambda x, p, f: rotary(x, p, 8, 4, 500000.0, None, 4.0))
+     lambda x, p, f, lengths: rotary(x, p, 8, 4, 500000.0, None, 4.0))
 case("rope interleaved", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1, "Magnitude": 1, "Interleaved": True},
-     lambda: [R(4, 8), pos, None, None], lambda x, p, f: rotary(x, p, 8, 8, 10000.0, interleaved=True))
+     lambda: [R(4, 8), pos, None, None], lambda x, p, f, lengths: rotary(x, p, 8, 8, 10000.0, interleaved=True))
 factors = torch.tensor([1.0, 1.5, 4.0, 8.0])
 case("rope factors", "rope", {"HeadDim": 8, "RotDim": 8, "Base": 10000.0, "Scale": 1, "Magnitude": 1}, lambda: [R(4, 8), pos, factors, None],
-     lambda x, p, f: rotary(x, p, 8, 8, 10000.0, factors))
+     lambda x, p, f, lengths: rotary(x, p, 8, 8, 10000.0, factors))
 
 starts = ints(0, 5, 6, 13)
 for name, causal, window, cap in [("causal", True, 0, 0), ("bidirectional", False, 0, 0), ("causal window", True, 3, 0),

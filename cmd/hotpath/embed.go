@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 			o.PromptName = f.prompt
 		default:
 			o.Prompt = f.prompt
+			if len(info.Prompts) > 0 && !strings.ContainsAny(f.prompt, " :") {
+				fmt.Fprintf(std.err, "hotpath: --prompt %q is no name of a prompt (the model has %s): it goes before each text as it stands\n", f.prompt, strings.Join(slices.Sorted(maps.Keys(info.Prompts)), ", "))
+			}
 		}
 	}
 	if !cmd.Flags().Changed("dim") {
@@ -139,7 +143,11 @@ it ends the work. See docs/embedding.md.`,
   hotpath embed -m MODEL -f texts.txt -o vectors.npy --resume
   printf 'one\ntwo\n' | hotpath embed -m MODEL -f - --format csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if ending := strings.TrimPrefix(filepath.Ext(ef.out), "."); !cmd.Flags().Changed("format") && slices.Contains(formatNames(), ending) {
+			if ef.out != "" && !cmd.Flags().Changed("format") {
+				ending := strings.TrimPrefix(filepath.Ext(ef.out), ".")
+				if !slices.Contains(formatNames(), ending) {
+					return usagef("-o %s: its ending names no format, expected .%s, or --format", ef.out, strings.Join(formatNames()[1:], ", ."))
+				}
 				format.value = ending
 			}
 			if err := ef.check(findFormat(format.value)); err != nil {

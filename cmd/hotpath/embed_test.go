@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +53,31 @@ func TestEmbedPrompts(t *testing.T) {
 	} {
 		if csv(want) != csv(args...) {
 			t.Errorf("%q is not the vector of %q", args, want)
+		}
+	}
+	for prompt, told := range map[string]bool{"od": true, "odd": false, "My own: ": false} {
+		if r := run(t, "embed", "-m", model, "rain", "--prompt", prompt); strings.Contains(r.err, "no name of a prompt (the model has ") != told {
+			t.Errorf("--prompt %q: %q", prompt, r.err)
+		}
+	}
+}
+
+// What people see of a vector is what files have.
+func TestEmbedTextBeginsAsFilesDo(t *testing.T) {
+	for _, quantize := range []string{"", "int8", "binary", "ubinary"} {
+		args := []string{"embed", "-m", testmodels.Dir(t, "bert"), "rain on the harbour", "--quantize", quantize}
+		if quantize == "" {
+			args = args[:len(args)-2]
+		}
+		var row struct{ Embedding []float64 }
+		if err := json.Unmarshal([]byte(ok(t, append(args, "--format", "jsonl")...)), &row); err != nil {
+			t.Fatal(err)
+		}
+		_, shown, _ := strings.Cut(ok(t, args...), ": ")
+		for i, x := range strings.Fields(shown)[:4] {
+			if v, err := strconv.ParseFloat(x, 64); err != nil || math.Abs(v-row.Embedding[i]) > 6e-5 {
+				t.Errorf("--quantize %q shows %s at %d, files have %v", quantize, x, i, row.Embedding[i])
+			}
 		}
 	}
 }

@@ -48,6 +48,7 @@ func TestWrongUsage(t *testing.T) {
 		word string
 	}{
 		{"frobnicate", "unknown command"},
+		{"embde text", `unknown command "embde" for "hotpath"; did you mean embed?`},
 		{"profile frobnicate", "unknown command"},
 		{"info --frobnicate", "unknown flag"},
 		{"info extra", "unknown command"},
@@ -62,6 +63,8 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert, "no text"},
 		{"embed -m " + bert + " text -f file", "not from both"},
 		{"embed -m " + bert + " text --format xml", "jsonl"},
+		{"embed -m " + bert + " text -o vectors.txt", "its ending names no format, expected .json, .jsonl"},
+		{"embed -m " + bert + " text -o vectors", "its ending names no format"},
 		{"embed -m " + bert + " text --pooling most", "mean, cls, last"},
 		{"embed -m " + bert + " text --parallel both", "fine, coarse"},
 		{"embed -m " + bert + " text --batch-tokens -1", "--batch-tokens"},

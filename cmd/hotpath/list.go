@@ -37,6 +37,9 @@ its owner, or that of the file.`,
 			if format.value == "json" {
 				return document(std.out, out)
 			}
+			if len(out) == 0 {
+				fmt.Fprintln(std.err, "hotpath: nothing was pulled yet: hotpath pull OWNER/NAME fetches a model")
+			}
 			return printModels(std.out, out)
 		},
 	}

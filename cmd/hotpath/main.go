@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,7 +95,14 @@ func oneLine(s string) string {
 			s = s[:at+end]
 		}
 	}
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	if at := slices.Index(lines, "Did you mean this?"); at > 0 { // as cobra suggests commands
+		lines = append(lines[:at], "did you mean "+strings.Join(lines[at+1:], " or ")+"?")
+	}
+	return strings.Join(lines, "; ")
 }
 
 func newRoot(std streams) *cobra.Command {

@@ -101,8 +101,8 @@ func pretendHub(t *testing.T) {
 
 func TestPullListRm(t *testing.T) {
 	pretendHub(t)
-	if out := ok(t, "list"); out != "" {
-		t.Errorf("an empty cache lists %q", out)
+	if r := run(t, "list"); r.status != exitDone || r.out != "" || !strings.Contains(r.err, "hotpath pull") {
+		t.Errorf("an empty cache lists %q and says %q", r.out, r.err)
 	}
 	path := strings.TrimSpace(ok(t, "pull", hubModel))
 	if _, err := os.Stat(filepath.Join(path, "model.safetensors")); err != nil {

@@ -148,12 +148,12 @@ func formatNames() []string {
 
 // appendTextLine shows people that there is a vector and what it begins with.
 func appendTextLine(b []byte, el *element, in text, e hotpath.Embedding) ([]byte, error) {
-	numbers, err := el.numbers(nil, e.Vector[:min(32, len(e.Vector))])
+	numbers, err := el.numbers(nil, e.Vector) // all of it: what a number becomes may depend on the largest
 	if err != nil {
 		return b, err
 	}
 	var head strings.Builder
-	for i, x := range strings.Split(string(numbers), ",") {
+	for i, x := range strings.SplitN(string(numbers), ",", 5) {
 		if f, err := strconv.ParseFloat(x, 32); err == nil && i < 4 {
 			if el.name == "" {
 				x = fmt.Sprintf("% .4f", f)

@@ -107,7 +107,20 @@ func newJob(in *weights.Store) (*job, error) {
 			j.warn("%s is %v in this model: llama.cpp opens files of %s models only where it is %v", key, !want, j.arch, want)
 		}
 	}
-	return j, *c.err
+	if *c.err != nil {
+		return nil, *c.err
+	}
+	return j, j.warnOfLength()
+}
+
+// warnOfLength: GGUF files say how many positions a model has, not where the
+// directory cuts texts.
+func (j *job) warnOfLength() error {
+	n, err := j.hf.TextLimit(j.family.encoder)
+	if all := j.family.context(j); err == nil && n > 0 && n < all {
+		j.warn("texts are cut after %d tokens in this model, after %d in its GGUF file: answers to longer ones differ", n, all)
+	}
+	return err
 }
 
 // set adds a key below the architecture's name and keeps the first error.

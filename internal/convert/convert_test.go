@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -310,6 +311,21 @@ func TestWarnsOfFilesThatLlamaDoesNotOpen(t *testing.T) {
 	_, r, err := convertTo(t, with(t, fixtures(t)["qwen3"], map[string]any{"attention_bias": true}), "F32")
 	if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[len(r.Warnings)-1], "attention_bias") {
 		t.Errorf("%q, %v", r.Warnings, err)
+	}
+}
+
+// Where the directory cuts texts and its file does not, answers to long ones
+// differ, and the command says so.
+func TestWarnsOfTextsThatAreCut(t *testing.T) {
+	for limit, told := range map[int]bool{50: true, 96: false, 4000: false} {
+		dir := with(t, fixtures(t)["bert"], nil)
+		if err := os.WriteFile(filepath.Join(dir, "sentence_bert_config.json"), fmt.Appendf(nil, `{"max_seq_length":%d}`, limit), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, r, err := convertTo(t, dir, "F32")
+		if err != nil || strings.Contains(strings.Join(r.Warnings, "\n"), fmt.Sprintf("after %d tokens in this model, after 96", limit)) != told {
+			t.Errorf("cut after %d tokens: %q, %v", limit, r.Warnings, err)
+		}
 	}
 }
 

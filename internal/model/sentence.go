@@ -192,25 +192,11 @@ func readPrompts(c *Config, h *weights.HFDir) error {
 	return nil
 }
 
-// readMaxSeq lowers MaxSeq to where texts are cut. The tokenizer's own limit
-// concerns encoders only: generators are often saved with one of some batch.
+// readMaxSeq lowers MaxSeq to where texts are cut.
 func readMaxSeq(c *Config, h *weights.HFDir) error {
-	if h.SentenceBert != nil && h.SentenceBert.Has("max_seq_length") {
-		n, err := h.SentenceBert.Int("max_seq_length")
-		if err != nil {
-			return err
-		}
+	n, err := h.TextLimit(!c.Causal)
+	if n > 0 {
 		c.MaxSeq = min(c.MaxSeq, n)
 	}
-	if h.TokenizerConfig != nil && !c.Causal {
-		// A float, because "no limit" is written as 10^30.
-		n, err := h.TokenizerConfig.FloatOr("model_max_length", 0)
-		if err != nil {
-			return err
-		}
-		if n >= 1 && n < float64(c.MaxSeq) {
-			c.MaxSeq = int(n)
-		}
-	}
-	return nil
+	return err
 }

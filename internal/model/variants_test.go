@@ -193,6 +193,8 @@ func TestMaxSeq(t *testing.T) {
 			t.Errorf("%s %v %v: %d tokens, want %d", c.model, c.sentence, c.limit, got, c.want)
 		}
 	}
+	none := copyModel(t, "bert", map[string]map[string]any{"sentence_bert_config.json": {"max_seq_length": 0}}, nil)
+	refused(t, none, weights.ErrInvalid, "max_seq_length: expected a positive integer, found 0")
 }
 
 // Transposed matrices are made once, shared by what is cut out of them, and

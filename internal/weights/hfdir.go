@@ -37,6 +37,28 @@ type Module struct {
 // Kind is the last part of Type: Transformer, Pooling, Dense, Normalize.
 func (m Module) Kind() string { return m.Type[strings.LastIndexByte(m.Type, '.')+1:] }
 
+// TextLimit is how many tokens of a text the files beside config.json let
+// through, 0 where they do not say. The tokenizer's own limit concerns encoders
+// only: generators are often saved with one of some batch.
+func (h *HFDir) TextLimit(encoder bool) (limit int, err error) {
+	if h.SentenceBert != nil && h.SentenceBert.Has("max_seq_length") {
+		if limit, err = h.SentenceBert.Int("max_seq_length"); err != nil {
+			return 0, err
+		}
+	}
+	if h.TokenizerConfig != nil && encoder {
+		// A float, because "no limit" is written as 10^30.
+		n, err := h.TokenizerConfig.FloatOr("model_max_length", 0)
+		if err != nil {
+			return 0, err
+		}
+		if n >= 1 && (limit == 0 || n < float64(limit)) && n < 1<<31 {
+			limit = int(n)
+		}
+	}
+	return limit, nil
+}
+
 // Pooling is the configuration of the pooling stage, nil if there is none.
 func (h *HFDir) Pooling() *Config {
 	for _, m := range h.Modules {
