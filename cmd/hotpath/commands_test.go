@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hotpath/internal/testmodels"
+	"hotpath/profile"
 )
 
 // objects writes texts as jsonl with a field that has to come back.
@@ -283,7 +284,8 @@ func TestProfile(t *testing.T) {
 			t.Errorf("--format %s: %q", format, out)
 		}
 	}
-	for _, ending := range []string{".pprof", ".trace.json", ".trace.json.gz", ".csv", ".md"} {
+	for _, exporter := range profile.Exporters() {
+		ending := exporter.Ending
 		out := filepath.Join(dir, "out"+ending)
 		ok(t, "profile", "export", file, "-o", out)
 		if info, err := os.Stat(out); err != nil || info.Size() == 0 {
