@@ -17,6 +17,7 @@ import (
 
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/quant"
+	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
@@ -32,6 +33,9 @@ type Result struct {
 func Directory(ctx context.Context, in *weights.Store, path string, mix quant.Mix, opts quant.Options) (Result, error) {
 	j, err := newJob(in)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := j.openTokenizer(); err != nil {
 		return Result{}, err
 	}
 	tensors, err := j.tensors()
@@ -53,8 +57,10 @@ func Directory(ctx context.Context, in *weights.Store, path string, mix quant.Mi
 type job struct {
 	in     *weights.Store
 	hf     *weights.HFDir
+	own    *tokenizer.Tokenizer
 	config fields
 	family *family
+	kind   string // model_type
 	arch   string // general.architecture
 	w      gguf.Writer
 	err    error // the first that setting a key gave
@@ -85,7 +91,7 @@ func newJob(in *weights.Store) (*job, error) {
 		slices.Sort(known)
 		return nil, fmt.Errorf("%s: field model_type: %q, expected one of %s: %w", hf.Config.File(), kind, strings.Join(known, ", "), weights.ErrUnsupported)
 	}
-	j.family = &families[i]
+	j.kind, j.family = kind, &families[i]
 	j.arch = j.family.arch
 	if j.family.archOf != nil {
 		j.arch = j.family.archOf(j)

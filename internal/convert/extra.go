@@ -35,10 +35,10 @@ func llamaFreqs(j *job) []quant.Tensor {
 		base = j.config.floatOr(j.family.theta(), "rope_theta")
 	}
 	factor, low, high := p.floatOr(8, "factor"), p.floatOr(1, "low_freq_factor"), p.floatOr(4, "high_freq_factor")
-	first := float64(p.countOr(8192, "original_max_position_embeddings"))
-	out := make([]float32, j.headDim/2)
+	first, dims := float64(j.originalContext(p)), j.rotating(p)
+	out := make([]float32, max(dims, 0)/2)
 	for i := range out {
-		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(j.headDim))
+		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(dims))
 		switch {
 		case wave < first/high:
 			out[i] = 1
@@ -48,6 +48,9 @@ func llamaFreqs(j *job) []quant.Tensor {
 			smooth := (first/wave - low) / (high - low)
 			out[i] = float32(1 / ((1-smooth)/factor + smooth))
 		}
+	}
+	if !j.family.freqs {
+		j.warn("llama.cpp opens files of %s models only without the rope of this one (tensor rope_freqs.weight)", j.arch)
 	}
 	return []quant.Tensor{given("rope_freqs.weight", out)}
 }
@@ -62,6 +65,9 @@ func longFactors(j *job) (out []quant.Tensor) {
 		if list := p.floats(key); list != nil {
 			out = append(out, given(name, list))
 		}
+	}
+	if len(out) > 0 && !j.family.factors {
+		j.warn("llama.cpp opens files of %s models only without the rope of this one (tensors rope_factors_long.weight and rope_factors_short.weight)", j.arch)
 	}
 	slices.SortFunc(out, func(a, b quant.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -24,6 +24,10 @@ type family struct {
 	wideHeads bool    // say how wide heads are, since it does not follow
 	tied      bool    // the head is the token table unless config.json says otherwise
 	contextOf func(j *job) int
+	headed    bool // llama.cpp looks for a head even where it is the token table
+	freqs     bool // llama.cpp reads the factors of wavelengths of Llama 3
+	factors   bool // llama.cpp reads those of LongRoPE
+	window    func(j *job)
 	check     func(j *job)    // refuses what GGUF files cannot say
 	only      map[string]bool // flags with which llama.cpp opens files of the architecture
 	extra     func(j *job)    // sets keys of its own
@@ -31,45 +35,44 @@ type family struct {
 }
 
 var families = []family{
-	{types: []string{"llama", "mistral", "mixtral"}, arch: "llama", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, more: ropeTensors,
-		check: noWindow},
-	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, more: ropeTensors, check: everyFourth,
+	{types: []string{"llama", "mistral", "mixtral"}, arch: "llama", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, freqs: true, factors: true, window: mistralWindow},
+	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, check: everyFourth, window: smollmWindow,
 		only: map[string]bool{"attention_bias": false, "mlp_bias": false}},
-	{types: []string{"granite"}, arch: "granite", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, extra: graniteKeys},
-	{types: []string{"qwen2"}, arch: "qwen2", acts: silu, prefixes: model, names: decoderNames, rope: true, check: noWindow},
-	{types: []string{"qwen3"}, arch: "qwen3", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: noWindow, only: unbiased},
-	{types: []string{"qwen2_moe"}, arch: "qwen2moe", acts: silu, prefixes: model, names: decoderNames, rope: true, check: func(j *job) { allExperts(j, false) },
+	{types: []string{"granite"}, arch: "granite", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, freqs: true, factors: true, extra: graniteKeys},
+	{types: []string{"qwen2"}, arch: "qwen2", acts: silu, prefixes: model, names: decoderNames, rope: true, window: qwenWindow},
+	{types: []string{"qwen3"}, arch: "qwen3", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, window: qwenWindow, only: unbiased},
+	{types: []string{"qwen2_moe"}, arch: "qwen2moe", acts: silu, prefixes: model, names: decoderNames, rope: true, headed: true, check: func(j *job) { allExperts(j, false) }, window: qwen2MoEWindow,
 		extra: func(j *job) {
 			j.setCount("expert_shared_feed_forward_length", j.config.countOr(0, "shared_expert_intermediate_size"))
 		}},
-	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: func(j *job) { allExperts(j, true) }, only: unbiased},
-	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, extra: olmoKeys, only: unbiased},
+	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: func(j *job) { allExperts(j, true) }, window: qwen3MoEWindow, only: unbiased},
+	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, headed: true, extra: olmoKeys, only: unbiased},
 	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true, only: unbiased},
 	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiased},
 	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, ropeTheta: 1e6, wideHeads: true, tied: true,
 		extra: gemma3Keys, more: denseLayers, only: unbiased},
-	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, extra: phi3Keys, more: ropeTensors},
-	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5},
-	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, extra: stableKeys},
-	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, check: noWindow, only: map[string]bool{"use_bias": true}},
+	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, factors: true, extra: phi3Keys},
+	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5, headed: true},
+	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, headed: true, extra: stableKeys},
+	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, window: starcoderWindow, only: map[string]bool{"use_bias": true}},
 	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys,
 		check: cohereCheck, only: unbiased},
 	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
-	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25,
+	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25, headed: true,
 		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
 	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck,
 		contextOf: func(*job) int { return 2048 }},
 	{types: []string{"bert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"bert."}, names: bertNames, skip: bertSkips, encoder: true},
-	{types: []string{"roberta", "xlm-roberta"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"roberta."}, names: robertaNames, skip: append(bertSkips, "lm_head."), encoder: true,
+	{types: []string{"roberta", "xlm-roberta", "camembert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"roberta."}, names: robertaNames, skip: append(bertSkips, "lm_head."), encoder: true,
 		contextOf: func(j *job) int {
-			return j.config.count("max_position_embeddings") - 1 - j.config.countOr(1, "pad_token_id")
+			return j.config.count("max_position_embeddings") - j.beforePositions()
 		}},
 	{types: []string{"distilbert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"distilbert."}, names: distilNames, skip: []string{"vocab_"}, encoder: true,
 		extra: func(j *job) { j.set("attention.layer_norm_epsilon", float32(1e-12)) }},
 	{types: []string{"nomic_bert"}, arch: "nomic-bert", acts: []string{"swiglu", "silu"}, prefixes: []string{"bert."}, names: nomicNames, skip: bertSkips, encoder: true, rope: true, check: nomicCheck,
-		ropeTheta: 1000},
+		ropeTheta: 1000, contextOf: nomicContext},
 	{types: []string{"modernbert"}, arch: "modern-bert", acts: []string{"gelu"}, prefixes: model, names: modernNames, skip: []string{"head.", "decoder."}, encoder: true,
-		rope: true, ropeTheta: 160000, extra: modernKeys},
+		rope: true, ropeTheta: 160000, extra: modernKeys, only: map[string]bool{"attention_bias": false, "mlp_bias": false, "norm_bias": false}},
 }
 
 var (
@@ -107,22 +110,10 @@ func (j *job) layerTypes() []string {
 	return kinds
 }
 
-// noWindow warns of windows, which llama.cpp's files of these architectures
-// cannot say.
-func noWindow(j *job) {
-	c := j.config
-	n := c.countOr(0, "sliding_window")
-	if !c.flag(true, "use_sliding_window") || n == 0 || n >= j.family.context(j) {
-		return
-	}
-	j.warn("attention sees %d tokens in this model, all of them in its GGUF file: answers differ beyond that", n)
-}
-
 // allExperts refuses layers without experts among those with, and weights of
 // experts that are made to sum to 1 where files mean those that are not, or
 // the other way round.
 func allExperts(j *job, normalized bool) {
-	noWindow(j)
 	j.flagIs("norm_topk_prob", false, normalized)
 	if list := j.config.ints("mlp_only_layers"); len(list) > 0 {
 		j.config.unsupported("mlp_only_layers", "%v, expected none, since GGUF files cannot say", list)
@@ -135,7 +126,6 @@ func allExperts(j *job, normalized bool) {
 // everyFourth is all that files of SmolLM3 can say about layers without
 // rotary positions.
 func everyFourth(j *job) {
-	noWindow(j)
 	if n := j.config.countOr(4, "no_rope_layer_interval"); n != 4 {
 		j.config.unsupported("no_rope_layer_interval", "%d, expected 4, since GGUF files cannot say", n)
 	}
@@ -234,7 +224,11 @@ func phi3Keys(j *job) {
 		first = p.countOr(first, "original_max_position_embeddings")
 	}
 	j.set("rope.scaling.original_context_length", uint32(first))
-	j.set("attention.sliding_window", uint32(c.countOr(0, "sliding_window")))
+	n := c.countOr(0, "sliding_window")
+	j.set("attention.sliding_window", uint32(n))
+	if n > 0 && n < j.family.context(j) {
+		j.warnWindow(n)
+	}
 }
 
 // longRope sets by how much attention grows where texts may be longer than the
@@ -307,9 +301,25 @@ func falconCheck(j *job) {
 	}
 }
 
+// nomicContext is the length up to which positions rotate as they are: files
+// cannot say that longer texts stretch them.
+func nomicContext(j *job) int {
+	n := j.config.countOr(2048, "max_position_embeddings", "n_positions")
+	if f, ok := j.config.float("rotary_scaling_factor"); ok && f > 0 {
+		n = min(n, j.config.countOr(2048, "max_trained_positions"))
+	}
+	return n
+}
+
 func nomicCheck(j *job) {
 	c := j.config
-	for _, key := range []string{"causal", "prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"} {
+	if n := nomicContext(j); n < c.countOr(2048, "max_position_embeddings", "n_positions") {
+		j.warn("texts of more than %d tokens stretch the rope of this model, which GGUF files cannot say: the file takes no longer ones", n)
+	}
+	if c.c.Has("rotary_emb_scale_base") {
+		c.unsupported("rotary_emb_scale_base", "expected none, since GGUF files cannot say")
+	}
+	for _, key := range []string{"causal", "prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "parallel_block", "use_rms_norm", "rotary_emb_interleaved"} {
 		j.flagIs(key, false, false)
 	}
 	if c.countOr(0, "moe_every_n_layers") != 0 {
@@ -323,6 +333,11 @@ func modernKeys(j *job) {
 		j.set("rope.freq_base_swa", float32(c.floatOr(10000, "local_rope_theta")))
 	}
 	j.setCount("attention.sliding_window", c.countOr(128, "local_attention"))
+	if p, ok := j.ropeOf(); ok { // what stretches one rope stretches both
+		if kind := p.text("default", "rope_type", "type"); kind != "default" {
+			p.unsupported("rope_type", "%q, expected default, since GGUF files cannot say", kind)
+		}
+	}
 	every := max(c.countOr(3, "global_attn_every_n_layers"), 1)
 	j.setCount("attention.sliding_window_pattern", every)
 	j.windowsAre(func(layer int) bool { return layer%every != 0 })

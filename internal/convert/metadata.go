@@ -42,6 +42,9 @@ func (j *job) metadata() error {
 	if j.family.extra != nil {
 		j.family.extra(j)
 	}
+	if j.family.window != nil {
+		j.family.window(j)
+	}
 	if j.family.encoder {
 		j.set("attention.causal", false)
 	}
@@ -168,6 +171,9 @@ func (j *job) rope() {
 					j.set("rope.freq_base_swa", float32(theta))
 					j.saysLocal = true
 				}
+				if kind := local.text("default", "rope_type", "type"); kind != "default" {
+					local.unsupported("rope_parameters.sliding_attention.rope_type", "%q, expected default, since GGUF files cannot say", kind)
+				}
 			}
 			o = full
 		}
@@ -179,12 +185,7 @@ func (j *job) rope() {
 		theta = c.floatOr(j.family.theta(), "rope_theta", "rotary_emb_base", "global_rope_theta")
 	}
 	j.set("rope.freq_base", float32(theta))
-	part, ok := params.float("partial_rotary_factor")
-	if !ok {
-		part = c.floatOr(j.family.partial(), "partial_rotary_factor", "rotary_pct")
-	}
-	dims := int(part * float64(j.headDim))
-	j.set("rope.dimension_count", uint32(dims))
+	j.set("rope.dimension_count", uint32(j.rotating(params)))
 	if !scaled {
 		return
 	}
@@ -221,6 +222,15 @@ func (j *job) rope() {
 	default:
 		params.unsupported("rope_type", "%q with factor %g (%v), which GGUF files cannot say", kind, factor, hasFactor)
 	}
+}
+
+// rotating is how many elements of a head rotate.
+func (j *job) rotating(params fields) int {
+	part, ok := params.float("partial_rotary_factor")
+	if !ok {
+		part = j.config.floatOr(j.family.partial(), "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
+	}
+	return int(part * float64(j.headDim))
 }
 
 // context is the largest number of tokens.

@@ -55,6 +55,9 @@ func (j *job) tensors() ([]quant.Tensor, error) {
 		list[expert] = name
 		stacks[to], hows[to] = list, how
 	}
+	if len(stacks["token_embd.weight"]) == 0 {
+		return nil, fmt.Errorf("%s: no tensor is the token table: %w", j.in.Path(), weights.ErrInvalid)
+	}
 	var out []quant.Tensor
 	for _, to := range slices.SortedFunc(maps.Keys(stacks), byLayer) {
 		t, err := j.tensor(to, stacks[to], hows[to])
@@ -62,6 +65,17 @@ func (j *job) tensors() ([]quant.Tensor, error) {
 			return nil, err
 		}
 		out = append(out, t)
+	}
+	if _, ok := stacks["output.weight"]; !ok && j.family.headed {
+		t, err := j.tensor("token_embd.weight", stacks["token_embd.weight"], hows["token_embd.weight"])
+		if err != nil {
+			return nil, err
+		}
+		t.Name = "output.weight"
+		out = append(out, t)
+	}
+	if j.family.rope {
+		out = append(out, ropeTensors(j)...)
 	}
 	if j.family.more != nil {
 		out = append(out, j.family.more(j)...)
@@ -228,7 +242,7 @@ func (j *job) tensor(to string, names []string, how change) (quant.Tensor, error
 		}
 		reorder(&out, order)
 	case how == afterPadding:
-		skip := 1 + j.config.countOr(1, "pad_token_id")
+		skip := j.beforePositions()
 		if len(dims) != 2 || dims[0] <= skip {
 			return bad(fmt.Sprintf("more than %d rows", skip))
 		}

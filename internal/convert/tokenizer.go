@@ -5,30 +5,55 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
-// tokenizer sets the keys of the tokenizer and holds what they say against
-// the directory's own.
-func (j *job) tokenizer() error {
-	file := filepath.Join(j.hf.Dir, "tokenizer.json")
+// tokenizerFile is the directory's tokenizer.
+func (j *job) tokenizerFile() string { return filepath.Join(j.hf.Dir, "tokenizer.json") }
+
+// openTokenizer opens the directory's tokenizer.
+func (j *job) openTokenizer() error {
 	if j.hf.TokenizerJSON == nil {
-		return fmt.Errorf("%s: no such file; expected the tokenizer in this form: %w", file, weights.ErrUnsupported)
+		return fmt.Errorf("%s: no such file; expected the tokenizer in this form: %w", j.tokenizerFile(), weights.ErrUnsupported)
 	}
 	config, err := j.hf.Read("tokenizer_config.json")
 	if err != nil {
 		return err
 	}
-	own, err := tokenizer.FromJSON(file, j.hf.TokenizerJSON, config)
-	if err != nil {
-		return err
+	j.own, err = tokenizer.FromJSON(j.tokenizerFile(), j.hf.TokenizerJSON, config)
+	return err
+}
+
+// beforePositions is how many rows of a position table come before that of a
+// text's first token. Positions count what is no padding, from the padding's id
+// plus one. In files they count all, which is the same where no text has
+// padding, and where the padding begins every text and takes the row of its id.
+func (j *job) beforePositions() int {
+	pad := j.config.countOr(1, "pad_token_id")
+	is := func(get func() (int32, bool)) bool { id, ok := get(); return ok && int(id) == pad }
+	if is(j.own.EOS) || is(j.own.SEP) || is(j.own.UNK) {
+		j.config.unsupported("pad_token_id", "%d, expected a token that no text has, since GGUF files cannot say that it takes no position", pad)
 	}
+	if full := j.own.Encode(nil, "a", tokenizer.Options{Special: true}, nil); len(full) > 0 && int(full[0]) == pad {
+		return pad
+	}
+	return pad + 1
+}
+
+// tokenizer sets the keys of the tokenizer and holds what they say against
+// the directory's own.
+func (j *job) tokenizer() error {
+	file, own := j.tokenizerFile(), j.own
 	v, err := readVocabulary(file, j.hf.TokenizerJSON, j.rows())
 	if err != nil {
 		return err
+	}
+	if len(v.loose) > 0 {
+		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which GGUF files cannot say", few(v.loose))
 	}
 	j.specials(v, own)
 	if err := j.chooseSplit(v, own); err != nil {
@@ -39,6 +64,19 @@ func (j *job) tokenizer() error {
 	}
 	v.write(j.setGlobal)
 	return j.err
+}
+
+// few names some of a list.
+func few(list []string) string {
+	quoted := make([]string, 0, len(list))
+	for _, s := range list[:min(len(list), 3)] {
+		quoted = append(quoted, fmt.Sprintf("%q", s))
+	}
+	text := strings.Join(quoted, ", ")
+	if n := len(list) - len(quoted); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
 // rows is the height of the token table, which the tokens have to fill.

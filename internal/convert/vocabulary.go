@@ -28,7 +28,8 @@ type vocabulary struct {
 	kinds  []int32
 	scores []float32
 	merges []string
-	keys   []entry // further ones
+	keys   []entry  // further ones
+	loose  []string // added tokens whose surroundings matter
 }
 
 // entry is a key of metadata.
@@ -63,6 +64,9 @@ type jsonTokenizer struct {
 		ID      int    `json:"id"`
 		Content string `json:"content"`
 		Special bool   `json:"special"`
+		Left    bool   `json:"lstrip"`
+		Right   bool   `json:"rstrip"`
+		Word    bool   `json:"single_word"`
 	} `json:"added_tokens"`
 	Normalizer   json.RawMessage `json:"normalizer"`
 	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
@@ -151,6 +155,9 @@ func readVocabulary(file string, data []byte, rows int) (*vocabulary, error) {
 		}
 		if a.ID < n {
 			v.tokens[a.ID], v.kinds[a.ID] = a.Content, userToken
+			if a.Left || a.Right || a.Word {
+				v.loose = append(v.loose, a.Content)
+			}
 			if a.Special {
 				v.kinds[a.ID] = controlToken
 			}

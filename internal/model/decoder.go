@@ -158,12 +158,14 @@ func (d *decoder) everyWindow(r *fields, def int) {
 	}
 }
 
-// everyWindowGGUF is everyWindow of a GGUF file; 0 means none there.
-func (d *decoder) everyWindowGGUF(r *fields) {
+// windowGGUF reads the window of a GGUF file, in all layers unless it lists
+// them; 0 means none there.
+func (d *decoder) windowGGUF(r *fields) {
 	n, err := r.gguf.IDOr(r.prefix+"attention.sliding_window", 0)
 	r.keep(err)
 	if n > 0 {
-		d.windows(min(n, maxContext), func(int) bool { return true })
+		// A period longer than the layers are many leaves none out.
+		d.windows(min(n, maxContext), r.pattern(d.Layers, d.Layers+1))
 	}
 }
 

@@ -104,6 +104,7 @@ func mixtureGGUF(r *fields, d *decoder) *mixture {
 
 func qwenMoEGGUF(r *fields) description {
 	m := mixtureGGUF(r, sizesGGUF(r))
+	m.windowGGUF(r)
 	if r.prefix == "qwen3moe." {
 		m.headNorms, m.normalize = eachHeadNorms, true // as files of the family mean it
 		return m

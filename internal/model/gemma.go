@@ -146,7 +146,7 @@ func (r *fields) pattern(layers, period int) func(layer int) bool {
 		}
 		return func(layer int) bool { return list[layer] }
 	}
-	period = r.sizeOr(key, maxLayers, period)
+	period = r.sizeOr(key, maxLayers+1, period)
 	return func(layer int) bool { return (layer+1)%period != 0 }
 }
 

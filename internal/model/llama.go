@@ -16,7 +16,7 @@ func init() {
 func llamaGGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.interleaved = true
-	d.everyWindowGGUF(r)
+	d.windowGGUF(r)
 	if n, err := r.gguf.IDOr(r.prefix+"expert_count", 0); err != nil || n > 0 { // Mixtral
 		r.keep(err)
 		m := mixtureGGUF(r, d)

@@ -146,8 +146,11 @@ func (d *modern) names(f weights.Format) naming {
 	halves := func(file string) []nameRow {
 		return []nameRow{{"blk.{}.ffn_gate", file, transform{part: 0, of: 2}}, {"blk.{}.ffn_up", file, transform{part: 1, of: 2}}}
 	}
+	made := map[string]madeWeight{}
+	d.full.made(made)
+	d.local.made(made)
 	if f == weights.GGUF {
-		return naming{rows: append(fusedThree("blk.{}.attn_qkv"), halves("blk.{}.ffn_up")...)}
+		return naming{rows: append(fusedThree("blk.{}.attn_qkv"), halves("blk.{}.ffn_up")...), made: made}
 	}
 	rows := []nameRow{
 		{key: "token_embd", file: "embeddings.tok_embeddings"},
@@ -162,10 +165,7 @@ func (d *modern) names(f weights.Format) naming {
 		{key: "cls.output", file: "classifier"},
 	}
 	rows = append(append(rows, fusedThree("layers.{}.attn.Wqkv")...), halves("layers.{}.mlp.Wi")...)
-	n := naming{prefixes: []string{"", "model."}, rows: rows, made: map[string]madeWeight{}}
-	d.full.made(n.made)
-	d.local.made(n.made)
-	return n
+	return naming{prefixes: []string{"", "model."}, rows: rows, made: made}
 }
 
 func (d *modern) normed(c *Context, name string, x *graph.Value, key string) *graph.Value {

@@ -144,16 +144,15 @@ func fusedThree(file string) []nameRow {
 }
 
 func (d *nomic) names(f weights.Format) naming {
-	segment := transform{firstRow: true}
+	segment, made := transform{firstRow: true}, map[string]madeWeight{}
+	d.rope.made(made)
 	if f == weights.GGUF {
 		// Files may have them apart as well, by their own names.
 		apart := []nameRow{{key: "blk.{}.attn_q", file: "blk.{}.attn_q"}, {key: "blk.{}.attn_k", file: "blk.{}.attn_k"}, {key: "blk.{}.attn_v", file: "blk.{}.attn_v"}}
-		return naming{rows: append(append([]nameRow{{"segment", "token_types", segment}}, fusedThree("blk.{}.attn_qkv")...), apart...)}
+		return naming{rows: append(append([]nameRow{{"segment", "token_types", segment}}, fusedThree("blk.{}.attn_qkv")...), apart...), made: made}
 	}
 	if d.table != nil {
-		n := naming{prefixes: d.prefixes, rows: d.table, made: map[string]madeWeight{}}
-		d.rope.made(n.made)
-		return n
+		return naming{prefixes: d.prefixes, rows: d.table, made: made}
 	}
 	rows := []nameRow{
 		{key: "token_embd", file: "embeddings.word_embeddings"},
@@ -179,9 +178,7 @@ func (d *nomic) names(f weights.Format) naming {
 		{key: "blk.{}.ffn_down", file: "layers.{}.mlp.down_proj"},
 		{key: "blk.{}.layer_output_norm", file: "layers.{}.post_mlp_layernorm"},
 	}
-	n := naming{prefixes: []string{"", "nomic_bert.", "bert."}, rows: append(rows, fusedThree("encoder.layers.{}.attn.Wqkv")...), made: map[string]madeWeight{}}
-	d.rope.made(n.made)
-	return n
+	return naming{prefixes: []string{"", "nomic_bert.", "bert."}, rows: append(rows, fusedThree("encoder.layers.{}.attn.Wqkv")...), made: made}
 }
 
 func (d *nomic) body(c *Context) *graph.Value {

@@ -53,6 +53,32 @@ func TestPairTemplates(t *testing.T) {
 	}
 }
 
+// Texts of a pair are told apart unless the tokenizer keeps that to itself.
+func TestPairSegments(t *testing.T) {
+	for _, c := range []struct {
+		change map[string]any
+		second int32
+	}{
+		{nil, 1},
+		{map[string]any{"tokenizer_class": "TokenizersBackend"}, 0},
+		{map[string]any{"tokenizer_class": "TokenizersBackend", "model_input_names": []string{"input_ids", "token_type_ids"}}, 1},
+		{map[string]any{"model_input_names": []string{"input_ids", "attention_mask"}}, 0},
+	} {
+		dir := filepath.Join(t.TempDir(), "model")
+		if err := os.CopyFS(dir, os.DirFS("testdata/encoders/rerank-bert")); err != nil {
+			t.Fatal(err)
+		}
+		changeJSON(t, filepath.Join(dir, "tokenizer_config.json"), c.change)
+		p, err := open(t, dir).Pairs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, segments, _ := p.Append(nil, nil, "a", "b", new(PairScratch)); segments[len(segments)-1] != c.second {
+			t.Errorf("%v: segments %v, want %d for the second text", c.change, segments, c.second)
+		}
+	}
+}
+
 // What is cut off a pair, as Hugging Face does.
 func TestCutPair(t *testing.T) {
 	for _, c := range [][5]int{ // lengths, room, what stays

@@ -13,7 +13,7 @@ type phi3 struct{ *decoder }
 
 func phi3GGUF(r *fields) description {
 	d := sizesGGUF(r)
-	d.everyWindowGGUF(r)
+	d.windowGGUF(r)
 	return phi3{d}
 }
 

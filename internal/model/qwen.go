@@ -8,11 +8,16 @@ func init() {
 	register(&architecture{name: "qwen3", gguf: []string{"qwen3"}, hf: []string{"qwen3"}, readGGUF: qwen3GGUF, readHF: qwen3HF})
 }
 
-func qwen2GGUF(r *fields) description { return sizesGGUF(r) }
+func qwen2GGUF(r *fields) description {
+	d := sizesGGUF(r)
+	d.windowGGUF(r)
+	return d
+}
 
 func qwen3GGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.headNorms = eachHeadNorms
+	d.windowGGUF(r)
 	return d
 }
 

@@ -11,6 +11,7 @@ func smollm3GGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.interleaved = true
 	d.stills(func(layer int) bool { return (layer+1)%4 == 0 })
+	d.windowGGUF(r)
 	return d
 }
 

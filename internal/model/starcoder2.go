@@ -18,7 +18,7 @@ func starcoder2GGUF(r *fields) description {
 	d := sizesGGUF(r)
 	d.layerNorms(r, "attention.layer_norm_epsilon", needsBias)
 	d.act = graph.GELUTanh
-	d.everyWindowGGUF(r)
+	d.windowGGUF(r)
 	return starcoder2{d}
 }
 
