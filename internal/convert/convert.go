@@ -35,9 +35,6 @@ func Directory(ctx context.Context, in *weights.Store, path string, mix quant.Mi
 	if err != nil {
 		return Result{}, err
 	}
-	if err := j.openTokenizer(); err != nil {
-		return Result{}, err
-	}
 	tensors, err := j.tensors()
 	if err != nil {
 		return Result{}, err
@@ -115,6 +112,9 @@ func newJob(in *weights.Store) (*job, error) {
 	}
 	if *c.err != nil {
 		return nil, *c.err
+	}
+	if err := j.openTokenizer(); err != nil {
+		return nil, err
 	}
 	return j, j.warnOfLength()
 }

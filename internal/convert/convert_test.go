@@ -419,9 +419,18 @@ func TestRefusesStages(t *testing.T) {
 
 // A file that hotpath reads and llama.cpp does not open comes with a warning.
 func TestWarnsOfFilesThatLlamaDoesNotOpen(t *testing.T) {
-	_, r, err := convertTo(t, with(t, fixtures(t)["qwen3"], map[string]any{"attention_bias": true}), "F32")
-	if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[len(r.Warnings)-1], "attention_bias") {
-		t.Errorf("%q, %v", r.Warnings, err)
+	for _, c := range []struct {
+		fixture, field string
+		value          bool
+	}{
+		{"qwen3", "attention_bias", true},
+		{"gemma", "tie_word_embeddings", false},
+		{"modernbert", "norm_bias", true},
+	} {
+		_, r, err := convertTo(t, with(t, fixtures(t)[c.fixture], map[string]any{c.field: c.value}), "F32")
+		if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[len(r.Warnings)-1], c.field) {
+			t.Errorf("%s: %q, %v", c.fixture, r.Warnings, err)
+		}
 	}
 }
 

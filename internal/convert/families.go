@@ -47,8 +47,8 @@ var families = []family{
 		}},
 	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: func(j *job) { allExperts(j, true) }, window: qwen3MoEWindow, only: unbiased},
 	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, headed: true, extra: olmoKeys, only: unbiased},
-	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true, only: unbiased},
-	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiased},
+	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true, only: unbiasedTied},
+	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiasedTied},
 	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, ropeTheta: 1e6, wideHeads: true, tied: true,
 		extra: gemma3Keys, more: denseLayers, only: unbiased},
 	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, factors: true, extra: phi3Keys},
@@ -56,7 +56,7 @@ var families = []family{
 	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, headed: true, extra: stableKeys},
 	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, window: starcoderWindow, only: map[string]bool{"use_bias": true}},
 	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys,
-		check: cohereCheck, only: unbiased},
+		check: cohereCheck, only: unbiasedTied},
 	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
 	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25, headed: true,
 		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
@@ -79,7 +79,8 @@ var (
 	model = []string{"model."}
 	silu  = []string{"silu", "swish"}
 
-	unbiased = map[string]bool{"attention_bias": false}
+	unbiased     = map[string]bool{"attention_bias": false}
+	unbiasedTied = map[string]bool{"attention_bias": false, "tie_word_embeddings": true}
 )
 
 // flagIs refuses another value of a flag than the one that files of the

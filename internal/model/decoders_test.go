@@ -138,6 +138,8 @@ func TestDelicate(t *testing.T) {
 		{"granite", object{"attention_multiplier": 1.2}, true},
 		{"gpt2-scaled", object{"scale_attn_weights": false, "scale_attn_by_inverse_layer_idx": false}, true},
 		{"llama3", object{}, false},
+		{"llama-yarn", object{}, false},
+		{"llama-yarn", object{"rope_parameters": object{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32, "attention_factor": 1.5}}, true},
 		{"mixtral", object{}, true},
 	} {
 		if m := open(t, variant(t, c.model, c.change)); m.cfg.Delicate != c.want {

@@ -311,9 +311,15 @@ func (m *Model) keepWeights(c *Context, out []*graph.Value, counted map[site]boo
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.store.Path(), err)
 	}
+	magnitude := 1.0 // of the rope before attention, on queries and on keys
 	for _, n := range g.Nodes {
-		if a, ok := n.Attr.(graph.AttentionAttr); ok && float64(a.Scale)*math.Sqrt(float64(a.HeadDim)) > steep {
-			m.cfg.Delicate = true
+		switch a := n.Attr.(type) {
+		case graph.RopeAttr:
+			magnitude = max(float64(a.Magnitude), 1)
+		case graph.AttentionAttr:
+			if float64(a.Scale)*math.Sqrt(float64(a.HeadDim))*magnitude*magnitude > steep {
+				m.cfg.Delicate = true
+			}
 		}
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
