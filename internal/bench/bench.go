@@ -53,7 +53,7 @@ type Work struct {
 	Tokens float64
 	// Rates are given by cases that measure a rate themselves; the operation
 	// and its cost are then not looked at.
-	Rates func() []Value
+	Rates func() ([]Value, error)
 	Close func() error
 }
 
@@ -189,8 +189,10 @@ func (e *Env) sample(ctx context.Context, c *Case, roof *ceilings) (s Sample, er
 	}
 	s = Sample{Name: c.FullName(), Iters: 1}
 	if w.Rates != nil {
-		s.Values = w.Rates()
-		return s, ctx.Err()
+		if s.Values, err = w.Rates(); err == nil {
+			err = ctx.Err()
+		}
+		return s, err
 	}
 	if c.cost == nil {
 		if c.cost, err = w.Cost(); err != nil {
@@ -202,7 +204,7 @@ func (e *Env) sample(ctx context.Context, c *Case, roof *ceilings) (s Sample, er
 		return s, err
 	}
 	s.Iters, s.Values = m.n, m.values(c, w, roof)
-	return s, nil
+	return s, ctx.Err() // it ends the ceilings too, with less than they are
 }
 
 // measurement is n operations.

@@ -55,7 +55,7 @@ func (r *ceilings) floor(c *Case, bytes float64) float64 {
 // flopRate is FLOP/s of a compute class.
 func (r *ceilings) flopRate(class string, threads int) float64 {
 	key := rateKey{class, threads}
-	if v, ok := r.flops[key]; ok {
+	if v, ok := r.flops[key]; ok || r.ctx.Err() != nil {
 		return v
 	}
 	if r.flops == nil {
@@ -102,7 +102,7 @@ func (r *ceilings) readRate(bytes float64, threads int) float64 {
 	threads = max(1, min(threads, cpu.Host().Cores))
 	n := readSize(bytes, threads)
 	key := readKey{threads, n}
-	if v, ok := r.read[key]; ok {
+	if v, ok := r.read[key]; ok || r.ctx.Err() != nil {
 		return v
 	}
 	if r.read == nil {
@@ -111,6 +111,9 @@ func (r *ceilings) readRate(bytes float64, threads int) float64 {
 	buf := make([]byte, n)
 	for i := 0; i < n; i += 4096 { // pages that were never written share one zero page
 		buf[i] = 1
+		if i%leastRead == 0 && r.ctx.Err() != nil {
+			return 0
+		}
 	}
 	r.read[key] = ceiling.Read(r.ctx, buf, threads, readTime)
 	return r.read[key]
@@ -127,9 +130,9 @@ func readSize(bytes float64, threads int) int {
 // ceilingCases show the ceilings themselves, by class and by size.
 func ceilingCases(e *Env) []*Case {
 	var out []*Case
-	rate := func(name string, threads int, unit string, f func() float64) {
-		out = append(out, &Case{Name: name, Threads: threads, Open: func(context.Context) (*Work, error) {
-			return &Work{Rates: func() []Value { return []Value{{f() / 1e9, unit}} }}, nil
+	rate := func(name string, threads int, unit string, f func(ctx context.Context) float64) {
+		out = append(out, &Case{Name: name, Threads: threads, Open: func(ctx context.Context) (*Work, error) {
+			return &Work{Rates: func() ([]Value, error) { return []Value{{f(ctx) / 1e9, unit}}, nil }}, nil
 		}})
 	}
 	for _, threads := range e.threads() {
@@ -138,14 +141,14 @@ func ceilingCases(e *Env) []*Case {
 			classes = []string{"f32", "bf16", "i8g32"}
 		}
 		for _, class := range classes {
-			rate("Ceiling/class="+class, threads, "GFLOP/s", func() float64 { return flopCeiling(class, threads) })
+			rate("Ceiling/class="+class, threads, "GFLOP/s", func(context.Context) float64 { return flopCeiling(class, threads) })
 		}
 		for _, size := range []struct {
 			name  string
 			bytes float64
 		}{{"1MiB", 1 << 20}, {"16MiB", 16 << 20}, {"256MiB", 256 << 20}} {
-			rate("Ceiling/read="+size.name, threads, "GB/s", func() float64 {
-				return (&ceilings{ctx: context.Background()}).readRate(size.bytes, threads)
+			rate("Ceiling/read="+size.name, threads, "GB/s", func(ctx context.Context) float64 {
+				return (&ceilings{ctx: ctx}).readRate(size.bytes, threads)
 			})
 		}
 	}

@@ -22,6 +22,7 @@ var Groups = []Group{
 	{"embed", "whole batches through a model", true, embedCases},
 	{"prefill", "prompts through a model", true, prefillCases},
 	{"decode", "tokens one after another from a model", true, decodeCases},
+	{"cancel", "how long calls go on after their context has ended; --time for many of them", true, cancelCases},
 }
 
 // GroupNames lists the names of the table.

@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A call that waits for its context returns at once, and one that fails
+// otherwise ends the measurement.
+func TestCancelTimes(t *testing.T) {
+	calls := 0
+	got, err := cancelTimes(t.Context(), time.Millisecond, func(ctx context.Context) error {
+		if calls++; calls <= 2 { // the warm and the whole one
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err != nil || len(got) != 5 || got[4] != (Value{leastCancels, "calls"}) && got[4].Value < leastCancels {
+		t.Errorf("%v, %v", got, err)
+	}
+	broken := errors.New("broken")
+	if _, err := cancelTimes(t.Context(), time.Millisecond, func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("%v, expected %v", err, broken)
+	}
+	if _, err := cancelTimes(t.Context(), time.Millisecond, func(context.Context) error { return nil }); err == nil {
+		t.Error("calls that were never cancelled have no times")
+	}
+}
