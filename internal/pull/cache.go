@@ -20,6 +20,10 @@ const hubPrefix = "models--"
 // repoCache is one model of the hub's cache.
 type repoCache struct{ dir, locks string }
 
+// use is the lock that every pull of the model shares, and that removing it
+// needs alone. The hub's own tools do not know it.
+func (c repoCache) use() string { return filepath.Join(c.locks, "use.lock") }
+
 // folderOf is the folder of a repository in the cache.
 func folderOf(repo string) string { return hubPrefix + strings.ReplaceAll(repo, "/", "--") }
 
@@ -245,12 +249,23 @@ func (m Model) is(r Ref) bool {
 }
 
 // Remove deletes a model that List or Find gave, but not what another model
-// here shares with it.
+// here shares with it. While a pull of it is under way it is ErrBusy.
 func (p *Puller) Remove(ctx context.Context, m Model) error {
+	c := p.cacheOf(folderOf(m.ref.Repo))
+	use := c.use()
+	if m.ref.Package {
+		use = p.packageLock(m.ref.Repo)
+	}
+	only, busy := context.WithCancelCause(ctx)
+	defer busy(nil)
+	unlock, err := lock(only, use, func() { busy(fmt.Errorf("%s: %w", m.Name, ErrBusy)) })
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if m.ref.Package {
 		return p.removePackage(m)
 	}
-	c := p.cacheOf(folderOf(m.ref.Repo))
 	for _, name := range m.file {
 		if err := os.Remove(filepath.Join(m.root, filepath.FromSlash(name))); err != nil {
 			return err

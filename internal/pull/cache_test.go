@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,4 +183,40 @@ func TestEnv(t *testing.T) {
 	if _, err := Env(); err == nil {
 		t.Error("a token of two lines was taken")
 	}
+}
+
+// What is being pulled is not removed from under the pull.
+func TestRemoveDuringPull(t *testing.T) {
+	h := newHub(t, map[string][]byte{"m-Q4_0.gguf": noise(1000), "m-Q8_0.gguf": noise(2000)})
+	p := h.puller(t)
+	first := pulled(t, p, testRepo+":Q4_0")
+	entered, pass := make(chan struct{}), make(chan struct{})
+	h.blob = func(http.ResponseWriter, *http.Request, []byte) bool {
+		close(entered)
+		<-pass
+		return false
+	}
+	done := make(chan error)
+	go func() {
+		q := h.puller(t)
+		q.HubCache = p.HubCache
+		_, err := q.Pull(context.Background(), mustRef(t, testRepo+":Q8_0"))
+		done <- err
+	}()
+	<-entered
+	m, err := p.Find(testRepo + ":Q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Remove(context.Background(), m); !errors.Is(err, ErrBusy) || !exists(first.Path) {
+		t.Errorf("removing during a pull: %v", err)
+	}
+	close(pass)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Remove(context.Background(), m); err != nil || exists(first.Path) {
+		t.Errorf("removing after the pull: %v", err)
+	}
+	same(t, filepath.Join(filepath.Dir(first.Path), "m-Q8_0.gguf"), h.files["m-Q8_0.gguf"])
 }

@@ -76,7 +76,7 @@ func (p *Puller) fetch(ctx context.Context, f *file, path string, add func(n int
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	d := &download{file: f, p: p, out: out, add: add}
-	err = d.takeOver()
+	err = d.takeOver(ctx)
 	for again := true; err == nil && again; {
 		err = p.retry(ctx, func() (bool, error) { return d.attempt(ctx) })
 		// Where the beginning was an earlier process's, it may be to blame.
@@ -102,7 +102,7 @@ func (p *Puller) fetch(ctx context.Context, f *file, path string, add func(n int
 const partSuffix = ".incomplete"
 
 // takeOver hashes what an earlier process left.
-func (d *download) takeOver() error {
+func (d *download) takeOver(ctx context.Context) error {
 	info, err := d.out.Stat()
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (d *download) takeOver() error {
 	if info.Size() > d.size {
 		return d.restart()
 	}
-	n, err := io.Copy(d.sum, d.out)
+	n, err := io.Copy(d.sum, &until{ctx, d.out})
 	d.have, d.old = n, true
 	d.add(n)
 	return err
@@ -269,6 +269,19 @@ func (d *download) copy(body io.Reader) error {
 			return err
 		}
 	}
+}
+
+// until reads while ctx lasts.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u *until) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.Reader.Read(b)
 }
 
 type counted struct {

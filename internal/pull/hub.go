@@ -128,6 +128,11 @@ func (p *Puller) pullHub(ctx context.Context, ref Ref) (Result, error) {
 			return Result{}, p.explain(ref, err)
 		}
 	}
+	unlock, err := lockShared(ctx, c.use(), func() { p.note("%s: waiting until it is removed", ref) })
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
 	fetched, err := p.fetchAll(ctx, c, chosen.files)
 	if err != nil {
 		return Result{}, p.explain(ref, err)

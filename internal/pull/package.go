@@ -23,7 +23,7 @@ func (p *Puller) pullPackage(ctx context.Context, ref Ref) (Result, error) {
 	if err := os.MkdirAll(p.Packages, 0o755); err != nil {
 		return Result{}, err
 	}
-	unlock, err := lock(ctx, filepath.Join(p.Packages, ".locks", ref.Repo+".lock"), func() { p.note("%s: waiting for another pull", ref) })
+	unlock, err := lock(ctx, p.packageLock(ref.Repo), func() { p.note("%s: waiting for another pull", ref) })
 	if err != nil {
 		return Result{}, err
 	}
@@ -33,7 +33,7 @@ func (p *Puller) pullPackage(ctx context.Context, ref Ref) (Result, error) {
 		return Result{}, err
 	}
 	if archive != "" {
-		err := p.unpackPackage(ref, archive, version)
+		err := p.unpackPackage(ctx, ref, archive, version)
 		if err = errors.Join(err, os.RemoveAll(filepath.Dir(archive))); err != nil {
 			return Result{}, err
 		}
@@ -157,12 +157,17 @@ func lastLine(out []byte, err error) string {
 	return err.Error()
 }
 
+// packageLock is held by who fetches or removes a package.
+func (p *Puller) packageLock(name string) string {
+	return filepath.Join(p.Packages, ".locks", name+".lock")
+}
+
 func (p *Puller) packageDir(name, version string) string {
 	return filepath.Join(p.Packages, name, version)
 }
 
 // unpackPackage puts the models of an archive into their place.
-func (p *Puller) unpackPackage(ref Ref, archive, version string) error {
+func (p *Puller) unpackPackage(ctx context.Context, ref Ref, archive, version string) error {
 	if !revision.MatchString(version) || !filepath.IsLocal(version) || strings.ContainsAny(version, `/\`) {
 		return fmt.Errorf("%s: version %q, expected one that can be a folder", ref, version)
 	}
@@ -175,7 +180,7 @@ func (p *Puller) unpackPackage(ref Ref, archive, version string) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if err := unpackModels(archive, temp); err != nil {
+	if err := unpackModels(ctx, archive, temp); err != nil {
 		return fmt.Errorf("%s: %w", ref, err)
 	}
 	return os.Rename(temp, final)

@@ -248,7 +248,7 @@ func TestUnpackLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := t.TempDir()
-	if err := unpackModels(archive, to); err == nil || !strings.Contains(err.Error(), "expected at most") {
+	if err := unpackModels(t.Context(), archive, to); err == nil || !strings.Contains(err.Error(), "expected at most") {
 		t.Error(err)
 	}
 	if left, _ := os.ReadDir(to); len(left) > 0 {
@@ -308,7 +308,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := errors.Join(os.MkdirAll(to, 0o755), os.WriteFile(archive, data, 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		err := unpackModels(archive, to)
+		err := unpackModels(t.Context(), archive, to)
 		for _, folder := range []string{dir, filepath.Dir(to)} {
 			want := map[string]int{dir: 2, filepath.Dir(to): 1}[folder]
 			if entries, _ := os.ReadDir(folder); len(entries) != want {

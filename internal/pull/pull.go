@@ -36,6 +36,8 @@ var (
 	ErrCorrupt = errors.New("the file is not what was announced")
 	// ErrSpace reports a disk without room for a model.
 	ErrSpace = errors.New("not enough disk space")
+	// ErrBusy reports a model that cannot be removed now.
+	ErrBusy = errors.New("a pull of it is under way")
 	// ErrName reports text that names no model.
 	ErrName = errors.New("not the name of a model")
 )

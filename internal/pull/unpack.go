@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,8 @@ const (
 )
 
 // unpackModels extracts the models in an archive, and nothing else, into a
-// folder.
-func unpackModels(archive, to string) error {
+// folder, while ctx lasts.
+func unpackModels(ctx context.Context, archive, to string) error {
 	info, err := os.Stat(archive)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func unpackModels(archive, to string) error {
 			return nil
 		}
 		delete(wanted, name) // a second entry of the name is none of ours
-		return extract(filepath.Join(to, filepath.FromSlash(name)), size, r)
+		return extract(filepath.Join(to, filepath.FromSlash(name)), size, &until{ctx, r})
 	})
 }
 
