@@ -259,6 +259,7 @@ func (e *embedding) all(ctx context.Context) error {
 			}
 		}
 	}
+	e.in.progress.begin()
 	for v, err := range e.model.EmbedStream(ctx, source, e.options) {
 		in, ok := waiting.pop()
 		switch {

@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -55,9 +56,14 @@ func execute(ctx context.Context, args []string, std streams) (status int) {
 			status = exitFailed
 		}
 	}()
+	out := &checkedWriter{Writer: std.out}
+	std.out = out
 	root := newRoot(std)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.failed() // help and single lines are printed without looking
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -75,6 +81,31 @@ func execute(ctx context.Context, args []string, std streams) (status int) {
 	}
 	fmt.Fprintf(std.err, "hotpath: %s\n", oneLine(err.Error()))
 	return exitFailed
+}
+
+// checkedWriter remembers that standard output could not be written.
+type checkedWriter struct {
+	io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (w *checkedWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err == nil {
+			w.err = err
+		}
+	}
+	return n, err
+}
+
+func (w *checkedWriter) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // usageError is a mistake in the command line.

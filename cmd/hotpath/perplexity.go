@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,10 +58,12 @@ window that has it.`,
 			}
 			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: o.Ctx}, func(ctx context.Context, m *hotpath.Model) error {
 				var bar *progress
-				tokens := 0
+				tokens, start := 0, time.Now()
 				o.Progress = func(p hotpath.Perplexity) {
-					if bar == nil && isTerminal(std.err) {
-						bar = newCount(p.Of, std)
+					if bar == nil {
+						if bar = newCount(p.Of, std); bar != nil {
+							bar.start = start // the first window is done
+						}
 					}
 					bar.add(1)
 					bar.rate(p.Tokens - tokens)

@@ -16,6 +16,7 @@ type progress struct {
 	bar    *progressbar.ProgressBar
 	start  time.Time // of the work
 	tokens int
+	now    func() time.Time // time.Now but in tests
 }
 
 // newProgress shows a bar where somebody sees it: standard error is a terminal,
@@ -41,7 +42,7 @@ func newCount(n int, std streams) *progress {
 }
 
 func startProgress(n int64, std streams, unit progressbar.Option) *progress {
-	return &progress{bar: progressbar.NewOptions64(n, unit,
+	return &progress{now: time.Now, bar: progressbar.NewOptions64(n, unit,
 		progressbar.OptionSetWriter(std.err),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionThrottle(100e6),
@@ -56,16 +57,24 @@ func (p *progress) add(n int) {
 	}
 }
 
-// rate says that n more tokens are done, and shows how many that is a second.
+// begin says that the work begins now: what was done before it, such as opening
+// the model, counts for no rate.
+func (p *progress) begin() {
+	if p != nil {
+		p.start = p.now()
+		p.bar.StartWithoutRender() // or its own clock would start with the first batch, which took no time then
+	}
+}
+
+// rate says that n more tokens are done, and shows how many that is a second
+// since the work began. The first come in one batch, so there is none before
+// some time has passed.
 func (p *progress) rate(n int) {
 	if p == nil {
 		return
 	}
-	if p.start.IsZero() {
-		p.start = time.Now()
-	}
 	p.tokens += n
-	if s := time.Since(p.start).Seconds(); s > 0.5 {
+	if s := p.now().Sub(p.start).Seconds(); s > 0.5 {
 		p.bar.Describe(fmt.Sprintf("%.0f tok/s", float64(p.tokens)/s))
 	}
 }
@@ -77,6 +86,9 @@ func (p *progress) finish() {
 }
 
 func isTerminal(w any) bool {
+	if out, ok := w.(*checkedWriter); ok {
+		w = out.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

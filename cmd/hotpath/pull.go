@@ -137,7 +137,9 @@ func (b *pullBar) event(e pull.Event) {
 		return
 	}
 	if b.bar == nil {
-		b.bar = startProgress(e.Total, b.std, progressbar.OptionShowBytes(true)).bar
+		shown := startProgress(e.Total, b.std, progressbar.OptionShowBytes(true))
+		shown.begin()
+		b.bar = shown.bar
 		b.bar.Describe(b.name)
 	}
 	b.bar.Set64(e.Done)

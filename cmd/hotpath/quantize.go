@@ -139,6 +139,7 @@ func showBytes(std streams, what string, o *quant.Options) (finish func()) {
 	}
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(std.err), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100e6), progressbar.OptionClearOnFinish())
+	bar.StartWithoutRender()
 	o.Progress = func(n int64) { _ = bar.Set64(n) }
 	return func() { _ = bar.Clear() }
 }

@@ -88,6 +88,11 @@ func TestConvert(t *testing.T) {
 	fails(t, exitUsage, []string{"convert", testmodels.Dir(t, "llama"), "-o", out, "--type", "q9"}, "Q8_0")
 	fails(t, exitFailed, []string{"convert", out, "-o", out}, "Hugging Face directory")
 	fails(t, exitFailed, []string{"convert", dir, "-o", out}, "config.json")
+	own := t.TempDir()
+	if err := os.CopyFS(own, os.DirFS(testmodels.Dir(t, "llama"))); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, []string{"convert", own, "-o", filepath.Join(own, "model.safetensors")}, "model.safetensors: is one of the files")
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
 	}

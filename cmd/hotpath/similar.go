@@ -113,6 +113,7 @@ func (s *similarity) run(ctx context.Context, query string) error {
 			}
 		}
 	}
+	s.in.progress.begin()
 	for v, err := range s.model.EmbedStream(ctx, source, given) {
 		in, ok := waiting.pop()
 		if err != nil {

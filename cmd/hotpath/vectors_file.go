@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -45,6 +46,30 @@ func createOutput(path string) (*outputFile, error) {
 	return &outputFile{File: f, path: path, temp: f.Name()}, nil
 }
 
+// Errors name the file that was asked for, whatever it is called until then.
+
+func (f *outputFile) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	return n, f.named(err)
+}
+
+func (f *outputFile) WriteAt(b []byte, at int64) (int, error) {
+	n, err := f.File.WriteAt(b, at)
+	return n, f.named(err)
+}
+
+func (f *outputFile) named(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return &fs.PathError{Op: at.Op, Path: f.path, Err: at.Err}
+	}
+	var moved *os.LinkError
+	if errors.As(err, &moved) {
+		return &fs.PathError{Op: moved.Op, Path: f.path, Err: moved.Err}
+	}
+	return err
+}
+
 func (f *outputFile) empty() bool { return f.size == 0 }
 
 // commit makes the file what its name stands for.
@@ -53,11 +78,15 @@ func (f *outputFile) commit() error {
 	if f.temp == "" {
 		return f.File.Close()
 	}
-	if err := errors.Join(f.Sync(), f.File.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.temp))
+	err := f.Sync()
+	if closed := f.File.Close(); err == nil {
+		err = closed
 	}
-	if err := os.Rename(f.temp, f.path); err != nil {
-		return errors.Join(err, os.Remove(f.temp))
+	if err == nil {
+		err = os.Rename(f.temp, f.path)
+	}
+	if err != nil {
+		return errors.Join(f.named(err), os.Remove(f.temp))
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ func Directory(ctx context.Context, in *weights.Store, path string, mix quant.Mi
 	if err != nil {
 		return Result{}, err
 	}
+	if err := quant.Overwrites(in, path); err != nil {
+		return Result{}, err
+	}
 	tensors, err := j.tensors()
 	if err != nil {
 		return Result{}, err

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,6 +84,11 @@ func File(ctx context.Context, in *weights.Store, path string, mix Mix, opts Opt
 	if f == nil {
 		return Summary{}, fmt.Errorf("%s: expected a GGUF file (convert makes one of a directory): %w", in.Path(), weights.ErrUnsupported)
 	}
+	if len(in.Files()) > 1 { // a file of its own may be replaced by its result
+		if err := Overwrites(in, path); err != nil {
+			return Summary{}, err
+		}
+	}
 	facts, err := factsOf(f)
 	if err != nil {
 		return Summary{}, err
@@ -103,6 +109,20 @@ func File(ctx context.Context, in *weights.Store, path string, mix Mix, opts Opt
 		return Summary{}, err
 	}
 	return Write(ctx, &w, path, facts, tensors, mix, opts)
+}
+
+// Overwrites reports that writing path would destroy the model in.
+func Overwrites(in *weights.Store, path string) error {
+	out, err := os.Stat(path)
+	if err != nil {
+		return nil // it is new, or writing will say what is wrong with it
+	}
+	for _, file := range in.Files() {
+		if info, err := os.Stat(file); err == nil && os.SameFile(out, info) {
+			return fmt.Errorf("%s: is one of the files that are read, expected another", path)
+		}
+	}
+	return nil
 }
 
 // replaced are the keys that Write sets.

@@ -176,8 +176,9 @@ func TestFileFails(t *testing.T) {
 	}
 }
 
-// A split set becomes one file.
-func TestFileOfSplitSet(t *testing.T) {
+// splitSet is a model in two files.
+func splitSet(t *testing.T) (first, second string) {
+	t.Helper()
 	dir := t.TempDir()
 	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", i+1)) }
 	for i := range 2 {
@@ -191,13 +192,39 @@ func TestFileOfSplitSet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return name(0), name(1)
+}
+
+// A split set becomes one file.
+func TestFileOfSplitSet(t *testing.T) {
+	first, _ := splitSet(t)
 	mix, _ := ParseMix("Q8_0")
-	out := filepath.Join(dir, "out.gguf")
-	sum, err := File(t.Context(), open(t, name(0)), out, mix, Options{})
+	out := filepath.Join(filepath.Dir(first), "out.gguf")
+	sum, err := File(t.Context(), open(t, first), out, mix, Options{})
 	if err != nil || sum.Tensors != 2 || sum.Types["Q8_0"] != 2 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	if names := open(t, out).Names(); len(names) != 2 {
 		t.Errorf("%v", names)
+	}
+}
+
+// No part of the input is replaced, and nothing is done before that is seen.
+func TestFileRefusesItsOwnInput(t *testing.T) {
+	first, second := splitSet(t)
+	linked := filepath.Join(filepath.Dir(first), "link.gguf")
+	if err := os.Symlink(second, linked); err != nil {
+		t.Fatal(err)
+	}
+	mix, _ := ParseMix("Q8_0")
+	for _, out := range []string{first, second, linked} {
+		begun := false
+		_, err := File(t.Context(), open(t, first), out, mix, Options{Progress: func(int64) { begun = true }})
+		if err == nil || !strings.Contains(err.Error(), out) || begun {
+			t.Errorf("%s: %v, begun %t", out, err, begun)
+		}
+	}
+	if in := open(t, first); len(in.Names()) != 2 {
+		t.Errorf("the input has %d tensors now", len(in.Names()))
 	}
 }

@@ -8,7 +8,10 @@ import (
 )
 
 // mapping is a whole file, read into memory where there is no memory map.
-type mapping struct{ data []byte }
+type mapping struct {
+	data []byte
+	path string // that mapFile was given
+}
 
 func openMapping(path string) (*mapping, error) {
 	f, size, err := openRegular(path)
@@ -20,7 +23,7 @@ func openMapping(path string) (*mapping, error) {
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrTruncated, err)
 	}
-	return &mapping{data}, nil
+	return &mapping{data: data}, nil
 }
 
 func (m *mapping) drop(begin, end int) {}

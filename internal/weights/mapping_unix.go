@@ -11,7 +11,10 @@ import (
 
 // mapping is a whole file, mapped read-only. Another program that shortens the
 // file meanwhile kills this one: replace a model by renaming, never in place.
-type mapping struct{ data []byte }
+type mapping struct {
+	data []byte
+	path string // that mapFile was given
+}
 
 func openMapping(path string) (*mapping, error) {
 	f, size, err := openRegular(path)
@@ -23,7 +26,7 @@ func openMapping(path string) (*mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: mmap of %d bytes: %w", path, size, err)
 	}
-	return &mapping{data}, nil
+	return &mapping{data: data}, nil
 }
 
 // drop releases the whole pages within [begin, end). The advice is a hint: a

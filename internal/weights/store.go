@@ -83,9 +83,19 @@ func Open(path string) (*Store, error) {
 func (s *Store) mapFile(path string) (*mapping, error) {
 	m, err := openMapping(path)
 	if err == nil {
+		m.path = path
 		s.maps = append(s.maps, m)
 	}
 	return m, err
+}
+
+// Files are the paths of the files that the model's weights lie in.
+func (s *Store) Files() []string {
+	var out []string
+	for _, m := range s.maps {
+		out = append(out, m.path)
+	}
+	return out
 }
 
 // Path is the path that Open was given.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"hotpath/internal/testmodels"
+)
+
+// fullDisk is a file that nothing can be written to.
+func fullDisk(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// What prints to a full disk fails, whoever prints it.
+func TestStandardOutputIsFull(t *testing.T) {
+	full := fullDisk(t)
+	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
+	pretendHub(t)
+	for _, line := range []string{
+		"--help", "help", "help embed", "embed --help", "--version", "profile --help", "profile",
+		"info", "inspect " + bert, "tokenize -m " + bert + " text", "embed -m " + bert + " text", "embed -m " + bert + " text --format npy",
+		"similar -m " + bert + " query -f " + write(t, "texts.txt", "one\ntwo\n"),
+		"score -m " + llama + " text", "run -m " + llama + " -p text -n 2",
+		"perplexity -m " + llama + " --ctx 4 -f " + write(t, "corpus.txt", strings.Repeat("many words ", 20)),
+		"pull " + hubModel, "list", "list --format json",
+		"quantize " + testmodels.Dir(t, "gguf/llama-f32.gguf") + " " + filepath.Join(t.TempDir(), "out.gguf") + " Q8_0",
+		"bench rope --list",
+	} {
+		var errs bytes.Buffer
+		status := execute(context.Background(), strings.Fields(line), streams{nil, full, &errs})
+		last := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		if text := last[len(last)-1]; status != exitFailed || !strings.Contains(text, "no space left") {
+			t.Errorf("%s: status %d: %q", line, status, errs.String())
+		}
+	}
+}
+
+// An error names the file of -o, not what it is called until it is complete.
+func TestFullDiskNamesTheFile(t *testing.T) {
+	f := &outputFile{File: fullDisk(t), path: "vectors.npy", temp: ".vectors.npy.tmp-1"}
+	_, err := f.Write([]byte("x"))
+	if err == nil || err.Error() != "write vectors.npy: no space left on device" {
+		t.Errorf("%v", err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil || !strings.Contains(err.Error(), "vectors.npy:") || strings.Contains(err.Error(), "tmp") {
+		t.Errorf("%v", err)
+	}
+	// It cannot be renamed to a folder that is not there.
+	plain, err := createOutput(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.path = filepath.Join(t.TempDir(), "none", "out")
+	if err := plain.commit(); err == nil || strings.Contains(err.Error(), "tmp-") || !strings.Contains(err.Error(), plain.path) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The rate counts from the beginning of the work, although the first answers
+// come all at once.
+func TestProgressRate(t *testing.T) {
+	var shown bytes.Buffer
+	now := time.Unix(100, 0)
+	p := &progress{now: func() time.Time { return now }, bar: progressbar.NewOptions64(10, progressbar.OptionSetWriter(&shown), progressbar.OptionShowBytes(true))}
+	p.begin()
+	if !p.bar.IsStarted() {
+		t.Error("the bar's own clock has not begun")
+	}
+	now = now.Add(10 * time.Second)
+	p.rate(5000)
+	p.rate(5000)
+	if got := shown.String(); !strings.Contains(got, "1000 tok/s") || strings.Contains(got, "10000 tok/s") {
+		t.Errorf("shown: %q", got)
+	}
+}
