@@ -69,7 +69,7 @@ func Deep(ctx context.Context, o Options) (_ *Report, err error) {
 	defer counters.Close()
 	roof := &roofline{ctx: ctx, threads: s.Threads}
 	r := &Report{Name: "deep", Title: "Kernels, one by one", Created: time.Now().UTC().Round(0),
-		Question: "How near does each kernel come to what this machine allows at its shape?", Facts: s.facts()}
+		Question: "How near does each kernel come to what this machine allows at its shape?", Facts: s.facts(ctx)}
 	at := map[string]int{}
 	type result struct {
 		label string
@@ -341,6 +341,9 @@ func (r *roofline) floor(c *deepCase) float64 {
 		buf := make([]byte, n)
 		for i := 0; i < n; i += 4096 { // pages that were never written share one zero page
 			buf[i] = 1
+			if i%(1<<20) == 0 && r.ctx.Err() != nil {
+				return 0
+			}
 		}
 		r.read[n*64+c.threads] = ceiling.Read(r.ctx, buf, c.threads, 8*time.Millisecond)
 	}

@@ -72,8 +72,8 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	if err != nil {
 		return nil, err
 	}
+	unrecorded := ctx // scopes of warm-up and twins belong to nobody
 	ctx = profile.WithRecorder(ctx, rec)
-	unrecorded := context.Background() // scopes of warm-up and twins belong to nobody
 	for range 2 {
 		w.pause(true)
 		if err := errors.Join(w.run(unrecorded), ctx.Err()); err != nil {

@@ -87,7 +87,10 @@ func Run(ctx context.Context, name string, o Options) (*Report, error) {
 			return nil, err
 		}
 		r.Name, r.Created = name, time.Now().UTC().Round(0)
-		r.Facts = append(s.facts(), r.Facts...)
+		r.Facts = append(s.facts(ctx), r.Facts...)
+		if ctx.Err() != nil { // facts that were cut short are none
+			return nil, context.Cause(ctx)
+		}
 		if o.Quick {
 			r.Advice = append([]string{"Made with --quick: two blocks of small work show that the study runs, and nothing about this machine. Rely on none of what follows."}, r.Advice...)
 		}
@@ -141,9 +144,9 @@ func (s *session) say(done, of int, format string, args ...any) {
 }
 
 // facts are those of the machine, the build and the model.
-func (s *session) facts() []Fact {
+func (s *session) facts(ctx context.Context) []Fact {
 	h := cpu.Host()
-	c := ceiling.Measure(context.Background(), s.Threads)
+	c := ceiling.Measure(ctx, s.Threads)
 	rates := []string{"f32 " + number(c.F32/1e9) + " GFLOP/s"}
 	for _, class := range []string{"bf16", "i8g32"} {
 		if v := c.Class[class]; v > 0 {
