@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"hotpath/internal/backend/cpu"
+	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
@@ -73,6 +74,9 @@ type Options struct {
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
 	BatchTokens int    // tokens of one run; 0 means 512
 	Invariant   bool   // answers do not depend on what else runs at the same time
+	// NoCalibration lets Parallel "auto" decide by built-in figures even where
+	// [Calibrate], or the command hotpath info, has measured this machine.
+	NoCalibration bool
 	// Profile records every run, and scopes around tokenizing, batching and
 	// sampling; nil records nothing and costs nothing.
 	Profile *profile.Recorder
@@ -173,9 +177,19 @@ func OpenContext(ctx context.Context, path string, o Options) (m *Model, err err
 	}
 	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
 		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
+		Costs: costs(o, m.backend),
 	})
 	m.load = time.Since(start)
 	return m, err
+}
+
+// costs are the figures that auto decides by, nil for those that are built in.
+func costs(o Options, be plan.Backend) *calib.Costs {
+	if o.NoCalibration || be.Caps().Coarse == nil {
+		return nil
+	}
+	c := calib.Cached(be.Caps().Workers)
+	return &c
 }
 
 // parseKVType finds the encoding of the KV cache. Heads that are no whole number

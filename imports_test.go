@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"hotpath/internal/model"},
 	{"hotpath/internal/plan"},
 	{"hotpath/internal/backend"},
-	{"hotpath/internal/optest", "hotpath/internal/kv", "hotpath/internal/sample"},
+	{"hotpath/internal/optest", "hotpath/internal/calib", "hotpath/internal/kv", "hotpath/internal/sample"},
 	{"hotpath/internal/engine"},
 	{"hotpath/internal/train", "hotpath/internal/bench"},
 	{"hotpath/internal/study"},

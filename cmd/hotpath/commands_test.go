@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/calib"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
 )
@@ -250,6 +251,67 @@ func TestInfo(t *testing.T) {
 	}
 	if m.CPU == "" || m.Cores < 1 || m.Threads != 1 || m.FLOPs <= 0 || m.Bandwidth <= 0 || !slices.Contains(m.Tiers, m.Tier) {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestInfoCalibration: what info measured is kept and shown again, a file that
+// is damaged is measured anew, and a folder that cannot be written is no error.
+// What the figures are is the machine's affair: where it is busy there are none.
+func TestInfoCalibration(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOTPATH_CACHE", dir)
+	t.Setenv(calib.Env, "")
+	info := func(args ...string) *parallel {
+		t.Helper()
+		var m machine
+		if err := json.Unmarshal([]byte(ok(t, append([]string{"info", "--format", "json", "--threads", "2"}, args...)...)), &m); err != nil {
+			t.Fatal(err)
+		}
+		p := m.Parallel
+		if p == nil || p.Workers != 2 || p.Fine <= 0 || len(p.Thresholds) != len(examples) || len(p.Thresholds[0].CoarseFrom) != len(lengths) {
+			t.Fatalf("%+v", p)
+		}
+		return p
+	}
+	if p := info(); p.From == calib.FromDefault && p.Note == "" || p.From == calib.FromCache {
+		t.Errorf("first: %+v", p)
+	}
+	key := calib.KeyOf(2)
+	kept := calib.Default(2, key.Parallel())
+	kept.Measured, kept.Barrier = true, 7e-6
+	folder, err := calib.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := calib.Store(folder, key, kept); err != nil {
+		t.Fatal(err)
+	}
+	p := info()
+	if p.From != calib.FromCache || p.Costs != kept || p.File == "" {
+		t.Errorf("kept figures: %+v", p)
+	}
+	out := ok(t, "info", "--threads", "2")
+	for _, want := range []string{"a barrier 7.00 us", calib.FromCache + ", kept in " + p.File, "coarse from "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("info does not say %q:\n%s", want, out)
+		}
+	}
+	if p := info("--calibrate"); p.Costs == kept || p.From == calib.FromCache {
+		t.Errorf("measured again: %+v", p)
+	}
+	if err := os.WriteFile(p.File, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if p := info(); p.From == calib.FromCache {
+		t.Errorf("a damaged file: %+v", p)
+	}
+	t.Setenv("HOTPATH_CACHE", filepath.Join(p.File, "no folder"))
+	if p := info(); p.File != "" || p.Note == "" {
+		t.Errorf("no folder: %+v", p)
+	}
+	t.Setenv(calib.Env, calib.Off)
+	if p := info(); p.From != calib.FromDefault {
+		t.Errorf("off: %+v", p)
 	}
 }
 

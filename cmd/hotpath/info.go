@@ -33,20 +33,28 @@ type machine struct {
 	FLOPs     float64            `json:"f32_flops_per_s"`             // measured with all threads
 	Classes   map[string]float64 `json:"class_flops_per_s,omitempty"` // of compute classes besides f32
 	Bandwidth float64            `json:"read_bytes_per_s"`
+	Parallel  *parallel          `json:"parallel"`
 	GPUs      []string           `json:"gpus"`
 }
 
 func newInfo(std streams) *cobra.Command {
 	var format formatFlag
 	var threads int
+	var anew bool
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "This machine: CPU, tier in use, caches, threads, measured ceilings",
 		Long: `This machine: CPU, tier in use, caches, threads, and what it was just measured
 to reach: f32 multiply-adds from registers and reads from memory, all threads
-together. The environment variable HOTPATH_CPU forces a lesser tier.`,
+together. The environment variable HOTPATH_CPU forces a lesser tier.
+
+What it costs to share work among threads is measured once, in under a second,
+and kept in the user's cache: batches of texts are shared out by it from then on
+(embed --parallel auto). --calibrate measures it again; with
+HOTPATH_CALIBRATION=off built-in figures are used and nothing is read or kept.`,
 		Example: `  hotpath info
   hotpath info --format json
+  hotpath info --calibrate
   HOTPATH_CPU=generic hotpath info --threads 1`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,6 +65,10 @@ together. The environment variable HOTPATH_CPU forces a lesser tier.`,
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
+			var err error
+			if m.Parallel, err = describeParallel(cmd.Context(), m.Threads, anew); err != nil {
+				return err
+			}
 			if format.value == "json" {
 				return document(std.out, m)
 			}
@@ -65,6 +77,7 @@ together. The environment variable HOTPATH_CPU forces a lesser tier.`,
 	}
 	format.add(cmd, "text", "json")
 	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
+	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure again what threads cost, and keep it")
 	return cmd
 }
 
@@ -106,9 +119,9 @@ func (m machine) print(w io.Writer) error {
 	for _, class := range slices.Sorted(maps.Keys(m.Classes)) {
 		rows = append(rows, [2]string{class, fmt.Sprintf("%.1f GFLOP/s measured", m.Classes[class]/1e9)})
 	}
-	return table(w, append(rows,
-		[2]string{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)},
-		[2]string{"gpus", "none in this build"}))
+	rows = append(rows, [2]string{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)})
+	rows = append(rows, m.Parallel.rows()...)
+	return table(w, append(rows, [2]string{"gpus", "none in this build"}))
 }
 
 // caches leaves out what the system does not say.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hotpath/internal/calib"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -74,6 +75,7 @@ func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder,
 			return nil, errors.Join(err, e.drop(m))
 		}
 	}
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
 	e.embedders[o] = m
 	return m, nil
 }
@@ -93,7 +95,7 @@ func (e *Engine) drop(m *embedder) error {
 // openCoarse gives every worker a serial session: its own arenas, the same
 // weights.
 func (e *Engine) openCoarse(ctx context.Context, m *embedder, name string, o model.EmbedOptions, labels plan.ProfileLabels) error {
-	t := min(coarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
+	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
 	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1}, o)
 	if err != nil {
 		return err
@@ -130,12 +132,12 @@ func (m *embedder) fineRun() {
 // coarseRound lets every worker run batches of its own until what waited at
 // its beginning is done. m.mu is held, except while workers run.
 func (m *embedder) coarseRound(l load, workers int) {
-	n, limit := coarseShape(workers, l)
-	m.quota, m.limit = l.seqs, limit
+	n := min(workers, l.seqs)
+	m.quota, m.split = l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
 	m.mu.Unlock()
 	m.eng.caps.Coarse(n, m.work)
 	m.mu.Lock()
-	m.quota = 0
+	m.quota, m.split = 0, calib.Split{}
 }
 
 func (m *embedder) coarseWorker(i int) {
@@ -143,7 +145,8 @@ func (m *embedder) coarseWorker(i int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.quota > 0 && m.head != nil && !m.joined() {
-		ctx := m.compose(w, m.limit)
+		ctx := m.compose(w, m.split.Next())
+		m.split.Take(w.bind.T)
 		if w.bind.S == 0 {
 			return // a long text arrived in the middle of the round
 		}

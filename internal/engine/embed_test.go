@@ -33,15 +33,12 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 						}
 					}
 					s := e.Stats()
-					all := load{seqs: len(seqs)}
-					for _, ids := range seqs {
-						all.tokens, all.longest = all.tokens+len(ids), max(all.longest, len(ids))
-					}
-					coarse := pick(mode, be.Caps().Workers, be.Caps().Coarse != nil, all) == Coarse
-					// Auto looks again at what is left, so it may be both.
-					wrong := (s.CoarseRuns > 0) != coarse || (s.FineRuns > 0) == coarse
-					if mode == Auto {
-						wrong = coarse && s.CoarseRuns == 0 || s.CoarseRuns+s.FineRuns == 0
+					wrong := s.FineRuns+s.CoarseRuns == 0
+					switch has := be.Caps().Coarse != nil; {
+					case mode == Fine || !has:
+						wrong = s.FineRuns == 0 || s.CoarseRuns > 0
+					case mode == Coarse:
+						wrong = s.CoarseRuns == 0 || s.FineRuns > 0
 					}
 					if wrong {
 						t.Errorf("%v: %d fine and %d coarse runs", mode, s.FineRuns, s.CoarseRuns)
@@ -59,7 +56,7 @@ func TestTrial(t *testing.T) {
 	count := func(calls int, one, all float64) (onAll int) {
 		for range calls {
 			way := tr.next()
-			tr.took(way, map[int]float64{trialOne: one, trialAll: all}[way], 1e8)
+			tr.took(way, 16, map[int]float64{trialOne: one, trialAll: all}[way])
 			onAll += way
 		}
 		return onAll
@@ -79,38 +76,6 @@ func TestTrial(t *testing.T) {
 	count(1, 5, 4) // cold
 	if n := count(100, 2, 1); n < 80 {
 		t.Errorf("after a cold start all workers had %d of 100 calls", n)
-	}
-}
-
-func TestPick(t *testing.T) {
-	for _, c := range []struct {
-		mode    Mode
-		workers int
-		has     bool
-		load    load
-		want    Mode
-	}{
-		{Auto, 4, true, load{seqs: 8, tokens: 600, longest: 100}, Coarse},
-		{Auto, 4, true, load{seqs: 7, tokens: 600, longest: 100}, Fine},
-		{Auto, 4, true, load{seqs: 80, tokens: 500, longest: 30}, Fine},
-		{Auto, 4, true, load{seqs: 80, tokens: 800, longest: coarseLongest + 1}, Fine},
-		{Auto, 1, true, load{seqs: 80, tokens: 800, longest: 30}, Fine},
-		{Auto, 4, false, load{seqs: 80, tokens: 800, longest: 30}, Fine},
-		{Coarse, 4, true, load{seqs: 1, longest: 30}, Coarse},
-		{Coarse, 4, false, load{seqs: 80, longest: 30}, Fine},
-		{Fine, 4, true, load{seqs: 80, longest: 30}, Fine},
-	} {
-		if got := pick(c.mode, c.workers, c.has, c.load); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-	for _, s := range []string{"", "auto", "fine", "coarse"} {
-		if m, err := ParseMode(s); err != nil || s != "" && m.String() != s {
-			t.Errorf("%q: %v, %v", s, m, err)
-		}
-	}
-	if _, err := ParseMode("both"); !errors.Is(err, ErrInput) {
-		t.Errorf("mode both: %v", err)
 	}
 }
 

@@ -2,7 +2,7 @@
 // batches of texts to embed, continuous batching of sequences that generate,
 // and likelihoods of given texts.
 //
-// It imports model, plan, kv, sample and profile; the public package hotpath
+// It imports model, plan, calib, kv, sample and profile; the public package hotpath
 // imports it. Programs are compiled when first wanted. Errors are values that
 // errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported); a panic
 // below the engine becomes an error of the call that met it, and what fails in
@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"hotpath/internal/calib"
 	"hotpath/internal/kv"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -50,6 +51,9 @@ type Options struct {
 	Invariant      bool         // answers do not depend on who else is in the batch
 	NoPrefix       bool         // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
 	Recorder       *profile.Recorder
+	// Costs are this machine's figures, by which Auto decides; nil means those
+	// that are built in. They are of as many workers as run.
+	Costs *calib.Costs
 }
 
 const (
@@ -106,6 +110,7 @@ type Engine struct {
 	weights *plan.WeightSet
 	base    context.Context // of runs that serve several callers
 	stats   counters
+	costs   calib.Costs
 
 	compile   turn // guards what follows; held while a program is compiled and its weights are packed
 	embedders map[model.EmbedOptions]*embedder
@@ -139,6 +144,11 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 	e.idle.L = &e.mu
 	if o.Workers == 0 {
 		e.opts.Workers = max(1, e.caps.Workers)
+	}
+	if o.Costs != nil && o.Costs.Workers == e.opts.Workers {
+		e.costs = *o.Costs
+	} else {
+		e.costs = calib.Default(e.opts.Workers, calib.KeyOf(e.opts.Workers).Parallel())
 	}
 	return e, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"hotpath/internal/calib"
 )
 
 // embedder merges calls into runs. Whoever finds it free leads, as long as its
@@ -18,15 +20,16 @@ type embedder struct {
 	coarse     []*worker
 	work       func(worker int) // coarseWorker, made once
 	alone      func()           // serve, made once
+	sched      scheduler
 
 	mu         sync.Mutex
-	led        bool       // somebody leads
-	leader     *embedCall // whose caller leads; nil where serve does
-	head, tail *embedCall // calls with sequences that no run has taken
-	free       *embedCall // calls to reuse
-	quota      int        // sequences left in a coarse round
-	limit      int        // tokens of a coarse run
-	trial      trial      // of small loads
+	led        bool        // somebody leads
+	leader     *embedCall  // whose caller leads; nil where serve does
+	head, tail *embedCall  // calls with sequences that no run has taken
+	free       *embedCall  // calls to reuse
+	quota      int         // sequences left in a coarse round
+	split      calib.Split // of a coarse round into runs
+	trial      trial       // of small loads
 }
 
 // embedCall is one caller's share.
@@ -163,10 +166,12 @@ func (m *embedder) serve() {
 // round runs some of what waits.
 func (m *embedder) round() {
 	l := m.waiting()
-	switch {
-	case pick(m.eng.opts.Parallel, m.eng.opts.Workers, len(m.coarse) > 0, l) == Coarse:
+	switch m.sched.pick(l) {
+	case wayCoarse:
 		m.coarseRound(l, len(m.coarse))
-	case m.eng.opts.Parallel == Auto && len(m.coarse) > 1 && l.longest <= coarseLongest && l.flops(m.eng.cfg) < smallFLOPs:
+	case wayOne:
+		m.coarseRound(l, 1)
+	case wayTry:
 		m.smallRun(l)
 	default:
 		m.fineRun()
@@ -182,7 +187,7 @@ func (m *embedder) smallRun(l load) {
 		m.fineRun()
 	}
 	if rest := m.waiting(); rest.tokens == 0 { // all of it was run: neither cut short nor joined by others
-		m.trial.took(way, time.Since(start).Seconds(), l.flops(m.eng.cfg))
+		m.trial.took(way, l.tokens, time.Since(start).Seconds())
 	}
 }
 
@@ -211,7 +216,7 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 		for c.taken < len(c.seqs) && w.bind.S < w.max.S {
 			ids := c.seqs[c.taken]
 			// A run takes one text of any length that it has memory for.
-			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit {
+			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit && !m.split.Whole(w.bind.T, len(ids), limit) {
 				break
 			}
 			w.add(ids, 0, len(ids))

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"hotpath/internal/model"
+	"hotpath/internal/calib"
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 )
 
 // Mode is how embedding uses several workers.
@@ -33,38 +36,103 @@ func ParseMode(s string) (Mode, error) {
 	return Auto, fmt.Errorf("%w: parallel mode %q, expected auto, fine or coarse", ErrInput, s)
 }
 
-// Thresholds of the choice between fine and coarse runs. Coarse has no
-// barriers but leaves workers idle at the end, so it wants several texts a
-// worker, and texts whose serial run is short.
 const (
-	coarseSeqsPerWorker = 2
-	// Below this a worker's own products have so few rows that sharing one
-	// larger run is faster, barriers and all: 8 to 16 short texts ran up to 1.2
-	// times as fast so.
-	coarseTokensPerWorker = 128
-	coarseLongest         = 256 // tokens of the longest text
-	coarseRunTokens       = 256 // of one run, at most
-	coarseRunsPerWorker   = 2   // runs that a batch is cut into, so that the end is even
-	// smallFLOPs is the work up to which it depends on the machine and on what
-	// else runs there whether a second worker pays: 16 tokens of MiniLM (0.34
-	// GFLOP) ran 1.4 times as fast on two quiet processors as on one, and half
-	// as fast where another program had one of them. Such loads are measured as
-	// they come.
-	smallFLOPs = 2e9
+	// FineRunTokens is the most tokens of a fine run unless Options say
+	// otherwise, CoarseRunTokens that of a coarse one.
+	FineRunTokens   = defaultBatchTokens
+	CoarseRunTokens = 256
+	coarseLongest   = CoarseRunTokens // tokens of the longest text of a coarse run
+	// hopeless is how many times as long all workers take for a load, by the
+	// estimate, where nobody tries.
+	hopeless = 1.5
 )
 
 // load is what waits to be embedded.
 type load struct{ seqs, tokens, longest int }
 
-// flops is about what a load costs: the products of its layers.
-func (l load) flops(c *model.Config) float64 {
-	return 24 * float64(c.Layers) * float64(c.Dim) * float64(c.Dim) * float64(l.tokens)
+func (l load) batch() calib.Batch {
+	return calib.Batch{Seqs: l.seqs, Tokens: l.tokens, Longest: l.longest}
+}
+
+// way is how a load is run.
+type way uint8
+
+const (
+	wayFine   way = iota // all workers share the steps of one run after the other
+	wayCoarse            // each worker has runs of its own
+	wayOne               // one worker: more would take longer
+	wayTry               // one or all, whichever was faster lately
+)
+
+// scheduler decides how loads are run: by the mode that was asked for, else by
+// what the machine's figures say about the model's work. Its answers depend on
+// the load alone, so the same batch runs the same way each time; one worker and
+// all of them, between which trials choose, compute the same bits.
+type scheduler struct {
+	mode   Mode
+	coarse bool // there are serial sessions
+	costs  calib.Costs
+	work   calib.Work
+	most   int // tokens of a fine run
+}
+
+// pick chooses. Coarse falls back to fine where the backend has no use for it
+// or a text does not fit a coarse run.
+func (s *scheduler) pick(l load) way {
+	if !s.coarse || l.longest > coarseLongest || s.mode == Fine {
+		return wayFine
+	}
+	if s.mode == Coarse {
+		return wayCoarse
+	}
+	if s.costs.Workers < 2 {
+		return wayFine
+	}
+	b := l.batch()
+	one, fine := s.costs.One(s.work, b, CoarseRunTokens), s.costs.OnFine(s.work, b, s.most)
+	switch {
+	case fine > hopeless*one && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > one):
+		return wayOne
+	case one < calib.Small && l.tokens <= min(CoarseRunTokens, s.most): // one run, whichever way
+		return wayTry
+	case l.seqs >= 2 && s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens):
+		return wayCoarse
+	}
+	return wayFine
+}
+
+// workOf sums up what a run does: what a token's products cost, which weights
+// they fetch, and where workers meet.
+func workOf(s *plan.Session) calib.Work {
+	var w calib.Work
+	p := s.Program()
+	largest := p.Plans[len(p.Plans)-1]
+	for i := range largest.Steps {
+		if largest.Steps[i].Barrier {
+			w.Barriers++
+		}
+		for _, n := range largest.Steps[i].Nodes {
+			if n.Op != graph.OpLinear || n.In[1].Node.Leaf == nil {
+				continue
+			}
+			elements := float64(n.In[1].Shape.Len(tensor.Bind{}))
+			if n.In[0].Shape.Outer.Sym == tensor.T {
+				w.FLOPs += 2 * elements
+			}
+			if s.Decodes(n.In[1]) {
+				w.Stored += elements
+			} else {
+				w.Packed += elements
+			}
+		}
+	}
+	return w
 }
 
 // trial chooses between one worker and all of them for small loads, by what
 // each took lately. Results are the same either way.
 type trial struct {
-	cost  [2]float64 // [one, all] seconds a FLOP, smoothed; 0 before the first
+	cost  [2]float64 // [one, all] seconds a token, smoothed; 0 before the first
 	calls int
 }
 
@@ -93,42 +161,17 @@ func (t *trial) next() int {
 }
 
 // took tells how long a load ran one way.
-func (t *trial) took(way int, seconds, flops float64) {
-	c := seconds / max(flops, 1)
+func (t *trial) took(way, tokens int, seconds float64) {
+	c := seconds / float64(max(tokens, 1))
 	if t.calls > trialWarm && t.cost[way] > 0 {
 		c = (1-trialWeight)*t.cost[way] + trialWeight*c
 	}
 	t.cost[way] = c
 }
 
-// pick chooses how a load is run. Coarse falls back to fine where the backend
-// has no use for it or a text does not fit a coarse run.
-func pick(m Mode, workers int, hasCoarse bool, l load) Mode {
-	if !hasCoarse || l.longest > coarseLongest || m == Fine {
-		return Fine
-	}
-	if m == Coarse {
-		return Coarse
-	}
-	if workers >= 2 && l.seqs >= coarseSeqsPerWorker*workers && l.tokens >= coarseTokensPerWorker*workers {
-		return Coarse
-	}
-	return Fine
-}
-
-// coarseShape is how many workers a load is worth, and the size of one run.
-func coarseShape(workers int, l load) (n, tokens int) {
-	even := (l.tokens + workers*coarseRunsPerWorker - 1) / (workers * coarseRunsPerWorker)
-	if workers == 1 {
-		even = l.tokens
-	}
-	tokens = min(max(1, even, l.longest), coarseRunTokens)
-	return min(workers, (l.tokens+tokens-1)/tokens), tokens
-}
-
 // Stats say what the engine has done so far.
 type Stats struct {
-	FineRuns, CoarseRuns int64 // of embedding
+	FineRuns, CoarseRuns int64 // of embedding, on all workers and on one
 	MergedRuns           int64 // that served more than one call
 	EmbedTokens          int64
 	Steps                int64 // of generation

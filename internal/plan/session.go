@@ -100,6 +100,13 @@ func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 // Program is what the session runs.
 func (s *Session) Program() *Program { return s.prog }
 
+// Decodes reports whether each run decodes a weight from the file's blocks; a
+// backend whose packed weights do not say so keeps them ready.
+func (s *Session) Decodes(weight *graph.Value) bool {
+	p, ok := s.mem.Weights[weight.ID].(interface{ Decoded() bool })
+	return ok && p.Decoded()
+}
+
 // MemoryBytes is the size of each arena the session holds.
 func (s *Session) MemoryBytes() [NumClasses]int64 {
 	var b [NumClasses]int64

@@ -129,6 +129,9 @@ func (w *weight) unpackRow(dst []float32, r int) {
 	}
 }
 
+// Decoded reports whether runs make panels of the file's rows.
+func (w *weight) Decoded() bool { return w.rows != nil }
+
 func (w *weight) Bytes() int64 {
 	switch {
 	case w.panels != nil:

@@ -1,0 +1,38 @@
+package hotpath
+
+import (
+	"context"
+	"fmt"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/calib"
+	"hotpath/internal/engine"
+	kernel "hotpath/internal/kernel/cpu"
+	"hotpath/internal/plan"
+)
+
+// Calibrate measures what it costs on this machine to share work among threads
+// (0 means all cores), in under a second, and keeps it in the user's cache for
+// models that are opened after it: with Options.Parallel "auto", Embed decides
+// by it whether threads share each text or have texts of their own. Without it
+// built-in figures of a usual machine decide, so nobody has to call it; no other
+// function measures by itself. `hotpath info` calls it and shows the figures.
+//
+// The string says what came of it, as `hotpath info` does: a busy machine is not
+// measured, and a folder that cannot be written keeps nothing.
+func Calibrate(ctx context.Context, threads int) (_ string, err error) {
+	defer guard(&err)
+	if threads < 0 || threads > cpu.MaxWorkers {
+		return "", fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, threads, cpu.MaxWorkers)
+	}
+	if threads == 0 {
+		threads = kernel.Threads()
+	}
+	f, err := calib.Find(ctx, threads, true, func() (plan.Backend, error) {
+		return engine.NewBackend(defaultDevice, engine.BackendOptions{Threads: threads})
+	})
+	if err != nil {
+		return "", err
+	}
+	return f.String(), nil
+}

@@ -1,0 +1,323 @@
+package calib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// What is measured: forward blocks of this size, whose runs take some
+// milliseconds on a fast machine and still end on a slow one.
+const (
+	dim, ffn, layers = 256, 1024, 2
+	mostRows         = 256 // of one worker
+	fewRows          = 16
+	chain            = 48 // steps of the program that counts barriers
+	// budget is how long rounds of measurements go on; what they run is made
+	// before, in a tenth of a second. A round takes some milliseconds, or a
+	// fifth of a second with the plain Go kernels, and one is always made.
+	budget = 500 * time.Millisecond
+	// long is the time of a run on one worker that needs no more rows.
+	long = 3 * time.Millisecond
+)
+
+// ErrBusy reports a machine whose processors had other work: what was measured
+// says nothing about it.
+var ErrBusy = errors.New("the machine is busy: its cores together did not do much more than one")
+
+// Meter runs the programs that are timed. Its functions give seconds; tests
+// put their own in.
+type Meter struct {
+	Workers, Cores int
+	Fork           func() float64
+	// Chain is chain steps on one worker and on all.
+	Chain func(all bool) float64
+	Steps int // of Chain, that have a barrier
+	// Block is a run of rows on one worker, with weights from panels or from
+	// the file's blocks.
+	Block func(rows int, stored bool) float64
+	// Fine shares rows a core step by step among all workers, Coarse gives
+	// each core as many rows of its own.
+	Fine, Coarse func(rows int) float64
+	FLOPs        float64 // of a row of a block
+	Elements     float64 // of a block's weights
+	FineBarriers int     // of a run of Fine
+}
+
+// Measure times the backend's team, in well under a second. Machines are
+// shared and noisy, and noise only adds: each figure is the lower fifth of many
+// short turns, and all figures take turns, so that a slow moment meets all of
+// them. ErrBusy comes with what was seen.
+func Measure(ctx context.Context, be plan.Backend, cores int) (c Costs, err error) {
+	m, closer, err := newMeter(ctx, be, cores)
+	if err != nil {
+		return c, fmt.Errorf("calibration: %w", err)
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	return m.measure(ctx, time.Now)
+}
+
+// measure asks the meter until the budget is spent. now is time.Now.
+func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error) {
+	start := now()
+	c := Costs{Workers: m.Workers, Cores: max(1, min(m.Workers, m.Cores)), Fine: 1, Coarse: 1, Measured: true}
+	m.Block(fewRows, false) // meets cold memory
+	rows := fewRows
+	for rows < mostRows && m.Block(rows, false) < long.Seconds()/2 {
+		rows *= 2
+	}
+	var fork, all, alone, one, few, stored, storedFew, fine, coarse samples
+	for len(one) == 0 || now().Sub(start) < budget {
+		if ctx.Err() != nil {
+			return c, context.Cause(ctx)
+		}
+		one.add(m.Block(rows, false))
+		stored.add(m.Block(rows, true))
+		if rows > fewRows {
+			few.add(m.Block(fewRows, false))
+			storedFew.add(m.Block(fewRows, true))
+		}
+		if c.Workers == 1 {
+			continue
+		}
+		fork.add(m.Fork())
+		all.add(m.Chain(true))
+		alone.add(m.Chain(false))
+		coarse.add(m.Coarse(rows))
+		fine.add(m.Fine(rows))
+	}
+	// A run is a + b rows: two lengths of it give both. A row costs the same
+	// wherever weights come from.
+	t, n := one.low(), float64(rows)
+	b := t / n
+	if rows > fewRows {
+		b = min(b, max(b/2, (t-few.low())/(n-fewRows)))
+	}
+	c.FLOP = b / m.FLOPs
+	c.Packed = max(0, t-b*n) / m.Elements
+	c.Stored = max(c.Packed, (stored.low()-b*n)/m.Elements)
+	if rows > fewRows {
+		c.Stored = max(c.Packed, min(c.Stored, (storedFew.low()-b*fewRows)/m.Elements))
+	}
+	if c.Workers == 1 {
+		return c, c.check()
+	}
+	cores := float64(c.Cores)
+	c.Fork = fork.low()
+	c.Barrier = max(0, all.low()-alone.low()/cores) / float64(m.Steps)
+	// All cores' rows in the time of coarse, and in that of fine less its
+	// barriers, which Costs count by themselves.
+	c.Coarse = bounded(cores*t/coarse.low(), cores)
+	shared := fine.low()
+	shared = max(shared/2, shared-c.Fork-float64(m.FineBarriers)*c.Barrier)
+	c.Fine = bounded(cores*t/shared, cores)
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	if cores > 1 && c.Coarse < 1.1 {
+		return c, ErrBusy
+	}
+	return c, nil
+}
+
+// bounded keeps a speedup to what cores can do.
+func bounded(v, cores float64) float64 { return max(0.1, min(v, cores)) }
+
+type samples []float64
+
+func (s *samples) add(v float64) { *s = append(*s, v) }
+
+// low is the lower fifth: what it takes when nobody disturbs.
+func (s samples) low() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(s))[len(s)/5]
+}
+
+// programs are what a Meter runs on a backend.
+type programs struct {
+	ctx      context.Context // of what is made; runs are short
+	be       plan.Backend
+	sessions []*plan.Session
+	err      error
+}
+
+func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() error, error) {
+	p := &programs{ctx: ctx, be: be}
+	m := &Meter{Workers: max(1, be.Caps().Workers), Cores: cores, FLOPs: 2 * layers * 2 * dim * ffn, Elements: layers * 2 * dim * ffn}
+	cores = max(1, min(m.Workers, cores))
+	packed, storedSet := blockWeights(be, tensor.F32), blockWeights(be, tensor.Q8_0)
+	// Rows of all cores in one run; a worker's own are the same program.
+	fine := p.session(block(mostRows*cores), packed, plan.BindOptions{})
+	stored := p.session(block(mostRows), storedSet, plan.BindOptions{Serial: true})
+	one := make([]*plan.Session, cores)
+	for i := range one {
+		one[i] = p.session(block(mostRows), packed, plan.BindOptions{Serial: true})
+	}
+	steps := p.session(barriers(m.Workers), nil, plan.BindOptions{})
+	alone := p.session(barriers(m.Workers), nil, plan.BindOptions{Serial: true})
+	if p.err != nil {
+		return nil, nil, errors.Join(p.err, p.close())
+	}
+	m.Steps, m.FineBarriers = countBarriers(steps), countBarriers(fine)
+	team := be.Caps().Coarse
+	if team == nil {
+		m.Workers = 1
+	}
+	m.Fork = func() float64 {
+		time.Sleep(200 * time.Microsecond) // as between calls: the team sleeps
+		return timed(func() { team(m.Workers, func(int) {}) })
+	}
+	m.Chain = func(all bool) float64 {
+		s := alone
+		if all {
+			s = steps
+		}
+		return p.run(s, 2*m.Workers)
+	}
+	m.Block = func(rows int, fromFile bool) float64 {
+		if fromFile {
+			return p.run(stored, rows)
+		}
+		return p.run(one[0], rows)
+	}
+	m.Fine = func(rows int) float64 { return p.run(fine, rows*cores) }
+	errs := make([]error, cores)
+	m.Coarse = func(rows int) float64 {
+		return timed(func() {
+			team(cores, func(i int) { errs[i] = one[i].Run(context.Background(), tensor.Bind{T: rows, S: 1, R: 1}) })
+		})
+	}
+	return m, p.close, nil
+}
+
+func timed(f func()) float64 {
+	start := time.Now()
+	f()
+	return time.Since(start).Seconds()
+}
+
+// run times a run; the first error is kept.
+func (p *programs) run(s *plan.Session, rows int) float64 {
+	return timed(func() {
+		if err := s.Run(context.Background(), tensor.Bind{T: rows, S: 1, R: 1}); err != nil && p.err == nil {
+			p.err = err
+		}
+	})
+}
+
+func (p *programs) session(g *graph.Graph, ws *plan.WeightSet, o plan.BindOptions) *plan.Session {
+	if p.err != nil {
+		return nil
+	}
+	if ws == nil {
+		ws = plan.NewWeightSet(p.be, random{})
+	}
+	var prog *plan.Program
+	if prog, p.err = plan.Compile("calibration", g, p.be, []tensor.Bind{g.Max}); p.err != nil {
+		return nil
+	}
+	var s *plan.Session
+	if s, p.err = plan.NewSession(p.ctx, prog, ws, o); p.err != nil {
+		return nil
+	}
+	p.sessions = append(p.sessions, s)
+	// Inputs are zeros otherwise, which is fine for integers and not for floats.
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, v := range g.Inputs {
+		for i, x := 0, s.F32(v); i < len(x); i++ {
+			x[i] = r.Float32() - 0.5
+		}
+	}
+	return s
+}
+
+func (p *programs) close() error {
+	errs := []error{p.err}
+	for _, s := range p.sessions {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func countBarriers(s *plan.Session) int {
+	n := 0
+	for _, step := range s.Program().Plans[0].Steps {
+		if step.Barrier {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// block is the graph of some feed-forward layers over rows.
+func block(rows int) *graph.Graph {
+	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), dim))
+	for i := range layers {
+		done := b.LayerScope(i)
+		up := b.Weight(fmt.Sprintf("up.%d", i), graph.RoleUp, tensor.Static(ffn, dim))
+		down := b.Weight(fmt.Sprintf("down.%d", i), graph.RoleDown, tensor.Static(dim, ffn))
+		norm := b.Weight(fmt.Sprintf("norm.%d", i), graph.RoleNorm, tensor.Static(dim))
+		h := b.Act("act", b.Linear("up", x, up, nil), graph.GELU)
+		x = b.RMSNorm("norm", b.Add("add", x, b.Linear("down", h, down, nil)), norm, 1e-6, 0)
+		done()
+	}
+	return freeze(b, x)
+}
+
+// barriers is the graph of a chain of small steps, each for all workers.
+func barriers(workers int) *graph.Graph {
+	const cols = 8192 // a worker is worth as much
+	b := graph.NewBuilder(tensor.Bind{T: 2 * workers, S: 1, R: 1})
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), cols))
+	for range chain {
+		x = b.Scale("scale", x, 1.0001)
+	}
+	return freeze(b, x)
+}
+
+// freeze cannot fail: the graphs are the same on every machine.
+func freeze(b *graph.Builder, out *graph.Value) *graph.Graph {
+	g, err := b.Freeze(out)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// random is the source of the blocks' weights.
+type random struct{ dtype tensor.DType }
+
+func blockWeights(be plan.Backend, d tensor.DType) *plan.WeightSet {
+	return plan.NewWeightSet(be, random{d})
+}
+
+func (s random) Weight(key string) (weights.Tensor, error) {
+	rows, cols := ffn, dim
+	switch key[0] {
+	case 'd':
+		rows, cols = dim, ffn
+	case 'n':
+		rows, cols, s.dtype = 1, dim, tensor.F32
+	}
+	r := rand.New(rand.NewPCG(3, uint64(key[0])))
+	f := make([]float32, rows*cols)
+	for i := range f {
+		f[i] = (r.Float32() - 0.5) / 8
+	}
+	data := make([]byte, rows*s.dtype.RowBytes(cols))
+	err := tensor.Quantize(data, s.dtype, f)
+	return weights.Tensor{Name: key, DType: s.dtype, Dims: []int{rows, cols}, Data: data}, err
+}
+
+func (random) Drop(weights.Tensor) {}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/calib"
+	"hotpath/internal/plan"
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+// minilm is about the work of all-MiniLM-L6-v2.
+var minilm = calib.Work{FLOPs: 21e6, Packed: 10.6e6, Barriers: 50}
+
+// quiet is a machine that nothing disturbs: threads cost next to nothing, and
+// both ways of sharing are as good at large work.
+func quiet(workers int) calib.Costs {
+	return calib.Costs{Workers: workers, Cores: workers, Fork: 5e-6, Barrier: 1e-6, FLOP: 1 / 400e9, Packed: 0.05e-9, Stored: 0.2e-9,
+		Fine: 0.9 * float64(workers), Coarse: 0.9 * float64(workers), Measured: true}
+}
+
+func texts(n, tokens int) load { return load{seqs: n, tokens: n * tokens, longest: tokens} }
+
+func TestPick(t *testing.T) {
+	uneven := quiet(4) // processors that are not equally fast: barriers wait for the last
+	uneven.Fine = 2.4
+	slowTeam := quiet(4) // meeting is dear
+	slowTeam.Barrier = 1e-3
+	stored := minilm
+	stored.Packed, stored.Stored = 0, 300e6
+	for _, c := range []struct {
+		name  string
+		mode  Mode
+		has   bool
+		costs calib.Costs
+		work  calib.Work
+		load  load
+		want  way
+	}{
+		{"many short texts", Auto, true, uneven, minilm, texts(64, 12), wayCoarse},
+		{"many long texts", Auto, true, uneven, minilm, texts(32, 256), wayCoarse},
+		{"one long text", Auto, true, uneven, minilm, texts(1, 256), wayFine},
+		{"a text a worker and one more", Auto, true, quiet(4), minilm, texts(5, 200), wayFine},
+		{"texts beyond a coarse run", Auto, true, uneven, minilm, texts(64, coarseLongest+1), wayFine},
+		{"one worker", Auto, true, quiet(1), minilm, texts(64, 12), wayFine},
+		{"no serial sessions", Auto, false, uneven, minilm, texts(64, 12), wayFine},
+		{"a short text", Auto, true, quiet(4), minilm, texts(1, 16), wayTry},
+		{"a short text, dear threads", Auto, true, slowTeam, minilm, texts(1, 16), wayOne},
+		{"many short texts, dear barriers", Auto, true, slowTeam, minilm, texts(64, 12), wayCoarse},
+		{"weights that each worker would decode", Auto, true, quiet(4), stored, texts(8, 16), wayFine},
+		{"coarse on demand", Coarse, true, slowTeam, minilm, texts(1, 30), wayCoarse},
+		{"coarse where there is none", Coarse, false, quiet(4), minilm, texts(80, 30), wayFine},
+		{"fine on demand", Fine, true, slowTeam, minilm, texts(80, 30), wayFine},
+	} {
+		s := scheduler{mode: c.mode, coarse: c.has, costs: c.costs, work: c.work, most: 512}
+		if got := s.pick(c.load); got != c.want {
+			t.Errorf("%s: way %d, expected %d", c.name, got, c.want)
+		}
+	}
+	for _, s := range []string{"", "auto", "fine", "coarse"} {
+		if m, err := ParseMode(s); err != nil || s != "" && m.String() != s {
+			t.Errorf("%q: %v, %v", s, m, err)
+		}
+	}
+	if _, err := ParseMode("both"); !errors.Is(err, ErrInput) {
+		t.Errorf("mode both: %v", err)
+	}
+}
+
+// TestScheduleIsAsDecided: what runs is what the machine's figures say, and
+// vectors are the same whatever runs.
+func TestScheduleIsAsDecided(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	seqs := sequences(testmodels.Load(t, name))
+	for len(seqs) < 40 {
+		seqs = append(seqs, seqs...)
+	}
+	fine, coarse, one := quiet(2), quiet(2), quiet(2)
+	// Fixtures are tiny: figures that make each way the best one for them.
+	fine.FLOP, fine.Packed, fine.Fork, fine.Barrier, fine.Coarse = 1e-7, 0, 0, 0, 0.1
+	coarse.FLOP, coarse.Barrier, coarse.Fork, coarse.Fine = 1e-7, 0.05, 0, 0.1
+	one.FLOP, one.Fork, one.Barrier = 1e-15, 0.1, 0.1
+	var want []float32
+	for _, c := range []struct {
+		name         string
+		costs        calib.Costs
+		fine, coarse bool
+		lanes        int
+	}{{"fine", fine, true, false, 2}, {"coarse", coarse, false, true, 1}, {"one", one, false, true, 1}} {
+		rec := profile.NewRecorder(profile.Options{})
+		e := open(t, name, be, Options{Costs: &c.costs, Recorder: rec})
+		dst := make([]float32, len(seqs)*e.cfg.EmbedDim)
+		if err := e.EmbedIDs(context.Background(), seqs, dst, e.pooling()); err != nil {
+			t.Fatal(err)
+		}
+		s := e.Stats()
+		if (s.FineRuns > 0) != c.fine || (s.CoarseRuns > 0) != c.coarse {
+			t.Errorf("%s: %d fine and %d coarse runs", c.name, s.FineRuns, s.CoarseRuns)
+		}
+		// The recording tells the same: whose program ran, on how many lanes.
+		for _, p := range rec.Snapshot().Plans {
+			if p.Ledger.Runs > 0 && (len(p.Lanes) != c.lanes || strings.Contains(p.Name, "coarse") != c.coarse) {
+				t.Errorf("%s: %d runs of %s on %d lanes", c.name, p.Ledger.Runs, p.Name, len(p.Lanes))
+			}
+		}
+		if want == nil {
+			want = dst
+		}
+		for i := range seqs {
+			w := e.cfg.EmbedDim
+			if cos := cosine(dst[i*w:(i+1)*w], want[i*w:(i+1)*w]); cos < 0.999999 {
+				t.Errorf("%s: text %d: cosine %.7f against fine", c.name, i, cos)
+			}
+		}
+	}
+}
+
+// countingRef is a reference backend with n workers that notes how many of them
+// a round had.
+type countingRef struct {
+	*ref.Backend
+	n     int
+	mu    *sync.Mutex
+	teams *[]int
+}
+
+func (b countingRef) Caps() plan.Caps {
+	c := coarseRef{b.Backend}.Caps()
+	c.Workers = b.n
+	run := c.Coarse
+	c.Coarse = func(n int, f func(int)) {
+		b.mu.Lock()
+		*b.teams = append(*b.teams, n)
+		b.mu.Unlock()
+		run(n, f)
+	}
+	return c
+}
+
+// TestAnyNumberOfWorkers: from one worker to far more than there are cores,
+// every mode answers the same, and no round has more workers than texts.
+func TestAnyNumberOfWorkers(t *testing.T) {
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	seqs := sequences(testmodels.Load(t, name))
+	var want []float32
+	for _, n := range []int{1, 2, 3, 16, 128} {
+		for _, mode := range []Mode{Auto, Fine, Coarse} {
+			var teams []int
+			e := open(t, name, countingRef{ref.New(), n, &sync.Mutex{}, &teams}, Options{Parallel: mode})
+			dst := make([]float32, len(seqs)*e.cfg.EmbedDim)
+			if err := e.EmbedIDs(context.Background(), seqs, dst, e.pooling()); err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = dst
+			}
+			if !slices.Equal(dst, want) {
+				t.Errorf("%d workers, %v: other vectors than one worker's", n, mode)
+			}
+			if mode == Coarse && (len(teams) == 0 || slices.Max(teams) != min(n, len(seqs))) {
+				t.Errorf("%d workers for %d texts: rounds of %v", n, len(seqs), teams)
+			}
+		}
+	}
+}
+
+// TestCoarseRunsAreEven: the runs of a round depend on the texts alone, and its
+// last ones are even.
+func TestCoarseRunsAreEven(t *testing.T) {
+	for _, c := range []struct {
+		lengths []int
+		workers int
+		want    string
+	}{
+		{[]int{12, 12, 12, 12, 12, 12, 12, 12}, 2, "[48 48]"},
+		{[]int{5, 15, 40, 5, 15, 40, 5, 15}, 2, "[65 75]"},
+		{[]int{256, 256, 256, 256}, 2, "[256 256 256 256]"},
+		{[]int{100, 3}, 2, "[100 3]"},
+	} {
+		var tokens int
+		for _, n := range c.lengths {
+			tokens += n
+		}
+		var got []int
+		rest := c.lengths
+		for s := calib.NewSplit(tokens, c.workers, CoarseRunTokens); s.Left() > 0; {
+			limit, run := s.Next(), 0
+			for len(rest) > 0 && (run == 0 || run+rest[0] <= limit || s.Whole(run, rest[0], limit)) {
+				run, rest = run+rest[0], rest[1:]
+			}
+			s.Take(run)
+			got = append(got, run)
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%v for %d workers: runs of %v, expected %s", c.lengths, c.workers, got, c.want)
+		}
+	}
+}
