@@ -28,6 +28,7 @@ var files = []struct {
 	{"ceiling/ceiling_amd64.s", genCeiling},
 	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"amx/amx_amd64.s", genAMX},
+	{"amx/few_amd64.s", genFew},
 	{"int8/dot_amd64.s", genInt8},
 	{"int8/dot_arm64.s", genInt8NEON},
 	{"i16/i16_amd64.s", genI16},

@@ -106,7 +106,7 @@ func checkFigures(t *testing.T, s Sample) {
 func TestProductCost(t *testing.T) {
 	e := newTestEnv(t, Options{Threads: 1})
 	cases, err := e.Select([]string{"matmul", "linear"}, regexp.MustCompile(`type=Q8_0/(kernel=rows|precision=auto)/m=4/n=384/k=384-1$`))
-	if err != nil || len(cases) != 2 {
+	if err != nil || len(cases) != 3 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
 	const weights, activations = 384 * 384 / 32 * 34, 4 * 4 * (384 + 384)

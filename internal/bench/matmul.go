@@ -48,6 +48,7 @@ var products = []product{
 	{"f32", "rows", storageTypes, mostDirect, rowsF32},
 	{"bf16", "panels", []tensor.DType{tensor.BF16}, 0, packedBF16},
 	{"bf16", "decode", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, decodedBF16},
+	{"bf16", "rows", storageTypes, mostDirect, rowsBF16},
 	{"i8g32", "panels", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, packedInt8(int8.Len32, int8.Pack32)},
 	{"i8g128", "panels", []tensor.DType{tensor.F32}, 0, packedInt8(func(w *gemm.Stored) (int, error) { return int8.Len128(w.N, w.K), nil }, int8.Pack128)},
 }
@@ -170,6 +171,16 @@ func packedBF16(p *problem) (func(worker, p0, p1 int), int, error) {
 
 func decodedBF16(p *problem) (func(worker, p0, p1 int), int, error) {
 	return runBF16(p, func() amx.Panels { return amx.NewStored(p.w) })
+}
+
+// rowsBF16 multiplies with the file's rows as they lie: a panel is one row.
+func rowsBF16(p *problem) (func(worker, p0, p1 int), int, error) {
+	t := &amx.FewTask{M: p.m, A: p.a, LDA: p.k, W: p.w, C: p.c, LDC: p.n}
+	scratch := make([]*amx.FewScratch, p.workers)
+	for i := range scratch {
+		scratch[i] = amx.NewFewScratch(p.k)
+	}
+	return func(worker, n0, n1 int) { amx.RunFew(t, n0, n1, scratch[worker]) }, p.n, nil
 }
 
 func packedInt8(size func(*gemm.Stored) (int, error), pack func([]byte, *gemm.Stored) (*int8.Packed, error)) func(p *problem) (func(worker, p0, p1 int), int, error) {

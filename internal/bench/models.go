@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"hotpath/internal/engine"
@@ -209,7 +210,7 @@ func decodeCases(e *Env) []*Case {
 		return nil
 	}
 	var out []*Case
-	for _, seqs := range []int{1, 4, 8} {
+	for _, seqs := range []int{1, 4, 8, 16} {
 		e.models(&out, func(ctx context.Context, eng *engine.Engine) (*Work, error) {
 			run := func(eng *engine.Engine) (time.Duration, error) {
 				return generate(ctx, eng, h.texts(seqs, decodePrompt), decodeTokens+1)
@@ -261,9 +262,13 @@ func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int)
 			s.Stop()
 		}
 	}()
+	all := make(chan struct{}) // a small model could end one sequence before the next begins
+	begin := sync.OnceFunc(func() { close(all) })
+	defer begin()
 	for i, prompt := range prompts {
 		times[i] = make([]time.Time, 0, n)
 		s, err := eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: n, End: func(int32) bool {
+			<-all
 			times[i] = append(times[i], time.Now()) // called for each token as it is made
 			return false
 		}})
@@ -272,6 +277,7 @@ func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int)
 		}
 		streams = append(streams, s)
 	}
+	begin()
 	for _, s := range streams {
 		for _, ok := s.Next(); ok; _, ok = s.Next() {
 		}

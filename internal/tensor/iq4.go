@@ -11,6 +11,9 @@ import "encoding/binary"
 // iq4Levels are the values of the codes of both.
 var iq4Levels = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
+// LevelIQ4_NL is what code q, of 4 bits, stands for before the block's scale.
+func LevelIQ4_NL(q int) float32 { return float32(iq4Levels[q&15]) }
+
 func decodeIQ4_NL(dst []float32, src []byte) {
 	for ; len(dst) >= 32; dst, src = dst[32:], src[18:] {
 		d := F16ToF32(binary.LittleEndian.Uint16(src))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -18,6 +19,7 @@ type binder struct {
 	invariant bool
 	scratch   int // f32 that some step wants of a worker's scratch
 	tileDepth int // largest K of a bf16 product
+	fewDepth  int // largest K of a product of few rows on tiles
 	int8Depth int // largest K of an int8 product
 	i16Depth  int // largest K of a 16-bit product
 	headDim   int // of the largest head in bf16
@@ -32,6 +34,14 @@ func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
 
 // wantTiles reserves scratch for bf16 products of depth k.
 func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
+
+// wantFew reserves scratch for the products of few rows with a file's rows.
+func (b *binder) wantFew(p *product) {
+	b.want(gemm.XSumsLen(p.k))
+	if p.tiled {
+		b.fewDepth = max(b.fewDepth, p.k)
+	}
+}
 
 // wantInt8 reserves scratch for int8 products of depth k.
 func (b *binder) wantInt8(k int) { b.int8Depth = max(b.int8Depth, k) }

@@ -298,6 +298,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 type scratch struct {
 	gemm   *gemm.Scratch
 	tiles  *amx.Scratch
+	few    *amx.FewScratch // nil where no few rows run on tiles
 	int8   *int8.Scratch
 	i16    *i16.Scratch
 	head   *amx.Head // nil where no attention runs in bf16
@@ -312,6 +313,9 @@ type scratch struct {
 
 func newScratch(b *binder) *scratch {
 	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	if b.fewDepth > 0 {
+		s.few = amx.NewFewScratch(b.fewDepth)
+	}
 	if b.int8Depth > 0 {
 		s.int8 = int8.NewScratch(b.int8Depth)
 	}

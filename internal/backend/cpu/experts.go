@@ -100,7 +100,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 		u := &k.use[i]
 		u.product = product{n: k.y.cols, k: k.x.cols, class: class, label: fmt.Sprintf("grouped gemm %s from %s", class, w.dtype)}
 		if class == BF16 {
-			u.tiles = amx.NewStored(&k.experts[0])
+			u.tiles, u.tiled = amx.NewStored(&k.experts[0]), amx.CanFew(&k.experts[0])
 			for range b.workers {
 				u.bf16 = append(u.bf16, u.tiles)
 			}
@@ -110,7 +110,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 		b.wantTiles(k.x.cols)
 	}
 	if k.direct {
-		b.want(gemm.XSumsLen(k.x.cols))
+		b.wantFew(&k.use[0].product)
 	}
 	return k, nil
 }

@@ -138,7 +138,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	l.label = l.gate.label + " x2+glu " + activationLabel(kind)
 	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
 	if l.direct {
-		b.want(gemm.FewRows*l.gate.n + gemm.XSumsLen(l.gate.k))
+		b.want(max(gemm.FewRows, amx.FewRows)*l.gate.n + gemm.XSumsLen(l.gate.k))
 	}
 	return l, nil
 }

@@ -83,6 +83,7 @@ type product struct {
 	i16    i16.Weights
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
+	tiled  bool         // few rows multiply with them on tiles
 	label  string
 }
 
@@ -133,6 +134,7 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 			p.bf16 = append(p.bf16, amx.NewStored(stored))
 		}
 		b.wantTiles(p.k)
+		p.tiled = amx.CanFew(stored)
 	case I16G32:
 		p.i16 = i16.Stored{W: stored}
 		b.wantI16(p.k)
@@ -164,12 +166,24 @@ func (b *binder) direct(p *product, x mat) bool {
 	if p.stored == nil || b.invariant {
 		return false
 	}
-	b.want(gemm.XSumsLen(p.k))
-	if x.rows(b.plan.Max) <= gemm.FewRows { // then no other way is ever taken
+	b.wantFew(p)
+	switch rows := x.rows(b.plan.Max); {
+	case rows > p.fewest(): // then another way is taken sometimes
+	case rows > 1 && p.tiled:
+		p.label = "rows bf16 from " + p.stored.DType.String()
+	default:
 		p.label, p.class = "rows f32 from "+p.stored.DType.String(), F32
 		p.f32 = p.stored
 	}
 	return true
+}
+
+// fewest is up to how many rows multiply with the file's rows as they lie.
+func (p *product) fewest() int {
+	if p.tiled {
+		return amx.FewRows
+	}
+	return gemm.FewRows
 }
 
 // part is share i of a product of rows x n: rows where panels cost
@@ -190,7 +204,7 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	_, nr := p.tile()
 	p0, p1 := c0/nr, (c1+nr-1)/nr
 	switch {
-	case direct && rows <= gemm.FewRows:
+	case direct && rows <= p.fewest():
 		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
@@ -207,8 +221,14 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	}
 }
 
-// few multiplies some rows with weight rows [c0,c1) straight from the file.
+// few multiplies some rows with weight rows [c0,c1) straight from the file: one
+// in f32, several on tiles where there are some.
 func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
+	if rows > 1 && p.tiled && (rows > 4 || amx.DirectFew(p.stored.DType)) {
+		t := amx.FewTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		amx.RunFew(&t, c0, c1, w.scratch.few)
+		return
+	}
 	if rows == 1 {
 		sums := w.scratch.f[:gemm.XSumsLen(p.k)]
 		gemm.XSums(sums, x[:p.k])

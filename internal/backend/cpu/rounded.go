@@ -146,7 +146,7 @@ func (b *binder) fewRows(v *graph.Value) int {
 		}
 		for _, n := range s.Nodes {
 			if n.Op == graph.OpLinear && b.weight(n.In[1]).tiles == nil {
-				return gemm.FewRows
+				return max(gemm.FewRows, amx.FewRows)
 			}
 		}
 	}

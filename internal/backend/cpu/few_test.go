@@ -1,0 +1,98 @@
+package cpu
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// TestFewRows: one row multiplies with the file's rows in f32, several, as many
+// as are decoded at once, on tiles where there are some, and more as panels.
+func TestFewRows(t *testing.T) {
+	if cpu.Active() < cpu.AMX {
+		t.Skip("this machine has no tiles")
+	}
+	const n, k = 80, 96
+	w := make([]float32, n*k)
+	for i := range w {
+		w[i] = float32(math.Sin(float64(i)))
+	}
+	data := make([]byte, n*tensor.Q4_1.RowBytes(k))
+	if err := tensor.Quantize(data, tensor.Q4_1, w); err != nil {
+		t.Fatal(err)
+	}
+	if err := tensor.Dequantize(w, tensor.Q4_1, data); err != nil {
+		t.Fatal(err)
+	}
+	for rows, label := range map[int]string{1: "rows f32 from Q4_1", 2: "rows bf16 from Q4_1", amx.FewRows: "rows bf16 from Q4_1", amx.FewRows + 1: "gemm bf16 from Q4_1"} {
+		x, y, name := linearOf(t, data, n, k, rows)
+		if name != label {
+			t.Errorf("%d rows: kernel %q, expected %q", rows, name, label)
+		}
+		for i := range rows {
+			for j := range n {
+				var want, size float64
+				for c, v := range x[i*k : (i+1)*k] {
+					p := float64(v) * float64(w[j*k+c])
+					want += p
+					size += math.Abs(p)
+				}
+				if got := float64(y[i*n+j]); math.Abs(got-want) > size/256 {
+					t.Fatalf("%d rows: y[%d,%d] is %g, expected %g", rows, i, j, got, want)
+				}
+			}
+		}
+	}
+}
+
+// linearOf runs a product with Q4_1 weights, and names its kernel.
+func linearOf(t *testing.T, data []byte, n, k, rows int) (x, y []float32, name string) {
+	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
+	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
+	wv := b.Weight("w", graph.RoleUp, tensor.Rows(tensor.Fixed(n), k))
+	out := b.Linear("y", in, wv, nil)
+	g, err := b.Freeze(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
+	m.Weights[wv.ID] = &weight{dtype: tensor.Q4_1, rows: data}
+	for c := range m.Arenas {
+		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
+			t.Fatal(err)
+		}
+		defer m.Arenas[c].Free()
+	}
+	e, err := be.Bind(p.Plans[0], m, plan.BindOptions{Program: "embed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := func(v *graph.Value) []float32 {
+		pl := p.Plans[0].Place(v)
+		return floats(m.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes])
+	}
+	x = append(x, view(in)[:rows*k]...)
+	for i := range x {
+		x[i] = float32(math.Cos(float64(i)))
+	}
+	copy(view(in), x)
+	if err := e.Enqueue(context.Background(), g.Max, nil); err != nil {
+		t.Fatal(err)
+	}
+	return x, append(y, view(out)[:rows*n]...), e.(*exec).bound[0].name()
+}
