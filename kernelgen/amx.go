@@ -79,6 +79,7 @@ const (
 	atB2         = 144 // the second tile of columns
 	atInit2      = 152
 	atStepA      = 160 // bytes from one step of K to the next
+	atJob        = 168 // a panel to unpack meanwhile
 )
 
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
@@ -146,9 +147,11 @@ func (g *asm) tileInit(rows byte) {
 }
 
 // tileLoop adds the products of 16*rows rows at R9 with two tiles of columns,
-// R13 bytes on in B, over all of K. What passes by, A or B, is loaded so. then
-// ends each step; it must not touch R14. AX, BX, DX, SI, DI and R14 are lost.
-func (g *asm) tileLoop(rows byte, passA, passB bool, then func()) {
+// R13 bytes on in B, over all of K. What passes by, A or B, is loaded so. Each
+// step does a unit of unpacking, where there is one, and then what then emits,
+// which must not touch R14. AX, BX, DX, SI, DI, R14 and the vectors are lost;
+// vectors loads those that then needs again.
+func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
 	load := func(pass bool) func(t, base, index byte, disp int32) {
 		if pass {
 			return g.tilepass
@@ -185,6 +188,13 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, then func()) {
 	g.f("ADDQ $2048, BX")
 	g.f("ADDQ $2048, DX")
 	then()
+	idle := g.fresh("idle")
+	g.f("MOVQ %d(R8), R10", atJob)
+	g.f("CMPQ %d(R10), $0", jobUnits)
+	g.f("JEQ %s", idle)
+	g.f("CALL unpackUnit<>(SB)")
+	vectors()
+	g.label(idle)
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
 }
@@ -194,7 +204,7 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, then func()) {
 // the panels, where A stays.
 func genTileBF16(g *asm, walk string, rows byte) {
 	name := fmt.Sprintf("tile%s%d", walk, rows)
-	g.text(name, name+"(t *tileArgs)", 0, 8)
+	g.text(name, name+"(t *tileArgs)", 16, 8)
 	g.tileOpen()
 	g.f("MOVQ %d(R8), R11", atC)
 	g.f("XORQ R12, R12")
@@ -202,7 +212,7 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	block := g.fresh("block")
 	g.label(block)
 	g.tileInit(rows)
-	g.tileLoop(rows, walk == "Down", walk == "Along", func() {})
+	g.tileLoop(rows, walk == "Down", walk == "Along", func() {}, func() {})
 	g.f("MOVQ %d(R8), DX", atStrideC)
 	g.f("MOVQ R11, SI")
 	for r := byte(0); r < rows; r++ {
@@ -221,6 +231,7 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	g.f("DECQ R15")
 	g.f("JNZ %s", block)
 	g.tilerelease()
+	g.f("VZEROUPPER")
 	g.f("RET")
 }
 

@@ -1,96 +1,135 @@
 package main
 
-// genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
-// steps blocks of 32, rowBytes apart, decoded, rounded and transposed without
-// leaving registers.
-func genUnpackBF16(g *asm) {
-	genUnpackQ8(g)
-	open := func(name string) string {
-		g.text(name, name+"(dst *uint16, src *byte, rowBytes, steps int)", 0, 32)
-		g.f("MOVQ dst+0(FP), DI")
-		g.f("MOVQ src+8(FP), SI")
-		g.f("MOVQ rowBytes+16(FP), DX")
-		g.f("MOVQ steps+24(FP), CX")
-		loop := g.fresh("loop")
-		g.label(loop)
-		g.f("MOVQ SI, BX")
-		return loop
-	}
-	done := func(loop string, block int) {
-		g.storeTile()
-		g.f("ADDQ $%d, SI", block)
-		g.f("ADDQ $2048, DI")
-		g.f("DECQ CX")
-		g.f("JNZ %s", loop)
-		g.f("VZEROUPPER")
-		g.f("RET")
-	}
-
-	// A block of Q4_1 is an f16 scale, an f16 minimum and 16 bytes: the low
-	// halves are elements 0 to 15, the high ones 16 to 31.
-	loop := open("unpackQ4")
-	for r := byte(0); r < 16; r++ {
-		lo, hi, scale, least := 16+r%4*4, 17+r%4*4, 18+r%4*4, 19+r%4*4
-		g.f("VPBROADCASTW (BX), Y%d", scale)
-		g.f("VPBROADCASTW 2(BX), Y%d", least)
-		g.f("VCVTPH2PS Y%d, Z%d", scale, scale)
-		g.f("VCVTPH2PS Y%d, Z%d", least, least)
-		g.f("VPMOVZXBD 4(BX), Z%d", lo)
-		g.f("VPSRLD $4, Z%d, Z%d", lo, hi)
-		g.f("VPSLLD $28, Z%d, Z%d", lo, lo)
-		g.f("VPSRLD $28, Z%d, Z%d", lo, lo)
-		g.f("VCVTDQ2PS Z%d, Z%d", lo, lo)
-		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
-		g.f("VFMADD213PS Z%d, Z%d, Z%d", least, scale, lo)
-		g.f("VFMADD213PS Z%d, Z%d, Z%d", least, scale, hi)
-		g.cvtne2(lo, hi, r)
-		if r < 15 {
-			g.f("ADDQ DX, BX")
-		}
-	}
-	done(loop, 20)
-}
+// Offsets in unpackJob.
+const (
+	jobUnits    = 0 // tiles that are left
+	jobKind     = 8
+	jobRowBytes = 16
+	jobSteps    = 24 // of 32 of K in a row
+	jobLeft     = 32 // of them in this half
+	jobSrc      = 40 // bytes of it that are done with
+	jobDst      = 48
+	jobHalf     = 56  // bytes from halves to this one
+	jobHalves   = 64  // [4]{src, dst}
+	jobRows     = 128 // where the rows begin, 16 dwords
+)
 
 // Offsets in unpackTables.
 const (
-	tabIota  = 0   // 0 to 15
-	tabPairs = 64  // [2 rows of lanes][2 pairs]: where the bytes of a pair lie, for VPERMB
-	tabTwice = 320 // [2]: lanes 0 to 7, and 8 to 15, each twice
+	tabPairs = 0   // [2][2]: where the bytes of a pair lie, for VPERMB
+	tabTwice = 256 // [2]: lanes 0 to 7, and 8 to 15, each twice
+	tabSign  = 384 // 0x80 in each byte
+	tabFloat = 388 // 2^15
+	tabBias  = 392 // 2^15+128
+	tabMask  = 400 // the second byte of each dword
 )
 
-// genUnpackQ8 writes the way of Q8_0, whose block is an f16 scale and 32
-// codes. Bytes are transposed before they are widened, a pair of k of 16 rows
-// at a time, so that the scales of the rows lie across a register. A code
-// with its sign turned, u, becomes a float as the second byte of 2^15+u:
-// (2^15+u)·scale less (2^15+128)·scale is the exact product.
-func genUnpackQ8(g *asm) {
-	g.text("unpackQ8", "unpackQ8(dst *uint16, src *byte, rowBytes, steps int, tables *unpackTables)", 0, 40)
-	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), SI")
-	g.f("MOVQ rowBytes+16(FP), DX")
-	g.f("MOVQ steps+24(FP), CX")
-	g.f("MOVQ tables+32(FP), AX")
-	g.f("VPBROADCASTD DX, Z19")
-	g.f("VPMULLD %d(AX), Z19, Z19", tabIota) // where the rows begin
+// unpackKinds are the storage types that go into tiles without a detour, in
+// the order of their numbers in Go: the bytes of a block of 32, and what fills
+// the tile at (DI) from 16 rows at (SI).
+var unpackKinds = []struct {
+	name  string
+	block int
+	body  func(g *asm)
+}{
+	{"Q8", 34, unpackQ8},
+	{"Q4", 20, unpackQ4},
+}
+
+// genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
+// blocks of 32, decoded, rounded and transposed without leaving registers. One
+// unit is one tile; a tile kernel does units of the panel after the one that it
+// multiplies with, because the vector units have nothing else to do.
+func genUnpackBF16(g *asm) {
+	g.text("unpackAll", "unpackAll(j *unpackJob)", 16, 8)
+	g.f("MOVQ j+0(FP), R10")
+	loop, done := g.fresh("loop"), g.fresh("done")
+	g.label(loop)
+	g.f("CMPQ %d(R10), $0", jobUnits)
+	g.f("JEQ %s", done)
+	g.f("CALL unpackUnit<>(SB)")
+	g.f("JMP %s", loop)
+	g.label(done)
+	g.f("VZEROUPPER")
+	g.f("RET")
+
+	// unpackUnit keeps every register that holds no vector.
+	g.raw("\n// The job is at R10.\nTEXT unpackUnit<>(SB), NOSPLIT, $64-0\n")
+	saved := []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9"}
+	for n, r := range saved {
+		g.f("MOVQ %s, saved%d-%d(SP)", r, n, 8*n+8)
+	}
+	g.f("MOVQ %d(R10), BX", jobHalf)
+	g.f("MOVQ %d(R10)(BX*1), SI", jobHalves)
+	g.f("MOVQ %d(R10)(BX*1), DI", jobHalves+8)
+	g.f("ADDQ %d(R10), SI", jobSrc)
+	g.f("ADDQ %d(R10), DI", jobDst)
+	g.f("MOVQ %d(R10), DX", jobRowBytes)
+	g.f("LEAQ (DX)(DX*2), R9")
+	g.f("LEAQ ·tables(SB), AX")
+	// The same rows of the panel after this one, which come from memory.
+	g.f("MOVQ DX, R8")
+	g.f("SHLQ $5, R8")
+	g.f("ADDQ SI, R8")
+	for r := range 16 {
+		g.f("PREFETCHT1 (R8)%s", strided[r%4])
+		if r%4 == 3 && r < 15 {
+			g.f("LEAQ (R8)(DX*4), R8")
+		}
+	}
+	end := g.fresh("end")
+	for n, k := range unpackKinds {
+		next := g.fresh("next")
+		if n < len(unpackKinds)-1 {
+			g.f("CMPQ %d(R10), $%d", jobKind, n)
+			g.f("JNE %s", next)
+		}
+		k.body(g)
+		g.f("ADDQ $%d, %d(R10)", k.block, jobSrc)
+		if n < len(unpackKinds)-1 {
+			g.f("JMP %s", end)
+			g.label(next)
+		}
+	}
+	g.label(end)
+	whole := g.fresh("whole")
+	g.f("ADDQ $2048, %d(R10)", jobDst)
+	g.f("DECQ %d(R10)", jobUnits)
+	g.f("DECQ %d(R10)", jobLeft)
+	g.f("JNZ %s", whole)
+	g.f("MOVQ %d(R10), AX", jobSteps)
+	g.f("MOVQ AX, %d(R10)", jobLeft)
+	g.f("MOVQ $0, %d(R10)", jobSrc)
+	g.f("MOVQ $0, %d(R10)", jobDst)
+	g.f("ADDQ $16, %d(R10)", jobHalf)
+	g.label(whole)
+	for n, r := range saved {
+		g.f("MOVQ saved%d-%d(SP), %s", n, 8*n+8, r)
+	}
+	g.f("RET")
+}
+
+// strided are four rows, DX bytes apart, with three times that in R9.
+var strided = []string{"", "(DX*1)", "(DX*2)", "(R9*1)"}
+
+// unpackQ8 is of Q8_0, whose block is an f16 scale and 32 codes. Bytes are
+// transposed before they are widened, a pair of k of 16 rows at a time, so that
+// the scales of the rows lie across a register. A code with its sign turned,
+// u, becomes a float as the second byte of 2^15+u: (2^15+u)·scale less
+// (2^15+128)·scale is the exact product.
+func unpackQ8(g *asm) {
 	for n := range 4 {
 		g.f("VMOVDQU64 %d(AX), Z%d", tabPairs+64*n, 27+n)
+		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
 	}
-	g.f("VMOVDQU64 %d(AX), Z25", tabTwice)
-	g.f("VMOVDQU64 %d(AX), Z24", tabTwice+64)
-	for _, c := range []struct {
-		bits uint32
-		z    int
-	}{{0x80808080, 31}, {0x47008000, 26}, {0x47000000, 20}, {0x47000000, 21}, {0x47000000, 22}, {0x47000000, 23}} {
-		g.f("MOVL $0x%x, AX", c.bits)
-		g.f("VPBROADCASTD AX, Z%d", c.z)
-	}
-	g.f("MOVQ $0x2222222222222222, AX")
-	g.f("KMOVQ AX, K1")
-	g.f("LEAQ (DX)(DX*2), R9")
-	loop := g.fresh("loop")
-	g.label(loop)
+	g.f("VPBROADCASTD %d(AX), Z31", tabSign)
+	g.f("VPBROADCASTD %d(AX), Z26", tabBias)
+	g.f("KMOVQ %d(AX), K1", tabMask)
 	// Scales, those of rows 0 to 7 in Z16 and of 8 to 15 in Z17, and what is
 	// taken off in Z18 and Z15.
+	g.f("VMOVDQU64 %d(R10), Z19", jobRows)
+	g.f("VMOVDQU64 %d(AX), Z25", tabTwice)
+	g.f("VMOVDQU64 %d(AX), Z24", tabTwice+64)
 	g.f("KXNORW K2, K2, K2")
 	g.f("VPGATHERDD (SI)(Z19*1), K2, Z8")
 	g.f("VPMOVDW Z8, Y8")
@@ -103,7 +142,7 @@ func genUnpackQ8(g *asm) {
 	g.f("LEAQ 2(SI), BX")
 	for half := range 2 {
 		g.f("LEAQ (BX)(DX*4), R8")
-		for r, at := range []string{"", "(DX*1)", "(DX*2)", "(R9*1)"} {
+		for r, at := range strided {
 			z := 4*half + r
 			g.f("VMOVDQU (BX)%s, Y%d", at, z)
 			g.f("VINSERTI64X4 $1, (R8)%s, Z%d, Z%d", at, z, z)
@@ -140,10 +179,30 @@ func genUnpackQ8(g *asm) {
 			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(pair/2*8+2*q+pair%2))
 		}
 	}
-	g.f("ADDQ $34, SI")
-	g.f("ADDQ $2048, DI")
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("VZEROUPPER")
-	g.f("RET")
+}
+
+// unpackQ4 is of Q4_1, whose block is an f16 scale, an f16 minimum and 16
+// bytes: the low halves are elements 0 to 15, the high ones 16 to 31.
+func unpackQ4(g *asm) {
+	g.f("MOVQ SI, BX")
+	for r := byte(0); r < 16; r++ {
+		lo, hi, scale, least := 16+r%4*4, 17+r%4*4, 18+r%4*4, 19+r%4*4
+		g.f("VPBROADCASTW (BX), Y%d", scale)
+		g.f("VPBROADCASTW 2(BX), Y%d", least)
+		g.f("VCVTPH2PS Y%d, Z%d", scale, scale)
+		g.f("VCVTPH2PS Y%d, Z%d", least, least)
+		g.f("VPMOVZXBD 4(BX), Z%d", lo)
+		g.f("VPSRLD $4, Z%d, Z%d", lo, hi)
+		g.f("VPSLLD $28, Z%d, Z%d", lo, lo)
+		g.f("VPSRLD $28, Z%d, Z%d", lo, lo)
+		g.f("VCVTDQ2PS Z%d, Z%d", lo, lo)
+		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
+		g.f("VFMADD213PS Z%d, Z%d, Z%d", least, scale, lo)
+		g.f("VFMADD213PS Z%d, Z%d, Z%d", least, scale, hi)
+		g.cvtne2(lo, hi, r)
+		if r < 15 {
+			g.f("ADDQ DX, BX")
+		}
+	}
+	g.storeTile()
 }

@@ -63,8 +63,10 @@ type Task struct {
 // Scratch is one worker's workspace.
 type Scratch struct {
 	a      []uint16  // mc rows of padK, rounded, in blocks
-	panel  []uint16  // [padK][NR], a panel that had to be built
-	panel2 []uint16  // the same of a second operand
+	depth  int       // K, at most
+	first  ahead     // panels that have to be built
+	second ahead     // the same of a second operand
+	job    unpackJob // and how they are
 	tile   []float32 // [MR][NR], C at the right edge
 	bias   []float32 // [NR]
 	blocks []float32 // [2][MR][NR]: results on their way to bf16
@@ -80,8 +82,13 @@ type Scratch struct {
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
-	return &Scratch{a: make([]uint16, mc*kp), panel: make([]uint16, kp*NR), panel2: make([]uint16, kp*NR), tile: make([]float32, MR*NR), bias: make([]float32, NR),
-		blocks: make([]float32, 2*MR*NR)}
+	s := &Scratch{a: make([]uint16, mc*kp), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, 2*MR*NR)}
+	for _, a := range []*ahead{&s.first, &s.second} {
+		for i := range a.buf {
+			a.buf[i] = make([]uint16, kp*NR)
+		}
+	}
+	return s
 }
 
 // tileArgs are the operands of the assembly kernels, in its order.
@@ -109,6 +116,7 @@ type tileArgs struct {
 	b2    *uint16
 	init2 *float32
 	stepA int // bytes from one step of K to the next
+	job   *unpackJob
 }
 
 // zeros is a bias of nothing.
@@ -126,21 +134,27 @@ func (a *tileArgs) columns(panel []uint16, bias []float32) {
 func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	kp := padK(t.K)
 	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) || m1 > m0 && len(t.C) < (m1-1)*t.LDC+t.N ||
-		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || len(s.panel) < kp*NR {
+		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || s.depth < kp {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	tiles := cpu.Active() >= cpu.AMX
+	s.job.units = 0
 	step := chunk(m1-m0, kp)
 	for m := m0; m < m1; m += step {
 		rows := min(step, m1-m)
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
+		s.first.begin(t.B, kp*NR)
 		for p := p0; p < p1; p++ {
-			b := t.B.Panel(p, s.panel[:kp*NR])
-			if tiles {
-				panelTiles(t, a, b, m, rows, p, s)
-			} else {
+			b := s.first.panel(p)
+			if !tiles {
 				panelGeneric(t, a, b, m, rows, p)
+				continue
 			}
+			if p+1 < p1 {
+				s.first.prepare(&s.job, p+1)
+			}
+			panelTiles(t, a, b, m, rows, p, s)
+			s.job.finish()
 		}
 	}
 }

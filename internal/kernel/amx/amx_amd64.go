@@ -1,10 +1,5 @@
 package amx
 
-import (
-	"hotpath/internal/kernel/gemm"
-	"hotpath/internal/tensor"
-)
-
 //go:noescape
 func tileDown2(t *tileArgs)
 
@@ -34,12 +29,6 @@ func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
 
 //go:noescape
 func divideRowsBF16(dst *uint16, src *float32, ldd, lds, n, rows int, sums *float32, step int)
-
-//go:noescape
-func unpackQ8(dst *uint16, src *byte, rowBytes, steps int, tables *unpackTables)
-
-//go:noescape
-func unpackQ4(dst *uint16, src *byte, rowBytes, steps int)
 
 // configs are tile configurations by the rows of a block, 1 to 32.
 var configs = func() (cs [MR + 1][64]byte) {
@@ -74,7 +63,7 @@ func panelTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
 	n0 := p * NR
 	cols := min(NR, t.N-n0)
 	a := &s.args
-	*a = tileArgs{strideA: kStep * 2, steps: kp / kStep}
+	*a = tileArgs{strideA: kStep * 2, steps: kp / kStep, job: &s.job}
 	bias := t.Bias
 	if bias != nil {
 		if bias = bias[n0:]; cols < NR {
@@ -167,7 +156,7 @@ func multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16
 	for p := 0; p < panels; p += maxBlocks {
 		*args = tileArgs{
 			cfg: &configs[rows], a: &a[0], c: &c[p*NR], strideA: lda * 2, stepA: stepA * 2, strideC: ldc * 4,
-			steps: steps, blocks: min(maxBlocks, panels-p), nextB: nextB * 2, nextC: NR * 4,
+			steps: steps, blocks: min(maxBlocks, panels-p), nextB: nextB * 2, nextC: NR * 4, job: &idle,
 		}
 		args.columns(b[p*nextB:], nil)
 		tileAlong(args, rows)
@@ -189,49 +178,3 @@ func divideRounded(dst []uint16, ldd, step int, src []float32, lds, n, rows int,
 	_, _, _ = dst[(rows-1)*ldd+(n/kStep-1)*step+kStep-1], src[(rows-1)*lds+n-1], sums[rows-1]
 	divideRowsBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, &sums[0], step*2)
 }
-
-// unpackFast makes the panel of quantized rows n0 to n0+31 without a detour
-// through f32 in memory; false where the type has no such way.
-func unpackFast(dst []uint16, w *gemm.Stored, n0 int) bool {
-	if !w.DType.Quantized() || w.K == 0 {
-		return false
-	}
-	steps := w.K / kStep
-	_, _ = dst[steps*1024-1], w.Data[(n0+NR)*w.RowBytes-1]
-	for half := range 2 {
-		src := &w.Data[(n0+16*half)*w.RowBytes]
-		switch w.DType {
-		case tensor.Q8_0:
-			unpackQ8(&dst[half*512], src, w.RowBytes, steps, &tables)
-		case tensor.Q4_1:
-			unpackQ4(&dst[half*512], src, w.RowBytes, steps)
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// unpackTables are the permutations of the kernels that unpack.
-type unpackTables struct {
-	iota  [16]uint32
-	pairs [2][2][64]uint8
-	twice [2][16]uint32
-}
-
-// tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
-// 8 rows to the second byte of 16 dwords: of rows 0 to 3 in lane b, and of rows
-// 4 to 7 in lane 2+b.
-var tables = func() (t unpackTables) {
-	for e := range 16 {
-		t.iota[e] = uint32(e)
-		row := e / 2
-		for b := range 2 {
-			t.twice[b][e] = uint32(8*b + row)
-			for p := range 2 {
-				t.pairs[b][p][4*e+1] = uint8((row/4*2+b)*16 + row%4*4 + 2*p + e%2)
-			}
-		}
-	}
-	return t
-}()

@@ -2,7 +2,7 @@
 
 package amx
 
-import "hotpath/internal/kernel/gemm"
+import "hotpath/internal/tensor"
 
 // No other architecture has the AMX tier, so these are never reached.
 
@@ -13,6 +13,8 @@ func packColsFast([]uint16, []float32, int, int)                                
 func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs) {}
 func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)              {}
 func divideFast([]float32, int, []float32, int, int, int, []float32)                       {}
-func unpackFast([]uint16, *gemm.Stored, int) bool                                          { return false }
+func unpackFast(*unpackJob)                                                                {}
 func roundedPanel(*RoundedTask, []uint16, int, int, int, *Scratch)                         {}
 func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                {}
+
+var unpackKinds map[tensor.DType]int

@@ -84,19 +84,21 @@ type Stored struct {
 	W *gemm.Stored
 	// buf has NR rows of storedCols decoded values; one worker at a time.
 	buf []float32
+	job unpackJob
 }
 
 // storedCols is the width of a decoded block, which stays in L1.
 const storedCols = 128
 
 // NewStored makes the view of one worker.
-func NewStored(w *gemm.Stored) *Stored { return &Stored{w, make([]float32, NR*storedCols)} }
+func NewStored(w *gemm.Stored) *Stored { return &Stored{W: w, buf: make([]float32, NR*storedCols)} }
 
 // Panel decodes, rounds and transposes NR rows.
 func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
 	n0 := p * NR
 	rows := min(NR, b.W.N-n0)
-	if rows == NR && cpu.Active() >= cpu.AMX && unpackFast(scratch, b.W, n0) {
+	if b.job.add(b.W, p, scratch) {
+		b.job.finish()
 		return scratch
 	}
 	for k := 0; k < b.W.K; k += storedCols {

@@ -39,27 +39,40 @@ func CanRound(n int) bool { return n%NR == 0 && cpu.Active() >= cpu.AMX }
 func RunRounded(t *RoundedTask, m0, m1, p0, p1 int, s *Scratch) {
 	kp := padK(t.K)
 	if !CanRound(t.N) || t.Act >= numActs || t.B2 != nil && t.Act == Plain || m0 < 0 || m1 > t.M || p0 < 0 || p1 > t.N/NR || len(t.Out) < m1*t.N ||
-		t.Bias != nil && len(t.Bias) < t.N || t.Bias2 != nil && len(t.Bias2) < t.N || len(s.panel) < kp*NR {
+		t.Bias != nil && len(t.Bias) < t.N || t.Bias2 != nil && len(t.Bias2) < t.N || s.depth < kp {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	if m0%MR != 0 || m1%MR != 0 && m1 != t.M {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, expected whole blocks of %d", m0, m1, t.M, MR))
 	}
+	s.job.units = 0
 	step := chunk(m1-m0, kp)
 	for m := m0; m < m1; m += step {
 		rows := min(step, m1-m)
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
+		s.first.begin(t.B, kp*NR)
+		if t.B2 != nil {
+			s.second.begin(t.B2, kp*NR)
+		}
 		for p := p0; p < p1; p++ {
 			args := &s.args
-			*args = tileArgs{strideA: kStep * 2, steps: kp / kStep, quota: (MR*kStep + kp - 1) / kp, nextA: MR * kp * 2, nextOut: MR * t.N * 2, tiles: &s.blocks[0]}
-			b := t.B.Panel(p, s.panel[:kp*NR])[:kp*NR]
+			*args = tileArgs{strideA: kStep * 2, steps: kp / kStep, quota: (MR*kStep + kp - 1) / kp, nextA: MR * kp * 2, nextOut: MR * t.N * 2, tiles: &s.blocks[0], job: &s.job}
+			b := s.first.panel(p)[:kp*NR]
 			if t.B2 == nil {
 				args.columns(b, bias(t.Bias, p))
+				if p+1 < p1 {
+					s.first.prepare(&s.job, p+1)
+				}
 				roundedPanel(t, a, m, rows, p*NR, s)
+				s.job.finish()
 				continue
 			}
 			// A panel of each product is one tile of columns of both, twice.
-			b2 := t.B2.Panel(p, s.panel2[:kp*NR])[:kp*NR]
+			b2 := s.second.panel(p)[:kp*NR]
+			if p+1 < p1 {
+				s.first.prepare(&s.job, p+1)
+				s.second.prepare(&s.job, p+1)
+			}
 			for h := range 2 {
 				args.b, args.b2 = &b[512*h], &b2[512*h]
 				if t.Bias != nil || t.Bias2 != nil {
@@ -67,6 +80,7 @@ func RunRounded(t *RoundedTask, m0, m1, p0, p1 int, s *Scratch) {
 				}
 				roundedPanel(t, a, m, rows, p*NR+16*h, s)
 			}
+			s.job.finish()
 		}
 	}
 }

@@ -1,0 +1,39 @@
+package amx
+
+import "hotpath/internal/tensor"
+
+//go:noescape
+func unpackAll(j *unpackJob)
+
+// unpackTables are the constants of the kernels that unpack.
+type unpackTables struct {
+	pairs [2][2][64]uint8
+	twice [2][16]uint32
+	sign  uint32
+	float uint32
+	bias  float32
+	_     uint32
+	mask  uint64
+}
+
+// tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
+// 8 rows to the second byte of 16 dwords: of rows 0 to 3 in lane b, and of rows
+// 4 to 7 in lane 2+b.
+var tables = func() (t unpackTables) {
+	for e := range 16 {
+		row := e / 2
+		for b := range 2 {
+			t.twice[b][e] = uint32(8*b + row)
+			for p := range 2 {
+				t.pairs[b][p][4*e+1] = uint8((row/4*2+b)*16 + row%4*4 + 2*p + e%2)
+			}
+		}
+	}
+	t.sign, t.float, t.bias, t.mask = 0x80808080, 0x47000000, 1<<15+128, 0x2222222222222222
+	return t
+}()
+
+// unpackKinds are the numbers of storage types in the assembly.
+var unpackKinds = map[tensor.DType]int{tensor.Q8_0: 0, tensor.Q4_1: 1}
+
+func unpackFast(j *unpackJob) { unpackAll(j) }
