@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 )
 
@@ -157,7 +158,7 @@ func (e *Env) Select(names []string, filter *regexp.Regexp) ([]*Case, error) {
 // machine could do at that time.
 func (e *Env) Run(ctx context.Context, cases []*Case, emit Emit) error {
 	for range e.Count {
-		roof := &ceilings{ctx: ctx}
+		roof := ceiling.NewRoof(ctx)
 		for _, c := range cases {
 			s, err := e.sample(ctx, c, roof)
 			if err != nil {
@@ -172,7 +173,7 @@ func (e *Env) Run(ctx context.Context, cases []*Case, emit Emit) error {
 }
 
 // sample opens a case, measures it once and closes it.
-func (e *Env) sample(ctx context.Context, c *Case, roof *ceilings) (s Sample, err error) {
+func (e *Env) sample(ctx context.Context, c *Case, roof *ceiling.Roof) (s Sample, err error) {
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -243,7 +244,7 @@ func measure(ctx context.Context, run func(n int) (time.Duration, error), d time
 }
 
 // values are the figures of a measurement.
-func (m measurement) values(c *Case, w *Work, roof *ceilings) []Value {
+func (m measurement) values(c *Case, w *Work, roof *ceiling.Roof) []Value {
 	each := max(m.elapsed.Seconds(), 1e-9) / float64(m.n)
 	var total Cost
 	for _, cost := range c.cost {
@@ -259,7 +260,7 @@ func (m measurement) values(c *Case, w *Work, roof *ceilings) []Value {
 	add(w.Tokens/each, "tok/s")
 	add(total.FLOPs/each/1e9, "GFLOP/s")
 	add(total.Bytes/each/1e9, "GB/s")
-	add(100*roof.floor(c, total.Bytes)/each, "%ceiling")
+	add(100*floor(roof, c, total.Bytes)/each, "%ceiling")
 	add(total.FLOPs, "flops/op")
 	add(total.Bytes, "bytes/op")
 	return append(out, Value{float64(m.heap / uint64(m.n)), "B/op"}, Value{float64(m.mallocs / uint64(m.n)), "allocs/op"})

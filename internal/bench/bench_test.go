@@ -218,26 +218,6 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestFloor(t *testing.T) {
-	r := &ceilings{
-		flops: map[rateKey]float64{{"f32", 1}: 100, {"bf16", 1}: 1000},
-		read:  map[readKey]float64{{1, leastRead}: 10},
-	}
-	c := &Case{Threads: 1, cost: []Cost{{"f32", 200, 10}, {"bf16", 200, 10}, {"f32", 0, 5}}}
-	if got := r.floor(c, 25); math.Abs(got-(2+1+0.5)) > 1e-12 {
-		t.Errorf("floor %v, expected 3.5", got)
-	}
-	for _, c := range []struct {
-		bytes   float64
-		threads int
-		want    int
-	}{{0, 1, 1 << 20}, {1 << 21, 1, 1 << 21}, {3 << 20, 1, 2 << 20}, {1 << 20, 3, 3 << 20}, {1e30, 1, mostRead}} {
-		if got := readSize(c.bytes, c.threads); got != c.want {
-			t.Errorf("%g bytes and %d threads: a buffer of %d, expected %d", c.bytes, c.threads, got, c.want)
-		}
-	}
-}
-
 func TestPace(t *testing.T) {
 	at := func(seconds ...int) (out []time.Time) {
 		for _, s := range seconds {

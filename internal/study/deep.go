@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/ceiling"
-	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/model"
 	"hotpath/internal/optest"
@@ -67,7 +63,7 @@ func Deep(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	counters := perf.Open()
 	defer counters.Close()
-	roof := &roofline{ctx: ctx, threads: s.Threads}
+	roof := ceiling.NewRoof(ctx)
 	r := &Report{Name: "deep", Title: "Kernels, one by one", Created: time.Now().UTC().Round(0),
 		Question: "How near does each kernel come to what this machine allows at its shape?", Facts: s.facts(ctx)}
 	at := map[string]int{}
@@ -94,7 +90,7 @@ func Deep(ctx context.Context, o Options) (_ *Report, err error) {
 			}
 			r.Sections = append(r.Sections, Section{Title: c.group, Table: &Table{Left: 3, Head: head}})
 		}
-		floor := roof.floor(c)
+		floor := roof.Floor(c.class, c.threads, c.flops, c.bytes, c.bytes)
 		row := []string{c.label, m.kernel, c.class, fmt.Sprint(c.threads), millis(m.seconds), rateOr(c.flops/m.seconds/1e9, c.flops), rateOr(c.bytes/m.seconds/1e9, c.bytes), fmt.Sprintf("%.1f %%", 100*floor/m.seconds)}
 		if counters.Hardware() {
 			row = append(row, shareOr(m.counted, perf.Instructions, perf.Cycles, 1, ""), shareOr(m.counted, perf.L1DMisses, perf.L1DLoads, 100, " %"), shareOr(m.counted, perf.LLCMisses, perf.LLCLoads, 100, " %"))
@@ -314,66 +310,4 @@ func (s *session) ownCases() ([]deepCase, error) {
 		}
 	}
 	return out, nil
-}
-
-// roofline measures ceilings when they are first asked for.
-type roofline struct {
-	ctx     context.Context
-	threads int
-	flops   map[string]float64
-	read    map[int]float64
-}
-
-// floor is the least time in seconds that a case can take.
-func (r *roofline) floor(c *deepCase) float64 {
-	if r.flops == nil {
-		r.flops, r.read = map[string]float64{}, map[int]float64{}
-	}
-	key := fmt.Sprint(c.class, c.threads)
-	if r.flops[key] == 0 {
-		r.flops[key] = peak(c.class, c.threads)
-	}
-	// The next lower power of two: what just fits a cache is not held against a
-	// rate from beyond it.
-	n := 1 << (bits.Len(uint(min(max(c.bytes, 1), 1<<28))) - 1)
-	n = max(n, c.threads<<20)
-	if r.read[n*64+c.threads] == 0 {
-		buf := make([]byte, n)
-		for i := 0; i < n; i += 4096 { // pages that were never written share one zero page
-			buf[i] = 1
-			if i%(1<<20) == 0 && r.ctx.Err() != nil {
-				return 0
-			}
-		}
-		r.read[n*64+c.threads] = ceiling.Read(r.ctx, buf, c.threads, 8*time.Millisecond)
-	}
-	return max(c.flops/r.flops[key], c.bytes/r.read[n*64+c.threads])
-}
-
-// peak is FLOP/s of a class on threads at the same time.
-func peak(class string, threads int) float64 {
-	one := func() float64 { return ceiling.FMA(kcpu.Active()) }
-	switch tiles := kcpu.Active() >= kcpu.AMX; {
-	case class == "bf16" && tiles:
-		one = func() float64 { return ceiling.Tiles("bf16") }
-	case strings.HasPrefix(class, "i8") && tiles:
-		one = func() float64 { return ceiling.Tiles("int8") }
-	case strings.HasPrefix(class, "i8"):
-		one = func() float64 { return ceiling.Dot(kcpu.Active()) }
-	}
-	rates := make([]float64, max(1, min(threads, kcpu.Host().Cores)))
-	var wg sync.WaitGroup
-	for i := range rates {
-		wg.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			rates[i] = one()
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for _, v := range rates {
-		sum += v
-	}
-	return sum * 1e9
 }

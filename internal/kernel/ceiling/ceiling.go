@@ -127,7 +127,7 @@ type Machine struct {
 // Measure finds the ceilings of threads workers under the active tier, in
 // about 0.3 s. Where ctx ends before, what is missing is 0.
 func Measure(ctx context.Context, threads int) Machine {
-	threads = max(1, min(threads, cpu.Host().Cores)) // more would only take turns
+	threads = workers(threads)
 	t := cpu.Active()
 	rates := make([]float64, threads)
 	m := Machine{Class: map[string]float64{}}
@@ -149,14 +149,10 @@ func Measure(ctx context.Context, threads int) Machine {
 		return m
 	}
 	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
-	buf := make([]byte, threads*share)
-	together(threads, func(w int) { // touch: pages that were never written share one zero page
-		part := buf[w*share : (w+1)*share]
-		for o := 0; o < len(part) && ctx.Err() == nil; o += readSlice {
-			for i := o; i < o+readSlice; i += 4096 {
-				part[i] = 1
-			}
-		}
+	buf, free := mapped(threads * share)
+	defer free()
+	together(threads, func(w int) { // pages lie near who first writes to them
+		touch(ctx, buf[w*share:(w+1)*share])
 	})
 	m.Read = Read(ctx, buf, threads, 100*time.Millisecond)
 	return m
