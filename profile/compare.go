@@ -23,10 +23,6 @@ const (
 	Untested Verdict = "untested" // too few runs, or a sum of others
 )
 
-// alpha is the probability, over all tests of a comparison, to call a
-// difference between two recordings of one build real.
-const alpha = 0.05
-
 // Diff is one row of a comparison. Times are nanoseconds of wall time a run:
 // lane time divided by the number of lanes. After − Before = Work + Efficiency +
 // Wait, exactly.

@@ -155,11 +155,11 @@ func (c *Comparison) judge(machine float64) {
 	for i, d := range tested {
 		p[i] = d.P
 	}
-	needed := unitsFor(len(tested))
-	for i, h := range holm(p) {
+	needed := SamplesFor(len(tested))
+	for i, h := range Holm(p) {
 		d := tested[i]
 		d.Holm = h
-		if h < alpha {
+		if h < Alpha {
 			d.settle()
 		}
 	}

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -95,32 +94,6 @@ func shift(a, b []float64) (mid, low, high float64) {
 	k := int(math.Floor(n*m/2 - 1.96*math.Sqrt(n*m*(n+m+1)/12)))
 	k = min(max(k, 0), (len(d)-1)/2)
 	return middle(d), d[k], d[len(d)-1-k]
-}
-
-// holm corrects probabilities for their number, by Holm's method.
-func holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
-	out, floor := make([]float64, len(p)), 0.0
-	for rank, i := range order {
-		floor = max(floor, min(1, float64(len(p)-rank)*p[i]))
-		out[i] = floor
-	}
-	return out
-}
-
-// unitsFor is how many independent values a side the U test needs before any
-// difference can be significant among so many tests.
-func unitsFor(tests int) int {
-	n, ways := 1, 2.0
-	for 2*float64(tests)/ways >= alpha {
-		n++
-		ways *= float64(2*(2*n-1)) / float64(n)
-	}
-	return n
 }
 
 // middle is the median of sorted values.

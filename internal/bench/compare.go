@@ -7,10 +7,9 @@ import (
 	"slices"
 
 	"golang.org/x/perf/benchmath"
-)
 
-// Alpha is the probability at which a difference counts as real.
-const Alpha = 0.05
+	"hotpath/profile"
+)
 
 // Verdict is what the statistics say about one case in one unit.
 type Verdict string
@@ -140,7 +139,7 @@ func (c *Comparison) change(old, new *Data, a, b *Series) Change {
 }
 
 func newSample(s *Series) *benchmath.Sample {
-	return benchmath.NewSample(slices.Clone(s.Samples), &benchmath.Thresholds{CompareAlpha: Alpha})
+	return benchmath.NewSample(slices.Clone(s.Samples), &benchmath.Thresholds{CompareAlpha: profile.Alpha})
 }
 
 func (c *Comparison) side(d *Data, s *Series, assume benchmath.Assumption, x *benchmath.Sample) Side {
@@ -174,7 +173,7 @@ func (c *Comparison) judge(old *Data) {
 			least = min(least, c.Changes[i].Old.N, c.Changes[i].New.N)
 		}
 		exact := false
-		for j, q := range holm(p) {
+		for j, q := range profile.Holm(p) {
 			ch := &c.Changes[family[j]]
 			exact = exact || ch.exact
 			ch.Holm = q
@@ -184,7 +183,7 @@ func (c *Comparison) judge(old *Data) {
 			}
 			ch.Verdict, ch.bad = verdict(ch, better)
 		}
-		if need := samplesFor(len(family)); !exact && least < need {
+		if need := profile.SamplesFor(len(family)); !exact && least < need {
 			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), need)
 		}
 	}
@@ -195,7 +194,7 @@ func verdict(c *Change, better int) (v Verdict, bad bool) {
 	switch {
 	case c.exact && c.New.Median == c.Old.Median:
 		return Same, false
-	case !c.exact && c.Holm >= Alpha || c.New.Median == c.Old.Median:
+	case !c.exact && c.Holm >= profile.Alpha || c.New.Median == c.Old.Median:
 		return NoDifference, false
 	case better == 0:
 		return Changed, false

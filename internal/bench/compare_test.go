@@ -66,32 +66,6 @@ func dataOf(t *testing.T, unit string, cases ...[]float64) *Data {
 	return d
 }
 
-// The first line is R's p.adjust(c(1,2,3,4,5)/100, "holm"), in another order.
-func TestHolm(t *testing.T) {
-	for _, c := range []struct{ p, want []float64 }{
-		{[]float64{0.03, 0.01, 0.05, 0.02, 0.04}, []float64{0.09, 0.05, 0.09, 0.08, 0.09}},
-		{[]float64{0.4, 0.9}, []float64{0.8, 0.9}},
-		{[]float64{0.6, 0.9}, []float64{1, 1}},
-		{nil, []float64{}},
-	} {
-		got := holm(c.p)
-		for i := range c.want {
-			if len(got) != len(c.want) || math.Abs(got[i]-c.want[i]) > 1e-12 {
-				t.Errorf("holm(%v) = %v, expected %v", c.p, got, c.want)
-			}
-		}
-	}
-}
-
-// With one sample less than samplesFor no division of them is improbable enough.
-func TestSamplesFor(t *testing.T) {
-	for _, c := range []struct{ cases, want int }{{1, 4}, {6, 5}, {7, 6}, {20, 6}, {1000, 9}} {
-		if got := samplesFor(c.cases); got != c.want {
-			t.Errorf("%d cases need %d samples, expected %d", c.cases, got, c.want)
-		}
-	}
-}
-
 func TestVerdicts(t *testing.T) {
 	low, high := []float64{10, 11, 12, 13, 14}, []float64{20, 21, 22, 23, 24}
 	for _, c := range []struct {
