@@ -129,7 +129,7 @@ browser-test: browser
 # what compare and whatif say about it. It wants a machine that is left alone.
 .PHONY: study-check
 study-check: models
-	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run TestSlowedKernelIsFound -v ./internal/study
+	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run 'TestSlowedKernelIsNamed|TestMendingIsPredicted' -v ./internal/study
 
 # tokenizers holds every family to Hugging Face's tokenizers on texts that are
 # not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.
