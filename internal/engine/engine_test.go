@@ -67,7 +67,23 @@ func onBackends(t *testing.T, f func(t *testing.T, be plan.Backend)) {
 // open opens a fixture for the length of a test.
 func open(t testing.TB, name string, be plan.Backend, o Options) *Engine {
 	t.Helper()
-	st, err := weights.Open(testmodels.Dir(t, name))
+	return openOn(t, testmodels.Dir(t, name), be, o)
+}
+
+// openAt opens a model by its path, in f32 on two workers.
+func openAt(t testing.TB, path string, o Options) *Engine {
+	t.Helper()
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	return openOn(t, path, be, o)
+}
+
+func openOn(t testing.TB, path string, be plan.Backend, o Options) *Engine {
+	t.Helper()
+	st, err := weights.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,43 +3,15 @@ package engine
 import (
 	"testing"
 
-	"hotpath/internal/backend/cpu"
-	"hotpath/internal/model"
 	"hotpath/internal/sample"
-	"hotpath/internal/weights"
 )
-
-// openVariant opens a model of the model package's own goldens.
-func openVariant(t *testing.T, name string, o Options) *Engine {
-	t.Helper()
-	st, err := weights.Open("../model/testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { be.Close() })
-	e, err := Open(m, be, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return e
-}
 
 // A text that grows beyond the length up to which its rope is the short one is
 // run again with the long one: each token is what the text so far would give as
 // a prompt. What the cache holds of short texts serves no long one.
 func TestTextsOutgrowTheirRope(t *testing.T) {
 	const prompt, answer = 20, 90 // context 32, blocks of 64
-	e := openVariant(t, "llama-longrope", Options{Ctx: 256, MaxBatchTokens: 48})
+	e := openAt(t, "../model/testdata/llama-longrope", Options{Ctx: 256, MaxBatchTokens: 48})
 	if e.cfg.RopeContext != 32 || !e.cfg.RopeRestarts {
 		t.Fatalf("context %d, restarts %v", e.cfg.RopeContext, e.cfg.RopeRestarts)
 	}
@@ -53,7 +25,7 @@ func TestTextsOutgrowTheirRope(t *testing.T) {
 		t.Fatalf("%d tokens, want %d", len(out), answer)
 	}
 	for n := prompt; n < len(text); n += 5 {
-		again := openVariant(t, "llama-longrope", Options{Ctx: 256, MaxBatchTokens: 256})
+		again := openAt(t, "../model/testdata/llama-longrope", Options{Ctx: 256, MaxBatchTokens: 256})
 		if next, _ := generate(t, again, Request{Prompt: text[:n], MaxTokens: 1}); next[0] != text[n] {
 			t.Errorf("token %d is %d, as a prompt's next it is %d", n, text[n], next[0])
 		}
@@ -73,7 +45,7 @@ func TestScoresKnowTheLength(t *testing.T) {
 		}
 		var want []float32
 		for _, batch := range []int{128, 24} {
-			e := openVariant(t, name, Options{Ctx: 120, MaxBatchTokens: batch})
+			e := openAt(t, "../model/testdata/"+name, Options{Ctx: 120, MaxBatchTokens: batch})
 			got, err := e.ScoreIDs(t.Context(), [][]int32{text})
 			if err != nil {
 				t.Fatal(err)

@@ -10,36 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"hotpath/internal/backend/cpu"
-	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 )
-
-// openReranker opens a fixture of the model package.
-func openReranker(t *testing.T, path string, o Options) *Engine {
-	t.Helper()
-	st, err := weights.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
-	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { be.Close() })
-	e, err := Open(m, be, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return e
-}
 
 // Scores of pairs as sentence-transformers has them, in batches of several
 // sizes and by several callers at once.
@@ -60,7 +32,7 @@ func TestRerank(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range []Options{{}, {MaxBatchTokens: 20, MaxSeqs: 2}} {
-			e := openReranker(t, path, o)
+			e := openAt(t, path, o)
 			var wait sync.WaitGroup
 			for _, c := range want.Cases {
 				wait.Go(func() {
@@ -80,15 +52,15 @@ func TestRerank(t *testing.T) {
 
 func TestRerankRefuses(t *testing.T) {
 	ctx := context.Background()
-	labels := openReranker(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert-labels"), Options{})
+	labels := openAt(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert-labels"), Options{})
 	if err := labels.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("three labels: %v", err)
 	}
-	plain := openReranker(t, testmodels.Dir(t, "bert"), Options{})
+	plain := openAt(t, testmodels.Dir(t, "bert"), Options{})
 	if err := plain.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("no classifier: %v", err)
 	}
-	e := openReranker(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert"), Options{})
+	e := openAt(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert"), Options{})
 	if err := e.Rerank(ctx, "q", []string{"d", "e"}, make([]float32, 1)); !errors.Is(err, ErrInput) {
 		t.Errorf("no room: %v", err)
 	}
