@@ -126,10 +126,11 @@ browser-test: browser
 	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile
 
 # study-check slows kernels of the real model on purpose by 20 per cent and holds
-# what compare and whatif say about it. It wants a machine that is left alone.
+# what compare and whatif say about it, and compares 100 pairs of recordings of
+# one build. It wants a machine that is left alone.
 .PHONY: study-check
 study-check: models
-	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run 'TestSlowedKernelIsNamed|TestMendingIsPredicted' -v ./internal/study
+	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run 'SlowedKernelIsNamed|MendingIsPredicted|OneBuildIsNoDifference' -v ./internal/study
 
 # tokenizers holds every family to Hugging Face's tokenizers on texts that are
 # not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.

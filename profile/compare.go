@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Verdict is what the statistics say about a difference.
@@ -247,6 +248,7 @@ type side struct {
 type recording struct {
 	plan    *PlanStats
 	samples *RunSamples
+	made    time.Time
 }
 
 // newSides gathers recordings by plan, with the ids in order of appearance.
@@ -267,7 +269,7 @@ func newSides(profiles []*Profile, name string) (sides map[string]*side, order [
 			if !s.plan.sameShape(&plan.Plan) {
 				return nil, nil, fmt.Errorf("%s: its recordings have plan %q with different steps or lanes, expected recordings of one build", name, plan.ID)
 			}
-			s.recs = append(s.recs, recording{plan, p.samples(i)})
+			s.recs = append(s.recs, recording{plan, p.samples(i), p.Created})
 			s.runs += plan.Ledger.Runs
 			s.tokens += plan.Tokens
 			s.wall += plan.Ledger.Wall

@@ -2,6 +2,8 @@ package profile
 
 import (
 	"math"
+	"slices"
+	"time"
 )
 
 // How differences are told from noise.
@@ -17,6 +19,9 @@ import (
 //     judged for itself, against how far apart the recordings of one side lie,
 //     or with one of each, against how far the machine drifts within it and how
 //     far its measured ceilings moved;
+//   - where the recordings of both sides were made in turn, what the two of a
+//     pair have in common is taken off each row as well: a neighbour that slows
+//     only the products of the machine slows both;
 //   - a step must differ by more than like steps of the other layers differ
 //     among each other, and a kind by more than kinds do: the recordings
 //     themselves show how large luck is. Mann-Whitney then tests for a difference
@@ -37,6 +42,7 @@ type evidence struct {
 	rows         []evidenceRow
 	common, wait [2][]float64 // [side][block]
 	votes        int
+	paired       bool // recordings were made in turn, the k-th of A beside the k-th of B
 }
 
 // evidenceRow is the blocks of one row: logarithms of time for work.
@@ -51,6 +57,7 @@ type evidenceRow struct {
 func (d *PlanDiff) sample(a, b *side) {
 	e := &d.evidence
 	e.recs = [2]int{len(a.recs), len(b.recs)}
+	e.paired = inTurn(a, b)
 	per := [2]int{}
 	for i, s := range []*side{a, b} {
 		per[i] = max(2, (maxBlocks+len(s.recs)-1)/len(s.recs))
@@ -73,6 +80,60 @@ func (d *PlanDiff) sample(a, b *side) {
 	}
 	e.wait = [2][]float64{a.waits(per[0]), b.waits(per[1])}
 	d.takeCommon()
+	if e.paired {
+		for i := range e.rows {
+			e.align(&e.rows[i].x)
+		}
+		e.align(&e.common)
+		e.align(&e.wait)
+	}
+}
+
+// inTurn reports whether the recordings of two sides were made in turn, one of
+// each after another in whichever order, and puts them into the order in which
+// they were made.
+func inTurn(a, b *side) bool {
+	n := len(a.recs)
+	if n < 2 || n != len(b.recs) {
+		return false
+	}
+	for _, s := range []*side{a, b} {
+		slices.SortStableFunc(s.recs, func(x, y recording) int { return x.made.Compare(y.made) })
+	}
+	for i := range n - 1 {
+		x, y := a.recs[i], b.recs[i]
+		if last := later(x.made, y.made); !last.Before(a.recs[i+1].made) || !last.Before(b.recs[i+1].made) {
+			return false
+		}
+	}
+	return true
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
+}
+
+// align takes off what the two recordings of a pair have in common: how fast
+// the machine was at that time, for this row too. What is left is ranked as it
+// is where nothing was taken off, which is Hodges and Lehmann's aligned test.
+func (e *evidence) align(x *[2][]float64) {
+	n := e.recs[0]
+	part := func(side, r int) []float64 { return x[side][len(x[side])*r/n : len(x[side])*(r+1)/n] }
+	all := 0.0
+	for r := range n {
+		all += (median(part(0, r)) + median(part(1, r))) / 2 / float64(n)
+	}
+	for r := range n {
+		level := (median(part(0, r))+median(part(1, r)))/2 - all
+		for side := range x {
+			for i := range part(side, r) {
+				part(side, r)[i] -= level
+			}
+		}
+	}
 }
 
 // units is how many values the side with fewer of them has.
@@ -97,6 +158,9 @@ func (e *evidence) apart(x [2][]float64) []float64 {
 			m += x / float64(n)
 		}
 		grow := math.Sqrt(float64(n) / float64(max(1, n-1)))
+		if e.paired { // what a pair differs by lies half on each side
+			grow *= math.Sqrt2
+		}
 		for _, x := range mids {
 			out = append(out, (x-m)*grow)
 		}
@@ -147,22 +211,28 @@ func (d *PlanDiff) takeCommon() {
 // judge gives every row its verdict. machine is how far the machine's ceilings
 // moved between the recordings.
 func (c *Comparison) judge(machine float64) {
-	var tested []*Diff
+	// Kinds are few and steps many: were they one family, the correction for the
+	// steps would hide the kinds. Each has half of the probability.
+	var families [2][]*Diff
 	for i := range c.Plans {
-		tested = append(tested, c.Plans[i].test(machine)...)
+		kinds, steps := c.Plans[i].test(machine)
+		families[0] = append(families[0], kinds...)
+		families[1] = append(families[1], steps...)
 	}
-	p := make([]float64, len(tested))
-	for i, d := range tested {
-		p[i] = d.P
-	}
-	needed := SamplesFor(len(tested))
-	for i, h := range Holm(p) {
-		d := tested[i]
-		d.Holm = h
-		if h < Alpha {
-			d.settle()
+	for _, tested := range families {
+		p := make([]float64, len(tested))
+		for i, d := range tested {
+			p[i] = d.P
+		}
+		for i, h := range Holm(p) {
+			d := tested[i]
+			d.Holm = min(1, float64(len(families))*h)
+			if d.Holm < Alpha {
+				d.settle()
+			}
 		}
 	}
+	needed := SamplesFor(len(families) * len(families[0]))
 	for i := range c.Plans {
 		if d := &c.Plans[i]; d.evidence.units() < needed {
 			c.warn("plan %q: %d and %d runs are too few to call a time different, which needs %d of each", d.ID, d.Runs[0], d.Runs[1], needed)
@@ -181,16 +251,16 @@ func (c *Comparison) judge(machine float64) {
 	}
 }
 
-// test fills Percent, its interval, Noise and P of a plan's rows.
-func (d *PlanDiff) test(machine float64) []*Diff {
+// test fills Percent, its interval, Noise and P of a plan's rows, and lists those
+// that it tested: kinds and what concerns all of them, and single steps.
+func (d *PlanDiff) test(machine float64) (kinds, steps []*Diff) {
 	e := &d.evidence
 	d.Common = Diff{Name: "(all steps)", Layer: -1, Verdict: Same, Before: d.Total.Before - d.Wait.Before, After: d.Total.After - d.Wait.After,
 		Work: d.Total.Work, Efficiency: d.Total.Efficiency}
 	d.Wait.Verdict = Same
 	if e.units() == 0 {
-		return nil
+		return nil, nil
 	}
-	var tested []*Diff
 	measure := func(r *Diff, a, b []float64, margin float64, percent func(float64) float64) {
 		mid, low, high := shift(a, b)
 		r.Percent, r.Low, r.High, r.Noise = percent(mid), percent(low), percent(high), percent(margin)
@@ -199,27 +269,30 @@ func (d *PlanDiff) test(machine float64) []*Diff {
 			r.Verdict = Same
 		}
 		r.base = r.Before + r.Work - r.waited
-		tested = append(tested, r)
 	}
 	growth := func(log float64) float64 { return 100 * math.Expm1(log) }
 	apart := e.machineMargin(machine)
 	if e.votes >= fewVotes {
 		measure(&d.Common, e.common[0], e.common[1], apart, growth)
+		kinds = append(kinds, &d.Common)
 		apart = 0
 	}
-	kinds, steps := e.luck()
+	ofKinds, ofSteps := e.luck()
 	for i := range e.rows {
 		r := &e.rows[i]
-		margin := kinds
-		if !r.kind {
-			margin = math.Hypot(kinds, steps)
+		margin := ofKinds
+		if r.kind {
+			kinds = append(kinds, r.diff)
+		} else {
+			steps = append(steps, r.diff)
+			margin = math.Hypot(ofKinds, ofSteps)
 		}
 		measure(r.diff, r.x[0], r.x[1], max(leastMargin, margin, apart), growth)
 	}
 	wait := max(waitFloor, 3*math.Hypot(spread(e.wait[0]), spread(e.wait[1])))
 	measure(&d.Wait, e.wait[0], e.wait[1], wait, func(share float64) float64 { return 100 * share })
 	d.Wait.base = d.Total.Before
-	return tested
+	return append(kinds, &d.Wait), steps
 }
 
 // machineMargin is by how much two recordings of one build may differ in all
@@ -249,7 +322,7 @@ func studentLimit(free int) float64 {
 // without a cause. Several recordings of each side show it directly; of one, it
 // is how far the kinds, and like steps, have moved apart.
 func (e *evidence) luck() (kinds, steps float64) {
-	var between, within []float64
+	var between, within []strayed
 	groups := map[string][]float64{}
 	scale := 1.0
 	for i := range e.rows {
@@ -258,12 +331,12 @@ func (e *evidence) luck() (kinds, steps float64) {
 		switch {
 		case r.kind && !r.votes:
 		case e.repeated() && r.kind:
-			between = append(between, e.apart(r.x)...)
+			between = append(between, e.strays(r.x)...)
 			scale = e.averaged()
 		case e.repeated():
-			within = append(within, e.apart(r.x)...)
+			within = append(within, e.strays(r.x)...)
 		case r.kind:
-			between = append(between, mid)
+			between = append(between, strayed{by: mid})
 		default:
 			groups[r.diff.kind+"\x00"+r.diff.Op] = append(groups[r.diff.kind+"\x00"+r.diff.Op], mid)
 		}
@@ -274,10 +347,72 @@ func (e *evidence) luck() (kinds, steps float64) {
 		}
 		m := median(mids)
 		for _, v := range mids {
-			within = append(within, v-m)
+			within = append(within, strayed{by: v - m})
 		}
 	}
-	return scale * sigmas(len(between)) * spread(between), scale * sigmas(len(within)) * spread(within)
+	return scale * sigmas(len(between)) * excess(between), scale * sigmas(len(within)) * excess(within)
+}
+
+// strayed is a distance, and the standard deviation that it would have from
+// the noise of blocks alone.
+type strayed struct{ by, noise float64 }
+
+// strays is how far a row lies in each recording from its side's mean.
+func (e *evidence) strays(x [2][]float64) []strayed {
+	var out []strayed
+	by := e.apart(x)
+	for side, v := range x {
+		n := e.recs[side]
+		// Of all recordings of the side, each about its own median: one alone
+		// has too few blocks to know.
+		rest := make([]float64, 0, len(v))
+		for r := range n {
+			part := v[len(v)*r/n : len(v)*(r+1)/n]
+			m := median(part)
+			for _, y := range part {
+				rest = append(rest, y-m)
+			}
+		}
+		noise := spread(rest) / math.Sqrt(float64(len(v)/n))
+		for range n {
+			out = append(out, strayed{by[len(out)], noise})
+		}
+	}
+	return out
+}
+
+// excess is the standard deviation that distances have beyond their noise, from
+// the median of their squares: outliers, which may be what is looked for, do
+// not move it.
+func excess(v []strayed) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	const usual = 0.4549 // the median of a squared standard normal
+	tooFar := func(s float64) bool {
+		ratios := make([]float64, len(v))
+		for i, d := range v {
+			if d.by != 0 {
+				ratios[i] = d.by * d.by / (s*s + d.noise*d.noise)
+			}
+		}
+		return median(ratios) > usual
+	}
+	low, high := 0.0, 0.0
+	for _, d := range v {
+		high = max(high, 2*math.Abs(d.by))
+	}
+	if !tooFar(0) {
+		return 0
+	}
+	for range 40 {
+		if mid := (low + high) / 2; tooFar(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
 }
 
 // sigmas is how many standard deviations luck reaches among n values, from
@@ -286,7 +421,7 @@ func sigmas(n int) float64 {
 	if n < 3 {
 		return 0
 	}
-	return 2.5 * (1 + 11/float64(n))
+	return 2.5 * (1 + 8/float64(n))
 }
 
 // settle says which way a significant difference goes.

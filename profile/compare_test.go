@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // machine is a simulated one, on which recordings differ for every reason that
@@ -195,6 +196,60 @@ func TestCompareTellsNoiseFromChange(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where neighbours slow the products of this machine by a third from one moment
+// to the next, recordings that were made in turn still show that attention is
+// slower, and those of one build do not differ. When they were made says which
+// belong together: without it less is found.
+func TestCompareTakesRecordingsInTurn(t *testing.T) {
+	const trials, pairs = 100, 5
+	m := &machines[1]
+	rng := rand.New(rand.NewPCG(17, 1))
+	sides := func(slow func(*Step) float64) (a, b []*Profile) {
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for range pairs {
+			all, products := math.Exp(0.2*rng.NormFloat64()), math.Exp(0.3*rng.NormFloat64())
+			level := func(f float64, s *Step) float64 {
+				if s.Op == "linear" || s.Op == "attention" { // both are products
+					f *= products
+				}
+				return f * all
+			}
+			x := m.record(rng, 20, func(s *Step) float64 { return level(1, s) })
+			y := m.record(rng, 20, func(s *Step) float64 { return level(slow(s), s) })
+			x.Created, y.Created = at.Add(time.Second), at.Add(2*time.Second)
+			if rng.IntN(2) == 0 {
+				x.Created, y.Created = y.Created, x.Created
+			}
+			at = at.Add(2 * time.Second)
+			a, b = append(a, x), append(b, y)
+		}
+		rng.Shuffle(pairs, func(i, j int) { a[i], a[j] = a[j], a[i] }) // the times say which belong together
+		return a, b
+	}
+	noise, found, blind := 0, 0, 0
+	for range trials {
+		a, b := sides(asIs)
+		if len(compare(t, a, b).Different()) > 0 {
+			noise++
+		}
+		a, b = sides(slowAttention)
+		d := compare(t, a, b).Plans[0].kindOf("attention")
+		if d.Verdict == Slower && math.Abs(d.Percent-20) < 8 {
+			found++
+		}
+		for _, p := range append(a, b...) {
+			p.Created = time.Time{}
+		}
+		if compare(t, a, b).Plans[0].kindOf("attention").Verdict == Slower {
+			blind++
+		}
+	}
+	t.Logf("%d of %d differ of one build; attention is found in %d, without the times in %d", noise, trials, found, blind)
+	if noise > trials/20 || found < 90 || blind >= found {
+		t.Errorf("%d of %d differ of one build; attention is found in %d, without the times in %d", noise, trials, found, blind)
 	}
 }
 

@@ -27,8 +27,10 @@ time differs where the Mann-Whitney test says so at 0.05, corrected for the numb
 of rows by Holm's method, and by more than two recordings of one build differ.
 
 A and B are each a file, several separated by commas, or a folder of them. One of
-each tells which steps and ops changed. Only several of each, made in turn (A B A B
-...), tell whether everything got slower or only the machine was.
+each tells which steps and ops changed by much. Several of each, made in turn (A B
+A B ...), tell of smaller changes, and whether everything got slower or only the
+machine was: when they were made says which belong together, and what such a pair
+has in common is the machine's.
 
 With --fail-above the exit status is 1 when B is surely slower by more than that
 part of A's time.`,
