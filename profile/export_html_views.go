@@ -117,6 +117,9 @@ func (p *Profile) viewMemory() viewMemory {
 		}
 		if s.Heap != nil {
 			v.Notes = append(v.Notes, fmt.Sprintf("While %s ran, the process allocated %d objects of %sB on the Go heap.", name, s.Heap.Objects, si(float64(s.Heap.Bytes))))
+			s.heapRows(10, func(row string, h HeapCount, note string) {
+				v.Notes = append(v.Notes, strings.TrimSpace(fmt.Sprintf("%s: %d objects of %sB %s", strings.TrimSpace(row), h.Objects, si(float64(h.Bytes)), note)))
+			})
 		}
 		if len(s.Buffers) == 0 {
 			continue

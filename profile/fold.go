@@ -21,6 +21,7 @@ type planFold struct {
 	kept    *keeper[*Run]
 	samples *sampler
 	heap    HeapCount
+	entered bool // steps say what they allocated
 }
 
 // stepFold is one step over all runs. Times are lane times.
@@ -30,6 +31,7 @@ type stepFold struct {
 	flops, bytes  int64
 	laneCompute   []int64 // [lane]
 	laneWait      []int64 // [lane]
+	heap          HeapCount
 }
 
 // pendingRuns is how many released runs wait to be folded together.
@@ -52,7 +54,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(steps, lanes))
+		f.free = append(f.free, newRun(steps, lanes, rec.meter))
 	}
 	return f
 }
@@ -62,7 +64,7 @@ func (f *planFold) acquire() *Run {
 	n := len(f.free)
 	if n == 0 {
 		f.mu.Unlock()
-		return newRun(len(f.plan.Steps), len(f.plan.Lanes))
+		return newRun(len(f.plan.Steps), len(f.plan.Lanes), f.rec.meter)
 	}
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
@@ -122,6 +124,7 @@ func (f *planFold) fold(r *Run) {
 	f.seqs += int64(r.Sequences)
 	f.rows += int64(r.Rows)
 	f.heap.add(r.heap)
+	f.entered = f.entered || r.entered
 	for i := range r.Lanes {
 		var compute, wait int64
 		l := &r.Lanes[i]
@@ -169,6 +172,9 @@ func (st *stepFold) foldCall(r *Run, s int) {
 	st.span.add(last - first)
 	st.flops += r.Costs[s].FLOPs
 	st.bytes += r.Costs[s].Bytes
+	if r.entered {
+		st.heap.add(r.stepHeap[s])
+	}
 }
 
 // keeper holds the first half and the last half of what it was given, within

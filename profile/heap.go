@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -95,13 +93,14 @@ func (b *goBaseline) since() *GoStats {
 // interval, as counters that the reports draw over time, until stop is called.
 // It needs a goroutine of its own and touches no run.
 func (r *Recorder) WatchMemory(interval time.Duration) (stop func()) {
-	heap, resident := r.Counter("go heap", "bytes"), r.Counter("resident memory", "bytes")
+	heap, held := r.Counter("go heap", "bytes"), r.Counter("resident memory", "bytes")
+	system := openResident()
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	look := func() {
 		metrics.Read(samples)
 		heap.Set(float64(samples[0].Value.Uint64()))
-		if b := residentBytes(); b > 0 {
-			resident.Set(float64(b))
+		if b := system.bytes(); b > 0 {
+			held.Set(float64(b))
 		}
 	}
 	look()
@@ -123,23 +122,47 @@ func (r *Recorder) WatchMemory(interval time.Duration) (stop func()) {
 		close(done)
 		ended.Wait()
 		look()
+		system.close()
 	})
 }
 
-// residentBytes is what the system holds in memory for this process, where it
-// says so.
-func residentBytes() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+// resident tells what the system holds in memory for this process, where it says
+// so. Looking allocates nothing: it would count as that of whatever runs.
+type resident struct {
+	file *os.File // nil where the system does not say
+	buf  [128]byte
+}
+
+func openResident() *resident {
+	f, err := os.Open("/proc/self/statm")
 	if err != nil {
+		return &resident{}
+	}
+	return &resident{file: f}
+}
+
+func (r *resident) close() {
+	if r.file != nil {
+		r.file.Close() // it was only read
+	}
+}
+
+// bytes is the second number of the file, in pages; 0 where there is none.
+func (r *resident) bytes() int64 {
+	if r.file == nil {
 		return 0
 	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
+	n, _ := r.file.ReadAt(r.buf[:], 0)
+	field, pages := 0, int64(0)
+	for _, c := range r.buf[:n] {
+		switch {
+		case c == ' ':
+			if field++; field == 2 {
+				return pages * int64(os.Getpagesize())
+			}
+		case field == 1 && c >= '0' && c <= '9':
+			pages = 10*pages + int64(c-'0')
+		}
 	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
+	return 0
 }

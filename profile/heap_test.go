@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -54,6 +55,58 @@ func TestHeapIsCounted(t *testing.T) {
 	end()
 	if none.Snapshot().Scopes[0].Heap != nil {
 		t.Error("nobody asked for the heap")
+	}
+}
+
+// The reports name the steps that allocated.
+func TestHeapRows(t *testing.T) {
+	rec := NewRecorder(Options{Heap: true})
+	h := mustPlan(t, rec, testPlan())
+	r := h.Acquire()
+	if !r.CountsHeap() {
+		t.Fatal("a run of a recorder that counts does not")
+	}
+	for step, n := range []int{0, 0, 40, 3, 0} {
+		r.EnterStep(step)
+		r.EnterStep(step) // another lane
+		for range n {
+			kept = append(kept[:0], make([]byte, 1000))
+		}
+		r.LeaveStep()
+		r.LeaveStep()
+	}
+	stampTestRun(r, Now())
+	if err := h.Release(r); err != nil {
+		t.Fatal(err)
+	}
+	p := rec.Snapshot()
+	if top := p.Top(2, ByHeap); top[0].Step.Name != "blk.0/attn/attend" || top[0].Heap.Objects < 40 || top[1].Step.Name != "blk.1/ffn/up" || top[1].Heap.Objects < 3 || top[1].Heap.Objects > 39 {
+		t.Errorf("the most by %s (%+v) and %s (%+v)", top[0].Step.Name, top[0].Heap, top[1].Step.Name, top[1].Heap)
+	}
+	var b strings.Builder
+	if err := Text(&b, p, ReportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  step blk.0/attn/attend", "  step blk.1/ffn/up", "allocated nothing"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	none := mustPlan(t, NewRecorder(Options{}), testPlan()).Acquire()
+	if none.CountsHeap() || (*Run)(nil).CountsHeap() {
+		t.Error("nobody asked for the heap")
+	}
+}
+
+// Looking at the memory allocates nothing, so nobody else is blamed for it.
+func TestResident(t *testing.T) {
+	r := openResident()
+	defer r.close()
+	if runtime.GOOS == "linux" && r.bytes() < 1<<20 {
+		t.Errorf("%d bytes are resident", r.bytes())
+	}
+	if n := testing.AllocsPerRun(100, func() { r.bytes() }); n != 0 {
+		t.Errorf("looking allocates %v objects", n)
 	}
 }
 

@@ -163,8 +163,7 @@ type PlanStats struct {
 	Rows      int64 `json:"rows,omitempty"`
 
 	// Heap is what was allocated on the Go heap while runs were in flight, by
-	// the whole process; nil where [Options.Heap] did not ask for it. A run
-	// that allocates nothing has no step that does.
+	// the whole process; nil where [Options.Heap] did not ask for it.
 	Heap *HeapCount `json:"heap,omitempty"`
 }
 
@@ -200,6 +199,10 @@ type StepStats struct {
 
 	LaneCompute []int64 `json:"lane_compute_ns"` // [lane]
 	LaneWait    []int64 `json:"lane_wait_ns"`    // [lane]
+
+	// Heap is what was allocated on the Go heap while the step ran; nil where
+	// [Options.Heap] did not ask for it, or the backend does not say.
+	Heap *HeapCount `json:"heap,omitempty"`
 }
 
 // ScopeStats is one path of the user's scopes.

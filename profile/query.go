@@ -18,6 +18,14 @@ type StepResult struct {
 // LaneTime is the time that all lanes together computed in the step.
 func (s StepResult) LaneTime() int64 { return sum(s.LaneCompute) }
 
+// heap is what the step allocated on the Go heap; nothing where nobody counted.
+func (s StepResult) heap() HeapCount {
+	if s.Heap == nil {
+		return HeapCount{}
+	}
+	return *s.Heap
+}
+
 // GFLOPS is the rate at which the step computed, over its wall-equivalent
 // time.
 func (s StepResult) GFLOPS() float64 { return perTime(s.FLOPs, s.Self) }
@@ -69,6 +77,7 @@ const (
 	ByLost  By = "lost"  // time beyond the roofline
 	ByAlloc By = "alloc" // arena bytes of outputs and scratch
 	ByFLOPs By = "flops"
+	ByHeap  By = "heap" // bytes allocated on the Go heap, where they were counted
 )
 
 var rankings = []struct {
@@ -79,6 +88,7 @@ var rankings = []struct {
 	{ByLost, func(s StepResult) int64 { return s.Lost }},
 	{ByAlloc, func(s StepResult) int64 { return s.Step.Alloc }},
 	{ByFLOPs, func(s StepResult) int64 { return s.FLOPs }},
+	{ByHeap, func(s StepResult) int64 { return s.heap().Bytes }},
 }
 
 // ParseBy reads the name of a ranking; the empty name is ByTime.

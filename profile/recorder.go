@@ -17,8 +17,10 @@ type Options struct {
 	Requests    int // raw requests kept for the trace: 1024; negative keeps none
 	Counters    int // counters: 256; a further one records nothing, and the profile warns of it
 	Samples     int // raw samples kept of each counter: 1024; negative keeps none
-	// Heap counts what is allocated on the Go heap in each scope and run. It
-	// stops the world for some microseconds at each of their ends.
+	// Heap counts what is allocated on the Go heap in each scope, run and step.
+	// It stops the world for some microseconds at each of their ends, and steps
+	// of runs that would go on side by side take turns: the times of such a
+	// recording are no measure.
 	Heap bool
 }
 
@@ -60,7 +62,8 @@ type Recorder struct {
 
 	scopes scopeTree
 
-	gc collections
+	gc    collections
+	meter *heapMeter // nil unless Options.Heap
 }
 
 // NewRecorder returns a recorder that keeps at most what opts allows.
@@ -73,6 +76,9 @@ func NewRecorder(opts Options) *Recorder {
 	}
 	r.requests.kept = newKeeper[Request](r.opts.Requests)
 	r.requests.parts = partFold{limit: r.opts.Requests, index: map[string]int{}}
+	if r.opts.Heap {
+		r.meter = new(heapMeter)
+	}
 	r.scopes.init(r)
 	r.gc.init()
 	return r

@@ -199,7 +199,7 @@ func TestCountersAreBounded(t *testing.T) {
 }
 
 func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
-	r := newRun(5, 3)
+	r := newRun(5, 3, nil)
 	if s := unsafe.Sizeof(r.Lanes[0]); s%128 != 0 {
 		t.Errorf("LaneSlots has %d bytes, want a multiple of 128", s)
 	}

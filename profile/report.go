@@ -329,19 +329,20 @@ func peakTable(p *Profile, _ ReportOptions) table {
 }
 
 // heapTable is the Go heap and its collector.
-func heapTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "go heap", note: "allocations of the whole process during the recording; the arenas lie outside of it", cols: []col{left(""), right("objects"), right("MiB"), left("")}}
+func heapTable(p *Profile, o ReportOptions) table {
+	t := table{title: "go heap", note: "allocations of the whole process during the recording; the arenas lie outside of it", cols: []col{left(""), right("objects"), right("kB"), left("")}}
 	if p.Go == nil {
 		return t
 	}
 	row := func(name string, h HeapCount, note string) {
-		t.add(plain, name, integer(h.Objects), mib(h.Bytes), note)
+		t.add(plain, name, integer(h.Objects), fmt.Sprintf("%.1f", float64(h.Bytes)/1e3), note)
 	}
-	row("recording", p.Go.HeapCount, fmt.Sprintf("%d collections, paused for %s ms in all, at most %s, %s ms of processor time; %s",
-		p.Go.Cycles, ms(p.Go.Pause), ms(p.Go.LongPause), ms(p.Go.GCTime), count(int(p.Go.Goroutines), "goroutine")))
+	row("recording", p.Go.HeapCount, fmt.Sprintf("%s, paused for %s ms in all, at most %s, %s ms of processor time; %s",
+		cmp.Or(count(int(p.Go.Cycles), "collection"), "no collection"), ms(p.Go.Pause), ms(p.Go.LongPause), ms(p.Go.GCTime), count(int(p.Go.Goroutines), "goroutine")))
 	for i := range p.Plans {
 		if s := &p.Plans[i]; s.Heap != nil {
-			row("plan "+cmp.Or(s.Name, s.ID), *s.Heap, "in "+count(int(s.Ledger.Runs), "run"))
+			row("plan "+cmp.Or(s.Name, s.ID), *s.Heap, "in "+count(int(s.Ledger.Runs), "run")+", all that the process did meanwhile")
+			s.heapRows(o.Top, row)
 		}
 	}
 	for i := range p.Scopes {
@@ -350,6 +351,40 @@ func heapTable(p *Profile, _ ReportOptions) table {
 		}
 	}
 	return t
+}
+
+// heapRows lists the steps that allocated, the most first, and those that did
+// not as one.
+func (s *PlanStats) heapRows(top int, row func(name string, h HeapCount, note string)) {
+	var steps []StepResult
+	none := 0
+	for k := range s.Stats {
+		switch h := s.Stats[k].Heap; {
+		case h == nil:
+		case h.Objects == 0:
+			none++
+		default:
+			steps = append(steps, StepResult{s, &s.Steps[k], &s.Stats[k]})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b StepResult) int { return cmp.Compare(b.Heap.Bytes, a.Heap.Bytes) })
+	var rest HeapCount
+	listed := steps
+	if top > 0 && len(steps) > top {
+		listed = steps[:top]
+	}
+	for _, r := range listed {
+		row("  step "+r.Step.Name, *r.Heap, "in "+count(int(r.Calls), "call"))
+	}
+	for _, r := range steps[len(listed):] {
+		rest.add(*r.Heap)
+	}
+	if n := len(steps) - len(listed); n > 0 {
+		row("  "+count(n, "step")+" more", rest, "")
+	}
+	if none > 0 {
+		row("  "+count(none, "step"), HeapCount{}, "allocated nothing")
+	}
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.2f", float64(bytes)/(1<<20)) }

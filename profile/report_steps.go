@@ -55,6 +55,8 @@ var stepColumns = []stepColumn{
 		"roofline_percent", func(_ *Profile, s StepResult) string { return number(s.Roofline()) }},
 	{"lost ms", true, func(_ *Profile, s StepResult) string { return lost(s.Floor, s.Lost) },
 		"lost_ns", func(_ *Profile, s StepResult) string { return integer(s.Lost) }},
+	{field: "heap_objects", raw: func(_ *Profile, s StepResult) string { return counted(s.Heap, s.heap().Objects) }},
+	{field: "heap_bytes", raw: func(_ *Profile, s StepResult) string { return counted(s.Heap, s.heap().Bytes) }},
 }
 
 func phase(_ *Profile, s StepResult) string  { return s.Plan.Phase }
@@ -62,6 +64,14 @@ func name(_ *Profile, s StepResult) string   { return s.Step.Name }
 func op(_ *Profile, s StepResult) string     { return s.Step.Op }
 func kernel(_ *Profile, s StepResult) string { return s.Step.Kernel }
 func calls(_ *Profile, s StepResult) string  { return integer(s.Calls) }
+
+// counted is empty where nobody counted: 0 would say that there was nothing.
+func counted(h *HeapCount, n int64) string {
+	if h == nil {
+		return ""
+	}
+	return integer(n)
+}
 
 // share is the step's compute as a part of all lane time, so that the shares
 // of all steps add up to the ledger's compute.

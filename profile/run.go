@@ -31,6 +31,10 @@ type Run struct {
 	index int64     // position among the plan's released runs
 	gc    int64     // pauses of collections that ended inside the run
 	heap  HeapCount // before the run, then what it allocated; where asked for
+
+	meter    *heapMeter  // nil unless asked for
+	stepHeap []HeapCount // [step]
+	entered  bool        // some step was, so the others allocated nothing
 }
 
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
@@ -74,8 +78,11 @@ func (l *LaneSlots) Expect(step int) {
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 
-func newRun(steps, lanes int) *Run {
-	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps)}
+func newRun(steps, lanes int, meter *heapMeter) *Run {
+	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), meter: meter}
+	if meter != nil {
+		r.stepHeap = make([]HeapCount, steps)
+	}
 	for i := range r.Lanes {
 		b := make([]int64, 3*steps+2*slotPad)
 		l, at := &r.Lanes[i], func(k int) []int64 {
@@ -98,6 +105,8 @@ func (r *Run) reset() {
 		clear(l.End)
 	}
 	clear(r.Costs)
+	clear(r.stepHeap)
+	r.entered = false
 }
 
 // check finds what is missing or out of order before anything is folded, so

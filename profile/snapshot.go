@@ -85,6 +85,10 @@ func (p *Profile) addPlan(f *planFold) {
 	ceilings := p.ceilingsOf(s.Backend)
 	for i := range f.steps {
 		s.Stats = append(s.Stats, f.steps[i].stats(&s.Plan, i, ceilings))
+		if f.entered {
+			heap := f.steps[i].heap
+			s.Stats[i].Heap = &heap
+		}
 	}
 	s.Samples = f.samples.snapshot()
 	if f.rec.opts.Heap && f.runs > 0 {

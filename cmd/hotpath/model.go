@@ -49,7 +49,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
 	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
-	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope and plan and draw memory over time; runs take some microseconds longer")
+	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; steps take turns and longer, so its times are no measure")
 }
 
 // threadCount is the value of --threads.

@@ -67,7 +67,7 @@ func newProfileShow(std streams) *cobra.Command {
 	}
 	format.add(cmd, "text", "json", "csv", "md")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
-	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops`; lost is time beyond the roofline")
+	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem")
 	return cmd
 }
 

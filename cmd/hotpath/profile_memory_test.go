@@ -27,6 +27,11 @@ func TestProfileMemory(t *testing.T) {
 		if s.Heap == nil || s.Heap.Objects/s.Ledger.Runs > 50 { // the process is never quite still
 			t.Errorf("plan %s allocated %+v in %d runs", s.ID, s.Heap, s.Ledger.Runs)
 		}
+		for k, st := range s.Stats {
+			if st.Heap == nil || st.Heap.Objects/s.Ledger.Runs > 20 {
+				t.Errorf("plan %s, step %s allocated %+v in %d runs", s.ID, s.Steps[k].Name, st.Heap, s.Ledger.Runs)
+			}
+		}
 		live := map[string][]int64{}
 		weights := int64(0)
 		for _, b := range s.Buffers {

@@ -27,10 +27,11 @@ func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	b.delays.Store(&delays{factor})
 }
 
-// dressed gives the kernels as d wants them, with labels where those are on:
-// the kernels as they were bound where neither is.
+// dressed gives the kernels as d wants them, with labels where those are on, and
+// counted where the run wants to know what each allocates: the kernels as they
+// were bound where none is.
 func (e *exec) dressed(d *delays) []kernel {
-	if d == nil && !e.labelled {
+	if d == nil && !e.labelled && !e.counted {
 		return e.bound
 	}
 	out := make([]kernel, len(e.bound))
@@ -44,9 +45,27 @@ func (e *exec) dressed(d *delays) []kernel {
 		if e.labelled {
 			k = newLabelKernel(k, e.program, e.plan, s)
 		}
+		if e.counted {
+			k = &countedKernel{k, e, i}
+		}
 		out[i] = k
 	}
 	return out
+}
+
+// countedKernel says which step it is that allocates. A share waits for nobody,
+// so steps can take turns.
+type countedKernel struct {
+	kernel
+	exec *exec
+	step int
+}
+
+func (c *countedKernel) run(w *worker, b tensor.Bind, i, n int) {
+	run := c.exec.run
+	run.EnterStep(c.step)
+	defer run.LeaveStep()
+	c.kernel.run(w, b, i, n)
 }
 
 // slowKernel waits after each share for a part more of the time that it took.

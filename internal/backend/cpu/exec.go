@@ -49,6 +49,7 @@ type exec struct {
 	kernels []kernel // of the next run
 	bound   []kernel // as they were bound: what kernels is unless Delay or LabelSteps say otherwise
 	delays  *delays  // that kernels are made for
+	counted bool     // kernels count what they allocate
 	// Of LabelSteps.
 	labelled bool
 	program  string
@@ -103,8 +104,9 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if d := e.be.delays.Load(); d != e.delays {
-		e.kernels, e.delays = e.dressed(d), d
+	if d, counted := e.be.delays.Load(), run.CountsHeap(); d != e.delays || counted != e.counted {
+		e.delays, e.counted = d, counted
+		e.kernels = e.dressed(d)
 	}
 	n := len(e.workers)
 	e.ctx, e.bind, e.run, e.n = ctx, b, run, n

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"runtime/pprof"
 	"runtime/trace"
 	"strings"
@@ -67,39 +68,50 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// boundScales is a plan of n scalings of T rows, one after another, bound to
+// memory.
+func boundScales(t testing.TB, be *Backend, n int, size tensor.Bind) *exec {
+	t.Helper()
+	b := graph.NewBuilder(size)
+	v := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+	for i := range n {
+		v = b.Scale(fmt.Sprintf("y%d", i), v, 2)
+	}
+	g, err := b.Freeze(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
+	for c := range m.Arenas {
+		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Arenas[c].Free() })
+	}
+	e, err := be.Bind(p.Plans[0], m, plan.BindOptions{Program: "embed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(*exec)
+}
+
 // Sessions label their steps only where it was asked for when they were bound.
 func TestLabelSteps(t *testing.T) {
+	be, err := New(Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
 	labelled := func() bool {
-		b := graph.NewBuilder(tensor.Bind{T: 4, S: 1, R: 1})
-		x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
-		g, err := b.Freeze(b.Scale("y", x, 2))
-		if err != nil {
+		e := boundScales(t, be, 1, tensor.Bind{T: 4, S: 1, R: 1})
+		if err := e.Enqueue(context.Background(), e.plan.Max, nil); err != nil {
 			t.Fatal(err)
 		}
-		be, err := New(Options{Workers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer be.Close()
-		p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
-		for c := range m.Arenas {
-			if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
-				t.Fatal(err)
-			}
-			defer m.Arenas[c].Free()
-		}
-		e, err := be.Bind(p.Plans[0], m, plan.BindOptions{Program: "embed"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Enqueue(context.Background(), g.Max, nil); err != nil {
-			t.Fatal(err)
-		}
-		_, ok := e.(*exec).kernels[0].(*labelKernel)
+		_, ok := e.kernels[0].(*labelKernel)
 		return ok
 	}
 	if labelled() {
