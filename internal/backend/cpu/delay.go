@@ -46,22 +46,22 @@ func (e *exec) dressed(d *delays) []kernel {
 			k = newLabelKernel(k, e.program, e.plan, s)
 		}
 		if e.counted {
-			k = &countedKernel{k, e, i}
+			k = &meteredKernel{k, e, i}
 		}
 		out[i] = k
 	}
 	return out
 }
 
-// countedKernel says which step it is that allocates. A share waits for nobody,
+// meteredKernel says which step it is that allocates. A share waits for nobody,
 // so steps can take turns.
-type countedKernel struct {
+type meteredKernel struct {
 	kernel
 	exec *exec
 	step int
 }
 
-func (c *countedKernel) run(w *worker, b tensor.Bind, i, n int) {
+func (c *meteredKernel) run(w *worker, b tensor.Bind, i, n int) {
 	run := c.exec.run
 	run.EnterStep(c.step)
 	defer run.LeaveStep()

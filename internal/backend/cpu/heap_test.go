@@ -95,7 +95,7 @@ func TestHeapByStep(t *testing.T) {
 	if err := e.Enqueue(context.Background(), e.plan.Max, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := e.kernels[0].(*countedKernel); ok {
+	if _, ok := e.kernels[0].(*meteredKernel); ok {
 		t.Error("kernels count where nobody asks")
 	}
 }
