@@ -9,8 +9,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// stored is random weights in a file's encoding, and the same packed.
-func stored(t *testing.T, d tensor.DType, n, k int, seed uint64) (*Stored, *Packed) {
+// storedAndPacked is random weights in a file's encoding, and the same packed.
+func storedAndPacked(t *testing.T, d tensor.DType, n, k int, seed uint64) (*Stored, *Packed) {
 	t.Helper()
 	raw := make([]byte, n*d.RowBytes(k))
 	if err := tensor.Quantize(raw, d, random(n*k, seed)); err != nil {
@@ -34,8 +34,8 @@ func TestAhead(t *testing.T) {
 			m, n, k := z[0], z[1], z[2]
 			name := fmt.Sprintf("%s and %s %v", d[0], d[1], z)
 			a, s := random(m*k, 1), NewScratch(k)
-			b, packed := stored(t, d[0], n, k, 2)
-			b2, packed2 := stored(t, d[1], n, k, 3)
+			b, packed := storedAndPacked(t, d[0], n, k, 2)
+			b2, packed2 := storedAndPacked(t, d[1], n, k, 3)
 			var got [2][]float32
 			for i, p := range []Panels{packed, b} {
 				got[i] = make([]float32, m*n)
