@@ -39,6 +39,13 @@ type addedTokens struct {
 	spelled         map[int32]string // normalized spellings, where they differ: so the reference decodes them
 }
 
+// skips tells whether Decode leaves a token out when asked. A special token whose normalized spelling is
+// another one stays: the reference looks for what it decodes to among special tokens.
+func (a *addedTokens) skips(id int32) bool {
+	_, other := a.spelled[id]
+	return a.special.has(id) && !other
+}
+
 type bitset []uint64
 
 func (b bitset) has(i int32) bool {

@@ -56,7 +56,7 @@ func (m *bpe) encode(dst []int32, word []byte, s *Scratch) []int32 {
 
 // symbols appends the word's first symbols.
 func (m *bpe) symbols(ids []int32, word []byte, b *bpeScratch) []int32 {
-	if m.bytes != nil && m.prefix == "" && m.suffix == "" && m.unk < 0 {
+	if m.bytes != nil && m.prefix == "" && m.suffix == "" && m.unk < 0 && m.byteFallback == nil {
 		for _, c := range word {
 			if id := m.bytes[c]; id >= 0 {
 				ids = append(ids, id)

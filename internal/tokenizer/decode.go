@@ -44,7 +44,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 // decodeToken passes one id's token to a decoder.
 func (t *Tokenizer) decodeToken(to sink, id int32, skipSpecial bool) {
 	token, ok := t.Token(id)
-	if !ok || skipSpecial && t.added.special.has(id) {
+	if !ok || skipSpecial && t.added.skips(id) {
 		return
 	}
 	to.part(viewBytes(token), true, t.added.added.has(id))

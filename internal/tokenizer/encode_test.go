@@ -236,3 +236,30 @@ func TestEncodeEndsWhenDone(t *testing.T) {
 		t.Errorf("%d ids of a batch were made after the end", n)
 	}
 }
+
+// Bytes that a byte-level vocabulary lacks fall back to the tokens of what spells them.
+func TestByteLevelFallsBack(t *testing.T) {
+	tok, err := FromJSON("x", []byte(`{"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},"model":{"type":"BPE","byte_fallback":true,
+		"vocab":{"<0xC4>":0,"<0xA0>":1,"a":2,"b":3,"ab":4,"<0xC3>":5},"merges":["a b"]}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The space is spelled U+0120, which is C4 A0; the bytes of é have no tokens.
+	if got, want := tok.Encode(nil, "ab abé", Options{}, nil), []int32{4, 0, 1, 4}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Special tokens that the normalizer spells otherwise are not left out: the reference knows them by the
+// other spelling.
+func TestSkipsSpecialBySpelling(t *testing.T) {
+	tok, err := FromJSON("x", []byte(`{"normalizer":{"type":"Lowercase"},"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"},"added_tokens":[
+		{"id":1,"content":"LEFT","special":true,"normalized":true},{"id":2,"content":"end","special":true,"normalized":true}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := tok.Encode(nil, "LEFTxend", Options{ParseSpecial: true}, nil)
+	if !slices.Equal(ids, []int32{1, 0, 2}) || tok.Decode(ids, true) != "left a" || tok.Decode(ids, false) != "left a end" {
+		t.Errorf("%v: %q, %q", ids, tok.Decode(ids, true), tok.Decode(ids, false))
+	}
+}

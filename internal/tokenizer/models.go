@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"hotpath/internal/format"
 )
@@ -282,6 +283,9 @@ func (m *bpe) spell(byteLevel bool) {
 		m.bytes = new([256]int32)
 		for b, r := range byteRunes {
 			m.bytes[b] = symbol(string(r))
+		}
+		if m.prefix == "" && m.suffix == "" && !slices.Contains(m.bytes[:], -1) {
+			m.byteFallback = nil // nothing is left to fall back from
 		}
 	}
 }
