@@ -27,6 +27,7 @@
 package hotpath
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,8 +75,9 @@ type Options struct {
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
 	BatchTokens int    // tokens of one run; 0 means 512
 	Invariant   bool   // answers do not depend on what else runs at the same time
-	// NoCalibration lets Parallel "auto" decide by built-in figures even where
-	// [Calibrate], or the command hotpath info, has measured this machine.
+	// NoCalibration lets Parallel "auto" and Precision "auto" decide without
+	// what [Calibrate] measured of this machine and [CalibratePrecision] of this
+	// model.
 	NoCalibration bool
 	// Profile records every run, and scopes around tokenizing, batching and
 	// sampling; nil records nothing and costs nothing.
@@ -97,6 +99,8 @@ type Model struct {
 	eng     *engine.Engine
 	load    time.Duration
 	rec     *profile.Recorder // nil records nothing
+	// precision is what the CPU was asked for; "" on other devices.
+	precision cpu.Precision
 
 	templateOnce sync.Once
 	template     *chatTemplate
@@ -119,15 +123,21 @@ func Open(path string, o Options) (*Model, error) {
 // which ends with its own context.
 func OpenContext(ctx context.Context, path string, o Options) (m *Model, err error) {
 	defer guard(&err)
-	start := time.Now()
-	mode, err := engine.ParseMode(o.Parallel)
-	if err != nil {
-		return nil, err
-	}
 	switch o.Precision {
 	case "", "auto", "f32", "bf16":
 	default:
 		return nil, fmt.Errorf("%w: precision %q, expected f32, bf16 or auto", ErrInput, o.Precision)
+	}
+	return openModel(ctx, path, o)
+}
+
+// openModel opens a model whose precision may also be a class that only
+// calibration chooses.
+func openModel(ctx context.Context, path string, o Options) (m *Model, err error) {
+	start := time.Now()
+	mode, err := engine.ParseMode(o.Parallel)
+	if err != nil {
+		return nil, err
 	}
 	if o.Threads < 0 || o.Threads > cpu.MaxWorkers {
 		return nil, fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, o.Threads, cpu.MaxWorkers)
@@ -165,8 +175,13 @@ func OpenContext(ctx context.Context, path string, o Options) (m *Model, err err
 	if device == "" {
 		device = defaultDevice
 	}
-	if m.cfg.Delicate && (o.Precision == "" || o.Precision == "auto") {
+	if auto := o.Precision == "" || o.Precision == "auto"; auto && m.cfg.Delicate {
 		o.Precision = "f32"
+	} else if auto && !o.NoCalibration && device == defaultDevice {
+		o.Precision = m.calibrated()
+	}
+	if device == defaultDevice {
+		m.precision = cpu.Precision(cmp.Or(o.Precision, string(cpu.Auto)))
 	}
 	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
 		return m, err

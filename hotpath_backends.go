@@ -21,6 +21,9 @@ const nullDelay = 100 * time.Microsecond
 func init() {
 	engine.Register("cpu", func(o engine.BackendOptions) (plan.Backend, error) {
 		p, err := cpu.ParsePrecision(o.Precision)
+		if cpu.Precision(o.Precision) == cpu.I8G32 { // nobody asks for it but calibration
+			p, err = cpu.I8G32, nil
+		}
 		if err != nil {
 			return nil, err
 		}

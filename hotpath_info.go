@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"hotpath/internal/calib"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"
@@ -43,6 +44,13 @@ type Info struct {
 	KVBytesPerToken int64 // of the cache, 0 for encoders
 	Device          string
 	Threads         int
+
+	// Precision is what was asked of the CPU, Classes what it means there; both
+	// are empty on other devices. Calibration is what CalibratePrecision found
+	// of this very file on this machine, nil where nobody asked it.
+	Precision   string
+	Classes     []ClassUse
+	Calibration *PrecisionReport
 }
 
 // DTypeCount is how much of a model has one encoding.
@@ -75,8 +83,22 @@ func (m *Model) Info() (Info, error) {
 		if i.DTypes, err = m.dtypes(); err != nil {
 			return err
 		}
-		i.FLOPsPerToken, err = m.flops()
-		return err
+		if i.FLOPsPerToken, err = m.flops(); err != nil {
+			return err
+		}
+		i.Precision = string(m.precision)
+		if i.Classes, err = m.classes(); err != nil || !calib.AnyPrecision() {
+			return err
+		}
+		key, err := m.fileKey()
+		if err != nil {
+			return err
+		}
+		if p, ok := calib.CachedPrecision(key); ok {
+			r := newReport(p)
+			i.Calibration = &r
+		}
+		return nil
 	})
 	return i, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,8 @@ type description struct {
 	Pooling    string `json:"pooling,omitempty"`
 	Parameters int64  `json:"parameters"`
 	Cost       cost   `json:"cost_per_token"`
+	// Compute is what this machine makes of it.
+	Compute *compute `json:"compute"`
 }
 
 // cost is what one token costs, and each token that it attends to besides.
@@ -70,22 +73,45 @@ type typeCount struct {
 
 func newInspect(std streams) *cobra.Command {
 	var format formatFlag
-	var tensors bool
+	var tensors, calibrate bool
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "What is in a model: architecture, shapes, types, sizes, cost a token",
+		Long: `What is in a model: architecture, shapes, types, sizes, cost a token, and the
+compute classes that this machine takes for its products. Headers are read, no
+weight is.
+
+--calibrate runs the model: it measures what the class of the default precision
+does to vectors, against f32, and the classes that could be taken instead. The
+figures are kept in the user's cache and shown from then on. A faster class is
+taken where every cosine is 0.9995 or more; HOTPATH_CALIBRATION=off forgets it.`,
 		Example: `  hotpath inspect model.gguf
   hotpath inspect model.gguf --tensors
+  hotpath inspect all-MiniLM-L6-v2 --calibrate
   hotpath inspect all-MiniLM-L6-v2 --format json`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, paths []string) error {
+		RunE: func(cmd *cobra.Command, paths []string) error {
 			path, err := modelPath(paths[0])
 			if err != nil {
 				return err
 			}
+			var found *hotpath.PrecisionReport
+			if calibrate {
+				r, err := hotpath.CalibratePrecision(cmd.Context(), path, hotpath.Options{})
+				if err != nil {
+					return notPulled(path, err)
+				}
+				if r.Note != "" {
+					fmt.Fprintln(std.err, "hotpath: inspect --calibrate:", r.Note)
+				}
+				found = &r
+			}
 			in, err := inspect(path)
 			if err != nil {
 				return err
+			}
+			if found != nil && in.Config != nil {
+				in.Config.Compute.Calibration = newCalibration(found)
 			}
 			if format.value == "json" {
 				return document(std.out, in)
@@ -95,6 +121,7 @@ func newInspect(std streams) *cobra.Command {
 	}
 	format.add(cmd, "text", "json")
 	cmd.Flags().BoolVar(&tensors, "tensors", false, "list every tensor in the text output too")
+	cmd.Flags().BoolVar(&calibrate, "calibrate", false, "measure what compute classes do to the model's vectors, and keep it")
 	return cmd
 }
 
@@ -195,5 +222,6 @@ func describe(path string) (_ *description, err error) {
 			AttentionFLOPs: 4 * int64(i.Layers) * int64(i.Heads) * int64(i.HeadDim), // scores, and the sum of values
 			KVBytes:        i.KVBytesPerToken,
 		},
+		Compute: newCompute(i),
 	}, nil
 }

@@ -157,7 +157,7 @@ func (d *description) rows() [][2]string {
 	if d.Cost.KVBytes > 0 {
 		per += fmt.Sprintf("; %s of KV cache", size(d.Cost.KVBytes))
 	}
-	return [][2]string{
+	return append([][2]string{
 		{"architecture", d.Arch},
 		{"name", d.Name},
 		{"for", strings.Join(uses, ", ")},
@@ -167,5 +167,5 @@ func (d *description) rows() [][2]string {
 		{"vocabulary", fmt.Sprint(d.Vocab)},
 		{"tokens", fmt.Sprintf("at most %d", d.MaxTokens)},
 		{"a token costs", per},
-	}
+	}, d.Compute.rows()...)
 }

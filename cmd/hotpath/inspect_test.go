@@ -89,3 +89,25 @@ func TestInspectVocabulary(t *testing.T) {
 		}
 	}
 }
+
+// TestInspectCalibration: classes are shown, and what they do to vectors once
+// somebody asked.
+func TestInspectCalibration(t *testing.T) {
+	t.Setenv("HOTPATH_CACHE", t.TempDir())
+	t.Setenv("HOTPATH_CALIBRATION", "")
+	path := testmodels.Dir(t, "gguf/bert-q8_0.gguf")
+	in := inspected(t, path)
+	if c := in.Config.Compute; c == nil || c.Precision != "auto" || len(c.Classes) < 6 || c.Calibration != nil {
+		t.Fatalf("%+v", c)
+	}
+	if out := ok(t, "inspect", path); !strings.Contains(out, "Q8_0 of q k v o up down") || !strings.Contains(out, "not measured") {
+		t.Errorf("inspect says\n%s", out)
+	}
+	out := ok(t, "inspect", path, "--calibrate")
+	if !strings.Contains(out, "  error        i8g32: cosine 0.9") || !strings.Contains(out, "; taken") {
+		t.Errorf("inspect --calibrate says\n%s", out)
+	}
+	if c := inspected(t, path).Config.Compute.Calibration; c == nil || c.Texts == 0 || len(c.Classes) != 2 {
+		t.Errorf("afterwards %+v", c)
+	}
+}

@@ -48,9 +48,9 @@ func KeyOf(workers int) Key {
 func (k Key) Parallel() int { return max(1, min(k.Cores, k.Procs, k.Workers)) }
 
 // entry is the file.
-type entry struct {
-	Key   Key   `json:"key"`
-	Costs Costs `json:"costs"`
+type entry[K comparable, V any] struct {
+	Key   K `json:"key"`
+	Costs V `json:"costs"`
 }
 
 // Dir is the folder of such files: below HOTPATH_CACHE, or hotpath's folder
@@ -70,62 +70,80 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "hotpath", "calibration"), nil
 }
 
-// file is where a key's figures lie: machines that share a home keep apart.
-func (k Key) file(dir string) string {
+// fileOf is where a key's entry lies: machines that share a home keep apart.
+func fileOf(dir, kind string, key any) string {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%+v", k)
-	return filepath.Join(dir, "threads-"+hex.EncodeToString(h.Sum(nil))+".json")
+	fmt.Fprintf(h, "%+v", key)
+	return filepath.Join(dir, kind+"-"+hex.EncodeToString(h.Sum(nil))+".json")
 }
+
+func (k Key) file(dir string) string { return fileOf(dir, "threads", k) }
 
 // Load reads the figures for a key. An error says why there are none to use;
 // a file that is not there is fs.ErrNotExist.
-func Load(dir string, k Key) (Costs, error) {
-	f, err := os.Open(k.file(dir))
+func Load(dir string, k Key) (Costs, error) { return load(k.file(dir), k, decode) }
+
+// load reads a file of a bounded size.
+func load[K, V any](file string, k K, decode func([]byte, K) (V, error)) (v V, err error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return Costs{}, err
+		return v, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return Costs{}, err
+		return v, err
 	}
-	c, err := decode(data, k)
-	if err != nil {
-		return Costs{}, fmt.Errorf("%s: %w", f.Name(), err)
+	if v, err = decode(data, k); err != nil {
+		return v, fmt.Errorf("%s: %w", file, err)
 	}
-	return c, nil
+	return v, nil
 }
 
-func decode(data []byte, k Key) (Costs, error) {
+// parse reads an entry and holds it against its key.
+func parse[K comparable, V any](data []byte, k K) (v V, err error) {
 	if len(data) > maxFile {
-		return Costs{}, fmt.Errorf("more than %d bytes, expected a few hundred", maxFile)
+		return v, fmt.Errorf("more than %d bytes, expected a few hundred", maxFile)
 	}
-	var e entry
+	var e entry[K, V]
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return Costs{}, err
+		return v, err
 	}
 	if e.Key != k {
-		return Costs{}, fmt.Errorf("figures of %+v, expected %+v", e.Key, k)
+		return v, fmt.Errorf("figures of %+v, expected %+v", e.Key, k)
 	}
-	if e.Costs.Workers != k.Workers || e.Costs.Cores != k.Parallel() {
-		return Costs{}, fmt.Errorf("figures of %d workers on %d cores, expected %d on %d", e.Costs.Workers, e.Costs.Cores, k.Workers, k.Parallel())
-	}
-	return e.Costs, e.Costs.check()
+	return e.Costs, nil
 }
 
-// Store writes the figures for a key: whole or not at all, and after another
-// process's file rather than into it.
-func Store(dir string, k Key, c Costs) (err error) {
-	data, err := json.MarshalIndent(entry{k, c}, "", "\t")
+func decode(data []byte, k Key) (Costs, error) {
+	c, err := parse[Key, Costs](data, k)
+	if err != nil {
+		return Costs{}, err
+	}
+	if c.Workers != k.Workers || c.Cores != k.Parallel() {
+		return Costs{}, fmt.Errorf("figures of %d workers on %d cores, expected %d on %d", c.Workers, c.Cores, k.Workers, k.Parallel())
+	}
+	return c, c.check()
+}
+
+// Store writes the figures for a key.
+func Store(dir string, k Key, c Costs) error {
+	return store(dir, k.file(dir), entry[Key, Costs]{k, c})
+}
+
+// store writes a file whole or not at all, and after another process's file
+// rather than into it.
+func store(dir, file string, entry any) (err error) {
+	data, err := json.MarshalIndent(entry, "", "\t")
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "threads-*.tmp")
+	f, err := os.CreateTemp(dir, "new-*.tmp")
 	if err != nil {
 		return err
 	}
@@ -140,7 +158,7 @@ func Store(dir string, k Key, c Costs) (err error) {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), k.file(dir))
+	return os.Rename(f.Name(), file)
 }
 
 // Cached are the figures of this machine with a number of workers: those that

@@ -153,10 +153,7 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	if w.DType == tensor.F32 && len(w.Data) > 0 && uintptr(unsafe.Pointer(&w.Data[0]))%4 != 0 {
 		w.Data = append(make([]byte, 0, len(w.Data)), w.Data...)
 	}
-	class := b.opts.Precision.classOf(w.DType)
-	if router(w.Value) {
-		class = F32
-	}
+	class := b.opts.Precision.Class(w.Value.Node.Leaf.Role, w.DType)
 	if class == I8G32 && readBy(w.Value, readers, graph.OpLinear, graph.OpEmbed) {
 		return packInt8(w)
 	}

@@ -73,6 +73,18 @@ func (p Precision) classOf(d tensor.DType) Precision {
 	return p.class()
 }
 
+// Class is the compute class of products with a weight of a role and a storage
+// type, where more rows than a few meet it.
+func (p Precision) Class(role graph.Role, d tensor.DType) Precision {
+	if role == graph.RoleRouter {
+		return F32
+	}
+	return p.classOf(d)
+}
+
+// Attention is the compute class of attention.
+func (p Precision) Attention() Precision { return p.class() }
+
 // product is W[N,K] as the B operand of x w^T, in its compute class.
 type product struct {
 	n, k   int
@@ -123,10 +135,7 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.stored, p.class = stored, b.be.opts.Precision.classOf(packed.dtype)
-	if router(w) {
-		p.class = F32
-	}
+	p.stored, p.class = stored, b.be.opts.Precision.Class(w.Node.Leaf.Role, packed.dtype)
 	p.label = fmt.Sprintf("gemm %s from %s", p.class, packed.dtype)
 	switch p.class {
 	case BF16:
