@@ -80,7 +80,8 @@ type Options struct {
 	// model.
 	NoCalibration bool
 	// Profile records every run, and scopes around tokenizing, batching and
-	// sampling; nil records nothing and costs nothing.
+	// sampling; nil records nothing and costs nothing. Open tells it of model and
+	// machine, and MeasureCeilings what to hold steps against.
 	Profile *profile.Recorder
 }
 
@@ -195,6 +196,11 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		Costs: costs(o, m.backend),
 	})
 	m.load = time.Since(start)
+	if err == nil && m.rec != nil {
+		f := machineFacts(m.backend, o.Precision)
+		f.Model, f.Params = m.cfg.Name, m.cfg.ParamCount
+		m.rec.SetFacts(f)
+	}
 	return m, err
 }
 

@@ -70,6 +70,9 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
+	if o.Profile != nil {
+		o.Profile.SetFacts(machineFacts(be, trainPrecision))
+	}
 	return train.Run(ctx, cfg, train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
 }
 
@@ -85,10 +88,13 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 	return train.Plan(ctx, cfg, be)
 }
 
+// trainPrecision is what training computes in.
+const trainPrecision = "f32"
+
 func (o TrainOptions) backend() (plan.Backend, error) {
 	device := o.Device
 	if device == "" {
 		device = defaultDevice
 	}
-	return engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: "f32"})
+	return engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: trainPrecision})
 }

@@ -1,13 +1,50 @@
-// Package profile holds what hotpath knows about where time, bytes and FLOPs
-// went: the records that a run is stamped into, the ledger that accounts for
-// them, the scopes of the user's own code, the reports and the exporters.
+// Package profile tells where time, bytes and FLOPs went: of hotpath's own
+// steps, of the user's scopes around them, and how far from what the machine
+// allows.
 //
-// It is public and imports nothing else of hotpath, so a profile can be read,
-// queried and exported by programs that never load a model.
+//	rec := profile.NewRecorder(profile.Options{})
+//	ceilings, err := hotpath.MeasureCeilings(ctx, 0) // optional: the roofline
+//	err = rec.SetCeilings("", ceilings)
+//	m, err := hotpath.Open("model", hotpath.Options{Profile: rec})
+//	// use the model; profile.Scope adds scopes of your own
+//	p := rec.Snapshot()
+//	err = profile.Text(os.Stderr, p, profile.ReportOptions{})
+//	err = profile.Export("run.html", p)
 //
-// # From a run to a report
+// A [Recorder] records while the model runs, and [Recorder.Snapshot] turns what
+// it has into a [Profile] at any time: immutable data to query ([Profile.Top],
+// [Profile.Where], [Profile.ByOp], [Profile.Tree], [Profile.ScopesByName]), to
+// print ([Text], [Markdown], [CSV]) and to write ([Export]; the file's ending is
+// its format: JSON, pprof, a trace for Perfetto, flame graphs, one HTML page).
+// [Scope] puts the program's own work beside the model's, and [Recorder.Counter]
+// its own figures. [Read] opens a profile that was written as JSON, and
+// [Compare] tells with statistics what changed between recordings.
 //
-// An engine registers each plan once with a [Recorder], takes a preallocated
+// The package imports nothing else of hotpath, so a profile can be read, queried
+// and exported by programs that never load a model.
+//
+// # The ledger
+//
+// For each run, wall × lanes = compute + barrier wait + dispatch + idle +
+// residual; a lane is a worker. The first four are stamped; the residual is what
+// the stamps do not explain. It is never clamped: a negative one says that
+// stamps overlap.
+//
+// Runs may be in flight side by side, as workers with a batch each are. They
+// share the time that a clock on the wall shows by their lanes: that is
+// [PlanStats.Elapsed], which adds up, where the wall times of runs do not.
+//
+// # The roofline
+//
+// A step cannot take less than its FLOPs at the ceiling of its compute class, nor
+// less than its bytes at the memory's: that is [StepStats.Floor], and what it
+// takes beyond is [StepStats.Lost]. A step is held against the ceilings of as
+// many lanes as were in flight ([Ceilings]). What comes from caches can be faster
+// than memory: then more than 100 per cent is reached and Lost is below 0.
+//
+// # Recording an engine
+//
+// An engine registers each plan once with a Recorder, takes a preallocated
 // [Run] before it dispatches, lets every lane stamp its own slots without
 // locks or allocation, and gives the run back:
 //
@@ -18,17 +55,6 @@
 //	run.End = profile.Now()
 //	// fill run.Costs from the bound inputs
 //	err = h.Release(run)
-//
-// [Recorder.Snapshot] turns the aggregates into a [Profile]: immutable data
-// that [Text], [Markdown], [CSV] and [Export] render: as text, tables, pprof, a
-// trace for Perfetto, flame graphs, and one HTML page. [Compare] tells with
-// statistics what changed between recordings.
-//
-// # The ledger
-//
-// For each run, wall × lanes = compute + barrier wait + dispatch + idle +
-// residual. The first four are stamped; the residual is what the stamps do not
-// explain. It is never clamped: a negative one says that stamps overlap.
 //
 // # Errors
 //

@@ -3,12 +3,52 @@ package profile_test
 import (
 	"context"
 	"fmt"
+	"io"
 
+	"hotpath"
 	"hotpath/profile"
 )
 
-// A run with one lane and two steps, stamped by hand.
+// What a model does in a program, with a scope of the program's own.
 func Example() {
+	ctx := context.Background()
+	rec := profile.NewRecorder(profile.Options{})
+	ceilings, err := hotpath.MeasureCeilings(ctx, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := rec.SetCeilings("", ceilings); err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := hotpath.Open("../internal/testmodels/testdata/bert", hotpath.Options{Profile: rec})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	func() {
+		ctx, end := profile.Scope(profile.WithRecorder(ctx, rec), "my batch")
+		defer end()
+		if _, err := m.Embed(ctx, []string{"a stitch in time", "saves nine"}, hotpath.EmbedOptions{}); err != nil {
+			fmt.Println(err)
+		}
+	}()
+	p := rec.Snapshot()
+	fmt.Println(p.ScopesByName("my batch")[0].Calls, "batch")
+	lost := p.Top(1, profile.ByLost)[0]
+	fmt.Println("a step that loses time is held against a ceiling:", lost.Floor > 0)
+	if err := profile.Text(io.Discard, p, profile.ReportOptions{Top: 5}); err != nil { // os.Stderr, mostly
+		fmt.Println(err)
+	}
+	// Output:
+	// 1 batch
+	// a step that loses time is held against a ceiling: true
+}
+
+// An engine of one's own: a run with one lane and two steps, stamped by hand.
+func ExampleRecorder_Plan() {
 	rec := profile.NewRecorder(profile.Options{})
 	h, err := rec.Plan(profile.Plan{ID: "demo", Backend: "cpu", Phase: "embed", Lanes: []string{"worker 0"},
 		Steps: []profile.Step{{ID: 0, Name: "blk.0/attn/q_proj", Op: "linear"}, {ID: 1, Name: "pool", Op: "pool", Layer: -1}}})

@@ -75,6 +75,7 @@ type viewNode struct {
 	Kind     string      `json:"k"`
 	Op       string      `json:"o,omitempty"`
 	Time     int64       `json:"t"`
+	Floor    int64       `json:"r"`
 	Lost     int64       `json:"l"`
 	Bytes    int64       `json:"b"`
 	FLOPs    int64       `json:"f"`
@@ -102,6 +103,7 @@ type viewStep struct {
 
 type viewCeilings struct {
 	Backend string             `json:"backend"`
+	Lanes   string             `json:"lanes"` // "" for all
 	FLOPs   float64            `json:"flops"`
 	Bytes   float64            `json:"bytes"`
 	Class   map[string]float64 `json:"class"`
@@ -146,7 +148,10 @@ func writeHTML(w io.Writer, p *Profile) error {
 	}
 	for _, backend := range slices.Sorted(maps.Keys(p.Ceilings)) {
 		if c := p.Ceilings[backend]; c.known() {
-			v.Ceilings = append(v.Ceilings, viewCeilings{backend, c.FLOPs, c.Bytes, c.Class})
+			v.Ceilings = append(v.Ceilings, viewCeilings{backend, "", c.FLOPs, c.Bytes, c.Class})
+			if one := c.One; one != nil && p.shares(c.Lanes) {
+				v.Ceilings = append(v.Ceilings, viewCeilings{backend, ", one lane", one.FLOPs, one.Bytes, one.Class})
+			}
 		}
 	}
 	p.eachScope(func(s *ScopeStats, depth int) {
@@ -162,7 +167,7 @@ func writeHTML(w io.Writer, p *Profile) error {
 }
 
 func viewTree(n *TreeNode) *viewNode {
-	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
+	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Floor: n.Floor, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
 	for _, c := range n.Children {
 		v.Children = append(v.Children, viewTree(c))
 	}
@@ -180,12 +185,12 @@ func (p *Profile) cards() []viewCard {
 		}
 	}
 	l := &p.Ledger
-	cards := []viewCard{{"wall time", human(l.Wall), count(int(l.Runs), "run")}}
-	if tokens > 0 && l.Wall > 0 {
-		cards = append(cards, viewCard{"tokens a second", fmt.Sprintf("%.0f", float64(tokens)/float64(l.Wall)*1e9), fmt.Sprintf("%d in all", tokens)})
+	cards := []viewCard{{"time", human(p.Elapsed), count(int(l.Runs), "run") + " of " + human(l.Wall)}}
+	if tokens > 0 && p.Elapsed > 0 {
+		cards = append(cards, viewCard{"tokens a second", fmt.Sprintf("%.0f", perTime(tokens, p.Elapsed)*1e9), fmt.Sprintf("%d in all", tokens)})
 	}
 	if flops > 0 {
-		cards = append(cards, viewCard{"compute", si(perTime(flops, l.Wall)*1e9) + "FLOP/s", si(float64(flops)) + "FLOP"})
+		cards = append(cards, viewCard{"compute", si(perTime(flops, p.Elapsed)*1e9) + "FLOP/s", si(float64(flops)) + "FLOP"})
 	}
 	cards = append(cards, viewCard{"computing", fmt.Sprintf("%.1f %%", percent(l.Compute, l.LaneTime)), "of wall time × lanes"})
 	if floor > 0 {

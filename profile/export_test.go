@@ -236,7 +236,7 @@ func TestTrace(t *testing.T) {
 	if want := p.Ledger.Compute - 45_000; computed != want || waited != p.Ledger.Barrier {
 		t.Errorf("trace has %d ns of steps and %d of waits, want %d and %d", computed, waited, want, p.Ledger.Barrier)
 	}
-	if kinds["b"] != 3+1 || kinds["n"] != 3 || kinds["C"] != 5+1 || kinds["M"] == 0 {
+	if kinds["b"] != 3+1 || kinds["n"] != 3 || kinds["C"] != 5+2 || kinds["M"] == 0 {
 		t.Errorf("kinds of events: %v", kinds)
 	}
 	for thread, events := range threads {

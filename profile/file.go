@@ -81,6 +81,12 @@ func read(data []byte) (*Profile, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	if head.Version < 3 { // which say nothing of runs side by side
+		for i := range p.Plans {
+			p.Plans[i].Elapsed = p.Plans[i].Ledger.Wall
+		}
+		p.Elapsed = p.Ledger.Wall
+	}
 	p.Version = Version // what it is written as from here on
 	return p, nil
 }
@@ -167,6 +173,9 @@ func (s *PlanStats) checkStats() error {
 		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
 			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
 		}
+	}
+	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
+		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
 	}
 	if s.Samples != nil {
 		return s.Samples.check(len(s.Steps))

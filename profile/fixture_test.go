@@ -71,7 +71,8 @@ func fixture(t testing.TB) *Profile {
 	rec.SetFacts(Facts{CPU: "Test CPU", Tier: "avx512", Cores: 2, Threads: 2, Go: "go1.26", OS: "linux", Arch: "amd64",
 		Model: "mini", Params: 22_713_216, Precision: "bf16", Extra: map[string]string{"file": "mini.gguf"}})
 	for backend, c := range map[string]Ceilings{
-		"cpu": {FLOPs: 220e9, Bytes: 25e9, Class: map[string]float64{"bf16": 860e9}, Source: "measured"},
+		"cpu": {FLOPs: 220e9, Bytes: 25e9, Class: map[string]float64{"bf16": 860e9}, Source: "measured", Lanes: 2,
+			One: &Ceilings{FLOPs: 110e9, Bytes: 20e9, Class: map[string]float64{"bf16": 430e9}, Lanes: 1}},
 	} {
 		if err := rec.SetCeilings(backend, c); err != nil {
 			t.Fatal(err)
@@ -112,6 +113,7 @@ func fixture(t testing.TB) *Profile {
 		}
 	}
 	rec.Counter("kv blocks", "blocks").Set(17)
+	rec.Counter("resident memory", "bytes").Set(283_471_872)
 
 	ctx, end := Scope(WithRecorder(context.Background(), rec), "serve")
 	_, endTok := Scope(ctx, "tokenize")
@@ -132,6 +134,7 @@ func fixture(t testing.TB) *Profile {
 	p.Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p.Start, p.End = 1, 3_000_000
 	p.Counters[0].Kept[0].At = 1_700_000
+	p.Counters[1].Kept[0].At = 1_800_000
 	for _, class := range []string{"go heap objects", "go runtime total"} { // of the test process
 		if p.Memory[class] <= 0 {
 			t.Errorf("no %s", class)

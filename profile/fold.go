@@ -22,6 +22,8 @@ type planFold struct {
 	samples *sampler
 	heap    HeapCount
 	entered bool // steps say what they allocated
+
+	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
 
 // stepFold is one step over all runs. Times are lane times.

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -8,8 +9,8 @@ import (
 
 // Version is the version of the schema that this package writes. It reads this
 // version and all before it: 2 added the samples of runs, the buffers of plans
-// and the heap.
-const Version = 2
+// and the heap; 3 the time that runs in flight together share.
+const Version = 3
 
 // Format is the first field of every profile file.
 const Format = "hotpath-profile"
@@ -26,6 +27,7 @@ type Profile struct {
 	Facts    Facts               `json:"facts"`
 	Ceilings map[string]Ceilings `json:"ceilings,omitempty"` // by backend, "" for all others
 	Ledger   Ledger              `json:"ledger"`             // sum over the plans
+	Elapsed  int64               `json:"elapsed_ns"`         // with at least one run in flight
 	Plans    []PlanStats         `json:"plans,omitempty"`
 	Scopes   []ScopeStats        `json:"scopes,omitempty"` // parents before children
 	Requests *RequestStats       `json:"requests,omitempty"`
@@ -88,17 +90,58 @@ func (f Facts) merge(n Facts) Facts {
 	return f
 }
 
-// Ceilings is what the machine was measured to reach with all lanes.
+// Ceilings is what the machine was measured to reach with a number of lanes at
+// once, all of them as a rule.
 type Ceilings struct {
 	FLOPs  float64            `json:"flops_per_s"`
 	Bytes  float64            `json:"bytes_per_s"`
 	Class  map[string]float64 `json:"class_flops_per_s,omitempty"` // by compute class, where it differs
 	Source string             `json:"source,omitempty"`            // how it was measured
+
+	// Lanes is how many lanes it was measured with; where it is 0, work on any
+	// number of lanes is held against the whole.
+	Lanes int `json:"lanes,omitempty"`
+	// One is the same measured with one lane. Fewer lanes than Lanes are held
+	// against what lies between the two, or against their part of the whole
+	// where One is nil: one lane alone often has more than its part of the
+	// memory's bandwidth.
+	One *Ceilings `json:"one_lane,omitempty"`
 }
 
 func (c Ceilings) clone() Ceilings {
 	c.Class = maps.Clone(c.Class)
+	if c.One != nil {
+		one := c.One.clone()
+		c.One = &one
+	}
 	return c
+}
+
+// at is the ceilings of a number of lanes at once, which need not be whole: it
+// is a mean.
+func (c Ceilings) at(lanes float64) Ceilings {
+	if c.Lanes <= 1 || lanes >= float64(c.Lanes) {
+		return c
+	}
+	lanes = max(lanes, 1)
+	between := func(all, one float64, known bool) float64 {
+		if !known {
+			return all * lanes / float64(c.Lanes)
+		}
+		return one + (all-one)*(lanes-1)/float64(c.Lanes-1)
+	}
+	var one Ceilings
+	if c.One != nil {
+		one = *c.One
+	}
+	out := Ceilings{FLOPs: between(c.FLOPs, one.FLOPs, one.FLOPs > 0), Bytes: between(c.Bytes, one.Bytes, one.Bytes > 0), Source: c.Source}
+	for class, all := range c.Class {
+		if out.Class == nil {
+			out.Class = map[string]float64{}
+		}
+		out.Class[class] = between(all, one.Class[class], one.Class[class] > 0)
+	}
+	return out
 }
 
 func (c *Ceilings) check() error {
@@ -110,6 +153,18 @@ func (c *Ceilings) check() error {
 		if !ok(v) {
 			return fmt.Errorf("class %q: %v FLOP/s, expected a number from 0", class, v)
 		}
+	}
+	if c.Lanes < 0 {
+		return fmt.Errorf("measured with %d lanes, expected none below 0", c.Lanes)
+	}
+	if c.One == nil {
+		return nil
+	}
+	if c.One.One != nil {
+		return errors.New("one_lane has a one_lane of its own")
+	}
+	if err := c.One.check(); err != nil {
+		return fmt.Errorf("one_lane: %w", err)
 	}
 	return nil
 }
@@ -156,6 +211,11 @@ type PlanStats struct {
 	Stats  []StepStats  `json:"step_stats"` // [step]
 	Run    Dist         `json:"run"`        // of wall time
 
+	// Elapsed is the plan's part of the time in which runs were in flight: that
+	// of its runs where they took turns with all others, and less where several
+	// were in flight at once, which share each moment by their lanes.
+	Elapsed int64 `json:"elapsed_ns"`
+
 	Samples *RunSamples `json:"samples,omitempty"`
 
 	Tokens    int64 `json:"tokens,omitempty"`
@@ -167,12 +227,28 @@ type PlanStats struct {
 	Heap *HeapCount `json:"heap,omitempty"`
 }
 
-// TokensPerSecond is over the wall time of the plan's runs.
-func (p *PlanStats) TokensPerSecond() float64 {
-	if p.Ledger.Wall <= 0 {
-		return 0
+// TokensPerSecond is over the time that the plan's runs took of the machine.
+func (p *PlanStats) TokensPerSecond() float64 { return perTime(p.Tokens, p.Elapsed) * 1e9 }
+
+// AtOnce is how many runs as wide as this plan's were in flight at once while
+// they were, on average: 1 where they took turns with all others.
+func (p *PlanStats) AtOnce() float64 {
+	if p.Elapsed <= 0 || p.Elapsed >= p.Ledger.Wall {
+		return 1
 	}
-	return float64(p.Tokens) / float64(p.Ledger.Wall) * 1e9
+	return float64(p.Ledger.Wall) / float64(p.Elapsed)
+}
+
+// LanesAtOnce is how many lanes were in flight at once while the plan's runs
+// were, on average.
+func (p *PlanStats) LanesAtOnce() float64 { return float64(len(p.Lanes)) * p.AtOnce() }
+
+// elapsedOf turns wall time of the plan's runs into time of the machine.
+func (p *PlanStats) elapsedOf(wall int64) int64 {
+	if n := p.AtOnce(); n > 1 {
+		return int64(float64(wall) / n)
+	}
+	return wall
 }
 
 // BytesPerToken is what the plan's steps moved for a token.
@@ -186,7 +262,8 @@ func (p *PlanStats) BytesPerToken() float64 {
 
 // StepStats is one step over all runs. Total, Self, Floor and Lost are
 // wall-equivalent: lane time divided by the number of lanes that could have
-// worked on the step, so that they add up to wall time.
+// worked at once, of all runs in flight, so that they add up to the time that a
+// clock on the wall shows.
 type StepStats struct {
 	Calls int64 `json:"calls"`
 	Total int64 `json:"total_ns"` // Self and the wait at the barrier before it

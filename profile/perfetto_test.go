@@ -51,7 +51,7 @@ func TestTraceInPerfetto(t *testing.T) {
 		}
 		for what, query := range map[string]string{
 			"slices":   "select count(*) as n from slice where category is not null or dur >= 0",
-			"counters": "select count(*) as n from counter c join track t on c.track_id = t.id where t.name glob '*tok/s*' or t.name glob '*kv blocks*'",
+			"counters": "select count(*) as n from counter c join track t on c.track_id = t.id where t.name glob '*tok/s*' or t.name glob '*kv blocks*' or t.name glob '*resident memory*'",
 			"threads":  "select count(distinct name) as n from thread where name is not null and name != 'swapper'",
 			"errors":   "select cast(coalesce(sum(value), 0) as int) as n from stats where severity = 'error' and value > 0",
 		} {

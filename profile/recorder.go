@@ -60,6 +60,8 @@ type Recorder struct {
 	badRuns   int64
 	abandoned int64
 
+	elapsed elapsed
+
 	scopes scopeTree
 
 	gc    collections
@@ -79,6 +81,7 @@ func NewRecorder(opts Options) *Recorder {
 	if r.opts.Heap {
 		r.meter = new(heapMeter)
 	}
+	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()
 	return r
@@ -137,6 +140,7 @@ func (h PlanHandle) Release(run *Run) error {
 	if h.fold.rec.opts.Heap {
 		run.heap = readHeap().minus(run.heap)
 	}
+	h.fold.rec.elapsed.add(h.fold, run.Start, run.End)
 	return h.fold.release(run)
 }
 

@@ -99,6 +99,13 @@ func factsTable(p *Profile, _ ReportOptions) table {
 			parts = append(parts, class+" "+si(c.Class[class])+"FLOP/s")
 		}
 		t.add(plain, "ceilings", join(append(parts, c.Source)...))
+		if one := c.One; one != nil && p.shares(c.Lanes) {
+			parts := []string{si(one.FLOPs) + "FLOP/s", si(one.Bytes) + "B/s"}
+			for _, class := range slices.Sorted(maps.Keys(one.Class)) {
+				parts = append(parts, class+" "+si(one.Class[class])+"FLOP/s")
+			}
+			t.add(plain, "one lane", join(parts...))
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.Extra)) {
 		t.add(plain, key, f.Extra[key])
@@ -107,6 +114,17 @@ func factsTable(p *Profile, _ ReportOptions) table {
 		t.add(plain, "recording", o.String())
 	}
 	return t
+}
+
+// shares says whether a plan had fewer lanes in flight than a number, so that
+// it was held against a part of the ceilings.
+func (p *Profile) shares(lanes int) bool {
+	for i := range p.Plans {
+		if s := &p.Plans[i]; s.Ledger.Runs > 0 && s.HostLanes == 0 && s.LanesAtOnce() < float64(lanes)-0.05 {
+			return true
+		}
+	}
+	return false
 }
 
 // String says what recording cost, and how that is known.
@@ -118,8 +136,10 @@ func (o Overhead) String() string {
 }
 
 func plansTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "plans", cols: []col{left("plan"), left("phase"), left("device"), right("lanes"), right("runs"), right("tokens"),
-		right("tok/s"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
+	t := table{title: "plans", note: "ms is of one run; tok/s and us/token are of all that were in flight at once",
+		cols: []col{left("plan"), left("phase"), left("device"), right("lanes"), right("at once"), right("runs"), right("tokens"),
+			right("tok/s"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
+	var tokens int64
 	for i := range p.Plans {
 		s := &p.Plans[i]
 		if s.Ledger.Runs == 0 {
@@ -127,10 +147,15 @@ func plansTable(p *Profile, _ ReportOptions) table {
 		}
 		perToken := ""
 		if s.Tokens > 0 {
-			perToken = fmt.Sprintf("%.2f", float64(s.Ledger.Wall)/float64(s.Tokens)/1e3)
+			perToken = fmt.Sprintf("%.2f", float64(s.Elapsed)/float64(s.Tokens)/1e3)
 		}
-		t.add(plain, cmp.Or(s.Name, s.ID), s.Phase, s.deviceName(), strconv.Itoa(len(s.Lanes)), integer(s.Ledger.Runs), integer(s.Tokens),
+		t.add(plain, cmp.Or(s.Name, s.ID), s.Phase, s.deviceName(), strconv.Itoa(len(s.Lanes)), fmt.Sprintf("%.1f", s.AtOnce()), integer(s.Ledger.Runs), integer(s.Tokens),
 			fmt.Sprintf("%.0f", s.TokensPerSecond()), ms(s.Run.Mean), ms(s.Run.P50), ms(s.Run.P95), ms(s.Run.P99), perToken)
+		tokens += s.Tokens
+	}
+	if len(t.rows) > 1 && tokens > 0 {
+		t.add(strong, "total", "", "", "", "", integer(p.Ledger.Runs), integer(tokens), fmt.Sprintf("%.0f", perTime(tokens, p.Elapsed)*1e9),
+			"", "", "", "", fmt.Sprintf("%.2f", perTime(p.Elapsed, tokens)/1e3))
 	}
 	return t
 }
@@ -139,6 +164,9 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "ledger", note: "wall x lanes = compute + barrier + dispatch + idle + residual; gc and off-cpu lie within them",
 		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %"), right("barrier %"), right("dispatch %"),
 			right("idle %"), right("residual %"), right("gc %"), right("off-cpu %")}}
+	if p.Elapsed < p.Ledger.Wall {
+		t.note += fmt.Sprintf("; wall adds up runs side by side, %s ms on the clock", ms(p.Elapsed))
+	}
 	row := func(m mark, name string, l Ledger) {
 		if r := l.ResidualPercent(); r > 1 || r < 0 {
 			m = warn
@@ -165,8 +193,17 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 	return t
 }
 
-func groupTable(p *Profile, title, first string, groups []Group) table {
-	t := table{title: title, cols: []col{left(first), right("steps"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("roofline %"), right("lost ms")}}
+// fusedNote is for what tells the parts of fused steps, which run as one, apart.
+const fusedNote = "a fused step is divided by FLOPs"
+
+// aboveNote explains what looks like a mistake and is none.
+const aboveNote = "above 100 %, and lost below 0: from caches, which are faster than the memory that the ceiling is of"
+
+func groupTable(p *Profile, title, note, first string, groups []Group) table {
+	if slices.ContainsFunc(groups, func(g Group) bool { return g.Lost < 0 }) {
+		note = strings.TrimPrefix(note+"; "+aboveNote, "; ")
+	}
+	t := table{title: title, note: note, cols: []col{left(first), right("steps"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("roofline %"), right("lost ms")}}
 	for _, g := range groups {
 		// Steps without a ceiling have neither floor nor loss and stay out of
 		// the group's place on the roofline.
@@ -177,15 +214,15 @@ func groupTable(p *Profile, title, first string, groups []Group) table {
 }
 
 func layersTable(p *Profile, _ ReportOptions) table {
-	return groupTable(p, "by layer", "layer", p.ByLayer())
+	return groupTable(p, "by layer", "", "layer", p.ByLayer())
 }
 
 func opsTable(p *Profile, _ ReportOptions) table {
-	return groupTable(p, "by op", "op", p.ByOp())
+	return groupTable(p, "by op", fusedNote, "op", p.ByOp())
 }
 
 func kernelsTable(p *Profile, _ ReportOptions) table {
-	return groupTable(p, "by kernel", "kernel", p.ByKernel())
+	return groupTable(p, "by kernel", "", "kernel", p.ByKernel())
 }
 
 func scopesTable(p *Profile, _ ReportOptions) table {
@@ -271,7 +308,11 @@ func requestRows(q *RequestStats) []requestRow {
 func countersTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "counters", cols: []col{left("counter"), left("unit"), right("samples"), right("last"), right("peak")}}
 	for _, c := range p.Counters {
-		t.add(plain, c.Name, c.Unit, integer(c.Samples), strconv.FormatFloat(c.Last, 'g', 6, 64), strconv.FormatFloat(c.Peak, 'g', 6, 64))
+		unit, show := c.Unit, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		if unit == "bytes" { // as in the tables of memory
+			unit, show = "MiB", func(v float64) string { return mib(int64(v)) }
+		}
+		t.add(plain, c.Name, unit, integer(c.Samples), show(c.Last), show(c.Peak))
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -79,7 +80,10 @@ func share(p *Profile, s StepResult) float64 { return percent(s.LaneTime(), p.Le
 
 func stepsTable(p *Profile, o ReportOptions) table {
 	top := p.Top(o.Top, o.By)
-	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes; lost is self beyond the roofline", len(top), o.By)}
+	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; lost is self beyond the roofline", len(top), o.By)}
+	if slices.ContainsFunc(top, func(s StepResult) bool { return s.Lost < 0 }) {
+		t.note += "; " + aboveNote
+	}
 	for _, c := range stepColumns {
 		if c.text != nil {
 			t.cols = append(t.cols, col{c.head, c.right})

@@ -39,8 +39,10 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	r.mu.Unlock()
 
+	open, busy := r.elapsed.snapshot()
+	p.Elapsed = busy
 	for _, f := range plans {
-		p.addPlan(f)
+		p.addPlan(f, open)
 	}
 	for _, c := range counters {
 		p.addCounter(c)
@@ -72,7 +74,9 @@ func (p *Profile) estimateOverhead() *Overhead {
 	return &Overhead{With: p.Ledger.Wall, Without: max(0, p.Ledger.Wall-int64(stamps*each)), Estimated: true}
 }
 
-func (p *Profile) addPlan(f *planFold) {
+// addPlan adds what a plan's runs were folded into; open is what is not divided
+// yet of the time that runs shared.
+func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
@@ -82,9 +86,13 @@ func (p *Profile) addPlan(f *planFold) {
 	}
 	// The lanes of a run share its wall time and are one run.
 	s.Ledger.Runs, s.Ledger.Wall = f.runs, f.wall.sum
+	s.Elapsed = f.rec.elapsed.of(f, open, s.Ledger.Wall)
 	ceilings := p.ceilingsOf(s.Backend)
+	if s.HostLanes == 0 { // a device is not shared with the lanes of others
+		ceilings = ceilings.at(s.LanesAtOnce())
+	}
 	for i := range f.steps {
-		s.Stats = append(s.Stats, f.steps[i].stats(&s.Plan, i, ceilings))
+		s.Stats = append(s.Stats, f.steps[i].stats(&s, i, ceilings))
 		if f.entered {
 			heap := f.steps[i].heap
 			s.Stats[i].Heap = &heap
@@ -118,9 +126,9 @@ func (p *Profile) ceilingsOf(backend string) Ceilings {
 	return p.Ceilings[""]
 }
 
-func (st *stepFold) stats(p *Plan, step int, c Ceilings) StepStats {
+func (st *stepFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
 	def, n := &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
-	s := StepStats{Calls: st.span.count, Total: (st.compute + st.wait) / n, Self: st.compute / n,
+	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((st.compute + st.wait) / n), Self: p.elapsedOf(st.compute / n),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
 		LaneCompute: slices.Clone(st.laneCompute), LaneWait: slices.Clone(st.laneWait)}
 	if c.known() {

@@ -7,15 +7,16 @@ import (
 )
 
 // TreeNode is one level of model, plan, layer, block, node, op and kernel, with
-// all below it. Times are wall-equivalent: lane time divided by the plan's
-// lanes, so that the root's is the wall time of all runs. What lanes did not
+// all below it. Times are wall-equivalent: lane time divided by the lanes in
+// flight, so that the root's is the time in which any run was. What lanes did not
 // compute has nodes of its own, in parentheses.
 type TreeNode struct {
 	Name     string      `json:"name"`
 	Kind     string      `json:"kind"` // model, plan, layer, block, node, op, kernel, wait
 	Op       string      `json:"op,omitempty"`
 	Time     int64       `json:"time_ns"`
-	Lost     int64       `json:"lost_ns"` // beyond the roofline; 0 where no ceiling is known
+	Floor    int64       `json:"floor_ns"` // what the roofline allows; 0 where no ceiling is known
+	Lost     int64       `json:"lost_ns"`  // beyond it
 	FLOPs    int64       `json:"flops"`
 	Bytes    int64       `json:"bytes"`
 	Calls    int64       `json:"calls"` // of the steps below, each as often as it ran
@@ -72,7 +73,7 @@ func (p *Profile) Tree() *TreeNode {
 				continue
 			}
 			for _, n := range append(slices.Clip(path), top.child(w.name, "wait")) {
-				n.Time += w.time / lanes
+				n.Time += s.elapsedOf(w.time / lanes)
 			}
 		}
 	}
@@ -86,7 +87,8 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 		return
 	}
 	nodes := step.parts()
-	time, lost := divide(sum(st.LaneCompute)/lanes, nodes), divide(st.Lost, nodes)
+	time := divide(s.elapsedOf(sum(st.LaneCompute)/lanes), nodes)
+	floor, lost := divide(st.Floor, nodes), divide(st.Lost, nodes)
 	flops, bytes := divide(st.FLOPs, nodes), divide(st.Bytes, nodes)
 	for i, n := range nodes {
 		at := slices.Clip(path)
@@ -108,6 +110,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 		}
 		for _, t := range at {
 			t.Time += time[i]
+			t.Floor += floor[i]
 			t.Lost += lost[i]
 			t.FLOPs += flops[i]
 			t.Bytes += bytes[i]
@@ -126,7 +129,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 const treeLeast = 1
 
 func treeTable(p *Profile, o ReportOptions) table {
-	t := table{title: "tree", note: "branches from 1 % of the wall time", cols: []col{left(""), left(""), right("calls"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("lost ms")}}
+	t := table{title: "tree", note: "branches from 1 % of the elapsed time; " + fusedNote, cols: []col{left(""), left(""), right("calls"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("lost ms")}}
 	root := p.Tree()
 	limit := 4 * o.Top
 	var walk func(n *TreeNode, depth int)
@@ -135,7 +138,7 @@ func treeTable(p *Profile, o ReportOptions) table {
 		if share < treeLeast && depth > 0 || n.Kind == "kernel" || limit > 0 && len(t.rows) >= limit {
 			return
 		}
-		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Time)), rate(perTime(n.Bytes, n.Time)), ms(n.Lost)}
+		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Time)), rate(perTime(n.Bytes, n.Time)), lost(n.Floor, n.Lost)}
 		if n.Kind == "wait" {
 			cells = append(cells[:2], "", ms(n.Time), percentCell(share), "", "", "")
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
-	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/profile"
 )
@@ -140,9 +139,6 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		if err != nil {
 			return err
 		}
-		if rec != nil {
-			f.facts(rec, m)
-		}
 		return errors.Join(work(ctx, m), m.Close())
 	})
 }
@@ -161,31 +157,16 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	if f.heap {
 		defer rec.WatchMemory(memoryInterval)()
 	}
-	c := ceiling.Measure(ctx, f.workers())
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil {
+	c, err := hotpath.MeasureCeilings(ctx, f.threads)
+	if err != nil {
 		return err
 	}
-	rec.SetFacts(profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Threads: f.workers(), Device: f.device, Precision: f.precision})
-	err := goProfiles(f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
+	if err := rec.SetCeilings("", c); err != nil {
+		return err
+	}
+	err = goProfiles(f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
 	p := rec.Snapshot() // looks at the last runs too
 	return errors.Join(err, f.report(std, p), rec.Err())
-}
-
-func (f *modelFlags) workers() int {
-	if f.threads > 0 {
-		return f.threads
-	}
-	return cpu.Threads()
-}
-
-// facts names the model in the profile. They are a label: where Info could not
-// describe every tensor, what it did fill in is used.
-func (f *modelFlags) facts(rec *profile.Recorder, m *hotpath.Model) {
-	info, _ := m.Info()
-	rec.SetFacts(profile.Facts{Model: info.Name, Params: info.Params, Device: info.Device, Threads: info.Threads})
 }
 
 func (f *modelFlags) report(std streams, p *profile.Profile) error {

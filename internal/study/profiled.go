@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"hotpath/internal/backend/cpu"
-	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/engine"
 	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/train"
 	"hotpath/profile"
@@ -63,9 +63,12 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	defer func() { err = errors.Join(err, s.close()) }()
 	rec := profile.NewRecorder(profile.Options{})
 	s.say(0, o.Iterations+2, "measuring the ceilings of the machine")
-	c := ceiling.Measure(ctx, s.Threads)
-	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: c.F32, Bytes: c.Read, Class: c.Class, Source: "measured before the run"}); err != nil {
-		return nil, errors.Join(ctx.Err(), err)
+	c, err := engine.MeasureCeilings(ctx, s.Threads)
+	if err != nil {
+		return nil, err
+	}
+	if err := rec.SetCeilings("", c); err != nil {
+		return nil, err
 	}
 	s.say(1, o.Iterations+2, "opening the model and warming up")
 	w, err := s.iterated(ctx, o, rec)

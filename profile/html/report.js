@@ -26,7 +26,7 @@ const METRICS = {
 };
 function nodeTip(n, root) {
   return [['kind', n.k], ['time', time(n.t) + '  ' + pct(100 * n.t / (root.t || 1))],
-    n.k !== 'wait' && data.ceilings.length && ['lost beyond the roofline', time(n.l)],
+    (n.r || n.l) && ['lost beyond the roofline', time(n.l)],
     n.f > 0 && ['rate', si(n.f / n.t * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(n.b / n.t * 1e9, 'B/s')],
     n.f > 0 && n.b > 0 && ['intensity', (n.f / n.b).toFixed(1) + ' FLOP/B'], n.m > 0 && ['steps run', n.m.toLocaleString('en')]];
 }
@@ -73,7 +73,7 @@ function treeSection() {
           el('span', {class: 'twist', onclick: () => { flip(n); }}, kids.length ? (open.has(n) ? '▾' : '▸') : ''), n.n, el('span', {class: 'kind'}, n.k)),
         el('td', {}, n.m ? n.m.toLocaleString('en') : ''), el('td', {}, time(n.t)),
         el('td', {}, pct(bar), el('span', {class: 'meter'}, el('span', {style: 'width:' + bar + '%;--k:' + (n.k === 'wait' ? 'var(--faint)' : n.o ? opColor(n.o) : 'var(--accent)')}))),
-        el('td', {}, n.f ? (n.f / n.t).toFixed(1) : ''), el('td', {}, n.b ? (n.b / n.t).toFixed(1) : ''), el('td', {}, n.k === 'wait' || !data.ceilings.length ? '' : time(n.l)));
+        el('td', {}, n.f ? (n.f / n.t).toFixed(1) : ''), el('td', {}, n.b ? (n.b / n.t).toFixed(1) : ''), el('td', {}, n.r || n.l ? time(n.l) : ''));
       tr.node = n;
       rows.push(tr);
       if (open.has(n)) [...kids].sort((a, b) => n.k === 'model' || n.k === 'plan' ? 0 : b.t - a.t).forEach(k => walk(k, depth + 1));
@@ -194,7 +194,7 @@ function rooflineSection() {
   const host = el('div');
   s.append(host, legend(data.ops));
   const c = data.ceilings[0];
-  const lines = [['f32', c.flops], ...Object.entries(c.class || {})].filter(([, v]) => v > 0);
+  const lines = data.ceilings.filter(k => k.backend === c.backend).flatMap(k => [['f32', k.flops], ...Object.entries(k.class || {})].map(([n, v]) => [n + k.lanes, v])).filter(([, v]) => v > 0);
   const total = data.steps.reduce((t, p) => t + p.self, 0);
   drawn(() => {
     const W = Math.max(320, host.clientWidth), H = 420, L = 88, R = 132, T = 14, B = 44;

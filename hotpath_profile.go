@@ -1,0 +1,27 @@
+package hotpath
+
+import (
+	"cmp"
+	"context"
+
+	"hotpath/internal/engine"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/plan"
+	"hotpath/profile"
+)
+
+// MeasureCeilings measures what this machine can do at most: FLOP/s of each
+// compute class and bytes/s from memory, with so many threads at once (0 means
+// all cores) and with one. [profile.Recorder.SetCeilings] holds every step
+// against them; without them a report has neither rooflines nor lost time. It
+// takes about half a second and wants the machine for itself, so call it before
+// the work. Where ctx ends it returns its error.
+func MeasureCeilings(ctx context.Context, threads int) (profile.Ceilings, error) {
+	return engine.MeasureCeilings(ctx, threads)
+}
+
+// machineFacts are what a profile says of the machine and of how it is used.
+func machineFacts(be plan.Backend, precision string) profile.Facts {
+	c := be.Caps()
+	return profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Device: c.Name, Threads: c.Workers, Precision: cmp.Or(precision, "auto")}
+}

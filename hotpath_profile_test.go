@@ -1,0 +1,108 @@
+package hotpath
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+// A program that sets Options.Profile and nothing else learns what ran on what.
+func TestOpenDescribesTheRun(t *testing.T) {
+	rec := profile.NewRecorder(profile.Options{})
+	m := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Threads: 2})
+	f := rec.Snapshot().Facts
+	if f.CPU != cpu.Host().Brand || f.Tier != cpu.Active().String() || f.Threads != 2 || f.Device != "cpu" || f.Precision != "auto" || f.Params != m.cfg.ParamCount || f.Model != m.cfg.Name {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Without ceilings nothing is known to be lost, in any table.
+func TestReportWithoutCeilings(t *testing.T) {
+	rec := profile.NewRecorder(profile.Options{})
+	m := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec})
+	if _, err := m.Embed(context.Background(), []string{"a stitch in time"}, EmbedOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := profile.Text(&b, rec.Snapshot(), profile.ReportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	in := false
+	for line := range strings.Lines(b.String()) {
+		switch {
+		case strings.HasPrefix(line, "TREE") || strings.HasPrefix(line, "BY "):
+			in = true
+			continue
+		case strings.TrimSpace(line) == "":
+			in = false
+		}
+		if fields := strings.Fields(line); in && len(fields) > 4 && fields[len(fields)-1] != "ms" && !strings.Contains(line, " wait ") {
+			rows++
+			if fields[len(fields)-1] != "-" {
+				t.Errorf("%q says what was lost", strings.TrimSpace(line))
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("%d rows found in\n%s", rows, b.String())
+	}
+}
+
+// Workers with texts of their own share the machine: speed and rooflines are of
+// all of them.
+func TestCoarseProfileCountsAllWorkers(t *testing.T) {
+	rec := profile.NewRecorder(profile.Options{})
+	if err := rec.SetCeilings("", profile.Ceilings{FLOPs: 2e12, Bytes: 2e12, Lanes: 2}); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Threads: 2, Parallel: "coarse"})
+	texts := make([]string, 64)
+	for i := range texts {
+		texts[i] = strings.Repeat("a stitch in time ", 1+i%3)
+	}
+	for range 5 {
+		if _, err := m.Embed(context.Background(), texts, EmbedOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := rec.Snapshot()
+	if len(p.Runs) == 0 || p.Elapsed <= 0 {
+		t.Fatalf("%d runs in %d ns", len(p.Runs), p.Elapsed)
+	}
+	// The same from the stamps of the runs, all of which were kept.
+	runs := slices.SortedFunc(slices.Values(p.Runs), func(a, b profile.RawRun) int { return cmp.Compare(a.Start, b.Start) })
+	var union, wall, last int64
+	for _, r := range runs {
+		union += max(0, r.End-max(r.Start, last))
+		last = max(last, r.End)
+	}
+	var sum int64
+	for i := range p.Plans {
+		sum += p.Plans[i].Elapsed
+		wall += p.Plans[i].Ledger.Wall
+	}
+	if p.Elapsed > wall || p.Elapsed != union || sum < p.Elapsed-10 || sum > p.Elapsed+10 {
+		t.Errorf("%d ns elapsed, plans %d, stamps %d, runs %d", p.Elapsed, sum, union, wall)
+	}
+	if p, err := profile.ReadFile(write(t, p)); err != nil || p.Elapsed != union {
+		t.Errorf("read back: %v", err)
+	}
+}
+
+func write(t *testing.T, p *profile.Profile) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.json")
+	if err := profile.Export(path, p); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
