@@ -92,10 +92,14 @@ func parallelism(ctx context.Context, s *session) (*Report, error) {
 		return nil, err
 	}
 	left := Section{Title: "Left out"}
+	var without []string
 	for _, c := range cells {
 		if c.trial == nil {
-			left.Text = append(left.Text, fmt.Sprintf("%s: %s (--time gives more).", c.name(), c.without))
+			without = append(without, fmt.Sprintf("%s (%s)", c.name(), c.without))
 		}
+	}
+	if len(without) > 0 {
+		left.Text = []string{"There was no time for these; --time gives more: " + strings.Join(without, "; ") + "."}
 	}
 	cells = slices.DeleteFunc(cells, func(c *condition) bool { return c.trial == nil })
 	if len(cells) == 0 {
@@ -126,8 +130,18 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 	var engines opened
 	defer func() { err = errors.Join(err, engines.close()) }()
 	var arms []*running
+	opened := 0          // for how many CPUs
+	var perToken float64 // seconds, as last seen
 	for i, c := range cells {
-		if i == 0 || c.cpus != cells[i-1].cpus {
+		// What cannot be done is not begun: a batch that takes minutes would be
+		// warmed up only to be left out.
+		if fewestTakes := perToken * float64(c.work.tokens*2*fewest*(len(modes)+1)); d.limited && !d.quick && fewestTakes > max(0, d.room().Seconds()) {
+			c.without = fmt.Sprintf("about %.0f s", fewestTakes)
+			d.skip()
+			continue
+		}
+		if opened != c.cpus {
+			opened = c.cpus
 			if err := engines.close(); err != nil {
 				return err
 			}
@@ -147,11 +161,13 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 		}
 		c.trial, err = d.next().Measure(ctx, run, arms[len(modes)].arm("fine again", c.work))
 		if errors.Is(err, errNoTime) {
-			c.without, err = err.Error(), nil
+			c.without, err = strings.TrimPrefix(err.Error(), errNoTime.Error()+": "), nil
+			continue
 		}
 		if err != nil {
 			return err
 		}
+		perToken = c.trial.Median(fineArm) / float64(c.work.tokens)
 	}
 	return nil
 }

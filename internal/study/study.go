@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"time"
@@ -118,6 +119,12 @@ func (s *session) plan(experiments int, budget time.Duration) *designs {
 	return &designs{quick: s.Quick, left: experiments, budget: budget, until: time.Now().Add(budget)}
 }
 
+// room is the time that there is at most from now on.
+func (d *designs) room() time.Duration { return time.Until(d.until.Add(d.budget / 3)) }
+
+// skip leaves an experiment out.
+func (d *designs) skip() { d.left-- }
+
 // next is the design of the next experiment: what is left of the time is shared
 // by the experiments that are left, so that a slow one shortens the others.
 func (d *designs) next() Design {
@@ -128,7 +135,7 @@ func (d *designs) next() Design {
 	x.Budget = time.Until(d.until) / time.Duration(max(1, d.left))
 	x.Seed = uint64(d.left)
 	if d.limited {
-		x.Limit = max(time.Second, time.Until(d.until.Add(d.budget/3)))
+		x.Limit = max(time.Second, d.room())
 	}
 	d.left--
 	if x.Budget <= 0 {
@@ -209,7 +216,7 @@ func bytes(v float64) string {
 
 // millis writes seconds.
 func millis(s float64) string {
-	if s < 1e-3 {
+	if math.Abs(s) < 1e-3 {
 		return number(s*1e6) + " µs"
 	}
 	return number(s*1e3) + " ms"

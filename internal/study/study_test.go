@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/testmodels"
 )
 
@@ -170,5 +172,36 @@ func TestChartsSurviveExtremes(t *testing.T) {
 		if err := wellFormed(svg); err != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("%s: %v\n%s", name, err, svg)
 		}
+	}
+}
+
+func TestMillis(t *testing.T) {
+	for s, want := range map[float64]string{0.5: "500 ms", -3.64: "-3640 ms", 2e-5: "20 µs", -2e-5: "-20 µs", 0: "0 µs"} {
+		if got := millis(s); got != want {
+			t.Errorf("%v s is %q, expected %q", s, got, want)
+		}
+	}
+}
+
+// A condition that there is no time for is not even warmed up.
+func TestGridLeavesOut(t *testing.T) {
+	s, err := open(Options{Model: testmodels.Dir(t, "bert"), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	began := 0
+	first, second := s.embed(s.texts(1, even(2, 4))), s.embed(s.texts(1, even(2, 4)))
+	second.run = func(context.Context, *engine.Engine) error {
+		began++
+		return nil
+	}
+	cells := []*condition{{cpus: 1, batch: 2, work: first}, {cpus: 1, batch: 2, work: second}}
+	late := &designs{left: 2, budget: time.Millisecond, until: time.Now().Add(-time.Hour), limited: true}
+	if err := s.grid(t.Context(), cells, late); err != nil {
+		t.Fatal(err)
+	}
+	if cells[0].trial == nil || cells[1].trial != nil || cells[1].without == "" || began != 0 || late.left != 0 {
+		t.Errorf("%+v and %+v, the second begun %d times", cells[0], cells[1], began)
 	}
 }

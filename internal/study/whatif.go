@@ -24,6 +24,10 @@ import (
 // parking, which costs time of its own.
 const slowdown = 1.25
 
+// unevenLog is the width of the control's interval, as a log-ratio, from which on
+// the gains mean little: it is a quarter of what slowing everything does.
+const unevenLog = (slowdown - 1) / 4.0
+
 // target is what is asked about: the steps of one kind.
 type target struct {
 	name  string
@@ -192,7 +196,10 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 		}
 	}
 	if len(out) == 0 {
-		return []string{"No kind of step is shown to be worth making faster: every interval includes zero."}
+		out = []string{"No kind of step is shown to be worth making faster: every interval includes zero."}
+	}
+	if n := t.Noise(); !(n.High-n.Low < unevenLog) {
+		out = append(out, fmt.Sprintf("The machine was too uneven for more: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(n)))
 	}
 	return out
 }
