@@ -78,3 +78,54 @@ func TestLedgerOfModes(t *testing.T) {
 		})
 	}
 }
+
+// TestFLOPsByHand: what the profile counts for MiniLM and 32 texts of 128 tokens
+// is what one counts on paper from the shapes of a BERT of 6 layers, width 384,
+// 12 heads and 1536 in between; the layers are alike and add up to the model.
+func TestFLOPsByHand(t *testing.T) {
+	rec := profile.NewRecorder(profile.Options{})
+	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
+	text := strings.Repeat("time ", 126) // and one token before it, one behind it
+	if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 32), EmbedOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := rec.Snapshot()
+	if err := rec.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var tokens, counted int64
+	for i := range p.Plans {
+		tokens += p.Plans[i].Tokens
+		for _, st := range p.Plans[i].Stats {
+			counted += st.FLOPs
+		}
+	}
+	const n, length, layers, width, between = 32 * 128, 128, 6, 384, 1536
+	if tokens != n {
+		t.Fatalf("%d tokens, expected %d", tokens, n)
+	}
+	// A product of [a×b] with [b×c] is 2abc. Query, key, value and output; up and
+	// down; each token with the 128 of its text, and the other way round.
+	const layer = 4*2*n*width*width + 2*2*n*width*between + 2*2*n*length*width
+	if off := float64(counted)/(layers*layer) - 1; math.Abs(off) > 0.01 {
+		t.Errorf("%d FLOPs, by hand %d: off by %.2f %%", counted, layers*layer, 100*off)
+	}
+	var sum, first int64
+	found := 0
+	for _, g := range p.ByLayer() {
+		sum += g.FLOPs
+		if g.Name == "(none)" {
+			continue
+		}
+		if found++; found == 1 {
+			first = g.FLOPs
+		}
+		if off := float64(g.FLOPs)/layer - 1; g.FLOPs != first || math.Abs(off) > 0.01 {
+			t.Errorf("layer %s: %d FLOPs, the first has %d, by hand %d", g.Name, g.FLOPs, first, layer)
+		}
+	}
+	if found != layers || sum != counted {
+		t.Errorf("%d layers add up to %d FLOPs, the model has %d", found, sum, counted)
+	}
+	t.Logf("%d FLOPs, %.3f %% more than the products by hand", counted, 100*(float64(counted)/(layers*layer)-1))
+}

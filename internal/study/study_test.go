@@ -205,3 +205,20 @@ func TestGridLeavesOut(t *testing.T) {
 		t.Errorf("%+v and %+v, the second begun %d times", cells[0], cells[1], began)
 	}
 }
+
+// Where the control itself strays, no gain is promised.
+func TestWhatifNeedsAnEvenMachine(t *testing.T) {
+	trial := func(control ...float64) *Trial {
+		same := []float64{1, 1, 1.01, 1, 1, 1.01, 1, 1.01}
+		return &Trial{Names: []string{"all slowed", "all but x"}, Seconds: [][]float64{same, {0.9, 0.9, 0.91, 0.9, 0.9, 0.9, 0.91, 0.9}}, Control: control, Blocks: 4}
+	}
+	found := []Whatif{{Target: "x", Share: 50, Seconds: Estimate{0.4, 0.3, 0.5, 4}}}
+	even := whatifAdvice(found, trial(1, 1.01, 1, 1, 1.01, 1, 1, 1), 1)
+	if len(even) != 1 || !strings.Contains(even[0], "If x were twice as fast, the whole would take 20.0 % less time (15.0 to 25.0)") {
+		t.Errorf("advice %q", even)
+	}
+	uneven := whatifAdvice(found, trial(1, 1.5, 0.7, 1, 1.3, 1, 0.8, 1), 1)
+	if len(uneven) != 1 || !strings.Contains(uneven[0], "too uneven") {
+		t.Errorf("advice %q", uneven)
+	}
+}

@@ -195,11 +195,11 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 			break
 		}
 	}
-	if len(out) == 0 {
-		out = []string{"No kind of step is shown to be worth making faster: every interval includes zero."}
-	}
 	if n := t.Noise(); !(n.High-n.Low < unevenLog) {
-		out = append(out, fmt.Sprintf("The machine was too uneven for more: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(n)))
+		return []string{fmt.Sprintf("The machine was too uneven to say: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(n))}
+	}
+	if len(out) == 0 {
+		return []string{"No kind of step is shown to be worth making faster: every interval includes zero."}
 	}
 	return out
 }
