@@ -327,8 +327,12 @@ func sizedTable(arms []sized, t *Trial, h kcpu.Machine) *Table {
 	tab := &Table{Left: 1, Head: []string{"case", "time", "GFLOP/s", "touched by a layer", "which", "time a FLOP against the first"}}
 	for i, a := range arms {
 		e, shift := a.rate(t, i), math.Log(a.flops/arms[0].flops)
+		against := "the baseline"
+		if i > 0 {
+			against = change(t.Ratio(i).Map(func(v float64) float64 { return v - shift }))
+		}
 		tab.add(a.label, millis(t.Median(i)), fmt.Sprintf("%s (%s to %s)", number(e.Mid), number(finite(e.Low, e.Mid)), number(finite(e.High, e.Mid))),
-			bytes(a.touched), level(a.touched, h), change(t.Ratio(i).Map(func(v float64) float64 { return v - shift })))
+			bytes(a.touched), level(a.touched, h), against)
 	}
 	return tab
 }
@@ -357,6 +361,9 @@ func batchSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 	last := len(arms) - 1
 	fall := t.Between(last, best).Map(func(v float64) float64 { return v - math.Log(arms[last].flops/arms[best].flops) })
 	advice := fmt.Sprintf("Batch: the rate is highest at %s, where a layer touches %s (%s); at the largest batch a FLOP takes %s.", arms[best].label, bytes(arms[best].touched), level(arms[best].touched, h), change(fall))
+	if judge(fall, t.Noise()) != Slower {
+		advice = fmt.Sprintf("Batch: the rate is highest at %s, where a layer touches %s (%s); no larger batch is shown to be slower (the largest: %s).", arms[best].label, bytes(arms[best].touched), level(arms[best].touched, h), change(fall))
+	}
 	if best == last {
 		advice = fmt.Sprintf("Batch: the rate grows up to the largest batch that was measured (%s, %s): the caches do not limit it here.", arms[best].label, level(arms[best].touched, h))
 	}

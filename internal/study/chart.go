@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -104,7 +105,16 @@ func (c Lines) SVG() string {
 	var xs, ys []float64
 	for i, r := range c.Series {
 		names[i] = r.Name
-		xs, ys = append(xs, r.X...), append(append(append(ys, r.Y...), r.Low...), r.High...)
+		xs, ys = append(xs, r.X...), append(ys, r.Y...)
+	}
+	// A band may be as wide as what is measured, and no wider: of one that goes on
+	// beyond, as much is drawn as leaves the lines readable.
+	lo, hi := slices.Min(ys), slices.Max(ys)
+	room := max(hi-lo, 0.5*max(math.Abs(lo), math.Abs(hi)))
+	for _, r := range c.Series {
+		for _, v := range slices.Concat(r.Low, r.High) {
+			ys = append(ys, min(max(v, lo-room), hi+room))
+		}
 	}
 	top := s.legend(52, names) + 20
 	const left, right, bottom = 72.0, float64(width - 24), 346.0
@@ -119,7 +129,7 @@ func (c Lines) SVG() string {
 	ticks := niceTicks(ys)
 	y0, y1 := ticks[0], ticks[len(ticks)-1]
 	px := func(v float64) float64 { return left + (fx(v)-x0)/(x1-x0)*(right-left) }
-	py := func(v float64) float64 { return bottom - (v-y0)/(y1-y0)*(bottom-top) }
+	py := func(v float64) float64 { return bottom - (min(max(v, y0), y1)-y0)/(y1-y0)*(bottom-top) }
 	for _, v := range ticks {
 		s.line("g", left, py(v), right, py(v))
 		s.text(left-8, py(v)+4, "d", "end", number(v))

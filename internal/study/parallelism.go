@@ -202,16 +202,16 @@ func (c *condition) autoLoss() (Estimate, bool) {
 }
 
 func parallelTable(cells []*condition) Section {
-	t := &Table{Left: 2, Head: []string{"CPUs", "texts", "batch", "fine", "coarse", "auto", "coarse against fine, time", "auto against fine, time", "control", "blocks", "use"}}
+	t := &Table{Left: 2, Head: []string{"CPUs", "texts", "batch", "use", "fine", "coarse", "auto", "coarse against fine, time", "auto against fine, time", "control", "blocks"}}
 	for _, c := range cells {
-		cells := []string{fmt.Sprint(c.cpus), c.mix.name, fmt.Sprint(c.batch)}
+		cells := []string{fmt.Sprint(c.cpus), c.mix.name, fmt.Sprint(c.batch), c.better()}
 		for k := range modes {
 			cells = append(cells, number(c.work.rate(c.trial.Time(k)).Mid)+" tok/s")
 		}
-		t.add(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks), c.better())...)
+		t.add(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks))...)
 	}
 	return Section{Title: "Timing", Table: t, Text: []string{
-		"A change of time below zero is faster. The last column names a mode only where the interval of coarse against fine excludes zero and the control does not speak against it."}}
+		"A change of time below zero is faster. The column of what to use names a mode only where the interval of coarse against fine excludes zero and the control does not speak against it."}}
 }
 
 func parallelFigures(cells []*condition) Section {

@@ -15,7 +15,7 @@ main{max-width:1060px;margin:0 auto;padding:40px 24px 80px}header p{color:var(--
 h2{font-size:19px;margin:0 0 .7em}section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:22px 24px;margin:18px 0;overflow-x:auto}
 section.advice{background:var(--soft);border-color:transparent}.advice ul{margin:0;padding-left:1.2em}.advice li{margin:.35em 0}
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;width:100%}th{font-weight:600;color:var(--dim);text-align:left;border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:bottom}
-td{border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:top}tr:last-child td{border-bottom:0}.n{text-align:right}td.n{white-space:nowrap}td.n.long{white-space:normal;text-align:left}
+td{border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:top}tr:last-child td{border-bottom:0}.n{text-align:right}td.n,td.w{white-space:nowrap}td.n.long{white-space:normal;text-align:left}
 figure{margin:18px 0 4px}figure svg{max-width:100%;height:auto;display:block}figcaption{color:var(--dim);font-size:13px;margin-top:6px}
 .facts td:first-child{color:var(--dim);white-space:nowrap;width:1%;padding-right:22px}nav{font-size:13px;color:var(--dim);margin-bottom:18px}nav a{color:var(--accent);text-decoration:none;margin-right:14px}
 @media print{body{background:#fff}section{break-inside:avoid}}
@@ -63,6 +63,9 @@ func (t *Table) html(b *strings.Builder) {
 		b.WriteString("<tr>")
 		for i, c := range cells {
 			class := ""
+			if i < t.Left && len([]rune(c)) <= 24 {
+				class = ` class="w"`
+			}
 			if i >= t.Left {
 				class = ` class="n"`
 				if len([]rune(c)) > 32 { // words after all

@@ -271,21 +271,33 @@ func (g growth) section(t *Trial) (Section, string) {
 		}
 		rel := t.Ratio(i)
 		shift := math.Log(float64(g.works[0].tokens) / float64(w.tokens))
-		tab.add(fmt.Sprint(g.sizes[i]), millis(t.Median(i)), number(e.Mid), change(rel.Map(func(v float64) float64 { return v + shift })))
+		against := "the baseline"
+		if i > 0 {
+			against = change(rel.Map(func(v float64) float64 { return v + shift }))
+		}
+		tab.add(fmt.Sprint(g.sizes[i]), millis(t.Median(i)), number(e.Mid), against)
 		s.X, s.Y = append(s.X, float64(g.sizes[i])), append(s.Y, e.Mid)
 		s.Low, s.High = append(s.Low, finite(e.Low, e.Mid)), append(s.High, finite(e.High, e.Mid))
 	}
 	sec := Section{Title: g.title, Table: tab, Figures: []Figure{{strings.ToLower(g.title), "Tokens a second over size; the band is the 95 per cent interval.",
 		Lines{Title: "Rate by " + strings.ToLower(g.title), XLabel: g.label, YLabel: "tokens a second", LogX: true, FromZero: true, Series: []Series{s}}.SVG()}}}
-	// The smallest size whose interval reaches the best one's.
-	enough := best
-	for i := range rates {
-		if rates[i].High >= rates[best].Low {
+	// How long a token takes at the best size against size i, block by block.
+	against := func(i int) Estimate {
+		return t.Between(best, i).Map(func(v float64) float64 {
+			return v + math.Log(float64(g.works[i].tokens)/float64(g.works[best].tokens))
+		})
+	}
+	if judge(against(0), t.Noise()) != Faster {
+		return sec, fmt.Sprintf("%s: no size is shown to have a higher rate than %d.", g.title, g.sizes[0])
+	}
+	enough := best // the smallest size than which the best is not shown to be better
+	for i := range best {
+		if judge(against(i), t.Noise()) != Faster {
 			enough = i
 			break
 		}
 	}
-	gain := t.Between(best, 0).Mid + math.Log(float64(g.works[0].tokens)/float64(g.works[best].tokens))
-	return sec, fmt.Sprintf("%s: the rate is highest at %d (%s tok/s), %.1f times that of %d; beyond %d no further gain is shown.",
-		g.title, g.sizes[best], number(rates[best].Mid), math.Exp(-gain), g.sizes[0], g.sizes[enough])
+	times := against(0).Map(func(v float64) float64 { return math.Exp(-v) })
+	return sec, fmt.Sprintf("%s: the rate is highest at %d (%s tok/s), %.1f times that of %d (%.1f to %.1f); beyond %d no further gain is shown.",
+		g.title, g.sizes[best], number(rates[best].Mid), times.Mid, g.sizes[0], times.Low, times.High, g.sizes[enough])
 }
