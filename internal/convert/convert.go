@@ -102,7 +102,11 @@ func newJob(in *weights.Store) (*job, error) {
 	j.heads = c.count("num_attention_heads", "n_head", "n_heads")
 	j.kvHeads = c.countOr(j.heads, "num_key_value_heads", "num_kv_heads", "n_head_kv")
 	j.experts = c.countOr(0, "num_local_experts", "num_experts")
-	j.headDim = c.countOr(j.dim/max(j.heads, 1), "head_dim")
+	j.headDim = j.dim / max(j.heads, 1)
+	if own := missing[j.kind].head; own > 0 {
+		j.headDim = own
+	}
+	j.headDim = c.countOr(j.headDim, "head_dim")
 	j.vocab = c.countOr(0, "vocab_size")
 	j.activationOf()
 	if *c.err == nil && j.family.check != nil {

@@ -280,6 +280,30 @@ func TestEveryFamilyKeepsItsRope(t *testing.T) {
 	}
 }
 
+// What a missing field means is in the file.
+func TestMissingFields(t *testing.T) {
+	gone := map[string]any{}
+	for _, key := range []string{"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps", "rope_theta", "rotary_emb_base",
+		"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale", "max_window_layers"} {
+		gone[key] = nil
+	}
+	for _, name := range []string{"llama", "mistral", "mixtral", "granite", "qwen2", "qwen3", "olmo2", "gemma", "phi2", "stablelm", "starcoder2", "cohere", "gpt2", "gpt-neox", "falcon", "phi3",
+		"bert", "roberta", "distilbert", "nomic-bert", "modernbert"} {
+		t.Run(name, func(t *testing.T) {
+			fields := maps.Clone(gone)
+			if name != "phi3" && !strings.Contains(name, "bert") && name != "gpt-neox" && name != "stablelm" && name != "phi2" {
+				fields["rope_parameters"] = nil
+			}
+			answersAlike(t, with(t, fixtures(t)[name], fields))
+		})
+	}
+	// A window that nobody says is there for long texts, and so is the other rope.
+	_, _, err := convertTo(t, with(t, fixtures(t)["gemma3-capped"], map[string]any{"query_pre_attn_scalar": nil}), "F32")
+	if !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), "field query_pre_attn_scalar: 256") {
+		t.Error(err)
+	}
+}
+
 // llama.cpp wants a head in files of some families even where it is the token
 // table.
 func TestFilesHaveTheHeadThatLlamaWants(t *testing.T) {
@@ -374,7 +398,7 @@ func TestRefusesWhatFilesCannotSay(t *testing.T) {
 		{"gemma2", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": 10}},
 		{"gemma2", "attn_logit_softcapping", object{"attn_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
 		{"gemma2", "final_logit_softcapping", object{"final_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
-		{"gemma3", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": nil}},
+		{"gemma3", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": 12}},
 		{"modernbert", "layer_types", object{"layer_types": []string{"sliding_attention"}}},
 		{"gpt2", "scale_attn_weights", object{"scale_attn_weights": false}},
 		{"gpt2", "scale_attn_by_inverse_layer_idx", object{"scale_attn_by_inverse_layer_idx": true}},

@@ -32,7 +32,7 @@ func llamaFreqs(j *job) []quant.Tensor {
 	}
 	base, ok := p.float("rope_theta")
 	if !ok {
-		base = j.config.floatOr(j.family.theta(), "rope_theta")
+		base = j.config.floatOr(j.theta(), "rope_theta")
 	}
 	factor, low, high := p.floatOr(8, "factor"), p.floatOr(1, "low_freq_factor"), p.floatOr(4, "high_freq_factor")
 	first, dims := float64(j.originalContext(p)), j.rotating(p)

@@ -18,7 +18,6 @@ type family struct {
 
 	encoder   bool // attends in both directions
 	rope      bool
-	ropeTheta float64 // 0 for 10000
 	ropePart  float64 // of each head that rotates, 0 for all
 	turned    bool    // llama.cpp pairs neighbours in queries and keys: their rows are reordered
 	wideHeads bool    // say how wide heads are, since it does not follow
@@ -36,7 +35,7 @@ type family struct {
 
 var families = []family{
 	{types: []string{"llama", "mistral", "mixtral"}, arch: "llama", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, freqs: true, factors: true, window: mistralWindow},
-	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, ropeTheta: 2e6, turned: true, tied: true, check: everyFourth, window: smollmWindow,
+	{types: []string{"smollm3"}, arch: "smollm3", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, tied: true, check: everyFourth, window: smollmWindow,
 		only: map[string]bool{"attention_bias": false, "mlp_bias": false}},
 	{types: []string{"granite"}, arch: "granite", acts: silu, prefixes: model, names: decoderNames, rope: true, turned: true, freqs: true, factors: true, extra: graniteKeys},
 	{types: []string{"qwen2"}, arch: "qwen2", acts: silu, prefixes: model, names: decoderNames, rope: true, window: qwenWindow},
@@ -46,10 +45,10 @@ var families = []family{
 			j.setCount("expert_shared_feed_forward_length", j.config.countOr(0, "shared_expert_intermediate_size"))
 		}},
 	{types: []string{"qwen3_moe"}, arch: "qwen3moe", acts: silu, prefixes: model, names: decoderNames, rope: true, wideHeads: true, check: func(j *job) { allExperts(j, true) }, window: qwen3MoEWindow, only: unbiased},
-	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, ropeTheta: 500000, headed: true, extra: olmoKeys, only: unbiased},
+	{types: []string{"olmo2", "olmo3"}, arch: "olmo2", acts: silu, prefixes: model, names: olmoNames, rope: true, headed: true, extra: olmoKeys, only: unbiased},
 	{types: []string{"gemma"}, arch: "gemma", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(decoderNames), rope: true, wideHeads: true, tied: true, only: unbiasedTied},
 	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiasedTied},
-	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, ropeTheta: 1e6, wideHeads: true, tied: true,
+	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true,
 		extra: gemma3Keys, more: denseLayers, only: unbiased},
 	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, factors: true, extra: phi3Keys},
 	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5, headed: true},
@@ -60,19 +59,17 @@ var families = []family{
 	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
 	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25, headed: true,
 		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
-	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck,
-		contextOf: func(*job) int { return 2048 }},
+	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck},
 	{types: []string{"bert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"bert."}, names: bertNames, skip: bertSkips, encoder: true},
 	{types: []string{"roberta", "xlm-roberta", "camembert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"roberta."}, names: robertaNames, skip: append(bertSkips, "lm_head."), encoder: true,
 		contextOf: func(j *job) int {
 			return j.config.count("max_position_embeddings") - j.beforePositions()
 		}},
-	{types: []string{"distilbert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"distilbert."}, names: distilNames, skip: []string{"vocab_"}, encoder: true,
-		extra: func(j *job) { j.set("attention.layer_norm_epsilon", float32(1e-12)) }},
+	{types: []string{"distilbert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"distilbert."}, names: distilNames, skip: []string{"vocab_"}, encoder: true},
 	{types: []string{"nomic_bert"}, arch: "nomic-bert", acts: []string{"swiglu", "silu"}, prefixes: []string{"bert."}, names: nomicNames, skip: bertSkips, encoder: true, rope: true, check: nomicCheck,
-		ropeTheta: 1000, contextOf: nomicContext},
+		contextOf: nomicContext},
 	{types: []string{"modernbert"}, arch: "modern-bert", acts: []string{"gelu"}, prefixes: model, names: modernNames, skip: []string{"head.", "decoder."}, encoder: true,
-		rope: true, ropeTheta: 160000, extra: modernKeys, only: map[string]bool{"attention_bias": false, "mlp_bias": false, "norm_bias": false}},
+		rope: true, extra: modernKeys, only: map[string]bool{"attention_bias": false, "mlp_bias": false, "norm_bias": false}},
 }
 
 var (
@@ -138,19 +135,19 @@ func everyFourth(j *job) {
 }
 
 func graniteKeys(j *job) {
-	j.setFloat("attention.scale", "attention_multiplier")
+	j.set("attention.scale", float32(j.config.floatOr(1, "attention_multiplier")))
 	j.setFloat("embedding_scale", "embedding_multiplier")
 	j.setFloat("residual_scale", "residual_multiplier")
 	j.setFloat("logit_scale", "logits_scaling")
 }
 
 func cohereKeys(j *job) {
-	j.setFloat("logit_scale", "logit_scale")
+	j.set("logit_scale", float32(j.config.floatOr(0.0625, "logit_scale")))
 }
 
 // windows sets the width of a window and which layers have it.
 func (j *job) windows(inWindow func(layer int) bool) {
-	n := j.config.countOr(0, "sliding_window")
+	n := j.windowSize()
 	if n == 0 {
 		return
 	}
@@ -180,8 +177,8 @@ func gemma2Keys(j *job) {
 		}
 		j.set(soft.key, float32(j.config.floatOr(soft.usual, soft.key)))
 	}
-	j.setCount("attention.sliding_window", j.config.countOr(4096, "sliding_window"))
-	if s, ok := j.config.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 46 || s != float64(j.dim)/float64(j.heads)) {
+	j.setCount("attention.sliding_window", j.windowSize())
+	if s := j.config.floatOr(256, "query_pre_attn_scalar"); s != float64(j.headDim) && (j.layers != 46 || s != float64(j.dim)/float64(j.heads)) {
 		j.config.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
 	}
 	j.windowsAre(func(layer int) bool { return layer%2 == 0 })
@@ -200,11 +197,11 @@ func gemma3Keys(j *job) {
 		j.set("rope.freq_base_swa", float32(c.floatOr(10000, "rope_local_base_freq")))
 	}
 	j.setFloat("final_logit_softcapping", "final_logit_softcapping")
-	j.setCount("attention.sliding_window", c.countOr(0, "sliding_window"))
+	j.setCount("attention.sliding_window", j.windowSize())
 	if n := c.countOr(6, "sliding_window_pattern", "_sliding_window_pattern"); n != 6 {
 		c.unsupported("sliding_window_pattern", "%d, expected 6, since GGUF files cannot say", n)
 	}
-	if s, ok := c.float("query_pre_attn_scalar"); ok && s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
+	if s := c.floatOr(256, "query_pre_attn_scalar"); s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
 		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
 	}
 	j.windowsAre(func(layer int) bool { return (layer+1)%6 != 0 })

@@ -29,8 +29,7 @@ func (j *job) metadata() error {
 		j.set("attention.key_length", uint32(j.headDim))
 		j.set("attention.value_length", uint32(j.headDim))
 	}
-	j.setFloat("attention.layer_norm_rms_epsilon", "rms_norm_eps")
-	j.setFloat("attention.layer_norm_epsilon", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+	j.norms()
 	j.setCount("expert_count", j.experts)
 	if j.experts > 0 {
 		j.setCount("expert_used_count", c.countOr(0, "num_experts_per_tok"))
@@ -182,7 +181,7 @@ func (j *job) rope() {
 	}
 	theta, ok := params.float("rope_theta")
 	if !ok {
-		theta = c.floatOr(j.family.theta(), "rope_theta", "rotary_emb_base", "global_rope_theta")
+		theta = c.floatOr(j.theta(), "rope_theta", "rotary_emb_base", "global_rope_theta")
 	}
 	j.set("rope.freq_base", float32(theta))
 	j.set("rope.dimension_count", uint32(j.rotating(params)))
@@ -238,14 +237,11 @@ func (f *family) context(j *job) int {
 	if f.contextOf != nil {
 		return f.contextOf(j)
 	}
-	return j.config.countOr(2048, "max_position_embeddings", "n_positions", "n_ctx")
-}
-
-func (f *family) theta() float64 {
-	if f.ropeTheta == 0 {
-		return 10000
+	def := missing[j.kind].positions
+	if def == 0 {
+		def = 2048
 	}
-	return f.ropeTheta
+	return j.config.countOr(def, "max_position_embeddings", "n_positions", "n_ctx")
 }
 
 func (f *family) partial() float64 {

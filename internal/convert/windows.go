@@ -30,51 +30,53 @@ func (j *job) warnWindow(size int) {
 	j.warn("attention sees %d tokens in this model, which llama.cpp does not read from files of %s models: its answers differ beyond that", size, j.arch)
 }
 
-// windowSize is the field, 0 where it is null and def where it is absent.
-func (j *job) windowSize(def int) int {
+// windowSize is the field, 0 where it is null.
+func (j *job) windowSize() int {
 	if j.config.c.Null("sliding_window") {
 		return 0
 	}
-	return j.config.countOr(def, "sliding_window")
+	return j.config.countOr(missing[j.kind].window, "sliding_window")
 }
 
 func everyLayer(int) bool { return true }
 
 // mistralWindow is what Mistral and Mixtral have in all layers; Llama has none.
 func mistralWindow(j *job) {
-	switch j.kind {
-	case "mistral":
-		j.quietWindow(j.windowSize(4096), everyLayer)
-	case "mixtral":
-		j.quietWindow(j.windowSize(0), everyLayer)
+	if j.kind != "llama" {
+		j.quietWindow(j.windowSize(), everyLayer)
 	}
 }
 
 // starcoderWindow is in all layers.
-func starcoderWindow(j *job) { j.quietWindow(j.windowSize(0), everyLayer) }
+func starcoderWindow(j *job) { j.quietWindow(j.windowSize(), everyLayer) }
 
 // askedWindow is one that use_sliding_window turns on.
-func (j *job) askedWindow(def int, in func(layer int) bool) {
+func (j *job) askedWindow(in func(layer int) bool) {
 	if j.config.flag(false, "use_sliding_window") {
-		j.quietWindow(j.windowSize(def), in)
+		j.quietWindow(j.windowSize(), in)
 	}
 }
 
 // qwenWindow is in the upper layers.
 func qwenWindow(j *job) {
 	first := j.config.countOr(28, "max_window_layers")
-	j.askedWindow(4096, func(layer int) bool { return layer >= first })
+	j.askedWindow(func(layer int) bool { return layer >= first })
 }
 
 // qwen2MoEWindow is in every second of the lower layers.
 func qwen2MoEWindow(j *job) {
 	first := j.config.countOr(28, "max_window_layers")
-	j.askedWindow(4096, func(layer int) bool { return layer%2 == 0 && layer < first })
+	j.askedWindow(func(layer int) bool { return layer%2 == 0 && layer < first })
 }
 
-func qwen3MoEWindow(j *job) { j.askedWindow(4096, everyLayer) }
+func qwen3MoEWindow(j *job) { j.askedWindow(everyLayer) }
 
-// smollmWindow is in the layers whose positions do not rotate.
+// smollmWindow is in the layers whose positions do not rotate, or in those that
+// a list says whatever the flag does.
 func smollmWindow(j *job) {
-	j.askedWindow(0, func(layer int) bool { return (layer+1)%4 == 0 })
+	if j.layerTypes() != nil {
+		j.quietWindow(j.windowSize(), everyLayer)
+		return
+	}
+	j.askedWindow(func(layer int) bool { return (layer+1)%4 == 0 })
 }

@@ -30,8 +30,8 @@ func smollm3HF(r *fields) description {
 			d.stills(func(layer int) bool { return list[layer] == 0 })
 		}
 	}
-	sliding := r.layerTypes(d.Layers)
-	if r.flag("use_sliding_window", false) {
+	sliding := r.layerTypes(d.Layers) // it counts whatever the flag says
+	if r.flag("use_sliding_window", false) || sliding != nil {
 		if size := r.window("sliding_window", 0); size > 0 {
 			d.windows(size, func(layer int) bool { return sliding == nil && d.noRope[layer] || sliding != nil && sliding[layer] })
 		}
