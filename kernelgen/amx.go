@@ -75,7 +75,7 @@ const (
 	atOut        = 112 // where rounded rows go
 	atNextOut    = 120
 	atTiles      = 128 // two buffers in turn, each of one block
-	atQuota      = 136 // rows of the block before that are finished in each step of K
+	atQuota      = 136 // rows of C that are asked for, or of the block before that are finished, in each step of K
 	atB2         = 144 // the second tile of columns
 	atInit2      = 152
 	atStepA      = 160 // bytes from one step of K to the next
@@ -212,7 +212,24 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	block := g.fresh("block")
 	g.label(block)
 	g.tileInit(rows)
-	g.tileLoop(rows, walk == "Down", walk == "Along", func() {}, func() {})
+	down := walk == "Down"
+	g.f("MOVQ R11, ahead-8(SP)")
+	g.tileLoop(rows, down, !down, func() {}, func() {
+		if !down {
+			return
+		}
+		// Rows of C, which the stores would wait for all at once.
+		more := g.fresh("more")
+		g.f("MOVQ ahead-8(SP), R10")
+		g.f("MOVQ %d(R8), R13", atQuota)
+		g.label(more)
+		g.bytes("PREFETCHW (R10)", 0x41, 0x0f, 0x0d, 0x0a)
+		g.bytes("PREFETCHW 64(R10)", 0x41, 0x0f, 0x0d, 0x4a, 0x40)
+		g.f("ADDQ %d(R8), R10", atStrideC)
+		g.f("DECQ R13") // down the rows B does not move: R13 is 0 again
+		g.f("JNZ %s", more)
+		g.f("MOVQ R10, ahead-8(SP)")
+	})
 	g.f("MOVQ %d(R8), DX", atStrideC)
 	g.f("MOVQ R11, SI")
 	for r := byte(0); r < rows; r++ {

@@ -24,6 +24,8 @@ const (
 	// mc is how many rows are multiplied at a time, at most: a panel that has
 	// to be built serves them all.
 	mc = 512
+	// kc is how much of a panel stays in L1 while rows pass by, in steps.
+	kc = 24
 	// l2Values is how many values of A stay in L2 beside a panel and C.
 	l2Values = 320 << 10
 )
@@ -111,7 +113,7 @@ type tileArgs struct {
 	out     *uint16
 	nextOut int
 	tiles   *float32
-	quota   int // rows of the block before that are finished in each step of K
+	quota   int // rows of the block before that are finished in each step of K; of others: of C that are asked for
 	// The other 16 columns.
 	b2    *uint16
 	init2 *float32

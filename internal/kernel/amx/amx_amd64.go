@@ -1,5 +1,7 @@
 package amx
 
+import "unsafe"
+
 //go:noescape
 func tileDown2(t *tileArgs)
 
@@ -96,7 +98,7 @@ func panelTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
 		if rows <= MR {
 			tileAlong(a, n)
 		} else {
-			tileDown(a, n)
+			tileParts(a, b, n)
 		}
 		if cols < NR {
 			for i := range n {
@@ -107,12 +109,24 @@ func panelTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
 	}
 }
 
-// tileDown multiplies blocks of rows, 1 to MR each, with a panel that stays.
-func tileDown(a *tileArgs, rows int) {
-	if rows > 16 {
-		tileDown2(a)
-	} else {
-		tileDown1(a)
+// tileParts multiplies blocks of rows, 1 to MR each, with parts of a panel, each
+// of which stays in L1: C starts from what it was, but for the first.
+func tileParts(a *tileArgs, panel []uint16, rows int) {
+	part := *a
+	n := (a.steps + kc - 1) / kc
+	for i := range n {
+		from, to := a.steps*i/n, a.steps*(i+1)/n
+		part.steps, part.quota = to-from, max(1, (MR+(to-from)/2)/(to-from))
+		part.a = (*uint16)(unsafe.Add(unsafe.Pointer(a.a), from*a.stepA))
+		part.b, part.b2 = &panel[from*1024], &panel[from*1024+512]
+		if i > 0 {
+			part.init, part.init2, part.strideInit, part.nextInit = a.c, (*float32)(unsafe.Add(unsafe.Pointer(a.c), 64)), a.strideC, a.nextC
+		}
+		if rows > 16 {
+			tileDown2(&part)
+		} else {
+			tileDown1(&part)
+		}
 	}
 }
 

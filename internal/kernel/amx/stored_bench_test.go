@@ -10,7 +10,7 @@ import (
 // BenchmarkUnpack decodes weights of the size of a layer into tiles.
 func BenchmarkUnpack(b *testing.B) {
 	const n, k = 1536, 576
-	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1} {
+	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q6_K} {
 		b.Run(d.String(), func(b *testing.B) {
 			raw := make([]byte, n*d.RowBytes(k))
 			if err := tensor.Quantize(raw, d, random(n*k, 1)); err != nil {

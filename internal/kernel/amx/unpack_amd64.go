@@ -14,26 +14,33 @@ type unpackTables struct {
 	bias  float32
 	_     uint32
 	mask  uint64
+	// Of nibbles.
+	nibble uint32
+	eight  float32
+	rows   [2][2][64]uint8
 }
 
 // tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
 // 8 rows to the second byte of 16 dwords: of rows 0 to 3 in lane b, and of rows
-// 4 to 7 in lane 2+b.
+// 4 to 7 in lane 2+b. rows [b][p] does so with dwords that stand for rows 0 to
+// 15, of which it takes those from 8b on.
 var tables = func() (t unpackTables) {
 	for e := range 16 {
 		row := e / 2
 		for b := range 2 {
 			t.twice[b][e] = uint32(8*b + row)
 			for p := range 2 {
+				t.rows[b][p][4*e+1] = uint8((8*b+row)*4 + 2*p + e%2)
 				t.pairs[b][p][4*e+1] = uint8((row/4*2+b)*16 + row%4*4 + 2*p + e%2)
 			}
 		}
 	}
 	t.sign, t.float, t.bias, t.mask = 0x80808080, 0x47000000, 1<<15+128, 0x2222222222222222
+	t.nibble, t.eight = 0x0f0f0f0f, 1<<15+8
 	return t
 }()
 
 // unpackKinds are the numbers of storage types in the assembly.
-var unpackKinds = map[tensor.DType]int{tensor.Q8_0: 0, tensor.Q4_1: 1}
+var unpackKinds = map[tensor.DType]int{tensor.Q8_0: 0, tensor.Q4_1: 1, tensor.Q4_0: 2}
 
 func unpackFast(j *unpackJob) { unpackAll(j) }
