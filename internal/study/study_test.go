@@ -192,6 +192,7 @@ func TestGridLeavesOut(t *testing.T) {
 	defer s.close()
 	began := 0
 	first, second := s.embed(s.texts(1, even(2, 4))), s.embed(s.texts(1, even(2, 4)))
+	first.run = func(context.Context, *engine.Engine) error { return nil }
 	second.run = func(context.Context, *engine.Engine) error {
 		began++
 		return nil
