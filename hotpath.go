@@ -1,5 +1,5 @@
-// Package hotpath embeds, generates and scores text with transformers, in pure
-// Go. A model is a GGUF file or a Hugging Face directory.
+// Package hotpath embeds, generates and scores text with transformers, and
+// trains them, in pure Go. A model is a GGUF file or a Hugging Face directory.
 //
 //	m, err := hotpath.Open("model.gguf", hotpath.Options{})
 //	if err != nil { ... }
@@ -17,6 +17,11 @@
 // that ends cuts its own call short, between parts of a step of the model, and no
 // other.
 // Zero values of all options are useful.
+//
+// [Train] trains a decoder on text: [ReadTrainConfig] reads what `hotpath train`
+// reads, and a checkpoint is a model that Open takes. What a model or a training
+// run does with its time is recorded where Options.Profile or
+// TrainOptions.Profile is set; see [hotpath/profile] and [MeasureCeilings].
 //
 // # Errors
 //

@@ -10,18 +10,56 @@ import (
 	"hotpath/profile"
 )
 
-// TrainConfig is a training run, as `hotpath train` reads it from JSON:
-// model, data, out and hyper-parameters. DefaultTrainConfig fills in defaults.
-type TrainConfig = train.Config
+// TrainConfig is a training run: model, data, out and hyper-parameters.
+// [DefaultTrainConfig] has the defaults, and [ReadTrainConfig] reads what
+// `hotpath train` reads, a JSON object of these fields.
+type TrainConfig struct {
+	// Model is a Hugging Face directory or a .gguf file. Its architecture,
+	// tokenizer and, unless Init says otherwise, weights are the start.
+	Model string `json:"model"`
+	// Init is "weights" (default), or "random": normal with deviation 0.02,
+	// projections into the residual stream scaled by 1/sqrt(2*layers).
+	Init string `json:"init"`
+	// Data is one path or a list: text files (one document each), .jsonl with
+	// "text" (one document a line), directories of both.
+	Data []string `json:"data"`
+	// Out is the folder of checkpoints and logs.
+	Out string `json:"out"`
 
-// TrainStep is what one optimizer step did; its String is a progress line.
+	Steps       int `json:"steps"`        // optimizer steps in all: 1000
+	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
+	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+
+	LR          float64    `json:"lr"`           // 3e-4
+	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
+	Warmup      int        `json:"warmup"`       // steps from 0 to lr: 0
+	Schedule    string     `json:"schedule"`     // after warm-up: cosine (default), linear, constant
+	Betas       [2]float64 `json:"betas"`        // [0.9, 0.95]
+	Eps         float64    `json:"eps"`          // 1e-8
+	WeightDecay float64    `json:"weight_decay"` // on matrices: 0.1
+	Clip        float64    `json:"clip"`         // largest global norm of gradients: 1; 0: none
+
+	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
+	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
+	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
+}
+
+// Validate says what is wrong with the first field that is; Train does so too.
+func (c TrainConfig) Validate() error { return (*train.Config)(&c).Validate() }
+
+// TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
+// Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
+// String is a progress line.
 type TrainStep = train.Step
 
-// TrainResult is what a run did, and where its last checkpoint is.
+// TrainResult is what a run did: Steps that the model has behind it, Loss of
+// the last, Tokens and Elapsed of this run, and the folder of its last
+// Checkpoint.
 type TrainResult = train.Result
 
-// TrainPlan is what a run will take: parameters, memory, FLOPs. Its String is
-// a table.
+// TrainPlan is what a run will take: Parameters that are trained, Documents,
+// Tokens and Pieces of the data, Batch, Epochs, Memory in bytes by class, and
+// FLOPs of a step. Its String is a table.
 type TrainPlan = train.Estimate
 
 var (
@@ -50,12 +88,13 @@ type TrainOptions struct {
 }
 
 // DefaultTrainConfig has every default; model, data and out are to be set.
-func DefaultTrainConfig() TrainConfig { return train.DefaultConfig() }
+func DefaultTrainConfig() TrainConfig { return TrainConfig(train.DefaultConfig()) }
 
 // ReadTrainConfig reads and validates a configuration file. Each of sets
 // replaces a field: "lr=1e-3", "betas.1=0.99".
 func ReadTrainConfig(path string, sets ...string) (TrainConfig, error) {
-	return train.ReadConfig(path, sets)
+	c, err := train.ReadConfig(path, sets)
+	return TrainConfig(c), err
 }
 
 // Train trains a decoder to predict the next token of its data and writes
@@ -73,7 +112,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	if o.Profile != nil {
 		o.Profile.SetFacts(machineFacts(be, trainPrecision))
 	}
-	return train.Run(ctx, cfg, train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
+	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
@@ -85,7 +124,7 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	return train.Plan(ctx, cfg, be)
+	return train.Plan(ctx, train.Config(cfg), be)
 }
 
 // trainPrecision is what training computes in.

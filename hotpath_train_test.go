@@ -2,9 +2,12 @@ package hotpath_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +32,9 @@ func TestTrainFromFileToModel(t *testing.T) {
 	if err != nil || plan.Parameters == 0 || plan.FLOPs == 0 {
 		t.Fatalf("plan %+v, error %v", plan, err)
 	}
+	if s := plan.String(); !strings.Contains(s, "memory, state") || strings.Contains(s, " 0.0 ") {
+		t.Errorf("memory that is there reads as none:\n%s", s)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	first := float32(0)
@@ -48,12 +54,50 @@ func TestTrainFromFileToModel(t *testing.T) {
 	if err != nil || res.Steps != 40 || res.Loss > first-1 {
 		t.Fatalf("result %+v, error %v, want 40 steps and a loss far below %g", res, err, first)
 	}
+	if _, err := hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{}); !errors.Is(err, hotpath.ErrTrainConfig) ||
+		!strings.Contains(err.Error(), "--resume auto") || !strings.Contains(err.Error(), "-o") {
+		t.Errorf("a second run: %v, want what to do about it", err)
+	}
 	m, err := hotpath.Open(res.Checkpoint, hotpath.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The table of fields in docs/cli.md is the configuration, defaults included.
+func TestTrainFieldsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## train\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got, want []string
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.HasPrefix(cells[1], " `") {
+			if strings.TrimSpace(cells[3]) == "" {
+				t.Errorf("%s is not explained", cells[1])
+			}
+			got = append(got, strings.Trim(cells[1], " `")+" "+strings.Trim(cells[2], " `"))
+		}
+	}
+	c := reflect.ValueOf(hotpath.DefaultTrainConfig())
+	for i := range c.NumField() {
+		value := ""
+		if !c.Field(i).IsZero() || c.Field(i).CanInt() || c.Field(i).CanFloat() {
+			b, err := json.Marshal(c.Field(i).Interface())
+			if err != nil {
+				t.Fatal(err)
+			}
+			value = string(b)
+		}
+		want = append(want, c.Type().Field(i).Tag.Get("json")+" "+value)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/cli.md has\n%q, the configuration\n%q", got, want)
 	}
 }
 

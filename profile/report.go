@@ -318,7 +318,7 @@ func countersTable(p *Profile, _ ReportOptions) table {
 }
 
 func memoryTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "memory", cols: []col{left("owner"), left("class"), right("MiB"), right("bytes"), right("moved a token")}}
+	t := table{title: "memory", note: "weights that were packed lie on the Go heap too", cols: []col{left("owner"), left("class"), right("MiB"), right("bytes"), right("moved a token")}}
 	rows := func(owner string, memory map[string]int64, moved string) {
 		for _, class := range slices.Sorted(maps.Keys(memory)) {
 			t.add(plain, owner, class, mib(memory[class]), integer(memory[class]), moved)
@@ -371,7 +371,7 @@ func peakTable(p *Profile, _ ReportOptions) table {
 
 // heapTable is the Go heap and its collector.
 func heapTable(p *Profile, o ReportOptions) table {
-	t := table{title: "go heap", note: "allocations of the whole process during the recording; the arenas lie outside of it", cols: []col{left(""), right("objects"), right("kB"), left("")}}
+	t := table{title: "go heap", note: "allocations of the whole process during the recording, packed weights among them; arenas and mapped files lie outside of it", cols: []col{left(""), right("objects"), right("kB"), left("")}}
 	if p.Go == nil {
 		return t
 	}

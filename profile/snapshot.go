@@ -189,7 +189,8 @@ func (t *scopeTree) snapshot(p *Profile) {
 	}
 }
 
-// addHeap reads what the Go runtime holds, which the arenas are no part of.
+// addHeap reads what the Go runtime holds: packed weights are part of it, arenas
+// are not.
 func addHeap(memory map[string]int64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(samples)

@@ -176,7 +176,7 @@ func (s *session) trained(ctx context.Context, o ProfileOptions, rec *profile.Re
 	}
 	s.closers = append(s.closers, be.Close)
 	cfg := train.DefaultConfig()
-	cfg.Model, cfg.Data, cfg.Out = s.Model, train.Paths{data}, filepath.Join(dir, "out")
+	cfg.Model, cfg.Data, cfg.Out = s.Model, []string{data}, filepath.Join(dir, "out")
 	length := min(o.Tokens, s.model.Config().MaxSeq)
 	cfg.SeqLen, cfg.BatchTokens, cfg.Steps = length, profileSeqs*length, 1<<20
 	t, err := train.New(ctx, cfg, train.Options{Backend: be, Recorder: rec})

@@ -28,7 +28,7 @@ type Config struct {
 	Init string `json:"init"`
 	// Data is one path or a list: text files (one document each), .jsonl with
 	// "text" (one document a line), directories of both.
-	Data Paths `json:"data"`
+	Data []string `json:"data"`
 	// Out is the folder of checkpoints and logs.
 	Out string `json:"out"`
 
@@ -36,28 +36,28 @@ type Config struct {
 	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
 	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
 
-	LR          float64 `json:"lr"`           // 3e-4
-	MinLR       float64 `json:"min_lr"`       // where cosine and linear end: 0
-	Warmup      int     `json:"warmup"`       // steps from 0 to lr: 0
-	Schedule    string  `json:"schedule"`     // after warm-up: cosine (default), linear, constant
-	Betas       Betas   `json:"betas"`        // [0.9, 0.95]
-	Eps         float64 `json:"eps"`          // 1e-8
-	WeightDecay float64 `json:"weight_decay"` // on matrices: 0.1
-	Clip        float64 `json:"clip"`         // largest global norm of gradients: 1; 0: none
+	LR          float64    `json:"lr"`           // 3e-4
+	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
+	Warmup      int        `json:"warmup"`       // steps from 0 to lr: 0
+	Schedule    string     `json:"schedule"`     // after warm-up: cosine (default), linear, constant
+	Betas       [2]float64 `json:"betas"`        // [0.9, 0.95]
+	Eps         float64    `json:"eps"`          // 1e-8
+	WeightDecay float64    `json:"weight_decay"` // on matrices: 0.1
+	Clip        float64    `json:"clip"`         // largest global norm of gradients: 1; 0: none
 
 	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
 	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
 	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
 }
 
-// Paths is one path or a list of them.
-type Paths []string
+// paths is one path or a list of them.
+type paths []string
 
 // UnmarshalJSON reads a string or a list of strings.
-func (p *Paths) UnmarshalJSON(data []byte) error {
+func (p *paths) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
-		*p = Paths{one}
+		*p = paths{one}
 		return nil
 	}
 	var list []string
@@ -68,16 +68,16 @@ func (p *Paths) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Betas are AdamW's two decay rates.
-type Betas [2]float64
+// betas are AdamW's two decay rates.
+type betas [2]float64
 
 // UnmarshalJSON reads a list of exactly two numbers.
-func (b *Betas) UnmarshalJSON(data []byte) error {
+func (b *betas) UnmarshalJSON(data []byte) error {
 	var list []float64
 	if json.Unmarshal(data, &list) != nil || len(list) != 2 {
 		return errors.New("expected a list of two numbers")
 	}
-	*b = Betas(list)
+	*b = betas(list)
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (b *Betas) UnmarshalJSON(data []byte) error {
 func DefaultConfig() Config {
 	return Config{
 		Init: "weights", Steps: 1000, BatchTokens: 4096,
-		LR: 3e-4, Schedule: "cosine", Betas: Betas{0.9, 0.95}, Eps: 1e-8, WeightDecay: 0.1, Clip: 1,
+		LR: 3e-4, Schedule: "cosine", Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, WeightDecay: 0.1, Clip: 1,
 		Seed: 1, Keep: 2,
 	}
 }
@@ -93,10 +93,10 @@ func DefaultConfig() Config {
 // fields are the JSON fields of a configuration and where each is kept.
 func (c *Config) fields() map[string]any {
 	return map[string]any{
-		"model": &c.Model, "init": &c.Init, "data": &c.Data, "out": &c.Out,
+		"model": &c.Model, "init": &c.Init, "data": (*paths)(&c.Data), "out": &c.Out,
 		"steps": &c.Steps, "batch_tokens": &c.BatchTokens, "seq_len": &c.SeqLen,
 		"lr": &c.LR, "min_lr": &c.MinLR, "warmup": &c.Warmup, "schedule": &c.Schedule,
-		"betas": &c.Betas, "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,
+		"betas": (*betas)(&c.Betas), "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,
 		"seed": &c.Seed, "checkpoint_every": &c.CheckpointEvery, "keep": &c.Keep,
 	}
 }

@@ -15,14 +15,14 @@ const smallest = `{"model":"m","data":"d.txt","out":"o"}`
 
 func TestConfigDefaultsAndFields(t *testing.T) {
 	want := DefaultConfig()
-	want.Model, want.Data, want.Out = "m", Paths{"d.txt"}, "o"
+	want.Model, want.Data, want.Out = "m", []string{"d.txt"}, "o"
 	if got, err := ParseConfig("c.json", []byte(smallest), nil); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
 		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0}`
-	want = Config{Model: "m", Init: "random", Data: Paths{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
-		Schedule: "linear", Betas: Betas{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3}
+	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
+		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -38,7 +38,7 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 func TestSetReplacesFields(t *testing.T) {
 	c, err := ParseConfig("c.json", []byte(smallest), []string{"lr=0.5", "betas.1=0.99", "model=/a=b/m", `data=["x","y"]`, "data.1=z", "schedule=constant"})
 	must(t, err)
-	if c.LR != 0.5 || c.Betas != (Betas{0.9, 0.99}) || c.Model != "/a=b/m" || len(c.Data) != 2 || c.Data[1] != "z" || c.Schedule != "constant" {
+	if c.LR != 0.5 || c.Betas != ([2]float64{0.9, 0.99}) || c.Model != "/a=b/m" || len(c.Data) != 2 || c.Data[1] != "z" || c.Schedule != "constant" {
 		t.Errorf("configuration %+v", c)
 	}
 }

@@ -110,7 +110,12 @@ func (e *Estimate) String() string {
 	row("batch", "at most %d tokens in %d sequences", e.Batch.T, e.Batch.S)
 	row("epochs", "%.2f", e.Epochs)
 	for c := plan.Weights; c < plan.NumClasses; c++ {
-		row("memory, "+c.String(), "%.1f MiB", float64(e.Memory[c.String()])/(1<<20))
+		switch n := float64(e.Memory[c.String()]); {
+		case n >= 1<<20:
+			row("memory, "+c.String(), "%.1f MiB", n/(1<<20))
+		case n > 0:
+			row("memory, "+c.String(), "%.1f KiB", n/(1<<10))
+		}
 	}
 	row("FLOPs a step", "%.3g", float64(e.FLOPs))
 	return b.String()

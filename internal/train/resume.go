@@ -32,7 +32,7 @@ func resumeFrom(c *Config, resume string) (string, error) {
 	case resume != "":
 		return resume, nil
 	case len(steps) > 0:
-		return "", fmt.Errorf("field out: %s has a checkpoint of step %d: resume it, or choose another folder: %w", c.Out, slices.Max(steps), ErrConfig)
+		return "", fmt.Errorf("field out: %s has a checkpoint of step %d: go on from it (--resume auto, TrainOptions.Resume) or choose another folder (-o, field out): %w", c.Out, slices.Max(steps), ErrConfig)
 	}
 	return "", nil
 }

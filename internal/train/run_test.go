@@ -22,7 +22,7 @@ import (
 func fixture(t testing.TB, name string) Config {
 	t.Helper()
 	c := DefaultConfig()
-	c.Model, c.Data = testmodels.Dir(t, name), Paths{testmodels.Dir(t, "shakespeare.txt")}
+	c.Model, c.Data = testmodels.Dir(t, name), []string{testmodels.Dir(t, "shakespeare.txt")}
 	c.Out = t.TempDir()
 	c.Steps, c.BatchTokens, c.SeqLen, c.LR, c.Warmup = 10, 96, 32, 3e-3, 3
 	return c
@@ -296,9 +296,9 @@ func TestRefusals(t *testing.T) {
 		"out taken":       {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
 		"encoder":         {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
 		"long":            {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
-		"no data":         {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
-		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{empty} }, "", "pieces", ErrData},
-		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), Paths{os.DevNull} }, "", "regular file", ErrData},
+		"no data":         {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
+		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "pieces", ErrData},
+		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
 		"other seed":      {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
 		"other cut":       {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
 		"other data":      {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},

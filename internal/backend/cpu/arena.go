@@ -7,8 +7,8 @@ import (
 	"hotpath/internal/plan"
 )
 
-// arena is memory off the Go heap: the collector never walks it and it comes
-// aligned to pages.
+// arena is memory off the Go heap, unless asked otherwise: the collector never
+// walks it and it comes aligned to pages.
 type arena struct {
 	mem  []byte
 	free func() error
@@ -18,7 +18,9 @@ func newArena(bytes int64, onHeap bool) (*arena, error) {
 	if bytes == 0 {
 		return &arena{}, nil
 	}
-	if onHeap { // where the race detector can see it
+	// The race detector sees the heap only, and packed weights go with the last
+	// session that has them, which nobody has to tell.
+	if onHeap {
 		return &arena{mem: ref.NewHostArena(bytes)}, nil
 	}
 	mem, free, err := mapMemory(bytes)
