@@ -43,7 +43,7 @@ var closed = map[string][]string{
 	"hotpath/internal/pull":       {},
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
-	"hotpath/internal/sample":     {},
+	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},
 }
 

@@ -6,7 +6,7 @@
 // (Hugging Face applies temperature first, so at another temperature than 1
 // its top-p keeps other tokens.)
 //
-// It imports nothing of ours; engine imports it. Logits that are not numbers
+// It imports kernel/vec; engine imports it. Logits that are not numbers
 // give an error, never a token.
 package sample
 
@@ -15,6 +15,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+
+	"hotpath/internal/kernel/vec"
 )
 
 // ErrLogits reports logits that no token can be picked from.
@@ -72,23 +75,34 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	return s.draw(logits, s.candidates(logits, best), logits[best]), nil
 }
 
-// argmax checks all logits and finds the first of the largest.
+// scanned is how many logits are looked at together: they stay in L1.
+const scanned = 1024
+
+// argmax checks all logits and finds the first of the largest. It is on every
+// token's way, over the whole vocabulary.
 func argmax(logits []float32) (int32, error) {
-	best, top := -1, math.Inf(-1)
-	for i, v := range logits {
-		if v > float32(top) {
-			best, top = i, float64(v)
-		} else if v != v {
-			return -1, fmt.Errorf("%w: NaN for token %d", ErrLogits, i)
+	at, top := -1, float32(math.Inf(-1)) // the piece with the largest
+	for i := 0; i < len(logits); i += scanned {
+		part := logits[i:min(i+scanned, len(logits))]
+		if v := vec.Dot(part, part); v != v { // a sum of squares is NaN for a NaN alone
+			for j, v := range part {
+				if v != v {
+					return -1, fmt.Errorf("%w: NaN for token %d", ErrLogits, i+j)
+				}
+			}
+		}
+		if v := vec.Max(part); v > top {
+			at, top = i, v
 		}
 	}
-	if best < 0 {
+	if at < 0 {
 		return -1, fmt.Errorf("%w: none of %d is above -Inf", ErrLogits, len(logits))
 	}
-	if math.IsInf(top, 1) {
+	best := int32(at + slices.Index(logits[at:], top))
+	if math.IsInf(float64(top), 1) {
 		return -1, fmt.Errorf("%w: +Inf for token %d", ErrLogits, best)
 	}
-	return int32(best), nil
+	return best, nil
 }
 
 // candidates are the tokens that top-k, top-p and min-p leave, in an order

@@ -188,3 +188,45 @@ func TestSampleAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// argmax goes by pieces; a plain loop says what it must find, ties, infinities
+// and NaN of both signs included, wherever they lie.
+func TestArgmaxAgrees(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	special := []float32{float32(math.NaN()), math.Float32frombits(0xffc00000), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 9, 1e30, -1e30}
+	for range 3000 {
+		logits := make([]float32, rng.IntN(5*scanned/2))
+		for i := range logits {
+			logits[i] = float32(rng.IntN(9)) // many equals
+		}
+		for range rng.IntN(3) {
+			if len(logits) > 0 {
+				logits[rng.IntN(len(logits))] = special[rng.IntN(len(special))]
+			}
+		}
+		want, bad := int32(-1), false
+		for i, v := range logits {
+			if bad = bad || v != v; v > float32(math.Inf(-1)) && (want < 0 || v > logits[want]) {
+				want = int32(i)
+			}
+		}
+		bad = bad || want < 0 || math.IsInf(float64(logits[want]), 1)
+		got, err := argmax(logits)
+		if (err != nil) != bad || err == nil && got != want {
+			t.Fatalf("%d logits: token %d, error %v, expected %d or an error: %v", len(logits), got, err, want, bad)
+		}
+	}
+}
+
+func BenchmarkGreedy(b *testing.B) {
+	logits := make([]float32, 49152)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range logits {
+		logits[i] = rng.Float32()
+	}
+	for b.Loop() {
+		if _, err := argmax(logits); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
