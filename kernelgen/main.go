@@ -22,6 +22,7 @@ var files = []struct {
 	{"gemm/long_amd64.s", genLong},
 	{"gemm/gemv_amd64.s", genGemv},
 	{"gemm/rows_amd64.s", genRows},
+	{"gemm/mix_amd64.s", genMix},
 	{"gemm/tile_arm64.s", genTileNEON},
 	{"gemm/stored_arm64.s", genStoredNEON},
 	{"gemm/long_arm64.s", genLongNEON},

@@ -26,6 +26,7 @@ type attention struct {
 	block, maxBlocks int
 	class            Precision
 	outHalf          half // out, where it is kept in bf16
+	direct           bool // one query of a sequence reads the cache as it lies
 	bias             scoreBias
 }
 
@@ -59,6 +60,12 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
+	if k.direct = !b.invariant && k.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType); k.direct {
+		b.want(oneHeads * k.maxBlocks * k.block)
+		if b.plan.Max.T == 1 { // then no other way is ever taken
+			k.class = F32
+		}
+	}
 	return k, nil
 }
 
@@ -129,6 +136,14 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys := k.keys(b, s, q1-q0)
+		if k.direct && q1-q0 == 1 && !k.outHalf.in(k.out.rows(b)) {
+			for kv := range k.KVHeads {
+				if item++; item%n == i {
+					k.one(w, s, q0, kv, keys)
+				}
+			}
+			continue
+		}
 		if k.class == BF16 {
 			item = k.tiles(w, b, s, q0, q1, keys, item, i, n)
 			continue

@@ -306,6 +306,7 @@ type scratch struct {
 	// them behind an interface.
 	rows    gemm.Rows
 	natural gemm.Natural
+	cached  gemm.Stored // a run of a cache's rows
 }
 
 func newScratch(b *binder) *scratch {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"unsafe"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
@@ -42,6 +44,17 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	}
 	k.stored.Decode(buf, d, row, n, kv*d, d)
 	return buf, d
+}
+
+// run views n rows from row on of key head kv, whose width is d, as they lie.
+func (k *keys) run(dst *gemm.Stored, row, n, kv, d int) {
+	if k.stored == nil {
+		data := unsafe.Slice((*byte)(unsafe.Pointer(&k.full[row*k.cols+kv*d])), 4*((n-1)*k.cols+d))
+		*dst = gemm.Stored{Data: data, DType: tensor.F32, N: n, K: d, RowBytes: 4 * k.cols}
+		return
+	}
+	s := k.stored
+	*dst = gemm.Stored{Data: s.Data[row*s.RowBytes+s.DType.RowBytes(kv*d):], DType: s.DType, N: n, K: d, RowBytes: s.RowBytes}
 }
 
 func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
