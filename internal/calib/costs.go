@@ -44,7 +44,7 @@ func Default(workers, cores int) Costs {
 	cores = max(1, min(workers, cores))
 	c := Costs{Workers: max(1, workers), Cores: cores,
 		Fork: 8e-6, Barrier: 0.6e-6 + 0.1e-6*float64(workers),
-		FLOP: 1 / 250e9, Packed: 0.05e-9, Stored: 0.1e-9,
+		FLOP: 1 / 300e9, Packed: 0.07e-9, Stored: 0.15e-9,
 		Fine: 1, Coarse: 1}
 	if workers > cores { // who waits for another sleeps first
 		c.Barrier += 5e-6 * float64(workers-cores)

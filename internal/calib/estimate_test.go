@@ -85,9 +85,9 @@ func TestThresholds(t *testing.T) {
 	if threads < 1 || threads > 8 {
 		t.Errorf("threads pay from %d tokens", threads)
 	}
-	// Small work is tried out, up to about 5 ms of one worker.
-	tried := c.TriedTo(minilm, 512)
-	if l := (Batch{1, tried + grain, tried + grain}); tried < 16 || c.One(minilm, Batch{1, tried, tried}, 512) >= Small || c.One(minilm, l, 512) < Small {
+	// Short work is tried out.
+	tried := c.TriedTo(minilm, 1024)
+	if l := (Batch{1, tried + grain, tried + grain}); tried < 16 || c.One(minilm, Batch{1, tried, tried}, 1024) >= Short || c.One(minilm, l, 1024) < Short {
 		t.Errorf("texts are tried out up to %d tokens", tried)
 	}
 	c.Fork = 0.01

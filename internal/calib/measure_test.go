@@ -95,6 +95,11 @@ func TestMeasureEnds(t *testing.T) {
 	if _, err := busy.meter().measure(context.Background(), busy.now); !errors.Is(err, ErrBusy) {
 		t.Errorf("a busy machine: %v", err)
 	}
+	turn := 0
+	taken := &machine{costs: Default(4, 4), noise: func() float64 { turn++; return 1 + float64(turn/20%3*8) }}
+	if _, err := taken.meter().measure(context.Background(), taken.now); !errors.Is(err, ErrBusy) {
+		t.Errorf("a machine whose cores are taken away most of the time: %v", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := busy.meter().measure(ctx, busy.now); !errors.Is(err, context.Canceled) {

@@ -53,10 +53,14 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 // that changes.
 func TestTrial(t *testing.T) {
 	var tr trial
+	// Estimates are for texts of any length, and say the same of both ways.
+	texts := 0
 	count := func(calls int, one, all float64) (onAll int) {
 		for range calls {
-			way := tr.next()
-			tr.took(way, 16, map[int]float64{trialOne: one, trialAll: all}[way])
+			texts++
+			size := float64(1 + texts%7*texts%5)
+			way := tr.next([2]float64{size, size})
+			tr.took(way, size*map[int]float64{trialOne: one, trialAll: all}[way], size)
 			onAll += way
 		}
 		return onAll
@@ -76,6 +80,22 @@ func TestTrial(t *testing.T) {
 	count(1, 5, 4) // cold
 	if n := count(100, 2, 1); n < 80 {
 		t.Errorf("after a cold start all workers had %d of 100 calls", n)
+	}
+	// Small texts are for one and long ones for all, whatever came before.
+	tr, wrong := trial{}, 0
+	for i := range 200 {
+		estimate := [2]float64{1, 2}
+		if i%3 == 0 {
+			estimate = [2]float64{100, 60}
+		}
+		way := tr.next(estimate)
+		tr.took(way, 1.5*estimate[way], estimate[way])
+		if way != trialOne != (i%3 == 0) {
+			wrong++
+		}
+	}
+	if wrong > 20 {
+		t.Errorf("%d of 200 texts of two lengths went the slower way", wrong)
 	}
 }
 

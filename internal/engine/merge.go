@@ -180,14 +180,15 @@ func (m *embedder) round() {
 
 // smallRun runs a small load the way that was faster lately.
 func (m *embedder) smallRun(l load) {
-	way, start := m.trial.next(), time.Now()
+	estimate := m.sched.estimate(l)
+	way, start := m.trial.next(estimate), time.Now()
 	if way == trialOne {
 		m.coarseRound(l, 1)
 	} else {
 		m.fineRun()
 	}
 	if rest := m.waiting(); rest.tokens == 0 { // all of it was run: neither cut short nor joined by others
-		m.trial.took(way, l.tokens, time.Since(start).Seconds())
+		m.trial.took(way, time.Since(start).Seconds(), estimate[way])
 	}
 }
 

@@ -88,17 +88,24 @@ func (s *scheduler) pick(l load) way {
 	if s.costs.Workers < 2 {
 		return wayFine
 	}
-	b := l.batch()
-	one, fine := s.costs.One(s.work, b, CoarseRunTokens), s.costs.OnFine(s.work, b, s.most)
+	b, e := l.batch(), s.estimate(l)
+	tryable := l.tokens <= min(CoarseRunTokens, s.most) // one run, whichever way
 	switch {
-	case fine > hopeless*one && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > one):
+	case e[trialAll] > hopeless*e[trialOne] && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > e[trialOne]):
 		return wayOne
-	case one < calib.Small && l.tokens <= min(CoarseRunTokens, s.most): // one run, whichever way
+	case e[trialOne] < calib.Small && tryable:
 		return wayTry
 	case l.seqs >= 2 && s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens):
 		return wayCoarse
+	case e[trialOne] < calib.Short && tryable:
+		return wayTry
 	}
 	return wayFine
+}
+
+// estimate is the time of a load on one worker and on all.
+func (s *scheduler) estimate(l load) [2]float64 {
+	return [2]float64{trialOne: s.costs.One(s.work, l.batch(), CoarseRunTokens), trialAll: s.costs.OnFine(s.work, l.batch(), s.most)}
 }
 
 // workOf sums up what a run does: what a token's products cost, which weights
@@ -129,10 +136,11 @@ func workOf(s *plan.Session) calib.Work {
 	return w
 }
 
-// trial chooses between one worker and all of them for small loads, by what
-// each took lately. Results are the same either way.
+// trial chooses between one worker and all of them, by how each fared lately
+// against its estimate: what else runs on the machine is in no estimate. Results
+// are the same either way.
 type trial struct {
-	cost  [2]float64 // [one, all] seconds a token, smoothed; 0 before the first
+	off   [2]float64 // [one, all] how many times the estimate it took, smoothed; 0 before the first
 	calls int
 }
 
@@ -144,11 +152,12 @@ const (
 	trialWeight = 0.2 // of a new measurement
 )
 
-// next says which way to run.
-func (t *trial) next() int {
+// next says which way to run what is estimated to take so many seconds on one
+// worker and on all.
+func (t *trial) next(estimate [2]float64) int {
 	t.calls++
 	better := trialOne
-	if t.cost[trialAll] < t.cost[trialOne] {
+	if t.off[trialAll]*estimate[trialAll] < t.off[trialOne]*estimate[trialOne] {
 		better = trialAll
 	}
 	switch {
@@ -160,13 +169,13 @@ func (t *trial) next() int {
 	return better
 }
 
-// took tells how long a load ran one way.
-func (t *trial) took(way, tokens int, seconds float64) {
-	c := seconds / float64(max(tokens, 1))
-	if t.calls > trialWarm && t.cost[way] > 0 {
-		c = (1-trialWeight)*t.cost[way] + trialWeight*c
+// took tells how long a load ran one way, beside the estimate for it.
+func (t *trial) took(way int, seconds, estimate float64) {
+	c := seconds / max(estimate, 1e-12)
+	if t.calls > trialWarm && t.off[way] > 0 {
+		c = (1-trialWeight)*t.off[way] + trialWeight*c
 	}
-	t.cost[way] = c
+	t.off[way] = c
 }
 
 // Stats say what the engine has done so far.

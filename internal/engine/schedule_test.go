@@ -34,6 +34,7 @@ func TestPick(t *testing.T) {
 	uneven.Fine = 2.4
 	slowTeam := quiet(4) // meeting is dear
 	slowTeam.Barrier = 1e-3
+	large := calib.Work{FLOPs: 300e6, Packed: 150e6, Barriers: 250}
 	stored := minilm
 	stored.Packed, stored.Stored = 0, 300e6
 	for _, c := range []struct {
@@ -47,8 +48,10 @@ func TestPick(t *testing.T) {
 	}{
 		{"many short texts", Auto, true, uneven, minilm, texts(64, 12), wayCoarse},
 		{"many long texts", Auto, true, uneven, minilm, texts(32, 256), wayCoarse},
-		{"one long text", Auto, true, uneven, minilm, texts(1, 256), wayFine},
+		{"one long text", Auto, true, uneven, minilm, texts(1, 256), wayTry},
+		{"one long text of a larger model", Auto, true, uneven, large, texts(1, 256), wayFine},
 		{"a text a worker and one more", Auto, true, quiet(4), minilm, texts(5, 200), wayFine},
+		{"few texts, one run", Auto, true, quiet(4), minilm, texts(5, 30), wayTry},
 		{"texts beyond a coarse run", Auto, true, uneven, minilm, texts(64, coarseLongest+1), wayFine},
 		{"one worker", Auto, true, quiet(1), minilm, texts(64, 12), wayFine},
 		{"no serial sessions", Auto, false, uneven, minilm, texts(64, 12), wayFine},
@@ -206,6 +209,47 @@ func TestCoarseRunsAreEven(t *testing.T) {
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("%v for %d workers: runs of %v, expected %s", c.lengths, c.workers, got, c.want)
+		}
+	}
+}
+
+// TestOneAndAllComputeTheSameBits: which of them runs a load depends on how
+// long each took lately, so nothing else may.
+func TestOneAndAllComputeTheSameBits(t *testing.T) {
+	one := quiet(3)
+	one.FLOP, one.Fork, one.Barrier = 1e-15, 0.1, 0.1
+	for _, name := range testmodels.Directories(testmodels.Encoders(t)) {
+		for _, precision := range []cpu.Precision{cpu.F32, cpu.Auto} {
+			be, err := cpu.New(cpu.Options{Workers: 3, Precision: precision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { be.Close() })
+			alone, all := open(t, name, be, Options{Costs: &one}), open(t, name, be, Options{Parallel: Fine})
+			for _, tokens := range []int{1, 7, 16, 33, 64, 65, 140, 250} {
+				if tokens > alone.cfg.MaxSeq {
+					continue
+				}
+				ids := make([]int32, tokens)
+				for i := range ids {
+					ids[i] = int32((7 + 13*i) % alone.cfg.Vocab)
+				}
+				for _, seqs := range [][][]int32{{ids}, {ids[:(tokens+1)/2], ids[tokens/2:]}} {
+					var got [2][]float32
+					for i, e := range []*Engine{alone, all} {
+						got[i] = make([]float32, len(seqs)*e.cfg.EmbedDim)
+						if err := e.EmbedIDs(context.Background(), seqs, got[i], e.pooling()); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if !slices.Equal(got[0], got[1]) {
+						t.Errorf("%s, %s: %d texts of %d tokens in all: one worker and three differ", name, precision, len(seqs), tokens)
+					}
+				}
+			}
+			if s := alone.Stats(); s.FineRuns > 0 || all.Stats().CoarseRuns > 0 {
+				t.Errorf("%s: the one worker shared %d runs, all of them %d not", name, s.FineRuns, all.Stats().CoarseRuns)
+			}
 		}
 	}
 }
