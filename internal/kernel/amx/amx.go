@@ -23,11 +23,11 @@ const (
 	kStep = 32
 	// mc is how many rows are multiplied at a time, at most: a panel that has
 	// to be built serves them all.
-	mc = 512
+	mc = 768
 	// kc is how much of a panel stays in L1 while rows pass by, in steps.
 	kc = 24
 	// l2Values is how many values of A stay in L2 beside a panel and C.
-	l2Values = 320 << 10
+	l2Values = 512 << 10
 )
 
 // NumPanels is the number of panels that hold n columns.
@@ -64,7 +64,7 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	a      []uint16  // mc rows of padK, rounded, in blocks
+	a      []uint16  // chunkMost rows of any depth, rounded, in blocks
 	depth  int       // K, at most
 	first  ahead     // panels that have to be built
 	second ahead     // the same of a second operand
@@ -84,7 +84,7 @@ type Scratch struct {
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
-	s := &Scratch{a: make([]uint16, mc*kp), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, 2*MR*NR)}
+	s := &Scratch{a: make([]uint16, max(MR*kp, min(mc*kp, l2Values))), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, 2*MR*NR)}
 	for _, a := range []*ahead{&s.first, &s.second} {
 		for i := range a.buf {
 			a.buf[i] = make([]uint16, kp*NR)
@@ -161,10 +161,13 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	}
 }
 
+// chunkMost is how many rows are multiplied at a time, at most.
+func chunkMost(kp int) int { return max(MR, min(mc, l2Values/max(1, kp)/MR*MR)) }
+
 // chunk is how many of rows are multiplied at a time, in whole blocks: about
 // equally many.
 func chunk(rows, kp int) int {
-	most := max(MR, min(mc, l2Values/max(1, kp)/MR*MR))
+	most := chunkMost(kp)
 	n := max(1, (rows+most-1)/most)
 	return ((rows+n-1)/n + MR - 1) / MR * MR
 }
