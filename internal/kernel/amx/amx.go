@@ -233,8 +233,10 @@ func panelGeneric(t *Task, a, b []uint16, m, rows, p int) {
 	for r := range rows {
 		for n := range min(NR, t.N-p*NR) {
 			var sum float32
-			for k := range t.K {
-				sum += float32(tensor.BF16ToF32(a[blockAt(r, k, rows, kp)]) * at(b, k, n))
+			for k := 0; k < t.K; k += kStep {
+				for i, x := range a[blockAt(r, k, rows, kp):][:min(kStep, t.K-k)] {
+					sum += float32(tensor.BF16ToF32(x) * at(b, k+i, n))
+				}
 			}
 			c := &t.C[(m+r)*t.LDC+p*NR+n]
 			switch {
