@@ -53,7 +53,7 @@
 //	run.Start = profile.Now()
 //	// each lane stamps Wake, then Arrive, Begin, End of its steps, then Done
 //	run.End = profile.Now()
-//	// fill run.Costs from the bound inputs
+//	// fill run.Costs from the bound inputs, or say by run.Costing who will
 //	err = h.Release(run)
 //
 // # Errors

@@ -28,12 +28,11 @@ type planFold struct {
 
 // stepFold is one step over all runs. Times are lane times.
 type stepFold struct {
-	span          histogram // of each call: first Begin to last End over its lanes
-	compute, wait int64
-	flops, bytes  int64
-	laneCompute   []int64 // [lane]
-	laneWait      []int64 // [lane]
-	heap          HeapCount
+	span         histogram // of each call: first Begin to last End over its lanes
+	flops, bytes int64
+	laneCompute  []int64 // [lane]
+	laneWait     []int64 // [lane]
+	heap         HeapCount
 }
 
 // pendingRuns is how many released runs wait to be folded together.
@@ -56,7 +55,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(steps, lanes, rec.meter))
+		f.free = append(f.free, newRun(steps, lanes, p.Inputs, rec.meter))
 	}
 	return f
 }
@@ -66,7 +65,7 @@ func (f *planFold) acquire() *Run {
 	n := len(f.free)
 	if n == 0 {
 		f.mu.Unlock()
-		return newRun(len(f.plan.Steps), len(f.plan.Lanes), f.rec.meter)
+		return newRun(len(f.plan.Steps), len(f.plan.Lanes), f.plan.Inputs, f.rec.meter)
 	}
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
@@ -99,8 +98,8 @@ func (f *planFold) flush() (first error) {
 		return nil
 	}
 	f.rec.gc.update()
-	for i, r := range f.pending {
-		f.pending[i] = nil
+	good := f.pending[:0]
+	for _, r := range f.pending {
 		if err := r.check(&f.plan); err != nil {
 			f.rec.fail(err)
 			if first == nil {
@@ -111,12 +110,23 @@ func (f *planFold) flush() (first error) {
 			}
 			continue
 		}
+		if r.Costing != nil {
+			r.Costing.Costs(r)
+		}
+		good = append(good, r)
+	}
+	for s := range f.steps {
+		f.steps[s].fold(good, s)
+	}
+	for _, r := range good {
 		f.fold(r)
 	}
+	clear(f.pending)
 	f.pending = f.pending[:0]
 	return first
 }
 
+// fold takes in a run whose steps are folded.
 func (f *planFold) fold(r *Run) {
 	r.gc = f.rec.gc.pause(r.Start, r.End)
 	r.index = f.runs
@@ -128,22 +138,7 @@ func (f *planFold) fold(r *Run) {
 	f.heap.add(r.heap)
 	f.entered = f.entered || r.entered
 	for i := range r.Lanes {
-		var compute, wait int64
-		l := &r.Lanes[i]
-		for s := range f.steps {
-			if l.Begin[s] == 0 {
-				continue
-			}
-			st, c, w := &f.steps[s], l.End[s]-l.Begin[s], l.Begin[s]-l.Arrive[s]
-			st.laneCompute[i] += c
-			st.laneWait[i] += w
-			compute += c
-			wait += w
-		}
-		f.lanes[i].add(laneLedger(r, i, compute, wait))
-	}
-	for s := range f.steps {
-		f.steps[s].foldCall(r, s)
+		f.lanes[i].add(laneLedger(r, i, r.Lanes[i].compute, r.Lanes[i].wait))
 	}
 	f.samples.add(r)
 	if len(r.Shares) > 0 {
@@ -156,27 +151,39 @@ func (f *planFold) fold(r *Run) {
 	}
 }
 
-func (st *stepFold) foldCall(r *Run, s int) {
-	var first, last int64
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		b, e := l.Begin[s], l.End[s]
-		if b == 0 {
-			continue
+// fold takes in step s of all these runs, and adds it to the sums of their
+// lanes. One step after the other is faster than one run after the other: the
+// aggregates of a step are larger than its stamps.
+func (st *stepFold) fold(runs []*Run, s int) {
+	var flops, bytes int64
+	for _, r := range runs {
+		var first, last int64
+		for i := range r.Lanes {
+			l := &r.Lanes[i]
+			b := l.Begin[s]
+			if b == 0 {
+				continue
+			}
+			e := l.End[s]
+			if first == 0 || b < first {
+				first = b
+			}
+			last = max(last, e)
+			compute, wait := e-b, b-l.Arrive[s]
+			l.compute += compute
+			l.wait += wait
+			st.laneCompute[i] += compute
+			st.laneWait[i] += wait
 		}
-		if first == 0 || b < first {
-			first = b
+		st.span.add(last - first)
+		flops += r.Costs[s].FLOPs
+		bytes += r.Costs[s].Bytes
+		if r.entered {
+			st.heap.add(r.stepHeap[s])
 		}
-		last = max(last, e)
-		st.compute += e - b
-		st.wait += b - l.Arrive[s]
 	}
-	st.span.add(last - first)
-	st.flops += r.Costs[s].FLOPs
-	st.bytes += r.Costs[s].Bytes
-	if r.entered {
-		st.heap.add(r.stepHeap[s])
-	}
+	st.flops += flops
+	st.bytes += bytes
 }
 
 // keeper holds the first half and the last half of what it was given, within

@@ -46,11 +46,13 @@ type Plan struct {
 	// the others are device streams. 0 means that all lanes are of one kind.
 	HostLanes int `json:"host_lanes,omitempty"`
 
+	Inputs int `json:"-"` // how many integers Run.Inputs has room for from the start
+
 	MemoryBytes map[string]int64 `json:"memory_bytes,omitempty"` // arena class -> bytes
 	Buffers     []Buffer         `json:"buffers,omitempty"`
 }
 
-// Cost is what a step did in one run, filled after the run from its inputs.
+// Cost is what a step did in one run, computed from its sizes and inputs.
 type Cost struct{ FLOPs, Bytes int64 }
 
 // stepLanes is the number of lanes that could have worked on the step: the

@@ -156,14 +156,69 @@ func TestKeptRunsAreBounded(t *testing.T) {
 	}
 }
 
+// flopsFromInputs is a Costing whose steps take as many FLOPs as the input of
+// the same number says.
+type flopsFromInputs struct{}
+
+func (flopsFromInputs) Costs(r *Run) {
+	for s := range r.Costs {
+		r.Costs[s] = Cost{FLOPs: int64(r.Inputs[s]), Bytes: 1}
+	}
+}
+
+// Costs that are asked for later are those of each run's own inputs, and a
+// run from the pool has none of the run before.
+func TestCostsAreAskedForLater(t *testing.T) {
+	rec := NewRecorder(Options{Runs: 4})
+	p := testPlan()
+	p.Inputs = len(p.Steps)
+	h := mustPlan(t, rec, p)
+	const runs = 3 * pendingRuns
+	want := make([]int64, len(p.Steps))
+	for i := range runs {
+		r := h.Acquire()
+		if len(r.Inputs) != 0 || cap(r.Inputs) < p.Inputs || r.Costing != nil {
+			t.Fatalf("run %d begins with %d inputs of %d and costing %v", i, len(r.Inputs), cap(r.Inputs), r.Costing)
+		}
+		for s, c := range r.Costs {
+			if c != (Cost{}) {
+				t.Fatalf("run %d begins with a cost of %v for step %d", i, c, s)
+			}
+		}
+		stampTestRun(r, int64(1+i)*testWall)
+		clear(r.Costs)
+		if i%3 > 0 {
+			r.Costing = flopsFromInputs{}
+			for s := range want {
+				r.Inputs = append(r.Inputs, int32(i*s))
+				want[s] += int64(i * s)
+			}
+		}
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for s, st := range rec.Snapshot().Plans[0].Stats {
+		if st.FLOPs != want[s] || st.Bytes != runs*2/3 {
+			t.Errorf("step %d: %d FLOPs and %d bytes, want %d and %d", s, st.FLOPs, st.Bytes, want[s], runs*2/3)
+		}
+	}
+}
+
 func TestHotPathAllocatesNothing(t *testing.T) {
 	rec := NewRecorder(Options{})
-	h := mustPlan(t, rec, testPlan())
+	p := testPlan()
+	p.Inputs = len(p.Steps)
+	h := mustPlan(t, rec, p)
 	c := rec.Counter("kv blocks", "blocks")
 	start := int64(1)
 	if n := testing.AllocsPerRun(200, func() {
 		r := h.Acquire()
 		stampTestRun(r, start)
+		r.Costing = flopsFromInputs{}
+		for s := range p.Steps {
+			r.Inputs = append(r.Inputs, int32(s))
+		}
 		start += testWall
 		c.Add(1)
 		if err := h.Release(r); err != nil {
@@ -199,7 +254,7 @@ func TestCountersAreBounded(t *testing.T) {
 }
 
 func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
-	r := newRun(5, 3, nil)
+	r := newRun(5, 3, 0, nil)
 	if s := unsafe.Sizeof(r.Lanes[0]); s%128 != 0 {
 		t.Errorf("LaneSlots has %d bytes, want a multiple of 128", s)
 	}

@@ -26,7 +26,13 @@ type Run struct {
 	Shares []Share
 
 	Lanes []LaneSlots // [lane]
-	Costs []Cost      // [step]
+	Costs []Cost      // [step], filled before the run is released, or by Costing
+
+	// Costing, where not nil, is asked for Costs when the run is folded, many
+	// runs at a time, by one goroutine at a time for each plan. Inputs are for
+	// it: the integers of the run's inputs that costs depend on.
+	Costing Costing
+	Inputs  []int32
 
 	index int64     // position among the plan's released runs
 	gc    int64     // pauses of collections that ended inside the run
@@ -36,6 +42,9 @@ type Run struct {
 	stepHeap []HeapCount // [step]
 	entered  bool        // some step was, so the others allocated nothing
 }
+
+// Costing computes the Costs of a run from its sizes and Inputs.
+type Costing interface{ Costs(run *Run) }
 
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
 // stamped. The slots of two lanes never share a pair of cache lines.
@@ -51,7 +60,9 @@ type LaneSlots struct {
 	OffCPU int64 // time off the CPU between Wake and Done, where it is known
 	Absent bool  // the lane was not called into this run: all of it is idle
 
-	_ [128 - 13*8]byte
+	compute, wait int64 // sums over the steps, while the run is folded
+
+	_ [128 - 15*8]byte
 }
 
 // slotsALine is how many stamps of one kind a cache line holds.
@@ -78,8 +89,8 @@ func (l *LaneSlots) Expect(step int) {
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 
-func newRun(steps, lanes int, meter *heapMeter) *Run {
-	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), meter: meter}
+func newRun(steps, lanes, inputs int, meter *heapMeter) *Run {
+	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: meter}
 	if meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
 	}
@@ -97,14 +108,15 @@ func newRun(steps, lanes int, meter *heapMeter) *Run {
 func (r *Run) reset() {
 	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
 	r.Request, r.index, r.gc, r.Shares = "", 0, 0, r.Shares[:0]
+	clear(r.Costs)
+	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		l.Wake, l.Done, l.OffCPU, l.Absent = 0, 0, 0, false
+		l.Wake, l.Done, l.OffCPU, l.Absent, l.compute, l.wait = 0, 0, 0, false, 0, 0
 		clear(l.Arrive)
 		clear(l.Begin)
 		clear(l.End)
 	}
-	clear(r.Costs)
 	clear(r.stepHeap)
 	r.entered = false
 }

@@ -128,7 +128,8 @@ func (p *Profile) ceilingsOf(backend string) Ceilings {
 
 func (st *stepFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
 	def, n := &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
-	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((st.compute + st.wait) / n), Self: p.elapsedOf(st.compute / n),
+	compute, wait := sum(st.laneCompute), sum(st.laneWait)
+	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
 		LaneCompute: slices.Clone(st.laneCompute), LaneWait: slices.Clone(st.laneWait)}
 	if c.known() {

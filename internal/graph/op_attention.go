@@ -52,6 +52,14 @@ func (a *AttentionAttr) Visible(pos, keys int) (lo, hi int) {
 // Pairs counts the visible (query, key) pairs of one sequence whose n queries
 // are the last of keys positions.
 func (a *AttentionAttr) Pairs(n, keys int) int64 {
+	all, seen := int64(n), int64(keys)
+	switch {
+	case a.Window > 0:
+	case a.Causal:
+		return all*(seen-all) + all*(all+1)/2
+	default:
+		return all * seen
+	}
 	var pairs int64
 	for i := range n {
 		lo, hi := a.Visible(keys-n+i, keys)
@@ -192,6 +200,7 @@ var OpAttention = register(&OpDef{
 		}
 		return []Type{like(q), {tensor.Rows(q.Shape.Outer, a.Heads), tensor.F32}}, nil
 	},
+	CostReads: []int{3},
 	Cost: func(c *Call) Cost {
 		a := c.Node.Attr.(AttentionAttr)
 		return Cost{4 * int64(a.HeadDim) * int64(a.Heads) * a.batchPairs(c.In[3].I32), c.IOBytes()}

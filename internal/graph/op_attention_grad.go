@@ -26,6 +26,7 @@ var OpAttentionGrad = register(&OpDef{
 			wantShape("lse", n.In[4], tensor.Rows(q.Shape.Outer, a.Heads)),
 			wantShape("dout", n.In[5], q.Shape))
 	},
+	CostReads: []int{6},
 	Cost: func(c *Call) Cost {
 		// Five products a pair (scores, dP, dq, dk, dv) and dout.out a query head.
 		a := c.Node.Attr.(AttentionAttr)

@@ -43,6 +43,7 @@ var OpAttentionRel = register(&OpDef{
 		}
 		return []Type{like(q)}, nil
 	},
+	CostReads: []int{3},
 	Cost: func(c *Call) Cost {
 		a := c.Node.Attr.(AttentionAttr)
 		return Cost{(4*int64(a.HeadDim) + 1) * int64(a.Heads) * a.batchPairs(c.In[3].I32), c.IOBytes()}

@@ -95,7 +95,8 @@ var OpAttentionKV = register(&OpDef{
 			wantShape("kv_len", n.In[4], tensor.Rows(seqs)),
 			wantShape("block_table", table, tensor.Rows(seqs, table.Shape.RowLen())))
 	},
-	Cost: costAttentionKV,
+	CostReads: []int{3, 4},
+	Cost:      costAttentionKV,
 	Scratch: func(n *Node, _ tensor.Bind) int {
 		return n.In[5].Shape.RowLen()*n.Attr.(AttentionKVAttr).BlockSize + n.In[1].Shape.RowLen()
 	},

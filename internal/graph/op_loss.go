@@ -133,6 +133,7 @@ var OpMean = register(&OpDef{
 		s := tensor.Rows(n.In[0].Shape.Outer)
 		return []Type{{tensor.Static(1), tensor.F32}}, first(wantShape("x", n.In[0], s), wantShape("targets", n.In[1], s))
 	},
+	CostReads: []int{1},
 	Cost: func(c *Call) Cost {
 		return Cost{int64(counted(&c.In[1], c.In[0].Rows)) + 1, c.IOBytes()}
 	},

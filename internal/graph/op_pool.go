@@ -182,6 +182,7 @@ var OpPool = register(&OpDef{
 		}
 		return []Type{{tensor.Rows(seqs, a.Kind.Len()*s.RowLen()), tensor.F32}}, first(err, a.check())
 	},
+	CostReads: []int{1},
 	Cost: func(c *Call) Cost {
 		a, cols := c.Node.Attr.(PoolAttr), int64(c.In[0].Cols)
 		rows, seqs := a.rows(c.In[1].I32)
@@ -232,6 +233,7 @@ var OpPoolGrad = register(&OpDef{
 		s.Outer = a.Outer
 		return []Type{{s, tensor.F32}}, first(err, a.check())
 	},
+	CostReads: []int{1},
 	Cost: func(c *Call) Cost {
 		a, cost := c.Node.Attr.(PoolAttr), Cost{0, c.IOBytes()}
 		if a.Kind == PoolMean {

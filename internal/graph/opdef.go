@@ -14,6 +14,9 @@ type OpDef struct {
 	Infer func(n *Node) ([]Type, error)
 	// Cost is evaluated after a run from the bound inputs.
 	Cost func(c *Call) Cost
+	// CostReads are the inputs whose integers Cost depends on. Of all others
+	// it sees the sizes alone.
+	CostReads []int
 	// Ref computes the outputs, slowly and plainly. It is the oracle of every
 	// test and the fallback of every backend. It must not allocate.
 	Ref func(c *Call)
@@ -106,8 +109,8 @@ func (t *Tensor) Bytes() int64 {
 	return int64(t.Rows) * int64(t.DType.RowBytes(t.Cols))
 }
 
-// Call is one bound execution of a node. For Cost only the sizes and the I32
-// data of input leaves are there.
+// Call is one bound execution of a node. For Cost only the sizes are there,
+// and the I32 data of those input leaves that the op's CostReads names.
 type Call struct {
 	Node *Node
 	Bind tensor.Bind

@@ -186,8 +186,19 @@ func checkReferences(t *testing.T, of string, e *eval, nodes []*graph.Node, seen
 				}
 			}
 		}
-		if cost := op.Cost(c); cost.Bytes <= 0 || cost.FLOPs < 0 {
+		cost := op.Cost(c)
+		if cost.Bytes <= 0 || cost.FLOPs < 0 {
 			t.Errorf("%s: %s (%s): cost is %+v", of, n.Name, op.Name, cost)
+		}
+		blind := *c
+		blind.In = slices.Clone(c.In)
+		for i := range blind.In {
+			if !slices.Contains(op.CostReads, i) {
+				blind.In[i].I32 = nil
+			}
+		}
+		if got := op.Cost(&blind); got != cost {
+			t.Errorf("%s: %s (%s): cost is %+v without the integers of inputs that CostReads does not name and %+v with them", of, n.Name, op.Name, got, cost)
 		}
 		if op.ReuseInput > 0 {
 			want := slices.Clone(c.Out[0].F32)

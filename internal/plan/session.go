@@ -19,7 +19,7 @@ type Session struct {
 
 	handles [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
 	phase   int                    // of the next run
-	costs   []*costing             // one a bucket, made when first wanted
+	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
 	running  int // bucket in flight, -1 when idle
@@ -68,7 +68,6 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 			return fmt.Errorf("plan: bind %s: %w", s.prog.Name, err)
 		}
 		s.execs = append(s.execs, e)
-		s.costs = append(s.costs, newCosting(pl, s.mem.Arenas[IO].Host(), s.mem.Weights))
 	}
 	return nil
 }
@@ -180,7 +179,8 @@ func (s *Session) Wait() error {
 	}
 	if s.run != nil {
 		s.run.End = profile.Now()
-		s.costs[k].fill(s.bind, s.run.Costs)
+		c := s.costs[s.runPhase][k]
+		s.run.Costing, s.run.Inputs = c, c.take(s.bind, s.run.Inputs)
 		return s.handles[s.runPhase][k].Release(s.run)
 	}
 	return nil

@@ -215,28 +215,30 @@ func (e *exec) walk(lane int) {
 		if lane >= n {
 			continue // it arrived, and need not wait for a step it has no part in
 		}
-		if slots == nil {
-			if passed < reached && !e.await(lane, reached) || e.stop.Load() {
+		waited := false
+		if passed < reached {
+			ok := false
+			if waited, ok = e.await(lane, reached); !ok {
 				break
 			}
 			passed = reached
-			w.epoch = e.runs<<32 | uint64(reached)
+		}
+		if e.stop.Load() {
+			break
+		}
+		w.epoch = e.runs<<32 | uint64(reached)
+		if slots == nil {
 			e.take(w, i, shares, n)
 			continue
 		}
 		// A worker is on its way to a barrier from the end of what it did
-		// last, so that needs no stamp of its own.
-		waits := passed < reached
-		if waits && !e.await(lane, reached) || e.stop.Load() {
-			break
-		}
-		passed = reached
-		// Without a wait one stamp ends a step and begins the next.
+		// last, so that needs no stamp of its own. The last to arrive waits for
+		// nobody, and everybody waits for it: one stamp ends its step and begins
+		// the next.
 		arrive, begin := left, left
-		if waits {
+		if waited {
 			begin = profile.Now()
 		}
-		w.epoch = e.runs<<32 | uint64(reached)
 		slots.Expect(i)
 		e.take(w, i, shares, n)
 		left = profile.Now()
@@ -280,25 +282,26 @@ func (e *exec) take(w *worker, i, shares, n int) {
 	}
 }
 
-// await returns when every worker has arrived at barrier k, or false when the
-// run is stopped. It spins shortly, then parks: on a busy machine the worker
-// that is waited for may need this very processor.
-func (e *exec) await(lane int, k int32) bool {
+// await returns when every worker has arrived at barrier k, and whether that
+// took a wait, or not ok when the run is stopped. It spins shortly, then parks:
+// on a busy machine the worker that is waited for may need this very processor.
+func (e *exec) await(lane int, k int32) (waited, ok bool) {
 	if e.n == 1 {
-		return !e.stop.Load()
+		return false, !e.stop.Load()
 	}
 	w := newWaiter(e.n)
 	for i := range e.arrived[:e.n] {
 		for e.arrived[i].count.Load() < k {
 			if e.stop.Load() {
-				return false
+				return waited, false
 			}
+			waited = true
 			if !w.again() {
 				e.park(lane, i, k)
 			}
 		}
 	}
-	return true
+	return waited, true
 }
 
 // park sleeps until somebody arrives anywhere, unless worker i has arrived at
@@ -315,7 +318,7 @@ func (e *exec) park(lane, i int, k int32) {
 
 // poison fills what died with step i, between two barriers of its own.
 func (e *exec) poison(lane, i int, reached *int32) bool {
-	if !e.await(lane, *reached) {
+	if _, ok := e.await(lane, *reached); !ok {
 		return false
 	}
 	if lane == 0 {
@@ -323,5 +326,6 @@ func (e *exec) poison(lane, i int, reached *int32) bool {
 	}
 	*reached++
 	e.arrive(lane, *reached)
-	return e.await(lane, *reached)
+	_, ok := e.await(lane, *reached)
+	return ok
 }

@@ -246,6 +246,9 @@ func TestLedgerCloses(t *testing.T) {
 			if want := int64(2 * 512 * chainWidth * chainWidth * chainSteps); flops != want || p.Ledger.Runs != 1 || p.Ledger.Compute <= 0 {
 				t.Errorf("%d FLOPs, expected %d; ledger %+v", flops, want, p.Ledger)
 			}
+			if workers == 1 && p.Ledger.Barrier != 0 {
+				t.Errorf("one worker waited %d ns for nobody", p.Ledger.Barrier)
+			}
 		}
 		slices.Sort(residuals)
 		if r := residuals[len(residuals)/4]; r > 2 {

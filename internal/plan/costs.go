@@ -1,0 +1,244 @@
+package plan
+
+import (
+	"reflect"
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// costing evaluates the cost of every step of a plan.
+//
+// A run that has walked through a model leaves nothing of all this in the
+// caches, so a run only takes along the integers that costs depend on, and the
+// recorder asks for the costs of many runs at once. The layers of a model
+// repeat the same steps, which cost the same, and most costs are sums of
+// multiples of the sizes, whose factors are found once.
+type costing struct {
+	steps []stepCost
+	reads []reading
+
+	kinds  []costKind
+	kind   []int32        // [step]
+	bind   tensor.Bind    // of the last run
+	cached []profile.Cost // [kind], of bind
+}
+
+// reading is an input whose integers some cost depends on.
+type reading struct {
+	value *graph.Value
+	host  []int32
+	taken []int32 // of the run at hand
+}
+
+// costKind is steps that cost the same in every run.
+type costKind struct {
+	flops, bytes sizeSum // where exact
+	exact        bool    // they are the costs for any sizes
+	reads        bool    // the cost depends on the integers of inputs too
+	step         int     // one of them
+}
+
+// sizeSum is fixed + t*T + s*S + r*R.
+type sizeSum struct{ fixed, t, s, r int64 }
+
+func (f *sizeSum) at(b tensor.Bind) int64 {
+	return f.fixed + f.t*int64(b.T) + f.s*int64(b.S) + f.r*int64(b.R)
+}
+
+// stepCost is what the cost of a step is computed from.
+type stepCost struct {
+	calls []costCall // [node]
+	reads bool       // the integers of inputs too
+	// inner are values of the step that fusion keeps out of memory.
+	inner []tensor.Shape
+}
+
+// costCall is a node's Call that keeps its operands from run to run: only the
+// outermost dimension of some changes.
+type costCall struct {
+	call  graph.Call
+	outer []tensor.Dim // of call.In, then of call.Out
+	reads []int        // of call.In: which of costing.reads, or -1
+}
+
+// newCosting prepares the costs of a plan. io is the memory of its inputs;
+// weights are what the backend made of the file's.
+func newCosting(p *Plan, io []byte, weights []Packed) *costing {
+	c := &costing{steps: make([]stepCost, len(p.Steps)), kind: make([]int32, len(p.Steps))}
+	for i := range p.Steps {
+		c.steps[i] = newStepCost(p, &p.Steps[i], weights)
+		c.bindReadings(p, &c.steps[i], io)
+		k := slices.IndexFunc(c.kinds, func(k costKind) bool { return c.steps[k.step].same(&c.steps[i]) })
+		if k < 0 {
+			k = len(c.kinds)
+			c.kinds = append(c.kinds, c.newKind(i, p.Max))
+		}
+		c.kind[i] = int32(k)
+	}
+	c.cached = make([]profile.Cost, len(c.kinds))
+	return c
+}
+
+// newStepCost is the cost of a step as its sizes have it.
+func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
+	var sc stepCost
+	for _, n := range s.Nodes {
+		operands := make([]graph.Tensor, len(n.In)+len(n.Out))
+		cc := costCall{call: graph.Call{Node: n, In: operands[:len(n.In)], Out: operands[len(n.In):]},
+			outer: make([]tensor.Dim, len(operands)), reads: slices.Repeat([]int{-1}, len(n.In))}
+		for k, v := range slices.Concat(n.In, n.Out) {
+			if v == nil {
+				continue
+			}
+			if k >= len(n.In) && p.Place(v).Bytes == 0 {
+				if len(s.Nodes) == 1 {
+					continue // nobody wants it
+				}
+				sc.inner = append(sc.inner, v.Shape)
+			}
+			t := &operands[k]
+			cc.outer[k], t.DType, t.Cols = v.Shape.Outer, v.DType, v.Shape.RowLen()
+			if k < len(n.In) && weights != nil && weights[v.ID] != nil {
+				t.Resident = weights[v.ID].Bytes()
+			}
+		}
+		sc.calls = append(sc.calls, cc)
+	}
+	return sc
+}
+
+// bindReadings finds the inputs whose integers the cost of a step depends on.
+func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
+	for i := range s.calls {
+		n := s.calls[i].call.Node
+		for _, k := range n.Op.CostReads {
+			v := n.In[k]
+			if v == nil || v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.InputLeaf {
+				continue
+			}
+			r := slices.IndexFunc(c.reads, func(r reading) bool { return r.value == v })
+			if r < 0 {
+				r = len(c.reads)
+				pl := p.Place(v)
+				c.reads = append(c.reads, reading{value: v, host: asI32(io[pl.Offset : pl.Offset+pl.Bytes])})
+			}
+			s.calls[i].reads[k], s.reads = r, true
+		}
+	}
+}
+
+// at is the cost of the step under a binding, with the integers of inputs that
+// were taken where it reads some. What fusion keeps out of memory is taken off:
+// one write and one read of each.
+func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
+	var sum profile.Cost
+	for k := range s.calls {
+		cost := s.calls[k].at(b, taken)
+		sum.FLOPs += cost.FLOPs
+		sum.Bytes += cost.Bytes
+	}
+	for _, v := range s.inner {
+		sum.Bytes -= 2 * int64(v.Len(b)) * 4
+	}
+	return sum
+}
+
+func (cc *costCall) at(b tensor.Bind, taken []reading) graph.Cost {
+	cc.call.Bind = b
+	in := len(cc.call.In)
+	for k := range cc.call.In {
+		t := &cc.call.In[k]
+		t.Rows = cc.outer[k].Size(b)
+		if r := cc.reads[k]; r >= 0 {
+			t.I32 = taken[r].taken
+		}
+	}
+	for k := range cc.call.Out {
+		cc.call.Out[k].Rows = cc.outer[in+k].Size(b)
+	}
+	return cc.call.Node.Op.Cost(&cc.call)
+}
+
+// same reports whether two steps cost the same in every run: all that a cost
+// is computed from is equal.
+func (s *stepCost) same(o *stepCost) bool {
+	operand := func(a, b graph.Tensor) bool {
+		return a.DType == b.DType && a.Cols == b.Cols && a.Resident == b.Resident
+	}
+	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
+		return a.call.Node.Op == b.call.Node.Op && slices.Equal(a.outer, b.outer) && slices.Equal(a.reads, b.reads) &&
+			slices.EqualFunc(a.call.In, b.call.In, operand) && slices.EqualFunc(a.call.Out, b.call.Out, operand) &&
+			reflect.DeepEqual(a.call.Node.Attr, b.call.Node.Attr)
+	})
+}
+
+// newKind finds out how the cost of a step depends on the sizes: from four of
+// them, and it has to hold at others up to the largest.
+func (c *costing) newKind(step int, most tensor.Bind) costKind {
+	k := costKind{step: step, reads: c.steps[step].reads}
+	if k.reads {
+		return k
+	}
+	cost := func(t, s, r int) profile.Cost { return c.steps[step].at(tensor.Bind{T: t, S: s, R: r}, nil) }
+	one, t, s, r := cost(1, 1, 1), cost(2, 1, 1), cost(1, 2, 1), cost(1, 1, 2)
+	through := func(one, t, s, r int64) sizeSum {
+		return sizeSum{fixed: 4*one - t - s - r, t: t - one, s: s - one, r: r - one}
+	}
+	k.flops = through(one.FLOPs, t.FLOPs, s.FLOPs, r.FLOPs)
+	k.bytes = through(one.Bytes, t.Bytes, s.Bytes, r.Bytes)
+	k.exact = true
+	for _, b := range []tensor.Bind{most, {T: most.T, S: 1, R: 1}, {T: 1, S: most.S, R: 1}, {T: 1, S: 1, R: most.R},
+		{T: 3, S: 3, R: 3}, {T: most.T/2 + 1, S: most.S/2 + 1, R: most.R/2 + 1}, {T: most.T/4 + 1, S: most.S/3 + 1, R: most.R/5 + 1}} {
+		k.exact = k.exact && cost(b.T, b.S, b.R) == k.at(b)
+	}
+	return k
+}
+
+func (k *costKind) at(b tensor.Bind) profile.Cost {
+	return profile.Cost{FLOPs: k.flops.at(b), Bytes: k.bytes.at(b)}
+}
+
+// room is how many integers a run takes along, at most.
+func (c *costing) room() int {
+	n := 0
+	for i := range c.reads {
+		n += len(c.reads[i].host)
+	}
+	return n
+}
+
+// take copies the integers that costs depend on, which the next run overwrites.
+func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
+	for i := range c.reads {
+		r := &c.reads[i]
+		dst = append(dst, r.host[:r.value.Shape.Len(b)]...)
+	}
+	return dst
+}
+
+// Costs computes what the steps of a run cost.
+func (c *costing) Costs(run *profile.Run) {
+	b := tensor.Bind{T: run.Tokens, S: run.Sequences, R: run.Rows}
+	at := 0
+	for i := range c.reads {
+		r := &c.reads[i]
+		n := r.value.Shape.Len(b)
+		r.taken, at = run.Inputs[at:at+n], at+n
+	}
+	same := b == c.bind
+	c.bind = b
+	for i := range c.kinds {
+		switch k := &c.kinds[i]; {
+		case k.reads || !same && !k.exact:
+			c.cached[i] = c.steps[k.step].at(b, c.reads)
+		case !same:
+			c.cached[i] = k.at(b)
+		}
+	}
+	for i, k := range c.kind {
+		run.Costs[i] = c.cached[k]
+	}
+}
