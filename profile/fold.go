@@ -21,7 +21,8 @@ type planFold struct {
 	kept    *keeper[*Run]
 	samples *sampler
 	heap    HeapCount
-	entered bool // steps say what they allocated
+	entered bool  // steps say what they allocated
+	folding int64 // time spent in flush
 
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
@@ -97,6 +98,7 @@ func (f *planFold) flush() (first error) {
 	if len(f.pending) == 0 {
 		return nil
 	}
+	start := Now()
 	f.rec.gc.update()
 	good := f.pending[:0]
 	for _, r := range f.pending {
@@ -123,6 +125,7 @@ func (f *planFold) flush() (first error) {
 	}
 	clear(f.pending)
 	f.pending = f.pending[:0]
+	f.folding += Now() - start
 	return first
 }
 

@@ -194,9 +194,10 @@ type Overhead struct {
 	With    int64 `json:"with_ns"`
 	Without int64 `json:"without_ns"`
 	Runs    int   `json:"runs"` // pairs measured
-	// Estimated says that With is the time of the recorded runs and Without less
-	// what their stamps took, each as long as one takes now. What the stamps
-	// displace from caches is not in it.
+	// Estimated says that With is the time of the recorded runs and of folding
+	// them, and Without the time of the runs less what their stamps took, each
+	// as long as one takes now. What recording displaces from caches is not in
+	// it.
 	Estimated bool `json:"estimated,omitempty"`
 }
 

@@ -130,7 +130,7 @@ func (p *Profile) shares(lanes int) bool {
 // String says what recording cost, and how that is known.
 func (o Overhead) String() string {
 	if o.Estimated {
-		return fmt.Sprintf("costs about %.2f %% (estimated from the number of stamps; hotpath profile run measures it)", o.Percent())
+		return fmt.Sprintf("costs about %.2f %% (estimated from the stamps and the time of folding; hotpath profile run measures it)", o.Percent())
 	}
 	return fmt.Sprintf("costs %.2f %% (%s ms against %s ms, %s)", o.Percent(), ms(o.With), ms(o.Without), count(o.Runs, "pair"))
 }

@@ -118,7 +118,8 @@ func TestOverheadIsAlwaysSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := rec.Snapshot()
-	if o := p.Overhead; o == nil || !o.Estimated || o.With != testWall || o.Without >= o.With || o.Without < 0 {
+	// Folding takes time beyond the run, stamps take some of it.
+	if o := p.Overhead; o == nil || !o.Estimated || o.With <= testWall || o.Without >= testWall || o.Without < 0 {
 		t.Errorf("overhead %+v", o)
 	}
 	var b strings.Builder

@@ -41,14 +41,15 @@ func (r *Recorder) Snapshot() *Profile {
 
 	open, busy := r.elapsed.snapshot()
 	p.Elapsed = busy
+	var folding int64
 	for _, f := range plans {
-		p.addPlan(f, open)
+		folding += p.addPlan(f, open)
 	}
 	for _, c := range counters {
 		p.addCounter(c)
 	}
 	if p.Overhead == nil && p.Ledger.Runs > 0 {
-		p.Overhead = p.estimateOverhead()
+		p.Overhead = p.estimateOverhead(folding)
 	}
 	r.scopes.snapshot(p)
 	addHeap(p.Memory)
@@ -57,10 +58,11 @@ func (r *Recorder) Snapshot() *Profile {
 }
 
 // stampsAStep is how often a lane reads the clock for a step, at most.
-const stampsAStep = 3
+const stampsAStep = 2
 
-// estimateOverhead counts stamps and measures what one costs here and now.
-func (p *Profile) estimateOverhead() *Overhead {
+// estimateOverhead counts stamps, measures what one costs here and now, and
+// adds what it took to fold the runs.
+func (p *Profile) estimateOverhead(folding int64) *Overhead {
 	const readings = 512
 	start := Now()
 	for range readings - 1 {
@@ -71,12 +73,12 @@ func (p *Profile) estimateOverhead() *Overhead {
 	for i := range p.Plans {
 		stamps += float64(p.Plans[i].Ledger.Runs) * float64(len(p.Plans[i].Steps)*stampsAStep+2)
 	}
-	return &Overhead{With: p.Ledger.Wall, Without: max(0, p.Ledger.Wall-int64(stamps*each)), Estimated: true}
+	return &Overhead{With: p.Ledger.Wall + folding, Without: max(0, p.Ledger.Wall-int64(stamps*each)), Estimated: true}
 }
 
-// addPlan adds what a plan's runs were folded into; open is what is not divided
-// yet of the time that runs shared.
-func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
+// addPlan adds what a plan's runs were folded into, and returns how long that
+// took; open is what is not divided yet of the time that runs shared.
+func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
@@ -116,6 +118,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("plan %q: one run has %d records, more than the %d that may be kept: the trace has none of it",
 			s.ID, len(s.Steps)*len(s.Lanes), f.rec.opts.Events))
 	}
+	return f.folding
 }
 
 // ceilingsOf gives the ceilings of a backend, or those of all others, or none.

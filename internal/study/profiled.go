@@ -99,6 +99,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 				inner, end := profile.Scope(ctx, "iteration")
 				err = w.run(inner)
 				end()
+				err = errors.Join(err, rec.Err()) // folding belongs to the cost
 			} else {
 				err = w.run(unrecorded)
 			}
