@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -145,6 +146,9 @@ it ends the work. See docs/embedding.md.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ef.out != "" && !cmd.Flags().Changed("format") {
 				ending := strings.TrimPrefix(filepath.Ext(ef.out), ".")
+				if info, err := os.Stat(ef.out); err == nil && info.IsDir() {
+					return isDirectory(ef.out)
+				}
 				if !slices.Contains(formatNames(), ending) {
 					return usagef("-o %s: its ending names no format, expected .%s, or --format", ef.out, strings.Join(formatNames()[1:], ", ."))
 				}
@@ -158,6 +162,9 @@ it ends the work. See docs/embedding.md.`,
 				return err
 			}
 			defer in.close()
+			if err := in.apart(ef.out); err != nil {
+				return err
+			}
 			// A run that goes on must give the bits that one run would have given.
 			mf.invariant = mf.invariant || ef.resume
 			o := hotpath.Options{Parallel: ef.parallel, BatchTokens: ef.batchTokens}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,4 +87,54 @@ func TestProgressRate(t *testing.T) {
 	if got := shown.String(); !strings.Contains(got, "1000 tok/s") || strings.Contains(got, "10000 tok/s") {
 		t.Errorf("shown: %q", got)
 	}
+}
+
+// Pipes and devices take every format, links lead to what is written, and
+// nobody writes over what is read.
+func TestOutputPlaces(t *testing.T) {
+	bert := testmodels.Dir(t, "bert")
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	ok(t, "embed", "-m", bert, "one", "two", "-o", at("plain.npy"))
+	want, err := os.ReadFile(at("plain.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Skip("no pipes here")
+	}
+	got := make(chan []byte)
+	go func() {
+		data, _ := os.ReadFile(at("pipe"))
+		got <- data
+	}()
+	ok(t, "embed", "-m", bert, "one", "two", "-o", at("pipe"), "--format", "npy")
+	if !bytes.Equal(<-got, want) {
+		t.Error("a pipe got another file")
+	}
+	for _, link := range []string{"link.npy", "again.npy"} { // its target is not there, then it is
+		if link == "link.npy" {
+			err = os.Symlink("target.npy", at(link))
+		} else {
+			err = os.Symlink("link.npy", at(link))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok(t, "embed", "-m", bert, "one", "two", "-o", at(link))
+		if to, err := os.Readlink(at(link)); err != nil || !strings.HasSuffix(to, ".npy") {
+			t.Errorf("%s is no link any more (%v)", link, err)
+		}
+		if data, err := os.ReadFile(at("target.npy")); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("%s: %v", link, err)
+		}
+	}
+	texts := at("texts.jsonl")
+	if err := os.WriteFile(texts, []byte(`{"text": "one"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", texts, "-o", texts}, "texts.jsonl")
+	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", dir, "-o", at("out.jsonl"), "--resume"}, "out.jsonl")
+	ok(t, "embed", "-m", bert, "-f", dir, "-o", at("out.npy"))
+	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy.resume: no such")
 }

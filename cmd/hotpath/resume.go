@@ -255,13 +255,13 @@ func (r *resume) write() error {
 	}
 	temp := r.path + ".tmp"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	file := &outputFile{File: f, path: r.path, temp: temp}
 	if err != nil {
-		return err
+		return file.named(err)
 	}
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if _, err = file.Write(append(data, '\n')); err != nil {
+		return errors.Join(err, file.close())
 	}
 	r.wrote = time.Now()
-	return os.Rename(temp, r.path)
+	return file.commit()
 }

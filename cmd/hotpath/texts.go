@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -109,6 +110,26 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	t.progress = newProgress(from, std)
 	t.start(func() error { return t.lines(t.name, from, t.parse, nil) })
 	return t, nil
+}
+
+// apart refuses an output that is the input, or lies in the folder of the input
+// and would be read as a text the next time.
+func (t *texts) apart(out string) error {
+	from, err := os.Stat(t.name)
+	if out == "" || err != nil {
+		return nil
+	}
+	if from.IsDir() {
+		inside, err := filepath.Rel(t.name, out)
+		if err == nil && filepath.IsLocal(inside) && isText(out) {
+			return usagef("-o %s: would be one of the texts of %s", out, t.name)
+		}
+		return nil
+	}
+	if to, err := os.Stat(out); err == nil && from.Mode().IsRegular() && os.SameFile(from, to) {
+		return usagef("-o %s: is what the texts are read from", out)
+	}
+	return nil
 }
 
 // parser reads one line.

@@ -14,6 +14,7 @@ type outputFile struct {
 	*os.File
 	path   string
 	temp   string // "" where the file grows in place
+	stream bool   // it is written from its beginning to its end: a pipe or a device
 	size   int64  // when it was opened
 	closed bool
 }
@@ -23,14 +24,15 @@ type outputFile struct {
 func createOutput(path string) (*outputFile, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
-			return nil, fmt.Errorf("-o %s: is a directory, expected a file", path)
+			return nil, isDirectory(path)
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err
 		}
-		return &outputFile{File: f, path: path}, nil
+		return &outputFile{File: f, path: path, stream: true}, nil
 	}
+	path = followed(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return nil, fmt.Errorf("-o %s: cannot be written: %w", path, errors.Unwrap(err))
@@ -44,6 +46,26 @@ func createOutput(path string) (*outputFile, error) {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return &outputFile{File: f, path: path, temp: f.Name()}, nil
+}
+
+func isDirectory(path string) error {
+	return fmt.Errorf("-o %s: is a directory, expected a file", path)
+}
+
+// followed is where a link leads, as far as there are links: what it leads to is
+// written, and need not be there yet.
+func followed(path string) string {
+	for range 40 { // as many as the system follows
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
 }
 
 // Errors name the file that was asked for, whatever it is called until then.

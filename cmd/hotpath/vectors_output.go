@@ -18,7 +18,7 @@ type vectorOutput struct {
 
 	out   io.Writer   // where all of it ends
 	file  *outputFile // nil for standard output
-	spool *os.File    // of npy on standard output: its header, which comes first, has the number of rows
+	spool *os.File    // of npy where nothing can be written twice: its header, which comes first, has the number of rows
 	w     *bufio.Writer
 	buf   []byte
 	tally // of the answers in the output
@@ -27,10 +27,10 @@ type vectorOutput struct {
 // newVectorOutput writes to file, or to out where that is nil.
 func newVectorOutput(out io.Writer, file *outputFile, format *vectorFormat, el *element, dim int) (*vectorOutput, error) {
 	v := &vectorOutput{format: format, el: el, dim: dim, out: out, file: file}
-	switch {
-	case file != nil:
-		v.out = file
-	case format.header > 0:
+	if file != nil {
+		v.out, out = file, file
+	}
+	if format.header > 0 && (file == nil || file.stream) {
 		spool, err := os.CreateTemp("", "hotpath-*.npy")
 		if err != nil {
 			return nil, err
@@ -39,12 +39,9 @@ func newVectorOutput(out io.Writer, file *outputFile, format *vectorFormat, el *
 		os.Remove(spool.Name())
 		v.spool, out = spool, spool
 	}
-	if file != nil {
-		out = file
-	}
 	v.w = bufio.NewWriterSize(out, 64<<10)
 	if file == nil || file.empty() {
-		if file != nil && format.header > 0 {
+		if v.spool == nil && format.header > 0 {
 			v.w.WriteString(v.header())
 		}
 		if format.name == "json" {
@@ -99,17 +96,24 @@ func (v *vectorOutput) end() error {
 	if err := v.w.Flush(); err != nil {
 		return err
 	}
-	if v.file != nil {
-		if v.format.header > 0 {
-			if _, err := v.file.WriteAt([]byte(v.header()), 0); err != nil {
-				return err
-			}
+	switch {
+	case v.spool != nil:
+		if err := v.unspool(); err != nil {
+			return err
 		}
-		return v.file.commit()
+	case v.format.header > 0:
+		if _, err := v.file.WriteAt([]byte(v.header()), 0); err != nil {
+			return err
+		}
 	}
-	if v.spool == nil {
+	if v.file == nil {
 		return nil
 	}
+	return v.file.commit()
+}
+
+// unspool writes the header, now that it is known, and what comes behind it.
+func (v *vectorOutput) unspool() error {
 	if _, err := v.spool.Seek(0, io.SeekStart); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func cancelCases(e *Env) []*Case {
 	c := h.model.Config()
 	var out []*Case
 	how := model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
-	for _, z := range [][2]int{{32, 128}, {1, 256}, {1, 512}} {
+	for _, z := range [][2]int{{8, 16}, {32, 128}, {1, 256}, {1, 512}} {
 		seqs, length := z[0], z[1]
 		if !c.CanEmbed || length > c.MaxSeq {
 			continue
