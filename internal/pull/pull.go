@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -124,6 +125,9 @@ func (p *Puller) Pull(ctx context.Context, ref Ref) (Result, error) {
 func (p *Puller) open() error {
 	if p.Endpoint == "" {
 		p.Endpoint = DefaultEndpoint
+	}
+	if at, err := url.Parse(p.Endpoint); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return fmt.Errorf("HF_ENDPOINT %q, expected an address such as %s", p.Endpoint, DefaultEndpoint)
 	}
 	if p.Retries == 0 {
 		p.Retries = 5

@@ -490,3 +490,13 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%d of %d bytes were fetched again", r.Bytes, size)
 	}
 }
+
+// An address that is none is said at once, without trying again.
+func TestEndpointIsNoAddress(t *testing.T) {
+	for _, at := range []string{"foo", "hub.example", "ftp://hub.example", "http://", "http://a b"} {
+		p := &Puller{Endpoint: at, HubCache: t.TempDir(), Backoff: time.Hour}
+		if _, err := p.Pull(t.Context(), mustRef(t, testRepo)); err == nil || !strings.Contains(err.Error(), "HF_ENDPOINT") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
