@@ -25,8 +25,8 @@ import (
 const slowdown = 1.25
 
 // unevenLog is the width of the control's interval, as a log-ratio, from which on
-// the gains mean little: it is a quarter of what slowing everything does.
-const unevenLog = (slowdown - 1) / 4.0
+// gains mean nothing: as much as slowing everything does.
+const unevenLog = slowdown - 1
 
 // target is what is asked about: the steps of one kind.
 type target struct {
