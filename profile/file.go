@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // ErrFormat is matched by every error about a profile file that cannot be
@@ -134,6 +135,12 @@ func (p *Profile) check() error {
 		if s.ID != i || s.Parent < -1 || s.Parent >= i {
 			return fmt.Errorf("scopes[%d]: id %d under %d, expected id %d under an earlier one", i, s.ID, s.Parent, i)
 		}
+		if min(s.Calls, s.Total, s.Self, s.Open) < 0 {
+			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected none below 0", i, s.Calls, s.Total, s.Self, s.Open)
+		}
+		if err := s.Heap.check(); err != nil {
+			return fmt.Errorf("scopes[%d]: heap: %w", i, err)
+		}
 	}
 	for i, e := range p.ScopeEvents {
 		if e.Scope < 0 || e.Scope >= len(p.Scopes) || e.Start < 0 || e.End < e.Start {
@@ -173,12 +180,47 @@ func (s *PlanStats) checkStats() error {
 		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
 			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
 		}
+		if err := s.Stats[i].check(); err != nil {
+			return fmt.Errorf("step_stats[%d]: %w", i, err)
+		}
+	}
+	if l := &s.Ledger; min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
+		return fmt.Errorf("ledger: %d runs, wall %d, lane time %d, compute %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
+	}
+	if err := s.Heap.check(); err != nil {
+		return fmt.Errorf("heap: %w", err)
 	}
 	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
 		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
 	}
 	if s.Samples != nil {
 		return s.Samples.check(len(s.Steps))
+	}
+	return nil
+}
+
+// check finds counts and times that nothing can have.
+func (st *StepStats) check() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
+		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%s is %d, expected none below 0", f.name, f.value)
+		}
+	}
+	if err := st.Heap.check(); err != nil {
+		return fmt.Errorf("heap: %w", err)
+	}
+	return nil
+}
+
+func (h *HeapCount) check() error {
+	if h != nil && min(h.Objects, h.Bytes) < 0 {
+		return fmt.Errorf("%d objects of %d bytes, expected none below 0", h.Objects, h.Bytes)
 	}
 	return nil
 }

@@ -69,6 +69,11 @@ func TestReadRefuses(t *testing.T) {
 		{"one lane", replace(`"one_lane":{"flops_per_s":110000000000`, `"one_lane":{"flops_per_s":-1`), `ceilings["cpu"]: one_lane`},
 		{"lanes", replace(`"lanes":2`, `"lanes":-2`), "measured with -2 lanes"},
 		{"elapsed", replace(`"elapsed_ns":400000`, `"elapsed_ns":400001`), "plans[0]: elapsed_ns is 400001, expected 0 to the runs' 400000"},
+		{"calls", replace(`"step_stats":[{"calls":4`, `"step_stats":[{"calls":-4`), "plans[0]: step_stats[0]: calls is -4, expected none below 0"},
+		{"lane time", replace(`"lane_compute_ns":[`, `"lane_compute_ns":[-1`), "step_stats[0]: lane_compute_ns is -1"},
+		{"ledger", replace(`"runs":4`, `"runs":-4`), "plans[0]: ledger: -4 runs"},
+		{"heap", replace(`"step_stats":[{"calls":4`, `"step_stats":[{"heap":{"objects":-1,"bytes":8},"calls":4`), "plans[0]: step_stats[0]: heap: -1 objects of 8 bytes"},
+		{"scope", replace(`"scopes":[{"id":0,`, `"scopes":[{"id":0,"open":-1,`), "scopes[0]: "},
 		{"samples", replace(`"samples":{"every":1,"wall_ns":[`, `"samples":{"every":1,"wall_ns":[1,`), "plans[0]: samples: 5 walls"},
 		{"request", replace(`"first_token_ns":1200000`, `"first_token_ns":1`), "requests.raw[0]"},
 	} {
