@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,9 +199,11 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	m.Fine = func(rows int) float64 { return p.run(fine, rows*cores) }
 	errs := make([]error, cores)
 	m.Coarse = func(rows int) float64 {
-		return timed(func() {
+		t := timed(func() {
 			team(cores, func(i int) { errs[i] = one[i].Run(context.Background(), tensor.Bind{T: rows, S: 1, R: 1}) })
 		})
+		p.err = cmp.Or(p.err, errors.Join(errs...))
+		return t
 	}
 	return m, p.close, nil
 }
