@@ -374,7 +374,7 @@ func TestTrain(t *testing.T) {
 	if plan := ok(t, "train", file, "--dry-run"); !strings.Contains(plan, "memory") {
 		t.Errorf("--dry-run: %q", plan)
 	}
-	r := run(t, "train", file, "-o", out, "--set", "steps=3")
+	r := run(t, "train", file, "-o", out, "--set", "steps=3", "--precision", "f32", "--invariant")
 	if r.status != exitDone || strings.Count(r.err, "loss") != 3 || !strings.HasPrefix(r.out, "3 steps, loss ") {
 		t.Fatalf("exit %d: %q, %q", r.status, r.out, r.err)
 	}

@@ -31,6 +31,10 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 			if err := mf.check(); err != nil {
 				return err
 			}
+			if mf.precision == "bf16" {
+				return usagef("--precision bf16: train computes in f32")
+			}
+			mf.precision = "f32"
 			if out != "" {
 				sets = append(sets, "out="+out)
 			}
@@ -70,6 +74,8 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 		},
 	}
 	mf.addRun(cmd)
+	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|auto`, which are one: training computes in f32")
+	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FOLDER` of checkpoints and logs, in place of the configuration's")
