@@ -479,3 +479,48 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a GGUF file: %v", err)
 	}
 }
+
+// Rerankers score pairs alike from a directory and from a file, whether or not
+// the tokenizer tells the two texts apart; what is lost is warned of.
+func TestRerankersScoreAlike(t *testing.T) {
+	docs := []string{"the king of france", "a sea of troubles"}
+	for _, c := range []struct {
+		tokenizer, activation, warns string
+	}{
+		{"BertTokenizer", "", "llama.cpp takes both texts"},
+		{"TokenizersBackend", "", ""},
+		{"TokenizersBackend", "torch.nn.modules.linear.Identity", "Identity"},
+	} {
+		fields := map[string]any{}
+		if c.activation != "" {
+			fields["sbert_ce_default_activation_function"] = c.activation
+		}
+		dir := with(t, fixtures(t)["rerank-bert"], fields)
+		if err := os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"tokenizer_class":"`+c.tokenizer+`"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, r, err := convertTo(t, dir, "F32")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(r.Warnings, "\n"); !strings.Contains(text, c.warns) || c.warns == "" && text != "" {
+			t.Errorf("%+v: warnings %q", c, r.Warnings)
+		}
+		if c.activation != "" {
+			continue
+		}
+		a, err := open(t, dir).Rerank(t.Context(), "to be or not", docs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := open(t, out).Rerank(t.Context(), "to be or not", docs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a {
+			if a[i].Index != b[i].Index || math.Abs(float64(a[i].Score-b[i].Score)) > 1e-5 {
+				t.Errorf("%+v: %v from the file, %v from the directory", c, b, a)
+			}
+		}
+	}
+}

@@ -130,6 +130,12 @@ func (j *job) classifies() bool {
 // rank says that the model scores pairs, and what its scores are called.
 func (j *job) rank() {
 	j.set("pooling_type", uint32(rankPooling))
+	if j.segments() > 1 {
+		j.warn("llama.cpp takes both texts of a pair for the first one: its scores differ")
+	}
+	if act := j.activation(); act != "" && !strings.HasSuffix(act, "Sigmoid") {
+		j.warn("scores go through %s in this model, and from its GGUF file through a sigmoid, which GGUF files cannot say otherwise", act)
+	}
 	o, ok := j.config.object("id2label")
 	if !ok {
 		return
@@ -139,6 +145,18 @@ func (j *job) rank() {
 		labels[i] = o.text("LABEL_"+strconv.Itoa(i), strconv.Itoa(i))
 	}
 	j.set("classifier.output_labels", labels)
+}
+
+// activation is what sentence-transformers applies to scores, "" where nothing
+// is said.
+func (j *job) activation() string {
+	if o, ok := j.config.object("sentence_transformers"); ok && o.c.Has("activation_fn") {
+		return o.text("", "activation_fn")
+	}
+	if s := j.hf.Sentence; s != nil && s.Has("activation_fn") {
+		return fields{s, j.config.err}.text("", "activation_fn")
+	}
+	return j.config.text("", "sbert_ce_default_activation_function")
 }
 
 // activationOf checks that the activation is one that files of the

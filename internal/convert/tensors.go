@@ -250,6 +250,9 @@ func (j *job) tensor(to string, names []string, how change) (quant.Tensor, error
 		out.Dims = []int{dims[0] - skip, dims[1]}
 		out.Rows = func(dst []float32, first, n int) error { return rows(dst, first+skip, n) }
 	}
+	if to == "token_types.weight" && len(dims) == 2 {
+		out.Dims = []int{min(j.segments(), dims[0]), dims[1]}
+	}
 	if n := j.turnedHeads(to); n > 0 {
 		if dims[0]%(2*n) != 0 {
 			return bad(fmt.Sprintf("rows in %d heads of even width", n))

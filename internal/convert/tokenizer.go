@@ -119,8 +119,19 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 		v.add("tokenizer.ggml.add_eos_token", at+len(plain) < len(full))
 	}
 	if j.family.encoder {
-		v.add("tokenizer.ggml.token_type_count", uint32(max(1, j.config.countOr(1, "type_vocab_size"))))
+		v.add("tokenizer.ggml.token_type_count", uint32(j.segments()))
 	}
+}
+
+// segments is how many rows of the table of segments are used: a tokenizer that
+// does not tell the texts of a pair apart uses the first.
+func (j *job) segments() int {
+	told, err := j.hf.TellsSegments()
+	j.config.keep(err)
+	if n := j.config.countOr(1, "type_vocab_size"); told {
+		return max(1, n)
+	}
+	return 1
 }
 
 // indexOf is where part lies in whole, -1 where it does not.

@@ -64,8 +64,14 @@ func (m *Model) Pairs() (*Pairs, error) {
 	}
 	if s, ok := m.desc.(segmenter); ok && s.segmentRows() > 1 {
 		if h := m.store.HF(); h != nil {
-			if err := p.oneSegment(h.TokenizerConfig); err != nil {
+			told, err := h.TellsSegments()
+			if err != nil {
 				return nil, err
+			}
+			for i := range p.pieces {
+				if !told {
+					p.pieces[i].segment = 0
+				}
 			}
 		}
 		for _, piece := range p.pieces {
@@ -100,34 +106,6 @@ func (p *Pairs) limits(m *Model) error {
 			return err
 		}
 		p.trim = int32(pad)
-	}
-	return nil
-}
-
-// oneSegment puts both texts into the first segment where the tokenizer keeps
-// to itself which is which: a list of the model's inputs says so, or the class
-// that transformers 5 gives to tokenizers without one of their own.
-func (p *Pairs) oneSegment(c *weights.Config) error {
-	if c == nil {
-		return nil
-	}
-	class, err := c.StringOr("tokenizer_class", "")
-	if err != nil {
-		return err
-	}
-	quiet := class == "TokenizersBackend"
-	if key := "model_input_names"; c.Has(key) {
-		names, err := c.Strings(key)
-		if err != nil {
-			return err
-		}
-		quiet = !slices.Contains(names, "token_type_ids")
-	}
-	if quiet {
-		p.pieces = slices.Clone(p.pieces)
-		for i := range p.pieces {
-			p.pieces[i].segment = 0
-		}
 	}
 	return nil
 }
