@@ -270,3 +270,34 @@ func checkNesting(t *testing.T, thread [2]int, events []traceEvent) {
 		open = append(open, e)
 	}
 }
+
+// Workers that run by themselves are drawn side by side: no run lies across
+// another.
+func TestTraceOfRunsSideBySide(t *testing.T) {
+	rec := NewRecorder(Options{})
+	h := mustPlan(t, rec, coarsePlan("coarse"))
+	for i := range int64(3) {
+		stampWhole(t, h, 1+1000*i, 1001+1000*i, Cost{})
+		stampWhole(t, h, 501+1000*i, 1501+1000*i, Cost{})
+	}
+	var b bytes.Buffer
+	if err := writeTrace(&b, rec.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ TraceEvents []traceEvent }
+	if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	steps := map[any]int{}
+	for _, e := range doc.TraceEvents {
+		if e.Ph == "b" {
+			t.Errorf("%s has no thread of its own", e.Name)
+		}
+		if e.Ph == "X" && e.Cat == "linear" {
+			steps[e.Tid]++
+		}
+	}
+	if len(steps) != 2 {
+		t.Errorf("steps by thread: %v, want three on each of two", steps)
+	}
+}

@@ -184,17 +184,29 @@ func (t *traceWriter) asyncPair(pid, tid int, s span) {
 }
 
 // lanes writes one thread for each lane name: the workers of a team keep
-// theirs over all plans.
+// theirs over all plans. A run that began while another had one of its lanes, as
+// workers do that run by themselves, gets threads beside.
 func (t *traceWriter) lanes(p *Profile) {
 	var names []string
-	threads := map[string][]span{}
-	for i := range p.Runs {
+	threads, ends := map[string][]span{}, map[string]int64{}
+	order := make([]int, len(p.Runs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.Runs[a].Start, p.Runs[b].Start) })
+	for _, i := range order {
 		r := &p.Runs[i]
 		plan := &p.Plans[r.Plan]
+		beside := ""
+		for n := 2; slices.ContainsFunc(plan.Lanes, func(name string) bool { return ends[name+beside] > r.Start }); n++ {
+			beside = fmt.Sprintf(", run %d at once", n)
+		}
 		for l, name := range plan.Lanes {
+			name += beside
 			if _, ok := threads[name]; !ok {
 				names = append(names, name)
 			}
+			ends[name] = r.End
 			threads[name] = append(threads[name], laneSpans(plan, r, l)...)
 		}
 	}
@@ -211,7 +223,7 @@ func (t *traceWriter) lanes(p *Profile) {
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		if plan := &p.Plans[r.Plan]; r.Tokens > 0 && r.End > r.Start {
-			rate := float64(r.Tokens) / float64(r.End-r.Start) * 1e9
+			rate := float64(r.Tokens) / float64(r.End-r.Start) * 1e9 * plan.AtOnce() // of all that were in flight
 			t.event("C", plan.Phase+" tok/s", "", tracePidLanes, threadID(tracePidLanes, 0), r.Start, "", []arg{{"tok/s", rate}})
 		}
 	}

@@ -161,9 +161,14 @@ func plansTable(p *Profile, _ ReportOptions) table {
 }
 
 func ledgerTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "ledger", note: "wall x lanes = compute + barrier + dispatch + idle + residual; gc and off-cpu lie within them",
+	t := table{title: "ledger", note: "wall x lanes = compute + barrier + dispatch + idle + residual; gc lies within them",
 		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %"), right("barrier %"), right("dispatch %"),
-			right("idle %"), right("residual %"), right("gc %"), right("off-cpu %")}}
+			right("idle %"), right("residual %"), right("gc %")}}
+	offCPU := p.Ledger.OffCPU > 0 // an engine may not know it
+	if offCPU {
+		t.note = strings.Replace(t.note, "gc lies", "gc and off-cpu lie", 1)
+		t.cols = append(t.cols, right("off-cpu %"))
+	}
 	if p.Elapsed < p.Ledger.Wall {
 		t.note += fmt.Sprintf("; wall adds up runs side by side, %s ms on the clock", ms(p.Elapsed))
 	}
@@ -172,7 +177,11 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 			m = warn
 		}
 		cells := []string{name, integer(l.Runs), ms(l.Wall), ms(l.LaneTime)}
-		for _, part := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC, l.OffCPU} {
+		parts := []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC}
+		if offCPU {
+			parts = append(parts, l.OffCPU)
+		}
+		for _, part := range parts {
 			cells = append(cells, fmt.Sprintf("%.2f", percent(part, l.LaneTime)))
 		}
 		t.add(m, cells...)

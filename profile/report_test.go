@@ -105,3 +105,23 @@ func TestParseBy(t *testing.T) {
 		t.Errorf("error %v, want the known rankings", err)
 	}
 }
+
+// A column of zeros would say that lanes were never taken off the CPU, where
+// nobody looked.
+func TestOffCPUIsShownWhereKnown(t *testing.T) {
+	p := fixture(t)
+	show := func() string {
+		var b bytes.Buffer
+		if err := Text(&b, p, ReportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if s := show(); strings.Contains(s, "off-cpu") {
+		t.Errorf("off-cpu, which no lane stamped, in\n%s", s)
+	}
+	p.Ledger.OffCPU = 10_000
+	if s := show(); !strings.Contains(s, "off-cpu %") || !strings.Contains(s, "gc and off-cpu lie within them") {
+		t.Errorf("no off-cpu in\n%s", s)
+	}
+}
