@@ -74,6 +74,9 @@ func TestRunsSideBySide(t *testing.T) {
 	if !strings.Contains(text.String(), "side by side, 1.000 ms on the clock") {
 		t.Errorf("the report does not say what the wall time of such runs is:\n%s", text.String())
 	}
+	if strings.Contains(text.String(), "worker 0") {
+		t.Errorf("the report gives the runs of all workers to one:\n%s", text.String())
+	}
 }
 
 // A lane that has the machine for itself is held against the ceiling of one.

@@ -192,6 +192,9 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 			continue
 		}
 		row(plain, cmp.Or(s.Name, s.ID), s.Ledger)
+		if len(s.ByLane) == 1 {
+			continue // the same again, of whichever worker ran
+		}
 		for _, l := range s.ByLane {
 			row(plain, "  "+l.Lane, l.Ledger)
 		}
