@@ -10,7 +10,7 @@ package main
 // the sums of x by block, for formats with a minimum. The order of summation
 // is the same in every stream.
 //
-// Q4_1 takes x in another form. A byte is l + 16h with l the code of element
+// Q4_1 and Q4_0 take x in another form. A byte is l + 16h with l the code of element
 // i and h that of i+16, so l·x[i] + h·x[i+16] is l·(x[i] - x[i+16]/16) +
 // byte·x[i+16]/16, which spares the shift: prepareQ4_1 makes those two.
 func genGemv(g *asm) {
@@ -114,38 +114,62 @@ var gemvs = []gemvKernel{
 			k.f("VFMADD231PS Y13, Y12, Y4")
 			k.f("ADDQ $4, DX")
 		},
-		row: func(k *vkernel, s int, p string) {
-			if k.lanes == 16 {
-				// A permutation looks at four bits of each index: it is the
-				// mask and the conversion in one.
-				t, u := 12+s%2*2, 13+s%2*2
-				k.f("VPMOVZXBD 4(%s), Z%d", p, t)
-				k.f("VPERMPS Z5, Z%d, Z%d", t, u)
-				k.f("VCVTDQ2PS Z%d, Z%d", t, t)
-				k.f("VMULPS Z8, Z%d, Z%d", u, u)
-				k.f("VFMADD231PS Z9, Z%d, Z%d", t, u)
-				k.scaled(8*s, u, s, 0)
-				return
-			}
-			for n := range 2 {
-				k.f("VPMOVZXBD %d(%s), Y12", 4+8*n, p)
-				k.f("VCVTDQ2PS Y12, Y13")
-				k.f("VPAND Y5, Y12, Y12")
-				k.f("VCVTDQ2PS Y12, Y12")
-				if n == 0 {
-					k.f("VMULPS Y8, Y12, Y14")
-				} else {
-					k.f("VFMADD231PS Y9, Y12, Y14")
-				}
-				k.f("VFMADD231PS Y%d, Y13, Y14", 10+n)
-			}
-			k.scaled(8*s, 14, s, 12)
-		},
+		row: nibbleRow(4, 8),
 		finish: func(k *vkernel) {
 			k.f("VEXTRACTF128 $1, Y4, X5")
 			k.f("VSHUFPS $0xdd, X5, X4, X4")
 			k.f("VADDPS X4, X0, X0")
 		}},
+	{name: "Q4_0", bytes: 18, accs: 1,
+		setup: func(k *vkernel) { k.zero(k.isa, 4) }, // sums of scale·Σx
+		scales: func(k *vkernel) {
+			k.f("VXORPS X12, X12, X12")
+			for s, p := range streams {
+				k.f("VPINSRW $%d, (%s), X12, X12", s, p)
+			}
+			k.f("VCVTPH2PS X12, X12")
+			k.f("VMOVUPS X12, (AX)")
+			k.f("VBROADCASTSS (DX), X13")
+			k.f("VFMADD231PS X13, X12, X4")
+			k.f("ADDQ $4, DX")
+		},
+		row: nibbleRow(2, 4),
+		finish: func(k *vkernel) { // a code stands for 8 less than it is
+			k.f("VMOVUPS %s, X5", k.c(8))
+			k.f("VFNMADD231PS X5, X4, X0")
+		}},
+}
+
+// nibbleRow multiplies the 16 bytes at off(p) with x in the form of
+// prepareQ4_1; scales lie stride apart.
+func nibbleRow(off, stride int) func(k *vkernel, s int, p string) {
+	return func(k *vkernel, s int, p string) {
+		if k.lanes == 16 {
+			// A permutation looks at four bits of each index: it is the
+			// mask and the conversion in one.
+			t, u := 12+s%2*2, 13+s%2*2
+			k.f("VPMOVZXBD %d(%s), Z%d", off, p, t)
+			k.f("VPERMPS Z5, Z%d, Z%d", t, u)
+			k.f("VCVTDQ2PS Z%d, Z%d", t, t)
+			k.f("VMULPS Z8, Z%d, Z%d", u, u)
+			k.f("VFMADD231PS Z9, Z%d, Z%d", t, u)
+			k.scaled(stride*s, u, s, 0)
+			return
+		}
+		for n := range 2 {
+			k.f("VPMOVZXBD %d(%s), Y12", off+8*n, p)
+			k.f("VCVTDQ2PS Y12, Y13")
+			k.f("VPAND Y5, Y12, Y12")
+			k.f("VCVTDQ2PS Y12, Y12")
+			if n == 0 {
+				k.f("VMULPS Y8, Y12, Y14")
+			} else {
+				k.f("VFMADD231PS Y9, Y12, Y14")
+			}
+			k.f("VFMADD231PS Y%d, Y13, Y14", 10+n)
+		}
+		k.scaled(stride*s, 14, s, 12)
+	}
 }
 
 func (k *vkernel) gemv(s gemvKernel) {

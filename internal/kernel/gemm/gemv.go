@@ -12,8 +12,8 @@ import (
 // XSumsLen is the number of values that XSums makes for k values.
 func XSumsLen(k int) int { return k/32 + k/32*32 }
 
-// XSums prepares an activation row for products with Q4_1 weights: the sums
-// of x by blocks of 32, which the weights' minima multiply, then x in the
+// XSums prepares an activation row for products with Q4_1 and Q4_0 weights: the
+// sums of x by blocks of 32, which the weights' minima multiply, then x in the
 // form that spares taking bytes apart: x[i] - x[i+16]/16 and x[i+16]/16. One
 // row needs it once, however many weights it meets. x is whole blocks.
 func XSums(dst, x []float32) {
@@ -35,13 +35,13 @@ func XSums(dst, x []float32) {
 }
 
 // GemvRows makes dst[n] = w[n]·x for rows n in [n0, n1). xsums comes from
-// XSums and is needed by Q4_1 only. A row's sum does not depend on the range
+// XSums and is needed by Q4_1 and Q4_0 only. A row's sum does not depend on the range
 // it was asked for in.
 func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
 	if n0 < 0 || n1 > w.N || len(dst) < n1 || len(x) != w.K || n1*w.RowBytes > len(w.Data) {
 		panic(fmt.Sprintf("gemm: GemvRows of rows %d..%d of [%d, %d] with %d inputs and %d outputs", n0, n1, w.N, w.K, len(x), len(dst)))
 	}
-	if w.DType == tensor.Q4_1 && len(xsums) < XSumsLen(w.K) {
+	if (w.DType == tensor.Q4_1 || w.DType == tensor.Q4_0) && len(xsums) < XSumsLen(w.K) {
 		panic(fmt.Sprintf("gemm: GemvRows with %d prepared values, expected %d", len(xsums), XSumsLen(w.K)))
 	}
 	if n0 >= n1 || gemvFast(dst, w, x, xsums, n0, n1) {

@@ -36,6 +36,12 @@ func gemvQ4_1AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 func gemvQ4_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
+func gemvQ4_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ4_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
 func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
 
 func prepareFast(sums, form, x []float32) bool {
@@ -50,7 +56,7 @@ func prepareFast(sums, form, x []float32) bool {
 // type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0:
 		return true
 	}
 	return false
@@ -59,7 +65,7 @@ func direct(d tensor.DType) bool {
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32
-	if w.DType == tensor.Q4_1 {
+	if w.DType == tensor.Q4_1 || w.DType == tensor.Q4_0 {
 		xs, x = &xsums[0], xsums[blocks:]
 	}
 	wide := tier == cpu.AVX512
@@ -87,6 +93,12 @@ func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, ds
 			gemvQ8_0AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		} else {
 			gemvQ8_0AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q4_0:
+		if wide {
+			gemvQ4_0AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ4_0AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		}
 	case tensor.Q4_1:
 		if wide {
