@@ -108,12 +108,14 @@ bench-check:
 	scripts/bench_check.sh
 
 # verify-quant holds quantize and convert against llama.cpp, which it installs
-# into $(VENV) (it is built from source: clang-16 does it well).
+# into $(VENV) (it is built from source: clang-16 does it well). The whole corpus,
+# to be gone on with: make verify-quant QUANTFLAGS="--chars 0 --imatrix --keep .cache/quant"
 .PHONY: verify-quant
+QUANTFLAGS ?=
 verify-quant: build models $(VENV)/ready
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check gguf llama-cpp-python
 	$(VENV)/bin/python scripts/verify_convert.py bin/hotpath $(MODELS) --shared $(SHARED)
-	$(VENV)/bin/python scripts/verify_quant.py bin/hotpath $(MODELS) --shared $(SHARED)
+	$(VENV)/bin/python scripts/verify_quant.py bin/hotpath $(MODELS) --shared $(SHARED) $(QUANTFLAGS)
 
 # browser-test opens the HTML reports in a headless Chromium, and the traces in
 # Perfetto's own trace processor. HOTPATH_SCREENSHOTS=DIR keeps pictures.
