@@ -297,8 +297,20 @@ func TestMissingFields(t *testing.T) {
 			answersAlike(t, with(t, fixtures(t)[name], fields))
 		})
 	}
+	out, _, err := convertTo(t, with(t, fixtures(t)["granite"], gone), "F32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := weights.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, ok := st.GGUF().Value("granite.logit_scale"); !ok {
+		t.Error("no granite.logit_scale, without which llama.cpp does not open the file")
+	}
 	// A window that nobody says is there for long texts, and so is the other rope.
-	_, _, err := convertTo(t, with(t, fixtures(t)["gemma3-capped"], map[string]any{"query_pre_attn_scalar": nil}), "F32")
+	_, _, err = convertTo(t, with(t, fixtures(t)["gemma3-capped"], map[string]any{"query_pre_attn_scalar": nil}), "F32")
 	if !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), "field query_pre_attn_scalar: 256") {
 		t.Error(err)
 	}

@@ -135,10 +135,10 @@ func everyFourth(j *job) {
 }
 
 func graniteKeys(j *job) {
-	j.set("attention.scale", float32(j.config.floatOr(1, "attention_multiplier")))
-	j.setFloat("embedding_scale", "embedding_multiplier")
-	j.setFloat("residual_scale", "residual_multiplier")
-	j.setFloat("logit_scale", "logits_scaling")
+	for _, one := range [][2]string{{"attention.scale", "attention_multiplier"}, {"embedding_scale", "embedding_multiplier"},
+		{"residual_scale", "residual_multiplier"}, {"logit_scale", "logits_scaling"}} { // llama.cpp wants them
+		j.set(one[0], float32(j.config.floatOr(1, one[1])))
+	}
 }
 
 func cohereKeys(j *job) {
