@@ -14,15 +14,15 @@ import (
 
 	"hotpath"
 	"hotpath/internal/bench"
-	"hotpath/internal/kernel/cpu"
 )
 
 // benchFlags are the flags of bench.
 type benchFlags struct {
-	opts   bench.Options
-	filter string
-	list   bool
-	format formatFlag
+	opts    bench.Options
+	measure measureFlags
+	filter  string
+	list    bool
+	format  formatFlag
 }
 
 func newBench(std streams) *cobra.Command {
@@ -57,9 +57,8 @@ The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more o
 	}
 	f.format.add(cmd, "text", "json")
 	flags := cmd.Flags()
-	flags.StringVarP(&f.opts.Model, "model", "m", "", modelUsage)
+	f.measure.add(cmd, &f.opts.Model, &f.opts.Precision, &f.opts.Invariant)
 	addThreads(cmd, &f.opts.Threads, "measure with up to `N` threads; 0 for one a core")
-	flags.StringVar(&f.opts.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	flags.IntVar(&f.opts.Count, "count", 5, "take `N` samples of each case, all cases in turn")
 	flags.DurationVar(&f.opts.Time, "time", 20*time.Millisecond, "measure for `DURATION` a sample, at least")
 	flags.StringVar(&f.filter, "filter", "", "keep the cases whose name matches `REGEXP`")
@@ -76,8 +75,6 @@ func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
 		}
 	}
 	switch {
-	case !slices.Contains([]string{"auto", "f32", "bf16"}, f.opts.Precision):
-		return nil, usagef("--precision %q, expected f32, bf16 or auto", f.opts.Precision)
 	case f.opts.Count < 1:
 		return nil, usagef("--count %d, expected 1 or more", f.opts.Count)
 	case f.opts.Time <= 0:
@@ -88,7 +85,7 @@ func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
 			return nil, usagef("--filter: %w", err)
 		}
 	}
-	return filter, cpu.Err()
+	return filter, f.measure.check(f.opts.Precision)
 }
 
 func (f *benchFlags) run(ctx context.Context, std streams, names []string, filter *regexp.Regexp) (err error) {

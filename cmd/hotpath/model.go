@@ -82,6 +82,27 @@ func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.invariant, "invariant", false, "answers do not depend on what else is in the batch")
 }
 
+// measureFlags are the flags of commands that measure the CPU's own backend,
+// with a model or without.
+type measureFlags struct{ device string }
+
+func (f *measureFlags) add(cmd *cobra.Command, model, precision *string, invariant *bool) {
+	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage)
+	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
+	cmd.Flags().BoolVar(invariant, "invariant", false, "answers do not depend on what else is in the batch")
+	cmd.Flags().StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu")
+}
+
+func (f *measureFlags) check(precision string) error {
+	switch {
+	case !slices.Contains([]string{"auto", "f32", "bf16"}, precision):
+		return usagef("--precision %q, expected f32, bf16 or auto", precision)
+	case f.device != "auto" && f.device != "cpu":
+		return usagef("--device %q, expected auto or cpu, which is what this command measures", f.device)
+	}
+	return cpu.Err()
+}
+
 // devices are the values of --device.
 func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) }
 

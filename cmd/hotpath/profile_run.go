@@ -9,28 +9,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/study"
 )
 
 // studyFlags are the flags that runs of one's own have in common.
-func studyFlags(cmd *cobra.Command, o *study.Options) {
-	flags := cmd.Flags()
-	flags.StringVarP(&o.Model, "model", "m", "", modelUsage)
+type studyFlags struct{ measure measureFlags }
+
+func (f *studyFlags) add(cmd *cobra.Command, o *study.Options) {
+	f.measure.add(cmd, &o.Model, &o.Precision, &o.Invariant)
 	addThreads(cmd, &o.Threads, "use up to `N` threads; 0 for one a core")
-	flags.StringVar(&o.Precision, "precision", "auto", "compute in `f32|bf16|auto`")
 }
 
-// checkStudy reports mistakes in them.
-func checkStudy(o *study.Options) error {
-	if !slices.Contains([]string{"auto", "f32", "bf16"}, o.Precision) {
-		return usagef("--precision %q, expected f32, bf16 or auto", o.Precision)
-	}
-	return cpu.Err()
-}
+// check reports mistakes in them.
+func (f *studyFlags) check(o *study.Options) error { return f.measure.check(o.Precision) }
 
 func newProfileRun(std streams) *cobra.Command {
 	var o study.ProfileOptions
+	var sf studyFlags
 	var out string
 	cmd := &cobra.Command{
 		Use:   "run -m MODEL",
@@ -58,7 +53,7 @@ without it the report is printed.`,
 			case out != "" && !slices.ContainsFunc(ends, func(e string) bool { return strings.HasSuffix(out, e) }):
 				return usagef("-o %s, expected a file that ends in %s", out, strings.Join(ends, ", "))
 			}
-			if err := checkStudy(&o.Options); err != nil {
+			if err := sf.check(&o.Options); err != nil {
 				return err
 			}
 			if out != "" {
@@ -84,7 +79,7 @@ without it the report is printed.`,
 			return err
 		},
 	}
-	studyFlags(cmd, &o.Options)
+	sf.add(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.StringVar(&o.Work, "work", "", "what to do: `embed|generate|train`; without it what the model is for")
 	flags.IntVar(&o.Iterations, "iterations", 3, "record `N` iterations")
@@ -95,6 +90,7 @@ without it the report is printed.`,
 
 func newProfileDeep(std streams) *cobra.Command {
 	var o study.Options
+	var sf studyFlags
 	var out string
 	documents := map[string]func(*study.Report) string{".md": (*study.Report).Markdown, ".html": (*study.Report).HTML, ".txt": (*study.Report).Text}
 	cmd := &cobra.Command{
@@ -114,7 +110,7 @@ counted where the kernel allows it; where not, the report says which and why.`,
 					return usagef("-o %s, expected a file that ends in .md, .html or .txt", out)
 				}
 			}
-			if err := checkStudy(&o); err != nil {
+			if err := sf.check(&o); err != nil {
 				return err
 			}
 			if out != "" {
@@ -136,7 +132,7 @@ counted where the kernel allows it; where not, the report says which and why.`,
 			return os.WriteFile(out, []byte(render(r)), 0o666)
 		},
 	}
-	studyFlags(cmd, &o)
+	sf.add(cmd, &o)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write: .md, .html or .txt; without it the report is printed")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, not what is so")
 	return cmd

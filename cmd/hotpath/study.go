@@ -16,6 +16,7 @@ import (
 
 func newStudy(std streams) *cobra.Command {
 	var o study.Options
+	var sf studyFlags
 	var folder string
 	var list strings.Builder
 	for _, s := range study.Studies {
@@ -45,7 +46,7 @@ turns, the baseline is held against itself, and advice is given only where the
 			case o.Budget < 0:
 				return usagef("--time %v, expected 0 or more", o.Budget)
 			}
-			if err := checkStudy(&o); err != nil {
+			if err := sf.check(&o); err != nil {
 				return err
 			}
 			if folder == "" {
@@ -82,7 +83,7 @@ turns, the baseline is held against itself, and advice is given only where the
 		},
 	}
 	flags := cmd.Flags()
-	studyFlags(cmd, &o)
+	sf.add(cmd, &o)
 	flags.StringVarP(&folder, "output", "o", "", "`FOLDER` of the report; study-NAME without it")
 	flags.DurationVar(&o.Budget, "time", 0, "measure for about `DURATION`; 0 for the study's own")
 	flags.StringSliceVar(&o.Steps, "step", nil, "whatif: ask about `KIND` of steps, or steps with it in their names; may be repeated")

@@ -85,6 +85,7 @@ type Options struct {
 	Threads   int    // the most workers; 0 means one a core
 	Precision string // f32, bf16 or auto; "" is auto
 	Model     string // a file or directory; "" leaves models out
+	Invariant bool   // models answer alike whatever else is in the batch
 	Count     int    // samples a case
 	Time      time.Duration
 }

@@ -82,6 +82,7 @@ func (h *modelHandle) open(o engine.Options) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Invariant = h.env.Invariant
 	return engine.Open(h.model, be, o)
 }
 

@@ -102,6 +102,7 @@ func (s *session) start(o *opened, x setup) (*running, error) {
 	if x.Precision == "" {
 		x.Precision = s.precision()
 	}
+	x.engine.Invariant = s.Invariant
 	r := &running{setup: x}
 	defer r.enter()()
 	var err error

@@ -33,6 +33,7 @@ type Options struct {
 	Model     string // a file or directory
 	Threads   int    // the most workers; 0 means one a core
 	Precision string // f32, bf16 or auto; "" is auto
+	Invariant bool   // answers do not depend on what else is in the batch
 	Quick     bool   // two blocks and small sizes: to see it work, not to learn from
 	// Budget is about how long the experiments take together; 0 is the
 	// study's own.
