@@ -98,6 +98,9 @@ func argmax(logits []float32) (int32, error) {
 	if at < 0 {
 		return -1, fmt.Errorf("%w: none of %d is above -Inf", ErrLogits, len(logits))
 	}
+	if top == 0 { // what the kernels take denormals for, so that none may be 0
+		at, top = 0, slices.Max(logits)
+	}
 	best := int32(at + slices.Index(logits[at:], top))
 	if math.IsInf(float64(top), 1) {
 		return -1, fmt.Errorf("%w: +Inf for token %d", ErrLogits, best)

@@ -189,15 +189,21 @@ func TestSampleAllocatesNothing(t *testing.T) {
 	}
 }
 
-// argmax goes by pieces; a plain loop says what it must find, ties, infinities
-// and NaN of both signs included, wherever they lie.
+// argmax goes by pieces; a plain loop says what it must find, ties, infinities,
+// denormals and NaN of both signs included, wherever they lie.
 func TestArgmaxAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	special := []float32{float32(math.NaN()), math.Float32frombits(0xffc00000), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 9, 1e30, -1e30}
+	special := []float32{float32(math.NaN()), math.Float32frombits(0xffc00000), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 9, 1e30, -1e30, 1e-40, 2e-40, -1e-40}
 	for range 3000 {
 		logits := make([]float32, rng.IntN(5*scanned/2))
+		most := float32(rng.IntN(2) * 8)
 		for i := range logits {
-			logits[i] = float32(rng.IntN(9)) // many equals
+			logits[i] = most - float32(rng.IntN(9)) // many equals
+		}
+		if most == 0 && rng.IntN(2) == 0 {
+			for i := range logits {
+				logits[i] -= 1e-40
+			}
 		}
 		for range rng.IntN(3) {
 			if len(logits) > 0 {
