@@ -12,6 +12,9 @@ const (
 	jobHalf     = 56  // bytes from halves to this one
 	jobHalves   = 64  // [4]{src, dst}
 	jobRows     = 128 // where the rows begin, 16 dwords
+	jobBlock    = 192 // bytes of a block
+	jobLast     = 200 // the number of the last step in a block, of powers of two
+	jobScales   = 208 // what the steps of a long block have in common, 6 x 16 dwords
 )
 
 // Offsets in unpackTables.
@@ -25,23 +28,30 @@ const (
 	tabNibble = 408 // 0x0f in each byte
 	tabEight  = 412 // 2^15+8
 	tabRows   = 416 // [2][2]: where the bytes of a pair of dwords of 16 rows lie, of rows 0 to 7 and 8 to 15
+	tabMiddle = 672 // 2^15+32
+	tabSix    = 676 // 0x3f in each byte
+	tabHigh   = 680 // 0x30 in each byte
+	tabFifth  = 684 // 0x10 in each byte
+	tabByte   = 688 // 0xff in each dword
 )
 
 // unpackKinds are the storage types that go into tiles without a detour, in
-// the order of their numbers in Go: the bytes of a block of 32, and what fills
-// the tile at (DI) from 16 rows at (SI).
+// the order of their numbers in Go: what fills the tile at (DI) from 16 rows
+// at (SI), where this is the CX-th step of their blocks.
 var unpackKinds = []struct {
-	name  string
-	block int
-	body  func(g *asm)
+	name string
+	body func(g *asm)
 }{
-	{"Q8_0", 34, unpackQ8},
-	{"Q4_1", 20, unpackQ41},
-	{"Q4_0", 18, unpackQ40},
+	{"Q8_0", unpackQ8},
+	{"Q4_1", unpackQ41},
+	{"Q4_0", unpackQ40},
+	{"Q4_K", unpackQ4K},
+	{"Q5_K", unpackQ5K},
+	{"Q6_K", unpackQ6K},
 }
 
 // genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
-// blocks of 32, decoded, rounded and transposed without leaving registers. One
+// 32 values, decoded, rounded and transposed without leaving registers. One
 // unit is one tile; a tile kernel does units of the panel after the one that it
 // multiplies with, because the vector units have nothing else to do.
 func genUnpackBF16(g *asm) {
@@ -72,7 +82,10 @@ func genUnpackBF16(g *asm) {
 	g.f("LEAQ (DX)(DX*2), R9")
 	g.f("LEAQ ·tables(SB), AX")
 	// The same rows of the panel after this one, which come from memory.
-	g.f("MOVQ DX, R8")
+	g.f("MOVQ %d(R10), CX", jobLeft)
+	g.f("NEGQ CX")
+	g.f("ANDQ %d(R10), CX", jobLast)
+	g.f("LEAQ (DX)(CX*1), R8")
 	g.f("SHLQ $5, R8")
 	g.f("ADDQ SI, R8")
 	for r := range 16 {
@@ -89,17 +102,24 @@ func genUnpackBF16(g *asm) {
 			g.f("JNE %s", next)
 		}
 		k.body(g)
-		g.f("ADDQ $%d, %d(R10)", k.block, jobSrc)
 		if n < len(unpackKinds)-1 {
 			g.f("JMP %s", end)
 			g.label(next)
 		}
 	}
 	g.label(end)
-	whole := g.fresh("whole")
+	same, whole := g.fresh("same"), g.fresh("whole")
 	g.f("ADDQ $2048, %d(R10)", jobDst)
 	g.f("DECQ %d(R10)", jobUnits)
-	g.f("DECQ %d(R10)", jobLeft)
+	g.f("MOVQ %d(R10), CX", jobLeft)
+	g.f("DECQ CX")
+	g.f("MOVQ CX, %d(R10)", jobLeft)
+	g.f("TESTQ CX, %d(R10)", jobLast)
+	g.f("JNZ %s", same)
+	g.f("MOVQ %d(R10), AX", jobBlock)
+	g.f("ADDQ AX, %d(R10)", jobSrc)
+	g.label(same)
+	g.f("TESTQ CX, CX")
 	g.f("JNZ %s", whole)
 	g.f("MOVQ %d(R10), AX", jobSteps)
 	g.f("MOVQ AX, %d(R10)", jobLeft)
@@ -122,29 +142,38 @@ var strided = []string{"", "(DX*1)", "(DX*2)", "(R9*1)"}
 // u, becomes a float as the second byte of 2^15+u: (2^15+u)·scale less
 // (2^15+128)·scale is the exact product.
 func unpackQ8(g *asm) {
-	for n := range 4 {
-		g.f("VMOVDQU64 %d(AX), Z%d", tabPairs+64*n, 27+n)
-		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
-	}
 	g.f("VPBROADCASTD %d(AX), Z31", tabSign)
 	g.f("VPBROADCASTD %d(AX), Z26", tabBias)
-	g.f("KMOVQ %d(AX), K1", tabMask)
 	// What is taken off in Z18 and Z15.
 	g.scalePairs(func() {
 		g.f("VMULPS Z26, Z16, Z18")
 		g.f("VMULPS Z26, Z17, Z15")
 	})
-	// Codes of rows r and r+4 in one register.
 	g.f("LEAQ 2(SI), BX")
+	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, func(f, scale, off, dst, _ int) {
+		g.f("VMOVAPS Z%d, Z%d", scale, dst)
+		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
+	})
+}
+
+// bytePairs makes the tile of rows of 32 bytes at BX. code emits what makes of
+// the bytes in a register, rows r and r+4 of which at is the place, codes; it
+// finds rows of SI in step with those of BX, four of them on at CX. value emits
+// what makes of 2^15+code, and of the two vectors of its row, the weight; half
+// is that of the 32 it is in.
+func (g *asm) bytePairs(code func(z int, at string), value func(f, scale, other, dst, half int)) {
 	for half := range 2 {
 		g.f("LEAQ (BX)(DX*4), R8")
+		g.f("LEAQ (SI)(DX*4), CX")
 		for r, at := range strided {
 			z := 4*half + r
 			g.f("VMOVDQU (BX)%s, Y%d", at, z)
 			g.f("VINSERTI64X4 $1, (R8)%s, Z%d, Z%d", at, z, z)
+			code(z, at)
 		}
 		if half == 0 {
 			g.f("LEAQ (BX)(DX*8), BX")
+			g.f("LEAQ (SI)(DX*8), SI")
 		}
 	}
 	for half := range 2 {
@@ -155,10 +184,14 @@ func unpackQ8(g *asm) {
 		g.f("VPUNPCKHDQ Z%d, Z%d, Z11", z+3, z+2)
 		for q := range 4 {
 			g.f("VPUNPCK%sQDQ Z%d, Z%d, Z%d", []string{"L", "H"}[q%2], 10+q/2, 8+q/2, z+q)
-			g.f("VPXORD Z31, Z%d, Z%d", z+q, z+q)
 		}
 	}
 	// Z(q) has codes 4q.. and 16+4q.. of rows 0 to 7, Z(4+q) of rows 8 to 15.
+	for n := range 4 {
+		g.f("VMOVDQU64 %d(AX), Z%d", tabPairs+64*n, 27+n)
+		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
+	}
+	g.f("KMOVQ %d(AX), K1", tabMask)
 	n := 0
 	for q := range 4 {
 		for pair := range 4 { // two of codes 4q.., two of codes 16+4q..
@@ -167,10 +200,8 @@ func unpackQ8(g *asm) {
 			n++
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", q, 27+pair, flo)
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", 4+q, 27+pair, fhi)
-			g.f("VMOVAPS Z16, Z%d", lo)
-			g.f("VMOVAPS Z17, Z%d", hi)
-			g.f("VFMSUB213PS Z18, Z%d, Z%d", flo, lo)
-			g.f("VFMSUB213PS Z15, Z%d, Z%d", fhi, hi)
+			value(flo, 16, 18, lo, pair/2)
+			value(fhi, 17, 15, hi, pair/2)
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
 			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(pair/2*8+2*q+pair%2))
 		}
@@ -233,21 +264,8 @@ func (g *asm) nibbles(offset, constant int, value func(f, scale, other, dst int)
 	g.f("VPBROADCASTD %d(AX), Z31", tabNibble)
 	g.f("VPBROADCASTD %d(AX), Z26", constant)
 	g.f("KMOVQ %d(AX), K1", tabMask)
-	// Rows r, r+4, r+8 and r+12 in one register.
-	g.f("LEAQ %d(SI), BX", offset)
-	for r := range 4 {
-		g.f("VMOVDQU (BX), X%d", r)
-		for l, at := range []string{"(DX*4)", "(DX*8)", "(R9*4)"} {
-			g.f("VINSERTI32X4 $%d, (BX)%s, Z%d, Z%d", l+1, at, r, r)
-		}
-		g.f("ADDQ DX, BX")
-	}
-	g.f("VPUNPCKLDQ Z1, Z0, Z8")
-	g.f("VPUNPCKHDQ Z1, Z0, Z9")
-	g.f("VPUNPCKLDQ Z3, Z2, Z10")
-	g.f("VPUNPCKHDQ Z3, Z2, Z11")
+	g.dwords(offset)
 	for q := range 4 {
-		g.f("VPUNPCK%sQDQ Z%d, Z%d, Z%d", []string{"L", "H"}[q%2], 10+q/2, 8+q/2, q)
 		g.f("VPSRLD $4, Z%d, Z%d", q, 4+q)
 		g.f("VPANDD Z31, Z%d, Z%d", q, q)
 		g.f("VPANDD Z31, Z%d, Z%d", 4+q, 4+q)
@@ -266,5 +284,26 @@ func (g *asm) nibbles(offset, constant int, value func(f, scale, other, dst int)
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
 			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(2*z+pair))
 		}
+	}
+}
+
+// dwords leaves the 16 bytes of each row, offset bytes into the block, in Z0 to
+// Z3: a dword each of all rows.
+func (g *asm) dwords(offset int) {
+	// Rows r, r+4, r+8 and r+12 in one register.
+	g.f("LEAQ %d(SI), BX", offset)
+	for r := range 4 {
+		g.f("VMOVDQU (BX), X%d", r)
+		for l, at := range []string{"(DX*4)", "(DX*8)", "(R9*4)"} {
+			g.f("VINSERTI32X4 $%d, (BX)%s, Z%d, Z%d", l+1, at, r, r)
+		}
+		g.f("ADDQ DX, BX")
+	}
+	g.f("VPUNPCKLDQ Z1, Z0, Z8")
+	g.f("VPUNPCKHDQ Z1, Z0, Z9")
+	g.f("VPUNPCKLDQ Z3, Z2, Z10")
+	g.f("VPUNPCKHDQ Z3, Z2, Z11")
+	for q := range 4 {
+		g.f("VPUNPCK%sQDQ Z%d, Z%d, Z%d", []string{"L", "H"}[q%2], 10+q/2, 8+q/2, q)
 	}
 }

@@ -95,12 +95,17 @@ func NewStored(w *gemm.Stored) *Stored { return &Stored{W: w, buf: make([]float3
 
 // Panel decodes, rounds and transposes NR rows.
 func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
-	n0 := p * NR
-	rows := min(NR, b.W.N-n0)
 	if b.job.add(b.W, p, scratch) {
 		b.job.finish()
 		return scratch
 	}
+	return b.wide(p, scratch)
+}
+
+// wide is Panel by way of f32.
+func (b *Stored) wide(p int, scratch []uint16) []uint16 {
+	n0 := p * NR
+	rows := min(NR, b.W.N-n0)
 	for k := 0; k < b.W.K; k += storedCols {
 		cols := min(storedCols, b.W.K-k)
 		b.W.Decode(b.buf, storedCols, n0, rows, k, cols)

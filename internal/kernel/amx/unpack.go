@@ -20,7 +20,10 @@ type unpackJob struct {
 		src *byte
 		dst *uint16
 	}
-	rows [16]uint32 // where the rows of a half begin
+	rows   [16]uint32     // where the rows of a half begin
+	block  int            // bytes of a block
+	last   int            // the number of the last step in it; a power of two, less one
+	scales [6][16]float32 // what the steps of a long block have in common; the assembly's own
 }
 
 // idle is the job of products that have nothing to unpack.
@@ -36,7 +39,7 @@ func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
 		return false
 	}
 	if j.units == 0 {
-		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps}
+		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps, block: w.DType.Info().BlockBytes, last: w.DType.Info().BlockLen/kStep - 1}
 		for r := range j.rows {
 			j.rows[r] = uint32(r * w.RowBytes)
 		}

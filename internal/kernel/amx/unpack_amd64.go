@@ -18,6 +18,12 @@ type unpackTables struct {
 	nibble uint32
 	eight  float32
 	rows   [2][2][64]uint8
+	// Of long blocks.
+	middle float32
+	six    uint32
+	high   uint32
+	fifth  uint32
+	byte   uint32
 }
 
 // tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
@@ -37,10 +43,14 @@ var tables = func() (t unpackTables) {
 	}
 	t.sign, t.float, t.bias, t.mask = 0x80808080, 0x47000000, 1<<15+128, 0x2222222222222222
 	t.nibble, t.eight = 0x0f0f0f0f, 1<<15+8
+	t.middle, t.six, t.high, t.fifth, t.byte = 1<<15+32, 0x3f3f3f3f, 0x30303030, 0x10101010, 0xff
 	return t
 }()
 
 // unpackKinds are the numbers of storage types in the assembly.
-var unpackKinds = map[tensor.DType]int{tensor.Q8_0: 0, tensor.Q4_1: 1, tensor.Q4_0: 2}
+var unpackKinds = map[tensor.DType]int{
+	tensor.Q8_0: 0, tensor.Q4_1: 1, tensor.Q4_0: 2,
+	tensor.Q4_K: 3, tensor.Q5_K: 4, tensor.Q6_K: 5,
+}
 
 func unpackFast(j *unpackJob) { unpackAll(j) }
