@@ -103,7 +103,7 @@ func (e *Env) openProduct(p product, d tensor.DType, m, n, k, threads int) (*Wor
 	workers := min(threads, panels)
 	share := func(i int) { part(i, i*panels/workers, (i+1)*panels/workers) }
 	together := be.Caps().Coarse
-	work.Run = repeated(func() error { together(workers, share); return nil })
+	work.Run = repeated(func() error { return together(context.Background(), workers, share) })
 	return work, nil
 }
 

@@ -1,7 +1,6 @@
 package calib
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,10 +75,7 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 		rows *= 2
 	}
 	var fork, all, alone, one, few, stored, storedFew, fine, coarse samples
-	for len(one) == 0 || now().Sub(start) < budget {
-		if ctx.Err() != nil {
-			return c, context.Cause(ctx)
-		}
+	for len(one) == 0 || ctx.Err() == nil && now().Sub(start) < budget {
 		one.add(m.Block(rows, false))
 		stored.add(m.Block(rows, true))
 		if rows > fewRows {
@@ -94,6 +90,9 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 		alone.add(m.Chain(false))
 		coarse.add(m.Coarse(rows))
 		fine.add(m.Fine(rows))
+	}
+	if ctx.Err() != nil { // which ended runs early
+		return c, context.Cause(ctx)
 	}
 	// A run is a + b rows: two lengths of it give both. A row costs the same
 	// wherever weights come from.
@@ -151,7 +150,7 @@ func (s samples) at(quantile float64) float64 {
 
 // programs are what a Meter runs on a backend.
 type programs struct {
-	ctx      context.Context // of what is made; runs are short
+	ctx      context.Context // of what is made and run
 	be       plan.Backend
 	sessions []*plan.Session
 	err      error
@@ -181,7 +180,7 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	}
 	m.Fork = func() float64 {
 		time.Sleep(200 * time.Microsecond) // as between calls: the team sleeps
-		return timed(func() { team(m.Workers, func(int) {}) })
+		return timed(func() { p.keep(team(ctx, m.Workers, func(int) {})) })
 	}
 	m.Chain = func(all bool) float64 {
 		s := alone
@@ -200,9 +199,9 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	errs := make([]error, cores)
 	m.Coarse = func(rows int) float64 {
 		t := timed(func() {
-			team(cores, func(i int) { errs[i] = one[i].Run(context.Background(), tensor.Bind{T: rows, S: 1, R: 1}) })
+			p.keep(team(ctx, cores, func(i int) { errs[i] = one[i].Run(ctx, tensor.Bind{T: rows, S: 1, R: 1}) }))
 		})
-		p.err = cmp.Or(p.err, errors.Join(errs...))
+		p.keep(errors.Join(errs...))
 		return t
 	}
 	return m, p.close, nil
@@ -214,13 +213,16 @@ func timed(f func()) float64 {
 	return time.Since(start).Seconds()
 }
 
-// run times a run; the first error is kept.
+// run times a run.
 func (p *programs) run(s *plan.Session, rows int) float64 {
-	return timed(func() {
-		if err := s.Run(context.Background(), tensor.Bind{T: rows, S: 1, R: 1}); err != nil && p.err == nil {
-			p.err = err
-		}
-	})
+	return timed(func() { p.keep(s.Run(p.ctx, tensor.Bind{T: rows, S: 1, R: 1})) })
+}
+
+// keep keeps the first error of runs; that the context has ended, measure says.
+func (p *programs) keep(err error) {
+	if p.err == nil && p.ctx.Err() == nil {
+		p.err = err
+	}
 }
 
 func (p *programs) session(g *graph.Graph, ws *plan.WeightSet, o plan.BindOptions) *plan.Session {

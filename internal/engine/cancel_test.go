@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -96,5 +98,57 @@ func TestCancelWhileAnotherPacks(t *testing.T) {
 	close(pass)
 	if err := <-first; err != nil {
 		t.Error(err)
+	}
+}
+
+// Close ends a call in the middle of a coarse round, after the runs under way.
+func TestCloseEndsACoarseRound(t *testing.T) {
+	g := newGate()
+	g.Backend = coarseRef{ref.New()}
+	e := open(t, "bert", g, Options{Parallel: Coarse, Workers: 1, MaxBatchTokens: 8, MaxSeqs: 1})
+	const texts = 5
+	done := make(chan error, 1)
+	go func() {
+		done <- e.EmbedIDs(context.Background(), slices.Repeat([][]int32{{1, 2}}, texts), make([]float32, texts*e.cfg.EmbedDim), e.pooling())
+	}()
+	<-g.enter // the first of five runs
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	for !e.closing.Load() {
+		runtime.Gosched()
+	}
+	for range texts {
+		g.pass <- ""
+	}
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Errorf("the call ended with %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if n := e.Stats().CoarseRuns; n != 1 {
+		t.Errorf("%d runs, %d of them begun after Close", n, n-1)
+	}
+}
+
+// A run that failed, or was cancelled, says nothing about how fast its way is.
+func TestFailedRunsAreNoTrial(t *testing.T) {
+	g := newGate()
+	g.Backend = coarseRef{ref.New()}
+	e := open(t, "bert", g, Options{})
+	m, err := e.embedder(t.Context(), e.pooling())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"device lost", ""} {
+		g.pass <- what
+		m.mu.Lock()
+		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}}, dst: make([]float32, e.cfg.EmbedDim), load: load{seqs: 1}, leading: true})
+		m.smallRun(m.waiting())
+		m.mu.Unlock()
+		<-g.enter
+		if learnt := m.trial.off != [2]float64{}; learnt != (what == "") {
+			t.Errorf("a run that ended with %q was measured: %v", what, learnt)
+		}
 	}
 }

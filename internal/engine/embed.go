@@ -134,8 +134,12 @@ func (m *embedder) fineRun() {
 func (m *embedder) coarseRound(l load, workers int) {
 	n := min(workers, l.seqs)
 	m.quota, m.split = l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
+	ctx := m.eng.base
+	if m.leader != nil {
+		ctx = m.leader.ctx // which lead looks at next
+	}
 	m.mu.Unlock()
-	m.eng.caps.Coarse(n, m.work)
+	_ = m.eng.caps.Coarse(ctx, n, m.work)
 	m.mu.Lock()
 	m.quota, m.split = 0, calib.Split{}
 }
@@ -144,7 +148,7 @@ func (m *embedder) coarseWorker(i int) {
 	w := m.coarse[i]
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.quota > 0 && m.head != nil && !m.joined() {
+	for m.quota > 0 && m.head != nil && !m.joined() && !m.eng.closing.Load() {
 		ctx := m.compose(w, m.split.Next())
 		m.split.Take(w.bind.T)
 		if w.bind.S == 0 {

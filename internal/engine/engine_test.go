@@ -26,13 +26,14 @@ type coarseRef struct{ *ref.Backend }
 func (b coarseRef) Caps() plan.Caps {
 	c := b.Backend.Caps()
 	c.Workers = 3
-	c.Coarse = func(n int, f func(int)) {
+	c.Coarse = func(_ context.Context, n int, f func(int)) error {
 		var wg sync.WaitGroup
 		for i := 1; i < n; i++ {
 			wg.Go(func() { f(i) })
 		}
 		f(0)
 		wg.Wait()
+		return nil
 	}
 	return c
 }

@@ -30,6 +30,7 @@ type embedder struct {
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
 	trial      trial       // of small loads
+	failed     bool        // a run of smallRun
 }
 
 // embedCall is one caller's share.
@@ -182,12 +183,13 @@ func (m *embedder) round() {
 func (m *embedder) smallRun(l load) {
 	estimate := m.sched.estimate(l)
 	way, start := m.trial.next(estimate), time.Now()
+	m.failed = false
 	if way == trialOne {
 		m.coarseRound(l, 1)
 	} else {
 		m.fineRun()
 	}
-	if rest := m.waiting(); rest.tokens == 0 { // all of it was run: neither cut short nor joined by others
+	if rest := m.waiting(); rest.tokens == 0 && !m.failed { // all of it was run: neither cut short nor joined by others
 		m.trial.took(way, time.Since(start).Seconds(), estimate[way])
 	}
 }
@@ -255,6 +257,7 @@ func (m *embedder) settle(w *worker, err error) {
 		c := p.call
 		c.flying--
 		if err != nil {
+			m.failed = true
 			m.fail(c, err)
 		} else if rows := w.out[p.row*w.width : (p.row+p.n)*w.width]; !finite(rows) {
 			m.fail(c, errNumbers)

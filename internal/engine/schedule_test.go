@@ -144,11 +144,11 @@ func (b countingRef) Caps() plan.Caps {
 	c := coarseRef{b.Backend}.Caps()
 	c.Workers = b.n
 	run := c.Coarse
-	c.Coarse = func(n int, f func(int)) {
+	c.Coarse = func(ctx context.Context, n int, f func(int)) error {
 		b.mu.Lock()
 		*b.teams = append(*b.teams, n)
 		b.mu.Unlock()
-		run(n, f)
+		return run(ctx, n, f)
 	}
 	return c
 }

@@ -30,9 +30,10 @@ type Backend interface {
 type Caps struct {
 	Name    string // cpu, ref, null, opencl:0
 	Workers int    // threads of a fine run
-	// Coarse runs f(0)...f(n-1) side by side, f(0) on the caller; nil where
-	// the backend has no use for whole batches side by side.
-	Coarse func(n int, f func(worker int))
+	// Coarse runs f(0)...f(n-1) side by side, f(0) on the caller, or none of
+	// them where ctx ends before the workers are free; nil where the backend
+	// has no use for whole batches side by side.
+	Coarse func(ctx context.Context, n int, f func(worker int)) error
 	// NoReuse asks for plans whose activations share no memory: what sharing is
 	// worth is measured against it.
 	NoReuse bool

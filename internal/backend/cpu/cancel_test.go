@@ -99,3 +99,45 @@ func TestLongStepsAreCut(t *testing.T) {
 		t.Errorf("a small product of one worker is cut into %d shares", n)
 	}
 }
+
+// Who waits for workers that are busy with another's run leaves when its context
+// ends, and its session runs again.
+func TestCancelWhileTheTeamIsBusy(t *testing.T) {
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	s, _, bind := chain(t, be)
+	defer s.Close()
+	entered, pass, over := make(chan struct{}, 2), make(chan struct{}), make(chan error)
+	busy := func(int) {
+		entered <- struct{}{}
+		<-pass
+	}
+	go func() { over <- be.Caps().Coarse(context.Background(), 2, busy) }()
+	<-entered
+	<-entered
+	cause := errors.New("enough")
+	for name, wait := range map[string]func(ctx context.Context) error{
+		"a run": func(ctx context.Context) error { return s.Run(ctx, bind) },
+		"runs side by side": func(ctx context.Context) error {
+			return be.Caps().Coarse(ctx, 2, func(int) { t.Error("ran beside another") })
+		},
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		done := make(chan error)
+		go func() { done <- wait(ctx) }()
+		cancel(cause)
+		if err := <-done; !errors.Is(err, cause) {
+			t.Errorf("%s ended with %v", name, err)
+		}
+	}
+	close(pass)
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	if err := s.Run(context.Background(), bind); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -72,7 +73,9 @@ func New(o Options) (*Backend, error) {
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
 	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse,
-		Coarse: func(n int, f func(int)) { b.team.run(min(n, b.workers), f) }}
+		Coarse: func(ctx context.Context, n int, f func(int)) error {
+			return b.team.run(ctx, min(n, b.workers), f)
+		}}
 }
 
 // Patterns are the fusions that kernels.go has kernels for.

@@ -122,12 +122,16 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 			}
 		}
 	}
+	var err error
 	if n == 1 {
 		e.walk(0)
 	} else {
-		e.be.team.run(n, e.job)
+		err = e.be.team.run(ctx, n, e.job)
 	}
 	e.ctx, e.run = nil, nil
+	if err != nil {
+		return err
+	}
 	if e.stop.Load() {
 		if err, ok := e.err.Load().(runError); ok && err.error != nil {
 			e.err.Store(runError{})

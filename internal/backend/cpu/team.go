@@ -1,8 +1,8 @@
 package cpu
 
 import (
+	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,18 +15,22 @@ const spinTime = 50 * time.Microsecond
 // others wait, spinning shortly and then parked, so an idle team costs
 // nothing.
 type team struct {
-	mu      sync.Mutex // one run at a time
-	members []*member  // workers 1..; grows, never shrinks while the process lives
+	turn    chan struct{} // capacity 1: one run at a time, and who waits for it can give up
+	members []*member     // workers 1..; grows, never shrinks while the process lives
 	job     func(worker int)
 	pending atomic.Int32
 	joined  chan struct{} // capacity 1: the last member wakes a parked caller
 	waiting atomic.Bool   // the caller is parked
-	refs    int           // backends that use the team, guarded by mu
+	refs    int           // backends that use the team, guarded by turn
 	counted func()        // a test's hook between a member's last count and its wake-up
 }
 
 // theTeam is one a process: two teams would spin against each other.
-var theTeam = &team{joined: make(chan struct{}, 1)}
+var theTeam = newTeam()
+
+func newTeam() *team {
+	return &team{turn: make(chan struct{}, 1), joined: make(chan struct{}, 1)}
+}
 
 // member is one worker besides the caller.
 type member struct {
@@ -41,8 +45,8 @@ type member struct {
 
 // acquire registers a backend that wants up to n workers.
 func (t *team) acquire(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.turn <- struct{}{}
+	defer t.leave()
 	t.refs++
 	for len(t.members) < n-1 {
 		m := &member{index: len(t.members) + 1, wake: make(chan struct{}, 1), gone: make(chan struct{})}
@@ -53,8 +57,8 @@ func (t *team) acquire(n int) {
 
 // release forgets a backend; the last one sends the members home.
 func (t *team) release() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.turn <- struct{}{}
+	defer t.leave()
 	if t.refs--; t.refs > 0 {
 		return
 	}
@@ -66,14 +70,23 @@ func (t *team) release() {
 	t.members = nil
 }
 
-// run calls f(0)..f(n-1) side by side and returns when all have.
-func (t *team) run(n int, f func(worker int)) {
+// run calls f(0)..f(n-1) side by side and returns when all have. Where ctx ends
+// while others have the team, it calls nothing and returns the cause.
+func (t *team) run(ctx context.Context, n int, f func(worker int)) error {
 	if n <= 1 {
 		f(0)
-		return
+		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	select {
+	case t.turn <- struct{}{}:
+	default:
+		select {
+		case t.turn <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	defer t.leave()
 	n = min(n, len(t.members)+1)
 	t.job = f
 	t.pending.Store(int32(n - 1))
@@ -85,7 +98,11 @@ func (t *team) run(n int, f func(worker int)) {
 		t.join(n)
 	}
 	t.job = nil
+	return nil
 }
+
+// leave ends the caller's turn.
+func (t *team) leave() { <-t.turn }
 
 // join waits for the other workers of a run. A wake-up may come from the last
 // member of the run before, which was held up after it had counted itself out,

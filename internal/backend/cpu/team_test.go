@@ -23,7 +23,7 @@ import (
 // more of them than cores, and from many callers at a time.
 func TestTeamRunsEveryShare(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 16, MaxWorkers} {
-		tm := &team{joined: make(chan struct{}, 1)}
+		tm := newTeam()
 		tm.acquire(n)
 		var callers sync.WaitGroup
 		for range 4 {
@@ -33,7 +33,9 @@ func TestTeamRunsEveryShare(t *testing.T) {
 				counts := make([]atomic.Int32, n)
 				job := func(i int) { counts[i].Add(1) }
 				for range 50 {
-					tm.run(n, job)
+					if err := tm.run(t.Context(), n, job); err != nil {
+						t.Error(err)
+					}
 				}
 				for i := range counts {
 					if c := counts[i].Load(); c != 50 {
@@ -52,18 +54,19 @@ func TestTeamRunsEveryShare(t *testing.T) {
 // its own.
 func TestLateMember(t *testing.T) {
 	const n = 4
-	tm := &team{joined: make(chan struct{}, 1), counted: func() { time.Sleep(300 * time.Microsecond) }}
+	tm := newTeam()
+	tm.counted = func() { time.Sleep(300 * time.Microsecond) }
 	tm.acquire(n)
 	defer tm.release()
 	for run := range 60 {
 		var done atomic.Int32
 		workers := 2 + run%(n-1)
-		tm.run(workers, func(int) {
+		err := tm.run(t.Context(), workers, func(int) {
 			time.Sleep(100 * time.Microsecond)
 			done.Add(1)
 		})
-		if got := int(done.Load()); got != workers {
-			t.Fatalf("run %d returned with %d of %d workers done", run, got, workers)
+		if got := int(done.Load()); got != workers || err != nil {
+			t.Fatalf("run %d returned %v with %d of %d workers done", run, err, got, workers)
 		}
 	}
 }
@@ -76,7 +79,9 @@ func TestTeamGoesHome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.team.run(4, func(int) {})
+		if err := b.team.run(t.Context(), 4, func(int) {}); err != nil {
+			t.Fatal(err)
+		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -96,10 +101,12 @@ func TestTeamGoesHome(t *testing.T) {
 // TestIdleTeamParks: soon after a run every member is parked, so an idle
 // process does not spin.
 func TestIdleTeamParks(t *testing.T) {
-	tm := &team{joined: make(chan struct{}, 1)}
+	tm := newTeam()
 	tm.acquire(3)
 	defer tm.release()
-	tm.run(3, func(int) {})
+	if err := tm.run(t.Context(), 3, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
 	deadline := time.Now().Add(10 * time.Second)
 	for _, m := range tm.members {
 		for !m.parked.Load() {
