@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
@@ -96,6 +98,48 @@ func TestTrial(t *testing.T) {
 	}
 	if wrong > 20 {
 		t.Errorf("%d of 200 texts of two lengths went the slower way", wrong)
+	}
+}
+
+// TestTrialsOfBusyEngines: what a small load took counts although the next call
+// waits by then, which under steady calls it always does.
+func TestTrialsOfBusyEngines(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	ids := sequences(testmodels.Load(t, name))[:1]
+	costs := quiet(2) // of which the fixtures have nothing to fear: both ways are tried
+	costs.Fork, costs.Barrier, costs.FLOP = 1e-7, 1e-9, 1e-9
+	e := open(t, name, be, Options{Costs: &costs})
+	embed := func() error {
+		return e.EmbedIDs(context.Background(), ids, make([]float32, e.cfg.EmbedDim), e.pooling())
+	}
+	if err := embed(); err != nil { // on all workers; the second is for one
+		t.Fatal(err)
+	}
+	m := e.embedders[e.pooling()]
+	team := e.caps.Coarse
+	joined := make(chan error)
+	e.caps.Coarse = func(ctx context.Context, n int, f func(int)) error {
+		err := team(ctx, n, f)
+		e.caps.Coarse = team
+		go func() { joined <- embed() }()
+		for waits := false; !waits; {
+			runtime.Gosched()
+			m.mu.Lock()
+			waits = m.head != nil
+			m.mu.Unlock()
+		}
+		return err
+	}
+	if err := errors.Join(embed(), <-joined); err != nil {
+		t.Fatal(err)
+	}
+	if m.trial.off[trialOne] == 0 {
+		t.Errorf("a load on one worker was not counted because another waited: %+v", m.trial)
 	}
 }
 

@@ -30,7 +30,7 @@ type embedder struct {
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
 	trial      trial       // of small loads
-	failed     bool        // a run of smallRun
+	ran        int         // tokens of runs that ended well, since a small load began
 }
 
 // embedCall is one caller's share.
@@ -183,13 +183,13 @@ func (m *embedder) round() {
 func (m *embedder) smallRun(l load) {
 	estimate := m.sched.estimate(l)
 	way, start := m.trial.next(estimate), time.Now()
-	m.failed = false
+	m.ran = 0
 	if way == trialOne {
 		m.coarseRound(l, 1)
 	} else {
 		m.fineRun()
 	}
-	if rest := m.waiting(); rest.tokens == 0 && !m.failed { // all of it was run: neither cut short nor joined by others
+	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
 		m.trial.took(way, time.Since(start).Seconds(), estimate[way])
 	}
 }
@@ -253,11 +253,13 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 
 // settle gives a run's rows to their callers.
 func (m *embedder) settle(w *worker, err error) {
+	if err == nil {
+		m.ran += w.bind.T
+	}
 	for _, p := range w.parts {
 		c := p.call
 		c.flying--
 		if err != nil {
-			m.failed = true
 			m.fail(c, err)
 		} else if rows := w.out[p.row*w.width : (p.row+p.n)*w.width]; !finite(rows) {
 			m.fail(c, errNumbers)
