@@ -77,7 +77,7 @@ func (p *parallel) rows() [][2]string {
 		{"parallel", fmt.Sprintf("%d threads, %d at a time", c.Workers, c.Cores)},
 		{"  figures", from},
 		{"  waking all", fmt.Sprintf("%.1f us; a barrier %.2f us", c.Fork*1e6, c.Barrier*1e6)},
-		{"  products", fmt.Sprintf("%.0f GFLOP/s a thread; a run fetches a million weights in %.0f us from panels, %.0f us from Q8_0", 1e-9/c.FLOP, c.Packed*1e12, c.Stored*1e12)},
+		{"  products", fmt.Sprintf("%.1f GFLOP/s a thread; a run fetches a million weights in %.0f us from panels, %.0f us from Q8_0", 1e-9/c.FLOP, c.Packed*1e12, c.Stored*1e12)},
 		{"  fine", fmt.Sprintf("sharing each step, all do %.2f times the work of one", c.Fine)},
 		{"  coarse", fmt.Sprintf("with texts of their own, %.2f times", c.Coarse)},
 	}

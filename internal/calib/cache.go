@@ -111,6 +111,9 @@ func parse[K comparable, V any](data []byte, k K) (v V, err error) {
 	if err := d.Decode(&e); err != nil {
 		return v, err
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return v, fmt.Errorf("more at byte %d, where the entry has ended", d.InputOffset())
+	}
 	if e.Key != k {
 		return v, fmt.Errorf("figures of %+v, expected %+v", e.Key, k)
 	}

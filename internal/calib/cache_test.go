@@ -70,6 +70,7 @@ func TestCacheRefusesWhatIsWrong(t *testing.T) {
 		"many times faster": strings.Replace(string(good), `"fine_speedup": 1.72`, `"fine_speedup": 1000`, 1),
 		"other workers":     strings.Replace(string(good), `"workers": 2`, `"workers": 3`, 1),
 		"another cpu":       strings.Replace(string(good), "a cpu", "b cpu", 1),
+		"more":              string(good) + "}",
 		"long":              string(good) + strings.Repeat(" ", maxFile),
 	} {
 		if data == string(good) {

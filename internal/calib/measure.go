@@ -123,8 +123,10 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 		return c, err
 	}
 	// Steps of some microseconds feel it most: where every second chain takes
-	// several times what a good one does, the others waited for a processor.
-	held := c.Workers <= c.Cores && all.at(0.5) > 3*all.low()
+	// several times what a good one does, the others waited for a processor. So
+	// they did where sharing long steps is slower than not sharing them; that
+	// tells on slow machines too, which have time for a single round.
+	held := c.Workers <= c.Cores && (all.at(0.5) > 3*all.low() || c.Fine < 1)
 	if cores > 1 && (held || c.Coarse < 1.1) {
 		return c, ErrBusy
 	}

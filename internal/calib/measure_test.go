@@ -95,6 +95,11 @@ func TestMeasureEnds(t *testing.T) {
 	if _, err := busy.meter().measure(context.Background(), busy.now); !errors.Is(err, ErrBusy) {
 		t.Errorf("a busy machine: %v", err)
 	}
+	late := &machine{costs: Default(2, 2), noise: func() float64 { return 1 }}
+	late.costs.FLOP, late.costs.Fine = 1/0.5e9, 0.3 // so slow that there is one round, in which one core came late
+	if _, err := late.meter().measure(context.Background(), late.now); !errors.Is(err, ErrBusy) {
+		t.Errorf("a slow machine, one of whose cores was taken away: %v", err)
+	}
 	turn := 0
 	taken := &machine{costs: Default(4, 4), noise: func() float64 { turn++; return 1 + float64(turn/20%3*8) }}
 	if _, err := taken.meter().measure(context.Background(), taken.now); !errors.Is(err, ErrBusy) {
