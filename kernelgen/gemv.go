@@ -20,8 +20,12 @@ func genGemv(g *asm) {
 		for _, s := range gemvs {
 			k.gemv(s)
 		}
+		for _, s := range gemvLongs {
+			k.gemvLong(s)
+		}
 	}
 	genPrepare(g, consts)
+	genPrepareLong(g, consts)
 	consts.write(g)
 }
 
@@ -172,9 +176,11 @@ func nibbleRow(off, stride int) func(k *vkernel, s int, p string) {
 	}
 }
 
-func (k *vkernel) gemv(s gemvKernel) {
-	name := "gemv" + s.name + k.name
-	k.text(name, name+"(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)", 80, 72)
+// gemvOpen writes a kernel up to its accumulators; AX points at so many aligned
+// bytes.
+func (k *vkernel) gemvOpen(kernel string, bytes, aligned int) (group, block string) {
+	name := "gemv" + kernel + k.name
+	k.text(name, name+"(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)", 48+aligned, 72)
 	k.ftz()
 	k.f("MOVQ dst+0(FP), R13")
 	k.f("MOVQ w+8(FP), SI")
@@ -186,17 +192,22 @@ func (k *vkernel) gemv(s gemvKernel) {
 	k.f("LEAQ (R9)(AX*1), R10")
 	k.f("MOVQ rowBytes+48(FP), R12")
 	k.f("MOVQ blocks+56(FP), CX")
-	k.f("IMULQ $%d, CX", s.bytes)
+	k.f("IMULQ $%d, CX", bytes)
 	k.f("SUBQ CX, R12") // from the end of a row's blocks to its next row
 	k.f("MOVQ groups+64(FP), R11")
-	k.f("LEAQ scales-80(SP), AX")
+	k.f("LEAQ scales-%d(SP), AX", 48+aligned)
 	k.f("ADDQ $31, AX")
 	k.f("ANDQ $~31, AX")
-	group, block := k.fresh("group"), k.fresh("block")
+	group, block = k.fresh("group"), k.fresh("block")
 	k.label(group)
 	k.f("MOVQ x+16(FP), BX")
 	k.f("MOVQ xs+24(FP), DX")
 	k.f("MOVQ blocks+56(FP), CX")
+	return group, block
+}
+
+func (k *vkernel) gemv(s gemvKernel) {
+	group, block := k.gemvOpen(s.name, s.bytes, 32)
 	for n := range 4 * s.accs {
 		k.zero(k.isa, n)
 	}
@@ -225,10 +236,18 @@ func (k *vkernel) gemv(s gemvKernel) {
 	k.f("ADDQ $128, BX")
 	k.f("DECQ CX")
 	k.f("JNZ %s", block)
-	for n := range 4 {
-		if s.accs == 2 {
+	if s.accs == 2 {
+		for n := range 4 {
 			k.op("VADDPS", 4+n, n, n)
 		}
+	}
+	k.gemvClose(group, s.finish)
+}
+
+// gemvClose sums the four accumulators, stores them and goes on to the next
+// group.
+func (k *vkernel) gemvClose(group string, finish func(k *vkernel)) {
+	for n := range 4 {
 		if k.lanes == 16 {
 			k.f("VEXTRACTF64X4 $1, Z%d, Y12", n)
 			k.f("VADDPS Y12, Y%d, Y%d", n, n)
@@ -239,8 +258,8 @@ func (k *vkernel) gemv(s gemvKernel) {
 	k.f("VHADDPS Y2, Y0, Y0")
 	k.f("VEXTRACTF128 $1, Y0, X1")
 	k.f("VADDPS X1, X0, X0")
-	if s.finish != nil {
-		s.finish(k)
+	if finish != nil {
+		finish(k)
 	}
 	k.f("VMOVSS X0, (R13)")
 	k.f("VEXTRACTPS $1, X0, (R13)(DI*1)")

@@ -56,6 +56,32 @@ type constants struct {
 	seen    []uint32
 	nibbles bool
 	numbers bool
+	vectors []namedVector
+}
+
+// namedVector is a constant whose lanes differ.
+type namedVector struct {
+	name  string
+	words [16]uint32
+}
+
+// vector is the operand of 64 bytes, lane by lane, from byte at on.
+func (c *constants) vector(name string, at int, word func(lane int) uint32) string {
+	v := namedVector{name: name}
+	for n := range v.words {
+		v.words[n] = word(n)
+	}
+	operand := fmt.Sprintf("%s<>+%d(SB)", name, at)
+	for _, old := range c.vectors {
+		if old.name == name {
+			if old != v {
+				panic("kernelgen: two vectors named " + name)
+			}
+			return operand
+		}
+	}
+	c.vectors = append(c.vectors, v)
+	return operand
 }
 
 // lanes is the operand 0, 1, ... 15 of integers.
@@ -102,6 +128,13 @@ func (c *constants) write(g *asm) {
 			g.raw(fmt.Sprintf("DATA lanes<>+%d(SB)/4, $%d\n", 4*n, n))
 		}
 		g.raw("GLOBL lanes<>(SB), RODATA|NOPTR, $64\n")
+	}
+	for _, v := range c.vectors {
+		g.raw("\n")
+		for n, w := range v.words {
+			g.raw(fmt.Sprintf("DATA %s<>+%d(SB)/4, $0x%08x\n", v.name, 4*n, w))
+		}
+		g.raw(fmt.Sprintf("GLOBL %s<>(SB), RODATA|NOPTR, $64\n", v.name))
 	}
 }
 

@@ -148,7 +148,7 @@ func rowsF32(p *problem) (func(worker, p0, p1 int), int, error) {
 		sums[i] = make([]float32, gemm.XSumsLen(p.k))
 	}
 	return func(worker, n0, n1 int) {
-		gemm.XSums(sums[worker], p.a)
+		gemm.XSums(sums[worker], p.a, p.w.DType)
 		gemm.GemvRows(p.c, p.w, p.a, sums[worker], n0, n1)
 	}, p.n, nil
 }

@@ -240,7 +240,7 @@ func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
 	}
 	if rows == 1 {
 		sums := w.scratch.f[:gemm.XSumsLen(p.k)]
-		gemm.XSums(sums, x[:p.k])
+		gemm.XSums(sums, x[:p.k], p.stored.DType)
 		gemm.GemvRows(y, p.stored, x[:p.k], sums, c0, c1)
 	} else {
 		gemm.MulRows(y, p.n, p.stored, x, p.k, rows, c0, c1)

@@ -65,7 +65,7 @@ func BenchmarkGemv(b *testing.B) {
 					b.Fatal(err)
 				}
 				x, xs, dst := noise(rng, k), make([]float32, XSumsLen(k)), make([]float32, w.N)
-				XSums(xs, x)
+				XSums(xs, x, d)
 				ceil := ceiling.Read(b.Context(), data, 1, 50*time.Millisecond) / 1e9
 				for b.Loop() {
 					GemvRows(dst, w, x, xs, 0, w.N)

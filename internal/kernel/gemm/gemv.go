@@ -10,38 +10,27 @@ import (
 )
 
 // XSumsLen is the number of values that XSums makes for k values.
-func XSumsLen(k int) int { return k/32 + k/32*32 }
+func XSumsLen(k int) int { return k/16 + k }
 
-// XSums prepares an activation row for products with Q4_1 and Q4_0 weights: the
-// sums of x by blocks of 32, which the weights' minima multiply, then x in the
-// form that spares taking bytes apart: x[i] - x[i+16]/16 and x[i+16]/16. One
-// row needs it once, however many weights it meets. x is whole blocks.
-func XSums(dst, x []float32) {
-	blocks := len(x) / 32
-	sums, form := dst[:blocks], dst[blocks:XSumsLen(len(x))]
-	if blocks == 0 || prepareFast(sums, form, x) {
-		return
-	}
-	for b := range blocks {
-		in, out := x[32*b:][:32], form[32*b:][:32]
-		var s float32
-		for i := range 16 {
-			s += in[i] + in[i+16]
-			out[i+16] = in[i+16] / 16
-			out[i] = in[i] - out[i+16]
-		}
-		sums[b] = s
+// XSums prepares an activation row for products with weights of type d, where
+// their kernels take another form than x as it is: sums of x by groups, which
+// the weights' offsets multiply, then x in an order, or mixed so, that spares
+// taking bytes apart. One row needs it once, however many weights of that type
+// it meets. x is whole blocks.
+func XSums(dst, x []float32, d tensor.DType) {
+	if prepared(d) && len(x) > 0 {
+		prepare(dst[:XSumsLen(len(x))], x, d)
 	}
 }
 
 // GemvRows makes dst[n] = w[n]·x for rows n in [n0, n1). xsums comes from
-// XSums and is needed by Q4_1 and Q4_0 only. A row's sum does not depend on the range
-// it was asked for in.
+// XSums for the type of w. A row's sum does not depend on the range it was
+// asked for in.
 func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
 	if n0 < 0 || n1 > w.N || len(dst) < n1 || len(x) != w.K || n1*w.RowBytes > len(w.Data) {
 		panic(fmt.Sprintf("gemm: GemvRows of rows %d..%d of [%d, %d] with %d inputs and %d outputs", n0, n1, w.N, w.K, len(x), len(dst)))
 	}
-	if (w.DType == tensor.Q4_1 || w.DType == tensor.Q4_0) && len(xsums) < XSumsLen(w.K) {
+	if prepared(w.DType) && len(xsums) < XSumsLen(w.K) {
 		panic(fmt.Sprintf("gemm: GemvRows with %d prepared values, expected %d", len(xsums), XSumsLen(w.K)))
 	}
 	if n0 >= n1 || gemvFast(dst, w, x, xsums, n0, n1) {

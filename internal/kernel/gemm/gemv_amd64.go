@@ -42,21 +42,60 @@ func gemvQ4_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 func gemvQ4_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
+func gemvQ4_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ4_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ6_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ6_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
 func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
 
-func prepareFast(sums, form, x []float32) bool {
-	if cpu.Vector() == cpu.Generic {
-		return false
+//go:noescape
+func prepareQ4_KAVX2(sums, dst, x *float32, spans int)
+
+//go:noescape
+func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
+
+// prepared says whether kernels take x in the form that prepare makes.
+func prepared(d tensor.DType) bool {
+	switch d {
+	case tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K:
+		return cpu.Vector() != cpu.Generic
 	}
-	prepareQ4_1AVX2(&sums[0], &form[0], &x[0], len(sums))
-	return true
+	return false
+}
+
+// sumsLen is how many sums stand before the form of k values.
+func sumsLen(d tensor.DType, k int) int {
+	if d.Info().BlockLen == 256 {
+		return k / 16
+	}
+	return k / 32
+}
+
+func prepare(dst, x []float32, d tensor.DType) {
+	form := &dst[sumsLen(d, len(x))]
+	switch d {
+	case tensor.Q4_1, tensor.Q4_0:
+		prepareQ4_1AVX2(&dst[0], form, &x[0], len(x)/32)
+	case tensor.Q4_K:
+		prepareQ4_KAVX2(&dst[0], form, &x[0], len(x)/span)
+	case tensor.Q6_K:
+		prepareQ6_KAVX2(&dst[0], form, &x[0], len(x)/span)
+	}
 }
 
 // direct says whether there are kernels that multiply one row with rows of a
 // type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K:
 		return true
 	}
 	return false
@@ -65,8 +104,8 @@ func direct(d tensor.DType) bool {
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32
-	if w.DType == tensor.Q4_1 || w.DType == tensor.Q4_0 {
-		xs, x = &xsums[0], xsums[blocks:]
+	if prepared(w.DType) {
+		xs, x = &xsums[0], xsums[sumsLen(w.DType, w.K):]
 	}
 	wide := tier == cpu.AVX512
 	switch w.DType {
@@ -99,6 +138,18 @@ func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, ds
 			gemvQ4_0AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		} else {
 			gemvQ4_0AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q4_K:
+		if wide {
+			gemvQ4_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ4_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q6_K:
+		if wide {
+			gemvQ6_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ6_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		}
 	case tensor.Q4_1:
 		if wide {

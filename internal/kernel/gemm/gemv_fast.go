@@ -12,7 +12,8 @@ const callBytes = 512 << 10
 // are left over run as four equal streams, so that they are summed alike.
 func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
 	tier := cpu.Vector()
-	blocks := w.K / 32
+	length := max(32, w.DType.Info().BlockLen) // floats go by 32 too
+	blocks := w.K / length
 	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
 		return rowsFast(dst, len(dst), w, x, w.K, 1, n0, n1)
 	}
@@ -26,9 +27,9 @@ func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
 		gemv4(tier, &tmp[0], w, n, x, xsums, 1, 0, blocks, 1)
 		dst[n] = tmp[0]
 	}
-	if w.K%32 != 0 {
+	if w.K%length != 0 {
 		for n := n0; n < n1; n++ {
-			dst[n] += gemvTail(w, x, n, 32*blocks)
+			dst[n] += gemvTail(w, x, n, length*blocks)
 		}
 	}
 	return true

@@ -12,7 +12,11 @@ import (
 // few says whether there are kernels that multiply few rows with rows of a type
 // as they lie.
 func few(d tensor.DType) bool {
-	return direct(d) || d == tensor.Q4_0 || d == tensor.Q5_0 || d == tensor.Q5_1
+	switch d {
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_0, tensor.Q5_1:
+		return true
+	}
+	return false
 }
 
 // rowsFast multiplies up to four rows of x, ldx apart, with weight rows

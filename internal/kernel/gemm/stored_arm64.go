@@ -109,18 +109,14 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 	return 32 * blocks
 }
 
-// prepareFast has no kernel, because gemv takes x as it is.
-func prepareFast(_, _, _ []float32) bool { return false }
+// prepared is false, because gemv takes x as it is.
+func prepared(tensor.DType) bool { return false }
+
+func prepare(_, _ []float32, _ tensor.DType) {}
 
 // direct says whether there are kernels that multiply one row with rows of a
 // type as they lie: the same as for few rows.
-func direct(d tensor.DType) bool {
-	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_0, tensor.Q5_1:
-		return true
-	}
-	return false
-}
+func direct(d tensor.DType) bool { return few(d) }
 
 // rowHeight is the number of weight rows that a kernel takes at a time.
 func rowHeight(cpu.Tier) int { return 2 }

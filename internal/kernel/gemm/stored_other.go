@@ -8,7 +8,9 @@ func dequantRows(_ []float32, _ tensor.DType, _ []byte, _, _, _, _ int) int { re
 
 func gemvFast(_ []float32, _ *Stored, _, _ []float32, _, _ int) bool { return false }
 
-func prepareFast(_, _, _ []float32) bool { return false }
+func prepared(tensor.DType) bool { return false }
+
+func prepare(_, _ []float32, _ tensor.DType) {}
 
 func rowsFast(_ []float32, _ int, _ *Stored, _ []float32, _, _, _, _ int) bool { return false }
 

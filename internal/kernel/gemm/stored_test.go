@@ -146,7 +146,7 @@ func TestGemvRows(t *testing.T) {
 				w, values := store(t, rng, d, n, k)
 				x := noise(rng, k)
 				xs := make([]float32, XSumsLen(k))
-				XSums(xs, x)
+				XSums(xs, x, d)
 				whole, intact := poisoned(n)
 				GemvRows(whole, w, x, xs, 0, n)
 				if !intact() {
@@ -262,14 +262,14 @@ func TestNewStoredRefuses(t *testing.T) {
 func TestStoredAllocatesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
-		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q4_K, tensor.Q6_K, tensor.Q3_K} {
+		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q3_K} {
 			k := max(96, d.Info().BlockLen)
 			w, _ := store(t, rng, d, 40, k)
 			x, xs, dst := noise(rng, k), make([]float32, XSumsLen(k)), make([]float32, 40)
 			s := NewScratch(nil)
 			task := &Task{M: 5, N: 40, K: k, A: noise(rng, 5*k), LDA: k, B: w, C: make([]float32, 200), LDC: 40}
 			if n := testing.AllocsPerRun(5, func() {
-				XSums(xs, x)
+				XSums(xs, x, d)
 				GemvRows(dst, w, x, xs, 0, 40)
 				MulRows(task.C, 40, w, task.A, k, 5, 0, 39)
 				MulRows(task.C, 40, w, task.A, k, 1, 39, 40)

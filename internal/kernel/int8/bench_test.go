@@ -115,7 +115,7 @@ func BenchmarkFew(b *testing.B) {
 					{"int8", func() { Run(t, 0, m, 0, NumPanels(w.N), s) }},
 					{"f32", func() {
 						if m == 1 {
-							gemm.XSums(xs, x)
+							gemm.XSums(xs, x, d)
 							gemm.GemvRows(out, w, x, xs, 0, w.N)
 						} else {
 							gemm.MulRows(out, w.N, w, x, k, m, 0, w.N)

@@ -1,0 +1,116 @@
+package gemm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
+)
+
+// largest is what a block's codes, and what its offsets, come to at most beside
+// its first and second half.
+var largest = map[tensor.DType][2]float64{
+	tensor.Q8_0: {128}, tensor.Q4_0: {8}, tensor.Q4_1: {15, 1}, tensor.Q5_0: {16}, tensor.Q5_1: {31, 1},
+	tensor.Q4_K: {63 * 15, 63}, tensor.Q5_K: {63 * 31, 63}, tensor.Q6_K: {128 * 32},
+}
+
+// TestGemvExtremes multiplies blocks of any bytes, with halves that are zero,
+// denormal, the largest of either sign or ordinary, with x from tiny to large:
+// what comes out is within rounding of the decoded values' product, and the
+// same whatever range of rows it was asked for in.
+func TestGemvExtremes(t *testing.T) {
+	scales := []uint16{0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0x2e66, 0xae66, 0x7bff, 0xfbff}
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(7, 7))
+		for d, most := range largest {
+			block, size := d.Info().BlockLen, d.Info().BlockBytes
+			for _, blocks := range []int{1, 2, 3, 7} {
+				for _, n := range []int{1, 3, 4, 9} {
+					k := blocks * block
+					data := make([]byte, n*blocks*size)
+					for i := range data {
+						data[i] = byte(rng.Uint32())
+					}
+					for at := 0; at < len(data); at += size {
+						for _, h := range halves[d] {
+							binary.LittleEndian.PutUint16(data[at+h:], scales[rng.IntN(len(scales))])
+						}
+					}
+					w, err := NewStored(data, d, n, k)
+					if err != nil {
+						t.Fatal(err)
+					}
+					values := make([]float32, n*k)
+					if err := tensor.Dequantize(values, d, data); err != nil {
+						t.Fatal(err)
+					}
+					x, xs := noise(rng, k), make([]float32, XSumsLen(k))
+					for i := range x {
+						x[i] *= []float32{0, 1e-6, 1, 1, 1000}[rng.IntN(5)]
+					}
+					XSums(xs, x, d)
+					got, intact := poisoned(n)
+					GemvRows(got, w, x, xs, 0, n)
+					name := fmt.Sprintf("%v [%d,%d]", d, n, k)
+					if !intact() {
+						t.Fatalf("%s: wrote outside", name)
+					}
+					for r := range n {
+						var want, bound float64
+						for i := range k {
+							want += float64(values[r*k+i]) * float64(x[i])
+							b := data[(r*blocks+i/block)*size:]
+							for j, h := range halves[d] {
+								s := tensor.F16ToF32(binary.LittleEndian.Uint16(b[h:]))
+								bound += math.Abs(float64(s)*float64(x[i])) * most[j]
+							}
+						}
+						if !(math.Abs(float64(got[r])-want) <= 1e-6*bound) {
+							t.Fatalf("%s: row %d = %g, want %g within %g", name, r, got[r], want, 1e-6*bound)
+						}
+					}
+					parts, _ := poisoned(n)
+					for r := range n { // as many workers as rows
+						GemvRows(parts, w, x, xs, r, r+1)
+					}
+					same(t, name+" row by row", parts, got)
+					for _, workers := range []int{2, 4} {
+						parts, _ = poisoned(n)
+						for i := range workers {
+							GemvRows(parts, w, x, xs, i*n/workers, (i+1)*n/workers)
+						}
+						same(t, fmt.Sprintf("%s of %d workers", name, workers), parts, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestGemvEachCode gives one value at a time a place of its own in x, so that a
+// code, a bit or a scale taken from a wrong place shows whole.
+func TestGemvEachCode(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		for d := range largest {
+			k := 2 * d.Info().BlockLen
+			w, values := store(t, rng, d, 4, k)
+			x, xs, dst := make([]float32, k), make([]float32, XSumsLen(k)), make([]float32, 4)
+			for i := range k {
+				x[i] = 1
+				XSums(xs, x, d)
+				GemvRows(dst, w, x, xs, 0, 4)
+				for r, got := range dst {
+					if want := values[r*k+i]; !(math.Abs(float64(got-want)) <= 1e-6) {
+						t.Fatalf("%v: value %d of row %d = %g, want %g", d, i, r, got, want)
+					}
+				}
+				x[i] = 0
+			}
+		}
+	})
+}
