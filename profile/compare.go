@@ -195,6 +195,9 @@ func Compare(a, b []*Profile, nameA, nameB string) (*Comparison, error) {
 	if len(c.Plans) == 0 {
 		return nil, fmt.Errorf("%s and %s have no plan in common: they have %q and %q", nameA, nameB, strings.Join(c.OnlyA, ", "), strings.Join(c.OnlyB, ", "))
 	}
+	if slices.ContainsFunc(c.Plans, func(d PlanDiff) bool { return d.evidence.apartInTime && d.evidence.repeated() }) {
+		c.warn("all recordings of one side were made before those of the other: what the machine did in between looks like a change, so only large ones are called; make them in turn")
+	}
 	c.judge(machineShift(a[0], b[0]))
 	return c, nil
 }

@@ -17,8 +17,8 @@ import (
 //   - the units of the test are blocks of the recording, not runs;
 //   - what all kinds of op have in common is taken off first, block by block, and
 //     judged for itself, against how far apart the recordings of one side lie,
-//     or with one of each, against how far the machine drifts within it and how
-//     far its measured ceilings moved;
+//     or with one of each, or all of one side before the other, against how far
+//     the machine drifts within it and how far its measured ceilings moved;
 //   - where the recordings of both sides were made in turn, what the two of a
 //     pair have in common is taken off each row as well: a neighbour that slows
 //     only the products of the machine slows both;
@@ -43,6 +43,7 @@ type evidence struct {
 	common, wait [2][]float64 // [side][block]
 	votes        int
 	paired       bool // recordings were made in turn, the k-th of A beside the k-th of B
+	apartInTime  bool // all of one side were made before any of the other
 }
 
 // evidenceRow is the blocks of one row: logarithms of time for work.
@@ -57,7 +58,7 @@ type evidenceRow struct {
 func (d *PlanDiff) sample(a, b *side) {
 	e := &d.evidence
 	e.recs = [2]int{len(a.recs), len(b.recs)}
-	e.paired = inTurn(a, b)
+	e.paired, e.apartInTime = inTurn(a, b), apartInTime(a, b)
 	per := [2]int{}
 	for i, s := range []*side{a, b} {
 		per[i] = max(2, (maxBlocks+len(s.recs)-1)/len(s.recs))
@@ -107,6 +108,24 @@ func inTurn(a, b *side) bool {
 		}
 	}
 	return true
+}
+
+// apartInTime reports whether all recordings of one side were made before those
+// of the other: what the machine did between them is then in no side's spread.
+func apartInTime(a, b *side) bool {
+	bounds := func(s *side) (first, last time.Time) {
+		first, last = s.recs[0].made, s.recs[0].made
+		for _, r := range s.recs {
+			if r.made.Before(first) {
+				first = r.made
+			}
+			last = later(last, r.made)
+		}
+		return first, last
+	}
+	firstA, lastA := bounds(a)
+	firstB, lastB := bounds(b)
+	return lastA.Before(firstB) || lastB.Before(firstA)
 }
 
 func later(x, y time.Time) time.Time {
@@ -166,6 +185,15 @@ func (e *evidence) apart(x [2][]float64) []float64 {
 		}
 	}
 	return out
+}
+
+// free is how many distances of apart say something that the others do not: each
+// side's add up to none, and those of a pair are the same twice.
+func (e *evidence) free() int {
+	if e.paired {
+		return e.recs[0] - 1
+	}
+	return e.recs[0] + e.recs[1] - 2
 }
 
 // averaged is how much less the mean of a side's recordings strays than one.
@@ -303,8 +331,11 @@ func (e *evidence) machineMargin(machine float64) float64 {
 		for _, v := range e.apart(e.common) {
 			squares += v * v
 		}
-		free := e.recs[0] + e.recs[1] - 2
-		return studentLimit(free) * math.Sqrt(squares/float64(e.recs[0]+e.recs[1])) * e.averaged()
+		margin := studentLimit(e.free()) * math.Sqrt(squares/float64(e.recs[0]+e.recs[1])) * e.averaged()
+		if !e.apartInTime {
+			return margin
+		}
+		return max(margin, commonFloor+machine)
 	}
 	return commonFloor + machine + 3*math.Hypot(spread(e.common[0]), spread(e.common[1]))
 }
@@ -316,112 +347,6 @@ func studentLimit(free int) float64 {
 		return table[free]
 	}
 	return 3.5
-}
-
-// luck is by how much kinds, and steps of one kind, may differ from their like
-// without a cause. Several recordings of each side show it directly; of one, it
-// is how far the kinds, and like steps, have moved apart.
-func (e *evidence) luck() (kinds, steps float64) {
-	var between, within []strayed
-	groups := map[string][]float64{}
-	scale := 1.0
-	for i := range e.rows {
-		r := &e.rows[i]
-		mid, _, _ := shift(r.x[0], r.x[1])
-		switch {
-		case r.kind && !r.votes:
-		case e.repeated() && r.kind:
-			between = append(between, e.strays(r.x)...)
-			scale = e.averaged()
-		case e.repeated():
-			within = append(within, e.strays(r.x)...)
-		case r.kind:
-			between = append(between, strayed{by: mid})
-		default:
-			groups[r.diff.kind+"\x00"+r.diff.Op] = append(groups[r.diff.kind+"\x00"+r.diff.Op], mid)
-		}
-	}
-	for _, mids := range groups {
-		if len(mids) < 3 {
-			continue
-		}
-		m := median(mids)
-		for _, v := range mids {
-			within = append(within, strayed{by: v - m})
-		}
-	}
-	return scale * sigmas(len(between)) * excess(between), scale * sigmas(len(within)) * excess(within)
-}
-
-// strayed is a distance, and the standard deviation that it would have from
-// the noise of blocks alone.
-type strayed struct{ by, noise float64 }
-
-// strays is how far a row lies in each recording from its side's mean.
-func (e *evidence) strays(x [2][]float64) []strayed {
-	var out []strayed
-	by := e.apart(x)
-	for side, v := range x {
-		n := e.recs[side]
-		// Of all recordings of the side, each about its own median: one alone
-		// has too few blocks to know.
-		rest := make([]float64, 0, len(v))
-		for r := range n {
-			part := v[len(v)*r/n : len(v)*(r+1)/n]
-			m := median(part)
-			for _, y := range part {
-				rest = append(rest, y-m)
-			}
-		}
-		noise := spread(rest) / math.Sqrt(float64(len(v)/n))
-		for range n {
-			out = append(out, strayed{by[len(out)], noise})
-		}
-	}
-	return out
-}
-
-// excess is the standard deviation that distances have beyond their noise, from
-// the median of their squares: outliers, which may be what is looked for, do
-// not move it.
-func excess(v []strayed) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	const usual = 0.4549 // the median of a squared standard normal
-	tooFar := func(s float64) bool {
-		ratios := make([]float64, len(v))
-		for i, d := range v {
-			if d.by != 0 {
-				ratios[i] = d.by * d.by / (s*s + d.noise*d.noise)
-			}
-		}
-		return median(ratios) > usual
-	}
-	low, high := 0.0, 0.0
-	for _, d := range v {
-		high = max(high, 2*math.Abs(d.by))
-	}
-	if !tooFar(0) {
-		return 0
-	}
-	for range 40 {
-		if mid := (low + high) / 2; tooFar(mid) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high
-}
-
-// sigmas is how many standard deviations luck reaches among n values, from
-// which the deviation itself was estimated: the fewer, the less it is known.
-func sigmas(n int) float64 {
-	if n < 3 {
-		return 0
-	}
-	return 2.5 * (1 + 8/float64(n))
 }
 
 // settle says which way a significant difference goes.

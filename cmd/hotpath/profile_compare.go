@@ -30,7 +30,8 @@ A and B are each a file, several separated by commas, or a folder of them. One o
 each tells which steps and ops changed by much. Several of each, made in turn (A B
 A B ...), tell of smaller changes, and whether everything got slower or only the
 machine was: when they were made says which belong together, and what such a pair
-has in common is the machine's.
+has in common is the machine's. All of A before all of B tell no more than one of
+each, and a warning says so.
 
 With --fail-above the exit status is 1 when B is surely slower by more than that
 part of A's time.`,
