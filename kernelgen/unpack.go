@@ -19,20 +19,30 @@ const (
 
 // Offsets in unpackTables.
 const (
-	tabPairs  = 0   // [2][2]: where the bytes of a pair lie, for VPERMB
-	tabTwice  = 256 // [2]: lanes 0 to 7, and 8 to 15, each twice
-	tabSign   = 384 // 0x80 in each byte
-	tabFloat  = 388 // 2^15
-	tabBias   = 392 // 2^15+128
-	tabMask   = 400 // the second byte of each dword
-	tabNibble = 408 // 0x0f in each byte
-	tabEight  = 412 // 2^15+8
-	tabRows   = 416 // [2][2]: where the bytes of a pair of dwords of 16 rows lie, of rows 0 to 7 and 8 to 15
-	tabMiddle = 672 // 2^15+32
-	tabSix    = 676 // 0x3f in each byte
-	tabHigh   = 680 // 0x30 in each byte
-	tabFifth  = 684 // 0x10 in each byte
-	tabByte   = 688 // 0xff in each dword
+	tabPairs   = 0   // [2][2]: where the bytes of a pair lie, for VPERMB
+	tabTwice   = 256 // [2]: lanes 0 to 7, and 8 to 15, each twice
+	tabSign    = 384 // 0x80 in each byte
+	tabFloat   = 388 // 2^15
+	tabBias    = 392 // 2^15+128
+	tabMask    = 400 // the second byte of each dword
+	tabNibble  = 408 // 0x0f in each byte
+	tabEight   = 412 // 2^15+8
+	tabRows    = 416 // [2][2]: where the bytes of a pair of dwords of 16 rows lie, of rows 0 to 7 and 8 to 15
+	tabMiddle  = 672 // 2^15+32
+	tabSix     = 676 // 0x3f in each byte
+	tabHigh    = 680 // 0x30 in each byte
+	tabFifth   = 684 // 0x10 in each byte
+	tabByte    = 688 // 0xff in each dword
+	tabFifths  = 692 // where eight bits begin whose fifth is one of 8 rows' first eight, for VPMULTISHIFTQB
+	tabFour    = 756 // 0x04 in each byte
+	tabMiddle5 = 760 // 2^15+16
+	tabLevels  = 764 // [2][16] what codes stand for, plus 128: of IQ4, and of MXFP4
+	tabThree   = 796 // 0x03 in each byte
+	tabLow     = 800 // 15 in each dword
+	tabHalf6   = 804 // 0x20 in each byte
+	tabMiddle3 = 808 // 2^15+4
+	tabOne     = 812 // 1 in each dword
+	tabTiny    = 816 // 2^-128
 )
 
 // unpackKinds are the storage types that go into tiles without a detour, in
@@ -48,6 +58,13 @@ var unpackKinds = []struct {
 	{"Q4_K", unpackQ4K},
 	{"Q5_K", unpackQ5K},
 	{"Q6_K", unpackQ6K},
+	{"Q5_0", unpackQ50},
+	{"Q5_1", unpackQ51},
+	{"IQ4_NL", unpackIQ4},
+	{"MXFP4", unpackMXFP4},
+	{"Q2_K", unpackQ2K},
+	{"Q3_K", unpackQ3K},
+	{"IQ4_XS", unpackIQ4XS},
 }
 
 // genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
@@ -145,10 +162,9 @@ func unpackQ8(g *asm) {
 	g.f("VPBROADCASTD %d(AX), Z31", tabSign)
 	g.f("VPBROADCASTD %d(AX), Z26", tabBias)
 	// What is taken off in Z18 and Z15.
-	g.scalePairs(func() {
-		g.f("VMULPS Z26, Z16, Z18")
-		g.f("VMULPS Z26, Z17, Z15")
-	})
+	g.scalePairs()
+	g.f("VMULPS Z26, Z16, Z18")
+	g.f("VMULPS Z26, Z17, Z15")
 	g.f("LEAQ 2(SI), BX")
 	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, func(f, scale, off, dst, _ int) {
 		g.f("VMOVAPS Z%d, Z%d", scale, dst)
@@ -205,105 +221,5 @@ func (g *asm) bytePairs(code func(z int, at string), value func(f, scale, other,
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
 			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(pair/2*8+2*q+pair%2))
 		}
-	}
-}
-
-// unpackQ41 is of Q4_1, whose block is an f16 scale, an f16 minimum and 16
-// bytes: the low halves are elements 0 to 15, the high ones 16 to 31.
-func unpackQ41(g *asm) {
-	g.scalePairs(func() {
-		g.f("VPSRLD $16, Z8, Z9")
-		g.f("VPMOVDW Z9, Y9")
-		g.f("VCVTPH2PS Y9, Z9")
-		g.f("VPERMPS Z9, Z25, Z18")
-		g.f("VPERMPS Z9, Z24, Z15")
-	})
-	g.nibbles(4, tabFloat, func(f, scale, least, dst int) {
-		g.f("VSUBPS Z26, Z%d, Z%d", f, dst)
-		g.f("VFMADD213PS Z%d, Z%d, Z%d", least, scale, dst)
-	})
-}
-
-// unpackQ40 is of Q4_0: an f16 scale and 16 bytes of such halves, less 8.
-func unpackQ40(g *asm) {
-	g.f("VPBROADCASTD %d(AX), Z26", tabEight)
-	g.scalePairs(func() {
-		g.f("VMULPS Z26, Z16, Z18")
-		g.f("VMULPS Z26, Z17, Z15")
-	})
-	g.nibbles(2, tabEight, func(f, scale, off, dst int) {
-		g.f("VMOVAPS Z%d, Z%d", scale, dst)
-		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
-	})
-}
-
-// scalePairs leaves the f16 at the beginning of each row as f32, those of rows
-// 0 to 7 in Z16 and of 8 to 15 in Z17, each twice; then finds the dwords that
-// the rows begin with in Z8, and the two permutations in Z25 and Z24.
-func (g *asm) scalePairs(then func()) {
-	g.f("VMOVDQU64 %d(R10), Z19", jobRows)
-	g.f("VMOVDQU64 %d(AX), Z25", tabTwice)
-	g.f("VMOVDQU64 %d(AX), Z24", tabTwice+64)
-	g.f("KXNORW K2, K2, K2")
-	g.f("VPGATHERDD (SI)(Z19*1), K2, Z8")
-	g.f("VPMOVDW Z8, Y10")
-	g.f("VCVTPH2PS Y10, Z10")
-	g.f("VPERMPS Z10, Z25, Z16")
-	g.f("VPERMPS Z10, Z24, Z17")
-	then()
-}
-
-// nibbles makes the tile of rows of 16 bytes, offset bytes into the block. value
-// emits what makes of 2^15+nibble, and of the two vectors of its row, the
-// weight; constant is what it finds in Z26.
-func (g *asm) nibbles(offset, constant int, value func(f, scale, other, dst int)) {
-	for n := range 4 {
-		g.f("VMOVDQU64 %d(AX), Z%d", tabRows+64*n, 27+n)
-		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
-	}
-	g.f("VPBROADCASTD %d(AX), Z31", tabNibble)
-	g.f("VPBROADCASTD %d(AX), Z26", constant)
-	g.f("KMOVQ %d(AX), K1", tabMask)
-	g.dwords(offset)
-	for q := range 4 {
-		g.f("VPSRLD $4, Z%d, Z%d", q, 4+q)
-		g.f("VPANDD Z31, Z%d, Z%d", q, q)
-		g.f("VPANDD Z31, Z%d, Z%d", 4+q, 4+q)
-	}
-	// Z(q) has elements 4q.. of all rows, Z(4+q) 16+4q...
-	n := 0
-	for z := range 8 {
-		for pair := range 2 {
-			lo, hi := 8+n%3*2, 9+n%3*2
-			flo, fhi := 20+n%2*2, 21+n%2*2
-			n++
-			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 27+pair, flo)
-			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 29+pair, fhi)
-			value(flo, 16, 18, lo)
-			value(fhi, 17, 15, hi)
-			g.cvtne2(byte(lo), byte(hi), byte(lo))
-			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(2*z+pair))
-		}
-	}
-}
-
-// dwords leaves the 16 bytes of each row, offset bytes into the block, in Z0 to
-// Z3: a dword each of all rows.
-func (g *asm) dwords(offset int) {
-	// Rows r, r+4, r+8 and r+12 in one register.
-	g.f("LEAQ %d(SI), BX", offset)
-	for r := range 4 {
-		g.f("VMOVDQU (BX), X%d", r)
-		for l, at := range []string{"(DX*4)", "(DX*8)", "(R9*4)"} {
-			g.f("VINSERTI32X4 $%d, (BX)%s, Z%d, Z%d", l+1, at, r, r)
-		}
-		g.f("ADDQ DX, BX")
-	}
-	g.f("VPUNPCKLDQ Z1, Z0, Z8")
-	g.f("VPUNPCKHDQ Z1, Z0, Z9")
-	g.f("VPUNPCKLDQ Z3, Z2, Z10")
-	g.f("VPUNPCKHDQ Z3, Z2, Z11")
-	for q := range 4 {
-		g.f("VPUNPCK%sQDQ Z%d, Z%d, Z%d", []string{"L", "H"}[q%2], 10+q/2, 8+q/2, q)
 	}
 }

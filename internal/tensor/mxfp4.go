@@ -8,6 +8,9 @@ import "math"
 
 var mxfp4Levels = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
+// LevelMXFP4 is what a code of MXFP4 stands for, times half the scale.
+func LevelMXFP4(q int) float32 { return float32(mxfp4Levels[q&15]) }
+
 // mxfp4Half is 2^(e-128), subnormal for the two smallest.
 func mxfp4Half(e byte) float32 {
 	if e < 2 {

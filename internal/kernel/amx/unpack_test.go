@@ -82,6 +82,8 @@ func TestAhead(t *testing.T) {
 var unpacked = map[tensor.DType][]int{
 	tensor.Q8_0: {0}, tensor.Q4_1: {0, 2}, tensor.Q4_0: {0},
 	tensor.Q4_K: {0, 2}, tensor.Q5_K: {0, 2}, tensor.Q6_K: {208},
+	tensor.Q5_0: {0}, tensor.Q5_1: {0, 2}, tensor.IQ4_NL: {0}, tensor.MXFP4: {},
+	tensor.Q2_K: {80, 82}, tensor.Q3_K: {108}, tensor.IQ4_XS: {0},
 }
 
 // TestUnpack: panels of blocks of random bits, with scales of every size, are
@@ -128,6 +130,9 @@ func TestUnpack(t *testing.T) {
 					s.Panel(p, want)
 				}()
 				for i, v := range want {
+					if v&0x7f80 == 0 {
+						v = 0 // tiles have no subnormal weights
+					}
 					if g := got[i]; g != v && (g|v)&0x7fff != 0 {
 						t.Fatalf("%v [%d, %d], panel %d: value %d of step %d is %#x, expected %#x", d, n, k, p, i%1024, i/1024, g, v)
 					}
