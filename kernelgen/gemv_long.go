@@ -20,6 +20,7 @@ type gemvLong struct {
 
 var gemvLongs = []gemvLong{
 	{"Q4_K", 144, (*vkernel).constsQ4K, (*vkernel).rowQ4K},
+	{"Q5_K", 176, (*vkernel).constsQ5K, (*vkernel).rowQ5K},
 	{"Q6_K", 210, (*vkernel).constsQ6K, (*vkernel).rowQ6K},
 }
 
@@ -229,6 +230,57 @@ func (k *vkernel) rowQ4K(acc int, p string) {
 	}
 }
 
+func (k *vkernel) constsQ5K() {
+	k.constsK()
+	k.f("VMOVUPS %s, %s", k.consts.bits(0x0f0f0f0f), k.v(4))
+	if k.lanes == 8 {
+		k.bytePicks(6)
+		return
+	}
+	k.f("VMOVUPS %s, Z5", k.consts.bits(0x10101010))
+	k.bytePicks(21)
+	k.vector(23, "nibble0", func(lane int) uint32 { return uint32(lane / 8 * 4) })
+	for s := range 4 {
+		k.vector(28+s, fmt.Sprintf("fifth%d", s), func(lane int) uint32 { return uint32(4-2*s-lane/8) % 32 })
+	}
+}
+
+// Spans are those of Q4_K, behind 32 bytes of which bit g is the fifth of group
+// g of 32 values.
+func (k *vkernel) rowQ5K(acc int, p string) {
+	k.scalesK(acc, p)
+	if k.lanes == 16 {
+		k.f("VBROADCASTI64X4 16(%s), Z11", p)
+		for s := range 4 {
+			k.f("VBROADCASTI64X4 %d(%s), Z10", 48+32*s, p)
+			k.f("VPSRLVD Z23, Z10, Z10")
+			k.f("VPANDD Z4, Z10, Z10")
+			k.f("VPROLVD Z%d, Z11, Z12", 28+s)
+			k.f("VPTERNLOGD $0xf8, Z5, Z12, Z10")
+			k.product(10, 256*s, 21)
+			k.addSpan(s, acc)
+		}
+		return
+	}
+	k.f("VMOVDQU 16(%s), Y8", p)
+	for g := range 8 {
+		k.f("VMOVDQU %d(%s), Y13", 48+g/2*32, p)
+		if g%2 == 1 {
+			k.f("VPSRLD $4, Y13, Y13")
+		}
+		k.f("VPAND Y4, Y13, Y13")
+		if g < 4 {
+			k.f("VPSLLD $%d, Y8, Y12", 4-g)
+		} else {
+			k.f("VPSRLD $%d, Y8, Y12", g-4)
+		}
+		k.f("VPAND %s, Y12, Y12", k.consts.bits(0x10101010))
+		k.f("VPOR Y12, Y13, Y13")
+		k.product(13, g/2*256+g%2*32, 6)
+		k.scaled(8*g, 15, acc, 14)
+	}
+}
+
 func (k *vkernel) constsQ6K() {
 	if k.lanes == 8 {
 		k.f("VMOVUPS %s, Y4", k.consts.bits(0x0f0f0f0f))
@@ -297,7 +349,7 @@ func (k *vkernel) rowQ6K(acc int, p string) {
 	}
 }
 
-// genPrepareLong writes the forms of x: 0 and the sum for each 32 for Q4_K, 32
+// genPrepareLong writes the forms of x: 0 and the sum for each 32 for Q4_K and Q5_K, 32
 // times the sums for each 16 for Q6_K, whose codes stand for 32 less than they
 // are.
 func genPrepareLong(g *asm, consts *constants) {

@@ -48,6 +48,12 @@ func gemvQ4_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 func gemvQ4_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
+func gemvQ5_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ5_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
 func gemvQ6_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
@@ -65,7 +71,7 @@ func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
 // prepared says whether kernels take x in the form that prepare makes.
 func prepared(d tensor.DType) bool {
 	switch d {
-	case tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K:
+	case tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return cpu.Vector() != cpu.Generic
 	}
 	return false
@@ -84,7 +90,7 @@ func prepare(dst, x []float32, d tensor.DType) {
 	switch d {
 	case tensor.Q4_1, tensor.Q4_0:
 		prepareQ4_1AVX2(&dst[0], form, &x[0], len(x)/32)
-	case tensor.Q4_K:
+	case tensor.Q4_K, tensor.Q5_K:
 		prepareQ4_KAVX2(&dst[0], form, &x[0], len(x)/span)
 	case tensor.Q6_K:
 		prepareQ6_KAVX2(&dst[0], form, &x[0], len(x)/span)
@@ -95,7 +101,7 @@ func prepare(dst, x []float32, d tensor.DType) {
 // type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return true
 	}
 	return false
@@ -144,6 +150,12 @@ func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, ds
 			gemvQ4_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		} else {
 			gemvQ4_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q5_K:
+		if wide {
+			gemvQ5_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ5_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		}
 	case tensor.Q6_K:
 		if wide {
