@@ -23,6 +23,7 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 	}
 	g.f("MOVQ sums+56(FP), R12")
 	row, most, exps, rest, done := g.fresh("row"), g.fresh("most"), g.fresh("exps"), g.fresh("rest"), g.fresh("done")
+	near, less := g.fresh("near"), g.fresh("less")
 
 	g.label(row)
 	g.f("MOVQ SI, BX")
@@ -38,7 +39,25 @@ func genSoftmaxBF16(g *asm, consts *constants) {
 	g.f("VMAXPS Z2, Z1, Z1")
 	k.fold("VMAXPS", 1, 2)
 	g.f("VBROADCASTSS X1, Z1")
-	g.f("VMULPS Z0, Z1, Z1") // scale * max
+	g.f("VMULPS Z0, Z1, Z4") // scale * max
+	// Where that is so large that rounding it is off by whole powers, the largest
+	// is taken off the scores before they are scaled; src is scratch.
+	g.f("VMOVD X4, AX")
+	g.f("ANDL $0x7fffffff, AX")
+	g.f("CMPL AX, $0x4b000000") // 2^23
+	g.f("JLT %s", near)
+	g.f("MOVQ SI, BX")
+	g.f("MOVQ R10, CX")
+	g.label(less)
+	g.f("VMOVUPS (BX), Z5")
+	g.f("VSUBPS Z1, Z5, Z5")
+	g.f("VMOVUPS Z5, (BX)")
+	g.f("ADDQ $64, BX")
+	g.f("SUBQ $16, CX")
+	g.f("JNZ %s", less)
+	g.zero(avx512, 4)
+	g.label(near)
+	g.f("VMOVAPS Z4, Z1")
 
 	g.zero(avx512, 2)
 	g.zero(avx512, 3)

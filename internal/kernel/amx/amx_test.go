@@ -189,6 +189,35 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
+// TestHeadOfLargeScores: the softmax of scores beyond what e can be raised to is
+// the value of the best key, and that of none is zero, on every tier.
+func TestHeadOfLargeScores(t *testing.T) {
+	const dim, keys, best = 32, 70, 37
+	q, k, v := make([]float32, 2*dim), random(keys*dim, 1), random(keys*dim, 2)
+	k[best*dim] = 10
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, size := range []float32{1e3, 3e7, 1e10, 1e20, 1e37} {
+			for _, scale := range []float32{0.125, 1} {
+				q[0] = size
+				h, out := NewHead(dim, keys), make([]float32, 2*dim)
+				h.Reset(dim, keys, scale)
+				h.Add(0, keys, k, dim, v, dim)
+				h.Queries(HeadOut{F32: out, LD: dim}, q, dim, 2, 0, keys, func(i int) (int, int) { return 0, keys * (1 - i) })
+				for i, got := range out {
+					want := 0.0 // the second query sees no key
+					if i < dim {
+						want = bf16(v[best*dim+i])
+					}
+					if !(math.Abs(float64(got)-want) <= 0.01*math.Abs(want)) {
+						t.Fatalf("%v, scores of %g, scale %g: output %d is %g, expected %g", tier, 10*size, scale, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestHead holds attention of one head to float64 over rounded operands:
 // causal, windowed and full, with keys that came in several pieces.
 func TestHead(t *testing.T) {
