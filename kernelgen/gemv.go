@@ -12,7 +12,8 @@ package main
 //
 // Q4_1 and Q4_0 take x in another form. A byte is l + 16h with l the code of element
 // i and h that of i+16, so l·x[i] + h·x[i+16] is l·(x[i] - x[i+16]/16) +
-// byte·x[i+16]/16, which spares the shift: prepareQ4_1 makes those two.
+// byte·x[i+16]/16, which spares the shift: prepareQ4_1 makes those two. Q5_1
+// and Q5_0 are in gemv_fifth.go, blocks of 256 in gemv_long.go.
 func genGemv(g *asm) {
 	consts := &constants{}
 	for _, i := range []isa{avx2, avx512} {
@@ -81,14 +82,7 @@ var gemvs = []gemvKernel{
 		k.op("VPSLLD", "$16", t, t)
 	})},
 	{name: "Q8_0", bytes: 34, accs: 1,
-		scales: func(k *vkernel) {
-			k.f("VXORPS X12, X12, X12")
-			for s, p := range streams {
-				k.f("VPINSRW $%d, (%s), X12, X12", s, p)
-			}
-			k.f("VCVTPH2PS X12, X12")
-			k.f("VMOVUPS X12, (AX)")
-		},
+		scales: (*vkernel).halves,
 		row: func(k *vkernel, s int, p string) {
 			for n := range 32 / k.lanes {
 				t := 13
@@ -106,42 +100,80 @@ var gemvs = []gemvKernel{
 			k.scaled(4*s, 12, s, 13)
 		}},
 	{name: "Q4_1", bytes: 20, accs: 1,
-		setup: func(k *vkernel) { k.zero(k.isa, 4) }, // sums of minimum·Σx in the odd lanes
-		scales: func(k *vkernel) {
-			k.f("VMOVD (SI), X12")
-			for s, p := range streams[1:] {
-				k.f("VPINSRD $%d, (%s), X12, X12", s+1, p)
-			}
-			k.f("VCVTPH2PS X12, Y12")
-			k.f("VMOVUPS Y12, (AX)")
-			k.f("VBROADCASTSS (DX), Y13")
-			k.f("VFMADD231PS Y13, Y12, Y4")
-			k.f("ADDQ $4, DX")
-		},
-		row: nibbleRow(4, 8),
-		finish: func(k *vkernel) {
-			k.f("VEXTRACTF128 $1, Y4, X5")
-			k.f("VSHUFPS $0xdd, X5, X4, X4")
-			k.f("VADDPS X4, X0, X0")
-		}},
+		setup: (*vkernel).nibbleSetup, scales: (*vkernel).minima, row: nibbleRow(4, 8), finish: (*vkernel).addMinima},
 	{name: "Q4_0", bytes: 18, accs: 1,
-		setup: func(k *vkernel) { k.zero(k.isa, 4) }, // sums of scale·Σx
+		setup: (*vkernel).nibbleSetup, scales: (*vkernel).sums, row: nibbleRow(2, 4),
+		finish: func(k *vkernel) { k.subtractSums(8) }},
+	{name: "Q5_1", bytes: 24, accs: 1,
+		setup: fifthSetup(0), scales: (*vkernel).minima, row: fifthRow(8, 4, 8), finish: (*vkernel).addMinima},
+	{name: "Q5_0", bytes: 22, accs: 1,
+		setup: fifthSetup(-16),
 		scales: func(k *vkernel) {
-			k.f("VXORPS X12, X12, X12")
-			for s, p := range streams {
-				k.f("VPINSRW $%d, (%s), X12, X12", s, p)
+			if k.lanes == 16 {
+				k.halves() // the table has the offset
+			} else {
+				k.sums()
 			}
-			k.f("VCVTPH2PS X12, X12")
-			k.f("VMOVUPS X12, (AX)")
-			k.f("VBROADCASTSS (DX), X13")
-			k.f("VFMADD231PS X13, X12, X4")
-			k.f("ADDQ $4, DX")
 		},
-		row: nibbleRow(2, 4),
-		finish: func(k *vkernel) { // a code stands for 8 less than it is
-			k.f("VMOVUPS %s, X5", k.c(8))
-			k.f("VFNMADD231PS X5, X4, X0")
+		row: fifthRow(6, 2, 4),
+		finish: func(k *vkernel) {
+			if k.lanes == 8 {
+				k.subtractSums(16)
+			}
 		}},
+}
+
+// halves leaves the scales of the four rows at AX, and in X12.
+func (k *vkernel) halves() {
+	k.f("VXORPS X12, X12, X12")
+	for s, p := range streams {
+		k.f("VPINSRW $%d, (%s), X12, X12", s, p)
+	}
+	k.f("VCVTPH2PS X12, X12")
+	k.f("VMOVUPS X12, (AX)")
+}
+
+// sums is halves, and adds scale·Σx to 4.
+func (k *vkernel) sums() {
+	k.halves()
+	k.f("VBROADCASTSS (DX), X13")
+	k.f("VFMADD231PS X13, X12, X4")
+	k.f("ADDQ $4, DX")
+}
+
+// subtractSums takes what codes stand for less than they are.
+func (k *vkernel) subtractSums(offset float32) {
+	k.f("VMOVUPS %s, X5", k.c(offset))
+	k.f("VFNMADD231PS X5, X4, X0")
+}
+
+// minima leaves the scale and the minimum of each row at AX and adds
+// minimum·Σx to the odd lanes of 4.
+func (k *vkernel) minima() {
+	k.f("VMOVD (SI), X12")
+	for s, p := range streams[1:] {
+		k.f("VPINSRD $%d, (%s), X12, X12", s+1, p)
+	}
+	k.f("VCVTPH2PS X12, Y12")
+	k.f("VMOVUPS Y12, (AX)")
+	k.f("VBROADCASTSS (DX), Y13")
+	k.f("VFMADD231PS Y13, Y12, Y4")
+	k.f("ADDQ $4, DX")
+}
+
+func (k *vkernel) addMinima() {
+	k.f("VEXTRACTF128 $1, Y4, X5")
+	k.f("VSHUFPS $0xdd, X5, X4, X4")
+	k.f("VADDPS X4, X0, X0")
+}
+
+func (k *vkernel) nibbleSetup() {
+	k.zero(k.isa, 4)
+	if k.lanes == 16 {
+		k.f("VMOVUPS %s, Z5", k.consts.codes())
+	} else {
+		k.f("VMOVUPS %s, Y5", k.consts.bits(15))
+	}
 }
 
 // nibbleRow multiplies the 16 bytes at off(p) with x in the form of
@@ -213,11 +245,6 @@ func (k *vkernel) gemv(s gemvKernel) {
 	}
 	if s.setup != nil {
 		s.setup(k)
-		if k.lanes == 16 {
-			k.f("VMOVUPS %s, Z5", k.consts.codes())
-		} else {
-			k.f("VMOVUPS %s, Y5", k.consts.bits(15))
-		}
 	}
 	k.label(block)
 	if s.scales != nil {

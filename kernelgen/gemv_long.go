@@ -55,8 +55,13 @@ func (k *vkernel) vector(n int, name string, word func(lane int) uint32) {
 func (k *vkernel) bytePicks(n int) {
 	k.f("VMOVUPS %s, %s", k.consts.bits(255), k.v(n-1))
 	for b := range 2 {
-		k.vector(n+b, fmt.Sprintf("byte%d", b+1), func(lane int) uint32 { return 0x80808000 | uint32(lane%4*4+b+1) })
+		k.vector(n+b, fmt.Sprintf("byte%d", b+1), pickByte(b+1))
 	}
+}
+
+// pickByte makes what picks byte b of each 32 bits.
+func pickByte(b int) func(lane int) uint32 {
+	return func(lane int) uint32 { return 0x80808000 | uint32(lane%4*4+b) }
 }
 
 // product leaves Σ code·x in 15, with codes the bytes of register c, which is
@@ -349,25 +354,51 @@ func (k *vkernel) rowQ6K(acc int, p string) {
 	}
 }
 
-// genPrepareLong writes the forms of x: 0 and the sum for each 32 for Q4_K and Q5_K, 32
-// times the sums for each 16 for Q6_K, whose codes stand for 32 less than they
-// are.
+// genPrepareLong writes the forms of x whose order is that of bytes in 32 bits.
+// Their sums are 0 and the sum for each 32 for Q4_K and Q5_K, 32 times the sums
+// for each 16 for Q6_K, whose codes stand for 32 less than they are, and the sum
+// for each 32 for Q5_1 and Q5_0.
 func genPrepareLong(g *asm, consts *constants) {
 	k := &vkernel{asm: g, isa: avx2, consts: consts}
-	for _, name := range []string{"Q4_K", "Q6_K"} {
-		name = "prepare" + name + "AVX2"
-		g.text(name, name+"(sums, dst, x *float32, spans int)", 16, 32)
+	for _, s := range []struct {
+		name  string
+		parts int // of 32 values, ordered together
+		sums  func(part int)
+	}{
+		{"Q4_K", 2, func(part int) {
+			g.f("VADDPS X1, X0, X1")
+			g.f("VXORPS X0, X0, X0")
+			g.f("VMOVSS X0, %d(DX)", 8*part)
+			g.f("VMOVSS X1, %d(DX)", 8*part+4)
+		}},
+		{"Q6_K", 2, func(part int) {
+			for n := range 2 {
+				g.f("VMULPS %s, X%d, X%d", k.c(32), n, n)
+				g.f("VMOVSS X%d, %d(DX)", n, 8*part+4*n)
+			}
+		}},
+		{"Q5_1", 1, func(int) {
+			g.f("VADDPS X1, X0, X0")
+			g.f("VMOVSS X0, (DX)")
+		}},
+	} {
+		name := "prepare" + s.name + "AVX2"
+		count, sums := "spans", 8*s.parts
+		if s.parts == 1 {
+			count, sums = "blocks", 4
+		}
+		g.text(name, name+"(sums, dst, x *float32, "+count+" int)", 16, 32)
 		g.ftz()
 		g.f("MOVQ sums+0(FP), DX")
 		g.f("MOVQ dst+8(FP), DI")
 		g.f("MOVQ x+16(FP), SI")
-		g.f("MOVQ spans+24(FP), CX")
+		g.f("MOVQ %s+24(FP), CX", count)
 		loop := g.fresh("loop")
 		g.label(loop)
-		for half := range 2 {
+		for part := range s.parts {
 			for n := range 4 { // values 4n to 4n+3 and 16 on
-				g.f("VMOVUPS %d(SI), X%d", 128*half+16*n, n)
-				g.f("VINSERTF128 $1, %d(SI), Y%d, Y%d", 128*half+16*n+64, n, n)
+				g.f("VMOVUPS %d(SI), X%d", 128*part+16*n, n)
+				g.f("VINSERTF128 $1, %d(SI), Y%d, Y%d", 128*part+16*n+64, n, n)
 			}
 			g.f("VUNPCKLPS Y1, Y0, Y4")
 			g.f("VUNPCKHPS Y1, Y0, Y5")
@@ -378,7 +409,7 @@ func genPrepareLong(g *asm, consts *constants) {
 			g.f("VUNPCKLPD Y7, Y5, Y2")
 			g.f("VUNPCKHPD Y7, Y5, Y3")
 			for n := range 4 {
-				g.f("VMOVUPS Y%d, %d(DI)", n, 32*half+64*n)
+				g.f("VMOVUPS Y%d, %d(DI)", n, 32*(part+s.parts*n))
 			}
 			g.f("VADDPS Y1, Y0, Y0")
 			g.f("VADDPS Y3, Y2, Y2")
@@ -386,19 +417,11 @@ func genPrepareLong(g *asm, consts *constants) {
 			g.f("VHADDPS Y0, Y0, Y0")
 			g.f("VHADDPS Y0, Y0, Y0")
 			g.f("VEXTRACTF128 $1, Y0, X1")
-			if name == "prepareQ4_KAVX2" {
-				g.f("VADDPS X1, X0, X1")
-				g.f("VXORPS X0, X0, X0")
-			} else {
-				k.f("VMULPS %s, X0, X0", k.c(32))
-				k.f("VMULPS %s, X1, X1", k.c(32))
-			}
-			g.f("VMOVSS X0, %d(DX)", 8*half)
-			g.f("VMOVSS X1, %d(DX)", 8*half+4)
+			s.sums(part)
 		}
-		g.f("ADDQ $16, DX")
-		g.f("ADDQ $256, DI")
-		g.f("ADDQ $256, SI")
+		g.f("ADDQ $%d, DX", sums)
+		g.f("ADDQ $%d, DI", 128*s.parts)
+		g.f("ADDQ $%d, SI", 128*s.parts)
 		g.f("DECQ CX")
 		g.f("JNZ %s", loop)
 		g.ret()

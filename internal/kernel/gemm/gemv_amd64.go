@@ -42,6 +42,18 @@ func gemvQ4_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 func gemvQ4_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
+func gemvQ5_1AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ5_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ5_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ5_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
 func gemvQ4_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
@@ -63,6 +75,9 @@ func gemvQ6_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, r
 func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
 
 //go:noescape
+func prepareQ5_1AVX2(sums, dst, x *float32, blocks int)
+
+//go:noescape
 func prepareQ4_KAVX2(sums, dst, x *float32, spans int)
 
 //go:noescape
@@ -71,8 +86,10 @@ func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
 // prepared says whether kernels take x in the form that prepare makes.
 func prepared(d tensor.DType) bool {
 	switch d {
-	case tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
+	case tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return cpu.Vector() != cpu.Generic
+	case tensor.Q5_0:
+		return cpu.Vector() == cpu.AVX2
 	}
 	return false
 }
@@ -90,6 +107,8 @@ func prepare(dst, x []float32, d tensor.DType) {
 	switch d {
 	case tensor.Q4_1, tensor.Q4_0:
 		prepareQ4_1AVX2(&dst[0], form, &x[0], len(x)/32)
+	case tensor.Q5_1, tensor.Q5_0:
+		prepareQ5_1AVX2(&dst[0], form, &x[0], len(x)/32)
 	case tensor.Q4_K, tensor.Q5_K:
 		prepareQ4_KAVX2(&dst[0], form, &x[0], len(x)/span)
 	case tensor.Q6_K:
@@ -101,7 +120,7 @@ func prepare(dst, x []float32, d tensor.DType) {
 // type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
 		return true
 	}
 	return false
@@ -110,10 +129,13 @@ func direct(d tensor.DType) bool {
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32
-	if prepared(w.DType) {
-		xs, x = &xsums[0], xsums[sumsLen(w.DType, w.K):]
-	}
 	wide := tier == cpu.AVX512
+	if prepared(w.DType) {
+		xs = &xsums[0]
+		if !wide || w.DType != tensor.Q5_1 { // of which this kernel wants the sums only
+			x = xsums[sumsLen(w.DType, w.K):]
+		}
+	}
 	switch w.DType {
 	case tensor.F32:
 		if wide {
@@ -144,6 +166,18 @@ func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, ds
 			gemvQ4_0AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		} else {
 			gemvQ4_0AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q5_1:
+		if wide {
+			gemvQ5_1AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ5_1AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q5_0:
+		if wide {
+			gemvQ5_0AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ5_0AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		}
 	case tensor.Q4_K:
 		if wide {
