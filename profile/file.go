@@ -121,6 +121,9 @@ func scan(data []byte) error {
 
 // check holds what every report and exporter relies on.
 func (p *Profile) check() error {
+	if p.Elapsed < 0 {
+		return fmt.Errorf("elapsed_ns is %d, expected none below 0", p.Elapsed)
+	}
 	for i := range p.Plans {
 		if err := p.Plans[i].checkStats(); err != nil {
 			return fmt.Errorf("plans[%d]: %w", i, err)
@@ -233,6 +236,9 @@ func (p *Profile) checkRun(r *RawRun) error {
 	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
 	if len(r.Bytes) != len(r.FLOPs) {
 		return fmt.Errorf("%d byte counts for %d FLOP counts", len(r.Bytes), len(r.FLOPs))
+	}
+	if least := min(least(r.FLOPs), least(r.Bytes)); least < 0 {
+		return fmt.Errorf("%d FLOPs or bytes of a step, expected none below 0", least)
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]

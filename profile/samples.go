@@ -130,8 +130,22 @@ func (s *RunSamples) check(steps int) error {
 		if len(st.Compute) != n || len(st.Wait) != n || len(st.FLOPs) != n && len(st.FLOPs) != 1 || len(st.Bytes) != n && len(st.Bytes) != 1 {
 			return fmt.Errorf("samples.steps[%d]: %d, %d, %d, %d values, expected %d each", k, len(st.Compute), len(st.Wait), len(st.FLOPs), len(st.Bytes), n)
 		}
+		if v := min(least(st.Compute), least(st.Wait), least(st.FLOPs), least(st.Bytes)); v < 0 {
+			return fmt.Errorf("samples.steps[%d]: a value is %d, expected none below 0", k, v)
+		}
+	}
+	if v := min(least(s.Wall), least(s.Tokens)); v < 0 {
+		return fmt.Errorf("samples: a time or a token count is %d, expected none below 0", v)
 	}
 	return nil
+}
+
+// least is the smallest of values and 0.
+func least(v []int64) int64 {
+	if len(v) == 0 {
+		return 0
+	}
+	return min(0, slices.Min(v))
 }
 
 // samples of plan i: those of the file, or what its kept runs have where the
