@@ -12,9 +12,8 @@ const (
 	jobHalf     = 56  // bytes from halves to this one
 	jobHalves   = 64  // [4]{src, dst}
 	jobRows     = 128 // where the rows begin, 16 dwords
-	jobBlock    = 192 // bytes of a block
-	jobLast     = 200 // the number of the last step in a block, of powers of two
-	jobScales   = 208 // what the steps of a long block have in common, 6 x 16 dwords
+	jobStep     = 192 // steps of a long block that are done with, times 32
+	jobScales   = 200 // what the steps of a long block have in common, 6 x 16 dwords
 )
 
 // Offsets in unpackTables.
@@ -46,25 +45,26 @@ const (
 )
 
 // unpackKinds are the storage types that go into tiles without a detour, in
-// the order of their numbers in Go: what fills the tile at (DI) from 16 rows
-// at (SI), where this is the CX-th step of their blocks.
+// the order of their numbers in Go: the bytes of a block, its steps, and what
+// fills the tile at (DI) from 16 rows at (SI), of long blocks for step CX.
 var unpackKinds = []struct {
-	name string
-	body func(g *asm)
+	name         string
+	block, steps int
+	body         func(g *asm)
 }{
-	{"Q8_0", unpackQ8},
-	{"Q4_1", unpackQ41},
-	{"Q4_0", unpackQ40},
-	{"Q4_K", unpackQ4K},
-	{"Q5_K", unpackQ5K},
-	{"Q6_K", unpackQ6K},
-	{"Q5_0", unpackQ50},
-	{"Q5_1", unpackQ51},
-	{"IQ4_NL", unpackIQ4},
-	{"MXFP4", unpackMXFP4},
-	{"Q2_K", unpackQ2K},
-	{"Q3_K", unpackQ3K},
-	{"IQ4_XS", unpackIQ4XS},
+	{"Q8_0", 34, 1, unpackQ8},
+	{"Q4_1", 20, 1, unpackQ41},
+	{"Q4_0", 18, 1, unpackQ40},
+	{"Q4_K", 144, 8, unpackQ4K},
+	{"Q5_K", 176, 8, unpackQ5K},
+	{"Q6_K", 210, 8, unpackQ6K},
+	{"Q5_0", 22, 1, unpackQ50},
+	{"Q5_1", 24, 1, unpackQ51},
+	{"IQ4_NL", 18, 1, unpackIQ4},
+	{"MXFP4", 17, 1, unpackMXFP4},
+	{"Q2_K", 84, 8, unpackQ2K},
+	{"Q3_K", 110, 8, unpackQ3K},
+	{"IQ4_XS", 136, 8, unpackIQ4XS},
 }
 
 // genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
@@ -99,12 +99,10 @@ func genUnpackBF16(g *asm) {
 	g.f("LEAQ (DX)(DX*2), R9")
 	g.f("LEAQ ·tables(SB), AX")
 	// The same rows of the panel after this one, which come from memory.
-	g.f("MOVQ %d(R10), CX", jobLeft)
-	g.f("NEGQ CX")
-	g.f("ANDQ %d(R10), CX", jobLast)
-	g.f("LEAQ (DX)(CX*1), R8")
+	g.f("MOVQ DX, R8")
 	g.f("SHLQ $5, R8")
 	g.f("ADDQ SI, R8")
+	g.f("ADDQ %d(R10), R8", jobStep)
 	for r := range 16 {
 		g.f("PREFETCHT1 (R8)%s", strided[r%4])
 		if r%4 == 3 && r < 15 {
@@ -118,25 +116,29 @@ func genUnpackBF16(g *asm) {
 			g.f("CMPQ %d(R10), $%d", jobKind, n)
 			g.f("JNE %s", next)
 		}
+		if k.steps > 1 {
+			g.f("MOVQ %d(R10), CX", jobStep)
+			g.f("SHRQ $5, CX")
+		}
 		k.body(g)
+		if k.steps > 1 {
+			g.f("MOVQ %d(R10), CX", jobStep)
+			g.f("ADDQ $32, CX")
+			g.f("ANDQ $%d, CX", 32*k.steps-1)
+			g.f("MOVQ CX, %d(R10)", jobStep)
+			g.f("JNZ %s", end)
+		}
+		g.f("ADDQ $%d, %d(R10)", k.block, jobSrc)
 		if n < len(unpackKinds)-1 {
 			g.f("JMP %s", end)
 			g.label(next)
 		}
 	}
 	g.label(end)
-	same, whole := g.fresh("same"), g.fresh("whole")
+	whole := g.fresh("whole")
 	g.f("ADDQ $2048, %d(R10)", jobDst)
 	g.f("DECQ %d(R10)", jobUnits)
-	g.f("MOVQ %d(R10), CX", jobLeft)
-	g.f("DECQ CX")
-	g.f("MOVQ CX, %d(R10)", jobLeft)
-	g.f("TESTQ CX, %d(R10)", jobLast)
-	g.f("JNZ %s", same)
-	g.f("MOVQ %d(R10), AX", jobBlock)
-	g.f("ADDQ AX, %d(R10)", jobSrc)
-	g.label(same)
-	g.f("TESTQ CX, CX")
+	g.f("DECQ %d(R10)", jobLeft)
 	g.f("JNZ %s", whole)
 	g.f("MOVQ %d(R10), AX", jobSteps)
 	g.f("MOVQ AX, %d(R10)", jobLeft)

@@ -21,8 +21,7 @@ type unpackJob struct {
 		dst *uint16
 	}
 	rows   [16]uint32     // where the rows of a half begin
-	block  int            // bytes of a block
-	last   int            // the number of the last step in it; a power of two, less one
+	step   int            // steps of a long block that are done with, times 32
 	scales [6][16]float32 // what the steps of a long block have in common; the assembly's own
 }
 
@@ -39,7 +38,7 @@ func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
 		return false
 	}
 	if j.units == 0 {
-		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps, block: w.DType.Info().BlockBytes, last: w.DType.Info().BlockLen/kStep - 1}
+		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps}
 		for r := range j.rows {
 			j.rows[r] = uint32(r * w.RowBytes)
 		}
