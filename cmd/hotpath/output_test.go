@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,12 +130,30 @@ func TestOutputPlaces(t *testing.T) {
 			t.Errorf("%s: %v", link, err)
 		}
 	}
+	// A link's .. is that of the folder it lies in, not of a link to that folder.
+	if err := errors.Join(os.MkdirAll(at("a/b"), 0o700), os.Symlink("../up.npy", at("a/b/link.npy")), os.Symlink("a/b", at("short"))); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "embed", "-m", bert, "one", "two", "-o", at("short/link.npy"))
+	if data, err := os.ReadFile(at("a/up.npy")); err != nil || !bytes.Equal(data, want) {
+		t.Errorf("a link beside a link: %v", err)
+	}
 	texts := at("texts.jsonl")
 	if err := os.WriteFile(texts, []byte(`{"text": "one"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", texts, "-o", texts}, "texts.jsonl")
 	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", dir, "-o", at("out.jsonl"), "--resume"}, "out.jsonl")
+	folder := filepath.Join(t.TempDir(), "folder") // the same by another name
+	if err := os.Symlink(dir, folder); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", folder, "-o", at("out.jsonl")}, "out.jsonl")
 	ok(t, "embed", "-m", bert, "-f", dir, "-o", at("out.npy"))
 	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy.resume: no such")
+	if bert, err = filepath.Abs(bert); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Dir(dir))
+	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", filepath.Base(dir), "-o", at("out.jsonl")}, "out.jsonl")
 }

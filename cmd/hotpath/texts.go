@@ -112,6 +112,15 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	return t, nil
 }
 
+// realPath is a path from the root, without links.
+func realPath(path string) (string, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
 // apart refuses an output that is the input, or lies in the folder of the input
 // and would be read as a text the next time.
 func (t *texts) apart(out string) error {
@@ -120,7 +129,15 @@ func (t *texts) apart(out string) error {
 		return nil
 	}
 	if from.IsDir() {
-		inside, err := filepath.Rel(t.name, out)
+		folder, err := realPath(t.name)
+		if err != nil {
+			return err
+		}
+		dir, err := realPath(filepath.Dir(followed(out)))
+		if err != nil {
+			return nil // opening it says why
+		}
+		inside, err := filepath.Rel(folder, dir)
 		if err == nil && filepath.IsLocal(inside) && isText(out) {
 			return usagef("-o %s: would be one of the texts of %s", out, t.name)
 		}

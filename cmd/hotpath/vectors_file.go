@@ -60,8 +60,12 @@ func followed(path string) string {
 		if err != nil {
 			break
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+		if !filepath.IsAbs(to) { // from where the link really lies: .. of a folder behind a link is another
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				break
+			}
+			to = filepath.Join(dir, to)
 		}
 		path = to
 	}
