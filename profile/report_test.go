@@ -125,3 +125,17 @@ func TestOffCPUIsShownWhereKnown(t *testing.T) {
 		t.Errorf("no off-cpu in\n%s", s)
 	}
 }
+
+// The samples in the guide have the heads that reports have.
+func TestGuideHasTheHeads(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "docs", "profiling.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fixture(t)
+	for _, table := range []table{plansTable(p, ReportOptions{}), ledgerTable(p, ReportOptions{}), heapTable(p, ReportOptions{})} {
+		if head := strings.ToUpper(table.title) + "  " + table.note; !strings.Contains(string(guide), head) {
+			t.Errorf("docs/profiling.md has no %q", head)
+		}
+	}
+}
