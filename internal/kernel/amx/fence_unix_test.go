@@ -67,7 +67,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 		for _, tier := range cpu.Available() {
 			defer cpu.Use(tier)()
 			for _, d := range tensor.Codecs() {
-				for range 20 {
+				for range 8 {
 					k := 1 + rng.IntN(130)
 					if block := d.Info().BlockLen; block > 1 {
 						k = block * (1 + rng.IntN(max(1, 160/block)))
