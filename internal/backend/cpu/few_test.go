@@ -13,25 +13,33 @@ import (
 )
 
 // TestFewRows: one row multiplies with the file's rows in f32, several, as many
-// as are decoded at once, on tiles where there are some, and more as panels.
+// as are decoded at once, on tiles where there are some, and more as panels;
+// so do several where the type has no kernel for them.
 func TestFewRows(t *testing.T) {
 	if cpu.Active() < cpu.AMX {
 		t.Skip("this machine has no tiles")
 	}
-	const n, k = 80, 96
+	fewRows(t, tensor.Q4_1, map[int]string{1: "rows f32 from Q4_1", 2: "rows bf16 from Q4_1", amx.FewRows: "rows bf16 from Q4_1", amx.FewRows + 1: "gemm bf16 from Q4_1"})
+	fewRows(t, tensor.Q4_K, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", amx.FewRows: "gemm bf16 from Q4_K"})
+}
+
+// fewRows holds products with weights of a type to their sums and, by the number
+// of rows, to the names of their kernels.
+func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
+	const n, k = 80, 256
 	w := make([]float32, n*k)
 	for i := range w {
 		w[i] = float32(math.Sin(float64(i)))
 	}
-	data := make([]byte, n*tensor.Q4_1.RowBytes(k))
-	if err := tensor.Quantize(data, tensor.Q4_1, w); err != nil {
+	data := make([]byte, n*d.RowBytes(k))
+	if err := tensor.Quantize(data, d, w); err != nil {
 		t.Fatal(err)
 	}
-	if err := tensor.Dequantize(w, tensor.Q4_1, data); err != nil {
+	if err := tensor.Dequantize(w, d, data); err != nil {
 		t.Fatal(err)
 	}
-	for rows, label := range map[int]string{1: "rows f32 from Q4_1", 2: "rows bf16 from Q4_1", amx.FewRows: "rows bf16 from Q4_1", amx.FewRows + 1: "gemm bf16 from Q4_1"} {
-		x, y, name := linearOf(t, data, n, k, rows)
+	for rows, label := range labels {
+		x, y, name := linearOf(t, d, data, n, k, rows)
 		if name != label {
 			t.Errorf("%d rows: kernel %q, expected %q", rows, name, label)
 		}
@@ -51,8 +59,8 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
-// linearOf runs a product with Q4_1 weights, and names its kernel.
-func linearOf(t *testing.T, data []byte, n, k, rows int) (x, y []float32, name string) {
+// linearOf runs a product with weights of a type, and names its kernel.
+func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, name string) {
 	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
 	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
 	wv := b.Weight("w", graph.RoleUp, tensor.Rows(tensor.Fixed(n), k))
@@ -71,7 +79,7 @@ func linearOf(t *testing.T, data []byte, n, k, rows int) (x, y []float32, name s
 		t.Fatal(err)
 	}
 	m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
-	m.Weights[wv.ID] = &weight{dtype: tensor.Q4_1, rows: data}
+	m.Weights[wv.ID] = &weight{dtype: d, rows: data}
 	for c := range m.Arenas {
 		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
 			t.Fatal(err)

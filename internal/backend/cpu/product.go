@@ -187,12 +187,17 @@ func (b *binder) direct(p *product, x mat) bool {
 	return true
 }
 
-// fewest is up to how many rows multiply with the file's rows as they lie.
+// fewest is up to how many rows multiply with the file's rows as they lie: on
+// tiles one, where the type has no kernel for more, because panels are unpacked
+// in less time than rows are decoded.
 func (p *product) fewest() int {
-	if p.tiled {
+	switch {
+	case !p.tiled:
+		return gemm.FewRows
+	case amx.DirectFew(p.stored.DType):
 		return amx.FewRows
 	}
-	return gemm.FewRows
+	return 1
 }
 
 // part is share i of a product of rows x n: rows where panels cost
@@ -233,7 +238,7 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 // few multiplies some rows with weight rows [c0,c1) straight from the file: one
 // in f32, several on tiles where there are some.
 func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
-	if rows > 1 && p.tiled && (rows > 4 || amx.DirectFew(p.stored.DType)) {
+	if rows > 1 && p.tiled {
 		t := amx.FewTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.RunFew(&t, c0, c1, w.scratch.few)
 		return

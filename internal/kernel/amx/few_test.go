@@ -134,8 +134,8 @@ func TestFewAllocates(t *testing.T) {
 // BenchmarkFew multiplies rows with weights of the size of a layer, and for
 // comparison as a Task and by gemm.MulRows.
 func BenchmarkFew(b *testing.B) {
-	const n, k = 1536, 576
-	for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q8_0, tensor.F16, tensor.BF16} {
+	const n, k = 1536, 768
+	for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q8_0, tensor.F16, tensor.BF16, tensor.Q5_0, tensor.Q4_K, tensor.Q6_K} {
 		w := stored(b, d, n, k)
 		for _, m := range []int{2, 4, 8, 16} {
 			a, c := random(m*k, 1), make([]float32, m*n)
