@@ -112,6 +112,24 @@ func TestMeasureEnds(t *testing.T) {
 	}
 }
 
+// TestMeasureEndsInItsLastRound: runs that the context cut short are no figures,
+// also where there was no time for a further round anyway.
+func TestMeasureEndsInItsLastRound(t *testing.T) {
+	m := &machine{costs: Costs{Workers: 4, Cores: 4, Fork: 2e-5, Barrier: 2e-6, FLOP: 1 / 100e9, Packed: 0.1e-9, Stored: 0.4e-9, Fine: 3, Coarse: 3.5}, noise: func() float64 { return 1 }}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	meter := m.meter()
+	fine := meter.Fine
+	meter.Fine = func(rows int) float64 {
+		cancel(cause)
+		m.clock = m.clock.Add(budget)
+		return fine(rows) / 10
+	}
+	if c, err := meter.measure(ctx, m.now); !errors.Is(err, cause) {
+		t.Errorf("%+v, %v, expected the cause of the context's end", c, err)
+	}
+}
+
 // TestMeasureRuns the programs themselves, on as many workers as there may be
 // and on a backend without a team. What they take is the machine's affair.
 func TestMeasureRuns(t *testing.T) {
