@@ -192,12 +192,12 @@ func (b *binder) direct(p *product, x mat) bool {
 // in less time than rows are decoded.
 func (p *product) fewest() int {
 	switch {
-	case !p.tiled:
-		return gemm.FewRows
-	case amx.DirectFew(p.stored.DType):
+	case p.tiled:
 		return amx.FewRows
+	case p.class == BF16 && amx.Unpacks(p.stored):
+		return 1
 	}
-	return 1
+	return gemm.FewRows
 }
 
 // part is share i of a product of rows x n: rows where panels cost

@@ -35,7 +35,7 @@ type FewTask struct {
 type FewScratch struct {
 	x      []uint16  // [padK/32][16 pairs of k][FewRows][2], the rounded rows
 	zeros  []float32 // [padK], a row that is not there, or a bias
-	wide   []float32 // [fewGroup][padK], decoded weights
+	wide   []float32 // [padK], decoded weights
 	edge   []float32 // [FewRows][fewGroup], results at the right edge
 	mem    *fewMemory
 	args   fewArgs
@@ -52,7 +52,7 @@ type FewScratch struct {
 func NewFewScratch(k int) *FewScratch {
 	kp := padK(k)
 	return &FewScratch{
-		x: make([]uint16, kp*FewRows), zeros: make([]float32, max(kp, fewGroup)), wide: make([]float32, fewGroup*kp),
+		x: make([]uint16, kp*FewRows), zeros: make([]float32, max(kp, fewGroup)), wide: make([]float32, kp),
 		edge: make([]float32, FewRows*fewGroup), mem: newFewMemory(),
 	}
 }
@@ -107,12 +107,8 @@ type fewOrder [32]uint16
 
 // CanFew reports whether a task with these weights runs on tiles.
 func CanFew(w *gemm.Stored) bool {
-	return cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
+	return directFew(w.DType) && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
 }
-
-// DirectFew reports whether weights of a type become tiles without a detour
-// through memory.
-func DirectFew(d tensor.DType) bool { return directFew(d) }
 
 // RunFew computes columns [n0,n1).
 func RunFew(t *FewTask, n0, n1 int, s *FewScratch) {

@@ -1,8 +1,6 @@
 package amx
 
 import (
-	"unsafe"
-
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
 )
@@ -49,8 +47,7 @@ type fewKernel struct {
 	codes func(q int) float32 // what a code of 4 bits stands for, times the scale
 }
 
-// fewKernels are the types that are decoded on the way into tiles; others are
-// decoded into rows of f32 before.
+// fewKernels are the types that are decoded on the way into tiles.
 var fewKernels = map[tensor.DType]*fewKernel{
 	tensor.Q4_1:   {fewQ4_1, &byNibble, func(q int) float32 { return float32(q) }},
 	tensor.Q4_0:   {fewQ4_0, &byNibble, func(q int) float32 { return float32(q - 8) }},
@@ -69,10 +66,7 @@ const fewBlocks = 512
 
 func (s *FewScratch) run(t *FewTask, n0, n1 int) {
 	w := t.W
-	kernel, direct := fewKernels[w.DType]
-	if !direct {
-		kernel = fewKernels[tensor.F32]
-	}
+	kernel := fewKernels[w.DType]
 	s.pack(t, kernel.order)
 	steps := w.K / kStep
 	s.setTables(w.RowBytes, kernel)
@@ -81,7 +75,7 @@ func (s *FewScratch) run(t *FewTask, n0, n1 int) {
 	for n := n0; n < n1; {
 		groups := min((n1-n)/fewGroup, max(1, fewBlocks/steps))
 		if groups == 0 {
-			s.tail(t, kernel, direct, n, n1)
+			s.tail(t, kernel, n, n1)
 			break
 		}
 		a.y = &t.C[n]
@@ -89,7 +83,7 @@ func (s *FewScratch) run(t *FewTask, n0, n1 int) {
 		if t.Bias != nil {
 			a.bias, a.nextBias = &t.Bias[n], fewGroup*4
 		}
-		s.multiply(w, kernel, direct, n, groups)
+		s.multiply(w, kernel, n, groups)
 		n += groups * fewGroup
 	}
 	*a = fewArgs{} // it keeps nobody's memory
@@ -128,35 +122,22 @@ func (s *FewScratch) setTables(rowBytes int, kernel *fewKernel) {
 }
 
 // multiply makes groups of columns from n on.
-func (s *FewScratch) multiply(w *gemm.Stored, kernel *fewKernel, direct bool, n, groups int) {
+func (s *FewScratch) multiply(w *gemm.Stored, kernel *fewKernel, n, groups int) {
 	a := &s.args
-	if direct {
-		_ = w.Data[(n+groups*fewGroup)*w.RowBytes-1]
-		a.w, a.rowBytes, a.groups = &w.Data[n*w.RowBytes], w.RowBytes, groups
-		kernel.run(a)
-		return
-	}
-	for g := range groups {
-		w.Decode(s.wide, w.K, n+g*fewGroup, fewGroup, 0, w.K)
-		a.w, a.rowBytes, a.groups = (*byte)(unsafe.Pointer(&s.wide[0])), w.K*4, 1
-		y, bias := a.y, a.bias
-		kernel.run(a)
-		if g+1 < groups {
-			a.y = (*float32)(unsafe.Add(unsafe.Pointer(y), fewGroup*4))
-			a.bias = (*float32)(unsafe.Add(unsafe.Pointer(bias), a.nextBias))
-		}
-	}
+	_ = w.Data[(n+groups*fewGroup)*w.RowBytes-1]
+	a.w, a.rowBytes, a.groups = &w.Data[n*w.RowBytes], w.RowBytes, groups
+	kernel.run(a)
 }
 
 // tail makes columns [n,n1), fewer than a group, as a part of a whole one.
-func (s *FewScratch) tail(t *FewTask, kernel *fewKernel, direct bool, n, n1 int) {
+func (s *FewScratch) tail(t *FewTask, kernel *fewKernel, n, n1 int) {
 	a, from := &s.args, max(0, n1-fewGroup)
 	a.y, a.strideY = &s.edge[0], fewGroup*4
 	a.bias, a.nextBias = &s.zeros[0], 0
 	if t.Bias != nil {
 		a.bias = &t.Bias[from]
 	}
-	s.multiply(t.W, kernel, direct, from, 1)
+	s.multiply(t.W, kernel, from, 1)
 	for m := range t.M {
 		copy(t.C[m*t.LDC+n:m*t.LDC+n1], s.edge[m*fewGroup+n-from:])
 	}

@@ -10,8 +10,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// fewTypes are all that RunFew has a way of its own for, and some that it
-// decodes first.
+// fewTypes are all that RunFew has kernels for, and some that run in plain Go.
 var fewTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.IQ4_NL, tensor.Q8_0, tensor.F16, tensor.F32, tensor.BF16,
 	tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q6_K}
 
@@ -147,6 +146,9 @@ func BenchmarkFew(b *testing.B) {
 			ways["few"] = func() { RunFew(&few, 0, n, fs) }
 			ways["f32"] = func() { gemm.MulRows(c, n, w, a, k, m, 0, n) }
 			for _, way := range []string{"few", "panels", "f32"} {
+				if way == "few" && !CanFew(w) {
+					continue
+				}
 				b.Run(fmt.Sprintf("%v/rows=%d/%s", d, m, way), func(b *testing.B) {
 					for b.Loop() {
 						ways[way]()

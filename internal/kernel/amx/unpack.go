@@ -25,6 +25,12 @@ type unpackJob struct {
 	scales [6][16]float32 // what the steps of a long block have in common; the assembly's own
 }
 
+// Unpacks reports whether panels of w become tiles without a detour through f32.
+func Unpacks(w *gemm.Stored) bool {
+	_, ok := unpackKinds[w.DType]
+	return ok && w.N >= NR && cpu.Active() >= cpu.AMX
+}
+
 // idle is the job of products that have nothing to unpack.
 var idle unpackJob
 
