@@ -140,17 +140,11 @@ func decodedF32(p *problem) (func(worker, p0, p1 int), int, error) { return runF
 
 // rowsF32 multiplies with the file's rows as they lie: a panel is one row.
 func rowsF32(p *problem) (func(worker, p0, p1 int), int, error) {
-	if p.m > 1 {
-		return func(_, n0, n1 int) { gemm.MulRows(p.c, p.n, p.w, p.a, p.k, p.m, n0, n1) }, p.n, nil
-	}
 	sums := make([][]float32, p.workers)
 	for i := range sums {
 		sums[i] = make([]float32, gemm.XSumsLen(p.k))
 	}
-	return func(worker, n0, n1 int) {
-		gemm.XSums(sums[worker], p.a, p.w.DType)
-		gemm.GemvRows(p.c, p.w, p.a, sums[worker], n0, n1)
-	}, p.n, nil
+	return func(worker, n0, n1 int) { gemm.Few(p.c, p.n, p.w, p.a, p.k, p.m, n0, n1, sums[worker]) }, p.n, nil
 }
 
 // runBF16 multiplies with the panels that each worker has its view of.

@@ -243,13 +243,7 @@ func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
 		amx.RunFew(&t, c0, c1, w.scratch.few)
 		return
 	}
-	if rows == 1 {
-		sums := w.scratch.f[:gemm.XSumsLen(p.k)]
-		gemm.XSums(sums, x[:p.k], p.stored.DType)
-		gemm.GemvRows(y, p.stored, x[:p.k], sums, c0, c1)
-	} else {
-		gemm.MulRows(y, p.n, p.stored, x, p.k, rows, c0, c1)
-	}
+	gemm.Few(y, p.n, p.stored, x, p.k, rows, c0, c1, w.scratch.f[:gemm.XSumsLen(p.k)])
 	if bias == nil {
 		return
 	}

@@ -126,6 +126,12 @@ func direct(d tensor.DType) bool {
 	return false
 }
 
+// oneByOne says whether several rows take the kernels for one in turn: those
+// that few has none for.
+func oneByOne(d tensor.DType) bool {
+	return cpu.Vector() != cpu.Generic && direct(d) && !few(d)
+}
+
 func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32

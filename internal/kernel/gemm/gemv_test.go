@@ -114,3 +114,38 @@ func TestGemvEachCode(t *testing.T) {
 		}
 	})
 }
+
+// TestFew holds several rows of long blocks to the kernels for one, which are
+// faster there than decoding once for all, and others to those for several.
+func TestFew(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(9, 9))
+		for d := range largest {
+			k := 3 * d.Info().BlockLen
+			const n, most = 23, 5
+			w, _ := store(t, rng, d, n, k)
+			ldx, ldd := k+3, n+2
+			x, xs := noise(rng, most*ldx), make([]float32, XSumsLen(k))
+			for m := 1; m <= most; m++ {
+				got, intact := poisoned((m-1)*ldd + n)
+				Few(got, ldd, w, x, ldx, m, 0, 11, xs)
+				Few(got, ldd, w, x, ldx, m, 11, n, xs)
+				if !intact() {
+					t.Fatalf("%v, %d rows: wrote outside", d, m)
+				}
+				want := make([]float32, (m-1)*ldd+n)
+				if direct := m == 1 || d.Info().BlockLen == 256 && cpu.Vector() >= cpu.AVX2; !direct {
+					MulRows(want, ldd, w, x, ldx, m, 0, n)
+				} else {
+					for i := range m {
+						XSums(xs, x[i*ldx:][:k], d)
+						GemvRows(want[i*ldd:], w, x[i*ldx:][:k], xs, 0, n)
+					}
+				}
+				for i := range m {
+					same(t, fmt.Sprintf("%v: row %d of %d", d, i, m), got[i*ldd:][:n], want[i*ldd:][:n])
+				}
+			}
+		}
+	})
+}

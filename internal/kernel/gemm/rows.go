@@ -2,9 +2,25 @@ package gemm
 
 import "fmt"
 
-// FewRows is the number of activation rows up to which MulRows beats Run on
+// FewRows is the number of activation rows up to which Few beats Run on
 // stored weights: beyond it, decoding a panel once pays for the transpose.
 const FewRows = 10
+
+// Few makes dst[i][n] = w[n]·x[i] for up to FewRows rows of x, ldx apart, and
+// weight rows n in [n0, n1), by GemvRows where there is one row or where decoding
+// in registers, again for each row, costs less than decoding once to memory, else
+// by MulRows. xsums is room for XSumsLen(w.K) values.
+func Few(dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int, xsums []float32) {
+	if m > 1 && !oneByOne(w.DType) {
+		MulRows(dst, ldd, w, x, ldx, m, n0, n1)
+		return
+	}
+	for i := range m {
+		row := x[i*ldx:][:w.K]
+		XSums(xsums, row, w.DType)
+		GemvRows(dst[i*ldd:], w, row, xsums, n0, n1)
+	}
+}
 
 // MulRows makes dst[i][n] = w[n]·x[i] for m rows of x, ldx apart, and weight
 // rows n in [n0, n1); rows of dst are ldd apart. It decodes a block of weights

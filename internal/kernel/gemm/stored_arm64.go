@@ -118,6 +118,9 @@ func prepare(_, _ []float32, _ tensor.DType) {}
 // type as they lie: the same as for few rows.
 func direct(d tensor.DType) bool { return few(d) }
 
+// oneByOne says whether several rows take the kernels for one in turn.
+func oneByOne(tensor.DType) bool { return false }
+
 // rowHeight is the number of weight rows that a kernel takes at a time.
 func rowHeight(cpu.Tier) int { return 2 }
 

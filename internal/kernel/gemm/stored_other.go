@@ -12,6 +12,8 @@ func prepared(tensor.DType) bool { return false }
 
 func prepare(_, _ []float32, _ tensor.DType) {}
 
+func oneByOne(tensor.DType) bool { return false }
+
 func rowsFast(_ []float32, _ int, _ *Stored, _ []float32, _, _, _, _ int) bool { return false }
 
 func (w *Stored) decodeLong(_ []float32, _, _, _, _, _ int) bool { return false }
