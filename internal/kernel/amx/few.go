@@ -89,6 +89,8 @@ type fewArgs struct {
 	tables   *fewTables
 	nextBias int // bytes from one group to the next
 	// The kernels' own: addresses that move on, perhaps beyond what they began in.
+	//
+	//lint:ignore U1000 kept by assembly
 	ahead, biasAt uintptr
 }
 

@@ -13,16 +13,18 @@ type unpackJob struct {
 	rowBytes int
 	steps    int // of 32 of K in a row
 	left     int // of them in this half of a panel
-	src      int // bytes of it that are done with
-	dst      int
+	//lint:ignore U1000 counted by assembly
+	src, dst int // bytes of it that are done with
 	half     int // bytes from halves to this one
 	halves   [4]struct {
 		src *byte
 		dst *uint16
 	}
-	rows   [16]uint32     // where the rows of a half begin
-	step   int            // steps of a long block that are done with, times 32
-	scales [6][16]float32 // what the steps of a long block have in common; the assembly's own
+	rows [16]uint32 // where the rows of a half begin
+	//lint:ignore U1000 counted by assembly
+	step int // steps of a long block that are done with, times 32
+	//lint:ignore U1000 kept by assembly
+	scales [6][16]float32 // what the steps of a long block have in common
 }
 
 // Unpacks reports whether panels of w become tiles without a detour through f32.

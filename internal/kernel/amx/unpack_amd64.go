@@ -41,6 +41,8 @@ type unpackTables struct {
 // 4 to 7 in lane 2+b. rows [b][p] does so with dwords that stand for rows 0 to
 // 15, of which it takes those from 8b on. fifths is of dwords that stand for
 // rows: byte i of a row begins 4 bits before its bit i.
+//
+//lint:ignore U1000 read by assembly
 var tables = func() (t unpackTables) {
 	for e := range 16 {
 		row := e / 2
