@@ -329,3 +329,40 @@ func BenchmarkNow(b *testing.B) {
 		Now()
 	}
 }
+
+// Slots are used again with the stamps of an older run in them: those are no
+// stamps of this one, where a lane has no part in a step, and where one is missing.
+func TestOldStampsDoNotCount(t *testing.T) {
+	rec := NewRecorder(Options{Events: -1})
+	h := mustPlan(t, rec, testPlan())
+	const all = 4 * spareRuns // so that every run of the pool is used again
+	both := 0
+	for i := range all {
+		r := h.Acquire()
+		start := int64(1 + i*testWall)
+		stampTestRun(r, start)
+		l := &r.Lanes[1]
+		if i < 2*spareRuns { // then lane 1 has a part in the last step too
+			l.Arrive[4], l.Begin[4], l.End[4], l.Done = start+91_000, start+91_000, start+92_000, start+92_000
+			both++
+		} else { // an older run left these
+			l.Arrive[4], l.Begin[4], l.End[4] = 1+91_000, 1+91_000, 1+92_000
+		}
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := rec.Snapshot().Plans[0].Stats[4].Calls, int64(all); got != want {
+		t.Errorf("%d calls of the last step, want %d", got, want)
+	}
+	if got, want := rec.plans[0].steps[4].laneCompute[1], int64(both)*1000; got != want {
+		t.Errorf("lane 1 worked %d ns on the last step, want %d", got, want)
+	}
+	r := h.Acquire()
+	start := int64(1 + all*testWall)
+	stampTestRun(r, start)
+	r.Lanes[0].Arrive[4], r.Lanes[0].Begin[4], r.Lanes[0].End[4] = start-9_000, start-8_000, start-7_000
+	if err := errors.Join(h.Release(r), rec.Err()); !errors.Is(err, ErrStamp) || !strings.Contains(err.Error(), `step 4 "pool" was stamped by none`) {
+		t.Errorf("a step that only an older run stamped: %v", err)
+	}
+}

@@ -194,6 +194,7 @@ func (e *exec) walk(lane int) {
 	}()
 	var slots *profile.LaneSlots
 	var left int64 // when the last stamped step, or the way into the run, ended
+	worked := -1   // the step whose end is not stamped yet
 	if e.run != nil {
 		slots = &e.run.Lanes[lane]
 		left = slots.Enter()
@@ -207,6 +208,10 @@ func (e *exec) walk(lane int) {
 		if e.plan.Steps[i].Barrier || e.dead != nil {
 			reached++
 			e.arrive(lane, reached)
+		}
+		if worked >= 0 { // after the others know, who may be waiting
+			left = profile.Now()
+			slots.End[worked], worked = left, -1
 		}
 		shares := k.width(e.bind, e.shares())
 		n := min(e.n, shares)
@@ -243,13 +248,16 @@ func (e *exec) walk(lane int) {
 		if waited {
 			begin = profile.Now()
 		}
+		slots.Arrive[i], slots.Begin[i] = arrive, begin
 		slots.Expect(i)
 		e.take(w, i, shares, n)
-		left = profile.Now()
-		slots.Arrive[i], slots.Begin[i], slots.End[i] = arrive, begin, left
+		worked = i
 	}
 	if slots != nil {
 		slots.Done = profile.Now()
+		if worked >= 0 {
+			slots.End[worked] = slots.Done
+		}
 	}
 }
 
