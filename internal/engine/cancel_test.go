@@ -147,7 +147,7 @@ func TestFailedRunsAreNoTrial(t *testing.T) {
 		m.smallRun(m.waiting())
 		m.mu.Unlock()
 		<-g.enter
-		if learnt := m.trial.off != [2]float64{}; learnt != (what == "") {
+		if learnt := m.trials.of(2).off != [2]float64{}; learnt != (what == "") {
 			t.Errorf("a run that ended with %q was measured: %v", what, learnt)
 		}
 	}

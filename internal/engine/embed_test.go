@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -101,6 +102,31 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// TestTrialsBySize: long texts that all workers are slower at than the estimate
+// says do not turn short ones away from them.
+func TestTrialsBySize(t *testing.T) {
+	var trials trials
+	onAll := 0
+	for i := range 400 {
+		tokens, off := 256, [2]float64{1.1, 1.8}
+		if i%2 == 0 {
+			tokens, off = 12, [2]float64{0.85, 0.95}
+		}
+		tr, estimate := trials.of(tokens), [2]float64{1.5, 1}
+		way := tr.next(estimate)
+		tr.took(way, off[way]*estimate[way], estimate[way])
+		if tokens == 12 {
+			onAll += way
+		}
+	}
+	if onAll < 180 {
+		t.Errorf("%d of 200 short texts ran on all workers, which are faster", onAll)
+	}
+	if len(trials) <= bits.Len(CoarseRunTokens) {
+		t.Errorf("%d trials, and loads of up to %d tokens", len(trials), CoarseRunTokens)
+	}
+}
+
 // TestTrialsOfBusyEngines: what a small load took counts although the next call
 // waits by then, which under steady calls it always does.
 func TestTrialsOfBusyEngines(t *testing.T) {
@@ -138,8 +164,8 @@ func TestTrialsOfBusyEngines(t *testing.T) {
 	if err := errors.Join(embed(), <-joined); err != nil {
 		t.Fatal(err)
 	}
-	if m.trial.off[trialOne] == 0 {
-		t.Errorf("a load on one worker was not counted because another waited: %+v", m.trial)
+	if tr := m.trials.of(len(ids[0])); tr.off[trialOne] == 0 {
+		t.Errorf("a load on one worker was not counted because another waited: %+v", tr)
 	}
 }
 

@@ -29,7 +29,7 @@ type embedder struct {
 	free       *embedCall  // calls to reuse
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
-	trial      trial       // of small loads
+	trials     trials      // of small loads
 	ran        int         // tokens of runs that ended well, since a small load began
 }
 
@@ -181,8 +181,8 @@ func (m *embedder) round() {
 
 // smallRun runs a small load the way that was faster lately.
 func (m *embedder) smallRun(l load) {
-	estimate := m.sched.estimate(l)
-	way, start := m.trial.next(estimate), time.Now()
+	estimate, trial := m.sched.estimate(l), m.trials.of(l.tokens)
+	way, start := trial.next(estimate), time.Now()
 	m.ran = 0
 	if way == trialOne {
 		m.coarseRound(l, 1)
@@ -190,7 +190,7 @@ func (m *embedder) smallRun(l load) {
 		m.fineRun()
 	}
 	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
-		m.trial.took(way, time.Since(start).Seconds(), estimate[way])
+		trial.took(way, time.Since(start).Seconds(), estimate[way])
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"hotpath/internal/calib"
@@ -136,6 +137,13 @@ func workOf(s *plan.Session) calib.Work {
 	return w
 }
 
+// trials are one for loads of about a size: how far estimates are off depends on
+// it, and what long texts took must not speak for short ones.
+type trials [10]trial
+
+// of is the trial of a load of so many tokens.
+func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), len(t)-1)] }
+
 // trial chooses between one worker and all of them, by how each fared lately
 // against its estimate: what else runs on the machine is in no estimate. Results
 // are the same either way.
@@ -150,15 +158,16 @@ const (
 	trialWarm   = 4   // calls: each way twice, and the second replaces the first, which was cold
 	trialEvery  = 32  // the loser gets every so manieth call, in case things changed
 	trialWeight = 0.2 // of a new measurement
+	trialSure   = 0.9 // of the time of all is what one must do it in: a tie is everybody's
 )
 
 // next says which way to run what is estimated to take so many seconds on one
 // worker and on all.
 func (t *trial) next(estimate [2]float64) int {
 	t.calls++
-	better := trialOne
-	if t.off[trialAll]*estimate[trialAll] < t.off[trialOne]*estimate[trialOne] {
-		better = trialAll
+	better := trialAll
+	if t.off[trialOne]*estimate[trialOne] < trialSure*t.off[trialAll]*estimate[trialAll] {
+		better = trialOne
 	}
 	switch {
 	case t.calls <= trialWarm:
