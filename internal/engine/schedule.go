@@ -157,7 +157,8 @@ const (
 	trialAll
 	trialWarm   = 4   // calls: each way twice, and the second replaces the first, which was cold
 	trialEvery  = 32  // the loser gets every so manieth call, in case things changed
-	trialWeight = 0.2 // of a new measurement
+	trialWeight = 0.2 // of a new measurement that is slower: it may be an accident
+	trialFaster = 0.7 // of one that is faster, which is none: whoever was in the way has left
 	trialSure   = 0.9 // of the time of all is what one must do it in: a tie is everybody's
 )
 
@@ -182,7 +183,11 @@ func (t *trial) next(estimate [2]float64) int {
 func (t *trial) took(way int, seconds, estimate float64) {
 	c := seconds / max(estimate, 1e-12)
 	if t.calls > trialWarm && t.off[way] > 0 {
-		c = (1-trialWeight)*t.off[way] + trialWeight*c
+		weight := trialWeight
+		if c < t.off[way] {
+			weight = trialFaster
+		}
+		c = (1-weight)*t.off[way] + weight*c
 	}
 	t.off[way] = c
 }
