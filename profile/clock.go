@@ -14,7 +14,7 @@ var base = time.Now()
 // Now is nanoseconds on the monotonic clock since the process started. It is
 // never 0, because a slot that holds 0 was not stamped.
 //
-// Asking the system takes about 50 ns, which is too much for six stamps a
+// Asking the system takes about 50 ns, which is too much for stamps of every
 // step. Where the system itself trusts the processor's counter, a recorder
 // calibrates it once and Now reads it directly, in about a fifth of that.
 func Now() int64 {
