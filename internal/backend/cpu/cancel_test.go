@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -65,10 +66,15 @@ func TestCancelStopsBetweenShares(t *testing.T) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var runs atomic.Int32
+		var cancelled atomic.Bool
 		e := w.execs[0]
 		e.kernels[0] = &countedKernel{e.kernels[0], shares, &runs, func(run int32) {
 			if run == cancelAt {
 				cancel(cause)
+				cancelled.Store(true)
+			}
+			for run > cancelAt && !cancelled.Load() { // the one that cancels may have lost its processor
+				runtime.Gosched()
 			}
 		}}
 		if err := s.Run(ctx, bind); !errors.Is(err, cause) {
