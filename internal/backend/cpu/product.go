@@ -200,13 +200,22 @@ func (p *product) fewest() int {
 	return gemm.FewRows
 }
 
-// part is share i of a product of rows x n: rows where panels cost
-// nothing and there are enough of them, else columns, in whole tiles.
-func part(rows, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0, c1 int) {
+// part is share i of a product of rows x n, in whole tiles: rows where panels
+// cost nothing and there are enough of them, else columns. On tiles, which
+// multiply faster than memory brings weights, a worker's shares are columns of
+// the same rows: rows alone would fetch all weights once a share, not once a
+// worker. With fewer rows to a worker than it takes to hide one fetch, all of
+// them meet a part of the weights instead.
+func part(rows, n, mr, nr int, cheap, tiles bool, i, shares int) (m0, m1, c0, c1 int) {
 	m1, c1 = rows, n
-	if cheap && rows >= shares*mr {
+	blocks := shares / sharesEach
+	switch {
+	case cheap && tiles && blocks > 1 && blocks*sharesEach == shares && rows >= 2*blocks*mr:
+		m0, m1 = share(rows, mr, i/sharesEach, blocks)
+		c0, c1 = share(n, nr, i%sharesEach, sharesEach)
+	case cheap && rows >= shares*mr:
 		m0, m1 = share(rows, mr, i, shares)
-	} else {
+	default:
 		c0, c1 = share(n, nr, i, shares)
 	}
 	return m0, m1, c0, c1

@@ -1,0 +1,68 @@
+package cpu
+
+import (
+	"testing"
+
+	"hotpath/internal/kernel/amx"
+)
+
+// TestPartsCoverAProduct: whatever is shared out among however many, every
+// element of the product is somebody's and nobody else's.
+func TestPartsCoverAProduct(t *testing.T) {
+	for _, n := range []int{32, 100, 384, 1536} {
+		for _, rows := range []int{1, 31, 64, 127, 128, 300, 512} {
+			for _, workers := range []int{1, 2, 3, 8} {
+				for _, tiles := range []bool{false, true} {
+					for _, cheap := range []bool{false, true} {
+						shares := productWidth(rows, n, 384, amx.NR, workers*sharesEach)
+						seen := make([]int, rows*n)
+						for i := range shares {
+							m0, m1, c0, c1 := part(rows, n, amx.MR, amx.NR, cheap, tiles, i, shares)
+							if m0%amx.MR != 0 || c0%amx.NR != 0 {
+								t.Errorf("%d x %d: share %d of %d begins in the middle of a tile, at %d, %d", rows, n, i, shares, m0, c0)
+							}
+							for m := m0; m < m1; m++ {
+								for c := c0; c < c1; c++ {
+									seen[m*n+c]++
+								}
+							}
+						}
+						for at, times := range seen {
+							if times != 1 {
+								t.Fatalf("%d x %d, %d shares, cheap %t, tiles %t: row %d, column %d is computed %d times", rows, n, shares, cheap, tiles, at/n, at%n, times)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWorkersFetchWeightsOnce: on tiles, a worker with rows enough meets every
+// column once with rows of its own; with fewer it meets its columns once with
+// all rows.
+func TestWorkersFetchWeightsOnce(t *testing.T) {
+	const n, workers = 384, 2
+	for rows, own := range map[int]bool{64: false, 127: false, 128: true, 256: true, 300: true, 512: true} {
+		shares := productWidth(rows, n, 384, amx.NR, workers*sharesEach)
+		if shares != workers*sharesEach {
+			t.Fatalf("%d rows: %d shares, expected %d a worker", rows, shares, sharesEach)
+		}
+		for w := range workers {
+			columns, spans := 0, map[[2]int]bool{}
+			for i := shares * w / workers; i < shares*(w+1)/workers; i++ {
+				m0, m1, c0, c1 := part(rows, n, amx.MR, amx.NR, true, true, i, shares)
+				columns += c1 - c0
+				spans[[2]int{m0, m1}] = true
+			}
+			want := n / workers
+			if own {
+				want = n
+			}
+			if columns != want || len(spans) != 1 || spans[[2]int{0, rows}] == own {
+				t.Errorf("%d rows: worker %d meets %d columns with rows %v, expected %d columns, rows of its own: %t", rows, w, columns, spans, want, own)
+			}
+		}
+	}
+}
