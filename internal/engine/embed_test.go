@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -49,86 +48,6 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestTrial: small loads go the way that was faster lately, and find out when
-// that changes.
-func TestTrial(t *testing.T) {
-	var tr trial
-	// Estimates are for texts of any length, and say the same of both ways.
-	texts := 0
-	count := func(calls int, one, all float64) (onAll int) {
-		for range calls {
-			texts++
-			size := float64(1 + texts%7*texts%5)
-			way := tr.next([2]float64{size, size})
-			tr.took(way, size*map[int]float64{trialOne: one, trialAll: all}[way], size)
-			onAll += way
-		}
-		return onAll
-	}
-	if n := count(200, 2, 1); n < 150 {
-		t.Errorf("all workers are faster, but had %d of 200 calls", n)
-	}
-	count(500, 1, 2)
-	if n := count(200, 1, 2); n > 50 {
-		t.Errorf("one worker is faster by now, but all had %d of 200 calls", n)
-	}
-	count(500, 2, 1)
-	if n := count(200, 2, 1); n < 150 {
-		t.Errorf("all workers are faster again, but had %d of 200 calls", n)
-	}
-	// Another program was in the way of all for a while: two trials will do.
-	count(50, 2, 9)
-	if n := count(4*trialEvery, 2, 1); n < 2*trialEvery {
-		t.Errorf("all workers are undisturbed again, and had %d of the next %d calls", n, 4*trialEvery)
-	}
-	tr = trial{}
-	count(1, 5, 4) // cold
-	if n := count(100, 2, 1); n < 80 {
-		t.Errorf("after a cold start all workers had %d of 100 calls", n)
-	}
-	// Small texts are for one and long ones for all, whatever came before.
-	tr, wrong := trial{}, 0
-	for i := range 200 {
-		estimate := [2]float64{1, 2}
-		if i%3 == 0 {
-			estimate = [2]float64{100, 60}
-		}
-		way := tr.next(estimate)
-		tr.took(way, 1.5*estimate[way], estimate[way])
-		if way != trialOne != (i%3 == 0) {
-			wrong++
-		}
-	}
-	if wrong > 20 {
-		t.Errorf("%d of 200 texts of two lengths went the slower way", wrong)
-	}
-}
-
-// TestTrialsBySize: long texts that all workers are slower at than the estimate
-// says do not turn short ones away from them.
-func TestTrialsBySize(t *testing.T) {
-	var trials trials
-	onAll := 0
-	for i := range 400 {
-		tokens, off := 256, [2]float64{1.1, 1.8}
-		if i%2 == 0 {
-			tokens, off = 12, [2]float64{0.85, 0.95}
-		}
-		tr, estimate := trials.of(tokens), [2]float64{1.5, 1}
-		way := tr.next(estimate)
-		tr.took(way, off[way]*estimate[way], estimate[way])
-		if tokens == 12 {
-			onAll += way
-		}
-	}
-	if onAll < 180 {
-		t.Errorf("%d of 200 short texts ran on all workers, which are faster", onAll)
-	}
-	if len(trials) <= bits.Len(CoarseRunTokens) {
-		t.Errorf("%d trials, and loads of up to %d tokens", len(trials), CoarseRunTokens)
 	}
 }
 

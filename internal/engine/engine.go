@@ -111,6 +111,7 @@ type Engine struct {
 	base    context.Context // of runs that serve several callers
 	stats   counters
 	costs   calib.Costs
+	mode    atomic.Uint32 // a Mode: Options.Parallel, until SetParallel
 
 	compile   turn // guards what follows; held while a program is compiled and its weights are packed
 	embedders map[model.EmbedOptions]*embedder
@@ -142,6 +143,7 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		compile:   make(turn, 1),
 	}
 	e.idle.L = &e.mu
+	e.mode.Store(uint32(o.Parallel))
 	if o.Workers == 0 {
 		e.opts.Workers = max(1, e.caps.Workers)
 	}
@@ -165,6 +167,11 @@ func (e *Engine) Do(f func() error) error {
 
 // Options are the options in effect.
 func (e *Engine) Options() Options { return e.opts }
+
+// SetParallel changes how embedding uses the workers, from the next run on: the
+// ways can take turns over the same weights and sessions, which shows what each
+// is worth. An engine that was opened as Fine has sessions for nothing else.
+func (e *Engine) SetParallel(m Mode) { e.mode.Store(uint32(m)) }
 
 // Pause stops recording, or goes on with it, without forgetting the recorder:
 // runs with and without can take turns, which shows what recording costs.

@@ -167,6 +167,7 @@ func (m *embedder) serve() {
 // round runs some of what waits.
 func (m *embedder) round() {
 	l := m.waiting()
+	m.sched.mode = Mode(m.eng.mode.Load())
 	switch m.sched.pick(l) {
 	case wayCoarse:
 		m.coarseRound(l, len(m.coarse))
@@ -190,7 +191,7 @@ func (m *embedder) smallRun(l load) {
 		m.fineRun()
 	}
 	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
-		trial.took(way, time.Since(start).Seconds(), estimate[way])
+		trial.took(way, time.Since(start).Seconds(), estimate)
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"hotpath/internal/calib"
@@ -135,61 +134,6 @@ func workOf(s *plan.Session) calib.Work {
 		}
 	}
 	return w
-}
-
-// trials are one for loads of about a size: how far estimates are off depends on
-// it, and what long texts took must not speak for short ones.
-type trials [10]trial
-
-// of is the trial of a load of so many tokens.
-func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), len(t)-1)] }
-
-// trial chooses between one worker and all of them, by how each fared lately
-// against its estimate: what else runs on the machine is in no estimate. Results
-// are the same either way.
-type trial struct {
-	off   [2]float64 // [one, all] how many times the estimate it took, smoothed; 0 before the first
-	calls int
-}
-
-const (
-	trialOne = iota
-	trialAll
-	trialWarm   = 4   // calls: each way twice, and the second replaces the first, which was cold
-	trialEvery  = 32  // the loser gets every so manieth call, in case things changed
-	trialWeight = 0.2 // of a new measurement that is slower: it may be an accident
-	trialFaster = 0.7 // of one that is faster, which is none: whoever was in the way has left
-	trialSure   = 0.9 // of the time of all is what one must do it in: a tie is everybody's
-)
-
-// next says which way to run what is estimated to take so many seconds on one
-// worker and on all.
-func (t *trial) next(estimate [2]float64) int {
-	t.calls++
-	better := trialAll
-	if t.off[trialOne]*estimate[trialOne] < trialSure*t.off[trialAll]*estimate[trialAll] {
-		better = trialOne
-	}
-	switch {
-	case t.calls <= trialWarm:
-		return t.calls % 2
-	case t.calls%trialEvery == 0:
-		return 1 - better
-	}
-	return better
-}
-
-// took tells how long a load ran one way, beside the estimate for it.
-func (t *trial) took(way int, seconds, estimate float64) {
-	c := seconds / max(estimate, 1e-12)
-	if t.calls > trialWarm && t.off[way] > 0 {
-		weight := trialWeight
-		if c < t.off[way] {
-			weight = trialFaster
-		}
-		c = (1-weight)*t.off[way] + weight*c
-	}
-	t.off[way] = c
 }
 
 // Stats say what the engine has done so far.
