@@ -131,6 +131,42 @@ func TestScheduleIsAsDecided(t *testing.T) {
 	}
 }
 
+// TestWaysTakeTurns: one engine runs the same texts one way and the other, as
+// it is told in between, and its answers agree.
+func TestWaysTakeTurns(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	seqs := sequences(testmodels.Load(t, name))
+	e := open(t, name, be, Options{})
+	var want []float32
+	var before Stats
+	for i, mode := range []Mode{Fine, Coarse, Fine, Coarse} {
+		e.SetParallel(mode)
+		dst := make([]float32, len(seqs)*e.cfg.EmbedDim)
+		if err := e.EmbedIDs(context.Background(), seqs, dst, e.pooling()); err != nil {
+			t.Fatal(err)
+		}
+		s := e.Stats()
+		if (s.FineRuns > before.FineRuns) != (mode == Fine) || (s.CoarseRuns > before.CoarseRuns) != (mode == Coarse) {
+			t.Errorf("turn %d, %v: %d fine and %d coarse runs", i, mode, s.FineRuns-before.FineRuns, s.CoarseRuns-before.CoarseRuns)
+		}
+		before = s
+		if want == nil {
+			want = dst
+		}
+		for j := range seqs {
+			w := e.cfg.EmbedDim
+			if cos := cosine(dst[j*w:(j+1)*w], want[j*w:(j+1)*w]); cos < 0.999999 {
+				t.Errorf("turn %d, %v: text %d: cosine %.7f against fine", i, mode, j, cos)
+			}
+		}
+	}
+}
+
 // countingRef is a reference backend with n workers that notes how many of them
 // a round had.
 type countingRef struct {
