@@ -82,6 +82,9 @@ func newAddedTokens(list []addedToken, norm normalizer, v *vocab) (*addedTokens,
 		if buf = norm.normalize(buf[:0], v.spelling(t.id), s); bytes.Equal(buf, v.spelling(t.id)) {
 			continue
 		}
+		if len(buf) == 0 { // the reference finds it between any two characters
+			return nil, fmt.Errorf("nothing is left of %.100q when it is normalized, expected a text, or \"normalized\": false", v.spelling(t.id))
+		}
 		if room -= len(buf); len(buf) > maxAddedToken || room < 0 {
 			return nil, fmt.Errorf("added tokens take more than %d bytes when normalized, or one more than %d", maxNormalized, maxAddedToken)
 		}

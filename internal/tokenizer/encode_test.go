@@ -263,3 +263,41 @@ func TestSkipsSpecialBySpelling(t *testing.T) {
 		t.Errorf("%v: %q, %q", ids, tok.Decode(ids, true), tok.Decode(ids, false))
 	}
 }
+
+// Metaspace's "first" is a piece that begins in the text's first character, through every part that rewrites
+// it. The ids are those of Hugging Face tokenizers 0.23.
+func TestMetaspaceFirst(t *testing.T) {
+	const metaspace = `{"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true}`
+	for _, c := range []struct {
+		normalizer, before string
+		chars              bool // each character is a piece
+		text               string
+		want               []int32
+	}{
+		{`null`, `{"type":"ByteLevel","add_prefix_space":true,"use_regex":false}`, true, "\u00e9a", []int32{0, 3, 0, 6, 0, 7, 1}},
+		{`null`, `{"type":"Metaspace","replacement":"_","prepend_scheme":"always","split":false}`, true, "ab", []int32{0, 8, 0, 1, 2}},
+		{`null`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "\u00e9a", []int32{0, 6, 0, 7, 1}},
+		{`null`, `{"type":"CharDelimiterSplit","delimiter":"a"},{"type":"ByteLevel","add_prefix_space":true,"use_regex":false}`, false, "ab", []int32{3, 2}},
+		{`{"type":"Prepend","prepend":"x"}`, ``, true, "ab", []int32{0, 9, 0, 1, 2}},
+		{`{"type":"Sequence","normalizers":[{"type":"Strip","strip_left":true,"strip_right":false},{"type":"Prepend","prepend":"x"}]}`, ``, true, " ab", []int32{9, 1, 2}},
+		{`{"type":"Replace","pattern":{"String":"''"},"content":"\""}`, ``, true, "'''a", []int32{4, 5, 1}},
+		{`{"type":"Replace","pattern":{"Regex":"a"},"content":"bx"}`, ``, true, "ab", []int32{0, 2, 0, 9, 2}},
+		{`{"type":"NFC"}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301a", []int32{0, 6, 0, 7, 1}},
+	} {
+		parts := metaspace
+		if c.chars {
+			parts = `{"type":"FixedLength","length":1},` + parts
+		}
+		if c.before != "" {
+			parts = c.before + "," + parts
+		}
+		tok, err := FromJSON("x", []byte(`{"normalizer":`+c.normalizer+`,"pre_tokenizer":{"type":"Sequence","pretokenizers":[`+parts+`]},
+			"model":{"type":"BPE","vocab":{"▁":0,"a":1,"b":2,"Ġ":3,"\"":4,"'":5,"Ã":6,"©":7,"_":8,"x":9},"merges":[]}}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode(nil, c.text, Options{}, nil); !slices.Equal(got, c.want) {
+			t.Errorf("normalizer %s, %s before: %q: %v, want %v", c.normalizer, c.before, c.text, got, c.want)
+		}
+	}
+}

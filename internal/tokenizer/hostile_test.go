@@ -62,6 +62,7 @@ var hostile = []struct{ name, file, want string }{
 	{"charsmap that is no base64", `{"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"},"model":{}}`, "expected base64"},
 	{"replace nothing", `{"normalizer":{"type":"Replace","pattern":{"String":"a"}},"model":{}}`, "normalizer.content: expected a string"},
 	{"metaspace of two", `{"pre_tokenizer":{"type":"Metaspace","replacement":"ab"},"model":{}}`, "expected one character"},
+	{"added token that normalizes to nothing", `{"normalizer":{"type":"Replace","pattern":{"String":"."},"content":""},"added_tokens":[{"id":1,"content":"..","normalized":true}],"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}}`, "nothing is left of \"..\""},
 	{"metaspace at times", `{"pre_tokenizer":{"type":"Metaspace","replacement":"a","prepend_scheme":"often"},"model":{}}`, "expected one of always, first, never"},
 	{"pieces of no length", `{"pre_tokenizer":{"type":"FixedLength","length":0},"model":{}}`, "pre_tokenizer.length: is 0"},
 	{"strip less than nothing", bpeFile(`{"a":0}`, `[]`, `,"decoder":{"type":"Strip","content":" ","start":-1,"stop":0}`), "decoder.content"},

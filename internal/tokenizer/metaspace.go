@@ -55,7 +55,7 @@ func readMetaspace(p *jsonPart) ([]step, error) {
 }
 
 func (m metaspace) apply(s *Scratch) {
-	text, out := s.spare[:0], s.spans[1][:0]
+	text, out, first := s.spare[:0], s.spans[1][:0], 0
 	for _, p := range s.spans[0] {
 		start := len(text)
 		piece := s.text[p.start:p.end]
@@ -63,7 +63,12 @@ func (m metaspace) apply(s *Scratch) {
 		if !starts && (m.scheme == prependAlways || m.scheme == prependFirst && p.start < s.first) {
 			text = append(text, m.char...)
 		}
-		text = literal(" ").replace(text, piece, m.char)
+		cut := s.firstOf(p)
+		text = literal(" ").replace(text, piece[:cut], m.char)
+		if cut > 0 {
+			first = len(text)
+		}
+		text = literal(" ").replace(text, piece[cut:], m.char)
 		if !m.split {
 			out = append(out, span{start, len(text)})
 			continue
@@ -78,7 +83,7 @@ func (m metaspace) apply(s *Scratch) {
 		}
 		out = append(out, span{start, len(text)})
 	}
-	s.text, s.spare = text, s.text
+	s.text, s.spare, s.first = text, s.text, first
 	s.spans[0], s.spans[1] = out, s.spans[0]
 }
 

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"slices"
 	"unicode/utf8"
 
@@ -73,6 +74,45 @@ func (c normalizerChain) normalize(dst, src []byte, s *Scratch) []byte {
 		src = *buf
 	}
 	return append(dst, src...)
+}
+
+// follower is a normalizer that knows itself what becomes of the first character: of the n bytes of src that
+// come from it. The others are asked with a text that ends behind it.
+type follower interface {
+	follow(src []byte, n int, s *Scratch) int
+}
+
+// follow normalizes, and tells how many bytes of the result come from the first n of src, which come from the
+// first character of the text. To the reference every piece that begins among them is the first one, and if
+// there are none, no piece is.
+func follow(norm normalizer, dst, src []byte, n int, s *Scratch) ([]byte, int) {
+	chain, ok := norm.(normalizerChain)
+	if !ok {
+		chain = normalizerChain{norm}
+	}
+	for i, norm := range chain {
+		buf := &s.norm[1+i%2]
+		*buf = norm.normalize((*buf)[:0], src, s)
+		if f, ok := norm.(follower); ok {
+			n = f.follow(src, n, s)
+		} else {
+			n = followClip(norm, *buf, src[:n], s)
+		}
+		src = *buf
+	}
+	return append(dst, src...), n
+}
+
+func followClip(norm normalizer, out, first []byte, s *Scratch) int {
+	s.clip = append(append(s.clip[:0], first...), 'a')
+	s.text = norm.normalize(s.text[:0], s.clip, s)
+	s.spare = norm.normalize(s.spare[:0], s.clip[len(first):], s)
+	n := len(s.text) - len(s.spare)
+	if n <= 0 || bytes.HasPrefix(out, s.text[:n]) {
+		return max(0, n)
+	}
+	_, n = utf8.DecodeRune(out) // it was joined with what follows, or marks have changed places
+	return n
 }
 
 type lowercase struct{}

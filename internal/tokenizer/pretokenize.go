@@ -8,6 +8,10 @@ type step interface {
 	apply(s *Scratch)
 }
 
+// firstOf is how many bytes of a piece come from the first character of the text. A step that rewrites
+// says in s.first what they have become.
+func (s *Scratch) firstOf(p span) int { return max(0, min(s.first-p.start, p.end-p.start)) }
+
 // cutter is a step that only cuts: it appends the parts of text[p.start:p.end] to out. What it leaves
 // out is dropped from the text.
 type cutter func(text []byte, p span, out []span) []span
@@ -143,16 +147,19 @@ func (n fixedLength) apply(s *Scratch) {
 type prefixSpace struct{}
 
 func (prefixSpace) apply(s *Scratch) {
-	text := s.spare[:0]
+	text, first := s.spare[:0], 0
 	for i, p := range s.spans[0] {
 		start := len(text)
 		if p.start == p.end || s.text[p.start] != ' ' {
 			text = append(text, ' ')
 		}
+		if cut := s.firstOf(p); cut > 0 {
+			first = len(text) + cut
+		}
 		text = append(text, s.text[p.start:p.end]...)
 		s.spans[0][i] = span{start, len(text)}
 	}
-	s.text, s.spare = text, s.text
+	s.text, s.spare, s.first = text, s.text, first
 }
 
 // spellBytes writes every byte as its byte-level character. Where it is the last step, the tokenizer
@@ -160,13 +167,18 @@ func (prefixSpace) apply(s *Scratch) {
 type spellBytes struct{}
 
 func (spellBytes) apply(s *Scratch) {
-	text := s.spare[:0]
+	text, first := s.spare[:0], 0
 	for i, p := range s.spans[0] {
 		start := len(text)
-		text = appendByteLevel(text, s.text[p.start:p.end])
+		cut := p.start + s.firstOf(p)
+		text = appendByteLevel(text, s.text[p.start:cut])
+		if cut > p.start {
+			first = len(text)
+		}
+		text = appendByteLevel(text, s.text[cut:p.end])
 		s.spans[0][i] = span{start, len(text)}
 	}
-	s.text, s.spare = text, s.text
+	s.text, s.spare, s.first = text, s.text, first
 }
 
 // classCut cuts at the characters of a class.

@@ -28,6 +28,13 @@ func (n prepend) normalize(dst, src []byte, _ *Scratch) []byte {
 	return append(dst, src...)
 }
 
+func (n prepend) follow(_ []byte, first int, _ *Scratch) int {
+	if first == 0 {
+		return 0 // it belongs to the character that it stands before
+	}
+	return len(n) + first
+}
+
 // replace puts content in the place of every match.
 type replace struct {
 	finder  finder
@@ -74,6 +81,23 @@ func (n replace) normalize(dst, src []byte, s *Scratch) []byte {
 		done = m.end
 	}
 	return append(dst, src[done:]...)
+}
+
+// follow: the content comes from where the match ends.
+func (n replace) follow(src []byte, first int, s *Scratch) int {
+	s.found = n.finder.find(src, s, s.found[:0])
+	made, done := 0, 0
+	for _, m := range s.found {
+		if m.start >= first {
+			break
+		}
+		made += m.start - done
+		if m.end > first {
+			return made
+		}
+		made, done = made+len(n.content), m.end
+	}
+	return made + first - done
 }
 
 // replace appends text with content in the place of the literal.

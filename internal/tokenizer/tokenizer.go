@@ -17,10 +17,7 @@
 // refuse those asks Token first.
 package tokenizer
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Tokenizer is immutable and safe for concurrent use.
 type Tokenizer struct {
@@ -67,7 +64,7 @@ type Scratch struct {
 	match []flagSpan // what a Split pattern found
 	found []span     // where it found that, before what lies between
 	first int        // how many bytes of the stretch come from the first character of the text
-	clip  []byte     // what they are
+	clip  []byte     // what follow tries out
 	bpe   bpeScratch
 	cache *wordCache // made by the first Encode
 
@@ -118,19 +115,18 @@ func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) 
 
 // encodeStretch normalizes the text between two of those, and cuts out the others.
 func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Options, s *Scratch) []int32 {
-	begin := 0
+	begin := 0 // how many bytes come from the text's first character
 	if first {
-		begin = 1
+		_, begin = utf8.DecodeRune(text)
 	}
-	if t.norm != nil {
-		if first && t.marksFirst {
-			begin = t.firstLength(text, s)
-		}
+	switch {
+	case t.norm == nil:
+	case t.marksFirst:
+		s.norm[0], begin = follow(t.norm, s.norm[0][:0], text, begin, s)
+		text = s.norm[0]
+	default:
 		s.norm[0] = t.norm.normalize(s.norm[0][:0], text, s)
 		text = s.norm[0]
-		if begin > 1 && !bytes.HasPrefix(text, s.clip) { // marks have changed places
-			begin = 1
-		}
 	}
 	done := 0
 	for from := 0; ; {
@@ -148,18 +144,6 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 		dst = t.encodePieces(dst, text[done:], begin-done, &o, s)
 	}
 	return dst
-}
-
-// firstLength is how many bytes the normalizer makes of a text's first character. To the reference every
-// piece that begins among them is the first one, and if there are none, no piece is. s.clip has them.
-func (t *Tokenizer) firstLength(text []byte, s *Scratch) int {
-	_, n := utf8.DecodeRune(text)
-	s.clip = append(append(s.clip[:0], text[:n]...), 'a')
-	s.norm[0] = t.norm.normalize(s.norm[0][:0], s.clip, s)
-	s.text = t.norm.normalize(s.text[:0], s.clip[n:], s)
-	length := max(0, len(s.norm[0])-len(s.text))
-	s.clip = append(s.clip[:0], s.norm[0][:length]...)
-	return length
 }
 
 // piecesBetween is how many pieces are encoded between two looks at Options.Done: some microseconds.
