@@ -78,7 +78,7 @@ func Check(p *Plan) error {
 			for _, a := range mine {
 				for _, b := range accesses(p, &p.Steps[j]) {
 					if conflict(a, b) {
-						return fmt.Errorf("steps %d (%s) and %d (%s) touch the same memory without a barrier", j, p.Steps[j].Root().Name, i, s.Root().Name)
+						return fmt.Errorf("steps %d (%s) and %d (%s) touch the same memory without a barrier", j, p.Steps[j].Name, i, s.Name)
 					}
 				}
 			}
@@ -86,14 +86,14 @@ func Check(p *Plan) error {
 		group = append(group, i)
 		for _, v := range s.In {
 			if version[buffer(v)] != v {
-				return fmt.Errorf("step %d (%s) reads %s, which its buffer does not hold then", i, s.Root().Name, v)
+				return fmt.Errorf("step %d (%s) reads %s, which its buffer does not hold then", i, s.Name, v)
 			}
 		}
 		for _, v := range s.Out {
 			b := buffer(v)
 			pl := p.Place(v)
 			if pl.Bytes == 0 {
-				return fmt.Errorf("step %d (%s) writes %s, which has no place", i, s.Root().Name, v)
+				return fmt.Errorf("step %d (%s) writes %s, which has no place", i, s.Name, v)
 			}
 			if pl.Offset%Align != 0 || pl.Offset+pl.Bytes > p.ArenaBytes[pl.Class] {
 				return fmt.Errorf("%s lies outside of its arena", v)
@@ -107,7 +107,7 @@ func Check(p *Plan) error {
 				takeOver := lastRead[o] == i && len(s.Nodes) == 1 && s.Root().Op.ReuseInput > 0 &&
 					p.Place(o) == pl && s.Root().In[s.Root().Op.ReuseInput-1] == version[o]
 				if lastRead[o] >= i && !takeOver || p.Place(o).Class != Activations {
-					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Root().Name, o, lastRead[o])
+					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, lastRead[o])
 				}
 				delete(version, o)
 			}

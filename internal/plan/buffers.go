@@ -56,7 +56,7 @@ func describeBuffers(p *Plan, weights []Packed) []profile.Buffer {
 			hold(o, p.Place(o).Bytes, i, i)
 		}
 		if s.Scratch.Bytes > 0 {
-			out = append(out, profile.Buffer{Name: s.Root().Name, Class: Scratch.String(), Layer: s.Root().Layer, Bytes: s.Scratch.Bytes, First: i, Last: i})
+			out = append(out, profile.Buffer{Name: s.Name, Class: Scratch.String(), Layer: s.Root().Layer, Bytes: s.Scratch.Bytes, First: i, Last: i})
 		}
 	}
 	return out

@@ -2,12 +2,14 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	"hotpath/internal/graph"
 )
 
-// Pattern is a small tree of ops that a backend runs as one step. Models
-// never ask for fusion; the planner matches what the backend publishes.
+// Pattern is a small tree of ops, or several of one op side by side, that a
+// backend runs as one step. Models never ask for fusion; the planner matches
+// what the backend publishes.
 type Pattern struct {
 	Kind string
 	Root *graph.OpDef
@@ -19,6 +21,10 @@ type Pattern struct {
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).
 	Match func(nodes []*graph.Node) bool
+	// Siblings, in place of the fields above but for Kind and Root, makes one
+	// step of the nodes of a layer that read the same first operand and, beside
+	// it, leaves alone. It says whether two of them may share a step.
+	Siblings func(a, b *graph.Node) bool
 }
 
 // uses lists, per value, the live nodes that read it.
@@ -37,8 +43,8 @@ func uses(g *graph.Graph, live []bool) [][]*graph.Node {
 	return us
 }
 
-// fuse groups live nodes into steps, in topological order of their last node.
-// Patterns are tried in the backend's order, so it lists the larger first.
+// fuse groups live nodes into steps, in topological order of their last node,
+// of siblings of the first. Patterns are tried in the backend's order, so it lists the larger first.
 func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 	us := uses(g, live)
 	taken := make([]bool, len(g.Nodes))
@@ -46,15 +52,20 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 		kind  string
 		nodes []*graph.Node
 	}
-	groups := map[int]group{} // by root node's ID
+	groups := map[int]group{} // by the ID of the node in whose place they run
 	for i := range patterns {
 		p := &patterns[i]
 		for _, n := range g.Nodes {
 			if !live[n.ID] || taken[n.ID] || n.Leaf != nil {
 				continue
 			}
-			nodes, ok := match(p, n, n, g, us, taken)
-			if !ok || len(nodes) < 2 {
+			var nodes []*graph.Node
+			if p.Siblings != nil {
+				nodes = siblings(p, n, us, taken)
+			} else {
+				nodes, _ = match(p, n, n, g, us, taken)
+			}
+			if len(nodes) < 2 {
 				continue
 			}
 			slices.SortFunc(nodes, func(a, b *graph.Node) int { return a.ID - b.ID })
@@ -78,7 +89,7 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 		} else if taken[n.ID] {
 			continue
 		}
-		s := Step{Index: len(steps), Kind: kind, Nodes: nodes}
+		s := Step{Index: len(steps), Name: stepName(nodes), Kind: kind, Nodes: nodes}
 		operands(g, &s, us)
 		steps = append(steps, s)
 	}
@@ -126,6 +137,47 @@ func match(p *Pattern, n, root *graph.Node, g *graph.Graph, us [][]*graph.Node, 
 		nodes = append(nodes, inner...)
 	}
 	return nodes, true
+}
+
+// siblings collects n and the nodes after it that can run beside it. They need
+// nothing that is made after n's own operand, so they can run in n's place.
+func siblings(p *Pattern, n *graph.Node, us [][]*graph.Node, taken []bool) []*graph.Node {
+	can := func(m *graph.Node) bool {
+		if m.Op != p.Root || taken[m.ID] || m.Layer != n.Layer || m.In[0] != n.In[0] || !slices.Equal(m.After, n.After) {
+			return false
+		}
+		for _, v := range m.In[1:] {
+			if v != nil && v.Node.Leaf == nil {
+				return false
+			}
+		}
+		return true
+	}
+	if !can(n) {
+		return nil
+	}
+	nodes := []*graph.Node{n}
+	for _, m := range us[n.In[0].ID] {
+		if m.ID > n.ID && can(m) && p.Siblings(n, m) {
+			nodes = append(nodes, m)
+		}
+	}
+	return nodes
+}
+
+// stepName is what people call a step: as its last node, or, where that does
+// not depend on the others, as all of them.
+func stepName(nodes []*graph.Node) string {
+	root := nodes[len(nodes)-1]
+	name := root.Name
+	for _, n := range slices.Backward(nodes[:len(nodes)-1]) {
+		if n.Op != root.Op || n.In[0] != root.In[0] {
+			return root.Name
+		}
+		scope := n.Name[:strings.LastIndexByte(n.Name, '/')+1]
+		name = n.Name + "+" + strings.TrimPrefix(name, scope)
+	}
+	return name
 }
 
 // operands fills In and Out of a step from its nodes.

@@ -58,6 +58,7 @@ func (p Place) overlaps(q Place) bool {
 // Step is one call of a kernel.
 type Step struct {
 	Index   int
+	Name    string         // for people: of its last node, or of all where they are siblings
 	Kind    string         // the op's name, or the pattern's where nodes were fused
 	Nodes   []*graph.Node  // in topological order; more than one where fused
 	In      []*graph.Value // operands that come from outside, in order of first use
@@ -66,7 +67,7 @@ type Step struct {
 	Scratch Place          // for the reference implementation of a single node
 }
 
-// Root is the node that the step ends with.
+// Root is the node that the step ends with, or the last of siblings.
 func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 
 // Plan is a graph compiled for bindings up to Max.

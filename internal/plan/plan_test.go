@@ -119,6 +119,75 @@ func TestFusion(t *testing.T) {
 	})
 }
 
+// TestSiblings: products of one input are one step, in the place of the first,
+// where nothing but the input and leaves is read.
+func TestSiblings(t *testing.T) {
+	pattern := plan.Pattern{Kind: "linears", Root: graph.OpLinear, Siblings: func(a, b *graph.Node) bool {
+		return a.In[1].DType == b.In[1].DType
+	}}
+	weight := func(b *graph.Builder, key string) *graph.Value {
+		return b.Weight(key, graph.RoleQ, tensor.Static(8, 8))
+	}
+	steps := func(p *plan.Plan) string {
+		var names []string
+		for _, s := range p.Steps {
+			names = append(names, s.Kind+":"+s.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	for _, c := range []struct {
+		name, want string
+		build      func(b *graph.Builder, x *graph.Value) []*graph.Value
+	}{
+		{"q, k and v", "linears:blk.0/q+k+v add:blk.0/y add:blk.0/z", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			defer b.LayerScope(0)()
+			q, k, v := b.Linear("q", x, weight(b, "q"), nil), b.Linear("k", x, weight(b, "k"), nil), b.Linear("v", x, weight(b, "v"), nil)
+			return []*graph.Value{b.Add("z", b.Add("y", q, k), v)}
+		}},
+		{"a reader in between stays behind", "linears:q+k scale:s add:y", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			q := b.Scale("s", b.Linear("q", x, weight(b, "q"), nil), 2)
+			return []*graph.Value{b.Add("y", q, b.Linear("k", x, weight(b, "k"), nil))}
+		}},
+		{"one that nobody reads is none", "linear:q", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			b.Linear("k", x, weight(b, "k"), nil)
+			return []*graph.Value{b.Linear("q", x, weight(b, "q"), nil)}
+		}},
+		{"of another input", "linear:q linear:k add:y", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			q := b.Linear("q", x, weight(b, "q"), nil)
+			return []*graph.Value{b.Add("y", q, b.Linear("k", q, weight(b, "k"), nil))}
+		}},
+		{"with what is computed", "linear:q scale:w linear:k add:y", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			q := b.Linear("q", x, weight(b, "q"), nil)
+			w := b.Scale("w", b.Input("in", tensor.F32, tensor.Static(8, 8)), 2)
+			return []*graph.Value{b.Add("y", q, b.Linear("k", x, w, nil))}
+		}},
+		{"that the backend keeps apart", "linears:q+v linear:k add:y add:z", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			b.WeightType = func(key string) (tensor.DType, error) {
+				return map[string]tensor.DType{"q": tensor.F16, "k": tensor.BF16, "v": tensor.F16}[key], nil
+			}
+			q, k, v := b.Linear("q", x, weight(b, "q"), nil), b.Linear("k", x, weight(b, "k"), nil), b.Linear("v", x, weight(b, "v"), nil)
+			return []*graph.Value{b.Add("z", b.Add("y", q, k), v)}
+		}},
+		{"of other layers", "linear:blk.0/k linear:blk.1/k add:y", func(b *graph.Builder, x *graph.Value) []*graph.Value {
+			var ks [2]*graph.Value
+			for i := range ks {
+				end := b.LayerScope(i)
+				ks[i] = b.Linear("k", x, weight(b, fmt.Sprint("k", i)), nil)
+				end()
+			}
+			return []*graph.Value{b.Add("y", ks[0], ks[1])}
+		}},
+	} {
+		b := graph.NewBuilder(max9)
+		outs := c.build(b, b.Input("x", tensor.F32, tensor.Rows(dimT, 8)))
+		g, err := b.Freeze(outs...)
+		p := compile(t, g, err, pattern)
+		if got := steps(p); got != c.want {
+			t.Errorf("%s: steps are %s, expected %s", c.name, got, c.want)
+		}
+	}
+}
+
 // randomGraph is a DAG of elementwise ops and products over a few inputs.
 func randomGraph(rng *rand.Rand, n int) (*graph.Builder, []*graph.Value) {
 	b := graph.NewBuilder(max9)

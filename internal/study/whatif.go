@@ -91,7 +91,7 @@ func (r *running) slowed(keep func(kind, step string) bool) func() func() {
 			if r.hook != nil {
 				f = r.hook(s)
 			}
-			if keep != nil && keep(s.Kind, s.Root().Name) {
+			if keep != nil && keep(s.Kind, s.Name) {
 				return f
 			}
 			return f * slowdown

@@ -83,7 +83,7 @@ func (b *Backend) Patterns() []plan.Pattern {
 	if b.opts.NoFusion {
 		return nil
 	}
-	return patterns
+	return append(slices.Clip(patterns), plan.Pattern{Kind: "linear+linear", Root: graph.OpLinear, Siblings: b.beside})
 }
 
 // Arena maps memory off the Go heap.
@@ -275,7 +275,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		bd.step = s
 		k, err := make(bd, s)
 		if err != nil {
-			return nil, fmt.Errorf("cpu: %s: %w", s.Root().Name, err)
+			return nil, fmt.Errorf("cpu: %s: %w", s.Name, err)
 		}
 		e.bound = append(e.bound, k)
 	}

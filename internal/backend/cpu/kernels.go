@@ -11,6 +11,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"linear":             bindLinear,
 	"linear+act":         bindLinearAct,
 	"linear+glu":         bindLinearGLU,
+	"linear+linear":      bindSiblings,
 	"linear_dx":          bindLinearDX,
 	"linear_dw":          bindLinearDW,
 	"col_sum":            bindColSum,
@@ -46,7 +47,8 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"adamw":              bindAdamW,
 }
 
-// patterns are the fusions published to the planner, larger ones first.
+// patterns are the fusions published to the planner, larger ones first; behind
+// them come linears of one input, whatever their number, which Patterns adds.
 var patterns = []plan.Pattern{
 	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
 		Match: func(nodes []*graph.Node) bool { // of one input

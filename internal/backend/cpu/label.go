@@ -34,7 +34,7 @@ func newLabelKernel(k kernel, program string, p *plan.Plan, s *plan.Step) *label
 		layer = strconv.Itoa(n)
 	}
 	return &labelKernel{k, pprof.WithLabels(context.Background(), pprof.Labels("program", program,
-		"plan", fmt.Sprintf("T<=%d", p.Max.T), "op", s.Kind, "step", s.Root().Name, "layer", layer)), s.Root().Name}
+		"plan", fmt.Sprintf("T<=%d", p.Max.T), "op", s.Kind, "step", s.Name, "layer", layer)), s.Name}
 }
 
 func (l *labelKernel) run(w *worker, b tensor.Bind, i, n int) {

@@ -40,7 +40,7 @@ func labelledSpy(t testing.TB) (*spy, *labelKernel) {
 	y := b.Scale("scaled", x, 2)
 	end()
 	s := &spy{t: t}
-	step := &plan.Step{Kind: "scale", Nodes: []*graph.Node{y.Node}}
+	step := &plan.Step{Name: y.Node.Name, Kind: "scale", Nodes: []*graph.Node{y.Node}}
 	return s, newLabelKernel(s, "embed", &plan.Plan{Max: tensor.Bind{T: 4}}, step)
 }
 

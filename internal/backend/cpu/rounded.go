@@ -26,7 +26,7 @@ var roundActs = map[graph.ActKind]amx.Act{
 }
 
 // productKinds are the steps that multiply with weights.
-var productKinds = []string{"linear", "linear+act", "linear+glu"}
+var productKinds = []string{"linear", "linear+act", "linear+glu", "linear+linear"}
 
 // never is more rows than a value can have.
 const never = math.MaxInt
