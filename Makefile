@@ -128,11 +128,14 @@ browser-test: browser
 	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile
 
 # study-check slows kernels of the real model on purpose by 20 per cent and holds
-# what compare and whatif say about it, and compares 100 pairs of recordings of
-# one build. It wants a machine that is left alone.
+# what compare and whatif say about it, compares 100 pairs of recordings of one
+# build, and makes the study of parallelism: about ten minutes on a machine that
+# is left alone. What held is not made again: it goes on where it was broken off.
+# make study-check PARTS="predicted same" makes some of its parts.
 .PHONY: study-check
+PARTS ?=
 study-check: models
-	HOTPATH_STUDY_CHECK=1 $(GO) test -tags nogpu -count 1 -timeout 20m -run 'SlowedKernelIsNamed|MendingIsPredicted|OneBuildIsNoDifference' -v ./internal/study
+	GO="$(GO)" scripts/study_check.sh .cache/study-check $(MODELS) $(PARTS)
 
 # tokenizers holds every family to Hugging Face's tokenizers on texts that are
 # not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.

@@ -83,7 +83,8 @@ func TestMendingIsPredicted(t *testing.T) {
 	s, w, factor := slowedModel(t)
 	d := Design{Least: 8, Most: 8}
 	if strict {
-		d = Design{Least: 60, Most: 400, Budget: 30 * time.Second, Slice: 15 * time.Millisecond}
+		w = s.embed(s.texts(1, even(1, 64))) // the shorter a turn, the more alike are its neighbours
+		d = Design{Least: 60, Most: 1000, Budget: 40 * time.Second, Slice: slowedTurn}
 	}
 	bad, err := s.start(&s.opened, setMode(engine.Fine, s.Threads))
 	if err != nil {
@@ -105,26 +106,28 @@ func TestMendingIsPredicted(t *testing.T) {
 // tries are how often a neighbour may spoil an experiment.
 const tries = 4
 
-// predict says what mending would give and what it gives, in seconds: the same
-// engine with and without its hook.
+// predict says what mending would give and what it gives, in per cent of the time
+// with the hook: the same engine with and without it, in one experiment, so that
+// both are of the same minutes.
 func predict(t *testing.T, r *running, w work, factor float64, d Design) (predicted, gain Estimate) {
 	t.Helper()
-	found, trial, err := contributions(t.Context(), r, w, []target{{name: mendedKind, match: func(kind, _ string) bool { return kind == mendedKind }}}, d)
+	const asItIs, mended = 2, 3
+	start := time.Now()
+	found, trial, err := contributions(t.Context(), r, w, []target{{name: mendedKind, match: func(kind, _ string) bool { return kind == mendedKind }}}, d,
+		Arm{Name: "mended", Run: func(ctx context.Context) error { return w.run(ctx, r.Engine) }, Enter: func() func() {
+			r.be.Delay(func(*plan.Step) float64 { return 1 }) // as much to set up as a delay
+			return func() { r.be.Delay(r.hook) }
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(ctx context.Context) error { return w.run(ctx, r.Engine) }
-	mended, err := d.Measure(t.Context(), []Arm{{Name: "slowed", Run: run}, {Name: "mended", Run: run, Enter: func() func() {
-		r.be.Delay(nil)
-		return func() { r.be.Delay(r.hook) }
-	}}}, Arm{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	predicted = found[0].Gain(factor)
-	gain = mended.Ratio(1).Map(func(v float64) float64 { return -math.Expm1(v) * mended.Median(0) })
-	t.Logf("of %s: predicted %s (%s to %s), mending gives %s (%s to %s); controls %s and %s", millis(mended.Median(0)), millis(predicted.Mid), millis(predicted.Low), millis(predicted.High),
-		millis(gain.Mid), millis(gain.Low), millis(gain.High), change(trial.Noise()), change(mended.Noise()))
+	now := trial.Median(asItIs)
+	predicted = found[0].Gain(factor).Map(func(s float64) float64 { return 100 * s / now })
+	gain = trial.Between(mended, asItIs).Map(func(v float64) float64 { return -100 * math.Expm1(v) })
+	t.Logf("%s of %s a run, %s, %.0f s:", w.name, millis(now), plural(trial.Blocks, "block"), time.Since(start).Seconds())
+	t.Logf("  predicted     %5.2f %% (%.2f to %.2f) less time without the hook", predicted.Mid, predicted.Low, predicted.High)
+	t.Logf("  mending gives %5.2f %% (%.2f to %.2f)", gain.Mid, gain.Low, gain.High)
+	t.Logf("  the prediction is %.2f times what mending gives; the control differs by %s", predicted.Mid/gain.Mid, change(trial.Noise()))
 	return predicted, gain
 }
 

@@ -110,27 +110,42 @@ func (r *running) slow(hook func(*plan.Step) float64) {
 	r.be.Delay(hook)
 }
 
+// slowedTurn is how long a turn takes at least. Neighbours change the speed of a
+// machine within fractions of a second: the shorter the turns, the more alike are
+// those that are compared. On two busy cores turns of one run gave a quarter of
+// the error that turns of eight gave in the same time.
+const slowedTurn = 2 * time.Millisecond
+
 // contributions measures what each target contributes to work on r. The trial's
-// arms are: all slowed, each target spared, and last the work as it is.
-func contributions(ctx context.Context, r *running, w work, targets []target, d Design) ([]Whatif, *Trial, error) {
+// arms are: all slowed, each target spared, the work as it is, and further ones.
+func contributions(ctx context.Context, r *running, w work, targets []target, d Design, further ...Arm) ([]Whatif, *Trial, error) {
 	run := func(ctx context.Context) error { return w.run(ctx, r.Engine) }
 	arms := []Arm{{Name: "all slowed", Run: run, Enter: r.slowed(nil)}}
 	for _, t := range targets {
 		arms = append(arms, Arm{Name: "all but " + t.name, Run: run, Enter: r.slowed(t.match)})
 	}
 	arms = append(arms, Arm{Name: "as it is", Run: run, Enter: r.enter})
-	trial, err := d.Measure(ctx, arms, Arm{})
+	trial, err := d.Measure(ctx, append(arms, further...), Arm{})
 	if err != nil {
 		return nil, nil, err
 	}
-	slow := trial.Median(0)
 	out := make([]Whatif, len(targets))
 	for i, t := range targets {
-		out[i] = Whatif{t.name, t.share, trial.Ratio(i + 1).Map(func(v float64) float64 {
-			return slow * -math.Expm1(v) / (slowdown - 1)
-		})}
+		out[i] = Whatif{t.name, t.share, contribution(trial, i+1, len(targets)+1)}
 	}
 	return out, trial, nil
+}
+
+// contribution is the time in seconds of one run as it is that a spared kind
+// contributes: what sparing it takes off the run in which all is slowed, over
+// what the slow-down added to the kind. Both the saving and the length of the
+// slowed run are ratios of neighbours in time: on a machine that has a fast and a
+// slow minute, medians of two arms may be of different minutes.
+func contribution(t *Trial, spared, asItIs int) Estimate {
+	now, slow := t.Median(asItIs), math.Exp(-t.Ratio(asItIs).Mid) // slow: times as long as now
+	return t.Ratio(spared).Map(func(v float64) float64 {
+		return now * slow * -math.Expm1(v) / (slowdown - 1)
+	})
 }
 
 func whatif(ctx context.Context, s *session) (rep *Report, err error) {
@@ -160,7 +175,7 @@ func whatif(ctx context.Context, s *session) (rep *Report, err error) {
 	}
 	s.say(1, 2, "slowing all but one of %d kinds of steps, in turn", len(targets))
 	d := s.plan(1, 90*time.Second).next()
-	d.Most = max(d.Least, 80)
+	d.Most, d.Slice = max(d.Least, 400), min(d.Slice, slowedTurn)
 	if s.Quick {
 		d.Most = d.Least
 	}
