@@ -130,6 +130,20 @@ func TestOutputPlaces(t *testing.T) {
 			t.Errorf("%s: %v", link, err)
 		}
 	}
+	// A file that grows in place does so where the link leads, and is gone on with there.
+	if err := errors.Join(os.Symlink("grown.npy", at("grows.npy")), os.Symlink("loop.npy", at("loop.npy"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range [][]string{{"one"}, {"one", "two"}} {
+		ok(t, append([]string{"embed", "-m", bert, "--invariant", "-o", at("grows.npy"), "--resume"}, input...)...)
+	}
+	if _, err := os.Readlink(at("grows.npy")); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(at("grown.npy")); err != nil || len(data) != len(want) {
+		t.Errorf("%d bytes, want %d (%v)", len(data), len(want), err)
+	}
+	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", at("loop.npy")}, "loop.npy: too many levels of symbolic links")
 	// A link's .. is that of the folder it lies in, not of a link to that folder.
 	if err := errors.Join(os.MkdirAll(at("a/b"), 0o700), os.Symlink("../up.npy", at("a/b/link.npy")), os.Symlink("a/b", at("short"))); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func openResume(out string, now resumeState, format *vectorFormat, row int) (*re
 		return nil, err
 	}
 	if !found {
-		if _, err := os.Lstat(out); err == nil {
+		if _, err := os.Stat(out); err == nil { // a link that leads nowhere yet is a new file
 			return nil, fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
 		}
 		now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/format"
 )
 
 // maxLine bounds one line of input: a file without line ends must not fill the
@@ -133,7 +135,10 @@ func (t *texts) apart(out string) error {
 		if err != nil {
 			return err
 		}
-		dir, err := realPath(filepath.Dir(followed(out)))
+		dir, err := format.Followed(out)
+		if err == nil {
+			dir, err = realPath(filepath.Dir(dir))
+		}
 		if err != nil {
 			return nil // opening it says why
 		}

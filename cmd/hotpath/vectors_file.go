@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hotpath/internal/format"
 )
 
 // outputFile is the file of -o. It appears under its name when it is complete;
@@ -32,7 +34,10 @@ func createOutput(path string) (*outputFile, error) {
 		}
 		return &outputFile{File: f, path: path, stream: true}, nil
 	}
-	path = followed(path)
+	path, err := format.Followed(path)
+	if err != nil {
+		return nil, fmt.Errorf("-o %w", err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return nil, fmt.Errorf("-o %s: cannot be written: %w", path, errors.Unwrap(err))
@@ -50,26 +55,6 @@ func createOutput(path string) (*outputFile, error) {
 
 func isDirectory(path string) error {
 	return fmt.Errorf("-o %s: is a directory, expected a file", path)
-}
-
-// followed is where a link leads, as far as there are links: what it leads to is
-// written, and need not be there yet.
-func followed(path string) string {
-	for range 40 { // as many as the system follows
-		to, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(to) { // from where the link really lies: .. of a folder behind a link is another
-			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-			if err != nil {
-				break
-			}
-			to = filepath.Join(dir, to)
-		}
-		path = to
-	}
-	return path
 }
 
 // Errors name the file that was asked for, whatever it is called until then.

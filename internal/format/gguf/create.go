@@ -11,14 +11,23 @@ import (
 	"hotpath/internal/format"
 )
 
-// WriteFile writes the file under a temporary name beside path, waits until it
-// is on the disk and gives it its name. Whatever fails, nothing is left, and a
-// file that was there before is untouched.
+// WriteFile writes the file under a temporary name beside path, or beside the
+// file that path is a link to, waits until it is on the disk and gives it its
+// name. Whatever fails, nothing is left, and a file that was there before is
+// untouched.
 func (w *Writer) WriteFile(path string) (err error) {
-	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: expected a new file or a regular one: %w", path, format.ErrInvalid)
+	mode := fs.FileMode(0o644)
+	if info, statErr := os.Stat(path); statErr == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: expected a new file or a regular one: %w", path, format.ErrInvalid)
+		}
+		mode = info.Mode().Perm()
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	target, err := format.Followed(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, reason(err))
 	}
@@ -37,7 +46,7 @@ func (w *Writer) WriteFile(path string) (err error) {
 	if err = out.Flush(); err != nil {
 		return err
 	}
-	if err = f.Chmod(0o644); err != nil {
+	if err = f.Chmod(mode); err != nil {
 		return err
 	}
 	if err = f.Sync(); err != nil {
@@ -46,7 +55,7 @@ func (w *Writer) WriteFile(path string) (err error) {
 	if err = f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(temporary, path)
+	return os.Rename(temporary, target)
 }
 
 // reason is an error without the temporary file's name.

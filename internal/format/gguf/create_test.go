@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"hotpath/internal/format"
@@ -56,6 +57,47 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 	onlyFile(t, path)
+}
+
+// A link stays one: what it leads to is written, whether it is there or not.
+func TestWriteFileThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(os.Mkdir(at("far"), 0o700), os.Symlink("far/model.gguf", at("near.gguf")), os.Symlink("near.gguf", at("nearer.gguf")),
+		os.Symlink("self.gguf", at("self.gguf")), os.Symlink("none/model.gguf", at("lost.gguf")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := streamed(t, func(out io.Writer) error { _, err := out.Write(make([]byte, 24)); return err })
+	for range 2 { // the target is not there, then it is
+		if err := w.WriteFile(at("nearer.gguf")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Readlink(at("nearer.gguf")); err != nil {
+			t.Errorf("a link was replaced: %v", err)
+		}
+		if _, err := os.Readlink(at("near.gguf")); err != nil {
+			t.Errorf("the link behind it was replaced: %v", err)
+		}
+		onlyFile(t, at("far/model.gguf"))
+		if err := os.Chmod(at("far/model.gguf"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.WriteFile(at("near.gguf")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(at("far/model.gguf")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: expected the mode that the file had", info.Mode(), err)
+	}
+	for name, want := range map[string]error{"self.gguf": syscall.ELOOP, "lost.gguf": os.ErrNotExist} {
+		if err := w.WriteFile(at(name)); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), at(name)) {
+			t.Errorf("%s: %v, expected %v", name, err, want)
+		}
+		if _, err := os.Readlink(at(name)); err != nil {
+			t.Errorf("%s is no link any more: %v", name, err)
+		}
+	}
 }
 
 // Whatever goes wrong, what was there stays, and nothing else does.
