@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/format"
 	"hotpath/internal/weights"
 )
 
@@ -62,6 +63,8 @@ type tensorInfo struct {
 	Type  string `json:"type"`
 	Dims  []int  `json:"dims"` // outermost first
 	Bytes int64  `json:"bytes,omitempty"`
+	// Unread: hotpath does not read this encoding, or so many dimensions.
+	Unread bool `json:"unread,omitempty"`
 }
 
 type typeCount struct {
@@ -157,10 +160,11 @@ func (in *inspection) listTensors(st *weights.Store) error {
 	counts := map[string]*typeCount{}
 	add := func(t tensorInfo) {
 		in.Tensors = append(in.Tensors, t)
-		n := int64(min(len(t.Dims), 1)) // nothing is known without dimensions
-		for _, d := range t.Dims {
-			n *= int64(d)
+		elements, err := format.ByteSize(t.Dims, 1, 1)
+		if err != nil {
+			elements = 0 // dimensions of an unknown encoding are not checked against any bytes
 		}
+		n := int64(elements)
 		c := counts[t.Type]
 		if c == nil {
 			c = &typeCount{Type: t.Type}
@@ -175,7 +179,7 @@ func (in *inspection) listTensors(st *weights.Store) error {
 	for _, name := range st.Names() {
 		t, err := st.Get(name)
 		if err == nil {
-			add(tensorInfo{name, t.DType.Info().Name, t.Dims, int64(len(t.Data))})
+			add(tensorInfo{Name: name, Type: t.DType.Info().Name, Dims: t.Dims, Bytes: int64(len(t.Data))})
 			continue
 		}
 		// Encodings that hotpath does not read are still worth listing; tables
@@ -183,13 +187,8 @@ func (in *inspection) listTensors(st *weights.Store) error {
 		if !errors.Is(err, weights.ErrUnsupported) {
 			return err
 		}
-		unread := tensorInfo{Name: name, Type: "unsupported", Dims: []int{}}
-		if f := st.GGUF(); f != nil {
-			if g, ok := f.Tensor(name); ok {
-				unread.Type, unread.Dims = g.Type.String(), g.Dims()
-			}
-		}
-		add(unread)
+		encoding, dims, _ := st.Describe(name)
+		add(tensorInfo{Name: name, Type: encoding, Dims: dims, Unread: true})
 	}
 	in.Types = []typeCount{}
 	for _, c := range counts {

@@ -120,7 +120,7 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 		}
 		rows = append(rows, [2]string{"  " + t.Type, line})
 	}
-	if err := table(w, rows); err != nil {
+	if err := table(w, append(rows, in.unread()...)); err != nil {
 		return err
 	}
 	var b strings.Builder
@@ -136,6 +136,23 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// unread names the tensors that hotpath does not read.
+func (in *inspection) unread() (rows [][2]string) {
+	n := 0
+	for _, t := range in.Tensors {
+		if !t.Unread {
+			continue
+		}
+		if n++; n <= maxItems {
+			rows = append(rows, [2]string{"  not read", fmt.Sprintf("%s, %s %v", excerpt(t.Name, maxChars), t.Type, t.Dims)})
+		}
+	}
+	if n > maxItems {
+		rows = append(rows, [2]string{"", fmt.Sprintf("… %d in all, of which --tensors and --format json have every one", n)})
+	}
+	return rows
 }
 
 func (d *description) rows() [][2]string {

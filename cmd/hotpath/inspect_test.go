@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +55,60 @@ func TestInspectUnknownTokenizer(t *testing.T) {
 		if len(in.Tensors) == 0 || !strings.HasPrefix(in.Unsupported, file+": ") || !strings.Contains(in.Unsupported, c.want) {
 			t.Errorf("%s: %d tensors, unsupported is %q, expected %q", c.part, len(in.Tensors), in.Unsupported, c.want)
 		}
+	}
+}
+
+// Tensors in an encoding of tomorrow are named, with that encoding.
+func TestInspectUnknownEncodings(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := binary.LittleEndian.Uint64(data)
+	header := strings.TrimRight(string(data[8:8+n]), " ")
+	size := len(data) - 8 - int(n)
+	for i := range 10 {
+		header = strings.TrimSuffix(header, "}") + fmt.Sprintf(`,"new.%d":{"dtype":"F4_E2M1","shape":[4,%d],"data_offsets":[%d,%d]}}`, i, 4+i, size, size)
+	}
+	data = append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data[8+n:]...)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := inspected(t, dir)
+	var unread []tensorInfo
+	for _, tensor := range in.Tensors {
+		if tensor.Unread {
+			unread = append(unread, tensor)
+		}
+	}
+	if len(unread) != 10 || unread[3].Name != "new.3" || unread[3].Type != "F4_E2M1" || !slices.Equal(unread[3].Dims, []int{4, 7}) {
+		t.Errorf("not read: %+v", unread)
+	}
+	out := ok(t, "inspect", dir)
+	for _, row := range []string{"  F4_E2M1      10, ", "  not read     new.0, F4_E2M1 [4 4]\n", "  not read     new.7, ", "… 10 in all"} {
+		if !strings.Contains(out, row) {
+			t.Errorf("%q is missing:\n%s", row, out)
+		}
+	}
+	// GGUF numbers its encodings.
+	path := testmodels.Dir(t, "gguf/llama-q8_0.gguf")
+	if data, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	const name = "blk.0.attn_q.weight"
+	at := bytes.Index(data, []byte(name)) + len(name) + 4 + 16
+	binary.LittleEndian.PutUint32(data[at:], 199)
+	path = write(t, "new.gguf", string(data))
+	if in := inspected(t, path); !strings.Contains(in.Unsupported, name) || !strings.Contains(in.Unsupported, "199") {
+		t.Errorf("%q", in.Unsupported)
+	}
+	if out := ok(t, "inspect", path); !strings.Contains(out, "  not read     "+name+", GGMLType(199) [") {
+		t.Errorf("the tensor is not named:\n%s", out)
 	}
 }
 

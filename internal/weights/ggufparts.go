@@ -35,6 +35,11 @@ func (f ggufFile) Dims(name string) ([]int, bool) {
 	return t.Dims(), true
 }
 
+func (f ggufFile) Encoding(name string) string {
+	t, _ := f.Tensor(name)
+	return t.Type.String()
+}
+
 func (f ggufFile) Names() []string {
 	tensors := f.Tensors()
 	out := make([]string, len(tensors))

@@ -165,6 +165,16 @@ func (s *Store) Get(name string) (Tensor, error) {
 	return t, nil
 }
 
+// Describe tells the encoding, as the file spells it, and the dimensions of a
+// tensor, of one that Get does not read too.
+func (s *Store) Describe(name string) (encoding string, dims []int, ok bool) {
+	file, inside, dims, ok := s.find(name)
+	if !ok {
+		return "", nil, false
+	}
+	return file.Encoding(inside), dims, true
+}
+
 // Drop tells the system that nobody will read t again soon: its whole pages
 // leave memory, and come back from the file if somebody does read them. A copy
 // is left alone.

@@ -23,6 +23,7 @@ type tensorFile interface {
 	Name() string
 	Names() []string
 	Dims(name string) ([]int, bool)
+	Encoding(name string) string // as the file spells it
 	Data(name string) (tensor.DType, []byte, error)
 }
 
@@ -32,6 +33,11 @@ type safetensorsFile struct{ *safetensors.File }
 func (f safetensorsFile) Dims(name string) ([]int, bool) {
 	t, ok := f.Tensor(name)
 	return t.Dims, ok
+}
+
+func (f safetensorsFile) Encoding(name string) string {
+	t, _ := f.Tensor(name)
+	return t.Type
 }
 
 // find is the part that holds a tensor, and the name that it has there.
