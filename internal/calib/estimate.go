@@ -117,6 +117,9 @@ func (s *Split) Next() int {
 	return max(1, min(s.limit, s.most))
 }
 
+// Last reports whether this round is the last one: its runs should be even.
+func (s *Split) Last() bool { return s.last }
+
 // Whole reports whether a run of so many tokens had better take a text of n
 // more, although it is beyond its limit then: in the last round, where what it
 // leaves is another's.

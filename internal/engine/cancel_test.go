@@ -143,7 +143,7 @@ func TestFailedRunsAreNoTrial(t *testing.T) {
 	for _, what := range []string{"device lost", ""} {
 		g.pass <- what
 		m.mu.Lock()
-		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}}, dst: make([]float32, e.cfg.EmbedDim), load: load{seqs: 1}, leading: true})
+		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}}, order: []int32{0}, dst: make([]float32, e.cfg.EmbedDim), load: load{seqs: 1}, leading: true})
 		m.smallRun(m.waiting())
 		m.mu.Unlock()
 		<-g.enter

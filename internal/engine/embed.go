@@ -134,6 +134,11 @@ func (m *embedder) fineRun() {
 func (m *embedder) coarseRound(l load, workers int) {
 	n := min(workers, l.seqs)
 	m.quota, m.split = l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
+	if n > 1 {
+		for c := m.head; c != nil; c = c.next {
+			c.longestFirst()
+		}
+	}
 	ctx := m.eng.base
 	if m.leader != nil {
 		ctx = m.leader.ctx // which lead looks at next

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -38,10 +40,12 @@ type embedCall struct {
 	next    *embedCall
 	ctx     context.Context
 	seqs    [][]int32
+	order   []int32 // of seqs, in which runs take them
+	sorted  bool    // what is left of it is longest first
 	dst     []float32
 	load    load
 	queued  bool
-	taken   int // sequences given to runs
+	taken   int // of order, given to runs
 	flying  int // parts in runs that have not ended
 	err     error
 	done    bool
@@ -56,7 +60,7 @@ type worker struct {
 	parts []part
 }
 
-// part is sequences [first, first+n) of a call in rows [row, row+n) of a run.
+// part is places [first, first+n) of a call's order in rows [row, row+n) of a run.
 type part struct {
 	call          *embedCall
 	first, n, row int
@@ -72,7 +76,10 @@ func (m *embedder) do(ctx context.Context, seqs [][]int32, dst []float32, l load
 	} else {
 		m.free = c.next
 	}
-	*c = embedCall{ctx: ctx, seqs: seqs, dst: dst, load: l, signal: c.signal}
+	*c = embedCall{ctx: ctx, seqs: seqs, order: c.order[:0], dst: dst, load: l, signal: c.signal}
+	for i := range seqs {
+		c.order = append(c.order, int32(i))
+	}
 	m.push(c)
 	if m.led {
 		if !m.wait(c) {
@@ -200,9 +207,9 @@ func (m *embedder) waiting() load {
 	var l load
 	for c := m.head; c != nil; c = c.next {
 		l.seqs += c.load.seqs - c.taken
-		for _, s := range c.seqs[c.taken:] {
-			l.tokens += len(s)
-			l.longest = max(l.longest, len(s))
+		for _, i := range c.order[c.taken:] {
+			l.tokens += len(c.seqs[i])
+			l.longest = max(l.longest, len(c.seqs[i]))
 		}
 	}
 	return l
@@ -218,7 +225,10 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 	for c := m.head; c != nil; {
 		next, p := c.next, part{call: c, first: c.taken, row: w.bind.S}
 		for c.taken < len(c.seqs) && w.bind.S < w.max.S {
-			ids := c.seqs[c.taken]
+			if w.bind.T > 0 && c.sorted && m.split.Last() {
+				c.prefer(limit - w.bind.T)
+			}
+			ids := c.seqs[c.order[c.taken]]
 			// A run takes one text of any length that it has memory for.
 			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit && !m.split.Whole(w.bind.T, len(ids), limit) {
 				break
@@ -252,6 +262,23 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 	return m.eng.base
 }
 
+// longestFirst puts the texts that no run has taken in that order: what is left
+// for the last runs is short, and they can be made even.
+func (c *embedCall) longestFirst() {
+	c.sorted = true
+	slices.SortStableFunc(c.order[c.taken:], func(a, b int32) int { return len(c.seqs[b]) - len(c.seqs[a]) })
+}
+
+// prefer makes the longest text that fits into the room the next one; where none
+// does, the shortest. The call is sorted.
+func (c *embedCall) prefer(room int) {
+	rest := c.order[c.taken:]
+	at := sort.Search(len(rest)-1, func(i int) bool { return len(c.seqs[rest[i]]) <= room })
+	text := rest[at]
+	copy(rest[1:at+1], rest[:at])
+	rest[0] = text
+}
+
 // settle gives a run's rows to their callers.
 func (m *embedder) settle(w *worker, err error) {
 	if err == nil {
@@ -265,7 +292,9 @@ func (m *embedder) settle(w *worker, err error) {
 		} else if rows := w.out[p.row*w.width : (p.row+p.n)*w.width]; !finite(rows) {
 			m.fail(c, errNumbers)
 		} else if !c.gone {
-			copy(c.dst[p.first*w.width:], rows)
+			for k, i := range c.order[p.first : p.first+p.n] {
+				copy(c.dst[int(i)*w.width:], rows[k*w.width:(k+1)*w.width])
+			}
 		}
 		if c.flying > 0 {
 			continue
@@ -325,6 +354,6 @@ func (m *embedder) remove(c *embedCall) {
 }
 
 func (m *embedder) recycle(c *embedCall) {
-	*c = embedCall{next: m.free, signal: c.signal}
+	*c = embedCall{next: m.free, order: c.order, signal: c.signal}
 	m.free = c
 }

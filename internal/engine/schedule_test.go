@@ -216,37 +216,74 @@ func TestAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
-// TestCoarseRunsAreEven: the runs of a round depend on the texts alone, and its
-// last ones are even.
+// TestCoarseRunsAreEven: the recorded runs of a round depend on the texts alone,
+// its last ones are even whatever order the texts come in, and every text gets
+// its own vector.
 func TestCoarseRunsAreEven(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	fine := open(t, name, be, Options{Parallel: Fine})
 	for _, c := range []struct {
 		lengths []int
-		workers int
-		want    string
+		want    string // tokens of the runs, longest first
 	}{
-		{[]int{12, 12, 12, 12, 12, 12, 12, 12}, 2, "[48 48]"},
-		{[]int{5, 15, 40, 5, 15, 40, 5, 15}, 2, "[65 75]"},
-		{[]int{256, 256, 256, 256}, 2, "[256 256 256 256]"},
-		{[]int{100, 3}, 2, "[100 3]"},
+		{repeated(8, 12), "[48 48]"},
+		{repeated(9, 12), "[60 48]"},
+		{repeated(8, 5, 15, 40), "[70 70]"},
+		{repeated(16, 5, 15, 40), "[155 150]"},
+		{repeated(32, 5, 15, 40), "[160 160 150 150]"},
+		{[]int{40, 3}, "[40 3]"},
+		{[]int{3, 2, 3, 2, 3, 2, 40, 5}, "[40 20]"},
+		{append(repeated(30, 12), 60, 60), "[240 240]"},
 	} {
-		var tokens int
-		for _, n := range c.lengths {
-			tokens += n
-		}
-		var got []int
-		rest := c.lengths
-		for s := calib.NewSplit(tokens, c.workers, CoarseRunTokens); s.Left() > 0; {
-			limit, run := s.Next(), 0
-			for len(rest) > 0 && (run == 0 || run+rest[0] <= limit || s.Whole(run, rest[0], limit)) {
-				run, rest = run+rest[0], rest[1:]
+		rec := profile.NewRecorder(profile.Options{})
+		e := open(t, name, be, Options{Parallel: Coarse, Recorder: rec})
+		var seqs [][]int32
+		for i, n := range c.lengths {
+			if n > e.cfg.MaxSeq {
+				t.Fatalf("%s takes %d tokens, expected %d", name, e.cfg.MaxSeq, n)
 			}
-			s.Take(run)
-			got = append(got, run)
+			ids := make([]int32, n)
+			for k := range ids {
+				ids[k] = int32((11 + 17*i + 5*k) % e.cfg.Vocab)
+			}
+			seqs = append(seqs, ids)
 		}
-		if fmt.Sprint(got) != c.want {
-			t.Errorf("%v for %d workers: runs of %v, expected %s", c.lengths, c.workers, got, c.want)
+		w := e.cfg.EmbedDim
+		got, want := make([]float32, len(seqs)*w), make([]float32, len(seqs)*w)
+		if err := errors.Join(e.EmbedIDs(t.Context(), seqs, got, e.pooling()), fine.EmbedIDs(t.Context(), seqs, want, e.pooling())); err != nil {
+			t.Fatal(err)
+		}
+		var runs []int64
+		for _, p := range rec.Snapshot().Plans {
+			if p.Samples != nil {
+				runs = append(runs, p.Samples.Tokens...)
+			}
+		}
+		slices.Sort(runs)
+		slices.Reverse(runs)
+		if fmt.Sprint(runs) != c.want {
+			t.Errorf("%v: runs of %v tokens, expected %s", c.lengths, runs, c.want)
+		}
+		for i := range seqs {
+			if cos := cosine(got[i*w:(i+1)*w], want[i*w:(i+1)*w]); cos < 0.999999 {
+				t.Errorf("%v: text %d: cosine %.7f against fine", c.lengths, i, cos)
+			}
 		}
 	}
+}
+
+// repeated is n lengths that take turns.
+func repeated(n int, lengths ...int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = lengths[i%len(lengths)]
+	}
+	return out
 }
 
 // TestOneAndAllComputeTheSameBits: which of them runs a load depends on how
