@@ -234,8 +234,8 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 		e.out.n, e.out.failed = e.resume.skip, e.resume.state.Failed
 	}
 	if err := e.all(ctx); err != nil {
-		if file == nil || e.resume != nil {
-			_ = e.out.flush() // what came before is answered; an error now has a reason already
+		if file == nil || e.resume != nil { // what came before is answered
+			e.interrupted()
 		}
 		return err
 	}
@@ -259,6 +259,11 @@ func (e *embedding) all(ctx context.Context) error {
 				}
 				e.in.progress.add(in.size)
 				continue
+			}
+			if e.resume != nil && in.index == e.resume.skip {
+				if skipped = e.resume.begin(); skipped != nil {
+					return
+				}
 			}
 			waiting.push(in)
 			if !yield(in.body, in.err) {
@@ -322,7 +327,7 @@ func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
 	if err := e.out.flush(); err != nil || e.resume == nil {
 		return err
 	}
-	return e.resume.checkpoint(e.out.n, e.out.failed, false)
+	return e.resume.checkpoint(e.out.n, e.out.failed)
 }
 
 // fifo holds texts between their way into the model and their answers.

@@ -45,6 +45,11 @@ func (e *embedding) endResumed() error {
 	if err := e.resume.missing(); err != nil {
 		return err
 	}
+	if e.resume.seen == e.resume.skip {
+		if err := e.resume.begin(); err != nil {
+			return err
+		}
+	}
 	if err := e.out.flush(); err != nil {
 		return err
 	}
@@ -53,8 +58,19 @@ func (e *embedding) endResumed() error {
 			return err
 		}
 	}
-	if err := e.resume.checkpoint(e.out.n, e.out.failed, true); err != nil {
+	if err := e.resume.save(e.out.n, e.out.failed, true); err != nil {
 		return err
 	}
 	return e.out.end()
+}
+
+// interrupted keeps what is done of a run that an error or a signal ended.
+func (e *embedding) interrupted() {
+	// An error now has a reason already, and what is not kept is made again.
+	if err := e.out.flush(); err != nil || e.resume == nil {
+		return
+	}
+	if r := e.resume; r.seen > r.skip && r.seen == e.out.n {
+		_ = r.save(e.out.n, e.out.failed, false)
+	}
 }

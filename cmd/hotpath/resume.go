@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -17,8 +15,8 @@ import (
 	"time"
 )
 
-// resumeEvery is how often the state is written. What lies between is found in
-// the output itself.
+// resumeEvery is how often the state is written. What was written after it is
+// made again: nothing tells which texts it was made of.
 var resumeEvery = 2 * time.Second
 
 // resumeState is OUT.resume: what OUT is made of, and how much of it is certain.
@@ -35,10 +33,15 @@ type resumeState struct {
 	Bytes   int64  `json:"bytes"`   // that they and the header take
 	Failed  int    `json:"failed"`  // records that are errors
 	Digest  string `json:"digest"`  // SHA-256 of the texts of these records
+	Tail    string `json:"tail"`    // SHA-256 of the last tailBytes of these records
 	Done    bool   `json:"done"`    // there is no further text
 }
 
-const resumeVersion = 1
+const resumeVersion = 2
+
+// tailBytes of the output are looked at again, to find that something else
+// changed it: all of it would take as long as reading it.
+const tailBytes = 64 << 10
 
 // maxState bounds the file: anything longer was not written by us.
 const maxState = 1 << 20
@@ -50,6 +53,7 @@ type resume struct {
 	file  *outputFile
 
 	skip   int // records that OUT has: their texts are read and left out
+	header int // bytes before the first record
 	digest hash.Hash
 	seen   int // texts in digest
 	wrote  time.Time
@@ -57,7 +61,7 @@ type resume struct {
 
 // openResume opens OUT to go on, or begins it. now is what this run would make.
 func openResume(out string, now resumeState, format *vectorFormat, row int) (*resume, error) {
-	r := &resume{path: out + ".resume", digest: sha256.New()}
+	r := &resume{path: out + ".resume", header: format.header, digest: sha256.New()}
 	found, err := r.read()
 	if err != nil {
 		return nil, err
@@ -141,68 +145,62 @@ func alike(a, b []float32) bool {
 	})
 }
 
-// position finds the complete records of the file, cuts off what is behind
-// them, and goes there.
+// position holds the file against the state and goes behind the records that
+// are certain.
 func (r *resume) position(format *vectorFormat, row int) error {
 	info, err := r.file.Stat()
 	if err != nil {
 		return err
 	}
 	s := &r.state
-	if info.Size() < s.Bytes {
-		return fmt.Errorf("%s: has %d bytes, expected at least %d: something else changed it", r.file.path, info.Size(), s.Bytes)
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s: something else changed it", r.file.path, fmt.Sprintf(format, args...))
 	}
-	n, failed, end := s.Records, s.Failed, s.Bytes
-	if format.rows {
-		if end = info.Size(); end < int64(format.header) {
-			end = 0
-		} else {
-			n = int((end - int64(format.header)) / int64(row))
-			end = int64(format.header) + int64(n)*int64(row)
+	switch {
+	case info.Size() < s.Bytes:
+		return wrong("has %d bytes, expected at least %d", info.Size(), s.Bytes)
+	case s.Done && info.Size() > s.Bytes:
+		return wrong("has %d bytes, expected the %d of a complete run", info.Size(), s.Bytes)
+	case format.rows && s.Records > 0 && s.Bytes-int64(format.header) != int64(s.Records)*int64(row):
+		return wrong("%d bytes of %d rows, expected %d a row", s.Bytes, s.Records, row)
+	}
+	if s.Records > 0 {
+		tail, err := r.tail(s.Bytes)
+		if err != nil {
+			return err
 		}
-	} else if n, failed, end, err = r.countLines(n, failed, end); err != nil {
+		if tail != s.Tail {
+			return wrong("the last of its %d records are not those that were written", s.Records)
+		}
+	}
+	if _, err := r.file.Seek(s.Bytes, io.SeekStart); err != nil {
 		return err
 	}
-	if err := r.file.Truncate(end); err != nil {
-		return err
+	r.file.size, r.skip = s.Bytes, s.Records
+	if !s.Done {
+		return nil
 	}
-	if _, err := r.file.Seek(end, io.SeekStart); err != nil {
-		return err
-	}
-	r.file.size, r.skip, s.Failed = end, n, failed
-	return nil
+	s.Done = false // there may be further texts now
+	return r.write()
 }
 
-// countLines counts complete lines from an offset on.
-func (r *resume) countLines(n, failed int, from int64) (int, int, int64, error) {
-	if _, err := r.file.Seek(from, io.SeekStart); err != nil {
-		return 0, 0, 0, err
+// tail is the digest of the last records before an offset.
+func (r *resume) tail(end int64) (string, error) {
+	begin := max(int64(r.header), end-tailBytes) // a header is written again at the end
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(r.file.File, begin, max(0, end-begin))); err != nil {
+		return "", r.file.named(err)
 	}
-	b := bufio.NewReaderSize(r.file, 256<<10)
-	begin, length := true, int64(0)
-	mark := false
-	for {
-		part, err := b.ReadSlice('\n')
-		if begin {
-			mark = bytes.Contains(part[:min(len(part), 48)], []byte(failureMark))
-		}
-		length += int64(len(part))
-		switch {
-		case err == nil:
-			n++
-			if mark {
-				failed++
-			}
-			from += length
-			begin, length = true, 0
-		case err == bufio.ErrBufferFull:
-			begin = false
-		case err == io.EOF:
-			return n, failed, from, nil
-		default:
-			return 0, 0, 0, err
-		}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// begin cuts off what lies behind the records that are certain, once the input
+// is known to be theirs: at most what resumeEvery took.
+func (r *resume) begin() error {
+	if err := r.missing(); err != nil {
+		return err
 	}
+	return r.file.named(r.file.Truncate(r.file.size))
 }
 
 // add takes note of a text whose record is in the output, and tells what is
@@ -215,7 +213,7 @@ func (r *resume) add(in text) error {
 		io.WriteString(r.digest, part)
 	}
 	r.seen++
-	if r.seen == r.state.Records && r.seen <= r.skip && r.sum() != r.state.Digest {
+	if r.seen == r.skip && r.sum() != r.state.Digest {
 		return fmt.Errorf("%s: its %d records were made of other texts than the input has now", r.file.path, r.seen)
 	}
 	return nil
@@ -231,19 +229,28 @@ func (r *resume) missing() error {
 	return fmt.Errorf("%s: has %d records, but the input has %d texts", r.file.path, r.skip, r.seen)
 }
 
-// checkpoint writes the state now and then; everything before it is in the file.
-func (r *resume) checkpoint(records, failed int, done bool) error {
-	if !done && time.Since(r.wrote) < resumeEvery {
+// checkpoint saves now and then.
+func (r *resume) checkpoint(records, failed int) error {
+	if time.Since(r.wrote) < resumeEvery {
 		return nil
 	}
+	return r.save(records, failed, false)
+}
+
+// save writes the state; everything before it is in the file.
+func (r *resume) save(records, failed int, done bool) error {
 	end, err := r.file.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err
 	}
 	if err := r.file.Sync(); err != nil {
+		return r.file.named(err)
+	}
+	s := &r.state
+	s.Records, s.Bytes, s.Failed, s.Digest, s.Done = records, end, failed, r.sum(), done
+	if s.Tail, err = r.tail(end); err != nil {
 		return err
 	}
-	r.state.Records, r.state.Bytes, r.state.Failed, r.state.Digest, r.state.Done = records, end, failed, r.sum(), done
 	return r.write()
 }
 

@@ -193,8 +193,84 @@ func TestResumeTellsWhatDiffers(t *testing.T) {
 	fails(t, exitFailed, args(), "without --resume")
 }
 
+// TestResumeAfterTampering: what nothing vouches for is made again, and what was
+// vouched for and is not there any more is an error.
+func TestResumeAfterTampering(t *testing.T) {
+	bert := testmodels.Dir(t, "bert")
+	for _, format := range []string{"jsonl", "csv", "npy", "bin"} {
+		dir := t.TempDir()
+		texts, out := filepath.Join(dir, "texts.txt"), filepath.Join(dir, "out."+format)
+		input := func(lines string) {
+			t.Helper()
+			if err := os.WriteFile(texts, []byte(lines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		args := []string{"embed", "-m", bert, "-f", texts, "-o", out, "--resume"}
+		whole := func(lines string) (state, content []byte) {
+			t.Helper()
+			input(lines)
+			os.Remove(out)
+			os.Remove(out + ".resume")
+			ok(t, args...)
+			content, err := os.ReadFile(out)
+			if err == nil {
+				state, err = os.ReadFile(out + ".resume")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return state, content
+		}
+		_, other := whole("one\ntwo\nzwei\nfour\n")
+		_, three := whole("one\ntwo\nthree\n")
+		state, two := whole("one\ntwo\n")
+		half := len(two)
+		restore := func(content []byte) {
+			t.Helper()
+			if err := errors.Join(os.WriteFile(out, content, 0o600), os.WriteFile(out+".resume", state, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The process died after two records were certain, and the third text was replaced since.
+		restore(append(three[:len(three):len(three)], "torn"...))
+		editState(t, out, func(s *resumeState) { s.Done = false })
+		input("one\ntwo\nzwei\nfour\n")
+		ok(t, args...)
+		same(t, out, string(other))
+		// Bytes that were certain and are others, and some behind a complete run.
+		changed := bytes.Clone(two)
+		changed[half-2] ^= 1
+		restore(changed)
+		fails(t, exitFailed, args, out, "not those that were written")
+		same(t, out, string(changed))
+		restore(append(bytes.Clone(two), "9,9\n"...))
+		fails(t, exitFailed, args, out, "of a complete run")
+		// A run that ends with an error keeps what it has, and its state says so.
+		if format == "jsonl" {
+			continue
+		}
+		os.Remove(out)
+		os.Remove(out + ".resume")
+		input("one\ntwo\n" + strings.Repeat("long ", 600) + "\n")
+		fails(t, exitFailed, append(args, "--truncate=false"), "texts.txt:3")
+		editState(t, out, func(s *resumeState) {
+			if s.Records != 2 || s.Bytes != int64(half) {
+				t.Errorf("%s: %d records in %d bytes are kept, expected 2 in %d", format, s.Records, s.Bytes, half)
+			}
+		})
+	}
+}
+
 // rewind makes the state one of before the first record.
 func rewind(t *testing.T, out string) {
+	t.Helper()
+	editState(t, out, func(s *resumeState) {
+		s.Records, s.Bytes, s.Failed, s.Digest, s.Tail, s.Done = 0, 0, 0, "", "", false
+	})
+}
+
+func editState(t *testing.T, out string, change func(*resumeState)) {
 	t.Helper()
 	data, err := os.ReadFile(out + ".resume")
 	if err != nil {
@@ -204,7 +280,7 @@ func rewind(t *testing.T, out string) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	s.Records, s.Bytes, s.Failed, s.Digest, s.Done = 0, 0, 0, "", false
+	change(&s)
 	if data, err = json.Marshal(s); err != nil {
 		t.Fatal(err)
 	}
@@ -229,9 +305,9 @@ func TestOneWriterAtATime(t *testing.T) {
 }
 
 func FuzzResumeState(f *testing.F) {
-	f.Add([]byte(`{"version":1,"records":1,"bytes":2}`), []byte("1,2\n3"))
-	f.Add([]byte(`{"version":1,"records":-1}`), []byte(""))
-	f.Add([]byte(`{"version":1,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Add([]byte(`{"version":2,"records":1,"bytes":2}`), []byte("1,2\n3"))
+	f.Add([]byte(`{"version":2,"records":-1}`), []byte(""))
+	f.Add([]byte(`{"version":2,"bytes":9223372036854775807}`), []byte("\n"))
 	f.Fuzz(func(t *testing.T, state, content []byte) {
 		out := filepath.Join(t.TempDir(), "out")
 		for name, data := range map[string][]byte{out: content, out + ".resume": state} {
