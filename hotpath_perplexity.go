@@ -19,7 +19,8 @@ type PerplexityOptions struct {
 	// has it.
 	Stride  int
 	Windows int // at most so many; 0 means all that the text has
-	// Progress, if not nil, is called after each window.
+	// Progress, if not nil, is called for each window; short ones are scored
+	// some at a time.
 	Progress func(Perplexity)
 }
 
@@ -62,29 +63,43 @@ func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions
 	}
 	out = Perplexity{Ctx: o.Ctx, Of: len(windows), PPL: math.NaN()}
 	var sum float64
-	for _, w := range windows {
-		seq := slices.Clone(ids[w.begin:w.end])
-		if hasBegin {
-			seq[0] = begin
+	batch := max(1, perplexityTokens/o.Ctx)
+	for len(windows) > 0 {
+		some := windows[:min(batch, len(windows))]
+		windows = windows[len(some):]
+		seqs, first := make([][]int32, len(some)), make([]int, len(some))
+		for i, w := range some {
+			seqs[i], first[i] = slices.Clone(ids[w.begin:w.end]), w.score
+			if hasBegin {
+				seqs[i][0] = begin
+			}
 		}
-		nll, err := m.eng.ScoreIDs(ctx, [][]int32{seq})
+		nll, err := m.eng.ScoreTails(ctx, seqs, first)
 		if err != nil {
 			return out, err
 		}
-		// nll[i] is of token i+1.
-		for _, v := range nll[0][w.score-1:] {
-			sum += float64(v)
-		}
-		out.Tokens += len(seq)
-		out.Scored += len(seq) - w.score
-		out.Windows++
-		out.PPL = math.Exp(sum / float64(out.Scored))
-		if o.Progress != nil {
-			o.Progress(out)
+		for i, tail := range nll {
+			if ctx.Err() != nil { // by Progress
+				return out, context.Cause(ctx)
+			}
+			for _, v := range tail {
+				sum += float64(v)
+			}
+			out.Tokens += len(seqs[i])
+			out.Scored += len(tail)
+			out.Windows++
+			out.PPL = math.Exp(sum / float64(out.Scored))
+			if o.Progress != nil {
+				o.Progress(out)
+			}
 		}
 	}
 	return out, nil
 }
+
+// perplexityTokens are scored together, where windows are shorter: enough to
+// fill runs of the model, and little to wait for between two calls of Progress.
+const perplexityTokens = 2048
 
 // beginning is the token that the tokenizer puts before a text, if it does.
 func (m *Model) beginning() (int32, bool) {

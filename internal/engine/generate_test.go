@@ -346,3 +346,40 @@ func TestCancelledPromptEndsItsStep(t *testing.T) {
 		t.Errorf("the step ended with %v", err)
 	}
 }
+
+// Tails alone, of many texts at once, are what each text gives by itself.
+func TestScoreTails(t *testing.T) {
+	e := openAt(t, testmodels.Dir(t, "llama"), Options{})
+	r := testmodels.Load(t, "llama")
+	var seqs [][]int32
+	var first []int
+	for i := range 60 { // more rows and tokens than one run has, and texts that are cut between two runs
+		ids := slices.Clone(sequences(r)[i%len(r.Cases)])
+		if len(ids) < 2 {
+			continue
+		}
+		seqs, first = append(seqs, ids), append(first, 1+i%len(ids))
+	}
+	got, err := e.ScoreTails(t.Context(), seqs, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ids := range seqs {
+		alone, err := e.ScoreIDs(t.Context(), [][]int32{ids})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := alone[0][first[i]-1:]
+		if len(got[i]) != len(want) {
+			t.Fatalf("text %d: %d likelihoods, expected %d", i, len(got[i]), len(want))
+		}
+		for k := range want {
+			if d := math.Abs(float64(got[i][k] - want[k])); d > 1e-6*max(1, math.Abs(float64(want[k]))) {
+				t.Errorf("text %d: token %d of %d: %g, alone %g", i, k+first[i], len(ids), got[i][k], want[k])
+			}
+		}
+	}
+	if p := e.scorer.pool; p.Available() != p.Size() {
+		t.Errorf("%d of %d blocks are free at the end", p.Available(), p.Size())
+	}
+}

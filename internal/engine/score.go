@@ -10,9 +10,13 @@ import (
 	"hotpath/profile"
 )
 
-// scoreTokens bounds a scoring run: each of its tokens has logits over the
-// whole vocabulary.
-const scoreTokens = 256
+// Bounds of a scoring run. Each of its rows has logits over the whole
+// vocabulary, which is most of what it needs memory for; tokens that are only
+// read cost little.
+const (
+	scoreTokens = 512
+	scoreRows   = 256
+)
 
 // scorer computes likelihoods, one call at a time.
 type scorer struct {
@@ -24,12 +28,18 @@ type scorer struct {
 	parts  []scorePart
 }
 
-// scorePart is n tokens of a text from a position on, in rows from row on.
+// scorePart is n likelihoods of a text, from one on, which are in rows from row on.
 type scorePart struct{ text, from, n, row int }
 
 // ScoreIDs returns nll[i][k] = -log p(seqs[i][k+1] | seqs[i][..k]), natural
 // logarithm. Texts of fewer than two tokens have none.
 func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, error) {
+	return e.ScoreTails(ctx, seqs, nil)
+}
+
+// ScoreTails is ScoreIDs of the tokens from first[i] on, at least 1: nll[i][0]
+// is that of seqs[i][first[i]]. A nil first is 1 everywhere.
+func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) ([][]float32, error) {
 	if err := e.enter(); err != nil {
 		return nil, err
 	}
@@ -45,7 +55,11 @@ func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, err
 		if err := e.checkIDs(i, ids, e.opts.Ctx); err != nil {
 			return nil, err
 		}
-		out[i] = make([]float32, len(ids)-1)
+		n := len(ids) - 1
+		if first != nil {
+			n = len(ids) - first[i]
+		}
+		out[i] = make([]float32, n)
 	}
 	s, err := e.openScorer(ctx)
 	if err != nil {
@@ -68,7 +82,7 @@ func (e *Engine) openScorer(ctx context.Context) (*scorer, error) {
 		return e.scorer, nil
 	}
 	t := min(e.opts.MaxBatchTokens, scoreTokens)
-	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: t}
+	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, scoreRows)}
 	// One text is under way at a time; the others of a run begin and end in it.
 	blocks := kv.Blocks(e.opts.Ctx) + kv.Blocks(t) + b.S
 	g, p, err := e.model.BuildScore(b, e.kvLayout(blocks))
@@ -87,8 +101,9 @@ func (e *Engine) openScorer(ctx context.Context) (*scorer, error) {
 	return s, nil
 }
 
-// score feeds the texts in order, all but the last token of each; a text that
-// does not fit a run continues in the next one.
+// score feeds the texts in order, all but the last token of each, and fills as
+// much of out as it has room for, from the end; a text that does not fit a run
+// continues in the next one.
 func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) error {
 	defer func() {
 		for _, q := range s.seqs {
@@ -99,7 +114,7 @@ func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) err
 	for {
 		_, end := profile.Scope(ctx, "batch")
 		var err error
-		text, from, err = s.compose(seqs, text, from)
+		text, from, err = s.compose(seqs, out, text, from)
 		end()
 		if err != nil {
 			return err
@@ -132,27 +147,30 @@ func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) err
 
 // compose fills a run from token from of a text on, and returns where the next
 // run begins.
-func (s *scorer) compose(seqs [][]int32, text, from int) (int, int, error) {
+func (s *scorer) compose(seqs [][]int32, out [][]float32, text, from int) (int, int, error) {
 	r := s.runner
 	r.reset()
 	s.parts = s.parts[:0]
 	for text < len(seqs) {
-		n := min(len(seqs[text])-1-from, r.max.T-r.bind.T)
-		if n <= 0 && len(seqs[text])-1 > from || r.bind.S == r.max.S {
+		fed := len(seqs[text]) - 1              // tokens that the model reads
+		wanted := max(from, fed-len(out[text])) // the next whose successor is scored
+		n := min(fed-from, r.max.T-r.bind.T, wanted-from+r.max.R-r.bind.R)
+		if n <= 0 && fed > from || r.bind.S == r.max.S {
 			break // the run is full
 		}
 		if n > 0 {
-			p := scorePart{text, from, n, r.bind.R}
+			p := scorePart{text: text, from: wanted - (fed - len(out[text])), n: max(0, from+n-wanted), row: r.bind.R}
+			at := r.bind.T - from // of token 0
 			if err := r.addCached(s.seqs[len(s.parts)], seqs[text][from:from+n], len(seqs[text])); err != nil {
 				return 0, 0, err
 			}
-			for i := range n {
-				r.targets[r.bind.R] = seqs[text][from+i+1]
-				r.want(p.row + i) // every token of the run is wanted, so rows are tokens
+			for i := range p.n {
+				r.targets[r.bind.R] = seqs[text][wanted+i+1]
+				r.want(at + wanted + i)
 			}
 			s.parts = append(s.parts, p)
 		}
-		if from += n; from < len(seqs[text])-1 {
+		if from += n; from < fed {
 			break
 		}
 		text, from = text+1, 0
