@@ -164,6 +164,10 @@ func TestReportInBrowser(t *testing.T) {
 
 	is(ctx, t, "roofline", `document.querySelectorAll('.roofline .pt').length === 4 && document.querySelectorAll('.ceil').length === 3`)
 	is(ctx, t, "memory", `document.querySelectorAll('#memory path').length >= 1 && /At the peak: blk.1.ffn.up/.test(document.querySelector('.owners').textContent)`)
+	is(ctx, t, "names of ceilings lie within the picture", within(`.roofline .label`, `.roofline`))
+	is(ctx, t, "a class of memory has the colour of its area", `[...document.querySelectorAll('#memory .chip')].filter(c => c.ariaPressed === 'true').some(c => getComputedStyle(c.querySelector('.dot')).backgroundColor === getComputedStyle(document.querySelector('#memory path')).fill)`)
+	is(ctx, t, "all columns of steps are seen", `document.querySelector('#steps table').scrollWidth <= document.querySelector('#steps .scroll').clientWidth`)
+	is(ctx, t, "the tree is opened as far as it says something", `window.before >= 8`)
 	do(ctx, t, chromedp.Evaluate(`document.querySelector('#steps th.sort').click()`, nil))
 	is(ctx, t, "sorted by name", `document.querySelector('#steps td').textContent === 'blk.0/attn/attend'`)
 	do(ctx, t, chromedp.SendKeys(`#steps input`, "pool", chromedp.ByQuery))
@@ -172,6 +176,25 @@ func TestReportInBrowser(t *testing.T) {
 	do(ctx, t, chromedp.Evaluate(`window.theme = document.documentElement.dataset.theme`, nil), chromedp.Click(`#theme`, chromedp.ByQuery))
 	is(ctx, t, "the other theme", `document.documentElement.dataset.theme !== window.theme`)
 	screenshot(ctx, t, "report_other_theme")
+}
+
+// within is an expression: what one selector finds lies within what another does.
+func within(inner, outer string) string {
+	return `(() => { const o = document.querySelector('` + outer + `').getBoundingClientRect(); return [...document.querySelectorAll('` + inner + `')].every(e => { const r = e.getBoundingClientRect(); return r.left >= o.left - 1 && r.right <= o.right + 1; }); })()`
+}
+
+// On a telephone nothing is cut off or lies over something else.
+func TestNarrowReportInBrowser(t *testing.T) {
+	ctx := browser(t)
+	do(ctx, t, chromedp.EmulateViewport(400, 800))
+	p := fixture(t)
+	show(ctx, t, "report_narrow", func(w io.Writer) error { return writeHTML(w, p) })
+	is(ctx, t, "nothing is wider than the page", `document.documentElement.scrollWidth <= innerWidth`)
+	is(ctx, t, "numbers fit their cards", `[...document.querySelectorAll('.card')].every(c => c.scrollWidth <= c.clientWidth)`)
+	is(ctx, t, "bars have the width of the page", `[...document.querySelectorAll('.bars .bar')].every(b => b.clientWidth > 300)`)
+	is(ctx, t, "names of ceilings and ticks lie within the picture", within(`.roofline text`, `.roofline`))
+	is(ctx, t, "ticks do not touch", `(() => { const t = [...document.querySelectorAll('.roofline .tick')].filter(e => e.textContent && e.getAttribute('text-anchor') !== 'end').map(e => e.getBoundingClientRect()).sort((a, b) => a.left - b.left); return t.every((r, i) => !i || t[i - 1].right < r.left || Math.abs(t[i - 1].top - r.top) > 8); })()`)
+	is(ctx, t, "the way to every section is a row of its own", `document.querySelector('nav').clientWidth > 300`)
 }
 
 // Names from files stay text: nothing of them runs.

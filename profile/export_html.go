@@ -185,7 +185,11 @@ func (p *Profile) cards() []viewCard {
 		}
 	}
 	l := &p.Ledger
-	cards := []viewCard{{"time", human(p.Elapsed), count(int(l.Runs), "run") + " of " + human(l.Wall)}}
+	runs := count(int(l.Runs), "run")
+	if l.Wall > p.Elapsed+p.Elapsed/100 {
+		runs += ", side by side: " + human(l.Wall) + " in all"
+	}
+	cards := []viewCard{{"time", human(p.Elapsed), runs}}
 	if tokens > 0 && p.Elapsed > 0 {
 		cards = append(cards, viewCard{"tokens a second", fmt.Sprintf("%.0f", perTime(tokens, p.Elapsed)*1e9), fmt.Sprintf("%d in all", tokens)})
 	}

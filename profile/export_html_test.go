@@ -76,6 +76,9 @@ func TestFlameSVG(t *testing.T) {
 			if err := FlameSVG(&b, p, f.value); err != nil {
 				t.Fatal(err)
 			}
+			if !strings.Contains(b.String(), "prefers-color-scheme:dark") || strings.Count(b.String(), `class="hpf"`) != 1 {
+				t.Errorf("%s has no dark look, or one that leaves the picture", f.value)
+			}
 			d := xml.NewDecoder(&b)
 			frames := 0
 			for {

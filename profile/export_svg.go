@@ -53,6 +53,10 @@ const (
 // each.
 var svgColors = []string{"#3572c6", "#c4651b", "#1b807a", "#8560c9", "#b83e56", "#8f7410", "#4d7c2e", "#5d7187"}
 
+// svgDark is the look for those who want it dark. Light is written as attributes,
+// for tools that know no styles. It is scoped, since pages hold the picture too.
+const svgDark = `<style>@media (prefers-color-scheme:dark){.hpf .bg{fill:#181e28}.hpf .ink{fill:#e5eaf2}.hpf .box{fill:#2a3342}.hpf .wait{fill:#3a4556}.hpf .edge{stroke:#181e28}}</style>`
+
 // FlameSVG writes a flame graph, the model on top. What lies below it is drawn
 // to scale; the title of each frame has its numbers.
 func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
@@ -72,29 +76,30 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 	b := bufio.NewWriter(w)
 	height := svgTop + (depth+1)*svgRow + 8
 	fmt.Fprintf(b, `<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">
-<rect width="100%%" height="100%%" fill="#ffffff"/>
-<text x="10" y="26" font-size="16" font-weight="600" fill="#1a2230">%s: %s, %s</text>
-`, svgWidth, height, svgWidth, height, xmlText(subject(p)), f.title, f.show(width[root]))
+<svg xmlns="http://www.w3.org/2000/svg" class="hpf" width="%d" height="%d" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="12">
+%s
+<rect class="bg" width="100%%" height="100%%" fill="#ffffff"/>
+<text class="ink" x="10" y="26" font-size="16" font-weight="600" fill="#1a2230">%s: %s, %s</text>
+`, svgWidth, height, svgWidth, height, svgDark, xmlText(subject(p)), f.title, f.show(width[root]))
 	var draw func(n *TreeNode, x, w float64, level int)
 	draw = func(n *TreeNode, x, w float64, level int) {
 		if w < svgLeast {
 			return
 		}
-		fill, ink := "#e2e6ec", "#1a2230"
+		fill, ink, class := "#e2e6ec", `class="ink" fill="#1a2230"`, "box"
 		if n.Kind == "wait" {
-			fill = "#c9d0da"
+			fill, class = "#c9d0da", "wait"
 		} else if c := colors[n.Op]; c != "" {
-			fill, ink = c, "#ffffff"
+			fill, ink, class = c, `fill="#ffffff"`, "op"
 		}
-		y, stroke := svgTop+level*svgRow, ` stroke="#ffffff" stroke-width="0.6"`
-		if w < 4 {
-			stroke = "" // it would cover the frame
+		y, stroke := svgTop+level*svgRow, ""
+		if w >= 4 { // it would cover a narrower frame
+			class, stroke = class+" edge", ` stroke="#ffffff" stroke-width="0.6"`
 		}
-		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s"%s/>`,
-			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), x, y, w, svgRow-1, fill, stroke)
-		if room := int((w - 8) / 6.7); room >= 3 {
-			fmt.Fprintf(b, `<text x="%.2f" y="%d" fill="%s">%s</text>`, x+4, y+14, ink, xmlText(shorten(n.Name, room)))
+		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect class="%s" x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s"%s/>`,
+			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), class, x, y, w, svgRow-1, fill, stroke)
+		if room := int((w - 8) / 7.3); room >= 3 {
+			fmt.Fprintf(b, `<text x="%.2f" y="%d" %s>%s</text>`, x+4, y+14, ink, xmlText(shorten(n.Name, room)))
 		}
 		b.WriteString("</g>\n")
 		for _, c := range n.Children {

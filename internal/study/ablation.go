@@ -337,7 +337,7 @@ func cosine(a, b []float32) float64 {
 func (f *family) section(found []finding, base *finding, t *Trial) Section {
 	tab := &Table{Left: 1, Head: []string{"instead", "time", "against as it is", "weights", "activations", "answers", "verdict"}}
 	row := func(g *finding, ratio, verdict string) {
-		tab.add(g.off, millis(t.Median(g.arm)), ratio, bytes(g.weights), bytes(g.activations), g.quality, verdict)
+		tab.add(g.off, millis(t.Time(g.arm).Mid), ratio, bytes(g.weights), bytes(g.activations), g.quality, verdict)
 	}
 	row(base, "the baseline", "the baseline")
 	for i := range found {

@@ -218,10 +218,10 @@ func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Sect
 		for i := range cols {
 			a := j*len(cols) + i
 			rates, kib = append(rates, arms[a].rate(t, a).Mid), append(kib, arms[a].touched/1024)
-			if t.Median(a) < t.Median(best) {
+			if t.Ratio(a).Mid < t.Ratio(best).Mid {
 				best = a
 			}
-			if t.Median(a) > t.Median(worst) {
+			if t.Ratio(a).Mid > t.Ratio(worst).Mid {
 				worst = a
 			}
 		}
@@ -331,7 +331,7 @@ func sizedTable(arms []sized, t *Trial, h kcpu.Machine) *Table {
 		if i > 0 {
 			against = change(t.Ratio(i).Map(func(v float64) float64 { return v - shift }))
 		}
-		tab.add(a.label, millis(t.Median(i)), fmt.Sprintf("%s (%s to %s)", number(e.Mid), number(finite(e.Low, e.Mid)), number(finite(e.High, e.Mid))),
+		tab.add(a.label, millis(t.Time(i).Mid), fmt.Sprintf("%s (%s to %s)", number(e.Mid), number(finite(e.Low, e.Mid)), number(finite(e.High, e.Mid))),
 			bytes(a.touched), level(a.touched, h), against)
 	}
 	return tab

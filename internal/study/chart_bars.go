@@ -37,7 +37,7 @@ func (c Bars) SVG() string {
 		most = max(most, math.Abs(b.Value))
 	}
 	// An interval far beyond every bar would leave no room for the bars: the
-	// axis ends before it, and so does its whisker.
+	// axis ends before it, and so does its whisker, with an arrow.
 	within := func(v float64) float64 { return max(-1.6*most, min(1.6*most, v)) }
 	for _, b := range c.Bars {
 		if b.High > b.Low {
@@ -67,14 +67,25 @@ func (c Bars) SVG() string {
 			l, h := px(within(finite(b.Low, lo))), px(within(finite(b.High, hi)))
 			mid := y + (rowHeight-8)/2
 			s.line("w", l, mid, h, mid)
-			s.line("w", l, mid-4, l, mid+4)
-			s.line("w", h, mid-4, h, mid+4)
+			s.whisker(l, mid, 4, within(b.Low) != b.Low)
+			s.whisker(h, mid, -4, within(b.High) != b.High)
 			end = max(end, h)
 		}
 		s.text(end+8, y+14, "d", "start", value)
 	}
 	s.line("ax", px(0), top, px(0), bottom)
 	return s.done()
+}
+
+// whisker ends an interval at x: by a cap, or by an arrow where it goes on. back
+// is the way towards the middle.
+func (s *svg) whisker(x, mid, back float64, goesOn bool) {
+	if !goesOn {
+		s.line("w", x, mid-4, x, mid+4)
+		return
+	}
+	s.line("w", x, mid, x+back, mid-4)
+	s.line("w", x, mid, x+back, mid+4)
 }
 
 // finite replaces a bound that is no number.

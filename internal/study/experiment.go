@@ -81,7 +81,7 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 		}
 		round += took * time.Duration(reps[i])
 		if expected := 2 * fewest * round / time.Duration(i+1) * time.Duration(len(all)); d.Limit > 0 && expected+time.Since(start) > d.Limit {
-			return nil, fmt.Errorf("%w: about %.0f s, of %.0f s that are left", errNoTime, expected.Seconds(), d.Limit.Seconds())
+			return nil, fmt.Errorf("%w: about %.1f s, of %.1f s that are left", errNoTime, expected.Seconds(), d.Limit.Seconds())
 		}
 	}
 	if d.Limit > 0 && 2*time.Duration(d.Least)*round > d.Limit {
@@ -161,9 +161,16 @@ func (t *Trial) Judge(arm int) Verdict { return judge(t.Ratio(arm), t.Noise()) }
 // Median is the time of one run of an arm in seconds.
 func (t *Trial) Median(arm int) float64 { return median(t.Seconds[arm]) }
 
-// Time is the time of one run of an arm with its interval, over blocks.
+// Time is the time of one run of an arm with its interval, over blocks. It
+// follows from the baseline's and the arm's ratio to it: on a machine of two
+// speeds the middles of two arms may be of different ones, and a table of them
+// would contradict the ratios beside it.
 func (t *Trial) Time(arm int) Estimate {
-	return estimate(paired(t.Seconds[arm], nil)).Map(math.Exp)
+	e, shift := estimate(paired(t.Seconds[arm], nil)), 0.0
+	if arm > 0 {
+		shift = center(paired(t.Seconds[0], nil)) + t.Ratio(arm).Mid - e.Mid
+	}
+	return e.Map(func(v float64) float64 { return math.Exp(v + shift) })
 }
 
 func logRatio(a, b []float64) Estimate { return estimate(paired(a, b)) }

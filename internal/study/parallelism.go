@@ -136,7 +136,7 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 		// What cannot be done is not begun: a batch that takes minutes would be
 		// warmed up only to be left out.
 		if fewestTakes := perToken * float64(c.work.tokens*2*fewest*(len(modes)+1)); d.limited && !d.quick && fewestTakes > max(0, d.room().Seconds()) {
-			c.without = fmt.Sprintf("about %.0f s", fewestTakes)
+			c.without = fmt.Sprintf("about %.1f s", fewestTakes)
 			d.skip()
 			continue
 		}
@@ -247,6 +247,9 @@ func parallelFigures(cells []*condition) Section {
 	sec.Figures = append(sec.Figures, Figure{"coarse-against-fine", "Time of coarse against fine: left of zero coarse is faster. Green: coarse shown to be faster, orange: fine, grey: neither.",
 		Bars{Title: "Coarse against fine", Unit: "% time", Bars: bars}.SVG()})
 	for i, k := range order {
+		if len(series[k][0].X) < 2 {
+			continue // a point is no line; the bars and the table have it
+		}
 		sec.Figures = append(sec.Figures, Figure{fmt.Sprintf("rate-%d", i+1), fmt.Sprintf("Tokens a second over the batch size, %s, texts of %s; bands are 95 per cent intervals.", plural(k.cpus, "CPU"), k.mix),
 			Lines{Title: fmt.Sprintf("%s, texts of %s", plural(k.cpus, "CPU"), k.mix), XLabel: "texts in a call", YLabel: "tokens a second", LogX: true, FromZero: true, Series: series[k][:]}.SVG()})
 	}

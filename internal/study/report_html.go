@@ -11,13 +11,14 @@ const pageStyle = `
 :root{--bg:#f5f6f8;--card:#fff;--ink:#1d2433;--dim:#667085;--line:#e6e9ef;--accent:#2f6fd0;--soft:#eef4fd;--good:#1f7a55}
 @media (prefers-color-scheme:dark){:root{--bg:#0f1219;--card:#161a23;--ink:#e6e9f0;--dim:#98a2b3;--line:#2a3040;--accent:#6ea4f5;--soft:#1a2436;--good:#55c596}}
 *{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:1060px;margin:0 auto;padding:40px 24px 80px}header p{color:var(--dim);margin:.2em 0 1.6em}h1{font-size:28px;line-height:1.2;margin:0 0 .2em}
+main{max-width:1240px;margin:0 auto;padding:40px 24px 80px}header p{color:var(--dim);margin:.2em 0 1.6em}h1{font-size:28px;line-height:1.2;margin:0 0 .2em}
 h2{font-size:19px;margin:0 0 .7em}section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:22px 24px;margin:18px 0;overflow-x:auto}
 section.advice{background:var(--soft);border-color:transparent}.advice ul{margin:0;padding-left:1.2em}.advice li{margin:.35em 0}
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;width:100%}th{font-weight:600;color:var(--dim);text-align:left;border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:bottom}
 td{border-bottom:1px solid var(--line);padding:6px 10px 6px 0;vertical-align:top}tr:last-child td{border-bottom:0}.n{text-align:right}td.n,td.w{white-space:nowrap}td.n.long{white-space:normal;text-align:left}
-figure{margin:18px 0 4px}figure svg{max-width:100%;height:auto;display:block}figcaption{color:var(--dim);font-size:13px;margin-top:6px}
+figure{margin:18px 0 4px}figure svg{max-width:100%;height:auto;display:block}figure svg.hp{width:900px}figcaption{color:var(--dim);font-size:13px;margin-top:6px}
 .facts td:first-child{color:var(--dim);white-space:nowrap;width:1%;padding-right:22px}nav{font-size:13px;color:var(--dim);margin-bottom:18px}nav a{color:var(--accent);text-decoration:none;margin-right:14px}
+@media (max-width:700px){main{padding:24px 12px 60px}section{padding:16px}figure{overflow-x:auto}figure svg{min-width:640px;max-width:none}}
 @media print{body{background:#fff}section{break-inside:avoid}}
 `
 

@@ -152,7 +152,7 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		if i > 0 {
 			verdict, ratio = string(t.Judge(i)), fmt.Sprintf("%.2f (%.2f to %.2f)", up.Mid, up.Low, up.High)
 		}
-		tab.add(fmt.Sprint(n), millis(t.Median(i)), number(w.rate(t.Time(i)).Mid), ratio, fmt.Sprintf("%.0f %%", 100*up.Mid/float64(n)), verdict)
+		tab.add(fmt.Sprint(n), millis(t.Time(i).Mid), number(w.rate(t.Time(i)).Mid), ratio, fmt.Sprintf("%.0f %%", 100*up.Mid/float64(n)), verdict)
 		meas.X, meas.Y = append(meas.X, float64(n)), append(meas.Y, up.Mid)
 		meas.Low, meas.High = append(meas.Low, finite(up.Low, up.Mid)), append(meas.High, finite(up.High, up.Mid))
 	}
@@ -275,7 +275,7 @@ func (g growth) section(t *Trial) (Section, string) {
 		if i > 0 {
 			against = change(rel.Map(func(v float64) float64 { return v + shift }))
 		}
-		tab.add(fmt.Sprint(g.sizes[i]), millis(t.Median(i)), number(e.Mid), against)
+		tab.add(fmt.Sprint(g.sizes[i]), millis(t.Time(i).Mid), number(e.Mid), against)
 		s.X, s.Y = append(s.X, float64(g.sizes[i])), append(s.Y, e.Mid)
 		s.Low, s.High = append(s.Low, finite(e.Low, e.Mid)), append(s.High, finite(e.High, e.Mid))
 	}

@@ -195,6 +195,12 @@ func whatif(ctx context.Context, s *session) (rep *Report, err error) {
 	return rep, nil
 }
 
+// uneven reports a control that differs from the baseline by anything.
+func uneven(t *Trial) bool {
+	n := t.Noise()
+	return !(n.High-n.Low < unevenLog)
+}
+
 func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 	var out []string
 	ranked := slices.Clone(found)
@@ -210,8 +216,8 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 			break
 		}
 	}
-	if n := t.Noise(); !(n.High-n.Low < unevenLog) {
-		return []string{fmt.Sprintf("The machine was too uneven to say: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(n))}
+	if uneven(t) {
+		return []string{fmt.Sprintf("The machine was too uneven to say: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(t.Noise()))}
 	}
 	if len(out) == 0 {
 		return []string{"No kind of step is shown to be worth making faster: every interval includes zero."}
@@ -249,10 +255,14 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 			lines.Series = append(lines.Series, s)
 		}
 	}
+	together := fmt.Sprintf("The kinds that were asked about contribute %.1f %% of the %s together; the rest is other steps, waiting, and what happens between runs.", 100*sum/now, millis(now))
+	if uneven(trial) {
+		together = "The machine was too uneven: take none of these figures for one of the model. The intervals hold what is so, and nearly all else."
+	}
 	return []Section{
 		{Title: "Gains", Table: t, Text: []string{
-			fmt.Sprintf("The kinds that were asked about contribute %.1f %% of the %s together; the rest is other steps, waiting, and what happens between runs.", 100*sum/now, millis(now)),
-			fmt.Sprintf("The control, everything slowed against the same again, differs by %s.", change(trial.Noise())),
+			together,
+			fmt.Sprintf("The control, everything slowed against the same again, differs by %s, over %s.", change(trial.Noise()), plural(trial.Blocks, "block")),
 		}, Figures: []Figure{
 			{"gain-twice", "Less time for the whole if one kind of step were twice as fast, with 95 per cent intervals.", Bars{Title: "Twice as fast: what the whole gains", Unit: "% less time", Bars: bars}.SVG()},
 			{"gain-curve", "The same over the speed-up of the kind; bands are 95 per cent intervals.", lines.SVG()},

@@ -98,7 +98,11 @@ function treeSection() {
   const heads = ['', 'steps run', 'time', 'of wall time', 'GFLOP/s', 'GB/s', 'lost'];
   s.append(el('div', {class: 'scroll'}, el('table', {class: 'tree', role: 'treegrid', 'aria-label': 'Tree of the model'},
     el('thead', {}, el('tr', {}, heads.map((h, i) => el('th', {class: i ? '' : 'l', scope: 'col'}, h)))), body)));
-  if (data.tree.c.length === 1) open.add(data.tree.c[0]);
+  // A tree of a few rows says nothing: the largest branches are opened until it does.
+  for (let rows = data.tree.c.length, n = data.tree; rows < 8 && n.c && n.c.length; rows += (n.c || []).length) {
+    n = n.c.reduce((a, b) => a.t > b.t ? a : b);
+    open.add(n);
+  }
   drawn(draw);
 }
 
@@ -113,7 +117,8 @@ function timelineSection() {
     el('button', {onclick: () => fit()}, 'Fit'));
   const canvas = el('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Timeline of a run'});
   s.append(canvas, legend(data.ops));
-  const LANE = 46, TOP = 26, LEFT = 118;
+  const LANE = 46, TOP = 26;
+  let LEFT = 118;
   const fit = () => { const r = t.runs[run], w = r.e - r.s; from = -0.01 * w; to = 1.01 * w; draw(); };
   function pick(i) { if (t.runs[i]) { run = i; fit(); } }
   function draw() {
@@ -124,12 +129,14 @@ function timelineSection() {
     c.scale(dpr, dpr);
     c.clearRect(0, 0, W, H);
     const x = v => LEFT + (v - from) / (to - from) * (W - LEFT);
+    c.font = '12.5px ' + css('--sans');
+    LEFT = Math.min(118, 14 + Math.max(...plan.lanes.map(n => c.measureText(n).width)));
     c.font = '11.5px ' + css('--sans');
     c.fillStyle = css('--faint'); c.strokeStyle = css('--line');
     const step = niceStep((to - from) / Math.max(2, (W - LEFT) / 110));
     for (let v = Math.ceil(from / step) * step; v <= to; v += step) {
       c.beginPath(); c.moveTo(x(v), TOP - 6); c.lineTo(x(v), H); c.stroke();
-      c.fillText(time(v), x(v) + 3, 13);
+      if (x(v) + 3 + c.measureText(time(v)).width <= W) c.fillText(time(v), x(v) + 3, 13);
     }
     boxes = [];
     const hatch = c.createPattern(hatching(), 'repeat');
@@ -141,7 +148,7 @@ function timelineSection() {
         const xa = Math.max(LEFT, x(a)), xb = Math.min(W, x(b));
         if (xb <= LEFT || xa >= W) return;
         c.fillStyle = fill; c.fillRect(xa, y + 3, Math.max(0.7, xb - xa - (xb - xa > 3 ? 0.7 : 0)), LANE - 9);
-        if (label && xb - xa > 34) { c.fillStyle = '#fff'; c.font = '11.5px ' + css('--sans'); c.fillText(clip(c, label, xb - xa - 8), xa + 4, y + LANE / 2 + 2); }
+        if (label && xb - xa > 34) { c.fillStyle = '#fff'; c.font = '11.5px ' + css('--sans'); c.fillText(clip(c, c.measureText(label).width > xb - xa - 8 ? label.slice(label.lastIndexOf('/') + 1) : label, xb - xa - 8), xa + 4, y + LANE / 2 + 2); }
         boxes.push({xa, xb, y, info});
       };
       if (lane.x) { box(0, r.e - r.s, hatch, '', () => ['idle', [['lane', plan.lanes[i]], ['was not called into this run', '']]]); return; }
@@ -154,7 +161,7 @@ function timelineSection() {
       if (lane.d < r.e - r.s) box(lane.d, r.e - r.s, hatch, '', () => [i ? 'idle' : 'dispatch', [['time', time(r.e - r.s - lane.d)]]]);
     });
   }
-  const clip = (c, text, w) => { if (c.measureText(text).width <= w) return text; let n = text.length; while (n > 1 && c.measureText(text.slice(-n) ).width > w - 8) n--; return n > 1 ? '…' + text.slice(-n) : ''; };
+  const clip = (c, text, w) => { if (c.measureText(text).width <= w) return text; let n = text.length; while (n > 1 && c.measureText(text.slice(0, n) + '…').width > w) n--; return n > 1 ? text.slice(0, n) + '…' : ''; };
   function hatching() {
     const h = document.createElement('canvas');
     h.width = h.height = 6;
@@ -186,6 +193,12 @@ function timelineSection() {
 }
 function niceStep(v) { const p = Math.pow(10, Math.floor(Math.log10(Math.max(v, 1)))); for (const m of [1, 2, 5, 10]) if (p * m >= v) return p * m; return p * 10; }
 
+function textWidth(texts) {
+  const c = document.createElement('canvas').getContext('2d');
+  c.font = '12px ' + css('--sans');
+  return Math.max(0, ...texts.map(t => c.measureText(t).width));
+}
+
 // ---- roofline ---------------------------------------------------------------
 function rooflineSection() {
   const pts = data.steps.filter(s => s.flops > 0 && s.bytes > 0 && s.self > 0);
@@ -197,7 +210,8 @@ function rooflineSection() {
   const lines = data.ceilings.filter(k => k.backend === c.backend).flatMap(k => [['f32', k.flops], ...Object.entries(k.class || {})].map(([n, v]) => [n + k.lanes, v])).filter(([, v]) => v > 0);
   const total = data.steps.reduce((t, p) => t + p.self, 0);
   drawn(() => {
-    const W = Math.max(320, host.clientWidth), H = 420, L = 88, R = 132, T = 14, B = 44;
+    // Beside the plot there is room for names on a wide page only.
+    const W = Math.max(320, host.clientWidth), narrow = W < 640, H = 420, L = narrow ? 86 : 88, R = narrow ? 8 : 22 + textWidth(lines.map(([n, v]) => n + ' ' + si(v, 'FLOP/s'))), T = 14, B = 44;
     const xs = pts.map(p => p.flops / p.bytes), ys = pts.map(p => p.flops / p.self * 1e9);
     const lo = v => Math.pow(10, Math.floor(Math.log10(v))), hi = v => Math.pow(10, Math.ceil(Math.log10(v)));
     const top = Math.max(...lines.map(l => l[1]), ...ys);
@@ -205,23 +219,24 @@ function rooflineSection() {
     const X = v => L + Math.log(v / x0) / Math.log(x1 / x0) * (W - L - R), Y = v => H - B - Math.log(v / y0) / Math.log(y1 / y0) * (H - T - B);
     const svg = sv('svg', {class: 'roofline', viewBox: '0 0 ' + W + ' ' + H, role: 'img', 'aria-label': 'Roofline plot'});
     svg.style.height = H + 'px';
-    for (let v = x0; v <= x1 * 1.01; v *= 10) { svg.append(sv('line', {class: 'axis', x1: X(v), x2: X(v), y1: T, y2: H - B}), sv('text', {class: 'tick', x: X(v), y: H - B + 17, 'text-anchor': 'middle'}, v >= 1 ? v.toLocaleString('en') : String(+v.toPrecision(1)))); }
+    const decades = Math.log10(x1 / x0), every = Math.max(1, Math.ceil(42 * decades / (W - L - R)));
+    for (let v = x0, i = 0; v <= x1 * 1.01; v *= 10, i++) { svg.append(sv('line', {class: 'axis', x1: X(v), x2: X(v), y1: T, y2: H - B}), sv('text', {class: 'tick', x: X(v), y: H - B + 17, 'text-anchor': narrow && v > x1 * .99 ? 'end' : 'middle'}, i % every ? '' : v >= 1 ? v.toLocaleString('en') : String(+v.toPrecision(1)))); }
     for (let v = y0; v <= y1 * 1.01; v *= 10) { svg.append(sv('line', {class: 'axis', x1: L, x2: W - R, y1: Y(v), y2: Y(v)}), sv('text', {class: 'tick', x: L - 8, y: Y(v) + 4, 'text-anchor': 'end'}, si(v, 'FLOP/s'))); }
     svg.append(sv('text', {class: 'label', x: (L + W - R) / 2, y: H - 6, 'text-anchor': 'middle'}, 'FLOPs for a byte moved'));
-    const most = Math.max(...lines.map(l => l[1]));
+    const most = Math.max(...lines.map(l => l[1])), names = []; // names lie over the points
     if (c.bytes > 0) {
       const xe = Math.min(x1, most / c.bytes), xb = Math.max(x0, y0 / c.bytes);
       svg.append(sv('line', {class: 'ceil', x1: X(xb), y1: Y(xb * c.bytes), x2: X(xe), y2: Y(xe * c.bytes)}));
       const xm = Math.sqrt(xb * xe), angle = Math.atan2(Y(xe * c.bytes) - Y(xb * c.bytes), X(xe) - X(xb)) * 180 / Math.PI;
-      svg.append(sv('text', {class: 'label', x: X(xm), y: Y(xm * c.bytes) - 7, 'text-anchor': 'middle', transform: 'rotate(' + angle + ' ' + X(xm) + ' ' + Y(xm * c.bytes) + ')'}, si(c.bytes, 'B/s of memory')));
+      names.push(sv('text', {class: 'label', x: X(xm), y: Y(xm * c.bytes) - 7, 'text-anchor': 'middle', transform: 'rotate(' + angle + ' ' + X(xm) + ' ' + Y(xm * c.bytes) + ')'}, si(c.bytes, 'B/s of memory')));
     }
     const placed = [];
     for (const [name, v] of lines.sort((a, b) => b[1] - a[1])) {
       svg.append(sv('line', {class: 'ceil', x1: X(Math.max(x0, c.bytes > 0 ? v / c.bytes : x0)), x2: W - R, y1: Y(v), y2: Y(v)}));
-      let y = Y(v) + 4;
+      let y = Y(v) + (narrow ? -6 : 4);
       while (placed.some(p => Math.abs(p - y) < 14)) y += 3;
       placed.push(y);
-      svg.append(sv('text', {class: 'label', x: W - R + 8, y}, name + ' ' + si(v, 'FLOP/s')));
+      names.push(sv('text', {class: 'label', x: narrow ? W - R - 4 : W - R + 8, y, 'text-anchor': narrow ? 'end' : 'start'}, name + ' ' + si(v, 'FLOP/s')));
     }
     for (const p of [...pts].sort((a, b) => b.self - a.self)) {
       const dot = sv('circle', {class: 'pt', cx: X(p.flops / p.bytes), cy: Y(p.flops / p.self * 1e9), r: 3 + 26 * Math.sqrt(p.self / total), fill: opColor(p.op), 'fill-opacity': .75});
@@ -229,6 +244,7 @@ function rooflineSection() {
       dot.addEventListener('mouseleave', hideTip);
       svg.append(dot);
     }
+    svg.append(...names);
     host.replaceChildren(svg);
   });
 }
@@ -237,6 +253,7 @@ const stepTip = p => [['op', p.op], ['kernel', p.kernel], ['class', p.class], ['
 
 // ---- memory -----------------------------------------------------------------
 const CLASSES = ['activations', 'scratch', 'io', 'state', 'weights'];
+const classColor = c => css('--c' + (CLASSES.includes(c) ? CLASSES.indexOf(c) : COLORS - 1));
 function memorySection() {
   const m = data.memory;
   if (!m.plans.length && !m.counters.length && !m.classes.length) return;
@@ -253,7 +270,7 @@ function memorySection() {
       const n = plan.steps.length;
       const classes = CLASSES.concat([...new Set(plan.buffers.map(b => b[1]))].filter(c => !CLASSES.includes(c)));
       chips.replaceChildren(...classes.filter(c => plan.buffers.some(b => b[1] === c)).map(c => {
-        const b = el('button', {'aria-pressed': on.has(c), onclick: () => { on.has(c) ? on.delete(c) : on.add(c); draw(); }}, c + ' ' + bytes(plan.buffers.filter(x => x[1] === c && (c === 'weights' || c === 'state' || c === 'io')).reduce((t, x) => t + x[3], 0) || peakOf(c)));
+        const b = el('button', {class: 'chip', 'aria-pressed': on.has(c), onclick: () => { on.has(c) ? on.delete(c) : on.add(c); draw(); }}, el('span', {class: 'dot', style: '--k:' + classColor(c)}), c + ' ' + bytes(plan.buffers.filter(x => x[1] === c && (c === 'weights' || c === 'state' || c === 'io')).reduce((t, x) => t + x[3], 0) || peakOf(c)));
         return b;
       }));
       function liveOf(c) { const v = new Array(n).fill(0); for (const b of plan.buffers) if (b[1] === c) for (let i = b[4]; i <= b[5]; i++) v[i] += b[3]; return v; }
@@ -270,7 +287,7 @@ function memorySection() {
         let d = 'M' + X(0) + ' ' + Y(base[0]);
         for (let i = 0; i < n; i++) d += 'L' + X(i) + ' ' + Y(base[i] + v[i]) + 'L' + X(i + 1) + ' ' + Y(base[i] + v[i]);
         for (let i = n - 1; i >= 0; i--) d += 'L' + X(i + 1) + ' ' + Y(base[i]) + 'L' + X(i) + ' ' + Y(base[i]);
-        svg.append(sv('path', {d: d + 'Z', fill: css('--c' + CLASSES.indexOf(shown[k]) % COLORS), 'fill-opacity': .85}));
+        svg.append(sv('path', {d: d + 'Z', fill: classColor(shown[k]), 'fill-opacity': .85}));
         v.forEach((b, i) => { base[i] += b; });
       });
       svg.append(sv('line', {x1: X(peak + .5), x2: X(peak + .5), y1: T - 4, y2: H - B, stroke: css('--ink'), 'stroke-dasharray': '3 3'}),
@@ -325,13 +342,14 @@ function stepsSection() {
   const filter = el('input', {type: 'search', placeholder: 'Filter', 'aria-label': 'Filter steps'});
   const s = section('steps', 'Steps', 'Self is compute, as wall time; lost is what it takes beyond the roofline.', filter);
   const most = Math.max(...data.steps.map(p => p.self)), lost = Math.max(1, ...data.steps.map(p => p.lost));
-  const cols = [{head: 'step', left: true, get: p => p.name, show: p => el('span', {}, el('span', {class: 'dot', style: '--k:' + opColor(p.op)}), p.name)}, {head: 'plan', left: true, get: p => p.plan}, {head: 'kernel', left: true, get: p => p.kernel},
+  const cols = [{head: 'step', left: true, get: p => p.name, show: p => el('span', {}, el('span', {class: 'dot', style: '--k:' + opColor(p.op)}), p.name)}, ...(new Set(data.steps.map(p => p.plan)).size > 1 ? [{head: 'plan', left: true, get: p => p.plan}] : []), {head: 'kernel', left: true, get: p => p.kernel},
     {head: 'calls', get: p => p.calls}, {head: 'self ms', get: p => p.self, show: p => ms(p.self), bar: p => 100 * p.self / most, color: p => opColor(p.op)},
     {head: 'p50 µs', get: p => p.p50, show: p => (p.p50 / 1e3).toFixed(1)}, {head: 'p95', get: p => p.p95, show: p => (p.p95 / 1e3).toFixed(1)}, {head: 'p99', get: p => p.p99, show: p => (p.p99 / 1e3).toFixed(1)},
     {head: 'wait ms', get: p => p.wait, show: p => ms(p.wait)}, {head: 'GFLOP/s', get: p => p.flops / (p.self || 1), show: p => (p.flops / (p.self || 1)).toFixed(1)}, {head: 'GB/s', get: p => p.bytes / (p.self || 1), show: p => (p.bytes / (p.self || 1)).toFixed(1)}];
   if (data.ceilings.length) cols.push({head: 'roofline', get: p => p.floor / (p.self || 1), show: p => p.floor ? pct(100 * p.floor / (p.self || 1)) : '–'}, {head: 'lost ms', get: p => p.lost, show: p => p.floor ? ms(p.lost) : '–', bar: p => 100 * p.lost / lost, color: () => 'var(--c4)'});
   const rows = () => { const q = filter.value.toLowerCase(); return data.steps.filter(p => !q || (p.name + ' ' + p.op + ' ' + p.kernel + ' ' + p.plan).toLowerCase().includes(q)); };
-  const t = sortable(cols, rows, 4);
+  const t = sortable(cols, rows, cols.findIndex(c => c.head === 'self ms'));
+  t.table.classList.add('wide');
   filter.addEventListener('input', t.fill);
   redraw.push(t.fill);
   s.append(t.table);

@@ -148,7 +148,7 @@ function flame(host, root, o) {
     svg.replaceChildren(...nodes.map(([n, x, w, d]) => {
       const c = o.color(n), g = sv('g', {tabindex: n === focus ? 0 : -1, class: (query && !hit(n) ? 'out ' : '') + (c.pale ? 'pale' : '')});
       g.append(sv('rect', w > 4 ? {x, y: d * ROW, width: w, height: ROW - 1, rx: 2, fill: c.fill} : {x, y: d * ROW, width: Math.max(0.5, w), height: ROW - 1, fill: c.fill, class: 'thin'}));
-      const room = Math.floor((w - 10) / 6.6);
+      const room = Math.floor((w - 10) / 7.2);
       if (room >= 3) g.append(sv('text', {x: x + 5, y: d * ROW + 14.5}, n.n.length > room ? n.n.slice(0, room - 1) + '…' : n.n));
       g.node = n;
       return g;
