@@ -4,26 +4,43 @@ import "fmt"
 
 // Offsets in i16's dotArgs.
 const (
-	i16A       = 0  // codes of the activations, a strip of rows
-	i16StrideA = 8  // bytes
+	i16A       = 0  // codes of the activations, strips of rows
+	i16StrideA = 8  // bytes of a row, 64 a group
 	i16W       = 16 // codes of a panel, [K/2][16][2]
 	i16WScale  = 24 // [K/32][16]
 	i16XScale  = 32 // [K/32][rows of the strip]
 	i16C       = 40
 	i16StrideC = 48 // bytes
-	i16Init    = 56 // [16], what C starts from
-	i16Groups  = 64
+	i16Init    = 56 // [16] a row, what C starts from
+	i16StrideI = 64 // bytes; 0: one row for all
+	i16Groups  = 72
+	i16Strips  = 80  // counted down
+	i16Sums    = 88  // [rows of the strip][16], workspace
+	i16Ahead   = 96  // what will be read after this panel
+	i16Step    = 104 // bytes of it that are asked for with each group
+	i16Began   = 112 // bytes of init's rows that strips before this one have used
 )
 
-// genI16 writes products of 16-bit codes with one scale per 32 of K: a strip
+// genI16 writes products of 16-bit codes with one scale per 32 of K: strips
 // of rows times 16 columns.
 func genI16(g *asm) {
 	c := &constants{}
-	genI16YMM(g, "dotAVX2", 4, func(acc, w, x, tmp byte) {
+	genI16YMM(g, "dotAVX2", 4, func(first bool, acc, w, x, tmp byte) {
+		if first { // of a group: nothing to add to
+			tmp = acc
+		}
 		g.f("VPMADDWD Y%d, Y%d, Y%d", w, x, tmp)
-		g.f("VPADDD Y%d, Y%d, Y%d", tmp, acc, acc)
+		if !first {
+			g.f("VPADDD Y%d, Y%d, Y%d", tmp, acc, acc)
+		}
 	})
-	genI16YMM(g, "dotAVXVNNI", 6, func(acc, w, x, _ byte) { g.vpdpwssdVEX(acc, w, x) })
+	genI16YMM(g, "dotAVXVNNI", 6, func(first bool, acc, w, x, _ byte) {
+		if first {
+			g.f("VPMADDWD Y%d, Y%d, Y%d", w, x, acc)
+		} else {
+			g.vpdpwssdVEX(acc, w, x)
+		}
+	})
 	genI16ZMM(g)
 	genI16Quantize(g, c)
 	genI16Widen(g)
@@ -37,11 +54,14 @@ func (g *asm) vpdpwssdVEX(acc, a, b byte) {
 		0xc4, (^acc>>3&1)<<7|1<<6|(^b>>3&1)<<5|2, (^a&15)<<3|5, 0x52, 0xc0|(acc&7)<<3|b&7)
 }
 
+// i16Bases holds pointers to every third row of a strip.
+func i16Bases(mr int) []string { return []string{"SI", "R9", "R10", "AX"}[:(mr+2)/3] }
+
 // i16Rows makes pointers to every third row of a strip: row r is at
 // base[r/3] + r%3 strides, which are in CX.
 func i16Rows(g *asm, mr int) func(r, offset int) string {
-	bases := []string{"SI", "R9", "R10", "AX"}
-	for b := 1; b < (mr+2)/3; b++ {
+	bases := i16Bases(mr)
+	for b := 1; b < len(bases); b++ {
 		g.f("LEAQ (%s)(CX*2), %s", bases[b-1], bases[b])
 		g.f("ADDQ CX, %s", bases[b])
 	}
@@ -54,45 +74,101 @@ func i16Rows(g *asm, mr int) func(r, offset int) string {
 	}
 }
 
-func i16Open(g *asm, name string) {
+func i16Open(g *asm, name string, mr int) (at func(r, offset int) string) {
 	g.text(name, name+"(t *dotArgs)", 16, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
 	g.f("MOVQ %d(R8), SI", i16A)
 	g.f("MOVQ %d(R8), CX", i16StrideA)
-	g.f("MOVQ %d(R8), DI", i16W)
-	g.f("MOVQ %d(R8), BX", i16WScale)
 	g.f("MOVQ %d(R8), R11", i16XScale)
 	g.f("MOVQ %d(R8), DX", i16C)
 	g.f("MOVQ %d(R8), R12", i16StrideC)
+	at = i16Rows(g, mr)
+	g.f("MOVQ CX, R14") // the next strip
+	g.f("IMULQ $%d, R14", mr)
+	g.f("ADDQ SI, R14")
+	g.f("MOVQ %d(R8), R15", i16Ahead)
+	return at
+}
+
+// i16Strip begins a strip: init takes the rows that it starts from, then the
+// panel is read from its start. R13 is lost.
+func i16Strip(g *asm, mr int, init func(r int)) (strip string) {
+	strip = g.fresh("strip")
+	g.label(strip)
+	g.f("MOVQ %d(R8), DI", i16Init)
+	g.f("ADDQ %d(R8), DI", i16Began)
+	g.f("MOVQ %d(R8), R13", i16StrideI)
+	for r := range mr {
+		init(r)
+		g.f("ADDQ R13, DI")
+	}
+	g.f("IMULQ $%d, R13", mr)
+	g.f("ADDQ R13, %d(R8)", i16Began)
+	g.f("MOVQ %d(R8), DI", i16W)
+	g.f("MOVQ %d(R8), BX", i16WScale)
 	g.f("MOVQ %d(R8), R13", i16Groups)
-	g.f("MOVQ %d(R8), R15", i16Init)
+	return strip
+}
+
+// i16Fetch asks for a line of the next strip: its rows are four to twelve
+// short streams, which the processor's own prefetching is late for. 64 bytes a
+// row and group are the whole strip. Two lines more are of the next panel,
+// which may be as far as memory.
+func i16Fetch(g *asm, q, mr int) {
+	switch {
+	case q < mr:
+		g.f("PREFETCHT0 %d(R14)", 64*q)
+	case q < mr+2:
+		g.f("PREFETCHT1 %d(R15)", 64*(q-mr))
+	}
+}
+
+// i16Next moves on to the next group, while there is one.
+func i16Next(g *asm, mr int, group string) {
+	for _, base := range i16Bases(mr) {
+		g.f("ADDQ $64, %s", base)
+	}
+	g.f("ADDQ $%d, R14", 64*mr)
+	g.f("ADDQ %d(R8), R15", i16Step)
+	g.f("ADDQ $1024, DI")
+	g.f("ADDQ $64, BX")
+	g.f("ADDQ $%d, R11", 4*mr)
+	g.f("DECQ R13")
+	g.f("JNZ %s", group)
+}
+
+// i16Close ends a strip. The pointers to its rows stand at the row after.
+func i16Close(g *asm, mr int, strip string) {
+	g.f("MOVQ CX, R13")
+	g.f("IMULQ $%d, R13", mr-1)
+	for _, base := range i16Bases(mr) {
+		g.f("ADDQ R13, %s", base)
+	}
+	g.f("DECQ %d(R8)", i16Strips)
+	g.f("JNZ %s", strip)
+	g.ret()
 }
 
 // genI16YMM keeps the integer sums of a group in registers and the f32 sums in
-// C itself, where they are added to once per group. Registers: 0 to 2mr-1
-// sums, then two of weights, one of activations, and what mac needs.
-func genI16YMM(g *asm, name string, mr int, mac func(acc, w, x, tmp byte)) {
-	i16Open(g, name)
-	at := i16Rows(g, mr)
+// a workspace, where they are added to once per group: C itself is not in L1
+// when a strip begins. Registers: 0 to 2mr-1 sums, then two of weights, one of
+// activations, and what mac needs.
+func genI16YMM(g *asm, name string, mr int, mac func(first bool, acc, w, x, tmp byte)) {
+	at := i16Open(g, name, mr)
 	w0, x0 := byte(2*mr), byte(2*mr+2)
 	tmp := x0 + 1
-	g.f("VMOVUPS (R15), Y0")
-	g.f("VMOVUPS 32(R15), Y1")
-	g.f("MOVQ DX, R15")
-	for r := range mr {
-		g.f("VMOVUPS Y0, (R15)")
-		g.f("VMOVUPS Y1, 32(R15)")
-		if r < mr-1 {
-			g.f("ADDQ R12, R15")
+	g.f("MOVQ %d(R8), AX", i16Sums)
+	strip := i16Strip(g, mr, func(r int) {
+		for n := range 2 {
+			g.f("VMOVUPS %d(DI), Y%d", 32*n, n)
+			g.f("VMOVUPS Y%d, %d(AX)", n, 64*r+32*n)
 		}
-	}
+	})
 	group := g.fresh("group")
 	g.label(group)
-	for r := range 2 * mr {
-		g.zero(avx2, r)
-	}
 	for q := range 16 {
+		i16Fetch(g, q, mr)
 		g.f("VMOVDQU %d(DI), Y%d", 64*q, w0)
 		g.f("VMOVDQU %d(DI), Y%d", 64*q+32, w0+1)
 		for r := range mr {
@@ -102,57 +178,45 @@ func genI16YMM(g *asm, name string, mr int, mac func(acc, w, x, tmp byte)) {
 			}
 			g.f("VPBROADCASTD %s, Y%d", at(r, 4*q), x)
 			for n := byte(0); n < 2; n++ {
-				mac(byte(2*r)+n, w0+n, x, tmp+n)
+				mac(q == 0, byte(2*r)+n, w0+n, x, tmp+n)
 			}
 		}
 	}
 	g.f("VMOVUPS (BX), Y%d", w0)
 	g.f("VMOVUPS 32(BX), Y%d", w0+1)
-	g.f("MOVQ DX, R15")
 	for r := range mr {
 		g.f("VBROADCASTSS %d(R11), Y%d", 4*r, x0)
 		for n := range 2 {
 			acc := 2*r + n
 			g.f("VCVTDQ2PS Y%d, Y%d", acc, acc)
 			g.f("VMULPS Y%d, Y%d, Y%d", x0, acc, acc)
-			g.f("VFMADD213PS %d(R15), Y%d, Y%d", 32*n, int(w0)+n, acc)
-			g.f("VMOVUPS Y%d, %d(R15)", acc, 32*n)
-		}
-		if r < mr-1 {
-			g.f("ADDQ R12, R15")
+			g.f("VFMADD213PS %d(AX), Y%d, Y%d", 64*r+32*n, int(w0)+n, acc)
+			g.f("VMOVUPS Y%d, %d(AX)", acc, 64*r+32*n)
 		}
 	}
 	i16Next(g, mr, group)
-	g.ret()
-}
-
-// i16Next moves on to the next group, while there is one.
-func i16Next(g *asm, mr int, group string) {
-	for b := range (mr + 2) / 3 {
-		g.f("ADDQ $64, %s", []string{"SI", "R9", "R10", "AX"}[b])
+	for r := range mr { // the registers still hold the sums
+		for n := range 2 {
+			g.f("VMOVUPS Y%d, %d(DX)", 2*r+n, 32*n)
+		}
+		g.f("ADDQ R12, DX")
 	}
-	g.f("ADDQ $1024, DI")
-	g.f("ADDQ $64, BX")
-	g.f("ADDQ $%d, R11", 4*mr)
-	g.f("DECQ R13")
-	g.f("JNZ %s", group)
+	i16Close(g, mr, strip)
 }
 
 // genI16ZMM has registers for both kinds of sums: 0-11 integers, 12-23 f32, 24
 // and 25 weights, 26 scales.
 func genI16ZMM(g *asm) {
 	const mr = 12
-	i16Open(g, "dotVNNI")
-	at := i16Rows(g, mr)
-	for r := range mr {
-		g.f("VMOVUPS (R15), Z%d", 12+r)
-	}
+	at := i16Open(g, "dotVNNI", mr)
+	strip := i16Strip(g, mr, func(r int) { g.f("VMOVUPS (DI), Z%d", 12+r) })
 	group := g.fresh("group")
 	g.label(group)
 	for r := range mr {
 		g.zero(avx512, r)
 	}
 	for q := range 16 {
+		i16Fetch(g, q, mr)
 		w := 24 + q%2
 		g.f("VMOVDQU64 %d(DI), Z%d", 64*q, w)
 		for r := range mr {
@@ -168,27 +232,33 @@ func genI16ZMM(g *asm) {
 	i16Next(g, mr, group)
 	for r := range mr {
 		g.f("VMOVUPS Z%d, (DX)", 12+r)
-		if r < mr-1 {
-			g.f("ADDQ R12, DX")
-		}
+		g.f("ADDQ R12, DX")
 	}
-	g.ret()
+	i16Close(g, mr, strip)
 }
 
-// genI16Quantize makes codes of f32 values, one scale per 32: the largest
-// magnitude becomes limit.
+// genI16Quantize makes codes of rows of f32 values, one scale per 32: the
+// largest magnitude becomes limit. Scales of a row lie stride apart, those of
+// rows beside each other.
 func genI16Quantize(g *asm, c *constants) {
 	name := "quantizeAVX2"
-	g.text(name, name+"(dst *int16, src, scales *float32, stride, groups int, limit float32)", 16, 44)
+	g.text(name, name+"(dst *int16, src, scales *float32, lds, stride, groups, rows int, limit, inverse float32)", 16, 64)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), SI")
-	g.f("MOVQ scales+16(FP), BX")
-	g.f("MOVQ stride+24(FP), DX") // of the scales, bytes
-	g.f("MOVQ groups+32(FP), CX")
-	g.f("VBROADCASTSS limit+40(FP), Y15")
+	g.f("MOVQ src+8(FP), R8")
+	g.f("MOVQ scales+16(FP), R9")
+	g.f("MOVQ lds+24(FP), R10")
+	g.f("MOVQ stride+32(FP), DX")
+	g.f("MOVQ rows+48(FP), R11")
+	g.f("VMOVSS limit+56(FP), X15")
+	g.f("VMOVSS inverse+60(FP), X12")
 	g.f("VMOVUPS %s, Y14", c.bits(0x7fffffff))
 	g.f("VMOVUPS %s, Y13", c.bits(0x0d800000)) // 2^-100: less counts as nothing, its inverse would overflow
+	row := g.fresh("row")
+	g.label(row)
+	g.f("MOVQ R8, SI")
+	g.f("MOVQ R9, BX")
+	g.f("MOVQ groups+40(FP), CX")
 	loop := g.fresh("loop")
 	g.label(loop)
 	for n := range 4 {
@@ -205,11 +275,11 @@ func genI16Quantize(g *asm, c *constants) {
 	g.f("VPMAXUD X5, X4, X4")
 	g.f("VPSHUFD $0xb1, X4, X5")
 	g.f("VPMAXUD X5, X4, X4")
-	g.f("VPBROADCASTD X4, Y4")
-	g.f("VPMAXUD Y13, Y4, Y5") // with a floor, for the inverse
-	g.f("VDIVPS Y15, Y5, Y6")  // scale
-	g.f("VMOVSS X6, (BX)")
-	g.f("VDIVPS Y5, Y15, Y5") // its inverse
+	g.f("VPMAXUD X13, X4, X4") // a floor
+	g.f("VMULSS X12, X4, X5")  // scale
+	g.f("VMOVSS X5, (BX)")
+	g.f("VDIVSS X4, X15, X5") // about its inverse
+	g.f("VBROADCASTSS X5, Y5")
 	for n := range 4 {
 		g.f("VMULPS Y%d, Y5, Y%d", n, n)
 		g.f("VCVTPS2DQ Y%d, Y%d", n, n)
@@ -224,18 +294,30 @@ func genI16Quantize(g *asm, c *constants) {
 	g.f("ADDQ DX, BX")
 	g.f("DECQ CX")
 	g.f("JNZ %s", loop)
+	g.f("ADDQ R10, R8")
+	g.f("ADDQ $4, R9")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
 	g.ret()
 }
 
-// genI16Widen takes the codes of Q8_0 rows as they are.
+// genI16Widen takes the codes of Q8_0 rows as they are; scales as above.
 func genI16Widen(g *asm) {
 	name := "widenQ8AVX2"
-	g.text(name, name+"(dst *int16, src *byte, scales *float32, stride, groups int)", 0, 40)
-	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), SI")
-	g.f("MOVQ scales+16(FP), BX")
-	g.f("MOVQ stride+24(FP), DX")
-	g.f("MOVQ groups+32(FP), CX")
+	g.text(name, name+"(dst *int16, src *byte, scales *float32, ldd, rowBytes, stride, groups, rows int)", 0, 64)
+	g.f("MOVQ dst+0(FP), R8")
+	g.f("MOVQ src+8(FP), R9")
+	g.f("MOVQ scales+16(FP), R10")
+	g.f("MOVQ ldd+24(FP), R12")
+	g.f("MOVQ rowBytes+32(FP), R13")
+	g.f("MOVQ stride+40(FP), DX")
+	g.f("MOVQ rows+56(FP), R11")
+	row := g.fresh("row")
+	g.label(row)
+	g.f("MOVQ R8, DI")
+	g.f("MOVQ R9, SI")
+	g.f("MOVQ R10, BX")
+	g.f("MOVQ groups+48(FP), CX")
 	loop := g.fresh("loop")
 	g.label(loop)
 	g.f("VPMOVSXBW 2(SI), Y0")
@@ -250,6 +332,11 @@ func genI16Widen(g *asm) {
 	g.f("ADDQ DX, BX")
 	g.f("DECQ CX")
 	g.f("JNZ %s", loop)
+	g.f("ADDQ R12, R8")
+	g.f("ADDQ R13, R9")
+	g.f("ADDQ $4, R10")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
 	g.f("VZEROUPPER")
 	g.f("RET")
 }

@@ -88,13 +88,14 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	a      []int16   // [mc][padK]
-	scales []float32 // [mc/mr][padK/32][mr]
+	a      []int16   // [blocks of K][mc][depth]
+	scales []float32 // [blocks of K][mc/mr][depth/32][mr]
 	row    []float32 // [padK], a row that is no whole number of groups
-	panel  Panel     // one that had to be built
-	rows   []int16   // [NR][padK], its rows before they are transposed
-	wide   []float32 // [NR][padK], and before that
+	panel  Panel     // a block of one that had to be built
+	rows   []int16   // [NR][its depth], its rows before they are transposed
+	wide   []float32 // [NR][its depth], and before that
 	c      []float32 // [maxMR][NR], results at an edge
+	sums   []float32 // [maxMR][NR], a strip's results while they grow
 	init   []float32 // [NR]
 	args   dotArgs
 	// What a holds.
@@ -107,24 +108,12 @@ type Scratch struct {
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
+	d := min(kp, maxGroups*Group)
 	return &Scratch{
 		a: make([]int16, mc*kp), scales: make([]float32, mc*kp/Group), row: make([]float32, kp),
-		panel: newPanel(kp), rows: make([]int16, NR*kp), wide: make([]float32, NR*kp),
-		c: make([]float32, maxMR*NR), init: make([]float32, NR),
+		panel: newPanel(d), rows: make([]int16, NR*d), wide: make([]float32, NR*d),
+		c: make([]float32, maxMR*NR), sums: make([]float32, maxMR*NR), init: make([]float32, NR),
 	}
-}
-
-// dotArgs are the operands of the assembly kernels, in its order.
-type dotArgs struct {
-	a       *int16
-	strideA int
-	w       *int16
-	wScale  *float32
-	xScale  *float32
-	c       *float32
-	strideC int
-	init    *float32
-	groups  int
 }
 
 // Run computes rows [m0,m1) of panels [p0,p1).
@@ -139,84 +128,11 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		rows := min(mc, m1-m)
 		s.quantize(t, f, m, rows)
 		for p := p0; p < p1; p++ {
-			b := t.W.Panel(p, s)
-			cols := min(NR, t.N-p*NR)
-			clear(s.init)
-			if t.Bias != nil {
-				copy(s.init[:cols], t.Bias[p*NR:])
+			var next []byte
+			if p+1 < p1 {
+				next = t.W.source(p + 1)
 			}
-			s.strips(t, f, b, m, rows, p*NR, cols)
-		}
-	}
-}
-
-// quantize leaves rows of A in the scratch, unless they are there already.
-func (s *Scratch) quantize(t *Task, f kernelFamily, m, rows int) {
-	a, mr, kp := t.A[m*t.LDA:], rowsOf(f), padK(t.K)
-	if t.Epoch != 0 && s.of == &a[0] && s.epoch == t.Epoch && s.m == rows && s.k == t.K && s.mr == mr {
-		return
-	}
-	groups := kp / Group
-	for r := range rows {
-		x := a[r*t.LDA:][:t.K]
-		if t.K != kp {
-			clear(s.row[copy(s.row[:kp], x):kp])
-			x = s.row[:kp]
-		}
-		quantizeRow(f, s.a[r*kp:][:kp], x, s.scales[r/mr*groups*mr+r%mr:], mr, limitX)
-	}
-	for r := rows; r%mr != 0; r++ { // rows that only fill up a strip
-		clear(s.a[r*kp:][:kp])
-		for g := range groups {
-			s.scales[(r/mr*groups+g)*mr+r%mr] = 0
-		}
-	}
-	s.of, s.epoch, s.m, s.k, s.mr = &a[0], t.Epoch, rows, t.K, mr
-}
-
-// strips multiplies the quantized rows with one panel.
-func (s *Scratch) strips(t *Task, f kernelFamily, b *Panel, m, rows, n0, cols int) {
-	kp, mr := padK(t.K), rowsOf(f)
-	groups := kp / Group
-	for r := 0; r < rows; r += mr {
-		n := min(mr, rows-r)
-		c, ldc := t.C[(m+r)*t.LDC+n0:], t.LDC
-		edge := n < mr || cols < NR
-		if edge {
-			c, ldc = s.c, NR
-		}
-		s.args = dotArgs{
-			a: &s.a[r*kp], strideA: kp * 2, w: &b.codes[0], wScale: &b.scales[0], xScale: &s.scales[r/mr*groups*mr],
-			c: &c[0], strideC: ldc * 4, init: &s.init[0], groups: groups,
-		}
-		if f == generic {
-			s.dotGeneric(b, r, mr, groups, c, ldc)
-		} else {
-			dot(f, &s.args)
-		}
-		if edge {
-			for i := range n {
-				copy(t.C[(m+r+i)*t.LDC+n0:][:cols], c[i*NR:])
-			}
-		}
-	}
-}
-
-// dotGeneric is the twin in plain Go.
-func (s *Scratch) dotGeneric(b *Panel, r, mr, groups int, c []float32, ldc int) {
-	kp := groups * Group
-	for i := range mr {
-		row := c[i*ldc:][:NR]
-		copy(row, s.init)
-		for g := range groups {
-			x := s.a[(r+i)*kp+g*Group:][:Group]
-			for n := range row {
-				var sum int32
-				for k, v := range x {
-					sum += int32(v) * int32(b.codes[(g*Group+k)/2*2*NR+2*n+k%2])
-				}
-				row[n] += float32(float32(sum)*s.scales[(r/mr*groups+g)*mr+i]) * b.scales[g*NR+n]
-			}
+			s.multiply(t, f, p, next, m, rows)
 		}
 	}
 }

@@ -10,10 +10,10 @@ func dotAVXVNNI(t *dotArgs)
 func dotVNNI(t *dotArgs)
 
 //go:noescape
-func quantizeAVX2(dst *int16, src, scales *float32, stride, groups int, limit float32)
+func quantizeAVX2(dst *int16, src, scales *float32, lds, stride, groups, rows int, limit, inverse float32)
 
 //go:noescape
-func widenQ8AVX2(dst *int16, src *byte, scales *float32, stride, groups int)
+func widenQ8AVX2(dst *int16, src *byte, scales *float32, ldd, rowBytes, stride, groups, rows int)
 
 func dot(f kernelFamily, t *dotArgs) {
 	switch f {
@@ -26,24 +26,20 @@ func dot(f kernelFamily, t *dotArgs) {
 	}
 }
 
-// quantizeRow makes codes of whole groups; scales lie stride apart.
-func quantizeRow(f kernelFamily, dst []int16, src, scales []float32, stride int, limit float32) {
+func (q *quantizer) codes(f kernelFamily, dst []int16, src, scales []float32) {
 	if f == generic {
-		quantizeGeneric(dst, src, scales, stride, limit)
+		q.generic(dst, src, scales)
 		return
 	}
-	n := len(src) / Group
-	_, _ = dst[len(src)-1], scales[(n-1)*stride]
-	quantizeAVX2(&dst[0], &src[0], &scales[0], stride*4, n, limit)
+	_, _, _ = dst[q.rows*q.groups*Group-1], src[(q.rows-1)*q.lds+q.groups*Group-1], scales[(q.groups-1)*q.stride+q.rows-1]
+	quantizeAVX2(&dst[0], &src[0], &scales[0], q.lds*4, q.stride*4, q.groups, q.rows, q.limit, 1/q.limit)
 }
 
-// widenRow takes the codes of a row of Q8_0.
-func widenRow(f kernelFamily, dst []int16, src []byte, scales []float32) {
+func (w *widener) codes(f kernelFamily, dst []int16, src []byte, scales []float32) {
 	if f == generic {
-		widenGeneric(dst, src, scales)
+		w.generic(dst, src, scales)
 		return
 	}
-	n := len(dst) / Group
-	_, _ = src[n*34-1], scales[(n-1)*NR]
-	widenQ8AVX2(&dst[0], &src[0], &scales[0], NR*4, n)
+	_, _, _ = dst[(w.rows-1)*w.ldd+w.groups*Group-1], src[(w.rows-1)*w.rowBytes+w.groups*34-1], scales[(w.groups-1)*NR+w.rows-1]
+	widenQ8AVX2(&dst[0], &src[0], &scales[0], w.ldd*2, w.rowBytes, NR*4, w.groups, w.rows)
 }

@@ -6,10 +6,10 @@ package i16
 
 func dot(kernelFamily, *dotArgs) {}
 
-func quantizeRow(_ kernelFamily, dst []int16, src, scales []float32, stride int, limit float32) {
-	quantizeGeneric(dst, src, scales, stride, limit)
+func (q *quantizer) codes(_ kernelFamily, dst []int16, src, scales []float32) {
+	q.generic(dst, src, scales)
 }
 
-func widenRow(_ kernelFamily, dst []int16, src []byte, scales []float32) {
-	widenGeneric(dst, src, scales)
+func (w *widener) codes(_ kernelFamily, dst []int16, src []byte, scales []float32) {
+	w.generic(dst, src, scales)
 }

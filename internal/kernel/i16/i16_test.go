@@ -45,7 +45,7 @@ func TestProduct(t *testing.T) {
 		t.Run(tier.String(), func(t *testing.T) {
 			defer cpu.Use(tier)()
 			for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.Q8_0, tensor.Q4_1} {
-				for _, z := range [][3]int{{1, 1, 32}, {3, 33, 64}, {16, 32, 96}, {13, 70, 128}, {500, 20, 64}, {5, 17, 1536}} {
+				for _, z := range [][3]int{{1, 1, 32}, {3, 33, 64}, {16, 32, 96}, {13, 70, 128}, {500, 20, 64}, {5, 17, 1536}, {30, 40, 1312}} {
 					product(t, d, z[0], z[1], z[2])
 				}
 			}

@@ -1,64 +1,75 @@
 package i16
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
+	"unsafe"
 
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
 )
 
-// Panel is NR columns: weight rows as pairs of K, one scale per 32 of K.
+// Panel is NR columns of some groups of K: weight rows as pairs of K, one scale
+// per 32 of K.
 type Panel struct {
 	codes  []int16   // [K/2][NR][2]
 	scales []float32 // [K/32][NR]
 }
 
-func newPanel(kp int) Panel {
-	return Panel{make([]int16, kp*NR), make([]float32, kp/Group*NR)}
+func newPanel(k int) Panel {
+	return Panel{make([]int16, k*NR), make([]float32, k/Group*NR)}
+}
+
+// part is groups [g0,g0+groups) of a panel.
+func (p Panel) part(g0, groups int) Panel {
+	return Panel{p.codes[g0*Group*NR:][:groups*Group*NR], p.scales[g0*NR:][:groups*NR]}
 }
 
 // Weights is the B operand of a Task.
 type Weights interface {
-	// Panel returns panel p, perhaps built in s.
-	Panel(p int, s *Scratch) *Panel
+	// Panel returns groups [g0,g0+groups) of panel p, at most maxGroups, perhaps
+	// built in s; g0 is even.
+	Panel(p, g0, groups int, s *Scratch) Panel
+	// source is the memory that Panel reads for p.
+	source(p int) []byte
 }
 
-// Stored is weights as they lie in a file, made into codes a panel at a time.
+// Stored is weights as they lie in a file, made into codes a block at a time.
 type Stored struct{ W *gemm.Stored }
 
-// Panel decodes NR rows.
-func (b Stored) Panel(p int, s *Scratch) *Panel {
-	panel := &s.panel
-	fill(panel, b.W, p*NR, s)
+// Panel decodes a part of NR rows.
+func (b Stored) Panel(p, g0, groups int, s *Scratch) Panel {
+	panel := s.panel.part(0, groups)
+	fill(panel, b.W, p*NR, g0*Group, s)
 	return panel
 }
 
-// fill makes a panel of rows n0 and on.
-func fill(dst *Panel, w *gemm.Stored, n0 int, s *Scratch) {
-	kp, f := padK(w.K), family()
-	rows := min(NR, w.N-n0)
-	codes := s.rows[:NR*kp]
-	if rows < NR || kp != w.K {
+// source is the panel's rows in the file.
+func (b Stored) source(p int) []byte {
+	return b.W.Data[p*NR*b.W.RowBytes : min((p+1)*NR, b.W.N)*b.W.RowBytes]
+}
+
+// fill makes a block of rows n0 and on, columns k0 and on, as deep as dst is.
+func fill(dst Panel, w *gemm.Stored, n0, k0 int, s *Scratch) {
+	f, d := family(), len(dst.codes)/NR
+	rows, cols := min(NR, w.N-n0), min(d, w.K-k0)
+	codes := s.rows[:NR*d]
+	if rows < NR || cols < d {
 		clear(codes)
 		clear(dst.scales)
 	}
 	if w.DType == tensor.Q8_0 {
-		for r := range rows {
-			widenRow(f, codes[r*kp:][:w.K], w.Data[(n0+r)*w.RowBytes:][:w.RowBytes], dst.scales[r:])
-		}
+		q := widener{rows: rows, groups: cols / Group, ldd: d, rowBytes: w.RowBytes}
+		q.codes(f, codes, w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):], dst.scales)
 	} else {
-		wide := s.wide[:NR*kp]
-		if kp != w.K {
+		wide := s.wide[:NR*d]
+		if cols < d {
 			clear(wide)
 		}
-		w.Decode(wide, kp, n0, rows, 0, w.K)
-		for r := range rows {
-			quantizeRow(f, codes[r*kp:][:kp], wide[r*kp:][:kp], dst.scales[r:], NR, limitW)
-		}
+		w.Decode(wide, d, n0, rows, k0, cols)
+		q := quantizer{rows: rows, groups: d / Group, lds: d, stride: NR, limit: limitW}
+		q.codes(f, codes, wide, dst.scales)
 	}
-	gemm.TransposePairs(dst.codes, codes, NR, kp)
+	gemm.TransposePairs(dst.codes, codes, NR, d)
 }
 
 // Packed holds all panels of W[N,K]: the resident form of float weights.
@@ -83,14 +94,22 @@ func Pack(codes []int16, scales []float32, w *gemm.Stored) *Packed {
 	p, s := &Packed{N: w.N, K: w.K}, NewScratch(w.K)
 	for i := range n {
 		panel := Panel{codes[i*kp*NR:][:kp*NR], scales[i*kp/Group*NR:][:kp/Group*NR]}
-		fill(&panel, w, i*NR, s)
+		for g, most := 0, depth(kp/Group); g < kp/Group; g += most {
+			fill(panel.part(g, min(most, kp/Group-g)), w, i*NR, g*Group, s)
+		}
 		p.panels = append(p.panels, panel)
 	}
 	return p
 }
 
-// Panel is one of the resident ones.
-func (p *Packed) Panel(i int, _ *Scratch) *Panel { return &p.panels[i] }
+// Panel is a part of one of the resident ones.
+func (p *Packed) Panel(i, g0, groups int, _ *Scratch) Panel { return p.panels[i].part(g0, groups) }
+
+// source is the panel's codes.
+func (p *Packed) source(i int) []byte {
+	c := p.panels[i].codes
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c))), 2*len(c))
+}
 
 // Bytes is the resident size.
 func (p *Packed) Bytes() int64 { return int64(PackedBytes(p.N, p.K)) }
@@ -100,39 +119,5 @@ func (p *Packed) UnpackRow(w []float32, n int) {
 	b := &p.panels[n/NR]
 	for k := range w[:p.K] {
 		w[k] = float32(b.codes[k/2*2*NR+n%NR*2+k%2]) * b.scales[k/Group*NR+n%NR]
-	}
-}
-
-// widenGeneric takes the codes of a row of Q8_0: an f16 scale, 32 codes.
-func widenGeneric(dst []int16, src []byte, scales []float32) {
-	for g := range len(dst) / Group {
-		block := src[g*34:][:34]
-		scales[g*NR] = tensor.F16ToF32(binary.LittleEndian.Uint16(block))
-		for i, c := range block[2:] {
-			dst[g*Group+i] = int16(int8(c))
-		}
-	}
-}
-
-// tiny is 2^-100: a group whose largest value is smaller counts as nothing.
-const tiny = 0x1p-100
-
-// quantizeGeneric makes codes of whole groups; scales lie stride apart.
-func quantizeGeneric(dst []int16, src, scales []float32, stride int, limit float32) {
-	for g := 0; g < len(src); g += Group {
-		var largest uint32 // of the bits, where a NaN is greatest
-		for _, v := range src[g : g+Group] {
-			largest = max(largest, math.Float32bits(v)&0x7fffffff)
-		}
-		m := math.Float32frombits(max(largest, math.Float32bits(tiny)))
-		scales[g/Group*stride] = m / limit
-		inv := limit / m
-		for i, v := range src[g : g+Group] {
-			c := math.RoundToEven(float64(v * inv))
-			if !(math.Abs(c) <= float64(limit)) { // a NaN, whose scale says so
-				c = -32768
-			}
-			dst[g+i] = int16(c)
-		}
 	}
 }
