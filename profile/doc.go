@@ -51,7 +51,7 @@
 //	h, err := rec.Plan(plan)
 //	run := h.Acquire()
 //	run.Start = profile.Now()
-//	// each lane stamps Wake, then Arrive, Begin, End of its steps, then Done
+//	// each lane stamps Wake, then Arrive (unless Plan.Walks), Begin, End of its steps, then Done
 //	run.End = profile.Now()
 //	// fill run.Costs from the bound inputs, or say by run.Costing who will
 //	err = h.Release(run)

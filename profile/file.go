@@ -244,7 +244,7 @@ func (p *Profile) checkRun(r *RawRun) error {
 		l := &r.Lanes[i]
 		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
 	}
-	return run.check(plan)
+	return run.check(plan, make([]stepSpan, len(plan.Steps)))
 }
 
 // writeAtomic writes a temporary file beside path, syncs it and renames it

@@ -12,7 +12,10 @@ type planFold struct {
 	free    []*Run
 	pending []*Run // released, not folded yet
 	steps   []stepFold
-	lanes   []Ledger // [lane]
+	compute [][]int64  // [lane][step]
+	wait    [][]int64  // [lane][step]
+	lanes   []Ledger   // [lane]
+	spans   []stepSpan // [step], scratch of flush
 	runs    int64
 	wall    histogram
 	tokens  int64
@@ -27,12 +30,10 @@ type planFold struct {
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
 
-// stepFold is one step over all runs. Times are lane times.
+// stepFold is one step over all runs, but for its lane times.
 type stepFold struct {
 	span         histogram // of each call: first Begin to last End over its lanes
 	flops, bytes int64
-	laneCompute  []int64 // [lane]
-	laneWait     []int64 // [lane]
 	heap         HeapCount
 }
 
@@ -47,16 +48,16 @@ const spareRuns = pendingRuns + 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes),
+	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events)}
-	for i := range f.steps {
-		f.steps[i].laneCompute = make([]int64, lanes)
-		f.steps[i].laneWait = make([]int64, lanes)
+	for range lanes {
+		f.compute = append(f.compute, make([]int64, steps))
+		f.wait = append(f.wait, make([]int64, steps))
 	}
 	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(steps, lanes, p.Inputs, rec.meter))
+		f.free = append(f.free, newRun(&f.plan, rec.meter))
 	}
 	return f
 }
@@ -66,19 +67,17 @@ func (f *planFold) acquire() *Run {
 	n := len(f.free)
 	if n == 0 {
 		f.mu.Unlock()
-		return newRun(len(f.plan.Steps), len(f.plan.Lanes), f.plan.Inputs, f.rec.meter)
+		return newRun(&f.plan, f.rec.meter)
 	}
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
 	f.mu.Unlock()
+	r.reset() // now and not before, because its memory is needed now
 	return r
 }
 
-// recycle clears a run for the next one that acquires it; f.mu is held.
-func (f *planFold) recycle(r *Run) {
-	r.reset()
-	f.free = append(f.free, r)
-}
+// recycle takes a run for the next that acquires one; f.mu is held.
+func (f *planFold) recycle(r *Run) { f.free = append(f.free, r) }
 
 func (f *planFold) release(r *Run) error {
 	f.mu.Lock()
@@ -91,18 +90,16 @@ func (f *planFold) release(r *Run) error {
 }
 
 // flush checks and folds what was released; f.mu is held. Runs are taken many
-// at a time because the slots and the aggregates are cold after a run that
-// walked through a model: one by one, fetching them again cost more than all
-// the stamps.
+// at a time because the aggregates are cold after a run that walked through a
+// model: one by one, fetching them again cost more than all the stamps.
 func (f *planFold) flush() (first error) {
 	if len(f.pending) == 0 {
 		return nil
 	}
 	start := Now()
 	f.rec.gc.update()
-	good := f.pending[:0]
 	for _, r := range f.pending {
-		if err := r.check(&f.plan); err != nil {
+		if err := r.check(&f.plan, f.spans); err != nil {
 			f.rec.fail(err)
 			if first == nil {
 				first = err
@@ -115,12 +112,6 @@ func (f *planFold) flush() (first error) {
 		if r.Costing != nil {
 			r.Costing.Costs(r)
 		}
-		good = append(good, r)
-	}
-	for s := range f.steps {
-		f.steps[s].fold(good, s)
-	}
-	for _, r := range good {
 		f.fold(r)
 	}
 	clear(f.pending)
@@ -129,7 +120,7 @@ func (f *planFold) flush() (first error) {
 	return first
 }
 
-// fold takes in a run whose steps are folded.
+// fold takes in a run that was checked.
 func (f *planFold) fold(r *Run) {
 	r.gc = f.rec.gc.pause(r.Start, r.End)
 	r.index = f.runs
@@ -139,9 +130,10 @@ func (f *planFold) fold(r *Run) {
 	f.seqs += int64(r.Sequences)
 	f.rows += int64(r.Rows)
 	f.heap.add(r.heap)
-	f.entered = f.entered || r.entered
+	f.foldSteps(r)
 	for i := range r.Lanes {
-		f.lanes[i].add(laneLedger(r, i, r.Lanes[i].compute, r.Lanes[i].wait))
+		compute, wait := f.foldLane(&r.Lanes[i], i)
+		f.lanes[i].add(laneLedger(r, i, compute, wait))
 	}
 	f.samples.add(r)
 	if len(r.Shares) > 0 {
@@ -154,39 +146,42 @@ func (f *planFold) fold(r *Run) {
 	}
 }
 
-// fold takes in step s of all these runs, and adds it to the sums of their
-// lanes. One step after the other is faster than one run after the other: the
-// aggregates of a step are larger than its stamps.
-func (st *stepFold) fold(runs []*Run, s int) {
-	var flops, bytes int64
-	for _, r := range runs {
-		var first, last int64
-		for i := range r.Lanes {
-			l := &r.Lanes[i]
-			b := l.Begin[s]
-			if b == 0 {
-				continue
-			}
-			e := l.End[s]
-			if first == 0 || b < first {
-				first = b
-			}
-			last = max(last, e)
-			compute, wait := e-b, b-l.Arrive[s]
-			l.compute += compute
-			l.wait += wait
-			st.laneCompute[i] += compute
-			st.laneWait[i] += wait
-		}
-		st.span.add(last - first)
-		flops += r.Costs[s].FLOPs
-		bytes += r.Costs[s].Bytes
-		if r.entered {
-			st.heap.add(r.stepHeap[s])
-		}
+// foldSteps takes in the steps of a run, whose spans check has found.
+func (f *planFold) foldSteps(r *Run) {
+	steps, costs := f.steps[:len(f.spans)], r.Costs[:len(f.spans)]
+	for s, span := range f.spans {
+		st := &steps[s]
+		st.span.add(span.last - span.first)
+		st.flops += costs[s].FLOPs
+		st.bytes += costs[s].Bytes
 	}
-	st.flops += flops
-	st.bytes += bytes
+	if !r.entered {
+		return
+	}
+	f.entered = true
+	for s := range steps {
+		steps[s].heap.add(r.stepHeap[s])
+	}
+}
+
+// foldLane takes in the times of a lane and returns their sums over the steps.
+func (f *planFold) foldLane(l *LaneSlots, lane int) (compute, wait int64) {
+	computes := f.compute[lane]
+	waits := f.wait[lane][:len(computes)]
+	begin, end, left := l.Begin[:len(computes)], l.End[:len(computes)], l.Wake
+	for s := range computes {
+		b, e := begin[s], end[s]
+		if b == 0 {
+			continue
+		}
+		c, w := e-b, b-l.arrival(s, left)
+		left = e
+		computes[s] += c
+		waits[s] += w
+		compute += c
+		wait += w
+	}
+	return compute, wait
 }
 
 // keeper holds the first half and the last half of what it was given, within

@@ -46,6 +46,10 @@ type Plan struct {
 	// the others are device streams. 0 means that all lanes are of one kind.
 	HostLanes int `json:"host_lanes,omitempty"`
 
+	// Walks says that each lane is on its way to its next step from the moment
+	// that it ends the one before, or wakes: then Arrive is not stamped.
+	Walks bool `json:"-"`
+
 	Inputs int `json:"-"` // how many integers Run.Inputs has room for from the start
 
 	MemoryBytes map[string]int64 `json:"memory_bytes,omitempty"` // arena class -> bytes
@@ -112,7 +116,7 @@ func (p *Plan) check() error {
 
 // sameShape reports whether runs of the two plans can share one aggregate.
 func (p *Plan) sameShape(q *Plan) bool {
-	return p.Backend == q.Backend && p.Phase == q.Phase && p.HostLanes == q.HostLanes &&
+	return p.Backend == q.Backend && p.Phase == q.Phase && p.HostLanes == q.HostLanes && p.Walks == q.Walks &&
 		len(p.Lanes) == len(q.Lanes) &&
 		slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
 			return a.Name == b.Name && a.Op == b.Op && a.Kernel == b.Kernel && a.Host == b.Host

@@ -254,7 +254,7 @@ func TestCountersAreBounded(t *testing.T) {
 }
 
 func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
-	r := newRun(5, 3, 0, nil)
+	r := newRun(&Plan{Steps: make([]Step, 5), Lanes: make([]string, 3)}, nil)
 	if s := unsafe.Sizeof(r.Lanes[0]); s%128 != 0 {
 		t.Errorf("LaneSlots has %d bytes, want a multiple of 128", s)
 	}
@@ -264,7 +264,7 @@ func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
 			if i == j {
 				continue
 			}
-			a, b := addr(&r.Lanes[i].End[4]), addr(&r.Lanes[j].Arrive[0])
+			a, b := addr(&r.Lanes[i].Arrive[4]), addr(&r.Lanes[j].Begin[0])
 			if d := max(a, b) - min(a, b); d < 128 {
 				t.Errorf("slots of lanes %d and %d are %d bytes apart", i, j, d)
 			}
@@ -330,6 +330,68 @@ func BenchmarkNow(b *testing.B) {
 	}
 }
 
+// A lane that walks is on its way to a step from the end of the one before.
+func TestWalkingLanesNeedNotSayWhenTheyArrive(t *testing.T) {
+	rec := NewRecorder(Options{})
+	p := testPlan()
+	p.Walks = true
+	h := mustPlan(t, rec, p)
+	r := h.Acquire()
+	r.Start, r.End = 1000, 2000
+	stamps := [2][5][2]int64{
+		{{1100, 1200}, {1250, 1300}, {1300, 1500}, {0, 0}, {1600, 1900}},
+		{{0, 0}, {1250, 1320}, {0, 0}, {1400, 1700}, {0, 0}},
+	}
+	wakes := [2]int64{1090, 1050}
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		if l.Arrive != nil {
+			t.Fatalf("lane %d has slots for arrivals", i)
+		}
+		l.Wake, l.Done = wakes[i], 1950
+		for s, v := range stamps[i] {
+			l.Begin[s], l.End[s] = v[0], v[1]
+		}
+	}
+	if err := errors.Join(h.Release(r), rec.Err()); err != nil {
+		t.Fatal(err)
+	}
+	got := rec.Snapshot()
+	waits := [2][5]int64{{10, 50, 0, 0, 100}, {0, 200, 0, 80, 0}}
+	for s := range stamps[0] {
+		for i := range stamps {
+			st := got.Plans[0].Stats[s]
+			if st.LaneWait[i] != waits[i][s] || st.LaneCompute[i] != stamps[i][s][1]-stamps[i][s][0] {
+				t.Errorf("lane %d, step %d: waited %d and worked %d, want %d and %d", i, s, st.LaneWait[i], st.LaneCompute[i],
+					waits[i][s], stamps[i][s][1]-stamps[i][s][0])
+			}
+			if raw := got.Runs[0].Lanes[i]; raw.Begin[s] != 0 && raw.Arrive[s] != raw.Begin[s]-waits[i][s] {
+				t.Errorf("lane %d, step %d: arrived at %d and began at %d", i, s, raw.Arrive[s], raw.Begin[s])
+			}
+		}
+		var sampled int64
+		for i := range waits {
+			sampled += waits[i][s]
+		}
+		if v := got.Plans[0].Samples.Steps[s].Wait[0]; v != sampled {
+			t.Errorf("step %d: a sample waited %d, want %d", s, v, sampled)
+		}
+	}
+	r = h.Acquire()
+	r.Start, r.End = 3000, 4000
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		l.Wake, l.Done = 3000, 4000
+		for s := range l.Begin {
+			l.Begin[s], l.End[s] = 3100+int64(s), 3101+int64(s)
+		}
+	}
+	r.Lanes[1].Begin[3] = 3102 // before step 2 ended
+	if err := errors.Join(h.Release(r), rec.Err()); !errors.Is(err, ErrStamp) || !strings.Contains(err.Error(), "step 3") {
+		t.Errorf("a step that began before the one before had ended: %v", err)
+	}
+}
+
 // Slots are used again with the stamps of an older run in them: those are no
 // stamps of this one, where a lane has no part in a step, and where one is missing.
 func TestOldStampsDoNotCount(t *testing.T) {
@@ -355,7 +417,7 @@ func TestOldStampsDoNotCount(t *testing.T) {
 	if got, want := rec.Snapshot().Plans[0].Stats[4].Calls, int64(all); got != want {
 		t.Errorf("%d calls of the last step, want %d", got, want)
 	}
-	if got, want := rec.plans[0].steps[4].laneCompute[1], int64(both)*1000; got != want {
+	if got, want := rec.plans[0].compute[1][4], int64(both)*1000; got != want {
 		t.Errorf("lane 1 worked %d ns on the last step, want %d", got, want)
 	}
 	r := h.Acquire()

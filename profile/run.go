@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // ErrStamp is matched by every error about stamps that are missing or out of
@@ -52,17 +53,15 @@ type LaneSlots struct {
 	Wake int64 // the lane left its parked or spinning state and entered the run
 	Done int64 // it left the run and went back to waiting
 
-	// Per step; all three 0 = this lane had no part in it. Arrive is before
-	// the barrier that precedes the step, or equal to Begin where there is
-	// none.
+	// Per step; all 0 = this lane had no part in it. Arrive is before the
+	// barrier that precedes the step, or equal to Begin where there is none;
+	// it is nil where the plan says that lanes walk.
 	Arrive, Begin, End []int64 // [step]
 
 	OffCPU int64 // time off the CPU between Wake and Done, where it is known
 	Absent bool  // the lane was not called into this run: all of it is idle
 
-	compute, wait int64 // sums over the steps, while the run is folded
-
-	_ [128 - 15*8]byte
+	_ [128 - 13*8]byte
 }
 
 // slotsALine is how many stamps of one kind a cache line holds.
@@ -80,16 +79,25 @@ func (l *LaneSlots) Enter() int64 {
 // operation would wait for it otherwise.
 func (l *LaneSlots) Expect(step int) {
 	if next := step + slotsALine; step%slotsALine == 0 && next < len(l.Begin) {
-		own(&l.Arrive[next])
 		own(&l.Begin[next])
 		own(&l.End[next])
 	}
 }
 
+// arrival is when the lane was on its way to a step that it has a part in, given
+// when it left the one before.
+func (l *LaneSlots) arrival(step int, left int64) int64 {
+	if l.Arrive != nil {
+		return l.Arrive[step]
+	}
+	return left
+}
+
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 
-func newRun(steps, lanes, inputs int, meter *heapMeter) *Run {
+func newRun(p *Plan, meter *heapMeter) *Run {
+	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
 	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: meter}
 	if meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
@@ -100,7 +108,10 @@ func newRun(steps, lanes, inputs int, meter *heapMeter) *Run {
 			lo := slotPad + k*steps
 			return b[lo : lo+steps : lo+steps]
 		}
-		l.Arrive, l.Begin, l.End = at(0), at(1), at(2)
+		l.Begin, l.End = at(0), at(1)
+		if !p.Walks {
+			l.Arrive = at(2)
+		}
 	}
 	return r
 }
@@ -114,15 +125,19 @@ func (r *Run) reset() {
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		l.Wake, l.Done, l.OffCPU, l.Absent, l.compute, l.wait = 0, 0, 0, false, 0, 0
+		l.Wake, l.Done, l.OffCPU, l.Absent = 0, 0, 0, false
 	}
 	clear(r.stepHeap)
 	r.entered = false
 }
 
+// stepSpan is from the first Begin of a step to its last End, over the lanes.
+type stepSpan struct{ first, last int64 }
+
 // check finds what is missing or out of order before anything is folded, so
-// that a bad run leaves the aggregates as they were.
-func (r *Run) check(p *Plan) error {
+// that a bad run leaves the aggregates as they were. It finds the spans of the
+// steps on its way.
+func (r *Run) check(p *Plan, spans []stepSpan) error {
 	if r.Start <= 0 || r.End < r.Start {
 		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
 	}
@@ -130,17 +145,16 @@ func (r *Run) check(p *Plan) error {
 		return fmt.Errorf("%w: plan %q: run has %d lanes and %d costs, expected %d and %d: was it acquired from another plan?",
 			ErrStamp, p.ID, len(r.Lanes), len(r.Costs), len(p.Lanes), len(p.Steps))
 	}
+	for s := range spans {
+		spans[s] = stepSpan{math.MaxInt64, 0}
+	}
 	for i := range r.Lanes {
-		if err := r.Lanes[i].check(p, i, r.Start); err != nil {
+		if err := r.Lanes[i].check(p, i, r.Start, spans); err != nil {
 			return err
 		}
 	}
-	for s := range p.Steps {
-		seen := false
-		for i := range r.Lanes {
-			seen = seen || r.Lanes[i].Begin[s] != 0
-		}
-		if !seen {
+	for s := range spans {
+		if spans[s].last == 0 {
 			return fmt.Errorf("%w: plan %q: step %d %q was stamped by none of %d lanes", ErrStamp, p.ID, s, p.Steps[s].Name, len(r.Lanes))
 		}
 	}
@@ -148,8 +162,8 @@ func (r *Run) check(p *Plan) error {
 }
 
 // check also clears what an earlier run left where this one stamped nothing.
-func (l *LaneSlots) check(p *Plan, lane int, start int64) error {
-	if len(l.Arrive) != len(p.Steps) || len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) {
+func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) error {
+	if len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) || len(l.Arrive) != len(p.Steps) && !(p.Walks && l.Arrive == nil) {
 		return fmt.Errorf("%w: plan %q: lane %q has slots for %d, %d, %d steps, expected %d",
 			ErrStamp, p.ID, p.Lanes[lane], len(l.Arrive), len(l.Begin), len(l.End), len(p.Steps))
 	}
@@ -157,17 +171,23 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64) error {
 		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
 			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
 	}
-	for s := range l.Begin {
-		a, b, e := l.Arrive[s], l.Begin[s], l.End[s]
-		if a < start && b < start && e < start {
-			if a != 0 || b != 0 || e != 0 {
-				l.Arrive[s], l.Begin[s], l.End[s] = 0, 0, 0
-			}
+	begin, end, left := l.Begin[:len(spans)], l.End[:len(spans)], l.Wake
+	for s := range spans {
+		a, b, e := l.arrival(s, left), begin[s], end[s]
+		if a >= start && b >= a && e >= b && !l.Absent {
+			spans[s] = stepSpan{min(spans[s].first, b), max(spans[s].last, e)}
+			left = e
 			continue
 		}
-		if a < start || b < a || e < b || l.Absent {
+		if b >= start || e >= start || l.Arrive != nil && a >= start {
 			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
 				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, a, b, e)
+		}
+		if b != 0 || e != 0 || l.Arrive != nil && a != 0 {
+			begin[s], end[s] = 0, 0
+			if l.Arrive != nil {
+				l.Arrive[s] = 0
+			}
 		}
 	}
 	return nil

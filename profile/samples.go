@@ -70,9 +70,14 @@ func (s *sampler) add(r *Run) {
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
+		left := l.Wake
 		for k := range row {
+			if l.Begin[k] == 0 {
+				continue
+			}
 			row[k].compute += l.End[k] - l.Begin[k]
-			row[k].wait += l.Begin[k] - l.Arrive[k]
+			row[k].wait += l.Begin[k] - l.arrival(k, left)
+			left = l.End[k]
 		}
 	}
 	s.n++

@@ -108,22 +108,28 @@ func (f *partFold) add(plan *Plan, r *Run) {
 	// Of steps that cost alike for every token, and of ragged ones.
 	var sums [2]struct{ flops, bytes, time float64 }
 	rest := float64(r.End - r.Start)
-	for s := range plan.Steps {
-		k := 0
-		if plan.Steps[s].Ragged {
-			k = 1
+	kind := func(step int) int {
+		if plan.Steps[step].Ragged {
+			return 1
 		}
-		var lane int64
-		for j := range r.Lanes {
-			if l := &r.Lanes[j]; l.Begin[s] != 0 {
-				lane += l.End[s] - l.Arrive[s]
+		return 0
+	}
+	for s, c := range r.Costs {
+		sums[kind(s)].flops += float64(c.FLOPs)
+		sums[kind(s)].bytes += float64(c.Bytes)
+	}
+	for j := range r.Lanes {
+		l := &r.Lanes[j]
+		left := l.Wake
+		for s, b := range l.Begin {
+			if b == 0 {
+				continue
 			}
+			time := float64(l.End[s]-l.arrival(s, left)) / float64(len(r.Lanes))
+			left = l.End[s]
+			sums[kind(s)].time += time
+			rest -= time
 		}
-		time := float64(lane) / float64(len(r.Lanes))
-		rest -= time
-		sums[k].flops += float64(r.Costs[s].FLOPs)
-		sums[k].bytes += float64(r.Costs[s].Bytes)
-		sums[k].time += time
 	}
 	sums[0].time += rest
 	for i, s := range r.Shares {

@@ -94,7 +94,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 		ceilings = ceilings.at(s.LanesAtOnce())
 	}
 	for i := range f.steps {
-		s.Stats = append(s.Stats, f.steps[i].stats(&s, i, ceilings))
+		s.Stats = append(s.Stats, f.stats(&s, i, ceilings))
 		if f.entered {
 			heap := f.steps[i].heap
 			s.Stats[i].Heap = &heap
@@ -129,12 +129,19 @@ func (p *Profile) ceilingsOf(backend string) Ceilings {
 	return p.Ceilings[""]
 }
 
-func (st *stepFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
-	def, n := &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
-	compute, wait := sum(st.laneCompute), sum(st.laneWait)
+func (f *planFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
+	st, def, n := &f.steps[step], &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
+	ofLane := func(times [][]int64) (of []int64) {
+		for lane := range times {
+			of = append(of, times[lane][step])
+		}
+		return of
+	}
+	laneCompute, laneWait := ofLane(f.compute), ofLane(f.wait)
+	compute, wait := sum(laneCompute), sum(laneWait)
 	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
-		LaneCompute: slices.Clone(st.laneCompute), LaneWait: slices.Clone(st.laneWait)}
+		LaneCompute: laneCompute, LaneWait: laneWait}
 	if c.known() {
 		s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
 		s.Lost = s.Self - s.Floor
@@ -147,8 +154,16 @@ func rawRun(plan int, r *Run) RawRun {
 		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request, Shares: slices.Clone(r.Shares)}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		raw.Lanes = append(raw.Lanes, RawLane{Wake: l.Wake, Done: l.Done, Absent: l.Absent,
-			Arrive: slices.Clone(l.Arrive), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)})
+		lane := RawLane{Wake: l.Wake, Done: l.Done, Absent: l.Absent,
+			Arrive: make([]int64, len(l.Begin)), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)}
+		left := l.Wake
+		for s, b := range l.Begin {
+			if b != 0 {
+				lane.Arrive[s] = l.arrival(s, left)
+				left = l.End[s]
+			}
+		}
+		raw.Lanes = append(raw.Lanes, lane)
 	}
 	for _, c := range r.Costs {
 		raw.FLOPs = append(raw.FLOPs, c.FLOPs)

@@ -86,7 +86,7 @@ type claims []atomic.Int32
 type runError struct{ error }
 
 func (e *exec) Describe(p *profile.Plan) {
-	p.Lanes = p.Lanes[:0]
+	p.Lanes, p.Walks = p.Lanes[:0], true
 	for i := range e.workers {
 		p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
 	}
@@ -244,11 +244,10 @@ func (e *exec) walk(lane int) {
 		// last, so that needs no stamp of its own. The last to arrive waits for
 		// nobody, and everybody waits for it: one stamp ends its step and begins
 		// the next.
-		arrive, begin := left, left
+		slots.Begin[i] = left
 		if waited {
-			begin = profile.Now()
+			slots.Begin[i] = profile.Now()
 		}
-		slots.Arrive[i], slots.Begin[i] = arrive, begin
 		slots.Expect(i)
 		e.take(w, i, shares, n)
 		worked = i
