@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -19,6 +18,7 @@ type binder struct {
 	invariant bool
 	scratch   int // f32 that some step wants of a worker's scratch
 	tileDepth int // largest K of a bf16 product
+	rowDepth  int // largest K of a product of few rows with a file's
 	fewDepth  int // largest K of a product of few rows on tiles
 	int8Depth int // largest K of an int8 product
 	i16Depth  int // largest K of a 16-bit product
@@ -37,7 +37,7 @@ func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
 
 // wantFew reserves scratch for the products of few rows with a file's rows.
 func (b *binder) wantFew(p *product) {
-	b.want(gemm.XSumsLen(p.k))
+	b.rowDepth = max(b.rowDepth, p.k)
 	if p.tiled {
 		b.fewDepth = max(b.fewDepth, p.k)
 	}

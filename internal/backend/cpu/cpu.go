@@ -299,6 +299,7 @@ type scratch struct {
 	gemm   *gemm.Scratch
 	tiles  *amx.Scratch
 	few    *amx.FewScratch // nil where no few rows run on tiles
+	one    oneRow
 	int8   *int8.Scratch
 	i16    *i16.Scratch
 	head   *amx.Head // nil where no attention runs in bf16
@@ -314,6 +315,7 @@ type scratch struct {
 
 func newScratch(b *binder) *scratch {
 	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	s.one.buf = make([]float32, gemm.XSumsLen(b.rowDepth))
 	if b.fewDepth > 0 {
 		s.few = amx.NewFewScratch(b.fewDepth)
 	}

@@ -8,6 +8,7 @@ import (
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -103,4 +104,38 @@ func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y [
 		t.Fatal(err)
 	}
 	return x, append(y, view(out)[:rows*n]...), e.(*exec).bound[0].name()
+}
+
+// TestOneRow: the form of a row is made once for each type and epoch, and again
+// after several rows have used its room.
+func TestOneRow(t *testing.T) {
+	const k = 256
+	x := make([]float32, k)
+	for i := range x {
+		x[i] = float32(math.Cos(float64(i)))
+	}
+	want := func(d tensor.DType) float32 {
+		sums := make([]float32, gemm.XSumsLen(k))
+		gemm.XSums(sums, x, d)
+		return sums[0]
+	}
+	o := oneRow{buf: make([]float32, gemm.XSumsLen(k))}
+	is := func(what string, d tensor.DType, epoch uint64, made bool) {
+		t.Helper()
+		o.buf[0] = -77
+		if got := o.prepared(x, d, epoch)[0]; (got != -77) != made || made && got != want(d) {
+			t.Errorf("%s: the form begins with %g, that of x is %g, expected to be made: %v", what, got, want(d), made)
+		}
+	}
+	if want(tensor.Q4_1) == 0 {
+		t.Skip("no kernel of this machine wants another form")
+	}
+	is("first", tensor.Q4_1, 1, true)
+	is("again", tensor.Q4_1, 1, false)
+	is("another epoch", tensor.Q4_1, 2, true)
+	is("another type", tensor.Q6_K, 2, true)
+	o.room(k)
+	is("after several rows", tensor.Q6_K, 2, true)
+	x = x[:128]
+	is("a shorter one", tensor.Q4_1, 2, true)
 }

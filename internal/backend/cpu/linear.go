@@ -137,9 +137,6 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	l.direct = b.direct(l.gate, l.x) && b.direct(l.up, l.x)
 	l.label = l.gate.label + " x2+glu " + activationLabel(kind)
 	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
-	if l.direct {
-		b.want(max(gemm.FewRows, amx.FewRows)*l.gate.n + gemm.XSumsLen(l.gate.k))
-	}
 	return l, nil
 }
 
@@ -182,7 +179,7 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	for m := m0; m < m1; m += chunk {
 		rows := min(chunk, m1-m)
 		x, y := l.x.factor(l.xh, b, m), l.y.full[m*g.n:]
-		tmp := w.scratch.f[len(w.scratch.f)-rows*g.n:] // its front is for the products themselves
+		tmp := w.scratch.f[:rows*g.n]
 		g.multiply(w, y, x, l.gBias, rows, c0, c1, l.direct)
 		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.direct)
 		for r := range rows {

@@ -239,7 +239,7 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 		t := amx.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
 	default:
-		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias}
+		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
 	}
 }
@@ -252,7 +252,11 @@ func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
 		amx.RunFew(&t, c0, c1, w.scratch.few)
 		return
 	}
-	gemm.Few(y, p.n, p.stored, x, p.k, rows, c0, c1, w.scratch.f[:gemm.XSumsLen(p.k)])
+	if s := &w.scratch.one; rows == 1 {
+		gemm.GemvRows(y, p.stored, x[:p.k], s.prepared(x[:p.k], p.stored.DType, w.epoch), c0, c1)
+	} else {
+		gemm.Few(y, p.n, p.stored, x, p.k, rows, c0, c1, s.room(p.k))
+	}
 	if bias == nil {
 		return
 	}
@@ -260,4 +264,30 @@ func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
 		row := y[r*p.n+c0 : r*p.n+c1]
 		vec.Add(row, row, bias[c0:c1])
 	}
+}
+
+// oneRow is a row of x as the kernels for a storage type take it. Shares of a
+// step, and siblings of one type, make it once.
+type oneRow struct {
+	buf []float32 // as much as the longest row needs
+	// What it holds.
+	of    *float32
+	d     tensor.DType
+	k     int
+	epoch uint64
+}
+
+// prepared is the form of x for weights of type d, unless it is there already.
+func (o *oneRow) prepared(x []float32, d tensor.DType, epoch uint64) []float32 {
+	if len(x) > 0 && (o.of != &x[0] || o.d != d || o.k != len(x) || o.epoch != epoch) {
+		gemm.XSums(o.buf, x, d)
+		o.of, o.d, o.k, o.epoch = &x[0], d, len(x), epoch
+	}
+	return o.buf
+}
+
+// room is the buffer for rows of k values; what it held is forgotten.
+func (o *oneRow) room(k int) []float32 {
+	o.of = nil
+	return o.buf[:gemm.XSumsLen(k)]
 }

@@ -71,6 +71,9 @@ type Task struct {
 	LDC        int
 	Bias       []float32 // [N] or nil
 	Accumulate bool
+	// Epoch, where not 0, says when A was last written: a run with the same A
+	// and the same epoch finds its rows packed in the scratch, where they fit.
+	Epoch uint64
 }
 
 // Check reports what is wrong with the sizes of a task.
@@ -106,6 +109,17 @@ type Scratch struct {
 	panel []float32 // [kc][NR] and UnpackLen, a panel of B that had to be built
 	tile  []float32 // [MR][NR], the tile at the right edge of C
 	bias  []float32 // [NR], the bias of the last panel
+	held  packedRows
+}
+
+// packedRows says which rows of A a scratch holds, in all of their depth.
+type packedRows struct {
+	of      *float32 // nil where it holds none
+	lda     int
+	rows, k int
+	trans   bool
+	tier    cpu.Tier
+	epoch   uint64
 }
 
 // ScratchLen is the number of f32 values a Scratch needs.
@@ -140,28 +154,50 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	tier := cpu.Vector()
 	for mb := m0; mb < m1; mb += mc {
 		rows := min(mc, m1-mb)
+		fits, packed := s.hold(t, tier, mb, rows)
 		// At least one round, so that K = 0 still writes the bias.
 		for k0 := 0; k0 == 0 || k0 < t.K; k0 += kc {
 			k1 := min(k0+kc, t.K)
-			run(t, tier, mb, rows, k0, k1, p0, p1, s)
+			a := s.a
+			if fits {
+				a = a[rows*k0:]
+			}
+			run(t, tier, a, packed, mb, rows, k0, k1, p0, p1, s)
 		}
 	}
 }
 
+// hold says whether rows mb.. of A fit into the scratch in all of their depth,
+// and whether they lie there already. If not, they are about to.
+func (s *Scratch) hold(t *Task, tier cpu.Tier, mb, rows int) (fits, packed bool) {
+	if t.Epoch == 0 || t.K == 0 || rows*((t.K+3)&^3) > len(s.a) {
+		s.held = packedRows{}
+		return false, false
+	}
+	at := mb * t.LDA
+	if t.ATrans {
+		at = mb
+	}
+	now := packedRows{&t.A[at], t.LDA, rows, t.K, t.ATrans, tier, t.Epoch}
+	packed = s.held == now
+	s.held = now
+	return true, packed
+}
+
 // run computes one block of rows over one block of K. Rows are cut into
 // strips of almost equal height, so that 16 rows are 8+8 and not 14+2.
-func run(t *Task, tier cpu.Tier, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
+func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
 	mr, nr := shapes[tier].mr, shapes[tier].nr
 	strips := (rows + mr - 1) / mr
 	base, extra := rows/strips, rows%strips
 	kn := k1 - k0
 	kpad := (kn + 3) &^ 3
-	for i, r := 0, 0; i < strips; i++ {
+	for i, r := 0, 0; i < strips && !packed; i++ {
 		h := base
 		if i < extra {
 			h++
 		}
-		packA(tier, s.a[r*kpad:], t, mb+r, h, k0, kn)
+		packA(tier, packedA[r*kpad:], t, mb+r, h, k0, kn)
 		r += h
 	}
 	load := t.Accumulate || k0 > 0
@@ -186,7 +222,7 @@ func run(t *Task, tier cpu.Tier, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
 			if i < extra {
 				h++
 			}
-			a := s.a[r*kpad:]
+			a := packedA[r*kpad:]
 			c := t.C[(mb+r)*t.LDC+n0:]
 			if cols == nr {
 				tile(tier, a, b, c, bias, kn, t.LDC, h, load)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"hotpath/internal/kernel/cpu"
@@ -190,6 +191,47 @@ func same(t *testing.T, name string, got, want []float32) {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 			t.Fatalf("%s: value %d is %v, want the same bits as %v", name, i, got[i], want[i])
 		}
+	}
+}
+
+// TestEpoch: rows that were packed in the same epoch are not looked at again,
+// whichever panels they meet; in another one, of another place or after another
+// product they are. Rows that do not fit in their whole depth are always packed.
+func TestEpoch(t *testing.T) {
+	for _, z := range []struct {
+		m, k int
+		held bool
+	}{{1, 1, true}, {16, 384, true}, {29, 769, true}, {100, 1536, true}, {mc, kc, true}, {mc, kc + 1, false}, {mc + 3, 40, false}} {
+		tiers(t, func(t *testing.T, tier cpu.Tier) {
+			const n = 70
+			rng := rand.New(rand.NewPCG(4, uint64(tier)))
+			a, w, s := noise(rng, z.m*z.k), noise(rng, n*z.k), NewScratch(nil)
+			packed := NewPacked(make([]float32, PackedLen(n, z.k)), n, z.k)
+			packed.PackB(w, z.k, 0, NumPanels(n))
+			run := func(epoch uint64, a []float32) []float32 {
+				task := &Task{M: z.m, N: n, K: z.k, A: a, LDA: z.k, B: packed, C: make([]float32, z.m*n), LDC: n, Epoch: epoch}
+				for p := range NumPanels(n) {
+					Run(task, 0, z.m, p, p+1, s)
+				}
+				return task.C
+			}
+			want := run(0, a)
+			if got := run(1, a); !slices.Equal(got, want) {
+				t.Fatalf("%dx%d: rows that are kept give other bits", z.m, z.k)
+			}
+			a[0]++
+			changed := run(0, slices.Clone(a))
+			run(1, a) // the scratch holds nothing of epoch 1 after another product
+			a[0]--
+			if got, stale := run(1, a), slices.Equal(changed, want); stale || slices.Equal(got, changed) != z.held {
+				t.Errorf("%dx%d: rows are looked at again: %v", z.m, z.k, z.held)
+			}
+			for name, got := range map[string][]float32{"epoch": run(2, a), "place": run(2, slices.Clone(a))} {
+				if !slices.Equal(got, want) {
+					t.Errorf("%dx%d: another %s finds the rows of the one before", z.m, z.k, name)
+				}
+			}
+		})
 	}
 }
 
