@@ -144,10 +144,10 @@ func TestFailedRunsAreNoTrial(t *testing.T) {
 		g.pass <- what
 		m.mu.Lock()
 		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}}, order: []int32{0}, dst: make([]float32, e.cfg.EmbedDim), load: load{seqs: 1}, leading: true})
-		m.smallRun(m.waiting())
+		m.compared(wayTry, m.waiting(), &m.small)
 		m.mu.Unlock()
 		<-g.enter
-		if learnt := m.trials.of(2).off != [2]float64{}; learnt != (what == "") {
+		if learnt := m.small.of(2).off != [2]float64{}; learnt != (what == "") {
 			t.Errorf("a run that ended with %q was measured: %v", what, learnt)
 		}
 	}

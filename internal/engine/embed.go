@@ -75,7 +75,7 @@ func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder,
 			return nil, errors.Join(err, e.drop(m))
 		}
 	}
-	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, alike: e.alike(m.fine.sess), costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
 	e.embedders[o] = m
 	return m, nil
 }

@@ -88,7 +88,7 @@ func TestTrialsOfBusyEngines(t *testing.T) {
 	if err := errors.Join(embed(), <-joined); err != nil {
 		t.Fatal(err)
 	}
-	if tr := m.trials.of(len(ids[0])); tr.off[trialOne] == 0 {
+	if tr := m.small.of(len(ids[0])); tr.off[trialApart] == 0 {
 		t.Errorf("a load on one worker was not counted because another waited: %+v", tr)
 	}
 }

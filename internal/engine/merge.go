@@ -31,8 +31,9 @@ type embedder struct {
 	free       *embedCall  // calls to reuse
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
-	trials     trials      // of small loads
-	ran        int         // tokens of runs that ended well, since a small load began
+	small      trials      // of one worker against all, by small loads
+	shared     trials      // of coarse against fine
+	ran        int         // tokens of runs that ended well, since a load of a trial began
 }
 
 // embedCall is one caller's share.
@@ -175,30 +176,43 @@ func (m *embedder) serve() {
 func (m *embedder) round() {
 	l := m.waiting()
 	m.sched.mode = Mode(m.eng.mode.Load())
-	switch m.sched.pick(l) {
+	switch w := m.sched.pick(l); w {
+	case wayTry:
+		m.compared(w, l, &m.small)
+	case wayShare:
+		m.compared(w, l, &m.shared)
+	default:
+		m.runAs(w, l)
+	}
+}
+
+// runAs runs a load one way.
+func (m *embedder) runAs(w way, l load) {
+	switch w {
 	case wayCoarse:
 		m.coarseRound(l, len(m.coarse))
 	case wayOne:
 		m.coarseRound(l, 1)
-	case wayTry:
-		m.smallRun(l)
 	default:
 		m.fineRun()
 	}
 }
 
-// smallRun runs a small load the way that was faster lately.
-func (m *embedder) smallRun(l load) {
-	estimate, trial := m.sched.estimate(l), m.trials.of(l.tokens)
-	way, start := trial.next(estimate), time.Now()
+// compared runs a load the way that is faster now.
+func (m *embedder) compared(w way, l load, ts *trials) {
+	match, trial := m.sched.match(w, l), ts.of(l.tokens)
+	way, start := trial.next(&match), time.Now()
 	m.ran = 0
-	if way == trialOne {
-		m.coarseRound(l, 1)
+	if way == trialApart {
+		m.runAs(match.apart, l)
 	} else {
-		m.fineRun()
+		// All of it, or what is left would be a smaller load and somebody else's.
+		for m.ran < l.tokens && m.head != nil && !m.joined() && !m.eng.closing.Load() {
+			m.fineRun()
+		}
 	}
 	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
-		trial.took(way, time.Since(start).Seconds(), estimate)
+		trial.took(&match, way, time.Since(start).Seconds())
 	}
 }
 

@@ -61,16 +61,23 @@ const (
 	wayFine   way = iota // all workers share the steps of one run after the other
 	wayCoarse            // each worker has runs of its own
 	wayOne               // one worker: more would take longer
-	wayTry               // one or all, whichever was faster lately
+	wayTry               // one or all, whichever is faster now
+	wayShare             // fine or coarse, whichever is faster now
+)
+
+const (
+	smallWarm = 4   // calls of small loads of a size that take turns: each way twice, as the first is cold
+	smallSure = 0.9 // of the time of all is what one must do it in: a tie is everybody's
 )
 
 // scheduler decides how loads are run: by the mode that was asked for, else by
 // what the machine's figures say about the model's work. Its answers depend on
-// the load alone, so the same batch runs the same way each time; one worker and
-// all of them, between which trials choose, compute the same bits.
+// the load alone, so the same batch runs the same way each time, unless trials
+// choose: between ways that compute the same bits.
 type scheduler struct {
 	mode   Mode
 	coarse bool // there are serial sessions
+	alike  bool // vectors have the same bits whatever else is in their run
 	costs  calib.Costs
 	work   calib.Work
 	most   int // tokens of a fine run
@@ -88,24 +95,36 @@ func (s *scheduler) pick(l load) way {
 	if s.costs.Workers < 2 {
 		return wayFine
 	}
-	b, e := l.batch(), s.estimate(l)
+	b := l.batch()
+	one, all := s.costs.One(s.work, b, CoarseRunTokens), s.costs.OnFine(s.work, b, s.most)
 	tryable := l.tokens <= min(CoarseRunTokens, s.most) // one run, whichever way
 	switch {
-	case e[trialAll] > hopeless*e[trialOne] && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > e[trialOne]):
+	case all > hopeless*one && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > one):
 		return wayOne
-	case e[trialOne] < calib.Small && tryable:
+	case one < calib.Small && tryable:
 		return wayTry
+	case l.seqs >= 2 && s.alike:
+		return wayShare
 	case l.seqs >= 2 && s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens):
 		return wayCoarse
-	case e[trialOne] < calib.Short && tryable:
+	case one < calib.Short && tryable:
 		return wayTry
 	}
 	return wayFine
 }
 
-// estimate is the time of a load on one worker and on all.
-func (s *scheduler) estimate(l load) [2]float64 {
-	return [2]float64{trialOne: s.costs.One(s.work, l.batch(), CoarseRunTokens), trialAll: s.costs.OnFine(s.work, l.batch(), s.most)}
+// match is who is compared over a load where pick leaves it to trials.
+func (s *scheduler) match(w way, l load) match {
+	b := l.batch()
+	all := s.costs.OnFine(s.work, b, s.most)
+	if w == wayTry {
+		return match{apart: wayOne, estimate: [2]float64{s.costs.One(s.work, b, CoarseRunTokens), all}, first: trialAll, warm: smallWarm, sure: smallSure}
+	}
+	m := match{apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1}
+	if s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens) {
+		m.first = trialApart
+	}
+	return m
 }
 
 // workOf sums up what a run does: what a token's products cost, which weights
@@ -134,6 +153,25 @@ func workOf(s *plan.Session) calib.Work {
 		}
 	}
 	return w
+}
+
+// alike reports whether a text's vector has the same bits whatever else is in
+// its run. Only products that begin with the file's blocks have another way for
+// few rows; those of experts have few rows whenever it happens.
+func (e *Engine) alike(s *plan.Session) bool {
+	if e.opts.Invariant {
+		return true
+	}
+	for _, p := range s.Program().Plans {
+		for i := range p.Steps {
+			for _, n := range p.Steps[i].Nodes {
+				if n.Op == graph.OpGroupedLinear || n.Op == graph.OpLinear && (n.In[1].Node.Leaf == nil || s.Decodes(n.In[1])) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // Stats say what the engine has done so far.

@@ -68,6 +68,36 @@ func TestPick(t *testing.T) {
 			t.Errorf("%s: way %d, expected %d", c.name, got, c.want)
 		}
 	}
+	// Where vectors have the same bits whatever else is in their run, several
+	// texts go the way that is faster now, beginning with the one above.
+	for _, c := range []struct {
+		name  string
+		costs calib.Costs
+		load  load
+		want  way
+		first int
+	}{
+		{"many short texts", uneven, texts(64, 12), wayShare, trialApart},
+		{"many long texts", uneven, texts(32, 256), wayShare, trialApart},
+		{"a text a worker and one more", quiet(4), texts(5, 200), wayShare, trialAll},
+		{"one long text", uneven, texts(1, 256), wayTry, trialAll},
+		{"few texts, one run", quiet(4), texts(5, 30), wayShare, trialAll},
+		{"few short texts", quiet(4), texts(5, 12), wayTry, trialAll},
+		{"texts beyond a coarse run", uneven, texts(64, coarseLongest+1), wayFine, trialAll},
+		{"one worker", quiet(1), texts(64, 12), wayFine, trialAll},
+	} {
+		s := scheduler{coarse: true, alike: true, costs: c.costs, work: minilm, most: 512}
+		got := s.pick(c.load)
+		if got != c.want {
+			t.Errorf("alike, %s: way %d, expected %d", c.name, got, c.want)
+		}
+		if got == wayFine {
+			continue
+		}
+		if m := s.match(got, c.load); m.first != c.first || (m.apart == wayCoarse) != (got == wayShare) {
+			t.Errorf("alike, %s: %+v, expected %d first", c.name, m, c.first)
+		}
+	}
 	for _, s := range []string{"", "auto", "fine", "coarse"} {
 		if m, err := ParseMode(s); err != nil || s != "" && m.String() != s {
 			t.Errorf("%q: %v, %v", s, m, err)
@@ -284,6 +314,55 @@ func repeated(n int, lengths ...int) []int {
 		out[i] = lengths[i%len(lengths)]
 	}
 	return out
+}
+
+// TestSharingComputesTheSameBits: where the scheduler holds that vectors do not
+// depend on their run, texts alone, together and shared out give the same bits.
+// Models with weights in the file's blocks are not among them.
+func TestSharingComputesTheSameBits(t *testing.T) {
+	alike := map[bool]int{}
+	for _, name := range testmodels.Encoders(t) {
+		for _, precision := range []cpu.Precision{cpu.F32, cpu.Auto} {
+			be, err := cpu.New(cpu.Options{Workers: 3, Precision: precision})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { be.Close() })
+			e := open(t, name, be, Options{})
+			var seqs [][]int32
+			for i, n := range []int{1, 2, 3, 5, 15, 40, 16, 17, 31, 33, 64, 65, 100, 129} {
+				ids := make([]int32, min(n, e.cfg.MaxSeq))
+				for k := range ids {
+					ids[k] = int32((7 + 13*i + 5*k) % e.cfg.Vocab)
+				}
+				seqs = append(seqs, ids)
+			}
+			w := e.cfg.EmbedDim
+			embed := func(m Mode, seqs [][]int32, dst []float32) {
+				e.SetParallel(m)
+				if err := e.EmbedIDs(t.Context(), seqs, dst, e.pooling()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got [3][]float32
+			for i := range got {
+				got[i] = make([]float32, len(seqs)*w)
+			}
+			embed(Fine, seqs, got[0])
+			embed(Coarse, seqs, got[1])
+			for i := range seqs {
+				embed(Coarse, seqs[i:i+1], got[2][i*w:])
+			}
+			same := e.embedders[e.pooling()].sched.alike
+			alike[same]++
+			if same && !(slices.Equal(got[0], got[1]) && slices.Equal(got[0], got[2])) {
+				t.Errorf("%s, %s: vectors depend on what else is in their run", name, precision)
+			}
+		}
+	}
+	if alike[true] == 0 || alike[false] == 0 {
+		t.Errorf("%d models of one kind, %d of the other: expected both", alike[true], alike[false])
+	}
 }
 
 // TestOneAndAllComputeTheSameBits: which of them runs a load depends on how

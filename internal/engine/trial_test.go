@@ -15,6 +15,16 @@ type bench struct {
 	best    float64 // the same, had each gone the faster way
 	ways    [2]int  // how often each way was taken
 	noise   func() float64
+	// The other way is to share out texts, and first is which to begin with.
+	shared bool
+	first  int
+}
+
+func (b *bench) match(size float64) match {
+	if b.shared {
+		return match{apart: wayCoarse, estimate: [2]float64{size, size}, first: b.first, sure: 1}
+	}
+	return match{apart: wayOne, estimate: [2]float64{size, size}, first: trialAll, warm: smallWarm, sure: smallSure}
 }
 
 // run gives it loads that take a way's factor of their estimate, which is the
@@ -25,12 +35,13 @@ func (b *bench) run(calls int, one, all float64) {
 	for range calls {
 		b.texts++
 		size := float64(1 + b.texts*b.texts%5)
-		way := b.trial.next([2]float64{size, size})
+		m := b.match(size)
+		way := b.trial.next(&m)
 		took := size * [2]float64{one, all}[way]
 		if b.noise != nil {
 			took *= b.noise()
 		}
-		b.trial.took(way, took, [2]float64{size, size})
+		b.trial.took(&m, way, took)
 		b.ways[way]++
 		b.seconds += size * [2]float64{one, all}[way]
 		b.best += size * min(one, all)
@@ -70,19 +81,41 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// TestTrialOfSharing: large loads begin with the way that is estimated to be
+// faster, and change to the other where it is.
+func TestTrialOfSharing(t *testing.T) {
+	for first := range 2 {
+		for fast := range 2 {
+			b := bench{shared: true, first: first}
+			off := [2]float64{1.3, 1.3}
+			off[fast] = 1
+			b.run(6, off[trialApart], off[trialAll])
+			if n := b.ways[first]; n < 5 {
+				t.Errorf("the way to begin with had %d of the first 6 calls", n)
+			}
+			b.run(60, off[trialApart], off[trialAll])
+			b.run(100, off[trialApart], off[trialAll])
+			if n := b.ways[fast]; n < 85 {
+				t.Errorf("begun with way %d: way %d is faster, and had %d of 100 calls", first, fast, n)
+			}
+		}
+	}
+}
+
 // TestTrialsCostLittle: whatever the slower way takes, trying it costs no more
 // than its share of the time, and while it costs little it is tried often.
 func TestTrialsCostLittle(t *testing.T) {
 	for _, slower := range []float64{1.02, 1.2, 1.5, 2, 4, 10} {
-		for _, fast := range []int{trialOne, trialAll} {
-			if fast == trialOne && slower < 1/trialSure {
+		for i := range 4 {
+			fast, shared := i%2, i/2 == 1
+			if fast == trialApart && slower < 1/smallSure && !shared {
 				continue // a tie
 			}
 			off := [2]float64{slower, slower}
 			off[fast] = 1
-			var b bench
-			b.run(50, off[trialOne], off[trialAll]) // it is found out
-			b.run(3000, off[trialOne], off[trialAll])
+			b := bench{shared: shared, first: fast}
+			b.run(50, off[trialApart], off[trialAll]) // it is found out
+			b.run(3000, off[trialApart], off[trialAll])
 			if lost := b.seconds/b.best - 1; lost > 1.1*trialShare {
 				t.Errorf("a way that takes %g times as long costs %.1f %% of the time", slower, 100*lost)
 			}
@@ -129,8 +162,9 @@ func TestTrialFollowsTheEstimates(t *testing.T) {
 		if i%3 == 0 {
 			estimate = [2]float64{100, 60}
 		}
-		way := tr.next(estimate)
-		tr.took(way, 1.5*estimate[way], estimate)
+		m := match{estimate: estimate, first: trialAll, warm: smallWarm, sure: smallSure}
+		way := tr.next(&m)
+		tr.took(&m, way, 1.5*estimate[way])
 		seconds, best = seconds+estimate[way], best+min(estimate[0], estimate[1])
 	}
 	if lost := seconds/best - 1; lost > 0.05 { // what the first calls cost included
@@ -148,9 +182,9 @@ func TestTrialsBySize(t *testing.T) {
 		if i%2 == 0 {
 			tokens, off = 12, [2]float64{0.85, 0.95}
 		}
-		tr, estimate := trials.of(tokens), [2]float64{1.5, 1}
-		way := tr.next(estimate)
-		tr.took(way, off[way]*estimate[way], estimate)
+		tr, m := trials.of(tokens), match{estimate: [2]float64{1.5, 1}, first: trialAll, warm: smallWarm, sure: smallSure}
+		way := tr.next(&m)
+		tr.took(&m, way, off[way]*m.estimate[way])
 		if tokens == 12 {
 			onAll += way
 		}
