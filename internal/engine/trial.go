@@ -17,17 +17,18 @@ func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), l
 // in no estimate. Results are the same either way.
 //
 // The two are compared by calls that follow one another, because the whole
-// machine may be twice as fast a second later, and by the middle one of three
+// machine may be twice as fast a second later, and by the middle one of five
 // comparisons, because any call may meet with an accident. What comparing costs
 // is bounded: a way that is twice as slow is tried every fiftieth call, one that
-// is as fast every eighth, and what the faster way has fallen behind of at once.
+// is as fast every sixteenth, and at once where the faster way falls clearly
+// behind what the other was seen to do.
 type trial struct {
 	calls  int
 	since  int        // calls since the slower way was last tried
 	trying bool       // the call under way is for the comparison
 	off    [2]float64 // [apart, all] how many times its estimate the last call took; 0 before the first
 	before [2]float64 // the same of the call before it
-	ratio  [3]float64 // off of apart over off of all, of the last comparisons
+	ratio  [5]float64 // off of apart over off of all, of the last comparisons
 	pairs  int        // comparisons so far
 	purse  float64    // seconds that comparisons may cost; below 0 where they cost more
 }
@@ -35,7 +36,10 @@ type trial struct {
 const (
 	trialApart = iota // one worker alone, or each with texts of its own
 	trialAll
-	trialEvery = 8    // calls from one comparison to the next, at least, while nothing changes
+	trialEvery = 16   // calls from one comparison to the next, at least, while nothing changes
+	trialEarly = 4    // the same of the first comparisons
+	trialFirst = 3    // which are so many
+	trialClear = 0.8  // of the time of the faster way is what the other must have been seen to do to be tried at once
 	trialShare = 0.02 // of the time may go into comparisons
 )
 
@@ -64,7 +68,14 @@ func (t *trial) next(m *match) int {
 	if t.before[other] == 0 { // nothing is known of it, or how it fares cold
 		cost = t.lately(better)*m.estimate[other] - now
 	}
-	t.trying = t.off[better] > 0 && cost <= t.purse && (t.since >= trialEvery || t.since >= 2 && cost < 0)
+	every := trialEvery
+	switch {
+	case cost < (trialClear-1)*now:
+		every = 2
+	case t.pairs < trialFirst:
+		every = trialEarly
+	}
+	t.trying = t.off[better] > 0 && cost <= t.purse && t.since >= every
 	if !t.trying {
 		// Nothing is saved up beyond the next comparison, or one could follow
 		// the other after a long time without a change.
@@ -107,8 +118,8 @@ func (t *trial) took(m *match, way int, seconds float64) {
 	}
 	t.ratio[t.pairs%len(t.ratio)] = t.off[trialApart] / max(t.off[trialAll], 1e-12)
 	t.pairs++
-	if t.pairs == 1 && m.warm > 0 { // one call's time to begin with: this comparison may be the accident
-		t.purse = seconds
+	if t.pairs == 1 && m.warm > 0 { // something to begin with: this comparison may be the accident
+		t.purse = seconds / 2
 		return
 	}
 	t.purse -= max(0, seconds-t.lately(other)*m.estimate[other])
