@@ -80,6 +80,10 @@ const (
 	atInit2      = 152
 	atStepA      = 160 // bytes from one step of K to the next
 	atJob        = 168 // a panel to unpack meanwhile
+	atList       = 176 // jobs of a walk
+	atCount      = 184
+	atAhead      = 192 // what is asked for meanwhile
+	atLines      = 200 // lines of it in each step of K
 )
 
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
@@ -90,6 +94,8 @@ func genAMX(g *asm) {
 		genTileBF16(g, "Down", rows)
 		genTileBF16(g, "Along", rows)
 	}
+	genTileWalk(g, "Down")
+	genTileWalk(g, "Along")
 	genRoundRows(g)
 	genPackBF16(g)
 	genUnpackBF16(g)

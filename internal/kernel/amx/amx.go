@@ -9,6 +9,7 @@ package amx
 
 import (
 	"fmt"
+	"unsafe"
 
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
@@ -26,6 +27,8 @@ const (
 	mc = 768
 	// kc is how much of a panel stays in L1 while rows pass by, in steps.
 	kc = 24
+	// maxJobs is how many jobs a walk has, at most.
+	maxJobs = 64
 	// l2Values is how many values of A stay in L2 beside a panel and C.
 	l2Values = 512 << 10
 )
@@ -74,6 +77,7 @@ type Scratch struct {
 	blocks []float32 // [2][MR][NR]: results on their way to bf16
 	args   tileArgs
 	rest   tileArgs
+	jobs   [maxJobs]walkJob
 	// What a holds.
 	of    *float32
 	epoch uint64
@@ -119,6 +123,22 @@ type tileArgs struct {
 	init2 *float32
 	stepA int // bytes from one step of K to the next
 	job   *unpackJob
+	// Of walks over packed panels.
+	list  *walkJob
+	count int
+	ahead uintptr // what is asked for meanwhile
+	lines int     // of it in each step of K
+}
+
+// walkJob is what a walk does in a row: some blocks, as far apart as its
+// arguments say.
+type walkJob struct {
+	a, b, b2    *uint16
+	c           unsafe.Pointer // [32] rows of C, or of rounded ones
+	init, init2 *float32       // of the tiles of columns; nil: both zero
+	strideInit  int            // 0: one row for all
+	steps       int
+	blocks      int
 }
 
 // zeros is a bias of nothing.
@@ -143,10 +163,14 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	s.job.units = 0
 	step := chunk(m1-m0, kp)
 	for m := m0; m < m1; m += step {
-		rows := min(step, m1-m)
+		rows, p := min(step, m1-m), p0
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
 		s.first.begin(t.B, kp*NR)
-		for p := p0; p < p1; p++ {
+		if b, ok := t.B.(*Packed); ok && tiles && t.K > 0 {
+			p = max(p0, min(p1, t.N/NR))
+			packedTiles(t, b, a, m, rows, p0, p, s)
+		}
+		for ; p < p1; p++ {
 			b := s.first.panel(p)
 			if !tiles {
 				panelGeneric(t, a, b, m, rows, p)

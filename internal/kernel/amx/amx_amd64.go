@@ -116,7 +116,7 @@ func tileParts(a *tileArgs, panel []uint16, rows int) {
 	n := (a.steps + kc - 1) / kc
 	for i := range n {
 		from, to := a.steps*i/n, a.steps*(i+1)/n
-		part.steps, part.quota = to-from, max(1, (MR+(to-from)/2)/(to-from))
+		part.steps, part.quota = to-from, quota(to-from)
 		part.a = (*uint16)(unsafe.Add(unsafe.Pointer(a.a), from*a.stepA))
 		part.b, part.b2 = &panel[from*1024], &panel[from*1024+512]
 		if i > 0 {

@@ -7,6 +7,7 @@ import "hotpath/internal/tensor"
 // No other architecture has the AMX tier, so these are never reached.
 
 func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                        {}
+func packedTiles(*Task, *Packed, []uint16, int, int, int, int, *Scratch)                   {}
 func roundFast([]uint16, []float32, int, int, int)                                         {}
 func packRowsFast([]uint16, []float32, int, int)                                           {}
 func packColsFast([]uint16, []float32, int, int)                                           {}

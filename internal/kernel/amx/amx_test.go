@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"hotpath/internal/kernel/cpu"
@@ -51,7 +52,7 @@ func TestProduct(t *testing.T) {
 	for _, tier := range cpu.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
 			defer cpu.Use(tier)()
-			for _, s := range [][3]int{{1, 1, 1}, {3, 33, 31}, {16, 32, 32}, {17, 64, 96}, {33, 70, 100}, {300, 40, 65}, {64, 96, 384}, {52, 40, 800}} {
+			for _, s := range [][3]int{{1, 1, 1}, {3, 33, 31}, {16, 32, 32}, {17, 64, 96}, {33, 70, 100}, {300, 40, 65}, {64, 96, 384}, {52, 40, 800}, {210, 330, 96}} {
 				m, n, k := s[0], s[1], s[2]
 				w := random(n*k, 2)
 				for form, b := range operands(t, w, n, k) {
@@ -150,6 +151,38 @@ func TestStoredPanels(t *testing.T) {
 		}
 	}
 }
+
+// TestPackedWalks: rows multiplied with packed panels, along them and down the
+// rows, in one call and in several, in parts of K, give the bits that panels
+// give one at a time.
+func TestPackedWalks(t *testing.T) {
+	if cpu.Active() < cpu.AMX {
+		t.Skip("this machine has no tiles")
+	}
+	for _, z := range [][3]int{{64, 128, 64}, {107, 1100, 96}, {300, 1536, 384}, {96, 96, 1600}, {200, 2080, 352}} {
+		m, n, k := z[0], z[1], z[2]
+		a, w, bias, old := random(m*k, 1), pack(random(n*k, 2), n, k), random(n, 3), random(m*n, 4)
+		for _, mode := range []string{"plain", "bias", "add"} {
+			var c [2][]float32
+			for i, b := range []Panels{w, single{w}} {
+				c[i] = slices.Clone(old)
+				task := Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: c[i], LDC: n, Accumulate: mode == "add"}
+				if mode == "bias" {
+					task.Bias = bias
+				}
+				Run(&task, 0, m, 0, NumPanels(n), NewScratch(k))
+			}
+			for i, x := range c[0] {
+				if x != c[1][i] {
+					t.Fatalf("%v %s: C[%d,%d] is %g, of single panels %g", z, mode, i/n, i%n, x, c[1][i])
+				}
+			}
+		}
+	}
+}
+
+// single hides that panels lie one behind the other.
+type single struct{ Panels }
 
 func TestPackLosesOnlyTheRounding(t *testing.T) {
 	const n, k = 53, 77
