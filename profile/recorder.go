@@ -77,7 +77,7 @@ func NewRecorder(opts Options) *Recorder {
 		facts: Facts{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU()},
 	}
 	r.requests.kept = newKeeper[Request](r.opts.Requests)
-	r.requests.parts = partFold{limit: r.opts.Requests, index: map[string]int{}}
+	r.requests.parts = newPartFold(r.opts.Requests)
 	if r.opts.Heap {
 		r.meter = new(heapMeter)
 	}

@@ -290,7 +290,7 @@ func requestsTable(p *Profile, _ ReportOptions) table {
 
 // partsTable is what each request took of the runs that several shared.
 func partsTable(p *Profile, o ReportOptions) table {
-	t := table{title: "by request", note: "shares of batched runs: by tokens, and in attention by what each attends to",
+	t := table{title: "by request", note: "shares of batched runs: by tokens, and in attention by what each attends to; ms on the clock, waits included",
 		cols: []col{left("request"), right("runs"), right("tokens"), right("ms"), right("%"), right("GFLOP"), right("MB moved")}}
 	parts := p.ByRequest()
 	var all float64

@@ -14,7 +14,10 @@ type Share struct {
 
 // RequestPart is what a request took of a step, a run or a recording. Most
 // steps cost alike for every token; those that are [Step.Ragged], by what each
-// token attends to. Time is wall-equivalent, waits included.
+// token attends to. Time has waits in it. Of a recording it is on the clock:
+// runs of a plan that were in flight side by side share it as [PlanStats.Elapsed]
+// says, so that requests of coarse and of fine runs add up. Of a single run, or a
+// step of it, it is the run's own wall time.
 type RequestPart struct {
 	Request string  `json:"request"`
 	Runs    int64   `json:"runs"`
@@ -95,11 +98,29 @@ func (p *Profile) RequestParts(r *RawRun, step int) []RequestPart {
 // otherRequests takes in the requests beyond Options.Requests.
 const otherRequests = "(other requests)"
 
-// partFold sums the parts of requests; Recorder.mu is held.
+// partFold sums the parts of requests; Recorder.mu is held. How much of the time
+// of its runs a plan has on the clock is known at the end, so times are kept by
+// plan until then.
 type partFold struct {
 	limit int
 	index map[string]int
-	parts []RequestPart
+	parts []RequestPart // Time is 0
+	plans map[planPart]int
+	times []planTime
+}
+
+type planPart struct {
+	part int
+	plan *Plan
+}
+
+type planTime struct {
+	planPart
+	wall float64 // of runs that may have been side by side
+}
+
+func newPartFold(limit int) partFold {
+	return partFold{limit: limit, index: map[string]int{}, plans: map[planPart]int{}}
 }
 
 // add folds a run with shares. Runs without cost nothing.
@@ -134,20 +155,31 @@ func (f *partFold) add(plan *Plan, r *Run) {
 	sums[0].time += rest
 	for i, s := range r.Shares {
 		part := RequestPart{Request: s.Request, Runs: 1, Tokens: int64(s.Tokens)}
+		wall := 0.0
 		for k, w := range [2]float64{even[i], ragged[i]} {
 			part.FLOPs += w * sums[k].flops
 			part.Bytes += w * sums[k].bytes
-			part.Time += w * sums[k].time
+			wall += w * sums[k].time
 		}
-		f.part(s.Request).add(part)
+		at := f.part(s.Request)
+		f.parts[at].add(part)
+		key := planPart{at, plan}
+		t, ok := f.plans[key]
+		if !ok {
+			t = len(f.times)
+			f.plans[key] = t
+			f.times = append(f.times, planTime{planPart: key})
+		}
+		f.times[t].wall += wall
 	}
 }
 
-func (f *partFold) part(request string) *RequestPart {
+// part is the index of a request's part.
+func (f *partFold) part(request string) int {
 	i, ok := f.index[request]
 	if !ok {
 		if len(f.parts) > f.limit {
-			return &f.parts[f.limit] // the last is for all others
+			return f.limit // the last is for all others
 		}
 		if len(f.parts) == f.limit {
 			request = otherRequests
@@ -156,7 +188,15 @@ func (f *partFold) part(request string) *RequestPart {
 		f.index[request] = i
 		f.parts = append(f.parts, RequestPart{Request: request})
 	}
-	return &f.parts[i]
+	return i
+}
+
+// onClock gives parts their time, from the wall time of runs and from the share
+// of it that each plan has on the clock.
+func onClock(parts []RequestPart, times []planTime, share map[*Plan]float64) {
+	for _, t := range times {
+		parts[t.part].Time += t.wall * share[t.plan]
+	}
 }
 
 // ByRequest lists what each request took of the runs that it shared, the

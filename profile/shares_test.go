@@ -57,6 +57,31 @@ func TestRequestsShareRuns(t *testing.T) {
 	parts = p.RequestParts(&p.Runs[0], -1)
 	near("a's time of a run", parts[0].Time, p.Requests.Parts[0].Time/3)
 
+	// A plan of one lane runs side by side with itself, as workers with texts of
+	// their own do: each run has half of the clock, and requests of such runs and
+	// of others add up to it.
+	one := Plan{ID: "one", Name: "one", Lanes: []string{"w"}, Steps: []Step{{Name: "only", Op: "linear", Layer: -1}}}
+	coarse := mustPlan(t, rec, one)
+	for i := range int64(4) {
+		r := coarse.Acquire()
+		from := 10_000_000 + i/2*500_000
+		r.Start, r.End = from, from+400_000
+		r.Lanes[0].Wake, r.Lanes[0].Done = from, from+400_000
+		r.Lanes[0].Arrive[0], r.Lanes[0].Begin[0], r.Lanes[0].End[0] = from, from, from+400_000
+		r.Costs[0] = Cost{FLOPs: 10, Bytes: 10}
+		r.Shares = append(r.Shares, Share{"c", 5, 5})
+		if err := coarse.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = rec.Snapshot()
+	all = RequestPart{}
+	for _, part := range p.Requests.Parts {
+		all.add(part)
+	}
+	near("c's time", p.Requests.Parts[2].Time, 800_000)
+	near("all time on the clock", all.Time, float64(p.Elapsed))
+
 	for i := range 10 { // more than may be told apart
 		r := h.Acquire()
 		stampTestRun(r, 2_000_000+int64(i)*200_000)
@@ -65,7 +90,7 @@ func TestRequestsShareRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if parts := rec.Snapshot().Requests.Parts; len(parts) != 4 || parts[3].Request != otherRequests || parts[3].Runs != 9 {
+	if parts := rec.Snapshot().Requests.Parts; len(parts) != 4 || parts[3].Request != otherRequests || parts[3].Runs != 10 {
 		t.Errorf("parts %+v", parts)
 	}
 }

@@ -37,13 +37,21 @@ func (r *Recorder) Snapshot() *Profile {
 			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all(),
 			Parts: slices.Clone(q.parts.parts)}
 	}
+	times := slices.Clone(r.requests.parts.times)
 	r.mu.Unlock()
 
 	open, busy := r.elapsed.snapshot()
 	p.Elapsed = busy
 	var folding int64
-	for _, f := range plans {
+	share := make(map[*Plan]float64, len(plans)) // of its runs' time that a plan has on the clock
+	for i, f := range plans {
 		folding += p.addPlan(f, open)
+		if s := &p.Plans[i]; s.Ledger.Wall > 0 {
+			share[&f.plan] = float64(s.Elapsed) / float64(s.Ledger.Wall)
+		}
+	}
+	if p.Requests != nil {
+		onClock(p.Requests.Parts, times, share)
 	}
 	for _, c := range counters {
 		p.addCounter(c)
