@@ -47,8 +47,10 @@ type Type struct {
 
 // Cost is the arithmetic and the compulsory memory traffic of one call. Each
 // scalar addition, multiplication, comparison, division, root, exponential,
-// sine or activation counts as one FLOP. Bytes are what must cross memory at
-// least once: rows that are not touched do not count.
+// sine or activation counts as one FLOP; products with matrices and attention
+// count their multiplications and additions only, not bias, scale, softmax or
+// decoding. docs/profiling.md has the whole convention. Bytes are what must cross
+// memory at least once: rows that are not touched do not count.
 type Cost struct{ FLOPs, Bytes int64 }
 
 // Tensor is a bound operand: views into arenas, resliced at each run.
