@@ -54,6 +54,14 @@ type stepCost struct {
 	reads bool       // the integers of inputs too
 	// inner are values of the step that fusion keeps out of memory.
 	inner []tensor.Shape
+	// again are operands that an earlier node of the step has read already.
+	again []operandSize
+}
+
+// operandSize is what the bytes of an operand are computed from.
+type operandSize struct {
+	outer  tensor.Dim
+	tensor graph.Tensor // but for its rows
 }
 
 // costCall is a node's Call that keeps its operands from run to run: only the
@@ -85,6 +93,7 @@ func newCosting(p *Plan, io []byte, weights []Packed) *costing {
 // newStepCost is the cost of a step as its sizes have it.
 func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 	var sc stepCost
+	read := map[*graph.Value]bool{}
 	for _, n := range s.Nodes {
 		operands := make([]graph.Tensor, len(n.In)+len(n.Out))
 		cc := costCall{call: graph.Call{Node: n, In: operands[:len(n.In)], Out: operands[len(n.In):]},
@@ -104,6 +113,12 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if k < len(n.In) && weights != nil && weights[v.ID] != nil {
 				t.Resident = weights[v.ID].Bytes()
 			}
+			if k < len(n.In) && read[v] {
+				sc.again = append(sc.again, operandSize{v.Shape.Outer, *t})
+			}
+		}
+		for _, v := range n.In {
+			read[v] = true
 		}
 		sc.calls = append(sc.calls, cc)
 	}
@@ -132,7 +147,8 @@ func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
 
 // at is the cost of the step under a binding, with the integers of inputs that
 // were taken where it reads some. What fusion keeps out of memory is taken off:
-// one write and one read of each.
+// one write and one read of each, and all reads but one of what several nodes
+// read; ops that are fused count the whole of their operands.
 func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 	var sum profile.Cost
 	for k := range s.calls {
@@ -142,6 +158,11 @@ func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 	}
 	for _, v := range s.inner {
 		sum.Bytes -= 2 * int64(v.Len(b)) * 4
+	}
+	for i := range s.again {
+		t := s.again[i].tensor
+		t.Rows = s.again[i].outer.Size(b)
+		sum.Bytes -= t.Bytes()
 	}
 	return sum
 }
@@ -168,7 +189,8 @@ func (s *stepCost) same(o *stepCost) bool {
 	operand := func(a, b graph.Tensor) bool {
 		return a.DType == b.DType && a.Cols == b.Cols && a.Resident == b.Resident
 	}
-	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
+	again := func(a, b operandSize) bool { return a.outer == b.outer && operand(a.tensor, b.tensor) }
+	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, again) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
 		return a.call.Node.Op == b.call.Node.Op && slices.Equal(a.outer, b.outer) && slices.Equal(a.reads, b.reads) &&
 			slices.EqualFunc(a.call.In, b.call.In, operand) && slices.EqualFunc(a.call.Out, b.call.Out, operand) &&
 			reflect.DeepEqual(a.call.Node.Attr, b.call.Node.Attr)

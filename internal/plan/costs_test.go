@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"hotpath/internal/backend/cpu"
@@ -21,6 +23,7 @@ import (
 // they are now. Weights are as the file has them.
 func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) profile.Cost {
 	var sum profile.Cost
+	read := map[*graph.Value]bool{} // by an earlier node: it is there already
 	for _, n := range step.Nodes {
 		c := graph.Call{Node: n, Bind: b, In: make([]graph.Tensor, len(n.In)), Out: make([]graph.Tensor, len(n.Out))}
 		for i, v := range n.In {
@@ -31,6 +34,12 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 			if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 {
 				c.In[i].I32 = s.I32(v)[:v.Shape.Len(b)]
 			}
+			if read[v] {
+				sum.Bytes -= c.In[i].Bytes()
+			}
+		}
+		for _, v := range n.In {
+			read[v] = true
 		}
 		for i, v := range n.Out {
 			placed := p.Place(v).Bytes > 0
@@ -130,6 +139,75 @@ func cpuBackend(t *testing.T) plan.Backend {
 	}
 	t.Cleanup(func() { be.Close() })
 	return be
+}
+
+// TestNodesOfSiblings: products that ran as one step are told apart to the last
+// FLOP, no byte is lost, and the step is called after all of them.
+func TestNodesOfSiblings(t *testing.T) {
+	st, err := weights.Open(testmodels.Dir(t, "llama")) // with fewer keys and values than queries
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := tensor.Bind{T: 23, S: 1, R: 1}
+	g, ports, err := m.BuildGenerate(b, model.KVLayout{Blocks: 8, MaxBlocksPerSeq: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	be := cpuBackend(t)
+	p, err := plan.Compile("generate", g, be, []tensor.Bind{g.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rec := profile.NewRecorder(profile.Options{})
+	if err := s.Attach(rec, plan.ProfileLabels{Model: "llama"}); err != nil {
+		t.Fatal(err)
+	}
+	fillInputs(rand.New(rand.NewPCG(7, 8)), s, ports, b)
+	if err := s.Run(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	prof := rec.Snapshot()
+	var step *profile.StepResult
+	for _, r := range prof.Where(func(r profile.StepResult) bool { return r.Step.Name == "blk.1/q_proj+k_proj+v_proj" }) {
+		step = &r
+	}
+	if step == nil {
+		t.Fatal("no step is called blk.1/q_proj+k_proj+v_proj")
+	}
+	var bytes int64
+	layer := childNode(t, prof.Tree(), "blk.1")
+	for _, n := range g.Nodes {
+		if !slices.ContainsFunc(step.Step.Nodes, func(s profile.Node) bool { return s.Name == n.Name }) {
+			continue
+		}
+		part := childNode(t, layer, strings.TrimPrefix(n.Name, "blk.1/"))
+		if want := 2 * int64(b.T) * int64(n.In[1].Shape.Len(tensor.Bind{})); part.FLOPs != want {
+			t.Errorf("%s has %d FLOPs, expected %d", n.Name, part.FLOPs, want)
+		}
+		bytes += part.Bytes
+	}
+	if bytes != step.Bytes || len(step.Step.Nodes) != 3 {
+		t.Errorf("the parts move %d bytes, the step %d", bytes, step.Bytes)
+	}
+}
+
+func childNode(t *testing.T, n *profile.TreeNode, name string) *profile.TreeNode {
+	t.Helper()
+	i := slices.IndexFunc(n.Children, func(c *profile.TreeNode) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("%s has no part %s", n.Name, name)
+	}
+	return n.Children[i]
 }
 
 func testCosts(t *testing.T, be plan.Backend, pr program, most tensor.Bind) {
