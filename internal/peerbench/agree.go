@@ -15,14 +15,14 @@ type judge struct {
 }
 
 // hold says how well a worker's answers agree, and whether that is wrong.
-func (j *judge) hold(ctx context.Context, w *worker, limit float64) (says string, wrong bool, err error) {
+func (j *judge) hold(ctx context.Context, w *worker, r Runner) (says string, wrong bool, err error) {
 	if j.work.Op == "embed" {
-		return j.embeddings(ctx, w, limit)
+		return j.embeddings(ctx, w, r)
 	}
-	return j.text(ctx, w, limit)
+	return j.text(ctx, w, r.Limit)
 }
 
-func (j *judge) embeddings(ctx context.Context, w *worker, limit float64) (string, bool, error) {
+func (j *judge) embeddings(ctx context.Context, w *worker, r Runner) (string, bool, error) {
 	q := request{Op: "vectors", Batches: [][][]int32{j.batch}}
 	if j.vectors == nil {
 		a, err := j.ref.ask(ctx, q)
@@ -30,6 +30,9 @@ func (j *judge) embeddings(ctx context.Context, w *worker, limit float64) (strin
 			return "", false, fmt.Errorf("the reference: %w", err)
 		}
 		j.vectors = a.Vectors
+	}
+	if r.Way != "" {
+		q.Ways = []string{r.Way}
 	}
 	a, err := w.ask(ctx, q)
 	if err != nil {
@@ -39,7 +42,7 @@ func (j *judge) embeddings(ctx context.Context, w *worker, limit float64) (strin
 	if err != nil {
 		return "", false, err
 	}
-	return fmt.Sprintf("cosine %.5f", worst), !(worst >= limit), nil
+	return fmt.Sprintf("cosine %.5f", worst), !(worst >= r.Limit), nil
 }
 
 // text has the worker go on greedily and asks the reference what it thinks of

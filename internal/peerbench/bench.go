@@ -39,7 +39,9 @@ func (b bench) measure(ctx context.Context, g Group) (*Result, error) {
 	out := &Result{Name: g.Name, Title: g.Title, Note: g.Note, Lead: g.Lead}
 	for _, r := range g.Runners {
 		e := &entry{runner: r}
-		if e.w, e.err = start(ctx, r, b.cores); e.err == nil {
+		if same := sharing(r, entries); same != nil {
+			e.w, e.err = same.w, same.err
+		} else if e.w, e.err = start(ctx, r, b.cores); e.err == nil {
 			workers = append(workers, e.w)
 			out.addVersion(e.w.hello)
 		}
@@ -55,7 +57,13 @@ func (b bench) measure(ctx context.Context, g Group) (*Result, error) {
 		return nil, err
 	}
 	for round := range b.rounds {
-		if err := b.round(ctx, g, src, round, entries, workers); err != nil {
+		var err error
+		if g.Paired {
+			err = b.together(ctx, g, src, entries)
+		} else {
+			err = b.round(ctx, g, src, round, entries, workers)
+		}
+		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(os.Stderr, "%s: round %d of %d, %.0f s\n", g.Name, round+1, b.rounds, time.Since(began).Seconds())
@@ -92,7 +100,7 @@ func (b bench) check(ctx context.Context, g Group, src *source, entries []*entry
 			if e.w == nil || e.runner.Op != "" {
 				continue
 			}
-			a, wrong, err := j.hold(ctx, e.w, e.runner.Limit)
+			a, wrong, err := j.hold(ctx, e.w, e.runner)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 
 // fake answers with made-up times: "slow" takes twice as long, "wrong" turns
 // its vectors and texts away, "silent" dies at once, "dies" at the first timed
-// request, "spins" never sleeps.
+// request, "spins" never sleeps, "restless" has another speed at each request,
+// and ways that are not equally fast.
 func fake(how string) {
 	is := func(word string) bool { return strings.Contains(how, word) }
 	if is("silent") {
@@ -40,7 +41,7 @@ func fake(how string) {
 	}
 	enc, dec := json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)
 	enc.Encode(hello{Peer: "fake", Version: "1"})
-	for {
+	for asked := 1; ; asked++ {
 		var q request
 		if dec.Decode(&q) == io.EOF {
 			return
@@ -78,6 +79,14 @@ func fake(how string) {
 			}
 			if is("spins") {
 				time.Sleep(50 * time.Millisecond)
+			}
+			if is("restless") {
+				speed := 1 + 2*float64(asked%2)
+				for _, way := range q.Ways {
+					took := map[string]float64{"auto": 1, "fine": 1.5, "coarse": 0.75}[way] / speed
+					a.Turns = append(a.Turns, turn{Amount: []float64{1}, Seconds: []float64{took}, Ran: ran{Fine: 1, Coarse: 2}})
+				}
+				break
 			}
 			for _, b := range q.Batches[1:] {
 				s := 0.001 * float64(tokensOf(b))

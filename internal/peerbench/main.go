@@ -5,7 +5,8 @@
 // answers requests (worker.go is hotpath's, scripts/peers holds the others').
 // They take turns in one run, A B B A, on the same cores, so that what the
 // machine does meanwhile meets all of them alike; one works at a time and the
-// others are watched to be idle. Answers are held against PyTorch in f32
+// others are watched to be idle. Ways of hotpath itself are one process, which
+// goes from way to way call by call (ways.go). Answers are held against PyTorch in f32
 // first: an engine that is fast and wrong is not in the table.
 //
 // It sits above package hotpath and nothing imports it. Errors of a peer cost

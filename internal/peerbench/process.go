@@ -30,6 +30,7 @@ type request struct {
 	Batches [][][]int32 `json:"batches,omitempty"`
 	Steps   int         `json:"steps,omitempty"`
 	IDs     [][]int32   `json:"ids,omitempty"`
+	Ways    []string    `json:"ways,omitempty"` // of hotpath to share each batch
 }
 
 type answer struct {
@@ -39,6 +40,7 @@ type answer struct {
 	Vectors [][]float32 `json:"vectors,omitempty"`
 	IDs     [][]int32   `json:"ids,omitempty"`
 	Leads   [][]float64 `json:"leads,omitempty"` // of each token
+	Turns   []turn      `json:"turns,omitempty"` // of each way
 }
 
 // hello is a worker's first line.

@@ -44,6 +44,7 @@ type Row struct {
 	Agreement string    `json:"agreement,omitempty"`
 	Problem   string    `json:"problem,omitempty"` // why it is not measured
 	Ratio     *Ratio    `json:"ratio,omitempty"`
+	Ran       ran       `json:"ran"` // of ways
 
 	tokens int
 	ours   bool
@@ -120,6 +121,9 @@ func (g *Result) finish(group Group) {
 		}
 		if num != nil && den != nil && num != den {
 			q := ratio(num.Samples, den.Samples)
+			if group.Paired {
+				q = paired(num.Samples, den.Samples)
+			}
 			q.Of, q.Over = num.Runner, den.Runner
 			r.Ratio = &q
 		}
@@ -163,6 +167,9 @@ func (g *Result) table() [][]string {
 			continue
 		}
 		call, q := "", ""
+		if r.Ratio == nil {
+			q = r.Ran.String()
+		}
 		if r.CallMS > 0 {
 			call = rateText(r.CallMS) + " ms"
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	_ "hotpath" // registers its devices
+	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
@@ -40,7 +41,6 @@ func runWorker(args []string) (err error) {
 	path := f.String("model", "", "GGUF file or Hugging Face directory")
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
-	parallel := f.String("parallel", "auto", "auto, fine or coarse")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -50,18 +50,14 @@ func runWorker(args []string) (err error) {
 	w := &hotpathWorker{threads: *threads}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if *path != "" {
-		if err := w.open(*path, *precision, *parallel); err != nil {
+		if err := w.open(*path, *precision); err != nil {
 			return err
 		}
 	}
 	return w.serve(os.Stdin, os.Stdout)
 }
 
-func (w *hotpathWorker) open(path, precision, parallel string) (err error) {
-	mode, err := engine.ParseMode(parallel)
-	if err != nil {
-		return err
-	}
+func (w *hotpathWorker) open(path, precision string) (err error) {
 	if w.store, err = weights.Open(path); err != nil {
 		return err
 	}
@@ -73,7 +69,8 @@ func (w *hotpathWorker) open(path, precision, parallel string) (err error) {
 	}
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Parallel: mode})
+	costs := calib.Cached(max(1, w.backend.Caps().Workers))
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs})
 	return err
 }
 
@@ -137,6 +134,9 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 	}
 	switch q.Op {
 	case "embed":
+		if len(q.Ways) > 0 {
+			return w.ways(q, a)
+		}
 		return w.timed(q, a, w.embedBatch)
 	case "prefill":
 		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
@@ -150,6 +150,13 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 			return tokens, seconds, err
 		})
 	case "vectors":
+		if len(q.Ways) > 0 {
+			m, err := engine.ParseMode(q.Ways[0])
+			if err != nil {
+				return err
+			}
+			w.eng.SetParallel(m)
+		}
 		batch := q.Batches[0]
 		if _, _, err := w.embedBatch(batch); err != nil {
 			return err

@@ -14,10 +14,15 @@ import (
 // askWorker serves requests with a small model and returns the answers.
 func askWorker(t *testing.T, dir string, requests ...request) []answer {
 	t.Helper()
-	w := &hotpathWorker{threads: 1}
+	return askWorkerThreads(t, 1, dir, requests...)
+}
+
+func askWorkerThreads(t *testing.T, threads int, dir string, requests ...request) []answer {
+	t.Helper()
+	w := &hotpathWorker{threads: threads}
 	t.Cleanup(func() { w.close() })
 	if dir != "" {
-		if err := w.open(dir, "f32", "auto"); err != nil {
+		if err := w.open(dir, "f32"); err != nil {
 			t.Fatal(err)
 		}
 	}
