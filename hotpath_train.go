@@ -100,8 +100,8 @@ func ReadTrainConfig(path string, sets ...string) (TrainConfig, error) {
 // Train trains a decoder to predict the next token of its data and writes
 // checkpoints that Open takes. The same configuration gives the same bits at
 // any number of threads, resumed or not. When ctx ends, the step that is
-// running is completed, a checkpoint is written, and the result comes with the
-// context's error.
+// running is given up, or completed where the optimizer is at work already, a
+// checkpoint is written, and the result comes with the context's error.
 func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResult, err error) {
 	defer guard(&err)
 	be, err := o.backend()

@@ -98,6 +98,7 @@ var OpAdamW = register(&OpDef{
 	Name:    "adamw",
 	NoGrad:  "it belongs to the optimizer",
 	InPlace: map[int]int{0: 0, 1: 1, 2: 2},
+	Commits: true,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "ffffff"); err != nil {
 			return nil, err

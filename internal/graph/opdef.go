@@ -34,6 +34,10 @@ type OpDef struct {
 	// where no output reads the new version. Readers of the old version run
 	// first (Value.Overwritten); the order of versions is an edge.
 	InPlace map[int]int
+	// Commits says that what the node writes outlives the run: one that has
+	// begun with such a node is not cancelled any more, because half an update
+	// would be left.
+	Commits bool
 	// ReuseInput allows the planner to put output 0 into the buffer of this
 	// input + 1 when it dies there (elementwise ops). 0 means never.
 	ReuseInput int

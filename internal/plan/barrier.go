@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/graph"
 )
@@ -55,6 +56,9 @@ func placeBarriers(p *Plan) {
 // never overlap, everything read was written before, and state is read in the
 // version that the graph says.
 func Check(p *Plan) error {
+	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
+		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
+	}
 	version := map[*graph.Value]*graph.Value{} // buffer owner -> version it holds
 	for _, n := range p.Graph.Nodes {
 		if n.Leaf != nil {

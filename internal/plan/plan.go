@@ -75,6 +75,10 @@ type Plan struct {
 	Graph *graph.Graph
 	Max   tensor.Bind
 	Steps []Step
+	// Commit is the first step that a run does not end at because its context
+	// has: its node Commits, and all steps from it on are made. It has a
+	// barrier, and is len(Steps) where there is none.
+	Commit int
 	// Places is indexed by Value.ID. Values that fusion removed, or that
 	// nobody reads, have Bytes 0.
 	Places []Place
@@ -85,6 +89,18 @@ type Plan struct {
 // Place returns where v lives.
 func (p *Plan) Place(v *graph.Value) Place { return p.Places[v.ID] }
 
+// commit finds the first step that commits.
+func commit(steps []Step) int {
+	i := slices.IndexFunc(steps, func(s Step) bool {
+		return slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return n.Op.Commits })
+	})
+	if i < 0 {
+		return len(steps)
+	}
+	steps[i].Barrier = true // whoever is in it knows that nobody is before it
+	return i
+}
+
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
 func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, noReuse bool) (*Plan, error) {
@@ -92,6 +108,7 @@ func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, noReuse bool) 
 	p.Steps = fuse(g, alive(g), patterns)
 	layout(p, noReuse)
 	placeBarriers(p)
+	p.Commit = commit(p.Steps)
 	if err := Check(p); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -28,6 +28,9 @@ func (t *Trainer) run(ctx context.Context) (*Result, error) {
 			break
 		}
 		s, err := t.Step(ctx)
+		if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			continue // the step is undone
+		}
 		if err != nil {
 			return res, err
 		}

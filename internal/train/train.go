@@ -195,21 +195,24 @@ func (t *Trainer) Pause(on bool) { t.runner.sess.Pause(on) }
 // Done is the number of steps behind the model.
 func (t *Trainer) Done() int { return t.step }
 
-// Step makes one optimizer step. It allocates nothing once it is warm, and it
-// is not cut short by ctx: half a step would leave half-updated weights.
+// Step makes one optimizer step. It allocates nothing once it is warm. Where
+// ctx ends before the optimizer has begun to update, everything is as before
+// the step; an update that has begun is completed.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	start := time.Now()
 	s := &t.last
 	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
+	at := t.data.at
 	_, end := profile.Scope(ctx, "batch")
 	t.data.fill(t.runner.in)
 	end()
 	h := grad.Hyper{LR: s.LR, Beta1: t.cfg.Betas[0], Beta2: t.cfg.Betas[1], Eps: t.cfg.Eps, Decay: t.cfg.WeightDecay, Clip: t.cfg.Clip}
 	_, end = profile.Scope(ctx, "step")
 	var err error
-	s.Loss, s.GradNorm, err = t.runner.run(context.Background(), h, s.Step)
+	s.Loss, s.GradNorm, err = t.runner.run(ctx, h, s.Step)
 	end()
 	if err != nil {
+		t.data.at = at
 		return *s, err
 	}
 	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {

@@ -40,7 +40,13 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *attentionGrad) name() string { return "attention f32 backward" }
 func (k *attentionGrad) width(b tensor.Bind, n int) int {
-	return max(1, min(n, (len(k.qStart.all(b))-1)*k.KVHeads))
+	qs := k.qStart.all(b)
+	work := 0
+	for s := 0; s+1 < len(qs); s++ {
+		q := int(qs[s+1] - qs[s])
+		work += 5 * q * q * k.HeadDim * k.Heads // products of a head
+	}
+	return max(1, min(max(n, work/maxMACs), (len(qs)-1)*k.KVHeads))
 }
 
 func (k *attentionGrad) run(w *worker, b tensor.Bind, i, n int) {

@@ -153,8 +153,14 @@ func share(n, grain, i, w int) (lo, hi int) {
 // waking up: a barrier costs about a quarter of a microsecond.
 const minWork = 8192
 
-// widthFor bounds workers so that each gets at least minWork.
-func widthFor(elements, n int) int { return max(1, min(n, elements/minWork)) }
+// maxWork is the work of a share beyond which a step is cut further: who cancels
+// waits for it.
+const maxWork = 1 << 23
+
+// widthFor bounds workers so that each gets at least minWork, and shares by maxWork.
+func widthFor(elements, n int) int {
+	return max(1, min(max(n, elements/maxWork), elements/minWork))
+}
 
 // reference runs an op's reference implementation on one worker.
 type reference struct{ call *plan.BoundCall }

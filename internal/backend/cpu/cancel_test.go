@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -100,6 +102,33 @@ func TestLongStepsAreCut(t *testing.T) {
 		if each := rows * cols * depth / n; each > 2*maxMACs {
 			t.Errorf("%d workers: %d shares of %d multiplications", workers, n, each)
 		}
+	}
+	for _, c := range [][3]int{{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}} { // dW and dX of a head, and others
+		for _, workers := range []int{1, 8, 64} {
+			m, n, k := c[0], c[1], c[2]
+			shares := tallWidth(m, n, k, workers)
+			seen := make([]bool, m*gemm.NumPanels(n))
+			for i := range shares {
+				m0, m1, p0, p1 := tallShare(m, n, i, shares)
+				if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
+					t.Errorf("%v: share %d of %d has %d multiplications", c, i, shares, each)
+				}
+				for p := p0; p < p1; p++ {
+					for r := m0; r < m1; r++ {
+						if seen[p*m+r] {
+							t.Fatalf("%v: row %d of panel %d is in two shares of %d", c, r, p, shares)
+						}
+						seen[p*m+r] = true
+					}
+				}
+			}
+			if at := slices.Index(seen, false); at >= 0 {
+				t.Errorf("%v: row %d of panel %d is in no share of %d", c, at%m, at/m, shares)
+			}
+		}
+	}
+	if n := widthFor(100*maxWork, 1); n != 100 {
+		t.Errorf("an elementwise step of one worker has %d shares", n)
 	}
 	if n := productWidth(128, 384, 384, 16, 1); n != 1 {
 		t.Errorf("a small product of one worker is cut into %d shares", n)

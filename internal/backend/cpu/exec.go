@@ -154,12 +154,14 @@ func (e *exec) fail(err error) {
 }
 
 // halted reports whether the run is over before its end, because it failed or
-// because its context has ended: then everybody leaves.
-func (e *exec) halted() bool {
+// because its context has ended: then everybody leaves. After the barrier of
+// the step that commits nobody asks the context any more, and nobody gets there
+// while another can still ask.
+func (e *exec) halted(committed bool) bool {
 	if e.stop.Load() {
 		return true
 	}
-	if e.ctx.Err() == nil {
+	if committed || e.ctx.Err() == nil {
 		return false
 	}
 	e.stop.Store(true)
@@ -203,7 +205,7 @@ func (e *exec) walk(lane int) {
 	var reached, passed int32 // barriers arrived at, barriers waited for
 	for i, k := range e.kernels {
 		if lane == 0 {
-			e.halted()
+			e.halted(i > e.plan.Commit)
 		}
 		if e.plan.Steps[i].Barrier || e.dead != nil {
 			reached++
@@ -272,10 +274,10 @@ func (e *exec) shares() int {
 // it meets its own rows again, then those that others have not begun. Between
 // two shares it looks whether anybody wants the rest.
 func (e *exec) take(w *worker, i, shares, n int) {
-	k := e.kernels[i]
+	k, committed := e.kernels[i], i >= e.plan.Commit
 	if n == 1 {
 		k.run(w, e.bind, 0, shares)
-		for s := 1; s < shares && !e.halted(); s++ {
+		for s := 1; s < shares && !e.halted(committed); s++ {
 			k.run(w, e.bind, s, shares)
 		}
 		return
@@ -285,7 +287,7 @@ func (e *exec) take(w *worker, i, shares, n int) {
 		lo, hi := shares*owner/n, shares*(owner+1)/n
 		for {
 			s := lo + int(e.claimed[i][owner].Add(1)) - 1
-			if s >= hi || e.halted() {
+			if s >= hi || e.halted(committed) {
 				break
 			}
 			k.run(w, e.bind, s, shares)

@@ -26,6 +26,28 @@ func productWidth(m, n, k, nr, workers int) int {
 	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
 }
 
+// tallWidth is productWidth of a product of few panels that may be long, as the
+// gradients of a head over a vocabulary are: they are cut across then.
+func tallWidth(m, n, k, workers int) int {
+	panels := gemm.NumPanels(n)
+	if across := m * n * k / panels / maxMACs; across > 1 {
+		return panels * min(across, (m+gemm.MR()-1)/gemm.MR())
+	}
+	return productWidth(m, n, k, gemm.NR(), workers)
+}
+
+// tallShare is share i of w that tallWidth gave: rows [m0,m1) of panels [p0,p1).
+func tallShare(m, n, i, w int) (m0, m1, p0, p1 int) {
+	panels := gemm.NumPanels(n)
+	if w <= panels {
+		p0, p1 = share(panels, 1, i, w)
+		return 0, m, p0, p1
+	}
+	across := w / panels
+	m0, m1 = share(m, gemm.MR(), i%across, across)
+	return m0, m1, i / across, i/across + 1
+}
+
 // linear is y = x w^T + bias, then an activation where one was fused.
 type linear struct {
 	*product
@@ -225,13 +247,13 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
 func (k *linearDX) width(b tensor.Bind, n int) int {
-	return productWidth(k.dy.rows(b), k.k, k.n, gemm.NR(), n)
+	return tallWidth(k.dy.rows(b), k.k, k.n, n)
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
-	p0, p1 := share(gemm.NumPanels(k.k), 1, i, n)
-	gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
+	m0, m1, p0, p1 := tallShare(rows, k.k, i, n)
+	gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
 }
 
 // linearDW is dw[N,K] = dy^T x, summed over tokens in their order by the one
@@ -251,13 +273,13 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
 func (k *linearDW) width(b tensor.Bind, n int) int {
-	return productWidth(k.dy.cols, k.x.cols, k.dy.rows(b), gemm.NR(), n)
+	return tallWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
 }
 func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
 	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
-	p0, p1 := share(gemm.NumPanels(k.x.cols), 1, i, n)
-	gemm.Run(&t, 0, k.dy.cols, p0, p1, w.scratch.gemm)
+	m0, m1, p0, p1 := tallShare(k.dy.cols, k.x.cols, i, n)
+	gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
 }

@@ -104,7 +104,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		lane.Wake = profile.Now()
 	}
 	for i, c := range e.calls {
-		if err := ctx.Err(); err != nil {
+		if i <= e.plan.Commit && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if lane != nil {
