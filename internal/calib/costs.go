@@ -23,8 +23,8 @@ type Costs struct {
 	Fork float64 `json:"fork_s"`
 	// Barrier is what one barrier costs a step that all workers share.
 	Barrier float64 `json:"barrier_s"`
-	// FLOP is the time of one FLOP of products, with the norms and activations
-	// between them, on one worker.
+	// FLOP is the time of one FLOP of products, with the attention, norms and
+	// activations between them, on one worker.
 	FLOP float64 `json:"flop_s"`
 	// Packed and Stored are the times of fetching one element of a weight for a
 	// run, whatever its rows: from panels, and decoded from the file's blocks.
