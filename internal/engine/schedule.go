@@ -66,6 +66,9 @@ const (
 )
 
 const (
+	// shareFrom are the tokens of a load from which several texts may be shared
+	// out: halves of fewer fill no tile, and cost as much as the whole.
+	shareFrom = 64
 	smallWarm = 4   // calls of small loads of a size that take turns: each way twice, as the first is cold
 	smallSure = 0.9 // of the time of all is what one must do it in: a tie is everybody's
 )
@@ -101,7 +104,7 @@ func (s *scheduler) pick(l load) way {
 	switch {
 	case all > hopeless*one && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > one):
 		return wayOne
-	case one < calib.Small && tryable:
+	case one < calib.Small && tryable && !(s.alike && l.seqs >= 2 && l.tokens >= shareFrom):
 		return wayTry
 	case l.seqs >= 2 && s.alike:
 		return wayShare

@@ -83,6 +83,7 @@ func TestPick(t *testing.T) {
 		{"one long text", uneven, texts(1, 256), wayTry, trialAll},
 		{"few texts, one run", quiet(4), texts(5, 30), wayShare, trialAll},
 		{"few short texts", quiet(4), texts(5, 12), wayTry, trialAll},
+		{"more short texts", quiet(4), texts(8, 12), wayShare, trialAll},
 		{"texts beyond a coarse run", uneven, texts(64, coarseLongest+1), wayFine, trialAll},
 		{"one worker", quiet(1), texts(64, 12), wayFine, trialAll},
 	} {
