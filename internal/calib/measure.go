@@ -226,13 +226,15 @@ func (p *programs) run(s *plan.Session, rows int) float64 {
 	return timed(func() { p.keep(s.Run(p.ctx, texts(s, rows))) })
 }
 
-// texts makes rows of a session's input texts.
+// texts makes rows of a session's input texts, where it has attention to know.
 func texts(s *plan.Session, rows int) tensor.Bind {
+	v := s.Program().Graph.Input("starts")
+	if v == nil {
+		return tensor.Bind{T: rows, S: 1, R: 1}
+	}
 	b := tensor.Bind{T: rows, S: (rows + text - 1) / text, R: 1}
-	if v := s.Program().Graph.Input("starts"); v != nil {
-		for i, starts := 0, s.I32(v); i <= b.S; i++ {
-			starts[i] = int32(min(i*text, rows))
-		}
+	for i, starts := 0, s.I32(v); i <= b.S; i++ {
+		starts[i] = int32(min(i*text, rows))
 	}
 	return b
 }
