@@ -3,7 +3,8 @@ package main
 import "fmt"
 
 // genTiles writes the f32 micro-kernels: C[mr, 2 vectors] += A·B for every
-// row count up to the tier's MR. All partial sums of a tile live in
+// row count up to the tier's MR, and as many strips of that height as follow
+// each other: what a call costs is a third of a tile of 32 elements of K. All partial sums of a tile live in
 // registers: 14x2 zmm or 6x2 ymm, two registers hold the row of B and two
 // more alternate as the broadcast element of A.
 func genTiles(g *asm) {
@@ -16,20 +17,21 @@ func genTile(g *asm, i isa, maxMR int) {
 	nacc := 2 * maxMR
 	b0, b1 := i.v(nacc), i.v(nacc+1)
 	w := i.width()
-	g.text(name, name+"(a, b, c, bias *float32, k, ldc, mr, load int)", 16, 64)
+	g.text(name, name+"(a, b, c, bias *float32, k, ldc, mr, strips, load int)", 16, 72)
 	g.ftz()
-	g.f("MOVQ a+0(FP), SI")
-	g.f("MOVQ b+8(FP), DI")
+	g.f("MOVQ a+0(FP), R13")
 	g.f("MOVQ c+16(FP), DX")
 	g.f("MOVQ bias+24(FP), BX")
-	g.f("MOVQ k+32(FP), CX")
 	g.f("MOVQ ldc+40(FP), R9")
 	g.f("SHLQ $2, R9")
 	g.f("MOVQ mr+48(FP), R10")
-	g.f("MOVQ load+56(FP), R11")
-	g.f("MOVQ CX, R12")
-	g.f("ANDQ $3, R12") // elements of K after the last whole chunk
-	g.f("SHRQ $2, CX")
+	g.f("MOVQ strips+56(FP), R15")
+	g.f("MOVQ load+64(FP), R11")
+	g.f("MOVQ k+32(FP), AX")
+	g.f("LEAQ 3(AX), R14") // bytes of a strip of A, in whole chunks
+	g.f("ANDQ $~3, R14")
+	g.f("SHLQ $2, R14")
+	g.f("IMULQ R10, R14")
 	for mr := maxMR; mr > 1; mr-- {
 		g.f("CMPQ R10, $%d", mr)
 		g.f("JEQ %s_%d", name, mr)
@@ -37,6 +39,12 @@ func genTile(g *asm, i isa, maxMR int) {
 	for mr := 1; mr <= maxMR; mr++ {
 		lab := func(s string) string { return fmt.Sprintf("%s_%d%s", name, mr, s) }
 		g.label(lab(""))
+		g.f("MOVQ R13, SI")
+		g.f("MOVQ b+8(FP), DI")
+		g.f("MOVQ AX, CX")
+		g.f("MOVQ AX, R12")
+		g.f("SHRQ $2, CX")
+		g.f("ANDQ $3, R12") // elements of K after the last whole chunk
 		g.f("TESTQ R11, R11")
 		g.f("JZ %s", lab("zero"))
 		g.f("MOVQ DX, R8")
@@ -96,10 +104,11 @@ func genTile(g *asm, i isa, maxMR int) {
 		for r := range mr {
 			g.f("VMOVUPS %s, (DX)", i.v(2*r))
 			g.f("VMOVUPS %s, %d(DX)", i.v(2*r+1), w)
-			if r < mr-1 {
-				g.f("ADDQ R9, DX")
-			}
+			g.f("ADDQ R9, DX")
 		}
+		g.f("ADDQ R14, R13")
+		g.f("DECQ R15")
+		g.f("JNZ %s", lab(""))
 		g.ret()
 	}
 }

@@ -217,19 +217,20 @@ func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k
 				bias = s.bias[:nr]
 			}
 		}
-		for i, r := 0, 0; i < strips; i++ {
-			h := base
-			if i < extra {
-				h++
-			}
+		// Strips of a row more, then the others.
+		for r, h, n := 0, base+1, extra; r < rows; h, n = base, strips-extra {
 			a := packedA[r*kpad:]
 			c := t.C[(mb+r)*t.LDC+n0:]
-			if cols == nr {
-				tile(tier, a, b, c, bias, kn, t.LDC, h, load)
-			} else {
-				edge(tier, a, b, c, bias, kn, t.LDC, h, cols, load, s.tile)
+			switch {
+			case n == 0:
+			case cols == nr:
+				tile(tier, a, b, c, bias, kn, t.LDC, h, n, load)
+			default:
+				for i := range n {
+					edge(tier, a[i*h*kpad:], b, c[i*h*t.LDC:], bias, kn, t.LDC, h, cols, load, s.tile)
+				}
 			}
-			r += h
+			r += n * h
 		}
 	}
 }
@@ -244,7 +245,7 @@ func edge(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, cols int, load bool
 			copy(tmp[r*nr:r*nr+cols], c[r*ldc:])
 		}
 	}
-	tile(tier, a, b, tmp, bias, k, nr, h, load)
+	tile(tier, a, b, tmp, bias, k, nr, h, 1, load)
 	for r := range h {
 		copy(c[r*ldc:r*ldc+cols], tmp[r*nr:])
 	}

@@ -3,10 +3,10 @@ package gemm
 import "hotpath/internal/kernel/cpu"
 
 //go:noescape
-func tileAVX512(a, b, c, bias *float32, k, ldc, mr, load int)
+func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load int)
 
 //go:noescape
-func tileAVX2(a, b, c, bias *float32, k, ldc, mr, load int)
+func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load int)
 
 //go:noescape
 func transpose8AVX2(dst, src *float32, ldd, lds, n int)
@@ -17,20 +17,21 @@ func packAAVX2(dst, src *float32, lds, mr, k int)
 //go:noescape
 func packATAVX2(dst, src *float32, ldd, lds, k int)
 
-func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
+// tile computes strips of h rows that follow each other in a and c.
+func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
 	l := 0
 	if load {
 		l = 1
 	}
 	switch tier {
 	case cpu.AVX512:
-		_ = c[(h-1)*ldc+31]
-		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, l)
+		_ = c[(strips*h-1)*ldc+31]
+		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l)
 	case cpu.AVX2:
-		_ = c[(h-1)*ldc+15]
-		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, l)
+		_ = c[(strips*h-1)*ldc+15]
+		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l)
 	default:
-		tileGeneric(a, b, c, bias, k, ldc, h, load)
+		tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
 	}
 }
 

@@ -8,17 +8,20 @@ func tileNEON(a, b, c, bias *float32, k, ldc, mr, load int)
 //go:noescape
 func transpose4NEON(dst, src *float32, ldd, lds, n int)
 
-func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
+// tile computes strips of h rows that follow each other in a and c.
+func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
 	if tier == cpu.Generic {
-		tileGeneric(a, b, c, bias, k, ldc, h, load)
+		tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
 		return
 	}
 	l := 0
 	if load {
 		l = 1
 	}
-	_ = c[(h-1)*ldc+7]
-	tileNEON(first(a), first(b), &c[0], first(bias), k, ldc, h, l)
+	_ = c[(strips*h-1)*ldc+7]
+	for i := range strips {
+		tileNEON(first(a[i*h*((k+3)&^3):]), first(b), &c[i*h*ldc], first(bias), k, ldc, h, l)
+	}
 }
 
 // packA moves four values at a time, which needs no assembly, or transposes.

@@ -1,8 +1,14 @@
 package gemm
 
-// tileGeneric is the twin of the assembly tiles: c[h, 8] from a packed strip
-// of A, [k/4][h][4], and a panel of B, [k][8].
-func tileGeneric(a, b, c, bias []float32, k, ldc, h int, load bool) {
+// tileGeneric is the twin of the assembly tiles: c[strips·h, 8] from packed
+// strips of A, [k/4][h][4] each, and a panel of B, [k][8].
+func tileGeneric(a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+	for i := range strips {
+		stripGeneric(a[i*h*((k+3)&^3):], b, c[i*h*ldc:], bias, k, ldc, h, load)
+	}
+}
+
+func stripGeneric(a, b, c, bias []float32, k, ldc, h int, load bool) {
 	const nr = 8
 	for r := range h {
 		var acc [nr]float32

@@ -4,8 +4,8 @@ package gemm
 
 import "hotpath/internal/kernel/cpu"
 
-func tile(_ cpu.Tier, a, b, c, bias []float32, k, ldc, h int, load bool) {
-	tileGeneric(a, b, c, bias, k, ldc, h, load)
+func tile(_ cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+	tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
 }
 
 func packA(_ cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
