@@ -74,7 +74,7 @@ func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))
 
 // reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
-	b.want(max(scoreBudget, keys+k.block))
+	b.want(max(scoreBudget, keys+k.block) + queryTile*(k.HeadDim+1))
 	k.alibi()
 	k.class = b.attentionClass(b.step.Root())
 	if k.class == BF16 {
@@ -169,10 +169,14 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 	}
 	d, kv := k.HeadDim, h/(k.Heads/k.KVHeads)
 	rows, cols := t1-t0, hi-lo
-	scores := w.scratch.f[:rows*cols] // [rows][cols]
+	scores, rest := w.scratch.f[:rows*cols], w.scratch.f[rows*cols:] // [rows][cols]
+	sums, q := rest[:rows], rest[rows:][:rows*d]                     // [rows], [rows][d]
+	for r := range rows {
+		vec.Scale(q[r*d:][:d], k.q.full[(t0+r)*k.q.cols+h*d:][:d], k.Scale)
+	}
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
 		keys, ldk := k.k.head(w.scratch.keys, row, n, kv, d)
-		k.scores(w, scores[j-lo:], cols, k.q.full[t0*k.q.cols+h*d:], keys, ldk, rows, n)
+		k.scores(w, scores[j-lo:], cols, q, keys, ldk, rows, n)
 	})
 	for r := range rows {
 		a, z := k.Visible(pos+r, keys)
@@ -184,7 +188,7 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 		if k.lse.present() {
 			k.lse.row(t0 + r)[h] = shift + log32(sum)
 		}
-		vec.Scale(row[a-lo:z-lo], row[a-lo:z-lo], 1/sum)
+		sums[r] = sum
 	}
 	started := false
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
@@ -192,6 +196,10 @@ func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
 		k.weigh(w, k.out.full[t0*k.out.cols+h*d:], scores[j-lo:], cols, values, ldv, rows, n, started)
 		started = true
 	})
+	for r := range rows {
+		out := k.out.full[(t0+r)*k.out.cols+h*d:][:d]
+		vec.Scale(out, out, 1/sums[r])
+	}
 }
 
 // eachRun visits keys [lo,hi) of sequence s as runs of consecutive cache rows.
@@ -206,21 +214,18 @@ func (k *attention) eachRun(s, first, lo, hi int, f func(row, j, n int)) {
 	}
 }
 
-// scores writes s[rows][ld] = scale * q k^T for n keys.
+// scores writes s[rows][ld] = q k^T for n keys, q being [rows][HeadDim].
 func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ldk, rows, n int) {
 	d := k.HeadDim
 	if rows == 1 {
 		for j := range n {
-			s[j] = vec.Dot(q[:d], keys[j*ldk:][:d]) * k.Scale
+			s[j] = vec.Dot(q[:d], keys[j*ldk:][:d])
 		}
 		return
 	}
 	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: ldk}
-	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: k.q.cols, B: &w.scratch.rows, C: s, LDC: ld}
+	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: d, B: &w.scratch.rows, C: s, LDC: ld}
 	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
-	for r := range rows {
-		vec.Scale(s[r*ld:][:n], s[r*ld:][:n], k.Scale)
-	}
 }
 
 // softmax turns a row of scores into exponentials; the caller divides by sum.
