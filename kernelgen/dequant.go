@@ -52,7 +52,7 @@ type storage struct {
 	decode func(k *vkernel, p string)
 }
 
-var storages = []storage{
+var storages = append([]storage{
 	{"F32", 128, func(k *vkernel, p string) {
 		for n := range 32 / k.lanes {
 			k.f("VMOVUPS %d(%s), %s", n*k.width(), p, k.v(n))
@@ -143,7 +143,7 @@ var storages = []storage{
 			k.op("VFMADD213PS", 5, 4, n)
 		}
 	}},
-}
+}, levelStorages...)
 
 // scaleAndMinimum broadcasts the two f16 values at p into 4 and 5.
 func (k *vkernel) scaleAndMinimum(p string) {

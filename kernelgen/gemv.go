@@ -18,7 +18,7 @@ func genGemv(g *asm) {
 	consts := &constants{}
 	for _, i := range []isa{avx2, avx512} {
 		k := &vkernel{asm: g, isa: i, consts: consts}
-		for _, s := range gemvs {
+		for _, s := range append(gemvs, levelGemvs...) {
 			k.gemv(s)
 		}
 		for _, s := range gemvLongs {

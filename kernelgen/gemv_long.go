@@ -22,6 +22,9 @@ var gemvLongs = []gemvLong{
 	{"Q4_K", 144, (*vkernel).constsQ4K, (*vkernel).rowQ4K},
 	{"Q5_K", 176, (*vkernel).constsQ5K, (*vkernel).rowQ5K},
 	{"Q6_K", 210, (*vkernel).constsQ6K, (*vkernel).rowQ6K},
+	{"Q2_K", 84, (*vkernel).constsQ2K, (*vkernel).rowQ2K},
+	{"Q3_K", 110, (*vkernel).constsQ3K, (*vkernel).rowQ3K},
+	{"IQ4_XS", 136, levelSetup(levelsIQ4), (*vkernel).rowIQ4XS},
 }
 
 func (k *vkernel) gemvLong(s gemvLong) {
@@ -347,9 +350,7 @@ func (k *vkernel) rowQ6K(acc int, p string) {
 			k.f("VPAND Y4, Y13, Y13")
 			k.f("VPOR Y12, Y13, Y13")
 			k.product(13, g/2*256+g%2*32, 6)
-			k.f("VBROADCASTSD %d(AX), Y14", 8*g)
-			k.f("VPERMILPS %s, Y14, Y14", k.consts.vector("halves", 0, func(lane int) uint32 { return uint32(lane / 4 % 2) }))
-			k.op("VFMADD231PS", 14, 15, acc)
+			k.addHalves(g, acc)
 		}
 	}
 }

@@ -6,6 +6,9 @@ package main
 //	longQ4_K(dst *float32, q *byte, scales *float32, spans int)
 //	longQ5_K(dst *float32, q, high *byte, scales *float32, first, spans int)
 //	longQ6_K(dst *float32, low, high *byte, scales *float32, first, spans int)
+//	longQ2_K(dst *float32, q *byte, scales *float32, first, spans int)
+//	longQ3_K(dst *float32, q, high *byte, scales *float32, first, spans int)
+//	longIQ4_XS(dst *float32, q *byte, scales *float32, spans int)
 //
 // first is the number of the first span in the block. Products and sums round
 // separately, as in the generic decoders.
@@ -16,6 +19,9 @@ func genLong(g *asm) {
 		k.longQ4()
 		k.longQ5()
 		k.longQ6()
+		k.longQ2()
+		k.longQ3()
+		k.longIQ4XS()
 	}
 	consts.write(g)
 }
@@ -157,5 +163,90 @@ func (k *vkernel) longQ6() {
 		}
 	}
 	k.f("ADDQ $4, R8")
+	k.next("SI", 0, 16, loop)
+}
+
+// pairs leaves two-bit codes in register n: those of the span's group, from
+// vector v of the 32 bytes at SI that have the codes of two spans; X15 has the
+// shift of the span.
+func (k *vkernel) pairs(n, group, v int) {
+	k.f("VPMOVZXBD %d(SI), %s", v*k.lanes, k.v(n))
+	k.op("VPSRLD", "X15", n, n)
+	if group == 1 {
+		k.op("VPSRLD", "$2", n, n)
+	}
+	k.and(3, n, n)
+}
+
+// Two spans have 32 bytes, a byte for four codes that are 32 apart, and 16
+// codes have a factor and an offset. Go calls it for spans of one half.
+func (k *vkernel) longQ2() {
+	name := "longQ2_K" + k.name
+	k.text(name, name+"(dst *float32, q *byte, scales *float32, first, spans int)", 0, 40)
+	k.f("MOVQ dst+0(FP), DI")
+	k.f("MOVQ q+8(FP), SI")
+	k.f("MOVQ scales+16(FP), DX")
+	k.f("MOVQ first+24(FP), R8")
+	k.f("MOVQ spans+32(FP), CX")
+	k.f("SHLQ $2, R8")
+	loop := k.fresh("loop")
+	k.label(loop)
+	k.f("VMOVQ R8, X15")
+	for group := range 2 {
+		for n := range 32 / k.lanes {
+			if n*k.lanes%16 == 0 {
+				at := 16*group + n*k.lanes/16*8
+				k.f("VBROADCASTSS %d(DX), %s", at, k.v(4))
+				k.f("VBROADCASTSS %d(DX), %s", at+4, k.v(5))
+			}
+			k.pairs(0, group, n)
+			k.affine(0, 4, 128*group+n*k.width())
+		}
+	}
+	k.f("ADDQ $4, R8")
+	k.next("SI", 0, 32, loop)
+}
+
+// The pairs are those of Q2_K; bit g of byte i of the third bits belongs to
+// code i of group g of the block. Go calls it for spans of one half.
+func (k *vkernel) longQ3() {
+	name := "longQ3_K" + k.name
+	k.text(name, name+"(dst *float32, q, high *byte, scales *float32, first, spans int)", 0, 48)
+	k.f("MOVQ dst+0(FP), DI")
+	k.f("MOVQ q+8(FP), SI")
+	k.f("MOVQ high+16(FP), BX")
+	k.f("MOVQ scales+24(FP), DX")
+	k.f("MOVQ first+32(FP), R9")
+	k.f("MOVQ spans+40(FP), CX")
+	k.f("MOVQ R9, R8")
+	k.f("ANDQ $1, R8")
+	k.f("SHLQ $2, R8")
+	k.f("SHLQ $1, R9")
+	loop := k.fresh("loop")
+	k.label(loop)
+	k.f("VMOVQ R8, X15")
+	k.f("VMOVQ R9, X14")
+	for group := range 2 {
+		for n := range 32 / k.lanes {
+			if n*k.lanes%16 == 0 {
+				k.f("VBROADCASTSS %d(DX), %s", 8*group+n*k.lanes/16*4, k.v(4))
+			}
+			k.pairs(0, group, n)
+			k.f("VPMOVZXBD %d(BX), %s", n*k.lanes, k.v(1))
+			k.op("VPSRLD", "X14", 1, 1)
+			if group == 1 {
+				k.op("VPSRLD", "$1", 1, 1)
+			}
+			k.and(1, 1, 1)
+			k.op("VPSLLD", "$2", 1, 1)
+			k.or(1, 0)
+			k.op("VPSUBD", k.consts.bits(4), 0, 0)
+			k.op("VCVTDQ2PS", 0, 0)
+			k.op("VMULPS", 4, 0, 0)
+			k.f("VMOVUPS %s, %d(DI)", k.v(0), 128*group+n*k.width())
+		}
+	}
+	k.f("ADDQ $4, R8")
+	k.f("ADDQ $2, R9")
 	k.next("SI", 0, 16, loop)
 }

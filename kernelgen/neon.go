@@ -43,6 +43,7 @@ var three = map[string]uint32{
 	"ZIP1.2D":    0x4ec03800,
 	"ZIP2.2D":    0x4ec07800,
 	"SDOT.4S":    0x4e809400,
+	"TBL.16B":    0x4e000000, // the table first
 }
 
 // encodings of two registers: destination, source.

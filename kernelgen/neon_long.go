@@ -6,6 +6,9 @@ func genLongNEON(g *asm) {
 	k.longQ4()
 	k.longQ5()
 	k.longQ6()
+	k.longQ2()
+	k.longQ3()
+	k.longIQ4XS()
 	k.pool.write(g)
 }
 
@@ -138,4 +141,111 @@ func (k *nasm) longQ6() {
 	}
 	k.f("SUB $4, R4")
 	k.next(0, loop)
+}
+
+// pairs leaves two-bit codes in register 0: those of the span's group, from
+// half n of the 32 bytes at R1; 18 has the shift of the span and 16 the mask.
+func (k *nasm) pairs(group, n int) {
+	k.load(0, "R1", 16*n)
+	k.v("USHL.16B", 0, 0, 18)
+	if group == 1 {
+		k.ushrBytes(0, 0, 2)
+	}
+	k.v("AND.16B", 0, 0, 16)
+}
+
+func (k *nasm) longQ2() {
+	k.text("longQ2_KNEON", "longQ2_KNEON(dst *float32, q *byte, scales *float32, first, spans int)", 0, 40)
+	k.usePool()
+	k.f("MOVD dst+0(FP), R0")
+	k.f("MOVD q+8(FP), R1")
+	k.f("MOVD scales+16(FP), R3")
+	k.f("MOVD first+24(FP), R4")
+	k.f("MOVD spans+32(FP), R5")
+	k.f("LSL $2, R4")
+	k.f("NEG R4, R4")
+	k.bits(16, 0x03030303)
+	loop := k.fresh("loop")
+	k.label(loop)
+	k.f("VDUP R4, V18.B16")
+	for group := range 2 {
+		k.fourScales()
+		for n := range 2 {
+			k.pairs(group, n)
+			k.values(0, 20+2*n, 21+2*n, 128*group+64*n)
+		}
+		if group == 0 {
+			k.f("ADD $16, R3")
+		}
+	}
+	k.f("SUB $4, R4")
+	k.next(0, loop)
+}
+
+func (k *nasm) longQ3() {
+	k.text("longQ3_KNEON", "longQ3_KNEON(dst *float32, q, high *byte, scales *float32, first, spans int)", 0, 48)
+	k.usePool()
+	k.f("MOVD dst+0(FP), R0")
+	k.f("MOVD q+8(FP), R1")
+	k.f("MOVD high+16(FP), R2")
+	k.f("MOVD scales+24(FP), R3")
+	k.f("MOVD first+32(FP), R6")
+	k.f("MOVD spans+40(FP), R5")
+	k.f("AND $1, R6, R4")
+	k.f("LSL $2, R4")
+	k.f("NEG R4, R4")
+	k.f("LSL $1, R6")
+	k.f("NEG R6, R6")
+	k.bits(16, 0x03030303)
+	k.bits(17, 0x01010101)
+	k.bits(19, 0x04040404)
+	loop := k.fresh("loop")
+	k.label(loop)
+	k.fourScales()
+	k.f("VDUP R4, V18.B16")
+	k.f("VDUP R6, V25.B16")
+	for group := range 2 {
+		for n := range 2 {
+			k.pairs(group, n)
+			k.load(1, "R2", 16*n)
+			k.v("USHL.16B", 1, 1, 25)
+			if group == 1 {
+				k.ushrBytes(1, 1, 1)
+			}
+			k.v("AND.16B", 1, 1, 17)
+			k.shlBytes(1, 1, 2)
+			k.v("ORR.16B", 0, 0, 1)
+			k.v("SUB.16B", 0, 0, 19)
+			scale := 20 + 2*group + n
+			k.values(0, scale, scale, 128*group+64*n)
+		}
+	}
+	k.f("SUB $4, R4")
+	k.f("SUB $2, R6")
+	k.next(0, loop)
+}
+
+func (k *nasm) longIQ4XS() {
+	k.text("longIQ4_XSNEON", "longIQ4_XSNEON(dst *float32, q *byte, scales *float32, spans int)", 0, 32)
+	k.usePool()
+	k.f("MOVD dst+0(FP), R0")
+	k.f("MOVD q+8(FP), R1")
+	k.f("MOVD scales+16(FP), R3")
+	k.f("MOVD spans+24(FP), R5")
+	k.bits(16, 0x0f0f0f0f)
+	k.levelsTable(levelsIQ4)
+	loop := k.fresh("loop")
+	k.label(loop)
+	k.fourScales()
+	for group := range 2 {
+		k.load(0, "R1", 16*group)
+		k.ushrBytes(1, 0, 4)
+		k.v("AND.16B", 0, 0, 16)
+		for n := range 2 {
+			k.levelCodes(n)
+			scale := 20 + 2*group + n
+			k.values(n, scale, scale, 128*group+64*n)
+		}
+	}
+	k.next(32, loop)
 }

@@ -39,6 +39,15 @@ var neonDecode = map[string]func(k *nasm, p string, d int){
 		k.fifths(p, 4, d)
 		k.scaledFrom(p, d)
 	},
+	"IQ4_NL": func(k *nasm, p string, d int) {
+		k.levels(levelsIQ4, p, 2, d)
+		k.scaled(p, d)
+	},
+	"MXFP4": func(k *nasm, p string, d int) {
+		k.levels(levelsMXFP4, p, 1, d)
+		k.power(p)
+		k.times(d)
+	},
 }
 
 // widen makes f32 values of 32 that have two bytes each.
@@ -97,10 +106,51 @@ func (k *nasm) less(n uint32, d int) {
 func (k *nasm) scaled(p string, d int) {
 	k.f("VLD1R (%s), [V28.H4]", p)
 	k.v("FCVTL.4S4H", 28, 28)
+	k.times(d)
+}
+
+// times multiplies integers with 28.
+func (k *nasm) times(d int) {
 	for n := range 8 {
 		k.v("SCVTF.4S", d+n, d+n)
 		k.v("FMUL.4S", d+n, d+n, 28)
 	}
+}
+
+// levelCodes makes the 16 bytes of 0 to 15 in s what they stand for; 28 has
+// the table.
+func (k *nasm) levelCodes(s int) { k.v("TBL.16B", s, 28, s) }
+
+// levelsTable leaves a table in 28.
+func (k *nasm) levelsTable(t levelTable) {
+	k.lanes(28, [4]uint32{t.word(0), t.word(1), t.word(2), t.word(3)})
+}
+
+// levels makes integers of what 16 bytes of nibbles at off(p) stand for.
+func (k *nasm) levels(t levelTable, p string, off, d int) {
+	k.load(29, p, off)
+	k.bits(30, 0x0f0f0f0f)
+	k.v("AND.16B", 30, 29, 30)
+	k.ushrBytes(29, 29, 4)
+	k.levelsTable(t)
+	k.levelCodes(30)
+	k.levelCodes(29)
+	k.codes(30, d)
+	k.codes(29, d+4)
+}
+
+// power leaves half the scale of MXFP4 in 28: 2^(e-128) of the byte at p,
+// subnormal for the two smallest.
+func (k *nasm) power(p string) {
+	k.f("MOVBU (%s), R21", p)
+	k.f("SUB $1, R21, R22")
+	k.f("LSL $23, R22")
+	k.f("MOVD $0x200000, R23")
+	k.f("LSL R21, R23, R23")
+	k.f("AND $0x600000, R23") // less than the other from 2 on
+	k.f("CMP R22, R23")
+	k.f("CSEL GT, R23, R22, R22")
+	k.f("VDUP R22, V28.S4")
 }
 
 // scaledFrom multiplies integers with the f16 scale at p and adds the minimum

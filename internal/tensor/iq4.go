@@ -49,9 +49,13 @@ func encodeIQ4_NL(dst []byte, src, weight []float32) error {
 
 func groupIQ4_XS(dst *[32]float32, block []byte, g int) {
 	d := F16ToF32(binary.LittleEndian.Uint16(block))
+	decodeLevels(dst, block[8+16*g:][:16], d*float32(scaleIQ4_XS(block, g)-32), &iq4Levels)
+}
+
+// scaleIQ4_XS is the scale of group g.
+func scaleIQ4_XS(block []byte, g int) int {
 	high := binary.LittleEndian.Uint16(block[2:])
-	scale := int(block[4+g/2]>>(4*(g%2))&15) | int(high>>(2*g)&3)<<4
-	decodeLevels(dst, block[8+16*g:][:16], d*float32(scale-32), &iq4Levels)
+	return int(block[4+g/2]>>(4*(g%2))&15) | int(high>>(2*g)&3)<<4
 }
 
 func encodeIQ4_XS(dst []byte, src, weight []float32) error {

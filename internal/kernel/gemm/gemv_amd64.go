@@ -72,6 +72,36 @@ func gemvQ6_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, row
 func gemvQ6_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
 //go:noescape
+func gemvIQ4_NLAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvIQ4_NLAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvMXFP4AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvMXFP4AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ2_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ2_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ3_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvQ3_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvIQ4_XSAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvIQ4_XSAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
 func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
 
 //go:noescape
@@ -86,7 +116,7 @@ func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
 // prepared says whether kernels take x in the form that prepare makes.
 func prepared(d tensor.DType) bool {
 	switch d {
-	case tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
+	case tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q2_K, tensor.Q3_K:
 		return cpu.Vector() != cpu.Generic
 	case tensor.Q5_0:
 		return cpu.Vector() == cpu.AVX2
@@ -111,7 +141,7 @@ func prepare(dst, x []float32, d tensor.DType) {
 		prepareQ5_1AVX2(&dst[0], form, &x[0], len(x)/32)
 	case tensor.Q4_K, tensor.Q5_K:
 		prepareQ4_KAVX2(&dst[0], form, &x[0], len(x)/span)
-	case tensor.Q6_K:
+	case tensor.Q6_K, tensor.Q2_K, tensor.Q3_K:
 		prepareQ6_KAVX2(&dst[0], form, &x[0], len(x)/span)
 	}
 }
@@ -120,7 +150,8 @@ func prepare(dst, x []float32, d tensor.DType) {
 // type as they lie.
 func direct(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q5_0, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+		tensor.Q2_K, tensor.Q3_K, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4:
 		return true
 	}
 	return false
@@ -208,6 +239,36 @@ func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, ds
 			gemvQ4_1AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		} else {
 			gemvQ4_1AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.IQ4_NL:
+		if wide {
+			gemvIQ4_NLAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvIQ4_NLAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.MXFP4:
+		if wide {
+			gemvMXFP4AVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvMXFP4AVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q2_K:
+		if wide {
+			gemvQ2_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ2_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.Q3_K:
+		if wide {
+			gemvQ3_KAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvQ3_KAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		}
+	case tensor.IQ4_XS:
+		if wide {
+			gemvIQ4_XSAVX512(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
+		} else {
+			gemvIQ4_XSAVX2(dst, p, &x[0], xs, dstStride, ws, rb, blocks, groups)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package gemm
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"hotpath/internal/kernel/cpu"
@@ -16,6 +18,12 @@ import (
 var largest = map[tensor.DType][2]float64{
 	tensor.Q8_0: {128}, tensor.Q4_0: {8}, tensor.Q4_1: {15, 1}, tensor.Q5_0: {16}, tensor.Q5_1: {31, 1},
 	tensor.Q4_K: {63 * 15, 63}, tensor.Q5_K: {63 * 31, 63}, tensor.Q6_K: {128 * 32},
+	tensor.Q2_K: {15 * 3, 15}, tensor.Q3_K: {32 * 4}, tensor.IQ4_NL: {127}, tensor.IQ4_XS: {32 * 127},
+}
+
+// direct1 are the types that one row multiplies with as they lie, floats apart.
+func direct1() []tensor.DType {
+	return append(slices.Sorted(maps.Keys(largest)), tensor.MXFP4)
 }
 
 // TestGemvExtremes multiplies blocks of any bytes, with halves that are zero,
@@ -96,7 +104,7 @@ func TestGemvExtremes(t *testing.T) {
 func TestGemvEachCode(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(8, 8))
-		for d := range largest {
+		for _, d := range direct1() {
 			k := 2 * d.Info().BlockLen
 			w, values := store(t, rng, d, 4, k)
 			x, xs, dst := make([]float32, k), make([]float32, XSumsLen(k)), make([]float32, 4)
@@ -115,12 +123,51 @@ func TestGemvEachCode(t *testing.T) {
 	})
 }
 
+// TestInfiniteScales: a block whose scale or minimum is infinite or no number
+// makes its row's products infinite or no number, which of the two depends on
+// the kernel, and those of other rows stay what they were.
+func TestInfiniteScales(t *testing.T) {
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		rng := rand.New(rand.NewPCG(10, 10))
+		for d, places := range halves {
+			k, size := 2*max(32, d.Info().BlockLen), d.Info().BlockBytes
+			const n, bad = 5, 2
+			for _, place := range places {
+				for _, h := range []uint16{0x7c00, 0xfc00, 0x7e00} {
+					w, _ := store(t, rng, d, n, k)
+					x, xs := noise(rng, 3*k), make([]float32, XSumsLen(k))
+					want := make([]float32, n)
+					XSums(xs, x[:k], d)
+					GemvRows(want, w, x[:k], xs, 0, n)
+					binary.LittleEndian.PutUint16(w.Data[bad*w.RowBytes+w.RowBytes-size+place%size:], h)
+					got, few := make([]float32, n), make([]float32, 3*n)
+					GemvRows(got, w, x[:k], xs, 0, n)
+					MulRows(few, n, w, x, k, 3, 0, n)
+					panels := make([]float32, 3*n)
+					Run(&Task{M: 3, N: n, K: k, A: x, LDA: k, B: w, C: panels, LDC: n}, 0, 3, 0, NumPanels(n), NewScratch(nil))
+					for r := range n {
+						for _, v := range []float32{got[r], few[r], panels[r], panels[n+r]} {
+							finite := !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0)
+							if finite == (r == bad) {
+								t.Fatalf("%v with %#04x at %d: row %d = %g", d, h, place, r, v)
+							}
+						}
+						if r != bad && got[r] != want[r] {
+							t.Fatalf("%v with %#04x at %d: row %d = %g, want %g", d, h, place, r, got[r], want[r])
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestFew holds several rows of long blocks to the kernels for one, which are
 // faster there than decoding once for all, and others to those for several.
 func TestFew(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(9, 9))
-		for d := range largest {
+		for _, d := range direct1() {
 			k := 3 * d.Info().BlockLen
 			const n, most = 23, 5
 			w, _ := store(t, rng, d, n, k)

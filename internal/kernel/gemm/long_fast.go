@@ -22,6 +22,12 @@ func (w *Stored) decodeLong(dst []float32, ld, n0, rows, k, cols int) bool {
 		decode = spansQ5
 	case tensor.Q6_K:
 		decode = spansQ6
+	case tensor.Q2_K:
+		decode = spansQ2
+	case tensor.Q3_K:
+		decode = spansQ3
+	case tensor.IQ4_XS:
+		decode = spansIQ4
 	default:
 		return false
 	}
@@ -61,4 +67,32 @@ func spansQ6(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
 		longQ6(tier, &dst[0], low, high, scales, at, n)
 		dst, first, spans = dst[n*span:], first+n, spans-n
 	}
+}
+
+// spansQ2 and spansQ3 go by halves too.
+func spansQ2(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+	var s [16][2]float32
+	tensor.ScalesQ2_K(&s, block)
+	for spans > 0 {
+		half, at := first/2, first%2
+		n := min(2-at, spans)
+		longQ2(tier, &dst[0], &block[16+32*half], &s[4*first][0], at, n)
+		dst, first, spans = dst[n*span:], first+n, spans-n
+	}
+}
+
+func spansQ3(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+	var s [16]float32
+	tensor.ScalesQ3_K(&s, block)
+	for spans > 0 {
+		n := min(2-first%2, spans)
+		longQ3(tier, &dst[0], &block[32+32*(first/2)], &block[0], &s[4*first], first, n)
+		dst, first, spans = dst[n*span:], first+n, spans-n
+	}
+}
+
+func spansIQ4(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+	var s [16]float32
+	tensor.ScalesIQ4_XS(&s, block)
+	longIQ4(tier, &dst[0], &block[8+32*first], &s[4*first], spans)
 }

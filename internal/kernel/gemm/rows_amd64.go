@@ -53,6 +53,18 @@ func rowsQ5_1AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, bl
 //go:noescape
 func rowsQ5_1AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
 
+//go:noescape
+func rowsIQ4_NLAVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
+//go:noescape
+func rowsIQ4_NLAVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
+//go:noescape
+func rowsMXFP4AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
+//go:noescape
+func rowsMXFP4AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
 // rowHeight is the number of weight rows that a kernel of a tier takes at a time.
 func rowHeight(tier cpu.Tier) int {
 	if tier == cpu.AVX512 {
@@ -112,6 +124,18 @@ func rows4(tier cpu.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks,
 			rowsQ5_1AVX512(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
 		} else {
 			rowsQ5_1AVX2(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+		}
+	case tensor.IQ4_NL:
+		if wide {
+			rowsIQ4_NLAVX512(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+		} else {
+			rowsIQ4_NLAVX2(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+		}
+	case tensor.MXFP4:
+		if wide {
+			rowsMXFP4AVX512(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+		} else {
+			rowsMXFP4AVX2(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
 		}
 	}
 }

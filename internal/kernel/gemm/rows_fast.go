@@ -13,7 +13,8 @@ import (
 // as they lie.
 func few(d tensor.DType) bool {
 	switch d {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_0, tensor.Q5_1:
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1, tensor.Q4_0, tensor.Q5_0, tensor.Q5_1,
+		tensor.IQ4_NL, tensor.MXFP4:
 		return true
 	}
 	return false

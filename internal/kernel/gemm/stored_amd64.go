@@ -53,6 +53,18 @@ func dequantQ5_1AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 //go:noescape
 func dequantQ5_1AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
 
+//go:noescape
+func dequantIQ4_NLAVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func dequantIQ4_NLAVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func dequantMXFP4AVX2(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func dequantMXFP4AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
 // dequantRows decodes rows of n values, of which it takes the whole blocks of
 // 32, from src, rowBytes apart, to dst, ldd apart, and says how many values of
 // each row those were.
@@ -112,6 +124,18 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 			dequantQ5_1AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		} else {
 			dequantQ5_1AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		}
+	case tensor.IQ4_NL:
+		if wide {
+			dequantIQ4_NLAVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		} else {
+			dequantIQ4_NLAVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		}
+	case tensor.MXFP4:
+		if wide {
+			dequantMXFP4AVX512(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+		} else {
+			dequantMXFP4AVX2(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 		}
 	default:
 		return 0

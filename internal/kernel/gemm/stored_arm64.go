@@ -77,6 +77,24 @@ func rowsQ5_1NEON(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, bl
 //go:noescape
 func gemvQ5_1NEON(dst *float32, w *byte, x *float32, dstStride, wStride, rowBytes, blocks, groups int)
 
+//go:noescape
+func dequantIQ4_NLNEON(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func rowsIQ4_NLNEON(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvIQ4_NLNEON(dst *float32, w *byte, x *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
+//go:noescape
+func dequantMXFP4NEON(dst *float32, src *byte, ldd, rowBytes, blocks, rows int)
+
+//go:noescape
+func rowsMXFP4NEON(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
+
+//go:noescape
+func gemvMXFP4NEON(dst *float32, w *byte, x *float32, dstStride, wStride, rowBytes, blocks, groups int)
+
 // dequantRows decodes rows of n values, of which it takes the whole blocks of
 // 32, from src, rowBytes apart, to dst, ldd apart, and says how many values of
 // each row those were.
@@ -103,6 +121,10 @@ func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, ro
 		dequantQ5_0NEON(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 	case tensor.Q5_1:
 		dequantQ5_1NEON(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+	case tensor.IQ4_NL:
+		dequantIQ4_NLNEON(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
+	case tensor.MXFP4:
+		dequantMXFP4NEON(&dst[0], &src[0], ldd, rowBytes, blocks, rows)
 	default:
 		return 0
 	}
@@ -143,6 +165,10 @@ func rows4(_ cpu.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, gr
 		rowsQ5_0NEON(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
 	case tensor.Q5_1:
 		rowsQ5_1NEON(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+	case tensor.IQ4_NL:
+		rowsIQ4_NLNEON(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
+	case tensor.MXFP4:
+		rowsMXFP4NEON(p, x[0], x[1], x[2], x[3], d[0], d[1], d[2], d[3], rowBytes, blocks, groups)
 	}
 }
 
@@ -165,5 +191,9 @@ func gemv4(_ cpu.Tier, dst *float32, w *Stored, n int, x, _ []float32, dstStride
 		gemvQ5_0NEON(dst, p, &x[0], dstStride, ws, rb, blocks, groups)
 	case tensor.Q5_1:
 		gemvQ5_1NEON(dst, p, &x[0], dstStride, ws, rb, blocks, groups)
+	case tensor.IQ4_NL:
+		gemvIQ4_NLNEON(dst, p, &x[0], dstStride, ws, rb, blocks, groups)
+	case tensor.MXFP4:
+		gemvMXFP4NEON(dst, p, &x[0], dstStride, ws, rb, blocks, groups)
 	}
 }

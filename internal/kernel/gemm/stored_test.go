@@ -262,7 +262,7 @@ func TestNewStoredRefuses(t *testing.T) {
 func TestStoredAllocatesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
-		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q3_K} {
+		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q2_K, tensor.Q3_K, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4} {
 			k := max(96, d.Info().BlockLen)
 			w, _ := store(t, rng, d, 40, k)
 			x, xs, dst := noise(rng, k), make([]float32, XSumsLen(k)), make([]float32, 40)
