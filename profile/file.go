@@ -2,13 +2,14 @@ package profile
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 )
 
 // ErrFormat is matched by every error about a profile file that cannot be
@@ -54,6 +55,11 @@ func Read(name string, data []byte) (*Profile, error) {
 }
 
 func read(data []byte) (*Profile, error) {
+	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) == 0 {
+		return nil, errors.New("the file is empty")
+	} else if start[0] != '{' {
+		return nil, fmt.Errorf("begins with %.8q, expected a JSON object", start)
+	}
 	if err := scan(data); err != nil {
 		return nil, err
 	}
@@ -63,7 +69,7 @@ func read(data []byte) (*Profile, error) {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
+	if err := decode(data, &head); err != nil {
 		return nil, err
 	}
 	if head.Format != Format {
@@ -76,7 +82,7 @@ func read(data []byte) (*Profile, error) {
 		return nil, fmt.Errorf("field version is %d, expected 1 to %d", head.Version, Version)
 	}
 	p := new(Profile)
-	if err := json.Unmarshal(data, p); err != nil {
+	if err := decode(data, p); err != nil {
 		return nil, err
 	}
 	if err := p.check(); err != nil {
@@ -90,6 +96,39 @@ func read(data []byte) (*Profile, error) {
 	}
 	p.Version = Version // what it is written as from here on
 	return p, nil
+}
+
+// decode reads JSON; its errors speak of the file, not of Go's types.
+func decode(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax) && syntax.Offset >= int64(len(data)):
+		return fmt.Errorf("it ends at byte %d within a value: it is cut off", len(data))
+	case errors.As(err, &syntax):
+		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+	case errors.As(err, &kind):
+		return fmt.Errorf("field %s: %s, expected %s", kind.Field, kind.Value, jsonName(kind.Type))
+	}
+	return err
+}
+
+// jsonName is what JSON calls values of a type.
+func jsonName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number of 64 bits at most"
 }
 
 // minObject is less than the encoded size of any of our records.
@@ -117,134 +156,6 @@ func scan(data []byte) error {
 		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes each", objects, len(data), minObject)
 	}
 	return nil
-}
-
-// check holds what every report and exporter relies on.
-func (p *Profile) check() error {
-	if p.Elapsed < 0 {
-		return fmt.Errorf("elapsed_ns is %d, expected none below 0", p.Elapsed)
-	}
-	for i := range p.Plans {
-		if err := p.Plans[i].checkStats(); err != nil {
-			return fmt.Errorf("plans[%d]: %w", i, err)
-		}
-	}
-	for backend, c := range p.Ceilings {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("ceilings[%q]: %w", backend, err)
-		}
-	}
-	for i, s := range p.Scopes {
-		if s.ID != i || s.Parent < -1 || s.Parent >= i {
-			return fmt.Errorf("scopes[%d]: id %d under %d, expected id %d under an earlier one", i, s.ID, s.Parent, i)
-		}
-		if min(s.Calls, s.Total, s.Self, s.Open) < 0 {
-			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected none below 0", i, s.Calls, s.Total, s.Self, s.Open)
-		}
-		if err := s.Heap.check(); err != nil {
-			return fmt.Errorf("scopes[%d]: heap: %w", i, err)
-		}
-	}
-	for i, e := range p.ScopeEvents {
-		if e.Scope < 0 || e.Scope >= len(p.Scopes) || e.Start < 0 || e.End < e.Start {
-			return fmt.Errorf("raw_scopes[%d]: scope %d from %d to %d, expected one of %d scopes and times in order", i, e.Scope, e.Start, e.End, len(p.Scopes))
-		}
-	}
-	for i, c := range p.Counters {
-		for j, sample := range c.Kept {
-			if sample.At < 0 {
-				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected no moment below 0", i, j, sample.At)
-			}
-		}
-	}
-	if p.Requests != nil {
-		for i := range p.Requests.Kept {
-			if err := p.Requests.Kept[i].check(); err != nil {
-				return fmt.Errorf("requests.raw[%d]: %w", i, err)
-			}
-		}
-	}
-	for i := range p.Runs {
-		if err := p.checkRun(&p.Runs[i]); err != nil {
-			return fmt.Errorf("raw_runs[%d]: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (s *PlanStats) checkStats() error {
-	if err := s.Plan.check(); err != nil {
-		return err
-	}
-	if len(s.ByLane) != len(s.Lanes) || len(s.Stats) != len(s.Steps) {
-		return fmt.Errorf("by_lane has %d and step_stats %d entries, expected %d and %d", len(s.ByLane), len(s.Stats), len(s.Lanes), len(s.Steps))
-	}
-	for i := range s.Stats {
-		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
-			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
-		}
-		if err := s.Stats[i].check(); err != nil {
-			return fmt.Errorf("step_stats[%d]: %w", i, err)
-		}
-	}
-	if l := &s.Ledger; min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
-		return fmt.Errorf("ledger: %d runs, wall %d, lane time %d, compute %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
-	}
-	if err := s.Heap.check(); err != nil {
-		return fmt.Errorf("heap: %w", err)
-	}
-	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
-		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
-	}
-	if s.Samples != nil {
-		return s.Samples.check(len(s.Steps))
-	}
-	return nil
-}
-
-// check finds counts and times that nothing can have.
-func (st *StepStats) check() error {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
-		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)},
-	} {
-		if f.value < 0 {
-			return fmt.Errorf("%s is %d, expected none below 0", f.name, f.value)
-		}
-	}
-	if err := st.Heap.check(); err != nil {
-		return fmt.Errorf("heap: %w", err)
-	}
-	return nil
-}
-
-func (h *HeapCount) check() error {
-	if h != nil && min(h.Objects, h.Bytes) < 0 {
-		return fmt.Errorf("%d objects of %d bytes, expected none below 0", h.Objects, h.Bytes)
-	}
-	return nil
-}
-
-func (p *Profile) checkRun(r *RawRun) error {
-	if r.Plan < 0 || r.Plan >= len(p.Plans) {
-		return fmt.Errorf("plan %d, expected one of %d", r.Plan, len(p.Plans))
-	}
-	plan := &p.Plans[r.Plan].Plan
-	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
-	if len(r.Bytes) != len(r.FLOPs) {
-		return fmt.Errorf("%d byte counts for %d FLOP counts", len(r.Bytes), len(r.FLOPs))
-	}
-	if least := min(least(r.FLOPs), least(r.Bytes)); least < 0 {
-		return fmt.Errorf("%d FLOPs or bytes of a step, expected none below 0", least)
-	}
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
-	}
-	return run.check(plan, make([]stepSpan, len(plan.Steps)))
 }
 
 // writeAtomic writes a temporary file beside path, syncs it and renames it

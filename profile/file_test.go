@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -51,12 +52,40 @@ func TestReadRefuses(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for _, c := range []struct{ name, data, want string }{
-		{"empty", "", "unexpected end of JSON"},
-		{"truncated", good[:len(good)/2], "unexpected end of JSON"},
+		{"empty", "", "the file is empty"},
+		{"spaces", " \n\t", "the file is empty"},
+		{"truncated", good[:len(good)/2], "it ends at byte"},
+		{"one byte", "{", "it ends at byte 1 within a value: it is cut off"},
+		{"compressed", "\x1f\x8b\x08\x00null", `begins with "\x1f\x8b\b\x00null", expected a JSON object`},
+		{"two bytes a letter", "\xff\xfe{\x00", "begins with"},
+		{"array", "[" + good + "]", `begins with "[`},
+		{"string", `"hotpath-profile"`, "expected a JSON object"},
+		{"two documents", good + good, "after top-level value"},
+		{"not a number", replace(`"runs":4`, `"runs":NaN`), "byte "},
+		{"version of words", replace(`"version":3`, `"version":"3"`), "field version: string, expected a whole number"},
+		{"version of parts", replace(`"version":3`, `"version":2.5`), "field version: number 2.5, expected a whole number"},
+		{"beyond an integer", replace(`"step_stats":[{"calls":4`, `"step_stats":[{"calls":18446744073709551616`), "field plans.step_stats.calls: number 18446744073709551616, expected a whole number"},
+		{"plans", `{"format":"hotpath-profile","version":1,"plans":{}}`, "field plans: object, expected an array"},
+		{"facts", `{"format":"hotpath-profile","version":1,"facts":[]}`, "field facts: array, expected an object"},
+		{"name", `{"format":"hotpath-profile","version":1,"facts":{"cpu":7}}`, "field facts.cpu: number, expected a string"},
+		{"depth", `{"format":"hotpath-profile","version":1,"x":` + strings.Repeat("[", 20000), "exceeded max depth"},
+		{"sum of steps", regexp.MustCompile(`"flops":\d+`).ReplaceAllString(good, `"flops":4611686018427387904`), "more than can be added up"},
+		{"sum of walls", regexp.MustCompile(`"wall_ns":\d+`).ReplaceAllString(good, `"wall_ns":4611686018427387904`), "more than can be added up"},
+		{"span", replace(`"span":{"count":4`, `"span":{"count":-4`), "plans[0]: step_stats[0]: span: -4 values"},
+		{"run", replace(`"run":{"count":4`, `"run":{"count":-4`), "plans[0]: run: -4 values"},
+		{"call of a scope", replace(`"call":{"count":`, `"call":{"count":-`), "scopes[0]: call: -"},
+		{"duration", replace(`"duration":{"count":3`, `"duration":{"count":-3`), "requests.duration: -3 values"},
+		{"part of a request", replace(`"requests":{`, `"requests":{"parts":[{"request":"a","runs":-1}],`), "requests.parts[0]: -1 runs"},
+		{"part beyond numbers", replace(`"requests":{`, `"requests":{"parts":[{"request":"a","time_ns":1e308}],`), "requests.parts[0]: 0 runs"},
+		{"share of a run", replace(`"raw_runs":[{"plan":0`, `"raw_runs":[{"shares":[{"request":"a","tokens":-5}],"plan":0`), "raw_runs[0]: shares[0]: -5 tokens"},
+		{"overhead", replace(`"overhead":{"with_ns":`, `"overhead":{"with_ns":-`), "overhead: -"},
+		{"memory", replace(`"memory_bytes":{"weights":94371840`, `"memory_bytes":{"a":-1,"weights":94371840`), `memory_bytes["a"] is -1`},
+		{"collector", replace(`"gc_cycles":`, `"gc_cycles":-1,"was":`), "go: "},
+		{"buffers", replace(`"buffers":[`, `"buffers":[{"name":"a","bytes":9000000000000000000},{"name":"b","bytes":9000000000000000000},`), "more than can be added up"},
 		{"other format", `{"format":"chrome"}`, `field format is "chrome", expected "hotpath-profile"`},
 		{"newer", replace(`"version":3`, `"version":4`), "field version is 4, this program reads up to 3"},
 		{"no version", replace(`"version":3`, `"version":0`), "field version is 0, expected 1 to 3"},
-		{"wrong type", replace(`"runs":4`, `"runs":"four"`), "cannot unmarshal string"},
+		{"wrong type", replace(`"runs":4`, `"runs":"four"`), ": string, expected a whole number"},
 		{"null", replace(`"runs":4`, `"runs":null`), "null at byte"},
 		{"many empty records", `{"format":"hotpath-profile","version":1,"plans":[` + strings.Repeat("{},", 1000) + `{}]}`, "1002 records in"},
 		{"step id", replace(`{"id":1,"name":"blk.0/attn/qkv"`, `{"id":9,"name":"blk.0/attn/qkv"`), "plans[0]: profile: invalid plan"},

@@ -1,0 +1,219 @@
+package profile
+
+import (
+	"fmt"
+	"slices"
+)
+
+// check holds what every report and exporter relies on.
+func (p *Profile) check() error {
+	if p.Elapsed < 0 {
+		return fmt.Errorf("elapsed_ns is %d, expected none below 0", p.Elapsed)
+	}
+	if o := p.Overhead; o != nil && (min(o.With, o.Without) < 0 || o.Runs < 0) {
+		return fmt.Errorf("overhead: %d ns with and %d without, %d runs, expected none below 0", o.With, o.Without, o.Runs)
+	}
+	if g := p.Go; g != nil && min(g.Objects, g.Bytes, g.Cycles, g.Pause, g.LongPause, g.GCTime, g.Goroutines) < 0 {
+		return fmt.Errorf("go: %+v, expected none below 0", *g)
+	}
+	for class, n := range p.Memory {
+		if n < 0 {
+			return fmt.Errorf("memory_bytes[%q] is %d, expected none below 0", class, n)
+		}
+	}
+	for i := range p.Plans {
+		if err := p.Plans[i].checkStats(); err != nil {
+			return fmt.Errorf("plans[%d]: %w", i, err)
+		}
+	}
+	if err := p.addsUp(); err != nil {
+		return err
+	}
+	for backend, c := range p.Ceilings {
+		if err := c.check(); err != nil {
+			return fmt.Errorf("ceilings[%q]: %w", backend, err)
+		}
+	}
+	for i, s := range p.Scopes {
+		if s.ID != i || s.Parent < -1 || s.Parent >= i {
+			return fmt.Errorf("scopes[%d]: id %d under %d, expected id %d under an earlier one", i, s.ID, s.Parent, i)
+		}
+		if min(s.Calls, s.Total, s.Self, s.Open) < 0 {
+			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected none below 0", i, s.Calls, s.Total, s.Self, s.Open)
+		}
+		if err := s.Heap.check(); err != nil {
+			return fmt.Errorf("scopes[%d]: heap: %w", i, err)
+		}
+		if err := s.Call.check(); err != nil {
+			return fmt.Errorf("scopes[%d]: call: %w", i, err)
+		}
+	}
+	for i, e := range p.ScopeEvents {
+		if e.Scope < 0 || e.Scope >= len(p.Scopes) || e.Start < 0 || e.End < e.Start {
+			return fmt.Errorf("raw_scopes[%d]: scope %d from %d to %d, expected one of %d scopes and times in order", i, e.Scope, e.Start, e.End, len(p.Scopes))
+		}
+	}
+	for i, c := range p.Counters {
+		for j, sample := range c.Kept {
+			if sample.At < 0 {
+				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected no moment below 0", i, j, sample.At)
+			}
+		}
+	}
+	if p.Requests != nil {
+		if err := p.Requests.check(); err != nil {
+			return fmt.Errorf("requests.%w", err)
+		}
+	}
+	for i := range p.Runs {
+		if err := p.checkRun(&p.Runs[i]); err != nil {
+			return fmt.Errorf("raw_runs[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s *PlanStats) checkStats() error {
+	if err := s.Plan.check(); err != nil {
+		return err
+	}
+	if len(s.ByLane) != len(s.Lanes) || len(s.Stats) != len(s.Steps) {
+		return fmt.Errorf("by_lane has %d and step_stats %d entries, expected %d and %d", len(s.ByLane), len(s.Stats), len(s.Lanes), len(s.Steps))
+	}
+	for i := range s.Stats {
+		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
+			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
+		}
+		if err := s.Stats[i].check(); err != nil {
+			return fmt.Errorf("step_stats[%d]: %w", i, err)
+		}
+	}
+	if l := &s.Ledger; min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
+		return fmt.Errorf("ledger: %d runs, wall %d, lane time %d, compute %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
+	}
+	if err := s.Heap.check(); err != nil {
+		return fmt.Errorf("heap: %w", err)
+	}
+	if err := s.Run.check(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	var held int64
+	for i, b := range s.Buffers {
+		if held += b.Bytes; held < 0 {
+			return fmt.Errorf("buffers[%d]: %d bytes, more than can be added up", i, b.Bytes)
+		}
+	}
+	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
+		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
+	}
+	if s.Samples != nil {
+		return s.Samples.check(len(s.Steps))
+	}
+	return nil
+}
+
+// check finds counts and times that nothing can have.
+func (st *StepStats) check() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
+		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%s is %d, expected none below 0", f.name, f.value)
+		}
+	}
+	if err := st.Span.check(); err != nil {
+		return fmt.Errorf("span: %w", err)
+	}
+	if err := st.Heap.check(); err != nil {
+		return fmt.Errorf("heap: %w", err)
+	}
+	return nil
+}
+
+// addsUp finds values that are each possible and together more than an integer
+// holds: reports add steps and plans up.
+func (p *Profile) addsUp() error {
+	var wall, lane, self, total, flops, moved int64
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		wall, lane = wall+s.Ledger.Wall, lane+s.Ledger.LaneTime
+		if min(wall, lane) < 0 {
+			return fmt.Errorf("plans[%d]: ledger: wall %d and lane time %d, more than can be added up", i, s.Ledger.Wall, s.Ledger.LaneTime)
+		}
+		for j := range s.Stats {
+			st := &s.Stats[j]
+			self, total, flops, moved = self+st.Self, total+st.Total, flops+st.FLOPs, moved+st.Bytes
+			if min(self, total, flops, moved) < 0 {
+				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, %d FLOPs, %d bytes, more than can be added up", i, j, st.Self, st.Total, st.FLOPs, st.Bytes)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Dist) check() error {
+	if min(d.Count, d.Sum, d.Min, d.Max, d.Mean, d.P50, d.P95, d.P99) < 0 {
+		return fmt.Errorf("%d values from %d to %d, sum %d, expected none below 0", d.Count, d.Min, d.Max, d.Sum)
+	}
+	return nil
+}
+
+func (q *RequestStats) check() error {
+	for _, d := range []struct {
+		name string
+		dist *Dist
+	}{{"duration", &q.Duration}, {"time_to_first_token", &q.FirstToken}, {"time_per_output_token", &q.PerToken}} {
+		if err := d.dist.check(); err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+	}
+	for i := range q.Kept {
+		if err := q.Kept[i].check(); err != nil {
+			return fmt.Errorf("raw[%d]: %w", i, err)
+		}
+	}
+	for i, r := range q.Parts {
+		// Beyond it sums of them are no numbers any more, and nothing took so much.
+		// A time may be below 0 where stamps overlap.
+		const most = 1e30
+		if min(r.Runs, r.Tokens) < 0 || !(min(r.FLOPs, r.Bytes) >= 0) || !(max(r.FLOPs, r.Bytes, r.Time) <= most) || !(r.Time >= -most) {
+			return fmt.Errorf("parts[%d]: %d runs, %d tokens, %g FLOPs, %g bytes, %g ns, expected counts from 0 and at most %g", i, r.Runs, r.Tokens, r.FLOPs, r.Bytes, r.Time, most)
+		}
+	}
+	return nil
+}
+
+func (h *HeapCount) check() error {
+	if h != nil && min(h.Objects, h.Bytes) < 0 {
+		return fmt.Errorf("%d objects of %d bytes, expected none below 0", h.Objects, h.Bytes)
+	}
+	return nil
+}
+
+func (p *Profile) checkRun(r *RawRun) error {
+	if r.Plan < 0 || r.Plan >= len(p.Plans) {
+		return fmt.Errorf("plan %d, expected one of %d", r.Plan, len(p.Plans))
+	}
+	plan := &p.Plans[r.Plan].Plan
+	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
+	if len(r.Bytes) != len(r.FLOPs) {
+		return fmt.Errorf("%d byte counts for %d FLOP counts", len(r.Bytes), len(r.FLOPs))
+	}
+	if least := min(least(r.FLOPs), least(r.Bytes)); least < 0 {
+		return fmt.Errorf("%d FLOPs or bytes of a step, expected none below 0", least)
+	}
+	for i, s := range r.Shares {
+		if min(s.Tokens, s.Context) < 0 {
+			return fmt.Errorf("shares[%d]: %d tokens, %d of context, expected none below 0", i, s.Tokens, s.Context)
+		}
+	}
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
+	}
+	return run.check(plan, make([]stepSpan, len(plan.Steps)))
+}
