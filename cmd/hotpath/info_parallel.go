@@ -24,8 +24,9 @@ type parallel struct {
 type threshold struct {
 	Model       string         `json:"model"`
 	ThreadsFrom int            `json:"threads_from_tokens"` // of one text, on a quiet machine
-	TriedTo     int            `json:"tried_to_tokens"`     // one thread or all, whichever was faster lately
+	TriedTo     int            `json:"tried_to_tokens"`     // one thread or all, whichever is faster as loads come
 	CoarseFrom  map[string]int `json:"coarse_from_texts"`   // by their length in tokens
+	Compared    bool           `json:"compared"`            // that is where it begins: whichever is faster as loads come
 }
 
 // examples are the models whose thresholds info gives: a small one with packed
@@ -44,7 +45,7 @@ var lengths = []int{12, 40, 256}
 // newThreshold finds where work changes its way.
 func newThreshold(name string, c calib.Costs, w calib.Work) threshold {
 	t := threshold{Model: name, ThreadsFrom: c.ThreadsFrom(w, engine.FineRunTokens),
-		TriedTo: c.TriedTo(w, engine.CoarseRunTokens), CoarseFrom: map[string]int{}}
+		TriedTo: c.TriedTo(w, engine.CoarseRunTokens), CoarseFrom: map[string]int{}, Compared: w.Stored == 0}
 	for _, n := range lengths {
 		t.CoarseFrom[strconv.Itoa(n)] = c.CoarseFrom(w, n, engine.FineRunTokens, engine.CoarseRunTokens)
 	}
@@ -104,5 +105,9 @@ func (t threshold) words() string {
 		}
 		parts = append(parts, fmt.Sprintf("%s texts of %d", from, n))
 	}
-	return s + "; coarse " + strings.Join(parts, ", ")
+	s += "; coarse " + strings.Join(parts, ", ")
+	if t.Compared {
+		s += ", at first: then whichever is faster"
+	}
+	return s
 }
