@@ -62,12 +62,17 @@ type resume struct {
 // openResume opens OUT to go on, or begins it. now is what this run would make.
 func openResume(out string, now resumeState, format *vectorFormat, row int) (*resume, error) {
 	r := &resume{path: out + ".resume", header: format.header, digest: sha256.New()}
+	info, err := os.Stat(out)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: --resume expects a regular file, which can be gone on with", out)
+	}
+	exists := err == nil
 	found, err := r.read()
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		if _, err := os.Stat(out); err == nil { // a link that leads nowhere yet is a new file
+		if exists { // a link that leads nowhere yet is a new file
 			return nil, fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
 		}
 		now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()
@@ -97,10 +102,17 @@ func openResume(out string, now resumeState, format *vectorFormat, row int) (*re
 
 // read reads the state, and reports whether there is one.
 func (r *resume) read() (bool, error) {
-	f, err := os.Open(r.path)
+	info, err := os.Stat(r.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait
+		return false, fmt.Errorf("%s: expected the state of a run in a regular file", r.path)
+	}
+	f, err := os.Open(r.path)
 	if err != nil {
 		return false, err
 	}

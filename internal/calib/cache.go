@@ -83,8 +83,16 @@ func (k Key) file(dir string) string { return fileOf(dir, "threads", k) }
 // a file that is not there is fs.ErrNotExist.
 func Load(dir string, k Key) (Costs, error) { return load(k.file(dir), k, decode) }
 
-// load reads a file of a bounded size.
+// load reads a file of a bounded size. It looks before it opens: opening a pipe
+// would wait for somebody to write.
 func load[K, V any](file string, k K, decode func([]byte, K) (V, error)) (v V, err error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return v, err
+	}
+	if !info.Mode().IsRegular() {
+		return v, fmt.Errorf("%s: expected a regular file", file)
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return v, err

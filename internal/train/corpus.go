@@ -95,18 +95,18 @@ func readPath(path string, add func(from, text string) error) error {
 }
 
 func readFile(path string, add func(from, text string) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before it is opened, which waits where it is a pipe
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return fmt.Errorf("%s: expected a regular file of at most %d bytes: %w", path, int64(maxFile), ErrData)
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	if strings.EqualFold(filepath.Ext(path), ".jsonl") {
 		return readLines(path, f, add)
 	}

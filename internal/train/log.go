@@ -93,6 +93,10 @@ func csvStep(line []byte) int {
 func openLog(path string, head []byte, after int, step func(line []byte) int) (*os.File, error) {
 	kept := bytes.NewBuffer(append([]byte{}, head...))
 	if after > 0 {
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
+			return nil, fmt.Errorf("%s: expected a regular file", path)
+		}
 		old, err := os.Open(path)
 		if err == nil {
 			err = keepLines(kept, old, func(line []byte) bool { n := step(line); return n >= 1 && n <= after })
