@@ -2,10 +2,16 @@ package hotpath
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"hotpath/internal/convert"
+	"hotpath/internal/quant"
 	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
 )
 
 const smolTemplate = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
@@ -66,5 +72,50 @@ func TestRealChatModel(t *testing.T) {
 	}
 	if !strings.Contains(c.Text, "Paris") || c.FinishReason != "stop" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A template in a file of its own, where transformers writes it now, comes
+// before that of tokenizer_config.json, and goes into what is converted.
+func TestChatTemplateOfItsOwnFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "llama"))); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tokenizer_config.json", `{"chat_template":"old {{ messages[0]['content'] }}"}`)
+	for _, c := range []struct{ file, want string }{{"", "old hi"}, {"<{{ messages[0]['content'] }}>", "<hi>"}} {
+		if c.file != "" {
+			write("chat_template.jinja", c.file)
+		}
+		m := open(t, dir, Options{})
+		if got, err := m.ChatPrompt([]Message{{"user", "hi"}}); err != nil || got != c.want {
+			t.Errorf("%q: %v, expected %q", got, err, c.want)
+		}
+	}
+	st, err := weights.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	mix, err := quant.ParseMix("F32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "m.gguf")
+	if _, err := convert.Directory(t.Context(), st, file, mix, quant.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(t, file, Options{}).ChatPrompt([]Message{{"user", "hi"}}); err != nil || got != "<hi>" {
+		t.Errorf("converted: %q, %v", got, err)
+	}
+	write("chat_template.jinja", "\xff")
+	if _, err := Open(dir, Options{}); !errors.Is(err, weights.ErrInvalid) {
+		t.Errorf("no UTF-8: %v", err)
 	}
 }

@@ -24,7 +24,13 @@ func (j *job) openTokenizer() error {
 	if err != nil {
 		return err
 	}
-	j.own, err = tokenizer.FromJSON(j.tokenizerFile(), j.hf.TokenizerJSON, config)
+	if j.own, err = tokenizer.FromJSON(j.tokenizerFile(), j.hf.TokenizerJSON, config); err != nil {
+		return err
+	}
+	template, ok, err := j.hf.ChatTemplate()
+	if ok {
+		j.own = j.own.WithChatTemplate(template)
+	}
 	return err
 }
 

@@ -35,7 +35,15 @@ func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tokenizer.FromJSON(file, data, config)
+	t, err := tokenizer.FromJSON(file, data, config)
+	if err != nil {
+		return nil, err
+	}
+	template, ok, err := h.ChatTemplate()
+	if ok {
+		t = t.WithChatTemplate(template)
+	}
+	return t, err
 }
 
 // rewrittenTokenizer is tokenizer.json as the model around it uses it: a static

@@ -194,3 +194,11 @@ func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.special.has(id) }
 
 // ChatTemplate is the model's Jinja chat template, or "".
 func (t *Tokenizer) ChatTemplate() string { return t.chat }
+
+// WithChatTemplate is the tokenizer with another template, which lies in a file
+// of its own (chat_template.jinja).
+func (t *Tokenizer) WithChatTemplate(template string) *Tokenizer {
+	other := *t
+	other.chat = template
+	return &other
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"hotpath/internal/format/jsonview"
 )
@@ -81,6 +82,17 @@ func (h *HFDir) Read(name string) ([]byte, error) {
 		return h.TokenizerJSON, nil
 	}
 	return readBounded(filepath.Join(h.Dir, name), maxTokenizer)
+}
+
+// ChatTemplate is the chat template that has a file of its own, where there is
+// one; it comes before that of tokenizer_config.json.
+func (h *HFDir) ChatTemplate() (string, bool, error) {
+	const name = "chat_template.jinja"
+	data, err := h.Read(name)
+	if err == nil && !utf8.Valid(data) {
+		err = fmt.Errorf("%s: expected UTF-8: %w", filepath.Join(h.Dir, name), ErrInvalid)
+	}
+	return string(data), data != nil && err == nil, err
 }
 
 const tokenizerFile = "tokenizer.json"
