@@ -37,6 +37,10 @@ type Caps struct {
 	// NoReuse asks for plans whose activations share no memory: what sharing is
 	// worth is measured against it.
 	NoReuse bool
+	// OwnScratch says which kinds of steps bring their own workspace, so that
+	// the plan lays out none that they would wait for each other about; nil:
+	// none do.
+	OwnScratch func(kind string) bool
 	// Async says that Enqueue returns before the work is done.
 	Async bool
 }

@@ -28,8 +28,8 @@ func valueBytes(v *graph.Value, b tensor.Bind) int64 {
 
 // layout gives every buffer its place: leaves and outputs one after the
 // other, activations by lifetime (largest first, at the lowest free offset);
-// with noReuse as if all lived to the end.
-func layout(p *Plan, noReuse bool) {
+// with NoReuse as if all lived to the end.
+func layout(p *Plan, caps Caps) {
 	g := p.Graph
 	bump := func(c Class, v *graph.Value, b tensor.Bind) {
 		n := valueBytes(v, b)
@@ -56,7 +56,7 @@ func layout(p *Plan, noReuse bool) {
 		}
 	}
 	lives := lifetimes(p)
-	if noReuse {
+	if caps.NoReuse {
 		for _, l := range lives {
 			l.last, l.reuse = len(p.Steps), nil
 		}
@@ -75,6 +75,9 @@ func layout(p *Plan, noReuse bool) {
 	var scratch int64
 	for i := range p.Steps {
 		s := &p.Steps[i]
+		if caps.OwnScratch != nil && caps.OwnScratch(s.Kind) {
+			continue
+		}
 		for _, n := range s.Nodes {
 			if n.Op.Scratch == nil {
 				continue

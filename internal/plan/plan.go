@@ -103,10 +103,10 @@ func commit(steps []Step) int {
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
-func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, noReuse bool) (*Plan, error) {
+func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, caps Caps) (*Plan, error) {
 	p := &Plan{Graph: g, Max: max, Places: make([]Place, len(g.Values))}
 	p.Steps = fuse(g, alive(g), patterns)
-	layout(p, noReuse)
+	layout(p, caps)
 	placeBarriers(p)
 	p.Commit = commit(p.Steps)
 	if err := Check(p); err != nil {

@@ -260,6 +260,49 @@ func TestSharedMemoryChangesNothing(t *testing.T) {
 	}
 }
 
+// ownScratch brings a workspace of its own for some kinds of steps.
+type ownScratch struct {
+	fused
+	kinds []string
+}
+
+func (o ownScratch) Caps() plan.Caps {
+	c := o.fused.Caps()
+	c.OwnScratch = func(kind string) bool { return slices.Contains(o.kinds, kind) }
+	return c
+}
+
+// TestScratchOfTheBackend: steps that only a common scratch keeps apart need no
+// barrier where the backend has one for each worker.
+func TestScratchOfTheBackend(t *testing.T) {
+	build := func() (*graph.Graph, error) {
+		b := graph.NewBuilder(max9)
+		x, y := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("y", tensor.F32, tensor.Rows(dimT, 8))
+		w := b.Weight("w", graph.RoleQ, tensor.Static(8, 8))
+		return b.Freeze(b.Add("sum", b.Linear("a", x, w, nil), b.Linear("b", y, w, nil)))
+	}
+	for kind, want := range map[string][]bool{"add": {false, true, true}, "linear": {false, false, true}} {
+		g, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile("test", g, ownScratch{fused{ref.New(), nil}, []string{kind}}, []tensor.Bind{g.Max})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []bool
+		for _, s := range p.Plans[0].Steps {
+			got = append(got, s.Barrier)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has scratch of its own: barriers %v, expected %v", kind, got, want)
+		}
+		if bytes := p.Plans[0].ArenaBytes[plan.Scratch]; (bytes == 0) != (kind == "linear") {
+			t.Errorf("%s has scratch of its own: the plan has %d bytes of scratch", kind, bytes)
+		}
+	}
+}
+
 // TestArenaIsSmall: a chain of steps that may work in place needs one buffer,
 // however long it is.
 func TestArenaIsSmall(t *testing.T) {

@@ -37,7 +37,7 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind) (*P
 		return nil, fmt.Errorf("plan: %s: the last bucket must be the graph's maximum %v", name, g.Max)
 	}
 	for _, b := range buckets {
-		pl, err := compile(g, be.Patterns(), b, be.Caps().NoReuse)
+		pl, err := compile(g, be.Patterns(), b, be.Caps())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

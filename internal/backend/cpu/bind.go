@@ -169,6 +169,9 @@ func bindReference(b *binder, s *plan.Step) (kernel, error) {
 	if len(s.Nodes) != 1 {
 		return nil, fmt.Errorf("pattern %s has no kernel", s.Kind)
 	}
+	if op := s.Root().Op; op.Scratch != nil && s.Scratch.Bytes == 0 && op.Scratch(s.Root(), b.plan.Max) > 0 {
+		return nil, fmt.Errorf("%s runs its reference, but the plan has no scratch for it", s.Kind)
+	}
 	var err error
 	call := plan.BindNode(b.plan, b.mem, s, s.Root(), func(v *graph.Value) (tensor.DType, []byte) {
 		w := b.weight(v)

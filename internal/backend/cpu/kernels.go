@@ -47,6 +47,10 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"adamw":              bindAdamW,
 }
 
+// ownScratch says which kinds of steps never run a reference implementation:
+// their kernels have a workspace for each worker.
+func ownScratch(kind string) bool { return kernels[kind] != nil && kind != "attention_grad" }
+
 // patterns are the fusions published to the planner, larger ones first; behind
 // them come linears of one input, whatever their number, which Patterns adds.
 var patterns = []plan.Pattern{
