@@ -63,6 +63,8 @@ func Cases() []Case {
 		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv f16", Tol: 2e-5, Build: kvOf(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv q8_0", Tol: 2e-5, Build: kvOf(tensor.Q8_0, graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 64, Causal: true})},
+		{Name: "rope then kv", Tol: 2e-5, Build: kvRoped(tensor.F32, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true}, &graph.RopeAttr{HeadDim: 24, RotDim: 16, Base: 1e4, Scale: 1})},
+		{Name: "rope then kv f16", Tol: 2e-5, Build: kvRoped(tensor.F16, graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: 32, Causal: true}, &graph.RopeAttr{HeadDim: 32, RotDim: 32, Base: 1e4, Scale: 1, Interleaved: true})},
 		{Name: "kv decode", Tol: 2e-5, Build: kvDecode(tensor.F16, graph.AttentionAttr{Heads: 6, KVHeads: 1, HeadDim: 64, Causal: true})},
 		{Name: "kv decode q8_0", Tol: 2e-5, Build: kvDecode(tensor.Q8_0, graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 32, Causal: true, SoftCap: 3})},
 		{Name: "kv decode window", Tol: 2e-5, Build: kvDecode(tensor.F32, graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 96, Causal: true, Window: 21})},
@@ -248,21 +250,26 @@ func adamw(b *Bench) []*graph.Value {
 func kv(a graph.AttentionAttr) func(b *Bench) []*graph.Value { return kvOf(tensor.F32, a) }
 
 func kvOf(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value {
-	return kvWith(d, a, func(b *Bench, starts *graph.Value) (*graph.Value, *graph.Value) {
+	return kvRoped(d, a, nil)
+}
+
+// kvRoped rotates keys on their way into the cache.
+func kvRoped(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr) func(b *Bench) []*graph.Value {
+	return kvWith(d, a, rope, func(b *Bench, starts *graph.Value) (*graph.Value, *graph.Value) {
 		return b.F32(dimT, a.Heads*a.HeadDim), starts
 	})
 }
 
 // kvDecode has one query of each sequence, the last.
 func kvDecode(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value {
-	return kvWith(d, a, func(b *Bench, _ *graph.Value) (*graph.Value, *graph.Value) {
+	return kvWith(d, a, nil, func(b *Bench, _ *graph.Value) (*graph.Value, *graph.Value) {
 		return b.F32(tensor.Of(tensor.S, 1), a.Heads*a.HeadDim), b.I32(dimS1, 0, func(i int) int32 { return int32(i) })
 	})
 }
 
-// kvWith writes keys and values of all tokens and attends with what queries
-// returns, and where each sequence's begin.
-func kvWith(d tensor.DType, a graph.AttentionAttr, queries func(b *Bench, starts *graph.Value) (q, qs *graph.Value)) func(b *Bench) []*graph.Value {
+// kvWith writes keys, rotated where there is a rope, and values of all tokens
+// and attends with what queries returns, and where each sequence's begin.
+func kvWith(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr, queries func(b *Bench, starts *graph.Value) (q, qs *graph.Value)) func(b *Bench) []*graph.Value {
 	return func(b *Bench) []*graph.Value {
 		const block = graph.KVBlock
 		maxBlocks := (b.Max().T + block - 1) / block
@@ -287,7 +294,12 @@ func kvWith(d tensor.DType, a graph.AttentionAttr, queries func(b *Bench, starts
 		lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
 		table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
 		w := a.KVHeads * a.HeadDim
-		k2, v2 := b.KVWrite("write", ks, vs, b.F32(dimT, w), b.F32(dimT, w), slots)
+		k := b.F32(dimT, w)
+		if rope != nil {
+			pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 173 % 9001) }) // some beyond what tables hold
+			k = b.Rope("k", k, pos, nil, *rope)
+		}
+		k2, v2 := b.KVWrite("write", ks, vs, k, b.F32(dimT, w), slots)
 		q, at := queries(b, starts)
 		return one(b.AttentionKV("y", q, k2, v2, at, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
 	}

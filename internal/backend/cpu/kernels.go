@@ -28,6 +28,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"attention_rel":      bindAttentionRel,
 	"attention_grad":     bindAttentionGrad,
 	"kv_write":           bindKVWrite,
+	"rope+kv_write":      bindRopeKVWrite,
 	"add":                bindAdd,
 	"mul":                bindMul,
 	"scale":              bindScale,
@@ -59,6 +60,7 @@ var patterns = []plan.Pattern{
 			return nodes[0].In[0] == nodes[1].In[0]
 		}},
 	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
+	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}}},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
 		Match: func(nodes []*graph.Node) bool { // whole rows only: a head's norm reads a projection, not a sum
 			return nodes[1].In[1].Shape.Outer.Add == nodes[0].Out[0].Shape.RowLen()

@@ -57,24 +57,63 @@ func (k *keys) run(dst *gemm.Stored, row, n, kv, d int) {
 	*dst = gemm.Stored{Data: s.Data[row*s.RowBytes+s.DType.RowBytes(kv*d):], DType: s.DType, N: n, K: d, RowBytes: s.RowBytes}
 }
 
-func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
+// kvWrite puts rows of keys and values into a cache.
+type kvWrite struct {
+	k, v   mat // k is absent where the keys are rotated on the way
+	slots  ints
+	keys   func(row int, src []float32)
+	values func(row int, src []float32)
+}
+
+func newKVWrite(b *binder, n *graph.Node) (*kvWrite, error) {
 	ms, err := b.mats(n.In[2], n.In[3])
 	if err != nil {
 		return nil, err
 	}
-	write := make([]func(row int, src []float32), 2)
-	for i, state := range n.Out {
-		if write[i], err = b.rowWriter(state); err != nil {
-			return nil, err
-		}
+	w := &kvWrite{k: ms[0], v: ms[1], slots: b.i32(n.In[4])}
+	if w.keys, err = b.rowWriter(n.Out[0]); err != nil {
+		return nil, err
 	}
-	k, v, slots := ms[0], ms[1], b.i32(n.In[4])
-	return &rowwise{"kv write", k, func(_ *worker, _ tensor.Bind, lo, hi int) {
+	w.values, err = b.rowWriter(n.Out[1])
+	return w, err
+}
+
+// row writes row i of the values, and k with them.
+func (w *kvWrite) row(i int, k []float32) {
+	slot := int(w.slots.full[i])
+	w.keys(slot, k)
+	w.values(slot, w.v.row(i))
+}
+
+func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
+	kv, err := newKVWrite(b, s.Root())
+	if err != nil {
+		return nil, err
+	}
+	return &rowwise{"kv write", kv.v, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			slot := int(slots.full[i])
-			write[0](slot, k.row(i))
-			write[1](slot, v.row(i))
+			kv.row(i, kv.k.row(i))
+		}
+	}}, nil
+}
+
+// bindRopeKVWrite rotates keys on their way into the cache, which is the only
+// place where they are read.
+func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
+	r, err := newRotation(b, s.Nodes[0])
+	if err != nil {
+		return nil, err
+	}
+	kv, err := newKVWrite(b, s.Root())
+	if err != nil {
+		return nil, err
+	}
+	b.want(r.RotDim + r.x.cols)
+	return &rowwise{"rope+kv write", r.x, func(w *worker, _ tensor.Bind, lo, hi int) {
+		k := w.scratch.f[r.RotDim:][:r.x.cols] // behind the sines
+		for i := lo; i < hi; i++ {
+			r.row(w, k, i)
+			kv.row(i, k)
 		}
 	}}, nil
 }

@@ -106,31 +106,52 @@ func (g *angles) at(w *worker, pos, length int) (cos, sin []float32) {
 	return cos, sin
 }
 
-func bindRope(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[2], n.Out[0])
+// rotation turns the heads of rows of x.
+type rotation struct {
+	*angles
+	x      mat
+	pos    ints
+	length ints // nothing where the angles do not depend on it
+}
+
+func newRotation(b *binder, n *graph.Node) (*rotation, error) {
+	ms, err := b.mats(n.In[0], n.In[2])
 	if err != nil {
 		return nil, err
 	}
-	x, y, pos, a := ms[0], ms[2], b.i32(n.In[1]), n.Attr.(graph.RopeAttr)
-	var length ints
+	r := &rotation{angles: newAngles(b, n.Attr.(graph.RopeAttr), ms[1].full), x: ms[0], pos: b.i32(n.In[1])}
 	if n.In[3] != nil {
-		length = b.i32(n.In[3])
+		r.length = b.i32(n.In[3])
 	}
-	g := newAngles(b, a, ms[1].full)
-	heads := x.cols / a.HeadDim
-	return &rowwise{"rope", x, func(w *worker, _ tensor.Bind, lo, hi int) {
+	return r, nil
+}
+
+// row writes row i of x, turned, to dst, which may be where it lies.
+func (r *rotation) row(w *worker, dst []float32, i int) {
+	tokens := 0
+	if r.length.full != nil {
+		tokens = int(r.length.full[i])
+	}
+	cos, sin := r.at(w, int(r.pos.full[i]), tokens)
+	if x := r.x.row(i); &dst[0] != &x[0] {
+		copy(dst, x)
+	}
+	vec.RoPE(dst, r.x.cols/r.HeadDim, r.HeadDim, cos, sin, r.Interleaved, r.Inverse)
+}
+
+func bindRope(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	r, err := newRotation(b, n)
+	if err != nil {
+		return nil, err
+	}
+	y, err := b.f32(n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	return &rowwise{"rope", y, func(w *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			tokens := 0
-			if length.full != nil {
-				tokens = int(length.full[i])
-			}
-			cos, sin := g.at(w, int(pos.full[i]), tokens)
-			yr := y.row(i)
-			if &yr[0] != &x.full[i*x.cols] { // unless the planner put it in place
-				copy(yr, x.row(i))
-			}
-			vec.RoPE(yr, heads, a.HeadDim, cos, sin, a.Interleaved, a.Inverse)
+			r.row(w, y.row(i), i)
 		}
 	}}, nil
 }

@@ -1,0 +1,83 @@
+package cpu_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/backend/cpu"
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+)
+
+// TestStepsOfALayer: a layer is as few steps as there are kernels for, and no
+// step waits for another that it has nothing to do with.
+func TestStepsOfALayer(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	max := tensor.Bind{T: 8, S: 2, R: 8}
+	embed := func(m *model.Model) (*graph.Graph, error) {
+		g, _, err := m.BuildEmbed(max, model.EmbedOptions{})
+		return g, err
+	}
+	generate := func(m *model.Model) (*graph.Graph, error) {
+		g, _, err := m.BuildGenerate(max, model.KVLayout{Blocks: 4, MaxBlocksPerSeq: 2})
+		return g, err
+	}
+	train := func(m *model.Model) (*graph.Graph, error) {
+		g, _, _, err := m.BuildTrain(max, model.TrainOptions{})
+		return g, err
+	}
+	for _, c := range []struct {
+		name, model string
+		build       func(m *model.Model) (*graph.Graph, error)
+		op          string   // of the first step that is looked at, of layer 1
+		want        []string // a barrier before each but those in parentheses
+	}{
+		{"encoder", "bert", embed, "linear+linear", []string{"linear+linear", "attention", "linear", "add+norm", "linear+act", "linear", "add+norm"}},
+		{"decoder", "llama", generate, "linear+linear", []string{"linear+linear", "rope", "(rope+kv_write)", "attention_kv", "linear", "add+norm", "linear+glu", "linear"}},
+		{"forward of training", "llama", train, "linear+linear", []string{"linear+linear", "rope", "(rope)", "attention", "linear", "add+norm", "linear+linear", "glu", "linear"}},
+		{"gradients of a gate", "llama", train, "glu_grad", []string{"glu_grad", "linear_dx", "(linear_dw)", "(linear_dx)", "(linear_dw)", "add"}},
+	} {
+		st, err := weights.Open(testmodels.Dir(t, c.model))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		m, err := model.Open(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := c.build(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile("test", g, be, []tensor.Bind{g.Max})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := p.Plans[0].Steps
+		first := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Kind == c.op && s.Root().Layer == 1 })
+		if first < 0 || len(steps) < first+len(c.want) {
+			t.Fatalf("%s: layer 1 has no %s", c.name, c.op)
+		}
+		var got []string
+		for _, s := range steps[first : first+len(c.want)] {
+			if kind := s.Kind; s.Barrier {
+				got = append(got, kind)
+			} else {
+				got = append(got, "("+kind+")")
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: steps are %s, expected %s", c.name, strings.Join(got, " "), strings.Join(c.want, " "))
+		}
+	}
+}
