@@ -44,6 +44,7 @@ func genI16(g *asm) {
 	genI16ZMM(g)
 	genI16Quantize(g, c)
 	genI16Widen(g)
+	genI16Pairs(g)
 	c.write(g)
 }
 
@@ -237,68 +238,78 @@ func genI16ZMM(g *asm) {
 	i16Close(g, mr, strip)
 }
 
-// genI16Quantize makes codes of rows of f32 values, one scale per 32: the
-// largest magnitude becomes limit. Scales of a row lie stride apart, those of
-// rows beside each other.
+// genI16Quantize makes codes of rows of values, one scale per 32: the largest
+// magnitude becomes limit. Scales of a row lie stride apart, those of rows
+// beside each other. Values are f32, or any storage of blocks of 32, which are
+// decoded in registers.
 func genI16Quantize(g *asm, c *constants) {
-	name := "quantizeAVX2"
-	g.text(name, name+"(dst *int16, src, scales *float32, lds, stride, groups, rows int, limit, inverse float32)", 16, 64)
-	g.ftz()
-	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), R8")
-	g.f("MOVQ scales+16(FP), R9")
-	g.f("MOVQ lds+24(FP), R10")
-	g.f("MOVQ stride+32(FP), DX")
-	g.f("MOVQ rows+48(FP), R11")
-	g.f("VMOVSS limit+56(FP), X15")
-	g.f("VMOVSS inverse+60(FP), X12")
-	g.f("VMOVUPS %s, Y14", c.bits(0x7fffffff))
-	g.f("VMOVUPS %s, Y13", c.bits(0x0d800000)) // 2^-100: less counts as nothing, its inverse would overflow
-	row := g.fresh("row")
-	g.label(row)
-	g.f("MOVQ R8, SI")
-	g.f("MOVQ R9, BX")
-	g.f("MOVQ groups+40(FP), CX")
-	loop := g.fresh("loop")
-	g.label(loop)
+	k := &vkernel{asm: g, isa: avx2, consts: c}
+	for _, s := range storages {
+		if s.name != "Q8_0" { // whose codes are taken as they are
+			k.i16Quantize(s)
+		}
+	}
+}
+
+func (k *vkernel) i16Quantize(s storage) {
+	name := "quantize" + s.name + "AVX2"
+	k.text(name, name+"(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)", 16, 64)
+	k.ftz()
+	k.f("MOVQ dst+0(FP), DI")
+	k.f("MOVQ src+8(FP), R8")
+	k.f("MOVQ scales+16(FP), R9")
+	k.f("MOVQ rowBytes+24(FP), R10")
+	k.f("MOVQ stride+32(FP), DX")
+	k.f("MOVQ rows+48(FP), R11")
+	k.f("VMOVSS limit+56(FP), X15")
+	k.f("VMOVSS inverse+60(FP), X12")
+	k.f("VMOVUPS %s, Y14", k.consts.bits(0x7fffffff))
+	k.f("VMOVUPS %s, Y13", k.consts.bits(0x0d800000)) // 2^-100: less counts as nothing, its inverse would overflow
+	row := k.fresh("row")
+	k.label(row)
+	k.f("MOVQ R8, SI")
+	k.f("MOVQ R9, BX")
+	k.f("MOVQ groups+40(FP), CX")
+	loop := k.fresh("loop")
+	k.label(loop)
+	s.decode(k, "SI")
 	for n := range 4 {
-		g.f("VMOVUPS %d(SI), Y%d", 32*n, n)
-		g.f("VPAND Y%d, Y14, Y%d", n, 4+n)
+		k.f("VPAND Y%d, Y14, Y%d", n, 4+n)
 	}
 	// Of the bits, where a NaN is greatest.
-	g.f("VPMAXUD Y5, Y4, Y4")
-	g.f("VPMAXUD Y7, Y6, Y6")
-	g.f("VPMAXUD Y6, Y4, Y4")
-	g.f("VEXTRACTI128 $1, Y4, X5")
-	g.f("VPMAXUD X5, X4, X4")
-	g.f("VPSHUFD $0x4e, X4, X5")
-	g.f("VPMAXUD X5, X4, X4")
-	g.f("VPSHUFD $0xb1, X4, X5")
-	g.f("VPMAXUD X5, X4, X4")
-	g.f("VPMAXUD X13, X4, X4") // a floor
-	g.f("VMULSS X12, X4, X5")  // scale
-	g.f("VMOVSS X5, (BX)")
-	g.f("VDIVSS X4, X15, X5") // about its inverse
-	g.f("VBROADCASTSS X5, Y5")
+	k.f("VPMAXUD Y5, Y4, Y4")
+	k.f("VPMAXUD Y7, Y6, Y6")
+	k.f("VPMAXUD Y6, Y4, Y4")
+	k.f("VEXTRACTI128 $1, Y4, X5")
+	k.f("VPMAXUD X5, X4, X4")
+	k.f("VPSHUFD $0x4e, X4, X5")
+	k.f("VPMAXUD X5, X4, X4")
+	k.f("VPSHUFD $0xb1, X4, X5")
+	k.f("VPMAXUD X5, X4, X4")
+	k.f("VPMAXUD X13, X4, X4") // a floor
+	k.f("VMULSS X12, X4, X5")  // scale
+	k.f("VMOVSS X5, (BX)")
+	k.f("VDIVSS X4, X15, X5") // about its inverse
+	k.f("VBROADCASTSS X5, Y5")
 	for n := range 4 {
-		g.f("VMULPS Y%d, Y5, Y%d", n, n)
-		g.f("VCVTPS2DQ Y%d, Y%d", n, n)
+		k.f("VMULPS Y%d, Y5, Y%d", n, n)
+		k.f("VCVTPS2DQ Y%d, Y%d", n, n)
 	}
 	for n := range 2 {
-		g.f("VPACKSSDW Y%d, Y%d, Y%d", 2*n+1, 2*n, 2*n)
-		g.f("VPERMQ $0xd8, Y%d, Y%d", 2*n, 2*n)
-		g.f("VMOVDQU Y%d, %d(DI)", 2*n, 32*n)
+		k.f("VPACKSSDW Y%d, Y%d, Y%d", 2*n+1, 2*n, 2*n)
+		k.f("VPERMQ $0xd8, Y%d, Y%d", 2*n, 2*n)
+		k.f("VMOVDQU Y%d, %d(DI)", 2*n, 32*n)
 	}
-	g.f("ADDQ $128, SI")
-	g.f("ADDQ $64, DI")
-	g.f("ADDQ DX, BX")
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("ADDQ R10, R8")
-	g.f("ADDQ $4, R9")
-	g.f("DECQ R11")
-	g.f("JNZ %s", row)
-	g.ret()
+	k.f("ADDQ $%d, SI", s.bytes)
+	k.f("ADDQ $64, DI")
+	k.f("ADDQ DX, BX")
+	k.f("DECQ CX")
+	k.f("JNZ %s", loop)
+	k.f("ADDQ R10, R8")
+	k.f("ADDQ $4, R9")
+	k.f("DECQ R11")
+	k.f("JNZ %s", row)
+	k.ret()
 }
 
 // genI16Widen takes the codes of Q8_0 rows as they are; scales as above.
@@ -337,6 +348,70 @@ func genI16Widen(g *asm) {
 	g.f("ADDQ $4, R10")
 	g.f("DECQ R11")
 	g.f("JNZ %s", row)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
+
+// genI16Pairs makes eight columns of a panel of as many rows of Q8_0: pairs of
+// codes are transposed while they are bytes, then widened.
+func genI16Pairs(g *asm) {
+	name := "pairsQ8AVX2"
+	g.text(name, name+"(dst *int16, src *byte, scales *float32, rowBytes, groups int)", 0, 40)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ scales+16(FP), BX")
+	g.f("MOVQ rowBytes+24(FP), DX")
+	g.f("MOVQ groups+32(FP), CX")
+	g.f("LEAQ (SI)(DX*2), R9")
+	g.f("ADDQ DX, R9")
+	g.f("LEAQ (R9)(DX*2), R10")
+	g.f("ADDQ DX, R10")
+	row := func(r, off int) string {
+		s := fmt.Sprintf("%d(%s)", off, []string{"SI", "R9", "R10"}[r/3])
+		if r%3 > 0 {
+			s += fmt.Sprintf("(DX*%d)", r%3)
+		}
+		return s
+	}
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("VPXOR X15, X15, X15")
+	for r := range 8 {
+		g.f("VMOVDQU %s, Y%d", row(r, 2), r)
+		g.f("VPINSRW $%d, %s, X15, X15", r, row(r, 0))
+	}
+	g.f("VCVTPH2PS X15, Y15")
+	g.f("VMOVUPS Y15, (BX)")
+	unpack := func(kind string, a, b, low, high int) {
+		g.f("VPUNPCKL%s Y%d, Y%d, Y%d", kind, b, a, low)
+		g.f("VPUNPCKH%s Y%d, Y%d, Y%d", kind, b, a, high)
+	}
+	// Words of two rows become neighbours, then of four, then of eight.
+	unpack("WD", 0, 1, 8, 9)
+	unpack("WD", 2, 3, 10, 11)
+	unpack("WD", 4, 5, 12, 13)
+	unpack("WD", 6, 7, 14, 15)
+	unpack("DQ", 8, 10, 0, 1)
+	unpack("DQ", 9, 11, 2, 3)
+	unpack("DQ", 12, 14, 4, 5)
+	unpack("DQ", 13, 15, 6, 7)
+	for j := range 4 { // pairs 2j and 2j+1, and those eight on
+		unpack("QDQ", j, 4+j, 8+2*j, 9+2*j)
+	}
+	for j := range 8 {
+		g.f("VPMOVSXBW X%d, Y0", 8+j)
+		g.f("VEXTRACTI128 $1, Y%d, X1", 8+j)
+		g.f("VPMOVSXBW X1, Y1")
+		g.f("VMOVDQU Y0, %d(DI)", 64*j)
+		g.f("VMOVDQU Y1, %d(DI)", 64*(j+8))
+	}
+	for _, p := range []string{"SI", "R9", "R10"} {
+		g.f("ADDQ $34, %s", p)
+	}
+	g.f("ADDQ $1024, DI")
+	g.f("ADDQ $64, BX")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
 	g.f("VZEROUPPER")
 	g.f("RET")
 }

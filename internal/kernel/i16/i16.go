@@ -24,9 +24,10 @@ const (
 	Group = 32
 	// maxMR is the largest number of rows in a strip.
 	maxMR = 12
-	// mc is how many rows are quantized at a time; a panel that has to be
-	// built serves them all. It is a multiple of every strip.
-	mc = 480
+	// mc is how many rows are quantized at a time, at most; a panel that has to
+	// be built serves them all. It is a multiple of every strip and more than
+	// the 512 rows that a prompt is run in.
+	mc = 516
 
 	// limitX and limitW are the largest codes: 32 products of the two fit 32
 	// bits.
@@ -124,8 +125,10 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		panic(fmt.Sprintf("i16: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	f := family()
-	for m := m0; m < m1; m += mc {
-		rows := min(mc, m1-m)
+	blocks := max(1, (m1-m0+mc-1)/mc)
+	most := ((m1-m0+blocks-1)/blocks + rowsOf(f) - 1) / rowsOf(f) * rowsOf(f)
+	for m := m0; m < m1; m += most {
+		rows := min(most, m1-m)
 		s.quantize(t, f, m, rows)
 		for p := p0; p < p1; p++ {
 			var next []byte

@@ -121,6 +121,39 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// TestPanels: every storage type becomes the same codes and scales on every
+// tier, in whole panels and in those that rows are missing from.
+func TestPanels(t *testing.T) {
+	const n, k = 17, 3 * 256
+	for _, d := range tensor.Codecs() {
+		w := stored(t, d, random(n*k, 4), n, k)
+		var codes []int16
+		var scales []float32
+		for _, tier := range cpu.Available() { // generic first
+			restore := cpu.Use(tier)
+			p := packed(w)
+			restore()
+			for i, got := range p.panels {
+				if tier == cpu.Generic {
+					codes, scales = append(codes, got.codes...), append(scales, got.scales...)
+					continue
+				}
+				wantC, wantS := codes[i*len(got.codes):], scales[i*len(got.scales):]
+				for j, c := range got.codes {
+					if c != wantC[j] {
+						t.Fatalf("%v %v: code %d of panel %d is %d, expected %d", tier, d, j, i, c, wantC[j])
+					}
+				}
+				for j, s := range got.scales {
+					if s != wantS[j] {
+						t.Fatalf("%v %v: scale %d of panel %d is %g, expected %g", tier, d, j, i, s, wantS[j])
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestRowsAlone: a row's result does not depend on the rows around it.
 func TestRowsAlone(t *testing.T) {
 	const n, k = 40, 96

@@ -59,14 +59,18 @@ func fill(dst Panel, w *gemm.Stored, n0, k0 int, s *Scratch) {
 	}
 	if w.DType == tensor.Q8_0 {
 		q := widener{rows: rows, groups: cols / Group, ldd: d, rowBytes: w.RowBytes}
-		q.codes(f, codes, w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):], dst.scales)
-	} else {
+		src := w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):]
+		if q.panel(f, dst, src) {
+			return
+		}
+		q.codes(f, codes, src, dst.scales)
+	} else if q := (quantizer{rows: rows, groups: d / Group, lds: d, stride: NR, limit: limitW}); cols < d ||
+		!q.stored(f, w.DType, codes, w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):], w.RowBytes, dst.scales) {
 		wide := s.wide[:NR*d]
 		if cols < d {
 			clear(wide)
 		}
 		w.Decode(wide, d, n0, rows, k0, cols)
-		q := quantizer{rows: rows, groups: d / Group, lds: d, stride: NR, limit: limitW}
 		q.codes(f, codes, wide, dst.scales)
 	}
 	gemm.TransposePairs(dst.codes, codes, NR, d)
