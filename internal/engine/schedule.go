@@ -69,7 +69,7 @@ const (
 	// shareFrom are the tokens of a load from which several texts may be shared
 	// out: halves of fewer fill no tile, and cost as much as the whole.
 	shareFrom = 64
-	smallWarm = 4   // calls of small loads of a size that take turns: each way twice, as the first is cold
+	smallWarm = 5   // calls of small loads of a size that take turns: the first of each way is cold
 	smallSure = 0.9 // of the time of all is what one must do it in: a tie is everybody's
 )
 

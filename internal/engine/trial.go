@@ -16,9 +16,11 @@ func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), l
 // way, by how each fares against its estimate: what else runs on the machine is
 // in no estimate. Results are the same either way.
 //
-// The two are compared by calls that follow one another, because the whole
-// machine may be twice as fast a second later, and by the middle one of five
-// comparisons, because any call may meet with an accident. What comparing costs
+// The two are compared by three calls that follow one another, of which the
+// middle one goes the other way, because the whole machine may be twice as fast a
+// second later: where the first and the last say so, nothing is learnt. The
+// middle one of five comparisons counts, because any call may meet with an
+// accident. What comparing costs
 // is bounded: a way that is twice as slow is tried every fiftieth call, one that
 // is as fast every sixteenth, and at once where the faster way falls clearly
 // behind what the other was seen to do.
@@ -26,6 +28,7 @@ type trial struct {
 	calls  int
 	since  int        // calls since the slower way was last tried
 	trying bool       // the call under way is for the comparison
+	tried  [2]float64 // off of the way that was compared, and of the other before it; 0 unless the next call completes it
 	off    [2]float64 // [apart, all] how many times its estimate the last call took; 0 before the first
 	before [2]float64 // the same of the call before it
 	ratio  [5]float64 // off of apart over off of all, of the last comparisons
@@ -36,11 +39,13 @@ type trial struct {
 const (
 	trialApart = iota // one worker alone, or each with texts of its own
 	trialAll
-	trialEvery = 16   // calls from one comparison to the next, at least, while nothing changes
-	trialEarly = 4    // the same of the first comparisons
-	trialFirst = 3    // which are so many
-	trialClear = 0.8  // of the time of the faster way is what the other must have been seen to do to be tried at once
-	trialShare = 0.02 // of the time may go into comparisons
+	trialEvery   = 16   // calls from one comparison to the next, at least, while nothing changes
+	trialEarly   = 4    // the same of the first comparisons
+	trialFirst   = 3    // which are so many
+	trialSteady  = 1.25 // times as long may the last call of a comparison take as the first, or the other way round
+	trialUnknown = 0.1  // of the time of the faster way more is what the other is held to take before anybody knows
+	trialClear   = 0.8  // of the time of the faster way is what the other must have been seen to do to be tried at once
+	trialShare   = 0.02 // of the time may go into comparisons
 )
 
 // match is who is compared, over a load: sharing its steps among all workers,
@@ -57,7 +62,7 @@ type match struct {
 func (t *trial) next(m *match) int {
 	t.calls++
 	if t.calls <= m.warm {
-		t.trying = true
+		t.trying = t.calls == m.warm-1
 		return t.calls % 2
 	}
 	t.since++
@@ -66,7 +71,7 @@ func (t *trial) next(m *match) int {
 	now := t.lately(better) * m.estimate[better]
 	cost := t.off[other]*m.estimate[other] - now
 	if t.before[other] == 0 { // nothing is known of it, or how it fares cold
-		cost = t.lately(better)*m.estimate[other] - now
+		cost = max(t.lately(better)*m.estimate[other]-now, trialUnknown*now)
 	}
 	every := trialEvery
 	switch {
@@ -111,16 +116,32 @@ func (t *trial) lately(way int) float64 {
 
 // took tells how long a load ran one way.
 func (t *trial) took(m *match, way int, seconds float64) {
+	cold := t.off[way] == 0
 	t.before[way], t.off[way] = t.off[way], seconds/max(m.estimate[way], 1e-12)
 	other := 1 - way
-	if !t.trying || t.before[way] == 0 || t.before[other] == 0 { // the first of each is cold
-		return
+	tried := t.tried
+	t.tried = [2]float64{}
+	switch {
+	case t.trying:
+		if t.calls > m.warm {
+			t.purse -= max(0, seconds-t.lately(other)*m.estimate[other])
+		}
+		if !cold && t.before[other] > 0 {
+			t.tried = [2]float64{t.off[way], t.off[other]}
+		}
+	case tried[0] > 0:
+		first, last := tried[1], t.off[way]
+		if max(first, last) > trialSteady*min(first, last) {
+			return
+		}
+		ratio := tried[0] / max((first+last)/2, 1e-12)
+		if way == trialApart {
+			ratio = 1 / max(ratio, 1e-12)
+		}
+		if t.pairs == 0 { // something to begin with: this comparison may be the accident
+			t.purse = max(t.purse, 0) + seconds/2
+		}
+		t.ratio[t.pairs%len(t.ratio)] = ratio
+		t.pairs++
 	}
-	t.ratio[t.pairs%len(t.ratio)] = t.off[trialApart] / max(t.off[trialAll], 1e-12)
-	t.pairs++
-	if t.pairs == 1 && m.warm > 0 { // something to begin with: this comparison may be the accident
-		t.purse = seconds / 2
-		return
-	}
-	t.purse -= max(0, seconds-t.lately(other)*m.estimate[other])
 }

@@ -137,18 +137,42 @@ func TestTrialsSurviveNoise(t *testing.T) {
 		}
 		return 1 + 0.1*r.Float64()
 	}
-	calls := 0
+	speed := 1.0
 	flips := func() float64 {
-		calls++
-		return []float64{1, 3}[calls/60%2] * (1 + 0.1*r.Float64())
+		if r.Float64() < 0.1 {
+			speed = 4 - speed
+		}
+		return speed * (1 + 0.1*r.Float64())
 	}
 	for name, noise := range map[string]func() float64{"accidents": accidents, "flips": flips} {
 		b := bench{noise: noise}
 		b.run(50, 1.5, 1)
 		b.run(3000, 1.5, 1)
-		if lost := b.seconds/b.best - 1; lost > 0.04 {
+		if lost := b.seconds/b.best - 1; lost > trialShare {
 			t.Errorf("%s: all workers are faster, and had %d of 3000 calls: %.1f %% of the time is lost", name, b.ways[trialAll], 100*lost)
 		}
+	}
+}
+
+// TestTrialLearnsNothingFromChange: a machine that is faster right after the
+// slower way was tried says nothing about that way.
+func TestTrialLearnsNothingFromChange(t *testing.T) {
+	b := bench{}
+	b.run(100, 1.2, 1)
+	learnt, speed, tries := b.trial.pairs, 1.0, 0
+	if learnt == 0 {
+		t.Fatal("nothing was compared in 100 calls")
+	}
+	b.noise = func() float64 {
+		if b.trial.trying { // with the call that is the way to the next one
+			defer func() { speed = 1.5 - speed }()
+			tries++
+		}
+		return speed
+	}
+	b.run(300, 1.2, 1)
+	if tries == 0 || b.trial.pairs != learnt {
+		t.Errorf("%d calls tried the slower way, each on a machine that changed, and %d were learnt from", tries, b.trial.pairs-learnt)
 	}
 }
 
