@@ -225,7 +225,7 @@ func groups(p place) []Group {
 }
 
 // parallelTokens are about as many as a way has in a turn.
-const parallelTokens = 4096
+const parallelTokens = 8192
 
 func parallelWorks() []Work {
 	var out []Work
