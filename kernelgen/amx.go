@@ -73,17 +73,16 @@ const (
 	atNextC      = 96
 	atNextInit   = 104
 	atOut        = 112 // where rounded rows go
-	atNextOut    = 120
-	atTiles      = 128 // two buffers in turn, each of one block
-	atQuota      = 136 // rows of C that are asked for, or of the block before that are finished, in each step of K
-	atB2         = 144 // the second tile of columns
-	atInit2      = 152
-	atStepA      = 160 // bytes from one step of K to the next
-	atJob        = 168 // a panel to unpack meanwhile
-	atList       = 176 // jobs of a walk
-	atCount      = 184
-	atAhead      = 192 // what is asked for meanwhile
-	atLines      = 200 // lines of it in each step of K
+	atTiles      = 120 // two buffers in turn, each of one block
+	atQuota      = 128 // rows of C that are asked for in each step of K
+	atB2         = 136 // the second tile of columns
+	atInit2      = 144
+	atStepA      = 152 // bytes from one step of K to the next
+	atJob        = 160 // a panel to unpack meanwhile
+	atList       = 168 // jobs of a walk
+	atCount      = 176
+	atAhead      = 184 // what is asked for meanwhile
+	atLines      = 192 // lines of it in each step of K
 )
 
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
@@ -195,6 +194,34 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
 	g.f("ADDQ $2048, DX")
 	then()
 	idle := g.fresh("idle")
+	g.f("MOVQ %d(R8), R10", atJob)
+	g.f("CMPQ %d(R10), $0", jobUnits)
+	g.f("JEQ %s", idle)
+	g.f("CALL unpackUnit<>(SB)")
+	vectors()
+	g.label(idle)
+	g.f("DECQ R14")
+	g.f("JNZ %s", loop)
+}
+
+// tileSteps is the loop of a kernel that walks, over R14 steps of K: A at SI and
+// DI, both tiles of columns at BX and DX, rows CX bytes apart. The rest is as in
+// tileLoop.
+func (g *asm) tileSteps(vectors, then func()) {
+	loop, idle := g.fresh("loop"), g.fresh("idle")
+	g.label(loop)
+	g.tileload(6, rBX, rCX, 0)
+	g.tilepass(4, rSI, rCX, 0)
+	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
+	g.tileload(7, rDX, rCX, 0)
+	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
+	g.tilepass(5, rDI, rCX, 0)
+	g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
+	g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+	for _, r := range []string{"SI", "DI", "BX", "DX"} {
+		g.f("ADDQ $2048, %s", r)
+	}
+	then()
 	g.f("MOVQ %d(R8), R10", atJob)
 	g.f("CMPQ %d(R10), $0", jobUnits)
 	g.f("JEQ %s", idle)

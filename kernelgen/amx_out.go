@@ -11,12 +11,18 @@ import (
 // block while the tiles multiply the next.
 
 // geluPoly is (Phi(x)-1/2)/x in powers of x², fitted up to geluEdge so that
-// x·Phi(x) is good to 1e-5 there: bf16 keeps 2^-9 of it. Beyond the edge Phi
-// is taken at the edge, and below it x too.
-var geluPoly = []float32{0.3988981246948242, -0.06636977940797806, 0.009858602657914162, -0.0011322583304718137, 9.989644604502246e-05,
-	-6.621945885854075e-06, 3.158114338930318e-07, -1.012043071568769e-08, 1.934401389069862e-10, -1.6565072881100096e-12}
+// x·Phi(x) is good to 3e-5·(1+|x|) there: bf16 keeps 2^-9 of it. At the edge it
+// is 1/8, exactly, so that Phi is 1 beyond, and 0 below -geluEdge. tanhPoly is
+// the same of the tanh form. While tiles multiply, the other vector unit is
+// theirs: a block of K 384 leaves time for 12 operations a vector.
+var (
+	geluPoly = []float32{0.398653507232666, -0.0657958835363388, 0.009426536969840527, -0.0009795113001018763,
+		7.031345012364909e-05, -3.2571099382039392e-06, 8.651542060533757e-08, -9.918859067425956e-10}
+	tanhPoly = []float32{0.39872288703918457, -0.06625597178936005, 0.009733563289046288, -0.001062115072272718,
+		8.179286669474095e-05, -4.12860617871047e-06, 1.208224347237774e-07, -1.5395887897895477e-09}
+)
 
-const geluEdge = 4.4
+const geluEdge = 4
 
 // exp2Poly is 2^f for f in [0,1), good to 3e-6.
 var exp2Poly = []float32{1.0000026226043701, 0.6930038332939148, 0.2414427548646927, 0.05201146379113197, 0.013534167781472206}
@@ -52,14 +58,8 @@ var (
 	sigmoidConsts = append([]float32{126, 1}, exp2Poly...)
 	outActs       = []outAct{
 		{"Plain", nil, func(*outKernel, int, int) {}},
-		{"Gelu", append([]float32{-geluEdge, geluEdge, 0.5}, geluPoly...), (*outKernel).gelu},
-		{"GeluTanh", append([]float32{-tanhLin * log2e, -tanhCube * log2e}, sigmoidConsts...), func(k *outKernel, x, tmp int) {
-			z := tmp
-			k.op("VMULPS", x, x, z)
-			k.op("VFMADD213PS", k.hold(-tanhLin*log2e), k.hold(-tanhCube*log2e), z)
-			k.op("VMULPS", x, z, z)
-			k.sigmoid2(x, z, tmp+1)
-		}},
+		{"Gelu", append([]float32{geluEdge, 0.5}, geluPoly...), func(k *outKernel, x, tmp int) { k.gelu(geluPoly, x, tmp) }},
+		{"GeluTanh", append([]float32{geluEdge, 0.5}, tanhPoly...), func(k *outKernel, x, tmp int) { k.gelu(tanhPoly, x, tmp) }},
 		{"Silu", append([]float32{-log2e}, sigmoidConsts...), func(k *outKernel, x, tmp int) {
 			k.op("VMULPS", k.hold(-log2e), x, tmp)
 			k.sigmoid2(x, tmp, tmp+1)
@@ -69,15 +69,15 @@ var (
 
 const log2e = 1.4426950408889634
 
-func (k *outKernel) gelu(x, tmp int) {
+// gelu leaves x·Phi(x) in x, of NaN too.
+func (k *outKernel) gelu(poly []float32, x, tmp int) {
 	t, u, q := tmp, tmp+1, tmp+2
-	k.op("VMAXPS", x, k.hold(-geluEdge), x) // this order keeps NaN
-	k.op("VMINPS", x, k.hold(geluEdge), t)
+	k.op("VRANGEPS", "$2", k.hold(geluEdge), x, t) // the sign of x, and of both sizes the lesser
 	k.op("VMULPS", t, t, u)
-	last := len(geluPoly) - 1
-	k.op("VMOVAPS", k.hold(geluPoly[last]), q)
+	last := len(poly) - 1
+	k.op("VMOVAPS", k.hold(poly[last]), q)
 	for n := last - 1; n >= 0; n-- {
-		k.op("VFMADD213PS", k.hold(geluPoly[n]), u, q)
+		k.op("VFMADD213PS", k.hold(poly[n]), u, q)
 	}
 	k.op("VFMADD213PS", k.hold(0.5), t, q)
 	k.op("VMULPS", q, x, x)
@@ -110,46 +110,61 @@ func (k *outKernel) exp2(z, f, p int) {
 // the same for rows that are in a buffer already.
 func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	k := &outKernel{vkernel: &vkernel{asm: g, isa: avx512, consts: consts}}
-	kind := "Out"
+	kind, unit := "Out", 2 // rows that are finished together: four vectors
 	if glu {
-		kind = "GLU"
+		kind, unit = "GLU", 4
 	}
 	name := fmt.Sprintf("tile%s%s", kind, act.name)
-	g.text(name, name+"(t *tileArgs)", 40, 8)
+	g.text(name, name+"(t *tileArgs)", 80, 8)
 	g.ftz()
-	g.tileOpen()
+	g.walkOpen("list-24(SP)", "count-32(SP)")
 	k.load(act)
-	g.f("MOVQ %d(R8), AX", atOut)
-	g.f("MOVQ AX, out-24(SP)")
 	g.f("MOVQ $0, left-40(SP)") // rows of the block before that are not finished
-	block, part, finished, skip := g.fresh("block"), g.fresh("part"), g.fresh("finished"), g.fresh("skip")
+	job, block, part, finished, skip := g.fresh("job"), g.fresh("block"), g.fresh("part"), g.fresh("finished"), g.fresh("skip")
+	g.label(job)
+	g.f("MOVQ list-24(SP), R10")
+	g.f("MOVQ %d(R10), R9", jobA)
+	g.f("MOVQ %d(R10), R15", jobBlocks)
+	g.f("MOVQ %d(R10), AX", jobC)
+	g.f("MOVQ AX, out-48(SP)")
+	g.f("MOVQ $0, init-56(SP)") // bytes from the first block
+	g.f("MOVQ $0, b-64(SP)")
 	g.label(block)
-	g.f("MOVQ R12, rows-32(SP)")
-	g.f("XORQ R12, R12") // one row for all
+	g.f("MOVQ list-24(SP), R10")
+	k.init()
+	g.f("MOVQ R9, SI")
+	g.f("LEAQ 1024(R9), DI")
+	g.f("MOVQ %d(R10), BX", jobB)
+	g.f("MOVQ %d(R10), DX", jobB2)
+	g.f("ADDQ b-64(SP), BX")
+	g.f("ADDQ b-64(SP), DX")
+	g.f("MOVQ %d(R10), R14", jobStepsK)
+	g.f("MOVQ R14, steps-72(SP)")
 	g.f("XORQ R13, R13")
-	g.tileInit(2)
-	g.f("MOVQ rows-32(SP), R12")
-	g.tileLoop(2, true, false, func() { k.load(act) }, func() {
+	g.tileSteps(func() { k.load(act) }, func() {
+		// As many rows in each step as finish all of them in the last.
 		g.f("MOVQ left-40(SP), R10")
 		g.f("TESTQ R10, R10")
 		g.f("JZ %s", skip)
-		g.f("MOVQ %d(R8), R13", atQuota)
+		g.f("ADDQ $%d, R13", 32/unit)
 		g.label(part)
-		k.row(act, glu)
-		g.f("DECQ R10")
-		g.f("JZ %s", finished)
-		g.f("DECQ R13")
+		g.f("CMPQ R13, steps-72(SP)")
+		g.f("JLT %s", finished)
+		g.f("SUBQ steps-72(SP), R13")
+		k.rows(act, glu, unit)
+		g.f("SUBQ $%d, R10", unit)
 		g.f("JNZ %s", part)
 		g.label(finished)
 		g.f("MOVQ R10, left-40(SP)")
 		g.label(skip)
 	})
 	g.f("MOVQ left-40(SP), R10")
-	k.rest(act, glu)
+	k.rest(act, glu, unit)
 	// The buffer of this block: the one that the block before did not use.
-	g.f("MOVQ R15, R11")
-	g.f("ANDQ $1, R11")
-	g.f("SHLQ $12, R11")
+	g.f("MOVQ turn-80(SP), R11")
+	g.f("XORQ $4096, R11")
+	g.f("ANDQ $4096, R11")
+	g.f("MOVQ R11, turn-80(SP)")
 	g.f("ADDQ %d(R8), R11", atTiles)
 	g.f("MOVQ R11, SI")
 	g.f("MOVQ $128, AX")
@@ -157,16 +172,24 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.tilestore(1, rSI, rAX, 64)
 	g.tilestore(2, rSI, rAX, 2048)
 	g.tilestore(3, rSI, rAX, 2112)
-	g.f("MOVQ out-24(SP), R12")
-	g.f("MOVQ %d(R8), AX", atNextOut)
-	g.f("ADDQ AX, out-24(SP)")
+	g.f("MOVQ out-48(SP), R12")
 	g.f("MOVQ $32, left-40(SP)")
 	g.f("ADDQ %d(R8), R9", atNextA)
+	for _, x := range []struct {
+		by   int
+		what string
+	}{{atNextB, "b-64(SP)"}, {atNextC, "out-48(SP)"}, {atNextInit, "init-56(SP)"}} {
+		g.f("MOVQ %d(R8), AX", x.by)
+		g.f("ADDQ AX, %s", x.what)
+	}
 	g.f("DECQ R15")
 	g.f("JNZ %s", block)
+	g.f("ADDQ $%d, list-24(SP)", jobSize)
+	g.f("DECQ count-32(SP)")
+	g.f("JNZ %s", job)
 	g.tilerelease()
 	g.f("MOVQ left-40(SP), R10")
-	k.rest(act, glu)
+	k.rest(act, glu, unit)
 	g.ret()
 
 	name = fmt.Sprintf("rows%s%s", kind, act.name)
@@ -177,8 +200,31 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.f("MOVQ %d(R8), R11", atTiles)
 	g.f("MOVQ %d(R8), R12", atOut)
 	g.f("MOVQ rows+8(FP), R10")
-	k.rest(act, glu)
+	k.rest(act, glu, unit)
+	k.rest(act, glu, 1)
 	g.ret()
+}
+
+// init sets the tiles to what they start from, one row for all, of the job at
+// R10. AX, BX, SI and DI are lost.
+func (k *outKernel) init() {
+	zero, done := k.fresh("zero"), k.fresh("init")
+	k.f("MOVQ %d(R10), SI", jobInit)
+	k.f("TESTQ SI, SI")
+	k.f("JZ %s", zero)
+	k.f("MOVQ %d(R10), DI", jobInit2)
+	k.f("ADDQ init-56(SP), SI")
+	k.f("ADDQ init-56(SP), DI")
+	k.f("XORQ AX, AX")
+	for t := range byte(4) {
+		k.tileload(t, []byte{rSI, rDI}[t%2], rAX, 0)
+	}
+	k.f("JMP %s", done)
+	k.label(zero)
+	for t := range byte(4) {
+		k.tilezero(t)
+	}
+	k.label(done)
 }
 
 func (k *outKernel) load(act outAct) {
@@ -187,36 +233,47 @@ func (k *outKernel) load(act outAct) {
 	}
 }
 
-// row finishes one row: from (R11), 32 values, to (R12), where rows lie 64
+// rows finishes n rows: from (R11), 32 values each, to (R12), where rows lie 64
 // bytes apart.
-func (k *outKernel) row(act outAct, glu bool) {
+func (k *outKernel) rows(act outAct, glu bool, n int) {
+	chains := 2 * n
 	if glu {
-		k.f("VMOVUPS (R11), Z0")
-		act.body(k, 0, 2)
-		k.f("VMULPS 64(R11), Z0, Z0")
-		k.cvtne(0, 0)
-		k.f("VMOVDQU Y0, (R12)")
-	} else {
-		k.f("VMOVUPS (R11), Z0")
-		k.f("VMOVUPS 64(R11), Z1")
-		for n := range 2 {
-			act.body(k, n, 2+3*n)
-		}
-		k.cvtne2(0, 1, 0)
-		k.f("VMOVDQU64 Z0, (R12)")
+		chains = n
 	}
-	k.f("ADDQ $128, R11")
-	k.f("ADDQ $64, R12")
+	var bodies []func()
+	for c := range chains {
+		at := 64 * c
+		if glu {
+			at = 128 * c
+		}
+		k.f("VMOVUPS %d(R11), Z%d", at, c)
+		bodies = append(bodies, func() { act.body(k, c, chains+3*c) })
+	}
+	k.weave(bodies...)
+	for r := range byte(n) {
+		if glu {
+			k.f("VMULPS %d(R11), Z%d, Z%d", 128*int(r)+64, r, r)
+			k.cvtne(r, r)
+			k.f("VMOVDQU Y%d, %d(R12)", r, 64*int(r))
+		} else {
+			k.cvtne2(2*r, 2*r+1, 2*r)
+			k.f("VMOVDQU64 Z%d, %d(R12)", 2*r, 64*int(r))
+		}
+	}
+	k.f("ADDQ $%d, R11", 128*n)
+	k.f("ADDQ $%d, R12", 64*n)
 }
 
-// rest finishes the R10 rows that are left.
-func (k *outKernel) rest(act outAct, glu bool) {
+// rest finishes the R10 rows that are left, n at a time; fewer than n are left
+// then.
+func (k *outKernel) rest(act outAct, glu bool, n int) {
 	loop, done := k.fresh("rest"), k.fresh("done")
-	k.f("TESTQ R10, R10")
-	k.f("JZ %s", done)
+	k.f("CMPQ R10, $%d", n)
+	k.f("JLT %s", done)
 	k.label(loop)
-	k.row(act, glu)
-	k.f("DECQ R10")
-	k.f("JNZ %s", loop)
+	k.rows(act, glu, n)
+	k.f("SUBQ $%d, R10", n)
+	k.f("CMPQ R10, $%d", n)
+	k.f("JGE %s", loop)
 	k.label(done)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // asm collects the text of one file.
@@ -16,6 +17,23 @@ func (g *asm) raw(s string) { g.WriteString(s) }
 // f writes one instruction.
 func (g *asm) f(format string, args ...any) {
 	fmt.Fprintf(g, "\t"+format+"\n", args...)
+}
+
+// weave writes what parts emit, line by line in turn, so that no chain of
+// instructions waits for itself.
+func (g *asm) weave(parts ...func()) {
+	start := g.Len()
+	lines := make([][]string, len(parts))
+	for i, part := range parts {
+		part()
+		lines[i] = strings.SplitAfter(string(g.Bytes()[start:]), "\n")
+		g.Truncate(start)
+	}
+	for n := range lines[0] {
+		for _, l := range lines {
+			g.raw(l[n])
+		}
+	}
 }
 
 // label defines a label.

@@ -27,6 +27,9 @@ const (
 	mc = 768
 	// kc is how much of a panel stays in L1 while rows pass by, in steps.
 	kc = 24
+	// tailPanels is how many panels meet the rows behind the last whole block
+	// before those are rounded.
+	tailPanels = 8
 	// maxJobs is how many jobs a walk has, at most.
 	maxJobs = 64
 	// l2Values is how many values of A stay in L2 beside a panel and C.
@@ -74,7 +77,7 @@ type Scratch struct {
 	job    unpackJob // and how they are
 	tile   []float32 // [MR][NR], C at the right edge
 	bias   []float32 // [NR]
-	blocks []float32 // [2][MR][NR]: results on their way to bf16
+	blocks []float32 // [tailPanels][MR][NR]: results on their way to bf16
 	args   tileArgs
 	rest   tileArgs
 	jobs   [maxJobs]walkJob
@@ -88,7 +91,7 @@ type Scratch struct {
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
-	s := &Scratch{a: make([]uint16, max(MR*kp, min(mc*kp, l2Values))), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, 2*MR*NR)}
+	s := &Scratch{a: make([]uint16, max(MR*kp, min(mc*kp, l2Values))), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, tailPanels*MR*NR)}
 	for _, a := range []*ahead{&s.first, &s.second} {
 		for i := range a.buf {
 			a.buf[i] = make([]uint16, kp*NR)
@@ -114,10 +117,9 @@ type tileArgs struct {
 	nextC      int
 	nextInit   int
 	// Of the kernels that round what they made.
-	out     *uint16
-	nextOut int
-	tiles   *float32
-	quota   int // rows of the block before that are finished in each step of K; of others: of C that are asked for
+	out   *uint16
+	tiles *float32
+	quota int // rows of C that are asked for in each step of K
 	// The other 16 columns.
 	b2    *uint16
 	init2 *float32
@@ -141,8 +143,9 @@ type walkJob struct {
 	blocks      int
 }
 
-// zeros is a bias of nothing.
-var zeros [NR]float32
+// zeros is a bias of nothing, for as many panels as one call takes behind the
+// last whole block.
+var zeros [tailPanels * NR]float32
 
 // columns sets both halves of the columns: those of a panel, and their bias.
 func (a *tileArgs) columns(panel []uint16, bias []float32) {

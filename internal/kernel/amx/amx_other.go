@@ -6,16 +6,16 @@ import "hotpath/internal/tensor"
 
 // No other architecture has the AMX tier, so these are never reached.
 
-func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                        {}
-func packedTiles(*Task, *Packed, []uint16, int, int, int, int, *Scratch)                   {}
-func roundFast([]uint16, []float32, int, int, int)                                         {}
-func packRowsFast([]uint16, []float32, int, int)                                           {}
-func packColsFast([]uint16, []float32, int, int)                                           {}
-func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs) {}
-func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)              {}
-func divideFast([]float32, int, []float32, int, int, int, []float32)                       {}
-func unpackFast(*unpackJob)                                                                {}
-func roundedPanel(*RoundedTask, []uint16, int, int, int, *Scratch)                         {}
-func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                {}
+func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                         {}
+func packedTiles(*Task, *Packed, []uint16, int, int, int, int, *Scratch)                    {}
+func roundFast([]uint16, []float32, int, int, int)                                          {}
+func packRowsFast([]uint16, []float32, int, int)                                            {}
+func packColsFast([]uint16, []float32, int, int)                                            {}
+func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs)  {}
+func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)               {}
+func divideFast([]float32, int, []float32, int, int, int, []float32)                        {}
+func unpackFast(*unpackJob)                                                                 {}
+func roundedTiles(*RoundedTask, []uint16, []uint16, []uint16, int, int, int, int, *Scratch) {}
+func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                 {}
 
 var unpackKinds map[tensor.DType]int

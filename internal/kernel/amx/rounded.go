@@ -50,53 +50,43 @@ func RunRounded(t *RoundedTask, m0, m1, p0, p1 int, s *Scratch) {
 	for m := m0; m < m1; m += step {
 		rows := min(step, m1-m)
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
+		if b, b2, ok := t.packed(); ok {
+			roundedTiles(t, a, b[p0*kp*NR:], b2[min(len(b2), p0*kp*NR):], m, rows, p0, p1, s)
+			continue
+		}
 		s.first.begin(t.B, kp*NR)
 		if t.B2 != nil {
 			s.second.begin(t.B2, kp*NR)
 		}
 		for p := p0; p < p1; p++ {
-			args := &s.args
-			*args = tileArgs{strideA: kStep * 2, steps: kp / kStep, quota: (MR*kStep + kp - 1) / kp, nextA: MR * kp * 2, nextOut: MR * t.N * 2, tiles: &s.blocks[0], job: &s.job}
-			b := s.first.panel(p)[:kp*NR]
-			if t.B2 == nil {
-				args.columns(b, bias(t.Bias, p))
-				if p+1 < p1 {
-					s.first.prepare(&s.job, p+1)
-				}
-				roundedPanel(t, a, m, rows, p*NR, s)
-				s.job.finish()
-				continue
+			b, b2 := s.first.panel(p), []uint16(nil)
+			if t.B2 != nil {
+				b2 = s.second.panel(p)
 			}
-			// A panel of each product is one tile of columns of both, twice.
-			b2 := s.second.panel(p)[:kp*NR]
 			if p+1 < p1 {
 				s.first.prepare(&s.job, p+1)
-				s.second.prepare(&s.job, p+1)
-			}
-			for h := range 2 {
-				args.b, args.b2 = &b[512*h], &b2[512*h]
-				if t.Bias != nil || t.Bias2 != nil {
-					args.init, args.init2 = &either(bias(t.Bias, p))[16*h], &either(bias(t.Bias2, p))[16*h]
+				if t.B2 != nil {
+					s.second.prepare(&s.job, p+1)
 				}
-				roundedPanel(t, a, m, rows, p*NR+16*h, s)
 			}
+			roundedTiles(t, a, b, b2, m, rows, p, p+1, s)
 			s.job.finish()
 		}
 	}
 }
 
-// bias is that of panel p.
-func bias(b []float32, p int) []float32 {
-	if b == nil {
-		return nil
+// packed are all panels of both operands, where they lie one behind the other.
+func (t *RoundedTask) packed() (b, b2 []uint16, ok bool) {
+	first, ok := t.B.(*Packed)
+	if !ok {
+		return nil, nil, false
 	}
-	return b[p*NR : (p+1)*NR]
-}
-
-// either is a bias, or one of nothing.
-func either(b []float32) []float32 {
-	if b == nil {
-		return zeros[:]
+	if t.B2 == nil {
+		return first.Data, nil, true
 	}
-	return b
+	second, ok := t.B2.(*Packed)
+	if !ok {
+		return nil, nil, false
+	}
+	return first.Data, second.Data, true
 }

@@ -89,6 +89,47 @@ func exact(a, w, bias []float32, m, n, k int) []float64 {
 	return out
 }
 
+// TestRoundedWalks: packed panels, along them and down the rows, in one call and
+// in several, give the bits that panels give one at a time, whichever operand
+// has a bias.
+func TestRoundedWalks(t *testing.T) {
+	if !CanRound(NR) {
+		t.Skip("this machine has no tiles")
+	}
+	for _, z := range [][3]int{{64, 320, 64}, {75, 1056, 96}, {300, 1536, 384}} {
+		m, n, k := z[0], z[1], z[2]
+		a, w, w2, biases := random(m*k, 1), pack(random(n*k, 2), n, k), pack(random(n*k, 3), n, k), random(2*n, 4)
+		for i := range 8 {
+			var out [2][]uint16
+			for j := range out {
+				out[j] = make([]uint16, m*n)
+				task := RoundedTask{M: m, N: n, K: k, A: a, LDA: k, B: w, Act: Silu, Out: out[j]}
+				if i&1 != 0 {
+					task.Bias = biases[:n]
+				}
+				if i&2 != 0 {
+					task.Bias2 = biases[n:]
+				}
+				if i&4 != 0 {
+					task.B2 = w2
+				}
+				if j == 1 {
+					task.B = single{w}
+					if task.B2 != nil {
+						task.B2 = single{w2}
+					}
+				}
+				RunRounded(&task, 0, m, 0, n/NR, NewScratch(k))
+			}
+			for j, x := range out[0] {
+				if x != out[1][j] {
+					t.Fatalf("%v, variant %d: value %d is %#x, of single panels %#x", z, i, j, x, out[1][j])
+				}
+			}
+		}
+	}
+}
+
 // TestRoundedRows: a row's result depends on nothing but the row, wherever in
 // a block it lies.
 func TestRoundedRows(t *testing.T) {
