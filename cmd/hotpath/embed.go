@@ -105,7 +105,7 @@ func (f *embedFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
 	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
 	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "tokens of one run; 0 for a good `N`")
-	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to `FILE`, which appears when it is complete; its ending picks the format")
+	cmd.Flags().VarP(fileFlag{&f.out}, "output", "o", "write to `FILE`, which appears when it is complete; its ending picks the format")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "let FILE grow in place, and go on where an earlier run ended, however it did")
 }
 

@@ -41,6 +41,20 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// A variable that a script never set is not the same as a flag that is not given.
+func TestEmptyNames(t *testing.T) {
+	bert := testmodels.Dir(t, "bert")
+	for _, args := range [][]string{
+		{"embed", "-m", bert, "one", "-o", ""},
+		{"embed", "-m", bert, "one", "-f", ""},
+		{"convert", bert, "-o", ""},
+		{"perplexity", "-m", bert, "-f", ""},
+		{"quantize", "in.gguf", "", "Q8_0"},
+	} {
+		fails(t, exitUsage, args, "expected the name")
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
 	for _, c := range []struct {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,6 +33,25 @@ func (f *formatFlag) Set(s string) error {
 		return fmt.Errorf("expected %s", strings.Join(f.known, ", "))
 	}
 	f.value = s
+	return nil
+}
+
+// fileFlag is the name of a file. An empty one is wrong, not none: it is what a
+// script's variable holds that was never set.
+type fileFlag struct{ to *string }
+
+func (f fileFlag) String() string {
+	if f.to == nil {
+		return ""
+	}
+	return *f.to
+}
+func (f fileFlag) Type() string { return "FILE" }
+func (f fileFlag) Set(s string) error {
+	if s == "" {
+		return errors.New("expected the name of a file")
+	}
+	*f.to = s
 	return nil
 }
 

@@ -22,10 +22,10 @@ func newQuantize(std streams) *cobra.Command {
 		Use:   "quantize IN OUT TYPE",
 		Short: "Make a smaller GGUF file of a GGUF file",
 		Long: `quantize writes the model IN, a GGUF file, the first one of a split set or the
-name of a pulled model, to OUT with its matrices in the encodings of TYPE. Norms, biases and other small
-tensors stay as they are; roles that suffer most get more bits, as in
-llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
-32. Start from F32, F16 or BF16: what was quantized before loses twice.
+name of a pulled model, to OUT with its matrices in the encodings of TYPE.
+Norms, biases and other small tensors stay as they are; roles that suffer most
+get more bits, as in llama.cpp; rows that are not whole blocks of 256 get an
+encoding with blocks of 32. Start from F32, F16 or BF16: what was quantized before loses twice.
 
 ` + mixList(),
 		Example: `  hotpath quantize model.gguf smaller.gguf Q4_K_M
@@ -33,6 +33,9 @@ llama.cpp; rows that are not whole blocks of 256 get an encoding with blocks of
   hotpath quantize model.gguf wider.gguf F32 --format json`,
 		Args: args(cobra.ExactArgs(3)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
+			if given[0] == "" || given[1] == "" {
+				return usagef("IN %q, OUT %q, expected the names of files", given[0], given[1])
+			}
 			mix, opts, err := f.options(given[2])
 			if err != nil {
 				return err

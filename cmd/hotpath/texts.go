@@ -47,7 +47,7 @@ type textFlags struct {
 }
 
 func (f *textFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read texts from `FILE`, - for standard input, or from the files of a folder")
+	cmd.Flags().VarP(fileFlag{&f.file}, "file", "f", "read texts from `FILE`, - for standard input, or from the files of a folder")
 	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE holds one text a line, or objects with \"text\", or its ending says")
 }
 

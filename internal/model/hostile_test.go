@@ -256,7 +256,7 @@ func TestHostileModules(t *testing.T) {
 		words   []string
 	}{
 		{"another kind", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("CNN", "")}, nil, []string{"CNN", "modules.json"}},
-		{"pooling twice", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("Pooling", "1_Pooling")}, nil, []string{"Pooling", "modules.json"}},
+		{"pooling twice", []any{module("Transformer", ""), module("Pooling", "1_Pooling"), module("Pooling", "1_Pooling")}, nil, []string{"module 2 is sentence_transformers.models.Pooling", "then Pooling", "modules.json"}},
 		{"nine at once", nil, map[string]any{"pooling_mode": strings.Split("cls max mean cls max mean cls max mean", " ")}, []string{"pooling_mode", "9"}},
 		{"a new name", nil, map[string]any{"pooling_mode": "no_such"}, []string{"pooling_mode", "no_such"}},
 		{"without the prompt", nil, map[string]any{"include_prompt": false}, []string{"include_prompt"}},

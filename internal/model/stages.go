@@ -92,8 +92,8 @@ func readStage(h *weights.HFDir, i int) (stage, error) {
 		return stage{kind: unitStage}, nil
 	}
 	if m.Kind() != "Dense" && m.Kind() != "LayerNorm" {
-		return stage{}, fmt.Errorf("%s: module %s, expected Transformer, StaticEmbedding, Pooling, Dense, LayerNorm or Normalize: %w",
-			filepath.Join(h.Dir, "modules.json"), m.Type, weights.ErrUnsupported)
+		return stage{}, fmt.Errorf("%s: module %d is %s, expected Transformer or StaticEmbedding, then Pooling, then any of Dense, LayerNorm and Normalize: %w",
+			filepath.Join(h.Dir, "modules.json"), i, m.Type, weights.ErrUnsupported)
 	}
 	if m.Config == nil {
 		return stage{}, fmt.Errorf("%s: expected the description of the module: %w", filepath.Join(h.Dir, m.Path, "config.json"), weights.ErrInvalid)
