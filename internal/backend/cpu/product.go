@@ -230,7 +230,7 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	case direct && rows <= p.fewest():
 		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
-		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias}
+		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
 	case p.class == I16G32:
 		t := i16.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, W: p.i16, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}

@@ -47,6 +47,9 @@ type Task struct {
 	LDC        int
 	Bias       []float32 // [N] or nil; not with Accumulate
 	Accumulate bool
+	// Epoch, where not 0, says when A was last written: a run with the same A
+	// and the same epoch finds its rows quantized in the scratch.
+	Epoch uint64
 }
 
 // Scratch is one worker's workspace.
@@ -65,6 +68,16 @@ type Scratch struct {
 	args   dotArgs
 	quant  quantArgs
 	quant1 quantArgs // of one group
+	held   quantized
+}
+
+// quantized says which rows a scratch holds, and for whom.
+type quantized struct {
+	of           *float32 // nil where it holds none
+	lda, rows, k int
+	fam          family
+	form         formID
+	epoch        uint64
 }
 
 // NewScratch is for tasks with K up to k.
@@ -136,7 +149,13 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	fam = fam.suit(t.B.form, m1-m0)
 	for m := m0; m < m1; m += s.rows {
 		rows := min(s.rows, m1-m)
-		s.quantize(fam, t.B.form, t.A[m*t.LDA:], t.LDA, rows, t.K)
+		if t.K == 0 || t.Epoch == 0 {
+			s.held = quantized{}
+			s.quantize(fam, t.B.form, t.A[m*t.LDA:], t.LDA, rows, t.K)
+		} else if now := (quantized{&t.A[m*t.LDA], t.LDA, rows, t.K, fam, t.B.form, t.Epoch}); s.held != now {
+			s.quantize(fam, t.B.form, t.A[m*t.LDA:], t.LDA, rows, t.K)
+			s.held = now
+		}
 		for p := p0; p < p1; p++ {
 			if fam == plain || t.K == 0 {
 				panelGeneric(t, m, rows, p, s)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"hotpath/internal/kernel/cpu"
@@ -259,6 +260,41 @@ func TestSameBits(t *testing.T) {
 			same(t, fmt.Sprintf("%v against another tier", c), whole, first)
 		})
 	}
+}
+
+// TestEpoch: rows that were quantized in the same epoch are not looked at again,
+// whichever panels they meet; for weights of another form, in another epoch or
+// after another product they are.
+func TestEpoch(t *testing.T) {
+	const m, n, k = 5, 3 * NR, 96
+	tiers(t, func(t *testing.T, tier cpu.Tier) {
+		s, a, w := NewScratch(k), activations(m, k), random(n*k, 4)
+		var packed []*Packed
+		for _, c := range classes[:2] {
+			packed = append(packed, c.pack(t, stored(t, c.d, w, n, k)))
+		}
+		run := func(epoch uint64, b *Packed) []float32 {
+			task := Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: make([]float32, m*n), LDC: n, Epoch: epoch}
+			for p := range NumPanels(n) {
+				Run(&task, 0, m, p, p+1, s)
+			}
+			return task.C
+		}
+		wants := [][]float32{run(0, packed[0]), run(0, packed[1])}
+		for i, b := range packed {
+			same(t, "rows that are kept", run(1, b), wants[i])
+			old := a[7]
+			a[7] += 3
+			same(t, "rows of the same epoch", run(1, b), wants[i])
+			changed := run(2, b)
+			if slices.Equal(changed, wants[i]) {
+				t.Error("another epoch finds the rows of the one before")
+			}
+			a[7] = old
+			same(t, "without an epoch", run(0, b), wants[i])
+			same(t, "after a run without an epoch", run(2, b), wants[i])
+		}
+	})
 }
 
 func same(t *testing.T, name string, got, want []float32) {
