@@ -14,7 +14,7 @@ import (
 var (
 	rowCounts = []int{1, 4, 16, 64, 128, 512}
 	// dims are N x K of weights as models have them.
-	dims = [][2]int{{384, 384}, {1536, 384}, {576, 1536}, {768, 1152}}
+	dims = [][2]int{{384, 384}, {1536, 384}, {384, 1536}, {576, 1536}, {768, 768}, {768, 1152}}
 	// storageTypes are those of files.
 	storageTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_1}
 )
@@ -39,6 +39,7 @@ type problem struct {
 	a, c    []float32 // [m,k], [m,n]
 	w       *gemm.Stored
 	bytes   int // of the weights as the kernel reads them
+	each    int // bytes of a value of a
 }
 
 // products is the table of kernels.
@@ -47,6 +48,7 @@ var products = []product{
 	{"f32", "decode", storageTypes[1:], 0, decodedF32},
 	{"f32", "rows", storageTypes, mostDirect, rowsF32},
 	{"bf16", "panels", []tensor.DType{tensor.BF16}, 0, packedBF16},
+	{"bf16", "rounded", []tensor.DType{tensor.BF16}, 0, roundedBF16},
 	{"bf16", "decode", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, decodedBF16},
 	{"bf16", "rows", storageTypes, mostDirect, rowsBF16},
 	{"i8g32", "panels", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, packedInt8(int8.Len32, int8.Pack32)},
@@ -84,13 +86,13 @@ func (e *Env) openProduct(p product, d tensor.DType, m, n, k, threads int) (*Wor
 	if err != nil {
 		return nil, err
 	}
-	x := &problem{m: m, n: n, k: k, workers: threads, a: noise(m*k, 2), c: make([]float32, m*n), w: w, bytes: len(data)}
+	x := &problem{m: m, n: n, k: k, workers: threads, a: noise(m*k, 2), c: make([]float32, m*n), w: w, bytes: len(data), each: 4}
 	part, panels, err := p.make(x)
 	if err != nil {
 		return nil, err
 	}
 	work := &Work{Cost: func() ([]Cost, error) {
-		return []Cost{{p.class, 2 * float64(m) * float64(n) * float64(k), float64(x.bytes + 4*m*(n+k))}}, nil
+		return []Cost{{p.class, 2 * float64(m) * float64(n) * float64(k), float64(x.bytes + m*(4*n+x.each*k))}}, nil
 	}}
 	if threads == 1 {
 		work.Run = repeated(func() error { part(0, 0, panels); return nil })
@@ -161,6 +163,21 @@ func packedBF16(p *problem) (func(worker, p0, p1 int), int, error) {
 	b := amx.Pack(make([]uint16, amx.PackedLen(p.n, p.k)), amx.NewStored(p.w), p.n, p.k)
 	p.bytes = 2 * len(b.Data)
 	return runBF16(p, func() amx.Panels { return b })
+}
+
+// roundedBF16 multiplies rows that are in bf16 already, as products hand them on
+// to each other.
+func roundedBF16(p *problem) (func(worker, p0, p1 int), int, error) {
+	b := amx.Pack(make([]uint16, amx.PackedLen(p.n, p.k)), amx.NewStored(p.w), p.n, p.k)
+	p.bytes, p.each = 2*len(b.Data), 2
+	rows := make([]uint16, p.m*p.k)
+	amx.Round(rows, p.a, p.k, p.m, p.k)
+	t := &amx.Task{M: p.m, N: p.n, K: p.k, Rounded: rows, LDA: p.k, B: b, C: p.c, LDC: p.n}
+	scratch := make([]*amx.Scratch, p.workers)
+	for i := range scratch {
+		scratch[i] = amx.NewScratch(p.k)
+	}
+	return func(worker, p0, p1 int) { amx.Run(t, 0, p.m, p0, p1, scratch[worker]) }, amx.NumPanels(p.n), nil
 }
 
 func decodedBF16(p *problem) (func(worker, p0, p1 int), int, error) {

@@ -18,6 +18,10 @@ const maxSteps = 768
 // pass by once for each block of rows.
 const nearBytes = 1300 << 10
 
+// More than maxLines that are asked for in a step hold up the tiles' own loads;
+// fewLines do not.
+const maxLines, fewLines = 8, 4
+
 func bytesOn[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
 
 // walker collects jobs and does them.
@@ -83,6 +87,9 @@ func packedTiles(t *Task, b *Packed, x []uint16, m, rows, p0, p1 int, s *Scratch
 		a.nextA, a.nextC = MR*kp*2, MR*a.strideC
 		// The next panel is asked for, which is no panel after the last one.
 		a.ahead, a.lines = uintptr(unsafe.Pointer(&b.Data[p0*size]))+uintptr(size*2), (NR+blocks-1)/blocks
+		if a.lines > maxLines {
+			a.lines = fewLines
+		}
 		// A panel beyond L1 goes in parts; C starts from what it was, but for
 		// the first.
 		parts := (steps + kc - 1) / kc
