@@ -1,7 +1,7 @@
 // Package i16 multiplies matrices in 16-bit integers: the compute class i16g32,
 // for processors that have no fast bf16 but multiply pairs of 16-bit integers
-// faster than f32: at MiniLM's shapes 1.2 to 1.3 times with AVX2, 1.5 to 1.9
-// with AVX-VNNI and 1.4 to 1.6 with VNNI. Activations become 15 bits and a
+// faster than f32: at MiniLM's shapes 1.3 to 1.4 times with AVX2, 1.6 to 1.7
+// with AVX-VNNI and 1.6 to 1.8 with VNNI. Activations become 15 bits and a
 // sign with one scale per 32 values; weights keep their own codes where those
 // are 8-bit integers, and become 10 bits and a sign per 32 elsewhere. That is
 // closer to f32 than bf16 is.
