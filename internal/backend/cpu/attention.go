@@ -60,13 +60,19 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
-	if k.direct = !b.invariant && k.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType); k.direct {
+	if k.direct = b.readsCache(n); k.direct {
 		b.want(oneHeads * k.maxBlocks * k.block)
 		if b.plan.Max.T == 1 { // then no other way is ever taken
 			k.class = F32
 		}
 	}
 	return k, nil
+}
+
+// readsCache reports whether a sequence's only query can read the cache as it lies.
+func (b *binder) readsCache(n *graph.Node) bool {
+	a := n.Attr.(graph.AttentionKVAttr)
+	return !b.invariant && a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)
 }
 
 // tile is how many queries of a sequence make an item.

@@ -77,7 +77,10 @@ func (b *binder) rounds(s *plan.Step) bool {
 	case graph.AttentionAttr:
 		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim)
 	case graph.AttentionKVAttr:
-		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim)
+		// A sequence's only query is answered in f32, and plans of few tokens are
+		// for such.
+		alone := b.plan.Max.T <= amx.FewRows && b.readsCache(s.Root())
+		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim) && !alone
 	case graph.ActAttr:
 		_, ok := roundActs[a.Kind]
 		return ok && b.inBF16(s)
