@@ -46,6 +46,7 @@ cpu|internal/kernel/cpu||
 tensor|internal/tensor||
 graph|internal/graph||
 backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep
+bf16|internal/optest||-test.run=TestParity/cpu-neon-bf16$
 int8-i8g32|internal/optest||-test.run=TestParity/cpu-dotprod-i8g32$
 cpu-old|internal/kernel/cpu|-cpu cortex-a53|
 int8-old|internal/kernel/int8|-cpu cortex-a53|-test.run=NotFinite|Agree

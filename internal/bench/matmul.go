@@ -28,7 +28,8 @@ const mostDirect = 16
 type product struct {
 	class, kernel string
 	types         []tensor.DType
-	most          int // rows; 0 means any
+	most          int  // rows; 0 means any
+	tiles         bool // runs on tiles only
 	make          func(p *problem) (part func(worker, p0, p1 int), panels int, err error)
 }
 
@@ -44,20 +45,23 @@ type problem struct {
 
 // products is the table of kernels.
 var products = []product{
-	{"f32", "panels", []tensor.DType{tensor.F32}, 0, packedF32},
-	{"f32", "decode", storageTypes[1:], 0, decodedF32},
-	{"f32", "rows", storageTypes, mostDirect, rowsF32},
-	{"bf16", "panels", []tensor.DType{tensor.BF16}, 0, packedBF16},
-	{"bf16", "rounded", []tensor.DType{tensor.BF16}, 0, roundedBF16},
-	{"bf16", "decode", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, decodedBF16},
-	{"bf16", "rows", storageTypes, mostDirect, rowsBF16},
-	{"i8g32", "panels", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, packedInt8(int8.Len32, int8.Pack32)},
-	{"i8g128", "panels", []tensor.DType{tensor.F32}, 0, packedInt8(func(w *gemm.Stored) (int, error) { return int8.Len128(w.N, w.K), nil }, int8.Pack128)},
+	{"f32", "panels", []tensor.DType{tensor.F32}, 0, false, packedF32},
+	{"f32", "decode", storageTypes[1:], 0, false, decodedF32},
+	{"f32", "rows", storageTypes, mostDirect, false, rowsF32},
+	{"bf16", "panels", []tensor.DType{tensor.BF16}, 0, false, packedBF16},
+	{"bf16", "rounded", []tensor.DType{tensor.BF16}, 0, true, roundedBF16},
+	{"bf16", "decode", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, false, decodedBF16},
+	{"bf16", "rows", storageTypes, mostDirect, true, rowsBF16},
+	{"i8g32", "panels", []tensor.DType{tensor.Q8_0, tensor.Q4_1}, 0, false, packedInt8(int8.Len32, int8.Pack32)},
+	{"i8g128", "panels", []tensor.DType{tensor.F32}, 0, false, packedInt8(func(w *gemm.Stored) (int, error) { return int8.Len128(w.N, w.K), nil }, int8.Pack128)},
 }
 
 func matmulCases(e *Env) []*Case {
 	var out []*Case
 	for _, p := range products {
+		if p.tiles && !amx.Tiles() {
+			continue
+		}
 		for _, d := range p.types {
 			for _, z := range dims {
 				for _, m := range rowCounts {

@@ -104,7 +104,7 @@ func (b *binder) attentionClass(n *graph.Node) Precision {
 	if changed || lse || n.Op != graph.OpAttention && n.Op != graph.OpAttentionKV {
 		return F32
 	}
-	return b.be.opts.Precision.class()
+	return b.be.opts.Precision.Attention()
 }
 
 // computeClass is for the profile.

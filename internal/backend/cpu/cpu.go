@@ -297,7 +297,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
 	gemm   *gemm.Scratch
-	tiles  *amx.Scratch
+	tiles  *amx.Scratch    // nil where no product is in bf16
 	few    *amx.FewScratch // nil where no few rows run on tiles
 	one    oneRow
 	int8   *int8.Scratch
@@ -314,7 +314,10 @@ type scratch struct {
 }
 
 func newScratch(b *binder) *scratch {
-	s := &scratch{gemm: gemm.NewScratch(nil), tiles: amx.NewScratch(b.tileDepth), f: make([]float32, b.scratch)}
+	s := &scratch{gemm: gemm.NewScratch(nil), f: make([]float32, b.scratch)}
+	if b.tileDepth > 0 {
+		s.tiles = amx.NewScratch(b.tileDepth)
+	}
 	s.one.buf = make([]float32, gemm.XSumsLen(b.rowDepth))
 	if b.fewDepth > 0 {
 		s.few = amx.NewFewScratch(b.fewDepth)

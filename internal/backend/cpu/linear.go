@@ -101,7 +101,7 @@ func (l *linear) width(b tensor.Bind, n int) int {
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	mr, nr := l.tile()
-	m0, m1, c0, c1 := part(rows, l.n, mr, nr, l.cheap, l.class == BF16, i, n)
+	m0, m1, c0, c1 := part(rows, l.n, mr, nr, l.cheap, l.onTiles(), i, n)
 	if l.yh.in(rows) {
 		x := l.x.factor(l.xh, b, m0)
 		t := amx.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
@@ -189,7 +189,7 @@ func (l *linearGLU) chunk() int {
 func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	g := l.gate
 	mr, nr := l.tile()
-	m0, m1, c0, c1 := part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, g.class == BF16, i, n)
+	m0, m1, c0, c1 := part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, g.onTiles(), i, n)
 	if l.yh.in(l.x.rows(b)) {
 		x := l.x.factor(l.xh, b, m0)
 		t := amx.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,

@@ -24,7 +24,8 @@ const (
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
 	// BF16 rounds the operands of products with weights to bf16 and sums in
-	// f32.
+	// f32: on tiles where there are some, else with the instructions of f32, at
+	// half of its bytes. Attention follows on tiles only.
 	BF16 Precision = "bf16"
 	// I16G32 rounds the operands of products with weights to 16-bit integers
 	// with a scale per 32; attention and the rest stay in f32. It is what Auto
@@ -48,7 +49,7 @@ func ParsePrecision(s string) (Precision, error) {
 	return Auto, fmt.Errorf("cpu: precision %q, expected f32, bf16 or auto", s)
 }
 
-// class is the compute class of what has no weights: attention.
+// class is the compute class of products, but for integers.
 func (p Precision) class() Precision {
 	switch p {
 	case F32, I16G32:
@@ -56,7 +57,7 @@ func (p Precision) class() Precision {
 	case BF16:
 		return BF16
 	}
-	if cpu.Active() >= cpu.AMX {
+	if amx.Tiles() {
 		return BF16
 	}
 	return F32
@@ -82,8 +83,14 @@ func (p Precision) Class(role graph.Role, d tensor.DType) Precision {
 	return p.classOf(d)
 }
 
-// Attention is the compute class of attention.
-func (p Precision) Attention() Precision { return p.class() }
+// Attention is the compute class of attention. Without tiles that is f32: its
+// factors change with each run, so rounding them would only cost.
+func (p Precision) Attention() Precision {
+	if !amx.Tiles() {
+		return F32
+	}
+	return p.class()
+}
 
 // product is W[N,K] as the B operand of x w^T, in its compute class.
 type product struct {
@@ -153,6 +160,9 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 	return p, nil
 }
 
+// onTiles says whether products outrun memory, which part wants to know.
+func (p *product) onTiles() bool { return p.class == BF16 && amx.Tiles() }
+
 // computeClass is for the profile, whose ceilings depend on it.
 func (p *product) computeClass() Precision { return p.class }
 
@@ -160,6 +170,9 @@ func (p *product) computeClass() Precision { return p.class }
 func (p *product) tile() (mr, nr int) {
 	switch p.class {
 	case BF16:
+		if !amx.Tiles() {
+			return gemm.MR(), amx.NR
+		}
 		return amx.MR, amx.NR
 	case I8G32:
 		return int8.MR, int8.NR

@@ -3,8 +3,34 @@ package cpu
 import (
 	"testing"
 
+	"hotpath/internal/graph"
 	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
 )
+
+// TestBF16WithoutTiles: who asks for bf16 gets products in it on every tier, of
+// floats as of a file's blocks; attention, whose factors are nobody's weights,
+// follows where tiles multiply them.
+func TestBF16WithoutTiles(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		func() {
+			defer cpu.Use(tier)()
+			for _, d := range []tensor.DType{tensor.F32, tensor.BF16, tensor.Q8_0} {
+				if c := BF16.Class(graph.RoleOther, d); c != BF16 {
+					t.Errorf("%v: products with %v are in %s, expected bf16", tier, d, c)
+				}
+			}
+			want := F32
+			if tier >= cpu.AMX {
+				want = BF16
+			}
+			if c := BF16.Attention(); c != want {
+				t.Errorf("%v: attention is in %s, expected %s", tier, c, want)
+			}
+		}()
+	}
+}
 
 // TestPartsCoverAProduct: whatever is shared out among however many, every
 // element of the product is somebody's and nobody else's.

@@ -103,7 +103,7 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 }
 
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
-	m0, m1, c0, c1 := part(k.x.rows(b), k.columns(), k.mr, k.nr, k.cheap, k.parts[0].class == BF16, i, n)
+	m0, m1, c0, c1 := part(k.x.rows(b), k.columns(), k.mr, k.nr, k.cheap, k.parts[0].onTiles(), i, n)
 	x := k.x.factor(k.xh, b, m0)
 	for j := range k.parts {
 		p := &k.parts[j]

@@ -1,9 +1,9 @@
 // Package amx multiplies matrices in bf16 with f32 sums: the compute class
 // bf16. Weights are packed once, activations are rounded as they are read.
 //
-// On processors with AMX tiles the product runs there; everywhere else a
-// plain Go twin computes the same class, which tests compare it with.
-// backend/cpu imports it; it imports tensor and kernel/cpu. Sizes are checked
+// On processors with AMX tiles the product runs there; everywhere else the f32
+// kernels of gemm multiply the rounded operands (wide.go), from the same panels.
+// backend/cpu imports it; it imports tensor, kernel/cpu and gemm. Sizes are checked
 // when a Task is made, so nothing here returns an error for data.
 package amx
 
@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
 )
 
@@ -56,7 +57,7 @@ func blockAt(r, k, rows, kp int) int {
 type Task struct {
 	M, N, K    int
 	A          []float32 // [M][LDA]
-	Rounded    []uint16  // instead of A: in bf16 and in blocks already, K whole tiles
+	Rounded    []uint16  // instead of A, on tiles: in bf16 and in blocks already, K whole tiles
 	LDA        int       // of A
 	B          Panels
 	C          []float32 // [M][LDC]
@@ -86,11 +87,15 @@ type Scratch struct {
 	epoch uint64
 	rows  int
 	k     int
+	wide  wide // instead of all that, without tiles
 }
 
-// NewScratch is for tasks with K up to k.
+// NewScratch is for tasks with K up to k under the active tier.
 func NewScratch(k int) *Scratch {
 	kp := padK(k)
+	if !Tiles() {
+		return &Scratch{depth: kp, wide: wide{scratch: gemm.NewScratch(nil)}}
+	}
 	s := &Scratch{a: make([]uint16, max(MR*kp, min(mc*kp, l2Values))), depth: kp, tile: make([]float32, MR*NR), bias: make([]float32, NR), blocks: make([]float32, tailPanels*MR*NR)}
 	for _, a := range []*ahead{&s.first, &s.second} {
 		for i := range a.buf {
@@ -162,23 +167,22 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || s.depth < kp {
 		panic(fmt.Sprintf("amx: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
-	tiles := cpu.Active() >= cpu.AMX
+	if !Tiles() {
+		s.wide.run(t, m0, m1, p0, p1)
+		return
+	}
 	s.job.units = 0
 	step := chunk(m1-m0, kp)
 	for m := m0; m < m1; m += step {
 		rows, p := min(step, m1-m), p0
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
 		s.first.begin(t.B, kp*NR)
-		if b, ok := t.B.(*Packed); ok && tiles && t.K > 0 {
+		if b, ok := t.B.(*Packed); ok && t.K > 0 {
 			p = max(p0, min(p1, t.N/NR))
 			packedTiles(t, b, a, m, rows, p0, p, s)
 		}
 		for ; p < p1; p++ {
 			b := s.first.panel(p)
-			if !tiles {
-				panelGeneric(t, a, b, m, rows, p)
-				continue
-			}
 			if p+1 < p1 {
 				s.first.prepare(&s.job, p+1)
 			}
@@ -252,27 +256,4 @@ func Round(dst []uint16, src []float32, lds, rows, k int) {
 // at is element k, column n of a panel.
 func at(panel []uint16, k, n int) float32 {
 	return tensor.BF16ToF32(panel[(k/kStep*2+n/16)*512+k%kStep/2*32+n%16*2+k%2])
-}
-
-// panelGeneric is the twin in plain Go.
-func panelGeneric(t *Task, a, b []uint16, m, rows, p int) {
-	kp := padK(t.K)
-	for r := range rows {
-		for n := range min(NR, t.N-p*NR) {
-			var sum float32
-			for k := 0; k < t.K; k += kStep {
-				for i, x := range a[blockAt(r, k, rows, kp):][:min(kStep, t.K-k)] {
-					sum += float32(tensor.BF16ToF32(x) * at(b, k+i, n))
-				}
-			}
-			c := &t.C[(m+r)*t.LDC+p*NR+n]
-			switch {
-			case t.Accumulate:
-				sum += *c
-			case t.Bias != nil:
-				sum += t.Bias[p*NR+n]
-			}
-			*c = sum
-		}
-	}
 }

@@ -13,6 +13,9 @@ type Panels interface {
 	// Panel returns panel p as [K/32][2 tiles][16 pairs of k][16 columns][2],
 	// zero where N or K end. It may build it in scratch, which holds as much.
 	Panel(p int, scratch []uint16) []uint16
+	// Wide is what gemm.Panels of the active tier return, of values rounded to
+	// bf16, for products without tiles.
+	Wide(p, k0, k1 int, scratch []float32) []float32
 }
 
 // Packed holds all panels of W[N,K]: the resident form of bf16 weights.

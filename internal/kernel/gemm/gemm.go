@@ -26,6 +26,9 @@ const (
 	maxNR = 32  // columns of the widest panel
 	kc    = 384 // elements of K in a block: a panel of it stays near L1
 	mc    = 448 // rows packed at a time: mc x kc f32 stay in L2
+	// kcBuilt is kc of panels that are built anew for each block of rows by
+	// little more than writing them: they are not to leave L1 for it.
+	kcBuilt = 192
 )
 
 // shape is the tile of one tier.
@@ -71,6 +74,9 @@ type Task struct {
 	LDC        int
 	Bias       []float32 // [N] or nil
 	Accumulate bool
+	// Round rounds A to bf16 on its way in, for a B whose panels are built of
+	// bf16 values.
+	Round bool
 	// Epoch, where not 0, says when A was last written: a run with the same A
 	// and the same epoch finds its rows packed in the scratch, where they fit.
 	Epoch uint64
@@ -118,6 +124,7 @@ type packedRows struct {
 	lda     int
 	rows, k int
 	trans   bool
+	round   bool
 	tier    cpu.Tier
 	epoch   uint64
 }
@@ -151,13 +158,13 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) {
 		panic(fmt.Sprintf("gemm: rows %d..%d of %d, panels %d..%d of %d", m0, m1, t.M, p0, p1, NumPanels(t.N)))
 	}
-	tier := cpu.Vector()
+	tier, depth := cpu.Vector(), t.depth()
 	for mb := m0; mb < m1; mb += mc {
 		rows := min(mc, m1-mb)
 		fits, packed := s.hold(t, tier, mb, rows)
 		// At least one round, so that K = 0 still writes the bias.
-		for k0 := 0; k0 == 0 || k0 < t.K; k0 += kc {
-			k1 := min(k0+kc, t.K)
+		for k0 := 0; k0 == 0 || k0 < t.K; k0 += depth {
+			k1 := min(k0+depth, t.K)
 			a := s.a
 			if fits {
 				a = a[rows*k0:]
@@ -165,6 +172,14 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 			run(t, tier, a, packed, mb, rows, k0, k1, p0, p1, s)
 		}
 	}
+}
+
+// depth is the elements of K in a block.
+func (t *Task) depth() int {
+	if t.Round {
+		return kcBuilt
+	}
+	return kc
 }
 
 // hold says whether rows mb.. of A fit into the scratch in all of their depth,
@@ -178,7 +193,7 @@ func (s *Scratch) hold(t *Task, tier cpu.Tier, mb, rows int) (fits, packed bool)
 	if t.ATrans {
 		at = mb
 	}
-	now := packedRows{&t.A[at], t.LDA, rows, t.K, t.ATrans, tier, t.Epoch}
+	now := packedRows{&t.A[at], t.LDA, rows, t.K, t.ATrans, t.Round, tier, t.Epoch}
 	packed = s.held == now
 	s.held = now
 	return true, packed
@@ -198,6 +213,9 @@ func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k
 			h++
 		}
 		packA(tier, packedA[r*kpad:], t, mb+r, h, k0, kn)
+		if t.Round {
+			RoundBF16(packedA[r*kpad:][:h*kpad])
+		}
 		r += h
 	}
 	load := t.Accumulate || k0 > 0
