@@ -119,6 +119,7 @@ type Engine struct {
 	scorer    *scorer
 	rerank    *reranker
 	runners   []*runner
+	paused    bool // see Pause; e.compile is held
 
 	closing atomic.Bool
 	mu      sync.Mutex
@@ -178,6 +179,7 @@ func (e *Engine) SetParallel(m Mode) { e.mode.Store(uint32(m)) }
 func (e *Engine) Pause(on bool) {
 	_ = e.compile.lock(context.Background()) // which never ends
 	defer e.compile.unlock()
+	e.paused = on // for the sessions that come later too
 	for _, r := range e.runners {
 		r.sess.Pause(on)
 	}

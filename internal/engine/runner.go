@@ -54,6 +54,7 @@ func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Po
 		_ = sess.Close()
 		return nil, err
 	}
+	sess.Pause(e.paused)
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
 	}
