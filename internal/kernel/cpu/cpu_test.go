@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -97,40 +95,6 @@ func TestThreads(t *testing.T) {
 	runtime.GOMAXPROCS(10000)
 	if n := Threads(); n != min(Host().Cores, MaxThreads) {
 		t.Errorf("%d threads of %d cores", n, Host().Cores)
-	}
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	p := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestCgroupCores(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		want  int
-	}{
-		{"none", nil, 0},
-		{"v2 no limit", map[string]string{"cpu.max": "max 100000\n"}, 0},
-		{"v2 two and a half", map[string]string{"cpu.max": "250000 100000\n"}, 3},
-		{"v2 garbage", map[string]string{"cpu.max": "many\n"}, 0},
-		{"v1 no limit", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
-		{"v1 half", map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1},
-	} {
-		dir := t.TempDir()
-		for f, text := range c.files {
-			write(t, dir, f, text)
-		}
-		if got := cgroupCores(dir); got != c.want {
-			t.Errorf("%s: %d cores, want %d", c.name, got, c.want)
-		}
 	}
 }
 

@@ -26,7 +26,7 @@ var Host = sync.OnceValue(func() Machine {
 		m.Brand = brandFrom("/proc/cpuinfo")
 	}
 	m.L1D, m.L2, m.L3 = caches("/sys/devices/system/cpu/cpu0/cache")
-	if q := cgroupCores("/sys/fs/cgroup"); q > 0 && q < m.Cores {
+	if q := cgroupCores("/"); q > 0 && q < m.Cores {
 		m.Cores, m.CgroupLimited = q, true
 	}
 	return m
@@ -36,8 +36,7 @@ var Host = sync.OnceValue(func() Machine {
 const MaxThreads = 128
 
 // Threads is how many to use where nobody says: one a core, but no more than
-// GOMAXPROCS, which people set to leave cores to others and which Go lowers to
-// the limits of nested cgroups.
+// GOMAXPROCS, which people set to leave cores to others.
 func Threads() int { return min(Host().Cores, runtime.GOMAXPROCS(0), MaxThreads) }
 
 // brandFrom is for architectures whose processors cannot say their name.
@@ -99,32 +98,4 @@ func parseSize(s string) int {
 		return 0
 	}
 	return n * unit
-}
-
-// cgroupCores is the CPU quota of this process's cgroup rounded up to whole
-// cores; 0 where there is none. A container sees its own group at root.
-func cgroupCores(root string) int {
-	if b, err := os.ReadFile(filepath.Join(root, "cpu.max")); err == nil {
-		f := strings.Fields(string(b))
-		if len(f) == 2 {
-			return quotaCores(f[0], f[1])
-		}
-		return 0
-	}
-	q, err1 := os.ReadFile(filepath.Join(root, "cpu", "cpu.cfs_quota_us"))
-	p, err2 := os.ReadFile(filepath.Join(root, "cpu", "cpu.cfs_period_us"))
-	if err1 != nil || err2 != nil {
-		return 0
-	}
-	return quotaCores(strings.TrimSpace(string(q)), strings.TrimSpace(string(p)))
-}
-
-// quotaCores is ceil(quota/period); "max" and negative quotas mean no limit.
-func quotaCores(quota, period string) int {
-	q, err1 := strconv.Atoi(quota)
-	p, err2 := strconv.Atoi(period)
-	if err1 != nil || err2 != nil || q <= 0 || p <= 0 {
-		return 0
-	}
-	return (q + p - 1) / p
 }
