@@ -92,10 +92,11 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// Read is the rate in bytes/s at which threads workers together read buf,
-// which they share out, at least once and for about d, unless ctx ends.
+// Read is the rate in bytes/s at which threads workers, or as many of them as can
+// run at once, together read buf, which they share out, at least once and for
+// about d, unless ctx ends.
 func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
-	threads = max(1, threads)
+	threads = workers(threads)
 	share := len(buf) / threads &^ (readSlice - 1)
 	if share == 0 {
 		return 0

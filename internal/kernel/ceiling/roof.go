@@ -92,9 +92,10 @@ func (r *Roof) Read(threads int, bytes float64) float64 {
 	return r.read[key]
 }
 
-// workers is how many of threads can work at the same time: more would only
-// take turns.
-func workers(threads int) int { return max(1, min(threads, cpu.Host().Cores)) }
+// workers is how many of threads can work at the same time, by affinity, cgroups
+// and GOMAXPROCS: more would only take turns, and the sum of what each reaches in
+// its turn is what they never reach together.
+func workers(threads int) int { return max(1, min(threads, cpu.Threads())) }
 
 // readSize is the size of the buffer that stands for an operation's bytes: the
 // next lower power of two, so that what just fits a cache is not held against

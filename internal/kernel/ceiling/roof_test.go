@@ -34,6 +34,25 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+// Threads that take turns on one processor are one worker: they share a rate.
+func TestRoofKnowsGOMAXPROCS(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r := NewRoof(context.Background())
+	r.FLOPs("f32", 2)
+	r.Read(2, 1)
+	if _, ok := r.flops[flopKey{"f32", 1}]; !ok || len(r.flops) != 1 {
+		t.Errorf("GOMAXPROCS 1: measured %v, expected one worker", r.flops)
+	}
+	if _, ok := r.read[readKey{1, readSlice}]; !ok || len(r.read) != 1 {
+		t.Errorf("GOMAXPROCS 1: measured %v, expected one worker", r.read)
+	}
+	for _, threads := range []int{-1, 0, 1, 2, 1000} {
+		if n := workers(threads); n != 1 {
+			t.Errorf("GOMAXPROCS 1, %d threads: %d workers", threads, n)
+		}
+	}
+}
+
 // Each class has a rate, and one that was measured is not measured again.
 func TestRoofRemembers(t *testing.T) {
 	r := NewRoof(context.Background())
