@@ -137,3 +137,47 @@ func TestFLOPsByHand(t *testing.T) {
 	}
 	t.Logf("%d FLOPs, %.3f %% more than the products by hand", counted, 100*(float64(counted)/(layers*layer)-1))
 }
+
+// TestLedgerOfUnevenTexts: a worker that has nothing more to do while another
+// still runs is idle, and the ledger says so: it covers the workers for as long as
+// runs were in flight.
+func TestLedgerOfUnevenTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
+	}
+	const workers = 2
+	rec := profile.NewRecorder(profile.Options{})
+	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: "coarse", Threads: workers})
+	texts := []string{strings.Repeat("word ", 240), "word"}
+	var off []float64
+	before := rec.Snapshot()
+	for range 4 { // the best quarter counts: a processor may be taken away between two stamps
+		if _, err := m.Embed(context.Background(), texts, EmbedOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		p := rec.Snapshot()
+		lanes, clock := p.Ledger.LaneTime-before.Ledger.LaneTime, p.Elapsed-before.Elapsed
+		off = append(off, 100*math.Abs(float64(lanes)/float64(workers*clock)-1))
+		before = p
+	}
+	if best := slices.Min(off); best > 2 {
+		t.Errorf("the ledger is %.2f %% away from %d workers times the clock, expected the best within 2 %%", off, workers)
+	}
+	l := before.Ledger
+	if sum := l.Compute + l.Barrier + l.Dispatch + l.Idle + l.Residual; sum != l.LaneTime {
+		t.Errorf("the ledger's parts add up to %d of %d", sum, l.LaneTime)
+	}
+	if len(before.Rounds) != 1 || before.Rounds[0].Rounds != 4 || before.Rounds[0].Phase != "embed" {
+		t.Fatalf("%+v, expected 4 rounds of embedding", before.Rounds)
+	}
+	var runs, inRuns int64
+	for _, w := range before.Rounds[0].ByWorker {
+		runs, inRuns = runs+w.Runs, inRuns+w.InRuns
+	}
+	if runs != l.Runs || inRuns != l.Wall || l.Runs != 8 {
+		t.Errorf("%d runs of %d ns in rounds, %d runs of %d ns in all, expected 8", runs, inRuns, l.Runs, l.Wall)
+	}
+	if l.Idle < l.LaneTime/10 {
+		t.Errorf("%d of %d ns idle: one text has 240 times the words of the other", l.Idle, l.LaneTime)
+	}
+}

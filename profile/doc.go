@@ -33,6 +33,8 @@
 // Runs may be in flight side by side, as workers with a batch each are. They
 // share the time that a clock on the wall shows by their lanes: that is
 // [PlanStats.Elapsed], which adds up, where the wall times of runs do not.
+// Workers that have no run then, because their last one has ended and others go
+// on, are told by a [Round]: [Profile.Ledger] is closed over them too.
 //
 // # The roofline
 //
@@ -55,6 +57,8 @@
 //	run.End = profile.Now()
 //	// fill run.Costs from the bound inputs, or say by run.Costing who will
 //	err = h.Release(run)
+//
+// Where workers have runs of their own, a [Round] says which of them had none.
 //
 // # Errors
 //

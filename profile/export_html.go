@@ -140,6 +140,10 @@ func writeHTML(w io.Writer, p *Profile) error {
 				[5]int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual}})
 		}
 	}
+	for i := range p.Rounds {
+		l := p.Rounds[i].Outside()
+		v.Ledger = append(v.Ledger, viewLedger{p.Rounds[i].Name + ", workers without a run", l.LaneTime, [5]int64{2: l.Dispatch, 3: l.Idle}})
+	}
 	v.Tree = viewTree(p.Tree())
 	for _, s := range p.Top(-1, ByTime) {
 		v.Steps = append(v.Steps, viewStep{Name: s.Step.Name, Plan: cmp.Or(s.Plan.Name, s.Plan.ID), Op: dominant(s.Step), Kernel: s.Step.Kernel, Class: s.Step.Class,

@@ -49,8 +49,8 @@ func labels(s *stackSample) map[string][]string {
 			l[key] = []string{value}
 		}
 	}
-	set("phase", s.plan.Phase)
-	set("device", s.plan.deviceName())
+	set("phase", s.phase)
+	set("device", s.device)
 	set("op", s.op)
 	set("request", s.request)
 	return l

@@ -111,7 +111,7 @@ func TestEachStack(t *testing.T) {
 		eachStack(p, func(s *stackSample) {
 			time += s.time
 			stacks[strings.Join(s.frames, ";")] += s.time
-			if s.plan == nil || (s.op == "") != strings.Contains("(dispatch) (idle) (residual)", s.frames[len(s.frames)-1]) {
+			if s.phase == "" || (s.op == "") != strings.Contains("(dispatch) (idle) (residual)", s.frames[len(s.frames)-1]) {
 				t.Errorf("%v: op %q", s.frames, s.op)
 			}
 		})

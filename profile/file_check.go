@@ -26,6 +26,11 @@ func (p *Profile) check() error {
 			return fmt.Errorf("plans[%d]: %w", i, err)
 		}
 	}
+	for i := range p.Rounds {
+		if err := p.Rounds[i].check(); err != nil {
+			return fmt.Errorf("rounds[%d]: %w", i, err)
+		}
+	}
 	if err := p.addsUp(); err != nil {
 		return err
 	}
@@ -112,6 +117,18 @@ func (s *PlanStats) checkStats() error {
 	return nil
 }
 
+func (s *RoundStats) check() error {
+	if min(s.Rounds, s.Wall) < 0 || len(s.ByWorker) == 0 {
+		return fmt.Errorf("%d rounds of %d ns and %d workers, expected none below 0 and a worker", s.Rounds, s.Wall, len(s.ByWorker))
+	}
+	for i := range s.ByWorker {
+		if w := &s.ByWorker[i]; min(w.Runs, w.InRuns, w.Dispatch, w.Idle) < 0 {
+			return fmt.Errorf("by_worker[%d]: %d runs of %d ns, dispatch %d, idle %d, expected none below 0", i, w.Runs, w.InRuns, w.Dispatch, w.Idle)
+		}
+	}
+	return nil
+}
+
 // check finds counts and times that nothing can have.
 func (st *StepStats) check() error {
 	for _, f := range []struct {
@@ -138,6 +155,16 @@ func (st *StepStats) check() error {
 // holds: reports add steps and plans up.
 func (p *Profile) addsUp() error {
 	var wall, lane, self, total, flops, moved int64
+	for i := range p.Rounds {
+		for k := range p.Rounds[i].ByWorker {
+			w := &p.Rounds[i].ByWorker[k]
+			for _, part := range []int64{w.Dispatch, w.Idle} {
+				if lane += part; lane < 0 {
+					return fmt.Errorf("rounds[%d]: by_worker[%d]: dispatch %d and idle %d, more than can be added up", i, k, w.Dispatch, w.Idle)
+				}
+			}
+		}
+	}
 	for i := range p.Plans {
 		s := &p.Plans[i]
 		wall, lane = wall+s.Ledger.Wall, lane+s.Ledger.LaneTime

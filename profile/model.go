@@ -9,8 +9,9 @@ import (
 
 // Version is the version of the schema that this package writes. It reads this
 // version and all before it: 2 added the samples of runs, the buffers of plans
-// and the heap; 3 the time that runs in flight together share.
-const Version = 3
+// and the heap; 3 the time that runs in flight together share; 4 the rounds of
+// workers with runs of their own.
+const Version = 4
 
 // Format is the first field of every profile file.
 const Format = "hotpath-profile"
@@ -26,9 +27,10 @@ type Profile struct {
 	End      int64               `json:"end_ns"`   // when the snapshot was taken
 	Facts    Facts               `json:"facts"`
 	Ceilings map[string]Ceilings `json:"ceilings,omitempty"` // by backend, "" for all others
-	Ledger   Ledger              `json:"ledger"`             // sum over the plans
+	Ledger   Ledger              `json:"ledger"`             // sum over the plans, and of workers without a run
 	Elapsed  int64               `json:"elapsed_ns"`         // with at least one run in flight
 	Plans    []PlanStats         `json:"plans,omitempty"`
+	Rounds   []RoundStats        `json:"rounds,omitempty"`
 	Scopes   []ScopeStats        `json:"scopes,omitempty"` // parents before children
 	Requests *RequestStats       `json:"requests,omitempty"`
 	Counters []CounterStats      `json:"counters,omitempty"`

@@ -54,6 +54,7 @@ type Recorder struct {
 	memory    map[string]int64
 	overhead  *Overhead
 	requests  requestFold
+	rounds    []*roundFold
 	counters  []*Counter
 	refused   int // calls for a counter beyond the limit
 	firstErr  error

@@ -172,11 +172,17 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 	if p.Elapsed < p.Ledger.Wall {
 		t.note += fmt.Sprintf("; wall adds up runs side by side, %s ms on the clock", ms(p.Elapsed))
 	}
+	if len(p.Rounds) > 0 {
+		t.note += "; no run: dispatch is before a worker's first run and between its runs, idle is after its last"
+	}
 	row := func(m mark, name string, l Ledger) {
 		if r := l.ResidualPercent(); r > 1 || r < 0 {
 			m = warn
 		}
 		cells := []string{name, integer(l.Runs), ms(l.Wall), ms(l.LaneTime)}
+		if l.Runs == 0 {
+			cells[1], cells[2] = "", ""
+		}
 		parts := []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC}
 		if offCPU {
 			parts = append(parts, l.OffCPU)
@@ -197,6 +203,13 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		}
 		for _, l := range s.ByLane {
 			row(plain, "  "+l.Lane, l.Ledger)
+		}
+	}
+	for i := range p.Rounds {
+		r := &p.Rounds[i]
+		row(plain, r.Name+", no run", r.Outside())
+		for k := range r.ByWorker {
+			row(plain, "  "+r.ByWorker[k].Worker, r.ByWorker[k].Outside())
 		}
 	}
 	if len(p.Plans) > 0 {

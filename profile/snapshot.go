@@ -24,6 +24,14 @@ func (r *Recorder) Snapshot() *Profile {
 		p.Overhead = &o
 	}
 	plans := slices.Clone(r.plans)
+	for _, f := range r.rounds {
+		if f.stats.Rounds > 0 {
+			s := f.stats
+			s.ByWorker = slices.Clone(s.ByWorker)
+			p.Rounds = append(p.Rounds, s)
+			p.Ledger.add(s.Outside())
+		}
+	}
 	counters := slices.Clone(r.counters)
 	p.BadRuns, p.Abandoned = r.badRuns, r.abandoned
 	if r.firstErr != nil {

@@ -5,7 +5,8 @@ import "strings"
 // stackSample is one stack of a profile and what was spent at its leaf.
 type stackSample struct {
 	frames []string // root first
-	plan   *PlanStats
+	phase  string
+	device string
 	op     string // empty outside of steps
 	layer  int    // -1 outside of layers
 	// request is set where kept runs tell whose work it was.
@@ -43,7 +44,19 @@ func eachStack(p *Profile, visit func(*stackSample)) {
 			time int64
 		}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
 			if e.time != 0 {
-				visit(&stackSample{frames: []string{plan.modelName(), e.name}, plan: plan, layer: -1, calls: l.Runs, time: e.time})
+				visit(&stackSample{frames: []string{plan.modelName(), e.name}, phase: plan.Phase, device: plan.deviceName(), layer: -1, calls: l.Runs, time: e.time})
+			}
+		}
+	}
+	for i := range p.Rounds {
+		r := &p.Rounds[i]
+		l := r.Outside()
+		for _, e := range []struct {
+			name string
+			time int64
+		}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}} {
+			if e.time != 0 {
+				visit(&stackSample{frames: []string{subject(p), "(outside runs)", e.name}, phase: r.Phase, layer: -1, calls: r.Rounds, time: e.time})
 			}
 		}
 	}
@@ -58,12 +71,12 @@ func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit f
 	nodes := s.parts()
 	compute, flops, bytes := divide(v.compute, nodes), divide(v.flops, nodes), divide(v.bytes, nodes)
 	for i, n := range nodes {
-		visit(&stackSample{frames: stack(plan, s, n), plan: plan, op: n.Op, layer: s.Layer, request: request,
+		visit(&stackSample{frames: stack(plan, s, n), phase: plan.Phase, device: plan.deviceName(), op: n.Op, layer: s.Layer, request: request,
 			calls: v.calls, time: compute[i], bytes: bytes[i], flops: flops[i]})
 	}
 	if v.wait != 0 {
 		frames := append(path(plan, Node{Name: s.Name, Op: s.Op}), "(barrier wait)")
-		visit(&stackSample{frames: frames, plan: plan, op: s.Op, layer: s.Layer, request: request, calls: v.calls, time: v.wait})
+		visit(&stackSample{frames: frames, phase: plan.Phase, device: plan.deviceName(), op: s.Op, layer: s.Layer, request: request, calls: v.calls, time: v.wait})
 	}
 }
 

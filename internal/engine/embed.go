@@ -111,6 +111,11 @@ func (e *Engine) openCoarse(ctx context.Context, m *embedder, name string, o mod
 		}
 		m.coarse = append(m.coarse, &worker{runner: r})
 	}
+	names := make([]string, len(m.coarse))
+	for i := range names {
+		names[i] = fmt.Sprintf("worker %d", i)
+	}
+	m.rounds = e.opts.Recorder.Round(name, labels.Phases[0], names)
 	return nil
 }
 
@@ -144,13 +149,16 @@ func (m *embedder) coarseRound(l load, workers int) {
 		ctx = m.leader.ctx // which lead looks at next
 	}
 	m.mu.Unlock()
+	m.rounds.Begin()
 	_ = m.eng.caps.Coarse(ctx, n, m.work)
+	m.rounds.End()
 	m.mu.Lock()
 	m.quota, m.split = 0, calib.Split{}
 }
 
 func (m *embedder) coarseWorker(i int) {
 	w := m.coarse[i]
+	m.rounds.Enter(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.quota > 0 && m.head != nil && !m.joined() && !m.eng.closing.Load() {
@@ -163,6 +171,8 @@ func (m *embedder) coarseWorker(i int) {
 		m.eng.stats.coarse.Add(1)
 		m.mu.Unlock()
 		err := w.run(ctx)
+		start, end := w.sess.Ran()
+		m.rounds.Ran(i, start, end)
 		m.mu.Lock()
 		m.settle(w, err)
 	}

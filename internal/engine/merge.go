@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hotpath/internal/calib"
+	"hotpath/profile"
 )
 
 // embedder merges calls into runs. Whoever finds it free leads, as long as its
@@ -20,6 +21,7 @@ type embedder struct {
 	fine       *runner
 	fineWorker worker
 	coarse     []*worker
+	rounds     *profile.Round   // nil without a recorder
 	work       func(worker int) // coarseWorker, made once
 	alone      func()           // serve, made once
 	sched      scheduler

@@ -28,6 +28,7 @@ type Session struct {
 	paused   bool
 	shares   []profile.Share // of the next run
 	bind     tensor.Bind
+	ran      [2]int64 // start and end of the last run, where it was recorded
 }
 
 // NewSession allocates arenas, packs weights that are not packed yet, loads
@@ -150,7 +151,7 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if err != nil {
 		return err
 	}
-	s.bind, s.run = b, nil
+	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
@@ -179,12 +180,17 @@ func (s *Session) Wait() error {
 	}
 	if s.run != nil {
 		s.run.End = profile.Now()
+		s.ran = [2]int64{s.run.Start, s.run.End} // Release may give the run to somebody else
 		c := s.costs[s.runPhase][k]
 		s.run.Costing, s.run.Inputs = c, c.take(s.bind, s.run.Inputs)
 		return s.handles[s.runPhase][k].Release(s.run)
 	}
 	return nil
 }
+
+// Ran is from when to when the last run was on the clock; 0 where it was not
+// recorded or did not end well.
+func (s *Session) Ran() (start, end int64) { return s.ran[0], s.ran[1] }
 
 // Run is Enqueue and Wait.
 func (s *Session) Run(ctx context.Context, b tensor.Bind) error {

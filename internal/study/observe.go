@@ -29,7 +29,7 @@ type observation struct {
 
 // parts are the shares of workers x wall in per cent: what they computed, what
 // they waited for, and what was outside of runs.
-var ledgerParts = []string{"compute", "barrier", "dispatch", "idle in runs", "outside runs", "residual"}
+var ledgerParts = []string{"compute", "barrier", "dispatch", "idle", "outside runs", "residual"}
 
 func (o *observation) parts() []float64 {
 	all := o.wall * float64(o.workers) * float64(o.calls) * 1e9

@@ -264,7 +264,7 @@ func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Se
 		calls = 2
 	}
 	waits := Section{Title: "Where workers wait", Text: []string{
-		"Workers × wall time of a call, in per cent, as the ledger stamps it. Barrier is waiting for others before a step; idle in runs is a worker that a run did not need; outside runs is what no run covers: the end of a coarse round where one worker still runs, and putting batches together.",
+		"Workers × wall time of a call, in per cent, as the ledger stamps it. Barrier is waiting for others before a step; dispatch in coarse mode is a worker's time before its first run and between its runs, where batches are put together; idle is a worker that a run did not need, and one whose last run of a coarse round has ended while others go on; outside runs is what neither runs nor rounds cover.",
 	}, Table: &Table{Left: 2, Head: append([]string{"texts", "mode"}, ledgerParts...)}}
 	sched := Section{Title: "Scheduler and allocations", Text: []string{
 		"Of one call. Waiting for a thread is the time that goroutines were ready and had none, as the Go scheduler counts it; context switches are the kernel's."},

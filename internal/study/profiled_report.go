@@ -172,6 +172,15 @@ func (p *Profiled) books() Section {
 		}
 		t.add(row...)
 	}
+	for i := range p.Profile.Rounds {
+		r := &p.Profile.Rounds[i]
+		l := r.Outside()
+		row := []string{r.Name + ", workers without a run", "", "", ""}
+		for _, v := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC} {
+			row = append(row, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
+		}
+		t.add(row...)
+	}
 	return Section{Title: "The books", Table: t, Text: []string{"Wall time times lanes = compute + barrier + dispatch + idle + residual; the residual is what no stamp explains."}}
 }
 
