@@ -214,8 +214,11 @@ func (c *Comparison) sameConditions(a, b *Profile) {
 	}
 }
 
+// warn says a thing once, however many recordings it is true of.
 func (c *Comparison) warn(format string, args ...any) {
-	c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.Warnings, text) {
+		c.Warnings = append(c.Warnings, text)
+	}
 }
 
 // machineShift is how far apart the ceilings of two recordings lie, as a

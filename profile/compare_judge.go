@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -370,7 +371,7 @@ func (d *Diff) countWork(rebatched bool) {
 		return
 	}
 	d.Verdict = MoreWork
-	if d.Work < 0 {
-		d.Verdict = LessWork
+	if cmp.Or(cmp.Compare(d.Work, 0), cmp.Compare(d.FLOPs[1], d.FLOPs[0]), cmp.Compare(d.Bytes[1], d.Bytes[0])) < 0 {
+		d.Verdict = LessWork // of bytes, it may take no time off where FLOPs are the limit
 	}
 }

@@ -74,3 +74,24 @@ func TestCompareInAnyOrder(t *testing.T) {
 		})
 	}
 }
+
+// Fewer bytes are less work even where FLOPs are the limit, so that they save no
+// time by themselves; the line above all says that no time is sure; and what is
+// true of several recordings is said once.
+func TestFewerBytesAreLessWork(t *testing.T) {
+	d := Diff{Name: "linear", Verdict: Same, FLOPs: [2]int64{10, 10}, Bytes: [2]int64{100, 50}}
+	d.countWork(false)
+	if d.Verdict != LessWork {
+		t.Errorf("half of the bytes are %q", d.Verdict)
+	}
+	c := &Comparison{Plans: []PlanDiff{{Kinds: []Diff{d}}}, Total: Diff{Before: 100, After: 40}}
+	if got, want := c.Summary(), "B took 60.0 % less time than A, none of it for sure; the first difference: linear, less work"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	for range 3 {
+		c.warn("the precision differs: %q and %q", "f32", "auto")
+	}
+	if len(c.Warnings) != 1 {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+}

@@ -53,7 +53,10 @@ func (c *Comparison) Summary() string {
 		return fmt.Sprintf("no difference: B took %s, which two recordings of one build may", longer(all))
 	}
 	d := different[0]
-	return fmt.Sprintf("B took %s; for sure %s; most of that: %s, %s", longer(all), longer(c.Worse()), d.Name, d.verdict())
+	if worse := c.Worse(); math.Abs(worse) >= 0.05 {
+		return fmt.Sprintf("B took %s; for sure %s; most of that: %s, %s", longer(all), longer(worse), d.Name, d.verdict())
+	}
+	return fmt.Sprintf("B took %s, none of it for sure; the first difference: %s, %s", longer(all), d.Name, d.verdict())
 }
 
 func longer(percent float64) string {
