@@ -212,7 +212,7 @@ func (p *Profile) cards() []viewCard {
 		cards = append(cards, viewCard{"per token", human(q.PerToken.P50), "p95 " + human(q.PerToken.P95)})
 	}
 	if o := p.Overhead; o != nil {
-		cards = append(cards, viewCard{"recording cost", fmt.Sprintf("%.2f %%", o.Percent()), cmp.Or(count(o.Runs, "pair"), "estimated")})
+		cards = append(cards, viewCard{"recording cost", fmt.Sprintf("%.2f %%", o.Percent()), o.sure()})
 	}
 	return cards
 }

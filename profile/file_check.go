@@ -10,8 +10,10 @@ func (p *Profile) check() error {
 	if p.Elapsed < 0 {
 		return fmt.Errorf("elapsed_ns is %d, expected none below 0", p.Elapsed)
 	}
-	if o := p.Overhead; o != nil && (min(o.With, o.Without) < 0 || o.Runs < 0) {
-		return fmt.Errorf("overhead: %d ns with and %d without, %d runs, expected none below 0", o.With, o.Without, o.Runs)
+	if p.Overhead != nil {
+		if err := p.Overhead.check(); err != nil {
+			return fmt.Errorf("overhead: %w", err)
+		}
 	}
 	if g := p.Go; g != nil && min(g.Objects, g.Bytes, g.Cycles, g.Pause, g.LongPause, g.GCTime, g.Goroutines) < 0 {
 		return fmt.Errorf("go: %+v, expected none below 0", *g)

@@ -190,22 +190,6 @@ func (c *Ceilings) floor(class string, flops, bytes int64) float64 {
 	return t
 }
 
-// Overhead is what recording cost: the same work with and without it, measured
-// by taking turns. Where nobody measured it, a snapshot has an estimate.
-type Overhead struct {
-	With    int64 `json:"with_ns"`
-	Without int64 `json:"without_ns"`
-	Runs    int   `json:"runs"` // pairs measured
-	// Estimated says that With is the time of the recorded runs and of folding
-	// them, and Without the time of the runs less what their stamps took, each
-	// as long as one takes now. What recording displaces from caches is not in
-	// it.
-	Estimated bool `json:"estimated,omitempty"`
-}
-
-// Percent is how much longer the work took because it was recorded.
-func (o Overhead) Percent() float64 { return percent(o.With-o.Without, o.Without) }
-
 // PlanStats is one plan over all its runs.
 type PlanStats struct {
 	Plan

@@ -127,14 +127,6 @@ func (p *Profile) shares(lanes int) bool {
 	return false
 }
 
-// String says what recording cost, and how that is known.
-func (o Overhead) String() string {
-	if o.Estimated {
-		return fmt.Sprintf("costs about %.2f %% (estimated from the stamps and the time of folding; hotpath profile run measures it)", o.Percent())
-	}
-	return fmt.Sprintf("costs %.2f %% (%s ms against %s ms, %s)", o.Percent(), ms(o.With), ms(o.Without), count(o.Runs, "pair"))
-}
-
 func plansTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "plans", note: "ms is of one run; tok/s and us/token are of all that were in flight at once",
 		cols: []col{left("plan"), left("phase"), left("device"), right("lanes"), right("at once"), right("runs"), right("tokens"),

@@ -76,7 +76,7 @@ func TestProfileRun(t *testing.T) {
 	}
 	// Warm-up and the unrecorded twins are no part of it: 32 texts of 4 tokens
 	// are a handful of runs at most.
-	if runs == 0 || runs > 2*32 || p.Overhead == nil || p.Overhead.Runs != 2 || p.Facts.Extra["gc"] == "" {
+	if runs == 0 || runs > 2*32 || p.Overhead == nil || p.Overhead.Runs < 2 || p.Overhead.Median == nil || p.Facts.Extra["gc"] == "" {
 		t.Errorf("%d runs, overhead %+v, facts %v", runs, p.Overhead, p.Facts.Extra)
 	}
 	fails(t, exitUsage, []string{"profile", "run"}, "-m MODEL")

@@ -35,6 +35,7 @@ type Profiled struct {
 	Profile    *profile.Profile
 	Allocators []Allocator // the largest first
 	Seconds    []float64   // of recorded iterations
+	pairs      pairs
 	work       string
 	gc         gcFacts
 }
@@ -88,39 +89,68 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	defer func() { runtime.MemProfileRate = old }()
 	heap := readHeap()
 	p := &Profiled{work: w.name, gc: readGC()}
-	var cost profile.Overhead
 	for i := range o.Iterations {
 		s.say(2+i, o.Iterations+2, "iteration %d of %d", i+1, o.Iterations)
-		for k := range 2 {
-			recorded := k == i%2
-			w.pause(!recorded)
-			start := time.Now()
-			if recorded {
-				inner, end := profile.Scope(ctx, "iteration")
-				err = w.run(inner)
-				end()
-				err = errors.Join(err, rec.Err()) // folding belongs to the cost
-			} else {
-				err = w.run(unrecorded)
-			}
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				return nil, err
-			}
-			took := time.Since(start)
-			if recorded {
-				cost.With += int64(took)
-				p.Seconds = append(p.Seconds, took.Seconds())
-			} else {
-				cost.Without += int64(took)
-			}
+		if err := p.pair(ctx, unrecorded, w, rec); err != nil {
+			return nil, err
 		}
-		cost.Runs++
 	}
+	p.Seconds = seconds(p.pairs.with)
 	p.Allocators = readHeap().since(heap, 2*o.Iterations)
-	rec.SetOverhead(cost)
 	s.describe(rec, p)
 	p.Profile = rec.Snapshot()
+	// The iterations alone are mostly too few to tell what recording costs.
+	// Further pairs are no part of the books.
+	runtime.MemProfileRate = old
+	s.say(1+o.Iterations, o.Iterations+2, "measuring what recording costs")
+	for start := time.Now(); len(p.pairs.with) < overheadPairs && time.Since(start) < overheadTime; {
+		if err := p.pair(ctx, unrecorded, w, rec); err != nil {
+			return nil, err
+		}
+	}
+	cost := profile.MeasureOverhead(p.pairs.with, p.pairs.without)
+	p.Profile.Overhead = &cost
 	return p, nil
+}
+
+// How long what recording costs is measured for: until there are so many pairs,
+// or for so long after the iterations.
+const (
+	overheadPairs = 30
+	overheadTime  = 4 * time.Second
+)
+
+// pairs are times of iterations that were recorded and of their unrecorded
+// neighbours.
+type pairs struct{ with, without []time.Duration }
+
+// pair makes an iteration recorded and once more unrecorded, the other way
+// around every other time.
+func (p *Profiled) pair(ctx, unrecorded context.Context, w *iterated, rec *profile.Recorder) (err error) {
+	first := len(p.pairs.with) % 2
+	for k := range 2 {
+		recorded := k == first
+		w.pause(!recorded)
+		start := time.Now()
+		if recorded {
+			inner, end := profile.Scope(ctx, "iteration")
+			err = w.run(inner)
+			end()
+			err = errors.Join(err, rec.Err()) // folding belongs to the cost
+		} else {
+			err = w.run(unrecorded)
+		}
+		took := time.Since(start)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if recorded {
+			p.pairs.with = append(p.pairs.with, took)
+		} else {
+			p.pairs.without = append(p.pairs.without, took)
+		}
+	}
+	return nil
 }
 
 // iterated opens what an iteration runs.
@@ -189,6 +219,14 @@ func (s *session) trained(ctx context.Context, o ProfileOptions, rec *profile.Re
 		_, err := t.Step(ctx)
 		return err
 	}, t.Pause}, nil
+}
+
+func seconds(times []time.Duration) []float64 {
+	out := make([]float64, len(times))
+	for i, t := range times {
+		out[i] = t.Seconds()
+	}
+	return out
 }
 
 // gcFacts are the collector's settings and what it did.

@@ -39,11 +39,7 @@ func (p *Profiled) Report() *Report {
 		r.Facts = append(r.Facts, Fact{key, f.Extra[key]})
 	}
 	if o := p.Profile.Overhead; o != nil {
-		few := ""
-		if o.Runs < 20 {
-			few = ": too few to tell it from noise"
-		}
-		r.Facts = append(r.Facts, Fact{"recording", fmt.Sprintf("%+.2f %% (%s against %s, %s%s)", o.Percent(), millis(float64(o.With)/1e9), millis(float64(o.Without)/1e9), plural(o.Runs, "pair"), few)})
+		r.Facts = append(r.Facts, Fact{"recording", o.String()})
 	}
 	for _, w := range p.Profile.Warnings {
 		r.Facts = append(r.Facts, Fact{"warning", w})
