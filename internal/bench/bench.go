@@ -94,6 +94,7 @@ type Options struct {
 type Env struct {
 	Options
 	backends map[string]*backend
+	encoded  map[weightsKey][]byte
 	model    *modelHandle
 }
 
@@ -105,7 +106,7 @@ func NewEnv(o Options) (*Env, error) {
 	if o.Threads == 0 {
 		o.Threads = cpu.Threads()
 	}
-	e := &Env{Options: o, backends: map[string]*backend{}}
+	e := &Env{Options: o, backends: map[string]*backend{}, encoded: map[weightsKey][]byte{}}
 	if o.Model != "" {
 		h, err := openModel(e, o.Model)
 		if err != nil {

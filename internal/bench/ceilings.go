@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
 )
 
 // floor is the least time in seconds that a case's steps can take. bytes are
@@ -17,7 +16,8 @@ func floor(roof *ceiling.Roof, c *Case, bytes float64) float64 {
 	return seconds
 }
 
-// ceilingCases show the ceilings themselves, by class and by size.
+// ceilingCases show the ceilings themselves, by class and by size: one for each
+// class of products, whatever instructions it has here.
 func ceilingCases(e *Env) []*Case {
 	var out []*Case
 	rate := func(name string, threads int, unit string, f func(ctx context.Context) float64) {
@@ -26,11 +26,7 @@ func ceilingCases(e *Env) []*Case {
 		}})
 	}
 	for _, threads := range e.threads() {
-		classes := []string{"f32", "i8g32"}
-		if cpu.Active() >= cpu.AMX {
-			classes = []string{"f32", "bf16", "i8g32"}
-		}
-		for _, class := range classes {
+		for _, class := range classes() {
 			rate("Ceiling/class="+class, threads, "GFLOP/s", func(ctx context.Context) float64 { return ceiling.NewRoof(ctx).FLOPs(class, threads) })
 		}
 		for _, size := range []struct {

@@ -11,7 +11,7 @@ type Group struct {
 // Groups is the table of benchmarks, in the order in which they run.
 var Groups = []Group{
 	{"ceiling", "what the machine can do: arithmetic by class, reads by size", false, ceilingCases},
-	{"matmul", "the product kernels alone: class, storage type, rows, dimensions", false, matmulCases},
+	{"matmul", "the product kernels alone: class, storage type, rows, dimensions, tile sizes", false, matmulCases},
 	{"linear", "products as a model runs them: storage type, rows, dimensions", false, linearCases},
 	{"rope", "rotary positions: heads, lengths, both orders of pairs", false, ropeCases},
 	{"attention", "heads, lengths, masks, one and many queries", false, attentionCases},
