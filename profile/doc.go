@@ -39,8 +39,10 @@
 // # The roofline
 //
 // A step cannot take less than its FLOPs at the ceiling of its compute class, nor
-// less than its bytes at the memory's: that is [StepStats.Floor], and what it
-// takes beyond is [StepStats.Lost]. A step is held against the ceilings of as
+// less than its bytes at the memory's: that is [StepStats.Floor]. What it takes on
+// the clock, until its last lane ends, is [StepStats.Clock], and what that has
+// beyond the floor is [StepStats.Lost]: a step that one lane does while others wait
+// has lost their time. A step is held against the ceilings of as
 // many lanes as were in flight ([Ceilings]). What comes from caches can be faster
 // than memory: then more than 100 per cent is reached and Lost is below 0.
 //

@@ -75,6 +75,7 @@ type viewNode struct {
 	Kind     string      `json:"k"`
 	Op       string      `json:"o,omitempty"`
 	Time     int64       `json:"t"`
+	Clock    int64       `json:"w"`
 	Floor    int64       `json:"r"`
 	Lost     int64       `json:"l"`
 	Bytes    int64       `json:"b"`
@@ -91,6 +92,7 @@ type viewStep struct {
 	Class  string `json:"class"`
 	Calls  int64  `json:"calls"`
 	Self   int64  `json:"self"`
+	Clock  int64  `json:"clock"`
 	Wait   int64  `json:"wait"`
 	P50    int64  `json:"p50"`
 	P95    int64  `json:"p95"`
@@ -147,7 +149,7 @@ func writeHTML(w io.Writer, p *Profile) error {
 	v.Tree = viewTree(p.Tree())
 	for _, s := range p.Top(-1, ByTime) {
 		v.Steps = append(v.Steps, viewStep{Name: s.Step.Name, Plan: cmp.Or(s.Plan.Name, s.Plan.ID), Op: dominant(s.Step), Kernel: s.Step.Kernel, Class: s.Step.Class,
-			Calls: s.Calls, Self: s.Self, Wait: s.Total - s.Self, P50: s.Span.P50, P95: s.Span.P95, P99: s.Span.P99,
+			Calls: s.Calls, Self: s.Self, Clock: s.Clock, Wait: s.Total - s.Self, P50: s.Span.P50, P95: s.Span.P95, P99: s.Span.P99,
 			FLOPs: s.FLOPs, Bytes: s.Bytes, Floor: s.Floor, Lost: s.Lost})
 	}
 	for _, backend := range slices.Sorted(maps.Keys(p.Ceilings)) {
@@ -171,7 +173,7 @@ func writeHTML(w io.Writer, p *Profile) error {
 }
 
 func viewTree(n *TreeNode) *viewNode {
-	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Floor: n.Floor, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
+	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Clock: n.Clock, Floor: n.Floor, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
 	for _, c := range n.Children {
 		v.Children = append(v.Children, viewTree(c))
 	}

@@ -69,6 +69,11 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 	root := p.Tree()
 	width := map[*TreeNode]int64{}
 	depth := flameWidths(root, f.get, width, 0)
+	whole := f.get(root)
+	total := f.show(whole)
+	if width[root] != whole { // some of it is below 0 and has no width
+		total += ", drawn where it is above 0: " + f.show(width[root])
+	}
 	colors := map[string]string{}
 	for i, g := range p.ByOp() {
 		colors[g.Name] = svgColors[min(i, len(svgColors)-1)]
@@ -80,7 +85,7 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 %s
 <rect class="bg" width="100%%" height="100%%" fill="#ffffff"/>
 <text class="ink" x="10" y="26" font-size="16" font-weight="600" fill="#1a2230">%s: %s, %s</text>
-`, svgWidth, height, svgWidth, height, svgDark, xmlText(subject(p)), f.title, f.show(width[root]))
+`, svgWidth, height, svgWidth, height, svgDark, xmlText(subject(p)), f.title, total)
 	var draw func(n *TreeNode, x, w float64, level int)
 	draw = func(n *TreeNode, x, w float64, level int) {
 		if w < svgLeast {
@@ -96,8 +101,12 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 		if w >= 4 { // it would cover a narrower frame
 			class, stroke = class+" edge", ` stroke="#ffffff" stroke-width="0.6"`
 		}
-		fmt.Fprintf(b, `<g><title>%s (%s): %s, %.1f %%</title><rect class="%s" x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s"%s/>`,
-			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), percent(width[n], width[root]), class, x, y, w, svgRow-1, fill, stroke)
+		share := ""
+		if whole > 0 {
+			share = fmt.Sprintf(", %.1f %%", percent(f.get(n), whole))
+		}
+		fmt.Fprintf(b, `<g><title>%s (%s): %s%s</title><rect class="%s" x="%.2f" y="%d" width="%.2f" height="%d" rx="2" fill="%s"%s/>`,
+			xmlText(n.Name), xmlText(n.Kind), f.show(f.get(n)), share, class, x, y, w, svgRow-1, fill, stroke)
 		if room := int((w - 8) / 7.3); room >= 3 {
 			fmt.Fprintf(b, `<text x="%.2f" y="%d" %s>%s</text>`, x+4, y+14, ink, xmlText(shorten(n.Name, room)))
 		}

@@ -94,6 +94,13 @@ func read(data []byte) (*Profile, error) {
 		}
 		p.Elapsed = p.Ledger.Wall
 	}
+	if head.Version < 4 { // which held what lanes computed, divided by their number, against the machine
+		for i := range p.Plans {
+			for j := range p.Plans[i].Stats {
+				p.Plans[i].Stats[j].Clock = p.Plans[i].Stats[j].Self
+			}
+		}
+	}
 	p.Version = Version // what it is written as from here on
 	return p, nil
 }

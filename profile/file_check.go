@@ -137,7 +137,7 @@ func (st *StepStats) check() error {
 		name  string
 		value int64
 	}{
-		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
+		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"clock_ns", st.Clock}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
 		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)},
 	} {
 		if f.value < 0 {
@@ -156,7 +156,7 @@ func (st *StepStats) check() error {
 // addsUp finds values that are each possible and together more than an integer
 // holds: reports add steps and plans up.
 func (p *Profile) addsUp() error {
-	var wall, lane, self, total, flops, moved int64
+	var wall, lane, self, total, clock, flops, moved int64
 	for i := range p.Rounds {
 		for k := range p.Rounds[i].ByWorker {
 			w := &p.Rounds[i].ByWorker[k]
@@ -175,9 +175,9 @@ func (p *Profile) addsUp() error {
 		}
 		for j := range s.Stats {
 			st := &s.Stats[j]
-			self, total, flops, moved = self+st.Self, total+st.Total, flops+st.FLOPs, moved+st.Bytes
-			if min(self, total, flops, moved) < 0 {
-				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, %d FLOPs, %d bytes, more than can be added up", i, j, st.Self, st.Total, st.FLOPs, st.Bytes)
+			self, total, clock, flops, moved = self+st.Self, total+st.Total, clock+st.Clock, flops+st.FLOPs, moved+st.Bytes
+			if min(self, total, clock, flops, moved) < 0 {
+				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, clock %d, %d FLOPs, %d bytes, more than can be added up", i, j, st.Self, st.Total, st.Clock, st.FLOPs, st.Bytes)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type planFold struct {
 	wait    [][]int64  // [lane][step]
 	lanes   []Ledger   // [lane]
 	spans   []stepSpan // [step], scratch of flush
+	clock   *stepClock
 	runs    int64
 	wall    histogram
 	tokens  int64
@@ -33,6 +34,7 @@ type planFold struct {
 // stepFold is one step over all runs, but for its lane times.
 type stepFold struct {
 	span         histogram // of each call: first Begin to last End over its lanes
+	clock        int64     // of all calls
 	flops, bytes int64
 	heap         HeapCount
 }
@@ -48,7 +50,7 @@ const spareRuns = pendingRuns + 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps),
+	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), clock: newStepClock(&p),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
@@ -148,10 +150,12 @@ func (f *planFold) fold(r *Run) {
 
 // foldSteps takes in the steps of a run, whose spans check has found.
 func (f *planFold) foldSteps(r *Run) {
-	steps, costs := f.steps[:len(f.spans)], r.Costs[:len(f.spans)]
+	f.clock.take(f.spans)
+	steps, costs, clock := f.steps[:len(f.spans)], r.Costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
 	for s, span := range f.spans {
 		st := &steps[s]
 		st.span.add(span.last - span.first)
+		st.clock += clock[s]
 		st.flops += costs[s].FLOPs
 		st.bytes += costs[s].Bytes
 	}

@@ -126,8 +126,8 @@ func TestStepStats(t *testing.T) {
 	}
 	p := rec.Snapshot()
 	s := p.ByName("blk.0/attn/qkv")[0]
-	// Self (34000+35900)/2; floor 12 MFLOP at 400 GFLOP/s.
-	if s.Self != 34_950 || s.Total != 34_950+(900+100)/2 || s.Floor != 30_000 || s.Lost != 4_950 {
+	// Self (34000+35900)/2; 6000 to 41900 on the clock; floor 12 MFLOP at 400 GFLOP/s.
+	if s.Self != 34_950 || s.Total != 34_950+(900+100)/2 || s.Clock != 35_900 || s.Floor != 30_000 || s.Lost != 5_900 {
 		t.Errorf("qkv: %+v", *s.StepStats)
 	}
 	if s.Span.Max != 35_900 || s.LaneCompute[0] != 34_000 || s.LaneWait[1] != 100 {

@@ -10,7 +10,7 @@ import (
 // Version is the version of the schema that this package writes. It reads this
 // version and all before it: 2 added the samples of runs, the buffers of plans
 // and the heap; 3 the time that runs in flight together share; 4 the rounds of
-// workers with runs of their own.
+// workers with runs of their own, and what steps take on the clock.
 const Version = 4
 
 // Format is the first field of every profile file.
@@ -247,16 +247,23 @@ func (p *PlanStats) BytesPerToken() float64 {
 	return perTime(bytes, p.Tokens)
 }
 
-// StepStats is one step over all runs. Total, Self, Floor and Lost are
-// wall-equivalent: lane time divided by the number of lanes that could have
-// worked at once, of all runs in flight, so that they add up to the time that a
+// StepStats is one step over all runs. Total and Self are wall-equivalent: lane
+// time divided by the number of lanes that could have worked at once, of all runs
+// in flight, so that with the waits of the ledger they add up to the time that a
 // clock on the wall shows.
+//
+// Clock is what the step took on that clock: from when its first lane began to
+// when its last one ended, whether the others worked or waited, so it is the one
+// to hold against the machine. Steps that lanes worked on at the same time, and
+// runs in flight at once, share the clock by their lanes: the sum over steps never
+// exceeds what passed.
 type StepStats struct {
 	Calls int64 `json:"calls"`
 	Total int64 `json:"total_ns"` // Self and the wait at the barrier before it
 	Self  int64 `json:"self_ns"`  // compute
+	Clock int64 `json:"clock_ns"` // Self and what other lanes waited meanwhile
 	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
-	Lost  int64 `json:"lost_ns"`  // Self − Floor; 0 where no ceiling is known
+	Lost  int64 `json:"lost_ns"`  // Clock − Floor; 0 where no ceiling is known
 	FLOPs int64 `json:"flops"`
 	Bytes int64 `json:"bytes"`
 	Span  Dist  `json:"span"` // elapsed per call: first Begin to last End

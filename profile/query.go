@@ -26,20 +26,18 @@ func (s StepResult) heap() HeapCount {
 	return *s.Heap
 }
 
-// GFLOPS is the rate at which the step computed, over its wall-equivalent
-// time.
-func (s StepResult) GFLOPS() float64 { return perTime(s.FLOPs, s.Self) }
+// GFLOPS is the rate at which the step computed, by the clock.
+func (s StepResult) GFLOPS() float64 { return perTime(s.FLOPs, s.Clock) }
 
-// GBps is the rate at which the step moved bytes, over its wall-equivalent
-// time.
-func (s StepResult) GBps() float64 { return perTime(s.Bytes, s.Self) }
+// GBps is the rate at which the step moved bytes, by the clock.
+func (s StepResult) GBps() float64 { return perTime(s.Bytes, s.Clock) }
 
 // Intensity is FLOPs per byte moved, or 0 where no bytes are known.
 func (s StepResult) Intensity() float64 { return perTime(s.FLOPs, s.Bytes) }
 
 // Roofline is how much of what the machine allows was reached, in per cent;
 // 0 where no ceiling is known.
-func (s StepResult) Roofline() float64 { return percent(s.Floor, s.Self) }
+func (s StepResult) Roofline() float64 { return percent(s.Floor, s.Clock) }
 
 // Imbalance is the busiest lane's compute over the mean of the lanes that took
 // part, less 1, in per cent.
@@ -175,7 +173,8 @@ type Group struct {
 	Name                string
 	Steps               int // steps with a part in it
 	LaneTime            int64
-	Self, Floor, Lost   int64
+	Self, Clock         int64
+	Floor, Lost         int64
 	FLOPs, Bytes, Alloc int64
 }
 
@@ -228,7 +227,8 @@ func (p *Profile) group(key func(*Step, Node) string) []Group {
 	for _, s := range p.Where(func(s StepResult) bool { return s.Calls > 0 }) {
 		nodes := s.Step.parts()
 		share := func(v int64) []int64 { return divide(v, nodes) }
-		lane, self, floor, lost := share(s.LaneTime()), share(s.Self), share(s.Floor), share(s.Lost)
+		lane, self, clock := share(s.LaneTime()), share(s.Self), share(s.Clock)
+		floor, lost := share(s.Floor), share(s.Lost)
 		flops, bytes, alloc := share(s.FLOPs), share(s.Bytes), share(s.Step.Alloc)
 		seen := map[string]bool{}
 		for i, n := range nodes {
@@ -246,6 +246,7 @@ func (p *Profile) group(key func(*Step, Node) string) []Group {
 			}
 			t.LaneTime += lane[i]
 			t.Self += self[i]
+			t.Clock += clock[i]
 			t.Floor += floor[i]
 			t.Lost += lost[i]
 			t.FLOPs += flops[i]

@@ -225,7 +225,7 @@ func groupTable(p *Profile, title, note, first string, groups []Group) table {
 		// Steps without a ceiling have neither floor nor loss and stay out of
 		// the group's place on the roofline.
 		t.add(plain, g.Name, strconv.Itoa(g.Steps), ms(g.Self), fmt.Sprintf("%.2f", percent(g.LaneTime, p.Ledger.LaneTime)),
-			rate(perTime(g.FLOPs, g.Self)), rate(perTime(g.Bytes, g.Self)), roof(g.Floor, g.Floor+g.Lost), lost(g.Floor, g.Lost))
+			rate(perTime(g.FLOPs, g.Clock)), rate(perTime(g.Bytes, g.Clock)), roof(g.Floor, g.Floor+g.Lost), lost(g.Floor, g.Lost))
 	}
 	return t
 }

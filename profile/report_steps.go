@@ -32,6 +32,8 @@ var stepColumns = []stepColumn{
 		"total_ns", func(_ *Profile, s StepResult) string { return integer(s.Total) }},
 	{"self ms", true, func(_ *Profile, s StepResult) string { return ms(s.Self) },
 		"self_ns", func(_ *Profile, s StepResult) string { return integer(s.Self) }},
+	{"clock ms", true, func(_ *Profile, s StepResult) string { return ms(s.Clock) },
+		"clock_ns", func(_ *Profile, s StepResult) string { return integer(s.Clock) }},
 	{"%", true, func(p *Profile, s StepResult) string { return fmt.Sprintf("%.2f", share(p, s)) },
 		"percent", func(p *Profile, s StepResult) string { return number(share(p, s)) }},
 	{field: "span_min_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.Min) }},
@@ -52,7 +54,7 @@ var stepColumns = []stepColumn{
 		"gbps", func(_ *Profile, s StepResult) string { return number(s.GBps()) }},
 	{"FLOP/B", true, func(_ *Profile, s StepResult) string { return rate(s.Intensity()) },
 		"intensity", func(_ *Profile, s StepResult) string { return number(s.Intensity()) }},
-	{"roofline %", true, func(_ *Profile, s StepResult) string { return roof(s.Floor, s.Self) },
+	{"roofline %", true, func(_ *Profile, s StepResult) string { return roof(s.Floor, s.Clock) },
 		"roofline_percent", func(_ *Profile, s StepResult) string { return number(s.Roofline()) }},
 	{"lost ms", true, func(_ *Profile, s StepResult) string { return lost(s.Floor, s.Lost) },
 		"lost_ns", func(_ *Profile, s StepResult) string { return integer(s.Lost) }},
@@ -80,7 +82,7 @@ func share(p *Profile, s StepResult) float64 { return percent(s.LaneTime(), p.Le
 
 func stepsTable(p *Profile, o ReportOptions) table {
 	top := p.Top(o.Top, o.By)
-	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; lost is self beyond the roofline", len(top), o.By)}
+	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; clock is until the last lane ends, and lost what of it is beyond the roofline", len(top), o.By)}
 	if slices.ContainsFunc(top, func(s StepResult) bool { return s.Lost < 0 }) {
 		t.note += "; " + aboveNote
 	}
@@ -137,11 +139,11 @@ func rate(perNs float64) string { return fmt.Sprintf("%.1f", perNs) }
 
 // roof and lost are dashes where no ceiling is known: a number would be a lie.
 // A step whose work is not known has no floor, and all of it is lost.
-func roof(floor, self int64) string {
+func roof(floor, clock int64) string {
 	if floor == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f", percent(floor, self))
+	return fmt.Sprintf("%.1f", percent(floor, clock))
 }
 
 func lost(floor, lost int64) string {

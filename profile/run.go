@@ -131,8 +131,9 @@ func (r *Run) reset() {
 	r.entered = false
 }
 
-// stepSpan is from the first Begin of a step to its last End, over the lanes.
-type stepSpan struct{ first, last int64 }
+// stepSpan is from the first Begin of a step to its last End, over the lanes, and
+// how long they computed in it together.
+type stepSpan struct{ first, last, busy int64 }
 
 // check finds what is missing or out of order before anything is folded, so
 // that a bad run leaves the aggregates as they were. It finds the spans of the
@@ -146,7 +147,7 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 			ErrStamp, p.ID, len(r.Lanes), len(r.Costs), len(p.Lanes), len(p.Steps))
 	}
 	for s := range spans {
-		spans[s] = stepSpan{math.MaxInt64, 0}
+		spans[s] = stepSpan{math.MaxInt64, 0, 0}
 	}
 	for i := range r.Lanes {
 		if err := r.Lanes[i].check(p, i, r.Start, spans); err != nil {
@@ -175,7 +176,7 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 	for s := range spans {
 		a, b, e := l.arrival(s, left), begin[s], end[s]
 		if a >= start && b >= a && e >= b && !l.Absent {
-			spans[s] = stepSpan{min(spans[s].first, b), max(spans[s].last, e)}
+			spans[s] = stepSpan{min(spans[s].first, b), max(spans[s].last, e), spans[s].busy + e - b}
 			left = e
 			continue
 		}

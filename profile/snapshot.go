@@ -155,12 +155,12 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
 	}
 	laneCompute, laneWait := ofLane(f.compute), ofLane(f.wait)
 	compute, wait := sum(laneCompute), sum(laneWait)
-	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n),
+	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
 		LaneCompute: laneCompute, LaneWait: laneWait}
 	if c.known() {
 		s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
-		s.Lost = s.Self - s.Floor
+		s.Lost = s.Clock - s.Floor
 	}
 	return s
 }

@@ -15,6 +15,7 @@ type TreeNode struct {
 	Kind     string      `json:"kind"` // model, plan, layer, block, node, op, kernel, wait
 	Op       string      `json:"op,omitempty"`
 	Time     int64       `json:"time_ns"`
+	Clock    int64       `json:"clock_ns"` // what rates are by: of steps until their last lanes end, of plans and the model all of Time
 	Floor    int64       `json:"floor_ns"` // what the roofline allows; 0 where no ceiling is known
 	Lost     int64       `json:"lost_ns"`  // beyond it
 	FLOPs    int64       `json:"flops"`
@@ -76,6 +77,7 @@ func (p *Profile) Tree() *TreeNode {
 				n.Time += s.elapsedOf(w.time / lanes)
 			}
 		}
+		top.Clock, root.Clock = top.Time, root.Time
 	}
 	return root
 }
@@ -88,6 +90,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 	}
 	nodes := step.parts()
 	time := divide(s.elapsedOf(sum(st.LaneCompute)/lanes), nodes)
+	clock := divide(st.Clock, nodes)
 	floor, lost := divide(st.Floor, nodes), divide(st.Lost, nodes)
 	flops, bytes := divide(st.FLOPs, nodes), divide(st.Bytes, nodes)
 	for i, n := range nodes {
@@ -110,6 +113,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 		}
 		for _, t := range at {
 			t.Time += time[i]
+			t.Clock += clock[i]
 			t.Floor += floor[i]
 			t.Lost += lost[i]
 			t.FLOPs += flops[i]
@@ -138,7 +142,7 @@ func treeTable(p *Profile, o ReportOptions) table {
 		if share < treeLeast && depth > 0 || n.Kind == "kernel" || limit > 0 && len(t.rows) >= limit {
 			return
 		}
-		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Time)), rate(perTime(n.Bytes, n.Time)), lost(n.Floor, n.Lost)}
+		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Clock)), rate(perTime(n.Bytes, n.Clock)), lost(n.Floor, n.Lost)}
 		if n.Kind == "wait" {
 			cells = append(cells[:2], "", ms(n.Time), percentCell(share), "", "", "")
 		}

@@ -79,9 +79,9 @@ func (p *Profiled) iterations() Section {
 }
 
 func (p *Profiled) ranked(title string, by profile.By) Section {
-	t := &Table{Left: 3, Head: []string{"#", "step", "kernel", "calls", "self ms", "of all", "GFLOP/s", "GB/s", "of the roofline", "lost ms"}}
+	t := &Table{Left: 3, Head: []string{"#", "step", "kernel", "calls", "self ms", "of all", "clock ms", "GFLOP/s", "GB/s", "of the roofline", "lost ms"}}
 	for i, s := range p.Profile.Top(rankedSteps, by) {
-		t.add(fmt.Sprint(i+1), s.Step.Name, cmp.Or(s.Step.Kernel, s.Step.Op), fmt.Sprint(s.Calls), fmt.Sprintf("%.3f", float64(s.Self)/1e6), fmt.Sprintf("%.2f %%", p.share(s.LaneTime())),
+		t.add(fmt.Sprint(i+1), s.Step.Name, cmp.Or(s.Step.Kernel, s.Step.Op), fmt.Sprint(s.Calls), fmt.Sprintf("%.3f", float64(s.Self)/1e6), fmt.Sprintf("%.2f %%", p.share(s.LaneTime())), fmt.Sprintf("%.3f", float64(s.Clock)/1e6),
 			number(s.GFLOPS()), number(s.GBps()), fmt.Sprintf("%.1f %%", s.Roofline()), fmt.Sprintf("%.3f", float64(s.Lost)/1e6))
 	}
 	return Section{Title: title, Table: t}

@@ -27,7 +27,7 @@ const METRICS = {
 function nodeTip(n, root) {
   return [['kind', n.k], ['time', time(n.t) + '  ' + pct(100 * n.t / (root.t || 1))],
     (n.r || n.l) && ['lost beyond the roofline', time(n.l)],
-    n.f > 0 && ['rate', si(n.f / n.t * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(n.b / n.t * 1e9, 'B/s')],
+    n.f > 0 && ['rate', si(n.f / n.w * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(n.b / n.w * 1e9, 'B/s')],
     n.f > 0 && n.b > 0 && ['intensity', (n.f / n.b).toFixed(1) + ' FLOP/B'], n.m > 0 && ['steps run', n.m.toLocaleString('en')]];
 }
 function flameSection() {
@@ -73,7 +73,7 @@ function treeSection() {
           el('span', {class: 'twist', onclick: () => { flip(n); }}, kids.length ? (open.has(n) ? '▾' : '▸') : ''), n.n, el('span', {class: 'kind'}, n.k)),
         el('td', {}, n.m ? n.m.toLocaleString('en') : ''), el('td', {}, time(n.t)),
         el('td', {}, pct(bar), el('span', {class: 'meter'}, el('span', {style: 'width:' + bar + '%;--k:' + (n.k === 'wait' ? 'var(--faint)' : n.o ? opColor(n.o) : 'var(--accent)')}))),
-        el('td', {}, n.f ? (n.f / n.t).toFixed(1) : ''), el('td', {}, n.b ? (n.b / n.t).toFixed(1) : ''), el('td', {}, n.r || n.l ? time(n.l) : ''));
+        el('td', {}, n.f ? (n.f / n.w).toFixed(1) : ''), el('td', {}, n.b ? (n.b / n.w).toFixed(1) : ''), el('td', {}, n.r || n.l ? time(n.l) : ''));
       tr.node = n;
       rows.push(tr);
       if (open.has(n)) [...kids].sort((a, b) => n.k === 'model' || n.k === 'plan' ? 0 : b.t - a.t).forEach(k => walk(k, depth + 1));
@@ -201,7 +201,7 @@ function textWidth(texts) {
 
 // ---- roofline ---------------------------------------------------------------
 function rooflineSection() {
-  const pts = data.steps.filter(s => s.flops > 0 && s.bytes > 0 && s.self > 0);
+  const pts = data.steps.filter(s => s.flops > 0 && s.bytes > 0 && s.clock > 0);
   if (!data.ceilings.length || !pts.length) return;
   const s = section('roofline', 'Roofline', 'Each step by what it computes for a byte and how fast; size is its time. On its line a step cannot get faster on this machine.');
   const host = el('div');
@@ -212,7 +212,7 @@ function rooflineSection() {
   drawn(() => {
     // Beside the plot there is room for names on a wide page only.
     const W = Math.max(320, host.clientWidth), narrow = W < 640, H = 420, L = narrow ? 86 : 88, R = narrow ? 8 : 22 + textWidth(lines.map(([n, v]) => n + ' ' + si(v, 'FLOP/s'))), T = 14, B = 44;
-    const xs = pts.map(p => p.flops / p.bytes), ys = pts.map(p => p.flops / p.self * 1e9);
+    const xs = pts.map(p => p.flops / p.bytes), ys = pts.map(p => p.flops / p.clock * 1e9);
     const lo = v => Math.pow(10, Math.floor(Math.log10(v))), hi = v => Math.pow(10, Math.ceil(Math.log10(v)));
     const top = Math.max(...lines.map(l => l[1]), ...ys);
     const x0 = lo(Math.min(...xs)), x1 = hi(Math.max(...xs, top / (c.bytes || top))), y0 = lo(Math.min(...ys)), y1 = hi(top);
@@ -239,7 +239,7 @@ function rooflineSection() {
       names.push(sv('text', {class: 'label', x: narrow ? W - R - 4 : W - R + 8, y, 'text-anchor': narrow ? 'end' : 'start'}, name + ' ' + si(v, 'FLOP/s')));
     }
     for (const p of [...pts].sort((a, b) => b.self - a.self)) {
-      const dot = sv('circle', {class: 'pt', cx: X(p.flops / p.bytes), cy: Y(p.flops / p.self * 1e9), r: 3 + 26 * Math.sqrt(p.self / total), fill: opColor(p.op), 'fill-opacity': .75});
+      const dot = sv('circle', {class: 'pt', cx: X(p.flops / p.bytes), cy: Y(p.flops / p.clock * 1e9), r: 3 + 26 * Math.sqrt(p.self / total), fill: opColor(p.op), 'fill-opacity': .75});
       dot.addEventListener('mousemove', e => showTip(e, p.name, stepTip(p)));
       dot.addEventListener('mouseleave', hideTip);
       svg.append(dot);
@@ -248,8 +248,8 @@ function rooflineSection() {
     host.replaceChildren(svg);
   });
 }
-const stepTip = p => [['op', p.op], ['kernel', p.kernel], ['class', p.class], ['self time', time(p.self)], ['p50, p99 of a call', time(p.p50) + ', ' + time(p.p99)], ['rate', si(p.flops / p.self * 1e9, 'FLOP/s')],
-  ['memory', si(p.bytes / p.self * 1e9, 'B/s')], p.floor > 0 && ['of the roofline', pct(100 * p.floor / p.self)], p.floor > 0 && ['lost', time(p.lost)]];
+const stepTip = p => [['op', p.op], ['kernel', p.kernel], ['class', p.class], ['self time', time(p.self)], ['on the clock', time(p.clock)], ['p50, p99 of a call', time(p.p50) + ', ' + time(p.p99)], ['rate', si(p.flops / p.clock * 1e9, 'FLOP/s')],
+  ['memory', si(p.bytes / p.clock * 1e9, 'B/s')], p.floor > 0 && ['of the roofline', pct(100 * p.floor / p.clock)], p.floor > 0 && ['lost', time(p.lost)]];
 
 // ---- memory -----------------------------------------------------------------
 const CLASSES = ['activations', 'scratch', 'io', 'state', 'weights'];
@@ -345,8 +345,8 @@ function stepsSection() {
   const cols = [{head: 'step', left: true, get: p => p.name, show: p => el('span', {}, el('span', {class: 'dot', style: '--k:' + opColor(p.op)}), p.name)}, ...(new Set(data.steps.map(p => p.plan)).size > 1 ? [{head: 'plan', left: true, get: p => p.plan}] : []), {head: 'kernel', left: true, get: p => p.kernel},
     {head: 'calls', get: p => p.calls}, {head: 'self ms', get: p => p.self, show: p => ms(p.self), bar: p => 100 * p.self / most, color: p => opColor(p.op)},
     {head: 'p50 µs', get: p => p.p50, show: p => (p.p50 / 1e3).toFixed(1)}, {head: 'p95', get: p => p.p95, show: p => (p.p95 / 1e3).toFixed(1)}, {head: 'p99', get: p => p.p99, show: p => (p.p99 / 1e3).toFixed(1)},
-    {head: 'wait ms', get: p => p.wait, show: p => ms(p.wait)}, {head: 'GFLOP/s', get: p => p.flops / (p.self || 1), show: p => (p.flops / (p.self || 1)).toFixed(1)}, {head: 'GB/s', get: p => p.bytes / (p.self || 1), show: p => (p.bytes / (p.self || 1)).toFixed(1)}];
-  if (data.ceilings.length) cols.push({head: 'roofline', get: p => p.floor / (p.self || 1), show: p => p.floor ? pct(100 * p.floor / (p.self || 1)) : '–'}, {head: 'lost ms', get: p => p.lost, show: p => p.floor ? ms(p.lost) : '–', bar: p => 100 * p.lost / lost, color: () => 'var(--c4)'});
+    {head: 'clock ms', get: p => p.clock, show: p => ms(p.clock)}, {head: 'wait ms', get: p => p.wait, show: p => ms(p.wait)}, {head: 'GFLOP/s', get: p => p.flops / (p.clock || 1), show: p => (p.flops / (p.clock || 1)).toFixed(1)}, {head: 'GB/s', get: p => p.bytes / (p.clock || 1), show: p => (p.bytes / (p.clock || 1)).toFixed(1)}];
+  if (data.ceilings.length) cols.push({head: 'roofline', get: p => p.floor / (p.clock || 1), show: p => p.floor ? pct(100 * p.floor / (p.clock || 1)) : '–'}, {head: 'lost ms', get: p => p.lost, show: p => p.floor ? ms(p.lost) : '–', bar: p => 100 * p.lost / lost, color: () => 'var(--c4)'});
   const rows = () => { const q = filter.value.toLowerCase(); return data.steps.filter(p => !q || (p.name + ' ' + p.op + ' ' + p.kernel + ' ' + p.plan).toLowerCase().includes(q)); };
   const t = sortable(cols, rows, cols.findIndex(c => c.head === 'self ms'));
   t.table.classList.add('wide');

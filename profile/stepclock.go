@@ -1,0 +1,94 @@
+package profile
+
+// stepClock finds what each step of a run took on the clock: from the first lane's
+// beginning to the last lane's end, so that a step that one lane does while the
+// others wait has all of that time. Where there is no barrier lanes drift, and
+// some work on the next step already: such steps share each moment by the lanes
+// that they keep busy on average. So no moment counts twice, and the steps of a
+// run together never take longer than the run.
+type stepClock struct {
+	kinds  [][]int32 // steps that share, in the order of their beginnings in the last run
+	ends   []int32   // steps of one group, in the order of their ends
+	clock  []int64   // [step], of the last run
+	weight []float64 // [step], of the last run: lanes that were busy
+	from   []float64 // [step], what a lane had of the clock when the step began
+}
+
+func newStepClock(p *Plan) *stepClock {
+	n := len(p.Steps)
+	c := &stepClock{ends: make([]int32, 0, n), clock: make([]int64, n), weight: make([]float64, n), from: make([]float64, n)}
+	// The host works beside the device, not in its stead.
+	mixed := p.HostLanes > 0 && p.HostLanes < len(p.Lanes)
+	var kinds [2][]int32
+	for s := range p.Steps {
+		kind := 0
+		if mixed && p.Steps[s].Host {
+			kind = 1
+		}
+		kinds[kind] = append(kinds[kind], int32(s))
+	}
+	c.kinds = kinds[:]
+	return c
+}
+
+// take fills clock from the spans of a run. It allocates nothing.
+func (c *stepClock) take(spans []stepSpan) {
+	for _, steps := range c.kinds {
+		sortBy(steps, func(s int32) int64 { return spans[s].first })
+		for len(steps) > 0 {
+			n, last := 1, spans[steps[0]].last
+			for n < len(steps) && spans[steps[n]].first < last {
+				last = max(last, spans[steps[n]].last)
+				n++
+			}
+			if n == 1 {
+				s := steps[0]
+				c.clock[s] = spans[s].last - spans[s].first
+			} else {
+				c.share(steps[:n], spans)
+			}
+			steps = steps[n:]
+		}
+	}
+}
+
+// share divides the time of steps that overlap, in the order of their beginnings.
+func (c *stepClock) share(begins []int32, spans []stepSpan) {
+	c.ends = append(c.ends[:0], begins...)
+	sortBy(c.ends, func(s int32) int64 { return spans[s].last })
+	for _, s := range begins {
+		c.weight[s] = 0
+		if span := spans[s].last - spans[s].first; span > 0 {
+			c.weight[s] = float64(max(spans[s].busy, 1)) / float64(span)
+		}
+	}
+	var busy, each float64 // lanes now, and what one of them has had of the clock so far
+	now := spans[begins[0]].first
+	advance := func(to int64) {
+		if busy > 0 {
+			each += float64(to-now) / busy
+		}
+		now = to
+	}
+	for _, s := range c.ends {
+		for len(begins) > 0 && spans[begins[0]].first <= spans[s].last {
+			b := begins[0]
+			begins = begins[1:]
+			advance(spans[b].first)
+			busy += c.weight[b]
+			c.from[b] = each
+		}
+		advance(spans[s].last)
+		busy -= c.weight[s]
+		c.clock[s] = int64(c.weight[s] * (each - c.from[s]))
+	}
+}
+
+// sortBy is for what is nearly in order.
+func sortBy(steps []int32, key func(int32) int64) {
+	for i := 1; i < len(steps); i++ {
+		for k := i; k > 0 && key(steps[k]) < key(steps[k-1]); k-- {
+			steps[k], steps[k-1] = steps[k-1], steps[k]
+		}
+	}
+}
