@@ -188,6 +188,7 @@ func (t *traceWriter) asyncPair(pid, tid int, s span) {
 // workers do that run by themselves, gets threads beside.
 func (t *traceWriter) lanes(p *Profile) {
 	var names []string
+	var stops []flowStop
 	threads, ends := map[string][]span{}, map[string]int64{}
 	order := make([]int, len(p.Runs))
 	for i := range order {
@@ -208,6 +209,11 @@ func (t *traceWriter) lanes(p *Profile) {
 			}
 			ends[name] = r.End
 			threads[name] = append(threads[name], laneSpans(plan, r, l)...)
+			if l == 0 {
+				for _, s := range r.requests() {
+					stops = append(stops, flowStop{s.Request, name, r.Start})
+				}
+			}
 		}
 	}
 	if len(names) == 0 {
@@ -220,11 +226,48 @@ func (t *traceWriter) lanes(p *Profile) {
 		t.event("M", "thread_sort_index", "", tracePidLanes, tid, 0, "", []arg{{"sort_index", row}})
 		t.thread(tracePidLanes, tid, threads[name])
 	}
+	t.flows(names, stops)
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		if plan := &p.Plans[r.Plan]; r.Tokens > 0 && r.End > r.Start {
 			rate := float64(r.Tokens) / float64(r.End-r.Start) * 1e9 * plan.AtOnce() // of all that were in flight
 			t.event("C", plan.Phase+" tok/s", "", tracePidLanes, threadID(tracePidLanes, 0), r.Start, "", []arg{{"tok/s", rate}})
+		}
+	}
+}
+
+// flowStop is where a run of a request begins.
+type flowStop struct {
+	request, lane string
+	at            int64
+}
+
+// flows links the runs of each request, from the first to the last: a viewer
+// draws arrows between them. What has one run only has nothing to link.
+func (t *traceWriter) flows(lanes []string, stops []flowStop) {
+	var order []string
+	by := map[string][]flowStop{}
+	for _, s := range stops {
+		if by[s.request] == nil {
+			order = append(order, s.request)
+		}
+		by[s.request] = append(by[s.request], s)
+	}
+	for _, request := range order {
+		all := by[request]
+		if len(all) < 2 {
+			continue
+		}
+		t.async++
+		for i, s := range all {
+			ph, fields := "t", `,"id":"`+strconv.Itoa(t.async)+`"`
+			switch i {
+			case 0:
+				ph = "s"
+			case len(all) - 1:
+				ph, fields = "f", fields+`,"bp":"e"`
+			}
+			t.event(ph, "request", "request", tracePidLanes, threadID(tracePidLanes, slices.Index(lanes, s.lane)), s.at, fields, []arg{{"request", request}})
 		}
 	}
 }
@@ -235,16 +278,21 @@ func laneSpans(plan *PlanStats, r *RawRun, lane int) []span {
 	if lane == 0 {
 		outside, cat = "dispatch", "dispatch"
 	}
+	of := []arg{{"plan", plan.ID}, {"run", r.Index}}
 	if l.Absent {
-		return []span{{name: outside, cat: cat, start: r.Start, end: r.End}}
+		return []span{{outside, cat, r.Start, r.End, append(of, arg{"why", "not called into the run"})}}
 	}
 	args := []arg{{"plan", plan.ID}, {"phase", plan.Phase}, {"run", r.Index}, {"tokens", r.Tokens}, {"sequences", r.Sequences}}
-	if r.Request != "" {
-		args = append(args, arg{"request", r.Request})
+	if requests := r.requests(); len(requests) > 0 {
+		names := make([]string, len(requests))
+		for i, s := range requests {
+			names[i] = s.Request
+		}
+		args = append(args, arg{"request", strings.Join(names, ", ")})
 	}
 	spans := []span{{cmp.Or(plan.Name, plan.ID), "run", min(r.Start, l.Wake), max(r.End, l.Done), args}}
 	if l.Wake > r.Start {
-		spans = append(spans, span{name: outside, cat: cat, start: r.Start, end: l.Wake})
+		spans = append(spans, span{outside, cat, r.Start, l.Wake, append(of, arg{"why", "before the lane entered the run"})})
 	}
 	for s := range plan.Steps {
 		if l.Begin[s] == 0 {
@@ -256,7 +304,7 @@ func laneSpans(plan *PlanStats, r *RawRun, lane int) []span {
 		spans = append(spans, span{plan.Steps[s].Name, plan.Steps[s].Op, l.Begin[s], l.End[s], stepArgs(&plan.Steps[s], r, s)})
 	}
 	if l.Done < r.End {
-		spans = append(spans, span{name: outside, cat: cat, start: l.Done, end: r.End})
+		spans = append(spans, span{outside, cat, l.Done, r.End, append(of, arg{"why", "after the lane left the run"})})
 	}
 	return spans
 }
@@ -309,7 +357,12 @@ func (t *traceWriter) scopes(p *Profile) {
 			rows = append(rows, at)
 		}
 		at.open = append(at.open, e)
-		at.spans = append(at.spans, span{name: p.Scopes[e.Scope].Name, cat: "scope", start: e.Start, end: e.End})
+		s := &p.Scopes[e.Scope]
+		args := []arg{{"calls in all", s.Calls}, {"self ns of all", s.Self}}
+		if s.Parent >= 0 {
+			args = append(args, arg{"under", p.Scopes[s.Parent].Name})
+		}
+		at.spans = append(at.spans, span{s.Name, "scope", e.Start, e.End, args})
 	}
 	t.name("process_name", tracePidScopes, threadID(tracePidScopes, 0), "scopes")
 	for row, r := range rows {

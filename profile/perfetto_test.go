@@ -25,6 +25,7 @@ func TestTraceInPerfetto(t *testing.T) {
 	}
 	ctx := browser(t)
 	p := fixture(t)
+	shareRuns(p)
 	var trace, zip bytes.Buffer
 	if err := writeTrace(&trace, p); err != nil {
 		t.Fatal(err)
@@ -52,6 +53,7 @@ func TestTraceInPerfetto(t *testing.T) {
 		for what, query := range map[string]string{
 			"slices":   "select count(*) as n from slice where category is not null or dur >= 0",
 			"counters": "select count(*) as n from counter c join track t on c.track_id = t.id where t.name glob '*tok/s*' or t.name glob '*kv blocks*' or t.name glob '*resident memory*'",
+			"flows":    "select count(*) as n from flow",
 			"threads":  "select count(distinct name) as n from thread where name is not null and name != 'swapper'",
 			"errors":   "select cast(coalesce(sum(value), 0) as int) as n from stats where severity = 'error' and value > 0",
 		} {
@@ -76,6 +78,8 @@ func countEvents(t *testing.T, trace []byte) map[string]int {
 		switch e.Ph {
 		case "X", "b", "n":
 			n["slices"]++
+		case "t", "f": // each ends an arrow
+			n["flows"]++
 		case "C":
 			n["counters"]++
 		case "M":

@@ -23,7 +23,7 @@ type Run struct {
 	// exactly one.
 	Request string
 
-	// Shares is whose tokens the run had, where it served several requests.
+	// Shares is whose tokens the run had, where it served requests.
 	Shares []Share
 
 	Lanes []LaneSlots // [lane]

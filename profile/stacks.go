@@ -117,33 +117,67 @@ type requestShare struct {
 	steps   []stepValues // [step]
 }
 
-// requestRuns sums the kept runs by plan and request, in order of appearance.
+// requestRuns sums the kept runs by plan and request, in order of appearance. A
+// run of several requests is divided among them by their shares.
 func requestRuns(p *Profile) [][]*requestShare {
 	out := make([][]*requestShare, len(p.Plans))
 	index := make([]map[string]*requestShare, len(p.Plans))
-	for i := range p.Runs {
-		r := &p.Runs[i]
-		if r.Request == "" {
-			continue
-		}
+	share := func(r *RawRun, request string) *requestShare {
 		if index[r.Plan] == nil {
 			index[r.Plan] = map[string]*requestShare{}
 		}
-		share := index[r.Plan][r.Request]
-		if share == nil {
-			share = &requestShare{r.Request, make([]stepValues, len(r.FLOPs))}
-			index[r.Plan][r.Request] = share
-			out[r.Plan] = append(out[r.Plan], share)
+		s := index[r.Plan][request]
+		if s == nil {
+			s = &requestShare{request, make([]stepValues, len(r.FLOPs))}
+			index[r.Plan][request] = s
+			out[r.Plan] = append(out[r.Plan], s)
 		}
-		for s := range share.steps {
-			v := stepValues{calls: 1, flops: r.FLOPs[s], bytes: r.Bytes[s]}
+		return s
+	}
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		of := r.requests()
+		if len(of) == 0 {
+			continue
+		}
+		parts, even, ragged := make([]*requestShare, len(of)), asNodes(weights(of, false)), asNodes(weights(of, true))
+		for k, s := range of {
+			parts[k] = share(r, s.Request)
+		}
+		for s := range r.FLOPs {
+			var compute, wait int64
 			for j := range r.Lanes {
 				l := &r.Lanes[j]
-				v.compute += l.End[s] - l.Begin[s]
-				v.wait += l.Begin[s] - l.Arrive[s]
+				compute += l.End[s] - l.Begin[s]
+				wait += l.Begin[s] - l.Arrive[s]
 			}
-			share.steps[s].add(v, 1)
+			by := even
+			if p.Plans[r.Plan].Steps[s].Ragged {
+				by = ragged
+			}
+			computes, waits, flops, bytes := divide(compute, by), divide(wait, by), divide(r.FLOPs[s], by), divide(r.Bytes[s], by)
+			for k, part := range parts {
+				part.steps[s].add(stepValues{compute: computes[k], wait: waits[k], flops: flops[k], bytes: bytes[k]}, 1)
+			}
+			parts[uint64(r.Index)%uint64(len(parts))].steps[s].calls++ // a call is whole: requests take turns
 		}
+	}
+	return out
+}
+
+// requests is whose run it was.
+func (r *RawRun) requests() []Share {
+	if r.Request != "" {
+		return []Share{{Request: r.Request, Tokens: 1}}
+	}
+	return r.Shares
+}
+
+// asNodes has shares in the form that can be divided by.
+func asNodes(shares []float64) []Node {
+	out := make([]Node, len(shares))
+	for i, s := range shares {
+		out[i].Share = s
 	}
 	return out
 }

@@ -155,7 +155,9 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
-		s.run.Shares = append(s.run.Shares, s.shares...)
+		if s.run.Shares = append(s.run.Shares, s.shares...); len(s.shares) == 1 {
+			s.run.Request = s.shares[0].Request
+		}
 		s.shares = s.shares[:0]
 		s.run.Start = profile.Now()
 	}
