@@ -74,7 +74,9 @@ func sizesHF(r *fields, positions int, eps float64, ropes ropeDefaults) *decoder
 
 // headsHF reads the sizes of heads and the rope.
 func (d *decoder) headsHF(r *fields, kvHeads string, ropes ropeDefaults) {
-	d.KVHeads = r.sizeOr(kvHeads, maxHeads, d.Heads)
+	if d.KVHeads = d.Heads; !ropes.ownKeys {
+		d.KVHeads = r.sizeOr(kvHeads, maxHeads, d.Heads)
+	}
 	if d.HeadDim = ropes.head; d.HeadDim == 0 || r.has("head_dim") {
 		d.HeadDim = headDim(r, "head_dim", "num_attention_heads", d.Dim, d.Heads)
 	}

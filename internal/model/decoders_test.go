@@ -56,7 +56,11 @@ func TestDecodersRefuse(t *testing.T) {
 			invalid, []string{"rope_parameters.short_factor", "above 0"}},
 		{"llama-yarn", object{"rope_parameters": object{"rope_type": "yarn", "factor": 0}}, invalid, []string{"rope_parameters.factor"}},
 		{"gpt-neox", object{"rope_parameters": object{"partial_rotary_factor": 0.4}}, invalid, []string{"partial_rotary_factor", "even"}},
-		{"phi3", object{"num_key_value_heads": 4}, invalid, []string{"qkv_proj", "[80 40]"}},
+		{"phi3", object{"num_key_value_heads": 4}, invalid, []string{"qkv_proj", "[80 40]", "120 rows"}},
+		// Too many rows are as wrong as too few: they belong to another model.
+		{"phi3", object{"num_key_value_heads": 1}, invalid, []string{"qkv_proj", "[80 40]", "60 rows"}},
+		{"falcon-sequential", object{"multi_query": true}, invalid, []string{"query_key_value", "[48 16]", "24 rows"}},
+		{"falcon-new", object{"num_kv_heads": 1}, invalid, []string{"query_key_value", "[32 16]", "24 rows"}},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			refused(t, variant(t, c.model, c.change), c.kind, c.words...)

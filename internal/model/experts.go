@@ -139,8 +139,8 @@ func (m *mixture) names(f weights.Format) naming {
 			whole("blk.{}.ffn_up_exps", "blk.{}.ffn_up_exps", transform{}),
 			whole("blk.{}.ffn_down_exps", "blk.{}.ffn_down_exps", transform{}),
 			// Gate and up of an expert may lie together.
-			whole("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, count: m.ffn}),
-			whole("blk.{}.ffn_up_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, first: m.ffn, count: m.ffn}),
+			whole("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, height: 2 * m.ffn, count: m.ffn}),
+			whole("blk.{}.ffn_up_exps", "blk.{}.ffn_gate_up_exps", transform{groups: m.Experts, height: 2 * m.ffn, first: m.ffn, count: m.ffn}),
 			each("blk.{}.ffn_gate_exps", "blk.{}.ffn_gate.{e}"), // the first files with experts
 			each("blk.{}.ffn_up_exps", "blk.{}.ffn_up.{e}"),
 			each("blk.{}.ffn_down_exps", "blk.{}.ffn_down.{e}"),
@@ -157,8 +157,8 @@ func (m *mixture) names(f weights.Format) naming {
 		each("blk.{}.ffn_up_exps", mixtral+"experts.{e}.w3"),
 		each("blk.{}.ffn_down_exps", mixtral+"experts.{e}.w2"),
 		// As transformers 5 has them in memory, and some files too.
-		whole("blk.{}.ffn_gate_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, count: m.ffn}),
-		whole("blk.{}.ffn_up_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, first: m.ffn, count: m.ffn}),
+		whole("blk.{}.ffn_gate_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, height: 2 * m.ffn, count: m.ffn}),
+		whole("blk.{}.ffn_up_exps", qwen+"experts.gate_up_proj", transform{bare: true, groups: m.Experts, height: 2 * m.ffn, first: m.ffn, count: m.ffn}),
 		whole("blk.{}.ffn_down_exps", qwen+"experts.down_proj", transform{bare: true}),
 		nameRow{key: "blk.{}.ffn_gate_shexp", file: qwen + "shared_expert.gate_proj"},
 		nameRow{key: "blk.{}.ffn_up_shexp", file: qwen + "shared_expert.up_proj"},

@@ -1,6 +1,10 @@
 package model
 
-import "math"
+import (
+	"math"
+
+	"hotpath/internal/graph"
+)
 
 // Gemma, whose blocks are Llama's, and Gemma 2, which has norms after
 // attention and feed-forward too, caps on scores and logits, and a window in
@@ -15,9 +19,10 @@ func gemma1GGUF(r *fields) description { return gemmaGGUF(r, 10000) }
 
 func gemma1HF(r *fields) description {
 	d := gemmaHF(r, 8192, 10000)
-	// Its first configurations say gelu and mean the approximation.
-	if act := r.text("hidden_act", "gelu_pytorch_tanh"); act != "gelu" && !r.has("hidden_activation") {
-		d.act = r.activation("hidden_act", "gelu_pytorch_tanh")
+	// Its first configurations say gelu and mean the approximation. The field
+	// that later Gemmas have in its place means nothing.
+	if d.act = graph.GELUTanh; r.text("hidden_act", "gelu") != "gelu" {
+		d.act = r.activation("hidden_act", "gelu")
 	}
 	r.refuse("use_bidirectional_attention")
 	return d

@@ -197,7 +197,7 @@ func TestHostileConfigs(t *testing.T) {
 		{"unknown rope", "llama", object{"rope_parameters": object{"rope_type": "no_such", "factor": 4}}, unsupported, []string{"rope_parameters.rope_type", `"no_such"`}},
 		{"unknown old rope", "llama-odd", object{"rope_scaling": object{"type": "no_such", "factor": 4}}, unsupported, []string{"rope_scaling.type", `"no_such"`}},
 		{"rope is a number", "llama", object{"rope_parameters": 3}, invalid, []string{"rope_parameters", "object"}},
-		{"half a rope", "llama", object{"rope_parameters": object{"partial_rotary_factor": 0.5}}, unsupported, []string{"rope_parameters.partial_rotary_factor"}},
+		{"half a rope", "llama", object{"rope_parameters": object{"rope_type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, unsupported, []string{"rope_parameters.partial_rotary_factor"}},
 		{"odd head", "embeddinggemma", object{"head_dim": 23}, invalid, []string{"head_dim", "even"}},
 		{"layer types", "embeddinggemma", object{"layer_types": []string{"full_attention"}}, invalid, []string{"layer_types", "7"}},
 		{"unknown layer type", "embeddinggemma", object{"layer_types": slices.Repeat([]string{"no_such"}, 7)}, unsupported, []string{"layer_types", `"no_such"`}},

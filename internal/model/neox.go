@@ -26,8 +26,7 @@ func neoxGGUF(r *fields) description {
 }
 
 func neoxHF(r *fields) description {
-	d := sizesHF(r, 2048, 1e-5, ropeDefaults{
-		theta: r.positive("rotary_emb_base", 10000), part: r.positive("rotary_pct", 0.25)})
+	d := sizesHF(r, 2048, 1e-5, ropeDefaults{thetaKey: "rotary_emb_base", partKey: "rotary_pct", part: 0.25, ownKeys: true})
 	d.layerNorms(r, "layer_norm_eps", needsBias)
 	d.act = r.activation("hidden_act", "gelu")
 	return neox{d, r.flag("use_parallel_residual", true)}

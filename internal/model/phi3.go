@@ -40,10 +40,11 @@ func (d phi3) names(f weights.Format) naming {
 // other.
 func (d *decoder) fused(file string) []nameRow {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
+	all := q + 2*kv
 	return []nameRow{
-		{"blk.{}.attn_q", file, transform{first: 0, count: q}},
-		{"blk.{}.attn_k", file, transform{first: q, count: kv}},
-		{"blk.{}.attn_v", file, transform{first: q + kv, count: kv}},
+		{"blk.{}.attn_q", file, transform{height: all, first: 0, count: q}},
+		{"blk.{}.attn_k", file, transform{height: all, first: q, count: kv}},
+		{"blk.{}.attn_v", file, transform{height: all, first: q + kv, count: kv}},
 	}
 }
 
@@ -51,9 +52,10 @@ func (d *decoder) fused(file string) []nameRow {
 // key head followed by its key and its value.
 func (d *decoder) grouped(file string) []nameRow {
 	q := d.Heads / d.KVHeads * d.HeadDim
+	all := q + 2*d.HeadDim
 	return []nameRow{
-		{"blk.{}.attn_q", file, transform{groups: d.KVHeads, first: 0, count: q}},
-		{"blk.{}.attn_k", file, transform{groups: d.KVHeads, first: q, count: d.HeadDim}},
-		{"blk.{}.attn_v", file, transform{groups: d.KVHeads, first: q + d.HeadDim, count: d.HeadDim}},
+		{"blk.{}.attn_q", file, transform{groups: d.KVHeads, height: all, first: 0, count: q}},
+		{"blk.{}.attn_k", file, transform{groups: d.KVHeads, height: all, first: q, count: d.HeadDim}},
+		{"blk.{}.attn_v", file, transform{groups: d.KVHeads, height: all, first: q + d.HeadDim, count: d.HeadDim}},
 	}
 }

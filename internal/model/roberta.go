@@ -29,7 +29,7 @@ func (d *bert) offset(r *fields, pad int) {
 	}
 	d.pad = pad
 	d.positions -= pad
-	d.table = withTransform(d.table, "position_embd", transform{first: pad, count: d.positions})
+	d.table = withTransform(d.table, "position_embd", transform{height: pad + d.positions, first: pad, count: d.positions})
 }
 
 // withTransform is a table with one row's transform set.

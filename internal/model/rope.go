@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"math"
+	"strings"
 
 	"hotpath/internal/graph"
 )
@@ -132,6 +134,10 @@ type ropeDefaults struct {
 	theta float64 // 0: 10000
 	part  float64 // of a head that rotates; 0: all of it, and no less can be asked for
 	head  int     // size of a head; 0: what the width gives
+	// thetaKey and partKey are the family's names of fields beside the rope's
+	// object; "" is the usual one.
+	thetaKey, partKey string
+	ownKeys           bool // every head has keys of its own, whatever fields say
 	// kinds renames rope_type where a family means another one by it.
 	kinds map[string]string
 }
@@ -142,7 +148,7 @@ func ropeHF(r *fields, headDim int, d ropeDefaults) rope {
 	if d.theta == 0 {
 		d.theta = 10000
 	}
-	p := rope{base: r.positive("rope_theta", d.theta), scale: 1, key: ropeFreqs}
+	p := rope{base: r.positive(cmp.Or(d.thetaKey, "rope_theta"), d.theta), scale: 1, key: ropeFreqs}
 	o := r.object("rope_scaling")
 	if o == nil {
 		o = r.object("rope_parameters")
@@ -151,7 +157,7 @@ func ropeHF(r *fields, headDim int, d ropeDefaults) rope {
 		o = nil
 	}
 	p.dims = headDim
-	if part := partRotating(r, o, d.part); part != 1 {
+	if part := partRotating(r, o, d); part != 1 {
 		p.dims = int(float64(headDim) * part)
 		p.check(r, "partial_rotary_factor", headDim)
 	}
@@ -162,21 +168,26 @@ func ropeHF(r *fields, headDim int, d ropeDefaults) rope {
 	return p
 }
 
-// partRotating is how much of a head rotates, by default def. Families with a
-// default of 0 always rotate all of it.
-func partRotating(r, o *fields, def float64) float64 {
-	const key = "partial_rotary_factor"
-	if o != nil && o.has(key) {
-		r = o
+// partRotating is how much of a head rotates. Families without a default always
+// rotate all of it: transformers reads the field only for ropes that are
+// stretched, and then fails.
+func partRotating(r, o *fields, d ropeDefaults) float64 {
+	const name = "partial_rotary_factor"
+	key, at := cmp.Or(d.partKey, name), r
+	if o != nil && o.has(name) {
+		key, at = name, o
 	}
-	if def > 0 {
-		return r.positive(key, def)
+	if d.part > 0 {
+		return at.positive(key, d.part)
 	}
-	if part := r.positive(key, 1); part != 1 {
-		r.unsupported(key, "%g, expected 1", part)
+	if part := at.positive(key, 1); part != 1 && o != nil && o.kind() != "default" {
+		at.unsupported(key, "%g, expected 1", part)
 	}
 	return 1
 }
+
+// kind is the rope's kind by its object.
+func (r *fields) kind() string { return r.text("rope_type", r.text("type", "default")) }
 
 // apply reads one object of rope parameters.
 func (p *rope) apply(o, config *fields, kinds map[string]string) {
@@ -198,10 +209,11 @@ func (p *rope) apply(o, config *fields, kinds map[string]string) {
 }
 
 // original is the length of texts before a rope was stretched: beside the
-// rope's object, in it, or the length of texts now.
+// rope's object unless there is one for each kind of layer, in it, or the
+// length of texts now.
 func original(o, config *fields) int {
 	const key = "original_max_position_embeddings"
-	if config.has(key) {
+	if byKind := strings.Count(o.prefix, ".") > 1; !byKind && config.has(key) {
 		return config.size(key, maxContext)
 	}
 	if o.has(key) {

@@ -40,9 +40,9 @@ type transform struct {
 	transpose bool // a matrix is stored [in,out]
 	part, of  int  // rows are one of several equal parts; of is 0 for all rows
 	firstRow  bool // only the first row of a table, as a vector
-	// count rows from first on, of each of groups equal groups of rows (0
-	// means one group); count 0 means all rows. Fused projections are cut so.
-	groups, first, count int
+	// count rows from first on, of each of groups equal groups (0 means one) of
+	// height rows; count 0 means all rows. Fused projections are cut so.
+	groups, height, first, count int
 	// stack tensors lie one below the other: the name's "{e}" counts them, or
 	// files lists them.
 	stack int
@@ -215,8 +215,8 @@ func (m *Model) inspect(key string) (info, error) {
 	}
 	if n := r.how.count; n > 0 {
 		groups := max(r.how.groups, 1)
-		if in.dims[0]%groups != 0 || r.how.first+n > in.dims[0]/groups {
-			return info{}, m.fault(r.name, "dimensions %v, expected rows in %d groups of at least %d", t.Dims, groups, r.how.first+n)
+		if in.dims[0] != groups*r.how.height {
+			return info{}, m.fault(r.name, "dimensions %v, expected %d rows, which several weights share", t.Dims, groups*r.how.height)
 		}
 		in.bytes = in.bytes / int64(in.dims[0]) * int64(groups*n)
 		in.dims[0] = groups * n

@@ -291,3 +291,55 @@ func TestSmolLM2(t *testing.T) {
 		t.Errorf("logits %s", g.Outputs[0].Shape)
 	}
 }
+
+// refusable fields ask for what no model has that transformers computes, or
+// contradict the tensors, and are errors where they are seen.
+var refusable = map[string]bool{
+	"mlp_type": true, "norm_type": true, "add_cross_attention": true, "use_bidirectional_attention": true, "head_dim": true, "num_experts": true,
+}
+
+// Fields that mean nothing to a family change nothing, as in transformers,
+// which answered with every one of them as without.
+func TestForeignFields(t *testing.T) {
+	data, err := os.ReadFile("testdata/foreign.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var models map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(data, &models); err != nil || len(models) < 30 {
+		t.Fatalf("%d models, %v", len(models), err)
+	}
+	for name, fields := range models {
+		t.Run(name, func(t *testing.T) {
+			plain := open(t, "testdata/"+name)
+			ids := [][]int{{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3}}
+			want := scoreAll(t, plain, ids, 32)
+			for field, value := range fields {
+				change := map[string]any{field: value}
+				if object, inner, ok := strings.Cut(field, "."); ok {
+					raw, _ := plain.store.HF().Config.Raw(object)
+					o := map[string]any{}
+					if err := json.Unmarshal(raw, &o); err != nil {
+						t.Fatal(err)
+					}
+					o[inner] = value
+					change = map[string]any{object: o}
+				}
+				path := variant(t, name, change)
+				st, err := weights.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := Open(st)
+				if err != nil && !refusable[field] {
+					t.Errorf("%s %s: %v", field, value, err)
+				} else if err == nil && !slices.Equal(scoreAll(t, m, ids, 32)[0], want[0]) {
+					t.Errorf("%s %s changes answers", field, value)
+				}
+				if err := st.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
