@@ -100,7 +100,9 @@ func newJob(in *weights.Store) (*job, error) {
 	j.layers = c.count("num_hidden_layers", "n_layer", "n_layers")
 	j.dim = c.count("hidden_size", "n_embd", "dim")
 	j.heads = c.count("num_attention_heads", "n_head", "n_heads")
-	j.kvHeads = c.countOr(j.heads, "num_key_value_heads", "num_kv_heads", "n_head_kv")
+	if j.kvHeads = j.heads; !j.family.ownKeys && !j.family.encoder {
+		j.kvHeads = c.countOr(j.heads, "num_key_value_heads", "num_kv_heads", "n_head_kv")
+	}
 	j.experts = c.countOr(0, "num_local_experts", "num_experts")
 	j.headDim = j.dim / max(j.heads, 1)
 	if own := missing[j.kind].head; own > 0 {

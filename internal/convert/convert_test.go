@@ -536,3 +536,14 @@ func TestRerankersScoreAlike(t *testing.T) {
 		}
 	}
 }
+
+// Fields that mean nothing to a family do not come into its file either.
+func TestForeignFieldsAreLeftOut(t *testing.T) {
+	dirs := fixtures(t)
+	for name, fields := range map[string]map[string]any{
+		"gpt-neox": {"num_key_value_heads": 1},
+		"mistral":  {"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}},
+	} {
+		answersAlike(t, with(t, dirs[name], fields))
+	}
+}

@@ -18,7 +18,8 @@ type family struct {
 
 	encoder   bool // attends in both directions
 	rope      bool
-	ropePart  float64 // of each head that rotates, 0 for all
+	ropePart  float64 // of each head that rotates unless config.json says otherwise; 0 for all, whatever it says
+	ownKeys   bool    // every head has keys of its own, whatever config.json says
 	turned    bool    // llama.cpp pairs neighbours in queries and keys: their rows are reordered
 	wideHeads bool    // say how wide heads are, since it does not follow
 	tied      bool    // the head is the token table unless config.json says otherwise
@@ -50,14 +51,14 @@ var families = []family{
 	{types: []string{"gemma2"}, arch: "gemma2", acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true, extra: gemma2Keys, only: unbiasedTied},
 	{types: []string{"gemma3_text"}, archOf: gemma3Arch, acts: []string{"gelu_pytorch_tanh", "gelu"}, prefixes: model, names: plusOne(gemmaNames), rope: true, wideHeads: true, tied: true,
 		extra: gemma3Keys, more: denseLayers, only: unbiased},
-	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, factors: true, extra: phi3Keys},
+	{types: []string{"phi3"}, arch: "phi3", acts: silu, prefixes: model, names: phi3Names, rope: true, ropePart: 1, factors: true, extra: phi3Keys},
 	{types: []string{"phi"}, arch: "phi2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: model, names: phi2Names, rope: true, ropePart: 0.5, headed: true},
 	{types: []string{"stablelm"}, arch: "stablelm", acts: silu, prefixes: model, names: stableNames, rope: true, ropePart: 0.25, headed: true, extra: stableKeys},
 	{types: []string{"starcoder2"}, arch: "starcoder2", acts: []string{"gelu_pytorch_tanh", "gelu_new"}, prefixes: model, names: starcoderNames, rope: true, tied: true, window: starcoderWindow, only: map[string]bool{"use_bias": true}},
 	{types: []string{"cohere"}, arch: "command-r", acts: silu, prefixes: model, names: decoderNames, rope: true, tied: true, extra: cohereKeys,
 		check: cohereCheck, only: unbiasedTied},
-	{types: []string{"gpt2"}, arch: "gpt2", acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
-	{types: []string{"gpt_neox"}, arch: "gptneox", acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25, headed: true,
+	{types: []string{"gpt2"}, arch: "gpt2", ownKeys: true, acts: []string{"gelu_new", "gelu_pytorch_tanh"}, prefixes: []string{"transformer."}, names: gpt2Names, skip: []string{".attn.bias", ".attn.masked_bias"}, tied: true, check: gpt2Check},
+	{types: []string{"gpt_neox"}, arch: "gptneox", ownKeys: true, acts: []string{"gelu", "gelu_fast", "gelu_new"}, prefixes: []string{"gpt_neox."}, names: neoxNames, rope: true, ropePart: 0.25, headed: true,
 		skip: []string{".attention.bias", ".attention.masked_bias"}, extra: neoxKeys, only: map[string]bool{"attention_bias": true}},
 	{types: []string{"falcon"}, arch: "falcon", acts: []string{"gelu"}, prefixes: []string{"transformer."}, names: falconNames, rope: true, tied: true, check: falconCheck},
 	{types: []string{"bert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"bert."}, names: bertNames, skip: bertSkips, encoder: true},
@@ -66,7 +67,7 @@ var families = []family{
 			return j.config.count("max_position_embeddings") - j.beforePositions()
 		}},
 	{types: []string{"distilbert"}, arch: "bert", acts: []string{"gelu"}, prefixes: []string{"distilbert."}, names: distilNames, skip: []string{"vocab_"}, encoder: true},
-	{types: []string{"nomic_bert"}, arch: "nomic-bert", acts: []string{"swiglu", "silu"}, prefixes: []string{"bert."}, names: nomicNames, skip: bertSkips, encoder: true, rope: true, check: nomicCheck,
+	{types: []string{"nomic_bert"}, arch: "nomic-bert", acts: []string{"swiglu", "silu"}, prefixes: []string{"bert."}, names: nomicNames, skip: bertSkips, encoder: true, rope: true, ropePart: 1, check: nomicCheck,
 		contextOf: nomicContext},
 	{types: []string{"modernbert"}, arch: "modern-bert", acts: []string{"gelu"}, prefixes: model, names: modernNames, skip: []string{"head.", "decoder."}, encoder: true,
 		rope: true, extra: modernKeys, only: map[string]bool{"attention_bias": false, "mlp_bias": false, "norm_bias": false}},

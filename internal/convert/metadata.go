@@ -243,9 +243,12 @@ func (j *job) rope() {
 
 // rotating is how many elements of a head rotate.
 func (j *job) rotating(params fields) int {
-	part, ok := params.float("partial_rotary_factor")
-	if !ok {
-		part = j.config.floatOr(j.family.partial(), "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
+	part, ok := j.family.ropePart, false
+	if part == 0 {
+		return j.headDim
+	}
+	if part, ok = params.float("partial_rotary_factor"); !ok {
+		part = j.config.floatOr(j.family.ropePart, "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
 	}
 	return int(part * float64(j.headDim))
 }
@@ -260,13 +263,6 @@ func (f *family) context(j *job) int {
 		def = 2048
 	}
 	return j.config.countOr(def, "max_position_embeddings", "n_positions", "n_ctx")
-}
-
-func (f *family) partial() float64 {
-	if f.ropePart == 0 {
-		return 1
-	}
-	return f.ropePart
 }
 
 // ropeOf is the object that holds a rope's kind, if config.json has one.
