@@ -171,7 +171,7 @@ func (p *Profiled) books() Section {
 	for i := range p.Profile.Rounds {
 		r := &p.Profile.Rounds[i]
 		l := r.Outside()
-		row := []string{r.Name + ", workers without a run", "", "", ""}
+		row := []string{r.Name + ", workers without a run", "none", "none", fmt.Sprintf("%.3f", float64(r.Wall)/1e6)}
 		for _, v := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC} {
 			row = append(row, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
 		}
