@@ -102,6 +102,9 @@ func Deep(ctx context.Context, o Options) (_ *Report, err error) {
 	for _, w := range worst[:min(3, len(worst))] {
 		r.Advice = append(r.Advice, fmt.Sprintf("%s is at %.0f %% of its ceiling and leaves %s a call.", w.label, 100*w.roof, millis(max(0, w.lost))))
 	}
+	if o.Quick {
+		r.Advice = append([]string{"Made with --quick: one sample of each kernel shows that it works, and nothing about this machine. Rely on none of what follows."}, r.Advice...)
+	}
 	text := "The ceiling of a kernel is the longer of its arithmetic at the rate of its class and its bytes at the rate at which memory of that size is read, both measured in this run; what fits a cache is held against the cache."
 	if why := counters.Explain(); why != "" {
 		text += " Counters: " + why + "."
