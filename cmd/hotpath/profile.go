@@ -40,8 +40,8 @@ func newProfileShow(std streams) *cobra.Command {
 			if err != nil {
 				return &usageError{fmt.Errorf("--by: %w", err)}
 			}
-			if top == 0 {
-				return usagef("--top 0, expected 1 or more, or -1 for all")
+			if err := checkTop(top); err != nil {
+				return err
 			}
 			p, err := profile.ReadFile(files[0])
 			if err != nil {
@@ -69,6 +69,14 @@ func newProfileShow(std streams) *cobra.Command {
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
 	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem")
 	return cmd
+}
+
+// checkTop reports a number of rows that is none.
+func checkTop(n int) error {
+	if n == 0 || n < -1 {
+		return usagef("--top %d, expected 1 or more, or -1 for all", n)
+	}
+	return nil
 }
 
 func newProfileExport() *cobra.Command {

@@ -47,8 +47,8 @@ part of A's time.`,
 					return usagef("--fail-above %w", err)
 				}
 			}
-			if top == 0 {
-				return usagef("--top 0, expected 1 or more, or -1 for all")
+			if err := checkTop(top); err != nil {
+				return err
 			}
 			if out != "" {
 				if !profile.Comparable(out) {

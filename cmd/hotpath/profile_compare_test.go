@@ -54,6 +54,10 @@ func TestProfileCompare(t *testing.T) {
 	ok(t, "profile", "compare", a, twice, "--fail-above", "900%")
 
 	fails(t, exitUsage, []string{"profile", "compare", a, b, "--fail-above", "fast"}, "--fail-above")
+	for _, top := range []string{"0", "-2"} {
+		fails(t, exitUsage, []string{"profile", "compare", a, b, "--top", top}, "--top "+top, "-1 for all")
+		fails(t, exitUsage, []string{"profile", "show", a, "--top", top}, "--top "+top, "-1 for all")
+	}
 	fails(t, exitUsage, []string{"profile", "compare", a}, "accepts 2 arg")
 	fails(t, exitUsage, []string{"profile", "compare", a, b, "-o", "diff.gif"}, ".json")
 	fails(t, exitFailed, []string{"profile", "compare", a, b, "-o", filepath.Join(dir, "none", "diff.json")}, "cannot be written")
