@@ -47,6 +47,10 @@ func newProfileShow(std streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			counted := func(s profile.StepResult) bool { return s.Heap != nil }
+			if ranking == profile.ByHeap && len(p.Where(counted)) == 0 {
+				return fmt.Errorf("%s: no allocations of steps were counted, so there is nothing to rank by heap: record with --profile=FILE.json --profile-mem", files[0])
+			}
 			w := bufio.NewWriter(std.out)
 			o := profile.ReportOptions{Top: top, By: ranking, Color: isTerminal(std.out)}
 			switch format.value {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"hotpath/internal/testmodels"
@@ -67,6 +68,12 @@ func TestProfileMemory(t *testing.T) {
 	if len(p.Scopes) == 0 || p.Scopes[0].Heap == nil || len(p.Counters) == 0 {
 		t.Errorf("scopes %+v and counters %+v", p.Scopes, p.Counters)
 	}
+	if out := ok(t, "profile", "show", file, "--by", "heap"); !strings.Contains(out, "by heap") {
+		t.Errorf("no steps by heap:\n%s", out)
+	}
+	without := filepath.Join(t.TempDir(), "without.json")
+	ok(t, "embed", "-m", testmodels.Dir(t, "bert"), "a text", "--profile="+without)
+	fails(t, exitFailed, []string{"profile", "show", without, "--by", "heap"}, without, "--profile-mem")
 	fails(t, exitUsage, []string{"embed", "-m", testmodels.Dir(t, "bert"), "a text", "--profile-mem"}, "--profile")
 }
 
