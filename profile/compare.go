@@ -43,14 +43,14 @@ type Diff struct {
 
 	// Percent is the change of time for the same work, where it was undisturbed,
 	// less what all steps have in common; Low and High are its 95
-	// per cent interval. Noise is what two recordings of one build may differ by.
-	Percent float64 `json:"percent"`
-	Low     float64 `json:"percent_low"`
-	High    float64 `json:"percent_high"`
-	Noise   float64 `json:"noise_percent"`
-	P       float64 `json:"p"`
-	Holm    float64 `json:"p_holm"`
-	Verdict Verdict `json:"verdict"`
+	// per cent interval, nil where the values are too few for one. Noise is what two recordings of one build may differ by.
+	Percent float64  `json:"percent"`
+	Low     *float64 `json:"percent_low,omitempty"`
+	High    *float64 `json:"percent_high,omitempty"`
+	Noise   float64  `json:"noise_percent"`
+	P       float64  `json:"p"`
+	Holm    float64  `json:"p_holm"`
+	Verdict Verdict  `json:"verdict"`
 
 	kind    string   // what the row is most of
 	frames  []string // of the flame graph

@@ -292,7 +292,10 @@ func (d *PlanDiff) test(machine float64) (kinds, steps []*Diff) {
 	}
 	measure := func(r *Diff, a, b []float64, margin float64, percent func(float64) float64) {
 		mid, low, high := shift(a, b)
-		r.Percent, r.Low, r.High, r.Noise = percent(mid), percent(low), percent(high), percent(margin)
+		r.Percent, r.Noise = percent(mid), percent(margin)
+		if low, high = percent(low), percent(high); intervals(len(a), len(b)) {
+			r.Low, r.High = &low, &high
+		}
 		r.P = mannWhitney(a, b, margin)
 		if r.Verdict == "" {
 			r.Verdict = Same

@@ -148,7 +148,10 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table {
 			signed(d.Work), signed(d.Efficiency), signed(d.Wait), "", "", "", "", string(d.Verdict)}
 		if d.Noise > 0 {
 			cells[8] = fmt.Sprintf("%+.1f %%", d.Percent)
-			cells[9] = fmt.Sprintf("%+.1f to %+.1f", d.Low, d.High)
+			cells[9] = "too few"
+			if d.Low != nil && d.High != nil {
+				cells[9] = fmt.Sprintf("%+.1f to %+.1f", *d.Low, *d.High)
+			}
 			cells[10] = fmt.Sprintf("±%.1f", d.Noise)
 			cells[11] = strconv.FormatFloat(d.Holm, 'g', 2, 64)
 		}

@@ -2,6 +2,7 @@
 
 const verdictClass = v => v === 'slower' || v === 'more work' || v === 'only in B' ? 'slower' : v === 'faster' || v === 'less work' || v === 'only in A' ? 'faster' : '';
 const noise = d => d.noise_percent ? '±' + d.noise_percent.toFixed(1) : '';
+const interval = (d, show) => d.percent_low === undefined ? 'too few for an interval' : signed(d.percent_low, show) + ' to ' + signed(d.percent_high, show);
 
 function diffColor(d) {
   const changed = verdictClass(d.verdict);
@@ -11,7 +12,7 @@ function diffColor(d) {
 }
 const diffTip = d => [['before', time(d.before_ns)], ['after', time(d.after_ns)], ['difference', signed(d.after_ns - d.before_ns, time) + (d.before_ns ? '  ' + signed(100 * (d.after_ns - d.before_ns) / d.before_ns, pct) : '')],
   ['work', signed(d.work_ns || 0, time)], ['efficiency', signed(d.efficiency_ns || 0, time)], ['wait', signed(d.wait_ns || 0, time)],
-  d.noise_percent > 0 && ['for the same work', signed(d.percent, pct) + ' (' + signed(d.percent_low, pct) + ' to ' + signed(d.percent_high, pct) + ')'],
+  d.noise_percent > 0 && ['for the same work', signed(d.percent, pct) + ' (' + interval(d, pct) + ')'],
   d.noise_percent > 0 && ['one build may differ by', '±' + pct(d.noise_percent)], d.noise_percent > 0 && ['p, Holm', d.p_holm.toPrecision(2)], ['verdict', d.verdict]];
 
 function diffTable(rows, first) {
@@ -19,7 +20,7 @@ function diffTable(rows, first) {
     {head: 'difference', get: d => Math.abs(d.after_ns - d.before_ns), show: d => signed((d.after_ns - d.before_ns) / 1e6, v => v.toFixed(3))},
     {head: 'work', get: d => d.work_ns, show: d => signed(d.work_ns / 1e6, v => v.toFixed(3))}, {head: 'efficiency', get: d => d.efficiency_ns, show: d => signed(d.efficiency_ns / 1e6, v => v.toFixed(3))},
     {head: 'wait', get: d => d.wait_ns, show: d => signed(d.wait_ns / 1e6, v => v.toFixed(3))}, {head: 'for the same work', get: d => d.noise_percent ? d.percent : -1e9, show: d => d.noise_percent ? signed(d.percent, pct) : ''},
-    {head: '95 %', get: d => d.percent_low, show: d => d.noise_percent ? signed(d.percent_low, v => v.toFixed(1)) + ' to ' + signed(d.percent_high, v => v.toFixed(1)) : ''}, {head: 'noise', get: d => d.noise_percent, show: noise},
+    {head: '95 %', get: d => d.percent_low ?? -1e9, show: d => d.noise_percent ? interval(d, v => v.toFixed(1)) : ''}, {head: 'noise', get: d => d.noise_percent, show: noise},
     {head: 'p (Holm)', get: d => -d.p_holm, show: d => d.noise_percent ? d.p_holm.toPrecision(2) : ''}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}];
   return sortable(cols, () => rows, 3).table;
 }
