@@ -547,3 +547,25 @@ func TestForeignFieldsAreLeftOut(t *testing.T) {
 		answersAlike(t, with(t, dirs[name], fields))
 	}
 }
+
+// A chat template in a file of its own comes into the GGUF file, before that of
+// tokenizer_config.json.
+func TestChatTemplateOfItsOwnFile(t *testing.T) {
+	const template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }}{% endfor %}"
+	dir := with(t, fixtures(t)["llama"], nil)
+	if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := convertTo(t, dir, "F32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := weights.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if got, _ := st.GGUF().String("tokenizer.chat_template"); got != template {
+		t.Errorf("the file has %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,11 @@ func (j *job) openTokenizer() error {
 	template, ok, err := j.hf.ChatTemplate()
 	if ok {
 		j.own = j.own.WithChatTemplate(template)
+	}
+	if ends, failed := j.hf.EndIDs(); failed != nil {
+		err = errors.Join(err, failed)
+	} else if ends != nil {
+		j.own = j.own.WithEnds(ends)
 	}
 	return err
 }
@@ -113,7 +119,16 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 		}
 	}
 	set("bos", own.BOS, own.CLS)
-	set("eos", own.EOS, own.SEP)
+	if ends := j.ends(own, n); len(ends) == 0 {
+		set("eos", own.EOS, own.SEP)
+	} else {
+		if eot, ok := own.EOT(); ok && len(ends) == 1 && eot != ends[0] {
+			ends = append(ends, ends[0]) // or readers guess that turns end generation
+		}
+		for i, id := range ends {
+			v.add("tokenizer.ggml."+endKeys[i]+"_token_id", uint32(id))
+		}
+	}
 	set("unknown", own.UNK)
 	set("seperator", own.SEP)
 	set("padding", own.PAD)
@@ -127,6 +142,34 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 	if j.family.encoder {
 		v.add("tokenizer.ggml.token_type_count", uint32(j.segments()))
 	}
+}
+
+// endKeys are where a GGUF file says that generation ends: with the text, with a
+// turn, with a message.
+var endKeys = []string{"eos", "eot", "eom"}
+
+// ends are the tokens at which generation ends, at most as many as files have
+// keys for: the tokenizer's own end of a text comes first. Encoders have none.
+func (j *job) ends(own *tokenizer.Tokenizer, tokens int32) []int32 {
+	if j.family.encoder {
+		return nil
+	}
+	ids := slices.DeleteFunc(own.Ends(), func(id int32) bool { return id >= tokens })
+	if eos, ok := own.EOS(); ok && eos < tokens {
+		i := slices.Index(ids, eos)
+		switch full := own.Encode(nil, "a", tokenizer.Options{Special: true}, nil); {
+		case i >= 0:
+			ids = slices.Insert(slices.Delete(ids, i, i+1), 0, eos)
+		case slices.Contains(full, eos): // texts get it, and files have one key for both
+			j.warn("generation does not end at token %d in this model, which ends its texts: it does in its GGUF file", eos)
+			ids = slices.Insert(ids, 0, eos)
+		}
+	}
+	if n := len(endKeys); len(ids) > n {
+		j.warn("generation ends at %d tokens in this model, of which GGUF files can say %d: %v are left out", len(ids), n, ids[n:])
+		ids = ids[:n]
+	}
+	return ids
 }
 
 // segments is how many rows of the table of segments are used: a tokenizer that

@@ -39,11 +39,27 @@ func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return around(t, h)
+}
+
+// around is a tokenizer with what the files beside its own say of it: a chat
+// template, and where generation ends.
+func around(t *tokenizer.Tokenizer, h *weights.HFDir) (*tokenizer.Tokenizer, error) {
 	template, ok, err := h.ChatTemplate()
+	if err != nil {
+		return nil, err
+	}
 	if ok {
 		t = t.WithChatTemplate(template)
 	}
-	return t, err
+	ends, err := h.EndIDs()
+	if err != nil {
+		return nil, err
+	}
+	if ends != nil {
+		t = t.WithEnds(ends)
+	}
+	return t, nil
 }
 
 // rewrittenTokenizer is tokenizer.json as the model around it uses it: a static

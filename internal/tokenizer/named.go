@@ -1,5 +1,7 @@
 package tokenizer
 
+import "slices"
+
 // role is what a special token is for.
 type role int
 
@@ -12,6 +14,7 @@ const (
 	roleCLS
 	roleMASK
 	roleEOT
+	roleEOM
 	roleCount
 )
 
@@ -29,6 +32,7 @@ var roleNames = [roleCount]struct {
 	roleCLS:  {"cls_token", "tokenizer.ggml.cls_token_id", []string{"[CLS]"}},
 	roleMASK: {"mask_token", "tokenizer.ggml.mask_token_id", []string{"[MASK]", "<mask>"}},
 	roleEOT:  {"", "tokenizer.ggml.eot_token_id", []string{"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"}},
+	roleEOM:  {"", "tokenizer.ggml.eom_token_id", nil},
 }
 
 // namedIDs holds each role's id plus one, so that the zero value means none.
@@ -73,9 +77,26 @@ func (t *Tokenizer) CLS() (int32, bool) { return t.named.get(roleCLS) }
 // MASK stands for a word to be guessed.
 func (t *Tokenizer) MASK() (int32, bool) { return t.named.get(roleMASK) }
 
-// IsEnd tells whether generation stops at the id: EOS or the end of a turn.
+// IsEnd tells whether generation stops at the id: one of those that the model's
+// files name, or else EOS or the end of a turn or message.
 func (t *Tokenizer) IsEnd(id int32) bool {
-	eos, a := t.EOS()
-	eot, b := t.EOT()
-	return a && id == eos || b && id == eot
+	if t.ends != nil {
+		_, ok := slices.BinarySearch(t.ends, id)
+		return ok
+	}
+	return id >= 0 && (id == t.named[roleEOS]-1 || id == t.named[roleEOT]-1 || id == t.named[roleEOM]-1)
+}
+
+// Ends are the ids at which generation stops, sorted.
+func (t *Tokenizer) Ends() []int32 {
+	if t.ends != nil {
+		return slices.Clone(t.ends)
+	}
+	var ids []int32
+	for _, r := range []role{roleEOS, roleEOT, roleEOM} {
+		if id, ok := t.named.get(r); ok {
+			ids = append(ids, id)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }

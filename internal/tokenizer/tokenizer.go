@@ -17,7 +17,10 @@
 // refuse those asks Token first.
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Tokenizer is immutable and safe for concurrent use.
 type Tokenizer struct {
@@ -31,6 +34,7 @@ type Tokenizer struct {
 	prefix     []int32 // added before the text by Options.Special, e.g. [CLS]
 	suffix     []int32 // added after it, e.g. [SEP]
 	named      namedIDs
+	ends       []int32 // where generation ends, sorted; nil: where the named tokens say
 	chat       string
 }
 
@@ -194,6 +198,14 @@ func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.special.has(id) }
 
 // ChatTemplate is the model's Jinja chat template, or "".
 func (t *Tokenizer) ChatTemplate() string { return t.chat }
+
+// WithEnds is the tokenizer with other tokens at which generation ends, as the
+// model's files beside the tokenizer's name them.
+func (t *Tokenizer) WithEnds(ids []int32) *Tokenizer {
+	other := *t
+	other.ends = slices.Compact(slices.Sorted(slices.Values(ids)))
+	return &other
+}
 
 // WithChatTemplate is the tokenizer with another template, which lies in a file
 // of its own (chat_template.jinja).

@@ -1,8 +1,10 @@
 package weights
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -93,6 +95,29 @@ func (h *HFDir) ChatTemplate() (string, bool, error) {
 		err = fmt.Errorf("%s: expected UTF-8: %w", filepath.Join(h.Dir, name), ErrInvalid)
 	}
 	return string(data), data != nil && err == nil, err
+}
+
+// EndIDs are the tokens at which generation ends: those of
+// generation_config.json, or else of config.json; nil where neither has any.
+// Ids below 0 are in some files and stand for none.
+func (h *HFDir) EndIDs() ([]int32, error) {
+	const key = "eos_token_id"
+	for _, c := range []*Config{h.Generation, h.Config} {
+		if c == nil || !c.Has(key) {
+			continue
+		}
+		raw, _ := c.Raw(key)
+		var list []int32
+		if one := int32(0); json.Unmarshal(raw, &one) == nil {
+			list = []int32{one}
+		} else if json.Unmarshal(raw, &list) != nil {
+			return nil, c.fault(key, "an integer or a list of them")
+		}
+		if list = slices.DeleteFunc(list, func(id int32) bool { return id < 0 }); len(list) > 0 {
+			return list, nil
+		}
+	}
+	return nil, nil
 }
 
 const tokenizerFile = "tokenizer.json"
