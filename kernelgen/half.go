@@ -1,28 +1,27 @@
 package main
 
 // genHalf writes the rounding of f32 values to bf16, in place: n values, a
-// multiple of 8. Ties go to even and a NaN stays a quiet one, as in
-// tensor.F32ToBF16.
+// multiple of 8. Ties go to even, as in tensor.F32ToBF16; what is no number
+// becomes the one with all bits set, which takes one instruction.
 func genHalf(g *asm) {
 	g.text("roundAVX2", "roundAVX2(v *float32, n int)", 0, 16)
 	g.f("MOVQ v+0(FP), DI")
 	g.f("MOVQ n+8(FP), CX")
-	for n, c := range []string{"0xffff0000", "0x7fff", "1", "0x400000"} {
+	for n, c := range []string{"0xffff0000", "0x7fff", "1"} {
 		g.f("MOVL $%s, AX", c)
-		g.f("VMOVD AX, X%d", 12+n)
-		g.f("VPBROADCASTD X%d, Y%d", 12+n, 12+n)
+		g.f("VMOVD AX, X%d", 13+n)
+		g.f("VPBROADCASTD X%d, Y%d", 13+n, 13+n)
 	}
 	loop := g.fresh("loop")
 	g.label(loop)
 	g.f("VMOVUPS (DI), Y0")
 	g.f("VPSRLD $16, Y0, Y1")
-	g.f("VPAND Y14, Y1, Y1")
-	g.f("VPADDD Y13, Y1, Y1")
-	g.f("VPADDD Y0, Y1, Y1")
+	g.f("VPADDD Y14, Y0, Y3")
+	g.f("VPAND Y15, Y1, Y1")
 	g.f("VCMPPS $3, Y0, Y0, Y2") // no number
-	g.f("VPOR Y15, Y0, Y3")
-	g.f("VBLENDVPS Y2, Y3, Y1, Y1")
-	g.f("VPAND Y12, Y1, Y1")
+	g.f("VPADDD Y3, Y1, Y1")
+	g.f("VPOR Y2, Y1, Y1")
+	g.f("VPAND Y13, Y1, Y1")
 	g.f("VMOVUPS Y1, (DI)")
 	g.f("ADDQ $32, DI")
 	g.f("SUBQ $8, CX")
