@@ -1,14 +1,21 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
 // check holds what every report and exporter relies on.
 func (p *Profile) check() error {
-	if p.Elapsed < 0 {
-		return fmt.Errorf("elapsed_ns is %d, expected none below 0", p.Elapsed)
+	if p.Start < 0 || p.End < p.Start {
+		return fmt.Errorf("start_ns is %d and end_ns %d, expected moments in order", p.Start, p.End)
+	}
+	if err := p.Ledger.check(); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if p.Elapsed < 0 || p.Elapsed == 0 && p.Ledger.Wall > 0 && p.Version >= 3 {
+		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected time in which they were in flight", p.Elapsed, cmp.Or(count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
 	}
 	if p.Overhead != nil {
 		if err := p.Overhead.check(); err != nil {
@@ -24,7 +31,7 @@ func (p *Profile) check() error {
 		}
 	}
 	for i := range p.Plans {
-		if err := p.Plans[i].checkStats(); err != nil {
+		if err := p.Plans[i].checkStats(p.Version); err != nil {
 			return fmt.Errorf("plans[%d]: %w", i, err)
 		}
 	}
@@ -80,7 +87,7 @@ func (p *Profile) check() error {
 	return nil
 }
 
-func (s *PlanStats) checkStats() error {
+func (s *PlanStats) checkStats(version int) error {
 	if err := s.Plan.check(); err != nil {
 		return err
 	}
@@ -95,8 +102,13 @@ func (s *PlanStats) checkStats() error {
 			return fmt.Errorf("step_stats[%d]: %w", i, err)
 		}
 	}
-	if l := &s.Ledger; min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
-		return fmt.Errorf("ledger: %d runs, wall %d, lane time %d, compute %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
+	if err := s.Ledger.check(); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	for i := range s.ByLane {
+		if err := s.ByLane[i].check(); err != nil {
+			return fmt.Errorf("by_lane[%d]: %w", i, err)
+		}
 	}
 	if err := s.Heap.check(); err != nil {
 		return fmt.Errorf("heap: %w", err)
@@ -113,6 +125,9 @@ func (s *PlanStats) checkStats() error {
 	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
 		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
 	}
+	if s.Elapsed == 0 && s.Ledger.Wall > 0 && version >= 3 {
+		return fmt.Errorf("elapsed_ns is 0 with runs of %d ns, expected time in which they were in flight", s.Ledger.Wall)
+	}
 	if s.Samples != nil {
 		return s.Samples.check(len(s.Steps))
 	}
@@ -127,6 +142,14 @@ func (s *RoundStats) check() error {
 		if w := &s.ByWorker[i]; min(w.Runs, w.InRuns, w.Dispatch, w.Idle) < 0 {
 			return fmt.Errorf("by_worker[%d]: %d runs of %d ns, dispatch %d, idle %d, expected none below 0", i, w.Runs, w.InRuns, w.Dispatch, w.Idle)
 		}
+	}
+	return nil
+}
+
+// check finds times that no runs can have. The residual may be below 0.
+func (l *Ledger) check() error {
+	if min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
+		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
 	}
 	return nil
 }
