@@ -18,7 +18,7 @@ type Ranked struct {
 // too long are cut. Where the model is no reranker the error is ErrUnsupported.
 func (m *Model) Rerank(ctx context.Context, query string, docs []string) ([]Ranked, error) {
 	scores := make([]float32, len(docs))
-	if err := m.RerankInto(ctx, scores, query, docs); err != nil {
+	if err := m.RerankInto(ctx, scores, query, docs, RerankOptions{}); err != nil {
 		return nil, err
 	}
 	out := make([]Ranked, len(docs))
@@ -29,8 +29,28 @@ func (m *Model) Rerank(ctx context.Context, query string, docs []string) ([]Rank
 	return out, nil
 }
 
+// RerankOptions say what is done about documents that are too long for the model
+// together with the query. They are cut unless NoTruncate is set.
+type RerankOptions struct {
+	NoTruncate bool // they are an error, a *TooLongError
+	// Truncated, if not nil, is filled with the indices of documents that were
+	// cut, or with which the query was.
+	Truncated *[]int
+}
+
 // RerankInto writes the score of each document into scores[len(docs)].
-func (m *Model) RerankInto(ctx context.Context, scores []float32, query string, docs []string) (err error) {
+func (m *Model) RerankInto(ctx context.Context, scores []float32, query string, docs []string, o RerankOptions) (err error) {
 	defer guard(&err)
-	return m.eng.Rerank(m.recorded(ctx), query, docs, scores)
+	if o.Truncated != nil {
+		*o.Truncated = (*o.Truncated)[:0]
+	}
+	return m.eng.Rerank(m.recorded(ctx), query, docs, scores, func(doc, tokens, most int) error {
+		if o.NoTruncate {
+			return &TooLongError{Index: doc, Tokens: tokens, Max: most}
+		}
+		if o.Truncated != nil {
+			*o.Truncated = append(*o.Truncated, doc)
+		}
+		return nil
+	})
 }

@@ -129,4 +129,13 @@ func TestRerank(t *testing.T) {
 		}
 	}
 	fails(t, exitFailed, []string{"rerank", "-m", testmodels.Dir(t, "bert"), "rain", "x"}, "bert")
+
+	long := strings.Repeat("rain ", 5000)
+	if r := run(t, "rerank", "-m", dir, "rain", "short", long, long); r.status != exitDone || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "2 documents were too long") || !strings.Contains(r.err, "argument 2") {
+		t.Errorf("exit %d: %s", r.status, r.err)
+	}
+	fails(t, exitFailed, []string{"rerank", "-m", dir, "--truncate=false", "rain", "short", long}, "too long", "tokens with the query")
+	if out := ok(t, "rerank", "-m", dir, "--truncate=false", "rain", "short"); !strings.Contains(out, "short") {
+		t.Errorf("%q", out)
+	}
 }

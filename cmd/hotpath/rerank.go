@@ -19,6 +19,7 @@ func newRerank(std streams) *cobra.Command {
 	var tf textFlags
 	var rf rankFlags
 	var format formatFlag
+	var truncate bool
 	cmd := &cobra.Command{
 		Use:   "rerank -m MODEL QUERY [DOCUMENT...]",
 		Short: "Documents ranked by a cross-encoder, best first",
@@ -38,8 +39,12 @@ model's files say otherwise.`,
 			defer in.close()
 			return mf.with(cmd.Context(), std, hotpath.Options{}, func(ctx context.Context, m *hotpath.Model) error {
 				r := ranking{top: rf.top}
-				if err := rerankAll(ctx, m, args[0], in, &r); err != nil {
+				cut := cutTexts{refuse: !truncate}
+				if err := rerankAll(ctx, m, args[0], in, &r, &cut); err != nil {
 					return err
+				}
+				if cut.n > 0 { // nothing is cut in silence
+					fmt.Fprintf(std.err, "hotpath: %d documents were too long with the query and were cut, the first of them %s\n", cut.n, cut.first)
 				}
 				return r.write(std.out, format.value)
 			})
@@ -49,13 +54,21 @@ model's files say otherwise.`,
 	tf.add(cmd)
 	rf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
+	cmd.Flags().BoolVar(&truncate, "truncate", true, "cut documents that are too long with the query; =false makes them an error")
 	mf.addCompute(cmd)
 	return cmd
 }
 
+// cutTexts counts documents that are too long, or refuses them.
+type cutTexts struct {
+	refuse bool
+	n      int
+	first  string // where the first of them is
+}
+
 // rerankAll scores everything that the input has.
-func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r *ranking) error {
-	scores := make([]float32, rerankBatch)
+func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r *ranking, cut *cutTexts) error {
+	scores, truncated := make([]float32, rerankBatch), []int(nil)
 	var batch []text
 	for {
 		var err error
@@ -67,12 +80,20 @@ func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r
 				return fmt.Errorf("%s: %w", t.where, t.err)
 			}
 		}
-		if err := m.RerankInto(ctx, scores, query, bodies(batch)); err != nil {
+		err = m.RerankInto(ctx, scores, query, bodies(batch), hotpath.RerankOptions{NoTruncate: cut.refuse, Truncated: &truncated})
+		if long := (*hotpath.TooLongError)(nil); errors.As(err, &long) {
+			return fmt.Errorf("%s: %w: %d tokens with the query, expected at most %d", batch[long.Index].where, hotpath.ErrTooLong, long.Tokens, long.Max)
+		}
+		if err != nil {
 			if errors.Is(err, hotpath.ErrUnsupported) || ctx.Err() != nil {
 				return err
 			}
 			return fmt.Errorf("from %s on: %w", batch[0].where, err)
 		}
+		if len(truncated) > 0 && cut.n == 0 {
+			cut.first = batch[truncated[0]].where
+		}
+		cut.n += len(truncated)
 		for i, t := range batch {
 			r.add(t, scores[i])
 		}

@@ -25,9 +25,11 @@ type reranker struct {
 
 // Rerank scores each document against the query, higher being more relevant,
 // into scores[len(docs)]: a number from 0 to 1 unless the model's own files
-// say otherwise. Texts are cut to what the model takes. Calls at the same time
-// take turns; ctx ends a call, also while it waits.
-func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32) error {
+// say otherwise. Texts are cut to what the model takes, after long has been
+// asked, which may be nil: it gets the document, how many tokens it has with
+// the query and how many the model takes, and its error ends the call. Calls at
+// the same time take turns; ctx ends a call, also while it waits.
+func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32, long func(doc, tokens, most int) error) error {
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores
 	}
 	defer r.turn.unlock()
 	_, end := profile.Scope(ctx, "tokenize")
-	err = r.encode(ctx, query, docs)
+	err = r.encode(ctx, query, docs, long)
 	end()
 	if err != nil {
 		return err
@@ -90,15 +92,21 @@ func (e *Engine) reranker(ctx context.Context) (*reranker, error) {
 }
 
 // encode makes the tokens of all pairs.
-func (r *reranker) encode(ctx context.Context, query string, docs []string) error {
+func (r *reranker) encode(ctx context.Context, query string, docs []string, long func(doc, tokens, most int) error) error {
 	r.ids, r.parts, r.ends = r.ids[:0], r.parts[:0], r.ends[:0]
 	r.scratch.Done = ctx.Done()
 	defer func() { r.scratch.Done = nil }()
-	for _, doc := range docs {
-		r.ids, r.parts, _ = r.pairs.Append(r.ids, r.parts, query, doc, &r.scratch)
+	for i, doc := range docs {
+		var whole int
+		r.ids, r.parts, whole = r.pairs.Append(r.ids, r.parts, query, doc, &r.scratch)
 		r.ends = append(r.ends, len(r.ids))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if most := r.pairs.Most(); long != nil && whole > most {
+			if err := long(i, whole, most); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestRerank(t *testing.T) {
 			for _, c := range want.Cases {
 				wait.Go(func() {
 					scores := make([]float32, 3)
-					if err := e.Rerank(context.Background(), c.Query, []string{"a", c.Doc, "another one"}, scores); err != nil {
+					if err := e.Rerank(context.Background(), c.Query, []string{"a", c.Doc, "another one"}, scores, nil); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 					if d := math.Abs(float64(scores[1] - c.Scores[0])); !(d <= 2e-5*max(1, math.Abs(float64(c.Scores[0])))) {
@@ -53,29 +53,29 @@ func TestRerank(t *testing.T) {
 func TestRerankRefuses(t *testing.T) {
 	ctx := context.Background()
 	labels := openAt(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert-labels"), Options{})
-	if err := labels.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
+	if err := labels.Rerank(ctx, "q", []string{"d"}, make([]float32, 1), nil); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("three labels: %v", err)
 	}
 	plain := openAt(t, testmodels.Dir(t, "bert"), Options{})
-	if err := plain.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrUnsupported) {
+	if err := plain.Rerank(ctx, "q", []string{"d"}, make([]float32, 1), nil); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("no classifier: %v", err)
 	}
 	e := openAt(t, filepath.Join("..", "model", "testdata", "encoders", "rerank-bert"), Options{})
-	if err := e.Rerank(ctx, "q", []string{"d", "e"}, make([]float32, 1)); !errors.Is(err, ErrInput) {
+	if err := e.Rerank(ctx, "q", []string{"d", "e"}, make([]float32, 1), nil); !errors.Is(err, ErrInput) {
 		t.Errorf("no room: %v", err)
 	}
-	if err := e.Rerank(ctx, "q", nil, nil); err != nil {
+	if err := e.Rerank(ctx, "q", nil, nil, nil); err != nil {
 		t.Errorf("nothing to rank: %v", err)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := e.Rerank(gone, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, context.Canceled) {
+	if err := e.Rerank(gone, "q", []string{"d"}, make([]float32, 1), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Rerank(ctx, "q", []string{"d"}, make([]float32, 1)); !errors.Is(err, ErrClosed) {
+	if err := e.Rerank(ctx, "q", []string{"d"}, make([]float32, 1), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }

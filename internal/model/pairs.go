@@ -123,23 +123,23 @@ func (p *Pairs) own() int {
 func (p *Pairs) Most() int { return p.most }
 
 // Append adds the ids of a pair to ids and the texts that they belong to, 0 or
-// 1, to segments. What is too long loses its end: of two texts the longer one
-// first, as Hugging Face cuts pairs; cut says that it happened.
-func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScratch) (_, _ []int32, cut bool) {
+// 1, to segments. What is longer than Most loses its end: of two texts the
+// longer one first, as Hugging Face cuts pairs; whole is how long it was.
+func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScratch) (_, _ []int32, whole int) {
 	room := p.most - p.own()
 	if p.asked {
 		s.a = p.tok.Encode(s.a[:0], fmt.Sprintf(askPair, first, second), tokenizer.Options{ParseSpecial: true, Done: s.Done}, &s.tok)
-		cut = len(s.a) > room
+		whole = p.own() + len(s.a)
 		s.a = s.a[:min(len(s.a), room)]
 		n := len(ids)
 		ids = append(append(append(ids, p.before...), s.a...), p.after...)
-		return ids, append(segments, make([]int32, len(ids)-n)...), cut
+		return ids, append(segments, make([]int32, len(ids)-n)...), whole
 	}
 	o := tokenizer.Options{ParseSpecial: true, Done: s.Done}
 	s.a = p.tok.Encode(s.a[:0], first, o, &s.tok)
 	s.b = p.tok.Encode(s.b[:0], second, o, &s.tok)
 	na, nb := cutPair(len(s.a), len(s.b), room)
-	cut = na < len(s.a) || nb < len(s.b)
+	whole = p.own() + len(s.a) + len(s.b)
 	texts := [3][]int32{nil, s.a[:na], s.b[:nb]}
 	from := len(ids)
 	for _, piece := range p.pieces {
@@ -155,7 +155,7 @@ func (p *Pairs) Append(ids, segments []int32, first, second string, s *PairScrat
 	for len(ids) > from+1 && ids[len(ids)-1] == p.trim {
 		ids, segments = ids[:len(ids)-1], segments[:len(segments)-1]
 	}
-	return ids, segments, cut
+	return ids, segments, whole
 }
 
 // cutPair is how many tokens of two texts are kept so that room holds them:
