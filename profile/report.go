@@ -165,7 +165,7 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		t.note += fmt.Sprintf("; wall adds up runs side by side, %s ms on the clock", ms(p.Elapsed))
 	}
 	if len(p.Rounds) > 0 {
-		t.note += "; no run: dispatch is before a worker's first run and between its runs, idle is after its last"
+		t.note += "; no run: workers before and between their runs (dispatch), and after their last (idle)"
 	}
 	row := func(m mark, name string, l Ledger) {
 		if r := l.ResidualPercent(); r > 1 || r < 0 {

@@ -155,28 +155,25 @@ func (p *Profiled) hierarchy() Section {
 }
 
 func (p *Profiled) books() Section {
-	t := &Table{Left: 1, Head: []string{"plan", "runs", "tok/s", "wall ms", "compute", "barrier", "dispatch", "idle", "residual", "gc"}}
-	for i := range p.Profile.Plans {
-		plan := &p.Profile.Plans[i]
-		l := plan.Ledger
-		if l.Runs == 0 {
-			continue
-		}
-		row := []string{cmp.Or(plan.Name, plan.ID) + ", " + plan.Phase, fmt.Sprint(l.Runs), number(plan.TokensPerSecond()), fmt.Sprintf("%.3f", float64(l.Wall)/1e6)}
+	t := &Table{Left: 1, Head: []string{"plan", "runs", "tok/s", "wall ms", "lane ms", "compute", "barrier", "dispatch", "idle", "residual", "gc"}}
+	row := func(name, runs, rate string, wall int64, l profile.Ledger) {
+		cells := []string{name, runs, rate, fmt.Sprintf("%.3f", float64(wall)/1e6), fmt.Sprintf("%.3f", float64(l.LaneTime)/1e6)}
 		for _, v := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC} {
-			row = append(row, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
+			cells = append(cells, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
 		}
-		t.add(row...)
+		t.add(cells...)
+	}
+	for i := range p.Profile.Plans {
+		if plan := &p.Profile.Plans[i]; plan.Ledger.Runs > 0 {
+			row(cmp.Or(plan.Name, plan.ID)+", "+plan.Phase, fmt.Sprint(plan.Ledger.Runs), number(plan.TokensPerSecond()), plan.Ledger.Wall, plan.Ledger)
+		}
 	}
 	for i := range p.Profile.Rounds {
 		r := &p.Profile.Rounds[i]
-		l := r.Outside()
-		row := []string{r.Name + ", workers without a run", "none", "none", fmt.Sprintf("%.3f", float64(r.Wall)/1e6)}
-		for _, v := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC} {
-			row = append(row, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
-		}
-		t.add(row...)
+		row(r.Name+", workers without a run", "none", "none", r.Wall, r.Outside())
 	}
+	l := p.Profile.Ledger
+	row("total", fmt.Sprint(l.Runs), "of each", l.Wall, l)
 	return Section{Title: "The books", Table: t, Text: []string{"Wall time times lanes = compute + barrier + dispatch + idle + residual; the residual is what no stamp explains."}}
 }
 
