@@ -1,7 +1,5 @@
 package profile
 
-import "strings"
-
 // stackSample is one stack of a profile and what was spent at its leaf.
 type stackSample struct {
 	frames []string // root first
@@ -75,15 +73,15 @@ func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit f
 			calls: v.calls, time: compute[i], bytes: bytes[i], flops: flops[i]})
 	}
 	if v.wait != 0 {
-		frames := append(path(plan, Node{Name: s.Name, Op: s.Op}), "(barrier wait)")
+		frames := append(path(plan, s, Node{Name: s.Name, Op: s.Op}), "(barrier wait)")
 		visit(&stackSample{frames: frames, phase: plan.Phase, device: plan.deviceName(), op: s.Op, layer: s.Layer, request: request, calls: v.calls, time: v.wait})
 	}
 }
 
 // path is the frames from the model down to the op.
-func path(plan *PlanStats, n Node) []string {
+func path(plan *PlanStats, s *Step, n Node) []string {
 	frames := []string{plan.modelName()}
-	for _, part := range append(strings.Split(n.Name, "/"), n.Op) {
+	for _, part := range append(place(n.Name, s.Layer), n.Op) {
 		if part != "" && part != frames[len(frames)-1] {
 			frames = append(frames, part)
 		}
@@ -92,7 +90,7 @@ func path(plan *PlanStats, n Node) []string {
 }
 
 func stack(plan *PlanStats, s *Step, n Node) []string {
-	frames := path(plan, n)
+	frames := path(plan, s, n)
 	if s.Kernel != "" && s.Kernel != frames[len(frames)-1] {
 		frames = append(frames, s.Kernel)
 	}

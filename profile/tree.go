@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -82,6 +83,21 @@ func (p *Profile) Tree() *TreeNode {
 	return root
 }
 
+// place is the way from the model to a node, by the scopes of its name: the layer
+// first, where it is in one. Gradients and the optimizer name their nodes after
+// those that they are for, as in grad/blk.3/q_proj/dx, and belong to that layer
+// as a block of their own.
+func place(name string, layer int) []string {
+	parts := strings.Split(name, "/")
+	number := strconv.Itoa(layer)
+	for i, part := range parts[:len(parts)-1] {
+		if rest, ok := strings.CutSuffix(part, number); ok && layer >= 0 && (rest == "" || rest[len(rest)-1] < '0' || rest[len(rest)-1] > '9') {
+			return slices.Concat(parts[i:i+1], parts[:i], parts[i+1:])
+		}
+	}
+	return parts
+}
+
 // addStep puts one step under the nodes of a path, which it counts into too.
 func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 	step, st := &s.Steps[k], &s.Stats[k]
@@ -95,7 +111,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 	flops, bytes := divide(st.FLOPs, nodes), divide(st.Bytes, nodes)
 	for i, n := range nodes {
 		at := slices.Clip(path)
-		parts := strings.Split(n.Name, "/")
+		parts := place(n.Name, step.Layer)
 		for j, part := range parts {
 			kind := "block"
 			switch {
