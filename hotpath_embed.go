@@ -16,8 +16,8 @@ import (
 // was made for, with vectors of unit length.
 type EmbedOptions struct {
 	Pooling     string // "mean", "cls", "last", "max", "mean_sqrt_len" or "weightedmean"; "" is the model's own
-	NoNormalize bool   // leave vectors as long as they come
-	Dim         int    // keep the first Dim elements, and make them unit length again; 0 keeps all
+	NoNormalize bool   // leave vectors as the model makes them, which may end with unit length itself
+	Dim         int    // keep the first Dim elements, and make them unit length again; 0 keeps what the model's files say
 
 	// What stands before each text: at most one of these. Without any of them it
 	// is the prompt that the model's files name as the default, which most have
@@ -47,8 +47,14 @@ type EmbedUsage struct {
 	Truncated []int // indices of texts that were cut
 }
 
-// Dim is the length of the vectors that Embed makes.
-func (m *Model) Dim() int { return m.cfg.EmbedDim }
+// Dim is the length of the vectors that Embed makes unless asked otherwise: all
+// that the model has, or fewer where its files cut them.
+func (m *Model) Dim() int {
+	if cut := m.cfg.TruncateDim; cut > 0 {
+		return min(cut, m.cfg.EmbedDim)
+	}
+	return m.cfg.EmbedDim
+}
 
 // Embed gives one vector a text. Texts that are too long are cut to the
 // model's maximum; Usage tells which.
@@ -118,8 +124,9 @@ type embedPlan struct {
 	model   model.EmbedOptions
 	frame   frame
 	maxSeq  int
-	width   int // of the model's vectors
-	dim     int // of the answer
+	width   int  // of the model's vectors
+	dim     int  // of the answer
+	unit    bool // the answer has unit length
 	prompt  string
 	ids     []int32 // of the prompt, for chunks
 	refuse  bool    // what is too long
@@ -129,11 +136,11 @@ type embedPlan struct {
 
 func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
 	p := embedPlan{
-		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.Dim(), dim: m.Dim(), refuse: o.NoTruncate,
-		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize},
+		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.cfg.EmbedDim, dim: m.Dim(), unit: !o.NoNormalize, refuse: o.NoTruncate,
+		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize || m.store.HF() != nil && m.cfg.Normalize},
 	}
-	if o.Dim < 0 || o.Dim > p.dim {
-		return p, fmt.Errorf("%w: %d dimensions, expected 1 to %d, which the model has", ErrInput, o.Dim, p.dim)
+	if o.Dim < 0 || o.Dim > p.width {
+		return p, fmt.Errorf("%w: %d dimensions, expected 1 to %d, which the model has", ErrInput, o.Dim, p.width)
 	}
 	if o.Dim > 0 {
 		p.dim = o.Dim
@@ -165,7 +172,7 @@ func (p *embedPlan) finish(dst []float32, pieces []piece, vectors []float32) {
 	} else {
 		mean(dst, pieces, vectors, p.width)
 	}
-	if p.model.Normalize && (len(pieces) > 1 || p.dim < p.width) {
+	if p.unit && (len(pieces) > 1 || p.dim < p.width) {
 		normalize(dst)
 	}
 }

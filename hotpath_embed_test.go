@@ -209,3 +209,34 @@ func TestQuantizedVectors(t *testing.T) {
 		t.Errorf("%b", bits)
 	}
 }
+
+// truncate_dim of a directory cuts vectors as sentence-transformers does: what
+// the last module made, without making it unit length again, unless asked to.
+func TestDirectoryCutsVectors(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config_sentence_transformers.json"), []byte(`{"truncate_dim": 12}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	embed := func(m *Model, o EmbedOptions) []float32 {
+		t.Helper()
+		v, err := m.Embed(context.Background(), []string{"some words"}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v[0]
+	}
+	whole := embed(open(t, testmodels.Dir(t, "bert"), Options{Precision: "f32"}), EmbedOptions{})
+	m := open(t, dir, Options{Precision: "f32"})
+	if got := embed(m, EmbedOptions{NoNormalize: true}); m.Dim() != 12 || !slices.Equal(got, whole[:12]) {
+		t.Errorf("%d dimensions, %v, expected the first 12 of %v", m.Dim(), got, whole)
+	}
+	if got := embed(m, EmbedOptions{}); len(got) != 12 || math.Abs(norm(got)-1) > 1e-5 {
+		t.Errorf("%d dimensions of length %v", len(got), norm(got))
+	}
+	if got := embed(m, EmbedOptions{Dim: len(whole)}); !slices.Equal(got, whole) {
+		t.Errorf("all dimensions are %v, expected %v", got, whole)
+	}
+}

@@ -24,7 +24,7 @@ type Info struct {
 	MaxTokens             int // of one text
 	CanEmbed, CanGenerate bool
 	CanRerank             bool
-	EmbedDim              int    // length of vectors
+	EmbedDim              int    // length of vectors that are not cut
 	Pooling               string // of an encoder
 
 	// Prompts are the model's own, by name; DefaultPrompt names the one that is

@@ -138,7 +138,10 @@ func TestEmbedFlags(t *testing.T) {
 	if n := norm(); math.Abs(n-1) > 1e-3 {
 		t.Errorf("length %v, expected 1", n)
 	}
-	if n := norm("--normalize=false"); math.Abs(n-1) < 1e-3 {
+	if n := norm("--normalize=false"); math.Abs(n-1) > 1e-3 {
+		t.Errorf("length %v although the directory ends with a module for unit length", n)
+	}
+	if n := norm("--normalize=false", "-m", testmodels.Dir(t, "gguf/bert-f16.gguf")); math.Abs(n-1) < 1e-3 {
 		t.Errorf("length %v although --normalize=false", n)
 	}
 	mean, cls := ok(t, "embed", "-m", bert, "some words", "--format", "csv"), ok(t, "embed", "-m", bert, "some words", "--format", "csv", "--pooling", "cls")

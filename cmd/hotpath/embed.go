@@ -75,13 +75,13 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 		return o, nil
 	}
 	switch trained := info.TrainedDims; {
-	case f.dim < 1 || f.dim > m.Dim():
-		return o, fmt.Errorf("--dim %d, expected 1 to %d, which the model has", f.dim, m.Dim())
-	case f.dim == m.Dim() || slices.Contains(trained, f.dim):
+	case f.dim < 1 || f.dim > info.EmbedDim:
+		return o, fmt.Errorf("--dim %d, expected 1 to %d, which the model has", f.dim, info.EmbedDim)
+	case f.dim == m.Dim() || f.dim == info.EmbedDim || slices.Contains(trained, f.dim):
 	case len(trained) > 0:
 		fmt.Fprintf(std.err, "hotpath: the model was not trained for %d dimensions, but for %s\n", f.dim, strings.Trim(fmt.Sprint(trained), "[]"))
 	default:
-		fmt.Fprintf(std.err, "hotpath: nothing in the model's files says that it was trained for %d of its %d dimensions\n", f.dim, m.Dim())
+		fmt.Fprintf(std.err, "hotpath: nothing in the model's files says that it was trained for %d of its %d dimensions\n", f.dim, info.EmbedDim)
 	}
 	return o, nil
 }

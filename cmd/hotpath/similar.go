@@ -54,8 +54,14 @@ has prompts for queries and for documents, they are used.`,
 			}
 			defer in.close()
 			return mf.with(cmd.Context(), std, hotpath.Options{}, func(ctx context.Context, m *hotpath.Model) error {
-				if dim < 0 || dim > m.Dim() || dim == 0 && cmd.Flags().Changed("dim") {
-					return fmt.Errorf("--dim %d, expected 1 to %d, which the model has", dim, m.Dim())
+				if cmd.Flags().Changed("dim") {
+					info, err := m.Info()
+					if err != nil {
+						return err
+					}
+					if dim < 1 || dim > info.EmbedDim {
+						return fmt.Errorf("--dim %d, expected 1 to %d, which the model has", dim, info.EmbedDim)
+					}
 				}
 				s := similarity{model: m, in: in, ranking: ranking{top: rf.top}, prompts: prompts, dim: dim}
 				if err := s.run(ctx, args[0]); err != nil {

@@ -569,3 +569,17 @@ func TestChatTemplateOfItsOwnFile(t *testing.T) {
 		t.Errorf("the file has %q", got)
 	}
 }
+
+// What a directory does to texts and vectors unless asked otherwise, and its
+// file cannot, is told.
+func TestWarnsOfPromptsAndCutVectors(t *testing.T) {
+	dir := with(t, fixtures(t)["bert"], nil)
+	text := `{"prompts": {"query": "query: "}, "default_prompt_name": "query", "truncate_dim": 12}`
+	if err := os.WriteFile(filepath.Join(dir, "config_sentence_transformers.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := convertTo(t, dir, "F32")
+	if said := strings.Join(r.Warnings, "\n"); err != nil || !strings.Contains(said, `prompt "query"`) || !strings.Contains(said, "12 dimensions") {
+		t.Errorf("%q, %v", said, err)
+	}
+}

@@ -92,6 +92,15 @@ func (j *job) pooling() {
 			f.unsupported("do_lower_case", "true, which GGUF files cannot say: expected a tokenizer that knows small letters only")
 		}
 	}
+	if s := j.hf.Sentence; s != nil {
+		f := fields{s, j.config.err}
+		if name := f.text("", "default_prompt_name"); name != "" {
+			j.warn("texts get the prompt %q unless asked otherwise in this model, and none in its GGUF file, which has no prompts: give it with each text", name)
+		}
+		if n := f.countOr(0, "truncate_dim"); n > 0 {
+			j.warn("vectors are cut to %d dimensions in this model (truncate_dim), and not in its GGUF file: ask for as many", n)
+		}
+	}
 	p := j.hf.Pooling()
 	if p == nil {
 		return

@@ -66,6 +66,9 @@ type Config struct {
 	// otherwise; "" is none.
 	Prompts       map[string]string `json:",omitempty"`
 	DefaultPrompt string            `json:",omitempty"`
+	// TruncateDim is to which width the files cut embeddings, unless asked
+	// otherwise; 0: they do not.
+	TruncateDim int `json:",omitempty"`
 	// MatryoshkaDims are the widths to which embeddings may be cut, where the
 	// files say so.
 	MatryoshkaDims []int `json:",omitempty"`

@@ -186,6 +186,9 @@ func readPrompts(c *Config, h *weights.HFDir) error {
 	if c.DefaultPrompt, err = h.Sentence.StringOr("default_prompt_name", ""); err != nil {
 		return err
 	}
+	if c.TruncateDim, err = h.Sentence.IntOr("truncate_dim", 0); err != nil {
+		return err
+	}
 	if _, ok := c.Prompts[c.DefaultPrompt]; !ok && c.DefaultPrompt != "" {
 		return fmt.Errorf("%s: field default_prompt_name: %q, expected the name of one of the prompts: %w", h.Sentence.File(), c.DefaultPrompt, weights.ErrInvalid)
 	}
