@@ -34,7 +34,11 @@ func newStepClock(p *Plan) *stepClock {
 // take fills clock from the spans of a run. It allocates nothing.
 func (c *stepClock) take(spans []stepSpan) {
 	for _, steps := range c.kinds {
-		sortBy(steps, func(s int32) int64 { return spans[s].first })
+		for i := 1; i < len(steps); i++ { // nearly in order, mostly quite
+			for k := i; k > 0 && spans[steps[k]].first < spans[steps[k-1]].first; k-- {
+				steps[k], steps[k-1] = steps[k-1], steps[k]
+			}
+		}
 		for len(steps) > 0 {
 			n, last := 1, spans[steps[0]].last
 			for n < len(steps) && spans[steps[n]].first < last {
@@ -55,7 +59,11 @@ func (c *stepClock) take(spans []stepSpan) {
 // share divides the time of steps that overlap, in the order of their beginnings.
 func (c *stepClock) share(begins []int32, spans []stepSpan) {
 	c.ends = append(c.ends[:0], begins...)
-	sortBy(c.ends, func(s int32) int64 { return spans[s].last })
+	for i := 1; i < len(c.ends); i++ {
+		for k := i; k > 0 && spans[c.ends[k]].last < spans[c.ends[k-1]].last; k-- {
+			c.ends[k], c.ends[k-1] = c.ends[k-1], c.ends[k]
+		}
+	}
 	for _, s := range begins {
 		c.weight[s] = 0
 		if span := spans[s].last - spans[s].first; span > 0 {
@@ -81,14 +89,5 @@ func (c *stepClock) share(begins []int32, spans []stepSpan) {
 		advance(spans[s].last)
 		busy -= c.weight[s]
 		c.clock[s] = int64(c.weight[s] * (each - c.from[s]))
-	}
-}
-
-// sortBy is for what is nearly in order.
-func sortBy(steps []int32, key func(int32) int64) {
-	for i := 1; i < len(steps); i++ {
-		for k := i; k > 0 && key(steps[k]) < key(steps[k-1]); k-- {
-			steps[k], steps[k-1] = steps[k-1], steps[k]
-		}
 	}
 }
