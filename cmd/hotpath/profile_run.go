@@ -68,6 +68,9 @@ without it the report is printed.`,
 			if err != nil {
 				return err
 			}
+			if p.Note != "" {
+				fmt.Fprintf(std.err, "hotpath: %s\n", p.Note)
+			}
 			if out != "" {
 				return p.Write(out)
 			}

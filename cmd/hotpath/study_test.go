@@ -79,6 +79,22 @@ func TestProfileRun(t *testing.T) {
 	if runs == 0 || runs > 2*32 || p.Overhead == nil || p.Overhead.Runs < 2 || p.Overhead.Median == nil || p.Facts.Extra["gc"] == "" {
 		t.Errorf("%d runs, overhead %+v, facts %v", runs, p.Overhead, p.Facts.Extra)
 	}
+	// A model has so many positions; what is above them is not dropped in silence.
+	for _, c := range [][]string{{"embed", bert, "a text"}, {"generate", llama, "an answer"}, {"train", llama, "a sequence"}} {
+		path := filepath.Join(t.TempDir(), "run.json")
+		r := run(t, "profile", "run", "-m", c[1], "--work", c[0], "--iterations", "1", "--tokens", "100000", "-o", path)
+		p, err := profile.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := p.Facts.Extra["tokens"]
+		if r.status != exitDone || !strings.Contains(note, "--tokens 100000: "+c[2]+" takes ") || !strings.Contains(r.err, note) {
+			t.Errorf("%s: exit %d, the report says %q, standard error %q", c[0], r.status, note, r.err)
+		}
+	}
+	if note := p.Facts.Extra["tokens"]; note != "" {
+		t.Errorf("4 tokens: %q", note)
+	}
 	fails(t, exitUsage, []string{"profile", "run"}, "-m MODEL")
 	fails(t, exitUsage, []string{"profile", "run", "-m", bert, "--work", "dance"}, "dance", "embed")
 	fails(t, exitUsage, []string{"profile", "run", "-m", bert, "--iterations", "0"}, "--iterations")

@@ -35,6 +35,7 @@ type Profiled struct {
 	Profile    *profile.Profile
 	Allocators []Allocator // the largest first
 	Seconds    []float64   // of recorded iterations
+	Note       string      // what was done otherwise than asked for; mostly empty
 	pairs      pairs
 	work       string
 	gc         gcFacts
@@ -45,6 +46,15 @@ type iterated struct {
 	name  string
 	run   func(ctx context.Context) error
 	pause func(on bool)
+	note  string // what is otherwise than asked for
+}
+
+// fewerTokens says that a model takes fewer tokens than were asked for.
+func fewerTokens(asked, used int, of string, positions int) string {
+	if used >= asked {
+		return ""
+	}
+	return fmt.Sprintf("--tokens %d: %s takes %d, as the model has %d positions", asked, of, used, positions)
 }
 
 // How many texts, prompts or sequences an iteration has.
@@ -88,7 +98,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	runtime.MemProfileRate = 1
 	defer func() { runtime.MemProfileRate = old }()
 	heap := readHeap()
-	p := &Profiled{work: w.name, gc: readGC()}
+	p := &Profiled{work: w.name, Note: w.note, gc: readGC()}
 	for i := range o.Iterations {
 		s.say(2+i, o.Iterations+2, "iteration %d of %d", i+1, o.Iterations)
 		if err := p.pair(ctx, unrecorded, w, rec); err != nil {
@@ -164,6 +174,7 @@ func (s *session) iterated(ctx context.Context, o ProfileOptions, rec *profile.R
 		}
 	}
 	var w work
+	var note string
 	switch kind {
 	case "train":
 		return s.trained(ctx, o, rec)
@@ -171,12 +182,15 @@ func (s *session) iterated(ctx context.Context, o ProfileOptions, rec *profile.R
 		if !c.CanEmbed {
 			return nil, fmt.Errorf("%s does not embed", s.name)
 		}
-		w = s.embed(s.texts(1, even(profileTexts, min(o.Tokens, c.MaxSeq))))
+		n := min(o.Tokens, c.MaxSeq)
+		note = fewerTokens(o.Tokens, n, "a text", c.MaxSeq)
+		w = s.embed(s.texts(1, even(profileTexts, n)))
 	case "generate":
 		if !c.CanGenerate {
 			return nil, fmt.Errorf("%s does not generate", s.name)
 		}
 		n := min(o.Tokens, c.MaxSeq-min(profilePrompt, c.MaxSeq/2))
+		note = fewerTokens(o.Tokens, n, "an answer", c.MaxSeq)
 		w = s.generate(s.texts(1, even(1, min(profilePrompt, c.MaxSeq/2))), n)
 	default:
 		return nil, fmt.Errorf("no work %q, expected %s", kind, strings.Join(Works, ", "))
@@ -187,7 +201,7 @@ func (s *session) iterated(ctx context.Context, o ProfileOptions, rec *profile.R
 	if err != nil {
 		return nil, err
 	}
-	return &iterated{w.name, func(ctx context.Context) error { return w.run(ctx, r.Engine) }, r.Engine.Pause}, nil
+	return &iterated{w.name, func(ctx context.Context) error { return w.run(ctx, r.Engine) }, r.Engine.Pause, note}, nil
 }
 
 // trained is training steps on a text of our own, in a folder that goes away.
@@ -218,7 +232,7 @@ func (s *session) trained(ctx context.Context, o ProfileOptions, rec *profile.Re
 	return &iterated{fmt.Sprintf("train on up to %d tokens a step in sequences of %d", cfg.BatchTokens, length), func(ctx context.Context) error {
 		_, err := t.Step(ctx)
 		return err
-	}, t.Pause}, nil
+	}, t.Pause, fewerTokens(o.Tokens, length, "a sequence", s.model.Config().MaxSeq)}, nil
 }
 
 func seconds(times []time.Duration) []float64 {
@@ -270,6 +284,9 @@ func (s *session) describe(rec *profile.Recorder, p *Profiled) {
 		extra["go heap"] = fmt.Sprintf("the most by %s: %s an iteration", p.Allocators[0].Func, bytes(p.Allocators[0].Bytes))
 	} else {
 		extra["go heap"] = "nothing was allocated"
+	}
+	if p.Note != "" {
+		extra["tokens"] = p.Note
 	}
 	rec.SetFacts(profile.Facts{CPU: h.Brand, Tier: kcpu.Active().String(), Threads: s.Threads, Device: "cpu", Model: s.name,
 		Params: c.ParamCount, Precision: string(s.precision()), Extra: extra})
