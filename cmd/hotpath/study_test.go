@@ -79,6 +79,21 @@ func TestProfileRun(t *testing.T) {
 	if runs == 0 || runs > 2*32 || p.Overhead == nil || p.Overhead.Runs < 2 || p.Overhead.Median == nil || p.Facts.Extra["gc"] == "" {
 		t.Errorf("%d runs, overhead %+v, facts %v", runs, p.Overhead, p.Facts.Extra)
 	}
+	// One answer of 8 tokens is a prefill and 7 decodes, the cold one before it
+	// none of them.
+	answer := filepath.Join(t.TempDir(), "answer.json")
+	ok(t, "profile", "run", "-m", llama, "--work", "generate", "--iterations", "1", "--tokens", "8", "-o", answer)
+	a, err := profile.ReadFile(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := map[string]int64{}
+	for i := range a.Plans {
+		phases[a.Plans[i].Phase] += a.Plans[i].Ledger.Runs
+	}
+	if phases["prefill"] != 1 || phases["decode"] != 7 {
+		t.Errorf("runs by phase %v, expected 1 prefill and 7 decodes", phases)
+	}
 	// A model has so many positions; what is above them is not dropped in silence.
 	for _, c := range [][]string{{"embed", bert, "a text"}, {"generate", llama, "an answer"}, {"train", llama, "a sequence"}} {
 		path := filepath.Join(t.TempDir(), "run.json")
