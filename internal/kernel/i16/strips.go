@@ -63,7 +63,8 @@ type dotArgs struct {
 	sums    *float32
 	ahead   unsafe.Pointer // what is read after this panel
 	step    int            // of it, asked for with each group
-	began   int            // of init; an integer, because a pointer would end up behind the last row
+	//lint:ignore U1000 kept by assembly
+	began int // of init; an integer, because a pointer would end up behind the last row
 }
 
 // callMACs bounds what one assembly call does, so that it ends soon when the
