@@ -47,7 +47,7 @@ func (b *textBatch) add(ctx context.Context, p *embedPlan, index int, text strin
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if len(b.ids) == from {
+	if len(b.ids) == from && !p.empty {
 		// A text without tokens is the beginning of one, or else its end.
 		id, ok := p.tok.BOS()
 		if !ok {

@@ -129,6 +129,7 @@ type embedPlan struct {
 	unit    bool // the answer has unit length
 	prompt  string
 	ids     []int32 // of the prompt, for chunks
+	empty   bool    // a text may have no tokens
 	refuse  bool    // what is too long
 	window  int     // tokens of a chunk without what frames it; 0: texts are cut
 	overlap int
@@ -136,7 +137,7 @@ type embedPlan struct {
 
 func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
 	p := embedPlan{
-		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.cfg.EmbedDim, dim: m.Dim(), unit: !o.NoNormalize, refuse: o.NoTruncate,
+		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.cfg.EmbedDim, dim: m.Dim(), unit: !o.NoNormalize, empty: m.cfg.Empty, refuse: o.NoTruncate,
 		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize || m.store.HF() != nil && m.cfg.Normalize},
 	}
 	if o.Dim < 0 || o.Dim > p.width {

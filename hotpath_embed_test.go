@@ -240,3 +240,38 @@ func TestDirectoryCutsVectors(t *testing.T) {
 		t.Errorf("all dimensions are %v, expected %v", got, whole)
 	}
 }
+
+// A static table makes zeros of a text without tokens, alone and among others,
+// and its stages see them, as in sentence-transformers.
+func TestEmptyTextsOfStaticTables(t *testing.T) {
+	dirs := filepath.Join("internal", "model", "testdata", "encoders")
+	for _, parallel := range []string{"fine", "coarse"} {
+		m := open(t, filepath.Join(dirs, "static"), Options{Precision: "f32", Parallel: parallel, Threads: 2})
+		alone, err := m.Embed(context.Background(), []string{""}, EmbedOptions{})
+		if err != nil || slices.ContainsFunc(alone[0], func(x float32) bool { return x != 0 }) {
+			t.Fatalf("%v, %v", alone, err)
+		}
+		with, err := m.Embed(context.Background(), []string{"", "some words", "", ""}, EmbedOptions{})
+		if err != nil || slices.ContainsFunc(with[2], func(x float32) bool { return x != 0 }) || math.Abs(norm(with[1])-1) > 1e-5 {
+			t.Errorf("%v, %v", with, err)
+		}
+	}
+	for e, err := range open(t, filepath.Join(dirs, "static"), Options{}).EmbedStream(context.Background(), func(yield func(string, error) bool) { yield("", nil) }, EmbedOptions{}) {
+		if err != nil || len(e.Vector) == 0 {
+			t.Errorf("%v, %v", e, err)
+		}
+	}
+	m := open(t, filepath.Join(dirs, "static-dense"), Options{Precision: "f32"})
+	v, err := m.Embed(context.Background(), []string{""}, EmbedOptions{NoNormalize: true})
+	// What sentence-transformers answers.
+	want := []float64{0.173091, 0.192693, -0.172028, -0.159603, 0.158157, -0.036546, -0.052598, 0.053236, 0.170326, -0.100942, 0.141331, -0.159013}
+	if err != nil || len(v[0]) != 12 {
+		t.Fatalf("%v, %v", v, err)
+	}
+	for i, x := range want {
+		if math.Abs(float64(v[0][i])-x) > 1e-5 {
+			t.Errorf("%v, expected %v", v[0], want)
+			break
+		}
+	}
+}

@@ -264,7 +264,7 @@ func (e *Engine) scoped(ctx context.Context) context.Context {
 
 // checkIDs holds a sequence against the vocabulary and a length.
 func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
-	if len(ids) == 0 {
+	if len(ids) == 0 && !e.cfg.Empty {
 		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i)
 	}
 	if len(ids) > longest {

@@ -54,6 +54,8 @@ type Config struct {
 	RopeContext  int
 	RopeRestarts bool
 
+	// Empty says that a text without tokens has an embedding too.
+	Empty bool `json:",omitempty"`
 	// CanEmbed and CanGenerate say which graphs can be built; what can
 	// generate can also score and train.
 	CanEmbed, CanGenerate bool

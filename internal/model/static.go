@@ -46,7 +46,7 @@ func describeStatic(st *weights.Store) (description, error) {
 	if st.Has("mapping") {
 		return nil, fmt.Errorf("%s: tensor %q: rows that tokens share, expected a row for each token: %w", st.Path(), "mapping", weights.ErrUnsupported)
 	}
-	d.Config = Config{Arch: "static", Dim: t.Dims[1], Vocab: t.Dims[0], MaxSeq: staticSeq, Heads: 1, KVHeads: 1, HeadDim: t.Dims[1]}
+	d.Config = Config{Arch: "static", Dim: t.Dims[1], Vocab: t.Dims[0], MaxSeq: staticSeq, Empty: true, Heads: 1, KVHeads: 1, HeadDim: t.Dims[1]}
 	if st.Has("weights") {
 		w, err := st.Get("weights")
 		if err != nil {
