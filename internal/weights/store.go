@@ -9,6 +9,7 @@
 package weights
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,11 +83,21 @@ func Open(path string) (*Store, error) {
 // mapFile maps a file for as long as the Store is open.
 func (s *Store) mapFile(path string) (*mapping, error) {
 	m, err := openMapping(path)
-	if err == nil {
-		m.path = path
-		s.maps = append(s.maps, m)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	m.path = path
+	s.maps = append(s.maps, m)
+	return m, pointer(path, m.data)
+}
+
+// pointer says that a file stands for another one that Git LFS keeps, as a clone
+// without it leaves them.
+func pointer(path string, data []byte) error {
+	if !bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned, or download the file", path, ErrNotModel)
 }
 
 // Files are the paths of the files that the model's weights lie in.
@@ -222,10 +233,13 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %d bytes, expected at most %d: %w", path, info.Size(), limit, ErrInvalid)
 	}
 	data, err := os.ReadFile(filepath.Clean(path))
-	if data == nil && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
 		data = []byte{}
 	}
-	return data, err
+	return data, pointer(path, data)
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -352,3 +352,36 @@ func ExampleConfig() {
 	fmt.Println(err)
 	// Output: config.json: field hidden_size: expected a positive integer, found "abc": invalid file
 }
+
+// A clone without Git LFS has pointers in place of large files.
+func TestPointersOfGitLFS(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 90868376\n"
+	file := filepath.Join(t.TempDir(), "model.gguf")
+	paths := []string{file}
+	for name, files := range map[string]map[string]string{
+		"weights":   {"config.json": "{}", "model.safetensors": pointer},
+		"tokenizer": {"config.json": "{}", "tokenizer.json": pointer},
+	} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		paths = append(paths, dir)
+	}
+	if err := os.WriteFile(file, []byte(pointer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		st, err := Open(path)
+		if err == nil {
+			t.Errorf("%s opens: %v", path, st.Close())
+		} else if !errors.Is(err, ErrNotModel) || !strings.Contains(err.Error(), "git lfs pull") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
