@@ -212,12 +212,20 @@ func pairTemplate(raw json.RawMessage) ([]pairPiece, error) {
 	case "ByteLevel":
 		return nil, nil
 	case "Sequence":
+		var found []pairPiece
 		for _, part := range p.Processors {
-			if pieces, err := pairTemplate(part); pieces != nil || err != nil {
-				return pieces, err
+			pieces, err := pairTemplate(part)
+			if err == nil && pieces != nil && found != nil {
+				err = fmt.Errorf("two processors in a row that put tokens around a pair, expected one: %w", weights.ErrUnsupported)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if pieces != nil {
+				found = pieces
 			}
 		}
-		return nil, nil
+		return found, nil
 	case "BertProcessing", "RobertaProcessing":
 		cls, err := idOf("cls", p.Cls)
 		if err != nil {

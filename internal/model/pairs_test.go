@@ -121,3 +121,16 @@ func FuzzPairTemplate(f *testing.F) {
 		}
 	})
 }
+
+// Two processors in a row that know pairs would put tokens around each other's.
+func TestPairTemplatesInARow(t *testing.T) {
+	const bert = `{"type":"BertProcessing","sep":["[SEP]",3],"cls":["[CLS]",2]}`
+	_, err := pairTemplate([]byte(`{"type":"Sequence","processors":[` + bert + `,` + bert + `]}`))
+	if !errors.Is(err, weights.ErrUnsupported) {
+		t.Errorf("two in a row: %v", err)
+	}
+	pieces, err := pairTemplate([]byte(`{"type":"Sequence","processors":[` + bert + `,{"type":"ByteLevel"}]}`))
+	if err != nil || len(pieces) != 5 {
+		t.Errorf("%v, %v", pieces, err)
+	}
+}

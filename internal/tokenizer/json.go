@@ -155,14 +155,16 @@ func (t *Tokenizer) readFrame(file string, raw []byte) error {
 	if err != nil || !ok {
 		return err
 	}
-	f, err := lookup(postProcessors, part)
+	p, err := lookup(postProcessors, part)
 	if err != nil {
 		return err
 	}
-	if err := checkFrame(f, t.vocab); err != nil {
+	if t.prefix, t.suffix, err = p.frame(); err != nil {
+		return err
+	}
+	if err := checkFrame(t.vocab, t.prefix, t.suffix); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	t.prefix, t.suffix = f.prefix, f.suffix
 	return nil
 }
 

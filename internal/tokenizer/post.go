@@ -3,109 +3,195 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+
+	"hotpath/internal/format"
 )
 
-// frame is what a post-processor puts around the ids of one text.
-type frame struct{ prefix, suffix []int32 }
+// framed is one of the pieces that a post-processor makes of a text: ids, and
+// the text itself between them in one of the pieces. A Sequence hands pieces on:
+// what follows a template that adds a token sees two of them, and takes the text
+// and the token for a pair, as the reference does.
+type framed struct {
+	text           bool
+	prefix, suffix []int32
+}
+
+// post is a post-processor.
+type post func(in []framed) ([]framed, error)
 
 // postProcessors holds the post-processors of tokenizer.json by type.
-var postProcessors map[string]func(p *jsonPart) (frame, error)
+var postProcessors map[string]func(p *jsonPart) (post, error)
 
 func init() { // a Sequence reads the table that it stands in
-	postProcessors = map[string]func(p *jsonPart) (frame, error){
-		"ByteLevel":          func(*jsonPart) (frame, error) { return frame{}, nil }, // it moves offsets only
-		"BertProcessing":     pairFrame,
-		"RobertaProcessing":  pairFrame,
-		"TemplateProcessing": templateFrame,
-		"Sequence":           sequenceFrame,
+	postProcessors = map[string]func(p *jsonPart) (post, error){
+		"ByteLevel":          func(*jsonPart) (post, error) { return func(in []framed) ([]framed, error) { return in, nil }, nil }, // it moves offsets only
+		"BertProcessing":     func(p *jsonPart) (post, error) { return pairPost(p, false) },
+		"RobertaProcessing":  func(p *jsonPart) (post, error) { return pairPost(p, true) },
+		"TemplateProcessing": templatePost,
+		"Sequence":           sequencePost,
 	}
 }
 
-// pairFrame reads {"cls": ["[CLS]", 101], "sep": ["[SEP]", 102]}.
-func pairFrame(p *jsonPart) (frame, error) {
+// pairPost reads {"cls": ["[CLS]", 101], "sep": ["[SEP]", 102]}: one cls at the
+// beginning, a sep behind every piece, and RoBERTa's before all but the first.
+func pairPost(p *jsonPart, twice bool) (post, error) {
 	var raw struct{ Cls, Sep []json.RawMessage }
 	if err := p.decode(&raw); err != nil {
-		return frame{}, err
+		return nil, err
 	}
-	id := func(field string, pair []json.RawMessage) ([]int32, error) {
+	id := func(field string, pair []json.RawMessage) (int32, error) {
 		var n int32
 		if len(pair) != 2 || json.Unmarshal(pair[1], &n) != nil || n < 0 {
-			return nil, p.errorf(field, "expected [token, id]")
+			return 0, p.errorf(field, "expected [token, id]")
 		}
-		return []int32{n}, nil
+		return n, nil
 	}
 	cls, err := id("cls", raw.Cls)
 	if err != nil {
-		return frame{}, err
+		return nil, err
 	}
 	sep, err := id("sep", raw.Sep)
-	return frame{cls, sep}, err
+	return func(in []framed) ([]framed, error) {
+		out := make([]framed, len(in))
+		for i, f := range in {
+			if i == 0 {
+				f.prefix = append([]int32{cls}, f.prefix...)
+			} else if twice {
+				f.prefix = append([]int32{sep}, f.prefix...)
+			}
+			if f.suffix = append(f.suffix[:len(f.suffix):len(f.suffix)], sep); !f.text {
+				f.prefix, f.suffix = slices.Concat(f.prefix, f.suffix), nil
+			}
+			out[i] = f
+		}
+		return out, nil
+	}, err
 }
 
-// templateFrame reads the template for a single text; the one for pairs is not used.
-func templateFrame(p *jsonPart) (frame, error) {
+// templateItem is one of a template: the piece number part, or ids where it is
+// negative.
+type templateItem struct {
+	part int
+	ids  []int32
+}
+
+// templatePost reads the templates for a single text and for two.
+func templatePost(p *jsonPart) (post, error) {
+	type item struct {
+		SpecialToken *struct{ ID string }
+		Sequence     *struct{ ID string }
+	}
 	var raw struct {
-		Single []struct {
-			SpecialToken *struct{ ID string }
-			Sequence     *struct{ ID string }
-		}
+		Single, Pair  []item
 		SpecialTokens map[string]struct{ IDs []int32 } `json:"special_tokens"`
 	}
 	if err := p.decode(&raw); err != nil {
-		return frame{}, err
+		return nil, err
 	}
-	var f frame
-	texts := 0
-	for _, piece := range raw.Single {
-		switch {
-		case piece.Sequence != nil:
-			if piece.Sequence.ID != "A" {
-				return f, p.errorf("single", "names sequence %q, expected A", piece.Sequence.ID)
-			}
-			texts++
-		case piece.SpecialToken != nil:
-			token, ok := raw.SpecialTokens[piece.SpecialToken.ID]
-			if !ok {
-				return f, p.errorf("single", "names %q, which special_tokens does not have", piece.SpecialToken.ID)
-			}
-			for _, id := range token.IDs {
-				if id < 0 {
-					return f, p.errorf("special_tokens", "%q has id %d, expected 0 or more", piece.SpecialToken.ID, id)
+	read := func(field string, items []item, parts int) ([]templateItem, error) {
+		var out []templateItem
+		var found [2]int
+		for _, it := range items {
+			switch {
+			case it.Sequence != nil:
+				part := 0
+				if parts == 2 && it.Sequence.ID == "B" {
+					part = 1
+				} else if it.Sequence.ID != "A" {
+					return nil, p.errorf(field, "names sequence %q, expected A%s", it.Sequence.ID, []string{"", " or B"}[parts-1])
 				}
-			}
-			if texts == 0 {
-				f.prefix = append(f.prefix, token.IDs...)
-			} else {
-				f.suffix = append(f.suffix, token.IDs...)
+				found[part]++
+				out = append(out, templateItem{part: part})
+			case it.SpecialToken != nil:
+				token, ok := raw.SpecialTokens[it.SpecialToken.ID]
+				if !ok {
+					return nil, p.errorf(field, "names %q, which special_tokens does not have", it.SpecialToken.ID)
+				}
+				for _, id := range token.IDs {
+					if id < 0 {
+						return nil, p.errorf("special_tokens", "%q has id %d, expected 0 or more", it.SpecialToken.ID, id)
+					}
+				}
+				out = append(out, templateItem{part: -1, ids: token.IDs})
 			}
 		}
+		for _, n := range found[:parts] {
+			if n != 1 {
+				return nil, p.errorf(field, "has the text %d times, expected once", n)
+			}
+		}
+		return out, nil
 	}
-	if texts != 1 {
-		return f, p.errorf("single", "has the text %d times, expected once", texts)
+	single, err := read("single", raw.Single, 1)
+	if err != nil {
+		return nil, err
 	}
-	return f, nil
+	return func(in []framed) ([]framed, error) {
+		items := single
+		switch len(in) {
+		case 1:
+		case 2:
+			if items, err = read("pair", raw.Pair, 2); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, p.errorf("type", "TemplateProcessing behind one that makes %d pieces of a text, expected one or two: %w", len(in), format.ErrUnsupported)
+		}
+		var out []framed
+		for _, it := range items {
+			if it.part < 0 {
+				out = append(out, framed{prefix: it.ids})
+			} else {
+				out = append(out, in[it.part])
+			}
+		}
+		return out, nil
+	}, nil
 }
 
-func sequenceFrame(p *jsonPart) (frame, error) {
+func sequencePost(p *jsonPart) (post, error) {
 	parts, err := p.list("processors")
 	if err != nil {
-		return frame{}, err
+		return nil, err
 	}
-	var f frame
+	var all []post
 	for _, part := range parts {
-		inner, err := lookup(postProcessors, part)
+		one, err := lookup(postProcessors, part)
 		if err != nil {
-			return f, err
+			return nil, err
 		}
-		f.prefix = append(inner.prefix, f.prefix...)
-		f.suffix = append(f.suffix, inner.suffix...)
+		all = append(all, one)
 	}
-	return f, nil
+	return func(in []framed) (_ []framed, err error) {
+		for _, one := range all {
+			if in, err = one(in); err != nil {
+				return nil, err
+			}
+		}
+		return in, nil
+	}, nil
 }
 
-// checkFrame makes sure that every id of the frame exists.
-func checkFrame(f frame, v *vocab) error {
-	for _, ids := range [][]int32{f.prefix, f.suffix} {
+// frame is what a post-processor puts before and behind the ids of one text.
+func (p post) frame() (prefix, suffix []int32, err error) {
+	pieces, err := p([]framed{{text: true}})
+	behind := false
+	for _, f := range pieces {
+		if f.text {
+			prefix, suffix, behind = append(prefix, f.prefix...), append(suffix, f.suffix...), true
+		} else if behind {
+			suffix = append(suffix, f.prefix...)
+		} else {
+			prefix = append(prefix, f.prefix...)
+		}
+	}
+	return prefix, suffix, err
+}
+
+// checkFrame makes sure that every id around a text exists.
+func checkFrame(v *vocab, around ...[]int32) error {
+	for _, ids := range around {
 		for _, id := range ids {
 			if _, ok := v.token(id); !ok {
 				return fmt.Errorf("post_processor: id %d is not in the vocabulary", id)
