@@ -54,6 +54,16 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
+	extra, err := configTokens(file, tokenizerConfig)
+	if err != nil {
+		return nil, err
+	}
+	others, err := countAdded(file, extra)
+	if err != nil {
+		return nil, err
+	}
+	more.tokens += others.tokens
+	more.bytes += others.bytes
 	if err := t.readModel(part, byteLevel, more); err != nil {
 		return nil, err
 	}
@@ -65,10 +75,16 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
-	list, err := addTokens(file, t.vocab, raw[4], more.tokens)
+	next := int64(t.vocab.count)
+	list, err := addTokens(file, t.vocab, raw[4], more.tokens, &next)
 	if err != nil {
 		return nil, err
 	}
+	also, err := addTokens(file, t.vocab, extra, others.tokens, &next)
+	if err != nil {
+		return nil, err
+	}
+	list = appendNew(list, also)
 	if list, err = t.readConfig(file, tokenizerConfig, list); err != nil {
 		return nil, err
 	}
@@ -109,10 +125,10 @@ var addedFields = []struct {
 }
 
 // addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the
-// others are numbered on from the end, as the reference does, which does not read their ids either.
-func addTokens(file string, v *vocab, raw []byte, count int) ([]addedToken, error) {
+// others are numbered on from *from, as the reference does, which does not read their ids either.
+func addTokens(file string, v *vocab, raw []byte, count int, from *int64) ([]addedToken, error) {
 	list := make([]addedToken, 0, count)
-	next := int64(v.count)
+	next := *from
 	var buf []byte
 	_, err := eachItem(raw, func(i int, item []byte) error {
 		var fields [7][]byte
@@ -147,6 +163,7 @@ func addTokens(file string, v *vocab, raw []byte, count int) ([]addedToken, erro
 		list = append(list, t)
 		return nil
 	})
+	*from = next
 	return list, err
 }
 
