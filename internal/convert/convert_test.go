@@ -548,6 +548,40 @@ func TestForeignFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
+// Tokens that tokenizer_config.json adds to rows that tokenizer.json leaves free
+// are told: the file does not have them.
+func TestWarnsOfTokensOfTheConfig(t *testing.T) {
+	dir := with(t, fixtures(t)["mistral"], nil)
+	path := filepath.Join(dir, "tokenizer.json")
+	var file struct {
+		Model map[string]any `json:"model"`
+		Pre   any            `json:"pre_tokenizer"`
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := file.Model["vocab"].(map[string]any)
+	delete(vocab, string(rune('!'+len(vocab)-1))) // the last row is free
+	if data, err = json.Marshal(file); err == nil {
+		err = os.Remove(path)
+	}
+	if err == nil {
+		err = errors.Join(os.WriteFile(path, data, 0o600),
+			os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"additional_special_tokens": ["<tool>"]}`), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := convertTo(t, dir, "F32")
+	if said := strings.Join(r.Warnings, "\n"); err != nil || !strings.Contains(said, `"<tool>" are tokens by tokenizer_config.json alone`) {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
 // A chat template in a file of its own comes into the GGUF file, before that of
 // tokenizer_config.json.
 func TestChatTemplateOfItsOwnFile(t *testing.T) {
