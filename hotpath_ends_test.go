@@ -88,6 +88,33 @@ func TestGenerationEndsWhereTheFilesSay(t *testing.T) {
 	}
 }
 
+// A chat template that says eos_token means the tokenizer's, wherever generation
+// ends: in the directory and in its file.
+func TestTemplatesKeepTheEndOfTexts(t *testing.T) {
+	for ends, kept := range map[string][]int32{"5": {0, 5}, "[5, 6, 7]": {0, 5, 6}, "[5, 0]": {0, 5}} {
+		dir := endingModel(t, map[string]string{
+			"generation_config.json": `{"eos_token_id": ` + ends + `}`,
+			"chat_template.jinja":    `{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}`,
+		})
+		file := filepath.Join(t.TempDir(), "out.gguf")
+		convertFile(t, dir, file)
+		for _, path := range []string{dir, file} {
+			m, err := Open(path, Options{Threads: 1, Precision: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := m.ChatPrompt([]Message{{Role: "user", Content: "a"}})
+			if err != nil || text != "a<|endoftext|>" {
+				t.Errorf("%s: %s: %q, %v", ends, path, text, err)
+			}
+			if got := m.tok.Ends(); path == file && !slices.Equal(got, kept) {
+				t.Errorf("%s: generation of the file ends at %v, expected %v", ends, got, kept)
+			}
+			m.Close()
+		}
+	}
+}
+
 func convertFile(t *testing.T, dir, to string) {
 	t.Helper()
 	in, err := weights.Open(dir)

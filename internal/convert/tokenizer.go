@@ -159,7 +159,9 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 var endKeys = []string{"eos", "eot", "eom"}
 
 // ends are the tokens at which generation ends, at most as many as files have
-// keys for: the tokenizer's own end of a text comes first. Encoders have none.
+// keys for. The tokenizer's own end of a text comes first even where generation
+// goes on behind it: files have one key for both, and chat templates use its
+// token. Encoders have none.
 func (j *job) ends(own *tokenizer.Tokenizer, tokens int32) []int32 {
 	if j.family.encoder {
 		return nil
@@ -167,13 +169,12 @@ func (j *job) ends(own *tokenizer.Tokenizer, tokens int32) []int32 {
 	ids := slices.DeleteFunc(own.Ends(), func(id int32) bool { return id >= tokens })
 	if eos, ok := own.EOS(); ok && eos < tokens {
 		i := slices.Index(ids, eos)
-		switch full := own.Encode(nil, "a", tokenizer.Options{Special: true}, nil); {
-		case i >= 0:
-			ids = slices.Insert(slices.Delete(ids, i, i+1), 0, eos)
-		case slices.Contains(full, eos): // texts get it, and files have one key for both
+		if i < 0 {
 			j.warn("generation does not end at token %d in this model, which ends its texts: it does in its GGUF file", eos)
-			ids = slices.Insert(ids, 0, eos)
+		} else {
+			ids = slices.Delete(ids, i, i+1)
 		}
+		ids = slices.Insert(ids, 0, eos)
 	}
 	if n := len(endKeys); len(ids) > n {
 		j.warn("generation ends at %d tokens in this model, of which GGUF files can say %d: %v are left out", len(ids), n, ids[n:])
