@@ -50,7 +50,8 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
-	more, err := countAdded(file, raw[4])
+	own := tokenList{file: file, field: "added_tokens", raw: raw[4]}
+	more, err := countAdded(&own)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
-	others, err := countAdded(file, extra)
+	others, err := countAdded(&extra)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +77,11 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 		return nil, err
 	}
 	next := int64(t.vocab.count)
-	list, err := addTokens(file, t.vocab, raw[4], more.tokens, &next)
+	list, err := addTokens(&own, t.vocab, more.tokens, &next)
 	if err != nil {
 		return nil, err
 	}
-	also, err := addTokens(file, t.vocab, extra, others.tokens, &next)
+	also, err := addTokens(&extra, t.vocab, others.tokens, &next)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +99,19 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 }
 
 // countAdded tells what the added tokens need if the model knows none of them.
-func countAdded(file string, raw []byte) (more room, err error) {
-	ok, err := eachItem(raw, func(i int, item []byte) error {
+func countAdded(l *tokenList) (more room, err error) {
+	ok, err := eachItem(l.raw, func(i int, item []byte) error {
 		var field [1][]byte
 		pickInto(field[:], item, "content")
 		content := field[0]
 		if len(content) == 0 || content[0] != '"' {
-			return fmt.Errorf("%s: added_tokens[%d]: expected an object with content", file, i)
+			return fmt.Errorf("%s: expected an object with content", l.item(i))
 		}
 		more.add(stringLength(content))
 		return nil
 	})
-	if err == nil && !ok && !isNull(raw) {
-		err = fmt.Errorf("%s: added_tokens: expected an array", file)
+	if err == nil && !ok && !isNull(l.raw) {
+		err = fmt.Errorf("%s: %s: expected an array", l.file, l.field)
 	}
 	return more, err
 }
@@ -126,16 +127,16 @@ var addedFields = []struct {
 
 // addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the
 // others are numbered on from *from, as the reference does, which does not read their ids either.
-func addTokens(file string, v *vocab, raw []byte, count int, from *int64) ([]addedToken, error) {
+func addTokens(l *tokenList, v *vocab, count int, from *int64) ([]addedToken, error) {
 	list := make([]addedToken, 0, count)
 	next := *from
 	var buf []byte
-	_, err := eachItem(raw, func(i int, item []byte) error {
+	_, err := eachItem(l.raw, func(i int, item []byte) error {
 		var fields [7][]byte
 		pickInto(fields[:], item, "id", "content", addedFields[0].name, addedFields[1].name, addedFields[2].name, addedFields[3].name, addedFields[4].name)
 		buf = appendString(buf[:0], fields[1])
 		if _, ok := asID(fields[0]); !ok && !isNull(fields[0]) {
-			return fmt.Errorf("%s: added_tokens[%d]: %.100q has id %.20s, expected 0..%d", file, i, buf, fields[0], math.MaxInt32)
+			return fmt.Errorf("%s: %.100q has id %.20s, expected 0..%d", l.item(i), buf, fields[0], math.MaxInt32)
 		}
 		if len(buf) == 0 {
 			return nil
@@ -144,10 +145,10 @@ func addTokens(file string, v *vocab, raw []byte, count int, from *int64) ([]add
 		if !ok {
 			id = int32(next)
 			if other, taken := v.token(id); taken {
-				return fmt.Errorf("%s: added_tokens[%d]: %.100q would get id %d, which is that of %.100q", file, i, buf, id, other)
+				return fmt.Errorf("%s: %.100q would get id %d, which is that of %.100q", l.item(i), buf, id, other)
 			}
 			if err := v.addMore(buf, next); err != nil {
-				return fmt.Errorf("%s: added_tokens[%d]: %w", file, i, err)
+				return fmt.Errorf("%s: %w", l.item(i), err)
 			}
 		}
 		next = max(next, int64(id)+1)
@@ -157,7 +158,7 @@ func addTokens(file string, v *vocab, raw []byte, count int, from *int64) ([]add
 			case string(value) == "true":
 				t.flags |= field.flag
 			case !isNull(value) && string(value) != "false":
-				return fmt.Errorf("%s: added_tokens[%d].%s: expected true or false", file, i, field.name)
+				return fmt.Errorf("%s.%s: expected true or false", l.item(i), field.name)
 			}
 		}
 		list = append(list, t)
@@ -193,7 +194,7 @@ func (t *Tokenizer) readConfig(file string, config []byte, list []addedToken) ([
 		return list, nil
 	}
 	if err := checkJSON(config); err != nil {
-		return nil, fmt.Errorf("%s: tokenizer_config.json: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", configFile(file), err)
 	}
 	keys := make([]string, 0, roleCount+1)
 	for r := range roleCount {
