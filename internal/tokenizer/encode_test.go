@@ -283,6 +283,12 @@ func TestMetaspaceFirst(t *testing.T) {
 		{`{"type":"Replace","pattern":{"String":"''"},"content":"\""}`, ``, true, "'''a", []int32{4, 5, 1}},
 		{`{"type":"Replace","pattern":{"Regex":"a"},"content":"bx"}`, ``, true, "ab", []int32{0, 2, 0, 9, 2}},
 		{`{"type":"NFC"}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301a", []int32{0, 6, 0, 7, 1}},
+		{`{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"x"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301a", []int32{0, 9, 0, 6, 0, 7, 1}},
+		{`{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"x"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301b", []int32{0, 9, 0, 6, 0, 7, 2}},
+		{`{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"x"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "ba", []int32{0, 9, 0, 2, 1}},
+		{`{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"b"},"content":"__"},{"type":"Prepend","prepend":"xa"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301a", []int32{0, 9, 0, 1, 0, 6, 0, 7, 1}},
+		{`{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"b"},"content":"__"},{"type":"Prepend","prepend":"xa"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "e\u0301b", []int32{0, 9, 0, 1, 0, 6, 0, 7, 8, 8}},
+		{`{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"String":"b"},"content":"__"},{"type":"Prepend","prepend":"xa"},{"type":"NFC"}]}`, `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, true, "ba", []int32{0, 9, 0, 1, 0, 8, 0, 8, 1}},
 	} {
 		parts := metaspace
 		if c.chars {

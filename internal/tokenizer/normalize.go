@@ -111,7 +111,15 @@ func followClip(norm normalizer, out, first []byte, s *Scratch) int {
 	if n <= 0 || bytes.HasPrefix(out, s.text[:n]) {
 		return max(0, n)
 	}
-	_, n = utf8.DecodeRune(out) // it was joined with what follows, or marks have changed places
+	// It was joined with what follows, or marks have changed places: what still is as it was, and the rune
+	// that the rest went into.
+	for n = 0; n < len(out); {
+		_, size := utf8.DecodeRune(out[n:])
+		same := n+size <= len(s.text) && bytes.Equal(out[n:n+size], s.text[n:n+size])
+		if n += size; !same {
+			break
+		}
+	}
 	return n
 }
 
