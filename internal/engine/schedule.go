@@ -121,9 +121,9 @@ func (s *scheduler) match(w way, l load) match {
 	b := l.batch()
 	all := s.costs.OnFine(s.work, b, s.most)
 	if w == wayTry {
-		return match{apart: wayOne, estimate: [2]float64{s.costs.One(s.work, b, CoarseRunTokens), all}, first: trialAll, warm: smallWarm, sure: smallSure}
+		return match{load: l, apart: wayOne, estimate: [2]float64{s.costs.One(s.work, b, CoarseRunTokens), all}, first: trialAll, warm: smallWarm, sure: smallSure}
 	}
-	m := match{apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1}
+	m := match{load: l, apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1}
 	if s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens) {
 		m.first = trialApart
 	}

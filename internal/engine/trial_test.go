@@ -220,3 +220,127 @@ func TestTrialsBySize(t *testing.T) {
 		t.Errorf("%d trials, and loads of up to %d tokens", len(trials), CoarseRunTokens)
 	}
 }
+
+// stream runs loads by a trial, where every period-th is of another kind that
+// takes so many times its estimate, whichever way. It returns how many times as
+// long they took as they would have the faster way, and how many of the last
+// hundred went it. kind makes the load of the i-th call.
+func stream(t *trial, m match, period int, times float64, off [2]float64, kind func(i int, other bool) load) (lost float64, settled int) {
+	const calls = 3000
+	fast := trialApart
+	if off[trialAll] < off[trialApart] {
+		fast = trialAll
+	}
+	var seconds, best float64
+	for i := range calls {
+		other, took := i%period == 0, 1.0
+		if other {
+			took = times
+		}
+		m.load = kind(i, other)
+		way := t.next(&m)
+		t.took(&m, way, took*off[way])
+		seconds, best = seconds+took*off[way], best+took*off[fast]
+		if i >= calls-100 && way == fast {
+			settled++
+		}
+	}
+	return seconds / best, settled
+}
+
+// TestTrialOfAlternatingLoads: a kind of load that takes longer than its
+// estimate, or less, and comes every so many calls is not held against the way
+// it was tried with.
+func TestTrialOfAlternatingLoads(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	kinds := map[string]func(i int, other bool) load{
+		"two loads": func(_ int, other bool) load {
+			if other {
+				return load{seqs: 1, tokens: 200}
+			}
+			return load{seqs: 4, tokens: 150}
+		},
+		"loads of two sizes": func(_ int, other bool) load {
+			if other {
+				return load{seqs: 1, tokens: 128 + r.IntN(48)}
+			}
+			return load{seqs: 1, tokens: 200 + r.IntN(48)}
+		},
+		"no load twice": func(i int, _ bool) load { return load{seqs: i, tokens: 200} },
+	}
+	errors := map[string][]float64{"two loads": {0.5, 1.7, 2}, "loads of two sizes": {0.5, 1.7, 2}, "no load twice": {0.85, 1.2}}
+	for name, kind := range kinds {
+		for period := 2; period <= 7; period++ {
+			for _, times := range errors[name] {
+				for _, apart := range []float64{0.5, 0.7, 1.5, 2} {
+					for i, m := range []match{
+						{apart: wayOne, estimate: [2]float64{1, 1}, first: trialAll, warm: smallWarm, sure: smallSure},
+						{apart: wayCoarse, estimate: [2]float64{1, 1}, first: trialAll, sure: 1},
+						{apart: wayCoarse, estimate: [2]float64{1, 1}, first: trialApart, sure: 1},
+					} {
+						var tr trial
+						lost, settled := stream(&tr, m, period, times, [2]float64{apart, 1}, kind)
+						if lost > 1.06 || settled < 85 {
+							t.Errorf("%s, every %d-th %g times its estimate, apart %g of all, match %d: %.2f times the time, %d of the last 100 calls the faster way", name, period, times, apart, i, lost, settled)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTrialForgetsCallsThatDidNotEnd: a comparison whose call was cancelled, or
+// joined by others, is over, it is paid for, and where all are, they become rare.
+func TestTrialForgetsCallsThatDidNotEnd(t *testing.T) {
+	var tr trial
+	m := match{apart: wayCoarse, estimate: [2]float64{1, 1}, first: trialAll, sure: 1}
+	off := [2]float64{1.2, 1}
+	for tr.tried.off == 0 {
+		way := tr.next(&m)
+		tr.took(&m, way, off[way])
+	}
+	tr.next(&m) // would end the comparison, and nobody tells what it took
+	pairs := tr.pairs
+	way := tr.next(&m)
+	tr.took(&m, way, off[way])
+	if tr.pairs != pairs || tr.tried.off != 0 {
+		t.Errorf("a comparison ended with the call after the one that was lost")
+	}
+	tries := 0
+	for range 1000 {
+		way := tr.next(&m)
+		if tr.trying {
+			tries++
+			purse := tr.purse
+			if way = tr.next(&m); tr.purse >= purse {
+				t.Fatal("a try that was lost cost nothing")
+			}
+		}
+		tr.took(&m, way, off[way])
+	}
+	if tries == 0 || tries > 1000/trialEvery {
+		t.Errorf("%d of 1000 calls tried a way that nothing was ever learnt of", tries)
+	}
+}
+
+// TestTrialsThatTeachNothingBecomeRare: the faster way was seen to be slow, so
+// the other is tried at once, but the machine is never the same twice.
+func TestTrialsThatTeachNothingBecomeRare(t *testing.T) {
+	tr := trial{calls: smallWarm, pairs: 1, ratio: [5]float64{2}, off: [2]float64{1, 2}, before: [2]float64{1, 2}, purse: 1}
+	m := match{apart: wayCoarse, estimate: [2]float64{1, 1}, first: trialAll, sure: 1}
+	tries, speed := 0, 2.0
+	for range 1000 {
+		way := tr.next(&m)
+		if way == trialApart {
+			tries++
+			tr.took(&m, way, 1)
+			speed = 5.5 - speed // the first and the last call never agree
+			continue
+		}
+		tr.took(&m, way, speed)
+	}
+	if tries == 0 || tries > 100 {
+		t.Errorf("%d of 1000 calls were for comparisons that taught nothing", tries)
+	}
+}
