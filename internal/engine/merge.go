@@ -241,16 +241,17 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 	for c := m.head; c != nil; {
 		next, p := c.next, part{call: c, first: c.taken, row: w.bind.S}
 		for c.taken < len(c.seqs) && w.bind.S < w.max.S {
+			at := c.taken
 			if w.bind.T > 0 && c.sorted && m.split.Last() {
-				c.prefer(limit - w.bind.T)
+				at = c.prefer(limit - w.bind.T)
 			}
-			ids := c.seqs[c.order[c.taken]]
+			ids := c.seqs[c.order[at]]
 			// A run takes one text of any length that it has memory for.
 			if w.bind.T+len(ids) > w.max.T || w.bind.T > 0 && w.bind.T+len(ids) > limit && !m.split.Whole(w.bind.T, len(ids), limit) {
 				break
 			}
 			w.add(ids, 0, len(ids))
-			c.taken++
+			c.take(at)
 		}
 		if p.n = c.taken - p.first; p.n == 0 {
 			break
@@ -285,14 +286,19 @@ func (c *embedCall) longestFirst() {
 	slices.SortStableFunc(c.order[c.taken:], func(a, b int32) int { return len(c.seqs[b]) - len(c.seqs[a]) })
 }
 
-// prefer makes the longest text that fits into the room the next one; where none
-// does, the shortest. The call is sorted.
-func (c *embedCall) prefer(room int) {
+// prefer is the place of the longest text that fits into the room; where none
+// does, of the shortest. The call is sorted.
+func (c *embedCall) prefer(room int) int {
 	rest := c.order[c.taken:]
-	at := sort.Search(len(rest)-1, func(i int) bool { return len(c.seqs[rest[i]]) <= room })
-	text := rest[at]
-	copy(rest[1:at+1], rest[:at])
-	rest[0] = text
+	return c.taken + sort.Search(len(rest)-1, func(i int) bool { return len(c.seqs[rest[i]]) <= room })
+}
+
+// take gives the text at a place of the order to a run. The others keep theirs.
+func (c *embedCall) take(at int) {
+	text := c.order[at]
+	copy(c.order[c.taken+1:at+1], c.order[c.taken:at])
+	c.order[c.taken] = text
+	c.taken++
 }
 
 // settle gives a run's rows to their callers.
