@@ -37,7 +37,7 @@ func cgroupCores(root string) int {
 		// A group that lies elsewhere is not to be seen from here; its mount
 		// stands for it, as it does where a container sees its own at the top.
 		under, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-		if !ok || under != "" && under[0] != '/' {
+		if !ok || under != "" && under[0] != '/' || slices.Contains(strings.Split(under, "/"), "..") {
 			under = "/"
 		}
 		for at := path.Clean("/" + under); ; at = path.Dir(at) {
