@@ -382,4 +382,9 @@ func TestScoreTails(t *testing.T) {
 	if p := e.scorer.pool; p.Available() != p.Size() {
 		t.Errorf("%d of %d blocks are free at the end", p.Available(), p.Size())
 	}
+	for _, first := range [][]int{{0}, {-1}, {len(seqs[0]) + 1}, {}, {1, 1}} {
+		if _, err := e.ScoreTails(t.Context(), seqs[:1], first); err == nil {
+			t.Errorf("a text of %d tokens was scored from tokens %d", len(seqs[0]), first)
+		}
+	}
 }

@@ -47,6 +47,9 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) ([
 	if !e.cfg.CanGenerate {
 		return nil, fmt.Errorf("%w: %s has no likelihoods", ErrUnsupported, e.cfg.Arch)
 	}
+	if first != nil && len(first) != len(seqs) {
+		return nil, fmt.Errorf("%d first tokens for %d texts", len(first), len(seqs))
+	}
 	out := make([][]float32, len(seqs))
 	for i, ids := range seqs {
 		if len(ids) == 0 {
@@ -57,6 +60,9 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) ([
 		}
 		n := len(ids) - 1
 		if first != nil {
+			if first[i] < 1 || first[i] > len(ids) {
+				return nil, fmt.Errorf("text %d: the first token is %d, expected 1 to %d", i, first[i], len(ids))
+			}
 			n = len(ids) - first[i]
 		}
 		out[i] = make([]float32, n)
