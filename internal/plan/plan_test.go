@@ -13,6 +13,7 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // fused is a reference backend that publishes patterns; tests of the planner
@@ -371,5 +372,42 @@ func TestRunBeyondMaximum(t *testing.T) {
 	cancel(fmt.Errorf("enough"))
 	if err := s.Run(ctx, max9); err == nil || err.Error() != "enough" {
 		t.Errorf("cancelled run: %v", err)
+	}
+}
+
+// TestRanForgetsWhatCameBefore: a run that could not begin has no times, not
+// those of the one before it.
+func TestRanForgetsWhatCameBefore(t *testing.T) {
+	b, vs := randomGraph(rand.New(rand.NewPCG(1, 1)), 5)
+	g, err := b.Freeze(vs[len(vs)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	be := ref.New()
+	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Attach(profile.NewRecorder(profile.Options{}), plan.ProfileLabels{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(context.Background(), g.Max); err != nil {
+		t.Fatal(err)
+	}
+	if _, end := s.Ran(); end == 0 {
+		t.Fatal("a recorded run has no times")
+	}
+	beyond := g.Max
+	beyond.T++
+	if err := s.Run(context.Background(), beyond); err == nil {
+		t.Fatal("a run beyond the maximum")
+	}
+	if start, end := s.Ran(); start != 0 || end != 0 {
+		t.Errorf("a run that did not begin was from %d to %d", start, end)
 	}
 }

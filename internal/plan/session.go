@@ -147,11 +147,11 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.running >= 0 {
 		return errors.New("plan: a run is in flight already")
 	}
+	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b)
 	if err != nil {
 		return err
 	}
-	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R
