@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"hotpath/internal/graph"
@@ -138,4 +139,38 @@ func TestOneRow(t *testing.T) {
 	is("after several rows", tensor.Q6_K, 2, true)
 	x = x[:128]
 	is("a shorter one", tensor.Q4_1, 2, true)
+}
+
+// TestFewRoundedRows: the last rows of a run of many are few, but in bf16 like
+// the others, and multiply like them.
+func TestFewRoundedRows(t *testing.T) {
+	if cpu.Active() < cpu.AMX {
+		t.Skip("this machine has no tiles")
+	}
+	const n, k, rows = 80, 256, 2
+	w, x := make([]float32, n*k), make([]float32, rows*k)
+	for i := range w {
+		w[i] = float32(math.Sin(float64(i)))
+	}
+	for i := range x {
+		x[i] = float32(math.Cos(float64(i)))
+	}
+	data := make([]byte, n*tensor.Q4_1.RowBytes(k))
+	if err := tensor.Quantize(data, tensor.Q4_1, w); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := gemm.NewStored(data, tensor.Q4_1, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := product{n: n, k: k, class: BF16, stored: stored, tiled: true, bf16: []amx.Panels{amx.NewStored(stored)}}
+	worker := worker{scratch: &scratch{tiles: amx.NewScratch(k), few: amx.NewFewScratch(k)}}
+	half := make([]uint16, amx.MR*k)
+	amx.Round(half, x, k, rows, k)
+	got, want := make([]float32, rows*n), make([]float32, rows*n)
+	p.multiply(&worker, want, factor{f32: x}, nil, rows, 0, n, false)
+	p.multiply(&worker, got, factor{half: half}, nil, rows, 0, n, true)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d rows in bf16 give %v.., expected %v..", rows, got[:4], want[:4])
+	}
 }

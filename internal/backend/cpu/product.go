@@ -240,7 +240,7 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	_, nr := p.tile()
 	p0, p1 := c0/nr, (c1+nr-1)/nr
 	switch {
-	case direct && rows <= p.fewest():
+	case direct && x.half == nil && rows <= p.fewest(): // a run of many rows may end with a few, in bf16 like the others
 		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
