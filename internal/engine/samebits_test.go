@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,14 +15,18 @@ import (
 // Models with weights in the file's blocks are not among them.
 func TestSharingComputesTheSameBits(t *testing.T) {
 	alike := map[bool]int{}
+	dirs := []string{wideLlama(t)}
 	for _, name := range testmodels.Encoders(t) {
+		dirs = append(dirs, testmodels.Dir(t, name))
+	}
+	for _, dir := range dirs {
 		for _, precision := range []cpu.Precision{cpu.F32, cpu.Auto} {
 			be, err := cpu.New(cpu.Options{Workers: 3, Precision: precision})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { be.Close() })
-			e := open(t, name, be, Options{})
+			e := openOn(t, dir, be, Options{})
 			var seqs [][]int32
 			for i, n := range []int{1, 2, 3, 5, 15, 40, 16, 17, 31, 33, 64, 65, 100, 129} {
 				ids := make([]int32, min(n, e.cfg.MaxSeq))
@@ -49,7 +54,7 @@ func TestSharingComputesTheSameBits(t *testing.T) {
 			same := e.embedders[e.pooling()].sched.alike
 			alike[same]++
 			if same && !(slices.Equal(got[0], got[1]) && slices.Equal(got[0], got[2])) {
-				t.Errorf("%s, %s: vectors depend on what else is in their run", name, precision)
+				t.Errorf("%s, %s: vectors depend on what else is in their run", filepath.Base(dir), precision)
 			}
 		}
 	}
