@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -549,8 +550,8 @@ func TestForeignFieldsAreLeftOut(t *testing.T) {
 }
 
 // Tokens that tokenizer_config.json adds to rows that tokenizer.json leaves free
-// are told: the file does not have them.
-func TestWarnsOfTokensOfTheConfig(t *testing.T) {
+// are in the file; those beyond the table cannot be and are told.
+func TestCarriesTokensOfTheConfig(t *testing.T) {
 	dir := with(t, fixtures(t)["mistral"], nil)
 	path := filepath.Join(dir, "tokenizer.json")
 	var file struct {
@@ -571,14 +572,19 @@ func TestWarnsOfTokensOfTheConfig(t *testing.T) {
 	}
 	if err == nil {
 		err = errors.Join(os.WriteFile(path, data, 0o600),
-			os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"additional_special_tokens": ["<tool>"]}`), 0o600))
+			os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"additional_special_tokens": ["<tool>", "<more>"]}`), 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, r, err := convertTo(t, dir, "F32")
-	if said := strings.Join(r.Warnings, "\n"); err != nil || !strings.Contains(said, `"<tool>" are tokens by tokenizer_config.json alone`) {
-		t.Errorf("%q, %v", said, err)
+	out, r, err := convertTo(t, dir, "F32")
+	if said := strings.Join(r.Warnings, "\n"); err != nil || strings.Contains(said, "<tool>") || !strings.Contains(said, `"<more>" are tokens of the tokenizer without a row`) {
+		t.Fatalf("%q, %v", said, err)
+	}
+	const text = "a<tool>b"
+	want, got := open(t, dir).Tokenize(text, false), open(t, out).Tokenize(text, false)
+	if !slices.Contains(want, int32(len(vocab))) || !slices.Equal(got, want) {
+		t.Errorf("the file gives %v, the directory %v", got, want)
 	}
 }
 

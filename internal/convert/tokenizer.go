@@ -64,18 +64,11 @@ func (j *job) tokenizer() error {
 	if err != nil {
 		return err
 	}
+	if lost := v.carry(own); len(lost) > 0 {
+		j.warn("%s are tokens of the tokenizer without a row in the model's table, and none in its GGUF file: texts that have them differ", few(lost))
+	}
 	if len(v.loose) > 0 {
 		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which GGUF files cannot say", few(v.loose))
-	}
-	var lost []string
-	for id := range own.Size() {
-		// What tokenizer.json does not have, tokenizer_config.json has added.
-		if token, ok := own.Token(int32(id)); ok && id < len(v.kinds) && v.kinds[id] == unusedToken {
-			lost = append(lost, token)
-		}
-	}
-	if len(lost) > 0 {
-		j.warn("%s are tokens by tokenizer_config.json alone, and none in its GGUF file: texts that have them differ", few(lost))
 	}
 	j.specials(v, own)
 	if err := j.chooseSplit(v, own); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
@@ -191,6 +192,30 @@ func readVocabulary(file string, data []byte, rows int) (*vocabulary, error) {
 		}
 	}
 	return v, nil
+}
+
+// carry takes over the tokens that only tokenizer_config.json adds, and gives
+// those that it adds beyond the model's table.
+func (v *vocabulary) carry(own *tokenizer.Tokenizer) (lost []string) {
+	for id := range own.Size() {
+		token, ok := own.Token(int32(id))
+		switch {
+		case !ok || id < len(v.kinds) && v.kinds[id] != unusedToken:
+		case id >= len(v.kinds):
+			lost = append(lost, token)
+		default:
+			v.tokens[id], v.kinds[id] = token, userToken
+			if own.IsSpecial(int32(id)) {
+				v.kinds[id] = controlToken
+			} else if v.model == "bert" {
+				v.tokens[id] = "▁" + token
+			}
+			if own.Stretches(int32(id)) {
+				v.loose = append(v.loose, token)
+			}
+		}
+	}
+	return lost
 }
 
 // readMerges reads merges in either form: pairs, or texts with a space.

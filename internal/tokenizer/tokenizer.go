@@ -196,6 +196,15 @@ func (t *Tokenizer) Size() int { return len(t.vocab.at) }
 // IsSpecial tells whether Decode leaves the id out when skipSpecial is set.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.special.has(id) }
 
+// Stretches tells whether the id is of an added token that takes white space
+// beside it, or is none inside a word.
+func (t *Tokenizer) Stretches(id int32) bool {
+	has := func(e addedToken) bool {
+		return e.id == id && e.flags&(addedLstrip|addedRstrip|addedSingleWord) != 0
+	}
+	return slices.ContainsFunc(t.added.raw.entries, has) || slices.ContainsFunc(t.added.normalized.entries, has)
+}
+
 // ChatTemplate is the model's Jinja chat template, or "".
 func (t *Tokenizer) ChatTemplate() string { return t.chat }
 
