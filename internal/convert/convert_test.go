@@ -588,6 +588,23 @@ func TestCarriesTokensOfTheConfig(t *testing.T) {
 	}
 }
 
+// Ends of generation that are no tokens of the model are told.
+func TestEndsThatAreNoTokens(t *testing.T) {
+	for ends, want := range map[string]string{
+		"[0, 5]":         "",
+		"[0, 5, 100000]": "ends at the tokens [100000]",
+	} {
+		dir := with(t, fixtures(t)["llama"], nil)
+		if err := os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(`{"eos_token_id": `+ends+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, r, err := convertTo(t, dir, "F32")
+		if said := strings.Join(r.Warnings, "\n"); err != nil || strings.Contains(said, "generation") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%s: %q, %v", ends, said, err)
+		}
+	}
+}
+
 // A chat template in a file of its own comes into the GGUF file, before that of
 // tokenizer_config.json.
 func TestChatTemplateOfItsOwnFile(t *testing.T) {

@@ -159,7 +159,17 @@ func (j *job) ends(own *tokenizer.Tokenizer, tokens int32) []int32 {
 	if j.family.encoder {
 		return nil
 	}
-	ids := slices.DeleteFunc(own.Ends(), func(id int32) bool { return id >= tokens })
+	var ids, beyond []int32
+	for _, id := range own.Ends() {
+		if id < tokens {
+			ids = append(ids, id)
+		} else {
+			beyond = append(beyond, id)
+		}
+	}
+	if len(beyond) > 0 {
+		j.warn("generation ends at the tokens %v in this model, which has %d: they are left out", beyond, tokens)
+	}
 	if eos, ok := own.EOS(); ok && eos < tokens {
 		i := slices.Index(ids, eos)
 		if i < 0 {

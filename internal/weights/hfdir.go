@@ -107,14 +107,18 @@ func (h *HFDir) EndIDs() ([]int32, error) {
 			continue
 		}
 		raw, _ := c.Raw(key)
-		var list []int32
-		if one := int32(0); json.Unmarshal(raw, &one) == nil {
-			list = []int32{one}
-		} else if json.Unmarshal(raw, &list) != nil {
+		list := make([]*int32, 1)
+		if json.Unmarshal(raw, &list[0]) != nil && json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
 			return nil, c.fault(key, "an integer or a list of them")
 		}
-		if list = slices.DeleteFunc(list, func(id int32) bool { return id < 0 }); len(list) > 0 {
-			return list, nil
+		var ids []int32
+		for _, id := range list {
+			if *id >= 0 {
+				ids = append(ids, *id)
+			}
+		}
+		if ids != nil {
+			return ids, nil
 		}
 	}
 	return nil, nil
