@@ -44,8 +44,8 @@ func greedy(t *testing.T, path string) Completion {
 	return c
 }
 
-// Generation ends where generation_config.json says, or else config.json, with
-// a number or a list, as generate of transformers does; a converted file ends at
+// Generation ends where generation_config.json says, or without that file where
+// config.json does, with a number or a list, as generate of transformers does; a converted file ends at
 // the same tokens.
 func TestGenerationEndsWhereTheFilesSay(t *testing.T) {
 	free := greedy(t, testmodels.Dir(t, "llama"))
@@ -73,6 +73,8 @@ func TestGenerationEndsWhereTheFilesSay(t *testing.T) {
 		{"without", map[string]string{"generation_config.json": `{"do_sample": false}`}, 12},
 		{"config.json", map[string]string{"config.json": other}, at},
 		{"both", map[string]string{"config.json": other, "generation_config.json": `{"eos_token_id": 0}`}, 12},
+		{"only there", map[string]string{"config.json": other, "generation_config.json": `{"do_sample": false}`}, 12},
+		{"null", map[string]string{"config.json": other, "generation_config.json": `{"eos_token_id": null}`}, 12},
 		{"below 0", map[string]string{"generation_config.json": `{"eos_token_id": -1}`}, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {

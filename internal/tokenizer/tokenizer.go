@@ -209,10 +209,12 @@ func (t *Tokenizer) Stretches(id int32) bool {
 func (t *Tokenizer) ChatTemplate() string { return t.chat }
 
 // WithEnds is the tokenizer with other tokens at which generation ends, as the
-// model's files beside the tokenizer's name them.
+// model's files beside the tokenizer's name them; it ends nowhere with none.
 func (t *Tokenizer) WithEnds(ids []int32) *Tokenizer {
 	other := *t
-	other.ends = slices.Compact(slices.Sorted(slices.Values(ids)))
+	other.ends = append(make([]int32, 0, len(ids)), ids...) // nil would mean that nobody said
+	slices.Sort(other.ends)
+	other.ends = slices.Compact(other.ends)
 	return &other
 }
 

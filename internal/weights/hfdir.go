@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -98,30 +97,34 @@ func (h *HFDir) ChatTemplate() (string, bool, error) {
 }
 
 // EndIDs are the tokens at which generation ends: those of
-// generation_config.json, or else of config.json; nil where neither has any.
-// Ids below 0 are in some files and stand for none.
+// generation_config.json where there is one, or else of config.json. As in
+// transformers a generation_config.json that names none lets nothing end
+// generation: the list is empty then, and nil where there is no such file and
+// config.json names none. Ids below 0 are in some files and stand for none.
 func (h *HFDir) EndIDs() ([]int32, error) {
 	const key = "eos_token_id"
-	for _, c := range []*Config{h.Generation, h.Config} {
-		if c == nil || !c.Has(key) {
-			continue
-		}
-		raw, _ := c.Raw(key)
-		list := make([]*int32, 1)
-		if json.Unmarshal(raw, &list[0]) != nil && json.Unmarshal(raw, &list) != nil || slices.Contains(list, nil) {
+	c, none := h.Config, []int32(nil)
+	if h.Generation != nil {
+		c, none = h.Generation, []int32{}
+	}
+	if c == nil || !c.Has(key) {
+		return none, nil
+	}
+	raw, _ := c.Raw(key)
+	list := make([]*int32, 1)
+	if json.Unmarshal(raw, &list[0]) != nil && json.Unmarshal(raw, &list) != nil {
+		return nil, c.fault(key, "an integer or a list of them")
+	}
+	ids := none
+	for _, id := range list {
+		if id == nil { // a null
 			return nil, c.fault(key, "an integer or a list of them")
 		}
-		var ids []int32
-		for _, id := range list {
-			if *id >= 0 {
-				ids = append(ids, *id)
-			}
-		}
-		if ids != nil {
-			return ids, nil
+		if *id >= 0 {
+			ids = append(ids, *id)
 		}
 	}
-	return nil, nil
+	return ids, nil
 }
 
 const tokenizerFile = "tokenizer.json"
