@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -15,19 +16,47 @@ const maxLinks = 40
 // link. The file need not be there yet.
 func Followed(path string) (string, error) {
 	at := path
-	for range maxLinks {
+	for i := range maxLinks {
 		to, err := os.Readlink(at)
-		if err != nil {
-			return at, nil // no link, or writing will say what is wrong with it
-		}
-		if !filepath.IsAbs(to) { // from where the link really lies: .. of a folder behind a link is another
-			dir, err := filepath.EvalSymlinks(filepath.Dir(at))
-			if err != nil {
-				return "", err
+		if err != nil { // no link, or writing will say what is wrong with it
+			if i == 0 && strings.Contains(at, "..") { // a name that the caller may take apart
+				at, err = located(at)
+				return at, named(path, err)
 			}
-			to = filepath.Join(dir, to)
+			return at, nil
 		}
-		at = to
+		if !filepath.IsAbs(to) {
+			dir, _ := filepath.Split(at)
+			to = dir + to
+		}
+		if at, err = located(to); err != nil {
+			return "", named(path, err)
+		}
 	}
-	return "", fmt.Errorf("%s: %w", path, syscall.ELOOP)
+	return "", named(path, syscall.ELOOP)
+}
+
+// named says of which path an error is.
+func named(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// located is a path by the folder that it really lies in. Nothing of it is
+// cleaned before: .. of a folder behind a link is another than its text says.
+func located(path string) (string, error) {
+	dir, base := filepath.Split(path)
+	if base == "" || base == "." || base == ".." { // a folder, which has to be there
+		return filepath.EvalSymlinks(path)
+	}
+	if dir == "" {
+		return base, nil
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, base), nil
 }
