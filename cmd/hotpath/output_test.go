@@ -164,7 +164,7 @@ func TestOutputPlaces(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", folder, "-o", at("out.jsonl")}, "out.jsonl")
 	ok(t, "embed", "-m", bert, "-f", dir, "-o", at("out.npy"))
-	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy.resume: no such")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy: no such")
 	if bert, err = filepath.Abs(bert); err != nil {
 		t.Fatal(err)
 	}

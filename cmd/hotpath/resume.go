@@ -60,44 +60,60 @@ type resume struct {
 }
 
 // openResume opens OUT to go on, or begins it. now is what this run would make.
+// What decides is read under the lock: another process may have been at work
+// until then.
 func openResume(out string, now resumeState, format *vectorFormat, row int) (*resume, error) {
 	r := &resume{path: out + ".resume", header: format.header, digest: sha256.New()}
-	info, err := os.Stat(out)
-	if err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: --resume expects a regular file, which can be gone on with", out)
 	}
-	exists := err == nil
 	found, err := r.read()
 	if err != nil {
 		return nil, err
 	}
-	if !found {
-		if exists { // a link that leads nowhere yet is a new file
-			return nil, fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
-		}
-		now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()
-		r.state = now
-		// The state comes first: an output without one cannot be gone on with.
-		if err := r.write(); err != nil {
-			return nil, err
-		}
-	} else if err := r.same(out, now); err != nil {
-		return nil, err
+	flags := os.O_RDWR
+	if !found || r.state.Bytes == 0 { // else a file that is gone would come back empty
+		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(out, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(out, flags, 0o644)
+	if found && errors.Is(err, os.ErrNotExist) && flags&os.O_CREATE == 0 {
+		return nil, fmt.Errorf("%s: is gone, but %s says that %d records are in it: put it back, or remove %[2]s to begin anew", out, r.path, r.state.Records)
+	}
 	if err != nil {
 		return nil, err
 	}
 	r.file = &outputFile{File: f, path: out}
 	if err = lockFile(f); err != nil {
 		err = fmt.Errorf("%s: another process is writing it: %w", out, err)
-	} else {
+	} else if err = r.hold(out, now); err == nil {
 		err = r.position(format, row)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.file.close())
 	}
 	return r, nil
+}
+
+// hold holds this run against the state, or makes one for an output that is
+// empty: one that a process left which died before it had a state is too.
+func (r *resume) hold(out string, now resumeState) error {
+	found, err := r.read()
+	if err != nil {
+		return err
+	}
+	if found {
+		return r.same(out, now)
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > 0 {
+		return fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
+	}
+	now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()
+	r.state = now
+	return r.write()
 }
 
 // read reads the state, and reports whether there is one.
@@ -121,10 +137,18 @@ func (r *resume) read() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	r.state = resumeState{}
 	if err := json.Unmarshal(data, &r.state); err != nil {
 		return false, fmt.Errorf("%s: expected the state of a run: %w", r.path, err)
 	}
 	s := &r.state
+	if s.Version > 0 && s.Version != resumeVersion {
+		age := "an older"
+		if s.Version > resumeVersion {
+			age = "a newer"
+		}
+		return false, fmt.Errorf("%s: %s hotpath wrote it, in version %d, expected %d: go on with that one, or remove this file and the output to begin anew", r.path, age, s.Version, resumeVersion)
+	}
 	if s.Version != resumeVersion || s.Records < 0 || s.Bytes < 0 || s.Failed < 0 || s.Failed > s.Records {
 		return false, fmt.Errorf("%s: expected the state of a run, version %d", r.path, resumeVersion)
 	}
@@ -166,7 +190,7 @@ func (r *resume) position(format *vectorFormat, row int) error {
 	}
 	s := &r.state
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s: something else changed it", r.file.path, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s: %s: something else changed it: put back what it was, or remove it and %s to begin anew", r.file.path, fmt.Sprintf(format, args...), r.path)
 	}
 	switch {
 	case info.Size() < s.Bytes:

@@ -317,6 +317,61 @@ func TestOneWriterAtATime(t *testing.T) {
 	}
 }
 
+// An output that was removed does not come back empty, and what to do is said
+// each time.
+func TestResumeWithoutItsOutput(t *testing.T) {
+	bert, dir := testmodels.Dir(t, "bert"), t.TempDir()
+	out := filepath.Join(dir, "out.csv")
+	args := []string{"embed", "-m", bert, "one", "-o", out, "--resume"}
+	ok(t, args...)
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(out); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		fails(t, exitFailed, args, out+": is gone", "remove "+out+".resume to begin anew")
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%v, expected no output", err)
+		}
+	}
+	// A process that died before its first record, with a state or without one.
+	rewind(t, out)
+	ok(t, args...)
+	same(t, out, string(whole))
+	if err := errors.Join(os.Remove(out+".resume"), os.Truncate(out, 0)); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, args...)
+	same(t, out, string(whole))
+	for version, words := range map[int]string{1: "an older hotpath wrote it", resumeVersion + 1: "a newer hotpath wrote it"} {
+		editState(t, out, func(s *resumeState) { s.Version = version })
+		fails(t, exitFailed, args, out+".resume: "+words, "begin anew")
+	}
+}
+
+// What another process may still write is looked at once it is locked.
+func TestResumeLocksBeforeItDecides(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.csv")
+	f, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := lockFile(f); err != nil {
+		t.Fatal(err)
+	}
+	now := resumeState{Format: "csv", Dim: 3}
+	if _, err := openResume(out, now, findFormat("csv"), 12); err == nil || !strings.Contains(err.Error(), "another process is writing it") {
+		t.Errorf("%v, expected that another process is writing it", err)
+	}
+	if _, err := os.Stat(out + ".resume"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v: a state was written without the lock", err)
+	}
+}
+
 func FuzzResumeState(f *testing.F) {
 	f.Add([]byte(`{"version":2,"records":1,"bytes":2}`), []byte("1,2\n3"))
 	f.Add([]byte(`{"version":2,"records":-1}`), []byte(""))
