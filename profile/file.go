@@ -111,7 +111,7 @@ func decode(data []byte, into any) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
-	case errors.As(err, &syntax) && syntax.Offset >= int64(len(data)):
+	case errors.As(err, &syntax) && cutOff(data):
 		return fmt.Errorf("it ends at byte %d within a value: it is cut off", len(data))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
@@ -119,6 +119,12 @@ func decode(data []byte, into any) error {
 		return fmt.Errorf("field %s: %s, expected %s", kind.Field, kind.Value, jsonName(kind.Type))
 	}
 	return err
+}
+
+// cutOff tells a file whose end is missing from one with a wrong byte, which may
+// be its last.
+func cutOff(data []byte) bool {
+	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
 }
 
 // jsonName is what JSON calls values of a type.
