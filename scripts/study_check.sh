@@ -6,16 +6,21 @@
 # with 1 where a part does not hold, after all of them.
 set -u
 [ $# -ge 2 ] || { echo "usage: $0 FOLDER MODELS [PART ...]" >&2; exit 2; }
-folder=$1 models=$2
+folder=$1
+models=$(CDPATH= cd "$2" && pwd) || exit 2 # tests run in the folder of their package
 shift 2
 [ $# -gt 0 ] || set -- named predicted same parallelism
 go=${GO:-go}
 mkdir -p "$folder" || exit 1
 sources=$({ git rev-parse HEAD; git diff HEAD -- '*.go' '*.s' go.mod; } | cksum)
 
-# in_package NAME: a test of internal/study that holds figures.
+# in_package NAME: a test of internal/study that holds figures. One that is
+# skipped, or is not there, holds nothing.
 in_package() {
-	HOTPATH_STUDY_CHECK=1 $go test -tags nogpu -count 1 -timeout 20m -run "^$1\$" -v ./internal/study
+	HOTPATH_MODELS=$models HOTPATH_STUDY_CHECK=1 $go test -tags nogpu -count 1 -timeout 20m -run "^$1\$" -v ./internal/study >"$folder/test.out" 2>&1
+	rc=$?
+	cat "$folder/test.out"
+	[ $rc -eq 0 ] && grep -q "^--- PASS: $1 " "$folder/test.out" && ! grep -q -e '--- SKIP' "$folder/test.out"
 }
 
 # A kernel slowed by 20 per cent is the first difference that compare names, in size.
