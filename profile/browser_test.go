@@ -183,6 +183,25 @@ func within(inner, outer string) string {
 	return `(() => { const o = document.querySelector('` + outer + `').getBoundingClientRect(); return [...document.querySelectorAll('` + inner + `')].every(e => { const r = e.getBoundingClientRect(); return r.left >= o.left - 1 && r.right <= o.right + 1; }); })()`
 }
 
+// A step that was on the clock for no time has no rate: it is 0, as in the other
+// reports.
+func TestReportOfNoTimeInBrowser(t *testing.T) {
+	ctx := browser(t)
+	p := fixture(t)
+	for i := range p.Plans {
+		for k := range p.Plans[i].Stats {
+			p.Plans[i].Stats[k].Clock = 0
+		}
+	}
+	p.Rounds = append(p.Rounds, RoundStats{Name: "none", ByWorker: []WorkerStats{{Worker: "w"}}})
+	show(ctx, t, "report_no_time", func(w io.Writer) error { return writeHTML(w, p) })
+	do(ctx, t, chromedp.Evaluate(`document.querySelector('#tree button').click()`, nil))
+	is(ctx, t, "rows without time on the clock", `[...document.querySelectorAll('.tree tbody tr')].some(r => r.node.w === 0 && r.node.f > 0)`)
+	is(ctx, t, "rates of no time are 0", `[...document.querySelectorAll('.tree tbody tr')].filter(r => r.node.w === 0 && r.node.f > 0).every(r => r.cells[4].textContent === '0.0')`)
+	is(ctx, t, "numbers", `![...document.querySelectorAll('td, .bars span')].some(e => /NaN|Infinity/.test(e.textContent))`)
+	is(ctx, t, "numbers of tips", `![...document.querySelectorAll('.flame g, #steps tbody tr, .bars .bar')].some(e => { e.dispatchEvent(new MouseEvent('mousemove', {bubbles: true})); return /NaN|Infinity/.test(document.getElementById('tip').textContent); })`)
+}
+
 // On a telephone nothing is cut off or lies over something else.
 func TestNarrowReportInBrowser(t *testing.T) {
 	ctx := browser(t)

@@ -1,5 +1,8 @@
 // The report of one recording.
 
+// perTime is 0 where nothing was on the clock, as in the other reports.
+const perTime = (n, d) => d > 0 ? n / d : 0;
+
 function overview() {
   const s = section('overview', 'Overview', data.created);
   s.append(cards(data.cards));
@@ -7,10 +10,10 @@ function overview() {
   const bars = el('div', {class: 'bars'});
   for (const l of data.ledger) {
     const bar = el('div', {class: 'bar'});
-    bar.append(...l.parts.map((ns, i) => el('span', {style: 'width:' + Math.max(0, 100 * ns / l.lane) + '%;background:var(' + colors[i] + ')'})));
-    bar.addEventListener('mousemove', e => showTip(e, l.name, l.parts.map((v, i) => [names[i], pct(100 * v / l.lane) + '  ' + time(v)])));
+    bar.append(...l.parts.map((ns, i) => el('span', {style: 'width:' + Math.max(0, 100 * perTime(ns, l.lane)) + '%;background:var(' + colors[i] + ')'})));
+    bar.addEventListener('mousemove', e => showTip(e, l.name, l.parts.map((v, i) => [names[i], pct(100 * perTime(v, l.lane)) + '  ' + time(v)])));
     bar.addEventListener('mouseleave', hideTip);
-    bars.append(el('span', {}, l.name), bar, el('span', {}, pct(100 * l.parts[0] / l.lane) + ' computing'));
+    bars.append(el('span', {}, l.name), bar, el('span', {}, pct(100 * perTime(l.parts[0], l.lane)) + ' computing'));
   }
   if (data.ledger.length) {
     s.append(el('p', {class: 'note'}, 'The ledger: wall time × lanes, every part of it stamped; the residual is what the stamps do not explain.'), bars,
@@ -27,7 +30,7 @@ const METRICS = {
 function nodeTip(n, root) {
   return [['kind', n.k], ['time', time(n.t) + '  ' + pct(100 * n.t / (root.t || 1))],
     (n.r || n.l) && ['lost beyond the roofline', time(n.l)],
-    n.f > 0 && ['rate', si(n.f / n.w * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(n.b / n.w * 1e9, 'B/s')],
+    n.f > 0 && ['rate', si(perTime(n.f, n.w) * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(perTime(n.b, n.w) * 1e9, 'B/s')],
     n.f > 0 && n.b > 0 && ['intensity', (n.f / n.b).toFixed(1) + ' FLOP/B'], n.m > 0 && ['steps run', n.m.toLocaleString('en')]];
 }
 function flameSection() {
@@ -73,7 +76,7 @@ function treeSection() {
           el('span', {class: 'twist', onclick: () => { flip(n); }}, kids.length ? (open.has(n) ? '▾' : '▸') : ''), n.n, el('span', {class: 'kind'}, n.k)),
         el('td', {}, n.m ? n.m.toLocaleString('en') : ''), el('td', {}, time(n.t)),
         el('td', {}, pct(bar), el('span', {class: 'meter'}, el('span', {style: 'width:' + bar + '%;--k:' + (n.k === 'wait' ? 'var(--faint)' : n.o ? opColor(n.o) : 'var(--accent)')}))),
-        el('td', {}, n.f ? (n.f / n.w).toFixed(1) : ''), el('td', {}, n.b ? (n.b / n.w).toFixed(1) : ''), el('td', {}, n.r || n.l ? time(n.l) : ''));
+        el('td', {}, n.f ? perTime(n.f, n.w).toFixed(1) : ''), el('td', {}, n.b ? perTime(n.b, n.w).toFixed(1) : ''), el('td', {}, n.r || n.l ? time(n.l) : ''));
       tr.node = n;
       rows.push(tr);
       if (open.has(n)) [...kids].sort((a, b) => n.k === 'model' || n.k === 'plan' ? 0 : b.t - a.t).forEach(k => walk(k, depth + 1));
@@ -248,8 +251,8 @@ function rooflineSection() {
     host.replaceChildren(svg);
   });
 }
-const stepTip = p => [['op', p.op], ['kernel', p.kernel], ['class', p.class], ['self time', time(p.self)], ['on the clock', time(p.clock)], ['p50, p99 of a call', time(p.p50) + ', ' + time(p.p99)], ['rate', si(p.flops / p.clock * 1e9, 'FLOP/s')],
-  ['memory', si(p.bytes / p.clock * 1e9, 'B/s')], p.floor > 0 && ['of the roofline', pct(100 * p.floor / p.clock)], p.floor > 0 && ['lost', time(p.lost)]];
+const stepTip = p => [['op', p.op], ['kernel', p.kernel], ['class', p.class], ['self time', time(p.self)], ['on the clock', time(p.clock)], ['p50, p99 of a call', time(p.p50) + ', ' + time(p.p99)], ['rate', si(perTime(p.flops, p.clock) * 1e9, 'FLOP/s')],
+  ['memory', si(perTime(p.bytes, p.clock) * 1e9, 'B/s')], p.floor > 0 && ['of the roofline', pct(100 * perTime(p.floor, p.clock))], p.floor > 0 && ['lost', time(p.lost)]];
 
 // ---- memory -----------------------------------------------------------------
 const CLASSES = ['activations', 'scratch', 'io', 'state', 'weights'];
@@ -345,8 +348,8 @@ function stepsSection() {
   const cols = [{head: 'step', left: true, get: p => p.name, show: p => el('span', {}, el('span', {class: 'dot', style: '--k:' + opColor(p.op)}), p.name)}, ...(new Set(data.steps.map(p => p.plan)).size > 1 ? [{head: 'plan', left: true, get: p => p.plan}] : []), {head: 'kernel', left: true, get: p => p.kernel},
     {head: 'calls', get: p => p.calls}, {head: 'self ms', get: p => p.self, show: p => ms(p.self), bar: p => 100 * p.self / most, color: p => opColor(p.op)},
     {head: 'p50 µs', get: p => p.p50, show: p => (p.p50 / 1e3).toFixed(1)}, {head: 'p95', get: p => p.p95, show: p => (p.p95 / 1e3).toFixed(1)}, {head: 'p99', get: p => p.p99, show: p => (p.p99 / 1e3).toFixed(1)},
-    {head: 'clock ms', get: p => p.clock, show: p => ms(p.clock)}, {head: 'wait ms', get: p => p.wait, show: p => ms(p.wait)}, {head: 'GFLOP/s', get: p => p.flops / (p.clock || 1), show: p => (p.flops / (p.clock || 1)).toFixed(1)}, {head: 'GB/s', get: p => p.bytes / (p.clock || 1), show: p => (p.bytes / (p.clock || 1)).toFixed(1)}];
-  if (data.ceilings.length) cols.push({head: 'roofline', get: p => p.floor / (p.clock || 1), show: p => p.floor ? pct(100 * p.floor / (p.clock || 1)) : '–'}, {head: 'lost ms', get: p => p.lost, show: p => p.floor ? ms(p.lost) : '–', bar: p => 100 * p.lost / lost, color: () => 'var(--c4)'});
+    {head: 'clock ms', get: p => p.clock, show: p => ms(p.clock)}, {head: 'wait ms', get: p => p.wait, show: p => ms(p.wait)}, {head: 'GFLOP/s', get: p => perTime(p.flops, p.clock), show: p => perTime(p.flops, p.clock).toFixed(1)}, {head: 'GB/s', get: p => perTime(p.bytes, p.clock), show: p => perTime(p.bytes, p.clock).toFixed(1)}];
+  if (data.ceilings.length) cols.push({head: 'roofline', get: p => perTime(p.floor, p.clock), show: p => p.floor ? pct(100 * perTime(p.floor, p.clock)) : '–'}, {head: 'lost ms', get: p => p.lost, show: p => p.floor ? ms(p.lost) : '–', bar: p => 100 * p.lost / lost, color: () => 'var(--c4)'});
   const rows = () => { const q = filter.value.toLowerCase(); return data.steps.filter(p => !q || (p.name + ' ' + p.op + ' ' + p.kernel + ' ' + p.plan).toLowerCase().includes(q)); };
   const t = sortable(cols, rows, cols.findIndex(c => c.head === 'self ms'));
   t.table.classList.add('wide');
