@@ -30,7 +30,8 @@ type roundFold struct {
 }
 
 // Round prepares rounds of so many workers, called in or not. Rounds of one name
-// and number of workers are folded together.
+// and number of workers are folded together, as plans of one id are: two models
+// of one shape are told apart by a recorder each. Rounds that overlap each count.
 func (r *Recorder) Round(name, phase string, workers []string) *Round {
 	if r == nil || len(workers) == 0 {
 		return nil
@@ -85,7 +86,8 @@ func (r *Round) Ran(worker int, start, end int64) {
 	w.runs++
 }
 
-// End takes the round in.
+// End takes the round in, or leaves it out whole where nothing can be said of it;
+// the runs that it had are in the ledgers of their plans all the same.
 func (r *Round) End() {
 	if r != nil {
 		r.end(Now())
