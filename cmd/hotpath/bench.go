@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hotpath"
 	"hotpath/internal/bench"
 )
 
@@ -30,7 +29,7 @@ func newBench(std streams) *cobra.Command {
 	var groups strings.Builder
 	for _, g := range bench.Groups {
 		model := ""
-		if g.Model {
+		if g.Model != "" {
 			model = " (-m MODEL)"
 		}
 		fmt.Fprintf(&groups, "\n  %-11s %s%s", g.Name, g.What, model)
@@ -100,9 +99,6 @@ func (f *benchFlags) run(ctx context.Context, std streams, names []string, filte
 	}
 	if err != nil {
 		return err
-	}
-	if len(cases) == 0 {
-		return fmt.Errorf("no case to measure: %w", hotpath.ErrInput)
 	}
 	if f.list {
 		w := bufio.NewWriter(std.out)

@@ -25,8 +25,12 @@ import (
 	"hotpath/internal/kernel/cpu"
 )
 
-// ErrNoModel reports a group that measures a model, without one.
-var ErrNoModel = errors.New("-m MODEL is missing")
+// ErrNoModel reports a group that measures a model, without one, and ErrNoCase
+// that nothing is left to measure.
+var (
+	ErrNoModel = errors.New("-m MODEL is missing")
+	ErrNoCase  = errors.New("nothing to measure")
+)
 
 // Case is one thing that is measured.
 type Case struct {
@@ -128,7 +132,8 @@ func (e *Env) threads() []int {
 }
 
 // Select lists the cases of the named groups, all of them without a name,
-// whose full name matches filter.
+// whose full name matches filter. A group that was named has cases, or the
+// model is none for it.
 func (e *Env) Select(names []string, filter *regexp.Regexp) ([]*Case, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(Groups, func(g Group) bool { return g.Name == name }) {
@@ -140,17 +145,24 @@ func (e *Env) Select(names []string, filter *regexp.Regexp) ([]*Case, error) {
 		if len(names) > 0 && !slices.Contains(names, g.Name) {
 			continue
 		}
-		if g.Model && e.model == nil {
+		if g.Model != "" && e.model == nil {
 			if len(names) > 0 {
 				return nil, fmt.Errorf("%s: %w", g.Name, ErrNoModel)
 			}
 			continue
 		}
-		for _, c := range g.Cases(e) {
+		cases := g.Cases(e)
+		if len(names) > 0 && len(cases) == 0 {
+			return nil, fmt.Errorf("%s: %w with %s: expected a model that %s", g.Name, ErrNoCase, e.Model, g.Model)
+		}
+		for _, c := range cases {
 			if filter == nil || filter.MatchString(c.FullName()) {
 				out = append(out, c)
 			}
 		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: no case matches %q; --list shows them", ErrNoCase, filter)
 	}
 	return out, nil
 }

@@ -194,6 +194,13 @@ func TestSelect(t *testing.T) {
 	if _, err := e.Select([]string{"decode"}, nil); !errors.Is(err, ErrNoModel) {
 		t.Errorf("no model: %v", err)
 	}
+	if _, err := e.Select([]string{"rope"}, regexp.MustCompile("heads=10000")); !errors.Is(err, ErrNoCase) || !strings.Contains(err.Error(), "heads=10000") {
+		t.Errorf("a filter that keeps nothing: %v", err)
+	}
+	encoder := newTestEnv(t, Options{Threads: 1, Model: testmodels.Dir(t, "bert")})
+	if _, err := encoder.Select([]string{"embed", "decode"}, nil); !errors.Is(err, ErrNoCase) || !strings.Contains(err.Error(), "bert: expected a model that generates") {
+		t.Errorf("a model that does not generate: %v", err)
+	}
 	if _, err := NewEnv(Options{Model: t.TempDir()}); err == nil {
 		t.Error("an empty folder is a model")
 	}

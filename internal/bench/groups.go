@@ -4,25 +4,25 @@ package bench
 type Group struct {
 	Name  string
 	What  string
-	Model bool // needs a model
+	Model string // what the model must do; "" where none is needed
 	Cases func(e *Env) []*Case
 }
 
 // Groups is the table of benchmarks, in the order in which they run.
 var Groups = []Group{
-	{"ceiling", "what the machine can do: arithmetic by class, reads by size", false, ceilingCases},
-	{"matmul", "the product kernels alone: class, storage type, rows, dimensions, tile sizes", false, matmulCases},
-	{"linear", "products as a model runs them: storage type, rows, dimensions", false, linearCases},
-	{"rope", "rotary positions: heads, lengths, both orders of pairs", false, ropeCases},
-	{"attention", "heads, lengths, masks, one and many queries", false, attentionCases},
-	{"norm", "layer, RMS and QK norms: sizes and batches", false, normCases},
-	{"activation", "GELU, SiLU, GLU, exponentials and softmax", false, activationCases},
-	{"pool", "pooling of token vectors", false, poolCases},
-	{"loss", "cross-entropy over a vocabulary", false, lossCases},
-	{"embed", "whole batches through a model", true, embedCases},
-	{"prefill", "prompts through a model", true, prefillCases},
-	{"decode", "tokens one after another from a model", true, decodeCases},
-	{"cancel", "how long calls go on after their context has ended; --time for many of them", true, cancelCases},
+	{"ceiling", "what the machine can do: arithmetic by class, reads by size", "", ceilingCases},
+	{"matmul", "the product kernels alone: class, storage type, rows, dimensions, tile sizes", "", matmulCases},
+	{"linear", "products as a model runs them: storage type, rows, dimensions", "", linearCases},
+	{"rope", "rotary positions: heads, lengths, both orders of pairs", "", ropeCases},
+	{"attention", "heads, lengths, masks, one and many queries", "", attentionCases},
+	{"norm", "layer, RMS and QK norms: sizes and batches", "", normCases},
+	{"activation", "GELU, SiLU, GLU, exponentials and softmax", "", activationCases},
+	{"pool", "pooling of token vectors", "", poolCases},
+	{"loss", "cross-entropy over a vocabulary", "", lossCases},
+	{"embed", "whole batches through a model", "embeds 16 tokens", embedCases},
+	{"prefill", "prompts through a model", "generates after 16 tokens", prefillCases},
+	{"decode", "tokens one after another from a model", "generates 49 tokens", decodeCases},
+	{"cancel", "how long calls go on after their context has ended; --time for many of them", "embeds 16 tokens or generates after 512", cancelCases},
 }
 
 // GroupNames lists the names of the table.
