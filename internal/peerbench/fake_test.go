@@ -84,7 +84,11 @@ func fake(how string) {
 				speed := 1 + 2*float64(asked%2)
 				for _, way := range q.Ways {
 					took := map[string]float64{"auto": 1, "fine": 1.5, "coarse": 0.75}[way] / speed
-					a.Turns = append(a.Turns, turn{Amount: []float64{1}, Seconds: []float64{took}, Ran: ran{Fine: 1, Coarse: 2}})
+					t := turn{Ran: ran{Fine: 1, Coarse: 2}}
+					for range q.Calls {
+						t.Amount, t.Seconds = append(t.Amount, 1), append(t.Seconds, took)
+					}
+					a.Turns = append(a.Turns, t)
 				}
 				break
 			}

@@ -30,7 +30,9 @@ type request struct {
 	Batches [][][]int32 `json:"batches,omitempty"`
 	Steps   int         `json:"steps,omitempty"`
 	IDs     [][]int32   `json:"ids,omitempty"`
-	Ways    []string    `json:"ways,omitempty"` // of hotpath to share each batch
+	Ways    []string    `json:"ways,omitempty"`    // of hotpath to run each batch
+	Calls   int         `json:"calls,omitempty"`   // of each way in a turn
+	Seconds float64     `json:"seconds,omitempty"` // that turns may go on for
 }
 
 type answer struct {

@@ -44,7 +44,8 @@ type Row struct {
 	Agreement string    `json:"agreement,omitempty"`
 	Problem   string    `json:"problem,omitempty"` // why it is not measured
 	Ratio     *Ratio    `json:"ratio,omitempty"`
-	Ran       ran       `json:"ran"` // of ways
+	Ran       ran       `json:"ran"`            // of ways
+	Gain      []float64 `json:"gain,omitempty"` // in place of samples: what a runner gained on its base
 
 	tokens int
 	ours   bool
@@ -128,6 +129,33 @@ func (g *Result) finish(group Group) {
 			r.Ratio = &q
 		}
 	}
+	for _, w := range group.Works {
+		for _, gain := range group.Gains {
+			var of [4]*Row
+			for i, name := range []string{gain.Of, group.base(gain.Of), gain.Over, group.base(gain.Over)} {
+				of[i] = find(w.Name, name)
+			}
+			row := &Row{Work: w.Name, Runner: gain.Name, ours: true}
+			if slices.Contains(of[:], nil) {
+				row.Problem = "a row that it needs was not"
+			} else {
+				row.Gain = gainOf(of[0].Samples, of[1].Samples)
+				q := paired(row.Gain, gainOf(of[2].Samples, of[3].Samples))
+				q.Of, q.Over = gain.Of, gain.Over
+				row.Ratio = &q
+			}
+			g.Rows = append(g.Rows, row)
+		}
+	}
+}
+
+// gainOf is the ratio of each turn.
+func gainOf(num, den []float64) []float64 {
+	out := make([]float64, len(num))
+	for i := range out {
+		out[i] = num[i] / den[i]
+	}
+	return out
 }
 
 func (g Group) base(runner string) string {
@@ -162,12 +190,12 @@ func (g *Result) table() [][]string {
 		if i > 0 && g.Rows[i-1].Work == work {
 			work = ""
 		}
-		if len(r.Samples) == 0 {
+		if len(r.Samples)+len(r.Gain) == 0 {
 			out = append(out, []string{work, r.Runner, "not measured: " + r.Problem, "", "", "", ""})
 			continue
 		}
 		call, q := "", ""
-		if r.Ratio == nil {
+		if r.Runner == g.Lead {
 			q = r.Ran.String()
 		}
 		if r.CallMS > 0 {
@@ -175,9 +203,13 @@ func (g *Result) table() [][]string {
 		}
 		if r.Ratio != nil {
 			q = fmt.Sprintf("%.2fx", r.Ratio.Value)
-			if len(r.Samples) >= fewest {
+			if len(r.Samples)+len(r.Gain) >= fewest {
 				q += fmt.Sprintf(" (%.2f to %.2f)", r.Ratio.Low, r.Ratio.High)
 			}
+		}
+		if r.Gain != nil {
+			out = append(out, []string{work, r.Runner, "", "", "", "", q})
+			continue
 		}
 		out = append(out, []string{work, r.Runner, rateText(r.Median) + " " + r.Unit, rateText(r.Q1) + " to " + rateText(r.Q3), call, r.Agreement, q})
 	}

@@ -2,20 +2,27 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/cpu"
 )
 
 // Ways of one engine to share a batch are closer to each other than a machine
-// whose speed changes within seconds is to itself. So they are no processes that
-// take turns of a second: one process with one model goes from way to way call
-// by call, each batch is run every way, and the ratio of a turn is that of calls
-// which followed one another. A way that is there twice shows what is left of
-// the noise.
+// whose speed changes within seconds is to itself, and so are one thread and two,
+// and what a second core gives at most. So they are no processes that take turns
+// of a second: one process with one model goes from way to way call by call, each
+// batch is run every way, and the ratio of a turn is that of calls which followed
+// one another. A way that is there twice shows what is left of the noise.
+//
+// A turn is some calls of each way, and its rate that of all of them together: a
+// median of calls would leave out those that auto spends on finding out.
 
 // turn is what one way did in a request.
 type turn struct {
@@ -28,19 +35,22 @@ type turn struct {
 type ran struct {
 	Fine   int `json:"fine"`   // threads shared steps
 	Coarse int `json:"coarse"` // threads had texts of their own
+	Both   int `json:"both"`   // one after the other
 	One    int `json:"one"`    // one thread did it all
 }
 
-func (r *ran) add(o ran) { r.Fine, r.Coarse, r.One = r.Fine+o.Fine, r.Coarse+o.Coarse, r.One+o.One }
+func (r *ran) add(o ran) {
+	r.Fine, r.Coarse, r.Both, r.One = r.Fine+o.Fine, r.Coarse+o.Coarse, r.Both+o.Both, r.One+o.One
+}
 
 // String says which part of the calls ran how.
 func (r ran) String() string {
-	all := r.Fine + r.Coarse + r.One
+	all := r.Fine + r.Coarse + r.Both + r.One
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		name string
-	}{{r.Fine, "fine"}, {r.Coarse, "coarse"}, {r.One, "one thread"}} {
+	}{{r.Fine, "fine"}, {r.Coarse, "coarse"}, {r.Both, "both"}, {r.One, "one thread"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%.0f %% %s", 100*float64(p.n)/float64(all), p.name))
 		}
@@ -48,53 +58,133 @@ func (r ran) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// ways runs every batch each way, beginning with another one each time and going
-// back and forth. The first batch warms up.
-func (w *hotpathWorker) ways(q request, a *answer) error {
-	modes := make([]engine.Mode, len(q.Ways))
-	for i, name := range q.Ways {
+// how is a way of a worker: a function that runs a batch and says what it did,
+// and in which time. One thread is on the cores in turn, by the number of the
+// call.
+type how func(batch [][]int32, call int) (amount, seconds float64, err error)
+
+// alone is a way of one thread, all of which runs on the caller's.
+func alone(h how) how {
+	return func(batch [][]int32, call int) (amount, seconds float64, err error) {
+		failed := onCore(call, func() { amount, seconds, err = h(batch, call) })
+		return amount, seconds, errors.Join(failed, err)
+	}
+}
+
+// way finds a way by its name: a mode of sharing a batch; "threads=1", hotpath
+// on so many threads; or "f32=2", so many threads at what the machine does at
+// most in a compute class.
+func (w *hotpathWorker) way(name string) (how, error) {
+	kind, count, counted := strings.Cut(name, "=")
+	if !counted {
 		m, err := engine.ParseMode(name)
+		return func(batch [][]int32, _ int) (float64, float64, error) {
+			w.eng.SetParallel(m)
+			return w.embedBatch(batch)
+		}, err
+	}
+	threads, err := strconv.Atoi(count)
+	if err != nil || threads < 1 {
+		return nil, fmt.Errorf("way %q, expected a number of threads", name)
+	}
+	var h how
+	switch kind {
+	case "threads":
+		other, err := w.on(threads)
+		if err != nil {
+			return nil, err
+		}
+		h = func(batch [][]int32, _ int) (float64, float64, error) {
+			other.dst = w.dst
+			return other.embedBatch(batch)
+		}
+	case "f32", "bf16":
+		h = func([][]int32, int) (float64, float64, error) {
+			switch {
+			case threads > 1: // a roof keeps what it measured: a new one for each call
+			case kind == "f32":
+				return ceiling.FMA(cpu.Active()), 1, nil
+			default:
+				return ceiling.Tiles(kind), 1, nil
+			}
+			return ceiling.NewRoof(context.Background()).FLOPs(kind, threads) / 1e9, 1, nil
+		}
+	default:
+		return nil, fmt.Errorf("way %q, expected auto, fine, coarse, threads=N, f32=N or bf16=N", name)
+	}
+	if threads == 1 {
+		h = alone(h)
+	}
+	return h, nil
+}
+
+// ways runs every batch each way, beginning with another one each time and going
+// back and forth. The first batch warms up; the others are gone through turn by
+// turn, and from the beginning where there is time left.
+func (w *hotpathWorker) ways(q request, a *answer) error {
+	hows := make([]how, len(q.Ways))
+	for i, name := range q.Ways {
+		h, err := w.way(name)
 		if err != nil {
 			return err
 		}
-		modes[i] = m
+		hows[i] = h
 	}
-	a.Turns = make([]turn, len(modes))
-	for k, batch := range q.Batches {
-		for j := range modes {
-			i := (j + k) % len(modes)
-			if k/len(modes)%2 == 1 {
-				i = len(modes) - 1 - i
+	a.Turns = make([]turn, len(hows))
+	if len(q.Batches) < 2 {
+		return fmt.Errorf("%d batches, expected one to warm up and one to measure", len(q.Batches))
+	}
+	calls := max(1, q.Calls)
+	began := time.Now()
+	for k := 0; k <= calls || time.Since(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
+		batch := q.Batches[0]
+		if k > 0 {
+			batch = q.Batches[1+(k-1)%(len(q.Batches)-1)]
+		}
+		for j := range hows {
+			i := (j + k) % len(hows)
+			if k/len(hows)%2 == 1 {
+				i = len(hows) - 1 - i
 			}
-			w.eng.SetParallel(modes[i])
 			before := w.eng.Stats()
-			amount, seconds, err := w.embedBatch(batch)
+			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
 				return err
 			}
-			if k == 0 {
-				continue
+			if k > 0 {
+				a.Turns[i].add(amount, seconds, before, w.eng.Stats())
 			}
-			t, s := &a.Turns[i], w.eng.Stats()
-			t.Amount, t.Seconds = append(t.Amount, amount), append(t.Seconds, seconds)
-			switch {
-			case s.FineRuns > before.FineRuns:
-				t.Ran.Fine++
-			case s.CoarseRuns > before.CoarseRuns+1:
-				t.Ran.Coarse++
-			default:
-				t.Ran.One++
-			}
+		}
+		if k == 0 {
+			began = time.Now()
 		}
 	}
 	return nil
 }
 
-// together gives all ways a turn at every work, in one request each.
+// add is a call, and what the engine counted before and after it.
+func (t *turn) add(amount, seconds float64, before, after engine.Stats) {
+	t.Amount, t.Seconds = append(t.Amount, amount), append(t.Seconds, seconds)
+	switch {
+	case after.FineRuns > before.FineRuns && after.CoarseRuns > before.CoarseRuns:
+		t.Ran.Both++
+	case after.FineRuns > before.FineRuns:
+		t.Ran.Fine++
+	case after.CoarseRuns > before.CoarseRuns+1:
+		t.Ran.Coarse++
+	default:
+		t.Ran.One++
+	}
+}
+
+// together gives all ways turns at every work, in one request each.
 func (b bench) together(ctx context.Context, g Group, src *source, entries []*entry) error {
 	for i, work := range g.Works {
-		q := request{Op: work.Op}
-		for range 1 + work.Reps {
+		q := request{Op: work.Op, Calls: work.Reps, Seconds: work.Seconds}
+		warm := work
+		warm.Texts = min(warm.Texts, max(1, warmTokens*work.Texts/work.tokens()))
+		q.Batches = append(q.Batches, src.batch(warm))
+		for range work.Reps {
 			q.Batches = append(q.Batches, src.batch(work))
 		}
 		var asked []*entry
@@ -112,17 +202,42 @@ func (b bench) together(ctx context.Context, g Group, src *source, entries []*en
 			return ctx.Err()
 		}
 		if err == nil && len(a.Turns) != len(asked) {
-			err = fmt.Errorf("%d turns, expected %d", len(a.Turns), len(asked))
+			err = fmt.Errorf("turns of %d ways, expected %d", len(a.Turns), len(asked))
 		}
 		for k, e := range asked {
 			row, err := e.rows[i], err
 			if err == nil {
 				row.Ran.add(a.Turns[k].Ran)
-				err = row.add(answer{Amount: a.Turns[k].Amount, Seconds: a.Turns[k].Seconds})
+				err = row.addTurns(a.Turns[k], work)
 			}
 			if err != nil {
 				row.Problem, row.Samples = err.Error(), nil
 			}
+		}
+	}
+	return nil
+}
+
+// warmTokens are enough to warm up with, whatever the work is.
+const warmTokens = 4096
+
+// addTurns takes turns, each of which is a sample.
+func (r *Row) addTurns(t turn, w Work) error {
+	if len(t.Seconds) != len(t.Amount) || len(t.Seconds) == 0 || len(t.Seconds)%w.Reps != 0 {
+		return fmt.Errorf("%d times for %d amounts, expected turns of %d", len(t.Seconds), len(t.Amount), w.Reps)
+	}
+	for i := 0; i < len(t.Seconds); i += w.Reps {
+		amount, seconds, rates := 0.0, 0.0, 0.0
+		for k := i; k < i+w.Reps; k++ {
+			if !(t.Seconds[k] > 0 && t.Amount[k] > 0) {
+				return fmt.Errorf("%v in %v s", t.Amount[k], t.Seconds[k])
+			}
+			amount, seconds, rates = amount+t.Amount[k], seconds+t.Seconds[k], rates+t.Amount[k]/t.Seconds[k]
+		}
+		if w.Cores {
+			r.Samples = append(r.Samples, rates/float64(w.Reps))
+		} else {
+			r.Samples = append(r.Samples, amount/seconds)
 		}
 	}
 	return nil

@@ -10,15 +10,18 @@ import (
 	"hotpath/internal/testmodels"
 )
 
-// TestWorkerGoesFromWayToWay: each way has every batch but the first, and what
-// is counted is how it ran.
+// TestWorkerGoesFromWayToWay: each way has every batch but the first, what is
+// counted is how it ran, and where there is time left it goes on, to the end of a
+// turn.
 func TestWorkerGoesFromWayToWay(t *testing.T) {
 	batch := [][]int32{{2, 3, 4, 5}, {6, 7, 8}, {9, 10, 11, 12}, {13, 14}}
 	got := askWorkerThreads(t, 2, testmodels.Dir(t, "bert"),
-		request{Op: "embed", Batches: [][][]int32{batch, batch, batch[:2]}, Ways: []string{"fine", "coarse", "auto", "fine"}},
+		request{Op: "embed", Batches: [][][]int32{batch, batch, batch[:2]}, Calls: 2, Ways: []string{"fine", "coarse", "auto", "fine"}},
 		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"coarse"}},
 		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"fine"}},
-		request{Op: "embed", Batches: [][][]int32{batch}, Ways: []string{"sideways"}})
+		request{Op: "embed", Batches: [][][]int32{batch}, Ways: []string{"sideways"}},
+		request{Op: "embed", Batches: [][][]int32{batch, batch, batch[:2], batch[:1]}, Calls: 3, Seconds: 0.05, Ways: []string{"fine"}},
+		request{Op: "embed", Batches: [][][]int32{batch}, Ways: []string{"fine"}})
 	turns := got[0].Turns
 	if len(turns) != 4 {
 		t.Fatalf("%+v, expected 4 turns", got[0])
@@ -39,6 +42,57 @@ func TestWorkerGoesFromWayToWay(t *testing.T) {
 	if !strings.Contains(got[3].Error, "sideways") {
 		t.Errorf("answer %+v, expected an error that names the way", got[3])
 	}
+	if a := got[4].Turns[0].Amount; len(a) < 6 || len(a)%3 != 0 || !slices.Equal(a[3:6], []float64{13, 7, 4}) {
+		t.Errorf("amounts %v, expected turns of 13, 7 and 4 until the time is over", a)
+	}
+	if got[5].Error == "" {
+		t.Errorf("answer %+v, expected an error: nothing to measure", got[5])
+	}
+}
+
+// TestWaysOfThreads: hotpath on other numbers of threads, and what they do at
+// most, are ways too.
+func TestWaysOfThreads(t *testing.T) {
+	batch := [][]int32{{2, 3, 4, 5}, {6, 7, 8}, {9, 10, 11, 12}, {13, 14}}
+	got := askWorkerThreads(t, 2, testmodels.Dir(t, "bert"),
+		request{Op: "embed", Batches: [][][]int32{batch, batch, batch}, Calls: 2, Ways: []string{"threads=1", "threads=2", "f32=1", "f32=2"}},
+		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"threads=1"}},
+		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"fine"}},
+		request{Op: "embed", Batches: [][][]int32{batch, batch}, Ways: []string{"threads=none"}},
+		request{Op: "embed", Batches: [][][]int32{batch, batch}, Ways: []string{"f128=1"}})
+	for i, turn := range got[0].Turns {
+		if len(turn.Amount) != 2 || !(turn.Amount[0] > 0 && turn.Seconds[0] > 0) {
+			t.Errorf("way %d: %+v, expected two calls", i, turn)
+		}
+	}
+	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || worst < 0.99999 {
+		t.Errorf("one thread against two: cosine %v, %v", worst, err)
+	}
+	for i, name := range map[int]string{3: "threads=none", 4: "f128=1"} {
+		if !strings.Contains(got[i].Error, name) {
+			t.Errorf("answer %+v, expected an error that names %s", got[i], name)
+		}
+	}
+}
+
+// TestTurns: a turn is the time of all its calls, or where each has a core of its
+// own the mean of their rates.
+func TestTurns(t *testing.T) {
+	calls := turn{Amount: []float64{1, 1, 2, 2}, Seconds: []float64{1, 3, 1, 1}}
+	for _, c := range []struct {
+		work Work
+		want []float64
+	}{{Work{Reps: 2}, []float64{0.5, 2}}, {Work{Reps: 2, Cores: true}, []float64{2.0 / 3, 2}}, {Work{Reps: 4}, []float64{1}}} {
+		var r Row
+		if err := r.addTurns(calls, c.work); err != nil || !slices.Equal(r.Samples, c.want) {
+			t.Errorf("%+v: %v, %v, expected %v", c.work, r.Samples, err, c.want)
+		}
+	}
+	for _, bad := range []turn{{}, {Amount: []float64{1, 1, 1}, Seconds: []float64{1, 1, 1}}, {Amount: []float64{1, 1}, Seconds: []float64{1, 0}}} {
+		if err := new(Row).addTurns(bad, Work{Reps: 2}); err == nil {
+			t.Errorf("no error for %+v", bad)
+		}
+	}
 }
 
 // TestWaysShareAProcess: what differs in its way alone is one process, and its
@@ -51,7 +105,8 @@ func TestWaysShareAProcess(t *testing.T) {
 	}
 	g := Group{
 		Name: "g", Title: "T", Lead: "auto", Works: []Work{embed(2, 8, 3)}, Inputs: inputs{Model: testmodels.Dir(t, "bert")}, Paired: true,
-		Runners: []Runner{runner("auto", "auto", ""), runner("fine", "fine", ""), runner("coarse", "coarse", ""), runner("fine, again", "fine", "fine")},
+		Runners: []Runner{runner("auto", "auto", ""), runner("fine", "fine", ""), runner("coarse", "coarse", ""), runner("fine, again", "fine", "fine"), runner("auto, based", "auto", "coarse")},
+		Gains:   []Gain{{Name: "gain", Of: "auto, based", Over: "fine, again"}, {Name: "no gain", Of: "auto, based", Over: "nobody"}},
 	}
 	got, err := bench{rounds: 6}.measure(context.Background(), g)
 	if err != nil {
@@ -64,6 +119,15 @@ func TestWaysShareAProcess(t *testing.T) {
 		if r == nil || math.Abs(r.Value-want) > 1e-9 || math.Abs(r.High-r.Low) > 1e-9 {
 			t.Errorf("%s: ratio %+v, expected %g without any spread", name, r, want)
 		}
+	}
+	if r := rowOf(t, got, "gain").Ratio; r == nil || math.Abs(r.Value-0.75) > 1e-9 || math.Abs(r.High-r.Low) > 1e-9 {
+		t.Errorf("gain %+v, expected 0.75 without any spread", r)
+	}
+	if r := rowOf(t, got, "no gain"); r.Problem == "" || got.failure() == nil {
+		t.Errorf("%+v, expected a problem", r)
+	}
+	if text := (&Report{}).text(got); !strings.Contains(text, "0.75x (0.75 to 0.75)") {
+		t.Errorf("no gain in\n%s", text)
 	}
 	if lead := rowOf(t, got, "auto"); lead.Ran != (ran{Fine: 6, Coarse: 12}) || lead.Ran.String() != "33 % fine, 67 % coarse" {
 		t.Errorf("auto ran %+v: %s", lead.Ran, lead.Ran)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"hotpath/internal/kernel/cpu"
 )
 
 // Work is something that all engines of a group do.
@@ -11,9 +13,11 @@ type Work struct {
 	Name    string
 	Op      string // embed, prefill or decode
 	Texts   int
-	Lengths []int // in tokens; the texts take them in turn
-	Steps   int   // of decode
-	Reps    int   // timed batches of one turn
+	Lengths []int   // in tokens; the texts take them in turn
+	Steps   int     // of decode
+	Cores   bool    // the calls of a turn have a core each: its rate is the mean of theirs
+	Reps    int     // timed batches of one turn
+	Seconds float64 // of turns in a round, where runners are paired; 0 for one turn
 }
 
 func (w Work) tokens() int {
@@ -38,7 +42,7 @@ type Runner struct {
 	// Base is the runner that this one is set against; "" sets the group's
 	// Lead against this one.
 	Base string
-	// Way is how a hotpath worker shares batches. Runners that differ in it alone
+	// Way is how a hotpath worker runs batches. Runners that differ in it alone
 	// are one process, which goes from way to way call by call.
 	Way string
 }
@@ -52,7 +56,12 @@ type Group struct {
 	Works             []Work
 	Inputs            inputs
 	Paired            bool // all runners are ways of one process
+	Gains             []Gain
 }
+
+// Gain sets what one runner gains on its base against what another does, in a
+// row of its own: of paired runners.
+type Gain struct{ Name, Of, Over string }
 
 // What answers are held to. A bf16 engine has to keep what hotpath promises
 // for auto; quantized ones lose what their format loses. Leads are in logits:
@@ -136,8 +145,8 @@ func groups(p place) []Group {
 		r.Way = name
 		return r
 	}
-	ceiling := func(p place, name, op, unit, base string) Runner {
-		return Runner{Name: name, Argv: []string{selfPath, "worker", "--threads", strconv.Itoa(p.threads)}, Op: op, Unit: unit, Base: base}
+	reads := func(p place, name, base string) Runner {
+		return Runner{Name: name, Argv: []string{selfPath, "worker", "--threads", strconv.Itoa(p.threads)}, Op: "read", Unit: "GB/s", Base: base}
 	}
 	return []Group{
 		{
@@ -192,26 +201,22 @@ func groups(p place) []Group {
 			Works:   []Work{prefill(128, 1), prefill(512, 1), decode(1)},
 			Runners: []Runner{avx2(p.hotpath("hotpath", smollm2, worstLead)), llama("venv-avx2", smollm2, peerLead)},
 		},
+		p.scaling(minilm, english),
 		{
-			Name: "threads", Title: fmt.Sprintf("From 1 to %d threads", p.threads),
-			Note:      "all-MiniLM-L6-v2, beside what the machine itself gains from the second core in the same minutes.",
+			Name: "threads-peers", Title: fmt.Sprintf("From 1 to %d threads: OpenVINO, and reads from memory", p.threads),
 			Reference: p.reference(minilm), Inputs: english,
 			Works: []Work{embed(32, 128, 1)},
 			Runners: []Runner{
-				one.hotpath("hotpath, 1 thread", minilm, floorBF16),
-				based(p.hotpath(fmt.Sprintf("hotpath, %d threads", p.threads), minilm, floorBF16), "hotpath, 1 thread"),
 				openvino(one, "OpenVINO bf16, 1 thread", "bf16", floorBF16),
 				based(openvino(p, fmt.Sprintf("OpenVINO bf16, %d threads", p.threads), "bf16", floorBF16), "OpenVINO bf16, 1 thread"),
-				ceiling(one, "f32 FMA in registers, 1 thread", "fma", "GFLOP/s", ""),
-				ceiling(p, fmt.Sprintf("f32 FMA in registers, %d threads", p.threads), "fma", "GFLOP/s", "f32 FMA in registers, 1 thread"),
-				ceiling(one, "memory reads, 1 thread", "read", "GB/s", ""),
-				ceiling(p, fmt.Sprintf("memory reads, %d threads", p.threads), "read", "GB/s", "memory reads, 1 thread"),
+				reads(one, "memory reads, 1 thread", ""),
+				reads(p, fmt.Sprintf("memory reads, %d threads", p.threads), "memory reads, 1 thread"),
 			},
 		},
 		{
 			Name: "parallel", Title: "How threads share a batch: auto against fine and coarse", Lead: "auto",
 			Note: "all-MiniLM-L6-v2. Fine: all threads work on one text's products; coarse: each has texts of its own; auto, the default, picks, and its row says how its calls ran. " +
-				"One process goes from way to way call by call; the ratio is the median of those of its turns. Fine is there twice: what it is against itself is the noise.",
+				"One process goes from way to way call by call; the ratio is the median of those of its turns, each of which is the time of all its calls, what auto tries out included. Fine is there twice: what it is against itself is the noise.",
 			Reference: p.reference(minilm), Inputs: english,
 			Works: parallelWorks(), Paired: true,
 			Runners: []Runner{
@@ -224,8 +229,54 @@ func groups(p place) []Group {
 	}
 }
 
-// parallelTokens are about as many as a way has in a turn.
-const parallelTokens = 8192
+// scaling is what hotpath gains from more threads, call by call beside what the
+// machine does.
+func (p place) scaling(model string, in inputs) Group {
+	more := fmt.Sprintf("%d threads", p.threads)
+	g := Group{
+		Name: "threads", Title: "From 1 to " + more,
+		Note: "all-MiniLM-L6-v2. One process goes call by call from 1 thread to " + more + " of hotpath and to what as many do at most, from registers, for 10 ms; 1 thread is on each core in turn, and its rate the mean of both; " +
+			"gains are medians of those of its turns, and the last rows set them against each other turn by turn.",
+		Reference: p.reference(model), Inputs: in, Paired: true,
+	}
+	work := embed(32, 128, p.threads) // a call for each core that one thread is on
+	work.Seconds, work.Cores = scalingSeconds, true
+	g.Works = []Work{work}
+	add := func(name, kind, unit string) (top string) {
+		top = name + ", " + more
+		for i, threads := range []int{1, p.threads} {
+			r := p.hotpath(name+", 1 thread", model, floorBF16)
+			if r.Way = fmt.Sprintf("%s=%d", kind, threads); i > 0 {
+				r.Name, r.Base = top, name+", 1 thread"
+			}
+			if r.Unit = unit; kind != "threads" {
+				r.Op, r.Limit = "embed", 0 // nothing to hold against the reference
+			}
+			g.Runners = append(g.Runners, r)
+		}
+		return top
+	}
+	ours := add("hotpath", "threads", "")
+	ceilings := [][2]string{{"f32 FMA", "f32"}}
+	if cpu.Active() >= cpu.AMX {
+		ceilings = [][2]string{{"bf16 tiles", "bf16"}, {"f32 FMA", "f32"}}
+	}
+	for _, c := range ceilings {
+		g.Gains = append(g.Gains, Gain{Name: "hotpath's gain of that of " + c[0], Of: ours, Over: add(c[0], c[1], "GFLOP/s")})
+	}
+	return g
+}
+
+const (
+	// scalingSeconds are some dozen turns of 1 and of 2 threads.
+	scalingSeconds = 4
+	// parallelTokens are about as many as a way has in a turn, parallelCalls the
+	// most calls: enough that what auto tries out is in most turns.
+	parallelTokens, parallelCalls = 8192, 24
+	// parallelSeconds are what a round has for a work, and up to as many times
+	// as much for long ones: a turn of 128 texts of 256 tokens takes 3 s.
+	parallelSeconds, parallelLonger = 2, 3
+)
 
 func parallelWorks() []Work {
 	var out []Work
@@ -235,7 +286,8 @@ func parallelWorks() []Work {
 	}{{"5, 15 and 40 tokens", []int{5, 15, 40}}, {"12 tokens", []int{12}}, {"256 tokens", []int{256}}} {
 		for _, texts := range []int{1, 8, 16, 32, 64, 128} {
 			w := Work{Name: fmt.Sprintf("%d of %s", texts, mix.name), Op: "embed", Texts: texts, Lengths: mix.lengths}
-			w.Reps = max(1, min(24, parallelTokens/w.tokens()))
+			w.Reps = max(1, min(parallelCalls, parallelTokens/w.tokens()))
+			w.Seconds = parallelSeconds * float64(min(parallelLonger, 1+w.tokens()/parallelTokens))
 			out = append(out, w)
 		}
 	}

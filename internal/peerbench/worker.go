@@ -25,13 +25,15 @@ import (
 // hotpathWorker answers with the engine that package hotpath opens, but from
 // token ids. The clock runs over whole calls, sampling included.
 type hotpathWorker struct {
-	threads int
-	store   *weights.Store
-	model   *model.Model
-	backend plan.Backend
-	eng     *engine.Engine
-	embed   model.EmbedOptions
-	dst     []float32
+	threads         int
+	path, precision string
+	others          []*hotpathWorker // on other numbers of threads
+	store           *weights.Store
+	model           *model.Model
+	backend         plan.Backend
+	eng             *engine.Engine
+	embed           model.EmbedOptions
+	dst             []float32
 }
 
 // runWorker serves requests from standard input until it ends. Without a
@@ -58,6 +60,7 @@ func runWorker(args []string) (err error) {
 }
 
 func (w *hotpathWorker) open(path, precision string) (err error) {
+	w.path, w.precision = path, precision
 	if w.store, err = weights.Open(path); err != nil {
 		return err
 	}
@@ -74,8 +77,26 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	return err
 }
 
+// on is this worker, or another in its process, on so many threads.
+func (w *hotpathWorker) on(threads int) (*hotpathWorker, error) {
+	if threads == w.threads {
+		return w, nil
+	}
+	for _, o := range w.others {
+		if o.threads == threads {
+			return o, nil
+		}
+	}
+	o := &hotpathWorker{threads: threads}
+	w.others = append(w.others, o)
+	return o, o.open(w.path, w.precision)
+}
+
 func (w *hotpathWorker) close() error {
 	var errs []error
+	for _, o := range w.others {
+		errs = append(errs, o.close())
+	}
 	if w.eng != nil {
 		errs = append(errs, w.eng.Close())
 	}
@@ -116,14 +137,8 @@ func (w *hotpathWorker) serve(in io.Reader, out io.Writer) error {
 
 func (w *hotpathWorker) answer(q request, a *answer) error {
 	ctx := context.Background()
-	switch q.Op {
-	case "fma", "read":
-		c := ceiling.Measure(ctx, w.threads)
-		rate := c.F32
-		if q.Op == "read" {
-			rate = c.Read
-		}
-		a.Amount, a.Seconds = []float64{rate / 1e9}, []float64{1}
+	if q.Op == "read" {
+		a.Amount, a.Seconds = []float64{ceiling.Measure(ctx, w.threads).Read / 1e9}, []float64{1}
 		return nil
 	}
 	if w.eng == nil {
@@ -150,18 +165,19 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 			return tokens, seconds, err
 		})
 	case "vectors":
+		name := "auto"
 		if len(q.Ways) > 0 {
-			m, err := engine.ParseMode(q.Ways[0])
-			if err != nil {
-				return err
-			}
-			w.eng.SetParallel(m)
+			name = q.Ways[0]
 		}
-		batch := q.Batches[0]
-		if _, _, err := w.embedBatch(batch); err != nil {
+		run, err := w.way(name)
+		if err != nil {
 			return err
 		}
-		d := w.model.Config().Dim
+		batch, d := q.Batches[0], w.model.Config().Dim
+		w.dst = make([]float32, len(batch)*d)
+		if _, _, err := run(batch, 0); err != nil {
+			return err
+		}
 		for i := range batch {
 			a.Vectors = append(a.Vectors, w.dst[i*d:(i+1)*d])
 		}
