@@ -117,15 +117,24 @@ func (k *attention) name() string {
 	return "attention " + string(k.class)
 }
 
-// width is by the number of score elements.
+// minScores is the share of attention below which a worker is not worth having,
+// in multiply-adds: far less than in products, because so little of it is
+// multiplying.
+const minScores = 1 << 14
+
+// width is by the number of score elements; tiles are whole ones.
 func (k *attention) width(b tensor.Bind, n int) int {
 	qs := k.qStart.all(b)
 	work := 0
 	for s := 0; s+1 < len(qs); s++ {
 		q := int(qs[s+1] - qs[s])
-		work += q * k.keys(b, s, q) * k.HeadDim * k.Heads
+		keys := k.keys(b, s, q)
+		if k.class == BF16 && q > 1 {
+			q, keys = (q+15)/16*16, (keys+15)/16*16
+		}
+		work += q * keys * k.HeadDim * k.Heads
 	}
-	return max(1, min(max(n, work/maxMACs), work/minMACs))
+	return max(1, min(max(n, work/maxMACs), work/minScores))
 }
 
 // keys is the number of keys that sequence s has.

@@ -215,8 +215,7 @@ func (e *exec) walk(lane int) {
 			left = profile.Now()
 			slots.End[worked], worked = left, -1
 		}
-		shares := k.width(e.bind, e.shares())
-		n := min(e.n, shares)
+		shares, n := e.cut(k)
 		if e.dead != nil && i > 0 {
 			if !e.poison(lane, i-1, &reached) {
 				break
@@ -262,12 +261,19 @@ func (e *exec) walk(lane int) {
 	}
 }
 
-// shares is into how many shares a step may be cut.
-func (e *exec) shares() int {
+// cut is into how many shares a step is cut, and how many workers begin with
+// one or more of them: with equally many, unless there are more than enough.
+func (e *exec) cut(k kernel) (shares, n int) {
+	most := e.n * sharesEach
 	if e.n == 1 {
-		return 1
+		most = 1
 	}
-	return e.n * sharesEach
+	shares = k.width(e.bind, most)
+	n = min(e.n, shares)
+	if shares <= most {
+		shares -= shares % n
+	}
+	return shares, n
 }
 
 // take does shares of step i: first those that lie with this worker, so that

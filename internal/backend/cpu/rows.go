@@ -18,9 +18,13 @@ type rowwise struct {
 	rows  func(w *worker, b tensor.Bind, lo, hi int)
 }
 
+// rowPasses is what a row costs in passes over it: sums before the result, or
+// the wait for a row of a table.
+const rowPasses = 4
+
 func (k *rowwise) name() string { return k.label }
 func (k *rowwise) width(b tensor.Bind, n int) int {
-	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.like.rows(b)))
+	return min(widthFor(rowPasses*k.like.rows(b)*k.like.cols, n), max(1, k.like.rows(b)))
 }
 func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.like.rows(b), 1, i, n)
