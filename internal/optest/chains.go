@@ -7,13 +7,37 @@ import (
 	"hotpath/internal/tensor"
 )
 
+// maker is how a value [T,64] comes about.
+type maker struct {
+	name  string
+	build func(b *Bench, d tensor.DType) *graph.Value
+}
+
+// norms are those that a block of a model begins with.
+var norms = []maker{
+	{"norm", func(b *Bench, _ tensor.DType) *graph.Value { return rmsNorm(b, "h", b.F32(dimT, 64)) }},
+	{"norm of heads", func(b *Bench, _ tensor.DType) *graph.Value {
+		return b.RMSNorm("h", b.F32(dimT, 64), b.F32(tensor.Fixed(16)), 1e-5, 0)
+	}},
+	{"norm of a sum", func(b *Bench, d tensor.DType) *graph.Value {
+		return b.LayerNorm("h", b.Add("sum", b.F32(dimT, 64), b.F32(dimT, 64)), b.F32(tensor.Fixed(64)), b.F32(tensor.Fixed(64)), 1e-5)
+	}},
+	{"norm of a sum with a norm", func(b *Bench, _ tensor.DType) *graph.Value {
+		return rmsNorm(b, "h", b.Add("sum", b.F32(dimT, 64), rmsNorm(b, "post", b.F32(dimT, 64))))
+	}},
+	{"norm in place", func(b *Bench, _ tensor.DType) *graph.Value {
+		return rmsNorm(b, "h", b.Scale("half", b.F32(dimT, 64), 0.5))
+	}},
+}
+
+func rmsNorm(b *Bench, name string, x *graph.Value) *graph.Value {
+	return b.RMSNorm(name, x, b.F32(tensor.Fixed(x.Shape.RowLen())), 1e-5, 0)
+}
+
 // chains are steps whose results only a product reads, all of sizes that a
 // backend may keep rounded between the two: both ends must agree on it.
 func chains() []Case {
-	makers := []struct {
-		name  string
-		build func(b *Bench, d tensor.DType) *graph.Value // [T,64]
-	}{
+	makers := []maker{
 		{"linear", func(b *Bench, d tensor.DType) *graph.Value {
 			return b.Linear("h", b.F32(dimT, 96), b.Stored(d, 64, 96), nil)
 		}},
@@ -34,6 +58,7 @@ func chains() []Case {
 			return kv(graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 32, Causal: true, Window: 40})(b)[0]
 		}},
 	}
+	makers = append(makers, norms...)
 	var cs []Case
 	for _, m := range makers {
 		for _, d := range []tensor.DType{tensor.F32, tensor.Q8_0} {
@@ -42,7 +67,24 @@ func chains() []Case {
 			}})
 		}
 	}
-	return cs
+	for _, m := range norms {
+		for _, d := range []tensor.DType{tensor.F32, tensor.Q8_0} {
+			cs = append(cs, Case{Name: fmt.Sprintf("%s then linear %s and sum", m.name, d), NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+				h := m.build(b, d)
+				y := b.Linear("down", b.Act("act", b.Linear("up", h, b.Stored(d, 96, 64), nil), graph.GELU), b.Stored(d, 64, 96), nil)
+				return []*graph.Value{rmsNorm(b, "y", b.Add("add", h, y))}
+			}})
+		}
+	}
+	return append(cs, Case{Name: "norm of a sum with a norm, all sums read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+		s := b.Add("sum", b.F32(dimT, 40), rmsNorm(b, "post", b.F32(dimT, 40)))
+		n := rmsNorm(b, "n", s)
+		t := b.Add("again", s, rmsNorm(b, "post2", n))
+		return []*graph.Value{rmsNorm(b, "y", t), t, s}
+	}}, Case{Name: "norm of a sum of norms of which one is read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+		p := rmsNorm(b, "p", b.F32(dimT, 40))
+		return []*graph.Value{rmsNorm(b, "y", b.Add("sum", b.F32(dimT, 40), p)), p}
+	}})
 }
 
 func activated(kind graph.ActKind) func(b *Bench, d tensor.DType) *graph.Value {

@@ -41,6 +41,10 @@ type Caps struct {
 	// the plan lays out none that they would wait for each other about; nil:
 	// none do.
 	OwnScratch func(kind string) bool
+	// Beside is how many bytes v wants behind its own, for another form of it
+	// that some of its readers take; nil: none does. Steps are known by then,
+	// places are not.
+	Beside func(p *Plan, v *graph.Value) int64
 	// Async says that Enqueue returns before the work is done.
 	Async bool
 }

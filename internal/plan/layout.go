@@ -13,8 +13,12 @@ type life struct {
 	first int          // step that writes it
 	last  int          // last step that reads it
 	bytes int64
+	extra int64        // of them, beside the value itself
 	reuse *graph.Value // owner of the buffer that this one takes over, or nil
 }
+
+// lines is n bytes rounded up to whole lines.
+func lines(n int64) int64 { return (n + Align - 1) / Align * Align }
 
 // valueBytes is the size of v under a binding, rounded up to whole lines.
 func valueBytes(v *graph.Value, b tensor.Bind) int64 {
@@ -22,8 +26,7 @@ func valueBytes(v *graph.Value, b tensor.Bind) int64 {
 	if v.Shape.Rank() == 1 {
 		rows, cols = 1, rows
 	}
-	n := int64(rows) * int64(v.DType.RowBytes(cols))
-	return (n + Align - 1) / Align * Align
+	return lines(int64(rows) * int64(v.DType.RowBytes(cols)))
 }
 
 // layout gives every buffer its place: leaves and outputs one after the
@@ -33,7 +36,7 @@ func layout(p *Plan, caps Caps) {
 	g := p.Graph
 	bump := func(c Class, v *graph.Value, b tensor.Bind) {
 		n := valueBytes(v, b)
-		p.Places[v.ID] = Place{c, p.ArenaBytes[c], n}
+		p.Places[v.ID] = Place{Class: c, Offset: p.ArenaBytes[c], Bytes: n}
 		p.ArenaBytes[c] += n
 	}
 	for _, n := range g.Nodes {
@@ -55,7 +58,7 @@ func layout(p *Plan, caps Caps) {
 			bump(IO, v, g.Max)
 		}
 	}
-	lives := lifetimes(p)
+	lives := lifetimes(p, caps)
 	if caps.NoReuse {
 		for _, l := range lives {
 			l.last, l.reuse = len(p.Steps), nil
@@ -82,8 +85,8 @@ func layout(p *Plan, caps Caps) {
 			if n.Op.Scratch == nil {
 				continue
 			}
-			bytes := (int64(n.Op.Scratch(n, p.Max))*4 + Align - 1) / Align * Align
-			s.Scratch = Place{Scratch, 0, max(s.Scratch.Bytes, bytes)}
+			bytes := lines(int64(n.Op.Scratch(n, p.Max)) * 4)
+			s.Scratch = Place{Class: Scratch, Bytes: max(s.Scratch.Bytes, bytes)}
 			scratch = max(scratch, s.Scratch.Bytes)
 		}
 	}
@@ -91,7 +94,7 @@ func layout(p *Plan, caps Caps) {
 }
 
 // lifetimes lists activation buffers in order of their first step.
-func lifetimes(p *Plan) []*life {
+func lifetimes(p *Plan, caps Caps) []*life {
 	byOwner := map[*graph.Value]*life{}
 	var lives []*life
 	for i := range p.Steps {
@@ -106,6 +109,10 @@ func lifetimes(p *Plan) []*life {
 				continue // placed already: leaf or output
 			}
 			l := &life{value: o, first: i, last: i, bytes: valueBytes(o, p.Max)}
+			if caps.Beside != nil {
+				l.extra = lines(caps.Beside(p, o))
+				l.bytes += l.extra
+			}
 			byOwner[o] = l
 			lives = append(lives, l)
 		}
@@ -122,7 +129,7 @@ func lifetimes(p *Plan) []*life {
 			continue
 		}
 		o := buffer(l.value.Node.In[in])
-		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && !readTwice(s, l.value.Node.In[in]) {
+		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && src.extra == l.extra && !readTwice(s, l.value.Node.In[in]) {
 			l.reuse = o
 			src.last = l.first - 1 // its successor holds the memory from here on
 		}
@@ -193,7 +200,7 @@ func placeActivations(p *Plan, lives []*life) {
 			}
 			at = max(at, b.Offset+b.Bytes)
 		}
-		p.Places[c.value.ID] = Place{Activations, at, c.bytes}
+		p.Places[c.value.ID] = Place{Activations, at, c.bytes, c.extra}
 		p.ArenaBytes[Activations] = max(p.ArenaBytes[Activations], at+c.bytes)
 		placed = append(placed, c)
 	}

@@ -48,6 +48,7 @@ type Place struct {
 	Class  Class
 	Offset int64
 	Bytes  int64
+	Beside int64 // of them, at the end: what the backend asked for by Caps.Beside
 }
 
 func (p Place) overlaps(q Place) bool {

@@ -26,7 +26,7 @@ type binder struct {
 	headKeys  int
 	keyRoom   int // f32 of a block of keys that are decoded, at most
 
-	roundedValues map[*graph.Value]int // what rounded said
+	roundings map[*graph.Value]rounding // what rounding said
 }
 
 // want reserves n f32 of each worker's scratch.
@@ -98,7 +98,7 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 		return m, fmt.Errorf("%s is no f32 value", v)
 	}
 	if pl := b.plan.Place(v); pl.Bytes > 0 {
-		m.full = floats(b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes])
+		m.full = floats(b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes-pl.Beside])
 		m.full = m.full[:min(len(m.full), v.Shape.Len(b.plan.Graph.Max))] // less what rounds it to whole lines
 	}
 	return m, nil

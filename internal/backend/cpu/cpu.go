@@ -72,7 +72,7 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch,
+	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Beside: b.besideBytes,
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
 			return b.team.run(ctx, min(n, b.workers), f)
 		}}
@@ -265,7 +265,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	for i := range e.arrived {
 		e.arrived[i].wake = make(chan struct{}, 1)
 	}
-	bd := &binder{be: b, plan: p, mem: m, workers: n, invariant: o.Invariant, roundedValues: map[*graph.Value]int{}}
+	bd := &binder{be: b, plan: p, mem: m, workers: n, invariant: o.Invariant, roundings: map[*graph.Value]rounding{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		make, ok := kernels[s.Kind]

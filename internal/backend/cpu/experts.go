@@ -11,12 +11,6 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// router reports whether a weight chooses experts. Its products stay in f32: a
-// rounded logit may send a token to other experts.
-func router(v *graph.Value) bool {
-	return v.Node.Leaf != nil && v.Node.Leaf.Role == graph.RoleRouter
-}
-
 // route is one worker's: sorting by expert goes through all tokens, and it is
 // little beside the products that follow.
 type route struct {

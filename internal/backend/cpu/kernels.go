@@ -20,6 +20,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"embed_grad":         bindEmbedGrad,
 	"norm":               bindNorm,
 	"add+norm":           bindAddNorm,
+	"norm+add+norm":      bindNormAddNorm,
 	"norm_dx":            bindNormDX,
 	"norm_dw":            bindNormDW,
 	"rope":               bindRope,
@@ -61,8 +62,14 @@ var patterns = []plan.Pattern{
 		}},
 	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
 	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}}},
+	{Kind: "norm+add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true, Inputs: []*plan.Pattern{nil, {Root: graph.OpNorm}}}},
+		Match: func(nodes []*graph.Node) bool { return wholeRows(nodes[0]) && wholeRows(nodes[2]) }},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
-		Match: func(nodes []*graph.Node) bool { // whole rows only: a head's norm reads a projection, not a sum
-			return nodes[1].In[1].Shape.Outer.Add == nodes[0].Out[0].Shape.RowLen()
-		}},
+		Match: func(nodes []*graph.Node) bool { return wholeRows(nodes[1]) }},
+}
+
+// wholeRows reports whether a norm is one of whole rows: that of a head reads a
+// projection, not a sum.
+func wholeRows(norm *graph.Node) bool {
+	return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen()
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
 	"hotpath/internal/graph"
@@ -29,82 +28,6 @@ func (k *rowwise) width(b tensor.Bind, n int) int {
 func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.like.rows(b), 1, i, n)
 	k.rows(w, b, lo, hi)
-}
-
-// normRow normalises one chunk.
-type normRow struct {
-	graph.NormAttr
-	w, bias []float32 // w includes Offset
-}
-
-func newNormRow(b *binder, n *graph.Node) (normRow, error) {
-	ms, err := b.mats(n.In[1], n.In[2])
-	if err != nil {
-		return normRow{}, err
-	}
-	r := normRow{NormAttr: n.Attr.(graph.NormAttr), w: ms[0].full, bias: ms[1].full}
-	if r.Offset != 0 {
-		if b.weight(n.In[1]) == nil {
-			return r, fmt.Errorf("a trained norm with an offset of its weight has no kernel")
-		}
-		r.w = make([]float32, len(ms[0].full))
-		for i, v := range ms[0].full {
-			r.w[i] = v + r.Offset
-		}
-	}
-	return r, nil
-}
-
-func (r *normRow) apply(dst, x []float32) {
-	n := r.Size(len(r.w))
-	for i := 0; i < len(x); i += n {
-		at := i % len(r.w)
-		w, bias := r.w[at:at+n], r.bias
-		if bias != nil {
-			bias = bias[at : at+n]
-		}
-		if r.Kind == graph.LayerNorm {
-			vec.LayerNorm(dst[i:i+n], x[i:i+n], w, bias, r.Eps)
-			continue
-		}
-		vec.RMSNorm(dst[i:i+n], x[i:i+n], w, r.Eps)
-	}
-}
-
-func bindNorm(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	r, err := newNormRow(b, n)
-	x, y := ms[0], ms[1]
-	return &rowwise{n.Attr.(graph.NormAttr).Kind.String(), x, func(_ *worker, _ tensor.Bind, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			r.apply(y.row(i), x.row(i))
-		}
-	}}, err
-}
-
-// bindAddNorm is norm(a + b), which keeps the sum where others read it.
-func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
-	add, norm := s.Nodes[0], s.Root()
-	ms, err := b.mats(add.In[0], add.In[1], add.Out[0], norm.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	r, err := newNormRow(b, norm)
-	p, q, sum, y := ms[0], ms[1], ms[2], ms[3]
-	return &rowwise{"add+" + r.Kind.String(), p, func(_ *worker, _ tensor.Bind, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			t := y.row(i)
-			if sum.present() {
-				t = sum.row(i)
-			}
-			vec.Add(t, p.row(i), q.row(i))
-			r.apply(y.row(i), t)
-		}
-	}}, err
 }
 
 func bindEmbed(b *binder, s *plan.Step) (kernel, error) {

@@ -145,6 +145,12 @@ func roundFast(dst []uint16, src []float32, lds, rows, k int) {
 	roundRowsBF16(&dst[0], &src[0], rows*kStep*2, lds*4, k/kStep, rows)
 }
 
+// roundRowFast rounds one row, whose steps of K lie step apart.
+func roundRowFast(dst []uint16, row []float32, step int) {
+	_ = dst[(len(row)/kStep-1)*step+kStep-1]
+	roundRowsBF16(&dst[0], &row[0], step*2, 0, len(row)/kStep, 1)
+}
+
 func packRowsFast(dst []uint16, w []float32, ld, steps int) {
 	_, _ = dst[(steps-1)*1024+511], w[15*ld+steps*kStep-1]
 	packRowsBF16(&dst[0], &w[0], ld*4, steps)

@@ -9,6 +9,7 @@ import "hotpath/internal/tensor"
 func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                         {}
 func packedTiles(*Task, *Packed, []uint16, int, int, int, int, *Scratch)                    {}
 func roundFast([]uint16, []float32, int, int, int)                                          {}
+func roundRowFast([]uint16, []float32, int)                                                 {}
 func packRowsFast([]uint16, []float32, int, int)                                            {}
 func packColsFast([]uint16, []float32, int, int)                                            {}
 func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs)  {}

@@ -90,3 +90,15 @@ func (t *RoundedTask) packed() (b, b2 []uint16, ok bool) {
 	}
 	return first.Data, second.Data, true
 }
+
+// RoundRow writes row r of rows, a multiple of 32 values, as bf16 in blocks: as
+// Rounded of a Task. Only machines with tiles run it.
+func RoundRow(dst []uint16, row []float32, r, rows int) {
+	k, high := len(row), min(MR, rows-r/MR*MR)
+	if !CanRound(k) || r < 0 || r >= rows || len(dst) < rows*k {
+		panic(fmt.Sprintf("amx: row %d of %d, of %d values, does not fit %d rounded ones", r, rows, k, len(dst)))
+	}
+	if k > 0 {
+		roundRowFast(dst[blockAt(r, 0, rows, k):], row, high*kStep)
+	}
+}

@@ -3,6 +3,7 @@ package amx
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"hotpath/internal/tensor"
@@ -156,6 +157,26 @@ func TestRoundedRows(t *testing.T) {
 				if last[i] != want[i] {
 					t.Fatalf("act %d: column %d of the last of %d rows is %#x, of the only one %#x", act, i, m, last[i], want[i])
 				}
+			}
+		}
+	}
+}
+
+// TestRoundRow: rows that are rounded one by one lie where all of them at once
+// do.
+func TestRoundRow(t *testing.T) {
+	if !CanRound(NR) {
+		t.Skip("this machine has no tiles")
+	}
+	for _, k := range []int{32, 96, 384} {
+		for _, m := range []int{1, 16, 31, 32, 33, 70} {
+			a, want, got := random(m*k, 1), make([]uint16, m*k), make([]uint16, m*k)
+			Round(want, a, k, m, k)
+			for r := range m {
+				RoundRow(got, a[r*k:][:k], r, m)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d rows of %d values differ", m, k)
 			}
 		}
 	}

@@ -1,0 +1,139 @@
+package cpu
+
+import (
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// normRow normalises one chunk.
+type normRow struct {
+	graph.NormAttr
+	w, bias []float32 // w includes Offset
+}
+
+func newNormRow(b *binder, n *graph.Node) (normRow, error) {
+	ms, err := b.mats(n.In[1], n.In[2])
+	if err != nil {
+		return normRow{}, err
+	}
+	r := normRow{NormAttr: n.Attr.(graph.NormAttr), w: ms[0].full, bias: ms[1].full}
+	if r.Offset != 0 {
+		if b.weight(n.In[1]) == nil {
+			return r, fmt.Errorf("a trained norm with an offset of its weight has no kernel")
+		}
+		r.w = make([]float32, len(ms[0].full))
+		for i, v := range ms[0].full {
+			r.w[i] = v + r.Offset
+		}
+	}
+	return r, nil
+}
+
+func (r *normRow) apply(dst, x []float32) {
+	n := r.Size(len(r.w))
+	for i := 0; i < len(x); i += n {
+		at := i % len(r.w)
+		w, bias := r.w[at:at+n], r.bias
+		if bias != nil {
+			bias = bias[at : at+n]
+		}
+		if r.Kind == graph.LayerNorm {
+			vec.LayerNorm(dst[i:i+n], x[i:i+n], w, bias, r.Eps)
+			continue
+		}
+		vec.RMSNorm(dst[i:i+n], x[i:i+n], w, r.Eps)
+	}
+}
+
+// normed is a norm of rows, and the sum that it is of, where there is one.
+type normed struct {
+	normRow
+	x    mat
+	add  mat     // another x, which is added first; absent where there is no sum
+	pre  normRow // normalises what is added, where it has a weight
+	sum  mat     // absent where nobody else reads it
+	y    mat
+	yh   half // y, where it is kept in bf16
+	both bool // y is there in f32 too
+}
+
+func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
+	all := k.y.rows(b)
+	rounded := k.yh.in(all)
+	for i := lo; i < hi; i++ {
+		y := w.scratch.f
+		if !rounded || k.both {
+			y = k.y.row(i)
+		}
+		y = y[:k.y.cols]
+		x := k.x.row(i)
+		if k.add.present() {
+			sum, add := y, k.add.row(i)
+			if k.sum.present() {
+				sum = k.sum.row(i)
+			}
+			if k.pre.w != nil {
+				k.pre.apply(y, add)
+				add = y
+			}
+			vec.Add(sum, x, add)
+			x = sum
+		}
+		k.apply(y, x)
+		if rounded {
+			amx.RoundRow(k.yh.bits, y, i, all)
+		}
+	}
+}
+
+// finish binds what the norm n makes of k.x and k.add.
+func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) {
+	var err error
+	if k.normRow, err = newNormRow(b, n); err != nil {
+		return nil, err
+	}
+	if k.y, err = b.f32(n.Out[0]); err != nil {
+		return nil, err
+	}
+	k.yh, k.both = b.half(n.Out[0], k.y), b.rounding(n.Out[0]).both
+	b.want(k.y.cols)
+	return &rowwise{label + k.Kind.String(), k.x, k.rows}, nil
+}
+
+func bindNorm(b *binder, s *plan.Step) (kernel, error) {
+	x, err := b.f32(s.Root().In[0])
+	if err != nil {
+		return nil, err
+	}
+	return (&normed{x: x}).finish(b, s.Root(), "")
+}
+
+// bindAddNorm is norm(x + add), which keeps the sum where others read it.
+func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
+	sum := s.Nodes[0]
+	ms, err := b.mats(sum.In[0], sum.In[1], sum.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	return (&normed{x: ms[0], add: ms[1], sum: ms[2]}).finish(b, s.Root(), "add+")
+}
+
+// bindNormAddNorm is norm(x + norm(add)), which keeps the sum where others read
+// it: a block's result on its way into the next one, where both have a norm.
+func bindNormAddNorm(b *binder, s *plan.Step) (kernel, error) {
+	pre, sum := s.Nodes[0], s.Nodes[1]
+	ms, err := b.mats(sum.In[0], pre.In[0], sum.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	r, err := newNormRow(b, pre)
+	if err != nil {
+		return nil, err
+	}
+	return (&normed{x: ms[0], add: ms[1], pre: r, sum: ms[2]}).finish(b, s.Root(), r.Kind.String()+"+add+")
+}
