@@ -18,9 +18,7 @@ func newArena(bytes int64, onHeap bool) (*arena, error) {
 	if bytes == 0 {
 		return &arena{}, nil
 	}
-	// The race detector sees the heap only, and packed weights go with the last
-	// session that has them, which nobody has to tell.
-	if onHeap {
+	if onHeap { // all that the race detector sees
 		return &arena{mem: ref.NewHostArena(bytes)}, nil
 	}
 	mem, free, err := mapMemory(bytes)

@@ -52,6 +52,7 @@ type Backend struct {
 	closed  bool
 	ropes   ropeTables
 	delays  atomic.Pointer[delays] // nil unless Delay was called
+	packed  resident
 }
 
 // New starts, or joins, the process's team.
@@ -158,18 +159,14 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	}
 	class := b.opts.Precision.Class(w.Value.Node.Leaf.Role, w.DType)
 	if class == I8G32 && readBy(w.Value, readers, graph.OpLinear, graph.OpEmbed) {
-		return packInt8(w)
+		return b.packInt8(w)
 	}
 	if b.opts.NoPack || w.DType.Quantized() || !onlyProducts(w.Value, readers) || class == F32 && w.DType != tensor.F32 {
 		return &weight{dtype: w.DType, rows: w.Data}, nil
 	}
 	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
 	if class == F32 {
-		a, err := newArena(int64(gemm.PackedLen(n, k))*4, true)
-		if err != nil {
-			return nil, err
-		}
-		p := gemm.NewPacked(floats(a.mem), n, k)
+		p := gemm.NewPacked(floats(b.packed.take(gemm.PackedLen(n, k)*4)), n, k)
 		p.PackB(floats(w.Data), k, 0, gemm.NumPanels(n))
 		w.Drop()
 		return &weight{dtype: tensor.F32, panels: &p}, nil
@@ -179,33 +176,27 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 		return nil, err
 	}
 	if class == I16G32 {
-		return packI16(w, stored)
+		return b.packI16(w, stored)
 	}
-	a, err := newArena(int64(amx.PackedLen(n, k))*2, true)
-	if err != nil {
-		return nil, err
-	}
-	tiles := amx.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&a.mem[0])), len(a.mem)/2), amx.NewStored(stored), n, k)
+	mem := b.packed.take(amx.PackedLen(n, k) * 2)
+	tiles := amx.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&mem[0])), len(mem)/2), amx.NewStored(stored), n, k)
 	w.Drop()
 	return &weight{dtype: w.DType, tiles: tiles}, nil
 }
 
 // packI16 makes 16-bit panels of float weights.
-func packI16(w plan.Weight, stored *gemm.Stored) (plan.Packed, error) {
-	a, err := newArena(int64(i16.PackedBytes(stored.N, stored.K)), true)
-	if err != nil {
-		return nil, err
-	}
+func (b *Backend) packI16(w plan.Weight, stored *gemm.Stored) (plan.Packed, error) {
+	mem := b.packed.take(i16.PackedBytes(stored.N, stored.K))
 	n := i16.PackedLen(stored.N, stored.K)
-	codes := unsafe.Slice((*int16)(unsafe.Pointer(&a.mem[0])), n)
-	p := i16.Pack(codes, floats(a.mem[2*n:]), stored)
+	codes := unsafe.Slice((*int16)(unsafe.Pointer(&mem[0])), n)
+	p := i16.Pack(codes, floats(mem[2*n:]), stored)
 	w.Drop()
 	return &weight{dtype: w.DType, i16: p}, nil
 }
 
 // packInt8 lays the file's codes out for dot products, and gives the file's
 // pages back: the same bytes, in another order.
-func packInt8(w plan.Weight) (plan.Packed, error) {
+func (b *Backend) packInt8(w plan.Weight) (plan.Packed, error) {
 	n, k := w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen()
 	stored, err := gemm.NewStored(w.Data, w.DType, n, k)
 	if err != nil {
@@ -215,11 +206,7 @@ func packInt8(w plan.Weight) (plan.Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := newArena(int64(size), true)
-	if err != nil {
-		return nil, err
-	}
-	p, err := int8.Pack32(a.mem, stored)
+	p, err := int8.Pack32(b.packed.take(size), stored)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,89 @@
+package cpu
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// TestTensorsAreApart: whatever sizes are taken, each has zeroed memory of its
+// own, at the beginning of a line.
+func TestTensorsAreApart(t *testing.T) {
+	var r resident
+	var taken [][]byte
+	for i := range 40 {
+		size := []int{1, 64, 100, 300 << 10, 1180 << 10, slabBytes/2 - 1, slabBytes / 2, slabBytes + 7}[i%8]
+		mem := r.take(size)
+		if len(mem) != size || cap(mem) != size || uintptr(unsafe.Pointer(&mem[0]))%lineBytes != 0 {
+			t.Fatalf("%d bytes: %d of %d at %p, expected as many at a multiple of %d", size, len(mem), cap(mem), &mem[0], lineBytes)
+		}
+		for at, v := range mem {
+			if v != 0 {
+				t.Fatalf("byte %d of tensor %d is %d before anybody wrote it", at, i, v)
+			}
+		}
+		for at := range mem {
+			mem[at] = byte(i + 1)
+		}
+		taken = append(taken, mem)
+	}
+	for i, mem := range taken {
+		for at, v := range mem {
+			if v != byte(i+1) {
+				t.Fatalf("byte %d of tensor %d was overwritten by tensor %d", at, i, v-1)
+			}
+		}
+	}
+}
+
+// TestSmallModelsTakeLittle: what the first tensor takes from the heap is not
+// what a large model does.
+func TestSmallModelsTakeLittle(t *testing.T) {
+	var r resident
+	r.take(1000)
+	if r.all > 2*largePage {
+		t.Errorf("a tensor of 1000 bytes takes %d", r.all)
+	}
+}
+
+// TestWeightsAskForLargePages: the system knows that all but the end of a large
+// tensor wants large pages, and so do small ones beside each other.
+func TestWeightsAskForLargePages(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
+		t.Skip("this system has no large pages to ask for")
+	}
+	var r resident
+	large := r.take(slabBytes)
+	small := [][]byte{r.take(300 << 10), r.take(300 << 10)}
+	for _, at := range []*byte{&large[0], &large[slabBytes-1], &small[0][0], &small[1][0]} {
+		if flags := pageFlags(t, uintptr(unsafe.Pointer(at))); !strings.Contains(flags, " hg ") {
+			t.Errorf("the pages at %p have the flags %q, expected hg among them", at, flags)
+		}
+	}
+	runtime.KeepAlive(large)
+}
+
+// pageFlags is what the system says of the mapping at an address.
+func pageFlags(t *testing.T, at uintptr) string {
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	inside := false
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var lo, hi uintptr
+		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x ", &lo, &hi); n == 2 {
+			inside = lo <= at && at < hi
+		}
+		if flags, ok := strings.CutPrefix(lines.Text(), "VmFlags:"); ok && inside {
+			return flags + " "
+		}
+	}
+	t.Fatalf("no mapping holds %#x", at)
+	return ""
+}
