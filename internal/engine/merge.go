@@ -205,16 +205,55 @@ func (m *embedder) compared(w way, l load, ts *trials) {
 	match, trial := m.sched.match(w, l), ts.of(l.tokens)
 	way, start := trial.next(&match), time.Now()
 	m.ran = 0
-	if way == trialApart {
-		m.runAs(match.apart, l)
-	} else {
-		// All of it, or what is left would be a smaller load and somebody else's.
-		for m.ran < l.tokens && m.head != nil && !m.joined() && !m.eng.closing.Load() {
-			m.fineRun()
-		}
+	if trial.parted {
+		m.comparedParts(&match, trial, way)
+		return
 	}
+	m.runFor(&match, way, l)
 	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
 		trial.took(&match, way, time.Since(start).Seconds())
+	}
+}
+
+// comparedParts runs three parts of a load, the middle one the other way, and
+// what is left.
+func (m *embedder) comparedParts(match *match, trial *trial, way int) {
+	for c := m.head; c != nil; c = c.next {
+		c.longestFirst() // as coarse rounds want them: all parts are of the same order
+	}
+	var off [3]float64
+	var took, usual float64 // of the middle one: what it took, and the estimate of the way it did not go
+	left := m.waiting()
+	for i, w := range [...]int{way, 1 - way, way} {
+		part := load{seqs: left.seqs, tokens: m.sched.part(), longest: left.longest}
+		start, ran := time.Now(), m.ran
+		m.runFor(match, w, part)
+		seconds, now := time.Since(start).Seconds(), m.waiting()
+		part.seqs, part.tokens = left.seqs-now.seqs, left.tokens-now.tokens
+		if part.seqs <= 0 || m.ran-ran != part.tokens {
+			return // it failed, or others joined: the next round takes the rest
+		}
+		part.longest, left = min(part.longest, part.tokens), now
+		estimate := m.sched.match(wayShare, part).estimate
+		if off[i] = seconds / max(estimate[w], 1e-12); w != way {
+			took, usual = seconds, estimate[way]
+		}
+	}
+	if left.tokens > 0 {
+		m.runFor(match, way, left)
+	}
+	trial.tookParts(way, off, took-usual*(off[0]+off[2])/2)
+}
+
+// runFor runs about as many tokens as a load has, one way of a match.
+func (m *embedder) runFor(match *match, way int, l load) {
+	if way == trialApart {
+		m.runAs(match.apart, l)
+		return
+	}
+	// All of it, or what is left would be a smaller load and somebody else's.
+	for end := m.ran + l.tokens; m.ran < end && m.head != nil && !m.joined() && !m.eng.closing.Load(); {
+		m.fineRun()
 	}
 }
 

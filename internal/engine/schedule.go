@@ -123,12 +123,16 @@ func (s *scheduler) match(w way, l load) match {
 	if w == wayTry {
 		return match{load: l, apart: wayOne, estimate: [2]float64{s.costs.One(s.work, b, CoarseRunTokens), all}, first: trialAll, warm: smallWarm, sure: smallSure}
 	}
-	m := match{load: l, apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1}
+	m := match{load: l, apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1, parts: l.tokens / s.part()}
 	if s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens) {
 		m.first = trialApart
 	}
 	return m
 }
+
+// part is how many tokens of a long load are tried: two runs of every worker,
+// one way and the other.
+func (s *scheduler) part() int { return 2 * max(s.most, s.costs.Workers*CoarseRunTokens) }
 
 // workOf sums up what a run does: what a token's products cost, which weights
 // they fetch, and where workers meet.

@@ -316,3 +316,57 @@ func repeated(n int, lengths ...int) []int {
 	}
 	return out
 }
+
+// TestLongLoadIsTriedInPart: a call of many texts runs a part of them the other
+// way, the rest as before, and its vectors have the same bits.
+func TestLongLoadIsTriedInPart(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { be.Close() })
+	name := testmodels.Directories(testmodels.Encoders(t))[0]
+	fine, even := open(t, name, be, Options{Parallel: Fine}), quiet(2)
+	w := fine.cfg.EmbedDim
+	var seqs [][]int32
+	for i, n := range repeated(150, 20, 60, 40) {
+		ids := make([]int32, n)
+		for k := range ids {
+			ids[k] = int32((11 + 17*i + 5*k) % fine.cfg.Vocab)
+		}
+		seqs = append(seqs, ids)
+	}
+	want := make([]float32, len(seqs)*w)
+	if err := fine.EmbedIDs(t.Context(), seqs, want, fine.pooling()); err != nil {
+		t.Fatal(err)
+	}
+	even.FLOP, even.Packed, even.Fork, even.Barrier = 1e-8, 0, 0, 0
+	for _, first := range []Mode{Fine, Coarse} {
+		costs := even
+		if first == Fine { // clearly enough to begin with it
+			costs.Fine, costs.Coarse = 1.9, 1.65
+		}
+		e := open(t, name, be, Options{Costs: &costs})
+		tried := 0
+		for call := range 6 {
+			before, got := e.Stats(), make([]float32, len(seqs)*w)
+			if err := e.EmbedIDs(t.Context(), seqs, got, e.pooling()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v first, call %d: other vectors than fine ones", first, call)
+			}
+			s := e.Stats()
+			runs := [2]int64{s.CoarseRuns - before.CoarseRuns, s.FineRuns - before.FineRuns}
+			switch {
+			case runs[0] > 0 && runs[1] > 0:
+				tried++
+			case call == 0 && (runs[trialAll] > 0) != (first == Fine):
+				t.Errorf("%v first: %d coarse and %d fine runs", first, runs[0], runs[1])
+			}
+		}
+		if tried == 0 {
+			t.Errorf("%v first: no call tried the other way with a part of its texts", first)
+		}
+	}
+}

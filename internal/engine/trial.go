@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"math"
 	"math/bits"
-	"slices"
 )
 
 // trials are one for loads of about a size: how far estimates are off depends on
@@ -16,38 +16,44 @@ func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), l
 // way, by how each fares against its estimate: what else runs on the machine is
 // in no estimate. Results are the same either way.
 //
-// The two are compared by three calls that follow one another closely, of which
-// the middle one goes the other way, because the whole machine may be twice as
-// fast a second later: where the first and the last say so, nothing is learnt.
-// All three have about the same load, because a kind of load that takes longer
-// than its estimate would speak against the way it was tried with, and in a
-// stream where kinds take turns it is always the same one. Where no load comes
-// back, estimates have to do, and the call to try is drawn by lot. The
-// middle one of five comparisons counts, because any call may meet with an
-// accident. What comparing costs
-// is bounded: a way that is twice as slow is tried every fiftieth call, one that
-// is as fast every sixteenth, and at once where the faster way falls clearly
-// behind what the other was seen to do. Comparisons that teach nothing become
-// rarer.
+// The two are compared by three pieces of work that follow one another closely,
+// of which the middle one goes the other way, because the whole machine may be
+// twice as fast a second later: where the first and the last say so, nothing is
+// learnt. Of a long load they are three parts, and the rest goes the faster way;
+// of short ones they are calls, which have about the same load, because a kind of
+// load that takes longer than its estimate would speak against the way it was
+// tried with, and in a stream where kinds take turns it is always the same one.
+// Where no load comes back, estimates have to do: the call to try is drawn by lot
+// and held against what all calls took lately. What counts is a tally of many
+// comparisons.
+//
+// What comparing costs is bounded by a purse that a share of the time fills: a
+// way that takes twice as long is tried every hundredth call, one that takes as
+// long every sixteenth, more often while it is open which is faster, and at once
+// where the faster way falls clearly behind what the other was seen to do.
+// Comparisons that teach nothing become rarer.
 type trial struct {
 	calls   int
 	since   int        // calls since the slower way was last tried
 	away    bool       // nobody has told what the last call took
 	trying  bool       // the call under way is for the comparison
 	loose   bool       // the comparison relies on estimates
+	parted  bool       // the comparison is of parts of the call
 	armed   bool       // a comparison is due and waits for the load of first
 	first   outcome    // the call a comparison begins with, or would
 	tried   outcome    // the call of a comparison that waits for its last; off is 0 where none does
 	waited  int        // calls that a comparison has waited for its load
 	wait    int        // calls that it may
+	roved   int        // comparisons in a row whose load did not come back
 	dropped int        // comparisons that taught nothing, since one did
 	lot     uint32     // what lots are drawn from
 	cost    float64    // seconds that the call under way is expected to cost, where it tries
+	now     float64    // and that what is tried would take the faster way
 	off     [2]float64 // [apart, all] how many times its estimate the last call took; 0 before the first
 	before  [2]float64 // the same of the call before it
-	ratio   [5]float64 // off of apart over off of all, of the last comparisons
-	pairs   int        // comparisons so far
-	purse   float64    // seconds that comparisons may cost; below 0 where they cost more
+	usual   [2]average // of the logarithm of off
+	tally   tally
+	purse   float64 // seconds that comparisons may cost; below 0 where they cost more
 }
 
 // outcome is what a load took one way.
@@ -66,15 +72,19 @@ const (
 	trialApart = iota // one worker alone, or each with texts of its own
 	trialAll
 	trialEvery   = 16   // calls from one comparison to the next, at least, while nothing changes
+	trialOpen    = 8    // the same while it is open which way is faster, and of parts of long loads
 	trialEarly   = 4    // the same of the first comparisons
 	trialFirst   = 3    // which are so many
 	trialAlike   = 32   // a load is like another that has as many texts and up to a part in so many more tokens
 	trialWait    = 16   // calls may pass before the load that a comparison needs comes again, and up to as many more
+	trialRoved   = 2    // comparisons without it make the wait a quarter
 	trialDropped = 3    // times at most the calls between comparisons double where they teach nothing
-	trialSteady  = 1.25 // times as long may the last call of a comparison take as the first, or the other way round; that cubed where loads differ
+	trialSteady  = 1.25 // times as long may the last piece of a comparison take as the first, or the other way round
 	trialUnknown = 0.1  // of the time of the faster way more is what the other is held to take before anybody knows
+	trialClose   = 0.05 // is by how much one way is faster where it is open which
 	trialClear   = 0.8  // of the time of the faster way is what the other must have been seen to do to be tried at once
-	trialShare   = 0.02 // of the time may go into comparisons
+	trialShare   = 0.01 // of the time may go into comparisons
+	trialParts   = 4    // parts make a load long
 )
 
 // match is who is compared, over a load: sharing its steps among all workers,
@@ -86,13 +96,17 @@ type match struct {
 	first    int        // which to begin with, until they were compared
 	warm     int        // calls that take turns before that, whatever it costs
 	sure     float64    // of the time of all is what the other must do it in
+	parts    int        // that the load has
 }
 
-// next says which way to run a load.
+func (m *match) long() bool { return m.parts >= trialParts }
+
+// next says which way to run a load. Where parted is set afterwards, three parts
+// of it go that way, the other, and that way again, and then the rest.
 func (t *trial) next(m *match) int {
 	t.lost(m)
 	t.calls++
-	t.away, t.trying = true, false
+	t.away, t.trying, t.parted = true, false, false
 	if t.calls <= m.warm {
 		t.trying, t.loose = t.calls == m.warm-1, false
 		return t.calls % 2
@@ -105,25 +119,47 @@ func (t *trial) next(m *match) int {
 	if t.before[other] == 0 { // nothing is known of it, or how it fares cold
 		cost = max(t.lately(better)*m.estimate[other]-now, trialUnknown*now)
 	}
-	every := trialEvery
-	switch {
-	case cost < (trialClear-1)*now:
-		every = 2
-	case t.pairs < trialFirst:
-		every = trialEarly
+	every := t.every(m, cost < (trialClear-1)*now)
+	if m.long() {
+		now, cost = now/float64(m.parts), cost/float64(m.parts)
 	}
-	every <<= min(max(t.dropped-1, 0), trialDropped) // one may be the change that makes the next worth it
-	if t.off[better] > 0 && cost <= t.purse && t.since >= every && t.tried.off == 0 {
-		t.trying = t.ready(m.load, better)
+	budget := t.purse
+	if t.off[other] == 0 { // something to begin with
+		budget += trialUnknown * now
+	}
+	if t.off[better] > 0 && cost <= budget && t.since >= every && t.tried.off == 0 {
+		t.parted = m.long()
+		t.trying = t.parted || t.ready(m.load, better)
 	}
 	if !t.trying {
 		// Nothing is saved up beyond the next comparison, or one could follow
 		// the other after a long time without a change.
-		t.purse = min(t.purse+trialShare*now, max(t.purse, cost))
+		share := trialShare * t.lately(better) * m.estimate[better]
+		t.purse = min(t.purse+share, max(t.purse, cost))
 		return better
 	}
-	t.since, t.armed, t.cost = 0, false, cost
+	t.since, t.armed, t.cost, t.now = 0, false, cost, now
+	if t.parted {
+		return better
+	}
 	return other
+}
+
+// every is how many calls are from one comparison to the next; clear is that the
+// other way was seen to be faster.
+func (t *trial) every(m *match, clear bool) int {
+	every := trialEvery
+	switch {
+	case clear:
+		every = 2
+	case t.tally.n < trialFirst && m.long():
+		every = 1
+	case t.tally.n < trialFirst:
+		every = trialEarly
+	case m.long() || math.Abs(math.Log(t.lead(m))) < trialClose:
+		every = trialOpen
+	}
+	return every << min(max(t.dropped-1, 0), trialDropped) // one may be the change that makes the next worth it
 }
 
 // lost gives up what the last call was for where it did not come to its end, or
@@ -146,30 +182,36 @@ func (t *trial) lost(m *match) {
 // does not, any load will do in the end.
 func (t *trial) ready(l load, better int) bool {
 	if t.loose = false; t.first.off > 0 && t.first.way == better && alike(t.first.load, l) {
+		t.roved = 0
 		return true
 	}
 	if !t.armed {
 		t.armed, t.waited = true, 0
 		t.lot = t.lot*1664525 + 1013904223
 		t.wait = trialWait + int(t.lot>>16)%trialWait
+		if t.roved >= trialRoved {
+			t.wait /= 4
+		}
 	}
 	t.waited++
 	t.loose = t.waited > t.wait
 	return t.loose
 }
 
-// better is the way that won the middle one of the last comparisons.
+// better is the way that the tally speaks for.
 func (t *trial) better(m *match) int {
-	if t.pairs == 0 {
+	if t.tally.n == 0 {
 		return m.first
 	}
-	r := t.ratio
-	known := r[:min(t.pairs, len(r))]
-	slices.Sort(known)
-	if known[len(known)/2]*m.estimate[trialApart] < m.sure*m.estimate[trialAll] {
+	if t.lead(m) < 1 {
 		return trialApart
 	}
 	return trialAll
+}
+
+// lead is what apart takes, over what it must take to be the better way.
+func (t *trial) lead(m *match) float64 {
+	return t.tally.ratio() * m.estimate[trialApart] / max(m.sure*m.estimate[trialAll], 1e-12)
 }
 
 // lately is what a way took of its estimate at the better one of its last two
@@ -181,59 +223,98 @@ func (t *trial) lately(way int) float64 {
 	return min(t.off[way], t.before[way])
 }
 
+// saw notes what work took of its estimate, and whether it was the first of its
+// way.
+func (t *trial) saw(way int, off float64) (cold bool) {
+	cold = t.off[way] == 0
+	t.before[way], t.off[way] = t.off[way], off
+	if !cold {
+		t.usual[way].add(off)
+	}
+	return cold
+}
+
 // took tells how long a load ran one way.
 func (t *trial) took(m *match, way int, seconds float64) {
-	cold := t.off[way] == 0
 	t.away = false
-	t.before[way], t.off[way] = t.off[way], seconds/max(m.estimate[way], 1e-12)
+	usual, known := t.usual[1-way].value(), t.usual[1-way].n > 0
+	cold := t.saw(way, seconds/max(m.estimate[way], 1e-12))
 	this, other := outcome{m.load, way, t.off[way]}, 1-way
 	if !t.trying {
 		if t.tried.off > 0 {
-			t.compare(m, this, seconds)
+			t.compare(this)
 		}
 		if t.tried.off == 0 && (!t.armed || t.first.way != way) {
 			t.first = this
 		}
 		return
 	}
-	if t.loose {
-		t.first = outcome{m.load, other, t.off[other]}
-	}
-	like, usual := t.first.way == other && alike(t.first.load, m.load), t.lately(other)
-	if like && !t.loose {
-		usual = t.first.off
+	like := !t.loose && t.first.way == other && alike(t.first.load, m.load)
+	normal := t.lately(other)
+	switch {
+	case like:
+		normal = t.first.off
+	case t.loose && known:
+		normal = usual
 	}
 	if t.calls > m.warm {
-		t.purse -= max(0, seconds-usual*m.estimate[other])
+		t.purse -= max(0, seconds-normal*m.estimate[other])
 	}
-	if like && !cold && t.before[other] > 0 {
+	switch {
+	case cold:
+	case t.loose && known:
+		t.roved++
+		t.learn(t.off[way]/usual, way, true)
+	case like && t.before[other] > 0:
 		t.tried, t.waited, t.wait = this, 0, 2*trialWait
 	}
 }
 
 // compare ends a comparison with its last call, if this is one.
-func (t *trial) compare(m *match, last outcome, seconds float64) {
-	if t.waited++; !t.loose && !alike(t.tried.load, last.load) && t.waited < t.wait {
+func (t *trial) compare(last outcome) {
+	if t.waited++; !alike(t.tried.load, last.load) && t.waited < t.wait {
 		return
 	}
-	first, tried := t.first.off, t.tried
+	tried := t.tried
 	t.tried = outcome{}
-	steady := trialSteady
-	if t.loose {
-		steady *= steady * steady
-	}
-	if tried.way == last.way || !t.loose && !alike(tried.load, last.load) || max(first, last.off) > steady*min(first, last.off) {
+	if tried.way == last.way || !alike(tried.load, last.load) {
 		t.dropped++
 		return
 	}
-	t.dropped = 0
-	ratio := tried.off / max((first+last.off)/2, 1e-12)
-	if last.way == trialApart {
+	t.between(t.first.off, tried.off, last.off, tried.way)
+}
+
+// tookParts tells what three parts of a load took of their estimates, of which
+// the middle one was tried the other way than the load, and how many seconds
+// longer that took.
+func (t *trial) tookParts(way int, off [3]float64, longer float64) {
+	t.away = false
+	t.purse -= max(0, longer)
+	cold := t.saw(1-way, off[1])
+	t.saw(way, off[0])
+	t.saw(way, off[2])
+	if !cold {
+		t.between(off[0], off[1], off[2], 1-way)
+	}
+}
+
+// between learns from work that was tried between two pieces that went the usual
+// way, unless the machine changed meanwhile.
+func (t *trial) between(first, tried, last float64, way int) {
+	if max(first, last) > trialSteady*min(first, last) {
+		t.dropped++
+		return
+	}
+	t.learn(tried/max((first+last)/2, 1e-12), way, false)
+}
+
+// learn counts that a way took so many times what the other did.
+func (t *trial) learn(ratio float64, way int, loose bool) {
+	if t.dropped = 0; way == trialAll {
 		ratio = 1 / max(ratio, 1e-12)
 	}
-	if t.pairs == 0 { // something to begin with: this comparison may be the accident
-		t.purse = max(t.purse, 0) + seconds/2
+	if t.tally.n == 0 { // this comparison may be the accident
+		t.purse = max(t.purse, 0) + t.now/2
 	}
-	t.ratio[t.pairs%len(t.ratio)] = ratio
-	t.pairs++
+	t.tally.add(ratio, loose)
 }

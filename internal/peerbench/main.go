@@ -59,6 +59,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	only := f.String("only", "", "groups to measure, comma separated; minilm means minilm and minilm-…")
+	works := f.String("works", "", "works to measure, by parts of their names, separated by semicolons")
 	rounds := f.Int("rounds", 15, "turns of each engine")
 	cores := f.String("cores", firstCores(2), "cores that everything runs on; as many threads are used")
 	cache := f.String("cache", ".cache/peers", "what scripts/peers/setup.sh made")
@@ -80,6 +81,9 @@ func run(ctx context.Context, args []string) error {
 	groups, err := choose(groups(p), *only)
 	if err != nil {
 		return err
+	}
+	if groups = narrow(groups, *works); len(groups) == 0 {
+		return fmt.Errorf("no work of these groups is called %q", *works)
 	}
 	if *list {
 		for _, g := range groups {
@@ -144,6 +148,21 @@ func choose(all []Group, only string) ([]Group, error) {
 		}
 	}
 	return out, nil
+}
+
+// narrow keeps the works whose name holds one of some words, and the groups that
+// have any.
+func narrow(all []Group, words string) []Group {
+	var out []Group
+	for _, g := range all {
+		g.Works = slices.DeleteFunc(slices.Clone(g.Works), func(w Work) bool {
+			return !slices.ContainsFunc(strings.Split(words, ";"), func(word string) bool { return strings.Contains(w.Name, word) })
+		})
+		if len(g.Works) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // firstCores names the first n cores that this process may use.

@@ -120,6 +120,26 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+func TestNarrow(t *testing.T) {
+	all := groups(place{cache: "c", models: "m", threads: 2})
+	if got := narrow(all, ""); len(got) != len(all) || len(got[0].Works) != len(all[0].Works) {
+		t.Errorf("%d groups, expected all %d with all works", len(got), len(all))
+	}
+	got := narrow(all, "8 of 12;decode, 4")
+	var names []string
+	for _, g := range got {
+		for _, w := range g.Works {
+			names = append(names, g.Name+": "+w.Name)
+		}
+	}
+	if want := []string{"smollm2: decode, 4 at once", "parallel: 8 of 12 tokens", "parallel: 128 of 12 tokens"}; !slices.Equal(names, want) {
+		t.Errorf("%q, expected %q", names, want)
+	}
+	if got := narrow(all, "nothing"); len(got) != 0 {
+		t.Errorf("%d groups, expected none", len(got))
+	}
+}
+
 func TestWriteDocs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.md")
 	write := func(s string) {
