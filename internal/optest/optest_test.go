@@ -325,6 +325,60 @@ func TestNothingAllocates(t *testing.T) {
 	}
 }
 
+// TestPlainGo: only what is small, or what no model trains, runs the reference
+// of its op.
+func TestPlainGo(t *testing.T) {
+	allowed := []string{"fill", "global_norm", "l2norm_grad", "mean", "mean_grad", "pool_grad", "positions", "scatter_rows"}
+	be, err := cpu.New(cpu.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	seen := 0
+	for _, c := range Cases() {
+		builds := []graphOf{forward}
+		if differentiable(c) {
+			builds = append(builds, backward)
+		}
+		if c.NoCPU != "" {
+			builds = nil
+		}
+		for _, build := range builds {
+			b, outs, err := build(c, binds[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(b.Nodes(), func(n *graph.Node) bool { // a frozen operand: not all of its gradients are there
+				return n.Op == graph.OpAttentionGrad && slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v == nil || !slices.Contains(outs, v) })
+			}) {
+				continue
+			}
+			r, err := b.Open(be, plan.BindOptions{}, outs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Session.Program().Plans[0].Steps) == 0 { // an operand passed on
+				continue
+			}
+			rec := profile.NewRecorder(profile.Options{Events: -1})
+			if err := r.Session.Attach(rec, plan.ProfileLabels{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range rec.Snapshot().Plans {
+				for _, s := range p.Steps {
+					if seen++; s.Kernel == "reference" && !slices.Contains(allowed, s.Op) {
+						t.Errorf("%s: %s runs its reference", c.Name, s.Op)
+					}
+				}
+			}
+			r.Session.Close()
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d steps", seen)
+	}
+}
+
 // TestBitsAtAnyWorkers: the same batch gives the same bits however many
 // workers there are, gradients included.
 func TestBitsAtAnyWorkers(t *testing.T) {

@@ -21,6 +21,7 @@ type attentionGrad struct {
 	q, k, v, out, lse, dout mat
 	dq, dk, dv              mat
 	qStart                  ints
+	slopes                  []float32 // of ALiBi, [Heads]; nil where there is none
 }
 
 func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
@@ -31,11 +32,15 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 	}
 	a := n.Attr.(graph.AttentionAttr)
 	b.want(2 * gradTile * b.plan.Max.T)
-	if !ms[6].present() || !ms[7].present() || !ms[8].present() || a.SoftCap > 0 || a.Alibi {
-		return bindReference(b, s) // a gradient that nobody wants is rare, and so are caps and ALiBi in training
+	if !ms[6].present() || !ms[7].present() || !ms[8].present() {
+		return bindReference(b, s) // a gradient that nobody wants is rare
 	}
-	return &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
-		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}, nil
+	k := &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
+		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}
+	for h := 0; a.Alibi && h < a.Heads; h++ {
+		k.slopes = append(k.slopes, a.AlibiSlope(h))
+	}
+	return k, nil
 }
 
 func (k *attentionGrad) name() string { return "attention f32 backward" }
@@ -91,8 +96,21 @@ func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 			clear(sr[:a])
 			clear(sr[z:])
 			vec.Scale(pr[a:z], pr[a:z], k.Scale)
-			vec.Exp(pr[a:z], pr[a:z], k.lse.row(t + r)[h])
+			for j := a; k.slopes != nil && j < z; j++ {
+				pr[j] += k.AlibiBias(k.slopes[h], lo+j)
+			}
+			if k.SoftCap > 0 {
+				vec.SoftCap(pr[a:z], pr[a:z], k.SoftCap)
+			}
 			delta := vec.Dot(do[r*k.dout.cols:][:d], k.out.full[(t+r)*k.out.cols+qOff:][:d])
+			if k.SoftCap > 0 { // the cap's derivative, from the scores that it made
+				for j := a; j < z; j++ {
+					c := pr[j] / k.SoftCap
+					sr[j] = (sr[j] - delta) * (1 - c*c)
+				}
+				delta = 0
+			}
+			vec.Exp(pr[a:z], pr[a:z], k.lse.row(t + r)[h])
 			for j := a; j < z; j++ {
 				sr[j] = pr[j] * (sr[j] - delta) * k.Scale
 			}

@@ -45,6 +45,21 @@ func bindScale(b *binder, s *plan.Step) (kernel, error) {
 	return &flat{"scale", ms[1], func(lo, hi int) { vec.Scale(y[lo:hi], x[lo:hi], c) }}, nil
 }
 
+// bindAddRow adds one vector to every row.
+func bindAddRow(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	x, v, y := ms[0], ms[1].full, ms[2]
+	return &rowwise{"add row", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			vec.Add(y.row(i), x.row(i), v)
+		}
+	}}, nil
+}
+
 // activationKernel is what the CPU has for an activation.
 type activationKernel struct {
 	apply func(dst, x []float32)     // dst = f(x)
@@ -125,8 +140,24 @@ func bindActGrad(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	kind := n.Attr.(graph.ActAttr).Kind
-	x, dy, dx, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).grad
-	return &flat{activationLabel(kind) + " backward", ms[2], func(lo, hi int) { f(dx[lo:hi], dy[lo:hi], x[lo:hi]) }}, nil
+	x, dy, dx, f, label := ms[0].full, ms[1].full, ms[2].full, activation(kind).grad, activationLabel(kind)
+	if kind == graph.Tanh {
+		f, label = tanhGrad, kind.String()
+	}
+	return &flat{label + " backward", ms[2], func(lo, hi int) { f(dx[lo:hi], dy[lo:hi], x[lo:hi]) }}, nil
+}
+
+// tanhGrad makes dst = dy (1 - tanh²(x)).
+func tanhGrad(dst, dy, x []float32) {
+	var block [256]float32
+	for len(dst) > 0 {
+		t := block[:min(len(dst), len(block))]
+		vec.Tanh(t, x[:len(t)])
+		for i, v := range t {
+			dst[i] = dy[i] * (1 - v*v)
+		}
+		dst, dy, x = dst[len(t):], dy[len(t):], x[len(t):]
+	}
 }
 
 // bindGLUGrad: dup = dy*f(gate), dgate = dy*up*f'(gate).

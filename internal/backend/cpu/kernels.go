@@ -31,6 +31,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"kv_write":           bindKVWrite,
 	"rope+kv_write":      bindRopeKVWrite,
 	"add":                bindAdd,
+	"add_row":            bindAddRow,
 	"mul":                bindMul,
 	"scale":              bindScale,
 	"act":                bindAct,
@@ -46,6 +47,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"l2norm":             bindL2Norm,
 	"cross_entropy":      bindCrossEntropy,
 	"cross_entropy_grad": bindCrossEntropyGrad,
+	"sum_squares":        bindSumSquares,
 	"adamw":              bindAdamW,
 }
 

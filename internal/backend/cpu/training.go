@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"sync"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/vec"
@@ -219,4 +220,55 @@ func bindAdamW(b *binder, s *plan.Step) (kernel, error) {
 			w[i] = keep*w[i] - step*m[i]/(float32(math.Sqrt(float64(v[i])))*root+eps)
 		}
 	}}, nil
+}
+
+// sumSquares adds up blocks side by side, each by itself; who is done last adds
+// up the blocks in their order, so any number of workers gives the same bits.
+type sumSquares struct {
+	x      mat
+	y      []float32
+	blocks []float64
+
+	mu    sync.Mutex
+	epoch uint64 // of the run that done is of: one that was cancelled leaves some
+	done  int    // shares
+}
+
+func bindSumSquares(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms, err := b.mats(n.In[0], n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	return &sumSquares{x: ms[0], y: ms[1].full, blocks: make([]float64, blocksOf(len(ms[0].full)))}, nil
+}
+
+func blocksOf(n int) int { return (n + graph.SumSquaresBlock - 1) / graph.SumSquaresBlock }
+
+func (k *sumSquares) name() string { return "sum of squares" }
+func (k *sumSquares) width(b tensor.Bind, n int) int {
+	x := k.x.all(b)
+	return min(widthFor(len(x), n), max(1, blocksOf(len(x))))
+}
+func (k *sumSquares) run(w *worker, b tensor.Bind, i, n int) {
+	x := k.x.all(b)
+	blocks := k.blocks[:blocksOf(len(x))]
+	lo, hi := share(len(blocks), 1, i, n)
+	for j := lo; j < hi; j++ {
+		at := j * graph.SumSquaresBlock
+		blocks[j] = float64(vec.SumSquares(x[at:min(len(x), at+graph.SumSquaresBlock)]))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.epoch != w.epoch {
+		k.epoch, k.done = w.epoch, 0
+	}
+	if k.done++; k.done < n {
+		return
+	}
+	var sum float64
+	for _, v := range blocks {
+		sum += v
+	}
+	k.y[0] = float32(sum)
 }
