@@ -82,7 +82,7 @@ const (
 	atList       = 168 // jobs of a walk
 	atCount      = 176
 	atAhead      = 184 // what is asked for meanwhile
-	atLines      = 192 // lines of it in each step of K
+	atLines      = 192 // lines of it in each step of K; along panels, not zero: they come from afar
 )
 
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
@@ -249,6 +249,7 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	g.f("MOVQ R11, ahead-8(SP)")
 	g.tileLoop(rows, down, !down, func() {}, func() {
 		if !down {
+			g.askPanel()
 			return
 		}
 		// Rows of C, which the stores would wait for all at once.
@@ -283,6 +284,23 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	g.tilerelease()
 	g.f("VZEROUPPER")
 	g.f("RET")
+}
+
+// panelAhead is how many bytes of a panel are on their way where it comes from
+// beyond L2: as many as the loads of one core can wait for.
+const panelAhead = 4096
+
+// askPanel asks for what both tiles of columns, whose next step is at BX and DX,
+// need later; where lines is zero they are near.
+func (g *asm) askPanel() {
+	near := g.fresh("near")
+	g.f("CMPQ %d(R8), $0", atLines)
+	g.f("JEQ %s", near)
+	for i := range 16 {
+		g.f("PREFETCHT0 %d(BX)", panelAhead-2048+64*i)
+		g.f("PREFETCHT0 %d(DX)", panelAhead-2048+64*i)
+	}
+	g.label(near)
 }
 
 // cvtne2 is VCVTNE2PS2BF16: dst = bf16 of lo, then of hi.

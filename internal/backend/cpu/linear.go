@@ -26,6 +26,19 @@ func productWidth(m, n, k, nr, workers int) int {
 	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
 }
 
+// minWeights is how many weights a share of few rows has on tiles: it waits for
+// them from beyond L2, and starts anew with every share.
+const minWeights = 1 << 17
+
+// sharesFor is how many of shares a product of m rows and n columns is worth:
+// one a worker, and more where there are rows or weights enough.
+func (p *product) sharesFor(m, n, shares int) int {
+	if !p.cheap || !p.onTiles() || m > amx.MR {
+		return shares
+	}
+	return min(shares, max(shares/sharesEach, n*p.k/minWeights))
+}
+
 // tallWidth is productWidth of a product of few panels that may be long, as the
 // gradients of a head over a vocabulary are: they are cut across then.
 func tallWidth(m, n, k, workers int) int {
@@ -95,7 +108,8 @@ func (l *linear) name() string { return l.label }
 
 func (l *linear) width(b tensor.Bind, n int) int {
 	_, nr := l.tile()
-	return productWidth(l.x.rows(b), l.n, l.k, nr, n)
+	rows := l.x.rows(b)
+	return productWidth(rows, l.n, l.k, nr, l.sharesFor(rows, l.n, n))
 }
 
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
@@ -174,7 +188,8 @@ func (l *linearGLU) tile() (mr, nr int) {
 
 func (l *linearGLU) width(b tensor.Bind, n int) int {
 	_, nr := l.tile()
-	return productWidth(2*l.x.rows(b), l.gate.n, l.gate.k, nr, n)
+	rows := l.x.rows(b)
+	return productWidth(2*rows, l.gate.n, l.gate.k, nr, l.gate.sharesFor(rows, 2*l.gate.n, n))
 }
 
 // chunk is how many rows are finished together: few where they should stay

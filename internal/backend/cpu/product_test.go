@@ -92,3 +92,30 @@ func TestWorkersFetchWeightsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestFewRowsAreCutLess: on tiles a share of few rows has weights enough to be
+// worth its start, every worker has one, and with more rows there are some to
+// take over.
+func TestFewRowsAreCutLess(t *testing.T) {
+	defer cpu.Use(cpu.Available()[len(cpu.Available())-1])()
+	const workers = 2
+	for _, c := range []struct{ rows, n, k, shares int }{
+		{16, 384, 384, workers},
+		{16, 1152, 384, 3},
+		{16, 384, 1536, 4},
+		{32, 3072, 1536, workers * sharesEach},
+		{33, 384, 384, workers * sharesEach},
+	} {
+		p := &product{n: c.n, k: c.k, class: BF16, cheap: true}
+		if !p.onTiles() {
+			c.shares = workers * sharesEach
+		}
+		if n := p.sharesFor(c.rows, c.n, workers*sharesEach); n != c.shares {
+			t.Errorf("%d rows x %d x %d: %d shares, expected %d", c.rows, c.n, c.k, n, c.shares)
+		}
+		p.cheap = false
+		if n := p.sharesFor(c.rows, c.n, workers*sharesEach); n != workers*sharesEach {
+			t.Errorf("%d rows x %d x %d, panels that are built: %d shares, expected %d", c.rows, c.n, c.k, n, workers*sharesEach)
+		}
+	}
+}

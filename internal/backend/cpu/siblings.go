@@ -99,7 +99,8 @@ func (k *siblings) columns() int {
 }
 
 func (k *siblings) width(b tensor.Bind, n int) int {
-	return productWidth(k.x.rows(b), k.columns(), k.x.cols, k.nr, n)
+	rows := k.x.rows(b)
+	return productWidth(rows, k.columns(), k.x.cols, k.nr, k.parts[0].sharesFor(rows, k.columns(), n))
 }
 
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {

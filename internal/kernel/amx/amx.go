@@ -134,7 +134,7 @@ type tileArgs struct {
 	list  *walkJob
 	count int
 	ahead uintptr // what is asked for meanwhile
-	lines int     // of it in each step of K
+	lines int     // of it in each step of K; of tileAlong, not zero: panels come from afar
 }
 
 // walkJob is what a walk does in a row: some blocks, as far apart as its

@@ -95,12 +95,15 @@ func roundedTiles(t *RoundedTask, x, b, b2 []uint16, m, rows, p0, p1 int, s *Scr
 		}
 	}
 	w.flush()
-	n := rows % MR
+	n, far := rows%MR, 0
+	if _, ok := t.B.(*Packed); ok {
+		far = NR
+	}
 	for p := p0; p < p1 && n > 0; p += tailPanels {
 		for h := range halves {
 			j := job(blocks*MR, p, h, min(p1-p, tailPanels), n)
 			s.rest = tileArgs{cfg: &configs[n], a: j.a, b: j.b, b2: j.b2, c: &s.blocks[0], init: j.init, init2: j.init2, strideA: kStep * 2, strideC: NR * 4,
-				steps: steps, stepA: n * kStep * 2, blocks: j.blocks, nextB: size * 2, nextC: MR * NR * 4, nextInit: NR * 4, job: &s.job}
+				steps: steps, stepA: n * kStep * 2, blocks: j.blocks, nextB: size * 2, nextC: MR * NR * 4, nextInit: NR * 4, job: &s.job, lines: far}
 			tileAlong(&s.rest, n)
 			for i := range j.blocks {
 				a.tiles, a.out = &s.blocks[i*MR*NR], &t.Out[(m+blocks*MR)*t.N+(p+i)*NR*n+16*h]

@@ -106,7 +106,7 @@ func packedTiles(t *Task, b *Packed, x []uint16, m, rows, p0, p1 int, s *Scratch
 	for p := p0; p < p1 && n > 0; {
 		j := job(blocks*MR, p, 0, steps, min(p1-p, max(1, maxSteps/steps)))
 		*a = tileArgs{cfg: &configs[n], a: j.a, b: j.b, b2: bytesOn(j.b, 1024), c: (*float32)(j.c), init: j.init, strideA: kStep * 2, strideC: t.LDC * 4, strideInit: j.strideInit,
-			steps: steps, stepA: n * kStep * 2, blocks: j.blocks, nextB: size * 2, nextC: NR * 4, nextInit: NR * 4, job: &idle}
+			steps: steps, stepA: n * kStep * 2, blocks: j.blocks, nextB: size * 2, nextC: NR * 4, nextInit: NR * 4, job: &idle, lines: NR}
 		if j.init != nil {
 			a.init2 = bytesOn(j.init, 64)
 		}
