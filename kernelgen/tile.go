@@ -3,10 +3,11 @@ package main
 import "fmt"
 
 // genTiles writes the f32 micro-kernels: C[mr, 2 vectors] += A·B for every
-// row count up to the tier's MR, and as many strips of that height as follow
-// each other: what a call costs is a third of a tile of 32 elements of K. All partial sums of a tile live in
-// registers: 14x2 zmm or 6x2 ymm, two registers hold the row of B and two
-// more alternate as the broadcast element of A.
+// row count up to the tier's MR, as many strips of that height as follow each
+// other, and as many panels of B, nextB values apart (one where there is a
+// bias): what a call costs is a third of a tile of 32 elements of K. All partial
+// sums of a tile live in registers: 14x2 zmm or 6x2 ymm, two registers hold the
+// row of B and two more alternate as the broadcast element of A.
 func genTiles(g *asm) {
 	genTile(g, avx512, 14)
 	genTile(g, avx2, 6)
@@ -17,7 +18,7 @@ func genTile(g *asm, i isa, maxMR int) {
 	nacc := 2 * maxMR
 	b0, b1 := i.v(nacc), i.v(nacc+1)
 	w := i.width()
-	g.text(name, name+"(a, b, c, bias *float32, k, ldc, mr, strips, load int)", 16, 72)
+	g.text(name, name+"(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)", 16, 88)
 	g.ftz()
 	g.f("MOVQ a+0(FP), R13")
 	g.f("MOVQ c+16(FP), DX")
@@ -109,6 +110,17 @@ func genTile(g *asm, i isa, maxMR int) {
 		g.f("ADDQ R14, R13")
 		g.f("DECQ R15")
 		g.f("JNZ %s", lab(""))
+		g.f("DECQ panels+80(FP)")
+		g.f("JZ %s", lab("done"))
+		g.f("MOVQ a+0(FP), R13")
+		g.f("MOVQ nextB+72(FP), DI")
+		g.f("SHLQ $2, DI")
+		g.f("ADDQ DI, b+8(FP)")
+		g.f("ADDQ $%d, c+16(FP)", 2*w)
+		g.f("MOVQ c+16(FP), DX")
+		g.f("MOVQ strips+56(FP), R15")
+		g.f("JMP %s", lab(""))
+		g.label(lab("done"))
 		g.ret()
 	}
 }

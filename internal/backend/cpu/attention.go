@@ -8,14 +8,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// queryTile is how many queries of a head are computed together, at most.
-const queryTile = 128
-
-// scoreBudget bounds the scores that a worker holds at a time, in f32.
-const scoreBudget = 1 << 16
-
-// attention computes (sequence, head, query tile) items, claimed in a fixed
-// order by share: block-diagonal by construction, no mask exists.
+// attention computes blocks of queries of a key head of a sequence, shared out
+// in their order: block-diagonal by construction, no mask exists.
 type attention struct {
 	graph.AttentionAttr
 	q, out, lse      mat
@@ -75,18 +69,17 @@ func (b *binder) readsCache(n *graph.Node) bool {
 	return !b.invariant && a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)
 }
 
-// tile is how many queries of a sequence make an item.
-func tile(keys int) int { return max(1, min(queryTile, scoreBudget/max(1, keys))) }
-
 // reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
-	b.want(max(scoreBudget, keys+k.block) + queryTile*(k.HeadDim+1))
+	b.want(keys)
 	k.alibi()
 	k.class = b.attentionClass(b.step.Root())
 	if k.class == BF16 {
 		b.wantHead(k.HeadDim, keys)
 		k.outHalf = b.half(b.step.Root().Out[0], k.out)
+		return
 	}
+	b.wantHeadF32(k.HeadDim, keys)
 }
 
 // attentionClass is the compute class of attention. Training, which wants the
@@ -117,26 +110,6 @@ func (k *attention) name() string {
 	return "attention " + string(k.class)
 }
 
-// minScores is the share of attention below which a worker is not worth having,
-// in multiply-adds: far less than in products, because so little of it is
-// multiplying.
-const minScores = 1 << 14
-
-// width is by the number of score elements; tiles are whole ones.
-func (k *attention) width(b tensor.Bind, n int) int {
-	qs := k.qStart.all(b)
-	work := 0
-	for s := 0; s+1 < len(qs); s++ {
-		q := int(qs[s+1] - qs[s])
-		keys := k.keys(b, s, q)
-		if k.class == BF16 && q > 1 {
-			q, keys = (q+15)/16*16, (keys+15)/16*16
-		}
-		work += q * keys * k.HeadDim * k.Heads
-	}
-	return max(1, min(max(n, work/maxMACs), work/minScores))
-}
-
 // keys is the number of keys that sequence s has.
 func (k *attention) keys(b tensor.Bind, s, queries int) int {
 	if k.paged {
@@ -145,76 +118,34 @@ func (k *attention) keys(b tensor.Bind, s, queries int) int {
 	return queries
 }
 
-func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
-	qs := k.qStart.all(b)
-	item := 0
-	for s := 0; s+1 < len(qs); s++ {
-		q0, q1 := int(qs[s]), int(qs[s+1])
-		keys := k.keys(b, s, q1-q0)
-		if k.direct && q1-q0 == 1 && !k.outHalf.in(k.out.rows(b)) {
-			for kv := range k.KVHeads {
-				if item++; item%n == i {
-					k.one(w, s, q0, kv, keys)
-				}
-			}
-			continue
-		}
-		if k.class == BF16 {
-			item = k.tiles(w, b, s, q0, q1, keys, item, i, n)
-			continue
-		}
-		step := tile(keys + k.block)
-		for h := range k.Heads {
-			for t := q0; t < q1; t += step {
-				if item++; item%n == i {
-					k.queries(w, s, h, t, min(t+step, q1), keys-(q1-t), q0, keys)
-				}
-			}
-		}
-	}
-}
-
-// queries computes rows [t0,t1) of head h; pos is the position of t0 among
-// the keys of the sequence, which begin at token first where not paged.
-func (k *attention) queries(w *worker, s, h, t0, t1, pos, first, keys int) {
-	lo, _ := k.Visible(pos, keys)
-	_, hi := k.Visible(pos+t1-t0-1, keys)
-	if k.paged {
-		lo = lo / k.block * k.block
-	}
+// query computes the only query of head h of sequence s, at token t: too few to
+// pay for packing.
+func (k *attention) query(w *worker, s, h, t, first, keys int) {
+	pos := keys - 1
+	lo, hi := k.Visible(pos, keys)
 	d, kv := k.HeadDim, h/(k.Heads/k.KVHeads)
-	rows, cols := t1-t0, hi-lo
-	scores, rest := w.scratch.f[:rows*cols], w.scratch.f[rows*cols:] // [rows][cols]
-	sums, q := rest[:rows], rest[rows:][:rows*d]                     // [rows], [rows][d]
-	for r := range rows {
-		vec.Scale(q[r*d:][:d], k.q.full[(t0+r)*k.q.cols+h*d:][:d], k.Scale)
-	}
+	scores := w.scratch.f[:hi-lo]
+	q, out := k.q.full[t*k.q.cols+h*d:][:d], k.out.full[t*k.out.cols+h*d:][:d]
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
 		keys, ldk := k.k.head(w.scratch.keys, row, n, kv, d)
-		k.scores(w, scores[j-lo:], cols, q, keys, ldk, rows, n)
-	})
-	for r := range rows {
-		a, z := k.Visible(pos+r, keys)
-		row := scores[r*cols : (r+1)*cols]
-		k.bias.add(row[a-lo:z-lo], h, pos+r, a)
-		sum, shift := k.softmax(row[a-lo : z-lo])
-		clear(row[:a-lo])
-		clear(row[z-lo:])
-		if k.lse.present() {
-			k.lse.row(t0 + r)[h] = shift + log32(sum)
+		for i := range n {
+			scores[j-lo+i] = vec.Dot(q, keys[i*ldk:][:d])
 		}
-		sums[r] = sum
+	})
+	vec.Scale(scores, scores, k.Scale)
+	k.bias.add(scores, h, pos, lo)
+	sum, shift := k.softmax(scores)
+	if k.lse.present() {
+		k.lse.row(t)[h] = shift + log32(sum)
 	}
-	started := false
+	clear(out)
 	k.eachRun(s, first, lo, hi, func(row, j, n int) {
 		values, ldv := k.v.head(w.scratch.keys, row, n, kv, d)
-		k.weigh(w, k.out.full[t0*k.out.cols+h*d:], scores[j-lo:], cols, values, ldv, rows, n, started)
-		started = true
+		for i := range n {
+			vec.Axpy(out, values[i*ldv:][:d], scores[j-lo+i])
+		}
 	})
-	for r := range rows {
-		out := k.out.full[(t0+r)*k.out.cols+h*d:][:d]
-		vec.Scale(out, out, 1/sums[r])
-	}
+	vec.Scale(out, out, 1/sum)
 }
 
 // eachRun visits keys [lo,hi) of sequence s as runs of consecutive cache rows.
@@ -224,47 +155,56 @@ func (k *attention) eachRun(s, first, lo, hi int, f func(row, j, n int)) {
 		return
 	}
 	table := k.table.full[s*k.maxBlocks:]
-	for j := lo; j < hi; j += k.block {
-		f(int(table[j/k.block])*k.block, j, min(k.block, hi-j))
+	for j, n := lo, 0; j < hi; j += n {
+		n = min(k.block-j%k.block, hi-j)
+		f(int(table[j/k.block])*k.block+j%k.block, j, n)
 	}
-}
-
-// scores writes s[rows][ld] = q k^T for n keys, q being [rows][HeadDim].
-func (k *attention) scores(w *worker, s []float32, ld int, q, keys []float32, ldk, rows, n int) {
-	d := k.HeadDim
-	if rows == 1 {
-		for j := range n {
-			s[j] = vec.Dot(q[:d], keys[j*ldk:][:d])
-		}
-		return
-	}
-	w.scratch.rows = gemm.Rows{W: keys, N: n, K: d, LD: ldk}
-	t := gemm.Task{M: rows, N: n, K: d, A: q, LDA: d, B: &w.scratch.rows, C: s, LDC: ld}
-	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(n), w.scratch.gemm)
 }
 
 // softmax turns a row of scores into exponentials; the caller divides by sum.
 func (k *attention) softmax(row []float32) (sum, shift float32) {
-	if k.SoftCap > 0 {
-		vec.SoftCap(row, row, k.SoftCap)
-	}
+	k.cap(row)
 	shift = vec.Max(row)
 	return vec.Exp(row, row, shift), shift
 }
 
-// weigh adds p[rows][ld] v to the output rows.
-func (k *attention) weigh(w *worker, out, p []float32, ld int, values []float32, ldv, rows, n int, add bool) {
-	d := k.HeadDim
-	if rows == 1 {
-		if !add {
-			clear(out[:d])
-		}
-		for j := range n {
-			vec.Axpy(out[:d], values[j*ldv:][:d], p[j])
-		}
-		return
+// cap bends scores where the model wants that.
+func (k *attention) cap(row []float32) {
+	if k.SoftCap > 0 {
+		vec.SoftCap(row, row, k.SoftCap)
 	}
-	w.scratch.natural = gemm.Natural{W: values, N: d, K: n, LD: ldv}
-	t := gemm.Task{M: rows, N: d, K: n, A: p, LDA: ld, B: &w.scratch.natural, C: out, LDC: k.out.cols, Accumulate: add}
-	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(d), w.scratch.gemm)
+}
+
+// queries computes queries [t0,t1) of key head kv in f32, all heads that share
+// it; pos is the position of t0, and the packed keys begin at position lo.
+func (k *attention) queries(w *worker, kv, t0, t1, pos, keys, lo int) {
+	group, d := k.Heads/k.KVHeads, k.HeadDim
+	head := w.scratch.headF32
+	adjusted := k.SoftCap > 0 || k.bias.present()
+	for h := kv * group; h < (kv+1)*group; h++ {
+		for t, rows := t0, 0; t < t1; t += rows {
+			p := pos + t - t0
+			rows = min(k.blockRows(keys), t1-t)
+			a, _ := k.Visible(p, keys)
+			_, z := k.Visible(p+rows-1, keys)
+			visible := func(i int) (int, int) {
+				from, to := k.Visible(p+i, keys)
+				return from - lo, to - lo
+			}
+			var adjust func(i int, scores []float32)
+			if adjusted {
+				adjust = func(i int, scores []float32) {
+					from, _ := k.Visible(p+i, keys)
+					k.bias.add(scores, h, p+i, from)
+					k.cap(scores)
+				}
+			}
+			head.Queries(k.out.full[t*k.out.cols+h*d:], k.out.cols, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo, visible, adjust)
+			for i := range rows {
+				if k.lse.present() {
+					k.lse.row(t + i)[h] = head.LogSum(i)
+				}
+			}
+		}
+	}
 }

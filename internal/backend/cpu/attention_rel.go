@@ -16,6 +16,8 @@ type scoreBias struct {
 	slopes []float32 // of ALiBi, [Heads]; nil where there is none
 }
 
+func (r *scoreBias) present() bool { return r.slopes != nil || r.rel.present() }
+
 // alibi prepares the slopes of ALiBi.
 func (k *attention) alibi() {
 	if !k.Alibi {

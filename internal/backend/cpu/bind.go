@@ -24,6 +24,8 @@ type binder struct {
 	i16Depth  int // largest K of a 16-bit product
 	headDim   int // of the largest head in bf16
 	headKeys  int
+	f32Dim    int // of the largest head in f32
+	f32Keys   int
 	keyRoom   int // f32 of a block of keys that are decoded, at most
 
 	roundings map[*graph.Value]rounding // what rounding said
@@ -52,6 +54,11 @@ func (b *binder) wantI16(k int) { b.i16Depth = max(b.i16Depth, k) }
 // wantHead reserves scratch for attention in bf16.
 func (b *binder) wantHead(dim, keys int) {
 	b.headDim, b.headKeys = max(b.headDim, dim), max(b.headKeys, keys)
+}
+
+// wantHeadF32 reserves scratch for attention in f32.
+func (b *binder) wantHeadF32(dim, keys int) {
+	b.f32Dim, b.f32Keys = max(b.f32Dim, dim), max(b.f32Keys, keys)
 }
 
 // mat is a bound f32 value: rows x cols.

@@ -283,16 +283,17 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
-	gemm   *gemm.Scratch
-	tiles  *amx.Scratch    // nil where no product is in bf16
-	few    *amx.FewScratch // nil where no few rows run on tiles
-	one    oneRow
-	int8   *int8.Scratch
-	i16    *i16.Scratch
-	head   *amx.Head // nil where no attention runs in bf16
-	keys   []float32 // one block of one head, decoded
-	values []float32
-	f      []float32 // as much as the hungriest step asked for
+	gemm    *gemm.Scratch
+	tiles   *amx.Scratch    // nil where no product is in bf16
+	few     *amx.FewScratch // nil where no few rows run on tiles
+	one     oneRow
+	int8    *int8.Scratch
+	i16     *i16.Scratch
+	head    *amx.Head  // nil where no attention runs in bf16
+	headF32 *gemm.Head // nil where none runs in f32
+	keys    []float32  // one block of one head, decoded
+	values  []float32
+	f       []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
 	// them behind an interface.
 	rows    gemm.Rows
@@ -318,6 +319,9 @@ func newScratch(b *binder) *scratch {
 	}
 	if b.headKeys > 0 {
 		s.head = amx.NewHead(b.headDim, b.headKeys)
+	}
+	if b.f32Keys > 0 {
+		s.headF32 = gemm.NewHead(b.f32Dim, b.f32Keys)
 	}
 	return s
 }

@@ -1,9 +1,10 @@
 // Package gemm multiplies f32 matrices with weights in any storage type: the
-// blocked driver (Run), the layouts it reads (Panels), packing, and the
-// matrix-vector kernels that read weights straight from the file (GemvRows).
+// blocked driver (Run), the layouts it reads (Panels), packing, the
+// matrix-vector kernels that read weights straight from the file (GemvRows), and
+// attention, which is two products with a softmax between them (Head).
 //
-// backend/cpu and the measurements import it; it imports only tensor and
-// kernel/cpu. Nothing here allocates, starts goroutines or returns an error
+// backend/cpu and the measurements import it; it imports only tensor, kernel/cpu
+// and kernel/vec. Nothing here allocates, starts goroutines or returns an error
 // for data: a Task whose buffers are too short is a programming mistake and
 // panics before anything is written. Check reports the same as an error.
 //

@@ -1,6 +1,10 @@
 package gemm
 
-import "fmt"
+import (
+	"fmt"
+
+	"hotpath/internal/kernel/cpu"
+)
 
 // Packed is B laid out for the micro-kernel: [NumPanels][K][NR]. It belongs
 // to the tier it was packed under.
@@ -87,12 +91,25 @@ func (b Natural) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	n0 := p * nr
 	cols := min(nr, b.N-n0)
 	dst := scratch[:(k1-k0)*nr]
-	for k := k0; k < k1; k++ {
-		row := dst[(k-k0)*nr:][:nr]
-		n := copy(row, b.W[k*b.LD+n0:][:cols])
-		clear(row[n:])
+	if k0 < k1 {
+		copyPanel(dst, b.W[k0*b.LD+n0:], b.LD, k1-k0, cols)
 	}
 	return dst
+}
+
+// copyPanel copies rows of cols values, ld apart, into rows of NR, with zeros
+// behind them.
+func copyPanel(dst, src []float32, ld, rows, cols int) {
+	tier := cpu.Vector()
+	nr := shapes[tier].nr
+	if cols == nr && copyFast(tier, dst, src, ld, rows) {
+		return
+	}
+	for r := range rows {
+		row := dst[r*nr:][:nr]
+		n := copy(row, src[r*ld:][:cols])
+		clear(row[n:])
+	}
 }
 
 // Rows is B given as weight rows, W[N][LD] with K values a row; panels are

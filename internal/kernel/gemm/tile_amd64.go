@@ -3,10 +3,10 @@ package gemm
 import "hotpath/internal/kernel/cpu"
 
 //go:noescape
-func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load int)
+func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
 
 //go:noescape
-func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load int)
+func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
 
 //go:noescape
 func transpose8AVX2(dst, src *float32, ldd, lds, n int)
@@ -19,19 +19,26 @@ func packATAVX2(dst, src *float32, ldd, lds, k int)
 
 // tile computes strips of h rows that follow each other in a and c.
 func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+	tiles(tier, a, b, c, bias, k, ldc, h, strips, load, 0, 1)
+}
+
+// tiles is tile for panels of b that are nextB values apart; bias only with one.
+func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
 	l := 0
 	if load {
 		l = 1
 	}
 	switch tier {
 	case cpu.AVX512:
-		_ = c[(strips*h-1)*ldc+31]
-		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l)
+		_ = c[(strips*h-1)*ldc+32*panels-1]
+		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l, nextB, panels)
 	case cpu.AVX2:
-		_ = c[(strips*h-1)*ldc+15]
-		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l)
+		_ = c[(strips*h-1)*ldc+16*panels-1]
+		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l, nextB, panels)
 	default:
-		tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
+		for p := range panels {
+			tileGeneric(a, b[p*nextB:], c[8*p:], bias, k, ldc, h, strips, load)
+		}
 	}
 }
 

@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load int)
-TEXT ·tileAVX512(SB), NOSPLIT, $16-72
+// func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
+TEXT ·tileAVX512(SB), NOSPLIT, $16-88
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -129,6 +129,18 @@ tileAVX512_1store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_1
+	DECQ panels+80(FP)
+	JZ tileAVX512_1done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_1
+
+tileAVX512_1done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -238,6 +250,18 @@ tileAVX512_2store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_2
+	DECQ panels+80(FP)
+	JZ tileAVX512_2done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_2
+
+tileAVX512_2done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -372,6 +396,18 @@ tileAVX512_3store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_3
+	DECQ panels+80(FP)
+	JZ tileAVX512_3done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_3
+
+tileAVX512_3done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -531,6 +567,18 @@ tileAVX512_4store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_4
+	DECQ panels+80(FP)
+	JZ tileAVX512_4done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_4
+
+tileAVX512_4done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -715,6 +763,18 @@ tileAVX512_5store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_5
+	DECQ panels+80(FP)
+	JZ tileAVX512_5done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_5
+
+tileAVX512_5done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -924,6 +984,18 @@ tileAVX512_6store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_6
+	DECQ panels+80(FP)
+	JZ tileAVX512_6done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_6
+
+tileAVX512_6done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -1158,6 +1230,18 @@ tileAVX512_7store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_7
+	DECQ panels+80(FP)
+	JZ tileAVX512_7done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_7
+
+tileAVX512_7done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -1417,6 +1501,18 @@ tileAVX512_8store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_8
+	DECQ panels+80(FP)
+	JZ tileAVX512_8done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_8
+
+tileAVX512_8done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -1701,6 +1797,18 @@ tileAVX512_9store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_9
+	DECQ panels+80(FP)
+	JZ tileAVX512_9done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_9
+
+tileAVX512_9done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -2010,6 +2118,18 @@ tileAVX512_10store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_10
+	DECQ panels+80(FP)
+	JZ tileAVX512_10done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_10
+
+tileAVX512_10done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -2344,6 +2464,18 @@ tileAVX512_11store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_11
+	DECQ panels+80(FP)
+	JZ tileAVX512_11done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_11
+
+tileAVX512_11done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -2703,6 +2835,18 @@ tileAVX512_12store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_12
+	DECQ panels+80(FP)
+	JZ tileAVX512_12done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_12
+
+tileAVX512_12done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -3087,6 +3231,18 @@ tileAVX512_13store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_13
+	DECQ panels+80(FP)
+	JZ tileAVX512_13done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_13
+
+tileAVX512_13done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -3496,12 +3652,24 @@ tileAVX512_14store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX512_14
+	DECQ panels+80(FP)
+	JZ tileAVX512_14done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $128, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX512_14
+
+tileAVX512_14done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
 
-// func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load int)
-TEXT ·tileAVX2(SB), NOSPLIT, $16-72
+// func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
+TEXT ·tileAVX2(SB), NOSPLIT, $16-88
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -3611,6 +3779,18 @@ tileAVX2_1store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_1
+	DECQ panels+80(FP)
+	JZ tileAVX2_1done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_1
+
+tileAVX2_1done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -3720,6 +3900,18 @@ tileAVX2_2store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_2
+	DECQ panels+80(FP)
+	JZ tileAVX2_2done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_2
+
+tileAVX2_2done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -3854,6 +4046,18 @@ tileAVX2_3store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_3
+	DECQ panels+80(FP)
+	JZ tileAVX2_3done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_3
+
+tileAVX2_3done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -4013,6 +4217,18 @@ tileAVX2_4store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_4
+	DECQ panels+80(FP)
+	JZ tileAVX2_4done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_4
+
+tileAVX2_4done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -4197,6 +4413,18 @@ tileAVX2_5store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_5
+	DECQ panels+80(FP)
+	JZ tileAVX2_5done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_5
+
+tileAVX2_5done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET
@@ -4406,6 +4634,18 @@ tileAVX2_6store:
 	ADDQ R14, R13
 	DECQ R15
 	JNZ tileAVX2_6
+	DECQ panels+80(FP)
+	JZ tileAVX2_6done
+	MOVQ a+0(FP), R13
+	MOVQ nextB+72(FP), DI
+	SHLQ $2, DI
+	ADDQ DI, b+8(FP)
+	ADDQ $64, c+16(FP)
+	MOVQ c+16(FP), DX
+	MOVQ strips+56(FP), R15
+	JMP tileAVX2_6
+
+tileAVX2_6done:
 	LDMXCSR save-8(SP)
 	VZEROUPPER
 	RET

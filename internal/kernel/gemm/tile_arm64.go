@@ -24,6 +24,13 @@ func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bo
 	}
 }
 
+// tiles is tile for panels of b that are nextB values apart; bias only with one.
+func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
+	for p := range panels {
+		tile(tier, a, b[p*nextB:], c[8*p:], bias, k, ldc, h, strips, load)
+	}
+}
+
 // packA moves four values at a time, which needs no assembly, or transposes.
 func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 	if tier == cpu.Generic || kn == 0 {

@@ -1,0 +1,163 @@
+package cpu
+
+import (
+	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+// spanAlign is where packed keys begin: at a multiple of it, so that what is
+// summed together does not depend on how queries are shared out.
+const spanAlign = 32
+
+// minScores is the share of attention below which a worker is not worth having,
+// in multiply-adds: far less than in products, because so little of it is
+// multiplying.
+const minScores = 1 << 14
+
+// width is by the number of score elements; tiles are whole ones.
+func (k *attention) width(b tensor.Bind, n int) int {
+	qs := k.qStart.all(b)
+	work := 0
+	for s := 0; s+1 < len(qs); s++ {
+		q := int(qs[s+1] - qs[s])
+		keys := k.keys(b, s, q)
+		if k.class == BF16 && q > 1 {
+			q, keys = (q+15)/16*16, (keys+15)/16*16
+		}
+		work += q * keys * k.HeadDim * k.Heads
+	}
+	return max(1, min(max(n, work/maxMACs), work/minScores))
+}
+
+// blockRows is how many queries are computed together, at most, that see up to
+// keys keys.
+func (k *attention) blockRows(keys int) int {
+	if k.class == BF16 {
+		return amx.MR
+	}
+	return gemm.BlockRows(keys)
+}
+
+// cost is about what a block of queries of a key head takes, whose first is at
+// pos: rows and keys, and for each a little that does not depend on the other.
+func (k *attention) cost(pos, rows, keys int) int {
+	a, _ := k.Visible(pos, keys)
+	_, z := k.Visible(pos+rows-1, keys)
+	return (rows + 4) * (z - a + 16)
+}
+
+// run computes share i of n.
+func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
+	k.eachSpan(b, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
+		k.span(w, b, s, kv, t0, t1, q0, q1, keys)
+	})
+}
+
+// eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of
+// a sequence, those blocks whose middle by cost lies in the share. They follow
+// each other, so that most find their keys packed already.
+func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int)) {
+	qs := k.qStart.all(b)
+	total := 0
+	for s := 0; s+1 < len(qs); s++ {
+		total += k.KVHeads * k.headCost(b, s, int(qs[s+1]-qs[s]))
+	}
+	at := 0
+	for s := 0; s+1 < len(qs); s++ {
+		q0, q1 := int(qs[s]), int(qs[s+1])
+		keys, each := k.keys(b, s, q1-q0), k.headCost(b, s, q1-q0)
+		step := k.blockRows(keys)
+		for kv := range k.KVHeads {
+			if (at+each)*n < i*total || at*n > (i+1)*total {
+				at += each
+				continue
+			}
+			t0, t1 := q1, q0
+			for t := q0; t < q1; t += step {
+				rows := min(step, q1-t)
+				c := k.cost(keys-(q1-t), rows, keys)
+				if (2*at+c)*n/(2*total) == i {
+					t0, t1 = min(t0, t), t+rows
+				}
+				at += c
+			}
+			if t0 < t1 {
+				f(s, kv, t0, t1, q0, q1, keys)
+			}
+		}
+	}
+}
+
+// headCost is the cost of one key head of sequence s.
+func (k *attention) headCost(b tensor.Bind, s, queries int) int {
+	keys := k.keys(b, s, queries)
+	step, sum := k.blockRows(keys), 0
+	for t := 0; t < queries; t += step {
+		sum += k.cost(keys-queries+t, min(step, queries-t), keys)
+	}
+	return sum
+}
+
+// span computes queries [t0,t1) out of [q0,q1) of key head kv of sequence s, all
+// heads that share it.
+func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys int) {
+	group := k.Heads / k.KVHeads
+	alone := q1-q0 == 1
+	switch {
+	case alone && k.direct && !k.outHalf.in(k.out.rows(b)):
+		k.one(w, s, t0, kv, keys)
+		return
+	case alone && k.class != BF16:
+		for h := kv * group; h < (kv+1)*group; h++ {
+			k.query(w, s, h, t0, q0, keys)
+		}
+		return
+	}
+	pos := keys - (q1 - t0)
+	lo, _ := k.Visible(pos, keys)
+	_, hi := k.Visible(pos+t1-t0-1, keys)
+	lo = lo / spanAlign * spanAlign
+	if k.paged {
+		lo = lo / k.block * k.block
+	}
+	k.pack(w, s, kv, q0, lo, hi)
+	switch {
+	case k.class != BF16:
+		k.queries(w, kv, t0, t1, pos, keys, lo)
+	case alone && group <= amx.MR:
+		k.groupTile(w, b, kv, t0, pos, keys, lo)
+	default:
+		for e := range group {
+			k.headTiles(w, b, kv*group+e, t0, t1, pos, keys, lo)
+		}
+	}
+}
+
+// packer is the packed keys and values of a head: gemm.Head or amx.Head.
+type packer interface {
+	Reset(dim, n int, scale float32)
+	Add(at, n int, k []float32, ldk int, v []float32, ldv int)
+}
+
+// pack packs keys [lo,hi) of key head kv; they become keys 0.. of the worker's
+// head.
+func (k *attention) pack(w *worker, s, kv, first, lo, hi int) {
+	h, d := packer(w.scratch.headF32), k.HeadDim
+	if k.class == BF16 {
+		h = w.scratch.head
+	}
+	h.Reset(d, hi-lo, k.Scale)
+	if !k.paged {
+		row := first + lo
+		h.Add(0, hi-lo, k.k.full[row*k.k.cols+kv*d:], k.k.cols, k.v.full[row*k.v.cols+kv*d:], k.v.cols)
+		return
+	}
+	table := k.table.full[s*k.maxBlocks:]
+	for j := lo; j < hi; j += k.block {
+		row, n := int(table[j/k.block])*k.block, min(k.block, hi-j)
+		keys, ldk := k.k.head(w.scratch.keys, row, n, kv, d)
+		values, ldv := k.v.head(w.scratch.values, row, n, kv, d)
+		h.Add(j-lo, n, keys, ldk, values, ldv)
+	}
+}

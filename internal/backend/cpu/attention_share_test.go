@@ -1,0 +1,59 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// TestSharesOfAttention: every query of every head is in one share, and workers
+// that begin with equal numbers of shares begin with equal work: 12 heads in 8
+// shares are 6 for each of two workers, and so is what a causal mask leaves.
+func TestSharesOfAttention(t *testing.T) {
+	for _, c := range []struct {
+		attr graph.AttentionAttr
+		lens []int
+	}{
+		{graph.AttentionAttr{Heads: 12, KVHeads: 12, HeadDim: 32}, []int{128}},
+		{graph.AttentionAttr{Heads: 12, KVHeads: 12, HeadDim: 32}, []int{256, 0, 1, 40, 3, 250}},
+		{graph.AttentionAttr{Heads: 9, KVHeads: 3, HeadDim: 64, Causal: true}, []int{512}},
+		{graph.AttentionAttr{Heads: 3, KVHeads: 1, HeadDim: 256, Window: 257}, []int{700}},
+	} {
+		for _, class := range []Precision{F32, BF16} {
+			starts := []int32{0}
+			for _, n := range c.lens {
+				starts = append(starts, starts[len(starts)-1]+int32(n))
+			}
+			tokens := int(starts[len(c.lens)])
+			k := &attention{AttentionAttr: c.attr, class: class, qStart: ints{full: starts, cols: 1, outer: tensor.Fixed(len(starts))}}
+			for _, n := range []int{1, 2, 7, 8, 64} {
+				t.Run(fmt.Sprint(c.attr.Heads, c.lens, class, n), func(t *testing.T) {
+					seen := make([]int, tokens*c.attr.KVHeads)
+					var half [2]int
+					for i := range n {
+						k.eachSpan(tensor.Bind{}, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
+							if q0 != int(starts[s]) || q1 != int(starts[s+1]) || keys != q1-q0 || t0 < q0 || t1 > q1 || t0 >= t1 {
+								t.Fatalf("share %d has queries %d..%d of %d..%d with %d keys", i, t0, t1, q0, q1, keys)
+							}
+							for q := t0; q < t1; q++ {
+								seen[q*c.attr.KVHeads+kv]++
+								lo, hi := k.Visible(q-q0, keys)
+								half[2*i/n] += hi - lo
+							}
+						})
+					}
+					for i, times := range seen {
+						if times != 1 {
+							t.Fatalf("token %d of key head %d is in %d shares", i/c.attr.KVHeads, i%c.attr.KVHeads, times)
+						}
+					}
+					if n%2 == 0 && max(half[0], half[1])*100 > (half[0]+half[1])*54 {
+						t.Errorf("the two halves of the shares have %d and %d scores", half[0], half[1])
+					}
+				})
+			}
+		}
+	}
+}
