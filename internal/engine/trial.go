@@ -72,7 +72,7 @@ const (
 	trialApart = iota // one worker alone, or each with texts of its own
 	trialAll
 	trialEvery   = 16   // calls from one comparison to the next, at least, while nothing changes
-	trialOpen    = 8    // the same while it is open which way is faster, and of parts of long loads
+	trialOpen    = 8    // the same while it is open which way is faster
 	trialEarly   = 4    // the same of the first comparisons
 	trialFirst   = 3    // which are so many
 	trialAlike   = 32   // a load is like another that has as many texts and up to a part in so many more tokens
@@ -146,17 +146,18 @@ func (t *trial) next(m *match) int {
 }
 
 // every is how many calls are from one comparison to the next; clear is that the
-// other way was seen to be faster.
+// other way was seen to be faster, which a long load that is compared with itself
+// need not go by: the machine may have been.
 func (t *trial) every(m *match, clear bool) int {
 	every := trialEvery
 	switch {
-	case clear:
+	case clear && !m.long():
 		every = 2
 	case t.tally.n < trialFirst && m.long():
-		every = 1
+		every = 2
 	case t.tally.n < trialFirst:
 		every = trialEarly
-	case m.long() || math.Abs(math.Log(t.lead(m))) < trialClose:
+	case math.Abs(math.Log(t.lead(m))) < trialClose:
 		every = trialOpen
 	}
 	return every << min(max(t.dropped-1, 0), trialDropped) // one may be the change that makes the next worth it

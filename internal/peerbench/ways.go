@@ -118,8 +118,8 @@ func (w *hotpathWorker) way(name string) (how, error) {
 	return h, nil
 }
 
-// ways runs every batch each way, beginning with another one each time and going
-// back and forth. The first batch warms up; the others are gone through turn by
+// ways runs every batch each way, back and forth, so that a machine that becomes
+// faster meanwhile is so for all, and beginning with another one each time. The first batch warms up; the others are gone through turn by
 // turn, and from the beginning where there is time left.
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
@@ -142,10 +142,7 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 			batch = q.Batches[1+(k-1)%(len(q.Batches)-1)]
 		}
 		for j := range hows {
-			i := (j + k) % len(hows)
-			if k/len(hows)%2 == 1 {
-				i = len(hows) - 1 - i
-			}
+			i := turnOf(k, j, len(hows))
 			before := w.eng.Stats()
 			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
@@ -160,6 +157,15 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 		}
 	}
 	return nil
+}
+
+// turnOf is which of n ways has the j-th place with a batch: the batches 1 and 2
+// mirror each other, 3 and 4, and so on, and each two begin with another way.
+func turnOf(batch, j, n int) int {
+	if batch%2 == 0 {
+		j = n - 1 - j
+	}
+	return (j + (batch+1)/2) % n
 }
 
 // add is a call, and what the engine counted before and after it.

@@ -273,10 +273,14 @@ const (
 	// parallelTokens are about as many as a way has in a turn, parallelCalls the
 	// most calls: enough that what auto tries out is in most turns.
 	parallelTokens, parallelCalls = 8192, 24
-	// parallelSeconds are what a round has for a work, and up to as many times
-	// as much for long ones: a turn of 128 texts of 256 tokens takes 3 s.
-	parallelSeconds, parallelLonger = 2, 3
 )
+
+// parallelSeconds are what a round has for works from so many tokens on: long
+// calls are few, and the machine is not the same for two of them.
+var parallelSeconds = []struct {
+	tokens  int
+	seconds float64
+}{{0, 1.2}, {256, 2}, {1024, 3}, {4096, 4}, {8192, 5}, {16384, 6}, {32768, 7}}
 
 func parallelWorks() []Work {
 	var out []Work
@@ -287,7 +291,11 @@ func parallelWorks() []Work {
 		for _, texts := range []int{1, 8, 16, 32, 64, 128} {
 			w := Work{Name: fmt.Sprintf("%d of %s", texts, mix.name), Op: "embed", Texts: texts, Lengths: mix.lengths}
 			w.Reps = max(1, min(parallelCalls, parallelTokens/w.tokens()))
-			w.Seconds = parallelSeconds * float64(min(parallelLonger, 1+w.tokens()/parallelTokens))
+			for _, p := range parallelSeconds {
+				if w.tokens() >= p.tokens {
+					w.Seconds = p.seconds
+				}
+			}
 			out = append(out, w)
 		}
 	}
