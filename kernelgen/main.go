@@ -33,6 +33,7 @@ var files = []struct {
 	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"amx/amx_amd64.s", genAMX},
 	{"amx/few_amd64.s", genFew},
+	{"amx/norm_amd64.s", genNorms},
 	{"amx/wide_amd64.s", genWide},
 	{"amx/wide_arm64.s", genWideNEON},
 	{"int8/dot_amd64.s", genInt8},

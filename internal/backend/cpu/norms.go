@@ -58,13 +58,29 @@ type normed struct {
 	pre  normRow // normalises what is added, where it has a weight
 	sum  mat     // absent where nobody else reads it
 	y    mat
-	yh   half // y, where it is kept in bf16
-	both bool // y is there in f32 too
+	yh   half         // y, where it is kept in bf16
+	both bool         // y is there in f32 too
+	task amx.NormTask // all of it at once, where N is not 0
 }
 
 func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 	all := k.y.rows(b)
 	rounded := k.yh.in(all)
+	if k.task.N > 0 {
+		t := k.task
+		if !rounded || k.both {
+			t.Y = k.y.full
+		}
+		if rounded {
+			t.Half, t.Rows = k.yh.bits, all
+		}
+		if t.Sum == nil {
+			t.Sum = w.scratch.f[:t.N]
+		}
+		each := k.y.cols / t.N
+		amx.RunNorm(&t, lo*each, hi*each)
+		return
+	}
 	for i := lo; i < hi; i++ {
 		y := w.scratch.f
 		if !rounded || k.both {
@@ -102,7 +118,33 @@ func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) 
 	}
 	k.yh, k.both = b.half(n.Out[0], k.y), b.rounding(n.Out[0]).both
 	b.want(k.y.cols)
+	k.fuse()
 	return &rowwise{label + k.Kind.String(), k.x, k.rows}, nil
+}
+
+// fuse takes the kernel that does all in one pass where there is one: heads
+// are rows to it, where all have the same weight.
+func (k *normed) fuse() {
+	n := len(k.w)
+	if !amx.CanNorm(n) || k.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
+		return
+	}
+	t := amx.NormTask{N: n, X: k.x.full, Add: k.add.full, Sum: k.sum.full, W: k.w, Bias: k.bias, Eps: k.Eps, PreW: k.pre.w, PreEps: k.pre.Eps}
+	switch pre := k.pre.w != nil; {
+	case k.Kind == graph.LayerNorm && (pre || k.bias == nil) || pre && k.pre.Kind != graph.RMSNorm:
+		return
+	case k.Kind == graph.LayerNorm && k.add.present():
+		t.Kind = amx.LayerAdd
+	case k.Kind == graph.LayerNorm:
+		t.Kind = amx.Layer
+	case pre:
+		t.Kind = amx.RMSNormAdd
+	case k.add.present():
+		t.Kind = amx.RMSAdd
+	default:
+		t.Kind = amx.RMS
+	}
+	k.task = t
 }
 
 func bindNorm(b *binder, s *plan.Step) (kernel, error) {

@@ -1,5 +1,6 @@
 // Package amx multiplies matrices in bf16 with f32 sums: the compute class
-// bf16. Weights are packed once, activations are rounded as they are read.
+// bf16. Weights are packed once, activations are rounded as they are read, or
+// where attention and norms make them.
 //
 // On processors with AMX tiles the product runs there; everywhere else the f32
 // kernels of gemm multiply the rounded operands (wide.go), from the same panels.

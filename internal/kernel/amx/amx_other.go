@@ -18,5 +18,6 @@ func divideFast([]float32, int, []float32, int, int, int, []float32)            
 func unpackFast(*unpackJob)                                                                 {}
 func roundedTiles(*RoundedTask, []uint16, []uint16, []uint16, int, int, int, int, *Scratch) {}
 func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                 {}
+func normRows(NormKind, *normArgs)                                                          {}
 
 var unpackKinds map[tensor.DType]int
