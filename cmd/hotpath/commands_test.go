@@ -149,7 +149,12 @@ func TestEmbedFlags(t *testing.T) {
 		t.Error("--pooling cls changes nothing")
 	}
 	for _, parallel := range []string{"fine", "coarse"} {
-		ok(t, "embed", "-m", bert, "a", "b c", "--parallel", parallel, "--batch-tokens", "64", "--threads", "2", "--invariant")
+		if fine, coarse := schedule(t, "embed", "-m", bert, "a", "b c", "--parallel", parallel, "--batch-tokens", "64", "--threads", "2", "--invariant"); (fine > 0) != (parallel == "fine") || (coarse > 0) != (parallel == "coarse") {
+			t.Errorf("--parallel %s: %d fine and %d coarse runs", parallel, fine, coarse)
+		}
+	}
+	if fine, coarse := schedule(t, "embed", "-m", bert, "a", "b c", "--parallel", "auto", "--threads", "2"); fine+coarse == 0 {
+		t.Error("--parallel auto: nothing ran")
 	}
 	long := strings.Repeat("word ", 500)
 	if r := run(t, "embed", "-m", bert, long); r.status != exitDone || !strings.Contains(r.err, "1 texts were too long") {
@@ -160,6 +165,27 @@ func TestEmbedFlags(t *testing.T) {
 	if r.status != exitFailed || strings.Count(r.out, "\n") != 1 || !strings.Contains(r.err, "argument 2: text is too long") {
 		t.Errorf("--truncate=false: exit %d, %q, %q", r.status, r.out, r.err)
 	}
+}
+
+// schedule counts the runs that a command recorded: those that all workers
+// shared, and those that each had for itself.
+func schedule(t *testing.T, args ...string) (fine, coarse int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "run.json")
+	ok(t, append(args, "--profile="+file)...)
+	p, err := profile.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Plans {
+		switch runs := int(p.Plans[i].Ledger.Runs); len(p.Plans[i].Lanes) {
+		case 1:
+			coarse += runs
+		default:
+			fine += runs
+		}
+	}
+	return fine, coarse
 }
 
 func TestScoreAgainstReference(t *testing.T) {
