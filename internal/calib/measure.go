@@ -39,6 +39,10 @@ const (
 // says nothing about it.
 var ErrBusy = errors.New("the machine is busy: its cores did not work at the same time")
 
+// held is how many times the processor time of a run the clock may show, in
+// turns that nobody is meant to have disturbed.
+const held = 1.5
+
 // Meter runs the programs that are timed. Its functions give seconds; tests
 // put their own in.
 type Meter struct {
@@ -56,6 +60,9 @@ type Meter struct {
 	FLOPs        float64 // of a row of a block
 	Elements     float64 // of a block's weights
 	FineBarriers int     // of a run of Fine
+	// Used is the processor time of the process so far; nil where the system
+	// does not tell.
+	Used func() float64
 }
 
 // Measure times the backend's team, in well under a second. Machines are
@@ -80,9 +87,15 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	for rows < mostRows && m.Block(rows, false) < long.Seconds()/2 {
 		rows *= 2
 	}
-	var fork, all, alone, one, few, stored, storedFew, fine, coarse samples
+	var fork, all, alone, one, used, few, stored, storedFew, fine, coarse samples
 	for len(one) == 0 || ctx.Err() == nil && now().Sub(start) < budget {
+		if m.Used != nil {
+			used.add(-m.Used())
+		}
 		one.add(m.Block(rows, false))
+		if m.Used != nil {
+			used[len(used)-1] += m.Used()
+		}
 		stored.add(m.Block(rows, true))
 		if rows > fewRows {
 			few.add(m.Block(fewRows, false))
@@ -113,6 +126,11 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	if rows > fewRows {
 		c.Stored = max(c.Packed, min(c.Stored, (storedFew.low()-b*fewRows)/m.Elements))
 	}
+	// Where a whole machine is taken, its cores slow down alike, and nothing below
+	// would tell.
+	if m.Used != nil && t > held*used.low() {
+		return c, ErrBusy
+	}
 	if c.Workers == 1 {
 		return c, c.check()
 	}
@@ -132,8 +150,8 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	// several times what a good one does, the others waited for a processor. So
 	// they did where sharing long steps is slower than not sharing them; that
 	// tells on slow machines too, which have time for a single round.
-	held := c.Workers <= c.Cores && (all.at(0.5) > 3*all.low() || c.Fine < 1)
-	if cores > 1 && (held || c.Coarse < 1.1) {
+	waited := c.Workers <= c.Cores && (all.at(0.5) > 3*all.low() || c.Fine < 1)
+	if cores > 1 && (waited || c.Coarse < 1.1) {
 		return c, ErrBusy
 	}
 	return c, nil
@@ -166,7 +184,7 @@ type programs struct {
 
 func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() error, error) {
 	p := &programs{ctx: ctx, be: be}
-	m := &Meter{Workers: max(1, be.Caps().Workers), Cores: cores, FLOPs: 2 * elements, Elements: elements}
+	m := &Meter{Workers: max(1, be.Caps().Workers), Cores: cores, FLOPs: 2 * elements, Elements: elements, Used: processorTime}
 	cores = max(1, min(m.Workers, cores))
 	packed, storedSet := blockWeights(be, tensor.F32), blockWeights(be, tensor.Q8_0)
 	// Rows of all cores in one run; a worker's own are the same program.
