@@ -24,6 +24,7 @@ var files = []struct {
 	{"gemm/rows_amd64.s", genRows},
 	{"gemm/mix_amd64.s", genMix},
 	{"gemm/head_amd64.s", genHead},
+	{"gemm/codes_amd64.s", genCodes},
 	{"gemm/half_amd64.s", genHalf},
 	{"gemm/half_arm64.s", genHalfNEON},
 	{"gemm/tile_arm64.s", genTileNEON},

@@ -20,6 +20,7 @@ type binder struct {
 	tileDepth int // largest K of a bf16 product
 	rowDepth  int // largest K of a product of few rows with a file's
 	fewDepth  int // largest K of a product of few rows on tiles
+	codeDepth int // largest K of a product of few rows with codes as integers
 	int8Depth int // largest K of an int8 product
 	i16Depth  int // largest K of a 16-bit product
 	headDim   int // of the largest head in bf16
@@ -42,6 +43,9 @@ func (b *binder) wantFew(p *product) {
 	b.rowDepth = max(b.rowDepth, p.k)
 	if p.tiled {
 		b.fewDepth = max(b.fewDepth, p.k)
+	}
+	if p.coded > 0 {
+		b.codeDepth = max(b.codeDepth, p.k)
 	}
 }
 

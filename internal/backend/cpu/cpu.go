@@ -284,8 +284,9 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
 	gemm    *gemm.Scratch
-	tiles   *amx.Scratch    // nil where no product is in bf16
-	few     *amx.FewScratch // nil where no few rows run on tiles
+	tiles   *amx.Scratch      // nil where no product is in bf16
+	few     *amx.FewScratch   // nil where no few rows run on tiles
+	codes   *gemm.CodeScratch // nil where none multiply with codes
 	one     oneRow
 	int8    *int8.Scratch
 	i16     *i16.Scratch
@@ -309,6 +310,9 @@ func newScratch(b *binder) *scratch {
 	s.one.buf = make([]float32, gemm.XSumsLen(b.rowDepth))
 	if b.fewDepth > 0 {
 		s.few = amx.NewFewScratch(b.fewDepth)
+	}
+	if b.codeDepth > 0 {
+		s.codes = gemm.NewCodeScratch(b.codeDepth)
 	}
 	if b.int8Depth > 0 {
 		s.int8 = int8.NewScratch(b.int8Depth)

@@ -98,6 +98,8 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 			for range b.workers {
 				u.bf16 = append(u.bf16, u.tiles)
 			}
+			u.stored = &k.experts[0]
+			u.setCoded()
 		}
 	}
 	if class == BF16 {

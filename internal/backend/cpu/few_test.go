@@ -14,14 +14,27 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// TestFewRows: one row multiplies with the file's rows in f32, several, as many
-// as are decoded at once, on tiles where there are some, and more as panels;
-// so do several where the type has no kernel for them.
+// TestFewRows: a few rows multiply with the file's codes as integers, one with
+// codes of 8 bits in f32, several more, as many as are decoded at once, on tiles
+// where there are some, and more as panels; so do several where the type has no
+// kernel for them.
 func TestFewRows(t *testing.T) {
+	t.Run("vnni", func(t *testing.T) {
+		if !slices.Contains(cpu.Available(), cpu.VNNI) {
+			t.Skip("this machine has no dot products of bytes")
+		}
+		defer cpu.Use(cpu.VNNI)()
+		const codes, panels = "rows i16g32 from Q4_1", "gemm i16g32 from Q4_1"
+		fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
+		fewRows(t, tensor.Q8_0, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
+	})
 	if cpu.Active() < cpu.AMX {
 		t.Skip("this machine has no tiles")
 	}
-	fewRows(t, tensor.Q4_1, map[int]string{1: "rows f32 from Q4_1", 2: "rows bf16 from Q4_1", amx.FewRows: "rows bf16 from Q4_1", amx.FewRows + 1: "gemm bf16 from Q4_1"})
+	const codes, tiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
+	fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, tiledCodes: codes, tiledCodes + 1: tiles, amx.FewRows: tiles, amx.FewRows + 1: "gemm bf16 from Q4_1"})
+	fewRows(t, tensor.Q8_0, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
+	fewRows(t, tensor.IQ4_NL, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
 	fewRows(t, tensor.Q4_K, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", amx.FewRows: "gemm bf16 from Q4_K"})
 }
 

@@ -103,6 +103,7 @@ type product struct {
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
 	tiled  bool         // few rows multiply with them on tiles
+	coded  int          // up to how many multiply with the codes in them as integers
 	label  string
 }
 
@@ -151,9 +152,11 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 		}
 		b.wantTiles(p.k)
 		p.tiled = amx.CanFew(stored)
+		p.setCoded()
 	case I16G32:
 		p.i16 = i16.Stored{W: stored}
 		b.wantI16(p.k)
+		p.setCoded()
 	default:
 		p.f32, p.class = stored, F32
 	}
@@ -191,6 +194,10 @@ func (b *binder) direct(p *product, x mat) bool {
 	b.wantFew(p)
 	switch rows := x.rows(b.plan.Max); {
 	case rows > p.fewest(): // then another way is taken sometimes
+	case p.byCodes(rows):
+		p.label, p.class = "rows i16g32 from "+p.stored.DType.String(), I16G32
+		p.i16 = i16.Stored{W: p.stored}
+		b.wantI16(p.k)
 	case rows > 1 && p.tiled:
 		p.label = "rows bf16 from " + p.stored.DType.String()
 	default:
@@ -207,10 +214,32 @@ func (p *product) fewest() int {
 	switch {
 	case p.tiled:
 		return amx.FewRows
+	case p.coded > 0:
+		return p.coded
 	case p.class == BF16 && amx.Unpacks(p.stored):
 		return 1
 	}
 	return gemm.FewRows
+}
+
+// tiledCodes is up to how many rows dot products of bytes outrun tiles.
+const tiledCodes = 6
+
+// setCoded finds out how many rows multiply with the file's codes as integers.
+func (p *product) setCoded() {
+	switch {
+	case !gemm.CanCodes(p.stored):
+	case p.tiled:
+		p.coded = tiledCodes
+	default:
+		p.coded = gemm.CodeRows
+	}
+}
+
+// byCodes says whether so many rows do. One row with codes of 8 bits does not:
+// it waits for memory, which its own kernel reads in the better order.
+func (p *product) byCodes(rows int) bool {
+	return rows <= p.coded && (rows > 1 || p.stored.DType != tensor.Q8_0)
 }
 
 // part is share i of a product of rows x n, in whole tiles: rows where panels
@@ -257,9 +286,15 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	}
 }
 
-// few multiplies some rows with weight rows [c0,c1) straight from the file: one
-// in f32, several on tiles where there are some.
+// few multiplies some rows with weight rows [c0,c1) straight from the file: a
+// few as integers where the type has a kernel for that, else one in f32 and
+// several on tiles where there are some.
 func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
+	if p.byCodes(rows) {
+		t := gemm.CodeTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		gemm.RunCodes(&t, c0, c1, w.scratch.codes)
+		return
+	}
 	if rows > 1 && p.tiled {
 		t := amx.FewTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		amx.RunFew(&t, c0, c1, w.scratch.few)

@@ -1,0 +1,186 @@
+package gemm
+
+import (
+	"math"
+	"unsafe"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
+)
+
+//go:noescape
+func codesQ4_1x1(t *codeArgs)
+
+//go:noescape
+func codesQ4_1x2(t *codeArgs)
+
+//go:noescape
+func codesQ4_1x3(t *codeArgs)
+
+//go:noescape
+func codesQ4_1x4(t *codeArgs)
+
+//go:noescape
+func codesQ4_1x6(t *codeArgs)
+
+//go:noescape
+func codesQ4_1x8(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x1(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x2(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x3(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x4(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x6(t *codeArgs)
+
+//go:noescape
+func codesQ4_0x8(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x1(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x2(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x3(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x4(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x6(t *codeArgs)
+
+//go:noescape
+func codesQ8_0x8(t *codeArgs)
+
+//go:noescape
+func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)
+
+// codeArgs are the operands of the assembly kernels, in its order.
+type codeArgs struct {
+	w        *byte
+	rowBytes int
+	x        *byte
+	steps    int
+	y        *float32
+	strideY  int // bytes
+	rows     int
+	bias     *float32
+	nextBias int // bytes from one group to the next
+	groups   int
+	tables   *codeTables
+}
+
+// codeTables are the constants of a kernel.
+type codeTables struct {
+	offsets [16]int32  // of the weight rows
+	split   [32]uint16 // even words, then odd ones
+	bits    [64]byte   // of a code, or the one that is turned
+	excess  float32    // what the codes are too large by, less than nothing
+}
+
+// codeKernel multiplies with the codes of one type.
+type codeKernel struct {
+	run    [len(codeSizes)]func(*codeArgs)
+	bits   byte
+	excess float32
+}
+
+// codeSizes are the numbers of rows that there are kernels for.
+var codeSizes = [...]int{1, 2, 3, 4, 6, 8}
+
+// codeKernels are the types whose codes are multiplied.
+var codeKernels = map[tensor.DType]*codeKernel{
+	tensor.Q4_1: {[...]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0},
+	tensor.Q4_0: {[...]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8},
+	tensor.Q8_0: {[...]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128},
+}
+
+// codeConstants are those of packCodes: all bits but the sign, the largest
+// integer and its inverse, and the integer 128.
+var codeConstants = [4]float32{math.Float32frombits(1<<31 - 1), codeMax, 1.0 / codeMax, math.Float32frombits(128)}
+
+// CanCodes reports whether a task with these weights runs on kernels of its own.
+func CanCodes(w *Stored) bool {
+	return codeKernels[w.DType] != nil && cpu.Active() >= cpu.VNNI && w.K > 0 && w.K%codeLen == 0 && w.N >= codeGroup
+}
+
+// codeBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
+// call, which then takes well under 100 us.
+const codeBlocks = 512
+
+func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
+	w, kernel, size := t.W, codeKernels[t.W.DType], 0
+	for codeSizes[size] < t.M {
+		size++
+	}
+	s.pack(t, codeSizes[size])
+	s.setTables(w.RowBytes, kernel)
+	steps := w.K / codeLen
+	a := &s.args
+	*a = codeArgs{rowBytes: w.RowBytes, x: &s.x[0], steps: steps, strideY: t.LDC * 4, rows: t.M, tables: &s.table}
+	for n := n0; n < n1; {
+		first, groups := n, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
+		if groups > 0 {
+			a.y = &t.C[n]
+		} else { // a part of a whole group
+			first, groups = max(0, n1-codeGroup), 1
+			a.y, a.strideY = &s.edge[0], codeGroup*4
+		}
+		a.bias, a.nextBias = &s.zeros[0], 0
+		if t.Bias != nil {
+			a.bias, a.nextBias = &t.Bias[first], codeGroup*4
+		}
+		_ = w.Data[(first+groups*codeGroup)*w.RowBytes-1]
+		a.w, a.groups = &w.Data[first*w.RowBytes], groups
+		kernel.run[size](a)
+		if a.y == &s.edge[0] {
+			for m := range t.M {
+				copy(t.C[m*t.LDC+n:m*t.LDC+n1], s.edge[m*codeGroup+n-first:])
+			}
+		}
+		n = first + groups*codeGroup
+	}
+	*a = codeArgs{} // it keeps nobody's memory
+}
+
+// pack leaves the rows of A in the scratch, unless they are there already, for
+// a kernel of so many rows.
+func (s *CodeScratch) pack(t *CodeTask, padded int) {
+	k := t.W.K
+	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.padded == padded {
+		return
+	}
+	stride := 64 * (padded + 1)
+	_ = s.x[k/codeLen*stride-1]
+	for m := range t.M {
+		x := t.A[m*t.LDA:][:k]
+		packCodes(&s.x[64*m], &s.x[64*padded+4*m], unsafe.SliceData(x), stride, k/codeLen, &codeConstants)
+	}
+	s.of, s.epoch, s.m, s.k, s.padded = &t.A[0], t.Epoch, t.M, k, padded
+}
+
+// setTables makes the constants of a kernel.
+func (s *CodeScratch) setTables(rowBytes int, kernel *codeKernel) {
+	c := &s.table
+	if c.offsets[1] == int32(rowBytes) && c.bits[0] == kernel.bits && c.excess == kernel.excess {
+		return
+	}
+	for r := range c.offsets {
+		c.offsets[r] = int32(r * rowBytes)
+		c.split[r], c.split[16+r] = uint16(2*r), uint16(2*r+1)
+	}
+	for i := range c.bits {
+		c.bits[i] = kernel.bits
+	}
+	c.excess = kernel.excess
+}

@@ -1,0 +1,14 @@
+//go:build !amd64
+
+package gemm
+
+// CanCodes reports whether a task with these weights runs on kernels of its own.
+func CanCodes(*Stored) bool { return false }
+
+type (
+	codeArgs   struct{}
+	codeTables struct{}
+)
+
+// run is never reached: there are no kernels.
+func (s *CodeScratch) run(t *CodeTask, n0, n1 int) { s.runGeneric(t, n0, n1) }

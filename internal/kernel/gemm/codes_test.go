@@ -1,0 +1,195 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
+)
+
+// codeTypes are all that RunCodes has kernels for, and some that run in plain Go.
+var codeTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0, tensor.Q4_K, tensor.F32}
+
+func seeded(n int, seed uint64) []float32 { return noise(rand.New(rand.NewPCG(seed, 1)), n) }
+
+func codeWeights(tb testing.TB, d tensor.DType, n, k int) *Stored {
+	tb.Helper()
+	raw := make([]byte, n*d.RowBytes(k))
+	if err := tensor.Quantize(raw, d, seeded(n*k, uint64(n+k))); err != nil {
+		tb.Fatal(err)
+	}
+	w, err := NewStored(raw, d, n, k)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// TestCodes holds every tier to float64 sums of rounded activations: every
+// number of rows, columns that are no whole groups, ranges in parts, strides
+// beyond the rows, blocks of zeros, guards around C.
+func TestCodes(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		t.Run(tier.String(), func(t *testing.T) {
+			defer cpu.Use(tier)()
+			for _, d := range codeTypes {
+				for m := 1; m <= CodeRows; m++ {
+					codes(t, d, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
+				}
+				if d.Info().BlockLen <= codeLen {
+					codes(t, d, 5, 33, 32, true)
+					codes(t, d, 8, 64, 96, false)
+				}
+			}
+			codes(t, tensor.F32, 3, 33, 45, true) // no whole blocks
+		})
+	}
+}
+
+func codes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
+	t.Helper()
+	w := codeWeights(t, d, n, k)
+	lda, ldc := k+3, n+5
+	a := seeded(m*lda, 1)
+	for i := range a {
+		a[i] *= float32(math.Exp(float64(i/codeLen%7 - 3))) // scales differ
+	}
+	clear(a[(m-1)*lda:][:min(codeLen, k/2)])
+	const guard = 12345
+	c := make([]float32, m*ldc)
+	for i := range c {
+		c[i] = guard
+	}
+	task := CodeTask{M: m, A: a, LDA: lda, W: w, C: c, LDC: ldc}
+	if bias {
+		task.Bias = seeded(n, 3)
+	}
+	s := NewCodeScratch(k)
+	third := n / 3
+	for _, r := range [][2]int{{0, third}, {third, third + 2}, {third + 2, n}} {
+		RunCodes(&task, r[0], r[1], s)
+	}
+	row, x := make([]float32, k), make([]float32, k)
+	for i := range m {
+		for b := 0; b < k; b += codeLen {
+			roundCodes(x[b:min(k, b+codeLen)], a[i*lda+b:])
+		}
+		for j := range ldc {
+			got := c[i*ldc+j]
+			if j >= n {
+				if got != guard {
+					t.Fatalf("%v %dx%dx%d: wrote beyond row %d", d, m, n, k, i)
+				}
+				continue
+			}
+			if err := tensor.Dequantize(row, d, w.Data[j*w.RowBytes:][:w.RowBytes]); err != nil {
+				t.Fatal(err)
+			}
+			var want, size float64
+			for i, v := range row {
+				p := float64(v) * float64(x[i])
+				want += p
+				size += math.Abs(p)
+			}
+			if bias {
+				want += float64(task.Bias[j])
+			}
+			if math.Abs(float64(got)-want) > 2e-6*(size+1) {
+				t.Fatalf("%v %dx%dx%d: C[%d,%d] is %g, expected %g", d, m, n, k, i, j, got, want)
+			}
+		}
+	}
+}
+
+// TestCodesRounding: integers of 16 bits are close to what they stand for.
+func TestCodesRounding(t *testing.T) {
+	x, y := seeded(codeLen, 1), make([]float32, codeLen)
+	var most float64
+	for _, v := range x {
+		most = max(most, math.Abs(float64(v)))
+	}
+	roundCodes(y, x)
+	for i, v := range x {
+		if math.Abs(float64(y[i]-v)) > most/codeMax {
+			t.Errorf("%g became %g, the largest is %g", v, y[i], most)
+		}
+	}
+}
+
+// TestCodesNoNumber: what is no number, or infinite, is not lost.
+func TestCodesNoNumber(t *testing.T) {
+	const n, k = 32, 64
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+				a, c := seeded(2*k, 1), make([]float32, 2*n)
+				a[40] = float32(bad)
+				task := CodeTask{M: 2, A: a, LDA: k, W: codeWeights(t, d, n, k), C: c, LDC: n}
+				RunCodes(&task, 0, n, NewCodeScratch(k))
+				for j := range n {
+					if v := float64(c[j]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+						t.Fatalf("%v on %v: %g gave %g", d, tier, bad, v)
+					}
+					if v := float64(c[n+j]); math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Fatalf("%v on %v: %g in another row gave %g", d, tier, bad, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCodesEpoch: rows that were rounded in the same epoch are not looked at
+// again, in another they are.
+func TestCodesEpoch(t *testing.T) {
+	const n, k = 32, 64
+	w := codeWeights(t, tensor.Q4_1, n, k)
+	if !CanCodes(w) {
+		t.Skip("this machine has no kernels for codes")
+	}
+	a, c := seeded(k, 1), make([]float32, n)
+	s := NewCodeScratch(k)
+	task := CodeTask{M: 1, A: a, LDA: k, W: w, C: c, LDC: n, Epoch: 1}
+	RunCodes(&task, 0, n, s)
+	first := c[0]
+	clear(a)
+	if RunCodes(&task, 0, n, s); c[0] != first {
+		t.Errorf("a second run in the epoch gave %g, the first %g", c[0], first)
+	}
+	task.Epoch = 2
+	if RunCodes(&task, 0, n, s); c[0] != 0 {
+		t.Errorf("zeros in a new epoch gave %g", c[0])
+	}
+}
+
+func TestCodesAllocates(t *testing.T) {
+	for _, d := range codeTypes {
+		w := codeWeights(t, d, 50, 256)
+		task, s := CodeTask{M: 3, A: seeded(3*256, 1), LDA: 256, W: w, C: make([]float32, 150), LDC: 50}, NewCodeScratch(256)
+		if n := testing.AllocsPerRun(10, func() { RunCodes(&task, 0, 50, s) }); n != 0 {
+			t.Errorf("%v: %v allocations", d, n)
+		}
+	}
+}
+
+// BenchmarkCodes multiplies rows with weights of the size of a layer.
+func BenchmarkCodes(b *testing.B) {
+	const n, k = 1536, 576
+	for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+		w := codeWeights(b, d, n, k)
+		for _, m := range []int{1, 2, 4, 8} {
+			task := CodeTask{M: m, A: seeded(m*k, 1), LDA: k, W: w, C: make([]float32, m*n), LDC: n, Epoch: 1}
+			s := NewCodeScratch(k)
+			b.Run(fmt.Sprintf("%v/rows=%d", d, m), func(b *testing.B) {
+				for b.Loop() {
+					RunCodes(&task, 0, n, s)
+				}
+				b.ReportMetric(n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gweights/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package main
+
+import "fmt"
+
+// genCodes writes the products of up to 8 activation rows with weights that
+// are codes of at most 8 bits with a scale per 32, by the dot products of bytes.
+// 16 weight rows are multiplied at a time, 32 values of each: dwords of their
+// codes are transposed, so that a lane is a weight row, and meet dwords of the
+// activations, which are integers of 16 bits with a scale per 32, as two bytes.
+// Scales and minima are brought in afterwards, on one register a row:
+//
+//	sum += scale * x's scale * (256 * upper bytes + lower bytes) + minimum * sum of x
+//
+// One call makes groups of 16 weight rows:
+//
+//	name(t *codeArgs)
+func genCodes(g *asm) {
+	for _, s := range codeStorages {
+		for _, rows := range codeRows {
+			g.codes(s, rows)
+		}
+	}
+	g.packCodes()
+}
+
+// codeRows are the numbers of rows that have kernels.
+var codeRows = []int{1, 2, 3, 4, 6, 8}
+
+// Offsets in codeArgs.
+const (
+	codeW        = 0
+	codeRowBytes = 8
+	codeX        = 16
+	codeSteps    = 24
+	codeY        = 32
+	codeStrideY  = 40
+	codeCount    = 48
+	codeBias     = 56
+	codeNextBias = 64
+	codeGroups   = 72
+	codeTables   = 80
+)
+
+// Offsets in codeTables.
+const (
+	tabOffsets = 0   // of the weight rows, 16 dwords
+	tabSplit   = 64  // even words, then odd ones
+	tabBits    = 128 // of a code, or the one that is turned, in each byte
+	tabExcess  = 192 // what the codes are too large by, as f32, less than nothing
+)
+
+// codeAhead is how far beyond the next group L2 is filled. Half and twice of it
+// do as well; without it one row of Q4_1 takes 1.3 times as long.
+const codeAhead = 16 << 10
+
+// codeStorage is a block format: 32 values in so many bytes.
+type codeStorage struct {
+	name    string
+	bytes   int
+	minimum bool // behind the scale
+	wide    bool // codes of 8 bits, signed
+}
+
+var codeStorages = []codeStorage{
+	{"Q4_1", 20, true, false},
+	{"Q4_0", 18, false, false},
+	{"Q8_0", 34, false, true},
+}
+
+// codes writes the kernel for so many rows, whose sums are in Z16 and up.
+//
+// Registers: SI is the first of 16 weight rows, DX their distance, R9 three
+// times it; AX the activations; R12 counts steps, R11 groups; R10 is y, R13 what
+// to prefetch, R14 the bias, R15 the tables.
+func (g *asm) codes(s codeStorage, rows int) {
+	name := fmt.Sprintf("codes%sx%d", s.name, rows)
+	g.text(name, name+"(t *codeArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ %d(R8), SI", codeW)
+	g.f("MOVQ %d(R8), DX", codeRowBytes)
+	g.f("LEAQ (DX)(DX*2), R9")
+	g.f("MOVQ %d(R8), R10", codeY)
+	g.f("MOVQ %d(R8), R11", codeGroups)
+	g.f("MOVQ %d(R8), R14", codeBias)
+	g.f("MOVQ %d(R8), R15", codeTables)
+	g.f("MOVQ DX, R13")
+	g.f("SHLQ $4, R13")
+	g.f("ADDQ SI, R13") // the next group
+	g.f("VMOVDQU64 %d(R15), Z31", tabOffsets)
+	g.f("VMOVDQU64 %d(R15), Z30", tabSplit)
+	g.f("VMOVDQU64 %d(R15), Z29", tabBits)
+	g.f("VBROADCASTSS %d(R15), Z28", tabExcess)
+	group, loop := g.fresh("group"), g.fresh("loop")
+	g.label(group)
+	for m := range rows {
+		g.f("VMOVUPS (R14), Z%d", 16+m)
+	}
+	g.f("MOVQ %d(R8), AX", codeX)
+	g.f("MOVQ %d(R8), R12", codeSteps)
+	g.label(loop)
+	g.codeStep(s)
+	for m := 0; m < rows; m += 4 {
+		g.codeDots(rows, m, min(rows, m+4))
+	}
+	g.f("ADDQ $%d, AX", 64*rows+64)
+	g.f("DECQ R12")
+	g.f("JNZ %s", loop)
+	// Back to the first row, then on to the next group.
+	g.f("MOVQ %d(R8), BX", codeSteps)
+	g.f("IMULQ $%d, BX", s.bytes)
+	g.f("SUBQ BX, SI")
+	g.f("MOVQ DX, BX")
+	g.f("SHLQ $4, BX")
+	g.f("ADDQ BX, SI")
+	done := g.fresh("done")
+	g.f("MOVQ %d(R8), R12", codeStrideY)
+	g.f("MOVQ %d(R8), AX", codeCount)
+	g.f("MOVQ R10, BX")
+	for m := range rows {
+		g.f("VMOVUPS Z%d, (BX)", 16+m)
+		if m == rows-1 {
+			break
+		}
+		g.f("DECQ AX")
+		g.f("JZ %s", done)
+		g.f("ADDQ R12, BX")
+	}
+	g.label(done)
+	g.f("ADDQ $64, R10")
+	g.f("ADDQ %d(R8), R14", codeNextBias)
+	g.f("DECQ R11")
+	g.f("JNZ %s", group)
+	g.ret()
+}
+
+// codeStep leaves the codes of 32 columns in Z0 to Z7, four of each row in a
+// register, the scales of the rows in Z25, and what the sums of x are multiplied
+// with in Z24.
+func (g *asm) codeStep(s codeStorage) {
+	g.f("KXNORW K1, K1, K1")
+	g.f("VPGATHERDD (SI)(Z31*1), K1, Z24")
+	if s.minimum {
+		g.f("VPERMW Z24, Z30, Z24")
+		g.f("VCVTPH2PS Y24, Z25")
+		g.f("VEXTRACTI64X4 $1, Z24, Y24")
+		g.f("VCVTPH2PS Y24, Z24")
+	} else {
+		g.f("VPMOVDW Z24, Y24")
+		g.f("VCVTPH2PS Y24, Z25")
+		g.f("VMULPS Z28, Z25, Z24")
+	}
+	if s.wide {
+		g.dwords(2 + 16)
+		for q := range 4 {
+			g.f("VPXORD Z29, Z%d, Z%d", q, 4+q)
+		}
+		g.dwords(2)
+		for q := range 4 {
+			g.f("VPXORD Z29, Z%d, Z%d", q, q)
+		}
+	} else {
+		offset := 2
+		if s.minimum {
+			offset = 4
+		}
+		g.dwords(offset)
+		for q := range 4 {
+			g.f("VPSRLD $4, Z%d, Z%d", q, 4+q)
+			g.f("VPANDD Z29, Z%d, Z%d", q, q)
+			g.f("VPANDD Z29, Z%d, Z%d", 4+q, 4+q)
+		}
+	}
+	// As much of the next group, which lies behind this one, is asked for, and
+	// of what lies further on: memory takes longer than a group.
+	for line := 0; line < 16*s.bytes; line += 64 {
+		g.f("PREFETCHT1 %d(R13)", line+codeAhead)
+		g.f("PREFETCHT0 %d(R13)", line)
+	}
+	g.f("ADDQ $%d, R13", 16*s.bytes)
+	g.f("ADDQ $%d, SI", s.bytes)
+}
+
+// codeDots adds the products of a step to the sums of rows [m0,m1).
+func (g *asm) codeDots(rows, m0, m1 int) {
+	reg := func(m, upper int) int { return 8 + 2*(m-m0) + upper }
+	for m := m0; m < m1; m++ {
+		g.zero(avx512, reg(m, 0))
+		g.zero(avx512, reg(m, 1))
+	}
+	for q := range 8 {
+		for m := m0; m < m1; m++ {
+			for upper := range 2 {
+				g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 64*m+32*upper+4*q, q, reg(m, upper))
+			}
+		}
+	}
+	for m := m0; m < m1; m++ {
+		lo, hi := reg(m, 0), reg(m, 1)
+		g.f("VPSLLD $8, Z%d, Z%d", hi, hi)
+		g.f("VPADDD Z%d, Z%d, Z%d", lo, hi, hi)
+		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
+		g.f("VMULPS.BCST %d(AX), Z%d, Z%d", 64*rows+4*m, hi, hi)
+		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+4*m, 16+m)
+		g.f("VFMADD231PS Z25, Z%d, Z%d", hi, 16+m)
+	}
+}
+
+// packCodes makes integers of steps x 32 values: their lower bytes, then their
+// upper ones, at dst, the scale at sums and the sum of what they stand for 32
+// bytes on; the next step is stride bytes on. What is no number, or infinite,
+// makes its scale so.
+func (g *asm) packCodes() {
+	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)", 16, 48)
+	g.ftz()
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ sums+8(FP), R8")
+	g.f("MOVQ x+16(FP), SI")
+	g.f("MOVQ stride+24(FP), DX")
+	g.f("MOVQ steps+32(FP), CX")
+	g.f("MOVQ constants+40(FP), AX")
+	g.f("VPBROADCASTD (AX), Z31") // all bits but the sign
+	g.f("VMOVSS 4(AX), X30")      // the largest integer
+	g.f("VMOVSS 8(AX), X29")      // its inverse
+	g.f("VPBROADCASTD 12(AX), Z28")
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("VMOVUPS (SI), Z0")
+	g.f("VMOVUPS 64(SI), Z1")
+	g.f("VPANDD Z31, Z0, Z2")
+	g.f("VPANDD Z31, Z1, Z3")
+	g.f("VPMAXUD Z3, Z2, Z2")
+	reduce := func(op string, z int) {
+		g.f("VEXTRACTI64X4 $1, Z%d, Y3", z)
+		g.f("%s Y3, Y%d, Y%d", op, z, z)
+		g.f("VEXTRACTI128 $1, Y%d, X3", z)
+		g.f("%s X3, X%d, X%d", op, z, z)
+		g.f("VPSHUFD $0x4e, X%d, X3", z)
+		g.f("%s X3, X%d, X%d", op, z, z)
+		g.f("VPSHUFD $0xb1, X%d, X3", z)
+		g.f("%s X3, X%d, X%d", op, z, z)
+	}
+	reduce("VPMAXUD", 2)
+	g.f("VMULSS X29, X2, X4") // the scale
+	g.f("VDIVSS X2, X30, X2")
+	g.f("VBROADCASTSS X2, Z2")
+	for z := range 2 {
+		g.f("VMULPS Z2, Z%d, Z%d", z, z)
+		g.f("VCVTPS2DQ Z%d, Z%d", z, z)
+		g.f("VPMOVDB Z%d, %d(DI)", z, 16*z)
+	}
+	g.f("VPADDD Z0, Z1, Z2")
+	for z := range 2 {
+		g.f("VPADDD Z28, Z%d, Z%d", z, z)
+		g.f("VPSRAD $8, Z%d, Z%d", z, z)
+		g.f("VPMOVDB Z%d, %d(DI)", z, 32+16*z)
+	}
+	reduce("VPADDD", 2)
+	g.f("VCVTDQ2PS X2, X2")
+	g.f("VMULSS X4, X2, X2")
+	g.f("VMOVSS X4, (R8)")
+	g.f("VMOVSS X2, 32(R8)")
+	g.f("ADDQ $128, SI")
+	g.f("ADDQ DX, DI")
+	g.f("ADDQ DX, R8")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.ret()
+}
