@@ -19,13 +19,17 @@ const (
 	i16Ahead   = 96  // what will be read after this panel
 	i16Step    = 104 // bytes of it that are asked for with each group
 	i16Began   = 112 // bytes of init's rows that strips before this one have used
+	i16Act     = 120 // which of i16Acts follows; 0: none
 )
+
+// i16Acts are the activations that a product may end with, from 1 on.
+var i16Acts = [][]float32{geluPoly, tanhPoly}
 
 // genI16 writes products of 16-bit codes with one scale per 32 of K: strips
 // of rows times 16 columns.
 func genI16(g *asm) {
 	c := &constants{}
-	genI16YMM(g, "dotAVX2", 4, func(first bool, acc, w, x, tmp byte) {
+	genI16YMM(g, c, "dotAVX2", 4, func(first bool, acc, w, x, tmp byte) {
 		if first { // of a group: nothing to add to
 			tmp = acc
 		}
@@ -34,14 +38,14 @@ func genI16(g *asm) {
 			g.f("VPADDD Y%d, Y%d, Y%d", tmp, acc, acc)
 		}
 	})
-	genI16YMM(g, "dotAVXVNNI", 6, func(first bool, acc, w, x, _ byte) {
+	genI16YMM(g, c, "dotAVXVNNI", 6, func(first bool, acc, w, x, _ byte) {
 		if first {
 			g.f("VPMADDWD Y%d, Y%d, Y%d", w, x, acc)
 		} else {
 			g.vpdpwssdVEX(acc, w, x)
 		}
 	})
-	genI16ZMM(g)
+	genI16ZMM(g, c)
 	genI16Quantize(g, c)
 	genI16Widen(g)
 	genI16Pairs(g)
@@ -151,11 +155,52 @@ func i16Close(g *asm, mr int, strip string) {
 	g.ret()
 }
 
+// i16Activate passes n sums, from register first on, through the activation
+// that is asked for, a few at a time: they are long chains, which have to run
+// beside each other. free registers from tmp on may be lost.
+func i16Activate(k *vkernel, first, n, tmp, free int) {
+	done := k.fresh("done")
+	k.f("MOVQ %d(R8), R13", i16Act)
+	for i, poly := range i16Acts {
+		next := k.fresh("next")
+		k.f("CMPQ R13, $%d", i+1)
+		k.f("JNE %s", next)
+		for x, some := first, 0; x < first+n; x += some {
+			some = min(free/2, first+n-x)
+			k.geluNear(poly, x, tmp, some)
+		}
+		k.f("JMP %s", done)
+		k.label(next)
+	}
+	k.label(done)
+}
+
+// geluNear leaves x·Phi(x) in n registers from x on, as good as the polynomial;
+// it uses 2n from tmp on.
+func (k *vkernel) geluNear(poly []float32, x, tmp, n int) {
+	each := func(f func(x, u, q int)) {
+		for i := range n {
+			f(x+i, tmp+2*i, tmp+2*i+1)
+		}
+	}
+	last := len(poly) - 1
+	each(func(x, u, q int) { k.op("VMULPS", x, x, u) })
+	each(func(x, u, q int) { k.op("VMINPS", k.c(geluEdge*geluEdge), u, u) })
+	each(func(x, u, q int) { k.op("VMOVUPS", k.c(poly[last]), q) })
+	for n := last - 1; n >= 0; n-- {
+		each(func(x, u, q int) { k.op("VFMADD213PS", k.c(poly[n]), u, q) })
+	}
+	each(func(x, u, q int) { k.op("VMINPS", k.c(geluEdge), x, u) })
+	each(func(x, u, q int) { k.op("VMAXPS", k.c(-geluEdge), u, u) })
+	each(func(x, u, q int) { k.op("VFMADD213PS", k.c(0.5), u, q) })
+	each(func(x, u, q int) { k.op("VMULPS", q, x, x) })
+}
+
 // genI16YMM keeps the integer sums of a group in registers and the f32 sums in
 // a workspace, where they are added to once per group: C itself is not in L1
 // when a strip begins. Registers: 0 to 2mr-1 sums, then two of weights, one of
 // activations, and what mac needs.
-func genI16YMM(g *asm, name string, mr int, mac func(first bool, acc, w, x, tmp byte)) {
+func genI16YMM(g *asm, c *constants, name string, mr int, mac func(first bool, acc, w, x, tmp byte)) {
 	at := i16Open(g, name, mr)
 	w0, x0 := byte(2*mr), byte(2*mr+2)
 	tmp := x0 + 1
@@ -196,7 +241,9 @@ func genI16YMM(g *asm, name string, mr int, mac func(first bool, acc, w, x, tmp 
 		}
 	}
 	i16Next(g, mr, group)
-	for r := range mr { // the registers still hold the sums
+	// The registers still hold the sums.
+	i16Activate(&vkernel{asm: g, isa: avx2, consts: c}, 0, 2*mr, 2*mr, 16-2*mr)
+	for r := range mr {
 		for n := range 2 {
 			g.f("VMOVUPS Y%d, %d(DX)", 2*r+n, 32*n)
 		}
@@ -207,7 +254,7 @@ func genI16YMM(g *asm, name string, mr int, mac func(first bool, acc, w, x, tmp 
 
 // genI16ZMM has registers for both kinds of sums: 0-11 integers, 12-23 f32, 24
 // and 25 weights, 26 scales.
-func genI16ZMM(g *asm) {
+func genI16ZMM(g *asm, c *constants) {
 	const mr = 12
 	at := i16Open(g, "dotVNNI", mr)
 	strip := i16Strip(g, mr, func(r int) { g.f("VMOVUPS (DI), Z%d", 12+r) })
@@ -231,6 +278,7 @@ func genI16ZMM(g *asm) {
 		g.f("VFMADD231PS Z%d, Z26, Z%d", r, 12+r)
 	}
 	i16Next(g, mr, group)
+	i16Activate(&vkernel{asm: g, isa: avx512, consts: c}, mr, mr, 0, mr)
 	for r := range mr {
 		g.f("VMOVUPS Z%d, (DX)", 12+r)
 		g.f("ADDQ R12, DX")

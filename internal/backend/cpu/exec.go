@@ -17,8 +17,9 @@ type kernel interface {
 	// name says what runs, for the profile.
 	name() string
 	// width is into how many shares the step is worth cutting: at most n, unless
-	// a share would take so long that who cancels would wait for it. It depends
-	// on the sizes only, so all workers agree on it.
+	// a share would take so long that who cancels would wait for it, or small
+	// ones cost no more. It depends on the sizes only, so all workers agree on
+	// it.
 	width(b tensor.Bind, n int) int
 	// run does share i of n. It must not allocate, and what it computes must
 	// not depend on who does it.

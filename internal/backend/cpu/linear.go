@@ -4,6 +4,7 @@ import (
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/amx"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/i16"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -84,6 +85,9 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := s.Root().Attr.(graph.ActAttr).Kind
 	l.act, l.round = activation(kind).apply, roundActs[kind]
+	if l.class == I16G32 {
+		l.product.act = pairActs[kind]
+	}
 	l.label += "+" + activationLabel(kind)
 	return l, nil
 }
@@ -108,14 +112,13 @@ func (l *linear) name() string { return l.label }
 
 func (l *linear) width(b tensor.Bind, n int) int {
 	_, nr := l.tile()
-	rows := l.x.rows(b)
-	return productWidth(rows, l.n, l.k, nr, l.sharesFor(rows, l.n, n))
+	return l.product.width(l.x.rows(b), l.n, 1, nr, n)
 }
 
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	mr, nr := l.tile()
-	m0, m1, c0, c1 := part(rows, l.n, mr, nr, l.cheap, l.onTiles(), i, n)
+	m0, m1, c0, c1 := l.part(rows, l.n, mr, nr, l.cheap, i, n)
 	if l.yh.in(rows) {
 		x := l.x.factor(l.xh, b, m0)
 		t := amx.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
@@ -124,13 +127,14 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 		return
 	}
 	chunk := max(1, m1-m0)
-	if l.cheap && l.act != nil {
+	if l.cheap && l.act != nil && l.class != I16G32 {
 		chunk = rowChunk
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		l.multiply(w, l.y.full[m*l.n:], l.x.factor(l.xh, b, m), l.bias, end-m, c0, c1, l.direct)
-		if l.act == nil {
+		x := l.x.factor(l.xh, b, m)
+		l.multiply(w, l.y.full[m*l.n:], x, l.bias, end-m, c0, c1, l.direct)
+		if l.act == nil || l.product.act != i16.Plain && !l.isFew(x, end-m, l.direct) {
 			continue
 		}
 		for r := m; r < end; r++ {
@@ -188,14 +192,13 @@ func (l *linearGLU) tile() (mr, nr int) {
 
 func (l *linearGLU) width(b tensor.Bind, n int) int {
 	_, nr := l.tile()
-	rows := l.x.rows(b)
-	return productWidth(2*rows, l.gate.n, l.gate.k, nr, l.gate.sharesFor(rows, 2*l.gate.n, n))
+	return l.gate.width(l.x.rows(b), l.gate.n, 2, nr, n)
 }
 
 // chunk is how many rows are finished together: few where they should stay
-// close, many where a panel must be built for each chunk.
+// close, many where a panel must be built, or codes of rows made, for each chunk.
 func (l *linearGLU) chunk() int {
-	if l.gate.cheap && l.up.cheap {
+	if l.gate.cheap && l.up.cheap && l.gate.class != I16G32 {
 		return rowChunk
 	}
 	return 4 * rowChunk
@@ -204,7 +207,7 @@ func (l *linearGLU) chunk() int {
 func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	g := l.gate
 	mr, nr := l.tile()
-	m0, m1, c0, c1 := part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, g.onTiles(), i, n)
+	m0, m1, c0, c1 := g.part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, i, n)
 	if l.yh.in(l.x.rows(b)) {
 		x := l.x.factor(l.xh, b, m0)
 		t := amx.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,

@@ -100,6 +100,7 @@ type product struct {
 	bf16   []amx.Panels // [worker]
 	int8   *int8.Packed
 	i16    i16.Weights
+	act    i16.Act      // what products in i16g32 end with
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
 	tiled  bool         // few rows multiply with them on tiles
@@ -263,19 +264,37 @@ func part(rows, n, mr, nr int, cheap, tiles bool, i, shares int) (m0, m1, c0, c1
 	return m0, m1, c0, c1
 }
 
+// width is into how many shares some products of m rows and n columns, which
+// are cut together, are cut.
+func (p *product) width(m, n, products, nr, shares int) int {
+	shares = productWidth(m*products, n, p.k, nr, p.sharesFor(m, n*products, shares))
+	if p.class == I16G32 {
+		return pairWidth(m*products, n, p.k, nr, shares)
+	}
+	return shares
+}
+
+// part is share i of it.
+func (p *product) part(m, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0, c1 int) {
+	if p.class == I16G32 {
+		return pairPart(m, n, mr, nr, i, shares)
+	}
+	return part(m, n, mr, nr, cheap, p.onTiles(), i, shares)
+}
+
 // multiply computes columns [c0,c1), whole tiles, of y[rows,N] = x[rows,K] w^T
 // + bias.
 func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, rows, c0, c1 int, direct bool) {
 	_, nr := p.tile()
 	p0, p1 := c0/nr, (c1+nr-1)/nr
 	switch {
-	case direct && x.half == nil && rows <= p.fewest(): // a run of many rows may end with a few, in bf16 like the others
+	case p.isFew(x, rows, direct):
 		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		int8.Run(&t, 0, rows, p0, p1, w.scratch.int8)
 	case p.class == I16G32:
-		t := i16.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, W: p.i16, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		t := i16.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, W: p.i16, C: y, LDC: p.n, Bias: bias, Act: p.act, Epoch: w.epoch}
 		i16.Run(&t, 0, rows, p0, p1, w.scratch.i16)
 	case p.class == BF16:
 		t := amx.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
@@ -284,6 +303,11 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
 	}
+}
+
+// isFew says whether rows of x multiply with the file's rows as they lie.
+func (p *product) isFew(x factor, rows int, direct bool) bool {
+	return direct && x.half == nil && rows <= p.fewest() // a run of many rows may end with a few, in bf16 like the others
 }
 
 // few multiplies some rows with weight rows [c0,c1) straight from the file: a

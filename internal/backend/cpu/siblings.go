@@ -99,12 +99,11 @@ func (k *siblings) columns() int {
 }
 
 func (k *siblings) width(b tensor.Bind, n int) int {
-	rows := k.x.rows(b)
-	return productWidth(rows, k.columns(), k.x.cols, k.nr, k.parts[0].sharesFor(rows, k.columns(), n))
+	return k.parts[0].width(k.x.rows(b), k.columns(), 1, k.nr, n)
 }
 
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
-	m0, m1, c0, c1 := part(k.x.rows(b), k.columns(), k.mr, k.nr, k.cheap, k.parts[0].onTiles(), i, n)
+	m0, m1, c0, c1 := k.parts[0].part(k.x.rows(b), k.columns(), k.mr, k.nr, k.cheap, i, n)
 	x := k.x.factor(k.xh, b, m0)
 	for j := range k.parts {
 		p := &k.parts[j]

@@ -24,10 +24,12 @@ const (
 	Group = 32
 	// maxMR is the largest number of rows in a strip.
 	maxMR = 12
-	// mc is how many rows are quantized at a time, at most; a panel that has to
-	// be built serves them all. It is a multiple of every strip and more than
+	// MaxRows is how many rows are quantized at a time, at most; a panel that has
+	// to be built serves them all. It is a multiple of every strip and more than
 	// the 512 rows that a prompt is run in.
-	mc = 516
+	MaxRows = 516
+
+	mc = MaxRows
 
 	// limitX and limitW are the largest codes: 32 products of the two fit 32
 	// bits.
@@ -73,7 +75,20 @@ func family() kernelFamily {
 	return generic
 }
 
-// Task is C[M,N] = A[M,K] W^T + Bias.
+// Act is an activation that a product may end with: x·Phi(x), good to
+// 3e-5·(1+|x|), which is about what 15 bits keep of it.
+type Act int
+
+const (
+	// Plain is none.
+	Plain Act = iota
+	// Gelu has the exact Phi.
+	Gelu
+	// GeluTanh has its approximation by tanh.
+	GeluTanh
+)
+
+// Task is C[M,N] = act(A[M,K] W^T + Bias).
 type Task struct {
 	M, N, K int
 	A       []float32 // [M][LDA]
@@ -82,6 +97,7 @@ type Task struct {
 	C       []float32 // [M][LDC]
 	LDC     int
 	Bias    []float32 // [N] or nil
+	Act     Act
 	// Epoch, where not 0, says when A was last written: a run with the same A
 	// and the same epoch finds its rows quantized in the scratch.
 	Epoch uint64

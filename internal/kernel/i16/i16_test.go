@@ -154,6 +154,49 @@ func TestPanels(t *testing.T) {
 	}
 }
 
+// TestAct: a product that ends with an activation is the activation of the
+// product, on every tier, with tails in every dimension and several blocks of
+// K; far from zero it is the product itself, or nothing.
+func TestAct(t *testing.T) {
+	phi := map[Act]func(float64) float64{
+		Gelu:     func(x float64) float64 { return (1 + math.Erf(x/math.Sqrt2)) / 2 },
+		GeluTanh: func(x float64) float64 { return (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) / 2 },
+	}
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, z := range [][3]int{{13, 70, 128}, {4, 16, 32}, {9, 33, 1312}} {
+			m, n, k := z[0], z[1], z[2]
+			w, a, bias := stored(t, tensor.Q8_0, random(n*k, 2), n, k), random(m*k, 1), random(n, 3)
+			bias[0], bias[1], bias[2] = 1e6, -1e6, float32(math.NaN())
+			task := Task{M: m, N: n, K: k, A: a, LDA: k, W: Stored{w}, LDC: n, Bias: bias}
+			run := func(act Act) []float32 {
+				task.C, task.Act = make([]float32, m*n), act
+				Run(&task, 0, m, 0, NumPanels(n), NewScratch(k))
+				return task.C
+			}
+			plain := run(Plain)
+			for act, phi := range phi {
+				for i, got := range run(act) {
+					x := float64(plain[i])
+					want := x * phi(x)
+					switch i % n {
+					case 1:
+						want, x = 0, 0
+					case 2:
+						if got == got {
+							t.Fatalf("%v %v: activation %d of NaN is %g", tier, z, act, got)
+						}
+						continue
+					}
+					if !(math.Abs(float64(got)-want) <= 4e-5*(1+math.Abs(x))) {
+						t.Fatalf("%v %v: activation %d of %g is %g, expected %g", tier, z, act, x, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestRowsAlone: a row's result does not depend on the rows around it.
 func TestRowsAlone(t *testing.T) {
 	const n, k = 40, 96

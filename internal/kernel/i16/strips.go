@@ -65,6 +65,7 @@ type dotArgs struct {
 	step    int            // of it, asked for with each group
 	//lint:ignore U1000 kept by assembly
 	began int // of init; an integer, because a pointer would end up behind the last row
+	act   Act
 }
 
 // callMACs bounds what one assembly call does, so that it ends soon when the
@@ -77,6 +78,7 @@ type block struct {
 	m, rows    int
 	n0, cols   int
 	g0, groups int
+	act        Act // of the last block of K
 }
 
 // multiply makes the columns of panel p of the quantized rows [m,m+rows), a
@@ -90,7 +92,9 @@ func (s *Scratch) multiply(t *Task, f kernelFamily, p int, next []byte, m, rows 
 	groups := padK(t.K) / Group
 	most := depth(groups)
 	for ; k.g0 < groups; k.g0 += most {
-		k.groups = min(most, groups-k.g0)
+		if k.groups = min(most, groups-k.g0); k.g0+k.groups == groups {
+			k.act = t.Act
+		}
 		s.strips(t, f, t.W.Panel(p, k.g0, k.groups, s), next, k)
 		next = nil // it has been asked for
 	}
@@ -123,7 +127,7 @@ func (s *Scratch) strips(t *Task, f kernelFamily, p Panel, next []byte, k block)
 			s.args = dotArgs{
 				a: &s.a[(mc*k.g0+r*k.groups)*Group], strideA: k.groups * Group * 2,
 				w: &p.codes[0], wScale: &p.scales[0], xScale: &s.scales[mc*k.g0+r*k.groups],
-				c: &c[0], strideC: ldc * 4, init: &init[0], strideI: ldi * 4, groups: k.groups, strips: n, sums: &s.sums[0],
+				c: &c[0], strideC: ldc * 4, init: &init[0], strideI: ldi * 4, groups: k.groups, strips: n, sums: &s.sums[0], act: k.act,
 			}
 			if at := r / mr * k.groups * step; at < len(next) {
 				s.args.ahead, s.args.step = unsafe.Pointer(&next[at]), step
@@ -158,5 +162,6 @@ func (s *Scratch) dotGeneric(p Panel, k block, r, rows int, c []float32, ldc int
 				row[n] += float32(float32(sum)*xs) * p.scales[g*NR+n]
 			}
 		}
+		k.act.generic(row)
 	}
 }

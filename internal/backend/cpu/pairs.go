@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/i16"
+)
+
+// Products in i16g32 are cut both ways. A worker's shares are columns of rows of
+// its own, which it makes codes of once, and which are in its cache if it made
+// them: with columns alone each worker fetches all rows and makes codes of them
+// again. What that costs is that each builds every panel.
+
+// pairColumns is into how many parts the columns of a worker's rows are cut:
+// more than sharesEach, because a barrier waits for the last share, and a small
+// one costs no more than a large one.
+const pairColumns = 2 * sharesEach
+
+const (
+	// pairMACs is the least work of such a share: some ten microseconds.
+	pairMACs = 1 << 20
+	// pairRows is the least number of rows that are worth building a panel for
+	// that another worker builds too.
+	pairRows = 48
+)
+
+// pairActs are the activations that products in i16g32 end with by themselves.
+var pairActs = map[graph.ActKind]i16.Act{graph.GELU: i16.Gelu, graph.GELUTanh: i16.GeluTanh}
+
+// pairWidth is how many shares there are instead of those that productWidth
+// gives.
+func pairWidth(m, n, k, nr, shares int) int {
+	finer := shares / sharesEach * pairColumns
+	if shares > 1 && shares%sharesEach == 0 && m*n*k/finer >= pairMACs && n >= pairColumns*nr {
+		return finer
+	}
+	return shares
+}
+
+// pairPart is share i of a product of rows x n, in whole tiles. A block of rows
+// is not more than codes are kept of.
+func pairPart(rows, n, mr, nr, i, shares int) (m0, m1, c0, c1 int) {
+	blocks := max(1, shares/pairColumns, min(shares, (rows+i16.MaxRows-1)/i16.MaxRows))
+	for shares%blocks != 0 {
+		blocks++
+	}
+	for blocks > 1 && (shares%blocks != 0 || rows < blocks*max(pairRows, mr)) {
+		blocks--
+	}
+	columns := shares / blocks
+	m0, m1 = share(rows, mr, i/columns, blocks)
+	c0, c1 = share(n, nr, i%columns, columns)
+	return m0, m1, c0, c1
+}
