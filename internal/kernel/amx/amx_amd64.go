@@ -18,7 +18,7 @@ func tileAlong1(t *tileArgs)
 func roundRowsBF16(dst *uint16, src *float32, ldd, lds, steps, rows int)
 
 //go:noescape
-func softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows int, scale float32, sums *float32)
+func softmaxBF16(dst *uint16, src *float32, ldd, lds, n, rows, last int, scale float32, sums *float32)
 
 //go:noescape
 func packRowsBF16(dst *uint16, src *float32, ld, steps int)
@@ -183,9 +183,9 @@ func multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16
 	}
 }
 
-func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows int, scale float32, sums []float32) {
+func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows, last int, scale float32, sums []float32) {
 	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
-	softmaxBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, scale, &sums[0])
+	softmaxBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, last, scale, &sums[0])
 }
 
 func divideFast(dst []float32, ldd int, src []float32, lds, n, rows int, sums []float32) {

@@ -13,7 +13,7 @@ func roundRowFast([]uint16, []float32, int)                                     
 func packRowsFast([]uint16, []float32, int, int)                                            {}
 func packColsFast([]uint16, []float32, int, int)                                            {}
 func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs)  {}
-func softmaxFast([]uint16, int, []float32, int, int, int, float32, []float32)               {}
+func softmaxFast([]uint16, int, []float32, int, int, int, int, float32, []float32)          {}
 func divideFast([]float32, int, []float32, int, int, int, []float32)                        {}
 func unpackFast(*unpackJob)                                                                 {}
 func roundedTiles(*RoundedTask, []uint16, []uint16, []uint16, int, int, int, int, *Scratch) {}

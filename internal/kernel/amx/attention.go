@@ -17,9 +17,12 @@ type Head struct {
 	keys  []uint16 // [key panels][Dim/32][...]: K as the B operand of q k^T
 	vals  []uint16 // [Dim/32 panels][keys/32][...]: V as the B operand of p v
 	n     int      // keys packed, rounded up to 32
+	real  int      // keys packed
 	max   int      // keys that fit
 
 	q      []uint16  // one block of rows of padK(Dim)
+	// Rows of these lie a cache line more apart than they are long: where that is
+	// a power of two, they would push each other out of L1.
 	scores []float32 // [MR][max]
 	probs  []uint16  // [MR][max]
 	sums   []float32 // [MR]
@@ -27,19 +30,22 @@ type Head struct {
 	args   tileArgs
 }
 
+// Values of a cache line, in f32 and in bf16.
+const lineF32, lineBF16 = 16, 32
+
 // NewHead makes room for heads of up to dim and up to keys keys.
 func NewHead(dim, keys int) *Head {
 	kp, dp := padK(keys), padK(dim)
 	return &Head{
 		max: kp, keys: make([]uint16, kp*dp), vals: make([]uint16, kp*dp),
-		q: make([]uint16, MR*dp), scores: make([]float32, MR*kp), probs: make([]uint16, MR*kp),
-		sums: make([]float32, MR), out: make([]float32, MR*dp),
+		q: make([]uint16, MR*dp), scores: make([]float32, MR*(kp+lineF32)), probs: make([]uint16, MR*(kp+lineBF16)),
+		sums: make([]float32, MR), out: make([]float32, MR*(dp+lineF32)),
 	}
 }
 
 // Reset begins a head whose keys will be n in number.
 func (h *Head) Reset(dim, n int, scale float32) {
-	h.Dim, h.Scale, h.n = dim, scale, padK(n)
+	h.Dim, h.Scale, h.n, h.real = dim, scale, padK(n), n
 	if h.n > h.max || padK(dim)*h.max > len(h.keys) {
 		panic("amx: a head beyond the size it was made for")
 	}
@@ -89,24 +95,25 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 	dp := padK(h.Dim)
 	lo = lo / NR * NR
 	cols := padK(hi - lo)
+	lds, ldp, ldo := cols+lineF32, cols+lineBF16, dp+lineF32
 	Round(h.q, q, ldq, rows, h.Dim)
-	scores := h.scores[:rows*cols]
-	h.multiply(scores, cols, h.q, kStep, rows*kStep, rows, h.keys[lo*dp:], NR*dp, cols/NR, dp/kStep)
+	h.multiply(h.scores, lds, h.q, kStep, rows*kStep, rows, h.keys[lo*dp:], NR*dp, cols/NR, dp/kStep)
+	end := min(cols, h.real-lo) // behind it is what no query sees
 	inf := float32(math.Inf(-1))
 	for i := range rows {
 		a, z := visible(i)
-		row := scores[i*cols : (i+1)*cols]
+		row := h.scores[i*lds:][:end]
 		fill(row[:max(0, a-lo)], inf)
-		fill(row[min(cols, max(0, z-lo)):], inf)
+		fill(row[min(end, max(0, z-lo)):], inf)
 	}
-	h.softmax(cols, rows)
-	h.multiply(h.out, dp, h.probs, cols, kStep, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
+	h.softmax(ldp, lds, cols, rows, end)
+	h.multiply(h.out, ldo, h.probs, ldp, kStep, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
 	if out.Rounded != nil {
-		out.round(h, rows, dp)
+		out.round(h, rows, ldo)
 		return
 	}
 	if h.Dim%16 == 0 && cpu.Active() >= cpu.AMX {
-		divideFast(out.F32, out.LD, h.out, dp, h.Dim, rows, h.sums)
+		divideFast(out.F32, out.LD, h.out, ldo, h.Dim, rows, h.sums)
 		return
 	}
 	for i := range rows {
@@ -114,7 +121,7 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 		if s > 0 {
 			s = 1 / s
 		}
-		vec.Scale(out.F32[i*out.LD:][:h.Dim], h.out[i*dp:][:h.Dim], s)
+		vec.Scale(out.F32[i*out.LD:][:h.Dim], h.out[i*ldo:][:h.Dim], s)
 	}
 }
 
@@ -141,23 +148,26 @@ func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, 
 	}
 }
 
-// softmax turns scores into unnormalised probabilities and their sums.
-func (h *Head) softmax(cols, rows int) {
+// softmax turns scores, of which end of cols count, into unnormalised
+// probabilities and their sums.
+func (h *Head) softmax(ldp, lds, cols, rows, end int) {
 	if cpu.Active() >= cpu.AMX {
-		softmaxFast(h.probs, cols, h.scores, cols, cols, rows, h.Scale, h.sums)
+		softmaxFast(h.probs, ldp, h.scores, lds, cols, rows, end-cols+NR, h.Scale, h.sums)
 		return
 	}
 	for i := range rows {
-		row := h.scores[i*cols : (i+1)*cols]
+		row := h.scores[i*lds:][:end]
 		most := float32(-math.MaxFloat32)
 		for _, s := range row {
 			most = max(most, s)
 		}
+		probs := h.probs[i*ldp:][:cols]
+		clear(probs[end:])
 		var sum float32
 		for j, s := range row {
 			e := float32(math.Exp(float64((s - most) * h.Scale)))
 			sum += e
-			h.probs[i*cols+j] = tensor.F32ToBF16(e)
+			probs[j] = tensor.F32ToBF16(e)
 		}
 		h.sums[i] = sum
 	}
