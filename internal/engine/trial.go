@@ -5,12 +5,20 @@ import (
 	"math/bits"
 )
 
-// trials are one for loads of about a size: how far estimates are off depends on
-// it, and what long texts took must not speak for short ones.
-type trials [17]trial
+// trials are one for loads of about a size, up to half as large again: how far
+// estimates are off depends on it, and what long texts took must not speak for
+// short ones.
+type trials [35]trial
 
 // of is the trial of a load of so many tokens.
-func (t *trials) of(tokens int) *trial { return &t[min(bits.Len(uint(tokens)), len(t)-1)] }
+func (t *trials) of(tokens int) *trial {
+	size := bits.Len(uint(tokens))
+	half := 0 // the bit behind the first: 8 and 12 begin sizes
+	if size > 1 {
+		half = tokens >> (size - 2) & 1
+	}
+	return &t[min(2*size+half, len(t)-1)]
+}
 
 // trial chooses between sharing a load's steps among all workers and another
 // way, by how each fares against its estimate: what else runs on the machine is

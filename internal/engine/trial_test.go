@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"testing"
 )
@@ -301,8 +300,13 @@ func TestTrialsBySize(t *testing.T) {
 	if onAll < 180 {
 		t.Errorf("%d of 200 short texts ran on all workers, which are faster", onAll)
 	}
-	if len(trials) <= bits.Len(CoarseRunTokens) {
-		t.Errorf("%d trials, and loads of up to %d tokens", len(trials), CoarseRunTokens)
+	for _, c := range []struct {
+		a, b int
+		same bool
+	}{{0, 0, true}, {1, 2, false}, {2, 3, false}, {140, 192, false}, {192, 255, true}, {255, 256, false}, {2048, 3071, true}, {2048, 3072, false}, {1 << 30, 1 << 40, true}} {
+		if same := trials.of(c.a) == trials.of(c.b); same != c.same {
+			t.Errorf("loads of %d and %d tokens have the same trial: %v", c.a, c.b, same)
+		}
 	}
 }
 

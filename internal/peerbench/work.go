@@ -280,7 +280,7 @@ const (
 var parallelSeconds = []struct {
 	tokens  int
 	seconds float64
-}{{0, 1.2}, {256, 2}, {1024, 3}, {4096, 4}, {8192, 5}, {16384, 6}, {32768, 7}}
+}{{0, 1}, {256, 2}, {1024, 3}, {4096, 4}, {16384, 5}, {32768, 6}}
 
 func parallelWorks() []Work {
 	var out []Work
