@@ -120,7 +120,7 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.walkOpen("list-24(SP)", "count-32(SP)")
 	k.load(act)
 	g.f("MOVQ $0, left-40(SP)") // rows of the block before that are not finished
-	job, block, part, finished, skip := g.fresh("job"), g.fresh("block"), g.fresh("part"), g.fresh("finished"), g.fresh("skip")
+	job, block, part, finished, skip, last := g.fresh("job"), g.fresh("block"), g.fresh("part"), g.fresh("finished"), g.fresh("skip"), g.fresh("last")
 	g.label(job)
 	g.f("MOVQ list-24(SP), R10")
 	g.f("MOVQ %d(R10), R9", jobA)
@@ -131,15 +131,23 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.f("MOVQ $0, b-64(SP)")
 	g.label(block)
 	g.f("MOVQ list-24(SP), R10")
-	k.init()
-	g.f("MOVQ R9, SI")
-	g.f("LEAQ 1024(R9), DI")
 	g.f("MOVQ %d(R10), BX", jobB)
 	g.f("MOVQ %d(R10), DX", jobB2)
 	g.f("ADDQ b-64(SP), BX")
 	g.f("ADDQ b-64(SP), DX")
+	k.turn()
+	g.f("MOVQ list-24(SP), R10")
 	g.f("MOVQ %d(R10), R14", jobStepsK)
+	g.f("MOVQ %d(R10), BX", jobB)
+	g.f("MOVQ %d(R10), DX", jobB2)
+	g.f("MOVQ b-64(SP), AX")
+	g.f("LEAQ 2048(BX)(AX*1), BX")
+	g.f("LEAQ 2048(DX)(AX*1), DX")
+	g.f("LEAQ 2048(R9), SI")
+	g.f("LEAQ 3072(R9), DI")
+	g.f("DECQ R14")
 	g.f("MOVQ R14, steps-72(SP)")
+	g.f("JZ %s", last)
 	g.f("XORQ R13, R13")
 	g.tileSteps(func() { k.load(act) }, func() {
 		// As many rows in each step as finish all of them in the last.
@@ -158,22 +166,11 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 		g.f("MOVQ R10, left-40(SP)")
 		g.label(skip)
 	})
+	g.label(last)
 	g.f("MOVQ left-40(SP), R10")
 	k.rest(act, glu, unit)
-	// The buffer of this block: the one that the block before did not use.
-	g.f("MOVQ turn-80(SP), R11")
-	g.f("XORQ $4096, R11")
-	g.f("ANDQ $4096, R11")
-	g.f("MOVQ R11, turn-80(SP)")
-	g.f("ADDQ %d(R8), R11", atTiles)
-	g.f("MOVQ R11, SI")
-	g.f("MOVQ $128, AX")
-	g.tilestore(0, rSI, rAX, 0)
-	g.tilestore(1, rSI, rAX, 64)
-	g.tilestore(2, rSI, rAX, 2048)
-	g.tilestore(3, rSI, rAX, 2112)
 	g.f("MOVQ out-48(SP), R12")
-	g.f("MOVQ $32, left-40(SP)")
+	g.f("MOVQ $32, left-40(SP)") // from now on they are this block's, on its tiles
 	g.f("ADDQ %d(R8), R9", atNextA)
 	for _, x := range []struct {
 		by   int
@@ -187,6 +184,10 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.f("ADDQ $%d, list-24(SP)", jobSize)
 	g.f("DECQ count-32(SP)")
 	g.f("JNZ %s", job)
+	k.buffer()
+	for t := range byte(4) {
+		k.store(t)
+	}
 	g.tilerelease()
 	g.f("MOVQ left-40(SP), R10")
 	k.rest(act, glu, unit)
@@ -205,26 +206,62 @@ func genTileOut(g *asm, consts *constants, act outAct, glu bool) {
 	g.ret()
 }
 
-// init sets the tiles to what they start from, one row for all, of the job at
-// R10. AX, BX, SI and DI are lost.
-func (k *outKernel) init() {
-	zero, done := k.fresh("zero"), k.fresh("init")
-	k.f("MOVQ %d(R10), SI", jobInit)
-	k.f("TESTQ SI, SI")
-	k.f("JZ %s", zero)
-	k.f("MOVQ %d(R10), DI", jobInit2)
-	k.f("ADDQ init-56(SP), SI")
-	k.f("ADDQ init-56(SP), DI")
-	k.f("XORQ AX, AX")
-	for t := range byte(4) {
-		k.tileload(t, []byte{rSI, rDI}[t%2], rAX, 0)
+// buffer leaves in R11 and SI where the tiles of the block before go: the buffer
+// that the one before that did not use. AX is their stride.
+func (k *outKernel) buffer() {
+	k.f("MOVQ turn-80(SP), R11")
+	k.f("XORQ $4096, R11")
+	k.f("ANDQ $4096, R11")
+	k.f("MOVQ R11, turn-80(SP)")
+	k.f("ADDQ %d(R8), R11", atTiles)
+	k.f("MOVQ R11, SI")
+	k.f("MOVQ $128, AX")
+}
+
+// store stores a tile into the buffer.
+func (k *outKernel) store(t byte) {
+	k.tilestore(t, rSI, rAX, int32(t/2)*2048+int32(t%2)*64)
+}
+
+// turn is the first step of a block: A at R9, the tiles of columns at BX and DX,
+// the job at R10, which says what C starts from, one row for all. AX, BX, DX, SI,
+// DI and R10 are lost, and R11 becomes the buffer of the block before, where
+// there is one.
+func (k *outKernel) turn() {
+	load := func() {
+		k.f("MOVQ R9, SI")
+		k.tileload(6, rBX, rCX, 0)
+		k.tilepass(4, rSI, rCX, 0)
+		k.tileload(7, rDX, rCX, 0)
+		k.tilepass(5, rSI, rCX, 1024)
 	}
-	k.f("JMP %s", done)
+	biased := func() {
+		k.f("MOVQ %d(R10), BX", jobInit)
+		k.f("MOVQ %d(R10), DI", jobInit2)
+		k.f("ADDQ init-56(SP), BX")
+		k.f("ADDQ init-56(SP), DI")
+		k.f("XORQ DX, DX")
+	}
+	bias := func(t byte) { k.tileload(t, []byte{rBX, rDI}[t%2], rDX, 0) }
+	zero, first, end := k.fresh("zero"), k.fresh("first"), k.fresh("end")
+	k.f("CMPQ left-40(SP), $0")
+	k.f("JEQ %s", first)
+	k.f("CMPQ %d(R10), $0", jobInit)
+	k.f("JEQ %s", zero)
+	k.tileTurn(func() { load(); biased(); k.buffer() }, k.store, bias)
+	k.f("JMP %s", end)
 	k.label(zero)
-	for t := range byte(4) {
-		k.tilezero(t)
-	}
-	k.label(done)
+	k.tileTurn(func() { load(); k.buffer() }, k.store, k.tilezero)
+	k.f("JMP %s", end)
+	k.label(first)
+	zero = k.fresh("zero")
+	k.f("CMPQ %d(R10), $0", jobInit)
+	k.f("JEQ %s", zero)
+	k.tileTurn(func() { load(); biased() }, nil, bias)
+	k.f("JMP %s", end)
+	k.label(zero)
+	k.tileTurn(load, nil, k.tilezero)
+	k.label(end)
 }
 
 func (k *outKernel) load(act outAct) {

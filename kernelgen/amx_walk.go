@@ -40,6 +40,21 @@ func (g *asm) walkAhead() {
 	g.label(done)
 }
 
+// tileTurn is the first step of a block, whose operands it loads: each tile of C
+// is stored for the block before, set to what this one starts from and added to,
+// in turn. Storing all four first would keep the products waiting for as long
+// as one takes, 52 cycles.
+func (g *asm) tileTurn(load func(), store, start func(t byte)) {
+	load()
+	for t := range byte(4) {
+		if store != nil {
+			store(t)
+		}
+		start(t)
+		g.tdp("TDPBF16PS", 2, 0x5c, t, 4+t/2, 6+t%2)
+	}
+}
+
 // genTileWalk multiplies blocks of 32 rows with packed panels, many in one call,
 // because configuring tiles takes as long as half a block: down the rows, where
 // A passes by and the panel stays in L1, or along the panels, where A stays.
@@ -50,10 +65,11 @@ func genTileWalk(g *asm, walk string) {
 	if walk == "Down" {
 		loadA, loadB = loadB, loadA
 	}
-	g.text(name, name+"(t *tileArgs)", 24, 8)
+	g.text(name, name+"(t *tileArgs)", 32, 8)
 	g.walkOpen("list-8(SP)", "count-16(SP)")
 	g.f("MOVQ %d(R8), R10", atAhead)
-	job, block, loop, more, zero, begin := g.fresh("job"), g.fresh("block"), g.fresh("loop"), g.fresh("more"), g.fresh("zero"), g.fresh("begin")
+	g.f("MOVQ $0, before-32(SP)") // C of the block whose tiles are not stored
+	job, block, loop, more, steps := g.fresh("job"), g.fresh("block"), g.fresh("loop"), g.fresh("more"), g.fresh("steps")
 	g.label(job)
 	g.f("MOVQ list-8(SP), AX")
 	g.f("MOVQ %d(AX), R9", jobA)
@@ -62,30 +78,16 @@ func genTileWalk(g *asm, walk string) {
 	g.f("MOVQ %d(AX), R12", jobInit)
 	g.f("MOVQ %d(AX), R15", jobBlocks)
 	g.label(block)
-	g.f("MOVQ list-8(SP), BX")
-	g.f("TESTQ R12, R12")
-	g.f("JZ %s", zero)
-	g.f("MOVQ %d(BX), AX", jobStrideInit)
-	g.f("MOVQ AX, DI")
-	g.f("SHLQ $4, DI")
-	g.f("ADDQ R12, DI")
-	g.f("MOVQ R12, SI")
-	g.tileload(0, rSI, rAX, 0)
-	g.tileload(1, rSI, rAX, 64)
-	g.tileload(2, rDI, rAX, 0)
-	g.tileload(3, rDI, rAX, 64)
-	g.f("JMP %s", begin)
-	g.label(zero)
-	for t := range byte(4) {
-		g.tilezero(t)
-	}
-	g.label(begin)
-	g.f("MOVQ %d(BX), R14", jobStepsK)
-	g.f("MOVQ R9, SI")
-	g.f("LEAQ 1024(R9), DI")
-	g.f("MOVQ R13, BX")
 	g.f("MOVQ R11, c-24(SP)")
+	g.f("MOVQ list-8(SP), AX")
+	g.f("MOVQ %d(AX), R14", jobStepsK)
+	g.f("MOVQ %d(AX), AX", jobStrideInit)
 	g.f("MOVQ %d(R8), DX", atStrideC)
+	g.walkTurn(loadA, loadB)
+	g.f("LEAQ 2048(R9), SI")
+	g.f("LEAQ 3072(R9), DI")
+	g.f("LEAQ 2048(R13), BX")
+	g.f("JMP %s", steps)
 	g.label(loop)
 	loadB(6, rBX, rCX, 0)
 	loadA(4, rSI, rCX, 0)
@@ -99,6 +101,7 @@ func genTileWalk(g *asm, walk string) {
 		g.f("ADDQ $2048, %s", r)
 	}
 	// Rows of C, which the stores would wait for all at once.
+	g.label(steps)
 	g.f("MOVQ %d(R8), AX", atQuota)
 	g.label(more)
 	g.bytes("PREFETCHW (R11)", 0x41, 0x0f, 0x0d, 0x0b)
@@ -110,14 +113,7 @@ func genTileWalk(g *asm, walk string) {
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
 	g.f("MOVQ c-24(SP), R11")
-	g.f("MOVQ DX, DI")
-	g.f("SHLQ $4, DI")
-	g.f("ADDQ R11, DI")
-	g.f("MOVQ R11, SI")
-	g.tilestore(0, rSI, rDX, 0)
-	g.tilestore(1, rSI, rDX, 64)
-	g.tilestore(2, rDI, rDX, 0)
-	g.tilestore(3, rDI, rDX, 64)
+	g.f("MOVQ R11, before-32(SP)")
 	g.f("ADDQ %d(R8), R9", atNextA)
 	g.f("ADDQ %d(R8), R13", atNextB)
 	g.f("ADDQ %d(R8), R11", atNextC)
@@ -135,7 +131,69 @@ func genTileWalk(g *asm, walk string) {
 	g.f("ADDQ $%d, list-8(SP)", jobSize)
 	g.f("DECQ count-16(SP)")
 	g.f("JNZ %s", job)
+	g.f("MOVQ before-32(SP), SI")
+	g.f("MOVQ %d(R8), DX", atStrideC)
+	g.f("MOVQ DX, DI")
+	g.f("SHLQ $4, DI")
+	g.f("ADDQ SI, DI")
+	for t := range byte(4) {
+		g.walkStore(t)
+	}
 	g.tilerelease()
 	g.f("VZEROUPPER")
 	g.f("RET")
+}
+
+// walkStore stores a tile of C, whose rows DX bytes apart begin at SI and DI.
+func (g *asm) walkStore(t byte) {
+	g.tilestore(t, []byte{rSI, rDI}[t/2], rDX, int32(t%2)*64)
+}
+
+// walkTurn is the first step of a block of a walk: A at R9, the panel at R13, C
+// from R12 on, rows AX bytes apart, where that is not nil. Four ways: there is a
+// block before, or none; C starts from something, or from zero. DX is kept; BX,
+// SI and DI are lost.
+func (g *asm) walkTurn(loadA, loadB func(t, base, index byte, disp int32)) {
+	load := func() {
+		g.f("MOVQ R13, BX")
+		g.f("MOVQ R9, SI")
+		loadB(6, rBX, rCX, 0)
+		loadA(4, rSI, rCX, 0)
+		loadB(7, rBX, rCX, 1024)
+		loadA(5, rSI, rCX, 1024)
+	}
+	zero, first, end := g.fresh("zero"), g.fresh("first"), g.fresh("end")
+	before := func() {
+		g.f("MOVQ before-32(SP), SI")
+		g.f("MOVQ DX, DI")
+		g.f("SHLQ $4, DI")
+		g.f("ADDQ SI, DI")
+	}
+	from := func(t byte) {
+		if t == 0 {
+			g.f("MOVQ R12, BX")
+		} else if t == 2 {
+			g.f("LEAQ (BX)(AX*8), BX")
+			g.f("LEAQ (BX)(AX*8), BX")
+		}
+		g.tileload(t, rBX, rAX, int32(t%2)*64)
+	}
+	g.f("CMPQ before-32(SP), $0")
+	g.f("JEQ %s", first)
+	g.f("TESTQ R12, R12")
+	g.f("JZ %s", zero)
+	g.tileTurn(func() { load(); before() }, g.walkStore, from)
+	g.f("JMP %s", end)
+	g.label(zero)
+	g.tileTurn(func() { load(); before() }, g.walkStore, g.tilezero)
+	g.f("JMP %s", end)
+	g.label(first)
+	zero = g.fresh("zero")
+	g.f("TESTQ R12, R12")
+	g.f("JZ %s", zero)
+	g.tileTurn(load, nil, from)
+	g.f("JMP %s", end)
+	g.label(zero)
+	g.tileTurn(load, nil, g.tilezero)
+	g.label(end)
 }
