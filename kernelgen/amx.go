@@ -83,6 +83,7 @@ const (
 	atCount      = 176
 	atAhead      = 184 // what is asked for meanwhile
 	atLines      = 192 // lines of it in each step of K; along panels, not zero: they come from afar
+	atTwice      = 200 // not 0: two parts of a unit behind a product
 )
 
 // genAMX writes the tile kernels. Tiles 0-3 are C (row block x column block),
@@ -90,11 +91,11 @@ const (
 // state does not survive the scheduler.
 func genAMX(g *asm) {
 	for _, rows := range []byte{2, 1} {
-		genTileBF16(g, "Down", rows)
-		genTileBF16(g, "Along", rows)
+		genTileBF16(g, rows)
 	}
-	genTileWalk(g, "Down")
-	genTileWalk(g, "Along")
+	for _, walk := range []string{"Down", "Unpack", "Along"} {
+		genTileWalk(g, walk)
+	}
 	genRoundRows(g)
 	genPackBF16(g)
 	genUnpackBF16(g)
@@ -152,19 +153,11 @@ func (g *asm) tileInit(rows byte) {
 }
 
 // tileLoop adds the products of 16*rows rows at R9 with two tiles of columns,
-// R13 bytes on in B, over all of K. What passes by, A or B, is loaded so. Each
-// step does a unit of unpacking, where there is one, and then what then emits,
-// which must not touch R14. AX, BX, DX, SI, DI, R14 and the vectors are lost;
-// vectors loads those that then needs again.
-func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
-	load := func(pass bool) func(t, base, index byte, disp int32) {
-		if pass {
-			return g.tilepass
-		}
-		return g.tileload
-	}
-	loadA, loadB := load(passA), load(passB)
-	loop := g.fresh("loop")
+// R13 bytes on in B, which passes by, over all of K. Each step does a unit of
+// unpacking, where there is one. AX, BX, DX, SI, DI, R10, R14 and the vectors are
+// lost.
+func (g *asm) tileLoop(rows byte) {
+	loop, idle := g.fresh("loop"), g.fresh("idle")
 	g.f("MOVQ R9, SI")
 	if rows == 2 {
 		g.f("MOVQ CX, DI")
@@ -176,15 +169,16 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
 	g.f("ADDQ R13, BX")
 	g.f("ADDQ R13, DX")
 	g.f("MOVQ $64, AX")
+	g.f("MOVQ %d(R8), R10", atJob)
 	g.f("MOVQ %d(R8), R14", atSteps) // of 32 of K
 	g.label(loop)
-	loadB(6, rBX, rAX, 0)
-	loadA(4, rSI, rCX, 0)
+	g.tilepass(6, rBX, rAX, 0)
+	g.tileload(4, rSI, rCX, 0)
 	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	loadB(7, rDX, rAX, 0)
+	g.tilepass(7, rDX, rAX, 0)
 	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
 	if rows == 2 {
-		loadA(5, rDI, rCX, 0)
+		g.tileload(5, rDI, rCX, 0)
 		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
 		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
 		g.f("ADDQ %d(R8), DI", atStepA)
@@ -192,13 +186,10 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
 	g.f("ADDQ %d(R8), SI", atStepA)
 	g.f("ADDQ $2048, BX")
 	g.f("ADDQ $2048, DX")
-	then()
-	idle := g.fresh("idle")
-	g.f("MOVQ %d(R8), R10", atJob)
+	g.askPanel()
 	g.f("CMPQ %d(R10), $0", jobUnits)
 	g.f("JEQ %s", idle)
 	g.f("CALL unpackUnit<>(SB)")
-	vectors()
 	g.label(idle)
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
@@ -208,35 +199,46 @@ func (g *asm) tileLoop(rows byte, passA, passB bool, vectors, then func()) {
 // DI, both tiles of columns at BX and DX, rows CX bytes apart. The rest is as in
 // tileLoop.
 func (g *asm) tileSteps(vectors, then func()) {
-	loop, idle := g.fresh("loop"), g.fresh("idle")
+	loop, idle, done := g.fresh("loop"), g.fresh("idle"), g.fresh("done")
+	step := func(then func()) {
+		g.tileload(6, rBX, rCX, 0)
+		g.tilepass(4, rSI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
+		then()
+		g.tileload(7, rDX, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
+		then()
+		g.tilepass(5, rDI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
+		then()
+		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+	}
 	g.label(loop)
-	g.tileload(6, rBX, rCX, 0)
-	g.tilepass(4, rSI, rCX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	g.tileload(7, rDX, rCX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
-	g.tilepass(5, rDI, rCX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
-	g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+	g.f("MOVQ %d(R8), R10", atJob)
+	g.f("CMPQ %d(R10), $0", jobUnits)
+	g.f("JEQ %s", idle)
+	step(func() {
+		g.unpackPart()
+		g.unpackPart()
+	})
+	g.unpackRest()
+	vectors()
+	g.f("JMP %s", done)
+	g.label(idle)
+	step(func() {})
+	g.label(done)
 	for _, r := range []string{"SI", "DI", "BX", "DX"} {
 		g.f("ADDQ $2048, %s", r)
 	}
 	then()
-	g.f("MOVQ %d(R8), R10", atJob)
-	g.f("CMPQ %d(R10), $0", jobUnits)
-	g.f("JEQ %s", idle)
-	g.f("CALL unpackUnit<>(SB)")
-	vectors()
-	g.label(idle)
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
 }
 
-// genTileBF16 multiplies 16*rows rows with a panel of 32 columns, block after
-// block: down the rows, where A passes by and the panel stays in L1, or along
-// the panels, where A stays.
-func genTileBF16(g *asm, walk string, rows byte) {
-	name := fmt.Sprintf("tile%s%d", walk, rows)
+// genTileBF16 multiplies 16*rows rows, which stay, with panels of 32 columns,
+// block after block.
+func genTileBF16(g *asm, rows byte) {
+	name := fmt.Sprintf("tileAlong%d", rows)
 	g.text(name, name+"(t *tileArgs)", 16, 8)
 	g.tileOpen()
 	g.f("MOVQ %d(R8), R11", atC)
@@ -245,25 +247,7 @@ func genTileBF16(g *asm, walk string, rows byte) {
 	block := g.fresh("block")
 	g.label(block)
 	g.tileInit(rows)
-	down := walk == "Down"
-	g.f("MOVQ R11, ahead-8(SP)")
-	g.tileLoop(rows, down, !down, func() {}, func() {
-		if !down {
-			g.askPanel()
-			return
-		}
-		// Rows of C, which the stores would wait for all at once.
-		more := g.fresh("more")
-		g.f("MOVQ ahead-8(SP), R10")
-		g.f("MOVQ %d(R8), R13", atQuota)
-		g.label(more)
-		g.bytes("PREFETCHW (R10)", 0x41, 0x0f, 0x0d, 0x0a)
-		g.bytes("PREFETCHW 64(R10)", 0x41, 0x0f, 0x0d, 0x4a, 0x40)
-		g.f("ADDQ %d(R8), R10", atStrideC)
-		g.f("DECQ R13") // down the rows B does not move: R13 is 0 again
-		g.f("JNZ %s", more)
-		g.f("MOVQ R10, ahead-8(SP)")
-	})
+	g.tileLoop(rows)
 	g.f("MOVQ %d(R8), DX", atStrideC)
 	g.f("MOVQ R11, SI")
 	for r := byte(0); r < rows; r++ {
@@ -275,7 +259,6 @@ func genTileBF16(g *asm, walk string, rows byte) {
 		g.tilestore(2*r, rSI, rDX, 0)
 		g.tilestore(2*r+1, rSI, rDX, 64)
 	}
-	g.f("ADDQ %d(R8), R9", atNextA)
 	g.f("ADDQ %d(R8), R13", atNextB)
 	g.f("ADDQ %d(R8), R11", atNextC)
 	g.f("ADDQ %d(R8), R12", atNextInit)

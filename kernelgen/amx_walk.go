@@ -59,15 +59,21 @@ func (g *asm) tileTurn(load func(), store, start func(t byte)) {
 // because configuring tiles takes as long as half a block: down the rows, where
 // A passes by and the panel stays in L1, or along the panels, where A stays.
 // Between the products it asks for memory that is needed later.
+//
+// Unpack is Down that unpacks the next panel meanwhile instead.
 func genTileWalk(g *asm, walk string) {
 	name := "walk" + walk
 	loadA, loadB := g.tileload, g.tilepass
-	if walk == "Down" {
+	if walk != "Along" {
 		loadA, loadB = loadB, loadA
 	}
 	g.text(name, name+"(t *tileArgs)", 32, 8)
 	g.walkOpen("list-8(SP)", "count-16(SP)")
-	g.f("MOVQ %d(R8), R10", atAhead)
+	if walk == "Unpack" {
+		g.f("MOVQ %d(R8), R10", atJob)
+	} else {
+		g.f("MOVQ %d(R8), R10", atAhead)
+	}
 	g.f("MOVQ $0, before-32(SP)") // C of the block whose tiles are not stored
 	job, block, loop, more, steps := g.fresh("job"), g.fresh("block"), g.fresh("loop"), g.fresh("more"), g.fresh("steps")
 	g.label(job)
@@ -89,14 +95,32 @@ func genTileWalk(g *asm, walk string) {
 	g.f("LEAQ 2048(R13), BX")
 	g.f("JMP %s", steps)
 	g.label(loop)
-	loadB(6, rBX, rCX, 0)
-	loadA(4, rSI, rCX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	loadB(7, rBX, rCX, 1024)
-	g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
-	loadA(5, rDI, rCX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
-	g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+	step := func(then func()) {
+		loadB(6, rBX, rCX, 0)
+		loadA(4, rSI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
+		then()
+		loadB(7, rBX, rCX, 1024)
+		g.tdp("TDPBF16PS", 2, 0x5c, 1, 4, 7)
+		then()
+		loadA(5, rDI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 2, 5, 6)
+		then()
+		g.tdp("TDPBF16PS", 2, 0x5c, 3, 5, 7)
+		then()
+	}
+	if walk == "Unpack" {
+		idle, stepped := g.fresh("idle"), g.fresh("stepped")
+		g.f("CMPQ %d(R10), $0", jobUnits)
+		g.f("JEQ %s", idle)
+		step(g.unpackSite)
+		g.f("JMP %s", stepped)
+		g.label(idle)
+		step(func() {})
+		g.label(stepped)
+	} else {
+		step(func() {})
+	}
 	for _, r := range []string{"SI", "DI", "BX"} {
 		g.f("ADDQ $2048, %s", r)
 	}
@@ -109,7 +133,9 @@ func genTileWalk(g *asm, walk string) {
 	g.f("ADDQ DX, R11")
 	g.f("DECQ AX")
 	g.f("JNZ %s", more)
-	g.walkAhead()
+	if walk != "Unpack" {
+		g.walkAhead()
+	}
 	g.f("DECQ R14")
 	g.f("JNZ %s", loop)
 	g.f("MOVQ c-24(SP), R11")
@@ -140,6 +166,9 @@ func genTileWalk(g *asm, walk string) {
 		g.walkStore(t)
 	}
 	g.tilerelease()
+	if walk == "Unpack" {
+		g.unpackRest()
+	}
 	g.f("VZEROUPPER")
 	g.f("RET")
 }
@@ -196,4 +225,14 @@ func (g *asm) walkTurn(loadA, loadB func(t, base, index byte, disp int32)) {
 	g.label(zero)
 	g.tileTurn(load, nil, g.tilezero)
 	g.label(end)
+}
+
+// unpackSite does one part of a unit, or two.
+func (g *asm) unpackSite() {
+	once := g.fresh("once")
+	g.unpackPart()
+	g.f("CMPQ %d(R8), $0", atTwice)
+	g.f("JEQ %s", once)
+	g.unpackPart()
+	g.label(once)
 }

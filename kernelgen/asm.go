@@ -10,6 +10,8 @@ import (
 type asm struct {
 	bytes.Buffer
 	labels int
+	cut    func(from string) // ends a part of a unit of unpacking and begins the next, with AX from there
+	cuts   int
 }
 
 func (g *asm) raw(s string) { g.WriteString(s) }

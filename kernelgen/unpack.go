@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Offsets in unpackJob.
 const (
 	jobUnits    = 0 // tiles that are left
@@ -14,6 +16,9 @@ const (
 	jobRows     = 128 // where the rows begin, 16 dwords
 	jobStep     = 192 // steps of a long block that are done with, times 32
 	jobScales   = 200 // what the steps of a long block have in common, 6 x 16 dwords
+	jobNext     = 584 // the code of the next part of a tile
+	jobBusy     = 592 // not 0: some parts of a tile are done
+	jobTile     = 600 // where it goes
 )
 
 // Offsets in unpackTables.
@@ -69,8 +74,10 @@ var unpackKinds = []struct {
 
 // genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
 // 32 values, decoded, rounded and transposed without leaving registers. One
-// unit is one tile; a tile kernel does units of the panel after the one that it
-// multiplies with, because the vector units have nothing else to do.
+// unit is one tile. A tile kernel does units of the panel after the one that it
+// multiplies with, because the vector units have nothing else to do. It does a
+// unit in parts, some behind each tile product: all shuffles in a row, which go
+// through the products' own port, would keep the next product waiting.
 func genUnpackBF16(g *asm) {
 	g.text("unpackAll", "unpackAll(j *unpackJob)", 16, 8)
 	g.f("MOVQ j+0(FP), R10")
@@ -78,23 +85,109 @@ func genUnpackBF16(g *asm) {
 	g.label(loop)
 	g.f("CMPQ %d(R10), $0", jobUnits)
 	g.f("JEQ %s", done)
-	g.f("CALL unpackUnit<>(SB)")
+	g.unpackPart()
 	g.f("JMP %s", loop)
 	g.label(done)
 	g.f("VZEROUPPER")
 	g.f("RET")
 
+	g.text("unpackFirst", "unpackFirst(kind int) uintptr", 0, 16)
+	g.f("MOVQ kind+0(FP), CX")
+	for n, k := range unpackKinds {
+		next := g.fresh("next")
+		g.f("CMPQ CX, $%d", n)
+		g.f("JNE %s", next)
+		g.f("LEAQ unpack%s_0<>(SB), AX", k.name)
+		g.f("MOVQ AX, ret+8(FP)")
+		g.f("RET")
+		g.label(next)
+	}
+	g.f("MOVQ $0, ret+8(FP)")
+	g.f("RET")
+
 	// unpackUnit keeps every register that holds no vector.
-	g.raw("\n// The job is at R10.\nTEXT unpackUnit<>(SB), NOSPLIT, $64-0\n")
-	saved := []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9"}
-	for n, r := range saved {
+	g.raw("\n// The job is at R10.\nTEXT unpackUnit<>(SB), NOSPLIT, $16-0\n")
+	g.f("MOVQ AX, saved-8(SP)")
+	g.unpackPart()
+	g.unpackRest()
+	g.f("MOVQ saved-8(SP), AX")
+	g.f("RET")
+
+	g.raw("\n// Nothing is left.\nTEXT unpackNone<>(SB), NOSPLIT, $0-0\n")
+	g.f("RET")
+	for _, k := range unpackKinds {
+		g.cuts, g.cut = 0, func(from string) {
+			if g.cuts == 0 {
+				g.restore()
+			}
+			g.cuts++
+			name := fmt.Sprintf("unpack%s_%d", k.name, g.cuts)
+			g.f("LEAQ %s<>(SB), AX", name)
+			g.f("MOVQ AX, %d(R10)", jobNext)
+			g.f("RET")
+			g.raw("\nTEXT " + name + "<>(SB), NOSPLIT, $0-0\n")
+			g.f("%s, AX", from)
+		}
+		g.raw("\n// Parts keep every register but AX and the vectors.\nTEXT unpack" + k.name + "_0<>(SB), NOSPLIT, $64-0\n")
+		g.unpackBegin()
+		if k.steps > 1 {
+			g.f("MOVQ %d(R10), CX", jobStep)
+			g.f("SHRQ $5, CX")
+		}
+		k.body(g)
+		end := g.fresh("end")
+		if k.steps > 1 {
+			g.f("MOVQ %d(R10), AX", jobStep)
+			g.f("ADDQ $32, AX")
+			g.f("ANDQ $%d, AX", 32*k.steps-1)
+			g.f("MOVQ AX, %d(R10)", jobStep)
+			g.f("JNZ %s", end)
+		}
+		g.f("ADDQ $%d, %d(R10)", k.block, jobSrc)
+		g.label(end)
+		g.unpackEnd(k.name)
+	}
+}
+
+// unpackPart does a part of a unit; AX and the vectors are lost.
+func (g *asm) unpackPart() {
+	g.f("MOVQ %d(R10), AX", jobNext)
+	g.f("CALL AX")
+}
+
+// unpackRest does the parts that a unit lacks.
+func (g *asm) unpackRest() {
+	loop, done := g.fresh("loop"), g.fresh("done")
+	g.label(loop)
+	g.f("CMPQ %d(R10), $0", jobBusy)
+	g.f("JEQ %s", done)
+	g.unpackPart()
+	g.f("JMP %s", loop)
+	g.label(done)
+}
+
+// unpackSaved are the registers that the first part of a unit uses.
+var unpackSaved = []string{"BX", "CX", "DX", "SI", "DI", "R8", "R9"}
+
+func (g *asm) restore() {
+	for n, r := range unpackSaved {
+		g.f("MOVQ saved%d-%d(SP), %s", n, 8*n+8, r)
+	}
+}
+
+// unpackBegin begins the first part of a unit: rows at SI, DX bytes apart, with
+// three times that in R9, the tables at AX.
+func (g *asm) unpackBegin() {
+	for n, r := range unpackSaved {
 		g.f("MOVQ %s, saved%d-%d(SP)", r, n, 8*n+8)
 	}
+	g.f("MOVQ $1, %d(R10)", jobBusy)
 	g.f("MOVQ %d(R10), BX", jobHalf)
 	g.f("MOVQ %d(R10)(BX*1), SI", jobHalves)
 	g.f("MOVQ %d(R10)(BX*1), DI", jobHalves+8)
 	g.f("ADDQ %d(R10), SI", jobSrc)
 	g.f("ADDQ %d(R10), DI", jobDst)
+	g.f("MOVQ DI, %d(R10)", jobTile)
 	g.f("MOVQ %d(R10), DX", jobRowBytes)
 	g.f("LEAQ (DX)(DX*2), R9")
 	g.f("LEAQ ·tables(SB), AX")
@@ -109,35 +202,12 @@ func genUnpackBF16(g *asm) {
 			g.f("LEAQ (R8)(DX*4), R8")
 		}
 	}
-	end := g.fresh("end")
-	for n, k := range unpackKinds {
-		next := g.fresh("next")
-		if n < len(unpackKinds)-1 {
-			g.f("CMPQ %d(R10), $%d", jobKind, n)
-			g.f("JNE %s", next)
-		}
-		if k.steps > 1 {
-			g.f("MOVQ %d(R10), CX", jobStep)
-			g.f("SHRQ $5, CX")
-		}
-		k.body(g)
-		if k.steps > 1 {
-			g.f("MOVQ %d(R10), CX", jobStep)
-			g.f("ADDQ $32, CX")
-			g.f("ANDQ $%d, CX", 32*k.steps-1)
-			g.f("MOVQ CX, %d(R10)", jobStep)
-			g.f("JNZ %s", end)
-		}
-		g.f("ADDQ $%d, %d(R10)", k.block, jobSrc)
-		if n < len(unpackKinds)-1 {
-			g.f("JMP %s", end)
-			g.label(next)
-		}
-	}
-	g.label(end)
-	whole := g.fresh("whole")
+}
+
+// unpackEnd ends the last part of a unit.
+func (g *asm) unpackEnd(name string) {
+	whole, more := g.fresh("whole"), g.fresh("more")
 	g.f("ADDQ $2048, %d(R10)", jobDst)
-	g.f("DECQ %d(R10)", jobUnits)
 	g.f("DECQ %d(R10)", jobLeft)
 	g.f("JNZ %s", whole)
 	g.f("MOVQ %d(R10), AX", jobSteps)
@@ -146,9 +216,13 @@ func genUnpackBF16(g *asm) {
 	g.f("MOVQ $0, %d(R10)", jobDst)
 	g.f("ADDQ $16, %d(R10)", jobHalf)
 	g.label(whole)
-	for n, r := range saved {
-		g.f("MOVQ saved%d-%d(SP), %s", n, 8*n+8, r)
-	}
+	g.f("MOVQ $0, %d(R10)", jobBusy)
+	g.f("LEAQ unpack%s_0<>(SB), AX", name)
+	g.f("DECQ %d(R10)", jobUnits)
+	g.f("JNZ %s", more)
+	g.f("LEAQ unpackNone<>(SB), AX")
+	g.label(more)
+	g.f("MOVQ AX, %d(R10)", jobNext)
 	g.f("RET")
 }
 
@@ -194,6 +268,7 @@ func (g *asm) bytePairs(code func(z int, at string), value func(f, scale, other,
 			g.f("LEAQ (SI)(DX*8), SI")
 		}
 	}
+	g.cut("LEAQ ·tables(SB)")
 	for half := range 2 {
 		z := 4 * half
 		g.f("VPUNPCKLDQ Z%d, Z%d, Z8", z+1, z)
@@ -215,13 +290,22 @@ func (g *asm) bytePairs(code func(z int, at string), value func(f, scale, other,
 		for pair := range 4 { // two of codes 4q.., two of codes 16+4q..
 			lo, hi := 8+n%3*2, 9+n%3*2
 			flo, fhi := 20+n%2*2, 21+n%2*2
+			g.cutPairs(n)
 			n++
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", q, 27+pair, flo)
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", 4+q, 27+pair, fhi)
 			value(flo, 16, 18, lo, pair/2)
 			value(fhi, 17, 15, hi, pair/2)
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
-			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(pair/2*8+2*q+pair%2))
+			g.f("VMOVDQU64 Z%d, %d(AX)", lo, 64*(pair/2*8+2*q+pair%2))
 		}
+	}
+}
+
+// cutPairs begins a part before some of the 16 pairs of a tile.
+func (g *asm) cutPairs(n int) {
+	switch n {
+	case 0, 3, 6, 9, 12, 14:
+		g.cut(fmt.Sprintf("MOVQ %d(R10)", jobTile))
 	}
 }

@@ -160,13 +160,14 @@ func (g *asm) nibbles(offset, constant int, code func(z int), value func(f, scal
 		for pair := range 2 {
 			lo, hi := 8+n%3*2, 9+n%3*2
 			flo, fhi := 20+n%2*2, 21+n%2*2
+			g.cutPairs(n)
 			n++
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 27+pair, flo)
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 29+pair, fhi)
 			value(flo, 16, 18, lo)
 			value(fhi, 17, 15, hi)
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
-			g.f("VMOVDQU64 Z%d, %d(DI)", lo, 64*(2*z+pair))
+			g.f("VMOVDQU64 Z%d, %d(AX)", lo, 64*(2*z+pair))
 		}
 	}
 }

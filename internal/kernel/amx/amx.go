@@ -136,6 +136,7 @@ type tileArgs struct {
 	count int
 	ahead uintptr // what is asked for meanwhile
 	lines int     // of it in each step of K; of tileAlong, not zero: panels come from afar
+	twice int     // not 0: two parts of a unit are unpacked behind a product
 }
 
 // walkJob is what a walk does in a row: some blocks, as far apart as its
@@ -178,16 +179,21 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		rows, p := min(step, m1-m), p0
 		a := s.rounded(t.A, t.Rounded, t.LDA, m, rows, t.M, t.K, t.Epoch)
 		s.first.begin(t.B, kp*NR)
+		whole := max(p0, min(p1, t.N/NR)) // panels
 		if b, ok := t.B.(*Packed); ok && t.K > 0 {
-			p = max(p0, min(p1, t.N/NR))
-			packedTiles(t, b, a, m, rows, p0, p, s)
+			packedTiles(t, b.Data[p0*kp*NR:], a, m, rows, p0, whole, s)
+			p = whole
 		}
 		for ; p < p1; p++ {
 			b := s.first.panel(p)
 			if p+1 < p1 {
 				s.first.prepare(&s.job, p+1)
 			}
-			panelTiles(t, a, b, m, rows, p, s)
+			if p < whole && t.K > 0 {
+				builtTiles(t, b, a, m, rows, p, s)
+			} else {
+				edgeTiles(t, a, b, m, rows, p, s)
+			}
 			s.job.finish()
 		}
 	}

@@ -1,13 +1,5 @@
 package amx
 
-import "unsafe"
-
-//go:noescape
-func tileDown2(t *tileArgs)
-
-//go:noescape
-func tileDown1(t *tileArgs)
-
 //go:noescape
 func tileAlong2(t *tileArgs)
 
@@ -59,73 +51,32 @@ var configs = func() (cs [MR + 1][64]byte) {
 // maxBlocks bounds one assembly call to well under 100 us.
 const maxBlocks = 16
 
-// panelTiles multiplies rounded rows with one panel on the tiles.
-func panelTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
+// edgeTiles multiplies rounded rows with a panel that is not whole.
+func edgeTiles(t *Task, rounded, b []uint16, m, rows, p int, s *Scratch) {
 	kp := padK(t.K)
 	n0 := p * NR
 	cols := min(NR, t.N-n0)
-	a := &s.args
-	*a = tileArgs{strideA: kStep * 2, steps: kp / kStep, job: &s.job}
 	bias := t.Bias
 	if bias != nil {
-		if bias = bias[n0:]; cols < NR {
-			clear(s.bias)
-			copy(s.bias, bias)
-			bias = s.bias
-		}
+		clear(s.bias)
+		copy(s.bias, bias[n0:n0+cols])
+		bias = s.bias
 	}
+	a := &s.args
+	*a = tileArgs{strideA: kStep * 2, strideC: NR * 4, steps: kp / kStep, blocks: 1, c: &s.tile[0], job: &s.job}
 	a.columns(b[:kp*NR], bias)
-	for r := 0; r < rows; {
-		a.a = &rounded[r*kp]
-		n, blocks := min(MR, rows-r), 1
-		c, ldc := t.C[(m+r)*t.LDC+n0:], t.LDC
-		if n == MR && cols == NR {
-			blocks = min((rows-r)/MR, maxBlocks)
-		}
-		if cols < NR {
-			c, ldc = s.tile, NR
-			if t.Accumulate {
-				for i := range n {
-					copy(c[i*NR:i*NR+cols], t.C[(m+r+i)*t.LDC+n0:])
-				}
-			}
-		}
-		a.c, a.strideC, a.blocks, a.cfg = &c[0], ldc*4, blocks, &configs[n]
-		a.stepA, a.nextA, a.nextC = n*a.strideA, MR*kp*2, MR*a.strideC
+	for r := 0; r < rows; r += MR {
+		n := min(MR, rows-r)
+		a.a, a.cfg, a.stepA = &rounded[r*kp], &configs[n], n*a.strideA
 		if t.Accumulate {
-			a.init, a.init2, a.strideInit, a.nextInit = &c[0], &c[16], ldc*4, MR*a.strideC
-		}
-		if rows <= MR {
-			tileAlong(a, n)
-		} else {
-			tileParts(a, b, n)
-		}
-		if cols < NR {
 			for i := range n {
-				copy(t.C[(m+r+i)*t.LDC+n0:][:cols], c[i*NR:])
+				copy(s.tile[i*NR:i*NR+cols], t.C[(m+r+i)*t.LDC+n0:])
 			}
+			a.init, a.init2, a.strideInit = &s.tile[0], &s.tile[16], a.strideC
 		}
-		r += n * blocks
-	}
-}
-
-// tileParts multiplies blocks of rows, 1 to MR each, with parts of a panel, each
-// of which stays in L1: C starts from what it was, but for the first.
-func tileParts(a *tileArgs, panel []uint16, rows int) {
-	part := *a
-	n := (a.steps + kc - 1) / kc
-	for i := range n {
-		from, to := a.steps*i/n, a.steps*(i+1)/n
-		part.steps, part.quota = to-from, quota(to-from)
-		part.a = (*uint16)(unsafe.Add(unsafe.Pointer(a.a), from*a.stepA))
-		part.b, part.b2 = &panel[from*1024], &panel[from*1024+512]
-		if i > 0 {
-			part.init, part.init2, part.strideInit, part.nextInit = a.c, (*float32)(unsafe.Add(unsafe.Pointer(a.c), 64)), a.strideC, a.nextC
-		}
-		if rows > 16 {
-			tileDown2(&part)
-		} else {
-			tileDown1(&part)
+		tileAlong(a, n)
+		for i := range n {
+			copy(t.C[(m+r+i)*t.LDC+n0:][:cols], s.tile[i*NR:])
 		}
 	}
 }

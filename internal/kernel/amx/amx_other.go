@@ -6,8 +6,10 @@ import "hotpath/internal/tensor"
 
 // No other architecture has the AMX tier, so these are never reached.
 
-func panelTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                         {}
-func packedTiles(*Task, *Packed, []uint16, int, int, int, int, *Scratch)                    {}
+func packedTiles(*Task, []uint16, []uint16, int, int, int, int, *Scratch)                   {}
+func builtTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                         {}
+func edgeTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                          {}
+func unpackFirst(int) uintptr                                                               { return 0 }
 func roundFast([]uint16, []float32, int, int, int)                                          {}
 func roundRowFast([]uint16, []float32, int)                                                 {}
 func packRowsFast([]uint16, []float32, int, int)                                            {}

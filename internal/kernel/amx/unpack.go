@@ -25,6 +25,9 @@ type unpackJob struct {
 	step int // steps of a long block that are done with, times 32
 	//lint:ignore U1000 kept by assembly
 	scales [6][16]float32 // what the steps of a long block have in common
+	next   uintptr        // the code of the next part of a tile
+	//lint:ignore U1000 kept by assembly
+	busy, tile uintptr // whether parts of a tile are done, and where it goes
 }
 
 // Unpacks reports whether panels of w become tiles without a detour through f32.
@@ -46,7 +49,7 @@ func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
 		return false
 	}
 	if j.units == 0 {
-		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps}
+		*j = unpackJob{kind: kind, rowBytes: w.RowBytes, steps: steps, left: steps, next: unpackFirst(kind)}
 		for r := range j.rows {
 			j.rows[r] = uint32(r * w.RowBytes)
 		}

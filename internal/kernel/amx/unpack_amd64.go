@@ -5,6 +5,11 @@ import "hotpath/internal/tensor"
 //go:noescape
 func unpackAll(j *unpackJob)
 
+// unpackFirst is the code of the first part of a tile of a kind.
+//
+//go:noescape
+func unpackFirst(kind int) uintptr
+
 // unpackTables are the constants of the kernels that unpack.
 type unpackTables struct {
 	pairs [2][2][64]uint8

@@ -8,6 +8,9 @@ import "unsafe"
 func walkDown(t *tileArgs)
 
 //go:noescape
+func walkUnpack(t *tileArgs)
+
+//go:noescape
 func walkAlong(t *tileArgs)
 
 // maxSteps bounds one call, in products of 32 x 32 x 32: 20 us at full speed,
@@ -51,24 +54,12 @@ func (w *walker) flush() {
 }
 
 // packedTiles multiplies rounded rows with packed panels [p0,p1), all of them
-// whole.
-func packedTiles(t *Task, b *Packed, x []uint16, m, rows, p0, p1 int, s *Scratch) {
+// whole, which lie one behind the other in b.
+func packedTiles(t *Task, b, x []uint16, m, rows, p0, p1 int, s *Scratch) {
 	kp := padK(t.K)
 	steps, blocks, size := kp/kStep, rows/MR, kp*NR
 	a := &s.args
 	*a = tileArgs{cfg: &configs[MR], strideA: kStep * 2, strideC: t.LDC * 4, quota: quota(steps)}
-	// job is one of rows from m+r on, panel p and steps [k0,k1).
-	job := func(r, p, k0, k1, blocks int) (j walkJob) {
-		c := &t.C[(m+r)*t.LDC+p*NR]
-		j = walkJob{a: &x[r*kp+k0*MR*kStep], b: &b.Data[p*size+k0*1024], c: unsafe.Pointer(c), steps: k1 - k0, blocks: blocks}
-		switch {
-		case k0 > 0 || t.Accumulate:
-			j.init, j.strideInit = c, t.LDC*4
-		case t.Bias != nil:
-			j.init = &t.Bias[p*NR]
-		}
-		return j
-	}
 	switch {
 	case blocks == 0 || p0 == p1:
 	case 2*kp*(rows+(p1-p0)*NR) <= nearBytes:
@@ -77,42 +68,89 @@ func packedTiles(t *Task, b *Packed, x []uint16, m, rows, p0, p1 int, s *Scratch
 		for r := range blocks {
 			for p := p0; p < p1; {
 				n := min(p1-p, max(1, maxSteps/steps))
-				w.add(job(r*MR, p, 0, steps, n))
+				w.add(t.walk(x, b[(p-p0)*size:], m, r*MR, p, 0, steps, n))
 				p += n
 			}
 		}
 		w.flush()
 	default:
 		w := walker{tileArgs: a, jobs: s.jobs[:0], kernel: walkDown}
-		a.nextA, a.nextC = MR*kp*2, MR*a.strideC
 		// The next panel is asked for, which is no panel after the last one.
-		a.ahead, a.lines = uintptr(unsafe.Pointer(&b.Data[p0*size]))+uintptr(size*2), (NR+blocks-1)/blocks
+		a.ahead, a.lines = uintptr(unsafe.Pointer(&b[0]))+uintptr(size*2), (NR+blocks-1)/blocks
 		if a.lines > maxLines {
 			a.lines = fewLines
 		}
-		// A panel beyond L1 goes in parts; C starts from what it was, but for
-		// the first.
-		parts := (steps + kc - 1) / kc
-		a.quota = quota(steps / parts)
 		for p := p0; p < p1; p++ {
-			for i := range parts {
-				w.add(job(0, p, steps*i/parts, steps*(i+1)/parts, blocks))
-			}
+			w.down(t, x, b[(p-p0)*size:], m, p, steps, blocks)
 		}
 		w.flush()
 	}
-	// What is behind the last whole block.
-	n := rows % MR
-	for p := p0; p < p1 && n > 0; {
-		j := job(blocks*MR, p, 0, steps, min(p1-p, max(1, maxSteps/steps)))
-		*a = tileArgs{cfg: &configs[n], a: j.a, b: j.b, b2: bytesOn(j.b, 1024), c: (*float32)(j.c), init: j.init, strideA: kStep * 2, strideC: t.LDC * 4, strideInit: j.strideInit,
-			steps: steps, stepA: n * kStep * 2, blocks: j.blocks, nextB: size * 2, nextC: NR * 4, nextInit: NR * 4, job: &idle, lines: NR}
-		if j.init != nil {
-			a.init2 = bytesOn(j.init, 64)
-		}
-		tileAlong(a, n)
-		p += j.blocks
+	for p := p0; p < p1 && rows%MR > 0; {
+		n := min(p1-p, max(1, maxSteps/steps))
+		t.last(x, b[(p-p0)*size:], m, rows, p, n, NR, s)
+		p += n
 	}
+}
+
+// builtTiles multiplies rounded rows with panel p, which is whole and was built,
+// and unpacks the next one meanwhile.
+func builtTiles(t *Task, b, x []uint16, m, rows, p int, s *Scratch) {
+	steps, blocks := padK(t.K)/kStep, rows/MR
+	if blocks > 0 {
+		a := &s.args
+		*a = tileArgs{cfg: &configs[MR], strideA: kStep * 2, strideC: t.LDC * 4, job: &s.job}
+		// A panel has two units for each step: four blocks, with a part behind
+		// each product, unpack it.
+		if blocks < 4 {
+			a.twice = 1
+		}
+		w := walker{tileArgs: a, jobs: s.jobs[:0], kernel: walkUnpack}
+		for r := 0; r < blocks; r += maxBlocks {
+			w.down(t, x[r*MR*steps*kStep:], b, m+r*MR, p, steps, min(blocks-r, maxBlocks))
+		}
+		w.flush()
+	}
+	if rows%MR > 0 {
+		t.last(x, b, m, rows, p, 1, 0, s)
+	}
+}
+
+// down adds blocks of rows from m on and panel p. A panel beyond L1 goes in
+// parts; C starts from what it was, but for the first.
+func (w *walker) down(t *Task, x, b []uint16, m, p, steps, blocks int) {
+	parts := (steps + kc - 1) / kc
+	w.nextA, w.nextC, w.quota = MR*steps*kStep*2, MR*w.strideC, quota(steps/parts)
+	for i := range parts {
+		w.add(t.walk(x, b, m, 0, p, steps*i/parts, steps*(i+1)/parts, blocks))
+	}
+}
+
+// walk is the job of blocks of rows from m+r on, of which x has those from m on,
+// panel p, which b begins with, and steps [k0,k1).
+func (t *Task) walk(x, b []uint16, m, r, p, k0, k1, blocks int) walkJob {
+	c := &t.C[(m+r)*t.LDC+p*NR]
+	j := walkJob{a: &x[r*padK(t.K)+k0*MR*kStep], b: &b[k0*1024], c: unsafe.Pointer(c), steps: k1 - k0, blocks: blocks}
+	switch {
+	case k0 > 0 || t.Accumulate:
+		j.init, j.strideInit = c, t.LDC*4
+	case t.Bias != nil:
+		j.init = &t.Bias[p*NR]
+	}
+	return j
+}
+
+// last multiplies the rows behind the last whole block with panels from p on,
+// which come from afar where lines is not zero.
+func (t *Task) last(x, b []uint16, m, rows, p, panels, lines int, s *Scratch) {
+	n, steps := rows%MR, padK(t.K)/kStep
+	j := t.walk(x, b, m, rows-n, p, 0, steps, panels)
+	a := &s.args
+	*a = tileArgs{cfg: &configs[n], a: j.a, b: j.b, b2: bytesOn(j.b, 1024), c: (*float32)(j.c), init: j.init, strideA: kStep * 2, strideC: t.LDC * 4, strideInit: j.strideInit,
+		steps: steps, stepA: n * kStep * 2, blocks: panels, nextB: steps * 2048, nextC: NR * 4, nextInit: NR * 4, job: &s.job, lines: lines}
+	if j.init != nil {
+		a.init2 = bytesOn(j.init, 64)
+	}
+	tileAlong(a, n)
 }
 
 // quota is how many rows of C are asked for in each of steps.
