@@ -109,8 +109,14 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.delays, e.counted = d, counted
 		e.kernels = e.dressed(d)
 	}
-	n := len(e.workers)
-	e.ctx, e.bind, e.run, e.n = ctx, b, run, n
+	e.ctx, e.bind, e.run, e.n = ctx, b, run, len(e.workers)
+	n := e.needed()
+	e.n = n
+	if run != nil {
+		for i := range run.Lanes {
+			run.Lanes[i].Absent = i >= n
+		}
+	}
 	e.stop.Store(false)
 	e.runs++
 	for i := range e.arrived {
@@ -260,6 +266,20 @@ func (e *exec) walk(lane int) {
 			slots.End[worked] = slots.Done
 		}
 	}
+}
+
+// needed is how many workers have work in the run. Waking the others takes longer
+// than steps that are not worth sharing.
+func (e *exec) needed() int {
+	if e.dead != nil { // a test wants everybody at every barrier
+		return e.n
+	}
+	most := 1
+	for i := 0; i < len(e.kernels) && most < e.n; i++ {
+		_, n := e.cut(e.kernels[i])
+		most = max(most, n)
+	}
+	return most
 }
 
 // cut is into how many shares a step is cut, and how many workers begin with

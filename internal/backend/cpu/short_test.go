@@ -1,9 +1,12 @@
 package cpu
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
 
@@ -29,6 +32,59 @@ func TestWorkersBeginWithEqualShares(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyIsWokenForNothing: a run calls as many workers as one of its steps is
+// worth, and walks alone where none is worth sharing.
+func TestNobodyIsWokenForNothing(t *testing.T) {
+	const workers = 4
+	be := &Backend{team: newTeam()}
+	be.team.acquire(workers)
+	defer be.team.release()
+	for _, c := range []struct {
+		widths []int
+		want   int
+	}{{[]int{1}, 1}, {[]int{1, 1, 1}, 1}, {[]int{1, 2, 1}, 2}, {[]int{1, 3, 2}, 3}, {[]int{16, 1}, 4}} {
+		e := &exec{be: be, plan: &plan.Plan{Commit: len(c.widths)}, workers: make([]worker, workers), arrived: make([]arrival, workers)}
+		ran := make([]atomic.Int32, len(c.widths)) // shares, of each step
+		for i, width := range c.widths {
+			e.kernels = append(e.kernels, wide{counted{&ran[i]}, width})
+			e.plan.Steps = append(e.plan.Steps, plan.Step{Barrier: i > 0})
+			e.claimed = append(e.claimed, make(claims, workers))
+		}
+		for i := range e.workers {
+			e.workers[i].lane, e.arrived[i].wake = i, make(chan struct{}, 1)
+		}
+		e.job = e.walk
+		before := make([]uint32, workers-1)
+		for i, m := range be.team.members {
+			before[i] = m.ticket.Load()
+		}
+		if err := e.Enqueue(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		called := 1
+		for i, m := range be.team.members {
+			if m.ticket.Load() != before[i] {
+				called++
+			}
+		}
+		if called != c.want {
+			t.Errorf("steps of widths %v: %d workers, expected %d", c.widths, called, c.want)
+		}
+		for i, width := range c.widths {
+			if n := int(ran[i].Load()); n < 1 || n > width {
+				t.Errorf("steps of widths %v: %d shares of step %d ran", c.widths, n, i)
+			}
+		}
+	}
+}
+
+// counted counts its shares.
+type counted struct{ shares *atomic.Int32 }
+
+func (k counted) name() string                       { return "counted" }
+func (k counted) width(tensor.Bind, int) int         { return 1 }
+func (k counted) run(*worker, tensor.Bind, int, int) { k.shares.Add(1) }
 
 // TestShortTextIsShared: what lies between the products of one text of 16
 // tokens is worth a second worker, and one token of it is not.
