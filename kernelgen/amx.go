@@ -98,6 +98,7 @@ func genAMX(g *asm) {
 	}
 	genRoundRows(g)
 	genPackBF16(g)
+	genPackEnd(g)
 	genUnpackBF16(g)
 	consts := &constants{}
 	genSoftmaxBF16(g, consts)
@@ -356,6 +357,51 @@ func genPackBF16(g *asm) {
 	g.f("ADDQ $2048, DI")
 	g.f("DECQ CX")
 	g.f("JNZ %s", loop)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
+
+// genPackEnd writes the end of 16 columns in natural order: 1 to 31 rows of K, and
+// zeros behind them.
+func genPackEnd(g *asm) {
+	g.text("packEndBF16", "packEndBF16(dst *uint16, src *float32, ld, rows int, interleave *uint16)", 0, 40)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ ld+16(FP), DX") // bytes
+	g.f("MOVQ rows+24(FP), CX")
+	g.f("MOVQ interleave+32(FP), AX")
+	g.f("VMOVDQU64 (AX), Z31")
+	g.zero(avx512, 3)
+	g.f("LEAQ 1024(DI), R8") // behind the tile
+	pair, last, zeros := g.fresh("pair"), g.fresh("last"), g.fresh("zeros")
+	g.label(pair)
+	g.f("CMPQ CX, $2")
+	g.f("JLT %s", last)
+	g.f("VMOVUPS (SI), Z0")
+	g.f("VMOVUPS (SI)(DX*1), Z1")
+	g.cvtne2(0, 1, 2)
+	g.f("VPERMW Z2, Z31, Z2")
+	g.f("VMOVDQU64 Z2, (DI)")
+	g.f("LEAQ (SI)(DX*2), SI")
+	g.f("ADDQ $64, DI")
+	g.f("SUBQ $2, CX")
+	g.f("JMP %s", pair)
+	g.label(last)
+	g.f("TESTQ CX, CX")
+	g.f("JZ %s", zeros)
+	g.f("VMOVUPS (SI), Z0")
+	g.cvtne2(0, 3, 2)
+	g.f("VPERMW Z2, Z31, Z2")
+	g.f("VMOVDQU64 Z2, (DI)")
+	g.f("ADDQ $64, DI")
+	g.label(zeros)
+	done := g.fresh("done")
+	g.f("CMPQ DI, R8")
+	g.f("JEQ %s", done)
+	g.f("VMOVDQU64 Z3, (DI)")
+	g.f("ADDQ $64, DI")
+	g.f("JMP %s", zeros)
+	g.label(done)
 	g.f("VZEROUPPER")
 	g.f("RET")
 }

@@ -47,11 +47,21 @@ func (k *attention) cost(pos, rows, keys int) int {
 	return (rows + 4) * (z - a + 16)
 }
 
-// run computes share i of n.
+// run computes share i of n: the heads of a short sequence together.
 func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
+	var short heads
 	k.eachSpan(b, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
-		k.span(w, b, s, kv, t0, t1, q0, q1, keys)
+		switch {
+		case !k.short(q1 - q0):
+			k.span(w, b, s, kv, t0, t1, q0, q1, keys)
+		case short.follows(q0, kv):
+			short.h1++
+		default:
+			k.heads(w, b, short)
+			short = heads{q0, q1, kv, kv + 1}
+		}
 	})
+	k.heads(w, b, short)
 }
 
 // eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of

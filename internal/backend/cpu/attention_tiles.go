@@ -5,6 +5,33 @@ import (
 	"hotpath/internal/tensor"
 )
 
+// heads is heads [h0,h1) of the sequence of tokens [q0,q1).
+type heads struct{ q0, q1, h0, h1 int }
+
+func (s *heads) follows(q0, h int) bool { return s.h1 > s.h0 && s.q0 == q0 && s.h1 == h }
+
+// short reports whether heads of a sequence are computed together.
+func (k *attention) short(queries int) bool {
+	return k.class == BF16 && !k.paged && k.Heads == k.KVHeads && amx.CanHeads(queries, k.HeadDim)
+}
+
+// heads computes heads of a short sequence, if there are any.
+func (k *attention) heads(w *worker, b tensor.Bind, s heads) {
+	if s.h0 == s.h1 {
+		return
+	}
+	d, n, at := k.HeadDim, s.q1-s.q0, s.h0*k.HeadDim
+	t := amx.HeadsTask{
+		Heads: s.h1 - s.h0, Dim: d, N: n, Scale: k.Scale,
+		Q: k.q.full[s.q0*k.q.cols+at:], LDQ: k.q.cols,
+		K: k.k.full[s.q0*k.k.cols+at:], LDK: k.k.cols,
+		V: k.v.full[s.q0*k.v.cols+at:], LDV: k.v.cols,
+		Out:     k.rows(b, s.q0, at, k.out.cols),
+		Visible: func(i int) (int, int) { return k.Visible(i, n) },
+	}
+	w.scratch.heads.Run(&t)
+}
+
 // groupTile computes one query of all heads that share key head kv: they are
 // the rows of one tile.
 func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int) {

@@ -291,6 +291,7 @@ type scratch struct {
 	int8    *int8.Scratch
 	i16     *i16.Scratch
 	head    *amx.Head  // nil where no attention runs in bf16
+	heads   *amx.Heads // the same of short sequences
 	headF32 *gemm.Head // nil where none runs in f32
 	keys    []float32  // one block of one head, decoded
 	values  []float32
@@ -322,7 +323,7 @@ func newScratch(b *binder) *scratch {
 		s.i16 = i16.NewScratch(b.i16Depth)
 	}
 	if b.headKeys > 0 {
-		s.head = amx.NewHead(b.headDim, b.headKeys)
+		s.head, s.heads = amx.NewHead(b.headDim, b.headKeys), amx.NewHeads(b.headDim)
 	}
 	if b.f32Keys > 0 {
 		s.headF32 = gemm.NewHead(b.f32Dim, b.f32Keys)

@@ -19,6 +19,9 @@ func packRowsBF16(dst *uint16, src *float32, ld, steps int)
 func packColsBF16(dst *uint16, src *float32, ld, steps int, interleave *uint16)
 
 //go:noescape
+func packEndBF16(dst *uint16, src *float32, ld, rows int, interleave *uint16)
+
+//go:noescape
 func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
 
 //go:noescape
@@ -118,6 +121,12 @@ var interleave = func() (x [32]uint16) {
 func packColsFast(dst []uint16, w []float32, ld, steps int) {
 	_, _ = dst[(steps-1)*1024+511], w[(steps*kStep-1)*ld+15]
 	packColsBF16(&dst[0], &w[0], ld*4, steps, &interleave[0])
+}
+
+// packEnd packs 16 columns of less than kStep rows, and zeros behind them.
+func packEnd(dst []uint16, w []float32, ld, rows int) {
+	_, _ = dst[511], w[(rows-1)*ld+15]
+	packEndBF16(&dst[0], &w[0], ld*4, rows, &interleave[0])
 }
 
 // multiply is c[rows][ldc] = a b over a row of panels, nextB values apart; c

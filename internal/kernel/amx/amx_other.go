@@ -14,6 +14,9 @@ func roundFast([]uint16, []float32, int, int, int)                              
 func roundRowFast([]uint16, []float32, int)                                                 {}
 func packRowsFast([]uint16, []float32, int, int)                                            {}
 func packColsFast([]uint16, []float32, int, int)                                            {}
+func packEnd([]uint16, []float32, int, int)                                                 {}
+func (*Heads) score(int, int)                                                               {}
+func (*Heads) weigh(int, int)                                                               {}
 func multiply([]float32, int, []uint16, int, int, int, []uint16, int, int, int, *tileArgs)  {}
 func softmaxFast([]uint16, int, []float32, int, int, int, int, float32, []float32)          {}
 func divideFast([]float32, int, []float32, int, int, int, []float32)                        {}

@@ -171,6 +171,10 @@ func packCols(dst []uint16, w []float32, ld, cols, k int) {
 				clear(tile)
 				continue
 			}
+			if tiles && n == 16 {
+				packEnd(tile, w[k0*ld+half*16:], ld, k-k0)
+				continue
+			}
 			var edge [kStep * 16]float32 // [k][column]
 			for i := range min(kStep, k-k0) {
 				copy(edge[i*16:][:n], w[(k0+i)*ld+half*16:])
