@@ -236,7 +236,7 @@ func (g *asm) tileSteps(vectors, then func()) {
 	g.f("JNZ %s", loop)
 }
 
-// genTileBF16 multiplies 16*rows rows, which stay, with panels of 32 columns,
+// genTileBF16 multiplies 16*rows rows with panels of 32 columns, the same or others,
 // block after block.
 func genTileBF16(g *asm, rows byte) {
 	name := fmt.Sprintf("tileAlong%d", rows)
@@ -260,6 +260,7 @@ func genTileBF16(g *asm, rows byte) {
 		g.tilestore(2*r, rSI, rDX, 0)
 		g.tilestore(2*r+1, rSI, rDX, 64)
 	}
+	g.f("ADDQ %d(R8), R9", atNextA) // where panels meet rows of their own
 	g.f("ADDQ %d(R8), R13", atNextB)
 	g.f("ADDQ %d(R8), R11", atNextC)
 	g.f("ADDQ %d(R8), R12", atNextInit)
