@@ -76,6 +76,9 @@ func run(ctx context.Context, args []string) error {
 	if *rounds < 1 {
 		return fmt.Errorf("%d rounds, expected 1 or more", *rounds)
 	}
+	if *works != "" && *docs != "" {
+		return errors.New("--works with --docs, expected one of them: a table of the documentation has all works of its group")
+	}
 	coreList := strings.Split(*cores, ",")
 	p := place{cache: *cache, models: *models, threads: len(coreList)}
 	groups, err := choose(groups(p), *only)

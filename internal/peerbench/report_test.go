@@ -138,6 +138,9 @@ func TestNarrow(t *testing.T) {
 	if got := narrow(all, "nothing"); len(got) != 0 {
 		t.Errorf("%d groups, expected none", len(got))
 	}
+	if err := run(t.Context(), []string{"--works", "8 of 12", "--docs", filepath.Join(t.TempDir(), "p.md")}); err == nil || !strings.Contains(err.Error(), "--works") {
+		t.Errorf("error %v, expected one: half a table is none for the documentation", err)
+	}
 }
 
 func TestWriteDocs(t *testing.T) {
