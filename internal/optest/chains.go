@@ -81,6 +81,13 @@ func chains() []Case {
 		n := rmsNorm(b, "n", s)
 		t := b.Add("again", s, rmsNorm(b, "post2", n))
 		return []*graph.Value{rmsNorm(b, "y", t), t, s}
+	}}, Case{Name: "norm of heads then rope", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+		pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 5003 % 9000) }) // beyond any table too
+		turned := func(name string, head int, pairs bool) *graph.Value {
+			n := b.RMSNorm(name, b.F32(dimT, 3*head), b.F32(tensor.Fixed(head)), 1e-5, 0)
+			return b.Rope(name+".rope", n, pos, nil, graph.RopeAttr{HeadDim: head, RotDim: head - 8, Base: 1e4, Scale: 1, Interleaved: pairs})
+		}
+		return []*graph.Value{turned("q", 64, false), turned("k", 24, true)}
 	}}, Case{Name: "norm of a sum of norms of which one is read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 		p := rmsNorm(b, "p", b.F32(dimT, 40))
 		return []*graph.Value{rmsNorm(b, "y", b.Add("sum", b.F32(dimT, 40), p)), p}

@@ -42,7 +42,7 @@ func TestStepsOfALayer(t *testing.T) {
 		want        []string // a barrier before each but those in parentheses
 	}{
 		{"encoder", "bert", embed, "linear+linear", []string{"linear+linear", "attention", "linear", "add+norm", "linear+act", "linear", "add+norm"}},
-		{"norms around blocks", "embeddinggemma", embed, "linear+linear", []string{"linear+linear", "norm", "(norm)", "rope", "(rope)", "attention", "linear", "norm+add+norm", "linear+glu", "linear", "norm+add+norm"}},
+		{"norms around blocks", "embeddinggemma", embed, "linear+linear", []string{"linear+linear", "norm+rope", "(norm+rope)", "attention", "linear", "norm+add+norm", "linear+glu", "linear", "norm+add+norm"}},
 		{"decoder", "llama", generate, "linear+linear", []string{"linear+linear", "rope", "(rope+kv_write)", "attention_kv", "linear", "add+norm", "linear+glu", "linear"}},
 		{"forward of training", "llama", train, "linear+linear", []string{"linear+linear", "rope", "(rope)", "attention", "linear", "add+norm", "linear+linear", "glu", "linear"}},
 		{"gradients of a gate", "llama", train, "glu_grad", []string{"glu_grad", "linear_dx", "(linear_dw)", "(linear_dx)", "(linear_dw)", "add"}},

@@ -107,18 +107,25 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 	}
 }
 
-// finish binds what the norm n makes of k.x and k.add.
-func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) {
-	var err error
+// bind binds what the norm n makes of k.x and k.add, to y.
+func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) (err error) {
 	if k.normRow, err = newNormRow(b, n); err != nil {
-		return nil, err
+		return err
 	}
-	if k.y, err = b.f32(n.Out[0]); err != nil {
-		return nil, err
+	if k.y, err = b.f32(y); err != nil {
+		return err
 	}
-	k.yh, k.both = b.half(n.Out[0], k.y), b.rounding(n.Out[0]).both
+	k.yh, k.both = b.half(y, k.y), b.rounding(y).both
 	b.want(k.y.cols)
 	k.fuse()
+	return nil
+}
+
+// finish is the step that ends with the norm n.
+func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) {
+	if err := k.bind(b, n, n.Out[0]); err != nil {
+		return nil, err
+	}
 	return &rowwise{label + k.Kind.String(), k.x, k.rows}, nil
 }
 
@@ -178,4 +185,35 @@ func bindNormAddNorm(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	return (&normed{x: ms[0], add: ms[1], pre: r, sum: ms[2]}).finish(b, s.Root(), r.Kind.String()+"+add+")
+}
+
+// turnedRows is how many rows are normed before they are turned: they are still
+// in L1.
+const turnedRows = 8
+
+// bindNormRope is rope(norm(x)), of queries and keys whose heads are normed.
+func bindNormRope(b *binder, s *plan.Step) (kernel, error) {
+	norm, rope := s.Nodes[0], s.Root()
+	x, err := b.f32(norm.In[0])
+	if err != nil {
+		return nil, err
+	}
+	k := &normed{x: x}
+	if err := k.bind(b, norm, rope.Out[0]); err != nil {
+		return nil, err
+	}
+	r, err := newRotation(b, rope)
+	if err != nil {
+		return nil, err
+	}
+	r.x = k.y
+	return &rowwise{k.Kind.String() + "+rope", x, func(w *worker, b tensor.Bind, lo, hi int) {
+		for ; lo < hi; lo += turnedRows {
+			end := min(hi, lo+turnedRows)
+			k.rows(w, b, lo, end)
+			for i := lo; i < end; i++ {
+				r.row(w, k.y.row(i), i)
+			}
+		}
+	}}, nil
 }
