@@ -108,8 +108,7 @@ func Check(p *Plan) error {
 				if o == b || !p.Place(o).overlaps(pl) {
 					continue
 				}
-				takeOver := lastRead[o] == i && len(s.Nodes) == 1 && s.Root().Op.ReuseInput > 0 &&
-					p.Place(o) == pl && s.Root().In[s.Root().Op.ReuseInput-1] == version[o]
+				takeOver := lastRead[o] == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o]
 				if lastRead[o] >= i && !takeOver || p.Place(o).Class != Activations {
 					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, lastRead[o])
 				}

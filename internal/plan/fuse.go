@@ -18,6 +18,9 @@ type Pattern struct {
 	// Keep allows this inner node's value to be read by others too; it is then
 	// an output of the fused step.
 	Keep bool
+	// InPlace, on the outermost pattern, says that the step may write its result
+	// over the operand that its first node alone could.
+	InPlace bool
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).
 	Match func(nodes []*graph.Node) bool
@@ -49,8 +52,9 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 	us := uses(g, live)
 	taken := make([]bool, len(g.Nodes))
 	type group struct {
-		kind  string
-		nodes []*graph.Node
+		kind    string
+		inPlace bool
+		nodes   []*graph.Node
 	}
 	groups := map[int]group{} // by the ID of the node in whose place they run
 	for i := range patterns {
@@ -75,7 +79,7 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 			for _, m := range nodes {
 				taken[m.ID] = true
 			}
-			groups[n.ID] = group{p.Kind, nodes}
+			groups[n.ID] = group{p.Kind, p.InPlace, nodes}
 		}
 	}
 	var steps []Step
@@ -83,13 +87,13 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 		if !live[n.ID] || n.Leaf != nil {
 			continue
 		}
-		nodes, kind := []*graph.Node{n}, n.Op.Name
+		nodes, kind, inPlace := []*graph.Node{n}, n.Op.Name, true
 		if g, ok := groups[n.ID]; ok {
-			nodes, kind = g.nodes, g.kind
+			nodes, kind, inPlace = g.nodes, g.kind, g.inPlace
 		} else if taken[n.ID] {
 			continue
 		}
-		s := Step{Index: len(steps), Name: stepName(nodes), Kind: kind, Nodes: nodes}
+		s := Step{Index: len(steps), Name: stepName(nodes), Kind: kind, Nodes: nodes, inPlace: inPlace}
 		operands(g, &s, us)
 		steps = append(steps, s)
 	}

@@ -124,12 +124,12 @@ func lifetimes(p *Plan, caps Caps) []*life {
 	}
 	for _, l := range lives {
 		s := &p.Steps[l.first]
-		in := s.Root().Op.ReuseInput - 1
-		if len(s.Nodes) != 1 || in < 0 || l.value.Index != 0 || l.value.Node.In[in] == nil {
+		in := s.takes()
+		if in == nil || l.value != s.Root().Out[0] {
 			continue
 		}
-		o := buffer(l.value.Node.In[in])
-		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && src.extra == l.extra && !readTwice(s, l.value.Node.In[in]) {
+		o := buffer(in)
+		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && src.extra == l.extra && !readTwice(s, in) {
 			l.reuse = o
 			src.last = l.first - 1 // its successor holds the memory from here on
 		}
@@ -141,9 +141,11 @@ func lifetimes(p *Plan, caps Caps) []*life {
 // buffer must survive until the step has ended.
 func readTwice(s *Step, v *graph.Value) bool {
 	n := 0
-	for _, in := range s.Root().In {
-		if in == v {
-			n++
+	for _, node := range s.Nodes {
+		for _, in := range node.In {
+			if in == v {
+				n++
+			}
 		}
 	}
 	return n > 1

@@ -66,6 +66,17 @@ type Step struct {
 	Out     []*graph.Value // results that somebody outside reads
 	Barrier bool           // every worker must have finished what came before
 	Scratch Place          // for the reference implementation of a single node
+	inPlace bool           // takes may name an operand
+}
+
+// takes is the operand whose buffer the step's result may take over where that
+// is the last use of it, or nil.
+func (s *Step) takes() *graph.Value {
+	first := s.Nodes[0]
+	if in := first.Op.ReuseInput - 1; s.inPlace && in >= 0 {
+		return first.In[in]
+	}
+	return nil
 }
 
 // Root is the node that the step ends with, or the last of siblings.

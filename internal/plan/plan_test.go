@@ -369,6 +369,46 @@ func TestArenaIsSmall(t *testing.T) {
 	}
 }
 
+// TestFusedInPlace: a fused step takes over its operand's buffer where its
+// pattern says so, that is the operand's last use, and no node of it reads the
+// operand again.
+func TestFusedInPlace(t *testing.T) {
+	const row = 64 * 4 * 9
+	for _, c := range []struct {
+		name    string
+		inPlace bool
+		again   bool // the operand is read by the second node too
+		later   bool // and by a later step
+		want    int64
+	}{
+		{"in place", true, false, false, row},
+		{"not in place", false, false, false, 2 * row},
+		{"read twice", true, true, false, 2 * row},
+		{"read later", true, false, true, 2 * row},
+	} {
+		b := graph.NewBuilder(max9)
+		x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 64)), b.Input("w", tensor.F32, tensor.Static(64))
+		first := b.Scale("first", x, 2)
+		other := x
+		if c.again {
+			other = first
+		}
+		y := b.Mul("y", b.RMSNorm("n", first, w, 1e-5, 0), other)
+		end := x
+		if c.later {
+			end = first
+		}
+		g, err := b.Freeze(b.Mul("out", y, end))
+		p := compile(t, g, err, plan.Pattern{Kind: "norm+mul", Root: graph.OpMul, Inputs: []*plan.Pattern{{Root: graph.OpNorm}}, InPlace: c.inPlace})
+		if got := kinds(p); got != "scale norm+mul mul" {
+			t.Fatalf("%s: steps are %s", c.name, got)
+		}
+		if got := p.ArenaBytes[plan.Activations]; got != c.want {
+			t.Errorf("%s: the arena has %d bytes, expected %d", c.name, got, c.want)
+		}
+	}
+}
+
 // TestCheckFinds breaks plans in each way that Check must see.
 func TestCheckFinds(t *testing.T) {
 	fresh := func() *plan.Plan {

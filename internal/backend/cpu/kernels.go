@@ -65,7 +65,7 @@ var patterns = []plan.Pattern{
 		}},
 	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
 	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}}},
-	{Kind: "norm+rope", Root: graph.OpRope, Inputs: []*plan.Pattern{{Root: graph.OpNorm}}},
+	{Kind: "norm+rope", Root: graph.OpRope, Inputs: []*plan.Pattern{{Root: graph.OpNorm}}, InPlace: true},
 	{Kind: "norm+add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true, Inputs: []*plan.Pattern{nil, {Root: graph.OpNorm}}}},
 		Match: func(nodes []*graph.Node) bool { return wholeRows(nodes[0]) && wholeRows(nodes[2]) }},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
