@@ -80,7 +80,7 @@ func (c *headCase) check(t *testing.T, out, lse []float32) {
 			scores[j] = math.Exp(scores[j] - top)
 			sum += scores[j]
 		}
-		if want := top + math.Log(sum); math.Abs(float64(lse[i])-want) > 1e-5*(1+math.Abs(want)) {
+		if want := top + math.Log(sum); !(math.Abs(float64(lse[i])-want) <= 1e-5*(1+math.Abs(want))) {
 			t.Fatalf("query %d: log-sum is %g, expected %g", i, lse[i], want)
 		}
 		for d := range c.ld {
@@ -91,7 +91,7 @@ func (c *headCase) check(t *testing.T, out, lse []float32) {
 					want += p / sum * float64(c.v[(lo+j)*c.ld+d])
 				}
 			}
-			if math.Abs(float64(out[i*c.ld+d])-want) > 1e-5 {
+			if !(math.Abs(float64(out[i*c.ld+d])-want) <= 1e-5) {
 				t.Fatalf("query %d, value %d is %g, expected %g", i, d, out[i*c.ld+d], want)
 			}
 		}
