@@ -54,42 +54,18 @@ func (h *Head) Reset(dim, n int, scale float32) {
 // Add packs keys [at, at+n) of the head, rows of k and v that are ldk and ldv
 // apart. at is a multiple of 32, and so is n but for the last call.
 func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
-	dp, whole := padK(h.Dim), padK(n)
+	dp := padK(h.Dim)
 	for r := 0; r < n; r += NR {
 		rows := min(NR, n-r)
 		// What lies behind the last row is as good as zeros: no query sees it.
-		if tiles := (rows + 15) &^ 15; lies(k, r+tiles, h.Dim, ldk) {
+		if tiles := (rows + 15) &^ 15; (r+tiles-1)*ldk+h.Dim <= len(k) {
 			rows = tiles
 		}
 		packRows(h.keys[(at+r)*dp:][:NR*dp], k[r*ldk:], ldk, rows, h.Dim)
 	}
 	for d := 0; d < dp; d += NR {
-		panel, cols, rows := h.vals[d*h.n+at*NR:][:whole*NR], min(NR, h.Dim-d), n
-		if lies(v[d:], whole, cols, ldv) {
-			rows = whole
-		}
-		packCols(panel, v[d:], ldv, cols, rows)
-		if rows > n {
-			blank(panel[(whole-kStep)*NR:], n%kStep)
-		}
-	}
-}
-
-// lies says whether x has rows of cols values, ld apart.
-func lies(x []float32, rows, cols, ld int) bool { return (rows-1)*ld+cols <= len(x) }
-
-// blank makes values from row on, of the 32 of two tiles beside each other, zero:
-// they are multiplied with probabilities of 0, and what is no number would stay.
-func blank(tiles []uint16, row int) {
-	for half := range 2 {
-		t := tiles[half*512:][:512]
-		if row%2 == 1 {
-			pair := t[row/2*32:][:32]
-			for i := 1; i < 32; i += 2 {
-				pair[i] = 0
-			}
-		}
-		clear(t[(row+1)/2*32:])
+		panel := h.vals[d*h.n:][:NR*h.n]
+		packCols(panel[at*NR:][:padK(n)*NR], v[d:], ldv, min(NR, h.Dim-d), n)
 	}
 }
 
