@@ -171,6 +171,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	if l.up, err = newProduct(b, un.In[1]); err != nil {
 		return nil, err
 	}
+	l.gate.own = max(l.gate.own, l.up.own) // which is asked for both
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times, l.round = activation(kind).times, roundActs[kind]
 	l.xh, l.yh = b.half(gn.In[0], l.x), b.half(glu.Out[0], l.y)

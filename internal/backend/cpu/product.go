@@ -101,6 +101,7 @@ type product struct {
 	int8   *int8.Packed
 	i16    i16.Weights
 	act    i16.Act      // what products in i16g32 end with
+	own    int          // the fewest rows that a worker has for itself in them
 	cheap  bool         // panels cost nothing to fetch: rows may be cut anywhere
 	stored *gemm.Stored // the file's rows, where they are resident
 	tiled  bool         // few rows multiply with them on tiles
@@ -137,6 +138,7 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 	}
 	if packed.i16 != nil {
 		p.class, p.i16, p.cheap, p.label = I16G32, packed.i16, true, "gemm i16g32 panels"
+		p.own = pairRows
 		b.wantI16(p.k)
 		return p, nil
 	}
@@ -155,7 +157,7 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 		p.tiled = amx.CanFew(stored)
 		p.setCoded()
 	case I16G32:
-		p.i16 = i16.Stored{W: stored}
+		p.i16, p.own = i16.Stored{W: stored}, ownRows(packed.dtype)
 		b.wantI16(p.k)
 		p.setCoded()
 	default:
@@ -277,7 +279,7 @@ func (p *product) width(m, n, products, nr, shares int) int {
 // part is share i of it.
 func (p *product) part(m, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0, c1 int) {
 	if p.class == I16G32 {
-		return pairPart(m, n, mr, nr, i, shares)
+		return pairPart(m, n, p.own, mr, nr, i, shares)
 	}
 	return part(m, n, mr, nr, cheap, p.onTiles(), i, shares)
 }

@@ -71,12 +71,12 @@ func TestPartsCoverAProduct(t *testing.T) {
 func TestPairPartsCoverAProduct(t *testing.T) {
 	const mr, nr = 12, i16.NR
 	for _, n := range []int{32, 100, 384, 1536} {
-		for _, rows := range []int{1, 31, 64, 96, 127, 128, 300, 512, 1100, 2100} {
+		for _, rows := range []int{1, 31, 64, 96, 127, 128, 300, 511, 512, 1100, 2101} {
 			for _, shares := range []int{1, 2, 3, 6, 8, 12, 16, 24, 64} {
-				shares = pairWidth(rows, n, 384, nr, shares)
+				shares, own := pairWidth(rows, n, 384, nr, shares), []int{pairRows, pairRowsDecoded}[rows%2]
 				seen := make([]int, rows*n)
 				for i := range shares {
-					m0, m1, c0, c1 := pairPart(rows, n, mr, nr, i, shares)
+					m0, m1, c0, c1 := pairPart(rows, n, own, mr, nr, i, shares)
 					if m0%mr != 0 || c0%nr != 0 {
 						t.Errorf("%d x %d: share %d of %d begins in the middle of a tile, at %d, %d", rows, n, i, shares, m0, c0)
 					}
@@ -96,33 +96,41 @@ func TestPairPartsCoverAProduct(t *testing.T) {
 	}
 }
 
-// TestPairsKeepTheirRows: in i16g32 a worker with rows enough meets every column
-// with rows of its own, of which it makes codes once; with fewer it meets its
-// columns with all rows. Many rows are cut so that codes are kept of a block.
+// TestPairsKeepTheirRows: in i16g32 a worker with rows enough, which is more
+// where panels are dear, meets every column with rows of its own, of which it
+// makes codes once; with fewer it meets its columns with all rows. Many rows are
+// cut so that codes are kept of a block.
 func TestPairsKeepTheirRows(t *testing.T) {
 	const n, k, mr, workers = 384, 384, 4, 2
-	for rows, blocks := range map[int]int{16: 1, 95: 1, 96: 1, 128: 1, 256: 1, 1000: 1, 2000: 2} {
-		shares := pairWidth(rows, n, k, i16.NR, productWidth(rows, n, k, i16.NR, workers*sharesEach))
-		own, each := rows >= 128, sharesEach
-		if own {
+	for _, c := range []struct {
+		d            tensor.DType
+		rows, blocks int // of a worker; 0: none of its own
+	}{
+		{tensor.Q8_0, 16, 0}, {tensor.Q8_0, 96, 0}, {tensor.Q8_0, 128, 1}, {tensor.Q8_0, 256, 1},
+		{tensor.Q8_0, 1000, 1}, {tensor.Q8_0, 2000, 2},
+		{tensor.Q4_1, 128, 0}, {tensor.Q4_1, 512, 0}, {tensor.Q4_1, 600, 1}, {tensor.Q4_1, 2000, 2},
+	} {
+		shares := pairWidth(c.rows, n, k, i16.NR, productWidth(c.rows, n, k, i16.NR, workers*sharesEach))
+		each := sharesEach
+		if c.rows >= 128 {
 			each = pairColumns
 		}
 		if shares != workers*each {
-			t.Fatalf("%d rows: %d shares, expected %d a worker", rows, shares, each)
+			t.Fatalf("%d rows: %d shares, expected %d a worker", c.rows, shares, each)
 		}
 		for w := range workers {
 			columns, spans := 0, map[[2]int]bool{}
 			for i := shares * w / workers; i < shares*(w+1)/workers; i++ {
-				m0, m1, c0, c1 := pairPart(rows, n, mr, i16.NR, i, shares)
+				m0, m1, c0, c1 := pairPart(c.rows, n, ownRows(c.d), mr, i16.NR, i, shares)
 				columns += c1 - c0
 				spans[[2]int{m0, m1}] = true
 			}
 			want := n / workers
-			if own {
-				want = n * blocks
+			if c.blocks > 0 {
+				want = n * c.blocks
 			}
-			if columns != want || len(spans) != blocks || spans[[2]int{0, rows}] == own {
-				t.Errorf("%d rows: worker %d meets %d columns with rows %v, expected %d columns, rows of its own: %t", rows, w, columns, spans, want, own)
+			if columns != want || len(spans) != max(1, c.blocks) || spans[[2]int{0, c.rows}] != (c.blocks == 0) {
+				t.Errorf("%v, %d rows: worker %d meets %d columns with rows %v, expected %d columns, %d blocks of its own", c.d, c.rows, w, columns, spans, want, c.blocks)
 			}
 		}
 	}

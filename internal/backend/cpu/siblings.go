@@ -65,6 +65,7 @@ func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
 		k.mr, k.nr, k.cheap = max(k.mr, mr), max(k.nr, nr), k.cheap && p.cheap
 	}
 	for i := range k.parts[1:] {
+		k.parts[0].own = max(k.parts[0].own, k.parts[i+1].own) // which is asked for all
 		before := &k.parts[i]
 		k.parts[i+1].first = before.first + (before.n+k.nr-1)/k.nr*k.nr
 	}
