@@ -55,6 +55,9 @@ func Default(workers, cores int) Costs {
 	return c
 }
 
+// slowest is the most seconds that workers take to wake or to meet.
+const slowest = 0.1
+
 // bounds are what no machine is outside of: figures beyond are a broken
 // measurement, or a file that somebody else wrote.
 var bounds = []struct {
@@ -62,8 +65,8 @@ var bounds = []struct {
 	of       func(*Costs) float64
 	min, max float64
 }{
-	{"fork_s", func(c *Costs) float64 { return c.Fork }, 0, 0.1},
-	{"barrier_s", func(c *Costs) float64 { return c.Barrier }, 0, 0.1},
+	{"fork_s", func(c *Costs) float64 { return c.Fork }, 0, slowest},
+	{"barrier_s", func(c *Costs) float64 { return c.Barrier }, 0, slowest},
 	{"flop_s", func(c *Costs) float64 { return c.FLOP }, 1e-15, 1e-7},
 	{"packed_s", func(c *Costs) float64 { return c.Packed }, 0, 1e-6},
 	{"stored_s", func(c *Costs) float64 { return c.Stored }, 0, 1e-6},

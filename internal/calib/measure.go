@@ -140,6 +140,10 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	// All cores' rows in the time of coarse, and in that of fine less its
 	// barriers, which Costs count by themselves.
 	c.Coarse = bounded(cores*t/coarse.low(), cores)
+	// Only those who wait for a processor take so long to meet.
+	if c.Fork > slowest || c.Barrier > slowest {
+		return c, ErrBusy
+	}
 	shared := fine.low()
 	shared = max(shared/2, shared-c.Fork-float64(m.FineBarriers)*c.Barrier)
 	c.Fine = bounded(cores*t/shared, cores)
