@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -287,18 +286,6 @@ func editState(t *testing.T, out string, change func(*resumeState)) {
 	}
 	if err := os.WriteFile(out+".resume", data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A pipe in the place of the output or of its state is refused, not waited for.
-func TestResumeWaitsForNobody(t *testing.T) {
-	bert, dir := testmodels.Dir(t, "bert"), t.TempDir()
-	for _, pipe := range []string{"a.csv", "b.csv.resume"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, pipe), 0o600); err != nil {
-			t.Skip("no pipes here")
-		}
-		out := filepath.Join(dir, strings.TrimSuffix(pipe, ".resume"))
-		fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", out, "--resume"}, pipe+": ", "regular file")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"hotpath/internal/format/safetensors"
@@ -97,20 +96,6 @@ func FuzzReadLines(f *testing.F) {
 			t.Errorf("%d bytes of text from %d", n, len(data))
 		}
 	})
-}
-
-// A pipe among the data is an error and not waited for.
-func TestCorpusWaitsForNobody(t *testing.T) {
-	tok, vocab := fixtureTokenizer(t)
-	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o600); err != nil {
-		t.Skip("no pipes here")
-	}
-	for _, path := range []string{dir, filepath.Join(dir, "pipe.txt")} {
-		if _, err := readCorpus(t.Context(), []string{path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "pipe.txt: expected a regular file") {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
 }
 
 // testInputs are inputs without a session.
