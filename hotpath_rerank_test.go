@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"hotpath/internal/testmodels"
@@ -58,5 +59,23 @@ func TestRerank(t *testing.T) {
 	encoder := open(t, testmodels.Dir(t, "bert"), Options{})
 	if _, err := encoder.Rerank(context.Background(), "q", docs); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("an encoder ranks: %v", err)
+	}
+}
+
+// What a call needs is kept from call to call, also of documents that are cut.
+func TestRerankIntoAllocatesNothing(t *testing.T) {
+	m := open(t, filepath.Join("internal", "model", "testdata", "encoders", "rerank-bert"), Options{Threads: 2})
+	docs := []string{"A stitch in time saves nine.", "rain", strings.Repeat("the boats had swung round ", 200)}
+	scores, cut := make([]float32, len(docs)), []int{}
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(5, func() {
+		if err := m.RerankInto(ctx, scores, "What saves nine?", docs, RerankOptions{Truncated: &cut}); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if len(cut) != 1 || cut[0] != 2 {
+		t.Errorf("cut: %v, expected document 2", cut)
 	}
 }
