@@ -1,5 +1,7 @@
 package tokenizer
 
+import "strings"
+
 // decoder turns tokens back into text. It is a stage that passes parts of tokens on to the next.
 type decoder interface {
 	open(next sink) sink
@@ -75,7 +77,12 @@ type Stream struct {
 	t    *Tokenizer
 	head sink
 	out  collector
+	kept strings.Builder // what Push and Flush returned last; pieces share its memory
 }
+
+// keptBytes is the size of the memory that the pieces of a stream share: an allocation each would be one a
+// token.
+const keptBytes = 512
 
 // NewStream begins an incremental decoding.
 func (t *Tokenizer) NewStream() *Stream {
@@ -101,7 +108,13 @@ func (s *Stream) Flush() string {
 }
 
 func (s *Stream) take() string {
-	text := string(s.out.text)
-	s.out.text = s.out.text[:0]
-	return text
+	text := s.out.text
+	s.out.text = text[:0]
+	if s.kept.Cap()-s.kept.Len() < len(text) {
+		s.kept.Reset()
+		s.kept.Grow(max(len(text), keptBytes))
+	}
+	from := s.kept.Len()
+	s.kept.Write(text)
+	return s.kept.String()[from:]
 }

@@ -141,6 +141,25 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// Pieces of a text share memory, and stay as they are while others follow.
+func TestStreamAllocatesSeldom(t *testing.T) {
+	tok := fromGolden(t, "bpe")
+	text := strings.Repeat("naïve 🙂 北京, and so on; ", 40)
+	ids := tok.Encode(nil, text, Options{}, nil)
+	s, parts := tok.NewStream(), make([]string, len(ids))
+	n := testing.AllocsPerRun(5, func() {
+		for i, id := range ids {
+			parts[i] = s.Push(id)
+		}
+	})
+	if got := strings.Join(parts, ""); got != text {
+		t.Errorf("got %.60q, want %.60q", got, text)
+	}
+	if most := float64(len(text)/keptBytes + 2); n > most {
+		t.Errorf("%v allocations for %d tokens, expected %v at most", n, len(ids), most)
+	}
+}
+
 func TestAccessors(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "bpe.json"))
 	if err != nil {
