@@ -56,6 +56,9 @@ type Work struct {
 	// Tokens is how many tokens one operation passes; 0 where that means
 	// nothing.
 	Tokens float64
+	// Passes is how often one operation goes over the same memory, 0 meaning
+	// once: the read ceiling is that of the bytes of one pass.
+	Passes int
 	// Rates are given by cases that measure a rate themselves; the operation
 	// and its cost are then not looked at.
 	Rates func() ([]Value, error)
@@ -274,7 +277,7 @@ func (m measurement) values(c *Case, w *Work, roof *ceiling.Roof) []Value {
 	add(w.Tokens/each, "tok/s")
 	add(total.FLOPs/each/1e9, "GFLOP/s")
 	add(total.Bytes/each/1e9, "GB/s")
-	add(100*floor(roof, c, total.Bytes)/each, "%ceiling")
+	add(100*floor(roof, c, total.Bytes/float64(max(1, w.Passes)))/each, "%ceiling")
 	add(total.FLOPs, "flops/op")
 	add(total.Bytes, "bytes/op")
 	return append(out, Value{float64(m.heap / uint64(m.n)), "B/op"}, Value{float64(m.mallocs / uint64(m.n)), "allocs/op"})

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -85,11 +86,8 @@ func checkFigures(t *testing.T, s Sample) {
 		}
 		return
 	}
-	want := []string{"ns/op", "B/op", "allocs/op"}
-	if !strings.HasPrefix(s.Name, "Decode") || strings.Contains(s.Name, "batch=1/") {
-		want = append(want, "GB/s", "bytes/op", "%ceiling")
-	}
-	if !strings.HasPrefix(s.Name, "Pool/") && !strings.HasPrefix(s.Name, "Decode") {
+	want := []string{"ns/op", "GB/s", "bytes/op", "%ceiling", "B/op", "allocs/op"}
+	if !strings.HasPrefix(s.Name, "Pool/") {
 		want = append(want, "GFLOP/s", "flops/op")
 	}
 	for _, unit := range want {
@@ -266,5 +264,41 @@ func TestGenericTier(t *testing.T) {
 	}
 	if m := Describe(0); m.Tier != "generic" || m.Threads != cpu.Host().Cores {
 		t.Errorf("%+v", m)
+	}
+}
+
+// A step of several sequences does each one's arithmetic, and reads the weights
+// once for all of them and each one's keys and values. It is the same each time.
+func TestDecodeCost(t *testing.T) {
+	e := newTestEnv(t, Options{Threads: 1, Model: testmodels.Dir(t, "llama")})
+	cost := func(seqs int) (total Cost) {
+		cases, err := e.Select([]string{"decode"}, regexp.MustCompile(fmt.Sprintf("batch=%d/.*-1$", seqs)))
+		if err != nil || len(cases) != 1 {
+			t.Fatalf("%d cases, %v", len(cases), err)
+		}
+		w, err := cases[0].Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := w.Cost()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			total.FLOPs += s.FLOPs
+			total.Bytes += s.Bytes
+		}
+		return total
+	}
+	one, four, eight := cost(1), cost(4), cost(8)
+	if one.FLOPs <= 0 || four.FLOPs != 4*one.FLOPs || eight.FLOPs != 8*one.FLOPs {
+		t.Errorf("FLOPs of 1, 4 and 8 sequences: %v, %v, %v", one.FLOPs, four.FLOPs, eight.FLOPs)
+	}
+	each := (four.Bytes - one.Bytes) / 3 // all that is a sequence's own
+	if each <= 0 || one.Bytes <= each || eight.Bytes != four.Bytes+4*each {
+		t.Errorf("bytes of 1, 4 and 8 sequences: %v, %v, %v", one.Bytes, four.Bytes, eight.Bytes)
+	}
+	if again := cost(4); again != four {
+		t.Errorf("%+v, and again %+v", four, again)
 	}
 }

@@ -120,7 +120,7 @@ func TestGoBenchmarks(t *testing.T) {
 		"Ceiling":      {"", `class=f32-1$`},
 		"Embed":        {"bert", `batch=1/.*-1$`},
 		"Prefill":      {"llama", `len=16-1$`},
-		"Decode":       {"llama", `batch=1/.*-1$`},
+		"Decode":       {"llama", `batch=4/.*-2$`},
 	} {
 		o := Options{Threads: 2, Time: time.Microsecond}
 		if c.model != "" {

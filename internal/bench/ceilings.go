@@ -7,7 +7,7 @@ import (
 )
 
 // floor is the least time in seconds that a case's steps can take. bytes are
-// those of the whole operation.
+// those that it goes over again and again.
 func floor(roof *ceiling.Roof, c *Case, bytes float64) float64 {
 	seconds := 0.0
 	for _, cost := range c.cost {

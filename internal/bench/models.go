@@ -216,17 +216,12 @@ func decodeCases(e *Env) []*Case {
 			run := func(eng *engine.Engine) (time.Duration, error) {
 				return generate(ctx, eng, h.texts(seqs, decodePrompt), decodeTokens+1)
 			}
-			w := &Work{
+			return &Work{
 				Run:    summed(eng, run),
 				Cost:   func() ([]Cost, error) { return h.cost("decode", untimed(run)) },
 				Tokens: float64(seqs * decodeTokens),
-			}
-			if seqs > 1 {
-				// Which sequences share a step is up to the scheduler, so the
-				// cost is not the same twice.
-				w.Cost = func() ([]Cost, error) { return []Cost{}, nil }
-			}
-			return w, nil
+				Passes: decodeTokens, // over the weights
+			}, nil
 		}, "Decode/model=%s/precision=%s/batch=%d/tokens=%d", h.name, e.precision(), seqs, decodeTokens)
 	}
 	return out
@@ -255,7 +250,9 @@ func untimed(f func(*engine.Engine) (time.Duration, error)) func(*engine.Engine)
 
 // generate goes on with all prompts at once, for n tokens each. The time is
 // what n-1 tokens of each take at the rate that was seen while all sequences
-// were past their prompts and none had ended.
+// were past their prompts and none had ended. Several prompts wait for each
+// other behind a sequence of their own, so that they go through the same steps
+// each time.
 func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int) (time.Duration, error) {
 	times, streams := make([][]time.Time, len(prompts)), make([]*engine.Stream, 0, len(prompts))
 	defer func() {
@@ -263,13 +260,17 @@ func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int)
 			s.Stop()
 		}
 	}()
-	all := make(chan struct{}) // a small model could end one sequence before the next begins
-	begin := sync.OnceFunc(func() { close(all) })
-	defer begin()
+	begin := func() error { return nil }
+	if len(prompts) > 1 {
+		var err error
+		if begin, err = hold(ctx, eng, prompts[0][:2]); err != nil {
+			return 0, err
+		}
+		defer begin()
+	}
 	for i, prompt := range prompts {
 		times[i] = make([]time.Time, 0, n)
 		s, err := eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: n, End: func(int32) bool {
-			<-all
 			times[i] = append(times[i], time.Now()) // called for each token as it is made
 			return false
 		}})
@@ -278,7 +279,9 @@ func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int)
 		}
 		streams = append(streams, s)
 	}
-	begin()
+	if err := begin(); err != nil {
+		return 0, err
+	}
 	for _, s := range streams {
 		for _, ok := s.Next(); ok; _, ok = s.Next() {
 		}
@@ -290,6 +293,37 @@ func generate(ctx context.Context, eng *engine.Engine, prompts [][]int32, n int)
 		return 0, nil
 	}
 	return pace(times, n)
+}
+
+// hold keeps the engine in the first step of a sequence of one token, so that
+// those which come after it all begin with the next step, when begin is called.
+// Its prompt has two tokens or more: one alone would pass for decoding.
+func hold(ctx context.Context, eng *engine.Engine, prompt []int32) (begin func() error, err error) {
+	held, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s, err := eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: 1, End: func(int32) bool {
+		close(held)
+		<-release
+		return false
+	}})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(ended)
+		s.Next() // its token, or none because it failed
+	}()
+	begin = sync.OnceValue(func() error {
+		close(release)
+		<-ended
+		s.Stop()
+		return s.Err()
+	})
+	select {
+	case <-held:
+		return begin, nil
+	case <-ended:
+		return nil, errors.Join(begin(), errors.New("a sequence ended before it began"))
+	}
 }
 
 // pace is the time that n-1 tokens of each sequence take.
