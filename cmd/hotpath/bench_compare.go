@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -22,7 +24,11 @@ func newBenchCompare(std streams) *cobra.Command {
 go test -bench, as text or as JSON. A change is real where the Mann-Whitney U
 test says so, two-sided, at 0.05 and corrected for the number of cases by Holm's
 method. With --fail-above the exit status is 1 when a case got worse for real and
-by more than that. What is exact (assume=exact) got worse where its unit says which
+by more than that, and also when nothing can be said: where too few samples were
+taken for any difference to show (the verdict is "too few samples"), or only
+ceilings are in common. Ceilings (Ceiling/...) are the machine's own: they are
+shown, for one who wonders whether it changed, and "not judged". Without
+--fail-above the exit status is 0 once the table is written. What is exact (assume=exact) got worse where its unit says which
 way is better. Rates that follow from a case's time are left out, unless --unit
 asks for them.`,
 		Example: `  hotpath bench compare old.txt new.txt
@@ -53,25 +59,33 @@ asks for them.`,
 				return err
 			}
 			c, err := bench.Compare(old, new, only)
+			if errors.Is(err, bench.ErrUnit) {
+				return fmt.Errorf("--unit %s: %w", unit, err)
+			}
 			if err != nil {
 				return err
 			}
-			for _, w := range c.Warnings {
-				fmt.Fprintln(std.err, "warning:", w)
+			var worse, unjudged error
+			if failAbove != "" {
+				if worse = worsened(c.Failures(limit), failAbove); worse == nil {
+					unjudged = c.Unjudged()
+				}
+			}
+			if unjudged == nil { // which says what the warnings would
+				for _, w := range c.Warnings {
+					fmt.Fprintln(std.err, "warning:", w)
+				}
 			}
 			if format.value == "json" {
 				err = document(std.out, c)
 			} else {
 				err = c.Print(std.out)
 			}
-			if err != nil || failAbove == "" {
-				return err
-			}
-			return worsened(c.Failures(limit), failAbove)
+			return cmp.Or(err, worse, unjudged)
 		},
 	}
 	format.add(cmd, "text", "json")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 where a case got worse by more than `PERCENT`: 3%")
+	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 where a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
 	cmd.Flags().StringVar(&unit, "unit", "", "compare the units that match `REGEXP`")
 	return cmd
 }

@@ -105,6 +105,13 @@ func TestBenchCompare(t *testing.T) {
 	fails(t, exitFailed, []string{"bench", "compare", old, slow, "--fail-above", "3%"}, "worse by more than 3%: X-2 ns/op 102 -> 112 (+9.8%, p=0.008)")
 	fails(t, exitFailed, []string{"bench", "compare", old, bad}, "bad.txt", "expected a number")
 	fails(t, exitFailed, []string{"bench", "compare", old, filepath.Join(dir, "none")}, "none")
+	// What cannot be judged is shown, and passes no gate.
+	one, two := file("one.txt", "100"), file("two.txt", "200")
+	if out := ok(t, "bench", "compare", one, two); !strings.Contains(out, "+100.0%") || !strings.Contains(out, "too few samples") || strings.Contains(out, "no difference") {
+		t.Errorf("one sample a side:\n%s", out)
+	}
+	fails(t, exitFailed, []string{"bench", "compare", one, two, "--fail-above", "3%"}, "too few samples to judge: X-2 in ns/op has 1 and 1, expected 4 or more of each")
+	fails(t, exitFailed, []string{"bench", "compare", old, slow, "--unit", "nothing"}, "--unit nothing: no such unit", "in ns/op, allocs/op")
 	var doc struct {
 		Changes []struct {
 			Name, Unit, Verdict string

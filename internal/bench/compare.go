@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	"golang.org/x/perf/benchmath"
 
@@ -24,6 +26,10 @@ const (
 	Changed      Verdict = "changed"
 	Same         Verdict = "same"
 	NoDifference Verdict = "no difference"
+	// TooFew is said where no samples, however far apart, would have shown a
+	// difference, and NotJudged of the machine's own ceilings.
+	TooFew    Verdict = "too few samples"
+	NotJudged Verdict = "not judged"
 )
 
 // Side is one report's samples of a case.
@@ -47,6 +53,7 @@ type Change struct {
 
 	bad   bool // a real change for the worse
 	exact bool
+	need  int // samples of each side, where there are too few
 }
 
 // Worsened says whether a case got worse, for real and by more than percent.
@@ -66,6 +73,18 @@ type Comparison struct {
 // compared where there is no time, and where somebody asks for them.
 var derived = []string{"tok/s", "GFLOP/s", "GB/s", "MB/s", "%ceiling"}
 
+// ErrUnit reports that the units that were asked for are in neither report, or
+// not in both.
+var ErrUnit = errors.New("no such unit")
+
+// ceilingNames begin the names of the ceilings, ours and go test's. They are the
+// machine's, and no program made them better or worse.
+var ceilingNames = []string{"Ceiling/", "Cases/Ceiling/"}
+
+func (c *Change) isCeiling() bool {
+	return slices.ContainsFunc(ceilingNames, func(p string) bool { return strings.HasPrefix(c.Name, p) })
+}
+
 // Compare compares the cases that both reports have, in the units that only
 // matches, or without it in all that say something of their own.
 func Compare(old, new *Data, only *regexp.Regexp) (*Comparison, error) {
@@ -75,9 +94,13 @@ func Compare(old, new *Data, only *regexp.Regexp) (*Comparison, error) {
 			c.warn("%s differs (%q and %q): the change may be the machine's", key, a, b)
 		}
 	}
+	var units []string // that both have of a case
 	for i := range old.Series {
 		a := &old.Series[i]
 		b := new.series(a.Name, a.Unit)
+		if b != nil && !slices.Contains(units, a.Unit) {
+			units = append(units, a.Unit)
+		}
 		switch {
 		case b == nil:
 			continue
@@ -88,7 +111,10 @@ func Compare(old, new *Data, only *regexp.Regexp) (*Comparison, error) {
 		}
 		c.Changes = append(c.Changes, c.change(old, new, a, b))
 	}
-	if len(c.Changes) == 0 {
+	switch {
+	case len(units) > 0 && len(c.Changes) == 0:
+		return nil, fmt.Errorf("%w: what %s and %s have in common is in %s", ErrUnit, old.File, new.File, strings.Join(units, ", "))
+	case len(c.Changes) == 0:
 		return nil, fmt.Errorf("%s and %s have no benchmark in common", old.File, new.File)
 	}
 	c.judge(old)
@@ -159,6 +185,10 @@ func (c *Comparison) judge(old *Data) {
 	var order []string
 	for i := range c.Changes {
 		unit := c.Changes[i].Unit
+		if ch := &c.Changes[i]; ch.isCeiling() {
+			ch.Holm, ch.Verdict = ch.P, NotJudged
+			continue
+		}
 		if families[unit] == nil {
 			order = append(order, unit)
 		}
@@ -167,26 +197,38 @@ func (c *Comparison) judge(old *Data) {
 	for _, unit := range order {
 		family := families[unit]
 		p := make([]float64, len(family))
-		least := math.MaxInt
 		for j, i := range family {
 			p[j] = c.Changes[i].P
-			least = min(least, c.Changes[i].Old.N, c.Changes[i].New.N)
 		}
-		exact := false
+		least := math.MaxInt // samples of a case that has too few
 		for j, q := range profile.Holm(p) {
 			ch := &c.Changes[family[j]]
-			exact = exact || ch.exact
 			ch.Holm = q
 			better := old.better(unit)
 			if ch.exact { // flops/op that change are other work, not worse work, unless the report says so
 				better = old.declared(unit)
 			}
 			ch.Verdict, ch.bad = verdict(ch, better)
+			if ch.Verdict == NoDifference && !ch.exact && !ch.canDiffer(len(family)) {
+				ch.Verdict, ch.need = TooFew, profile.SamplesFor(len(family))
+				least = min(least, ch.Old.N, ch.New.N)
+			}
 		}
-		if need := profile.SamplesFor(len(family)); !exact && least < need {
-			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), need)
+		if least < math.MaxInt {
+			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), profile.SamplesFor(len(family)))
 		}
 	}
+}
+
+// canDiffer says whether so many samples can show a difference among tests: the
+// least probability is 2 of all the ways to divide them.
+func (c *Change) canDiffer(tests int) bool {
+	a, b := min(c.Old.N, c.New.N), max(c.Old.N, c.New.N)
+	ways := 1.0
+	for i := 1; i <= a && ways < 1e15; i++ {
+		ways *= float64(b+i) / float64(i)
+	}
+	return 2*float64(tests)/ways < profile.Alpha
 }
 
 func verdict(c *Change, better int) (v Verdict, bad bool) {
@@ -208,6 +250,26 @@ func verdict(c *Change, better int) (v Verdict, bad bool) {
 		return words[1], true
 	}
 	return words[0], false
+}
+
+// Unjudged is the error of a comparison that says nothing of some cases or of
+// all of them, and could not have found them worse; nil where it says something
+// of each.
+func (c *Comparison) Unjudged() error {
+	judged := false
+	for i := range c.Changes {
+		switch ch := &c.Changes[i]; ch.Verdict {
+		case TooFew:
+			return fmt.Errorf("too few samples to judge: %s in %s has %d and %d, expected %d or more of each", ch.Name, ch.Unit, ch.Old.N, ch.New.N, ch.need)
+		case NotJudged:
+		default:
+			judged = true
+		}
+	}
+	if !judged {
+		return errors.New("nothing to judge: only ceilings are in common")
+	}
+	return nil
 }
 
 // Failures are the changes that are worse by more than percent.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -85,7 +86,7 @@ func TestVerdicts(t *testing.T) {
 		{"flops/op", []float64{5, 5}, []float64{5}, Same, 0, false},
 		{"flops/op", []float64{5, 5}, []float64{6, 6}, Changed, 20, false},
 		{"ns/op", low, []float64{10, 11, 12, 13, 15}, NoDifference, 0, false},
-		{"ns/op", low, low[:1], NoDifference, -1000.0 / 60, false},
+		{"ns/op", low, low[:1], TooFew, -1000.0 / 60, false},
 		{"ns/op", []float64{100, 101, 102, 103, 104}, []float64{104.1, 104.2, 104.3, 104.4, 104.5}, Slower, 230.0 / 102, false},
 		{"ns/op", []float64{-5, -5, -5, -5, -5}, []float64{-4, -4, -4, -4, -4}, Slower, 20, true},
 	} {
@@ -137,7 +138,7 @@ func TestManyCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := c.Changes[7]
-	if last.Verdict != NoDifference || math.Abs(last.Holm-8*last.P) > 1e-12 || len(c.Failures(3)) != 0 {
+	if last.Verdict != TooFew || math.Abs(last.Holm-8*last.P) > 1e-12 || len(c.Failures(3)) != 0 {
 		t.Errorf("%+v", last)
 	}
 	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "6 or more") {
@@ -171,7 +172,7 @@ func TestCompareParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := b.String()
-	for _, want := range []string{"Both-2  ns/op", "Rate    tok/s", "only in old: Gone", "only in new: Came", "2 no difference"} {
+	for _, want := range []string{"Both-2  ns/op", "Rate    tok/s", "only in old: Gone", "only in new: Came", "2 too few samples"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -182,7 +183,71 @@ func TestCompareParts(t *testing.T) {
 	if c, err = Compare(old, new, regexp.MustCompile("^GFLOP/s$")); err != nil || len(c.Changes) != 1 || c.Changes[0].Unit != "GFLOP/s" {
 		t.Errorf("asked for one unit: %+v, %v", c, err)
 	}
-	if _, err := Compare(old, new, regexp.MustCompile("^none$")); err == nil || !strings.Contains(err.Error(), "in common") {
+	if _, err := Compare(old, new, regexp.MustCompile("^none$")); !errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "is in ns/op, GFLOP/s, tok/s") {
+		t.Errorf("a unit that is not there: %v", err)
+	}
+	if _, err := Compare(old, read("BenchmarkOther 1 1 ns/op\n"), nil); err == nil || errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "in common") {
 		t.Errorf("nothing in common: %v", err)
+	}
+}
+
+// The machine's ceilings are shown, fail nothing and take no other case's
+// chances; alone they are nothing to judge.
+func TestCeilingsAreNotJudged(t *testing.T) {
+	report := func(ceiling, time int, names ...string) *Data {
+		var b strings.Builder
+		for i := range 5 {
+			for _, name := range names {
+				fmt.Fprintf(&b, "Benchmark%s 1 %d GFLOP/s\n", name, ceiling+i)
+			}
+			if time > 0 {
+				fmt.Fprintf(&b, "BenchmarkX-1 1 %d ns/op 0 allocs/op\nBenchmarkRate-1 1 %d GFLOP/s\n", time+i, time+i)
+			}
+		}
+		d, err := Read("made", []byte(b.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	names := []string{"Ceiling/class=f32-1", "Ceiling/class=f32-2", "Ceiling/class=bf16-1", "Cases/Ceiling/class=f32/threads=1-2",
+		"Ceiling/a-1", "Ceiling/b-1", "Ceiling/c-1"} // with the rate eight cases, for which five samples are too few
+	c, err := Compare(report(200, 100, names...), report(100, 100, names...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, ch := range c.Changes {
+		if strings.Contains(ch.Name, "Ceiling") {
+			shown++
+			if ch.Verdict != NotJudged || ch.P > 0.01 {
+				t.Errorf("%+v", ch)
+			}
+		} else if ch.Verdict != NoDifference {
+			t.Errorf("%+v", ch)
+		}
+	}
+	if shown != len(names) || len(c.Failures(3)) != 0 || c.Unjudged() != nil || len(c.Warnings) != 0 {
+		t.Errorf("%d shown, %v, %v, %q", shown, c.Failures(3), c.Unjudged(), c.Warnings)
+	}
+	var b strings.Builder
+	if err := c.Print(&b); err != nil || strings.Count(b.String(), "not judged") != len(names)+1 {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if c, err = Compare(report(200, 0, names...), report(100, 0, names...), nil); err != nil || c.Unjudged() == nil {
+		t.Errorf("ceilings alone: %+v, %v", c, err)
+	}
+}
+
+// As many samples as a test needs at least, however they are divided.
+func TestTooFewSamples(t *testing.T) {
+	for _, c := range []struct {
+		old, new, tests int
+		want            bool
+	}{{1, 1, 1, false}, {3, 3, 1, false}, {4, 4, 1, true}, {1, 38, 1, false}, {1, 40, 1, true}, {5, 5, 8, false}, {6, 6, 8, true}, {1000, 1000, 1000, true}} {
+		ch := Change{Old: Side{N: c.old}, New: Side{N: c.new}}
+		if got := ch.canDiffer(c.tests); got != c.want {
+			t.Errorf("%d and %d samples of %d tests: %v", c.old, c.new, c.tests, got)
+		}
 	}
 }

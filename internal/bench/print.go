@@ -13,7 +13,7 @@ func (c *Comparison) Print(w io.Writer) error {
 	rows := [][]string{{"name", "unit", "old", "", "new", "", "change", "p", "verdict"}}
 	for i := range c.Changes {
 		ch := &c.Changes[i]
-		if ch.Verdict == Same || ch.Verdict == NoDifference && ch.Old.Median == 0 && ch.New.Median == 0 {
+		if ch.Verdict == Same || (ch.Verdict == NoDifference || ch.Verdict == TooFew) && ch.Old.Median == 0 && ch.New.Median == 0 {
 			continue
 		}
 		p := fmt.Sprintf("%.3f", ch.Holm)
@@ -39,7 +39,7 @@ func (c *Comparison) Print(w io.Writer) error {
 		counts[c.Changes[i].Verdict]++
 	}
 	var said []string
-	for _, v := range []Verdict{Faster, Slower, Better, Worse, Changed, Same, NoDifference} {
+	for _, v := range []Verdict{Faster, Slower, Better, Worse, Changed, Same, NoDifference, TooFew, NotJudged} {
 		if n := counts[v]; n > 0 {
 			said = append(said, fmt.Sprintf("%d %s", n, v))
 		}
