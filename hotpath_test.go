@@ -177,6 +177,22 @@ func TestEmbedIntoAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A longer text takes more room now and then, and nothing for each token.
+func TestCompleteAllocatesSeldom(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "llama"), Options{Threads: 2})
+	allocs := func(tokens int) float64 {
+		return testing.AllocsPerRun(3, func() {
+			c, err := m.Complete(context.Background(), "A stitch in time", GenerateOptions{MaxTokens: tokens, Raw: true, IgnoreEOS: true})
+			if err != nil || c.CompletionTokens != tokens || c.Text == "" {
+				t.Fatalf("%d tokens, %v", c.CompletionTokens, err)
+			}
+		})
+	}
+	if few, many := allocs(8), allocs(72); many-few > 24 {
+		t.Errorf("%v allocations for 8 tokens, %v for 72", few, many)
+	}
+}
+
 func TestGenerateTexts(t *testing.T) {
 	for _, name := range testmodels.Directories(testmodels.Decoders(t)) {
 		r := testmodels.Load(t, name)
