@@ -42,8 +42,8 @@ reach in the same round. The text is Go's benchmark format, which benchstat
 reads; the number at the end of a name is how many threads the case ran with.
 The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more of
 ` + groups.String(),
-		Example: `  hotpath bench rope --filter 'heads=9/.*len=(1|16)-' --count 10 --time 1ms > old.txt
-  hotpath bench rope --filter 'heads=9/.*len=(1|16)-' --count 10 --time 1ms > new.txt
+		Example: `  hotpath bench rope --filter 'heads=9/.*len=(1|16)-1$' --count 6 --time 1ms > old.txt
+  hotpath bench rope --filter 'heads=9/.*len=(1|16)-1$' --count 6 --time 1ms > new.txt
   hotpath bench decode -m MODEL --filter batch=1/ --count 1 --time 1ms --format json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, names []string) error {
