@@ -221,11 +221,8 @@ func costs(o Options, be plan.Backend) *calib.Costs {
 // parseKVType finds the encoding of the KV cache. Heads that are no whole number
 // of blocks cannot have every one.
 func parseKVType(o Options, c *model.Config) (tensor.DType, error) {
-	switch {
-	case o.KVType == "" && o.Precision == "f32":
-		return tensor.F32, nil
-	case o.KVType == "":
-		return tensor.F16, nil
+	if o.KVType == "" {
+		return engine.DefaultKVType(o.Precision), nil
 	}
 	for _, d := range graph.KVTypes {
 		if !strings.EqualFold(d.String(), o.KVType) {

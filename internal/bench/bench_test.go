@@ -270,8 +270,7 @@ func TestGenericTier(t *testing.T) {
 // A step of several sequences does each one's arithmetic, and reads the weights
 // once for all of them and each one's keys and values. It is the same each time.
 func TestDecodeCost(t *testing.T) {
-	e := newTestEnv(t, Options{Threads: 1, Model: testmodels.Dir(t, "llama")})
-	cost := func(seqs int) (total Cost) {
+	cost := func(e *Env, seqs int) (total Cost) {
 		cases, err := e.Select([]string{"decode"}, regexp.MustCompile(fmt.Sprintf("batch=%d/.*-1$", seqs)))
 		if err != nil || len(cases) != 1 {
 			t.Fatalf("%d cases, %v", len(cases), err)
@@ -290,7 +289,9 @@ func TestDecodeCost(t *testing.T) {
 		}
 		return total
 	}
-	one, four, eight := cost(1), cost(4), cost(8)
+	path := testmodels.Dir(t, "llama")
+	auto, f32 := newTestEnv(t, Options{Threads: 1, Model: path}), newTestEnv(t, Options{Threads: 1, Model: path, Precision: "f32"})
+	one, four, eight := cost(auto, 1), cost(auto, 4), cost(auto, 8)
 	if one.FLOPs <= 0 || four.FLOPs != 4*one.FLOPs || eight.FLOPs != 8*one.FLOPs {
 		t.Errorf("FLOPs of 1, 4 and 8 sequences: %v, %v, %v", one.FLOPs, four.FLOPs, eight.FLOPs)
 	}
@@ -298,7 +299,11 @@ func TestDecodeCost(t *testing.T) {
 	if each <= 0 || one.Bytes <= each || eight.Bytes != four.Bytes+4*each {
 		t.Errorf("bytes of 1, 4 and 8 sequences: %v, %v, %v", one.Bytes, four.Bytes, eight.Bytes)
 	}
-	if again := cost(4); again != four {
+	if again := cost(auto, 4); again != four {
 		t.Errorf("%+v, and again %+v", four, again)
+	}
+	// As a model opens by default: the cache takes half where it is not f32.
+	if wide := (cost(f32, 4).Bytes - cost(f32, 1).Bytes) / 3; wide <= each {
+		t.Errorf("a sequence has %v bytes of its own at f32, %v otherwise", wide, each)
 	}
 }

@@ -82,7 +82,7 @@ func (h *modelHandle) open(o engine.Options) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Invariant = h.env.Invariant
+	o.Invariant, o.KVType = h.env.Invariant, engine.DefaultKVType(h.env.Precision)
 	return engine.Open(h.model, be, o)
 }
 

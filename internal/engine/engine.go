@@ -278,6 +278,15 @@ func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 	return nil
 }
 
+// DefaultKVType is the encoding of a KV cache that nobody chose one for: f16,
+// and f32 where everything else is.
+func DefaultKVType(precision string) tensor.DType {
+	if precision == "f32" {
+		return tensor.F32
+	}
+	return tensor.F16
+}
+
 // kvLayout is the model's view of a pool.
 func (e *Engine) kvLayout(blocks int) model.KVLayout {
 	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx), Type: e.opts.KVType}

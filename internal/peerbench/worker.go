@@ -19,7 +19,6 @@ import (
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
 
@@ -74,11 +73,7 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
 	costs := calib.Cached(max(1, w.backend.Caps().Workers))
-	kv := tensor.F16
-	if precision == "f32" {
-		kv = tensor.F32
-	}
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, KVType: kv})
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, KVType: engine.DefaultKVType(precision)})
 	return err
 }
 
