@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -66,24 +67,35 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestIdleWorkersAreWatched: what a worker uses while another works is counted,
+// and in a group each has its share. How soon one that spins has used so much is
+// the machine's affair.
 func TestIdleWorkersAreWatched(t *testing.T) {
-	// "spins" is watched while the other one takes its time.
-	g := Group{
-		Name: "g", Lead: "lead", Works: []Work{embed(1, 4, 1)}, Inputs: inputs{Model: testmodels.Dir(t, "bert")},
-		Runners: []Runner{fakeRunner("lead", "spins", 0), fakeRunner("other", "spins", 0)},
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not tell what a process uses")
 	}
-	// On a machine that has no time for them they cannot spin: it looks again.
-	var got *Result
-	for range 10 {
-		var err error
-		if got, err = (bench{rounds: 4}).measure(context.Background(), g); err != nil {
+	var ws []*worker
+	for range 2 {
+		w, err := start(t.Context(), fakeRunner("spins", "spins", 0), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.restless()) == 2 {
-			return
-		}
+		defer w.close()
+		ws = append(ws, w)
 	}
-	t.Errorf("idle shares %+v, expected both above %v", got.Idle, idleLimit)
+	const used = 30 * time.Millisecond
+	idle, busy := ws[0], ws[1]
+	done := watch(ws, busy)
+	for began := idle.cpu(); idle.cpu() < began+used; time.Sleep(time.Millisecond) {
+	}
+	done()
+	if idle.idle < used || idle.watched <= 0 || busy.idle != 0 || busy.watched != 0 {
+		t.Errorf("one that spins used %v in %v, and who works %v in %v", idle.idle, idle.watched, busy.idle, busy.watched)
+	}
+	got := measureFakes(t, embed(1, 4, 1), 0.99, "slow", "silent")
+	if len(got.Idle) != 2 || got.Idle[0].Runner != "lead" || got.Idle[1].Runner != "slow" {
+		t.Errorf("idle shares %+v, expected those of lead and slow", got.Idle)
+	}
 }
 
 func TestCancelEndsMeasure(t *testing.T) {

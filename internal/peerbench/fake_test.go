@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // fakeEnv makes the test binary a worker; its value says how it behaves, in
@@ -76,9 +75,6 @@ func fake(how string) {
 			if is("dies") {
 				os.Stderr.WriteString("out of memory\n")
 				os.Exit(1)
-			}
-			if is("spins") {
-				time.Sleep(50 * time.Millisecond)
 			}
 			if is("restless") {
 				speed := 1 + 2*float64(asked%2)

@@ -119,8 +119,9 @@ func (w *hotpathWorker) way(name string) (how, error) {
 }
 
 // ways runs every batch each way, back and forth, so that a machine that becomes
-// faster meanwhile is so for all, and beginning with another one each time. The first batch warms up; the others are gone through turn by
-// turn, and from the beginning where there is time left.
+// faster meanwhile is so for all, and beginning with another one each time. The
+// first batch warms up; the others are gone through turn by turn, and from the
+// beginning where there is time left.
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
@@ -135,8 +136,8 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 		return fmt.Errorf("%d batches, expected one to warm up and one to measure", len(q.Batches))
 	}
 	calls := max(1, q.Calls)
-	began := time.Now()
-	for k := 0; k <= calls || time.Since(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
+	began := w.now()
+	for k := 0; k <= calls || w.now().Sub(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
 		batch := q.Batches[0]
 		if k > 0 {
 			batch = q.Batches[1+(k-1)%(len(q.Batches)-1)]
@@ -153,7 +154,7 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 			}
 		}
 		if k == 0 {
-			began = time.Now()
+			began = w.now()
 		}
 	}
 	return nil

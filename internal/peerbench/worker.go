@@ -34,6 +34,7 @@ type hotpathWorker struct {
 	eng             *engine.Engine
 	embed           model.EmbedOptions
 	dst             []float32
+	now             func() time.Time // when turns have to end by
 }
 
 // runWorker serves requests from standard input until it ends. Without a
@@ -49,7 +50,7 @@ func runWorker(args []string) (err error) {
 	if err := cpu.Err(); err != nil {
 		return err
 	}
-	w := &hotpathWorker{threads: *threads}
+	w := &hotpathWorker{threads: *threads, now: time.Now}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if *path != "" {
 		if err := w.open(*path, *precision); err != nil {

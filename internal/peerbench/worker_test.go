@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hotpath/internal/testmodels"
 )
@@ -19,7 +20,12 @@ func askWorker(t *testing.T, dir string, requests ...request) []answer {
 
 func askWorkerThreads(t *testing.T, threads int, dir string, requests ...request) []answer {
 	t.Helper()
-	w := &hotpathWorker{threads: threads}
+	// A clock of its own: how many turns a request has is the same on any machine.
+	var clock time.Time
+	w := &hotpathWorker{threads: threads, now: func() time.Time {
+		clock = clock.Add(10 * time.Millisecond)
+		return clock
+	}}
 	t.Cleanup(func() { w.close() })
 	if dir != "" {
 		if err := w.open(dir, "f32"); err != nil {
