@@ -36,7 +36,7 @@ type Row struct {
 	Work      string    `json:"work"`
 	Runner    string    `json:"runner"`
 	Unit      string    `json:"unit"`
-	Samples   []float64 `json:"samples"` // one a round
+	Samples   []float64 `json:"samples"` // one a round, or a turn of paired runners
 	Median    float64   `json:"median"`
 	Q1        float64   `json:"q1"`
 	Q3        float64   `json:"q3"`
@@ -49,6 +49,7 @@ type Row struct {
 
 	tokens int
 	ours   bool
+	ends   []int // samples there were at the end of each round
 }
 
 // Idle is the share of one core that an engine used while another worked.
@@ -88,6 +89,7 @@ func (r *Row) add(a answer) error {
 		rates[i] = a.Amount[i] / s
 	}
 	r.Samples = append(r.Samples, quantile(rates, 0.5))
+	r.ends = append(r.ends, len(r.Samples))
 	return nil
 }
 
@@ -123,7 +125,7 @@ func (g *Result) finish(group Group) {
 		if num != nil && den != nil && num != den {
 			q := ratio(num.Samples, den.Samples)
 			if group.Paired {
-				q = paired(num.Samples, den.Samples)
+				q = paired(num.Samples, den.Samples, num.ends)
 			}
 			q.Of, q.Over = num.Runner, den.Runner
 			r.Ratio = &q
@@ -139,23 +141,14 @@ func (g *Result) finish(group Group) {
 			if slices.Contains(of[:], nil) {
 				row.Problem = "a row that it needs was not"
 			} else {
-				row.Gain = gainOf(of[0].Samples, of[1].Samples)
-				q := paired(row.Gain, gainOf(of[2].Samples, of[3].Samples))
+				row.Gain, row.ends = gainOf(of[0].Samples, of[1].Samples), of[0].ends
+				q := paired(row.Gain, gainOf(of[2].Samples, of[3].Samples), row.ends)
 				q.Of, q.Over = gain.Of, gain.Over
 				row.Ratio = &q
 			}
 			g.Rows = append(g.Rows, row)
 		}
 	}
-}
-
-// gainOf is the ratio of each turn.
-func gainOf(num, den []float64) []float64 {
-	out := make([]float64, len(num))
-	for i := range out {
-		out[i] = num[i] / den[i]
-	}
-	return out
 }
 
 func (g Group) base(runner string) string {
@@ -203,7 +196,7 @@ func (g *Result) table() [][]string {
 		}
 		if r.Ratio != nil {
 			q = fmt.Sprintf("%.2fx", r.Ratio.Value)
-			if len(r.Samples)+len(r.Gain) >= fewest {
+			if len(r.ends) >= fewest {
 				q += fmt.Sprintf(" (%.2f to %.2f)", r.Ratio.Low, r.Ratio.High)
 			}
 		}

@@ -151,7 +151,7 @@ func TestWriteDocs(t *testing.T) {
 		}
 	}
 	write("head\n<!-- peers:a -->\nold\n<!-- /peers:a -->\nmiddle\n<!-- peers:b -->\nkeep\n<!-- /peers:b -->\n")
-	row := &Row{Work: "1 x 16", Runner: "x", Unit: "tok/s", Samples: []float64{8, 9, 10, 11, 12}, Median: 10, Q1: 9, Q3: 11, Ratio: &Ratio{Value: 2, Low: 1, High: 3}}
+	row := &Row{Work: "1 x 16", Runner: "x", Unit: "tok/s", Samples: []float64{8, 9, 10, 11, 12}, Median: 10, Q1: 9, Q3: 11, Ratio: &Ratio{Value: 2, Low: 1, High: 3}, ends: []int{1, 2, 3, 4, 5}}
 	short := &Row{Work: "1 x 16", Runner: "z", Unit: "tok/s", Samples: []float64{5}, Median: 5, Ratio: &Ratio{Value: 4, Low: 4, High: 4}}
 	r := &Report{Date: "2026-01-02", CPU: "Some CPU", Groups: []*Result{{Name: "a", Title: "Title", Lead: "hotpath", Rows: []*Row{row, {Work: "1 x 16", Runner: "y", Problem: "gone"}, short}, Idle: []Idle{{"x", 0.5}}}}}
 	if err := r.writeDocs(path); err != nil {

@@ -29,8 +29,8 @@ type Ratio struct {
 
 const resamples = 10000
 
-// ratio compares the medians of samples of the same rounds. Rounds are drawn, not samples: a
-// slow minute of the machine met both engines, and stays with both.
+// ratio compares the medians of samples of the same rounds. Rounds are drawn, not
+// samples: a slow minute of the machine met both engines, and stays with both.
 func ratio(num, den []float64) Ratio {
 	n := len(num)
 	rng := rand.New(rand.NewPCG(3, 4)) // equal samples give equal intervals
@@ -46,21 +46,34 @@ func ratio(num, den []float64) Ratio {
 	return Ratio{Value: median(num) / median(den), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
 }
 
-// paired is the median of the ratios of each round, for samples whose calls
-// followed one another: what the machine did from round to round is in none of
-// them.
-func paired(num, den []float64) Ratio {
-	rs := make([]float64, len(num))
-	for i := range num {
-		rs[i] = num[i] / den[i]
-	}
+// paired is the median of the ratios of all turns, for samples whose calls
+// followed one another: what the machine did from turn to turn is in none of
+// them. Turns of a round are as good as neighbours, so rounds are drawn here too;
+// ends are how many turns there were at the end of each.
+func paired(num, den []float64, ends []int) Ratio {
+	rs := gainOf(num, den)
 	rng := rand.New(rand.NewPCG(3, 4))
-	draw, all := make([]float64, len(rs)), make([]float64, resamples)
+	var draw []float64
+	all := make([]float64, resamples)
 	for k := range all {
-		for i := range draw {
-			draw[i] = rs[rng.IntN(len(rs))]
+		draw = draw[:0]
+		for range ends {
+			r, from := rng.IntN(len(ends)), 0
+			if r > 0 {
+				from = ends[r-1]
+			}
+			draw = append(draw, rs[from:ends[r]]...)
 		}
 		all[k] = quantile(draw, 0.5)
 	}
 	return Ratio{Value: median(rs), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+}
+
+// gainOf is the ratio of each turn.
+func gainOf(num, den []float64) []float64 {
+	out := make([]float64, len(num))
+	for i := range out {
+		out[i] = num[i] / den[i]
+	}
+	return out
 }

@@ -228,7 +228,7 @@ func (b bench) together(ctx context.Context, g Group, src *source, entries []*en
 // warmTokens are enough to warm up with, whatever the work is.
 const warmTokens = 4096
 
-// addTurns takes turns, each of which is a sample.
+// addTurns takes the turns of a round, each of which is a sample.
 func (r *Row) addTurns(t turn, w Work) error {
 	if len(t.Seconds) != len(t.Amount) || len(t.Seconds) == 0 || len(t.Seconds)%w.Reps != 0 {
 		return fmt.Errorf("%d times for %d amounts, expected turns of %d", len(t.Seconds), len(t.Amount), w.Reps)
@@ -247,6 +247,7 @@ func (r *Row) addTurns(t turn, w Work) error {
 			r.Samples = append(r.Samples, amount/seconds)
 		}
 	}
+	r.ends = append(r.ends, len(r.Samples))
 	return nil
 }
 

@@ -153,19 +153,31 @@ func TestWaysShareAProcess(t *testing.T) {
 	}
 }
 
-// TestPairedRatios: a machine whose speed changes between rounds changes no
-// ratio of paired samples.
+// TestPairedRatios: a machine whose speed changes between turns changes no ratio
+// of paired samples, and how sure one is depends on the rounds that agree.
 func TestPairedRatios(t *testing.T) {
 	num := []float64{10, 30, 10, 31, 9, 30, 11}
-	den := make([]float64, len(num))
+	den, ends := make([]float64, len(num)), make([]int, len(num))
 	for i := range num {
-		den[i] = num[i] / 0.9
+		den[i], ends[i] = num[i]/0.9, i+1
 	}
-	if r := paired(num, den); math.Abs(r.Value-0.9) > 1e-9 || math.Abs(r.Low-0.9) > 1e-9 || math.Abs(r.High-0.9) > 1e-9 {
+	if r := paired(num, den, ends); math.Abs(r.Value-0.9) > 1e-9 || math.Abs(r.Low-0.9) > 1e-9 || math.Abs(r.High-0.9) > 1e-9 {
 		t.Errorf("%+v, expected 0.9 without any spread", r)
 	}
 	den[0], den[1], den[2], den[3] = 20, 20, 20, 20
-	if r := paired(num, den); math.Abs(r.Value-0.9) > 1e-9 || r.Low >= 0.9 || r.High <= 0.9 {
+	if r := paired(num, den, ends); math.Abs(r.Value-0.9) > 1e-9 || r.Low >= 0.9 || r.High <= 0.9 {
 		t.Errorf("%+v, expected 0.9 with a spread", r)
+	}
+	// Five rounds, of which two say 0.8 in all of their turns: as many turns as
+	// one likes do not make that less likely to happen again.
+	num, den, ends = nil, nil, nil
+	for round := range 5 {
+		for range 20 + round {
+			num, den = append(num, []float64{8, 10}[min(round/2, 1)]), append(den, 10)
+		}
+		ends = append(ends, len(num))
+	}
+	if r := paired(num, den, ends); r.Value != 1 || r.Low != 0.8 || r.High != 1 {
+		t.Errorf("%+v, expected 1, and 0.8 as not unlikely", r)
 	}
 }
