@@ -80,7 +80,6 @@ func TestTriedCallEndsInTheMiddle(t *testing.T) {
 		return got, e.EmbedIDs(ctx, seqs, got, e.pooling())
 	}
 	for _, cancelled := range []bool{false, true} {
-		inParts := 0
 		for after := range int64(9) { // the three parts are ten runs at least
 			m.due()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -99,21 +98,15 @@ func TestTriedCallEndsInTheMiddle(t *testing.T) {
 			_, err := embed(ctx)
 			h.at.Store(nil)
 			cancel()
-			if expect := map[bool]error{false: lost, true: context.Canceled}[cancelled]; runs.Load() > after && !errors.Is(err, expect) {
+			if expect := map[bool]error{false: lost, true: context.Canceled}[cancelled]; !errors.Is(err, expect) {
 				t.Errorf("ended after %d runs: %v, expected %v", after, err, expect)
 			}
-			if tr := m.shared.of(tokens); tr.parted {
-				inParts++
-				if tr.tally.n > 0 {
-					t.Errorf("ended after %d runs: %d comparisons", after, tr.tally.n)
-				}
+			if tr := m.shared.of(tokens); !tr.parted || tr.tally.n > 0 {
+				t.Errorf("ended after %d runs: tried in part is %v, and %d comparisons were learnt from", after, tr.parted, tr.tally.n)
 			}
 			if got, err := embed(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Fatalf("the call after one that ended after %d runs: %v, or other vectors", after, err)
 			}
-		}
-		if inParts == 0 {
-			t.Error("no call was tried in part")
 		}
 	}
 }
