@@ -93,13 +93,13 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 			used.add(-m.Used())
 		}
 		one.add(m.Block(rows, false))
-		if m.Used != nil {
-			used[len(used)-1] += m.Used()
-		}
 		stored.add(m.Block(rows, true))
 		if rows > fewRows {
 			few.add(m.Block(fewRows, false))
 			storedFew.add(m.Block(fewRows, true))
+		}
+		if m.Used != nil { // by what one worker did
+			used[len(used)-1] += m.Used()
 		}
 		if c.Workers == 1 {
 			continue
@@ -128,7 +128,7 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	}
 	// Where a whole machine is taken, its cores slow down alike, and nothing below
 	// would tell.
-	if m.Used != nil && t > held*used.low() {
+	if m.Used != nil && t+stored.low()+few.low()+storedFew.low() > held*used.low() {
 		return c, ErrBusy
 	}
 	if c.Workers == 1 {

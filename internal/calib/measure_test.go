@@ -122,6 +122,23 @@ func TestMeasureEnds(t *testing.T) {
 			}
 		}
 	}
+	// And where it is taken during a single run of a single round.
+	once := &machine{costs: Default(2, 2), noise: func() float64 { return 1 }}
+	once.costs.FLOP = 1 / 0.5e9
+	meter, away := once.meter(), 0.0
+	meter.Used = func() float64 { return once.clock.Sub(time.Time{}).Seconds() - away }
+	block := meter.Block
+	meter.Block = func(rows int, stored bool) float64 {
+		s := block(rows, stored)
+		if stored {
+			s, away = s+30, away+30
+			once.clock = once.clock.Add(30 * time.Second)
+		}
+		return s
+	}
+	if c, err := meter.measure(context.Background(), once.now); !errors.Is(err, ErrBusy) {
+		t.Errorf("a machine that was taken while weights were decoded: %+v, %v", c, err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := busy.meter().measure(ctx, busy.now); !errors.Is(err, context.Canceled) {
