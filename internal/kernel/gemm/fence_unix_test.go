@@ -1,0 +1,113 @@
+//go:build unix
+
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/fence"
+	"hotpath/internal/tensor"
+)
+
+// fences makes some fences at either end.
+func fences(t *testing.T, n int, f func(f []*fence.Fence)) {
+	for _, front := range []bool{false, true} {
+		fs := make([]*fence.Fence, n)
+		for i := range fs {
+			fs[i] = fence.New(t, 128<<10, front)
+		}
+		f(fs)
+	}
+}
+
+// TestCodesInside: products with codes read and write their operands only.
+func TestCodesInside(t *testing.T) {
+	fences(t, 5, func(f []*fence.Fence) {
+		fence.Hold(t, func(doing *string) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			for _, tier := range cpu.Available() {
+				defer cpu.Use(tier)()
+				for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+					for i := range 24 {
+						m, n, k := 1+i%CodeRows, codeGroup+rng.IntN(60), codeLen*(1+rng.IntN(5))
+						*doing = fmt.Sprintf("%v on %v, %dx%dx%d", d, tier, m, n, k)
+						w, err := NewStored(fence.Of[byte](f[0], n*d.RowBytes(k)), d, n, k)
+						if err != nil {
+							t.Fatal(err)
+						}
+						s := NewCodeScratch(k)
+						s.x = fence.Of[byte](f[1], len(s.x))
+						task := CodeTask{M: m, A: fence.Of[float32](f[2], m*k), LDA: k, W: w, C: fence.Of[float32](f[3], m*n), LDC: n, Bias: fence.Of[float32](f[4], n)}
+						cut := rng.IntN(n + 1)
+						RunCodes(&task, 0, cut, s)
+						RunCodes(&task, cut, n, s)
+					}
+				}
+			}
+		})
+	})
+}
+
+// TestHeadInside: attention reads and writes its operands and as much of its
+// workspace as it asks for.
+func TestHeadInside(t *testing.T) {
+	fences(t, 12, func(f []*fence.Fence) {
+		fence.Hold(t, func(doing *string) {
+			rng := rand.New(rand.NewPCG(3, 4))
+			for _, tier := range cpu.Available() {
+				defer cpu.Use(tier)()
+				for range 40 {
+					dim, keys, ld := 1+rng.IntN(70), 1+rng.IntN(100), 0
+					if rng.IntN(2) == 0 {
+						dim = (dim + 7) / 8 * 8
+					}
+					rows := min(keys, 1+rng.IntN(BlockRows(keys)))
+					ld = dim + rng.IntN(3)
+					*doing = fmt.Sprintf("a head of %d on %v, %d queries of %d keys", dim, tier, rows, keys)
+					at := 0
+					floats := func(n int) []float32 {
+						at++
+						v := fence.Of[float32](f[at-1], n)
+						for i := range v {
+							v[i] = rng.Float32()
+						}
+						return v
+					}
+					cols, dp := up(keys, NR()), up(dim, NR())
+					h := &Head{
+						keys: floats(cols * dim), vals: floats(dp * up(keys, 4)), q: floats(rows * up(dim, 4)),
+						scores: floats(max(rows, MR()) * cols), probs: floats(rows * cols),
+						sums: floats(rows), tops: floats(rows), out: floats(rows * dp),
+					}
+					length := func(n int) int { return (n-1)*ld + dim }
+					k, v, q, out := floats(length(keys)), floats(length(keys)), floats(length(rows)), floats(length(rows))
+					h.Reset(dim, keys, 0.3)
+					h.Add(0, keys, k, ld, v, ld)
+					h.Queries(out, ld, q, ld, rows, 0, keys, func(i int) (int, int) { return 0, keys - rows + i + 1 }, nil)
+				}
+			}
+		})
+	})
+}
+
+// TestNaturalInside: panels of rows in their natural order are made of these.
+func TestNaturalInside(t *testing.T) {
+	fences(t, 2, func(f []*fence.Fence) {
+		fence.Hold(t, func(doing *string) {
+			for _, tier := range cpu.Available() {
+				defer cpu.Use(tier)()
+				for n := 1; n < 70; n++ {
+					k, ld := 1+n%5, n+n%3
+					*doing = fmt.Sprintf("%dx%d on %v", k, n, tier)
+					b := Natural{W: fence.Of[float32](f[0], (k-1)*ld+n), N: n, K: k, LD: ld}
+					for p := range NumPanels(n) {
+						b.Panel(p, 0, k, fence.Of[float32](f[1], k*NR()))
+					}
+				}
+			}
+		})
+	})
+}
