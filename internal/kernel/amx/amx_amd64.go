@@ -143,8 +143,13 @@ func multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16
 	}
 }
 
+// leastNormal is the smallest scale that assembly does not take for zero: nothing
+// times the -Inf of a hidden score is no number.
+const leastNormal = 0x1p-126
+
 func softmaxFast(dst []uint16, ldd int, src []float32, lds, n, rows, last int, scale float32, sums []float32) {
 	_, _, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*lds+n-1], sums[rows-1]
+	scale = max(scale, leastNormal)
 	softmaxBF16(&dst[0], &src[0], ldd*2, lds*4, n, rows, last, scale, &sums[0])
 }
 

@@ -1,6 +1,7 @@
 package amx
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -62,6 +63,29 @@ func testHeads(t *testing.T, n, dim, heads int, name string, visible func(i int)
 		together.Run(&HeadsTask{Heads: heads, Dim: dim, N: n, Scale: scale, Q: q, LDQ: ld, K: k, LDK: ld, V: v, LDV: ld, Out: got[i], Visible: visible})
 		if !slices.Equal(got[i].F32, want[i].F32) || !slices.Equal(got[i].Rounded, want[i].Rounded) {
 			t.Errorf("%d tokens, %d heads of %d, %s seen: not what the heads give one by one (bf16: %t)", n, heads, dim, name, got[i].Rounded != nil)
+		}
+	}
+}
+
+// TestScaleOfNothing: with a scale below the normal numbers, which tiles take
+// for zero, queries see what they see alike and nothing else.
+func TestScaleOfNothing(t *testing.T) {
+	if !Tiles() {
+		t.Skip("this machine has no tiles")
+	}
+	const n, dim = 20, 32
+	v, out := make([]float32, n*dim), make([]float32, n*dim)
+	for i := range v {
+		v[i] = float32(i / dim)
+	}
+	NewHeads(dim).Run(&HeadsTask{
+		Heads: 1, Dim: dim, N: n, Scale: 1e-42, Q: random(n*dim, 1), LDQ: dim, K: random(n*dim, 2), LDK: dim, V: v, LDV: dim,
+		Out: HeadOut{F32: out, LD: dim}, Visible: func(i int) (int, int) { return 0, i + 1 },
+	})
+	for i, got := range out {
+		// The mean of 0 to the query.
+		if want := float32(i/dim) / 2; !(math.Abs(float64(got-want)) <= 1e-3) {
+			t.Fatalf("query %d, value %d is %v, expected %v", i/dim, i%dim, got, want)
 		}
 	}
 }

@@ -19,6 +19,9 @@ const (
 	// callMACs bounds one call of assembly to about 100 us, which is how long a
 	// goroutine may keep the scheduler waiting.
 	callMACs = 1 << 22
+	// leastScale is the smallest that softmax brings in itself: what it makes -127
+	// has to be a number, and of hidden scores more than nothing has to be left.
+	leastScale = 1e-30
 )
 
 // Head is attention of one key head in f32 over packed keys and values: scores,
@@ -108,7 +111,8 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 		clear(h.out[:rows*dp])
 	}
 	h.task = Task{A: q, LDA: ldq}
-	if h.unit = h.scale; adjust != nil {
+	scaled := adjust != nil || h.scale < leastScale // before the others are hidden
+	if h.unit = h.scale; scaled {
 		h.unit = 1
 	}
 	strips := (rows + mr - 1) / mr
@@ -127,8 +131,10 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 			from, to := visible(r + i)
 			from, to = max(0, from-lo), max(0, to-lo)
 			row := scores[i*cols : (i+1)*cols]
-			if adjust != nil {
+			if scaled {
 				vec.Scale(row[from:to], row[from:to], h.scale)
+			}
+			if adjust != nil {
 				adjust(r+i, row[from:to])
 			}
 			hide(row[:from])
