@@ -104,11 +104,11 @@ func roundCodes(dst, x []float32) {
 	for _, v := range x[:len(dst)] {
 		most = max(most, float32(math.Abs(float64(v)))) // which is no number where one is not
 	}
-	if most == 0 {
+	scale, inverse := most/codeMax, codeMax/most
+	if math.IsInf(float64(inverse), 0) { // nothing, or too little to be told from it
 		clear(dst)
 		return
 	}
-	scale, inverse := most/codeMax, codeMax/most
 	for i := range dst {
 		dst[i] = scale * float32(math.RoundToEven(float64(x[i]*inverse)))
 	}

@@ -143,6 +143,27 @@ func TestCodesNoNumber(t *testing.T) {
 	}
 }
 
+// TestCodesSmall: what is too small to have a scale counts as nothing.
+func TestCodesSmall(t *testing.T) {
+	const n, k = 32, 64
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, size := range []float32{1e-44, 1e-38, 1e-36, 1e-34, 1e-33} {
+			a, c := seeded(k, 1), make([]float32, n)
+			for i := range a {
+				a[i] *= size
+			}
+			task := CodeTask{M: 1, A: a, LDA: k, W: codeWeights(t, tensor.Q4_1, n, k), C: c, LDC: n}
+			RunCodes(&task, 0, n, NewCodeScratch(k))
+			for _, v := range c {
+				if !(math.Abs(float64(v)) < 1e-30) {
+					t.Fatalf("%v: activations of %g gave %g", tier, size, v)
+				}
+			}
+		}
+	}
+}
+
 // TestCodesEpoch: rows that were rounded in the same epoch are not looked at
 // again, in another they are.
 func TestCodesEpoch(t *testing.T) {
