@@ -88,6 +88,12 @@ func chains() []Case {
 			return b.Rope(name+".rope", n, pos, nil, graph.RopeAttr{HeadDim: head, RotDim: head - 8, Base: 1e4, Scale: 1, Interleaved: pairs})
 		}
 		return []*graph.Value{turned("q", 64, false), turned("k", 24, true)}
+	}}, Case{Name: "norm of twice a norm", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+		p := rmsNorm(b, "p", b.F32(dimT, 64))
+		return one(rmsNorm(b, "y", b.Add("sum", p, p)))
+	}}, Case{Name: "norm of a sum with a norm in chunks", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+		post := b.Apply(graph.OpNorm, "post", graph.NormAttr{Kind: graph.RMSNorm, Eps: 1e-5, Chunk: 16}, b.F32(dimT, 64), b.F32(tensor.Fixed(64)), nil).Out[0]
+		return one(rmsNorm(b, "y", b.Add("sum", b.F32(dimT, 64), post)))
 	}}, Case{Name: "norm of a sum of norms of which one is read", Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 		p := rmsNorm(b, "p", b.F32(dimT, 40))
 		return []*graph.Value{rmsNorm(b, "y", b.Add("sum", b.F32(dimT, 40), p)), p}

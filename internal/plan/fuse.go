@@ -116,6 +116,9 @@ func match(p *Pattern, n, root *graph.Node, g *graph.Graph, us [][]*graph.Node, 
 			return nil, false
 		}
 		v := n.In[i]
+		if slices.Contains(n.In[i+1:], v) || slices.Contains(n.In[:i], v) {
+			return nil, false // an operand beside this one would have no memory
+		}
 		outside := isOutput(g, v)
 		for _, u := range us[v.ID] {
 			if u == n {

@@ -133,7 +133,7 @@ func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) 
 // are rows to it, where all have the same weight.
 func (k *normed) fuse() {
 	n := len(k.w)
-	if !amx.CanNorm(n) || k.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
+	if !amx.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
 		return
 	}
 	t := amx.NormTask{N: n, X: k.x.full, Add: k.add.full, Sum: k.sum.full, W: k.w, Bias: k.bias, Eps: k.Eps, PreW: k.pre.w, PreEps: k.pre.Eps}
