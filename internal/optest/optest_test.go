@@ -419,6 +419,45 @@ func TestBitsAtAnyWorkers(t *testing.T) {
 	}
 }
 
+// TestLastRowsAreLikeTheOthers: rows that are alike give alike bits, wherever
+// shares and blocks of rows end, though a few rows alone have kernels of their
+// own.
+func TestLastRowsAreLikeTheOthers(t *testing.T) {
+	const rows, k, n = 517, 96, 256
+	for _, tier := range kcpu.Available() {
+		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
+			for _, workers := range []int{1, 2, 3} {
+				t.Run(fmt.Sprintf("%s/%s/%d", tier, d, workers), func(t *testing.T) {
+					defer kcpu.Use(tier)()
+					be, err := cpu.New(cpu.Options{Workers: workers})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer be.Close()
+					b := NewBench(tensor.Bind{T: rows, S: 1, R: 1}, false)
+					x := b.F32(dimT, k)
+					for i := k; i < len(b.floats[x]); i++ {
+						b.floats[x][i] = b.floats[x][i-k]
+					}
+					glu := b.GLU("glu", b.Linear("gate", x, b.Stored(d, n, k), nil), b.Linear("up", x, b.Stored(d, n, k), nil), graph.SiLU)
+					act := b.Act("act", b.Linear("x", x, b.Stored(d, n, k), nil), graph.GELU)
+					res, err := b.outputs(be, plan.BindOptions{}, []*graph.Value{glu, act})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i, y := range res {
+						for r := range rows {
+							if !slices.Equal(y[r*n:(r+1)*n], y[:n]) {
+								t.Fatalf("output %d: row %d differs from the first", i, r)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestScalarActivationsShow: the kernel column of a profile tells an activation
 // that runs its scalar definition from one that has a kernel.
 func TestScalarActivationsShow(t *testing.T) {

@@ -137,7 +137,7 @@ func (k *grouped) run(w *worker, b tensor.Bind, i, n int) {
 		if u.tiles != nil {
 			u.tiles.W = u.stored
 		}
-		u.multiply(w, k.y.full[lo*u.n:], factor{f32: k.x.full[lo*u.k:]}, nil, hi-lo, c0, c1, k.direct)
+		u.multiply(w, k.y.full[lo*u.n:], factor{f32: k.x.full[lo*u.k:]}, nil, hi-lo, c0, c1, u.isFew(hi-lo, k.direct))
 	}
 }
 

@@ -54,9 +54,9 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 		t.Fatal(err)
 	}
 	for rows, label := range labels {
-		x, y, name := linearOf(t, d, data, n, k, rows)
-		if name != label {
-			t.Errorf("%d rows: kernel %q, expected %q", rows, name, label)
+		x, y, l := linearOf(t, d, data, n, k, rows)
+		if l.name() != label {
+			t.Errorf("%d rows: kernel %q, expected %q", rows, l.name(), label)
 		}
 		for i := range rows {
 			for j := range n {
@@ -74,8 +74,8 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 	}
 }
 
-// linearOf runs a product with weights of a type, and names its kernel.
-func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, name string) {
+// linearOf runs a product with weights of a type.
+func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, l *linear) {
 	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
 	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
 	wv := b.Weight("w", graph.RoleUp, tensor.Rows(tensor.Fixed(n), k))
@@ -117,7 +117,7 @@ func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y [
 	if err := e.Enqueue(context.Background(), g.Max, nil); err != nil {
 		t.Fatal(err)
 	}
-	return x, append(y, view(out)[:rows*n]...), e.(*exec).bound[0].name()
+	return x, append(y, view(out)[:rows*n]...), e.(*exec).bound[0].(*linear)
 }
 
 // TestOneRow: the form of a row is made once for each type and epoch, and again
@@ -154,36 +154,19 @@ func TestOneRow(t *testing.T) {
 	is("a shorter one", tensor.Q4_1, 2, true)
 }
 
-// TestFewRoundedRows: the last rows of a run of many are few, but in bf16 like
-// the others, and multiply like them.
-func TestFewRoundedRows(t *testing.T) {
-	if cpu.Active() < cpu.AMX {
-		t.Skip("this machine has no tiles")
-	}
-	const n, k, rows = 80, 256, 2
-	w, x := make([]float32, n*k), make([]float32, rows*k)
-	for i := range w {
-		w[i] = float32(math.Sin(float64(i)))
-	}
-	for i := range x {
-		x[i] = float32(math.Cos(float64(i)))
-	}
-	data := make([]byte, n*tensor.Q4_1.RowBytes(k))
-	if err := tensor.Quantize(data, tensor.Q4_1, w); err != nil {
-		t.Fatal(err)
-	}
-	stored, err := gemm.NewStored(data, tensor.Q4_1, n, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := product{n: n, k: k, class: BF16, stored: stored, tiled: true, bf16: []amx.Panels{amx.NewStored(stored)}}
-	worker := worker{scratch: &scratch{tiles: amx.NewScratch(k), few: amx.NewFewScratch(k)}}
-	half := make([]uint16, amx.MR*k)
-	amx.Round(half, x, k, rows, k)
-	got, want := make([]float32, rows*n), make([]float32, rows*n)
-	p.multiply(&worker, want, factor{f32: x}, nil, rows, 0, n, false)
-	p.multiply(&worker, got, factor{half: half}, nil, rows, 0, n, true)
-	if !slices.Equal(got, want) {
-		t.Errorf("%d rows in bf16 give %v.., expected %v..", rows, got[:4], want[:4])
+// TestFewRowsAreNotCut: few rows wait for weights, so each share has all rows and
+// columns of its own, however many shares there are.
+func TestFewRowsAreNotCut(t *testing.T) {
+	const n, k = 2048, 32
+	for _, rows := range []int{1, 2, tiledCodes, gemm.CodeRows} {
+		_, _, l := linearOf(t, tensor.Q4_1, make([]byte, n*tensor.Q4_1.RowBytes(k)), n, k, rows)
+		mr, nr := l.tile()
+		for _, shares := range []int{1, 8, 16, 64} {
+			for i := range shares {
+				if m0, m1, c0, c1 := l.part(rows, n, mr, nr, l.cheap, i, shares); m0 != 0 || m1 != rows || c0 >= c1 {
+					t.Errorf("%d rows: share %d of %d has rows %d..%d and columns %d..%d", rows, i, shares, m0, m1, c0, c1)
+				}
+			}
+		}
 	}
 }

@@ -126,15 +126,15 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 		amx.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
 		return
 	}
+	few := l.isFew(rows, l.direct)
 	chunk := max(1, m1-m0)
 	if l.cheap && l.act != nil && l.class != I16G32 {
 		chunk = rowChunk
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		x := l.x.factor(l.xh, b, m)
-		l.multiply(w, l.y.full[m*l.n:], x, l.bias, end-m, c0, c1, l.direct)
-		if l.act == nil || l.product.act != i16.Plain && !l.isFew(x, end-m, l.direct) {
+		l.multiply(w, l.y.full[m*l.n:], l.x.factor(l.xh, b, m), l.bias, end-m, c0, c1, few)
+		if l.act == nil || l.product.act != i16.Plain && !few {
 			continue
 		}
 		for r := m; r < end; r++ {
@@ -206,10 +206,10 @@ func (l *linearGLU) chunk() int {
 }
 
 func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
-	g := l.gate
+	g, all := l.gate, l.x.rows(b)
 	mr, nr := l.tile()
-	m0, m1, c0, c1 := g.part(l.x.rows(b), g.n, mr, nr, g.cheap && l.up.cheap, i, n)
-	if l.yh.in(l.x.rows(b)) {
+	m0, m1, c0, c1 := g.part(all, g.n, mr, nr, g.cheap && l.up.cheap, i, n)
+	if l.yh.in(all) {
 		x := l.x.factor(l.xh, b, m0)
 		t := amx.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,
 			B: g.bf16[w.lane], B2: l.up.bf16[w.lane], Bias: l.gBias, Bias2: l.uBias, Act: l.round, Out: l.yh.bits[m0*g.n:]}
@@ -221,8 +221,8 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 		rows := min(chunk, m1-m)
 		x, y := l.x.factor(l.xh, b, m), l.y.full[m*g.n:]
 		tmp := w.scratch.f[:rows*g.n]
-		g.multiply(w, y, x, l.gBias, rows, c0, c1, l.direct)
-		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.direct)
+		g.multiply(w, y, x, l.gBias, rows, c0, c1, g.isFew(all, l.direct))
+		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.up.isFew(all, l.direct))
 		for r := range rows {
 			row := y[r*g.n+c0 : r*g.n+c1]
 			l.times(row, row, tmp[r*g.n+c0:r*g.n+c1])

@@ -199,7 +199,7 @@ func (b *binder) direct(p *product, x mat) bool {
 	case rows > p.fewest(): // then another way is taken sometimes
 	case p.byCodes(rows):
 		p.label, p.class = "rows i16g32 from "+p.stored.DType.String(), I16G32
-		p.i16 = i16.Stored{W: p.stored}
+		p.i16, p.own = i16.Stored{W: p.stored}, ownRows(p.stored.DType)
 		b.wantI16(p.k)
 	case rows > 1 && p.tiled:
 		p.label = "rows bf16 from " + p.stored.DType.String()
@@ -285,12 +285,12 @@ func (p *product) part(m, n, mr, nr int, cheap bool, i, shares int) (m0, m1, c0,
 }
 
 // multiply computes columns [c0,c1), whole tiles, of y[rows,N] = x[rows,K] w^T
-// + bias.
-func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, rows, c0, c1 int, direct bool) {
+// + bias; few is what isFew says of the step.
+func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, rows, c0, c1 int, few bool) {
 	_, nr := p.tile()
 	p0, p1 := c0/nr, (c1+nr-1)/nr
 	switch {
-	case p.isFew(x, rows, direct):
+	case few:
 		p.few(w, y, x.f32, bias, rows, c0, c1)
 	case p.class == I8G32:
 		t := int8.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.int8, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
@@ -307,10 +307,10 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 	}
 }
 
-// isFew says whether rows of x multiply with the file's rows as they lie.
-func (p *product) isFew(x factor, rows int, direct bool) bool {
-	return direct && x.half == nil && rows <= p.fewest() // a run of many rows may end with a few, in bf16 like the others
-}
+// isFew says whether the rows of a step, all of them, multiply with the file's
+// rows as they lie: what a row gives must not depend on where a share or a block
+// of many rows ends.
+func (p *product) isFew(rows int, direct bool) bool { return direct && rows <= p.fewest() }
 
 // few multiplies some rows with weight rows [c0,c1) straight from the file: a
 // few as integers where the type has a kernel for that, else one in f32 and

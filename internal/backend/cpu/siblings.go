@@ -104,13 +104,14 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 }
 
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
-	m0, m1, c0, c1 := k.parts[0].part(k.x.rows(b), k.columns(), k.mr, k.nr, k.cheap, i, n)
+	rows := k.x.rows(b)
+	m0, m1, c0, c1 := k.parts[0].part(rows, k.columns(), k.mr, k.nr, k.cheap, i, n)
 	x := k.x.factor(k.xh, b, m0)
 	for j := range k.parts {
 		p := &k.parts[j]
 		lo, hi := max(0, c0-p.first), min(p.n, c1-p.first)
 		if lo < hi {
-			p.multiply(w, p.y.full[m0*p.n:], x, p.bias, m1-m0, lo, hi, p.direct)
+			p.multiply(w, p.y.full[m0*p.n:], x, p.bias, m1-m0, lo, hi, p.isFew(rows, p.direct))
 		}
 	}
 }
