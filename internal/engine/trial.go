@@ -93,6 +93,9 @@ const (
 	trialClear   = 0.8  // of the time of the faster way is what the other must have been seen to do to be tried at once
 	trialShare   = 0.01 // of the time may go into comparisons
 	trialParts   = 4    // parts make a load long
+	// trialAccident times as long as the call before it, or as it would have taken
+	// the other way, takes nothing but a call that met with an accident.
+	trialAccident = 10
 )
 
 // match is who is compared, over a load: sharing its steps among all workers,
@@ -123,7 +126,7 @@ func (t *trial) next(m *match) int {
 	better := t.better(m)
 	other := 1 - better
 	now := t.lately(better) * m.estimate[better]
-	cost := t.off[other]*m.estimate[other] - now
+	cost := t.last(other)*m.estimate[other] - now
 	if t.before[other] == 0 { // nothing is known of it, or how it fares cold
 		cost = max(t.lately(better)*m.estimate[other]-now, trialUnknown*now)
 	}
@@ -232,6 +235,15 @@ func (t *trial) lately(way int) float64 {
 	return min(t.off[way], t.before[way])
 }
 
+// last is what a way took of its estimate at its last call, or at the one before
+// where the machine was suspended meanwhile.
+func (t *trial) last(way int) float64 {
+	if t.before[way] > 0 && t.off[way] > trialAccident*t.before[way] {
+		return t.before[way]
+	}
+	return t.off[way]
+}
+
 // saw notes what work took of its estimate, and whether it was the first of its
 // way.
 func (t *trial) saw(way int, off float64) (cold bool) {
@@ -267,7 +279,7 @@ func (t *trial) took(m *match, way int, seconds float64) {
 		normal = usual
 	}
 	if t.calls > m.warm {
-		t.purse -= max(0, seconds-normal*m.estimate[other])
+		t.pay(seconds - normal*m.estimate[other])
 	}
 	switch {
 	case cold:
@@ -277,6 +289,13 @@ func (t *trial) took(m *match, way int, seconds float64) {
 	case like && t.before[other] > 0:
 		t.tried, t.waited, t.wait = this, 0, 2*trialWait
 	}
+}
+
+// pay takes from the purse how many seconds longer what was tried took. A machine
+// that was suspended meanwhile would empty it for good: what was not to be
+// expected is bounded.
+func (t *trial) pay(longer float64) {
+	t.purse -= min(max(0, longer), max(t.cost, trialAccident*t.now))
 }
 
 // compare ends a comparison with its last call, if this is one.
@@ -298,7 +317,7 @@ func (t *trial) compare(last outcome) {
 // longer that took.
 func (t *trial) tookParts(way int, off [3]float64, longer float64) {
 	t.away = false
-	t.purse -= max(0, longer)
+	t.pay(longer)
 	cold := t.saw(1-way, off[1])
 	t.saw(way, off[0])
 	t.saw(way, off[2])

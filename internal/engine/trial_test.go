@@ -433,3 +433,33 @@ func TestTrialsThatTeachNothingBecomeRare(t *testing.T) {
 		t.Errorf("%d of 1000 calls were for comparisons that taught nothing", tries)
 	}
 }
+
+// TestTrialForgivesAnAccident: a call, or a part of one, that was under way while
+// the machine was suspended is no reason never to try its way again.
+func TestTrialForgivesAnAccident(t *testing.T) {
+	for _, parts := range []int{0, 8} {
+		b, suspended := bench{shared: true, first: trialAll, parts: parts}, false
+		b.run(300, 1.2, 1)
+		tried := 0
+		b.noise = func() float64 {
+			switch {
+			case suspended || !b.trial.trying:
+				return 1
+			case b.trial.parted: // the middle one of three
+				if tried++; tried != 2 {
+					return 1
+				}
+			}
+			suspended = true
+			return 1e6
+		}
+		b.run(300, 1.2, 1)
+		if !suspended {
+			t.Fatalf("%d parts: nothing was tried in 300 calls", parts)
+		}
+		b.run(3000, 0.5, 1)
+		if b.run(100, 0.5, 1); b.ways[trialApart] < 85 {
+			t.Errorf("%d parts: the other way takes half the time since thousands of calls, and had %d of 100", parts, b.ways[trialApart])
+		}
+	}
+}
