@@ -108,7 +108,7 @@ func Check(p *Plan) error {
 				if o == b || !p.Place(o).overlaps(pl) {
 					continue
 				}
-				takeOver := lastRead[o] == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o]
+				takeOver := lastRead[o] == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o] && !readTwice(s, version[o])
 				if lastRead[o] >= i && !takeOver || p.Place(o).Class != Activations {
 					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, lastRead[o])
 				}

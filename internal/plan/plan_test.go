@@ -406,6 +406,10 @@ func TestFusedInPlace(t *testing.T) {
 		if got := p.ArenaBytes[plan.Activations]; got != c.want {
 			t.Errorf("%s: the arena has %d bytes, expected %d", c.name, got, c.want)
 		}
+		p.Places[y.ID] = p.Places[first.ID]
+		if err := plan.Check(p); (err == nil) != (c.want == row) {
+			t.Errorf("%s: Check says %v of a result in the operand's place", c.name, err)
+		}
 	}
 }
 
