@@ -245,7 +245,7 @@ func TestDirectoryCutsVectors(t *testing.T) {
 // and its stages see them, as in sentence-transformers.
 func TestEmptyTextsOfStaticTables(t *testing.T) {
 	dirs := filepath.Join("internal", "model", "testdata", "encoders")
-	for _, parallel := range []string{"fine", "coarse"} {
+	for _, parallel := range []string{"fine", "coarse", "auto"} {
 		m := open(t, filepath.Join(dirs, "static"), Options{Precision: "f32", Parallel: parallel, Threads: 2})
 		alone, err := m.Embed(context.Background(), []string{""}, EmbedOptions{})
 		if err != nil || slices.ContainsFunc(alone[0], func(x float32) bool { return x != 0 }) {
@@ -254,6 +254,18 @@ func TestEmptyTextsOfStaticTables(t *testing.T) {
 		with, err := m.Embed(context.Background(), []string{"", "some words", "", ""}, EmbedOptions{})
 		if err != nil || slices.ContainsFunc(with[2], func(x float32) bool { return x != 0 }) || math.Abs(norm(with[1])-1) > 1e-5 {
 			t.Errorf("%v, %v", with, err)
+		}
+		// Many of them, in calls of all sizes, while auto tries ways out.
+		for n := 1; n <= 4096; n *= 4 {
+			for range 4 {
+				many, err := m.Embed(context.Background(), slices.Repeat([]string{"", "some words", ""}, n), EmbedOptions{})
+				if err != nil || len(many) != 3*n || !slices.Equal(many[3*n-2], with[1]) || !slices.Equal(many[3*n-1], with[2]) {
+					t.Fatalf("%s, %d texts: %v, or other vectors", parallel, 3*n, err)
+				}
+				if _, err := m.Embed(context.Background(), make([]string, n), EmbedOptions{}); err != nil {
+					t.Fatalf("%s, %d empty texts: %v", parallel, n, err)
+				}
+			}
 		}
 	}
 	for e, err := range open(t, filepath.Join(dirs, "static"), Options{}).EmbedStream(context.Background(), func(yield func(string, error) bool) { yield("", nil) }, EmbedOptions{}) {

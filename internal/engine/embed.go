@@ -161,7 +161,7 @@ func (m *embedder) coarseWorker(i int) {
 	m.rounds.Enter(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for m.quota > 0 && m.split.Left() > 0 && m.head != nil && !m.joined() && !m.eng.closing.Load() {
+	for m.quota > 0 && m.head != nil && (m.split.Left() > 0 || m.head.empty()) && !m.joined() && !m.eng.closing.Load() {
 		ctx := m.compose(w, m.split.Next())
 		m.split.Take(w.bind.T)
 		if w.bind.S == 0 {

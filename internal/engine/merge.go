@@ -251,8 +251,10 @@ func (m *embedder) runFor(match *match, way int, l load) {
 		m.runAs(match.apart, l)
 		return
 	}
-	// All of it, or what is left would be a smaller load and somebody else's.
-	for end := m.ran + l.tokens; m.ran < end && m.head != nil && !m.joined() && !m.eng.closing.Load(); {
+	// All of it, or what is left would be a smaller load and somebody else's; and
+	// one run of texts that have no tokens.
+	end := m.ran + l.tokens
+	for ran := false; (!ran || m.ran < end) && m.head != nil && !m.joined() && !m.eng.closing.Load(); ran = true {
 		m.fineRun()
 	}
 }
@@ -324,6 +326,9 @@ func (c *embedCall) longestFirst() {
 	c.sorted = true
 	slices.SortStableFunc(c.order[c.taken:], func(a, b int32) int { return len(c.seqs[b]) - len(c.seqs[a]) })
 }
+
+// empty reports whether the next text has no tokens: no share of a load counts it.
+func (c *embedCall) empty() bool { return len(c.seqs[c.order[c.taken]]) == 0 }
 
 // prefer is the place of the longest text that fits into the room; where none
 // does, of the shortest. The call is sorted.
