@@ -5,7 +5,6 @@ import "fmt"
 // Offsets in unpackJob.
 const (
 	jobUnits    = 0 // tiles that are left
-	jobKind     = 8
 	jobRowBytes = 16
 	jobSteps    = 24 // of 32 of K in a row
 	jobLeft     = 32 // of them in this half
