@@ -114,9 +114,11 @@ func (b *binder) rounds(s *plan.Step) bool {
 	return s.Kind == "linear" && b.be.inBF16(s)
 }
 
-// inBF16 reports whether a step is made of products in bf16.
+// inBF16 reports whether a step is made of products in bf16. In i8g32 nothing is
+// kept in bf16: there the class depends on how a weight is stored, and a plan
+// may be bound to weights of another type than its graph has.
 func (b *Backend) inBF16(s *plan.Step) bool {
-	if !slices.Contains(productKinds, s.Kind) {
+	if b.opts.Precision == I8G32 || !slices.Contains(productKinds, s.Kind) {
 		return false
 	}
 	for _, n := range s.Nodes {
