@@ -1,0 +1,56 @@
+package cpu
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestWeightsAskForLargePages: the system knows that all but the end of a large
+// tensor wants large pages, and so do small ones beside each other.
+func TestWeightsAskForLargePages(t *testing.T) {
+	asked, err := unix.Mmap(-1, 0, 2*largePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(asked)
+	if err := unix.Madvise(asked, unix.MADV_HUGEPAGE); err != nil || !strings.Contains(pageFlags(t, uintptr(unsafe.Pointer(&asked[0]))), " hg ") {
+		t.Skipf("this system does not take the question for large pages, as emulators do not: %v", err)
+	}
+	var r resident
+	large := r.take(slabBytes)
+	small := [][]byte{r.take(300 << 10), r.take(300 << 10)}
+	for _, at := range []*byte{&large[0], &large[slabBytes-1], &small[0][0], &small[1][0]} {
+		if flags := pageFlags(t, uintptr(unsafe.Pointer(at))); !strings.Contains(flags, " hg ") {
+			t.Errorf("the pages at %p have the flags %q, expected hg among them", at, flags)
+		}
+	}
+	runtime.KeepAlive(large)
+}
+
+// pageFlags is what the system says of the mapping at an address.
+func pageFlags(t *testing.T, at uintptr) string {
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	inside := false
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var lo, hi uintptr
+		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x ", &lo, &hi); n == 2 {
+			inside = lo <= at && at < hi
+		}
+		if flags, ok := strings.CutPrefix(lines.Text(), "VmFlags:"); ok && inside {
+			return flags + " "
+		}
+	}
+	t.Fatalf("no mapping holds %#x", at)
+	return ""
+}
