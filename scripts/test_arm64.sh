@@ -38,7 +38,7 @@ gemm|internal/kernel/gemm||
 int8|internal/kernel/int8||
 optest|internal/optest||-test.run=TestParity/cpu-(generic|neon|dotprod)-2-test=false$
 tokenizer|internal/tokenizer||-test.skip=EveryCodePoint|LongWord|LongLine|Variants|Memory
-amx|internal/kernel/amx||
+bf16|internal/kernel/bf16||
 i16|internal/kernel/i16||
 vec|internal/kernel/vec||
 ceiling|internal/kernel/ceiling||

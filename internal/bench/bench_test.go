@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/testmodels"
 )
@@ -107,7 +107,7 @@ func TestProductCost(t *testing.T) {
 	e := newTestEnv(t, Options{Threads: 1})
 	cases, err := e.Select([]string{"matmul", "linear"}, regexp.MustCompile(`type=Q8_0/(kernel=rows|precision=auto)/m=4/n=384/k=384-1$`))
 	want := 2 // in f32, and as a model does it
-	if amx.Tiles() {
+	if bf16.Tiles() {
 		want++
 	}
 	if err != nil || len(cases) != want {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
@@ -60,7 +60,7 @@ func TestMatmulCases(t *testing.T) {
 
 // Types that are measured on tiles row by row are those that are decoded there.
 func TestFewTypes(t *testing.T) {
-	if !amx.Tiles() {
+	if !bf16.Tiles() {
 		t.Skip("this machine has no tiles")
 	}
 	for _, d := range tensor.Codecs() {
@@ -69,7 +69,7 @@ func TestFewTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.Contains(fewTypes, d); got != amx.CanFew(w) {
+		if got := slices.Contains(fewTypes, d); got != bf16.CanFew(w) {
 			t.Errorf("%v is measured: %v, expected %v", d, got, !got)
 		}
 	}

@@ -3,7 +3,7 @@ package bench
 import (
 	"slices"
 
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
 	"hotpath/internal/kernel/int8"
@@ -49,9 +49,9 @@ var products = []product{
 	{class: "f32", kernel: "decode", types: allTypes[1:], make: decodedF32},
 	{class: "f32", kernel: "rows", types: allTypes, make: rowsF32, most: mostDirect},
 	{class: "bf16", kernel: "panels", types: floatTypes[2:], make: packedBF16, tiled: true},
-	{class: "bf16", kernel: "rounded", types: floatTypes[2:], make: roundedBF16, has: amx.Tiles},
+	{class: "bf16", kernel: "rounded", types: floatTypes[2:], make: roundedBF16, has: bf16.Tiles},
 	{class: "bf16", kernel: "decode", types: blockTypes, make: decodedBF16},
-	{class: "bf16", kernel: "rows", types: fewTypes, make: rowsBF16, most: mostDirect, has: amx.Tiles},
+	{class: "bf16", kernel: "rows", types: fewTypes, make: rowsBF16, most: mostDirect, has: bf16.Tiles},
 	{class: "i16g32", kernel: "panels", types: floatTypes[:1], make: packedI16, has: i16.Fast, tiled: true},
 	{class: "i16g32", kernel: "decode", types: blockTypes, make: decodedI16, has: i16.Fast},
 	{class: "i8g32", kernel: "panels", types: []tensor.DType{tensor.Q8_0, tensor.Q4_1}, make: packedInt8(int8.Len32, int8.Pack32), tiled: true},
@@ -102,48 +102,48 @@ func rowsF32(p *problem) (calls, int, error) {
 }
 
 // runBF16 multiplies with the panels that each worker has its view of.
-func runBF16(p *problem, view func() amx.Panels) (calls, int, error) {
-	tasks, scratch := make([]amx.Task, p.workers), make([]*amx.Scratch, p.workers)
+func runBF16(p *problem, view func() bf16.Panels) (calls, int, error) {
+	tasks, scratch := make([]bf16.Task, p.workers), make([]*bf16.Scratch, p.workers)
 	for i := range tasks {
-		tasks[i] = amx.Task{M: p.m, N: p.n, K: p.k, A: p.a, LDA: p.k, B: view(), C: p.c, LDC: p.n}
-		scratch[i] = amx.NewScratch(p.k)
+		tasks[i] = bf16.Task{M: p.m, N: p.n, K: p.k, A: p.a, LDA: p.k, B: view(), C: p.c, LDC: p.n}
+		scratch[i] = bf16.NewScratch(p.k)
 	}
-	return func(worker, m0, m1, p0, p1 int) { amx.Run(&tasks[worker], m0, m1, p0, p1, scratch[worker]) }, amx.NumPanels(p.n), nil
+	return func(worker, m0, m1, p0, p1 int) { bf16.Run(&tasks[worker], m0, m1, p0, p1, scratch[worker]) }, bf16.NumPanels(p.n), nil
 }
 
 func packedBF16(p *problem) (calls, int, error) {
-	b := amx.Pack(make([]uint16, amx.PackedLen(p.n, p.k)), amx.NewStored(p.w), p.n, p.k)
+	b := bf16.Pack(make([]uint16, bf16.PackedLen(p.n, p.k)), bf16.NewStored(p.w), p.n, p.k)
 	p.bytes = 2 * len(b.Data)
-	return runBF16(p, func() amx.Panels { return b })
+	return runBF16(p, func() bf16.Panels { return b })
 }
 
 // roundedBF16 multiplies rows that are in bf16 already, as products hand them on
 // to each other.
 func roundedBF16(p *problem) (calls, int, error) {
-	b := amx.Pack(make([]uint16, amx.PackedLen(p.n, p.k)), amx.NewStored(p.w), p.n, p.k)
+	b := bf16.Pack(make([]uint16, bf16.PackedLen(p.n, p.k)), bf16.NewStored(p.w), p.n, p.k)
 	p.bytes, p.each = 2*len(b.Data), 2
 	rows := make([]uint16, p.m*p.k)
-	amx.Round(rows, p.a, p.k, p.m, p.k)
-	t := &amx.Task{M: p.m, N: p.n, K: p.k, Rounded: rows, LDA: p.k, B: b, C: p.c, LDC: p.n}
-	scratch := make([]*amx.Scratch, p.workers)
+	bf16.Round(rows, p.a, p.k, p.m, p.k)
+	t := &bf16.Task{M: p.m, N: p.n, K: p.k, Rounded: rows, LDA: p.k, B: b, C: p.c, LDC: p.n}
+	scratch := make([]*bf16.Scratch, p.workers)
 	for i := range scratch {
-		scratch[i] = amx.NewScratch(p.k)
+		scratch[i] = bf16.NewScratch(p.k)
 	}
-	return func(worker, m0, m1, p0, p1 int) { amx.Run(t, m0, m1, p0, p1, scratch[worker]) }, amx.NumPanels(p.n), nil
+	return func(worker, m0, m1, p0, p1 int) { bf16.Run(t, m0, m1, p0, p1, scratch[worker]) }, bf16.NumPanels(p.n), nil
 }
 
 func decodedBF16(p *problem) (calls, int, error) {
-	return runBF16(p, func() amx.Panels { return amx.NewStored(p.w) })
+	return runBF16(p, func() bf16.Panels { return bf16.NewStored(p.w) })
 }
 
 // rowsBF16 multiplies with the file's rows as they lie: a panel is one row.
 func rowsBF16(p *problem) (calls, int, error) {
-	t := &amx.FewTask{M: p.m, A: p.a, LDA: p.k, W: p.w, C: p.c, LDC: p.n}
-	scratch := make([]*amx.FewScratch, p.workers)
+	t := &bf16.FewTask{M: p.m, A: p.a, LDA: p.k, W: p.w, C: p.c, LDC: p.n}
+	scratch := make([]*bf16.FewScratch, p.workers)
 	for i := range scratch {
-		scratch[i] = amx.NewFewScratch(p.k)
+		scratch[i] = bf16.NewFewScratch(p.k)
 	}
-	return func(worker, _, _, n0, n1 int) { amx.RunFew(t, n0, n1, scratch[worker]) }, p.n, nil
+	return func(worker, _, _, n0, n1 int) { bf16.RunFew(t, n0, n1, scratch[worker]) }, p.n, nil
 }
 
 // runI16 multiplies in 16-bit integers.

@@ -11,7 +11,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/optest"
@@ -163,10 +163,10 @@ func (s *session) tiled(m, n, k, rows, cols int) (run func(), element int, err e
 		}
 	}
 	if kcpu.Active() >= kcpu.AMX && s.precision() != cpu.F32 {
-		b := amx.Pack(make([]uint16, amx.PackedLen(n, k)), amx.NewStored(w), n, k)
-		scratch := amx.NewScratch(k)
-		t := &amx.Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: c, LDC: n}
-		return each(amx.NumPanels(n), amx.NR, func(m0, m1, p0, p1 int) { amx.Run(t, m0, m1, p0, p1, scratch) }), 2, nil
+		b := bf16.Pack(make([]uint16, bf16.PackedLen(n, k)), bf16.NewStored(w), n, k)
+		scratch := bf16.NewScratch(k)
+		t := &bf16.Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: c, LDC: n}
+		return each(bf16.NumPanels(n), bf16.NR, func(m0, m1, p0, p1 int) { bf16.Run(t, m0, m1, p0, p1, scratch) }), 2, nil
 	}
 	b := gemm.NewPacked(make([]float32, gemm.PackedLen(n, k)), n, k)
 	b.PackB(rng, k, 0, gemm.NumPanels(n))

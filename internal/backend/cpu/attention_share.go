@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
 )
@@ -34,7 +34,7 @@ func (k *attention) width(b tensor.Bind, n int) int {
 // keys keys.
 func (k *attention) blockRows(keys int) int {
 	if k.class == BF16 {
-		return amx.MR
+		return bf16.MR
 	}
 	return gemm.BlockRows(keys)
 }
@@ -135,7 +135,7 @@ func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys i
 	switch {
 	case k.class != BF16:
 		k.queries(w, kv, t0, t1, pos, keys, lo)
-	case alone && group <= amx.MR:
+	case alone && group <= bf16.MR:
 		k.groupTile(w, b, kv, t0, pos, keys, lo)
 	default:
 		for e := range group {
@@ -144,7 +144,7 @@ func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys i
 	}
 }
 
-// packer is the packed keys and values of a head: gemm.Head or amx.Head.
+// packer is the packed keys and values of a head: gemm.Head or bf16.Head.
 type packer interface {
 	Reset(dim, n int, scale float32)
 	Add(at, n int, k []float32, ldk int, v []float32, ldv int)

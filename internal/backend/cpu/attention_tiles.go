@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/tensor"
 )
 
@@ -12,7 +12,7 @@ func (s *heads) follows(q0, h int) bool { return s.h1 > s.h0 && s.q0 == q0 && s.
 
 // short reports whether heads of a sequence are computed together.
 func (k *attention) short(queries int) bool {
-	return k.class == BF16 && !k.paged && k.Heads == k.KVHeads && amx.CanHeads(queries, k.HeadDim)
+	return k.class == BF16 && !k.paged && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
 }
 
 // heads computes heads of a short sequence, if there are any.
@@ -21,7 +21,7 @@ func (k *attention) heads(w *worker, b tensor.Bind, s heads) {
 		return
 	}
 	d, n, at := k.HeadDim, s.q1-s.q0, s.h0*k.HeadDim
-	t := amx.HeadsTask{
+	t := bf16.HeadsTask{
 		Heads: s.h1 - s.h0, Dim: d, N: n, Scale: k.Scale,
 		Q: k.q.full[s.q0*k.q.cols+at:], LDQ: k.q.cols,
 		K: k.k.full[s.q0*k.k.cols+at:], LDK: k.k.cols,
@@ -44,19 +44,19 @@ func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int
 
 // rows is where outputs from token t, column at go: those of rows ld apart, or,
 // beside each other, of the heads of one.
-func (k *attention) rows(b tensor.Bind, t, at, ld int) amx.HeadOut {
+func (k *attention) rows(b tensor.Bind, t, at, ld int) bf16.HeadOut {
 	if rows := k.out.rows(b); k.outHalf.in(rows) {
-		return amx.HeadOut{Rounded: k.outHalf.bits, Row: t, Col: at, Rows: rows, Cols: k.out.cols, OneRow: ld < k.out.cols}
+		return bf16.HeadOut{Rounded: k.outHalf.bits, Row: t, Col: at, Rows: rows, Cols: k.out.cols, OneRow: ld < k.out.cols}
 	}
-	return amx.HeadOut{F32: k.out.full[t*k.out.cols+at:], LD: ld}
+	return bf16.HeadOut{F32: k.out.full[t*k.out.cols+at:], LD: ld}
 }
 
 // headTiles computes queries [t0,t1) of head h; pos is the position of t0, and
 // the packed keys begin at position lo.
 func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo int) {
 	d := k.HeadDim
-	for t := t0; t < t1; t += amx.MR {
-		rows := min(amx.MR, t1-t)
+	for t := t0; t < t1; t += bf16.MR {
+		rows := min(bf16.MR, t1-t)
 		p := pos + t - t0
 		a, _ := k.Visible(p, keys)
 		_, z := k.Visible(p+rows-1, keys)

@@ -16,7 +16,7 @@ import (
 	"unsafe"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
@@ -111,7 +111,7 @@ type weight struct {
 	dtype  tensor.DType
 	rows   []byte       // nil where panels hold it
 	panels *gemm.Packed // f32
-	tiles  *amx.Packed  // bf16
+	tiles  *bf16.Packed // bf16
 	int8   *int8.Packed // the file's codes
 	i16    *i16.Packed
 }
@@ -178,8 +178,8 @@ func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error
 	if class == I16G32 {
 		return b.packI16(w, stored)
 	}
-	mem := b.packed.take(amx.PackedLen(n, k) * 2)
-	tiles := amx.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&mem[0])), len(mem)/2), amx.NewStored(stored), n, k)
+	mem := b.packed.take(bf16.PackedLen(n, k) * 2)
+	tiles := bf16.Pack(unsafe.Slice((*uint16)(unsafe.Pointer(&mem[0])), len(mem)/2), bf16.NewStored(stored), n, k)
 	w.Drop()
 	return &weight{dtype: w.DType, tiles: tiles}, nil
 }
@@ -284,16 +284,16 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 // scratch is one worker's workspace, shared by all its steps.
 type scratch struct {
 	gemm    *gemm.Scratch
-	tiles   *amx.Scratch      // nil where no product is in bf16
-	few     *amx.FewScratch   // nil where no few rows run on tiles
+	tiles   *bf16.Scratch     // nil where no product is in bf16
+	few     *bf16.FewScratch  // nil where no few rows run on tiles
 	codes   *gemm.CodeScratch // nil where none multiply with codes
 	one     oneRow
 	int8    *int8.Scratch
 	i16     *i16.Scratch
-	head    *amx.Head  // nil where no attention runs in bf16
-	heads   *amx.Heads // the same of short sequences
-	headF32 *gemm.Head // nil where none runs in f32
-	keys    []float32  // one block of one head, decoded
+	head    *bf16.Head  // nil where no attention runs in bf16
+	heads   *bf16.Heads // the same of short sequences
+	headF32 *gemm.Head  // nil where none runs in f32
+	keys    []float32   // one block of one head, decoded
 	values  []float32
 	f       []float32 // as much as the hungriest step asked for
 	// Operands of the product at hand; on the heap once, because a Task holds
@@ -306,11 +306,11 @@ type scratch struct {
 func newScratch(b *binder) *scratch {
 	s := &scratch{gemm: gemm.NewScratch(nil), f: make([]float32, b.scratch)}
 	if b.tileDepth > 0 {
-		s.tiles = amx.NewScratch(b.tileDepth)
+		s.tiles = bf16.NewScratch(b.tileDepth)
 	}
 	s.one.buf = make([]float32, gemm.XSumsLen(b.rowDepth))
 	if b.fewDepth > 0 {
-		s.few = amx.NewFewScratch(b.fewDepth)
+		s.few = bf16.NewFewScratch(b.fewDepth)
 	}
 	if b.codeDepth > 0 {
 		s.codes = gemm.NewCodeScratch(b.codeDepth)
@@ -323,7 +323,7 @@ func newScratch(b *binder) *scratch {
 		s.i16 = i16.NewScratch(b.i16Depth)
 	}
 	if b.headKeys > 0 {
-		s.head, s.heads = amx.NewHead(b.headDim, b.headKeys), amx.NewHeads(b.headDim)
+		s.head, s.heads = bf16.NewHead(b.headDim, b.headKeys), bf16.NewHeads(b.headDim)
 	}
 	if b.f32Keys > 0 {
 		s.headF32 = gemm.NewHead(b.f32Dim, b.f32Keys)

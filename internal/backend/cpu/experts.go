@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
@@ -65,7 +65,7 @@ type grouped struct {
 // expertUse is a worker's product, which takes the experts in turn.
 type expertUse struct {
 	product
-	tiles *amx.Stored // nil in f32
+	tiles *bf16.Stored // nil in f32
 	_     [64]byte
 }
 
@@ -94,7 +94,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 		u := &k.use[i]
 		u.product = product{n: k.y.cols, k: k.x.cols, class: class, label: fmt.Sprintf("grouped gemm %s from %s", class, w.dtype)}
 		if class == BF16 {
-			u.tiles, u.tiled = amx.NewStored(&k.experts[0]), amx.CanFew(&k.experts[0])
+			u.tiles, u.tiled = bf16.NewStored(&k.experts[0]), bf16.CanFew(&k.experts[0])
 			for range b.workers {
 				u.bf16 = append(u.bf16, u.tiles)
 			}

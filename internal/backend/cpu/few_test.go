@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
@@ -32,10 +32,10 @@ func TestFewRows(t *testing.T) {
 		t.Skip("this machine has no tiles")
 	}
 	const codes, tiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
-	fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, tiledCodes: codes, tiledCodes + 1: tiles, amx.FewRows: tiles, amx.FewRows + 1: "gemm bf16 from Q4_1"})
+	fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, tiledCodes: codes, tiledCodes + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
 	fewRows(t, tensor.Q8_0, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
 	fewRows(t, tensor.IQ4_NL, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
-	fewRows(t, tensor.Q4_K, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", amx.FewRows: "gemm bf16 from Q4_K"})
+	fewRows(t, tensor.Q4_K, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
 }
 
 // fewRows holds products with weights of a type to their sums and, by the number

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
 	"hotpath/internal/plan"
@@ -34,7 +34,7 @@ const minWeights = 1 << 17
 // sharesFor is how many of shares a product of m rows and n columns is worth:
 // one a worker, and more where there are rows or weights enough.
 func (p *product) sharesFor(m, n, shares int) int {
-	if !p.cheap || !p.onTiles() || m > amx.MR {
+	if !p.cheap || !p.onTiles() || m > bf16.MR {
 		return shares
 	}
 	return min(shares, max(shares/sharesEach, n*p.k/minWeights))
@@ -69,8 +69,8 @@ type linear struct {
 	xh, yh half // x and y, where they are kept in bf16
 	bias   []float32
 	act    func(dst, x []float32)
-	round  amx.Act // the same for y in bf16
-	direct bool    // few rows multiply with the file's rows as they lie
+	round  bf16.Act // the same for y in bf16
+	direct bool     // few rows multiply with the file's rows as they lie
 	label  string
 }
 
@@ -121,9 +121,9 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	m0, m1, c0, c1 := l.part(rows, l.n, mr, nr, l.cheap, i, n)
 	if l.yh.in(rows) {
 		x := l.x.factor(l.xh, b, m0)
-		t := amx.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
+		t := bf16.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
 			B: l.bf16[w.lane], Bias: l.bias, Act: l.round, Out: l.yh.bits[m0*l.n:]}
-		amx.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+		bf16.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
 		return
 	}
 	few := l.isFew(rows, l.direct)
@@ -152,7 +152,7 @@ type linearGLU struct {
 	xh, yh       half // x and y, where they are kept in bf16
 	gBias, uBias []float32
 	times        func(dst, x, u []float32)
-	round        amx.Act // the same for y in bf16
+	round        bf16.Act // the same for y in bf16
 	direct       bool
 	label        string
 }
@@ -211,9 +211,9 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	m0, m1, c0, c1 := g.part(all, g.n, mr, nr, g.cheap && l.up.cheap, i, n)
 	if l.yh.in(all) {
 		x := l.x.factor(l.xh, b, m0)
-		t := amx.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,
+		t := bf16.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,
 			B: g.bf16[w.lane], B2: l.up.bf16[w.lane], Bias: l.gBias, Bias2: l.uBias, Act: l.round, Out: l.yh.bits[m0*g.n:]}
-		amx.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+		bf16.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
 		return
 	}
 	chunk := l.chunk()

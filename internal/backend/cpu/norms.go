@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -58,9 +58,9 @@ type normed struct {
 	pre  normRow // normalises what is added, where it has a weight
 	sum  mat     // absent where nobody else reads it
 	y    mat
-	yh   half         // y, where it is kept in bf16
-	both bool         // y is there in f32 too
-	task amx.NormTask // all of it at once, where N is not 0
+	yh   half          // y, where it is kept in bf16
+	both bool          // y is there in f32 too
+	task bf16.NormTask // all of it at once, where N is not 0
 }
 
 func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
@@ -78,7 +78,7 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 			t.Sum = w.scratch.f[:t.N]
 		}
 		each := k.y.cols / t.N
-		amx.RunNorm(&t, lo*each, hi*each)
+		bf16.RunNorm(&t, lo*each, hi*each)
 		return
 	}
 	for i := lo; i < hi; i++ {
@@ -102,7 +102,7 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 		}
 		k.apply(y, x)
 		if rounded {
-			amx.RoundRow(k.yh.bits, y, i, all)
+			bf16.RoundRow(k.yh.bits, y, i, all)
 		}
 	}
 }
@@ -133,23 +133,23 @@ func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) 
 // are rows to it, where all have the same weight.
 func (k *normed) fuse() {
 	n := len(k.w)
-	if !amx.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
+	if !bf16.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
 		return
 	}
-	t := amx.NormTask{N: n, X: k.x.full, Add: k.add.full, Sum: k.sum.full, W: k.w, Bias: k.bias, Eps: k.Eps, PreW: k.pre.w, PreEps: k.pre.Eps}
+	t := bf16.NormTask{N: n, X: k.x.full, Add: k.add.full, Sum: k.sum.full, W: k.w, Bias: k.bias, Eps: k.Eps, PreW: k.pre.w, PreEps: k.pre.Eps}
 	switch pre := k.pre.w != nil; {
 	case k.Kind == graph.LayerNorm && (pre || k.bias == nil) || pre && k.pre.Kind != graph.RMSNorm:
 		return
 	case k.Kind == graph.LayerNorm && k.add.present():
-		t.Kind = amx.LayerAdd
+		t.Kind = bf16.LayerAdd
 	case k.Kind == graph.LayerNorm:
-		t.Kind = amx.Layer
+		t.Kind = bf16.Layer
 	case pre:
-		t.Kind = amx.RMSNormAdd
+		t.Kind = bf16.RMSNormAdd
 	case k.add.present():
-		t.Kind = amx.RMSAdd
+		t.Kind = bf16.RMSAdd
 	default:
-		t.Kind = amx.RMS
+		t.Kind = bf16.RMS
 	}
 	k.task = t
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
@@ -57,7 +57,7 @@ func (p Precision) class() Precision {
 	case BF16:
 		return BF16
 	}
-	if amx.Tiles() {
+	if bf16.Tiles() {
 		return BF16
 	}
 	return F32
@@ -86,7 +86,7 @@ func (p Precision) Class(role graph.Role, d tensor.DType) Precision {
 // Attention is the compute class of attention. Without tiles that is f32: its
 // factors change with each run, so rounding them would only cost.
 func (p Precision) Attention() Precision {
-	if !amx.Tiles() {
+	if !bf16.Tiles() {
 		return F32
 	}
 	return p.class()
@@ -97,7 +97,7 @@ type product struct {
 	n, k   int
 	class  Precision
 	f32    gemm.Panels
-	bf16   []amx.Panels // [worker]
+	bf16   []bf16.Panels // [worker]
 	int8   *int8.Packed
 	i16    i16.Weights
 	act    i16.Act      // what products in i16g32 end with
@@ -151,10 +151,10 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 	switch p.class {
 	case BF16:
 		for range b.workers {
-			p.bf16 = append(p.bf16, amx.NewStored(stored))
+			p.bf16 = append(p.bf16, bf16.NewStored(stored))
 		}
 		b.wantTiles(p.k)
-		p.tiled = amx.CanFew(stored)
+		p.tiled = bf16.CanFew(stored)
 		p.setCoded()
 	case I16G32:
 		p.i16, p.own = i16.Stored{W: stored}, ownRows(packed.dtype)
@@ -167,7 +167,7 @@ func newProduct(b *binder, w *graph.Value) (*product, error) {
 }
 
 // onTiles says whether products outrun memory, which part wants to know.
-func (p *product) onTiles() bool { return p.class == BF16 && amx.Tiles() }
+func (p *product) onTiles() bool { return p.class == BF16 && bf16.Tiles() }
 
 // computeClass is for the profile, whose ceilings depend on it.
 func (p *product) computeClass() Precision { return p.class }
@@ -176,10 +176,10 @@ func (p *product) computeClass() Precision { return p.class }
 func (p *product) tile() (mr, nr int) {
 	switch p.class {
 	case BF16:
-		if !amx.Tiles() {
-			return gemm.MR(), amx.NR
+		if !bf16.Tiles() {
+			return gemm.MR(), bf16.NR
 		}
-		return amx.MR, amx.NR
+		return bf16.MR, bf16.NR
 	case I8G32:
 		return int8.MR, int8.NR
 	case I16G32:
@@ -216,10 +216,10 @@ func (b *binder) direct(p *product, x mat) bool {
 func (p *product) fewest() int {
 	switch {
 	case p.tiled:
-		return amx.FewRows
+		return bf16.FewRows
 	case p.coded > 0:
 		return p.coded
-	case p.class == BF16 && amx.Unpacks(p.stored):
+	case p.class == BF16 && bf16.Unpacks(p.stored):
 		return 1
 	}
 	return gemm.FewRows
@@ -299,8 +299,8 @@ func (p *product) multiply(w *worker, y []float32, x factor, bias []float32, row
 		t := i16.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, W: p.i16, C: y, LDC: p.n, Bias: bias, Act: p.act, Epoch: w.epoch}
 		i16.Run(&t, 0, rows, p0, p1, w.scratch.i16)
 	case p.class == BF16:
-		t := amx.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
-		amx.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
+		t := bf16.Task{M: rows, N: p.n, K: p.k, A: x.f32, Rounded: x.half, LDA: p.k, B: p.bf16[w.lane], C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		bf16.Run(&t, 0, rows, p0, p1, w.scratch.tiles)
 	default:
 		t := gemm.Task{M: rows, N: p.n, K: p.k, A: x.f32, LDA: p.k, B: p.f32, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
 		gemm.Run(&t, 0, rows, p0, p1, w.scratch.gemm)
@@ -322,8 +322,8 @@ func (p *product) few(w *worker, y, x, bias []float32, rows, c0, c1 int) {
 		return
 	}
 	if rows > 1 && p.tiled {
-		t := amx.FewTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
-		amx.RunFew(&t, c0, c1, w.scratch.few)
+		t := bf16.FewTask{M: rows, A: x, LDA: p.k, W: p.stored, C: y, LDC: p.n, Bias: bias, Epoch: w.epoch}
+		bf16.RunFew(&t, c0, c1, w.scratch.few)
 		return
 	}
 	if s := &w.scratch.one; rows == 1 {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/i16"
 	"hotpath/internal/tensor"
@@ -41,11 +41,11 @@ func TestPartsCoverAProduct(t *testing.T) {
 			for _, workers := range []int{1, 2, 3, 8} {
 				for _, tiles := range []bool{false, true} {
 					for _, cheap := range []bool{false, true} {
-						shares := productWidth(rows, n, 384, amx.NR, workers*sharesEach)
+						shares := productWidth(rows, n, 384, bf16.NR, workers*sharesEach)
 						seen := make([]int, rows*n)
 						for i := range shares {
-							m0, m1, c0, c1 := part(rows, n, amx.MR, amx.NR, cheap, tiles, i, shares)
-							if m0%amx.MR != 0 || c0%amx.NR != 0 {
+							m0, m1, c0, c1 := part(rows, n, bf16.MR, bf16.NR, cheap, tiles, i, shares)
+							if m0%bf16.MR != 0 || c0%bf16.NR != 0 {
 								t.Errorf("%d x %d: share %d of %d begins in the middle of a tile, at %d, %d", rows, n, i, shares, m0, c0)
 							}
 							for m := m0; m < m1; m++ {
@@ -142,14 +142,14 @@ func TestPairsKeepTheirRows(t *testing.T) {
 func TestWorkersFetchWeightsOnce(t *testing.T) {
 	const n, workers = 384, 2
 	for rows, own := range map[int]bool{64: false, 127: false, 128: true, 256: true, 300: true, 512: true} {
-		shares := productWidth(rows, n, 384, amx.NR, workers*sharesEach)
+		shares := productWidth(rows, n, 384, bf16.NR, workers*sharesEach)
 		if shares != workers*sharesEach {
 			t.Fatalf("%d rows: %d shares, expected %d a worker", rows, shares, sharesEach)
 		}
 		for w := range workers {
 			columns, spans := 0, map[[2]int]bool{}
 			for i := shares * w / workers; i < shares*(w+1)/workers; i++ {
-				m0, m1, c0, c1 := part(rows, n, amx.MR, amx.NR, true, true, i, shares)
+				m0, m1, c0, c1 := part(rows, n, bf16.MR, bf16.NR, true, true, i, shares)
 				columns += c1 - c0
 				spans[[2]int{m0, m1}] = true
 			}

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -21,10 +21,10 @@ import (
 // ends find out by themselves, from the plan.
 
 // roundActs are the activations that a product can round behind.
-var roundActs = map[graph.ActKind]amx.Act{
-	graph.GELU:     amx.Gelu,
-	graph.GELUTanh: amx.GeluTanh,
-	graph.SiLU:     amx.Silu,
+var roundActs = map[graph.ActKind]bf16.Act{
+	graph.GELU:     bf16.Gelu,
+	graph.GELUTanh: bf16.GeluTanh,
+	graph.SiLU:     bf16.Silu,
 }
 
 // productKinds are the steps that multiply with weights.
@@ -46,7 +46,7 @@ func (b *binder) rounding(v *graph.Value) rounding {
 	}
 	r := rounding{few: never}
 	pl := b.plan.Place(v)
-	if pl.Class == plan.Activations && pl.Bytes > 0 && amx.CanRound(v.Shape.RowLen()) && b.makes(v) {
+	if pl.Class == plan.Activations && pl.Bytes > 0 && bf16.CanRound(v.Shape.RowLen()) && b.makes(v) {
 		products, others := b.be.readers(b.plan, v)
 		if products && (!others || pl.Beside > 0) {
 			r = rounding{b.fewRows(v), others}
@@ -85,7 +85,7 @@ func (b *Backend) readers(p *plan.Plan, v *graph.Value) (products, others bool) 
 // besideBytes is the room for a norm's result in bf16 where it is kept in f32
 // too.
 func (b *Backend) besideBytes(p *plan.Plan, v *graph.Value) int64 {
-	if v.Node.Op != graph.OpNorm || !amx.CanRound(v.Shape.RowLen()) {
+	if v.Node.Op != graph.OpNorm || !bf16.CanRound(v.Shape.RowLen()) {
 		return 0
 	}
 	if products, others := b.readers(p, v); !products || !others {
@@ -98,12 +98,12 @@ func (b *Backend) besideBytes(p *plan.Plan, v *graph.Value) int64 {
 func (b *binder) rounds(s *plan.Step) bool {
 	switch a := s.Root().Attr.(type) {
 	case graph.AttentionAttr:
-		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim)
+		return b.attentionClass(s.Root()) == BF16 && bf16.CanRound(a.HeadDim)
 	case graph.AttentionKVAttr:
 		// A sequence's only query is answered in f32, and plans of few tokens are
 		// for such.
-		alone := b.plan.Max.T <= amx.FewRows && b.readsCache(s.Root())
-		return b.attentionClass(s.Root()) == BF16 && amx.CanRound(a.HeadDim) && !alone
+		alone := b.plan.Max.T <= bf16.FewRows && b.readsCache(s.Root())
+		return b.attentionClass(s.Root()) == BF16 && bf16.CanRound(a.HeadDim) && !alone
 	case graph.ActAttr:
 		_, ok := roundActs[a.Kind]
 		return ok && b.be.inBF16(s)
@@ -187,7 +187,7 @@ func (b *binder) fewRows(v *graph.Value) int {
 		}
 		for _, n := range s.Nodes {
 			if n.Op == graph.OpLinear && b.weight(n.In[1]).tiles == nil {
-				return max(gemm.FewRows, amx.FewRows)
+				return max(gemm.FewRows, bf16.FewRows)
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
@@ -18,7 +18,7 @@ func TestNormsInBF16(t *testing.T) {
 	if cpu.Active() < cpu.AMX {
 		t.Skip("this machine has no tiles")
 	}
-	few := max(gemm.FewRows, amx.FewRows)
+	few := max(gemm.FewRows, bf16.FewRows)
 	for _, c := range []struct {
 		precision Precision
 		width     int

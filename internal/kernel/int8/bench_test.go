@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"hotpath/internal/kernel/amx"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
@@ -63,12 +63,12 @@ func BenchmarkRun(b *testing.B) {
 						a, out, w := random(m*k, 1), make([]float32, m*n), random(n*k, 2)
 						var f func()
 						if c.group == 0 {
-							var p amx.Panels = amx.NewStored(stored(b, c.d, w, n, k))
+							var p bf16.Panels = bf16.NewStored(stored(b, c.d, w, n, k))
 							if c.d == tensor.BF16 {
-								p = amx.Pack(make([]uint16, amx.PackedLen(n, k)), p, n, k)
+								p = bf16.Pack(make([]uint16, bf16.PackedLen(n, k)), p, n, k)
 							}
-							t, s := &amx.Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}, amx.NewScratch(k)
-							f = func() { amx.Run(t, 0, m, 0, amx.NumPanels(n), s) }
+							t, s := &bf16.Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}, bf16.NewScratch(k)
+							f = func() { bf16.Run(t, 0, m, 0, bf16.NumPanels(n), s) }
 						} else {
 							t, s := &Task{M: m, N: n, K: k, A: a, LDA: k, B: c.pack(b, stored(b, c.d, w, n, k)), C: out, LDC: n}, NewScratch(k)
 							f = func() { Run(t, 0, m, 0, NumPanels(n), s) }
