@@ -2,22 +2,24 @@ package main
 
 import "fmt"
 
+// int8Group is the number of values of K that share a scale.
+const int8Group = 32
+
 // int8Form is how a panel of int8 weights lies: for every group of K a header
-// of scales, then chunks of 32 of K x 32 columns. Package int8 has the same
-// table.
+// of f16 scales, then the codes of 32 columns. Package int8 has the same table.
 type int8Form struct {
 	name   string
 	header int  // bytes before the codes of a group
-	chunk  int  // bytes of a chunk: 1024, or 512 with two codes a byte
-	half   bool // scales are f16, else f32
-	min    bool // a minimum a column behind the scales
-	long   bool // several chunks a group
+	codes  int  // bytes of a group's codes: 1024, or 512 with two codes per byte
+	min    bool // one f16 minimum per column behind the scales
 }
 
+// block is the bytes of a group.
+func (f int8Form) block() int { return f.header + f.codes }
+
 var int8Forms = []int8Form{
-	{name: "Q8", header: 64, chunk: 1024, half: true},
-	{name: "Q4", header: 128, chunk: 512, half: true, min: true},
-	{name: "G128", header: 128, chunk: 1024, long: true},
+	{name: "Q8", header: 64, codes: 1024},
+	{name: "Q4", header: 128, codes: 512, min: true},
 }
 
 // Offsets in package int8's dotArgs.
@@ -34,19 +36,18 @@ const (
 	argLDC    = 80
 	argLDI    = 88
 	argGroups = 96
-	argLast   = 104
-	argStrips = 112
-	argRows   = 120
-	argBuf    = 128
+	argStrips = 104
+	argRows   = 112
+	argBuf    = 120
 	// Working copies, which Go holds as integers: a pointer behind the last
 	// row must not be seen by the collector.
-	curA    = 136
-	curSA   = 144
-	curAux  = 152
-	curC    = 160
-	curInit = 168
+	curA    = 128
+	curSA   = 136
+	curAux  = 144
+	curC    = 152
+	curInit = 160
 
-	argAhead = 216 // how far ahead of the codes to prefetch
+	argAhead = 208 // how far ahead of the codes to prefetch
 )
 
 // int8Copies fills the working copies by way of a register.
@@ -56,9 +57,6 @@ func int8Copies(g *asm, reg string) {
 		g.f("MOVQ %s, %d(R8)", reg, c[1])
 	}
 }
-
-// groupChunks is the number of chunks of a whole group of the long form.
-const groupChunks = 4
 
 // genInt8 writes the int8 dot products of every tier, the quantizers and the
 // unpacking of nibbles.
@@ -83,9 +81,7 @@ func genInt8(g *asm) {
 	}
 	genUnpackQ4(g, c)
 	for _, i := range []isa{avx2, avx512} {
-		for _, n := range []int{32, 128} {
-			genQuantize(g, c, i, n)
-		}
+		genQuantize(g, c, i)
 	}
 	genInt8Lanes(g)
 	c.write(g)
@@ -131,46 +127,28 @@ func int8Strip(g *asm, mr int) {
 	g.f("MOVQ %d(R8), R13", argAhead)
 }
 
-// int8Prefetch asks for an eighth of a chunk: few rows wait for memory, where
+// int8Prefetch asks for an eighth of a group's codes: few rows wait for memory, where
 // hardware alone stops at page ends.
 func int8Prefetch(g *asm, f int8Form, q int) {
-	g.f("PREFETCHT0 %d(DI)(R13*1)", f.chunk/8*q)
+	g.f("PREFETCHT0 %d(DI)(R13*1)", f.codes/8*q)
 }
 
-// int8Chunks runs body for every chunk of a group; BX counts. body moves DI.
-func int8Chunks(g *asm, f int8Form, mr int, body func()) {
-	step := func() {
-		body()
-		g.f("ADDQ $%d, DI", f.chunk)
-		g.f("ADDQ $32, SI")
-		if mr > 3 {
-			g.f("ADDQ $32, R9")
-		}
-		if mr > 6 {
-			g.f("ADDQ $32, R10")
-		}
+// int8Behind moves weights and rows behind the codes of a group.
+func int8Behind(g *asm, f int8Form, mr int) {
+	g.f("ADDQ $%d, DI", f.codes)
+	g.f("ADDQ $%d, SI", int8Group)
+	if mr > 3 {
+		g.f("ADDQ $%d, R9", int8Group)
 	}
-	if !f.long {
-		step()
-		return
+	if mr > 6 {
+		g.f("ADDQ $%d, R10", int8Group)
 	}
-	loop := g.fresh("chunk")
-	g.f("MOVQ $%d, BX", groupChunks)
-	g.f("CMPQ AX, $1")
-	g.f("CMOVQEQ %d(R8), BX", argLast)
-	g.label(loop)
-	step()
-	g.f("DECQ BX")
-	g.f("JNZ %s", loop)
 }
 
-// int8Next moves scales and codes to the next group; AX counts groups.
+// int8Next moves scales to the next group and weights behind its header; AX
+// counts groups.
 func int8Next(g *asm, f int8Form, group string) {
-	if f.long { // the distance between groups varies only behind the last
-		g.f("ADDQ $%d, DX", f.header+groupChunks*f.chunk)
-	} else {
-		g.f("ADDQ $%d, DX", f.header+f.chunk)
-	}
+	g.f("ADDQ $%d, DX", f.block())
 	g.f("ADDQ $%d, DI", f.header)
 	g.f("ADDQ %d(R8), R11", argLDS)
 	g.f("ADDQ %d(R8), R12", argLDS)
@@ -179,12 +157,8 @@ func int8Next(g *asm, f int8Form, group string) {
 }
 
 // int8Scales loads scales (or minima, 64 bytes on) of two vectors.
-func int8Scales(k *vkernel, f int8Form, off, r0, r1 int) {
+func int8Scales(k *vkernel, off, r0, r1 int) {
 	for n, r := range []int{r0, r1} {
-		if f.half {
-			k.f("VCVTPH2PS %d(DX), %s", off+n*k.lanes*2, k.v(r))
-		} else {
-			k.f("VMOVUPS %d(DX), %s", off+n*k.lanes*4, k.v(r))
-		}
+		k.f("VCVTPH2PS %d(DX), %s", off+n*k.lanes*2, k.v(r))
 	}
 }

@@ -9,11 +9,11 @@ const (
 
 // Working fields of dotArgs that only the tile kernels use.
 const (
-	argSrc   = 176 // where the f32 sums come from
-	argLDSrc = 184
-	argLDDst = 192
-	argBackS = 200 // from behind a group's scales to the next group's
-	argLeft  = 208 // groups to multiply
+	argSrc   = 168 // where the f32 sums come from
+	argLDSrc = 176
+	argLDDst = 184
+	argBackS = 192 // from behind a group's scales to the next group's
+	argLeft  = 200 // groups to multiply
 )
 
 // tileMemR is tileMem for all sixteen registers.
@@ -35,13 +35,8 @@ func (g *asm) tileMemR(name string, pp, t, base, index byte, disp int32) {
 // the f32 sums.
 func genInt8AMX(g *asm, f int8Form, rows byte) {
 	name := fmt.Sprintf("dot%sAMXx%d", f.name, rows)
+	f.codes = 1024 // Q4 comes unpacked
 	t := &int8Tiles{g, f, rows}
-	step := 1024 // Q4 comes unpacked
-	block := f.header + step
-	if f.long {
-		step = 2048
-		block = f.header + 2*step
-	}
 	g.text(name, name+"(t *dotArgs)", 16, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
@@ -72,23 +67,23 @@ func genInt8AMX(g *asm, f int8Form, rows byte) {
 		g.f("MOVQ DI, %d(R8)", c[1])
 	}
 	g.f("MOVQ $128, %d(R8)", argLDDst)
-	t.multiply(step, false)
+	t.multiply(false)
 	g.f("CMPQ %d(R8), $0", argLeft)
 	g.f("JEQ %s", last)
-	t.multiply(step, false)
+	t.multiply(false)
 	g.label(group)
 	g.f("CMPQ %d(R8), $0", argLeft)
 	g.f("JEQ %s", drain)
 	t.sums()
-	t.multiply(step, true)
-	t.onward(block)
+	t.multiply(true)
+	t.onward()
 	g.f("JMP %s", group)
 	g.label(drain)
 	t.sums()
 	for part := range int(rows) {
 		t.flush(part)
 	}
-	t.onward(block)
+	t.onward()
 	g.label(last)
 	g.f("MOVQ %d(R8), DI", argLDC)
 	g.f("MOVQ DI, %d(R8)", argLDDst)
@@ -129,12 +124,12 @@ func (t *int8Tiles) sums() {
 
 // onward makes the dense sums the source of the next group, and goes to its
 // header.
-func (t *int8Tiles) onward(block int) {
+func (t *int8Tiles) onward() {
 	t.f("MOVQ %d(R8), R13", argBuf)
 	t.f("ADDQ $%d, R13", int8Buffers)
 	t.f("MOVQ R13, %d(R8)", argSrc)
 	t.f("MOVQ $128, %d(R8)", argLDSrc)
-	t.f("ADDQ $%d, R12", block)
+	t.f("ADDQ $%d, R12", t.form.block())
 }
 
 // wrap moves a register to the next buffer.
@@ -148,53 +143,31 @@ func (t *int8Tiles) wrap(reg string) {
 
 // multiply sums the next group in tiles and leaves it in the buffer R9, while
 // the buffer R10 is emptied where flush says so.
-func (t *int8Tiles) multiply(step int, flush bool) {
+func (t *int8Tiles) multiply(flush bool) {
 	for n := range 2 * t.rows {
 		t.tilezero(n)
 	}
 	a := func(tile, base byte) { t.tileMemR("TILELOADD", 0x7b, tile, base, rCX, 0) }
 	b := func(tile byte) { t.tileMemR("TILELOADD", 0x7b, tile, rBX, rDX, int32(tile-6)*64) }
 	dot := func(c, a, b byte) { t.tdp("TDPBSSD", 3, 0x5e, c, a, b) }
-	top := func() {
-		b(6)
-		a(4, rSI)
-		dot(0, 4, 6)
-		b(7)
-		dot(1, 4, 7)
+	b(6)
+	a(4, rSI)
+	dot(0, 4, 6)
+	b(7)
+	dot(1, 4, 7)
+	if flush {
+		t.flush(0)
 	}
-	bottom := func() {
-		if t.rows == 2 {
-			a(5, rR14)
-			dot(2, 5, 6)
-			dot(3, 5, 7)
-			t.f("ADDQ $%d, R14", step/32)
-		}
-		t.f("ADDQ $%d, SI", step/32)
-		t.f("ADDQ $%d, BX", step)
+	if t.rows == 2 {
+		a(5, rR14)
+		dot(2, 5, 6)
+		dot(3, 5, 7)
+		t.f("ADDQ $%d, R14", int8Group)
 	}
-	between := func(part int) {
-		if flush && part < int(t.rows) {
-			t.flush(part)
-		}
-	}
-	top()
-	if t.form.long {
-		bottom()
-		between(0)
-		skip, whole := t.fresh("skip"), t.fresh("whole")
-		t.f("CMPQ %d(R8), $1", argLeft) // the last group may be one step
-		t.f("JNE %s", whole)
-		t.f("CMPQ %d(R8), $2", argLast)
-		t.f("JEQ %s", skip)
-		t.label(whole)
-		top()
-		bottom()
-		t.label(skip)
-		between(1)
-	} else {
-		between(0)
-		bottom()
-		between(1)
+	t.f("ADDQ $%d, SI", int8Group)
+	t.f("ADDQ $%d, BX", t.form.codes)
+	if flush && t.rows == 2 {
+		t.flush(1)
 	}
 	t.f("ADDQ $%d, BX", t.form.header)
 	for n := range 2 * t.rows {
@@ -210,11 +183,7 @@ func (t *int8Tiles) flush(part int) {
 	if part == 0 {
 		k := &vkernel{asm: t.asm, isa: avx512}
 		for n := range 2 {
-			if t.form.half {
-				k.f("VCVTPH2PS %d(R12), Z%d", 32*n, 28+n)
-			} else {
-				k.f("VMOVUPS %d(R12), Z%d", 64*n, 28+n)
-			}
+			k.f("VCVTPH2PS %d(R12), Z%d", 32*n, 28+n)
 			if t.form.min {
 				k.f("VCVTPH2PS %d(R12), Z%d", 64+32*n, 30+n)
 			}

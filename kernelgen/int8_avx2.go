@@ -9,7 +9,7 @@ import "fmt"
 // int8Flush scales the integer sums in registers 0.. and adds them to memory;
 // s0 and s1 take scales and minima, b a scale of the activations.
 func int8Flush(k *vkernel, f int8Form, mr, s0, s1, b int) {
-	int8Scales(k, f, 0, s0, s1)
+	int8Scales(k, 0, s0, s1)
 	k.f("MOVQ %d(R8), BX", argC)
 	for r := range mr {
 		k.f("VBROADCASTSS %d(R11), %s", 4*r, k.v(b))
@@ -20,7 +20,7 @@ func int8Flush(k *vkernel, f int8Form, mr, s0, s1, b int) {
 		}
 	}
 	if f.min {
-		int8Scales(k, f, 64, s0, s1)
+		int8Scales(k, 64, s0, s1)
 		for r := range mr {
 			k.f("VBROADCASTSS %d(R12), %s", 4*r, k.v(b))
 			for n, s := range []int{s0, s1} {
@@ -73,29 +73,28 @@ func genInt8AVX2(g *asm, c *constants, f int8Form) {
 		for r := range 2 * mr {
 			g.zero(avx2, r)
 		}
-		int8Chunks(g, f, mr, func() {
-			for q := range 8 {
-				int8Load(k, f, q, 8)
-				if !f.min {
-					g.f("VPABSB Y8, Y10")
-					g.f("VPABSB Y9, Y11")
-				}
-				for r := range mr {
-					g.f("VPBROADCASTD %s, Y12", rowAddr(r, 4*q))
-					for n := range 2 {
-						if f.min {
-							g.f("VPMADDUBSW Y12, Y%d, Y%d", 8+n, 13+n)
-							g.f("VPADDW Y%d, Y%d, Y%d", 13+n, 2*r+n, 2*r+n)
-							continue
-						}
-						g.f("VPSIGNB Y%d, Y12, Y%d", 8+n, 13+n)
-						g.f("VPMADDUBSW Y%d, Y%d, Y%d", 13+n, 10+n, 13+n)
-						g.f("VPMADDWD Y15, Y%d, Y%d", 13+n, 13+n)
-						g.f("VPADDD Y%d, Y%d, Y%d", 13+n, 2*r+n, 2*r+n)
+		for q := range 8 {
+			int8Load(k, f, q, 8)
+			if !f.min {
+				g.f("VPABSB Y8, Y10")
+				g.f("VPABSB Y9, Y11")
+			}
+			for r := range mr {
+				g.f("VPBROADCASTD %s, Y12", rowAddr(r, 4*q))
+				for n := range 2 {
+					if f.min {
+						g.f("VPMADDUBSW Y12, Y%d, Y%d", 8+n, 13+n)
+						g.f("VPADDW Y%d, Y%d, Y%d", 13+n, 2*r+n, 2*r+n)
+						continue
 					}
+					g.f("VPSIGNB Y%d, Y12, Y%d", 8+n, 13+n)
+					g.f("VPMADDUBSW Y%d, Y%d, Y%d", 13+n, 10+n, 13+n)
+					g.f("VPMADDWD Y15, Y%d, Y%d", 13+n, 13+n)
+					g.f("VPADDD Y%d, Y%d, Y%d", 13+n, 2*r+n, 2*r+n)
 				}
 			}
-		})
+		}
+		int8Behind(g, f, mr)
 		if f.min {
 			for r := range 2 * mr {
 				g.f("VPMADDWD Y15, Y%d, Y%d", r, r)
@@ -126,17 +125,16 @@ func genInt8AVXVNNI(g *asm, c *constants, f int8Form) {
 				g.f("VPBROADCASTD %d(R12), Y%d", r/2*4, r)
 			}
 		}
-		int8Chunks(g, f, mr, func() {
-			for q := range 8 {
-				int8Load(k, f, q, 12)
-				for r := range mr {
-					a := byte(14 + r%2)
-					g.f("VPBROADCASTD %s, Y%d", rowAddr(r, 4*q), a)
-					g.vpdpbusdVEX(byte(2*r), 12, a)
-					g.vpdpbusdVEX(byte(2*r+1), 13, a)
-				}
+		for q := range 8 {
+			int8Load(k, f, q, 12)
+			for r := range mr {
+				a := byte(14 + r%2)
+				g.f("VPBROADCASTD %s, Y%d", rowAddr(r, 4*q), a)
+				g.vpdpbusdVEX(byte(2*r), 12, a)
+				g.vpdpbusdVEX(byte(2*r+1), 13, a)
 			}
-		})
+		}
+		int8Behind(g, f, mr)
 		int8Flush(k, f, mr, 12, 13, 14)
 		int8Next(g, f, group)
 		g.ret()

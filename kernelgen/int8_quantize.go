@@ -18,7 +18,7 @@ const (
 	quantMin    = 96
 )
 
-// int8Quantizer writes a quantizer of rows of activations in groups of n:
+// int8Quantizer writes a quantizer of rows of activations:
 //
 //	name(t *quantArgs)
 //
@@ -34,12 +34,11 @@ const (
 // of aux, 15 the mask of signs.
 type int8Quantizer struct {
 	*vkernel
-	n int
 }
 
-func genQuantize(g *asm, c *constants, i isa, n int) {
-	q := &int8Quantizer{&vkernel{asm: g, isa: i, consts: c}, n}
-	name := fmt.Sprintf("quantize%d%s", n, i.name)
+func genQuantize(g *asm, c *constants, i isa) {
+	q := &int8Quantizer{&vkernel{asm: g, isa: i, consts: c}}
+	name := "quantize" + i.name
 	g.text(name, name+"(t *quantArgs)", 16, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
@@ -113,12 +112,8 @@ func (q *int8Quantizer) store(x int, ptr string, groups int) {
 	}
 }
 
-// fold reduces register v to one value in all lanes of its lowest quarter.
+// fold reduces register v to one value in all lanes of its lower half.
 func (q *int8Quantizer) fold(op string, v, tmp int) {
-	if q.lanes == 16 {
-		q.f("VEXTRACTI64X4 $1, Z%d, Y%d", v, tmp)
-		q.f("%s Y%d, Y%d, Y%d", op, tmp, v, v)
-	}
 	q.f("VEXTRACTI128 $1, Y%d, X%d", v, tmp)
 	q.f("%s X%d, X%d, X%d", op, tmp, v, v)
 	for _, s := range []string{"$0x4e", "$0xb1"} {
@@ -143,9 +138,9 @@ func (q *int8Quantizer) fold4(op string, v int) {
 	q.f("%s X1, X0, X0", op)
 }
 
-// wide quantizes 128 values, one group or four, or what a row has left.
+// wide quantizes four groups, or what a row has left.
 func (q *int8Quantizer) wide(masked bool) {
-	const x, acc = 16, 24
+	const x, acc, groups = 16, 24, 4
 	q.f("VPBROADCASTD %s, Z15", q.consts.bits(0x7fffffff))
 	for v := range 8 {
 		if masked {
@@ -156,18 +151,10 @@ func (q *int8Quantizer) wide(masked bool) {
 		}
 		q.f("VPANDD Z15, Z%d, Z%d", x+v, acc+v)
 	}
-	groups := 128 / q.n
-	for v := range 4 {
+	for v := range groups {
 		q.f("VPMAXUD Z%d, Z%d, Z%d", acc+2*v+1, acc+2*v, acc+v)
 	}
-	if groups == 1 {
-		q.f("VPMAXUD Z%d, Z%d, Z0", acc+1, acc)
-		q.f("VPMAXUD Z%d, Z%d, Z1", acc+3, acc+2)
-		q.f("VPMAXUD Z1, Z0, Z0")
-		q.fold("VPMAXUD", 0, 1)
-	} else {
-		q.fold4("VPMAXUD", acc)
-	}
+	q.fold4("VPMAXUD", acc)
 	q.invert()
 	q.store(6, "R11", groups)
 	for n := range groups {
@@ -179,7 +166,7 @@ func (q *int8Quantizer) wide(masked bool) {
 		}
 	}
 	for v := range 8 {
-		q.f("VMULPS Z%d, Z%d, Z%d", acc+v*groups/8, x+v, x+v)
+		q.f("VMULPS Z%d, Z%d, Z%d", acc+v/2, x+v, x+v)
 		q.f("VCVTPS2DQ Z%d, Z%d", x+v, x+v)
 	}
 	// Lanes come out of the packs four dwords at a time.
@@ -195,32 +182,24 @@ func (q *int8Quantizer) wide(masked bool) {
 	skip := q.fresh("skip")
 	q.f("TESTQ R12, R12")
 	q.f("JZ %s", skip)
-	for v := range 4 {
+	for v := range groups {
 		q.f("VPADDD Z%d, Z%d, Z%d", x+2*v+1, x+2*v, acc+v)
 	}
 	q.f("VMOVAPS X6, X13")
-	if groups == 1 {
-		q.f("VPADDD Z%d, Z%d, Z8", acc+1, acc)
-		q.f("VPADDD Z%d, Z%d, Z9", acc+3, acc+2)
-		q.f("VPADDD Z9, Z8, Z8")
-		q.fold("VPADDD", 8, 9)
-	} else {
-		q.fold4("VPADDD", acc)
-		q.f("VMOVAPS X0, X8")
-		q.f("VMOVAPS X13, X6")
-	}
+	q.fold4("VPADDD", acc)
+	q.f("VMOVAPS X0, X8")
+	q.f("VMOVAPS X13, X6")
 	q.sums()
 	q.store(8, "R12", groups)
 	q.label(skip)
-	q.f("ADDQ $128, DI")
-	q.f("ADDQ $512, SI")
+	q.f("ADDQ $%d, DI", groups*int8Group)
+	q.f("ADDQ $%d, SI", 4*groups*int8Group)
 }
 
 // narrow quantizes one group in registers of 256 bits.
 func (q *int8Quantizer) narrow() {
 	q.f("VMOVUPS %s, Y15", q.consts.bits(0x7fffffff))
-	vectors := q.n / 8
-	for v := range vectors {
+	for v := range 4 {
 		if v < 2 {
 			q.f("VPAND %d(SI), Y15, Y%d", v*32, v)
 			continue
@@ -233,8 +212,8 @@ func (q *int8Quantizer) narrow() {
 	q.invert()
 	q.store(6, "R11", 1)
 	q.f("VBROADCASTSS X7, Y7")
-	for v := range vectors {
-		t := 10 + v%4
+	for v := range 4 {
+		t := 10 + v
 		q.f("VMULPS %d(SI), Y7, Y%d", v*32, t)
 		q.op("VCVTPS2DQ", t, t)
 		if v == 0 {
@@ -242,15 +221,14 @@ func (q *int8Quantizer) narrow() {
 		} else {
 			q.op("VPADDD", t, 8, 8)
 		}
-		if v%4 == 3 { // lanes come out of the packs in pairs
-			q.f("VPACKSSDW Y11, Y10, Y10")
-			q.f("VPACKSSDW Y13, Y12, Y12")
-			q.f("VPACKSSWB Y12, Y10, Y10")
-			q.f("VMOVDQU int8Lanes<>(SB), Y11")
-			q.f("VPERMD Y10, Y11, Y10")
-			q.f("VMOVDQU Y10, %d(DI)", 8*(v-3))
-		}
 	}
+	// Lanes come out of the packs in pairs.
+	q.f("VPACKSSDW Y11, Y10, Y10")
+	q.f("VPACKSSDW Y13, Y12, Y12")
+	q.f("VPACKSSWB Y12, Y10, Y10")
+	q.f("VMOVDQU int8Lanes<>(SB), Y11")
+	q.f("VPERMD Y10, Y11, Y10")
+	q.f("VMOVDQU Y10, 0(DI)")
 	skip := q.fresh("skip")
 	q.f("TESTQ R12, R12")
 	q.f("JZ %s", skip)
@@ -258,8 +236,8 @@ func (q *int8Quantizer) narrow() {
 	q.sums()
 	q.store(8, "R12", 1)
 	q.label(skip)
-	q.f("ADDQ $%d, DI", q.n)
-	q.f("ADDQ $%d, SI", 4*q.n)
+	q.f("ADDQ $%d, DI", int8Group)
+	q.f("ADDQ $%d, SI", 4*int8Group)
 }
 
 // genInt8Lanes writes the permutations that put packed bytes in order.
@@ -276,7 +254,7 @@ func genInt8Lanes(g *asm) {
 	}
 }
 
-// genUnpackQ4 makes chunks of whole bytes of a Q4 panel, for the tiles; the
+// genUnpackQ4 makes whole bytes of the codes of a Q4 panel, for the tiles; the
 // headers stay in place.
 func genUnpackQ4(g *asm, c *constants) {
 	g.text("unpackQ4AVX512", "unpackQ4AVX512(dst, src *byte, groups int)", 0, 24)

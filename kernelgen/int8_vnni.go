@@ -6,8 +6,8 @@ import "fmt"
 // columns. Weights are unsigned (128 more than the code), which the sums make
 // up for by starting at -128 x the sum of the activations; Q4 codes are
 // unsigned by themselves. With signed set it takes the weights of the tiles and
-// turns them on the way, for rows too few to fill a tile. Registers: 0-13 integer sums, 14-27 f32 sums, 28 and
-// 29 weights, 30 and 31 activations.
+// turns them on the way, for rows too few to fill a tile. Registers: 0-13
+// integer sums, 14-27 f32 sums, 28 and 29 weights, 30 and 31 activations.
 func genInt8VNNI(g *asm, c *constants, f int8Form, signed bool) {
 	const maxMR = 7
 	k := &vkernel{asm: g, isa: avx512, consts: c}
@@ -38,34 +38,33 @@ func genInt8VNNI(g *asm, c *constants, f int8Form, signed bool) {
 				g.f("VPBROADCASTD %d(R12), Z%d", r/2*4, r)
 			}
 		}
-		int8Chunks(g, f, mr, func() {
-			for q := range 8 {
-				for n := range 2 {
-					switch {
-					case !f.min:
-						g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
-						if signed {
-							g.f("VPXORD %s, Z%d, Z%d", c.bits(0x80808080), 28+n, 28+n)
-						}
-					case q < 4:
-						g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
-						g.f("VPANDD %s, Z%d, Z%d", c.bits(0x0f0f0f0f), 28+n, 28+n)
-					default:
-						g.f("VPSRLW $4, %d(DI), Z%d", (q-4)*128+n*64, 28+n)
-						g.f("VPANDD %s, Z%d, Z%d", c.bits(0x0f0f0f0f), 28+n, 28+n)
+		for q := range 8 {
+			for n := range 2 {
+				switch {
+				case !f.min:
+					g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
+					if signed {
+						g.f("VPXORD %s, Z%d, Z%d", c.bits(0x80808080), 28+n, 28+n)
 					}
+				case q < 4:
+					g.f("VMOVDQU64 %d(DI), Z%d", q*128+n*64, 28+n)
+					g.f("VPANDD %s, Z%d, Z%d", c.bits(0x0f0f0f0f), 28+n, 28+n)
+				default:
+					g.f("VPSRLW $4, %d(DI), Z%d", (q-4)*128+n*64, 28+n)
+					g.f("VPANDD %s, Z%d, Z%d", c.bits(0x0f0f0f0f), 28+n, 28+n)
 				}
-				for r := range mr {
-					g.f("VPBROADCASTD %s, Z%d", rowAddr(r, 4*q), 30+r%2)
-					g.f("VPDPBUSD Z%d, Z28, Z%d", 30+r%2, 2*r)
-					g.f("VPDPBUSD Z%d, Z29, Z%d", 30+r%2, 2*r+1)
-				}
-				int8Prefetch(g, f, q)
 			}
-		})
-		int8Scales(k, f, 0, 28, 29)
+			for r := range mr {
+				g.f("VPBROADCASTD %s, Z%d", rowAddr(r, 4*q), 30+r%2)
+				g.f("VPDPBUSD Z%d, Z28, Z%d", 30+r%2, 2*r)
+				g.f("VPDPBUSD Z%d, Z29, Z%d", 30+r%2, 2*r+1)
+			}
+			int8Prefetch(g, f, q)
+		}
+		int8Behind(g, f, mr)
+		int8Scales(k, 0, 28, 29)
 		if f.min {
-			int8Scales(k, f, 64, 30, 31)
+			int8Scales(k, 64, 30, 31)
 		}
 		for r := range mr {
 			for n := range 2 {

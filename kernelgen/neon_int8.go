@@ -8,9 +8,7 @@ func genInt8NEON(g *asm) {
 	for _, f := range int8Forms {
 		k.dot(f)
 	}
-	for _, n := range []int{32, 128} {
-		k.quantize(n)
-	}
+	k.quantize()
 	k.pool.write(g)
 }
 
@@ -53,23 +51,12 @@ func (k *nasm) dot(f int8Form) {
 		for n := range 2 * mr {
 			k.zero(n)
 		}
-		if f.long {
-			k.f("MOVD $%d, R13", groupChunks)
-			k.f("MOVD %d(R0), R14", argLast)
-			k.f("CMP $1, R11")
-			k.f("CSEL EQ, R14, R13, R13")
-			k.label(lab("chunk"))
-		}
-		k.chunk(f, mr)
+		k.dotGroup(f, mr)
 		for r := range mr {
-			k.f("ADD $32, R%d", 1+r)
+			k.f("ADD $%d, R%d", int8Group, 1+r)
 		}
-		k.f("ADD $%d, R8", f.chunk)
-		if f.long {
-			k.f("SUBS $1, R13, R13")
-			k.f("BNE %s", lab("chunk"))
-		}
-		k.columnScales(f, 0)
+		k.f("ADD $%d, R8", f.codes)
+		k.columnScales(0)
 		k.load(26, "R5", 0)
 		for r := range mr {
 			for n := range 2 {
@@ -79,7 +66,7 @@ func (k *nasm) dot(f int8Form) {
 			}
 		}
 		if f.min {
-			k.columnScales(f, 64)
+			k.columnScales(64)
 			k.load(26, "R6", 0)
 			for r := range mr {
 				for n := range 2 {
@@ -88,12 +75,8 @@ func (k *nasm) dot(f int8Form) {
 			}
 			k.f("ADD R10, R6")
 		}
-		step := f.chunk
-		if f.long {
-			step *= groupChunks
-		}
 		k.f("ADD R10, R5")
-		k.f("ADD $%d, R7", f.header+step)
+		k.f("ADD $%d, R7", f.block())
 		k.f("ADD $%d, R8", f.header)
 		k.f("SUBS $1, R11, R11")
 		k.f("BNE %s", lab("group"))
@@ -105,8 +88,8 @@ func (k *nasm) dot(f int8Form) {
 	}
 }
 
-// chunk adds the products of 32 of K.
-func (k *nasm) chunk(f int8Form, mr int) {
+// dotGroup adds the products of a group of K.
+func (k *nasm) dotGroup(f int8Form, mr int) {
 	activations := func(half int) {
 		for r := range mr {
 			k.load(16+r, fmt.Sprintf("R%d", 1+r), 16*half)
@@ -141,20 +124,16 @@ func (k *nasm) chunk(f int8Form, mr int) {
 }
 
 // columnScales leaves eight scales at off(R7) in 24 and 25.
-func (k *nasm) columnScales(f int8Form, off int) {
+func (k *nasm) columnScales(off int) {
 	k.load(24, "R7", off)
-	if !f.half {
-		k.load(25, "R7", off+16)
-		return
-	}
 	k.v("FCVTL2.4S8H", 25, 24)
 	k.v("FCVTL.4S4H", 24, 24)
 }
 
-// quantize is the quantizer of rows that int8Quantizer describes, in groups of
-// n; aux is scale·sum of codes.
-func (k *nasm) quantize(n int) {
-	name := fmt.Sprintf("quantize%dNEON", n)
+// quantize is the quantizer of rows that int8Quantizer describes; aux is
+// scale·sum of codes.
+func (k *nasm) quantize() {
+	const name = "quantizeNEON"
 	k.text(name, name+"(t *quantArgs)", 0, 8)
 	k.usePool()
 	k.f("MOVD t+0(FP), R0")
@@ -179,7 +158,7 @@ func (k *nasm) quantize(n int) {
 	for i := range 4 {
 		k.zero(i)
 	}
-	for i := range n / 4 {
+	for i := range int8Group / 4 {
 		k.load(4+i%4, "R10", 16*i)
 		k.v("FABS.4S", 4+i%4, 4+i%4)
 		k.v("UMAX.4S", i%4, i%4, 4+i%4)
@@ -200,7 +179,7 @@ func (k *nasm) quantize(n int) {
 	k.f("FMOVS F16, (R11)")
 	k.lane(17, 17, 0)
 	k.zero(19)
-	for i := 0; i < n; i += 16 {
+	for i := 0; i < int8Group; i += 16 {
 		for j := range 4 {
 			k.load(j, "R10", 4*i+16*j)
 			k.v("FMUL.4S", j, j, 17)
@@ -223,8 +202,8 @@ func (k *nasm) quantize(n int) {
 	k.f("ADD R7, R12")
 	k.label(sums)
 	k.f("ADD R7, R11")
-	k.f("ADD $%d, R9", n)
-	k.f("ADD $%d, R10", 4*n)
+	k.f("ADD $%d, R9", int8Group)
+	k.f("ADD $%d, R10", 4*int8Group)
 	k.f("SUBS $1, R13, R13")
 	k.f("BNE %s", block)
 	k.f("ADD R5, R1")

@@ -14,7 +14,7 @@ func TestBenchList(t *testing.T) {
 	out := ok(t, "bench", "matmul", "norm", "--list", "--threads", "1", "--filter", "m=128/n=1536/|rows=16-")
 	for _, want := range []string{
 		"Matmul/class=f32/type=F32/kernel=panels/m=128/n=1536/k=384-1\n",
-		"Matmul/class=i8g128/type=F32/kernel=panels/m=128/n=1536/k=384-1\n",
+		"Matmul/class=i8g32/type=Q8_0/kernel=panels/m=128/n=1536/k=384-1\n",
 		"Norm/kind=qk/steps=separate/heads=12/rows=16-1\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -54,8 +54,7 @@ var products = []product{
 	{class: "bf16", kernel: "rows", types: fewTypes, make: rowsBF16, most: mostDirect, has: bf16.Tiles},
 	{class: "i16g32", kernel: "panels", types: floatTypes[:1], make: packedI16, has: i16.Fast, tiled: true},
 	{class: "i16g32", kernel: "decode", types: blockTypes, make: decodedI16, has: i16.Fast},
-	{class: "i8g32", kernel: "panels", types: []tensor.DType{tensor.Q8_0, tensor.Q4_1}, make: packedInt8(int8.Len32, int8.Pack32), tiled: true},
-	{class: "i8g128", kernel: "panels", types: floatTypes[:1], make: packedInt8(func(w *gemm.Stored) (int, error) { return int8.Len128(w.N, w.K), nil }, int8.Pack128)},
+	{class: "i8g32", kernel: "panels", types: []tensor.DType{tensor.Q8_0, tensor.Q4_1}, make: packedI8, tiled: true},
 }
 
 // classes are the compute classes that this machine has a kernel for.
@@ -165,22 +164,20 @@ func packedI16(p *problem) (calls, int, error) {
 
 func decodedI16(p *problem) (calls, int, error) { return runI16(p, i16.Stored{W: p.w}) }
 
-func packedInt8(size func(*gemm.Stored) (int, error), pack func([]byte, *gemm.Stored) (*int8.Packed, error)) func(p *problem) (calls, int, error) {
-	return func(p *problem) (calls, int, error) {
-		bytes, err := size(p.w)
-		if err != nil {
-			return nil, 0, err
-		}
-		b, err := pack(make([]byte, bytes), p.w)
-		if err != nil {
-			return nil, 0, err
-		}
-		p.bytes = bytes
-		t := &int8.Task{M: p.m, N: p.n, K: p.k, A: p.a, LDA: p.k, B: b, C: p.c, LDC: p.n}
-		scratch := make([]*int8.Scratch, p.workers)
-		for i := range scratch {
-			scratch[i] = int8.NewScratch(p.k)
-		}
-		return func(worker, m0, m1, p0, p1 int) { int8.Run(t, m0, m1, p0, p1, scratch[worker]) }, int8.NumPanels(p.n), nil
+func packedI8(p *problem) (calls, int, error) {
+	size, err := int8.PackedLen(p.w)
+	if err != nil {
+		return nil, 0, err
 	}
+	b, err := int8.Pack(make([]byte, size), p.w)
+	if err != nil {
+		return nil, 0, err
+	}
+	p.bytes = size
+	t := &int8.Task{M: p.m, N: p.n, K: p.k, A: p.a, LDA: p.k, B: b, C: p.c, LDC: p.n}
+	scratch := make([]*int8.Scratch, p.workers)
+	for i := range scratch {
+		scratch[i] = int8.NewScratch(p.k)
+	}
+	return func(worker, m0, m1, p0, p1 int) { int8.Run(t, m0, m1, p0, p1, scratch[worker]) }, int8.NumPanels(p.n), nil
 }

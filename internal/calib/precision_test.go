@@ -8,7 +8,7 @@ import (
 
 func TestChoose(t *testing.T) {
 	slow := Class{"i16g32", 1, 1, 1.05}
-	far := Class{"i8g128", 0.9999, 0.9994, 3}
+	far := Class{"i4g64", 0.9999, 0.9994, 3}
 	fit := Class{"i8g32", 0.9998, 0.9996, 1.5}
 	faster := Class{"i4g32", 0.9998, 0.9995, 1.6}
 	for _, c := range []struct {

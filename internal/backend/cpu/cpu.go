@@ -202,11 +202,11 @@ func (b *Backend) packInt8(w plan.Weight) (plan.Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	size, err := int8.Len32(stored)
+	size, err := int8.PackedLen(stored)
 	if err != nil {
 		return nil, err
 	}
-	p, err := int8.Pack32(b.packed.take(size), stored)
+	p, err := int8.Pack(b.packed.take(size), stored)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package ceiling
 import (
 	"context"
 	"math/bits"
-	"strings"
 	"time"
 
 	"hotpath/internal/kernel/cpu"
@@ -68,11 +67,11 @@ func ofClass(class string) func() float64 {
 	switch tiles := t >= cpu.AMX; {
 	case class == "bf16" && tiles:
 		return func() float64 { return Tiles("bf16") }
-	case strings.HasPrefix(class, "i8") && tiles:
+	case class == "i8g32" && tiles:
 		return func() float64 { return Tiles("int8") }
-	case strings.HasPrefix(class, "i8"):
+	case class == "i8g32":
 		return func() float64 { return Dot(t) }
-	case strings.HasPrefix(class, "i16"):
+	case class == "i16g32":
 		return func() float64 { return Pairs(t) }
 	}
 	return func() float64 { return FMA(t) }

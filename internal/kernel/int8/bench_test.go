@@ -43,26 +43,28 @@ func top(tier cpu.Tier) float64 {
 	return ceiling.Dot(tier)
 }
 
-// BenchmarkRun reports every class at the models' shapes; bf16 on tiles, packed
-// or from the file (group 0), is what it has to beat on machines that have
-// them.
+// BenchmarkRun reports every type at the models' shapes; bf16 on tiles, packed
+// or from the file, is what it has to beat on machines that have them.
 func BenchmarkRun(b *testing.B) {
 	for _, tier := range cpu.Available()[1:] {
 		if tier == cpu.AVX512 {
 			continue // AVX2's kernels
 		}
-		for _, c := range []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.BF16, 0}, {tensor.Q8_0, 0}, {tensor.Q4_1, 0}} {
+		for _, c := range []struct {
+			class string
+			d     tensor.DType
+		}{{"i8g32", tensor.Q8_0}, {"i8g32", tensor.Q4_1}, {"bf16", tensor.BF16}, {"bf16", tensor.Q8_0}, {"bf16", tensor.Q4_1}} {
 			for _, m := range []int{16, 128, 512} {
 				for _, z := range shapes {
 					n, k := z[0], z[1]
-					if c.group == 0 && tier != cpu.AMX {
+					if c.class == "bf16" && tier != cpu.AMX {
 						continue
 					}
-					b.Run(fmt.Sprintf("tier=%v/class=%v/m=%d/n=%d/k=%d", tier, c, m, n, k), func(b *testing.B) {
+					b.Run(fmt.Sprintf("tier=%v/class=%s/type=%v/m=%d/n=%d/k=%d", tier, c.class, c.d, m, n, k), func(b *testing.B) {
 						defer cpu.Use(tier)()
 						a, out, w := random(m*k, 1), make([]float32, m*n), random(n*k, 2)
 						var f func()
-						if c.group == 0 {
+						if c.class == "bf16" {
 							var p bf16.Panels = bf16.NewStored(stored(b, c.d, w, n, k))
 							if c.d == tensor.BF16 {
 								p = bf16.Pack(make([]uint16, bf16.PackedLen(n, k)), p, n, k)
@@ -70,7 +72,7 @@ func BenchmarkRun(b *testing.B) {
 							t, s := &bf16.Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}, bf16.NewScratch(k)
 							f = func() { bf16.Run(t, 0, m, 0, bf16.NumPanels(n), s) }
 						} else {
-							t, s := &Task{M: m, N: n, K: k, A: a, LDA: k, B: c.pack(b, stored(b, c.d, w, n, k)), C: out, LDC: n}, NewScratch(k)
+							t, s := &Task{M: m, N: n, K: k, A: a, LDA: k, B: pack(b, stored(b, c.d, w, n, k)), C: out, LDC: n}, NewScratch(k)
 							f = func() { Run(t, 0, m, 0, NumPanels(n), s) }
 						}
 						rate := measure(b, 2*float64(m*n*k), "GOP/s", f)
@@ -90,7 +92,7 @@ func BenchmarkFew(b *testing.B) {
 		if tier == cpu.AVX512 {
 			continue
 		}
-		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
+		for _, d := range types {
 			n := 64 << 20 / d.RowBytes(k) &^ 31
 			one := stored(b, d, random(64*k, 2), 64, k)
 			data := make([]byte, 0, n*d.RowBytes(k))
@@ -102,7 +104,7 @@ func BenchmarkFew(b *testing.B) {
 				b.Fatal(err)
 			}
 			restore := cpu.Use(tier)
-			p := class{d, 32}.pack(b, w)
+			p := pack(b, w)
 			restore()
 			for _, m := range []int{1, 2, 4, 8, 10} {
 				x, out, s := random(m*k, 1), make([]float32, m*w.N), NewScratch(k)
@@ -137,10 +139,8 @@ func BenchmarkQuantize(b *testing.B) {
 	const m, k = 64, 1536
 	x, s := random(m*k, 1), NewScratch(k)
 	for _, tier := range cpu.Available()[1:] {
-		for _, id := range []formID{q8, g128} {
-			b.Run(fmt.Sprintf("tier=%v/group=%d", tier, forms[id].group), func(b *testing.B) {
-				measure(b, m*k, "Gvalues/s", func() { s.quantize(familyOf(tier), id, x, k, m, k) })
-			})
-		}
+		b.Run(fmt.Sprintf("tier=%v", tier), func(b *testing.B) {
+			measure(b, m*k, "Gvalues/s", func() { s.quantize(familyOf(tier), q8, x, k, m, k) })
+		})
 	}
 }

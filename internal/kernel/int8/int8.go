@@ -1,9 +1,7 @@
-// Package int8 multiplies f32 activations with int8 weights: the compute
-// classes i8g32 and i8g128. Weights are packed once; activations are quantized
-// per row and group as they are read, with the scale max|x|/127.
-//
-// i8g32 takes the file's own codes and scales (Q8_0, Q4_1), a scale every 32
-// of K. i8g128 regroups weights of any storage to one scale every 128.
+// Package int8 multiplies f32 activations with int8 weights: the compute class
+// i8g32, with one scale per group of 32 of K. Weights keep the codes and scales
+// of the file (Q8_0, Q4_1) and are packed once; activations are quantized per
+// row and group as they are read, with the scale max|x|/127.
 //
 // An element of C is the chain over the groups of K, in their order, of
 // float(integer sum)·column scale·row scale, fused into the last sum, started
@@ -28,8 +26,10 @@ const (
 	// MR is the number of rows of the largest block; splits of M between
 	// workers do best at multiples of it.
 	MR = 32
-	// chunk is the depth that forms are cut into.
-	chunk = 32
+	// group is the number of values of K that share a scale.
+	group = 32
+	// wide is the values that the AVX-512 quantizer takes at a time.
+	wide = 4 * group
 	// aBytes bounds the quantized rows of a Scratch, which stay in L2.
 	aBytes = 512 << 10
 )
@@ -54,21 +54,19 @@ type Task struct {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	k      int
-	rows   int       // rows quantized at a time
-	lda    int       // distance of quantized rows
-	a      []int8    // [rows][lda], codes
-	scale  []float32 // [groups][rows]
-	aux    []float32 // [groups][rows], sums of codes as the form wants them
-	tail   []float32 // [128], the values of a group that is not whole
-	tile   []float32 // [MR][NR], C at the right edge
-	bias   []float32 // [NR]
-	buf    []float32 // [4][MR][NR], sums on their way out of tiles
-	panel  []byte    // a panel of nibbles as bytes
-	args   dotArgs
-	quant  quantArgs
-	quant1 quantArgs // of one group
-	held   quantized
+	k     int
+	rows  int       // rows quantized at a time
+	lda   int       // distance of quantized rows
+	a     []int8    // [rows][lda], codes
+	scale []float32 // [groups][rows]
+	aux   []float32 // [groups][rows], sums of codes as the form wants them
+	tile  []float32 // [MR][NR], C at the right edge
+	bias  []float32 // [NR]
+	buf   []float32 // [4][MR][NR], sums on their way out of tiles
+	panel []byte    // a panel of nibbles as bytes
+	args  dotArgs
+	quant quantArgs
+	held  quantized
 }
 
 // quantized says which rows a scratch holds, and for whom.
@@ -82,15 +80,16 @@ type quantized struct {
 
 // NewScratch is for tasks with K up to k.
 func NewScratch(k int) *Scratch {
-	lda := (k+127)&^127 + 64 // an odd number of lines keeps rows out of each other's sets
-	groups := (k + 127) / 128 * 128 / chunk
+	whole := (k + wide - 1) / wide * wide
+	lda := whole + 64 // an odd number of lines keeps rows out of each other's sets
+	groups := whole / group
 	rows := max(MR, min(256, aBytes/lda&^(MR-1)))
 	return &Scratch{
 		k: k, rows: rows, lda: lda,
 		a:     make([]int8, rows*lda),
 		scale: make([]float32, groups*rows), aux: make([]float32, groups*rows),
-		tail: make([]float32, 128), tile: make([]float32, MR*NR), bias: make([]float32, NR),
-		buf: make([]float32, 4*MR*NR), panel: make([]byte, groups*(128+chunk*NR)),
+		tile: make([]float32, MR*NR), bias: make([]float32, NR),
+		buf: make([]float32, 4*MR*NR), panel: make([]byte, groups*(forms[q4].header+group*NR)),
 	}
 }
 
@@ -109,7 +108,6 @@ type dotArgs struct {
 	ldc    int
 	ldi    int // 0: one row for all
 	groups int
-	last   int // chunks of the last group
 	strips int // blocks of rows
 	rows   int // of a block
 	buf    *float32
@@ -129,7 +127,7 @@ type quantArgs struct {
 	ldx    int
 	lds    int
 	rows   int
-	blocks int       // of a group; of 128 values with AVX-512
+	blocks int       // groups; with AVX-512 blocks of wide values
 	tail   int       // 1: masks say what lies behind the last block
 	masks  [8]uint16 // 16 values each
 	min    uint32    // all ones: aux is scale x sum, else -128 x sum
@@ -186,7 +184,6 @@ var offsets = [...]byte{plain: 0, avx2: 0, avxvnni: 128, vnni: 128, few: 0, tile
 // panelGeneric is the twin in plain Go.
 func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
 	f := &forms[t.B.form]
-	groups := f.groups(t.K)
 	panel := t.B.panel(p)
 	for r := range rows {
 		for n := range min(NR, t.N-p*NR) {
@@ -198,10 +195,9 @@ func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
 			case t.Bias != nil:
 				sum = t.Bias[p*NR+n]
 			}
-			for g := range groups {
-				k0, k1 := g*f.group, min(t.K, (g+1)*f.group)
+			for g := range t.K / group {
 				var dot int32
-				for k := k0; k < k1; k++ {
+				for k := g * group; k < (g+1)*group; k++ {
 					dot += int32(s.a[r*s.lda+k]) * int32(f.code(panel, k, n, t.B.offset))
 				}
 				d, min := f.scales(panel, g, n)

@@ -13,16 +13,10 @@ func dotQ8AVX2(t *dotArgs)
 func dotQ4AVX2(t *dotArgs)
 
 //go:noescape
-func dotG128AVX2(t *dotArgs)
-
-//go:noescape
 func dotQ8AVXVNNI(t *dotArgs)
 
 //go:noescape
 func dotQ4AVXVNNI(t *dotArgs)
-
-//go:noescape
-func dotG128AVXVNNI(t *dotArgs)
 
 //go:noescape
 func dotQ8VNNI(t *dotArgs)
@@ -31,13 +25,7 @@ func dotQ8VNNI(t *dotArgs)
 func dotQ4VNNI(t *dotArgs)
 
 //go:noescape
-func dotG128VNNI(t *dotArgs)
-
-//go:noescape
 func dotQ8Few(t *dotArgs)
-
-//go:noescape
-func dotG128Few(t *dotArgs)
 
 //go:noescape
 func dotQ8AMXx1(t *dotArgs)
@@ -52,25 +40,13 @@ func dotQ4AMXx1(t *dotArgs)
 func dotQ4AMXx2(t *dotArgs)
 
 //go:noescape
-func dotG128AMXx1(t *dotArgs)
-
-//go:noescape
-func dotG128AMXx2(t *dotArgs)
-
-//go:noescape
 func unpackQ4AVX512(dst, src *byte, groups int)
 
 //go:noescape
-func quantize32AVX2(t *quantArgs)
+func quantizeAVX2(t *quantArgs)
 
 //go:noescape
-func quantize128AVX2(t *quantArgs)
-
-//go:noescape
-func quantize32AVX512(t *quantArgs)
-
-//go:noescape
-func quantize128AVX512(t *quantArgs)
+func quantizeAVX512(t *quantArgs)
 
 // familyOf maps a tier to its kernels; AVX-512 alone has no better bytes than
 // AVX2.
@@ -81,27 +57,23 @@ func familyOf(t cpu.Tier) family {
 // heights is the rows of a strip of each family.
 var heights = [...]int{avx2: 4, avxvnni: 6, vnni: 7, few: 7, tiles: MR}
 
-// configs are tile configurations by the depth of a step, 32 or 64, and the
-// rows of a block, 1 to 32.
-var configs = func() (cs [2][MR + 1][64]byte) {
-	for deep := range 2 {
-		for rows := 1; rows <= MR; rows++ {
-			c := &cs[deep][rows]
-			c[0] = 1 // palette
-			set := func(tile, rows, bytes int) { c[16+2*tile], c[48+tile] = byte(bytes), byte(rows) }
-			depth := 32 << deep
-			top, bottom := min(rows, 16), rows-16
-			set(0, top, 64)
-			set(1, top, 64)
-			set(4, top, depth)
-			if bottom > 0 {
-				set(2, bottom, 64)
-				set(3, bottom, 64)
-				set(5, bottom, depth)
-			}
-			set(6, depth/4, 64)
-			set(7, depth/4, 64)
+// configs are tile configurations by the rows of a block, 1 to 32.
+var configs = func() (cs [MR + 1][64]byte) {
+	for rows := 1; rows <= MR; rows++ {
+		c := &cs[rows]
+		c[0] = 1 // palette
+		set := func(tile, rows, bytes int) { c[16+2*tile], c[48+tile] = byte(bytes), byte(rows) }
+		top, bottom := min(rows, 16), rows-16
+		set(0, top, 64)
+		set(1, top, 64)
+		set(4, top, group)
+		if bottom > 0 {
+			set(2, bottom, 64)
+			set(3, bottom, 64)
+			set(5, bottom, group)
 		}
+		set(6, group/4, 64)
+		set(7, group/4, 64)
 	}
 	return cs
 }()
@@ -114,7 +86,7 @@ var zeros [NR]float32
 
 // fewRows is the number of rows up to which vectors beat tiles, by form: a
 // tile product of one row takes as long as one of sixteen.
-var fewRows = [...]int{q8: 7, q4: 32, g128: 5}
+var fewRows = [...]int{q8: 7, q4: 32}
 
 // suit is the family for a number of rows: all give the same bits.
 func (f family) suit(id formID, rows int) family {
@@ -128,7 +100,7 @@ func (f family) suit(id formID, rows int) family {
 func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
 	f := &forms[t.B.form]
 	panel := t.B.panel(p)
-	groups := f.groups(t.K)
+	groups := t.K / group
 	if fam == tiles && f.min {
 		unpackQ4AVX512(&s.panel[0], &panel[0], groups)
 		panel = s.panel
@@ -138,7 +110,7 @@ func panelFast(fam family, t *Task, m, rows, p int, s *Scratch) {
 	a := &s.args
 	*a = dotArgs{
 		sb: &panel[0], b: &panel[f.header], lda: s.lda, lds: s.rows * 4,
-		groups: groups, last: f.lastChunks(t.K), buf: &s.buf[0],
+		groups: groups, buf: &s.buf[0],
 		ahead: 2048,
 	}
 	if rows > heights[fam] || fam < vnni {
@@ -207,13 +179,8 @@ func dense(fam family, t *Task, m, r, h, n0, cols int, init []float32, s *Scratc
 	a.init, a.ldi = a.c, a.ldc
 	dot(fam, t.B.form, r, h, 1, s)
 	if fam < vnni && cols > 16 {
-		f := &forms[t.B.form]
 		sb, b := a.sb, a.b
-		off := 2 * 16
-		if !f.half {
-			off = 4 * 16
-		}
-		a.sb = (*byte)(unsafe.Add(unsafe.Pointer(sb), off))
+		a.sb = (*byte)(unsafe.Add(unsafe.Pointer(sb), 2*16))
 		a.b = (*byte)(unsafe.Add(unsafe.Pointer(b), 4*16))
 		a.c = &s.tile[16]
 		dot(fam, t.B.form, r, h, 1, s)
@@ -236,8 +203,6 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 			dotQ8AVX2(a)
 		case q4:
 			dotQ4AVX2(a)
-		case g128:
-			dotG128AVX2(a)
 		}
 	case avxvnni:
 		switch id {
@@ -245,8 +210,6 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 			dotQ8AVXVNNI(a)
 		case q4:
 			dotQ4AVXVNNI(a)
-		case g128:
-			dotG128AVXVNNI(a)
 		}
 	case few:
 		switch id {
@@ -254,8 +217,6 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 			dotQ8Few(a)
 		case q4:
 			dotQ4VNNI(a)
-		case g128:
-			dotG128Few(a)
 		}
 	case vnni:
 		switch id {
@@ -263,8 +224,6 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 			dotQ8VNNI(a)
 		case q4:
 			dotQ4VNNI(a)
-		case g128:
-			dotG128VNNI(a)
 		}
 	case tiles:
 		dotTiles(id, h, a)
@@ -272,24 +231,16 @@ func dot(fam family, id formID, r, h, strips int, s *Scratch) {
 }
 
 func dotTiles(id formID, h int, a *dotArgs) {
-	deep := 0
-	if id == g128 {
-		deep = 1
-	}
-	a.cfg = &configs[deep][h]
+	a.cfg = &configs[h]
 	switch {
 	case id == q8 && h > 16:
 		dotQ8AMXx2(a)
 	case id == q8:
 		dotQ8AMXx1(a)
-	case id == q4 && h > 16:
-		dotQ4AMXx2(a)
-	case id == q4:
-		dotQ4AMXx1(a)
 	case h > 16:
-		dotG128AMXx2(a)
+		dotQ4AMXx2(a)
 	default:
-		dotG128AMXx1(a)
+		dotQ4AMXx1(a)
 	}
 }
 
@@ -302,16 +253,14 @@ func (s *Scratch) quantizeFast(fam family, id formID, x []float32, ldx, rows, k 
 	if f.min {
 		q.min = 1<<32 - 1
 	}
-	size := f.group
+	q.blocks = k / group
 	if fam >= vnni {
-		size = 128
-	}
-	q.blocks = k / size
-	rest := k % size
-	if rest > 0 && fam >= vnni {
-		q.tail = 1
-		for i := range q.masks {
-			q.masks[i] = uint16(1<<min(16, max(0, rest-16*i)) - 1)
+		q.blocks = k / wide
+		if rest := k % wide; rest > 0 {
+			q.tail = 1
+			for i := range q.masks {
+				q.masks[i] = uint16(1<<min(16, max(0, rest-16*i)) - 1)
+			}
 		}
 	}
 	most := max(1, callWork/k)
@@ -321,41 +270,10 @@ func (s *Scratch) quantizeFast(fam family, id formID, x []float32, ldx, rows, k 
 			q.aux = &s.aux[r]
 		}
 		q.rows = min(most, rows-r)
-		quantizeRows(fam, f.group, q)
-	}
-	if rest == 0 || fam >= vnni {
-		return
-	}
-	full := k - rest
-	for r := range rows { // filled up with zeros
-		clear(s.tail)
-		copy(s.tail, x[r*ldx+full:][:rest])
-		o := q.blocks*s.rows + r
-		one := &s.quant1
-		*one = quantArgs{codes: &s.a[r*s.lda+full], x: &s.tail[0], scale: &s.scale[o], rows: 1, blocks: 1}
-		if offsets[fam] != 0 {
-			one.aux = &s.aux[o]
+		if fam >= vnni {
+			quantizeAVX512(q)
+		} else {
+			quantizeAVX2(q)
 		}
-		quantizeRows(fam, f.group, one)
 	}
-}
-
-func quantizeRows(fam family, group int, q *quantArgs) {
-	switch {
-	case fam < vnni && group == 32:
-		quantize32AVX2(q)
-	case fam < vnni:
-		quantize128AVX2(q)
-	case group == 32:
-		quantize32AVX512(q)
-	default:
-		quantize128AVX512(q)
-	}
-}
-
-// quantize128 makes one group of codes and returns its scale.
-func quantize128(fam family, codes []int8, x []float32) (d float32) {
-	_, _ = codes[127], x[127]
-	quantizeRows(fam, 128, &quantArgs{codes: &codes[0], x: &x[0], scale: &d, rows: 1, blocks: 1})
-	return d
 }

@@ -11,8 +11,3 @@ func (f family) suit(formID, int) family { return f }
 func panelFast(_ family, t *Task, m, rows, p int, s *Scratch) { panelGeneric(t, m, rows, p, s) }
 
 func (s *Scratch) quantizeFast(family, formID, []float32, int, int, int) {}
-
-func quantize128(_ family, codes []int8, x []float32) float32 {
-	d, _ := quantizeGroup(codes, x)
-	return d
-}

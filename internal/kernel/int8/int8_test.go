@@ -2,6 +2,7 @@ package int8
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,36 +36,24 @@ func stored(t testing.TB, d tensor.DType, w []float32, n, k int) *gemm.Stored {
 	return s
 }
 
-// class is one way to hold weights: a storage type and the size of groups.
-type class struct {
-	d     tensor.DType
-	group int
-}
-
-var classes = []class{{tensor.Q8_0, 32}, {tensor.Q4_1, 32}, {tensor.F32, 128}, {tensor.Q8_0, 128}}
-
-func (c class) String() string { return fmt.Sprintf("%v-g%d", c.d, c.group) }
+// types are the storage types that there are forms for.
+var types = []tensor.DType{tensor.Q8_0, tensor.Q4_1}
 
 // pack puts weights between guards.
-func (c class) pack(t testing.TB, w *gemm.Stored) *Packed {
+func pack(t testing.TB, w *gemm.Stored) *Packed {
 	t.Helper()
-	size := Len128(w.N, w.K)
-	make := func(data []byte) (*Packed, error) { return Pack128(data, w) }
-	if c.group == 32 {
-		var err error
-		if size, err = Len32(w); err != nil {
-			t.Fatal(err)
-		}
-		make = func(data []byte) (*Packed, error) { return Pack32(data, w) }
+	size, err := PackedLen(w)
+	if err != nil {
+		t.Fatal(err)
 	}
 	data := bytes.Repeat([]byte{0xa5}, size+128)
-	p, err := make(data[64 : 64+size])
+	p, err := Pack(data[64:64+size], w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 64 {
 		if data[i] != 0xa5 || data[64+size+i] != 0xa5 {
-			t.Fatalf("%v [%d,%d]: packing wrote outside", c, w.N, w.K)
+			t.Fatalf("%v [%d,%d]: packing wrote outside", w.DType, w.N, w.K)
 		}
 	}
 	return p
@@ -101,43 +90,37 @@ func activations(m, lda int) []float32 {
 }
 
 // rounded is x as the class sees it: codes times scales, in float64.
-func rounded(x []float32, group int) []float64 {
+func rounded(x []float32) []float64 {
 	y := make([]float64, len(x))
 	codes := make([]int8, group)
 	for k := 0; k < len(x); k += group {
-		n := min(group, len(x)-k)
-		d, _ := quantizeGroup(codes[:n], x[k:k+n])
-		for i, c := range codes[:n] {
+		d, _ := quantizeGroup(codes, x[k:k+group])
+		for i, c := range codes {
 			y[k+i] = float64(d) * float64(c)
 		}
 	}
 	return y
 }
 
-// TestProduct holds every tier and class to float64 sums of the same codes and
+// TestProduct holds every tier and type to float64 sums of the same codes and
 // scales, with tails in every dimension, strides beyond the row and guards.
 func TestProduct(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
-		for _, c := range classes {
+		for _, d := range types {
 			for _, s := range [][3]int{{1, 1, 32}, {3, 33, 64}, {7, 16, 96}, {10, 40, 160}, {16, 32, 128}, {17, 64, 320}, {33, 70, 384}, {300, 40, 64}, {40, 64, 576}} {
 				for _, mode := range []string{"plain", "bias", "add"} {
-					product(t, c, s[0], s[1], s[2], mode)
-				}
-			}
-			if c.d == tensor.F32 { // blocks of one value: K may end anywhere
-				for _, s := range [][3]int{{1, 5, 1}, {5, 3, 7}, {7, 64, 100}, {20, 35, 129}, {40, 32, 191}, {9, 64, 300}} {
-					product(t, c, s[0], s[1], s[2], "bias")
+					product(t, d, s[0], s[1], s[2], mode)
 				}
 			}
 		}
 	})
 }
 
-func product(t *testing.T, c class, m, n, k int, mode string) {
+func product(t *testing.T, d tensor.DType, m, n, k int, mode string) {
 	t.Helper()
 	lda, ldc := k+3, n+5
 	a, bias, old := activations(m, lda), random(n, 3), random(m*ldc, 4)
-	p := c.pack(t, stored(t, c.d, random(n*k, 2), n, k))
+	p := pack(t, stored(t, d, random(n*k, 2), n, k))
 	const guard, margin = 12345, 64
 	all := make([]float32, m*ldc+2*margin)
 	for i := range all {
@@ -156,7 +139,7 @@ func product(t *testing.T, c class, m, n, k int, mode string) {
 	for _, r := range [][4]int{{0, mid, 0, pm}, {0, mid, pm, NumPanels(n)}, {mid, m, 0, NumPanels(n)}} {
 		Run(&task, r[0], r[1], r[2], r[3], s)
 	}
-	name := fmt.Sprintf("%v %dx%dx%d %s", c, m, n, k, mode)
+	name := fmt.Sprintf("%v %dx%dx%d %s", d, m, n, k, mode)
 	for i, v := range all {
 		if o := i - margin; (o < 0 || o >= m*ldc || o%ldc >= n) && v != guard {
 			t.Fatalf("%s: wrote outside at %d", name, o)
@@ -167,12 +150,12 @@ func product(t *testing.T, c class, m, n, k int, mode string) {
 	for j := range n {
 		p.UnpackRow(row, j)
 		for l, v := range row {
-			_, low := forms[p.form].scales(p.panel(j/NR), l/c.group, j%NR)
+			_, low := forms[p.form].scales(p.panel(j/NR), l/group, j%NR)
 			w[j*k+l], parts[j*k+l] = float64(v), math.Abs(float64(v-low))+math.Abs(float64(low))
 		}
 	}
 	for i := range m {
-		x := rounded(a[i*lda:][:k], c.group)
+		x := rounded(a[i*lda:][:k])
 		for j := range n {
 			var want, size float64
 			for l, v := range x {
@@ -192,11 +175,30 @@ func product(t *testing.T, c class, m, n, k int, mode string) {
 	}
 }
 
-// TestPackLosesNothing reads the file's rows back from class i8g32, any byte.
+// fileRow writes row n of p as it lay in the file.
+func fileRow(p *Packed, row []byte, n int) {
+	f := &forms[p.form]
+	flip := uint32(p.offset) * 0x01010101
+	panel := p.panel(n / NR)
+	n %= NR
+	for range p.K / group {
+		copy(row[:2], panel[2*n:])
+		if f.min {
+			copy(row[2:4], panel[2*NR+2*n:])
+		}
+		row = row[f.header/NR:]
+		for q := range f.codes / (4 * NR) {
+			binary.LittleEndian.PutUint32(row[4*q:], binary.LittleEndian.Uint32(panel[f.header+q*4*NR+4*n:])^flip)
+		}
+		row, panel = row[f.codes/NR:], panel[f.at(1):]
+	}
+}
+
+// TestPackLosesNothing reads the file's rows back, any byte.
 func TestPackLosesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
-		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
+		for _, d := range types {
 			const n, k = 53, 96
 			raw := make([]byte, n*d.RowBytes(k))
 			for i := range raw {
@@ -206,13 +208,13 @@ func TestPackLosesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := class{d, 32}.pack(t, w)
+			p := pack(t, w)
 			if len(p.Data) != 64*d.RowBytes(k) {
 				t.Errorf("%v: %d bytes packed, expected the file's for 64 rows, %d", d, len(p.Data), 64*d.RowBytes(k))
 			}
 			row := make([]byte, w.RowBytes)
 			for i := range n {
-				p.FileRow(row, i)
+				fileRow(p, row, i)
 				if want := raw[i*w.RowBytes:][:w.RowBytes]; !bytes.Equal(row, want) {
 					t.Fatalf("%v: row %d came back as % x, expected % x", d, i, row, want)
 				}
@@ -226,16 +228,16 @@ func TestPackLosesNothing(t *testing.T) {
 func TestSameBits(t *testing.T) {
 	const m, n, k = 61, 150, 448
 	a, bias := activations(m, k), random(n, 3)
-	for _, c := range classes {
-		w := stored(t, c.d, random(n*k, 2), n, k)
-		if c.d == tensor.Q8_0 && c.group == 32 {
+	for _, d := range types {
+		w := stored(t, d, random(n*k, 2), n, k)
+		if d == tensor.Q8_0 {
 			for i := 2; i < len(w.Data); i += 17 * 34 {
 				w.Data[i], w.Data[i+31] = 0x80, 0x80
 			}
 		}
 		var first []float32
 		tiers(t, func(t *testing.T, tier cpu.Tier) {
-			p := c.pack(t, w)
+			p := pack(t, w)
 			run := func(cutM, cutP []int) []float32 {
 				out := make([]float32, m*n)
 				task := &Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n, Bias: bias}
@@ -257,7 +259,7 @@ func TestSameBits(t *testing.T) {
 			if first == nil {
 				first = whole
 			}
-			same(t, fmt.Sprintf("%v against another tier", c), whole, first)
+			same(t, fmt.Sprintf("%v against another tier", d), whole, first)
 		})
 	}
 }
@@ -270,8 +272,8 @@ func TestEpoch(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		s, a, w := NewScratch(k), activations(m, k), random(n*k, 4)
 		var packed []*Packed
-		for _, c := range classes[:2] {
-			packed = append(packed, c.pack(t, stored(t, c.d, w, n, k)))
+		for _, d := range types {
+			packed = append(packed, pack(t, stored(t, d, w, n, k)))
 		}
 		run := func(epoch uint64, b *Packed) []float32 {
 			task := Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: make([]float32, m*n), LDC: n, Epoch: epoch}
@@ -311,11 +313,8 @@ func same(t *testing.T, name string, got, want []float32) {
 func TestQuantizersAgree(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		for id, f := range forms {
-			ks := []int{f.group, 3 * f.group, 4 * f.group, 5 * f.group}
-			if f.group == 128 { // the others come in whole groups
-				ks = append(ks, 1, 127, 300, 5*128+96)
-			}
-			for _, k := range ks {
+			for _, groups := range []int{1, 2, 3, 4, 5, 10, 20, 23} {
+				k := groups * group
 				x := activations(6, k)
 				x[0], x[1] = 0.5, -0.5 // ties
 				got, want := NewScratch(k), NewScratch(k)
@@ -327,7 +326,7 @@ func TestQuantizersAgree(t *testing.T) {
 							t.Fatalf("form %d, k %d: code %d of row %d is %d, expected %d", id, k, i, r, g, w)
 						}
 					}
-					for g := range f.groups(k) {
+					for g := range groups {
 						o := g*got.rows + r
 						if got.scale[o] != want.scale[o] {
 							t.Fatalf("form %d, k %d: scale %d of row %d is %g, expected %g", id, k, g, r, got.scale[o], want.scale[o])
@@ -346,8 +345,8 @@ func TestQuantizersAgree(t *testing.T) {
 func TestNotFinite(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		const n, k = 40, 256
-		for _, c := range classes {
-			p := c.pack(t, stored(t, c.d, random(n*k, 2), n, k))
+		for _, d := range types {
+			p := pack(t, stored(t, d, random(n*k, 2), n, k))
 			a := random(3*k, 1)
 			a[5], a[2*k+200] = float32(math.NaN()), float32(math.Inf(1))
 			out := make([]float32, 3*n)
@@ -355,7 +354,7 @@ func TestNotFinite(t *testing.T) {
 			Run(task, 0, 3, 0, NumPanels(n), NewScratch(k))
 			for i, v := range out {
 				if finite := !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0); finite != (i/n == 1) {
-					t.Fatalf("%v: row %d column %d is %g", c, i/n, i%n, v)
+					t.Fatalf("%v: row %d column %d is %g", d, i/n, i%n, v)
 				}
 			}
 		}
@@ -365,22 +364,22 @@ func TestNotFinite(t *testing.T) {
 func TestRunAllocatesNothing(t *testing.T) {
 	tiers(t, func(t *testing.T, tier cpu.Tier) {
 		const m, n, k = 40, 70, 64
-		for _, c := range classes {
-			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: c.pack(t, stored(t, c.d, random(n*k, 2), n, k)), C: make([]float32, m*n), LDC: n}
+		for _, d := range types {
+			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: pack(t, stored(t, d, random(n*k, 2), n, k)), C: make([]float32, m*n), LDC: n}
 			s := NewScratch(k)
 			if a := testing.AllocsPerRun(5, func() { Run(&task, 0, m, 0, NumPanels(n), s) }); a != 0 {
-				t.Errorf("%v: %v allocations", c, a)
+				t.Errorf("%v: %v allocations", d, a)
 			}
 		}
 	})
 }
 
-// TestQuality bounds what the classes lose against f32 on Gaussian data.
+// TestQuality bounds what the types lose against f32 on Gaussian data.
 func TestQuality(t *testing.T) {
 	const m, n, k = 64, 384, 384
 	a, w := random(m*k, 1), random(n*k, 2)
-	for c, most := range map[class]float64{{tensor.Q8_0, 32}: 0.012, {tensor.F32, 128}: 0.015, {tensor.Q4_1, 32}: 0.12} {
-		p := c.pack(t, stored(t, c.d, w, n, k))
+	for typ, most := range map[tensor.DType]float64{tensor.Q8_0: 0.012, tensor.Q4_1: 0.12} {
+		p := pack(t, stored(t, typ, w, n, k))
 		out := make([]float32, m*n)
 		task := &Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: out, LDC: n}
 		Run(task, 0, m, 0, NumPanels(n), NewScratch(k))
@@ -397,33 +396,29 @@ func TestQuality(t *testing.T) {
 			}
 		}
 		e := math.Sqrt(diff / size)
-		t.Logf("%v: relative error %.4f", c, e)
+		t.Logf("%v: relative error %.4f", typ, e)
 		if !(e < most) {
-			t.Errorf("%v: relative error %g, expected below %g", c, e, most)
+			t.Errorf("%v: relative error %g, expected below %g", typ, e, most)
 		}
 	}
 }
 
 func TestPackErrors(t *testing.T) {
 	f32 := stored(t, tensor.F32, random(64, 1), 2, 32)
-	if _, err := Len32(f32); err == nil {
-		t.Error("Len32 of F32 weights gave no error")
+	if _, err := PackedLen(f32); err == nil {
+		t.Error("PackedLen of F32 weights gave no error")
 	}
-	if _, err := Pack32(make([]byte, 1<<20), f32); err == nil {
-		t.Error("Pack32 of F32 weights gave no error")
+	if _, err := Pack(make([]byte, 1<<20), f32); err == nil {
+		t.Error("Pack of F32 weights gave no error")
 	}
-	if _, err := Pack128(make([]byte, Len128(2, 32)-1), f32); err == nil {
-		t.Error("Pack128 into a short buffer gave no error")
-	}
-	q := stored(t, tensor.Q8_0, random(64, 1), 2, 32)
-	p, err := New32(make([]byte, 1<<20), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Fill(f32, 0, 1); err == nil {
-		t.Error("Fill with another type gave no error")
-	}
-	if err := p.Fill(q, 0, 2); err == nil {
-		t.Error("Fill beyond the panels gave no error")
+	for _, d := range types {
+		w := stored(t, d, random(64, 1), 2, 32)
+		size, err := PackedLen(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Pack(make([]byte, size-1), w); err == nil {
+			t.Errorf("Pack of %v weights into a short buffer gave no error", d)
+		}
 	}
 }

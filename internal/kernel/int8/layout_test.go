@@ -14,7 +14,7 @@ func TestArgsLieAsTheAssemblyReadsThem(t *testing.T) {
 	var q quantArgs
 	for name, at := range map[string][2]uintptr{
 		"dot.a": {unsafe.Offsetof(d.a), 8}, "dot.lda": {unsafe.Offsetof(d.lda), 64}, "dot.groups": {unsafe.Offsetof(d.groups), 96},
-		"dot.buf": {unsafe.Offsetof(d.buf), 128}, "dot.ahead": {unsafe.Offsetof(d.ahead), 216},
+		"dot.buf": {unsafe.Offsetof(d.buf), 120}, "dot.ahead": {unsafe.Offsetof(d.ahead), 208},
 		"quant.rows": {unsafe.Offsetof(q.rows), 56}, "quant.masks": {unsafe.Offsetof(q.masks), 80}, "quant.min": {unsafe.Offsetof(q.min), 96},
 	} {
 		if at[0] != at[1] {
