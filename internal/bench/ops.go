@@ -64,7 +64,7 @@ func (e *Env) op(name string, threads int, bind tensor.Bind, build func(b *optes
 			return nil, err
 		}
 		b := optest.NewBench(bind, false)
-		r, err := b.Open(be, plan.BindOptions{Serial: threads == 1, Workers: threads}, build(b)...)
+		r, err := b.Open(be, optest.Options{BindOptions: plan.BindOptions{Serial: threads == 1, Workers: threads}}, build(b)...)
 		if err != nil {
 			return nil, err
 		}

@@ -192,11 +192,11 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	cores = max(1, min(m.Workers, cores))
 	packed, storedSet := blockWeights(be, tensor.F32), blockWeights(be, tensor.Q8_0)
 	// Rows of all cores in one run; a worker's own are the same program.
-	fine := p.session(block(mostRows*cores), packed, plan.BindOptions{})
-	stored := p.session(block(mostRows), storedSet, plan.BindOptions{Serial: true})
+	fine := p.session(block(mostRows*cores, tensor.F32), packed, plan.BindOptions{})
+	stored := p.session(block(mostRows, tensor.Q8_0), storedSet, plan.BindOptions{Serial: true})
 	one := make([]*plan.Session, cores)
 	for i := range one {
-		one[i] = p.session(block(mostRows), packed, plan.BindOptions{Serial: true})
+		one[i] = p.session(block(mostRows, tensor.F32), packed, plan.BindOptions{Serial: true})
 	}
 	steps := p.session(barriers(m.Workers), nil, plan.BindOptions{})
 	alone := p.session(barriers(m.Workers), nil, plan.BindOptions{Serial: true})
@@ -276,7 +276,7 @@ func (p *programs) session(g *graph.Graph, ws *plan.WeightSet, o plan.BindOption
 		ws = plan.NewWeightSet(p.be, random{})
 	}
 	var prog *plan.Program
-	if prog, p.err = plan.Compile("calibration", g, p.be, []tensor.Bind{g.Max}); p.err != nil {
+	if prog, p.err = plan.Compile("calibration", g, p.be, plan.Buckets(p.be, g.Max), plan.CompileOptions{}); p.err != nil {
 		return nil
 	}
 	var s *plan.Session
@@ -301,7 +301,8 @@ func (p *programs) close() error {
 
 func countBarriers(s *plan.Session) int {
 	n := 0
-	for _, step := range s.Program().Plans[0].Steps {
+	plans := s.Program().Plans
+	for _, step := range plans[len(plans)-1].Steps {
 		if step.Barrier {
 			n++
 		}
@@ -310,8 +311,9 @@ func countBarriers(s *plan.Session) int {
 }
 
 // block is the graph of some layers over rows.
-func block(rows int) *graph.Graph {
+func block(rows int, d tensor.DType) *graph.Graph {
 	b := graph.NewBuilder(tensor.Bind{T: rows, S: (rows + text - 1) / text, R: 1})
+	b.WeightType = func(key string) (tensor.DType, error) { return random{d}.typeOf(key), nil }
 	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), dim))
 	starts := b.Input("starts", tensor.I32, tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}))
 	for i := range layers {
@@ -363,6 +365,14 @@ func blockWeights(be plan.Backend, d tensor.DType) *plan.WeightSet {
 // someValues are enough different ones: weights repeat them.
 const someValues = 8191
 
+// typeOf is the storage type of a weight: matrices have the set's, vectors f32.
+func (s random) typeOf(key string) tensor.DType {
+	if key[0] == 'n' {
+		return tensor.F32
+	}
+	return s.dtype
+}
+
 func (s random) Weight(key string) (weights.Tensor, error) {
 	rows, cols := dim, dim
 	switch key[0] {
@@ -371,7 +381,7 @@ func (s random) Weight(key string) (weights.Tensor, error) {
 	case 'd':
 		cols = ffn
 	case 'n':
-		rows, s.dtype = 1, tensor.F32
+		rows = 1
 	}
 	r := rand.New(rand.NewPCG(3, uint64(key[0])))
 	f := make([]float32, rows*cols)
@@ -382,9 +392,10 @@ func (s random) Weight(key string) (weights.Tensor, error) {
 			f[i] = f[i-someValues]
 		}
 	}
-	data := make([]byte, rows*s.dtype.RowBytes(cols))
-	err := tensor.Quantize(data, s.dtype, f)
-	return weights.Tensor{Name: key, DType: s.dtype, Dims: []int{rows, cols}, Data: data}, err
+	d := s.typeOf(key)
+	data := make([]byte, rows*d.RowBytes(cols))
+	err := tensor.Quantize(data, d, f)
+	return weights.Tensor{Name: key, DType: d, Dims: []int{rows, cols}, Data: data}, err
 }
 
 func (random) Drop(weights.Tensor) {}

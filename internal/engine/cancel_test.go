@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"hotpath/internal/backend/ref"
-	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 )
 
@@ -20,10 +19,10 @@ type packing struct {
 	n  int
 }
 
-func (p *packing) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error) {
+func (p *packing) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	p.n++
 	p.at(p.n)
-	return p.Backend.Pack(w, readers)
+	return p.Backend.Pack(w, f)
 }
 
 // The first call of each kind packs the weights, which takes long: it ends

@@ -75,7 +75,7 @@ func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder,
 			return nil, errors.Join(err, e.drop(m))
 		}
 	}
-	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, alike: e.alike(m.fine.sess), costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, alike: m.fine.sess.Program().Uniform(), costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
 	e.embedders[o] = m
 	return m, nil
 }
@@ -100,7 +100,7 @@ func (e *Engine) openCoarse(ctx context.Context, m *embedder, name string, o mod
 	if err != nil {
 		return err
 	}
-	prog, err := plan.Compile(name, g, e.be, plan.Buckets(g.Max))
+	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type runner struct {
 
 // newRunner compiles a graph and binds a session; e.compile is held.
 func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
-	prog, err := plan.Compile(name, g, e.be, plan.Buckets(g.Max))
+	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,6 @@ func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *
 }
 
 func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
-	o.Invariant = e.opts.Invariant
 	if !o.Serial && e.opts.Workers > 0 {
 		o.Workers = e.opts.Workers
 	}

@@ -152,7 +152,7 @@ func workOf(s *plan.Session) calib.Work {
 			if n.In[0].Shape.Outer.Sym == tensor.T {
 				w.FLOPs += 2 * elements
 			}
-			if s.Decodes(n.In[1]) {
+			if p.Packing(n.In[1]) == nil {
 				w.Stored += elements
 			} else {
 				w.Packed += elements
@@ -160,25 +160,6 @@ func workOf(s *plan.Session) calib.Work {
 		}
 	}
 	return w
-}
-
-// alike reports whether a text's vector has the same bits whatever else is in
-// its run. Only products that begin with the file's blocks have another way for
-// few rows; those of experts have few rows whenever it happens.
-func (e *Engine) alike(s *plan.Session) bool {
-	if e.opts.Invariant {
-		return true
-	}
-	for _, p := range s.Program().Plans {
-		for i := range p.Steps {
-			for _, n := range p.Steps[i].Nodes {
-				if n.Op == graph.OpGroupedLinear || n.Op == graph.OpLinear && (n.In[1].Node.Leaf == nil || s.Decodes(n.In[1])) {
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // Stats say what the engine has done so far.

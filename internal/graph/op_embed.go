@@ -27,7 +27,8 @@ type EmbedGradAttr struct {
 
 // OpEmbed: table[V,D], ids[T] -> y[T,D].
 var OpEmbed = register(&OpDef{
-	Name: "embed",
+	Name:   "embed",
+	Matrix: 1,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "wi"); err != nil {
 			return nil, err

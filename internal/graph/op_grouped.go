@@ -16,6 +16,7 @@ func (b *Builder) GroupedLinear(name string, x, w, offsets *Value) *Value {
 // OpGroupedLinear: x[rows,K], w[E*N,K], offsets[E+1] -> y[rows,N].
 var OpGroupedLinear = register(&OpDef{
 	Name:   "grouped_linear",
+	Matrix: 2,
 	NoGrad: OpRoute.NoGrad,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fwi"); err != nil {

@@ -14,7 +14,8 @@ func (b *Builder) Linear(name string, x, w, bias *Value) *Value {
 
 // OpLinear: x, w, bias? -> y.
 var OpLinear = register(&OpDef{
-	Name: "linear",
+	Name:   "linear",
+	Matrix: 2,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fwF"); err != nil {
 			return nil, err
@@ -65,6 +66,7 @@ var OpLinear = register(&OpDef{
 // OpLinearDX: dy[rows,N], w[N,K] -> dx[rows,K].
 var OpLinearDX = register(&OpDef{
 	Name:   "linear_dx",
+	Matrix: 2,
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fw"); err != nil {

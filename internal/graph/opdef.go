@@ -38,6 +38,9 @@ type OpDef struct {
 	// begun with such a node is not cancelled any more, because half an update
 	// would be left.
 	Commits bool
+	// Matrix is the operand + 1 that is a matrix of weights, which backends may
+	// pack; 0: none.
+	Matrix int
 	// ReuseInput allows the planner to put output 0 into the buffer of this
 	// input + 1 when it dies there (elementwise ops). 0 means never.
 	ReuseInput int

@@ -38,7 +38,7 @@ func session(t testing.TB, m *Model, g *graph.Graph) *plan.Session {
 
 func sessionOn(t testing.TB, be plan.Backend, m *Model, g *graph.Graph) *plan.Session {
 	t.Helper()
-	p, err := plan.Compile(t.Name(), g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile(t.Name(), g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

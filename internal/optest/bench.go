@@ -197,17 +197,23 @@ type Runner struct {
 	b       *Bench
 }
 
+// Options choose how a case is compiled and bound.
+type Options struct {
+	plan.CompileOptions
+	plan.BindOptions
+}
+
 // Open compiles the bench's graph for a backend and loads its operands.
-func (b *Bench) Open(be plan.Backend, o plan.BindOptions, outputs ...*graph.Value) (*Runner, error) {
+func (b *Bench) Open(be plan.Backend, o Options, outputs ...*graph.Value) (*Runner, error) {
 	g, err := b.Freeze(outputs...)
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Compile("optest", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("optest", g, be, plan.Buckets(be, g.Max), o.CompileOptions)
 	if err != nil {
 		return nil, err
 	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, source{b}), o)
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, source{b}), o.BindOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -253,12 +259,12 @@ func stateOf(v *graph.Value) *graph.Value {
 }
 
 // Outputs runs a case and returns everything it computes.
-func Outputs(c Case, be plan.Backend, o plan.BindOptions, bind tensor.Bind) ([][]float32, error) {
+func Outputs(c Case, be plan.Backend, o Options, bind tensor.Bind) ([][]float32, error) {
 	b := NewBench(bind, false)
 	return b.outputs(be, o, c.Build(b))
 }
 
-func (b *Bench) outputs(be plan.Backend, o plan.BindOptions, outs []*graph.Value) (res [][]float32, err error) {
+func (b *Bench) outputs(be plan.Backend, o Options, outs []*graph.Value) (res [][]float32, err error) {
 	r, err := b.Open(be, o, outs...)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ type backend struct {
 	name string
 	open func() (plan.Backend, error)
 	tier kcpu.Tier
-	bind plan.BindOptions
+	bind Options
 	tol  float64 // 0: the case's own
 }
 
@@ -65,7 +65,7 @@ func backends() []backend {
 		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) {
 			return cpu.New(cpu.Options{Workers: 2, NoFusion: true, Precision: cpu.F32})
 		}, tier: kcpu.Active()},
-		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32}) }, tier: kcpu.Active(), bind: plan.BindOptions{Invariant: true}})
+		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32}) }, tier: kcpu.Active(), bind: Options{CompileOptions: plan.CompileOptions{Invariant: true}}})
 }
 
 // answers are the reference's, by case, graph and sizes: it is slow, and all
@@ -136,7 +136,7 @@ func refused(t *testing.T, c Case, be plan.Backend) {
 	t.Helper()
 	b, outs, err := forward(c, binds[1])
 	if err == nil {
-		_, err = b.outputs(be, plan.BindOptions{}, outs)
+		_, err = b.outputs(be, Options{}, outs)
 	}
 	if err == nil || !strings.HasSuffix(err.Error(), c.NoCPU) {
 		t.Errorf("%s: %v, expected %q", c.Name, err, c.NoCPU)
@@ -153,7 +153,7 @@ func parity(t *testing.T, c Case, how backend, be plan.Backend, known answers, w
 	}
 	tol = max(tol, how.tol)
 	for _, bind := range binds {
-		run := func(be plan.Backend, o plan.BindOptions) [][]float32 {
+		run := func(be plan.Backend, o Options) [][]float32 {
 			b, outs, err := builds[what](c, bind)
 			if err == nil {
 				var res [][]float32
@@ -166,7 +166,7 @@ func parity(t *testing.T, c Case, how backend, be plan.Backend, known answers, w
 		}
 		key := fmt.Sprint(c.Name, what, bind)
 		if known[key] == nil {
-			known[key] = run(ref.New(), plan.BindOptions{})
+			known[key] = run(ref.New(), Options{})
 		}
 		want, got := known[key], run(be, how.bind)
 		for i := range min(len(want), len(got)) {
@@ -218,7 +218,7 @@ func TestGradients(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := b.outputs(ref.New(), plan.BindOptions{}, grads)
+			got, err := b.outputs(ref.New(), Options{}, grads)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestGradients(t *testing.T) {
 			y := c.Build(fb)[0]
 			covered[y.Node.Op.Name] = true
 			dy := fb.random(y.Shape.Len(fb.Max())) // as backward drew it: the next numbers after the operands
-			r, err := fb.Open(ref.New(), plan.BindOptions{}, y)
+			r, err := fb.Open(ref.New(), Options{}, y)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -310,7 +310,7 @@ func TestNothingAllocates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := b.Open(be, plan.BindOptions{}, outs...)
+		r, err := b.Open(be, Options{}, outs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestPlainGo(t *testing.T) {
 			}) {
 				continue
 			}
-			r, err := b.Open(be, plan.BindOptions{}, outs...)
+			r, err := b.Open(be, Options{}, outs...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,7 +392,7 @@ func TestBitsAtAnyWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := b.outputs(be, plan.BindOptions{}, outs)
+		res, err := b.outputs(be, Options{}, outs)
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
@@ -441,7 +441,7 @@ func TestLastRowsAreLikeTheOthers(t *testing.T) {
 					}
 					glu := b.GLU("glu", b.Linear("gate", x, b.Stored(d, n, k), nil), b.Linear("up", x, b.Stored(d, n, k), nil), graph.SiLU)
 					act := b.Act("act", b.Linear("x", x, b.Stored(d, n, k), nil), graph.GELU)
-					res, err := b.outputs(be, plan.BindOptions{}, []*graph.Value{glu, act})
+					res, err := b.outputs(be, Options{}, []*graph.Value{glu, act})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -475,7 +475,7 @@ func TestScalarActivationsShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := b.Open(be, plan.BindOptions{}, outs...)
+		r, err := b.Open(be, Options{}, outs...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestSiblingsKeepTheirBits(t *testing.T) {
 							if err != nil {
 								t.Fatal(err)
 							}
-							r, err := b.Open(be, plan.BindOptions{}, outs...)
+							r, err := b.Open(be, Options{}, outs...)
 							if err != nil {
 								t.Fatal(err)
 							}

@@ -16,9 +16,12 @@ type Backend interface {
 	// Patterns are the fusions that the backend has kernels for, the larger
 	// ones first.
 	Patterns() []Pattern
-	// Pack binds one weight. readers are the nodes that use it, so that one
-	// resident layout can serve them all. data stays mapped until Close.
-	Pack(w Weight, readers []*graph.Node) (Packed, error)
+	// Rules are the ways in which the backend computes, the best first. An
+	// invariant program has one way per op for every number of rows.
+	Rules(invariant bool) []Rule
+	// Pack binds one weight in the format that lowering chose, nil for the
+	// file's rows. data stays mapped until Close.
+	Pack(w Weight, f *Format) (Packed, error)
 	// Arena gives zeroed memory of a class. IO arenas are host memory.
 	Arena(c Class, bytes int64) (Arena, error)
 	// Bind prepares a plan for running in the given memory.
@@ -41,10 +44,11 @@ type Caps struct {
 	// the plan lays out none that they would wait for each other about; nil:
 	// none do.
 	OwnScratch func(kind string) bool
-	// Beside is how many bytes v wants behind its own, for another form of it
-	// that some of its readers take; nil: none does. Steps are known by then,
-	// places are not.
-	Beside func(p *Plan, v *graph.Value) int64
+	// Buckets are the row counts at which smaller plans of a program end: where
+	// the formats of values change, and where less memory is worth a plan.
+	Buckets []int
+	// StoredAs is the type that the backend holds a weight in; nil: the file's.
+	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
 	// Async says that Enqueue returns before the work is done.
 	Async bool
 }
@@ -83,8 +87,6 @@ type BindOptions struct {
 	Serial bool
 	// Workers limits the workers of a fine run; 0 means all.
 	Workers int
-	// Invariant asks for one kernel family for every row count.
-	Invariant bool
 	// Program is the name of the program, which the session fills in.
 	Program string
 }

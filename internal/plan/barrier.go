@@ -53,8 +53,8 @@ func placeBarriers(p *Plan) {
 
 // Check proves a plan safe, independently of the passes that made it: steps
 // between two barriers never write what another of them touches, live buffers
-// never overlap, everything read was written before, and state is read in the
-// version that the graph says.
+// never overlap, everything read was written before, in the format in which it is
+// read, and state is read in the version that the graph says.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
@@ -71,6 +71,7 @@ func Check(p *Plan) error {
 			lastRead[buffer(v)] = i
 		}
 	}
+	forms := formCheck{plan: p, holds: map[*graph.Value][]*Format{}}
 	var group []int // steps since the last barrier
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -92,6 +93,9 @@ func Check(p *Plan) error {
 			if version[buffer(v)] != v {
 				return fmt.Errorf("step %d (%s) reads %s, which its buffer does not hold then", i, s.Name, v)
 			}
+		}
+		if err := forms.step(i); err != nil {
+			return err
 		}
 		for _, v := range s.Out {
 			b := buffer(v)
@@ -120,6 +124,69 @@ func Check(p *Plan) error {
 	for _, v := range p.Graph.Outputs {
 		if version[buffer(v)] != v {
 			return fmt.Errorf("output %s is overwritten before the run ends", v)
+		}
+	}
+	return forms.end()
+}
+
+// formCheck follows which formats of each buffer hold its current version.
+type formCheck struct {
+	plan  *Plan
+	holds map[*graph.Value][]*Format // by the owner of a buffer; absent: all of a leaf
+}
+
+func (c *formCheck) held(v *graph.Value) []*Format {
+	owner := buffer(v)
+	if fs, ok := c.holds[owner]; ok || owner.Node.Leaf == nil {
+		return fs
+	}
+	var all []*Format
+	for _, f := range c.plan.Forms[owner.ID] {
+		all = append(all, f.Format)
+	}
+	return all
+}
+
+// step checks what step i reads, and notes what it writes.
+func (c *formCheck) step(i int) error {
+	s := &c.plan.Steps[i]
+	for k, v := range s.In {
+		if isWeight(v) {
+			continue
+		}
+		if !slices.Contains(c.held(v), s.Reads[k]) {
+			return fmt.Errorf("step %d (%s) reads %s as %s, which nobody has written then", i, s.Name, v, s.Reads[k])
+		}
+	}
+	for _, v := range s.Out {
+		owner := buffer(v)
+		if s.Convert != nil {
+			c.holds[owner] = append(slices.Clone(c.held(v)), s.Convert)
+			continue
+		}
+		c.holds[owner] = nil
+		for _, f := range c.plan.Forms[owner.ID] {
+			if f.Writer == i {
+				c.holds[owner] = append(c.holds[owner], f.Format)
+			}
+		}
+		if len(c.holds[owner]) == 0 && owner.Node.Leaf != nil { // a version before the last
+			c.holds[owner] = []*Format{nil}
+		}
+	}
+	return nil
+}
+
+// end checks that state leaves the run in all of its formats.
+func (c *formCheck) end() error {
+	for _, n := range c.plan.Graph.Nodes {
+		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf {
+			continue
+		}
+		for _, f := range c.plan.Forms[n.Out[0].ID] {
+			if !slices.Contains(c.held(n.Out[0]), f.Format) {
+				return fmt.Errorf("%s is stale as %s after the run", n.Out[0], f.Format)
+			}
 		}
 	}
 	return nil

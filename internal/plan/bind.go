@@ -20,7 +20,7 @@ func BindOperand(p *Plan, m *Memory, v *graph.Value) Operand {
 		return o
 	}
 	o.t.DType, o.t.Cols = v.DType, v.Shape.RowLen()
-	if pl := p.Place(v); pl.Class != Weights && pl.Bytes > 0 {
+	if pl, ok := p.Form(v, nil); ok && pl.Bytes > 0 {
 		o.full = m.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes]
 	}
 	return o

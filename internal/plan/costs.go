@@ -55,21 +55,46 @@ type stepCost struct {
 	// inner are values of the step that fusion keeps out of memory.
 	inner []tensor.Shape
 	// again are operands that an earlier node of the step has read already.
-	again []operandSize
+	again []again
 }
 
 // operandSize is what the bytes of an operand are computed from.
 type operandSize struct {
-	outer  tensor.Dim
-	tensor graph.Tensor // but for its rows
+	outer tensor.Dim
+	// forms are the formats in which the step reads or writes it; none: the
+	// plain one, or a weight's own.
+	forms []*Format
+}
+
+// bind sets the rows of an operand, and its bytes where formats say them.
+func (o *operandSize) bind(t *graph.Tensor, b tensor.Bind) {
+	t.Rows = o.outer.Size(b)
+	if len(o.forms) == 0 {
+		return
+	}
+	t.Resident = 0
+	plain := t.Bytes()
+	for _, f := range o.forms {
+		if f == nil {
+			t.Resident += plain
+		} else {
+			t.Resident += f.Bytes(t.Rows, t.Cols)
+		}
+	}
 }
 
 // costCall is a node's Call that keeps its operands from run to run: only the
 // outermost dimension of some changes.
 type costCall struct {
 	call  graph.Call
-	outer []tensor.Dim // of call.In, then of call.Out
-	reads []int        // of call.In: which of costing.reads, or -1
+	sizes []operandSize // of call.In, then of call.Out
+	reads []int         // of call.In: which of costing.reads, or -1
+}
+
+// again is an operand that an earlier node of the step has read.
+type again struct {
+	size   operandSize
+	tensor graph.Tensor // but for its rows
 }
 
 // newCosting prepares the costs of a plan. io is the memory of its inputs;
@@ -97,7 +122,7 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 	for _, n := range s.Nodes {
 		operands := make([]graph.Tensor, len(n.In)+len(n.Out))
 		cc := costCall{call: graph.Call{Node: n, In: operands[:len(n.In)], Out: operands[len(n.In):]},
-			outer: make([]tensor.Dim, len(operands)), reads: slices.Repeat([]int{-1}, len(n.In))}
+			sizes: make([]operandSize, len(operands)), reads: slices.Repeat([]int{-1}, len(n.In))}
 		for k, v := range slices.Concat(n.In, n.Out) {
 			if v == nil {
 				continue
@@ -109,12 +134,13 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 				sc.inner = append(sc.inner, v.Shape)
 			}
 			t := &operands[k]
-			cc.outer[k], t.DType, t.Cols = v.Shape.Outer, v.DType, v.Shape.RowLen()
+			t.DType, t.Cols = v.DType, v.Shape.RowLen()
+			cc.sizes[k] = operandSize{v.Shape.Outer, p.touched(s, v, k >= len(n.In))}
 			if k < len(n.In) && weights != nil && weights[v.ID] != nil {
 				t.Resident = weights[v.ID].Bytes()
 			}
 			if k < len(n.In) && read[v] {
-				sc.again = append(sc.again, operandSize{v.Shape.Outer, *t})
+				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}
 		for _, v := range n.In {
@@ -123,6 +149,31 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 		sc.calls = append(sc.calls, cc)
 	}
 	return sc
+}
+
+// touched are the formats in which step s reads or writes v, none where that is
+// the plain one alone.
+func (p *Plan) touched(s *Step, v *graph.Value, written bool) []*Format {
+	if isWeight(v) || p.Place(v).Bytes == 0 {
+		return nil
+	}
+	var out []*Format
+	switch {
+	case !written:
+		out = []*Format{s.ReadAs(v)}
+	case s.Convert != nil:
+		out = []*Format{s.Convert}
+	default:
+		for _, f := range p.Forms[buffer(v).ID] {
+			if f.Writer == s.Index {
+				out = append(out, f.Format)
+			}
+		}
+	}
+	if len(out) == 1 && out[0] == nil {
+		return nil
+	}
+	return out
 }
 
 // bindReadings finds the inputs whose integers the cost of a step depends on.
@@ -161,7 +212,7 @@ func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 	}
 	for i := range s.again {
 		t := s.again[i].tensor
-		t.Rows = s.again[i].outer.Size(b)
+		s.again[i].size.bind(&t, b)
 		sum.Bytes -= t.Bytes()
 	}
 	return sum
@@ -172,13 +223,13 @@ func (cc *costCall) at(b tensor.Bind, taken []reading) graph.Cost {
 	in := len(cc.call.In)
 	for k := range cc.call.In {
 		t := &cc.call.In[k]
-		t.Rows = cc.outer[k].Size(b)
+		cc.sizes[k].bind(t, b)
 		if r := cc.reads[k]; r >= 0 {
 			t.I32 = taken[r].taken
 		}
 	}
 	for k := range cc.call.Out {
-		cc.call.Out[k].Rows = cc.outer[in+k].Size(b)
+		cc.sizes[in+k].bind(&cc.call.Out[k], b)
 	}
 	return cc.call.Node.Op.Cost(&cc.call)
 }
@@ -189,9 +240,10 @@ func (s *stepCost) same(o *stepCost) bool {
 	operand := func(a, b graph.Tensor) bool {
 		return a.DType == b.DType && a.Cols == b.Cols && a.Resident == b.Resident
 	}
-	again := func(a, b operandSize) bool { return a.outer == b.outer && operand(a.tensor, b.tensor) }
-	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, again) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
-		return a.call.Node.Op == b.call.Node.Op && slices.Equal(a.outer, b.outer) && slices.Equal(a.reads, b.reads) &&
+	size := func(a, b operandSize) bool { return a.outer == b.outer && slices.Equal(a.forms, b.forms) }
+	twice := func(a, b again) bool { return size(a.size, b.size) && operand(a.tensor, b.tensor) }
+	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, twice) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
+		return a.call.Node.Op == b.call.Node.Op && slices.EqualFunc(a.sizes, b.sizes, size) && slices.Equal(a.reads, b.reads) &&
 			slices.EqualFunc(a.call.In, b.call.In, operand) && slices.EqualFunc(a.call.Out, b.call.Out, operand) &&
 			reflect.DeepEqual(a.call.Node.Attr, b.call.Node.Attr)
 	})

@@ -159,7 +159,7 @@ func TestNodesOfSiblings(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := cpuBackend(t)
-	p, err := plan.Compile("generate", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("generate", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func testCosts(t *testing.T, be plan.Backend, pr program, most tensor.Bind) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(pr.name, g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile(pr.name, g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ type life struct {
 	first int          // step that writes it
 	last  int          // last step that reads it
 	bytes int64
-	extra int64        // of them, beside the value itself
 	reuse *graph.Value // owner of the buffer that this one takes over, or nil
 }
 
@@ -29,15 +28,43 @@ func valueBytes(v *graph.Value, b tensor.Bind) int64 {
 	return lines(int64(rows) * int64(v.DType.RowBytes(cols)))
 }
 
+// formBytes is the size of v in a format, rounded up to whole lines.
+func formBytes(v *graph.Value, f *Format, b tensor.Bind) int64 {
+	if f == nil {
+		return valueBytes(v, b)
+	}
+	return lines(f.Bytes(v.Shape.NumRows(b), v.Shape.RowLen()))
+}
+
+// bytesOf is the size of all forms of v.
+func (p *Plan) bytesOf(v *graph.Value, b tensor.Bind) int64 {
+	var n int64
+	for _, f := range p.Forms[v.ID] {
+		n += formBytes(v, f.Format, b)
+	}
+	return n
+}
+
+// placeForms puts the forms of v one behind the other into its place.
+func (p *Plan) placeForms(v *graph.Value, b tensor.Bind) {
+	at := p.Places[v.ID]
+	for i := range p.Forms[v.ID] {
+		f := &p.Forms[v.ID][i]
+		f.Place = Place{at.Class, at.Offset, formBytes(v, f.Format, b)}
+		at.Offset += f.Place.Bytes
+	}
+}
+
 // layout gives every buffer its place: leaves and outputs one after the
 // other, activations by lifetime (largest first, at the lowest free offset);
 // with NoReuse as if all lived to the end.
 func layout(p *Plan, caps Caps) {
 	g := p.Graph
 	bump := func(c Class, v *graph.Value, b tensor.Bind) {
-		n := valueBytes(v, b)
+		n := p.bytesOf(v, b)
 		p.Places[v.ID] = Place{Class: c, Offset: p.ArenaBytes[c], Bytes: n}
 		p.ArenaBytes[c] += n
+		p.placeForms(v, b)
 	}
 	for _, n := range g.Nodes {
 		if n.Leaf == nil {
@@ -58,13 +85,16 @@ func layout(p *Plan, caps Caps) {
 			bump(IO, v, g.Max)
 		}
 	}
-	lives := lifetimes(p, caps)
+	lives := lifetimes(p)
 	if caps.NoReuse {
 		for _, l := range lives {
 			l.last, l.reuse = len(p.Steps), nil
 		}
 	}
 	placeActivations(p, lives)
+	for _, l := range lives {
+		p.placeForms(l.value, p.Max)
+	}
 	for i := range p.Steps {
 		for _, n := range p.Steps[i].Nodes {
 			for _, v := range n.Out {
@@ -94,7 +124,7 @@ func layout(p *Plan, caps Caps) {
 }
 
 // lifetimes lists activation buffers in order of their first step.
-func lifetimes(p *Plan, caps Caps) []*life {
+func lifetimes(p *Plan) []*life {
 	byOwner := map[*graph.Value]*life{}
 	var lives []*life
 	for i := range p.Steps {
@@ -108,11 +138,7 @@ func lifetimes(p *Plan, caps Caps) []*life {
 			if p.Places[o.ID].Bytes != 0 || o.Node.Leaf != nil {
 				continue // placed already: leaf or output
 			}
-			l := &life{value: o, first: i, last: i, bytes: valueBytes(o, p.Max)}
-			if caps.Beside != nil {
-				l.extra = lines(caps.Beside(p, o))
-				l.bytes += l.extra
-			}
+			l := &life{value: o, first: i, last: i, bytes: p.bytesOf(o, p.Max)}
 			byOwner[o] = l
 			lives = append(lives, l)
 		}
@@ -129,12 +155,17 @@ func lifetimes(p *Plan, caps Caps) []*life {
 			continue
 		}
 		o := buffer(in)
-		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && src.extra == l.extra && !readTwice(s, in) {
+		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && p.plain(o) && p.plain(l.value) && !readTwice(s, in) {
 			l.reuse = o
 			src.last = l.first - 1 // its successor holds the memory from here on
 		}
 	}
 	return lives
+}
+
+// plain reports whether v has the plain format and no other.
+func (p *Plan) plain(v *graph.Value) bool {
+	return len(p.Forms[v.ID]) == 1 && p.Forms[v.ID][0].Format == nil
 }
 
 // readTwice reports whether v is more than one operand of the step: then its
@@ -202,7 +233,7 @@ func placeActivations(p *Plan, lives []*life) {
 			}
 			at = max(at, b.Offset+b.Bytes)
 		}
-		p.Places[c.value.ID] = Place{Activations, at, c.bytes, c.extra}
+		p.Places[c.value.ID] = Place{Activations, at, c.bytes}
 		p.ArenaBytes[Activations] = max(p.ArenaBytes[Activations], at+c.bytes)
 		placed = append(placed, c)
 	}

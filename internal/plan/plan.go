@@ -48,7 +48,6 @@ type Place struct {
 	Class  Class
 	Offset int64
 	Bytes  int64
-	Beside int64 // of them, at the end: what the backend asked for by Caps.Beside
 }
 
 func (p Place) overlaps(q Place) bool {
@@ -67,6 +66,10 @@ type Step struct {
 	Barrier bool           // every worker must have finished what came before
 	Scratch Place          // for the reference implementation of a single node
 	inPlace bool           // takes may name an operand
+	// What lowering decided.
+	Choices [][]Choice // [node] how it computes, by the number of rows; nil where the backend has no rules for it
+	Reads   []*Format  // [In] the format in which the step reads an operand
+	Convert *Format    // what a convert step writes
 }
 
 // takes is the operand whose buffer the step's result may take over where that
@@ -82,18 +85,23 @@ func (s *Step) takes() *graph.Value {
 // Root is the node that the step ends with, or the last of siblings.
 func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 
-// Plan is a graph compiled for bindings up to Max.
+// Plan is a graph compiled for bindings from Min to Max. A run with fewer rows
+// than Min computes as one with Min would.
 type Plan struct {
-	Graph *graph.Graph
-	Max   tensor.Bind
-	Steps []Step
+	Graph     *graph.Graph
+	Min, Max  tensor.Bind
+	Invariant bool // one way to compute for every number of rows
+	Steps     []Step
 	// Commit is the first step that a run does not end at because its context
 	// has: its node Commits, and all steps from it on are made. It has a
 	// barrier, and is len(Steps) where there is none.
 	Commit int
-	// Places is indexed by Value.ID. Values that fusion removed, or that
-	// nobody reads, have Bytes 0.
+	// Places is indexed by Value.ID and holds all forms of a value. Values that
+	// fusion removed, or that nobody reads, have Bytes 0.
 	Places []Place
+	// Forms, by Value.ID, are the formats of values that own memory, the plain
+	// one first; weights are the backend's own.
+	Forms [][]Form
 	// ArenaBytes is the size of each arena.
 	ArenaBytes [NumClasses]int64
 }
@@ -115,10 +123,13 @@ func commit(steps []Step) int {
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
-func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, caps Caps) (*Plan, error) {
-	p := &Plan{Graph: g, Max: max, Places: make([]Place, len(g.Values))}
-	p.Steps = fuse(g, alive(g), patterns)
-	layout(p, caps)
+func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {
+	p := &Plan{Graph: g, Min: min, Max: max, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
+	p.Steps = fuse(g, alive(g), be.Patterns())
+	if err := p.lower(t); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	layout(p, be.Caps())
 	placeBarriers(p)
 	p.Commit = commit(p.Steps)
 	if err := Check(p); err != nil {

@@ -42,7 +42,7 @@ func compile(t *testing.T, g *graph.Graph, err error, patterns ...plan.Pattern) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("test", g, fused{ref.New(), patterns}, []tensor.Bind{g.Max})
+	p, err := plan.Compile("test", g, fused{ref.New(), patterns}, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func run(t *testing.T, g *graph.Graph, err error, out *graph.Value, bind tensor.
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestScratchOfTheBackend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := plan.Compile("test", g, ownScratch{fused{ref.New(), nil}, []string{kind}}, []tensor.Bind{g.Max})
+		p, err := plan.Compile("test", g, ownScratch{fused{ref.New(), nil}, []string{kind}}, []tensor.Bind{g.Max}, plan.CompileOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,56 +301,6 @@ func TestScratchOfTheBackend(t *testing.T) {
 		if bytes := p.Plans[0].ArenaBytes[plan.Scratch]; (bytes == 0) != (kind == "linear") {
 			t.Errorf("%s has scratch of its own: the plan has %d bytes of scratch", kind, bytes)
 		}
-	}
-}
-
-// secondForm wants room beside some values.
-type secondForm struct {
-	fused
-	names []string
-}
-
-func (f secondForm) Caps() plan.Caps {
-	c := f.fused.Caps()
-	c.Beside = func(p *plan.Plan, v *graph.Value) int64 {
-		if len(p.Steps) == 0 || !slices.Contains(f.names, v.Node.Name) {
-			return 0
-		}
-		return int64(v.Shape.Len(p.Max))
-	}
-	return c
-}
-
-// TestRoomBeside: a second form of a value is part of its place, and no other
-// value takes it over as if it were its own.
-func TestRoomBeside(t *testing.T) {
-	b := graph.NewBuilder(max9)
-	x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 64)), b.Input("w", tensor.F32, tensor.Static(64))
-	var vs []*graph.Value
-	for _, name := range []string{"a", "b", "c", "d"} {
-		x = b.RMSNorm(name, x, w, 1e-5, 0)
-		vs = append(vs, x)
-	}
-	g, err := b.Freeze(b.RMSNorm("out", x, w, 1e-5, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Compile("test", g, secondForm{fused{ref.New(), nil}, []string{"b"}}, []tensor.Bind{g.Max})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const own, extra = 9 * 64 * 4, 9 * 64
-	for i, want := range []plan.Place{{Bytes: own}, {Bytes: own + extra, Beside: extra}, {Bytes: own}, {Bytes: own}} {
-		got := p.Plans[0].Place(vs[i])
-		if got.Bytes != want.Bytes || got.Beside != want.Beside {
-			t.Errorf("%s has %d bytes, %d of them beside it, expected %d and %d", vs[i], got.Bytes, got.Beside, want.Bytes, want.Beside)
-		}
-	}
-	if a, c := p.Plans[0].Place(vs[2]), p.Plans[0].Place(vs[3]); a != c {
-		t.Errorf("values without a second form lie at %d and %d, expected one place", a.Offset, c.Offset)
-	}
-	if got, want := p.Plans[0].ArenaBytes[plan.Activations], int64(2*own+extra); got != want {
-		t.Errorf("the arena has %d bytes, expected %d", got, want)
 	}
 }
 
@@ -450,7 +400,7 @@ func TestRunBeyondMaximum(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +428,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(g.Max))
+	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hotpath/internal/graph"
@@ -15,13 +16,14 @@ type Program struct {
 	Graph   *graph.Graph
 	Backend Backend
 	Plans   []*Plan // by growing Max
+	table   *table
 }
 
-// Buckets are the usual ones for a graph: single rows, small and large runs
-// want different kernels and different amounts of memory touched.
-func Buckets(max tensor.Bind) []tensor.Bind {
+// Buckets are the usual ones for a graph: those of the backend, and the graph's
+// own maximum.
+func Buckets(be Backend, max tensor.Bind) []tensor.Bind {
 	var bs []tensor.Bind
-	for _, t := range []int{1, 64} {
+	for _, t := range be.Caps().Buckets {
 		if t < max.T {
 			bs = append(bs, tensor.Bind{T: t, S: min(max.S, t), R: min(max.R, t)})
 		}
@@ -29,21 +31,56 @@ func Buckets(max tensor.Bind) []tensor.Bind {
 	return append(bs, max)
 }
 
+// CompileOptions choose how a graph is planned.
+type CompileOptions struct {
+	// Invariant asks for one way to compute for every number of rows.
+	Invariant bool
+}
+
 // Compile plans a graph for each bucket; the last bucket is the graph's own
 // maximum.
-func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind) (*Program, error) {
-	p := &Program{Name: name, Graph: g, Backend: be}
+func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o CompileOptions) (*Program, error) {
+	p := &Program{Name: name, Graph: g, Backend: be, table: newTable(g, be, o.Invariant)}
 	if len(buckets) == 0 || buckets[len(buckets)-1] != g.Max {
 		return nil, fmt.Errorf("plan: %s: the last bucket must be the graph's maximum %v", name, g.Max)
 	}
+	least := tensor.Bind{T: 1, S: 1, R: 1}
 	for _, b := range buckets {
-		pl, err := compile(g, be.Patterns(), b, be.Caps())
+		pl, err := compile(g, be, p.table, least, b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		p.Plans = append(p.Plans, pl)
+		least.T = b.T + 1
+		for _, n := range g.Nodes { // buckets share this memory
+			if v := n; v.Leaf != nil && !slices.Equal(pl.Forms[v.Out[0].ID], p.Plans[0].Forms[v.Out[0].ID]) {
+				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, v.Out[0], b.T, p.Plans[0].Max.T)
+			}
+		}
 	}
 	return p, nil
+}
+
+// Packing is the format in which a weight is resident: nil for the file's rows.
+func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }
+
+// Uniform reports whether every op computes by one rule, whatever the number of
+// rows: then what a row gives does not depend on the rows beside it.
+func (p *Program) Uniform() bool {
+	rule := map[*graph.Node]*Rule{}
+	for _, pl := range p.Plans {
+		for i := range pl.Steps {
+			for k, n := range pl.Steps[i].Nodes {
+				for _, c := range pl.Steps[i].Choices[k] {
+					if r, ok := rule[n]; ok && r != c.Rule {
+						return false
+					}
+					rule[n] = c.Rule
+				}
+			}
+		}
+	}
+	return true
 }
 
 // bucket is the index of the smallest plan that b fits.
@@ -64,12 +101,19 @@ type WeightSet struct {
 	source Source
 
 	mu     sync.Mutex
-	packed map[string]Packed
+	packed map[packedKey]Packed
+}
+
+// packedKey is a tensor in one format. Programs that read a tensor in different
+// formats hold it twice.
+type packedKey struct {
+	key    string
+	format *Format
 }
 
 // NewWeightSet starts an empty set over a model's weights.
 func NewWeightSet(be Backend, source Source) *WeightSet {
-	return &WeightSet{be: be, source: source, packed: map[string]Packed{}}
+	return &WeightSet{be: be, source: source, packed: map[packedKey]Packed{}}
 }
 
 // Bytes is the resident size of what was packed.
@@ -85,9 +129,10 @@ func (s *WeightSet) Bytes() int64 {
 
 // bind returns the packed weights of a program by Value.ID. Packing takes long,
 // so it ends between two weights where ctx does.
-func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) {
+func (s *WeightSet) bind(ctx context.Context, prog *Program) ([]Packed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g := prog.Graph
 	out := make([]Packed, len(g.Values))
 	us := uses(g, alive(g))
 	for _, n := range g.Nodes {
@@ -95,7 +140,8 @@ func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) 
 			continue
 		}
 		v := n.Out[0]
-		if p := s.packed[n.Leaf.Key]; p != nil {
+		key := packedKey{n.Leaf.Key, prog.Packing(v)}
+		if p := s.packed[key]; p != nil {
 			out[v.ID] = p
 			continue
 		}
@@ -106,11 +152,14 @@ func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) 
 		if err != nil {
 			return nil, err
 		}
-		p, err := s.be.Pack(w, us[v.ID])
+		if w.DType != v.DType {
+			return nil, fmt.Errorf("weight %s: stored as %s, the program was compiled for %s", n.Leaf.Key, w.DType, v.DType)
+		}
+		p, err := s.be.Pack(w, key.format)
 		if err != nil {
 			return nil, fmt.Errorf("pack %s: %w", n.Name, err)
 		}
-		s.packed[n.Leaf.Key] = p
+		s.packed[key] = p
 		out[v.ID] = p
 	}
 	return out, nil

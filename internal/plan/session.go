@@ -45,7 +45,7 @@ func NewSession(ctx context.Context, p *Program, ws *WeightSet, o BindOptions) (
 func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error {
 	var err error
 	o.Program = s.prog.Name
-	if s.mem.Weights, err = ws.bind(ctx, s.prog.Graph); err != nil {
+	if s.mem.Weights, err = ws.bind(ctx, s.prog); err != nil {
 		return err
 	}
 	for c := Activations; c < NumClasses; c++ {
@@ -100,13 +100,6 @@ func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 // Program is what the session runs.
 func (s *Session) Program() *Program { return s.prog }
 
-// Decodes reports whether each run decodes a weight from the file's blocks; a
-// backend whose packed weights do not say so keeps them ready.
-func (s *Session) Decodes(weight *graph.Value) bool {
-	p, ok := s.mem.Weights[weight.ID].(interface{ Decoded() bool })
-	return ok && p.Decoded()
-}
-
 // MemoryBytes is the size of each arena the session holds.
 func (s *Session) MemoryBytes() [NumClasses]int64 {
 	var b [NumClasses]int64
@@ -137,9 +130,20 @@ func (s *Session) ReadState(v *graph.Value, dst []float32) error {
 	return s.mem.Arenas[State].Read(s.prog.Plans[0].Place(v).Offset, bytesOf(dst))
 }
 
-// WriteState replaces a state leaf.
+// WriteState replaces a state leaf, in all formats in which it is held.
 func (s *Session) WriteState(v *graph.Value, src []float32) error {
-	return s.mem.Arenas[State].Write(s.prog.Plans[0].Place(v).Offset, bytesOf(src))
+	p := s.prog.Plans[0]
+	for _, f := range p.Forms[v.ID] {
+		data := bytesOf(src)
+		if f.Format != nil {
+			data = make([]byte, f.Place.Bytes)
+			f.Format.Encode(data, src, v.Shape.NumRows(p.Max), v.Shape.RowLen())
+		}
+		if err := s.mem.Arenas[State].Write(f.Place.Offset, data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Enqueue starts a run with the inputs that are in the IO arena.

@@ -274,7 +274,7 @@ func (s *session) encoder(o *opened, be plan.Backend, width, layers, tokens int)
 		x = norm("n2", b.Add("r2", x, linear("down", b.Act("gelu", linear("up", x, 4*width, width), graph.GELU), width, 4*width)))
 		end()
 	}
-	r, err := b.Open(be, plan.BindOptions{}, x)
+	r, err := b.Open(be, optest.Options{}, x)
 	if err != nil {
 		return sized{}, err
 	}

@@ -140,7 +140,7 @@ func (s *session) deep(ctx context.Context, be *cpu.Backend, c *deepCase, counte
 	m.kernel = "vec"
 	if c.build != nil {
 		b := optest.NewBench(c.bind, false)
-		r, err := b.Open(be, plan.BindOptions{}, c.build(b))
+		r, err := b.Open(be, optest.Options{}, c.build(b))
 		if err != nil {
 			return m, err
 		}

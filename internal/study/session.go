@@ -112,7 +112,7 @@ func (s *session) start(o *opened, x setup) (*running, error) {
 	o.closers = append(o.closers, r.be.Close)
 	var be plan.Backend = r.be
 	if x.quant != nil {
-		be = &requantized{r.be, *x.quant}
+		be = &requantized{Backend: r.be, to: *x.quant}
 	}
 	if r.Engine, err = engine.Open(s.model, be, x.engine); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func compile(m *model.Model, be plan.Backend, max tensor.Bind) (*plan.Program, *
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max})
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{})
 	return prog, ports, parts, err
 }
 

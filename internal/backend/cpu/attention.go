@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
@@ -19,9 +20,12 @@ type attention struct {
 	kvLen, table     ints // paged only
 	block, maxBlocks int
 	class            Precision
-	outHalf          half // out, where it is kept in bf16
-	direct           bool // one query of a sequence reads the cache as it lies
+	outBF16          []uint16 // out in bf16 instead, where not nil
+	direct           bool     // one query of a sequence reads the cache as it lies
 	bias             scoreBias
+	head             *perWorker[*bf16.Head]  // of the class bf16
+	short            *perWorker[*bf16.Heads] // the same of short sequences
+	headF32          *perWorker[*gemm.Head]  // of the class f32
 }
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
@@ -54,54 +58,26 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
-	if k.direct = b.readsCache(n); k.direct {
+	if k.direct = readsCache(n) && !b.plan.Invariant; k.direct {
 		b.want(oneHeads * k.maxBlocks * k.block)
-		if b.plan.Max.T == 1 { // then no other way is ever taken
-			k.class = F32
-		}
 	}
 	return k, nil
-}
-
-// readsCache reports whether a sequence's only query can read the cache as it lies.
-func (b *binder) readsCache(n *graph.Node) bool {
-	a := n.Attr.(graph.AttentionKVAttr)
-	return !b.invariant && a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)
 }
 
 // reserve asks for scratch for sequences of up to keys.
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(keys)
 	k.alibi()
-	k.class = b.attentionClass(b.step.Root())
+	k.class = b.class()
+	size := [2]int{k.HeadDim, keys}
 	if k.class == BF16 {
-		b.wantHead(k.HeadDim, keys)
-		k.outHalf = b.half(b.step.Root().Out[0], k.out)
+		k.outBF16 = b.blocks(b.step.Root().Out[0])
+		k.head = scratchFor(b, "bf16 head", size, func(size [2]int) *bf16.Head { return bf16.NewHead(size[0], size[1]) })
+		k.short = scratchFor(b, "bf16 heads", size, func(size [2]int) *bf16.Heads { return bf16.NewHeads(size[0]) })
 		return
 	}
-	b.wantHeadF32(k.HeadDim, keys)
+	k.headF32 = scratchFor(b, "f32 head", size, func(size [2]int) *gemm.Head { return gemm.NewHead(size[0], size[1]) })
 }
-
-// attentionClass is the compute class of attention. Training, which wants the
-// log-sum-exp, computes in f32: its backward pass does too. So does what the
-// tiles have no kernel for: soft caps and biases by distance or position.
-func (b *binder) attentionClass(n *graph.Node) Precision {
-	changed := false
-	switch a := n.Attr.(type) {
-	case graph.AttentionAttr:
-		changed = a.SoftCap > 0 || a.Alibi
-	case graph.AttentionKVAttr:
-		changed = a.SoftCap > 0 || a.Alibi
-	}
-	lse := n.Op == graph.OpAttention && b.plan.Place(n.Out[1]).Bytes > 0
-	if changed || lse || n.Op != graph.OpAttention && n.Op != graph.OpAttentionKV {
-		return F32
-	}
-	return b.be.opts.Precision.Attention()
-}
-
-// computeClass is for the profile.
-func (k *attention) computeClass() Precision { return k.class }
 
 func (k *attention) name() string {
 	if k.paged {
@@ -179,7 +155,7 @@ func (k *attention) cap(row []float32) {
 // it; pos is the position of t0, and the packed keys begin at position lo.
 func (k *attention) queries(w *worker, kv, t0, t1, pos, keys, lo int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
-	head := w.scratch.headF32
+	head := k.headF32.of[w.lane]
 	adjusted := k.SoftCap > 0 || k.bias.present()
 	for h := kv * group; h < (kv+1)*group; h++ {
 		for t, rows := t0, 0; t < t1; t += rows {

@@ -66,7 +66,7 @@ func BenchmarkAttention(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p, err := plan.Compile("attention", g, be, []tensor.Bind{bind})
+			p, err := plan.Compile("attention", g, be, []tensor.Bind{bind}, plan.CompileOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}

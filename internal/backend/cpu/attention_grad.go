@@ -22,6 +22,7 @@ type attentionGrad struct {
 	dq, dk, dv              mat
 	qStart                  ints
 	slopes                  []float32 // of ALiBi, [Heads]; nil where there is none
+	scratch                 *perWorker[*gemm.Scratch]
 }
 
 func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
@@ -36,7 +37,7 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 		return bindReference(b, s) // a gradient that nobody wants is rare
 	}
 	k := &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
-		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}
+		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6]), scratch: b.gemmScratch()}
 	for h := 0; a.Alibi && h < a.Heads; h++ {
 		k.slopes = append(k.slopes, a.AlibiSlope(h))
 	}
@@ -137,14 +138,14 @@ func zeroColumns(m *mat, r0, r1, c, n int) {
 func (k *attentionGrad) rows(w *worker, s, a []float32, lda int, b []float32, ldb, rows, cols int) {
 	w.scratch.rows = gemm.Rows{W: b, N: cols, K: k.HeadDim, LD: ldb}
 	t := gemm.Task{M: rows, N: cols, K: k.HeadDim, A: a, LDA: lda, B: &w.scratch.rows, C: s, LDC: cols}
-	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(cols), w.scratch.gemm)
+	gemm.Run(&t, 0, rows, 0, gemm.NumPanels(cols), k.scratch.of[w.lane])
 }
 
 // product is c[m][HeadDim] (+)= a[m][kk] b[kk][HeadDim], a transposed or not.
 func (k *attentionGrad) product(w *worker, c []float32, ldc int, a []float32, lda int, trans bool, b []float32, ldb, m, kk int, add bool) {
 	w.scratch.natural = gemm.Natural{W: b, N: k.HeadDim, K: kk, LD: ldb}
 	t := gemm.Task{M: m, N: k.HeadDim, K: kk, A: a, LDA: lda, ATrans: trans, B: &w.scratch.natural, C: c, LDC: ldc, Accumulate: add}
-	gemm.Run(&t, 0, m, 0, gemm.NumPanels(k.HeadDim), w.scratch.gemm)
+	gemm.Run(&t, 0, m, 0, gemm.NumPanels(k.HeadDim), k.scratch.of[w.lane])
 }
 
 func log32(x float32) float32 { return float32(math.Log(float64(x))) }

@@ -52,7 +52,7 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 	var short heads
 	k.eachSpan(b, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
 		switch {
-		case !k.short(q1 - q0):
+		case !k.together(q1 - q0):
 			k.span(w, b, s, kv, t0, t1, q0, q1, keys)
 		case short.follows(q0, kv):
 			short.h1++
@@ -115,7 +115,7 @@ func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys i
 	group := k.Heads / k.KVHeads
 	alone := q1-q0 == 1
 	switch {
-	case alone && k.direct && !k.outHalf.in(k.out.rows(b)):
+	case alone && k.direct && k.outBF16 == nil:
 		k.one(w, s, t0, kv, keys)
 		return
 	case alone && k.class != BF16:
@@ -153,9 +153,12 @@ type packer interface {
 // pack packs keys [lo,hi) of key head kv; they become keys 0.. of the worker's
 // head.
 func (k *attention) pack(w *worker, s, kv, first, lo, hi int) {
-	h, d := packer(w.scratch.headF32), k.HeadDim
+	d := k.HeadDim
+	var h packer
 	if k.class == BF16 {
-		h = w.scratch.head
+		h = k.head.of[w.lane]
+	} else {
+		h = k.headF32.of[w.lane]
 	}
 	h.Reset(d, hi-lo, k.Scale)
 	if !k.paged {

@@ -10,8 +10,8 @@ type heads struct{ q0, q1, h0, h1 int }
 
 func (s *heads) follows(q0, h int) bool { return s.h1 > s.h0 && s.q0 == q0 && s.h1 == h }
 
-// short reports whether heads of a sequence are computed together.
-func (k *attention) short(queries int) bool {
+// together reports whether heads of a sequence are computed together.
+func (k *attention) together(queries int) bool {
 	return k.class == BF16 && !k.paged && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
 }
 
@@ -29,7 +29,7 @@ func (k *attention) heads(w *worker, b tensor.Bind, s heads) {
 		Out:     k.rows(b, s.q0, at, k.out.cols),
 		Visible: func(i int) (int, int) { return k.Visible(i, n) },
 	}
-	w.scratch.heads.Run(&t)
+	k.short.of[w.lane].Run(&t)
 }
 
 // groupTile computes one query of all heads that share key head kv: they are
@@ -38,15 +38,15 @@ func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int
 	group, d := k.Heads/k.KVHeads, k.HeadDim
 	a, z := k.Visible(pos, keys)
 	at := kv * group * d
-	w.scratch.head.Queries(k.rows(b, t, at, d), k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
+	k.head.of[w.lane].Queries(k.rows(b, t, at, d), k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
 		func(int) (int, int) { return a - lo, z - lo })
 }
 
 // rows is where outputs from token t, column at go: those of rows ld apart, or,
 // beside each other, of the heads of one.
 func (k *attention) rows(b tensor.Bind, t, at, ld int) bf16.HeadOut {
-	if rows := k.out.rows(b); k.outHalf.in(rows) {
-		return bf16.HeadOut{Rounded: k.outHalf.bits, Row: t, Col: at, Rows: rows, Cols: k.out.cols, OneRow: ld < k.out.cols}
+	if k.outBF16 != nil {
+		return bf16.HeadOut{Rounded: k.outBF16, Row: t, Col: at, Rows: k.out.rows(b), Cols: k.out.cols, OneRow: ld < k.out.cols}
 	}
 	return bf16.HeadOut{F32: k.out.full[t*k.out.cols+at:], LD: ld}
 }
@@ -60,7 +60,7 @@ func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo
 		p := pos + t - t0
 		a, _ := k.Visible(p, keys)
 		_, z := k.Visible(p+rows-1, keys)
-		w.scratch.head.Queries(k.rows(b, t, h*d, k.out.cols), k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
+		k.head.of[w.lane].Queries(k.rows(b, t, h*d, k.out.cols), k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
 			func(i int) (int, int) {
 				from, to := k.Visible(p+i, keys)
 				return from - lo, to - lo

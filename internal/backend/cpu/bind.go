@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -10,60 +11,18 @@ import (
 
 // binder resolves the operands of steps while a plan is bound.
 type binder struct {
-	be        *Backend
-	plan      *plan.Plan
-	mem       *plan.Memory
-	step      *plan.Step
-	workers   int
-	invariant bool
-	scratch   int // f32 that some step wants of a worker's scratch
-	tileDepth int // largest K of a bf16 product
-	rowDepth  int // largest K of a product of few rows with a file's
-	fewDepth  int // largest K of a product of few rows on tiles
-	codeDepth int // largest K of a product of few rows with codes as integers
-	int8Depth int // largest K of an int8 product
-	i16Depth  int // largest K of a 16-bit product
-	headDim   int // of the largest head in bf16
-	headKeys  int
-	f32Dim    int // of the largest head in f32
-	f32Keys   int
-	keyRoom   int // f32 of a block of keys that are decoded, at most
-
-	roundings map[*graph.Value]rounding // what rounding said
+	be      *Backend
+	plan    *plan.Plan
+	mem     *plan.Memory
+	step    *plan.Step
+	workers int
+	scratch int             // f32 that some step wants of a worker's scratch
+	keyRoom int             // f32 of a block of keys that are decoded, at most
+	rooms   map[string]room // scratch of each kind
 }
 
 // want reserves n f32 of each worker's scratch.
 func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
-
-// wantTiles reserves scratch for bf16 products of depth k.
-func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
-
-// wantFew reserves scratch for the products of few rows with a file's rows.
-func (b *binder) wantFew(p *product) {
-	b.rowDepth = max(b.rowDepth, p.k)
-	if p.tiled {
-		b.fewDepth = max(b.fewDepth, p.k)
-	}
-	if p.coded > 0 {
-		b.codeDepth = max(b.codeDepth, p.k)
-	}
-}
-
-// wantInt8 reserves scratch for int8 products of depth k.
-func (b *binder) wantInt8(k int) { b.int8Depth = max(b.int8Depth, k) }
-
-// wantI16 reserves scratch for 16-bit products of depth k.
-func (b *binder) wantI16(k int) { b.i16Depth = max(b.i16Depth, k) }
-
-// wantHead reserves scratch for attention in bf16.
-func (b *binder) wantHead(dim, keys int) {
-	b.headDim, b.headKeys = max(b.headDim, dim), max(b.headKeys, keys)
-}
-
-// wantHeadF32 reserves scratch for attention in f32.
-func (b *binder) wantHeadF32(dim, keys int) {
-	b.f32Dim, b.f32Keys = max(b.f32Dim, dim), max(b.f32Keys, keys)
-}
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {
@@ -86,33 +45,85 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 	m := mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}
 	if w := b.weight(v); w != nil {
 		n := v.Shape.Len(tensor.Bind{})
-		switch {
-		case w.panels != nil:
-			m.full = make([]float32, n)
-			w.panels.Unpack(m.full, m.cols)
-		case w.tiles != nil || w.int8 != nil || w.i16 != nil:
-			m.full = make([]float32, n)
-			for r := range n / m.cols {
-				w.unpackRow(m.full[r*m.cols:(r+1)*m.cols], r)
-			}
-		case w.dtype == tensor.F32:
-			m.full = floats(w.rows)[:n]
-		default:
-			m.full = make([]float32, n)
-			if err := tensor.Dequantize(m.full, w.dtype, w.rows); err != nil {
-				return m, err
-			}
+		if f, ok := w.(*fileRows); ok && f.dtype == tensor.F32 {
+			m.full = floats(f.rows)[:n]
+			return m, nil
+		}
+		m.full = make([]float32, n)
+		rows, cols := v.Shape.NumRows(tensor.Bind{}), m.cols
+		if v.Shape.Rank() == 1 {
+			rows, cols = 1, n
+		}
+		for r := range rows {
+			w.unpackRow(m.full[r*cols:(r+1)*cols], r)
 		}
 		return m, nil
 	}
 	if v.DType != tensor.F32 {
 		return m, fmt.Errorf("%s is no f32 value", v)
 	}
-	if pl := b.plan.Place(v); pl.Bytes > 0 {
-		m.full = floats(b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes-pl.Beside])
+	if pl, ok := b.plan.Form(v, nil); ok && pl.Bytes > 0 {
+		m.full = floats(b.memory(pl))
 		m.full = m.full[:min(len(m.full), v.Shape.Len(b.plan.Graph.Max))] // less what rounds it to whole lines
 	}
 	return m, nil
+}
+
+// memory is the bytes of a place.
+func (b *binder) memory(pl plan.Place) []byte {
+	return b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes]
+}
+
+// blocks is v in bf16, nil where the plan does not hold it so.
+func (b *binder) blocks(v *graph.Value) []uint16 {
+	if pl, ok := b.plan.Form(v, bf16Blocks); ok && pl.Bytes > 0 {
+		return halves(b.memory(pl))
+	}
+	return nil
+}
+
+// operand binds the left factor of a product, in the format in which the step
+// reads it.
+func (b *binder) operand(v *graph.Value) (operand, error) {
+	m, err := b.f32(v)
+	x := operand{mat: m}
+	if b.step.ReadAs(v) == bf16Blocks {
+		x.bf16 = b.blocks(v)
+	}
+	return x, err
+}
+
+// operand is the left factor of a product.
+type operand struct {
+	mat
+	bf16 []uint16 // in bf16 instead, where not nil
+}
+
+// from is x from row m on.
+func (x *operand) from(m int) factor {
+	if x.bf16 != nil {
+		return factor{bf16: x.bf16[m*x.cols:]}
+	}
+	return factor{f32: x.full[m*x.cols:]}
+}
+
+// class is the compute class of the step at hand.
+func (b *binder) class() Precision { return classOf(b.step) }
+
+// classOf is the compute class of a step for as many rows as its plan is for,
+// f32 where no rule says another.
+func classOf(s *plan.Step) Precision {
+	for _, cs := range s.Choices {
+		if len(cs) > 0 {
+			return Precision(cs[len(cs)-1].Rule.Class)
+		}
+	}
+	return F32
+}
+
+// choices are the rules by which node n of the step at hand runs.
+func (b *binder) choices(n *graph.Node) []plan.Choice {
+	return b.step.Choices[slices.Index(b.step.Nodes, n)]
 }
 
 // mats binds several values at once.
@@ -144,11 +155,11 @@ func (b *binder) i32(v *graph.Value) ints {
 }
 
 // weight is the packed form of a weight leaf, nil for other values.
-func (b *binder) weight(v *graph.Value) *weight {
+func (b *binder) weight(v *graph.Value) weight {
 	if v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.WeightLeaf {
 		return nil
 	}
-	return b.mem.Weights[v.ID].(*weight)
+	return b.mem.Weights[v.ID].(weight)
 }
 
 // share is the part [lo,hi) of n items that belongs to worker i of w, in
@@ -185,8 +196,7 @@ func bindReference(b *binder, s *plan.Step) (kernel, error) {
 	}
 	var err error
 	call := plan.BindNode(b.plan, b.mem, s, s.Root(), func(v *graph.Value) (tensor.DType, []byte) {
-		w := b.weight(v)
-		if w.rows != nil {
+		if w, ok := b.weight(v).(*fileRows); ok {
 			return w.dtype, w.rows
 		}
 		err = fmt.Errorf("%s was packed for products only", v)

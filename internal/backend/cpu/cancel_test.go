@@ -56,7 +56,7 @@ func TestCancelStopsBetweenShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := plan.Compile("one", g, w, []tensor.Bind{bind})
+		p, err := plan.Compile("one", g, w, []tensor.Bind{bind}, plan.CompileOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ func bindEmbedBag(b *binder, s *plan.Step) (kernel, error) {
 	w := b.weight(n.In[0])
 	ids, starts, y := b.i32(n.In[1]), b.i32(n.In[2]), ms[0]
 	var table mat
-	if w == nil || w.rows != nil && w.dtype == tensor.F32 {
+	if f, ok := w.(*fileRows); w == nil || ok && f.dtype == tensor.F32 {
 		if table, err = b.f32(n.In[0]); err != nil {
 			return nil, err
 		}
@@ -34,11 +34,7 @@ func bindEmbedBag(b *binder, s *plan.Step) (kernel, error) {
 					continue
 				}
 				row := k.scratch.f[:y.cols]
-				if w.rows == nil {
-					w.unpackRow(row, int(id))
-				} else if rb := w.dtype.RowBytes(y.cols); tensor.Dequantize(row, w.dtype, w.rows[int(id)*rb:(int(id)+1)*rb]) != nil {
-					panic("a row of the table was not validated when it was bound")
-				}
+				w.unpackRow(row, int(id))
 				vec.Add(sum, sum, row)
 			}
 			vec.Scale(sum, sum, 1/float32(max(len(tokens), 1)))

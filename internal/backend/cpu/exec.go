@@ -93,10 +93,7 @@ func (e *exec) Describe(p *profile.Plan) {
 	}
 	for i := range p.Steps {
 		p.Steps[i].Kernel = e.bound[i].name()
-		p.Steps[i].Class = string(F32)
-		if c, ok := e.bound[i].(interface{ computeClass() Precision }); ok {
-			p.Steps[i].Class = string(c.computeClass())
-		}
+		p.Steps[i].Class = string(classOf(&e.plan.Steps[i]))
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -57,16 +55,7 @@ func (k *route) run(w *worker, b tensor.Bind, _, _ int) {
 type grouped struct {
 	x, y    mat
 	offsets ints
-	experts []gemm.Stored // the file's rows of each
-	use     []expertUse   // [worker]
-	direct  bool
-}
-
-// expertUse is a worker's product, which takes the experts in turn.
-type expertUse struct {
-	product
-	tiles *bf16.Stored // nil in f32
-	_     [64]byte
+	experts []*product
 }
 
 func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
@@ -75,69 +64,48 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := b.weight(n.In[1])
-	if w == nil || w.rows == nil {
+	w, ok := b.weight(n.In[1]).(*fileRows)
+	if !ok {
 		return nil, fmt.Errorf("%s is no weight in the file's rows", n.In[1])
 	}
-	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2]), direct: !b.invariant}
+	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2])}
 	size := w.dtype.RowBytes(k.x.cols) * k.y.cols // of one expert
 	for e := range n.In[2].Shape.Outer.Add - 1 {
-		stored, err := gemm.NewStored(w.rows[e*size:(e+1)*size], w.dtype, k.y.cols, k.x.cols)
+		m := &matrix{n: k.y.cols, k: k.x.cols, value: n.In[1], w: &fileRows{w.dtype, w.rows[e*size : (e+1)*size]}}
+		p, err := b.product(m, b.choices(n))
 		if err != nil {
 			return nil, err
 		}
-		k.experts = append(k.experts, *stored)
-	}
-	k.use = make([]expertUse, b.workers)
-	class := b.be.opts.Precision.class()
-	for i := range k.use {
-		u := &k.use[i]
-		u.product = product{n: k.y.cols, k: k.x.cols, class: class, label: fmt.Sprintf("grouped gemm %s from %s", class, w.dtype)}
-		if class == BF16 {
-			u.tiles, u.tiled = bf16.NewStored(&k.experts[0]), bf16.CanFew(&k.experts[0])
-			for range b.workers {
-				u.bf16 = append(u.bf16, u.tiles)
-			}
-			u.stored = &k.experts[0]
-			u.setCoded()
-		}
-	}
-	if class == BF16 {
-		b.wantTiles(k.x.cols)
-	}
-	if k.direct {
-		b.wantFew(&k.use[0].product)
+		k.experts = append(k.experts, p)
 	}
 	return k, nil
 }
 
-func (k *grouped) name() string            { return k.use[0].label }
-func (k *grouped) computeClass() Precision { return k.use[0].class }
+func (k *grouped) name() string { return "grouped " + k.experts[0].most().label() }
 
 func (k *grouped) width(b tensor.Bind, n int) int {
-	_, nr := k.use[0].tile()
-	return productWidth(k.x.rows(b), k.y.cols, k.x.cols, nr, n)
+	return productWidth(k.x.rows(b), k.y.cols, k.x.cols, k.blocks(), n)
+}
+
+// blocks is the number of columns that shares are cut at multiples of.
+func (k *grouped) blocks() int {
+	nr := 1
+	for _, w := range k.experts[0].ways {
+		nr = max(nr, w.split().nr)
+	}
+	return nr
 }
 
 func (k *grouped) run(w *worker, b tensor.Bind, i, n int) {
-	u := &k.use[w.lane]
-	_, nr := u.tile()
-	c0, c1 := share(u.n, nr, i, n)
+	c0, c1 := share(k.y.cols, k.blocks(), i, n)
 	if c0 == c1 {
 		return
 	}
 	offsets := k.offsets.all(b)
-	for e := range k.experts {
-		lo, hi := int(offsets[e]), int(offsets[e+1])
-		if lo == hi {
-			continue
+	for e, p := range k.experts {
+		if lo, hi := int(offsets[e]), int(offsets[e+1]); lo < hi {
+			p.at(hi-lo).multiply(w, task{k.y.full[lo*p.n:], factor{f32: k.x.full[lo*p.k:]}, nil, hi - lo}, c0, c1)
 		}
-		u.stored = &k.experts[e]
-		u.f32 = u.stored
-		if u.tiles != nil {
-			u.tiles.W = u.stored
-		}
-		u.multiply(w, k.y.full[lo*u.n:], factor{f32: k.x.full[lo*u.k:]}, nil, hi-lo, c0, c1, u.isFew(hi-lo, k.direct))
 	}
 }
 

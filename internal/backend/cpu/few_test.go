@@ -77,6 +77,7 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 // linearOf runs a product with weights of a type.
 func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, l *linear) {
 	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
+	b.WeightType = func(string) (tensor.DType, error) { return d, nil }
 	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
 	wv := b.Weight("w", graph.RoleUp, tensor.Rows(tensor.Fixed(n), k))
 	out := b.Linear("y", in, wv, nil)
@@ -89,12 +90,12 @@ func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y [
 		t.Fatal(err)
 	}
 	defer be.Close()
-	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
-	m.Weights[wv.ID] = &weight{dtype: d, rows: data}
+	m.Weights[wv.ID] = &fileRows{d, data}
 	for c := range m.Arenas {
 		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
 			t.Fatal(err)
@@ -160,10 +161,10 @@ func TestFewRowsAreNotCut(t *testing.T) {
 	const n, k = 2048, 32
 	for _, rows := range []int{1, 2, tiledCodes, gemm.CodeRows} {
 		_, _, l := linearOf(t, tensor.Q4_1, make([]byte, n*tensor.Q4_1.RowBytes(k)), n, k, rows)
-		mr, nr := l.tile()
+		cut := l.at(rows).split()
 		for _, shares := range []int{1, 8, 16, 64} {
 			for i := range shares {
-				if m0, m1, c0, c1 := l.part(rows, n, mr, nr, l.cheap, i, shares); m0 != 0 || m1 != rows || c0 >= c1 {
+				if m0, m1, c0, c1 := cut.part(rows, n, i, shares); m0 != 0 || m1 != rows || c0 >= c1 {
 					t.Errorf("%d rows: share %d of %d has rows %d..%d and columns %d..%d", rows, i, shares, m0, m1, c0, c1)
 				}
 			}

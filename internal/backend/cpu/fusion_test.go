@@ -60,7 +60,7 @@ func TestStepsOfALayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := plan.Compile("test", g, be, []tensor.Bind{g.Max})
+		p, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

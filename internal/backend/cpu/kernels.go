@@ -50,6 +50,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"cross_entropy_grad": bindCrossEntropyGrad,
 	"sum_squares":        bindSumSquares,
 	"adamw":              bindAdamW,
+	"convert":            bindConvert,
 }
 
 // ownScratch says which kinds of steps never run a reference implementation:

@@ -81,7 +81,7 @@ func boundScales(t testing.TB, be *Backend, n int, size tensor.Bind) *exec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,74 +4,25 @@ import (
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
-	"hotpath/internal/kernel/i16"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
-
-// minMACs is the share of a product below which a worker is not worth having.
-const minMACs = 1 << 17
-
-// maxMACs is the share beyond which a product is cut further, for one worker
-// too: who cancels waits for a share, and this one takes some ten milliseconds
-// on a slow core.
-const maxMACs = 1 << 28
 
 // rowChunk is how many rows of a product are finished before its epilogue
 // passes over them, so that they are still in L2.
 const rowChunk = 128
 
-// productWidth bounds the workers of an m x n x k product by its work and by
-// its panels.
-func productWidth(m, n, k, nr, workers int) int {
-	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
-}
-
-// minWeights is how many weights a share of few rows has on tiles: it waits for
-// them from beyond L2, and starts anew with every share.
-const minWeights = 1 << 17
-
-// sharesFor is how many of shares a product of m rows and n columns is worth:
-// one a worker, and more where there are rows or weights enough.
-func (p *product) sharesFor(m, n, shares int) int {
-	if !p.cheap || !p.onTiles() || m > bf16.MR {
-		return shares
-	}
-	return min(shares, max(shares/sharesEach, n*p.k/minWeights))
-}
-
-// tallWidth is productWidth of a product of few panels that may be long, as the
-// gradients of a head over a vocabulary are: they are cut across then.
-func tallWidth(m, n, k, workers int) int {
-	panels := gemm.NumPanels(n)
-	if across := m * n * k / panels / maxMACs; across > 1 {
-		return panels * min(across, (m+gemm.MR()-1)/gemm.MR())
-	}
-	return productWidth(m, n, k, gemm.NR(), workers)
-}
-
-// tallShare is share i of w that tallWidth gave: rows [m0,m1) of panels [p0,p1).
-func tallShare(m, n, i, w int) (m0, m1, p0, p1 int) {
-	panels := gemm.NumPanels(n)
-	if w <= panels {
-		p0, p1 = share(panels, 1, i, w)
-		return 0, m, p0, p1
-	}
-	across := w / panels
-	m0, m1 = share(m, gemm.MR(), i%across, across)
-	return m0, m1, i / across, i/across + 1
-}
-
 // linear is y = x w^T + bias, then an activation where one was fused.
 type linear struct {
 	*product
-	x, y   mat
-	xh, yh half // x and y, where they are kept in bf16
-	bias   []float32
-	act    func(dst, x []float32)
-	round  bf16.Act // the same for y in bf16
-	direct bool     // few rows multiply with the file's rows as they lie
-	label  string
+	x     operand
+	y     mat
+	out   []uint16 // y in bf16 instead, where not nil
+	bias  []float32
+	act   func(dst, x []float32)
+	round bf16.Act // the same for y in bf16
+	inner []bool   // [way] it ends with the activation by itself
+	label string
 }
 
 func bindLinear(b *binder, s *plan.Step) (kernel, error) {
@@ -85,56 +36,57 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := s.Root().Attr.(graph.ActAttr).Kind
 	l.act, l.round = activation(kind).apply, roundActs[kind]
-	if l.class == I16G32 {
-		l.product.act = pairActs[kind]
+	for i := range l.ways {
+		if w, ok := l.ways[i].way.(*i16Way); ok {
+			l.inner[i] = w.endWith(kind)
+		}
 	}
 	l.label += "+" + activationLabel(kind)
 	return l, nil
 }
 
 func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
-	ms, err := b.mats(n.In[0], out, n.In[2])
+	ms, err := b.mats(out, n.In[2])
 	if err != nil {
 		return nil, err
 	}
-	p, err := newProduct(b, n.In[1])
+	x, err := b.operand(n.In[0])
 	if err != nil {
 		return nil, err
 	}
-	l := &linear{product: p, x: ms[0], y: ms[1], bias: ms[2].full}
-	l.xh, l.yh = b.half(n.In[0], l.x), b.half(out, l.y)
-	l.direct = b.direct(p, l.x)
-	l.label = p.label
-	return l, nil
+	p, err := newProduct(b, n)
+	if err != nil {
+		return nil, err
+	}
+	return &linear{product: p, x: x, y: ms[0], out: b.blocks(out), bias: ms[1].full, inner: make([]bool, len(p.ways)), label: p.most().label()}, nil
 }
 
 func (l *linear) name() string { return l.label }
 
 func (l *linear) width(b tensor.Bind, n int) int {
-	_, nr := l.tile()
-	return l.product.width(l.x.rows(b), l.n, 1, nr, n)
+	rows := l.x.rows(b)
+	return l.at(rows).split().width(rows, l.n, l.k, 1, n)
 }
 
 func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
-	mr, nr := l.tile()
-	m0, m1, c0, c1 := l.part(rows, l.n, mr, nr, l.cheap, i, n)
-	if l.yh.in(rows) {
-		x := l.x.factor(l.xh, b, m0)
-		t := bf16.RoundedTask{M: m1 - m0, N: l.n, K: l.k, A: x.f32, Rounded: x.half, LDA: l.k, Epoch: w.epoch,
-			B: l.bf16[w.lane], Bias: l.bias, Act: l.round, Out: l.yh.bits[m0*l.n:]}
-		bf16.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+	at := l.index(rows)
+	way := l.ways[at].way
+	cut := way.split()
+	m0, m1, c0, c1 := cut.part(rows, l.n, i, n)
+	if l.out != nil {
+		way.(*bf16Way).round(w, l.out[m0*l.n:], task{x: l.x.from(m0), bias: l.bias, rows: m1 - m0}, l.round, gate{}, c0, c1)
 		return
 	}
-	few := l.isFew(rows, l.direct)
+	after := l.act != nil && !l.inner[at]
 	chunk := max(1, m1-m0)
-	if l.cheap && l.act != nil && l.class != I16G32 {
+	if cut.cheap && after && cut.ownRows == 0 {
 		chunk = rowChunk
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		l.multiply(w, l.y.full[m*l.n:], l.x.factor(l.xh, b, m), l.bias, end-m, c0, c1, few)
-		if l.act == nil || l.product.act != i16.Plain && !few {
+		way.multiply(w, task{l.y.full[m*l.n:], l.x.from(m), l.bias, end - m}, c0, c1)
+		if !after {
 			continue
 		}
 		for r := m; r < end; r++ {
@@ -148,113 +100,98 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 // are finished while it is in L2.
 type linearGLU struct {
 	gate, up     *product
-	x, y         mat
-	xh, yh       half // x and y, where they are kept in bf16
+	x            operand
+	y            mat
+	out          []uint16 // y in bf16 instead, where not nil
 	gBias, uBias []float32
 	times        func(dst, x, u []float32)
 	round        bf16.Act // the same for y in bf16
-	direct       bool
 	label        string
 }
 
 func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	glu := s.Root()
 	gn, un := glu.In[0].Node, glu.In[1].Node
-	ms, err := b.mats(gn.In[0], glu.Out[0], gn.In[2], un.In[2])
+	ms, err := b.mats(glu.Out[0], gn.In[2], un.In[2])
 	if err != nil {
 		return nil, err
 	}
-	l := &linearGLU{x: ms[0], y: ms[1], gBias: ms[2].full, uBias: ms[3].full}
-	if l.gate, err = newProduct(b, gn.In[1]); err != nil {
+	l := &linearGLU{y: ms[0], out: b.blocks(glu.Out[0]), gBias: ms[1].full, uBias: ms[2].full}
+	if l.x, err = b.operand(gn.In[0]); err != nil {
 		return nil, err
 	}
-	if l.up, err = newProduct(b, un.In[1]); err != nil {
+	if l.gate, err = newProduct(b, gn); err != nil {
 		return nil, err
 	}
-	l.gate.own = max(l.gate.own, l.up.own) // which is asked for both
+	if l.up, err = newProduct(b, un); err != nil {
+		return nil, err
+	}
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times, l.round = activation(kind).times, roundActs[kind]
-	l.xh, l.yh = b.half(gn.In[0], l.x), b.half(glu.Out[0], l.y)
-	l.direct = b.direct(l.gate, l.x) && b.direct(l.up, l.x)
-	l.label = l.gate.label + " x2+glu " + activationLabel(kind)
-	b.want(min(l.chunk(), l.x.rows(b.plan.Max)) * l.gate.n)
+	l.label = l.gate.most().label() + " x2+glu " + activationLabel(kind)
+	b.want(min(4*rowChunk, l.x.rows(b.plan.Max)) * l.gate.n)
 	return l, nil
 }
 
-func (l *linearGLU) name() string            { return l.label }
-func (l *linearGLU) computeClass() Precision { return l.gate.class }
+func (l *linearGLU) name() string { return l.label }
 
-// tile is a block that is whole in both products.
-func (l *linearGLU) tile() (mr, nr int) {
-	gm, gn := l.gate.tile()
-	um, un := l.up.tile()
-	return max(gm, um), max(gn, un)
+// split is that of both products for a number of rows.
+func (l *linearGLU) split(rows int) split {
+	return l.gate.at(rows).split().with(l.up.at(rows).split())
 }
 
 func (l *linearGLU) width(b tensor.Bind, n int) int {
-	_, nr := l.tile()
-	return l.gate.width(l.x.rows(b), l.gate.n, 2, nr, n)
-}
-
-// chunk is how many rows are finished together: few where they should stay
-// close, many where a panel must be built, or codes of rows made, for each chunk.
-func (l *linearGLU) chunk() int {
-	if l.gate.cheap && l.up.cheap && l.gate.class != I16G32 {
-		return rowChunk
-	}
-	return 4 * rowChunk
+	rows := l.x.rows(b)
+	return l.split(rows).width(rows, l.gate.n, l.gate.k, 2, n)
 }
 
 func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
-	g, all := l.gate, l.x.rows(b)
-	mr, nr := l.tile()
-	m0, m1, c0, c1 := g.part(all, g.n, mr, nr, g.cheap && l.up.cheap, i, n)
-	if l.yh.in(all) {
-		x := l.x.factor(l.xh, b, m0)
-		t := bf16.RoundedTask{M: m1 - m0, N: g.n, K: g.k, A: x.f32, Rounded: x.half, LDA: g.k, Epoch: w.epoch,
-			B: g.bf16[w.lane], B2: l.up.bf16[w.lane], Bias: l.gBias, Bias2: l.uBias, Act: l.round, Out: l.yh.bits[m0*g.n:]}
-		bf16.RunRounded(&t, 0, t.M, c0/nr, (c1+nr-1)/nr, w.scratch.tiles)
+	all := l.x.rows(b)
+	g, u, cut := l.gate.at(all), l.up.at(all), l.split(all)
+	m0, m1, c0, c1 := cut.part(all, l.gate.n, i, n)
+	if l.out != nil {
+		g.(*bf16Way).round(w, l.out[m0*l.gate.n:], task{x: l.x.from(m0), bias: l.gBias, rows: m1 - m0}, l.round, gate{u.(*bf16Way), l.uBias}, c0, c1)
 		return
 	}
-	chunk := l.chunk()
+	// Few rows are finished together where they should stay close, many where a
+	// panel must be built, or rows encoded, for each chunk.
+	chunk := 4 * rowChunk
+	if cut.cheap && cut.ownRows == 0 {
+		chunk = rowChunk
+	}
 	for m := m0; m < m1; m += chunk {
-		rows := min(chunk, m1-m)
-		x, y := l.x.factor(l.xh, b, m), l.y.full[m*g.n:]
-		tmp := w.scratch.f[:rows*g.n]
-		g.multiply(w, y, x, l.gBias, rows, c0, c1, g.isFew(all, l.direct))
-		l.up.multiply(w, tmp, x, l.uBias, rows, c0, c1, l.up.isFew(all, l.direct))
+		rows, n := min(chunk, m1-m), l.gate.n
+		x, y := l.x.from(m), l.y.full[m*n:]
+		tmp := w.scratch.f[:rows*n]
+		g.multiply(w, task{y, x, l.gBias, rows}, c0, c1)
+		u.multiply(w, task{tmp, x, l.uBias, rows}, c0, c1)
 		for r := range rows {
-			row := y[r*g.n+c0 : r*g.n+c1]
-			l.times(row, row, tmp[r*g.n+c0:r*g.n+c1])
+			row := y[r*n+c0 : r*n+c1]
+			l.times(row, row, tmp[r*n+c0:r*n+c1])
 		}
 	}
 }
 
 // linearDX is dx = dy w: W[N,K] in its natural order is the B operand.
 type linearDX struct {
-	dy, dx mat
-	w      gemm.Panels
-	n, k   int
+	dy, dx  mat
+	w       gemm.Panels
+	n, k    int
+	scratch *perWorker[*gemm.Scratch]
 }
 
 func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
+	if b.choices(n)[0].Rule.Class != string(F32) {
+		return bindProductDX(b, n)
+	}
 	ms, err := b.mats(n.In[0], n.Out[0])
 	if err != nil {
 		return nil, err
 	}
 	wv := n.In[1]
-	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen()}
-	if w := b.weight(wv); w != nil {
-		switch {
-		case w.panels != nil:
-			k.w = &gemm.Transposed{W: *w.panels}
-			return k, nil
-		case w.rows == nil:
-			m, err := b.f32(wv)
-			k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
-			return k, err
-		}
+	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen(), scratch: b.gemmScratch()}
+	if w, ok := b.weight(wv).(*fileRows); ok {
 		stored, err := gemm.NewStored(w.rows, w.dtype, k.n, k.k)
 		k.w = &gemm.StoredT{W: stored}
 		return k, err
@@ -262,6 +199,23 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 	m, err := b.f32(wv)
 	k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
 	return k, err
+}
+
+// bindProductDX is dx as the product of dy with the transposed matrix.
+func bindProductDX(b *binder, n *graph.Node) (kernel, error) {
+	dx, err := b.f32(n.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	dy, err := b.operand(n.In[0])
+	if err != nil {
+		return nil, err
+	}
+	p, err := newProduct(b, n)
+	if err != nil {
+		return nil, err
+	}
+	return &linear{product: p, x: dy, y: dx, out: b.blocks(n.Out[0]), inner: make([]bool, len(p.ways)), label: p.most().label() + " dx"}, nil
 }
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
@@ -272,13 +226,14 @@ func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
 	m0, m1, p0, p1 := tallShare(rows, k.k, i, n)
-	gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
+	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 
 // linearDW is dw[N,K] = dy^T x, summed over tokens in their order by the one
 // worker that owns the tile: the same bits at any number of workers.
 type linearDW struct {
 	dy, x, dw mat
+	scratch   *perWorker[*gemm.Scratch]
 }
 
 func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
@@ -287,7 +242,7 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &linearDW{dy: ms[0], x: ms[1], dw: ms[2]}, nil
+	return &linearDW{ms[0], ms[1], ms[2], b.gemmScratch()}, nil
 }
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
@@ -300,5 +255,5 @@ func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
 	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
 	m0, m1, p0, p1 := tallShare(k.dy.cols, k.x.cols, i, n)
-	gemm.Run(&t, m0, m1, p0, p1, w.scratch.gemm)
+	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }

@@ -70,7 +70,7 @@ func bound(b *testing.B, m *model.Model, g *graph.Graph, workers int) (s *plan.S
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := plan.Compile("program", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("program", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -54,25 +54,21 @@ func (r *normRow) apply(dst, x []float32) {
 type normed struct {
 	normRow
 	x    mat
-	add  mat     // another x, which is added first; absent where there is no sum
-	pre  normRow // normalises what is added, where it has a weight
-	sum  mat     // absent where nobody else reads it
-	y    mat
-	yh   half          // y, where it is kept in bf16
-	both bool          // y is there in f32 too
+	add  mat           // another x, which is added first; absent where there is no sum
+	pre  normRow       // normalises what is added, where it has a weight
+	sum  mat           // absent where nobody else reads it
+	y    mat           // absent where it is kept in bf16 alone
+	out  []uint16      // y in bf16, nil where nobody reads it so
 	task bf16.NormTask // all of it at once, where N is not 0
 }
 
 func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 	all := k.y.rows(b)
-	rounded := k.yh.in(all)
 	if k.task.N > 0 {
 		t := k.task
-		if !rounded || k.both {
-			t.Y = k.y.full
-		}
-		if rounded {
-			t.Half, t.Rows = k.yh.bits, all
+		t.Y = k.y.full
+		if k.out != nil {
+			t.Half, t.Rows = k.out, all
 		}
 		if t.Sum == nil {
 			t.Sum = w.scratch.f[:t.N]
@@ -82,11 +78,10 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 		return
 	}
 	for i := lo; i < hi; i++ {
-		y := w.scratch.f
-		if !rounded || k.both {
+		y := w.scratch.f[:k.y.cols]
+		if k.y.present() {
 			y = k.y.row(i)
 		}
-		y = y[:k.y.cols]
 		x := k.x.row(i)
 		if k.add.present() {
 			sum, add := y, k.add.row(i)
@@ -101,8 +96,8 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 			x = sum
 		}
 		k.apply(y, x)
-		if rounded {
-			bf16.RoundRow(k.yh.bits, y, i, all)
+		if k.out != nil {
+			bf16.RoundRow(k.out, y, i, all)
 		}
 	}
 }
@@ -115,7 +110,7 @@ func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) (err error) {
 	if k.y, err = b.f32(y); err != nil {
 		return err
 	}
-	k.yh, k.both = b.half(y, k.y), b.rounding(y).both
+	k.out = b.blocks(y)
 	b.want(k.y.cols)
 	k.fuse()
 	return nil
@@ -133,7 +128,7 @@ func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) 
 // are rows to it, where all have the same weight.
 func (k *normed) fuse() {
 	n := len(k.w)
-	if !bf16.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.yh.bits != nil) {
+	if !bf16.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.out != nil) {
 		return
 	}
 	t := bf16.NormTask{N: n, X: k.x.full, Add: k.add.full, Sum: k.sum.full, W: k.w, Bias: k.bias, Eps: k.Eps, PreW: k.pre.w, PreEps: k.pre.Eps}

@@ -33,14 +33,13 @@ func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
 func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	w := b.weight(n.In[0])
-	packed := w != nil && w.rows == nil
-	ms, err := b.mats(n.Out[0])
+	y, err := b.f32(n.Out[0])
 	if err != nil {
 		return nil, err
 	}
-	ids, y, scale := b.i32(n.In[1]), ms[0], n.Attr.(graph.EmbedAttr).Scale
+	ids, scale := b.i32(n.In[1]), n.Attr.(graph.EmbedAttr).Scale
 	var table mat
-	if !packed && (w == nil || w.dtype == tensor.F32) {
+	if f, ok := w.(*fileRows); w == nil || ok && f.dtype == tensor.F32 {
 		if table, err = b.f32(n.In[0]); err != nil {
 			return nil, err
 		}
@@ -48,16 +47,10 @@ func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	return &rowwise{"embed", y, func(_ *worker, b tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst, id := y.row(i), int(ids.full[i])
-			switch {
-			case table.present():
+			if table.present() {
 				copy(dst, table.row(id))
-			case packed:
+			} else {
 				w.unpackRow(dst, id)
-			default:
-				rb := w.dtype.RowBytes(y.cols)
-				if err := tensor.Dequantize(dst, w.dtype, w.rows[id*rb:(id+1)*rb]); err != nil {
-					panic(err)
-				}
 			}
 			if scale != 0 && scale != 1 {
 				vec.Scale(dst, dst, scale)

@@ -14,22 +14,18 @@ import (
 // keeps no worker waiting, and a worker makes its form of x once. The weights
 // may differ in storage type, size and form.
 type siblings struct {
-	x     mat
-	xh    half // x, where it is kept in bf16
+	x     operand
 	parts []sibling
-	mr    int  // shares are cut at multiples of it where they are rows
-	nr    int  // and of it where they are columns: whole blocks of all products
-	cheap bool // panels of all cost nothing to fetch
+	nr    int // columns of each product are counted in whole blocks of so many
 	label string
 }
 
 // sibling is y = x w^T + bias.
 type sibling struct {
 	*product
-	y      mat
-	bias   []float32
-	direct bool // few rows multiply with the file's rows as they lie
-	first  int  // column among those of all, each in whole blocks
+	y     mat
+	bias  []float32
+	first int // column among those of all, each in whole blocks
 }
 
 // beside reports whether two products of one input may share a step: their
@@ -45,27 +41,26 @@ func (b *Backend) beside(m, n *graph.Node) bool {
 }
 
 func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
-	x := s.Nodes[0].In[0]
-	xm, err := b.f32(x)
+	x, err := b.operand(s.Nodes[0].In[0])
 	if err != nil {
 		return nil, err
 	}
-	k := &siblings{x: xm, xh: b.half(x, xm), cheap: true, parts: make([]sibling, len(s.Nodes))}
+	k := &siblings{x: x, parts: make([]sibling, len(s.Nodes))}
 	for i, n := range s.Nodes {
 		ms, err := b.mats(n.Out[0], n.In[2])
 		if err != nil {
 			return nil, err
 		}
-		p, err := newProduct(b, n.In[1])
+		p, err := newProduct(b, n)
 		if err != nil {
 			return nil, err
 		}
-		k.parts[i] = sibling{product: p, y: ms[0], bias: ms[1].full, direct: b.direct(p, xm)}
-		mr, nr := p.tile()
-		k.mr, k.nr, k.cheap = max(k.mr, mr), max(k.nr, nr), k.cheap && p.cheap
+		k.parts[i] = sibling{product: p, y: ms[0], bias: ms[1].full}
+		for _, w := range p.ways {
+			k.nr = max(k.nr, w.split().nr)
+		}
 	}
 	for i := range k.parts[1:] {
-		k.parts[0].own = max(k.parts[0].own, k.parts[i+1].own) // which is asked for all
 		before := &k.parts[i]
 		k.parts[i+1].first = before.first + (before.n+k.nr-1)/k.nr*k.nr
 	}
@@ -78,10 +73,10 @@ func siblingLabel(parts []sibling) string {
 	var labels []string
 	for i := 0; i < len(parts); {
 		first := i
-		for i < len(parts) && parts[i].label == parts[first].label {
+		for i < len(parts) && parts[i].most().label() == parts[first].most().label() {
 			i++
 		}
-		label := parts[first].label
+		label := parts[first].most().label()
 		if i-first > 1 {
 			label += fmt.Sprintf(" x%d", i-first)
 		}
@@ -90,8 +85,7 @@ func siblingLabel(parts []sibling) string {
 	return strings.Join(labels, ", ")
 }
 
-func (k *siblings) name() string            { return k.label }
-func (k *siblings) computeClass() Precision { return k.parts[0].class }
+func (k *siblings) name() string { return k.label }
 
 // columns is those of all products, each in whole blocks.
 func (k *siblings) columns() int {
@@ -99,19 +93,30 @@ func (k *siblings) columns() int {
 	return last.first + last.n
 }
 
+// split is that of all products for a number of rows.
+func (k *siblings) split(rows int) split {
+	cut := k.parts[0].at(rows).split()
+	for i := range k.parts[1:] {
+		cut = cut.with(k.parts[i+1].at(rows).split())
+	}
+	cut.nr = k.nr
+	return cut
+}
+
 func (k *siblings) width(b tensor.Bind, n int) int {
-	return k.parts[0].width(k.x.rows(b), k.columns(), 1, k.nr, n)
+	rows := k.x.rows(b)
+	return k.split(rows).width(rows, k.columns(), k.parts[0].k, 1, n)
 }
 
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.x.rows(b)
-	m0, m1, c0, c1 := k.parts[0].part(rows, k.columns(), k.mr, k.nr, k.cheap, i, n)
-	x := k.x.factor(k.xh, b, m0)
+	m0, m1, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
+	x := k.x.from(m0)
 	for j := range k.parts {
 		p := &k.parts[j]
 		lo, hi := max(0, c0-p.first), min(p.n, c1-p.first)
 		if lo < hi {
-			p.multiply(w, p.y.full[m0*p.n:], x, p.bias, m1-m0, lo, hi, p.isFew(rows, p.direct))
+			p.at(rows).multiply(w, task{p.y.full[m0*p.n:], x, p.bias, m1 - m0}, lo, hi)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func filled(b *testing.B, m *model.Model, be plan.Backend, ws *plan.WeightSet, b
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := plan.Compile("program", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("program", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("chain", g, be, []tensor.Bind{bind})
+	p, err := plan.Compile("chain", g, be, []tensor.Bind{bind}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestPanicBecomesError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("bad", g, be, []tensor.Bind{g.Max})
+	p, err := plan.Compile("bad", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,30 +198,6 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-func bindAdamW(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5])
-	if err != nil {
-		return nil, err
-	}
-	w, m, v, g, norm, h := ms[0].full, ms[1].full, ms[2].full, ms[3].full, ms[4].full, ms[5].full
-	decay := n.Attr.(graph.AdamWAttr).Decay
-	return &flat{"adamw", ms[0], func(lo, hi int) {
-		lr, b1, b2, eps := h[graph.HyperLR], h[graph.HyperBeta1], h[graph.HyperBeta2], h[graph.HyperEps]
-		clip, keep := float32(graph.ClipFactor(h[graph.HyperClip], norm[0])), float32(1)
-		if decay {
-			keep = 1 - lr*h[graph.HyperDecay]
-		}
-		step, root := lr/h[graph.HyperCorr1], float32(1/math.Sqrt(float64(h[graph.HyperCorr2])))
-		for i := lo; i < hi; i++ {
-			gc := g[i] * clip
-			m[i] = b1*m[i] + (1-b1)*gc
-			v[i] = b2*v[i] + (1-b2)*gc*gc
-			w[i] = keep*w[i] - step*m[i]/(float32(math.Sqrt(float64(v[i])))*root+eps)
-		}
-	}}, nil
-}
-
 // sumSquares adds up blocks side by side, each by itself; who is done last adds
 // up the blocks in their order, so any number of workers gives the same bits.
 type sumSquares struct {

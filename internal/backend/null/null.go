@@ -37,9 +37,10 @@ func New(delay time.Duration) *Backend {
 
 func (*Backend) Caps() plan.Caps          { return plan.Caps{Name: "null", Workers: 1, Async: true} }
 func (*Backend) Patterns() []plan.Pattern { return nil }
+func (*Backend) Rules(bool) []plan.Rule   { return nil }
 
-func (b *Backend) Pack(w plan.Weight, readers []*graph.Node) (plan.Packed, error) {
-	return b.inner.Pack(w, readers)
+func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
+	return b.inner.Pack(w, f)
 }
 
 // deviceArena is memory that the host may only copy to and from.

@@ -25,6 +25,7 @@ func New() *Backend { return &Backend{Poison: true} }
 
 func (*Backend) Caps() plan.Caps          { return plan.Caps{Name: "ref", Workers: 1} }
 func (*Backend) Patterns() []plan.Pattern { return nil }
+func (*Backend) Rules(bool) []plan.Rule   { return nil }
 func (*Backend) Close() error             { return nil }
 
 // raw is a weight as the file has it.
@@ -36,7 +37,7 @@ type raw struct {
 func (r raw) Bytes() int64 { return int64(len(r.data)) }
 
 // Pack keeps the file's rows.
-func (*Backend) Pack(w plan.Weight, _ []*graph.Node) (plan.Packed, error) {
+func (*Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
 	return raw{w.DType, w.Data}, nil
 }
 

@@ -48,6 +48,22 @@ func (p *Packed) Panel(i int, _ []uint16) []uint16 {
 	return p.Data[i*size : (i+1)*size]
 }
 
+// PutRows packs rows [r0,r1) of W[N][ld] anew; both are multiples of NR, or N.
+func (p *Packed) PutRows(w []float32, ld, r0, r1 int) {
+	for r := r0; r < r1; r += NR {
+		packRows(p.Panel(r/NR, nil), w[r*ld:], ld, min(NR, r1-r), p.K)
+	}
+}
+
+// PutDepth packs rows [k0,k1) of B in its natural order, W[K][ld], anew: a part
+// of the depth of every panel. Both are multiples of 32, or K.
+func (p *Packed) PutDepth(w []float32, ld, k0, k1 int) {
+	for i := range NumPanels(p.N) {
+		n0 := i * NR
+		packCols(p.Panel(i, nil)[k0*NR:], w[k0*ld+n0:], ld, min(NR, p.N-n0), k1-k0)
+	}
+}
+
 // UnpackRow writes row n of the weights back, as they were rounded.
 func (p *Packed) UnpackRow(w []float32, n int) {
 	panel := p.Panel(n/NR, nil)

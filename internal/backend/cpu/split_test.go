@@ -44,7 +44,7 @@ func TestPartsCoverAProduct(t *testing.T) {
 						shares := productWidth(rows, n, 384, bf16.NR, workers*sharesEach)
 						seen := make([]int, rows*n)
 						for i := range shares {
-							m0, m1, c0, c1 := part(rows, n, bf16.MR, bf16.NR, cheap, tiles, i, shares)
+							m0, m1, c0, c1 := split{mr: bf16.MR, nr: bf16.NR, cheap: cheap, tiles: tiles}.part(rows, n, i, shares)
 							if m0%bf16.MR != 0 || c0%bf16.NR != 0 {
 								t.Errorf("%d x %d: share %d of %d begins in the middle of a tile, at %d, %d", rows, n, i, shares, m0, c0)
 							}
@@ -73,10 +73,11 @@ func TestPairPartsCoverAProduct(t *testing.T) {
 	for _, n := range []int{32, 100, 384, 1536} {
 		for _, rows := range []int{1, 31, 64, 96, 127, 128, 300, 511, 512, 1100, 2101} {
 			for _, shares := range []int{1, 2, 3, 6, 8, 12, 16, 24, 64} {
-				shares, own := pairWidth(rows, n, 384, nr, shares), []int{pairRows, pairRowsDecoded}[rows%2]
+				cut := split{mr: mr, nr: nr, ownRows: []int{pairRows, pairRowsDecoded}[rows%2]}
+				shares := cut.width(rows, n, 384, 1, shares)
 				seen := make([]int, rows*n)
 				for i := range shares {
-					m0, m1, c0, c1 := pairPart(rows, n, own, mr, nr, i, shares)
+					m0, m1, c0, c1 := cut.part(rows, n, i, shares)
 					if m0%mr != 0 || c0%nr != 0 {
 						t.Errorf("%d x %d: share %d of %d begins in the middle of a tile, at %d, %d", rows, n, i, shares, m0, c0)
 					}
@@ -110,7 +111,11 @@ func TestPairsKeepTheirRows(t *testing.T) {
 		{tensor.Q8_0, 1000, 1}, {tensor.Q8_0, 2000, 2},
 		{tensor.Q4_1, 128, 0}, {tensor.Q4_1, 512, 0}, {tensor.Q4_1, 600, 1}, {tensor.Q4_1, 2000, 2},
 	} {
-		shares := pairWidth(c.rows, n, k, i16.NR, productWidth(c.rows, n, k, i16.NR, workers*sharesEach))
+		cut := split{mr: mr, nr: i16.NR, ownRows: pairRowsDecoded}
+		if c.d == tensor.Q8_0 {
+			cut.ownRows = pairRows
+		}
+		shares := cut.width(c.rows, n, k, 1, workers*sharesEach)
 		each := sharesEach
 		if c.rows >= 128 {
 			each = pairColumns
@@ -121,7 +126,7 @@ func TestPairsKeepTheirRows(t *testing.T) {
 		for w := range workers {
 			columns, spans := 0, map[[2]int]bool{}
 			for i := shares * w / workers; i < shares*(w+1)/workers; i++ {
-				m0, m1, c0, c1 := pairPart(c.rows, n, ownRows(c.d), mr, i16.NR, i, shares)
+				m0, m1, c0, c1 := cut.part(c.rows, n, i, shares)
 				columns += c1 - c0
 				spans[[2]int{m0, m1}] = true
 			}
@@ -149,7 +154,7 @@ func TestWorkersFetchWeightsOnce(t *testing.T) {
 		for w := range workers {
 			columns, spans := 0, map[[2]int]bool{}
 			for i := shares * w / workers; i < shares*(w+1)/workers; i++ {
-				m0, m1, c0, c1 := part(rows, n, bf16.MR, bf16.NR, true, true, i, shares)
+				m0, m1, c0, c1 := split{mr: bf16.MR, nr: bf16.NR, cheap: true, tiles: true}.part(rows, n, i, shares)
 				columns += c1 - c0
 				spans[[2]int{m0, m1}] = true
 			}
@@ -168,7 +173,6 @@ func TestWorkersFetchWeightsOnce(t *testing.T) {
 // worth its start, every worker has one, and with more rows there are some to
 // take over.
 func TestFewRowsAreCutLess(t *testing.T) {
-	defer cpu.Use(cpu.Available()[len(cpu.Available())-1])()
 	const workers = 2
 	for _, c := range []struct{ rows, n, k, shares int }{
 		{16, 384, 384, workers},
@@ -177,15 +181,12 @@ func TestFewRowsAreCutLess(t *testing.T) {
 		{32, 3072, 1536, workers * sharesEach},
 		{33, 384, 384, workers * sharesEach},
 	} {
-		p := &product{n: c.n, k: c.k, class: BF16, cheap: true}
-		if !p.onTiles() {
-			c.shares = workers * sharesEach
-		}
-		if n := p.sharesFor(c.rows, c.n, workers*sharesEach); n != c.shares {
+		cut := split{mr: bf16.MR, nr: bf16.NR, cheap: true, tiles: true}
+		if n := cut.width(c.rows, c.n, c.k, 1, workers*sharesEach); n != c.shares {
 			t.Errorf("%d rows x %d x %d: %d shares, expected %d", c.rows, c.n, c.k, n, c.shares)
 		}
-		p.cheap = false
-		if n := p.sharesFor(c.rows, c.n, workers*sharesEach); n != workers*sharesEach {
+		cut.cheap = false
+		if n := cut.width(c.rows, c.n, c.k, 1, workers*sharesEach); n != workers*sharesEach {
 			t.Errorf("%d rows x %d x %d, panels that are built: %d shares, expected %d", c.rows, c.n, c.k, n, workers*sharesEach)
 		}
 	}

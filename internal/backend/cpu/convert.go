@@ -1,0 +1,30 @@
+package cpu
+
+import (
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// convert writes a value in another format, on one worker: no kernel of this
+// backend needs it on the way of a model.
+type convert struct {
+	x   mat
+	out []byte
+	to  *plan.Format
+}
+
+func bindConvert(b *binder, s *plan.Step) (kernel, error) {
+	v := s.Root().In[0]
+	x, err := b.f32(v)
+	if err != nil {
+		return nil, err
+	}
+	at, _ := b.plan.Form(v, s.Convert)
+	return &convert{x, b.memory(at), s.Convert}, nil
+}
+
+func (k *convert) name() string               { return "convert to " + k.to.Name }
+func (k *convert) width(tensor.Bind, int) int { return 1 }
+func (k *convert) run(_ *worker, b tensor.Bind, _, _ int) {
+	k.to.Encode(k.out, k.x.all(b), k.x.rows(b), k.x.cols)
+}

@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/plan"
+)
+
+// request is what rules depend on.
+type request struct {
+	precision Precision
+	invariant bool // one way per op for every number of rows
+	noPack    bool
+}
+
+// main is the class of products of an op with a matrix for more rows than a few.
+// Experts have no kernels in integers.
+func (q request) main(op *graph.OpDef, m plan.Matrix) Precision {
+	if op == graph.OpGroupedLinear {
+		return q.precision.class()
+	}
+	return q.precision.Class(m.Leaf.Role, m.DType)
+}
+
+// each is a rule for products with weights, one row per op that multiplies with
+// them. Experts lie in the file's rows and have operands in f32.
+func (q request) each(r plan.Rule, takes func(main Precision, m plan.Matrix) bool) []plan.Rule {
+	var out []plan.Rule
+	for _, op := range []*graph.OpDef{graph.OpLinear, graph.OpGroupedLinear} {
+		if op == graph.OpGroupedLinear {
+			if r.Packing != nil {
+				continue
+			}
+			r.Reads, r.Writes = nil, nil
+		}
+		r.Op = op
+		r.Weights = func(m plan.Matrix) bool {
+			return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf && takes(q.main(op, m), m)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Rules is the lowering table: products by class, then the ops that hand values
+// to them.
+func (b *Backend) Rules(invariant bool) []plan.Rule {
+	q := request{b.opts.Precision, invariant, b.opts.NoPack}
+	var few, many []plan.Rule
+	for _, c := range classes {
+		f, m := c.rules(q)
+		few, many = append(few, f...), append(many, m...)
+	}
+	rounds := []*plan.Format{bf16Blocks}
+	return append(append(few, many...),
+		plan.Rule{Class: "f32", Op: graph.OpNorm, Together: true, Writes: func(s *plan.Step) []*plan.Format {
+			if s.Root().Op != graph.OpNorm {
+				return nil
+			}
+			return rounds
+		}},
+		plan.Rule{Class: "bf16", Op: graph.OpAttention, When: q.tiles, Writes: headsRound},
+		plan.Rule{Class: "f32", Op: graph.OpAttention},
+		// A program for single rows answers the only query of a sequence from the
+		// cache as it lies.
+		plan.Rule{Class: "f32", Op: graph.OpAttentionKV, From: 1, To: 1, When: q.readsCache},
+		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
+		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
+		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
+			return []*plan.Format{bf16Panels, bf16PanelsT}
+		}},
+	)
+}
+
+// tiles reports whether attention runs on tiles. They have no kernel for soft caps
+// and for biases by distance, and none that gives the log-sum-exp, which training
+// wants.
+func (q request) tiles(s *plan.Step, n *graph.Node) bool {
+	a := attentionAttr(n)
+	if a.SoftCap > 0 || a.Alibi || len(n.Out) > 1 && slices.Contains(s.Out, n.Out[1]) {
+		return false
+	}
+	return q.precision.Attention() == BF16
+}
+
+func attentionAttr(n *graph.Node) graph.AttentionAttr {
+	if a, ok := n.Attr.(graph.AttentionKVAttr); ok {
+		return a.AttentionAttr
+	}
+	return n.Attr.(graph.AttentionAttr)
+}
+
+// headsRound says that whole heads can be written in bf16.
+func headsRound(s *plan.Step) []*plan.Format {
+	if a := attentionAttr(s.Root()); bf16Blocks.Holds(a.HeadDim) {
+		return []*plan.Format{bf16Blocks}
+	}
+	return nil
+}
+
+// readsCache reports whether a sequence's only query can read the cache as it lies.
+func (q request) readsCache(_ *plan.Step, n *graph.Node) bool {
+	return !q.invariant && readsCache(n)
+}
+
+func readsCache(n *graph.Node) bool {
+	a := n.Attr.(graph.AttentionKVAttr)
+	return a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)
+}

@@ -1,0 +1,129 @@
+package cpu
+
+import (
+	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/i16"
+)
+
+// minMACs is the share of a product below which a worker is not worth having.
+const minMACs = 1 << 17
+
+// maxMACs is the share beyond which a product is cut further, for one worker
+// too: who cancels waits for a share, and this one takes some ten milliseconds
+// on a slow core.
+const maxMACs = 1 << 28
+
+// minWeights is how many weights a share of few rows has on tiles: it waits for
+// them from beyond L2, and starts anew with every share.
+const minWeights = 1 << 17
+
+const (
+	// pairColumns is the number of shares per worker of products with ownRows:
+	// more than sharesEach, because a barrier waits for the last share, and a
+	// small one costs no more than a large one.
+	pairColumns = 2 * sharesEach
+	// pairMACs is the least work of such a share: some ten microseconds.
+	pairMACs = 1 << 20
+)
+
+// split says how the products of a way are cut into shares.
+type split struct {
+	mr, nr int  // shares begin at multiples of it, rows and columns
+	cheap  bool // panels cost nothing to fetch: rows may be cut anywhere
+	tiles  bool // products outrun memory
+	// ownRows, where not 0, is the fewest rows that a worker has for itself. A
+	// worker's shares are then columns of rows of its own, which it encodes
+	// once; the price is that each worker builds every panel.
+	ownRows int
+}
+
+// with is the split of two products that are cut together.
+func (s split) with(o split) split {
+	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, max(s.ownRows, o.ownRows)}
+}
+
+// productWidth bounds the workers of an m x n x k product by its work and by
+// its panels.
+func productWidth(m, n, k, nr, workers int) int {
+	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
+}
+
+// width is the number of shares of some products of m rows, n columns and depth
+// k, which are cut together.
+func (s split) width(m, n, k, products, shares int) int {
+	if s.cheap && s.tiles && m <= bf16.MR {
+		shares = min(shares, max(shares/sharesEach, n*products*k/minWeights))
+	}
+	shares = productWidth(m*products, n, k, s.nr, shares)
+	if s.ownRows == 0 {
+		return shares
+	}
+	finer := shares / sharesEach * pairColumns
+	if shares > 1 && shares%sharesEach == 0 && m*products*n*k/finer >= pairMACs && n >= pairColumns*s.nr {
+		return finer
+	}
+	return shares
+}
+
+// part is share i of a product of rows x n, in whole tiles: rows where panels
+// cost nothing and there are enough of them, else columns. On tiles, which
+// multiply faster than memory brings weights, a worker's shares are columns of
+// the same rows: rows alone would fetch all weights once a share, not once a
+// worker. With fewer rows to a worker than it takes to hide one fetch, all of
+// them meet a part of the weights instead.
+func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
+	if s.ownRows > 0 {
+		return s.ownPart(rows, n, i, shares)
+	}
+	m1, c1 = rows, n
+	blocks := shares / sharesEach
+	switch {
+	case s.cheap && s.tiles && blocks > 1 && blocks*sharesEach == shares && rows >= 2*blocks*s.mr:
+		m0, m1 = share(rows, s.mr, i/sharesEach, blocks)
+		c0, c1 = share(n, s.nr, i%sharesEach, sharesEach)
+	case s.cheap && rows >= shares*s.mr:
+		m0, m1 = share(rows, s.mr, i, shares)
+	default:
+		c0, c1 = share(n, s.nr, i, shares)
+	}
+	return m0, m1, c0, c1
+}
+
+// ownPart is part where workers have rows of their own. A block of rows is at
+// least ownRows, where that is not more than codes are kept of.
+func (s split) ownPart(rows, n, i, shares int) (m0, m1, c0, c1 int) {
+	blocks := max(1, shares/pairColumns)
+	for blocks > 1 && (shares%blocks != 0 || rows < blocks*s.ownRows) {
+		blocks--
+	}
+	for blocks < shares && (shares%blocks != 0 || rows > blocks*i16.MaxRows) {
+		blocks++
+	}
+	columns := shares / blocks
+	m0, m1 = share(rows, s.mr, i/columns, blocks)
+	c0, c1 = share(n, s.nr, i%columns, columns)
+	return m0, m1, c0, c1
+}
+
+// tallWidth is productWidth of a product of few panels that may be long, as the
+// gradients of a head over a vocabulary are: they are cut across then.
+func tallWidth(m, n, k, workers int) int {
+	panels := gemm.NumPanels(n)
+	if across := m * n * k / panels / maxMACs; across > 1 {
+		return panels * min(across, (m+gemm.MR()-1)/gemm.MR())
+	}
+	return productWidth(m, n, k, gemm.NR(), workers)
+}
+
+// tallShare is share i of w that tallWidth gave: rows [m0,m1) of panels [p0,p1).
+func tallShare(m, n, i, w int) (m0, m1, p0, p1 int) {
+	panels := gemm.NumPanels(n)
+	if w <= panels {
+		p0, p1 = share(panels, 1, i, w)
+		return 0, m, p0, p1
+	}
+	across := w / panels
+	m0, m1 = share(m, gemm.MR(), i%across, across)
+	return m0, m1, i / across, i/across + 1
+}

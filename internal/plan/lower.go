@@ -1,0 +1,428 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// Lowering decides how each step computes and in which formats each value
+// lies. The backend publishes a table of rules; the pass turns it into facts of
+// the plan, which layout, costs, profile and binding read. No kernel infers what
+// its neighbour wrote.
+
+// Format is how a value lies in memory other than row by row in its own type,
+// which is the plain format and is written nil. Backends define their formats;
+// the planner compares pointers and asks for sizes.
+type Format struct {
+	Name string
+	// Holds reports whether rows of cols values can have the format; nil: all.
+	Holds func(cols int) bool
+	// Bytes is the size of rows x cols values.
+	Bytes func(rows, cols int) int64
+	// Encode writes rows x cols plain f32 values in the format.
+	Encode func(dst []byte, src []float32, rows, cols int)
+}
+
+func (f *Format) String() string {
+	if f == nil {
+		return "plain"
+	}
+	return f.Name
+}
+
+// Rule is one row of a backend's table: a way to compute one op. The first rule
+// that applies is taken. An op without rules reads and writes plain values.
+type Rule struct {
+	Class string // compute class: how it multiplies
+	Op    *graph.OpDef
+	// Kernel tells the rules of a class apart, for the backend alone.
+	Kernel string
+	// Rows are the row counts of the result that the rule is for; 0 in To: no
+	// limit.
+	From, To int
+	// Weights says which matrices of weights it takes (type, role, size); nil
+	// where the op has none.
+	Weights func(m Matrix) bool
+	// Packing is the format that it reads the matrix in.
+	Packing *Format
+	// When may refuse a node for its attributes or for what it is fused with.
+	When func(s *Step, n *graph.Node) bool
+	// Reads are the formats that it takes operand 0 in, the best first; none:
+	// plain.
+	Reads []*Format
+	// Writes are the formats beside plain that the step can end in; nil: none.
+	Writes func(s *Step) []*Format
+	// Together says that it writes several formats in one pass.
+	Together bool
+}
+
+// Matrix is a matrix of weights as rules see it.
+type Matrix struct {
+	Leaf  *graph.Leaf // nil where a step computes it
+	DType tensor.DType
+	N, K  int // rows, of one expert where there are several, and columns
+}
+
+// Choice is the rule by which a node runs at row counts up to To, from the
+// previous choice on.
+type Choice struct {
+	To   int
+	Rule *Rule
+}
+
+// Form is one format in which a plan holds a value.
+type Form struct {
+	Format *Format
+	Place  Place
+	Writer int // step that writes it; -1: it is there before the run
+}
+
+// applies reports whether a rule is for node n of step s at a row count.
+func (r *Rule) applies(s *Step, n *graph.Node, rows int, m *Matrix, packing *Format) bool {
+	return r.Op == n.Op && rows >= r.From && (r.To == 0 || rows <= r.To) &&
+		(r.Weights == nil || m != nil && r.Weights(*m) && (!m.fixed() || r.Packing == packing)) &&
+		(r.When == nil || r.When(s, n))
+}
+
+// fixed reports whether the matrix has one resident format for all readers.
+// State has as many as its readers want.
+func (m *Matrix) fixed() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
+
+// table is what lowering reads.
+type table struct {
+	rules    []Rule
+	stored   []tensor.DType // [Value.ID] of weights: the type that the backend holds them in
+	packings []*Format      // [Value.ID] of weights: the one resident format
+
+	invariant bool
+}
+
+// newTable asks a backend for its rules and chooses the format of each weight:
+// that of the first rule for any number of rows that serves all who read it.
+func newTable(g *graph.Graph, be Backend, invariant bool) *table {
+	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), invariant: invariant}
+	us, as := uses(g, alive(g)), be.Caps().StoredAs
+	for _, n := range g.Nodes {
+		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
+			continue
+		}
+		v := n.Out[0]
+		readers := us[v.ID]
+		if t.stored[v.ID] = v.DType; as != nil {
+			t.stored[v.ID] = as(v, readers)
+		}
+		for _, r := range readers {
+			if f, ok := t.packing(v, r, readers); ok {
+				t.packings[v.ID] = f
+				break
+			}
+		}
+	}
+	return t
+}
+
+// matrix describes the matrix operand of n, nil where it has none.
+func (t *table) matrix(n *graph.Node) *Matrix {
+	if n.Op.Matrix == 0 {
+		return nil
+	}
+	v := n.In[n.Op.Matrix-1]
+	m := &Matrix{Leaf: v.Node.Leaf, DType: v.DType, N: v.Shape.NumRows(tensor.Bind{}), K: v.Shape.RowLen()}
+	if n.Op == graph.OpGroupedLinear {
+		m.N = n.Out[0].Shape.RowLen()
+	}
+	if m.fixed() {
+		m.DType = t.stored[v.ID]
+	}
+	return m
+}
+
+// packing is the format that rules for one reader of v ask for, if the other
+// readers have rules for it too.
+func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Node) (*Format, bool) {
+	takes := func(r *Rule, n *graph.Node) bool {
+		m := t.matrix(n)
+		return r.Op == n.Op && r.To == 0 && r.Weights != nil && m != nil && r.Weights(*m)
+	}
+	for i := range t.rules {
+		r := &t.rules[i]
+		if !takes(r, reader) {
+			continue
+		}
+		serves := func(n *graph.Node) bool {
+			if n.Op.Matrix == 0 {
+				return false
+			}
+			for k, in := range n.In {
+				if (in == v) != (k == n.Op.Matrix-1) {
+					return false
+				}
+			}
+			return slices.ContainsFunc(t.rules, func(o Rule) bool { return takes(&o, n) && o.Packing == r.Packing })
+		}
+		if r.Packing == nil || !slices.ContainsFunc(readers, func(n *graph.Node) bool { return !serves(n) }) {
+			return r.Packing, true
+		}
+	}
+	return nil, false
+}
+
+// rowRange is the smallest and the largest row count of n's result in a bucket.
+// The rows of an expert are as many as routing gives it.
+func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
+	d := n.Out[0].Shape.Outer
+	from, to = d.Size(least), d.Size(most)
+	if n.Op == graph.OpGroupedLinear {
+		from = 1
+	}
+	return min(max(1, from), to), to
+}
+
+// choices are the rules by which node n of step s runs in the plan's bucket.
+func (p *Plan) choices(s *Step, n *graph.Node, t *table) ([]Choice, error) {
+	rules := t.rules
+	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Op == n.Op }) {
+		return nil, nil
+	}
+	m := t.matrix(n)
+	var packing *Format
+	if m != nil {
+		packing = t.packings[n.In[n.Op.Matrix-1].ID]
+	}
+	var out []Choice
+	for rows, to := rowRange(n, p.Min, p.Max); rows <= to; {
+		i := slices.IndexFunc(rules, func(r Rule) bool { return r.applies(s, n, rows, m, packing) })
+		if i < 0 {
+			if m == nil {
+				return nil, nil // as if there were no rules for the op
+			}
+			return nil, fmt.Errorf("%s: no rule for %s of %d rows with %v [%d,%d], packed as %s", n.Name, n.Op.Name, rows, m.DType, m.N, m.K, packing)
+		}
+		last := to // where the rule, or the turn of a better one, ends
+		if rules[i].To > 0 {
+			last = min(last, rules[i].To)
+		}
+		for j := range rules[:i] {
+			if b := &rules[j]; b.Op == n.Op && b.From > rows {
+				last = min(last, b.From-1)
+			}
+		}
+		if k := len(out) - 1; k >= 0 && out[k].Rule == &rules[i] {
+			out[k].To = last
+		} else {
+			out = append(out, Choice{last, &rules[i]})
+		}
+		rows = last + 1
+	}
+	return out, nil
+}
+
+// lower fills Choices and Reads of all steps and the formats of all values, and
+// adds convert steps where a reader takes none of the formats that the writer can
+// write.
+func (p *Plan) lower(t *table) error {
+	p.Forms = make([][]Form, len(p.Graph.Values))
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		s.Choices = make([][]Choice, len(s.Nodes))
+		for k, n := range s.Nodes {
+			var err error
+			if s.Choices[k], err = p.choices(s, n, t); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range p.Steps {
+		for _, v := range p.Steps[i].Out {
+			if buffer(v) == v {
+				p.Forms[v.ID] = p.formsOf(v, i)
+			}
+		}
+	}
+	for _, n := range p.Graph.Nodes {
+		if n.Leaf != nil && n.Leaf.Kind != graph.WeightLeaf {
+			p.Forms[n.Out[0].ID] = p.stateForms(n.Out[0])
+		}
+	}
+	p.addConverts()
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		s.Reads = make([]*Format, len(s.In))
+		for k, v := range s.In {
+			if taken := p.taken(s, v); len(taken) > 0 && !isWeight(v) {
+				j := slices.IndexFunc(taken, func(f *Format) bool { return p.has(v, f) })
+				s.Reads[k] = taken[j]
+			}
+		}
+	}
+	return nil
+}
+
+func isWeight(v *graph.Value) bool { return v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf }
+
+// taken are the formats in which step s takes v, the best first.
+func (p *Plan) taken(s *Step, v *graph.Value) []*Format {
+	var out []*Format
+	for k, n := range s.Nodes {
+		for j, in := range n.In {
+			if in != v {
+				continue
+			}
+			fs := []*Format{nil}
+			if s.Choices[k] != nil {
+				fs = operandFormats(n, j, s.Choices[k], v)
+			}
+			if out == nil {
+				out = fs
+			} else {
+				out = slices.DeleteFunc(slices.Clone(out), func(f *Format) bool { return !slices.Contains(fs, f) })
+			}
+		}
+	}
+	return out
+}
+
+// operandFormats are the formats in which all choices of n take operand j, v.
+func operandFormats(n *graph.Node, j int, choices []Choice, v *graph.Value) []*Format {
+	if j == n.Op.Matrix-1 {
+		if len(choices) == 1 && !isWeight(v) {
+			return []*Format{choices[0].Rule.Packing}
+		}
+		return []*Format{nil}
+	}
+	if j != 0 {
+		return []*Format{nil}
+	}
+	var out []*Format
+	for i, c := range choices {
+		reads := c.Rule.Reads
+		if reads == nil {
+			reads = []*Format{nil}
+		}
+		if i == 0 {
+			out = slices.Clone(reads)
+			continue
+		}
+		out = slices.DeleteFunc(out, func(f *Format) bool { return !slices.Contains(reads, f) })
+	}
+	return slices.DeleteFunc(out, func(f *Format) bool { return f != nil && f.Holds != nil && !f.Holds(v.Shape.RowLen()) })
+}
+
+// readers are the steps after which v is read, with what they take it in.
+func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
+	for i := range p.Steps {
+		if s := &p.Steps[i]; slices.Contains(s.In, v) {
+			f(s, p.taken(s, v))
+		}
+	}
+}
+
+// formsOf decides the formats of v, which step w writes: the one that readers
+// like best if the writer can write it, plain beside it where somebody wants
+// that and the writer can write both in one pass, else plain alone.
+func (p *Plan) formsOf(v *graph.Value, w int) []Form {
+	s := &p.Steps[w]
+	plain := []Form{{Writer: w}}
+	if v != s.Root().Out[0] || isOutput(p.Graph, v) || v.DType != tensor.F32 {
+		return plain
+	}
+	var best *Format
+	others := false
+	p.readers(v, func(_ *Step, taken []*Format) {
+		switch {
+		case len(taken) == 0 || taken[0] == nil:
+			others = true
+		case best == nil:
+			best = taken[0]
+		case best != taken[0]:
+			others = true
+		}
+	})
+	writes, together := s.writes()
+	switch {
+	case best == nil || !slices.Contains(writes, best):
+		return plain
+	case !others:
+		return []Form{{Format: best, Writer: w}}
+	case together:
+		return append(plain, Form{Format: best, Writer: w})
+	}
+	return plain
+}
+
+// writes are the formats beside plain that every choice of the step can write,
+// and whether all of them write several in one pass.
+func (s *Step) writes() (out []*Format, together bool) {
+	first := true
+	together = true
+	for _, cs := range s.Choices {
+		for _, c := range cs {
+			var fs []*Format
+			if c.Rule.Writes != nil {
+				fs = c.Rule.Writes(s)
+			}
+			together = together && c.Rule.Together
+			if first {
+				out, first = slices.Clone(fs), false
+				continue
+			}
+			out = slices.DeleteFunc(out, func(f *Format) bool { return !slices.Contains(fs, f) })
+		}
+	}
+	return out, together && !first
+}
+
+// stateForms are the formats of an input or a state: plain, and for state those
+// that its readers want beside it.
+func (p *Plan) stateForms(v *graph.Value) []Form {
+	writer, out := -1, []Form{{Writer: -1}}
+	if v.Node.Leaf.Kind != graph.StateLeaf || v.DType != tensor.F32 {
+		return out
+	}
+	for i := range p.Steps {
+		for _, o := range p.Steps[i].Out {
+			if o != v && buffer(o) == v {
+				writer = i
+			}
+		}
+	}
+	out[0].Writer = writer
+	for i := range p.Steps {
+		for _, in := range p.Steps[i].In {
+			if buffer(in) != v {
+				continue
+			}
+			taken := p.taken(&p.Steps[i], in)
+			if len(taken) > 0 && taken[0] != nil && !slices.ContainsFunc(out, func(f Form) bool { return f.Format == taken[0] }) {
+				out = append(out, Form{Format: taken[0], Writer: writer})
+			}
+		}
+	}
+	return out
+}
+
+// has reports whether the plan holds v in a format.
+func (p *Plan) has(v *graph.Value, f *Format) bool {
+	return slices.ContainsFunc(p.Forms[buffer(v).ID], func(o Form) bool { return o.Format == f })
+}
+
+// Form is where v lies in a format, with ok false where it does not.
+func (p *Plan) Form(v *graph.Value, f *Format) (pl Place, ok bool) {
+	for _, o := range p.Forms[buffer(v).ID] {
+		if o.Format == f {
+			return o.Place, true
+		}
+	}
+	return Place{}, false
+}
+
+// ReadAs is the format in which step s reads v.
+func (s *Step) ReadAs(v *graph.Value) *Format {
+	if i := slices.Index(s.In, v); i >= 0 && s.Reads != nil {
+		return s.Reads[i]
+	}
+	return nil
+}
