@@ -77,6 +77,10 @@ var (
 type TrainOptions struct {
 	Threads int    // of the CPU; 0 means all cores
 	Device  string // as in Options
+	// Precision is f32, bf16 or auto (or empty), which is f32. In bf16 the
+	// products with weights read operands rounded to bf16 and sum in f32; the
+	// weights themselves, their gradients and the optimizer stay in f32.
+	Precision string
 	// Resume is the folder of a checkpoint, or "auto": the newest in the
 	// configuration's out, or a fresh run where it has none. Without it an out
 	// that has a checkpoint is refused.
@@ -110,7 +114,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
 	if o.Profile != nil {
-		o.Profile.SetFacts(machineFacts(be, trainPrecision))
+		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
 	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
 }
@@ -127,13 +131,18 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 	return train.Plan(ctx, train.Config(cfg), be)
 }
 
-// trainPrecision is what training computes in.
-const trainPrecision = "f32"
+// precision is what training computes in.
+func (o TrainOptions) precision() string {
+	if o.Precision == "" || o.Precision == "auto" {
+		return "f32"
+	}
+	return o.Precision
+}
 
 func (o TrainOptions) backend() (plan.Backend, error) {
 	device := o.Device
 	if device == "" {
 		device = defaultDevice
 	}
-	return engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: trainPrecision})
+	return engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.precision()})
 }

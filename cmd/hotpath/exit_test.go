@@ -113,7 +113,7 @@ func TestWrongUsage(t *testing.T) {
 		{"tokenize text", "-m MODEL is missing"},
 		{"help frobnicate", "unknown help topic"},
 		{"train", "accepts 1 arg"},
-		{"train config.json --precision bf16", "f32"},
+		{"train config.json --precision int8", "f32, bf16 or auto"},
 		{"train config.json --precision f64", "f32, bf16 or auto"},
 		{"profile show", "accepts 1 arg"},
 		{"profile show f --by size", "--by"},

@@ -31,10 +31,6 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 			if err := mf.check(); err != nil {
 				return err
 			}
-			if mf.precision == "bf16" {
-				return usagef("--precision bf16: train computes in f32")
-			}
-			mf.precision = "f32"
 			if out != "" {
 				sets = append(sets, "out="+out)
 			}
@@ -42,7 +38,7 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 			if err != nil || validate {
 				return err
 			}
-			o := hotpath.TrainOptions{Threads: mf.threads, Resume: resume}
+			o := hotpath.TrainOptions{Threads: mf.threads, Resume: resume, Precision: mf.precision}
 			if mf.device != "auto" {
 				o.Device = mf.device
 			}
@@ -74,7 +70,7 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 		},
 	}
 	mf.addRun(cmd)
-	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|auto`, which are one: training computes in f32")
+	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products with weights, auto is f32")
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")

@@ -54,7 +54,7 @@ type stepCost struct {
 	reads bool       // the integers of inputs too
 	// inner are values of the step that fusion keeps out of memory.
 	inner []tensor.Shape
-	// again are operands that an earlier node of the step has read already.
+	// again are operands that an earlier node of the step has read or written.
 	again []again
 }
 
@@ -91,7 +91,7 @@ type costCall struct {
 	reads []int         // of call.In: which of costing.reads, or -1
 }
 
-// again is an operand that an earlier node of the step has read.
+// again is an operand that an earlier node of the step has read or written.
 type again struct {
 	size   operandSize
 	tensor graph.Tensor // but for its rows
@@ -139,11 +139,11 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if k < len(n.In) && weights != nil && weights[v.ID] != nil {
 				t.Resident = weights[v.ID].Bytes()
 			}
-			if k < len(n.In) && read[v] {
+			if k < len(n.In) && read[v] && p.Place(v).Bytes > 0 {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}
-		for _, v := range n.In {
+		for _, v := range slices.Concat(n.In, n.Out) { // what the step has just written is at hand
 			read[v] = true
 		}
 		sc.calls = append(sc.calls, cc)

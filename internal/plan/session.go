@@ -130,6 +130,15 @@ func (s *Session) ReadState(v *graph.Value, dst []float32) error {
 	return s.mem.Arenas[State].Read(s.prog.Plans[0].Place(v).Offset, bytesOf(dst))
 }
 
+// ReadForm copies a state leaf in one of its formats to dst.
+func (s *Session) ReadForm(v *graph.Value, f *Format, dst []byte) error {
+	pl, ok := s.prog.Plans[0].Form(v, f)
+	if !ok {
+		return fmt.Errorf("plan: %s is not held as %s", v, f)
+	}
+	return s.mem.Arenas[State].Read(pl.Offset, dst)
+}
+
 // WriteState replaces a state leaf, in all formats in which it is held.
 func (s *Session) WriteState(v *graph.Value, src []float32) error {
 	p := s.prog.Plans[0]

@@ -211,3 +211,55 @@ func TestSameBitsAtAnyNumberOfWorkers(t *testing.T) {
 		}
 	}
 }
+
+// TestLossesInBF16: products in bf16 read panels that the optimizer writes beside
+// the f32 weights. Losses follow PyTorch's in f32 as closely as rounding allows,
+// the packed forms are always those of the weights, and the number of workers
+// changes no bit.
+func TestLossesInBF16(t *testing.T) {
+	for _, name := range testmodels.Trained(t) {
+		want := testmodels.LoadTraining(t, name)
+		h := grad.Hyper{LR: want.LR, Beta1: want.Beta1, Beta2: want.Beta2, Eps: want.Eps, Decay: want.WeightDecay, Clip: want.Clip}
+		var first []float32
+		for _, workers := range []int{1, 2, 3} {
+			be, err := cpu.New(cpu.Options{Workers: workers, Precision: cpu.BF16})
+			must(t, err)
+			r := golden(t, name, be, want)
+			var losses []float32
+			for i, seqs := range want.Tokens {
+				r.put(seqs)
+				loss, _, err := r.run(context.Background(), h, i+1)
+				must(t, err)
+				losses = append(losses, loss)
+				if d := math.Abs(float64(loss)/want.Losses[i] - 1); !(d <= 1e-2) {
+					t.Errorf("%s: loss of step %d is %g, PyTorch's is %g", name, i+1, loss, want.Losses[i])
+				}
+			}
+			if first == nil {
+				first = losses
+			}
+			if !slices.Equal(first, losses) {
+				t.Errorf("%s: %d workers give other losses than one", name, workers)
+			}
+			packed := 0
+			for _, p := range r.parts.Params {
+				forms := r.sess.Program().Plans[0].Forms[p.Value.ID]
+				weights := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
+				must(t, r.sess.ReadState(p.Value, weights))
+				for _, f := range forms[1:] {
+					got, fresh := make([]byte, f.Place.Bytes), make([]byte, f.Place.Bytes)
+					must(t, r.sess.ReadForm(p.Value, f.Format, got))
+					f.Format.Encode(fresh, weights, p.Value.Shape.NumRows(tensor.Bind{}), p.Value.Shape.RowLen())
+					if !slices.Equal(got, fresh) {
+						t.Errorf("%s: %s as %s is not what the weights are", name, p.Value, f.Format)
+					}
+					packed++
+				}
+			}
+			if packed == 0 {
+				t.Errorf("%s: no weight has a packed form", name)
+			}
+			must(t, be.Close())
+		}
+	}
+}
