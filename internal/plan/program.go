@@ -58,18 +58,19 @@ func (p *Program) bucket(b tensor.Bind) (int, error) {
 }
 
 // WeightSet packs each weight of a model once for a backend; programs of the
-// same model share it.
+// same model share it, and may be bound at the same time.
 type WeightSet struct {
 	be     Backend
 	source Source
 
-	mu     sync.Mutex
-	packed map[string]Packed
+	packing chan struct{} // capacity 1: held while one weight is packed
+	mu      sync.Mutex    // guards packed
+	packed  map[string]Packed
 }
 
 // NewWeightSet starts an empty set over a model's weights.
 func NewWeightSet(be Backend, source Source) *WeightSet {
-	return &WeightSet{be: be, source: source, packed: map[string]Packed{}}
+	return &WeightSet{be: be, source: source, packing: make(chan struct{}, 1), packed: map[string]Packed{}}
 }
 
 // Bytes is the resident size of what was packed.
@@ -86,8 +87,6 @@ func (s *WeightSet) Bytes() int64 {
 // bind returns the packed weights of a program by Value.ID. Packing takes long,
 // so it ends between two weights where ctx does.
 func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	out := make([]Packed, len(g.Values))
 	us := uses(g, alive(g))
 	for _, n := range g.Nodes {
@@ -95,25 +94,51 @@ func (s *WeightSet) bind(ctx context.Context, g *graph.Graph) ([]Packed, error) 
 			continue
 		}
 		v := n.Out[0]
-		if p := s.packed[n.Leaf.Key]; p != nil {
-			out[v.ID] = p
-			continue
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		w, err := s.load(v, g.Max)
+		p, err := s.get(ctx, v, us[v.ID], g.Max)
 		if err != nil {
 			return nil, err
 		}
-		p, err := s.be.Pack(w, us[v.ID])
-		if err != nil {
-			return nil, fmt.Errorf("pack %s: %w", n.Name, err)
-		}
-		s.packed[n.Leaf.Key] = p
 		out[v.ID] = p
 	}
 	return out, nil
+}
+
+func (s *WeightSet) find(key string) Packed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.packed[key]
+}
+
+// get packs a weight, unless that was done, or waits until another has.
+func (s *WeightSet) get(ctx context.Context, v *graph.Value, readers []*graph.Node, max tensor.Bind) (Packed, error) {
+	key := v.Node.Leaf.Key
+	if p := s.find(key); p != nil {
+		return p, nil
+	}
+	select {
+	case s.packing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-s.packing }()
+	if p := s.find(key); p != nil {
+		return p, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w, err := s.load(v, max)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.be.Pack(w, readers)
+	if err != nil {
+		return nil, fmt.Errorf("pack %s: %w", v.Node.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.packed[key] = p
+	return p, nil
 }
 
 // load fetches a leaf's tensor and holds it against the graph's shape, which
