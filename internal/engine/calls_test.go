@@ -138,7 +138,7 @@ func TestPanicWhileEmbedding(t *testing.T) {
 			if err := m.do(t.Context(), seqs, dst, load{seqs: 3, tokens: 6, longest: 2}); !errors.Is(err, ErrInternal) {
 				t.Fatalf("the call ended with %v", err)
 			}
-			if m.led || m.head != nil || m.fineWorker.parts != nil && len(m.fineWorker.parts) > 0 {
+			if m.led || m.head != nil || len(m.fineWorker.parts) > 0 {
 				t.Error("the call left something behind")
 			}
 			if err := e.EmbedIDs(t.Context(), seqs, make([]float32, len(seqs)*e.cfg.EmbedDim), e.pooling()); err != nil {
