@@ -27,8 +27,10 @@
 //
 // Errors are matched with errors.Is: [ErrNotModel], [ErrInvalid],
 // [ErrTruncated] and [ErrUnsupported] of files, [ErrInput] and [ErrTooLong] of
-// arguments, [ErrClosed], and those of the context. A [*TooLongError] says which
-// text is too long, and by how much. No panic crosses this API.
+// arguments, [ErrClosed] and [ErrBusy] of closing, and those of the context. A
+// [*TooLongError] says which text is too long, and by how much. No panic crosses
+// this API: a defect of hotpath is an [ErrInternal], and the model serves the
+// next call.
 package hotpath
 
 import (
@@ -36,7 +38,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +69,18 @@ var (
 	ErrTooLong = engine.ErrTooLong
 	// ErrInput reports an argument or option that makes no sense.
 	ErrInput = engine.ErrInput
+	// ErrBusy reports runs that did not end within CloseTimeout.
+	ErrBusy = engine.ErrBusy
+	// ErrInternal reports a defect of hotpath, a *PanicError.
+	ErrInternal = engine.ErrInternal
 )
+
+// PanicError is an [ErrInternal]: a panic that was caught. Its Stack is for a
+// report of the defect.
+type PanicError = engine.PanicError
+
+// CloseTimeout is how long Close waits for the runs in flight.
+const CloseTimeout = engine.CloseTimeout
 
 // Options say how a model runs. The zero value is a good choice.
 type Options struct {
@@ -128,7 +140,7 @@ func Open(path string, o Options) (*Model, error) {
 // into the form that they are computed with by the first call that wants them,
 // which ends with its own context.
 func OpenContext(ctx context.Context, path string, o Options) (m *Model, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	switch o.Precision {
 	case "", "auto", "f32", "bf16":
 	default:
@@ -145,8 +157,8 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	if err != nil {
 		return nil, err
 	}
-	if o.Threads < 0 || o.Threads > cpu.MaxWorkers {
-		return nil, fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, o.Threads, cpu.MaxWorkers)
+	if err := checkThreads(o.Threads); err != nil {
+		return nil, err
 	}
 	if o.BatchTokens < 0 || o.BatchTokens > MaxBatchTokens {
 		return nil, fmt.Errorf("%w: batches of %d tokens, expected 0 to %d", ErrInput, o.BatchTokens, MaxBatchTokens)
@@ -237,13 +249,20 @@ func parseKVType(o Options, c *model.Config) (tensor.DType, error) {
 }
 
 // Close waits for the runs in flight and frees everything. Calls that need
-// another run, and later ones, end with ErrClosed.
-func (m *Model) Close() error {
-	m.closeOnce.Do(func() {
-		var errs []error
-		if m.eng != nil {
-			errs = append(errs, m.eng.Close())
+// another run, and later ones, end with ErrClosed. It waits for CloseTimeout at
+// most: if a run goes on for longer, Close frees nothing, because the run reads
+// that memory, and returns an ErrBusy that says what runs. It may be called
+// again, which waits again, and by many goroutines. To end runs sooner, end their
+// contexts.
+func (m *Model) Close() (err error) {
+	defer engine.Guard(&err)
+	if m.eng != nil {
+		if err = m.eng.Close(); errors.Is(err, ErrBusy) {
+			return err
 		}
+	}
+	m.closeOnce.Do(func() {
+		errs := []error{err}
 		if m.backend != nil {
 			errs = append(errs, m.backend.Close())
 		}
@@ -261,11 +280,4 @@ func (m *Model) recorded(ctx context.Context) context.Context {
 		return ctx
 	}
 	return profile.WithRecorder(ctx, m.rec)
-}
-
-// guard turns a panic into an error.
-func guard(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("hotpath: panic: %v\n%s", p, debug.Stack())
-	}
 }

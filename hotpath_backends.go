@@ -1,6 +1,7 @@
 package hotpath
 
 import (
+	"fmt"
 	"time"
 
 	"hotpath/internal/backend/cpu"
@@ -35,6 +36,14 @@ func init() {
 	})
 	engine.Register("ref", func(engine.BackendOptions) (plan.Backend, error) { return ref.New(), nil })
 	engine.Register("null", func(engine.BackendOptions) (plan.Backend, error) { return null.New(nullDelay), nil })
+}
+
+// checkThreads holds a number of threads against what a team can have.
+func checkThreads(n int) error {
+	if n < 0 || n > cpu.MaxWorkers {
+		return fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, n, cpu.MaxWorkers)
+	}
+	return nil
 }
 
 // Devices lists the names that Options.Device can have, sorted.

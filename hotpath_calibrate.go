@@ -2,9 +2,7 @@ package hotpath
 
 import (
 	"context"
-	"fmt"
 
-	"hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	kernel "hotpath/internal/kernel/cpu"
@@ -21,9 +19,9 @@ import (
 // The string says what came of it, as `hotpath info` does: a busy machine is not
 // measured, and a folder that cannot be written keeps nothing.
 func Calibrate(ctx context.Context, threads int) (_ string, err error) {
-	defer guard(&err)
-	if threads < 0 || threads > cpu.MaxWorkers {
-		return "", fmt.Errorf("%w: %d threads, expected 0 to %d", ErrInput, threads, cpu.MaxWorkers)
+	defer engine.Guard(&err)
+	if err := checkThreads(threads); err != nil {
+		return "", err
 	}
 	if threads == 0 {
 		threads = kernel.Threads()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/chat"
+	"hotpath/internal/engine"
 )
 
 // chatTemplate is a model's template, ready to run.
@@ -47,8 +48,10 @@ func (m *Model) ChatPrompt(messages []Message) (string, error) {
 }
 
 // chatPrompt is ChatPrompt until ctx ends.
-func (m *Model) chatPrompt(ctx context.Context, messages []Message) (string, error) {
+func (m *Model) chatPrompt(ctx context.Context, messages []Message) (_ string, err error) {
+	defer engine.Guard(&err)
 	m.templateOnce.Do(func() {
+		defer engine.Guard(&m.templateErr)
 		source := m.tok.ChatTemplate()
 		if source == "" {
 			m.templateErr = fmt.Errorf("%s: no chat template: %w", m.store.Path(), ErrUnsupported)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/tokenizer"
@@ -58,7 +59,8 @@ func (m *Model) Dim() int {
 
 // Embed gives one vector a text. Texts that are too long are cut to the
 // model's maximum; Usage tells which.
-func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
+func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) (out [][]float32, err error) {
+	defer engine.Guard(&err)
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 	if err := m.embedInto(ctx, flat, texts, &p, o.Usage); err != nil {
 		return nil, err
 	}
-	out := make([][]float32, len(texts))
+	out = make([][]float32, len(texts))
 	for i := range out {
 		out[i] = flat[i*p.dim : (i+1)*p.dim : (i+1)*p.dim]
 	}
@@ -76,7 +78,8 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 
 // EmbedInto is Embed into dst[len(texts),Dim]. After the first calls it
 // allocates nothing, unless there is a prompt.
-func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) error {
+func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) (err error) {
+	defer engine.Guard(&err)
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return err
@@ -85,7 +88,6 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 }
 
 func (m *Model) embedInto(ctx context.Context, dst []float32, texts []string, p *embedPlan, u *EmbedUsage) (err error) {
-	defer guard(&err)
 	if len(dst) < len(texts)*p.dim {
 		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(texts)*p.dim, len(texts))
 	}
@@ -135,7 +137,8 @@ type embedPlan struct {
 	overlap int
 }
 
-func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
+func (m *Model) embedPlan(o EmbedOptions) (_ embedPlan, err error) {
+	defer engine.Guard(&err)
 	p := embedPlan{
 		tok: m.tok, frame: m.frame, maxSeq: m.cfg.MaxSeq, width: m.cfg.EmbedDim, dim: m.Dim(), unit: !o.NoNormalize, empty: m.cfg.Empty, refuse: o.NoTruncate,
 		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize || m.store.HF() != nil && m.cfg.Normalize},
@@ -156,7 +159,6 @@ func (m *Model) embedPlan(o EmbedOptions) (embedPlan, error) {
 		}
 		p.model.Pooling = kind
 	}
-	var err error
 	if p.prompt, err = m.prompts.find(&o); err != nil {
 		return p, err
 	}

@@ -165,7 +165,7 @@ type generation struct {
 }
 
 func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) (err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	ctx = g.m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	ids, err := prompt()
@@ -192,33 +192,48 @@ func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func()
 
 // each yields until the stream ends, a stop string comes or nobody listens.
 func (g *generation) each(yield func(Token, error) bool) {
-	for {
-		id, ok := g.stream.Next()
-		if !ok {
-			break
+	for more := true; more; {
+		tok, ended, err := g.next()
+		if err != nil {
+			yield(Token{ID: -1}, err)
+			return
 		}
-		text, stop := g.stops.Push(g.decode.Push(id))
-		g.out.IDs = append(g.out.IDs, id)
-		g.text.WriteString(text)
-		if stop {
-			g.out.FinishReason = engine.Stop.String()
-		}
-		if !yield(Token{id, text}, nil) || stop {
+		more = !ended
+		if (tok.ID >= 0 || tok.Text != "") && !yield(tok, nil) {
 			return
 		}
 	}
-	text, stop := g.stops.Push(g.decode.Flush())
-	if !stop {
-		text += g.stops.Flush()
-	}
-	g.text.WriteString(text)
-	g.out.FinishReason = g.stream.Reason().String()
-	if text != "" && !yield(Token{-1, text}, nil) {
-		return
-	}
-	if err := g.stream.Err(); err != nil {
+	if err := g.stream.Err(); err != nil && g.out.FinishReason == "" { // not stopped by a string before
 		yield(Token{ID: -1}, err)
 	}
+}
+
+// next waits for a token and makes text of it. It reports the end with the last.
+func (g *generation) next() (tok Token, ended bool, err error) {
+	defer engine.Guard(&err)
+	id, ok := g.stream.Next()
+	if !ok {
+		id = -1
+	}
+	piece := ""
+	if ok {
+		piece = g.decode.Push(id)
+		g.out.IDs = append(g.out.IDs, id)
+	} else {
+		piece = g.decode.Flush()
+	}
+	text, stop := g.stops.Push(piece)
+	switch {
+	case !ok:
+		if !stop {
+			text += g.stops.Flush()
+		}
+		g.out.FinishReason = g.stream.Reason().String()
+	case stop:
+		g.out.FinishReason = engine.Stop.String()
+	}
+	g.text.WriteString(text)
+	return Token{id, text}, !ok || stop, nil
 }
 
 // end closes the books.

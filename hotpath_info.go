@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"hotpath/internal/calib"
+	"hotpath/internal/engine"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"
@@ -62,9 +63,10 @@ type DTypeCount struct {
 }
 
 // Info describes the model.
-func (m *Model) Info() (Info, error) {
+func (m *Model) Info() (i Info, err error) {
+	defer engine.Guard(&err)
 	c := m.cfg
-	i := Info{
+	i = Info{
 		Path: m.store.Path(), Format: m.store.Format().String(), Arch: c.Arch, Name: c.Name,
 		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.FFN, Vocab: c.Vocab,
 		MaxTokens: c.MaxSeq, CanEmbed: c.CanEmbed, CanGenerate: c.CanGenerate, CanRerank: c.CanRerank && c.Labels == 1, EmbedDim: c.EmbedDim, ChatTemplate: m.tok.ChatTemplate() != "",
@@ -79,7 +81,7 @@ func (m *Model) Info() (Info, error) {
 	if c.CanGenerate {
 		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)
 	}
-	err := m.eng.Do(func() (err error) {
+	err = m.eng.Do(func() (err error) {
 		if i.DTypes, err = m.dtypes(); err != nil {
 			return err
 		}

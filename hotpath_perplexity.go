@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/tokenizer"
 	"hotpath/profile"
 )
@@ -39,12 +40,15 @@ type Perplexity struct {
 // it has one; special tokens that the text spells are text. A text shorter than
 // a window is ErrInput.
 func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions) (out Perplexity, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	if o.Ctx == 0 {
 		o.Ctx = 512
 	}
-	if o.Ctx < 4 || o.Stride < 0 || o.Stride >= o.Ctx || o.Windows < 0 {
+	if o.Ctx < 4 || o.Stride < 0 || o.Stride >= o.Ctx {
 		return out, fmt.Errorf("%w: windows of %d tokens with stride %d, expected at least 4 tokens and a smaller stride", ErrInput, o.Ctx, o.Stride)
+	}
+	if o.Windows < 0 {
+		return out, fmt.Errorf("%w: %d windows, expected 0 or more", ErrInput, o.Windows)
 	}
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")

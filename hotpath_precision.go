@@ -13,6 +13,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
+	"hotpath/internal/engine"
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/int8"
 	"hotpath/internal/model"
@@ -159,7 +160,7 @@ func (m *Model) calibrated() string {
 // every cosine was 0.9995 or more, and Info shows the figures. It runs the model
 // some dozen times over about 500 tokens. Options.Precision is ignored.
 func CalibratePrecision(ctx context.Context, path string, o Options) (r PrecisionReport, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	o.NoCalibration = true
 	open := func(p string) (*Model, error) {
 		o.Precision = p

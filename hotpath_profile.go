@@ -16,7 +16,11 @@ import (
 // against them; without them a report has neither rooflines nor lost time. It
 // takes about half a second and wants the machine for itself, so call it before
 // the work. Where ctx ends it returns its error.
-func MeasureCeilings(ctx context.Context, threads int) (profile.Ceilings, error) {
+func MeasureCeilings(ctx context.Context, threads int) (c profile.Ceilings, err error) {
+	defer engine.Guard(&err)
+	if err := checkThreads(threads); err != nil {
+		return c, err
+	}
 	return engine.MeasureCeilings(ctx, threads)
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"hotpath/internal/engine"
 )
 
 // Ranked is one document of Rerank.
@@ -40,7 +42,7 @@ type RerankOptions struct {
 
 // RerankInto writes the score of each document into scores[len(docs)].
 func (m *Model) RerankInto(ctx context.Context, scores []float32, query string, docs []string, o RerankOptions) (err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	if o.Truncated != nil {
 		*o.Truncated = (*o.Truncated)[:0]
 	}

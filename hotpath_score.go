@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"hotpath/internal/engine"
 	"hotpath/profile"
 )
 
@@ -30,7 +31,7 @@ func (s Score) Perplexity() float64 {
 // Score computes the likelihood of each token of each text, given those before
 // it. A text that is longer than the context is an error, ErrTooLong.
 func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []Score, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	seqs, err := m.TokenizeAllContext(ctx, texts, o.Special)
@@ -43,7 +44,7 @@ func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []
 
 // ScoreIDs is Score of token ids.
 func (m *Model) ScoreIDs(ctx context.Context, seqs [][]int32) (out []Score, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	nll, err := m.eng.ScoreIDs(ctx, seqs)
 	if err != nil {
 		return nil, err

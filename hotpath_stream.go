@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/tokenizer"
 	"hotpath/profile"
 )
@@ -140,7 +141,7 @@ func (s *stream) pull(texts iter.Seq2[string, error]) {
 		s.raw.Broadcast()
 		s.ready.Broadcast()
 	}()
-	defer guard(&err)
+	defer engine.Guard(&err)
 	n := 0
 	for text, failed := range texts {
 		if !s.append(n, text, failed) {
@@ -228,9 +229,15 @@ func (b *block) tokenize(ctx context.Context, p *embedPlan, scratch *tokenizer.S
 	b.sequences()
 }
 
-// try is add, a panic being an error of the text.
+// try is add, a panic being an error of the text alone.
 func (b *block) try(ctx context.Context, p *embedPlan, index int, text string, s *tokenizer.Scratch) (err error) {
-	defer guard(&err)
+	ids, pieces, texts := len(b.ids), len(b.pieces), len(b.texts)
+	defer func() {
+		if err != nil {
+			b.ids, b.pieces, b.texts = b.ids[:ids], b.pieces[:pieces], b.texts[:texts]
+		}
+	}()
+	defer engine.Guard(&err)
 	return b.add(ctx, p, index, text, s)
 }
 

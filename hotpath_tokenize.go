@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
@@ -19,7 +20,7 @@ type Tokenizer struct {
 // OpenTokenizer opens the tokenizer of a model alone: nothing else of it is
 // kept open, and a GGUF file that holds a vocabulary and no weights will do.
 func OpenTokenizer(path string) (t *Tokenizer, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	st, err := weights.Open(path)
 	if err != nil {
 		return nil, err
@@ -41,20 +42,24 @@ func (t *Tokenizer) Tokenize(text string, special bool) []int32 {
 // TokenizeAll is Tokenize of many texts, on all processors where there is
 // enough to do.
 func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
-	out, _ := t.TokenizeAllContext(context.Background(), texts, special) // its only error is that of the context
+	out, err := t.TokenizeAllContext(context.Background(), texts, special)
+	if err != nil {
+		return make([][]int32, len(texts)) // a defect of the tokenizer, which TokenizeAllContext reports
+	}
 	return out
 }
 
 // TokenizeAllContext is TokenizeAll that ends with ctx, between texts and
 // within long ones.
-func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, special bool) ([][]int32, error) {
+func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, special bool) (_ [][]int32, err error) {
+	defer engine.Guard(&err)
 	b, ok := t.batches.Get().(*tokenizer.Batch)
 	if !ok {
 		b = new(tokenizer.Batch)
 	}
-	defer t.batches.Put(b)
 	t.tok.EncodeBatch(b, texts, tokenizer.Options{Special: special, ParseSpecial: true, Done: ctx.Done()}, 0)
 	if ctx.Err() != nil {
+		t.batches.Put(b)
 		return nil, context.Cause(ctx)
 	}
 	total := 0
@@ -67,6 +72,7 @@ func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, spec
 		flat = append(flat, b.IDs(i)...)
 		out[i] = flat[from:len(flat):len(flat)]
 	}
+	t.batches.Put(b) // not after a panic
 	return out, nil
 }
 

@@ -96,7 +96,8 @@ func DefaultTrainConfig() TrainConfig { return TrainConfig(train.DefaultConfig()
 
 // ReadTrainConfig reads and validates a configuration file. Each of sets
 // replaces a field: "lr=1e-3", "betas.1=0.99".
-func ReadTrainConfig(path string, sets ...string) (TrainConfig, error) {
+func ReadTrainConfig(path string, sets ...string) (_ TrainConfig, err error) {
+	defer engine.Guard(&err)
 	c, err := train.ReadConfig(path, sets)
 	return TrainConfig(c), err
 }
@@ -107,7 +108,7 @@ func ReadTrainConfig(path string, sets ...string) (TrainConfig, error) {
 // running is given up, or completed where the optimizer is at work already, a
 // checkpoint is written, and the result comes with the context's error.
 func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResult, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	be, err := o.backend()
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 // PlanTraining reads model and data and says what Train would take. It writes
 // nothing and allocates no memory for the run.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	be, err := o.backend()
 	if err != nil {
 		return nil, err
@@ -140,6 +141,9 @@ func (o TrainOptions) precision() string {
 }
 
 func (o TrainOptions) backend() (plan.Backend, error) {
+	if err := checkThreads(o.Threads); err != nil {
+		return nil, err
+	}
 	device := o.Device
 	if device == "" {
 		device = defaultDevice

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"hotpath/internal/engine"
 )
 
 // window is the texts that a stream hands to the model at once.
@@ -23,7 +25,7 @@ type window struct {
 // run embeds the texts of all blocks. An error ends the stream; answers before
 // it count.
 func (w *window) run(ctx context.Context, m *Model) (out []answered, err error) {
-	defer guard(&err)
+	defer engine.Guard(&err)
 	w.sort()
 	width := w.plan.width
 	n := len(w.seqs) * width

@@ -24,6 +24,12 @@ type benchFlags struct {
 	format  formatFlag
 }
 
+// Bounds of what is measured: beyond them nobody waits for the end.
+const (
+	maxRepeats = 1_000_000
+	maxTime    = 24 * time.Hour
+)
+
 func newBench(std streams) *cobra.Command {
 	var f benchFlags
 	var groups strings.Builder
@@ -74,10 +80,10 @@ func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
 		}
 	}
 	switch {
-	case f.opts.Count < 1:
-		return nil, usagef("--count %d, expected 1 or more", f.opts.Count)
-	case f.opts.Time <= 0:
-		return nil, usagef("--time %v, expected more than 0", f.opts.Time)
+	case f.opts.Count < 1 || f.opts.Count > maxRepeats:
+		return nil, usagef("--count %d, expected 1 to %d", f.opts.Count, maxRepeats)
+	case f.opts.Time <= 0 || f.opts.Time > maxTime:
+		return nil, usagef("--time %v, expected more than 0 and at most %v", f.opts.Time, maxTime)
 	}
 	if f.filter != "" {
 		if filter, err = regexp.Compile(f.filter); err != nil {

@@ -35,7 +35,7 @@ asks for them.`,
   hotpath bench compare old.txt new.txt --fail-above 900%
   hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,
 		Args: args(cobra.ExactArgs(2)),
-		RunE: func(_ *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, files []string) error {
 			limit := math.Inf(1)
 			if failAbove != "" {
 				var err error
@@ -50,11 +50,14 @@ asks for them.`,
 					return usagef("--unit: %w", err)
 				}
 			}
-			old, err := bench.ReadFile(files[0])
+			read := func(file string) (*bench.Data, error) {
+				return waitFor(cmd.Context(), func() (*bench.Data, error) { return bench.ReadFile(file) })
+			}
+			old, err := read(files[0])
 			if err != nil {
 				return err
 			}
-			new, err := bench.ReadFile(files[1])
+			new, err := read(files[1])
 			if err != nil {
 				return err
 			}

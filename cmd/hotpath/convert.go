@@ -31,7 +31,7 @@ written in F32.`,
 			if err != nil {
 				return err
 			}
-			in, err := openStore(given[0])
+			in, err := openStore(cmd.Context(), given[0])
 			if err != nil {
 				return err
 			}

@@ -157,7 +157,7 @@ it ends the work. See docs/embedding.md.`,
 			if err := ef.check(findFormat(format.value)); err != nil {
 				return err
 			}
-			in, err := tf.open(args, std, "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")
+			in, err := tf.open(cmd.Context(), args, std, "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")
 			if err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 		}
 		file = e.resume.file
 	case f.out != "":
-		if file, err = createOutput(f.out); err != nil {
+		if file, err = createOutput(ctx, f.out); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"hotpath/internal/testmodels"
 )
@@ -23,9 +26,21 @@ const asCommand = "HOTPATH_TEST_AS_COMMAND"
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		resumeEvery = 10 * time.Millisecond
+		commands = append(commands, newHang)
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// newHang is a command that says when it runs and when it was interrupted, and
+// does not end.
+func newHang(std streams) *cobra.Command {
+	return &cobra.Command{Use: "hang", RunE: func(cmd *cobra.Command, _ []string) error {
+		fmt.Fprintln(std.out, "running")
+		<-cmd.Context().Done()
+		fmt.Fprintln(std.out, "interrupted")
+		select {}
+	}}
 }
 
 func process(t *testing.T, args ...string) *exec.Cmd {

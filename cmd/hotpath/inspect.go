@@ -94,7 +94,7 @@ taken where every cosine is 0.9995 or more; HOTPATH_CALIBRATION=off forgets it.`
   hotpath inspect all-MiniLM-L6-v2 --format json`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			path, err := modelPath(paths[0])
+			path, err := modelPath(cmd.Context(), paths[0])
 			if err != nil {
 				return err
 			}

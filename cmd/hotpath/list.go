@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"hotpath/internal/pull"
 )
 
 func newList(std streams) *cobra.Command {
@@ -21,8 +19,8 @@ its owner, or that of the file.`,
 		Example: `  hotpath list
   hotpath list --format json`,
 		Args: args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			p, err := pull.Env()
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := puller(cmd.Context())
 			if err != nil {
 				return err
 			}

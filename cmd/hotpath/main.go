@@ -4,8 +4,9 @@
 //
 // Results go to standard output, everything else to standard error. The exit
 // status is 0 when done, 1 when something failed (one line says what), 2 for
-// wrong usage and 130 when interrupted (SIGINT, SIGTERM). Commands return errors; only this file
-// turns them into a line and a status.
+// wrong usage and 130 when interrupted (SIGINT, SIGTERM). The first signal ends
+// the command's context, the second one the process. Commands return errors; only
+// this file turns them into a line and a status.
 package main
 
 import (
@@ -34,9 +35,17 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second one ends the process at once, whatever it is doing.
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		// A second one ends the process at once, whatever it is waiting for. It
+		// writes nothing: standard error may be what it waits for.
+		<-signals
+		os.Exit(exitInterrupted)
+	}()
 	os.Exit(execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
@@ -118,14 +127,10 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine keeps the promise that an error is one line, whatever it quotes. Of a
-// panic that the library caught, the stack is left out.
+// oneLine keeps the promise that an error is one line, whatever it quotes. The
+// stack of a panic that was caught is left out.
 func oneLine(s string) string {
-	if at := strings.Index(s, "hotpath: panic: "); at >= 0 {
-		if end := strings.IndexByte(s[at:], '\n'); end >= 0 {
-			s = s[:at+end]
-		}
-	}
+	s, _, _ = strings.Cut(s, "\ngoroutine ")
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, line := range lines {
 		lines[i] = strings.TrimSpace(line)

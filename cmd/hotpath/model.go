@@ -167,7 +167,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 // recorded does work under a recorder where --profile asks for one.
 func (f *modelFlags) recorded(ctx context.Context, std streams, work func(context.Context, *profile.Recorder) error) error {
 	if f.profile == "" {
-		return goProfiles(f.pprof, func() error { return work(ctx, nil) })
+		return goProfiles(ctx, f.pprof, func() error { return work(ctx, nil) })
 	}
 	if f.profile != toReport { // better now than after the work
 		if err := writable("--profile=", f.profile); err != nil {
@@ -185,7 +185,7 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	if err := rec.SetCeilings("", c); err != nil {
 		return err
 	}
-	err = goProfiles(f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
+	err = goProfiles(ctx, f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
 	p := rec.Snapshot() // looks at the last runs too
 	return errors.Join(err, f.report(std, p), rec.Err())
 }

@@ -60,7 +60,7 @@ func TestFullDiskNamesTheFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// It cannot be renamed to a folder that is not there.
-	plain, err := createOutput(filepath.Join(t.TempDir(), "out"))
+	plain, err := createOutput(t.Context(), filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}

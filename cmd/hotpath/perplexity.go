@@ -52,7 +52,7 @@ window that has it.`,
 			case o.Windows < 0:
 				return usagef("--windows %d, expected 0 or more", o.Windows)
 			}
-			text, err := readCorpus(file, std.in)
+			text, err := waitFor(cmd.Context(), func() (string, error) { return readCorpus(file, std.in) })
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ const (
 // goProfiles takes Go's own profiles into a folder while work runs: where the
 // processor was, with the step as labels, what was allocated, and what the
 // scheduler did. Without a folder it only does the work.
-func goProfiles(folder string, work func() error) (err error) {
+func goProfiles(ctx context.Context, folder string, work func() error) (err error) {
 	if folder == "" {
 		return work()
 	}
@@ -30,7 +31,7 @@ func goProfiles(folder string, work func() error) (err error) {
 		return fmt.Errorf("--pprof: %w", err)
 	}
 	create := func(name string) (*os.File, error) {
-		f, err := os.Create(filepath.Join(folder, name))
+		f, err := waitFor(ctx, func() (*os.File, error) { return os.Create(filepath.Join(folder, name)) })
 		if err != nil {
 			return nil, fmt.Errorf("--pprof: %w", err)
 		}

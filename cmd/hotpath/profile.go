@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
@@ -35,7 +36,7 @@ func newProfileShow(std streams) *cobra.Command {
   hotpath profile show run.json --top 5 --by lost
   hotpath profile show run.json --format csv > steps.csv`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, files []string) error {
 			ranking, err := profile.ParseBy(by)
 			if err != nil {
 				return &usageError{fmt.Errorf("--by: %w", err)}
@@ -43,7 +44,7 @@ func newProfileShow(std streams) *cobra.Command {
 			if err := checkTop(top); err != nil {
 				return err
 			}
-			p, err := profile.ReadFile(files[0])
+			p, err := readProfile(cmd.Context(), files[0])
 			if err != nil {
 				return err
 			}
@@ -75,6 +76,11 @@ func newProfileShow(std streams) *cobra.Command {
 	return cmd
 }
 
+// readProfile reads a profile, which may come through a pipe.
+func readProfile(ctx context.Context, file string) (*profile.Profile, error) {
+	return waitFor(ctx, func() (*profile.Profile, error) { return profile.ReadFile(file) })
+}
+
 // checkTop reports a number of rows that is none.
 func checkTop(n int) error {
 	if n == 0 || n < -1 {
@@ -97,7 +103,7 @@ func newProfileExport() *cobra.Command {
   hotpath profile export run.json -o run.html
   hotpath profile export run.json -o run.svg --value lost`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, files []string) error {
 			if out == "" {
 				return usagef("-o OUT is missing")
 			}
@@ -114,7 +120,7 @@ func newProfileExport() *cobra.Command {
 			if err := writable("-o ", out); err != nil {
 				return err
 			}
-			p, err := profile.ReadFile(files[0])
+			p, err := readProfile(cmd.Context(), files[0])
 			if err != nil {
 				return err
 			}

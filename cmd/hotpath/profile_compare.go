@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ part of A's time.`,
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
 		Args: args(cobra.ExactArgs(2)),
-		RunE: func(_ *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, files []string) error {
 			limit := 0.0
 			if failAbove != "" {
 				var err error
@@ -58,11 +59,11 @@ part of A's time.`,
 					return err
 				}
 			}
-			a, err := recordings(files[0])
+			a, err := recordings(cmd.Context(), files[0])
 			if err != nil {
 				return err
 			}
-			b, err := recordings(files[1])
+			b, err := recordings(cmd.Context(), files[1])
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ func printComparison(std streams, c *profile.Comparison, format string, top int)
 }
 
 // recordings reads a file, several of them, or all .json files of a folder.
-func recordings(list string) ([]*profile.Profile, error) {
+func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
 	files := strings.Split(list, ",")
 	if info, err := os.Stat(list); err == nil {
 		files = []string{list}
@@ -123,7 +124,7 @@ func recordings(list string) ([]*profile.Profile, error) {
 	out := make([]*profile.Profile, len(files))
 	for i, file := range files {
 		var err error
-		if out[i], err = profile.ReadFile(file); err != nil {
+		if out[i], err = readProfile(ctx, file); err != nil {
 			return nil, err
 		}
 	}

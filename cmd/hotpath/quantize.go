@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ encoding with blocks of 32. Start from F32, F16 or BF16: what was quantized befo
 			if err != nil {
 				return err
 			}
-			in, err := openStore(given[0])
+			in, err := openStore(cmd.Context(), given[0])
 			if err != nil {
 				return err
 			}
@@ -60,8 +61,8 @@ encoding with blocks of 32. Start from F32, F16 or BF16: what was quantized befo
 }
 
 // openStore opens the files of a model, given by its path or its name.
-func openStore(name string) (*weights.Store, error) {
-	path, err := modelPath(name)
+func openStore(ctx context.Context, name string) (*weights.Store, error) {
+	path, err := modelPath(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ model's files say otherwise.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
-			in, err := tf.open(args[1:], std, rankedFields...)
+			in, err := tf.open(cmd.Context(), args[1:], std, rankedFields...)
 			if err != nil {
 				return err
 			}

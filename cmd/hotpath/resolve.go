@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +19,7 @@ func resolveModel(cmd *cobra.Command, _ []string) error {
 	if f == nil || !f.Changed {
 		return nil
 	}
-	path, err := modelPath(f.Value.String())
+	path, err := modelPath(cmd.Context(), f.Value.String())
 	if err != nil {
 		return err
 	}
@@ -28,11 +29,11 @@ func resolveModel(cmd *cobra.Command, _ []string) error {
 // modelPath is where a model lies: a path as it is, else that of the pulled
 // model of that name. A name that is neither stays, and fails where it is
 // opened.
-func modelPath(name string) (string, error) {
+func modelPath(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || name == "" {
 		return name, nil
 	}
-	p, err := pull.Env()
+	p, err := puller(ctx)
 	if err != nil {
 		return name, nil // without a home there are no pulled models
 	}
@@ -45,6 +46,9 @@ func modelPath(name string) (string, error) {
 	}
 	return name, nil
 }
+
+// puller reads the environment and the files that it names, a token's among them.
+func puller(ctx context.Context) (*pull.Puller, error) { return waitFor(ctx, pull.Env) }
 
 // notPulled adds to the error of a model that is nowhere how to get it.
 func notPulled(name string, err error) error {

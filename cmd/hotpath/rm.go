@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"hotpath/internal/pull"
 )
 
 func newRm(std streams) *cobra.Command {
@@ -21,7 +19,7 @@ unique. On a terminal it asks first; elsewhere it wants --yes.`,
   hotpath rm SmolLM2-135M-Instruct-GGUF:Q4_K_M --yes`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			p, err := pull.Env()
+			p, err := puller(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -35,7 +33,13 @@ unique. On a terminal it asks first; elsewhere it wants --yes.`,
 						return usagef("%s is %s at %s: --yes deletes it", m.Name, size(m.Size), m.Path)
 					}
 					fmt.Fprintf(std.err, "Delete %s, %s at %s? [y/N] ", m.Name, size(m.Size), m.Path)
-					answer, _ := bufio.NewReader(std.in).ReadString('\n')
+					answer, err := waitFor(cmd.Context(), func() (string, error) {
+						answer, _ := bufio.NewReader(std.in).ReadString('\n')
+						return answer, nil
+					})
+					if err != nil {
+						return err
+					}
 					if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
 						fmt.Fprintf(std.err, "%s stays\n", m.Name)
 						continue

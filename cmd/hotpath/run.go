@@ -106,7 +106,7 @@ func newRun(std streams) *cobra.Command {
 				}
 				args = []string{rf.prompt}
 			}
-			in, err := tf.open(args, std, "index", "text", "ids", "prompt_tokens", "completion_tokens", "finish_reason", "seed", "timing", "error")
+			in, err := tf.open(cmd.Context(), args, std, "index", "text", "ids", "prompt_tokens", "completion_tokens", "finish_reason", "seed", "timing", "error")
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ exp of their mean. In jsonl a text that cannot be scored is an object with
   hotpath score -m MODEL -f texts.jsonl --format jsonl
   printf 'one\ntwo\n' | hotpath score -m MODEL -f - --format jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := tf.open(args, std, "index", "ids", "nll", "ppl", "error")
+			in, err := tf.open(cmd.Context(), args, std, "index", "ids", "nll", "ppl", "error")
 			if err != nil {
 				return err
 			}

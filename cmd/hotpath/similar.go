@@ -48,7 +48,7 @@ has prompts for queries and for documents, they are used.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
-			in, err := tf.open(args[1:], std, rankedFields...)
+			in, err := tf.open(cmd.Context(), args[1:], std, rankedFields...)
 			if err != nil {
 				return err
 			}

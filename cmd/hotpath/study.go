@@ -43,8 +43,8 @@ turns, the baseline is held against itself, and advice is given only where the
 			switch {
 			case !slices.Contains(study.Names(), name):
 				return usagef("no study %q, expected %s", name, strings.Join(study.Names(), ", "))
-			case o.Budget < 0:
-				return usagef("--time %v, expected 0 or more", o.Budget)
+			case o.Budget < 0 || o.Budget > maxTime:
+				return usagef("--time %v, expected 0 to %v", o.Budget, maxTime)
 			}
 			if err := sf.check(&o); err != nil {
 				return err

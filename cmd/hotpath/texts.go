@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/format"
 )
 
@@ -77,8 +78,8 @@ type texts struct {
 	index  int      // of the next text
 }
 
-// open begins to read. Fields that the output has itself are not carried.
-func (f *textFlags) open(args []string, std streams, output ...string) (*texts, error) {
+// open begins to read; ctx ends the wait for the writer of a FIFO. Fields that the output has itself are not carried.
+func (f *textFlags) open(ctx context.Context, args []string, std streams, output ...string) (*texts, error) {
 	objects := inputKinds[f.input]
 	switch {
 	case objects == nil:
@@ -98,7 +99,7 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	if f.file == "-" {
 		t.name = "standard input"
 	} else {
-		file, err := os.Open(f.file)
+		file, err := openFile(ctx, f.file)
 		if err != nil {
 			return nil, err
 		}
@@ -169,6 +170,7 @@ func (f *textFlags) parser(objects bool) func([]byte, *text) error {
 func (t *texts) start(read func() error) {
 	go func() {
 		defer close(t.queue)
+		defer engine.Guard(&t.err)
 		t.err = read()
 	}()
 }

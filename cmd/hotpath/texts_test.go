@@ -13,7 +13,7 @@ import (
 
 func readAll(t *testing.T, f textFlags, args []string, std streams) ([]text, error) {
 	t.Helper()
-	in, err := f.open(args, std, "index", "tokens")
+	in, err := f.open(t.Context(), args, std, "index", "tokens")
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func TestTextsTooLong(t *testing.T) {
 func TestTextsGiveWhatIsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		in, err := (&textFlags{file: "-", input: "auto"}).open(nil, streams{in: r})
+		in, err := (&textFlags{file: "-", input: "auto"}).open(t.Context(), nil, streams{in: r})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ elsewhere it ends the work.`,
 			if model == "" {
 				return usagef("-m MODEL is missing")
 			}
-			in, err := tf.open(args, std, "index", "ids", "tokens", "text", "error")
+			in, err := tf.open(cmd.Context(), args, std, "index", "ids", "tokens", "text", "error")
 			if err != nil {
 				return err
 			}

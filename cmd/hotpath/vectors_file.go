@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,12 +24,13 @@ type outputFile struct {
 
 // createOutput begins a file. What is no regular file, such as a device, is
 // written to directly.
-func createOutput(path string) (*outputFile, error) {
+func createOutput(ctx context.Context, path string) (*outputFile, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
 			return nil, isDirectory(path)
 		}
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		// Opening a FIFO waits for a reader.
+		f, err := waitFor(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 		if err != nil {
 			return nil, err
 		}

@@ -63,6 +63,9 @@ func (h *modelHandle) close() error {
 	if h.watched != nil {
 		errs = append(errs, h.watched.Close())
 	}
+	if err := errors.Join(errs...); errors.Is(err, engine.ErrBusy) {
+		return err // a run reads the store
+	}
 	return errors.Join(append(errs, h.store.Close())...)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"hotpath/internal/calib"
 	"hotpath/internal/model"
@@ -16,11 +15,12 @@ import (
 // EmbedIDs embeds sequences of token ids into dst[len(seqs),EmbedDim]. Calls at the
 // same time are merged into common runs; ctx ends this call and no other.
 // After the first calls it allocates nothing.
-func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o model.EmbedOptions) error {
-	if err := e.enter(); err != nil {
+func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o model.EmbedOptions) (err error) {
+	if err := e.enter(embedding); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.leave(embedding)
+	defer Guard(&err)
 	if !e.cfg.CanEmbed {
 		return fmt.Errorf("%w: %s has no embeddings", ErrUnsupported, e.cfg.Arch)
 	}
@@ -47,76 +47,80 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 
 // embedder returns the program for one way of pooling.
 func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder, error) {
-	if err := e.compile.lock(ctx); err != nil {
-		return nil, err
+	m := e.embedderOf(o)
+	return m, m.prog.open(ctx, e, func(ctx context.Context) error { return m.compile(ctx, o) })
+}
+
+// embedderOf finds the program, which may have to be compiled.
+func (e *Engine) embedderOf(o model.EmbedOptions) *embedder {
+	e.progs.Lock()
+	defer e.progs.Unlock()
+	m := e.embedders[o]
+	if m == nil {
+		m = &embedder{eng: e, prog: newProgram(), name: "embed"}
+		if n := len(e.embedders); n > 0 {
+			m.name = fmt.Sprintf("embed.%d", n)
+		}
+		m.work, m.alone = m.coarseWorker, m.serve
+		e.embedders[o] = m
 	}
-	defer e.compile.unlock()
-	if m := e.embedders[o]; m != nil {
-		return m, nil
-	}
-	m := &embedder{eng: e}
-	m.work, m.alone = m.coarseWorker, m.serve
-	name := "embed"
-	if n := len(e.embedders); n > 0 {
-		name = fmt.Sprintf("embed.%d", n)
-	}
-	labels := plan.ProfileLabels{Phases: []string{"embed"}}
+	return m
+}
+
+func (m *embedder) compile(ctx context.Context, o model.EmbedOptions) error {
+	e, labels := m.eng, plan.ProfileLabels{Phases: []string{"embed"}}
 	// A text is embedded in one run, however long it is.
 	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
 	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1}, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if m.fine, err = e.newRunner(ctx, name, g, p, p.Embedding, plan.BindOptions{}, labels); err != nil {
-		return nil, err
+	fine, err := e.newRunner(ctx, m.name, g, p, p.Embedding, plan.BindOptions{}, labels)
+	if err != nil {
+		return err
 	}
+	var coarse []*worker
 	if e.caps.Coarse != nil && e.opts.Parallel != Fine {
-		if err := e.openCoarse(ctx, m, name+".coarse", o, labels); err != nil {
-			return nil, errors.Join(err, e.drop(m))
+		if coarse, err = e.openCoarse(ctx, m.name+".coarse", o, labels); err != nil {
+			return errors.Join(err, e.drop(fine))
 		}
+		m.rounds = e.opts.Recorder.Round(m.name+".coarse", labels.Phases[0], workerNames(len(coarse)))
 	}
-	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(m.coarse) > 0, alike: m.fine.sess.Program().Uniform(), costs: e.costs, work: workOf(m.fine.sess), most: e.opts.MaxBatchTokens}
-	e.embedders[o] = m
-	return m, nil
-}
-
-// drop frees the sessions of an embedder that could not be opened whole.
-func (e *Engine) drop(m *embedder) error {
-	errs := []error{m.fine.sess.Close()}
-	gone := []*runner{m.fine}
-	for _, w := range m.coarse {
-		errs = append(errs, w.sess.Close())
-		gone = append(gone, w.runner)
-	}
-	e.runners = slices.DeleteFunc(e.runners, func(r *runner) bool { return slices.Contains(gone, r) })
-	return errors.Join(errs...)
+	m.fine, m.coarse = fine, coarse
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(coarse) > 0, alike: fine.sess.Program().Uniform(), costs: e.costs, work: workOf(fine.sess), most: e.opts.MaxBatchTokens}
+	return nil
 }
 
 // openCoarse gives every worker a serial session: its own arenas, the same
-// weights.
-func (e *Engine) openCoarse(ctx context.Context, m *embedder, name string, o model.EmbedOptions, labels plan.ProfileLabels) error {
+// weights. There are all of them, or none beside an error.
+func (e *Engine) openCoarse(ctx context.Context, name string, o model.EmbedOptions, labels plan.ProfileLabels) ([]*worker, error) {
 	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
 	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1}, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var workers []*worker
+	var runners []*runner
 	for range e.opts.Workers {
 		r, err := e.newSession(ctx, prog, p, p.Embedding, plan.BindOptions{Serial: true}, labels)
 		if err != nil {
-			return err
+			return nil, errors.Join(err, e.drop(runners...))
 		}
-		m.coarse = append(m.coarse, &worker{runner: r})
+		workers, runners = append(workers, &worker{runner: r}), append(runners, r)
 	}
-	names := make([]string, len(m.coarse))
+	return workers, nil
+}
+
+func workerNames(n int) []string {
+	names := make([]string, n)
 	for i := range names {
 		names[i] = fmt.Sprintf("worker %d", i)
 	}
-	m.rounds = e.opts.Recorder.Round(name, labels.Phases[0], names)
-	return nil
+	return names
 }
 
 // fineRun runs one batch of what waits on all workers. m.mu is held, except
@@ -128,10 +132,17 @@ func (m *embedder) fineRun() {
 	ctx := m.compose(w, m.eng.opts.MaxBatchTokens)
 	end()
 	m.eng.stats.fine.Add(1)
-	m.mu.Unlock()
-	err := w.run(ctx)
-	m.mu.Lock()
+	var err error
+	m.unlocked(func() { err = w.run(ctx) })
 	m.settle(w, err)
+}
+
+// unlocked calls f without m.mu, which is held again after it and after a panic
+// of it.
+func (m *embedder) unlocked(f func()) {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	f()
 }
 
 // coarseRound lets every worker run batches of its own until what waited at
@@ -148,12 +159,16 @@ func (m *embedder) coarseRound(l load, workers int) {
 	if m.leader != nil {
 		ctx = m.leader.ctx // which lead looks at next
 	}
-	m.mu.Unlock()
-	m.rounds.Begin()
-	_ = m.eng.caps.Coarse(ctx, n, m.work)
-	m.rounds.End()
-	m.mu.Lock()
+	m.broken = nil
+	m.unlocked(func() {
+		m.rounds.Begin()
+		defer m.rounds.End()
+		_ = m.eng.caps.Coarse(ctx, n, m.work)
+	})
 	m.quota, m.split = 0, calib.Split{}
+	if m.broken != nil {
+		m.abort(m.broken)
+	}
 }
 
 func (m *embedder) coarseWorker(i int) {
@@ -161,6 +176,11 @@ func (m *embedder) coarseWorker(i int) {
 	m.rounds.Enter(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil { // on a worker, whom no caller recovers for
+			m.broken = panicked(p)
+		}
+	}()
 	for m.quota > 0 && m.head != nil && (m.split.Left() > 0 || m.head.empty()) && !m.joined() && !m.eng.closing.Load() {
 		ctx := m.compose(w, m.split.Next())
 		m.split.Take(w.bind.T)
@@ -169,11 +189,12 @@ func (m *embedder) coarseWorker(i int) {
 		}
 		m.quota -= w.bind.S
 		m.eng.stats.coarse.Add(1)
-		m.mu.Unlock()
-		err := w.run(ctx)
-		start, end := w.sess.Ran()
-		m.rounds.Ran(i, start, end)
-		m.mu.Lock()
+		var err error
+		m.unlocked(func() {
+			err = w.run(ctx)
+			start, end := w.sess.Ran()
+			m.rounds.Ran(i, start, end)
+		})
 		m.settle(w, err)
 	}
 }

@@ -4,18 +4,21 @@
 //
 // It imports model, plan, calib, kv, sample and profile; the public package hotpath
 // imports it. Programs are compiled when first wanted. Errors are values that
-// errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported); a panic
-// below the engine becomes an error of the call that met it, and what fails in
-// one sequence never ends another.
+// errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported, ErrBusy); a
+// panic at or below the engine becomes an ErrInternal of the calls that met it,
+// and the engine serves the next ones. What fails in one sequence never ends
+// another.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hotpath/internal/calib"
 	"hotpath/internal/kv"
@@ -51,6 +54,7 @@ type Options struct {
 	Invariant      bool         // answers do not depend on who else is in the batch
 	NoPrefix       bool         // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
 	Recorder       *profile.Recorder
+	CloseTimeout   time.Duration // how long Close waits for runs in flight: CloseTimeout
 	// Costs are this machine's figures, by which Auto decides; nil means those
 	// that are built in. They are of as many workers as run.
 	Costs *calib.Costs
@@ -71,14 +75,18 @@ func (o Options) withDefaults(c *model.Config) (Options, error) {
 		{"MaxBatchTokens", &o.MaxBatchTokens, defaultBatchTokens},
 		{"MaxSeqs", &o.MaxSeqs, defaultSeqs},
 		{"Ctx", &o.Ctx, min(c.MaxSeq, defaultCtx)},
-		{"KVBlocks", &o.KVBlocks, 2 * kv.Blocks(cmpOr(o.Ctx, min(c.MaxSeq, defaultCtx)))},
+		{"KVBlocks", &o.KVBlocks, 0},
 		{"Workers", &o.Workers, 0},
 	} {
 		if *f.value < 0 {
 			return o, fmt.Errorf("%w: option %s is %d, expected 0 or more", ErrInput, f.name, *f.value)
 		}
-		*f.value = cmpOr(*f.value, f.preset)
+		*f.value = cmp.Or(*f.value, f.preset)
 	}
+	if o.CloseTimeout < 0 {
+		return o, fmt.Errorf("%w: option CloseTimeout is %v, expected 0 or more", ErrInput, o.CloseTimeout)
+	}
+	o.CloseTimeout = cmp.Or(o.CloseTimeout, CloseTimeout)
 	if o.Ctx == 1 {
 		return o, fmt.Errorf("%w: a context of 1 token, expected room for a prompt and an answer", ErrInput)
 	}
@@ -86,17 +94,11 @@ func (o Options) withDefaults(c *model.Config) (Options, error) {
 		return o, fmt.Errorf("%w: a context of %d tokens, but the model has %d positions", ErrInput, o.Ctx, c.MaxSeq)
 	}
 	o.MaxSeqs = min(o.MaxSeqs, o.MaxBatchTokens)
+	o.KVBlocks = cmp.Or(o.KVBlocks, 2*kv.Blocks(o.Ctx)) // of a Ctx that the model has
 	if o.KVBlocks < kv.Blocks(o.Ctx) {
 		return o, fmt.Errorf("%w: %d KV blocks, expected at least %d for a context of %d tokens", ErrInput, o.KVBlocks, kv.Blocks(o.Ctx), o.Ctx)
 	}
 	return o, nil
-}
-
-func cmpOr(n, preset int) int {
-	if n != 0 {
-		return n
-	}
-	return preset
 }
 
 // Engine runs one model on one backend. All methods may be called at the same
@@ -113,20 +115,22 @@ type Engine struct {
 	costs   calib.Costs
 	mode    atomic.Uint32 // a Mode: Options.Parallel, until SetParallel
 
-	compile   turn // guards what follows; held while a program is compiled and its weights are packed
-	embedders map[model.EmbedOptions]*embedder
 	generator *generator
 	scorer    *scorer
 	rerank    *reranker
+
+	progs     sync.Mutex // guards what follows, and is held shortly
+	embedders map[model.EmbedOptions]*embedder
 	runners   []*runner
-	paused    bool // see Pause; e.compile is held
+	paused    bool // see Pause
 
 	closing atomic.Bool
-	mu      sync.Mutex
-	idle    sync.Cond // calls went to 0
-	calls   int
-	once    sync.Once
-	err     error // of Close
+	mu      sync.Mutex                 // guards calls and cancels
+	calls   [numKinds]int              // that have not left
+	cancels []*context.CancelCauseFunc // of compilations under way
+	idle    chan struct{}              // closed when all calls have left, after closing is set
+	once    sync.Once                  // frees the sessions
+	err     error                      // of Close
 }
 
 // Open makes an engine. Model and backend stay the caller's to close, after
@@ -141,9 +145,11 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		weights:   plan.NewWeightSet(be, m),
 		base:      profile.WithRecorder(context.Background(), o.Recorder),
 		embedders: map[model.EmbedOptions]*embedder{},
-		compile:   make(turn, 1),
+		idle:      make(chan struct{}),
 	}
-	e.idle.L = &e.mu
+	e.generator = &generator{eng: e, prog: newProgram()}
+	e.scorer = &scorer{eng: e, prog: newProgram(), turn: make(turn, 1)}
+	e.rerank = &reranker{prog: newProgram(), turn: make(turn, 1)}
 	e.mode.Store(uint32(o.Parallel))
 	if o.Workers == 0 {
 		e.opts.Workers = max(1, e.caps.Workers)
@@ -159,10 +165,10 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 // Do runs f while the engine is kept from closing: for what looks at the model
 // itself.
 func (e *Engine) Do(f func() error) error {
-	if err := e.enter(); err != nil {
+	if err := e.enter(inspecting); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.leave(inspecting)
 	return f()
 }
 
@@ -174,85 +180,8 @@ func (e *Engine) Options() Options { return e.opts }
 // is worth. An engine that was opened as Fine has sessions for nothing else.
 func (e *Engine) SetParallel(m Mode) { e.mode.Store(uint32(m)) }
 
-// Pause stops recording, or goes on with it, without forgetting the recorder:
-// runs with and without can take turns, which shows what recording costs.
-func (e *Engine) Pause(on bool) {
-	_ = e.compile.lock(context.Background()) // which never ends
-	defer e.compile.unlock()
-	e.paused = on // for the sessions that come later too
-	for _, r := range e.runners {
-		r.sess.Pause(on)
-	}
-}
-
 // WeightBytes is the resident size of the weights that programs packed.
 func (e *Engine) WeightBytes() int64 { return e.weights.Bytes() }
-
-// enter counts a call; every call that got nil must leave.
-func (e *Engine) enter() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closing.Load() {
-		return ErrClosed
-	}
-	e.calls++
-	return nil
-}
-
-// hold counts what goes on behind a call that has entered, and may outlast it.
-func (e *Engine) hold() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.calls++
-}
-
-func (e *Engine) leave() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.calls--; e.calls == 0 {
-		e.idle.Broadcast()
-	}
-}
-
-// Close waits for the runs in flight and frees all sessions. Calls that would
-// need another run end with ErrClosed.
-func (e *Engine) Close() error {
-	e.once.Do(func() {
-		e.mu.Lock()
-		e.closing.Store(true)
-		for e.calls > 0 {
-			e.idle.Wait()
-		}
-		e.mu.Unlock()
-		_ = e.compile.lock(context.Background()) // which never ends
-		defer e.compile.unlock()
-		var errs []error
-		for _, r := range e.runners {
-			errs = append(errs, r.sess.Close())
-		}
-		e.err = errors.Join(errs...)
-	})
-	return e.err
-}
-
-// turn is a lock, of capacity 1, that who waits for it can give up on.
-type turn chan struct{}
-
-func (t turn) lock(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t turn) unlock() { <-t }
 
 // scoped puts the engine's recorder under a context that has none.
 func (e *Engine) scoped(ctx context.Context) context.Context {

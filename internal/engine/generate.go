@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hotpath/internal/kv"
@@ -60,6 +61,7 @@ type Stream struct {
 	quit   bool // the reader left
 	timing Timing
 
+	left bool   // the engine's count of calls
 	name string // in the profile, where there is one
 	fed  int    // tokens of it in the step's batch
 }
@@ -75,16 +77,17 @@ type Timing struct {
 
 // Generate starts a generation; it joins the steps of those under way. The
 // caller reads the Stream to its end or calls Stop.
-func (e *Engine) Generate(ctx context.Context, req Request) (*Stream, error) {
-	if err := e.enter(); err != nil {
+func (e *Engine) Generate(ctx context.Context, req Request) (s *Stream, err error) {
+	if err := e.enter(generating); err != nil {
 		return nil, err
 	}
-	s, err := e.start(ctx, req)
-	if err != nil {
-		e.leave()
-		return nil, err
-	}
-	return s, nil // the step loop leaves when the stream ends
+	defer func() {
+		if s == nil { // otherwise the step loop leaves when the stream ends
+			e.leave(generating)
+		}
+	}()
+	defer Guard(&err)
+	return e.start(ctx, req)
 }
 
 func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
@@ -102,8 +105,8 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{gen: g, ctx: ctx, req: req, signal: make(chan struct{}, 1), limit: e.opts.Ctx}
-	if req.MaxTokens > 0 {
-		s.limit = min(s.limit, len(req.Prompt)+req.MaxTokens)
+	if room := s.limit - len(req.Prompt); req.MaxTokens > 0 && req.MaxTokens < room {
+		s.limit = len(req.Prompt) + req.MaxTokens
 	}
 	if err := s.sampler.Reset(req.Sample); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
@@ -120,24 +123,22 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 
 // openGenerator compiles the generate program once.
 func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
-	if err := e.compile.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer e.compile.unlock()
-	if e.generator != nil {
-		return e.generator, nil
-	}
+	return e.generator, e.generator.prog.open(ctx, e, e.generator.compile)
+}
+
+func (g *generator) compile(ctx context.Context) error {
+	e := g.eng
 	max := tensor.Bind{T: e.opts.MaxBatchTokens, S: e.opts.MaxSeqs, R: e.opts.MaxSeqs}
-	g, p, err := e.model.BuildGenerate(max, e.kvLayout(e.opts.KVBlocks))
+	built, p, err := e.model.BuildGenerate(max, e.kvLayout(e.opts.KVBlocks))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r, err := e.newRunner(ctx, "generate", g, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
+	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e.generator = &generator{eng: e, runner: r, pool: kv.NewPool(e.opts.KVBlocks)}
-	return e.generator, nil
+	g.runner, g.pool = r, kv.NewPool(e.opts.KVBlocks)
+	return nil
 }
 
 // Next waits for the next token. It reports false at the end; Err and Reason
@@ -242,4 +243,27 @@ func (s *Stream) push(id int32) {
 		return
 	}
 	s.wake()
+}
+
+// leave lets go of the engine, once.
+func (s *Stream) leave() {
+	if !s.left {
+		s.left = true
+		s.gen.eng.leave(generating)
+	}
+}
+
+// abort ends every stream after a panic in the step loop. What the cache holds
+// is forgotten, since nobody knows how far its books were written.
+func (g *generator) abort(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	streams := slices.Concat(g.active, g.waiting, g.arrived)
+	g.active, g.waiting, g.arrived, g.spare = nil, nil, nil, nil
+	g.pool, g.looping = kv.NewPool(g.eng.opts.KVBlocks), false
+	for _, s := range streams {
+		s.seq = nil
+		s.finish(Running, err)
+		s.leave()
+	}
 }

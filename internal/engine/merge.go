@@ -18,6 +18,8 @@ import (
 // of another.
 type embedder struct {
 	eng        *Engine
+	prog       program
+	name       string // of the program
 	fine       *runner
 	fineWorker worker
 	coarse     []*worker
@@ -33,6 +35,7 @@ type embedder struct {
 	free       *embedCall  // calls to reuse
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
+	broken     error       // a worker of this coarse round panicked
 	small      trials      // of one worker against all, by small loads
 	shared     trials      // of coarse against fine
 	ran        int         // tokens of runs that ended well, since a load of a trial began
@@ -137,7 +140,7 @@ func (m *embedder) lead(c *embedCall) bool {
 		}
 		if m.joined() {
 			c.leading, m.leader = false, nil
-			m.eng.hold()
+			m.eng.hold(embedding)
 			go m.alone()
 			return m.wait(c)
 		}
@@ -159,7 +162,7 @@ func (m *embedder) joined() bool {
 
 // serve leads for nobody until the queue is empty. The engine is held.
 func (m *embedder) serve() {
-	defer m.eng.leave()
+	defer m.eng.leave(embedding)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.head != nil {
@@ -174,8 +177,14 @@ func (m *embedder) serve() {
 	m.led = false
 }
 
-// round runs some of what waits.
+// round runs some of what waits. After a panic no call is left waiting for an
+// answer that nobody computes.
 func (m *embedder) round() {
+	defer func() {
+		if p := recover(); p != nil {
+			m.abort(panicked(p))
+		}
+	}()
 	l := m.waiting()
 	m.sched.mode = Mode(m.eng.mode.Load())
 	switch w := m.sched.pick(l); w {
@@ -343,83 +352,4 @@ func (c *embedCall) take(at int) {
 	copy(c.order[c.taken+1:at+1], c.order[c.taken:at])
 	c.order[c.taken] = text
 	c.taken++
-}
-
-// settle gives a run's rows to their callers.
-func (m *embedder) settle(w *worker, err error) {
-	if err == nil {
-		m.ran += w.bind.T
-	}
-	for _, p := range w.parts {
-		c := p.call
-		c.flying--
-		if err != nil {
-			m.fail(c, err)
-		} else if rows := w.out[p.row*w.width : (p.row+p.n)*w.width]; !finite(rows) {
-			m.fail(c, errNumbers)
-		} else if !c.gone {
-			for k, i := range c.order[p.first : p.first+p.n] {
-				copy(c.dst[int(i)*w.width:], rows[k*w.width:(k+1)*w.width])
-			}
-		}
-		if c.flying > 0 {
-			continue
-		}
-		switch {
-		case c.gone:
-			m.recycle(c)
-		case c.err != nil || c.taken == len(c.seqs):
-			m.finish(c)
-		}
-	}
-}
-
-// fail keeps the first error of a call and takes it off the queue.
-func (m *embedder) fail(c *embedCall, err error) {
-	m.remove(c)
-	if c.err == nil {
-		c.err = err
-	}
-}
-
-func (m *embedder) finish(c *embedCall) {
-	c.done = true
-	if !c.leading {
-		c.signal <- struct{}{}
-	}
-}
-
-func (m *embedder) push(c *embedCall) {
-	c.next, c.queued = nil, true
-	if m.head == nil {
-		m.head = c
-	} else {
-		m.tail.next = c
-	}
-	m.tail = c
-}
-
-func (m *embedder) remove(c *embedCall) {
-	if !c.queued {
-		return
-	}
-	c.queued = false
-	var prev *embedCall
-	for q := m.head; q != c; q = q.next {
-		prev = q
-	}
-	if prev == nil {
-		m.head = c.next
-	} else {
-		prev.next = c.next
-	}
-	if m.tail == c {
-		m.tail = prev
-	}
-	c.next = nil
-}
-
-func (m *embedder) recycle(c *embedCall) {
-	*c = embedCall{next: m.free, order: c.order, signal: c.signal}
-	m.free = c
 }

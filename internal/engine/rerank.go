@@ -12,6 +12,7 @@ import (
 
 // reranker scores pairs of texts. One run is on its way at a time.
 type reranker struct {
+	prog     program
 	runner   *runner
 	segments []int32 // [T]; nil where the model has none
 	pairs    *model.Pairs
@@ -29,11 +30,12 @@ type reranker struct {
 // asked, which may be nil: it gets the document, how many tokens it has with
 // the query and how many the model takes, and its error ends the call. Calls at
 // the same time take turns; ctx ends a call, also while it waits.
-func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32, long func(doc, tokens, most int) error) error {
-	if err := e.enter(); err != nil {
+func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32, long func(doc, tokens, most int) error) (err error) {
+	if err := e.enter(reranking); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.leave(reranking)
+	defer Guard(&err)
 	if !e.cfg.CanRerank {
 		return fmt.Errorf("%w: this %s model has no scores for pairs of texts", ErrUnsupported, e.cfg.Arch)
 	}
@@ -43,8 +45,8 @@ func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores
 	if len(scores) < len(docs) {
 		return fmt.Errorf("%w: room for %d scores, expected %d", ErrInput, len(scores), len(docs))
 	}
-	r, err := e.reranker(ctx)
-	if err != nil {
+	r := e.rerank
+	if err := r.prog.open(ctx, e, func(ctx context.Context) error { return r.compile(ctx, e) }); err != nil {
 		return err
 	}
 	ctx = e.scoped(ctx)
@@ -61,34 +63,26 @@ func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores
 	return r.score(ctx, e, scores[:len(docs)])
 }
 
-// reranker compiles the program when first wanted.
-func (e *Engine) reranker(ctx context.Context) (*reranker, error) {
-	if err := e.compile.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer e.compile.unlock()
-	if e.rerank != nil {
-		return e.rerank, nil
-	}
+// compile makes the program when first wanted.
+func (r *reranker) compile(ctx context.Context, e *Engine) error {
 	pairs, err := e.model.Pairs()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t := max(e.opts.MaxBatchTokens, pairs.Most()) // a pair is scored in one run
 	g, p, err := e.model.BuildClassify(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	run, err := e.newRunner(ctx, "rerank", g, p, p.Scores, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &reranker{runner: run, pairs: pairs, turn: make(turn, 1)}
+	r.runner, r.pairs = run, pairs
 	if p.Segments != nil {
 		r.segments = run.sess.I32(p.Segments)
 	}
-	e.rerank = r
-	return r, nil
+	return nil
 }
 
 // encode makes the tokens of all pairs.

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kv"
@@ -31,7 +29,7 @@ type runner struct {
 	width         int       // of a row of out
 }
 
-// newRunner compiles a graph and binds a session; e.compile is held.
+// newRunner compiles a graph and binds a session.
 func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
 	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
 	if err != nil {
@@ -53,13 +51,10 @@ func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Po
 		_ = sess.Close()
 		return nil, err
 	}
-	sess.Pause(e.paused)
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
 	}
-	e.runners = append(e.runners, nil)
 	r := &runner{sess: sess, max: prog.Graph.Max, out: sess.F32(out), width: out.Shape.RowLen()}
-	e.runners[len(e.runners)-1] = r
 	for _, v := range []struct {
 		dst  *[]int32
 		port *graph.Value
@@ -74,6 +69,7 @@ func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Po
 	if p.BlockTable != nil {
 		r.maxBlocks = p.BlockTable.Shape.RowLen()
 	}
+	e.keep(r)
 	return r, nil
 }
 
@@ -129,10 +125,6 @@ func (r *runner) row(i int) []float32 { return r.out[i*r.width : (i+1)*r.width] 
 
 // run runs the batch. A panic below becomes an error.
 func (r *runner) run(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("engine: run of %d tokens: panic: %v\n%s", r.bind.T, p, debug.Stack())
-		}
-	}()
+	defer Guard(&err)
 	return r.sess.Run(ctx, r.bind)
 }

@@ -21,6 +21,7 @@ const (
 // scorer computes likelihoods, one call at a time.
 type scorer struct {
 	eng    *Engine
+	prog   program
 	runner *runner
 	pool   *kv.Pool
 	turn   turn // held by the call at work
@@ -39,11 +40,12 @@ func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, err
 
 // ScoreTails is ScoreIDs of the tokens from first[i] on, at least 1: nll[i][0]
 // is that of seqs[i][first[i]]. A nil first is 1 everywhere.
-func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) ([][]float32, error) {
-	if err := e.enter(); err != nil {
+func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) (_ [][]float32, err error) {
+	if err := e.enter(scoring); err != nil {
 		return nil, err
 	}
-	defer e.leave()
+	defer e.leave(scoring)
+	defer Guard(&err)
 	if !e.cfg.CanGenerate {
 		return nil, fmt.Errorf("%w: %s has no likelihoods", ErrUnsupported, e.cfg.Arch)
 	}
@@ -80,31 +82,28 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) ([
 
 // openScorer compiles the score program once.
 func (e *Engine) openScorer(ctx context.Context) (*scorer, error) {
-	if err := e.compile.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer e.compile.unlock()
-	if e.scorer != nil {
-		return e.scorer, nil
-	}
+	return e.scorer, e.scorer.prog.open(ctx, e, e.scorer.compile)
+}
+
+func (s *scorer) compile(ctx context.Context) error {
+	e := s.eng
 	t := min(e.opts.MaxBatchTokens, scoreTokens)
 	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, scoreRows)}
 	// One text is under way at a time; the others of a run begin and end in it.
 	blocks := kv.Blocks(e.opts.Ctx) + kv.Blocks(t) + b.S
 	g, p, err := e.model.BuildScore(b, e.kvLayout(blocks))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &scorer{eng: e, runner: r, pool: kv.NewPool(blocks), turn: make(turn, 1)}
+	s.runner, s.pool = r, kv.NewPool(blocks)
 	for range b.S {
 		s.seqs = append(s.seqs, s.pool.NewSequence(r.maxBlocks))
 	}
-	e.scorer = s
-	return s, nil
+	return nil
 }
 
 // score feeds the texts in order, all but the last token of each, and fills as

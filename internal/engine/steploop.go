@@ -16,6 +16,7 @@ import (
 // beside them. A goroutine lives while there is work.
 type generator struct {
 	eng    *Engine
+	prog   program
 	runner *runner
 	pool   *kv.Pool
 
@@ -41,8 +42,13 @@ func (g *generator) submit(s *Stream) {
 	}
 }
 
-// loop steps until nobody wants a token.
+// loop steps until nobody wants a token, or a panic ends all streams.
 func (g *generator) loop() {
+	defer func() {
+		if p := recover(); p != nil {
+			g.abort(panicked(p))
+		}
+	}()
 	for g.gather() {
 		g.step()
 	}
@@ -51,20 +57,22 @@ func (g *generator) loop() {
 // gather takes in new streams, lets go of those that ended and admits waiting
 // ones. It reports false when nothing is left; the loop must end then.
 func (g *generator) gather() bool {
+	if !g.collect() {
+		return false
+	}
+	g.admit()
+	return true
+}
+
+func (g *generator) collect() bool {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, g.arrived...)
 	clear(g.arrived)
 	g.arrived = g.arrived[:0]
 	g.sweep()
-	done := len(g.active)+len(g.waiting) == 0
-	if done {
-		g.looping = false
-	}
-	g.mu.Unlock()
-	if !done {
-		g.admit()
-	}
-	return !done
+	g.looping = len(g.active)+len(g.waiting) > 0
+	return g.looping
 }
 
 // sweep drops streams that are over.
@@ -79,7 +87,7 @@ func (g *generator) sweep() {
 		}
 		g.retire(s)
 		s.record()
-		g.eng.leave()
+		s.leave()
 		return true
 	}
 	g.active = slices.DeleteFunc(g.active, over)

@@ -101,6 +101,9 @@ func (w *hotpathWorker) close() error {
 	if w.eng != nil {
 		errs = append(errs, w.eng.Close())
 	}
+	if err := errors.Join(errs...); errors.Is(err, engine.ErrBusy) {
+		return err // a run reads the store
+	}
 	if w.backend != nil {
 		errs = append(errs, w.backend.Close())
 	}

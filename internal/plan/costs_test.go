@@ -23,7 +23,7 @@ import (
 // they are now. Weights are as the file has them.
 func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) profile.Cost {
 	var sum profile.Cost
-	read := map[*graph.Value]bool{} // by an earlier node: it is there already
+	read := map[*graph.Value]bool{} // or written by an earlier node: it is there already
 	for _, n := range step.Nodes {
 		c := graph.Call{Node: n, Bind: b, In: make([]graph.Tensor, len(n.In)), Out: make([]graph.Tensor, len(n.Out))}
 		for i, v := range n.In {
@@ -49,6 +49,7 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 			if !placed && len(step.Nodes) > 1 {
 				sum.Bytes -= 8 * int64(v.Shape.Len(b))
 			}
+			read[v] = placed
 		}
 		cost := n.Op.Cost(&c)
 		sum.FLOPs += cost.FLOPs

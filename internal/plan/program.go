@@ -1,10 +1,8 @@
 package plan
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
@@ -92,93 +90,4 @@ func (p *Program) bucket(b tensor.Bind) (int, error) {
 	}
 	return 0, fmt.Errorf("plan: %s: a run of %d tokens, %d sequences and %d rows is beyond the maximum %d, %d, %d",
 		p.Name, b.T, b.S, b.R, p.Graph.Max.T, p.Graph.Max.S, p.Graph.Max.R)
-}
-
-// WeightSet packs each weight of a model once for a backend; programs of the
-// same model share it.
-type WeightSet struct {
-	be     Backend
-	source Source
-
-	mu     sync.Mutex
-	packed map[packedKey]Packed
-}
-
-// packedKey is a tensor in one format. Programs that read a tensor in different
-// formats hold it twice.
-type packedKey struct {
-	key    string
-	format *Format
-}
-
-// NewWeightSet starts an empty set over a model's weights.
-func NewWeightSet(be Backend, source Source) *WeightSet {
-	return &WeightSet{be: be, source: source, packed: map[packedKey]Packed{}}
-}
-
-// Bytes is the resident size of what was packed.
-func (s *WeightSet) Bytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var n int64
-	for _, p := range s.packed {
-		n += p.Bytes()
-	}
-	return n
-}
-
-// bind returns the packed weights of a program by Value.ID. Packing takes long,
-// so it ends between two weights where ctx does.
-func (s *WeightSet) bind(ctx context.Context, prog *Program) ([]Packed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := prog.Graph
-	out := make([]Packed, len(g.Values))
-	us := uses(g, alive(g))
-	for _, n := range g.Nodes {
-		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf || len(us[n.Out[0].ID]) == 0 {
-			continue
-		}
-		v := n.Out[0]
-		key := packedKey{n.Leaf.Key, prog.Packing(v)}
-		if p := s.packed[key]; p != nil {
-			out[v.ID] = p
-			continue
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		w, err := s.load(v, g.Max)
-		if err != nil {
-			return nil, err
-		}
-		if w.DType != v.DType {
-			return nil, fmt.Errorf("weight %s: stored as %s, the program was compiled for %s", n.Leaf.Key, w.DType, v.DType)
-		}
-		p, err := s.be.Pack(w, key.format)
-		if err != nil {
-			return nil, fmt.Errorf("pack %s: %w", n.Name, err)
-		}
-		s.packed[key] = p
-		out[v.ID] = p
-	}
-	return out, nil
-}
-
-// load fetches a leaf's tensor and holds it against the graph's shape, which
-// only a test's leaf sizes by a symbol.
-func (s *WeightSet) load(v *graph.Value, max tensor.Bind) (Weight, error) {
-	t, err := s.source.Weight(v.Node.Leaf.Key)
-	if err != nil {
-		return Weight{}, err
-	}
-	w := Weight{Value: v, DType: t.DType, Data: t.Data, Drop: func() { s.source.Drop(t) }}
-	rows, cols := v.Shape.NumRows(max), v.Shape.RowLen()
-	if v.Shape.Rank() == 1 {
-		rows, cols = 1, rows
-	}
-	if want := rows * w.DType.RowBytes(cols); len(w.Data) != want {
-		return w, fmt.Errorf("weight %s: %d bytes of %s, expected %d for shape %s", v.Node.Leaf.Key, len(w.Data), w.DType, want, v.Shape)
-	}
-	return w, nil
 }

@@ -31,7 +31,11 @@ type opened struct{ closers []func() error }
 func (o *opened) close() error {
 	var errs []error
 	for i := len(o.closers) - 1; i >= 0; i-- {
-		errs = append(errs, o.closers[i]())
+		err := o.closers[i]()
+		errs = append(errs, err)
+		if errors.Is(err, engine.ErrBusy) {
+			break // a run reads what was opened before the engine
+		}
 	}
 	o.closers = nil
 	return errors.Join(errs...)

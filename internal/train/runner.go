@@ -2,9 +2,10 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -53,10 +54,11 @@ func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) 
 // before it. A panic below becomes an error.
 func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm float32, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("train: step %d: panic: %v\n%s", step, p, debug.Stack())
+		if errors.Is(err, engine.ErrInternal) {
+			err = fmt.Errorf("train: step %d: %w", step, err)
 		}
 	}()
+	defer engine.Guard(&err)
 	if err := h.Put(r.in.hyper, step); err != nil {
 		return 0, 0, err
 	}

@@ -294,4 +294,3 @@ func fill(s *plan.Session, p *model.Ports, b tensor.Bind) {
 		s.I32(p.Slots)[i] = int32((seq*per+at/64)*64 + at%64)
 	}
 }
-

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+)
+
+// program is compiled by the first call that wants it. Calls that want it
+// meanwhile wait, each until its own context ends; if the first one fails, the
+// next one tries. Programs do not wait for each other, and a call whose program
+// is compiled waits for nobody.
+type program struct {
+	turn  turn // held while it is compiled, its weights are packed and its sessions are bound
+	ready atomic.Bool
+}
+
+func newProgram() program { return program{turn: make(turn, 1)} }
+
+// open calls compile unless that was done.
+func (p *program) open(ctx context.Context, e *Engine, compile func(context.Context) error) error {
+	if p.ready.Load() {
+		return nil
+	}
+	ctx, done := e.untilClosed(ctx)
+	defer done()
+	if err := p.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer p.turn.unlock()
+	if p.ready.Load() {
+		return nil
+	}
+	if err := compile(ctx); err != nil {
+		return err
+	}
+	p.ready.Store(true)
+	return nil
+}
+
+// keep makes a runner the engine's to close.
+func (e *Engine) keep(r *runner) {
+	e.progs.Lock()
+	defer e.progs.Unlock()
+	r.sess.Pause(e.paused)
+	e.runners = append(e.runners, r)
+}
+
+// drop frees the sessions of a program that could not be opened whole.
+func (e *Engine) drop(runners ...*runner) error {
+	e.progs.Lock()
+	defer e.progs.Unlock()
+	e.runners = slices.DeleteFunc(e.runners, func(r *runner) bool { return slices.Contains(runners, r) })
+	var errs []error
+	for _, r := range runners {
+		errs = append(errs, r.sess.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Pause stops recording, or goes on with it, without forgetting the recorder:
+// runs with and without can take turns, which shows what recording costs.
+func (e *Engine) Pause(on bool) {
+	e.progs.Lock()
+	defer e.progs.Unlock()
+	e.paused = on // for the sessions that come later too
+	for _, r := range e.runners {
+		r.sess.Pause(on)
+	}
+}
+
+// turn is a lock, of capacity 1, that who waits for it can give up on.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t turn) unlock() { <-t }
