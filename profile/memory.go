@@ -29,13 +29,17 @@ func (p *Plan) checkBuffers() error {
 
 // LiveBytes is what the buffers of each step hold: the plan's memory over time.
 func (p *Plan) LiveBytes() []int64 {
-	live := make([]int64, len(p.Steps))
+	live := make([]int64, len(p.Steps)+1) // first what each step has more than the one before
 	for _, b := range p.Buffers {
-		for s := b.First; s <= b.Last; s++ {
-			live[s] += b.Bytes
+		if b.First <= b.Last {
+			live[b.First] += b.Bytes
+			live[b.Last+1] -= b.Bytes
 		}
 	}
-	return live
+	for s := 1; s < len(live); s++ {
+		live[s] += live[s-1]
+	}
+	return live[:len(p.Steps)]
 }
 
 // Peak is the step at which most memory is held, with the owner of every byte

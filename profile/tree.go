@@ -83,12 +83,17 @@ func (p *Profile) Tree() *TreeNode {
 	return root
 }
 
+// maxScopes bounds how deep the tree is: a name of a file may have any number of
+// scopes, of which the last ones are one node then. Exporters walk the tree by
+// recursion.
+const maxScopes = 64
+
 // place is the way from the model to a node, by the scopes of its name: the layer
 // first, where it is in one. Gradients and the optimizer name their nodes after
 // those that they are for, as in grad/blk.3/q_proj/dx, and belong to that layer
 // as a block of their own.
 func place(name string, layer int) []string {
-	parts := strings.Split(name, "/")
+	parts := strings.SplitN(name, "/", maxScopes)
 	number := strconv.Itoa(layer)
 	for i, part := range parts[:len(parts)-1] {
 		if rest, ok := strings.CutSuffix(part, number); ok && layer >= 0 && (rest == "" || rest[len(rest)-1] < '0' || rest[len(rest)-1] > '9') {

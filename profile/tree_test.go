@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -72,4 +73,25 @@ func TestTreeOfTraining(t *testing.T) {
 			t.Errorf("a stack of layer 0 is %v", s.frames)
 		}
 	})
+}
+
+// A name of many scopes made a tree as deep, which ended the process.
+func TestTreeIsNotDeep(t *testing.T) {
+	p := &Profile{Format: Format, Version: Version, Plans: []PlanStats{{
+		Plan:   Plan{ID: "a", Lanes: []string{"l"}, Steps: []Step{{Name: strings.Repeat("a/", 2_000_000) + "b"}}},
+		Ledger: Ledger{Runs: 1, Wall: 10, LaneTime: 10, Compute: 10}, Elapsed: 10,
+		Stats: []StepStats{{Calls: 1, LaneCompute: []int64{10}, LaneWait: []int64{0}}},
+	}}}
+	depth := 0
+	for n := p.Tree(); len(n.Children) > 0 && depth < 1000; depth++ {
+		n = n.Children[0]
+	}
+	if depth > maxScopes+5 {
+		t.Errorf("the tree is %d deep", depth)
+	}
+	for _, name := range []string{"x.svg", "x.html", "x.pprof", "x.trace.json"} {
+		if err := Export(filepath.Join(t.TempDir(), name), p); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hotpath/internal/lockfile"
 )
 
 // The hub's cache has a folder a model: blobs/HASH are contents, snapshots/
@@ -23,6 +26,22 @@ type repoCache struct{ dir, locks string }
 // use is the lock that every pull of the model shares, and that removing it
 // needs alone. The hub's own tools do not know it.
 func (c repoCache) use() string { return filepath.Join(c.locks, "use.lock") }
+
+// blobLock is held by who fetches or removes a content. The hub's own tools take
+// it too, so the file stays when it is given back.
+func (c repoCache) blobLock(id string) string { return filepath.Join(c.locks, id+".lock") }
+
+// removeLocks deletes the locks of contents that are gone. The caller holds use,
+// whose release deletes the last file.
+func (c repoCache) removeLocks() error {
+	entries, err := os.ReadDir(c.locks)
+	for _, e := range entries {
+		if e.Name() != filepath.Base(c.use()) {
+			err = errors.Join(err, os.Remove(filepath.Join(c.locks, e.Name())))
+		}
+	}
+	return err
+}
 
 // folderOf is the folder of a repository in the cache.
 func folderOf(repo string) string { return hubPrefix + strings.ReplaceAll(repo, "/", "--") }
@@ -175,8 +194,10 @@ func modelsIn(root string, r Ref) ([]Model, error) {
 		}
 		out = append(out, m)
 	}
-	if dir := directory(files); slices.ContainsFunc(dir, func(f remote) bool { return f.path == "config.json" || f.path == "modules.json" }) {
-		add("", dir)
+	for _, d := range directories(files) {
+		if d.path == "" || r.Package { // a repository of the hub is one directory
+			add(d.path, d.files)
+		}
 	}
 	for _, g := range ggufs(files) {
 		// Of a split model all parts have to be there.
@@ -258,11 +279,16 @@ func (p *Puller) Remove(ctx context.Context, m Model) error {
 	}
 	only, busy := context.WithCancelCause(ctx)
 	defer busy(nil)
-	unlock, err := lock(only, use, func() { busy(fmt.Errorf("%s: %w", m.Name, ErrBusy)) })
+	held, err := lockfile.Wait(only, use, lockfile.Acquire, func(by *lockfile.HeldError) {
+		busy(fmt.Errorf("%s: %w: %s", m.Name, ErrBusy, by.Holder))
+	})
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() {
+		held.Release()
+		os.Remove(filepath.Dir(use)) // unless other locks are in it
+	}()
 	if m.ref.Package {
 		return p.removePackage(m)
 	}
@@ -276,7 +302,7 @@ func (p *Puller) Remove(ctx context.Context, m Model) error {
 		return err
 	}
 	if !slices.ContainsFunc(left, func(o Model) bool { return !o.ref.Package && o.ref.Repo == m.ref.Repo }) {
-		return errors.Join(os.RemoveAll(c.dir), os.RemoveAll(c.locks))
+		return errors.Join(os.RemoveAll(c.dir), c.removeLocks())
 	}
 	return c.sweep(ctx)
 }
@@ -302,11 +328,10 @@ func (c repoCache) sweep(ctx context.Context) error {
 		if err != nil || used[e.Name()] {
 			continue
 		}
-		var unlock func()
+		var held *lockfile.Lock
 		id := strings.TrimSuffix(e.Name(), partSuffix)
-		if unlock, err = lock(ctx, filepath.Join(c.locks, id+".lock"), func() {}); err == nil {
-			err = os.Remove(filepath.Join(blobs, e.Name()))
-			unlock()
+		if held, err = lockfile.Wait(ctx, c.blobLock(id), lockfile.Acquire, nil); err == nil {
+			err = errors.Join(os.Remove(filepath.Join(blobs, e.Name())), held.Leave())
 		}
 	}
 	return err
@@ -325,8 +350,7 @@ func link(blob, at string) error {
 		return nil
 	}
 	// Under another name first: who looks meanwhile sees the old link or the new.
-	temp := fmt.Sprintf("%s.%d.tmp", at, os.Getpid())
-	os.Remove(temp)
+	temp := tempName(at)
 	if os.Symlink(target, temp) != nil {
 		// Where there are no links, a second name for the content serves.
 		if err := os.Link(blob, temp); err != nil {
@@ -336,12 +360,15 @@ func link(blob, at string) error {
 	return os.Rename(temp, at)
 }
 
+// tempName is a name beside at that no other pull uses.
+func tempName(at string) string { return fmt.Sprintf("%s.%016x.tmp", at, rand.Uint64()) }
+
 // writeWhole writes a small file that appears at once.
 func writeWhole(at string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s.%d.tmp", at, os.Getpid())
+	temp := tempName(at)
 	if err := os.WriteFile(temp, data, 0o644); err != nil {
 		return err
 	}

@@ -147,6 +147,47 @@ func several(ref Ref, models []gguf) error {
 	return e
 }
 
+// folder is a Hugging Face directory among other files.
+type folder struct {
+	path  string // "" for the root
+	files []remote
+}
+
+// byFolder sorts files by the directory that they may belong to, with their
+// paths in it: that of their own folder and, where it is a module's, that of the
+// folder above. So the work on all directories grows with the files, not with
+// files times folders.
+func byFolder(files []remote) map[string][]remote {
+	inside := map[string][]remote{}
+	for _, f := range files {
+		dir, name := path.Split(f.path)
+		dir = strings.TrimSuffix(dir, "/")
+		inside[dir] = append(inside[dir], remote{path: name, size: f.size})
+		if up, module := path.Split(dir); moduleName.MatchString(module) {
+			up = strings.TrimSuffix(up, "/")
+			inside[up] = append(inside[up], remote{path: module + "/" + name, size: f.size})
+		}
+	}
+	return inside
+}
+
+// directories are the Hugging Face directories among files, by path.
+func directories(files []remote) []folder {
+	var out []folder
+	for dir, in := range byFolder(files) {
+		d := directory(in)
+		if moduleName.MatchString(path.Base(dir)) || !slices.ContainsFunc(d, func(f remote) bool { return f.path == "config.json" || f.path == "modules.json" }) {
+			continue
+		}
+		for i := range d {
+			d[i].path = path.Join(dir, d[i].path)
+		}
+		out = append(out, folder{dir, d})
+	}
+	slices.SortFunc(out, func(a, b folder) int { return cmp.Compare(a.path, b.path) })
+	return out
+}
+
 // directory is what a Hugging Face directory needs, nothing where it holds no
 // safetensors.
 func directory(files []remote) []remote {

@@ -58,6 +58,7 @@ type download struct {
 	p    *Puller
 	out  *os.File
 	have int64     // bytes in out
+	most int64     // have at its highest
 	sum  hash.Hash // of them
 	etag string    // of the server that sent them, if it was in this process
 	old  bool      // some of them are an earlier process's
@@ -82,6 +83,7 @@ func (p *Puller) fetch(ctx context.Context, f *file, path string, add func(n int
 		// Where the beginning was an earlier process's, it may be to blame.
 		if again = err == nil && d.old && d.wrong() != nil; again {
 			err = d.restart()
+			d.most = 0
 		}
 	}
 	if err != nil {
@@ -115,7 +117,7 @@ func (d *download) takeOver(ctx context.Context) error {
 		return d.restart()
 	}
 	n, err := io.Copy(d.sum, &until{ctx, d.out})
-	d.have, d.old = n, true
+	d.have, d.most, d.old = n, n, true
 	d.add(n)
 	return err
 }
@@ -166,7 +168,6 @@ func (d *download) attempt(ctx context.Context) (progress bool, err error) {
 	defer cancel(nil)
 	var came atomic.Int64
 	go watch(ctx, d.p.Stall, &came, func() { cancel(fmt.Errorf("%w: under %d bytes in %s", errStalled, leastRate, d.p.Stall)) })
-	before := d.have
 	resp, err := d.p.do(ctx, http.MethodGet, d.url, header)
 	if err != nil {
 		var status *statusError
@@ -181,7 +182,12 @@ func (d *download) attempt(ctx context.Context) (progress bool, err error) {
 	}
 	body := &counted{resp.Body, &came}
 	err = d.copy(body)
-	return d.have-before >= someProgress, stalled(ctx, err)
+	// What came before and was thrown away does not count a second time:
+	// else a server could go on for ever.
+	if progress = d.have >= d.most+someProgress; progress {
+		d.most = d.have
+	}
+	return progress, stalled(ctx, err)
 }
 
 // stalled is the reason why the watch ended a request, where it did.

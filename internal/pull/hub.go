@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"hotpath/internal/lockfile"
 )
 
 const (
@@ -44,41 +46,55 @@ func (p *Puller) describe(ctx context.Context, ref Ref) (repository, error) {
 	if err != nil {
 		return repository{}, p.explain(ref, err)
 	}
-	var info struct {
-		SHA      string `json:"sha"`
-		Siblings []struct {
-			Name   string `json:"rfilename"`
-			Size   *int64 `json:"size"`
-			BlobID string `json:"blobId"`
-			LFS    *struct {
-				SHA256 string `json:"sha256"`
-				Size   int64  `json:"size"`
-			} `json:"lfs"`
-		} `json:"siblings"`
-	}
-	if err := json.Unmarshal(body, &info); err != nil {
-		return repository{}, fmt.Errorf("%s: expected the description of a model: %w", p.Endpoint, err)
-	}
-	if !hashName(info.SHA, 7, 64) {
-		return repository{}, fmt.Errorf("%s: field sha: %.60q, expected a commit", ref, info.SHA)
-	}
-	r := repository{commit: info.SHA}
-	for _, s := range info.Siblings {
-		if !filepath.IsLocal(s.Name) || path.Clean(s.Name) != s.Name || strings.ContainsAny(s.Name, "\\\x00") {
-			return repository{}, fmt.Errorf("%s: field rfilename: %.60q, expected a path within the model", ref, s.Name)
+	var r repository
+	err = eachOf(ctx, body, "siblings", func(dec *json.Decoder) error {
+		f, err := sibling(dec)
+		if r.files = append(r.files, f); len(r.files) > maxEntries {
+			err = fmt.Errorf("more than %d files", maxEntries)
 		}
-		f := remote{path: s.Name, size: -1}
-		if s.Size != nil {
-			f.size = *s.Size
+		return err
+	}, func(key string, value json.RawMessage) error {
+		if key != "sha" {
+			return nil
 		}
-		f.file = file{name: s.Name, git: s.BlobID, header: p.hubHeader(), url: p.resolve(ref.Repo, info.SHA, s.Name)}
-		if s.LFS != nil {
-			f.file.sha256, f.size = s.LFS.SHA256, s.LFS.Size
-		}
-		f.file.size = f.size
-		r.files = append(r.files, f)
+		return json.Unmarshal(value, &r.commit)
+	})
+	if err != nil {
+		return repository{}, fmt.Errorf("%s: %s: expected the description of a model: %w", ref, p.Endpoint, err)
+	}
+	if !hashName(r.commit, 7, 64) {
+		return repository{}, fmt.Errorf("%s: field sha: %.60q, expected a commit", ref, r.commit)
 	}
 	return r, nil
+}
+
+// sibling reads what the hub says of one file.
+func sibling(dec *json.Decoder) (remote, error) {
+	var s struct {
+		Name   string `json:"rfilename"`
+		Size   *int64 `json:"size"`
+		BlobID string `json:"blobId"`
+		LFS    *struct {
+			SHA256 string `json:"sha256"`
+			Size   int64  `json:"size"`
+		} `json:"lfs"`
+	}
+	if err := dec.Decode(&s); err != nil {
+		return remote{}, err
+	}
+	if !localPath(s.Name) {
+		return remote{}, fmt.Errorf("field rfilename: %.60q, expected a path within the model", s.Name)
+	}
+	f := remote{path: s.Name, size: -1}
+	if s.Size != nil {
+		f.size = *s.Size
+	}
+	f.file = file{name: s.Name, git: s.BlobID}
+	if s.LFS != nil {
+		f.file.sha256, f.size = s.LFS.SHA256, s.LFS.Size
+	}
+	f.file.size = f.size
+	return f, nil
 }
 
 // resolve is the address of a file.
@@ -124,15 +140,17 @@ func (p *Puller) pullHub(ctx context.Context, ref Ref) (Result, error) {
 	}
 	c := repoCache{dir: filepath.Join(p.HubCache, folderOf(ref.Repo)), locks: filepath.Join(p.HubCache, ".locks", folderOf(ref.Repo))}
 	for i := range chosen.files {
-		if err := p.complete(ctx, &chosen.files[i]); err != nil {
+		f := &chosen.files[i]
+		f.file.url, f.file.header = p.resolve(ref.Repo, r.commit, f.path), p.hubHeader()
+		if err := p.complete(ctx, f); err != nil {
 			return Result{}, p.explain(ref, err)
 		}
 	}
-	unlock, err := lockShared(ctx, c.use(), func() { p.note("%s: waiting until it is removed", ref) })
+	held, err := p.wait(ctx, ref.String(), c.use(), lockfile.AcquireShared)
 	if err != nil {
 		return Result{}, err
 	}
-	defer unlock()
+	defer held.Release()
 	fetched, err := p.fetchAll(ctx, c, chosen.files)
 	if err != nil {
 		return Result{}, p.explain(ref, err)
@@ -223,8 +241,8 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 		}
 		seen[f.id()] = true
 		todo = append(todo, f)
-		event.Total += f.size
-		missing += f.size
+		event.Total = plus(event.Total, f.size)
+		missing = plus(missing, f.size)
 	}
 	if err := p.checkSpace(blobs, missing); err != nil {
 		return 0, err
@@ -234,11 +252,11 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 	}
 	var fetched atomic.Int64
 	err := each(ctx, p.Parallel, todo, func(ctx context.Context, f *file) error {
-		unlock, err := lock(ctx, filepath.Join(c.locks, f.id()+".lock"), func() { p.note("%s: waiting for another pull", f.name) })
+		held, err := p.wait(ctx, f.name, c.blobLock(f.id()), lockfile.Acquire)
 		if err != nil {
 			return err
 		}
-		defer unlock()
+		defer held.Leave()
 		blob := filepath.Join(blobs, f.id())
 		if exists(blob) { // who held the lock has fetched it
 			add(f.size)
@@ -254,10 +272,23 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 // checkSpace refuses a download that the disk has no room for.
 func (p *Puller) checkSpace(dir string, need int64) error {
 	const reserve = 64 << 20 // bytes that stay free
-	if free := freeSpace(dir); free >= 0 && need > 0 && free < need+reserve {
+	if free := freeSpace(dir); free >= 0 && need > 0 && free < plus(need, reserve) {
 		return fmt.Errorf("%s: %d MB are missing and %d MB free: %w", dir, need>>20, free>>20, ErrSpace)
 	}
 	return nil
+}
+
+// plus adds sizes that a server said, which may be any.
+func plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// wait takes a lock, and tells people for whom it has to wait.
+func (p *Puller) wait(ctx context.Context, what, path string, take func(string) (*lockfile.Lock, error)) (*lockfile.Lock, error) {
+	return lockfile.Wait(ctx, path, take, func(by *lockfile.HeldError) { p.note("%s: waiting for %s", what, by.Holder) })
 }
 
 // each does work on all items, at most n at a time. The first error ends it.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,18 +35,18 @@ func (p *Puller) findRelease(ctx context.Context, ref Ref) (release, error) {
 	if err != nil {
 		return release{}, fmt.Errorf("%s: %w", ref, err)
 	}
-	var all []release
+	pick := picker{ref: ref}
 	if strings.Contains(kind, "json") {
-		all, err = jsonReleases(body)
+		err = jsonReleases(ctx, body, pick.offer)
 	} else {
-		all = htmlReleases(string(body))
+		err = htmlReleases(ctx, string(body), pick.offer)
 	}
 	if err != nil {
 		return release{}, fmt.Errorf("%s: %s: %w", ref, from.Redacted(), err)
 	}
-	best, err := pickRelease(ref, all)
-	if err != nil {
-		return release{}, err
+	best := pick.best
+	if best.name == "" {
+		return release{}, fmt.Errorf("%s: the index has no file of it that fits: %w", ref, ErrNotFound)
 	}
 	if !hashName(best.sha256, 64, 64) {
 		return release{}, fmt.Errorf("%s: the index has no SHA-256 of %s, so it cannot be checked", ref, best.name)
@@ -67,56 +66,83 @@ func (p *Puller) findRelease(ctx context.Context, ref Ref) (release, error) {
 	return best, nil
 }
 
-func jsonReleases(body []byte) ([]release, error) {
-	var page struct {
-		Files []struct {
-			Name   string            `json:"filename"`
-			URL    string            `json:"url"`
-			Size   *int64            `json:"size"`
-			Hashes map[string]string `json:"hashes"`
-			Yanked any               `json:"yanked"` // true, or the reason
-		} `json:"files"`
-	}
-	if err := json.Unmarshal(body, &page); err != nil {
-		return nil, fmt.Errorf("expected the files of a package: %w", err)
-	}
-	var out []release
-	for _, f := range page.Files {
-		r := release{name: f.Name, url: f.URL, size: -1, sha256: f.Hashes["sha256"]}
+// jsonReleases offers the files of a page one by one, so that a page costs
+// little more memory than its size.
+func jsonReleases(ctx context.Context, body []byte, offer func(release)) error {
+	err := eachOf(ctx, body, "files", func(dec *json.Decoder) error {
+		var f struct {
+			Name   string `json:"filename"`
+			URL    string `json:"url"`
+			Size   *int64 `json:"size"`
+			Hashes struct {
+				SHA256 string `json:"sha256"`
+			} `json:"hashes"`
+			Yanked json.RawMessage `json:"yanked"` // true, or the reason
+		}
+		if err := dec.Decode(&f); err != nil {
+			return err
+		}
+		r := release{name: f.Name, url: f.URL, size: -1, sha256: f.Hashes.SHA256}
 		if f.Size != nil {
 			r.size = *f.Size
 		}
-		reason, isText := f.Yanked.(string)
-		r.yanked = f.Yanked == true || isText && reason != ""
-		out = append(out, r)
+		yanked := string(f.Yanked)
+		r.yanked = yanked == "true" || strings.HasPrefix(yanked, `"`) && yanked != `""`
+		offer(r)
+		return nil
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("expected the files of a package: %w", err)
 	}
-	return out, nil
+	return nil
 }
 
-var (
-	anchor = regexp.MustCompile(`(?is)<a\s([^>]*)>([^<]*)</a>`)
-	href   = regexp.MustCompile(`(?is)href\s*=\s*["']([^"']*)["']`)
-)
+var href = regexp.MustCompile(`(?is)href\s*=\s*["']([^"']*)["']`)
 
-func htmlReleases(page string) []release {
-	var out []release
-	for _, m := range anchor.FindAllStringSubmatch(page, -1) {
-		h := href.FindStringSubmatch(m[1])
+// htmlReleases offers the links of a page: <a ATTRIBUTES>NAME</a>.
+func htmlReleases(ctx context.Context, page string, offer func(release)) error {
+	for ctx.Err() == nil {
+		begin := strings.IndexByte(page, '<')
+		if begin < 0 {
+			return nil
+		}
+		page = page[begin+1:]
+		if len(page) < 2 || page[0]|0x20 != 'a' || !strings.ContainsRune(" \t\r\n\f", rune(page[1])) {
+			continue
+		}
+		attributes, rest, ok := strings.Cut(page, ">")
+		if !ok {
+			return nil
+		}
+		page = rest
+		end := strings.IndexByte(page, '<')
+		if end < 0 {
+			return nil
+		}
+		if len(page) < end+4 || !strings.EqualFold(page[end:end+4], "</a>") {
+			continue
+		}
+		h := href.FindStringSubmatch(attributes)
 		if h == nil {
 			continue
 		}
-		r := release{name: strings.TrimSpace(html.UnescapeString(m[2])), url: html.UnescapeString(h[1]), size: -1, yanked: strings.Contains(m[1], "data-yanked")}
+		r := release{name: strings.TrimSpace(html.UnescapeString(page[:end])), url: html.UnescapeString(h[1]), size: -1, yanked: strings.Contains(attributes, "data-yanked")}
 		if u, err := url.Parse(r.url); err == nil {
 			r.sha256 = strings.TrimPrefix(u.Fragment, "sha256=")
 		}
-		out = append(out, r)
+		offer(r)
 	}
-	return out
+	return context.Cause(ctx)
 }
 
 // parse reads the version out of a file's name, and reports whether it is a
-// file of the package in a form that can be unpacked.
+// file of the package in a form that can be unpacked. Name and version become
+// names on this machine, so others than bare names are none of the package.
 func (r *release) parse(pkg string) bool {
+	return bareName(r.name) && r.split(pkg) && version.MatchString(r.version)
+}
+
+func (r *release) split(pkg string) bool {
 	if base, ok := strings.CutSuffix(r.name, ".whl"); ok {
 		parts := strings.Split(base, "-")
 		if len(parts) < 5 || normalName(parts[0]) != pkg {
@@ -138,17 +164,17 @@ func (r *release) parse(pkg string) bool {
 	return false
 }
 
-// pickRelease takes the version asked for, else the newest that is neither a
-// trial nor withdrawn; a wheel for every machine before other files.
-func pickRelease(ref Ref, all []release) (release, error) {
-	var fit []release
-	for _, r := range all {
-		if r.parse(ref.Repo) && (ref.Revision == r.version || ref.Revision == "" && !r.yanked) {
-			fit = append(fit, r)
-		}
-	}
-	if len(fit) == 0 {
-		return release{}, fmt.Errorf("%s: the index has no file of it that fits: %w", ref, ErrNotFound)
+// picker keeps the best of the files that it is offered: of the version asked
+// for, else of the newest that is neither a trial nor withdrawn; a wheel for
+// every machine before other files.
+type picker struct {
+	ref  Ref
+	best release // without a name while there is none
+}
+
+func (k *picker) offer(r release) {
+	if !r.parse(k.ref.Repo) || k.ref.Revision != r.version && (k.ref.Revision != "" || r.yanked) {
+		return
 	}
 	rank := func(r release) int {
 		switch {
@@ -159,9 +185,9 @@ func pickRelease(ref Ref, all []release) (release, error) {
 		}
 		return 0
 	}
-	return slices.MaxFunc(fit, func(a, b release) int {
-		return cmp.Or(compareVersions(a.version, b.version), rank(a)-rank(b), cmp.Compare(b.name, a.name))
-	}), nil
+	if b := k.best; b.name == "" || cmp.Or(compareVersions(r.version, b.version), rank(r)-rank(b), cmp.Compare(b.name, r.name)) > 0 {
+		k.best = r
+	}
 }
 
 var trial = regexp.MustCompile(`(?i)(a|b|c|rc|alpha|beta|pre|preview|dev)[-_.]?\d*`)
@@ -187,7 +213,7 @@ func compareVersions(a, b string) int {
 			q = y[i]
 		}
 		if p != q {
-			return p - q
+			return cmp.Compare(p, q)
 		}
 	}
 	return strings.Compare(a, b)
@@ -195,7 +221,7 @@ func compareVersions(a, b string) int {
 
 func numbers(s string) (out []int) {
 	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
-		n, _ := strconv.Atoi(part) // a number too large for a version is 0
+		n, _ := strconv.Atoi(part) // a number too large for an int is the largest int
 		out = append(out, n)
 	}
 	return out

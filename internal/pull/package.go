@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hotpath/internal/lockfile"
 )
 
 // pullPackage fetches a package and unpacks the models in it.
@@ -23,64 +24,73 @@ func (p *Puller) pullPackage(ctx context.Context, ref Ref) (Result, error) {
 	if err := os.MkdirAll(p.Packages, 0o755); err != nil {
 		return Result{}, err
 	}
-	unlock, err := lock(ctx, p.packageLock(ref.Repo), func() { p.note("%s: waiting for another pull", ref) })
+	held, err := p.wait(ctx, ref.String(), p.packageLock(ref.Repo), lockfile.Acquire)
 	if err != nil {
 		return Result{}, err
 	}
-	defer unlock()
-	archive, version, fetched, err := p.fetchPackage(ctx, ref)
+	defer held.Release()
+	got, err := p.fetchPackage(ctx, ref)
 	if err != nil {
 		return Result{}, err
 	}
-	if archive != "" {
-		err := p.unpackPackage(ctx, ref, archive, version)
-		if err = errors.Join(err, os.RemoveAll(filepath.Dir(archive))); err != nil {
+	if got.dir != "" {
+		err := p.unpackPackage(ctx, ref, filepath.Join(got.dir, got.name), got.version)
+		if err = errors.Join(err, os.RemoveAll(got.dir)); err != nil {
 			return Result{}, err
 		}
 	}
 	wanted := ref
-	wanted.Revision = version
+	wanted.Revision = got.version
 	m, err := p.Find(wanted.String())
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{m.Name, m.Path, m.Size, fetched}, nil
+	return Result{m.Name, m.Path, m.Size, got.fetched}, nil
 }
 
-// fetchPackage brings the archive of a package, in a folder of its own; none
-// where that version is here.
-func (p *Puller) fetchPackage(ctx context.Context, ref Ref) (archive, version string, fetched int64, err error) {
+// archive is a package as it was fetched.
+type archive struct {
+	dir     string // made for it alone; "" where that version was here already
+	name    string // of its file in dir
+	version string
+	fetched int64 // bytes
+}
+
+// fetchPackage brings the archive of a package into a folder of its own.
+func (p *Puller) fetchPackage(ctx context.Context, ref Ref) (archive, error) {
 	if p.Index == "" {
 		return p.pipDownload(ctx, ref)
 	}
 	r, err := p.findRelease(ctx, ref)
 	if err != nil {
-		return "", "", 0, err
+		return archive{}, err
 	}
 	if exists(p.packageDir(ref.Repo, r.version)) {
-		return "", r.version, 0, nil
+		return archive{version: r.version}, nil
 	}
 	f := &file{url: r.url, name: r.name, size: r.size, sha256: r.sha256}
 	if f.size < 0 {
 		if f.size, err = p.sizeOf(ctx, f); err != nil {
-			return "", "", 0, fmt.Errorf("%s: %w", ref, err)
+			return archive{}, fmt.Errorf("%s: %w", ref, err)
 		}
 	}
-	dir := filepath.Join(p.Packages, ".downloads", r.sha256)
+	// Under the package's name, because its lock guards the folder: another
+	// package may have a file of the same content.
+	dir := filepath.Join(p.Packages, ".downloads", ref.Repo+"-"+r.sha256)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", "", 0, err
+		return archive{}, err
 	}
-	if err := p.checkSpace(dir, 2*f.size); err != nil { // the archive and what is in it
-		return "", "", 0, err
+	if err := p.checkSpace(dir, plus(f.size, f.size)); err != nil { // the archive and what is in it
+		return archive{}, err
 	}
 	event := Event{Total: f.size}
 	n, err := p.fetch(ctx, f, filepath.Join(dir, r.name), func(n int64) {
 		p.tell(func() Event { event.Done += n; return event })
 	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", ref, err)
+		return archive{}, fmt.Errorf("%s: %w", ref, err)
 	}
-	return filepath.Join(dir, r.name), r.version, n, err
+	return archive{dir, r.name, r.version, n}, nil
 }
 
 // sizeOf asks how long a file is.
@@ -102,14 +112,14 @@ func (p *Puller) sizeOf(ctx context.Context, f *file) (size int64, err error) {
 // pipDownload leaves the download to pip, which knows the index that this
 // machine uses and checks its hashes. Wheels only: pip would run the code of
 // other packages.
-func (p *Puller) pipDownload(ctx context.Context, ref Ref) (archive, version string, fetched int64, err error) {
+func (p *Puller) pipDownload(ctx context.Context, ref Ref) (got archive, err error) {
 	python, err := exec.LookPath(p.Python)
 	if err != nil {
-		return "", "", 0, fmt.Errorf("%s: no index of packages is configured and %s is not here to ask pip: set PIP_INDEX_URL", ref, p.Python)
+		return archive{}, fmt.Errorf("%s: no index of packages is configured and %s is not here to ask pip: set PIP_INDEX_URL", ref, p.Python)
 	}
 	dir, err := os.MkdirTemp(p.Packages, ".download-")
 	if err != nil {
-		return "", "", 0, err
+		return archive{}, err
 	}
 	defer func() {
 		if err != nil {
@@ -126,9 +136,9 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (archive, version str
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		if ctx.Err() != nil {
-			return "", "", 0, context.Cause(ctx)
+			return archive{}, context.Cause(ctx)
 		}
-		return "", "", 0, fmt.Errorf("%s: pip could not download it: %s", ref, lastLine(out, err))
+		return archive{}, fmt.Errorf("%s: pip could not download it: %s", ref, lastLine(out, err))
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	r := release{}
@@ -136,16 +146,16 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (archive, version str
 		err = fmt.Errorf("%s: pip left %d wheels, expected the one of the package", ref, len(found))
 	}
 	if err != nil {
-		return "", "", 0, err
+		return archive{}, err
 	}
 	if exists(p.packageDir(ref.Repo, r.version)) {
-		return "", r.version, 0, os.RemoveAll(dir)
+		return archive{version: r.version}, os.RemoveAll(dir)
 	}
 	info, err := os.Stat(found[0])
 	if err != nil {
-		return "", "", 0, err
+		return archive{}, err
 	}
-	return found[0], r.version, info.Size(), nil
+	return archive{dir, r.name, r.version, info.Size()}, nil
 }
 
 // lastLine is what a program said last, or how it ended.
@@ -168,9 +178,6 @@ func (p *Puller) packageDir(name, version string) string {
 
 // unpackPackage puts the models of an archive into their place.
 func (p *Puller) unpackPackage(ctx context.Context, ref Ref, archive, version string) error {
-	if !revision.MatchString(version) || !filepath.IsLocal(version) || strings.ContainsAny(version, `/\`) {
-		return fmt.Errorf("%s: version %q, expected one that can be a folder", ref, version)
-	}
 	final := p.packageDir(ref.Repo, version)
 	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
 		return err
@@ -229,40 +236,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 // inPackage are the models of one version of a package.
 func (p *Puller) inPackage(name, version string) ([]Model, error) {
-	root := p.packageDir(name, version)
-	files, err := filesIn(root)
-	if err != nil {
-		return nil, err
-	}
-	var out []Model
-	for _, dir := range modelFolders(files) {
-		models, err := modelsIn(filepath.Join(root, filepath.FromSlash(dir)), Ref{Package: true, Repo: name, Revision: version})
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range models {
-			if m.ref.Select = path.Join(dir, m.ref.Select); m.ref.Select == "." {
-				m.ref.Select = ""
-			}
-			if !slices.ContainsFunc(out, func(o Model) bool { return o.Path == m.Path }) {
-				out = append(out, m)
-			}
-		}
-	}
-	return out, nil
-}
-
-// modelFolders are the folders that files of models lie in.
-func modelFolders(files []remote) []string {
-	var out []string
-	for _, f := range files {
-		dir, name := path.Split(f.path)
-		if dir = path.Clean(dir); (name == "config.json" || name == "modules.json" || path.Ext(name) == ".gguf") && !moduleName.MatchString(path.Base(dir)) {
-			out = append(out, dir)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return modelsIn(p.packageDir(name, version), Ref{Package: true, Repo: name, Revision: version})
 }
 
 // removePackage deletes a model of a package, and what is left without one.

@@ -292,28 +292,3 @@ func TestPip(t *testing.T) {
 		t.Error(left)
 	}
 }
-
-// FuzzUnpack: whatever an archive holds, nothing lands outside of the folder.
-func FuzzUnpack(f *testing.F) {
-	f.Add(zipOf(f, holder...), false)
-	f.Add(tarOf(f, holder...), true)
-	f.Add(zipOf(f, entry{"../x.gguf", "x"}), false)
-	f.Add(tarOf(f, entry{"/x.gguf", "x"}, entry{"x", "link:/etc"}, entry{"x/y.gguf", "z"}), true)
-	f.Fuzz(func(t *testing.T, data []byte, isTar bool) {
-		dir := t.TempDir()
-		archive, to := filepath.Join(dir, "a.zip"), filepath.Join(dir, "in", "to")
-		if isTar {
-			archive = filepath.Join(dir, "a.tar.gz")
-		}
-		if err := errors.Join(os.MkdirAll(to, 0o755), os.WriteFile(archive, data, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		err := unpackModels(t.Context(), archive, to)
-		for _, folder := range []string{dir, filepath.Dir(to)} {
-			want := map[string]int{dir: 2, filepath.Dir(to): 1}[folder]
-			if entries, _ := os.ReadDir(folder); len(entries) != want {
-				t.Fatalf("%v beside the folder (%v)", entries, err)
-			}
-		}
-	})
-}

@@ -5,9 +5,10 @@
 // A file appears under its final name only when it is whole and its hash is the
 // one that the server announced; a download that was cut goes on where it
 // stopped, in the same process or a later one. Pulls at the same time, by other
-// tools of the hub too, wait for each other.
+// tools of the hub too, wait for each other. Names from outside become paths
+// only where names.go lets them.
 //
-// It imports nothing of ours; only cmd imports it. Errors are one line that says
+// Of ours it imports lockfile; only cmd imports it. Errors are one line that says
 // what was asked of whom; those below can be matched with errors.Is.
 package pull
 
@@ -56,9 +57,13 @@ type Choice struct {
 }
 
 func (e *ChoiceError) Error() string {
-	names := make([]string, len(e.Choices))
-	for i, c := range e.Choices {
-		names[i] = c.Name
+	const shown = 20
+	names := make([]string, min(shown, len(e.Choices)))
+	for i := range names {
+		names[i] = e.Choices[i].Name
+	}
+	if more := len(e.Choices) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf("%s: %v: %s", e.Name, ErrChoice, strings.Join(names, ", "))
 }

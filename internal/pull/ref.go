@@ -22,6 +22,7 @@ var (
 	repoName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?$`)
 	packageName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	revision    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+!-]*$`)
+	version     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!-]*$`) // a folder's name too
 )
 
 // ParseRef reads a name as people write it:
@@ -43,7 +44,7 @@ func ParseRef(text string) (Ref, error) {
 		r.Repo, r.Select, _ = strings.Cut(r.Repo, ":")
 		var versioned bool
 		r.Repo, r.Revision, versioned = strings.Cut(r.Repo, "==")
-		if !packageName.MatchString(r.Repo) || versioned && !revision.MatchString(r.Revision) {
+		if !packageName.MatchString(r.Repo) || versioned && !version.MatchString(r.Revision) {
 			return fault("pip:NAME or pip:NAME==VERSION")
 		}
 		r.Repo = normalName(r.Repo)

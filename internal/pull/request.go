@@ -1,8 +1,10 @@
 package pull
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,12 +87,13 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
 		req.Header.Del("Authorization")
 		req.Header.Del("Cookie")
+		req.Header.Del("Referer") // the address that was asked may be a secret
 	}
 	l, _ := req.Context().Value(linkedKey{}).(*linked)
 	if l != nil && req.Response != nil && req.Response.Header.Get("X-Linked-ETag") != "" {
 		l.header = req.Response.Header
 	}
-	if req.Method == http.MethodHead && req.URL.Host != first.Host {
+	if req.Method == http.MethodHead && l != nil && req.URL.Host != first.Host {
 		return http.ErrUseLastResponse // the hub has said what there is to know
 	}
 	return nil
@@ -192,4 +195,56 @@ func (p *Puller) get(ctx context.Context, address string, header http.Header, li
 		return false, nil
 	})
 	return body, from, contentType, err
+}
+
+// eachOf reads a JSON object. element decodes one element of the list with the
+// given key at a time; other, if not nil, gets the other values. The memory that
+// it takes does not depend on the length of the list.
+func eachOf(ctx context.Context, body []byte, list string, element func(*json.Decoder) error, other func(key string, value json.RawMessage) error) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := expect(dec, json.Delim('{')); err != nil {
+		return err
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if key != list {
+			var value json.RawMessage
+			if err := dec.Decode(&value); err != nil {
+				return err
+			}
+			if other == nil {
+				continue
+			}
+			if err := other(key.(string), value); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := expect(dec, json.Delim('[')); err != nil {
+			return err
+		}
+		for dec.More() {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := element(dec); err != nil {
+				return err
+			}
+		}
+		if err := expect(dec, json.Delim(']')); err != nil {
+			return err
+		}
+	}
+	return expect(dec, json.Delim('}'))
+}
+
+func expect(dec *json.Decoder, want json.Delim) error {
+	got, err := dec.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("offset %d: %v, expected %v", dec.InputOffset(), got, want)
+	}
+	return err
 }

@@ -8,18 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 const (
-	maxEntries  = 100_000
-	maxGrowth   = 20      // times an archive's size that its models may have
-	someContent = 1 << 30 // bytes that they may have in any case
+	maxEntries   = 100_000
+	maxDirectory = 16 << 20 // bytes of a zip's list of entries
+	maxGrowth    = 20       // times an archive's size that its models may have
+	someContent  = 1 << 30  // bytes that they may have in any case
 )
+
+// visit is called for each regular file of an archive. open gives its content.
+type visit func(name string, size int64, open func() (io.ReadCloser, error)) error
 
 // unpackModels extracts the models in an archive, and nothing else, into a
 // folder, while ctx lasts.
@@ -29,21 +33,19 @@ func unpackModels(ctx context.Context, archive, to string) error {
 		return err
 	}
 	var files []remote
-	err = walkArchive(archive, func(name string, size int64, _ io.Reader) error {
+	err = walkArchive(ctx, archive, func(name string, size int64, _ func() (io.ReadCloser, error)) error {
 		files = append(files, remote{path: name, size: size})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	wanted := map[string]int64{}
+	wanted := map[string]bool{}
 	var total int64
-	for _, dir := range modelFolders(files) {
-		for _, f := range modelFiles(files, dir) {
-			if _, twice := wanted[f.path]; !twice {
-				wanted[f.path] = f.size
-				total += f.size
-			}
+	for _, f := range modelFiles(files) {
+		if !wanted[f.path] {
+			wanted[f.path] = true
+			total = plus(total, f.size)
 		}
 	}
 	if len(wanted) == 0 {
@@ -55,37 +57,28 @@ func unpackModels(ctx context.Context, archive, to string) error {
 	if free := freeSpace(to); free >= 0 && free < total {
 		return fmt.Errorf("%s: %d MB are missing and %d MB free: %w", to, total>>20, free>>20, ErrSpace)
 	}
-	return walkArchive(archive, func(name string, size int64, r io.Reader) error {
-		if _, ok := wanted[name]; !ok {
+	return walkArchive(ctx, archive, func(name string, size int64, open func() (io.ReadCloser, error)) error {
+		if !wanted[name] {
 			return nil
 		}
 		delete(wanted, name) // a second entry of the name is none of ours
-		return extract(filepath.Join(to, filepath.FromSlash(name)), size, &until{ctx, r})
+		r, err := open()
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", filepath.Base(archive), name, err)
+		}
+		err = extract(filepath.Join(to, filepath.FromSlash(name)), size, &until{ctx, r})
+		return errors.Join(err, r.Close())
 	})
 }
 
-// modelFiles are the files of the models in one folder of an archive.
-func modelFiles(files []remote, dir string) []remote {
-	var inside []remote
-	for _, f := range files {
-		rel := f.path
-		if dir != "." {
-			var ok bool
-			if rel, ok = strings.CutPrefix(f.path, dir+"/"); !ok {
-				continue
-			}
-		}
-		inside = append(inside, remote{path: rel, size: f.size})
-	}
+// modelFiles are the files of all models among files; some may be there twice.
+func modelFiles(files []remote) []remote {
 	var out []remote
-	if d := directory(inside); slices.ContainsFunc(d, func(f remote) bool { return f.path == "config.json" || f.path == "modules.json" }) {
-		out = append(out, d...)
+	for _, d := range directories(files) {
+		out = append(out, d.files...)
 	}
-	for _, g := range ggufs(inside) {
+	for _, g := range ggufs(files) {
 		out = append(out, g.files...)
-	}
-	for i := range out {
-		out[i].path = path.Join(dir, out[i].path)
 	}
 	return out
 }
@@ -109,73 +102,94 @@ func extract(at string, size int64, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// walkArchive visits the regular files of a wheel, zip or tar.gz. A name that
-// leads out of the archive is an attack and ends the walk.
-func walkArchive(archive string, visit func(name string, size int64, r io.Reader) error) error {
+// walkArchive visits the regular files of a wheel, zip or tar.gz while ctx
+// lasts. A name that leads out of the archive is an attack and ends the walk.
+func walkArchive(ctx context.Context, archive string, see visit) error {
 	n := 0
-	checked := func(name string, size int64, r io.Reader) error {
+	counted := func() error {
 		if n++; n > maxEntries {
-			return fmt.Errorf("%s: more than %d files", filepath.Base(archive), maxEntries)
+			return fmt.Errorf("%s: more than %d entries", filepath.Base(archive), maxEntries)
 		}
-		if !filepath.IsLocal(name) || path.Clean(name) != name || strings.ContainsAny(name, "\\\x00") || size < 0 {
-			return fmt.Errorf("%s: entry %q, expected a path within the archive: %w", filepath.Base(archive), name, ErrCorrupt)
-		}
-		return visit(name, size, r)
+		return context.Cause(ctx)
 	}
+	checked := func(name string, size int64, open func() (io.ReadCloser, error)) error {
+		if !localPath(name) || size < 0 {
+			return fmt.Errorf("%s: entry %.200q, expected a path within the archive: %w", filepath.Base(archive), name, ErrCorrupt)
+		}
+		return see(name, size, open)
+	}
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	walk := walkZip
 	if strings.HasSuffix(archive, ".tar.gz") {
-		return walkTar(archive, checked)
+		walk = walkTar
 	}
-	return walkZip(archive, checked)
+	return walk(ctx, f, info.Size(), counted, checked)
 }
 
-func walkZip(archive string, visit func(name string, size int64, r io.Reader) error) error {
-	z, err := zip.OpenReader(archive)
+func walkZip(_ context.Context, f *os.File, size int64, counted func() error, see visit) error {
+	bounded := &boundedAt{ReaderAt: f, left: maxDirectory}
+	z, err := zip.NewReader(bounded, size)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(archive), err)
+		return fmt.Errorf("%s: %w", filepath.Base(f.Name()), err)
 	}
-	defer z.Close()
-	for _, f := range z.File {
-		if !f.Mode().IsRegular() {
+	bounded.left = math.MaxInt64 // contents have bounds of their own
+	for _, e := range z.File {
+		if err := counted(); err != nil {
+			return err
+		}
+		if !e.Mode().IsRegular() {
 			continue
 		}
-		r, err := f.Open()
-		if err != nil {
-			return fmt.Errorf("%s: %s: %w", filepath.Base(archive), f.Name, err)
-		}
-		if err := errors.Join(visit(f.Name, int64(f.UncompressedSize64), r), r.Close()); err != nil {
+		if err := see(e.Name, int64(e.UncompressedSize64), e.Open); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func walkTar(archive string, visit func(name string, size int64, r io.Reader) error) error {
-	f, err := os.Open(archive)
-	if err != nil {
-		return err
+// boundedAt reads so many bytes and no more. The list of entries becomes memory
+// while it is read, whatever number of entries the archive says it has.
+type boundedAt struct {
+	io.ReaderAt
+	left int64
+}
+
+func (b *boundedAt) ReadAt(p []byte, at int64) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, fmt.Errorf("a list of entries of more than %d bytes: %w", maxDirectory, ErrCorrupt)
 	}
-	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
+	return b.ReaderAt.ReadAt(p, at)
+}
+
+func walkTar(ctx context.Context, f *os.File, size int64, counted func() error, see visit) error {
+	unzipped, err := gzip.NewReader(&until{ctx, f})
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(archive), err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", filepath.Base(f.Name()), err)
 	}
 	// Nobody reads through more than there may be of content.
-	for t := tar.NewReader(io.LimitReader(unzipped, 2*max(someContent, maxGrowth*info.Size()))); ; {
+	for t := tar.NewReader(io.LimitReader(unzipped, 2*max(someContent, maxGrowth*size))); ; {
 		h, err := t.Next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(archive), err)
+			return fmt.Errorf("%s: %w", filepath.Base(f.Name()), err)
+		}
+		if err := counted(); err != nil {
+			return err
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		if err := visit(path.Clean(h.Name), h.Size, t); err != nil {
+		if err := see(path.Clean(h.Name), h.Size, func() (io.ReadCloser, error) { return io.NopCloser(t), nil }); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -49,7 +50,7 @@ func ReadImportance(path string) (*Importance, error) {
 func ParseImportance(name string, data []byte) (*Importance, error) {
 	m := &Importance{name: name, sets: map[string][]float32{}}
 	var err error
-	if strings.HasPrefix(string(data), "GGUF") {
+	if bytes.HasPrefix(data, []byte("GGUF")) {
 		err = m.parseGGUF(data)
 	} else {
 		err = m.parseOld(data)
@@ -155,7 +156,7 @@ func (m *Importance) parseOld(data []byte) error {
 		}
 		return int(n), nil
 	}
-	bytes := func(what string, n int) ([]byte, error) {
+	take := func(what string, n int) ([]byte, error) {
 		if n > len(data)-at {
 			return nil, fmt.Errorf("%s: %s: %d bytes at offset %d, but only %d are left: %w", m.name, what, n, at, len(data)-at, format.ErrTruncated)
 		}
@@ -173,7 +174,7 @@ func (m *Importance) parseOld(data []byte) error {
 		if err != nil {
 			return err
 		}
-		name, err := bytes(what, n)
+		name, err := take(what, n)
 		if err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func (m *Importance) parseOld(data []byte) error {
 		if n, err = number(what + ": count of values"); err != nil {
 			return err
 		}
-		raw, err := bytes(what, 4*n)
+		raw, err := take(what, 4*n)
 		if err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (m *Importance) parseOld(data []byte) error {
 	if err != nil {
 		return err
 	}
-	b, err := bytes("name of the data", n)
+	b, err := take("name of the data", n)
 	m.data = string(b)
 	return err
 }

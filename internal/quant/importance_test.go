@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,16 @@ func FuzzImportance(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Looking at the first bytes of a file made a copy of all of it.
+func TestImportanceIsNotCopied(t *testing.T) {
+	data := bytes.Repeat([]byte{0xff}, 64<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := ParseImportance("f", data)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; err == nil || got > 1<<20 {
+		t.Errorf("%d bytes allocated (%v)", got, err)
+	}
 }

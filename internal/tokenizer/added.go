@@ -155,8 +155,11 @@ func newMatcher(entries []addedToken, v *vocab, spelled map[int32]string) matche
 }
 
 // find gives the next match at or after from; ok is false if there is none.
-func (m *matcher) find(text []byte, from int) (start, end int, found addedToken, ok bool) {
+func (m *matcher) find(text []byte, from int, o *Options) (start, end int, found addedToken, ok bool) {
 	for start = from; start < len(text); start++ {
+		if start%placesBetween == 0 && o.ended() {
+			break
+		}
 		f := &m.first[text[start]]
 		if f.end == 0 {
 			continue
@@ -181,6 +184,12 @@ func (m *matcher) find(text []byte, from int) (start, end int, found addedToken,
 func (m *matcher) longest(text []byte, low, high int) int {
 	found := -1
 	for depth := 1; low < high; depth++ {
+		if low+1 == high { // what is left of one is compared at once
+			if pattern := m.pattern(m.entries[low]); bytes.HasPrefix(text[depth:], pattern[depth:]) {
+				found = low
+			}
+			break
+		}
 		if len(m.pattern(m.entries[low])) == depth { // the shortest comes first
 			found = low
 			low++
@@ -212,29 +221,33 @@ func (m *matcher) longest(text []byte, low, high int) int {
 }
 
 // next gives the next added token of text at or after from: what it covers, and its id. everything before
-// done is encoded. ok is false if there is none.
-func (m *matcher) next(text []byte, from, done int, parseSpecial bool) (start, end, resume int, id int32, ok bool) {
+// done is encoded. spaces is the last run of spaces that was looked at, so that no space is looked at twice
+// where tokens are spaces themselves. ok is false if there is none.
+func (m *matcher) next(text []byte, from, done int, spaces *span, o *Options) (start, end, resume int, id int32, ok bool) {
 	if m.first == nil {
 		return 0, 0, 0, 0, false
 	}
 	for from < len(text) {
-		start, end, found, ok := m.find(text, from)
+		start, end, found, ok := m.find(text, from, o)
 		if !ok {
 			break
 		}
 		from = end
 		flags := found.flags
-		if flags&addedSpecial != 0 && !parseSpecial {
+		if flags&addedSpecial != 0 && !o.ParseSpecial {
 			continue
 		}
 		if flags&addedSingleWord != 0 && (endsWithWord(text[:start]) || startsWithWord(text[end:])) {
 			continue
 		}
 		if flags&addedLstrip != 0 {
-			start = max(start-spaceBefore(text[:start]), done)
+			start = max(start-spaceBefore(text[min(start, done):start]), done)
 		}
 		if flags&addedRstrip != 0 {
-			end += spaceAfter(text[end:])
+			if end < spaces.start || end > spaces.end {
+				*spaces = span{end, end + spaceAfter(text[end:])}
+			}
+			end = spaces.end
 		}
 		return start, end, from, found.id, true
 	}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -21,16 +22,23 @@ const (
 // maxCells bounds the filter at 2 MiB; what is beyond makes it less sharp.
 const maxCells = 1 << 23
 
-// newBeginnings looks at the tokens of a vocabulary for which use is true.
-func newBeginnings(v *vocab, use func(id int32) bool) *beginnings {
+// maxPiece bounds the length in bytes of a token where a model tries the tokens that begin at each place of a
+// text, which may cost text times this, or where a token may be joined of two wherever it can be cut.
+const maxPiece = 1024
+
+// newBeginnings looks at the tokens of a vocabulary.
+func newBeginnings(v *vocab) (*beginnings, error) {
 	size := min(max(10, bits.Len(uint(3*len(v.text)))), bits.Len(maxCells)-1)
 	b := &beginnings{cells: make([]uint64, 1<<size/32), shift: uint(64 - size)}
 	for i, at := range v.at {
 		id := int32(i)
-		if at == 0 || !use(id) {
+		if at == 0 {
 			continue
 		}
 		token, h := v.spelling(id), hashSeed
+		if len(token) > maxPiece {
+			return nil, fmt.Errorf("token %d is %d bytes long, expected at most %d", id, len(token), maxPiece)
+		}
 		for i, c := range token {
 			h = hashByte(h, c)
 			if i+1 == len(token) {
@@ -40,7 +48,7 @@ func newBeginnings(v *vocab, use func(id int32) bool) *beginnings {
 			}
 		}
 	}
-	return b
+	return b, nil
 }
 
 // cell mixes the hash once more: its low bits decide, as those of a product are the good ones.

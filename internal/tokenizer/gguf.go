@@ -285,7 +285,11 @@ func ggufWordPiece(t *Tokenizer, m Meta, tokens []string) error {
 		}
 		ids[i] = id
 	}
-	t.vocab, t.model = v, newWordPiece(v, "##", ids[0], 100)
+	model, err := newWordPiece(v, "##", ids[0], 100)
+	if err != nil {
+		return fmt.Errorf("tokenizer.ggml.tokens: %w", err)
+	}
+	t.vocab, t.model = v, model
 	lower := !cased
 	if v, ok := m.Bool("tokenizer.ggml.normalizer.lowercase"); ok {
 		lower = v

@@ -16,9 +16,6 @@ const (
 	ggufByte   = 6
 )
 
-// maxPiece bounds a token's length: a token may be joined of two wherever it can be cut.
-const maxPiece = 1024
-
 // ggufScores reads a score for each token. Scores that are no numbers are refused.
 func ggufScores(m Meta, tokens []string) ([]float32, error) {
 	scores, ok := m.Floats("tokenizer.ggml.scores")
@@ -159,7 +156,9 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 		return fmt.Errorf("tokenizer.ggml.token_type: no token is a normal one")
 	}
 	u.unkScore = least - unkPenalty
-	u.begin = newBeginnings(v, func(int32) bool { return true })
+	if u.begin, err = newBeginnings(v); err != nil {
+		return fmt.Errorf("tokenizer.ggml.tokens: %w", err)
+	}
 	t.vocab, t.model = v, u
 	var chain normalizerChain
 	if blob, ok := m.Ints("tokenizer.ggml.precompiled_charsmap"); ok {

@@ -116,7 +116,11 @@ func readWordPiece(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 			return p.errorf("max_input_chars_per_word", "is %.20s, expected a number", raw[3])
 		}
 	}
-	t.vocab, t.model = v, newWordPiece(v, prefix, unk, int(maxChars))
+	model, err := newWordPiece(v, prefix, unk, int(maxChars))
+	if err != nil {
+		return p.errorf("vocab", "%w", err)
+	}
+	t.vocab, t.model = v, model
 	if byteLevel {
 		t.steps = append(t.steps, spellBytes{})
 	}

@@ -74,6 +74,7 @@ type Scratch struct {
 
 	unigram unigramScratch
 	pattern patternScratch
+	options Options // of the call, for models that take long over one piece
 }
 
 // span is text[start:end] of Scratch.text.
@@ -100,8 +101,9 @@ func (t *Tokenizer) Encode(dst []int32, text string, o Options, s *Scratch) []in
 // encodeText cuts out the added tokens that are matched before normalization.
 func (t *Tokenizer) encodeText(dst []int32, text []byte, o Options, s *Scratch) []int32 {
 	done := 0 // everything before it is encoded
+	var spaces span
 	for from := 0; !o.ended(); {
-		start, end, resume, id, ok := t.added.raw.next(text, from, done, o.ParseSpecial)
+		start, end, resume, id, ok := t.added.raw.next(text, from, done, &spaces, &o)
 		if !ok {
 			break
 		}
@@ -133,8 +135,9 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 		text = s.norm[0]
 	}
 	done := 0
+	var spaces span
 	for from := 0; ; {
-		start, end, resume, id, ok := t.added.normalized.next(text, from, done, o.ParseSpecial)
+		start, end, resume, id, ok := t.added.normalized.next(text, from, done, &spaces, &o)
 		if !ok {
 			break
 		}
@@ -150,12 +153,17 @@ func (t *Tokenizer) encodeStretch(dst []int32, text []byte, first bool, o Option
 	return dst
 }
 
-// piecesBetween is how many pieces are encoded between two looks at Options.Done: some microseconds.
-const piecesBetween = 256
+const (
+	// piecesBetween is how many pieces are encoded between two looks at Options.Done: some microseconds.
+	piecesBetween = 256
+	// placesBetween is how many places of a text are tried between two such looks, where each may take some
+	// microseconds.
+	placesBetween = 1024
+)
 
 // encodePieces cuts normalized text into pieces and encodes each.
 func (t *Tokenizer) encodePieces(dst []int32, part []byte, first int, o *Options, s *Scratch) []int32 {
-	s.first = first
+	s.first, s.options = first, *o
 	s.text = append(s.text[:0], part...)
 	s.spans[0] = append(s.spans[0][:0], span{0, len(part)})
 	for _, st := range t.steps {

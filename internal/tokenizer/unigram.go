@@ -53,7 +53,10 @@ func (m *unigram) encode(dst []int32, word []byte, s *Scratch) []int32 {
 	for i := range best {
 		best[i] = pathNode{start: -1}
 	}
-	for at := 0; at < len(word); {
+	for at, places := 0, 1; at < len(word); places++ {
+		if places%placesBetween == 0 && s.options.ended() {
+			return dst
+		}
 		_, width := utf8.DecodeRune(word[at:])
 		m.extend(best, word, at, width)
 		at += width
@@ -210,7 +213,9 @@ func readUnigram(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 		m.byteFallback = fallbackBytes(v)
 	}
 	m.unkScore = least - unkPenalty
-	m.begin = newBeginnings(v, func(int32) bool { return true })
+	if m.begin, err = newBeginnings(v); err != nil {
+		return p.errorf("vocab", "%w", err)
+	}
 	t.vocab, t.model = v, m
 	if byteLevel {
 		t.steps = append(t.steps, spellBytes{})

@@ -12,21 +12,22 @@ type wordPiece struct {
 	maxChars int    // longer words become unk
 }
 
-func newWordPiece(v *vocab, prefix string, unk int32, maxChars int) *wordPiece {
+func newWordPiece(v *vocab, prefix string, unk int32, maxChars int) (*wordPiece, error) {
+	begin, err := newBeginnings(v)
 	return &wordPiece{
-		vocab: v, begin: newBeginnings(v, func(int32) bool { return true }),
+		vocab: v, begin: begin,
 		prefix: prefix, seed: hashBytes(hashSeed, prefix), unk: unk, maxChars: maxChars,
-	}
+	}, err
 }
 
-func (m *wordPiece) encode(dst []int32, word []byte, _ *Scratch) []int32 {
+func (m *wordPiece) encode(dst []int32, word []byte, s *Scratch) []int32 {
 	if len(word) > m.maxChars && utf8.RuneCount(word) > m.maxChars {
 		return append(dst, m.unk)
 	}
 	begun := len(dst)
 	id, n := m.begin.longest(m.vocab, hashSeed, "", word)
 	for {
-		if id < 0 {
+		if id < 0 || (len(dst)-begun)%placesBetween == placesBetween-1 && s.options.ended() {
 			return append(dst[:begun], m.unk)
 		}
 		dst = append(dst, id)

@@ -56,7 +56,7 @@ func (s *Store) openGGUF() error {
 	if err != nil {
 		return err
 	}
-	s.gguf, s.parts = f, []part{{"", ggufFile{f}}}
+	s.gguf, s.parts = f, []part{{file: ggufFile{f}}}
 	n, err := f.IDOr(splitCount, 1)
 	if err != nil || n <= 1 {
 		return err

@@ -20,6 +20,7 @@ import (
 
 	"hotpath/internal/format"
 	"hotpath/internal/format/gguf"
+	"hotpath/internal/format/safetensors"
 	"hotpath/internal/tensor"
 )
 
@@ -56,6 +57,7 @@ type Store struct {
 	gguf   *gguf.File // of a split model the first part, which describes it
 	hf     *HFDir
 	parts  []part
+	index  *safetensors.Index // of a model that is split over several files
 	closed bool
 }
 

@@ -14,8 +14,9 @@ import (
 
 // part is one file of a model.
 type part struct {
-	prefix string // of its tensors' names in the model
-	file   tensorFile
+	prefix  string // of its tensors' names in the model
+	file    tensorFile
+	indexed bool // Store.index finds its tensors
 }
 
 // tensorFile is what the files of both formats can do.
@@ -42,9 +43,16 @@ func (f safetensorsFile) Encoding(name string) string {
 
 // find is the part that holds a tensor, and the name that it has there.
 func (s *Store) find(name string) (tensorFile, string, []int, bool) {
-	for _, p := range s.parts {
+	if s.index != nil {
+		if f, ok := s.index.Find(name); ok {
+			file := safetensorsFile{f}
+			dims, ok := file.Dims(name)
+			return file, name, dims, ok
+		}
+	}
+	for _, p := range s.parts { // few: one, and those of modules
 		inside, ok := strings.CutPrefix(name, p.prefix)
-		if !ok {
+		if !ok || p.indexed {
 			continue
 		}
 		if dims, ok := p.file.Dims(inside); ok {
@@ -90,7 +98,7 @@ func (s *Store) addFile(path, prefix string) (bool, error) {
 	if f == nil || err != nil {
 		return false, err
 	}
-	s.parts = append(s.parts, part{prefix, safetensorsFile{f}})
+	s.parts = append(s.parts, part{prefix: prefix, file: safetensorsFile{f}})
 	return true, nil
 }
 
@@ -133,7 +141,8 @@ func (s *Store) addShards() (bool, error) {
 			return false, fmt.Errorf("%s: field weight_map: names %s, which is missing: %w", path, shard, os.ErrNotExist)
 		}
 		files = append(files, f)
-		s.parts = append(s.parts, part{"", safetensorsFile{f}})
+		s.parts = append(s.parts, part{file: safetensorsFile{f}, indexed: true})
 	}
+	s.index = index
 	return true, index.Check(files)
 }

@@ -153,3 +153,40 @@ func TestOpenSplitGGUF(t *testing.T) {
 		t.Error("a tensor that is in no file was found")
 	}
 }
+
+// counted is a file that counts the searches in it.
+type counted struct {
+	tensorFile
+	searches *int
+}
+
+func (c counted) Dims(name string) ([]int, bool) {
+	*c.searches++
+	return c.tensorFile.Dims(name)
+}
+
+// A tensor of a split model was looked for in one file after the other.
+func TestShardsAreNotSearchedInTurn(t *testing.T) {
+	const n = 50
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "config.json"), []byte(`{}`))
+	var where []string
+	for i := range n {
+		where = append(where, fmt.Sprintf(`"t%d":"%d.safetensors"`, i, i))
+		write(t, filepath.Join(dir, fmt.Sprintf("%d.safetensors", i)), tensorsFile(t, fmt.Sprintf("t%d", i)))
+	}
+	write(t, filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map":{`+strings.Join(where, ",")+`}}`))
+	s := open(t, dir)
+	searches := 0
+	for i := range s.parts {
+		s.parts[i].file = counted{s.parts[i].file, &searches}
+	}
+	for _, name := range s.Names() {
+		if encoding, dims, ok := s.Describe(name); !ok || encoding != "BF16" || len(dims) != 2 {
+			t.Errorf("%s: %s %v %v", name, encoding, dims, ok)
+		}
+	}
+	if s.Has("absent") || searches > 0 {
+		t.Errorf("%d searches in files for %d tensors and one that is absent", searches, n)
+	}
+}

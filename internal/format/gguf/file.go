@@ -45,8 +45,9 @@ type File struct {
 	keys    []string
 	values  map[string]Value
 	tensors []Tensor
-	index   map[string]int // into tensors
-	parts   []*File        // the other files of a split model
+	index   map[string]int   // into tensors
+	parts   []*File          // the other files of a split model
+	holders map[string]*File // which of parts has a tensor
 }
 
 // Tensor describes one tensor of a File.

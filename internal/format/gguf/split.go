@@ -16,6 +16,12 @@ func (f *File) Join(others ...*File) error {
 				return fmt.Errorf("%s: tensor %q is in %s too: %w", o.name, t.Name, holder.name, format.ErrInvalid)
 			}
 		}
+		if f.holders == nil {
+			f.holders = make(map[string]*File)
+		}
+		for _, t := range o.tensors {
+			f.holders[t.Name] = o
+		}
 		f.parts = append(f.parts, o)
 	}
 	return nil
@@ -26,10 +32,6 @@ func (f *File) holder(name string) (*File, bool) {
 	if _, ok := f.index[name]; ok {
 		return f, true
 	}
-	for _, p := range f.parts {
-		if _, ok := p.index[name]; ok {
-			return p, true
-		}
-	}
-	return nil, false
+	p, ok := f.holders[name]
+	return p, ok
 }

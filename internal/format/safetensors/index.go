@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"hotpath/internal/format"
@@ -22,7 +23,12 @@ type Index struct {
 	name   string
 	where  jsonview.Value // weight_map
 	shards []string       // sorted
+	files  []*File        // of shards, once they are checked
+	refs   []ref          // their tensors, sorted by name
 }
+
+// ref is one tensor of one file.
+type ref struct{ file, tensor uint32 }
 
 // ParseIndex checks data, a model.safetensors.index.json. name is for errors.
 func ParseIndex(name string, data []byte) (*Index, error) {
@@ -97,7 +103,8 @@ func compareName(a string, b []byte) int {
 }
 
 // Check holds the index against its files, which stand in the order of Shards:
-// each tensor has to be where the index says, and in no other file.
+// each tensor has to be where the index says, and in no other file. Find can be
+// used then.
 func (x *Index) Check(files []*File) error {
 	var text [maxFileName]byte
 	for name, file := range x.where.Members() {
@@ -106,12 +113,26 @@ func (x *Index) Check(files []*File) error {
 			return fmt.Errorf("%s: field weight_map: tensor %.100s is not in %s: %w", x.name, name.Raw(), x.shards[at], format.ErrInvalid)
 		}
 	}
-	return disjoint(files)
+	return x.join(files)
 }
 
-// disjoint fails if two files hold tensors of the same name.
-func disjoint(files []*File) error {
-	type ref struct{ file, tensor uint32 }
+// Find is the file that holds a tensor, which may be one that the index does not
+// name. It takes the logarithm of the number of tensors, however many files
+// there are.
+func (x *Index) Find(name string) (*File, bool) {
+	i, ok := sort.Find(len(x.refs), func(i int) int { return -x.key(x.refs[i]).CompareText(name) })
+	if !ok {
+		return nil, false
+	}
+	return x.files[x.refs[i].file], true
+}
+
+func (x *Index) key(r ref) jsonview.Value { return x.files[r.file].key(int(r.tensor)) }
+
+// join sorts the tensors of all files, and fails if two hold one of the same
+// name.
+func (x *Index) join(files []*File) error {
+	x.files = files
 	n := 0
 	for _, f := range files {
 		n += f.Len()
@@ -122,12 +143,12 @@ func disjoint(files []*File) error {
 			refs = append(refs, ref{uint32(i), uint32(k)})
 		}
 	}
-	key := func(r ref) jsonview.Value { return files[r.file].key(int(r.tensor)) }
-	slices.SortFunc(refs, func(a, b ref) int { return key(a).Compare(key(b)) })
+	slices.SortFunc(refs, func(a, b ref) int { return x.key(a).Compare(x.key(b)) })
 	for i := 1; i < len(refs); i++ {
-		if a, b := refs[i-1], refs[i]; key(a).Compare(key(b)) == 0 {
-			return fmt.Errorf("%s: tensor %.100s is in %s too: %w", files[a.file].name, key(a).Raw(), files[b.file].name, format.ErrInvalid)
+		if a, b := refs[i-1], refs[i]; x.key(a).Compare(x.key(b)) == 0 {
+			return fmt.Errorf("%s: tensor %.100s is in %s too: %w", files[a.file].name, x.key(a).Raw(), files[b.file].name, format.ErrInvalid)
 		}
 	}
+	x.refs = refs
 	return nil
 }
