@@ -5,7 +5,7 @@
 //
 // A template comes from a model's file and is hostile until shown otherwise,
 // so everything it does has a limit (see the constants below): source, nesting,
-// macro depth, steps, bytes made, bytes written. Whoever passes a limit gets
+// macro depth, steps, time, bytes made, bytes written. Whoever passes a limit gets
 // an error with the template's name and line. No input makes this package
 // panic.
 //
@@ -27,11 +27,12 @@ const (
 	maxSource  = 256 << 10 // bytes of source
 	maxNesting = 100       // blocks, expressions and values within each other
 	maxMacros  = 32        // macro calls within each other
-	maxSteps   = 1_000_000 // expressions and statements run, plus one a workBytes of text looked at
-	maxMade    = 16 << 20  // bytes of strings, lists and dicts made
-	maxOutput  = 4 << 20   // bytes written
-	maxRange   = 100_000   // numbers of one range, as in Jinja's sandbox
-	maxMessage = 4 << 10   // bytes of a template's own error message
+	maxSteps   = 2_000_000 // expressions, statements, items and assignments, plus one per workBytes of text looked at
+	maxTime    = 30 * time.Second
+	maxMade    = 16 << 20 // bytes of strings, lists and dicts made
+	maxOutput  = 4 << 20  // bytes written
+	maxRange   = 100_000  // numbers of one range, as in Jinja's sandbox
+	maxMessage = 4 << 10  // bytes of a template's own error message
 )
 
 // Template is a parsed template. It is safe for concurrent use.
@@ -65,10 +66,15 @@ func (t *Template) Render(ctx context.Context, variables map[string]any) (string
 		}
 		root.vars[name] = converted
 	}
-	s := &state{ctx: ctx, name: t.name, now: t.now, line: 1}
-	out := &text{s: s, output: true}
-	if _, err := s.run(t.body, root, out); err != nil {
+	out := t.begin(ctx)
+	if _, err := out.s.run(t.body, root, out); err != nil {
 		return "", err
 	}
 	return out.b.String(), nil
+}
+
+// begin makes the output of a new rendering.
+func (t *Template) begin(ctx context.Context) *text {
+	s := &state{ctx: ctx, name: t.name, now: t.now, began: t.now(), line: 1, limit: maxSteps}
+	return &text{s: s, output: true}
 }

@@ -327,7 +327,7 @@ func (s *state) contains(where, v value) (bool, error) {
 		return false, err
 	}
 	for {
-		item, ok, err := it.next(s)
+		item, ok, err := s.next(it)
 		if err != nil || !ok {
 			return false, err
 		}
