@@ -187,7 +187,10 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 		spaces.scheme = prependNever
 	}
 	t.steps = []step{spaces}
-	t.decoder = eachDecoder(spaces.decode)
+	if err := growthOf(chain.growth(), t.steps).check(); err != nil {
+		return fmt.Errorf("tokenizer.ggml.precompiled_charsmap: %w", err)
+	}
+	t.decoder = spaces.decoder()
 	return ggufFrame(t, m, false, true, roleBOS, roleEOS)
 }
 

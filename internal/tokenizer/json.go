@@ -9,6 +9,7 @@ import (
 // model turns one piece into ids.
 type model interface {
 	encode(dst []int32, word []byte, s *Scratch) []int32
+	growth() growth
 }
 
 // FromJSON reads a Hugging Face tokenizer.json, and tokenizer_config.json for the roles of special
@@ -21,15 +22,22 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	raw := pick(tokenizerJSON, "normalizer", "pre_tokenizer", "model", "decoder", "added_tokens", "post_processor")
 	t := new(Tokenizer)
 	part, ok, err := newPart(file, "normalizer", 0, raw[0])
+	total := same
 	if err == nil && ok {
-		t.norm, err = lookup(normalizers, part)
+		if t.norm, err = lookup(normalizers, part); err == nil {
+			total = t.norm.growth()
+			err = part.within(total)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	part, ok, err = newPart(file, "pre_tokenizer", 0, raw[1])
 	if err == nil && ok {
-		t.steps, err = lookup(preTokenizers, part)
+		if t.steps, err = lookup(preTokenizers, part); err == nil {
+			total = growthOf(total, t.steps)
+			err = part.within(total)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -68,10 +76,15 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err := t.readModel(part, byteLevel, more); err != nil {
 		return nil, err
 	}
+	if err := part.within(total.then(t.model.growth())); err != nil {
+		return nil, err
+	}
 	t.decoder = spaceDecoder{}
 	part, ok, err = newPart(file, "decoder", 0, raw[3])
 	if err == nil && ok {
-		t.decoder, err = lookup(decoders, part)
+		if t.decoder, err = lookup(decoders, part); err == nil {
+			err = part.within(t.decoder.growth())
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -177,10 +190,10 @@ func (t *Tokenizer) readFrame(file string, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if t.prefix, t.suffix, err = p.frame(); err != nil {
+	if t.prefix, t.suffix, err = p.frame(part); err != nil {
 		return err
 	}
-	if err := checkFrame(t.vocab, t.prefix, t.suffix); err != nil {
+	if err := checkIDs(t.vocab, t.prefix, t.suffix); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
