@@ -42,9 +42,11 @@ func ggufMetadata(f *gguf.File) []metaEntry {
 }
 
 func firstItems(v gguf.Value) []any {
-	items, _ := v.Items()
 	out := []any{}
-	for _, item := range items[:min(len(items), maxItems)] {
+	for item := range v.Items() {
+		if len(out) == maxItems {
+			break
+		}
 		if item.Type() == gguf.Array {
 			out = append(out, fmt.Sprintf("array of %d", item.Len()))
 			continue
