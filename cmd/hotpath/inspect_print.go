@@ -8,6 +8,7 @@ import (
 
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/format/jsonview"
+	"hotpath/internal/term"
 	"hotpath/internal/weights"
 )
 
@@ -128,12 +129,12 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 	var b strings.Builder
 	b.WriteString("\nmetadata\n")
 	for _, e := range in.Metadata {
-		fmt.Fprintf(&b, "  %-40s %s\n", e.Key, e.line())
+		fmt.Fprintf(&b, "  %-40s %s\n", term.Printable(e.Key), e.line())
 	}
 	if tensors {
 		b.WriteString("\ntensors\n")
 		for _, t := range in.Tensors {
-			fmt.Fprintf(&b, "  %-40s %-5s %v\n", t.Name, t.Type, t.Dims)
+			fmt.Fprintf(&b, "  %-40s %-5s %v\n", term.Printable(t.Name), term.Printable(t.Type), t.Dims)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -23,6 +23,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/term"
 )
 
 // Exit statuses.
@@ -118,7 +120,8 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine keeps the promise that an error is one line, whatever it quotes. Of a
+// oneLine keeps the promise that an error is one line that a terminal shows as
+// it is, whatever it quotes. Of a
 // panic that the library caught, the stack is left out.
 func oneLine(s string) string {
 	if at := strings.Index(s, "hotpath: panic: "); at >= 0 {
@@ -133,7 +136,7 @@ func oneLine(s string) string {
 	if at := slices.Index(lines, "Did you mean this?"); at > 0 { // as cobra suggests commands
 		lines = append(lines[:at], "did you mean "+strings.Join(lines[at+1:], " or ")+"?")
 	}
-	return strings.Join(lines, "; ")
+	return term.Printable(strings.Join(lines, "; "))
 }
 
 func newRoot(std streams) *cobra.Command {
