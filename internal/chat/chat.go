@@ -22,7 +22,9 @@ import (
 	"time"
 )
 
-// What one template may use up.
+// What one template may use up. Of steps, bytes made and bytes written there is
+// more for each byte of the variables, so that long conversations pass: see
+// limits.
 const (
 	maxSource  = 256 << 10 // bytes of source
 	maxNesting = 100       // blocks, expressions and values within each other
@@ -59,22 +61,33 @@ func Parse(name, source string) (*Template, error) {
 // the order of its objects' members; a Go map's are sorted.
 func (t *Template) Render(ctx context.Context, variables map[string]any) (string, error) {
 	root := &scope{vars: make(map[string]value, len(variables))}
+	input := 0
 	for name, v := range variables {
+		input += bytesOf(v)
 		converted, err := fromGo(v, 0)
 		if err != nil {
 			return "", fmt.Errorf("%s: variable %s: %w", t.name, name, err)
 		}
 		root.vars[name] = converted
 	}
-	out := t.begin(ctx)
+	out := t.begin(ctx, input)
 	if _, err := out.s.run(t.body, root, out); err != nil {
 		return "", err
 	}
 	return out.b.String(), nil
 }
 
-// begin makes the output of a new rendering.
-func (t *Template) begin(ctx context.Context) *text {
-	s := &state{ctx: ctx, name: t.name, now: t.now, began: t.now(), line: 1, limit: maxSteps}
+// limits are the budgets of one rendering.
+type limits struct{ steps, made, output int }
+
+// limitsOf gives the budgets for variables of so many bytes: each byte may be
+// looked at 64 times, copied 16 times and written 4 times.
+func limitsOf(input int) limits {
+	return limits{steps: maxSteps + input, made: maxMade + 16*input, output: maxOutput + 4*input}
+}
+
+// begin makes the output of a new rendering with variables of so many bytes.
+func (t *Template) begin(ctx context.Context, input int) *text {
+	s := &state{ctx: ctx, name: t.name, now: t.now, began: t.now(), line: 1, limits: limitsOf(input)}
 	return &text{s: s, output: true}
 }

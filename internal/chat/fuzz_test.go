@@ -45,9 +45,9 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := tmpl.begin(context.Background())
+		out := tmpl.begin(context.Background(), 0)
 		s := out.s
-		s.limit = maxSteps / 20
+		s.limits.steps = maxSteps / 20
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err = s.run(tmpl.body, &scope{vars: clone(root)}, out)
@@ -55,7 +55,7 @@ func FuzzTemplate(f *testing.F) {
 		if made := after.TotalAlloc - before.TotalAlloc; made > allocLimit {
 			t.Errorf("%d MiB allocated", made>>20)
 		}
-		if s.made > maxMade || out.b.Len() > maxOutput || s.depth != 0 || s.macros != 0 || err == nil && s.steps > s.limit {
+		if s.made > maxMade || out.b.Len() > maxOutput || s.depth != 0 || s.macros != 0 || err == nil && s.steps > s.limits.steps {
 			t.Errorf("%d bytes made, %d written, %d steps, depth %d and %d, %v", s.made, out.b.Len(), s.steps, s.depth, s.macros, err)
 		}
 	})

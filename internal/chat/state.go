@@ -21,10 +21,10 @@ type state struct {
 	began  time.Time
 	line   int // of the template, where the rendering is now
 	steps  int
-	limit  int // of steps
 	made   int // bytes of strings, lists and dicts
 	macros int // macro calls within each other
 	depth  int // of values and filters within each other
+	limits limits
 }
 
 // errorf is an error at the line where the rendering is.
@@ -38,8 +38,8 @@ func (s *state) errorf(format string, args ...any) error {
 func (s *state) spend(steps int) error {
 	before := s.steps
 	s.steps += steps
-	if s.steps > s.limit {
-		return s.errorf("the template takes more than %d steps", s.limit)
+	if s.steps > s.limits.steps {
+		return s.errorf("the template takes more than %d steps", s.limits.steps)
 	}
 	if before/lookEvery != s.steps/lookEvery {
 		if err := s.ctx.Err(); err != nil {
@@ -60,8 +60,8 @@ func (s *state) work(n int) error { return s.spend(n/workBytes + 1) }
 
 // alloc counts n bytes before they are made.
 func (s *state) alloc(n int) error {
-	if n < 0 || n > maxMade-s.made {
-		return s.errorf("the template makes more than %d bytes of strings and lists", maxMade)
+	if n < 0 || n > s.limits.made-s.made {
+		return s.errorf("the template makes more than %d bytes of strings and lists", s.limits.made)
 	}
 	s.made += n
 	return nil
@@ -75,7 +75,7 @@ const (
 
 // allocItems counts n items of a list before they are made. Each is also work.
 func (s *state) allocItems(n int) error {
-	if n < 0 || n > maxMade/itemBytes {
+	if n < 0 || n > s.limits.made/itemBytes {
 		return s.alloc(-1)
 	}
 	if err := s.work(n * itemBytes); err != nil {
@@ -140,8 +140,8 @@ type text struct {
 
 func (t *text) write(str string) error {
 	if t.output {
-		if len(str) > maxOutput-t.b.Len() {
-			return t.s.errorf("the template writes more than %d bytes", maxOutput)
+		if most := t.s.limits.output; len(str) > most-t.b.Len() {
+			return t.s.errorf("the template writes more than %d bytes", most)
 		}
 	} else if err := t.s.alloc(len(str)); err != nil {
 		return err

@@ -132,7 +132,7 @@ func stepsOf(t *testing.T, source string) int {
 	if err != nil {
 		t.Fatalf("%.80s: %v", source, err)
 	}
-	out := tmpl.begin(context.Background())
+	out := tmpl.begin(context.Background(), 0)
 	if _, err := out.s.run(tmpl.body, &scope{}, out); err != nil {
 		t.Fatalf("%.80s: %v", source, err)
 	}
@@ -169,7 +169,7 @@ func TestShortTemplatesEnd(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		out := tmpl.begin(ctx)
+		out := tmpl.begin(ctx, 0)
 		if _, err := out.s.run(tmpl.body, &scope{}, out); !errors.Is(err, context.Canceled) {
 			t.Errorf("%.80s: %v, expected that it was canceled", source, err)
 		}
@@ -197,5 +197,30 @@ func TestRenderStopsWithItsClock(t *testing.T) {
 	}
 	if most := int(maxTime/time.Second) + 2; looks > most {
 		t.Errorf("%d looks at the clock, expected at most %d", looks, most)
+	}
+}
+
+// TestLongConversations holds that a long text has room, and that the room ends
+// where a template makes more of it than its share.
+func TestLongConversations(t *testing.T) {
+	long := strings.Repeat("a conversation of many words ", 200_000) // 6 MB
+	variables := map[string]any{"messages": []map[string]any{{"role": "user", "content": long}}}
+	for source, want := range map[string]string{
+		"{% for m in messages %}{{ '<' + m.role + '>' + m.content|trim + '</s>' }}{% endfor %}":                               "",
+		"{% for m in messages %}{% for i in range(9) %}{{ m.content }}{% endfor %}{% endfor %}":                               "line 1: the template writes more than 27394364 bytes",
+		"{% for i in range(99) %}{% set x = messages[0].content ~ i %}{% endfor %}":                                           "line 1: the template makes more than",
+		"{% for i in range(999) %}{% if 'b' in messages[0].content and 'z#' in messages[0].content %}{% endif %}{% endfor %}": "line 1: the template takes more than",
+	} {
+		tmpl, err := Parse("t", source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tmpl.Render(context.Background(), variables)
+		switch {
+		case want == "" && (err != nil || len(got) < len(long)-1):
+			t.Errorf("%s: %d bytes, %v", source, len(got), err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, expected %q", source, err, want)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func (s *state) replace(self string, from, to, count value) (value, error) {
 	if n == 0 {
 		return self, nil
 	}
-	if len(fresh) > maxMade/n {
+	if len(fresh) > s.limits.made/n {
 		return nil, s.alloc(-1)
 	}
 	if err := s.alloc(len(self) + n*len(fresh)); err != nil {
