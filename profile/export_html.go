@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"hotpath/internal/term"
 )
 
 // The parts of an HTML report. It is one file that loads nothing: style,
@@ -36,7 +38,7 @@ func page(w io.Writer, title string, data any, script string) error {
 	if err := json.NewEncoder(&b).Encode(data); err != nil {
 		return err
 	}
-	_, err := strings.NewReplacer("{{.Title}}", html.EscapeString(visible(title)), "{{.Style}}", viewCSS,
+	_, err := strings.NewReplacer("{{.Title}}", html.EscapeString(term.Printable(title)), "{{.Style}}", viewCSS,
 		"{{.Data}}", strings.TrimSpace(b.String()), "{{.Script}}", viewJS+"\n"+script).WriteString(w, viewHTML)
 	return err
 }

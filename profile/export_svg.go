@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"hotpath/internal/term"
 )
 
 // FlameValue is what the width of a flame graph's frames stands for.
@@ -151,6 +153,6 @@ func shorten(s string, n int) string {
 
 func xmlText(s string) string {
 	var b strings.Builder
-	xml.EscapeText(&b, []byte(visible(s))) // a Builder takes everything
+	xml.EscapeText(&b, []byte(term.Printable(s))) // a Builder takes everything
 	return b.String()
 }

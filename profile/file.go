@@ -66,8 +66,9 @@ func read(data []byte) (*Profile, error) {
 	// The version comes first: what a newer writer put into the other fields
 	// is not for this reader to judge.
 	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
+		Format  string   `json:"format"`
+		Version int      `json:"version"`
+		Plans   arrayLen `json:"plans"`
 	}
 	if err := decode(data, &head); err != nil {
 		return nil, err
@@ -80,6 +81,9 @@ func read(data []byte) (*Profile, error) {
 	}
 	if head.Version < 1 {
 		return nil, fmt.Errorf("field version is %d, expected 1 to %d", head.Version, Version)
+	}
+	if head.Plans > maxPlans {
+		return nil, fmt.Errorf("field plans has %d entries, expected at most %d", head.Plans, maxPlans)
 	}
 	p := new(Profile)
 	if err := decode(data, p); err != nil {
@@ -143,6 +147,26 @@ func jsonName(t reflect.Type) string {
 	}
 	return "a whole number of 64 bits at most"
 }
+
+// maxPlans bounds how many plans a file may have. A plan takes 440 bytes in
+// memory and little in a file; a program has a few dozen.
+const maxPlans = 4096
+
+// arrayLen is the length of an array, whose items are not decoded. What is no
+// array counts as none: a newer version may have something else there.
+type arrayLen int
+
+func (n *arrayLen) UnmarshalJSON(data []byte) error {
+	var items []skipped
+	if json.Unmarshal(data, &items) == nil {
+		*n = arrayLen(len(items))
+	}
+	return nil
+}
+
+type skipped struct{}
+
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
 // minObject is less than the encoded size of any of our records.
 const minObject = 16

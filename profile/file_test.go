@@ -3,11 +3,13 @@ package profile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -182,4 +184,24 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("written once\n%s\ntwice\n%s", a, b)
 		}
 	})
+}
+
+// TestReadMemory holds Read to the size of the file: records are larger in
+// memory than in a file that leaves their fields out.
+func TestReadMemory(t *testing.T) {
+	for _, field := range []string{"plans", "rounds", "scopes", "counters", "raw_runs", "raw_scopes", "warnings"} {
+		record := `{"name":"aaaaaaaa"},`
+		if field == "warnings" {
+			record = `"",`
+		}
+		data := []byte(fmt.Sprintf(`{"format":%q,"version":%d,%q:[%s]}`, Format, Version, field, strings.TrimSuffix(strings.Repeat(record, 100_000), ",")))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Read("f", data)
+		runtime.ReadMemStats(&after)
+		// A slice that grows leaves about as much behind as it has in the end.
+		if made, limit := after.TotalAlloc-before.TotalAlloc, uint64(50*len(data)); made > limit {
+			t.Errorf("%s: %d bytes allocated for a file of %d, expected at most %d (%v)", field, made, len(data), limit, err)
+		}
+	}
 }

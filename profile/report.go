@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath/internal/term"
 )
 
 // ReportOptions shapes a report. The zero value is a good one.
@@ -29,7 +31,7 @@ func Text(w io.Writer, p *Profile, o ReportOptions) error {
 
 // Markdown writes the same report as Markdown.
 func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
-	if _, err := fmt.Fprintf(w, "# Profile of %s\n\n", markdownEscape.Replace(visible(subject(p)))); err != nil {
+	if _, err := fmt.Fprintf(w, "# Profile of %s\n\n", markdownEscape.Replace(term.Printable(subject(p)))); err != nil {
 		return err
 	}
 	for _, t := range report(p, o) {

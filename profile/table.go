@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"hotpath/internal/term"
 )
 
 // table is one section of a report. The renderers know tables only, and the
@@ -58,16 +59,6 @@ func paint(color bool, code, s string) string {
 	return code + s + ansiReset
 }
 
-// visible replaces what would steer a terminal: names come from files.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
 // text renders the table with aligned columns, two spaces between them.
 func (t *table) text(w io.Writer, color bool) error {
 	width := make([]int, len(t.cols))
@@ -78,13 +69,13 @@ func (t *table) text(w io.Writer, color bool) error {
 	}
 	for _, row := range t.rows {
 		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(visible(cell)))
+			width[i] = max(width[i], utf8.RuneCountInString(term.Printable(cell)))
 		}
 	}
 	line := func(cell func(int) string) string {
 		var b strings.Builder
 		for i, c := range t.cols {
-			s := visible(cell(i))
+			s := term.Printable(cell(i))
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
 			if c.right {
 				s = pad + s
@@ -100,9 +91,9 @@ func (t *table) text(w io.Writer, color bool) error {
 	}
 	var b strings.Builder
 	if t.title != "" {
-		b.WriteString(paint(color, ansiTitle, strings.ToUpper(t.title)))
+		b.WriteString(paint(color, ansiTitle, term.Printable(strings.ToUpper(t.title))))
 		if t.note != "" {
-			b.WriteString("  " + paint(color, ansiHead, visible(t.note)))
+			b.WriteString("  " + paint(color, ansiHead, term.Printable(t.note)))
 		}
 		b.WriteString("\n")
 	}
@@ -126,10 +117,11 @@ var markdownEscape = strings.NewReplacer("|", `\|`, "`", "\\`", "*", `\*`, "_", 
 func (t *table) markdown(w io.Writer) error {
 	var b strings.Builder
 	if t.title != "" {
-		fmt.Fprintf(&b, "## %s\n\n", strings.ToUpper(t.title[:1])+t.title[1:])
+		title := term.Printable(t.title)
+		fmt.Fprintf(&b, "## %s\n\n", strings.ToUpper(title[:1])+markdownEscape.Replace(title[1:]))
 	}
 	if t.note != "" {
-		fmt.Fprintf(&b, "%s\n\n", markdownEscape.Replace(visible(t.note)))
+		fmt.Fprintf(&b, "%s\n\n", markdownEscape.Replace(term.Printable(t.note)))
 	}
 	line := func(cell func(int) string) {
 		for i := range t.cols {
@@ -147,7 +139,7 @@ func (t *table) markdown(w io.Writer) error {
 	for _, row := range t.rows {
 		line(func(i int) string {
 			// Leading spaces are depth, which a pipe table would swallow.
-			cell := visible(row[i])
+			cell := term.Printable(row[i])
 			body := strings.TrimLeft(cell, " ")
 			return strings.Repeat("&nbsp;", len(cell)-len(body)) + markdownEscape.Replace(body)
 		})

@@ -76,7 +76,7 @@ asks for them.`,
 			}
 			if unjudged == nil { // which says what the warnings would
 				for _, w := range c.Warnings {
-					fmt.Fprintln(std.err, "warning:", w)
+					fmt.Fprintln(std.err, "warning:", oneLine(w))
 				}
 			}
 			if format.value == "json" {

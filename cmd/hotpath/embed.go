@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/term"
 )
 
 // embedFlags are what embed knows besides the model and the texts.
@@ -67,7 +68,7 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 		default:
 			o.Prompt = f.prompt
 			if len(info.Prompts) > 0 && !strings.ContainsAny(f.prompt, " :") {
-				fmt.Fprintf(std.err, "hotpath: --prompt %q is no name of a prompt (the model has %s): it goes before each text as it stands\n", f.prompt, strings.Join(slices.Sorted(maps.Keys(info.Prompts)), ", "))
+				fmt.Fprintf(std.err, "hotpath: --prompt %q is no name of a prompt (the model has %s): it goes before each text as it stands\n", f.prompt, term.Printable(strings.Join(slices.Sorted(maps.Keys(info.Prompts)), ", ")))
 			}
 		}
 	}

@@ -105,7 +105,7 @@ taken where every cosine is 0.9995 or more; HOTPATH_CALIBRATION=off forgets it.`
 					return notPulled(path, err)
 				}
 				if r.Note != "" {
-					fmt.Fprintln(std.err, "hotpath: inspect --calibrate:", r.Note)
+					fmt.Fprintln(std.err, "hotpath: inspect --calibrate:", oneLine(r.Note))
 				}
 				found = &r
 			}

@@ -8,6 +8,7 @@ import (
 
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/format/jsonview"
+	"hotpath/internal/term"
 	"hotpath/internal/weights"
 )
 
@@ -42,9 +43,11 @@ func ggufMetadata(f *gguf.File) []metaEntry {
 }
 
 func firstItems(v gguf.Value) []any {
-	items, _ := v.Items()
 	out := []any{}
-	for _, item := range items[:min(len(items), maxItems)] {
+	for item := range v.Items() {
+		if len(out) == maxItems {
+			break
+		}
 		if item.Type() == gguf.Array {
 			out = append(out, fmt.Sprintf("array of %d", item.Len()))
 			continue
@@ -126,12 +129,12 @@ func (in *inspection) print(w io.Writer, tensors bool) error {
 	var b strings.Builder
 	b.WriteString("\nmetadata\n")
 	for _, e := range in.Metadata {
-		fmt.Fprintf(&b, "  %-40s %s\n", e.Key, e.line())
+		fmt.Fprintf(&b, "  %-40s %s\n", term.Printable(e.Key), e.line())
 	}
 	if tensors {
 		b.WriteString("\ntensors\n")
 		for _, t := range in.Tensors {
-			fmt.Fprintf(&b, "  %-40s %-5s %v\n", t.Name, t.Type, t.Dims)
+			fmt.Fprintf(&b, "  %-40s %-5s %v\n", term.Printable(t.Name), term.Printable(t.Type), t.Dims)
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"hotpath/internal/term"
 )
 
-// table prints rows of a name and what is known about it, without the empty ones.
+// table prints rows of a name and what is known about it, without the empty
+// ones. Both may come from a file.
 func table(w io.Writer, rows [][2]string) error {
 	var b strings.Builder
 	for _, r := range rows {
 		if r[1] != "" {
-			fmt.Fprintf(&b, "%-14s %s\n", r[0], r[1])
+			fmt.Fprintf(&b, "%-14s %s\n", term.Printable(r[0]), term.Printable(r[1]))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/term"
 )
 
 func newList(std streams) *cobra.Command {
@@ -48,11 +51,11 @@ its owner, or that of the file.`,
 func printModels(w io.Writer, models []pulledModel) error {
 	width := 0
 	for _, m := range models {
-		width = max(width, len(m.Name))
+		width = max(width, utf8.RuneCountInString(term.Printable(m.Name)))
 	}
 	var b strings.Builder
 	for _, m := range models {
-		fmt.Fprintf(&b, "%-*s  %-12s  %9s  %s\n", width, m.Name, m.Format, size(m.Bytes), m.Path)
+		fmt.Fprintf(&b, "%-*s  %-12s  %9s  %s\n", width, term.Printable(m.Name), m.Format, size(m.Bytes), term.Printable(m.Path))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -24,6 +24,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/term"
 )
 
 // Exit statuses.
@@ -127,8 +129,8 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine keeps the promise that an error is one line, whatever it quotes. The
-// stack of a panic that was caught is left out.
+// oneLine keeps the promise that an error is one line that a terminal shows as
+// it is, whatever it quotes. The stack of a panic that was caught is left out.
 func oneLine(s string) string {
 	s, _, _ = strings.Cut(s, "\ngoroutine ")
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
@@ -138,7 +140,7 @@ func oneLine(s string) string {
 	if at := slices.Index(lines, "Did you mean this?"); at > 0 { // as cobra suggests commands
 		lines = append(lines[:at], "did you mean "+strings.Join(lines[at+1:], " or ")+"?")
 	}
-	return strings.Join(lines, "; ")
+	return term.Printable(strings.Join(lines, "; "))
 }
 
 func newRoot(std streams) *cobra.Command {

@@ -9,9 +9,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/term"
 )
 
 // formatFlag is --format with the values that a command knows, the first being
@@ -146,13 +147,8 @@ func document(w io.Writer, v any) error {
 
 // excerpt is the beginning of a text on one line, safe to show on a terminal.
 func excerpt(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !unicode.IsSpace(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s[:min(len(s), 16*n)])
-	cut := []rune(strings.Join(strings.Fields(s), " "))
+	words := strings.Fields(strings.ToValidUTF8(s[:min(len(s), 16*n)], "\ufffd"))
+	cut := []rune(term.Printable(strings.Join(words, " ")))
 	if len(cut) <= n {
 		return string(cut)
 	}

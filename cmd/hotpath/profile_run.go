@@ -69,7 +69,7 @@ without it the report is printed.`,
 				return err
 			}
 			if p.Note != "" {
-				fmt.Fprintf(std.err, "hotpath: %s\n", p.Note)
+				fmt.Fprintf(std.err, "hotpath: %s\n", oneLine(p.Note))
 			}
 			if out != "" {
 				return p.Write(out)

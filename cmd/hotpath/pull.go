@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/pull"
+	"hotpath/internal/term"
 )
 
 // pulledModel is one answer of pull and list.
@@ -58,7 +59,7 @@ through pip itself.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(std.err, "%s: %s, %s fetched\n", r.Name, size(r.Size), size(r.Bytes))
+				fmt.Fprintf(std.err, "%s: %s, %s fetched\n", term.Printable(r.Name), size(r.Size), size(r.Bytes))
 				if format.value == "text" {
 					fmt.Fprintln(std.out, r.Path)
 				}
@@ -102,9 +103,9 @@ func pullOne(ctx context.Context, std streams, p *pull.Puller, name string) (pul
 // ask lets the user pick one of several models.
 func ask(std streams, several *pull.ChoiceError) (string, error) {
 	for i, c := range several.Choices {
-		fmt.Fprintf(std.err, "%3d  %-9s %s\n", i+1, size(c.Size), c.Name)
+		fmt.Fprintf(std.err, "%3d  %-9s %s\n", i+1, size(c.Size), term.Printable(c.Name))
 	}
-	fmt.Fprintf(std.err, "%s is several models. Which one? ", several.Name)
+	fmt.Fprintf(std.err, "%s is several models. Which one? ", term.Printable(several.Name))
 	line, err := bufio.NewReader(std.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"hotpath/internal/term"
 )
 
 // ranking keeps the best of any number of texts.
@@ -65,7 +67,7 @@ func (r *ranking) write(w io.Writer, format string) error {
 	if format == "text" {
 		b := bufio.NewWriter(w)
 		for _, t := range r.best {
-			fmt.Fprintf(b, "%7.4f  %s  %s\n", t.score, t.where, excerpt(t.body, 80))
+			fmt.Fprintf(b, "%7.4f  %s  %s\n", t.score, term.Printable(t.where), excerpt(t.body, 80))
 		}
 		return b.Flush()
 	}

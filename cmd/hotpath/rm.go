@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"hotpath/internal/term"
 )
 
 func newRm(std streams) *cobra.Command {
@@ -32,7 +34,7 @@ unique. On a terminal it asks first; elsewhere it wants --yes.`,
 					if !isTerminal(std.in) || !isTerminal(std.err) {
 						return usagef("%s is %s at %s: --yes deletes it", m.Name, size(m.Size), m.Path)
 					}
-					fmt.Fprintf(std.err, "Delete %s, %s at %s? [y/N] ", m.Name, size(m.Size), m.Path)
+					fmt.Fprintf(std.err, "Delete %s, %s at %s? [y/N] ", term.Printable(m.Name), size(m.Size), term.Printable(m.Path))
 					answer, err := waitFor(cmd.Context(), func() (string, error) {
 						answer, _ := bufio.NewReader(std.in).ReadString('\n')
 						return answer, nil
@@ -41,14 +43,14 @@ unique. On a terminal it asks first; elsewhere it wants --yes.`,
 						return err
 					}
 					if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
-						fmt.Fprintf(std.err, "%s stays\n", m.Name)
+						fmt.Fprintf(std.err, "%s stays\n", term.Printable(m.Name))
 						continue
 					}
 				}
 				if err := p.Remove(cmd.Context(), m); err != nil {
 					return err
 				}
-				fmt.Fprintf(std.err, "%s: %s deleted\n", m.Name, size(m.Size))
+				fmt.Fprintf(std.err, "%s: %s deleted\n", term.Printable(m.Name), size(m.Size))
 			}
 			return nil
 		},

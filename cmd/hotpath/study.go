@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/study"
+	"hotpath/internal/term"
 )
 
 func newStudy(std streams) *cobra.Command {
@@ -74,7 +75,7 @@ turns, the baseline is held against itself, and advice is given only where the
 				return err
 			}
 			for _, a := range report.Advice {
-				if _, err := fmt.Fprintf(std.out, "- %s\n", a); err != nil {
+				if _, err := fmt.Fprintf(std.out, "- %s\n", term.Printable(a)); err != nil {
 					return err
 				}
 			}
@@ -110,7 +111,7 @@ func (l *line) say(what string, done, of int) {
 	if l.w == nil {
 		return
 	}
-	text := fmt.Sprintf("%3d %% %4.0fs  %s", 100*done/max(1, of), time.Since(l.start).Seconds(), what)
+	text := fmt.Sprintf("%3d %% %4.0fs  %s", 100*done/max(1, of), time.Since(l.start).Seconds(), term.Printable(what))
 	if r := []rune(text); len(r) > 110 {
 		text = string(r[:110])
 	}

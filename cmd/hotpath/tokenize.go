@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/term"
 )
 
 // tokenized is one answer of tokenize.
@@ -89,7 +90,7 @@ func encode(ctx context.Context, m *hotpath.Tokenizer, batch []text, special boo
 			line = strconv.AppendInt(line, int64(id), 10)
 			tokens[k] = m.Token(id)
 		}
-		out[i] = answer{record: tokenized{batch[i].index, ids, tokens}, line: string(line) + "\t" + strings.Join(tokens, " ")}
+		out[i] = answer{record: tokenized{batch[i].index, ids, tokens}, line: string(line) + "\t" + term.Printable(strings.Join(tokens, " "))}
 	}
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/term"
 	"hotpath/profile"
 )
 
@@ -47,7 +48,7 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprint(std.out, plan)
+				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
 			}
 			o.OnStep = func(s hotpath.TrainStep) error {

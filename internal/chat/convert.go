@@ -10,6 +10,34 @@ import (
 	"strings"
 )
 
+// bytesOf is about what a variable holds: its texts, or its JSON.
+func bytesOf(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case json.RawMessage:
+		return len(v)
+	case []string:
+		for _, s := range v {
+			n += len(s)
+		}
+	case []any:
+		for _, item := range v {
+			n += bytesOf(item)
+		}
+	case []map[string]any:
+		for _, item := range v {
+			n += bytesOf(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			n += len(key) + bytesOf(item)
+		}
+	}
+	return n
+}
+
 // fromGo makes a value of what the caller of Render gave.
 func fromGo(v any, depth int) (value, error) {
 	if depth > maxNesting {

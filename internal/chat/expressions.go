@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// expr is an expression.
+// expr is an expression. Only state.eval calls eval: it counts the step.
 type expr interface {
 	eval(s *state, sc *scope) (value, error)
 }
@@ -54,7 +54,7 @@ func (x *constExpr) eval(*state, *scope) (value, error) { return x.v, nil }
 
 func (x *nameExpr) eval(s *state, sc *scope) (value, error) {
 	s.line = x.line
-	return sc.get(x.name), s.step()
+	return s.lookup(sc, x.name)
 }
 
 // evalAll gives the values of expressions as a new slice.
@@ -65,7 +65,7 @@ func (s *state) evalAll(sc *scope, from []expr) ([]value, error) {
 	items := make([]value, len(from))
 	for i, x := range from {
 		var err error
-		if items[i], err = x.eval(s, sc); err != nil {
+		if items[i], err = s.eval(x, sc); err != nil {
 			return nil, err
 		}
 	}
@@ -83,11 +83,11 @@ func (x *dictExpr) eval(s *state, sc *scope) (value, error) {
 	}
 	d := newDict(len(x.keys))
 	for i := range x.keys {
-		key, err := x.keys[i].eval(s, sc)
+		key, err := s.eval(x.keys[i], sc)
 		if err != nil {
 			return nil, err
 		}
-		v, err := x.vals[i].eval(s, sc)
+		v, err := s.eval(x.vals[i], sc)
 		if err != nil {
 			return nil, err
 		}
@@ -100,22 +100,22 @@ func (x *dictExpr) eval(s *state, sc *scope) (value, error) {
 }
 
 func (x *condExpr) eval(s *state, sc *scope) (value, error) {
-	test, err := x.test.eval(s, sc)
+	test, err := s.eval(x.test, sc)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case truth(test):
-		return x.yes.eval(s, sc)
+		return s.eval(x.yes, sc)
 	case x.no != nil:
-		return x.no.eval(s, sc)
+		return s.eval(x.no, sc)
 	}
 	return undefined{}, nil
 }
 
 func (x *logicExpr) eval(s *state, sc *scope) (v value, err error) {
 	for _, item := range x.items {
-		if v, err = item.eval(s, sc); err != nil || truth(v) != x.and {
+		if v, err = s.eval(item, sc); err != nil || truth(v) != x.and {
 			return v, err
 		}
 	}
@@ -123,12 +123,12 @@ func (x *logicExpr) eval(s *state, sc *scope) (v value, err error) {
 }
 
 func (x *notExpr) eval(s *state, sc *scope) (value, error) {
-	v, err := x.x.eval(s, sc)
+	v, err := s.eval(x.x, sc)
 	return !truth(v), err
 }
 
 func (x *signExpr) eval(s *state, sc *scope) (value, error) {
-	v, err := x.x.eval(s, sc)
+	v, err := s.eval(x.x, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +144,13 @@ func (x *signExpr) eval(s *state, sc *scope) (value, error) {
 }
 
 func (x *arithExpr) eval(s *state, sc *scope) (value, error) {
-	left, err := x.first.eval(s, sc)
+	left, err := s.eval(x.first, sc)
 	if err != nil {
 		return nil, err
 	}
 	for i := 0; i < len(x.rest); i++ {
 		r := x.rest[i]
-		right, err := r.x.eval(s, sc)
+		right, err := s.eval(r.x, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func (x *arithExpr) join(s *state, sc *scope, i int, left, right string) (value,
 	}
 	parts := append(make([]string, 0, 8), left, right)
 	for i+1 < len(x.rest) && x.rest[i+1].op == "+" {
-		v, err := x.rest[i+1].x.eval(s, sc)
+		v, err := s.eval(x.rest[i+1].x, sc)
 		if err != nil {
 			return nil, i, err
 		}
@@ -204,7 +204,7 @@ func (x *arithExpr) join(s *state, sc *scope, i int, left, right string) (value,
 func (x *concatExpr) eval(s *state, sc *scope) (value, error) {
 	out := &text{s: s}
 	for _, item := range x.items {
-		v, err := item.eval(s, sc)
+		v, err := s.eval(item, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -216,12 +216,12 @@ func (x *concatExpr) eval(s *state, sc *scope) (value, error) {
 }
 
 func (x *compareExpr) eval(s *state, sc *scope) (value, error) {
-	left, err := x.first.eval(s, sc)
+	left, err := s.eval(x.first, sc)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range x.rest {
-		right, err := r.x.eval(s, sc)
+		right, err := s.eval(r.x, sc)
 		if err != nil {
 			return nil, err
 		}

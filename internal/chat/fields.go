@@ -81,6 +81,9 @@ var refused = map[string]bool{"clear": true, "pop": true, "popitem": true, "setd
 
 // attribute is what the dot finds before keys; ok is false if nothing.
 func (s *state) attribute(v value, name string) (value, bool, error) {
+	if err := s.spend(len(name) / workBytes); err != nil {
+		return nil, false, err
+	}
 	switch v := v.(type) {
 	case undefined:
 		return nil, false, s.errorf("%s", v)

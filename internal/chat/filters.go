@@ -23,10 +23,7 @@ func textFilter(spec string, fn func(s *state, self string, a []value) (value, e
 // recased is a textFilter that gives a new string of about the same size.
 func recased(fn func(string) string) builtin {
 	return textFilter("", func(s *state, self string, _ []value) (value, error) {
-		if err := s.alloc(len(self)); err != nil {
-			return nil, err
-		}
-		return fn(self), nil
+		return s.mapped(self, fn)
 	})
 }
 
@@ -220,6 +217,9 @@ func toInt(s *state, self value, a []value) (value, error) {
 	case undefined:
 		return nil, s.errorf("%s", v)
 	case string:
+		if err := s.work(len(v)); err != nil {
+			return nil, err
+		}
 		trimmed := strings.ToLower(strings.TrimFunc(short(v), isSpace))
 		bare := trimmed
 		if prefix := map[int64]string{2: "0b", 8: "0o", 16: "0x"}[base]; prefix != "" {
@@ -266,6 +266,9 @@ func toFloat(s *state, self value, a []value) (value, error) {
 	}
 	_, f, _, ok := number(self)
 	if str, isText := self.(string); isText {
+		if err := s.work(len(str)); err != nil {
+			return nil, err
+		}
 		f, ok = parseFloat(str)
 	}
 	switch {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"runtime"
 	"testing"
 )
 
 // FuzzTemplate holds that no template panics, and that what it uses stays
-// within the limits.
+// within the limits: its steps and bytes as it counts them, and what it really
+// allocates. Fewer steps than a rendering may take leave time for more
+// templates.
 func FuzzTemplate(f *testing.F) {
 	raw, err := os.ReadFile("testdata/goldens.json")
 	if err != nil {
@@ -42,10 +45,17 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := &state{ctx: context.Background(), name: tmpl.name, now: tmpl.now, line: 1}
-		out := &text{s: s, output: true}
+		out := tmpl.begin(context.Background(), 0)
+		s := out.s
+		s.limits.steps = maxSteps / 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, err = s.run(tmpl.body, &scope{vars: clone(root)}, out)
-		if s.made > maxMade || out.b.Len() > maxOutput || s.depth != 0 || s.macros != 0 || err == nil && s.steps > maxSteps {
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; made > allocLimit {
+			t.Errorf("%d MiB allocated", made>>20)
+		}
+		if s.made > maxMade || out.b.Len() > maxOutput || s.depth != 0 || s.macros != 0 || err == nil && s.steps > s.limits.steps {
 			t.Errorf("%d bytes made, %d written, %d steps, depth %d and %d, %v", s.made, out.b.Len(), s.steps, s.depth, s.macros, err)
 		}
 	})

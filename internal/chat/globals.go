@@ -135,7 +135,7 @@ func (s *state) putPairs(d *dict, v value) error {
 	if err != nil {
 		return err
 	}
-	if err := s.alloc(min(len(pairs), maxMade) * pairBytes); err != nil {
+	if err := s.alloc(min(len(pairs), s.limits.made) * pairBytes); err != nil {
 		return err
 	}
 	for _, pair := range pairs {

@@ -84,11 +84,11 @@ func (t *text) json(v value, style *jsonStyle, depth int) error {
 }
 
 func (t *text) jsonDict(d *dict, style *jsonStyle, depth int) error {
-	names := make([]string, len(d.keys))
-	order := make([]int, len(d.keys))
 	if err := t.s.allocItems(2 * len(d.keys)); err != nil {
 		return err
 	}
+	names := make([]string, len(d.keys))
+	order := make([]int, len(d.keys))
 	for i, key := range d.keys {
 		order[i] = i
 		switch key := key.(type) {

@@ -60,7 +60,7 @@ type (
 )
 
 func (x *chain) eval(s *state, sc *scope) (value, error) {
-	v, err := x.x.eval(s, sc)
+	v, err := s.eval(x.x, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (l *fieldLink) apply(s *state, _ *scope, v value) (value, error) {
 }
 
 func (l *indexLink) apply(s *state, sc *scope, v value) (value, error) {
-	key, err := l.x.eval(s, sc)
+	key, err := s.eval(l.x, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (l *sliceLink) apply(s *state, sc *scope, v value) (value, error) {
 			continue
 		}
 		var err error
-		if parts[i], err = x.eval(s, sc); err != nil {
+		if parts[i], err = s.eval(x, sc); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +105,7 @@ func (l *sliceLink) apply(s *state, sc *scope, v value) (value, error) {
 }
 
 func (l *callLink) apply(s *state, sc *scope, v value) (value, error) {
-	args, kw, err := l.args.eval(s, sc)
+	args, kw, err := l.args.values(s, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (l *callLink) apply(s *state, sc *scope, v value) (value, error) {
 }
 
 func (l *filterLink) apply(s *state, sc *scope, v value) (value, error) {
-	args, kw, err := l.args.eval(s, sc)
+	args, kw, err := l.args.values(s, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (l *filterLink) apply(s *state, sc *scope, v value) (value, error) {
 }
 
 func (l *testLink) apply(s *state, sc *scope, v value) (value, error) {
-	args, kw, err := l.args.eval(s, sc)
+	args, kw, err := l.args.values(s, sc)
 	if err != nil {
 		return nil, err
 	}
@@ -132,15 +132,15 @@ func (l *testLink) apply(s *state, sc *scope, v value) (value, error) {
 	return ok != l.negated, err
 }
 
-// eval gives the values of arguments.
-func (a *arguments) eval(s *state, sc *scope) (args []value, kw []keyword, err error) {
+// values evaluates the arguments.
+func (a *arguments) values(s *state, sc *scope) (args []value, kw []keyword, err error) {
 	if len(a.list) > 0 {
 		if args, err = s.evalAll(sc, a.list); err != nil {
 			return nil, nil, err
 		}
 	}
 	if a.spread != nil {
-		v, err := a.spread.eval(s, sc)
+		v, err := s.eval(a.spread, sc)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -154,14 +154,14 @@ func (a *arguments) eval(s *state, sc *scope) (args []value, kw []keyword, err e
 		args = append(args, items...)
 	}
 	for _, k := range a.keywords {
-		v, err := k.x.eval(s, sc)
+		v, err := s.eval(k.x, sc)
 		if err != nil {
 			return nil, nil, err
 		}
 		kw = append(kw, keyword{k.name, v})
 	}
 	if a.spreadKeywords != nil {
-		v, err := a.spreadKeywords.eval(s, sc)
+		v, err := s.eval(a.spreadKeywords, sc)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -183,7 +183,7 @@ func (a *arguments) eval(s *state, sc *scope) (args []value, kw []keyword, err e
 	for i, k := range kw {
 		// Few names: a map would cost more than it saves, but 256 KiB of source
 		// can hold many, so the comparison is work.
-		if err := s.spend(i / 8); err != nil {
+		if err := s.spend(i * (nameBytes + len(k.name)) / workBytes); err != nil {
 			return nil, nil, err
 		}
 		for _, other := range kw[:i] {

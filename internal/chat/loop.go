@@ -2,7 +2,8 @@ package chat
 
 import "unicode/utf8"
 
-// iterator gives items one at a time; ok is false after the last.
+// iterator gives items one at a time; ok is false after the last. Only
+// state.next calls next: it counts the step.
 type iterator interface {
 	next(s *state) (v value, ok bool, err error)
 }
@@ -70,23 +71,24 @@ func (s *state) iterate(v value) (iterator, error) {
 	return nil, s.errorf("%s is not iterable", typeName(v))
 }
 
-// collect gives all items of a value. The slice may be a list's own.
+// collect gives all items of a value. The slice may be a list's own; the work
+// of going through it once is paid here.
 func (s *state) collect(v value) ([]value, error) {
+	var items []value
 	switch v := v.(type) {
 	case *list:
-		return v.items, nil
+		return v.items, s.work(len(v.items) * itemBytes)
 	case *dict:
-		return v.keys, nil
+		return v.keys, s.work(len(v.keys) * itemBytes)
 	case *view:
-		return v.items, nil
+		return v.items, s.work(len(v.items) * itemBytes)
 	}
 	it, err := s.iterate(v)
 	if err != nil {
 		return nil, err
 	}
-	var items []value
 	for {
-		item, ok, err := it.next(s)
+		item, ok, err := s.next(it)
 		if err != nil || !ok {
 			return items, err
 		}
@@ -138,7 +140,7 @@ type chosen struct {
 
 func (c *chosen) next(s *state) (value, bool, error) {
 	for {
-		v, ok, err := c.from.next(s)
+		v, ok, err := s.next(c.from)
 		if err != nil || !ok {
 			return nil, false, err
 		}
@@ -146,7 +148,7 @@ func (c *chosen) next(s *state) (value, bool, error) {
 		if err := c.st.target.assign(s, inner, v); err != nil {
 			return nil, false, err
 		}
-		pass, err := c.st.test.eval(s, inner)
+		pass, err := s.eval(c.st.test, inner)
 		if err != nil {
 			return nil, false, err
 		}
@@ -185,7 +187,7 @@ func (l *loop) look(s *state) error {
 	if l.hasAhead || l.ended {
 		return nil
 	}
-	v, ok, err := l.from.next(s)
+	v, ok, err := s.next(l.from)
 	l.ahead, l.hasAhead, l.ended = v, ok, !ok
 	return err
 }
@@ -204,7 +206,7 @@ func (l *loop) length(s *state) (int, error) {
 		var rest []value
 		g := &generator{}
 		for {
-			v, more, err := l.from.next(s)
+			v, more, err := s.next(l.from)
 			if err != nil {
 				return 0, err
 			}
@@ -229,7 +231,7 @@ func (l *loop) length(s *state) (int, error) {
 
 func (st *forStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
-	over, err := st.over.eval(s, sc)
+	over, err := s.eval(st.over, sc)
 	if err != nil {
 		return goOn, err
 	}

@@ -46,7 +46,9 @@ func (m *macro) call(s *state, args []value, kw []keyword) (value, error) {
 	sc := m.scope.inner()
 	given := min(len(args), len(m.params))
 	for i, name := range m.params[:given] {
-		sc.set(name, args[i])
+		if err := s.bind(sc, name, args[i]); err != nil {
+			return nil, err
+		}
 	}
 	rest := newDict(0)
 	for _, k := range kw {
@@ -55,13 +57,16 @@ func (m *macro) call(s *state, args []value, kw []keyword) (value, error) {
 		}
 	}
 	for i, name := range m.params[given:] {
+		if err := s.work(len(name)); err != nil {
+			return nil, err
+		}
 		if _, ok := sc.vars[name]; ok {
 			continue
 		}
 		var v value = undefined{name: name}
 		if preset := m.presets[given+i]; preset != nil {
 			var err error
-			if v, err = preset.eval(s, sc); err != nil {
+			if v, err = s.eval(preset, sc); err != nil {
 				return nil, err
 			}
 		}
@@ -89,10 +94,13 @@ func (m *macro) call(s *state, args []value, kw []keyword) (value, error) {
 
 // keyword sets a named argument of a call whose first parameters are given.
 func (m *macro) keyword(s *state, sc *scope, k keyword, given int, rest *dict) error {
-	for _, name := range m.params[given:] {
+	params := m.params[given:]
+	if err := s.spend(len(params) * (nameBytes + len(k.name)) / workBytes); err != nil {
+		return err
+	}
+	for _, name := range params {
 		if name == k.name {
-			sc.set(name, k.v)
-			return nil
+			return s.bind(sc, name, k.v)
 		}
 	}
 	switch {

@@ -64,7 +64,7 @@ func (s *state) repeat(v value, n int64) (value, error) {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case string:
-		if len(v) > 0 && n > maxMade/int64(len(v)) {
+		if len(v) > 0 && n > int64(s.limits.made/len(v)) {
 			return nil, s.alloc(-1)
 		}
 		if err := s.alloc(len(v) * int(n)); err != nil || len(v) == 0 {
@@ -72,7 +72,7 @@ func (s *state) repeat(v value, n int64) (value, error) {
 		}
 		return strings.Repeat(v, int(n)), s.work(len(v) * int(n))
 	case *list:
-		if len(v.items) > 0 && n > maxMade/int64(len(v.items)) {
+		if len(v.items) > 0 && n > int64(s.limits.made/len(v.items)) {
 			return nil, s.alloc(-1)
 		}
 		total := len(v.items) * int(n)
@@ -327,7 +327,7 @@ func (s *state) contains(where, v value) (bool, error) {
 		return false, err
 	}
 	for {
-		item, ok, err := it.next(s)
+		item, ok, err := s.next(it)
 		if err != nil || !ok {
 			return false, err
 		}

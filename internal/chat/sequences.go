@@ -18,7 +18,7 @@ var sequenceFilters = map[string]builtin{
 		if err != nil {
 			return nil, err
 		}
-		v, ok, err := it.next(s)
+		v, ok, err := s.next(it)
 		if err == nil && !ok {
 			return undefined{name: "first item of an empty sequence"}, nil
 		}
@@ -108,7 +108,7 @@ func joinFilter(s *state, self value, a []value) (value, error) {
 	}
 	out := &text{s: s}
 	for i := 0; ; i++ {
-		v, ok, err := it.next(s)
+		v, ok, err := s.next(it)
 		if err != nil || !ok {
 			return out.b.String(), err
 		}

@@ -12,10 +12,10 @@ func (s *state) folded(v value, caseSensitive value) (value, error) {
 	if !ok || caseSensitive != (absent{}) && truth(caseSensitive) {
 		return v, nil
 	}
-	if err := s.alloc(len(str)); err != nil {
+	if err := s.work(len(str)); err != nil {
 		return nil, err
 	}
-	return toLower(str), s.work(len(str))
+	return s.mapped(str, toLower)
 }
 
 // sorted orders items by keys and keeps the order of equal ones.

@@ -67,7 +67,7 @@ func (st *textStmt) run(_ *state, _ *scope, out *text) (jump, error) {
 
 func (st *printStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
-	v, err := st.x.eval(s, sc)
+	v, err := s.eval(st.x, sc)
 	if err != nil {
 		return goOn, err
 	}
@@ -76,7 +76,7 @@ func (st *printStmt) run(s *state, sc *scope, out *text) (jump, error) {
 
 func (st *ifStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	for i, test := range st.tests {
-		v, err := test.eval(s, sc)
+		v, err := s.eval(test, sc)
 		if err != nil {
 			return goOn, err
 		}
@@ -89,7 +89,7 @@ func (st *ifStmt) run(s *state, sc *scope, out *text) (jump, error) {
 
 func (st *setStmt) run(s *state, sc *scope, _ *text) (jump, error) {
 	s.line = st.line
-	v, err := st.x.eval(s, sc)
+	v, err := s.eval(st.x, sc)
 	if err != nil {
 		return goOn, err
 	}
@@ -119,7 +119,7 @@ func (st *withStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
 	inner := sc.inner()
 	for i, x := range st.values {
-		v, err := x.eval(s, sc)
+		v, err := s.eval(x, sc)
 		if err != nil {
 			return goOn, err
 		}
@@ -130,9 +130,8 @@ func (st *withStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	return s.run(st.body, inner, out)
 }
 
-func (st *macroStmt) run(_ *state, sc *scope, _ *text) (jump, error) {
-	sc.set(st.m.name, st.m.in(sc))
-	return goOn, nil
+func (st *macroStmt) run(s *state, sc *scope, _ *text) (jump, error) {
+	return goOn, s.bind(sc, st.m.name, st.m.in(sc))
 }
 
 func (st *jumpStmt) run(*state, *scope, *text) (jump, error) { return st.to, nil }
@@ -148,13 +147,16 @@ type (
 	tupleTarget []target
 )
 
-func (t nameTarget) assign(_ *state, sc *scope, v value) error {
-	sc.set(string(t), v)
-	return nil
+func (t nameTarget) assign(s *state, sc *scope, v value) error {
+	return s.bind(sc, string(t), v)
 }
 
 func (t fieldTarget) assign(s *state, sc *scope, v value) error {
-	ns, ok := sc.get(t.name).(*namespace)
+	to, err := s.lookup(sc, t.name)
+	if err != nil {
+		return err
+	}
+	ns, ok := to.(*namespace)
 	if !ok {
 		return s.errorf("cannot set %s.%s: %s is no namespace", short(t.name), short(t.field), short(t.name))
 	}
@@ -195,6 +197,9 @@ func assigns(t target, name string) bool {
 // set sets a field. As in transformers, names with an underscore in front are
 // refused.
 func (ns *namespace) set(s *state, name string, v value) error {
+	if err := s.work(len(name)); err != nil {
+		return err
+	}
 	if len(name) > 0 && name[0] == '_' {
 		return s.errorf("namespace field %q: names cannot begin with an underscore", short(name))
 	}

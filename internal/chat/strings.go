@@ -27,11 +27,18 @@ func stringMethod(spec string, fn func(s *state, self string, a []value) (value,
 // the same size.
 func remade(fn func(string) string) builtin {
 	return stringMethod("", func(s *state, self string, _ []value) (value, error) {
-		if err := s.alloc(len(self)); err != nil {
-			return nil, err
-		}
-		return fn(self), nil
+		return s.mapped(self, fn)
 	})
+}
+
+// mapped gives a new string of about the same size. Changing the case can make
+// it up to three times as long, which is paid afterwards.
+func (s *state) mapped(self string, fn func(string) string) (value, error) {
+	if err := s.alloc(len(self)); err != nil {
+		return nil, err
+	}
+	made := fn(self)
+	return made, s.alloc(max(len(made)-len(self), 0))
 }
 
 // asks is a stringMethod about every character of a string that is not empty.
@@ -180,7 +187,7 @@ func (s *state) replace(self string, from, to, count value) (value, error) {
 	if n == 0 {
 		return self, nil
 	}
-	if len(fresh) > maxMade/n {
+	if len(fresh) > s.limits.made/n {
 		return nil, s.alloc(-1)
 	}
 	if err := s.alloc(len(self) + n*len(fresh)); err != nil {

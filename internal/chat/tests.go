@@ -5,6 +5,14 @@ func is(fn func(v value) bool) builtin {
 	return def("", func(_ *state, self value, _ []value) (value, error) { return fn(self), nil })
 }
 
+// named makes a test of a name, which any string can be: looking it up is work.
+func named(known func(name string) bool) builtin {
+	return def("", func(s *state, self value, _ []value) (value, error) {
+		name, ok := self.(string)
+		return ok && known(name), s.work(len(name))
+	})
+}
+
 // compares makes a test of an operator.
 func compares(op string) builtin {
 	return def("other", func(s *state, self value, a []value) (value, error) { return s.compare(op, self, a[0]) })
@@ -56,7 +64,10 @@ func init() {
 		">": compares(">"), "gt": compares(">"), "greaterthan": compares(">"),
 		"<": compares("<"), "lt": compares("<"), "lessthan": compares("<"),
 		">=": compares(">="), "ge": compares(">="), "<=": compares("<="), "le": compares("<="),
-		"sameas": def("other", func(_ *state, self value, a []value) (value, error) { return self == a[0], nil }),
+		"sameas": def("other", func(s *state, self value, a []value) (value, error) {
+			str, _ := self.(string)
+			return self == a[0], s.work(len(str))
+		}),
 		"upper": def("", func(s *state, self value, _ []value) (value, error) {
 			str, err := s.asText(self)
 			if err != nil {
@@ -71,8 +82,8 @@ func init() {
 			}
 			return stringMethods["islower"](s, str, nil, nil)
 		}),
-		"filter": is(func(v value) bool { name, ok := v.(string); _, known := filters[name]; return ok && known }),
-		"test":   is(func(v value) bool { name, ok := v.(string); _, known := tests[name]; return ok && known }),
+		"filter": named(func(name string) bool { _, known := filters[name]; return known }),
+		"test":   named(func(name string) bool { _, known := tests[name]; return known }),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"hotpath/internal/term"
 )
 
 // Text is the report for a terminal, without its pictures.
@@ -28,7 +30,7 @@ func (r *Report) Text() string {
 			s.Table.text(&b)
 		}
 	}
-	return b.String()
+	return term.Lines(b.String())
 }
 
 // text aligns the columns, two spaces between them.

@@ -5,6 +5,7 @@ import "strings"
 // decoder turns tokens back into text. It is a stage that passes parts of tokens on to the next.
 type decoder interface {
 	open(next sink) sink
+	growth() growth
 }
 
 // sink takes tokens in order, whole or in parts: begin says that a part begins a token, added that the

@@ -120,9 +120,14 @@ func readDecoderSequence(p *jsonPart) (decoder, error) {
 		return nil, err
 	}
 	var chain decoderChain
+	total := same
 	for _, part := range parts {
 		d, err := lookup(decoders, part)
 		if err != nil {
+			return nil, err
+		}
+		total = total.then(d.growth())
+		if err := part.within(total); err != nil {
 			return nil, err
 		}
 		if inner, ok := d.(decoderChain); ok {

@@ -61,7 +61,10 @@ func (s *spaceSink) end() {
 }
 
 // eachDecoder turns one token into another; first says that it is the first.
-type eachDecoder func(dst, token []byte, first bool) []byte
+type eachDecoder struct {
+	turn  func(dst, token []byte, first bool) []byte
+	grows growth
+}
 
 func (d eachDecoder) open(next sink) sink { return &eachSink{d: d, next: next} }
 
@@ -73,7 +76,7 @@ type eachSink struct {
 }
 
 func (e *eachSink) part(text []byte, _, added bool) {
-	e.buf = e.d(e.buf[:0], text, !e.begun)
+	e.buf = e.d.turn(e.buf[:0], text, !e.begun)
 	e.begun = true
 	e.next.part(e.buf, true, added)
 }
@@ -94,7 +97,7 @@ func readWordPieceDecoder(p *jsonPart) (decoder, error) {
 }
 
 func wordPieceDecoder(prefix string, cleanup bool) decoder {
-	return eachDecoder(func(dst, token []byte, first bool) []byte {
+	return eachDecoder{grows: growth{1, 1}, turn: func(dst, token []byte, first bool) []byte {
 		if !first {
 			if rest, ok := bytes.CutPrefix(token, []byte(prefix)); ok {
 				token = rest
@@ -106,7 +109,7 @@ func wordPieceDecoder(prefix string, cleanup bool) decoder {
 			dst = append(dst[:0], cleaned(string(dst))...)
 		}
 		return dst
-	})
+	}}
 }
 
 // cleanups takes spaces away that English does not write, in this order.
@@ -124,22 +127,27 @@ func cleaned(text string) string {
 
 func readMetaspaceDecoder(p *jsonPart) (decoder, error) {
 	m, err := readMetaspaceFields(p)
-	return eachDecoder(m.decode), err
+	return m.decoder(), err
 }
 
 func readReplaceDecoder(p *jsonPart) (decoder, error) {
 	r, err := readReplacement(p)
+	if err != nil {
+		return nil, err
+	}
 	if l, ok := r.finder.(literal); ok {
 		return l.decoder(r.content), err
 	}
-	return eachDecoder(func(dst, token []byte, _ bool) []byte {
+	return eachDecoder{grows: r.growth(), turn: func(dst, token []byte, _ bool) []byte {
 		return r.normalize(dst, token, new(Scratch))
-	}), err
+	}}, err
 }
 
 // decoder puts content in the place of the literal.
 func (l literal) decoder(content string) decoder {
-	return eachDecoder(func(dst, token []byte, _ bool) []byte { return l.replace(dst, token, content) })
+	return eachDecoder{grows: replace{l, content}.growth(), turn: func(dst, token []byte, _ bool) []byte {
+		return l.replace(dst, token, content)
+	}}
 }
 
 // ctcDecoder drops tokens that repeat and paddings, and turns delimiters into spaces.

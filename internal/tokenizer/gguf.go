@@ -14,6 +14,7 @@ import (
 // whether it is there at all.
 type Meta interface {
 	Has(key string) bool
+	Len(key string) int // of an array, 0 for anything else
 	String(key string) (string, bool)
 	Strings(key string) ([]string, bool)
 	Ints(key string) ([]int64, bool)
@@ -94,6 +95,9 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("tokenizer.ggml.model: is %q, expected one of %s: %w", kind, names(ggufModels), format.ErrUnsupported)
 	}
+	if n := m.Len("tokenizer.ggml.tokens"); n > maxTokens {
+		return nil, fmt.Errorf("tokenizer.ggml.tokens: has %d entries, expected at most %d", n, maxTokens)
+	}
 	tokens, ok := m.Strings("tokenizer.ggml.tokens")
 	if !ok || len(tokens) == 0 {
 		return nil, fmt.Errorf("tokenizer.ggml.tokens: expected an array of strings")
@@ -132,14 +136,12 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 // ggufAdded lists the tokens that are matched as a whole, by their type.
 func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
 	const key = "tokenizer.ggml.token_type"
-	types, ok := m.Ints(key)
-	if !ok {
-		if err := mistyped(m, key, "an array of integers"); err != nil {
+	var types []int64
+	if m.Has(key) {
+		var err error
+		if types, err = ggufColumn(m, key, m.Ints, "integers", tokens); err != nil {
 			return nil, err
 		}
-	}
-	if ok && len(types) != len(tokens) {
-		return nil, fmt.Errorf("tokenizer.ggml.token_type: has %d entries, expected %d, one for each token", len(types), len(tokens))
 	}
 	name, _ := m.String("general.name")
 	name = strings.ToLower(name)
@@ -164,6 +166,22 @@ func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
 		list = append(list, added)
 	}
 	return list, nil
+}
+
+// ggufColumn reads an array that has an entry for each token. Its length is checked first: no more is decoded
+// than there are tokens.
+func ggufColumn[T any](m Meta, key string, read func(string) ([]T, bool), what string, tokens []string) ([]T, error) {
+	if n := m.Len(key); n != len(tokens) {
+		if err := mistyped(m, key, "an array of "+what); err != nil && n == 0 {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: has %d entries, expected %d, one for each token", key, n, len(tokens))
+	}
+	column, ok := read(key)
+	if !ok {
+		return nil, mistyped(m, key, "an array of "+what)
+	}
+	return column, nil
 }
 
 // ggufVocab numbers the tokens by their place. The first of equal tokens counts.
@@ -199,6 +217,10 @@ func ggufBPE(t *Tokenizer, m Meta, tokens []string) error {
 	v, err := ggufVocab(tokens)
 	if err != nil {
 		return err
+	}
+	// A merge makes a token, and a token can be cut at each of its bytes.
+	if n := m.Len("tokenizer.ggml.merges"); n > len(v.text) {
+		return fmt.Errorf("tokenizer.ggml.merges: has %d entries, expected at most %d, the bytes of all tokens", n, len(v.text))
 	}
 	lines, ok := m.Strings("tokenizer.ggml.merges")
 	if !ok {

@@ -18,9 +18,9 @@ const (
 
 // ggufScores reads a score for each token. Scores that are no numbers are refused.
 func ggufScores(m Meta, tokens []string) ([]float32, error) {
-	scores, ok := m.Floats("tokenizer.ggml.scores")
-	if !ok || len(scores) != len(tokens) {
-		return nil, fmt.Errorf("tokenizer.ggml.scores: has %d entries, expected %d, one for each token", len(scores), len(tokens))
+	scores, err := ggufColumn(m, "tokenizer.ggml.scores", m.Floats, "numbers", tokens)
+	if err != nil {
+		return nil, err
 	}
 	for i, score := range scores {
 		if math.IsNaN(float64(score)) || math.IsInf(float64(score), 0) {
@@ -126,9 +126,9 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 	if err != nil {
 		return err
 	}
-	types, ok := m.Ints("tokenizer.ggml.token_type")
-	if !ok || len(types) != len(tokens) {
-		return fmt.Errorf("tokenizer.ggml.token_type: has %d entries, expected %d, one for each token", len(types), len(tokens))
+	types, err := ggufColumn(m, "tokenizer.ggml.token_type", m.Ints, "integers", tokens)
+	if err != nil {
+		return err
 	}
 	v, err := ggufVocab(tokens)
 	if err != nil {
@@ -161,6 +161,9 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 	}
 	t.vocab, t.model = v, u
 	var chain normalizerChain
+	if n := m.Len("tokenizer.ggml.precompiled_charsmap"); n > maxCharsmap {
+		return fmt.Errorf("tokenizer.ggml.precompiled_charsmap: has %d entries, expected at most %d", n, maxCharsmap)
+	}
 	if blob, ok := m.Ints("tokenizer.ggml.precompiled_charsmap"); ok {
 		raw := make([]byte, len(blob))
 		for i, b := range blob {
@@ -186,7 +189,10 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 		spaces.scheme = prependNever
 	}
 	t.steps = []step{spaces}
-	t.decoder = eachDecoder(spaces.decode)
+	if err := growthOf(chain.growth(), t.steps).check(); err != nil {
+		return fmt.Errorf("tokenizer.ggml.precompiled_charsmap: %w", err)
+	}
+	t.decoder = spaces.decoder()
 	return ggufFrame(t, m, false, true, roleBOS, roleEOS)
 }
 

@@ -141,7 +141,18 @@ type meta map[string]any
 
 func value[T any](m meta, key string) (T, bool) { v, ok := m[key].(T); return v, ok }
 
-func (m meta) Has(key string) bool                 { _, ok := m[key]; return ok }
+func (m meta) Has(key string) bool { _, ok := m[key]; return ok }
+func (m meta) Len(key string) int {
+	switch v := m[key].(type) {
+	case []string:
+		return len(v)
+	case []int64:
+		return len(v)
+	case []float32:
+		return len(v)
+	}
+	return 0
+}
 func (m meta) String(key string) (string, bool)    { return value[string](m, key) }
 func (m meta) Strings(key string) ([]string, bool) { return value[[]string](m, key) }
 func (m meta) Ints(key string) ([]int64, bool)     { return value[[]int64](m, key) }

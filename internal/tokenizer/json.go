@@ -9,6 +9,7 @@ import (
 // model turns one piece into ids.
 type model interface {
 	encode(dst []int32, word []byte, s *Scratch) []int32
+	growth() growth
 }
 
 // FromJSON reads a Hugging Face tokenizer.json, and tokenizer_config.json for the roles of special
@@ -21,15 +22,22 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	raw := pick(tokenizerJSON, "normalizer", "pre_tokenizer", "model", "decoder", "added_tokens", "post_processor")
 	t := new(Tokenizer)
 	part, ok, err := newPart(file, "normalizer", 0, raw[0])
+	total := same
 	if err == nil && ok {
-		t.norm, err = lookup(normalizers, part)
+		if t.norm, err = lookup(normalizers, part); err == nil {
+			total = t.norm.growth()
+			err = part.within(total)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	part, ok, err = newPart(file, "pre_tokenizer", 0, raw[1])
 	if err == nil && ok {
-		t.steps, err = lookup(preTokenizers, part)
+		if t.steps, err = lookup(preTokenizers, part); err == nil {
+			total = growthOf(total, t.steps)
+			err = part.within(total)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -50,16 +58,12 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err != nil {
 		return nil, err
 	}
-	own := tokenList{file: file, field: "added_tokens", raw: raw[4]}
-	more, err := countAdded(&own)
+	own, extra := ownTokens(file, raw[4]), configTokens(file, tokenizerConfig)
+	more, err := countAdded(own)
 	if err != nil {
 		return nil, err
 	}
-	extra, err := configTokens(file, tokenizerConfig)
-	if err != nil {
-		return nil, err
-	}
-	others, err := countAdded(&extra)
+	others, err := countAdded(extra)
 	if err != nil {
 		return nil, err
 	}
@@ -68,20 +72,25 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	if err := t.readModel(part, byteLevel, more); err != nil {
 		return nil, err
 	}
+	if err := part.within(total.then(t.model.growth())); err != nil {
+		return nil, err
+	}
 	t.decoder = spaceDecoder{}
 	part, ok, err = newPart(file, "decoder", 0, raw[3])
 	if err == nil && ok {
-		t.decoder, err = lookup(decoders, part)
+		if t.decoder, err = lookup(decoders, part); err == nil {
+			err = part.within(t.decoder.growth())
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	next := int64(t.vocab.count)
-	list, err := addTokens(&own, t.vocab, more.tokens, &next)
+	list, err := addTokens(own, t.vocab, more.tokens, &next)
 	if err != nil {
 		return nil, err
 	}
-	also, err := addTokens(&extra, t.vocab, others.tokens, &next)
+	also, err := addTokens(extra, t.vocab, others.tokens, &next)
 	if err != nil {
 		return nil, err
 	}
@@ -99,20 +108,15 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 }
 
 // countAdded tells what the added tokens need if the model knows none of them.
-func countAdded(l *tokenList) (more room, err error) {
-	ok, err := eachItem(l.raw, func(i int, item []byte) error {
-		var field [1][]byte
-		pickInto(field[:], item, "content")
-		content := field[0]
+func countAdded(list tokenList) (more room, err error) {
+	err = list(func(name tokenName, t *tokenFields) error {
+		content := t[1]
 		if len(content) == 0 || content[0] != '"' {
-			return fmt.Errorf("%s: expected an object with content", l.item(i))
+			return fmt.Errorf("%v: expected an object with content", name)
 		}
 		more.add(stringLength(content))
 		return nil
 	})
-	if err == nil && !ok && !isNull(l.raw) {
-		err = fmt.Errorf("%s: %s: expected an array", l.file, l.field)
-	}
 	return more, err
 }
 
@@ -127,16 +131,14 @@ var addedFields = []struct {
 
 // addTokens enters the added tokens into the vocabulary. One that the model has keeps the model's id; the
 // others are numbered on from *from, as the reference does, which does not read their ids either.
-func addTokens(l *tokenList, v *vocab, count int, from *int64) ([]addedToken, error) {
+func addTokens(tokens tokenList, v *vocab, count int, from *int64) ([]addedToken, error) {
 	list := make([]addedToken, 0, count)
 	next := *from
 	var buf []byte
-	_, err := eachItem(l.raw, func(i int, item []byte) error {
-		var fields [7][]byte
-		pickInto(fields[:], item, "id", "content", addedFields[0].name, addedFields[1].name, addedFields[2].name, addedFields[3].name, addedFields[4].name)
+	err := tokens(func(name tokenName, fields *tokenFields) error {
 		buf = appendString(buf[:0], fields[1])
 		if _, ok := asID(fields[0]); !ok && !isNull(fields[0]) {
-			return fmt.Errorf("%s: %.100q has id %.20s, expected 0..%d", l.item(i), buf, fields[0], math.MaxInt32)
+			return fmt.Errorf("%v: %.100q has id %.20s, expected 0..%d", name, buf, fields[0], math.MaxInt32)
 		}
 		if len(buf) == 0 {
 			return nil
@@ -145,10 +147,10 @@ func addTokens(l *tokenList, v *vocab, count int, from *int64) ([]addedToken, er
 		if !ok {
 			id = int32(next)
 			if other, taken := v.token(id); taken {
-				return fmt.Errorf("%s: %.100q would get id %d, which is that of %.100q", l.item(i), buf, id, other)
+				return fmt.Errorf("%v: %.100q would get id %d, which is that of %.100q", name, buf, id, other)
 			}
 			if err := v.addMore(buf, next); err != nil {
-				return fmt.Errorf("%s: %w", l.item(i), err)
+				return fmt.Errorf("%v: %w", name, err)
 			}
 		}
 		next = max(next, int64(id)+1)
@@ -158,7 +160,7 @@ func addTokens(l *tokenList, v *vocab, count int, from *int64) ([]addedToken, er
 			case string(value) == "true":
 				t.flags |= field.flag
 			case !isNull(value) && string(value) != "false":
-				return fmt.Errorf("%s.%s: expected true or false", l.item(i), field.name)
+				return fmt.Errorf("%v.%s: expected true or false", name, field.name)
 			}
 		}
 		list = append(list, t)
@@ -177,10 +179,10 @@ func (t *Tokenizer) readFrame(file string, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if t.prefix, t.suffix, err = p.frame(); err != nil {
+	if t.prefix, t.suffix, err = p.frame(part); err != nil {
 		return err
 	}
-	if err := checkFrame(t.vocab, t.prefix, t.suffix); err != nil {
+	if err := checkIDs(t.vocab, t.prefix, t.suffix); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ type jsonPart struct {
 	file  string
 	path  string // e.g. pre_tokenizer.pretokenizers[1]
 	depth int
+	parts *int // all parts of the same root, so far
 	kind  string
 	raw   []byte
 }
@@ -22,7 +23,7 @@ type jsonPart struct {
 const (
 	// maxDepth bounds how deep parts may lie in each other.
 	maxDepth = 8
-	// maxParts bounds how many parts one Sequence may have.
+	// maxParts bounds how many parts a normalizer, pre-tokenizer, post-processor or decoder may have in all.
 	maxParts = 256
 	// maxPart bounds the text of a part's settings, without the tables of a model or normalizer.
 	maxPart = 1 << 18
@@ -32,7 +33,7 @@ const (
 
 // newPart reads a part's type; ok is false for null and for a field that is not there.
 func newPart(file, path string, depth int, raw []byte) (p *jsonPart, ok bool, err error) {
-	p = &jsonPart{file: file, path: path, depth: depth, raw: raw}
+	p = &jsonPart{file: file, path: path, depth: depth, raw: raw, parts: new(int)}
 	if isNull(raw) {
 		return p, false, nil
 	}
@@ -69,13 +70,14 @@ func (p *jsonPart) decode(v any) error {
 func (p *jsonPart) list(field string) ([]*jsonPart, error) {
 	var parts []*jsonPart
 	ok, err := eachItem(pick(p.raw, field)[0], func(i int, raw []byte) error {
-		if i == maxParts {
-			return p.errorf(field, "has more than %d parts", maxParts)
+		if *p.parts++; *p.parts > maxParts {
+			return p.errorf(field, "makes it more than %d parts in all", maxParts)
 		}
 		part, ok, err := newPart(p.file, fmt.Sprintf("%s.%s[%d]", p.path, field, i), p.depth+1, raw)
 		if err == nil && !ok {
 			err = p.errorf(field, "entry %d is null, expected a part", i)
 		}
+		part.parts = p.parts
 		parts = append(parts, part)
 		return err
 	})

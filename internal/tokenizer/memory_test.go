@@ -132,6 +132,26 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryOfConfig holds FromJSON to the size of tokenizer_config.json. A token that is named in four bytes
+// takes an entry of eight and its place in the vocabulary.
+func TestMemoryOfConfig(t *testing.T) {
+	file := []byte(`{"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}}`)
+	for name, config := range map[string][]byte{
+		"a list":       grown(`{"extra_special_tokens":["b"`, func(int) string { return `,"a"` }, `]}`)(1 << 20),
+		"an old list":  grown(`{"additional_special_tokens":["b"`, func(int) string { return `,"a"` }, `]}`)(1 << 20),
+		"names":        grown(`{"extra_special_tokens":{"":"a"`, func(int) string { return `,"":"a"` }, `}}`)(1 << 20),
+		"ids":          grown(`{"added_tokens_decoder":{"0":{"content":"a"}`, func(i int) string { return fmt.Sprintf(`,"%d":{"content":"a"}`, i+1) }, `}}`)(1 << 20),
+		"equal ids":    grown(`{"added_tokens_decoder":{"0":{"content":"a"}`, func(int) string { return `,"0":{}` }, `}}`)(1 << 20),
+		"a template":   grown(`{"chat_template":"`, func(int) string { return `\n` }, `"}`)(1 << 20),
+		"many of them": grown(`{"chat_template":[{}`, func(int) string { return `,{"name":"default","template":"aa"}` }, `]}`)(1 << 20),
+	} {
+		var err error
+		if n, limit := allocated(func() { _, err = FromJSON("f", file, config) }), int64(12*len(config)+1<<20); n > limit {
+			t.Errorf("%s: %d bytes for a file of %d, expected at most %d (error %v)", name, n, len(config), limit, err)
+		}
+	}
+}
+
 // TestMemoryOfRealFiles does the same with tokenizers of models that developers have.
 func TestMemoryOfRealFiles(t *testing.T) {
 	found, _ := filepath.Glob(filepath.Join("..", "..", ".cache", "models", "*", "tokenizer.json"))

@@ -87,6 +87,9 @@ func (m metaspace) apply(s *Scratch) {
 	s.spans[0], s.spans[1] = out, s.spans[0]
 }
 
+// decoder is the way back.
+func (m metaspace) decoder() decoder { return eachDecoder{turn: m.decode, grows: same} }
+
 // decode turns ▁ back into spaces, but for those of the first token.
 func (m metaspace) decode(dst, token []byte, first bool) []byte {
 	space := " "

@@ -12,6 +12,7 @@ import (
 // A normalizer that needs buffers takes them from s.norm[1] on; s.norm[0] is the caller's.
 type normalizer interface {
 	normalize(dst, src []byte, s *Scratch) []byte
+	growth() growth
 }
 
 // normalizers holds the normalizers of tokenizer.json by type. A nil normalizer changes nothing.
@@ -50,9 +51,14 @@ func readNormalizerSequence(p *jsonPart) (normalizer, error) {
 		return nil, err
 	}
 	var chain normalizerChain
+	total := same
 	for _, part := range parts {
 		n, err := lookup(normalizers, part)
 		if err != nil {
+			return nil, err
+		}
+		total = total.then(n.growth())
+		if err := part.within(total); err != nil {
 			return nil, err
 		}
 		if inner, ok := n.(normalizerChain); ok {

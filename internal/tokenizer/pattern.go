@@ -19,6 +19,7 @@ type pattern struct {
 	chars  []int32 // the states that take a character
 	others []int32 // the others, each after those that it depends on at the same place
 	sets   []charset
+	least  int // characters of a match
 
 	// Characters that no set tells apart have the same row of members: [len(sets)], 1 for the sets it is in.
 	members [][]uint8
@@ -64,6 +65,7 @@ func compilePattern(text string) (*pattern, error) {
 		return nil, fmt.Errorf("regular expression %.200q: %w: %w", text, err, format.ErrUnsupported)
 	}
 	p.tellApart()
+	p.least = shortestMatch(t)
 	return p, nil
 }
 

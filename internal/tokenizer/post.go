@@ -164,8 +164,11 @@ func sequencePost(p *jsonPart) (post, error) {
 		all = append(all, one)
 	}
 	return func(in []framed) (_ []framed, err error) {
-		for _, one := range all {
-			if in, err = one(in); err != nil {
+		for i, one := range all {
+			if in, err = one(in); err == nil {
+				err = parts[i].checkFrame(in)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -173,9 +176,28 @@ func sequencePost(p *jsonPart) (post, error) {
 	}, nil
 }
 
-// frame is what a post-processor puts before and behind the ids of one text.
-func (p post) frame() (prefix, suffix []int32, err error) {
-	pieces, err := p([]framed{{text: true}})
+// checkFrame refuses a post-processor that puts too many ids around a text. Pieces share the ids of the file
+// until somebody joins them, so this comes first.
+func (p *jsonPart) checkFrame(pieces []framed) error {
+	n := 0
+	for _, f := range pieces {
+		n += len(f.prefix) + len(f.suffix)
+	}
+	if n > maxFrame {
+		return fmt.Errorf("%s: %s: this %s puts %d ids around a text, expected at most %d", p.file, p.path, p.kind, n, maxFrame)
+	}
+	return nil
+}
+
+// frame is what a post-processor, read from p, puts before and behind the ids of one text.
+func (process post) frame(p *jsonPart) (prefix, suffix []int32, err error) {
+	pieces, err := process([]framed{{text: true}})
+	if err == nil {
+		err = p.checkFrame(pieces)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	behind := false
 	for _, f := range pieces {
 		if f.text {
@@ -186,11 +208,11 @@ func (p post) frame() (prefix, suffix []int32, err error) {
 			prefix = append(prefix, f.prefix...)
 		}
 	}
-	return prefix, suffix, err
+	return prefix, suffix, nil
 }
 
-// checkFrame makes sure that every id around a text exists.
-func checkFrame(v *vocab, around ...[]int32) error {
+// checkIDs makes sure that every id around a text exists.
+func checkIDs(v *vocab, around ...[]int32) error {
 	for _, ids := range around {
 		for _, id := range ids {
 			if _, ok := v.token(id); !ok {

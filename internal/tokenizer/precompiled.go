@@ -14,6 +14,7 @@ import (
 type charsmap struct {
 	units []uint32
 	texts []byte
+	grows growth
 }
 
 // maxCharsmap bounds the table; the largest that SentencePiece makes have 300 KB.
@@ -35,7 +36,7 @@ func readPrecompiled(p *jsonPart) (normalizer, error) {
 		return nil, p.errorf("precompiled_charsmap", "%w", err)
 	}
 	if c == nil {
-		return charsmap{}, nil
+		return charsmap{grows: same}, nil
 	}
 	return *c, nil
 }
@@ -58,6 +59,7 @@ func newCharsmap(blob []byte) (*charsmap, error) {
 	for i := range c.units {
 		c.units[i] = binary.LittleEndian.Uint32(blob[4*i:])
 	}
+	c.grows = c.measure()
 	return c, nil
 }
 

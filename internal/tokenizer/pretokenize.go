@@ -6,6 +6,7 @@ import "unicode/utf8"
 // other: a pattern never sees beyond its piece.
 type step interface {
 	apply(s *Scratch)
+	growth() growth
 }
 
 // firstOf is how many bytes of a piece come from the first character of the text. A step that rewrites
@@ -51,9 +52,14 @@ func readStepSequence(p *jsonPart) ([]step, error) {
 		return nil, err
 	}
 	var steps []step
+	total := same
 	for _, part := range parts {
 		inner, err := lookup(preTokenizers, part)
 		if err != nil {
+			return nil, err
+		}
+		total = growthOf(total, inner)
+		if err := part.within(total); err != nil {
 			return nil, err
 		}
 		steps = append(steps, inner...)

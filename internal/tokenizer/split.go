@@ -139,6 +139,7 @@ type splitStep struct {
 // finder appends where its matches are in text, left to right.
 type finder interface {
 	find(text []byte, s *Scratch, out []span) []span
+	shortest() int // of its matches, in bytes
 }
 
 func (st splitStep) apply(s *Scratch) {

@@ -18,6 +18,10 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
+// Len is the number of elements of a key's array, 0 for anything else. Ask it
+// before the elements: they take up to eight times as much as in the file.
+func (f *File) Len(key string) int { return f.values[key].Len() }
+
 // String is the text of a key.
 func (f *File) String(key string) (string, bool) { return get(f, key, Value.Text) }
 

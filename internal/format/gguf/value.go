@@ -3,6 +3,7 @@ package gguf
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 )
@@ -208,22 +209,19 @@ func (v Value) Bools() ([]bool, bool) {
 	return out, true
 }
 
-// Items decodes an array of any type, nested arrays among them, one Value an
-// element.
-func (v Value) Items() ([]Value, bool) {
-	if v.typ != Array {
-		return nil, false
-	}
-	out := make([]Value, v.n)
-	r := reader{data: v.raw}
-	for i := range out {
-		item, err := r.value(v.elem, 0)
-		if err != nil {
-			return nil, false
+// Items gives the elements of an array of any type, nested arrays among them,
+// one after the other: whoever wants a few pays for a few. Anything else has
+// none.
+func (v Value) Items() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		r := reader{data: v.raw}
+		for range v.n {
+			item, err := r.value(v.elem, 0)
+			if err != nil || !yield(item) {
+				return
+			}
 		}
-		out[i] = item
 	}
-	return out, true
 }
 
 // Any is the value as the Go type of the same name: uint32, string, bool;
@@ -292,10 +290,10 @@ func (v Value) slice() any {
 }
 
 func sliceOf[T any](v Value) []T {
-	items, _ := v.Items()
-	out := make([]T, len(items))
-	for i, item := range items {
-		out[i], _ = item.Any().(T)
+	out := make([]T, 0, v.n)
+	for item := range v.Items() {
+		x, _ := item.Any().(T)
+		out = append(out, x)
 	}
 	return out
 }
