@@ -22,15 +22,17 @@ type class interface {
 }
 
 // classes are all compute classes, in the order in which their rules are tried:
-// integers first, f32, which takes everything, last.
+// integers first, f32, which takes everything, last. packs is the format that
+// weights are packed in.
 var classes = []struct {
-	name Precision
+	name  Precision
+	packs *plan.Format
 	class
 }{
-	{I8G32, i8class{}},
-	{I16G32, i16class{}},
-	{BF16, bf16class{}},
-	{F32, f32class{}},
+	{I8G32, i8Panels, i8class{}},
+	{I16G32, i16Panels, i16class{}},
+	{BF16, bf16Panels, bf16class{}},
+	{F32, f32Panels, f32class{}},
 }
 
 func classNamed(name string) class {
@@ -40,14 +42,6 @@ func classNamed(name string) class {
 		}
 	}
 	return nil
-}
-
-// packers says which class packs a format.
-var packers = map[*plan.Format]class{
-	i8Panels:   i8class{},
-	i16Panels:  i16class{},
-	bf16Panels: bf16class{},
-	f32Panels:  f32class{},
 }
 
 // way multiplies with one matrix W[N,K], by one rule: y[rows,N] = x[rows,K] w^T +

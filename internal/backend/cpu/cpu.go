@@ -122,12 +122,17 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	if f == nil {
 		return &fileRows{w.DType, w.Data}, nil
 	}
-	p, err := packers[f].pack(b, w, w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen())
-	if err != nil {
-		return nil, err // not a nil pointer inside the interface
+	for _, c := range classes {
+		if c.packs != f {
+			continue
+		}
+		p, err := c.pack(b, w, w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen())
+		if err == nil {
+			w.Drop()
+		}
+		return p, err
 	}
-	w.Drop()
-	return p, nil
+	return nil, fmt.Errorf("cpu: no class packs weights as %s", f)
 }
 
 // Bind picks a kernel for each step.
