@@ -45,6 +45,9 @@ type Caps struct {
 	// that some of its readers take; nil: none does. Steps are known by then,
 	// places are not.
 	Beside func(p *Plan, v *graph.Value) int64
+	// ByRows says that the bits of a row depend on the bucket that it runs in,
+	// unless BindOptions ask for Invariant.
+	ByRows bool
 	// Async says that Enqueue returns before the work is done.
 	Async bool
 }

@@ -86,6 +86,11 @@ func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 type Plan struct {
 	Graph *graph.Graph
 	Max   tensor.Bind
+	// Min is one more than the Max of the bucket before, 1 in the first bucket.
+	// A run that asked for this bucket (Session.AtLeast) may have fewer rows; a
+	// backend chooses its kernels as for Min, so that the rows of such a run get
+	// the bits that they get in a full one.
+	Min   tensor.Bind
 	Steps []Step
 	// Commit is the first step that a run does not end at because its context
 	// has: its node Commits, and all steps from it on are made. It has a
@@ -115,8 +120,8 @@ func commit(steps []Step) int {
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
-func compile(g *graph.Graph, patterns []Pattern, max tensor.Bind, caps Caps) (*Plan, error) {
-	p := &Plan{Graph: g, Max: max, Places: make([]Place, len(g.Values))}
+func compile(g *graph.Graph, patterns []Pattern, min, max tensor.Bind, caps Caps) (*Plan, error) {
+	p := &Plan{Graph: g, Min: min, Max: max, Places: make([]Place, len(g.Values))}
 	p.Steps = fuse(g, alive(g), patterns)
 	layout(p, caps)
 	placeBarriers(p)

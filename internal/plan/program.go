@@ -36,18 +36,22 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind) (*P
 	if len(buckets) == 0 || buckets[len(buckets)-1] != g.Max {
 		return nil, fmt.Errorf("plan: %s: the last bucket must be the graph's maximum %v", name, g.Max)
 	}
+	least := tensor.Bind{T: 1, S: 1, R: 1}
 	for _, b := range buckets {
-		pl, err := compile(g, be.Patterns(), b, be.Caps())
+		pl, err := compile(g, be.Patterns(), least, b, be.Caps())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		p.Plans = append(p.Plans, pl)
+		least = tensor.Bind{T: b.T + 1, S: b.S + 1, R: b.R + 1}
 	}
 	return p, nil
 }
 
-// bucket is the index of the smallest plan that b fits.
-func (p *Program) bucket(b tensor.Bind) (int, error) {
+// bucket is the index of the smallest plan that b fits and that is made for as
+// many tokens as least, or the last one where least is beyond all.
+func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
+	b.T = max(b.T, min(least, p.Graph.Max.T))
 	for i, pl := range p.Plans {
 		if b.Fits(pl.Max) {
 			return i, nil

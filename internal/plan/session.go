@@ -22,7 +22,9 @@ type Session struct {
 	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
-	running  int // bucket in flight, -1 when idle
+	uniform  bool // all buckets give a row the same bits
+	least    int  // what AtLeast asked for
+	running  int  // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
 	paused   bool
@@ -45,6 +47,7 @@ func NewSession(ctx context.Context, p *Program, ws *WeightSet, o BindOptions) (
 func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error {
 	var err error
 	o.Program = s.prog.Name
+	s.uniform = o.Invariant || !s.prog.Backend.Caps().ByRows
 	if s.mem.Weights, err = ws.bind(ctx, s.prog.Graph); err != nil {
 		return err
 	}
@@ -142,13 +145,32 @@ func (s *Session) WriteState(v *graph.Value, src []float32) error {
 	return s.mem.Arenas[State].Write(s.prog.Plans[0].Place(v).Offset, bytesOf(src))
 }
 
+// Uniform reports whether a row's bits do not depend on the bucket that it runs
+// in.
+func (s *Session) Uniform() bool { return s.uniform }
+
+// Class is the bucket that a run of so many tokens gets, or that AtLeast gives
+// it. Runs of one class take the same kernels for values of one row per token.
+func (s *Session) Class(tokens int) int {
+	k, err := s.prog.bucket(tensor.Bind{}, tokens)
+	if err != nil {
+		panic(err) // the last bucket takes all
+	}
+	return k
+}
+
+// AtLeast asks for the bucket of at least so many tokens for the next run, whose
+// own tokens may be fewer.
+func (s *Session) AtLeast(tokens int) { s.least = tokens }
+
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.running >= 0 {
 		return errors.New("plan: a run is in flight already")
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
-	k, err := s.prog.bucket(b)
+	k, err := s.prog.bucket(b, s.least)
+	s.least = 0
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,18 @@ type binder struct {
 // want reserves n f32 of each worker's scratch.
 func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
 
+// least is the rows that kernels are chosen for where a value has fewer: those
+// of the smallest run that the plan is made for. A run may be smaller where
+// somebody asked for this plan, and its rows get the bits of that one's. Only
+// rows of tokens are the plan's; those that want logits, or sequences, are
+// counted.
+func (b *binder) least(rows tensor.Dim) int {
+	if rows.Sym != tensor.T {
+		return 0
+	}
+	return b.plan.Min.T
+}
+
 // wantTiles reserves scratch for bf16 products of depth k.
 func (b *binder) wantTiles(k int) { b.tileDepth = max(b.tileDepth, k) }
 

@@ -73,7 +73,7 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Beside: b.besideBytes,
+	return plan.Caps{Name: "cpu", Workers: b.workers, ByRows: true, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Beside: b.besideBytes,
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
 			return b.team.run(ctx, min(n, b.workers), f)
 		}}

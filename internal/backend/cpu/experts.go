@@ -79,7 +79,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	if w == nil || w.rows == nil {
 		return nil, fmt.Errorf("%s is no weight in the file's rows", n.In[1])
 	}
-	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2]), direct: !b.invariant}
+	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2])}
 	size := w.dtype.RowBytes(k.x.cols) * k.y.cols // of one expert
 	for e := range n.In[2].Shape.Outer.Add - 1 {
 		stored, err := gemm.NewStored(w.rows[e*size:(e+1)*size], w.dtype, k.y.cols, k.x.cols)
@@ -105,7 +105,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	if class == BF16 {
 		b.wantTiles(k.x.cols)
 	}
-	if k.direct {
+	if k.direct = !b.invariant && b.least(k.x.outer) <= k.use[0].fewest(); k.direct {
 		b.wantFew(&k.use[0].product)
 	}
 	return k, nil

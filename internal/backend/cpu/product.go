@@ -191,7 +191,7 @@ func (p *product) tile() (mr, nr int) {
 // direct says whether few rows of x multiply with the file's rows as they
 // lie, and reserves what that needs.
 func (b *binder) direct(p *product, x mat) bool {
-	if p.stored == nil || b.invariant {
+	if p.stored == nil || b.invariant || b.least(x.outer) > p.fewest() {
 		return false
 	}
 	b.wantFew(p)

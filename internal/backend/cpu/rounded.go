@@ -177,7 +177,8 @@ func (b *binder) half(v *graph.Value, m mat) half {
 // rows as they lie, in f32. Where all weights are packed there are none, and
 // what comes out does not depend on the number of rows.
 func (b *binder) fewRows(v *graph.Value) int {
-	if b.invariant {
+	few := max(gemm.FewRows, amx.FewRows)
+	if b.invariant || b.least(v.Shape.Outer) > few {
 		return 0
 	}
 	for i := range b.plan.Steps {
@@ -187,7 +188,7 @@ func (b *binder) fewRows(v *graph.Value) int {
 		}
 		for _, n := range s.Nodes {
 			if n.Op == graph.OpLinear && b.weight(n.In[1]).tiles == nil {
-				return max(gemm.FewRows, amx.FewRows)
+				return few
 			}
 		}
 	}
