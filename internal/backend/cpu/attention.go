@@ -21,6 +21,7 @@ type attention struct {
 	class            Precision
 	outHalf          half // out, where it is kept in bf16
 	direct           bool // one query of a sequence reads the cache as it lies
+	even             bool // one query takes the way of several
 	bias             scoreBias
 }
 
@@ -54,6 +55,7 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
+	k.even = b.invariant
 	if k.direct = b.readsCache(n); k.direct {
 		b.want(oneHeads * k.maxBlocks * k.block)
 		if b.plan.Max.T == 1 { // then no other way is ever taken
