@@ -49,7 +49,7 @@ type Options struct {
 	Parallel       Mode         // how embedding uses the workers
 	Workers        int          // of a run: all that the backend has
 	// Invariant: answers do not depend on who else is in the batch, nor on the
-	// other options. A generation that is alone on the
+	// other options. Likelihoods never do. A generation that is alone on the
 	// engine repeats itself bit by bit without it too: its prompt takes the
 	// kernels for as many tokens as it has, in however many parts it is run.
 	Invariant bool

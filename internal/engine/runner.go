@@ -41,7 +41,7 @@ func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *
 }
 
 func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
-	o.Invariant = e.opts.Invariant
+	o.Invariant = o.Invariant || e.opts.Invariant
 	if !o.Serial && e.opts.Workers > 0 {
 		o.Workers = e.opts.Workers
 	}
