@@ -91,7 +91,15 @@ type Options struct {
 	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
 	BatchTokens int    // tokens of one run; 0 means 512
-	Invariant   bool   // answers do not depend on what else runs at the same time
+	// Invariant makes answers independent of everything that runs at the same
+	// time, of BatchTokens and of Threads. Without it, Score and Perplexity are
+	// so all the same. A generation that is alone on its model gives the same
+	// tokens from the same logits each time, whatever the KV cache holds; beside
+	// others its logits may differ in their last bits, because kernels are chosen
+	// by the number of tokens in a run. So may vectors and scores of pairs of
+	// texts. Invariant always takes the kernels for many tokens; decoding is
+	// slower with them.
+	Invariant bool
 	// NoCalibration lets Parallel "auto" and Precision "auto" decide without
 	// what [Calibrate] measured of this machine and [CalibratePrecision] of this
 	// model.

@@ -24,7 +24,7 @@ type GenerateOptions struct {
 	TopK        int     // 0 keeps all
 	TopP        float32 // 0 or 1 keeps all
 	MinP        float32 // 0 keeps all
-	Seed        uint64  // equal seeds draw equal tokens
+	Seed        uint64  // equal seeds draw equal tokens from equal logits: see Options.Invariant
 
 	Stop      []string // strings that end the text; they are not part of it
 	IgnoreEOS bool     // go on where the model would end

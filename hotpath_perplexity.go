@@ -37,8 +37,8 @@ type Perplexity struct {
 
 // Perplexity measures how well the model predicts a text that is longer than a
 // window. Windows begin with the token that the model's texts begin with, where
-// it has one; special tokens that the text spells are text. A text shorter than
-// a window is ErrInput.
+// it has one; special tokens that the text spells are text. The result has the
+// same bits at any number of threads. A text shorter than a window is ErrInput.
 func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions) (out Perplexity, err error) {
 	defer engine.Guard(&err)
 	if o.Ctx == 0 {

@@ -29,7 +29,8 @@ func (s Score) Perplexity() float64 {
 }
 
 // Score computes the likelihood of each token of each text, given those before
-// it. A text that is longer than the context is an error, ErrTooLong.
+// it. It has the same bits alone and beside other texts, and at any number of
+// threads. A text that is longer than the context is an error, ErrTooLong.
 func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []Score, err error) {
 	defer engine.Guard(&err)
 	ctx = m.recorded(ctx)

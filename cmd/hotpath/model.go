@@ -79,7 +79,15 @@ func addThreads(cmd *cobra.Command, n *int, usage string) {
 func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	f.addRun(cmd)
 	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32|bf16|auto`")
-	cmd.Flags().BoolVar(&f.invariant, "invariant", false, "answers do not depend on what else is in the batch")
+	cmd.Flags().BoolVar(&f.invariant, "invariant", false, invariantUsage)
+}
+
+// invariantUsage is what --invariant does, where it does something.
+const invariantUsage = "answers do not depend on what else is in the batch"
+
+// fixInvariant says of --invariant that the command's answers are so without.
+func fixInvariant(cmd *cobra.Command) {
+	cmd.Flags().Lookup("invariant").Usage = invariantUsage + ", which holds here in any case"
 }
 
 // measureFlags are the flags of commands that measure the CPU's own backend,
@@ -89,7 +97,7 @@ type measureFlags struct{ device string }
 func (f *measureFlags) add(cmd *cobra.Command, model, precision *string, invariant *bool) {
 	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage)
 	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
-	cmd.Flags().BoolVar(invariant, "invariant", false, "answers do not depend on what else is in the batch")
+	cmd.Flags().BoolVar(invariant, "invariant", false, invariantUsage)
 	cmd.Flags().StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu")
 }
 

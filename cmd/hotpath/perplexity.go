@@ -89,6 +89,7 @@ window that has it.`,
 	cmd.Flags().IntVar(&o.Windows, "windows", 0, "at most `N` windows; 0 for all")
 	format.add(cmd, "text", "json")
 	mf.addCompute(cmd)
+	fixInvariant(cmd)
 	return cmd
 }
 

@@ -51,7 +51,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.TopK, "top-k", 40, "draw from the `K` most probable tokens; 0 for all")
 	cmd.Flags().Float32Var(&o.TopP, "top-p", 0.95, "draw from the tokens that make up this share `P` of the probability; 1 for all")
 	cmd.Flags().Float32Var(&o.MinP, "min-p", 0.05, "leave out tokens less probable than this share `P` of the best; 0 for none")
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "equal `SEED`s draw equal tokens; a random one if not given")
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "equal `SEED`s draw equal tokens from equal logits (see --invariant); a random one if not given")
 	cmd.Flags().StringArrayVar(&o.Stop, "stop", nil, "end at this `STRING`; may be given several times")
 	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "go on where the model would end")
 	cmd.Flags().IntVar(&f.ctx, "ctx", 0, "`TOKENS` of context, prompt included; 0 for what the model has, at most 4096")

@@ -28,7 +28,7 @@ func newScore(std streams) *cobra.Command {
 		Short: "Log likelihood of given texts",
 		Long: `How likely a model finds each token of a text, given those before it:
 nll[i] = -log p(ids[i+1] | ids[..i]), natural logarithm, and the perplexity,
-exp of their mean. In jsonl a text that cannot be scored is an object with
+exp of their mean. They do not depend on the texts beside it. In jsonl a text that cannot be scored is an object with
 "error", and the others go on; elsewhere it ends the work.`,
 		Example: `  hotpath score -m MODEL "the cat sat on the mat" "mat the on sat cat the"
   hotpath score -m MODEL -f texts.jsonl --format jsonl
@@ -61,6 +61,7 @@ exp of their mean. In jsonl a text that cannot be scored is an object with
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	mf.addCompute(cmd)
+	fixInvariant(cmd)
 	cmd.Flags().BoolVar(&o.Special, "special", false, "add the special tokens that the model's tokenizer adds")
 	cmd.Flags().IntVar(&ctxTokens, "ctx", 0, "most `TOKENS` of a text; 0 for what the model has, at most 4096")
 	return cmd

@@ -75,7 +75,7 @@ func (m *embedder) compile(ctx context.Context, o model.EmbedOptions) error {
 	if err != nil {
 		return err
 	}
-	fine, err := e.newRunner(ctx, m.name, g, p, p.Embedding, plan.BindOptions{}, labels)
+	fine, err := e.newRunner(ctx, m.name, g, p, p.Embedding, plan.CompileOptions{}, labels)
 	if err != nil {
 		return err
 	}

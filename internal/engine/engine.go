@@ -51,10 +51,14 @@ type Options struct {
 	KVType         tensor.DType // encoding of the KV cache, one of graph.KVTypes
 	Parallel       Mode         // how embedding uses the workers
 	Workers        int          // of a run: all that the backend has
-	Invariant      bool         // answers do not depend on who else is in the batch
-	NoPrefix       bool         // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
-	Recorder       *profile.Recorder
-	CloseTimeout   time.Duration // how long Close waits for runs in flight: CloseTimeout
+	// Invariant: answers do not depend on who else is in the batch, nor on the
+	// other options. Likelihoods never do. A generation that is alone on the
+	// engine repeats itself bit by bit without it too: its prompt takes the
+	// kernels for as many tokens as it has, in however many parts it is run.
+	Invariant    bool
+	NoPrefix     bool // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
+	Recorder     *profile.Recorder
+	CloseTimeout time.Duration // how long Close waits for runs in flight: CloseTimeout
 	// Costs are this machine's figures, by which Auto decides; nil means those
 	// that are built in. They are of as many workers as run.
 	Costs *calib.Costs

@@ -47,10 +47,12 @@ type Stream struct {
 
 	// The step loop's own.
 	seq      *kv.Sequence
-	tokens   []int32 // prompt, then what was generated
-	limit    int     // tokens at which the text ends
-	composed bool    // in the batch that is being put together
-	row      int     // of the logits, -1 where none is wanted
+	tokens   []int32    // prompt, then what was generated
+	prefill  int        // of them, that are run several at a time: the prompt, as a rule
+	classes  []kv.Class // [limit] that the cache holds tokens in, or is to hold prefill in
+	limit    int        // tokens at which the text ends
+	composed bool       // in the batch that is being put together
+	row      int        // of the logits, -1 where none is wanted
 
 	mu     sync.Mutex
 	ids    []int32 // generated
@@ -112,6 +114,10 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	s.tokens = append(make([]int32, 0, s.limit), req.Prompt...)
+	s.prefill, s.classes = len(req.Prompt), make([]kv.Class, s.limit)
+	for i := range s.prefill {
+		s.classes[i] = g.class(s.prefill, false)
+	}
 	s.ids = make([]int32, 0, s.limit-len(req.Prompt))
 	s.timing.Queued = profile.Now()
 	if e.opts.Recorder != nil {
@@ -128,16 +134,19 @@ func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
 
 func (g *generator) compile(ctx context.Context) error {
 	e := g.eng
-	max := tensor.Bind{T: e.opts.MaxBatchTokens, S: e.opts.MaxSeqs, R: e.opts.MaxSeqs}
-	built, p, err := e.model.BuildGenerate(max, e.kvLayout(e.opts.KVBlocks))
+	// The last bucket is for prompts of more than a block, which are those that
+	// may find others' blocks, however few tokens of them a step has.
+	most := tensor.Bind{T: max(e.opts.MaxBatchTokens, kv.BlockTokens+1), S: e.opts.MaxSeqs, R: e.opts.MaxSeqs}
+	built, p, err := e.model.BuildGenerate(most, e.kvLayout(e.opts.KVBlocks))
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, plan.BindOptions{}, plan.ProfileLabels{Phases: phases[:]})
+	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, plan.CompileOptions{}, plan.ProfileLabels{Phases: phases[:]})
 	if err != nil {
 		return err
 	}
-	g.runner, g.pool = r, kv.NewPool(e.opts.KVBlocks)
+	r.max.T = e.opts.MaxBatchTokens
+	g.runner, g.pool, g.uniform = r, kv.NewPool(e.opts.KVBlocks), r.sess.Program().Uniform()
 	return nil
 }
 

@@ -74,7 +74,7 @@ func (r *reranker) compile(ctx context.Context, e *Engine) error {
 	if err != nil {
 		return err
 	}
-	run, err := e.newRunner(ctx, "rerank", g, p, p.Scores, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
+	run, err := e.newRunner(ctx, "rerank", g, p, p.Scores, plan.CompileOptions{}, plan.ProfileLabels{Phases: []string{"rerank"}})
 	if err != nil {
 		return err
 	}

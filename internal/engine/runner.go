@@ -30,12 +30,13 @@ type runner struct {
 }
 
 // newRunner compiles a graph and binds a session.
-func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
-	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
+func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.CompileOptions, labels plan.ProfileLabels) (*runner, error) {
+	o.Invariant = o.Invariant || e.opts.Invariant
+	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), o)
 	if err != nil {
 		return nil, err
 	}
-	return e.newSession(ctx, prog, p, out, o, labels)
+	return e.newSession(ctx, prog, p, out, plan.BindOptions{}, labels)
 }
 
 func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {

@@ -33,7 +33,7 @@ type scorer struct {
 type scorePart struct{ text, from, n, row int }
 
 // ScoreIDs returns nll[i][k] = -log p(seqs[i][k+1] | seqs[i][..k]), natural
-// logarithm. Texts of fewer than two tokens have none.
+// logarithm, with bits that do not depend on the other texts. Texts of fewer than two tokens have none.
 func (e *Engine) ScoreIDs(ctx context.Context, seqs [][]int32) ([][]float32, error) {
 	return e.ScoreTails(ctx, seqs, nil)
 }
@@ -95,7 +95,7 @@ func (s *scorer) compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.BindOptions{}, plan.ProfileLabels{Phases: []string{"score"}})
+	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.CompileOptions{Invariant: true}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
 		return err
 	}

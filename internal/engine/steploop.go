@@ -19,6 +19,9 @@ type generator struct {
 	prog   program
 	runner *runner
 	pool   *kv.Pool
+	// uniform says that a token's bits do not depend on the tokens that are run
+	// beside it.
+	uniform bool
 
 	mu      sync.Mutex
 	arrived []*Stream // new ones, for the loop to take in
@@ -26,6 +29,7 @@ type generator struct {
 
 	// The loop's own.
 	shares  []profile.Share
+	asked   int       // tokens of the longest prompt that the step has a part of
 	waiting []*Stream // in order; preempted ones in front
 	active  []*Stream // by admission
 	spare   []*kv.Sequence
@@ -114,7 +118,10 @@ func (g *generator) admit() {
 		}
 		cached := 0
 		if !g.eng.opts.NoPrefix && !g.long(s) {
-			cached = s.seq.Match(s.tokens)
+			cached = s.seq.Match(s.tokens, s.classes[:len(s.tokens)])
+			if cached == s.prefill-1 && cached > 0 && !g.uniform {
+				cached = s.seq.Truncate(cached - kv.BlockTokens) // see feed
+			}
 		}
 		// One block beyond the prompt lets it begin to answer; the oldest
 		// stream can always take blocks from younger ones.
@@ -143,6 +150,11 @@ func (g *generator) step() {
 	}
 	end()
 	g.eng.stats.steps.Add(1)
+	tokens := g.runner.bind.T
+	if !g.uniform {
+		tokens = max(tokens, g.asked)
+		g.runner.sess.AtLeast(tokens)
+	}
 	if err := g.runner.run(g.context()); err != nil {
 		for _, s := range g.active {
 			if s.composed {
@@ -157,8 +169,12 @@ func (g *generator) step() {
 		if !s.composed {
 			continue
 		}
+		class := g.class(tokens, s.fed == 1)
+		for i := s.seq.Len() - s.fed; i < s.seq.Len(); i++ {
+			s.classes[i] = class
+		}
 		if !g.long(s) {
-			s.seq.Commit()
+			s.seq.Commit(class)
 		}
 		if s.row < 0 {
 			continue
@@ -198,6 +214,7 @@ func (g *generator) context() context.Context {
 // returns the phase that this makes the step.
 func (g *generator) compose() int {
 	g.runner.reset()
+	g.asked = 0
 	for _, s := range g.active {
 		s.composed, s.row = false, -1
 	}
@@ -205,9 +222,8 @@ func (g *generator) compose() int {
 	for _, prompts := range [2]bool{false, true} {
 		// Preemption shortens the list under way.
 		for i := 0; i < len(g.active); i++ {
-			s := g.active[i]
-			if rest := len(s.tokens) - s.seq.Len(); (rest > 1) == prompts {
-				g.feed(s, rest)
+			if s := g.active[i]; (s.seq.Len() < s.prefill) == prompts {
+				g.feed(s)
 			}
 		}
 		if !prompts {
@@ -235,36 +251,59 @@ func (g *generator) long(s *Stream) bool {
 func (g *generator) outgrown(s *Stream) {
 	if g.eng.cfg.RopeRestarts && len(s.tokens) == g.eng.cfg.RopeContext+1 {
 		s.seq.Release()
+		s.prefill = len(s.tokens)
 	}
 }
 
+// class is that of tokens in a step of the kernels for so many tokens. The only
+// token of its sequence in the step is single: attention has other kernels for
+// it.
+func (g *generator) class(tokens int, single bool) kv.Class {
+	if g.uniform {
+		return 0
+	}
+	class := kv.Class(2 * g.runner.sess.Class(tokens))
+	if single {
+		class++
+	}
+	return class
+}
+
 // feed puts the next tokens of a stream into the batch.
-func (g *generator) feed(s *Stream, rest int) {
-	r := g.runner
-	n := min(rest, r.max.T-r.bind.T)
-	if n == 0 || r.bind.S == r.max.S {
+func (g *generator) feed(s *Stream) {
+	r, from := g.runner, s.seq.Len()
+	room := r.max.T - r.bind.T
+	if room == 0 || r.bind.S == r.max.S {
 		return
 	}
-	from := s.seq.Len()
-	err := r.addCached(s.seq, s.tokens[from:from+n], len(s.tokens))
+	n, length := 1, from+1 // of what was generated, one token as it was then
+	if from < s.prefill {
+		n, length = min(s.prefill-from, room), s.prefill
+		if n == s.prefill-from-1 && n > 1 {
+			n-- // the last token alone would meet other kernels of attention
+		}
+	}
+	err := r.addCached(s.seq, s.tokens[from:from+n], length)
 	for errors.Is(err, kv.ErrNoBlocks) && g.preempt(s) {
-		err = r.addCached(s.seq, s.tokens[from:from+n], len(s.tokens))
+		err = r.addCached(s.seq, s.tokens[from:from+n], length)
 	}
 	if err != nil {
 		return // it waits until others end
 	}
 	s.composed, s.fed = true, n
-	if rest > 1 {
+	if from < s.prefill {
+		g.asked = max(g.asked, s.prefill)
 		g.eng.stats.prompt.Add(int64(n))
 	}
-	if n == rest {
+	if from+n == len(s.tokens) {
 		s.row = r.bind.R
 		r.want(r.bind.T - 1)
 	}
 }
 
 // preempt sends the youngest stream besides s that is not in the batch back to
-// the queue. Its tokens are run again later, mostly out of the cache.
+// the queue. Its tokens come out of the cache later or are run again, those that
+// it generated one at a time, as before: together they would get other bits.
 func (g *generator) preempt(s *Stream) bool {
 	for i := len(g.active) - 1; i >= 0; i-- {
 		v := g.active[i]
@@ -273,6 +312,9 @@ func (g *generator) preempt(s *Stream) bool {
 		}
 		if v.composed {
 			continue
+		}
+		if g.uniform && (!g.long(v) || g.eng.cfg.RopeRestarts) { // rotation may depend on the length too
+			v.prefill = len(v.tokens)
 		}
 		g.retire(v)
 		g.active = slices.Delete(g.active, i, i+1)

@@ -43,11 +43,11 @@ func TestPrefixIsSharedOnlyAfterCommit(t *testing.T) {
 	a, b := p.NewSequence(8), p.NewSequence(8)
 	text := ids(200, 0)
 	appendTokens(t, a, text)
-	if n := b.Match(text); n != 0 {
+	if n := b.Match(text, make([]Class, len(text))); n != 0 {
 		t.Fatalf("%d tokens found before they were written", n)
 	}
-	a.Commit()
-	if n := b.Match(text); n != 192 {
+	a.Commit(0)
+	if n := b.Match(text, make([]Class, len(text))); n != 192 {
 		t.Fatalf("%d tokens found, expected the three full blocks", n)
 	}
 	if !slices.Equal(a.Table()[:3], b.Table()) {
@@ -59,14 +59,78 @@ func TestPrefixIsSharedOnlyAfterCommit(t *testing.T) {
 		t.Fatalf("%d available, %d cached, expected 8 and 3", p.Available(), p.Cached())
 	}
 	// A text of whole blocks leaves one token to run.
-	if n := b.Match(text[:192]); n != 128 {
+	if n := b.Match(text[:192], make([]Class, len(text[:192]))); n != 128 {
 		t.Fatalf("%d tokens of 192 found, expected 128", n)
 	}
 	b.Release()
 	other := ids(200, 0)
 	other[0]++
-	if n := b.Match(other); n != 0 {
+	if n := b.Match(other, make([]Class, len(other))); n != 0 {
 		t.Fatalf("%d tokens found of a text that differs in its first token", n)
+	}
+}
+
+// Blocks serve only who wants the classes that they were computed in, token by
+// token; both versions of a text are kept.
+func TestPrefixIsSharedOnlyWithinItsClasses(t *testing.T) {
+	p := NewPool(16)
+	a, b, c := p.NewSequence(8), p.NewSequence(8), p.NewSequence(8)
+	text := ids(200, 0)
+	classes := make([]Class, len(text))
+	for i := range classes {
+		classes[i] = 2
+		if i >= 100 {
+			classes[i] = 1
+		}
+	}
+	appendTokens(t, a, text[:100])
+	a.Commit(2)
+	for i := 100; i < len(text); i++ {
+		appendTokens(t, a, text[i:i+1])
+		a.Commit(1)
+	}
+	appendTokens(t, b, text)
+	b.Commit(2)
+	other := append(a.Table()[:1:1], b.Table()[1:3]...) // the first block was there already
+	for _, m := range []struct {
+		change, from, want int
+		table              []int32
+	}{
+		{change: -1, want: 192, table: a.Table()},
+		{change: 63, want: 0},
+		{change: 99, want: 64, table: a.Table()},
+		{change: 191, want: 128, table: a.Table()},
+		{change: 100, from: 2, want: 192, table: other},
+	} {
+		want := slices.Clone(classes)
+		switch {
+		case m.from > 0:
+			for i := m.change; i < len(want); i++ {
+				want[i] = Class(m.from)
+			}
+		case m.change >= 0:
+			want[m.change] = 7
+		}
+		n := c.Match(text, want)
+		if n != m.want || !slices.Equal(c.Table(), m.table[:n/BlockTokens]) {
+			t.Errorf("%+v: %d tokens found, in blocks %d", m, n, c.Table())
+		}
+		c.Release()
+	}
+	// A block that is cut and written again has the classes of both times.
+	b.Release()
+	a.Release()
+	b.Match(text, classes)
+	if n := b.Truncate(150); n != 150 {
+		t.Fatalf("cut to %d", n)
+	}
+	appendTokens(t, b, text[150:])
+	b.Commit(3)
+	for i := 150; i < len(classes); i++ {
+		classes[i] = 3
+	}
+	if n := c.Match(text, classes); n != 192 {
+		t.Errorf("%d tokens found, expected 192", n)
 	}
 }
 
@@ -75,11 +139,11 @@ func TestEvictionTakesTheLeastRecentlyUsedTailFirst(t *testing.T) {
 	a, b := p.NewSequence(4), p.NewSequence(4)
 	old, recent := ids(129, 0), ids(129, 1000)
 	appendTokens(t, a, old)
-	a.Commit()
+	a.Commit(0)
 	a.Release() // two blocks cached, one free
 	appendTokens(t, b, recent)
-	b.Commit() // wants three: takes the tail of old
-	if n := a.Match(old); n != 64 {
+	b.Commit(0) // wants three: takes the tail of old
+	if n := a.Match(old, make([]Class, len(old))); n != 64 {
 		t.Fatalf("%d tokens of the old text left, expected 64", n)
 	}
 	if err := a.Append(ids(64, 5), make([]int32, 64)); !errors.Is(err, ErrNoBlocks) {
@@ -98,7 +162,7 @@ func TestTruncateNeverWritesIntoASharedBlock(t *testing.T) {
 	a, b := p.NewSequence(8), p.NewSequence(8)
 	text := ids(130, 0)
 	appendTokens(t, a, text)
-	a.Commit()
+	a.Commit(0)
 	if n := a.Fork(b); n != 128 {
 		t.Fatalf("fork shares %d tokens, expected 128", n)
 	}
@@ -110,7 +174,7 @@ func TestTruncateNeverWritesIntoASharedBlock(t *testing.T) {
 	if n := b.Truncate(10); n != 10 {
 		t.Fatalf("truncated to %d, expected 10", n)
 	}
-	if n := a.Match(text); n != 0 {
+	if n := a.Match(text, make([]Class, len(text))); n != 0 {
 		t.Fatalf("%d tokens found although the first block is being rewritten", n)
 	}
 }
@@ -200,7 +264,8 @@ func FuzzPool(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		p := NewPool(12)
 		seqs := make([]*Sequence, 4)
-		texts := make([][]int32, len(seqs)) // what each sequence holds
+		texts := make([][]int32, len(seqs))   // what each sequence holds
+		classes := make([][]Class, len(seqs)) // of what was committed
 		for i := range seqs {
 			seqs[i] = p.NewSequence(8)
 		}
@@ -219,21 +284,26 @@ func FuzzPool(f *testing.F) {
 					t.Fatal(err)
 				}
 			case 3, 4:
-				s.Commit()
+				for len(classes[k]) < len(texts[k]) {
+					classes[k] = append(classes[k], Class(arg%2))
+				}
+				s.Commit(Class(arg % 2))
 			case 5:
 				texts[k] = texts[k][:s.Truncate(arg*2)]
+				classes[k] = classes[k][:min(len(classes[k]), len(texts[k]))]
 			case 6:
 				s.Release()
 				other := (k + 1 + arg) % len(seqs)
 				if other != k && arg%2 == 0 {
 					texts[k] = append(texts[k][:0], texts[other][:seqs[other].Fork(s)]...)
 				} else {
-					want := texts[other]
-					texts[k] = append([]int32(nil), want[:s.Match(want)]...)
+					want := texts[other][:len(classes[other])]
+					texts[k] = append([]int32(nil), want[:s.Match(want, classes[other])]...)
 				}
+				classes[k] = append([]Class(nil), classes[other][:len(texts[k])]...)
 			case 7:
 				s.Release()
-				texts[k] = texts[k][:0]
+				texts[k], classes[k] = texts[k][:0], classes[k][:0]
 			}
 			check(t, p, seqs)
 			for i, s := range seqs {
@@ -243,6 +313,9 @@ func FuzzPool(f *testing.F) {
 				for j, want := range texts[i] {
 					if got := p.blocks[s.blocks[j/64]].tokens[j%64]; got != want {
 						t.Fatalf("sequence %d, token %d is %d, expected %d", i, j, got, want)
+					}
+					if got := p.blocks[s.blocks[j/64]].classes[j%64]; j < len(classes[i]) && got != classes[i][j] {
+						t.Fatalf("sequence %d, token %d has class %d, expected %d", i, j, got, classes[i][j])
 					}
 				}
 			}
@@ -262,15 +335,15 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s := p.NewSequence(8)
 	slots := make([]int32, 256)
 	seed := 0
-	tokens := ids(256, 0)
+	tokens, classes := ids(256, 0), make([]Class, 256)
 	if n := testing.AllocsPerRun(50, func() {
 		seed++
 		tokens[0] = int32(seed)
-		s.Match(tokens)
+		s.Match(tokens, classes)
 		if err := s.Append(tokens[s.Len():], slots); err != nil {
 			t.Fatal(err)
 		}
-		s.Commit()
+		s.Commit(0)
 		s.Truncate(200)
 		s.Release()
 	}); n != 0 {

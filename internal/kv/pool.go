@@ -1,6 +1,6 @@
 // Package kv keeps the books of the KV cache: which block of 64 tokens belongs
 // to which sequences, and which full blocks can serve another sequence that
-// begins with the same tokens. It holds no keys or values itself: those are
+// begins with the same tokens, computed by the same class of kernels. It holds no keys or values itself: those are
 // State of a plan, addressed by the slots that a Sequence hands out.
 //
 // It imports nothing of ours; engine imports it. A Pool and its Sequences
@@ -24,22 +24,27 @@ func Blocks(n int) int { return (n + BlockTokens - 1) / BlockTokens }
 
 const none = int32(-1)
 
+// Class names the kernels that computed a token's keys and values. Those of
+// another class have other bits, so they stand for another token.
+type Class uint8
+
 // block is one block's entry. A block is in exactly one of three places: owned
 // by sequences (refs > 0), in the list of cached blocks (refs == 0, published)
 // or on the free list (refs == 0, not published).
 type block struct {
 	refs      int32
 	published bool   // in the index, so that other sequences can find it
-	hash      uint64 // of the parent's chain and its tokens
+	hash      uint64 // of the parent's chain, its tokens and their classes
 	// chain names the content from the sequence's start to this block's end.
-	// Two blocks have the same chain only if all those tokens are the same,
-	// which a hash alone cannot promise.
+	// Two blocks have the same chain only if all those tokens and classes are
+	// the same, which a hash alone cannot promise.
 	chain  uint64
 	parent uint64 // chain of the block before; 0 for the first
 
 	bucket     int32 // next block in the same bucket of the index
 	prev, next int32 // neighbours in the list of cached blocks, or the free list's next
 	tokens     [BlockTokens]int32
+	classes    [BlockTokens]Class // of tokens
 }
 
 // Pool owns the blocks.
@@ -158,12 +163,12 @@ func (p *Pool) unlink(id int32) {
 	p.ncached--
 }
 
-// find looks for a published block with these tokens behind a chain.
-func (p *Pool) find(parent uint64, tokens []int32) int32 {
-	h := hashTokens(parent, tokens)
+// find looks for a published block with these tokens and classes behind a chain.
+func (p *Pool) find(parent uint64, tokens []int32, classes []Class) int32 {
+	h := hashTokens(parent, tokens, classes)
 	for id := p.index[h&p.mask]; id != none; id = p.blocks[id].bucket {
 		b := &p.blocks[id]
-		if b.hash == h && b.parent == parent && slices.Equal(b.tokens[:], tokens) {
+		if b.hash == h && b.parent == parent && slices.Equal(b.tokens[:], tokens) && slices.Equal(b.classes[:], classes) {
 			return id
 		}
 	}
@@ -175,13 +180,13 @@ func (p *Pool) find(parent uint64, tokens []int32) int32 {
 func (p *Pool) publish(id int32, parent uint64) {
 	b := &p.blocks[id]
 	b.parent = parent
-	if twin := p.find(parent, b.tokens[:]); twin != none {
+	if twin := p.find(parent, b.tokens[:], b.classes[:]); twin != none {
 		b.chain = p.blocks[twin].chain
 		return
 	}
 	p.chains++
 	b.chain = p.chains
-	b.hash = hashTokens(parent, b.tokens[:])
+	b.hash = hashTokens(parent, b.tokens[:], b.classes[:])
 	b.bucket = p.index[b.hash&p.mask]
 	p.index[b.hash&p.mask] = id
 	b.published = true
@@ -200,11 +205,11 @@ func (p *Pool) unpublish(id int32) {
 	b.published = false
 }
 
-// hashTokens mixes a chain and a block's tokens.
-func hashTokens(parent uint64, tokens []int32) uint64 {
+// hashTokens mixes a chain, a block's tokens and their classes.
+func hashTokens(parent uint64, tokens []int32, classes []Class) uint64 {
 	h := parent*0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d
-	for _, t := range tokens {
-		h ^= uint64(uint32(t))
+	for i, t := range tokens {
+		h ^= uint64(uint32(t)) | uint64(classes[i])<<32
 		h *= 0xff51afd7ed558ccd
 		h ^= h >> 32
 	}

@@ -5,6 +5,7 @@ type Sequence struct {
 	pool   *Pool
 	blocks []int32 // block of tokens [64i, 64i+64)
 	length int     // tokens that have a slot
+	known  int     // of them, whose class is known
 	done   int     // blocks at the front whose content has a name
 }
 
@@ -19,10 +20,10 @@ func (s *Sequence) Len() int { return s.length }
 // Table lists the sequence's blocks in order. It is valid until the next call.
 func (s *Sequence) Table() []int32 { return s.blocks }
 
-// Match takes over the longest cached prefix of tokens in whole blocks, and
-// returns its length. One token at least stays for the caller to run, since
+// Match takes over the longest cached prefix of tokens in whole blocks that were
+// computed in these classes, one per token, and returns its length. One token at least stays for the caller to run, since
 // only a run gives logits. The sequence must be empty.
-func (s *Sequence) Match(tokens []int32) int {
+func (s *Sequence) Match(tokens []int32, classes []Class) int {
 	if s.length != 0 {
 		panic("kv: Match on a sequence that is not empty")
 	}
@@ -30,16 +31,17 @@ func (s *Sequence) Match(tokens []int32) int {
 	p.stats.Queries += int64(len(tokens))
 	var chain uint64
 	for s.length+BlockTokens < len(tokens) && len(s.blocks) < cap(s.blocks) {
-		id := p.find(chain, tokens[s.length:s.length+BlockTokens])
+		to := s.length + BlockTokens
+		id := p.find(chain, tokens[s.length:to], classes[s.length:to])
 		if id == none {
 			break
 		}
 		p.retain(id)
 		chain = p.blocks[id].chain
 		s.blocks = append(s.blocks, id)
-		s.length += BlockTokens
+		s.length = to
 	}
-	s.done = len(s.blocks)
+	s.done, s.known = len(s.blocks), s.length
 	p.stats.Hits += int64(s.length)
 	return s.length
 }
@@ -67,9 +69,13 @@ func (s *Sequence) Append(tokens, slots []int32) error {
 	return nil
 }
 
-// Commit says that the keys and values of all tokens are written: full blocks
-// can serve others from now on.
-func (s *Sequence) Commit() {
+// Commit says that the keys and values of all tokens are written, those that
+// were appended since the last call in a class: full blocks can serve others
+// from now on.
+func (s *Sequence) Commit(class Class) {
+	for ; s.known < s.length; s.known++ {
+		s.pool.blocks[s.blocks[s.known/BlockTokens]].classes[s.known%BlockTokens] = class
+	}
 	for ; (s.done+1)*BlockTokens <= s.length; s.done++ {
 		s.pool.publish(s.blocks[s.done], s.chain(s.done))
 	}
@@ -103,7 +109,7 @@ func (s *Sequence) Truncate(n int) int {
 		}
 	}
 	s.drop(keep)
-	s.length = n
+	s.length, s.known = n, min(s.known, n)
 	s.done = min(s.done, n/BlockTokens)
 	return n
 }
@@ -121,6 +127,7 @@ func (s *Sequence) Fork(dst *Sequence) int {
 		dst.blocks = append(dst.blocks, id)
 	}
 	dst.done, dst.length = n, n*BlockTokens
+	dst.known = dst.length
 	return dst.length
 }
 
@@ -128,7 +135,7 @@ func (s *Sequence) Fork(dst *Sequence) int {
 // is wanted.
 func (s *Sequence) Release() {
 	s.drop(0)
-	s.length, s.done = 0, 0
+	s.length, s.known, s.done = 0, 0, 0
 }
 
 // drop releases the blocks from keep on, the last ones first: a block can only

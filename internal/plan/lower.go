@@ -171,12 +171,13 @@ func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Nod
 }
 
 // rowRange is the smallest and the largest row count of n's result in a bucket.
-// The rows of an expert are as many as routing gives it.
+// The rows of an expert are as many as routing gives it; in a run that has fewer
+// than the bucket is for they compute as there.
 func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 	d := n.Out[0].Shape.Outer
 	from, to = d.Size(least), d.Size(most)
 	if n.Op == graph.OpGroupedLinear {
-		from = 1
+		from = least.T
 	}
 	return min(max(1, from), to), to
 }

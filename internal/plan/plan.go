@@ -85,10 +85,12 @@ func (s *Step) takes() *graph.Value {
 // Root is the node that the step ends with, or the last of siblings.
 func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 
-// Plan is a graph compiled for bindings from Min to Max. A run with fewer rows
-// than Min computes as one with Min would.
+// Plan is a graph compiled for bindings from Min to Max.
 type Plan struct {
-	Graph     *graph.Graph
+	Graph *graph.Graph
+	// Min is one more than the Max of the bucket before, 1 in the first bucket.
+	// A run that asked for this bucket (Session.AtLeast) may have fewer rows: it
+	// computes as one with Min, so its rows get the bits of a full run.
 	Min, Max  tensor.Bind
 	Invariant bool // one way to compute for every number of rows
 	Steps     []Step

@@ -63,12 +63,17 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }
 
 // Uniform reports whether every op computes by one rule, whatever the number of
-// rows: then what a row gives does not depend on the rows beside it.
+// rows: then what a row gives does not depend on the rows beside it. Attention
+// over a cache has another way for the only query of a sequence, unless the
+// program is invariant.
 func (p *Program) Uniform() bool {
 	rule := map[*graph.Node]*Rule{}
 	for _, pl := range p.Plans {
 		for i := range pl.Steps {
 			for k, n := range pl.Steps[i].Nodes {
+				if n.Op == graph.OpAttentionKV && pl.Steps[i].Choices[k] != nil && !pl.Invariant {
+					return false
+				}
 				for _, c := range pl.Steps[i].Choices[k] {
 					if r, ok := rule[n]; ok && r != c.Rule {
 						return false
@@ -81,8 +86,10 @@ func (p *Program) Uniform() bool {
 	return true
 }
 
-// bucket is the index of the smallest plan that b fits.
-func (p *Program) bucket(b tensor.Bind) (int, error) {
+// bucket is the index of the smallest plan that b fits and that is made for as
+// many tokens as least, or the last one where least is beyond all.
+func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
+	b.T = max(b.T, min(least, p.Graph.Max.T))
 	for i, pl := range p.Plans {
 		if b.Fits(pl.Max) {
 			return i, nil

@@ -22,6 +22,7 @@ type Session struct {
 	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
+	least    int // what AtLeast asked for
 	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
@@ -155,13 +156,28 @@ func (s *Session) WriteState(v *graph.Value, src []float32) error {
 	return nil
 }
 
+// Class is the bucket that a run of so many tokens gets, or that AtLeast gives
+// it. Runs of one class take the same kernels for values of one row per token.
+func (s *Session) Class(tokens int) int {
+	k, err := s.prog.bucket(tensor.Bind{}, tokens)
+	if err != nil {
+		panic(err) // the last bucket takes all
+	}
+	return k
+}
+
+// AtLeast asks for the bucket of at least so many tokens for the next run, whose
+// own tokens may be fewer.
+func (s *Session) AtLeast(tokens int) { s.least = tokens }
+
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.running >= 0 {
 		return errors.New("plan: a run is in flight already")
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
-	k, err := s.prog.bucket(b)
+	k, err := s.prog.bucket(b, s.least)
+	s.least = 0
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type attention struct {
 	class            Precision
 	outBF16          []uint16 // out in bf16 instead, where not nil
 	direct           bool     // one query of a sequence reads the cache as it lies
+	even             bool     // one query takes the way of several
 	bias             scoreBias
 	head             *perWorker[*bf16.Head]  // of the class bf16
 	short            *perWorker[*bf16.Heads] // the same of short sequences
@@ -58,7 +59,8 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
-	if k.direct = readsCache(n) && !b.plan.Invariant; k.direct {
+	k.even = b.plan.Invariant
+	if k.direct = readsCache(n) && !k.even; k.direct {
 		b.want(oneHeads * k.maxBlocks * k.block)
 	}
 	return k, nil

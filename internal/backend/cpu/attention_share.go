@@ -118,7 +118,7 @@ func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys i
 	case alone && k.direct && k.outBF16 == nil:
 		k.one(w, s, t0, kv, keys)
 		return
-	case alone && k.class != BF16:
+	case alone && k.class != BF16 && !k.even:
 		for h := kv * group; h < (kv+1)*group; h++ {
 			k.query(w, s, h, t0, q0, keys)
 		}

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"context"
 	"math"
 	"slices"
 	"testing"
@@ -76,7 +75,50 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 
 // linearOf runs a product with weights of a type.
 func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, l *linear) {
-	b := graph.NewBuilder(tensor.Bind{T: rows, S: 1, R: 1})
+	x = make([]float32, rows*k)
+	for i := range x {
+		x[i] = float32(math.Cos(float64(i)))
+	}
+	l, run := boundLinear(t, d, data, n, k, []tensor.Bind{{T: rows, S: 1, R: 1}})
+	return x, run(x, rows), l
+}
+
+// TestFewRowsOfALargePlan: rows of a run that is smaller than the plan's smallest
+// have the bits that they have in a large one.
+func TestFewRowsOfALargePlan(t *testing.T) {
+	const n, k, most = 80, 256, 100
+	for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q8_0, tensor.IQ4_NL, tensor.Q4_K} {
+		w := make([]float32, n*k)
+		for i := range w {
+			w[i] = float32(math.Sin(float64(i)))
+		}
+		data := make([]byte, n*d.RowBytes(k))
+		if err := tensor.Quantize(data, d, w); err != nil {
+			t.Fatal(err)
+		}
+		x := make([]float32, most*k)
+		for i := range x {
+			x[i] = float32(math.Cos(float64(i)))
+		}
+		for _, tier := range cpu.Available() {
+			t.Run(d.String()+" "+tier.String(), func(t *testing.T) {
+				defer cpu.Use(tier)()
+				_, run := boundLinear(t, d, data, n, k, []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 64, S: 1, R: 1}, {T: most, S: 1, R: 1}})
+				want := run(x, most)
+				for _, rows := range []int{1, 2, 5, 7, 16, 17, 64} {
+					if !slices.Equal(run(x, rows), want[:rows*n]) {
+						t.Errorf("%d rows have other bits than among %d", rows, most)
+					}
+				}
+			})
+		}
+	}
+}
+
+// boundLinear binds the last bucket of a product with weights of a type.
+func boundLinear(t *testing.T, d tensor.DType, data []byte, n, k int, buckets []tensor.Bind) (*linear, func(x []float32, rows int) []float32) {
+	last := len(buckets) - 1
+	b := graph.NewBuilder(buckets[last])
 	b.WeightType = func(string) (tensor.DType, error) { return d, nil }
 	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
 	wv := b.Weight("w", graph.RoleUp, tensor.Rows(tensor.Fixed(n), k))
@@ -89,36 +131,34 @@ func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y [
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer be.Close()
-	p, err := plan.Compile("embed", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
+	t.Cleanup(func() { be.Close() })
+	prog, err := plan.Compile("embed", g, be, buckets, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
+	p, m := prog.Plans[last], &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
 	m.Weights[wv.ID] = &fileRows{d, data}
 	for c := range m.Arenas {
-		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.Plans[0].ArenaBytes[c])); err != nil {
+		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.ArenaBytes[c])); err != nil {
 			t.Fatal(err)
 		}
-		defer m.Arenas[c].Free()
+		t.Cleanup(func() { m.Arenas[c].Free() })
 	}
-	e, err := be.Bind(p.Plans[0], m, plan.BindOptions{Program: "embed"})
+	e, err := be.Bind(p, m, plan.BindOptions{Program: "embed"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	view := func(v *graph.Value) []float32 {
-		pl := p.Plans[0].Place(v)
+		pl := p.Place(v)
 		return floats(m.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes])
 	}
-	x = append(x, view(in)[:rows*k]...)
-	for i := range x {
-		x[i] = float32(math.Cos(float64(i)))
+	return e.(*exec).bound[0].(*linear), func(x []float32, rows int) []float32 {
+		copy(view(in), x[:rows*k])
+		if err := e.Enqueue(t.Context(), tensor.Bind{T: rows, S: 1, R: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(view(out)[:rows*n])
 	}
-	copy(view(in), x)
-	if err := e.Enqueue(context.Background(), g.Max, nil); err != nil {
-		t.Fatal(err)
-	}
-	return x, append(y, view(out)[:rows*n]...), e.(*exec).bound[0].(*linear)
 }
 
 // TestOneRow: the form of a row is made once for each type and epoch, and again
