@@ -115,8 +115,11 @@ func recordings(list string) ([]*profile.Profile, error) {
 	if info, err := os.Stat(list); err == nil {
 		files = []string{list}
 		if info.IsDir() {
-			if files, err = filepath.Glob(filepath.Join(escapeGlob(list), "*.json")); err != nil || len(files) == 0 {
+			if files, err = fs.Glob(os.DirFS(list), "*.json"); err != nil || len(files) == 0 {
 				return nil, fmt.Errorf("%s: no .json file in this folder, expected recordings", list)
+			}
+			for i := range files {
+				files[i] = filepath.Join(list, files[i])
 			}
 		}
 	}
@@ -128,11 +131,6 @@ func recordings(list string) ([]*profile.Profile, error) {
 		}
 	}
 	return out, nil
-}
-
-// escapeGlob makes a path stand for itself in a pattern.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // writable says before the work that its result could not be written, rather

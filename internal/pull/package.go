@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -130,9 +131,9 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (archive, version str
 		}
 		return "", "", 0, fmt.Errorf("%s: pip could not download it: %s", ref, lastLine(out, err))
 	}
-	found, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	found, err := fs.Glob(os.DirFS(dir), "*.whl")
 	r := release{}
-	if err == nil && (len(found) != 1 || func() bool { r.name = filepath.Base(found[0]); return !r.parse(ref.Repo) }()) {
+	if err == nil && (len(found) != 1 || func() bool { r.name = found[0]; return !r.parse(ref.Repo) }()) {
 		err = fmt.Errorf("%s: pip left %d wheels, expected the one of the package", ref, len(found))
 	}
 	if err != nil {
@@ -141,11 +142,12 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (archive, version str
 	if exists(p.packageDir(ref.Repo, r.version)) {
 		return "", r.version, 0, os.RemoveAll(dir)
 	}
-	info, err := os.Stat(found[0])
+	wheel := filepath.Join(dir, found[0])
+	info, err := os.Stat(wheel)
 	if err != nil {
 		return "", "", 0, err
 	}
-	return found[0], r.version, info.Size(), nil
+	return wheel, r.version, info.Size(), nil
 }
 
 // lastLine is what a program said last, or how it ended.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -176,9 +177,9 @@ func (t *Trainer) openOut() error {
 	if err := os.MkdirAll(t.cfg.Out, 0o777); err != nil {
 		return fmt.Errorf("field out: %w", err)
 	}
-	left, err := filepath.Glob(filepath.Join(t.cfg.Out, tempPrefix+stepPrefix+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.RemoveAll(path))
+	left, err := fs.Glob(os.DirFS(t.cfg.Out), tempPrefix+stepPrefix+"*")
+	for _, name := range left {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(t.cfg.Out, name)))
 	}
 	if err == nil {
 		t.logs, err = openLogs(t.cfg.Out, t.step)
