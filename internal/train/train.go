@@ -98,7 +98,7 @@ func (t *Trainer) open(ctx context.Context, from string) (err error) {
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}
-		path = modelOf(from)
+		path = from
 	}
 	m, err := t.openData(ctx, path)
 	if err != nil {
