@@ -16,6 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
+	{"hotpath/internal/lockfile"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
@@ -40,7 +41,8 @@ var closed = map[string][]string{
 	"hotpath/profile":             {},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
-	"hotpath/internal/pull":       {},
+	"hotpath/internal/lockfile":   {},
+	"hotpath/internal/pull":       {"hotpath/internal/lockfile"},
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
