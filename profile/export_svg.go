@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"hotpath/internal/atomicfile"
 )
 
 // FlameValue is what the width of a flame graph's frames stands for.
@@ -127,7 +129,7 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 
 // ExportFlame writes FlameSVG to a file, which appears whole or not at all.
 func ExportFlame(path string, p *Profile, value FlameValue) error {
-	return writeAtomic(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
+	return atomicfile.Write(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
 }
 
 // flameWidths gives every node its width: its value, and never less than its

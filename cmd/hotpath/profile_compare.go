@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/profile"
 )
 
@@ -136,19 +136,8 @@ func recordings(list string) ([]*profile.Profile, error) {
 // writable says before the work that its result could not be written, rather
 // than after it. flag is how the path was given, as far as its value.
 func writable(flag, path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s%s: cannot be written: it is a folder", flag, path)
-	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".hotpath-*")
-	if err != nil {
-		var why *fs.PathError
-		if errors.As(err, &why) {
-			err = why.Err
-		}
-		return fmt.Errorf("%s%s: cannot be written: %w", flag, path, err)
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return fmt.Errorf("%s%s: %w", flag, path, err)
+	if err := atomicfile.Check(path); err != nil {
+		return fmt.Errorf("%s%w", flag, err)
 	}
 	return nil
 }

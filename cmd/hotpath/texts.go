@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hotpath/internal/format"
+	"hotpath/internal/atomicfile"
 )
 
 // maxLine bounds one line of input: a file without line ends must not fill the
@@ -135,7 +135,7 @@ func (t *texts) apart(out string) error {
 		if err != nil {
 			return err
 		}
-		dir, err := format.Followed(out)
+		dir, err := atomicfile.Followed(out)
 		if err == nil {
 			dir, err = realPath(filepath.Dir(dir))
 		}

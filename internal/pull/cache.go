@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"hotpath/internal/atomicfile"
 )
 
 // The hub's cache has a folder a model: blobs/HASH are contents, snapshots/
@@ -341,9 +343,5 @@ func writeWhole(at string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s.%d.tmp", at, os.Getpid())
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, at)
+	return atomicfile.Replace(at, data)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/format/safetensors"
 	"hotpath/internal/model"
@@ -83,15 +85,21 @@ func (r *runner) save(out string, p progress) (string, error) {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
 	if err == nil {
-		err = syncDir(temp)
+		err = atomicfile.SyncDir(temp)
 	}
 	if err == nil {
 		err = os.Rename(temp, dir)
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("checkpoint %s: %w", dir, err), os.RemoveAll(temp))
+		var at *fs.PathError
+		if errors.As(err, &at) { // named as it would have been called
+			if rel, relErr := filepath.Rel(temp, at.Path); relErr == nil && filepath.IsLocal(rel) {
+				err = atomicfile.Named(filepath.Join(dir, rel), err)
+			}
+		}
+		return "", errors.Join(fmt.Errorf("checkpoint: %w", err), os.RemoveAll(temp))
 	}
-	return dir, syncDir(out)
+	return dir, atomicfile.SyncDir(out)
 }
 
 // prune leaves the newest checkpoints. One that goes is renamed first, so that
@@ -336,17 +344,4 @@ func writeSynced(path string, from io.WriterTo) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// syncDir makes the names in a folder last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || os.PathSeparator == '\\' {
-		err = nil // some systems cannot sync a folder
-	}
-	return errors.Join(err, d.Close())
 }
