@@ -42,6 +42,8 @@ type Lock struct {
 	path string
 	file *os.File // nil where the lock is a pid file
 	pid  string   // path of the pid file
+
+	foreign bool // the file holds something else than a holder, and stays as it is
 }
 
 // Acquire takes the lock at path for the caller alone, or returns a *HeldError
@@ -74,11 +76,14 @@ func Wait(ctx context.Context, path string, take func(path string) (*Lock, error
 }
 
 func acquire(path string, alone bool) (*Lock, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	for {
+	for tries := 0; ; tries++ {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
 		f, err := open(path)
+		if errors.Is(err, os.ErrNotExist) && tries < 10 { // the folder was removed meanwhile
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -93,35 +98,43 @@ func acquire(path string, alone bool) (*Lock, error) {
 		case !stillAt(path, f): // its former holder removed it
 			f.Close()
 			continue
-		default:
+		}
+		foreign := err == nil && !ours(f)
+		if err == nil && !foreign {
 			err = sign(f)
 		}
 		if err != nil {
 			f.Close()
 			return nil, err
 		}
-		return &Lock{path: path, file: f}, nil
+		return &Lock{path: path, file: f, foreign: foreign}, nil
 	}
 }
 
 var errHeld = errors.New("held")
 
-// open opens a lock file. It refuses every other file, because locking
-// overwrites the text.
+// open opens a lock file, which is a regular file and no link to one.
 func open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|noFollow, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !strings.HasPrefix(text(f), mark)) {
-		err = fmt.Errorf("%s: expected a lock file or none", path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: expected a regular file to lock, or none", path)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// ours reports whether a lock file may be overwritten and removed: it is empty
+// or names a holder.
+func ours(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && (info.Size() == 0 || strings.HasPrefix(text(f), mark))
 }
 
 // text reads a lock file.
@@ -198,11 +211,15 @@ func stillAt(path string, f *os.File) bool {
 	return err == nil && failed == nil && os.SameFile(now, was)
 }
 
-// Release gives the lock back and removes its file.
+// Release gives the lock back and removes its file, unless the file holds
+// something else.
 func (l *Lock) Release() error {
 	if l.file == nil {
 		os.Remove(l.path) // empty, and no lock where there are pid files
 		return os.Remove(l.pid)
+	}
+	if l.foreign {
+		return l.file.Close()
 	}
 	return removeLocked(l.path, l.file)
 }

@@ -223,8 +223,14 @@ func TestOtherFilesStay(t *testing.T) {
 	if err := os.WriteFile(precious, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	l := mustAcquire(t, Acquire, precious)
+	_, err := Acquire(precious)
+	wantHeld(t, err, "another process")
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
 	link := filepath.Join(dir, "link.lock")
-	paths := []string{precious, dir}
+	paths := []string{dir}
 	if os.Symlink(precious, link) == nil {
 		paths = append(paths, link)
 	}
