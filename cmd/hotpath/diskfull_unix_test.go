@@ -85,6 +85,7 @@ func fullCases(t *testing.T) []fullCase {
 	}
 	return []fullCase{
 		{"convert", old("out.gguf"), to("convert", llama, "-o", "DIR/out.gguf", "--type", "F32"), "out.gguf", 64 << 10, ""},
+		{"convert without any space", old("out.gguf"), to("convert", llama, "-o", "DIR/out.gguf"), "out.gguf", 0, ""},
 		{"quantize", old("out.gguf"), to("quantize", testmodels.Dir(t, "gguf/llama-f32.gguf"), "DIR/out.gguf", "F16"), "out.gguf", 64 << 10, ""},
 		{"embed", old("out.npy"), to("embed", "-m", bert, "-f", texts, "-o", "DIR/out.npy"), "out.npy", 64 << 10, ""},
 		{"embed jsonl", old("out.jsonl"), to("embed", "-m", bert, "-f", texts, "-o", "DIR/out.jsonl"), "out.jsonl", 64 << 10, ""},
