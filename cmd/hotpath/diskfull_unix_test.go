@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -96,24 +95,6 @@ func fullCases(t *testing.T) []fullCase {
 			to("train", config, "-o", "DIR/out", "--set", "steps=2", "--resume", "auto"), "out/step-00000002/model.safetensors", 64 << 10, "out/log."},
 		{"train log", func(t *testing.T, dir string) {}, to("train", config, "-o", "DIR/out", "--set", "steps=300"), "out/log.jsonl", 3 * 4096, "out"},
 	}
-}
-
-// files are the contents of a folder and of those in it.
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			var data []byte
-			data, err = os.ReadFile(filepath.Join(dir, name))
-			out[name] = string(data)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // check fails unless the command failed with one line that names the file and

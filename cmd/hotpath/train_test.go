@@ -1,15 +1,22 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
@@ -118,5 +125,169 @@ func TestCheckpointOpensAsTheModelDid(t *testing.T) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// files are the contents of a folder and of those in it.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var data []byte
+			data, err = os.ReadFile(filepath.Join(dir, name))
+			out[name] = string(data)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// loggedSteps are the losses of a run's log.
+func loggedSteps(t *testing.T, out string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(out, "log.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var losses []string
+	for line := range bytes.Lines(data) {
+		var s struct {
+			Step int
+			Loss json.Number
+			Norm json.Number `json:"grad_norm"`
+		}
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		losses = append(losses, fmt.Sprint(s.Step, " ", s.Loss, " ", s.Norm))
+	}
+	return losses
+}
+
+// trainUntil starts a run as a process and returns when it has made n steps.
+// Its standard error goes on to be read.
+func trainUntil(t *testing.T, n int, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := process(t, args...)
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, lines := &bytes.Buffer{}, bufio.NewScanner(pipe)
+	for i := 0; i < n && lines.Scan(); i++ {
+		fmt.Fprintln(said, lines.Text())
+	}
+	return cmd, said
+}
+
+// TestTrainAfterKill: whatever moment SIGKILL comes at, the next run is not
+// held up by the lock of the dead one, and ends as one run would have ended.
+func TestTrainAfterKill(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, uint64(os.Getpid())))
+	config := trainConfig(t, "llama", map[string]any{"steps": 40, "checkpoint_every": 1})
+	dir := t.TempDir()
+	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "out")
+	ok(t, "train", config, "-o", whole)
+	args := []string{"train", config, "-o", out, "--resume", "auto"}
+	kills := 8
+	if testing.Short() {
+		kills = 3
+	}
+	killed := 0
+	for range kills {
+		cmd, said := trainUntil(t, 1+random.IntN(3), args...)
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		var exit *exec.ExitError
+		if err := cmd.Wait(); errors.As(err, &exit) && exit.Exited() {
+			t.Fatalf("exit %d after %q", exit.ExitCode(), said)
+		} else if err != nil {
+			killed++
+		}
+	}
+	t.Logf("killed %d times", killed)
+	if killed == 0 {
+		t.Error("every run ended before it was killed")
+	}
+	ok(t, args...)
+	if a, b := loggedSteps(t, whole), loggedSteps(t, out); fmt.Sprint(a) != fmt.Sprint(b) {
+		t.Errorf("steps of one run and of killed ones differ:\n%v\n%v", a, b)
+	}
+	a, b := files(t, filepath.Join(whole, "step-00000040")), files(t, filepath.Join(out, "step-00000040"))
+	for name := range a {
+		if a[name] != b[name] {
+			t.Errorf("%s differs after kills", name)
+		}
+	}
+	for name := range files(t, out) {
+		if base := filepath.Base(name); strings.HasPrefix(base, ".") || strings.HasPrefix(name, ".") {
+			t.Errorf("left behind: %s", name)
+		}
+	}
+}
+
+// A run at work keeps others out of its folder; one that was killed does not.
+func TestTrainLock(t *testing.T) {
+	config := trainConfig(t, "llama", map[string]any{"steps": 1 << 20})
+	out := filepath.Join(t.TempDir(), "out")
+	cmd, _ := trainUntil(t, 2, "train", config, "-o", out)
+	for _, more := range [][]string{nil, {"--resume", "auto"}} {
+		fails(t, exitFailed, append([]string{"train", config, "-o", out}, more...), out, fmt.Sprint("pid ", cmd.Process.Pid, " on "))
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the run ended before it was killed")
+	}
+	if _, err := os.Stat(filepath.Join(out, ".lock")); err != nil {
+		t.Errorf("%v: expected the dead process to leave its lock", err)
+	}
+	ok(t, "train", config, "-o", out, "--set", "steps=2")
+	if n := len(loggedSteps(t, out)); n != 2 {
+		t.Errorf("%d steps in the log, expected 2", n)
+	}
+}
+
+// Two commands do not write one file: the second is told who does, and changes
+// nothing.
+func TestOneWriterPerFile(t *testing.T) {
+	llama, bert := testmodels.Dir(t, "llama"), testmodels.Dir(t, "bert")
+	for name, args := range map[string][]string{
+		"convert":  {"convert", llama, "-o", "OUT"},
+		"quantize": {"quantize", testmodels.Dir(t, "gguf/llama-f32.gguf"), "OUT", "Q8_0"},
+		"embed":    {"embed", "-m", bert, "one", "-o", "OUT", "--format", "csv", "--resume"},
+	} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		for i, a := range args {
+			if a == "OUT" {
+				args[i] = out
+			}
+		}
+		lock, err := atomicfile.Lock(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails(t, exitFailed, args, out+": another process writes it: ", fmt.Sprint("pid ", os.Getpid(), " on "))
+		if have := files(t, dir); len(have) != 1 {
+			t.Errorf("%s: %v, expected nothing but the lock", name, have)
+		}
+		if err := lock.Release(); err != nil {
+			t.Fatal(err)
+		}
+		ok(t, args...)
+		for file := range files(t, dir) {
+			if strings.HasPrefix(file, ".") {
+				t.Errorf("%s: left behind: %s", name, file)
+			}
+		}
 	}
 }
