@@ -1,6 +1,7 @@
-// Package atomicfile writes files atomically: a file is written under a hidden
-// name beside its target, synced and renamed. Whatever fails, the target is as
-// it was, and the hidden file is gone.
+// Package atomicfile writes files atomically: a file is written without a name,
+// or under a hidden one beside its target where the system has no such files,
+// synced and renamed. Whatever fails, the target is as it was, and nothing else
+// is left. A killed process leaves a file only where it needs a hidden name.
 //
 // It imports lockfile only; whoever writes files may import it. Every error
 // names the file as the caller did, never the hidden one.
@@ -28,7 +29,8 @@ type File struct {
 	file   *os.File
 	path   string // as the caller gave it
 	target string // where the links of path lead
-	temp   string // "" for a pipe or a device, which is written directly
+	temp   string // hidden name; "" for a pipe or a device, which is written directly
+	named  bool   // temp is in the folder
 	mode   fs.FileMode
 	failed error // of the first write that failed
 	closed bool
@@ -42,12 +44,12 @@ func Create(path string) (*File, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, f.named(err)
+		return nil, f.wrong(err)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s: cannot be written: is a directory, expected a file", path)
 	case !info.Mode().IsRegular():
 		if f.file, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
-			return nil, f.named(err)
+			return nil, f.wrong(err)
 		}
 		return f, nil
 	default:
@@ -57,7 +59,7 @@ func Create(path string) (*File, error) {
 			err = old.Close()
 		}
 		if err != nil {
-			return nil, f.named(err)
+			return nil, f.wrong(err)
 		}
 		f.mode = info.Mode().Perm()
 	}
@@ -67,18 +69,26 @@ func Create(path string) (*File, error) {
 	return f.begin()
 }
 
-// begin creates the hidden file.
+// begin opens what will be renamed.
 func (f *File) begin() (_ *File, err error) {
-	for {
-		f.temp = hidden(f.target, fmt.Sprintf("%s%x", tempMark, rand.Uint64()))
+	f.temp = f.hide()
+	if f.file, err = unnamed(filepath.Dir(f.target)); err == nil {
+		return f, nil
+	}
+	for f.named = true; ; f.temp = f.hide() {
 		f.file, err = os.OpenFile(f.temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err == nil {
 			return f, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, f.named(err)
+			return nil, f.wrong(err)
 		}
 	}
+}
+
+// hide is a hidden name that is most likely free.
+func (f *File) hide() string {
+	return hidden(f.target, fmt.Sprintf("%s%x", tempMark, rand.Uint64()))
 }
 
 // Check says what Create would, and changes nothing.
@@ -110,14 +120,14 @@ func (f *File) WriteAt(b []byte, at int64) (int, error) {
 }
 
 func (f *File) fail(err error) error {
-	err = f.named(err)
+	err = f.wrong(err)
 	if f.failed == nil {
 		f.failed = err
 	}
 	return err
 }
 
-func (f *File) named(err error) error { return Named(f.path, err) }
+func (f *File) wrong(err error) error { return Named(f.path, err) }
 
 // Named is the error of a write to path, whichever name the system knows the
 // file by.
@@ -139,7 +149,7 @@ func Named(path string, err error) error {
 // Commit gives the file its name and closes it. It fails if any write did.
 func (f *File) Commit() error {
 	if f.closed {
-		return f.named(os.ErrClosed)
+		return f.wrong(os.ErrClosed)
 	}
 	if f.failed != nil {
 		_ = f.Close() // the first error is the one to know
@@ -147,11 +157,15 @@ func (f *File) Commit() error {
 	}
 	f.closed = true
 	if f.Direct() {
-		return f.named(f.file.Close())
+		return f.wrong(f.file.Close())
 	}
 	err := f.file.Sync()
 	if err == nil && f.mode != 0 {
 		err = f.file.Chmod(f.mode)
+	}
+	if err == nil && !f.named {
+		err = link(f.file, f.temp)
+		f.named = err == nil
 	}
 	if closed := f.file.Close(); err == nil {
 		err = closed
@@ -160,10 +174,12 @@ func (f *File) Commit() error {
 		err = os.Rename(f.temp, f.target)
 	}
 	if err != nil {
-		_ = os.Remove(f.temp) // the first error is the one to know
-		return f.named(err)
+		if f.named {
+			_ = os.Remove(f.temp) // the first error is the one to know
+		}
+		return f.wrong(err)
 	}
-	return f.named(SyncDir(filepath.Dir(f.target)))
+	return f.wrong(SyncDir(filepath.Dir(f.target)))
 }
 
 // Close removes a file that was not committed. After Commit it does nothing.
@@ -173,10 +189,10 @@ func (f *File) Close() error {
 	}
 	f.closed = true
 	err := f.file.Close()
-	if !f.Direct() {
+	if f.named {
 		err = errors.Join(err, os.Remove(f.temp))
 	}
-	return f.named(err)
+	return f.wrong(err)
 }
 
 // Write writes a file by a function. What the function writes is buffered.

@@ -128,14 +128,11 @@ func TestLongNames(t *testing.T) {
 func TestLockNamesItsHolderAndSweeps(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")
-	left, err := Create(path) // as a killed process leaves it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer left.file.Close()
-	other, err := Create(filepath.Join(dir, "xy")) // another file's stays
-	if err != nil {
-		t.Fatal(err)
+	other := hidden(filepath.Join(dir, "xy"), tempMark+"1")            // another file's stays
+	for _, left := range []string{hidden(path, tempMark+"1"), other} { // as killed processes leave them
+		if err := os.WriteFile(left, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	l, err := Lock(path)
 	if err != nil {
@@ -148,12 +145,26 @@ func TestLockNamesItsHolderAndSweeps(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	only(t, dir, filepath.Base(other.temp))
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	only(t, dir, filepath.Base(other))
 	if _, err := Lock(filepath.Join(dir, "none", "x")); err == nil || !strings.Contains(err.Error(), "no such") {
 		t.Errorf("%v", err)
+	}
+	only(t, dir, filepath.Base(other))
+}
+
+// A process that is killed leaves nothing, where files need no names.
+func TestNothingIsLeftAtAnyMoment(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Create(filepath.Join(dir, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.named {
+		t.Skip("files have names here")
+	}
+	if _, err := f.Write([]byte("part")); err != nil {
+		t.Fatal(err)
 	}
 	only(t, dir)
 }
