@@ -69,7 +69,8 @@ var (
 	ErrTrainData = train.ErrData
 	// ErrCheckpoint reports a checkpoint that a run cannot go on from.
 	ErrCheckpoint = train.ErrCheckpoint
-	// ErrDiverged reports a loss that is no number any more.
+	// ErrDiverged reports a loss, gradient or weight that is no finite number
+	// any more. The checkpoints before it stay.
 	ErrDiverged = train.ErrDiverged
 )
 

@@ -17,6 +17,7 @@ import (
 // A new package needs a place here.
 var layers = [][]string{
 	{"hotpath/internal/term", "hotpath/internal/lockfile"},
+	{"hotpath/internal/atomicfile"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
@@ -39,11 +40,12 @@ var layers = [][]string{
 // closed lists groups that import nothing of ours but what is said here.
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
-	"hotpath/profile":             {"hotpath/internal/term"},
+	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
 	"hotpath/internal/lockfile":   {},
-	"hotpath/internal/pull":       {"hotpath/internal/lockfile"},
+	"hotpath/internal/atomicfile": {"hotpath/internal/lockfile"},
+	"hotpath/internal/pull":       {"hotpath/internal/lockfile", "hotpath/internal/atomicfile"},
 	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},

@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"hotpath/internal/atomicfile"
 )
 
 // browser starts a headless Chromium, or skips the test where there is none:
@@ -77,7 +79,7 @@ func watch(ctx context.Context, t *testing.T) {
 func show(ctx context.Context, t *testing.T, name string, write func(io.Writer) error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".html")
-	if err := writeAtomic(path, write); err != nil {
+	if err := atomicfile.Write(path, write); err != nil {
 		t.Fatal(err)
 	}
 	watch(ctx, t)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Text writes the comparison for people: o.Top rows of each list, those that
@@ -202,7 +204,7 @@ func Comparable(path string) bool {
 func ExportComparison(path string, c *Comparison) error {
 	for _, f := range comparers {
 		if strings.HasSuffix(path, f.ending) {
-			return writeAtomic(path, func(w io.Writer) error { return f.write(w, c) })
+			return atomicfile.Write(path, func(w io.Writer) error { return f.write(w, c) })
 		}
 	}
 	return fmt.Errorf("%s: unknown ending of a comparison, expected one of %s", path, strings.Join(ComparisonEndings(), " "))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Exporter writes a profile in the format that a file ending stands for. The
@@ -48,7 +50,7 @@ func Export(path string, p *Profile) error {
 	if best == nil {
 		return fmt.Errorf("%s: unknown ending of a profile export, expected one of %s", path, strings.Join(endings, " "))
 	}
-	return writeAtomic(path, func(w io.Writer) error { return best.Write(w, p) })
+	return atomicfile.Write(path, func(w io.Writer) error { return best.Write(w, p) })
 }
 
 func zipped(write func(io.Writer, *Profile) error) func(io.Writer, *Profile) error {

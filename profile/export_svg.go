@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/term"
 )
 
@@ -129,7 +130,7 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 
 // ExportFlame writes FlameSVG to a file, which appears whole or not at all.
 func ExportFlame(path string, p *Profile, value FlameValue) error {
-	return writeAtomic(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
+	return atomicfile.Write(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
 }
 
 // flameWidths gives every node its width: its value, and never less than its

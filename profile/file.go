@@ -1,15 +1,15 @@
 package profile
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
+
+	"hotpath/internal/atomicfile"
 )
 
 // ErrFormat is matched by every error about a profile file that cannot be
@@ -26,7 +26,7 @@ func (p *Profile) Write(w io.Writer) error {
 
 // WriteFile writes the profile so that the file is either the old one or the
 // whole new one, never a part.
-func (p *Profile) WriteFile(path string) error { return writeAtomic(path, p.Write) }
+func (p *Profile) WriteFile(path string) error { return atomicfile.Write(path, p.Write) }
 
 // ReadFile reads and checks a profile file.
 func ReadFile(path string) (*Profile, error) {
@@ -191,49 +191,6 @@ func scan(data []byte) error {
 	}
 	if objects > len(data)/minObject+16 {
 		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes each", objects, len(data), minObject)
-	}
-	return nil
-}
-
-// writeAtomic writes a temporary file beside path, syncs it and renames it
-// over path. On an error path is as it was and the temporary file is gone.
-func writeAtomic(path string, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}()
-	b := bufio.NewWriterSize(f, 1<<16)
-	if err = write(b); err != nil {
-		return err
-	}
-	if err = b.Flush(); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	// The rename itself is durable once the folder is; not every file system
-	// can sync a folder, and the file is whole either way.
-	if d, derr := os.Open(dir); derr == nil {
-		d.Sync()
-		d.Close()
 	}
 	return nil
 }

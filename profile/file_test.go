@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -126,30 +125,6 @@ func TestReadRefuses(t *testing.T) {
 		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "bad.json: ") {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
-	}
-}
-
-func TestWriteIsAtomic(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "run.json")
-	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	failure := errors.New("disk is full")
-	err := writeAtomic(path, func(w io.Writer) error {
-		if _, err := io.WriteString(w, strings.Repeat("half", 1<<16)); err != nil {
-			return err
-		}
-		return failure
-	})
-	if !errors.Is(err, failure) {
-		t.Errorf("error %v, want %v", err, failure)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
-		t.Errorf("the old file became %.20q (%v)", got, err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("%d files left, want 1 (%v)", len(entries), err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/term"
 )
 
@@ -148,7 +149,7 @@ it ends the work. See docs/embedding.md.`,
 			if ef.out != "" && !cmd.Flags().Changed("format") {
 				ending := strings.TrimPrefix(filepath.Ext(ef.out), ".")
 				if info, err := os.Stat(ef.out); err == nil && info.IsDir() {
-					return isDirectory(ef.out)
+					return fmt.Errorf("-o %w", atomicfile.Check(ef.out))
 				}
 				if !slices.Contains(formatNames(), ending) {
 					return usagef("-o %s: its ending names no format, expected .%s, or --format", ef.out, strings.Join(formatNames()[1:], ", ."))
@@ -207,7 +208,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 	if e.options.Dim > 0 {
 		dim = e.options.Dim
 	}
-	var file *outputFile
+	var file outputFile
 	switch {
 	case f.resume:
 		now, err := e.state(ctx, f, format)
@@ -224,7 +225,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 		file = e.resume.file
 	case f.out != "":
 		if file, err = createOutput(ctx, f.out); err != nil {
-			return err
+			return fmt.Errorf("-o %w", err)
 		}
 	}
 	if e.out, err = newVectorOutput(std.out, file, format, el, dim); err != nil {

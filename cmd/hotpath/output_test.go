@@ -49,27 +49,6 @@ func TestStandardOutputIsFull(t *testing.T) {
 	}
 }
 
-// An error names the file of -o, not what it is called until it is complete.
-func TestFullDiskNamesTheFile(t *testing.T) {
-	f := &outputFile{File: fullDisk(t), path: "vectors.npy", temp: ".vectors.npy.tmp-1"}
-	_, err := f.Write([]byte("x"))
-	if err == nil || err.Error() != "write vectors.npy: no space left on device" {
-		t.Errorf("%v", err)
-	}
-	if _, err := f.WriteAt([]byte("x"), 0); err == nil || !strings.Contains(err.Error(), "vectors.npy:") || strings.Contains(err.Error(), "tmp") {
-		t.Errorf("%v", err)
-	}
-	// It cannot be renamed to a folder that is not there.
-	plain, err := createOutput(t.Context(), filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain.path = filepath.Join(t.TempDir(), "none", "out")
-	if err := plain.commit(); err == nil || strings.Contains(err.Error(), "tmp-") || !strings.Contains(err.Error(), plain.path) {
-		t.Errorf("%v", err)
-	}
-}
-
 // The rate counts from the beginning of the work, although the first answers
 // come all at once.
 func TestProgressRate(t *testing.T) {

@@ -67,7 +67,7 @@ func TestOutputPlaces(t *testing.T) {
 	if data, err := os.ReadFile(at("grown.npy")); err != nil || len(data) != len(want) {
 		t.Errorf("%d bytes, want %d (%v)", len(data), len(want), err)
 	}
-	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", at("loop.npy")}, "loop.npy: too many levels of symbolic links")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", at("loop.npy")}, "loop.npy: cannot be written: too many levels of symbolic links")
 	// A link's .. is that of the folder it lies in, not of a link to that folder.
 	if err := errors.Join(os.MkdirAll(at("a/b"), 0o700), os.Symlink("../up.npy", at("a/b/link.npy")), os.Symlink("a/b", at("short"))); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestOutputPlaces(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"embed", "-m", bert, "-f", folder, "-o", at("out.jsonl")}, "out.jsonl")
 	ok(t, "embed", "-m", bert, "-f", dir, "-o", at("out.npy"))
-	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy: no such")
+	fails(t, exitFailed, []string{"embed", "-m", bert, "one", "-o", filepath.Join(dir, "none", "x.npy"), "--resume"}, "x.npy: cannot be written: no such")
 	if bert, err = filepath.Abs(bert); err != nil {
 		t.Fatal(err)
 	}

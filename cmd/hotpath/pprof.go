@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"runtime/trace"
 
+	"hotpath/internal/atomicfile"
 	steps "hotpath/internal/backend/cpu"
 )
 
@@ -30,25 +31,18 @@ func goProfiles(ctx context.Context, folder string, work func() error) (err erro
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return fmt.Errorf("--pprof: %w", err)
 	}
-	create := func(name string) (*os.File, error) {
-		f, err := waitFor(ctx, func() (*os.File, error) { return os.Create(filepath.Join(folder, name)) })
-		if err != nil {
-			return nil, fmt.Errorf("--pprof: %w", err)
-		}
-		return f, nil
-	}
-	// All files exist before the work begins: what cannot be written is said
-	// now.
-	var files []*os.File
+	// All files are created before the work begins: what cannot be written is
+	// said now.
+	var files []*atomicfile.File
 	defer func() {
 		for _, f := range files {
 			err = errors.Join(err, f.Close())
 		}
 	}()
 	for _, name := range []string{cpuProfile, heapProfile, execTrace} {
-		f, err := create(name)
+		f, err := createOutput(ctx, filepath.Join(folder, name))
 		if err != nil {
-			return err
+			return fmt.Errorf("--pprof: %w", err)
 		}
 		files = append(files, f)
 	}
@@ -64,6 +58,11 @@ func goProfiles(ctx context.Context, folder string, work func() error) (err erro
 	err = work()
 	pprof.StopCPUProfile()
 	trace.Stop()
-	runtime.GC() // the heap profile is as of the last collection
-	return errors.Join(err, pprof.WriteHeapProfile(files[1]))
+	runtime.GC()                         // the heap profile is as of the last collection
+	_ = pprof.WriteHeapProfile(files[1]) // Commit reports every write that failed
+	errs := []error{err}
+	for _, f := range files {
+		errs = append(errs, f.Commit())
+	}
+	return errors.Join(errs...)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/profile"
 )
 
@@ -116,8 +116,11 @@ func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
 	if info, err := os.Stat(list); err == nil {
 		files = []string{list}
 		if info.IsDir() {
-			if files, err = filepath.Glob(filepath.Join(escapeGlob(list), "*.json")); err != nil || len(files) == 0 {
+			if files, err = fs.Glob(os.DirFS(list), "*.json"); err != nil || len(files) == 0 {
 				return nil, fmt.Errorf("%s: no .json file in this folder, expected recordings", list)
+			}
+			for i := range files {
+				files[i] = filepath.Join(list, files[i])
 			}
 		}
 	}
@@ -131,27 +134,11 @@ func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
 	return out, nil
 }
 
-// escapeGlob makes a path stand for itself in a pattern.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
 // writable says before the work that its result could not be written, rather
 // than after it. flag is how the path was given, as far as its value.
 func writable(flag, path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s%s: cannot be written: it is a folder", flag, path)
-	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".hotpath-*")
-	if err != nil {
-		var why *fs.PathError
-		if errors.As(err, &why) {
-			err = why.Err
-		}
-		return fmt.Errorf("%s%s: cannot be written: %w", flag, path, err)
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return fmt.Errorf("%s%s: %w", flag, path, err)
+	if err := atomicfile.Check(path); err != nil {
+		return fmt.Errorf("%s%w", flag, err)
 	}
 	return nil
 }

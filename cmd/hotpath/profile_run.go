@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/study"
 )
 
@@ -133,7 +133,7 @@ counted where the kernel allows it; where not, the report says which and why.`,
 				return err
 			}
 			_, err = waitFor(cmd.Context(), func() (struct{}, error) {
-				return struct{}{}, os.WriteFile(out, []byte(render(r)), 0o666)
+				return struct{}{}, atomicfile.WriteFile(out, []byte(render(r)))
 			})
 			return err
 		},

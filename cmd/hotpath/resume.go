@@ -13,6 +13,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"hotpath/internal/atomicfile"
 )
 
 // resumeEvery is how often the state is written. What was written after it is
@@ -50,7 +52,7 @@ const maxState = 1 << 20
 type resume struct {
 	path  string // of the state
 	state resumeState
-	file  *outputFile
+	file  *grownFile
 
 	skip   int // records that OUT has: their texts are read and left out
 	header int // bytes before the first record
@@ -67,6 +69,25 @@ func openResume(out string, now resumeState, format *vectorFormat, row int) (*re
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: --resume expects a regular file, which can be gone on with", out)
 	}
+	lock, err := atomicfile.Lock(out)
+	if err != nil {
+		return nil, err
+	}
+	if r.file, err = r.open(out); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	r.file.lock = lock
+	if err = r.hold(out, now); err == nil {
+		err = r.position(format, row)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	return r, nil
+}
+
+// open opens OUT, and creates it unless the state says that it has records.
+func (r *resume) open(out string) (*grownFile, error) {
 	found, err := r.read()
 	if err != nil {
 		return nil, err
@@ -75,23 +96,14 @@ func openResume(out string, now resumeState, format *vectorFormat, row int) (*re
 	if !found || r.state.Bytes == 0 { // else a file that is gone would come back empty
 		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(out, flags, 0o644)
+	f, err := os.OpenFile(out, flags, 0o666)
 	if found && errors.Is(err, os.ErrNotExist) && flags&os.O_CREATE == 0 {
 		return nil, fmt.Errorf("%s: is gone, but %s says that %d records are in it: put it back, or remove %[2]s to begin anew", out, r.path, r.state.Records)
 	}
 	if err != nil {
-		return nil, err
+		return nil, atomicfile.Named(out, err)
 	}
-	r.file = &outputFile{File: f, path: out}
-	if err = lockFile(f); err != nil {
-		err = fmt.Errorf("%s: another process is writing it: %w", out, err)
-	} else if err = r.hold(out, now); err == nil {
-		err = r.position(format, row)
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.file.close())
-	}
-	return r, nil
+	return &grownFile{File: f, path: out}, nil
 }
 
 // hold holds this run against the state, or makes one for an output that is
@@ -225,7 +237,7 @@ func (r *resume) tail(end int64) (string, error) {
 	begin := max(int64(r.header), end-tailBytes) // a header is written again at the end
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(r.file.File, begin, max(0, end-begin))); err != nil {
-		return "", r.file.named(err)
+		return "", atomicfile.Named(r.file.path, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
@@ -236,7 +248,7 @@ func (r *resume) begin() error {
 	if err := r.missing(); err != nil {
 		return err
 	}
-	return r.file.named(r.file.Truncate(r.file.size))
+	return atomicfile.Named(r.file.path, r.file.Truncate(r.file.size))
 }
 
 // add takes note of a text whose record is in the output, and tells what is
@@ -280,7 +292,7 @@ func (r *resume) save(records, failed int, done bool) error {
 		return err
 	}
 	if err := r.file.Sync(); err != nil {
-		return r.file.named(err)
+		return atomicfile.Named(r.file.path, err)
 	}
 	s := &r.state
 	s.Records, s.Bytes, s.Failed, s.Digest, s.Done = records, end, failed, r.sum(), done
@@ -296,15 +308,6 @@ func (r *resume) write() error {
 	if err != nil {
 		return err
 	}
-	temp := r.path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	file := &outputFile{File: f, path: r.path, temp: temp}
-	if err != nil {
-		return file.named(err)
-	}
-	if _, err = file.Write(append(data, '\n')); err != nil {
-		return errors.Join(err, file.close())
-	}
 	r.wrote = time.Now()
-	return file.commit()
+	return atomicfile.Replace(r.path, append(data, '\n'))
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/testmodels"
 )
 
@@ -299,7 +300,7 @@ func TestOneWriterAtATime(t *testing.T) {
 	if _, err := openResume(out, now, findFormat("csv"), 12); err == nil {
 		t.Error("two processes may write one file")
 	}
-	if err := first.file.close(); err != nil {
+	if err := first.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -342,17 +343,14 @@ func TestResumeWithoutItsOutput(t *testing.T) {
 // What another process may still write is looked at once it is locked.
 func TestResumeLocksBeforeItDecides(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
-	f, err := os.Create(out)
+	lock, err := atomicfile.Lock(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := lockFile(f); err != nil {
-		t.Fatal(err)
-	}
+	defer lock.Release()
 	now := resumeState{Format: "csv", Dim: 3}
-	if _, err := openResume(out, now, findFormat("csv"), 12); err == nil || !strings.Contains(err.Error(), "another process is writing it") {
-		t.Errorf("%v, expected that another process is writing it", err)
+	if _, err := openResume(out, now, findFormat("csv"), 12); err == nil || !strings.Contains(err.Error(), "another process writes it") || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
+		t.Errorf("%v, expected that this process writes it", err)
 	}
 	if _, err := os.Stat(out + ".resume"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v: a state was written without the lock", err)
@@ -374,7 +372,7 @@ func FuzzResumeState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer r.file.close()
+		defer r.file.Close()
 		if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(content)) || r.skip < 0 {
 			t.Errorf("%d records in %d bytes, %v", r.skip, info.Size(), err)
 		}

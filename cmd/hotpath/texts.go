@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/engine"
-	"hotpath/internal/format"
 )
 
 // maxLine bounds one line of input: a file without line ends must not fill the
@@ -136,7 +136,7 @@ func (t *texts) apart(out string) error {
 		if err != nil {
 			return err
 		}
-		dir, err := format.Followed(out)
+		dir, err := atomicfile.Followed(out)
 		if err == nil {
 			dir, err = realPath(filepath.Dir(dir))
 		}

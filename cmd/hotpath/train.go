@@ -33,11 +33,14 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 				return err
 			}
 			if out != "" {
-				sets = append(sets, "out="+out)
+				sets = append(sets, `out="-o"`) // in place of a name that JSON may not be able to hold
 			}
 			cfg, err := hotpath.ReadTrainConfig(files[0], sets...)
 			if err != nil || validate {
 				return err
+			}
+			if out != "" {
+				cfg.Out = out
 			}
 			o := hotpath.TrainOptions{Threads: mf.threads, Resume: resume, Precision: mf.precision}
 			if mf.device != "auto" {
@@ -75,7 +78,7 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`FOLDER` of checkpoints and logs, in place of the configuration's")
+	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
 	return cmd

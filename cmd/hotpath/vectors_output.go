@@ -16,21 +16,21 @@ type vectorOutput struct {
 	el     *element
 	dim    int // of vectors; 0 until the first is known
 
-	out   io.Writer   // where all of it ends
-	file  *outputFile // nil for standard output
-	spool *os.File    // of npy where nothing can be written twice: its header, which comes first, has the number of rows
+	out   io.Writer  // where all of it ends
+	file  outputFile // nil for standard output
+	spool *os.File   // of npy where nothing can be written twice: its header, which comes first, has the number of rows
 	w     *bufio.Writer
 	buf   []byte
 	tally // of the answers in the output
 }
 
 // newVectorOutput writes to file, or to out where that is nil.
-func newVectorOutput(out io.Writer, file *outputFile, format *vectorFormat, el *element, dim int) (*vectorOutput, error) {
+func newVectorOutput(out io.Writer, file outputFile, format *vectorFormat, el *element, dim int) (*vectorOutput, error) {
 	v := &vectorOutput{format: format, el: el, dim: dim, out: out, file: file}
 	if file != nil {
 		v.out, out = file, file
 	}
-	if format.header > 0 && (file == nil || file.stream) {
+	if format.header > 0 && (file == nil || file.Direct()) {
 		spool, err := os.CreateTemp("", "hotpath-*.npy")
 		if err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func newVectorOutput(out io.Writer, file *outputFile, format *vectorFormat, el *
 		v.spool, out = spool, spool
 	}
 	v.w = bufio.NewWriterSize(out, 64<<10)
-	if file == nil || file.empty() {
+	if grown, ok := file.(*grownFile); !ok || grown.size == 0 {
 		if v.spool == nil && format.header > 0 {
 			v.w.WriteString(v.header())
 		}
@@ -109,7 +109,7 @@ func (v *vectorOutput) end() error {
 	if v.file == nil {
 		return nil
 	}
-	return v.file.commit()
+	return v.file.Commit()
 }
 
 // unspool writes the header, now that it is known, and what comes behind it.
@@ -132,7 +132,7 @@ func (v *vectorOutput) close() error {
 		os.Remove(v.spool.Name())
 	}
 	if v.file != nil {
-		errs = append(errs, v.file.close())
+		errs = append(errs, v.file.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -2,9 +2,9 @@ package calib
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 
 	"hotpath/internal/kernel/cpu"
 )
@@ -99,7 +99,7 @@ func AnyPrecision() bool {
 	if err != nil || os.Getenv(Env) == Off {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(dir, "precision-*.json"))
+	found, err := fs.Glob(os.DirFS(dir), "precision-*.json")
 	return err == nil && len(found) > 0
 }
 

@@ -101,7 +101,7 @@ func acquire(path string, alone bool) (*Lock, error) {
 		}
 		foreign := err == nil && !ours(f)
 		if err == nil && !foreign {
-			err = sign(f)
+			_ = sign(f) // on a full disk the lock has no name, and is still a lock
 		}
 		if err != nil {
 			f.Close()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/lockfile"
 )
 
@@ -368,9 +369,5 @@ func writeWhole(at string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
-	temp := tempName(at)
-	if err := os.WriteFile(temp, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, at)
+	return atomicfile.Replace(at, data)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,9 +141,9 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (got archive, err err
 		}
 		return archive{}, fmt.Errorf("%s: pip could not download it: %s", ref, lastLine(out, err))
 	}
-	found, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	found, err := fs.Glob(os.DirFS(dir), "*.whl")
 	r := release{}
-	if err == nil && (len(found) != 1 || func() bool { r.name = filepath.Base(found[0]); return !r.parse(ref.Repo) }()) {
+	if err == nil && (len(found) != 1 || func() bool { r.name = found[0]; return !r.parse(ref.Repo) }()) {
 		err = fmt.Errorf("%s: pip left %d wheels, expected the one of the package", ref, len(found))
 	}
 	if err != nil {
@@ -151,7 +152,8 @@ func (p *Puller) pipDownload(ctx context.Context, ref Ref) (got archive, err err
 	if exists(p.packageDir(ref.Repo, r.version)) {
 		return archive{version: r.version}, os.RemoveAll(dir)
 	}
-	info, err := os.Stat(found[0])
+	wheel := filepath.Join(dir, found[0])
+	info, err := os.Stat(wheel)
 	if err != nil {
 		return archive{}, err
 	}

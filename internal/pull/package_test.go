@@ -269,7 +269,7 @@ func TestPip(t *testing.T) {
 	if err := os.WriteFile(python, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := &Puller{HubCache: t.TempDir(), Packages: t.TempDir(), Python: python}
+	p := &Puller{HubCache: t.TempDir(), Packages: filepath.Join(t.TempDir(), "o[1"), Python: python}
 	r := pulled(t, p, "pip:my-pkg")
 	same(t, filepath.Join(r.Path, "model.safetensors"), []byte("weights"))
 	if m, err := p.Find("pip:my-pkg"); err != nil || m.Path != r.Path {

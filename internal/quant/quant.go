@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -219,7 +218,7 @@ func Write(ctx context.Context, w *gguf.Writer, path string, facts Facts, tensor
 			}
 		}
 	}
-	if err := w.WriteFile(filepath.Clean(path)); err != nil {
+	if err := w.WriteFile(path); err != nil {
 		return sum, err
 	}
 	return sum, nil

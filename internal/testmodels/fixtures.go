@@ -1,6 +1,7 @@
 package testmodels
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,16 +16,12 @@ func All(t testing.TB) []string {
 	data := filepath.Join(root(t), "internal", "testmodels", "testdata")
 	var names []string
 	for _, pattern := range []string{"*/reference.json", "gguf/*.gguf"} {
-		found, err := filepath.Glob(filepath.Join(data, filepath.FromSlash(pattern)))
+		found, err := fs.Glob(os.DirFS(data), pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("testmodels: nothing is %s under %s: %v", pattern, data, err)
 		}
 		for _, f := range found {
-			rel, err := filepath.Rel(data, f)
-			if err != nil {
-				t.Fatalf("testmodels: %v", err)
-			}
-			name := strings.TrimSuffix(filepath.ToSlash(rel), "/reference.json")
+			name := strings.TrimSuffix(f, "/reference.json")
 			names = append(names, strings.TrimSuffix(name, ".gguf"))
 		}
 	}

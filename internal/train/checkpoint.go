@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/format/safetensors"
 	"hotpath/internal/model"
@@ -28,7 +30,6 @@ const (
 	stateFile   = "train_state.safetensors"
 	stateKey    = "hotpath_train" // of the file's metadata: progress as JSON
 	stateFormat = 1
-	ggufFile    = "model.gguf"
 	stepPrefix  = "step-"
 	tempPrefix  = ".tmp-"
 )
@@ -46,7 +47,7 @@ type progress struct {
 // companions are the files of a Hugging Face directory that a model needs
 // beside its weights.
 var companions = []string{
-	"generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+	"generation_config.json", "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
 	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model",
 	"chat_template.jinja", "chat_template.json",
 }
@@ -84,15 +85,21 @@ func (r *runner) save(out string, p progress) (string, error) {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
 	if err == nil {
-		err = syncDir(temp)
+		err = atomicfile.SyncDir(temp)
 	}
 	if err == nil {
 		err = os.Rename(temp, dir)
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("checkpoint %s: %w", dir, err), os.RemoveAll(temp))
+		var at *fs.PathError
+		if errors.As(err, &at) { // named as it would have been called
+			if rel, relErr := filepath.Rel(temp, at.Path); relErr == nil && filepath.IsLocal(rel) {
+				err = atomicfile.Named(filepath.Join(dir, rel), err)
+			}
+		}
+		return "", errors.Join(fmt.Errorf("checkpoint: %w", err), os.RemoveAll(temp))
 	}
-	return dir, syncDir(out)
+	return dir, atomicfile.SyncDir(out)
 }
 
 // prune leaves the newest checkpoints. One that goes is renamed first, so that
@@ -114,18 +121,30 @@ func prune(out string, keep int) error {
 
 // writeModel writes the weights with what the model needs beside them.
 func (r *runner) writeModel(dir string) error {
-	value := r.values()
-	if r.model.Store().Format() == weights.GGUF {
-		return writeGGUF(filepath.Join(dir, ggufFile), r.model, value)
+	value, st := r.values(), r.model.Store()
+	if st.Format() == weights.GGUF {
+		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, value)
+	}
+	// Of a sentence-transformers model the decoder may have a folder of its own.
+	inner, err := filepath.Rel(st.Path(), st.HF().Dir)
+	if err != nil {
+		return err
+	}
+	if err := writeStages(dir, st); err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, inner)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
-	err := writeStreamed(filepath.Join(dir, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
+	err = writeStreamed(filepath.Join(dir, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
 		return r.model.Export(value, emit)
 	})
 	if err != nil {
 		return err
 	}
-	return writeCompanions(dir, r.model.Store().HF())
+	return writeCompanions(dir, st.HF())
 }
 
 // values reads parameters by key; what it gives lasts until the next call.
@@ -146,19 +165,22 @@ func (r *runner) values() func(key string) ([]float32, error) {
 	}
 }
 
+// notCopied are keys of a GGUF file that say how its tensors were stored.
+var notCopied = []string{"general.alignment", "general.file_type", "general.quantization_version"}
+
 func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error)) error {
-	const fileType = "general.file_type"
 	w, source := &gguf.Writer{}, m.Store().GGUF()
 	for _, key := range source.Keys() {
 		v, _ := source.Value(key)
-		if key == fileType || strings.HasPrefix(key, "general.quantization_version") {
+		// A file of one part, with the default alignment, that is not quantized.
+		if strings.HasPrefix(key, "split.") || strings.HasPrefix(key, "quantize.") || slices.Contains(notCopied, key) {
 			continue
 		}
 		if err := w.SetValue(key, v); err != nil {
 			return err
 		}
 	}
-	if err := w.Set(fileType, uint32(0)); err != nil { // all F32
+	if err := w.Set("general.file_type", uint32(0)); err != nil { // all F32
 		return err
 	}
 	// Tensors pass twice, for their descriptions and for their data, so that no
@@ -188,6 +210,35 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 		return err
 	}
 	return writeSynced(path, w)
+}
+
+// writeStages copies what a sentence-transformers model has besides its
+// decoder: pooling, prompts and further stages, which training leaves alone.
+func writeStages(dir string, st *weights.Store) error {
+	if len(st.HF().Modules) == 0 {
+		return nil
+	}
+	files := []string{"modules.json", "config_sentence_transformers.json"}
+	for _, m := range st.HF().Modules[1:] {
+		files = append(files, filepath.Join(m.Path, "config.json"), filepath.Join(m.Path, "model.safetensors"))
+	}
+	for _, name := range files {
+		f, err := os.Open(filepath.Join(st.Path(), name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if err = os.MkdirAll(filepath.Dir(to), 0o777); err == nil {
+			err = writeSynced(to, f)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeCompanions copies configuration and tokenizer.
@@ -293,17 +344,4 @@ func writeSynced(path string, from io.WriterTo) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// syncDir makes the names in a folder last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || os.PathSeparator == '\\' {
-		err = nil // some systems cannot sync a folder
-	}
-	return errors.Join(err, d.Close())
 }

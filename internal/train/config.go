@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrConfig reports a configuration that cannot be trained with.
@@ -121,6 +123,9 @@ func ReadConfig(path string, sets []string) (Config, error) {
 // ParseConfig is ReadConfig of bytes; file is for errors.
 func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	c := DefaultConfig()
+	if !utf8.Valid(data) { // the decoder would put other letters into a path
+		return c, fmt.Errorf("%s: expected UTF-8: %w", file, ErrConfig)
+	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
 		return c, fmt.Errorf("%s: expected a JSON object of fields: %v: %w", file, err, ErrConfig)
@@ -131,8 +136,11 @@ func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		if to[name] == nil {
-			return c, fmt.Errorf("%s: unknown field %q, expected one of %s: %w",
-				file, name, strings.Join(slices.Sorted(maps.Keys(to)), ", "), ErrConfig)
+			return c, fmt.Errorf("%s: unknown field %.*q, expected one of %s: %w",
+				file, maxShown, name, strings.Join(slices.Sorted(maps.Keys(to)), ", "), ErrConfig)
+		}
+		if string(bytes.TrimSpace(raw[name])) == "null" { // which the decoder takes for nothing
+			return c, fmt.Errorf("%s: field %s: expected a value, found null: %w", file, name, ErrConfig)
 		}
 		if err := json.Unmarshal(raw[name], to[name]); err != nil {
 			return c, fmt.Errorf("%s: field %s: %s: %w", file, name, reason(err), ErrConfig)
@@ -148,14 +156,19 @@ func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 func reason(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Sprintf("expected a value of type %s, found %s", wrong.Type, wrong.Value)
+		return fmt.Sprintf("expected a value of type %s, found %.*s", wrong.Type, maxShown, wrong.Value)
 	}
 	return err.Error()
 }
 
 // Validate says what is wrong with the first field that is.
 func (c *Config) Validate() error {
-	finite := func(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
+	// The optimizer computes with 32 bits: 1e300 would be infinite there, and an
+	// eps of 1e-300 would be 0.
+	held := func(f float64) bool {
+		return math.Abs(f) <= math.MaxFloat32 && (f == 0) == (float32(f) == 0)
+	}
+	rate := func(b float64) bool { return b >= 0 && float32(b) < 1 && held(b) }
 	for _, f := range []struct {
 		name string
 		ok   bool
@@ -169,14 +182,14 @@ func (c *Config) Validate() error {
 		{"steps", c.Steps >= 1 && c.Steps <= 1e9, "1 to 1000000000", c.Steps},
 		{"batch_tokens", c.BatchTokens >= 1 && c.BatchTokens <= 1<<24, "1 to 16777216", c.BatchTokens},
 		{"seq_len", c.SeqLen >= 0 && c.SeqLen <= c.BatchTokens, fmt.Sprintf("0 to batch_tokens (%d)", c.BatchTokens), c.SeqLen},
-		{"lr", c.LR > 0 && finite(c.LR), "a positive number", c.LR},
-		{"min_lr", c.MinLR >= 0 && c.MinLR <= c.LR, "a number from 0 to lr", c.MinLR},
+		{"lr", c.LR > 0 && held(c.LR), "a positive number that fits 32 bits", c.LR},
+		{"min_lr", c.MinLR >= 0 && c.MinLR <= c.LR && held(c.MinLR), "a number from 0 to lr that fits 32 bits", c.MinLR},
 		{"warmup", c.Warmup >= 0 && c.Warmup <= c.Steps, fmt.Sprintf("0 to steps (%d)", c.Steps), c.Warmup},
 		{"schedule", schedules[c.Schedule] != nil, strings.Join(slices.Sorted(maps.Keys(schedules)), ", "), c.Schedule},
-		{"betas", c.Betas[0] >= 0 && c.Betas[0] < 1 && c.Betas[1] >= 0 && c.Betas[1] < 1, "two numbers from 0 to below 1", c.Betas},
-		{"eps", c.Eps > 0 && finite(c.Eps), "a positive number", c.Eps},
-		{"weight_decay", c.WeightDecay >= 0 && finite(c.WeightDecay), "a number from 0", c.WeightDecay},
-		{"clip", c.Clip >= 0 && finite(c.Clip), "a number from 0", c.Clip},
+		{"betas", rate(c.Betas[0]) && rate(c.Betas[1]), "two numbers from 0 to below 1 that fit 32 bits", c.Betas},
+		{"eps", c.Eps > 0 && held(c.Eps), "a positive number that fits 32 bits", c.Eps},
+		{"weight_decay", c.WeightDecay >= 0 && held(c.WeightDecay), "a number from 0 that fits 32 bits", c.WeightDecay},
+		{"clip", c.Clip >= 0 && held(c.Clip), "a number from 0 that fits 32 bits", c.Clip},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
 	} {
@@ -187,9 +200,15 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func shown(v any) any {
-	if s, ok := v.(string); ok {
-		return fmt.Sprintf("%q", s)
+// maxShown is how many letters of a value an error shows.
+const maxShown = 80
+
+func shown(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%.*q", maxShown, v)
+	case []string:
+		return fmt.Sprintf("%.*q", maxShown, v[:min(len(v), 3)])
 	}
-	return v
+	return fmt.Sprint(v)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,18 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"clip=-1"}, "field clip"},
 		{smallest, []string{"checkpoint_every=-1"}, "field checkpoint_every"},
 		{smallest, []string{"keep=-1"}, "field keep"},
+		{smallest, []string{"lr=1e300"}, "field lr: expected a positive number that fits 32 bits, found 1e+300"},
+		{smallest, []string{"lr=1e-300"}, "field lr"},
+		{smallest, []string{"min_lr=1e-300"}, "field min_lr"},
+		{smallest, []string{"eps=1e-300"}, "field eps"},
+		{smallest, []string{"clip=1e-300"}, "field clip"},
+		{smallest, []string{"weight_decay=1e39"}, "field weight_decay"},
+		{smallest, []string{"betas.1=0.99999999999"}, "field betas"},
+		{`{"model":"m"}`, []string{"data.0=x"}, `set "data.0=x": "0", expected an object or a list`},
+		{`{"lr":null}`, nil, "field lr: expected a value, found null"},
+		{"{\"model\":\"\xff\"}", nil, "expected UTF-8"},
+		{smallest, []string{"model=\xff"}, "in UTF-8"},
+		{smallest, []string{strings.Repeat("a.", 9) + "a=1"}, "at most 8 dots"},
 		{smallest, []string{"lr"}, `set "lr": expected field=value`},
 		{smallest, []string{"betas.2=1"}, "an index below 2"},
 		{smallest, []string{"lr.x=1"}, "expected an object or a list"},
@@ -94,17 +107,42 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
+// Whatever a configuration holds, it is valid or the error names the field,
+// in a line for a terminal, and reading costs memory in proportion to its size.
 func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte(smallest), "betas.1=0.5")
-	f.Add([]byte(`{"data":[1]}`), "a.b.c=1")
-	f.Add([]byte(`{"betas":{"x":[]}}`), "betas.x.0=")
+	for _, set := range []string{"betas.1=0.5", "a.b.c=1", "betas.x.0=", "lr", "=1", "data.0=x", "data.0.1=x", "lr=1e999", "lr=null", "out=\xff", strings.Repeat("a.", 1000) + "a=1"} {
+		f.Add([]byte(smallest), set)
+	}
+	for _, data := range []string{`{"data":[1]}`, `{"betas":{"x":[]}}`, `{"steps":1e999}`, `{"steps":99999999999999999999}`, `{"seed":1.5}`, `{"lr":null}`,
+		`{"model":"` + strings.Repeat("x", 1<<12) + `","out":""}`, `{"` + strings.Repeat("x", 1<<12) + `":1}`, "{\"model\":\"\xff\"}", `[`, `{"data":` + strings.Repeat("[", 1<<12)} {
+		f.Add([]byte(data), "seed=1")
+	}
+	f.Add([]byte(`{"model":"m"}`), "data.0=x")
+	names := (&Config{}).fields()
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		c, err := ParseConfig("c.json", data, []string{set})
-		if err == nil && c.Validate() != nil {
-			t.Error("an invalid configuration was accepted")
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+256*(len(data)+len(set))); got > most {
+			t.Errorf("%d bytes of memory for %d bytes, expected at most %d", got, len(data)+len(set), most)
 		}
-		if err != nil && !errors.Is(err, ErrConfig) {
-			t.Errorf("error %v is no ErrConfig", err)
+		if err == nil {
+			if err := c.Validate(); err != nil {
+				t.Errorf("an invalid configuration was accepted: %v", err)
+			}
+			return
+		}
+		text := err.Error()
+		if !errors.Is(err, ErrConfig) || len(text) > 1000 {
+			t.Errorf("error of %d bytes: %.200s", len(text), text)
+		}
+		_, field, named := strings.Cut(text, "field ")
+		if name, _, _ := strings.Cut(field, ":"); named && names[name] == nil && !strings.HasPrefix(text, "c.json: unknown field ") {
+			t.Errorf("%s: names a field that there is not", text)
+		}
+		if !named && !strings.HasPrefix(text, "set ") && !strings.Contains(text, "expected a JSON object") && !strings.Contains(text, "expected UTF-8") {
+			t.Errorf("%s: names no field", text)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Step is what one optimizer step did.
@@ -50,25 +52,49 @@ var columns = []struct {
 	{"tok_s", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.TokensPerSecond(), 'f', 1, 64) }},
 }
 
-// logs are log.jsonl and log.csv: a line a step, written at once.
+const (
+	jsonLog = "log.jsonl"
+	csvLog  = "log.csv"
+)
+
+// logs are both logs: one line per step, written at once.
 type logs struct {
-	jsonl, csv *os.File
+	jsonl, csv *logFile
 	line       []byte
 }
+
+// logFile is a log that ends with a whole line, whatever fails.
+type logFile struct {
+	*os.File
+	size int64 // bytes of whole lines
+}
+
+// add writes a line.
+func (l *logFile) add(line []byte) error {
+	if _, err := l.Write(line); err != nil {
+		l.cut()
+		return atomicfile.Named(l.Name(), err)
+	}
+	l.size += int64(len(line))
+	return nil
+}
+
+// cut takes out what lies behind the whole lines.
+func (l *logFile) cut() { _ = l.Truncate(l.size) } // a run that goes on does it again
 
 // openLogs opens the logs of a run that goes on after a step; lines of later
 // steps, which a killed run left, are taken out.
 func openLogs(dir string, after int) (*logs, error) {
 	l := &logs{}
 	var err error
-	if l.jsonl, err = openLog(filepath.Join(dir, "log.jsonl"), nil, after, jsonStep); err != nil {
+	if l.jsonl, err = openLog(filepath.Join(dir, jsonLog), nil, after, jsonStep); err != nil {
 		return nil, err
 	}
 	head := []byte("step")
 	for _, c := range columns[1:] {
 		head = append(append(head, ','), c.name...)
 	}
-	if l.csv, err = openLog(filepath.Join(dir, "log.csv"), append(head, '\n'), after, csvStep); err != nil {
+	if l.csv, err = openLog(filepath.Join(dir, csvLog), append(head, '\n'), after, csvStep); err != nil {
 		return nil, errors.Join(err, l.jsonl.Close())
 	}
 	return l, nil
@@ -90,7 +116,7 @@ func csvStep(line []byte) int {
 
 // openLog rewrites a log with its head and the lines of steps 1 to after, and
 // leaves it open for more.
-func openLog(path string, head []byte, after int, step func(line []byte) int) (*os.File, error) {
+func openLog(path string, head []byte, after int, step func(line []byte) int) (*logFile, error) {
 	kept := bytes.NewBuffer(append([]byte{}, head...))
 	if after > 0 {
 		info, err := os.Stat(path)
@@ -106,13 +132,14 @@ func openLog(path string, head []byte, after int, step func(line []byte) int) (*
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if err := writeSynced(path+".tmp", kept); err != nil {
+	if err := atomicfile.Replace(path, kept.Bytes()); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	return &logFile{File: f, size: int64(kept.Len())}, nil
 }
 
 func keepLines(to io.Writer, from io.Reader, keep func(line []byte) bool) error {
@@ -139,7 +166,8 @@ func (l *logs) add(s *Step) error {
 		b = c.put(b, s)
 	}
 	b = append(b, "}\n"...)
-	if _, err := l.jsonl.Write(b); err != nil {
+	whole := l.jsonl.size
+	if err := l.jsonl.add(b); err != nil {
 		return err
 	}
 	b = b[:0]
@@ -150,8 +178,12 @@ func (l *logs) add(s *Step) error {
 		b = c.put(b, s)
 	}
 	l.line = append(b, '\n')
-	_, err := l.csv.Write(l.line)
-	return err
+	if err := l.csv.add(l.line); err != nil {
+		l.jsonl.size = whole // both logs have the same steps
+		l.jsonl.cut()
+		return err
+	}
+	return nil
 }
 
 func (l *logs) close() error { return errors.Join(l.jsonl.Close(), l.csv.Close()) }

@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
+
+// maxDepth bounds "a.b.c": each part means another copy of what it lies in.
+const maxDepth = 8
 
 // override replaces fields by assignments "a.b=value". A value that is no JSON
 // is a string, so that paths need no quotes. Fields that no configuration has
@@ -14,8 +18,8 @@ import (
 func override(raw map[string]json.RawMessage, defaults map[string]any, sets []string) error {
 	for _, set := range sets {
 		path, text, ok := strings.Cut(set, "=")
-		if !ok || path == "" {
-			return fmt.Errorf("set %q: expected field=value: %w", set, ErrConfig)
+		if !ok || path == "" || !utf8.ValidString(set) || strings.Count(path, ".") > maxDepth {
+			return fmt.Errorf("set %.*q: expected field=value in UTF-8, with at most %d dots before the =: %w", maxShown, set, maxDepth, ErrConfig)
 		}
 		value := json.RawMessage(text)
 		if !json.Valid(value) {
@@ -30,7 +34,7 @@ func override(raw map[string]json.RawMessage, defaults map[string]any, sets []st
 				}
 			}
 			if value, err = replace(raw[name], strings.Split(rest, "."), value); err != nil {
-				return fmt.Errorf("set %q: %w: %w", set, err, ErrConfig)
+				return fmt.Errorf("set %.*q: %w: %w", maxShown, set, err, ErrConfig)
 			}
 		}
 		raw[name] = value
@@ -48,7 +52,7 @@ func replace(in json.RawMessage, path []string, value json.RawMessage) (json.Raw
 	if json.Unmarshal(in, &list) == nil && list != nil {
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i < 0 || i >= len(list) {
-			return nil, fmt.Errorf("%q, expected an index below %d", path[0], len(list))
+			return nil, fmt.Errorf("%.*q, expected an index below %d", maxShown, path[0], len(list))
 		}
 		if list[i], err = replace(list[i], path[1:], value); err != nil {
 			return nil, err
@@ -56,8 +60,8 @@ func replace(in json.RawMessage, path []string, value json.RawMessage) (json.Raw
 		return json.Marshal(list)
 	}
 	object := map[string]json.RawMessage{}
-	if in != nil && json.Unmarshal(in, &object) != nil {
-		return nil, fmt.Errorf("%q, expected an object or a list above it", path[0])
+	if in != nil && (json.Unmarshal(in, &object) != nil || object == nil) { // nil is null
+		return nil, fmt.Errorf("%.*q, expected an object or a list above it", maxShown, path[0])
 	}
 	inner, err := replace(object[path[0]], path[1:], value)
 	if err != nil {

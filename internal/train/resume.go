@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -35,15 +34,6 @@ func resumeFrom(c *Config, resume string) (string, error) {
 		return "", fmt.Errorf("field out: %s has a checkpoint of step %d: go on from it (--resume auto, TrainOptions.Resume) or choose another folder (-o, field out): %w", c.Out, slices.Max(steps), ErrConfig)
 	}
 	return "", nil
-}
-
-// modelOf is the model within a checkpoint.
-func modelOf(dir string) string {
-	path := filepath.Join(dir, ggufFile)
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	return dir
 }
 
 // state is an open stateFile.

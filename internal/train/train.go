@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -27,8 +25,8 @@ import (
 	"hotpath/profile"
 )
 
-// ErrDiverged reports a loss or gradient that is no number any more. Nothing
-// was saved after it.
+// ErrDiverged reports a loss, gradient or weight that is no finite number any
+// more. Nothing was saved after it.
 var ErrDiverged = errors.New("training diverged")
 
 // Options are what a run needs besides its configuration.
@@ -61,6 +59,7 @@ type Trainer struct {
 	store  *weights.Store
 	runner *runner
 	data   *batches
+	out    *out
 	logs   *logs
 	last   Step // kept here because what logs take would be allocated otherwise
 	step   int  // that are done
@@ -75,19 +74,23 @@ func New(ctx context.Context, cfg Config, o Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	from, err := resumeFrom(&cfg, o.Resume)
-	if err != nil {
+	t := &Trainer{cfg: cfg, opts: o}
+	var err error
+	if t.out, err = lockOut(cfg.Out); err != nil {
 		return nil, err
 	}
-	t := &Trainer{cfg: cfg, opts: o}
-	if err := t.open(ctx, from); err != nil {
+	if err := t.open(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-func (t *Trainer) open(ctx context.Context, from string) (err error) {
+func (t *Trainer) open(ctx context.Context) (err error) {
 	var st *state
+	from, err := resumeFrom(&t.cfg, t.opts.Resume)
+	if err != nil {
+		return err
+	}
 	path := t.cfg.Model
 	if from != "" {
 		if st, err = readState(from); err != nil {
@@ -97,7 +100,7 @@ func (t *Trainer) open(ctx context.Context, from string) (err error) {
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}
-		path = modelOf(from)
+		path = from
 	}
 	m, err := t.openData(ctx, path)
 	if err != nil {
@@ -122,7 +125,11 @@ func (t *Trainer) open(ctx context.Context, from string) (err error) {
 			return err
 		}
 	}
-	return t.openOut()
+	if err := t.out.sweep(); err != nil {
+		return err
+	}
+	t.logs, err = openLogs(t.cfg.Out, t.step)
+	return err
 }
 
 // openData opens the model and cuts the data for it.
@@ -171,21 +178,6 @@ func (t *Trainer) most() tensor.Bind {
 	return tensor.Bind{T: n, S: min(n, len(t.data.pieces)), R: n}
 }
 
-// openOut makes the folder ready: what a killed run left half done goes.
-func (t *Trainer) openOut() error {
-	if err := os.MkdirAll(t.cfg.Out, 0o777); err != nil {
-		return fmt.Errorf("field out: %w", err)
-	}
-	left, err := filepath.Glob(filepath.Join(t.cfg.Out, tempPrefix+stepPrefix+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.RemoveAll(path))
-	}
-	if err == nil {
-		t.logs, err = openLogs(t.cfg.Out, t.step)
-	}
-	return err
-}
-
 // Config is the configuration with what was derived from the model.
 func (t *Trainer) Config() Config { return t.cfg }
 
@@ -216,7 +208,7 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 		return *s, err
 	}
 	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {
-		return *s, fmt.Errorf("step %d: loss %g, norm of gradients %g: %w", s.Step, s.Loss, s.GradNorm, ErrDiverged)
+		return *s, t.diverged(*s)
 	}
 	t.step++
 	s.Tokens, s.Sequences, s.Elapsed = t.runner.in.bind.R, t.runner.in.bind.S, time.Since(start)
@@ -227,11 +219,14 @@ func (t *Trainer) progress() progress {
 	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash}
 }
 
-// Save writes a checkpoint, removes those beyond the number to keep, and
+// Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and
 // returns the folder.
 func (t *Trainer) Save(ctx context.Context) (string, error) {
 	_, end := profile.Scope(ctx, "checkpoint")
 	defer end()
+	if err := t.runner.finite(); err != nil {
+		return "", fmt.Errorf("after step %d: %w: %w%s", t.step, err, ErrDiverged, t.remains())
+	}
 	dir, err := t.runner.save(t.cfg.Out, t.progress())
 	if err != nil {
 		return "", err
@@ -251,6 +246,9 @@ func (t *Trainer) Close() error {
 	}
 	if t.store != nil {
 		errs = append(errs, t.store.Close())
+	}
+	if t.out != nil {
+		errs = append(errs, t.out.close())
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,9 @@ package weights
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -201,8 +204,8 @@ var hints = []struct{ pattern, says string }{
 func (s *Store) notModel(missing string) error {
 	hint := ""
 	for _, h := range hints {
-		if files, _ := filepath.Glob(filepath.Join(s.path, h.pattern)); len(files) > 0 {
-			hint = " (" + fmt.Sprintf(h.says, filepath.Base(files[0])) + ")"
+		if files, _ := fs.Glob(os.DirFS(s.path), h.pattern); len(files) > 0 {
+			hint = " (" + fmt.Sprintf(h.says, path.Base(files[0])) + ")"
 			break
 		}
 	}

@@ -71,15 +71,28 @@ func Open(path string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path}
-	if info.IsDir() {
-		err = s.openDir()
-	} else {
+	switch {
+	case !info.IsDir():
 		err = s.openGGUF()
+	case holdsGGUF(path):
+		s.path = filepath.Join(path, GGUFFile)
+		err = s.openGGUF()
+	default:
+		err = s.openDir()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// GGUFFile is the name of the model in a directory that holds a GGUF file in
+// place of a Hugging Face model: a checkpoint of training.
+const GGUFFile = "model.gguf"
+
+func holdsGGUF(dir string) bool {
+	has := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+	return has(GGUFFile) && !has("config.json") && !has("modules.json")
 }
 
 // mapFile maps a file for as long as the Store is open.
@@ -111,7 +124,7 @@ func (s *Store) Files() []string {
 	return out
 }
 
-// Path is the path that Open was given.
+// Path is the path that Open was given, or that of the GGUF file in it.
 func (s *Store) Path() string { return s.path }
 
 // Format is the kind of the model's files.

@@ -210,6 +210,7 @@ func TestOpenRefuses(t *testing.T) {
 		"nothing there": {filepath.Join(t.TempDir(), "x"), ErrNotModel, "no such file"},
 		"empty dir":     {dir(nil), ErrNotModel, "has no config.json"},
 		"dir of GGUF":   {dir(map[string]string{"m.gguf": "GGUF"}), ErrNotModel, "holds m.gguf: name that file"},
+		"checkpoint":    {dir(map[string]string{"model.gguf": "x"}), ErrNotModel, "model.gguf: "},
 		"pickle":        {dir(map[string]string{"config.json": "{}", "pytorch_model.bin": "x"}), ErrNotModel, "save the model as safetensors"},
 		"no weights":    {dir(map[string]string{"config.json": "{}"}), ErrNotModel, "no model.safetensors and"},
 		"other file":    {file("hello, world"), ErrNotModel, "expected a GGUF file or the directory"},

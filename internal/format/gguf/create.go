@@ -1,67 +1,26 @@
 package gguf
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
-	"path/filepath"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format"
 )
 
-// WriteFile writes the file under a temporary name beside path, or beside the
-// file that path is a link to, waits until it is on the disk and gives it its
-// name. Whatever fails, nothing is left, and a file that was there before is
-// untouched.
+// WriteFile writes the file atomically, and keeps other processes from writing
+// it at the same time. Whatever fails, nothing is left, and a file that was
+// there before is untouched.
 func (w *Writer) WriteFile(path string) (err error) {
-	mode := fs.FileMode(0o644)
-	if info, statErr := os.Stat(path); statErr == nil {
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: expected a new file or a regular one: %w", path, format.ErrInvalid)
-		}
-		mode = info.Mode().Perm()
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: expected a new file or a regular one: %w", path, format.ErrInvalid)
 	}
-	target, err := format.Followed(path)
+	lock, err := atomicfile.Lock(path)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
-	}
-	temporary := f.Name()
-	defer func() {
-		if err != nil {
-			_ = f.Close() // it may be closed already
-			_ = os.Remove(temporary)
-			err = fmt.Errorf("%s: %w", path, reason(err))
-		}
-	}()
-	out := bufio.NewWriterSize(f, 1<<20)
-	if _, err = w.WriteTo(out); err != nil {
-		return err
-	}
-	if err = out.Flush(); err != nil {
-		return err
-	}
-	if err = f.Chmod(mode); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary, target)
-}
-
-// reason is an error without the temporary file's name.
-func reason(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	return atomicfile.Write(path, func(out io.Writer) error { _, err := w.WriteTo(out); return err })
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// smallDisk is a folder on a disk of its own, and a function that fills the
+// disk up to some bytes.
+func smallDisk(t *testing.T) (dir string, fill func(left int)) {
+	t.Helper()
+	root := t.TempDir()
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir = filepath.Join(root, "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func(left int) {
+		var disk unix.Statfs_t
+		if err := unix.Statfs(root, &disk); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "filler"), make([]byte, int(disk.Bavail)*int(disk.Bsize)-left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	for _, c := range fullCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			dir, fill := smallDisk(t)
+			c.prepare(t, dir)
+			before := files(t, dir)
+			fill(c.limit)
+			c.check(t, dir, run(t, c.args(dir)...), before, "no space left on device")
+		})
+	}
+}
