@@ -195,10 +195,11 @@ func (t *texts) arguments(args []string) error {
 	return nil
 }
 
-// isRegular reports whether all of the input is there already.
-func isRegular(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	if !ok {
+// isRegular reports whether a stream is a regular file: of an input, whether
+// all of it is there already.
+func isRegular(stream any) bool {
+	f := fileOf(stream)
+	if f == nil {
 		return false
 	}
 	info, err := f.Stat()
@@ -340,7 +341,10 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 // could not be read included; none at the end. What was read before an error is
 // given before it. The batch before is done when the next is asked for.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
-	t.progress.add(t.given)
+	if t.given > 0 {
+		t.progress.add(t.given, 0)
+		t.progress.show()
+	}
 	t.given = 0
 	for got := 0; len(batch) < n && got < size; {
 		in, ok, err := t.take(ctx, t.eager && len(batch) > 0)
