@@ -27,7 +27,8 @@
 //
 // Errors are matched with errors.Is: [ErrNotModel], [ErrInvalid],
 // [ErrTruncated] and [ErrUnsupported] of files, [ErrInput] and [ErrTooLong] of
-// arguments, [ErrClosed], and those of the context. A [*TooLongError] says which
+// arguments, [ErrClosed], and those of the context. Errors of the file system
+// are wrapped: fs.ErrNotExist and fs.ErrPermission match too. A [*TooLongError] says which
 // text is too long, and by how much. No panic crosses this API.
 package hotpath
 
