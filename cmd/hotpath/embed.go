@@ -185,7 +185,7 @@ it ends the work. See docs/embedding.md.`,
 				if err != nil {
 					return err
 				}
-				e := embedding{model: m, options: o, in: in, precision: mf.precision}
+				e := embedding{model: m, options: o, in: in}
 				return e.run(ctx, &ef, findFormat(format.value), std)
 			})
 		},
@@ -205,8 +205,6 @@ type embedding struct {
 	in      *texts
 	out     *vectorOutput
 	resume  *resume // nil without --resume
-
-	precision string
 
 	truncated int
 	firstCut  string // where the first text that was cut stands

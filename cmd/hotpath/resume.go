@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"os"
-	"slices"
+	"strconv"
 	"time"
 )
 
@@ -21,13 +20,13 @@ var resumeEvery = 2 * time.Second
 
 // resumeState is OUT.resume: what OUT is made of, and how much of it is certain.
 type resumeState struct {
-	Version  int       `json:"version"`
-	Model    string    `json:"model"`
-	Options  string    `json:"options"`
-	Format   string    `json:"format"`
-	Quantize string    `json:"quantize"`
-	Dim      int       `json:"dim"`
-	Probe    []float32 `json:"probe"` // the vector of a fixed text begins with this
+	Version  int    `json:"version"`
+	Model    string `json:"model"`   // for messages
+	Content  string `json:"content"` // digest of the model's files, which says which it is
+	Options  string `json:"options"` // that change vectors
+	Format   string `json:"format"`
+	Quantize string `json:"quantize"`
+	Dim      int    `json:"dim"`
 
 	Records int    `json:"records"` // complete ones
 	Bytes   int64  `json:"bytes"`   // that they and the header take
@@ -37,7 +36,9 @@ type resumeState struct {
 	Done    bool   `json:"done"`    // there is no further text
 }
 
-const resumeVersion = 2
+// resumeVersion is of what a state says. Version 2 knew a model by some values
+// of a vector, which other weights may have too.
+const resumeVersion = 3
 
 // tailBytes of the output are looked at again, to find that something else
 // changed it: all of it would take as long as reading it.
@@ -158,27 +159,21 @@ func (r *resume) read() (bool, error) {
 // same holds this run against the one that began.
 func (r *resume) same(out string, now resumeState) error {
 	was := &r.state
+	if was.Content != now.Content {
+		return fmt.Errorf("%s: was begun with another model, or other weights, configuration or tokenizer of it: %s of SHA-256 %.16s, now it is %s of SHA-256 %.16s",
+			out, was.Model, was.Content, now.Model, now.Content)
+	}
 	for _, f := range []struct{ name, was, now string }{
-		{"model", was.Model, now.Model},
-		{"options", was.Options, now.Options},
-		{"format", was.Format, now.Format},
-		{"--quantize", was.Quantize, now.Quantize},
+		{"other options", was.Options, now.Options},
+		{"another format", was.Format, now.Format},
+		{"another --quantize", was.Quantize, now.Quantize},
+		{"another number of dimensions", strconv.Itoa(was.Dim), strconv.Itoa(now.Dim)},
 	} {
 		if f.was != f.now {
-			return fmt.Errorf("%s: was begun with another %s: %q, now it is %q", out, f.name, f.was, f.now)
+			return fmt.Errorf("%s: was begun with %s: %q, now it is %q", out, f.name, f.was, f.now)
 		}
 	}
-	if was.Dim != now.Dim || !alike(was.Probe, now.Probe) {
-		return fmt.Errorf("%s: was begun with a model that makes other vectors", out)
-	}
 	return nil
-}
-
-// alike allows for the rounding of another machine.
-func alike(a, b []float32) bool {
-	return slices.EqualFunc(a, b, func(x, y float32) bool {
-		return math.Abs(float64(x)-float64(y)) <= 1e-2*(1+math.Abs(float64(x)))
-	})
 }
 
 // position holds the file against the state and goes behind the records that

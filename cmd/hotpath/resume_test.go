@@ -193,6 +193,71 @@ func TestResumeTellsWhatDiffers(t *testing.T) {
 	fails(t, exitFailed, args(), "without --resume")
 }
 
+// TestResumeKnowsTheModel: a model whose files were replaced meanwhile is
+// another one, however small the difference is.
+func TestResumeKnowsTheModel(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(model, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out.npy")
+	args := []string{"embed", "-m", model, "one", "two", "-o", out, "--resume"}
+	ok(t, args...)
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func([]byte) []byte{
+		// The lowest bit of one weight.
+		"model.safetensors": func(b []byte) []byte { b[len(b)-4] ^= 1; return b },
+		"config.json": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"layer_norm_eps": 1e-12`), []byte(`"layer_norm_eps": 2e-12`), 1)
+		},
+		"tokenizer.json": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"lowercase": true`), []byte(`"lowercase": false`), 1)
+		},
+	} {
+		path := filepath.Join(model, name)
+		was, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := change(bytes.Clone(was))
+		if bytes.Equal(other, was) {
+			t.Fatalf("%s was not changed", name)
+		}
+		// As a new version arrives: under another name, then in its place.
+		if err := errors.Join(os.WriteFile(path+".new", other, 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, exitFailed, args, out, "another model, or other weights")
+		same(t, out, string(whole))
+		if err := errors.Join(os.WriteFile(path+".new", was, 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		ok(t, args...)
+	}
+	// Every option that changes vectors counts.
+	for _, more := range []string{"--pooling cls", "--dim 8", "--normalize=false", "--precision f32", "--prompt abc", "--chunk", "--truncate=false"} {
+		r := run(t, append(args[:len(args):len(args)], strings.Fields(more)...)...)
+		if r.status != exitFailed || !strings.Contains(r.err, "was begun with") {
+			t.Errorf("%s: exit %d: %s", more, r.status, r.err)
+		}
+	}
+	// A copy under another path is the same model.
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(model)); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, append([]string{"embed", "-m", copied}, args[3:]...)...)
+	if r.status != exitDone {
+		t.Errorf("a copy: exit %d: %s", r.status, r.err)
+	}
+	// A state that knew the model by a vector is not trusted.
+	editState(t, out, func(s *resumeState) { s.Version, s.Content = 2, "" })
+	fails(t, exitFailed, args, out+".resume: an older hotpath wrote it", "begin anew")
+}
+
 // TestResumeAfterTampering: what nothing vouches for is made again, and what was
 // vouched for and is not there any more is an error.
 func TestResumeAfterTampering(t *testing.T) {
@@ -360,9 +425,9 @@ func TestResumeLocksBeforeItDecides(t *testing.T) {
 }
 
 func FuzzResumeState(f *testing.F) {
-	f.Add([]byte(`{"version":2,"records":1,"bytes":2}`), []byte("1,2\n3"))
-	f.Add([]byte(`{"version":2,"records":-1}`), []byte(""))
-	f.Add([]byte(`{"version":2,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":1,"bytes":2}`), []byte("1,2\n3"))
+	f.Add([]byte(`{"version":3,"records":-1}`), []byte(""))
+	f.Add([]byte(`{"version":3,"bytes":9223372036854775807}`), []byte("\n"))
 	f.Fuzz(func(t *testing.T, state, content []byte) {
 		out := filepath.Join(t.TempDir(), "out")
 		for name, data := range map[string][]byte{out: content, out + ".resume": state} {
