@@ -134,9 +134,12 @@ func (r *resume) read() (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxState))
+	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
 	if err != nil {
 		return false, err
+	}
+	if len(data) > maxState {
+		return false, fmt.Errorf("%s: more than %d bytes, expected the state of a run", r.path, maxState)
 	}
 	r.state = resumeState{}
 	if err := json.Unmarshal(data, &r.state); err != nil {
@@ -150,8 +153,20 @@ func (r *resume) read() (bool, error) {
 		}
 		return false, fmt.Errorf("%s: %s hotpath wrote it, in version %d, expected %d: go on with that one, or remove this file and the output to begin anew", r.path, age, s.Version, resumeVersion)
 	}
-	if s.Version != resumeVersion || s.Records < 0 || s.Bytes < 0 || s.Failed < 0 || s.Failed > s.Records {
-		return false, fmt.Errorf("%s: expected the state of a run, version %d", r.path, resumeVersion)
+	for _, f := range []struct {
+		bad      bool
+		name     string
+		value    any
+		expected string
+	}{
+		{s.Version != resumeVersion, "version", s.Version, strconv.Itoa(resumeVersion)},
+		{s.Bytes < 0, "bytes", s.Bytes, "0 or more"},
+		{s.Records < 0 || int64(s.Records) > s.Bytes, "records", s.Records, "0 to one for each of the bytes"},
+		{s.Failed < 0 || s.Failed > s.Records, "failed", s.Failed, "0 to the number of records"},
+	} {
+		if f.bad {
+			return false, fmt.Errorf("%s: field %s: %v, expected %s", r.path, f.name, f.value, f.expected)
+		}
 	}
 	return true, nil
 }

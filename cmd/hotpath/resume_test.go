@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -404,6 +405,28 @@ func TestResumeWithoutItsOutput(t *testing.T) {
 	}
 }
 
+// What is wrong with a state is said by its field.
+func TestResumeStateNamesTheField(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.csv")
+	for state, field := range map[string]string{
+		`{"version":3,"records":-1}`:                      "field records: -1",
+		`{"version":3,"records":2,"bytes":1}`:             "field records: 2",
+		`{"version":3,"bytes":-7}`:                        "field bytes: -7",
+		`{"version":3,"records":1,"bytes":9,"failed":2}`:  "field failed: 2",
+		`{"version":3,"records":1,"bytes":9,"failed":-2}`: "field failed: -2",
+		`{"version":0}`:                                   "field version: 0",
+		`{"version":3,"records":"many"}`:                  "records",
+		`{"version":3,"content":7}`:                       "content",
+	} {
+		if err := os.WriteFile(out+".resume", []byte(state), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openResume(out, resumeState{}, findFormat("csv"), 4); err == nil || !strings.HasPrefix(err.Error(), out+".resume: ") || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v, expected the file and %q", state, err, field)
+		}
+	}
+}
+
 // What another process may still write is looked at once it is locked.
 func TestResumeLocksBeforeItDecides(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
@@ -428,6 +451,9 @@ func FuzzResumeState(f *testing.F) {
 	f.Add([]byte(`{"version":3,"records":1,"bytes":2}`), []byte("1,2\n3"))
 	f.Add([]byte(`{"version":3,"records":-1}`), []byte(""))
 	f.Add([]byte(`{"version":3,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":"1"}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":4611686018427387904}`), []byte("\n"))
+	f.Add(bytes.Repeat([]byte(" "), maxState+1), []byte("\n"))
 	f.Fuzz(func(t *testing.T, state, content []byte) {
 		out := filepath.Join(t.TempDir(), "out")
 		for name, data := range map[string][]byte{out: content, out + ".resume": state} {
@@ -435,8 +461,17 @@ func FuzzResumeState(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		r, err := openResume(out, resumeState{}, findFormat("csv"), 4)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 16*maxState {
+			t.Errorf("a state of %d bytes and an output of %d are read with %d bytes of memory", len(state), len(content), got)
+		}
 		if err != nil {
+			if !strings.HasPrefix(err.Error(), out) {
+				t.Errorf("%v, expected an error of %s or its state", err, out)
+			}
 			return
 		}
 		defer r.file.close()

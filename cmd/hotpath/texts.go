@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,10 @@ import (
 // maxLine bounds one line of input: a file without line ends must not fill the
 // memory before anybody looks at it.
 const maxLine = 64 << 20
+
+// maxAhead bounds the texts that were read before anybody asked, in bytes: one
+// may be longer.
+const maxAhead = 8 << 20
 
 // text is one input.
 type text struct {
@@ -61,6 +66,8 @@ var inputKinds = map[string]func(file string) bool{
 // texts reads inputs ahead of whoever asks for them.
 type texts struct {
 	queue chan text
+	ahead atomic.Int64  // bytes of the texts in queue
+	room  chan struct{} // hears that a text left queue
 	left  chan struct{} // closed when nobody asks any more
 	err   error         // what ended the input; valid once queue is closed
 	// eager says that batches end where no further input waits: another
@@ -88,7 +95,7 @@ func (f *textFlags) open(args []string, std streams, output ...string) (*texts, 
 	case f.file == "" && len(args) == 0:
 		return nil, usagef("no text: give texts as arguments, or -f FILE, or -f - for standard input")
 	}
-	t := &texts{queue: make(chan text, 256), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
+	t := &texts{queue: make(chan text, 256), room: make(chan struct{}, 1), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
 	if f.file == "" {
 		t.name, t.several = "arguments", len(args) > 1
 		t.start(func() error { return t.arguments(args) })
@@ -178,11 +185,37 @@ func (t *texts) start(read func() error) {
 func (t *texts) send(in text) bool {
 	in.index = t.index
 	t.index++
+	for t.ahead.Load() > maxAhead {
+		select {
+		case <-t.room:
+		case <-t.left:
+			return false
+		}
+	}
+	t.ahead.Add(in.weight())
 	select {
 	case t.queue <- in:
 		return true
 	case <-t.left:
 		return false
+	}
+}
+
+// weight is how many bytes a text that waits takes.
+func (in *text) weight() int64 {
+	n := len(in.body)
+	for _, f := range in.carry {
+		n += len(f.key) + len(f.value)
+	}
+	return int64(n)
+}
+
+// taken makes room for the texts behind one that left the queue.
+func (t *texts) taken(in text) {
+	t.ahead.Add(-in.weight())
+	select {
+	case t.room <- struct{}{}:
+	default:
 	}
 }
 
@@ -300,7 +333,7 @@ func parseObject(line []byte, t *text, key string) (json.RawMessage, error) {
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("not a JSON object: %w", err)
+			return nil, fmt.Errorf("not a JSON object: field %.40q: %w", name, err)
 		}
 		if name == key {
 			found = value
@@ -327,6 +360,7 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 		for {
 			select {
 			case in, ok := <-t.queue:
+				t.taken(in)
 				if !ok || !yield(in) {
 					return
 				}
@@ -369,12 +403,14 @@ func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err e
 	if waiting {
 		select {
 		case in, ok = <-t.queue:
+			t.taken(in)
 		default:
 		}
 		return in, ok, nil
 	}
 	select {
 	case in, ok = <-t.queue:
+		t.taken(in)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -383,7 +419,8 @@ func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err e
 
 // ended is what ended the input, where that was not its end.
 func (t *texts) ended() error {
-	for range t.queue { // closed, or about to be
+	for in := range t.queue { // closed, or about to be
+		t.taken(in)
 	}
 	return t.err
 }
