@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
+
+	"hotpath/internal/atomicfile"
 )
 
 // ErrFormat is matched by every error about a profile file that cannot be
@@ -171,45 +172,21 @@ func scan(data []byte) error {
 	return nil
 }
 
-// writeAtomic writes a temporary file beside path, syncs it and renames it
-// over path. On an error path is as it was and the temporary file is gone.
-func writeAtomic(path string, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+// writeAtomic writes the file at path whole or not at all.
+func writeAtomic(path string, write func(io.Writer) error) error {
+	f, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}()
 	b := bufio.NewWriterSize(f, 1<<16)
-	if err = write(b); err != nil {
-		return err
+	if err = write(b); err == nil {
+		err = b.Flush()
 	}
-	if err = b.Flush(); err != nil {
-		return err
+	if err == nil {
+		err = f.Chmod(0o644)
 	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
+	if err == nil {
+		return f.Commit()
 	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	// The rename itself is durable once the folder is; not every file system
-	// can sync a folder, and the file is whole either way.
-	if d, derr := os.Open(dir); derr == nil {
-		d.Sync()
-		d.Close()
-	}
-	return nil
+	return fmt.Errorf("%s: %w", path, errors.Join(err, f.Abort()))
 }

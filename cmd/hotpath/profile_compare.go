@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/profile"
 )
 
@@ -141,16 +141,8 @@ func writable(flag, path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s%s: cannot be written: it is a folder", flag, path)
 	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".hotpath-*")
-	if err != nil {
-		var why *fs.PathError
-		if errors.As(err, &why) {
-			err = why.Err
-		}
-		return fmt.Errorf("%s%s: cannot be written: %w", flag, path, err)
-	}
-	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return fmt.Errorf("%s%s: %w", flag, path, err)
+	if err := atomicfile.Writable(path); err != nil {
+		return fmt.Errorf("%s%s: cannot be written: %w", flag, path, errors.Unwrap(err))
 	}
 	return nil
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/study"
 )
 
@@ -132,7 +132,7 @@ counted where the kernel allows it; where not, the report says which and why.`,
 				_, err = fmt.Fprint(std.out, render(r))
 				return err
 			}
-			return os.WriteFile(out, []byte(render(r)), 0o666)
+			return atomicfile.Write(out, []byte(render(r)), 0o644)
 		},
 	}
 	sf.add(cmd, &o)

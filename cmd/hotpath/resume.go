@@ -12,6 +12,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"hotpath/internal/atomicfile"
 )
 
 // resumeEvery is how often the state is written. What was written after it is
@@ -306,15 +308,6 @@ func (r *resume) write() error {
 	if err != nil {
 		return err
 	}
-	temp := r.path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	file := &outputFile{File: f, path: r.path, temp: temp}
-	if err != nil {
-		return file.named(err)
-	}
-	if _, err = file.Write(append(data, '\n')); err != nil {
-		return errors.Join(err, file.close())
-	}
 	r.wrote = time.Now()
-	return file.commit()
+	return atomicfile.Write(r.path, append(data, '\n'), 0o644)
 }

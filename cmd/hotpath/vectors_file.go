@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format"
 )
 
-// outputFile is the file of -o. It appears under its name when it is complete;
-// until then it is a hidden one beside it. With --resume it grows in place.
+// outputFile is the file of -o. It appears under its name when it is complete.
+// With --resume it grows in place.
 type outputFile struct {
 	*os.File
 	path   string
-	temp   string // "" where the file grows in place
-	stream bool   // it is written from its beginning to its end: a pipe or a device
-	size   int64  // when it was opened
+	whole  *atomicfile.File // nil where the file grows in place
+	stream bool             // it is written from its beginning to its end: a pipe or a device
+	size   int64            // when it was opened
 	closed bool
 }
 
@@ -38,7 +38,7 @@ func createOutput(path string) (*outputFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-o %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	f, err := atomicfile.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("-o %s: cannot be written: %w", path, errors.Unwrap(err))
 	}
@@ -48,9 +48,9 @@ func createOutput(path string) (*outputFile, error) {
 		mode = info.Mode().Perm()
 	}
 	if err := f.Chmod(mode); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		return nil, errors.Join(err, f.Abort())
 	}
-	return &outputFile{File: f, path: path, temp: f.Name()}, nil
+	return &outputFile{File: f.File, path: path, whole: f}, nil
 }
 
 func isDirectory(path string) error {
@@ -74,10 +74,6 @@ func (f *outputFile) named(err error) error {
 	if errors.As(err, &at) {
 		return &fs.PathError{Op: at.Op, Path: f.path, Err: at.Err}
 	}
-	var moved *os.LinkError
-	if errors.As(err, &moved) {
-		return &fs.PathError{Op: moved.Op, Path: f.path, Err: moved.Err}
-	}
 	return err
 }
 
@@ -86,31 +82,20 @@ func (f *outputFile) empty() bool { return f.size == 0 }
 // commit makes the file what its name stands for.
 func (f *outputFile) commit() error {
 	f.closed = true
-	if f.temp == "" {
+	if f.whole == nil {
 		return f.File.Close()
 	}
-	err := f.Sync()
-	if closed := f.File.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.temp, f.path)
-	}
-	if err != nil {
-		return errors.Join(f.named(err), os.Remove(f.temp))
-	}
-	return nil
+	return f.whole.Commit()
 }
 
-// close removes a file that was not committed; one that grows in place stays.
+// close gives up a file that was not committed; one that grows in place stays.
 func (f *outputFile) close() error {
 	if f.closed {
 		return nil
 	}
 	f.closed = true
-	err := f.File.Close()
-	if f.temp != "" {
-		err = errors.Join(err, os.Remove(f.temp))
+	if f.whole == nil {
+		return f.File.Close()
 	}
-	return err
+	return f.whole.Abort()
 }

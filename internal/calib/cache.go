@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/kernel/cpu"
 )
 
@@ -146,7 +146,7 @@ func Store(dir string, k Key, c Costs) error {
 
 // store writes a file whole or not at all, and after another process's file
 // rather than into it.
-func store(dir, file string, entry any) (err error) {
+func store(dir, file string, entry any) error {
 	data, err := json.MarshalIndent(entry, "", "\t")
 	if err != nil {
 		return err
@@ -154,22 +154,7 @@ func store(dir, file string, entry any) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "new-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if _, err := f.Write(append(data, '\n')); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return atomicfile.Write(file, append(data, '\n'), 0o600)
 }
 
 // Cached are the figures of this machine with a number of workers: those that

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,7 +27,9 @@ var gauges = []gauge{
 	{"heap KiB", 1 << 10, 0.1, 512},
 	{"goroutines", 1, 0, 0},
 	{"open files", 1, 0, 0},
-	{"mappings", 1, 0.1, 16},
+	{"mapped files", 1, 0, 0},
+	{"mappings", 1, 0.25, 64}, // the heap's too, which Go cuts up as it gives memory back
+	{"virtual MiB", 1 << 20, 0.1, 64},
 	{"temporary files", 1, 0, 0},
 }
 
@@ -54,7 +55,7 @@ func (m *meter) take(temp string) {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	m.samples = append(m.samples, []int64{
-		residentBytes(), int64(mem.HeapAlloc), int64(runtime.NumGoroutine()), entries("/proc/self/fd"), mappings(), files(temp),
+		pages(1), int64(mem.HeapAlloc), int64(runtime.NumGoroutine()), entries("/proc/self/fd"), mappings("/"), mappings(""), pages(0), files(temp),
 	})
 }
 
@@ -105,22 +106,33 @@ func (m *meter) print() {
 	}
 }
 
-func residentBytes() int64 {
+// pages are bytes of the process: 0 mapped, 1 resident.
+func pages(field int) int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(data))
-	if err != nil || len(fields) < 2 {
+	if err != nil || len(fields) <= field {
 		return 0 // another system: nothing to hold
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	n, _ := strconv.ParseInt(fields[field], 10, 64)
+	return n * int64(os.Getpagesize())
 }
 
-func mappings() int64 {
+// mappings counts those whose name has a prefix: "/" for files.
+func mappings(prefix string) (n int64) {
 	data, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return 0
 	}
-	return int64(bytes.Count(data, []byte("\n")))
+	for line := range strings.Lines(string(data)) {
+		name := ""
+		if fields := strings.Fields(line); len(fields) > 5 {
+			name = fields[5]
+		}
+		if strings.HasPrefix(name, prefix) {
+			n++
+		}
+	}
+	return n
 }
 
 func entries(dir string) int64 {

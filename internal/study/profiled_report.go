@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/profile"
 )
 
@@ -202,7 +203,7 @@ func (p *Profiled) Write(path string) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	return writeWhole(path, []byte(render(r)))
+	return atomicfile.Write(path, []byte(render(r)), 0o644)
 }
 
 // Text is the report for a terminal.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Report is a finished study. Every field is filled: Check refuses a report
@@ -117,11 +119,10 @@ func Prepare(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(folder, ".hotpath-*")
-	if err != nil {
+	if err := atomicfile.Writable(filepath.Join(folder, "report.md")); err != nil {
 		return fmt.Errorf("%s: cannot be written: %w", folder, errors.Unwrap(err))
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return nil
 }
 
 // Write puts report.md, report.html, data.json and the pictures into a folder,
@@ -144,31 +145,11 @@ func (r *Report) Write(folder string) (markdown, page string, err error) {
 		}
 	}
 	for name, content := range files {
-		if err := writeWhole(filepath.Join(folder, name), content); err != nil {
+		if err := atomicfile.Write(filepath.Join(folder, name), content, 0o644); err != nil {
 			return "", "", err
 		}
 	}
 	return filepath.Join(folder, "report.md"), filepath.Join(folder, "report.html"), nil
-}
-
-// writeWhole leaves the old file or the new one, never a part.
-func writeWhole(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".hotpath-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err = errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 var mdEscape = strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ")

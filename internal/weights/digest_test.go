@@ -83,7 +83,9 @@ func TestDigest(t *testing.T) {
 // A GGUF file is known by its content alone, chunks and parts in order.
 func TestDigestGGUF(t *testing.T) {
 	dir := t.TempDir()
-	name := func(base string, i int) string { return filepath.Join(dir, base+[]string{"-00001-of-00002.gguf", "-00002-of-00002.gguf"}[i]) }
+	name := func(base string, i int) string {
+		return filepath.Join(dir, base+[]string{"-00001-of-00002.gguf", "-00002-of-00002.gguf"}[i])
+	}
 	a, b := ggufPart(t, 0, 2, "a"), ggufPart(t, 1, 2, "b")
 	for _, base := range []string{"one", "two"} {
 		write(t, name(base, 0), a)

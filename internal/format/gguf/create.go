@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/format"
 )
 
-// WriteFile writes the file under a temporary name beside path, or beside the
-// file that path is a link to, waits until it is on the disk and gives it its
-// name. Whatever fails, nothing is left, and a file that was there before is
+// WriteFile writes the file at path, or where the link at path leads, atomically. Whatever fails, nothing is left, and a file that was there before is
 // untouched.
 func (w *Writer) WriteFile(path string) (err error) {
 	mode := fs.FileMode(0o644)
@@ -27,15 +25,13 @@ func (w *Writer) WriteFile(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*")
+	f, err := atomicfile.Create(target)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, reason(err))
 	}
-	temporary := f.Name()
 	defer func() {
 		if err != nil {
-			_ = f.Close() // it may be closed already
-			_ = os.Remove(temporary)
+			_ = f.Abort() // the first error has the reason
 			err = fmt.Errorf("%s: %w", path, reason(err))
 		}
 	}()
@@ -49,13 +45,7 @@ func (w *Writer) WriteFile(path string) (err error) {
 	if err = f.Chmod(mode); err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary, target)
+	return f.Commit()
 }
 
 // reason is an error without the temporary file's name.
