@@ -270,6 +270,7 @@ func (e *embedding) all(ctx context.Context) error {
 					return
 				}
 				e.in.progress.skip(in.size)
+				e.in.progress.show()
 				continue
 			}
 			if e.resume != nil && in.index == e.resume.skip {
