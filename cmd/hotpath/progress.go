@@ -97,6 +97,7 @@ func startProgress(n int64, std streams, more ...progressbar.Option) *progress {
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionSetPredictTime(false), // it knows neither batches nor what was skipped
 		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionSetSpinnerChangeInterval(0), // no goroutine of its own draws
 		progressbar.OptionClearOnFinish(),
 	)...)}
 }

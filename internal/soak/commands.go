@@ -34,11 +34,11 @@ type commands struct {
 
 // line is a command line.
 type line struct {
-	args   string // OUT stands for the folder of outputs
-	status int    // of a run to its end
-	stdin  string
-	same   bool // standard output and files are the same each time
-	keep   bool // outputs of before stay: the command goes on with them
+	args    string // OUT stands for the folder of outputs
+	status  int    // of a run to its end
+	stdin   string
+	same    bool // standard output and files are the same each time
+	resumes bool // it goes on with what an earlier run left
 }
 
 func newCommands(s *settings, work string, f *findings) (*commands, error) {
@@ -66,18 +66,25 @@ func (c *commands) round(ctx context.Context, round int) {
 	random := rand.New(rand.NewPCG(c.s.seed, 1<<40+uint64(round)))
 	for end := time.Now().Add(c.s.round); time.Now().Before(end) && ctx.Err() == nil; {
 		l := c.lines[random.IntN(len(c.lines))]
-		fate := fates[random.IntN(len(fates))]
-		if !l.keep || random.IntN(2) == 0 {
-			c.clean()
+		c.clean()
+		times := 1
+		if l.resumes {
+			times += random.IntN(4)
 		}
-		p := c.run(l, fate, time.Duration(random.ExpFloat64()*float64(60*time.Millisecond)))
-		c.judge(l, fate, p)
-		// Whatever a kill left, the same command goes on or begins anew, and
-		// what it leaves is all that there is.
-		if fate == syscall.SIGKILL && p.signalled {
-			c.killed++
-			p = c.run(l, 0, 0)
-			c.judge(l, 0, p)
+		killed := false
+		for range times {
+			fate := fates[random.IntN(len(fates))]
+			p := c.run(l, fate, time.Duration(random.ExpFloat64()*float64(60*time.Millisecond)))
+			c.judge(l, fate, p)
+			killed = fate == syscall.SIGKILL && p.signalled
+			if killed {
+				c.killed++
+			}
+		}
+		// Whatever was left, the same command goes on or begins anew, and what it
+		// leaves is all that there is.
+		if killed || l.resumes {
+			c.judge(l, 0, c.run(l, 0, 0))
 		}
 	}
 	c.clean()

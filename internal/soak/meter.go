@@ -29,7 +29,7 @@ var gauges = []gauge{
 	{"open files", 1, 0, 0},
 	{"mapped files", 1, 0, 0},
 	{"mappings", 1, 0.25, 64}, // the heap's too, which Go cuts up as it gives memory back
-	{"virtual MiB", 1 << 20, 0.1, 64},
+	{"MiB beside Go's", 1 << 20, 0.1, 16},
 	{"temporary files", 1, 0, 0},
 }
 
@@ -54,8 +54,9 @@ func (m *meter) take(temp string) {
 	settle()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
+	files, all, anonymous := mappings()
 	m.samples = append(m.samples, []int64{
-		pages(1), int64(mem.HeapAlloc), int64(runtime.NumGoroutine()), entries("/proc/self/fd"), mappings("/"), mappings(""), pages(0), files(temp),
+		resident(), int64(mem.HeapAlloc), int64(runtime.NumGoroutine()), entries("/proc/self/fd"), int64(files), int64(all), anonymous - int64(mem.Sys), countFiles(temp),
 	})
 }
 
@@ -106,33 +107,38 @@ func (m *meter) print() {
 	}
 }
 
-// pages are bytes of the process: 0 mapped, 1 resident.
-func pages(field int) int64 {
+// resident is the memory of the process, in bytes.
+func resident() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(data))
-	if err != nil || len(fields) <= field {
+	if err != nil || len(fields) < 2 {
 		return 0 // another system: nothing to hold
 	}
-	n, _ := strconv.ParseInt(fields[field], 10, 64)
+	n, _ := strconv.ParseInt(fields[1], 10, 64)
 	return n * int64(os.Getpagesize())
 }
 
-// mappings counts those whose name has a prefix: "/" for files.
-func mappings(prefix string) (n int64) {
+// mappings counts those of files and all, and the bytes of those that hold
+// memory of the process itself: Go's heap and what was mapped beside it. What
+// Go only reserved is left out.
+func mappings() (files, all int, anonymous int64) {
 	data, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		return 0
+		return 0, 0, 0
 	}
 	for line := range strings.Lines(string(data)) {
-		name := ""
-		if fields := strings.Fields(line); len(fields) > 5 {
-			name = fields[5]
-		}
-		if strings.HasPrefix(name, prefix) {
-			n++
+		var begin, end int64
+		var access, offset, device, inode, name string
+		fmt.Sscanf(line, "%x-%x %s %s %s %s %s", &begin, &end, &access, &offset, &device, &inode, &name)
+		all++
+		switch {
+		case strings.HasPrefix(name, "/"):
+			files++
+		case name == "" && strings.HasPrefix(access, "rw"):
+			anonymous += end - begin
 		}
 	}
-	return n
+	return files, all, anonymous
 }
 
 func entries(dir string) int64 {
@@ -143,8 +149,8 @@ func entries(dir string) int64 {
 	return int64(len(list))
 }
 
-// files counts what lies below a folder.
-func files(dir string) (n int64) {
+// countFiles counts what lies below a folder.
+func countFiles(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			n++
