@@ -148,3 +148,11 @@ tokenizers:
 
 bench-tokenizers:
 	$(PYTHON) scripts/bench_tokenizers.py --shared $(SHARED)
+
+# soak calls the library and the command at random for a long time, with mistakes,
+# cancellations and kills, and fails where an answer is wrong or anything grows or
+# is left: make soak SOAKTIME=10m SEED=7. Without SEED it takes one and prints it.
+.PHONY: soak
+SOAKTIME ?= 20m
+soak: build
+	$(GO) run -tags nogpu ./internal/soak --hotpath bin/hotpath --models $(MODELS) --time $(SOAKTIME) $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))

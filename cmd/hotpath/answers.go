@@ -74,6 +74,8 @@ func ofOneText(ctx context.Context, err error) bool {
 // writing the next text.
 func answerAll(ctx context.Context, w io.Writer, format string, in *texts, ask func([]text) ([]answer, error)) error {
 	out := newAnswers(w, format)
+	in.progress.begin()
+	defer in.progress.finish()
 	var batch []text
 	for {
 		var err error

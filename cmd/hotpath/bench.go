@@ -116,7 +116,7 @@ func (f *benchFlags) run(ctx context.Context, std streams, names []string, filte
 	machine := bench.Describe(f.opts.Threads)
 	if f.format.value == "json" {
 		report := bench.NewReport(machine)
-		if err := env.Run(ctx, cases, report.Emit); err != nil {
+		if err := f.measureAll(ctx, std.resultsLater(), env, cases, report.Emit); err != nil {
 			return err
 		}
 		return report.Write(std.out)
@@ -125,5 +125,17 @@ func (f *benchFlags) run(ctx context.Context, std streams, names []string, filte
 	if err != nil {
 		return err
 	}
-	return env.Run(ctx, cases, text.Emit)
+	return f.measureAll(ctx, std, env, cases, text.Emit)
+}
+
+// measureAll takes every sample of every case, and shows how many are taken.
+func (f *benchFlags) measureAll(ctx context.Context, std streams, env *bench.Env, cases []*bench.Case, emit bench.Emit) error {
+	bar := newCount(f.opts.Count*len(cases), std)
+	bar.begin()
+	defer bar.finish()
+	return env.Run(ctx, cases, func(s bench.Sample) error {
+		bar.add(1, 0)
+		bar.show()
+		return emit(s)
+	})
 }

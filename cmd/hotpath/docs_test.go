@@ -20,20 +20,19 @@ func workshop(t *testing.T) string {
 	t.Helper()
 	pretendHub(t)
 	dir := t.TempDir()
+	t.Setenv("HOTPATH_CACHE", filepath.Join(dir, "cache"))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	llama, bert, gguf := testmodels.Dir(t, "llama"), testmodels.Dir(t, "bert"), testmodels.Dir(t, "gguf/llama-q8_0.gguf")
 	for name, target := range map[string]string{
-		"bin/hotpath":                     self,
-		"MODEL":                           llama,
-		"RERANKER":                        filepath.Join(repositoryRoot(t), "internal/model/testdata/encoders/rerank-bert"),
-		"model.gguf":                      gguf,
-		"all-MiniLM-L6-v2":                bert,
-		"SmolLM2-135M-Instruct.Q4_1.gguf": gguf,
-		".cache/models/all-MiniLM-L6-v2":  bert,
-		".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf": gguf,
+		"bin/hotpath":                   self,
+		"MODEL":                         llama,
+		"RERANKER":                      filepath.Join(repositoryRoot(t), "internal/model/testdata/encoders/rerank-bert"),
+		"model.gguf":                    gguf,
+		"cache/models/all-MiniLM-L6-v2": bert, // as make models leaves them
+		"cache/models/SmolLM2-135M-Instruct.Q4_1.gguf": gguf,
 		"examples":                                         filepath.Join(repositoryRoot(t), "examples"),
 		"internal/testmodels/testdata/llama":               llama,
 		"internal/testmodels/testdata/shakespeare.txt":     testmodels.Dir(t, "shakespeare.txt"),

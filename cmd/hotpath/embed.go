@@ -130,6 +130,18 @@ func (f *embedFlags) check(format *vectorFormat) error {
 	return nil
 }
 
+// streams say whether somebody sees the vectors while they are made: -o names
+// a file, or a terminal by its device.
+func (f *embedFlags) streams(std streams) streams {
+	if f.out == "" {
+		return std
+	}
+	if info, err := os.Stat(f.out); err == nil && info.Mode()&os.ModeCharDevice != 0 && f.out != os.DevNull {
+		return std
+	}
+	return std.resultsLater()
+}
+
 func newEmbed(std streams) *cobra.Command {
 	var mf modelFlags
 	var tf textFlags
@@ -159,7 +171,7 @@ it ends the work. See docs/embedding.md.`,
 			if err := ef.check(findFormat(format.value)); err != nil {
 				return err
 			}
-			in, err := tf.open(cmd.Context(), args, std, "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")
+			in, err := tf.open(cmd.Context(), args, ef.streams(std), "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")
 			if err != nil {
 				return err
 			}
@@ -175,7 +187,7 @@ it ends the work. See docs/embedding.md.`,
 				if err != nil {
 					return err
 				}
-				e := embedding{model: m, options: o, in: in, precision: mf.precision}
+				e := embedding{model: m, options: o, in: in}
 				return e.run(ctx, &ef, findFormat(format.value), std)
 			})
 		},
@@ -195,8 +207,6 @@ type embedding struct {
 	in      *texts
 	out     *vectorOutput
 	resume  *resume // nil without --resume
-
-	precision string
 
 	truncated int
 	firstCut  string // where the first text that was cut stands
@@ -235,6 +245,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 	if e.resume != nil {
 		e.out.n, e.out.failed = e.resume.skip, e.resume.state.Failed
 	}
+	defer e.in.progress.finish()
 	if err := e.all(ctx); err != nil {
 		if file == nil || e.resume != nil { // what came before is answered
 			e.interrupted()
@@ -242,6 +253,7 @@ func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat
 		return err
 	}
 	if e.truncated > 0 { // nothing is cut in silence
+		e.in.progress.finish()
 		fmt.Fprintf(std.err, "hotpath: %d texts were too long and were cut, the first of them %s\n", e.truncated, e.firstCut)
 	}
 	return e.out.failures()
@@ -259,7 +271,8 @@ func (e *embedding) all(ctx context.Context) error {
 				if skipped = e.resume.add(in); skipped != nil {
 					return
 				}
-				e.in.progress.add(in.size)
+				e.in.progress.skip(in.size)
+				e.in.progress.show()
 				continue
 			}
 			if e.resume != nil && in.index == e.resume.skip {
@@ -311,8 +324,7 @@ func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
 	if err != nil {
 		return err
 	}
-	e.in.progress.add(in.size)
-	e.in.progress.rate(v.Tokens)
+	e.in.progress.add(in.size, v.Tokens)
 	if v.Truncated {
 		if e.truncated++; e.truncated == 1 {
 			e.firstCut = in.where
@@ -326,6 +338,7 @@ func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
 	if v.Ready > 0 {
 		return nil
 	}
+	e.in.progress.show()
 	if err := e.out.flush(); err != nil || e.resume == nil {
 		return err
 	}

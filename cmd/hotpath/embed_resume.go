@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"hotpath"
 )
-
-// probe is a text whose vector tells models and options apart.
-const probe = "hotpath embeds, generates and trains"
-
-// probeValues of its vector are kept.
-const probeValues = 8
 
 // state is what this run makes, for openResume.
 func (e *embedding) state(ctx context.Context, f *embedFlags, format *vectorFormat) (resumeState, error) {
@@ -20,8 +17,13 @@ func (e *embedding) state(ctx context.Context, f *embedFlags, format *vectorForm
 	if err != nil {
 		return resumeState{}, err
 	}
+	digest, err := e.model.Digest(ctx)
+	if err != nil {
+		return resumeState{}, err
+	}
+	// Options that do not suit the model are refused before there is a file.
 	o := e.options
-	v, err := e.model.Embed(ctx, []string{probe}, hotpath.EmbedOptions{
+	v, err := e.model.Embed(ctx, []string{"text"}, hotpath.EmbedOptions{
 		Pooling: o.Pooling, NoNormalize: o.NoNormalize, Dim: o.Dim, Task: o.Task, Prompt: o.Prompt, PromptName: o.PromptName, NoPrompt: o.NoPrompt,
 	})
 	if errors.Is(err, hotpath.ErrInput) {
@@ -30,13 +32,20 @@ func (e *embedding) state(ctx context.Context, f *embedFlags, format *vectorForm
 	if err != nil {
 		return resumeState{}, err
 	}
+	// The classes are part of the precision: what auto means depends on the
+	// machine and on what was calibrated.
+	classes := map[string]bool{}
+	for _, c := range info.Classes {
+		classes[c.Class] = true
+	}
+	precision := strings.TrimSpace(info.Precision + " " + strings.Join(slices.Sorted(maps.Keys(classes)), "+"))
 	return resumeState{
 		Model:    fmt.Sprintf("%s %s of %d parameters in %d bytes", info.Arch, info.Name, info.Params, info.BytesOnDisk),
-		Options:  fmt.Sprintf("precision %s, pooling %q, normalize %t, task %q, prompt %q %q %t, truncate %t, chunks %t %d %d", e.precision, o.Pooling, !o.NoNormalize, o.Task, o.PromptName, o.Prompt, !o.NoPrompt, !o.NoTruncate, o.Chunk, o.ChunkTokens, o.ChunkOverlap),
+		Content:  digest,
+		Options:  fmt.Sprintf("precision %s, pooling %q, normalize %t, task %q, prompt %q %q %t, truncate %t, chunks %t %d %d", precision, o.Pooling, !o.NoNormalize, o.Task, o.PromptName, o.Prompt, !o.NoPrompt, !o.NoTruncate, o.Chunk, o.ChunkTokens, o.ChunkOverlap),
 		Format:   format.name,
 		Quantize: f.quantize,
 		Dim:      len(v[0]),
-		Probe:    v[0][:min(probeValues, len(v[0]))],
 	}, nil
 }
 

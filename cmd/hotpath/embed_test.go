@@ -128,7 +128,7 @@ func TestEmbedErrorsInPlace(t *testing.T) {
 	}
 	// Numbers alone have no place for an error: it ends the work.
 	r = hotpathWith(t, input, append(args, "--format", "csv")...)
-	if r.status != exitFailed || strings.Count(r.out, "\n") != 1 || r.err != "hotpath: standard input:2: not a JSON object: EOF\n" {
+	if r.status != exitFailed || strings.Count(r.out, "\n") != 1 || r.err != "hotpath: standard input:2: not a JSON object: field \"text\": EOF\n" {
 		t.Errorf("csv: exit %d: %q %q", r.status, r.err, r.out)
 	}
 }

@@ -15,10 +15,12 @@ func newList(std streams) *cobra.Command {
 	var format formatFlag
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "The models that were pulled",
-		Long: `The models in the hub's cache, whoever fetched them, and those from packages,
-by the name that -m takes. A shorter name will do where it is unique: without
-its owner, or that of the file.`,
+		Short: "The models that -m knows by name",
+		Long: `The models in the hub's cache, whoever fetched them, those from packages, and
+those in the folder models of hotpath's cache (~/.cache/hotpath/models, or
+$HOTPATH_CACHE/models), by the name that -m takes. A shorter name will do where
+it is unique: without its owner, or that of the file. To name a model of your
+own, put it or a link to it into that folder; 'make models' links its two there.`,
 		Example: `  hotpath list
   hotpath list --format json`,
 		Args: args(cobra.NoArgs),

@@ -71,7 +71,10 @@ func execute(ctx context.Context, args []string, std streams) (status int) {
 	std.out = out
 	root := newRoot(std)
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := spacedValues(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	if err == nil {
 		err = out.failed() // help and single lines are printed without looking
 	}

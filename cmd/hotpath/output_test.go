@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"hotpath/internal/testmodels"
 )
@@ -46,23 +43,5 @@ func TestStandardOutputIsFull(t *testing.T) {
 		if text := last[len(last)-1]; status != exitFailed || !strings.Contains(text, "no space left") {
 			t.Errorf("%s: status %d: %q", line, status, errs.String())
 		}
-	}
-}
-
-// The rate counts from the beginning of the work, although the first answers
-// come all at once.
-func TestProgressRate(t *testing.T) {
-	var shown bytes.Buffer
-	now := time.Unix(100, 0)
-	p := &progress{now: func() time.Time { return now }, bar: progressbar.NewOptions64(10, progressbar.OptionSetWriter(&shown), progressbar.OptionShowBytes(true))}
-	p.begin()
-	if !p.bar.IsStarted() {
-		t.Error("the bar's own clock has not begun")
-	}
-	now = now.Add(10 * time.Second)
-	p.rate(5000)
-	p.rate(5000)
-	if got := shown.String(); !strings.Contains(got, "1000 tok/s") || strings.Contains(got, "10000 tok/s") {
-		t.Errorf("shown: %q", got)
 	}
 }

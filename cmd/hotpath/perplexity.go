@@ -61,12 +61,12 @@ window that has it.`,
 				tokens, start := 0, time.Now()
 				o.Progress = func(p hotpath.Perplexity) {
 					if bar == nil {
-						if bar = newCount(p.Of, std); bar != nil {
+						if bar = newCount(p.Of, std.resultsLater()); bar != nil {
 							bar.start = start // the first window is done
 						}
 					}
-					bar.add(1)
-					bar.rate(p.Tokens - tokens)
+					bar.add(1, p.Tokens-tokens)
+					bar.show()
 					tokens = p.Tokens
 				}
 				p, err := m.Perplexity(ctx, text, o)

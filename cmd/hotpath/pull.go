@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/pull"
@@ -122,34 +121,28 @@ type pullBar struct {
 	std  streams
 	name string
 	mu   sync.Mutex
-	bar  *progressbar.ProgressBar
+	bar  *progress
 }
 
 func (b *pullBar) event(e pull.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e.Note != "" {
-		if b.bar != nil {
-			b.bar.Clear()
-		}
+		b.bar.clear()
 		fmt.Fprintf(b.std.err, "%s\n", oneLine(e.Note))
 	}
-	if e.Total == 0 || !isTerminal(b.std.err) {
+	if e.Total == 0 {
 		return
 	}
 	if b.bar == nil {
-		shown := startProgress(e.Total, b.std, progressbar.OptionShowBytes(true))
-		shown.begin()
-		b.bar = shown.bar
-		b.bar.Describe(b.name)
+		b.bar = newBytes(e.Total, b.name, b.std.resultsLater())
+		b.bar.skip(int(e.Done)) // what an earlier pull fetched
 	}
-	b.bar.Set64(e.Done)
+	b.bar.set(e.Done)
 }
 
 func (b *pullBar) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.bar != nil {
-		b.bar.Clear()
-	}
+	b.bar.finish()
 }

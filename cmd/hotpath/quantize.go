@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/quant"
@@ -138,14 +137,9 @@ func (f *quantFlags) report(std streams, path string, s quant.Summary) error {
 
 // showBytes draws a bar of what is written, where somebody sees it.
 func showBytes(std streams, what string, o *quant.Options) (finish func()) {
-	if !isTerminal(std.err) {
-		return func() {}
-	}
-	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(std.err), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100e6), progressbar.OptionClearOnFinish())
-	bar.StartWithoutRender()
-	o.Progress = func(n int64) { _ = bar.Set64(n) }
-	return func() { _ = bar.Clear() }
+	bar := newBytes(-1, what, std.resultsLater())
+	o.Progress = bar.set
+	return bar.finish
 }
 
 // mixList is the table of types for the help text.

@@ -32,7 +32,7 @@ model's files say otherwise.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
-			in, err := tf.open(cmd.Context(), args[1:], std, rankedFields...)
+			in, err := tf.open(cmd.Context(), args[1:], std.resultsLater(), rankedFields...)
 			if err != nil {
 				return err
 			}
@@ -68,6 +68,8 @@ type cutTexts struct {
 
 // rerankAll scores everything that the input has.
 func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r *ranking, cut *cutTexts) error {
+	in.progress.begin()
+	defer in.progress.finish()
 	scores, truncated := make([]float32, rerankBatch), []int(nil)
 	var batch []text
 	for {

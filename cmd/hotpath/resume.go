@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"os"
-	"slices"
+	"strconv"
 	"time"
 
 	"hotpath/internal/atomicfile"
@@ -23,13 +22,13 @@ var resumeEvery = 2 * time.Second
 
 // resumeState is OUT.resume: what OUT is made of, and how much of it is certain.
 type resumeState struct {
-	Version  int       `json:"version"`
-	Model    string    `json:"model"`
-	Options  string    `json:"options"`
-	Format   string    `json:"format"`
-	Quantize string    `json:"quantize"`
-	Dim      int       `json:"dim"`
-	Probe    []float32 `json:"probe"` // the vector of a fixed text begins with this
+	Version  int    `json:"version"`
+	Model    string `json:"model"`   // for messages
+	Content  string `json:"content"` // digest of the model's files, which says which it is
+	Options  string `json:"options"` // that change vectors
+	Format   string `json:"format"`
+	Quantize string `json:"quantize"`
+	Dim      int    `json:"dim"`
 
 	Records int    `json:"records"` // complete ones
 	Bytes   int64  `json:"bytes"`   // that they and the header take
@@ -39,7 +38,9 @@ type resumeState struct {
 	Done    bool   `json:"done"`    // there is no further text
 }
 
-const resumeVersion = 2
+// resumeVersion is of what a state says. Version 2 knew a model by some values
+// of a vector, which other weights may have too.
+const resumeVersion = 3
 
 // tailBytes of the output are looked at again, to find that something else
 // changed it: all of it would take as long as reading it.
@@ -145,9 +146,12 @@ func (r *resume) read() (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxState))
+	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
 	if err != nil {
 		return false, err
+	}
+	if len(data) > maxState {
+		return false, fmt.Errorf("%s: more than %d bytes, expected the state of a run", r.path, maxState)
 	}
 	r.state = resumeState{}
 	if err := json.Unmarshal(data, &r.state); err != nil {
@@ -161,8 +165,20 @@ func (r *resume) read() (bool, error) {
 		}
 		return false, fmt.Errorf("%s: %s hotpath wrote it, in version %d, expected %d: go on with that one, or remove this file and the output to begin anew", r.path, age, s.Version, resumeVersion)
 	}
-	if s.Version != resumeVersion || s.Records < 0 || s.Bytes < 0 || s.Failed < 0 || s.Failed > s.Records {
-		return false, fmt.Errorf("%s: expected the state of a run, version %d", r.path, resumeVersion)
+	for _, f := range []struct {
+		bad      bool
+		name     string
+		value    any
+		expected string
+	}{
+		{s.Version != resumeVersion, "version", s.Version, strconv.Itoa(resumeVersion)},
+		{s.Bytes < 0, "bytes", s.Bytes, "0 or more"},
+		{s.Records < 0 || int64(s.Records) > s.Bytes, "records", s.Records, "0 to one for each of the bytes"},
+		{s.Failed < 0 || s.Failed > s.Records, "failed", s.Failed, "0 to the number of records"},
+	} {
+		if f.bad {
+			return false, fmt.Errorf("%s: field %s: %v, expected %s", r.path, f.name, f.value, f.expected)
+		}
 	}
 	return true, nil
 }
@@ -170,27 +186,21 @@ func (r *resume) read() (bool, error) {
 // same holds this run against the one that began.
 func (r *resume) same(out string, now resumeState) error {
 	was := &r.state
+	if was.Content != now.Content {
+		return fmt.Errorf("%s: was begun with another model, or other weights, configuration or tokenizer of it: %s of SHA-256 %.16s, now it is %s of SHA-256 %.16s",
+			out, was.Model, was.Content, now.Model, now.Content)
+	}
 	for _, f := range []struct{ name, was, now string }{
-		{"model", was.Model, now.Model},
-		{"options", was.Options, now.Options},
-		{"format", was.Format, now.Format},
-		{"--quantize", was.Quantize, now.Quantize},
+		{"other options", was.Options, now.Options},
+		{"another format", was.Format, now.Format},
+		{"another --quantize", was.Quantize, now.Quantize},
+		{"another number of dimensions", strconv.Itoa(was.Dim), strconv.Itoa(now.Dim)},
 	} {
 		if f.was != f.now {
-			return fmt.Errorf("%s: was begun with another %s: %q, now it is %q", out, f.name, f.was, f.now)
+			return fmt.Errorf("%s: was begun with %s: %q, now it is %q", out, f.name, f.was, f.now)
 		}
 	}
-	if was.Dim != now.Dim || !alike(was.Probe, now.Probe) {
-		return fmt.Errorf("%s: was begun with a model that makes other vectors", out)
-	}
 	return nil
-}
-
-// alike allows for the rounding of another machine.
-func alike(a, b []float32) bool {
-	return slices.EqualFunc(a, b, func(x, y float32) bool {
-		return math.Abs(float64(x)-float64(y)) <= 1e-2*(1+math.Abs(float64(x)))
-	})
 }
 
 // position holds the file against the state and goes behind the records that

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,71 @@ func TestResumeTellsWhatDiffers(t *testing.T) {
 	fails(t, exitFailed, args(), "without --resume")
 }
 
+// TestResumeKnowsTheModel: a model whose files were replaced meanwhile is
+// another one, however small the difference is.
+func TestResumeKnowsTheModel(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(model, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out.npy")
+	args := []string{"embed", "-m", model, "one", "two", "-o", out, "--resume"}
+	ok(t, args...)
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func([]byte) []byte{
+		// The lowest bit of one weight.
+		"model.safetensors": func(b []byte) []byte { b[len(b)-4] ^= 1; return b },
+		"config.json": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"layer_norm_eps": 1e-12`), []byte(`"layer_norm_eps": 2e-12`), 1)
+		},
+		"tokenizer.json": func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"lowercase": true`), []byte(`"lowercase": false`), 1)
+		},
+	} {
+		path := filepath.Join(model, name)
+		was, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := change(bytes.Clone(was))
+		if bytes.Equal(other, was) {
+			t.Fatalf("%s was not changed", name)
+		}
+		// As a new version arrives: under another name, then in its place.
+		if err := errors.Join(os.WriteFile(path+".new", other, 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, exitFailed, args, out, "another model, or other weights")
+		same(t, out, string(whole))
+		if err := errors.Join(os.WriteFile(path+".new", was, 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		ok(t, args...)
+	}
+	// Every option that changes vectors counts.
+	for _, more := range []string{"--pooling cls", "--dim 8", "--normalize=false", "--precision f32", "--prompt abc", "--chunk", "--truncate=false"} {
+		r := run(t, append(args[:len(args):len(args)], strings.Fields(more)...)...)
+		if r.status != exitFailed || !strings.Contains(r.err, "was begun with") {
+			t.Errorf("%s: exit %d: %s", more, r.status, r.err)
+		}
+	}
+	// A copy under another path is the same model.
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(model)); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, append([]string{"embed", "-m", copied}, args[3:]...)...)
+	if r.status != exitDone {
+		t.Errorf("a copy: exit %d: %s", r.status, r.err)
+	}
+	// A state that knew the model by a vector is not trusted.
+	editState(t, out, func(s *resumeState) { s.Version, s.Content = 2, "" })
+	fails(t, exitFailed, args, out+".resume: an older hotpath wrote it", "begin anew")
+}
+
 // TestResumeAfterTampering: what nothing vouches for is made again, and what was
 // vouched for and is not there any more is an error.
 func TestResumeAfterTampering(t *testing.T) {
@@ -340,6 +406,28 @@ func TestResumeWithoutItsOutput(t *testing.T) {
 	}
 }
 
+// What is wrong with a state is said by its field.
+func TestResumeStateNamesTheField(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.csv")
+	for state, field := range map[string]string{
+		`{"version":3,"records":-1}`:                      "field records: -1",
+		`{"version":3,"records":2,"bytes":1}`:             "field records: 2",
+		`{"version":3,"bytes":-7}`:                        "field bytes: -7",
+		`{"version":3,"records":1,"bytes":9,"failed":2}`:  "field failed: 2",
+		`{"version":3,"records":1,"bytes":9,"failed":-2}`: "field failed: -2",
+		`{"version":0}`:                                   "field version: 0",
+		`{"version":3,"records":"many"}`:                  "records",
+		`{"version":3,"content":7}`:                       "content",
+	} {
+		if err := os.WriteFile(out+".resume", []byte(state), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openResume(out, resumeState{}, findFormat("csv"), 4); err == nil || !strings.HasPrefix(err.Error(), out+".resume: ") || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v, expected the file and %q", state, err, field)
+		}
+	}
+}
+
 // What another process may still write is looked at once it is locked.
 func TestResumeLocksBeforeItDecides(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
@@ -358,9 +446,12 @@ func TestResumeLocksBeforeItDecides(t *testing.T) {
 }
 
 func FuzzResumeState(f *testing.F) {
-	f.Add([]byte(`{"version":2,"records":1,"bytes":2}`), []byte("1,2\n3"))
-	f.Add([]byte(`{"version":2,"records":-1}`), []byte(""))
-	f.Add([]byte(`{"version":2,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":1,"bytes":2}`), []byte("1,2\n3"))
+	f.Add([]byte(`{"version":3,"records":-1}`), []byte(""))
+	f.Add([]byte(`{"version":3,"bytes":9223372036854775807}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":"1"}`), []byte("\n"))
+	f.Add([]byte(`{"version":3,"records":4611686018427387904}`), []byte("\n"))
+	f.Add(bytes.Repeat([]byte(" "), maxState+1), []byte("\n"))
 	f.Fuzz(func(t *testing.T, state, content []byte) {
 		out := filepath.Join(t.TempDir(), "out")
 		for name, data := range map[string][]byte{out: content, out + ".resume": state} {
@@ -368,8 +459,17 @@ func FuzzResumeState(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		r, err := openResume(out, resumeState{}, findFormat("csv"), 4)
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > 16*maxState {
+			t.Errorf("a state of %d bytes and an output of %d are read with %d bytes of memory", len(state), len(content), got)
+		}
 		if err != nil {
+			if !strings.HasPrefix(err.Error(), out) {
+				t.Errorf("%v, expected an error of %s or its state", err, out)
+			}
 			return
 		}
 		defer r.file.Close()

@@ -152,6 +152,7 @@ func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o 
 		if err := w.Flush(); err != nil {
 			return err
 		}
+		in.progress.clear()
 		_, err := fmt.Fprintf(std.err, "prompt %d tokens, %.0f tok/s; answer %d tokens, %.1f tok/s; %s\n",
 			c.PromptTokens, c.PrefillRate(), c.CompletionTokens, c.DecodeRate(), c.FinishReason)
 		return err
@@ -200,6 +201,8 @@ func completed(c hotpath.Completion, seed uint64) *completion {
 
 // eachPrompt takes one text at a time.
 func eachPrompt(ctx context.Context, in *texts, do func(text) error) error {
+	in.progress.begin()
+	defer in.progress.finish()
 	for {
 		batch, err := in.next(ctx, nil, 1, 1)
 		if err != nil || len(batch) == 0 {

@@ -48,7 +48,7 @@ has prompts for queries and for documents, they are used.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
-			in, err := tf.open(cmd.Context(), args[1:], std, rankedFields...)
+			in, err := tf.open(cmd.Context(), args[1:], std.resultsLater(), rankedFields...)
 			if err != nil {
 				return err
 			}
@@ -120,6 +120,7 @@ func (s *similarity) run(ctx context.Context, query string) error {
 		}
 	}
 	s.in.progress.begin()
+	defer s.in.progress.finish()
 	for v, err := range s.model.EmbedStream(ctx, source, given) {
 		in, ok := waiting.pop()
 		if err != nil {
@@ -129,8 +130,10 @@ func (s *similarity) run(ctx context.Context, query string) error {
 			}
 			return err
 		}
-		s.in.progress.add(in.size)
-		s.in.progress.rate(v.Tokens)
+		s.in.progress.add(in.size, v.Tokens)
+		if v.Ready == 0 {
+			s.in.progress.show()
+		}
 		if v.Truncated {
 			s.truncated++
 		}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,10 @@ import (
 // maxLine bounds one line of input: a file without line ends must not fill the
 // memory before anybody looks at it.
 const maxLine = 64 << 20
+
+// maxAhead bounds the texts that were read before anybody asked, in bytes: one
+// may be longer.
+const maxAhead = 8 << 20
 
 // text is one input.
 type text struct {
@@ -62,6 +67,8 @@ var inputKinds = map[string]func(file string) bool{
 // texts reads inputs ahead of whoever asks for them.
 type texts struct {
 	queue chan text
+	ahead atomic.Int64  // bytes of the texts in queue
+	room  chan struct{} // hears that a text left queue
 	left  chan struct{} // closed when nobody asks any more
 	err   error         // what ended the input; valid once queue is closed
 	// eager says that batches end where no further input waits: another
@@ -89,7 +96,7 @@ func (f *textFlags) open(ctx context.Context, args []string, std streams, output
 	case f.file == "" && len(args) == 0:
 		return nil, usagef("no text: give texts as arguments, or -f FILE, or -f - for standard input")
 	}
-	t := &texts{queue: make(chan text, 256), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
+	t := &texts{queue: make(chan text, 256), room: make(chan struct{}, 1), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
 	if f.file == "" {
 		t.name, t.several = "arguments", len(args) > 1
 		t.start(func() error { return t.arguments(args) })
@@ -180,11 +187,37 @@ func (t *texts) start(read func() error) {
 func (t *texts) send(in text) bool {
 	in.index = t.index
 	t.index++
+	for t.ahead.Load() > maxAhead {
+		select {
+		case <-t.room:
+		case <-t.left:
+			return false
+		}
+	}
+	t.ahead.Add(in.weight())
 	select {
 	case t.queue <- in:
 		return true
 	case <-t.left:
 		return false
+	}
+}
+
+// weight is how many bytes a text that waits takes.
+func (in *text) weight() int64 {
+	n := len(in.body)
+	for _, f := range in.carry {
+		n += len(f.key) + len(f.value)
+	}
+	return int64(n)
+}
+
+// taken makes room for the texts behind one that left the queue.
+func (t *texts) taken(in text) {
+	t.ahead.Add(-in.weight())
+	select {
+	case t.room <- struct{}{}:
+	default:
 	}
 }
 
@@ -197,10 +230,11 @@ func (t *texts) arguments(args []string) error {
 	return nil
 }
 
-// isRegular reports whether all of the input is there already.
-func isRegular(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	if !ok {
+// isRegular reports whether a stream is a regular file: of an input, whether
+// all of it is there already.
+func isRegular(stream any) bool {
+	f := fileOf(stream)
+	if f == nil {
 		return false
 	}
 	info, err := f.Stat()
@@ -301,7 +335,7 @@ func parseObject(line []byte, t *text, key string) (json.RawMessage, error) {
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("not a JSON object: %w", err)
+			return nil, fmt.Errorf("not a JSON object: field %.40q: %w", name, err)
 		}
 		if name == key {
 			found = value
@@ -328,6 +362,7 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 		for {
 			select {
 			case in, ok := <-t.queue:
+				t.taken(in)
 				if !ok || !yield(in) {
 					return
 				}
@@ -342,7 +377,10 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 // could not be read included; none at the end. What was read before an error is
 // given before it. The batch before is done when the next is asked for.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
-	t.progress.add(t.given)
+	if t.given > 0 {
+		t.progress.add(t.given, 0)
+		t.progress.show()
+	}
 	t.given = 0
 	for got := 0; len(batch) < n && got < size; {
 		in, ok, err := t.take(ctx, t.eager && len(batch) > 0)
@@ -367,12 +405,14 @@ func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err e
 	if waiting {
 		select {
 		case in, ok = <-t.queue:
+			t.taken(in)
 		default:
 		}
 		return in, ok, nil
 	}
 	select {
 	case in, ok = <-t.queue:
+		t.taken(in)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -381,7 +421,8 @@ func (t *texts) take(ctx context.Context, waiting bool) (in text, ok bool, err e
 
 // ended is what ended the input, where that was not its end.
 func (t *texts) ended() error {
-	for range t.queue { // closed, or about to be
+	for in := range t.queue { // closed, or about to be
+		t.taken(in)
 	}
 	return t.err
 }

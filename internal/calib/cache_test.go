@@ -1,10 +1,12 @@
 package calib
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -122,6 +124,58 @@ func TestCached(t *testing.T) {
 	}
 }
 
+// fuzzLoad reads data as a file: the memory is bounded, and an error names it.
+func fuzzLoad[K, V any](t *testing.T, data []byte, k K, decode func([]byte, K) (V, error)) (V, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "threads-0.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	v, err := load(file, k, decode)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 64*maxFile {
+		t.Errorf("%d bytes are read with %d bytes of memory", len(data), got)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), file+": ") {
+		t.Errorf("%v, expected an error of %s", err, file)
+	}
+	return v, err
+}
+
+// What is wrong with a file is said by its field.
+func TestLoadNamesTheField(t *testing.T) {
+	dir, k := t.TempDir(), key()
+	if err := Store(dir, k, Default(2, 2)); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(k.file(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string][2]string{
+		"fork_s":       {`"fork_s": `, `"fork_s": -`},
+		"costs.cores":  {`"cores": 2`, `"cores": "2"`},
+		"costs.fork_s": {`"fork_s": `, `"fork_s": "`},
+		`"extra"`:      {`"key": {`, `"extra": 1, "key": {`},
+	} {
+		data := strings.Replace(string(good), change[0], change[1], 1)
+		if field == "costs.fork_s" {
+			data = strings.Replace(data, ",\n\t\t\"barrier_s", "\",\n\t\t\"barrier_s", 1)
+		}
+		if data == string(good) {
+			t.Fatalf("%s: nothing was changed in %s", field, good)
+		}
+		if err := os.WriteFile(k.file(dir), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(dir, k); err == nil || !strings.Contains(err.Error(), field) || !strings.HasPrefix(err.Error(), k.file(dir)) {
+			t.Errorf("%v, expected the file and %s", err, field)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	dir, k := f.TempDir(), key()
 	if err := Store(dir, k, Default(2, 2)); err != nil {
@@ -133,8 +187,10 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(good)
 	f.Add([]byte(`{"key":{},"costs":{"flop_s":1e999}}`))
+	f.Add(bytes.Replace(good, []byte(`"cores": 2`), []byte(`"cores": "2"`), 1))
+	f.Add(append(bytes.Clone(good), bytes.Repeat([]byte(" "), maxFile)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := decode(data, k)
+		c, err := fuzzLoad(t, data, k, decode)
 		if err != nil {
 			return
 		}

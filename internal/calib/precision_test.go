@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,9 +80,9 @@ func TestPrecisionIsKept(t *testing.T) {
 
 func FuzzDecodePrecision(f *testing.F) {
 	k := FileKey{Version: version, Model: "m"}
-	f.Add([]byte(`{"key":{"version":1,"model":"m","bytes":0,"hash":"","cpu":"","tier":""},"costs":{"texts":1,"default":{"class":"bf16","cosine_mean":1,"cosine_worst":1,"speed":1}}}`))
+	f.Add(fmt.Appendf(nil, `{"key":{"version":%d,"model":"m","bytes":0,"hash":"","cpu":"","tier":""},"costs":{"texts":1,"default":{"class":"bf16","cosine_mean":1,"cosine_worst":1,"speed":1}}}`, version))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := decodePrecision(data, k)
+		p, err := fuzzLoad(t, data, k, decodePrecision)
 		if err != nil {
 			return
 		}

@@ -57,6 +57,8 @@ type Model struct {
 	file []string
 	refs []string // branches and tags of the hub that mean it
 	old  bool     // a package has a newer version here
+
+	local bool // it was not pulled: somebody put it here
 }
 
 // Format is the kind of the model's files.
@@ -77,7 +79,11 @@ func (p *Puller) List() ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, packages...)
+	local, err := p.listLocal()
+	if err != nil {
+		return nil, err
+	}
+	out = append(append(out, packages...), local...)
 	slices.SortFunc(out, func(a, b Model) int {
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
@@ -273,6 +279,9 @@ func (m Model) is(r Ref) bool {
 // Remove deletes a model that List or Find gave, but not what another model
 // here shares with it. While a pull of it is under way it is ErrBusy.
 func (p *Puller) Remove(ctx context.Context, m Model) error {
+	if m.local {
+		return p.removeLocal(m)
+	}
 	c := p.cacheOf(folderOf(m.ref.Repo))
 	use := c.use()
 	if m.ref.Package {

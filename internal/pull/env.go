@@ -13,7 +13,7 @@ import (
 
 // Env is a Puller as the environment asks for it: HF_ENDPOINT, HF_TOKEN (or the
 // file that the hub's own login leaves), HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME
-// and HF_HUB_OFFLINE; HOTPATH_CACHE for packages; PIP_INDEX_URL, PIP_CERT and
+// and HF_HUB_OFFLINE; HOTPATH_CACHE for packages and models of one's own; PIP_INDEX_URL, PIP_CERT and
 // pip's configuration files.
 func Env() (*Puller, error) {
 	cache, err := cacheHome()
@@ -21,10 +21,12 @@ func Env() (*Puller, error) {
 		return nil, err
 	}
 	home := envOr("HF_HOME", filepath.Join(cache, "huggingface"))
+	own := envOr("HOTPATH_CACHE", filepath.Join(cache, "hotpath"))
 	p := &Puller{
 		Endpoint: strings.TrimRight(envOr("HF_ENDPOINT", DefaultEndpoint), "/"),
 		HubCache: envOr("HF_HUB_CACHE", filepath.Join(home, "hub")),
-		Packages: filepath.Join(envOr("HOTPATH_CACHE", filepath.Join(cache, "hotpath")), "packages"),
+		Packages: filepath.Join(own, "packages"),
+		Models:   filepath.Join(own, "models"),
 		Token:    os.Getenv("HF_TOKEN"),
 		Offline:  truth(os.Getenv("HF_HUB_OFFLINE")),
 	}

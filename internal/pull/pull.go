@@ -76,6 +76,7 @@ type Puller struct {
 	Token    string // of the hub; may be empty
 	HubCache string // folder of the hub's models
 	Packages string // folder of models from packages
+	Models   string // folder of models that were put or linked there; may be empty
 	Index    string // of packages; empty leaves them to pip
 	CertFile string // of authorities to trust beside the system's; may be empty
 	Offline  bool

@@ -65,8 +65,9 @@ type Store struct {
 func Open(path string) (*Store, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: %w: no such file or directory", path, ErrNotModel)
+		var at *fs.PathError
+		if errors.Is(err, fs.ErrNotExist) && errors.As(err, &at) {
+			return nil, fmt.Errorf("%s: %w: %w", path, ErrNotModel, at.Err)
 		}
 		return nil, err
 	}
@@ -236,7 +237,7 @@ func (s *Store) Close() error {
 func readBounded(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, danglingLink(path)
 	}
 	if err != nil {
 		return nil, err
@@ -255,6 +256,16 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		data = []byte{}
 	}
 	return data, pointer(path, data)
+}
+
+// danglingLink is the error of a link whose target is gone, which is how a cache
+// shows a download that never ended; nil of anything else.
+func danglingLink(path string) error {
+	target, err := os.Readlink(path)
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s: a link to %s, which is missing: %w", path, target, fs.ErrNotExist)
 }
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -105,12 +105,7 @@ func (s *Store) addFile(path, prefix string) (bool, error) {
 // parseFile is nil where there is no such file.
 func (s *Store) parseFile(path string) (*safetensors.File, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		// A link whose target is gone is how a cache shows a download that never
-		// ended.
-		if target, err := os.Readlink(path); err == nil {
-			return nil, fmt.Errorf("%s: a link to %s, which is missing: %w", path, target, fs.ErrNotExist)
-		}
-		return nil, nil
+		return nil, danglingLink(path)
 	}
 	m, err := s.mapFile(path)
 	if err != nil {

@@ -1,0 +1,54 @@
+package pull
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// listLocal are the models in the folder Models, which people and scripts fill
+// with files, directories and links to them. A model is called what its entry
+// is; links to nowhere and what is no model are left out.
+func (p *Puller) listLocal() ([]Model, error) {
+	entries, err := os.ReadDir(p.Models)
+	if p.Models == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []Model
+	for _, e := range entries {
+		at := filepath.Join(p.Models, e.Name())
+		info, err := os.Stat(at)
+		if hidden(e.Name()) || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m := Model{Name: e.Name(), Path: at, Size: info.Size(), ref: Ref{Repo: e.Name()}, local: true}
+		if info.IsDir() {
+			models, err := modelsIn(at+string(filepath.Separator), Ref{}) // through a link, too
+			if err != nil {
+				return nil, err
+			}
+			if len(models) == 0 || models[0].ref.Select != "" { // the directory itself comes first
+				continue
+			}
+			m.Size = models[0].Size
+		} else if part := splitName.FindStringSubmatch(e.Name()); !strings.HasSuffix(e.Name(), ".gguf") || part != nil && part[2] != "00001" {
+			continue
+		}
+		out = append(out, m)
+	}
+	return out, err
+}
+
+// removeLocal deletes a link. What is no link was not made here.
+func (p *Puller) removeLocal(m Model) error {
+	if _, err := os.Readlink(m.Path); err != nil {
+		return fmt.Errorf("%s: %s is no link but the model itself, which hotpath did not fetch: delete it by hand", m.Name, m.Path)
+	}
+	return os.Remove(m.Path)
+}
