@@ -47,10 +47,14 @@ type Stream struct {
 
 	// The step loop's own.
 	seq      *kv.Sequence
-	tokens   []int32 // prompt, then what was generated
-	limit    int     // tokens at which the text ends
-	composed bool    // in the batch that is being put together
-	row      int     // of the logits, -1 where none is wanted
+	tokens   []int32  // prompt, then what was generated
+	limit    int      // tokens at which the text ends
+	composed bool     // in the batch that is being put together
+	row      int      // of the logits, -1 where none is wanted
+	drawn    struct { // the step's token
+		id  int32
+		err error
+	}
 
 	mu     sync.Mutex
 	ids    []int32 // generated
@@ -138,6 +142,7 @@ func (g *generator) compile(ctx context.Context) error {
 		return err
 	}
 	g.runner, g.pool = r, kv.NewPool(e.opts.KVBlocks)
+	g.draws = newDraws(e.opts.Workers, r.row)
 	return nil
 }
 

@@ -1,0 +1,41 @@
+package vec
+
+import "hotpath/internal/kernel/cpu"
+
+//go:noescape
+func aboveAVX2(dst *int32, a *float32, n int, low float32) (count int)
+
+//go:noescape
+func aboveAVX512(dst *int32, a *float32, n int, low float32) (count int)
+
+// aboveFast looks at whole rounds of vectors: done values, count of them above.
+func aboveFast(dst []int32, a []float32, low float32) (count, done int) {
+	done = len(a) &^ 63
+	tier := cpu.Vector()
+	switch {
+	case done == 0 || tier == cpu.Generic:
+		return 0, 0
+	case tier == cpu.AVX512:
+		return aboveAVX512(&dst[0], &a[0], done, low), done
+	}
+	return aboveAVX2(&dst[0], &a[0], done, low), done
+}
+
+//go:noescape
+func expSumAVX2(a *float32, n int, shift, scale float64) (sum float64)
+
+//go:noescape
+func expSumAVX512(a *float32, n int, shift, scale float64) (sum float64)
+
+// expSumFast sums up whole rounds of vectors: done values.
+func expSumFast(a []float32, shift, scale float64) (sum float64, done int) {
+	done = len(a) &^ 63
+	tier := cpu.Vector()
+	switch {
+	case done == 0 || tier == cpu.Generic:
+		return 0, 0
+	case tier == cpu.AVX512:
+		return expSumAVX512(&a[0], done, shift, scale), done
+	}
+	return expSumAVX2(&a[0], done, shift, scale), done
+}
