@@ -10,6 +10,7 @@ import (
 func genLogits(g *asm, consts *constants) {
 	for _, i := range []isa{avx2, avx512} {
 		genExpSum(&vkernel{asm: g, isa: i, consts: consts})
+		genRoughExpSum(&vkernel{asm: g, isa: i, consts: consts})
 	}
 	genAboveAVX2(g)
 	genAboveAVX512(g, consts)
@@ -94,6 +95,46 @@ func genExpSum(k *vkernel) {
 	k.f("VMOVSD X%d, sum+32(FP)", acc)
 	k.f("VZEROUPPER")
 	k.f("RET")
+}
+
+// genRoughExpSum writes the sum of e^((a-shift)*scale), computed in f32.
+func genRoughExpSum(k *vkernel) {
+	name := "roughExpSum" + k.name
+	k.text(name, name+"(a *float32, n int, shift, scale float32) (sum float32)", 16, 28)
+	k.ftz()
+	k.f("MOVQ a+0(FP), SI")
+	k.f("MOVQ n+8(FP), CX")
+	const shift, scale, acc = 0, 1, 2
+	k.f("VBROADCASTSS shift+16(FP), %s", k.v(shift))
+	k.f("VBROADCASTSS scale+20(FP), %s", k.v(scale))
+	u := k.lanes / 4 // vectors per round
+	for n := range u {
+		k.zero(k.isa, acc+n)
+	}
+	loop := k.fresh("loop")
+	k.label(loop)
+	slots := make([]func(), u)
+	for o := range u {
+		v, x := &vkernel{asm: k.asm, isa: k.isa, consts: k.consts, slot: o}, acc+u+4*o
+		slots[o] = func() {
+			v.op("VMOVUPS", fmt.Sprintf("%d(SI)", o*k.width()), x)
+			v.op("VSUBPS", shift, x, x)
+			v.op("VMULPS", scale, x, x)
+			v.op("VADDPS", v.exp(x, x+1), acc+o, acc+o)
+		}
+	}
+	k.weave(slots...)
+	k.f("ADDQ $%d, SI", u*k.width())
+	k.f("SUBQ $%d, CX", u*k.lanes)
+	k.f("JNZ %s", loop)
+	for n := u / 2; n > 0; n /= 2 {
+		for o := range n {
+			k.op("VADDPS", acc+n+o, acc+o, acc+o)
+		}
+	}
+	k.fold("VADDPS", acc, 0)
+	k.f("VMOVSS X%d, sum+24(FP)", acc)
+	k.ret()
 }
 
 const aboveDecl = "(dst *int32, a *float32, n int, low float32) (count int)"

@@ -28,23 +28,16 @@ func (w *Scratch) candidates(logits []float32, top float64, p Params) []uint64 {
 	topK := p.TopK > 0 && p.TopK < len(logits)
 	switch {
 	case topK && !p.byTopP():
-		return w.best(logits, floor, p.TopK)
+		return w.best(logits, top, floor, p.TopK)
 	case topK: // top-p looks at what top-k leaves, whatever min-p does to it later
-		keys := w.best(logits, low, p.TopK)
-		m := mass{exact: true}
+		keys, m := w.best(logits, top, low, p.TopK), mass{}
 		for _, key := range slices.Backward(keys) {
 			m.sum += math.Exp(float64(logits[idOf(key)]) - top)
 		}
-		return nucleus(logits, keys, top, float64(p.TopP), m, floor)
+		keys, _ = nucleus(logits, keys, top, float64(p.TopP), &m, floor)
+		return keys
 	case p.byTopP():
-		m, share := mass{}, float64(p.TopP)
-		for i := 0; i < len(logits); i += scanned {
-			m.sum += vec.ExpSum(logits[i:min(i+scanned, len(logits))], top, 1)
-		}
-		// If every token below a threshold had the probability of the threshold,
-		// they would have 0.9 of what top-p may drop. So it lies above.
-		reach := atLeast(top + math.Log(0.9*(1-share)*m.sum/float64(len(logits))))
-		return nucleus(logits, w.above(logits, max(reach, floor)), top, share, m, floor)
+		return w.topP(logits, top, float64(p.TopP), floor)
 	}
 	keys := w.above(logits, floor)
 	if p.TopK > 0 {
@@ -80,9 +73,23 @@ func (w *Scratch) add(keys []uint64, logits []float32, i int, low float32) []uin
 	return keys
 }
 
+// usual is how far below the best logit top-k looks first: with fewer than k
+// tokens there, which is rare, it looks again.
+const usual = 12
+
 // best gathers the k best tokens with a logit of at least low, the best last.
-// Once it has k of them, the worst of these is the threshold.
-func (w *Scratch) best(logits []float32, low float32, k int) []uint64 {
+func (w *Scratch) best(logits []float32, top float64, low float32, k int) []uint64 {
+	keys := w.bestAbove(logits, max(low, atLeast(top-usual)), k)
+	if len(keys) < k {
+		keys = w.bestAbove(logits, low, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// bestAbove is best in any order. Once it has k tokens, the worst of these is
+// the threshold.
+func (w *Scratch) bestAbove(logits []float32, low float32, k int) []uint64 {
 	keys := w.keys[:0]
 	for i := 0; i < len(logits); i += scanned {
 		keys = w.add(keys, logits, i, low)
@@ -96,7 +103,6 @@ func (w *Scratch) best(logits []float32, low float32, k int) []uint64 {
 		split(keys, extra)
 		keys = keys[extra:]
 	}
-	slices.Sort(keys)
 	return keys
 }
 
@@ -134,35 +140,61 @@ func split(keys []uint64, n int) {
 
 // mass is the probability of all tokens that top-p looks at, in units of the
 // best one's.
-type mass struct {
-	sum   float64
-	exact bool // otherwise sum is right to slack
+type mass struct{ sum, err float64 }
+
+func massOf(logits []float32, top, err float64) mass {
+	m := mass{err: err}
+	for i := 0; i < len(logits) && err > 0; i += scanned {
+		m.sum += expSum(logits[i:min(i+scanned, len(logits))], top, 1, err)
+	}
+	if err == 0 {
+		for _, v := range logits {
+			m.sum += math.Exp(float64(v) - top)
+		}
+	}
+	return m
+}
+
+// topP gathers the nucleus of the whole vocabulary. Below a threshold at which
+// so many tokens together have what top-p may drop, it expects no more. If the
+// nucleus is larger, the next threshold is lower; the last one is the floor.
+func (w *Scratch) topP(logits []float32, top, share float64, floor float32) []uint64 {
+	m := massOf(logits, top, rough)
+	for _, tokens := range [...]float64{128, 4096, 4 * float64(len(logits))} {
+		low := max(floor, atLeast(top+math.Log((1-share)*m.sum/tokens)))
+		keys, whole := nucleus(logits, w.above(logits, low), top, share, &m, floor)
+		if whole || low == floor {
+			return keys
+		}
+	}
+	keys, _ := nucleus(logits, w.above(logits, floor), top, share, &m, floor)
+	return keys
 }
 
 // nucleus is the fewest of the best keys that have share of the mass, without
-// those below floor: the best last. It orders no more keys than it needs.
-func nucleus(logits []float32, keys []uint64, top, share float64, m mass, floor float32) []uint64 {
+// those below floor: the best last. It orders no more keys than it needs, and
+// reports whether they were enough. A mass that is not exact enough is computed
+// again.
+func nucleus(logits []float32, keys []uint64, top, share float64, m *mass, floor float32) (_ []uint64, whole bool) {
 	sum, ordered := 0.0, 0
 	for n := 0; ; n++ {
-		if !m.exact && math.Abs(sum-share*m.sum) <= slack*m.sum {
-			m = mass{exact: true}
-			for _, v := range logits {
-				m.sum += math.Exp(float64(v) - top)
-			}
+		for m.err > 0 && math.Abs(sum-share*m.sum) <= m.err*m.sum {
+			*m = massOf(logits, top, finer(m.err))
 		}
-		if n == len(keys) || sum >= share*m.sum {
-			return keys[len(keys)-n:]
+		whole = sum >= share*m.sum
+		if n == len(keys) || whole {
+			return keys[len(keys)-n:], whole
 		}
 		if n == ordered {
 			rest := keys[:len(keys)-n]
-			more := min(len(rest), max(64, n))
+			more := min(len(rest), max(64, 3*n))
 			split(rest, len(rest)-more)
 			slices.Sort(rest[len(rest)-more:])
 			ordered += more
 		}
 		v := logits[idOf(keys[len(keys)-1-n])]
 		if v < floor {
-			return keys[len(keys)-n:]
+			return keys[len(keys)-n:], true
 		}
 		sum += math.Exp(float64(v) - top)
 	}

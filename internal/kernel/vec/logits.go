@@ -24,7 +24,18 @@ func ExpSum(a []float32, shift, scale float64) float64 {
 	scale *= math.Log2E
 	sum, done := expSumFast(a, shift, scale)
 	for _, x := range a[done:] {
-		sum += exp2(max((float64(x)-shift)*scale, exp2Low))
+		sum += exp2((float64(x) - shift) * scale)
+	}
+	return sum
+}
+
+// RoughExpSum is ExpSum in float32, for up to 1024 values and a scale of up to
+// 1e30. The sum is right to 2e-5 of itself, or to 1e-30.
+func RoughExpSum(a []float32, shift, scale float32) float64 {
+	fast, done := roughExpSumFast(a, shift, scale)
+	sum := float64(fast)
+	for _, x := range a[done:] {
+		sum += float64(exp((x - shift) * scale))
 	}
 	return sum
 }
@@ -34,9 +45,12 @@ const (
 	exp2Round = 3 << 51 // adding it rounds to an integer
 )
 
-// exp2 is 2^x for x of exp2Low to 0: the same polynomial as the assembly's
+// exp2 is 2^x for x up to 0, at least 2^exp2Low: the same polynomial as the assembly's
 // (kernelgen/logits.go).
 func exp2(x float64) float64 {
+	if x < exp2Low {
+		x = exp2Low
+	}
 	t := float64(x + exp2Round)
 	f := x - float64(t-exp2Round)
 	p := 1.3255224878668817e-06

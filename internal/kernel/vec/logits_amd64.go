@@ -39,3 +39,22 @@ func expSumFast(a []float32, shift, scale float64) (sum float64, done int) {
 	}
 	return expSumAVX2(&a[0], done, shift, scale), done
 }
+
+//go:noescape
+func roughExpSumAVX2(a *float32, n int, shift, scale float32) (sum float32)
+
+//go:noescape
+func roughExpSumAVX512(a *float32, n int, shift, scale float32) (sum float32)
+
+// roughExpSumFast sums up whole rounds of vectors: done values.
+func roughExpSumFast(a []float32, shift, scale float32) (sum float32, done int) {
+	done = len(a) &^ 63
+	tier := cpu.Vector()
+	switch {
+	case done == 0 || tier == cpu.Generic:
+		return 0, 0
+	case tier == cpu.AVX512:
+		return roughExpSumAVX512(&a[0], done, shift, scale), done
+	}
+	return roughExpSumAVX2(&a[0], done, shift, scale), done
+}

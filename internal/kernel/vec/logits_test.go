@@ -64,6 +64,12 @@ func TestExpSum(t *testing.T) {
 					if got := ExpSum(a, float64(most), scale); math.Abs(got-want) > 5e-12*want {
 						t.Fatalf("%d values up to %v, scale %v: %v, expected %v", n, spread, scale, got, want)
 					}
+					if n > 1024 || scale > 1e30 {
+						continue
+					}
+					if got := RoughExpSum(a, most, float32(scale)); math.Abs(got-want) > 2e-5*want {
+						t.Fatalf("%d values up to %v, scale %v: roughly %v, expected %v", n, spread, scale, got, want)
+					}
 				}
 			}
 		}
@@ -86,6 +92,9 @@ func TestExpSumOfOne(t *testing.T) {
 			if got := ExpSum(a, 0, 1); math.Abs(got-want) > 2e-12*want {
 				t.Fatalf("e^%v is %v, expected %v", x, got, want)
 			}
+			if got := RoughExpSum(a, 0, 1); math.Abs(got-want) > 2e-5*want {
+				t.Fatalf("e^%v is roughly %v, expected %v", x, got, want)
+			}
 		}
 	})
 }
@@ -103,6 +112,13 @@ func BenchmarkLogits(bench *testing.B) {
 	bench.Run("ExpSum", func(b *testing.B) {
 		for b.Loop() {
 			ExpSum(a, 10, 1)
+		}
+	})
+	bench.Run("RoughExpSum", func(b *testing.B) {
+		for b.Loop() {
+			for i := 0; i < len(a); i += 1024 {
+				RoughExpSum(a[i:i+1024], 10, 1)
+			}
 		}
 	})
 }
