@@ -7,11 +7,12 @@
 // its top-p keeps other tokens.)
 //
 // No pass sorts the vocabulary. Candidates are found by comparing all logits
-// with a threshold that no wanted token lies below; ordering and the exponentials
+// with a threshold, which is lowered where a wanted token may lie below it; ordering and the exponentials
 // that decide happen among them (candidates.go). Sums over the whole vocabulary
-// come from a kernel, within a known error. Where a decision falls within that
-// error, the sum is computed again in order and without the kernel (draw.go).
-// So the tokens drawn depend on logits, parameters and seed, not on the tier.
+// come from kernels, within a known error. Where a decision falls within that
+// error, a more exact sum is made, at last one in order and without a kernel
+// (draw.go). So the tokens drawn depend on logits, parameters and seed, not on
+// the tier.
 //
 // It imports kernel/vec; engine imports it. Logits that are not numbers
 // give an error, never a token.
