@@ -6,13 +6,12 @@
 // (Hugging Face applies temperature first, so at another temperature than 1
 // its top-p keeps other tokens.)
 //
-// No pass sorts the vocabulary. Candidates are found by comparing all logits
-// with a threshold, which is lowered where a wanted token may lie below it; ordering and the exponentials
-// that decide happen among them (candidates.go). Sums over the whole vocabulary
-// come from kernels, within a known error. Where a decision falls within that
-// error, a more exact sum is made, at last one in order and without a kernel
-// (draw.go). So the tokens drawn depend on logits, parameters and seed, not on
-// the tier.
+// No pass sorts the vocabulary. All logits are compared with a threshold, which
+// is lowered if a wanted token may lie below it. Only the tokens above it are
+// ordered (candidates.go). Sums over the whole vocabulary come from kernels with
+// a known error. If a decision falls within that error, a more exact sum is
+// made, in the end one in order and without a kernel (draw.go). So the token
+// depends on logits, parameters and seed, not on the tier.
 //
 // It imports kernel/vec; engine imports it. Logits that are not numbers
 // give an error, never a token.
