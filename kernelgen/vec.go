@@ -279,6 +279,7 @@ func genVec(g *asm) {
 	}
 	genRoPE(g, consts)
 	genToF16(g)
+	genLogits(g, consts)
 	consts.write(g)
 }
 

@@ -53,6 +53,10 @@ type Stream struct {
 	limit    int        // tokens at which the text ends
 	composed bool       // in the batch that is being put together
 	row      int        // of the logits, -1 where none is wanted
+	drawn    struct {   // the step's token
+		id  int32
+		err error
+	}
 
 	mu     sync.Mutex
 	ids    []int32 // generated
@@ -147,6 +151,7 @@ func (g *generator) compile(ctx context.Context) error {
 	}
 	r.max.T = e.opts.MaxBatchTokens
 	g.runner, g.pool, g.uniform = r, kv.NewPool(e.opts.KVBlocks), r.sess.Program().Uniform()
+	g.draws = newDraws(e.opts.Workers, r.row)
 	return nil
 }
 

@@ -33,6 +33,7 @@ type generator struct {
 	waiting []*Stream // in order; preempted ones in front
 	active  []*Stream // by admission
 	spare   []*kv.Sequence
+	draws   *draws
 }
 
 // submit hands a stream to the loop, and starts one if none runs.
@@ -165,6 +166,7 @@ func (g *generator) step() {
 	}
 	_, end = profile.Scope(g.eng.base, "sample")
 	defer end()
+	g.draws.streams = g.draws.streams[:0]
 	for _, s := range g.active {
 		if !s.composed {
 			continue
@@ -176,17 +178,20 @@ func (g *generator) step() {
 		if !g.long(s) {
 			s.seq.Commit(class)
 		}
-		if s.row < 0 {
+		if s.row >= 0 {
+			g.draws.streams = append(g.draws.streams, s)
+		}
+	}
+	g.draws.run(g.eng.caps.Coarse)
+	for _, s := range g.draws.streams {
+		if s.drawn.err != nil {
+			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), s.drawn.err))
 			continue
 		}
-		id, err := s.sampler.Sample(g.runner.row(s.row))
-		if err != nil {
-			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), err))
-			continue
-		}
-		s.push(id)
+		s.push(s.drawn.id)
 		g.outgrown(s)
 	}
+	clear(g.draws.streams)
 }
 
 // context is that of the step: where it serves one stream alone it ends with

@@ -6,6 +6,13 @@
 // (Hugging Face applies temperature first, so at another temperature than 1
 // its top-p keeps other tokens.)
 //
+// No pass sorts the vocabulary. All logits are compared with a threshold, which
+// is lowered if a wanted token may lie below it. Only the tokens above it are
+// ordered (candidates.go). Sums over the whole vocabulary come from kernels with
+// a known error. If a decision falls within that error, a more exact sum is
+// made, in the end one in order and without a kernel (draw.go). So the token
+// depends on logits, parameters and seed, not on the tier.
+//
 // It imports kernel/vec; engine imports it. Logits that are not numbers
 // give an error, never a token.
 package sample
@@ -47,12 +54,28 @@ func (p Params) Check() error {
 	return nil
 }
 
+// byTopP reports whether top-p drops anything.
+func (p Params) byTopP() bool { return p.TopP > 0 && p.TopP < 1 }
+
 // Sampler draws the tokens of one sequence. It is reused through Reset.
 type Sampler struct {
 	params Params
 	rng    rand.PCG
-	heap   []int32   // token ids in heap order, behind it those that were popped
-	weight []float64 // of the candidates that are drawn from
+}
+
+// Scratch is the workspace of one Sample at a time. Samplers share it.
+type Scratch struct {
+	ids    [scanned]int32 // of one piece of the logits
+	keys   []uint64       // of candidates
+	weight []float64      // of candidates, or of all logits
+	sums   []float64      // of the weights of each piece
+}
+
+// reserve makes room for n logits.
+func (w *Scratch) reserve(n int) {
+	if cap(w.keys) < n {
+		w.keys, w.weight, w.sums = make([]uint64, 0, n), make([]float64, n), make([]float64, 0, n/scanned+1)
+	}
 }
 
 // Reset starts a sequence.
@@ -65,14 +88,21 @@ func (s *Sampler) Reset(p Params) error {
 	return nil
 }
 
-// Sample picks a token. It allocates only until it has seen a vocabulary of
+// Sample picks a token. It allocates only until w has seen a vocabulary of
 // that size. Among equals the lowest id comes first.
-func (s *Sampler) Sample(logits []float32) (int32, error) {
+func (s *Sampler) Sample(logits []float32, w *Scratch) (int32, error) {
 	best, err := argmax(logits)
-	if err != nil || s.params.Temperature == 0 || s.params.TopK == 1 {
+	p := s.params
+	if err != nil || p.Temperature == 0 || p.TopK == 1 {
 		return best, err
 	}
-	return s.draw(logits, s.candidates(logits, best), logits[best]), nil
+	w.reserve(len(logits))
+	r := float64(s.rng.Uint64()>>11) / (1 << 53) // 53 random bits make a float64 in [0, 1)
+	top := float64(logits[best])
+	if p.TopK == 0 && !p.byTopP() && p.MinP == 0 {
+		return w.drawAny(logits, top, float64(p.Temperature), r), nil
+	}
+	return w.draw(logits, w.candidates(logits, top, p), top, float64(p.Temperature), r), nil
 }
 
 // scanned is how many logits are looked at together: they stay in L1.
@@ -106,141 +136,4 @@ func argmax(logits []float32) (int32, error) {
 		return -1, fmt.Errorf("%w: +Inf for token %d", ErrLogits, best)
 	}
 	return best, nil
-}
-
-// candidates are the tokens that top-k, top-p and min-p leave, in an order
-// that depends on the logits alone.
-func (s *Sampler) candidates(logits []float32, best int32) []int32 {
-	p, top := s.params, float64(logits[best])
-	floor := math.Inf(-1) // of min-p, as a logit
-	if p.MinP > 0 {
-		floor = top + math.Log(float64(p.MinP))
-	}
-	all := s.heap[:0]
-	if cap(all) < len(logits) {
-		all = make([]int32, 0, len(logits))
-	}
-	byTopP := p.TopP > 0 && p.TopP < 1
-	if p.TopK == 0 && !byTopP {
-		for i, v := range logits {
-			if float64(v) >= floor && !math.IsInf(float64(v), -1) {
-				all = append(all, int32(i))
-			}
-		}
-		s.heap = all
-		return all
-	}
-	for i := range logits {
-		all = append(all, int32(i))
-	}
-	s.heap = all
-	h := heap{all, logits}
-	h.build()
-	keep := len(all)
-	if p.TopK > 0 {
-		keep = min(keep, p.TopK)
-	}
-	wanted := math.Inf(1) // mass to gather, the best token's being 1
-	if byTopP {
-		wanted = float64(p.TopP) * h.mass(keep, top)
-	}
-	// Popped tokens gather behind the heap, the best one last.
-	sum, n := 0.0, 0
-	for ; n < keep && sum < wanted; n++ {
-		v := float64(logits[h.ids[0]])
-		if v < floor || math.IsInf(v, -1) {
-			break
-		}
-		sum += math.Exp(v - top)
-		h.pop()
-	}
-	return all[len(all)-n:]
-}
-
-// draw picks one of the candidates by its probability at the temperature.
-func (s *Sampler) draw(logits []float32, ids []int32, top float32) int32 {
-	if cap(s.weight) < len(logits) {
-		s.weight = make([]float64, len(logits))
-	}
-	w, sum := s.weight[:len(ids)], 0.0
-	for i, id := range ids {
-		w[i] = math.Exp((float64(logits[id]) - float64(top)) / float64(s.params.Temperature))
-		sum += w[i]
-	}
-	// 53 random bits make a float64 in [0, 1).
-	u := float64(s.rng.Uint64()>>11) / (1 << 53) * sum
-	for i, id := range ids {
-		if u -= w[i]; u < 0 {
-			return id
-		}
-	}
-	// Rounding left u at the very end: the last one that has any weight.
-	for i := len(ids) - 1; i > 0; i-- {
-		if w[i] > 0 {
-			return ids[i]
-		}
-	}
-	return ids[0]
-}
-
-// heap orders token ids by logit, the largest first, equals by lower id.
-type heap struct {
-	ids    []int32
-	logits []float32
-}
-
-func (h *heap) before(a, b int32) bool {
-	x, y := h.logits[a], h.logits[b]
-	return x > y || x == y && a < b
-}
-
-func (h *heap) build() {
-	for i := len(h.ids)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
-// mass is the probability of the k best ids, in units of the best one's. Where
-// that is not all of them they are popped once for it and put back.
-func (h *heap) mass(k int, top float64) float64 {
-	sum := 0.0
-	if k == len(h.ids) {
-		for _, v := range h.logits {
-			sum += math.Exp(float64(v) - top)
-		}
-		return sum
-	}
-	all := h.ids
-	for range k {
-		sum += math.Exp(float64(h.logits[h.ids[0]]) - top)
-		h.pop()
-	}
-	h.ids = all
-	h.build()
-	return sum
-}
-
-// pop moves the first id behind the end of the heap.
-func (h *heap) pop() {
-	n := len(h.ids) - 1
-	h.ids[0], h.ids[n] = h.ids[n], h.ids[0]
-	h.ids = h.ids[:n]
-	h.down(0)
-}
-
-func (h *heap) down(i int) {
-	for {
-		c := 2*i + 1
-		if c >= len(h.ids) {
-			return
-		}
-		if c+1 < len(h.ids) && h.before(h.ids[c+1], h.ids[c]) {
-			c++
-		}
-		if !h.before(h.ids[c], h.ids[i]) {
-			return
-		}
-		h.ids[i], h.ids[c] = h.ids[c], h.ids[i]
-		i = c
-	}
 }

@@ -4,7 +4,8 @@
 //
 // backend/cpu and attention import it; it imports only kernel/cpu. Every
 // function has a generic Go twin in this package and AVX2, AVX-512 and NEON
-// versions in generated assembly, chosen by the active tier. Slices of
+// versions in generated assembly, chosen by the active tier; those for logits
+// have none for NEON. Slices of
 // different length are a programming mistake and panic. Results depend on
 // the values, the length and the tier, never on the address. dst may be one
 // of the inputs; partial overlap is not allowed. Denormal results are 0 on

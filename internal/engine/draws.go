@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"hotpath/internal/sample"
+)
+
+// drawsShared is the number of logits of a step from which workers share its
+// draws: about ten microseconds of greedy sampling.
+const drawsShared = 1 << 16
+
+// draws are those of one step: a token for each stream that has logits. Which
+// worker draws for which stream does not change the token.
+type draws struct {
+	streams []*Stream
+	logits  func(row int) []float32
+	next    atomic.Int64     // the stream that no worker has taken
+	scratch []sample.Scratch // one per worker
+	work    func(worker int) // made once: a step allocates nothing
+}
+
+func newDraws(workers int, logits func(row int) []float32) *draws {
+	d := &draws{scratch: make([]sample.Scratch, workers), logits: logits}
+	d.work = func(worker int) {
+		for {
+			i := int(d.next.Add(1)) - 1
+			if i >= len(d.streams) {
+				return
+			}
+			d.streams[i].draw(d.logits, &d.scratch[worker])
+		}
+	}
+	return d
+}
+
+// atOnce is a context that has ended. A request for workers with it fails if
+// they are busy.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// run draws for all streams. Workers that are busy with other calls are not
+// waited for: the caller then draws alone.
+func (d *draws) run(side func(ctx context.Context, n int, f func(worker int)) error) {
+	d.next.Store(0)
+	n := min(len(d.streams), len(d.scratch))
+	if n > 1 && side != nil && len(d.streams)*len(d.logits(0)) >= drawsShared && side(atOnce, n, d.work) == nil {
+		return
+	}
+	d.work(0)
+}
+
+// draw picks the stream's next token. A panic is an error of this stream, since
+// no caller recovers on a worker.
+func (s *Stream) draw(logits func(row int) []float32, w *sample.Scratch) {
+	s.drawn.err = nil
+	defer Guard(&s.drawn.err)
+	s.drawn.id, s.drawn.err = s.sampler.Sample(logits(s.row), w)
+}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"hotpath/internal/sample"
+)
+
+// sideBySide stands in for a backend's workers.
+func sideBySide(_ context.Context, n int, f func(worker int)) error {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+	return nil
+}
+
+// Workers that share a step's draws, a busy team and a single worker all draw
+// the same tokens; a stream whose logits are no numbers fails alone.
+func TestDrawsAreTheSameOnAllWorkers(t *testing.T) {
+	const rows, vocab, bad = 9, drawsShared / 4, 5
+	rng := rand.New(rand.NewPCG(1, 2))
+	out := make([]float32, rows*vocab)
+	for i := range out {
+		out[i] = float32(rng.NormFloat64() * 2)
+	}
+	out[bad*vocab+77] = float32(math.NaN())
+	logits := func(row int) []float32 { return out[row*vocab : (row+1)*vocab] }
+	choices := []sample.Params{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1, MinP: 0.05}}
+	draw := func(workers int, side func(context.Context, int, func(int)) error) (ids []int32) {
+		d := newDraws(workers, logits)
+		for row := range rows {
+			s := &Stream{row: row}
+			p := choices[row%len(choices)]
+			p.Seed = uint64(row)
+			if err := s.sampler.Reset(p); err != nil {
+				t.Fatal(err)
+			}
+			d.streams = append(d.streams, s)
+		}
+		for range 4 { // steps
+			d.run(side)
+			for row, s := range d.streams {
+				if failed := errors.Is(s.drawn.err, sample.ErrLogits); failed != (row == bad) {
+					t.Errorf("row %d: %v", row, s.drawn.err)
+				}
+				if row != bad {
+					ids = append(ids, s.drawn.id)
+				}
+			}
+		}
+		return ids
+	}
+	want := draw(1, nil)
+	asked := 0
+	busy := func(ctx context.Context, _ int, _ func(int)) error {
+		asked++
+		return context.Cause(ctx)
+	}
+	for name, got := range map[string][]int32{
+		"alone": draw(1, sideBySide), "two": draw(2, sideBySide), "many": draw(64, sideBySide), "busy": draw(2, busy), "none": draw(2, nil)} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, expected %v", name, got, want)
+		}
+	}
+	if asked != 4 {
+		t.Errorf("workers were asked for %d times, expected 4", asked)
+	}
+}
+
+func TestPanicInADrawFailsItsStreamAlone(t *testing.T) {
+	out := make([]float32, drawsShared)
+	d := newDraws(2, func(row int) []float32 {
+		if row == 1 {
+			panic("no such row")
+		}
+		return out
+	})
+	for row := range 3 {
+		d.streams = append(d.streams, &Stream{row: row})
+	}
+	d.run(sideBySide)
+	for row, s := range d.streams {
+		if failed := errors.Is(s.drawn.err, ErrInternal); failed != (row == 1) {
+			t.Errorf("row %d: %v", row, s.drawn.err)
+		}
+	}
+}

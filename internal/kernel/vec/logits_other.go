@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package vec
+
+func aboveFast([]int32, []float32, float32) (count, done int) { return 0, 0 }
+
+func expSumFast([]float32, float64, float64) (sum float64, done int) { return 0, 0 }
+
+func roughExpSumFast([]float32, float32, float32) (sum float32, done int) { return 0, 0 }

@@ -1,0 +1,124 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestAbove(t *testing.T) {
+	inf := float32(math.Inf(1))
+	special := []float32{float32(math.NaN()), inf, -inf, 0, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 0.5}
+	tiers(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		for _, n := range append([]int{127, 128, 192, 4096, 4100}, lengths...) {
+			for _, low := range []float32{-inf, -math.MaxFloat32, -1, 0, 1e-40, 0.5, 0.99, 2, inf, special[0]} {
+				a := noise(rng, n, 1)
+				for range n / 8 {
+					a[rng.IntN(n)] = special[rng.IntN(len(special))]
+				}
+				var want []int32
+				for i, x := range a {
+					if x >= low {
+						want = append(want, int32(i))
+					}
+				}
+				const margin, mark = 20, -7
+				all := make([]int32, n+2*margin)
+				for i := range all {
+					all[i] = mark
+				}
+				got := all[margin : margin+n : margin+n]
+				count := Above(got, a, low)
+				if !slices.Equal(got[:count], want) {
+					t.Fatalf("%d values of at least %v: %v, expected %v", n, low, got[:count], want)
+				}
+				for i := range margin {
+					if all[i] != mark || all[margin+n+i] != mark {
+						t.Fatalf("%d values: wrote outside of dst", n)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestExpSum(t *testing.T) {
+	tiers(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for _, n := range append([]int{128, 4096, 50001}, lengths...) {
+			for _, spread := range []float32{0, 1e-3, 1, 30, 1e4, 1e38} {
+				for _, scale := range []float64{1, 1 / 0.7, 0.01, 1e3, 1e44} {
+					a, most := noise(rng, n, spread), float32(0)
+					if n > 0 {
+						a[n/2] = float32(math.Inf(-1))
+						a[n/3] = 1e-40
+						most = max(slices.Max(a), 0)
+						a[n-1] = most
+					}
+					want := 0.0
+					for _, x := range a {
+						want += math.Exp((float64(x) - float64(most)) * scale)
+					}
+					if got := ExpSum(a, float64(most), scale); math.Abs(got-want) > 5e-12*want {
+						t.Fatalf("%d values up to %v, scale %v: %v, expected %v", n, spread, scale, got, want)
+					}
+					if n > 1024 || scale > 1e30 {
+						continue
+					}
+					if got := RoughExpSum(a, most, float32(scale)); math.Abs(got-want) > 2e-5*want {
+						t.Fatalf("%d values up to %v, scale %v: roughly %v, expected %v", n, spread, scale, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A single power shows the error that a sum hides.
+func TestExpSumOfOne(t *testing.T) {
+	tiers(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(9, 1))
+		low := float32(math.Inf(-1))
+		a := make([]float32, 64)
+		for range 2000 {
+			for i := range a {
+				a[i] = low
+			}
+			x := -rng.Float32() * 50
+			a[rng.IntN(64)] = x
+			want := math.Exp(float64(x))
+			if got := ExpSum(a, 0, 1); math.Abs(got-want) > 2e-12*want {
+				t.Fatalf("e^%v is %v, expected %v", x, got, want)
+			}
+			if got := RoughExpSum(a, 0, 1); math.Abs(got-want) > 2e-5*want {
+				t.Fatalf("e^%v is roughly %v, expected %v", x, got, want)
+			}
+		}
+	})
+}
+
+func BenchmarkLogits(bench *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	a, ids := noise(rng, 49152, 10), make([]int32, 1024)
+	bench.Run("Above", func(b *testing.B) {
+		for b.Loop() {
+			for i := 0; i < len(a); i += len(ids) {
+				Above(ids, a[i:i+len(ids)], 9.9)
+			}
+		}
+	})
+	bench.Run("ExpSum", func(b *testing.B) {
+		for b.Loop() {
+			ExpSum(a, 10, 1)
+		}
+	})
+	bench.Run("RoughExpSum", func(b *testing.B) {
+		for b.Loop() {
+			for i := 0; i < len(a); i += 1024 {
+				RoughExpSum(a[i:i+1024], 10, 1)
+			}
+		}
+	})
+}
