@@ -247,13 +247,58 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
 func (k *linearDW) width(b tensor.Bind, n int) int {
-	return tallWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
+	return gridWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
 }
 func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
 	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
-	m0, m1, p0, p1 := tallShare(k.dy.cols, k.x.cols, i, n)
+	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
+}
+
+// gridWidth is the number of shares of a product of m rows, n columns and depth
+// k whose operands are both packed while it runs. Each share packs its rows and
+// its panels by itself, so shares are the cells of a grid (gridCut).
+func gridWidth(m, n, k, workers int) int {
+	shares := max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs))
+	shares = (shares + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
+	for shares > 1 {
+		if rows, _ := gridCut(m, n, shares); rows > 0 {
+			break
+		}
+		shares--
+	}
+	return shares
+}
+
+// gridCut cuts a product into rows x cols shares so that the largest share takes
+// the least time. Time is counted in multiplications: packing a value of A takes
+// as long as 32, copying a value of B as long as 4. rows is 0 where there are
+// too few strips or panels for so many shares.
+func gridCut(m, n, shares int) (rows, cols int) {
+	mr, nr := gemm.MR(), gemm.NR()
+	strips, panels := (m+mr-1)/mr, gemm.NumPanels(n)
+	least := 0
+	for r := 1; r <= min(shares, strips); r++ {
+		c := shares / r
+		if r*c != shares || c > panels {
+			continue
+		}
+		tall, wide := (strips+r-1)/r*mr, (panels+c-1)/c*nr
+		if cost := tall*wide + 32*tall + 4*wide; rows == 0 || cost < least {
+			rows, cols, least = r, c, cost
+		}
+	}
+	return rows, cols
+}
+
+// gridShare is share i of as many as gridWidth gave: rows [m0,m1) of panels
+// [p0,p1).
+func gridShare(m, n, i, shares int) (m0, m1, p0, p1 int) {
+	rows, cols := gridCut(m, n, shares)
+	m0, m1 = share(m, gemm.MR(), i%rows, rows)
+	p0, p1 = share(gemm.NumPanels(n), 1, i/rows, cols)
+	return m0, m1, p0, p1
 }
