@@ -135,29 +135,26 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 	}
 	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
 	width := a.Size(len(wt))
-	b.want(width)
+	b.want(width + len(wt))
 	return &rowwise{a.Kind.String() + " backward", x, func(w *worker, _ tensor.Bind, lo, hi int) {
-		g := w.scratch.f[:width] // dy * (w + offset)
+		g, weight := w.scratch.f[:width], wt // g is dy * (w + offset)
+		if a.Offset != 0 {
+			weight = w.scratch.f[width:][:len(wt)]
+			for j, v := range wt {
+				weight[j] = v + a.Offset
+			}
+		}
 		for i := lo; i < hi; i++ {
 			for c := 0; c < x.cols; c += width {
-				xr, dst := x.row(i)[c:c+width], dx.row(i)[c:c+width]
+				xr := x.row(i)[c : c+width]
 				mean, rstd := normStats(&a, xr)
-				part := wt[c%len(wt):][:width]
-				for j, v := range dy.row(i)[c : c+width] {
-					g[j] = v * (part[j] + a.Offset)
-				}
+				vec.Mul(g, dy.row(i)[c:c+width], weight[c%len(wt):][:width])
 				// dx = rstd * (g - mean(g) - xhat * mean(g*xhat)); RMSNorm has no mean(g).
-				var dot, sum float32
-				for j, v := range xr {
-					dot += g[j] * (v - mean) * rstd
-				}
-				dot /= float32(width)
+				dot, sum := vec.DotFrom(g, xr, mean)*rstd/float32(width), float32(0)
 				if a.Kind == graph.LayerNorm {
 					sum = vec.Sum(g) / float32(width)
 				}
-				for j, v := range xr {
-					dst[j] = rstd * (g[j] - sum - (v-mean)*rstd*dot)
-				}
+				vec.NormGrad(dx.row(i)[c:c+width], g, xr, mean, rstd, sum, dot*rstd)
 			}
 		}
 	}}, nil
@@ -186,9 +183,7 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 				for k := lo / size * size; dw != nil && k < hi; k += size {
 					from, to := max(lo, k), min(hi, k+size)
 					mean, rstd := normStats(&a.NormAttr, x.row(i)[c+k:c+k+size])
-					for j, v := range x.row(i)[c+from : c+to] {
-						dw[from+j] += g[from-lo+j] * (v - mean) * rstd
-					}
+					vec.NormWeightGrad(dw[from:to], g[from-lo:to-lo], x.row(i)[c+from:c+to], mean, rstd)
 				}
 				if db != nil {
 					vec.Add(db[lo:hi], db[lo:hi], g)
