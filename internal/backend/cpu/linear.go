@@ -220,12 +220,12 @@ func bindProductDX(b *binder, n *graph.Node) (kernel, error) {
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
 func (k *linearDX) width(b tensor.Bind, n int) int {
-	return tallWidth(k.dy.rows(b), k.k, k.n, n)
+	return gridWidth(k.dy.rows(b), k.k, k.n, n)
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
-	m0, m1, p0, p1 := tallShare(rows, k.k, i, n)
+	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 
@@ -273,10 +273,10 @@ func gridWidth(m, n, k, workers int) int {
 	return shares
 }
 
-// gridCut cuts a product into rows x cols shares so that the largest share takes
-// the least time. Time is counted in multiplications: packing a value of A takes
-// as long as 32, copying a value of B as long as 4. rows is 0 where there are
-// too few strips or panels for so many shares.
+// gridCut cuts a product into rows x cols shares. It weighs what all shares pack
+// against the largest share, which the others may have to wait for, in
+// multiplications: packing a value of A takes as long as 32, of B as long as 24.
+// rows is 0 where there are too few strips or panels for so many shares.
 func gridCut(m, n, shares int) (rows, cols int) {
 	mr, nr := gemm.MR(), gemm.NR()
 	strips, panels := (m+mr-1)/mr, gemm.NumPanels(n)
@@ -286,8 +286,8 @@ func gridCut(m, n, shares int) (rows, cols int) {
 		if r*c != shares || c > panels {
 			continue
 		}
-		tall, wide := (strips+r-1)/r*mr, (panels+c-1)/c*nr
-		if cost := tall*wide + 32*tall + 4*wide; rows == 0 || cost < least {
+		largest := (strips + r - 1) / r * mr * ((panels + c - 1) / c) * nr
+		if cost := 32*m*c + 24*n*r + largest; rows == 0 || cost < least {
 			rows, cols, least = r, c, cost
 		}
 	}
