@@ -142,6 +142,32 @@ func TestLongStepsAreCut(t *testing.T) {
 	}
 }
 
+// A grid covers its product with any number of shares: workers may want fewer
+// than a product was cut into.
+func TestGridCoversWithAnyShares(t *testing.T) {
+	mr, nr := gemm.MR(), gemm.NR()
+	for _, c := range [][2]int{{0, nr}, {1, 1}, {2*mr - 1, 5 * nr}, {7 * mr, 3*nr + 1}, {13*mr + 1, nr}, {5 * mr, 7*nr - 1}} {
+		m, n := c[0], c[1]
+		for shares := 1; shares < 40; shares++ {
+			seen := make([]int, m*gemm.NumPanels(n))
+			for i := range shares {
+				m0, m1, p0, p1 := gridShare(m, n, i, shares)
+				for p := p0; p < p1; p++ {
+					for r := m0; r < m1; r++ {
+						seen[p*m+r]++
+					}
+				}
+			}
+			if at := slices.IndexFunc(seen, func(times int) bool { return times != 1 }); at >= 0 {
+				t.Errorf("%v: row %d of panel %d is in %d shares of %d", c, at%m, at/m, seen[at], shares)
+			}
+		}
+		if w := gridWidth(m, n, 8, 1); w != 1 {
+			t.Errorf("%v: one worker has %d shares of a small product", c, w)
+		}
+	}
+}
+
 // Packing is a small part of a weight gradient: what a share packs by itself is
 // packed again by every share beside it.
 func TestWeightGradientsPackLittle(t *testing.T) {

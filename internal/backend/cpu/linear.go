@@ -262,15 +262,21 @@ func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 // k whose operands are both packed while it runs. Each share packs its rows and
 // its panels by itself, so shares are the cells of a grid (gridCut).
 func gridWidth(m, n, k, workers int) int {
-	shares := max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs))
-	shares = (shares + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
-	for shares > 1 {
-		if rows, _ := gridCut(m, n, shares); rows > 0 {
+	shares := workers
+	if long := m * n * k / maxMACs; long > workers {
+		shares = (long + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
+	}
+	return gridCells(m, n, max(1, min(shares, m*n*k/minMACs)))
+}
+
+// gridCells is the largest number of shares, up to a limit, that make a grid.
+func gridCells(m, n, limit int) int {
+	for ; limit > 1; limit-- {
+		if rows, _ := gridCut(m, n, limit); rows > 0 {
 			break
 		}
-		shares--
 	}
-	return shares
+	return limit
 }
 
 // gridCut cuts a product into rows x cols shares. It weighs what all shares pack
@@ -279,7 +285,7 @@ func gridWidth(m, n, k, workers int) int {
 // rows is 0 where there are too few strips or panels for so many shares.
 func gridCut(m, n, shares int) (rows, cols int) {
 	mr, nr := gemm.MR(), gemm.NR()
-	strips, panels := (m+mr-1)/mr, gemm.NumPanels(n)
+	strips, panels := max(1, (m+mr-1)/mr), max(1, gemm.NumPanels(n))
 	least := 0
 	for r := 1; r <= min(shares, strips); r++ {
 		c := shares / r
@@ -294,10 +300,14 @@ func gridCut(m, n, shares int) (rows, cols int) {
 	return rows, cols
 }
 
-// gridShare is share i of as many as gridWidth gave: rows [m0,m1) of panels
-// [p0,p1).
+// gridShare is share i: rows [m0,m1) of panels [p0,p1). Of a number of shares
+// that makes no grid the last have nothing.
 func gridShare(m, n, i, shares int) (m0, m1, p0, p1 int) {
-	rows, cols := gridCut(m, n, shares)
+	cells := gridCells(m, n, shares)
+	if i >= cells {
+		return 0, 0, 0, 0
+	}
+	rows, cols := gridCut(m, n, cells)
 	m0, m1 = share(m, gemm.MR(), i%rows, rows)
 	p0, p1 = share(gemm.NumPanels(n), 1, i/rows, cols)
 	return m0, m1, p0, p1
