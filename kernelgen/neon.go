@@ -51,6 +51,7 @@ var two = map[string]uint32{
 	"MOV.16B":      0x4ea01c00, // ORR of twice the same
 	"FNEG.4S":      0x6ea0f800,
 	"FABS.4S":      0x4ea0f800,
+	"FSQRT.4S":     0x6ea1f800,
 	"CMLT0.4S":     0x4ea0a800,
 	"SCVTF.4S":     0x4e21d800,
 	"FCVTNS.4S":    0x4e21a800,

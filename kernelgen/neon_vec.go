@@ -39,6 +39,19 @@ var neonBodies = map[string]neonBody{
 		k.v("FMLA.4S", in[2], in[0], in[1])
 		return in[2]
 	}},
+	"normGrad": {0, func(k *nasm, in, scalar []int, _ int) int {
+		k.v("FSUB.4S", in[1], in[1], scalar[0])
+		k.v("FSUB.4S", in[0], in[0], scalar[2])
+		k.v("FMLS.4S", in[0], in[1], scalar[3])
+		k.v("FMUL.4S", in[0], in[0], scalar[1])
+		return in[0]
+	}},
+	"normWeightGrad": {0, func(k *nasm, in, scalar []int, _ int) int {
+		k.v("FSUB.4S", in[1], in[1], scalar[0])
+		k.v("FMUL.4S", in[1], in[1], scalar[1])
+		k.v("FMLA.4S", in[2], in[0], in[1])
+		return in[2]
+	}},
 	"exp": {4, func(k *nasm, in, scalar []int, tmp int) int {
 		k.v("FSUB.4S", in[0], in[0], scalar[0])
 		return k.exp(in[0], tmp)
@@ -243,6 +256,7 @@ func genVecNEON(g *asm) {
 	for _, r := range reductions {
 		k.reduction(r)
 	}
+	k.adamw()
 	k.rope("ropeSplitNEON", false)
 	k.rope("ropePairsNEON", true)
 	k.toF16()
@@ -363,6 +377,10 @@ var neonSteps = map[string]func(k *nasm, in, scalar []int, acc int){
 		k.v("FMLA.4S", acc, in[0], in[0])
 	},
 	"dot": func(k *nasm, in, _ []int, acc int) { k.v("FMLA.4S", acc, in[0], in[1]) },
+	"dotFrom": func(k *nasm, in, s []int, acc int) {
+		k.v("FSUB.4S", in[1], in[1], s[0])
+		k.v("FMLA.4S", acc, in[0], in[1])
+	},
 	"max": func(k *nasm, in, _ []int, acc int) { k.v("FMAXNM.4S", acc, acc, in[0]) },
 }
 

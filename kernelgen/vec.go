@@ -172,6 +172,21 @@ var elementwises = []elementwise{
 			k.op("VFMADD213PS", in[2], in[1], in[0])
 			return in[0]
 		}},
+	{name: "normGrad", in: []string{"dy", "x"}, scalars: []string{"mean", "inv", "sum", "dot"}, unroll: 2,
+		body: func(k *vkernel, in, scalar []int, tmp int) int {
+			k.op("VSUBPS", scalar[0], in[1], in[1])
+			k.op("VSUBPS", scalar[2], in[0], in[0])
+			k.op("VFNMADD231PS", scalar[3], in[1], in[0])
+			k.op("VMULPS", scalar[1], in[0], in[0])
+			return in[0]
+		}},
+	{name: "normWeightGrad", in: []string{"dy", "x"}, scalars: []string{"mean", "inv"}, dst: true, unroll: 2,
+		body: func(k *vkernel, in, scalar []int, tmp int) int {
+			k.op("VSUBPS", scalar[0], in[1], in[1])
+			k.op("VMULPS", scalar[1], in[1], in[1])
+			k.op("VFMADD231PS", in[0], in[1], in[2])
+			return in[2]
+		}},
 	{name: "exp", in: []string{"x"}, scalars: []string{"shift"}, tmps: 3, sum: true,
 		body: func(k *vkernel, in, scalar []int, tmp int) int {
 			k.op("VSUBPS", scalar[0], in[0], in[0])
@@ -276,6 +291,7 @@ func genVec(g *asm) {
 		for _, r := range reductions {
 			k.reduction(r)
 		}
+		k.adamw()
 	}
 	genRoPE(g, consts)
 	genToF16(g)
@@ -426,6 +442,10 @@ var reductions = []reduction{
 		k.op("VFMADD231PS", in[0], in[0], acc)
 	}},
 	{"dot", []string{"a", "b"}, nil, "VADDPS", "", func(k *vkernel, in, _ []int, acc int) { k.op("VFMADD231PS", in[1], in[0], acc) }},
+	{"dotFrom", []string{"a", "b"}, []string{"mean"}, "VADDPS", "", func(k *vkernel, in, s []int, acc int) {
+		k.op("VSUBPS", s[0], in[1], in[1])
+		k.op("VFMADD231PS", in[1], in[0], acc)
+	}},
 	{"max", []string{"a"}, nil, "VMAXPS", "negInf", func(k *vkernel, in, _ []int, acc int) { k.op("VMAXPS", acc, in[0], acc) }},
 }
 

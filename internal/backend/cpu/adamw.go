@@ -5,6 +5,7 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -74,17 +75,17 @@ func (k *adamw) run(_ *worker, _ tensor.Bind, i, n int) {
 // update makes one step of elements [lo,hi).
 func (k *adamw) update(lo, hi int) {
 	h := k.h
-	lr, b1, b2, eps := h[graph.HyperLR], h[graph.HyperBeta1], h[graph.HyperBeta2], h[graph.HyperEps]
-	clip, keep := float32(graph.ClipFactor(h[graph.HyperClip], k.norm[0])), float32(1)
+	step := vec.AdamWStep{
+		Clip:  float32(graph.ClipFactor(h[graph.HyperClip], k.norm[0])),
+		Beta1: h[graph.HyperBeta1], Rest1: 1 - h[graph.HyperBeta1],
+		Beta2: h[graph.HyperBeta2], Rest2: 1 - h[graph.HyperBeta2],
+		Keep: 1,
+		Step: h[graph.HyperLR] / h[graph.HyperCorr1],
+		Root: float32(1 / math.Sqrt(float64(h[graph.HyperCorr2]))),
+		Eps:  h[graph.HyperEps],
+	}
 	if k.decay {
-		keep = 1 - lr*h[graph.HyperDecay]
+		step.Keep = 1 - float32(h[graph.HyperLR]*h[graph.HyperDecay])
 	}
-	step, root := lr/h[graph.HyperCorr1], float32(1/math.Sqrt(float64(h[graph.HyperCorr2])))
-	w, m, v, g := k.w, k.m, k.v, k.g
-	for i := lo; i < hi; i++ {
-		gc := g[i] * clip
-		m[i] = b1*m[i] + (1-b1)*gc
-		v[i] = b2*v[i] + (1-b2)*gc*gc
-		w[i] = keep*w[i] - step*m[i]/(float32(math.Sqrt(float64(v[i])))*root+eps)
-	}
+	vec.AdamW(k.w[lo:hi], k.m[lo:hi], k.v[lo:hi], k.g[lo:hi], &step)
 }

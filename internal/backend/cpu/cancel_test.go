@@ -103,27 +103,34 @@ func TestLongStepsAreCut(t *testing.T) {
 			t.Errorf("%d workers: %d shares of %d multiplications", workers, n, each)
 		}
 	}
-	for _, c := range [][3]int{{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}} { // dW and dX of a head, and others
-		for _, workers := range []int{1, 8, 64} {
-			m, n, k := c[0], c[1], c[2]
-			shares := tallWidth(m, n, k, workers)
-			seen := make([]bool, m*gemm.NumPanels(n))
-			for i := range shares {
-				m0, m1, p0, p1 := tallShare(m, n, i, shares)
-				if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
-					t.Errorf("%v: share %d of %d has %d multiplications", c, i, shares, each)
-				}
-				for p := p0; p < p1; p++ {
-					for r := m0; r < m1; r++ {
-						if seen[p*m+r] {
-							t.Fatalf("%v: row %d of panel %d is in two shares of %d", c, r, p, shares)
+	for name, cut := range map[string]struct {
+		width func(m, n, k, workers int) int
+		share func(m, n, i, shares int) (m0, m1, p0, p1 int)
+	}{"tall": {tallWidth, tallShare}, "grid": {gridWidth, gridShare}} {
+		for _, c := range [][3]int{ // dW and dX of a head, and others
+			{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}, {cols, depth, 17}, {3, 4096, 4096}, {4096, 7, 4096}, {500, 130, 900},
+		} {
+			for _, workers := range []int{1, 8, 64} {
+				m, n, k := c[0], c[1], c[2]
+				shares := cut.width(m, n, k, workers)
+				seen := make([]bool, m*gemm.NumPanels(n))
+				for i := range shares {
+					m0, m1, p0, p1 := cut.share(m, n, i, shares)
+					if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
+						t.Errorf("%s: %v: share %d of %d has %d multiplications", name, c, i, shares, each)
+					}
+					for p := p0; p < p1; p++ {
+						for r := m0; r < m1; r++ {
+							if seen[p*m+r] {
+								t.Fatalf("%s: %v: row %d of panel %d is in two shares of %d", name, c, r, p, shares)
+							}
+							seen[p*m+r] = true
 						}
-						seen[p*m+r] = true
 					}
 				}
-			}
-			if at := slices.Index(seen, false); at >= 0 {
-				t.Errorf("%v: row %d of panel %d is in no share of %d", c, at%m, at/m, shares)
+				if at := slices.Index(seen, false); at >= 0 {
+					t.Errorf("%s: %v: row %d of panel %d is in no share of %d", name, c, at%m, at/m, shares)
+				}
 			}
 		}
 	}
@@ -132,6 +139,49 @@ func TestLongStepsAreCut(t *testing.T) {
 	}
 	if n := productWidth(128, 384, 384, 16, 1); n != 1 {
 		t.Errorf("a small product of one worker is cut into %d shares", n)
+	}
+}
+
+// A grid covers its product with any number of shares: workers may want fewer
+// than a product was cut into.
+func TestGridCoversWithAnyShares(t *testing.T) {
+	mr, nr := gemm.MR(), gemm.NR()
+	for _, c := range [][2]int{{0, nr}, {1, 1}, {2*mr - 1, 5 * nr}, {7 * mr, 3*nr + 1}, {13*mr + 1, nr}, {5 * mr, 7*nr - 1}} {
+		m, n := c[0], c[1]
+		for shares := 1; shares < 40; shares++ {
+			seen := make([]int, m*gemm.NumPanels(n))
+			for i := range shares {
+				m0, m1, p0, p1 := gridShare(m, n, i, shares)
+				for p := p0; p < p1; p++ {
+					for r := m0; r < m1; r++ {
+						seen[p*m+r]++
+					}
+				}
+			}
+			if at := slices.IndexFunc(seen, func(times int) bool { return times != 1 }); at >= 0 {
+				t.Errorf("%v: row %d of panel %d is in %d shares of %d", c, at%m, at/m, seen[at], shares)
+			}
+		}
+		if w := gridWidth(m, n, 8, 1); w != 1 {
+			t.Errorf("%v: one worker has %d shares of a small product", c, w)
+		}
+	}
+}
+
+// Packing is a small part of a weight gradient: what a share packs by itself is
+// packed again by every share beside it.
+func TestWeightGradientsPackLittle(t *testing.T) {
+	for _, c := range [][3]int{{2304, 768, 256}, {768, 768, 256}, {3072, 768, 256}, {768, 3072, 256}, {50257, 768, 256}, {4096, 288, 4096}} {
+		m, n, k := c[0], c[1], c[2]
+		shares := gridWidth(m, n, k, 2*sharesEach)
+		a, b := 0, 0 // values of each step of k
+		for i := range shares {
+			m0, m1, p0, p1 := gridShare(m, n, i, shares)
+			a, b = a+m1-m0, b+(p1-p0)*gemm.NR()
+		}
+		if 32*a+24*b > m*n/4 { // by what they cost in multiplications
+			t.Errorf("%v: %d shares pack %d values of A, %d of B for %d multiplications", c, shares, a, b, m*n)
+		}
 	}
 }
 

@@ -220,12 +220,12 @@ func bindProductDX(b *binder, n *graph.Node) (kernel, error) {
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
 func (k *linearDX) width(b tensor.Bind, n int) int {
-	return tallWidth(k.dy.rows(b), k.k, k.n, n)
+	return gridWidth(k.dy.rows(b), k.k, k.n, n)
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
-	m0, m1, p0, p1 := tallShare(rows, k.k, i, n)
+	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 
@@ -247,13 +247,68 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
 func (k *linearDW) width(b tensor.Bind, n int) int {
-	return tallWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
+	return gridWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
 }
 func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
 	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
-	m0, m1, p0, p1 := tallShare(k.dy.cols, k.x.cols, i, n)
+	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
+}
+
+// gridWidth is the number of shares of a product of m rows, n columns and depth
+// k whose operands are both packed while it runs. Each share packs its rows and
+// its panels by itself, so shares are the cells of a grid (gridCut).
+func gridWidth(m, n, k, workers int) int {
+	shares := workers
+	if long := m * n * k / maxMACs; long > workers {
+		shares = (long + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
+	}
+	return gridCells(m, n, max(1, min(shares, m*n*k/minMACs)))
+}
+
+// gridCells is the largest number of shares, up to a limit, that make a grid.
+func gridCells(m, n, limit int) int {
+	for ; limit > 1; limit-- {
+		if rows, _ := gridCut(m, n, limit); rows > 0 {
+			break
+		}
+	}
+	return limit
+}
+
+// gridCut cuts a product into rows x cols shares. It weighs what all shares pack
+// against the largest share, which the others may have to wait for, in
+// multiplications: packing a value of A takes as long as 32, of B as long as 24.
+// rows is 0 where there are too few strips or panels for so many shares.
+func gridCut(m, n, shares int) (rows, cols int) {
+	mr, nr := gemm.MR(), gemm.NR()
+	strips, panels := max(1, (m+mr-1)/mr), max(1, gemm.NumPanels(n))
+	least := 0
+	for r := 1; r <= min(shares, strips); r++ {
+		c := shares / r
+		if r*c != shares || c > panels {
+			continue
+		}
+		largest := (strips + r - 1) / r * mr * ((panels + c - 1) / c) * nr
+		if cost := 32*m*c + 24*n*r + largest; rows == 0 || cost < least {
+			rows, cols, least = r, c, cost
+		}
+	}
+	return rows, cols
+}
+
+// gridShare is share i: rows [m0,m1) of panels [p0,p1). Of a number of shares
+// that makes no grid the last have nothing.
+func gridShare(m, n, i, shares int) (m0, m1, p0, p1 int) {
+	cells := gridCells(m, n, shares)
+	if i >= cells {
+		return 0, 0, 0, 0
+	}
+	rows, cols := gridCut(m, n, cells)
+	m0, m1 = share(m, gemm.MR(), i%rows, rows)
+	p0, p1 = share(gemm.NumPanels(n), 1, i/rows, cols)
+	return m0, m1, p0, p1
 }

@@ -64,11 +64,17 @@ type columns struct {
 	label string
 	like  mat // what is read
 	cols  int // how many columns there are to share
-	part  func(w *worker, b tensor.Bind, lo, hi int)
+	// few makes one share per worker: where a share does more than its columns'
+	// part of the work, or writes so few columns of a row that memory is slow.
+	few  bool
+	part func(w *worker, b tensor.Bind, lo, hi int)
 }
 
 func (k *columns) name() string { return k.label }
 func (k *columns) width(b tensor.Bind, n int) int {
+	if k.few {
+		n = max(1, n/sharesEach)
+	}
 	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.cols/16))
 }
 func (k *columns) run(w *worker, b tensor.Bind, i, n int) {
@@ -83,7 +89,7 @@ func bindColSum(b *binder, s *plan.Step) (kernel, error) {
 		return nil, err
 	}
 	x, y := ms[0], ms[1].full
-	return &columns{"column sums", x, x.cols, func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "column sums", like: x, cols: x.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		clear(y[lo:hi])
 		for i := range x.rows(b) {
 			vec.Add(y[lo:hi], y[lo:hi], x.row(i)[lo:hi])
@@ -104,7 +110,7 @@ func bindEmbedGrad(b *binder, s *plan.Step) (kernel, error) {
 	if scale == 0 {
 		scale = 1
 	}
-	return &columns{"embed backward", dt, dt.cols, func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "embed backward", like: dt, cols: dt.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dt.rows(b) {
 			clear(dt.row(r)[lo:hi])
 		}
@@ -135,36 +141,33 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 	}
 	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
 	width := a.Size(len(wt))
-	b.want(width)
+	b.want(width + len(wt))
 	return &rowwise{a.Kind.String() + " backward", x, func(w *worker, _ tensor.Bind, lo, hi int) {
-		g := w.scratch.f[:width] // dy * (w + offset)
+		g, weight := w.scratch.f[:width], wt // g is dy * (w + offset)
+		if a.Offset != 0 {
+			weight = w.scratch.f[width:][:len(wt)]
+			for j, v := range wt {
+				weight[j] = v + a.Offset
+			}
+		}
 		for i := lo; i < hi; i++ {
 			for c := 0; c < x.cols; c += width {
-				xr, dst := x.row(i)[c:c+width], dx.row(i)[c:c+width]
+				xr := x.row(i)[c : c+width]
 				mean, rstd := normStats(&a, xr)
-				part := wt[c%len(wt):][:width]
-				for j, v := range dy.row(i)[c : c+width] {
-					g[j] = v * (part[j] + a.Offset)
-				}
+				vec.Mul(g, dy.row(i)[c:c+width], weight[c%len(wt):][:width])
 				// dx = rstd * (g - mean(g) - xhat * mean(g*xhat)); RMSNorm has no mean(g).
-				var dot, sum float32
-				for j, v := range xr {
-					dot += g[j] * (v - mean) * rstd
-				}
-				dot /= float32(width)
+				dot, sum := vec.DotFrom(g, xr, mean)*rstd/float32(width), float32(0)
 				if a.Kind == graph.LayerNorm {
 					sum = vec.Sum(g) / float32(width)
 				}
-				for j, v := range xr {
-					dst[j] = rstd * (g[j] - sum - (v-mean)*rstd*dot)
-				}
+				vec.NormGrad(dx.row(i)[c:c+width], g, xr, mean, rstd, sum, dot*rstd)
 			}
 		}
 	}}, nil
 }
 
 // bindNormDW sums dy*xhat over all chunks in order; workers own columns of
-// the weight.
+// the weight, and each share finds the mean and deviation of every row.
 func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms, err := b.mats(n.In[0], n.In[1], n.Out[0], n.Out[1])
@@ -173,7 +176,7 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 	}
 	a := n.Attr.(graph.NormDWAttr)
 	dy, x, dw, db, size := ms[0], ms[1], ms[2].full, ms[3].full, a.Size(a.Width)
-	return &columns{a.Kind.String() + " weight backward", x, a.Width, func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: a.Kind.String() + " weight backward", like: x, cols: a.Width, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		if dw != nil {
 			clear(dw[lo:hi])
 		}
@@ -186,9 +189,7 @@ func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 				for k := lo / size * size; dw != nil && k < hi; k += size {
 					from, to := max(lo, k), min(hi, k+size)
 					mean, rstd := normStats(&a.NormAttr, x.row(i)[c+k:c+k+size])
-					for j, v := range x.row(i)[c+from : c+to] {
-						dw[from+j] += g[from-lo+j] * (v - mean) * rstd
-					}
+					vec.NormWeightGrad(dw[from:to], g[from-lo:to-lo], x.row(i)[c+from:c+to], mean, rstd)
 				}
 				if db != nil {
 					vec.Add(db[lo:hi], db[lo:hi], g)

@@ -111,3 +111,24 @@ func TestNaturalInside(t *testing.T) {
 		})
 	})
 }
+
+// TestTransposedInside: a product whose A is transposed reads A only, and its
+// strips of any height are packed from within.
+func TestTransposedInside(t *testing.T) {
+	fences(t, 3, func(f []*fence.Fence) {
+		fence.Hold(t, func(doing *string) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			s := NewScratch(nil)
+			for _, tier := range cpu.Available() {
+				defer cpu.Use(tier)()
+				for m := 1; m < 45; m++ {
+					n, k, lda := 1+rng.IntN(40), 1+rng.IntN(3*packDepth), m+rng.IntN(3)
+					*doing = fmt.Sprintf("%dx%dx%d on %v", m, n, k, tier)
+					b := Natural{W: fence.Of[float32](f[0], k*n), N: n, K: k, LD: n}
+					task := Task{M: m, N: n, K: k, A: fence.Of[float32](f[1], (k-1)*lda+m), LDA: lda, ATrans: true, B: b, C: fence.Of[float32](f[2], m*n), LDC: n}
+					Run(&task, 0, m, 0, NumPanels(n), s)
+				}
+			}
+		})
+	})
+}

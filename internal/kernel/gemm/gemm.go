@@ -30,6 +30,10 @@ const (
 	// kcBuilt is kc of panels that are built anew for each block of rows by
 	// little more than writing them: they are not to leave L1 for it.
 	kcBuilt = 192
+	// packDepth is how many rows of a transposed A are packed at a time: their
+	// lines are met again by the next strip and must not have left L1, where
+	// rows a multiple of a page apart share few places.
+	packDepth = 16
 )
 
 // shape is the tile of one tier.
@@ -208,16 +212,23 @@ func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k
 	base, extra := rows/strips, rows%strips
 	kn := k1 - k0
 	kpad := (kn + 3) &^ 3
-	for i, r := 0, 0; i < strips && !packed; i++ {
-		h := base
-		if i < extra {
-			h++
+	part := kn
+	if t.ATrans {
+		part = packDepth
+	}
+	for k := 0; k < kn && !packed; k += part {
+		for i, r := 0, 0; i < strips; i++ {
+			h := base
+			if i < extra {
+				h++
+			}
+			strip, n := packedA[r*kpad+k*h:], min(part, kn-k)
+			packA(tier, strip, t, mb+r, h, k0+k, n)
+			if t.Round {
+				RoundBF16(strip[:h*((n+3)&^3)])
+			}
+			r += h
 		}
-		packA(tier, packedA[r*kpad:], t, mb+r, h, k0, kn)
-		if t.Round {
-			RoundBF16(packedA[r*kpad:][:h*kpad])
-		}
-		r += h
 	}
 	load := t.Accumulate || k0 > 0
 	for p := p0; p < p1; p++ {

@@ -53,15 +53,12 @@ func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 		if k4 > 0 {
 			packAAVX2(&dst[0], &t.A[m*t.LDA+k0], t.LDA, h, k4)
 		}
-	} else {
-		h4 := h &^ 3
-		for r := 0; r < h4 && k4 > 0; r += 4 {
+	} else if h < 4 {
+		packAGeneric(dst, t, m, h, k0, k4)
+	} else if k4 > 0 {
+		for r := 0; r < h; r += 4 {
+			r = min(r, h-4) // some of the last four may be packed already
 			packATAVX2(&dst[r*4], &t.A[k0*t.LDA+m+r], 4*h, t.LDA, k4)
-		}
-		for r := h4; r < h; r++ {
-			for i := range k4 {
-				dst[(i>>2*h+r)*4+i&3] = t.A[(k0+i)*t.LDA+m+r]
-			}
 		}
 	}
 	if k4 < kn {

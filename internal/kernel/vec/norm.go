@@ -51,3 +51,26 @@ func normalize(dst, x, w, b []float32, mean, inv float32) {
 		}
 	}
 }
+
+// NormGrad makes dst = inv·(g - sum - (x-mean)·dot): the gradient of a row that
+// a norm read, from that of the normed row, g. sum is the mean of g (0 for
+// RMSNorm) and dot is inv times the mean of g·(x-mean)·inv.
+func NormGrad(dst, g, x []float32, mean, inv, sum, dot float32) {
+	g, x = g[:len(dst)], x[:len(dst)]
+	if !normGradFast(dst, g, x, mean, inv, sum, dot) {
+		for i := range dst {
+			dst[i] = inv * (g[i] - sum - float32((x[i]-mean)*dot))
+		}
+	}
+}
+
+// NormWeightGrad makes dst += dy·(x-mean)·inv: what a row adds to the gradient
+// of a norm's weight.
+func NormWeightGrad(dst, dy, x []float32, mean, inv float32) {
+	dy, x = dy[:len(dst)], x[:len(dst)]
+	if !normWeightGradFast(dst, dy, x, mean, inv) {
+		for i := range dst {
+			dst[i] += float32(dy[i] * float32((x[i]-mean)*inv))
+		}
+	}
+}

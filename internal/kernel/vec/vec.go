@@ -1,6 +1,6 @@
 // Package vec holds the kernels that walk f32 slices: sums and products,
-// reductions, exponentials, activations and their derivatives, norms of one
-// row, and rotary position embedding.
+// reductions, exponentials, activations and norms of one row with their
+// derivatives, rotary position embedding, and steps of AdamW.
 //
 // backend/cpu and attention import it; it imports only kernel/cpu. Every
 // function has a generic Go twin in this package and AVX2, AVX-512 and NEON
@@ -99,6 +99,19 @@ func Dot(a, b []float32) float32 {
 	var s [4]float32
 	for i, x := range a {
 		s[i&3] += float32(x * b[i])
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+// DotFrom is the inner product of a and b - mean.
+func DotFrom(a, b []float32, mean float32) float32 {
+	b = b[:len(a)]
+	if s, ok := dotFromFast(a, b, mean); ok {
+		return s
+	}
+	var s [4]float32
+	for i, x := range a {
+		s[i&3] += float32(x * (b[i] - mean))
 	}
 	return (s[0] + s[1]) + (s[2] + s[3])
 }

@@ -224,6 +224,75 @@ func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
 }
 
 //go:noescape
+func normGradAVX2(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
+
+//go:noescape
+func normGradAVX512(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
+
+func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
+	tier := cpu.Vector()
+	lane := lanes[tier]
+	if lane == 0 {
+		return false
+	}
+	full := len(dst) &^ (lane - 1)
+	if full > 0 {
+		if tier == cpu.AVX512 {
+			normGradAVX512(&dst[0], &dy[0], &x[0], full, mean, inv, sum, dot)
+		} else {
+			normGradAVX2(&dst[0], &dy[0], &x[0], full, mean, inv, sum, dot)
+		}
+	}
+	if full < len(dst) {
+		var dstT, dyT, xT [16]float32
+		copy(dyT[:], dy[full:])
+		copy(xT[:], x[full:])
+		if tier == cpu.AVX512 {
+			normGradAVX512(&dstT[0], &dyT[0], &xT[0], lane, mean, inv, sum, dot)
+		} else {
+			normGradAVX2(&dstT[0], &dyT[0], &xT[0], lane, mean, inv, sum, dot)
+		}
+		copy(dst[full:], dstT[:])
+	}
+	return true
+}
+
+//go:noescape
+func normWeightGradAVX2(dst, dy, x *float32, n int, mean, inv float32)
+
+//go:noescape
+func normWeightGradAVX512(dst, dy, x *float32, n int, mean, inv float32)
+
+func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
+	tier := cpu.Vector()
+	lane := lanes[tier]
+	if lane == 0 {
+		return false
+	}
+	full := len(dst) &^ (lane - 1)
+	if full > 0 {
+		if tier == cpu.AVX512 {
+			normWeightGradAVX512(&dst[0], &dy[0], &x[0], full, mean, inv)
+		} else {
+			normWeightGradAVX2(&dst[0], &dy[0], &x[0], full, mean, inv)
+		}
+	}
+	if full < len(dst) {
+		var dstT, dyT, xT [16]float32
+		copy(dstT[:], dst[full:])
+		copy(dyT[:], dy[full:])
+		copy(xT[:], x[full:])
+		if tier == cpu.AVX512 {
+			normWeightGradAVX512(&dstT[0], &dyT[0], &xT[0], lane, mean, inv)
+		} else {
+			normWeightGradAVX2(&dstT[0], &dyT[0], &xT[0], lane, mean, inv)
+		}
+		copy(dst[full:], dstT[:])
+	}
+	return true
+}
+
+//go:noescape
 func expAVX2(dst, x *float32, n int, shift float32) (sum float32)
 
 //go:noescape
@@ -722,6 +791,39 @@ func dotFast(a, b []float32) (ret float32, ok bool) {
 			ret += dotAVX512(&aT[0], &bT[0], lane)
 		} else {
 			ret += dotAVX2(&aT[0], &bT[0], lane)
+		}
+	}
+	return ret, true
+}
+
+//go:noescape
+func dotFromAVX2(a, b *float32, n int, mean float32) (ret float32)
+
+//go:noescape
+func dotFromAVX512(a, b *float32, n int, mean float32) (ret float32)
+
+func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
+	tier := cpu.Vector()
+	lane := lanes[tier]
+	if lane == 0 {
+		return 0, false
+	}
+	full := len(a) &^ (lane - 1)
+	if full > 0 {
+		if tier == cpu.AVX512 {
+			ret += dotFromAVX512(&a[0], &b[0], full, mean)
+		} else {
+			ret += dotFromAVX2(&a[0], &b[0], full, mean)
+		}
+	}
+	if full < len(a) {
+		var aT, bT [16]float32
+		copy(aT[:], a[full:])
+		copy(bT[:], b[full:])
+		if tier == cpu.AVX512 {
+			ret += dotFromAVX512(&aT[0], &bT[0], lane, mean)
+		} else {
+			ret += dotFromAVX2(&aT[0], &bT[0], lane, mean)
 		}
 	}
 	return ret, true

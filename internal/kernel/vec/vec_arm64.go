@@ -152,6 +152,51 @@ func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
 }
 
 //go:noescape
+func normGradNEON(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
+
+func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
+	lane := lanes[cpu.Vector()]
+	if lane == 0 {
+		return false
+	}
+	full := len(dst) &^ (lane - 1)
+	if full > 0 {
+		normGradNEON(&dst[0], &dy[0], &x[0], full, mean, inv, sum, dot)
+	}
+	if full < len(dst) {
+		var dstT, dyT, xT [4]float32
+		copy(dyT[:], dy[full:])
+		copy(xT[:], x[full:])
+		normGradNEON(&dstT[0], &dyT[0], &xT[0], lane, mean, inv, sum, dot)
+		copy(dst[full:], dstT[:])
+	}
+	return true
+}
+
+//go:noescape
+func normWeightGradNEON(dst, dy, x *float32, n int, mean, inv float32)
+
+func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
+	lane := lanes[cpu.Vector()]
+	if lane == 0 {
+		return false
+	}
+	full := len(dst) &^ (lane - 1)
+	if full > 0 {
+		normWeightGradNEON(&dst[0], &dy[0], &x[0], full, mean, inv)
+	}
+	if full < len(dst) {
+		var dstT, dyT, xT [4]float32
+		copy(dstT[:], dst[full:])
+		copy(dyT[:], dy[full:])
+		copy(xT[:], x[full:])
+		normWeightGradNEON(&dstT[0], &dyT[0], &xT[0], lane, mean, inv)
+		copy(dst[full:], dstT[:])
+	}
+	return true
+}
+
+//go:noescape
 func expNEON(dst, x *float32, n int, shift float32) (sum float32)
 
 func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
@@ -471,6 +516,27 @@ func dotFast(a, b []float32) (ret float32, ok bool) {
 		copy(aT[:], a[full:])
 		copy(bT[:], b[full:])
 		ret += dotNEON(&aT[0], &bT[0], lane)
+	}
+	return ret, true
+}
+
+//go:noescape
+func dotFromNEON(a, b *float32, n int, mean float32) (ret float32)
+
+func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
+	lane := lanes[cpu.Vector()]
+	if lane == 0 {
+		return 0, false
+	}
+	full := len(a) &^ (lane - 1)
+	if full > 0 {
+		ret += dotFromNEON(&a[0], &b[0], full, mean)
+	}
+	if full < len(a) {
+		var aT, bT [4]float32
+		copy(aT[:], a[full:])
+		copy(bT[:], b[full:])
+		ret += dotFromNEON(&aT[0], &bT[0], lane, mean)
 	}
 	return ret, true
 }

@@ -331,6 +331,148 @@ one16:
 done18:
 	RET
 
+// func normGradNEON(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
+TEXT ·normGradNEON(SB), NOSPLIT, $0-48
+	MOVD $pool<>(SB), R20
+	MOVD dst+0(FP), R0
+	MOVD dy+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD n+24(FP), R4
+	FMOVS mean+32(FP), F0
+	WORD $0x4e040400 // DUP.4S V0, V0[0]
+	FMOVS inv+36(FP), F1
+	WORD $0x4e040421 // DUP.4S V1, V1[0]
+	FMOVS sum+40(FP), F2
+	WORD $0x4e040442 // DUP.4S V2, V2[0]
+	FMOVS dot+44(FP), F3
+	WORD $0x4e040463 // DUP.4S V3, V3[0]
+	CMP $16, R4
+	BLT one19
+
+loop20:
+	FMOVQ 0(R1), F4
+	FMOVQ 16(R1), F6
+	FMOVQ 32(R1), F8
+	FMOVQ 48(R1), F10
+	FMOVQ 0(R2), F5
+	FMOVQ 16(R2), F7
+	FMOVQ 32(R2), F9
+	FMOVQ 48(R2), F11
+	WORD $0x4ea0d4a5 // FSUB.4S V5, V5, V0
+	WORD $0x4ea0d4e7 // FSUB.4S V7, V7, V0
+	WORD $0x4ea0d529 // FSUB.4S V9, V9, V0
+	WORD $0x4ea0d56b // FSUB.4S V11, V11, V0
+	WORD $0x4ea2d484 // FSUB.4S V4, V4, V2
+	WORD $0x4ea2d4c6 // FSUB.4S V6, V6, V2
+	WORD $0x4ea2d508 // FSUB.4S V8, V8, V2
+	WORD $0x4ea2d54a // FSUB.4S V10, V10, V2
+	WORD $0x4ea3cca4 // FMLS.4S V4, V5, V3
+	WORD $0x4ea3cce6 // FMLS.4S V6, V7, V3
+	WORD $0x4ea3cd28 // FMLS.4S V8, V9, V3
+	WORD $0x4ea3cd6a // FMLS.4S V10, V11, V3
+	WORD $0x6e21dc84 // FMUL.4S V4, V4, V1
+	WORD $0x6e21dcc6 // FMUL.4S V6, V6, V1
+	WORD $0x6e21dd08 // FMUL.4S V8, V8, V1
+	WORD $0x6e21dd4a // FMUL.4S V10, V10, V1
+	FMOVQ F4, 0(R0)
+	FMOVQ F6, 16(R0)
+	FMOVQ F8, 32(R0)
+	FMOVQ F10, 48(R0)
+	ADD $64, R0
+	ADD $64, R1
+	ADD $64, R2
+	SUB $16, R4
+	CMP $16, R4
+	BGE loop20
+
+one19:
+	CMP $4, R4
+	BLT done21
+	FMOVQ 0(R1), F4
+	FMOVQ 0(R2), F5
+	WORD $0x4ea0d4a5 // FSUB.4S V5, V5, V0
+	WORD $0x4ea2d484 // FSUB.4S V4, V4, V2
+	WORD $0x4ea3cca4 // FMLS.4S V4, V5, V3
+	WORD $0x6e21dc84 // FMUL.4S V4, V4, V1
+	FMOVQ F4, 0(R0)
+	ADD $16, R0
+	ADD $16, R1
+	ADD $16, R2
+	SUB $4, R4
+	JMP one19
+
+done21:
+	RET
+
+// func normWeightGradNEON(dst, dy, x *float32, n int, mean, inv float32)
+TEXT ·normWeightGradNEON(SB), NOSPLIT, $0-40
+	MOVD $pool<>(SB), R20
+	MOVD dst+0(FP), R0
+	MOVD dy+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD n+24(FP), R4
+	FMOVS mean+32(FP), F0
+	WORD $0x4e040400 // DUP.4S V0, V0[0]
+	FMOVS inv+36(FP), F1
+	WORD $0x4e040421 // DUP.4S V1, V1[0]
+	CMP $16, R4
+	BLT one22
+
+loop23:
+	FMOVQ 0(R1), F2
+	FMOVQ 16(R1), F5
+	FMOVQ 32(R1), F8
+	FMOVQ 48(R1), F11
+	FMOVQ 0(R2), F3
+	FMOVQ 16(R2), F6
+	FMOVQ 32(R2), F9
+	FMOVQ 48(R2), F12
+	FMOVQ 0(R0), F4
+	FMOVQ 16(R0), F7
+	FMOVQ 32(R0), F10
+	FMOVQ 48(R0), F13
+	WORD $0x4ea0d463 // FSUB.4S V3, V3, V0
+	WORD $0x4ea0d4c6 // FSUB.4S V6, V6, V0
+	WORD $0x4ea0d529 // FSUB.4S V9, V9, V0
+	WORD $0x4ea0d58c // FSUB.4S V12, V12, V0
+	WORD $0x6e21dc63 // FMUL.4S V3, V3, V1
+	WORD $0x6e21dcc6 // FMUL.4S V6, V6, V1
+	WORD $0x6e21dd29 // FMUL.4S V9, V9, V1
+	WORD $0x6e21dd8c // FMUL.4S V12, V12, V1
+	WORD $0x4e23cc44 // FMLA.4S V4, V2, V3
+	WORD $0x4e26cca7 // FMLA.4S V7, V5, V6
+	WORD $0x4e29cd0a // FMLA.4S V10, V8, V9
+	WORD $0x4e2ccd6d // FMLA.4S V13, V11, V12
+	FMOVQ F4, 0(R0)
+	FMOVQ F7, 16(R0)
+	FMOVQ F10, 32(R0)
+	FMOVQ F13, 48(R0)
+	ADD $64, R0
+	ADD $64, R1
+	ADD $64, R2
+	SUB $16, R4
+	CMP $16, R4
+	BGE loop23
+
+one22:
+	CMP $4, R4
+	BLT done24
+	FMOVQ 0(R1), F2
+	FMOVQ 0(R2), F3
+	FMOVQ 0(R0), F4
+	WORD $0x4ea0d463 // FSUB.4S V3, V3, V0
+	WORD $0x6e21dc63 // FMUL.4S V3, V3, V1
+	WORD $0x4e23cc44 // FMLA.4S V4, V2, V3
+	FMOVQ F4, 0(R0)
+	ADD $16, R0
+	ADD $16, R1
+	ADD $16, R2
+	SUB $4, R4
+	JMP one22
+
+done24:
+	RET
+
 // func expNEON(dst, x *float32, n int, shift float32) (sum float32)
 TEXT ·expNEON(SB), NOSPLIT, $0-36
 	MOVD $pool<>(SB), R20
@@ -341,9 +483,9 @@ TEXT ·expNEON(SB), NOSPLIT, $0-36
 	WORD $0x4e040400 // DUP.4S V0, V0[0]
 	WORD $0x4f000401 // MOVI.4S V1, #0
 	CMP $16, R4
-	BLT one19
+	BLT one25
 
-loop20:
+loop26:
 	FMOVQ 0(R1), F2
 	FMOVQ 16(R1), F7
 	FMOVQ 32(R1), F12
@@ -504,11 +646,11 @@ loop20:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop20
+	BGE loop26
 
-one19:
+one25:
 	CMP $4, R4
-	BLT done21
+	BLT done27
 	FMOVQ 0(R1), F2
 	WORD $0x4ea0d442 // FSUB.4S V2, V2, V0
 	FMOVQ 0(R20), F6
@@ -551,9 +693,9 @@ one19:
 	ADD $16, R0
 	ADD $16, R1
 	SUB $4, R4
-	JMP one19
+	JMP one25
 
-done21:
+done27:
 	WORD $0x6e21d421 // FADDP.4S V1, V1, V1
 	WORD $0x6e21d421 // FADDP.4S V1, V1, V1
 	FMOVS F1, sum+32(FP)
@@ -566,9 +708,9 @@ TEXT ·siluNEON(SB), NOSPLIT, $0-24
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R4
 	CMP $16, R4
-	BLT one22
+	BLT one28
 
-loop23:
+loop29:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F6
 	FMOVQ 32(R1), F12
@@ -741,11 +883,11 @@ loop23:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop23
+	BGE loop29
 
-one22:
+one28:
 	CMP $4, R4
-	BLT done24
+	BLT done30
 	FMOVQ 0(R1), F0
 	WORD $0x6ea0f805 // FNEG.4S V5, V0
 	FMOVQ 0(R20), F4
@@ -791,9 +933,9 @@ one22:
 	ADD $16, R0
 	ADD $16, R1
 	SUB $4, R4
-	JMP one22
+	JMP one28
 
-done24:
+done30:
 	RET
 
 // func siluMulNEON(dst, x, u *float32, n int)
@@ -804,9 +946,9 @@ TEXT ·siluMulNEON(SB), NOSPLIT, $0-32
 	MOVD u+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one25
+	BLT one31
 
-loop26:
+loop32:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F7
 	FMOVQ 32(R1), F14
@@ -988,11 +1130,11 @@ loop26:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop26
+	BGE loop32
 
-one25:
+one31:
 	CMP $4, R4
-	BLT done27
+	BLT done33
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6ea0f806 // FNEG.4S V6, V0
@@ -1041,9 +1183,9 @@ one25:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one25
+	JMP one31
 
-done27:
+done33:
 	RET
 
 // func siluGradNEON(dst, dy, x *float32, n int)
@@ -1054,9 +1196,9 @@ TEXT ·siluGradNEON(SB), NOSPLIT, $0-32
 	MOVD x+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one28
+	BLT one34
 
-loop29:
+loop35:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F7
 	FMOVQ 32(R1), F14
@@ -1254,11 +1396,11 @@ loop29:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop29
+	BGE loop35
 
-one28:
+one34:
 	CMP $4, R4
-	BLT done30
+	BLT done36
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6ea0f826 // FNEG.4S V6, V1
@@ -1311,9 +1453,9 @@ one28:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one28
+	JMP one34
 
-done30:
+done36:
 	RET
 
 // func tanhNEON(dst, x *float32, n int)
@@ -1323,9 +1465,9 @@ TEXT ·tanhNEON(SB), NOSPLIT, $0-24
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R4
 	CMP $16, R4
-	BLT one31
+	BLT one37
 
-loop32:
+loop38:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F6
 	FMOVQ 32(R1), F12
@@ -1510,11 +1652,11 @@ loop32:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop32
+	BGE loop38
 
-one31:
+one37:
 	CMP $4, R4
-	BLT done33
+	BLT done39
 	FMOVQ 0(R1), F0
 	WORD $0x4e20d400 // FADD.4S V0, V0, V0
 	WORD $0x6ea0f805 // FNEG.4S V5, V0
@@ -1563,9 +1705,9 @@ one31:
 	ADD $16, R0
 	ADD $16, R1
 	SUB $4, R4
-	JMP one31
+	JMP one37
 
-done33:
+done39:
 	RET
 
 // func geluTanhNEON(dst, x *float32, n int)
@@ -1575,9 +1717,9 @@ TEXT ·geluTanhNEON(SB), NOSPLIT, $0-24
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R4
 	CMP $16, R4
-	BLT one34
+	BLT one40
 
-loop35:
+loop41:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F7
 	FMOVQ 32(R1), F14
@@ -1774,11 +1916,11 @@ loop35:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop35
+	BGE loop41
 
-one34:
+one40:
 	CMP $4, R4
-	BLT done36
+	BLT done42
 	FMOVQ 0(R1), F0
 	WORD $0x6e20dc01 // FMUL.4S V1, V0, V0
 	FMOVQ 224(R20), F2
@@ -1830,9 +1972,9 @@ one34:
 	ADD $16, R0
 	ADD $16, R1
 	SUB $4, R4
-	JMP one34
+	JMP one40
 
-done36:
+done42:
 	RET
 
 // func geluTanhMulNEON(dst, x, u *float32, n int)
@@ -1843,9 +1985,9 @@ TEXT ·geluTanhMulNEON(SB), NOSPLIT, $0-32
 	MOVD u+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one37
+	BLT one43
 
-loop38:
+loop44:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F8
 	FMOVQ 32(R1), F16
@@ -2051,11 +2193,11 @@ loop38:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop38
+	BGE loop44
 
-one37:
+one43:
 	CMP $4, R4
-	BLT done39
+	BLT done45
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6e20dc02 // FMUL.4S V2, V0, V0
@@ -2110,9 +2252,9 @@ one37:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one37
+	JMP one43
 
-done39:
+done45:
 	RET
 
 // func geluTanhGradNEON(dst, dy, x *float32, n int)
@@ -2123,9 +2265,9 @@ TEXT ·geluTanhGradNEON(SB), NOSPLIT, $0-32
 	MOVD x+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one40
+	BLT one46
 
-loop41:
+loop47:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F8
 	FMOVQ 32(R1), F16
@@ -2371,11 +2513,11 @@ loop41:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop41
+	BGE loop47
 
-one40:
+one46:
 	CMP $4, R4
-	BLT done42
+	BLT done48
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6e21dc22 // FMUL.4S V2, V1, V1
@@ -2440,9 +2582,9 @@ one40:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one40
+	JMP one46
 
-done42:
+done48:
 	RET
 
 // func geluNEON(dst, x *float32, n int)
@@ -2452,9 +2594,9 @@ TEXT ·geluNEON(SB), NOSPLIT, $0-24
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R4
 	CMP $16, R4
-	BLT one43
+	BLT one49
 
-loop44:
+loop50:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F7
 	FMOVQ 32(R1), F14
@@ -2755,11 +2897,11 @@ loop44:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop44
+	BGE loop50
 
-one43:
+one49:
 	CMP $4, R4
-	BLT done45
+	BLT done51
 	FMOVQ 0(R1), F0
 	WORD $0x6e20dc05 // FMUL.4S V5, V0, V0
 	WORD $0x4ea51ca6 // MOV.16B V6, V5
@@ -2837,9 +2979,9 @@ one43:
 	ADD $16, R0
 	ADD $16, R1
 	SUB $4, R4
-	JMP one43
+	JMP one49
 
-done45:
+done51:
 	RET
 
 // func geluMulNEON(dst, x, u *float32, n int)
@@ -2850,9 +2992,9 @@ TEXT ·geluMulNEON(SB), NOSPLIT, $0-32
 	MOVD u+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one46
+	BLT one52
 
-loop47:
+loop53:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F8
 	FMOVQ 32(R1), F16
@@ -3162,11 +3304,11 @@ loop47:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop47
+	BGE loop53
 
-one46:
+one52:
 	CMP $4, R4
-	BLT done48
+	BLT done54
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6e20dc06 // FMUL.4S V6, V0, V0
@@ -3247,9 +3389,9 @@ one46:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one46
+	JMP one52
 
-done48:
+done54:
 	RET
 
 // func geluGradNEON(dst, dy, x *float32, n int)
@@ -3260,9 +3402,9 @@ TEXT ·geluGradNEON(SB), NOSPLIT, $0-32
 	MOVD x+16(FP), R2
 	MOVD n+24(FP), R4
 	CMP $16, R4
-	BLT one49
+	BLT one55
 
-loop50:
+loop56:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F8
 	FMOVQ 32(R1), F16
@@ -3584,11 +3726,11 @@ loop50:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop50
+	BGE loop56
 
-one49:
+one55:
 	CMP $4, R4
-	BLT done51
+	BLT done57
 	FMOVQ 0(R1), F0
 	FMOVQ 0(R2), F1
 	WORD $0x6e21dc26 // FMUL.4S V6, V1, V1
@@ -3672,9 +3814,9 @@ one49:
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one49
+	JMP one55
 
-done51:
+done57:
 	RET
 
 // func sumNEON(a *float32, n int) (ret float32)
@@ -3687,9 +3829,9 @@ TEXT ·sumNEON(SB), NOSPLIT, $0-20
 	WORD $0x4f000402 // MOVI.4S V2, #0
 	WORD $0x4f000403 // MOVI.4S V3, #0
 	CMP $16, R4
-	BLT one52
+	BLT one58
 
-loop53:
+loop59:
 	FMOVQ 0(R1), F8
 	WORD $0x4e28d400 // FADD.4S V0, V0, V8
 	FMOVQ 16(R1), F9
@@ -3701,18 +3843,18 @@ loop53:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop53
+	BGE loop59
 
-one52:
+one58:
 	CMP $4, R4
-	BLT done54
+	BLT done60
 	FMOVQ 0(R1), F8
 	WORD $0x4e28d400 // FADD.4S V0, V0, V8
 	ADD $16, R1
 	SUB $4, R4
-	JMP one52
+	JMP one58
 
-done54:
+done60:
 	WORD $0x4e21d400 // FADD.4S V0, V0, V1
 	WORD $0x4e23d442 // FADD.4S V2, V2, V3
 	WORD $0x4e22d400 // FADD.4S V0, V0, V2
@@ -3731,9 +3873,9 @@ TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-20
 	WORD $0x4f000402 // MOVI.4S V2, #0
 	WORD $0x4f000403 // MOVI.4S V3, #0
 	CMP $16, R4
-	BLT one55
+	BLT one61
 
-loop56:
+loop62:
 	FMOVQ 0(R1), F8
 	WORD $0x4e28cd00 // FMLA.4S V0, V8, V8
 	FMOVQ 16(R1), F9
@@ -3745,18 +3887,18 @@ loop56:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop56
+	BGE loop62
 
-one55:
+one61:
 	CMP $4, R4
-	BLT done57
+	BLT done63
 	FMOVQ 0(R1), F8
 	WORD $0x4e28cd00 // FMLA.4S V0, V8, V8
 	ADD $16, R1
 	SUB $4, R4
-	JMP one55
+	JMP one61
 
-done57:
+done63:
 	WORD $0x4e21d400 // FADD.4S V0, V0, V1
 	WORD $0x4e23d442 // FADD.4S V2, V2, V3
 	WORD $0x4e22d400 // FADD.4S V0, V0, V2
@@ -3777,9 +3919,9 @@ TEXT ·sumSquaresFromNEON(SB), NOSPLIT, $0-28
 	WORD $0x4f000402 // MOVI.4S V2, #0
 	WORD $0x4f000403 // MOVI.4S V3, #0
 	CMP $16, R4
-	BLT one58
+	BLT one64
 
-loop59:
+loop65:
 	FMOVQ 0(R1), F8
 	WORD $0x4ea4d508 // FSUB.4S V8, V8, V4
 	WORD $0x4e28cd00 // FMLA.4S V0, V8, V8
@@ -3795,19 +3937,19 @@ loop59:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop59
+	BGE loop65
 
-one58:
+one64:
 	CMP $4, R4
-	BLT done60
+	BLT done66
 	FMOVQ 0(R1), F8
 	WORD $0x4ea4d508 // FSUB.4S V8, V8, V4
 	WORD $0x4e28cd00 // FMLA.4S V0, V8, V8
 	ADD $16, R1
 	SUB $4, R4
-	JMP one58
+	JMP one64
 
-done60:
+done66:
 	WORD $0x4e21d400 // FADD.4S V0, V0, V1
 	WORD $0x4e23d442 // FADD.4S V2, V2, V3
 	WORD $0x4e22d400 // FADD.4S V0, V0, V2
@@ -3827,9 +3969,9 @@ TEXT ·dotNEON(SB), NOSPLIT, $0-28
 	WORD $0x4f000402 // MOVI.4S V2, #0
 	WORD $0x4f000403 // MOVI.4S V3, #0
 	CMP $16, R4
-	BLT one61
+	BLT one67
 
-loop62:
+loop68:
 	FMOVQ 0(R1), F8
 	FMOVQ 0(R2), F9
 	WORD $0x4e29cd00 // FMLA.4S V0, V8, V9
@@ -3846,26 +3988,85 @@ loop62:
 	ADD $64, R2
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop62
+	BGE loop68
 
-one61:
+one67:
 	CMP $4, R4
-	BLT done63
+	BLT done69
 	FMOVQ 0(R1), F8
 	FMOVQ 0(R2), F9
 	WORD $0x4e29cd00 // FMLA.4S V0, V8, V9
 	ADD $16, R1
 	ADD $16, R2
 	SUB $4, R4
-	JMP one61
+	JMP one67
 
-done63:
+done69:
 	WORD $0x4e21d400 // FADD.4S V0, V0, V1
 	WORD $0x4e23d442 // FADD.4S V2, V2, V3
 	WORD $0x4e22d400 // FADD.4S V0, V0, V2
 	WORD $0x6e20d400 // FADDP.4S V0, V0, V0
 	WORD $0x6e20d400 // FADDP.4S V0, V0, V0
 	FMOVS F0, ret+24(FP)
+	RET
+
+// func dotFromNEON(a, b *float32, n int, mean float32) (ret float32)
+TEXT ·dotFromNEON(SB), NOSPLIT, $0-36
+	MOVD $pool<>(SB), R20
+	MOVD a+0(FP), R1
+	MOVD b+8(FP), R2
+	MOVD n+16(FP), R4
+	FMOVS mean+24(FP), F4
+	WORD $0x4e040484 // DUP.4S V4, V4[0]
+	WORD $0x4f000400 // MOVI.4S V0, #0
+	WORD $0x4f000401 // MOVI.4S V1, #0
+	WORD $0x4f000402 // MOVI.4S V2, #0
+	WORD $0x4f000403 // MOVI.4S V3, #0
+	CMP $16, R4
+	BLT one70
+
+loop71:
+	FMOVQ 0(R1), F8
+	FMOVQ 0(R2), F9
+	WORD $0x4ea4d529 // FSUB.4S V9, V9, V4
+	WORD $0x4e29cd00 // FMLA.4S V0, V8, V9
+	FMOVQ 16(R1), F10
+	FMOVQ 16(R2), F11
+	WORD $0x4ea4d56b // FSUB.4S V11, V11, V4
+	WORD $0x4e2bcd41 // FMLA.4S V1, V10, V11
+	FMOVQ 32(R1), F12
+	FMOVQ 32(R2), F13
+	WORD $0x4ea4d5ad // FSUB.4S V13, V13, V4
+	WORD $0x4e2dcd82 // FMLA.4S V2, V12, V13
+	FMOVQ 48(R1), F14
+	FMOVQ 48(R2), F15
+	WORD $0x4ea4d5ef // FSUB.4S V15, V15, V4
+	WORD $0x4e2fcdc3 // FMLA.4S V3, V14, V15
+	ADD $64, R1
+	ADD $64, R2
+	SUB $16, R4
+	CMP $16, R4
+	BGE loop71
+
+one70:
+	CMP $4, R4
+	BLT done72
+	FMOVQ 0(R1), F8
+	FMOVQ 0(R2), F9
+	WORD $0x4ea4d529 // FSUB.4S V9, V9, V4
+	WORD $0x4e29cd00 // FMLA.4S V0, V8, V9
+	ADD $16, R1
+	ADD $16, R2
+	SUB $4, R4
+	JMP one70
+
+done72:
+	WORD $0x4e21d400 // FADD.4S V0, V0, V1
+	WORD $0x4e23d442 // FADD.4S V2, V2, V3
+	WORD $0x4e22d400 // FADD.4S V0, V0, V2
+	WORD $0x6e20d400 // FADDP.4S V0, V0, V0
+	WORD $0x6e20d400 // FADDP.4S V0, V0, V0
+	FMOVS F0, ret+32(FP)
 	RET
 
 // func maxNEON(a *float32, n int) (ret float32)
@@ -3878,9 +4079,9 @@ TEXT ·maxNEON(SB), NOSPLIT, $0-20
 	FMOVQ 464(R20), F2
 	FMOVQ 464(R20), F3
 	CMP $16, R4
-	BLT one64
+	BLT one73
 
-loop65:
+loop74:
 	FMOVQ 0(R1), F8
 	WORD $0x4e28c400 // FMAXNM.4S V0, V0, V8
 	FMOVQ 16(R1), F9
@@ -3892,24 +4093,82 @@ loop65:
 	ADD $64, R1
 	SUB $16, R4
 	CMP $16, R4
-	BGE loop65
+	BGE loop74
 
-one64:
+one73:
 	CMP $4, R4
-	BLT done66
+	BLT done75
 	FMOVQ 0(R1), F8
 	WORD $0x4e28c400 // FMAXNM.4S V0, V0, V8
 	ADD $16, R1
 	SUB $4, R4
-	JMP one64
+	JMP one73
 
-done66:
+done75:
 	WORD $0x4e21c400 // FMAXNM.4S V0, V0, V1
 	WORD $0x4e23c442 // FMAXNM.4S V2, V2, V3
 	WORD $0x4e22c400 // FMAXNM.4S V0, V0, V2
 	WORD $0x6e20c400 // FMAXNMP.4S V0, V0, V0
 	WORD $0x6e20c400 // FMAXNMP.4S V0, V0, V0
 	FMOVS F0, ret+16(FP)
+	RET
+
+// func adamwNEON(w, m, v, dw *float32, n int, h *AdamWStep)
+TEXT ·adamwNEON(SB), NOSPLIT, $0-48
+	MOVD w+0(FP), R0
+	MOVD m+8(FP), R1
+	MOVD v+16(FP), R2
+	MOVD dw+24(FP), R3
+	MOVD n+32(FP), R4
+	MOVD h+40(FP), R5
+	FMOVS 0(R5), F0
+	WORD $0x4e040400 // DUP.4S V0, V0[0]
+	FMOVS 4(R5), F1
+	WORD $0x4e040421 // DUP.4S V1, V1[0]
+	FMOVS 8(R5), F2
+	WORD $0x4e040442 // DUP.4S V2, V2[0]
+	FMOVS 12(R5), F3
+	WORD $0x4e040463 // DUP.4S V3, V3[0]
+	FMOVS 16(R5), F4
+	WORD $0x4e040484 // DUP.4S V4, V4[0]
+	FMOVS 20(R5), F5
+	WORD $0x4e0404a5 // DUP.4S V5, V5[0]
+	FMOVS 24(R5), F6
+	WORD $0x4e0404c6 // DUP.4S V6, V6[0]
+	FMOVS 28(R5), F7
+	WORD $0x4e0404e7 // DUP.4S V7, V7[0]
+	FMOVS 32(R5), F8
+	WORD $0x4e040508 // DUP.4S V8, V8[0]
+
+loop76:
+	FMOVQ 0(R0), F13
+	FMOVQ 0(R1), F10
+	FMOVQ 0(R2), F11
+	FMOVQ 0(R3), F9
+	WORD $0x6e20dd29 // FMUL.4S V9, V9, V0
+	WORD $0x6e21dd4a // FMUL.4S V10, V10, V1
+	WORD $0x6e22dd2c // FMUL.4S V12, V9, V2
+	WORD $0x4e2cd54a // FADD.4S V10, V10, V12
+	FMOVQ F10, 0(R1)
+	WORD $0x6e24dd2c // FMUL.4S V12, V9, V4
+	WORD $0x6e29dd8c // FMUL.4S V12, V12, V9
+	WORD $0x6e23dd6b // FMUL.4S V11, V11, V3
+	WORD $0x4e2cd56b // FADD.4S V11, V11, V12
+	FMOVQ F11, 0(R2)
+	WORD $0x6ea1f96b // FSQRT.4S V11, V11
+	WORD $0x6e27dd6b // FMUL.4S V11, V11, V7
+	WORD $0x4e28d56b // FADD.4S V11, V11, V8
+	WORD $0x6e26dd4a // FMUL.4S V10, V10, V6
+	WORD $0x6e2bfd4a // FDIV.4S V10, V10, V11
+	WORD $0x6e25ddad // FMUL.4S V13, V13, V5
+	WORD $0x4eaad5ad // FSUB.4S V13, V13, V10
+	FMOVQ F13, 0(R0)
+	ADD $16, R0
+	ADD $16, R1
+	ADD $16, R2
+	ADD $16, R3
+	SUBS $4, R4, R4
+	BNE loop76
 	RET
 
 // func ropeSplitNEON(x, cos, sin *float32, half int, sign uint32)
@@ -3922,7 +4181,7 @@ TEXT ·ropeSplitNEON(SB), NOSPLIT, $0-36
 	WORD $0x4e0404e7 // DUP.4S V7, V7[0]
 	ADD R4<<2, R0, R3
 
-loop67:
+loop77:
 	FMOVQ 0(R0), F0
 	FMOVQ 0(R3), F1
 	FMOVQ 0(R1), F2
@@ -3939,7 +4198,7 @@ loop67:
 	ADD $16, R1
 	ADD $16, R2
 	SUBS $4, R4, R4
-	BNE loop67
+	BNE loop77
 	RET
 
 // func ropePairsNEON(x, cos, sin *float32, half int, sign uint32)
@@ -3951,7 +4210,7 @@ TEXT ·ropePairsNEON(SB), NOSPLIT, $0-36
 	FMOVS sign+32(FP), F7
 	WORD $0x4e0404e7 // DUP.4S V7, V7[0]
 
-loop68:
+loop78:
 	VLD2 (R0), [V0.S4, V1.S4]
 	FMOVQ 0(R1), F2
 	FMOVQ 0(R2), F3
@@ -3965,7 +4224,7 @@ loop68:
 	ADD $16, R1
 	ADD $16, R2
 	SUBS $4, R4, R4
-	BNE loop68
+	BNE loop78
 	RET
 
 // func toF16NEON(dst *byte, src *float32, n int)
@@ -3974,7 +4233,7 @@ TEXT ·toF16NEON(SB), NOSPLIT, $0-24
 	MOVD src+8(FP), R1
 	MOVD n+16(FP), R4
 
-loop69:
+loop79:
 	FMOVQ 0(R1), F0
 	FMOVQ 16(R1), F1
 	WORD $0x0e216802 // FCVTN.4H4S V2, V0
@@ -3983,7 +4242,7 @@ loop69:
 	ADD $32, R1
 	ADD $16, R0
 	SUBS $8, R4, R4
-	BNE loop69
+	BNE loop79
 	RET
 
 DATA pool<>+0(SB)/8, $0x42b2000042b20000

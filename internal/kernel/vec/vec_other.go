@@ -16,6 +16,10 @@ func normFast(dst, x, w []float32, mean, inv float32) bool { return false }
 
 func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool { return false }
 
+func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool { return false }
+
+func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool { return false }
+
 func expFast(dst, x []float32, shift float32) (sum float32, ok bool) { return 0, false }
 
 func siluFast(dst, x []float32) bool { return false }
@@ -45,5 +49,7 @@ func sumSquaresFast(a []float32) (ret float32, ok bool) { return 0, false }
 func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) { return 0, false }
 
 func dotFast(a, b []float32) (ret float32, ok bool) { return 0, false }
+
+func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) { return 0, false }
 
 func maxFast(a []float32) (ret float32, ok bool) { return 0, false }

@@ -77,6 +77,12 @@ var maps = []struct {
 	{"Silu", func(dst, a, b []float32) { Silu(dst, a) }, func(a, b, d float64) float64 { return a * sig(a) }, 20, 1e-6, 1e-30},
 	{"Tanh", func(dst, a, b []float32) { Tanh(dst, a) }, func(a, b, d float64) float64 { return math.Tanh(a) }, 3, 1e-7, 2e-7},
 	{"SoftCap", func(dst, a, b []float32) { SoftCap(dst, a, 5) }, func(a, b, d float64) float64 { return 5 * math.Tanh(a/5) }, 20, 1e-7, 2e-6},
+	{"NormGrad", func(dst, a, b []float32) { NormGrad(dst, a, b, 0.25, 1.5, -0.5, 0.75) }, func(a, b, d float64) float64 {
+		return 1.5 * (a + 0.5 - (b-0.25)*0.75)
+	}, 3, 3e-7, 1e-6},
+	{"NormWeightGrad", func(dst, a, b []float32) { NormWeightGrad(dst, a, b, 0.25, 1.5) }, func(a, b, d float64) float64 {
+		return d + a*(b-0.25)*1.5
+	}, 3, 3e-7, 2e-6},
 	{"GeluMul", GeluMul, func(a, b, d float64) float64 { return a * phi(a) * b }, 5, 1e-6, 1e-30},
 	{"GeluTanhMul", GeluTanhMul, func(a, b, d float64) float64 { return tanhGelu(a) * b }, 4, 2e-6, 1e-30},
 	{"SiluMul", SiluMul, func(a, b, d float64) float64 { return a * sig(a) * b }, 20, 1e-6, 1e-30},
@@ -111,7 +117,7 @@ func TestMaps(t *testing.T) {
 				}
 				// In place, and the value does not depend on the position.
 				inPlace := append([]float32(nil), a...)
-				if k.name != "AddTo" && k.name != "Axpy" {
+				if k.name != "AddTo" && k.name != "Axpy" && k.name != "NormWeightGrad" { // those read dst
 					k.run(inPlace, inPlace, b)
 					for i := range dst {
 						if inPlace[i] != dst[i] {
@@ -134,11 +140,11 @@ func TestReductions(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for _, n := range lengths {
 			a, b := noise(rng, n, 2), noise(rng, n, 2)
-			var sum, sq, from, dot, mag float64
+			var sum, sq, from, dot, dotFrom, mag float64
 			greatest := math.Inf(-1)
 			for i := range a {
 				x, y := float64(a[i]), float64(b[i])
-				sum, sq, from, dot = sum+x, sq+x*x, from+(x-0.5)*(x-0.5), dot+x*y
+				sum, sq, from, dot, dotFrom = sum+x, sq+x*x, from+(x-0.5)*(x-0.5), dot+x*y, dotFrom+x*(y-0.5)
 				mag += math.Abs(x) + math.Abs(x*y) + x*x + 1
 				greatest = max(greatest, x)
 			}
@@ -148,7 +154,7 @@ func TestReductions(t *testing.T) {
 				want float64
 			}{
 				{"Sum", Sum(a), sum}, {"SumSquares", SumSquares(a), sq}, {"SumSquaresFrom", SumSquaresFrom(a, 0.5), from},
-				{"Dot", Dot(a, b), dot},
+				{"Dot", Dot(a, b), dot}, {"DotFrom", DotFrom(a, b, 0.5), dotFrom},
 			} {
 				if !near(c.got, c.want, 1e-7, 1e-6*mag) {
 					t.Errorf("%s of %d = %g, want %g", c.name, n, c.got, c.want)
@@ -306,6 +312,8 @@ func TestNothingAllocates(t *testing.T) {
 			}
 			Sum(a)
 			Dot(a, b)
+			DotFrom(a, b, 1)
+			AdamW(a, b, c, c, &AdamWStep{Eps: 1})
 			Max(a)
 			RMSNorm(c, a, b, 1e-6)
 			LayerNorm(c, a, b, a, 1e-6)

@@ -1,0 +1,107 @@
+//go:build linux
+
+package cpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+// shares runs every share of a step as two workers would cut it, on one thread,
+// and reports how much it does per second of CPU time: a busy machine does not
+// change that much.
+func shares(b *testing.B, k kernel, work float64, unit string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	now := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	w := &worker{scratch: &scratch{}}
+	n := k.width(tensor.Bind{}, 2*sharesEach)
+	run := func() {
+		for i := range n {
+			k.run(w, tensor.Bind{}, i, n)
+		}
+	}
+	run() // pages are touched
+	start := now()
+	for b.Loop() {
+		run()
+	}
+	b.ReportMetric(work*float64(b.N)/(now()-start).Seconds()/1e9, unit)
+}
+
+// numbers is a matrix of small random values.
+func numbers(rng *rand.Rand, rows, cols int) mat {
+	m := mat{full: make([]float32, rows*cols), cols: cols, outer: tensor.Fixed(rows)}
+	for i := range m.full {
+		m.full[i] = rng.Float32() - 0.5
+	}
+	return m
+}
+
+// BenchmarkLinearDW is the gradient of the weights of GPT-2 124M and of a small
+// Llama.
+func BenchmarkLinearDW(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, z := range [][3]int{
+		{256, 2304, 768}, {256, 768, 768}, {256, 3072, 768}, {256, 768, 3072}, {256, 50257, 768},
+		{4096, 288, 288}, {4096, 768, 288}, {4096, 288, 768}, {4096, 4096, 288},
+	} {
+		b.Run(fmt.Sprintf("tokens=%d/n=%d/k=%d", z[0], z[1], z[2]), func(b *testing.B) {
+			k := &linearDW{numbers(rng, z[0], z[1]), numbers(rng, z[0], z[2]), numbers(rng, z[1], z[2]),
+				&perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
+			shares(b, k, 2*float64(z[0])*float64(z[1])*float64(z[2]), "GFLOP/cpu-s")
+		})
+	}
+}
+
+// BenchmarkLinearDX is the gradient of their inputs.
+func BenchmarkLinearDX(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, z := range [][3]int{
+		{256, 2304, 768}, {256, 768, 768}, {256, 3072, 768}, {256, 768, 3072}, {256, 50257, 768},
+		{4096, 288, 288}, {4096, 768, 288}, {4096, 288, 768}, {4096, 4096, 288},
+	} {
+		b.Run(fmt.Sprintf("tokens=%d/n=%d/k=%d", z[0], z[1], z[2]), func(b *testing.B) {
+			w := numbers(rng, z[1], z[2])
+			k := &linearDX{numbers(rng, z[0], z[1]), numbers(rng, z[0], z[2]), &gemm.Natural{W: w.full, N: z[2], K: z[1], LD: z[2]},
+				z[1], z[2], &perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
+			shares(b, k, 2*float64(z[0])*float64(z[1])*float64(z[2]), "GFLOP/cpu-s")
+		})
+	}
+}
+
+// BenchmarkAdamW reads four values of each weight and writes three.
+func BenchmarkAdamW(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, z := range [][2]int{{64, 768}, {3072, 768}, {50257, 768}} {
+		b.Run(fmt.Sprintf("rows=%d/cols=%d", z[0], z[1]), func(b *testing.B) {
+			var of [4][]float32
+			for i := range of {
+				of[i] = numbers(rng, z[0], z[1]).full
+			}
+			for i, v := range of[2] {
+				of[2][i] = v * v
+			}
+			h := make([]float32, graph.HyperLen)
+			h[graph.HyperLR], h[graph.HyperBeta1], h[graph.HyperBeta2], h[graph.HyperEps] = 1e-4, 0.9, 0.95, 1e-8
+			h[graph.HyperDecay], h[graph.HyperClip], h[graph.HyperCorr1], h[graph.HyperCorr2] = 0.1, 1, 0.1, 0.05
+			k := &adamw{w: of[0], m: of[1], v: of[2], g: of[3], norm: []float32{3}, h: h, decay: true, rows: z[0], cols: z[1]}
+			shares(b, k, 28*float64(len(k.w)), "GB/cpu-s")
+		})
+	}
+}
