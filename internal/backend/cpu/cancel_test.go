@@ -103,34 +103,29 @@ func TestLongStepsAreCut(t *testing.T) {
 			t.Errorf("%d workers: %d shares of %d multiplications", workers, n, each)
 		}
 	}
-	for name, cut := range map[string]struct {
-		width func(m, n, k, workers int) int
-		share func(m, n, i, shares int) (m0, m1, p0, p1 int)
-	}{"tall": {tallWidth, tallShare}, "grid": {gridWidth, gridShare}} {
-		for _, c := range [][3]int{ // dW and dX of a head, and others
-			{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}, {cols, depth, 17}, {3, 4096, 4096}, {4096, 7, 4096}, {500, 130, 900},
-		} {
-			for _, workers := range []int{1, 8, 64} {
-				m, n, k := c[0], c[1], c[2]
-				shares := cut.width(m, n, k, workers)
-				seen := make([]bool, m*gemm.NumPanels(n))
-				for i := range shares {
-					m0, m1, p0, p1 := cut.share(m, n, i, shares)
-					if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
-						t.Errorf("%s: %v: share %d of %d has %d multiplications", name, c, i, shares, each)
-					}
-					for p := p0; p < p1; p++ {
-						for r := m0; r < m1; r++ {
-							if seen[p*m+r] {
-								t.Fatalf("%s: %v: row %d of panel %d is in two shares of %d", name, c, r, p, shares)
-							}
-							seen[p*m+r] = true
+	for _, c := range [][3]int{ // dW and dX of a head, and others
+		{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}, {cols, depth, 17}, {3, 4096, 4096}, {4096, 7, 4096}, {500, 130, 900},
+	} {
+		for _, workers := range []int{1, 8, 64} {
+			m, n, k := c[0], c[1], c[2]
+			shares := gridWidth(m, n, k, workers)
+			seen := make([]bool, m*gemm.NumPanels(n))
+			for i := range shares {
+				m0, m1, p0, p1 := gridShare(m, n, i, shares)
+				if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
+					t.Errorf("%v: share %d of %d has %d multiplications", c, i, shares, each)
+				}
+				for p := p0; p < p1; p++ {
+					for r := m0; r < m1; r++ {
+						if seen[p*m+r] {
+							t.Fatalf("%v: row %d of panel %d is in two shares of %d", c, r, p, shares)
 						}
+						seen[p*m+r] = true
 					}
 				}
-				if at := slices.Index(seen, false); at >= 0 {
-					t.Errorf("%s: %v: row %d of panel %d is in no share of %d", name, c, at%m, at/m, shares)
-				}
+			}
+			if at := slices.Index(seen, false); at >= 0 {
+				t.Errorf("%v: row %d of panel %d is in no share of %d", c, at%m, at/m, shares)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
 )
 
@@ -104,26 +103,4 @@ func (s split) ownPart(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	m0, m1 = share(rows, s.mr, i/columns, blocks)
 	c0, c1 = share(n, s.nr, i%columns, columns)
 	return m0, m1, c0, c1
-}
-
-// tallWidth is productWidth of a product of few panels that may be long, as the
-// gradients of a head over a vocabulary are: they are cut across then.
-func tallWidth(m, n, k, workers int) int {
-	panels := gemm.NumPanels(n)
-	if across := m * n * k / panels / maxMACs; across > 1 {
-		return panels * min(across, (m+gemm.MR()-1)/gemm.MR())
-	}
-	return productWidth(m, n, k, gemm.NR(), workers)
-}
-
-// tallShare is share i of w that tallWidth gave: rows [m0,m1) of panels [p0,p1).
-func tallShare(m, n, i, w int) (m0, m1, p0, p1 int) {
-	panels := gemm.NumPanels(n)
-	if w <= panels {
-		p0, p1 = share(panels, 1, i, w)
-		return 0, m, p0, p1
-	}
-	across := w / panels
-	m0, m1 = share(m, gemm.MR(), i%across, across)
-	return m0, m1, i / across, i/across + 1
 }
