@@ -74,9 +74,8 @@ func (f32class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
 		panels.named, panels.split_.cheap, panels.b = "gemm f32 panels", true, &m.w.(*f32Weight).p
 		return panels, nil
 	case f32State:
-		s, err := b.f32(m.value)
-		panels.named, panels.b = "gemm f32 rows", &gemm.Rows{W: s.full, N: m.n, K: m.k, LD: m.k}
-		return panels, err
+		panels.named, panels.b = "gemm f32 rows", &gemm.Rows{W: b.f32(m.value).full, N: m.n, K: m.k, LD: m.k}
+		return panels, nil
 	}
 	stored, err := b.stored(m)
 	if err != nil {

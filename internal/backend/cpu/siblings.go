@@ -41,16 +41,10 @@ func (b *Backend) beside(m, n *graph.Node) bool {
 }
 
 func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
-	x, err := b.operand(s.Nodes[0].In[0])
-	if err != nil {
-		return nil, err
-	}
+	x := b.operand(s.Nodes[0].In[0])
 	k := &siblings{x: x, parts: make([]sibling, len(s.Nodes))}
 	for i, n := range s.Nodes {
-		ms, err := b.mats(n.Out[0], n.In[2])
-		if err != nil {
-			return nil, err
-		}
+		ms := b.mats(n.Out[0], n.In[2])
 		p, err := newProduct(b, n)
 		if err != nil {
 			return nil, err
