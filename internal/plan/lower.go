@@ -59,9 +59,10 @@ type Rule struct {
 	Together bool
 }
 
-// Matrix is a matrix of weights as rules see it.
+// Matrix is the matrix operand of a product or the table of a lookup, as rules
+// see it.
 type Matrix struct {
-	Leaf  *graph.Leaf // nil where a step computes it
+	Leaf  *graph.Leaf // of a weight, a state or an input; nil where a step computes it
 	DType tensor.DType
 	N, K  int // rows, of one expert where there are several, and columns
 }
@@ -83,13 +84,13 @@ type Form struct {
 // applies reports whether a rule is for node n of step s at a row count.
 func (r *Rule) applies(s *Step, n *graph.Node, rows int, m *Matrix, packing *Format) bool {
 	return r.Op == n.Op && rows >= r.From && (r.To == 0 || rows <= r.To) &&
-		(r.Weights == nil || m != nil && r.Weights(*m) && (!m.fixed() || r.Packing == packing)) &&
+		(r.Weights == nil || m != nil && r.Weights(*m) && (!m.Weight() || r.Packing == packing)) &&
 		(r.When == nil || r.When(s, n))
 }
 
-// fixed reports whether the matrix has one resident format for all readers.
-// State has as many as its readers want.
-func (m *Matrix) fixed() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
+// Weight reports whether the matrix is a weight, which has one resident format for
+// all its readers. State has as many as its readers want.
+func (m *Matrix) Weight() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
 
 // table is what lowering reads.
 type table struct {
@@ -134,7 +135,7 @@ func (t *table) matrix(n *graph.Node) *Matrix {
 	if n.Op == graph.OpGroupedLinear {
 		m.N = n.Out[0].Shape.RowLen()
 	}
-	if m.fixed() {
+	if m.Weight() {
 		m.DType = t.stored[v.ID]
 	}
 	return m

@@ -44,7 +44,7 @@ func (f32class) rules(q request) (few, many []plan.Rule) {
 		func(main Precision, m plan.Matrix) bool { return main == F32 && m.DType == tensor.F32 && !q.noPack })...)
 	many = append(many, q.each(plan.Rule{Class: "f32", Kernel: f32Stored},
 		func(main Precision, m plan.Matrix) bool { return true })...)
-	notWeight := func(m plan.Matrix) bool { return m.Leaf == nil || m.Leaf.Kind != graph.WeightLeaf }
+	notWeight := func(m plan.Matrix) bool { return !m.Weight() }
 	return few, append(many,
 		plan.Rule{Class: "f32", Op: graph.OpLinear, Kernel: f32State, Weights: notWeight},
 		plan.Rule{Class: "f32", Op: graph.OpLinearDX, Kernel: f32State, Weights: func(plan.Matrix) bool { return true }})
