@@ -56,7 +56,7 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(keys)
 	k.alibi()
-	k.class = b.class()
+	k.class = classOf(b.step)
 	size := [2]int{k.HeadDim, keys}
 	if k.class == BF16 {
 		k.outBF16 = b.blocks(b.step.Root().Out[0])

@@ -113,18 +113,9 @@ func (x *operand) from(m int) factor {
 	return factor{f32: x.full[m*x.cols:]}
 }
 
-// class is the compute class of the step at hand.
-func (b *binder) class() Precision { return classOf(b.step) }
-
-// classOf is the compute class of a step for as many rows as its plan is for,
-// f32 where no rule says another.
+// classOf is the compute class of a step: of its first node that has rules.
 func classOf(s *plan.Step) Precision {
-	for _, cs := range s.Choices {
-		if len(cs) > 0 {
-			return Precision(cs[len(cs)-1].Rule.Class)
-		}
-	}
-	return F32
+	return Precision(s.Class(max(0, slices.IndexFunc(s.Choices, func(cs []plan.Choice) bool { return cs != nil }))))
 }
 
 // choices are the rules by which node n of the step at hand runs.
