@@ -92,9 +92,10 @@ func (b *binder) blocks(v *graph.Value) []uint16 {
 // operand binds the left factor of a product, in the format in which the step
 // reads it.
 func (b *binder) operand(v *graph.Value) operand {
-	x := operand{mat: b.f32(v)}
-	if b.step.ReadAs(v) == bf16Blocks {
-		x.bf16 = b.blocks(v)
+	x := operand{mat: b.f32(v), format: b.step.ReadAs(v)}
+	if x.format != nil {
+		at, _ := b.plan.Form(v, x.format)
+		x.raw = b.memory(at)
 	}
 	return x
 }
@@ -102,13 +103,14 @@ func (b *binder) operand(v *graph.Value) operand {
 // operand is the left factor of a product.
 type operand struct {
 	mat
-	bf16 []uint16 // in bf16 instead, where not nil
+	format *plan.Format // nil: f32, as the mat has it
+	raw    []byte       // in the format
 }
 
 // from is x from row m on.
 func (x *operand) from(m int) factor {
-	if x.bf16 != nil {
-		return factor{bf16: x.bf16[m*x.cols:]}
+	if x.format != nil {
+		return factor{raw: x.raw[x.format.Bytes(m, x.cols):]}
 	}
 	return factor{f32: x.full[m*x.cols:]}
 }

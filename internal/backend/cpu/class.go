@@ -62,10 +62,11 @@ type task struct {
 	rows int
 }
 
-// factor is the left operand of a product: in f32, or in bf16 blocks.
+// factor is the left operand of a product, in the format that the plan chose among
+// those that the rule reads.
 type factor struct {
-	f32  []float32
-	bf16 []uint16 // instead, where not nil
+	f32 []float32
+	raw []byte // in another format instead, where not nil
 }
 
 // weight is a resident tensor.
