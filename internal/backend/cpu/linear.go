@@ -116,7 +116,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times, l.round = activation(kind).times, roundActs[kind]
-	l.label = l.gate.most().label() + " x2+glu " + activationLabel(kind)
+	l.label = kernelLabel(l.gate, l.up) + "+glu " + activationLabel(kind)
 	b.want(min(4*rowChunk, l.x.rows(b.plan.Max)) * l.gate.n)
 	return l, nil
 }

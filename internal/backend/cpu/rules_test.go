@@ -35,3 +35,19 @@ func TestRulesTakeAnyMatrix(t *testing.T) {
 		}
 	}
 }
+
+// TestKernelLabels: a step of several products names every kernel that it runs.
+func TestKernelLabels(t *testing.T) {
+	p := func(label named) *product {
+		return &product{ways: []rowsWay{{1, &f32Way{named: "few"}}, {9, &f32Way{named: label}}}}
+	}
+	for want, ps := range map[string][]*product{
+		"a x2":    {p("a"), p("a")},
+		"a, b":    {p("a"), p("b")},
+		"a, b x2": {p("a"), p("b"), p("b")},
+	} {
+		if got := kernelLabel(ps...); got != want {
+			t.Errorf("the label is %q, expected %q", got, want)
+		}
+	}
+}
