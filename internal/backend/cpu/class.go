@@ -95,10 +95,10 @@ func (w *fileRows) unpackRow(dst []float32, r int) {
 type matrix struct {
 	n, k  int
 	value *graph.Value
-	w     weight // nil where the matrix is no weight: see state
+	w     weight // nil where the matrix is state or another step's result
 }
 
-// stored views a matrix in the file's rows.
+// file is the matrix in the file's rows.
 func (m *matrix) file() (*fileRows, error) {
 	f, ok := m.w.(*fileRows)
 	if !ok {
