@@ -131,13 +131,7 @@ func (m *Model) dtypes() ([]DTypeCount, error) {
 // flops adds up the graph of one token.
 func (m *Model) flops() (int64, error) {
 	one := tensor.Bind{T: 1, S: 1, R: 1}
-	var g *graph.Graph
-	var err error
-	if m.cfg.CanGenerate {
-		g, _, err = m.model.BuildGenerate(one, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
-	} else {
-		g, _, err = m.model.BuildEmbed(one, model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: true})
-	}
+	g, err := m.graphOf(one)
 	if err != nil {
 		return 0, err
 	}
@@ -156,6 +150,16 @@ func (m *Model) flops() (int64, error) {
 		sum += n.Op.Cost(&call).FLOPs
 	}
 	return sum, nil
+}
+
+// graphOf is what the model is for, as a graph: of generating, or of embedding.
+func (m *Model) graphOf(most tensor.Bind) (g *graph.Graph, err error) {
+	if m.cfg.CanGenerate {
+		g, _, err = m.model.BuildGenerate(most, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
+	} else {
+		g, _, err = m.model.BuildEmbed(most, model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: true})
+	}
+	return g, err
 }
 
 func sizeOf(v *graph.Value, b tensor.Bind) graph.Tensor {

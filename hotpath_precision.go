@@ -1,6 +1,7 @@
 package hotpath
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/int8"
-	"hotpath/internal/model"
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
 
@@ -53,51 +54,47 @@ var roleNames = map[graph.Role]string{
 }
 
 // classes lists the compute classes of a model's products, in the order in which
-// a token meets them. No weight is touched.
+// a token meets them: those of a plan for many rows. No weight is touched.
 func (m *Model) classes() ([]ClassUse, error) {
 	if m.precision == "" {
 		return nil, nil // not the CPU
 	}
-	one := tensor.Bind{T: 1, S: 1, R: 1}
-	var g *graph.Graph
-	var err error
-	if m.cfg.CanGenerate {
-		g, _, err = m.model.BuildGenerate(one, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
-	} else {
-		g, _, err = m.model.BuildEmbed(one, model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: true})
+	g, err := m.graphOf(tensor.Bind{T: classRows, S: classRows, R: classRows})
+	if err != nil {
+		return nil, err
 	}
+	prog, err := plan.Compile("info", g, m.backend, []tensor.Bind{g.Max}, plan.CompileOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var out []ClassUse
-	add := func(u ClassUse) {
-		for i := range out {
-			if o := &out[i]; o.Role == u.Role && o.DType == u.DType && o.Class == u.Class {
-				o.Params += u.Params
-				return
-			}
-		}
-		out = append(out, u)
-	}
-	for _, n := range g.Nodes {
-		switch n.Op {
-		case graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel:
-			add(ClassUse{Role: "attention", Class: string(m.precision.Attention())})
-		case graph.OpLinear, graph.OpGroupedLinear:
-			leaf := n.In[1].Node.Leaf
-			if leaf == nil || leaf.Kind != graph.WeightLeaf {
+	for _, s := range prog.Plans[0].Steps {
+		for k, n := range s.Nodes {
+			u := ClassUse{Class: s.Class(k)}
+			switch n.Op {
+			case graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel:
+				u.Role = "attention"
+			case graph.OpLinear, graph.OpGroupedLinear:
+				w := n.In[1]
+				if w.Node.Leaf == nil || w.Node.Leaf.Kind != graph.WeightLeaf {
+					continue
+				}
+				u.Role, u.DType, u.Params = cmp.Or(roleNames[w.Node.Leaf.Role], "other"), w.DType.String(), int64(w.Shape.Len(tensor.Bind{}))
+			default:
 				continue
 			}
-			role := roleNames[leaf.Role]
-			if role == "" {
-				role = "other"
+			if i := slices.IndexFunc(out, func(o ClassUse) bool { return o.Role == u.Role && o.DType == u.DType && o.Class == u.Class }); i >= 0 {
+				out[i].Params += u.Params
+			} else {
+				out = append(out, u)
 			}
-			w := n.In[1]
-			add(ClassUse{role, w.DType.String(), string(m.precision.Class(leaf.Role, w.DType)), int64(w.Shape.Len(one))})
 		}
 	}
 	return out, nil
 }
+
+// classRows is more rows than kernels for few rows take.
+const classRows = 512
 
 // fileKey tells this file from others and from its own later versions, by its
 // names, types and shapes and by a few numbers of each tensor.

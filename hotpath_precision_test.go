@@ -10,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	cpubackend "hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
@@ -69,6 +72,45 @@ func TestClasses(t *testing.T) {
 	m = open(t, testmodels.Dir(t, "bert"), Options{Device: "ref"})
 	if i, err := m.Info(); err != nil || i.Precision != "" || i.Classes != nil {
 		t.Errorf("another device: %+v, %v", i, err)
+	}
+}
+
+// TestClassesOfRareKernels: attention that has no kernel on tiles is said to be in
+// f32, and experts, which have no kernels in integers, are not said to be.
+func TestClassesOfRareKernels(t *testing.T) {
+	for _, c := range []struct {
+		model, role string
+		precision   cpubackend.Precision
+		want        string
+	}{
+		{"internal/model/testdata/falcon-alibi", "attention", cpubackend.BF16, "f32"},
+		{"internal/model/testdata/gemma2", "attention", cpubackend.BF16, "f32"},
+		{"internal/testmodels/testdata/mpnet", "attention", cpubackend.BF16, "f32"},
+		{"internal/model/testdata/mixtral", "up", cpubackend.I16G32, "f32"},
+		{"internal/model/testdata/mixtral", "q", cpubackend.I16G32, "i16g32"},
+	} {
+		st, err := weights.Open(c.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		opened, err := model.Open(st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		be, err := cpubackend.New(cpubackend.Options{Workers: 1, Precision: c.precision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer be.Close()
+		classes, err := (&Model{model: opened, cfg: opened.Config(), backend: be, precision: c.precision}).classes() // some have no tokenizer
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := slices.IndexFunc(classes, func(u ClassUse) bool { return u.Role == c.role })
+		if k < 0 || classes[k].Class != c.want {
+			t.Errorf("%s at %s: %+v, expected %s in %s", c.model, c.precision, classes, c.role, c.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hotpath"
@@ -78,7 +79,12 @@ const barriersPerLayer = 8
 // rows say which class computes what, and what that does to vectors.
 func (c *compute) rows() [][2]string {
 	rows := [][2]string{{"compute", fmt.Sprintf("precision %s on %s", c.Precision, c.Tier)}}
-	for _, class := range []string{"f32", "bf16", "i16g32", "i8g32"} {
+	var classes []string
+	for _, u := range c.Classes {
+		classes = append(classes, u.Class)
+	}
+	slices.Sort(classes)
+	for _, class := range slices.Compact(classes) {
 		var parts, rest []string
 		var last string
 		for _, u := range c.Classes {

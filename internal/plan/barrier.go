@@ -51,10 +51,12 @@ func placeBarriers(p *Plan) {
 	}
 }
 
-// Check proves a plan safe, independently of the passes that made it: steps
-// between two barriers never write what another of them touches, live buffers
-// never overlap, everything read was written before, in the format in which it is
-// read, and state is read in the version that the graph says.
+// Check proves a plan safe, independently of the passes that made it:
+//   - steps between two barriers never write what another of them touches;
+//   - live buffers never overlap, and neither do the forms of a value;
+//   - everything read was written before, in the format in which it is read, and
+//     the step's rules take that format;
+//   - state is read in the version that the graph says.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
@@ -72,6 +74,9 @@ func Check(p *Plan) error {
 		}
 	}
 	forms := formCheck{plan: p, holds: map[*graph.Value][]*Format{}}
+	if err := forms.places(); err != nil {
+		return err
+	}
 	var group []int // steps since the last barrier
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -147,6 +152,23 @@ func (c *formCheck) held(v *graph.Value) []*Format {
 	return all
 }
 
+// places checks that the forms of a value lie in its place, apart from each other.
+func (c *formCheck) places() error {
+	for id, fs := range c.plan.Forms {
+		all := c.plan.Places[id]
+		for k, f := range fs {
+			pl := f.Place
+			if pl.Class != all.Class || pl.Offset < all.Offset || pl.Offset+pl.Bytes > all.Offset+all.Bytes {
+				return fmt.Errorf("%s as %s lies outside of its place", c.plan.Graph.Values[id], f.Format)
+			}
+			if slices.ContainsFunc(fs[:k], func(o Form) bool { return o.Place.overlaps(pl) }) {
+				return fmt.Errorf("forms of %s overlap", c.plan.Graph.Values[id])
+			}
+		}
+	}
+	return nil
+}
+
 // step checks what step i reads, and notes what it writes.
 func (c *formCheck) step(i int) error {
 	s := &c.plan.Steps[i]
@@ -156,6 +178,9 @@ func (c *formCheck) step(i int) error {
 		}
 		if !slices.Contains(c.held(v), s.Reads[k]) {
 			return fmt.Errorf("step %d (%s) reads %s as %s, which nobody has written then", i, s.Name, v, s.Reads[k])
+		}
+		if !slices.Contains(c.plan.taken(s, v), s.Reads[k]) {
+			return fmt.Errorf("step %d (%s) reads %s as %s, but does not take that format", i, s.Name, v, s.Reads[k])
 		}
 	}
 	for _, v := range s.Out {
@@ -177,8 +202,14 @@ func (c *formCheck) step(i int) error {
 	return nil
 }
 
-// end checks that state leaves the run in all of its formats.
+// end checks that outputs are plain, and that state leaves the run in all of its
+// formats.
 func (c *formCheck) end() error {
+	for _, v := range c.plan.Graph.Outputs {
+		if !isWeight(v) && !slices.Contains(c.held(v), nil) {
+			return fmt.Errorf("output %s is not plain", v)
+		}
+	}
 	for _, n := range c.plan.Graph.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf {
 			continue

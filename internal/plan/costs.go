@@ -60,19 +60,16 @@ type stepCost struct {
 
 // operandSize is what the bytes of an operand are computed from.
 type operandSize struct {
-	outer tensor.Dim
+	outer  tensor.Dim
+	packed int64 // bytes of a weight as the backend holds it; 0: no weight
 	// forms are the formats in which the step reads or writes it; none: the
-	// plain one, or a weight's own.
+	// plain one alone, or a weight.
 	forms []*Format
 }
 
-// bind sets the rows of an operand, and its bytes where formats say them.
+// bind sets the rows and the bytes of an operand.
 func (o *operandSize) bind(t *graph.Tensor, b tensor.Bind) {
-	t.Rows = o.outer.Size(b)
-	if len(o.forms) == 0 {
-		return
-	}
-	t.Resident = 0
+	t.Rows, t.Resident = o.outer.Size(b), o.packed
 	plain := t.Bytes()
 	for _, f := range o.forms {
 		if f == nil {
@@ -135,9 +132,9 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			}
 			t := &operands[k]
 			t.DType, t.Cols = v.DType, v.Shape.RowLen()
-			cc.sizes[k] = operandSize{v.Shape.Outer, p.touched(s, v, k >= len(n.In))}
-			if k < len(n.In) && weights != nil && weights[v.ID] != nil {
-				t.Resident = weights[v.ID].Bytes()
+			cc.sizes[k] = operandSize{outer: v.Shape.Outer, forms: p.touched(s, v, k >= len(n.In))}
+			if weights != nil && weights[v.ID] != nil {
+				cc.sizes[k].packed = weights[v.ID].Bytes()
 			}
 			if k < len(n.In) && read[v] && p.Place(v).Bytes > 0 {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
@@ -237,10 +234,10 @@ func (cc *costCall) at(b tensor.Bind, taken []reading) graph.Cost {
 // same reports whether two steps cost the same in every run: all that a cost
 // is computed from is equal.
 func (s *stepCost) same(o *stepCost) bool {
-	operand := func(a, b graph.Tensor) bool {
-		return a.DType == b.DType && a.Cols == b.Cols && a.Resident == b.Resident
+	operand := func(a, b graph.Tensor) bool { return a.DType == b.DType && a.Cols == b.Cols }
+	size := func(a, b operandSize) bool {
+		return a.outer == b.outer && a.packed == b.packed && slices.Equal(a.forms, b.forms)
 	}
-	size := func(a, b operandSize) bool { return a.outer == b.outer && slices.Equal(a.forms, b.forms) }
 	twice := func(a, b again) bool { return size(a.size, b.size) && operand(a.tensor, b.tensor) }
 	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, twice) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
 		return a.call.Node.Op == b.call.Node.Op && slices.EqualFunc(a.sizes, b.sizes, size) && slices.Equal(a.reads, b.reads) &&

@@ -59,9 +59,10 @@ type Rule struct {
 	Together bool
 }
 
-// Matrix is a matrix of weights as rules see it.
+// Matrix is the matrix operand of a product or the table of a lookup, as rules
+// see it.
 type Matrix struct {
-	Leaf  *graph.Leaf // nil where a step computes it
+	Leaf  *graph.Leaf // of a weight, a state or an input; nil where a step computes it
 	DType tensor.DType
 	N, K  int // rows, of one expert where there are several, and columns
 }
@@ -83,13 +84,13 @@ type Form struct {
 // applies reports whether a rule is for node n of step s at a row count.
 func (r *Rule) applies(s *Step, n *graph.Node, rows int, m *Matrix, packing *Format) bool {
 	return r.Op == n.Op && rows >= r.From && (r.To == 0 || rows <= r.To) &&
-		(r.Weights == nil || m != nil && r.Weights(*m) && (!m.fixed() || r.Packing == packing)) &&
+		(r.Weights == nil || m != nil && r.Weights(*m) && (!m.Weight() || r.Packing == packing)) &&
 		(r.When == nil || r.When(s, n))
 }
 
-// fixed reports whether the matrix has one resident format for all readers.
-// State has as many as its readers want.
-func (m *Matrix) fixed() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
+// Weight reports whether the matrix is a weight, which has one resident format for
+// all its readers. State has as many as its readers want.
+func (m *Matrix) Weight() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
 
 // table is what lowering reads.
 type table struct {
@@ -134,14 +135,15 @@ func (t *table) matrix(n *graph.Node) *Matrix {
 	if n.Op == graph.OpGroupedLinear {
 		m.N = n.Out[0].Shape.RowLen()
 	}
-	if m.fixed() {
+	if m.Weight() {
 		m.DType = t.stored[v.ID]
 	}
 	return m
 }
 
-// packing is the format that rules for one reader of v ask for, if the other
-// readers have rules for it too.
+// packing is the format of the first rule, among those for any number of rows of
+// this reader, that the other readers of v have rules for too. The file's rows, nil,
+// serve everybody. ok is false where the reader has no rules.
 func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Node) (*Format, bool) {
 	takes := func(r *Rule, n *graph.Node) bool {
 		m := t.matrix(n)
@@ -170,9 +172,9 @@ func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Nod
 	return nil, false
 }
 
-// rowRange is the smallest and the largest row count of n's result in a bucket.
-// The rows of an expert are as many as routing gives it; in a run that has fewer
-// than the bucket is for they compute as there.
+// rowRange is the smallest and the largest row count by which n chooses its rule in
+// a bucket. Routing may give an expert any number of rows: one with fewer than the
+// bucket's fewest tokens computes by the rule for that many.
 func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 	d := n.Out[0].Shape.Outer
 	from, to = d.Size(least), d.Size(most)
@@ -202,7 +204,7 @@ func (p *Plan) choices(s *Step, n *graph.Node, t *table) ([]Choice, error) {
 			}
 			return nil, fmt.Errorf("%s: no rule for %s of %d rows with %v [%d,%d], packed as %s", n.Name, n.Op.Name, rows, m.DType, m.N, m.K, packing)
 		}
-		last := to // where the rule, or the turn of a better one, ends
+		last := to // the last row count before the rule ends or a better one begins
 		if rules[i].To > 0 {
 			last = min(last, rules[i].To)
 		}
@@ -312,7 +314,7 @@ func operandFormats(n *graph.Node, j int, choices []Choice, v *graph.Value) []*F
 	return slices.DeleteFunc(out, func(f *Format) bool { return f != nil && f.Holds != nil && !f.Holds(v.Shape.RowLen()) })
 }
 
-// readers are the steps after which v is read, with what they take it in.
+// readers calls f for each step that reads v, with the formats in which it takes v.
 func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 	for i := range p.Steps {
 		if s := &p.Steps[i]; slices.Contains(s.In, v) {
@@ -321,9 +323,12 @@ func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 	}
 }
 
-// formsOf decides the formats of v, which step w writes: the one that readers
-// like best if the writer can write it, plain beside it where somebody wants
-// that and the writer can write both in one pass, else plain alone.
+// formsOf decides the formats of v, which step w writes:
+//   - plain alone, if the writer cannot write the format that the first reader
+//     likes best;
+//   - that format alone, if all readers like it best;
+//   - both, if the writer writes both in one pass;
+//   - else plain alone.
 func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 	s := &p.Steps[w]
 	plain := []Form{{Writer: w}}

@@ -10,6 +10,7 @@ import (
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // half is a format of two bytes per value.
@@ -256,5 +257,105 @@ func TestStateForms(t *testing.T) {
 		if got, want := p.ArenaBytes[plan.State], int64(3*256+64); got != want {
 			t.Errorf("state has %d bytes, expected %d", got, want)
 		}
+	}
+}
+
+// TestAlikeStepsAreOneKind: steps of different layers cost the same, in whatever
+// formats their operands lie.
+func TestAlikeStepsAreOneKind(t *testing.T) {
+	b := graph.NewBuilder(max9)
+	x, w := b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("w", tensor.F32, tensor.Static(8))
+	matrix := b.Input("matrix", tensor.F32, tensor.Static(8, 8))
+	for range 3 {
+		x = b.Add("sum", x, b.Linear("product", b.RMSNorm("norm", x, w, 1e-5, 0), matrix, nil))
+	}
+	g, err := b.Freeze(x)
+	p := lowered(t, g, err, nil, inHalf, roundingNorm)
+	if got := formats(p.Plans[0], g.Outputs[0].Node.In[1].Node.In[0]); got != "half" {
+		t.Fatalf("the operand of a product lies as %s", got)
+	}
+	s, err := plan.NewSession(t.Context(), p, plan.NewWeightSet(p.Backend, noWeights{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Attach(profile.NewRecorder(profile.Options{}), plan.ProfileLabels{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := plan.CostKinds(s, 0); got != 3 {
+		t.Errorf("norms, products and sums of three layers are %d kinds, expected 3", got)
+	}
+}
+
+// TestStateFormsOfBuckets: buckets agree on the formats and places of state,
+// whichever steps write them.
+func TestStateFormsOfBuckets(t *testing.T) {
+	read := plan.Rule{Class: "f32", Op: graph.OpLinear, Weights: anyMatrix, Packing: panels}
+	several := plan.Rule{Class: "half", Op: graph.OpMul, From: 2, Reads: []*plan.Format{half}}
+	b := graph.NewBuilder(max9)
+	state := func(name string) *graph.Value { return b.State(name, graph.RoleUp, tensor.F32, tensor.Static(8, 8)) }
+	w, m, v := state("w"), state("m"), state("v")
+	x := b.Scale("s", b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), 2)
+	y := b.Linear("y", b.Mul("mul", x, b.Input("u", tensor.F32, tensor.Rows(dimT, 8))), w, nil)
+	b.AdamW("step", w, m, v, b.Input("g", tensor.F32, tensor.Static(8, 8)), b.Input("norm", tensor.F32, tensor.Static(1)),
+		b.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen)), graph.AdamWAttr{})
+	g, err := b.Freeze(y)
+	p := lowered(t, g, err, []tensor.Bind{{T: 1, S: 1, R: 1}, max9}, several, read)
+	for i, want := range []string{"scale mul linear adamw convert", "scale convert mul linear adamw convert"} {
+		if got := kinds(p.Plans[i]); got != want {
+			t.Errorf("bucket %d: steps are %s, expected %s", i, got, want)
+		}
+	}
+}
+
+// TestCheckFindsWrongForms: Check refuses forms that lie beside their value or
+// over each other, outputs that are not plain, and a format that a step's rules
+// do not take.
+func TestCheckFindsWrongForms(t *testing.T) {
+	b := graph.NewBuilder(max9)
+	x := b.Input("x", tensor.F32, tensor.Rows(dimT, 8))
+	n := b.RMSNorm("n", x, b.Input("w", tensor.F32, tensor.Static(8)), 1e-5, 0)
+	y := b.Add("y", n, b.Linear("l", n, b.Weight("w2", graph.RoleUp, tensor.Static(8, 8)), nil))
+	g, err := b.Freeze(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(p *plan.Plan)
+	}{
+		{"nothing", "", func(*plan.Plan) {}},
+		{"beside its value", "outside", func(p *plan.Plan) { p.Forms[n.ID][1].Place.Offset += 64 }},
+		{"over each other", "overlap", func(p *plan.Plan) { p.Forms[n.ID][1].Place.Offset = p.Forms[n.ID][0].Place.Offset }},
+		{"an output", "plain", func(p *plan.Plan) { p.Forms[y.ID][0].Format = half }},
+		{"not taken", "does not take", func(p *plan.Plan) { p.Steps[2].Reads[slices.Index(p.Steps[2].In, n)] = half }},
+	} {
+		p := lowered(t, g, nil, nil, inHalf, roundingNorm).Plans[0]
+		if got := kinds(p); got != "norm linear add" {
+			t.Fatalf("steps are %s", got)
+		}
+		c.change(p)
+		switch err := plan.Check(p); {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: Check says %v, expected %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestFormatsThatOneStepCannotRead: operands of one step that take no common
+// format of a value are an error of Compile, not a kernel that reads the wrong one.
+func TestFormatsThatOneStepCannotRead(t *testing.T) {
+	mulAddHalf := plan.Rule{Class: "half", Op: graph.OpMul, Reads: []*plan.Format{half}}
+	b := graph.NewBuilder(max9)
+	x := b.Scale("x", b.Input("in", tensor.F32, tensor.Rows(dimT, 8)), 2)
+	g, err := b.Freeze(b.Add("add", b.Mul("mul", x, b.Input("u", tensor.F32, tensor.Rows(dimT, 8))), x))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = plan.Compile("test", g, ruled{fused{ref.New(), []plan.Pattern{mulAdd}}, []plan.Rule{mulAddHalf}}, []tensor.Bind{g.Max}, plan.CompileOptions{})
+	if err == nil || !strings.Contains(err.Error(), "does not take") {
+		t.Errorf("a step that takes one value in two formats: Compile says %v", err)
 	}
 }

@@ -85,6 +85,15 @@ func (s *Step) takes() *graph.Value {
 // Root is the node that the step ends with, or the last of siblings.
 func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 
+// Class is the compute class of a node of the step for as many rows as the plan is
+// for; f32 where no rule says another.
+func (s *Step) Class(node int) string {
+	if cs := s.Choices[node]; len(cs) > 0 {
+		return cs[len(cs)-1].Rule.Class
+	}
+	return "f32"
+}
+
 // Plan is a graph compiled for bindings from Min to Max.
 type Plan struct {
 	Graph *graph.Graph

@@ -50,14 +50,16 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 		}
 		p.Plans = append(p.Plans, pl)
 		least.T = b.T + 1
-		for _, n := range g.Nodes { // buckets share this memory
-			if v := n; v.Leaf != nil && !slices.Equal(pl.Forms[v.Out[0].ID], p.Plans[0].Forms[v.Out[0].ID]) {
-				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, v.Out[0], b.T, p.Plans[0].Max.T)
+		for _, n := range g.Nodes { // buckets share this memory, whichever steps write it
+			if n.Leaf != nil && !slices.EqualFunc(pl.Forms[n.Out[0].ID], p.Plans[0].Forms[n.Out[0].ID], sameForm) {
+				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, n.Out[0], b.T, p.Plans[0].Max.T)
 			}
 		}
 	}
 	return p, nil
 }
+
+func sameForm(a, b Form) bool { return a.Format == b.Format && a.Place == b.Place }
 
 // Packing is the format in which a weight is resident: nil for the file's rows.
 func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }

@@ -21,10 +21,7 @@ type adamw struct {
 
 func bindAdamW(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5])
 	k := &adamw{w: ms[0].full, m: ms[1].full, v: ms[2].full, g: ms[3].full, norm: ms[4].full, h: ms[5].full,
 		decay: n.Attr.(graph.AdamWAttr).Decay, rows: ms[0].rows(tensor.Bind{}), cols: ms[0].cols}
 	if at, ok := b.plan.Form(n.In[0], bf16Panels); ok {

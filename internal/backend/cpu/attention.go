@@ -31,10 +31,7 @@ type attention struct {
 
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
 	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[4], qStart: b.i32(n.In[3])}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil
@@ -42,21 +39,10 @@ func bindAttention(b *binder, s *plan.Step) (kernel, error) {
 
 func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	ks, err := b.keys(n.In[1])
-	if err != nil {
-		return nil, err
-	}
-	vs, err := b.keys(n.In[2])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	a := n.Attr.(graph.AttentionKVAttr)
 	b.wantKeys(a.BlockSize * a.HeadDim)
-	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: ks, v: vs, out: ms[1], qStart: b.i32(n.In[3]),
+	k := &attention{AttentionAttr: a.AttentionAttr, q: ms[0], k: b.keys(n.In[1]), v: b.keys(n.In[2]), out: ms[1], qStart: b.i32(n.In[3]),
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
 	k.even = b.plan.Invariant
@@ -70,7 +56,7 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 func (k *attention) reserve(b *binder, keys int) {
 	b.want(keys)
 	k.alibi()
-	k.class = b.class()
+	k.class = classOf(b.step)
 	size := [2]int{k.HeadDim, keys}
 	if k.class == BF16 {
 		k.outBF16 = b.blocks(b.step.Root().Out[0])

@@ -27,10 +27,7 @@ type attentionGrad struct {
 
 func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.Out[0], n.Out[1], n.Out[2])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.Out[0], n.Out[1], n.Out[2])
 	a := n.Attr.(graph.AttentionAttr)
 	b.want(2 * gradTile * b.plan.Max.T)
 	if !ms[6].present() || !ms[7].present() || !ms[8].present() {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,10 +20,15 @@ type binder struct {
 	scratch int             // f32 that some step wants of a worker's scratch
 	keyRoom int             // f32 of a block of keys that are decoded, at most
 	rooms   map[string]room // scratch of each kind
+	err     error           // what fail was told first
 }
 
 // want reserves n f32 of each worker's scratch.
 func (b *binder) want(n int) { b.scratch = max(b.scratch, n) }
+
+// fail makes Bind end with err. The values that could not be bound are absent:
+// nothing runs with them.
+func (b *binder) fail(err error) { b.err = cmp.Or(b.err, err) }
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {
@@ -38,16 +44,16 @@ func (m *mat) all(b tensor.Bind) []float32 { return m.full[:m.rows(b)*m.cols] }
 
 // f32 binds an f32 value: an activation, a state, or a weight, which is
 // widened where the file has it in another encoding (vectors, small).
-func (b *binder) f32(v *graph.Value) (mat, error) {
+func (b *binder) f32(v *graph.Value) mat {
 	if v == nil {
-		return mat{}, nil
+		return mat{}
 	}
 	m := mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}
 	if w := b.weight(v); w != nil {
 		n := v.Shape.Len(tensor.Bind{})
 		if f, ok := w.(*fileRows); ok && f.dtype == tensor.F32 {
 			m.full = floats(f.rows)[:n]
-			return m, nil
+			return m
 		}
 		m.full = make([]float32, n)
 		rows, cols := v.Shape.NumRows(tensor.Bind{}), m.cols
@@ -57,16 +63,17 @@ func (b *binder) f32(v *graph.Value) (mat, error) {
 		for r := range rows {
 			w.unpackRow(m.full[r*cols:(r+1)*cols], r)
 		}
-		return m, nil
+		return m
 	}
 	if v.DType != tensor.F32 {
-		return m, fmt.Errorf("%s is no f32 value", v)
+		b.fail(fmt.Errorf("%s is no f32 value", v))
+		return m
 	}
 	if pl, ok := b.plan.Form(v, nil); ok && pl.Bytes > 0 {
 		m.full = floats(b.memory(pl))
 		m.full = m.full[:min(len(m.full), v.Shape.Len(b.plan.Graph.Max))] // less what rounds it to whole lines
 	}
-	return m, nil
+	return m
 }
 
 // memory is the bytes of a place.
@@ -84,41 +91,33 @@ func (b *binder) blocks(v *graph.Value) []uint16 {
 
 // operand binds the left factor of a product, in the format in which the step
 // reads it.
-func (b *binder) operand(v *graph.Value) (operand, error) {
-	m, err := b.f32(v)
-	x := operand{mat: m}
-	if b.step.ReadAs(v) == bf16Blocks {
-		x.bf16 = b.blocks(v)
+func (b *binder) operand(v *graph.Value) operand {
+	x := operand{mat: b.f32(v), format: b.step.ReadAs(v)}
+	if x.format != nil {
+		at, _ := b.plan.Form(v, x.format)
+		x.raw = b.memory(at)
 	}
-	return x, err
+	return x
 }
 
 // operand is the left factor of a product.
 type operand struct {
 	mat
-	bf16 []uint16 // in bf16 instead, where not nil
+	format *plan.Format // nil: f32, as the mat has it
+	raw    []byte       // in the format
 }
 
 // from is x from row m on.
 func (x *operand) from(m int) factor {
-	if x.bf16 != nil {
-		return factor{bf16: x.bf16[m*x.cols:]}
+	if x.format != nil {
+		return factor{raw: x.raw[x.format.Bytes(m, x.cols):]}
 	}
 	return factor{f32: x.full[m*x.cols:]}
 }
 
-// class is the compute class of the step at hand.
-func (b *binder) class() Precision { return classOf(b.step) }
-
-// classOf is the compute class of a step for as many rows as its plan is for,
-// f32 where no rule says another.
+// classOf is the compute class of a step: of its first node that has rules.
 func classOf(s *plan.Step) Precision {
-	for _, cs := range s.Choices {
-		if len(cs) > 0 {
-			return Precision(cs[len(cs)-1].Rule.Class)
-		}
-	}
-	return F32
+	return Precision(s.Class(max(0, slices.IndexFunc(s.Choices, func(cs []plan.Choice) bool { return cs != nil }))))
 }
 
 // choices are the rules by which node n of the step at hand runs.
@@ -127,15 +126,12 @@ func (b *binder) choices(n *graph.Node) []plan.Choice {
 }
 
 // mats binds several values at once.
-func (b *binder) mats(vs ...*graph.Value) ([]mat, error) {
+func (b *binder) mats(vs ...*graph.Value) []mat {
 	ms := make([]mat, len(vs))
 	for i, v := range vs {
-		var err error
-		if ms[i], err = b.f32(v); err != nil {
-			return nil, err
-		}
+		ms[i] = b.f32(v)
 	}
-	return ms, nil
+	return ms
 }
 
 // ints is a bound int32 value.
@@ -194,15 +190,14 @@ func bindReference(b *binder, s *plan.Step) (kernel, error) {
 	if op := s.Root().Op; op.Scratch != nil && s.Scratch.Bytes == 0 && op.Scratch(s.Root(), b.plan.Max) > 0 {
 		return nil, fmt.Errorf("%s runs its reference, but the plan has no scratch for it", s.Kind)
 	}
-	var err error
 	call := plan.BindNode(b.plan, b.mem, s, s.Root(), func(v *graph.Value) (tensor.DType, []byte) {
 		if w, ok := b.weight(v).(*fileRows); ok {
 			return w.dtype, w.rows
 		}
-		err = fmt.Errorf("%s was packed for products only", v)
+		b.fail(fmt.Errorf("%s was packed for products only", v))
 		return tensor.F32, nil
 	})
-	return &reference{call}, err
+	return &reference{call}, nil
 }
 
 func (k *reference) name() string               { return "reference" }

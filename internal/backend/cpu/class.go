@@ -62,10 +62,11 @@ type task struct {
 	rows int
 }
 
-// factor is the left operand of a product: in f32, or in bf16 blocks.
+// factor is the left operand of a product, in the format that the plan chose among
+// those that the rule reads.
 type factor struct {
-	f32  []float32
-	bf16 []uint16 // instead, where not nil
+	f32 []float32
+	raw []byte // in another format instead, where not nil
 }
 
 // weight is a resident tensor.
@@ -94,10 +95,10 @@ func (w *fileRows) unpackRow(dst []float32, r int) {
 type matrix struct {
 	n, k  int
 	value *graph.Value
-	w     weight // nil where the matrix is no weight: see state
+	w     weight // nil where the matrix is state or another step's result
 }
 
-// stored views a matrix in the file's rows.
+// file is the matrix in the file's rows.
 func (m *matrix) file() (*fileRows, error) {
 	f, ok := m.w.(*fileRows)
 	if !ok {

@@ -171,7 +171,7 @@ func (p *bf16Way) panels(w *worker, operand int) bf16.Panels {
 func (p *bf16Way) split() split { return p.split_ }
 
 func (p *bf16Way) multiply(w *worker, t task, c0, c1 int) {
-	g := bf16.Task{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: t.x.bf16, LDA: p.k, B: p.panels(w, 0), C: t.y, LDC: p.n, Bias: t.bias, Epoch: w.epoch}
+	g := bf16.Task{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: halves(t.x.raw), LDA: p.k, B: p.panels(w, 0), C: t.y, LDC: p.n, Bias: t.bias, Epoch: w.epoch}
 	bf16.Run(&g, 0, t.rows, c0/bf16.NR, (c1+bf16.NR-1)/bf16.NR, p.scratch.of[w.lane])
 }
 
@@ -184,7 +184,7 @@ type gate struct {
 // round computes act(x w^T + bias), times the gate's product where there is one,
 // as bf16 blocks.
 func (p *bf16Way) round(w *worker, out []uint16, t task, act bf16.Act, g gate, c0, c1 int) {
-	r := bf16.RoundedTask{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: t.x.bf16, LDA: p.k, Epoch: w.epoch,
+	r := bf16.RoundedTask{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: halves(t.x.raw), LDA: p.k, Epoch: w.epoch,
 		B: p.panels(w, 0), Bias: t.bias, Act: act, Out: out}
 	if g.up != nil {
 		r.B2, r.Bias2 = g.up.panels(w, 1), g.bias

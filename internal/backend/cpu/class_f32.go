@@ -44,7 +44,7 @@ func (f32class) rules(q request) (few, many []plan.Rule) {
 		func(main Precision, m plan.Matrix) bool { return main == F32 && m.DType == tensor.F32 && !q.noPack })...)
 	many = append(many, q.each(plan.Rule{Class: "f32", Kernel: f32Stored},
 		func(main Precision, m plan.Matrix) bool { return true })...)
-	notWeight := func(m plan.Matrix) bool { return m.Leaf == nil || m.Leaf.Kind != graph.WeightLeaf }
+	notWeight := func(m plan.Matrix) bool { return !m.Weight() }
 	return few, append(many,
 		plan.Rule{Class: "f32", Op: graph.OpLinear, Kernel: f32State, Weights: notWeight},
 		plan.Rule{Class: "f32", Op: graph.OpLinearDX, Kernel: f32State, Weights: func(plan.Matrix) bool { return true }})
@@ -74,9 +74,8 @@ func (f32class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
 		panels.named, panels.split_.cheap, panels.b = "gemm f32 panels", true, &m.w.(*f32Weight).p
 		return panels, nil
 	case f32State:
-		s, err := b.f32(m.value)
-		panels.named, panels.b = "gemm f32 rows", &gemm.Rows{W: s.full, N: m.n, K: m.k, LD: m.k}
-		return panels, err
+		panels.named, panels.b = "gemm f32 rows", &gemm.Rows{W: b.f32(m.value).full, N: m.n, K: m.k, LD: m.k}
+		return panels, nil
 	}
 	stored, err := b.stored(m)
 	if err != nil {

@@ -19,7 +19,7 @@ func (i8class) rules(q request) (few, many []plan.Rule) {
 	if q.precision != I8G32 {
 		return nil, nil
 	}
-	takes := func(m plan.Matrix) bool { return q.main(graph.OpLinear, m) == I8G32 }
+	takes := func(m plan.Matrix) bool { return m.Weight() && q.main(graph.OpLinear, m) == I8G32 }
 	return nil, []plan.Rule{
 		{Class: "i8g32", Op: graph.OpLinear, Weights: takes, Packing: i8Panels},
 		{Class: "i8g32", Op: graph.OpEmbed, Weights: takes, Packing: i8Panels},

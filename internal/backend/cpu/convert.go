@@ -15,10 +15,7 @@ type convert struct {
 
 func bindConvert(b *binder, s *plan.Step) (kernel, error) {
 	v := s.Root().In[0]
-	x, err := b.f32(v)
-	if err != nil {
-		return nil, err
-	}
+	x := b.f32(v)
 	at, _ := b.plan.Form(v, s.Convert)
 	return &convert{x, b.memory(at), s.Convert}, nil
 }

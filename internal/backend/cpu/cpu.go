@@ -9,6 +9,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -158,7 +159,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		}
 		bd.step = s
 		k, err := make(bd, s)
-		if err != nil {
+		if err = cmp.Or(err, bd.err); err != nil {
 			return nil, fmt.Errorf("cpu: %s: %w", s.Name, err)
 		}
 		e.bound = append(e.bound, k)

@@ -27,20 +27,14 @@ func bindMul(b *binder, s *plan.Step) (kernel, error) { return bindBinary(b, s, 
 
 func bindBinary(b *binder, s *plan.Step, label string, f func(dst, a, b []float32)) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	p, q, y := ms[0].full, ms[1].full, ms[2].full
 	return &flat{label, ms[2], func(lo, hi int) { f(y[lo:hi], p[lo:hi], q[lo:hi]) }}, nil
 }
 
 func bindScale(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	x, y, c := ms[0].full, ms[1].full, n.Attr.(graph.ScaleAttr).C
 	return &flat{"scale", ms[1], func(lo, hi int) { vec.Scale(y[lo:hi], x[lo:hi], c) }}, nil
 }
@@ -48,10 +42,7 @@ func bindScale(b *binder, s *plan.Step) (kernel, error) {
 // bindAddRow adds one vector to every row.
 func bindAddRow(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	x, v, y := ms[0], ms[1].full, ms[2]
 	return &rowwise{"add row", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -110,10 +101,7 @@ func activationLabel(kind graph.ActKind) string {
 
 func bindAct(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	kind := n.Attr.(graph.ActAttr).Kind
 	x, y, f, label := ms[0].full, ms[1].full, activation(kind).apply, activationLabel(kind)
 	if kind == graph.Tanh { // alone it is fast: logits are capped with it
@@ -124,10 +112,7 @@ func bindAct(b *binder, s *plan.Step) (kernel, error) {
 
 func bindGLU(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	kind := n.Attr.(graph.ActAttr).Kind
 	gate, up, y, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).times
 	return &flat{"glu " + activationLabel(kind), ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
@@ -135,10 +120,7 @@ func bindGLU(b *binder, s *plan.Step) (kernel, error) {
 
 func bindActGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	kind := n.Attr.(graph.ActAttr).Kind
 	x, dy, dx, f, label := ms[0].full, ms[1].full, ms[2].full, activation(kind).grad, activationLabel(kind)
 	if kind == graph.Tanh {
@@ -163,10 +145,7 @@ func tanhGrad(dst, dy, x []float32) {
 // bindGLUGrad: dup = dy*f(gate), dgate = dy*up*f'(gate).
 func bindGLUGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
 	kind := n.Attr.(graph.ActAttr).Kind
 	gate, up, dy, dgate, dup := ms[0], ms[1], ms[2], ms[3], ms[4]
 	k := activation(kind)

@@ -9,17 +9,12 @@ import (
 // bindEmbedBag sums rows of a table straight into the mean of a sequence.
 func bindEmbedBag(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.Out[0])
 	w := b.weight(n.In[0])
 	ids, starts, y := b.i32(n.In[1]), b.i32(n.In[2]), ms[0]
 	var table mat
 	if f, ok := w.(*fileRows); w == nil || ok && f.dtype == tensor.F32 {
-		if table, err = b.f32(n.In[0]); err != nil {
-			return nil, err
-		}
+		table = b.f32(n.In[0])
 	} else {
 		b.want(y.cols)
 	}

@@ -19,10 +19,7 @@ type route struct {
 
 func bindRoute(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	b.want(ms[0].cols)
 	return &route{n.Attr.(graph.RouteAttr), ms[0], ms[1], b.i32(n.Out[1]), b.i32(n.Out[2]), b.i32(n.Out[3])}, nil
 }
@@ -60,10 +57,7 @@ type grouped struct {
 
 func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	w, ok := b.weight(n.In[1]).(*fileRows)
 	if !ok {
 		return nil, fmt.Errorf("%s is no weight in the file's rows", n.In[1])
@@ -111,10 +105,7 @@ func (k *grouped) run(w *worker, b tensor.Bind, i, n int) {
 
 func bindCombine(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[2], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[2], n.Out[0])
 	y, weights, out, slots := ms[0], ms[1], ms[2], b.i32(n.In[1])
 	return &rowwise{"combine", out, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for t := lo; t < hi; t++ {
@@ -129,10 +120,7 @@ func bindCombine(b *binder, s *plan.Step) (kernel, error) {
 
 func bindMulRows(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	x, f, y := ms[0], ms[1], ms[2]
 	return &rowwise{"mul rows", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for t := lo; t < hi; t++ {

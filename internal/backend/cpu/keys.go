@@ -18,19 +18,21 @@ type keys struct {
 }
 
 // keys binds the state of a KV cache.
-func (b *binder) keys(v *graph.Value) (keys, error) {
+func (b *binder) keys(v *graph.Value) keys {
 	if v.DType == tensor.F32 {
-		m, err := b.f32(v)
-		return keys{mat: m}, err
+		return keys{mat: b.f32(v)}
 	}
-	s, err := b.cache(v)
-	return keys{mat: mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}, stored: s}, err
+	return keys{mat: mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}, stored: b.cache(v)}
 }
 
 // cache views the memory of an encoded state.
-func (b *binder) cache(v *graph.Value) (*gemm.Stored, error) {
-	pl := b.plan.Place(v)
-	return gemm.NewStored(b.mem.Arenas[pl.Class].Host()[pl.Offset:pl.Offset+pl.Bytes], v.DType, v.Shape.NumRows(tensor.Bind{}), v.Shape.RowLen())
+func (b *binder) cache(v *graph.Value) *gemm.Stored {
+	s, err := gemm.NewStored(b.memory(b.plan.Place(v)), v.DType, v.Shape.NumRows(tensor.Bind{}), v.Shape.RowLen())
+	if err != nil {
+		b.fail(err)
+		return &gemm.Stored{}
+	}
+	return s
 }
 
 // wantKeys reserves room for n decoded keys and as many values.
@@ -65,17 +67,9 @@ type kvWrite struct {
 	values func(row int, src []float32)
 }
 
-func newKVWrite(b *binder, n *graph.Node) (*kvWrite, error) {
-	ms, err := b.mats(n.In[2], n.In[3])
-	if err != nil {
-		return nil, err
-	}
-	w := &kvWrite{k: ms[0], v: ms[1], slots: b.i32(n.In[4])}
-	if w.keys, err = b.rowWriter(n.Out[0]); err != nil {
-		return nil, err
-	}
-	w.values, err = b.rowWriter(n.Out[1])
-	return w, err
+func newKVWrite(b *binder, n *graph.Node) *kvWrite {
+	ms := b.mats(n.In[2], n.In[3])
+	return &kvWrite{ms[0], ms[1], b.i32(n.In[4]), b.rowWriter(n.Out[0]), b.rowWriter(n.Out[1])}
 }
 
 // row writes row i of the values, and k with them.
@@ -86,10 +80,7 @@ func (w *kvWrite) row(i int, k []float32) {
 }
 
 func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
-	kv, err := newKVWrite(b, s.Root())
-	if err != nil {
-		return nil, err
-	}
+	kv := newKVWrite(b, s.Root())
 	return &rowwise{"kv write", kv.v, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			kv.row(i, kv.k.row(i))
@@ -100,14 +91,7 @@ func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
 // bindRopeKVWrite rotates keys on their way into the cache, which is the only
 // place where they are read.
 func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
-	r, err := newRotation(b, s.Nodes[0])
-	if err != nil {
-		return nil, err
-	}
-	kv, err := newKVWrite(b, s.Root())
-	if err != nil {
-		return nil, err
-	}
+	r, kv := newRotation(b, s.Nodes[0]), newKVWrite(b, s.Root())
 	b.want(r.RotDim + r.x.cols)
 	return &rowwise{"rope+kv write", r.x, func(w *worker, _ tensor.Bind, lo, hi int) {
 		k := w.scratch.f[r.RotDim:][:r.x.cols] // behind the sines
@@ -119,18 +103,15 @@ func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
 }
 
 // rowWriter puts f32 rows into a state.
-func (b *binder) rowWriter(v *graph.Value) (func(row int, src []float32), error) {
+func (b *binder) rowWriter(v *graph.Value) func(row int, src []float32) {
 	if v.DType == tensor.F32 {
-		m, err := b.f32(v)
-		return func(row int, src []float32) { copy(m.row(row), src) }, err
+		m := b.f32(v)
+		return func(row int, src []float32) { copy(m.row(row), src) }
 	}
-	s, err := b.cache(v)
-	if err != nil {
-		return nil, err
-	}
+	s := b.cache(v)
 	if v.DType == tensor.F16 {
-		return func(row int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes:][:s.RowBytes], src) }, nil
+		return func(row int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes:][:s.RowBytes], src) }
 	}
 	t := graph.Tensor{DType: v.DType, Rows: s.N, Cols: s.K, Raw: s.Data}
-	return t.WriteRow, nil
+	return t.WriteRow
 }

@@ -26,11 +26,11 @@ type linear struct {
 }
 
 func bindLinear(b *binder, s *plan.Step) (kernel, error) {
-	return newLinear(b, s.Nodes[0], s.Nodes[0].Out[0])
+	return newLinear(b, s.Nodes[0], s.Nodes[0].Out[0], s.Nodes[0].In[2])
 }
 
 func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
-	l, err := newLinear(b, s.Nodes[0], s.Root().Out[0])
+	l, err := newLinear(b, s.Nodes[0], s.Root().Out[0], s.Nodes[0].In[2])
 	if err != nil {
 		return nil, err
 	}
@@ -45,20 +45,13 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 	return l, nil
 }
 
-func newLinear(b *binder, n *graph.Node, out *graph.Value) (*linear, error) {
-	ms, err := b.mats(out, n.In[2])
-	if err != nil {
-		return nil, err
-	}
-	x, err := b.operand(n.In[0])
-	if err != nil {
-		return nil, err
-	}
+// newLinear binds the product of node n, whose result ends as out; bias may be nil.
+func newLinear(b *binder, n *graph.Node, out, bias *graph.Value) (*linear, error) {
 	p, err := newProduct(b, n)
 	if err != nil {
 		return nil, err
 	}
-	return &linear{product: p, x: x, y: ms[0], out: b.blocks(out), bias: ms[1].full, inner: make([]bool, len(p.ways)), label: p.most().label()}, nil
+	return &linear{product: p, x: b.operand(n.In[0]), y: b.f32(out), out: b.blocks(out), bias: b.f32(bias).full, inner: make([]bool, len(p.ways)), label: p.most().label()}, nil
 }
 
 func (l *linear) name() string { return l.label }
@@ -112,14 +105,9 @@ type linearGLU struct {
 func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	glu := s.Root()
 	gn, un := glu.In[0].Node, glu.In[1].Node
-	ms, err := b.mats(glu.Out[0], gn.In[2], un.In[2])
-	if err != nil {
-		return nil, err
-	}
-	l := &linearGLU{y: ms[0], out: b.blocks(glu.Out[0]), gBias: ms[1].full, uBias: ms[2].full}
-	if l.x, err = b.operand(gn.In[0]); err != nil {
-		return nil, err
-	}
+	ms := b.mats(glu.Out[0], gn.In[2], un.In[2])
+	l := &linearGLU{x: b.operand(gn.In[0]), y: ms[0], out: b.blocks(glu.Out[0]), gBias: ms[1].full, uBias: ms[2].full}
+	var err error
 	if l.gate, err = newProduct(b, gn); err != nil {
 		return nil, err
 	}
@@ -128,7 +116,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times, l.round = activation(kind).times, roundActs[kind]
-	l.label = l.gate.most().label() + " x2+glu " + activationLabel(kind)
+	l.label = kernelLabel(l.gate, l.up) + "+glu " + activationLabel(kind)
 	b.want(min(4*rowChunk, l.x.rows(b.plan.Max)) * l.gate.n)
 	return l, nil
 }
@@ -182,13 +170,15 @@ type linearDX struct {
 
 func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	if b.choices(n)[0].Rule.Class != string(F32) {
-		return bindProductDX(b, n)
+	if b.choices(n)[0].Rule.Class != string(F32) { // dy times the transposed matrix
+		l, err := newLinear(b, n, n.Out[0], nil)
+		if err != nil {
+			return nil, err
+		}
+		l.label += " dx"
+		return l, nil
 	}
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	wv := n.In[1]
 	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen(), scratch: b.gemmScratch()}
 	if w, ok := b.weight(wv).(*fileRows); ok {
@@ -196,26 +186,8 @@ func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
 		k.w = &gemm.StoredT{W: stored}
 		return k, err
 	}
-	m, err := b.f32(wv)
-	k.w = &gemm.Natural{W: m.full, N: k.k, K: k.n, LD: k.k}
-	return k, err
-}
-
-// bindProductDX is dx as the product of dy with the transposed matrix.
-func bindProductDX(b *binder, n *graph.Node) (kernel, error) {
-	dx, err := b.f32(n.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	dy, err := b.operand(n.In[0])
-	if err != nil {
-		return nil, err
-	}
-	p, err := newProduct(b, n)
-	if err != nil {
-		return nil, err
-	}
-	return &linear{product: p, x: dy, y: dx, out: b.blocks(n.Out[0]), inner: make([]bool, len(p.ways)), label: p.most().label() + " dx"}, nil
+	k.w = &gemm.Natural{W: b.f32(wv).full, N: k.k, K: k.n, LD: k.k}
+	return k, nil
 }
 
 func (k *linearDX) name() string { return "gemm f32 dx" }
@@ -238,10 +210,7 @@ type linearDW struct {
 
 func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	return &linearDW{ms[0], ms[1], ms[2], b.gemmScratch()}, nil
 }
 

@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"fmt"
+	"errors"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
@@ -16,22 +16,19 @@ type normRow struct {
 	w, bias []float32 // w includes Offset
 }
 
-func newNormRow(b *binder, n *graph.Node) (normRow, error) {
-	ms, err := b.mats(n.In[1], n.In[2])
-	if err != nil {
-		return normRow{}, err
-	}
+func newNormRow(b *binder, n *graph.Node) normRow {
+	ms := b.mats(n.In[1], n.In[2])
 	r := normRow{NormAttr: n.Attr.(graph.NormAttr), w: ms[0].full, bias: ms[1].full}
 	if r.Offset != 0 {
 		if b.weight(n.In[1]) == nil {
-			return r, fmt.Errorf("a trained norm with an offset of its weight has no kernel")
+			b.fail(errors.New("a trained norm with an offset of its weight has no kernel"))
 		}
 		r.w = make([]float32, len(ms[0].full))
 		for i, v := range ms[0].full {
 			r.w[i] = v + r.Offset
 		}
 	}
-	return r, nil
+	return r
 }
 
 func (r *normRow) apply(dst, x []float32) {
@@ -103,24 +100,15 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 }
 
 // bind binds what the norm n makes of k.x and k.add, to y.
-func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) (err error) {
-	if k.normRow, err = newNormRow(b, n); err != nil {
-		return err
-	}
-	if k.y, err = b.f32(y); err != nil {
-		return err
-	}
-	k.out = b.blocks(y)
+func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) {
+	k.normRow, k.y, k.out = newNormRow(b, n), b.f32(y), b.blocks(y)
 	b.want(k.y.cols)
 	k.fuse()
-	return nil
 }
 
 // finish is the step that ends with the norm n.
 func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) {
-	if err := k.bind(b, n, n.Out[0]); err != nil {
-		return nil, err
-	}
+	k.bind(b, n, n.Out[0])
 	return &rowwise{label + k.Kind.String(), k.x, k.rows}, nil
 }
 
@@ -150,20 +138,13 @@ func (k *normed) fuse() {
 }
 
 func bindNorm(b *binder, s *plan.Step) (kernel, error) {
-	x, err := b.f32(s.Root().In[0])
-	if err != nil {
-		return nil, err
-	}
-	return (&normed{x: x}).finish(b, s.Root(), "")
+	return (&normed{x: b.f32(s.Root().In[0])}).finish(b, s.Root(), "")
 }
 
 // bindAddNorm is norm(x + add), which keeps the sum where others read it.
 func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
 	sum := s.Nodes[0]
-	ms, err := b.mats(sum.In[0], sum.In[1], sum.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(sum.In[0], sum.In[1], sum.Out[0])
 	return (&normed{x: ms[0], add: ms[1], sum: ms[2]}).finish(b, s.Root(), "add+")
 }
 
@@ -171,14 +152,8 @@ func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
 // it: a block's result on its way into the next one, where both have a norm.
 func bindNormAddNorm(b *binder, s *plan.Step) (kernel, error) {
 	pre, sum := s.Nodes[0], s.Nodes[1]
-	ms, err := b.mats(sum.In[0], pre.In[0], sum.Out[0])
-	if err != nil {
-		return nil, err
-	}
-	r, err := newNormRow(b, pre)
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(sum.In[0], pre.In[0], sum.Out[0])
+	r := newNormRow(b, pre)
 	return (&normed{x: ms[0], add: ms[1], pre: r, sum: ms[2]}).finish(b, s.Root(), r.Kind.String()+"+add+")
 }
 
@@ -189,20 +164,11 @@ const turnedRows = 8
 // bindNormRope is rope(norm(x)), of queries and keys whose heads are normed.
 func bindNormRope(b *binder, s *plan.Step) (kernel, error) {
 	norm, rope := s.Nodes[0], s.Root()
-	x, err := b.f32(norm.In[0])
-	if err != nil {
-		return nil, err
-	}
-	k := &normed{x: x}
-	if err := k.bind(b, norm, rope.Out[0]); err != nil {
-		return nil, err
-	}
-	r, err := newRotation(b, rope)
-	if err != nil {
-		return nil, err
-	}
+	k := &normed{x: b.f32(norm.In[0])}
+	k.bind(b, norm, rope.Out[0])
+	r := newRotation(b, rope)
 	r.x = k.y
-	return &rowwise{k.Kind.String() + "+rope", x, func(w *worker, b tensor.Bind, lo, hi int) {
+	return &rowwise{k.Kind.String() + "+rope", k.x, func(w *worker, b tensor.Bind, lo, hi int) {
 		for ; lo < hi; lo += turnedRows {
 			end := min(hi, lo+turnedRows)
 			k.rows(w, b, lo, end)

@@ -114,16 +114,13 @@ type rotation struct {
 	length ints // nothing where the angles do not depend on it
 }
 
-func newRotation(b *binder, n *graph.Node) (*rotation, error) {
-	ms, err := b.mats(n.In[0], n.In[2])
-	if err != nil {
-		return nil, err
-	}
+func newRotation(b *binder, n *graph.Node) *rotation {
+	ms := b.mats(n.In[0], n.In[2])
 	r := &rotation{angles: newAngles(b, n.Attr.(graph.RopeAttr), ms[1].full), x: ms[0], pos: b.i32(n.In[1])}
 	if n.In[3] != nil {
 		r.length = b.i32(n.In[3])
 	}
-	return r, nil
+	return r
 }
 
 // row writes row i of x, turned, to dst, which may be where it lies.
@@ -141,14 +138,7 @@ func (r *rotation) row(w *worker, dst []float32, i int) {
 
 func bindRope(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	r, err := newRotation(b, n)
-	if err != nil {
-		return nil, err
-	}
-	y, err := b.f32(n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	r, y := newRotation(b, n), b.f32(n.Out[0])
 	return &rowwise{"rope", y, func(w *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			r.row(w, y.row(i), i)

@@ -33,16 +33,11 @@ func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
 func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	w := b.weight(n.In[0])
-	y, err := b.f32(n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	y := b.f32(n.Out[0])
 	ids, scale := b.i32(n.In[1]), n.Attr.(graph.EmbedAttr).Scale
 	var table mat
 	if f, ok := w.(*fileRows); w == nil || ok && f.dtype == tensor.F32 {
-		if table, err = b.f32(n.In[0]); err != nil {
-			return nil, err
-		}
+		table = b.f32(n.In[0])
 	}
 	return &rowwise{"embed", y, func(_ *worker, b tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -61,10 +56,7 @@ func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
 
 func bindGather(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	x, y, rows := ms[0], ms[1], b.i32(n.In[1])
 	return &rowwise{"gather", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -75,10 +67,7 @@ func bindGather(b *binder, s *plan.Step) (kernel, error) {
 
 func bindPool(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	x, y, starts, kind := ms[0], ms[1], b.i32(n.In[1]), n.Attr.(graph.PoolAttr).Kind
 	return &rowwise{"pool", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -130,10 +119,7 @@ func pool(kind graph.PoolKind, dst []float32, x mat, t0, t1 int) {
 
 func bindL2Norm(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	x, y := ms[0], ms[1]
 	return &rowwise{"l2norm", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -37,7 +37,7 @@ func (q request) each(r plan.Rule, takes func(main Precision, m plan.Matrix) boo
 		}
 		r.Op = op
 		r.Weights = func(m plan.Matrix) bool {
-			return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf && takes(q.main(op, m), m)
+			return m.Weight() && takes(q.main(op, m), m)
 		}
 		out = append(out, r)
 	}

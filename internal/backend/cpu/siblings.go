@@ -41,20 +41,16 @@ func (b *Backend) beside(m, n *graph.Node) bool {
 }
 
 func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
-	x, err := b.operand(s.Nodes[0].In[0])
-	if err != nil {
-		return nil, err
-	}
+	x := b.operand(s.Nodes[0].In[0])
 	k := &siblings{x: x, parts: make([]sibling, len(s.Nodes))}
+	var products []*product
 	for i, n := range s.Nodes {
-		ms, err := b.mats(n.Out[0], n.In[2])
-		if err != nil {
-			return nil, err
-		}
+		ms := b.mats(n.Out[0], n.In[2])
 		p, err := newProduct(b, n)
 		if err != nil {
 			return nil, err
 		}
+		products = append(products, p)
 		k.parts[i] = sibling{product: p, y: ms[0], bias: ms[1].full}
 		for _, w := range p.ways {
 			k.nr = max(k.nr, w.split().nr)
@@ -64,19 +60,19 @@ func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
 		before := &k.parts[i]
 		k.parts[i+1].first = before.first + (before.n+k.nr-1)/k.nr*k.nr
 	}
-	k.label = siblingLabel(k.parts)
+	k.label = kernelLabel(products...)
 	return k, nil
 }
 
-// siblingLabel names each kernel once, with how many there are of it.
-func siblingLabel(parts []sibling) string {
+// kernelLabel names the kernels of products that run in one step: each once, with
+// the number of products in a row that it multiplies.
+func kernelLabel(products ...*product) string {
 	var labels []string
-	for i := 0; i < len(parts); {
-		first := i
-		for i < len(parts) && parts[i].most().label() == parts[first].most().label() {
+	for i := 0; i < len(products); {
+		first, label := i, products[i].most().label()
+		for i < len(products) && products[i].most().label() == label {
 			i++
 		}
-		label := parts[first].most().label()
 		if i-first > 1 {
 			label += fmt.Sprintf(" x%d", i-first)
 		}

@@ -12,10 +12,7 @@ import (
 
 func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0], n.Out[1])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0], n.Out[1])
 	logits, nll, lse, targets := ms[0], ms[1], ms[2], b.i32(n.In[1])
 	b.want(logits.cols)
 	return &rowwise{"cross entropy", logits, func(w *worker, _ tensor.Bind, lo, hi int) {
@@ -39,10 +36,7 @@ func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
 
 func bindCrossEntropyGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[3], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[3], n.Out[0])
 	logits, lse, dnll, dx, targets := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[2])
 	return &rowwise{"cross entropy backward", logits, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -84,10 +78,7 @@ func (k *columns) run(w *worker, b tensor.Bind, i, n int) {
 
 func bindColSum(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	x, y := ms[0], ms[1].full
 	return &columns{label: "column sums", like: x, cols: x.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		clear(y[lo:hi])
@@ -101,10 +92,7 @@ func bindColSum(b *binder, s *plan.Step) (kernel, error) {
 // own columns.
 func bindEmbedGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	dy, dt, ids := ms[0], ms[1], b.i32(n.In[1])
 	scale := n.Attr.(graph.EmbedGradAttr).Scale
 	if scale == 0 {
@@ -135,10 +123,7 @@ func normStats(a *graph.NormAttr, x []float32) (mean, rstd float32) {
 
 func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
 	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
 	width := a.Size(len(wt))
 	b.want(width + len(wt))
@@ -170,10 +155,7 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 // the weight, and each share finds the mean and deviation of every row.
 func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.In[1], n.Out[0], n.Out[1])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.In[1], n.Out[0], n.Out[1])
 	a := n.Attr.(graph.NormDWAttr)
 	dy, x, dw, db, size := ms[0], ms[1], ms[2].full, ms[3].full, a.Size(a.Width)
 	return &columns{label: a.Kind.String() + " weight backward", like: x, cols: a.Width, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
@@ -213,10 +195,7 @@ type sumSquares struct {
 
 func bindSumSquares(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
-	ms, err := b.mats(n.In[0], n.Out[0])
-	if err != nil {
-		return nil, err
-	}
+	ms := b.mats(n.In[0], n.Out[0])
 	return &sumSquares{x: ms[0], y: ms[1].full, blocks: make([]float64, blocksOf(len(ms[0].full)))}, nil
 }
 
