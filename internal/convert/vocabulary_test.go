@@ -2,7 +2,9 @@ package convert
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +70,36 @@ func TestVocabularyHostile(t *testing.T) {
 	v, err := readVocabulary(file, []byte(`{"model":{"type":"BPE","vocab":{"a":0,"b":9223372036854775806},"merges":[]}}`), 4)
 	if err != nil || len(v.tokens) != 4 {
 		t.Errorf("%v, %v", v, err)
+	}
+}
+
+// Reading takes no more memory than the rows of the model and the merges that
+// they have, whatever else the file lists.
+func TestVocabularyMemory(t *testing.T) {
+	var vocab, unigram, merges, lines, added strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&vocab, `,"t%d":%d`, i, 10+i)
+		fmt.Fprintf(&unigram, `,["t%d",-1]`, i)
+		fmt.Fprintf(&merges, `,["t","%d"]`, i)
+		fmt.Fprintf(&lines, `,"t %d"`, i)
+		fmt.Fprintf(&added, `,{"id":1,"content":"b","lstrip":true}`)
+	}
+	for name, data := range map[string]string{
+		"vocab":   `{"model":{"type":"BPE","vocab":{"a":0` + vocab.String() + `},"merges":[]}}`,
+		"pieces":  `{"model":{"type":"WordPiece","vocab":{"a":0` + vocab.String() + `}}}`,
+		"unigram": `{"model":{"type":"Unigram","vocab":[["a",0]` + unigram.String() + `]}}`,
+		"pairs":   `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]` + merges.String() + `]}}`,
+		"lines":   `{"model":{"type":"BPE","byte_fallback":true,"vocab":{"a":0},"merges":["a a"` + lines.String() + `]}}`,
+		"added":   `{"added_tokens":[{"id":1,"content":"b"}` + added.String() + `],"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readVocabulary(file, []byte(data), 4)
+		runtime.ReadMemStats(&after)
+		// The copy of the file, and 16 bytes per merge of passing strings.
+		if most := uint64(2*len(data) + 32*100_000); err != nil || after.TotalAlloc-before.TotalAlloc > most {
+			t.Errorf("%s: %d bytes of memory for a file of %d, %v", name, after.TotalAlloc-before.TotalAlloc, len(data), err)
+		}
 	}
 }
 
