@@ -2,8 +2,10 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -235,18 +237,25 @@ func (v *vocabulary) addToken(id int64, token jsonview.Value) {
 	}
 }
 
-// byteLevel keeps the merges of tokens that the table has.
+// byteLevel keeps the merges of tokens that the table has. Of equal ones the last
+// counts in tokenizer.json and the first in GGUF files, so only the last stays.
 func (v *vocabulary) byteLevel(t *jsonTokenizer) error {
-	v.model, v.merges = "gpt2", []string{}
+	v.model = "gpt2"
 	known := make(map[string]bool, len(v.tokens))
 	for _, token := range v.tokens {
 		known[token] = true
 	}
-	return t.eachMerge(func(_ int, left, right []byte) {
+	ranks := map[string]int{}
+	err := t.eachMerge(func(rank int, left, right []byte) {
 		if known[string(left)] && known[string(right)] && known[string(left)+string(right)] {
-			v.merges = append(v.merges, string(left)+" "+string(right))
+			ranks[string(left)+" "+string(right)] = rank
 		}
 	})
+	v.merges = slices.SortedFunc(maps.Keys(ranks), func(a, b string) int { return cmp.Compare(ranks[a], ranks[b]) })
+	if v.merges == nil {
+		v.merges = []string{} // an empty list is a key of the file, none is not
+	}
+	return err
 }
 
 // carry takes over the tokens that only tokenizer_config.json adds, and gives

@@ -73,6 +73,22 @@ func TestVocabularyHostile(t *testing.T) {
 	}
 }
 
+// Of equal merges the last counts, in the file that is written too.
+func TestEqualMerges(t *testing.T) {
+	const model = `{"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4},"merges":[["a","b"],["b","c"],["a","b"]]}}`
+	v, err := readVocabulary(file, []byte(model), 5)
+	if want := []string{"b c", "a b"}; err != nil || !slices.Equal(v.merges, want) {
+		t.Errorf("%q, %v, expected %q", v.merges, err, want)
+	}
+	own, err := tokenizer.FromJSON(file, []byte(model), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := own.Encode(nil, "abc", tokenizer.Options{}, nil); !slices.Equal(ids, []int32{0, 4}) {
+		t.Errorf("tokenizer.json makes %v of the text, expected a and bc", ids)
+	}
+}
+
 // Reading takes no more memory than the rows of the model and the merges that
 // they have, whatever else the file lists.
 func TestVocabularyMemory(t *testing.T) {
@@ -89,6 +105,7 @@ func TestVocabularyMemory(t *testing.T) {
 		"pieces":  `{"model":{"type":"WordPiece","vocab":{"a":0` + vocab.String() + `}}}`,
 		"unigram": `{"model":{"type":"Unigram","vocab":[["a",0]` + unigram.String() + `]}}`,
 		"pairs":   `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]` + merges.String() + `]}}`,
+		"equal":   `{"model":{"type":"BPE","vocab":{"t":0,"u":1,"tu":2},"merges":[["t","u"]` + strings.Repeat(`,["t","u"]`, 100_000) + `]}}`,
 		"lines":   `{"model":{"type":"BPE","byte_fallback":true,"vocab":{"a":0},"merges":["a a"` + lines.String() + `]}}`,
 		"added":   `{"added_tokens":[{"id":1,"content":"b"}` + added.String() + `],"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
 	} {
