@@ -183,13 +183,17 @@ func (t *traceWriter) asyncPair(pid, tid int, s span) {
 	t.event("e", s.name, s.cat, pid, tid, s.end, id, nil)
 }
 
+// maxBeside is how many threads a lane may have. Runs beyond that share the last
+// one, where they are asynchronous events. It bounds the search for a free one.
+const maxBeside = 256
+
 // lanes writes one thread for each lane name: the workers of a team keep
 // theirs over all plans. A run that began while another had one of its lanes, as
 // workers do that run by themselves, gets threads beside.
 func (t *traceWriter) lanes(p *Profile) {
 	var names []string
 	var stops []flowStop
-	threads, ends := map[string][]span{}, map[string]int64{}
+	threads, ends := map[string][]span{}, map[string][]int64{}
 	order := make([]int, len(p.Runs))
 	for i := range order {
 		order[i] = i
@@ -198,16 +202,26 @@ func (t *traceWriter) lanes(p *Profile) {
 	for _, i := range order {
 		r := &p.Runs[i]
 		plan := &p.Plans[r.Plan]
-		beside := ""
-		for n := 2; slices.ContainsFunc(plan.Lanes, func(name string) bool { return ends[name+beside] > r.Start }); n++ {
-			beside = fmt.Sprintf(", run %d at once", n)
+		busy := make([][]int64, len(plan.Lanes)) // per lane: when each of its threads is free
+		for l, name := range plan.Lanes {
+			busy[l] = ends[name]
+		}
+		n, beside := 0, ""
+		for n < maxBeside-1 && slices.ContainsFunc(busy, func(until []int64) bool { return n < len(until) && until[n] > r.Start }) {
+			n++
+		}
+		if n > 0 {
+			beside = fmt.Sprintf(", run %d at once", n+1)
 		}
 		for l, name := range plan.Lanes {
+			for len(ends[name]) <= n {
+				ends[name] = append(ends[name], 0)
+			}
+			ends[name][n] = max(ends[name][n], r.End)
 			name += beside
 			if _, ok := threads[name]; !ok {
 				names = append(names, name)
 			}
-			ends[name] = r.End
 			threads[name] = append(threads[name], laneSpans(plan, r, l)...)
 			if l == 0 {
 				for _, s := range r.requests() {
@@ -247,6 +261,10 @@ type flowStop struct {
 func (t *traceWriter) flows(lanes []string, stops []flowStop) {
 	var order []string
 	by := map[string][]flowStop{}
+	row := make(map[string]int, len(lanes))
+	for i, name := range lanes {
+		row[name] = i
+	}
 	for _, s := range stops {
 		if by[s.request] == nil {
 			order = append(order, s.request)
@@ -267,7 +285,7 @@ func (t *traceWriter) flows(lanes []string, stops []flowStop) {
 			case len(all) - 1:
 				ph, fields = "f", fields+`,"bp":"e"`
 			}
-			t.event(ph, "request", "request", tracePidLanes, threadID(tracePidLanes, slices.Index(lanes, s.lane)), s.at, fields, []arg{{"request", request}})
+			t.event(ph, "request", "request", tracePidLanes, threadID(tracePidLanes, row[s.lane]), s.at, fields, []arg{{"request", request}})
 		}
 	}
 }
@@ -321,9 +339,7 @@ func stepArgs(s *Step, r *RawRun, step int) []arg {
 	return args
 }
 
-// scopes lays the kept scopes out in rows: a scope goes below the one that
-// encloses it where that row is free, else to a free row, so that goroutines
-// that run side by side are drawn side by side.
+// scopes draws the kept scopes in the rows that rowsOf lays them out in.
 func (t *traceWriter) scopes(p *Profile) {
 	if len(p.ScopeEvents) == 0 {
 		return
@@ -332,43 +348,24 @@ func (t *traceWriter) scopes(p *Profile) {
 	slices.SortStableFunc(events, func(a, b ScopeEvent) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Frame, b.Frame))
 	})
-	type row struct {
-		open  []ScopeEvent
-		spans []span
-	}
-	var rows []*row
-	for _, e := range events {
-		var at *row
-		for _, r := range rows {
-			for len(r.open) > 0 && r.open[len(r.open)-1].End <= e.Start {
-				r.open = r.open[:len(r.open)-1]
-			}
-			n := len(r.open)
-			under := n > 0 && r.open[n-1].Frame == e.Under && r.open[n-1].End >= e.End
-			if under || n == 0 && at == nil {
-				at = r
-			}
-			if under {
-				break
-			}
-		}
-		if at == nil {
-			at = &row{}
-			rows = append(rows, at)
-		}
-		at.open = append(at.open, e)
+	var rows [][]span
+	for i, row := range rowsOf(events) {
+		e := &events[i]
 		s := &p.Scopes[e.Scope]
 		args := []arg{{"calls in all", s.Calls}, {"self ns of all", s.Self}}
 		if s.Parent >= 0 {
 			args = append(args, arg{"under", p.Scopes[s.Parent].Name})
 		}
-		at.spans = append(at.spans, span{s.Name, "scope", e.Start, e.End, args})
+		if row == len(rows) {
+			rows = append(rows, nil)
+		}
+		rows[row] = append(rows[row], span{s.Name, "scope", e.Start, e.End, args})
 	}
 	t.name("process_name", tracePidScopes, threadID(tracePidScopes, 0), "scopes")
-	for row, r := range rows {
+	for row, spans := range rows {
 		tid := threadID(tracePidScopes, row)
 		t.name("thread_name", tracePidScopes, tid, fmt.Sprintf("scopes %d", row))
-		t.thread(tracePidScopes, tid, r.spans)
+		t.thread(tracePidScopes, tid, spans)
 	}
 }
 

@@ -297,6 +297,9 @@ func (r *resume) checkpoint(records, failed int) error {
 
 // save writes the state; everything before it is in the file.
 func (r *resume) save(records, failed int, done bool) error {
+	if err := r.file.inPlace(); err != nil {
+		return err
+	}
 	end, err := r.file.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return err

@@ -478,3 +478,52 @@ func FuzzResumeState(f *testing.F) {
 		}
 	})
 }
+
+// replacing is an input of which the second read comes after somebody else has
+// replaced the output.
+type replacing struct {
+	lines  []string
+	before func()
+}
+
+func (r *replacing) Read(b []byte) (int, error) {
+	if len(r.lines) == 0 {
+		return 0, io.EOF
+	}
+	if len(r.lines) == 1 {
+		r.before()
+	}
+	n := copy(b, r.lines[0])
+	r.lines = r.lines[1:]
+	return n, nil
+}
+
+// A run whose output is replaced must not say that it is done: what it wrote is
+// gone.
+func TestResumeFindsThatItsOutputWasReplaced(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	args := []string{"embed", "-m", testmodels.Dir(t, "bert"), "-f", "-", "-o", out, "--resume"}
+	in := &replacing{[]string{"one\n", "two\n"}, func() {
+		for range 1000 { // until the run has begun
+			if _, err := os.Stat(out + ".resume"); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := atomicfile.WriteFile(out, []byte("another's\n")); err != nil {
+			t.Error(err)
+		}
+	}}
+	var stdout, errs bytes.Buffer
+	status := execute(t.Context(), args, streams{in, &stdout, &errs})
+	if status != exitFailed || !strings.Contains(errs.String(), "something else replaced it") {
+		t.Errorf("status %d, %q, expected that the output was replaced", status, errs.String())
+	}
+	if now, err := os.ReadFile(out); err != nil || string(now) != "another's\n" {
+		t.Errorf("%q, %v, expected the other's file", now, err)
+	}
+	state, err := os.ReadFile(out + ".resume")
+	if err != nil || strings.Contains(string(state), `"done":true`) {
+		t.Errorf("%s, %v: the state says that all is done", state, err)
+	}
+}

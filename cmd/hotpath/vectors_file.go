@@ -21,7 +21,8 @@ type outputFile interface {
 }
 
 // grownFile is an output that grows in place, so that a later run can go on
-// with it. No other process writes it meanwhile.
+// with it. No other run that resumes writes it meanwhile; other commands may
+// replace it, which inPlace finds.
 type grownFile struct {
 	*os.File
 	path   string
@@ -49,6 +50,19 @@ func (f *grownFile) Direct() bool { return false }
 
 // Commit is Close: whatever was written is in its place.
 func (f *grownFile) Commit() error { return f.Close() }
+
+// inPlace says so where the path does not lead to the file any more: what is
+// written to it would be lost.
+func (f *grownFile) inPlace() error {
+	now, err := os.Stat(f.path)
+	if err == nil {
+		var was os.FileInfo
+		if was, err = f.Stat(); err == nil && !os.SameFile(now, was) {
+			err = errors.New("something else replaced it")
+		}
+	}
+	return atomicfile.Named(f.path, err)
+}
 
 func (f *grownFile) Close() error {
 	if f.closed {

@@ -268,7 +268,11 @@ func Sweep(target string) error {
 	}
 	prefix := filepath.Base(hidden(target, tempMark))
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) && e.Type().IsRegular() {
+		mark, ours := strings.CutPrefix(e.Name(), prefix)
+		// Others may have the beginning only: the lock of a target "x.tmp-1", or a
+		// file that somebody else hid.
+		ours = ours && mark != "" && strings.Trim(mark, "0123456789abcdef") == ""
+		if ours && e.Type().IsRegular() {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}

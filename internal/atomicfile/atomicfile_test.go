@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,5 +201,32 @@ func TestWriteAt(t *testing.T) {
 	holds(t, path, "baaa")
 	if err := f.Commit(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("%v, expected that it is closed", err)
+	}
+}
+
+// A name that only begins like one of ours is somebody else's: the lock of
+// another target, whose holder would lose it, or a file of a person.
+func TestSweepKeepsOthers(t *testing.T) {
+	dir := t.TempDir()
+	other, err := Lock(filepath.Join(dir, "x.tmp-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Release()
+	for _, name := range []string{".x.tmp-notes", ".x.tmp-", ".x.tmp-0f"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("data"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Sweep(filepath.Join(dir, "x")); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{".x.tmp-", ".x.tmp-1.lock", ".x.tmp-notes"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("%q are left, %v, expected %q", left, err, want)
 	}
 }

@@ -64,11 +64,11 @@ func (j *job) tokenizer() error {
 	if err != nil {
 		return err
 	}
-	if lost := v.carry(own); len(lost) > 0 {
-		j.warn("%s are tokens of the tokenizer without a row in the model's table, and none in its GGUF file: texts that have them differ", few(lost))
+	if lost := v.carry(own); lost.n > 0 {
+		j.warn("%s are tokens of the tokenizer without a row in the model's table, and none in its GGUF file: texts that have them differ", lost)
 	}
-	if len(v.loose) > 0 {
-		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which GGUF files cannot say", few(v.loose))
+	if v.loose.n > 0 {
+		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which GGUF files cannot say", v.loose)
 	}
 	j.specials(v, own)
 	if err := j.chooseSplit(v, own); err != nil {
@@ -81,14 +81,26 @@ func (j *job) tokenizer() error {
 	return j.err
 }
 
-// few names some of a list.
-func few(list []string) string {
-	quoted := make([]string, 0, len(list))
-	for _, s := range list[:min(len(list), 3)] {
+// few names the first of a list, which may have millions, and counts the others.
+type few struct {
+	names [3]string
+	n     int
+}
+
+func (f *few) add(name string) {
+	if f.n < len(f.names) {
+		f.names[f.n] = name
+	}
+	f.n++
+}
+
+func (f few) String() string {
+	var quoted []string
+	for _, s := range f.names[:min(f.n, len(f.names))] {
 		quoted = append(quoted, fmt.Sprintf("%q", s))
 	}
 	text := strings.Join(quoted, ", ")
-	if n := len(list) - len(quoted); n > 0 {
+	if n := f.n - len(quoted); n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	return text

@@ -2,7 +2,9 @@ package convert
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +70,53 @@ func TestVocabularyHostile(t *testing.T) {
 	v, err := readVocabulary(file, []byte(`{"model":{"type":"BPE","vocab":{"a":0,"b":9223372036854775806},"merges":[]}}`), 4)
 	if err != nil || len(v.tokens) != 4 {
 		t.Errorf("%v, %v", v, err)
+	}
+}
+
+// Of equal merges the last counts, in the file that is written too.
+func TestEqualMerges(t *testing.T) {
+	const model = `{"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4},"merges":[["a","b"],["b","c"],["a","b"]]}}`
+	v, err := readVocabulary(file, []byte(model), 5)
+	if want := []string{"b c", "a b"}; err != nil || !slices.Equal(v.merges, want) {
+		t.Errorf("%q, %v, expected %q", v.merges, err, want)
+	}
+	own, err := tokenizer.FromJSON(file, []byte(model), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := own.Encode(nil, "abc", tokenizer.Options{}, nil); !slices.Equal(ids, []int32{0, 4}) {
+		t.Errorf("tokenizer.json makes %v of the text, expected a and bc", ids)
+	}
+}
+
+// Reading takes no more memory than the rows of the model and the merges that
+// they have, whatever else the file lists.
+func TestVocabularyMemory(t *testing.T) {
+	var vocab, unigram, merges, lines, added strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&vocab, `,"t%d":%d`, i, 10+i)
+		fmt.Fprintf(&unigram, `,["t%d",-1]`, i)
+		fmt.Fprintf(&merges, `,["t","%d"]`, i)
+		fmt.Fprintf(&lines, `,"t %d"`, i)
+		fmt.Fprintf(&added, `,{"id":1,"content":"b","lstrip":true}`)
+	}
+	for name, data := range map[string]string{
+		"vocab":   `{"model":{"type":"BPE","vocab":{"a":0` + vocab.String() + `},"merges":[]}}`,
+		"pieces":  `{"model":{"type":"WordPiece","vocab":{"a":0` + vocab.String() + `}}}`,
+		"unigram": `{"model":{"type":"Unigram","vocab":[["a",0]` + unigram.String() + `]}}`,
+		"pairs":   `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]` + merges.String() + `]}}`,
+		"equal":   `{"model":{"type":"BPE","vocab":{"t":0,"u":1,"tu":2},"merges":[["t","u"]` + strings.Repeat(`,["t","u"]`, 100_000) + `]}}`,
+		"lines":   `{"model":{"type":"BPE","byte_fallback":true,"vocab":{"a":0},"merges":["a a"` + lines.String() + `]}}`,
+		"added":   `{"added_tokens":[{"id":1,"content":"b"}` + added.String() + `],"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readVocabulary(file, []byte(data), 4)
+		runtime.ReadMemStats(&after)
+		// The copy of the file, and 16 bytes per merge of passing strings.
+		if most := uint64(2*len(data) + 32*100_000); err != nil || after.TotalAlloc-before.TotalAlloc > most {
+			t.Errorf("%s: %d bytes of memory for a file of %d, %v", name, after.TotalAlloc-before.TotalAlloc, len(data), err)
+		}
 	}
 }
 

@@ -165,31 +165,39 @@ func (c repoCache) refs() map[string][]string {
 	return out
 }
 
-// filesIn are the files below a folder, links followed; links to nowhere are
-// files that never came.
-func filesIn(root string) ([]remote, error) {
+// filesIn are the files below a folder, links followed; links that lead to no
+// file are files that never came. enter says which folders below root to read.
+func filesIn(root string, enter func(name string) bool) ([]remote, error) {
 	var out []remote
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return err
 		}
-		info, err := os.Stat(file)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		if d.IsDir() {
+			if file != root && !enter(d.Name()) {
+				return fs.SkipDir
+			}
 			return nil
 		}
-		rel, relErr := filepath.Rel(root, file)
+		info, err := os.Stat(file)
+		if err != nil || !info.Mode().IsRegular() {
+			return nil
+		}
+		rel, err := filepath.Rel(root, file)
 		out = append(out, remote{path: filepath.ToSlash(rel), size: info.Size()})
-		return errors.Join(err, relErr)
+		return err
 	})
 	return out, err
 }
 
 // modelsIn are the models in one folder.
 func modelsIn(root string, r Ref) ([]Model, error) {
-	files, err := filesIn(root)
-	if err != nil {
-		return nil, err
-	}
+	files, err := filesIn(root, func(string) bool { return true })
+	return modelsOf(root, r, files), err
+}
+
+// modelsOf are the models that the files in one folder make.
+func modelsOf(root string, r Ref, files []remote) []Model {
 	var out []Model
 	add := func(opens string, files []remote) {
 		m := Model{ref: r, root: root, Path: filepath.Join(root, filepath.FromSlash(opens))}
@@ -216,7 +224,7 @@ func modelsIn(root string, r Ref) ([]Model, error) {
 			add(g.first, g.files)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Find is the model that a name means: as List spells it, without the owner, by

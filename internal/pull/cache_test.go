@@ -186,6 +186,25 @@ func TestEnv(t *testing.T) {
 }
 
 // What is being pulled is not removed from under the pull.
+// Files that the environment names may be devices, which have no end.
+func TestEnvOfDevices(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("no such device here")
+	}
+	t.Setenv("HF_HOME", t.TempDir())
+	t.Setenv("HF_TOKEN", "")
+	t.Setenv("HF_TOKEN_PATH", "/dev/zero")
+	t.Setenv("PIP_CONFIG_FILE", "/dev/zero")
+	t.Setenv("PIP_CERT", "/dev/zero")
+	p, err := Env()
+	if err != nil || p.Token != "" {
+		t.Fatalf("token of %d bytes, %v, expected none", len(p.Token), err)
+	}
+	if err := p.open(); err == nil {
+		t.Error("a device was taken for certificates")
+	}
+}
+
 func TestRemoveDuringPull(t *testing.T) {
 	h := newHub(t, map[string][]byte{"m-Q4_0.gguf": noise(1000), "m-Q8_0.gguf": noise(2000)})
 	p := h.puller(t)

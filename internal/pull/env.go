@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,7 @@ func Env() (*Puller, error) {
 	}
 	if p.Token == "" && !truth(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		// A file that is not there or not for us means that nobody is logged in.
-		text, _ := os.ReadFile(envOr("HF_TOKEN_PATH", filepath.Join(home, "token")))
+		text, _ := readShort(envOr("HF_TOKEN_PATH", filepath.Join(home, "token")))
 		p.Token = string(text)
 	}
 	if p.Token = strings.TrimSpace(p.Token); strings.ContainsAny(p.Token, "\r\n") {
@@ -40,6 +41,23 @@ func Env() (*Puller, error) {
 	}
 	p.Index, p.CertFile = pipSettings()
 	return p, nil
+}
+
+// maxShort bounds files of settings: the environment may name a device, which
+// has no end.
+const maxShort = 4 << 20
+
+func readShort(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxShort+1))
+	if err == nil && len(text) > maxShort {
+		text, err = nil, fmt.Errorf("%s: more than %d bytes", path, maxShort)
+	}
+	return text, err
 }
 
 func envOr(name, def string) string {
@@ -105,7 +123,7 @@ func readPipConfig(path string) map[string]string {
 	}
 	defer f.Close()
 	section := ""
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for lines := bufio.NewScanner(io.LimitReader(f, maxShort)); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		if name, ok := strings.CutPrefix(line, "["); ok {
 			section = strings.TrimSuffix(name, "]")
@@ -125,7 +143,7 @@ func readPipConfig(path string) map[string]string {
 
 // trust adds a file of certificates to the system's.
 func trust(file string) (*tls.Config, error) {
-	text, err := os.ReadFile(file)
+	text, err := readShort(file)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
 	}

@@ -11,7 +11,8 @@ import (
 
 // listLocal are the models in the folder Models, which people and scripts fill
 // with files, directories and links to them. A model is called what its entry
-// is; links to nowhere and what is no model are left out.
+// is; what is no model, or cannot be read, is left out. Of a directory only the
+// folders of modules are read: a link may lead to a whole disk.
 func (p *Puller) listLocal() ([]Model, error) {
 	entries, err := os.ReadDir(p.Models)
 	if p.Models == "" || errors.Is(err, fs.ErrNotExist) {
@@ -21,19 +22,15 @@ func (p *Puller) listLocal() ([]Model, error) {
 	for _, e := range entries {
 		at := filepath.Join(p.Models, e.Name())
 		info, err := os.Stat(at)
-		if hidden(e.Name()) || errors.Is(err, fs.ErrNotExist) {
+		if hidden(e.Name()) || err != nil {
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		m := Model{Name: e.Name(), Path: at, Size: info.Size(), ref: Ref{Repo: e.Name()}, local: true}
 		if info.IsDir() {
-			models, err := modelsIn(at+string(filepath.Separator), Ref{}) // through a link, too
-			if err != nil {
-				return nil, err
-			}
-			if len(models) == 0 || models[0].ref.Select != "" { // the directory itself comes first
+			root := at + string(filepath.Separator) // through a link, too
+			files, err := filesIn(root, moduleName.MatchString)
+			models := modelsOf(root, Ref{}, files)
+			if err != nil || len(models) == 0 || models[0].ref.Select != "" { // the directory itself comes first
 				continue
 			}
 			m.Size = models[0].Size

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,5 +78,55 @@ func TestLocalModels(t *testing.T) {
 	// A name is that of one model again.
 	if m, err := p.Find("own.gguf"); err != nil || m.Path != at("models", "own.gguf") {
 		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// One entry that leads nowhere must not hide the models beside it, nor may a
+// link to a disk make every name cost a walk over that disk.
+func TestLocalEntriesThatAreNoModels(t *testing.T) {
+	root := t.TempDir()
+	models := filepath.Join(root, "models")
+	p := &Puller{HubCache: filepath.Join(root, "hub"), Packages: filepath.Join(root, "packages"), Models: models}
+	snapshot := filepath.Join(p.HubCache, "models--owner--name", "snapshots", "0123456789")
+	disk := filepath.Join(root, "disk")
+	for _, file := range []string{
+		filepath.Join(models, "own.gguf"), filepath.Join(snapshot, "hub.gguf"), filepath.Join(models, "broken", "config.json"),
+		filepath.Join(disk, "config.json"), filepath.Join(disk, "model.safetensors"),
+		filepath.Join(disk, "1_Pooling", "config.json"), filepath.Join(disk, "home", "config.json"),
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("data"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, to := range map[string]string{
+		filepath.Join(models, "loop"):                        "loop",
+		filepath.Join(models, "loop.gguf"):                   "loop.gguf",
+		filepath.Join(models, "broken", "model.safetensors"): "model.safetensors",
+		filepath.Join(models, "disk"):                        disk,
+		filepath.Join(snapshot, "config.json"):               "config.json",
+	} {
+		if err := os.Symlink(to, at); err != nil {
+			t.Skip("no links here")
+		}
+	}
+	unreadable := filepath.Join(disk, "home")
+	if err := os.Chmod(unreadable, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(unreadable, 0o755)
+	all, err := p.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int64{}
+	for _, m := range all {
+		sizes[m.Name] = m.Size
+	}
+	if want := map[string]int64{"own.gguf": 4, "disk": 12, "owner/name@01234567:hub.gguf": 4}; !maps.Equal(sizes, want) {
+		t.Errorf("%v, expected %v", sizes, want)
+	}
+	files, err := filesIn(disk+string(filepath.Separator), moduleName.MatchString)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%v, %v, expected what lies in the folder and in its module's", files, err)
 	}
 }

@@ -108,6 +108,7 @@ func newAddedTokens(list []addedToken, norm normalizer, v *vocab) (*addedTokens,
 // matcher finds the leftmost longest of its tokens in a sorted list.
 type matcher struct {
 	entries []addedToken // by pattern
+	within  []beginning  // for each entry
 	first   *[256]firstByte
 	v       *vocab
 	spelled map[int32]string
@@ -128,6 +129,32 @@ type firstByte struct {
 	second     [4]uint64 // the bytes that may follow, where it is not alone
 }
 
+// beginning leads from an entry to those that its pattern begins with, -1 for none: the longest, and one
+// further on, so that the way to any of them has few steps.
+type beginning struct{ next, far int32 }
+
+// beginnings finds them. Entries are sorted, so those that a pattern begins with come before it.
+func (m *matcher) beginnings() []beginning {
+	out := make([]beginning, len(m.entries))
+	count := make([]int32, len(m.entries)) // of the patterns that a pattern begins with
+	for i := range out {
+		at := int32(i - 1)
+		for at >= 0 && !bytes.HasPrefix(m.pattern(m.entries[i]), m.pattern(m.entries[at])) {
+			at = out[at].next
+		}
+		out[i] = beginning{at, at}
+		if at < 0 {
+			continue
+		}
+		count[i] = count[at] + 1
+		// Where two steps are of the same length, this one is as long as both.
+		if far := out[at].far; far >= 0 && out[far].far >= 0 && count[at]-count[far] == count[far]-count[out[far].far] {
+			out[i].far = out[far].far
+		}
+	}
+	return out
+}
+
 // newMatcher sorts the entries and looks at their beginnings. Empty patterns match nothing.
 func newMatcher(entries []addedToken, v *vocab, spelled map[int32]string) matcher {
 	m := matcher{v: v, spelled: spelled}
@@ -137,6 +164,7 @@ func newMatcher(entries []addedToken, v *vocab, spelled map[int32]string) matche
 	}
 	slices.SortStableFunc(m.entries, func(a, b addedToken) int { return bytes.Compare(m.pattern(a), m.pattern(b)) })
 	m.entries = slices.CompactFunc(m.entries, func(a, b addedToken) bool { return bytes.Equal(m.pattern(a), m.pattern(b)) })
+	m.within = m.beginnings()
 	m.first = new([256]firstByte)
 	for i, e := range m.entries {
 		pattern := m.pattern(e)
@@ -180,44 +208,44 @@ func (m *matcher) find(text []byte, from int, o *Options) (start, end int, found
 	return 0, 0, found, false
 }
 
-// longest is the longest of some entries that text begins with, or -1. All begin with its first byte.
+// longest is the longest of the entries in [low, high) that text begins with, or -1. All begin with its first
+// byte. Text is compared as a whole with few entries: comparing byte by byte costs text times their length.
 func (m *matcher) longest(text []byte, low, high int) int {
-	found := -1
-	for depth := 1; low < high; depth++ {
-		if low+1 == high { // what is left of one is compared at once
-			if pattern := m.pattern(m.entries[low]); bytes.HasPrefix(text[depth:], pattern[depth:]) {
-				found = low
-			}
-			break
+	// Whatever the text begins with comes before it, and the last entry that does begins with that too.
+	begin := low
+	for begin < high {
+		if mid := (begin + high) / 2; bytes.Compare(m.pattern(m.entries[mid]), text) <= 0 {
+			begin = mid + 1
+		} else {
+			high = mid
 		}
-		if len(m.pattern(m.entries[low])) == depth { // the shortest comes first
-			found = low
-			low++
-		}
-		if depth == len(text) {
-			break
-		}
-		// Those that go on with the next byte lie together.
-		c := text[depth]
-		at := func(i int) byte { return m.pattern(m.entries[i])[depth] }
-		begin, end := low, high
-		for begin < end {
-			if mid := (begin + end) / 2; at(mid) < c {
-				begin = mid + 1
-			} else {
-				end = mid
-			}
-		}
-		for low, end = begin, high; begin < end; {
-			if mid := (begin + end) / 2; at(mid) <= c {
-				begin = mid + 1
-			} else {
-				end = mid
-			}
-		}
-		high = begin
 	}
-	return found
+	at := int32(begin - 1)
+	if begin == low {
+		return -1
+	}
+	most := shared(m.pattern(m.entries[at]), text)
+	long := func(i int32) bool { return i >= 0 && len(m.pattern(m.entries[i])) > most }
+	for long(at) {
+		if w := m.within[at]; long(w.far) {
+			at = w.far
+		} else {
+			at = w.next
+		}
+	}
+	return int(at)
+}
+
+// shared is how many bytes two texts begin with alike.
+func shared(a, b []byte) int {
+	a, b = a[:min(len(a), len(b))], b[:min(len(a), len(b))]
+	n := 0
+	for step := 512; step > 0; step /= 8 { // most of it a block at a time
+		for n+step <= len(a) && bytes.Equal(a[n:n+step], b[n:n+step]) {
+			n += step
+		}
+	}
+	return n
 }
 
 // next gives the next added token of text at or after from: what it covers, and its id. everything before

@@ -2,8 +2,10 @@ package tokenizer
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // wordLevelFile is a tokenizer.json of one word with added tokens.
@@ -110,5 +112,73 @@ func TestLongPiecesAreInterrupted(t *testing.T) {
 	text := []byte(strings.Repeat("a", 10*placesBetween) + "ab")
 	if _, _, _, ok := tok.added.raw.find(text, 1, &Options{Done: done}); ok {
 		t.Error("an added token was found after the end")
+	}
+}
+
+// Added tokens with long beginnings in common were compared byte by byte from every place of the text: these
+// took minutes each.
+func TestAddedTokensWithLongBeginnings(t *testing.T) {
+	long := strings.Repeat("a", maxAddedToken-1)
+	var ladder, stairs strings.Builder
+	for i := range maxAddedToken - 1 {
+		fmt.Fprintf(&ladder, `,{"id":%d,"content":"%sb"}`, i+1, long[:i+1])
+		fmt.Fprintf(&stairs, `,{"id":%d,"content":"c%s"}`, i+1, long[:i])
+	}
+	for name, c := range map[string]struct{ added, text string }{
+		"two":    {`{"id":1,"content":"` + long + `b"},{"id":2,"content":"` + long + `c"}`, strings.Repeat("a", 1_000_000)},
+		"ladder": {ladder.String()[1:], strings.Repeat("a", 1_000_000)},
+		"stairs": {stairs.String()[1:], strings.Repeat("cb", 500_000)},
+	} {
+		tok, err := FromJSON(name, []byte(wordLevelFile(c.added)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		tok.Encode(nil, c.text, Options{ParseSpecial: true}, nil)
+		if took := time.Since(began); took > 40*time.Second {
+			t.Errorf("%s: %s", name, took)
+		}
+	}
+}
+
+// The longest of added tokens is found, whatever they have in common.
+func TestLongestAddedToken(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var added []string
+		word := func(most int) string {
+			b := make([]byte, 1+r.IntN(most))
+			for i := range b {
+				b[i] = "xyz"[r.IntN(2+r.IntN(2))]
+			}
+			return string(b)
+		}
+		seen := map[string]bool{}
+		for i := range 1 + r.IntN(60) {
+			if w := word(12); !seen[w] {
+				seen[w] = true
+				added = append(added, fmt.Sprintf(`{"id":%d,"content":"%s"}`, i+1, w))
+			}
+		}
+		tok, err := FromJSON("f", []byte(wordLevelFile(strings.Join(added, ","))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := word(40)
+		want := ""
+		for w := range seen {
+			if strings.HasPrefix(text, w) && len(w) > len(want) {
+				want = w
+			}
+		}
+		m, got := &tok.added.raw, ""
+		if f := m.first[text[0]]; f.end > 0 {
+			if i := m.longest([]byte(text), int(f.begin), int(f.end)); i >= 0 {
+				got = string(m.pattern(m.entries[i]))
+			}
+		}
+		if got != want {
+			t.Fatalf("%s begins with %q, expected %q, of %v", text, got, want, added)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func readCorpus(ctx context.Context, paths []string, t *tokenizer.Tokenizer, voc
 		return nil
 	}
 	for _, path := range paths {
-		if err := readPath(path, add); err != nil {
+		if err := readPath(ctx, path, add); err != nil {
 			return nil, err
 		}
 	}
@@ -69,16 +69,19 @@ const maxFile = 4 << 30
 
 // readPath calls add for each document of a file, or of the .txt and .jsonl
 // files below a directory.
-func readPath(path string, add func(from, text string) error) error {
+func readPath(ctx context.Context, path string, add func(from, text string) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("field data: %w", err)
 	}
 	if !info.IsDir() {
-		return readFile(path, add)
+		return readFile(ctx, path, add)
 	}
 	found := false
 	err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -86,7 +89,7 @@ func readPath(path string, add func(from, text string) error) error {
 			return nil
 		}
 		found = true
-		return readFile(file, add)
+		return readFile(ctx, file, add)
 	})
 	if err == nil && !found {
 		err = fmt.Errorf("%s: no .txt and no .jsonl file in this directory: %w", path, ErrData)
@@ -94,7 +97,7 @@ func readPath(path string, add func(from, text string) error) error {
 	return err
 }
 
-func readFile(path string, add func(from, text string) error) error {
+func readFile(ctx context.Context, path string, add func(from, text string) error) error {
 	info, err := os.Stat(path) // before it is opened, which waits where it is a pipe
 	if err != nil {
 		return err
@@ -107,14 +110,29 @@ func readFile(path string, add func(from, text string) error) error {
 		return err
 	}
 	defer f.Close()
+	in := until{ctx, f}
 	if strings.EqualFold(filepath.Ext(path), ".jsonl") {
-		return readLines(path, f, add)
+		return readLines(path, in, add)
 	}
 	var text strings.Builder
-	if _, err := io.Copy(&text, f); err != nil {
+	if _, err := io.Copy(&text, in); err != nil {
 		return err
 	}
 	return add(path, text.String())
+}
+
+// until reads while ctx lasts: a file may have billions of bytes before the next
+// document, or none.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u until) Read(b []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.Reader.Read(b)
 }
 
 // readLines calls add for the "text" of each object of a .jsonl file.
