@@ -74,7 +74,10 @@ func openResume(out string, now resumeState, format *vectorFormat, row int) (*re
 	if err != nil {
 		return nil, err
 	}
-	if r.file, err = r.open(out); err != nil {
+	if err = atomicfile.Sweep(r.path); err == nil {
+		r.file, err = r.open(out)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
 	r.file.lock = lock

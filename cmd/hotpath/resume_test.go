@@ -527,3 +527,19 @@ func TestResumeFindsThatItsOutputWasReplaced(t *testing.T) {
 		t.Errorf("%s, %v: the state says that all is done", state, err)
 	}
 }
+
+// What a killed run left of its state is gone after the next one.
+func TestResumeSweepsItsState(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.jsonl")
+	left := filepath.Join(filepath.Dir(out), ".out.jsonl.resume.tmp-0123456789abcdef")
+	if err := os.WriteFile(left, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	if status := execute(t.Context(), []string{"embed", "-m", testmodels.Dir(t, "bert"), "text", "-o", out, "--resume"}, streams{nil, io.Discard, &errs}); status != 0 {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", left, err)
+	}
+}

@@ -15,9 +15,6 @@ func (p *Plan) addConverts() {
 		to    *Format
 	}
 	var missing []convert
-	want := func(v *graph.Value, to *Format, after int) {
-		missing = append(missing, convert{after, v, to})
-	}
 	for i := range p.Steps {
 		for _, v := range p.Steps[i].In {
 			taken := p.taken(&p.Steps[i], v)
@@ -27,7 +24,7 @@ func (p *Plan) addConverts() {
 			owner := buffer(v)
 			writer := p.Forms[owner.ID][0].Writer
 			p.Forms[owner.ID] = append(p.Forms[owner.ID], Form{Format: taken[0], Writer: writer})
-			want(v, taken[0], writer)
+			missing = append(missing, convert{writer, v, taken[0]})
 		}
 	}
 	for _, n := range p.Graph.Nodes { // forms of state that its writer does not write
@@ -41,7 +38,7 @@ func (p *Plan) addConverts() {
 			s := &p.Steps[f.Writer]
 			if writes, together := s.writes(); !together || !slices.Contains(writes, f.Format) {
 				i := slices.IndexFunc(s.Out, func(v *graph.Value) bool { return buffer(v) == n.Out[0] })
-				want(s.Out[i], f.Format, f.Writer)
+				missing = append(missing, convert{f.Writer, s.Out[i], f.Format})
 			}
 		}
 	}
@@ -58,10 +55,7 @@ func (p *Plan) addConverts() {
 			steps = append(steps, s)
 		}
 		for _, c := range missing {
-			if c.after != i-1 {
-				continue
-			}
-			if _, ok := at[c]; ok {
+			if _, ok := at[c]; ok || c.after != i-1 {
 				continue
 			}
 			at[c] = len(steps)

@@ -150,12 +150,10 @@ func (c *commands) judge(l line, fate syscall.Signal, p process) {
 	case p.status != 0 && !strings.HasPrefix(last(p.err), "hotpath: "):
 		found("no line of its own at the end", "%s", last(p.err))
 	}
-	left := c.leftovers()
-	if fate != 0 { // a process that was killed before leaves its lock, and this one may have ended before it took it over
-		left = slices.DeleteFunc(left, func(path string) bool { return strings.HasSuffix(path, ".lock") })
-	}
-	if len(left) > 0 {
-		found("files are left", "after signal %v: %v", fate, left)
+	// A process that was killed leaves its lock and half a checkpoint. One that is
+	// interrupted may have ended before it swept them: the next that is not does.
+	if left := c.leftovers(); len(left) > 0 && fate == 0 {
+		found("files are left", "%v", left)
 		for _, path := range left {
 			os.RemoveAll(path)
 		}

@@ -65,7 +65,8 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		plan.Rule{Class: "f32", Op: graph.OpAttention},
 		// A program for single rows answers the only query of a sequence from the
 		// cache as it lies.
-		plan.Rule{Class: "f32", Op: graph.OpAttentionKV, From: 1, To: 1, When: q.readsCache},
+		plan.Rule{Class: "f32", Op: graph.OpAttentionKV, From: 1, To: 1,
+			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
 		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
@@ -101,10 +102,6 @@ func headsRound(s *plan.Step) []*plan.Format {
 }
 
 // readsCache reports whether a sequence's only query can read the cache as it lies.
-func (q request) readsCache(_ *plan.Step, n *graph.Node) bool {
-	return !q.invariant && readsCache(n)
-}
-
 func readsCache(n *graph.Node) bool {
 	a := n.Attr.(graph.AttentionKVAttr)
 	return a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)
