@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -45,5 +46,23 @@ func TestDiskFull(t *testing.T) {
 			fill(c.limit)
 			c.check(t, dir, run(t, c.args(dir)...), before, "no space left on device")
 		})
+	}
+}
+
+// A pull onto a disk without room says so in one line before it fetches anything.
+func TestPullOnAFullDisk(t *testing.T) {
+	pretendHub(t)
+	dir, fill := smallDisk(t)
+	t.Setenv("HF_HOME", dir)
+	t.Setenv("HF_HUB_CACHE", filepath.Join(dir, "hub"))
+	fill(16 << 10)
+	r := run(t, "pull", hubModel)
+	if r.status != exitFailed || !strings.Contains(r.err, "MB to write and 64 MB to keep, but 0.0 MB free: not enough disk space") || strings.Count(r.err, "\n") != 1 {
+		t.Errorf("exit %d: %q", r.status, r.err)
+	}
+	for name, size := range files(t, dir) {
+		if strings.Contains(name, "blobs") {
+			t.Errorf("left behind: %s, %v", name, size)
+		}
 	}
 }

@@ -273,7 +273,8 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 func (p *Puller) checkSpace(dir string, need int64) error {
 	const reserve = 64 << 20 // bytes that stay free
 	if free := freeSpace(dir); free >= 0 && need > 0 && free < plus(need, reserve) {
-		return fmt.Errorf("%s: %d MB are missing and %d MB free: %w", dir, need>>20, free>>20, ErrSpace)
+		return fmt.Errorf("%s: %.1f MB to write and %d MB to keep, but %.1f MB free: %w",
+			dir, float64(need)/(1<<20), reserve>>20, float64(free)/(1<<20), ErrSpace)
 	}
 	return nil
 }
