@@ -200,8 +200,14 @@ func TestBytesAreTouched(t *testing.T) {
 }
 
 // checkTouched runs the steps of e one by one and holds what each touches
-// against what was reported.
+// against what was reported. A system that looks for idle pages clears notes too, so
+// a step has touched too little where all steps like it have, in all layers.
 func checkTouched(t *testing.T, be *paged, e *exec, b tensor.Bind, reported []int64) {
+	type alike struct {
+		kernel      string
+		want, slack int64
+	}
+	most := map[alike]int64{}
 	var sumTouched, sumReported int64
 	for i := range e.plan.Steps {
 		step := &e.plan.Steps[i]
@@ -224,14 +230,22 @@ func checkTouched(t *testing.T, be *paged, e *exec, b tensor.Bind, reported []in
 		// A buffer begins and ends in the middle of a page, and each form is one.
 		slack := int64(2*operands+4) * page
 		var got int64
-		for try := 0; try < 5 && got < want-slack; try++ { // a system that looks for idle pages clears notes too
+		for try := 0; try < 5 && got < want-slack; try++ {
 			be.forget(t)
+			e.workers[0].epoch++ // or what a kernel made of its operands is still there
 			e.bound[i].run(&e.workers[0], b, 0, 1)
 			got = max(got, be.touched(t))
 		}
 		sumTouched, sumReported = sumTouched+got, sumReported+want
-		if got > want+slack || got < want-slack {
+		if got > want+slack {
 			t.Errorf("step %d, %s (%s, %s): %d bytes were touched, %d are reported", i, step.Name, step.Kind, e.bound[i].name(), got, want)
+		}
+		like := alike{e.bound[i].name(), want, slack}
+		most[like] = max(most[like], got)
+	}
+	for like, got := range most {
+		if got < like.want-like.slack {
+			t.Errorf("%s: at most %d bytes were touched, %d are reported", like.kernel, got, like.want)
 		}
 	}
 	t.Logf("%.2f MB touched, %.2f MB reported", float64(sumTouched)/1e6, float64(sumReported)/1e6)
