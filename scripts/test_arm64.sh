@@ -45,7 +45,7 @@ ceiling|internal/kernel/ceiling||
 cpu|internal/kernel/cpu||
 tensor|internal/tensor||
 graph|internal/graph||
-backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep
+backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep|LedgerCloses
 bf16|internal/optest||-test.run=TestParity/cpu-neon-bf16$
 int8-i8g32|internal/optest||-test.run=TestParity/cpu-dotprod-i8g32$
 cpu-old|internal/kernel/cpu|-cpu cortex-a53|
