@@ -26,6 +26,13 @@ type GenerateOptions struct {
 	MinP        float32 // 0 keeps all
 	Seed        uint64  // equal seeds draw equal tokens from equal logits: see Options.Invariant
 
+	// Penalties make tokens that the text has already, prompt included, less
+	// probable, at any temperature.
+	RepeatPenalty    float32 // divides positive logits, multiplies negative ones; 0 or 1 for none
+	PresencePenalty  float32 // is subtracted from the logit of a token that occurs
+	FrequencyPenalty float32 // is subtracted as often as the token occurs
+	PenaltyTokens    int     // how many of the last tokens count: 0 for 64, -1 for all
+
 	Stop      []string // strings that end the text; they are not part of it
 	IgnoreEOS bool     // go on where the model would end
 	Raw       bool     // take the prompt as it is, without the model's chat template
@@ -177,7 +184,8 @@ func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func()
 		return fmt.Errorf("%w: the prompt has no tokens", ErrInput)
 	}
 	req := engine.Request{Prompt: ids, MaxTokens: o.MaxTokens, Sample: sample.Params{
-		Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed}}
+		Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
+		Penalties: sample.Penalties{Repeat: o.RepeatPenalty, Presence: o.PresencePenalty, Frequency: o.FrequencyPenalty, LastN: o.PenaltyTokens}}}
 	if !o.IgnoreEOS {
 		req.End = g.m.tok.IsEnd
 	}

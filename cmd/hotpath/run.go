@@ -51,6 +51,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.TopK, "top-k", 40, "draw from the `K` most probable tokens; 0 for all")
 	cmd.Flags().Float32Var(&o.TopP, "top-p", 0.95, "draw from the tokens that make up this share `P` of the probability; 1 for all")
 	cmd.Flags().Float32Var(&o.MinP, "min-p", 0.05, "leave out tokens less probable than this share `P` of the best; 0 for none")
+	cmd.Flags().Float32Var(&o.RepeatPenalty, "repeat-penalty", 1, "divide the logits of tokens that occur by `R`; 1 for none")
+	cmd.Flags().Float32Var(&o.PresencePenalty, "presence-penalty", 0, "subtract `P` from the logits of tokens that occur")
+	cmd.Flags().Float32Var(&o.FrequencyPenalty, "frequency-penalty", 0, "subtract `F` from the logit of a token as often as it occurs")
+	cmd.Flags().IntVar(&o.PenaltyTokens, "repeat-last-n", 64, "penalties count the last `N` tokens, prompt included; -1 for all")
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "equal `SEED`s draw equal tokens from equal logits (see --invariant); a random one if not given")
 	cmd.Flags().StringArrayVar(&o.Stop, "stop", nil, "end at this `STRING`; may be given several times")
 	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "go on where the model would end")
@@ -72,6 +76,10 @@ func (f *runFlags) check() error {
 		{o.TopK < 0, "--top-k", o.TopK, "0 or more"},
 		{!(o.TopP >= 0 && o.TopP <= 1), "--top-p", o.TopP, "0 to 1"},
 		{!(o.MinP >= 0 && o.MinP <= 1), "--min-p", o.MinP, "0 to 1"},
+		{!(o.RepeatPenalty > 0 && o.RepeatPenalty <= 100), "--repeat-penalty", o.RepeatPenalty, "a number above 0, at most 100"},
+		{!(o.PresencePenalty >= -100 && o.PresencePenalty <= 100), "--presence-penalty", o.PresencePenalty, "-100 to 100"},
+		{!(o.FrequencyPenalty >= -100 && o.FrequencyPenalty <= 100), "--frequency-penalty", o.FrequencyPenalty, "-100 to 100"},
+		{o.PenaltyTokens < -1 || o.PenaltyTokens == 0, "--repeat-last-n", o.PenaltyTokens, "1 or more, or -1 for all"},
 		{f.ctx < 0, "--ctx", f.ctx, "0 or more"},
 		{!slices.Contains([]string{"", "f32", "f16", "q8_0"}, f.kvType), "--kv-type", f.kvType, "f32, f16 or q8_0"},
 	} {
@@ -91,8 +99,10 @@ func newRun(std streams) *cobra.Command {
 		Use:   "run -m MODEL -p PROMPT",
 		Short: "A completion, streamed",
 		Long: `Continue a prompt. An instruct model gets it through its chat template, unless
---raw is set. Text is streamed as it comes; with several prompts (arguments, or
--f FILE) they are answered one after the other.`,
+--raw is set. Text is streamed as it comes. Several prompts (arguments, or -f FILE)
+are computed as one batch, which a prompt joins when it is read and leaves when
+its answer ends, and answered in input order. What is computed beside a prompt
+can change the last bits of its logits, unless --invariant is set.`,
 		Example: `  hotpath run -m MODEL -p "Why is the sky blue?"
   hotpath run -m MODEL --raw --temp 0 -n 20 -p "Once upon a time"
   hotpath run -m MODEL -f prompts.jsonl --seed 7 --format jsonl`,
@@ -133,26 +143,22 @@ func newRun(std streams) *cobra.Command {
 // streamAll writes text as it comes, and what it cost to standard error.
 func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o hotpath.GenerateOptions) error {
 	w := bufio.NewWriter(std.out)
-	return eachPrompt(ctx, in, func(t text) error {
-		if t.err != nil {
-			return fmt.Errorf("%s: %w", t.where, t.err)
-		}
-		var c hotpath.Completion
-		o.Completion = &c
-		for tok, err := range m.Generate(ctx, t.body, o) {
-			if err != nil {
-				return fmt.Errorf("%s: %w", t.where, errors.Join(err, w.Flush()))
-			}
+	return eachAnswer(ctx, m, in, o, func(g *generating) error {
+		for tok := range g.tokens {
 			w.WriteString(tok.Text)
 			if err := w.Flush(); err != nil {
 				return err
 			}
+		}
+		if g.err != nil {
+			return fmt.Errorf("%s: %w", g.where, g.err)
 		}
 		w.WriteByte('\n')
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		in.progress.clear()
+		c := &g.answer
 		_, err := fmt.Fprintf(std.err, "prompt %d tokens, %.0f tok/s; answer %d tokens, %.1f tok/s; %s\n",
 			c.PromptTokens, c.PrefillRate(), c.CompletionTokens, c.DecodeRate(), c.FinishReason)
 		return err
@@ -164,19 +170,17 @@ func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o 
 func completeAll(ctx context.Context, w io.Writer, m *hotpath.Model, in *texts, o hotpath.GenerateOptions, format string) error {
 	out := newAnswers(w, format)
 	out.rec.array = out.rec.array && in.several
-	err := eachPrompt(ctx, in, func(t text) error {
-		one := answer{err: t.err}
-		if t.err == nil {
-			c, err := m.Complete(ctx, t.body, o)
-			if err != nil && !ofOneText(ctx, err) {
-				return fmt.Errorf("%s: %w", t.where, err)
-			}
-			one.record, one.err = completed(c, o.Seed), err
-			if r := one.record.(*completion); format == "jsonl" || in.several {
-				r.Index = &t.index
-			}
+	err := eachAnswer(ctx, m, in, o, func(g *generating) error {
+		for range g.tokens { // to its end
 		}
-		return errors.Join(out.write(t, one), out.rec.flush())
+		if g.err != nil && g.text.err == nil && !ofOneText(ctx, g.err) {
+			return fmt.Errorf("%s: %w", g.where, g.err)
+		}
+		record := completed(g.answer, o.Seed)
+		if format == "jsonl" || in.several {
+			record.Index = &g.index
+		}
+		return errors.Join(out.write(g.text, answer{record: record, err: g.err}), out.rec.flush())
 	})
 	if err != nil {
 		return err
@@ -197,21 +201,6 @@ func completed(c hotpath.Completion, seed uint64) *completion {
 		out.IDs = []int32{}
 	}
 	return out
-}
-
-// eachPrompt takes one text at a time.
-func eachPrompt(ctx context.Context, in *texts, do func(text) error) error {
-	in.progress.begin()
-	defer in.progress.finish()
-	for {
-		batch, err := in.next(ctx, nil, 1, 1)
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		if err := do(batch[0]); err != nil {
-			return err
-		}
-	}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -59,5 +59,7 @@ func (d *draws) run(side func(ctx context.Context, n int, f func(worker int)) er
 func (s *Stream) draw(logits func(row int) []float32, w *sample.Scratch) {
 	s.drawn.err = nil
 	defer Guard(&s.drawn.err)
-	s.drawn.id, s.drawn.err = s.sampler.Sample(logits(s.row), w)
+	row := logits(s.row)
+	s.sampler.Penalize(row, s.tokens)
+	s.drawn.id, s.drawn.err = s.sampler.Sample(row, w)
 }

@@ -1,8 +1,9 @@
-// Package sample picks a token from logits: greedy, or drawn after top-k,
-// top-p, min-p and temperature.
+// Package sample picks a token from logits: greedy, or drawn after penalties,
+// top-k, top-p, min-p and temperature.
 //
-// The order is llama.cpp's: top-k, then top-p, then min-p look at the model's
-// own distribution, and temperature shapes the draw among what they left.
+// The order is llama.cpp's: penalties change the logits (penalties.go); top-k,
+// then top-p, then min-p look at the distribution that this gives, and
+// temperature shapes the draw among what they left.
 // (Hugging Face applies temperature first, so at another temperature than 1
 // its top-p keeps other tokens.)
 //
@@ -37,6 +38,7 @@ type Params struct {
 	TopP        float32 // keep the best that make up this share of the probability; 0 or 1 keep all
 	MinP        float32 // drop what is less probable than this share of the best; 0 drops none
 	Seed        uint64  // equal seeds draw equal tokens
+	Penalties
 }
 
 // Check reports a parameter that makes no sense.
@@ -51,7 +53,7 @@ func (p Params) Check() error {
 	case !(p.MinP >= 0 && p.MinP <= 1):
 		return fmt.Errorf("sample: min-p %v, expected 0 to 1", p.MinP)
 	}
-	return nil
+	return p.Penalties.check()
 }
 
 // byTopP reports whether top-p drops anything.
@@ -59,8 +61,9 @@ func (p Params) byTopP() bool { return p.TopP > 0 && p.TopP < 1 }
 
 // Sampler draws the tokens of one sequence. It is reused through Reset.
 type Sampler struct {
-	params Params
-	rng    rand.PCG
+	params  Params
+	rng     rand.PCG
+	history history // of penalties
 }
 
 // Scratch is the workspace of one Sample at a time. Samplers share it.
@@ -85,6 +88,7 @@ func (s *Sampler) Reset(p Params) error {
 	}
 	s.params = p
 	s.rng.Seed(p.Seed, 0x9e3779b97f4a7c15)
+	s.history = history{tokens: s.history.tokens[:0]}
 	return nil
 }
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"hotpath"
+)
+
+// answersAhead is how many prompts are read before the answers to those in front
+// of them are written. The engine decides how many of them are in a step.
+const answersAhead = 256
+
+// generating is a prompt and the answer that comes to it.
+type generating struct {
+	text
+	tokens chan hotpath.Token // closed at the end; answer and err are valid then
+	answer hotpath.Completion
+	err    error
+}
+
+// eachAnswer generates for prompts as they are read, many at once. do gets them
+// in input order, each of them while its tokens come. What do leaves of the
+// tokens stops nobody.
+func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.GenerateOptions, do func(*generating) error) error {
+	in.progress.begin()
+	defer in.progress.finish()
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+
+	queue := make(chan *generating, answersAhead)
+	running.Go(func() {
+		defer close(queue)
+		for t := range in.each(ctx) {
+			g := &generating{text: t, tokens: make(chan hotpath.Token, 64), err: t.err}
+			select {
+			case queue <- g:
+			case <-ctx.Done():
+				return
+			}
+			if g.err != nil {
+				close(g.tokens)
+				continue
+			}
+			running.Go(func() { g.run(ctx, m, o) })
+		}
+	})
+	for g := range queue {
+		if err := do(g); err != nil {
+			return err
+		}
+		in.progress.add(g.size, g.answer.CompletionTokens)
+		in.progress.show()
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return in.ended()
+}
+
+// run generates to the end of the answer.
+func (g *generating) run(ctx context.Context, m *hotpath.Model, o hotpath.GenerateOptions) {
+	defer close(g.tokens)
+	o.Completion = &g.answer
+	for tok, err := range m.Generate(ctx, g.body, o) {
+		if err != nil {
+			g.err = err
+			return
+		}
+		select {
+		case g.tokens <- tok:
+		case <-ctx.Done():
+		}
+	}
+}
