@@ -17,6 +17,7 @@ import (
 )
 
 func init() {
+	engine.RegisterCards("cuda", cuda.Cards)
 	engine.Register("cuda", func(o engine.BackendOptions) (plan.Backend, error) {
 		card := 0
 		if o.Device != "" {

@@ -72,3 +72,8 @@ func failure(call string, code uintptr, text string) error {
 	}
 	return fmt.Errorf("%w: %s: %s (%d)", ErrDevice, call, text, code)
 }
+
+func (d description) String() string {
+	return fmt.Sprintf("%s, %d units, %d GiB, compute capability %d.%d, driver for CUDA %d.%d",
+		d.Name, d.Units, d.Memory>>30, d.Capability[0], d.Capability[1], d.Driver/1000, d.Driver%1000/10)
+}

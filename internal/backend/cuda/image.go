@@ -1,35 +1,43 @@
 package cuda
 
 import (
-	"bytes"
 	"compress/gzip"
-	_ "embed"
+	"embed"
 	"fmt"
 	"io"
 )
 
-// The kernels, compiled by scripts/cuda_kernels.py: machine code for cards of
-// compute capability 9.0, and PTX, which the driver compiles for others.
-var (
-	//go:embed kernels/sm_90a.cubin.gz
-	sm90a []byte
-	//go:embed kernels/compute_80.ptx.gz
-	ptx []byte
-)
+// images are the kernels, compiled by scripts/cuda_kernels.py: machine code for
+// some compute capabilities, and PTX, which the driver compiles for others.
+//
+//go:embed kernels/*.gz
+var images embed.FS
+
+// machineCode is the image of a compute capability.
+var machineCode = map[[2]int]string{{8, 0}: "sm_80.cubin", {8, 6}: "sm_86.cubin", {8, 9}: "sm_89.cubin", {9, 0}: "sm_90a.cubin"}
 
 // image is what a card of a compute capability loads.
 func image(capability [2]int) ([]byte, error) {
-	data := ptx
-	if capability == [2]int{9, 0} {
-		data = sm90a
+	name, ok := machineCode[capability]
+	if !ok {
+		name = "compute_80.ptx"
 	}
-	r, err := gzip.NewReader(bytes.NewReader(data))
+	data, err := unpack(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: kernels: %w", ErrDevice, err)
+		return nil, fmt.Errorf("%w: kernels %s: %w", ErrDevice, name, err)
 	}
-	out, err := io.ReadAll(r)
+	return append(data, 0), nil // PTX is text that ends in 0
+}
+
+func unpack(name string) ([]byte, error) {
+	f, err := images.Open("kernels/" + name + ".gz")
 	if err != nil {
-		return nil, fmt.Errorf("%w: kernels: %w", ErrDevice, err)
+		return nil, err
 	}
-	return append(out, 0), nil // PTX is text that ends in 0
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }

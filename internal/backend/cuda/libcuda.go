@@ -17,7 +17,6 @@ const leastDriver = 12040
 // libcuda is the driver of the machine, libcuda.so.1.
 type libcuda struct {
 	calls   map[string]uintptr
-	handle  uintptr
 	device  uintptr
 	context uintptr
 	stream  uintptr
@@ -32,17 +31,30 @@ var symbols = []string{
 	"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
 }
 
-// openDriver finds card i of the machine.
-func openDriver(card int) (driver, error) {
-	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+// Cards describes the cards of the machine.
+func Cards() ([]string, error) {
+	d, err := loadDriver()
 	if err != nil {
-		return nil, fmt.Errorf("%w: no NVIDIA driver: libcuda.so.1 cannot be loaded", ErrDevice)
+		return nil, err
 	}
-	d := &libcuda{calls: map[string]uintptr{}, handle: lib}
-	for _, name := range symbols {
-		if d.calls[name], err = purego.Dlsym(lib, name); err != nil {
-			return nil, fmt.Errorf("%w: the NVIDIA driver has no %s: version 550 or newer is needed", ErrDevice, name)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	count, err := d.count()
+	var out []string
+	for i := range count {
+		if err = d.find(i); err != nil {
+			break
 		}
+		out = append(out, d.about.String())
+	}
+	return out, err
+}
+
+// openDriver opens a card of the machine.
+func openDriver(card int) (driver, error) {
+	d, err := loadDriver()
+	if err != nil {
+		return nil, err
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -52,29 +64,55 @@ func openDriver(card int) (driver, error) {
 	return d, nil
 }
 
-func (d *libcuda) open(card int) error {
+func loadDriver() (*libcuda, error) {
+	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no NVIDIA driver (libcuda.so.1) on this machine", ErrDevice)
+	}
+	d := &libcuda{calls: map[string]uintptr{}}
+	for _, name := range symbols {
+		if d.calls[name], err = purego.Dlsym(lib, name); err != nil {
+			return nil, fmt.Errorf("%w: the NVIDIA driver has no %s: version 550 or newer is needed", ErrDevice, name)
+		}
+	}
+	return d, nil
+}
+
+// count wakes the driver and counts its cards.
+func (d *libcuda) count() (int, error) {
 	var version, count int32
 	if err := d.call("cuInit", 0); err != nil {
-		return err
+		return 0, err
 	}
 	if err := d.call("cuDriverGetVersion", pointer(&version)); err != nil {
-		return err
+		return 0, err
 	}
-	if version < leastDriver {
-		return fmt.Errorf("%w: the driver knows CUDA %d.%d, expected 12.4 (driver 550) or newer", ErrDevice, version/1000, version%1000/10)
+	if d.about.Driver = int(version); version < leastDriver {
+		return 0, fmt.Errorf("%w: the driver knows CUDA %d.%d, expected 12.4 (driver 550) or newer", ErrDevice, version/1000, version%1000/10)
 	}
-	if err := d.call("cuDeviceGetCount", pointer(&count)); err != nil {
-		return err
-	}
-	if card < 0 || card >= int(count) {
-		return fmt.Errorf("%w: card %d, expected one of %d cards counted from 0", ErrDevice, card, count)
-	}
+	err := d.call("cuDeviceGetCount", pointer(&count))
+	return int(count), err
+}
+
+// find makes a card the one that is asked about.
+func (d *libcuda) find(card int) error {
 	var device int32
 	if err := d.call("cuDeviceGet", pointer(&device), uintptr(card)); err != nil {
 		return err
 	}
 	d.device = uintptr(device)
-	if err := d.ask(int(version)); err != nil {
+	return d.ask()
+}
+
+func (d *libcuda) open(card int) error {
+	count, err := d.count()
+	if err != nil {
+		return err
+	}
+	if card < 0 || card >= count {
+		return fmt.Errorf("%w: card %d, expected one of %d cards counted from 0", ErrDevice, card, count)
+	}
+	if err := d.find(card); err != nil {
 		return err
 	}
 	if err := d.call("cuDevicePrimaryCtxRetain", pointer(&d.context), d.device); err != nil {
@@ -88,7 +126,7 @@ func (d *libcuda) open(card int) error {
 }
 
 // ask fills in what the card says of itself.
-func (d *libcuda) ask(version int) error {
+func (d *libcuda) ask() error {
 	var name [256]byte
 	var total uint64
 	if err := d.call("cuDeviceGetName", pointer(&name[0]), uintptr(len(name)), d.device); err != nil {
@@ -97,7 +135,7 @@ func (d *libcuda) ask(version int) error {
 	if err := d.call("cuDeviceTotalMem_v2", pointer(&total), d.device); err != nil {
 		return err
 	}
-	d.about = description{Name: string(name[:max(slices.Index(name[:], 0), 0)]), Driver: version, Memory: int64(total)}
+	d.about.Name, d.about.Memory = string(name[:max(slices.Index(name[:], 0), 0)]), int64(total)
 	for _, a := range []struct {
 		id int
 		to *int

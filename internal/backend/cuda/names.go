@@ -2,7 +2,10 @@
 
 package cuda
 
-// kernelNames are the kernels of the image.
+// sourceHash is that of the sources of the images, and kernelNames are their
+// kernels.
+const sourceHash = "435abd0a6727e13b5f24b88fe51e89c2e951a8d38002390153f19159ab35bbdb"
+
 var kernelNames = []string{
 	"k_act",
 	"k_act_grad",
@@ -12,7 +15,9 @@ var kernelNames = []string{
 	"k_attention",
 	"k_attention_dkv",
 	"k_attention_dq",
-	"k_attention_kv",
+	"k_attention_kv_f16",
+	"k_attention_kv_f32",
+	"k_attention_kv_q8_0",
 	"k_col_sum",
 	"k_combine",
 	"k_cross_entropy",

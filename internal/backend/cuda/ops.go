@@ -321,7 +321,7 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	if !b.checkHead(n, a.HeadDim) {
 		return
 	}
-	b.warps("k_attention_kv", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]), n.In[1].DType,
+	b.warps("k_attention_kv_"+strings.ToLower(n.In[1].DType.String()), b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
 		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
 }
 

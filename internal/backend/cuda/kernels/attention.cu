@@ -34,7 +34,7 @@ __device__ __forceinline__ float final_score(const Mask &a, float dot, float slo
 // Where the keys of a sequence lie: from row base on, or by blocks of a table.
 struct Keys {
   const u8 *k, *v;
-  int type, cols, base, block;
+  int cols, base, block;
   const int *table;
 };
 
@@ -42,9 +42,9 @@ __device__ __forceinline__ u64 key_row(const Keys &s, int j) { return s.table ? 
 
 // One warp per query head: lanes hold elements lane, lane+32, ... of the head, at
 // most 8 of them. Softmax is online: scores never lie in memory.
-__device__ void attend(const Mask &a, const Keys &s, const float *q, float *out, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
+template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, float *out, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
   int lane = threadIdx.x % 32, d = a.head, off = h / (a.heads / a.kv_heads) * d;
-  u64 stride = row_bytes(s.type, s.cols);
+  u64 stride = row_bytes(TYPE, s.cols);
   float slope = a.alibi ? alibi_slope(a, h) : 0;
   float qv[8], acc[8], top = -INF, sum = 0;
   for (int e = 0; e < 8; e++) {
@@ -57,14 +57,14 @@ __device__ void attend(const Mask &a, const Keys &s, const float *q, float *out,
     float dot = 0;
 #pragma unroll
     for (int e = 0; e < 8; e++)
-      if (lane + 32 * e < d) dot += qv[e] * value_at(s.type, s.k + row, off + lane + 32 * e);
+      if (lane + 32 * e < d) dot += qv[e] * value_at(TYPE, s.k + row, off + lane + 32 * e);
     float sc = final_score(a, warp_sum(dot), slope, j);
     if (rel) sc += rel[min(max(j - at, -reach), reach) + reach];
     float next = fmaxf(top, sc), keep = expf(top - next), p = expf(sc - next);
     sum = sum * keep + p;
 #pragma unroll
     for (int e = 0; e < 8; e++)
-      if (lane + 32 * e < d) acc[e] = acc[e] * keep + p * value_at(s.type, s.v + row, off + lane + 32 * e);
+      if (lane + 32 * e < d) acc[e] = acc[e] * keep + p * value_at(TYPE, s.v + row, off + lane + 32 * e);
     top = next;
   }
   for (int e = 0; e < 8; e++)
@@ -90,25 +90,33 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, float *out, floa
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
     if (t < q0 || t >= start[s + 1]) continue;
-    Keys keys = {(const u8 *)k, (const u8 *)v, F32, a.kv_heads * a.head, q0, 0, 0};
+    Keys keys = {(const u8 *)k, (const u8 *)v, a.kv_heads * a.head, q0, 0, 0};
     visible(a, t - q0, start[s + 1] - q0, lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
-    attend(a, keys, q + o, out + o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
+    attend<F32>(a, keys, q + o, out + o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
   }
 }
 
-KERNEL k_attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, int type, const int *start, const int *kv_len, const int *table, int blocks, int block) {
+template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
   int ns = size(seqs, bind);
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), lo, hi;
     if (t < start[s] || t >= start[s + 1]) continue;
-    Keys keys = {k, v, type, a.kv_heads * a.head, 0, block, table + (u64)s * blocks};
+    Keys keys = {k, v, a.kv_heads * a.head, 0, block, table + (u64)s * blocks};
     int at = kv_len[s] - (start[s + 1] - t);
     visible(a, at, kv_len[s], lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
-    attend(a, keys, q + o, out + o, 0, h, lo, hi, at, 0, 0);
+    attend<TYPE>(a, keys, q + o, out + o, 0, h, lo, hi, at, 0, 0);
   }
 }
+
+#define ATTENTION_KV(name, TYPE)                                                                                                                                                                         \
+  KERNEL k_attention_kv_##name(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
+    attention_kv<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                         \
+  }
+ATTENTION_KV(f32, F32)
+ATTENTION_KV(f16, F16)
+ATTENTION_KV(q8_0, Q8_0)
 
 // k and v into rows of the cache, in its encoding. One warp per 32 values.
 KERNEL k_kv_write(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots) {
