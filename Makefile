@@ -13,7 +13,7 @@ PEERS       ?= .cache/peers
 PEERFLAGS   ?=
 FUZZTIME    ?= 10000x
 
-.PHONY: build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
+.PHONY: gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
@@ -34,6 +34,7 @@ fmt:
 
 vet:
 	$(GO) vet -tags nogpu ./...
+	$(GO) vet ./cuda ./internal/backend/cuda ./internal/optest ./cmd/hotpath
 	cd kernelgen && $(GO) vet ./...
 	GOARCH=arm64 $(GO) vet -tags nogpu ./...
 
@@ -52,9 +53,15 @@ race:
 # Assembly is generated and committed: gen writes it, gen-check fails on a difference.
 gen:
 	cd kernelgen && $(GO) run .
+	$(PYTHON) scripts/cuda_kernels.py
 
 gen-check:
 	cd kernelgen && $(GO) run . -check
+	$(PYTHON) scripts/cuda_kernels.py --check
+
+# gpu-test runs what needs a card; where there is none it says so and fails.
+gpu-test:
+	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest | tee /dev/stderr | grep -q '^    --- PASS'
 
 # fuzz looks longer at every Fuzz target: make fuzz FUZZTIME=10m. fuzz-short
 # counts inputs instead of seconds, because go test now and then reports its own

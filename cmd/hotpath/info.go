@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 )
@@ -35,6 +36,7 @@ type machine struct {
 	Bandwidth float64            `json:"read_bytes_per_s"`
 	Parallel  *parallel          `json:"parallel"`
 	GPUs      []string           `json:"gpus"`
+	noGPUs    []string           // why there are none of a kind
 }
 
 func newInfo(std streams) *cobra.Command {
@@ -93,6 +95,8 @@ func describeMachine(ctx context.Context, threads int) machine {
 		L1D: host.L1D, L2: host.L2, L3: host.L3,
 		GPUs: []string{},
 	}
+	cards, none := hotpath.Cards()
+	m.GPUs, m.noGPUs = append(m.GPUs, cards...), none
 	for _, t := range cpu.Available() {
 		m.Tiers = append(m.Tiers, t.String())
 	}
@@ -121,7 +125,14 @@ func (m machine) print(w io.Writer) error {
 	}
 	rows = append(rows, [2]string{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)})
 	rows = append(rows, m.Parallel.rows()...)
-	return table(w, append(rows, [2]string{"gpus", "none in this build"}))
+	name := "gpus"
+	for _, card := range append(m.GPUs, m.noGPUs...) {
+		rows, name = append(rows, [2]string{name, card}), ""
+	}
+	if name != "" {
+		rows = append(rows, [2]string{name, "none in this build"})
+	}
+	return table(w, rows)
 }
 
 // caches leaves out what the system does not say.

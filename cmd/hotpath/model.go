@@ -114,12 +114,18 @@ func (f *measureFlags) check(precision string) error {
 // devices are the values of --device.
 func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) }
 
+// deviceName is the kind of a device: cuda of cuda:1.
+func deviceName(device string) string {
+	name, _, _ := strings.Cut(device, ":")
+	return name
+}
+
 // check reports mistakes that need no model to be seen.
 func (f *modelFlags) check() error {
 	switch {
 	case f.precision != "" && !slices.Contains([]string{"auto", "f32", "bf16"}, f.precision):
 		return usagef("--precision %q, expected f32, bf16 or auto", f.precision)
-	case f.device != "" && !slices.Contains(devices(), f.device):
+	case f.device != "" && !slices.Contains(devices(), deviceName(f.device)):
 		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
 	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
 		return notExportable("--profile=" + f.profile)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +20,14 @@ type BackendOptions struct {
 // OpenBackend makes a backend.
 type OpenBackend func(o BackendOptions) (plan.Backend, error)
 
+// Cards lists the devices of a kind, a line each for people, or says why there
+// are none.
+type Cards func() ([]string, error)
+
 var backends struct {
 	sync.Mutex
-	open map[string]OpenBackend
+	open  map[string]OpenBackend
+	cards map[string]Cards
 }
 
 // Register makes a backend available by name. It is called from init
@@ -36,6 +42,34 @@ func Register(name string, open OpenBackend) {
 		panic("engine: backend " + name + " is registered twice")
 	}
 	backends.open[name] = open
+}
+
+// RegisterCards says how the cards of a backend are listed.
+func RegisterCards(name string, list Cards) {
+	backends.Lock()
+	defer backends.Unlock()
+	if backends.cards == nil {
+		backends.cards = map[string]Cards{}
+	}
+	backends.cards[name] = list
+}
+
+// AllCards lists the cards of all backends that have such, "cuda:0: ...", and the
+// kinds without one, with the reason.
+func AllCards() (cards, none []string) {
+	backends.Lock()
+	lists := maps.Clone(backends.cards)
+	backends.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		found, err := lists[name]()
+		if err != nil {
+			none = append(none, fmt.Sprintf("%s: %v", name, err))
+		}
+		for i, c := range found {
+			cards = append(cards, fmt.Sprintf("%s:%d: %s", name, i, c))
+		}
+	}
+	return cards, none
 }
 
 // Backends lists the names that are registered, sorted.

@@ -1,0 +1,73 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// args are the arguments of a kernel, laid out as the driver wants them: each at
+// its own alignment.
+type args struct{ b []byte }
+
+func (a *args) align(n int) {
+	for len(a.b)%n != 0 {
+		a.b = append(a.b, 0)
+	}
+}
+
+func (a *args) i32(v int) {
+	a.align(4)
+	a.b = binary.LittleEndian.AppendUint32(a.b, uint32(int32(v)))
+}
+
+func (a *args) u64(v uint64) {
+	a.align(8)
+	a.b = binary.LittleEndian.AppendUint64(a.b, v)
+}
+
+func (a *args) f32(v float32) {
+	a.align(4)
+	a.b = binary.LittleEndian.AppendUint32(a.b, math.Float32bits(v))
+}
+
+// put adds an argument by its Go type.
+func (a *args) put(v any) {
+	switch v := v.(type) {
+	case address:
+		a.u64(uint64(v))
+	case uint64:
+		a.u64(v)
+	case int:
+		a.i32(v)
+	case bool:
+		if v {
+			a.i32(1)
+		} else {
+			a.i32(0)
+		}
+	case float32:
+		a.f32(v)
+	case float64:
+		a.u64(math.Float64bits(v))
+	case tensor.DType:
+		a.i32(int(v))
+	case tensor.Dim:
+		a.i32(int(v.Sym))
+		a.i32(v.Mul)
+		a.i32(v.Add)
+	case graph.AttentionAttr:
+		a.i32(v.Heads)
+		a.i32(v.KVHeads)
+		a.i32(v.HeadDim)
+		a.put(v.Causal)
+		a.i32(v.Window)
+		a.f32(v.Scale)
+		a.f32(v.SoftCap)
+		a.put(v.Alibi)
+	default:
+		panic("cuda: an argument of a type that no kernel takes")
+	}
+}

@@ -1,0 +1,164 @@
+// Package cuda runs plans on an NVIDIA card through the driver's own library,
+// libcuda.so.1, without cgo. Nothing but the driver need be installed.
+//
+// Kernels are CUDA C++ in kernels/, compiled ahead of time (make gen). A plan's
+// steps become one list of launches, recorded when the plan is bound and replayed
+// at each run: sizes lie in the card's memory, so arguments never change. Inputs
+// and outputs are read and written by kernels in host memory that the card
+// reaches; weights, state and activations never leave the card.
+//
+// It implements plan.Backend; package hotpath/cuda registers it. Errors wrap
+// ErrDevice.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// Options choose a card and how it computes.
+type Options struct {
+	Card int
+	F32  bool // products in f32; otherwise operands are rounded to bf16
+}
+
+// Backend is one card.
+type Backend struct {
+	opts  Options
+	drv   driver
+	pool  *pool
+	funcs map[string]function
+
+	mu      sync.Mutex // one caller of the driver at a time
+	weights []address
+}
+
+// New opens a card.
+func New(o Options) (*Backend, error) {
+	drv, err := openDriver(o.Card)
+	if err != nil {
+		return nil, err
+	}
+	return newBackend(o, drv)
+}
+
+func newBackend(o Options, drv driver) (*Backend, error) {
+	b := &Backend{opts: o, drv: drv, pool: newPool(drv), funcs: map[string]function{}}
+	if c := drv.describe().Capability; c[0] < 8 {
+		return nil, errors.Join(fmt.Errorf("%w: %s has compute capability %d.%d, expected 8.0 or more", ErrDevice, drv.describe().Name, c[0], c[1]), drv.close())
+	}
+	err := b.do(func() error {
+		image, err := image(drv.describe().Capability)
+		if err != nil {
+			return err
+		}
+		m, err := drv.load(image)
+		if err != nil {
+			return err
+		}
+		for _, name := range kernelNames {
+			if b.funcs[name], err = drv.function(m, name); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, drv.close())
+	}
+	return b, nil
+}
+
+// do calls the driver from a thread that has the card's context.
+func (b *Backend) do(f func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.drv.enter(); err != nil {
+		return err
+	}
+	defer b.drv.leave()
+	return f()
+}
+
+// buckets are the row counts at which smaller plans end: up to 8 rows products
+// read each weight once for all rows.
+var buckets = []int{1, fewRows, 64, 512, 4096}
+
+// fewRows is up to how many rows the kernels for few rows are taken.
+const fewRows = 8
+
+func (b *Backend) Caps() plan.Caps {
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
+}
+
+func (*Backend) Patterns() []plan.Pattern { return nil }
+func (*Backend) Rules(bool) []plan.Rule   { return nil }
+
+// storedTypes have kernels that read them. Others become f32 when they are packed.
+var storedTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K}
+
+// storedAs is the type in which the card holds a weight.
+func storedAs(v *graph.Value, _ []*graph.Node) tensor.DType {
+	if v.DType == tensor.I32 || slices.Contains(storedTypes, v.DType) {
+		return v.DType
+	}
+	return tensor.F32
+}
+
+// packed is a weight on the card.
+type packed struct {
+	at    address
+	dtype tensor.DType
+	bytes int64
+}
+
+func (p *packed) Bytes() int64 { return p.bytes }
+
+// Pack copies a weight to the card.
+func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
+	p := &packed{dtype: w.DType, bytes: int64(len(w.Data))}
+	data := w.Data
+	if storedAs(w.Value, nil) != w.DType {
+		values := make([]float32, len(w.Data)/w.DType.Info().BlockBytes*w.DType.Info().BlockLen)
+		if err := tensor.Dequantize(values, w.DType, w.Data); err != nil {
+			return nil, err
+		}
+		data = make([]byte, 4*len(values))
+		if err := tensor.Quantize(data, tensor.F32, values); err != nil {
+			return nil, err
+		}
+		p.dtype, p.bytes = tensor.F32, int64(len(data))
+	}
+	err := b.do(func() (err error) {
+		if p.at, err = b.pool.take(p.bytes, "weight "+w.Value.Node.Name); err != nil {
+			return err
+		}
+		b.weights = append(b.weights, p.at)
+		return b.drv.write(p.at, data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if w.Drop != nil {
+		w.Drop()
+	}
+	return p, nil
+}
+
+// Close gives everything back to the driver.
+func (b *Backend) Close() error {
+	return b.do(func() error {
+		for _, a := range b.weights {
+			b.pool.give(a)
+		}
+		b.weights = nil
+		b.pool.shrink()
+		return b.drv.close()
+	})
+}

@@ -1,0 +1,196 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// Every image is there, and PTX is of a version that the oldest driver takes.
+func TestImages(t *testing.T) {
+	text, err := unpack("compute_80.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`\.version (\d+)\.(\d+)`).FindSubmatch(text)
+	if version == nil || string(version[1]) != "8" || len(version[2]) != 1 || version[2][0] > '4' {
+		t.Errorf("PTX of version %s, expected 8.4 at most, which driver 550 takes", version[0])
+	}
+	if len(kernelNames) == 0 {
+		t.Fatal("no kernels")
+	}
+	for _, name := range kernelNames {
+		if !strings.Contains(string(text), ".entry "+name+"(") {
+			t.Errorf("PTX has no %s", name)
+		}
+	}
+	for capability, name := range machineCode {
+		data, err := image(capability)
+		if err != nil || !strings.HasPrefix(string(data), "\x7fELF") {
+			t.Errorf("%s: %.4q, %v", name, data, err)
+		}
+		for _, kernel := range kernelNames {
+			if !strings.Contains(string(data), kernel+"\x00") {
+				t.Errorf("%s has no %s", name, kernel)
+			}
+		}
+	}
+	if data, err := image([2]int{12, 0}); err != nil || !strings.Contains(string(data), ".target sm_80") {
+		t.Errorf("a card without an image of its own gets %.20q, %v", data, err)
+	}
+}
+
+// Every op has kernels: a model that the CPU runs is never refused for one.
+func TestEveryOpIsBound(t *testing.T) {
+	for _, op := range graph.Ops() {
+		if ops[op.Name] == nil {
+			t.Errorf("op %s has no kernel", op.Name)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	var a args
+	for _, v := range []any{1, address(2), tensor.Dim{Sym: tensor.S, Mul: 3, Add: 4}, float32(1), float64(1), true} {
+		a.put(v)
+	}
+	if want := 4 + 4 + 8 + 12 + 4 + 8 + 4; len(a.b) != want {
+		t.Errorf("%d bytes, expected %d: each argument at its own alignment", len(a.b), want)
+	}
+}
+
+func TestPoolKeepsMemory(t *testing.T) {
+	f := newFake()
+	f.inside = true
+	p := newPool(f)
+	for range 100 {
+		a, err := p.take(1000, "a test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := p.take(5000, "a test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.give(a)
+		p.give(b)
+	}
+	if f.allocs != 2 || p.allocations != 2 {
+		t.Errorf("%d allocations, expected 2", f.allocs)
+	}
+	f.room = f.used + 4096
+	if _, err := p.take(1<<20, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), strconv.Itoa(1<<20)) {
+		t.Errorf("%v, expected an error that says how much was asked for what", err)
+	}
+	if f.used != 0 {
+		t.Errorf("%d bytes are kept though somebody asked for more than there is", f.used)
+	}
+}
+
+// session binds y = x w^T + bias, then an activation, on a fake card.
+func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
+	t.Helper()
+	be, err := newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := graph.NewBuilder(tensor.Bind{T: 16, S: 2, R: 2})
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+	w := b.Weight("w", graph.RoleOther, tensor.Static(4, 8))
+	g, err := b.Freeze(b.Act("act", b.Linear("linear", x, w, nil), graph.GELU))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source{}), plan.BindOptions{})
+	return be, s, err
+}
+
+type source struct{}
+
+func (source) Weight(string) (weights.Tensor, error) {
+	return weights.Tensor{DType: tensor.F32, Data: make([]byte, 4*8*4)}, nil
+}
+func (source) Drop(weights.Tensor) {}
+
+func TestSessionGivesEverythingBack(t *testing.T) {
+	f := newFake()
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.allocs
+	for range 10 {
+		if err := s.Run(context.Background(), tensor.Bind{T: 3, S: 1, R: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.allocs != before || f.replays != 10 {
+		t.Errorf("%d allocations and %d launches in 10 runs, expected 0 and 10", f.allocs-before, f.replays)
+	}
+	if err := errors.Join(s.Close(), be.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.live) != 0 || len(f.host) != 0 || !f.closed || len(f.broken) != 0 {
+		t.Errorf("%d blocks and %d host blocks are left, closed %v, calls without a context: %v", len(f.live), len(f.host), f.closed, f.broken)
+	}
+}
+
+// A card that fails in a run gives an error, and the next run works.
+func TestRunThatFails(t *testing.T) {
+	f := newFake()
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	defer s.Close()
+	f.failSync = failure("cuStreamSynchronize", 719, "unspecified launch failure")
+	if err := s.Run(context.Background(), tensor.Bind{T: 3, S: 1, R: 1}); !errors.Is(err, ErrDevice) {
+		t.Errorf("%v, expected an error of the device", err)
+	}
+	if err := s.Run(context.Background(), tensor.Bind{T: 3, S: 1, R: 1}); err != nil {
+		t.Errorf("the next run: %v", err)
+	}
+}
+
+// Too little memory at any moment of binding is an error that leaves nothing.
+func TestTooLittleMemory(t *testing.T) {
+	f := newFake()
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := f.used
+	if err := errors.Join(s.Close(), be.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for room := int64(256); room < whole; room += 256 {
+		f := newFake()
+		f.room = room
+		be, _, err := session(t, f)
+		if !errors.Is(err, ErrDevice) {
+			t.Fatalf("%d of %d bytes: %v, expected an error of the device", room, whole, err)
+		}
+		if err := be.Close(); err != nil || len(f.live) != 0 || len(f.host) != 0 {
+			t.Fatalf("%d of %d bytes: %d blocks and %d host blocks are left: %v", room, whole, len(f.live), len(f.host), err)
+		}
+	}
+}
+
+func TestOldCard(t *testing.T) {
+	if _, err := New(Options{Card: 99}); !errors.Is(err, ErrDevice) {
+		t.Errorf("card 99: %v", err)
+	}
+}

@@ -1,0 +1,79 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrDevice reports a card, or its driver, that cannot be used or has failed.
+var ErrDevice = errors.New("CUDA")
+
+// address is a place in the card's memory, or in host memory that it can reach.
+type address uint64
+
+// driver is what this package needs of CUDA. libcuda implements it; tests put a
+// fake in its place, which fails when it is told to. Calls are made between
+// enter and leave, on one thread.
+type driver interface {
+	enter() error // makes the card's context the thread's
+	leave()
+
+	describe() description
+	memory() (free, total int64, err error)
+	alloc(bytes int64) (address, error)
+	free(a address) error
+	// hostAlloc gives host memory that the card can reach at the same address.
+	hostAlloc(bytes int64) ([]byte, error)
+	hostFree(b []byte) error
+	fill(a address, value byte, bytes int64) error
+	read(dst []byte, src address) error
+	write(dst address, src []byte) error
+
+	load(image []byte) (module, error)
+	function(m module, name string) (function, error)
+
+	// record makes a list of launches that can be replayed.
+	record(launches []launch) (list, error)
+	replay(l list) error
+	drop(l list) error
+	sync() error // waits for all that was replayed
+	close() error
+}
+
+// Handles of the driver.
+type (
+	module   uintptr
+	function uintptr
+	list     uintptr
+)
+
+// description is what a card says of itself.
+type description struct {
+	Name       string
+	Driver     int    // 13000 is 13.0
+	Capability [2]int // 9.0
+	Units      int    // streaming multiprocessors
+	Memory     int64  // bytes
+}
+
+// launch is one kernel with its arguments.
+type launch struct {
+	kernel string
+	fn     function
+	grid   [3]int
+	block  int
+	args   []byte
+}
+
+// failure is an error of a call of the driver.
+func failure(call string, code uintptr, text string) error {
+	if text == "" {
+		text = "unknown error"
+	}
+	return fmt.Errorf("%w: %s: %s (%d)", ErrDevice, call, text, code)
+}
+
+func (d description) String() string {
+	return fmt.Sprintf("%s, %d units, %d GiB, compute capability %d.%d, driver for CUDA %d.%d",
+		d.Name, d.Units, d.Memory>>30, d.Capability[0], d.Capability[1], d.Driver/1000, d.Driver%1000/10)
+}

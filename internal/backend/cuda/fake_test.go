@@ -1,0 +1,151 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// fake is a driver without a card: memory is Go's, launches are counted and
+// compute nothing. It fails when it is told to.
+type fake struct {
+	live     map[address][]byte
+	host     map[*byte]bool
+	lists    map[list][]launch
+	replays  int
+	allocs   int
+	closed   bool
+	inside   bool
+	room     int64 // bytes that can be allocated; 0: no limit
+	used     int64
+	failSync error
+	broken   []string // calls outside of enter and leave
+}
+
+func newFake() *fake {
+	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}}
+}
+
+func (f *fake) within(call string) {
+	if !f.inside {
+		f.broken = append(f.broken, call)
+	}
+}
+
+func (f *fake) enter() error {
+	f.inside = true
+	return nil
+}
+
+func (f *fake) leave() { f.inside = false }
+func (f *fake) describe() description {
+	return description{Name: "fake", Driver: 13000, Capability: [2]int{9, 0}, Units: 4, Memory: 1 << 30}
+}
+func (f *fake) memory() (int64, int64, error) { return f.room - f.used, f.room, nil }
+
+func (f *fake) alloc(bytes int64) (address, error) {
+	f.within("alloc")
+	if f.room > 0 && f.used+bytes > f.room {
+		return 0, failure("cuMemAlloc_v2", 2, "out of memory")
+	}
+	f.allocs++
+	f.used += bytes
+	b := make([]byte, bytes)
+	a := address(uintptr(unsafe.Pointer(&b[0])))
+	f.live[a] = b
+	return a, nil
+}
+
+func (f *fake) free(a address) error {
+	f.within("free")
+	if f.live[a] == nil {
+		return errors.New("freed what is not there")
+	}
+	f.used -= int64(len(f.live[a]))
+	delete(f.live, a)
+	return nil
+}
+
+func (f *fake) hostAlloc(bytes int64) ([]byte, error) {
+	f.within("hostAlloc")
+	b := make([]byte, bytes)
+	f.host[&b[0]] = true
+	return b, nil
+}
+
+func (f *fake) hostFree(b []byte) error {
+	f.within("hostFree")
+	if !f.host[&b[0]] {
+		return errors.New("freed what is not there")
+	}
+	delete(f.host, &b[0])
+	return nil
+}
+
+// at finds bytes of the card.
+func (f *fake) at(a address, n int) ([]byte, error) {
+	for base, b := range f.live {
+		if a >= base && a+address(n) <= base+address(len(b)) {
+			return b[a-base:][:n], nil
+		}
+	}
+	return nil, fmt.Errorf("%d bytes at %x are no memory of the card", n, a)
+}
+
+func (f *fake) fill(a address, value byte, bytes int64) error {
+	b, err := f.at(a, int(bytes))
+	for i := range b {
+		b[i] = value
+	}
+	return err
+}
+
+func (f *fake) read(dst []byte, src address) error {
+	b, err := f.at(src, len(dst))
+	copy(dst, b)
+	return err
+}
+
+func (f *fake) write(dst address, src []byte) error {
+	b, err := f.at(dst, len(src))
+	copy(b, src)
+	return err
+}
+
+func (f *fake) load([]byte) (module, error) { return 1, nil }
+func (f *fake) function(_ module, name string) (function, error) {
+	return function(len(name)), nil
+}
+
+func (f *fake) record(launches []launch) (list, error) {
+	f.within("record")
+	l := list(len(f.lists) + 1)
+	f.lists[l] = append([]launch(nil), launches...)
+	return l, nil
+}
+
+func (f *fake) replay(l list) error {
+	f.within("replay")
+	if f.lists[l] == nil {
+		return errors.New("replayed what was dropped")
+	}
+	f.replays++
+	return nil
+}
+
+func (f *fake) drop(l list) error {
+	f.lists[l] = nil
+	return nil
+}
+
+func (f *fake) sync() error {
+	f.within("sync")
+	err := f.failSync
+	f.failSync = nil
+	return err
+}
+
+func (f *fake) close() error {
+	f.closed = true
+	return nil
+}

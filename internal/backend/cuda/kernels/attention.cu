@@ -1,0 +1,216 @@
+// Attention, and the cache of keys and values.
+
+// Mask is who sees whom, and what softmax sees of a score.
+struct Mask {
+  int heads, kv_heads, head, causal, window;
+  float scale, cap;
+  int alibi;
+};
+
+__device__ __forceinline__ void visible(const Mask &a, int pos, int keys, int &lo, int &hi) {
+  lo = 0, hi = keys;
+  if (a.causal) hi = min(hi, pos + 1);
+  if (a.window > 0) lo = max(lo, pos - a.window + 1), hi = min(hi, pos + a.window);
+  hi = max(lo, hi);
+}
+
+__device__ __forceinline__ float round_bf16(float x) { return bf16_to_float(float_to_bf16(x)); }
+
+__device__ float alibi_slope(const Mask &a, int h) {
+  int n = 1;
+  while (2 * n <= a.heads) n *= 2;
+  int power = h + 1;
+  if (h >= n) power = 2 * (h - n) + 1, n *= 2;
+  float base = (float)exp2(-8.0 / n);
+  return round_bf16((float)pow((double)base, (double)power));
+}
+
+__device__ __forceinline__ float final_score(const Mask &a, float dot, float slope, int j) {
+  float s = a.scale * dot;
+  if (a.alibi) s += round_bf16(slope * round_bf16((float)j)) * a.scale;
+  return a.cap > 0 ? a.cap * tanhf(s / a.cap) : s;
+}
+
+// Where the keys of a sequence lie: from row base on, or by blocks of a table.
+struct Keys {
+  const u8 *k, *v;
+  int cols, base, block;
+  const int *table;
+};
+
+__device__ __forceinline__ u64 key_row(const Keys &s, int j) { return s.table ? (u64)s.table[j / s.block] * s.block + j % s.block : (u64)s.base + j; }
+
+// One warp per query head: lanes hold elements lane, lane+32, ... of the head, at
+// most 8 of them. Softmax is online: scores never lie in memory.
+template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, float *out, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
+  int lane = threadIdx.x % 32, d = a.head, off = h / (a.heads / a.kv_heads) * d;
+  u64 stride = row_bytes(TYPE, s.cols);
+  float slope = a.alibi ? alibi_slope(a, h) : 0;
+  float qv[8], acc[8], top = -INF, sum = 0;
+  for (int e = 0; e < 8; e++) {
+    int i = lane + 32 * e;
+    qv[e] = i < d ? q[i] : 0;
+    acc[e] = 0;
+  }
+  for (int j = lo; j < hi; j++) {
+    u64 row = key_row(s, j) * stride;
+    float dot = 0;
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (lane + 32 * e < d) dot += qv[e] * value_at(TYPE, s.k + row, off + lane + 32 * e);
+    float sc = final_score(a, warp_sum(dot), slope, j);
+    if (rel) sc += rel[min(max(j - at, -reach), reach) + reach];
+    float next = fmaxf(top, sc), keep = expf(top - next), p = expf(sc - next);
+    sum = sum * keep + p;
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (lane + 32 * e < d) acc[e] = acc[e] * keep + p * value_at(TYPE, s.v + row, off + lane + 32 * e);
+    top = next;
+  }
+  for (int e = 0; e < 8; e++)
+    if (lane + 32 * e < d) out[lane + 32 * e] = hi > lo ? acc[e] / sum : 0;
+  if (lse && lane == 0) *lse = hi > lo ? top + logf(sum) : -INF;
+}
+
+// The sequence that row t belongs to.
+__device__ __forceinline__ int sequence_of(const int *start, int seqs, int t) {
+  int lo = 0, hi = seqs;
+  while (hi - lo > 1) {
+    int mid = (lo + hi) / 2;
+    if (start[mid] <= t) lo = mid;
+    else hi = mid;
+  }
+  return lo;
+}
+
+#define EACH_HEAD(i) for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * a.heads; i < n_; i += (u64)gridDim.x * blockDim.x / 32)
+
+KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+  int ns = size(seqs, bind), reach = (relcols - 1) / 2;
+  EACH_HEAD(i) {
+    int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
+    if (t < q0 || t >= start[s + 1]) continue;
+    Keys keys = {(const u8 *)k, (const u8 *)v, a.kv_heads * a.head, q0, 0, 0};
+    visible(a, t - q0, start[s + 1] - q0, lo, hi);
+    u64 o = ((u64)t * a.heads + h) * a.head;
+    attend<F32>(a, keys, q + o, out + o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
+  }
+}
+
+template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
+  int ns = size(seqs, bind);
+  EACH_HEAD(i) {
+    int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), lo, hi;
+    if (t < start[s] || t >= start[s + 1]) continue;
+    Keys keys = {k, v, a.kv_heads * a.head, 0, block, table + (u64)s * blocks};
+    int at = kv_len[s] - (start[s + 1] - t);
+    visible(a, at, kv_len[s], lo, hi);
+    u64 o = ((u64)t * a.heads + h) * a.head;
+    attend<TYPE>(a, keys, q + o, out + o, 0, h, lo, hi, at, 0, 0);
+  }
+}
+
+#define ATTENTION_KV(name, TYPE)                                                                                                                                                                         \
+  KERNEL k_attention_kv_##name(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
+    attention_kv<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                         \
+  }
+ATTENTION_KV(f32, F32)
+ATTENTION_KV(f16, F16)
+ATTENTION_KV(q8_0, Q8_0)
+
+// k and v into rows of the cache, in its encoding. One warp per 32 values.
+KERNEL k_kv_write(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots) {
+  u64 stride = row_bytes(type, cols), parts = (cols + 31) / 32;
+  int lane = threadIdx.x % 32;
+  for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = size(rows, bind) * parts; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
+    int t = i / parts, p = i % parts, c = p * 32 + lane;
+    for (int which = 0; which < 2; which++) {
+      u8 *row = (which ? vs : ks) + slots[t] * stride;
+      float x = c < cols ? (which ? v : k)[(u64)t * cols + c] : 0;
+      if (type == F32) {
+        if (c < cols) ((float *)row)[c] = x;
+      } else if (type == F16) {
+        if (c < cols) ((u16 *)row)[c] = float_to_half(x);
+      } else {
+        float d = warp_max(fabsf(x)) / 127, inv = d ? 1 / d : 0;
+        row += p * 34;
+        if (lane == 0) *(u16 *)row = float_to_half(d);
+        row[2 + lane] = (signed char)roundf(x * inv);
+      }
+    }
+  }
+}
+
+// Gradients: probabilities are computed again from the log-sum-exp.
+__device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const float *k, const float *v, const float *dout, float lse, float delta, float slope, int j, float &p, float &ds) {
+  int lane = threadIdx.x % 32;
+  float s = 0, g = 0;
+  for (int i = lane; i < a.head; i += 32) {
+    s += q[i] * k[i];
+    g += dout[i] * v[i];
+  }
+  s = final_score(a, warp_sum(s), slope, j);
+  g = warp_sum(g);
+  p = expf(s - lse);
+  ds = p * (g - delta) * a.scale;
+  if (a.cap > 0) ds *= 1 - (s / a.cap) * (s / a.cap);
+}
+
+__device__ __forceinline__ float row_dot(const float *x, const float *y, int n) {
+  float s = 0;
+  for (int i = threadIdx.x % 32; i < n; i += 32) s += x[i] * y[i];
+  return warp_sum(s);
+}
+
+// One warp per query head.
+KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+  int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, kcols = a.kv_heads * d;
+  EACH_HEAD(i) {
+    int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
+    u64 o = ((u64)t * a.heads + h) * d;
+    float acc[8] = {};
+    if (t >= q0 && t < start[s + 1]) {
+      visible(a, t - q0, start[s + 1] - q0, lo, hi);
+      float delta = row_dot(dout + o, out + o, d), slope = a.alibi ? alibi_slope(a, h) : 0;
+      for (int j = lo; j < hi; j++) {
+        u64 u = (u64)(q0 + j) * kcols + h / (a.heads / a.kv_heads) * d;
+        float p, ds;
+        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)t * a.heads + h], delta, slope, j, p, ds);
+        for (int e = 0; e < 8; e++)
+          if (lane + 32 * e < d) acc[e] += ds * k[u + lane + 32 * e];
+      }
+    }
+    for (int e = 0; e < 8; e++)
+      if (lane + 32 * e < d) dq[o + lane + 32 * e] = acc[e];
+  }
+}
+
+// One warp per key head: sums over the heads of its group and the queries that
+// see it, in order.
+KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+  int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, group = a.heads / a.kv_heads;
+  for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = (u64)size(rows, bind) * a.kv_heads; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
+    int u = i / a.kv_heads, kv = i % a.kv_heads, s = sequence_of(start, ns, u), q0 = start[s], q1 = start[s + 1], lo, hi;
+    u64 ko = ((u64)u * a.kv_heads + kv) * d;
+    float gk[8] = {}, gv[8] = {};
+    if (u >= q0 && u < q1)
+      for (int e = 0; e < group; e++) {
+        int h = kv * group + e;
+        float slope = a.alibi ? alibi_slope(a, h) : 0;
+        for (int t = q0; t < q1; t++) {
+          visible(a, t - q0, q1 - q0, lo, hi);
+          if (u - q0 < lo || u - q0 >= hi) continue;
+          u64 o = ((u64)t * a.heads + h) * d;
+          float p, ds, delta = row_dot(dout + o, out + o, d);
+          pair_grad(a, q + o, k + ko, v + ko, dout + o, lse[(u64)t * a.heads + h], delta, slope, u - q0, p, ds);
+          for (int c = 0; c < 8; c++)
+            if (lane + 32 * c < d) gk[c] += ds * q[o + lane + 32 * c], gv[c] += p * dout[o + lane + 32 * c];
+        }
+      }
+    for (int c = 0; c < 8; c++)
+      if (lane + 32 * c < d) {
+        if (dk) dk[ko + lane + 32 * c] = gk[c];
+        if (dv) dv[ko + lane + 32 * c] = gv[c];
+      }
+  }
+}

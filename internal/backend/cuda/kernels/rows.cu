@@ -1,0 +1,269 @@
+// Functions of whole rows: norms, pools, losses.
+
+// One warp per chunk of a row.
+__device__ __forceinline__ void norm_stats(const float *x, int n, int rms, float eps, float &mean, float &rstd) {
+  int lane = threadIdx.x % 32;
+  float sum = 0;
+  mean = 0;
+  if (!rms) {
+    for (int i = lane; i < n; i += 32) sum += x[i];
+    mean = warp_sum(sum) / n;
+  }
+  float sq = 0;
+  for (int i = lane; i < n; i += 32) {
+    float d = x[i] - mean;
+    sq += d * d;
+  }
+  rstd = 1 / sqrtf(warp_sum(sq) / n + eps);
+}
+
+#define EACH_CHUNK(c) for (u64 c = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * cols / chunk; c < n_; c += (u64)gridDim.x * blockDim.x / 32)
+
+KERNEL k_norm(const int *bind, Dim rows, int cols, float *y, const float *x, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+  int lane = threadIdx.x % 32;
+  EACH_CHUNK(c) {
+    u64 o = c * chunk;
+    float mean, rstd;
+    norm_stats(x + o, chunk, rms, eps, mean, rstd);
+    int at = o % width;
+    for (int i = lane; i < chunk; i += 32) {
+      float v = (x[o + i] - mean) * rstd * (w[at + i] + offset);
+      y[o + i] = bias ? v + bias[at + i] : v;
+    }
+  }
+}
+
+KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {
+  int lane = threadIdx.x % 32;
+  EACH_CHUNK(c) {
+    u64 o = c * chunk;
+    float mean, rstd;
+    norm_stats(x + o, chunk, rms, eps, mean, rstd);
+    int at = o % width;
+    float sum = 0, dot = 0;
+    for (int i = lane; i < chunk; i += 32) {
+      float g = dy[o + i] * (w[at + i] + offset);
+      sum += g;
+      dot += g * (x[o + i] - mean) * rstd;
+    }
+    sum = rms ? 0 : warp_sum(sum) / chunk;
+    dot = warp_sum(dot) / chunk;
+    __syncwarp();
+    for (int i = lane; i < chunk; i += 32) {
+      float g = dy[o + i] * (w[at + i] + offset);
+      dx[o + i] = rstd * (g - sum - (x[o + i] - mean) * rstd * dot);
+    }
+  }
+}
+
+KERNEL k_norm_stats(const int *bind, Dim rows, int cols, float *stats, const float *x, int chunk, int rms, float eps) {
+  EACH_CHUNK(c) {
+    float mean, rstd;
+    norm_stats(x + c * chunk, chunk, rms, eps, mean, rstd);
+    if (threadIdx.x % 32 == 0) {
+      stats[2 * c] = mean;
+      stats[2 * c + 1] = rstd;
+    }
+  }
+}
+
+// One warp column of 32 elements per block; 8 warps share the rows in a fixed way.
+KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *dw, float *db, const float *dy, const float *x, const float *stats, int width, int chunk) {
+  __shared__ float sw[8][32], sb[8][32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.x * 32 + lane;
+  u64 n = (u64)size(rows, bind) * cols;
+  float w = 0, b = 0;
+  if (i < width)
+    for (u64 o = i + (u64)warp * width; o < n; o += 8 * (u64)width) {
+      float g = dy[o];
+      u64 k = 2 * (o / chunk);
+      w += g * (x[o] - stats[k]) * stats[k + 1];
+      b += g;
+    }
+  sw[warp][lane] = w;
+  sb[warp][lane] = b;
+  __syncthreads();
+  if (warp || i >= width) return;
+  for (int k = 1; k < 8; k++) w += sw[k][lane], b += sb[k][lane];
+  if (dw) dw[i] = w;
+  if (db) db[i] = b;
+}
+
+KERNEL k_col_sum(const int *bind, Dim rows, int cols, float *y, const float *x) {
+  __shared__ float part[8][32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32 + lane, n = size(rows, bind);
+  float sum = 0;
+  if (c < cols)
+    for (int r = warp; r < n; r += 8) sum += x[(u64)r * cols + c];
+  part[warp][lane] = sum;
+  __syncthreads();
+  if (warp || c >= cols) return;
+  for (int k = 1; k < 8; k++) sum += part[k][lane];
+  y[c] = sum;
+}
+
+// Pools, as package graph numbers them.
+enum { POOL_MEAN, POOL_CLS, POOL_LAST, POOL_MAX, POOL_MEAN_SQRT, POOL_WEIGHTED };
+
+__device__ __forceinline__ void pool_span(int kind, int &lo, int &hi) {
+  if (lo == hi) return;
+  if (kind == POOL_CLS) hi = lo + 1;
+  if (kind == POOL_LAST) lo = hi - 1;
+}
+
+// One block per sequence; kind is the one of the columns from out on.
+KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, const int *start, int kind, int width, int out) {
+  int s = blockIdx.x;
+  if (s >= size(seqs, bind)) return;
+  int lo = start[s], hi = start[s + 1];
+  pool_span(kind, lo, hi);
+  float n = max(hi - lo, 1);
+  if (kind == POOL_MEAN_SQRT) n = sqrtf(n);
+  if (kind == POOL_WEIGHTED) n = n * (n + 1) / 2;
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) {
+    float acc = 0;
+    for (int t = lo; t < hi; t++) {
+      float v = x[(u64)t * cols + c];
+      if (kind == POOL_WEIGHTED) acc += v * (t - lo + 1);
+      else if (kind != POOL_MAX) acc += v;
+      else if (t == lo || v > acc) acc = v;
+    }
+    y[(u64)s * width + out + c] = kind == POOL_MAX ? acc : acc / n;
+  }
+}
+
+// One block per token: dx is zero where no sequence reads it.
+KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, int kind) {
+  int t = blockIdx.x, n = size(seqs, bind);
+  if (t >= size(rows, bind)) return;
+  int of = -1;
+  float f = 0;
+  for (int s = threadIdx.x; s < n; s += blockDim.x) {
+    int lo = start[s], hi = start[s + 1];
+    pool_span(kind, lo, hi);
+    if (lo <= t && t < hi) {
+      of = s;
+      f = 1.0f / (hi - lo);
+    }
+  }
+  __shared__ int seq;
+  __shared__ float factor;
+  if (threadIdx.x == 0) seq = -1;
+  __syncthreads();
+  if (of >= 0) {
+    seq = of;
+    factor = f;
+  }
+  __syncthreads();
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) dx[(u64)t * cols + c] = seq < 0 ? 0 : dy[(u64)seq * cols + c] * factor;
+}
+
+// One warp per row.
+#define EACH_ROW(r) for (u64 r = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = size(rows, bind); r < n_; r += (u64)gridDim.x * blockDim.x / 32)
+
+KERNEL k_l2norm(const int *bind, Dim rows, int cols, float *y, const float *x) {
+  int lane = threadIdx.x % 32;
+  EACH_ROW(r) {
+    float sq = 0;
+    for (int i = lane; i < cols; i += 32) sq += x[r * cols + i] * x[r * cols + i];
+    float inv = 1 / fmaxf(sqrtf(warp_sum(sq)), 1e-12f);
+    for (int i = lane; i < cols; i += 32) y[r * cols + i] = x[r * cols + i] * inv;
+  }
+}
+
+KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x) {
+  int lane = threadIdx.x % 32;
+  EACH_ROW(r) {
+    float sq = 0, dot = 0;
+    for (int i = lane; i < cols; i += 32) {
+      float v = x[r * cols + i];
+      sq += v * v;
+      dot += v * dy[r * cols + i];
+    }
+    float length = sqrtf(warp_sum(sq)), inv = 1 / fmaxf(length, 1e-12f);
+    float proj = length < 1e-12f ? 0 : warp_sum(dot) * inv * inv;
+    __syncwarp();
+    for (int i = lane; i < cols; i += 32) dx[r * cols + i] = (dy[r * cols + i] - x[r * cols + i] * proj) * inv;
+  }
+}
+
+// One block per row.
+KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *logits, const int *targets) {
+  int r = blockIdx.x;
+  if (r >= size(rows, bind)) return;
+  const float *x = logits + (u64)r * cols;
+  float top = -INF, sum = 0;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) top = fmaxf(top, x[i]);
+  top = block_max(top);
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) sum += expf(x[i] - top);
+  sum = block_sum(sum);
+  if (threadIdx.x) return;
+  float l = top + logf(sum);
+  if (lse) lse[r] = l;
+  if (nll) nll[r] = targets[r] < 0 ? 0 : l - x[targets[r]];
+}
+
+KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, const float *logits, const float *lse, const int *targets, const float *dnll) {
+  int r = blockIdx.x;
+  if (r >= size(rows, bind)) return;
+  int target = targets[r];
+  u64 o = (u64)r * cols;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) dx[o + i] = target < 0 ? 0 : dnll[r] * (expf(logits[o + i] - lse[r]) - (i == target));
+}
+
+// One block in all.
+KERNEL k_mean(const int *bind, Dim rows, float *y, const float *x, const int *targets) {
+  double sum = 0, count = 0;
+  for (int r = threadIdx.x; r < size(rows, bind); r += blockDim.x)
+    if (!targets || targets[r] >= 0) sum += x[r], count += 1;
+  sum = block_sum(sum);
+  count = block_sum(count);
+  if (threadIdx.x == 0) y[0] = sum / (count > 1 ? count : 1);
+}
+
+KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const int *targets) {
+  double count = 0;
+  int n = size(rows, bind);
+  for (int r = threadIdx.x; r < n; r += blockDim.x) count += !targets || targets[r] >= 0;
+  count = block_sum(count);
+  float g = d[0] / (count > 1 ? count : 1);
+  for (int r = threadIdx.x; r < n; r += blockDim.x) dx[r] = !targets || targets[r] >= 0 ? g : 0;
+}
+
+// Blocks sum parts of a fixed size; k_sum_parts adds them in order.
+KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const float *g) {
+  u64 n = (u64)size(rows, bind) * cols, lo = blockIdx.x * (u64)65536;
+  double sum = 0;
+  for (u64 i = lo + threadIdx.x; i < n && i < lo + 65536; i += blockDim.x) sum += (double)g[i] * g[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+KERNEL k_sum_parts(float *y, const float *parts, int n) {
+  double sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += parts[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) y[0] = sum;
+}
+
+// parts are the addresses of n sums.
+KERNEL k_global_norm(float *y, const u64 *parts, int n) {
+  double sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += *(const float *)parts[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) y[0] = sqrt(sum);
+}
+
+// Entries of hyper, as package graph numbers them.
+enum { LR, BETA1, BETA2, EPS, DECAY, CORR1, CORR2, CLIP };
+
+KERNEL k_adamw(const int *bind, Dim rows, int cols, float *w, float *m, float *v, const float *g, const float *norm, const float *h, int decay) {
+  float clip = h[CLIP] > 0 ? fminf(1, h[CLIP] / (norm[0] + 1e-6f)) : 1;
+  float keep = decay ? 1 - h[LR] * h[DECAY] : 1, step = h[LR] / h[CORR1], root = sqrtf(h[CORR2]);
+  EACH(i) {
+    float gc = g[i] * clip, mi = h[BETA1] * m[i] + (1 - h[BETA1]) * gc, vi = h[BETA2] * v[i] + (1 - h[BETA2]) * gc * gc;
+    w[i] = keep * w[i] - step * mi / (sqrtf(vi) / root + h[EPS]);
+    m[i] = mi;
+    v[i] = vi;
+  }
+}

@@ -1,0 +1,341 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// ops binds each op. An op without a row is refused by name.
+var ops = map[string]func(*binder, *graph.Node){
+	"add": func(b *binder, n *graph.Node) {
+		b.each("k_add", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"mul": func(b *binder, n *graph.Node) {
+		b.each("k_mul", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"add_row": func(b *binder, n *graph.Node) {
+		b.each("k_add_row", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"mul_rows": func(b *binder, n *graph.Node) {
+		b.each("k_mul_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"gather": func(b *binder, n *graph.Node) {
+		b.each("k_gather", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"scale": func(b *binder, n *graph.Node) {
+		b.each("k_scale", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), n.Attr.(graph.ScaleAttr).C)
+	},
+	"fill": func(b *binder, n *graph.Node) {
+		b.each("k_fill", n.Out[0], b.value(n.Out[0]), n.Attr.(graph.FillAttr).C)
+	},
+	"act": func(b *binder, n *graph.Node) {
+		b.each("k_act", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
+	},
+	"act_grad": func(b *binder, n *graph.Node) {
+		b.each("k_act_grad", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+	},
+	"glu": func(b *binder, n *graph.Node) {
+		b.each("k_glu", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+	},
+	"glu_grad": func(b *binder, n *graph.Node) {
+		b.each("k_glu_grad", n.In[0], b.value(n.Out[0]), b.value(n.Out[1]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), int(n.Attr.(graph.ActAttr).Kind))
+	},
+	"embed": func(b *binder, n *graph.Node) {
+		b.each("k_embed", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.dtype(n.In[0]), b.value(n.In[1]), n.Attr.(graph.EmbedAttr).Scale)
+	},
+	"embed_bag": func(b *binder, n *graph.Node) {
+		y := n.Out[0]
+		b.launch("k_embed_bag", [3]int{b.most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, y.Shape.RowLen(), b.value(y), b.value(n.In[0]), b.dtype(n.In[0]), b.value(n.In[1]), b.value(n.In[2]))
+	},
+	"embed_grad": func(b *binder, n *graph.Node) {
+		a, dy := n.Attr.(graph.EmbedGradAttr), n.In[0]
+		b.launch("k_embed_grad", [3]int{a.Rows, 1, 1}, 256, b.sizes, dy.Shape.Outer, dy.Shape.RowLen(), b.value(n.Out[0]), b.value(dy), b.value(n.In[1]), a.Scale)
+	},
+	"scatter_rows": func(b *binder, n *graph.Node) {
+		b.each("k_scatter_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), n.In[0].Shape.Outer)
+	},
+	"positions": func(b *binder, n *graph.Node) {
+		seqs := sequences(n.In[1])
+		b.launch("k_positions", [3]int{(seqs.Size(b.plan.Max) + 63) / 64, 1, 1}, 64, b.sizes, seqs, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.PositionsAttr).Pad))
+	},
+	"rope":               bindRope,
+	"norm":               bindNorm,
+	"norm_dx":            bindNormDX,
+	"norm_dw":            bindNormDW,
+	"col_sum":            bindColSum,
+	"pool":               bindPool,
+	"pool_grad":          bindPoolGrad,
+	"l2norm":             bindL2Norm,
+	"l2norm_grad":        bindL2NormGrad,
+	"cross_entropy":      bindCrossEntropy,
+	"cross_entropy_grad": bindCrossEntropyGrad,
+	"mean":               bindMean,
+	"mean_grad":          bindMeanGrad,
+	"sum_squares":        bindSumSquares,
+	"global_norm":        bindGlobalNorm,
+	"adamw":              bindAdamW,
+	"linear":             bindLinear,
+	"linear_dx":          bindLinearDX,
+	"linear_dw":          bindLinearDW,
+	"grouped_linear":     bindGrouped,
+	"route":              bindRoute,
+	"combine": func(b *binder, n *graph.Node) {
+		b.each("k_combine", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), n.In[1].Shape.RowLen())
+	},
+	"attention":      bindAttention,
+	"attention_rel":  bindAttention,
+	"attention_kv":   bindAttentionKV,
+	"attention_grad": bindAttentionGrad,
+	"kv_write": func(b *binder, n *graph.Node) {
+		k := n.In[2]
+		b.warps("k_kv_write", b.most(k)*((k.Shape.RowLen()+31)/32), k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType, b.value(k), b.value(n.In[3]), b.value(n.In[4]))
+	},
+}
+
+// sequences is the number of sequences that prefix sums delimit.
+func sequences(start *graph.Value) tensor.Dim {
+	d := start.Shape.Outer
+	d.Add--
+	return d
+}
+
+func bindRope(b *binder, n *graph.Node) {
+	a, x, y := n.Attr.(graph.RopeAttr), n.In[0], n.Out[0]
+	half := a.RotDim / 2
+	freqs := b.workspaceFreqs(n, a)
+	b.launch("k_rope", b.spread(b.most(x)*half), 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), b.value(n.In[3]), freqs,
+		a.HeadDim, a.RotDim, a.Interleaved, a.Inverse, a.Magnitude, a.Context, a.Stretch)
+}
+
+// workspaceFreqs are the radians per position of each pair, for short texts and
+// for long ones. Divisors that a file has are read on the host.
+func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
+	half := a.RotDim / 2
+	var factors []float32
+	if f := n.In[2]; f != nil {
+		factors = b.readF32(f)
+	}
+	plain := a
+	plain.Stretch = 0
+	table := make([]float64, 2*half)
+	for i := range half {
+		table[i] = plain.Frequency(i, factors, 0)
+		table[half+i] = plain.Frequency(i, factors, a.Context+1)
+	}
+	return b.constants(table)
+}
+
+func bindNorm(b *binder, n *graph.Node) {
+	a, x := n.Attr.(graph.NormAttr), n.In[0]
+	width := n.In[1].Shape.Len(tensor.Bind{})
+	size := a.Size(width)
+	b.warps("k_norm", b.most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
+		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
+}
+
+func bindNormDX(b *binder, n *graph.Node) {
+	a, x := n.Attr.(graph.NormAttr), n.In[1]
+	width := n.In[2].Shape.Len(tensor.Bind{})
+	size := a.Size(width)
+	b.warps("k_norm_dx", b.most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.In[0]), b.value(x), b.value(n.In[2]),
+		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
+}
+
+func bindNormDW(b *binder, n *graph.Node) {
+	a, x := n.Attr.(graph.NormDWAttr), n.In[1]
+	size := a.Size(a.Width)
+	chunks := b.most(x) * x.Shape.RowLen() / size
+	stats := b.workspace(8 * int64(chunks))
+	b.warps("k_norm_stats", chunks, x.Shape.Outer, x.Shape.RowLen(), stats, b.value(x), size, a.Kind == graph.RMSNorm, a.Eps)
+	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(n.In[0]), b.value(x), stats, a.Width, size)
+}
+
+func bindColSum(b *binder, n *graph.Node) {
+	x := n.In[0]
+	b.launch("k_col_sum", [3]int{(x.Shape.RowLen() + 31) / 32, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x))
+}
+
+func bindPool(b *binder, n *graph.Node) {
+	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]
+	for i := range kind.Len() {
+		b.launch("k_pool", [3]int{b.most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), int(kind.At(i)), y.Shape.RowLen(), i*x.Shape.RowLen())
+	}
+}
+
+func bindPoolGrad(b *binder, n *graph.Node) {
+	dx, dy := n.Out[0], n.In[0]
+	b.launch("k_pool_grad", [3]int{b.most(dx), 1, 1}, 256, b.sizes, dx.Shape.Outer, dx.Shape.RowLen(), b.value(dx), b.value(dy), b.value(n.In[1]), dy.Shape.Outer, int(n.Attr.(graph.PoolAttr).Kind))
+}
+
+func bindL2Norm(b *binder, n *graph.Node) {
+	x := n.In[0]
+	b.warps("k_l2norm", b.most(x), x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x))
+}
+
+func bindL2NormGrad(b *binder, n *graph.Node) {
+	x := n.In[1]
+	b.warps("k_l2norm_grad", b.most(x), x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.In[0]), b.value(x))
+}
+
+func bindCrossEntropy(b *binder, n *graph.Node) {
+	x := n.In[0]
+	b.launch("k_cross_entropy", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(x), b.value(n.In[1]))
+}
+
+func bindCrossEntropyGrad(b *binder, n *graph.Node) {
+	x := n.In[0]
+	b.launch("k_cross_entropy_grad", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]))
+}
+
+func bindMean(b *binder, n *graph.Node) {
+	b.launch("k_mean", [3]int{1, 1, 1}, 256, b.sizes, n.In[0].Shape.Outer, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+}
+
+func bindMeanGrad(b *binder, n *graph.Node) {
+	b.launch("k_mean_grad", [3]int{1, 1, 1}, 256, b.sizes, n.Out[0].Shape.Outer, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+}
+
+// sumBlock is how many elements one block of k_sum_squares adds.
+const sumBlock = 65536
+
+func bindSumSquares(b *binder, n *graph.Node) {
+	x := n.In[0]
+	parts := (b.most(x)*x.Shape.RowLen() + sumBlock - 1) / sumBlock
+	at := b.workspace(4 * int64(parts))
+	b.launch("k_sum_squares", [3]int{parts, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.value(x))
+	b.launch("k_sum_parts", [3]int{1, 1, 1}, 256, b.value(n.Out[0]), at, parts)
+}
+
+func bindGlobalNorm(b *binder, n *graph.Node) {
+	at := make([]uint64, len(n.In))
+	for i, v := range n.In {
+		at[i] = uint64(b.value(v))
+	}
+	b.launch("k_global_norm", [3]int{1, 1, 1}, 256, b.value(n.Out[0]), b.addresses(at), len(n.In))
+}
+
+func bindAdamW(b *binder, n *graph.Node) {
+	b.each("k_adamw", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
+}
+
+// bindLinear takes a warp per weight row for few rows, and tensor cores for many
+// where operands may be rounded.
+func bindLinear(b *binder, n *graph.Node) {
+	x, w, y := n.In[0], n.In[1], n.Out[0]
+	rows, cols, k, t := b.most(x), w.Shape.Outer.Add, w.Shape.RowLen(), b.dtype(w)
+	common := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
+	name := strings.ToLower(t.String())
+	switch {
+	case rows <= fewRows:
+		b.launch("k_few_"+name, [3]int{(cols + 7) / 8, (rows + 7) / 8, 1}, 256, common...)
+	case !b.be.opts.F32:
+		b.launch("k_tensor_"+name, [3]int{(cols + 63) / 64, (rows + 127) / 128, 1}, 256, common...)
+	default:
+		b.gemm(x.Shape.Outer, tensor.Fixed(cols), tensor.Fixed(k), b.value(y), b.value(x), k, 1, b.decoded(w), 1, k, b.value(n.In[2]))
+	}
+}
+
+// decoded is a matrix as f32: where it lies, or decoded into the step's memory.
+func (b *binder) decoded(w *graph.Value) address {
+	t := b.dtype(w)
+	if t == tensor.F32 {
+		return b.value(w)
+	}
+	rows, cols := w.Shape.NumRows(b.plan.Max), w.Shape.RowLen()
+	at := b.workspace(4 * int64(rows) * int64(cols))
+	b.launch("k_decode", b.spread(rows*cols), 256, at, b.value(w), t, uint64(rows), cols)
+	return at
+}
+
+// gemm is c[m,n] = a(m,k) b(k,n) in f32, with strides.
+func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address, sbk, sbn int, bias address) {
+	b.launch("k_gemm_f32", [3]int{(n.Size(b.plan.Max) + 63) / 64, (m.Size(b.plan.Max) + 63) / 64, 1}, 256,
+		b.sizes, m, n, k, c, x, uint64(sam), uint64(sak), w, uint64(sbk), uint64(sbn), bias)
+}
+
+func bindLinearDX(b *binder, n *graph.Node) {
+	dy, w := n.In[0], n.In[1]
+	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
+	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.value(n.Out[0]), b.value(dy), rows, 1, b.decoded(w), k, 1, 0)
+}
+
+func bindLinearDW(b *binder, n *graph.Node) {
+	dy, x := n.In[0], n.In[1]
+	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
+	b.gemm(tensor.Fixed(rows), tensor.Fixed(k), dy.Shape.Outer, b.value(n.Out[0]), b.value(dy), 1, rows, b.value(x), k, 1, 0)
+}
+
+func bindGrouped(b *binder, n *graph.Node) {
+	x, w, y := n.In[0], n.In[1], n.Out[0]
+	b.warps("k_grouped", b.most(x)*y.Shape.RowLen(), x.Shape.Outer, y.Shape.RowLen(), w.Shape.RowLen(), b.value(y), b.value(x), b.value(w), b.dtype(w), b.value(n.In[2]), n.In[2].Shape.Outer.Add-1)
+}
+
+func bindRoute(b *binder, n *graph.Node) {
+	a, x := n.Attr.(graph.RouteAttr), n.In[0]
+	experts := x.Shape.RowLen()
+	weights, slots, rows, offsets := b.value(n.Out[0]), b.value(n.Out[2]), b.value(n.Out[1]), b.value(n.Out[3])
+	most := b.most(x)
+	// What nobody reads is still computed with.
+	if weights == 0 {
+		weights = b.workspace(int64(4 * most * a.Used))
+	}
+	if slots == 0 || rows == 0 || offsets == 0 {
+		b.fail(fmt.Errorf("%w: %s: an expert's rows that nobody reads", ErrDevice, n.Name))
+		return
+	}
+	b.launch("k_route", [3]int{(most + 63) / 64, 1, 1}, 64, b.sizes, x.Shape.Outer, experts, weights, slots, b.value(x), a.Used, a.Normalize)
+	b.launch("k_sort_choices", [3]int{1, 1, 1}, 1, b.sizes, x.Shape.Outer, experts, rows, slots, offsets, a.Used)
+}
+
+// maxHead is the largest head that the kernels of attention hold in registers.
+const maxHead = 256
+
+func (b *binder) checkHead(n *graph.Node, head int) bool {
+	if head > maxHead {
+		b.fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, head, maxHead))
+	}
+	return head <= maxHead
+}
+
+func bindAttention(b *binder, n *graph.Node) {
+	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	var lse, rel address
+	relCols := 1
+	if len(n.Out) > 1 {
+		lse = b.value(n.Out[1])
+	}
+	if len(n.In) > 4 {
+		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
+	}
+	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+}
+
+func bindAttentionKV(b *binder, n *graph.Node) {
+	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	b.warps("k_attention_kv_"+strings.ToLower(n.In[1].DType.String()), b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
+}
+
+func bindAttentionGrad(b *binder, n *graph.Node) {
+	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	seqs := sequences(n.In[6])
+	operands := []any{b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), b.value(n.In[6])}
+	if dq := b.value(n.Out[0]); dq != 0 {
+		b.warps("k_attention_dq", b.most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
+	}
+	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
+		b.warps("k_attention_dkv", b.most(q)*a.KVHeads, append([]any{q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
+	}
+}
