@@ -88,16 +88,22 @@ func (b *Backend) do(f func() error) error {
 
 // buckets are the row counts at which smaller plans end: up to 8 rows products
 // read each weight once for all rows.
-var buckets = []int{1, fewRows, 64, 512, 4096}
+var buckets = []int{1, fewRows, fewRowsSmall, 128, 512, 4096}
 
-// fewRows is up to how many rows the kernels for few rows are taken.
-const fewRows = 8
+// fewRows is up to how many rows the kernels for few rows are taken, and
+// fewRowsSmall the same for matrices of up to smallMatrix values, which stay in
+// the card's cache while they are read once per 8 rows.
+const (
+	fewRows      = 8
+	fewRowsSmall = 32
+	smallMatrix  = 4 << 20
+)
 
 func (b *Backend) Caps() plan.Caps {
 	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
 }
 
-func (*Backend) Patterns() []plan.Pattern { return nil }
+func (*Backend) Patterns() []plan.Pattern { return patterns }
 func (*Backend) Rules(bool) []plan.Rule   { return nil }
 
 // storedTypes have kernels that read them. Others become f32 when they are packed.

@@ -2,7 +2,9 @@ package cuda
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,6 +43,11 @@ func TestImages(t *testing.T) {
 			if !strings.Contains(string(data), kernel+"\x00") {
 				t.Errorf("%s has no %s", name, kernel)
 			}
+		}
+	}
+	for name, want := range imageHashes {
+		if data, err := unpack(name); err != nil || fmt.Sprintf("%x", sha256.Sum256(data)) != want {
+			t.Errorf("%s is not what make gen wrote: %v", name, err)
 		}
 	}
 	if data, err := image([2]int{12, 0}); err != nil || !strings.Contains(string(data), ".target sm_80") {

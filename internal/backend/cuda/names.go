@@ -2,16 +2,27 @@
 
 package cuda
 
-// sourceHash is that of the sources of the images, and kernelNames are their
-// kernels.
-const sourceHash = "435abd0a6727e13b5f24b88fe51e89c2e951a8d38002390153f19159ab35bbdb"
+// imageHashes are those of the images that the sources with this hash gave.
+//
+// sources: f86b59db1258671931307dccef5376b6bc607aff4278d8c8036ad9934dca718f
+var imageHashes = map[string]string{
+	"compute_80.ptx": "4fb554c1d1d886668d85f7fa18b25d92c708261a21e986c74b31944cfab72331",
+	"sm_80.cubin":    "2a6fb640f215e43bebb754cadf39c10965736afa848abc84ce3710798121eb14",
+	"sm_86.cubin":    "e0dbff7b054fe106a873d98b3546699d622f23700f4e9e109762028e1e85e255",
+	"sm_89.cubin":    "bee84c163fcb45d9d02d63115cccfdcab52f7e666cbd52e8a9baddf3296dff5b",
+	"sm_90a.cubin":   "8abcc13e3f7c8a5b0124c499af750a6ba355295542dbf2ef48a0e60831331daf",
+}
 
+// kernelNames are the kernels of each image.
 var kernelNames = []string{
 	"k_act",
 	"k_act_grad",
 	"k_adamw",
 	"k_add",
 	"k_add_row",
+	"k_attend_one_f16",
+	"k_attend_one_f32",
+	"k_attend_one_q8_0",
 	"k_attention",
 	"k_attention_dkv",
 	"k_attention_dq",
@@ -35,6 +46,12 @@ var kernelNames = []string{
 	"k_few_q6_k",
 	"k_few_q8_0",
 	"k_fill",
+	"k_flash_128_f16",
+	"k_flash_128_f32",
+	"k_flash_32_f16",
+	"k_flash_32_f32",
+	"k_flash_64_f16",
+	"k_flash_64_f32",
 	"k_gather",
 	"k_gemm_f32",
 	"k_global_norm",
@@ -51,6 +68,7 @@ var kernelNames = []string{
 	"k_norm",
 	"k_norm_dw",
 	"k_norm_dx",
+	"k_norm_few",
 	"k_norm_stats",
 	"k_pool",
 	"k_pool_grad",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
 
@@ -63,6 +64,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 	"rope":               bindRope,
 	"norm":               bindNorm,
+	"add+norm":           bindAddNorm,
 	"norm_dx":            bindNormDX,
 	"norm_dw":            bindNormDW,
 	"col_sum":            bindColSum,
@@ -128,10 +130,42 @@ func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
 	return b.constants(table)
 }
 
+// patterns are the fusions: a sum and the norm of it.
+var patterns = []plan.Pattern{
+	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
+		Match: func(nodes []*graph.Node) bool {
+			norm := nodes[1]
+			return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen() && norm.In[0].Shape.RowLen() <= mostOfABlock
+		}},
+}
+
+// mostOfABlock is the longest chunk that a block of k_norm_few holds.
+const mostOfABlock = 32 * 256
+
+// normRowsFew is up to how many chunks a block takes each; more take a warp each.
+const normRowsFew = 1024
+
+func bindAddNorm(b *binder, norm *graph.Node) {
+	add := norm.In[0].Node
+	a, x := norm.Attr.(graph.NormAttr), norm.In[0]
+	width := norm.In[1].Shape.Len(tensor.Bind{})
+	sum := b.value(x)
+	if sum == 0 { // nobody else reads it
+		sum = b.workspace(4 * int64(b.most(x)) * int64(x.Shape.RowLen()))
+	}
+	b.launch("k_norm_few", [3]int{b.most(x) * x.Shape.RowLen() / a.Size(width), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(norm.Out[0]), b.value(add.In[0]), b.value(norm.In[1]), b.value(norm.In[2]),
+		width, a.Size(width), a.Kind == graph.RMSNorm, a.Eps, a.Offset, sum, b.value(add.In[1]))
+}
+
 func bindNorm(b *binder, n *graph.Node) {
 	a, x := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
+	if chunks := b.most(x) * x.Shape.RowLen() / size; chunks <= normRowsFew && size <= mostOfABlock {
+		b.launch("k_norm_few", [3]int{chunks, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
+			width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset, address(0), address(0))
+		return
+	}
 	b.warps("k_norm", b.most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
 }
@@ -229,8 +263,8 @@ func bindLinear(b *binder, n *graph.Node) {
 	common := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
 	name := strings.ToLower(t.String())
 	switch {
-	case rows <= fewRows:
-		b.launch("k_few_"+name, [3]int{(cols + 7) / 8, (rows + 7) / 8, 1}, 256, common...)
+	case rows <= fewRows || rows <= fewRowsSmall && cols*k <= smallMatrix:
+		b.launch("k_few_"+name, [3]int{(cols + 15) / 16, (rows + 7) / 8, 1}, 256, common...)
 	case !b.be.opts.F32:
 		b.launch("k_tensor_"+name, [3]int{(cols + 63) / 64, (rows + 127) / 128, 1}, 256, common...)
 	default:
@@ -300,6 +334,16 @@ func (b *binder) checkHead(n *graph.Node, head int) bool {
 	return head <= maxHead
 }
 
+// flashHead is the size of head that tensor cores compute a head with; 0: none.
+func flashHead(head int) int {
+	for _, d := range []int{32, 64, 128} {
+		if head <= d {
+			return d
+		}
+	}
+	return 0
+}
+
 func bindAttention(b *binder, n *graph.Node) {
 	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
 	if !b.checkHead(n, a.HeadDim) {
@@ -313,12 +357,27 @@ func bindAttention(b *binder, n *graph.Node) {
 	if len(n.In) > 4 {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
+	if d := flashHead(a.HeadDim); lse == 0 && d > 0 && !b.be.opts.F32 {
+		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.most(q) + 63) / 64, a.Heads, 1}, 128, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+			b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
+		return
+	}
 	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
 }
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
 	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
+	operands := []any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
+	switch d := flashHead(a.HeadDim); {
+	case b.most(q) <= fewRows:
+		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, operands...)
+		return
+	case d > 0 && !b.be.opts.F32 && n.In[1].DType != tensor.Q8_0:
+		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 63) / 64, a.Heads, 1}, 128, append(operands, address(0), 1)...)
 		return
 	}
 	b.warps("k_attention_kv_"+strings.ToLower(n.In[1].DType.String()), b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),

@@ -34,127 +34,183 @@ KERNEL k_gemm_f32(const int *bind, Dim dm, Dim dn, Dim dk, float *c, const float
     }
 }
 
-// 32 values of a row of stored weights as f32: part kb, clipped at n.
-template <int TYPE> __device__ __forceinline__ void part32(float *v, const u8 *row, int kb, int n) {
-  if (TYPE == F32 || TYPE == F16 || TYPE == BF16) {
-    for (int i = 0; i < 32; i++) v[i] = kb * 32 + i < n ? value_at(TYPE, row, kb * 32 + i) : 0;
-    return;
-  }
+// Values 8i to 8i+7 of a quantized row.
+template <int TYPE> __device__ __forceinline__ void part8(float *v, const u8 *row, int i) {
   if (TYPE == Q8_0) {
-    const u8 *b = row + kb * 34;
+    const u8 *b = row + i / 4 * 34;
     float d = half_at(b);
-    for (int i = 0; i < 32; i++) v[i] = d * (signed char)b[2 + i];
-  }
-  if (TYPE == Q4_0 || TYPE == Q4_1) {
-    const u8 *b = row + kb * (TYPE == Q4_0 ? 18 : 20);
-    float d = half_at(b), m = TYPE == Q4_0 ? -8 * d : half_at(b + 2);
-    b += TYPE == Q4_0 ? 2 : 4;
-    for (int i = 0; i < 16; i++) v[i] = d * (b[i] & 15) + m, v[16 + i] = d * (b[i] >> 4) + m;
-  }
-  if (TYPE == Q4_K) {
-    const u8 *b = row + kb / 8 * 144;
-    int sd, sm;
-    q4k_scale(b + 4, kb % 8, sd, sm);
+    for (int e = 0; e < 4; e++) {
+      u16 c = *(const u16 *)(b + 2 + i % 4 * 8 + 2 * e);
+      v[2 * e] = d * (signed char)c, v[2 * e + 1] = d * (signed char)(c >> 8);
+    }
+  } else if (TYPE == Q4_0 || TYPE == Q4_1) {
+    const u8 *b = row + i / 4 * (TYPE == Q4_0 ? 18 : 20);
+    float d = half_to_float(*(const u16 *)b), m = TYPE == Q4_0 ? -8 * d : half_to_float(*(const u16 *)(b + 2));
+    b += (TYPE == Q4_0 ? 2 : 4) + i % 2 * 8;
+    int high = i % 4 / 2 * 4;
+    for (int e = 0; e < 4; e++) {
+      u16 c = *(const u16 *)(b + 2 * e) >> high;
+      v[2 * e] = d * (c & 15) + m, v[2 * e + 1] = d * (c >> 8 & 15) + m;
+    }
+  } else if (TYPE == Q4_K) {
+    const u8 *b = row + i / 32 * 144;
+    int part = i % 32 / 4, sd, sm;
+    q4k_scale(b + 4, part, sd, sm);
     float d = half_at(b) * sd, m = half_at(b + 2) * sm;
-    const u8 *q = b + 16 + kb % 8 / 2 * 32;
-    for (int i = 0; i < 32; i++) v[i] = d * (kb % 2 ? q[i] >> 4 : q[i] & 15) - m;
-  }
-  if (TYPE == Q6_K)
-    for (int i = 0; i < 32; i++) v[i] = value_at(TYPE, row, kb * 32 + i);
+    const u8 *q = b + 16 + part / 2 * 32 + i % 4 * 8;
+    for (int e = 0; e < 8; e++) v[e] = d * (part % 2 ? q[e] >> 4 : q[e] & 15) - m;
+  } else
+    for (int e = 0; e < 8; e++) v[e] = value_at(TYPE, row, 8 * i + e);
 }
 
-// Few rows: one warp per weight row, its codes read once for up to 8 rows of x.
+// Few rows: one warp per two weight rows, whose codes are read once for up to 8
+// rows of x. A lane reads 16 bytes of a row at a time where the row allows it.
 template <int TYPE> __device__ __forceinline__ void few(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
-  int m = size(dm, bind), lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, m0 = blockIdx.y * 8;
+  int m = size(dm, bind), lane = threadIdx.x % 32, row = 2 * (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32), m0 = blockIdx.y * 8;
   if (row >= n || m0 >= m) return;
-  const u8 *wr = w + row * row_bytes(TYPE, k);
-  float acc[8] = {};
-  if (TYPE == F32 || TYPE == F16 || TYPE == BF16) {
+  m = min(m - m0, 8);
+  x += (u64)m0 * k;
+  u64 stride = row_bytes(TYPE, k);
+  const u8 *wr[2] = {w + row * stride, w + min(row + 1, n - 1) * stride};
+  float acc[8][2] = {};
+  if ((TYPE == F16 || TYPE == BF16) && k % 8 == 0) {
+    for (int i = lane; i < k / 8; i += 32) {
+      uint4 u[2] = {((const uint4 *)wr[0])[i], ((const uint4 *)wr[1])[i]};
+      float v[2][8];
+      for (int r = 0; r < 2; r++) {
+        u32 p[4] = {u[r].x, u[r].y, u[r].z, u[r].w};
+        for (int e = 0; e < 4; e++) {
+          v[r][2 * e] = TYPE == F16 ? half_to_float(p[e]) : bf16_to_float(p[e]);
+          v[r][2 * e + 1] = TYPE == F16 ? half_to_float(p[e] >> 16) : bf16_to_float(p[e] >> 16);
+        }
+      }
+#pragma unroll
+      for (int a = 0; a < 8; a++) {
+        if (a >= m) break;
+        const float4 *xr = (const float4 *)(x + (u64)a * k) + 2 * i;
+        float4 lo = xr[0], hi = xr[1];
+        for (int r = 0; r < 2; r++)
+          acc[a][r] += v[r][0] * lo.x + v[r][1] * lo.y + v[r][2] * lo.z + v[r][3] * lo.w + v[r][4] * hi.x + v[r][5] * hi.y + v[r][6] * hi.z + v[r][7] * hi.w;
+      }
+    }
+  } else if (TYPE == F32 || TYPE == F16 || TYPE == BF16) {
     for (int i = lane; i < k; i += 32) {
-      float v = value_at(TYPE, wr, i);
-      for (int r = 0; r < 8; r++)
-        if (m0 + r < m) acc[r] += v * x[(u64)(m0 + r) * k + i];
+      float v[2] = {value_at(TYPE, wr[0], i), value_at(TYPE, wr[1], i)};
+#pragma unroll
+      for (int a = 0; a < 8; a++) {
+        if (a >= m) break;
+        for (int r = 0; r < 2; r++) acc[a][r] += v[r] * x[(u64)a * k + i];
+      }
     }
   } else {
-    for (int kb = lane; kb < k / 32; kb += 32) {
-      float v[32];
-      part32<TYPE>(v, wr, kb, k);
-      for (int r = 0; r < 8; r++)
-        if (m0 + r < m) {
-          const float *xr = x + (u64)(m0 + r) * k + kb * 32;
-          for (int i = 0; i < 32; i++) acc[r] += v[i] * xr[i];
-        }
+    // Four lanes share a block of 32 values: 8 each.
+    for (int i = lane; i < k / 8; i += 32) {
+      float v[2][8];
+      for (int r = 0; r < 2; r++) part8<TYPE>(v[r], wr[r], i);
+#pragma unroll
+      for (int a = 0; a < 8; a++) {
+        if (a >= m) break;
+        const float4 *xr = (const float4 *)(x + (u64)a * k) + 2 * i;
+        float4 lo = xr[0], hi = xr[1];
+        for (int r = 0; r < 2; r++)
+          acc[a][r] += v[r][0] * lo.x + v[r][1] * lo.y + v[r][2] * lo.z + v[r][3] * lo.w + v[r][4] * hi.x + v[r][5] * hi.y + v[r][6] * hi.z + v[r][7] * hi.w;
+      }
     }
   }
-  for (int r = 0; r < 8; r++) {
-    float s = warp_sum(acc[r]);
-    if (lane == 0 && m0 + r < m) y[(u64)(m0 + r) * n + row] = s + (bias ? bias[row] : 0);
+#pragma unroll
+  for (int a = 0; a < 8; a++) {
+    if (a >= m) break;
+    for (int r = 0; r < 2; r++) {
+      float s = warp_sum(acc[a][r]);
+      if (lane == 0 && row + r < n) y[(u64)(m0 + a) * n + row + r] = s + (bias ? bias[row + r] : 0);
+    }
   }
 }
 
 // Many rows on tensor cores: 128 x 64 results per block of 256 threads (8 warps,
 // 4 x 2, 32 x 32 each). Both operands are rounded to bf16 on their way into shared
-// memory, weights of any type; sums are f32. Rows of shared memory are padded by
-// 16 bytes, so that ldmatrix meets no bank twice.
+// memory, weights of any type; sums are f32. While 32 of k are multiplied, the
+// next 32 are on their way into registers, and then into the other half of shared
+// memory. Its rows are padded by 16 bytes, so that ldmatrix meets no bank twice.
+template <int TYPE> struct TileLoad {
+  float4 x[2][2]; // 128 rows of 32 values: 8 values per thread, twice
+  uint4 w;        // 64 rows of 32 values: 8 per thread, as bf16
+
+  __device__ __forceinline__ void get(const float *xs, const u8 *ws, u64 stride, int m, int n, int k, int m0, int n0, int k0) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      int i = threadIdx.x + e * 256, r = m0 + i / 4, q = k0 + i % 4 * 8;
+      const float *p = xs + (u64)r * k + q;
+      if (r < m && q + 8 <= k && k % 4 == 0) {
+        x[e][0] = *(const float4 *)p;
+        x[e][1] = *(const float4 *)(p + 4);
+      } else {
+        float v[8];
+        for (int c = 0; c < 8; c++) v[c] = r < m && q + c < k ? p[c] : 0;
+        x[e][0] = {v[0], v[1], v[2], v[3]};
+        x[e][1] = {v[4], v[5], v[6], v[7]};
+      }
+    }
+    int r = n0 + threadIdx.x / 4, q = k0 + threadIdx.x % 4 * 8;
+    const u8 *row = ws + r * stride;
+    w = {0, 0, 0, 0};
+    if (r >= n || q >= k) return;
+    if (TYPE == BF16 && k % 8 == 0) {
+      w = *(const uint4 *)(row + q * 2);
+      return;
+    }
+    float v[8];
+    if (TYPE == F32 || TYPE == F16 || TYPE == BF16)
+      for (int c = 0; c < 8; c++) v[c] = q + c < k ? value_at(TYPE, row, q + c) : 0;
+    else part8<TYPE>(v, row, q / 8);
+    w = {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
+  }
+
+  __device__ __forceinline__ void put(u32 (*as)[20], u32 (*bs)[20]) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      int i = threadIdx.x + e * 256;
+      *(uint4 *)&as[i / 4][i % 4 * 4] = {bf16_pair(x[e][0].x, x[e][0].y), bf16_pair(x[e][0].z, x[e][0].w), bf16_pair(x[e][1].x, x[e][1].y), bf16_pair(x[e][1].z, x[e][1].w)};
+    }
+    *(uint4 *)&bs[threadIdx.x / 4][threadIdx.x % 4 * 4] = w;
+  }
+};
+
 template <int TYPE>
 __device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
-  __shared__ __align__(16) u32 as[128][20], bs[64][20]; // [row][k pair], 32 of k and padding
+  __shared__ __align__(16) u32 as[2][128][20], bs[2][64][20]; // [row][k pair], 32 of k and padding
   int m = size(dm, bind), m0 = blockIdx.y * 128, n0 = blockIdx.x * 64;
   if (m0 >= m) return;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % 4 * 32, wn = warp / 4 * 32;
   u64 stride = row_bytes(TYPE, k);
   float acc[2][4][4] = {};
-  for (int k0 = 0; k0 < k; k0 += 32) {
-    // x: 128 rows of 32 values, 8 values per thread and turn.
-    for (int i = threadIdx.x; i < 128 * 4; i += 256) {
-      int r = i / 4, q = i % 4 * 8;
-      float v[8];
-      const float *p = x + (u64)(m0 + r) * k + k0 + q;
-      if (m0 + r < m && k0 + q + 8 <= k && k % 4 == 0) {
-        float4 u = *(const float4 *)p, t = *(const float4 *)(p + 4);
-        v[0] = u.x, v[1] = u.y, v[2] = u.z, v[3] = u.w, v[4] = t.x, v[5] = t.y, v[6] = t.z, v[7] = t.w;
-      } else
-        for (int e = 0; e < 8; e++) v[e] = m0 + r < m && k0 + q + e < k ? p[e] : 0;
-      for (int e = 0; e < 4; e++) as[r][q / 2 + e] = bf16_pair(v[2 * e], v[2 * e + 1]);
-    }
-    // w: 64 rows of 32 values.
-    if (TYPE == BF16 && k % 8 == 0) {
-      int r = threadIdx.x / 4, q = threadIdx.x % 4 * 8;
-      uint4 v = {0, 0, 0, 0};
-      if (n0 + r < n && k0 + q < k) v = *(const uint4 *)(w + (n0 + r) * stride + (k0 + q) * 2);
-      *(uint4 *)&bs[r][q / 2] = v;
-    } else if (TYPE == F32 || TYPE == F16 || TYPE == BF16) {
-      for (int i = threadIdx.x; i < 64 * 16; i += 256) {
-        int r = i / 16, q = i % 16 * 2;
-        const u8 *row = w + (n0 + r) * stride;
-        float lo = n0 + r < n && k0 + q < k ? value_at(TYPE, row, k0 + q) : 0;
-        float hi = n0 + r < n && k0 + q + 1 < k ? value_at(TYPE, row, k0 + q + 1) : 0;
-        bs[r][q / 2] = bf16_pair(lo, hi);
-      }
-    } else if (threadIdx.x < 64) {
-      int r = threadIdx.x;
-      float v[32];
-      if (n0 + r < n) part32<TYPE>(v, w + (n0 + r) * stride, k0 / 32, k);
-      for (int e = 0; e < 16; e++) bs[r][e] = n0 + r < n ? bf16_pair(v[2 * e], v[2 * e + 1]) : 0;
-    }
+  TileLoad<TYPE> next;
+  next.get(x, w, stride, m, n, k, m0, n0, 0);
+  for (int k0 = 0, half = 0; k0 < k; k0 += 32, half ^= 1) {
+    next.put(as[half], bs[half]);
     __syncthreads();
+    if (k0 + 32 < k) next.get(x, w, stride, m, n, k, m0, n0, k0 + 32);
+#pragma unroll
     for (int s = 0; s < 2; s++) { // 16 of k
       u32 fa[2][4], fb[4][2];
+#pragma unroll
       for (int i = 0; i < 2; i++) {
-        u32 p = __cvta_generic_to_shared(&as[wm + 16 * i + lane % 16][s * 8 + lane / 16 * 4]);
+        u32 p = __cvta_generic_to_shared(&as[half][wm + 16 * i + lane % 16][s * 8 + lane / 16 * 4]);
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(fa[i][0]), "=r"(fa[i][1]), "=r"(fa[i][2]), "=r"(fa[i][3]) : "r"(p));
       }
+#pragma unroll
       for (int j = 0; j < 4; j += 2) {
-        u32 p = __cvta_generic_to_shared(&bs[wn + 8 * j + lane % 8 + lane / 16 * 8][s * 8 + lane / 8 % 2 * 4]);
+        u32 p = __cvta_generic_to_shared(&bs[half][wn + 8 * j + lane % 8 + lane / 16 * 8][s * 8 + lane / 8 % 2 * 4]);
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(fb[j][0]), "=r"(fb[j][1]), "=r"(fb[j + 1][0]), "=r"(fb[j + 1][1]) : "r"(p));
       }
+#pragma unroll
       for (int i = 0; i < 2; i++)
+#pragma unroll
         for (int j = 0; j < 4; j++)
           asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                        : "+f"(acc[i][j][0]), "+f"(acc[i][j][1]), "+f"(acc[i][j][2]), "+f"(acc[i][j][3])
                        : "r"(fa[i][0]), "r"(fa[i][1]), "r"(fa[i][2]), "r"(fa[i][3]), "r"(fb[j][0]), "r"(fb[j][1]));
     }
-    __syncthreads();
   }
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 4; j++)

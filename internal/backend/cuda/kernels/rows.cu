@@ -33,6 +33,38 @@ KERNEL k_norm(const int *bind, Dim rows, int cols, float *y, const float *x, con
   }
 }
 
+// Few rows: a block per chunk, which holds up to 32 of its values per thread. sum,
+// if there is one, is x + add, which is normed in place of x and written.
+KERNEL k_norm_few(const int *bind, Dim rows, int cols, float *y, const float *x, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, float *sum, const float *add) {
+  u64 o = blockIdx.x * (u64)chunk;
+  if (o >= (u64)size(rows, bind) * cols) return;
+  float v[32], mean = 0, sq = 0;
+#pragma unroll
+  for (int e = 0; e < 32; e++) {
+    int i = threadIdx.x + e * 256;
+    v[e] = 0;
+    if (i >= chunk) break;
+    v[e] = x[o + i];
+    if (add) sum[o + i] = v[e] += add[o + i];
+    mean += v[e];
+  }
+  mean = rms ? 0 : block_sum(mean) / chunk;
+#pragma unroll
+  for (int e = 0; e < 32; e++) {
+    if (threadIdx.x + e * 256 >= chunk) break;
+    sq += (v[e] - mean) * (v[e] - mean);
+  }
+  float rstd = 1 / sqrtf(block_sum(sq) / chunk + eps);
+  int at = o % width;
+#pragma unroll
+  for (int e = 0; e < 32; e++) {
+    int i = threadIdx.x + e * 256;
+    if (i >= chunk) break;
+    float r = (v[e] - mean) * rstd * (w[at + i] + offset);
+    y[o + i] = bias ? r + bias[at + i] : r;
+  }
+}
+
 KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {
   int lane = threadIdx.x % 32;
   EACH_CHUNK(c) {
