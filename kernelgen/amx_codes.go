@@ -1,0 +1,382 @@
+package main
+
+// genCoded writes the products of up to 16 activation rows with panels of codes
+// (package codes) on the tiles. A code becomes the bf16 number that it stands
+// for by a table, exactly; 32 columns of a panel are the right operand of one
+// tile product, and its result is scaled in f32 while it is added up. One call
+// makes the columns of some panels that lie behind each other:
+//
+//	name(t *codedArgs)
+//
+// Three stages run side by side, each a step of 32 columns behind the one
+// before, across panels: codes become tiles, tiles are multiplied, products are
+// scaled. So nobody waits for a tile product, which takes 52 cycles.
+func genCoded(g *asm) {
+	for _, s := range codedStorages {
+		g.coded(s)
+	}
+	g.packCoded()
+	g.sumCoded()
+}
+
+// codedStorage is a type that has panels of codes.
+type codedStorage struct {
+	name  string
+	steps int // of 32 columns in a block
+	head  int // bytes before the codes of its first step
+	bytes int // of the codes of a step
+	// scales leaves the scales of all steps of the block at SI in the ring at
+	// R11, 128 bytes each: factors of products, then factors of the sums of
+	// activations.
+	scales func(g *asm)
+	// rows are the rows of the step's right operands: the first 16 of one tile,
+	// others of a second that is added to it.
+	rows []codedRow
+	// words are the constants of rows: pairs of a mask and of what is flipped.
+	words [][2]int
+}
+
+// codedRow is made of the words of a vector, off bytes into the step: shifted to
+// the right, masked, and with bits flipped that make numbers of them. A code q
+// becomes 128+q, whose bits in bf16 are 0x4300+q.
+type codedRow struct{ off, shift, words int }
+
+// Offsets in codedArgs.
+const (
+	codedCfg     = 0
+	codedW       = 8
+	codedX       = 16
+	codedSums    = 24
+	codedSteps   = 32
+	codedY       = 40
+	codedStrideY = 48 // bytes
+	codedM       = 56
+	codedBias    = 64
+	codedNext    = 72 // bytes from one panel's bias to the next one's
+	codedTotal   = 80 // steps of all panels
+	codedMem     = 88
+	codedBiasAt  = 96
+	codedLeft    = 104 // steps that a block still has
+	codedYAt     = 112 // y, which moves on
+	codedMore    = 120 // steps of a panel that are not multiplied
+	codedOffset  = 128 // what the rows of codes are too large by, times -1
+)
+
+// Offsets in codedMemory, whose rings are as large as their alignment allows.
+const (
+	codedTiles  = 0     // [4][2] right operands of steps
+	codedScales = 8192  // [16][2][16] scales of steps
+	codedOut    = 16384 // [4][2] products of steps
+	ringTiles   = 13    // the bit that an address gets behind a ring's end
+	ringScales  = 11
+)
+
+// ahead is how far beyond the codes at hand memory is asked for, in bytes.
+const codedAhead = 2048
+
+const (
+	codedD1 = 2
+	codedD2 = 2
+)
+
+// codedNibbles are the rows of 32 codes of 4 bits.
+var codedNibbles = func() (rows []codedRow) {
+	for r := range 16 {
+		rows = append(rows, codedRow{64 * (r / 4), 4 * (r % 4), 0})
+	}
+	return rows
+}()
+
+// codedBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
+// then their high halves u, with another sign, as 256+16u. A row has every
+// second code of four.
+var codedBytes = func() (rows []codedRow) {
+	for high := range 2 {
+		for r := range 16 {
+			rows = append(rows, codedRow{64 * (r / 2), 8*(r%2) + high, high})
+		}
+	}
+	return rows
+}()
+
+var codedStorages = []codedStorage{
+	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: codedNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
+		g.codedScales()
+		g.f("VMULPS.BCST %d(R8), Z24, Z25", codedOffset) // -136
+		g.f("VMOVUPS Z25, 64(R11)")
+	}},
+	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: codedNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
+		g.codedScales()
+		g.f("VCVTPH2PS 32(SI), Z25")
+		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", codedOffset) // -128
+		g.f("VMOVUPS Z25, 64(R11)")
+	}},
+	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: codedBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
+		g.codedScales()
+		g.f("VMULPS.BCST %d(R8), Z24, Z25", codedOffset) // -512
+		g.f("VMOVUPS Z25, 64(R11)")
+	}},
+}
+
+// codedScales widens the 16 scales that a block begins with.
+func (g *asm) codedScales() {
+	g.f("VCVTPH2PS (SI), Z24")
+	g.f("VMOVUPS Z24, (R11)")
+}
+
+// coded writes the kernel of a type. Registers: SI is the codes, DI the right
+// operands, DX the products, BX the activations' tile, CX the distance of a
+// tile's rows; R9 is the step that is multiplied, R10 is y, R11 and R15 the
+// scales that are written and read, R12 and R13 the steps that a panel still
+// has, R14 the sums.
+func (g *asm) coded(s codedStorage) {
+	name := "coded" + s.name
+	g.text(name, name+"(t *codedArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ %d(R8), AX", codedCfg)
+	g.ldtilecfg()
+	for i, w := range s.words {
+		for n, bits := range w {
+			g.f("MOVL $0x%08x, AX", bits<<16|bits)
+			g.f("VPBROADCASTD AX, Z%d", 31-2*i-n)
+		}
+	}
+	g.f("MOVQ %d(R8), DI", codedMem)
+	g.f("MOVQ DI, R10")
+	g.f("LEAQ %d(DI), DX", codedOut)
+	g.f("MOVQ DX, R12")
+	g.f("LEAQ %d(DI), R11", codedScales)
+	g.f("MOVQ R11, R15")
+	g.f("MOVQ %d(R8), SI", codedW)
+	g.f("MOVQ %d(R8), BX", codedX)
+	g.f("MOVQ %d(R8), R14", codedSums)
+	g.f("MOVQ %d(R8), R13", codedSteps)
+	g.f("MOVQ R13, %d(R8)", codedMore)
+	g.f("MOVQ %d(R8), AX", codedY)
+	g.f("MOVQ AX, %d(R8)", codedYAt)
+	g.f("MOVQ %d(R8), AX", codedBias)
+	g.f("MOVQ AX, %d(R8)", codedBiasAt)
+	g.f("MOVQ $0, %d(R8)", codedLeft)
+	g.codedStart()
+	g.f("MOVQ $64, CX")
+	g.f("MOVQ $-%d, R9", codedD1)
+	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
+	g.label(loop)
+	g.f("LEAQ %d(R9), AX", codedD1)
+	g.f("CMPQ AX, %d(R8)", codedTotal)
+	g.f("JCC %s", multiply)
+	g.codedUnpack(s)
+	g.label(multiply)
+	g.f("CMPQ R9, %d(R8)", codedTotal)
+	g.f("JCC %s", flush)
+	g.codedMultiply(s)
+	g.label(flush)
+	g.f("LEAQ -%d(R9), AX", codedD2)
+	g.f("INCQ R9")
+	g.f("CMPQ AX, %d(R8)", codedTotal)
+	g.f("JGE %s", done)
+	g.f("TESTQ AX, AX")
+	g.f("JLT %s", loop)
+	g.codedFlush(s)
+	g.f("DECQ R13")
+	g.f("JNZ %s", loop)
+	g.codedStore()
+	g.f("JMP %s", loop)
+	g.label(done)
+	g.tilerelease()
+	g.ret()
+}
+
+// codedUnpack makes the right operands of the step at SI, which it passes.
+func (g *asm) codedUnpack(s codedStorage) {
+	ready := g.fresh("ready")
+	if s.steps > 1 {
+		g.f("DECQ %d(R8)", codedLeft)
+		g.f("JGE %s", ready)
+		g.f("MOVQ $%d, %d(R8)", s.steps-1, codedLeft)
+	}
+	s.scales(g)
+	g.f("ADDQ $%d, SI", s.head)
+	if s.steps > 1 {
+		g.label(ready)
+	}
+	for at := 0; at < s.bytes+s.head/s.steps; at += 64 {
+		g.f("PREFETCHT0 %d(SI)", codedAhead+at)
+	}
+	n := 0
+	for off := 0; off < s.bytes; off += 64 {
+		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
+		// What is not shifted comes last, because it is made in place.
+		for i := len(s.rows) - 1; i >= 0; i-- {
+			r, z := s.rows[i], 16+off/64%2
+			if r.off != off {
+				continue
+			}
+			if r.shift > 0 {
+				g.f("VPSRLW $%d, Z%d, Z%d", r.shift, z, 18+n%6)
+				z = 18 + n%6
+				n++
+			}
+			g.f("VPTERNLOGD $0x6a, Z%d, Z%d, Z%d", 30-2*r.words, 31-2*r.words, z) // (words and mask) xor bits
+			g.f("VMOVDQU64 Z%d, %d(R10)", z, 64*i)
+		}
+	}
+	g.f("ADDQ $%d, SI", s.bytes)
+	g.ring("R11", 128, ringScales)
+	g.ring("R10", 2048, ringTiles)
+}
+
+// codedMultiply multiplies the tile at BX with the operands at DI.
+func (g *asm) codedMultiply(s codedStorage) {
+	g.tilezero(0)
+	g.tileload(4, rBX, rCX, 0)
+	for i := range byte(len(s.rows) / 16) {
+		g.tileload(6+i, rDI, rCX, 1024*int32(i))
+		g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6+i)
+	}
+	g.tilestore(0, rDX, rCX, 0)
+	g.ring("DI", 2048, ringTiles)
+	g.ring("DX", 2048, ringTiles)
+	more := g.fresh("more")
+	g.f("ADDQ $1024, BX")
+	g.f("DECQ %d(R8)", codedMore)
+	g.f("JNZ %s", more)
+	g.f("MOVQ %d(R8), BX", codedX)
+	g.f("MOVQ %d(R8), AX", codedSteps)
+	g.f("MOVQ AX, %d(R8)", codedMore)
+	g.label(more)
+}
+
+// ring moves a register on in a ring.
+func (g *asm) ring(r string, bytes, bit int) {
+	g.f("ADDQ $%d, %s", bytes, r)
+	g.f("BTRQ $%d, %s", bit, r)
+}
+
+// codedStart begins a panel's sums with the bias, in Z0 to Z15.
+func (g *asm) codedStart() {
+	g.f("MOVQ %d(R8), AX", codedBiasAt)
+	g.f("VMOVUPS (AX), Z0")
+	for m := 1; m < 16; m++ {
+		g.f("VMOVAPS Z0, Z%d", m)
+	}
+	g.f("ADDQ %d(R8), AX", codedNext)
+	g.f("MOVQ AX, %d(R8)", codedBiasAt)
+}
+
+// codedFlush adds the scaled products at DX to the sums.
+func (g *asm) codedFlush(s codedStorage) {
+	done := g.fresh("done")
+	g.f("MOVQ %d(R8), AX", codedM)
+	g.f("VMOVUPS (R15), Z26")
+	g.f("VMOVUPS 64(R15), Z27")
+	for m := range 16 {
+		if m > 0 && m%4 == 0 {
+			g.f("CMPQ AX, $%d", m)
+			g.f("JLE %s", done)
+		}
+		g.f("VFMADD231PS %d(R12), Z26, Z%d", 64*m, m)
+		g.f("VFMADD231PS.BCST %d(R14), Z27, Z%d", 4*m, m)
+	}
+	g.label(done)
+	g.f("ADDQ $64, R14")
+	g.ring("R15", 128, ringScales)
+	g.ring("R12", 2048, ringTiles)
+}
+
+// codedStore leaves the sums of a panel in y and begins the next one.
+func (g *asm) codedStore() {
+	done := g.fresh("done")
+	g.f("MOVQ %d(R8), AX", codedM)
+	g.f("MOVQ %d(R8), R13", codedYAt)
+	g.f("ADDQ $64, %d(R8)", codedYAt)
+	for m := range 16 {
+		g.f("VMOVUPS Z%d, (R13)", m)
+		if m < 15 {
+			g.f("CMPQ AX, $%d", m+1)
+			g.f("JLE %s", done)
+			g.f("ADDQ %d(R8), R13", codedStrideY)
+		}
+	}
+	g.label(done)
+	g.f("MOVQ %d(R8), R13", codedSteps)
+	g.f("MOVQ %d(R8), R14", codedSums)
+	g.codedStart()
+}
+
+// packCoded rounds rows and makes left operands of them, 1 KB per step. order
+// is where each value of 32 comes from.
+func (g *asm) packCoded() {
+	g.text("packCoded", "packCoded(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)", 0, 48)
+	g.f("MOVQ dst+0(FP), DI")
+	g.f("MOVQ src+8(FP), SI")
+	g.f("MOVQ lds+16(FP), R9") // bytes
+	g.f("MOVQ rows+32(FP), R11")
+	g.f("MOVQ order+40(FP), DX")
+	g.f("VMOVDQU64 (DX), Z31")
+	row, loop := g.fresh("row"), g.fresh("loop")
+	g.label(row)
+	g.f("MOVQ steps+24(FP), CX")
+	g.f("MOVQ SI, BX")
+	g.f("MOVQ DI, DX")
+	g.label(loop)
+	g.f("VMOVUPS (BX), Z1")
+	g.f("VMOVUPS 64(BX), Z2")
+	g.cvtne2(1, 2, 0)
+	g.f("VPERMW Z0, Z31, Z0")
+	g.f("VMOVDQU64 Z0, (DX)")
+	g.f("ADDQ $128, BX")
+	g.f("ADDQ $1024, DX")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("ADDQ $64, DI")
+	g.f("ADDQ R9, SI")
+	g.f("DECQ R11")
+	g.f("JNZ %s", row)
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
+
+// sumCoded adds up the 32 values of each row of each step, [steps][16 rows] of
+// them, on tiles: a step is multiplied with a column of ones, 16 steps with 16
+// columns. ones is 31 pairs, all zero but the one in the middle; out is a tile.
+func (g *asm) sumCoded() {
+	g.text("sumCoded", "sumCoded(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)", 0, 48)
+	g.f("MOVQ cfg+0(FP), AX")
+	g.ldtilecfg()
+	g.f("MOVQ sums+8(FP), DI")
+	g.f("MOVQ x+16(FP), BX")
+	g.f("MOVQ steps+24(FP), R12")
+	g.f("MOVQ out+40(FP), DX")
+	g.f("MOVQ $64, CX")
+	g.f("XORQ AX, AX")
+	tile, loop, store := g.fresh("tile"), g.fresh("loop"), g.fresh("store")
+	g.label(tile)
+	g.f("MOVQ ones+32(FP), SI")
+	g.f("LEAQ -4(SI), R9")
+	g.f("ADDQ $60, SI")
+	g.tilezero(0)
+	g.label(loop)
+	g.tileload(4, rBX, rCX, 0)
+	g.tileload(6, rSI, rAX, 0)
+	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
+	g.f("ADDQ $1024, BX")
+	g.f("SUBQ $4, SI")
+	g.f("DECQ R12")
+	g.f("JZ %s", store)
+	g.f("CMPQ SI, R9")
+	g.f("JNE %s", loop)
+	g.label(store)
+	g.tilestore(0, rDX, rCX, 0)
+	for r := range 16 {
+		g.f("VMOVUPS %d(DX), Z%d", 64*r, r)
+	}
+	g.storeTile()
+	g.f("ADDQ $1024, DI")
+	g.f("TESTQ R12, R12")
+	g.f("JNZ %s", tile)
+	g.tilerelease()
+	g.f("VZEROUPPER")
+	g.f("RET")
+}
