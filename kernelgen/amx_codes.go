@@ -75,8 +75,8 @@ const (
 const codedAhead = 2048
 
 const (
-	codedD1 = 2
-	codedD2 = 2
+	codedD1 = 3
+	codedD2 = 3
 )
 
 // codedNibbles are the rows of 32 codes of 4 bits.

@@ -52,10 +52,10 @@ TEXT ·codedQ4_0(SB), NOSPLIT, $16-8
 	ADDQ 72(R8), AX
 	MOVQ AX, 96(R8)
 	MOVQ $64, CX
-	MOVQ $-2, R9
+	MOVQ $-3, R9
 
 loop1:
-	LEAQ 2(R9), AX
+	LEAQ 3(R9), AX
 	CMPQ AX, 80(R8)
 	JCC multiply2
 	VCVTPH2PS (SI), Z24
@@ -144,7 +144,7 @@ multiply2:
 more6:
 
 flush3:
-	LEAQ -2(R9), AX
+	LEAQ -3(R9), AX
 	INCQ R9
 	CMPQ AX, 80(R8)
 	JGE done4
@@ -345,10 +345,10 @@ TEXT ·codedQ4_1(SB), NOSPLIT, $16-8
 	ADDQ 72(R8), AX
 	MOVQ AX, 96(R8)
 	MOVQ $64, CX
-	MOVQ $-2, R9
+	MOVQ $-3, R9
 
 loop9:
-	LEAQ 2(R9), AX
+	LEAQ 3(R9), AX
 	CMPQ AX, 80(R8)
 	JCC multiply10
 	VCVTPH2PS (SI), Z24
@@ -438,7 +438,7 @@ multiply10:
 more14:
 
 flush11:
-	LEAQ -2(R9), AX
+	LEAQ -3(R9), AX
 	INCQ R9
 	CMPQ AX, 80(R8)
 	JGE done12
@@ -643,10 +643,10 @@ TEXT ·codedQ8_0(SB), NOSPLIT, $16-8
 	ADDQ 72(R8), AX
 	MOVQ AX, 96(R8)
 	MOVQ $64, CX
-	MOVQ $-2, R9
+	MOVQ $-3, R9
 
 loop17:
-	LEAQ 2(R9), AX
+	LEAQ 3(R9), AX
 	CMPQ AX, 80(R8)
 	JCC multiply18
 	VCVTPH2PS (SI), Z24
@@ -789,7 +789,7 @@ multiply18:
 more22:
 
 flush19:
-	LEAQ -2(R9), AX
+	LEAQ -3(R9), AX
 	INCQ R9
 	CMPQ AX, 80(R8)
 	JGE done20
