@@ -73,25 +73,47 @@ var codeStorages = []codeStorage{
 // times it; AX the activations; R12 counts steps, R11 groups; R10 is y, R13 what
 // to prefetch, R14 the bias, R15 the tables.
 func (g *asm) codes(s codeStorage, rows int) {
-	name := fmt.Sprintf("codes%sx%d", s.name, rows)
-	g.text(name, name+"(t *codeArgs)", 16, 8)
-	g.ftz()
-	g.f("MOVQ t+0(FP), R8")
-	g.f("MOVQ %d(R8), SI", codeW)
+	g.codeHead(fmt.Sprintf("codes%sx%d", s.name, rows))
 	g.f("MOVQ %d(R8), DX", codeRowBytes)
 	g.f("LEAQ (DX)(DX*2), R9")
-	g.f("MOVQ %d(R8), R10", codeY)
-	g.f("MOVQ %d(R8), R11", codeGroups)
-	g.f("MOVQ %d(R8), R14", codeBias)
-	g.f("MOVQ %d(R8), R15", codeTables)
 	g.f("MOVQ DX, R13")
 	g.f("SHLQ $4, R13")
 	g.f("ADDQ SI, R13") // the next group
 	g.f("VMOVDQU64 %d(R15), Z31", tabOffsets)
 	g.f("VMOVDQU64 %d(R15), Z30", tabSplit)
+	g.codeGroups(rows, func() {
+		g.codeStep(s)
+		g.allDots(rows)
+	}, func() {
+		// Back to the first row, then on to the next group.
+		g.f("MOVQ %d(R8), BX", codeSteps)
+		g.f("IMULQ $%d, BX", s.bytes)
+		g.f("SUBQ BX, SI")
+		g.f("MOVQ DX, BX")
+		g.f("SHLQ $4, BX")
+		g.f("ADDQ BX, SI")
+	})
+	g.ret()
+}
+
+// codeHead begins a kernel and loads what all have.
+func (g *asm) codeHead(name string) {
+	g.text(name, name+"(t *codeArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ %d(R8), SI", codeW)
+	g.f("MOVQ %d(R8), R10", codeY)
+	g.f("MOVQ %d(R8), R11", codeGroups)
+	g.f("MOVQ %d(R8), R14", codeBias)
+	g.f("MOVQ %d(R8), R15", codeTables)
 	g.f("VMOVDQU64 %d(R15), Z29", tabBits)
 	g.f("VBROADCASTSS %d(R15), Z28", tabExcess)
-	group, loop := g.fresh("group"), g.fresh("loop")
+}
+
+// codeGroups makes groups of 16 weight rows: step adds the products of the
+// columns that are counted as one, end moves SI to the next group.
+func (g *asm) codeGroups(rows int, step, end func()) {
+	group, loop, done := g.fresh("group"), g.fresh("loop"), g.fresh("done")
 	g.label(group)
 	for m := range rows {
 		g.f("VMOVUPS (R14), Z%d", 16+m)
@@ -99,21 +121,10 @@ func (g *asm) codes(s codeStorage, rows int) {
 	g.f("MOVQ %d(R8), AX", codeX)
 	g.f("MOVQ %d(R8), R12", codeSteps)
 	g.label(loop)
-	g.codeStep(s)
-	for m := 0; m < rows; m += 4 {
-		g.codeDots(rows, m, min(rows, m+4))
-	}
-	g.f("ADDQ $%d, AX", 64*rows+64)
+	step()
 	g.f("DECQ R12")
 	g.f("JNZ %s", loop)
-	// Back to the first row, then on to the next group.
-	g.f("MOVQ %d(R8), BX", codeSteps)
-	g.f("IMULQ $%d, BX", s.bytes)
-	g.f("SUBQ BX, SI")
-	g.f("MOVQ DX, BX")
-	g.f("SHLQ $4, BX")
-	g.f("ADDQ BX, SI")
-	done := g.fresh("done")
+	end()
 	g.f("MOVQ %d(R8), R12", codeStrideY)
 	g.f("MOVQ %d(R8), AX", codeCount)
 	g.f("MOVQ R10, BX")
@@ -131,7 +142,14 @@ func (g *asm) codes(s codeStorage, rows int) {
 	g.f("ADDQ %d(R8), R14", codeNextBias)
 	g.f("DECQ R11")
 	g.f("JNZ %s", group)
-	g.ret()
+}
+
+// allDots adds the products of 32 columns to the sums of all rows.
+func (g *asm) allDots(rows int) {
+	for m := 0; m < rows; m += 4 {
+		g.codeDots(rows, m, min(rows, m+4))
+	}
+	g.f("ADDQ $%d, AX", 64*rows+64)
 }
 
 // codeStep leaves the codes of 32 columns in Z0 to Z7, four of each row in a
@@ -207,11 +225,11 @@ func (g *asm) codeDots(rows, m0, m1 int) {
 }
 
 // packCodes makes integers of steps x 32 values: their lower bytes, then their
-// upper ones, at dst, the scale at sums and the sum of what they stand for 32
+// upper ones, both in an order by 16, at dst, the scale at sums and the sum of what they stand for 32
 // bytes on; the next step is stride bytes on. What is no number, or infinite,
 // makes its scale so.
 func (g *asm) packCodes() {
-	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)", 16, 48)
+	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32, order *[16]uint32)", 16, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")
@@ -223,6 +241,8 @@ func (g *asm) packCodes() {
 	g.f("VMOVSS 4(AX), X30")      // the largest integer
 	g.f("VMOVSS 8(AX), X29")      // its inverse
 	g.f("VPBROADCASTD 12(AX), Z28")
+	g.f("MOVQ order+48(FP), AX")
+	g.f("VMOVDQU32 (AX), Z27")
 	loop := g.fresh("loop")
 	g.label(loop)
 	g.f("VMOVUPS (SI), Z0")
@@ -247,6 +267,7 @@ func (g *asm) packCodes() {
 	for z := range 2 {
 		g.f("VMULPS Z2, Z%d, Z%d", z, z)
 		g.f("VCVTPS2DQ Z%d, Z%d", z, z)
+		g.f("VPERMD Z%d, Z27, Z%d", z, z)
 		g.f("VPMOVDB Z%d, %d(DI)", z, 16*z)
 	}
 	g.f("VPADDD Z0, Z1, Z2")

@@ -25,6 +25,7 @@ var files = []struct {
 	{"gemm/mix_amd64.s", genMix},
 	{"gemm/head_amd64.s", genHead},
 	{"gemm/codes_amd64.s", genCodes},
+	{"gemm/stream_amd64.s", genStream},
 	{"gemm/half_amd64.s", genHalf},
 	{"gemm/half_arm64.s", genHalfNEON},
 	{"gemm/tile_arm64.s", genTileNEON},

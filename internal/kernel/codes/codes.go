@@ -92,14 +92,16 @@ func Pack(dst, src []byte, d tensor.DType, n, k, p0, p1 int) {
 	}
 }
 
-// UnpackRow writes columns [k0,k1) of row n, whole blocks, as the file has them;
-// src is the panels of the matrix, of k columns.
-func UnpackRow(dst, src []byte, d tensor.DType, k, n, k0, k1 int) {
-	l := layouts[d]
-	panel := src[n/Rows*PanelBytes(d, k):][:PanelBytes(d, k)]
-	for b := k0 / l.values; b < k1/l.values; b++ {
-		l.unpack(dst[:l.file], panel[b*l.bytes:][:l.bytes], n%Rows)
-		dst = dst[l.file:]
+// Unpack writes columns [k0,k1), whole blocks, of rows [n0,n1) as the file has
+// them, row behind row; src is the panels of the matrix, of k columns.
+func Unpack(dst, src []byte, d tensor.DType, k, n0, n1, k0, k1 int) {
+	l, size := layouts[d], PanelBytes(d, k)
+	for n := n0; n < n1; n++ {
+		panel := src[n/Rows*size:][:size]
+		for b := k0 / l.values; b < k1/l.values; b++ {
+			l.unpack(dst[:l.file], panel[b*l.bytes:][:l.bytes], n%Rows)
+			dst = dst[l.file:]
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestPanels(t *testing.T) {
 			Pack(dst, src, d, n, k, 0, NumPanels(n))
 			back := make([]byte, row)
 			for r := range NumPanels(n) * Rows {
-				UnpackRow(back, dst, d, k, r, 0, k)
+				Unpack(back, dst, d, k, r, r+1, 0, k)
 				want := make([]byte, row)
 				if r < n {
 					want = src[r*row:][:row]
@@ -41,7 +41,7 @@ func TestPanels(t *testing.T) {
 					t.Fatalf("%v: row %d of %d came back as %x, expected %x", d, r, n, back, want)
 				}
 			}
-			UnpackRow(back, dst, d, k, 0, k/2, k)
+			Unpack(back, dst, d, k, 0, 1, k/2, k)
 			if !bytes.Equal(back[:row/2], src[row/2:row]) {
 				t.Fatalf("%v: the second block of row 0 came back as %x", d, back[:row/2])
 			}
@@ -59,7 +59,7 @@ func FuzzPanels(f *testing.F) {
 		dst, back := make([]byte, Bytes(d, n, k)), make([]byte, row)
 		Pack(dst, src, d, n, k, 0, NumPanels(n))
 		for r := range n {
-			if UnpackRow(back, dst, d, k, r, 0, k); !bytes.Equal(back, src[r*row:][:row]) {
+			if Unpack(back, dst, d, k, r, r+1, 0, k); !bytes.Equal(back, src[r*row:][:row]) {
 				t.Fatalf("%v: row %d came back as %x, expected %x", d, r, back, src[r*row:][:row])
 			}
 		}

@@ -18,9 +18,9 @@ const (
 	codeMax = 127 << 8
 )
 
-// CodeTask is C[M,N] = A[M,K] W^T + Bias for up to CodeRows rows and weights as
-// they lie in a file, whose codes are multiplied as the integers they are: one
-// row, or a few of batched decode. A becomes integers of 16 bits with a scale
+// CodeTask is C[M,N] = A[M,K] W^T + Bias for up to CodeRows rows and weights in
+// panels or as they lie in a file, whose codes are multiplied as the integers they
+// are: one row, or a few of batched decode. A becomes integers of 16 bits with a scale
 // per 32, and sums are f32. What a weight row gives depends on nothing else of W.
 type CodeTask struct {
 	M    int
@@ -37,9 +37,10 @@ type CodeTask struct {
 
 // CodeScratch is one worker's workspace.
 type CodeScratch struct {
-	x            []byte    // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [8] scales, [8] sums}
-	zeros        []float32 // [codeGroup], a bias
-	edge         []float32 // [CodeRows][codeGroup], results at the right edge
+	x            []byte             // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [8] scales, [8] sums}
+	zeros        []float32          // [codeGroup], a bias
+	edge         []float32          // [CodeRows][codeGroup], results at the right edge
+	last         [codeGroup]float32 // bias of the last columns
 	row, rounded [codeLen]float32
 	args         codeArgs
 	table        codeTables
@@ -47,6 +48,7 @@ type CodeScratch struct {
 	of           *float32
 	epoch        uint64
 	m, k, padded int
+	order        *codeOrder
 }
 
 // NewCodeScratch is for tasks with K up to k.

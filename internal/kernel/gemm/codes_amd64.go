@@ -63,7 +63,7 @@ func codesQ8_0x6(t *codeArgs)
 func codesQ8_0x8(t *codeArgs)
 
 //go:noescape
-func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)
+func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32, order *codeOrder)
 
 // codeArgs are the operands of the assembly kernels, in its order.
 type codeArgs struct {
@@ -93,6 +93,7 @@ type codeKernel struct {
 	run    [len(codeSizes)]func(*codeArgs)
 	bits   byte
 	excess float32
+	order  *codeOrder
 }
 
 // codeSizes are the numbers of rows that there are kernels for.
@@ -100,9 +101,9 @@ var codeSizes = [...]int{1, 2, 3, 4, 6, 8}
 
 // codeKernels are the types whose codes are multiplied.
 var codeKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[...]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0},
-	tensor.Q4_0: {[...]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8},
-	tensor.Q8_0: {[...]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128},
+	tensor.Q4_1: {[...]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder},
+	tensor.Q4_0: {[...]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder},
+	tensor.Q8_0: {[...]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder},
 }
 
 // codeConstants are those of packCodes: all bits but the sign, the largest
@@ -111,7 +112,21 @@ var codeConstants = [4]float32{math.Float32frombits(1<<31 - 1), codeMax, 1.0 / c
 
 // CanCodes reports whether a task with these weights runs on kernels of its own.
 func CanCodes(w *Stored) bool {
-	return codeKernels[w.DType] != nil && cpu.Active() >= cpu.VNNI && w.K > 0 && w.K%codeLen == 0 && w.N >= codeGroup
+	if cpu.Active() < cpu.VNNI || w.K == 0 || w.K%codeLen != 0 || w.N < codeGroup {
+		return false
+	}
+	if w.InPanels {
+		return streamKernels[w.DType] != nil
+	}
+	return codeKernels[w.DType] != nil
+}
+
+// codeSize is the index of the kernel for m rows.
+func codeSize(m int) (size int) {
+	for codeSizes[size] < m {
+		size++
+	}
+	return size
 }
 
 // codeBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
@@ -119,11 +134,12 @@ func CanCodes(w *Stored) bool {
 const codeBlocks = 512
 
 func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
-	w, kernel, size := t.W, codeKernels[t.W.DType], 0
-	for codeSizes[size] < t.M {
-		size++
+	if t.W.InPanels {
+		s.stream(t, n0, n1)
+		return
 	}
-	s.pack(t, codeSizes[size])
+	w, kernel, size := t.W, codeKernels[t.W.DType], codeSize(t.M)
+	s.pack(t, codeSizes[size], kernel.order)
 	s.setTables(w.RowBytes, kernel)
 	steps := w.K / codeLen
 	a := &s.args
@@ -154,19 +170,19 @@ func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
 }
 
 // pack leaves the rows of A in the scratch, unless they are there already, for
-// a kernel of so many rows.
-func (s *CodeScratch) pack(t *CodeTask, padded int) {
+// a kernel of so many rows and an order.
+func (s *CodeScratch) pack(t *CodeTask, padded int, order *codeOrder) {
 	k := t.W.K
-	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.padded == padded {
+	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.padded == padded && s.order == order {
 		return
 	}
 	stride := 64 * (padded + 1)
 	_ = s.x[k/codeLen*stride-1]
 	for m := range t.M {
 		x := t.A[m*t.LDA:][:k]
-		packCodes(&s.x[64*m], &s.x[64*padded+4*m], unsafe.SliceData(x), stride, k/codeLen, &codeConstants)
+		packCodes(&s.x[64*m], &s.x[64*padded+4*m], unsafe.SliceData(x), stride, k/codeLen, &codeConstants, order)
 	}
-	s.of, s.epoch, s.m, s.k, s.padded = &t.A[0], t.Epoch, t.M, k, padded
+	s.of, s.epoch, s.m, s.k, s.padded, s.order = &t.A[0], t.Epoch, t.M, k, padded, order
 }
 
 // setTables makes the constants of a kernel.
