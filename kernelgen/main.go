@@ -35,7 +35,7 @@ var files = []struct {
 	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"bf16/tiles_amd64.s", genAMX},
 	{"bf16/few_amd64.s", genFew},
-	{"bf16/coded_amd64.s", genCoded},
+	{"bf16/few_panels_amd64.s", genPanels},
 	{"bf16/norm_amd64.s", genNorms},
 	{"bf16/wide_amd64.s", genWide},
 	{"bf16/wide_arm64.s", genWideNEON},

@@ -1,26 +1,26 @@
 package main
 
-// genCoded writes the products of up to 16 activation rows with panels of codes
+// genPanels writes the products of up to 16 activation rows with panels of codes
 // (package codes) on the tiles. A code becomes the bf16 number that it stands
 // for by a table, exactly; 32 columns of a panel are the right operand of one
 // tile product, and its result is scaled in f32 while it is added up. One call
 // makes the columns of some panels that lie behind each other:
 //
-//	name(t *codedArgs)
+//	name(t *panelArgs)
 //
 // Three stages run side by side, each a step of 32 columns behind the one
 // before, across panels: codes become tiles, tiles are multiplied, products are
 // scaled. So nobody waits for a tile product, which takes 52 cycles.
-func genCoded(g *asm) {
-	for _, s := range codedStorages {
-		g.coded(s)
+func genPanels(g *asm) {
+	for _, s := range panelStorages {
+		g.panelFew(s)
 	}
-	g.packCoded()
-	g.sumCoded()
+	g.packLines()
+	g.sumLines()
 }
 
-// codedStorage is a type that has panels of codes.
-type codedStorage struct {
+// panelStorage is a type that has panels of codes.
+type panelStorage struct {
 	name  string
 	steps int // of 32 columns in a block
 	head  int // bytes before the codes of its first step
@@ -31,110 +31,110 @@ type codedStorage struct {
 	scales func(g *asm)
 	// rows are the rows of the step's right operands: the first 16 of one tile,
 	// others of a second that is added to it.
-	rows []codedRow
+	rows []panelRow
 	// words are the constants of rows: pairs of a mask and of what is flipped.
 	words [][2]int
 }
 
-// codedRow is made of the words of a vector, off bytes into the step: shifted to
+// panelRow is made of the words of a vector, off bytes into the step: shifted to
 // the right, masked, and with bits flipped that make numbers of them. A code q
 // becomes 128+q, whose bits in bf16 are 0x4300+q.
-type codedRow struct{ off, shift, words int }
+type panelRow struct{ off, shift, words int }
 
-// Offsets in codedArgs.
+// Offsets in panelArgs.
 const (
-	codedCfg     = 0
-	codedW       = 8
-	codedX       = 16
-	codedSums    = 24
-	codedSteps   = 32
-	codedY       = 40
-	codedStrideY = 48 // bytes
-	codedM       = 56
-	codedBias    = 64
-	codedNext    = 72 // bytes from one panel's bias to the next one's
-	codedTotal   = 80 // steps of all panels
-	codedMem     = 88
-	codedBiasAt  = 96
-	codedLeft    = 104 // steps that a block still has
-	codedYAt     = 112 // y, which moves on
-	codedMore    = 120 // steps of a panel that are not multiplied
-	codedOffset  = 128 // what the rows of codes are too large by, times -1
+	panelCfg     = 0
+	panelW       = 8
+	panelX       = 16
+	panelSums    = 24
+	panelSteps   = 32
+	panelY       = 40
+	panelStrideY = 48 // bytes
+	panelM       = 56
+	panelBias    = 64
+	panelNext    = 72 // bytes from one panel's bias to the next one's
+	panelTotal   = 80 // steps of all panels
+	panelMem     = 88
+	panelBiasAt  = 96
+	panelLeft    = 104 // steps that a block still has
+	panelYAt     = 112 // y, which moves on
+	panelMore    = 120 // steps of a panel that are not multiplied
+	panelOffset  = 128 // what the rows of codes are too large by, times -1
 )
 
-// Offsets in codedMemory, whose rings are as large as their alignment allows.
+// Offsets in panelMemory, whose rings are as large as their alignment allows.
 const (
-	codedTiles  = 0     // [4][2] right operands of steps
-	codedScales = 8192  // [16][2][16] scales of steps
-	codedOut    = 16384 // [4][2] products of steps
+	panelTiles  = 0     // [4][2] right operands of steps
+	panelScales = 8192  // [16][2][16] scales of steps
+	panelOut    = 16384 // [4][2] products of steps
 	ringTiles   = 13    // the bit that an address gets behind a ring's end
 	ringScales  = 11
 )
 
-// ahead is how far beyond the codes at hand memory is asked for, in bytes.
-const codedAhead = 2048
+// codesAhead is how far beyond the codes at hand memory is asked for, in bytes.
+const codesAhead = 2048
 
 const (
-	codedD1 = 3
-	codedD2 = 3
+	panelD1 = 3
+	panelD2 = 3
 )
 
-// codedNibbles are the rows of 32 codes of 4 bits.
-var codedNibbles = func() (rows []codedRow) {
+// panelNibbles are the rows of 32 codes of 4 bits.
+var panelNibbles = func() (rows []panelRow) {
 	for r := range 16 {
-		rows = append(rows, codedRow{64 * (r / 4), 4 * (r % 4), 0})
+		rows = append(rows, panelRow{64 * (r / 4), 4 * (r % 4), 0})
 	}
 	return rows
 }()
 
-// codedBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
+// panelBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
 // then their high halves u, with another sign, as 256+16u. A row has every
 // second code of four.
-var codedBytes = func() (rows []codedRow) {
+var panelBytes = func() (rows []panelRow) {
 	for high := range 2 {
 		for r := range 16 {
-			rows = append(rows, codedRow{64 * (r / 2), 8*(r%2) + high, high})
+			rows = append(rows, panelRow{64 * (r / 2), 8*(r%2) + high, high})
 		}
 	}
 	return rows
 }()
 
-var codedStorages = []codedStorage{
-	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: codedNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.codedScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", codedOffset) // -136
+var panelStorages = []panelStorage{
+	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
+		g.panelScales()
+		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -136
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
-	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: codedNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.codedScales()
+	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
+		g.panelScales()
 		g.f("VCVTPH2PS 32(SI), Z25")
-		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", codedOffset) // -128
+		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", panelOffset) // -128
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
-	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: codedBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
-		g.codedScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", codedOffset) // -512
+	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: panelBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
+		g.panelScales()
+		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -512
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
 }
 
-// codedScales widens the 16 scales that a block begins with.
-func (g *asm) codedScales() {
+// panelScales widens the 16 scales that a block begins with.
+func (g *asm) panelScales() {
 	g.f("VCVTPH2PS (SI), Z24")
 	g.f("VMOVUPS Z24, (R11)")
 }
 
-// coded writes the kernel of a type. Registers: SI is the codes, DI the right
+// panelFew writes the kernel of a type. Registers: SI is the codes, DI the right
 // operands, DX the products, BX the activations' tile, CX the distance of a
 // tile's rows; R9 is the step that is multiplied, R10 is y, R11 and R15 the
 // scales that are written and read, R12 and R13 the steps that a panel still
 // has, R14 the sums.
-func (g *asm) coded(s codedStorage) {
-	name := "coded" + s.name
-	g.text(name, name+"(t *codedArgs)", 16, 8)
+func (g *asm) panelFew(s panelStorage) {
+	name := "panel" + s.name
+	g.text(name, name+"(t *panelArgs)", 16, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
-	g.f("MOVQ %d(R8), AX", codedCfg)
+	g.f("MOVQ %d(R8), AX", panelCfg)
 	g.ldtilecfg()
 	for i, w := range s.words {
 		for n, bits := range w {
@@ -142,59 +142,59 @@ func (g *asm) coded(s codedStorage) {
 			g.f("VPBROADCASTD AX, Z%d", 31-2*i-n)
 		}
 	}
-	g.f("MOVQ %d(R8), DI", codedMem)
+	g.f("MOVQ %d(R8), DI", panelMem)
 	g.f("MOVQ DI, R10")
-	g.f("LEAQ %d(DI), DX", codedOut)
+	g.f("LEAQ %d(DI), DX", panelOut)
 	g.f("MOVQ DX, R12")
-	g.f("LEAQ %d(DI), R11", codedScales)
+	g.f("LEAQ %d(DI), R11", panelScales)
 	g.f("MOVQ R11, R15")
-	g.f("MOVQ %d(R8), SI", codedW)
-	g.f("MOVQ %d(R8), BX", codedX)
-	g.f("MOVQ %d(R8), R14", codedSums)
-	g.f("MOVQ %d(R8), R13", codedSteps)
-	g.f("MOVQ R13, %d(R8)", codedMore)
-	g.f("MOVQ %d(R8), AX", codedY)
-	g.f("MOVQ AX, %d(R8)", codedYAt)
-	g.f("MOVQ %d(R8), AX", codedBias)
-	g.f("MOVQ AX, %d(R8)", codedBiasAt)
-	g.f("MOVQ $0, %d(R8)", codedLeft)
-	g.codedStart()
+	g.f("MOVQ %d(R8), SI", panelW)
+	g.f("MOVQ %d(R8), BX", panelX)
+	g.f("MOVQ %d(R8), R14", panelSums)
+	g.f("MOVQ %d(R8), R13", panelSteps)
+	g.f("MOVQ R13, %d(R8)", panelMore)
+	g.f("MOVQ %d(R8), AX", panelY)
+	g.f("MOVQ AX, %d(R8)", panelYAt)
+	g.f("MOVQ %d(R8), AX", panelBias)
+	g.f("MOVQ AX, %d(R8)", panelBiasAt)
+	g.f("MOVQ $0, %d(R8)", panelLeft)
+	g.panelStart()
 	g.f("MOVQ $64, CX")
-	g.f("MOVQ $-%d, R9", codedD1)
+	g.f("MOVQ $-%d, R9", panelD1)
 	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
 	g.label(loop)
-	g.f("LEAQ %d(R9), AX", codedD1)
-	g.f("CMPQ AX, %d(R8)", codedTotal)
+	g.f("LEAQ %d(R9), AX", panelD1)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", multiply)
-	g.codedUnpack(s)
+	g.panelUnpack(s)
 	g.label(multiply)
-	g.f("CMPQ R9, %d(R8)", codedTotal)
+	g.f("CMPQ R9, %d(R8)", panelTotal)
 	g.f("JCC %s", flush)
-	g.codedMultiply(s)
+	g.panelMultiply(s)
 	g.label(flush)
-	g.f("LEAQ -%d(R9), AX", codedD2)
+	g.f("LEAQ -%d(R9), AX", panelD2)
 	g.f("INCQ R9")
-	g.f("CMPQ AX, %d(R8)", codedTotal)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
 	g.f("TESTQ AX, AX")
 	g.f("JLT %s", loop)
-	g.codedFlush(s)
+	g.panelFlush(s)
 	g.f("DECQ R13")
 	g.f("JNZ %s", loop)
-	g.codedStore()
+	g.panelStore()
 	g.f("JMP %s", loop)
 	g.label(done)
 	g.tilerelease()
 	g.ret()
 }
 
-// codedUnpack makes the right operands of the step at SI, which it passes.
-func (g *asm) codedUnpack(s codedStorage) {
+// panelUnpack makes the right operands of the step at SI, which it passes.
+func (g *asm) panelUnpack(s panelStorage) {
 	ready := g.fresh("ready")
 	if s.steps > 1 {
-		g.f("DECQ %d(R8)", codedLeft)
+		g.f("DECQ %d(R8)", panelLeft)
 		g.f("JGE %s", ready)
-		g.f("MOVQ $%d, %d(R8)", s.steps-1, codedLeft)
+		g.f("MOVQ $%d, %d(R8)", s.steps-1, panelLeft)
 	}
 	s.scales(g)
 	g.f("ADDQ $%d, SI", s.head)
@@ -202,7 +202,7 @@ func (g *asm) codedUnpack(s codedStorage) {
 		g.label(ready)
 	}
 	for at := 0; at < s.bytes+s.head/s.steps; at += 64 {
-		g.f("PREFETCHT0 %d(SI)", codedAhead+at)
+		g.f("PREFETCHT0 %d(SI)", codesAhead+at)
 	}
 	n := 0
 	for off := 0; off < s.bytes; off += 64 {
@@ -227,8 +227,8 @@ func (g *asm) codedUnpack(s codedStorage) {
 	g.ring("R10", 2048, ringTiles)
 }
 
-// codedMultiply multiplies the tile at BX with the operands at DI.
-func (g *asm) codedMultiply(s codedStorage) {
+// panelMultiply multiplies the tile at BX with the operands at DI.
+func (g *asm) panelMultiply(s panelStorage) {
 	g.tilezero(0)
 	g.tileload(4, rBX, rCX, 0)
 	for i := range byte(len(s.rows) / 16) {
@@ -240,11 +240,11 @@ func (g *asm) codedMultiply(s codedStorage) {
 	g.ring("DX", 2048, ringTiles)
 	more := g.fresh("more")
 	g.f("ADDQ $1024, BX")
-	g.f("DECQ %d(R8)", codedMore)
+	g.f("DECQ %d(R8)", panelMore)
 	g.f("JNZ %s", more)
-	g.f("MOVQ %d(R8), BX", codedX)
-	g.f("MOVQ %d(R8), AX", codedSteps)
-	g.f("MOVQ AX, %d(R8)", codedMore)
+	g.f("MOVQ %d(R8), BX", panelX)
+	g.f("MOVQ %d(R8), AX", panelSteps)
+	g.f("MOVQ AX, %d(R8)", panelMore)
 	g.label(more)
 }
 
@@ -254,21 +254,21 @@ func (g *asm) ring(r string, bytes, bit int) {
 	g.f("BTRQ $%d, %s", bit, r)
 }
 
-// codedStart begins a panel's sums with the bias, in Z0 to Z15.
-func (g *asm) codedStart() {
-	g.f("MOVQ %d(R8), AX", codedBiasAt)
+// panelStart begins a panel's sums with the bias, in Z0 to Z15.
+func (g *asm) panelStart() {
+	g.f("MOVQ %d(R8), AX", panelBiasAt)
 	g.f("VMOVUPS (AX), Z0")
 	for m := 1; m < 16; m++ {
 		g.f("VMOVAPS Z0, Z%d", m)
 	}
-	g.f("ADDQ %d(R8), AX", codedNext)
-	g.f("MOVQ AX, %d(R8)", codedBiasAt)
+	g.f("ADDQ %d(R8), AX", panelNext)
+	g.f("MOVQ AX, %d(R8)", panelBiasAt)
 }
 
-// codedFlush adds the scaled products at DX to the sums.
-func (g *asm) codedFlush(s codedStorage) {
+// panelFlush adds the scaled products at DX to the sums.
+func (g *asm) panelFlush(s panelStorage) {
 	done := g.fresh("done")
-	g.f("MOVQ %d(R8), AX", codedM)
+	g.f("MOVQ %d(R8), AX", panelM)
 	g.f("VMOVUPS (R15), Z26")
 	g.f("VMOVUPS 64(R15), Z27")
 	for m := range 16 {
@@ -285,30 +285,30 @@ func (g *asm) codedFlush(s codedStorage) {
 	g.ring("R12", 2048, ringTiles)
 }
 
-// codedStore leaves the sums of a panel in y and begins the next one.
-func (g *asm) codedStore() {
+// panelStore leaves the sums of a panel in y and begins the next one.
+func (g *asm) panelStore() {
 	done := g.fresh("done")
-	g.f("MOVQ %d(R8), AX", codedM)
-	g.f("MOVQ %d(R8), R13", codedYAt)
-	g.f("ADDQ $64, %d(R8)", codedYAt)
+	g.f("MOVQ %d(R8), AX", panelM)
+	g.f("MOVQ %d(R8), R13", panelYAt)
+	g.f("ADDQ $64, %d(R8)", panelYAt)
 	for m := range 16 {
 		g.f("VMOVUPS Z%d, (R13)", m)
 		if m < 15 {
 			g.f("CMPQ AX, $%d", m+1)
 			g.f("JLE %s", done)
-			g.f("ADDQ %d(R8), R13", codedStrideY)
+			g.f("ADDQ %d(R8), R13", panelStrideY)
 		}
 	}
 	g.label(done)
-	g.f("MOVQ %d(R8), R13", codedSteps)
-	g.f("MOVQ %d(R8), R14", codedSums)
-	g.codedStart()
+	g.f("MOVQ %d(R8), R13", panelSteps)
+	g.f("MOVQ %d(R8), R14", panelSums)
+	g.panelStart()
 }
 
-// packCoded rounds rows and makes left operands of them, 1 KB per step. order
+// packLines rounds rows and makes left operands of them, 1 KB per step. order
 // is where each value of 32 comes from.
-func (g *asm) packCoded() {
-	g.text("packCoded", "packCoded(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)", 0, 48)
+func (g *asm) packLines() {
+	g.text("packLines", "packLines(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)", 0, 48)
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ src+8(FP), SI")
 	g.f("MOVQ lds+16(FP), R9") // bytes
@@ -338,11 +338,11 @@ func (g *asm) packCoded() {
 	g.f("RET")
 }
 
-// sumCoded adds up the 32 values of each row of each step, [steps][16 rows] of
+// sumLines adds up the 32 values of each row of each step, [steps][16 rows] of
 // them, on tiles: a step is multiplied with a column of ones, 16 steps with 16
 // columns. ones is 31 pairs, all zero but the one in the middle; out is a tile.
-func (g *asm) sumCoded() {
-	g.text("sumCoded", "sumCoded(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)", 0, 48)
+func (g *asm) sumLines() {
+	g.text("sumLines", "sumLines(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)", 0, 48)
 	g.f("MOVQ cfg+0(FP), AX")
 	g.ldtilecfg()
 	g.f("MOVQ sums+8(FP), DI")

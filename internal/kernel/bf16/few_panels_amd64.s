@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func codedQ4_0(t *codedArgs)
-TEXT ·codedQ4_0(SB), NOSPLIT, $16-8
+// func panelQ4_0(t *panelArgs)
+TEXT ·panelQ4_0(SB), NOSPLIT, $16-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -295,8 +295,8 @@ done4:
 	VZEROUPPER
 	RET
 
-// func codedQ4_1(t *codedArgs)
-TEXT ·codedQ4_1(SB), NOSPLIT, $16-8
+// func panelQ4_1(t *panelArgs)
+TEXT ·panelQ4_1(SB), NOSPLIT, $16-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -589,8 +589,8 @@ done12:
 	VZEROUPPER
 	RET
 
-// func codedQ8_0(t *codedArgs)
-TEXT ·codedQ8_0(SB), NOSPLIT, $16-8
+// func panelQ8_0(t *panelArgs)
+TEXT ·panelQ8_0(SB), NOSPLIT, $16-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -940,8 +940,8 @@ done20:
 	VZEROUPPER
 	RET
 
-// func packCoded(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)
-TEXT ·packCoded(SB), NOSPLIT, $0-48
+// func packLines(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)
+TEXT ·packLines(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ lds+16(FP), R9
@@ -971,8 +971,8 @@ loop26:
 	VZEROUPPER
 	RET
 
-// func sumCoded(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)
-TEXT ·sumCoded(SB), NOSPLIT, $0-48
+// func sumLines(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)
+TEXT ·sumLines(SB), NOSPLIT, $0-48
 	MOVQ cfg+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x00 // LDTILECFG (AX)
 	MOVQ sums+8(FP), DI
