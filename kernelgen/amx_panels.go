@@ -101,25 +101,25 @@ var panelBytes = func() (rows []panelRow) {
 
 var panelStorages = []panelStorage{
 	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.panelScales()
+		g.stepScales()
 		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -136
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
 	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.panelScales()
+		g.stepScales()
 		g.f("VCVTPH2PS 32(SI), Z25")
 		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", panelOffset) // -128
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
 	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: panelBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
-		g.panelScales()
+		g.stepScales()
 		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -512
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
 }
 
-// panelScales widens the 16 scales that a block begins with.
-func (g *asm) panelScales() {
+// stepScales widens the 16 scales that a block begins with.
+func (g *asm) stepScales() {
 	g.f("VCVTPH2PS (SI), Z24")
 	g.f("VMOVUPS Z24, (R11)")
 }
