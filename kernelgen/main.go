@@ -26,6 +26,8 @@ var files = []struct {
 	{"gemm/head_amd64.s", genHead},
 	{"gemm/codes_amd64.s", genCodes},
 	{"gemm/stream_amd64.s", genStream},
+	{"gemm/stream_avx2_amd64.s", genStreamAVX2},
+	{"codes/panels_amd64.s", genPanels},
 	{"gemm/half_amd64.s", genHalf},
 	{"gemm/half_arm64.s", genHalfNEON},
 	{"gemm/tile_arm64.s", genTileNEON},

@@ -109,7 +109,7 @@ type fewOrder [32]uint16
 
 // CanFew reports whether a task with these weights runs on tiles.
 func CanFew(w *gemm.Stored) bool {
-	return directFew(w.DType) && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
+	return directFew(w.DType) && !w.InPanels && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
 }
 
 // RunFew computes columns [n0,n1).

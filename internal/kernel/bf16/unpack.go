@@ -33,7 +33,7 @@ type unpackJob struct {
 // Unpacks reports whether panels of w become tiles without a detour through f32.
 func Unpacks(w *gemm.Stored) bool {
 	_, ok := unpackKinds[w.DType]
-	return ok && w.N >= NR && cpu.Active() >= cpu.AMX
+	return ok && !w.InPanels && w.N >= NR && cpu.Active() >= cpu.AMX
 }
 
 // idle is the job of products that have nothing to unpack.
@@ -45,7 +45,7 @@ var idle unpackJob
 func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
 	kind, ok := unpackKinds[w.DType]
 	steps := w.K / kStep
-	if !ok || steps == 0 || (p+1)*NR > w.N || cpu.Active() < cpu.AMX {
+	if !ok || w.InPanels || steps == 0 || (p+1)*NR > w.N || cpu.Active() < cpu.AMX {
 		return false
 	}
 	if j.units == 0 {
