@@ -1,6 +1,6 @@
 package main
 
-// genPanels writes the products of up to 16 activation rows with panels of codes
+// genFewPanels writes the products of up to 16 activation rows with panels of codes
 // (package codes) on the tiles. A code becomes the bf16 number that it stands
 // for by a table, exactly; 32 columns of a panel are the right operand of one
 // tile product, and its result is scaled in f32 while it is added up. One call
@@ -11,16 +11,16 @@ package main
 // Three stages run side by side, each a step of 32 columns behind the one
 // before, across panels: codes become tiles, tiles are multiplied, products are
 // scaled. So nobody waits for a tile product, which takes 52 cycles.
-func genPanels(g *asm) {
-	for _, s := range panelStorages {
+func genFewPanels(g *asm) {
+	for _, s := range fewPanelTypes {
 		g.panelFew(s)
 	}
 	g.packLines()
 	g.sumLines()
 }
 
-// panelStorage is a type that has panels of codes.
-type panelStorage struct {
+// fewPanelType is a type that has panels of codes.
+type fewPanelType struct {
 	name  string
 	steps int // of 32 columns in a block
 	head  int // bytes before the codes of its first step
@@ -31,15 +31,15 @@ type panelStorage struct {
 	scales func(g *asm)
 	// rows are the rows of the step's right operands: the first 16 of one tile,
 	// others of a second that is added to it.
-	rows []panelRow
+	rows []panelTileRow
 	// words are the constants of rows: pairs of a mask and of what is flipped.
 	words [][2]int
 }
 
-// panelRow is made of the words of a vector, off bytes into the step: shifted to
+// panelTileRow is made of the words of a vector, off bytes into the step: shifted to
 // the right, masked, and with bits flipped that make numbers of them. A code q
 // becomes 128+q, whose bits in bf16 are 0x4300+q.
-type panelRow struct{ off, shift, words int }
+type panelTileRow struct{ off, shift, words int }
 
 // Offsets in panelArgs.
 const (
@@ -80,9 +80,9 @@ const (
 )
 
 // panelNibbles are the rows of 32 codes of 4 bits.
-var panelNibbles = func() (rows []panelRow) {
+var panelNibbles = func() (rows []panelTileRow) {
 	for r := range 16 {
-		rows = append(rows, panelRow{64 * (r / 4), 4 * (r % 4), 0})
+		rows = append(rows, panelTileRow{64 * (r / 4), 4 * (r % 4), 0})
 	}
 	return rows
 }()
@@ -90,16 +90,16 @@ var panelNibbles = func() (rows []panelRow) {
 // panelBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
 // then their high halves u, with another sign, as 256+16u. A row has every
 // second code of four.
-var panelBytes = func() (rows []panelRow) {
+var panelBytes = func() (rows []panelTileRow) {
 	for high := range 2 {
 		for r := range 16 {
-			rows = append(rows, panelRow{64 * (r / 2), 8*(r%2) + high, high})
+			rows = append(rows, panelTileRow{64 * (r / 2), 8*(r%2) + high, high})
 		}
 	}
 	return rows
 }()
 
-var panelStorages = []panelStorage{
+var fewPanelTypes = []fewPanelType{
 	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
 		g.stepScales()
 		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -136
@@ -129,7 +129,7 @@ func (g *asm) stepScales() {
 // tile's rows; R9 is the step that is multiplied, R10 is y, R11 and R15 the
 // scales that are written and read, R12 and R13 the steps that a panel still
 // has, R14 the sums.
-func (g *asm) panelFew(s panelStorage) {
+func (g *asm) panelFew(s fewPanelType) {
 	name := "panel" + s.name
 	g.text(name, name+"(t *panelArgs)", 16, 8)
 	g.ftz()
@@ -189,7 +189,7 @@ func (g *asm) panelFew(s panelStorage) {
 }
 
 // panelUnpack makes the right operands of the step at SI, which it passes.
-func (g *asm) panelUnpack(s panelStorage) {
+func (g *asm) panelUnpack(s fewPanelType) {
 	ready := g.fresh("ready")
 	if s.steps > 1 {
 		g.f("DECQ %d(R8)", panelLeft)
@@ -228,7 +228,7 @@ func (g *asm) panelUnpack(s panelStorage) {
 }
 
 // panelMultiply multiplies the tile at BX with the operands at DI.
-func (g *asm) panelMultiply(s panelStorage) {
+func (g *asm) panelMultiply(s fewPanelType) {
 	g.tilezero(0)
 	g.tileload(4, rBX, rCX, 0)
 	for i := range byte(len(s.rows) / 16) {
@@ -266,7 +266,7 @@ func (g *asm) panelStart() {
 }
 
 // panelFlush adds the scaled products at DX to the sums.
-func (g *asm) panelFlush(s panelStorage) {
+func (g *asm) panelFlush(s fewPanelType) {
 	done := g.fresh("done")
 	g.f("MOVQ %d(R8), AX", panelM)
 	g.f("VMOVUPS (R15), Z26")

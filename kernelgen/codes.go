@@ -47,6 +47,7 @@ const (
 	tabSplit   = 64  // even words, then odd ones
 	tabBits    = 128 // of a code, or the one that is turned, in each byte
 	tabExcess  = 192 // what the codes are too large by, as f32, less than nothing
+	tabOnes    = 196 // two words of 1
 )
 
 // codeAhead is how far beyond the next group L2 is filled. Half and twice of it
@@ -229,7 +230,7 @@ func (g *asm) codeDots(rows, m0, m1 int) {
 // bytes on; the next step is stride bytes on. What is no number, or infinite,
 // makes its scale so.
 func (g *asm) packCodes() {
-	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32, order *[16]uint32)", 16, 56)
+	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")

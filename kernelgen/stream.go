@@ -15,8 +15,12 @@ func genStream(g *asm) {
 	}
 }
 
-// streamAhead is how far ahead of the block at hand memory is asked for.
-const streamAhead = 2 << 10
+// Lines are asked for into L2 and then into L1 so many bytes ahead. A single
+// stream needs both: either alone reads 96 MB at two thirds of the speed.
+const (
+	streamFar  = 16 << 10
+	streamNear = 2 << 10
+)
 
 // streamStorage is a panel format whose blocks are 32 columns.
 type streamStorage struct {
@@ -52,7 +56,8 @@ func (g *asm) stream(s streamStorage, rows int) {
 			g.streamNibbles(at)
 		}
 		for line := 0; line < s.bytes; line += 64 {
-			g.f("PREFETCHT0 %d(SI)", line+streamAhead)
+			g.f("PREFETCHT1 %d(SI)", line+streamFar)
+			g.f("PREFETCHT0 %d(SI)", line+streamNear)
 		}
 		g.f("ADDQ $%d, SI", s.bytes)
 		g.allDots(rows)

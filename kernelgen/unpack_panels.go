@@ -11,9 +11,9 @@ func (g *asm) panelScales(offset, lo, hi int) {
 	g.f("VPERMPS Z10, Z24, Z%d", hi)
 }
 
-// panelNibbles makes the tile of 32 columns of nibbles at SI, offset bytes on.
+// tileNibbles makes the tile of 32 columns of nibbles at SI, offset bytes on.
 // code makes more of the bytes in Z0 to Z7.
-func (g *asm) panelNibbles(offset, constant int, code func(), value func(f, scale, other, dst, half int)) {
+func (g *asm) tileNibbles(offset, constant int, code func(), value func(f, scale, other, dst, half int)) {
 	g.pairConstants(tabQuads, constant)
 	for j := range 4 {
 		g.f("VMOVDQU64 %d(SI), Z%d", offset+64*j, j)
@@ -28,13 +28,13 @@ func unpackPanelQ41(g *asm) {
 	g.twice()
 	g.panelScales(0, 16, 17)
 	g.panelScales(32, 18, 15)
-	g.panelNibbles(64, tabFloat, func() {}, func(f, scale, least, dst, _ int) { g.plusMinimum(f, scale, least, dst) })
+	g.tileNibbles(64, tabFloat, func() {}, func(f, scale, least, dst, _ int) { g.plusMinimum(f, scale, least, dst) })
 }
 
 func unpackPanelQ40(g *asm) {
 	g.twice()
 	g.panelScales(0, 16, 17)
-	g.panelNibbles(32, tabEight, func() {}, func(f, scale, other, dst, _ int) { g.times(f, scale, other, dst) })
+	g.tileNibbles(32, tabEight, func() {}, func(f, scale, other, dst, _ int) { g.times(f, scale, other, dst) })
 }
 
 func unpackPanelQ8(g *asm) {
@@ -60,7 +60,7 @@ func unpackPanelQ4K(g *asm) {
 	})
 	g.f("SHLQ $8, CX")
 	g.f("ADDQ CX, SI")
-	g.panelNibbles(256, tabFloat, func() {}, g.lessMinimum)
+	g.tileNibbles(256, tabFloat, func() {}, g.lessMinimum)
 }
 
 func unpackPanelQ6K(g *asm) {
@@ -75,7 +75,7 @@ func unpackPanelQ6K(g *asm) {
 	g.halfScales()
 	g.f("IMULQ $384, CX")
 	g.f("ADDQ CX, SI")
-	g.panelNibbles(288, tabMiddle, func() {
+	g.tileNibbles(288, tabMiddle, func() {
 		// The high bits of 16 columns, of which each of four registers has some.
 		g.f("VPBROADCASTD %d(AX), Z14", tabHigh)
 		for h := range 2 {

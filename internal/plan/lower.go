@@ -18,6 +18,9 @@ import (
 // the planner compares pointers and asks for sizes.
 type Format struct {
 	Name string
+	// Stored says that it holds the codes of a quantized weight, which kernels
+	// decode while they multiply.
+	Stored bool
 	// Holds reports whether rows of cols values can have the format; nil: all.
 	Holds func(cols int) bool
 	// Bytes is the size of rows x cols values.

@@ -3,7 +3,7 @@
 // panel has the bytes of its 16 rows in the file, in another order: nothing is
 // rounded, and the file's rows can be had back.
 //
-// It imports tensor only. Shapes and sizes are checked by whoever opens a file;
+// It imports tensor and kernel/cpu. Shapes and sizes are checked by whoever opens a file;
 // buffers that do not fit them are programming mistakes and panic.
 package codes
 
@@ -61,6 +61,11 @@ var layouts = map[tensor.DType]*layout{
 	tensor.Q6_K: {256, 3360, 210, packQ6_K, unpackQ6_K},
 }
 
+// Types are the storage types that have panels.
+func Types() []tensor.DType {
+	return []tensor.DType{tensor.Q4_0, tensor.Q4_1, tensor.Q8_0, tensor.Q4_K, tensor.Q6_K}
+}
+
 // Has reports whether there are panels for a storage type.
 func Has(d tensor.DType) bool { return layouts[d] != nil }
 
@@ -83,6 +88,9 @@ func Pack(dst, src []byte, d tensor.DType, n, k, p0, p1 int) {
 	}
 	for p := p0; p < p1; p++ {
 		panel := dst[p*size:][:size]
+		if (p+1)*Rows <= n && fast(d, true, src[p*Rows*row:], row, panel, k/l.values) {
+			continue
+		}
 		for r := range min(Rows, n-p*Rows) {
 			from := src[(p*Rows+r)*row:][:row]
 			for b := range k / l.values {
@@ -96,12 +104,19 @@ func Pack(dst, src []byte, d tensor.DType, n, k, p0, p1 int) {
 // them, row behind row; src is the panels of the matrix, of k columns.
 func Unpack(dst, src []byte, d tensor.DType, k, n0, n1, k0, k1 int) {
 	l, size := layouts[d], PanelBytes(d, k)
-	for n := n0; n < n1; n++ {
-		panel := src[n/Rows*size:][:size]
-		for b := k0 / l.values; b < k1/l.values; b++ {
-			l.unpack(dst[:l.file], panel[b*l.bytes:][:l.bytes], n%Rows)
+	first, blocks := k0/l.values, (k1-k0)/l.values
+	for n := n0; n < n1; {
+		part := src[n/Rows*size+first*l.bytes:][:blocks*l.bytes]
+		if n%Rows == 0 && n+Rows <= n1 && fast(d, false, dst, blocks*l.file, part, blocks) {
+			dst = dst[Rows*blocks*l.file:]
+			n += Rows
+			continue
+		}
+		for b := range blocks {
+			l.unpack(dst[:l.file], part[b*l.bytes:][:l.bytes], n%Rows)
 			dst = dst[l.file:]
 		}
+		n++
 	}
 }
 

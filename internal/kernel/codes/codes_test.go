@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 )
-
-var types = []tensor.DType{tensor.Q4_0, tensor.Q4_1, tensor.Q8_0, tensor.Q4_K, tensor.Q6_K}
 
 func random(n int) []byte {
 	rng, b := rand.New(rand.NewPCG(1, uint64(n))), make([]byte, n)
@@ -21,7 +20,16 @@ func random(n int) []byte {
 // TestPanels: panels have the bytes of the file's rows, which come back, whatever
 // they are; what fills up the last panel is zeros.
 func TestPanels(t *testing.T) {
-	for _, d := range types {
+	for _, tier := range cpu.Available() {
+		t.Run(tier.String(), func(t *testing.T) {
+			defer cpu.Use(tier)()
+			panels(t)
+		})
+	}
+}
+
+func panels(t *testing.T) {
+	for _, d := range Types() {
 		for _, n := range []int{1, 15, 16, 17, 50} {
 			k := 2 * d.Info().BlockLen
 			row := d.RowBytes(k)
@@ -41,6 +49,10 @@ func TestPanels(t *testing.T) {
 					t.Fatalf("%v: row %d of %d came back as %x, expected %x", d, r, n, back, want)
 				}
 			}
+			all := make([]byte, n*row)
+			if Unpack(all, dst, d, k, 0, n, 0, k); !bytes.Equal(all, src) {
+				t.Fatalf("%v: %d rows together came back as %x, expected %x", d, n, all, src)
+			}
 			Unpack(back, dst, d, k, 0, 1, k/2, k)
 			if !bytes.Equal(back[:row/2], src[row/2:row]) {
 				t.Fatalf("%v: the second block of row 0 came back as %x", d, back[:row/2])
@@ -52,7 +64,7 @@ func TestPanels(t *testing.T) {
 func FuzzPanels(f *testing.F) {
 	f.Add(uint8(1), random(500))
 	f.Fuzz(func(t *testing.T, kind uint8, src []byte) {
-		d := types[int(kind)%len(types)]
+		d := Types()[int(kind)%len(Types())]
 		k := d.Info().BlockLen
 		row := d.RowBytes(k)
 		n := len(src) / row
@@ -85,5 +97,25 @@ func TestOrder(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// BenchmarkPanels packs and unpacks a layer.
+func BenchmarkPanels(b *testing.B) {
+	const n, k = 1536, 768
+	for _, d := range Types() {
+		src, dst := random(n*d.RowBytes(k)), make([]byte, Bytes(d, n, k))
+		b.Run(d.String()+"/pack", func(b *testing.B) {
+			for b.Loop() {
+				Pack(dst, src, d, n, k, 0, NumPanels(n))
+			}
+			b.SetBytes(int64(len(src)))
+		})
+		b.Run(d.String()+"/unpack", func(b *testing.B) {
+			for b.Loop() {
+				Unpack(src, dst, d, k, 0, n, 0, k)
+			}
+			b.SetBytes(int64(len(src)))
+		})
 	}
 }

@@ -4184,7 +4184,7 @@ done54:
 	VZEROUPPER
 	RET
 
-// func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32, order *[16]uint32)
+// func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 TEXT ·packCodes(SB), NOSPLIT, $16-56
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX

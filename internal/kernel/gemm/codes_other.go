@@ -8,7 +8,7 @@ func CanCodes(*Stored) bool { return false }
 type (
 	codeArgs   struct{}
 	codeTables struct{}
-	codeOrder  struct{}
+	codeKernel struct{}
 )
 
 // run is never reached: there are no kernels.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
 	"hotpath/internal/tensor"
@@ -37,6 +38,11 @@ func TestCodesInside(t *testing.T) {
 						w, err := NewStored(fence.Of[byte](f[0], n*d.RowBytes(k)), d, n, k)
 						if err != nil {
 							t.Fatal(err)
+						}
+						if i%2 == 1 {
+							if w, err = NewPanels(fence.Of[byte](f[0], codes.Bytes(d, n, k)), d, n, k); err != nil {
+								t.Fatal(err)
+							}
 						}
 						s := NewCodeScratch(k)
 						s.x = fence.Of[byte](f[1], len(s.x))

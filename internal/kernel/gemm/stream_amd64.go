@@ -59,38 +59,89 @@ func streamQ8_0x6(t *codeArgs)
 //go:noescape
 func streamQ8_0x8(t *codeArgs)
 
-// streamKernels are the types whose panels are multiplied.
-var streamKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[...]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder},
-	tensor.Q4_0: {[...]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder},
-	tensor.Q8_0: {[...]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder},
-}
+//go:noescape
+func streamQ4_1x1AVX2(t *codeArgs)
 
-// codeOrder says where each of 16 activations comes from.
+//go:noescape
+func streamQ4_1x1AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ4_1x2AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ4_1x2AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x1AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x1AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x2AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x2AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ8_0x1AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ8_0x2AVX2(t *codeArgs)
+
+//go:noescape
+func packCodesAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+
+//go:noescape
+func packWordsAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+
+// Kernels of the types whose panels are multiplied: with dot products of 64 bytes,
+// of 32 bytes, and with AVX2 alone.
+var (
+	streamKernels = map[tensor.DType]*codeKernel{
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, packCodes},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, packCodes},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, packCodes},
+	}
+	streamKernelsVEX = map[tensor.DType]*codeKernel{
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, packCodesAVX2},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, packCodesAVX2},
+	}
+	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, packCodesAVX2},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, packCodesAVX2},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, packWordsAVX2},
+	}
+)
+
+// codeOrder says where each of 16 activations comes from. With AVX2 that is each
+// of 8, and then how bytes that were packed in two halves come in order.
 type codeOrder [16]uint32
 
-// quadOrder is that of the nibbles of a panel, naturalOrder the file's own.
+// quadOrder is that of the nibbles of a panel, naturalOrder the file's own, and
+// wordOrder8 that of bytes that become words.
 var (
 	quadOrder    = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15}
+	quadOrder8   = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 0, 4, 1, 5, 2, 6, 3, 7}
+	wordOrder8   = codeOrder{0, 2, 1, 3, 4, 6, 5, 7}
 	naturalOrder = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 )
 
 // stream is run for panels, which are multiplied whole.
 func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
-	w, kernel, size := t.W, streamKernels[t.W.DType], codeSize(t.M)
-	s.pack(t, codeSizes[size], kernel.order)
+	w, kernel := t.W, codeKernelOf(t.W)
+	s.pack(t, kernel)
 	s.setTables(0, kernel)
 	steps, bytes := w.K/codeLen, codes.PanelBytes(w.DType, w.K)
 	a := &s.args
-	*a = codeArgs{x: &s.x[0], steps: steps, rows: t.M, tables: &s.table}
+	*a = codeArgs{steps: steps, tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
-		whole := n%codeGroup == 0 && panels > 0
-		if whole {
-			a.y, a.strideY = &t.C[n], t.LDC*4
-		} else { // a part of a panel
+		y, whole := t.C[n:], n%codeGroup == 0 && panels > 0
+		a.strideY = t.LDC * 4
+		if !whole { // a part of a panel
 			panels = 1
-			a.y, a.strideY = &s.edge[0], codeGroup*4
+			y, a.strideY = s.edge, codeGroup*4
 		}
 		from, end := first*codeGroup, min(n1, (first+panels)*codeGroup)
 		a.bias, a.nextBias = &s.zeros[0], 0
@@ -102,7 +153,11 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 		}
 		_ = w.Data[(first+panels)*bytes-1]
 		a.w, a.groups = &w.Data[first*bytes], panels
-		kernel.run[size](a)
+		for m := 0; m < t.M; m += kernel.most() {
+			a.rows = min(kernel.most(), t.M-m)
+			a.x, a.y = &s.x[s.chunk(w.K, kernel, m)], &y[m*a.strideY/4]
+			kernel.run[codeSize(a.rows)](a)
+		}
 		if !whole {
 			for m := range t.M {
 				copy(t.C[m*t.LDC+n:m*t.LDC+end], s.edge[m*codeGroup+n-from:])
