@@ -27,10 +27,11 @@ const (
 	i16Stored = "stored" // panels decoded from the file's codes
 )
 
-// tiledCodes is up to how many rows dot products of bytes outrun tiles.
-const tiledCodes = 6
-
 const (
+	// tiledCodes is up to how many rows dot products of bytes outrun tiles, and
+	// tiledNibbles the same for panels of 4-bit codes, which become tiles sooner.
+	tiledCodes   = 6
+	tiledNibbles = 4
 	// pairRows is the least number of rows of its own that a worker has: for
 	// fewer it is not worth building panels that another builds too.
 	pairRows = 48
@@ -43,22 +44,33 @@ func (i16class) rules(q request) (few, many []plan.Rule) {
 	// One row with the file's rows of 8-bit codes waits for memory, which the f32
 	// kernel reads in the better order.
 	few8 := func(w *gemm.Stored) bool { return w.DType == tensor.Q8_0 && !w.InPanels }
-	codes := func(from, to int, tiled, alone bool) {
+	codes := func(from, to int, alone bool) {
 		if q.invariant {
 			return
 		}
 		few = append(few, q.stored(plan.Rule{Class: "i16g32", Kernel: i16Codes, From: from, To: to}, func(main Precision, w *gemm.Stored) bool {
-			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && few8(w) != alone && (main == BF16 && bf16.CanFew(w)) == tiled
+			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && few8(w) != alone && codeRows(main, w) == to
 		})...)
 	}
-	codes(1, tiledCodes, true, true)
-	codes(2, tiledCodes, true, false)
-	codes(1, gemm.CodeRows, false, true)
-	codes(2, gemm.CodeRows, false, false)
+	for _, to := range []int{tiledNibbles, tiledCodes, gemm.CodeRows} {
+		codes(1, to, true)
+		codes(2, to, false)
+	}
 	many = append(many, q.each(plan.Rule{Class: "i16g32", Kernel: i16Packed, Packing: i16Panels},
 		func(main Precision, m plan.Matrix) bool { return main == I16G32 && !m.DType.Quantized() && !q.noPack })...)
 	return few, append(many, q.stored(plan.Rule{Class: "i16g32", Kernel: i16Stored},
 		func(main Precision, _ *gemm.Stored) bool { return main == I16G32 })...)
+}
+
+// codeRows is the largest number of rows that are multiplied by codes.
+func codeRows(main Precision, w *gemm.Stored) int {
+	switch {
+	case main != BF16 || !bf16.CanFew(w):
+		return gemm.CodeRows
+	case w.InPanels && w.DType != tensor.Q8_0:
+		return tiledNibbles
+	}
+	return tiledCodes
 }
 
 func (i16class) pack(b *Backend, w plan.Weight, n, k int) (weight, error) {

@@ -39,9 +39,13 @@ func TestFewRows(t *testing.T) {
 	if cpu.Active() < cpu.AMX {
 		t.Skip("this machine has no tiles")
 	}
-	const codes, tiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
-	fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, tiledCodes: codes, tiledCodes + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
-	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
+	const codes, tiles = "rows i16g32 from Q4_1 panels", "rows bf16 from Q4_1 panels"
+	fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, tiledNibbles: codes, tiledNibbles + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1 panels"})
+	const wide = "rows i16g32 from Q8_0 panels"
+	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, tiledCodes: wide, tiledCodes + 1: "rows bf16 from Q8_0 panels"})
+	const rows, rowTiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
+	fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: rows, 2: rows, tiledCodes: rows, tiledCodes + 1: rowTiles, bf16.FewRows: rowTiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
+	fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
 	fewRows(t, tensor.IQ4_NL, Options{}, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
 	fewRows(t, tensor.Q4_K, Options{}, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
 }
@@ -211,7 +215,7 @@ func TestOneRow(t *testing.T) {
 // columns of its own, however many shares there are.
 func TestFewRowsAreNotCut(t *testing.T) {
 	const n, k = 2048, 32
-	for _, rows := range []int{1, 2, tiledCodes, gemm.CodeRows} {
+	for _, rows := range []int{1, 2, tiledNibbles, tiledCodes, gemm.CodeRows} {
 		_, _, l := linearOf(t, tensor.Q4_1, Options{}, make([]byte, n*tensor.Q4_1.RowBytes(k)), n, k, rows)
 		cut := l.at(rows).split()
 		for _, shares := range []int{1, 8, 16, 64} {

@@ -121,8 +121,13 @@ func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
 func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
 	if w.InPanels {
 		w.decodePanels(dst, ld, n0, rows, k, cols)
-		return
+	} else {
+		w.decodeRows(dst, ld, n0, rows, k, cols)
 	}
+}
+
+// decodeRows is Decode for the file's rows.
+func (w *Stored) decodeRows(dst []float32, ld, n0, rows, k, cols int) {
 	if w.DType.Info().BlockLen > 32 && k%span == 0 && cols%span == 0 && w.decodeLong(dst, ld, n0, rows, k, cols) {
 		return
 	}
@@ -158,7 +163,7 @@ func (w *Stored) decodePanels(dst []float32, ld, n0, rows, k, cols int) {
 		for r := 0; r < rows; {
 			height := min(rows-r, unpackedRows-(n0+r)%unpackedRows)
 			part, at := w.Unpacked(buf[:], n0+r, height, k, next-k)
-			part.Decode(dst[r*ld:], ld, 0, height, at, next-k)
+			part.decodeRows(dst[r*ld:], ld, 0, height, at, next-k)
 			r += height
 		}
 		dst = dst[min(len(dst), next-k):]
