@@ -34,12 +34,20 @@ type fewPanelType struct {
 	rows []panelTileRow
 	// words are the constants of rows: pairs of a mask and of what is flipped.
 	words [][2]int
+	// split says that 16 columns share a scale: steps have two products, and the
+	// ring has two scales for products and none for sums.
+	split bool
 }
 
 // panelTileRow is made of the words of a vector, off bytes into the step: shifted to
 // the right, masked, and with bits flipped that make numbers of them. A code q
 // becomes 128+q, whose bits in bf16 are 0x4300+q.
-type panelTileRow struct{ off, shift, words int }
+type panelTileRow struct {
+	off, shift, words int
+	// high, if not 0, is a vector with two more bits of each code, turn bits to the
+	// left of where they belong.
+	high, turn int
+}
 
 // Offsets in panelArgs.
 const (
@@ -82,7 +90,7 @@ const (
 // panelNibbles are the rows of 32 codes of 4 bits.
 var panelNibbles = func() (rows []panelTileRow) {
 	for r := range 16 {
-		rows = append(rows, panelTileRow{64 * (r / 4), 4 * (r % 4), 0})
+		rows = append(rows, panelTileRow{off: 64 * (r / 4), shift: 4 * (r % 4)})
 	}
 	return rows
 }()
@@ -93,8 +101,19 @@ var panelNibbles = func() (rows []panelTileRow) {
 var panelBytes = func() (rows []panelTileRow) {
 	for high := range 2 {
 		for r := range 16 {
-			rows = append(rows, panelTileRow{64 * (r / 2), 8*(r%2) + high, high})
+			rows = append(rows, panelTileRow{off: 64 * (r / 2), shift: 8*(r%2) + high, words: high})
 		}
+	}
+	return rows
+}()
+
+// panelSixths are the rows of 32 codes of 6 bits: nibbles, and their high bits in
+// two vectors behind them.
+var panelSixths = func() (rows []panelTileRow) {
+	for r, row := range panelNibbles {
+		pair := r % 4
+		row.high, row.turn = 256+64*(r/8), r/4%2*4+pair%2*2+pair/2*8-4
+		rows = append(rows, row)
 	}
 	return rows
 }()
@@ -116,6 +135,66 @@ var fewPanelTypes = []fewPanelType{
 		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -512
 		g.f("VMOVUPS Z25, 64(R11)")
 	}},
+	{name: "Q4_K", steps: 8, head: 256, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: (*asm).stepScalesK},
+	{name: "Q6_K", steps: 8, head: 288, bytes: 384, rows: panelSixths, words: [][2]int{{0xf, 0x4300}, {0x30, 0}}, split: true, scales: func(g *asm) {
+		g.f("VCVTPH2PS (SI), Z16")
+		for q := range 4 {
+			g.f("VMOVDQU64 %d(SI), Z17", 32+64*q)
+			for b := range 4 {
+				z := 18 + b
+				g.f("VPSLLD $%d, Z17, Z%d", 24-8*b, z)
+				g.f("VPSRAD $24, Z%d, Z%d", z, z)
+				g.f("VCVTDQ2PS Z%d, Z%d", z, z)
+				g.f("VMULPS Z16, Z%d, Z%d", z, z)
+				g.f("VMOVUPS Z%d, %d(R11)", z, 64*(4*q+b))
+			}
+		}
+	}},
+}
+
+// broadcast leaves 32 bits in all dwords of a register. AX is lost.
+func (g *asm) broadcast(bits, z int) {
+	g.f("MOVL $0x%08x, AX", bits)
+	g.f("VPBROADCASTD AX, Z%d", z)
+}
+
+// stepScalesK is of Q4_K: f16 factors of scales and of minima, and 6 bits of both
+// for each step, as the file packs them.
+func (g *asm) stepScalesK() {
+	g.f("VCVTPH2PS (SI), Z16")
+	g.f("VCVTPH2PS 32(SI), Z17")
+	g.broadcast(0x0f0f0f0f, 24)
+	g.broadcast(0x30303030, 25)
+	g.broadcast(0x3f3f3f3f, 26)
+	g.broadcast(0xff, 27)
+	// Bytes of the first four steps in Z18 and Z19, of the others in Z20 and Z21.
+	g.f("VMOVDQU64 64(SI), Z18")
+	g.f("VMOVDQU64 128(SI), Z19")
+	g.f("VMOVDQU64 192(SI), Z20")
+	g.f("VPSRLD $4, Z20, Z21")
+	for n := range 2 {
+		low, high := 18+n, 20+n
+		g.f("VPSRLD $2, Z%d, Z22", low)
+		g.f("VPANDD Z24, Z%d, Z%d", high, high)
+		g.f("VPTERNLOGD $0xf8, Z25, Z22, Z%d", high) // or what is in both
+		g.f("VPANDD Z26, Z%d, Z%d", low, low)
+	}
+	for i := range 8 {
+		for n := range 2 { // scale, minimum
+			from, z := 18+n+i/4*2, 22+n
+			if i%4 > 0 {
+				g.f("VPSRLD $%d, Z%d, Z%d", 8*(i%4), from, z)
+				from = z
+			}
+			g.f("VPANDD Z27, Z%d, Z%d", from, z)
+			g.f("VCVTDQ2PS Z%d, Z%d", z, z)
+		}
+		g.f("VMULPS Z16, Z22, Z22")
+		g.f("VMULPS Z17, Z23, Z23")
+		g.f("VMOVUPS Z22, %d(R11)", 128*i)
+		g.f("VFMSUB132PS.BCST %d(R8), Z23, Z22", panelOffset) // -128
+		g.f("VMOVUPS Z22, %d(R11)", 128*i+64)
+	}
 }
 
 // stepScales widens the 16 scales that a block begins with.
@@ -138,8 +217,7 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.ldtilecfg()
 	for i, w := range s.words {
 		for n, bits := range w {
-			g.f("MOVL $0x%08x, AX", bits<<16|bits)
-			g.f("VPBROADCASTD AX, Z%d", 31-2*i-n)
+			g.broadcast(bits<<16|bits, 31-2*i-n)
 		}
 	}
 	g.f("MOVQ %d(R8), DI", panelMem)
@@ -205,7 +283,7 @@ func (g *asm) panelUnpack(s fewPanelType) {
 		g.f("PREFETCHT0 %d(SI)", codesAhead+at)
 	}
 	n := 0
-	for off := 0; off < s.bytes; off += 64 {
+	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
 		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
 		// What is not shifted comes last, because it is made in place.
 		for i := len(s.rows) - 1; i >= 0; i-- {
@@ -219,6 +297,16 @@ func (g *asm) panelUnpack(s fewPanelType) {
 				n++
 			}
 			g.f("VPTERNLOGD $0x6a, Z%d, Z%d, Z%d", 30-2*r.words, 31-2*r.words, z) // (words and mask) xor bits
+			if r.high > 0 {
+				g.f("VMOVDQU64 %d(SI), Z%d", r.high, 24+i%2)
+				switch {
+				case r.turn > 0:
+					g.f("VPSRLW $%d, Z%d, Z%d", r.turn, 24+i%2, 24+i%2)
+				case r.turn < 0:
+					g.f("VPSLLW $%d, Z%d, Z%d", -r.turn, 24+i%2, 24+i%2)
+				}
+				g.f("VPTERNLOGD $0xf8, Z29, Z%d, Z%d", 24+i%2, z) // or what is in both
+			}
 			g.f("VMOVDQU64 Z%d, %d(R10)", z, 64*i)
 		}
 	}
@@ -229,13 +317,23 @@ func (g *asm) panelUnpack(s fewPanelType) {
 
 // panelMultiply multiplies the tile at BX with the operands at DI.
 func (g *asm) panelMultiply(s fewPanelType) {
-	g.tilezero(0)
-	g.tileload(4, rBX, rCX, 0)
-	for i := range byte(len(s.rows) / 16) {
-		g.tileload(6+i, rDI, rCX, 1024*int32(i))
-		g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6+i)
+	if s.split { // 16 columns each
+		for c := range byte(2) {
+			g.tilezero(c)
+			g.tileload(4+c, rBX, rCX, 32*int32(c))
+			g.tileload(6+c, rDI, rCX, 512*int32(c))
+			g.tdp("TDPBF16PS", 2, 0x5c, c, 4+c, 6+c)
+			g.tilestore(c, rDX, rCX, 1024*int32(c))
+		}
+	} else {
+		g.tilezero(0)
+		g.tileload(4, rBX, rCX, 0)
+		for i := range byte(len(s.rows) / 16) {
+			g.tileload(6+i, rDI, rCX, 1024*int32(i))
+			g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6+i)
+		}
+		g.tilestore(0, rDX, rCX, 0)
 	}
-	g.tilestore(0, rDX, rCX, 0)
 	g.ring("DI", 2048, ringTiles)
 	g.ring("DX", 2048, ringTiles)
 	more := g.fresh("more")
@@ -271,16 +369,28 @@ func (g *asm) panelFlush(s fewPanelType) {
 	g.f("MOVQ %d(R8), AX", panelM)
 	g.f("VMOVUPS (R15), Z26")
 	g.f("VMOVUPS 64(R15), Z27")
+	sums := 64
+	if s.split {
+		sums = 128
+		g.f("VMULPS.BCST %d(R8), Z26, Z24", panelOffset)
+		g.f("VMULPS.BCST %d(R8), Z27, Z25", panelOffset)
+	}
 	for m := range 16 {
 		if m > 0 && m%4 == 0 {
 			g.f("CMPQ AX, $%d", m)
 			g.f("JLE %s", done)
 		}
 		g.f("VFMADD231PS %d(R12), Z26, Z%d", 64*m, m)
-		g.f("VFMADD231PS.BCST %d(R14), Z27, Z%d", 4*m, m)
+		if s.split {
+			g.f("VFMADD231PS.BCST %d(R14), Z24, Z%d", 4*m, m)
+			g.f("VFMADD231PS %d(R12), Z27, Z%d", 1024+64*m, m)
+			g.f("VFMADD231PS.BCST %d(R14), Z25, Z%d", 64+4*m, m)
+		} else {
+			g.f("VFMADD231PS.BCST %d(R14), Z27, Z%d", 4*m, m)
+		}
 	}
 	g.label(done)
-	g.f("ADDQ $64, R14")
+	g.f("ADDQ $%d, R14", sums)
 	g.ring("R15", 128, ringScales)
 	g.ring("R12", 2048, ringTiles)
 }
@@ -338,22 +448,26 @@ func (g *asm) packLines() {
 	g.f("RET")
 }
 
-// sumLines adds up the 32 values of each row of each step, [steps][16 rows] of
-// them, on tiles: a step is multiplied with a column of ones, 16 steps with 16
-// columns. ones is 31 pairs, all zero but the one in the middle; out is a tile.
+// sumLines adds up the values of each row of each step, [steps][16 rows] of them,
+// on tiles: a step is multiplied with a column of ones, 16 steps with 16 columns.
+// From one step to the next are next bytes, and turn says which bits of that are
+// others from there to the one after. ones is 31 pairs, all zero but the one in
+// the middle; out is a tile.
 func (g *asm) sumLines() {
-	g.text("sumLines", "sumLines(cfg *[64]byte, sums *float32, x *uint16, steps int, ones *[31]uint32, out *float32)", 0, 48)
+	g.text("sumLines", "sumLines(cfg *[64]byte, sums *float32, x *uint16, steps, next, turn int, ones *[31]uint32, out *float32)", 0, 64)
 	g.f("MOVQ cfg+0(FP), AX")
 	g.ldtilecfg()
 	g.f("MOVQ sums+8(FP), DI")
 	g.f("MOVQ x+16(FP), BX")
 	g.f("MOVQ steps+24(FP), R12")
-	g.f("MOVQ out+40(FP), DX")
+	g.f("MOVQ next+32(FP), R10")
+	g.f("MOVQ turn+40(FP), R11")
+	g.f("MOVQ out+56(FP), DX")
 	g.f("MOVQ $64, CX")
 	g.f("XORQ AX, AX")
 	tile, loop, store := g.fresh("tile"), g.fresh("loop"), g.fresh("store")
 	g.label(tile)
-	g.f("MOVQ ones+32(FP), SI")
+	g.f("MOVQ ones+48(FP), SI")
 	g.f("LEAQ -4(SI), R9")
 	g.f("ADDQ $60, SI")
 	g.tilezero(0)
@@ -361,7 +475,8 @@ func (g *asm) sumLines() {
 	g.tileload(4, rBX, rCX, 0)
 	g.tileload(6, rSI, rAX, 0)
 	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	g.f("ADDQ $1024, BX")
+	g.f("ADDQ R10, BX")
+	g.f("XORQ R11, R10")
 	g.f("SUBQ $4, SI")
 	g.f("DECQ R12")
 	g.f("JZ %s", store)

@@ -12,14 +12,14 @@ import (
 
 // fewPanels is what a FewScratch has for panels of codes.
 type fewPanels struct {
-	sums []float32 // [padK/32, up to whole tiles][FewRows], the sums of 32 rounded values
+	sums []float32 // [padK/32, or padK/16, up to whole tiles][FewRows], the sums of as many rounded values
 	bias []float32 // [codes.Rows] of a panel that is not whole, zeros otherwise
 	mem  *panelMemory
 	args panelArgs
 }
 
 func newFewPanels(kp int) fewPanels {
-	return fewPanels{sums: make([]float32, (kp/kStep+15)/16*16*FewRows), bias: make([]float32, codes.Rows), mem: newPanelMemory()}
+	return fewPanels{sums: make([]float32, (kp/16+15)/16*16*FewRows), bias: make([]float32, codes.Rows), mem: newPanelMemory()}
 }
 
 // panelMemory is what the kernels write to on their way: rings of steps.
