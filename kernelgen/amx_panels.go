@@ -1,16 +1,18 @@
 package main
 
 // genFewPanels writes the products of up to 16 activation rows with panels of codes
-// (package codes) on the tiles. A code becomes the bf16 number that it stands
-// for by a table, exactly; 32 columns of a panel are the right operand of one
-// tile product, and its result is scaled in f32 while it is added up. One call
-// makes the columns of some panels that lie behind each other:
+// (package codes) on the tiles. Codes become integers in bf16, which are exact;
+// 32 columns of a panel are the right operand of one tile product, and its result
+// is scaled in f32 while it is added up. The integers are too large by a constant,
+// because that takes a shift and a mask and no table; the product of the constant
+// with the sum of the activations is taken off again. One call makes the columns
+// of some panels that lie behind each other:
 //
 //	name(t *panelArgs)
 //
-// Three stages run side by side, each a step of 32 columns behind the one
-// before, across panels: codes become tiles, tiles are multiplied, products are
-// scaled. So nobody waits for a tile product, which takes 52 cycles.
+// Three stages run side by side, some steps of 32 columns apart and across panels:
+// codes become tiles, tiles are multiplied, products are scaled. So nothing waits
+// for a tile product, which takes 52 cycles.
 func genFewPanels(g *asm) {
 	for _, s := range fewPanelTypes {
 		g.panelFew(s)
@@ -82,9 +84,12 @@ const (
 // codesAhead is how far beyond the codes at hand memory is asked for, in bytes.
 const codesAhead = 2048
 
+// Steps are unpacked so many steps before they are multiplied, and flushed so many
+// behind: tiles are loaded from memory, not from stores on their way to it, so
+// less would wait for these.
 const (
-	panelD1 = 3
-	panelD2 = 3
+	unpackBefore = 3
+	flushBehind  = 3
 )
 
 // panelNibbles are the rows of 32 codes of 4 bits.
@@ -238,10 +243,10 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("MOVQ $0, %d(R8)", panelLeft)
 	g.panelStart()
 	g.f("MOVQ $64, CX")
-	g.f("MOVQ $-%d, R9", panelD1)
+	g.f("MOVQ $-%d, R9", unpackBefore)
 	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
 	g.label(loop)
-	g.f("LEAQ %d(R9), AX", panelD1)
+	g.f("LEAQ %d(R9), AX", unpackBefore)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", multiply)
 	g.panelUnpack(s)
@@ -250,7 +255,7 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("JCC %s", flush)
 	g.panelMultiply(s)
 	g.label(flush)
-	g.f("LEAQ -%d(R9), AX", panelD2)
+	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("INCQ R9")
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
@@ -260,6 +265,10 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("DECQ R13")
 	g.f("JNZ %s", loop)
 	g.panelStore()
+	g.f("LEAQ -%d(R9), AX", flushBehind)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JGE %s", done)
+	g.panelStart()
 	g.f("JMP %s", loop)
 	g.label(done)
 	g.tilerelease()
@@ -395,7 +404,7 @@ func (g *asm) panelFlush(s fewPanelType) {
 	g.ring("R12", 2048, ringTiles)
 }
 
-// panelStore leaves the sums of a panel in y and begins the next one.
+// panelStore leaves the sums of a panel in y.
 func (g *asm) panelStore() {
 	done := g.fresh("done")
 	g.f("MOVQ %d(R8), AX", panelM)
@@ -412,7 +421,6 @@ func (g *asm) panelStore() {
 	g.label(done)
 	g.f("MOVQ %d(R8), R13", panelSteps)
 	g.f("MOVQ %d(R8), R14", panelSums)
-	g.panelStart()
 }
 
 // packLines rounds rows and makes left operands of them, 1 KB per step. order

@@ -268,16 +268,24 @@ var strided = []string{"", "(DX*1)", "(DX*2)", "(R9*1)"}
 // (2^15+128)·scale is the exact product.
 func unpackQ8(g *asm) {
 	g.f("VPBROADCASTD %d(AX), Z31", tabSign)
-	g.f("VPBROADCASTD %d(AX), Z26", tabBias)
-	// What is taken off in Z18 and Z15.
 	g.scalePairs()
+	g.codeScales(tabBias)
+	g.f("LEAQ 2(SI), BX")
+	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, g.scaledCode)
+}
+
+// codeScales leaves the products of the scales in Z16 and Z17 with a constant of
+// the tables, which are exact, in Z18 and Z15.
+func (g *asm) codeScales(constant int) {
+	g.f("VPBROADCASTD %d(AX), Z26", constant)
 	g.f("VMULPS Z26, Z16, Z18")
 	g.f("VMULPS Z26, Z17, Z15")
-	g.f("LEAQ 2(SI), BX")
-	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, func(f, scale, off, dst, _ int) {
-		g.f("VMOVAPS Z%d, Z%d", scale, dst)
-		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
-	})
+}
+
+// scaledCode is a value of bytePairs: scale times code, less what codeScales left.
+func (g *asm) scaledCode(f, scale, off, dst, _ int) {
+	g.f("VMOVAPS Z%d, Z%d", scale, dst)
+	g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
 }
 
 // bytePairs makes the tile of rows of 32 bytes at BX. code emits what makes of

@@ -10,14 +10,9 @@ func unpackQ41(g *asm) {
 
 // unpackQ40 is of Q4_0: an f16 scale and 16 bytes of such halves, less 8.
 func unpackQ40(g *asm) {
-	g.f("VPBROADCASTD %d(AX), Z26", tabEight)
 	g.scalePairs()
-	g.f("VMULPS Z26, Z16, Z18")
-	g.f("VMULPS Z26, Z17, Z15")
-	g.nibbles(2, tabEight, nil, func(f, scale, off, dst int) {
-		g.f("VMOVAPS Z%d, Z%d", scale, dst)
-		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
-	})
+	g.codeScales(tabEight)
+	g.nibbles(2, tabEight, nil, func(f, scale, off, dst int) { g.scaledCode(f, scale, off, dst, 0) })
 }
 
 // unpackQ50 is of Q5_0: an f16 scale, 32 fifth bits and 16 bytes of halves, less

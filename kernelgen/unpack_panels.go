@@ -34,18 +34,20 @@ func unpackPanelQ41(g *asm) {
 func unpackPanelQ40(g *asm) {
 	g.twice()
 	g.panelScales(0, 16, 17)
-	g.tileNibbles(32, tabEight, func() {}, func(f, scale, other, dst, _ int) { g.times(f, scale, other, dst) })
+	g.codeScales(tabEight)
+	g.tileNibbles(32, tabEight, func() {}, g.scaledCode)
 }
 
 func unpackPanelQ8(g *asm) {
 	g.twice()
 	g.panelScales(0, 16, 17)
+	g.codeScales(tabBias)
 	g.f("VPBROADCASTD %d(AX), Z9", tabSign)
 	g.pairConstants(tabRows, tabBias)
 	for j := range 8 {
 		g.f("VPXORD %d(SI), Z9, Z%d", 32+64*j, j)
 	}
-	g.dwordPairs(func(z, pair int) int { return 2*z + pair }, func(f, scale, other, dst, _ int) { g.times(f, scale, other, dst) })
+	g.dwordPairs(func(z, pair int) int { return 2*z + pair }, g.scaledCode)
 }
 
 func unpackPanelQ4K(g *asm) {
