@@ -20,7 +20,8 @@ func genCodes(g *asm) {
 			g.codes(s, rows)
 		}
 	}
-	g.packCodes()
+	g.packCodes("packCodes", false)
+	g.packCodes("packCodes16", true)
 }
 
 // codeRows are the numbers of rows that have kernels.
@@ -48,6 +49,10 @@ const (
 	tabBits    = 128 // of a code, or the one that is turned, in each byte
 	tabExcess  = 192 // what the codes are too large by, as f32, less than nothing
 	tabOnes    = 196 // two words of 1
+	codeSix    = 200 // the lowest 6 bits of each byte
+	codeHigh   = 204 // bits 4 and 5 of each byte
+	codeByte   = 208 // the lowest byte
+	codeSign   = 212 // the sign
 )
 
 // codeAhead is how far beyond the next group L2 is filled. Half and twice of it
@@ -147,10 +152,16 @@ func (g *asm) codeGroups(rows int, step, end func()) {
 
 // allDots adds the products of 32 columns to the sums of all rows.
 func (g *asm) allDots(rows int) {
-	for m := 0; m < rows; m += 4 {
-		g.codeDots(rows, m, min(rows, m+4))
-	}
+	g.someDots(rows, 0, 8, 0)
 	g.f("ADDQ $%d, AX", 64*rows+64)
+}
+
+// someDots adds the products with quads [q0,q1) to the sums of all rows. The sums
+// of x over their columns are sum bytes behind those of 32 columns.
+func (g *asm) someDots(rows, q0, q1, sum int) {
+	for m := 0; m < rows; m += 4 {
+		g.codeDots(rows, m, min(rows, m+4), q0, q1, sum)
+	}
 }
 
 // codeStep leaves the codes of 32 columns in Z0 to Z7, four of each row in a
@@ -200,14 +211,14 @@ func (g *asm) codeStep(s codeStorage) {
 	g.f("ADDQ $%d, SI", s.bytes)
 }
 
-// codeDots adds the products of a step to the sums of rows [m0,m1).
-func (g *asm) codeDots(rows, m0, m1 int) {
+// codeDots is someDots for rows [m0,m1).
+func (g *asm) codeDots(rows, m0, m1, q0, q1, sum int) {
 	reg := func(m, upper int) int { return 8 + 2*(m-m0) + upper }
 	for m := m0; m < m1; m++ {
 		g.zero(avx512, reg(m, 0))
 		g.zero(avx512, reg(m, 1))
 	}
-	for q := range 8 {
+	for q := q0; q < q1; q++ {
 		for m := m0; m < m1; m++ {
 			for upper := range 2 {
 				g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 64*m+32*upper+4*q, q, reg(m, upper))
@@ -220,7 +231,7 @@ func (g *asm) codeDots(rows, m0, m1 int) {
 		g.f("VPADDD Z%d, Z%d, Z%d", lo, hi, hi)
 		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
 		g.f("VMULPS.BCST %d(AX), Z%d, Z%d", 64*rows+4*m, hi, hi)
-		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+4*m, 16+m)
+		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+sum+4*m, 16+m)
 		g.f("VFMADD231PS Z25, Z%d, Z%d", hi, 16+m)
 	}
 }
@@ -228,9 +239,10 @@ func (g *asm) codeDots(rows, m0, m1 int) {
 // packCodes makes integers of steps x 32 values: their lower bytes, then their
 // upper ones, both in an order by 16, at dst, the scale at sums and the sum of what they stand for 32
 // bytes on; the next step is stride bytes on. What is no number, or infinite,
-// makes its scale so.
-func (g *asm) packCodes() {
-	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
+// makes its scale so. With sums by 16, those of the second 16 values are 32 bytes
+// behind those of the first.
+func (g *asm) packCodes(name string, by16 bool) {
+	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")
@@ -271,17 +283,24 @@ func (g *asm) packCodes() {
 		g.f("VPERMD Z%d, Z27, Z%d", z, z)
 		g.f("VPMOVDB Z%d, %d(DI)", z, 16*z)
 	}
-	g.f("VPADDD Z0, Z1, Z2")
+	if by16 {
+		g.f("VMOVDQU32 Z0, Z2")
+		g.f("VMOVDQU32 Z1, Z5")
+	} else {
+		g.f("VPADDD Z0, Z1, Z2")
+	}
 	for z := range 2 {
 		g.f("VPADDD Z28, Z%d, Z%d", z, z)
 		g.f("VPSRAD $8, Z%d, Z%d", z, z)
 		g.f("VPMOVDB Z%d, %d(DI)", z, 32+16*z)
 	}
-	reduce("VPADDD", 2)
-	g.f("VCVTDQ2PS X2, X2")
-	g.f("VMULSS X4, X2, X2")
 	g.f("VMOVSS X4, (R8)")
-	g.f("VMOVSS X2, 32(R8)")
+	for i, z := range []int{2, 5}[:1+map[bool]int{true: 1}[by16]] {
+		reduce("VPADDD", z)
+		g.f("VCVTDQ2PS X%d, X%d", z, z)
+		g.f("VMULSS X4, X%d, X%d", z, z)
+		g.f("VMOVSS X%d, %d(R8)", z, 32+32*i)
+	}
 	g.f("ADDQ $128, SI")
 	g.f("ADDQ DX, DI")
 	g.f("ADDQ DX, R8")

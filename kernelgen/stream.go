@@ -13,6 +13,10 @@ func genStream(g *asm) {
 			g.stream(s, rows)
 		}
 	}
+	for _, rows := range codeRows {
+		g.streamQ4_K(rows)
+		g.streamQ6_K(rows)
+	}
 }
 
 // Lines are asked for into L2 and then into L1 so many bytes ahead. A single
@@ -55,14 +59,19 @@ func (g *asm) stream(s streamStorage, rows int) {
 		} else {
 			g.streamNibbles(at)
 		}
-		for line := 0; line < s.bytes; line += 64 {
-			g.f("PREFETCHT1 %d(SI)", line+streamFar)
-			g.f("PREFETCHT0 %d(SI)", line+streamNear)
-		}
+		g.streamFetch(s.bytes)
 		g.f("ADDQ $%d, SI", s.bytes)
 		g.allDots(rows)
 	}, func() {})
 	g.ret()
+}
+
+// streamFetch asks for as many bytes as SI is about to move on.
+func (g *asm) streamFetch(bytes int) {
+	for line := 0; line < bytes; line += 64 {
+		g.f("PREFETCHT1 %d(SI)", line+streamFar)
+		g.f("PREFETCHT0 %d(SI)", line+streamNear)
+	}
 }
 
 // streamNibbles leaves the quads of 32 columns, which begin at(SI), in Z0 to Z7.

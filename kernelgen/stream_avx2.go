@@ -92,10 +92,7 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 			g.f("VFMADD231PS Y4, Y%d, Y%d", lo, sum)
 		}
 	}
-	for line := 0; line < s.bytes; line += 64 {
-		g.f("PREFETCHT1 %d(SI)", line+streamFar)
-		g.f("PREFETCHT0 %d(SI)", line+streamNear)
-	}
+	g.streamFetch(s.bytes)
 	g.f("ADDQ $%d, SI", s.bytes)
 	g.f("ADDQ $%d, AX", 64*rows+64)
 	g.f("DECQ R12")

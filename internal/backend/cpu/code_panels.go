@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"sync"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/gemm"
@@ -45,9 +47,21 @@ func lookups() []plan.Rule {
 	return out
 }
 
+// packShare is the least number of bytes that another thread helps to pack for.
+const packShare = 256 << 10
+
+// packCodes packs on as many threads as runs have: the first call waits for it.
 func packCodes(b *Backend, w plan.Weight, n, k int) (weight, error) {
 	mem := b.packed.take(codes.Bytes(w.DType, n, k))
-	codes.Pack(mem, w.Data, w.DType, n, k, 0, codes.NumPanels(n))
+	shares := max(1, min(b.workers, len(mem)/packShare))
+	var wg sync.WaitGroup
+	for i := range shares {
+		wg.Go(func() {
+			p0, p1 := share(codes.NumPanels(n), 1, i, shares)
+			codes.Pack(mem, w.Data, w.DType, n, k, p0, p1)
+		})
+	}
+	wg.Wait()
 	p, err := gemm.NewPanels(mem, w.DType, n, k)
 	if err != nil {
 		return nil, err

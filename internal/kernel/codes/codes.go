@@ -169,7 +169,7 @@ func packQ4_K(dst, src []byte, r int) {
 	copy(half(dst[halves:], r), src[2:])
 	packBytes(dst[2*halves:], src[4:16], r)
 	for g := range 8 {
-		packNibbles(dst[2*halves+3*vector+g*nibble:], load(src[16+32*(g/2):], 4*(g%2)), r)
+		packNibbles(dst[2*halves+3*vector+g*nibble:], src[16+32*(g/2):], 4*(g%2), r)
 	}
 }
 
@@ -177,10 +177,9 @@ func unpackQ4_K(dst, src []byte, r int) {
 	copy(dst, half(src, r))
 	copy(dst[2:], half(src[halves:], r))
 	unpackBytes(dst[4:16], src[2*halves:], r)
-	clear(dst[16:])
+	clear(dst[16:144])
 	for g := range 8 {
-		q := unpackNibbles(src[2*halves+3*vector+g*nibble:], r)
-		merge(dst[16+32*(g/2):], q, 4*(g%2))
+		unpackNibbles(dst[16+32*(g/2):], src[2*halves+3*vector+g*nibble:], 4*(g%2), r)
 	}
 }
 
@@ -191,18 +190,12 @@ func packQ6_K(dst, src []byte, r int) {
 	copy(half(dst, r), src[208:])
 	packBytes(dst[halves:], src[192:208], r)
 	for g := range 8 {
-		part := dst[halves+4*vector+g*sixths:]
-		h, at := g/4, g%4
-		packNibbles(part, load(src[64*h+32*(at%2):], 4*(at/2)), r)
-		high := load(src[128+32*h:], 2*at)
+		part, h, at := dst[halves+4*vector+g*sixths:], g/4, g%4
+		packNibbles(part, src[64*h+32*(at%2):], 4*(at/2), r)
 		for v := range 2 {
-			var w uint32
-			for q := range 4 {
-				for i, c := range quads[q%2] {
-					w |= uint32(high[16*v+8*(q/2)+c]&3) << (8*i + 2*q)
-				}
-			}
-			binary.LittleEndian.PutUint32(dword(part[nibble+v*vector:], r), w)
+			high := src[128+32*h+16*v:][:16]
+			first, second := binary.LittleEndian.Uint64(high)>>(2*at), binary.LittleEndian.Uint64(high[8:])>>(2*at)
+			binary.LittleEndian.PutUint32(dword(part[nibble+v*vector:], r), eight(first&pairs, 2)|eight(second&pairs, 2)<<4)
 		}
 	}
 }
@@ -212,39 +205,20 @@ func unpackQ6_K(dst, src []byte, r int) {
 	copy(dst[208:], half(src, r))
 	unpackBytes(dst[192:208], src[halves:], r)
 	for g := range 8 {
-		part := src[halves+4*vector+g*sixths:]
-		h, at := g/4, g%4
-		merge(dst[64*h+32*(at%2):], unpackNibbles(part, r), 4*(at/2))
-		var high [32]byte
+		part, h, at := src[halves+4*vector+g*sixths:], g/4, g%4
+		unpackNibbles(dst[64*h+32*(at%2):], part, 4*(at/2), r)
 		for v := range 2 {
 			w := binary.LittleEndian.Uint32(dword(part[nibble+v*vector:], r))
-			for q := range 4 {
-				for i, c := range quads[q%2] {
-					high[16*v+8*(q/2)+c] = byte(w>>(8*i+2*q)) & 3
-				}
-			}
+			high := dst[128+32*h+16*v:][:16]
+			merge(high, bytesOf(w&0x0f0f0f0f, 2)&pairs, 2*at)
+			merge(high[8:], bytesOf(w>>4&0x0f0f0f0f, 2)&pairs, 2*at)
 		}
-		merge(dst[128+32*h:], high, 2*at)
 	}
 }
 
-// quads are the codes of 8 that the low nibbles of a dword are, then its high
-// ones.
-var quads = [2][4]int{{0, 4, 1, 5}, {2, 6, 3, 7}}
-
-// load is 32 codes that begin at a bit of as many bytes.
-func load(src []byte, shift int) (q [32]byte) {
-	for i, b := range src[:32] {
-		q[i] = b >> shift
-	}
-	return q
-}
-
-// merge puts 32 codes to a bit of as many bytes.
-func merge(dst []byte, q [32]byte, shift int) {
-	for i, c := range q {
-		dst[i] |= c << shift
-	}
+// merge puts 8 codes to a bit of as many bytes.
+func merge(dst []byte, q uint64, shift int) {
+	binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(dst)|q<<shift)
 }
 
 // packBytes writes dwords of a row to as many vectors.
@@ -260,33 +234,37 @@ func unpackBytes(dst, src []byte, r int) {
 	}
 }
 
-const nibbles = 0x0f0f0f0f0f0f0f0f
+// The lowest 4 and the lowest 2 bits of bytes.
+const (
+	nibbles = 0x0f0f0f0f0f0f0f0f
+	pairs   = 0x0303030303030303
+)
 
-// eight makes the dword of 8 codes, a byte each.
-func eight(q uint64) uint32 {
-	q |= q >> 12 // c0 c2, c1 c3, -, -, c4 c6, c5 c7
+// eight makes the dword of 8 codes of a number of bits, a byte each.
+func eight(q uint64, bits int) uint32 {
+	q |= q >> (16 - bits) // c0 c2, c1 c3, -, -, c4 c6, c5 c7
 	return uint32(q&0xff | q>>24&0xff00 | q<<8&0xff0000 | q>>16&0xff000000)
 }
 
-// bytesOf is the inverse of eight.
-func bytesOf(w uint32) uint64 {
+// bytesOf is the inverse of eight, but for what is above the codes.
+func bytesOf(w uint32, bits int) uint64 {
 	q := uint64(w)
 	q = q&0xff | q<<24&0xff00000000 | q>>8&0xff00 | q<<16&0xff0000000000
-	return (q | q<<12) & nibbles
+	return q | q<<(16-bits)
 }
 
-// packNibbles writes the low bits of 32 codes, a byte each.
-func packNibbles(dst []byte, q [32]byte, r int) {
+// packNibbles writes 32 codes that begin at a bit of as many bytes.
+func packNibbles(dst, src []byte, shift, r int) {
 	for j := range 4 {
-		binary.LittleEndian.PutUint32(dword(dst[j*vector:], r), eight(binary.LittleEndian.Uint64(q[8*j:])&nibbles))
+		q := binary.LittleEndian.Uint64(src[8*j:]) >> shift
+		binary.LittleEndian.PutUint32(dword(dst[j*vector:], r), eight(q&nibbles, 4))
 	}
 }
 
-func unpackNibbles(src []byte, r int) (q [32]byte) {
+func unpackNibbles(dst, src []byte, shift, r int) {
 	for j := range 4 {
-		binary.LittleEndian.PutUint64(q[8*j:], bytesOf(binary.LittleEndian.Uint32(dword(src[j*vector:], r))))
+		merge(dst[8*j:], bytesOf(binary.LittleEndian.Uint32(dword(src[j*vector:], r)), 4)&nibbles, shift)
 	}
-	return q
 }
 
 // packHalves writes 32 codes whose first half are the low nibbles of 16 bytes
@@ -294,15 +272,15 @@ func unpackNibbles(src []byte, r int) (q [32]byte) {
 func packHalves(dst, src []byte, r int) {
 	for j := range 2 {
 		q := binary.LittleEndian.Uint64(src[8*j:])
-		binary.LittleEndian.PutUint32(dword(dst[j*vector:], r), eight(q&nibbles))
-		binary.LittleEndian.PutUint32(dword(dst[(2+j)*vector:], r), eight(q>>4&nibbles))
+		binary.LittleEndian.PutUint32(dword(dst[j*vector:], r), eight(q&nibbles, 4))
+		binary.LittleEndian.PutUint32(dword(dst[(2+j)*vector:], r), eight(q>>4&nibbles, 4))
 	}
 }
 
 func unpackHalves(dst, src []byte, r int) {
 	for j := range 2 {
-		low := bytesOf(binary.LittleEndian.Uint32(dword(src[j*vector:], r)))
-		high := bytesOf(binary.LittleEndian.Uint32(dword(src[(2+j)*vector:], r)))
+		low := bytesOf(binary.LittleEndian.Uint32(dword(src[j*vector:], r)), 4) & nibbles
+		high := bytesOf(binary.LittleEndian.Uint32(dword(src[(2+j)*vector:], r)), 4) & nibbles
 		binary.LittleEndian.PutUint64(dst[8*j:], low|high<<4)
 	}
 }

@@ -23,22 +23,41 @@ func packQ8_0AVX2(t *panelArgs)
 //go:noescape
 func unpackQ8_0AVX2(t *panelArgs)
 
+//go:noescape
+func packQ4_KAVX2(t *panelArgs)
+
+//go:noescape
+func unpackQ4_KAVX2(t *panelArgs)
+
+//go:noescape
+func packQ6_KAVX2(t *panelArgs)
+
+//go:noescape
+func unpackQ6_KAVX2(t *panelArgs)
+
 // panelArgs are the operands of the assembly kernels, in its order.
 type panelArgs struct {
 	rows     *byte // the first of 16
 	rowBytes int
 	panel    *byte
 	blocks   int
-	masks    *[3][16]byte
+	masks    *[5][32]byte
 }
 
 // panelMasks are a nibble, the order in which codes of 16 columns lie in a panel,
-// and the inverse.
-var panelMasks = [3][16]byte{
-	{15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15},
-	{0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15},
-	{0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15},
-}
+// the inverse, two bits, and how far the quads of high bits are shifted. The
+// second half of each repeats the first.
+var panelMasks = func() (m [5][32]byte) {
+	for i := range 32 {
+		m[0][i], m[3][i] = 15, 3
+		at := [16]byte{0, 4, 1, 5, 8, 12, 9, 13, 2, 6, 3, 7, 10, 14, 11, 15}[i%16]
+		m[1][i], m[2][i&16|int(at)] = at, byte(i%16)
+	}
+	for i := range 8 {
+		m[4][4*i] = [4]byte{0, 4, 2, 6}[i%4]
+	}
+	return m
+}()
 
 // fast moves whole blocks of 16 rows, rowBytes apart, into a panel or out of it;
 // false where there is no kernel for it.
@@ -61,6 +80,14 @@ func fast(d tensor.DType, pack bool, rows []byte, rowBytes int, panel []byte, bl
 		packQ8_0AVX2(&t)
 	case d == tensor.Q8_0:
 		unpackQ8_0AVX2(&t)
+	case d == tensor.Q4_K && pack:
+		packQ4_KAVX2(&t)
+	case d == tensor.Q4_K:
+		unpackQ4_KAVX2(&t)
+	case d == tensor.Q6_K && pack:
+		packQ6_KAVX2(&t)
+	case d == tensor.Q6_K:
+		unpackQ6_KAVX2(&t)
 	default:
 		return false
 	}

@@ -63,6 +63,9 @@ func codesQ8_0x6(t *codeArgs)
 func codesQ8_0x8(t *codeArgs)
 
 //go:noescape
+func packCodes16(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+
+//go:noescape
 func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 
 // codeArgs are the operands of the assembly kernels, in its order.
@@ -88,6 +91,8 @@ type codeTables struct {
 	excess  float32    // what the codes are too large by, less than nothing
 	//lint:ignore U1000 read by assembly
 	ones [2]uint16
+	//lint:ignore U1000 read by assembly
+	six, high, byte, sign uint32
 }
 
 // codeKernel multiplies with the codes of one type.
@@ -96,7 +101,9 @@ type codeKernel struct {
 	bits   byte
 	excess float32
 	order  *codeOrder
-	pack   func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+	// lines is how many times 64 bytes scales and sums of 32 columns take.
+	lines int
+	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 }
 
 // codeSizes are the numbers of rows that there are kernels for.
@@ -107,9 +114,9 @@ func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
 
 // codeKernels are the types whose codes are multiplied as the file has them.
 var codeKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, packCodes},
-	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, packCodes},
-	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, packCodes},
+	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes},
+	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes},
+	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes},
 }
 
 // codeConstants are those of packCodes: all bits but the sign, the largest
@@ -195,7 +202,7 @@ func (s *CodeScratch) pack(t *CodeTask, kernel *codeKernel) {
 	for m := range t.M {
 		first := m - m%kernel.most()
 		rows := codeSizes[codeSize(min(kernel.most(), t.M-first))]
-		stride := 64 * (rows + 1)
+		stride := 64 * (rows + kernel.lines)
 		dst := s.x[s.chunk(k, kernel, first):][:k/codeLen*stride]
 		x := t.A[m*t.LDA:][:k]
 		kernel.pack(&dst[64*(m-first)], &dst[64*rows+4*(m-first)], unsafe.SliceData(x), stride, k/codeLen, &codeConstants, kernel.order)
@@ -205,7 +212,7 @@ func (s *CodeScratch) pack(t *CodeTask, kernel *codeKernel) {
 
 // chunk is where rows from first on are in x.
 func (s *CodeScratch) chunk(k int, kernel *codeKernel, first int) int {
-	return first / kernel.most() * (k / codeLen) * 64 * (kernel.most() + 1)
+	return first / kernel.most() * (k / codeLen) * 64 * (kernel.most() + kernel.lines)
 }
 
 // setTables makes the constants of a kernel.
@@ -222,4 +229,5 @@ func (s *CodeScratch) setTables(rowBytes int, kernel *codeKernel) {
 		c.bits[i] = kernel.bits
 	}
 	c.excess, c.ones = kernel.excess, [2]uint16{1, 1}
+	c.six, c.high, c.byte, c.sign = 0x3f3f3f3f, 0x30303030, 0xff, 1<<31
 }

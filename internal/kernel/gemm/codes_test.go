@@ -14,7 +14,7 @@ import (
 )
 
 // codeTypes are all that RunCodes has kernels for, and some that run in plain Go.
-var codeTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0, tensor.Q4_K, tensor.F32}
+var codeTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0, tensor.Q4_K, tensor.Q6_K, tensor.F32}
 
 func seeded(n int, seed uint64) []float32 { return noise(rand.New(rand.NewPCG(seed, 1)), n) }
 
@@ -241,6 +241,9 @@ func TestCodesEpoch(t *testing.T) {
 func TestCodesAllocates(t *testing.T) {
 	for _, d := range codeTypes {
 		w := codeWeights(t, d, 50, 256)
+		if codes.Has(d) {
+			w = panelsOf(t, w)
+		}
 		task, s := CodeTask{M: 3, A: seeded(3*256, 1), LDA: 256, W: w, C: make([]float32, 150), LDC: 50}, NewCodeScratch(256)
 		if n := testing.AllocsPerRun(10, func() { RunCodes(&task, 0, 50, s) }); n != 0 {
 			t.Errorf("%v: %v allocations", d, n)

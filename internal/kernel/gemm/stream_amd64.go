@@ -60,6 +60,42 @@ func streamQ8_0x6(t *codeArgs)
 func streamQ8_0x8(t *codeArgs)
 
 //go:noescape
+func streamQ4_Kx1(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx2(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx3(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx4(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx6(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx8(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx1(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx2(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx3(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx4(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx6(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx8(t *codeArgs)
+
+//go:noescape
 func streamQ4_1x1AVX2(t *codeArgs)
 
 //go:noescape
@@ -99,18 +135,20 @@ func packWordsAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5
 // of 32 bytes, and with AVX2 alone.
 var (
 	streamKernels = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, packCodes},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, packCodes},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, packCodes},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16},
 	}
 	streamKernelsVEX = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, packCodesAVX2},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, packCodesAVX2},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2},
 	}
 	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, packCodesAVX2},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, packCodesAVX2},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, packWordsAVX2},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2},
 	}
 )
 
@@ -134,7 +172,7 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	s.setTables(0, kernel)
 	steps, bytes := w.K/codeLen, codes.PanelBytes(w.DType, w.K)
 	a := &s.args
-	*a = codeArgs{steps: steps, tables: &s.table}
+	*a = codeArgs{steps: w.K / max(codeLen, w.DType.Info().BlockLen), tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
 		y, whole := t.C[n:], n%codeGroup == 0 && panels > 0
