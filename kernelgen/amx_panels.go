@@ -15,7 +15,7 @@ package main
 // for a tile product, which takes 52 cycles.
 func genFewPanels(g *asm) {
 	for _, s := range fewPanelTypes {
-		g.panelFew(s)
+		g.fewPanel(s)
 	}
 	g.packLines()
 	g.sumLines()
@@ -208,12 +208,12 @@ func (g *asm) stepScales() {
 	g.f("VMOVUPS Z24, (R11)")
 }
 
-// panelFew writes the kernel of a type. Registers: SI is the codes, DI the right
+// fewPanel writes the kernel of a type. Registers: SI is the codes, DI the right
 // operands, DX the products, BX the activations' tile, CX the distance of a
 // tile's rows; R9 is the step that is multiplied, R10 is y, R11 and R15 the
 // scales that are written and read, R12 and R13 the steps that a panel still
 // has, R14 the sums.
-func (g *asm) panelFew(s fewPanelType) {
+func (g *asm) fewPanel(s fewPanelType) {
 	name := "panel" + s.name
 	g.text(name, name+"(t *panelArgs)", 16, 8)
 	g.ftz()
@@ -241,7 +241,7 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("MOVQ %d(R8), AX", panelBias)
 	g.f("MOVQ AX, %d(R8)", panelBiasAt)
 	g.f("MOVQ $0, %d(R8)", panelLeft)
-	g.panelStart()
+	g.startSums()
 	g.f("MOVQ $64, CX")
 	g.f("MOVQ $-%d, R9", unpackBefore)
 	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
@@ -249,11 +249,11 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("LEAQ %d(R9), AX", unpackBefore)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", multiply)
-	g.panelUnpack(s)
+	g.unpackStep(s)
 	g.label(multiply)
 	g.f("CMPQ R9, %d(R8)", panelTotal)
 	g.f("JCC %s", flush)
-	g.panelMultiply(s)
+	g.multiplyStep(s)
 	g.label(flush)
 	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("INCQ R9")
@@ -261,22 +261,22 @@ func (g *asm) panelFew(s fewPanelType) {
 	g.f("JGE %s", done)
 	g.f("TESTQ AX, AX")
 	g.f("JLT %s", loop)
-	g.panelFlush(s)
+	g.flushStep(s)
 	g.f("DECQ R13")
 	g.f("JNZ %s", loop)
-	g.panelStore()
+	g.storeSums()
 	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
-	g.panelStart()
+	g.startSums()
 	g.f("JMP %s", loop)
 	g.label(done)
 	g.tilerelease()
 	g.ret()
 }
 
-// panelUnpack makes the right operands of the step at SI, which it passes.
-func (g *asm) panelUnpack(s fewPanelType) {
+// unpackStep makes the right operands of the step at SI, which it passes.
+func (g *asm) unpackStep(s fewPanelType) {
 	ready := g.fresh("ready")
 	if s.steps > 1 {
 		g.f("DECQ %d(R8)", panelLeft)
@@ -324,8 +324,8 @@ func (g *asm) panelUnpack(s fewPanelType) {
 	g.ring("R10", 2048, ringTiles)
 }
 
-// panelMultiply multiplies the tile at BX with the operands at DI.
-func (g *asm) panelMultiply(s fewPanelType) {
+// multiplyStep multiplies the tile at BX with the operands at DI.
+func (g *asm) multiplyStep(s fewPanelType) {
 	if s.split { // 16 columns each
 		for c := range byte(2) {
 			g.tilezero(c)
@@ -361,8 +361,8 @@ func (g *asm) ring(r string, bytes, bit int) {
 	g.f("BTRQ $%d, %s", bit, r)
 }
 
-// panelStart begins a panel's sums with the bias, in Z0 to Z15.
-func (g *asm) panelStart() {
+// startSums begins a panel's sums with the bias, in Z0 to Z15.
+func (g *asm) startSums() {
 	g.f("MOVQ %d(R8), AX", panelBiasAt)
 	g.f("VMOVUPS (AX), Z0")
 	for m := 1; m < 16; m++ {
@@ -372,8 +372,8 @@ func (g *asm) panelStart() {
 	g.f("MOVQ AX, %d(R8)", panelBiasAt)
 }
 
-// panelFlush adds the scaled products at DX to the sums.
-func (g *asm) panelFlush(s fewPanelType) {
+// flushStep adds the scaled products at DX to the sums.
+func (g *asm) flushStep(s fewPanelType) {
 	done := g.fresh("done")
 	g.f("MOVQ %d(R8), AX", panelM)
 	g.f("VMOVUPS (R15), Z26")
@@ -404,8 +404,8 @@ func (g *asm) panelFlush(s fewPanelType) {
 	g.ring("R12", 2048, ringTiles)
 }
 
-// panelStore leaves the sums of a panel in y.
-func (g *asm) panelStore() {
+// storeSums leaves the sums of a panel in y.
+func (g *asm) storeSums() {
 	done := g.fresh("done")
 	g.f("MOVQ %d(R8), AX", panelM)
 	g.f("MOVQ %d(R8), R13", panelYAt)

@@ -42,12 +42,16 @@ func TestFewRows(t *testing.T) {
 	const codes, tiles = "rows i16g32 from Q4_1 panels", "rows bf16 from Q4_1 panels"
 	fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, tiledNibbles: codes, tiledNibbles + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1 panels"})
 	const wide = "rows i16g32 from Q8_0 panels"
-	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, tiledCodes: wide, tiledCodes + 1: "rows bf16 from Q8_0 panels"})
+	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, gemm.CodeRows: wide, gemm.CodeRows + 1: "rows bf16 from Q8_0 panels"})
 	const rows, rowTiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
 	fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: rows, 2: rows, tiledCodes: rows, tiledCodes + 1: rowTiles, bf16.FewRows: rowTiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
 	fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
 	fewRows(t, tensor.IQ4_NL, Options{}, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
-	fewRows(t, tensor.Q4_K, Options{}, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
+	const long, longTiles = "rows i16g32 from Q4_K panels", "rows bf16 from Q4_K panels"
+	fewRows(t, tensor.Q4_K, Options{}, map[int]string{1: long, tiledNibbles: long, tiledNibbles + 1: longTiles, bf16.FewRows: longTiles, bf16.FewRows + 1: "gemm bf16 from Q4_K panels"})
+	const six, sixTiles = "rows i16g32 from Q6_K panels", "rows bf16 from Q6_K panels"
+	fewRows(t, tensor.Q6_K, Options{}, map[int]string{1: six, tiledCodes: six, tiledCodes + 1: sixTiles, bf16.FewRows: sixTiles, bf16.FewRows + 1: "gemm bf16 from Q6_K panels"})
+	fewRows(t, tensor.Q4_K, Options{InPlace: true}, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
 }
 
 // fewRows holds products with weights of a type to their sums and, by the number
