@@ -21,36 +21,6 @@ func genFewPanels(g *asm) {
 	g.sumLines()
 }
 
-// fewPanelType is a type that has panels of codes.
-type fewPanelType struct {
-	name  string
-	steps int // of 32 columns in a block
-	head  int // bytes before the codes of its first step
-	bytes int // of the codes of a step
-	// scales leaves the scales of all steps of the block at SI in the ring at
-	// R11, 128 bytes each: factors of products, then factors of the sums of
-	// activations.
-	scales func(g *asm)
-	// rows are the rows of the step's right operands: the first 16 of one tile,
-	// others of a second that is added to it.
-	rows []panelTileRow
-	// words are the constants of rows: pairs of a mask and of what is flipped.
-	words [][2]int
-	// split says that 16 columns share a scale: steps have two products, and the
-	// ring has two scales for products and none for sums.
-	split bool
-}
-
-// panelTileRow is made of the words of a vector, off bytes into the step: shifted to
-// the right, masked, and with bits flipped that make numbers of them. A code q
-// becomes 128+q, whose bits in bf16 are 0x4300+q.
-type panelTileRow struct {
-	off, shift, words int
-	// high, if not 0, is a vector with two more bits of each code, turn bits to the
-	// left of where they belong.
-	high, turn int
-}
-
 // Offsets in panelArgs.
 const (
 	panelCfg     = 0
@@ -74,7 +44,7 @@ const (
 
 // Offsets in panelMemory, whose rings are as large as their alignment allows.
 const (
-	panelTiles  = 0     // [4][2] right operands of steps
+	// [4][2] right operands of steps come first.
 	panelScales = 8192  // [16][2][16] scales of steps
 	panelOut    = 16384 // [4][2] products of steps
 	ringTiles   = 13    // the bit that an address gets behind a ring's end
@@ -92,127 +62,12 @@ const (
 	flushBehind  = 3
 )
 
-// panelNibbles are the rows of 32 codes of 4 bits.
-var panelNibbles = func() (rows []panelTileRow) {
-	for r := range 16 {
-		rows = append(rows, panelTileRow{off: 64 * (r / 4), shift: 4 * (r % 4)})
-	}
-	return rows
-}()
-
-// panelBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
-// then their high halves u, with another sign, as 256+16u. A row has every
-// second code of four.
-var panelBytes = func() (rows []panelTileRow) {
-	for high := range 2 {
-		for r := range 16 {
-			rows = append(rows, panelTileRow{off: 64 * (r / 2), shift: 8*(r%2) + high, words: high})
-		}
-	}
-	return rows
-}()
-
-// panelSixths are the rows of 32 codes of 6 bits: nibbles, and their high bits in
-// two vectors behind them.
-var panelSixths = func() (rows []panelTileRow) {
-	for r, row := range panelNibbles {
-		pair := r % 4
-		row.high, row.turn = 256+64*(r/8), r/4%2*4+pair%2*2+pair/2*8-4
-		rows = append(rows, row)
-	}
-	return rows
-}()
-
-var fewPanelTypes = []fewPanelType{
-	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -136
-		g.f("VMOVUPS Z25, 64(R11)")
-	}},
-	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VCVTPH2PS 32(SI), Z25")
-		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", panelOffset) // -128
-		g.f("VMOVUPS Z25, 64(R11)")
-	}},
-	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: panelBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -512
-		g.f("VMOVUPS Z25, 64(R11)")
-	}},
-	{name: "Q4_K", steps: 8, head: 256, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: (*asm).stepScalesK},
-	{name: "Q6_K", steps: 8, head: 288, bytes: 384, rows: panelSixths, words: [][2]int{{0xf, 0x4300}, {0x30, 0}}, split: true, scales: func(g *asm) {
-		g.f("VCVTPH2PS (SI), Z16")
-		for q := range 4 {
-			g.f("VMOVDQU64 %d(SI), Z17", 32+64*q)
-			for b := range 4 {
-				z := 18 + b
-				g.f("VPSLLD $%d, Z17, Z%d", 24-8*b, z)
-				g.f("VPSRAD $24, Z%d, Z%d", z, z)
-				g.f("VCVTDQ2PS Z%d, Z%d", z, z)
-				g.f("VMULPS Z16, Z%d, Z%d", z, z)
-				g.f("VMOVUPS Z%d, %d(R11)", z, 64*(4*q+b))
-			}
-		}
-	}},
-}
-
-// broadcast leaves 32 bits in all dwords of a register. AX is lost.
-func (g *asm) broadcast(bits, z int) {
-	g.f("MOVL $0x%08x, AX", bits)
-	g.f("VPBROADCASTD AX, Z%d", z)
-}
-
-// stepScalesK is of Q4_K: f16 factors of scales and of minima, and 6 bits of both
-// for each step, as the file packs them.
-func (g *asm) stepScalesK() {
-	g.f("VCVTPH2PS (SI), Z16")
-	g.f("VCVTPH2PS 32(SI), Z17")
-	g.broadcast(0x0f0f0f0f, 24)
-	g.broadcast(0x30303030, 25)
-	g.broadcast(0x3f3f3f3f, 26)
-	g.broadcast(0xff, 27)
-	// Bytes of the first four steps in Z18 and Z19, of the others in Z20 and Z21.
-	g.f("VMOVDQU64 64(SI), Z18")
-	g.f("VMOVDQU64 128(SI), Z19")
-	g.f("VMOVDQU64 192(SI), Z20")
-	g.f("VPSRLD $4, Z20, Z21")
-	for n := range 2 {
-		low, high := 18+n, 20+n
-		g.f("VPSRLD $2, Z%d, Z22", low)
-		g.f("VPANDD Z24, Z%d, Z%d", high, high)
-		g.f("VPTERNLOGD $0xf8, Z25, Z22, Z%d", high) // or what is in both
-		g.f("VPANDD Z26, Z%d, Z%d", low, low)
-	}
-	for i := range 8 {
-		for n := range 2 { // scale, minimum
-			from, z := 18+n+i/4*2, 22+n
-			if i%4 > 0 {
-				g.f("VPSRLD $%d, Z%d, Z%d", 8*(i%4), from, z)
-				from = z
-			}
-			g.f("VPANDD Z27, Z%d, Z%d", from, z)
-			g.f("VCVTDQ2PS Z%d, Z%d", z, z)
-		}
-		g.f("VMULPS Z16, Z22, Z22")
-		g.f("VMULPS Z17, Z23, Z23")
-		g.f("VMOVUPS Z22, %d(R11)", 128*i)
-		g.f("VFMSUB132PS.BCST %d(R8), Z23, Z22", panelOffset) // -128
-		g.f("VMOVUPS Z22, %d(R11)", 128*i+64)
-	}
-}
-
-// stepScales widens the 16 scales that a block begins with.
-func (g *asm) stepScales() {
-	g.f("VCVTPH2PS (SI), Z24")
-	g.f("VMOVUPS Z24, (R11)")
-}
-
-// fewPanel writes the kernel of a type. Registers: SI is the codes, DI the right
-// operands, DX the products, BX the activations' tile, CX the distance of a
-// tile's rows; R9 is the step that is multiplied, R10 is y, R11 and R15 the
-// scales that are written and read, R12 and R13 the steps that a panel still
-// has, R14 the sums.
+// fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
+// the right operands that are written and multiplied, DX and R12 the products that
+// are written and flushed, R11 and R15 the scales that are written and read; BX is
+// the activations' tile, CX the distance of a tile's rows, R9 the step that is
+// multiplied, R13 the steps that a panel still has to flush, R14 the sums of the
+// activations. Z0 to Z15 are the sums of a panel, a row of activations each.
 func (g *asm) fewPanel(s fewPanelType) {
 	name := "panel" + s.name
 	g.text(name, name+"(t *panelArgs)", 16, 8)
@@ -421,85 +276,4 @@ func (g *asm) storeSums() {
 	g.label(done)
 	g.f("MOVQ %d(R8), R13", panelSteps)
 	g.f("MOVQ %d(R8), R14", panelSums)
-}
-
-// packLines rounds rows and makes left operands of them, 1 KB per step. order
-// is where each value of 32 comes from.
-func (g *asm) packLines() {
-	g.text("packLines", "packLines(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16)", 0, 48)
-	g.f("MOVQ dst+0(FP), DI")
-	g.f("MOVQ src+8(FP), SI")
-	g.f("MOVQ lds+16(FP), R9") // bytes
-	g.f("MOVQ rows+32(FP), R11")
-	g.f("MOVQ order+40(FP), DX")
-	g.f("VMOVDQU64 (DX), Z31")
-	row, loop := g.fresh("row"), g.fresh("loop")
-	g.label(row)
-	g.f("MOVQ steps+24(FP), CX")
-	g.f("MOVQ SI, BX")
-	g.f("MOVQ DI, DX")
-	g.label(loop)
-	g.f("VMOVUPS (BX), Z1")
-	g.f("VMOVUPS 64(BX), Z2")
-	g.cvtne2(1, 2, 0)
-	g.f("VPERMW Z0, Z31, Z0")
-	g.f("VMOVDQU64 Z0, (DX)")
-	g.f("ADDQ $128, BX")
-	g.f("ADDQ $1024, DX")
-	g.f("DECQ CX")
-	g.f("JNZ %s", loop)
-	g.f("ADDQ $64, DI")
-	g.f("ADDQ R9, SI")
-	g.f("DECQ R11")
-	g.f("JNZ %s", row)
-	g.f("VZEROUPPER")
-	g.f("RET")
-}
-
-// sumLines adds up the values of each row of each step, [steps][16 rows] of them,
-// on tiles: a step is multiplied with a column of ones, 16 steps with 16 columns.
-// From one step to the next are next bytes, and turn says which bits of that are
-// others from there to the one after. ones is 31 pairs, all zero but the one in
-// the middle; out is a tile.
-func (g *asm) sumLines() {
-	g.text("sumLines", "sumLines(cfg *[64]byte, sums *float32, x *uint16, steps, next, turn int, ones *[31]uint32, out *float32)", 0, 64)
-	g.f("MOVQ cfg+0(FP), AX")
-	g.ldtilecfg()
-	g.f("MOVQ sums+8(FP), DI")
-	g.f("MOVQ x+16(FP), BX")
-	g.f("MOVQ steps+24(FP), R12")
-	g.f("MOVQ next+32(FP), R10")
-	g.f("MOVQ turn+40(FP), R11")
-	g.f("MOVQ out+56(FP), DX")
-	g.f("MOVQ $64, CX")
-	g.f("XORQ AX, AX")
-	tile, loop, store := g.fresh("tile"), g.fresh("loop"), g.fresh("store")
-	g.label(tile)
-	g.f("MOVQ ones+48(FP), SI")
-	g.f("LEAQ -4(SI), R9")
-	g.f("ADDQ $60, SI")
-	g.tilezero(0)
-	g.label(loop)
-	g.tileload(4, rBX, rCX, 0)
-	g.tileload(6, rSI, rAX, 0)
-	g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6)
-	g.f("ADDQ R10, BX")
-	g.f("XORQ R11, R10")
-	g.f("SUBQ $4, SI")
-	g.f("DECQ R12")
-	g.f("JZ %s", store)
-	g.f("CMPQ SI, R9")
-	g.f("JNE %s", loop)
-	g.label(store)
-	g.tilestore(0, rDX, rCX, 0)
-	for r := range 16 {
-		g.f("VMOVUPS %d(DX), Z%d", 64*r, r)
-	}
-	g.storeTile()
-	g.f("ADDQ $1024, DI")
-	g.f("TESTQ R12, R12")
-	g.f("JNZ %s", tile)
-	g.tilerelease()
-	g.f("VZEROUPPER")
-	g.f("RET")
 }
