@@ -47,6 +47,7 @@ import (
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/graph"
+	kernel "hotpath/internal/kernel/cpu"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -101,6 +102,11 @@ type Options struct {
 	// texts. Invariant always takes the kernels for many tokens; decoding is
 	// slower with them.
 	Invariant bool
+	// InPlace reads quantized weights where the file is mapped. Without it they
+	// are packed in the order in which kernels read them, which is faster and
+	// takes as much memory; the file's pages are given back. A model that is
+	// larger than half of the free memory is always read in place.
+	InPlace bool
 	// NoCalibration lets Parallel "auto" and Precision "auto" decide without
 	// what [Calibrate] measured of this machine and [CalibratePrecision] of this
 	// model.
@@ -210,7 +216,8 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	if device == defaultDevice {
 		m.precision = cpu.Precision(cmp.Or(o.Precision, string(cpu.Auto)))
 	}
-	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision}); err != nil {
+	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision,
+		InPlace: o.InPlace || inPlace(m.store.Bytes(), kernel.FreeMemory())}); err != nil {
 		return m, err
 	}
 	kvType, err := parseKVType(o, m.cfg)

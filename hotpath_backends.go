@@ -28,7 +28,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		b, err := cpu.New(cpu.Options{Workers: o.Threads, Precision: p})
+		b, err := cpu.New(cpu.Options{Workers: o.Threads, Precision: p, InPlace: o.InPlace})
 		if err != nil {
 			return nil, err // not a nil *cpu.Backend inside the interface
 		}
@@ -37,6 +37,11 @@ func init() {
 	engine.Register("ref", func(engine.BackendOptions) (plan.Backend, error) { return ref.New(), nil })
 	engine.Register("null", func(engine.BackendOptions) (plan.Backend, error) { return null.New(nullDelay), nil })
 }
+
+// inPlace reports whether a model of so many bytes is read where it is mapped: if
+// its weights and as much again do not fit the free memory. free is 0 if nobody
+// knows.
+func inPlace(size, free int64) bool { return free > 0 && size > free/2 }
 
 // checkThreads holds a number of threads against what a team can have.
 func checkThreads(n int) error {

@@ -20,7 +20,8 @@ func genCodes(g *asm) {
 			g.codes(s, rows)
 		}
 	}
-	g.packCodes()
+	g.packCodes("packCodes", false)
+	g.packCodes("packCodes16", true)
 }
 
 // codeRows are the numbers of rows that have kernels.
@@ -47,6 +48,11 @@ const (
 	tabSplit   = 64  // even words, then odd ones
 	tabBits    = 128 // of a code, or the one that is turned, in each byte
 	tabExcess  = 192 // what the codes are too large by, as f32, less than nothing
+	tabOnes    = 196 // two words of 1
+	codeSix    = 200 // the lowest 6 bits of each byte
+	codeHigh   = 204 // bits 4 and 5 of each byte
+	codeByte   = 208 // the lowest byte
+	codeSign   = 212 // the sign
 )
 
 // codeAhead is how far beyond the next group L2 is filled. Half and twice of it
@@ -73,25 +79,47 @@ var codeStorages = []codeStorage{
 // times it; AX the activations; R12 counts steps, R11 groups; R10 is y, R13 what
 // to prefetch, R14 the bias, R15 the tables.
 func (g *asm) codes(s codeStorage, rows int) {
-	name := fmt.Sprintf("codes%sx%d", s.name, rows)
-	g.text(name, name+"(t *codeArgs)", 16, 8)
-	g.ftz()
-	g.f("MOVQ t+0(FP), R8")
-	g.f("MOVQ %d(R8), SI", codeW)
+	g.codeHead(fmt.Sprintf("codes%sx%d", s.name, rows))
 	g.f("MOVQ %d(R8), DX", codeRowBytes)
 	g.f("LEAQ (DX)(DX*2), R9")
-	g.f("MOVQ %d(R8), R10", codeY)
-	g.f("MOVQ %d(R8), R11", codeGroups)
-	g.f("MOVQ %d(R8), R14", codeBias)
-	g.f("MOVQ %d(R8), R15", codeTables)
 	g.f("MOVQ DX, R13")
 	g.f("SHLQ $4, R13")
 	g.f("ADDQ SI, R13") // the next group
 	g.f("VMOVDQU64 %d(R15), Z31", tabOffsets)
 	g.f("VMOVDQU64 %d(R15), Z30", tabSplit)
+	g.codeGroups(rows, func() {
+		g.codeStep(s)
+		g.allDots(rows)
+	}, func() {
+		// Back to the first row, then on to the next group.
+		g.f("MOVQ %d(R8), BX", codeSteps)
+		g.f("IMULQ $%d, BX", s.bytes)
+		g.f("SUBQ BX, SI")
+		g.f("MOVQ DX, BX")
+		g.f("SHLQ $4, BX")
+		g.f("ADDQ BX, SI")
+	})
+	g.ret()
+}
+
+// codeHead begins a kernel and loads what all have.
+func (g *asm) codeHead(name string) {
+	g.text(name, name+"(t *codeArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ %d(R8), SI", codeW)
+	g.f("MOVQ %d(R8), R10", codeY)
+	g.f("MOVQ %d(R8), R11", codeGroups)
+	g.f("MOVQ %d(R8), R14", codeBias)
+	g.f("MOVQ %d(R8), R15", codeTables)
 	g.f("VMOVDQU64 %d(R15), Z29", tabBits)
 	g.f("VBROADCASTSS %d(R15), Z28", tabExcess)
-	group, loop := g.fresh("group"), g.fresh("loop")
+}
+
+// codeGroups makes groups of 16 weight rows: step adds the products of the
+// columns that are counted as one, end moves SI to the next group.
+func (g *asm) codeGroups(rows int, step, end func()) {
+	group, loop, done := g.fresh("group"), g.fresh("loop"), g.fresh("done")
 	g.label(group)
 	for m := range rows {
 		g.f("VMOVUPS (R14), Z%d", 16+m)
@@ -99,21 +127,10 @@ func (g *asm) codes(s codeStorage, rows int) {
 	g.f("MOVQ %d(R8), AX", codeX)
 	g.f("MOVQ %d(R8), R12", codeSteps)
 	g.label(loop)
-	g.codeStep(s)
-	for m := 0; m < rows; m += 4 {
-		g.codeDots(rows, m, min(rows, m+4))
-	}
-	g.f("ADDQ $%d, AX", 64*rows+64)
+	step()
 	g.f("DECQ R12")
 	g.f("JNZ %s", loop)
-	// Back to the first row, then on to the next group.
-	g.f("MOVQ %d(R8), BX", codeSteps)
-	g.f("IMULQ $%d, BX", s.bytes)
-	g.f("SUBQ BX, SI")
-	g.f("MOVQ DX, BX")
-	g.f("SHLQ $4, BX")
-	g.f("ADDQ BX, SI")
-	done := g.fresh("done")
+	end()
 	g.f("MOVQ %d(R8), R12", codeStrideY)
 	g.f("MOVQ %d(R8), AX", codeCount)
 	g.f("MOVQ R10, BX")
@@ -131,7 +148,20 @@ func (g *asm) codes(s codeStorage, rows int) {
 	g.f("ADDQ %d(R8), R14", codeNextBias)
 	g.f("DECQ R11")
 	g.f("JNZ %s", group)
-	g.ret()
+}
+
+// allDots adds the products of 32 columns to the sums of all rows.
+func (g *asm) allDots(rows int) {
+	g.someDots(rows, 0, 8, 0)
+	g.f("ADDQ $%d, AX", 64*rows+64)
+}
+
+// someDots adds the products with quads [q0,q1) to the sums of all rows. The sums
+// of x over their columns are sum bytes behind those of 32 columns.
+func (g *asm) someDots(rows, q0, q1, sum int) {
+	for m := 0; m < rows; m += 4 {
+		g.codeDots(rows, m, min(rows, m+4), q0, q1, sum)
+	}
 }
 
 // codeStep leaves the codes of 32 columns in Z0 to Z7, four of each row in a
@@ -181,14 +211,14 @@ func (g *asm) codeStep(s codeStorage) {
 	g.f("ADDQ $%d, SI", s.bytes)
 }
 
-// codeDots adds the products of a step to the sums of rows [m0,m1).
-func (g *asm) codeDots(rows, m0, m1 int) {
+// codeDots is someDots for rows [m0,m1).
+func (g *asm) codeDots(rows, m0, m1, q0, q1, sum int) {
 	reg := func(m, upper int) int { return 8 + 2*(m-m0) + upper }
 	for m := m0; m < m1; m++ {
 		g.zero(avx512, reg(m, 0))
 		g.zero(avx512, reg(m, 1))
 	}
-	for q := range 8 {
+	for q := q0; q < q1; q++ {
 		for m := m0; m < m1; m++ {
 			for upper := range 2 {
 				g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 64*m+32*upper+4*q, q, reg(m, upper))
@@ -201,17 +231,18 @@ func (g *asm) codeDots(rows, m0, m1 int) {
 		g.f("VPADDD Z%d, Z%d, Z%d", lo, hi, hi)
 		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
 		g.f("VMULPS.BCST %d(AX), Z%d, Z%d", 64*rows+4*m, hi, hi)
-		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+4*m, 16+m)
+		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+sum+4*m, 16+m)
 		g.f("VFMADD231PS Z25, Z%d, Z%d", hi, 16+m)
 	}
 }
 
 // packCodes makes integers of steps x 32 values: their lower bytes, then their
-// upper ones, at dst, the scale at sums and the sum of what they stand for 32
+// upper ones, both in an order by 16, at dst, the scale at sums and the sum of what they stand for 32
 // bytes on; the next step is stride bytes on. What is no number, or infinite,
-// makes its scale so.
-func (g *asm) packCodes() {
-	g.text("packCodes", "packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)", 16, 48)
+// makes its scale so. With sums by 16, those of the second 16 values are 32 bytes
+// behind those of the first.
+func (g *asm) packCodes(name string, by16 bool) {
+	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")
@@ -223,6 +254,8 @@ func (g *asm) packCodes() {
 	g.f("VMOVSS 4(AX), X30")      // the largest integer
 	g.f("VMOVSS 8(AX), X29")      // its inverse
 	g.f("VPBROADCASTD 12(AX), Z28")
+	g.f("MOVQ order+48(FP), AX")
+	g.f("VMOVDQU32 (AX), Z27")
 	loop := g.fresh("loop")
 	g.label(loop)
 	g.f("VMOVUPS (SI), Z0")
@@ -247,19 +280,27 @@ func (g *asm) packCodes() {
 	for z := range 2 {
 		g.f("VMULPS Z2, Z%d, Z%d", z, z)
 		g.f("VCVTPS2DQ Z%d, Z%d", z, z)
+		g.f("VPERMD Z%d, Z27, Z%d", z, z)
 		g.f("VPMOVDB Z%d, %d(DI)", z, 16*z)
 	}
-	g.f("VPADDD Z0, Z1, Z2")
+	if by16 {
+		g.f("VMOVDQU32 Z0, Z2")
+		g.f("VMOVDQU32 Z1, Z5")
+	} else {
+		g.f("VPADDD Z0, Z1, Z2")
+	}
 	for z := range 2 {
 		g.f("VPADDD Z28, Z%d, Z%d", z, z)
 		g.f("VPSRAD $8, Z%d, Z%d", z, z)
 		g.f("VPMOVDB Z%d, %d(DI)", z, 32+16*z)
 	}
-	reduce("VPADDD", 2)
-	g.f("VCVTDQ2PS X2, X2")
-	g.f("VMULSS X4, X2, X2")
 	g.f("VMOVSS X4, (R8)")
-	g.f("VMOVSS X2, 32(R8)")
+	for i, z := range []int{2, 5}[:1+map[bool]int{true: 1}[by16]] {
+		reduce("VPADDD", z)
+		g.f("VCVTDQ2PS X%d, X%d", z, z)
+		g.f("VMULSS X4, X%d, X%d", z, z)
+		g.f("VMOVSS X%d, %d(R8)", z, 32+32*i)
+	}
 	g.f("ADDQ $128, SI")
 	g.f("ADDQ DX, DI")
 	g.f("ADDQ DX, R8")

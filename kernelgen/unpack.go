@@ -46,6 +46,7 @@ const (
 	tabMiddle3 = 808 // 2^15+4
 	tabOne     = 812 // 1 in each dword
 	tabTiny    = 816 // 2^-128
+	tabQuads   = 820 // [2][2]: where bytes 0 and 2, or 1 and 3, of dwords of 16 rows lie, as tabRows
 )
 
 // unpackKinds are the storage types that go into tiles without a detour, in
@@ -69,7 +70,15 @@ var unpackKinds = []struct {
 	{"Q2_K", 84, 8, unpackQ2K},
 	{"Q3_K", 110, 8, unpackQ3K},
 	{"IQ4_XS", 136, 8, unpackIQ4XS},
+	{"PanelQ8_0", 16 * 34, 1, unpackPanelQ8},
+	{"PanelQ4_1", 16 * 20, 1, unpackPanelQ41},
+	{"PanelQ4_0", 16 * 18, 1, unpackPanelQ40},
+	{"PanelQ4_K", 16 * 144, 8, unpackPanelQ4K},
+	{"PanelQ6_K", 16 * 210, 8, unpackPanelQ6K},
 }
+
+// firstPanel is the number of the first type in panels of codes.
+const firstPanel = 13
 
 // genUnpackBF16 writes the ways of quantized rows into B tiles: 16 rows of
 // 32 values, decoded, rounded and transposed without leaving registers. One
@@ -114,7 +123,7 @@ func genUnpackBF16(g *asm) {
 
 	g.raw("\n// Nothing is left.\nTEXT unpackNone<>(SB), NOSPLIT, $0-0\n")
 	g.f("RET")
-	for _, k := range unpackKinds {
+	for n, k := range unpackKinds {
 		g.cuts, g.cut = 0, func(from string) {
 			if g.cuts == 0 {
 				g.restore()
@@ -129,6 +138,11 @@ func genUnpackBF16(g *asm) {
 		}
 		g.raw("\n// Parts keep every register but AX and the vectors.\nTEXT unpack" + k.name + "_0<>(SB), NOSPLIT, $64-0\n")
 		g.unpackBegin()
+		if n < firstPanel {
+			g.askRows()
+		} else {
+			g.askCodes(k.block/k.steps, k.steps)
+		}
 		if k.steps > 1 {
 			g.f("MOVQ %d(R10), CX", jobStep)
 			g.f("SHRQ $5, CX")
@@ -190,7 +204,11 @@ func (g *asm) unpackBegin() {
 	g.f("MOVQ %d(R10), DX", jobRowBytes)
 	g.f("LEAQ (DX)(DX*2), R9")
 	g.f("LEAQ ·tables(SB), AX")
-	// The same rows of the panel after this one, which come from memory.
+}
+
+// askRows asks for the same rows of the panel after this one, which come from
+// memory.
+func (g *asm) askRows() {
 	g.f("MOVQ DX, R8")
 	g.f("SHLQ $5, R8")
 	g.f("ADDQ SI, R8")
@@ -200,6 +218,21 @@ func (g *asm) unpackBegin() {
 		if r%4 == 3 && r < 15 {
 			g.f("LEAQ (R8)(DX*4), R8")
 		}
+	}
+}
+
+// askCodes does so with panels of codes, bytes of a step.
+func (g *asm) askCodes(bytes, steps int) {
+	g.f("MOVQ DX, R8")
+	g.f("SHLQ $5, R8")
+	g.f("ADDQ SI, R8")
+	if steps > 1 {
+		g.f("MOVQ %d(R10), CX", jobStep)
+		g.f("IMULQ $%d, CX", (bytes+31)/32)
+		g.f("ADDQ CX, R8")
+	}
+	for at := 0; at < bytes; at += 64 {
+		g.f("PREFETCHT1 %d(R8)", at)
 	}
 }
 
@@ -235,16 +268,24 @@ var strided = []string{"", "(DX*1)", "(DX*2)", "(R9*1)"}
 // (2^15+128)·scale is the exact product.
 func unpackQ8(g *asm) {
 	g.f("VPBROADCASTD %d(AX), Z31", tabSign)
-	g.f("VPBROADCASTD %d(AX), Z26", tabBias)
-	// What is taken off in Z18 and Z15.
 	g.scalePairs()
+	g.codeScales(tabBias)
+	g.f("LEAQ 2(SI), BX")
+	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, g.scaledCode)
+}
+
+// codeScales leaves the products of the scales in Z16 and Z17 with a constant of
+// the tables, which are exact, in Z18 and Z15.
+func (g *asm) codeScales(constant int) {
+	g.f("VPBROADCASTD %d(AX), Z26", constant)
 	g.f("VMULPS Z26, Z16, Z18")
 	g.f("VMULPS Z26, Z17, Z15")
-	g.f("LEAQ 2(SI), BX")
-	g.bytePairs(func(z int, at string) { g.f("VPXORD Z31, Z%d, Z%d", z, z) }, func(f, scale, off, dst, _ int) {
-		g.f("VMOVAPS Z%d, Z%d", scale, dst)
-		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
-	})
+}
+
+// scaledCode is a value of bytePairs: scale times code, less what codeScales left.
+func (g *asm) scaledCode(f, scale, off, dst, _ int) {
+	g.f("VMOVAPS Z%d, Z%d", scale, dst)
+	g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
 }
 
 // bytePairs makes the tile of rows of 32 bytes at BX. code emits what makes of

@@ -8,7 +8,7 @@ package main
 // are the first one's codes. Codes, scales and minima are so short that only
 // the difference is rounded.
 func unpackQ4K(g *asm) {
-	g.scalesK()
+	g.scalesK(g.fileScalesK)
 	g.stepPair(16)
 	g.bytePairs(func(z int, _ string) { g.shifted(z) }, g.lessMinimum)
 }
@@ -16,7 +16,7 @@ func unpackQ4K(g *asm) {
 // unpackQ5K is of Q5_K: 32 bytes stand between, whose bit n is the fifth one of
 // a code of step n.
 func unpackQ5K(g *asm) {
-	g.scalesK()
+	g.scalesK(g.fileScalesK)
 	g.f("LEAQ -4(CX), R8")
 	g.f("VPBROADCASTD R8, Z13")
 	g.f("VPBROADCASTD %d(AX), Z14", tabFifth)
@@ -251,14 +251,21 @@ func (g *asm) first(do func()) {
 	g.label(known)
 }
 
+// fileScalesK keeps the factors of scales and of minima of 16 rows, and leaves
+// the 12 bytes of both in Z1 to Z3.
+func (g *asm) fileScalesK() {
+	g.dwords(0)
+	g.f("VPSLLD $16, Z0, Z4")
+	g.keepFactor(4, 0)
+	g.keepFactor(0, 64)
+}
+
 // scalesK leaves the scales of the step in Z16 and Z17 and its minima in Z18
-// and Z15, of rows 0 to 7 and 8 to 15, each twice.
-func (g *asm) scalesK() {
+// and Z15, of rows 0 to 7 and 8 to 15, each twice. load is fileScalesK, or does
+// the same with panels.
+func (g *asm) scalesK(load func()) {
 	g.first(func() {
-		g.dwords(0)
-		g.f("VPSLLD $16, Z0, Z4")
-		g.keepFactor(4, 0)
-		g.keepFactor(0, 64)
+		load()
 		// Six bits each of the first four steps, in Z1 and Z2; above them the
 		// high two of the others, whose low four are in Z3.
 		g.f("VPBROADCASTD %d(AX), Z8", tabSix)

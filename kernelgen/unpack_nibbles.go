@@ -10,14 +10,9 @@ func unpackQ41(g *asm) {
 
 // unpackQ40 is of Q4_0: an f16 scale and 16 bytes of such halves, less 8.
 func unpackQ40(g *asm) {
-	g.f("VPBROADCASTD %d(AX), Z26", tabEight)
 	g.scalePairs()
-	g.f("VMULPS Z26, Z16, Z18")
-	g.f("VMULPS Z26, Z17, Z15")
-	g.nibbles(2, tabEight, nil, func(f, scale, off, dst int) {
-		g.f("VMOVAPS Z%d, Z%d", scale, dst)
-		g.f("VFMSUB213PS Z%d, Z%d, Z%d", off, f, dst)
-	})
+	g.codeScales(tabEight)
+	g.nibbles(2, tabEight, nil, func(f, scale, off, dst int) { g.scaledCode(f, scale, off, dst, 0) })
 }
 
 // unpackQ50 is of Q5_0: an f16 scale, 32 fifth bits and 16 bytes of halves, less
@@ -136,25 +131,44 @@ func (g *asm) times(f, scale, _, dst int) {
 // value emits what makes of 2^15+code, and of the two vectors of its row, the
 // weight; constant is what it finds in Z26.
 func (g *asm) nibbles(offset, constant int, code func(z int), value func(f, scale, other, dst int)) {
-	for n := range 4 {
-		g.f("VMOVDQU64 %d(AX), Z%d", tabRows+64*n, 27+n)
-		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
-	}
-	g.f("VPBROADCASTD %d(AX), Z31", tabNibble)
-	g.f("VPBROADCASTD %d(AX), Z26", constant)
-	g.f("KMOVQ %d(AX), K1", tabMask)
+	g.pairConstants(tabRows, constant)
 	g.dwords(offset)
-	for q := range 4 {
-		g.f("VPSRLD $4, Z%d, Z%d", q, 4+q)
-		g.f("VPANDD Z31, Z%d, Z%d", q, q)
-		g.f("VPANDD Z31, Z%d, Z%d", 4+q, 4+q)
-	}
+	g.splitNibbles()
 	for z := range 8 {
 		if code != nil {
 			code(z)
 		}
 	}
 	// Z(q) has elements 4q.. of all rows, Z(4+q) 16+4q...
+	g.dwordPairs(func(z, pair int) int { return 2*z + pair }, func(f, scale, other, dst, _ int) { value(f, scale, other, dst) })
+}
+
+// pairConstants leaves what dwordPairs needs: the permutations at table, and the
+// constant of a value in Z26.
+func (g *asm) pairConstants(table, constant int) {
+	for n := range 4 {
+		g.f("VMOVDQU64 %d(AX), Z%d", table+64*n, 27+n)
+		g.f("VPBROADCASTD %d(AX), Z%d", tabFloat, 20+n)
+	}
+	g.f("VPBROADCASTD %d(AX), Z31", tabNibble)
+	g.f("VPBROADCASTD %d(AX), Z26", constant)
+	g.f("KMOVQ %d(AX), K1", tabMask)
+}
+
+// splitNibbles leaves the low halves of the bytes in Z0 to Z3 there, and the high
+// halves in Z4 to Z7.
+func (g *asm) splitNibbles() {
+	for q := range 4 {
+		g.f("VPSRLD $4, Z%d, Z%d", q, 4+q)
+		g.f("VPANDD Z31, Z%d, Z%d", q, q)
+		g.f("VPANDD Z31, Z%d, Z%d", 4+q, 4+q)
+	}
+}
+
+// dwordPairs makes the tile of codes that are the bytes of Z0 to Z7, a dword per
+// row, two pairs each. row is that of a pair in the tile. value is one of
+// bytePairs, where half is that of Z0 to Z3, or of Z4 to Z7, which z is in.
+func (g *asm) dwordPairs(row func(z, pair int) int, value func(f, scale, other, dst, half int)) {
 	n := 0
 	for z := range 8 {
 		for pair := range 2 {
@@ -164,10 +178,10 @@ func (g *asm) nibbles(offset, constant int, code func(z int), value func(f, scal
 			n++
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 27+pair, flo)
 			g.f("VPERMB Z%d, Z%d, K1, Z%d", z, 29+pair, fhi)
-			value(flo, 16, 18, lo)
-			value(fhi, 17, 15, hi)
+			value(flo, 16, 18, lo, z%4/2)
+			value(fhi, 17, 15, hi, z%4/2)
 			g.cvtne2(byte(lo), byte(hi), byte(lo))
-			g.f("VMOVDQU64 Z%d, %d(AX)", lo, 64*(2*z+pair))
+			g.f("VMOVDQU64 Z%d, %d(AX)", lo, 64*row(z, pair))
 		}
 	}
 }

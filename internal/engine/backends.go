@@ -15,6 +15,7 @@ type BackendOptions struct {
 	Threads   int    // of the CPU; 0 means all
 	Device    string // what follows the name: the 0 of "opencl:0"
 	Precision string // f32, bf16 or auto
+	InPlace   bool   // read quantized weights where the file is mapped
 }
 
 // OpenBackend makes a backend.

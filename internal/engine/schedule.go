@@ -152,7 +152,7 @@ func workOf(s *plan.Session) calib.Work {
 			if n.In[0].Shape.Outer.Sym == tensor.T {
 				w.FLOPs += 2 * elements
 			}
-			if p.Packing(n.In[1]) == nil {
+			if f := p.Packing(n.In[1]); f == nil || f.Stored {
 				w.Stored += elements
 			} else {
 				w.Packed += elements

@@ -18,6 +18,9 @@ import (
 // the planner compares pointers and asks for sizes.
 type Format struct {
 	Name string
+	// Stored says that it holds the codes of a quantized weight, which kernels
+	// decode while they multiply.
+	Stored bool
 	// Holds reports whether rows of cols values can have the format; nil: all.
 	Holds func(cols int) bool
 	// Bytes is the size of rows x cols values.
@@ -103,6 +106,7 @@ type table struct {
 
 // newTable asks a backend for its rules and chooses the format of each weight:
 // that of the first rule for any number of rows that serves all who read it.
+// Products choose before lookups, which read few rows.
 func newTable(g *graph.Graph, be Backend, invariant bool) *table {
 	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), invariant: invariant}
 	us, as := uses(g, alive(g)), be.Caps().StoredAs
@@ -115,7 +119,9 @@ func newTable(g *graph.Graph, be Backend, invariant bool) *table {
 		if t.stored[v.ID] = v.DType; as != nil {
 			t.stored[v.ID] = as(v, readers)
 		}
-		for _, r := range readers {
+		byWork := slices.Clone(readers)
+		slices.SortStableFunc(byWork, func(a, b *graph.Node) int { return lookup(a) - lookup(b) })
+		for _, r := range byWork {
 			if f, ok := t.packing(v, r, readers); ok {
 				t.packings[v.ID] = f
 				break
@@ -123,6 +129,14 @@ func newTable(g *graph.Graph, be Backend, invariant bool) *table {
 		}
 	}
 	return t
+}
+
+// lookup is 1 for nodes that only take rows out of a table.
+func lookup(n *graph.Node) int {
+	if n.Op == graph.OpEmbed {
+		return 1
+	}
+	return 0
 }
 
 // matrix describes the matrix operand of n, nil where it has none.

@@ -125,6 +125,15 @@ func (s *Store) Files() []string {
 	return out
 }
 
+// Bytes is the size of those files.
+func (s *Store) Bytes() int64 {
+	var n int64
+	for _, m := range s.maps {
+		n += int64(len(m.data))
+	}
+	return n
+}
+
 // Path is the path that Open was given, or that of the GGUF file in it.
 func (s *Store) Path() string { return s.path }
 

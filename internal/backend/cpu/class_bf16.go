@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -50,9 +49,9 @@ func halves(b []byte) []uint16 {
 
 // Kernels of the class.
 const (
-	bf16Few    = "few"    // few rows with the file's rows as they lie, on tiles
+	bf16Few    = "few"    // few rows with weights in their storage type, on tiles
 	bf16Packed = "panels" // resident panels
-	bf16Stored = "stored" // panels decoded from the file's rows
+	bf16Stored = "stored" // panels decoded from weights in their storage type
 	bf16State  = "state"  // panels that the optimizer writes
 )
 
@@ -81,19 +80,19 @@ func (bf16class) rules(q request) (few, many []plan.Rule) {
 		r.Class, r.Kernel, r.From, r.To, r.Packing = "bf16", kernel, from, to, packing
 		return r
 	}
-	inBF16 := func(main Precision, _ plan.Matrix) bool { return main == BF16 }
+	inBF16 := func(main Precision, _ *gemm.Stored) bool { return main == BF16 }
 	if !q.invariant {
-		few = append(few, q.each(rule(bf16Few, 2, bf16.FewRows, nil, plan.Rule{}), func(main Precision, m plan.Matrix) bool {
-			return main == BF16 && bf16.CanFew(shapeOf(m))
+		few = append(few, q.stored(rule(bf16Few, 2, bf16.FewRows, nil, plan.Rule{}), func(main Precision, w *gemm.Stored) bool {
+			return main == BF16 && bf16.CanFew(w)
 		})...)
 	}
 	many = append(many, q.each(rule(bf16Packed, 0, 0, bf16Panels, blocks), func(main Precision, m plan.Matrix) bool {
 		return main == BF16 && !m.DType.Quantized() && !q.noPack
 	})...)
 	if !q.invariant { // beside kernels for few rows, values stay in f32
-		many = append(many, q.each(rule(bf16Stored, 1, bf16.FewRows, nil, plan.Rule{}), inBF16)...)
+		many = append(many, q.stored(rule(bf16Stored, 1, bf16.FewRows, nil, plan.Rule{}), inBF16)...)
 	}
-	many = append(many, q.each(rule(bf16Stored, 0, 0, nil, blocks), inBF16)...)
+	many = append(many, q.stored(rule(bf16Stored, 0, 0, nil, blocks), inBF16)...)
 	state := func(m plan.Matrix) bool {
 		return q.precision == BF16 && m.Leaf != nil && m.Leaf.Kind == graph.StateLeaf && m.DType == tensor.F32
 	}
@@ -135,10 +134,10 @@ func (bf16class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
 			return nil, err
 		}
 		if r.Kernel == bf16Few {
-			return &bf16Direct{named(fmt.Sprintf("rows bf16 from %s", stored.DType)), stored,
+			return &bf16Direct{named("rows bf16 from " + storedAs(stored)), stored,
 				scratchFor(b, "bf16 few", [2]int{m.k}, func(size [2]int) *bf16.FewScratch { return bf16.NewFewScratch(size[0]) })}, nil
 		}
-		p.named, p.split_.cheap, p.stored = named(fmt.Sprintf("gemm bf16 from %s", stored.DType)), false, stored
+		p.named, p.split_.cheap, p.stored = named("gemm bf16 from "+storedAs(stored)), false, stored
 		for i, kind := range []string{"bf16 decoder", "bf16 gate's decoder"} {
 			p.decoders[i] = scratchFor(b, kind, [2]int{}, func([2]int) *bf16.Stored { return bf16.NewStored(nil) })
 		}
@@ -152,7 +151,7 @@ type bf16Way struct {
 	named
 	n, k     int
 	packed   *bf16.Packed // resident panels, or
-	stored   *gemm.Stored // the file's rows, decoded on the way:
+	stored   *gemm.Stored // weights in their storage type, decoded on the way:
 	decoders [2]*perWorker[*bf16.Stored]
 	split_   split
 	scratch  *perWorker[*bf16.Scratch]
@@ -192,7 +191,7 @@ func (p *bf16Way) round(w *worker, out []uint16, t task, act bf16.Act, g gate, c
 	bf16.RunRounded(&r, 0, t.rows, c0/bf16.NR, (c1+bf16.NR-1)/bf16.NR, p.scratch.of[w.lane])
 }
 
-// bf16Direct multiplies few rows with the file's rows as they lie, on tiles.
+// bf16Direct multiplies few rows with weights in their storage type, on tiles.
 type bf16Direct struct {
 	named
 	w       *gemm.Stored

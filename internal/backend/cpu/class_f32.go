@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
@@ -82,10 +80,10 @@ func (f32class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
 		return nil, err
 	}
 	if r.Kernel == f32Stored {
-		panels.named, panels.b = named(fmt.Sprintf("gemm f32 from %s", stored.DType)), stored
+		panels.named, panels.b = named("gemm f32 from "+storedAs(stored)), stored
 		return panels, nil
 	}
-	return &f32Direct{named(fmt.Sprintf("rows f32 from %s", stored.DType)), stored, b.oneRow(m.k)}, nil
+	return &f32Direct{named("rows f32 from " + storedAs(stored)), stored, b.oneRow(m.k)}, nil
 }
 
 // f32Way multiplies with panels.
@@ -167,13 +165,25 @@ func (b *binder) gemmScratch() *perWorker[*gemm.Scratch] {
 	return scratchFor(b, "gemm", [2]int{}, func([2]int) *gemm.Scratch { return gemm.NewScratch(nil) })
 }
 
-// stored views a matrix that is resident in the file's rows.
+// stored views a matrix that is resident in its storage type.
 func (b *binder) stored(m *matrix) (*gemm.Stored, error) {
+	if c, ok := m.w.(*codeWeight); ok {
+		return c.w, nil
+	}
 	f, err := m.file()
 	if err != nil {
 		return nil, err
 	}
 	return gemm.NewStored(f.rows, f.dtype, m.n, m.k)
+}
+
+// storedAs is the storage type of weights, and that they are in panels, for the
+// profile.
+func storedAs(w *gemm.Stored) string {
+	if w.InPanels {
+		return w.DType.String() + " panels"
+	}
+	return w.DType.String()
 }
 
 // shapeOf is a matrix in the file's rows, without its data.

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -13,7 +12,7 @@ import (
 )
 
 // i16class rounds both operands to 16-bit integers with a scale per 32 and sums
-// in f32. Few rows multiply with the file's own codes of 4 or 8 bits.
+// in f32. Few rows multiply with the file's own codes.
 type i16class struct{}
 
 var i16Panels = &plan.Format{
@@ -23,15 +22,17 @@ var i16Panels = &plan.Format{
 
 // Kernels of the class.
 const (
-	i16Codes  = "codes"  // few rows with the file's codes as they lie
+	i16Codes  = "codes"  // few rows with the file's codes, in panels or as they lie
 	i16Packed = "panels" // resident panels
-	i16Stored = "stored" // panels decoded from the file's rows
+	i16Stored = "stored" // panels decoded from the file's codes
 )
 
-// tiledCodes is up to how many rows dot products of bytes outrun tiles.
-const tiledCodes = 6
-
 const (
+	// tiledCodes is up to how many rows dot products of bytes outrun tiles, and
+	// tiledNibbles the same for panels of 4-bit codes, which become tiles sooner.
+	// Panels of 8-bit codes do not within gemm.CodeRows.
+	tiledCodes   = 6
+	tiledNibbles = 4
 	// pairRows is the least number of rows of its own that a worker has: for
 	// fewer it is not worth building panels that another builds too.
 	pairRows = 48
@@ -41,25 +42,36 @@ const (
 )
 
 func (i16class) rules(q request) (few, many []plan.Rule) {
-	// One row with codes of 8 bits waits for memory, which the f32 kernel reads
-	// in the better order.
-	codes := func(from, to int, tiled, wide bool) {
+	// One row with the file's rows of 8-bit codes waits for memory, which the f32
+	// kernel reads in the better order.
+	few8 := func(w *gemm.Stored) bool { return w.DType == tensor.Q8_0 && !w.InPanels }
+	codes := func(from, to int, alone bool) {
 		if q.invariant {
 			return
 		}
-		few = append(few, q.each(plan.Rule{Class: "i16g32", Kernel: i16Codes, From: from, To: to}, func(main Precision, m plan.Matrix) bool {
-			w := shapeOf(m)
-			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && (m.DType == tensor.Q8_0) == wide && (main == BF16 && bf16.CanFew(w)) == tiled
+		few = append(few, q.stored(plan.Rule{Class: "i16g32", Kernel: i16Codes, From: from, To: to}, func(main Precision, w *gemm.Stored) bool {
+			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && few8(w) != alone && codeRows(main, w) == to
 		})...)
 	}
-	codes(1, tiledCodes, true, false)
-	codes(2, tiledCodes, true, true)
-	codes(1, gemm.CodeRows, false, false)
-	codes(2, gemm.CodeRows, false, true)
+	for _, to := range []int{tiledNibbles, tiledCodes, gemm.CodeRows} {
+		codes(1, to, true)
+		codes(2, to, false)
+	}
 	many = append(many, q.each(plan.Rule{Class: "i16g32", Kernel: i16Packed, Packing: i16Panels},
 		func(main Precision, m plan.Matrix) bool { return main == I16G32 && !m.DType.Quantized() && !q.noPack })...)
-	return few, append(many, q.each(plan.Rule{Class: "i16g32", Kernel: i16Stored},
-		func(main Precision, _ plan.Matrix) bool { return main == I16G32 })...)
+	return few, append(many, q.stored(plan.Rule{Class: "i16g32", Kernel: i16Stored},
+		func(main Precision, _ *gemm.Stored) bool { return main == I16G32 })...)
+}
+
+// codeRows is the largest number of rows that are multiplied by codes.
+func codeRows(main Precision, w *gemm.Stored) int {
+	switch {
+	case main != BF16 || !bf16.CanFew(w) || w.InPanels && w.DType == tensor.Q8_0:
+		return gemm.CodeRows
+	case w.InPanels && w.DType != tensor.Q6_K:
+		return tiledNibbles
+	}
+	return tiledCodes
 }
 
 func (i16class) pack(b *Backend, w plan.Weight, n, k int) (weight, error) {
@@ -90,9 +102,9 @@ func (i16class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
 		own = pairRows
 	}
 	if r.Kernel == i16Stored {
-		return newI16Way(b, m, i16.Stored{W: stored}, named(fmt.Sprintf("gemm i16g32 from %s", stored.DType)), false, own), nil
+		return newI16Way(b, m, i16.Stored{W: stored}, named("gemm i16g32 from "+storedAs(stored)), false, own), nil
 	}
-	return &i16Direct{named(fmt.Sprintf("rows i16g32 from %s", stored.DType)), stored, own,
+	return &i16Direct{named("rows i16g32 from " + storedAs(stored)), stored, own,
 		scratchFor(b, "codes", [2]int{m.k}, func(size [2]int) *gemm.CodeScratch { return gemm.NewCodeScratch(size[0]) })}, nil
 }
 
@@ -128,7 +140,7 @@ func (p *i16Way) multiply(w *worker, t task, c0, c1 int) {
 	i16.Run(&g, 0, t.rows, c0/i16.NR, (c1+i16.NR-1)/i16.NR, p.scratch.of[w.lane])
 }
 
-// i16Direct multiplies few rows with the file's codes as they lie.
+// i16Direct multiplies few rows with the file's codes.
 type i16Direct struct {
 	named
 	w       *gemm.Stored

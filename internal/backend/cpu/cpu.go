@@ -31,6 +31,10 @@ type Options struct {
 	Workers int
 	// Precision asks for the compute class of products with weights.
 	Precision Precision
+	// InPlace reads quantized weights where the file is mapped in place of
+	// packing them: slower, for models that memory does not hold twice while they
+	// are packed.
+	InPlace bool
 	// Test keeps arenas on the Go heap, puts a barrier before each step and
 	// fills buffers with NaN when they die.
 	Test bool
@@ -123,17 +127,28 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	if f == nil {
 		return &fileRows{w.DType, w.Data}, nil
 	}
-	for _, c := range classes {
-		if c.packs != f {
-			continue
-		}
-		p, err := c.pack(b, w, w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen())
-		if err == nil {
-			w.Drop()
-		}
-		return p, err
+	pack := b.packer(w.DType, f)
+	if pack == nil {
+		return nil, fmt.Errorf("cpu: no class packs weights as %s", f)
 	}
-	return nil, fmt.Errorf("cpu: no class packs weights as %s", f)
+	p, err := pack(b, w, w.Value.Shape.NumRows(tensor.Bind{}), w.Value.Shape.RowLen())
+	if err == nil {
+		w.Drop()
+	}
+	return p, err
+}
+
+// packer is what lays out weights of a type in a format, nil if there is none.
+func (b *Backend) packer(d tensor.DType, f *plan.Format) func(b *Backend, w plan.Weight, n, k int) (weight, error) {
+	if codePanels[d] == f {
+		return packCodes
+	}
+	for _, c := range classes {
+		if c.packs == f {
+			return c.pack
+		}
+	}
+	return nil
 }
 
 // Bind picks a kernel for each step.

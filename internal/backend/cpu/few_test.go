@@ -14,32 +14,49 @@ import (
 )
 
 // TestFewRows: a few rows multiply with the file's codes as integers, one with
-// codes of 8 bits in f32, several more, as many as are decoded at once, on tiles
-// where there are some, and more as panels; so do several where the type has no
-// kernel for them.
+// the file's rows of codes of 8 bits in f32, several more, as many as are decoded
+// at once, on tiles where there are some, and more as panels; so do several where
+// the type has no kernel for them.
 func TestFewRows(t *testing.T) {
-	t.Run("vnni", func(t *testing.T) {
-		if !slices.Contains(cpu.Available(), cpu.VNNI) {
-			t.Skip("this machine has no dot products of bytes")
-		}
-		defer cpu.Use(cpu.VNNI)()
-		const codes, panels = "rows i16g32 from Q4_1", "gemm i16g32 from Q4_1"
-		fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
-		fewRows(t, tensor.Q8_0, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
-	})
+	for _, tier := range []cpu.Tier{cpu.AVX2, cpu.VNNI} {
+		t.Run(tier.String(), func(t *testing.T) {
+			if !slices.Contains(cpu.Available(), tier) {
+				t.Skip("this machine lacks the tier")
+			}
+			defer cpu.Use(tier)()
+			const codes, panels = "rows i16g32 from Q4_1 panels", "gemm i16g32 from Q4_1 panels"
+			fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
+			fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: "rows i16g32 from Q8_0 panels", 2: "rows i16g32 from Q8_0 panels"})
+			if tier == cpu.VNNI {
+				const codes, panels = "rows i16g32 from Q4_1", "gemm i16g32 from Q4_1"
+				fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
+				fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
+			} else {
+				fewRows(t, tensor.Q4_1, Options{NoPack: true}, map[int]string{1: "rows f32 from Q4_1", gemm.FewRows: "rows f32 from Q4_1"})
+			}
+		})
+	}
 	if cpu.Active() < cpu.AMX {
 		t.Skip("this machine has no tiles")
 	}
-	const codes, tiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
-	fewRows(t, tensor.Q4_1, map[int]string{1: codes, 2: codes, tiledCodes: codes, tiledCodes + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
-	fewRows(t, tensor.Q8_0, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
-	fewRows(t, tensor.IQ4_NL, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
-	fewRows(t, tensor.Q4_K, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
+	const codes, tiles = "rows i16g32 from Q4_1 panels", "rows bf16 from Q4_1 panels"
+	fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, tiledNibbles: codes, tiledNibbles + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1 panels"})
+	const wide = "rows i16g32 from Q8_0 panels"
+	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, gemm.CodeRows: wide, gemm.CodeRows + 1: "rows bf16 from Q8_0 panels"})
+	const rows, rowTiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
+	fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: rows, 2: rows, tiledCodes: rows, tiledCodes + 1: rowTiles, bf16.FewRows: rowTiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
+	fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
+	fewRows(t, tensor.IQ4_NL, Options{}, map[int]string{1: "rows f32 from IQ4_NL", 2: "rows bf16 from IQ4_NL"})
+	const long, longTiles = "rows i16g32 from Q4_K panels", "rows bf16 from Q4_K panels"
+	fewRows(t, tensor.Q4_K, Options{}, map[int]string{1: long, tiledNibbles: long, tiledNibbles + 1: longTiles, bf16.FewRows: longTiles, bf16.FewRows + 1: "gemm bf16 from Q4_K panels"})
+	const six, sixTiles = "rows i16g32 from Q6_K panels", "rows bf16 from Q6_K panels"
+	fewRows(t, tensor.Q6_K, Options{}, map[int]string{1: six, tiledCodes: six, tiledCodes + 1: sixTiles, bf16.FewRows: sixTiles, bf16.FewRows + 1: "gemm bf16 from Q6_K panels"})
+	fewRows(t, tensor.Q4_K, Options{InPlace: true}, map[int]string{1: "rows f32 from Q4_K", 2: "gemm bf16 from Q4_K", bf16.FewRows: "gemm bf16 from Q4_K"})
 }
 
 // fewRows holds products with weights of a type to their sums and, by the number
 // of rows, to the names of their kernels.
-func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
+func fewRows(t *testing.T, d tensor.DType, o Options, labels map[int]string) {
 	const n, k = 80, 256
 	w := make([]float32, n*k)
 	for i := range w {
@@ -53,7 +70,7 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 		t.Fatal(err)
 	}
 	for rows, label := range labels {
-		x, y, l := linearOf(t, d, data, n, k, rows)
+		x, y, l := linearOf(t, d, o, data, n, k, rows)
 		if l.name() != label {
 			t.Errorf("%d rows: kernel %q, expected %q", rows, l.name(), label)
 		}
@@ -74,12 +91,12 @@ func fewRows(t *testing.T, d tensor.DType, labels map[int]string) {
 }
 
 // linearOf runs a product with weights of a type.
-func linearOf(t *testing.T, d tensor.DType, data []byte, n, k, rows int) (x, y []float32, l *linear) {
+func linearOf(t *testing.T, d tensor.DType, o Options, data []byte, n, k, rows int) (x, y []float32, l *linear) {
 	x = make([]float32, rows*k)
 	for i := range x {
 		x[i] = float32(math.Cos(float64(i)))
 	}
-	l, run := boundLinear(t, d, data, n, k, []tensor.Bind{{T: rows, S: 1, R: 1}})
+	l, run := boundLinear(t, d, o, data, n, k, []tensor.Bind{{T: rows, S: 1, R: 1}})
 	return x, run(x, rows), l
 }
 
@@ -103,7 +120,7 @@ func TestFewRowsOfALargePlan(t *testing.T) {
 		for _, tier := range cpu.Available() {
 			t.Run(d.String()+" "+tier.String(), func(t *testing.T) {
 				defer cpu.Use(tier)()
-				_, run := boundLinear(t, d, data, n, k, []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 64, S: 1, R: 1}, {T: most, S: 1, R: 1}})
+				_, run := boundLinear(t, d, Options{}, data, n, k, []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 64, S: 1, R: 1}, {T: most, S: 1, R: 1}})
 				want := run(x, most)
 				for _, rows := range []int{1, 2, 5, 7, 16, 17, 64} {
 					if !slices.Equal(run(x, rows), want[:rows*n]) {
@@ -116,8 +133,9 @@ func TestFewRowsOfALargePlan(t *testing.T) {
 }
 
 // boundLinear binds the last bucket of a product with weights of a type.
-func boundLinear(t *testing.T, d tensor.DType, data []byte, n, k int, buckets []tensor.Bind) (*linear, func(x []float32, rows int) []float32) {
+func boundLinear(t *testing.T, d tensor.DType, o Options, data []byte, n, k int, buckets []tensor.Bind) (*linear, func(x []float32, rows int) []float32) {
 	last := len(buckets) - 1
+	o.Workers = 2
 	b := graph.NewBuilder(buckets[last])
 	b.WeightType = func(string) (tensor.DType, error) { return d, nil }
 	in := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), k))
@@ -127,7 +145,7 @@ func boundLinear(t *testing.T, d tensor.DType, data []byte, n, k int, buckets []
 	if err != nil {
 		t.Fatal(err)
 	}
-	be, err := New(Options{Workers: 2})
+	be, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +155,9 @@ func boundLinear(t *testing.T, d tensor.DType, data []byte, n, k int, buckets []
 		t.Fatal(err)
 	}
 	p, m := prog.Plans[last], &plan.Memory{Weights: make([]plan.Packed, len(g.Values))}
-	m.Weights[wv.ID] = &fileRows{d, data}
+	if m.Weights[wv.ID], err = be.Pack(plan.Weight{Value: wv, DType: d, Data: data, Drop: func() {}}, prog.Packing(wv)); err != nil {
+		t.Fatal(err)
+	}
 	for c := range m.Arenas {
 		if m.Arenas[c], err = be.Arena(plan.Class(c), max(plan.Align, p.ArenaBytes[c])); err != nil {
 			t.Fatal(err)
@@ -199,8 +219,8 @@ func TestOneRow(t *testing.T) {
 // columns of its own, however many shares there are.
 func TestFewRowsAreNotCut(t *testing.T) {
 	const n, k = 2048, 32
-	for _, rows := range []int{1, 2, tiledCodes, gemm.CodeRows} {
-		_, _, l := linearOf(t, tensor.Q4_1, make([]byte, n*tensor.Q4_1.RowBytes(k)), n, k, rows)
+	for _, rows := range []int{1, 2, tiledNibbles, tiledCodes, gemm.CodeRows} {
+		_, _, l := linearOf(t, tensor.Q4_1, Options{}, make([]byte, n*tensor.Q4_1.RowBytes(k)), n, k, rows)
 		cut := l.at(rows).split()
 		for _, shares := range []int{1, 8, 16, 64} {
 			for i := range shares {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 )
@@ -13,6 +15,7 @@ type request struct {
 	precision Precision
 	invariant bool // one way per op for every number of rows
 	noPack    bool
+	inPlace   bool // quantized weights stay in the file's rows
 }
 
 // main is the class of products of an op with a matrix for more rows than a few.
@@ -44,17 +47,42 @@ func (q request) each(r plan.Rule, takes func(main Precision, m plan.Matrix) boo
 	return out
 }
 
+// stored is a rule for products with weights in their storage type: in panels of
+// codes and, where those do not serve, in the file's rows. w is the weight without
+// its data.
+func (q request) stored(r plan.Rule, takes func(main Precision, w *gemm.Stored) bool) []plan.Rule {
+	var out []plan.Rule
+	for _, d := range codes.Types() {
+		r.Packing = codePanels[d]
+		out = append(out, q.each(r, func(main Precision, m plan.Matrix) bool {
+			w := panelsOf(m)
+			return m.DType == d && q.streams(main, w) && takes(main, w)
+		})...)
+	}
+	r.Packing = nil
+	return append(out, q.each(r, func(main Precision, m plan.Matrix) bool { return takes(main, shapeOf(m)) })...)
+}
+
+// streams reports whether every kernel of a class reads the panels of w at the
+// memory's pace: those for few rows and the one for many.
+func (q request) streams(main Precision, w *gemm.Stored) bool {
+	if q.noPack || q.inPlace || !gemm.CanCodes(w) {
+		return false
+	}
+	return main == I16G32 || main == BF16 && bf16.CanFew(w) && bf16.Unpacks(w)
+}
+
 // Rules is the lowering table: products by class, then the ops that hand values
 // to them.
 func (b *Backend) Rules(invariant bool) []plan.Rule {
-	q := request{b.opts.Precision, invariant, b.opts.NoPack}
+	q := request{b.opts.Precision, invariant, b.opts.NoPack, b.opts.InPlace}
 	var few, many []plan.Rule
 	for _, c := range classes {
 		f, m := c.rules(q)
 		few, many = append(few, f...), append(many, m...)
 	}
 	rounds := []*plan.Format{bf16Blocks}
-	return append(append(few, many...),
+	return append(append(append(few, many...), lookups()...),
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Together: true, Writes: func(s *plan.Step) []*plan.Format {
 			if s.Root().Op != graph.OpNorm {
 				return nil

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -48,6 +49,43 @@ func TestKernelLabels(t *testing.T) {
 	} {
 		if got := kernelLabel(ps...); got != want {
 			t.Errorf("the label is %q, expected %q", got, want)
+		}
+	}
+}
+
+// TestTables: a table that products read too is packed for them, and lookups take
+// its rows out of the panels; one that only lookups read stays in the file, of
+// which they touch a few rows.
+func TestTables(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, tied := range []bool{false, true} {
+			b := graph.NewBuilder(tensor.Bind{T: 20, S: 1, R: 1})
+			b.WeightType = func(string) (tensor.DType, error) { return tensor.Q8_0, nil }
+			table := b.Weight("table", graph.RoleEmbedding, tensor.Static(96, 64))
+			y := b.Embed("embed", table, b.Input("ids", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1))), 0)
+			if tied {
+				y = b.Linear("head", y, table, nil)
+			}
+			g, err := b.Freeze(y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			be, err := New(Options{Workers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer be.Close()
+			prog, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := request{precision: Auto}
+			w := panelsOf(plan.Matrix{DType: tensor.Q8_0, N: 96, K: 64})
+			want := tied && q.streams(Auto.Class(graph.RoleEmbedding, tensor.Q8_0), w)
+			if got := prog.Packing(table) == codePanels[tensor.Q8_0]; got != want {
+				t.Errorf("%v, tied %v: packed as %v, expected panels %v", tier, tied, prog.Packing(table), want)
+			}
 		}
 	}
 }

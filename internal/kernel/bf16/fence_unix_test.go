@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
 	"hotpath/internal/kernel/gemm"
@@ -91,6 +92,16 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 					RunFew(&FewTask{M: min(m, FewRows), A: a, LDA: k, W: w, C: c, LDC: n, Bias: bias}, 0, n, NewFewScratch(k))
 					tiles(f, NewStored(w), m, n, k, a, c, bias)
 					tiles(f, Pack(take[uint16](f, PackedLen(n, k)), NewStored(w), n, k), m, n, k, a, c, bias)
+					if !codes.Has(d) {
+						continue
+					}
+					panels := take[byte](f, codes.Bytes(d, n, k))
+					codes.Pack(panels, raw, d, n, k, 0, codes.NumPanels(n))
+					if w, err = gemm.NewPanels(panels, d, n, k); err != nil {
+						t.Fatal(err)
+					}
+					RunFew(&FewTask{M: min(m, FewRows), A: a, LDA: k, W: w, C: c, LDC: n, Bias: bias}, 0, n, NewFewScratch(k))
+					tiles(f, NewStored(w), m, n, k, a, c, bias)
 				}
 			}
 		}

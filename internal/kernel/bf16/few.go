@@ -15,10 +15,11 @@ const FewRows = 16
 // fewGroup is the number of weight rows that are multiplied together.
 const fewGroup = 16
 
-// FewTask is C[M,N] = A[M,K] W^T + Bias for up to FewRows rows and weights as
-// they lie in a file: batched decode. Each weight is read and decoded once for
-// all rows, in the order in which it lies; operands are rounded to bf16 and
-// sums are f32, as in a Task.
+// FewTask is C[M,N] = A[M,K] W^T + Bias for up to FewRows rows and weights in
+// their storage type: batched decode. Each weight is read and decoded once for
+// all rows, in the order in which it lies. Activations are rounded to bf16 and
+// sums are f32, as in a Task. Weights as they lie in a file are rounded too, those
+// in panels of codes are not.
 type FewTask struct {
 	M    int
 	A    []float32 // [M][LDA]
@@ -33,7 +34,7 @@ type FewTask struct {
 
 // FewScratch is one worker's workspace.
 type FewScratch struct {
-	x      []uint16  // [padK/32][16 pairs of k][FewRows][2], the rounded rows
+	x      []uint16  // [padK/32][16 pairs of k][FewRows][2], the rounded rows, or [padK/32][FewRows][32]
 	zeros  []float32 // [padK], a row that is not there, or a bias
 	wide   []float32 // [padK], decoded weights
 	edge   []float32 // [FewRows][fewGroup], results at the right edge
@@ -41,6 +42,7 @@ type FewScratch struct {
 	args   fewArgs
 	tables fewTables
 	rows   [FewRows]*float32
+	panels fewPanels
 	// What x holds.
 	of    *float32
 	epoch uint64
@@ -53,7 +55,7 @@ func NewFewScratch(k int) *FewScratch {
 	kp := padK(k)
 	return &FewScratch{
 		x: make([]uint16, kp*FewRows), zeros: make([]float32, max(kp, fewGroup)), wide: make([]float32, kp),
-		edge: make([]float32, FewRows*fewGroup), mem: newFewMemory(),
+		edge: make([]float32, FewRows*fewGroup), mem: newFewMemory(), panels: newFewPanels(kp),
 	}
 }
 
@@ -109,7 +111,7 @@ type fewOrder [32]uint16
 
 // CanFew reports whether a task with these weights runs on tiles.
 func CanFew(w *gemm.Stored) bool {
-	return directFew(w.DType) && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
+	return directFew(w) && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
 }
 
 // RunFew computes columns [n0,n1).
@@ -122,10 +124,13 @@ func RunFew(t *FewTask, n0, n1 int, s *FewScratch) {
 	if t.M == 0 || n0 >= n1 {
 		return
 	}
-	if CanFew(w) {
-		s.run(t, n0, n1)
-	} else {
+	switch {
+	case !CanFew(w):
 		s.runGeneric(t, n0, n1)
+	case w.InPanels:
+		s.runPanels(t, n0, n1)
+	default:
+		s.run(t, n0, n1)
 	}
 }
 
@@ -135,8 +140,8 @@ func (s *FewScratch) runGeneric(t *FewTask, n0, n1 int) {
 	row := s.wide[:k]
 	for n := n0; n < n1; n++ {
 		t.W.Decode(row, k, n, 1, 0, k)
-		for i, v := range row {
-			row[i] = tensor.BF16ToF32(tensor.F32ToBF16(v))
+		if !t.W.InPanels {
+			gemm.RoundBF16(row)
 		}
 		for m := range t.M {
 			var sum float32

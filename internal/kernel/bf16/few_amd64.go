@@ -58,7 +58,12 @@ var fewKernels = map[tensor.DType]*fewKernel{
 	tensor.BF16:   {fewBF16, &natural, nil},
 }
 
-func directFew(d tensor.DType) bool { return fewKernels[d] != nil }
+func directFew(w *gemm.Stored) bool {
+	if w.InPanels {
+		return panelKernels[w.DType] != nil
+	}
+	return fewKernels[w.DType] != nil
+}
 
 // fewBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
 // call, which then takes well under 100 us.
@@ -91,8 +96,7 @@ func (s *FewScratch) run(t *FewTask, n0, n1 int) {
 
 // pack leaves the rows of A in the scratch, unless they are there already.
 func (s *FewScratch) pack(t *FewTask, order *fewOrder) {
-	k := t.W.K
-	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.order == order {
+	if s.holds(t, order) {
 		return
 	}
 	for r := range s.rows {
@@ -101,8 +105,17 @@ func (s *FewScratch) pack(t *FewTask, order *fewOrder) {
 			s.rows[r] = &t.A[r*t.LDA]
 		}
 	}
-	packFew(&s.x[0], &s.rows, k/kStep, order)
-	s.of, s.epoch, s.m, s.k, s.order = &t.A[0], t.Epoch, t.M, k, order
+	packFew(&s.x[0], &s.rows, t.W.K/kStep, order)
+	s.keep(t, order)
+}
+
+// holds reports whether x has the rows of A in an order; keep says so.
+func (s *FewScratch) holds(t *FewTask, order *fewOrder) bool {
+	return t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == t.W.K && s.order == order
+}
+
+func (s *FewScratch) keep(t *FewTask, order *fewOrder) {
+	s.of, s.epoch, s.m, s.k, s.order = &t.A[0], t.Epoch, t.M, t.W.K, order
 }
 
 // setTables makes the constants of a kernel.

@@ -2,9 +2,10 @@
 
 package bf16
 
-import "hotpath/internal/tensor"
+import "hotpath/internal/kernel/gemm"
 
-func directFew(tensor.DType) bool { return false }
+func directFew(*gemm.Stored) bool { return false }
 
-// run is never reached: there are no tiles.
-func (s *FewScratch) run(t *FewTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
+// run and runPanels are never reached: there are no tiles.
+func (s *FewScratch) run(t *FewTask, n0, n1 int)       { s.runGeneric(t, n0, n1) }
+func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) { s.runGeneric(t, n0, n1) }

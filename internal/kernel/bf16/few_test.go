@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
@@ -26,30 +27,40 @@ func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored {
 	return w
 }
 
-// TestFew holds every tier to float64 sums of rounded operands: every number
-// of rows, columns that are no whole groups, ranges in parts, strides beyond
-// the rows, guards around C.
+// TestFew holds every tier to float64 sums of rounded operands, of which weights
+// in panels of codes are not rounded: every number of rows, columns that are no
+// whole groups, ranges in parts, strides beyond the rows, guards around C.
 func TestFew(t *testing.T) {
 	for _, tier := range cpu.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
 			defer cpu.Use(tier)()
 			for _, d := range fewTypes {
-				for m := 1; m <= FewRows; m++ {
-					few(t, d, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
-				}
-				if d.Info().BlockLen <= 32 {
-					few(t, d, 5, 33, 32, true)
-					few(t, d, 16, 64, 96, false)
+				for _, panels := range []bool{false, true} {
+					if panels && !codes.Has(d) {
+						continue
+					}
+					for m := 1; m <= FewRows; m++ {
+						few(t, d, panels, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
+					}
+					if d.Info().BlockLen <= 32 {
+						few(t, d, panels, 5, 33, 32, true)
+						few(t, d, panels, 16, 64, 96, false)
+						few(t, d, panels, 9, 16, 17*32, true) // more steps than sums are made of at a time
+					}
 				}
 			}
-			few(t, tensor.F32, 3, 33, 45, true) // no whole tiles
+			few(t, tensor.F32, false, 3, 33, 45, true) // no whole tiles
 		})
 	}
 }
 
-func few(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
+func few(t *testing.T, d tensor.DType, panels bool, m, n, k int, bias bool) {
 	t.Helper()
 	w := stored(t, d, n, k)
+	raw := w.Data
+	if panels {
+		w = inPanels(t, w)
+	}
 	lda, ldc := k+3, n+5
 	a := random(m*lda, 1)
 	const guard = 12345
@@ -69,7 +80,7 @@ func few(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 	row := make([]float32, k)
 	for j := range ldc {
 		if j < n {
-			if err := tensor.Dequantize(row, d, w.Data[j*w.RowBytes:][:w.RowBytes]); err != nil {
+			if err := tensor.Dequantize(row, d, raw[j*w.RowBytes:][:w.RowBytes]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,7 +94,10 @@ func few(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 			}
 			var want, size float64
 			for x, v := range row {
-				p := bf16(a[i*lda+x]) * bf16(v)
+				p := bf16(a[i*lda+x]) * float64(v)
+				if !panels {
+					p = bf16(a[i*lda+x]) * bf16(v)
+				}
 				want += p
 				size += math.Abs(p)
 			}
@@ -91,7 +105,7 @@ func few(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 				want += float64(task.Bias[j])
 			}
 			if math.Abs(float64(got)-want) > 2e-6*(size+1) {
-				t.Fatalf("%v %dx%dx%d: C[%d,%d] is %g, expected %g", d, m, n, k, i, j, got, want)
+				t.Fatalf("%v in panels %v, %dx%dx%d: C[%d,%d] is %g, expected %g", d, panels, m, n, k, i, j, got, want)
 			}
 		}
 	}
@@ -105,8 +119,15 @@ func TestFewEpoch(t *testing.T) {
 	if !CanFew(w) {
 		t.Skip("this machine has no tiles")
 	}
-	a, c := random(k, 1), make([]float32, n)
 	s := NewFewScratch(k)
+	fewEpoch(t, w, s)
+	s.epoch = 0
+	fewEpoch(t, inPanels(t, w), s)
+}
+
+func fewEpoch(t *testing.T, w *gemm.Stored, s *FewScratch) {
+	n, k := w.N, w.K
+	a, c := random(k, 1), make([]float32, n)
 	task := FewTask{M: 1, A: a, LDA: k, W: w, C: c, LDC: n, Epoch: 1}
 	RunFew(&task, 0, n, s)
 	first := c[0]
@@ -122,10 +143,15 @@ func TestFewEpoch(t *testing.T) {
 
 func TestFewAllocates(t *testing.T) {
 	for _, d := range fewTypes {
-		w := stored(t, d, 50, 256)
-		task, s := FewTask{M: 3, A: random(3*256, 1), LDA: 256, W: w, C: make([]float32, 150), LDC: 50}, NewFewScratch(256)
-		if n := testing.AllocsPerRun(10, func() { RunFew(&task, 0, 50, s) }); n != 0 {
-			t.Errorf("%v: %v allocations", d, n)
+		weights := []*gemm.Stored{stored(t, d, 50, 256)}
+		if codes.Has(d) {
+			weights = append(weights, inPanels(t, weights[0]))
+		}
+		for _, w := range weights {
+			task, s := FewTask{M: 3, A: random(3*256, 1), LDA: 256, W: w, C: make([]float32, 150), LDC: 50}, NewFewScratch(256)
+			if n := testing.AllocsPerRun(10, func() { RunFew(&task, 0, 50, s) }); n != 0 {
+				t.Errorf("%v in panels %v: %v allocations", d, w.InPanels, n)
+			}
 		}
 	}
 }

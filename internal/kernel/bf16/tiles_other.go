@@ -25,4 +25,4 @@ func roundedTiles(*RoundedTask, []uint16, []uint16, []uint16, int, int, int, int
 func divideRounded([]uint16, int, int, []float32, int, int, int, []float32)                 {}
 func normRows(NormKind, *normArgs)                                                          {}
 
-var unpackKinds map[tensor.DType]int
+var unpackKinds, panelKinds map[tensor.DType]int

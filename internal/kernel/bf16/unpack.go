@@ -5,7 +5,7 @@ import (
 	"hotpath/internal/kernel/gemm"
 )
 
-// unpackJob makes panels of a file's rows a tile at a time: at once, or, for
+// unpackJob makes panels of weights in their storage type a tile at a time: at once, or, for
 // the panel that comes next, between the steps of a product.
 type unpackJob struct {
 	units    int // tiles that are left
@@ -32,8 +32,19 @@ type unpackJob struct {
 
 // Unpacks reports whether panels of w become tiles without a detour through f32.
 func Unpacks(w *gemm.Stored) bool {
-	_, ok := unpackKinds[w.DType]
+	_, ok := unpackKind(w)
 	return ok && w.N >= NR && cpu.Active() >= cpu.AMX
+}
+
+// unpackKind is the number of w's type, in panels of codes or not, in the
+// assembly.
+func unpackKind(w *gemm.Stored) (int, bool) {
+	kinds := unpackKinds
+	if w.InPanels {
+		kinds = panelKinds
+	}
+	kind, ok := kinds[w.DType]
+	return kind, ok
 }
 
 // idle is the job of products that have nothing to unpack.
@@ -43,7 +54,7 @@ var idle unpackJob
 // the type has no such way, the panel is not whole, or what it has is of
 // another shape.
 func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
-	kind, ok := unpackKinds[w.DType]
+	kind, ok := unpackKind(w)
 	steps := w.K / kStep
 	if !ok || steps == 0 || (p+1)*NR > w.N || cpu.Active() < cpu.AMX {
 		return false
@@ -56,6 +67,7 @@ func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
 	} else if j.kind != kind || j.steps != steps || j.units > 2*steps || j.left != steps || j.half != 0 {
 		return false
 	}
+	// A panel of codes has the bytes of its rows.
 	_, _ = dst[steps*1024-1], w.Data[(p+1)*NR*w.RowBytes-1]
 	for h := range 2 {
 		to := &j.halves[j.units/steps]
@@ -76,7 +88,7 @@ func (j *unpackJob) finish() {
 // multiplied with, where its type allows that.
 type ahead struct {
 	b       Panels
-	stored  *gemm.Stored // of b, where it is a file's rows
+	stored  *gemm.Stored // of b, where it is weights in their storage type
 	buf     [2][]uint16  // where panels are made, in turn
 	next    int          // the panel in buf[next%2], or on its way there
 	pending bool

@@ -39,12 +39,13 @@ type unpackTables struct {
 	middle3 float32
 	one     uint32
 	tiny    float32
+	quads   [2][2][64]uint8 // of panels of codes
 }
 
 // tables, where pairs [b][p] brings bytes 2p and 2p+1 of dwords that stand for
 // 8 rows to the second byte of 16 dwords: of rows 0 to 3 in lane b, and of rows
 // 4 to 7 in lane 2+b. rows [b][p] does so with dwords that stand for rows 0 to
-// 15, of which it takes those from 8b on. fifths is of dwords that stand for
+// 15, of which it takes those from 8b on; quads [b][p] with bytes p and p+2. fifths is of dwords that stand for
 // rows: byte i of a row begins 4 bits before its bit i.
 //
 //lint:ignore U1000 read by assembly
@@ -55,6 +56,7 @@ var tables = func() (t unpackTables) {
 			t.twice[b][e] = uint32(8*b + row)
 			for p := range 2 {
 				t.rows[b][p][4*e+1] = uint8((8*b+row)*4 + 2*p + e%2)
+				t.quads[b][p][4*e+1] = uint8((8*b+row)*4 + p + e%2*2)
 				t.pairs[b][p][4*e+1] = uint8((row/4*2+b)*16 + row%4*4 + 2*p + e%2)
 			}
 		}
@@ -79,6 +81,11 @@ var unpackKinds = map[tensor.DType]int{
 	tensor.Q4_K: 3, tensor.Q5_K: 4, tensor.Q6_K: 5,
 	tensor.Q5_0: 6, tensor.Q5_1: 7, tensor.IQ4_NL: 8, tensor.MXFP4: 9,
 	tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ4_XS: 12,
+}
+
+// panelKinds are those of types in panels of codes.
+var panelKinds = map[tensor.DType]int{
+	tensor.Q8_0: 13, tensor.Q4_1: 14, tensor.Q4_0: 15, tensor.Q4_K: 16, tensor.Q6_K: 17,
 }
 
 func unpackFast(j *unpackJob) { unpackAll(j) }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"io"
+	"iter"
 	"math"
 	"os"
 	"path"
@@ -27,29 +28,45 @@ type cgroupMount struct {
 // Go's own limit is not enough: it never goes below 2. What cannot be read or
 // makes no sense limits nothing. root is where /proc and /sys are.
 func cgroupCores(root string) int {
-	v1, v2 := cgroupPaths(readSome(filepath.Join(root, "proc/self/cgroup")))
 	least := 0
-	for _, m := range cgroupMounts(readSome(filepath.Join(root, "proc/self/mountinfo"))) {
-		group, read := v1, quotaV1
-		if m.v2 {
-			group, read = v2, quotaV2
+	for dir, v2 := range cgroupDirs(root) {
+		read := quotaV1
+		if v2 {
+			read = quotaV2
 		}
-		// A group that lies elsewhere is not to be seen from here; its mount
-		// stands for it, as it does where a container sees its own at the top.
-		under, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-		if !ok || under != "" && under[0] != '/' || slices.Contains(strings.Split(under, "/"), "..") {
-			under = "/"
-		}
-		for at := path.Clean("/" + under); ; at = path.Dir(at) {
-			if n := read(filepath.Join(root, m.point, at)); n > 0 && (least == 0 || n < least) {
-				least = n
-			}
-			if at == "/" {
-				break
-			}
+		if n := read(dir); n > 0 && (least == 0 || n < least) {
+			least = n
 		}
 	}
 	return least
+}
+
+// cgroupDirs are the folders of this process's cgroups and of all above them that
+// can be seen, and whether they are of version 2: where quotas of the CPU are.
+func cgroupDirs(root string) iter.Seq2[string, bool] {
+	return func(yield func(dir string, v2 bool) bool) {
+		v1, v2 := cgroupPaths(readSome(filepath.Join(root, "proc/self/cgroup")))
+		for _, m := range cgroupMounts(readSome(filepath.Join(root, "proc/self/mountinfo"))) {
+			group := v1
+			if m.v2 {
+				group = v2
+			}
+			// A group that lies elsewhere is not to be seen from here; its mount
+			// stands for it, as it does where a container sees its own at the top.
+			under, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
+			if !ok || under != "" && under[0] != '/' || slices.Contains(strings.Split(under, "/"), "..") {
+				under = "/"
+			}
+			for at := path.Clean("/" + under); ; at = path.Dir(at) {
+				if !yield(filepath.Join(root, m.point, at), m.v2) {
+					return
+				}
+				if at == "/" {
+					break
+				}
+			}
+		}
+	}
 }
 
 // cgroupPaths finds this process's groups in the text of /proc/self/cgroup: of

@@ -18,9 +18,13 @@ const (
 	codeMax = 127 << 8
 )
 
-// CodeTask is C[M,N] = A[M,K] W^T + Bias for up to CodeRows rows and weights as
-// they lie in a file, whose codes are multiplied as the integers they are: one
-// row, or a few of batched decode. A becomes integers of 16 bits with a scale
+// codeRoom is the bytes that 32 values of all rows take: scales and sums of one or
+// more rows take as much as a row.
+const codeRoom = 64 * CodeRows * 2
+
+// CodeTask is C[M,N] = A[M,K] W^T + Bias for up to CodeRows rows and weights in
+// panels or as they lie in a file, whose codes are multiplied as the integers they
+// are: one row, or a few of batched decode. A becomes integers of 16 bits with a scale
 // per 32, and sums are f32. What a weight row gives depends on nothing else of W.
 type CodeTask struct {
 	M    int
@@ -37,28 +41,30 @@ type CodeTask struct {
 
 // CodeScratch is one worker's workspace.
 type CodeScratch struct {
-	x            []byte    // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [8] scales, [8] sums}
-	zeros        []float32 // [codeGroup], a bias
-	edge         []float32 // [CodeRows][codeGroup], results at the right edge
+	x            []byte             // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [8] scales, [8] sums}, by as many rows as meet
+	zeros        []float32          // [codeGroup], a bias
+	edge         []float32          // [CodeRows][codeGroup], results at the right edge
+	last         [codeGroup]float32 // bias of the last columns
 	row, rounded [codeLen]float32
 	args         codeArgs
 	table        codeTables
 	// What x holds.
-	of           *float32
-	epoch        uint64
-	m, k, padded int
+	of     *float32
+	epoch  uint64
+	m, k   int
+	kernel *codeKernel
 }
 
 // NewCodeScratch is for tasks with K up to k.
 func NewCodeScratch(k int) *CodeScratch {
-	return &CodeScratch{x: make([]byte, (k+codeLen-1)/codeLen*64*(CodeRows+1)), zeros: make([]float32, codeGroup), edge: make([]float32, CodeRows*codeGroup)}
+	return &CodeScratch{x: make([]byte, (k+codeLen-1)/codeLen*codeRoom), zeros: make([]float32, codeGroup), edge: make([]float32, CodeRows*codeGroup)}
 }
 
 // RunCodes computes columns [n0,n1).
 func RunCodes(t *CodeTask, n0, n1 int, s *CodeScratch) {
 	w := t.W
 	if t.M < 0 || t.M > CodeRows || n0 < 0 || n1 > w.N || t.LDA < w.K || t.LDC < w.N || t.Bias != nil && len(t.Bias) < w.N ||
-		n1*w.RowBytes > len(w.Data) || len(s.x) < w.K/codeLen*64*(CodeRows+1) ||
+		n1*w.RowBytes > len(w.Data) || len(s.x) < w.K/codeLen*codeRoom ||
 		t.M > 0 && (len(t.A) < (t.M-1)*t.LDA+w.K || len(t.C) < (t.M-1)*t.LDC+w.N) {
 		panic(fmt.Sprintf("gemm: codes of columns %d..%d of %d rows with [%d,%d] do not fit their buffers", n0, n1, t.M, w.N, w.K))
 	}

@@ -63,7 +63,10 @@ func codesQ8_0x6(t *codeArgs)
 func codesQ8_0x8(t *codeArgs)
 
 //go:noescape
-func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[4]float32)
+func packCodes16(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+
+//go:noescape
+func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 
 // codeArgs are the operands of the assembly kernels, in its order.
 type codeArgs struct {
@@ -86,32 +89,67 @@ type codeTables struct {
 	split   [32]uint16 // even words, then odd ones
 	bits    [64]byte   // of a code, or the one that is turned
 	excess  float32    // what the codes are too large by, less than nothing
+	//lint:ignore U1000 read by assembly
+	ones [2]uint16
+	//lint:ignore U1000 read by assembly
+	six, high, byte, sign uint32
 }
 
 // codeKernel multiplies with the codes of one type.
 type codeKernel struct {
-	run    [len(codeSizes)]func(*codeArgs)
+	run    []func(*codeArgs) // [codeSizes], or as many of them as there are
 	bits   byte
 	excess float32
+	order  *codeOrder
+	// lines is how many times 64 bytes scales and sums of 32 columns take.
+	lines int
+	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 }
 
 // codeSizes are the numbers of rows that there are kernels for.
 var codeSizes = [...]int{1, 2, 3, 4, 6, 8}
 
-// codeKernels are the types whose codes are multiplied.
+// most is the largest number of rows that it multiplies at once.
+func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
+
+// codeKernels are the types whose codes are multiplied as the file has them.
 var codeKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[...]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0},
-	tensor.Q4_0: {[...]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8},
-	tensor.Q8_0: {[...]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128},
+	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes},
+	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes},
+	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes},
 }
 
 // codeConstants are those of packCodes: all bits but the sign, the largest
-// integer and its inverse, and the integer 128.
-var codeConstants = [4]float32{math.Float32frombits(1<<31 - 1), codeMax, 1.0 / codeMax, math.Float32frombits(128)}
+// integer and its inverse, the integer 128 and a byte.
+var codeConstants = [5]float32{math.Float32frombits(1<<31 - 1), codeMax, 1.0 / codeMax, math.Float32frombits(128), math.Float32frombits(255)}
 
 // CanCodes reports whether a task with these weights runs on kernels of its own.
 func CanCodes(w *Stored) bool {
-	return codeKernels[w.DType] != nil && cpu.Active() >= cpu.VNNI && w.K > 0 && w.K%codeLen == 0 && w.N >= codeGroup
+	return codeKernelOf(w) != nil && w.K > 0 && w.K%codeLen == 0 && w.N >= codeGroup
+}
+
+// codeKernelOf is the kernel for weights on the active tier, nil without one.
+func codeKernelOf(w *Stored) *codeKernel {
+	tier := cpu.Active()
+	switch {
+	case w.InPanels && tier >= cpu.VNNI:
+		return streamKernels[w.DType]
+	case w.InPanels && tier == cpu.AVXVNNI && streamKernelsVEX[w.DType] != nil:
+		return streamKernelsVEX[w.DType]
+	case w.InPanels && tier >= cpu.AVX2:
+		return streamKernelsAVX2[w.DType]
+	case !w.InPanels && tier >= cpu.VNNI:
+		return codeKernels[w.DType]
+	}
+	return nil
+}
+
+// codeSize is the index of the kernel for m rows.
+func codeSize(m int) (size int) {
+	for codeSizes[size] < m {
+		size++
+	}
+	return size
 }
 
 // codeBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
@@ -119,11 +157,12 @@ func CanCodes(w *Stored) bool {
 const codeBlocks = 512
 
 func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
-	w, kernel, size := t.W, codeKernels[t.W.DType], 0
-	for codeSizes[size] < t.M {
-		size++
+	if t.W.InPanels {
+		s.stream(t, n0, n1)
+		return
 	}
-	s.pack(t, codeSizes[size])
+	w, kernel, size := t.W, codeKernels[t.W.DType], codeSize(t.M)
+	s.pack(t, kernel)
 	s.setTables(w.RowBytes, kernel)
 	steps := w.K / codeLen
 	a := &s.args
@@ -153,20 +192,27 @@ func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
 	*a = codeArgs{} // it keeps nobody's memory
 }
 
-// pack leaves the rows of A in the scratch, unless they are there already, for
-// a kernel of so many rows.
-func (s *CodeScratch) pack(t *CodeTask, padded int) {
+// pack leaves the rows of A in the scratch, unless they are there already, as
+// many behind each other as the kernel multiplies at once.
+func (s *CodeScratch) pack(t *CodeTask, kernel *codeKernel) {
 	k := t.W.K
-	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.padded == padded {
+	if t.Epoch != 0 && s.of == &t.A[0] && s.epoch == t.Epoch && s.m == t.M && s.k == k && s.kernel == kernel {
 		return
 	}
-	stride := 64 * (padded + 1)
-	_ = s.x[k/codeLen*stride-1]
 	for m := range t.M {
+		first := m - m%kernel.most()
+		rows := codeSizes[codeSize(min(kernel.most(), t.M-first))]
+		stride := 64 * (rows + kernel.lines)
+		dst := s.x[s.chunk(k, kernel, first):][:k/codeLen*stride]
 		x := t.A[m*t.LDA:][:k]
-		packCodes(&s.x[64*m], &s.x[64*padded+4*m], unsafe.SliceData(x), stride, k/codeLen, &codeConstants)
+		kernel.pack(&dst[64*(m-first)], &dst[64*rows+4*(m-first)], unsafe.SliceData(x), stride, k/codeLen, &codeConstants, kernel.order)
 	}
-	s.of, s.epoch, s.m, s.k, s.padded = &t.A[0], t.Epoch, t.M, k, padded
+	s.of, s.epoch, s.m, s.k, s.kernel = &t.A[0], t.Epoch, t.M, k, kernel
+}
+
+// chunk is where rows from first on are in x.
+func (s *CodeScratch) chunk(k int, kernel *codeKernel, first int) int {
+	return first / kernel.most() * (k / codeLen) * 64 * (kernel.most() + kernel.lines)
 }
 
 // setTables makes the constants of a kernel.
@@ -182,5 +228,6 @@ func (s *CodeScratch) setTables(rowBytes int, kernel *codeKernel) {
 	for i := range c.bits {
 		c.bits[i] = kernel.bits
 	}
-	c.excess = kernel.excess
+	c.excess, c.ones = kernel.excess, [2]uint16{1, 1}
+	c.six, c.high, c.byte, c.sign = 0x3f3f3f3f, 0x30303030, 0xff, 1<<31
 }

@@ -8,6 +8,7 @@ func CanCodes(*Stored) bool { return false }
 type (
 	codeArgs   struct{}
 	codeTables struct{}
+	codeKernel struct{}
 )
 
 // run is never reached: there are no kernels.

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 )
 
 // codeTypes are all that RunCodes has kernels for, and some that run in plain Go.
-var codeTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0, tensor.Q4_K, tensor.F32}
+var codeTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0, tensor.Q4_K, tensor.Q6_K, tensor.F32}
 
 func seeded(n int, seed uint64) []float32 { return noise(rand.New(rand.NewPCG(seed, 1)), n) }
 
@@ -28,6 +31,18 @@ func codeWeights(tb testing.TB, d tensor.DType, n, k int) *Stored {
 	return w
 }
 
+// panelsOf is w in panels.
+func panelsOf(tb testing.TB, w *Stored) *Stored {
+	tb.Helper()
+	data := make([]byte, codes.Bytes(w.DType, w.N, w.K))
+	codes.Pack(data, w.Data, w.DType, w.N, w.K, 0, codes.NumPanels(w.N))
+	p, err := NewPanels(data, w.DType, w.N, w.K)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
 // TestCodes holds every tier to float64 sums of rounded activations: every
 // number of rows, columns that are no whole groups, ranges in parts, strides
 // beyond the rows, blocks of zeros, guards around C.
@@ -37,21 +52,30 @@ func TestCodes(t *testing.T) {
 			defer cpu.Use(tier)()
 			for _, d := range codeTypes {
 				for m := 1; m <= CodeRows; m++ {
-					codes(t, d, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
+					checkCodes(t, d, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
 				}
 				if d.Info().BlockLen <= codeLen {
-					codes(t, d, 5, 33, 32, true)
-					codes(t, d, 8, 64, 96, false)
+					checkCodes(t, d, 5, 33, 32, true)
+					checkCodes(t, d, 8, 64, 96, false)
 				}
 			}
-			codes(t, tensor.F32, 3, 33, 45, true) // no whole blocks
+			checkCodes(t, tensor.F32, 3, 33, 45, true) // no whole blocks
 		})
 	}
 }
 
-func codes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
+func checkCodes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 	t.Helper()
 	w := codeWeights(t, d, n, k)
+	checkTask(t, w, m, bias)
+	if codes.Has(d) {
+		checkTask(t, panelsOf(t, w), m, bias)
+	}
+}
+
+func checkTask(t *testing.T, w *Stored, m int, bias bool) {
+	t.Helper()
+	d, n, k := w.DType, w.N, w.K
 	lda, ldc := k+3, n+5
 	a := seeded(m*lda, 1)
 	for i := range a {
@@ -85,7 +109,8 @@ func codes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 				}
 				continue
 			}
-			if err := tensor.Dequantize(row, d, w.Data[j*w.RowBytes:][:w.RowBytes]); err != nil {
+			part, _ := w.Unpacked(make([]byte, UnpackedLen(1, k)), j, 1, 0, k)
+			if err := tensor.Dequantize(row, d, part.Data[:part.RowBytes]); err != nil {
 				t.Fatal(err)
 			}
 			var want, size float64
@@ -98,7 +123,33 @@ func codes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 				want += float64(task.Bias[j])
 			}
 			if math.Abs(float64(got)-want) > 2e-6*(size+1) {
-				t.Fatalf("%v %dx%dx%d: C[%d,%d] is %g, expected %g", d, m, n, k, i, j, got, want)
+				t.Fatalf("%v %dx%dx%d, panels %v: C[%d,%d] is %g, expected %g", d, m, n, k, w.InPanels, i, j, got, want)
+			}
+		}
+	}
+}
+
+// TestCodesPanels: panels give the bits that the file's rows do.
+func TestCodesPanels(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+			w := codeWeights(t, d, 83, 96)
+			p := panelsOf(t, w)
+			if !CanCodes(w) || !CanCodes(p) {
+				continue
+			}
+			for m := 1; m <= CodeRows; m++ {
+				want, got := make([]float32, m*w.N), make([]float32, m*w.N)
+				task := CodeTask{M: m, A: seeded(m*w.K, 1), LDA: w.K, W: w, C: want, LDC: w.N, Bias: seeded(w.N, 2), Epoch: 1}
+				s := NewCodeScratch(w.K)
+				RunCodes(&task, 0, w.N, s)
+				task.W, task.C = p, got
+				RunCodes(&task, 0, 40, s)
+				RunCodes(&task, 40, w.N, s)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%v, %v, %d rows: panels gave other bits than rows", tier, d, m)
+				}
 			}
 		}
 	}
@@ -190,6 +241,9 @@ func TestCodesEpoch(t *testing.T) {
 func TestCodesAllocates(t *testing.T) {
 	for _, d := range codeTypes {
 		w := codeWeights(t, d, 50, 256)
+		if codes.Has(d) {
+			w = panelsOf(t, w)
+		}
 		task, s := CodeTask{M: 3, A: seeded(3*256, 1), LDA: 256, W: w, C: make([]float32, 150), LDC: 50}, NewCodeScratch(256)
 		if n := testing.AllocsPerRun(10, func() { RunCodes(&task, 0, 50, s) }); n != 0 {
 			t.Errorf("%v: %v allocations", d, n)
@@ -197,20 +251,39 @@ func TestCodesAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkCodes multiplies rows with weights of the size of a layer.
+// BenchmarkCodes multiplies rows with weights of the size of a model, as the file
+// has them and in panels, beside a read of as many bytes.
 func BenchmarkCodes(b *testing.B) {
 	const n, k = 1536, 576
+	const bytes = 96 << 20
+	buf := make([]byte, bytes)
+	b.Run("read", func(b *testing.B) {
+		var rate float64
+		for b.Loop() {
+			rate = ceiling.Read(b.Context(), buf, 1, 0)
+		}
+		b.ReportMetric(rate/1e9, "GB/s")
+	})
 	for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
-		w := codeWeights(b, d, n, k)
-		for _, m := range []int{1, 2, 4, 8} {
-			task := CodeTask{M: m, A: seeded(m*k, 1), LDA: k, W: w, C: make([]float32, m*n), LDC: n, Epoch: 1}
-			s := NewCodeScratch(k)
-			b.Run(fmt.Sprintf("%v/rows=%d", d, m), func(b *testing.B) {
-				for b.Loop() {
-					RunCodes(&task, 0, n, s)
-				}
-				b.ReportMetric(n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gweights/s")
-			})
+		one := codeWeights(b, d, n, k)
+		for _, w := range []*Stored{one, panelsOf(b, one)} {
+			size := len(w.Data)
+			for at := 0; at+size <= bytes; at += size {
+				copy(buf[at:], w.Data)
+			}
+			for _, m := range []int{1, 2, 4, 8} {
+				task := CodeTask{M: m, A: seeded(m*k, 1), LDA: k, W: w, C: make([]float32, m*n), LDC: n, Epoch: 1}
+				s := NewCodeScratch(k)
+				b.Run(fmt.Sprintf("%v/panels=%v/rows=%d", d, w.InPanels, m), func(b *testing.B) {
+					for b.Loop() {
+						for at := 0; at+size <= bytes; at += size {
+							w.Data = buf[at:][:size]
+							RunCodes(&task, 0, n, s)
+						}
+					}
+					b.ReportMetric(float64(bytes/size*size)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+				})
+			}
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
-	"hotpath/internal/tensor"
 )
 
 // fences makes some fences at either end.
@@ -30,13 +30,18 @@ func TestCodesInside(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			for _, tier := range cpu.Available() {
 				defer cpu.Use(tier)()
-				for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+				for _, d := range codes.Types() {
 					for i := range 24 {
-						m, n, k := 1+i%CodeRows, codeGroup+rng.IntN(60), codeLen*(1+rng.IntN(5))
+						m, n, k := 1+i%CodeRows, codeGroup+rng.IntN(60), d.Info().BlockLen*(1+rng.IntN(5))
 						*doing = fmt.Sprintf("%v on %v, %dx%dx%d", d, tier, m, n, k)
 						w, err := NewStored(fence.Of[byte](f[0], n*d.RowBytes(k)), d, n, k)
 						if err != nil {
 							t.Fatal(err)
+						}
+						if i%2 == 1 {
+							if w, err = NewPanels(fence.Of[byte](f[0], codes.Bytes(d, n, k)), d, n, k); err != nil {
+								t.Fatal(err)
+							}
 						}
 						s := NewCodeScratch(k)
 						s.x = fence.Of[byte](f[1], len(s.x))

@@ -29,7 +29,7 @@ func XSums(dst, x []float32, d tensor.DType) {
 // gives one of those, and which one is the kernel's: some take a code's offset
 // off the sum and not off the code.
 func GemvRows(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) {
-	if n0 < 0 || n1 > w.N || len(dst) < n1 || len(x) != w.K || n1*w.RowBytes > len(w.Data) {
+	if w.InPanels || n0 < 0 || n1 > w.N || len(dst) < n1 || len(x) != w.K || n1*w.RowBytes > len(w.Data) {
 		panic(fmt.Sprintf("gemm: GemvRows of rows %d..%d of [%d, %d] with %d inputs and %d outputs", n0, n1, w.N, w.K, len(x), len(dst)))
 	}
 	if prepared(w.DType) && len(xsums) < XSumsLen(w.K) {

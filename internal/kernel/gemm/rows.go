@@ -30,7 +30,7 @@ func MulRows(dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int)
 	if m == 0 || n0 >= n1 {
 		return
 	}
-	if m < 0 || n0 < 0 || n1 > w.N || (n1-1)*w.RowBytes+w.DType.RowBytes(w.K) > len(w.Data) || ldx < w.K || ldd < n1 ||
+	if w.InPanels || m < 0 || n0 < 0 || n1 > w.N || (n1-1)*w.RowBytes+w.DType.RowBytes(w.K) > len(w.Data) || ldx < w.K || ldd < n1 ||
 		len(x) < (m-1)*ldx+w.K || len(dst) < (m-1)*ldd+n1 {
 		panic(fmt.Sprintf("gemm: MulRows of %d rows (%d values, %d apart) with rows %d..%d of [%d, %d] into %d values, %d apart",
 			m, len(x), ldx, n0, n1, w.N, w.K, len(dst), ldd))

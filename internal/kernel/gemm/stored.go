@@ -3,19 +3,23 @@ package gemm
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/tensor"
 )
 
-// Stored is weights as they lie in a file: N rows of K values, RowBytes
-// apart. As the B operand of a Task it is W transposed, decoded a panel at a
+// Stored is weights in their storage type: N rows of K values, as they lie in a
+// file, RowBytes apart, or in panels of codes. As the B operand of a Task it is W transposed, decoded a panel at a
 // time; GemvRows multiplies it with one vector.
 type Stored struct {
 	Data     []byte
 	DType    tensor.DType
 	N, K     int
 	RowBytes int
+	// InPanels says that Data is the panels of package codes.
+	InPanels bool
 }
 
 // NewStored checks that data holds n rows of k values of type d.
@@ -33,9 +37,51 @@ func NewStored(data []byte, d tensor.DType, n, k int) (*Stored, error) {
 	return &Stored{Data: data, DType: d, N: n, K: k, RowBytes: rb}, nil
 }
 
+// NewPanels checks that data holds the panels of n rows of k values of type d.
+func NewPanels(data []byte, d tensor.DType, n, k int) (*Stored, error) {
+	if !codes.Has(d) {
+		return nil, fmt.Errorf("gemm: panels of type %v, which has none", d)
+	}
+	w, err := NewStored(data, d, n, k)
+	if err != nil {
+		return nil, err
+	}
+	if want := codes.Bytes(d, n, k); len(data) < want {
+		return nil, fmt.Errorf("gemm: %d bytes for panels of [%d, %d] of type %v, expected %d", len(data), n, k, d, want)
+	}
+	w.InPanels = true
+	return w, nil
+}
+
+// UnpackedLen is the memory in which Unpacked finds rows x cols values of any
+// type with panels.
+func UnpackedLen(rows, cols int) int {
+	return rows * tensor.Q8_0.RowBytes((cols+2*longest-1)/longest*longest)
+}
+
+// longest is the number of values of the longest blocks that have panels.
+const longest = 256
+
+// Unpacked is a part of w as the file has it, and the column of that part where
+// column k is: rows [n0, n0+rows) and the blocks that hold columns [k, k+cols).
+// It is made in buf where w is in panels.
+func (w *Stored) Unpacked(buf []byte, n0, rows, k, cols int) (Stored, int) {
+	length := w.DType.Info().BlockLen
+	from, to := k/length*length, (k+cols+length-1)/length*length
+	part := Stored{DType: w.DType, N: rows, K: to - from, RowBytes: w.RowBytes}
+	if !w.InPanels {
+		part.Data = w.Data[n0*w.RowBytes+w.DType.RowBytes(from):]
+		return part, k - from
+	}
+	part.RowBytes = w.DType.RowBytes(part.K)
+	part.Data = buf[:rows*part.RowBytes]
+	codes.Unpack(part.Data, w.Data, w.DType, w.K, n0, n0+rows, from, to)
+	return part, k - from
+}
+
 // part is the bytes of columns [k0, k1) of row n; whole blocks only.
 func (w *Stored) part(n, k0, k1 int) []byte {
-	row := w.Data[n*w.RowBytes:][:w.RowBytes]
+	row := w.Data[n*w.RowBytes:]
 	return row[w.DType.RowBytes(k0):w.DType.RowBytes(k1)]
 }
 
@@ -73,6 +119,15 @@ func (w *Stored) Panel(p, k0, k1 int, scratch []float32) []float32 {
 
 // Decode leaves columns [k, k+cols) of rows from n0 on in dst, ld apart.
 func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
+	if w.InPanels {
+		w.decodePanels(dst, ld, n0, rows, k, cols)
+	} else {
+		w.decodeRows(dst, ld, n0, rows, k, cols)
+	}
+}
+
+// decodeRows is Decode for the file's rows.
+func (w *Stored) decodeRows(dst []float32, ld, n0, rows, k, cols int) {
 	if w.DType.Info().BlockLen > 32 && k%span == 0 && cols%span == 0 && w.decodeLong(dst, ld, n0, rows, k, cols) {
 		return
 	}
@@ -85,6 +140,34 @@ func (w *Stored) Decode(dst []float32, ld, n0, rows, k, cols int) {
 		if err := tensor.DequantizeFrom(dst[r*ld+full:][:cols-full], w.DType, w.part(n0+r, 0, w.K), k+full); err != nil {
 			panic(err)
 		}
+	}
+}
+
+// unpackedRows and unpackedCols are the part of a panel that is unpacked at a time.
+const (
+	unpackedRows = codes.Rows
+	unpackedCols = longest
+)
+
+type unpackedBuf [unpackedRows * (unpackedCols / 32) * 34]byte
+
+// unpacked lends buffers for parts of panels.
+var unpacked = sync.Pool{New: func() any { return new(unpackedBuf) }}
+
+// decodePanels is Decode for panels: by way of the file's rows.
+func (w *Stored) decodePanels(dst []float32, ld, n0, rows, k, cols int) {
+	buf := unpacked.Get().(*unpackedBuf)
+	defer unpacked.Put(buf)
+	for end := k + cols; k < end; {
+		next := min(end, (k/unpackedCols+1)*unpackedCols)
+		for r := 0; r < rows; {
+			height := min(rows-r, unpackedRows-(n0+r)%unpackedRows)
+			part, at := w.Unpacked(buf[:], n0+r, height, k, next-k)
+			part.decodeRows(dst[r*ld:], ld, 0, height, at, next-k)
+			r += height
+		}
+		dst = dst[min(len(dst), next-k):]
+		k = next
 	}
 }
 

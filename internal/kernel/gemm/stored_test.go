@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 )
@@ -279,4 +281,25 @@ func TestStoredAllocatesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPanelsDecode: panels are decoded into the values of the file's rows, any
+// part of them.
+func TestPanelsDecode(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, d := range codes.Types() {
+			const n, k = 45, 512
+			w := codeWeights(t, d, n, k)
+			p := panelsOf(t, w)
+			for _, c := range [][4]int{{0, n, 0, k}, {3, 20, 64, 256}, {16, 16, 32, 64}, {44, 1, 448, 64}, {0, 1, 0, k}} {
+				n0, rows, k0, cols := c[0], c[1], c[2], c[3]
+				want, got := make([]float32, rows*cols), make([]float32, rows*cols)
+				w.Decode(want, cols, n0, rows, k0, cols)
+				if p.Decode(got, cols, n0, rows, k0, cols); !slices.Equal(got, want) {
+					t.Fatalf("%v, %v: rows %d, columns %d of panels differ from the file's", tier, d, n0, k0)
+				}
+			}
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/gemm"
 )
 
 const (
@@ -111,6 +112,7 @@ type Scratch struct {
 	panel  Panel     // a block of one that had to be built
 	rows   []int16   // [NR][its depth], its rows before they are transposed
 	wide   []float32 // [NR][its depth], and before that
+	raw    []byte    // the same rows as the file has them, of weights in panels
 	c      []float32 // [maxMR][NR], results at an edge
 	sums   []float32 // [maxMR][NR], a strip's results while they grow
 	init   []float32 // [NR]
@@ -128,7 +130,7 @@ func NewScratch(k int) *Scratch {
 	d := min(kp, maxGroups*Group)
 	return &Scratch{
 		a: make([]int16, mc*kp), scales: make([]float32, mc*kp/Group), row: make([]float32, kp),
-		panel: newPanel(d), rows: make([]int16, NR*d), wide: make([]float32, NR*d),
+		panel: newPanel(d), rows: make([]int16, NR*d), wide: make([]float32, NR*d), raw: make([]byte, gemm.UnpackedLen(NR, d)),
 		c: make([]float32, maxMR*NR), sums: make([]float32, maxMR*NR), init: make([]float32, NR),
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
@@ -243,6 +245,34 @@ func TestExtremes(t *testing.T) {
 		for _, got := range run(float32(math.NaN())) {
 			if !math.IsNaN(float64(got)) {
 				t.Errorf("%v: rows of NaN give %g", tier, got)
+			}
+		}
+	}
+}
+
+// TestCodePanels: products with weights in panels of codes have the bits of those
+// with the file's rows.
+func TestCodePanels(t *testing.T) {
+	for _, tier := range cpu.Available() {
+		defer cpu.Use(tier)()
+		for _, d := range codes.Types() {
+			const m, n, k = 20, 50, 1536
+			w := stored(t, d, random(n*k, 1), n, k)
+			data := make([]byte, codes.Bytes(d, n, k))
+			codes.Pack(data, w.Data, d, n, k, 0, codes.NumPanels(n))
+			p, err := gemm.NewPanels(data, d, n, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c [2][]float32
+			s := NewScratch(k)
+			for i, w := range []*gemm.Stored{w, p} {
+				c[i] = make([]float32, m*n)
+				task := Task{M: m, N: n, K: k, A: random(m*k, 2), LDA: k, W: Stored{w}, C: c[i], LDC: n}
+				Run(&task, 0, m, 0, NumPanels(n), s)
+			}
+			if !slices.Equal(c[0], c[1]) {
+				t.Errorf("%v, %v: panels give other bits than rows", tier, d)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (b Stored) Panel(p, g0, groups int, s *Scratch) Panel {
 	return panel
 }
 
-// source is the panel's rows in the file.
+// source is the panel's rows. Those of a panel of codes are as many bytes.
 func (b Stored) source(p int) []byte {
 	return b.W.Data[p*NR*b.W.RowBytes : min((p+1)*NR, b.W.N)*b.W.RowBytes]
 }
@@ -52,25 +52,26 @@ func (b Stored) source(p int) []byte {
 func fill(dst Panel, w *gemm.Stored, n0, k0 int, s *Scratch) {
 	f, d := family(), len(dst.codes)/NR
 	rows, cols := min(NR, w.N-n0), min(d, w.K-k0)
+	part, k0 := w.Unpacked(s.raw, n0, rows, k0, cols)
 	codes := s.rows[:NR*d]
 	if rows < NR || cols < d {
 		clear(codes)
 		clear(dst.scales)
 	}
 	if w.DType == tensor.Q8_0 {
-		q := widener{rows: rows, groups: cols / Group, ldd: d, rowBytes: w.RowBytes}
-		src := w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):]
+		q := widener{rows: rows, groups: cols / Group, ldd: d, rowBytes: part.RowBytes}
+		src := part.Data[w.DType.RowBytes(k0):]
 		if q.panel(f, dst, src) {
 			return
 		}
 		q.codes(f, codes, src, dst.scales)
 	} else if q := (quantizer{rows: rows, groups: d / Group, lds: d, stride: NR, limit: limitW}); cols < d ||
-		!q.stored(f, w.DType, codes, w.Data[n0*w.RowBytes+w.DType.RowBytes(k0):], w.RowBytes, dst.scales) {
+		!q.stored(f, w.DType, codes, part.Data[w.DType.RowBytes(k0):], part.RowBytes, dst.scales) {
 		wide := s.wide[:NR*d]
 		if cols < d {
 			clear(wide)
 		}
-		w.Decode(wide, d, n0, rows, k0, cols)
+		part.Decode(wide, d, 0, rows, k0, cols)
 		q.codes(f, codes, wide, dst.scales)
 	}
 	gemm.TransposePairs(dst.codes, codes, NR, d)

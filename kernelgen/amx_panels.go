@@ -1,0 +1,279 @@
+package main
+
+// genFewPanels writes the products of up to 16 activation rows with panels of codes
+// (package codes) on the tiles. Codes become integers in bf16, which are exact;
+// 32 columns of a panel are the right operand of one tile product, and its result
+// is scaled in f32 while it is added up. The integers are too large by a constant,
+// because that takes a shift and a mask and no table; the product of the constant
+// with the sum of the activations is taken off again. One call makes the columns
+// of some panels that lie behind each other:
+//
+//	name(t *panelArgs)
+//
+// Three stages run side by side, some steps of 32 columns apart and across panels:
+// codes become tiles, tiles are multiplied, products are scaled. So nothing waits
+// for a tile product, which takes 52 cycles.
+func genFewPanels(g *asm) {
+	for _, s := range fewPanelTypes {
+		g.fewPanel(s)
+	}
+	g.packLines()
+	g.sumLines()
+}
+
+// Offsets in panelArgs.
+const (
+	panelCfg     = 0
+	panelW       = 8
+	panelX       = 16
+	panelSums    = 24
+	panelSteps   = 32
+	panelY       = 40
+	panelStrideY = 48 // bytes
+	panelM       = 56
+	panelBias    = 64
+	panelNext    = 72 // bytes from one panel's bias to the next one's
+	panelTotal   = 80 // steps of all panels
+	panelMem     = 88
+	panelBiasAt  = 96
+	panelLeft    = 104 // steps that a block still has
+	panelYAt     = 112 // y, which moves on
+	panelMore    = 120 // steps of a panel that are not multiplied
+	panelOffset  = 128 // what the rows of codes are too large by, times -1
+)
+
+// Offsets in panelMemory, whose rings are as large as their alignment allows.
+const (
+	// [4][2] right operands of steps come first.
+	panelScales = 8192  // [16][2][16] scales of steps
+	panelOut    = 16384 // [4][2] products of steps
+	ringTiles   = 13    // the bit that an address gets behind a ring's end
+	ringScales  = 11
+)
+
+// codesAhead is how far beyond the codes at hand memory is asked for, in bytes.
+const codesAhead = 2048
+
+// Steps are unpacked so many steps before they are multiplied, and flushed so many
+// behind: tiles are loaded from memory, not from stores on their way to it, so
+// less would wait for these.
+const (
+	unpackBefore = 3
+	flushBehind  = 3
+)
+
+// fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
+// the right operands that are written and multiplied, DX and R12 the products that
+// are written and flushed, R11 and R15 the scales that are written and read; BX is
+// the activations' tile, CX the distance of a tile's rows, R9 the step that is
+// multiplied, R13 the steps that a panel still has to flush, R14 the sums of the
+// activations. Z0 to Z15 are the sums of a panel, a row of activations each.
+func (g *asm) fewPanel(s fewPanelType) {
+	name := "panel" + s.name
+	g.text(name, name+"(t *panelArgs)", 16, 8)
+	g.ftz()
+	g.f("MOVQ t+0(FP), R8")
+	g.f("MOVQ %d(R8), AX", panelCfg)
+	g.ldtilecfg()
+	for i, w := range s.words {
+		for n, bits := range w {
+			g.broadcast(bits<<16|bits, 31-2*i-n)
+		}
+	}
+	g.f("MOVQ %d(R8), DI", panelMem)
+	g.f("MOVQ DI, R10")
+	g.f("LEAQ %d(DI), DX", panelOut)
+	g.f("MOVQ DX, R12")
+	g.f("LEAQ %d(DI), R11", panelScales)
+	g.f("MOVQ R11, R15")
+	g.f("MOVQ %d(R8), SI", panelW)
+	g.f("MOVQ %d(R8), BX", panelX)
+	g.f("MOVQ %d(R8), R14", panelSums)
+	g.f("MOVQ %d(R8), R13", panelSteps)
+	g.f("MOVQ R13, %d(R8)", panelMore)
+	g.f("MOVQ %d(R8), AX", panelY)
+	g.f("MOVQ AX, %d(R8)", panelYAt)
+	g.f("MOVQ %d(R8), AX", panelBias)
+	g.f("MOVQ AX, %d(R8)", panelBiasAt)
+	g.f("MOVQ $0, %d(R8)", panelLeft)
+	g.startSums()
+	g.f("MOVQ $64, CX")
+	g.f("MOVQ $-%d, R9", unpackBefore)
+	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
+	g.label(loop)
+	g.f("LEAQ %d(R9), AX", unpackBefore)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JCC %s", multiply)
+	g.unpackStep(s)
+	g.label(multiply)
+	g.f("CMPQ R9, %d(R8)", panelTotal)
+	g.f("JCC %s", flush)
+	g.multiplyStep(s)
+	g.label(flush)
+	g.f("LEAQ -%d(R9), AX", flushBehind)
+	g.f("INCQ R9")
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JGE %s", done)
+	g.f("TESTQ AX, AX")
+	g.f("JLT %s", loop)
+	g.flushStep(s)
+	g.f("DECQ R13")
+	g.f("JNZ %s", loop)
+	g.storeSums()
+	g.f("LEAQ -%d(R9), AX", flushBehind)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JGE %s", done)
+	g.startSums()
+	g.f("JMP %s", loop)
+	g.label(done)
+	g.tilerelease()
+	g.ret()
+}
+
+// unpackStep makes the right operands of the step at SI, which it passes.
+func (g *asm) unpackStep(s fewPanelType) {
+	ready := g.fresh("ready")
+	if s.steps > 1 {
+		g.f("DECQ %d(R8)", panelLeft)
+		g.f("JGE %s", ready)
+		g.f("MOVQ $%d, %d(R8)", s.steps-1, panelLeft)
+	}
+	s.scales(g)
+	g.f("ADDQ $%d, SI", s.head)
+	if s.steps > 1 {
+		g.label(ready)
+	}
+	for at := 0; at < s.bytes+s.head/s.steps; at += 64 {
+		g.f("PREFETCHT0 %d(SI)", codesAhead+at)
+	}
+	n := 0
+	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
+		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
+		// What is not shifted comes last, because it is made in place.
+		for i := len(s.rows) - 1; i >= 0; i-- {
+			r, z := s.rows[i], 16+off/64%2
+			if r.off != off {
+				continue
+			}
+			if r.shift > 0 {
+				g.f("VPSRLW $%d, Z%d, Z%d", r.shift, z, 18+n%6)
+				z = 18 + n%6
+				n++
+			}
+			g.f("VPTERNLOGD $0x6a, Z%d, Z%d, Z%d", 30-2*r.words, 31-2*r.words, z) // (words and mask) xor bits
+			if r.high > 0 {
+				g.f("VMOVDQU64 %d(SI), Z%d", r.high, 24+i%2)
+				switch {
+				case r.turn > 0:
+					g.f("VPSRLW $%d, Z%d, Z%d", r.turn, 24+i%2, 24+i%2)
+				case r.turn < 0:
+					g.f("VPSLLW $%d, Z%d, Z%d", -r.turn, 24+i%2, 24+i%2)
+				}
+				g.f("VPTERNLOGD $0xf8, Z29, Z%d, Z%d", 24+i%2, z) // or what is in both
+			}
+			g.f("VMOVDQU64 Z%d, %d(R10)", z, 64*i)
+		}
+	}
+	g.f("ADDQ $%d, SI", s.bytes)
+	g.ring("R11", 128, ringScales)
+	g.ring("R10", 2048, ringTiles)
+}
+
+// multiplyStep multiplies the tile at BX with the operands at DI.
+func (g *asm) multiplyStep(s fewPanelType) {
+	if s.split { // 16 columns each
+		for c := range byte(2) {
+			g.tilezero(c)
+			g.tileload(4+c, rBX, rCX, 32*int32(c))
+			g.tileload(6+c, rDI, rCX, 512*int32(c))
+			g.tdp("TDPBF16PS", 2, 0x5c, c, 4+c, 6+c)
+			g.tilestore(c, rDX, rCX, 1024*int32(c))
+		}
+	} else {
+		g.tilezero(0)
+		g.tileload(4, rBX, rCX, 0)
+		for i := range byte(len(s.rows) / 16) {
+			g.tileload(6+i, rDI, rCX, 1024*int32(i))
+			g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6+i)
+		}
+		g.tilestore(0, rDX, rCX, 0)
+	}
+	g.ring("DI", 2048, ringTiles)
+	g.ring("DX", 2048, ringTiles)
+	more := g.fresh("more")
+	g.f("ADDQ $1024, BX")
+	g.f("DECQ %d(R8)", panelMore)
+	g.f("JNZ %s", more)
+	g.f("MOVQ %d(R8), BX", panelX)
+	g.f("MOVQ %d(R8), AX", panelSteps)
+	g.f("MOVQ AX, %d(R8)", panelMore)
+	g.label(more)
+}
+
+// ring moves a register on in a ring.
+func (g *asm) ring(r string, bytes, bit int) {
+	g.f("ADDQ $%d, %s", bytes, r)
+	g.f("BTRQ $%d, %s", bit, r)
+}
+
+// startSums begins a panel's sums with the bias, in Z0 to Z15.
+func (g *asm) startSums() {
+	g.f("MOVQ %d(R8), AX", panelBiasAt)
+	g.f("VMOVUPS (AX), Z0")
+	for m := 1; m < 16; m++ {
+		g.f("VMOVAPS Z0, Z%d", m)
+	}
+	g.f("ADDQ %d(R8), AX", panelNext)
+	g.f("MOVQ AX, %d(R8)", panelBiasAt)
+}
+
+// flushStep adds the scaled products at DX to the sums.
+func (g *asm) flushStep(s fewPanelType) {
+	done := g.fresh("done")
+	g.f("MOVQ %d(R8), AX", panelM)
+	g.f("VMOVUPS (R15), Z26")
+	g.f("VMOVUPS 64(R15), Z27")
+	sums := 64
+	if s.split {
+		sums = 128
+		g.f("VMULPS.BCST %d(R8), Z26, Z24", panelOffset)
+		g.f("VMULPS.BCST %d(R8), Z27, Z25", panelOffset)
+	}
+	for m := range 16 {
+		if m > 0 && m%4 == 0 {
+			g.f("CMPQ AX, $%d", m)
+			g.f("JLE %s", done)
+		}
+		g.f("VFMADD231PS %d(R12), Z26, Z%d", 64*m, m)
+		if s.split {
+			g.f("VFMADD231PS.BCST %d(R14), Z24, Z%d", 4*m, m)
+			g.f("VFMADD231PS %d(R12), Z27, Z%d", 1024+64*m, m)
+			g.f("VFMADD231PS.BCST %d(R14), Z25, Z%d", 64+4*m, m)
+		} else {
+			g.f("VFMADD231PS.BCST %d(R14), Z27, Z%d", 4*m, m)
+		}
+	}
+	g.label(done)
+	g.f("ADDQ $%d, R14", sums)
+	g.ring("R15", 128, ringScales)
+	g.ring("R12", 2048, ringTiles)
+}
+
+// storeSums leaves the sums of a panel in y.
+func (g *asm) storeSums() {
+	done := g.fresh("done")
+	g.f("MOVQ %d(R8), AX", panelM)
+	g.f("MOVQ %d(R8), R13", panelYAt)
+	g.f("ADDQ $64, %d(R8)", panelYAt)
+	for m := range 16 {
+		g.f("VMOVUPS Z%d, (R13)", m)
+		if m < 15 {
+			g.f("CMPQ AX, $%d", m+1)
+			g.f("JLE %s", done)
+			g.f("ADDQ %d(R8), R13", panelStrideY)
+		}
+	}
+	g.label(done)
+	g.f("MOVQ %d(R8), R13", panelSteps)
+	g.f("MOVQ %d(R8), R14", panelSums)
+}
