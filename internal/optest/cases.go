@@ -199,7 +199,7 @@ func Cases() []Case {
 			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))
 		}})
 	}
-	return append(append(cs, chains()...), siblings()...)
+	return append(append(append(cs, chains()...), siblings()...), blocks()...)
 }
 
 // experts is a mixture of five matrices, of which one is never chosen.
@@ -271,36 +271,49 @@ func kvDecode(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Val
 // and attends with what queries returns, and where each sequence's begin.
 func kvWith(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr, queries func(b *Bench, starts *graph.Value) (q, qs *graph.Value)) func(b *Bench) []*graph.Value {
 	return func(b *Bench) []*graph.Value {
-		const block = graph.KVBlock
-		maxBlocks := (b.Max().T + block - 1) / block
-		blocks := maxBlocks * b.Max().S
-		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
-		ks := b.State("k", graph.RoleKV, d, shape)
-		vs := b.State("v", graph.RoleKV, d, shape)
-		starts := b.Starts()
-		physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
-		if blocks%7 == 0 {
-			physical = func(s, j int) int { return blocks - 1 - (s*maxBlocks + j) }
-		}
-		qs := b.ints[starts]
-		slots := b.I32(dimT, 0, func(t int) int32 {
-			s := 0
-			for int(qs[s+1]) <= t {
-				s++
-			}
-			j := t - int(qs[s])
-			return int32(physical(s, j/block)*block + j%block)
-		})
-		lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
-		table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
+		c := b.cache(d, a)
 		w := a.KVHeads * a.HeadDim
 		k := b.F32(dimT, w)
 		if rope != nil {
-			pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 173 % 9001) }) // some beyond what tables hold
-			k = b.Rope("k", k, pos, nil, *rope)
+			k = b.Rope("k", k, b.positions(), nil, *rope)
 		}
-		k2, v2 := b.KVWrite("write", ks, vs, k, b.F32(dimT, w), slots)
-		q, at := queries(b, starts)
-		return one(b.AttentionKV("y", q, k2, v2, at, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
+		k2, v2 := b.KVWrite("write", c.k, c.v, k, b.F32(dimT, w), c.slots)
+		q, at := queries(b, c.starts)
+		return one(b.AttentionKV("y", q, k2, v2, at, c.lens, c.table, graph.AttentionKVAttr{AttentionAttr: a}))
 	}
+}
+
+// positions are those of tokens, some beyond what tables hold.
+func (b *Bench) positions() *graph.Value {
+	return b.I32(dimT, 0, func(i int) int32 { return int32(i * 173 % 9001) })
+}
+
+// cache is a paged cache and where a batch lies in it.
+type cache struct{ k, v, starts, slots, lens, table *graph.Value }
+
+// cache is for batches whose sequences have all their tokens in them.
+func (b *Bench) cache(d tensor.DType, a graph.AttentionAttr) cache {
+	const block = graph.KVBlock
+	maxBlocks := (b.Max().T + block - 1) / block
+	blocks := maxBlocks * b.Max().S
+	shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
+	ks := b.State("k", graph.RoleKV, d, shape)
+	vs := b.State("v", graph.RoleKV, d, shape)
+	starts := b.Starts()
+	physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
+	if blocks%7 == 0 {
+		physical = func(s, j int) int { return blocks - 1 - (s*maxBlocks + j) }
+	}
+	qs := b.ints[starts]
+	slots := b.I32(dimT, 0, func(t int) int32 {
+		s := 0
+		for int(qs[s+1]) <= t {
+			s++
+		}
+		j := t - int(qs[s])
+		return int32(physical(s, j/block)*block + j%block)
+	})
+	lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
+	table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
+	return cache{ks, vs, starts, slots, lens, table}
 }

@@ -63,8 +63,8 @@ func (k *keys) run(dst *gemm.Stored, row, n, kv, d int) {
 type kvWrite struct {
 	k, v   mat // k is absent where the keys are rotated on the way
 	slots  ints
-	keys   func(row int, src []float32)
-	values func(row int, src []float32)
+	keys   func(row, col int, src []float32)
+	values func(row, col int, src []float32)
 }
 
 func newKVWrite(b *binder, n *graph.Node) *kvWrite {
@@ -75,8 +75,8 @@ func newKVWrite(b *binder, n *graph.Node) *kvWrite {
 // row writes row i of the values, and k with them.
 func (w *kvWrite) row(i int, k []float32) {
 	slot := int(w.slots.full[i])
-	w.keys(slot, k)
-	w.values(slot, w.v.row(i))
+	w.keys(slot, 0, k)
+	w.values(slot, 0, w.v.row(i))
 }
 
 func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
@@ -102,16 +102,20 @@ func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-// rowWriter puts f32 rows into a state.
-func (b *binder) rowWriter(v *graph.Value) func(row int, src []float32) {
+// rowWriter puts f32 values into a state: those of a row from a column on, whole
+// blocks of its encoding.
+func (b *binder) rowWriter(v *graph.Value) func(row, col int, src []float32) {
 	if v.DType == tensor.F32 {
 		m := b.f32(v)
-		return func(row int, src []float32) { copy(m.row(row), src) }
+		return func(row, col int, src []float32) { copy(m.row(row)[col:], src) }
 	}
 	s := b.cache(v)
 	if v.DType == tensor.F16 {
-		return func(row int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes:][:s.RowBytes], src) }
+		return func(row, col int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes+2*col:][:2*len(src)], src) }
 	}
-	t := graph.Tensor{DType: v.DType, Rows: s.N, Cols: s.K, Raw: s.Data}
-	return t.WriteRow
+	return func(row, col int, src []float32) {
+		at := row*s.RowBytes + s.DType.RowBytes(col)
+		t := graph.Tensor{DType: s.DType, Rows: 1, Cols: len(src), Raw: s.Data[at:][:s.DType.RowBytes(len(src))]}
+		t.WriteRow(0, src)
+	}
 }
