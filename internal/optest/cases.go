@@ -69,6 +69,10 @@ func Cases() []Case {
 		{Name: "kv decode q8_0", Tol: 2e-5, Build: kvDecode(tensor.Q8_0, graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 32, Causal: true, SoftCap: 3})},
 		{Name: "kv decode window", Tol: 2e-5, Build: kvDecode(tensor.F32, graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 96, Causal: true, Window: 21})},
 		{Name: "kv decode alibi", Tol: 2e-5, Build: kvDecode(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 32, Causal: true, Alibi: true})},
+		{Name: "kv long f16", Tol: 2e-5, Build: kvLong(tensor.F16, graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 64, Causal: true})},
+		{Name: "kv long q8_0, capped", Tol: 2e-5, Build: kvLong(tensor.Q8_0, graph.AttentionAttr{Heads: 5, KVHeads: 1, HeadDim: 32, Causal: true, SoftCap: 3})},
+		{Name: "kv long f32, window", Tol: 2e-5, Build: kvLong(tensor.F32, graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 96, Causal: true, Window: 401})},
+		{Name: "kv long, alibi", Tol: 2e-5, Build: kvLong(tensor.F16, graph.AttentionAttr{Heads: 8, KVHeads: 4, HeadDim: 32, Causal: true, Alibi: true})},
 		{Name: "kv alibi", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 1, HeadDim: 16, Causal: true, Alibi: true})},
 		{Name: "kv window", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 16, Causal: true, Window: 70})},
 		{Name: "linear then act", Build: func(b *Bench) []*graph.Value {
@@ -265,6 +269,25 @@ func kvDecode(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Val
 	return kvWith(d, a, nil, func(b *Bench, _ *graph.Value) (*graph.Value, *graph.Value) {
 		return b.F32(tensor.Of(tensor.S, 1), a.Heads*a.HeadDim), b.I32(dimS1, 0, func(i int) int32 { return int32(i) })
 	})
+}
+
+// kvLong has one query of each sequence over a long cache, whose blocks the
+// sequences share, as texts with the same beginning do.
+func kvLong(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		const keys = 811
+		const block, blocks = graph.KVBlock, (keys + graph.KVBlock - 1) / graph.KVBlock
+		seqs, rows := tensor.Of(tensor.S, 1), tensor.Fixed(keys)
+		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
+		ks, vs := b.State("k", graph.RoleKV, d, shape), b.State("v", graph.RoleKV, d, shape)
+		physical := func(j int) int { return j * 5 % blocks }
+		slots := b.I32(rows, 0, func(t int) int32 { return int32(physical(t/block)*block + t%block) })
+		ks, vs = b.KVWrite("write", ks, vs, b.F32(rows, a.KVHeads*a.HeadDim), b.F32(rows, a.KVHeads*a.HeadDim), slots)
+		lens := b.I32(seqs, 0, func(s int) int32 { return []int32{keys, 256, 257, 3, 700}[s%5] })
+		table := b.I32(seqs, blocks, func(i int) int32 { return int32(physical(i % blocks)) })
+		starts := b.I32(dimS1, 0, func(i int) int32 { return int32(i) })
+		return one(b.AttentionKV("y", b.F32(seqs, a.Heads*a.HeadDim), ks, vs, starts, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
+	}
 }
 
 // kvWith writes keys, rotated where there is a rope, and values of all tokens

@@ -30,10 +30,7 @@ func newOwnNorm(b *binder) *ownNorm {
 	k := &ownNorm{normed: *newNormed(b, b.step.Before), format: b.step.Own}
 	// Steps without a barrier between them have the same epoch, so each of them
 	// has a row of its own.
-	slot := 0
-	for i := b.step.Index; i > 0 && !b.plan.Steps[i].Barrier; i-- {
-		slot += min(1, len(b.plan.Steps[i-1].Before))
-	}
+	slot := b.slot(func(s *plan.Step) bool { return len(s.Before) > 0 })
 	k.rows = scratchFor(b, fmt.Sprintf("own row %d", slot), [2]int{k.y.cols}, func(size [2]int) *ownRow {
 		n := size[0]
 		return &ownRow{y: make([]float32, n), sum: make([]float32, n), half: make([]uint16, n)}
