@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -70,13 +69,11 @@ func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
 	cols, first := z-a, kv0*group
 	heads := (kv1 - kv0) * group
 	scores, sums := w.scratch.f[:heads*cols], w.scratch.f[heads*cols:][:heads] // [heads][cols], [heads]
-	q := k.q.full[t*k.q.cols:]
+	q := k.q.full[t*k.q.cols+first*d:]                                         // [heads][d]
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		for kv := kv0; kv < kv1; kv++ {
-			k.runAt(w, &k.k, s, kv, j, n)
-			gemm.MulRows(scores[(kv-kv0)*group*cols+j-a:], cols, &w.scratch.cached, q[kv*group*d:], d, group, 0, n)
-		}
+		k.k.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
+		w.scratch.cached.Scores(scores[j-a:], cols, q, group)
 	}
 	out, stride := k.out.full[t*k.out.cols+first*d:], d // [heads][stride]
 	if last > 0 {
@@ -93,11 +90,8 @@ func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
 	}
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		for kv := kv0; kv < kv1; kv++ {
-			k.runAt(w, &k.v, s, kv, j, n)
-			at := (kv - kv0) * group
-			gemm.MixRows(out[at*stride:], stride, scores[at*cols+j-a:], cols, group, &w.scratch.cached, n, j > a)
-		}
+		k.v.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
+		w.scratch.cached.Mix(out, stride, scores[j-a:], cols, group, j > a)
 	}
 	if last == 0 {
 		for i := range heads {
@@ -134,9 +128,9 @@ func (k *attention) combine(w *worker, s, t, kv, tiles int) {
 	}
 }
 
-// runAt views n keys or values from position j on, which lie together.
-func (k *attention) runAt(w *worker, from *keys, s, kv, j, n int) {
-	from.run(&w.scratch.cached, int(k.table.full[s*k.maxBlocks+j/k.block])*k.block+j%k.block, n, kv, k.HeadDim)
+// rowAt is the row of the cache that position j of sequence s has.
+func (k *attention) rowAt(s, j int) int {
+	return int(k.table.full[s*k.maxBlocks+j/k.block])*k.block + j%k.block
 }
 
 // partials is what the tiles of single queries make, until the last of them is

@@ -196,7 +196,7 @@ type scratch struct {
 	// them behind an interface.
 	rows    gemm.Rows
 	natural gemm.Natural
-	cached  gemm.Stored // a run of a cache's rows
+	cached  gemm.Cached // a run of a cache's rows
 }
 
 func newScratch(b *binder) *scratch {

@@ -48,15 +48,17 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	return buf, d
 }
 
-// run views n rows from row on of key head kv, whose width is d, as they lie.
-func (k *keys) run(dst *gemm.Stored, row, n, kv, d int) {
+// run views n rows from row on of key heads [kv0,kv1), whose width is d, as they
+// lie.
+func (k *keys) run(dst *gemm.Cached, row, n, kv0, kv1, d int) {
+	dst.Rows, dst.Heads, dst.Dim = n, kv1-kv0, d
 	if k.stored == nil {
-		data := unsafe.Slice((*byte)(unsafe.Pointer(&k.full[row*k.cols+kv*d])), 4*((n-1)*k.cols+d))
-		*dst = gemm.Stored{Data: data, DType: tensor.F32, N: n, K: d, RowBytes: 4 * k.cols}
+		all := k.full[row*k.cols+kv0*d:]
+		dst.Data, dst.DType, dst.RowBytes = unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), 4*len(all)), tensor.F32, 4*k.cols
 		return
 	}
 	s := k.stored
-	*dst = gemm.Stored{Data: s.Data[row*s.RowBytes+s.DType.RowBytes(kv*d):], DType: s.DType, N: n, K: d, RowBytes: s.RowBytes}
+	dst.Data, dst.DType, dst.RowBytes = s.Data[row*s.RowBytes+s.DType.RowBytes(kv0*d):], s.DType, s.RowBytes
 }
 
 // kvWrite puts rows of keys and values into a cache.

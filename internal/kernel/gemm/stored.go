@@ -35,7 +35,7 @@ func NewStored(data []byte, d tensor.DType, n, k int) (*Stored, error) {
 
 // part is the bytes of columns [k0, k1) of row n; whole blocks only.
 func (w *Stored) part(n, k0, k1 int) []byte {
-	row := w.Data[n*w.RowBytes:][:w.RowBytes]
+	row := w.Data[n*w.RowBytes:] // the last row of a head of a cache ends early
 	return row[w.DType.RowBytes(k0):w.DType.RowBytes(k1)]
 }
 
