@@ -1,12 +1,19 @@
 package plan_test
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/graph"
+	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // merging is a reference backend that publishes merges of products.
@@ -106,5 +113,75 @@ func TestCheckFindsInMergedSteps(t *testing.T) {
 		if plan.Check(p) == nil {
 			t.Errorf("%s was not found", name)
 		}
+	}
+}
+
+// unmerged is a backend without merges.
+type unmerged struct{ plan.Backend }
+
+func (b unmerged) Caps() plan.Caps {
+	c := b.Backend.Caps()
+	c.Merges = nil
+	return c
+}
+
+// TestCostsOfMergedSteps: merged steps have the FLOPs of all their nodes, and no
+// bytes of values that stay inside of them: one write and one read less of each.
+func TestCostsOfMergedSteps(t *testing.T) {
+	one := tensor.Bind{T: 1, S: 1, R: 1}
+	st, err := weights.Open(testmodels.Dir(t, "llama"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, ports, err := m.BuildGenerate(one, model.KVLayout{Blocks: 8, MaxBlocksPerSeq: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := func(be plan.Backend) (sum profile.Cost, p *plan.Plan) {
+		prog, err := plan.Compile("generate", g, be, []tensor.Bind{one}, plan.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, m), plan.BindOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		rec := profile.NewRecorder(profile.Options{})
+		if err := s.Attach(rec, plan.ProfileLabels{Model: "llama"}); err != nil {
+			t.Fatal(err)
+		}
+		fillInputs(rand.New(rand.NewPCG(7, 8)), s, ports, one)
+		if err := s.Run(context.Background(), one); err != nil {
+			t.Fatal(err)
+		}
+		run := rec.Snapshot().Runs[0]
+		for k := range prog.Plans[0].Steps {
+			sum.FLOPs += run.FLOPs[k]
+			sum.Bytes += run.Bytes[k]
+		}
+		return sum, prog.Plans[0]
+	}
+	be, err := cpu.New(cpu.Options{Workers: 1, Precision: cpu.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	whole, wide := cost(unmerged{be})
+	got, merged := cost(be)
+	want := whole
+	want.Bytes -= 4 * int64(m.Config().Layers) // both rotations of a layer read the position once
+	for _, v := range g.Values {
+		if wide.Place(v).Bytes > 0 && merged.Place(v).Bytes == 0 {
+			want.Bytes -= 2 * 4 * int64(v.Shape.Len(one))
+		}
+	}
+	if got != want || want == whole {
+		t.Errorf("merged steps have %v, expected %v; steps of their own have %v", got, want, whole)
 	}
 }
