@@ -43,6 +43,10 @@ func blocks() []Case {
 			return b.Rope(name+"_rope", n, b.positions(), nil, rope)
 		}
 	}
+	normedLast := func(b *Bench, name string, x *graph.Value) *graph.Value {
+		r := b.Rope(name+"_rope", x, b.positions(), nil, graph.RopeAttr{HeadDim: 24, RotDim: 24, Base: 1e4, Scale: 1})
+		return b.RMSNorm(name+"_norm", r, b.F32(tensor.Fixed(24)), 1e-5, 0)
+	}
 	plain := func(_ *Bench, _ string, x *graph.Value) *graph.Value { return x }
 	group := graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 32, Causal: true}
 	odd := graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 24, Causal: true}
@@ -54,6 +58,7 @@ func blocks() []Case {
 		{Name: "block f32, odd heads", NoGrad: true, Tol: 1e-4, Build: half(tensor.F32, tensor.F32, odd, summed, turned(oddRope))},
 		{Name: "block, norm of each head", NoGrad: true, Tol: 1e-3, Build: half(tensor.F32, tensor.Q8_0, odd, summed, normed(oddRope, func(int) int { return 24 }))},
 		{Name: "block, a norm for each head", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q8_0, group, summed, normed(rope, func(row int) int { return row }))},
+		{Name: "block, norm of each head after the rope", NoGrad: true, Tol: 1e-3, Build: half(tensor.F32, tensor.Q8_0, odd, summed, normedLast)},
 		{Name: "block without rope", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q4_1, group, twice, plain)},
 	}
 }

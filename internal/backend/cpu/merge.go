@@ -69,55 +69,37 @@ func (k *ownNorm) label(products string) string {
 	return k.normed.label() + ", " + products
 }
 
-// headEnd is what a share of columns of a product goes on with: norm and rotation
-// of whole heads, and their way into the cache.
-type headEnd struct {
-	norm  *normRow
-	rot   *rotation
-	write func(row, col int, src []float32) // nil where no cache takes the result
-	slots ints
-}
+// headEnd is what a share of columns of a product goes on with, in order: norms
+// and rotations of whole heads in place, then their way into the cache. Each part
+// takes columns of the row from col on.
+type headEnd []func(w *worker, x []float32, col int)
 
-// newHeadEnd binds what the step at hand makes of the product's result v, and
-// returns where it ends: a value, or nil where it is in the cache. grain is the
-// number of columns that shares must not cut.
-func newHeadEnd(b *binder, v *graph.Value, grain int) (e *headEnd, end *graph.Value, whole int) {
-	e = &headEnd{}
+// newHeadEnd binds what the step at hand makes of the product's result v. end is
+// where that lies, nil where it is in the cache. whole is the least multiple of
+// grain columns that shares must not cut.
+func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Value, whole int) {
 	for _, n := range b.step.After {
 		switch {
 		case n.Op == graph.OpKVWrite && (n.In[2] == v || n.In[3] == v):
-			cache := 0
+			cache := n.Out[0]
 			if n.In[3] == v {
-				cache = 1
+				cache = n.Out[1]
 			}
-			e.write, e.slots = b.rowWriter(n.Out[cache]), b.i32(n.In[4])
-			return e, nil, lcm(grain, n.Out[cache].DType.Info().BlockLen)
+			write, slots := b.rowWriter(cache), b.i32(n.In[4])
+			e = append(e, func(_ *worker, x []float32, col int) { write(int(slots.full[0]), col, x) })
+			return e, nil, lcm(grain, cache.DType.Info().BlockLen)
 		case n.In[0] != v:
 			continue
 		case n.Op == graph.OpNorm:
 			r := newNormRow(b, n)
-			e.norm, grain = &r, lcm(grain, r.Size(len(r.w)))
+			e, grain = append(e, func(_ *worker, x []float32, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
 		case n.Op == graph.OpRope:
-			e.rot = newRotation(b, n)
-			grain = lcm(grain, e.rot.HeadDim)
+			r := newRotation(b, n)
+			e, grain = append(e, func(w *worker, x []float32, _ int) { r.turn(w, x, 0) }), lcm(grain, r.HeadDim)
 		}
 		v = n.Out[0]
 	}
 	return e, v, grain
-}
-
-// run ends columns [lo,hi) of the row y.
-func (e *headEnd) run(w *worker, y []float32, lo, hi int) {
-	x := y[lo:hi]
-	if e.norm != nil {
-		e.norm.applyAt(x, x, lo)
-	}
-	if e.rot != nil {
-		e.rot.turn(w, x, 0)
-	}
-	if e.write != nil {
-		e.write(int(e.slots.full[0]), lo, x)
-	}
 }
 
 // endLabel adds the names of what follows the products of the step at hand.

@@ -26,8 +26,8 @@ type sibling struct {
 	*product
 	y     mat // absent where the results end in a cache
 	bias  []float32
-	end   *headEnd // nil: none
-	first int      // column among those of all, each in whole blocks
+	end   headEnd
+	first int // column among those of all, each in whole blocks
 }
 
 // beside reports whether two products of one input may share a step: their
@@ -129,8 +129,10 @@ func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 			y = k.inner.of[w.lane]
 		}
 		p.at(rows).multiply(w, task{y[m0*p.n:], x, p.bias, m1 - m0}, lo, hi)
-		if p.end != nil && m0 < m1 {
-			p.end.run(w, y, lo, hi)
+		for _, f := range p.end {
+			if m0 < m1 {
+				f(w, y[lo:hi], lo)
+			}
 		}
 	}
 }
