@@ -10,7 +10,7 @@ import (
 func blocks() []Case {
 	half := func(kv, d tensor.DType, a graph.AttentionAttr, build func(b *Bench, x *graph.Value) (h, sum *graph.Value), heads func(b *Bench, name string, x *graph.Value) *graph.Value) func(b *Bench) []*graph.Value {
 		return func(b *Bench) []*graph.Value {
-			c := b.cache(kv, a)
+			c := b.cache(kv, a, 2) // so that one token's scores matter too
 			h, sum := build(b, b.F32(dimT, 96))
 			wide, narrow := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
 			q := heads(b, "q", b.Linear("q_proj", h, b.Stored(d, wide, 96), nil))
@@ -18,7 +18,7 @@ func blocks() []Case {
 			v := b.Linear("v_proj", h, b.Stored(tensor.Q8_0, narrow, 96), nil)
 			ks, vs := b.KVWrite("write", c.k, c.v, k, v, c.slots)
 			y := b.AttentionKV("y", q, ks, vs, c.starts, c.lens, c.table, graph.AttentionKVAttr{AttentionAttr: a})
-			return []*graph.Value{y, b.Scale("again", sum, 0.5)}
+			return []*graph.Value{y, q, b.Scale("again", sum, 0.5)}
 		}
 	}
 	// Small weights keep scores small, so that rounded products stay close.

@@ -294,7 +294,7 @@ func kvLong(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value
 // and attends with what queries returns, and where each sequence's begin.
 func kvWith(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr, queries func(b *Bench, starts *graph.Value) (q, qs *graph.Value)) func(b *Bench) []*graph.Value {
 	return func(b *Bench) []*graph.Value {
-		c := b.cache(d, a)
+		c := b.cache(d, a, 0)
 		w := a.KVHeads * a.HeadDim
 		k := b.F32(dimT, w)
 		if rope != nil {
@@ -306,18 +306,20 @@ func kvWith(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr, queries
 	}
 }
 
-// positions are those of tokens, some beyond what tables hold.
+// positions are those of tokens, some beyond what tables hold. The first is not 0,
+// where nothing turns.
 func (b *Bench) positions() *graph.Value {
-	return b.I32(dimT, 0, func(i int) int32 { return int32(i * 173 % 9001) })
+	return b.I32(dimT, 0, func(i int) int32 { return int32((11 + i*173) % 9001) })
 }
 
 // cache is a paged cache and where a batch lies in it.
 type cache struct{ k, v, starts, slots, lens, table *graph.Value }
 
-// cache is for batches whose sequences have all their tokens in them.
-func (b *Bench) cache(d tensor.DType, a graph.AttentionAttr) cache {
+// cache is for batches whose sequences have all their tokens in them, behind some
+// whose keys and values are zeros.
+func (b *Bench) cache(d tensor.DType, a graph.AttentionAttr, zeros int) cache {
 	const block = graph.KVBlock
-	maxBlocks := (b.Max().T + block - 1) / block
+	maxBlocks := (b.Max().T + zeros + block - 1) / block
 	blocks := maxBlocks * b.Max().S
 	shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
 	ks := b.State("k", graph.RoleKV, d, shape)
@@ -333,10 +335,10 @@ func (b *Bench) cache(d tensor.DType, a graph.AttentionAttr) cache {
 		for int(qs[s+1]) <= t {
 			s++
 		}
-		j := t - int(qs[s])
+		j := t - int(qs[s]) + zeros
 		return int32(physical(s, j/block)*block + j%block)
 	})
-	lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
+	lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] + int32(zeros) })
 	table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
 	return cache{ks, vs, starts, slots, lens, table}
 }
