@@ -23,6 +23,7 @@ var files = []struct {
 	{"gemm/gemv_amd64.s", genGemv},
 	{"gemm/rows_amd64.s", genRows},
 	{"gemm/mix_amd64.s", genMix},
+	{"gemm/cached_amd64.s", genCached},
 	{"gemm/head_amd64.s", genHead},
 	{"gemm/codes_amd64.s", genCodes},
 	{"gemm/stream_amd64.s", genStream},

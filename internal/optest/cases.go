@@ -69,6 +69,10 @@ func Cases() []Case {
 		{Name: "kv decode q8_0", Tol: 2e-5, Build: kvDecode(tensor.Q8_0, graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 32, Causal: true, SoftCap: 3})},
 		{Name: "kv decode window", Tol: 2e-5, Build: kvDecode(tensor.F32, graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 96, Causal: true, Window: 21})},
 		{Name: "kv decode alibi", Tol: 2e-5, Build: kvDecode(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 32, Causal: true, Alibi: true})},
+		{Name: "kv long f16", Tol: 2e-5, Build: kvLong(tensor.F16, graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 64, Causal: true})},
+		{Name: "kv long q8_0, capped", Tol: 2e-5, Build: kvLong(tensor.Q8_0, graph.AttentionAttr{Heads: 5, KVHeads: 1, HeadDim: 32, Causal: true, SoftCap: 3})},
+		{Name: "kv long f32, window", Tol: 2e-5, Build: kvLong(tensor.F32, graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 96, Causal: true, Window: 401})},
+		{Name: "kv long, alibi", Tol: 2e-5, Build: kvLong(tensor.F16, graph.AttentionAttr{Heads: 8, KVHeads: 4, HeadDim: 32, Causal: true, Alibi: true})},
 		{Name: "kv alibi", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 1, HeadDim: 16, Causal: true, Alibi: true})},
 		{Name: "kv window", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 16, Causal: true, Window: 70})},
 		{Name: "linear then act", Build: func(b *Bench) []*graph.Value {
@@ -199,7 +203,7 @@ func Cases() []Case {
 			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))
 		}})
 	}
-	return append(append(cs, chains()...), siblings()...)
+	return append(append(append(cs, chains()...), siblings()...), blocks()...)
 }
 
 // experts is a mixture of five matrices, of which one is never chosen.
@@ -267,40 +271,74 @@ func kvDecode(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Val
 	})
 }
 
+// kvLong has one query of each sequence over a long cache, whose blocks the
+// sequences share, as texts with the same beginning do.
+func kvLong(d tensor.DType, a graph.AttentionAttr) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		const keys = 811
+		const block, blocks = graph.KVBlock, (keys + graph.KVBlock - 1) / graph.KVBlock
+		seqs, rows := tensor.Of(tensor.S, 1), tensor.Fixed(keys)
+		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
+		ks, vs := b.State("k", graph.RoleKV, d, shape), b.State("v", graph.RoleKV, d, shape)
+		physical := func(j int) int { return j * 5 % blocks }
+		slots := b.I32(rows, 0, func(t int) int32 { return int32(physical(t/block)*block + t%block) })
+		ks, vs = b.KVWrite("write", ks, vs, b.F32(rows, a.KVHeads*a.HeadDim), b.F32(rows, a.KVHeads*a.HeadDim), slots)
+		lens := b.I32(seqs, 0, func(s int) int32 { return []int32{keys, 256, 257, 3, 700}[s%5] })
+		table := b.I32(seqs, blocks, func(i int) int32 { return int32(physical(i % blocks)) })
+		starts := b.I32(dimS1, 0, func(i int) int32 { return int32(i) })
+		return one(b.AttentionKV("y", b.F32(seqs, a.Heads*a.HeadDim), ks, vs, starts, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
+	}
+}
+
 // kvWith writes keys, rotated where there is a rope, and values of all tokens
 // and attends with what queries returns, and where each sequence's begin.
 func kvWith(d tensor.DType, a graph.AttentionAttr, rope *graph.RopeAttr, queries func(b *Bench, starts *graph.Value) (q, qs *graph.Value)) func(b *Bench) []*graph.Value {
 	return func(b *Bench) []*graph.Value {
-		const block = graph.KVBlock
-		maxBlocks := (b.Max().T + block - 1) / block
-		blocks := maxBlocks * b.Max().S
-		shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
-		ks := b.State("k", graph.RoleKV, d, shape)
-		vs := b.State("v", graph.RoleKV, d, shape)
-		starts := b.Starts()
-		physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
-		if blocks%7 == 0 {
-			physical = func(s, j int) int { return blocks - 1 - (s*maxBlocks + j) }
-		}
-		qs := b.ints[starts]
-		slots := b.I32(dimT, 0, func(t int) int32 {
-			s := 0
-			for int(qs[s+1]) <= t {
-				s++
-			}
-			j := t - int(qs[s])
-			return int32(physical(s, j/block)*block + j%block)
-		})
-		lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] })
-		table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
+		c := b.cache(d, a, 0)
 		w := a.KVHeads * a.HeadDim
 		k := b.F32(dimT, w)
 		if rope != nil {
-			pos := b.I32(dimT, 0, func(i int) int32 { return int32(i * 173 % 9001) }) // some beyond what tables hold
-			k = b.Rope("k", k, pos, nil, *rope)
+			k = b.Rope("k", k, b.positions(), nil, *rope)
 		}
-		k2, v2 := b.KVWrite("write", ks, vs, k, b.F32(dimT, w), slots)
-		q, at := queries(b, starts)
-		return one(b.AttentionKV("y", q, k2, v2, at, lens, table, graph.AttentionKVAttr{AttentionAttr: a}))
+		k2, v2 := b.KVWrite("write", c.k, c.v, k, b.F32(dimT, w), c.slots)
+		q, at := queries(b, c.starts)
+		return one(b.AttentionKV("y", q, k2, v2, at, c.lens, c.table, graph.AttentionKVAttr{AttentionAttr: a}))
 	}
+}
+
+// positions are those of tokens, some beyond what tables hold. The first is not 0,
+// where nothing turns.
+func (b *Bench) positions() *graph.Value {
+	return b.I32(dimT, 0, func(i int) int32 { return int32((11 + i*173) % 9001) })
+}
+
+// cache is a paged cache and where a batch lies in it.
+type cache struct{ k, v, starts, slots, lens, table *graph.Value }
+
+// cache is for batches whose sequences have all their tokens in them, behind some
+// whose keys and values are zeros.
+func (b *Bench) cache(d tensor.DType, a graph.AttentionAttr, zeros int) cache {
+	const block = graph.KVBlock
+	maxBlocks := (b.Max().T + zeros + block - 1) / block
+	blocks := maxBlocks * b.Max().S
+	shape := tensor.Static(blocks*block, a.KVHeads*a.HeadDim)
+	ks := b.State("k", graph.RoleKV, d, shape)
+	vs := b.State("v", graph.RoleKV, d, shape)
+	starts := b.Starts()
+	physical := func(s, j int) int { return (s*maxBlocks + j) * 7 % blocks }
+	if blocks%7 == 0 {
+		physical = func(s, j int) int { return blocks - 1 - (s*maxBlocks + j) }
+	}
+	qs := b.ints[starts]
+	slots := b.I32(dimT, 0, func(t int) int32 {
+		s := 0
+		for int(qs[s+1]) <= t {
+			s++
+		}
+		j := t - int(qs[s]) + zeros
+		return int32(physical(s, j/block)*block + j%block)
+	})
+	lens := b.I32(tensor.Of(tensor.S, 1), 0, func(s int) int32 { return qs[s+1] - qs[s] + int32(zeros) })
+	table := b.I32(tensor.Of(tensor.S, 1), maxBlocks, func(i int) int32 { return int32(physical(i/maxBlocks, i%maxBlocks)) })
+	return cache{ks, vs, starts, slots, lens, table}
 }

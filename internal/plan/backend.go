@@ -44,6 +44,9 @@ type Caps struct {
 	// the plan lays out none that they would wait for each other about; nil:
 	// none do.
 	OwnScratch func(kind string) bool
+	// Merges are the steps that take in their neighbours where they compute a
+	// single row.
+	Merges []Merge
 	// Buckets are the row counts at which smaller plans of a program end: where
 	// the formats of values change, and where less memory is worth a plan.
 	Buckets []int

@@ -56,6 +56,8 @@ func placeBarriers(p *Plan) {
 //   - live buffers never overlap, and neither do the forms of a value;
 //   - everything read was written before, in the format in which it is read, and
 //     the step's rules take that format;
+//   - what a worker computes for itself stays inside its step, and depends on
+//     nothing that shares of the step make;
 //   - state is read in the version that the graph says.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
@@ -102,6 +104,9 @@ func Check(p *Plan) error {
 		if err := forms.step(i); err != nil {
 			return err
 		}
+		if err := checkMerged(p, s); err != nil {
+			return fmt.Errorf("step %d (%s) %w", i, s.Name, err)
+		}
 		for _, v := range s.Out {
 			b := buffer(v)
 			pl := p.Place(v)
@@ -132,6 +137,30 @@ func Check(p *Plan) error {
 		}
 	}
 	return forms.end()
+}
+
+// checkMerged checks what merging brought into a step: workers do not wait for
+// each other within it.
+func checkMerged(p *Plan, s *Step) error {
+	for _, n := range s.Nodes {
+		for _, v := range n.In {
+			if v == nil || !slices.Contains(s.Nodes, v.Node) {
+				continue
+			}
+			own, reader := slices.Contains(s.Before, v.Node), slices.Contains(s.Before, n)
+			switch {
+			case reader && !own:
+				return fmt.Errorf("computes %s in each worker from %s, which shares make", n.Name, v)
+			case own && !reader && p.Place(v).Bytes > 0:
+				return fmt.Errorf("shares %s, which each worker computes for itself", v)
+			case own && !reader && !slices.Contains(p.taken(s, v), s.Own):
+				return fmt.Errorf("reads %s as %s, but does not take that format", v, s.Own)
+			case slices.Contains(s.After, n) && p.Place(v).Bytes > 0:
+				return fmt.Errorf("goes on with %s, which others read", v)
+			}
+		}
+	}
+	return nil
 }
 
 // formCheck follows which formats of each buffer hold its current version.

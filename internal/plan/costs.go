@@ -136,12 +136,15 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if weights != nil && weights[v.ID] != nil {
 				cc.sizes[k].packed = weights[v.ID].Bytes()
 			}
-			if k < len(n.In) && read[v] && p.Place(v).Bytes > 0 {
+			if k < len(n.In) && read[v] {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}
-		for _, v := range slices.Concat(n.In, n.Out) { // what the step has just written is at hand
+		for _, v := range n.In {
 			read[v] = true
+		}
+		for _, v := range n.Out { // what the step has just written is at hand; inner has its first read
+			read[v] = p.Place(v).Bytes > 0
 		}
 		sc.calls = append(sc.calls, cc)
 	}

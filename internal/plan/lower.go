@@ -378,7 +378,10 @@ func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 func (s *Step) writes() (out []*Format, together bool) {
 	first := true
 	together = true
-	for _, cs := range s.Choices {
+	for k, cs := range s.Choices {
+		if !slices.Contains(s.Core(), s.Nodes[k]) {
+			continue
+		}
 		for _, c := range cs {
 			var fs []*Format
 			if c.Rule.Writes != nil {

@@ -66,6 +66,11 @@ type Step struct {
 	Barrier bool           // every worker must have finished what came before
 	Scratch Place          // for the reference implementation of a single node
 	inPlace bool           // takes may name an operand
+	// What merging brought into the step (Merge).
+	Before []*graph.Node // every worker computes them for itself, before its first share
+	After  []*graph.Node // a share goes on with them for the columns that it has
+	Own    *Format       // format in which a worker keeps the result of Before
+	core   []*graph.Node // the other nodes; nil where nothing was merged
 	// What lowering decided.
 	Choices [][]Choice // [node] how it computes, by the number of rows; nil where the backend has no rules for it
 	Reads   []*Format  // [In] the format in which the step reads an operand
@@ -137,6 +142,7 @@ func commit(steps []Step) int {
 func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {
 	p := &Plan{Graph: g, Min: min, Max: max, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
 	p.Steps = fuse(g, alive(g), be.Patterns())
+	p.merge(be.Caps().Merges, t)
 	if err := p.lower(t); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -23,6 +23,7 @@ type attention struct {
 	outBF16          []uint16 // out in bf16 instead, where not nil
 	direct           bool     // one query of a sequence reads the cache as it lies
 	even             bool     // one query takes the way of several
+	parts            *shared[*partials]
 	bias             scoreBias
 	head             *perWorker[*bf16.Head]  // of the class bf16
 	short            *perWorker[*bf16.Heads] // the same of short sequences
@@ -47,7 +48,7 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 	k.reserve(b, k.maxBlocks*k.block)
 	k.even = b.plan.Invariant
 	if k.direct = readsCache(n) && !k.even; k.direct {
-		b.want(oneHeads * k.maxBlocks * k.block)
+		k.wantTiles(b, k.maxBlocks*k.block)
 	}
 	return k, nil
 }

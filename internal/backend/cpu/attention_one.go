@@ -1,51 +1,207 @@
 package cpu
 
 import (
-	"hotpath/internal/kernel/gemm"
+	"fmt"
+	"sync/atomic"
+
 	"hotpath/internal/kernel/vec"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 )
 
-// oneHeads is how many heads of a query are computed together, at most.
-const oneHeads = 4
+// oneTile is the number of positions that a single query attends to at a time.
+// Workers share a long context by tiles. They are fixed, and their results are
+// added in order, so the bits do not depend on the number of workers.
+const oneTile = 256
 
-// one computes the only query of sequence s, token t, for the heads that share
-// key head kv, in f32: so few rows of a product that it pays to read the cache
-// as it lies, each key and value once for several heads.
-func (k *attention) one(w *worker, s, t, kv, keys int) {
-	group, d := k.Heads/k.KVHeads, k.HeadDim
-	lo, hi := k.Visible(keys-1, keys)
-	cols := hi - lo
-	for h := 0; h < group; h += oneHeads {
-		heads, at := min(oneHeads, group-h), (kv*group+h)*d
-		q := k.q.full[t*k.q.cols+at:]       // [heads][d]
-		out := k.out.full[t*k.out.cols+at:] // [heads][d]
-		scores := w.scratch.f[:heads*cols]  // [heads][cols]
-		for j, n := lo, 0; j < hi; j += n {
-			n = k.runAt(w, &k.k, s, kv, j, hi)
-			gemm.MulRows(scores[j-lo:], cols, &w.scratch.cached, q, d, heads, 0, n)
+// single reports whether the queries of a sequence are one that reads the cache as
+// it lies: so few rows of a product that packing keys would not pay.
+func (k *attention) single(queries int) bool {
+	return queries == 1 && k.direct && k.outBF16 == nil
+}
+
+// tiles is how many tiles all single queries have.
+func (k *attention) tiles(b tensor.Bind) int {
+	qs, sum := k.qStart.all(b), 0
+	for s := 0; s+1 < len(qs); s++ {
+		if q := int(qs[s+1] - qs[s]); k.single(q) {
+			lo, hi := k.Visible(k.keys(b, s, q)-1, k.keys(b, s, q))
+			sum += (hi - lo + oneTile - 1) / oneTile
 		}
-		var sums [oneHeads]float32
-		for i := range heads {
-			row := scores[i*cols : (i+1)*cols]
-			vec.Scale(row, row, k.Scale)
-			k.bias.add(row, kv*group+h+i, keys-1, lo)
-			sums[i], _ = k.softmax(row)
+	}
+	return sum
+}
+
+// tileCost is that of one key head of the tile of keys [a,z).
+func tileCost(a, z int) int { return 5 * (z - a + 16) }
+
+// eachTile visits the tiles of a single query with visible keys [lo,hi) whose
+// middle by cost is in share i of n. at is the cost before the sequence. Tiles are
+// cut by key heads where there are fewer of them than shares.
+func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(tile, kv0, kv1 int)) {
+	step := 1
+	if whole {
+		step = k.KVHeads
+	}
+	for tile, a := 0, lo; a < hi; tile, a = tile+1, a+oneTile {
+		c := step * tileCost(a, min(a+oneTile, hi))
+		kv0, kv1 := k.KVHeads, 0
+		for kv := 0; kv < k.KVHeads; kv += step {
+			if (2*at+c)*n/(2*total) == i {
+				kv0, kv1 = min(kv0, kv), kv+step
+			}
+			at += c
 		}
-		for j, n := lo, 0; j < hi; j += n {
-			n = k.runAt(w, &k.v, s, kv, j, hi)
-			gemm.MixRows(out, d, scores[j-lo:], cols, heads, &w.scratch.cached, n, j > lo)
-		}
-		for i := range heads {
-			row := out[i*d : (i+1)*d]
-			vec.Scale(row, row, 1/sums[i])
+		if kv0 < kv1 {
+			f(tile, kv0, kv1)
 		}
 	}
 }
 
-// runAt views the keys or values from position j on that lie together, at most
-// up to hi, and says how many they are.
-func (k *attention) runAt(w *worker, from *keys, s, kv, j, hi int) int {
-	n := min(k.block-j%k.block, hi-j)
-	from.run(&w.scratch.cached, int(k.table.full[s*k.maxBlocks+j/k.block])*k.block+j%k.block, n, kv, k.HeadDim)
+// tile computes the only query of sequence s, token t, over one tile of keys, for
+// the heads of key heads [kv0,kv1), in f32. Each key and value is read once for all
+// heads that share it, and a block of the cache in the order in which it lies.
+func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
+	group, d := k.Heads/k.KVHeads, k.HeadDim
+	lo, hi := k.Visible(keys-1, keys)
+	a := lo + tile*oneTile
+	z, last := min(a+oneTile, hi), (hi-lo-1)/oneTile
+	cols, first := z-a, kv0*group
+	heads := (kv1 - kv0) * group
+	scores, sums := w.scratch.f[:heads*cols], w.scratch.f[heads*cols:][:heads] // [heads][cols], [heads]
+	q := k.q.full[t*k.q.cols+first*d:]                                         // [heads][d]
+	for j, n := a, 0; j < z; j += n {
+		n = min(k.block-j%k.block, z-j)
+		k.k.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
+		w.scratch.cached.Scores(scores[j-a:], cols, q, group)
+	}
+	out, stride := k.out.full[t*k.out.cols+first*d:], d // [heads][stride]
+	if last > 0 {
+		out, stride = k.parts.it.sums(s, tile, first), k.parts.it.stride
+	}
+	for i := range heads {
+		row := scores[i*cols : (i+1)*cols]
+		vec.Scale(row, row, k.Scale)
+		k.bias.add(row, first+i, keys-1, a)
+		var top float32
+		if sums[i], top = k.softmax(row); last > 0 {
+			out[i*stride+d], out[i*stride+d+1] = top, sums[i]
+		}
+	}
+	for j, n := a, 0; j < z; j += n {
+		n = min(k.block-j%k.block, z-j)
+		k.v.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
+		w.scratch.cached.Mix(out, stride, scores[j-a:], cols, group, j > a)
+	}
+	if last == 0 {
+		for i := range heads {
+			row := out[i*d : (i+1)*d]
+			vec.Scale(row, row, 1/sums[i])
+		}
+		return
+	}
+	for kv := kv0; kv < kv1; kv++ {
+		if k.parts.it.finished(s*k.KVHeads+kv, w.epoch, last+1) {
+			k.combine(w, s, t, kv, last+1)
+		}
+	}
+}
+
+// combine adds the tiles of the heads of key head kv, in order.
+func (k *attention) combine(w *worker, s, t, kv, tiles int) {
+	group, d, p := k.Heads/k.KVHeads, k.HeadDim, k.parts.it
+	factors := w.scratch.f[:tiles]
+	for h := kv * group; h < (kv+1)*group; h++ {
+		for i := range factors {
+			factors[i] = p.sums(s, i, h)[d]
+		}
+		vec.Exp(factors, factors, vec.Max(factors))
+		out := k.out.full[t*k.out.cols+h*d:][:d]
+		clear(out)
+		var sum float32
+		for i, f := range factors {
+			part := p.sums(s, i, h)
+			vec.Axpy(out, part[:d], f)
+			sum += float32(f * part[d+1])
+		}
+		vec.Scale(out, out, 1/sum)
+	}
+}
+
+// rowAt is the row of the cache that position j of sequence s has.
+func (k *attention) rowAt(s, j int) int {
+	return int(k.table.full[s*k.maxBlocks+j/k.block])*k.block + j%k.block
+}
+
+// partials is what the tiles of single queries make, until the last of them is
+// there. Workers share it.
+type partials struct {
+	of     []float32       // [sequences][tiles][Heads][stride]: weighted sum of values, largest score, sum of exponentials
+	counts []atomic.Uint64 // [sequences][KVHeads]: run, tiles made
+	tiles  int
+	heads  int
+	stride int
+}
+
+// sums is what a tile has made for head h and those after it.
+func (p *partials) sums(s, tile, h int) []float32 {
+	return p.of[((s*p.tiles+tile)*p.heads+h)*p.stride:]
+}
+
+// finished counts one tile of key head i and reports whether it was the last. A
+// run that was cancelled leaves counts of its own behind.
+func (p *partials) finished(i int, epoch uint64, tiles int) bool {
+	const count = 1<<32 - 1
+	for {
+		old := p.counts[i].Load()
+		now := epoch&^count | 1
+		if old&^count == epoch&^count {
+			now = old + 1
+		}
+		if last := now&count == uint64(tiles); last && p.counts[i].CompareAndSwap(old, 0) {
+			return true
+		} else if !last && p.counts[i].CompareAndSwap(old, now) {
+			return false
+		}
+	}
+}
+
+// shared is memory that all workers share, of steps that barriers keep apart.
+type shared[T any] struct {
+	it   T
+	make func() T
+}
+
+func (s *shared[T]) open(int) { s.it = s.make() }
+
+// wantTiles reserves room for single queries of up to keys keys.
+func (k *attention) wantTiles(b *binder, keys int) {
+	tiles := (keys + oneTile - 1) / oneTile
+	b.want(max(k.Heads*(min(keys, oneTile)+1), tiles))
+	// Another size of head has memory of its own, and so has a step beside this one.
+	slot := b.slot(func(s *plan.Step) bool { return s.Kind == b.step.Kind })
+	name := fmt.Sprintf("partials %d of %dx%d, %d heads in %d", slot, tiles, k.HeadDim, k.Heads, k.KVHeads)
+	room, ok := b.rooms[name].(*shared[*partials])
+	if !ok {
+		seqs, stride := b.plan.Max.S, k.HeadDim+16
+		room = &shared[*partials]{make: func() *partials {
+			if tiles == 1 {
+				return nil
+			}
+			return &partials{make([]float32, seqs*tiles*k.Heads*stride), make([]atomic.Uint64, seqs*k.KVHeads), tiles, k.Heads, stride}
+		}}
+		b.rooms[name] = room
+	}
+	k.parts = room
+}
+
+// slot is how many steps before the one at hand, without a barrier in between,
+// are like it.
+func (b *binder) slot(like func(s *plan.Step) bool) (n int) {
+	for i := b.step.Index; i > 0 && !b.plan.Steps[i].Barrier; i-- {
+		if like(&b.plan.Steps[i-1]) {
+			n++
+		}
+	}
 	return n
 }

@@ -27,7 +27,11 @@ func (k *attention) width(b tensor.Bind, n int) int {
 		}
 		work += q * keys * k.HeadDim * k.Heads
 	}
-	return max(1, min(max(n, work/maxMACs), work/minScores))
+	shares := max(1, min(max(n, work/maxMACs), work/minScores))
+	if tiles := k.tiles(b); tiles*sharesEach >= n { // enough of them to leave them whole
+		shares = min(shares, max(1, tiles))
+	}
+	return shares
 }
 
 // blockRows is how many queries are computed together, at most, that see up to
@@ -60,16 +64,17 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 			k.heads(w, b, short)
 			short = heads{q0, q1, kv, kv + 1}
 		}
-	})
+	}, func(s, t, tile, kv0, kv1, keys int) { k.tile(w, s, t, tile, kv0, kv1, keys) })
 	k.heads(w, b, short)
 }
 
 // eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of
 // a sequence, those blocks whose middle by cost lies in the share. They follow
-// each other, so that most find their keys packed already.
-func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int)) {
+// each other, so that most find their keys packed already. Of single queries it
+// visits tiles.
+func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, kv0, kv1, keys int)) {
 	qs := k.qStart.all(b)
-	total := 0
+	total, whole := 0, k.tiles(b) >= n
 	for s := 0; s+1 < len(qs); s++ {
 		total += k.KVHeads * k.headCost(b, s, int(qs[s+1]-qs[s]))
 	}
@@ -77,6 +82,12 @@ func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, 
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
 		keys, each := k.keys(b, s, q1-q0), k.headCost(b, s, q1-q0)
+		if k.single(q1 - q0) {
+			lo, hi := k.Visible(keys-1, keys)
+			k.eachTile(lo, hi, at, total, i, n, whole, func(tile, kv0, kv1 int) { tiles(s, q0, tile, kv0, kv1, keys) })
+			at += k.KVHeads * each
+			continue
+		}
 		step := k.blockRows(keys)
 		for kv := range k.KVHeads {
 			if (at+each)*n < i*total || at*n > (i+1)*total {
@@ -102,6 +113,10 @@ func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, 
 // headCost is the cost of one key head of sequence s.
 func (k *attention) headCost(b tensor.Bind, s, queries int) int {
 	keys := k.keys(b, s, queries)
+	if k.single(queries) {
+		lo, hi := k.Visible(keys-1, keys)
+		return (hi-lo)/oneTile*tileCost(0, oneTile) + min(1, (hi-lo)%oneTile)*tileCost(0, (hi-lo)%oneTile)
+	}
 	step, sum := k.blockRows(keys), 0
 	for t := 0; t < queries; t += step {
 		sum += k.cost(keys-queries+t, min(step, queries-t), keys)
@@ -114,11 +129,7 @@ func (k *attention) headCost(b tensor.Bind, s, queries int) int {
 func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys int) {
 	group := k.Heads / k.KVHeads
 	alone := q1-q0 == 1
-	switch {
-	case alone && k.direct && k.outBF16 == nil:
-		k.one(w, s, t0, kv, keys)
-		return
-	case alone && k.class != BF16 && !k.even:
+	if alone && k.class != BF16 && !k.even {
 		for h := kv * group; h < (kv+1)*group; h++ {
 			k.query(w, s, h, t0, q0, keys)
 		}

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"hotpath/internal/graph"
@@ -42,7 +44,7 @@ func TestSharesOfAttention(t *testing.T) {
 								lo, hi := k.Visible(q-q0, keys)
 								half[2*i/n] += hi - lo
 							}
-						})
+						}, nil)
 					}
 					for i, times := range seen {
 						if times != 1 {
@@ -54,6 +56,64 @@ func TestSharesOfAttention(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestSharesOfTiles: every tile of every key head of single queries is in one
+// share, tiles stay whole where there are enough of them, and shares are alike.
+func TestSharesOfTiles(t *testing.T) {
+	for _, lens := range [][]int32{{4096}, {256}, {257}, {4096, 1, 300, 2048}, {900, 900, 900}} {
+		attr := graph.AttentionAttr{Heads: 9, KVHeads: 3, HeadDim: 64, Causal: true}
+		k := &attention{AttentionAttr: attr, class: F32, paged: true, direct: true, kvLen: ints{full: lens, cols: 1, outer: tensor.Fixed(len(lens))}}
+		k.qStart = ints{cols: 1, outer: tensor.Fixed(len(lens) + 1)}
+		for i := range len(lens) + 1 {
+			k.qStart.full = append(k.qStart.full, int32(i))
+		}
+		all := k.tiles(tensor.Bind{})
+		for _, n := range []int{1, 2, 3, 8, 64} {
+			seen, scores := map[[3]int]int{}, make([]int, n)
+			for i := range n {
+				k.eachSpan(tensor.Bind{}, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
+					t.Fatalf("%v: sequence %d is no single query", lens, s)
+				}, func(s, q, tile, kv0, kv1, keys int) {
+					if q != s || keys != int(lens[s]) || all >= n && kv1-kv0 != attr.KVHeads {
+						t.Fatalf("%v in %d shares: sequence %d has query %d, %d keys, key heads %d..%d", lens, n, s, q, keys, kv0, kv1)
+					}
+					for kv := kv0; kv < kv1; kv++ {
+						seen[[3]int{s, tile, kv}]++
+						scores[i] += min(oneTile, keys-tile*oneTile)
+					}
+				})
+			}
+			if len(seen) != all*attr.KVHeads {
+				t.Errorf("%v in %d shares: %d tiles of key heads, expected %d", lens, n, len(seen), all*attr.KVHeads)
+			}
+			for at, times := range seen {
+				if times != 1 {
+					t.Errorf("%v in %d shares: tile %v is in %d shares", lens, n, at, times)
+				}
+			}
+			if most := slices.Max(scores); all >= 2*n && most > 2*slices.Min(scores) {
+				t.Errorf("%v: shares have %v scores", lens, scores)
+			}
+		}
+	}
+}
+
+// TestCountOfTiles: the last tile of a run is known, also after a run that was
+// cancelled before its last.
+func TestCountOfTiles(t *testing.T) {
+	p := &partials{counts: make([]atomic.Uint64, 2)}
+	for run := range uint64(3) {
+		epoch := run<<32 | 17
+		for tile := range 5 {
+			if last := p.finished(1, epoch, 5); last != (tile == 4) {
+				t.Errorf("run %d: tile %d is the last: %v", run, tile, last)
+			}
+		}
+		for range run { // a step that is cancelled
+			p.finished(1, epoch+1, 5)
 		}
 	}
 }

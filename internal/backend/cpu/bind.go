@@ -93,6 +93,10 @@ func (b *binder) blocks(v *graph.Value) []uint16 {
 // reads it.
 func (b *binder) operand(v *graph.Value) operand {
 	x := operand{mat: b.f32(v), format: b.step.ReadAs(v)}
+	if slices.Contains(b.step.Before, v.Node) {
+		x.own = newOwnNorm(b)
+		return x
+	}
 	if x.format != nil {
 		at, _ := b.plan.Form(v, x.format)
 		x.raw = b.memory(at)
@@ -105,6 +109,7 @@ type operand struct {
 	mat
 	format *plan.Format // nil: f32, as the mat has it
 	raw    []byte       // in the format
+	own    *ownNorm     // what makes it in each worker, where not nil
 }
 
 // from is x from row m on.
@@ -115,9 +120,23 @@ func (x *operand) from(m int) factor {
 	return factor{f32: x.full[m*x.cols:]}
 }
 
-// classOf is the compute class of a step: of its first node that has rules.
+// of is the operand of a worker that has share i of the step.
+func (x *operand) of(w *worker, b tensor.Bind, i int) operand {
+	if x.own != nil {
+		return x.own.row(w, b, i)
+	}
+	return *x
+}
+
+// classOf is the compute class of a step: of the first node of its kind that has
+// rules.
 func classOf(s *plan.Step) Precision {
-	return Precision(s.Class(max(0, slices.IndexFunc(s.Choices, func(cs []plan.Choice) bool { return cs != nil }))))
+	for k, n := range s.Nodes {
+		if s.Choices[k] != nil && slices.Contains(s.Core(), n) {
+			return Precision(s.Class(k))
+		}
+	}
+	return F32
 }
 
 // choices are the rules by which node n of the step at hand runs.

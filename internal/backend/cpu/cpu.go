@@ -76,10 +76,14 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(),
+	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(),
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
 			return b.team.run(ctx, min(n, b.workers), f)
 		}}
+	if !b.opts.NoFusion {
+		c.Merges = merges
+	}
+	return c
 }
 
 // buckets are the row counts at which smaller plans end: single rows; where there
@@ -207,7 +211,7 @@ type scratch struct {
 	// them behind an interface.
 	rows    gemm.Rows
 	natural gemm.Natural
-	cached  gemm.Stored // a run of a cache's rows
+	cached  gemm.Cached // a run of a cache's rows
 }
 
 func newScratch(b *binder) *scratch {

@@ -31,6 +31,10 @@ func TestStepsOfALayer(t *testing.T) {
 		g, _, err := m.BuildGenerate(max, model.KVLayout{Blocks: 4, MaxBlocksPerSeq: 2})
 		return g, err
 	}
+	decode := func(m *model.Model) (*graph.Graph, error) {
+		g, _, err := m.BuildGenerate(tensor.Bind{T: 1, S: 1, R: 1}, model.KVLayout{Blocks: 4, MaxBlocksPerSeq: 2})
+		return g, err
+	}
 	train := func(m *model.Model) (*graph.Graph, error) {
 		g, _, _, err := m.BuildTrain(max, model.TrainOptions{})
 		return g, err
@@ -44,6 +48,8 @@ func TestStepsOfALayer(t *testing.T) {
 		{"encoder", "bert", embed, "linear+linear", []string{"linear+linear", "attention", "linear", "add+norm", "linear+act", "linear", "add+norm"}},
 		{"norms around blocks", "embeddinggemma", embed, "linear+linear", []string{"linear+linear", "norm+rope", "(norm+rope)", "attention", "linear", "norm+add+norm", "linear+glu", "linear", "norm+add+norm"}},
 		{"decoder", "llama", generate, "linear+linear", []string{"linear+linear", "rope", "(rope+kv_write)", "attention_kv", "linear", "add+norm", "linear+glu", "linear"}},
+		{"decoder, a single row", "llama", decode, "linear+linear", []string{"linear+linear", "attention_kv", "linear", "linear+glu", "linear"}},
+		{"decoder without a gate, a single row", "gpt2", decode, "linear+linear", []string{"linear+linear", "attention_kv", "linear", "linear+act", "linear"}},
 		{"forward of training", "llama", train, "linear+linear", []string{"linear+linear", "rope", "(rope)", "attention", "linear", "add+norm", "linear+linear", "glu", "linear"}},
 		{"gradients of a gate", "llama", train, "glu_grad", []string{"glu_grad", "linear_dx", "(linear_dw)", "(linear_dx)", "(linear_dw)", "add"}},
 	} {

@@ -48,23 +48,25 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	return buf, d
 }
 
-// run views n rows from row on of key head kv, whose width is d, as they lie.
-func (k *keys) run(dst *gemm.Stored, row, n, kv, d int) {
+// run views n rows from row on of key heads [kv0,kv1), whose width is d, as they
+// lie.
+func (k *keys) run(dst *gemm.Cached, row, n, kv0, kv1, d int) {
+	dst.Rows, dst.Heads, dst.Dim = n, kv1-kv0, d
 	if k.stored == nil {
-		data := unsafe.Slice((*byte)(unsafe.Pointer(&k.full[row*k.cols+kv*d])), 4*((n-1)*k.cols+d))
-		*dst = gemm.Stored{Data: data, DType: tensor.F32, N: n, K: d, RowBytes: 4 * k.cols}
+		all := k.full[row*k.cols+kv0*d:]
+		dst.Data, dst.DType, dst.RowBytes = unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), 4*len(all)), tensor.F32, 4*k.cols
 		return
 	}
 	s := k.stored
-	*dst = gemm.Stored{Data: s.Data[row*s.RowBytes+s.DType.RowBytes(kv*d):], DType: s.DType, N: n, K: d, RowBytes: s.RowBytes}
+	dst.Data, dst.DType, dst.RowBytes = s.Data[row*s.RowBytes+s.DType.RowBytes(kv0*d):], s.DType, s.RowBytes
 }
 
 // kvWrite puts rows of keys and values into a cache.
 type kvWrite struct {
 	k, v   mat // k is absent where the keys are rotated on the way
 	slots  ints
-	keys   func(row int, src []float32)
-	values func(row int, src []float32)
+	keys   func(row, col int, src []float32)
+	values func(row, col int, src []float32)
 }
 
 func newKVWrite(b *binder, n *graph.Node) *kvWrite {
@@ -75,8 +77,8 @@ func newKVWrite(b *binder, n *graph.Node) *kvWrite {
 // row writes row i of the values, and k with them.
 func (w *kvWrite) row(i int, k []float32) {
 	slot := int(w.slots.full[i])
-	w.keys(slot, k)
-	w.values(slot, w.v.row(i))
+	w.keys(slot, 0, k)
+	w.values(slot, 0, w.v.row(i))
 }
 
 func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
@@ -102,16 +104,20 @@ func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-// rowWriter puts f32 rows into a state.
-func (b *binder) rowWriter(v *graph.Value) func(row int, src []float32) {
+// rowWriter puts f32 values into a state: those of a row from a column on, whole
+// blocks of its encoding.
+func (b *binder) rowWriter(v *graph.Value) func(row, col int, src []float32) {
 	if v.DType == tensor.F32 {
 		m := b.f32(v)
-		return func(row int, src []float32) { copy(m.row(row), src) }
+		return func(row, col int, src []float32) { copy(m.row(row)[col:], src) }
 	}
 	s := b.cache(v)
 	if v.DType == tensor.F16 {
-		return func(row int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes:][:s.RowBytes], src) }
+		return func(row, col int, src []float32) { vec.ToF16(s.Data[row*s.RowBytes+2*col:][:2*len(src)], src) }
 	}
-	t := graph.Tensor{DType: v.DType, Rows: s.N, Cols: s.K, Raw: s.Data}
-	return t.WriteRow
+	return func(row, col int, src []float32) {
+		at := row*s.RowBytes + s.DType.RowBytes(col)
+		t := graph.Tensor{DType: s.DType, Rows: 1, Cols: len(src), Raw: s.Data[at:][:s.DType.RowBytes(len(src))]}
+		t.WriteRow(0, src)
+	}
 }

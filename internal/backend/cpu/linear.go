@@ -26,11 +26,13 @@ type linear struct {
 }
 
 func bindLinear(b *binder, s *plan.Step) (kernel, error) {
-	return newLinear(b, s.Nodes[0], s.Nodes[0].Out[0], s.Nodes[0].In[2])
+	n := s.Root()
+	return newLinear(b, n, n.Out[0], n.In[2])
 }
 
 func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
-	l, err := newLinear(b, s.Nodes[0], s.Root().Out[0], s.Nodes[0].In[2])
+	n := s.Core()[0]
+	l, err := newLinear(b, n, s.Root().Out[0], n.In[2])
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,8 @@ func newLinear(b *binder, n *graph.Node, out, bias *graph.Value) (*linear, error
 	if err != nil {
 		return nil, err
 	}
-	return &linear{product: p, x: b.operand(n.In[0]), y: b.f32(out), out: b.blocks(out), bias: b.f32(bias).full, inner: make([]bool, len(p.ways)), label: p.most().label()}, nil
+	x := b.operand(n.In[0])
+	return &linear{product: p, x: x, y: b.f32(out), out: b.blocks(out), bias: b.f32(bias).full, inner: make([]bool, len(p.ways)), label: x.own.label(p.most().label())}, nil
 }
 
 func (l *linear) name() string { return l.label }
@@ -65,10 +68,10 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	at := l.index(rows)
 	way := l.ways[at].way
-	cut := way.split()
+	cut, x := way.split(), l.x.of(w, b, i)
 	m0, m1, c0, c1 := cut.part(rows, l.n, i, n)
 	if l.out != nil {
-		way.(*bf16Way).round(w, l.out[m0*l.n:], task{x: l.x.from(m0), bias: l.bias, rows: m1 - m0}, l.round, gate{}, c0, c1)
+		way.(*bf16Way).round(w, l.out[m0*l.n:], task{x: x.from(m0), bias: l.bias, rows: m1 - m0}, l.round, gate{}, c0, c1)
 		return
 	}
 	after := l.act != nil && !l.inner[at]
@@ -78,7 +81,7 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		way.multiply(w, task{l.y.full[m*l.n:], l.x.from(m), l.bias, end - m}, c0, c1)
+		way.multiply(w, task{l.y.full[m*l.n:], x.from(m), l.bias, end - m}, c0, c1)
 		if !after {
 			continue
 		}
@@ -116,7 +119,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	}
 	kind := glu.Attr.(graph.ActAttr).Kind
 	l.times, l.round = activation(kind).times, roundActs[kind]
-	l.label = kernelLabel(l.gate, l.up) + "+glu " + activationLabel(kind)
+	l.label = l.x.own.label(kernelLabel(l.gate, l.up)) + "+glu " + activationLabel(kind)
 	b.want(min(4*rowChunk, l.x.rows(b.plan.Max)) * l.gate.n)
 	return l, nil
 }
@@ -135,10 +138,10 @@ func (l *linearGLU) width(b tensor.Bind, n int) int {
 
 func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	all := l.x.rows(b)
-	g, u, cut := l.gate.at(all), l.up.at(all), l.split(all)
+	g, u, cut, in := l.gate.at(all), l.up.at(all), l.split(all), l.x.of(w, b, i)
 	m0, m1, c0, c1 := cut.part(all, l.gate.n, i, n)
 	if l.out != nil {
-		g.(*bf16Way).round(w, l.out[m0*l.gate.n:], task{x: l.x.from(m0), bias: l.gBias, rows: m1 - m0}, l.round, gate{u.(*bf16Way), l.uBias}, c0, c1)
+		g.(*bf16Way).round(w, l.out[m0*l.gate.n:], task{x: in.from(m0), bias: l.gBias, rows: m1 - m0}, l.round, gate{u.(*bf16Way), l.uBias}, c0, c1)
 		return
 	}
 	// Few rows are finished together where they should stay close, many where a
@@ -149,7 +152,7 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	}
 	for m := m0; m < m1; m += chunk {
 		rows, n := min(chunk, m1-m), l.gate.n
-		x, y := l.x.from(m), l.y.full[m*n:]
+		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
 		g.multiply(w, task{y, x, l.gBias, rows}, c0, c1)
 		u.multiply(w, task{tmp, x, l.uBias, rows}, c0, c1)

@@ -31,10 +31,13 @@ func newNormRow(b *binder, n *graph.Node) normRow {
 	return r
 }
 
-func (r *normRow) apply(dst, x []float32) {
+func (r *normRow) apply(dst, x []float32) { r.applyAt(dst, x, 0) }
+
+// applyAt is apply to columns of a row from col on.
+func (r *normRow) applyAt(dst, x []float32, col int) {
 	n := r.Size(len(r.w))
 	for i := 0; i < len(x); i += n {
-		at := i % len(r.w)
+		at := (col + i) % len(r.w)
 		w, bias := r.w[at:at+n], r.bias
 		if bias != nil {
 			bias = bias[at : at+n]
@@ -99,6 +102,26 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 	}
 }
 
+// newNormed binds a norm, a norm of a sum, or a norm of a sum with another norm:
+// norm(x), norm(x + add) or norm(x + norm(add)). It keeps the sum where others
+// read it.
+func newNormed(b *binder, nodes []*graph.Node) *normed {
+	root := nodes[len(nodes)-1]
+	k := &normed{}
+	switch len(nodes) {
+	case 1:
+		k.x = b.f32(root.In[0])
+	case 2:
+		sum := nodes[0]
+		k.x, k.add, k.sum = b.f32(sum.In[0]), b.f32(sum.In[1]), b.f32(sum.Out[0])
+	default:
+		pre, sum := nodes[0], nodes[1]
+		k.x, k.add, k.sum, k.pre = b.f32(sum.In[0]), b.f32(pre.In[0]), b.f32(sum.Out[0]), newNormRow(b, pre)
+	}
+	k.bind(b, root, root.Out[0])
+	return k
+}
+
 // bind binds what the norm n makes of k.x and k.add, to y.
 func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) {
 	k.normRow, k.y, k.out = newNormRow(b, n), b.f32(y), b.blocks(y)
@@ -106,10 +129,14 @@ func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) {
 	k.fuse()
 }
 
-// finish is the step that ends with the norm n.
-func (k *normed) finish(b *binder, n *graph.Node, label string) (kernel, error) {
-	k.bind(b, n, n.Out[0])
-	return &rowwise{label + k.Kind.String(), k.x, k.rows}, nil
+func (k *normed) label() string {
+	switch {
+	case k.pre.w != nil:
+		return k.pre.Kind.String() + "+add+" + k.Kind.String()
+	case k.add.present():
+		return "add+" + k.Kind.String()
+	}
+	return k.Kind.String()
 }
 
 // fuse takes the kernel that does all in one pass where there is one: heads
@@ -137,24 +164,10 @@ func (k *normed) fuse() {
 	k.task = t
 }
 
-func bindNorm(b *binder, s *plan.Step) (kernel, error) {
-	return (&normed{x: b.f32(s.Root().In[0])}).finish(b, s.Root(), "")
-}
-
-// bindAddNorm is norm(x + add), which keeps the sum where others read it.
-func bindAddNorm(b *binder, s *plan.Step) (kernel, error) {
-	sum := s.Nodes[0]
-	ms := b.mats(sum.In[0], sum.In[1], sum.Out[0])
-	return (&normed{x: ms[0], add: ms[1], sum: ms[2]}).finish(b, s.Root(), "add+")
-}
-
-// bindNormAddNorm is norm(x + norm(add)), which keeps the sum where others read
-// it: a block's result on its way into the next one, where both have a norm.
-func bindNormAddNorm(b *binder, s *plan.Step) (kernel, error) {
-	pre, sum := s.Nodes[0], s.Nodes[1]
-	ms := b.mats(sum.In[0], pre.In[0], sum.Out[0])
-	r := newNormRow(b, pre)
-	return (&normed{x: ms[0], add: ms[1], pre: r, sum: ms[2]}).finish(b, s.Root(), r.Kind.String()+"+add+")
+// bindNorms is a step that ends with a norm of rows.
+func bindNorms(b *binder, s *plan.Step) (kernel, error) {
+	k := newNormed(b, s.Nodes)
+	return &rowwise{k.label(), k.x, k.rows}, nil
 }
 
 // turnedRows is how many rows are normed before they are turned: they are still

@@ -125,15 +125,20 @@ func newRotation(b *binder, n *graph.Node) *rotation {
 
 // row writes row i of x, turned, to dst, which may be where it lies.
 func (r *rotation) row(w *worker, dst []float32, i int) {
+	if x := r.x.row(i); &dst[0] != &x[0] {
+		copy(dst, x)
+	}
+	r.turn(w, dst, i)
+}
+
+// turn turns whole heads of token i in place.
+func (r *rotation) turn(w *worker, heads []float32, i int) {
 	tokens := 0
 	if r.length.full != nil {
 		tokens = int(r.length.full[i])
 	}
 	cos, sin := r.at(w, int(r.pos.full[i]), tokens)
-	if x := r.x.row(i); &dst[0] != &x[0] {
-		copy(dst, x)
-	}
-	vec.RoPE(dst, r.x.cols/r.HeadDim, r.HeadDim, cos, sin, r.Interleaved, r.Inverse)
+	vec.RoPE(heads, len(heads)/r.HeadDim, r.HeadDim, cos, sin, r.Interleaved, r.Inverse)
 }
 
 func bindRope(b *binder, s *plan.Step) (kernel, error) {

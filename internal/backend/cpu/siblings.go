@@ -18,13 +18,15 @@ type siblings struct {
 	parts []sibling
 	nr    int // columns of each product are counted in whole blocks of so many
 	label string
+	inner *perWorker[[]float32] // row of results that lie in no other memory
 }
 
 // sibling is y = x w^T + bias.
 type sibling struct {
 	*product
-	y     mat
+	y     mat // absent where the results end in a cache
 	bias  []float32
+	end   headEnd
 	first int // column among those of all, each in whole blocks
 }
 
@@ -41,26 +43,33 @@ func (b *Backend) beside(m, n *graph.Node) bool {
 }
 
 func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
-	x := b.operand(s.Nodes[0].In[0])
-	k := &siblings{x: x, parts: make([]sibling, len(s.Nodes))}
+	nodes := s.Core()
+	k := &siblings{x: b.operand(nodes[0].In[0]), parts: make([]sibling, len(nodes)), nr: 1}
 	var products []*product
-	for i, n := range s.Nodes {
-		ms := b.mats(n.Out[0], n.In[2])
+	grain := 1 // columns that belong together
+	for i, n := range nodes {
 		p, err := newProduct(b, n)
 		if err != nil {
 			return nil, err
 		}
 		products = append(products, p)
-		k.parts[i] = sibling{product: p, y: ms[0], bias: ms[1].full}
+		part, v := sibling{product: p, bias: b.f32(n.In[2]).full}, n.Out[0]
 		for _, w := range p.ways {
 			k.nr = max(k.nr, w.split().nr)
 		}
+		if len(s.After) > 0 {
+			part.end, v, grain = newHeadEnd(b, v, grain)
+			k.inner = scratchFor(b, "inner row", [2]int{p.n}, func(size [2]int) []float32 { return make([]float32, size[0]) })
+		}
+		part.y = b.f32(v)
+		k.parts[i] = part
 	}
+	k.nr = lcm(k.nr, grain)
 	for i := range k.parts[1:] {
 		before := &k.parts[i]
 		k.parts[i+1].first = before.first + (before.n+k.nr-1)/k.nr*k.nr
 	}
-	k.label = kernelLabel(products...)
+	k.label = endLabel(b, k.x.own.label(kernelLabel(products...)))
 	return k, nil
 }
 
@@ -107,12 +116,23 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.x.rows(b)
 	m0, m1, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
-	x := k.x.from(m0)
+	in := k.x.of(w, b, i)
+	x := in.from(m0)
 	for j := range k.parts {
 		p := &k.parts[j]
 		lo, hi := max(0, c0-p.first), min(p.n, c1-p.first)
-		if lo < hi {
-			p.at(rows).multiply(w, task{p.y.full[m0*p.n:], x, p.bias, m1 - m0}, lo, hi)
+		if lo >= hi {
+			continue
+		}
+		y := p.y.full
+		if y == nil {
+			y = k.inner.of[w.lane]
+		}
+		p.at(rows).multiply(w, task{y[m0*p.n:], x, p.bias, m1 - m0}, lo, hi)
+		for _, f := range p.end {
+			if m0 < m1 {
+				f(w, y[lo:hi], lo)
+			}
 		}
 	}
 }

@@ -98,6 +98,30 @@ func TestHeadInside(t *testing.T) {
 	})
 }
 
+// TestCachedInside: products with rows of a cache read and write their operands
+// only.
+func TestCachedInside(t *testing.T) {
+	fences(t, 4, func(f []*fence.Fence) {
+		fence.Hold(t, func(doing *string) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			for _, tier := range cpu.Available() {
+				defer cpu.Use(tier)()
+				for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.Q8_0} {
+					for i := range 24 {
+						heads, group, dim, rows := 1+i%3, 1+rng.IntN(6), 32*(1+rng.IntN(3)), 1+rng.IntN(40)
+						*doing = fmt.Sprintf("%v on %v, %d rows of %d heads of %d, %d queries each", d, tier, rows, heads, dim, group)
+						c := &Cached{DType: d, Rows: rows, RowBytes: d.RowBytes(heads * dim), Heads: heads, Dim: dim}
+						c.Data = fence.Of[byte](f[0], rows*c.RowBytes)
+						q, scores, out := fence.Of[float32](f[1], heads*group*dim), fence.Of[float32](f[2], heads*group*rows), fence.Of[float32](f[3], heads*group*dim)
+						c.Scores(scores, rows, q, group)
+						c.Mix(out, dim, scores, rows, group, i%2 == 0)
+					}
+				}
+			}
+		})
+	})
+}
+
 // TestNaturalInside: panels of rows in their natural order are made of these.
 func TestNaturalInside(t *testing.T) {
 	fences(t, 2, func(f []*fence.Fence) {

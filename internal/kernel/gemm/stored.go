@@ -81,7 +81,7 @@ func (w *Stored) Unpacked(buf []byte, n0, rows, k, cols int) (Stored, int) {
 
 // part is the bytes of columns [k0, k1) of row n; whole blocks only.
 func (w *Stored) part(n, k0, k1 int) []byte {
-	row := w.Data[n*w.RowBytes:]
+	row := w.Data[n*w.RowBytes:] // the last row of a head of a cache ends early
 	return row[w.DType.RowBytes(k0):w.DType.RowBytes(k1)]
 }
 

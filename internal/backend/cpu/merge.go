@@ -1,0 +1,155 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// ownNorm is a norm of a single row, and the sum that it is of, where every
+// worker computes it for itself: the result lies in memory of the worker, so that
+// no barrier comes between the norm and the products of the step.
+type ownNorm struct {
+	normed
+	format *plan.Format // nil: f32
+	rows   *perWorker[*ownRow]
+}
+
+// ownRow is what one worker has computed.
+type ownRow struct {
+	y, sum []float32
+	half   []uint16 // y in bf16
+	epoch  uint64   // of the worker when it computed them
+}
+
+// newOwnNorm binds the norm that the step at hand has before its products.
+func newOwnNorm(b *binder) *ownNorm {
+	k := &ownNorm{normed: *newNormed(b, b.step.Before), format: b.step.Own}
+	// Steps without a barrier between them have the same epoch, so each of them
+	// has a row of its own.
+	slot := b.slot(func(s *plan.Step) bool { return len(s.Before) > 0 })
+	k.rows = scratchFor(b, fmt.Sprintf("own row %d", slot), [2]int{k.y.cols}, func(size [2]int) *ownRow {
+		n := size[0]
+		return &ownRow{y: make([]float32, n), sum: make([]float32, n), half: make([]uint16, n)}
+	})
+	return k
+}
+
+// row computes the norm unless the worker has it already. The sum, where others
+// read it, comes from the first share.
+func (k *ownNorm) row(w *worker, b tensor.Bind, share int) operand {
+	r, n := k.rows.of[w.lane], k.y.cols
+	if k.normed.y.rows(b) > 0 && (w.epoch == 0 || r.epoch != w.epoch) {
+		one := k.normed
+		one.y.full, one.sum.full, one.task.Sum = r.y[:n], r.sum[:n], r.sum[:n]
+		if k.format != nil {
+			one.y.full, one.out = nil, r.half[:n]
+		}
+		one.rows(w, b, 0, 1)
+		r.epoch = w.epoch
+	}
+	if share == 0 && k.sum.present() {
+		copy(k.sum.all(b), r.sum)
+	}
+	x := operand{mat: k.y, format: k.format}
+	if x.full = r.y[:n]; k.format != nil {
+		x.raw = unsafe.Slice((*byte)(unsafe.Pointer(&r.half[0])), 2*n)
+	}
+	return x
+}
+
+// label joins the name of the norm and of what follows it.
+func (k *ownNorm) label(products string) string {
+	if k == nil {
+		return products
+	}
+	return k.normed.label() + ", " + products
+}
+
+// headEnd is what a share of columns of a product goes on with, in order: norms
+// and rotations of whole heads in place, then their way into the cache. Each part
+// takes columns of the row from col on.
+type headEnd []func(w *worker, x []float32, col int)
+
+// newHeadEnd binds what the step at hand makes of the product's result v. end is
+// where that lies, nil where it is in the cache. whole is the least multiple of
+// grain columns that shares must not cut.
+func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Value, whole int) {
+	for _, n := range b.step.After {
+		switch {
+		case n.Op == graph.OpKVWrite && (n.In[2] == v || n.In[3] == v):
+			cache := n.Out[0]
+			if n.In[3] == v {
+				cache = n.Out[1]
+			}
+			write, slots := b.rowWriter(cache), b.i32(n.In[4])
+			e = append(e, func(_ *worker, x []float32, col int) { write(int(slots.full[0]), col, x) })
+			return e, nil, lcm(grain, cache.DType.Info().BlockLen)
+		case n.In[0] != v:
+			continue
+		case n.Op == graph.OpNorm:
+			r := newNormRow(b, n)
+			e, grain = append(e, func(_ *worker, x []float32, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
+		case n.Op == graph.OpRope:
+			r := newRotation(b, n)
+			e, grain = append(e, func(w *worker, x []float32, _ int) { r.turn(w, x, 0) }), lcm(grain, r.HeadDim)
+		}
+		v = n.Out[0]
+	}
+	return e, v, grain
+}
+
+// endLabel adds the names of what follows the products of the step at hand.
+func endLabel(b *binder, products string) string {
+	for _, n := range b.step.After {
+		products += ", " + n.Op.Name
+	}
+	return products
+}
+
+// merges are the steps that take in their neighbours where they compute a single
+// row: a norm before products, and what makes queries, keys and values of them.
+var merges = []plan.Merge{
+	{Kind: "linear+linear", Before: isNorm, After: byHeads},
+	{Kind: "linear+glu", Before: isNorm},
+	{Kind: "linear+act", Before: isNorm},
+	{Kind: "linear", Before: isNorm},
+}
+
+// isNorm reports whether nodes are the norm of rows, or of a sum of rows.
+func isNorm(nodes []*graph.Node) bool {
+	root := nodes[len(nodes)-1]
+	return root.Op == graph.OpNorm && wholeRows(root)
+}
+
+// byHeads reports whether nodes treat each head of a row alone.
+func byHeads(nodes []*graph.Node) bool {
+	for _, n := range nodes {
+		switch n.Op {
+		case graph.OpNorm:
+			a := n.Attr.(graph.NormAttr)
+			if a.Size(n.In[1].Shape.Outer.Add) == n.In[0].Shape.RowLen() {
+				return false
+			}
+		case graph.OpKVWrite:
+			if n.In[2] == n.In[3] {
+				return false
+			}
+		case graph.OpRope:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func lcm(a, b int) int {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}

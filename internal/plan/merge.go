@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"slices"
+
+	"hotpath/internal/graph"
+)
+
+// Merge says which neighbours a step of one kind takes in, where it computes a
+// single row. Each of them would have a barrier of its own and next to no work.
+type Merge struct {
+	Kind string // of the step that takes others in
+	// Before reports whether workers may compute the step of these nodes, whose
+	// result is the first operand of the products, each for itself.
+	Before func(nodes []*graph.Node) bool
+	// After reports whether a share of columns can go on with the step of these
+	// nodes, which reads results; nil: no step follows.
+	After func(nodes []*graph.Node) bool
+}
+
+// merge takes neighbours into the steps that the backend has a row for.
+func (p *Plan) merge(merges []Merge, t *table) {
+	us := uses(p.Graph, alive(p.Graph))
+	for _, m := range merges {
+		for i := 0; i < len(p.Steps); i++ {
+			s := &p.Steps[i]
+			if s.Kind != m.Kind || s.Root().Out[0].Shape.Outer.Size(p.Max) > 1 {
+				continue
+			}
+			core := s.Nodes
+			var gone []int
+			if j := p.maker(i, us); j >= 0 && m.Before(p.Steps[j].Nodes) && p.ownFormat(s, &p.Steps[j], t) {
+				s.Before = p.Steps[j].Nodes
+				s.Nodes = slices.Concat(s.Before, s.Nodes)
+				gone = append(gone, j)
+			}
+			for j := i + 1; m.After != nil && j < len(p.Steps); j++ {
+				if a := &p.Steps[j]; m.After(a.Nodes) && p.follows(i, j, us) {
+					s.After = append(s.After, a.Nodes...)
+					s.Nodes = append(slices.Clip(s.Nodes), a.Nodes...)
+					gone = append(gone, j)
+				}
+			}
+			if len(gone) == 0 {
+				continue
+			}
+			slices.SortFunc(s.Nodes, func(a, b *graph.Node) int { return a.ID - b.ID })
+			s.core, s.inPlace, s.In, s.Out = core, false, nil, nil
+			operands(p.Graph, s, us)
+			at := 0
+			p.Steps = slices.DeleteFunc(p.Steps, func(Step) bool { at++; return slices.Contains(gone, at-1) })
+			i -= min(1, len(s.Before))
+			for k := range p.Steps {
+				p.Steps[k].Index = k
+			}
+		}
+	}
+}
+
+// maker is the step that makes the first operand of the products of step i, for
+// nobody else, or -1. Whatever else it makes is read behind step i.
+func (p *Plan) maker(i int, us [][]*graph.Node) int {
+	s := &p.Steps[i]
+	x := s.Nodes[0].In[0]
+	inside := func(n *graph.Node) bool { return slices.Contains(s.Nodes, n) }
+	if isOutput(p.Graph, x) || slices.ContainsFunc(us[x.ID], func(n *graph.Node) bool { return !inside(n) }) {
+		return -1
+	}
+	j := slices.IndexFunc(p.Steps[:i], func(b Step) bool { return b.Root().Out[0] == x && !b.merged() })
+	if j < 0 {
+		return -1
+	}
+	for k := j + 1; k < i; k++ {
+		for _, v := range p.Steps[k].In {
+			if slices.Contains(p.Steps[j].Out, v) {
+				return -1
+			}
+		}
+	}
+	return j
+}
+
+// follows reports whether step j can run inside step i, which is before it: it
+// reads results of step i that nobody else does, and otherwise leaves and what is
+// made before step i; and nobody in between touches the state that it writes.
+func (p *Plan) follows(i, j int, us [][]*graph.Node) bool {
+	a, before := &p.Steps[j], p.Steps[i].Before
+	reads := false
+	for _, v := range a.In {
+		made := slices.IndexFunc(p.Steps, func(o Step) bool { return slices.Contains(o.Nodes, v.Node) })
+		switch {
+		case made == i:
+			reads = true
+			for _, u := range us[v.ID] {
+				if !slices.Contains(a.Nodes, u) || isOutput(p.Graph, v) {
+					return false
+				}
+			}
+		case v.Node.Leaf == nil && made > i || slices.Contains(before, v.Node):
+			return false
+		}
+	}
+	for _, o := range a.Out {
+		for k := i + 1; k < j; k++ {
+			for _, v := range slices.Concat(p.Steps[k].In, p.Steps[k].Out) {
+				if buffer(v) == buffer(o) {
+					return false
+				}
+			}
+		}
+	}
+	return reads && !slices.ContainsFunc(a.Nodes, func(n *graph.Node) bool { return len(n.After) > 0 })
+}
+
+// ownFormat finds the format in which the products of s read what step b makes,
+// and reports whether b can write it.
+func (p *Plan) ownFormat(s, b *Step, t *table) bool {
+	x := b.Root().Out[0]
+	writes := []*Format{nil}
+	for _, n := range b.Nodes {
+		cs, err := p.choices(b, n, t)
+		if err != nil {
+			return false
+		}
+		for _, c := range cs {
+			if n == b.Root() && c.Rule.Writes != nil {
+				writes = append(writes, c.Rule.Writes(b)...)
+			}
+		}
+	}
+	first := true
+	for _, n := range s.Nodes {
+		cs, err := p.choices(s, n, t)
+		if err != nil {
+			return false
+		}
+		if n.In[0] != x {
+			continue
+		}
+		best := operandFormats(n, 0, cs, x)
+		if len(best) == 0 || !slices.Contains(writes, best[0]) || !first && s.Own != best[0] {
+			return false
+		}
+		s.Own, first = best[0], false
+	}
+	return true
+}
+
+// merged reports whether the step has taken in others.
+func (s *Step) merged() bool { return s.core != nil }
+
+// Core is the nodes of the step that are of its kind: all but Before and After.
+func (s *Step) Core() []*graph.Node {
+	if s.merged() {
+		return s.core
+	}
+	return s.Nodes
+}
