@@ -1,0 +1,195 @@
+// Package limit decides how many workers take part in a run: an adaptive
+// concurrency limit, because other programs use the same cores.
+//
+// It imports nothing of ours. The CPU backend asks it before each run, and the
+// engine before each round of runs side by side. The answer changes how long a
+// run takes, never what it computes.
+package limit
+
+import "math/bits"
+
+const (
+	slow       = 1.5   // times the average make a sample slow
+	slowRow    = 2     // slow samples in a row start a probe of fewer workers
+	faster     = 0.95  // of the average is what a probe has to beat: hysteresis
+	wins       = 3     // samples in a row that a probe has to win
+	clip       = 4     // times the average is the most that one sample counts
+	unmeasured = 0.25  // extra cost assumed for a number of workers without a sample
+	shareRare  = 0.005 // of the time may be lost to probes without evidence
+	shareIdle  = 0.02  // of the time may be lost to probes because a core was idle
+	mostLosses = 4     // doublings of the time between rare probes that lose
+	apart      = 32    // samples between two probes that no slow samples asked for
+	warm       = 4     // samples make an average; the weight of each later one is 1/warm
+	// sampleTime is the least time of a sample, in seconds: a time slice of an
+	// operating system. Shorter runs are averaged.
+	sampleTime = 5e-3
+)
+
+// Limiter is the policy for runs of one size class. Its arms are the numbers of
+// workers 1, half and all. Each arm has an exponentially weighted moving average
+// of the time per unit of work. A probe runs the neighbouring arm: it is adopted
+// after it has won some samples in a row and ends at the first that it loses.
+type Limiter struct {
+	arms [3]arm // fewest workers first
+	n    int    // arms in use
+	at   int    // arm in use
+	try  int    // arm under probe; at where there is none
+	won  int    // samples of the probe
+	row  int    // slow samples in a row, and
+	sum  float64
+	down bool // direction of the last rare probe
+
+	seconds, work float64 // of the sample so far
+	length        float64 // seconds of the last sample
+	since         float64 // seconds since the last probe
+	losses        int     // rare probes in a row that lost
+	switches      int64   // involuntary context switches at the last sample
+	counted       bool    // switches was read
+}
+
+type arm struct {
+	workers int
+	mean    float64 // seconds per unit of work; 0: no sample yet
+	n       int     // samples, up to warm
+}
+
+// Init makes a limiter of up to n workers, which begins with all.
+func (l *Limiter) Init(n int) {
+	*l = Limiter{}
+	for _, w := range [...]int{1, n / 2, n} {
+		if w > 0 && (l.n == 0 || w > l.arms[l.n-1].workers) {
+			l.arms[l.n].workers = w
+			l.n++
+		}
+	}
+	l.at = l.n - 1
+	l.try = l.at
+}
+
+// Workers is how many take part in the next run.
+func (l *Limiter) Workers() int { return l.arms[l.try].workers }
+
+// Took says how long a run with as many workers as Workers said took, and how
+// much work it was: runs of one class differ a little in size.
+func (l *Limiter) Took(work, seconds float64, m *Machine) {
+	if l.n < 2 {
+		return
+	}
+	l.work, l.seconds = l.work+work, l.seconds+seconds
+	if l.seconds < sampleTime || l.work <= 0 {
+		return
+	}
+	each, length := l.seconds/l.work, l.seconds
+	l.work, l.seconds = 0, 0
+	if l.try != l.at {
+		l.probed(each)
+		return
+	}
+	l.length = length
+	l.sample(each, m)
+}
+
+// probed takes a sample of a probe.
+func (l *Limiter) probed(each float64) {
+	a := &l.arms[l.try]
+	l.won++
+	if a.mean += (each - a.mean) / float64(l.won); l.won == 1 {
+		a.mean = each
+	}
+	switch {
+	case each >= faster*l.arms[l.at].mean:
+		l.losses = min(l.losses+1, mostLosses)
+	case l.won < wins:
+		return
+	default:
+		a.n, l.at, l.losses = warm, l.try, 0
+	}
+	l.try, l.won, l.row, l.since = l.at, 0, 0, 0
+}
+
+// sample takes a sample of the arm in use, and decides whether to probe.
+func (l *Limiter) sample(each float64, m *Machine) {
+	a := &l.arms[l.at]
+	if a.n = min(a.n+1, warm); a.n <= 2 { // the first is cold: the second replaces it
+		a.mean = each
+	}
+	if l.row, l.sum = l.row+1, l.sum+each; each <= slow*a.mean {
+		l.row, l.sum = 0, 0
+	}
+	a.mean += (min(each, clip*a.mean) - a.mean) / float64(a.n)
+	l.since += l.length
+	preempted, known := false, false
+	if l.at > 0 {
+		preempted, known = l.preempted(m)
+	}
+	switch {
+	case l.at > 0 && l.row >= slowRow && (preempted || !known):
+		a.mean = l.sum / float64(l.row)
+		l.probe(l.at - 1)
+	case l.at > 0 && preempted && a.n == warm && l.arms[l.at-1].mean == 0:
+		l.probe(l.at - 1)
+	case l.at < l.n-1 && l.affordable(l.at+1, shareIdle) && m.Idle != nil && m.Idle():
+		l.probe(l.at + 1)
+	default:
+		other := l.at + 1
+		if l.at == l.n-1 || l.at > 0 && !l.down {
+			other = l.at - 1
+		}
+		if l.affordable(other, shareRare/float64(int(1)<<l.losses)) {
+			l.down = other < l.at
+			l.probe(other)
+		}
+	}
+}
+
+func (l *Limiter) probe(arm int) { l.try, l.won, l.row, l.sum = arm, 0, 0, 0 }
+
+// preempted reports whether another program took a processor from this process
+// since the last sample.
+func (l *Limiter) preempted(m *Machine) (yes, known bool) {
+	if m.Switches == nil {
+		return false, false
+	}
+	n, ok := m.Switches()
+	yes = l.counted && n > l.switches
+	known = l.counted
+	l.switches, l.counted = n, ok
+	return yes && ok, known && ok
+}
+
+// affordable reports whether a probe that loses costs at most a share of the time
+// since the last one.
+func (l *Limiter) affordable(arm int, share float64) bool {
+	now, then := l.arms[l.at].mean, l.arms[arm].mean
+	if then == 0 {
+		then = (1 + unmeasured) * now
+	}
+	lost := max(0, then/now-1) * l.length
+	return l.since >= apart*l.length && lost <= share*l.since
+}
+
+// Classes are the limiters of runs by their size. Sizes of one class differ by
+// up to half.
+type Classes struct {
+	workers int
+	of      [35]Limiter
+}
+
+// NewClasses makes limiters of up to n workers.
+func NewClasses(n int) *Classes {
+	c := &Classes{workers: n}
+	for i := range c.of {
+		c.of[i].Init(n)
+	}
+	return c
+}
+
+// Of is the limiter of runs of so many tokens.
+func (c *Classes) Of(tokens int) *Limiter {
+	size := bits.Len(uint(tokens))
+	half := 0 // the bit after the first: 8 and 12 begin sizes
+	if size > 1 {
+		half = tokens >> (size - 2) & 1
+	}
+	return &c.of[min(2*size+half, len(c.of)-1)]
+}
