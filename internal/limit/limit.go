@@ -13,7 +13,7 @@ const (
 	slowRow    = 2     // slow samples in a row start a probe of fewer workers
 	faster     = 0.95  // of the average is what a probe has to beat: hysteresis
 	wins       = 3     // samples in a row that a probe has to win
-	clip       = 4     // times the average is the most that one sample counts
+	clip       = 2     // times the average is the most that one sample counts: the machine may have been suspended
 	unmeasured = 0.25  // extra cost assumed for a number of workers without a sample
 	shareRare  = 0.005 // of the time may be lost to probes without evidence
 	shareIdle  = 0.02  // of the time may be lost to probes because a core was idle
@@ -22,7 +22,7 @@ const (
 	warm       = 4     // samples make an average; the weight of each later one is 1/warm
 	// sampleTime is the least time of a sample, in seconds: a time slice of an
 	// operating system. Shorter runs are averaged.
-	sampleTime = 5e-3
+	sampleTime = 4e-3
 )
 
 // Limiter is the policy for runs of one size class. Its arms are the numbers of
@@ -35,9 +35,10 @@ type Limiter struct {
 	at   int    // arm in use
 	try  int    // arm under probe; at where there is none
 	won  int    // samples of the probe
-	row  int    // slow samples in a row, and
-	sum  float64
-	down bool // direction of the last rare probe
+	row  int    // slow samples in a row
+	down bool   // direction of the last rare probe
+
+	least float64 // the least of the slow samples in a row
 
 	seconds, work float64 // of the sample so far
 	length        float64 // seconds of the last sample
@@ -113,24 +114,31 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	if a.n = min(a.n+1, warm); a.n <= 2 { // the first is cold: the second replaces it
 		a.mean = each
 	}
-	if l.row, l.sum = l.row+1, l.sum+each; each <= slow*a.mean {
-		l.row, l.sum = 0, 0
+	switch {
+	case each <= slow*a.mean:
+		l.row = 0
+	case l.row == 0:
+		l.row, l.least = 1, each
+	default:
+		l.row, l.least = l.row+1, min(l.least, each)
 	}
-	a.mean += (min(each, clip*a.mean) - a.mean) / float64(a.n)
+	counts := min(each, clip*a.mean)
+	l.length *= counts / each
 	l.since += l.length
+	a.mean += (counts - a.mean) / float64(a.n)
 	preempted, known := false, false
 	if l.at > 0 {
 		preempted, known = l.preempted(m)
 	}
 	switch {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
-		a.mean = l.sum / float64(l.row)
+		a.mean = l.least
 		l.probe(l.at - 1)
 	case l.at > 0 && preempted && a.n == warm && l.arms[l.at-1].mean == 0:
 		l.probe(l.at - 1)
 	case l.at < l.n-1 && l.affordable(l.at+1, shareIdle) && m.Idle != nil && m.Idle():
 		l.probe(l.at + 1)
-	default:
+	case l.row == 0:
 		other := l.at + 1
 		if l.at == l.n-1 || l.at > 0 && !l.down {
 			other = l.at - 1
@@ -142,7 +150,7 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	}
 }
 
-func (l *Limiter) probe(arm int) { l.try, l.won, l.row, l.sum = arm, 0, 0, 0 }
+func (l *Limiter) probe(arm int) { l.try, l.won, l.row = arm, 0, 0 }
 
 // preempted reports whether another program took a processor from this process
 // since the last sample.
