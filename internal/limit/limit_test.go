@@ -69,15 +69,15 @@ func TestFewerAfterTwoSlowRuns(t *testing.T) {
 		t.Fatalf("%d workers after two slow runs", w)
 	}
 	b.run(100, busy)
-	if b.runs[2] > 1 {
+	if b.runs[2] > losses {
 		t.Errorf("all workers had %d of 100 runs although one is faster", b.runs[2])
 	}
-	// Two slow runs of which fewer workers are no faster cost one run of those.
+	// Two slow runs of which fewer workers are no faster cost two runs of those.
 	b = newBench(2)
 	b.run(110, steady)
 	b.preempts = true
 	b.run(12, map[int]float64{1: 18e-3, 2: 9e-3})
-	if b.runs[1] != 1 || b.Workers() != 2 {
+	if b.runs[1] != losses || b.Workers() != 2 {
 		t.Errorf("one worker had %d runs although all are faster", b.runs[1])
 	}
 }
@@ -172,7 +172,7 @@ func TestOneIsFaster(t *testing.T) {
 	times := map[int]float64{1: 50e-6, 2: 80e-6}
 	b.run(10000, times)
 	b.lost, b.all = 0, 0
-	if b.run(10000, times); b.runs[1] < 9500 || b.lost > 1.1*shareIdle*b.all {
+	if b.run(10000, times); b.runs[1] < 9500 || b.lost > 1.1*shareSeen*b.all {
 		t.Errorf("one worker had %d of 10000 runs, %.2f %% of the time is lost", b.runs[1], 100*b.lost/b.all)
 	}
 }
@@ -187,6 +187,37 @@ func TestAccidentsPass(t *testing.T) {
 	b.run(200, steady)
 	if b.runs[2] < 180 || b.Workers() != 2 {
 		t.Errorf("all workers had %d of 200 runs", b.runs[2])
+	}
+}
+
+// TestMixedTimes: beside another program all workers are fast while they have
+// their cores and slow while one of them is preempted. However often that is,
+// runs take at most 1.1 times as long as with the better number of workers.
+func TestMixedTimes(t *testing.T) {
+	const one, fast, preempted, runs = 6.2e-3, 4.7e-3, 11e-3, 2000
+	for _, often := range []float64{0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1} {
+		all := often*preempted + (1-often)*fast
+		var sum float64
+		const seeds = 16
+		for seed := range uint64(seeds) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			b := newBench(2)
+			b.preempts = true
+			for range runs {
+				seconds := one
+				if b.Workers() == 2 {
+					seconds = fast
+					if r.Float64() < often {
+						seconds = preempted
+					}
+				}
+				sum += seconds
+				b.Took(1, seconds*(1+0.1*r.Float64()), &b.m)
+			}
+		}
+		if ratio := sum / (seeds * runs * min(one, all)); ratio > 1.1 {
+			t.Errorf("%g of the runs of all workers are slow: %.3f times the time of the better number", often, ratio)
+		}
 	}
 }
 
