@@ -144,7 +144,7 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
 		l.probe(l.at - 1)
 		l.beat = l.least
-	case l.at > 0 && preempted && a.n == warm && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
+	case l.at > 0 && preempted && a.n > 1 && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
 	case l.at < l.n-1 && l.affordable(l.at+1, shareSeen, apartSeen) && m.Idle != nil && m.Idle():
 		l.probe(l.at + 1)
