@@ -16,6 +16,7 @@ const (
 	losses     = 2     // samples that end it before: one may have met another program
 	clip       = 2     // times the average is the most that one sample counts: the machine may have been suspended
 	unmeasured = 0.25  // extra cost assumed for a number of workers without a sample
+	most       = 1.0   // extra cost expected at most: the average may be from a busier time
 	shareRare  = 0.005 // of the time may be lost to probes without evidence
 	shareSeen  = 0.02  // of the time may be lost to probes with evidence
 	mostFails  = 4     // doublings of the time between probes that lose: exponential backoff
@@ -36,10 +37,14 @@ type Limiter struct {
 	n    int    // arms in use
 	at   int    // arm in use
 	try  int    // arm under probe; at where there is none
-	won  int    // samples of the probe that were faster
-	lost int    // and that were not
-	row  int    // slow samples in a row
-	down bool   // direction of the last rare probe
+	// check is the arm that was left for the one in use, to be probed once more:
+	// it may have been left because of noise. It is at where there is none.
+	check    int
+	checking bool // the probe under way is that one
+	won      int  // samples of the probe that were faster
+	lost     int  // and that were not
+	row      int  // slow samples in a row
+	down     bool // direction of the last rare probe
 
 	least float64 // the least of the slow samples in a row
 	beat  float64 // what the probe has to beat: the average, or least
@@ -68,7 +73,7 @@ func (l *Limiter) Init(n int) {
 		}
 	}
 	l.at = l.n - 1
-	l.try = l.at
+	l.try, l.check = l.at, l.at
 }
 
 // Workers is how many take part in the next run.
@@ -108,13 +113,17 @@ func (l *Limiter) probed(each float64) {
 	a.mean += (each - a.mean) / float64(l.won+l.lost)
 	switch {
 	case l.won == wins:
+		l.check = l.at
+		if l.checking {
+			l.check = l.try
+		}
 		a.n, l.at, l.fails = warm, l.try, 0
 	case l.lost == losses:
 		l.fails = min(l.fails+1, mostFails)
 	default:
 		return
 	}
-	l.try, l.row, l.since = l.at, 0, 0
+	l.try, l.row, l.since, l.checking = l.at, 0, 0, false
 }
 
 // sample takes a sample of the arm in use, and decides whether to probe.
@@ -144,8 +153,11 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
 		l.probe(l.at - 1)
 		l.beat = l.least
-	case l.at > 0 && preempted && a.n > 1 && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
+	case l.at > 0 && preempted && a.n > 2 && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
+	case l.check != l.at && l.since >= apartSeen*l.length:
+		l.probe(l.check)
+		l.check, l.checking = l.at, true
 	case l.at < l.n-1 && l.affordable(l.at+1, shareSeen, apartSeen) && m.Idle != nil && m.Idle():
 		l.probe(l.at + 1)
 	case l.row == 0:
@@ -184,7 +196,7 @@ func (l *Limiter) affordable(arm int, share, apart float64) bool {
 	if then == 0 {
 		then = (1 + unmeasured) * now
 	}
-	lost := losses * max(0, then/now-1) * l.length
+	lost := losses * min(max(0, then/now-1), most) * l.length
 	return l.since >= apart*l.length && lost <= share*l.since
 }
 

@@ -230,17 +230,17 @@ func TestHalf(t *testing.T) {
 	b.run(20, times(60e-3, 10e-3, 6e-3))
 	b.preempts = true
 	b.run(20, times(60e-3, 11e-3, 20e-3)) // another program has some cores
-	if b.Workers() != 8 {
-		t.Errorf("%d workers beside another program, expected 8", b.Workers())
+	if w := b.arms[b.at].workers; w != 8 {
+		t.Errorf("%d workers beside another program, expected 8", w)
 	}
 	b.run(20, times(62e-3, 90e-3, 95e-3)) // and then most of them
-	if b.Workers() != 1 {
-		t.Errorf("%d workers, expected 1", b.Workers())
+	if w := b.arms[b.at].workers; w != 1 {
+		t.Errorf("%d workers, expected 1", w)
 	}
 	b.preempts, b.idle = false, true
 	b.run(400, times(60e-3, 10e-3, 6e-3))
-	if b.Workers() != 16 {
-		t.Errorf("%d workers on a machine that is quiet again", b.Workers())
+	if w := b.arms[b.at].workers; w != 16 {
+		t.Errorf("%d workers on a machine that is quiet again", w)
 	}
 }
 
