@@ -153,7 +153,7 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
 		l.probe(l.at - 1)
 		l.beat = l.least
-	case l.at > 0 && preempted && a.n > 2 && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
+	case l.at > 0 && preempted && a.n == warm && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
 	case l.check != l.at && l.since >= apartSeen*l.length:
 		l.probe(l.check)
