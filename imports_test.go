@@ -18,7 +18,7 @@ import (
 var layers = [][]string{
 	{"hotpath/internal/term", "hotpath/internal/lockfile"},
 	{"hotpath/internal/atomicfile"},
-	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf"},
+	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
@@ -50,6 +50,7 @@ var closed = map[string][]string{
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},
+	"hotpath/internal/limit":      {},
 }
 
 // layerOf finds the group with the longest name that a package is in.

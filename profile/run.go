@@ -67,11 +67,10 @@ type LaneSlots struct {
 // slotsALine is how many stamps of one kind a cache line holds.
 const slotsALine = 8
 
-// Enter stamps Wake and returns it.
-func (l *LaneSlots) Enter() int64 {
+// Enter says that the lane has a part in the run since it woke.
+func (l *LaneSlots) Enter(woke int64) {
 	l.Expect(-slotsALine)
-	l.Wake = Now()
-	return l.Wake
+	l.Wake, l.Absent = woke, false
 }
 
 // Expect is for a lane that is about to work on a step: it fetches the memory

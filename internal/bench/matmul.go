@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
@@ -134,9 +135,17 @@ func (e *Env) openProduct(p *product, d tensor.DType, t tile, m, n, k, threads i
 		return nil, err
 	}
 	workers := min(threads, panels)
-	share := func(i int) { part(i, 0, m, i*panels/workers, (i+1)*panels/workers) }
+	var next atomic.Int64 // share that no worker has claimed
+	share := func(w int) {
+		for i := int(next.Add(1)) - 1; i < workers; i = int(next.Add(1)) - 1 {
+			part(w, 0, m, i*panels/workers, (i+1)*panels/workers)
+		}
+	}
 	together := be.Caps().Coarse
-	work.Run = repeated(func() error { return together(context.Background(), workers, share) })
+	work.Run = repeated(func() error {
+		next.Store(0)
+		return together(context.Background(), workers, share)
+	})
 	return work, nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"hotpath/internal/graph"
@@ -192,13 +194,13 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	cores = max(1, min(m.Workers, cores))
 	packed, storedSet := blockWeights(be, tensor.F32), blockWeights(be, tensor.Q8_0)
 	// Rows of all cores in one run; a worker's own are the same program.
-	fine := p.session(block(mostRows*cores, tensor.F32), packed, plan.BindOptions{})
+	fine := p.session(block(mostRows*cores, tensor.F32), packed, plan.BindOptions{Fixed: true})
 	stored := p.session(block(mostRows, tensor.Q8_0), storedSet, plan.BindOptions{Serial: true})
 	one := make([]*plan.Session, cores)
 	for i := range one {
 		one[i] = p.session(block(mostRows, tensor.F32), packed, plan.BindOptions{Serial: true})
 	}
-	steps := p.session(barriers(m.Workers), nil, plan.BindOptions{})
+	steps := p.session(barriers(m.Workers), nil, plan.BindOptions{Fixed: true})
 	alone := p.session(barriers(m.Workers), nil, plan.BindOptions{Serial: true})
 	if p.err != nil {
 		return nil, nil, errors.Join(p.err, p.close())
@@ -208,9 +210,16 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	if team == nil {
 		m.Workers = 1
 	}
+	var came atomic.Int32
+	meet := func(int) { // or the caller would not wait for who has not begun
+		for came.Add(1); int(came.Load()) < m.Workers && ctx.Err() == nil; {
+			runtime.Gosched()
+		}
+	}
 	m.Fork = func() float64 {
 		time.Sleep(200 * time.Microsecond) // as between calls: the team sleeps
-		return timed(func() { p.keep(team(ctx, m.Workers, func(int) {})) })
+		came.Store(0)
+		return timed(func() { p.keep(team(ctx, m.Workers, meet)) })
 	}
 	m.Chain = func(all bool) float64 {
 		s := alone
@@ -228,8 +237,13 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	m.Fine = func(rows int) float64 { return p.run(fine, rows*cores) }
 	errs := make([]error, cores)
 	m.Coarse = func(rows int) float64 {
+		var next atomic.Int32 // of one run per core
 		t := timed(func() {
-			p.keep(team(ctx, cores, func(i int) { errs[i] = one[i].Run(ctx, texts(one[i], rows)) }))
+			p.keep(team(ctx, cores, func(i int) {
+				for int(next.Add(1)) <= cores && errs[i] == nil {
+					errs[i] = one[i].Run(ctx, texts(one[i], rows))
+				}
+			}))
 		})
 		p.keep(errors.Join(errs...))
 		return t

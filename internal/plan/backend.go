@@ -33,9 +33,10 @@ type Backend interface {
 type Caps struct {
 	Name    string // cpu, ref, null, opencl:0
 	Workers int    // threads of a fine run
-	// Coarse runs f(0)...f(n-1) side by side, f(0) on the caller, or none of
-	// them where ctx ends before the workers are free; nil where the backend
-	// has no use for whole batches side by side.
+	// Coarse runs f on up to n workers side by side, f(0) on the caller, or on
+	// none if ctx ends before the workers are free. A worker that has not begun
+	// when f(0) returns is not called: f takes its work from a common list. nil
+	// where the backend has no use for whole batches side by side.
 	Coarse func(ctx context.Context, n int, f func(worker int)) error
 	// NoReuse asks for plans whose activations share no memory: what sharing is
 	// worth is measured against it.
@@ -90,6 +91,9 @@ type BindOptions struct {
 	Serial bool
 	// Workers limits the workers of a fine run; 0 means all.
 	Workers int
+	// Fixed has all workers take part in every run, for measurements. Otherwise
+	// fewer may, where the machine is busy.
+	Fixed bool
 	// Program is the name of the program, which the session fills in.
 	Program string
 }

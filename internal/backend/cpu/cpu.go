@@ -20,6 +20,7 @@ import (
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/limit"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -78,7 +79,7 @@ func New(o Options) (*Backend, error) {
 func (b *Backend) Caps() plan.Caps {
 	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(),
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
-			return b.team.run(ctx, min(n, b.workers), f)
+			return b.team.join(ctx, min(n, b.workers), f)
 		}}
 	if !b.opts.NoFusion {
 		c.Merges = merges
@@ -164,11 +165,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	if o.Serial {
 		n = 1
 	}
-	e := &exec{be: b, plan: p, mem: m, workers: make([]worker, n), arrived: make([]arrival, n)}
-	e.job = e.walk
-	for i := range e.arrived {
-		e.arrived[i].wake = make(chan struct{}, 1)
-	}
+	e := &exec{be: b, plan: p, mem: m, workers: make([]worker, n)}
 	bd := &binder{be: b, plan: p, mem: m, workers: n, rooms: map[string]room{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -191,13 +188,13 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	}
 	e.labelled, e.program = labelling.Load(), o.Program
 	e.kernels = e.dressed(nil)
-	e.claimed = make([]claims, len(e.kernels))
-	for i := range e.claimed {
-		e.claimed[i] = make(claims, n)
-	}
-	if b.opts.Test {
+	switch {
+	case b.opts.Test:
 		e.dead = plan.Deaths(p)
+	case n > 1 && !o.Fixed:
+		e.limits = limit.NewClasses(n)
 	}
+	e.ready()
 	return e, nil
 }
 

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 
-	"hotpath/internal/backend/ref"
+	"hotpath/internal/limit"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -41,8 +40,8 @@ type worker struct {
 	_     [64]byte
 }
 
-// exec walks the steps of a plan with the team: every worker walks the same
-// list as (i of n), with barriers where the planner asked for one.
+// exec walks the steps of a plan with the team. Steps between two barriers are a
+// group. Each step is cut into shares, which workers claim (flight.go).
 type exec struct {
 	be      *Backend
 	plan    *plan.Plan
@@ -56,35 +55,38 @@ type exec struct {
 	program  string
 
 	workers []worker
+	groups  []int          // the first step of each group, and the number of steps
 	dead    [][]plan.Place // test mode: poisoned when they die
-	job     func(lane int) // walk, bound once so that a run allocates nothing
+	queues  []queue        // [worker]
+	beds    []bed          // [worker]
+	flights []*flight
+	limits  *limit.Classes // nil: all workers take part in every run
 
-	// Of the run in flight.
-	ctx     context.Context
-	bind    tensor.Bind
-	run     *profile.Run
-	n       int          // workers in it
-	stop    atomic.Bool  // cancelled or failed: everybody leaves
-	err     atomic.Value // of type runError
-	arrived []arrival    // [worker]
-	claimed []claims     // [step]
-	runs    uint64       // so far
-	sleeper atomic.Int32 // workers parked at a barrier, or about to
+	run  *profile.Run // of the run in flight
+	runs uint64       // so far
 }
 
-// arrival is a worker's own state at barriers, on its own cache lines.
-type arrival struct {
-	count  atomic.Int32 // barriers reached
-	parked atomic.Bool
-	wake   chan struct{} // capacity 1
-	_      [104]byte
+// ready prepares what runs need, once the kernels are bound.
+func (e *exec) ready() {
+	n := len(e.workers)
+	e.queues, e.beds = make([]queue, n), make([]bed, n)
+	for i := range e.beds {
+		e.beds[i].wake = make(chan struct{}, 1)
+	}
+	for i := range e.plan.Steps {
+		if i == 0 || e.plan.Steps[i].Barrier || e.dead != nil {
+			e.groups = append(e.groups, i)
+		}
+	}
+	e.groups = append(e.groups, len(e.plan.Steps))
+	for range min(n, flightsReady) {
+		e.flights = append(e.flights, newFlight(e))
+	}
 }
 
-// claims counts, per worker, the shares of a step that were taken out of the
-// ones it begins with.
-type claims []atomic.Int32
-
-type runError struct{ error }
+// flightsReady is how many flights are made before a run needs them: for the
+// run, and for workers that are late. There are at most as many as workers.
+const flightsReady = 4
 
 func (e *exec) Describe(p *profile.Plan) {
 	p.Lanes, p.Walks = p.Lanes[:0], true
@@ -106,263 +108,148 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.delays, e.counted = d, counted
 		e.kernels = e.dressed(d)
 	}
-	e.ctx, e.bind, e.run, e.n = ctx, b, run, len(e.workers)
-	n := e.needed()
-	e.n = n
+	f := e.flight()
+	most := f.prepare(ctx, b, run)
+	var lim *limit.Limiter
+	if f.n = most; most > 1 && e.limits != nil {
+		lim = e.limits.Of(b.T)
+		f.n = min(most, lim.Workers())
+	}
 	if run != nil {
 		for i := range run.Lanes {
-			run.Lanes[i].Absent = i >= n
+			run.Lanes[i].Absent = i > 0 // until it has a share
 		}
 	}
-	e.stop.Store(false)
-	e.runs++
-	for i := range e.arrived {
-		e.arrived[i].count.Store(0)
+	e.run = run
+	err := f.fly(ctx)
+	e.run = nil
+	if f.job.inside.Load() == 0 { // else a late worker may look at them
+		f.ctx, f.run = nil, nil
 	}
-	if n > 1 {
-		for _, c := range e.claimed {
-			for i := range c {
-				c[i].Store(0)
-			}
-		}
+	if err == nil && lim != nil {
+		lim.Took(float64(max(1, b.T)), float64(profile.Now()-f.job.began)/1e9, limit.Host)
 	}
-	var err error
-	if n == 1 {
-		e.walk(0)
-	} else {
-		err = e.be.team.run(ctx, n, e.job)
-	}
-	e.ctx, e.run = nil, nil
-	if err != nil {
-		return err
-	}
-	if e.stop.Load() {
-		if err, ok := e.err.Load().(runError); ok && err.error != nil {
-			e.err.Store(runError{})
-			return err.error
-		}
-		return context.Cause(ctx)
-	}
-	return nil
+	return err
 }
 
 func (e *exec) Wait() error  { return nil }
 func (e *exec) Close() error { return nil }
 
-// fail records the first error of a run and stops everybody.
-func (e *exec) fail(err error) {
-	if !e.stop.Swap(true) {
-		e.err.Store(runError{err})
-	}
-	e.rouse()
-}
-
-// halted reports whether the run is over before its end, because it failed or
-// because its context has ended: then everybody leaves. After the barrier of
-// the step that commits nobody asks the context any more, and nobody gets there
-// while another can still ask.
-func (e *exec) halted(committed bool) bool {
-	if e.stop.Load() {
-		return true
-	}
-	if committed || e.ctx.Err() == nil {
-		return false
-	}
-	e.stop.Store(true)
-	e.rouse()
-	return true
-}
-
-// arrive tells the others that this worker has reached barrier k.
-func (e *exec) arrive(lane int, k int32) {
-	e.arrived[lane].count.Store(k)
-	if e.sleeper.Load() != 0 {
-		e.rouse()
-	}
-}
-
-// rouse wakes every worker that is parked at a barrier, to look again.
-func (e *exec) rouse() {
-	for i := range e.arrived {
-		if a := &e.arrived[i]; a.parked.CompareAndSwap(true, false) {
-			a.wake <- struct{}{}
+// flight is one that no late worker is inside of.
+func (e *exec) flight() *flight {
+	for _, f := range e.flights {
+		if f.job.inside.Load() == 0 {
+			return f
 		}
 	}
-}
-
-// walk is one worker's way through the steps.
-func (e *exec) walk(lane int) {
-	defer func() {
-		if r := recover(); r != nil {
-			buf := make([]byte, 4096)
-			e.fail(fmt.Errorf("cpu: worker %d failed: %v\n%s", lane, r, buf[:runtime.Stack(buf, false)]))
-		}
-	}()
-	var slots *profile.LaneSlots
-	var left int64 // when the last stamped step, or the way into the run, ended
-	worked := -1   // the step whose end is not stamped yet
-	if e.run != nil {
-		slots = &e.run.Lanes[lane]
-		left = slots.Enter()
-	}
-	w := &e.workers[lane]
-	var reached, passed int32 // barriers arrived at, barriers waited for
-	for i, k := range e.kernels {
-		if lane == 0 {
-			e.halted(i > e.plan.Commit)
-		}
-		if e.plan.Steps[i].Barrier || e.dead != nil {
-			reached++
-			e.arrive(lane, reached)
-		}
-		if worked >= 0 { // after the others know, who may be waiting
-			left = profile.Now()
-			slots.End[worked], worked = left, -1
-		}
-		shares, n := e.cut(k)
-		if e.dead != nil && i > 0 {
-			if !e.poison(lane, i-1, &reached) {
-				break
-			}
-			passed = reached
-		}
-		if lane >= n {
-			continue // it arrived, and need not wait for a step it has no part in
-		}
-		waited := false
-		if passed < reached {
-			ok := false
-			if waited, ok = e.await(lane, reached); !ok {
-				break
-			}
-			passed = reached
-		}
-		if e.stop.Load() {
-			break
-		}
-		w.epoch = e.runs<<32 | uint64(reached)
-		if slots == nil {
-			e.take(w, i, shares, n)
-			continue
-		}
-		// A worker is on its way to a barrier from the end of what it did
-		// last, so that needs no stamp of its own. The last to arrive waits for
-		// nobody, and everybody waits for it: one stamp ends its step and begins
-		// the next.
-		slots.Begin[i] = left
-		if waited {
-			slots.Begin[i] = profile.Now()
-		}
-		slots.Expect(i)
-		e.take(w, i, shares, n)
-		worked = i
-	}
-	if slots != nil {
-		slots.Done = profile.Now()
-		if worked >= 0 {
-			slots.End[worked] = slots.Done
-		}
-	}
-}
-
-// needed is how many workers have work in the run. Waking the others takes longer
-// than steps that are not worth sharing.
-func (e *exec) needed() int {
-	if e.dead != nil { // a test wants everybody at every barrier
-		return e.n
-	}
-	most := 1
-	for i := 0; i < len(e.kernels) && most < e.n; i++ {
-		_, n := e.cut(e.kernels[i])
-		most = max(most, n)
-	}
-	return most
+	f := newFlight(e)
+	e.flights = append(e.flights, f)
+	return f
 }
 
 // cut is into how many shares a step is cut, and how many workers begin with
-// one or more of them: with equally many, unless there are more than enough.
-func (e *exec) cut(k kernel) (shares, n int) {
-	most := e.n * sharesEach
-	if e.n == 1 {
+// one or more of them: with equally many, unless there are more than enough. It
+// depends on the workers that there are, never on those that take part.
+func (e *exec) cut(k kernel, b tensor.Bind) (shares, n int) {
+	most := len(e.workers) * sharesEach
+	if len(e.workers) == 1 {
 		most = 1
 	}
-	shares = k.width(e.bind, most)
-	n = min(e.n, shares)
+	shares = k.width(b, most)
+	n = min(len(e.workers), shares)
 	if shares <= most {
 		shares -= shares % n
 	}
 	return shares, n
 }
 
-// take does shares of step i: first those that lie with this worker, so that
-// it meets its own rows again, then those that others have not begun. Between
-// two shares it looks whether anybody wants the rest.
-func (e *exec) take(w *worker, i, shares, n int) {
-	k, committed := e.kernels[i], i >= e.plan.Commit
-	if n == 1 {
-		k.run(w, e.bind, 0, shares)
-		for s := 1; s < shares && !e.halted(committed); s++ {
-			k.run(w, e.bind, s, shares)
+// walk is one worker's way through the steps of a run. A worker that comes late
+// begins with the group that the others are at.
+func (e *exec) walk(f *flight, lane int) {
+	defer func() {
+		if r := recover(); r != nil {
+			buf := make([]byte, 4096)
+			f.fail(fmt.Errorf("cpu: worker %d failed: %v\n%s", lane, r, buf[:runtime.Stack(buf, false)]))
 		}
+	}()
+	w := &e.workers[lane]
+	var st stamps
+	if f.run != nil {
+		st.enter(&f.run.Lanes[lane], lane)
+	}
+	last := int32(len(e.groups) - 1)
+	for g := f.released.Load(); g < last; {
+		w.epoch = f.runs<<32 | uint64(g)
+		ran := 0
+		for i := e.groups[g]; i < e.groups[g+1]; i++ {
+			n, ok := f.take(w, i, &st)
+			if !ok {
+				return
+			}
+			ran += n
+		}
+		f.finish(g, ran)
+		if g+1 == last && lane > 0 {
+			return // only the caller waits for the end
+		}
+		waited, ok := f.await(lane, g+1)
+		if !ok {
+			return
+		}
+		st.waited = st.waited || waited
+		g = f.released.Load()
+	}
+	st.leave()
+}
+
+// stamps is what a lane of a run that is recorded notes. A lane stamps only while
+// it has a share: others may be late, and the run be over.
+type stamps struct {
+	slots  *profile.LaneSlots // nil: nothing is recorded
+	lane   int
+	woke   int64
+	left   int64 // when the last stamped step, or the way into the run, ended
+	waited bool  // since then
+}
+
+func (s *stamps) enter(slots *profile.LaneSlots, lane int) {
+	s.slots, s.lane, s.woke = slots, lane, profile.Now()
+	s.left = s.woke
+}
+
+// begin is called with the first share of a step. A worker is on its way to a
+// barrier from the end of what it did last, so that needs no stamp of its own,
+// and who did not wait begins then.
+func (s *stamps) begin(step int) {
+	if s.slots == nil {
 		return
 	}
-	for v := range n {
-		owner := (w.lane + v) % n
-		lo, hi := shares*owner/n, shares*(owner+1)/n
-		for {
-			s := lo + int(e.claimed[i][owner].Add(1)) - 1
-			if s >= hi || e.halted(committed) {
-				break
-			}
-			k.run(w, e.bind, s, shares)
-		}
+	if s.slots.Wake == 0 {
+		s.slots.Enter(s.woke)
 	}
+	if s.waited {
+		s.left, s.waited = profile.Now(), false
+	}
+	s.slots.Begin[step] = s.left
+	s.slots.Expect(step)
 }
 
-// await returns when every worker has arrived at barrier k, and whether that
-// took a wait, or not ok when the run is stopped. It spins shortly, then parks:
-// on a busy machine the worker that is waited for may need this very processor.
-func (e *exec) await(lane int, k int32) (waited, ok bool) {
-	if e.n == 1 {
-		return false, !e.stop.Load()
+// end is called after the last share of a step and before the others know.
+func (s *stamps) end(step int) {
+	if s.slots == nil {
+		return
 	}
-	w := newWaiter(e.n)
-	for i := range e.arrived[:e.n] {
-		for e.arrived[i].count.Load() < k {
-			if e.stop.Load() {
-				return waited, false
-			}
-			waited = true
-			if !w.again() {
-				e.park(lane, i, k)
-			}
-		}
-	}
-	return waited, true
+	s.left = profile.Now()
+	s.slots.End[step], s.slots.Done = s.left, s.left
 }
 
-// park sleeps until somebody arrives anywhere, unless worker i has arrived at
-// barrier k by now.
-func (e *exec) park(lane, i int, k int32) {
-	a := &e.arrived[lane]
-	e.sleeper.Add(1)
-	a.parked.Store(true)
-	if e.arrived[i].count.Load() < k && !e.stop.Load() || !a.parked.CompareAndSwap(true, false) {
-		<-a.wake
+// leave ends the caller's run, which has a part in it whatever it ran.
+func (s *stamps) leave() {
+	if s.slots == nil || s.lane > 0 {
+		return
 	}
-	e.sleeper.Add(-1)
-}
-
-// poison fills what died with step i, between two barriers of its own.
-func (e *exec) poison(lane, i int, reached *int32) bool {
-	if _, ok := e.await(lane, *reached); !ok {
-		return false
+	if s.slots.Wake == 0 {
+		s.slots.Enter(s.woke)
 	}
-	if lane == 0 {
-		ref.Poison(e.mem, e.dead[i])
-	}
-	*reached++
-	e.arrive(lane, *reached)
-	_, ok := e.await(lane, *reached)
-	return ok
+	s.slots.Done = profile.Now()
 }

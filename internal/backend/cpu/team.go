@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"hotpath/profile"
 )
 
 // spinTime bounds how long a worker waits in a loop before it yields and then
@@ -17,10 +19,7 @@ const spinTime = 50 * time.Microsecond
 type team struct {
 	turn    chan struct{} // capacity 1: one run at a time, and who waits for it can give up
 	members []*member     // workers 1..; grows, never shrinks while the process lives
-	job     func(worker int)
-	pending atomic.Int32
-	joined  chan struct{} // capacity 1: the last member wakes a parked caller
-	waiting atomic.Bool   // the caller is parked
+	joint   job           // of joined runs
 	refs    int           // backends that use the team, guarded by turn
 	counted func()        // a test's hook between a member's last count and its wake-up
 }
@@ -29,16 +28,29 @@ type team struct {
 var theTeam = newTeam()
 
 func newTeam() *team {
-	return &team{turn: make(chan struct{}, 1), joined: make(chan struct{}, 1)}
+	return &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
+}
+
+// job is what the workers of a run do. Each takes work from a common list until
+// none is left, so that nobody waits for a worker that has not woken up yet.
+type job struct {
+	work    func(worker int)
+	began   int64         // when the caller had its turn, by profile.Now
+	inside  atomic.Int32  // members that were called, and have neither left nor been called off
+	waiting atomic.Bool   // the caller is parked until all members have left
+	left    chan struct{} // capacity 1: the last member wakes the caller
 }
 
 // member is one worker besides the caller.
 type member struct {
-	index  int
-	ticket atomic.Uint32 // changes when there is work, or to say goodbye
+	index int
+	// next is the job that it is called for. The holder of the turn sets it, and
+	// calls the member off by taking it back. A member that is late takes it when
+	// it has left the job before.
+	next   atomic.Pointer[job]
 	parked atomic.Bool
+	quit   atomic.Bool
 	wake   chan struct{} // capacity 1
-	quit   bool          // read after ticket changed
 	gone   chan struct{}
 	_      [64]byte
 }
@@ -63,96 +75,132 @@ func (t *team) release() {
 		return
 	}
 	for _, m := range t.members {
-		m.quit = true
-		m.call()
+		m.quit.Store(true)
+		m.rouse()
 		<-m.gone
 	}
 	t.members = nil
 }
 
-// run calls f(0)..f(n-1) side by side and returns when all have. Where ctx ends
-// while others have the team, it calls nothing and returns the cause.
-func (t *team) run(ctx context.Context, n int, f func(worker int)) error {
+// join runs f on up to n workers, f(0) on the caller, and returns when all who
+// began have ended. Where ctx ends while others have the team, it calls nothing
+// and returns the cause.
+func (t *team) join(ctx context.Context, n int, f func(worker int)) error {
 	if n <= 1 {
 		f(0)
 		return nil
 	}
-	select {
-	case t.turn <- struct{}{}:
-	default:
-		select {
-		case t.turn <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := t.begin(ctx); err != nil {
+		return err
 	}
 	defer t.leave()
-	n = min(n, len(t.members)+1)
-	t.job = f
-	t.pending.Store(int32(n - 1))
-	for _, m := range t.members[:n-1] {
-		m.call()
-	}
-	f(0)
-	if t.pending.Load() != 0 {
-		t.join(n)
-	}
-	t.job = nil
+	t.joint.work = f
+	t.call(n, &t.joint)
+	t.joint.wait(n)
+	t.joint.work = nil
 	return nil
+}
+
+// run is join without the wait: the job is done when its worker 0 returns.
+// Members may still be inside and find nothing to do.
+func (t *team) run(ctx context.Context, n int, j *job) error {
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	defer t.leave()
+	t.call(n, j)
+	return nil
+}
+
+// call hands the job to up to n workers, works as worker 0, and calls off who has
+// not begun by then.
+func (t *team) call(n int, j *job) {
+	j.began = profile.Now()
+	members := t.members[:min(n-1, len(t.members))]
+	for _, m := range members {
+		j.inside.Add(1)
+		m.next.Store(j)
+		m.rouse()
+	}
+	j.work(0)
+	for _, m := range members {
+		if m.next.CompareAndSwap(j, nil) {
+			j.inside.Add(-1)
+		}
+	}
+}
+
+// begin waits for the caller's turn.
+func (t *team) begin(ctx context.Context) error {
+	select {
+	case t.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // leave ends the caller's turn.
 func (t *team) leave() { <-t.turn }
 
-// join waits for the other workers of a run. A wake-up may come from the last
-// member of the run before, which was held up after it had counted itself out,
-// so what counts is the number of workers still pending.
-func (t *team) join(n int) {
+// wait returns when no member is inside. A wake-up may come from the last member
+// of the run before, which was held up after it had counted itself out, so what
+// counts is the number of members inside.
+func (j *job) wait(n int) {
 	w := newWaiter(n)
-	for t.pending.Load() != 0 {
+	for j.inside.Load() != 0 {
 		if w.again() {
 			continue
 		}
-		t.waiting.Store(true)
-		if t.pending.Load() != 0 || !t.waiting.CompareAndSwap(true, false) {
-			<-t.joined
+		j.waiting.Store(true)
+		if j.inside.Load() != 0 || !j.waiting.CompareAndSwap(true, false) {
+			<-j.left
 		}
 	}
 }
 
-// call hands a member its ticket and wakes it if it is parked.
-func (m *member) call() {
-	m.ticket.Add(1)
+// rouse wakes a member that is parked.
+func (m *member) rouse() {
 	if m.parked.CompareAndSwap(true, false) {
 		m.wake <- struct{}{}
 	}
 }
 
+// wanted reports whether there is a reason not to wait.
+func (m *member) wanted() bool { return m.next.Load() != nil || m.quit.Load() }
+
 func (m *member) loop(t *team) {
 	defer close(m.gone)
-	var seen uint32
 	for {
 		w := newWaiter(m.index + 1)
-		for m.ticket.Load() == seen {
+		for !m.wanted() {
 			if w.again() {
 				continue
 			}
 			m.parked.Store(true)
-			if m.ticket.Load() == seen || !m.parked.CompareAndSwap(true, false) {
+			if !m.wanted() || !m.parked.CompareAndSwap(true, false) {
 				<-m.wake
 			}
 		}
-		seen++
-		if m.quit {
+		if m.quit.Load() {
 			return
 		}
-		t.job(m.index)
-		last := t.pending.Add(-1) == 0
+		j := m.next.Swap(nil)
+		if j == nil {
+			continue // called off
+		}
+		j.work(m.index)
+		last := j.inside.Add(-1) == 0
 		if t.counted != nil {
 			t.counted()
 		}
-		if last && t.waiting.CompareAndSwap(true, false) {
-			t.joined <- struct{}{}
+		if last && j.waiting.CompareAndSwap(true, false) {
+			j.left <- struct{}{}
 		}
 	}
 }

@@ -19,33 +19,65 @@ import (
 	"hotpath/profile"
 )
 
-// TestTeamRunsEveryShare: each of n workers runs once, also when there are
-// more of them than cores, and from many callers at a time.
-func TestTeamRunsEveryShare(t *testing.T) {
+// TestTeamRunsEveryItem: the items of a common list are each run once, nobody is
+// inside after it, and no worker has two calls at a time, also when there are
+// more workers than cores, and from many callers at a time.
+func TestTeamRunsEveryItem(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 16, MaxWorkers} {
 		tm := newTeam()
 		tm.acquire(n)
 		var callers sync.WaitGroup
 		for range 4 {
-			callers.Add(1)
-			go func() {
-				defer callers.Done()
-				counts := make([]atomic.Int32, n)
-				job := func(i int) { counts[i].Add(1) }
-				for range 50 {
-					if err := tm.run(t.Context(), n, job); err != nil {
-						t.Error(err)
+			callers.Go(func() {
+				var next, inside atomic.Int32
+				counts, calls := make([]atomic.Int32, 3*n), make([]atomic.Int32, n)
+				job := func(i int) {
+					inside.Add(1)
+					calls[i].Add(1)
+					for at := next.Add(1) - 1; int(at) < len(counts); at = next.Add(1) - 1 {
+						counts[at].Add(1)
+					}
+					inside.Add(-1)
+				}
+				for run := range 50 {
+					next.Store(0)
+					if err := tm.join(t.Context(), n, job); err != nil || inside.Load() != 0 {
+						t.Errorf("%v, and %d workers are inside", err, inside.Load())
+					}
+					for i := range counts {
+						if c := counts[i].Load(); int(c) != run+1 {
+							t.Errorf("item %d was run %d times, expected %d", i, c, run+1)
+						}
 					}
 				}
-				for i := range counts {
-					if c := counts[i].Load(); c != 50 {
-						t.Errorf("worker %d of %d ran %d times, expected 50", i, n, c)
+				for i := range calls {
+					if c := calls[i].Load(); c > 50 || i == 0 && c != 50 {
+						t.Errorf("worker %d of %d was called %d times in 50 runs", i, n, c)
 					}
 				}
-			}()
+			})
 		}
 		callers.Wait()
 		tm.release()
+	}
+}
+
+// TestAllWorkersCome: a job that waits for all of its workers gets them.
+func TestAllWorkersCome(t *testing.T) {
+	const n = 5
+	tm := newTeam()
+	tm.acquire(n)
+	defer tm.release()
+	for range 50 {
+		var came atomic.Int32
+		err := tm.join(t.Context(), n, func(int) {
+			for came.Add(1); came.Load() < n; {
+				runtime.Gosched()
+			}
+		})
+		if err != nil || came.Load() != n {
+			t.Fatalf("%v, %d of %d workers", err, came.Load(), n)
+		}
 	}
 }
 
@@ -61,12 +93,14 @@ func TestLateMember(t *testing.T) {
 	for run := range 60 {
 		var done atomic.Int32
 		workers := 2 + run%(n-1)
-		err := tm.run(t.Context(), workers, func(int) {
+		var began atomic.Int32
+		err := tm.join(t.Context(), workers, func(int) {
+			began.Add(1)
 			time.Sleep(100 * time.Microsecond)
 			done.Add(1)
 		})
-		if got := int(done.Load()); got != workers || err != nil {
-			t.Fatalf("run %d returned %v with %d of %d workers done", run, err, got, workers)
+		if got := done.Load(); got != began.Load() || err != nil {
+			t.Fatalf("run %d returned %v with %d of %d workers done", run, err, got, began.Load())
 		}
 	}
 }
@@ -79,7 +113,7 @@ func TestTeamGoesHome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.team.run(t.Context(), 4, func(int) {}); err != nil {
+		if err := b.team.join(t.Context(), 4, func(int) {}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Close(); err != nil {
@@ -104,7 +138,7 @@ func TestIdleTeamParks(t *testing.T) {
 	tm := newTeam()
 	tm.acquire(3)
 	defer tm.release()
-	if err := tm.run(t.Context(), 3, func(int) {}); err != nil {
+	if err := tm.join(t.Context(), 3, func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
@@ -128,7 +162,7 @@ func (noWeights) Drop(weights.Tensor) {}
 const chainWidth, chainSteps = 192, 12
 
 // chain is a session over steps that all need a barrier.
-func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind) {
+func chain(t *testing.T, be plan.Backend) (*plan.Session, *graph.Value, tensor.Bind) {
 	t.Helper()
 	bind := tensor.Bind{T: 512, S: 1, R: 1}
 	b := graph.NewBuilder(bind)

@@ -1,0 +1,251 @@
+package cpu
+
+import (
+	"context"
+	"sync/atomic"
+
+	"hotpath/internal/backend/ref"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// flight is one run. A barrier waits for the shares of the group before it, not
+// for workers: one that has lost its processor holds up at most the share that it
+// has claimed, and one that has not woken up holds up nothing. It may come back
+// when the run is over. It finds every share claimed then, and touches no memory
+// of the plan; until it has left, the next run has a flight of its own.
+//
+// What workers write is on cache lines of its own. Per group a worker adds to
+// done once, and all wait for released, which is written once: the cost of a
+// barrier grows with the number of workers, not with its square.
+type flight struct {
+	exec    *exec
+	job     job
+	ctx     context.Context
+	bind    tensor.Bind
+	run     *profile.Run
+	kernels []kernel
+	cuts    []cut  // [step]
+	first   uint64 // the number of the first step, among those of all runs
+	runs    uint64 // of the exec so far
+	n       int    // workers in it
+	stop    atomic.Bool
+	err     error // why it stopped, where the context does not say it; written by who sets stop
+
+	_        [64]byte
+	claimed  atomic.Int64 // shares of queues that are claimed whole
+	_        [56]byte
+	done     atomic.Int64 // shares
+	_        [56]byte
+	released atomic.Int32 // the group that is worked on: those before it are done
+	sleepers atomic.Int32 // workers that are parked, or about to be
+	_        [56]byte
+}
+
+// cut is how a step is shared out.
+type cut struct {
+	shares, queues int32
+	upTo           int64 // shares of the run, with those of this step
+}
+
+// queue hands out the shares that one worker begins with: the number of a step,
+// and how many of its shares are claimed. Steps of all runs are numbered in order,
+// and nobody comes to a step before all shares of the one before it are claimed.
+// So a smaller number says that no share is claimed, a greater one that all are.
+type queue struct {
+	word atomic.Uint64
+	_    [120]byte
+}
+
+// countBits is the part of a queue's word that counts.
+const countBits = 24
+
+// bed is where a worker sleeps at a barrier.
+type bed struct {
+	parked atomic.Bool
+	wake   chan struct{} // capacity 1
+	_      [104]byte
+}
+
+func newFlight(e *exec) *flight {
+	f := &flight{exec: e, cuts: make([]cut, len(e.kernels))}
+	f.job.left = make(chan struct{}, 1)
+	f.job.work = func(lane int) { e.walk(f, lane) } // bound once so that a run allocates nothing
+	return f
+}
+
+// prepare makes the flight one of a new run, and returns how many workers have
+// work in it: waking others takes longer than steps that are not worth sharing.
+func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (most int) {
+	e := f.exec
+	e.runs++
+	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
+	f.first = e.runs * uint64(len(e.kernels))
+	sum, most := int64(0), 1
+	for i, k := range f.kernels {
+		shares, n := e.cut(k, b)
+		sum += int64(shares)
+		f.cuts[i] = cut{int32(shares), int32(n), sum}
+		most = max(most, n)
+	}
+	f.stop.Store(false)
+	f.claimed.Store(0)
+	f.done.Store(0)
+	f.released.Store(0)
+	return most
+}
+
+// fly runs it to its end.
+func (f *flight) fly(ctx context.Context) error {
+	if f.n == 1 {
+		f.job.began = profile.Now()
+		f.exec.walk(f, 0)
+	} else if err := f.exec.be.team.run(ctx, f.n, &f.job); err != nil {
+		return err
+	}
+	if !f.stop.Load() {
+		return nil
+	}
+	f.job.wait(f.n) // a step that was not come to has shares that could be claimed
+	if f.err != nil {
+		return f.err
+	}
+	return context.Cause(ctx)
+}
+
+// take claims shares of step i and runs them: first those that lie with this
+// worker, so that it meets its own rows again, then those of workers that do not
+// take part or have not come so far. It returns how many it ran, and not ok if
+// the run has stopped.
+func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
+	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
+	shares, lots, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
+queues:
+	for off := range f.n {
+		for v := (w.lane + off) % f.n; v < lots; v += f.n {
+			if v != w.lane && f.claimed.Load() >= upTo {
+				break queues
+			}
+			lo, hi := shares*v/lots, shares*(v+1)/lots
+			for {
+				s := f.claim(v, number, lo, hi)
+				if s < 0 {
+					break
+				}
+				if f.halted(committed) {
+					return ran, false
+				}
+				if ran == 0 {
+					st.begin(i)
+				}
+				k.run(w, f.bind, s, shares)
+				ran++
+			}
+		}
+	}
+	if ran > 0 {
+		st.end(i)
+	}
+	return ran, true
+}
+
+// claim takes the next of shares [lo,hi) of a step out of queue v, or returns -1.
+func (f *flight) claim(v int, number uint64, lo, hi int) int {
+	q := &f.exec.queues[v].word
+	for {
+		word := q.Load()
+		count := 0
+		switch at := word >> countBits; {
+		case at > number:
+			return -1
+		case at == number:
+			count = int(word & (1<<countBits - 1))
+		}
+		if lo+count >= hi {
+			return -1
+		}
+		if !q.CompareAndSwap(word, number<<countBits|uint64(count+1)) {
+			continue
+		}
+		if lo+count+1 == hi {
+			f.claimed.Add(int64(hi - lo))
+		}
+		return lo + count
+	}
+}
+
+// finish says that a worker ran so many shares of group g. Who runs the last one
+// lets all into the next group.
+func (f *flight) finish(g int32, ran int) {
+	e := f.exec
+	if ran == 0 || f.done.Add(int64(ran)) < f.cuts[e.groups[g+1]-1].upTo {
+		return
+	}
+	if e.dead != nil {
+		ref.Poison(e.mem, e.dead[g]) // every step is a group
+	}
+	f.released.Store(g + 1)
+	if f.sleepers.Load() != 0 {
+		e.rouse()
+	}
+}
+
+// await returns when group g can begin, and whether that took a wait, or not ok
+// when the run is stopped. It spins shortly, then parks: on a busy machine the
+// worker that is waited for may need this very processor.
+func (f *flight) await(lane int, g int32) (waited, ok bool) {
+	w := newWaiter(f.n)
+	for f.released.Load() < g {
+		if f.stop.Load() {
+			return waited, false
+		}
+		waited = true
+		if !w.again() {
+			f.park(lane, g)
+		}
+	}
+	return waited, true
+}
+
+// park sleeps until a group begins, unless g has by now.
+func (f *flight) park(lane int, g int32) {
+	b := &f.exec.beds[lane]
+	f.sleepers.Add(1)
+	b.parked.Store(true)
+	if f.released.Load() < g && !f.stop.Load() || !b.parked.CompareAndSwap(true, false) {
+		<-b.wake
+	}
+	f.sleepers.Add(-1)
+}
+
+// rouse wakes every worker that is parked at a barrier, to look again.
+func (e *exec) rouse() {
+	for i := range e.beds {
+		if b := &e.beds[i]; b.parked.CompareAndSwap(true, false) {
+			b.wake <- struct{}{}
+		}
+	}
+}
+
+// fail stops the run with an error, unless it has stopped.
+func (f *flight) fail(err error) {
+	if f.stop.CompareAndSwap(false, true) {
+		f.err = err
+	}
+	f.exec.rouse()
+}
+
+// halted reports whether the run is over before its end, because it failed or
+// because its context has ended: then everybody leaves. Only a worker with a share
+// of a step before the one that commits asks the context. Until that share is run
+// nobody comes to the step that commits.
+func (f *flight) halted(committed bool) bool {
+	if f.stop.Load() {
+		return true
+	}
+	if committed || f.ctx.Err() == nil {
+		return false
+	}
+	f.fail(nil)
+	return true
+}
