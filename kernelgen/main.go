@@ -34,6 +34,7 @@ var files = []struct {
 	{"ceiling/ceiling_arm64.s", genCeilingNEON},
 	{"bf16/tiles_amd64.s", genAMX},
 	{"bf16/few_amd64.s", genFew},
+	{"bf16/outer_amd64.s", genOuter},
 	{"bf16/norm_amd64.s", genNorms},
 	{"bf16/wide_amd64.s", genWide},
 	{"bf16/wide_arm64.s", genWideNEON},

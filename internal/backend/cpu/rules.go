@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 )
@@ -69,6 +70,8 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
+		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles},
+		plan.Rule{Class: "f32", Op: graph.OpLinearDW},
 		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
 			return []*plan.Format{bf16Panels, bf16PanelsT}
 		}},
@@ -84,6 +87,12 @@ func (q request) tiles(s *plan.Step, n *graph.Node) bool {
 		return false
 	}
 	return q.precision.Attention() == BF16
+}
+
+// gradientTiles reports whether gradients are computed on tiles. Their operands
+// change with each run, so that without tiles rounding them would only cost.
+func (q request) gradientTiles(*plan.Step, *graph.Node) bool {
+	return q.precision == BF16 && bf16.Tiles()
 }
 
 func attentionAttr(n *graph.Node) graph.AttentionAttr {
