@@ -60,7 +60,7 @@ func (k *tilesDW) byRows() bool { return k.dy.cols >= k.x.cols }
 func (k *tilesDW) width(b tensor.Bind, n int) int {
 	units := (max(k.dy.cols, k.x.cols) + bf16.MR - 1) / bf16.MR
 	work := k.dy.cols * k.x.cols * k.dy.rows(b)
-	return max(1, min(max(n, work/maxMACs), work/minMACs, units))
+	return max(1, min(max(n, work/tilesMACs), work/minMACs, units))
 }
 
 func (k *tilesDW) run(w *worker, b tensor.Bind, i, n int) {
