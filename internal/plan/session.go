@@ -57,6 +57,9 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 		if s.mem.Arenas[c], err = s.prog.Backend.Arena(c, bytes); err != nil {
 			return fmt.Errorf("plan: %s: arena of %d bytes for %s: %w", s.prog.Name, bytes, c, err)
 		}
+		if a, ok := s.mem.Arenas[c].(WholeArena); ok && s.prog.commits() {
+			a.Whole()
+		}
 	}
 	if err := s.loadState(ctx, ws); err != nil {
 		return err
