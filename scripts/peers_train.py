@@ -120,7 +120,8 @@ class Hotpath:
 
 def measure(binary, shape, rounds, threads, compiled):
     with tempfile.TemporaryDirectory() as folder:
-        write_model(shape, folder)
+        # Not in this process: the peak memory of a child begins with that of its parent.
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--write", shape, folder], check=True)
         ways = []
         for precision in ("f32", "bf16"):
             ways.append(Hotpath(binary, shape, precision, threads, folder))
@@ -149,6 +150,9 @@ def measure(binary, shape, rounds, threads, compiled):
 def main():
     if sys.argv[1:2] == ["--worker"]:
         worker(sys.argv[2], sys.argv[3], sys.argv[4] == "1", int(sys.argv[5]))
+        return
+    if sys.argv[1:2] == ["--write"]:
+        write_model(sys.argv[2], sys.argv[3])
         return
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("hotpath")

@@ -22,7 +22,7 @@ type Training struct {
 	Clip         float64   // bound of the norm over all gradients together
 	Tokens       [][][]int // [steps][sequences][ids], ragged
 	Losses       []float64 // [steps], mean over all predicted tokens
-	GradNorms    []float64 `json:"grad_norms"` // [steps], before clipping
+	GradNorms    []float64 `json:"grad_norms"`  // [steps], before clipping
 	MoreTokens   [][][]int `json:"more_tokens"` // of the steps that follow
 	MoreLosses   []float64 `json:"more_losses"`
 	After        map[string]struct {
