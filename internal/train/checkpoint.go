@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,7 @@ func (r *runner) save(out string, p progress) (string, error) {
 		return "", err
 	}
 	err := r.writeModel(temp)
+	debug.FreeOSMemory() // copies of tensors, which would stand beside those of the moments
 	if err == nil {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
