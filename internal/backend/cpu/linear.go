@@ -196,7 +196,7 @@ func (k *linearDX) width(b tensor.Bind, n int) int {
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
-	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
+	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k, Epoch: w.epoch}
 	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
