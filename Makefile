@@ -13,7 +13,7 @@ PEERS       ?= .cache/peers
 PEERFLAGS   ?=
 FUZZTIME    ?= 10000x
 
-.PHONY: gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers clean
+.PHONY: gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers peers-train clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
@@ -105,6 +105,11 @@ $(VENV)/ready:
 peers: models
 	scripts/peers/setup.sh $(PEERS) $(MODELS)
 	$(GO) run -tags nogpu ./internal/peerbench --cache $(PEERS) --models $(MODELS) --json $(PEERS)/results.json --docs docs/performance.md $(PEERFLAGS)
+
+# peers-train measures training beside PyTorch, alternately: make peers-train
+# PEERFLAGS="--only llama --rounds 3". It wants a C++ compiler for compiled models.
+peers-train: build $(VENV)/ready
+	$(VENV)/bin/python scripts/peers_train.py bin/hotpath $(PEERFLAGS)
 
 clean:
 	rm -rf bin .cache/check

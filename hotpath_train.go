@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
 	"hotpath/internal/plan"
 	"hotpath/internal/train"
@@ -78,9 +79,10 @@ var (
 type TrainOptions struct {
 	Threads int    // of the CPU; 0 means all cores
 	Device  string // as in Options
-	// Precision is f32, bf16 or auto (or empty), which is f32. In bf16 the
-	// products with weights read operands rounded to bf16 and sum in f32; the
-	// weights themselves, their gradients and the optimizer stay in f32.
+	// Precision is f32, bf16 or auto (or empty): bf16 on a processor with tiles
+	// for it, else f32. In bf16 products, those of gradients too, and attention
+	// read operands rounded to bf16 and sum in f32; the weights themselves, their
+	// gradients and the optimizer stay in f32.
 	Precision string
 	// Resume is the folder of a checkpoint, or "auto": the newest in the
 	// configuration's out, or a fresh run where it has none. Without it an out
@@ -133,13 +135,8 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 	return train.Plan(ctx, train.Config(cfg), be)
 }
 
-// precision is what training computes in.
-func (o TrainOptions) precision() string {
-	if o.Precision == "" || o.Precision == "auto" {
-		return "f32"
-	}
-	return o.Precision
-}
+// precision is what training computes in on the CPU.
+func (o TrainOptions) precision() string { return string(cpu.Precision(o.Precision).Training()) }
 
 func (o TrainOptions) backend() (plan.Backend, error) {
 	if err := checkThreads(o.Threads); err != nil {

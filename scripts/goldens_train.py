@@ -1,10 +1,12 @@
 """goldens_train.py [TESTDATA]   (default internal/testmodels/testdata)
 
 Trains the llama and gpt2 fixtures for 20 steps with PyTorch in f32, and records what
-happened, for the training engine to repeat from the same committed weights.
+happened, for the training engine to repeat from the same committed weights. 80 more steps
+follow, of which only tokens and losses are kept.
 
   train/<model>.json             the recipe, the token ids of every step, 20 losses, 20 gradient
-                                 norms (before clipping), checks of parameters after the last step
+                                 norms (before clipping), checks of parameters after step 20;
+                                 tokens and losses of 80 steps more
   train/<model>-grads.safetensors  the gradient of every parameter at step 0, before clipping
   train/<model>-after.safetensors  a few parameters after the last step
 
@@ -30,7 +32,7 @@ import torch, transformers as T
 from safetensors.torch import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STEPS, LR, BETAS, EPS, DECAY, CLIP = 20, 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
+STEPS, MORE, LR, BETAS, EPS, DECAY, CLIP = 20, 80, 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 LENGTHS = [17, 5, 33, 2, 24, 9, 40, 3]  # tokens of a sequence, taken in turn
 SEQUENCES = 4  # in a batch
 AFTER = {
@@ -43,7 +45,7 @@ def batches(tok, text):
     """Consecutive pieces of the text, from the start again when it ends."""
     ids = tok(text, add_special_tokens=False, verbose=False)["input_ids"]
     at = k = 0
-    for _ in range(STEPS):
+    for _ in range(STEPS + MORE):
         batch = []
         for _ in range(SEQUENCES):
             n = LENGTHS[k % len(LENGTHS)]
@@ -92,13 +94,15 @@ def train(testdata, name, text):
         losses.append(loss.item())
         tokens.append(batch)
         optimizer.step()
-    save({n: parameters[n].detach().clone() for n in AFTER[name]}, os.path.join(out, f"{name}-after.safetensors"))
-    checks = {n: dict(sum=p.double().sum().item(), square_sum=p.double().square().sum().item()) for n, p in parameters.items() if not n.endswith("c_attn.bias")}
+        if step == STEPS - 1:
+            save({n: parameters[n].detach().clone() for n in AFTER[name]}, os.path.join(out, f"{name}-after.safetensors"))
+            checks = {n: dict(sum=p.double().sum().item(), square_sum=p.double().square().sum().item()) for n, p in parameters.items() if not n.endswith("c_attn.bias")}
     with open(os.path.join(out, f"{name}.json"), "w") as f:
         json.dump(dict(model=name, steps=STEPS, lr=LR, beta1=BETAS[0], beta2=BETAS[1], eps=EPS, weight_decay=DECAY, decayed=sorted(n for n, p in parameters.items() if p.dim() == 2),
-                       clip=CLIP, tokens=tokens, losses=losses, grad_norms=norms, after=checks), f, separators=(",", ":"))
+                       clip=CLIP, tokens=tokens[:STEPS], losses=losses[:STEPS], grad_norms=norms[:STEPS], after=checks,
+                       more_tokens=tokens[STEPS:], more_losses=losses[STEPS:]), f, separators=(",", ":"))
         f.write("\n")
-    print(f"{name}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, gradient norms {min(norms):.3f} to {max(norms):.3f}")
+    print(f"{name}: loss {losses[0]:.4f} -> {losses[STEPS - 1]:.4f} -> {losses[-1]:.4f}, gradient norms {min(norms):.3f} to {max(norms):.3f}")
 
 
 def main():

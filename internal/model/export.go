@@ -33,16 +33,18 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 		if m.ofModule(name) {
 			continue
 		}
-		t, err := m.store.Get(name)
+		source, err := m.store.Get(name)
 		if err != nil {
 			return err
 		}
-		if t, err = m.replaced(t, keys[name], value); err != nil {
+		t, err := m.replaced(source, keys[name], value)
+		if err != nil {
 			return err
 		}
 		if err := emit(t); err != nil {
 			return err
 		}
+		m.store.Drop(source)
 	}
 	return nil
 }

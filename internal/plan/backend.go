@@ -79,6 +79,11 @@ type Arena interface {
 	Free() error
 }
 
+// WholeArena is an arena that can prepare for a program that touches all of it in
+// every run, as training does. Caches of keys and values are touched little by
+// little, so that memory for all of them would be wasted.
+type WholeArena interface{ Whole() }
+
 // Memory is what a session owns and an Exec runs in.
 type Memory struct {
 	Arenas  [NumClasses]Arena

@@ -100,3 +100,9 @@ func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
 	return 0, fmt.Errorf("plan: %s: a run of %d tokens, %d sequences and %d rows is beyond the maximum %d, %d, %d",
 		p.Name, b.T, b.S, b.R, p.Graph.Max.T, p.Graph.Max.S, p.Graph.Max.R)
 }
+
+// commits reports whether runs of the program rewrite state for good, as training
+// does.
+func (p *Program) commits() bool {
+	return slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.Commits })
+}

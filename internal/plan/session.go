@@ -57,6 +57,9 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 		if s.mem.Arenas[c], err = s.prog.Backend.Arena(c, bytes); err != nil {
 			return fmt.Errorf("plan: %s: arena of %d bytes for %s: %w", s.prog.Name, bytes, c, err)
 		}
+		if a, ok := s.mem.Arenas[c].(WholeArena); ok && s.prog.commits() {
+			a.Whole()
+		}
 	}
 	if err := s.loadState(ctx, ws); err != nil {
 		return err
@@ -87,15 +90,29 @@ func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 		if err != nil {
 			return err
 		}
-		f := make([]float32, n.Out[0].Shape.Len(s.prog.Graph.Max))
+		f := s.State(n.Out[0])
+		if f == nil {
+			f = make([]float32, n.Out[0].Shape.Len(s.prog.Graph.Max))
+		}
 		if err := tensor.Dequantize(f, w.DType, w.Data); err != nil {
 			return fmt.Errorf("weight %s: %w", n.Leaf.Key, err)
 		}
 		if err := s.WriteState(n.Out[0], f); err != nil {
 			return err
 		}
+		w.Drop()
 	}
 	return nil
+}
+
+// State is where a state leaf lies, nil where the host cannot reach it. It may be
+// read while no run is in flight; WriteState changes it, with its other formats.
+func (s *Session) State(v *graph.Value) []float32 {
+	host := s.mem.Arenas[State].Host()
+	if host == nil {
+		return nil
+	}
+	return asF32(host[s.prog.Plans[0].Place(v).Offset:])[:v.Shape.Len(s.prog.Graph.Max)]
 }
 
 // Program is what the session runs.
@@ -144,10 +161,16 @@ func (s *Session) ReadForm(v *graph.Value, f *Format, dst []byte) error {
 func (s *Session) WriteState(v *graph.Value, src []float32) error {
 	p := s.prog.Plans[0]
 	for _, f := range p.Forms[v.ID] {
-		data := bytesOf(src)
-		if f.Format != nil {
+		data, host := bytesOf(src), s.mem.Arenas[State].Host()
+		switch {
+		case f.Format != nil && host != nil:
+			f.Format.Encode(host[f.Place.Offset:][:f.Place.Bytes], src, v.Shape.NumRows(p.Max), v.Shape.RowLen())
+			continue
+		case f.Format != nil:
 			data = make([]byte, f.Place.Bytes)
 			f.Format.Encode(data, src, v.Shape.NumRows(p.Max), v.Shape.RowLen())
+		case host != nil && unsafe.Pointer(&host[f.Place.Offset]) == unsafe.Pointer(unsafe.SliceData(data)):
+			continue // it is there already
 		}
 		if err := s.mem.Arenas[State].Write(f.Place.Offset, data); err != nil {
 			return err

@@ -9,7 +9,8 @@ import (
 // Training is a short training run of a fixture in PyTorch (train/NAME.json), to be
 // repeated from the fixture's weights. scripts/goldens_train.py states the recipe in
 // full; gradients of step 0 and parameters after the last step lie beside it as
-// train/NAME-grads.safetensors and train/NAME-after.safetensors.
+// train/NAME-grads.safetensors and train/NAME-after.safetensors, where the last
+// step is the last of Tokens, not of MoreTokens.
 type Training struct {
 	Model        string
 	Steps        int
@@ -21,7 +22,9 @@ type Training struct {
 	Clip         float64   // bound of the norm over all gradients together
 	Tokens       [][][]int // [steps][sequences][ids], ragged
 	Losses       []float64 // [steps], mean over all predicted tokens
-	GradNorms    []float64 `json:"grad_norms"` // [steps], before clipping
+	GradNorms    []float64 `json:"grad_norms"`  // [steps], before clipping
+	MoreTokens   [][][]int `json:"more_tokens"` // of the steps that follow
+	MoreLosses   []float64 `json:"more_losses"`
 	After        map[string]struct {
 		Sum       float64
 		SquareSum float64 `json:"square_sum"`

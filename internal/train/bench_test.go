@@ -15,9 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/format/safetensors"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
@@ -90,7 +92,7 @@ func gpt2Dir(b *testing.B, dim, layers, heads, vocab int) string {
 }
 
 // BenchmarkStep is one optimizer step of a small Llama and of GPT-2 124M. With
-// HOTPATH_BENCH_PROFILE set it logs where the time of the steps went.
+// HOTPATH_BENCH_PROFILE set it writes where the time of the steps went to that file.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name                        string
@@ -106,22 +108,27 @@ func BenchmarkStep(b *testing.B) {
 			defer func() { must(b, st.Close()) }()
 			m, err := model.Open(st)
 			must(b, err)
-			for _, workers := range []int{1, 2} {
-				b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-					step(b, m, workers, c.layers, c.vocab, c.seqs, c.length)
-				})
+			for _, p := range []cpu.Precision{cpu.F32, cpu.BF16} {
+				for _, workers := range []int{1, 2} {
+					b.Run(fmt.Sprintf("precision=%s/workers=%d", p, workers), func(b *testing.B) {
+						step(b, m, p, workers, c.layers, c.vocab, c.seqs, c.length)
+					})
+				}
 			}
 		})
 	}
 }
 
-func step(b *testing.B, m *model.Model, workers, layers, vocab, seqs, length int) {
+func step(b *testing.B, m *model.Model, p cpu.Precision, workers, layers, vocab, seqs, length int) {
 	n := seqs * length
 	var rec *profile.Recorder
 	if os.Getenv("HOTPATH_BENCH_PROFILE") != "" {
 		rec = profile.NewRecorder(profile.Options{})
 	}
-	r, err := newRunner(b.Context(), m, Options{Backend: cpuBackend(b, workers), Recorder: rec}, tensor.Bind{T: n, S: seqs, R: n})
+	be, err := cpu.New(cpu.Options{Workers: workers, Precision: p})
+	must(b, err)
+	defer func() { must(b, be.Close()) }()
+	r, err := newRunner(b.Context(), m, Options{Backend: be}, tensor.Bind{T: n, S: seqs, R: n})
 	must(b, err)
 	defer func() { must(b, r.close()) }()
 	must(b, r.randomize(1, layers))
@@ -137,9 +144,10 @@ func step(b *testing.B, m *model.Model, workers, layers, vocab, seqs, length int
 		}
 	}
 	h := grad.Hyper{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Clip: 1}
-	ctx := scoped(context.Background(), rec)
-	_, _, err = r.run(ctx, h, 1) // the first step touches the pages of moments and gradients
+	_, _, err = r.run(context.Background(), h, 1) // the first step touches the pages of moments and gradients
 	must(b, err)
+	must(b, r.sess.Attach(rec, plan.ProfileLabels{Model: m.Config().Name}))
+	ctx := scoped(context.Background(), rec)
 	b.ReportAllocs()
 	start := cpuTime(b)
 	for b.Loop() {
@@ -152,7 +160,7 @@ func step(b *testing.B, m *model.Model, workers, layers, vocab, seqs, length int
 	if rec != nil {
 		var text strings.Builder
 		must(b, profile.Text(&text, rec.Snapshot(), profile.ReportOptions{}))
-		b.Log(text.String())
+		must(b, os.WriteFile(os.Getenv("HOTPATH_BENCH_PROFILE"), []byte(text.String()), 0o666))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,7 @@ func (r *runner) save(out string, p progress) (string, error) {
 		return "", err
 	}
 	err := r.writeModel(temp)
+	debug.FreeOSMemory() // copies of tensors, which would stand beside those of the moments
 	if err == nil {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
@@ -149,19 +151,16 @@ func (r *runner) writeModel(dir string) error {
 
 // values reads parameters by key; what it gives lasts until the next call.
 func (r *runner) values() func(key string) ([]float32, error) {
-	params, most := map[string]model.Param{}, 0
+	params, read := map[string]model.Param{}, r.reader()
 	for _, p := range r.parts.Params {
 		params[p.Key] = p
-		most = max(most, p.Value.Shape.Len(tensor.Bind{}))
 	}
-	buf := make([]float32, most)
 	return func(key string) ([]float32, error) {
 		p, ok := params[key]
 		if !ok {
 			return nil, nil
 		}
-		f := buf[:p.Value.Shape.Len(tensor.Bind{})]
-		return f, r.sess.ReadState(p.Value, f)
+		return read(p.Value)
 	}
 }
 
@@ -290,15 +289,16 @@ func (r *runner) writeState(path string, p progress) error {
 		return err
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{stateKey: string(text)}}
-	var f []float32
 	var data []byte
+	read := r.reader()
 	return writeStreamed(path, w, func(emit func(weights.Tensor) error) error {
 		for name, v := range r.moments() {
-			n := v.Shape.Len(tensor.Bind{})
-			f, data = slices.Grow(f[:0], n)[:n], slices.Grow(data[:0], 4*n)[:4*n]
-			if err := r.sess.ReadState(v, f); err != nil {
+			f, err := read(v)
+			if err != nil {
 				return err
 			}
+			n := len(f)
+			data = slices.Grow(data[:0], 4*n)[:4*n]
 			if err := tensor.Quantize(data, tensor.F32, f); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/tensor"
 )
 
 // diverged is the error of a step whose loss or gradients are not finite.
@@ -29,13 +28,10 @@ func (t *Trainer) remains() string {
 // look at loss and norm only, which show it one step later at no cost; every
 // checkpoint looks at everything.
 func (r *runner) finite() error {
-	var f []float32
+	read := r.reader()
 	check := func(name string, v *graph.Value) error {
-		if n := v.Shape.Len(tensor.Bind{}); n > len(f) {
-			f = make([]float32, n)
-		}
-		f := f[:v.Shape.Len(tensor.Bind{})]
-		if err := r.sess.ReadState(v, f); err != nil {
+		f, err := read(v)
+		if err != nil {
 			return err
 		}
 		for i, x := range f {

@@ -19,10 +19,12 @@ const initDeviation = 0.02
 // another's size.
 func (r *runner) randomize(seed uint64, layers int) error {
 	offsets := normOffsets(r.sess.Program().Graph)
+	room := r.room()
 	for _, p := range r.parts.Params {
-		f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
+		f := room[:p.Value.Shape.Len(tensor.Bind{})]
 		switch p.Role {
 		case graph.RoleBias:
+			clear(f)
 		case graph.RoleNorm:
 			for i := range f {
 				f[i] = 1 - offsets[p.Value]
@@ -35,6 +37,31 @@ func (r *runner) randomize(seed uint64, layers int) error {
 		}
 	}
 	return nil
+}
+
+// room is space for any one parameter.
+func (r *runner) room() []float32 {
+	most := 0
+	for _, p := range r.parts.Params {
+		most = max(most, p.Value.Shape.Len(tensor.Bind{}))
+	}
+	return make([]float32, most)
+}
+
+// reader gives parameters and moments, each until the next one is read: where they
+// lie, or copied where the host cannot reach them.
+func (r *runner) reader() func(v *graph.Value) ([]float32, error) {
+	var buf []float32
+	return func(v *graph.Value) ([]float32, error) {
+		if f := r.sess.State(v); f != nil {
+			return f, nil
+		}
+		if buf == nil {
+			buf = r.room()
+		}
+		f := buf[:v.Shape.Len(tensor.Bind{})]
+		return f, r.sess.ReadState(v, f)
+	}
 }
 
 func deviation(p model.Param, layers int) float64 {

@@ -108,6 +108,32 @@ func TestLossesMatchPyTorch(t *testing.T) {
 	}
 }
 
+// TestLossesOfManySteps: losses follow PyTorch's over 100 steps, in f32 and in bf16.
+func TestLossesOfManySteps(t *testing.T) {
+	for _, name := range testmodels.Trained(t) {
+		want := testmodels.LoadTraining(t, name)
+		h := grad.Hyper{LR: want.LR, Beta1: want.Beta1, Beta2: want.Beta2, Eps: want.Eps, Decay: want.WeightDecay, Clip: want.Clip}
+		tokens, losses := append(want.Tokens, want.MoreTokens...), append(want.Losses, want.MoreLosses...)
+		for precision, tol := range map[cpu.Precision]float64{cpu.F32: 1e-3, cpu.BF16: 1e-2} {
+			be, err := cpu.New(cpu.Options{Workers: 2, Precision: precision})
+			must(t, err)
+			r, worst := golden(t, name, be, want), 0.0
+			for i, seqs := range tokens {
+				r.put(seqs)
+				loss, _, err := r.run(t.Context(), h, i+1)
+				must(t, err)
+				d := math.Abs(float64(loss)/losses[i] - 1)
+				worst = max(worst, d)
+				if !(d <= tol) {
+					t.Errorf("%s in %s: loss of step %d is %g, PyTorch's is %g", name, precision, i+1, loss, losses[i])
+				}
+			}
+			t.Logf("%s in %s: %d steps, losses differ by up to %.2g of themselves", name, precision, len(tokens), worst)
+			must(t, be.Close())
+		}
+	}
+}
+
 // Without a first moment's memory, the first moment is the gradient.
 func TestGradientsMatchPyTorch(t *testing.T) {
 	for _, name := range testmodels.Trained(t) {

@@ -124,8 +124,9 @@ func (r *runner) moments() iter.Seq2[string, *graph.Value] {
 
 // restore loads the optimizer's moments; the weights came with the model.
 func (r *runner) restore(s *state) error {
+	room := r.room()
 	for name, v := range r.moments() {
-		f := make([]float32, v.Shape.Len(tensor.Bind{}))
+		f := room[:v.Shape.Len(tensor.Bind{})]
 		d, data, err := s.file.Data(name)
 		if err == nil {
 			err = tensor.Dequantize(f, d, data)

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -125,6 +126,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	debug.FreeOSMemory() // what loading took is not wanted beside the memory of steps
 	if err := t.out.sweep(); err != nil {
 		return err
 	}

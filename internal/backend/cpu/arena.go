@@ -30,6 +30,14 @@ func newArena(bytes int64, onHeap bool) (*arena, error) {
 
 func (a *arena) Host() []byte { return a.mem }
 
+// Whole asks for large pages: a step of training passes over all of its state, and
+// in pages of 4 KB a good part of that is looking pages up.
+func (a *arena) Whole() {
+	if a.free != nil && len(a.mem) >= largePage {
+		adviseLarge(a.mem)
+	}
+}
+
 func (a *arena) Read(off int64, dst []byte) error {
 	copy(dst, a.mem[off:])
 	return nil
@@ -49,7 +57,10 @@ func (a *arena) Free() error {
 	return free()
 }
 
-var _ plan.Arena = (*arena)(nil)
+var (
+	_ plan.Arena      = (*arena)(nil)
+	_ plan.WholeArena = (*arena)(nil)
+)
 
 // floats views aligned bytes as f32.
 func floats(b []byte) []float32 {

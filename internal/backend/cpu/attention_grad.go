@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
@@ -23,25 +24,39 @@ type attentionGrad struct {
 	qStart                  ints
 	slopes                  []float32 // of ALiBi, [Heads]; nil where there is none
 	scratch                 *perWorker[*gemm.Scratch]
+	tiles                   *perWorker[*bf16.HeadGrad] // instead, in the class bf16
 }
 
 func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.Out[0], n.Out[1], n.Out[2])
 	a := n.Attr.(graph.AttentionAttr)
-	b.want(2 * gradTile * b.plan.Max.T)
 	if !ms[6].present() || !ms[7].present() || !ms[8].present() {
 		return bindReference(b, s) // a gradient that nobody wants is rare
 	}
 	k := &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
-		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6]), scratch: b.gemmScratch()}
+		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}
+	if classOf(s) == BF16 {
+		k.tiles = scratchFor(b, "bf16 head backward", [2]int{a.HeadDim, b.plan.Max.T}, func(size [2]int) *bf16.HeadGrad {
+			return bf16.NewHeadGrad(size[0], size[1])
+		})
+		return k, nil
+	}
+	b.want(2 * gradTile * b.plan.Max.T)
+	k.scratch = b.gemmScratch()
 	for h := 0; a.Alibi && h < a.Heads; h++ {
 		k.slopes = append(k.slopes, a.AlibiSlope(h))
 	}
 	return k, nil
 }
 
-func (k *attentionGrad) name() string { return "attention f32 backward" }
+func (k *attentionGrad) name() string {
+	if k.tiles != nil {
+		return "attention bf16 backward"
+	}
+	return "attention f32 backward"
+}
+
 func (k *attentionGrad) width(b tensor.Bind, n int) int {
 	qs := k.qStart.all(b)
 	work := 0
@@ -60,12 +75,35 @@ func (k *attentionGrad) run(w *worker, b tensor.Bind, i, n int) {
 			if item++; item%n != i {
 				continue
 			}
+			if k.tiles != nil {
+				k.headTiles(k.tiles.of[w.lane], int(qs[s]), int(qs[s+1]), kv)
+				continue
+			}
 			group := k.Heads / k.KVHeads
 			for e := range group {
 				k.head(w, int(qs[s]), int(qs[s+1]), kv*group+e, kv, e == 0)
 			}
 		}
 	}
+}
+
+// headTiles computes the gradients of key head kv of the sequence of rows [q0,q1),
+// and of the query heads that share it, on tiles.
+func (k *attentionGrad) headTiles(t *bf16.HeadGrad, q0, q1, kv int) {
+	group, d := k.Heads/k.KVHeads, k.HeadDim
+	at := q0*k.k.cols + kv*d
+	t.Reset(d, q1-q0, k.Scale, k.k.full[at:], k.k.cols, k.v.full[at:], k.v.cols)
+	for h := kv * group; h < (kv+1)*group; h++ {
+		for r := q0; r < q1; r += bf16.MaxQueries {
+			from := r*k.q.cols + h*d
+			t.Add(&bf16.Queries{
+				N: min(bf16.MaxQueries, q1-r), Q: k.q.full[from:], DOut: k.dout.full[from:], DQ: k.dq.full[from:], LD: k.q.cols,
+				LSE: k.lse.full[r*k.lse.cols+h:], LDL: k.lse.cols,
+				Visible: func(i int) (int, int) { return k.Visible(r-q0+i, q1-q0) },
+			})
+		}
+	}
+	t.Keys(k.dk.full[at:], k.dk.cols, k.dv.full[at:], k.dv.cols)
 }
 
 // head adds the gradients of one query head.

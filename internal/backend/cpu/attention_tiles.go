@@ -12,7 +12,7 @@ func (s *heads) follows(q0, h int) bool { return s.h1 > s.h0 && s.q0 == q0 && s.
 
 // together reports whether heads of a sequence are computed together.
 func (k *attention) together(queries int) bool {
-	return k.class == BF16 && !k.paged && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
+	return k.class == BF16 && !k.paged && !k.lse.present() && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
 }
 
 // heads computes heads of a short sequence, if there are any.
@@ -38,7 +38,11 @@ func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int
 	group, d := k.Heads/k.KVHeads, k.HeadDim
 	a, z := k.Visible(pos, keys)
 	at := kv * group * d
-	k.head.of[w.lane].Queries(k.rows(b, t, at, d), k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
+	out := k.rows(b, t, at, d)
+	if k.lse.present() {
+		out.LSE, out.LDL = k.lse.row(t)[kv*group:], 1
+	}
+	k.head.of[w.lane].Queries(out, k.q.full[t*k.q.cols+at:], d, group, a-lo, z-lo,
 		func(int) (int, int) { return a - lo, z - lo })
 }
 
@@ -60,7 +64,11 @@ func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo
 		p := pos + t - t0
 		a, _ := k.Visible(p, keys)
 		_, z := k.Visible(p+rows-1, keys)
-		k.head.of[w.lane].Queries(k.rows(b, t, h*d, k.out.cols), k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
+		out := k.rows(b, t, h*d, k.out.cols)
+		if k.lse.present() {
+			out.LSE, out.LDL = k.lse.full[t*k.lse.cols+h:], k.lse.cols
+		}
+		k.head.of[w.lane].Queries(out, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
 			func(i int) (int, int) {
 				from, to := k.Visible(p+i, keys)
 				return from - lo, to - lo

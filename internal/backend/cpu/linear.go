@@ -199,34 +199,8 @@ func (k *linearDX) width(b tensor.Bind, n int) int {
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
-	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k}
+	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k, Epoch: w.epoch}
 	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
-	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
-}
-
-// linearDW is dw[N,K] = dy^T x, summed over tokens in their order by the one
-// worker that owns the tile: the same bits at any number of workers.
-type linearDW struct {
-	dy, x, dw mat
-	scratch   *perWorker[*gemm.Scratch]
-}
-
-func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms := b.mats(n.In[0], n.In[1], n.Out[0])
-	return &linearDW{ms[0], ms[1], ms[2], b.gemmScratch()}, nil
-}
-
-func (k *linearDW) name() string { return "gemm f32 dw" }
-func (k *linearDW) width(b tensor.Bind, n int) int {
-	return gridWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
-}
-func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
-	rows := k.dy.rows(b)
-	natural := &w.scratch.natural
-	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
-	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols}
-	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 

@@ -18,7 +18,7 @@ const (
 	// Auto is the fastest class that keeps answers close to f32 whatever the
 	// model: bf16 where there are tiles for it, i16g32 where pairs of integers
 	// multiply faster than f32, and f32 elsewhere. State, which training
-	// rewrites, is multiplied in f32.
+	// rewrites, is multiplied in f32: whoever trains asks Training first.
 	Auto Precision = "auto"
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
@@ -46,6 +46,18 @@ func ParsePrecision(s string) (Precision, error) {
 		return p, nil
 	}
 	return Auto, fmt.Errorf("cpu: precision %q, expected f32, bf16 or auto", s)
+}
+
+// Training is the precision that p means for training: Auto is bf16 where there are
+// tiles for it, else f32.
+func (p Precision) Training() Precision {
+	switch {
+	case p != Auto && p != "":
+		return p
+	case bf16.Tiles():
+		return BF16
+	}
+	return F32
 }
 
 // class is the compute class of products, but for integers.

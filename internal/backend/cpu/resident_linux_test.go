@@ -15,14 +15,7 @@ import (
 // TestWeightsAskForLargePages: the system knows that all but the end of a large
 // tensor wants large pages, and so do small ones beside each other.
 func TestWeightsAskForLargePages(t *testing.T) {
-	asked, err := unix.Mmap(-1, 0, 2*largePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(asked)
-	if err := unix.Madvise(asked, unix.MADV_HUGEPAGE); err != nil || !strings.Contains(pageFlags(t, uintptr(unsafe.Pointer(&asked[0]))), " hg ") {
-		t.Skipf("this system does not take the question for large pages, as emulators do not: %v", err)
-	}
+	needLargePages(t)
 	var r resident
 	large := r.take(slabBytes)
 	small := [][]byte{r.take(300 << 10), r.take(300 << 10)}
@@ -32,6 +25,40 @@ func TestWeightsAskForLargePages(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(large)
+}
+
+// TestTrainingAsksForLargePages: an arena that every run passes over asks for large
+// pages, and only such a one does.
+func TestTrainingAsksForLargePages(t *testing.T) {
+	needLargePages(t)
+	for _, whole := range []bool{false, true} {
+		a, err := newArena(3*largePage, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole {
+			a.Whole()
+		}
+		if flags := pageFlags(t, uintptr(unsafe.Pointer(&a.mem[0]))); strings.Contains(flags, " hg ") != whole {
+			t.Errorf("whole %v: the pages have the flags %q", whole, flags)
+		}
+		if err := a.Free(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// needLargePages skips where the system does not take the question.
+func needLargePages(t *testing.T) {
+	t.Helper()
+	asked, err := unix.Mmap(-1, 0, 2*largePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(asked)
+	if err := unix.Madvise(asked, unix.MADV_HUGEPAGE); err != nil || !strings.Contains(pageFlags(t, uintptr(unsafe.Pointer(&asked[0]))), " hg ") {
+		t.Skipf("this system does not take the question for large pages, as emulators do not: %v", err)
+	}
 }
 
 // pageFlags is what the system says of the mapping at an address.

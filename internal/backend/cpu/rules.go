@@ -97,6 +97,12 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
+		plan.Rule{Class: "bf16", Op: graph.OpAttentionGrad, When: func(s *plan.Step, n *graph.Node) bool {
+			return q.gradientTiles(s, n) && tileHeads(n)
+		}},
+		plan.Rule{Class: "f32", Op: graph.OpAttentionGrad},
+		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles},
+		plan.Rule{Class: "f32", Op: graph.OpLinearDW},
 		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
 			return []*plan.Format{bf16Panels, bf16PanelsT}
 		}},
@@ -104,14 +110,24 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 }
 
 // tiles reports whether attention runs on tiles. They have no kernel for soft caps
-// and for biases by distance, and none that gives the log-sum-exp, which training
-// wants.
+// and for biases by distance. Training, which wants the log-sum-exp, has to ask for
+// bf16.
 func (q request) tiles(s *plan.Step, n *graph.Node) bool {
-	a := attentionAttr(n)
-	if a.SoftCap > 0 || a.Alibi || len(n.Out) > 1 && slices.Contains(s.Out, n.Out[1]) {
+	if !tileHeads(n) || len(n.Out) > 1 && slices.Contains(s.Out, n.Out[1]) && q.precision != BF16 {
 		return false
 	}
 	return q.precision.Attention() == BF16
+}
+
+func tileHeads(n *graph.Node) bool {
+	a := attentionAttr(n)
+	return a.SoftCap == 0 && !a.Alibi
+}
+
+// gradientTiles reports whether gradients are computed on tiles. Their operands
+// change with each run, so that without tiles rounding them would only cost.
+func (q request) gradientTiles(*plan.Step, *graph.Node) bool {
+	return q.precision == BF16 && bf16.Tiles()
 }
 
 func attentionAttr(n *graph.Node) graph.AttentionAttr {

@@ -42,10 +42,18 @@ func (s split) with(o split) split {
 	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, max(s.ownRows, o.ownRows)}
 }
 
+// tilesMACs is maxMACs of products on tiles, which are that much faster.
+const tilesMACs = 8 * maxMACs
+
 // productWidth bounds the workers of an m x n x k product by its work and by
 // its panels.
 func productWidth(m, n, k, nr, workers int) int {
-	return max(1, min(max(workers, m*n*k/maxMACs), m*n*k/minMACs, (n+nr-1)/nr))
+	return boundedWidth(m, n, k, nr, workers, maxMACs)
+}
+
+// boundedWidth is productWidth where a share has up to most multiplications.
+func boundedWidth(m, n, k, nr, workers, most int) int {
+	return max(1, min(max(workers, m*n*k/most), m*n*k/minMACs, (n+nr-1)/nr))
 }
 
 // width is the number of shares of some products of m rows, n columns and depth
@@ -54,7 +62,11 @@ func (s split) width(m, n, k, products, shares int) int {
 	if s.cheap && s.tiles && m <= bf16.MR {
 		shares = min(shares, max(shares/sharesEach, n*products*k/minWeights))
 	}
-	shares = productWidth(m*products, n, k, s.nr, shares)
+	most := maxMACs
+	if s.tiles {
+		most = tilesMACs
+	}
+	shares = boundedWidth(m*products, n, k, s.nr, shares, most)
 	if s.ownRows == 0 {
 		return shares
 	}

@@ -78,6 +78,9 @@ type HeadOut struct {
 	Row, Col   int      // of the first query
 	Rows, Cols int
 	OneRow     bool // queries are heads of one row, beside each other
+
+	LSE []float32 // where not nil: log-sum-exp of the scores of each query, LDL apart
+	LDL int
 }
 
 // round writes rows of h.out, divided by their sums.
@@ -111,7 +114,14 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 		fill(row[:max(0, a-lo)], inf)
 		fill(row[min(end, max(0, z-lo)):], inf)
 	}
+	var most [MR]float32
+	for i := 0; out.LSE != nil && i < rows; i++ {
+		most[i] = vec.Max(h.scores[i*lds:][:end])
+	}
 	h.softmax(ldp, lds, cols, rows, end)
+	for i := 0; out.LSE != nil && i < rows; i++ {
+		out.LSE[i*out.LDL] = most[i]*h.Scale + float32(math.Log(float64(h.sums[i])))
+	}
 	h.multiply(h.out, ldo, h.probs, ldp, kStep, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
 	if out.Rounded != nil {
 		out.round(h, rows, ldo)

@@ -223,3 +223,39 @@ func TestHeadsInside(t *testing.T) {
 		}
 	})
 }
+
+// TestGradientsInside: gradients of weights and of attention read and write their
+// operands and workspace only.
+func TestGradientsInside(t *testing.T) {
+	if !Tiles() {
+		t.Skip("this machine has no tiles")
+	}
+	within(t, func(f *fenced, rng *rand.Rand, doing *string) {
+		for range 100 {
+			m, n, k := 1+rng.IntN(80), 1+rng.IntN(80), 1+rng.IntN(100)
+			*doing = fmt.Sprintf("weights %dx%d of %d tokens", m, n, k)
+			f.used = 0
+			s := NewOuterScratch(m, n, k)
+			s.a, s.b = take[uint16](f, len(s.a)), take[uint16](f, len(s.b))
+			RunOuter(&Outer{M: m, N: n, K: k, A: take[float32](f, k*m), LDA: m, B: take[float32](f, k*n), LDB: n, C: take[float32](f, m*n), LDC: n}, 0, m, 0, NumPanels(n), s)
+
+			dim, heads := 4*(1+rng.IntN(20)), 1+rng.IntN(3)
+			*doing = fmt.Sprintf("%d heads of %d, %d tokens", heads, dim, k)
+			f.used = 0
+			h := NewHeadGrad(dim, k)
+			for _, p := range []*[]uint16{&h.keys, &h.vals, &h.across, &h.q, &h.do, &h.rows, &h.dsRows, &h.pt, &h.dst} {
+				*p = take[uint16](f, len(*p))
+			}
+			for _, p := range []*[]float32{&h.scores, &h.ds, &h.dk, &h.dv, &h.out} {
+				*p = take[float32](f, len(*p))
+			}
+			ld := heads * dim
+			x := func() []float32 { return take[float32](f, k*ld) }
+			q, do, dq, keys, vals, dk, dv, lse := x(), x(), x(), x(), x(), x(), x(), take[float32](f, k*heads)
+			at := ld - dim
+			h.Reset(dim, k, 0.2, keys[at:], ld, vals[at:], ld)
+			h.Add(&Queries{N: k, Q: q[at:], DOut: do[at:], DQ: dq[at:], LD: ld, LSE: lse[heads-1:], LDL: heads, Visible: func(i int) (int, int) { return 0, i + 1 }})
+			h.Keys(dk[at:], ld, dv[at:], ld)
+		}
+	})
+}

@@ -174,6 +174,10 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		return
 	}
 	s.job.units = 0
+	if t.deep(m1 - m0) {
+		runDeep(t, m0, m1, p0, p1, s)
+		return
+	}
 	step := chunk(m1-m0, kp)
 	for m := m0; m < m1; m += step {
 		rows, p := min(step, m1-m), p0

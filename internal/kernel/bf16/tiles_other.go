@@ -7,6 +7,7 @@ import "hotpath/internal/tensor"
 // No other architecture has the AMX tier, so these are never reached.
 
 func packedTiles(*Task, []uint16, []uint16, int, int, int, int, *Scratch)                   {}
+func partTiles(*Task, []uint16, int, int, int, int, *Scratch)                               {}
 func builtTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                         {}
 func edgeTiles(*Task, []uint16, []uint16, int, int, int, *Scratch)                          {}
 func unpackFirst(int) uintptr                                                               { return 0 }

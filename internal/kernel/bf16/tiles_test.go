@@ -65,6 +65,23 @@ func TestProduct(t *testing.T) {
 	}
 }
 
+// TestDeep: a product so deep that few rows fill L2 goes a part of K at a time.
+func TestDeep(t *testing.T) {
+	if !slices.Contains(cpu.Available(), cpu.AMX) {
+		t.Skip("no tiles")
+	}
+	defer cpu.Use(cpu.AMX)()
+	m, n, k := 130, 33, 4200
+	w := random(n*k, 2)
+	b := pack(w, n, k)
+	if task := (&Task{M: m, N: n, K: k, B: b}); !task.deep(m) {
+		t.Fatalf("a product of %d rows and depth %d is not deep", m, k)
+	}
+	for _, mode := range []string{"plain", "bias", "add"} {
+		product(t, m, n, k, w, b, mode, "packed")
+	}
+}
+
 func product(t *testing.T, m, n, k int, w []float32, b Panels, mode, form string) {
 	t.Helper()
 	lda, ldc := k+3, n+5

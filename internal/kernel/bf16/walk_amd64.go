@@ -92,6 +92,28 @@ func packedTiles(t *Task, b, x []uint16, m, rows, p0, p1 int, s *Scratch) {
 	}
 }
 
+// partTiles multiplies rows in the scratch with whole panels [p0,p1), of which b has
+// the part of K that t is of; they lie size values apart.
+func partTiles(t *Task, b []uint16, size, rows, p0, p1 int, s *Scratch) {
+	steps, blocks := padK(t.K)/kStep, rows/MR
+	for p := p0; p < p1; p++ {
+		panel := b[p*size:]
+		if blocks > 0 {
+			a := &s.args
+			*a = tileArgs{cfg: &configs[MR], strideA: kStep * 2, strideC: t.LDC * 4}
+			if p+1 < p1 {
+				a.ahead, a.lines = uintptr(unsafe.Pointer(&panel[0]))+uintptr(size*2), min(fewLines, (NR+blocks-1)/blocks)
+			}
+			w := walker{tileArgs: a, jobs: s.jobs[:0], kernel: walkDown}
+			w.down(t, s.a, panel, 0, p, steps, blocks)
+			w.flush()
+		}
+		if rows%MR > 0 {
+			t.last(s.a, panel, 0, rows, p, 1, NR, s)
+		}
+	}
+}
+
 // builtTiles multiplies rounded rows with panel p, which is whole and was built,
 // and unpacks the next one meanwhile.
 func builtTiles(t *Task, b, x []uint16, m, rows, p int, s *Scratch) {

@@ -27,6 +27,9 @@ const (
 	maxNR = 32  // columns of the widest panel
 	kc    = 384 // elements of K in a block: a panel of it stays near L1
 	mc    = 448 // rows packed at a time: mc x kc f32 stay in L2
+	// heldValues is how many values of A a scratch holds: mc x kc, or fewer rows in
+	// all of their depth, which other shares of a product meet again.
+	heldValues = 256 << 10
 	// kcBuilt is kc of panels that are built anew for each block of rows by
 	// little more than writing them: they are not to leave L1 for it.
 	kcBuilt = 192
@@ -116,7 +119,7 @@ func (t *Task) Check() error {
 
 // Scratch is one worker's workspace.
 type Scratch struct {
-	a     []float32 // [mc/MR strips][kc/4][MR][4], packed rows of A
+	a     []float32 // heldValues: [strips][kc/4][MR][4], packed rows of A
 	panel []float32 // [kc][NR] and UnpackLen, a panel of B that had to be built
 	tile  []float32 // [MR][NR], the tile at the right edge of C
 	bias  []float32 // [NR], the bias of the last panel
@@ -135,7 +138,7 @@ type packedRows struct {
 }
 
 // ScratchLen is the number of f32 values a Scratch needs.
-const ScratchLen = mc*kc + kc*maxNR + UnpackLen + maxMR*maxNR + maxNR
+const ScratchLen = heldValues + kc*maxNR + UnpackLen + maxMR*maxNR + maxNR
 
 // NewScratch cuts a workspace out of buf, which must hold ScratchLen values,
 // 64-byte aligned for speed; nil allocates.
@@ -151,7 +154,7 @@ func NewScratch(buf []float32) *Scratch {
 		buf = buf[n:]
 		return s
 	}
-	return &Scratch{a: cut(mc * kc), panel: cut(kc*maxNR + UnpackLen), tile: cut(maxMR * maxNR), bias: cut(maxNR)}
+	return &Scratch{a: cut(heldValues), panel: cut(kc*maxNR + UnpackLen), tile: cut(maxMR * maxNR), bias: cut(maxNR)}
 }
 
 // Run computes rows [m0, m1) of panels [p0, p1). Calls on disjoint ranges may

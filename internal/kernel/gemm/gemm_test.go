@@ -201,7 +201,7 @@ func TestEpoch(t *testing.T) {
 	for _, z := range []struct {
 		m, k int
 		held bool
-	}{{1, 1, true}, {16, 384, true}, {29, 769, true}, {100, 1536, true}, {mc, kc, true}, {mc, kc + 1, false}, {mc + 3, 40, false}} {
+	}{{1, 1, true}, {16, 384, true}, {29, 769, true}, {100, 1536, true}, {mc, kc, true}, {256, 1024, true}, {256, 1025, false}, {mc + 3, 40, false}} {
 		tiers(t, func(t *testing.T, tier cpu.Tier) {
 			const n = 70
 			rng := rand.New(rand.NewPCG(4, uint64(tier)))

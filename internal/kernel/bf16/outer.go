@@ -1,0 +1,152 @@
+package bf16
+
+import (
+	"fmt"
+
+	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/tensor"
+)
+
+const (
+	// outerDepth is how many rows of K are multiplied at a time. It is the same
+	// for every split, so that sums are.
+	outerDepth = 768
+	// outerValues is how many values of each operand a scratch holds.
+	outerValues = 3 << 20
+)
+
+// Outer is C[M,N] = A^T B, with A[K,M] and B[K,N] row by row: the gradient of a
+// weight, where K counts tokens. Only machines with tiles run it.
+type Outer struct {
+	M, N, K int
+	A       []float32 // [K][LDA]
+	LDA     int
+	B       []float32 // [K][LDB]
+	LDB     int
+	C       []float32 // [M][LDC]
+	LDC     int
+	// Epoch, where not 0, says when A and B were last written: a run with the same
+	// operand, range and epoch finds it packed in the scratch.
+	Epoch uint64
+}
+
+// OuterScratch is one worker's workspace.
+type OuterScratch struct {
+	a, b     []uint16
+	inA, inB outerPart
+	run      *Scratch
+	task     Task
+	packed   Packed
+}
+
+// outerPart says which columns of an operand a scratch holds.
+type outerPart struct {
+	of        *float32 // nil: none
+	lo, hi, k int
+	epoch     uint64
+}
+
+// NewOuterScratch makes a workspace for products of any size. m and n are the most
+// columns of A and B, k the most rows.
+func NewOuterScratch(m, n, k int) *OuterScratch {
+	kp := padK(k)
+	size := func(cols int) int { return max(MR*kp, min(outerValues, (cols+MR-1)/MR*MR*kp)) }
+	return &OuterScratch{a: make([]uint16, size(m)), b: make([]uint16, size(n)), run: NewScratch(min(kp, outerDepth))}
+}
+
+// RunOuter computes rows [m0,m1) of panels [p0,p1); m0 is a multiple of MR.
+func RunOuter(t *Outer, m0, m1, p0, p1 int, s *OuterScratch) {
+	n0, n1 := p0*NR, min(t.N, p1*NR)
+	if !Tiles() || m0 < 0 || m1 > t.M || p0 < 0 || n0 > t.N || m0%MR != 0 || t.LDA < t.M || t.LDB < t.N || t.LDC < t.N ||
+		t.K > 0 && (len(t.A) < (t.K-1)*t.LDA+t.M || len(t.B) < (t.K-1)*t.LDB+t.N) || m1 > m0 && len(t.C) < (m1-1)*t.LDC+t.N {
+		panic(fmt.Sprintf("bf16: rows %d..%d of %d, panels %d..%d of %d columns over %d rows do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
+	}
+	if t.K == 0 {
+		for m := m0; m < m1; m++ {
+			clear(t.C[m*t.LDC:][n0:n1])
+		}
+		return
+	}
+	kp := padK(t.K)
+	rows, cols := len(s.a)/kp/MR*MR, len(s.b)/kp/NR*NR
+	for n := n0; n < n1; n += cols {
+		s.panels(t, n, min(n+cols, n1))
+		for m := m0; m < m1; m += rows {
+			s.strips(t, m, min(m+rows, m1))
+			s.multiply(t)
+		}
+	}
+}
+
+// multiply is the product of what the scratch holds.
+func (s *OuterScratch) multiply(t *Outer) {
+	rows, cols := s.inA.hi-s.inA.lo, s.inB.hi-s.inB.lo
+	wide := NumPanels(cols) * NR
+	for k := 0; k < t.K; k += outerDepth {
+		kp := padK(min(outerDepth, t.K-k))
+		s.packed = Packed{Data: s.b[k*wide:][:kp*wide], N: cols, K: kp}
+		s.task = Task{M: rows, N: cols, K: kp, Rounded: s.a[k*rows:][:kp*rows], LDA: kp, B: &s.packed,
+			C: t.C[s.inA.lo*t.LDC+s.inB.lo:], LDC: t.LDC, Accumulate: k > 0}
+		Run(&s.task, 0, rows, 0, NumPanels(cols), s.run)
+	}
+}
+
+// panels packs columns [lo,hi) of B, for each outerDepth rows all panels.
+func (s *OuterScratch) panels(t *Outer, lo, hi int) {
+	want := outerPart{&t.B[lo], lo, hi, t.K, t.Epoch}
+	if t.Epoch != 0 && s.inB == want {
+		return
+	}
+	s.inB = want
+	wide := NumPanels(hi-lo) * NR
+	for k := 0; k < t.K; k += outerDepth {
+		n := min(outerDepth, t.K-k)
+		for c := lo; c < hi; c += NR {
+			packCols(s.b[k*wide+(c-lo)*padK(n):][:NR*padK(n)], t.B[k*t.LDB+c:], t.LDB, min(NR, hi-c), n)
+		}
+	}
+}
+
+// strips packs columns [lo,hi) of A as rows in blocks, for each outerDepth rows of
+// K all blocks.
+func (s *OuterScratch) strips(t *Outer, lo, hi int) {
+	want := outerPart{&t.A[lo], lo, hi, t.K, t.Epoch}
+	if t.Epoch != 0 && s.inA == want {
+		return
+	}
+	s.inA = want
+	for k := 0; k < t.K; k += outerDepth {
+		n := min(outerDepth, t.K-k)
+		for c := lo; c < hi; c += MR {
+			rows := min(MR, hi-c)
+			packAcross(s.a[k*(hi-lo)+(c-lo)*padK(n):][:rows*padK(n)], t.A[k*t.LDA+c:], t.LDA, rows, n)
+		}
+	}
+}
+
+// packAcross makes a block of cols rows of k x cols values in natural order, ld
+// apart, with zeros behind the last.
+func packAcross(dst []uint16, src []float32, ld, cols, k int) {
+	for c := 0; c < cols; c += 16 {
+		n, steps := min(16, cols-c), 0
+		if n == 16 && cpu.Active() >= cpu.AMX {
+			if steps = k / kStep; steps > 0 {
+				packAcrossFast(dst[c*kStep:], src[c:], ld, steps, cols*kStep)
+			}
+		}
+		for k0 := steps * kStep; k0 < k; k0 += kStep {
+			var edge [kStep * 16]float32 // [k][column], zero where there is nothing
+			for j := range min(kStep, k-k0) {
+				copy(edge[j*16:][:n], src[(k0+j)*ld+c:])
+			}
+			tile := dst[k0*cols+c*kStep:][:n*kStep]
+			if n == 16 && cpu.Active() >= cpu.AMX {
+				packAcrossFast(tile, edge[:], 16, 1, 0)
+				continue
+			}
+			for i := range tile {
+				tile[i] = tensor.F32ToBF16(edge[i%kStep*16+i/kStep])
+			}
+		}
+	}
+}

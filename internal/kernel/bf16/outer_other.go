@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package bf16
+
+func packAcrossFast([]uint16, []float32, int, int, int)                     {}
+func turnTiles([]uint16, []float32, int, int, int)                          {}
+func scoreGrad([]float32, []float32, int, int, int, float32, []float32)     {}
+func add([]float32, int, []uint16, int, []uint16, int, int, int, *tileArgs) {}
