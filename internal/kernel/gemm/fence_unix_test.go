@@ -10,6 +10,7 @@ import (
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
+	"hotpath/internal/tensor"
 )
 
 // fences makes some fences at either end.
