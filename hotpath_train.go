@@ -11,41 +11,27 @@ import (
 )
 
 // TrainConfig is a training run: model, data, out and hyper-parameters.
-// [DefaultTrainConfig] has the defaults, and [ReadTrainConfig] reads what
-// `hotpath train` reads, a JSON object of these fields.
-type TrainConfig struct {
-	// Model is a Hugging Face directory or a .gguf file. Its architecture,
-	// tokenizer and, unless Init says otherwise, weights are the start.
-	Model string `json:"model"`
-	// Init is "weights" (default), or "random": normal with deviation 0.02,
-	// projections into the residual stream scaled by 1/sqrt(2*layers).
-	Init string `json:"init"`
-	// Data is one path or a list: text files (one document each), .jsonl with
-	// "text" (one document a line), directories of both.
-	Data []string `json:"data"`
-	// Out is the folder of checkpoints and logs.
-	Out string `json:"out"`
+// [DefaultTrainConfig] has the defaults, [ReadTrainConfig] reads what `hotpath
+// train` reads, and docs/training.md describes every field. Model is the path
+// of a model; Shape describes one that is trained from random weights. Its
+// method Validate says what is wrong with the first field that is; Train does
+// so too.
+type TrainConfig = train.Config
 
-	Steps       int `json:"steps"`        // optimizer steps in all: 1000
-	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
-	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+// ModelShape describes a model that has no files yet; [DefaultModelShape] has
+// the defaults.
+type ModelShape = train.Shape
 
-	LR          float64    `json:"lr"`           // 3e-4
-	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
-	Warmup      int        `json:"warmup"`       // steps from 0 to lr: 0
-	Schedule    string     `json:"schedule"`     // after warm-up: cosine (default), linear, constant
-	Betas       [2]float64 `json:"betas"`        // [0.9, 0.95]
-	Eps         float64    `json:"eps"`          // 1e-8
-	WeightDecay float64    `json:"weight_decay"` // on matrices: 0.1
-	Clip        float64    `json:"clip"`         // largest global norm of gradients: 1; 0: none
+// DefaultModelShape has every default; sizes and tokenizer are to be set.
+func DefaultModelShape() ModelShape { return train.DefaultShape() }
 
-	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
-	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
-	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
-}
+// ReadyMadeTrainConfigs are the names of the configurations that the program
+// carries; ReadTrainConfig takes a name in place of a path.
+func ReadyMadeTrainConfigs() []string { return train.ReadyMadeNames() }
 
-// Validate says what is wrong with the first field that is; Train does so too.
-func (c TrainConfig) Validate() error { return (*train.Config)(&c).Validate() }
+// ReadyMadeTrainConfig is the text of a ready-made configuration; false where
+// there is none of that name.
+func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(name) }
 
 // TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
 // Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
@@ -93,14 +79,14 @@ type TrainOptions struct {
 }
 
 // DefaultTrainConfig has every default; model, data and out are to be set.
-func DefaultTrainConfig() TrainConfig { return TrainConfig(train.DefaultConfig()) }
+func DefaultTrainConfig() TrainConfig { return train.DefaultConfig() }
 
-// ReadTrainConfig reads and validates a configuration file. Each of sets
-// replaces a field: "lr=1e-3", "betas.1=0.99".
+// ReadTrainConfig reads and validates a configuration file, or the ready-made
+// configuration of that name. Each of sets replaces a field: "lr=1e-3",
+// "betas.1=0.99".
 func ReadTrainConfig(path string, sets ...string) (_ TrainConfig, err error) {
 	defer engine.Guard(&err)
-	c, err := train.ReadConfig(path, sets)
-	return TrainConfig(c), err
+	return train.ReadConfig(path, sets)
 }
 
 // Train trains a decoder to predict the next token of its data and writes
@@ -118,7 +104,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	if o.Profile != nil {
 		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
-	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
+	return train.Run(ctx, cfg, train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
@@ -130,7 +116,7 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	return train.Plan(ctx, train.Config(cfg), be)
+	return train.Plan(ctx, cfg, be)
 }
 
 // precision is what training computes in.

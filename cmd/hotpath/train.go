@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,21 +17,32 @@ func newTrain(std streams) *cobra.Command {
 	var mf modelFlags
 	var sets []string
 	var resume, out string
-	var validate, dry bool
+	var validate, dry, list bool
 	cmd := &cobra.Command{
-		Use:   "train CONFIG.json",
-		Short: "Train or fine-tune a decoder on text",
-		Long: `Train a decoder to predict the next token. CONFIG.json has at least "model",
-"data" (text files, .jsonl files or folders of them) and "out", the folder of
-checkpoints and logs. A run that was interrupted leaves a checkpoint;
---resume auto goes on from it, to the same bits.`,
+		Use:   "train CONFIG.json | NAME",
+		Short: "Train or fine-tune a model",
+		Long: `Train a model as a configuration says. CONFIG.json has at least "model" (a path,
+or an object that describes a new model), "data" (text files, .jsonl files or
+folders of them) and "out", the folder of checkpoints and logs. NAME is one of
+the ready-made configurations; --list-configs names them, or prints the one
+that is named. A run that was interrupted leaves a checkpoint; --resume auto
+goes on from it, to the same bits. docs/training.md describes every field.`,
 		Example: `  hotpath train config.json --dry-run
   hotpath train config.json --set steps=100 --set lr=1e-3
-  hotpath train config.json --resume auto`,
-		Args: args(cobra.ExactArgs(1)),
+  hotpath train config.json --resume auto
+  hotpath train shakespeare-char --set data=corpus.txt --set steps=5 --set warmup=1 -o chars`,
+		Args: func(cmd *cobra.Command, names []string) error {
+			if list {
+				return args(cobra.MaximumNArgs(1))(cmd, names)
+			}
+			return args(cobra.ExactArgs(1))(cmd, names)
+		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := mf.check(); err != nil {
 				return err
+			}
+			if list {
+				return listConfigs(std, files)
 			}
 			if out != "" {
 				sets = append(sets, `out="-o"`) // in place of a name that JSON may not be able to hold
@@ -80,6 +92,30 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")
 	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
+	cmd.Flags().BoolVar(&list, "list-configs", false, "name the ready-made configurations, or print the one that is named, and stop")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
 	return cmd
+}
+
+// listConfigs names the ready-made configurations, or prints the one that is
+// named.
+func listConfigs(std streams, names []string) error {
+	if len(names) > 0 {
+		text, ok := hotpath.ReadyMadeTrainConfig(names[0])
+		if !ok {
+			return fmt.Errorf("%q: expected one of the ready-made configurations %s", names[0], strings.Join(hotpath.ReadyMadeTrainConfigs(), ", "))
+		}
+		_, err := std.out.Write(text)
+		return err
+	}
+	for _, name := range hotpath.ReadyMadeTrainConfigs() {
+		c, err := hotpath.ReadTrainConfig(name)
+		if err == nil {
+			_, err = fmt.Fprintf(std.out, "%-18s%s\n", name, c.About)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

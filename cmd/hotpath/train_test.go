@@ -128,6 +128,36 @@ func TestCheckpointOpensAsTheModelDid(t *testing.T) {
 	}
 }
 
+// Ready-made configurations are named, printed and taken in place of a file, and
+// what is wrong with a configuration is one line that says what was meant.
+func TestReadyMadeConfigs(t *testing.T) {
+	for line := range strings.Lines(ok(t, "train", "--list-configs")) {
+		name := strings.Fields(line)[0]
+		text := ok(t, "train", name, "--list-configs")
+		ok(t, "train", name, "--validate")
+		ok(t, "train", write(t, "c.json", text), "--validate")
+	}
+	fails(t, exitFailed, []string{"train", "--list-configs", "none"}, "expected one of the ready-made configurations gpt2-124m")
+	data := "data=" + testmodels.Dir(t, "shakespeare.txt")
+	plan := ok(t, "train", "shakespeare-char", "--set", data, "--dry-run")
+	if !strings.Contains(plan, "parameters") {
+		t.Errorf("--dry-run: %q", plan)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	ok(t, "train", "shakespeare-char", "--set", data, "--set", "steps=2", "--set", "warmup=1", "-o", out)
+	ok(t, "run", "-m", filepath.Join(out, "step-00000002"), "--raw", "-p", "ROMEO", "-n", "3")
+	for set, want := range map[string]string{
+		"lerning_rate=1":       `unknown field "lerning_rate", did you mean lr?`,
+		"steps=many":           "field steps: expected an integer, found string",
+		"model.d_model=130":    "field model.d_model: expected a multiple of n_heads (4), such as 128 or 132, found 130",
+		"model.vocab=4":        "field model.vocab: expected 49, as many tokens as char has",
+		"model.tokenizer=none": "none/tokenizer.json: no such file",
+		"data=none.txt":        "none.txt",
+	} {
+		fails(t, exitFailed, []string{"train", "shakespeare-char", "--set", data, "--set", set, "--dry-run"}, want)
+	}
+}
+
 // files are the contents of a folder and of those in it.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()

@@ -132,10 +132,16 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openData opens the model and cuts the data for it.
+// openData opens the model, at a path or as the configuration describes it, and
+// cuts the data for it.
 func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, error) {
 	var err error
-	if t.store, err = weights.Open(path); err != nil {
+	if path == "" {
+		t.store, err = t.cfg.Shape.open(ctx, t.cfg.Data)
+	} else {
+		t.store, err = weights.Open(path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	m, err := model.Open(t.store)
