@@ -33,6 +33,10 @@ func ReadyMadeTrainConfigs() []string { return train.ReadyMadeNames() }
 // there is none of that name.
 func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(name) }
 
+// TrainObjective is what a model is trained for; docs/objectives.md explains each
+// Type and its fields.
+type TrainObjective = train.ObjectiveConfig
+
 // TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
 // Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
 // String is a progress line.

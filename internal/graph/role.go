@@ -4,7 +4,7 @@ package graph
 var roleNames = [...]string{
 	RoleOther: "other", RoleEmbedding: "embedding", RolePosition: "position", RoleQ: "q", RoleK: "k", RoleV: "v", RoleO: "o",
 	RoleGate: "gate", RoleUp: "up", RoleDown: "down", RoleHead: "head", RoleNorm: "norm", RoleBias: "bias",
-	RoleKV: "kv", RoleMoment: "moment", RoleRouter: "router",
+	RoleKV: "kv", RoleMoment: "moment", RoleRouter: "router", RoleGrad: "grad",
 }
 
 func (r Role) String() string { return roleNames[r] }
@@ -13,7 +13,7 @@ func (r Role) String() string { return roleNames[r] }
 func RoleNames() []string {
 	var names []string
 	for r, name := range roleNames {
-		if r := Role(r); r != RoleOther && r != RoleKV && r != RoleMoment {
+		if r := Role(r); r != RoleOther && r != RoleKV && r != RoleMoment && r != RoleGrad {
 			names = append(names, name)
 		}
 	}

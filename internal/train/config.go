@@ -36,6 +36,9 @@ type Config struct {
 	Steps       int `json:"steps"`        // optimizer steps in all: 1000
 	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
 	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+	// MicroTokens is the most tokens of one run of the model; a step of more sums
+	// the gradients of several runs. 0 (default): batch_tokens.
+	MicroTokens int `json:"micro_tokens"`
 
 	Optimizer   string  `json:"optimizer"`    // adamw (default) or sgd
 	LR          float64 `json:"lr"`           // 3e-4
@@ -58,6 +61,10 @@ type Config struct {
 	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
 	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
 	Keep            int    `json:"keep"`             // newest checkpoints that stay: 2; 0: all
+
+	// Objective is what the model is trained for: next tokens unless it says
+	// otherwise.
+	Objective ObjectiveConfig `json:"objective"`
 }
 
 // List is one string or a list of them.

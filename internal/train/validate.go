@@ -46,6 +46,8 @@ func (c *Config) Validate() error {
 		{"steps", c.Steps >= 1 && c.Steps <= 1e9, "1 to 1000000000", c.Steps},
 		{"batch_tokens", c.BatchTokens >= 1 && c.BatchTokens <= 1<<24, "1 to 16777216", c.BatchTokens},
 		{"seq_len", c.SeqLen >= 0 && c.SeqLen <= c.BatchTokens, fmt.Sprintf("0 to batch_tokens (%d)", c.BatchTokens), c.SeqLen},
+		{"micro_tokens", c.MicroTokens == 0 || c.MicroTokens >= max(c.SeqLen, 1) && c.MicroTokens <= c.BatchTokens,
+			fmt.Sprintf("0, or seq_len to batch_tokens (%d)", c.BatchTokens), c.MicroTokens},
 		oneOf("optimizer", c.Optimizer, []string{"adamw", "sgd"}),
 		{"lr", c.LR > 0 && fits32(c.LR), "a positive number that fits 32 bits", c.LR},
 		{"min_lr", c.MinLR >= 0 && c.MinLR <= c.LR && fits32(c.MinLR), "a number from 0 to lr that fits 32 bits", c.MinLR},
@@ -67,6 +69,7 @@ func (c *Config) Validate() error {
 		{"stop_above", c.StopAbove == 0 || c.StopAbove > 1 && fits32(c.StopAbove), "0, or a factor above 1", c.StopAbove},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
+		oneOf("objective.type", c.Objective.name(), slices.Sorted(maps.Keys(objectives))),
 	}...)
 	if err := firstWrong("", checks); err != nil {
 		return err
