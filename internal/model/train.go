@@ -20,20 +20,23 @@ type TrainOptions struct {
 	// Accumulate keeps the sum of gradients from run to run: Ports.Keep and
 	// Ports.Weight are inputs then.
 	Accumulate bool
+	Optimizer  grad.Optimizer
 	// Outputs are values besides loss and norm that are read after a run; End
 	// may add to them.
 	Outputs []*graph.Value
 }
 
-// Param is a trainable weight with the optimizer's memory of it. All three are
-// State of the same shape, in F32.
+// Param is a trainable weight with the optimizer's memory of it: State of the
+// same shape, in F32.
 type Param struct {
 	Key   string // canonical; where the file keeps its first value
 	Role  graph.Role
 	Layer int
 	Decay bool // whether weight decay applies
 	Value *graph.Value
-	M, V  *graph.Value // AdamW's moments
+	M, V  *graph.Value // the optimizer's moments; SGD has no V
+	// Square is an output: the sum of the squares of the gradient, [1].
+	Square *graph.Value
 }
 
 // TrainParts is what a training loop saves and restores.
@@ -69,7 +72,7 @@ func (t *Trainee) can(ok bool, verb string) {
 }
 
 // BuildTrain is a batch to the loss of an objective, its gradients and one step
-// of AdamW. Weight decay applies to matrices, not to norms and biases.
+// of the optimizer.
 func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Ports, *TrainParts, error) {
 	b, err := start(max, max.T, max.S, max.R)
 	if err != nil {
@@ -104,20 +107,20 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	if o.Accumulate {
 		pairs = grad.Accumulate(b, pairs, p.Keep)
 	}
-	updated, norm := grad.AdamW(b, pairs, p.Hyper, grad.DecayMatrices)
+	updates, norm := o.Optimizer.Add(b, pairs, p.Hyper)
 	p.GradNorm = norm
-	g, err := b.Freeze(append([]*graph.Value{p.Loss, p.GradNorm}, t.output...)...)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	parts := &TrainParts{}
+	parts, output := &TrainParts{}, append([]*graph.Value{p.Loss, p.GradNorm}, t.output...)
 	for i, pair := range pairs {
-		n, step := pair.Param.Node, updated[i].Node
+		n, u := pair.Param.Node, updates[i]
 		parts.Params = append(parts.Params, Param{
 			Key: n.Leaf.Key, Role: n.Leaf.Role, Layer: n.Layer,
-			Decay: step.Attr.(graph.AdamWAttr).Decay,
-			Value: pair.Param, M: step.In[1], V: step.In[2],
+			Decay: u.Decay, Value: pair.Param, M: u.M, V: u.V, Square: u.Square,
 		})
+		output = append(output, u.Square)
+	}
+	g, err := b.Freeze(output...)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	if len(parts.Params) == 0 {
 		return nil, nil, nil, errors.New("model: nothing is trained")

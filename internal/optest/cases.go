@@ -59,7 +59,13 @@ func Cases() []Case {
 			q := b.SumSquares("b", b.F32(tensor.Fixed(5)))
 			return []*graph.Value{p, b.GlobalNorm("y", p, q)}
 		}},
-		{Name: "adamw", Build: adamw},
+		{Name: "adamw", Build: adamw(0)},
+		{Name: "adamw within its limit", Build: adamw(1e9)},
+		{Name: "adamw beyond its limit", Build: adamw(1e-9)},
+		{Name: "sgd", Build: sgd(0, graph.SGDAttr{})},
+		{Name: "sgd, decay", Build: sgd(0, graph.SGDAttr{Decay: true})},
+		{Name: "sgd, nesterov", Build: sgd(0, graph.SGDAttr{Decay: true, Nesterov: true})},
+		{Name: "sgd beyond its limit", Build: sgd(1e-9, graph.SGDAttr{})},
 		{Name: "accumulate, first", Build: accumulate(0)},
 		{Name: "accumulate", Build: accumulate(1)},
 		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
@@ -246,15 +252,37 @@ func accumulate(keep float32) func(b *Bench) []*graph.Value {
 	}
 }
 
-func adamw(b *Bench) []*graph.Value {
-	w := b.State("w", graph.RoleOther, tensor.F32, tensor.Static(13, 7))
-	m := b.State("m", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
-	v := b.State("v", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+// adamw makes two steps, so that the second one has moments.
+func adamw(limit float32) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		w := b.State("w", graph.RoleOther, tensor.F32, tensor.Static(13, 7))
+		m := b.State("m", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+		v := b.State("v", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+		first, hyper := b.hyper(0), b.hyper(limit)
+		norm := b.Positive(b.F32(tensor.Fixed(1)))
+		w, m, v = b.AdamW("before", w, m, v, b.F32(tensor.Fixed(13), 7), norm, first, graph.AdamWAttr{})
+		w, m, v = b.AdamW("y", w, m, v, b.F32(tensor.Fixed(13), 7), norm, hyper, graph.AdamWAttr{Decay: true})
+		return []*graph.Value{w, m, v}
+	}
+}
+
+// sgd makes two steps, so that the second one has momentum.
+func sgd(limit float32, a graph.SGDAttr) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		w := b.State("w", graph.RoleOther, tensor.F32, tensor.Static(13, 7))
+		m := b.State("m", graph.RoleMoment, tensor.F32, tensor.Static(13, 7))
+		first, hyper := b.hyper(0), b.hyper(limit)
+		norm := b.Positive(b.F32(tensor.Fixed(1)))
+		w, m = b.SGD("before", w, m, b.F32(tensor.Fixed(13), 7), norm, first, graph.SGDAttr{})
+		w, m = b.SGD("y", w, m, b.F32(tensor.Fixed(13), 7), norm, hyper, a)
+		return []*graph.Value{w, m}
+	}
+}
+
+func (b *Bench) hyper(limit float32) *graph.Value {
 	hyper := b.F32(tensor.Fixed(graph.HyperLen))
-	copy(b.floats[hyper], []float32{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1})
-	norm := b.Positive(b.F32(tensor.Fixed(1)))
-	nw, nm, nv := b.AdamW("y", w, m, v, b.F32(tensor.Fixed(13), 7), norm, hyper, graph.AdamWAttr{Decay: true})
-	return []*graph.Value{nw, nm, nv}
+	copy(b.floats[hyper], []float32{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1, limit})
+	return hyper
 }
 
 // kv writes a batch into a paged cache and attends to it: each sequence has

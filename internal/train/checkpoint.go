@@ -36,12 +36,14 @@ const (
 
 // progress is how far a run has come, and what its data were.
 type progress struct {
-	Format int      `json:"format"`
-	Step   int      `json:"step"`
-	At     Position `json:"position"`
-	Seed   uint64   `json:"seed"`
-	SeqLen int      `json:"seq_len"`
-	Data   string   `json:"data_sha256"`
+	Format    int      `json:"format"`
+	Step      int      `json:"step"`
+	At        Position `json:"position"`
+	Seed      uint64   `json:"seed"`
+	SeqLen    int      `json:"seq_len"`
+	Data      string   `json:"data_sha256"`
+	Optimizer string   `json:"optimizer"`
+	Norms     norms    `json:"norms"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -25,6 +25,7 @@ type Step struct {
 	LR        float64       //
 	Tokens    int           // that the model read
 	Sequences int           //
+	Skipped   bool          // an outlier, which changed no weight
 	Elapsed   time.Duration // of this step
 }
 
@@ -33,7 +34,11 @@ func (s Step) TokensPerSecond() float64 { return float64(s.Tokens) / max(s.Elaps
 
 // String is a line for people.
 func (s Step) String() string {
-	return fmt.Sprintf("step %d/%d  loss %.4f  norm %.3f  lr %.2e  %.0f tok/s", s.Step, s.Steps, s.Loss, s.GradNorm, s.LR, s.TokensPerSecond())
+	line := fmt.Sprintf("step %d/%d  loss %.4f  norm %.3f  lr %.2e  %.0f tok/s", s.Step, s.Steps, s.Loss, s.GradNorm, s.LR, s.TokensPerSecond())
+	if s.Skipped {
+		line += "  skipped: an outlier"
+	}
+	return line
 }
 
 // columns are the fields of both logs, in order. Losses are written so that
@@ -48,6 +53,12 @@ var columns = []struct {
 	{"grad_norm", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, float64(s.GradNorm), 'g', -1, 32) }},
 	{"lr", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.LR, 'g', -1, 64) }},
 	{"tokens", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Tokens), 10) }},
+	{"skipped", func(b []byte, s *Step) []byte {
+		if s.Skipped {
+			return append(b, '1')
+		}
+		return append(b, '0')
+	}},
 	{"ms", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.Elapsed.Seconds()*1e3, 'f', 3, 64) }},
 	{"tok_s", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.TokensPerSecond(), 'f', 1, 64) }},
 }

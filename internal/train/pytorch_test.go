@@ -32,7 +32,12 @@ var backends = map[string]func(t testing.TB) plan.Backend{
 
 func cpuBackend(t testing.TB, workers int) plan.Backend {
 	t.Helper()
-	be, err := cpu.New(cpu.Options{Workers: workers, Precision: cpu.F32})
+	return backendOf(t, workers, cpu.F32)
+}
+
+func backendOf(t testing.TB, workers int, p cpu.Precision) plan.Backend {
+	t.Helper()
+	be, err := cpu.New(cpu.Options{Workers: workers, Precision: p})
 	if err != nil {
 		t.Fatal(err)
 	}

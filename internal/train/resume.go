@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ func (s *state) fits(now progress, pieces int) error {
 	}{
 		{"seed", s.Seed, now.Seed},
 		{"seq_len", s.SeqLen, now.SeqLen},
+		{"optimizer", cmp.Or(s.Optimizer, "adamw"), now.Optimizer},
 		{"data (its tokens' hash)", s.Data, now.Data},
 	} {
 		if f.then != f.now {
@@ -115,7 +117,7 @@ func noneAfter(out string, step int) error {
 func (r *runner) moments() iter.Seq2[string, *graph.Value] {
 	return func(yield func(string, *graph.Value) bool) {
 		for _, p := range r.parts.Params {
-			if !yield("m."+p.Key, p.M) || !yield("v."+p.Key, p.V) {
+			if !yield("m."+p.Key, p.M) || p.V != nil && !yield("v."+p.Key, p.V) {
 				return
 			}
 		}

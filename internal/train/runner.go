@@ -25,12 +25,13 @@ type runner struct {
 // task is what a training graph is built for.
 type task struct {
 	obj        objective
+	optimizer  grad.Optimizer
 	accumulate bool // steps may have several runs
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -63,9 +63,11 @@ type Trainer struct {
 	data   *batches
 	out    *out
 	logs   *logs
-	last   Step // kept here because what logs take would be allocated otherwise
-	step   int  // that are done
-	saved  int  // step of the last checkpoint
+	last   Step      // kept here because what logs take would be allocated otherwise
+	norms  norms     // of gradients so far
+	losses []float32 // of the runs of the last step
+	step   int       // that are done
+	saved  int       // step of the last checkpoint
 
 	hash string // of the data
 }
@@ -120,7 +122,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := t.runner.restore(st); err != nil {
 			return err
 		}
-		t.step, t.saved, t.data.at = st.Step, st.Step, st.At
+		t.step, t.saved, t.data.at, t.norms = st.Step, st.Step, st.At, st.Norms
 	case t.cfg.Init == "random":
 		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
 			return err
@@ -193,7 +195,9 @@ func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 	return newTexts(c, t.cfg.SeqLen), nil
 }
 
-func (t *Trainer) task() task { return task{obj: t.obj, accumulate: t.data.split} }
+func (t *Trainer) task() task {
+	return task{obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split}
+}
 
 // Config is the configuration with what was derived from the model.
 func (t *Trainer) Config() Config { return t.cfg }
@@ -212,13 +216,15 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	s := &t.last
 	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
 	at := t.data.at
-	h := grad.Hyper{LR: s.LR, Beta1: t.cfg.Betas[0], Beta2: t.cfg.Betas[1], Eps: t.cfg.Eps, Decay: t.cfg.WeightDecay, Clip: t.cfg.Clip}
+	h := t.cfg.hyper(s.LR)
+	h.Limit = t.norms.limit(&t.cfg)
 	if err := t.runs(ctx, s, h); err != nil {
 		t.data.at = at
 		return *s, err
 	}
-	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {
-		return *s, t.diverged(*s)
+	if err := t.judge(s, h.Limit); err != nil {
+		t.data.at = at
+		return *s, err
 	}
 	t.step++
 	s.Elapsed = time.Since(start)
@@ -231,6 +237,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		return err
 	}
 	in, parts := t.runner.in, t.data.runs
+	t.losses = t.losses[:0]
 	for i, p := range parts {
 		_, end := profile.Scope(ctx, "batch")
 		err := t.data.fill(ctx, in, p)
@@ -247,6 +254,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if err != nil {
 			return err
 		}
+		t.losses = append(t.losses, loss)
 		s.Loss, s.GradNorm = s.Loss+loss, norm
 		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
 	}
@@ -254,7 +262,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 }
 
 func (t *Trainer) progress() progress {
-	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash}
+	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms}
 }
 
 // Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and

@@ -51,6 +51,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"sum_squares":        bindSumSquares,
 	"accumulate":         bindAccumulate,
 	"adamw":              bindAdamW,
+	"sgd":                bindSGD,
 	"convert":            bindConvert,
 }
 

@@ -69,11 +69,13 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
-		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
-			return []*plan.Format{bf16Panels, bf16PanelsT}
-		}},
+		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: bothPanels},
+		plan.Rule{Class: "f32", Op: graph.OpSGD, Together: true, Writes: bothPanels},
 	)
 }
+
+// bothPanels are the forms that optimizers write beside the weights.
+func bothPanels(*plan.Step) []*plan.Format { return []*plan.Format{bf16Panels, bf16PanelsT} }
 
 // tiles reports whether attention runs on tiles. They have no kernel for soft caps
 // and for biases by distance, and none that gives the log-sum-exp, which training
