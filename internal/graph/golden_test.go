@@ -73,6 +73,7 @@ var goldenAttrs = map[string]func(t *testing.T, raw []byte) any{
 	"act":       parseAct,
 	"glu":       parseAct,
 	"pool":      parseAttr[graph.PoolAttr],
+	"dropout":   parseAttr[graph.DropoutAttr],
 }
 
 func opByName(t *testing.T, name string) *graph.OpDef {

@@ -21,6 +21,9 @@ type TrainOptions struct {
 	// Ports.Weight are inputs then.
 	Accumulate bool
 	Optimizer  grad.Optimizer
+	// Dropout and Smoothing make dropout and label smoothing part of the graph:
+	// Ports of the same names are inputs then.
+	Dropout, Smoothing bool
 	// Outputs are values besides loss and norm that are read after a run; End
 	// may add to them.
 	Outputs []*graph.Value
@@ -84,6 +87,12 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	}
 	c, p := m.context(b), &Ports{}
 	c.tokens(p)
+	if o.Dropout {
+		p.Dropout = c.Input("dropout", tensor.I32, tensor.Static(graph.DropoutLen))
+	}
+	if o.Smoothing {
+		p.Smoothing = c.Input("smoothing", tensor.I32, tensor.Static(1))
+	}
 	t := &Trainee{Context: c, Ports: p, output: o.Outputs}
 	if o.End == nil {
 		t.can(m.cfg.CanGenerate, "be trained on next tokens")

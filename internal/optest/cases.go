@@ -2,6 +2,7 @@ package optest
 
 import (
 	"fmt"
+	"math"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
@@ -52,6 +53,13 @@ func Cases() []Case {
 			nll, lse := b.CrossEntropy("y", b.F32(dimR, 53), b.targets(53))
 			return []*graph.Value{nll, lse}
 		}},
+		{Name: "cross entropy, smoothed", Build: func(b *Bench) []*graph.Value {
+			share := b.I32(tensor.Fixed(1), 0, func(int) int32 { return int32(math.Float32bits(0.1)) })
+			nll, lse := b.SmoothedCrossEntropy("y", b.F32(dimR, 53), b.targets(53), share)
+			return []*graph.Value{nll, lse}
+		}},
+		{Name: "dropout", Build: dropout(0.3)},
+		{Name: "dropout of nothing", Build: dropout(0)},
 		{Name: "mean", Build: func(b *Bench) []*graph.Value { return one(b.Mean("y", b.F32(dimR), b.targets(53))) }},
 		{Name: "mean of all", Build: func(b *Bench) []*graph.Value { return one(b.Mean("y", b.F32(dimR), nil)) }},
 		{Name: "sum squares and global norm", Build: func(b *Bench) []*graph.Value {
@@ -249,6 +257,14 @@ func accumulate(keep float32) func(b *Bench) []*graph.Value {
 		sum := b.State("sum", graph.RoleGrad, tensor.F32, tensor.Static(13, 7))
 		sum = b.Accumulate("before", sum, b.F32(tensor.Fixed(13), 7), one)
 		return []*graph.Value{b.Accumulate("y", sum, b.F32(tensor.Fixed(13), 7), k)}
+	}
+}
+
+func dropout(p float32) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		key := make([]int32, graph.DropoutLen)
+		graph.PutDropout(key, 0x123456789abcdef, p)
+		return one(b.Dropout("y", b.F32(dimT, 37), b.I32(tensor.Fixed(graph.DropoutLen), 0, func(i int) int32 { return key[i] }), 5))
 	}
 }
 

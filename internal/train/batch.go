@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 
@@ -161,6 +162,7 @@ type inputs struct {
 	tokens, pos, qStart []int32   // [T], [T], [S+1]
 	rows, targets       []int32   // [R], [R]
 	length, segments    []int32   // [T], [T]
+	dropout, smoothing  []int32   // [DropoutLen], [1]
 	hyper               []float32 // [8]
 	weight, keep        []float32 // [1], [1]
 	max, bind           tensor.Bind
@@ -176,12 +178,28 @@ func newInputs(s *plan.Session, p *model.Ports) *inputs {
 	in := &inputs{
 		tokens: s.I32(p.Tokens), pos: s.I32(p.Pos), qStart: s.I32(p.QStart),
 		rows: ints(p.Rows), targets: ints(p.Targets), length: ints(p.Length), segments: ints(p.Segments),
+		dropout: ints(p.Dropout), smoothing: ints(p.Smoothing),
 		hyper: s.F32(p.Hyper)[:graph.HyperLen], max: s.Program().Graph.Max,
 	}
 	if p.Weight != nil {
 		in.weight, in.keep = s.F32(p.Weight)[:1], s.F32(p.Keep)[:1]
 	}
 	return in
+}
+
+// regularize sets dropout and label smoothing for a run of a step; step 0 is
+// for an evaluation, which has neither.
+func (in *inputs) regularize(c *Config, step, run int) {
+	share, smoothing := c.Dropout, c.LabelSmoothing
+	if step == 0 {
+		share, smoothing = 0, 0
+	}
+	if in.dropout != nil {
+		graph.PutDropout(in.dropout, bits.RotateLeft64(c.Seed, 32)+uint64(step)<<16+uint64(run), float32(share))
+	}
+	if in.smoothing != nil {
+		in.smoothing[0] = int32(math.Float32bits(float32(smoothing)))
+	}
 }
 
 func (in *inputs) reset() {

@@ -53,6 +53,10 @@ type Config struct {
 	WeightDecay float64 `json:"weight_decay"` // 0.1
 	NoDecay     List    `json:"no_decay"`     // roles without weight decay: bias, norm
 	Clip        float64 `json:"clip"`         // largest global norm of gradients: 1; 0: none
+	// Dropout is the share of elements that are dropped of what blocks add to the
+	// residual stream and of what the first block reads: 0.
+	Dropout        float64 `json:"dropout"`
+	LabelSmoothing float64 `json:"label_smoothing"` // share that all labels get in equal parts: 0
 	// SkipAbove leaves out the update of a step whose norm of gradients exceeds
 	// so many times its running average: 0, never. StopAbove ends the run there.
 	SkipAbove float64 `json:"skip_above"`

@@ -22,10 +22,10 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
 		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
-		"micro_tokens":32,"objective":{"type":"lm"},"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"skip_above":2,"stop_above":3}`
+		"micro_tokens":32,"objective":{"type":"lm"},"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
 		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
-		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, SkipAbove: 2, StopAbove: 3}
+		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -78,6 +78,8 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"momentum=1"}, "field momentum"},
 		{smallest, []string{"momentum=0", "nesterov=true"}, "field nesterov: expected false where momentum is 0"},
 		{smallest, []string{"no_decay=norms"}, "field no_decay: expected one of embedding, position, q, k, v, o, gate, up, down, head, norm, bias, router (did you mean norm?)"},
+		{smallest, []string{"dropout=1"}, "field dropout"},
+		{smallest, []string{"label_smoothing=-0.1"}, "field label_smoothing"},
 		{smallest, []string{"skip_above=1"}, "field skip_above: expected 0, or a factor above 1, found 1"},
 		{smallest, []string{"stop_above=-1"}, "field stop_above"},
 		{smallest, []string{"micro_tokens=5000"}, "field micro_tokens"},

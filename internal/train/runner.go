@@ -27,11 +27,13 @@ type task struct {
 	obj        objective
 	optimizer  grad.Optimizer
 	accumulate bool // steps may have several runs
+	// Whether the graph has dropout and label smoothing.
+	dropout, smoothing bool
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing})
 	if err != nil {
 		return nil, nil, nil, err
 	}

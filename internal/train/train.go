@@ -196,7 +196,10 @@ func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 }
 
 func (t *Trainer) task() task {
-	return task{obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split}
+	return task{
+		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split,
+		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0,
+	}
 }
 
 // Config is the configuration with what was derived from the model.
@@ -248,6 +251,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if t.data.split {
 			t.runner.accumulate(t.data.share(p), i == 0, i == len(parts)-1)
 		}
+		in.regularize(&t.cfg, s.Step, i)
 		_, end = profile.Scope(ctx, "step")
 		loss, norm, err := t.runner.run(ctx, h, s.Step)
 		end()

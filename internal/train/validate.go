@@ -65,6 +65,8 @@ func (c *Config) Validate() error {
 	}
 	checks = append(checks, []check{
 		{"clip", c.Clip >= 0 && fits32(c.Clip), fromZero, c.Clip},
+		{"dropout", rate(c.Dropout), "a number from 0 to below 1 that fits 32 bits", c.Dropout},
+		{"label_smoothing", rate(c.LabelSmoothing), "a number from 0 to below 1 that fits 32 bits", c.LabelSmoothing},
 		{"skip_above", c.SkipAbove == 0 || c.SkipAbove > 1 && fits32(c.SkipAbove), "0, or a factor above 1", c.SkipAbove},
 		{"stop_above", c.StopAbove == 0 || c.StopAbove > 1 && fits32(c.StopAbove), "0, or a factor above 1", c.StopAbove},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},

@@ -35,6 +35,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"add_row":            bindAddRow,
 	"mul":                bindMul,
 	"scale":              bindScale,
+	"dropout":            bindDropout,
 	"act":                bindAct,
 	"act_grad":           bindActGrad,
 	"glu":                bindGLU,
