@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/plan"
 	"hotpath/internal/train"
 	"hotpath/profile"
@@ -78,6 +79,12 @@ type TrainOptions struct {
 	Resume string
 	// OnStep is called after each step; an error ends the run with it.
 	OnStep func(TrainStep) error
+	// OnSample is called with each text that the model writes while it trains, as
+	// the configuration's field sample asks.
+	OnSample func(step int, text string) error
+	// Peak is what the machine can do in FLOP/s ([PeakFLOPs] measures it), for
+	// TrainStep.MFU; 0: MFU is unknown.
+	Peak float64
 	// Profile records every step; nil records nothing and costs nothing.
 	Profile *profile.Recorder
 }
@@ -108,7 +115,29 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	if o.Profile != nil {
 		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
-	return train.Run(ctx, cfg, train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
+	return train.Run(ctx, cfg, train.Options{
+		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, Peak: o.Peak, Recorder: o.Profile,
+	})
+}
+
+// PeakFLOPs measures what so many threads can do in the precision of training,
+// in FLOP/s: about a tenth of a second with the whole machine. It is 0 on
+// devices other than the CPU.
+func PeakFLOPs(ctx context.Context, o TrainOptions) (float64, error) {
+	if err := checkThreads(o.Threads); err != nil {
+		return 0, err
+	}
+	if o.Device != "" && o.Device != defaultDevice {
+		return 0, nil
+	}
+	return ceiling.Compute(ctx, o.Threads, o.precision()), context.Cause(ctx)
+}
+
+// PlotTraining draws the losses in the log of a run's folder as loss.svg there,
+// and returns its path.
+func PlotTraining(out string) (path string, err error) {
+	defer engine.Guard(&err)
+	return train.Plot(out)
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func newTrain(std streams) *cobra.Command {
 	var mf modelFlags
 	var sets []string
 	var resume, out string
-	var validate, dry, list bool
+	var validate, dry, list, plot bool
 	cmd := &cobra.Command{
 		Use:   "train CONFIG.json | NAME",
 		Short: "Train or fine-tune a model",
@@ -66,13 +67,25 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
 			}
-			o.OnStep = func(s hotpath.TrainStep) error {
-				_, err := fmt.Fprintln(std.err, s)
+			show := newSteps(std.err)
+			o.OnStep, o.OnSample = show.step, show.sample
+			if o.Peak, err = hotpath.PeakFLOPs(cmd.Context(), o); err != nil {
 				return err
 			}
 			return mf.recorded(cmd.Context(), std, func(ctx context.Context, rec *profile.Recorder) error {
 				o.Profile = rec
 				res, err := hotpath.Train(ctx, cfg, o)
+				err = errors.Join(err, show.end())
+				if plot && res != nil {
+					path, drawn := hotpath.PlotTraining(cfg.Out)
+					if err = errors.Join(err, drawn); drawn == nil {
+						_, drawn = fmt.Fprintf(std.err, "losses drawn in %s\n", path)
+						err = errors.Join(err, drawn)
+					}
+				}
+				if err == nil && res.Early {
+					_, err = fmt.Fprintf(std.err, "ended early: the validation loss of step %d, %.4f, was not reached again\n", res.Best, res.BestLoss)
+				}
 				if err == nil && res.Checkpoint == "" {
 					_, err = fmt.Fprintf(std.err, "nothing to do: the %d steps are done\n", cfg.Steps)
 				}
@@ -93,6 +106,7 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
 	cmd.Flags().BoolVar(&list, "list-configs", false, "name the ready-made configurations, or print the one that is named, and stop")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
 	return cmd
 }
@@ -118,4 +132,47 @@ func listConfigs(std streams, names []string) error {
 		}
 	}
 	return nil
+}
+
+// stepLines shows steps, evaluations and samples: on a terminal the line of a step
+// replaces the one before.
+type stepLines struct {
+	to       io.Writer
+	terminal bool
+	open     bool // the line has no end yet
+}
+
+func newSteps(to io.Writer) *stepLines { return &stepLines{to: to, terminal: isTerminal(to)} }
+
+func (w *stepLines) step(s hotpath.TrainStep) error {
+	line := s.String()
+	if !w.terminal {
+		_, err := fmt.Fprintln(w.to, line)
+		return err
+	}
+	w.open = !s.Eval.Done && !s.Skipped
+	end := "\n"
+	if w.open {
+		end = ""
+	}
+	_, err := fmt.Fprintf(w.to, "\r\x1b[K%s%s", line, end)
+	return err
+}
+
+func (w *stepLines) sample(step int, text string) error {
+	if err := w.end(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w.to, "sample after step %d:\n%s\n", step, term.Lines(text))
+	return err
+}
+
+// end ends a line that is open.
+func (w *stepLines) end() error {
+	if !w.open {
+		return nil
+	}
+	w.open = false
+	_, err := fmt.Fprintln(w.to)
+	return err
 }

@@ -144,8 +144,9 @@ type Model struct {
 	store  *weights.Store
 	cfg    *Config
 	desc   description
-	places map[string]place        // canonical key -> place in the files
-	want   map[string]tensor.Shape // of every weight that the description uses
+	places map[string]place                     // canonical key -> place in the files
+	want   map[string]tensor.Shape              // of every weight that the description uses
+	live   map[string]func() ([]float32, error) // of With
 
 	mu   sync.Mutex
 	made map[string]*madeTensor // transposed copies by the name in the file

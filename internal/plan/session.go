@@ -22,9 +22,9 @@ type Session struct {
 	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
-	least    int  // what AtLeast asked for
-	partial  bool // what Partial asked for
-	running  int  // bucket in flight, -1 when idle
+	least    int // what AtLeast asked for
+	end      end // what Partial or Forward asked for
+	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
 	paused   bool
@@ -173,7 +173,11 @@ func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
 // Partial asks the next run to end before the first node that commits. The
 // program must have been compiled with such plans.
-func (s *Session) Partial() { s.partial = true }
+func (s *Session) Partial() { s.end = partial }
+
+// Forward asks the next run to end with the value that the program was compiled
+// with for that (CompileOptions.Forward).
+func (s *Session) Forward() { s.end = forward }
 
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
@@ -182,15 +186,16 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
-	partial := s.partial
-	s.least, s.partial = 0, false
+	end := s.end
+	s.least, s.end = 0, whole
 	if err != nil {
 		return err
 	}
-	if partial {
-		if k += s.prog.buckets; k >= len(s.execs) {
-			return fmt.Errorf("plan: %s: a partial run of a program without partial plans", s.prog.Name)
+	if end != whole {
+		if s.prog.ends[end] == 0 {
+			return fmt.Errorf("plan: %s: a run that ends early of a program without such plans", s.prog.Name)
 		}
+		k += s.prog.ends[end]
 	}
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase

@@ -24,12 +24,13 @@ import (
 
 // A checkpoint is a folder step-NNNNNNNN of the run's: the model as its own
 // files lay it out (model.safetensors with config and tokenizer, or
-// model.gguf), in F32, and stateFile. It is written under a hidden name,
+// model.gguf), in F32, stateFile and configFile. It is written under a hidden name,
 // synced and renamed, so that a folder of that name is always whole.
 const (
 	stateFile   = "train_state.safetensors"
 	stateKey    = "hotpath_train" // of the file's metadata: progress as JSON
 	stateFormat = 1
+	configFile  = "train.json" // the configuration of the run, in full
 	stepPrefix  = "step-"
 	tempPrefix  = ".tmp-"
 )
@@ -44,6 +45,7 @@ type progress struct {
 	Data      string   `json:"data_sha256"`
 	Optimizer string   `json:"optimizer"`
 	Norms     norms    `json:"norms"`
+	Best      best     `json:"best"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs
@@ -76,13 +78,16 @@ func checkpointDir(out string, step int) string {
 }
 
 // save writes a checkpoint and returns its folder.
-func (r *runner) save(out string, p progress) (string, error) {
+func (r *runner) save(out string, p progress, c *Config) (string, error) {
 	dir := checkpointDir(out, p.Step)
 	temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
 	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o777)); err != nil {
 		return "", err
 	}
 	err := r.writeModel(temp)
+	if err == nil {
+		err = writeConfig(filepath.Join(temp, configFile), c)
+	}
 	if err == nil {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
@@ -104,14 +109,17 @@ func (r *runner) save(out string, p progress) (string, error) {
 	return dir, atomicfile.SyncDir(out)
 }
 
-// prune leaves the newest checkpoints. One that goes is renamed first, so that
-// no half of it keeps the name.
-func prune(out string, keep int) error {
+// prune leaves the newest checkpoints and the best one. One that goes is
+// renamed first, so that no half of it keeps the name.
+func prune(out string, keep, best int) error {
 	steps, err := checkpoints(out)
 	if err != nil || keep == 0 || len(steps) <= keep {
 		return err
 	}
 	for _, step := range steps[:len(steps)-keep] {
+		if step == best {
+			continue
+		}
 		dir := checkpointDir(out, step)
 		temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
 		if err := errors.Join(os.Rename(dir, temp), os.RemoveAll(temp)); err != nil {
@@ -283,6 +291,16 @@ func inF32(config []byte) ([]byte, error) {
 		return config, nil
 	}
 	return json.MarshalIndent(fields, "", "  ")
+}
+
+// writeConfig writes the configuration, for people and for a run that begins
+// with the same.
+func writeConfig(path string, c *Config) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeSynced(path, bytes.NewReader(append(text, '\n')))
 }
 
 // writeState writes the optimizer's moments and the progress.

@@ -62,6 +62,9 @@ type Config struct {
 	SkipAbove float64 `json:"skip_above"`
 	StopAbove float64 `json:"stop_above"`
 
+	Validation ValidationConfig `json:"validation"`
+	Sample     SampleConfig     `json:"sample"`
+
 	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
 	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
 	Keep            int    `json:"keep"`             // newest checkpoints that stay: 2; 0: all
@@ -69,6 +72,26 @@ type Config struct {
 	// Objective is what the model is trained for: next tokens unless it says
 	// otherwise.
 	Objective ObjectiveConfig `json:"objective"`
+}
+
+// ValidationConfig is the field validation: how the model is judged on data
+// that it does not learn from.
+type ValidationConfig struct {
+	Data     List    `json:"data"`      // of its own, in the form of Config.Data
+	Share    float64 `json:"share"`     // or the last share of the data, which is left out of training: 0
+	Every    int     `json:"every"`     // steps; 0 (default): never
+	Tokens   int     `json:"tokens"`    // most tokens of an evaluation; 0 (default): all
+	KeepBest bool    `json:"keep_best"` // a checkpoint of the lowest loss stays: true
+	Patience int     `json:"patience"`  // evaluations without a lower loss after which the run ends; 0 (default): it does not
+}
+
+// SampleConfig is the field sample: texts that the model writes while it
+// trains.
+type SampleConfig struct {
+	Every  int     `json:"every"`  // steps; 0 (default): never
+	Prompt string  `json:"prompt"` // that texts begin with
+	Tokens int     `json:"tokens"` // 100
+	Temp   float64 `json:"temp"`   // temperature: 0.8
 }
 
 // List is one string or a list of them.
@@ -111,7 +134,7 @@ func DefaultConfig() Config {
 		Init: "weights", Steps: 1000, BatchTokens: 4096,
 		Optimizer: "adamw", LR: 3e-4, Schedule: "cosine", Betas: Betas{0.9, 0.95}, Eps: 1e-8, Momentum: 0.9,
 		WeightDecay: 0.1, NoDecay: List{"bias", "norm"}, Clip: 1,
-		Seed: 1, Keep: 2,
+		Seed: 1, Keep: 2, Validation: ValidationConfig{KeepBest: true}, Sample: SampleConfig{Tokens: 100, Temp: 0.8},
 	}
 }
 

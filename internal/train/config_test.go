@@ -22,10 +22,10 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
 		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
-		"micro_tokens":32,"objective":{"type":"lm"},"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"skip_above":2,"stop_above":3}`
+		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","every":5,"tokens":6,"keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
 		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
-		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, SkipAbove: 2, StopAbove: 3}
+		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, Every: 5, Tokens: 6, Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -86,6 +86,14 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"objective.type=ml"}, "field objective.type: expected one of "},
 		{smallest, []string{"objective.kind=lm"}, `unknown field objective."kind"`},
 		{smallest, []string{"objective=lm"}, "field objective: expected an object, found string"},
+		{smallest, []string{"validation.share=1"}, "field validation.share"},
+		{smallest, []string{"validation.share=0.1", "validation.data=x"}, "field validation.share"},
+		{smallest, []string{"validation.every=5"}, "field validation.every: expected 0 without validation.data and validation.share, found 5"},
+		{smallest, []string{"validation.evry=5"}, `unknown field validation."evry", did you mean validation.every?`},
+		{smallest, []string{"validation.patience=-1"}, "field validation.patience"},
+		{smallest, []string{"validation=5"}, "field validation: expected an object, found number"},
+		{smallest, []string{"sample.tokens=0"}, "field sample.tokens"},
+		{smallest, []string{"sample.temp=hot"}, "field sample.temp: expected a number, found string"},
 		{`{"lerning_rate":1}`, nil, `unknown field "lerning_rate", did you mean lr?`},
 		{`{"learning_rate":1}`, nil, `did you mean lr?`},
 		{`{"max_steps":1}`, nil, `did you mean steps?`},
@@ -163,7 +171,7 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("error of %d bytes: %.200s", len(text), text)
 		}
 		_, field, named := strings.Cut(text, "field ")
-		if name, _, _ := strings.Cut(field, ":"); named && names[name] == nil && shape[strings.TrimPrefix(name, "model.")] == nil && name != "objective.type" && !strings.HasPrefix(text, "c.json: unknown field ") {
+		if name, _, _ := strings.Cut(field, ":"); named && names[name] == nil && shape[strings.TrimPrefix(name, "model.")] == nil && !strings.HasPrefix(name, "objective.") && !strings.HasPrefix(name, "validation.") && !strings.HasPrefix(name, "sample.") && !strings.HasPrefix(text, "c.json: unknown field ") {
 			t.Errorf("%s: names a field that there is not", text)
 		}
 		if !named && !strings.HasPrefix(text, "set ") && !strings.Contains(text, "expected a JSON object") && !strings.Contains(text, "expected UTF-8") {

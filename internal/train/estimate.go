@@ -95,6 +95,12 @@ func flops(pl *plan.Plan, ports *model.Ports, seqLen int) int64 {
 	return sum
 }
 
+// flops is what a token of a full batch of sequences of seqLen costs.
+func (r *runner) flops(seqLen int) float64 {
+	pl := r.sess.Program().Plans[0]
+	return float64(flops(pl, r.ports, seqLen)) / float64(pl.Max.T)
+}
+
 // String is a table for people.
 func (e *Estimate) String() string {
 	var b strings.Builder

@@ -32,7 +32,7 @@ func fixture(t testing.TB, name string) Config {
 type losses []Step
 
 func (l *losses) add(s Step) error {
-	s.Elapsed = 0
+	s.Elapsed, s.Left, s.MFU = 0, 0, 0
 	*l = append(*l, s)
 	return nil
 }
@@ -77,6 +77,9 @@ func TestResumeIsExact(t *testing.T) {
 				t.Errorf("the checkpoint has only %v", files)
 			}
 			for _, f := range files {
+				if f.Name() == configFile {
+					continue // out and checkpoint_every are others
+				}
 				a, err := os.ReadFile(filepath.Join(res.Checkpoint, f.Name()))
 				must(t, err)
 				b, err := os.ReadFile(filepath.Join(res2.Checkpoint, f.Name()))

@@ -19,6 +19,7 @@ type runner struct {
 	parts *model.TrainParts
 	sess  *plan.Session
 	in    *inputs
+	ports *model.Ports
 	out   struct{ loss, norm []float32 } // [1] each
 }
 
@@ -27,6 +28,7 @@ type task struct {
 	obj        objective
 	optimizer  grad.Optimizer
 	accumulate bool // steps may have several runs
+	validate   bool // runs may end with the loss
 	// Whether the graph has dropout and label smoothing.
 	dropout, smoothing bool
 }
@@ -37,7 +39,11 @@ func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Pr
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{Partial: k.accumulate})
+	o := plan.CompileOptions{Partial: k.accumulate}
+	if k.validate {
+		o.Forward = ports.Loss
+	}
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)
 	return prog, ports, parts, err
 }
 
@@ -50,7 +56,7 @@ func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tens
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports)}
+	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports}
 	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
 	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
 	if err == nil {
@@ -79,6 +85,19 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 		return 0, 0, err
 	}
 	return r.out.loss[0], r.out.norm[0], nil
+}
+
+// forward gives the loss of the batch in r.in and changes nothing.
+func (r *runner) forward(ctx context.Context) (loss float32, err error) {
+	defer engine.Guard(&err)
+	if r.in.weight != nil {
+		r.in.weight[0] = 1
+	}
+	r.sess.Forward()
+	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+		return 0, err
+	}
+	return r.out.loss[0], nil
 }
 
 // accumulate says how the next run takes part in its step: with which share of

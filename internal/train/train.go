@@ -42,6 +42,10 @@ type Options struct {
 	// OnStep is called after each step; an error ends the run with it, after
 	// a checkpoint.
 	OnStep func(Step) error
+	// OnSample is called with each text that the model writes while it trains.
+	OnSample func(step int, text string) error
+	// Peak is what the machine can do in FLOP/s, for Step.MFU; 0: unknown.
+	Peak float64
 }
 
 // Result is what a run did.
@@ -51,6 +55,13 @@ type Result struct {
 	Tokens     int64   // predicted in this run
 	Elapsed    time.Duration
 	Checkpoint string // folder of the last one; "" where none was written
+	// Best is the step with the lowest validation loss, BestLoss; 0 where there
+	// was no evaluation.
+	Best     int
+	BestLoss float64
+	// Early says that the validation loss did not fall any more, so that the run
+	// ended before its last step.
+	Early bool
 }
 
 // Trainer is a run that is made step by step. It is for one goroutine.
@@ -61,11 +72,17 @@ type Trainer struct {
 	runner *runner
 	obj    objective
 	data   *batches
+	held   Source      // examples that are left out of training; nil: none
+	valid  *validation // nil: none
+	best   best
 	out    *out
 	logs   *logs
 	last   Step      // kept here because what logs take would be allocated otherwise
 	norms  norms     // of gradients so far
 	losses []float32 // of the runs of the last step
+	flops  float64   // of a token
+	began  time.Time // of the first step of this run
+	first  int       // steps before it
 	step   int       // that are done
 	saved  int       // step of the last checkpoint
 
@@ -114,15 +131,19 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.openValidation(ctx, m); err != nil {
+		return err
+	}
 	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
 		return err
 	}
+	t.flops = t.runner.flops(t.cfg.SeqLen)
 	switch {
 	case st != nil:
 		if err := t.runner.restore(st); err != nil {
 			return err
 		}
-		t.step, t.saved, t.data.at, t.norms = st.Step, st.Step, st.At, st.Norms
+		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
 	case t.cfg.Init == "random":
 		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
 			return err
@@ -158,8 +179,12 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if t.cfg.SeqLen > c.MaxSeq {
 		return nil, fmt.Errorf("field seq_len: expected at most %d, the positions of the model, found %d: %w", c.MaxSeq, t.cfg.SeqLen, ErrConfig)
 	}
-	source, err := t.source(ctx, m)
+	source, err := t.source(ctx, m, t.cfg.Data)
 	if err != nil {
+		return nil, err
+	}
+	all := source.Stats() // runs have room for validation data too
+	if source, t.held, err = split(source, t.cfg.Validation.Share); err != nil {
 		return nil, err
 	}
 	stats := source.Stats()
@@ -177,18 +202,18 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if t.cfg.SeqLen > run {
 		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
 	}
-	t.data = newBatches(source, t.obj, t.obj.most(run, stats), t.cfg.BatchTokens, t.cfg.Seed)
+	t.data = newBatches(source, t.obj, t.obj.most(run, all), t.cfg.BatchTokens, t.cfg.Seed)
 	t.data.split = run < t.cfg.BatchTokens
 	return m, nil
 }
 
-// source reads the data for a model.
-func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
+// source reads data for a model.
+func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCorpus(ctx, t.cfg.Data, tok, m.Config().Vocab)
+	c, err := readCorpus(ctx, paths, tok, m.Config().Vocab)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +222,7 @@ func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 
 func (t *Trainer) task() task {
 	return task{
-		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split,
+		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
 		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0,
 	}
 }
@@ -217,6 +242,9 @@ func (t *Trainer) Done() int { return t.step }
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	start := time.Now()
 	s := &t.last
+	if t.began.IsZero() {
+		t.began, t.first = start, t.step
+	}
 	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
 	at := t.data.at
 	h := t.cfg.hyper(s.LR)
@@ -231,6 +259,13 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	}
 	t.step++
 	s.Elapsed = time.Since(start)
+	s.Left = time.Since(t.began) / time.Duration(t.step-t.first) * time.Duration(t.cfg.Steps-t.step)
+	if t.opts.Peak > 0 {
+		s.MFU = t.flops * s.TokensPerSecond() / t.opts.Peak
+	}
+	if err := t.evaluate(ctx, s); err != nil {
+		return *s, err
+	}
 	return *s, t.logs.add(s)
 }
 
@@ -266,7 +301,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 }
 
 func (t *Trainer) progress() progress {
-	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms}
+	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best}
 }
 
 // Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and
@@ -277,12 +312,19 @@ func (t *Trainer) Save(ctx context.Context) (string, error) {
 	if err := t.runner.finite(); err != nil {
 		return "", fmt.Errorf("after step %d: %w: %w%s", t.step, err, ErrDiverged, t.remains())
 	}
-	dir, err := t.runner.save(t.cfg.Out, t.progress())
+	dir, err := t.runner.save(t.cfg.Out, t.progress(), &t.cfg)
 	if err != nil {
 		return "", err
 	}
 	t.saved = t.step
-	return dir, prune(t.cfg.Out, t.cfg.Keep)
+	kept := 0
+	if t.cfg.Validation.KeepBest {
+		kept = t.best.Step
+		if err := t.best.write(t.cfg.Out); err != nil {
+			return dir, err
+		}
+	}
+	return dir, prune(t.cfg.Out, t.cfg.Keep, kept)
 }
 
 // Close frees everything. It saves nothing.
