@@ -149,6 +149,12 @@ tokenizers:
 bench-tokenizers:
 	$(PYTHON) scripts/bench_tokenizers.py --shared $(SHARED)
 
+# kill-test kills training 20 times at random moments, while checkpoints are
+# written too, and holds the resumed run against one that was not killed.
+.PHONY: kill-test
+kill-test:
+	HOTPATH_TEST_KILLS=20 $(GO) test -tags nogpu ./cmd/hotpath -run TestTrainAfterKill -count 1 -v
+
 # soak calls the library and the command at random for a long time, with mistakes,
 # cancellations and kills, and fails where an answer is wrong or anything grows or
 # is left: make soak SOAKTIME=10m SEED=7. Without SEED it takes one and prints it.
