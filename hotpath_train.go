@@ -141,7 +141,8 @@ func PlotTraining(out string) (path string, err error) {
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
-// nothing and allocates no memory for the run.
+// nothing and allocates no memory for the run. Times are estimated from the
+// machine's ceilings, which it measures in half a second.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)
 	be, err := o.backend()
@@ -149,7 +150,13 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	return train.Plan(ctx, cfg, be)
+	var c profile.Ceilings
+	if o.Device == "" || o.Device == defaultDevice {
+		if c, err = engine.MeasureCeilings(ctx, o.Threads); err != nil {
+			return nil, err
+		}
+	}
+	return train.Plan(ctx, cfg, be, c)
 }
 
 // precision is what training computes in.

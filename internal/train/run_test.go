@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -258,7 +259,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 
 func TestPlanSaysWhatIsToCome(t *testing.T) {
 	c := fixture(t, "llama")
-	e, err := Plan(t.Context(), c, cpuBackend(t, 1))
+	e, err := Plan(t.Context(), c, cpuBackend(t, 1), profile.Ceilings{FLOPs: 1e9, Bytes: 1e9})
 	must(t, err)
 	const params = 2*330*32 + 32 + 2*(2*32+2*64*32+2*32*32+3*96*32)
 	if e.Parameters != params || e.Documents != 1 || e.Batch.T != 96 {
@@ -269,13 +270,16 @@ func TestPlanSaysWhatIsToCome(t *testing.T) {
 	if e.FLOPs < least || e.FLOPs > 2*least {
 		t.Errorf("%d FLOPs a step, want %d and something", e.FLOPs, least)
 	}
+	if least := time.Duration(e.FLOPs); e.StepTime < least || e.StepTime > 20*least || e.Time != time.Duration(c.Steps)*e.StepTime {
+		t.Errorf("%v per step of %d FLOPs at 1 GFLOP/s, %v in all", e.StepTime, e.FLOPs, e.Time)
+	}
 	if state := e.Memory[plan.State.String()]; state < 3*4*params {
 		t.Errorf("%d bytes of state for %d parameters", state, params)
 	}
 	if files, _ := os.ReadDir(c.Out); len(files) != 0 {
 		t.Errorf("planning wrote %v", files)
 	}
-	for _, want := range []string{"parameters", "memory, state", "FLOPs a step"} {
+	for _, want := range []string{"parameters", "memory, state", "FLOPs per step", "FLOPs per token", "time, estimated"} {
 		if !strings.Contains(e.String(), want) {
 			t.Errorf("no %q in:\n%s", want, e)
 		}
