@@ -160,12 +160,17 @@ func (m *Model) scores(c *Context, x *graph.Value) *graph.Value {
 
 // pairScores is tokens, and segments where the model has them, to scores.
 func (m *Model) pairScores(c *Context, p *Ports) *graph.Value {
+	m.segments(c, p)
+	p.Scores = m.scores(c, m.desc.final(c, m.desc.body(c)))
+	return p.Scores
+}
+
+// segments declares the input of segments where the model tells them apart.
+func (m *Model) segments(c *Context, p *Ports) {
 	if s, ok := m.desc.(segmenter); ok && s.segmentRows() > 1 {
 		c.Segments = c.Input("segments", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1)))
 		p.Segments = c.Segments
 	}
-	p.Scores = m.scores(c, m.desc.final(c, m.desc.body(c)))
-	return p.Scores
 }
 
 // BuildClassify is tokens to the scores of each sequence, which is a text or a

@@ -20,9 +20,10 @@ type Context struct {
 	// are of the first.
 	Segments *graph.Value
 
-	cache *cache // nil where attention sees the batch only
-	ports *Ports // of the graph
-	wrong error  // the first weight that is missing or has another shape
+	cache    *cache // nil where attention sees the batch only
+	training bool   // weights are trained, or may be
+	ports    *Ports // of the graph
+	wrong    error  // the first weight that is missing or has another shape
 }
 
 // cache is what attention over a KV cache needs.

@@ -57,6 +57,16 @@ func (t *Trainee) NextToken() *graph.Value {
 	return loss
 }
 
+// Hidden is the state of each token after the last norm, [T,Dim].
+func (t *Trainee) Hidden() *graph.Value { return t.m.desc.final(t.Context, t.m.desc.body(t.Context)) }
+
+// Embedding is one vector per sequence, [S,EmbedDim], as the model makes it but
+// for its length.
+func (t *Trainee) Embedding() *graph.Value {
+	t.can(t.m.cfg.CanEmbed, "embed")
+	return t.m.embedding(t.Context, t.m.cfg.Pooling)
+}
+
 // Output makes v an output of the graph.
 func (t *Trainee) Output(v *graph.Value) { t.output = append(t.output, v) }
 
@@ -80,6 +90,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 		return role != graph.RoleOther && (o.Trainable == nil || o.Trainable(role, layer))
 	}
 	c, p := m.context(b), &Ports{}
+	c.training = true
 	c.tokens(p)
 	t := &Trainee{Context: c, Ports: p, output: o.Outputs}
 	if o.End == nil {

@@ -58,8 +58,11 @@ func normal(f []float32, deviation float64, seed uint64, key string) {
 func normOffsets(g *graph.Graph) map[*graph.Value]float32 {
 	offsets := map[*graph.Value]float32{}
 	for _, n := range g.Nodes {
-		if a, ok := n.Attr.(graph.NormAttr); ok && len(n.In) > 1 && n.In[1] != nil {
-			offsets[n.In[1]] = a.Offset
+		if n.Op != graph.OpNorm {
+			continue
+		}
+		if w := n.In[1].Node; w.Op == graph.OpShift {
+			offsets[w.In[0]] = w.Attr.(graph.ShiftAttr).C
 		}
 	}
 	return offsets
