@@ -40,11 +40,27 @@ def digest(g):
     return [float("%.10g" % v) for v in [np.sqrt((g * g).sum()), *[(g * signs(g.size, k)).sum() for k in range(DOTS)]]]
 
 
+def saved(model, d):
+    """The gradients of a model by the names and in the layout of its files."""
+    names = [n for f in glob.glob(os.path.join(d, "*.safetensors")) for n in safe_open(f, "np").keys()]
+    with torch.no_grad(), tempfile.TemporaryDirectory() as temp:
+        for p in model.parameters():  # as the files have them: saving undoes what loading renamed or split
+            p.copy_(torch.full_like(p, float("nan")) if p.grad is None else p.grad)
+        model.save_pretrained(temp)
+        grads = {}
+        for f in glob.glob(os.path.join(temp, "*.safetensors")):
+            with safe_open(f, "pt") as saved:
+                for n in saved.keys():
+                    found = [n] if n in names else [m for m in names if n.endswith("." + m)]  # some files leave out the prefix
+                    if found and not saved.get_tensor(n).isnan().any():
+                        grads[found[0]] = digest(saved.get_tensor(n))
+    return grads
+
+
 def golden(path, causal):
     d = os.path.join(ROOT, path)
     kind = T.AutoModelForCausalLM if causal else T.AutoModel
     model = kind.from_pretrained(d, dtype=torch.float32, attn_implementation="sdpa" if "alibi" in path else "eager").double().eval()
-    names = [n for f in glob.glob(os.path.join(d, "*.safetensors")) for n in safe_open(f, "np").keys()]
     rng = np.random.default_rng(len(path))
     vocab = model.config.vocab_size
     pad = model.config.pad_token_id or 0  # whose row PyTorch does not train
@@ -61,18 +77,8 @@ def golden(path, causal):
         count += len(want)
     loss = total / count
     loss.backward()
-    with torch.no_grad(), tempfile.TemporaryDirectory() as temp:
-        for p in model.parameters():  # as the files have them: saving undoes what loading renamed or split
-            p.copy_(torch.full_like(p, float("nan")) if p.grad is None else p.grad)
-        model.save_pretrained(temp)
-        grads = {}
-        for f in glob.glob(os.path.join(temp, "*.safetensors")):
-            with safe_open(f, "pt") as saved:
-                for n in saved.keys():
-                    found = [n] if n in names else [m for m in names if n.endswith("." + m)]  # some files leave out the prefix
-                    if found and not saved.get_tensor(n).isnan().any():
-                        grads[found[0]] = digest(saved.get_tensor(n))
-    print(f"{path}: loss {loss.item():.5f}, {len(grads)} of {len(names)} tensors")
+    grads = saved(model, d)
+    print(f"{path}: loss {loss.item():.5f}, {len(grads)} gradients")
     return dict(tokens=tokens, loss=loss.item(), grads=grads)
 
 

@@ -279,6 +279,7 @@ func (m *Model) checkWeights() error {
 // keepTrained keeps weights that only training asks for: those of a file that
 // other graphs read in another form. They are counted there.
 func (m *Model) keepTrained() error {
+	m.keepMasked()
 	if _, ok := m.desc.(pooler); ok {
 		return nil
 	}

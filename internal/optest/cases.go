@@ -212,7 +212,7 @@ func Cases() []Case {
 			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))
 		}})
 	}
-	return append(append(cs, chains()...), siblings()...)
+	return append(append(append(cs, objectives()...), chains()...), siblings()...)
 }
 
 // experts is a mixture of five matrices, of which one is never chosen.
