@@ -101,6 +101,10 @@ func defaults(t *testing.T, prefix string, of any) []string {
 		if name == "-" {
 			continue
 		}
+		if f.Type() == reflect.TypeFor[hotpath.TrainObjective]() { // docs/objectives.md has its fields
+			out = append(out, prefix+name+" ")
+			continue
+		}
 		if f.Kind() == reflect.Struct {
 			out = append(out, defaults(t, prefix+name+".", f.Interface())...)
 			continue

@@ -36,6 +36,7 @@ type Param struct {
 	Role  graph.Role
 	Layer int
 	Decay bool // whether weight decay applies
+	Fresh bool // no file has a first value
 	Value *graph.Value
 	M, V  *graph.Value // the optimizer's moments; SGD has no V
 	// Square is an output: the sum of the squares of the gradient, [1].
@@ -52,15 +53,6 @@ type Trainee struct {
 	*Context
 	Ports  *Ports
 	output []*graph.Value
-}
-
-// NextToken is the mean negative log-likelihood of Ports.Targets over the rows
-// Ports.Rows, where the target is not negative.
-func (t *Trainee) NextToken() *graph.Value {
-	t.m.nll(t.Context, t.Ports)
-	loss := t.Mean("loss", t.Ports.NLL, t.Ports.Targets)
-	t.Ports.NLL = nil // it is no output
-	return loss
 }
 
 // Output makes v an output of the graph.
@@ -86,6 +78,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 		return role != graph.RoleOther && (o.Trainable == nil || o.Trainable(role, layer))
 	}
 	c, p := m.context(b), &Ports{}
+	c.training = true
 	c.tokens(p)
 	if o.Dropout {
 		p.Dropout = c.Input("dropout", tensor.I32, tensor.Static(graph.DropoutLen))
@@ -122,7 +115,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	for i, pair := range pairs {
 		n, u := pair.Param.Node, updates[i]
 		parts.Params = append(parts.Params, Param{
-			Key: n.Leaf.Key, Role: n.Leaf.Role, Layer: n.Layer,
+			Key: n.Leaf.Key, Role: n.Leaf.Role, Layer: n.Layer, Fresh: n.Leaf.Fresh,
 			Decay: u.Decay, Value: pair.Param, M: u.M, V: u.V, Square: u.Square,
 		})
 		output = append(output, u.Square)

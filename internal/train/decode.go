@@ -60,7 +60,7 @@ func (c *Config) fields() map[string]any {
 func tagged(to any) map[string]any {
 	v, out := reflect.ValueOf(to).Elem(), map[string]any{}
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("json"); name != "-" {
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name != "-" {
 			out[name] = v.Field(i).Addr().Interface()
 		}
 	}
@@ -123,6 +123,14 @@ func decodeField(raw json.RawMessage, to any, name string) error {
 		m.c.Model, m.c.Shape, to = "", &shape, &shape
 	}
 	if group := group(to); group != nil {
+		if s, ok := group.(interface{ short(name string) }); ok && raw[0] == '"' { // the name stands for the object
+			var text string
+			if err := json.Unmarshal(raw, &text); err != nil {
+				return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+			}
+			s.short(text)
+			return nil
+		}
 		var inner map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &inner); err != nil {
 			return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)

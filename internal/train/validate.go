@@ -67,6 +67,7 @@ func (c *Config) Validate() error {
 		{"clip", c.Clip >= 0 && fits32(c.Clip), fromZero, c.Clip},
 		{"dropout", rate(c.Dropout), "a number from 0 to below 1 that fits 32 bits", c.Dropout},
 		{"label_smoothing", rate(c.LabelSmoothing), "a number from 0 to below 1 that fits 32 bits", c.LabelSmoothing},
+		{"label_smoothing", c.LabelSmoothing == 0 || slices.Contains(labelled, c.Objective.name()), "0 unless the objective is one of " + strings.Join(labelled, ", "), c.LabelSmoothing},
 		{"skip_above", c.SkipAbove == 0 || c.SkipAbove > 1 && fits32(c.SkipAbove), "0, or a factor above 1", c.SkipAbove},
 		{"stop_above", c.StopAbove == 0 || c.StopAbove > 1 && fits32(c.StopAbove), "0, or a factor above 1", c.StopAbove},
 		{"validation.share", c.Validation.Share >= 0 && c.Validation.Share < 1 && (c.Validation.Share == 0 || len(c.Validation.Data) == 0),
@@ -81,9 +82,11 @@ func (c *Config) Validate() error {
 		{"sample.temp", c.Sample.Temp >= 0 && c.Sample.Temp <= 100, "0 to 100", c.Sample.Temp},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
-		oneOf("objective.type", c.Objective.name(), slices.Sorted(maps.Keys(objectives))),
 	}...)
 	if err := firstWrong("", checks); err != nil {
+		return err
+	}
+	if err := c.Objective.validate(); err != nil {
 		return err
 	}
 	if c.Shape != nil {
@@ -91,6 +94,9 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// labelled are the objectives whose loss is a cross entropy of labels.
+var labelled = []string{"classify", "distill", "lm", "mlm", "sft"}
 
 func firstWrong(prefix string, checks []check) error {
 	for _, f := range checks {
