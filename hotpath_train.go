@@ -29,6 +29,9 @@ type TrainConfig struct {
 	Steps       int `json:"steps"`        // optimizer steps in all: 1000
 	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
 	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+	// MicroTokens is the most tokens of one run of the model; a step of more sums
+	// the gradients of several runs. 0 (default): batch_tokens.
+	MicroTokens int `json:"micro_tokens"`
 
 	LR          float64    `json:"lr"`           // 3e-4
 	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
@@ -42,7 +45,15 @@ type TrainConfig struct {
 	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
 	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
 	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
+
+	// Objective is what the model is trained for: next tokens unless it says
+	// otherwise.
+	Objective TrainObjective `json:"objective"`
 }
+
+// TrainObjective is what a model is trained for; docs/objectives.md explains each
+// Type and its fields.
+type TrainObjective = train.ObjectiveConfig
 
 // Validate says what is wrong with the first field that is; Train does so too.
 func (c TrainConfig) Validate() error { return (*train.Config)(&c).Validate() }

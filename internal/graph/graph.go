@@ -101,6 +101,7 @@ const (
 	RoleKV     // a KV cache
 	RoleMoment // optimizer state
 	RoleRouter // chooses experts
+	RoleGrad   // sum of gradients
 )
 
 // Leaf describes a node without inputs.

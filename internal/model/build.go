@@ -22,6 +22,8 @@ type Ports struct {
 	Rows       *graph.Value // [R] tokens whose logits are wanted
 	Targets    *graph.Value // [R] the ids that should come; negative: ignored
 	Hyper      *graph.Value // [8] of the optimizer
+	Weight     *graph.Value // [1] share of this run in a step that accumulates
+	Keep       *graph.Value // [1] 0 in the first run of a step that accumulates, 1 later
 
 	Embedding *graph.Value // [S,EmbedDim]
 	Scores    *graph.Value // [S,Labels]

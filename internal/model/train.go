@@ -1,16 +1,28 @@
 package model
 
 import (
+	"errors"
+	"fmt"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/tensor"
 )
 
-// TrainOptions say what is trained.
+// TrainOptions say what is trained, and on what.
 type TrainOptions struct {
 	// Trainable chooses weights by role and layer (-1 outside of any); nil
 	// means all. Others stay as the file has them.
 	Trainable func(role graph.Role, layer int) bool
+	// End builds the rest of the graph behind the model and gives the loss, of
+	// shape [1]; nil means NextToken.
+	End func(t *Trainee) *graph.Value
+	// Accumulate keeps the sum of gradients from run to run: Ports.Keep and
+	// Ports.Weight are inputs then.
+	Accumulate bool
+	// Outputs are values besides loss and norm that are read after a run; End
+	// may add to them.
+	Outputs []*graph.Value
 }
 
 // Param is a trainable weight with the optimizer's memory of it. All three are
@@ -27,13 +39,38 @@ type Param struct {
 // TrainParts is what a training loop saves and restores.
 type TrainParts struct{ Params []Param }
 
-// BuildTrain is tokens and targets to the mean loss over rows R, its gradients
-// and one step of AdamW. There is no KV cache: sequences are whole. Weight
-// decay applies to matrices, not to norms and biases.
-func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Ports, *TrainParts, error) {
-	if err := m.able(m.cfg.CanGenerate, "be trained on next tokens"); err != nil {
-		return nil, nil, nil, err
+// Trainee is a model within a training graph, for an objective to end. Its
+// methods build the part of the model that they name; each is called once at
+// most. There is no KV cache: sequences are whole.
+type Trainee struct {
+	*Context
+	Ports  *Ports
+	output []*graph.Value
+}
+
+// NextToken is the mean negative log-likelihood of Ports.Targets over the rows
+// Ports.Rows, where the target is not negative.
+func (t *Trainee) NextToken() *graph.Value {
+	t.m.nll(t.Context, t.Ports)
+	loss := t.Mean("loss", t.Ports.NLL, t.Ports.Targets)
+	t.Ports.NLL = nil // it is no output
+	return loss
+}
+
+// Output makes v an output of the graph.
+func (t *Trainee) Output(v *graph.Value) { t.output = append(t.output, v) }
+
+// can records a mistake where the model cannot do what is asked.
+func (t *Trainee) can(ok bool, verb string) {
+	if err := t.m.able(ok, verb); err != nil && t.Err() == nil {
+		t.wrong = err
+		t.Fail("%w", err)
 	}
+}
+
+// BuildTrain is a batch to the loss of an objective, its gradients and one step
+// of AdamW. Weight decay applies to matrices, not to norms and biases.
+func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Ports, *TrainParts, error) {
 	b, err := start(max, max.T, max.S, max.R)
 	if err != nil {
 		return nil, nil, nil, err
@@ -44,16 +81,32 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	}
 	c, p := m.context(b), &Ports{}
 	c.tokens(p)
-	m.nll(c, p)
-	p.Loss = c.Mean("loss", p.NLL, p.Targets)
+	t := &Trainee{Context: c, Ports: p, output: o.Outputs}
+	if o.End == nil {
+		t.can(m.cfg.CanGenerate, "be trained on next tokens")
+		p.Loss = t.NextToken()
+	} else {
+		p.Loss = o.End(t)
+	}
+	if t.wrong != nil {
+		return nil, nil, nil, t.wrong
+	}
 	p.Hyper = c.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen))
+	if o.Accumulate {
+		p.Weight = c.Input("weight", tensor.F32, tensor.Static(1))
+		p.Keep = c.Input("keep", tensor.F32, tensor.Static(1))
+		p.Loss = c.Mul("weighted", p.Loss, p.Weight)
+	}
 	pairs, err := grad.Backward(b, p.Loss)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, fmt.Errorf("%s: %w", m.store.Path(), err)
+	}
+	if o.Accumulate {
+		pairs = grad.Accumulate(b, pairs, p.Keep)
 	}
 	updated, norm := grad.AdamW(b, pairs, p.Hyper, grad.DecayMatrices)
 	p.GradNorm = norm
-	g, err := b.Freeze(p.Loss, p.GradNorm)
+	g, err := b.Freeze(append([]*graph.Value{p.Loss, p.GradNorm}, t.output...)...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -66,6 +119,8 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 			Value: pair.Param, M: step.In[1], V: step.In[2],
 		})
 	}
-	p.NLL = nil // it is no output here
+	if len(parts.Params) == 0 {
+		return nil, nil, nil, errors.New("model: nothing is trained")
+	}
 	return g, p, parts, nil
 }

@@ -60,6 +60,8 @@ func Cases() []Case {
 			return []*graph.Value{p, b.GlobalNorm("y", p, q)}
 		}},
 		{Name: "adamw", Build: adamw},
+		{Name: "accumulate, first", Build: accumulate(0)},
+		{Name: "accumulate", Build: accumulate(1)},
 		{Name: "kv", Tol: 2e-5, Build: kv(graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv f16", Tol: 2e-5, Build: kvOf(tensor.F16, graph.AttentionAttr{Heads: 4, KVHeads: 2, HeadDim: 24, Causal: true})},
 		{Name: "kv q8_0", Tol: 2e-5, Build: kvOf(tensor.Q8_0, graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 64, Causal: true})},
@@ -232,6 +234,16 @@ func (b *Bench) targets(vocab int32) *graph.Value {
 		}
 		return int32(i*13) % vocab
 	})
+}
+
+func accumulate(keep float32) func(b *Bench) []*graph.Value {
+	return func(b *Bench) []*graph.Value {
+		k, one := b.F32(tensor.Fixed(1)), b.F32(tensor.Fixed(1))
+		b.floats[k][0], b.floats[one][0] = keep, 1
+		sum := b.State("sum", graph.RoleGrad, tensor.F32, tensor.Static(13, 7))
+		sum = b.Accumulate("before", sum, b.F32(tensor.Fixed(13), 7), one)
+		return []*graph.Value{b.Accumulate("y", sum, b.F32(tensor.Fixed(13), 7), k)}
+	}
 }
 
 func adamw(b *Bench) []*graph.Value {

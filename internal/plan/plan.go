@@ -132,6 +132,13 @@ func commit(steps []Step) int {
 	return i
 }
 
+// partial is the same plan without the steps from the first that commits on.
+func (p *Plan) partial() *Plan {
+	q := *p
+	q.Steps = p.Steps[:p.Commit:p.Commit]
+	return &q
+}
+
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
 func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {

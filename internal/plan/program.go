@@ -13,7 +13,10 @@ type Program struct {
 	Name    string // embed, generate, score, train
 	Graph   *graph.Graph
 	Backend Backend
-	Plans   []*Plan // by growing Max
+	// Plans are the buckets by growing Max; behind them, where there are partial
+	// ones, the partial plan of each.
+	Plans   []*Plan
+	buckets int
 	table   *table
 }
 
@@ -33,6 +36,9 @@ func Buckets(be Backend, max tensor.Bind) []tensor.Bind {
 type CompileOptions struct {
 	// Invariant asks for one way to compute for every number of rows.
 	Invariant bool
+	// Partial adds plans that end before the first node that commits, for runs
+	// whose results another run commits (Session.Partial).
+	Partial bool
 }
 
 // Compile plans a graph for each bucket; the last bucket is the graph's own
@@ -54,6 +60,12 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 			if n.Leaf != nil && !slices.EqualFunc(pl.Forms[n.Out[0].ID], p.Plans[0].Forms[n.Out[0].ID], sameForm) {
 				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, n.Out[0], b.T, p.Plans[0].Max.T)
 			}
+		}
+	}
+	p.buckets = len(p.Plans)
+	if o.Partial {
+		for _, pl := range p.Plans[:p.buckets] {
+			p.Plans = append(p.Plans, pl.partial())
 		}
 	}
 	return p, nil
@@ -92,7 +104,7 @@ func (p *Program) Uniform() bool {
 // many tokens as least, or the last one where least is beyond all.
 func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
 	b.T = max(b.T, min(least, p.Graph.Max.T))
-	for i, pl := range p.Plans {
+	for i, pl := range p.Plans[:p.buckets] {
 		if b.Fits(pl.Max) {
 			return i, nil
 		}

@@ -22,8 +22,9 @@ type Session struct {
 	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
-	least    int // what AtLeast asked for
-	running  int // bucket in flight, -1 when idle
+	least    int  // what AtLeast asked for
+	partial  bool // what Partial asked for
+	running  int  // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
 	paused   bool
@@ -170,6 +171,10 @@ func (s *Session) Class(tokens int) int {
 // own tokens may be fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
+// Partial asks the next run to end before the first node that commits. The
+// program must have been compiled with such plans.
+func (s *Session) Partial() { s.partial = true }
+
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.running >= 0 {
@@ -177,9 +182,15 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
-	s.least = 0
+	partial := s.partial
+	s.least, s.partial = 0, false
 	if err != nil {
 		return err
+	}
+	if partial {
+		if k += s.prog.buckets; k >= len(s.execs) {
+			return fmt.Errorf("plan: %s: a partial run of a program without partial plans", s.prog.Name)
+		}
 	}
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase

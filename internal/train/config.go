@@ -37,6 +37,9 @@ type Config struct {
 	Steps       int `json:"steps"`        // optimizer steps in all: 1000
 	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
 	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+	// MicroTokens is the most tokens of one run of the model; a step of more sums
+	// the gradients of several runs. 0 (default): batch_tokens.
+	MicroTokens int `json:"micro_tokens"`
 
 	LR          float64    `json:"lr"`           // 3e-4
 	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
@@ -50,6 +53,10 @@ type Config struct {
 	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
 	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
 	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
+
+	// Objective is what the model is trained for: next tokens unless it says
+	// otherwise.
+	Objective ObjectiveConfig `json:"objective"`
 }
 
 // paths is one path or a list of them.
@@ -96,10 +103,11 @@ func DefaultConfig() Config {
 func (c *Config) fields() map[string]any {
 	return map[string]any{
 		"model": &c.Model, "init": &c.Init, "data": (*paths)(&c.Data), "out": &c.Out,
-		"steps": &c.Steps, "batch_tokens": &c.BatchTokens, "seq_len": &c.SeqLen,
+		"steps": &c.Steps, "batch_tokens": &c.BatchTokens, "seq_len": &c.SeqLen, "micro_tokens": &c.MicroTokens,
 		"lr": &c.LR, "min_lr": &c.MinLR, "warmup": &c.Warmup, "schedule": &c.Schedule,
 		"betas": (*betas)(&c.Betas), "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,
 		"seed": &c.Seed, "checkpoint_every": &c.CheckpointEvery, "keep": &c.Keep,
+		"objective": &c.Objective,
 	}
 }
 
@@ -182,6 +190,7 @@ func (c *Config) Validate() error {
 		{"steps", c.Steps >= 1 && c.Steps <= 1e9, "1 to 1000000000", c.Steps},
 		{"batch_tokens", c.BatchTokens >= 1 && c.BatchTokens <= 1<<24, "1 to 16777216", c.BatchTokens},
 		{"seq_len", c.SeqLen >= 0 && c.SeqLen <= c.BatchTokens, fmt.Sprintf("0 to batch_tokens (%d)", c.BatchTokens), c.SeqLen},
+		{"micro_tokens", c.MicroTokens >= 0 && c.MicroTokens <= c.BatchTokens, fmt.Sprintf("0 to batch_tokens (%d)", c.BatchTokens), c.MicroTokens},
 		{"lr", c.LR > 0 && held(c.LR), "a positive number that fits 32 bits", c.LR},
 		{"min_lr", c.MinLR >= 0 && c.MinLR <= c.LR && held(c.MinLR), "a number from 0 to lr that fits 32 bits", c.MinLR},
 		{"warmup", c.Warmup >= 0 && c.Warmup <= c.Steps, fmt.Sprintf("0 to steps (%d)", c.Steps), c.Warmup},
@@ -192,6 +201,7 @@ func (c *Config) Validate() error {
 		{"clip", c.Clip >= 0 && held(c.Clip), "a number from 0 that fits 32 bits", c.Clip},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
+		{"objective.type", objectives[c.Objective.name()] != nil, objectiveNames(), c.Objective.Type},
 	} {
 		if !f.ok {
 			return fmt.Errorf("field %s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)

@@ -115,12 +115,21 @@ func TestBatches(t *testing.T) {
 		}
 		c.ends = append(c.ends, len(c.ids))
 	}
-	b := newBatches(c, 4, 5)
-	in := testInputs(tensor.Bind{T: 9, S: 9, R: 9})
+	fill := func(b *batches, in *inputs) {
+		t.Helper()
+		must(t, b.plan())
+		if len(b.runs) != 1 {
+			t.Fatalf("%d runs without accumulation", len(b.runs))
+		}
+		must(t, b.fill(t.Context(), in, b.runs[0]))
+	}
+	most := tensor.Bind{T: 9, S: 9, R: 9}
+	b := newBatches(newTexts(c, 4), &lm{}, most, 9, 5)
+	in := testInputs(most)
 	predicted := map[int32]int{}
 	for b.at.Epoch == 0 {
 		before := b.at
-		b.fill(in)
+		fill(b, in)
 		n := in.bind
 		if n.T == 0 || n.T != n.R || int(in.qStart[n.S]) != n.T {
 			t.Fatalf("a batch of %+v, starts %v", n, in.qStart)
@@ -135,10 +144,10 @@ func TestBatches(t *testing.T) {
 				}
 			}
 		}
-		again := newBatches(c, 4, 5)
+		again := newBatches(newTexts(c, 4), &lm{}, most, 9, 5)
 		again.at = before
 		fresh := testInputs(in.max)
-		again.fill(fresh)
+		fill(again, fresh)
 		if !slices.Equal(fresh.tokens[:n.T], in.tokens[:n.T]) || again.at != b.at {
 			t.Error("a position does not determine what comes")
 		}
@@ -148,13 +157,13 @@ func TestBatches(t *testing.T) {
 			t.Errorf("id %d was predicted %d times", id, n)
 		}
 	}
-	if len(b.pieces) != 3+0+1+2 {
-		t.Errorf("%d pieces: %v", len(b.pieces), b.pieces)
+	if b.n != 3+0+1+2 {
+		t.Errorf("%d pieces", b.n)
 	}
 	orders := map[string]bool{}
 	for epoch := range 5 {
 		b.at = Position{Epoch: epoch}
-		b.next()
+		must(t, b.next())
 		sorted := slices.Sorted(slices.Values(b.order))
 		if !slices.Equal(sorted, []int32{0, 1, 2, 3, 4, 5}) {
 			t.Errorf("order %v is no permutation", b.order)
@@ -164,9 +173,9 @@ func TestBatches(t *testing.T) {
 	if len(orders) < 3 {
 		t.Errorf("epochs have the same order: %v", orders)
 	}
-	b.at = Position{}
 	wide := testInputs(tensor.Bind{T: 100, S: 100, R: 100})
-	b.fill(wide)
+	b = newBatches(newTexts(c, 4), &lm{}, wide.max, 100, 5)
+	fill(b, wide)
 	if wide.bind.S != 6 || b.at != (Position{Epoch: 1}) {
 		t.Errorf("a batch of all data has %d pieces and ends at %v", wide.bind.S, b.at)
 	}

@@ -38,20 +38,17 @@ func Plan(ctx context.Context, cfg Config, be plan.Backend) (e *Estimate, err er
 	if err != nil {
 		return nil, err
 	}
-	prog, ports, parts, err := compile(m, be, t.most())
+	prog, ports, parts, err := compile(m, be, t.task(), t.data.run)
 	if err != nil {
 		return nil, err
 	}
-	pl := prog.Plans[0]
+	pl, stats := prog.Plans[0], t.data.source.Stats()
 	e = &Estimate{
-		Model: m.Config().Name, Arch: m.Config().Arch, Documents: t.documents,
-		Pieces: len(t.data.pieces), Batch: pl.Max, Memory: map[string]int64{},
+		Model: m.Config().Name, Arch: m.Config().Arch, Documents: stats.Documents,
+		Pieces: stats.Examples, Tokens: stats.Tokens - int64(stats.Sequences), Batch: pl.Max, Memory: map[string]int64{},
 	}
 	for _, p := range parts.Params {
 		e.Parameters += int64(p.Value.Shape.Len(tensor.Bind{}))
-	}
-	for _, p := range t.data.pieces {
-		e.Tokens += int64(p.n)
 	}
 	e.Epochs = float64(cfg.Steps) * float64(pl.Max.T) / float64(e.Tokens)
 	for c := plan.Weights; c < plan.NumClasses; c++ {

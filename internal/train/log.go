@@ -23,7 +23,7 @@ type Step struct {
 	Loss      float32       // mean over the step's tokens, natural logarithm, before the update
 	GradNorm  float32       // before clipping
 	LR        float64       //
-	Tokens    int           // that were predicted
+	Tokens    int           // that the model read
 	Sequences int           //
 	Elapsed   time.Duration // of this step
 }

@@ -22,18 +22,24 @@ type runner struct {
 	out   struct{ loss, norm []float32 } // [1] each
 }
 
-// compile builds the training graph for batches up to max.
-func compile(m *model.Model, be plan.Backend, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{})
+// task is what a training graph is built for.
+type task struct {
+	obj        objective
+	accumulate bool // steps may have several runs
+}
+
+// compile builds the training graph for runs up to max.
+func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{Partial: k.accumulate})
 	return prog, ports, parts, err
 }
 
-func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) (*runner, error) {
-	prog, ports, parts, err := compile(m, o.Backend, max)
+func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tensor.Bind) (*runner, error) {
+	prog, ports, parts, err := compile(m, o.Backend, k, max)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +49,11 @@ func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) 
 	}
 	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports)}
 	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
-	if err := sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name}); err != nil {
+	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
+	if err == nil {
+		err = k.obj.bind(ctx, sess)
+	}
+	if err != nil {
 		_ = sess.Close() // the first error is the one to know
 		return nil, err
 	}
@@ -66,6 +76,19 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 		return 0, 0, err
 	}
 	return r.out.loss[0], r.out.norm[0], nil
+}
+
+// accumulate says how the next run takes part in its step: with which share of
+// the loss, and whether it is the first or the last run. Only the last one
+// updates the weights.
+func (r *runner) accumulate(share float32, first, last bool) {
+	r.in.weight[0], r.in.keep[0] = share, 1
+	if first {
+		r.in.keep[0] = 0
+	}
+	if !last {
+		r.sess.Partial()
+	}
 }
 
 func (r *runner) close() error { return r.sess.Close() }

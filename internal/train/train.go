@@ -1,6 +1,6 @@
-// Package train teaches a decoder to predict the next token: data, batches,
-// the loop around the model's training graph, and checkpoints that a run goes
-// on from bit for bit.
+// Package train teaches a model by an objective: data, batches, the loop around
+// the model's training graph, and checkpoints that a run goes on from bit for
+// bit.
 //
 // It imports model, plan and graph/grad; the public package hotpath imports
 // it. Loss, gradients, clipping and AdamW are nodes of one graph, so a step is
@@ -10,17 +10,18 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -58,6 +59,7 @@ type Trainer struct {
 	opts   Options
 	store  *weights.Store
 	runner *runner
+	obj    objective
 	data   *batches
 	out    *out
 	logs   *logs
@@ -65,8 +67,7 @@ type Trainer struct {
 	step   int  // that are done
 	saved  int  // step of the last checkpoint
 
-	documents int
-	hash      string // of the data
+	hash string // of the data
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
@@ -107,11 +108,11 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		return err
 	}
 	if st != nil {
-		if err := st.fits(t.progress(), len(t.data.pieces)); err != nil {
+		if err := st.fits(t.progress(), t.data.n); err != nil {
 			return err
 		}
 	}
-	if t.runner, err = newRunner(ctx, m, t.opts, t.most()); err != nil {
+	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
 		return err
 	}
 	switch {
@@ -143,40 +144,50 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		return nil, err
 	}
 	c := m.Config()
-	if !c.CanGenerate {
-		return nil, fmt.Errorf("%s: a %s model of this kind predicts no next tokens and cannot be trained: %w", path, c.Arch, ErrConfig)
-	}
 	if t.cfg.SeqLen == 0 {
-		t.cfg.SeqLen = min(c.MaxSeq, t.cfg.BatchTokens)
+		t.cfg.SeqLen = min(c.MaxSeq, cmp.Or(t.cfg.MicroTokens, t.cfg.BatchTokens))
 	}
 	if t.cfg.SeqLen > c.MaxSeq {
 		return nil, fmt.Errorf("field seq_len: expected at most %d, the positions of the model, found %d: %w", c.MaxSeq, t.cfg.SeqLen, ErrConfig)
 	}
+	source, err := t.source(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	stats := source.Stats()
+	if n := stats.Examples; n == 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
+	}
+	t.hash = source.Fingerprint()
+	if t.obj, err = newObjective(setting{cfg: &t.cfg, model: m, opts: t.opts, stats: stats}); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(t.obj.kinds(), source.Kind()) {
+		return nil, fmt.Errorf("field data: %s: examples of kind %s, expected one of %v for objective %s: %w", strings.Join(t.cfg.Data, ", "), source.Kind(), t.obj.kinds(), t.cfg.Objective.name(), ErrData)
+	}
+	run := cmp.Or(t.cfg.MicroTokens, t.cfg.BatchTokens)
+	if t.cfg.SeqLen > run {
+		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
+	}
+	t.data = newBatches(source, t.obj, t.obj.most(run, stats), t.cfg.BatchTokens, t.cfg.Seed)
+	t.data.split = run < t.cfg.BatchTokens
+	return m, nil
+}
+
+// source reads the data for a model.
+func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	data, err := readCorpus(ctx, t.cfg.Data, tok, c.Vocab)
+	c, err := readCorpus(ctx, t.cfg.Data, tok, m.Config().Vocab)
 	if err != nil {
 		return nil, err
 	}
-	t.documents, t.hash = len(data.ends), data.fingerprint()
-	t.data = newBatches(data, t.cfg.SeqLen, t.cfg.Seed)
-	if n := len(t.data.pieces); n == 0 || n > math.MaxInt32 {
-		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
-	}
-	return m, nil
+	return newTexts(c, t.cfg.SeqLen), nil
 }
 
-// most is the largest batch that can come.
-func (t *Trainer) most() tensor.Bind {
-	all := 0
-	for _, p := range t.data.pieces {
-		all += p.n
-	}
-	n := min(t.cfg.BatchTokens, all)
-	return tensor.Bind{T: n, S: min(n, len(t.data.pieces)), R: n}
-}
+func (t *Trainer) task() task { return task{obj: t.obj, accumulate: t.data.split} }
 
 // Config is the configuration with what was derived from the model.
 func (t *Trainer) Config() Config { return t.cfg }
@@ -195,15 +206,8 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	s := &t.last
 	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
 	at := t.data.at
-	_, end := profile.Scope(ctx, "batch")
-	t.data.fill(t.runner.in)
-	end()
 	h := grad.Hyper{LR: s.LR, Beta1: t.cfg.Betas[0], Beta2: t.cfg.Betas[1], Eps: t.cfg.Eps, Decay: t.cfg.WeightDecay, Clip: t.cfg.Clip}
-	_, end = profile.Scope(ctx, "step")
-	var err error
-	s.Loss, s.GradNorm, err = t.runner.run(ctx, h, s.Step)
-	end()
-	if err != nil {
+	if err := t.runs(ctx, s, h); err != nil {
 		t.data.at = at
 		return *s, err
 	}
@@ -211,8 +215,36 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 		return *s, t.diverged(*s)
 	}
 	t.step++
-	s.Tokens, s.Sequences, s.Elapsed = t.runner.in.bind.R, t.runner.in.bind.S, time.Since(start)
+	s.Elapsed = time.Since(start)
 	return *s, t.logs.add(s)
+}
+
+// runs makes the runs of one step and gives it loss, norm and sizes.
+func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
+	if err := t.data.plan(); err != nil {
+		return err
+	}
+	in, parts := t.runner.in, t.data.runs
+	for i, p := range parts {
+		_, end := profile.Scope(ctx, "batch")
+		err := t.data.fill(ctx, in, p)
+		end()
+		if err != nil {
+			return err
+		}
+		if t.data.split {
+			t.runner.accumulate(t.data.share(p), i == 0, i == len(parts)-1)
+		}
+		_, end = profile.Scope(ctx, "step")
+		loss, norm, err := t.runner.run(ctx, h, s.Step)
+		end()
+		if err != nil {
+			return err
+		}
+		s.Loss, s.GradNorm = s.Loss+loss, norm
+		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
+	}
+	return nil
 }
 
 func (t *Trainer) progress() progress {
@@ -243,6 +275,9 @@ func (t *Trainer) Close() error {
 	}
 	if t.runner != nil {
 		errs = append(errs, t.runner.close())
+	}
+	if t.obj != nil {
+		errs = append(errs, t.obj.close())
 	}
 	if t.store != nil {
 		errs = append(errs, t.store.Close())

@@ -39,6 +39,20 @@ func bindScale(b *binder, s *plan.Step) (kernel, error) {
 	return &flat{"scale", ms[1], func(lo, hi int) { vec.Scale(y[lo:hi], x[lo:hi], c) }}, nil
 }
 
+// bindAccumulate adds a gradient to the sum of those before it in the step.
+func bindAccumulate(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms := b.mats(n.In[0], n.In[1], n.In[2])
+	sum, g, keep := ms[0].full, ms[1].full, ms[2].full
+	return &flat{"accumulate", ms[0], func(lo, hi int) {
+		if keep[0] == 0 {
+			copy(sum[lo:hi], g[lo:hi])
+			return
+		}
+		vec.Add(sum[lo:hi], sum[lo:hi], g[lo:hi])
+	}}, nil
+}
+
 // bindAddRow adds one vector to every row.
 func bindAddRow(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()

@@ -49,6 +49,7 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"cross_entropy":      bindCrossEntropy,
 	"cross_entropy_grad": bindCrossEntropyGrad,
 	"sum_squares":        bindSumSquares,
+	"accumulate":         bindAccumulate,
 	"adamw":              bindAdamW,
 	"convert":            bindConvert,
 }
