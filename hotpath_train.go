@@ -23,6 +23,9 @@ type TrainConfig struct {
 	// Data is one path or a list: text files (one document each), .jsonl with
 	// "text" (one document a line), directories of both.
 	Data []string `json:"data"`
+	// Truncate cuts examples that are longer than SeqLen; they are errors
+	// otherwise. Texts are always cut into pieces.
+	Truncate bool `json:"truncate"`
 	// Out is the folder of checkpoints and logs.
 	Out string `json:"out"`
 
@@ -99,6 +102,9 @@ type TrainOptions struct {
 	Resume string
 	// OnStep is called after each step; an error ends the run with it.
 	OnStep func(TrainStep) error
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 	// Profile records every step; nil records nothing and costs nothing.
 	Profile *profile.Recorder
 }
@@ -129,11 +135,12 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	if o.Profile != nil {
 		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
-	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
+	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnData: o.OnData, Recorder: o.Profile})
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
-// nothing and allocates no memory for the run.
+// nothing but the cache of large data's tokens, and allocates no memory for the
+// run.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)
 	be, err := o.backend()

@@ -54,7 +54,11 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
 			}
+			bar := newReading(std)
+			o.OnData = bar.read
+			defer bar.finish()
 			o.OnStep = func(s hotpath.TrainStep) error {
+				bar.finish()
 				_, err := fmt.Fprintln(std.err, s)
 				return err
 			}

@@ -16,6 +16,8 @@ const (
 	// maxLine bounds a line of a .jsonl file in bytes, and what a block may grow
 	// to before a text without line ends and spaces is cut.
 	maxLine = 64 << 20
+	// maxText bounds what is read of a text before it can be cut.
+	maxText = 4 << 30
 )
 
 // bom begins some text files. It is no part of their text.
@@ -24,9 +26,10 @@ var bom = []byte("\ufeff")
 // Block is a part of a file.
 type Block struct {
 	File *File
-	Line int  // number of its first line, from 1
-	Last bool // the file ends with it
-	Text []byte
+	Line int // number of its first line, from 1
+	// The file begins and ends with it.
+	First, Last bool
+	Text        []byte
 }
 
 // Where names the block for errors.
@@ -93,7 +96,7 @@ func (r *reader) file(ctx context.Context, f *File, yield func(*Block) error) (e
 	if f.Lines {
 		cut = cutObjects
 	}
-	buf, line, want, begun := r.buffer(), 1, blockSize, false
+	buf, line, want, begun, first := r.buffer(), 1, blockSize, false, true
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -109,18 +112,22 @@ func (r *reader) file(ctx context.Context, f *File, yield func(*Block) error) (e
 			if len(buf) == 0 {
 				return nil
 			}
-			return yield(&Block{f, line, true, buf})
+			return yield(&Block{f, line, first, true, buf})
 		}
 		n := cut(buf)
 		if n <= 0 {
 			if f.Lines && len(buf) > maxLine {
 				return fmt.Errorf("%s: line %d: expected at most %d bytes: %w", f.Path, line, maxLine, ErrData)
 			}
+			if len(buf) > maxText {
+				return fmt.Errorf("%s: line %d: expected a place to cut the text at within %d bytes: %w", f.Path, line, int64(maxText), ErrData)
+			}
 			want = 2 * len(buf) // so that a long line is looked through a few times only
 			continue
 		}
 		rest := append(r.buffer(), buf[n:]...)
-		b := &Block{f, line, false, buf[:n]}
+		b := &Block{f, line, first, false, buf[:n]}
+		first = false
 		line += bytes.Count(b.Text, []byte("\n"))
 		if err := yield(b); err != nil {
 			return err

@@ -31,6 +31,9 @@ type Config struct {
 	// Data is one path or a list: text files (one document each), .jsonl with
 	// "text" (one document a line), directories of both.
 	Data []string `json:"data"`
+	// Truncate cuts examples that are longer than SeqLen; they are errors
+	// otherwise. Texts are always cut into pieces.
+	Truncate bool `json:"truncate"`
 	// Out is the folder of checkpoints and logs.
 	Out string `json:"out"`
 
@@ -102,7 +105,7 @@ func DefaultConfig() Config {
 // fields are the JSON fields of a configuration and where each is kept.
 func (c *Config) fields() map[string]any {
 	return map[string]any{
-		"model": &c.Model, "init": &c.Init, "data": (*paths)(&c.Data), "out": &c.Out,
+		"model": &c.Model, "init": &c.Init, "data": (*paths)(&c.Data), "truncate": &c.Truncate, "out": &c.Out,
 		"steps": &c.Steps, "batch_tokens": &c.BatchTokens, "seq_len": &c.SeqLen, "micro_tokens": &c.MicroTokens,
 		"lr": &c.LR, "min_lr": &c.MinLR, "warmup": &c.Warmup, "schedule": &c.Schedule,
 		"betas": (*betas)(&c.Betas), "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,

@@ -27,7 +27,7 @@ type Estimate struct {
 }
 
 // Plan reads model and data and compiles the training graph, but allocates
-// none of its memory and writes nothing.
+// none of its memory and writes nothing but the cache of large data's tokens.
 func Plan(ctx context.Context, cfg Config, be plan.Backend) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

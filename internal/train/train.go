@@ -42,6 +42,9 @@ type Options struct {
 	// OnStep is called after each step; an error ends the run with it, after
 	// a checkpoint.
 	OnStep func(Step) error
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 }
 
 // Result is what a run did.
@@ -66,6 +69,8 @@ type Trainer struct {
 	last   Step // kept here because what logs take would be allocated otherwise
 	step   int  // that are done
 	saved  int  // step of the last checkpoint
+
+	sources []func() error // what frees the data
 
 	hash string // of the data
 }
@@ -150,7 +155,7 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if t.cfg.SeqLen > c.MaxSeq {
 		return nil, fmt.Errorf("field seq_len: expected at most %d, the positions of the model, found %d: %w", c.MaxSeq, t.cfg.SeqLen, ErrConfig)
 	}
-	source, err := t.source(ctx, m)
+	source, err := t.source(ctx, m, t.cfg.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -174,17 +179,28 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	return m, nil
 }
 
-// source reads the data for a model.
-func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
+// source reads data for a model. It is closed with the trainer.
+func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCorpus(ctx, t.cfg.Data, tok, m.Config().Vocab)
+	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	return newTexts(c, t.cfg.SeqLen), nil
+	objective := t.cfg.Objective.name()
+	s, free, err := openSource(ctx, sourceSpec{
+		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
+		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: m.Config().CanGenerate,
+		plain: objective == "lm" || objective == "mlm", truncate: t.cfg.Truncate, pairs: m.Pairs,
+		cache: cache, memory: memoryData, progress: t.opts.OnData,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.sources = append(t.sources, free)
+	return s, nil
 }
 
 func (t *Trainer) task() task { return task{obj: t.obj, accumulate: t.data.split} }
@@ -278,6 +294,9 @@ func (t *Trainer) Close() error {
 	}
 	if t.obj != nil {
 		errs = append(errs, t.obj.close())
+	}
+	for _, free := range t.sources {
+		errs = append(errs, free())
 	}
 	if t.store != nil {
 		errs = append(errs, t.store.Close())
