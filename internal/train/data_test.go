@@ -109,11 +109,11 @@ func TestBatches(t *testing.T) {
 	for epoch := range 5 {
 		b.at = Position{Epoch: epoch}
 		must(t, b.next())
-		sorted := slices.Sorted(slices.Values(b.order))
+		sorted := slices.Sorted(slices.Values(b.walk.order))
 		if !slices.Equal(sorted, []int32{0, 1, 2, 3, 4, 5}) {
-			t.Errorf("order %v is no permutation", b.order)
+			t.Errorf("order %v is no permutation", b.walk.order)
 		}
-		orders[fmt.Sprint(b.order)] = true
+		orders[fmt.Sprint(b.walk.order)] = true
 	}
 	if len(orders) < 3 {
 		t.Errorf("epochs have the same order: %v", orders)

@@ -26,9 +26,11 @@ import (
 const (
 	cacheFormat = 1
 	indexFile   = "index.json"
-	// memoryData is how many bytes of files are tokenized in memory at each start.
-	memoryData = 64 << 20
 )
+
+// memoryData is how many bytes of files are tokenized in memory at each start;
+// tests change it.
+var memoryData int64 = 64 << 20
 
 // cacheDir is the folder of token shards: below HOTPATH_CACHE, or hotpath's
 // folder of the user's cache.

@@ -147,6 +147,9 @@ func newFileSource(spec *sourceSpec, shards []*shard, print string) *fileSource 
 	return f
 }
 
+// waits reports whether reading an example may wait for the disk.
+func (f *fileSource) waits() bool { return f.mapped }
+
 func (f *fileSource) Kind() Kind          { return f.kind }
 func (f *fileSource) Stats() Stats        { return f.stats }
 func (f *fileSource) Fingerprint() string { return f.print }

@@ -71,6 +71,7 @@ type Trainer struct {
 	saved  int  // step of the last checkpoint
 
 	sources []func() error // what frees the data
+	waits   bool           // reading examples may wait for the disk
 
 	hash string // of the data
 }
@@ -176,6 +177,9 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	}
 	t.data = newBatches(source, t.obj, t.obj.most(run, stats), t.cfg.BatchTokens, t.cfg.Seed)
 	t.data.split = run < t.cfg.BatchTokens
+	if t.waits {
+		t.data.ahead = newPrefetcher(source, t.cfg.Seed)
+	}
 	return m, nil
 }
 
@@ -200,6 +204,9 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 		return nil, err
 	}
 	t.sources = append(t.sources, free)
+	if w, ok := s.(interface{ waits() bool }); ok && w.waits() {
+		t.waits = true
+	}
 	return s, nil
 }
 
@@ -294,6 +301,9 @@ func (t *Trainer) Close() error {
 	}
 	if t.obj != nil {
 		errs = append(errs, t.obj.close())
+	}
+	if t.data != nil {
+		t.data.ahead.close()
 	}
 	for _, free := range t.sources {
 		errs = append(errs, free())
