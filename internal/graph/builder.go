@@ -132,6 +132,17 @@ func (b *Builder) Weight(key string, role Role, s tensor.Shape) *Value {
 	return b.leaf(b.path(key), leaf, Type{s, d})
 }
 
+// Fresh declares a trainable weight that no file has. It starts as zeros; key
+// names it in checkpoints.
+func (b *Builder) Fresh(key string, role Role, s tensor.Shape) *Value {
+	for _, n := range b.g.Nodes {
+		if n.Leaf != nil && n.Leaf.Key == key {
+			return n.Out[0]
+		}
+	}
+	return b.leaf(b.path(key), &Leaf{Kind: StateLeaf, Role: role, Key: key, Trainable: true, Fresh: true}, Type{s, tensor.F32})
+}
+
 // State declares memory that runs write and that starts as zeros.
 func (b *Builder) State(name string, role Role, d tensor.DType, s tensor.Shape) *Value {
 	return b.leaf(b.path(name), &Leaf{Kind: StateLeaf, Role: role}, Type{s, d})

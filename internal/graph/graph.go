@@ -112,6 +112,8 @@ type Leaf struct {
 	// trainable state; an empty key means zeros.
 	Key       string
 	Trainable bool
+	// Fresh says that no file has the weight of Key: it starts as zeros.
+	Fresh bool
 }
 
 // Graph is frozen: nodes in topological order and the values that are wanted.

@@ -20,9 +20,14 @@ type Context struct {
 	// are of the first.
 	Segments *graph.Value
 
-	cache *cache // nil where attention sees the batch only
-	ports *Ports // of the graph
-	wrong error  // the first weight that is missing or has another shape
+	cache    *cache // nil where attention sees the batch only
+	training bool   // weights are trained, or may be
+	// fresh says which weights that the files lack are trained from nothing; nil:
+	// none. labels is the number of scores of a fresh classifier.
+	fresh  func(key string) bool
+	labels int
+	ports  *Ports // of the graph
+	wrong  error  // the first weight that is missing or has another shape
 }
 
 // cache is what attention over a KV cache needs.
@@ -59,10 +64,16 @@ func (c *Context) Length() *graph.Value {
 }
 
 // Has reports whether the files have an optional weight.
-func (c *Context) Has(key string) bool { return c.m.has(key) }
+func (c *Context) Has(key string) bool { return c.m.has(key) || c.isFresh(key) }
+
+// isFresh reports whether a weight is trained from nothing.
+func (c *Context) isFresh(key string) bool { return c.fresh != nil && !c.m.has(key) && c.fresh(key) }
 
 // Tensor is a weight, a matrix [rows,cols] or a vector [n].
 func (c *Context) Tensor(key string, role graph.Role, dims ...int) *graph.Value {
+	if c.isFresh(key) {
+		return c.Fresh(key, role, tensor.Static(dims...))
+	}
 	if c.Err() == nil {
 		if c.wrong = c.m.expect(key, dims); c.wrong != nil {
 			c.Fail("%w", c.wrong)

@@ -270,7 +270,32 @@ func (m *Model) checkWeights() error {
 		wrong = m.keepWeights(c, out, counted)
 		return wrong == nil
 	})
+	if wrong == nil {
+		wrong = m.keepTrained()
+	}
 	return wrong
+}
+
+// keepTrained keeps weights that only training asks for: those of a file that
+// other graphs read in another form. They are counted there.
+func (m *Model) keepTrained() error {
+	m.keepMasked()
+	if _, ok := m.desc.(pooler); ok {
+		return nil
+	}
+	c, p := m.context(graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})), &Ports{}
+	c.training = true
+	c.tokens(p)
+	m.segments(c, p)
+	if m.desc.body(c); c.wrong != nil {
+		return c.wrong
+	}
+	for _, n := range c.Nodes() {
+		if n.Leaf != nil && n.Leaf.Kind == graph.WeightLeaf {
+			m.want[n.Leaf.Key] = n.Out[0].Shape
+		}
+	}
+	return nil
 }
 
 // eachUse gives f the context and the outputs of what the model can do.

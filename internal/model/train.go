@@ -32,6 +32,7 @@ type Param struct {
 	Role  graph.Role
 	Layer int
 	Decay bool // whether weight decay applies
+	Fresh bool // no file has a first value
 	Value *graph.Value
 	M, V  *graph.Value // AdamW's moments
 }
@@ -46,15 +47,6 @@ type Trainee struct {
 	*Context
 	Ports  *Ports
 	output []*graph.Value
-}
-
-// NextToken is the mean negative log-likelihood of Ports.Targets over the rows
-// Ports.Rows, where the target is not negative.
-func (t *Trainee) NextToken() *graph.Value {
-	t.m.nll(t.Context, t.Ports)
-	loss := t.Mean("loss", t.Ports.NLL, t.Ports.Targets)
-	t.Ports.NLL = nil // it is no output
-	return loss
 }
 
 // Output makes v an output of the graph.
@@ -80,6 +72,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 		return role != graph.RoleOther && (o.Trainable == nil || o.Trainable(role, layer))
 	}
 	c, p := m.context(b), &Ports{}
+	c.training = true
 	c.tokens(p)
 	t := &Trainee{Context: c, Ports: p, output: o.Outputs}
 	if o.End == nil {
@@ -114,7 +107,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	for i, pair := range pairs {
 		n, step := pair.Param.Node, updated[i].Node
 		parts.Params = append(parts.Params, Param{
-			Key: n.Leaf.Key, Role: n.Leaf.Role, Layer: n.Layer,
+			Key: n.Leaf.Key, Role: n.Leaf.Role, Layer: n.Layer, Fresh: n.Leaf.Fresh,
 			Decay: step.Attr.(graph.AdamWAttr).Decay,
 			Value: pair.Param, M: step.In[1], V: step.In[2],
 		})

@@ -81,7 +81,7 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 }
 
 // ragged are the ops whose cost for a token depends on what it attends to.
-var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad}
+var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad, graph.OpAttentionRelGrad}
 
 func describeStep(p *Plan, s *Step) profile.Step {
 	root := s.Root()

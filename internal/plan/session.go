@@ -78,7 +78,7 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 // loadState initialises trainable leaves from the file, as F32.
 func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 	for _, n := range s.prog.Graph.Nodes {
-		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" {
+		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" || n.Leaf.Fresh {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -79,6 +79,9 @@ func (b *batches) plan() error {
 		if err := b.next(); err != nil {
 			return err
 		}
+		if err := b.obj.check(&b.example); err != nil {
+			return fmt.Errorf("example %d: %w", b.order[b.at.Next], err)
+		}
 		size, terms := b.obj.size(&b.example)
 		if !size.Fits(b.run) {
 			return fmt.Errorf("example %d: %d tokens, %d sequences and %d targets, expected at most %d, %d and %d for one run: %w",
@@ -157,7 +160,10 @@ func newInputs(s *plan.Session, p *model.Ports) *inputs {
 	in := &inputs{
 		tokens: s.I32(p.Tokens), pos: s.I32(p.Pos), qStart: s.I32(p.QStart),
 		rows: ints(p.Rows), targets: ints(p.Targets), length: ints(p.Length), segments: ints(p.Segments),
-		hyper: s.F32(p.Hyper)[:graph.HyperLen], max: s.Program().Graph.Max,
+		max: s.Program().Graph.Max,
+	}
+	if p.Hyper != nil {
+		in.hyper = s.F32(p.Hyper)[:graph.HyperLen]
 	}
 	if p.Weight != nil {
 		in.weight, in.keep = s.F32(p.Weight)[:1], s.F32(p.Keep)[:1]

@@ -204,13 +204,12 @@ func (c *Config) Validate() error {
 		{"clip", c.Clip >= 0 && held(c.Clip), "a number from 0 that fits 32 bits", c.Clip},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
-		{"objective.type", objectives[c.Objective.name()] != nil, objectiveNames(), c.Objective.Type},
 	} {
 		if !f.ok {
 			return fmt.Errorf("field %s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)
 		}
 	}
-	return nil
+	return c.Objective.validate()
 }
 
 // maxShown is how many letters of a value an error shows.

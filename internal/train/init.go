@@ -18,8 +18,20 @@ const initDeviation = 0.02
 // Each has a stream of its own, so that no parameter's start depends on
 // another's size.
 func (r *runner) randomize(seed uint64, layers int) error {
+	return r.draw(seed, layers, func(model.Param) bool { return true })
+}
+
+// freshen gives parameters that no file has a random start.
+func (r *runner) freshen(seed uint64, layers int) error {
+	return r.draw(seed, layers, func(p model.Param) bool { return p.Fresh })
+}
+
+func (r *runner) draw(seed uint64, layers int, which func(model.Param) bool) error {
 	offsets := normOffsets(r.sess.Program().Graph)
 	for _, p := range r.parts.Params {
+		if !which(p) {
+			continue
+		}
 		f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
 		switch p.Role {
 		case graph.RoleBias:
@@ -58,8 +70,11 @@ func normal(f []float32, deviation float64, seed uint64, key string) {
 func normOffsets(g *graph.Graph) map[*graph.Value]float32 {
 	offsets := map[*graph.Value]float32{}
 	for _, n := range g.Nodes {
-		if a, ok := n.Attr.(graph.NormAttr); ok && len(n.In) > 1 && n.In[1] != nil {
-			offsets[n.In[1]] = a.Offset
+		if n.Op != graph.OpNorm {
+			continue
+		}
+		if w := n.In[1].Node; w.Op == graph.OpShift {
+			offsets[w.In[0]] = w.Attr.(graph.ShiftAttr).C
 		}
 	}
 	return offsets

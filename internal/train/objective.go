@@ -1,10 +1,14 @@
 package train
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -32,6 +36,8 @@ type objective interface {
 	// put writes an example, for which there is room, behind those in the batch.
 	// rng depends on the seed and the example's position only.
 	put(in *inputs, e *Example, rng *rand.Rand)
+	// check reports an example that the objective cannot learn from.
+	check(e *Example) error
 	// ready completes a batch before its run.
 	ready(ctx context.Context, in *inputs) error
 	close() error
@@ -47,7 +53,15 @@ type setting struct {
 
 // objectives are the rows of the field objective.type.
 var objectives = map[string]func(s setting) (objective, error){
-	"lm": newLM,
+	"lm":                newLM,
+	"sft":               newSFT,
+	"mlm":               newMLM,
+	"contrastive":       newContrastive,
+	"classify":          newClassify,
+	"regress":           newRegress,
+	"dpo":               newDPO,
+	"distill":           newDistill,
+	"distill_embedding": newDistillEmbedding,
 }
 
 func objectiveNames() string { return strings.Join(slices.Sorted(maps.Keys(objectives)), ", ") }
@@ -61,10 +75,88 @@ func newObjective(s setting) (objective, error) {
 	return o, nil
 }
 
-// ObjectiveConfig is the field objective: what the model is trained for.
+// ObjectiveConfig is the field objective: what the model is trained for. Fields
+// that a type has no use for must be left out.
 type ObjectiveConfig struct {
 	// Type is a row of objectives; "" means lm.
 	Type string `json:"type"`
+	// Batch is the most examples of a step; 0: as many as batch_tokens holds.
+	Batch int `json:"batch,omitempty"`
+
+	MaskRate   float64   `json:"mask_rate,omitempty"`   // mlm: share of tokens to predict: 0.15
+	Scale      float64   `json:"scale,omitempty"`       // contrastive: factor of cosines, 1/temperature: 20
+	Symmetric  bool      `json:"symmetric,omitempty"`   // contrastive: positives ask for their anchors too
+	Dims       []int     `json:"dims,omitempty"`        // contrastive: widths of Matryoshka losses; none: the whole vector
+	DimWeights []float64 `json:"dim_weights,omitempty"` // contrastive: of each of dims: 1
+	Labels     int       `json:"labels,omitempty"`      // classify: number of classes: those of the model
+	Beta       float64   `json:"beta,omitempty"`        // dpo: how far the model is held to the reference: 0.1
+	Reference  string    `json:"reference,omitempty"`   // dpo: file of the reference: the field model
+
+	Teacher     string  `json:"teacher,omitempty"`     // distill, distill_embedding: file of the teacher
+	Temperature float64 `json:"temperature,omitempty"` // distill: of both distributions: 2
+	Hard        float64 `json:"hard,omitempty"`        // distill: share of the loss of the data's own tokens: 0
+	Cosine      bool    `json:"cosine,omitempty"`      // distill_embedding: compare directions only
+}
+
+// objectiveFields are the types that have a use for a field.
+var objectiveFields = map[string][]string{
+	"mask_rate": {"mlm"}, "scale": {"contrastive"}, "symmetric": {"contrastive"}, "dims": {"contrastive"}, "dim_weights": {"contrastive"},
+	"labels": {"classify"}, "beta": {"dpo"}, "reference": {"dpo"},
+	"teacher": {"distill", "distill_embedding"}, "temperature": {"distill"}, "hard": {"distill"}, "cosine": {"distill_embedding"},
+}
+
+// UnmarshalJSON reads an object, or the type alone, and refuses fields that the
+// type has no use for.
+func (c *ObjectiveConfig) UnmarshalJSON(data []byte) error {
+	var name string
+	if json.Unmarshal(data, &name) == nil {
+		*c = ObjectiveConfig{Type: name}
+		return nil
+	}
+	type plain ObjectiveConfig
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return errors.New("expected an object with a type, or a type")
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*plain)(c)); err != nil {
+		return err
+	}
+	for _, field := range slices.Sorted(maps.Keys(raw)) {
+		if types := objectiveFields[field]; types != nil && !slices.Contains(types, c.name()) {
+			return fmt.Errorf("%s: expected it only with type %s, found it with %s", field, strings.Join(types, " or "), c.name())
+		}
+	}
+	return nil
+}
+
+// validate says what is wrong with the first field that is.
+func (c *ObjectiveConfig) validate() error {
+	share := func(f float64) bool { return f >= 0 && f < 1 }
+	positive := func(f float64) bool { return f >= 0 && float32(f) < math.MaxFloat32 && (f == 0 || float32(f) > 0) }
+	weights := !slices.ContainsFunc(c.DimWeights, func(f float64) bool { return !positive(f) })
+	for _, f := range []struct {
+		name string
+		ok   bool
+		want string
+		got  any
+	}{
+		{"type", objectives[c.name()] != nil, objectiveNames(), c.Type},
+		{"batch", c.Batch >= 0, "0 or more", c.Batch},
+		{"mask_rate", share(c.MaskRate), "a number from 0 to below 1", c.MaskRate},
+		{"scale", positive(c.Scale), "a positive number that fits 32 bits", c.Scale},
+		{"dim_weights", weights, "numbers from 0 that fit 32 bits", c.DimWeights},
+		{"labels", c.Labels >= 0 && c.Labels <= 1<<16, "0 to 65536", c.Labels},
+		{"beta", positive(c.Beta), "a positive number that fits 32 bits", c.Beta},
+		{"temperature", positive(c.Temperature), "a positive number that fits 32 bits", c.Temperature},
+		{"hard", c.Hard >= 0 && c.Hard <= 1, "a number from 0 to 1", c.Hard},
+	} {
+		if !f.ok {
+			return fmt.Errorf("field objective.%s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)
+		}
+	}
+	return nil
 }
 
 // name is the type, the default included.
@@ -75,5 +167,5 @@ type alone struct{}
 
 func (alone) bind(context.Context, *plan.Session) error { return nil }
 func (alone) ready(context.Context, *inputs) error      { return nil }
-func (alone) put(*inputs, *Example, *rand.Rand)         {}
+func (alone) check(*Example) error                      { return nil }
 func (alone) close() error                              { return nil }

@@ -20,6 +20,18 @@ func newLM(s setting) (objective, error) {
 	return &lm{}, nil
 }
 
+// sft is lm on answers only: data that mark none are refused.
+type sft struct{ lm }
+
+func newSFT(s setting) (objective, error) {
+	if _, err := newLM(s); err != nil {
+		return nil, err
+	}
+	return &sft{}, nil
+}
+
+func (*sft) kinds() []Kind { return []Kind{Answer} }
+
 func (*lm) kinds() []Kind { return []Kind{Text, Answer} }
 
 func (*lm) build(t *model.Trainee) *graph.Value { return t.NextToken() }

@@ -111,11 +111,12 @@ func noneAfter(out string, step int) error {
 	return err
 }
 
-// moments are the optimizer's state by the names that a stateFile has.
+// moments are what a stateFile has, by name: the optimizer's state, and weights
+// that the model's files have no place for.
 func (r *runner) moments() iter.Seq2[string, *graph.Value] {
 	return func(yield func(string, *graph.Value) bool) {
 		for _, p := range r.parts.Params {
-			if !yield("m."+p.Key, p.M) || !yield("v."+p.Key, p.V) {
+			if !yield("m."+p.Key, p.M) || !yield("v."+p.Key, p.V) || p.Fresh && !yield("w."+p.Key, p.Value) {
 				return
 			}
 		}

@@ -131,6 +131,10 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
 			return err
 		}
+	default:
+		if err := t.runner.freshen(t.cfg.Seed, m.Config().Layers); err != nil {
+			return err
+		}
 	}
 	if err := t.out.sweep(); err != nil {
 		return err
@@ -176,6 +180,9 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
 	}
 	t.data = newBatches(source, t.obj, t.obj.most(run, stats), t.cfg.BatchTokens, t.cfg.Seed)
+	if n := t.cfg.Objective.Batch; n > 0 {
+		t.data.examples = min(n, t.data.n)
+	}
 	t.data.split = run < t.cfg.BatchTokens
 	if t.waits {
 		t.data.ahead = newPrefetcher(source, t.cfg.Seed)
