@@ -85,6 +85,9 @@ type TrainOptions struct {
 	// Peak is what the machine can do in FLOP/s ([PeakFLOPs] measures it), for
 	// TrainStep.MFU; 0: MFU is unknown.
 	Peak float64
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 	// Profile records every step; nil records nothing and costs nothing.
 	Profile *profile.Recorder
 }
@@ -116,7 +119,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
 	return train.Run(ctx, cfg, train.Options{
-		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, Peak: o.Peak, Recorder: o.Profile,
+		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile,
 	})
 }
 
@@ -141,7 +144,8 @@ func PlotTraining(out string) (path string, err error) {
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
-// nothing and allocates no memory for the run. Times are estimated from the
+// nothing but the cache of large data's tokens, and allocates no memory for the
+// run. Times are estimated from the
 // machine's ceilings, which it measures in half a second.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)

@@ -67,8 +67,13 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
 			}
-			show := newSteps(std.err)
-			o.OnStep, o.OnSample = show.step, show.sample
+			bar, show := newReading(std), newSteps(std.err)
+			defer bar.finish()
+			o.OnData, o.OnSample = bar.read, show.sample
+			o.OnStep = func(s hotpath.TrainStep) error {
+				bar.finish()
+				return show.step(s)
+			}
 			if o.Peak, err = hotpath.PeakFLOPs(cmd.Context(), o); err != nil {
 				return err
 			}

@@ -36,11 +36,11 @@ type batches struct {
 	runs     []part      // of the step that plan was called for
 	terms    int         // of all runs
 
-	order    []int32 // of examples
-	shuffled int     // epoch that order is of, -1 for none
-	example  Example
-	pcg      rand.PCG
-	rng      *rand.Rand // on pcg
+	walk    walk
+	ahead   *prefetcher // nil where the data are in memory
+	example Example
+	pcg     rand.PCG
+	rng     *rand.Rand // on pcg
 }
 
 // part is one run of a step.
@@ -52,44 +52,23 @@ type part struct {
 
 // newBatches is for steps of at most so many tokens, in one run of at most run.
 func newBatches(s Source, o objective, run tensor.Bind, tokens int, seed uint64) *batches {
-	b := &batches{source: s, obj: o, n: s.Stats().Examples, seed: seed, run: run, tokens: tokens, shuffled: -1}
+	b := &batches{source: s, obj: o, n: s.Stats().Examples, seed: seed, run: run, tokens: tokens}
 	b.examples = b.n
-	b.order = make([]int32, b.n)
+	b.walk = newWalk(b.n, seed)
 	b.rng = rand.New(&b.pcg)
 	return b
 }
 
 // next reads the example to come.
 func (b *batches) next() error {
-	if b.shuffled != b.at.Epoch {
-		b.shuffle()
-	}
-	i := int(b.order[b.at.Next])
+	i := b.walk.at(b.at)
 	if err := b.source.Example(i, &b.example); err != nil {
 		return fmt.Errorf("example %d: %w", i, err)
 	}
 	return nil
 }
 
-func (b *batches) advance() {
-	if b.at.Next++; b.at.Next == b.n {
-		b.at = Position{Epoch: b.at.Epoch + 1}
-	}
-}
-
-// shuffle depends on nothing but the seed and the epoch, so that a position
-// needs no memory of what came before.
-func (b *batches) shuffle() {
-	b.pcg.Seed(b.seed, uint64(b.at.Epoch))
-	for i := range b.order {
-		b.order[i] = int32(i)
-	}
-	for i := len(b.order) - 1; i > 0; i-- {
-		j, _ := bits.Mul64(b.pcg.Uint64(), uint64(i+1))
-		b.order[i], b.order[j] = b.order[j], b.order[i]
-	}
-	b.shuffled = b.at.Epoch
-}
+func (b *batches) advance() { b.at = b.walk.after(b.at) }
 
 // plan takes examples for the next step as long as they fit and says which run
 // has which. A step goes on into the next epoch, but never has more examples
@@ -97,17 +76,18 @@ func (b *batches) shuffle() {
 func (b *batches) plan() error {
 	b.runs, b.terms = b.runs[:0], 0
 	var all, run tensor.Bind
+	taken := 0
 	for range b.examples {
 		if err := b.next(); err != nil {
 			return err
 		}
 		if err := b.obj.check(&b.example); err != nil {
-			return fmt.Errorf("example %d: %w", b.order[b.at.Next], err)
+			return fmt.Errorf("example %d: %w", b.walk.at(b.at), err)
 		}
 		size, terms := b.obj.size(&b.example)
 		if !size.Fits(b.run) {
 			return fmt.Errorf("example %d: %d tokens, %d sequences and %d targets, expected at most %d, %d and %d for one run: %w",
-				b.order[b.at.Next], size.T, size.S, size.R, b.run.T, b.run.S, b.run.R, ErrData)
+				b.walk.at(b.at), size.T, size.S, size.R, b.run.T, b.run.S, b.run.R, ErrData)
 		}
 		if all.T+size.T > b.tokens {
 			break
@@ -122,7 +102,9 @@ func (b *batches) plan() error {
 		last.examples, last.terms = last.examples+1, last.terms+terms
 		run, all, b.terms = plus(run, size), plus(all, size), b.terms+terms
 		b.advance()
+		taken++
 	}
+	b.ahead.ahead(b.at, min(2*taken, b.n)) // two steps like this one
 	return nil
 }
 

@@ -30,6 +30,9 @@ type Config struct {
 	// Data is one path or a list: text files (one document each), .jsonl with
 	// "text" (one document per line), directories of both.
 	Data List `json:"data"`
+	// Truncate cuts examples that are longer than SeqLen; they are errors
+	// otherwise. Texts are always cut into pieces.
+	Truncate bool `json:"truncate"`
 	// Out is the folder of checkpoints and logs.
 	Out string `json:"out"`
 

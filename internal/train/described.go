@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"hotpath/internal/tokenizer"
+	"hotpath/internal/tokenizer/learn"
 	"hotpath/internal/weights"
 )
 
@@ -51,6 +52,13 @@ func (s Shape) tokenizerFiles(ctx context.Context, data []string) (map[string][]
 	if s.Tokenizer == charTokenizer {
 		text, err := charJSON(ctx, data)
 		return map[string][]byte{"tokenizer.json": text, "tokenizer_config.json": []byte(`{"tokenizer_class":"PreTrainedTokenizerFast"}`)}, err
+	}
+	if slices.Contains(learntKinds, s.Tokenizer) {
+		made, err := learn.Train(ctx, data, learn.Options{Kind: s.Tokenizer, VocabSize: s.Vocab})
+		if err != nil {
+			return nil, fmt.Errorf("field model.tokenizer: %w", err)
+		}
+		return made.Files(), nil
 	}
 	dir, files := s.Tokenizer, map[string][]byte{}
 	if strings.HasSuffix(dir, ".json") {

@@ -87,7 +87,7 @@ func (t *Trainer) culprits() string {
 		for range run.examples {
 			if n++; n <= maxCulprits {
 				if t.data.next() == nil {
-					fmt.Fprintf(&b, "; example %d of epoch %d: %q", t.data.order[t.data.at.Next], t.data.at.Epoch, t.beginning(&t.data.example))
+					fmt.Fprintf(&b, "; example %d of epoch %d: %q", t.data.walk.at(t.data.at), t.data.at.Epoch, t.beginning(&t.data.example))
 				}
 			}
 			t.data.advance()

@@ -33,7 +33,7 @@ type Estimate struct {
 }
 
 // Plan reads model and data and compiles the training graph, but allocates
-// none of its memory and writes nothing. c is what the machine can do; its zero
+// none of its memory and writes nothing but the cache of large data's tokens. c is what the machine can do; its zero
 // value leaves times out.
 func Plan(ctx context.Context, cfg Config, be plan.Backend, c profile.Ceilings) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {

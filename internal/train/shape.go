@@ -22,8 +22,9 @@ type Shape struct {
 	Context      int     `json:"context"`    // most tokens of a sequence: 1024
 	Tied         bool    `json:"tied"`       // the head is the token table: true
 	RopeTheta    float64 `json:"rope_theta"` // of llama: 10000
-	// Tokenizer is "char" (one token per character of the data), or a folder
-	// with tokenizer.json, or that file.
+	// Tokenizer is made from the data: "char" (one token per character), "bpe" or
+	// "wordpiece" (of Vocab tokens); or it is a folder with tokenizer.json, or
+	// that file.
 	Tokenizer string `json:"tokenizer"`
 }
 
@@ -32,8 +33,10 @@ func DefaultShape() Shape {
 	return Shape{Architecture: "llama", Context: 1024, Tied: true, RopeTheta: 10000}
 }
 
-// charTokenizer is the name of the tokenizer that is made of the data.
+// Names of tokenizers that are made from the data.
 const charTokenizer = "char"
+
+var learntKinds = []string{"bpe", "wordpiece"}
 
 // padding is how many rows a token table may have beyond the tokenizer's ids:
 // people round up to a multiple of 64 or 128.
@@ -64,7 +67,7 @@ func (s *Shape) validate(c *Config) error {
 		kv = s.NHeads
 	}
 	return firstWrong("model.", []check{
-		oneOf("architecture", s.Architecture, slices.Sorted(maps.Keys(layouts))),
+		oneOf("architecture", s.Architecture, slices.Sorted(maps.Keys(architectures))),
 		within("d_model", s.DModel, 1, maxWidth),
 		within("n_layers", s.NLayers, 1, maxLayers),
 		within("n_heads", s.NHeads, 1, maxWidth),
@@ -79,7 +82,8 @@ func (s *Shape) validate(c *Config) error {
 		{"context", c.SeqLen <= s.Context, fmt.Sprintf("at least seq_len (%d)", c.SeqLen), s.Context},
 		{"rope_theta", s.RopeTheta > 0 && fits32(s.RopeTheta), "a positive number that fits 32 bits", s.RopeTheta},
 		{"tied", s.Architecture != "bert" || s.Tied, "true in this architecture", s.Tied},
-		{"tokenizer", s.Tokenizer != "", `"char", or a folder with tokenizer.json`, s.Tokenizer},
+		{"tokenizer", s.Tokenizer != "", `"char", "bpe", "wordpiece", or a folder with tokenizer.json`, s.Tokenizer},
+		{"vocab", s.Vocab > 0 || !slices.Contains(learntKinds, s.Tokenizer), "the number of tokens to learn", s.Vocab},
 	})
 }
 
@@ -104,9 +108,9 @@ func (s Shape) complete(tokens int) (Shape, error) {
 	return s, nil
 }
 
-// layouts are the files of each architecture: config.json, and the dimensions
+// architectures are the files of each architecture: config.json, and the dimensions
 // of tensors by name. "{}" stands for the layer.
-var layouts = map[string]struct {
+var architectures = map[string]struct {
 	config  func(s Shape) map[string]any
 	tensors func(s Shape) map[string][]int
 }{
@@ -209,7 +213,7 @@ func bertTensors(s Shape) map[string][]int {
 // layout is config.json with the tokenizer's ids in it, and the dimensions of
 // every tensor.
 func (s Shape) layout(ids map[string]any) ([]byte, map[string][]int, error) {
-	l := layouts[s.Architecture]
+	l := architectures[s.Architecture]
 	fields := l.config(s)
 	maps.Copy(fields, ids)
 	config, err := json.MarshalIndent(fields, "", "  ")

@@ -178,6 +178,29 @@ func TestDescribedModelTrains(t *testing.T) {
 	must(t, err)
 }
 
+// A tokenizer that is learnt from the data goes with the model into checkpoints.
+func TestTokenizerIsLearntFromTheData(t *testing.T) {
+	sets := []string{"steps=2", "warmup=1", "batch_tokens=256", "model.vocab=300", "model.d_model=32", "model.n_layers=1", "model.n_heads=2",
+		"data=" + testmodels.Dir(t, "shakespeare.txt")}
+	c, err := ReadConfig("shakespeare-bpe", append(sets, "out="+t.TempDir()))
+	must(t, err)
+	res, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	st, err := weights.Open(res.Checkpoint)
+	must(t, err)
+	defer func() { must(t, st.Close()) }()
+	m, err := model.Open(st)
+	must(t, err)
+	tok, err := m.Tokenizer()
+	must(t, err)
+	if tok.Size() != 300 || m.Config().Vocab != 300 {
+		t.Errorf("%d tokens for a table of %d", tok.Size(), m.Config().Vocab)
+	}
+	if _, err := ReadConfig("shakespeare-bpe", append(sets, "model.vocab=0")); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "field model.vocab: expected the number of tokens to learn") {
+		t.Errorf("error %v of a tokenizer without a size", err)
+	}
+}
+
 func TestReadyMadeConfigsAreValid(t *testing.T) {
 	for _, name := range ReadyMadeNames() {
 		c, err := ReadConfig(name, nil)

@@ -46,6 +46,9 @@ type Options struct {
 	OnSample func(step int, text string) error
 	// Peak is what the machine can do in FLOP/s, for Step.MFU; 0: unknown.
 	Peak float64
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 }
 
 // Result is what a run did.
@@ -85,6 +88,9 @@ type Trainer struct {
 	first  int       // steps before it
 	step   int       // that are done
 	saved  int       // step of the last checkpoint
+
+	sources []func() error // what frees the data
+	waits   bool           // reading examples may wait for the disk
 
 	hash string // of the data
 }
@@ -211,20 +217,37 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		t.data.examples = min(n, t.data.n)
 	}
 	t.data.split = run < t.cfg.BatchTokens
+	if t.waits {
+		t.data.ahead = newPrefetcher(source, t.cfg.Seed)
+	}
 	return m, nil
 }
 
-// source reads data for a model.
+// source reads data for a model. It is closed with the trainer.
 func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	c, err := readCorpus(ctx, paths, tok, m.Config().Vocab)
+	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	return newTexts(c, t.cfg.SeqLen), nil
+	objective := t.cfg.Objective.name()
+	s, free, err := openSource(ctx, sourceSpec{
+		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
+		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: m.Config().CanGenerate,
+		plain: objective == "lm" || objective == "mlm", truncate: t.cfg.Truncate, pairs: m.Pairs,
+		cache: cache, memory: memoryData, progress: t.opts.OnData,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.sources = append(t.sources, free)
+	if w, ok := s.(interface{ waits() bool }); ok && w.waits() {
+		t.waits = true
+	}
+	return s, nil
 }
 
 func (t *Trainer) task() task {
@@ -345,6 +368,12 @@ func (t *Trainer) Close() error {
 	}
 	if t.obj != nil {
 		errs = append(errs, t.obj.close())
+	}
+	if t.data != nil {
+		t.data.ahead.close()
+	}
+	for _, free := range t.sources {
+		errs = append(errs, free())
 	}
 	if t.store != nil {
 		errs = append(errs, t.store.Close())
