@@ -80,7 +80,7 @@ func (b *batches) plan() error {
 			return err
 		}
 		if err := b.obj.check(&b.example); err != nil {
-			return fmt.Errorf("example %d: %w", b.order[b.at.Next], err)
+			return fmt.Errorf("example %d: %w", b.walk.at(b.at), err)
 		}
 		size, terms := b.obj.size(&b.example)
 		if !size.Fits(b.run) {
