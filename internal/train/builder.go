@@ -29,7 +29,7 @@ type builder struct {
 func newBuilder(spec *sourceSpec) *builder { return &builder{spec: spec, hash: sha256.New()} }
 
 // run reads all files on several workers. Shards depend on the data only.
-func (b *builder) run(ctx context.Context, files []dataset.File, form *layout) error {
+func (b *builder) run(ctx context.Context, files []dataset.File, form *recordForm) error {
 	encoders := make([]*encoder, b.spec.workers+1)
 	for i := range encoders {
 		encoders[i] = &encoder{ctx: ctx, spec: b.spec}
@@ -64,7 +64,7 @@ func (b *builder) end() error {
 }
 
 // block encodes a block of a file.
-func (e *encoder) block(b *dataset.Block, form *layout) error {
+func (e *encoder) block(b *dataset.Block, form *recordForm) error {
 	if b.File.Lines {
 		return b.Objects(func(l dataset.Line) error {
 			if err := form.fits(&l); err != nil {

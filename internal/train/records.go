@@ -9,16 +9,16 @@ import (
 	"hotpath/internal/format/jsonview"
 )
 
-// layout is a form that objects of a .jsonl file can have.
-type layout struct {
+// recordForm is a form that objects of a .jsonl file can have.
+type recordForm struct {
 	name   string
 	fields []string // that an object must have
 	kind   Kind
 	make   func(e *encoder, l *dataset.Line) error
 }
 
-// layouts are looked through in this order.
-var layouts = []*layout{
+// recordForms are looked through in this order.
+var recordForms = []*recordForm{
 	{"chat", []string{"messages"}, Answer, (*encoder).chat},
 	{"preference", []string{"chosen", "rejected"}, Preference, (*encoder).preference},
 	{"instruction", []string{"instruction", "output"}, Answer, (*encoder).instruction},
@@ -28,11 +28,11 @@ var layouts = []*layout{
 	{"text", []string{"text"}, Text, (*encoder).document},
 }
 
-// Layouts of two or more columns of text, whatever their names.
+// Forms of two or more columns of text, whatever their names.
 var (
-	pairLayout     = &layout{"pairs", nil, Pairs, (*encoder).pairs}
-	scoredColumns  = &layout{"scored pairs", nil, Scored, (*encoder).scored}
-	labelledColumn = &layout{"labelled pairs", nil, Labelled, (*encoder).labelled}
+	pairForm       = &recordForm{"pairs", nil, Pairs, (*encoder).pairs}
+	scoredColumns  = &recordForm{"scored pairs", nil, Scored, (*encoder).scored}
+	labelledColumn = &recordForm{"labelled pairs", nil, Labelled, (*encoder).labelled}
 )
 
 // reserved are the columns that are no texts.
@@ -46,11 +46,11 @@ var dataSynonyms = map[string]string{
 	"accepted": "chosen", "preferred": "chosen", "refused": "rejected", "target": "label", "class": "label", "similarity": "score",
 }
 
-// layoutOf finds the layout of the first object of the data. plain takes texts
+// formOf finds the form of the first object of the data. plain takes texts
 // for documents whatever stands beside them.
-func layoutOf(l *dataset.Line, plain bool) (*layout, error) {
+func formOf(l *dataset.Line, plain bool) (*recordForm, error) {
 	has := func(name string) bool { _, ok := l.Object.Get(name); return ok }
-	for _, form := range layouts {
+	for _, form := range recordForms {
 		if plain && (form.kind == Scored || form.kind == Labelled) {
 			continue
 		}
@@ -58,7 +58,7 @@ func layoutOf(l *dataset.Line, plain bool) (*layout, error) {
 			return form, nil
 		}
 	}
-	// A field of a known layout that stands alone is a mistake, not a column.
+	// A field of a known form that stands alone is a mistake, not a column.
 	known := has("chosen") || has("rejected") || has("instruction") || has("completion")
 	if n := len(textColumns(l.Object)); n >= 2 && !known && !misspelt(l.Object) {
 		switch {
@@ -67,7 +67,7 @@ func layoutOf(l *dataset.Line, plain bool) (*layout, error) {
 		case has("label"):
 			return labelledColumn, nil
 		}
-		return pairLayout, nil
+		return pairForm, nil
 	}
 	return nil, l.ErrorAt(l.Object, "fields %s: expected %s%s", shownKeys(l.Object), wantedFields, suggestion(l.Object))
 }
@@ -83,9 +83,9 @@ func allOf(names []string, has func(string) bool) bool {
 	return true
 }
 
-// fits reports an object that lacks a field of the layout, which the objects
+// fits reports an object that lacks a field of the form, which the objects
 // before it have.
-func (form *layout) fits(l *dataset.Line) error {
+func (form *recordForm) fits(l *dataset.Line) error {
 	for _, name := range form.fields {
 		if _, ok := l.Object.Get(name); !ok {
 			return l.ErrorAt(l.Object, "fields %s: expected %q, as the objects before it have (%s)%s", shownKeys(l.Object), name, form.name, suggestion(l.Object))
@@ -142,18 +142,18 @@ func shownKeys(object jsonview.Value) string {
 	return b.String()
 }
 
-// fieldNames are all that layouts ask for.
+// fieldNames are all that recordForms ask for.
 func fieldNames() []string {
 	names := slices.Clone(reserved)
-	for _, form := range layouts {
+	for _, form := range recordForms {
 		names = append(names, form.fields...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// misspelt reports an object with a field that is nearly one of a layout's, but
-// none itself, beside another of the same layout.
+// misspelt reports an object with a field that is nearly one of a form's, but
+// none itself, beside another of the same form.
 func misspelt(object jsonview.Value) bool {
 	names := keysOf(object)
 	for _, name := range names {
@@ -161,7 +161,7 @@ func misspelt(object jsonview.Value) bool {
 		if near == "" || near == name || slices.Contains(reserved, near) {
 			continue
 		}
-		for _, form := range layouts {
+		for _, form := range recordForms {
 			rest := slices.DeleteFunc(slices.Clone(form.fields), func(f string) bool { return f == near })
 			if slices.Contains(form.fields, near) && len(rest) > 0 && allOf(rest, func(f string) bool { return slices.Contains(names, f) }) {
 				return true

@@ -105,7 +105,7 @@ func shardName(i int) string { return fmt.Sprintf("shard-%05d.tokens", i) }
 
 // cachedSource maps the shards of the data, and makes them first where they are
 // missing. Another process that makes them is waited for.
-func cachedSource(ctx context.Context, spec *sourceSpec, files []dataset.File, form *layout) (_ *fileSource, err error) {
+func cachedSource(ctx context.Context, spec *sourceSpec, files []dataset.File, form *recordForm) (_ *fileSource, err error) {
 	key, err := spec.key(files)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func cachedSource(ctx context.Context, spec *sourceSpec, files []dataset.File, f
 }
 
 // makeShards tokenizes files into a folder.
-func makeShards(ctx context.Context, spec *sourceSpec, files []dataset.File, form *layout, dir string) (err error) {
+func makeShards(ctx context.Context, spec *sourceSpec, files []dataset.File, form *recordForm, dir string) (err error) {
 	temp := filepath.Join(filepath.Dir(dir), tempPrefix+filepath.Base(dir))
 	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o777)); err != nil {
 		return err

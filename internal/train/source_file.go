@@ -56,7 +56,7 @@ func openSource(ctx context.Context, spec sourceSpec) (_ Source, close func() er
 		spec.workers = runtime.GOMAXPROCS(0)
 	}
 	spec.pairs = sync.OnceValues(spec.pairs)
-	form, err := firstLayout(ctx, files, spec.plain)
+	form, err := firstForm(ctx, files, spec.plain)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,17 +87,17 @@ func totalSize(files []dataset.File) (n int64) {
 	return n
 }
 
-// firstLayout is the layout of the first object, or that of text files.
-func firstLayout(ctx context.Context, files []dataset.File, plain bool) (form *layout, err error) {
+// firstForm is the form of the first object, or that of text files.
+func firstForm(ctx context.Context, files []dataset.File, plain bool) (form *recordForm, err error) {
 	found := errors.New("found")
-	form = layouts[len(layouts)-1] // of texts
+	form = recordForms[len(recordForms)-1] // of texts
 	for i := range files {
 		if !files[i].Lines {
 			return form, nil
 		}
 		err = dataset.Each(ctx, files[i:i+1], 1, dataset.CutLines, func(_ int, b *dataset.Block) (int, error) {
 			return 0, b.Objects(func(l dataset.Line) error {
-				first, err := layoutOf(&l, plain)
+				first, err := formOf(&l, plain)
 				if err == nil {
 					form, err = first, found
 				}

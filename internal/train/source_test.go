@@ -494,7 +494,7 @@ func FuzzParseShard(f *testing.F) {
 	})
 }
 
-// FuzzRecords reads hostile lines of every layout.
+// FuzzRecords reads hostile lines of every form.
 func FuzzRecords(f *testing.F) {
 	for _, line := range []string{
 		`{"text":"a"}`, `{"text":"a","label":1}`, `{"text":"a","score":1e300}`, `{"a":"x","b":"y","c":["z",1]}`,

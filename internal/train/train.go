@@ -223,6 +223,14 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	return m, nil
 }
 
+// Objectives that ask something particular of data: those that predict the next
+// token, so that a sequence may have one token more than it reads, and those
+// that take texts without looking at labels and scores beside them.
+var (
+	predicting = []string{"lm", "sft", "dpo", "distill"}
+	reading    = []string{"lm", "mlm", "distill"}
+)
+
 // source reads data for a model. It is closed with the trainer.
 func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
 	tok, err := m.Tokenizer()
@@ -236,8 +244,8 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 	objective := t.cfg.Objective.name()
 	s, free, err := openSource(ctx, sourceSpec{
 		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
-		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: m.Config().CanGenerate,
-		plain: objective == "lm" || objective == "mlm", truncate: t.cfg.Truncate, pairs: m.Pairs,
+		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: slices.Contains(predicting, objective),
+		plain: slices.Contains(reading, objective), truncate: t.cfg.Truncate, pairs: m.Pairs,
 		cache: cache, memory: memoryData, progress: t.opts.OnData,
 	})
 	if err != nil {
