@@ -49,11 +49,17 @@ type TrainConfig struct {
 	// Objective is what the model is trained for: next tokens unless it says
 	// otherwise.
 	Objective TrainObjective `json:"objective"`
+	// LoRA trains small matrices beside weights that stay as they are.
+	LoRA TrainLoRA `json:"lora"`
 }
 
 // TrainObjective is what a model is trained for; docs/objectives.md explains each
 // Type and its fields.
 type TrainObjective = train.ObjectiveConfig
+
+// TrainLoRA is what LoRA adds: Rank, Alpha and the Roles of projections. A Rank
+// of 0 means none.
+type TrainLoRA = train.LoRAConfig
 
 // Validate says what is wrong with the first field that is; Train does so too.
 func (c TrainConfig) Validate() error { return (*train.Config)(&c).Validate() }

@@ -20,6 +20,9 @@ type TrainOptions struct {
 	// Accumulate keeps the sum of gradients from run to run: Ports.Keep and
 	// Ports.Weight are inputs then.
 	Accumulate bool
+	// LoRA, where not nil, freezes the model's weights and trains what is added
+	// to them, and weights that no file has.
+	LoRA *LoRA
 	// Outputs are values besides loss and norm that are read after a run; End
 	// may add to them.
 	Outputs []*graph.Value
@@ -38,7 +41,10 @@ type Param struct {
 }
 
 // TrainParts is what a training loop saves and restores.
-type TrainParts struct{ Params []Param }
+type TrainParts struct {
+	Params   []Param
+	Adapters []Adapter // of LoRA
+}
 
 // Trainee is a model within a training graph, for an objective to end. Its
 // methods build the part of the model that they name; each is called once at
@@ -69,10 +75,10 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	}
 	b.Trainable = func(role graph.Role, layer int) bool {
 		// What has no role is part of the description, like rope factors.
-		return role != graph.RoleOther && (o.Trainable == nil || o.Trainable(role, layer))
+		return role != graph.RoleOther && o.LoRA == nil && (o.Trainable == nil || o.Trainable(role, layer))
 	}
 	c, p := m.context(b), &Ports{}
-	c.training = true
+	c.training, c.lora = true, o.LoRA
 	c.tokens(p)
 	t := &Trainee{Context: c, Ports: p, output: o.Outputs}
 	if o.End == nil {
@@ -103,7 +109,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	parts := &TrainParts{}
+	parts := &TrainParts{Adapters: c.adapters}
 	for i, pair := range pairs {
 		n, step := pair.Param.Node, updated[i].Node
 		parts.Params = append(parts.Params, Param{

@@ -57,6 +57,8 @@ type Config struct {
 	// Objective is what the model is trained for: next tokens unless it says
 	// otherwise.
 	Objective ObjectiveConfig `json:"objective"`
+	// LoRA trains small matrices beside weights that stay as they are.
+	LoRA LoRAConfig `json:"lora"`
 }
 
 // paths is one path or a list of them.
@@ -107,7 +109,7 @@ func (c *Config) fields() map[string]any {
 		"lr": &c.LR, "min_lr": &c.MinLR, "warmup": &c.Warmup, "schedule": &c.Schedule,
 		"betas": (*betas)(&c.Betas), "eps": &c.Eps, "weight_decay": &c.WeightDecay, "clip": &c.Clip,
 		"seed": &c.Seed, "checkpoint_every": &c.CheckpointEvery, "keep": &c.Keep,
-		"objective": &c.Objective,
+		"objective": &c.Objective, "lora": &c.LoRA,
 	}
 }
 
@@ -206,7 +208,10 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("field %s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)
 		}
 	}
-	return c.Objective.validate()
+	if err := c.Objective.validate(); err != nil {
+		return err
+	}
+	return c.LoRA.validate()
 }
 
 // maxShown is how many letters of a value an error shows.

@@ -26,11 +26,12 @@ type runner struct {
 type task struct {
 	obj        objective
 	accumulate bool // steps may have several runs
+	lora       *model.LoRA
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate, LoRA: k.lora})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	// configuration's out, or a fresh run where it has none. An out that has a
 	// checkpoint is refused without it.
 	Resume string
+	// Source is what to learn from; nil: the files of the field data.
+	Source Source
 	// OnStep is called after each step; an error ends the run with it, after
 	// a checkpoint.
 	OnStep func(Step) error
@@ -101,7 +103,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}
-		path = from
+		if t.cfg.LoRA.Rank == 0 { // the adapters' base is the model itself, not what they were merged into
+			path = from
+		}
 	}
 	m, err := t.openData(ctx, path)
 	if err != nil {
@@ -183,6 +187,9 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 
 // source reads the data for a model.
 func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
+	if t.opts.Source != nil {
+		return t.opts.Source, nil
+	}
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
@@ -194,7 +201,9 @@ func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 	return newTexts(c, t.cfg.SeqLen), nil
 }
 
-func (t *Trainer) task() task { return task{obj: t.obj, accumulate: t.data.split} }
+func (t *Trainer) task() task {
+	return task{obj: t.obj, accumulate: t.data.split, lora: t.cfg.LoRA.options()}
+}
 
 // Config is the configuration with what was derived from the model.
 func (t *Trainer) Config() Config { return t.cfg }
