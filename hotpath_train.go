@@ -38,6 +38,10 @@ func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(n
 // Type and its fields.
 type TrainObjective = train.ObjectiveConfig
 
+// TrainLoRA is what LoRA adds: Rank, Alpha and the Roles of projections. A Rank
+// of 0 means none.
+type TrainLoRA = train.LoRAConfig
+
 // TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
 // Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
 // String is a progress line.

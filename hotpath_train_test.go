@@ -101,7 +101,7 @@ func defaults(t *testing.T, prefix string, of any) []string {
 		if name == "-" {
 			continue
 		}
-		if f.Type() == reflect.TypeFor[hotpath.TrainObjective]() { // docs/objectives.md has its fields
+		if f.Type() == reflect.TypeFor[hotpath.TrainObjective]() || f.Type() == reflect.TypeFor[hotpath.TrainLoRA]() { // docs/objectives.md has its fields
 			out = append(out, prefix+name+" ")
 			continue
 		}

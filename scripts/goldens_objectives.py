@@ -8,10 +8,11 @@ sentence-transformers.
 [{"name", "model", "config": the field objective, "kind": of the examples,
   "examples": [{"Seqs": [{"IDs", "Segments", "Learn"}], "Label", "Score"}],
   "masked": [[[ids as the model sees them], [target or -1]]] (mlm only),
-  "loss", "grads": {NAME: digest}}]
+  "lora": the field lora, "loss", "grads": {NAME: digest}}]
 
 Digests are those of goldens_grads.py. Weights that no file has ("mlm...") are given: element i
-of the matrix is 0.1 times sign 3 of i, norms are 1, biases 0; gradients go by "fresh KEY".
+of the matrix is 0.1 times sign 3 of i, norms are 1, biases 0; gradients go by "fresh KEY". So
+do those of LoRA's matrices, which are 0.1 times sign 1 and sign 2.
 """
 import json, os
 
@@ -149,6 +150,21 @@ def main():
             own.append(nlls(m, e["Seqs"][0]))
         config = dict(type="distill", teacher=other, temperature=2.5, **(dict(hard=hard) if hard else {}))
         out.append(case(name, small, config, "text", texts, (1 - hard) * torch.cat(soft).mean() + hard * torch.cat(own).mean(), m))
+
+    lora = dict(rank=2, alpha=6.0, roles=["q", "down"])
+    m = load(T.AutoModelForCausalLM, small)
+    texts, fresh, weights = [dict(Seqs=[seq(50, n)]) for n in (9, 4, 13)], {}, {}
+    for i in range(m.config.num_hidden_layers):
+        for key, name in [("attn_q", "self_attn.q_proj"), ("ffn_down", "mlp.down_proj")]:
+            key, name = f"blk.{i}.{key}.weight", f"model.layers.{i}.{name}.weight"
+            w = m.get_parameter(name).detach()
+            a = torch.tensor(0.1 * G.signs(2 * w.shape[1], 1).reshape(2, -1), requires_grad=True)
+            b = torch.tensor(0.1 * G.signs(2 * w.shape[0], 2).reshape(-1, 2), requires_grad=True)
+            fresh[key + ".lora_a"], fresh[key + ".lora_b"], weights[name] = a, b, w + 3.0 * b @ a
+    merged = lambda x: torch.func.functional_call(m, weights, (x,))
+    loss = torch.cat([nlls(merged, e["Seqs"][0]) for e in texts]).mean()
+    m.requires_grad_(False)
+    out.append(case("lora", small, dict(type="lm"), "text", texts, loss, m, fresh, lora=lora))
 
     teacher = "testmodels/testdata/mpnet"
     for name, cosine in [("distill vectors", False), ("distill directions", True)]:

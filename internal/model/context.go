@@ -26,8 +26,11 @@ type Context struct {
 	// none. labels is the number of scores of a fresh classifier.
 	fresh  func(key string) bool
 	labels int
-	ports  *Ports // of the graph
-	wrong  error  // the first weight that is missing or has another shape
+	// lora is what is added to projections, nil: nothing; adapters are what was.
+	lora     *LoRA
+	adapters []Adapter
+	ports    *Ports // of the graph
+	wrong    error  // the first weight that is missing or has another shape
 
 	dropouts uint32 // so far
 }
@@ -104,7 +107,7 @@ func (c *Context) bias(key string, b bias, n int) *graph.Value {
 // Project is x[rows,in] to [rows,out] by the weight and bias below key.
 func (c *Context) Project(name string, x *graph.Value, key string, role graph.Role, out int, b bias) *graph.Value {
 	w := c.Tensor(key+".weight", role, out, x.Shape.RowLen())
-	y := c.Linear(name, x, w, c.bias(key, b, out))
+	y := c.adapted(name, x, c.Linear(name, x, w, c.bias(key, b, out)), key+".weight", role)
 	if role == graph.RoleO || role == graph.RoleDown {
 		return c.dropped(name+"_dropout", y)
 	}

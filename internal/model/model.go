@@ -288,7 +288,12 @@ func (m *Model) keepTrained() error {
 	c.training = true
 	c.tokens(p)
 	m.segments(c, p)
-	if m.desc.body(c); c.wrong != nil {
+	x := m.desc.body(c)
+	if d, ok := m.desc.(classifier); ok && !m.cfg.CanRerank { // what the files have of one
+		c.labels, c.fresh = 1, ofClassifier
+		d.classify(c, m.desc.final(c, x))
+	}
+	if c.wrong != nil {
 		return c.wrong
 	}
 	for _, n := range c.Nodes() {

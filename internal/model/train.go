@@ -24,6 +24,9 @@ type TrainOptions struct {
 	// Dropout and Smoothing make dropout and label smoothing part of the graph:
 	// Ports of the same names are inputs then.
 	Dropout, Smoothing bool
+	// LoRA, where not nil, freezes the model's weights and trains what is added
+	// to them, and weights that no file has.
+	LoRA *LoRA
 	// Outputs are values besides loss and norm that are read after a run; End
 	// may add to them.
 	Outputs []*graph.Value
@@ -44,7 +47,10 @@ type Param struct {
 }
 
 // TrainParts is what a training loop saves and restores.
-type TrainParts struct{ Params []Param }
+type TrainParts struct {
+	Params   []Param
+	Adapters []Adapter // of LoRA
+}
 
 // Trainee is a model within a training graph, for an objective to end. Its
 // methods build the part of the model that they name; each is called once at
@@ -75,10 +81,10 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	}
 	b.Trainable = func(role graph.Role, layer int) bool {
 		// What has no role is part of the description, like rope factors.
-		return role != graph.RoleOther && (o.Trainable == nil || o.Trainable(role, layer))
+		return role != graph.RoleOther && o.LoRA == nil && (o.Trainable == nil || o.Trainable(role, layer))
 	}
 	c, p := m.context(b), &Ports{}
-	c.training = true
+	c.training, c.lora = true, o.LoRA
 	c.tokens(p)
 	if o.Dropout {
 		p.Dropout = c.Input("dropout", tensor.I32, tensor.Static(graph.DropoutLen))
@@ -111,7 +117,7 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 	}
 	updates, norm := o.Optimizer.Add(b, pairs, p.Hyper)
 	p.GradNorm = norm
-	parts, output := &TrainParts{}, append([]*graph.Value{p.Loss, p.GradNorm}, t.output...)
+	parts, output := &TrainParts{Adapters: c.adapters}, append([]*graph.Value{p.Loss, p.GradNorm}, t.output...)
 	for i, pair := range pairs {
 		n, u := pair.Param.Node, updates[i]
 		parts.Params = append(parts.Params, Param{

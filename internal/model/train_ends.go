@@ -84,6 +84,10 @@ func (t *Trainee) Scores(labels int) *graph.Value {
 	return c.Project("score", x, m.scoreKey(), graph.RoleHead, labels, mayHaveBias)
 }
 
+// ofClassifier says which weights a fresh classifier consists of; the score
+// layer of decoders has no bias.
+func ofClassifier(key string) bool { return strings.HasPrefix(key, "cls") || key == "score.weight" }
+
 // scoreKey is where a decoder's classifier lies.
 func (m *Model) scoreKey() string {
 	if m.store.Format() == weights.GGUF {
@@ -128,12 +132,8 @@ func (m *Model) maskedKeys() map[string]string {
 
 // keepMasked finds the head for masked tokens where the files have one.
 func (m *Model) keepMasked() {
-	d, ok := m.desc.(masker)
-	if !ok || m.store.HF() == nil {
+	if _, ok := m.desc.(masker); !ok || m.store.HF() == nil || m.cfg.CanRerank { // a classifier may have the same names
 		return
-	}
-	if _, _, b := d.masked(); b == noBias {
-		return // ModernBERT's classifier has the names of its head for tokens
 	}
 	for key, name := range m.maskedKeys() {
 		if t, err := m.store.Get(name); err == nil {

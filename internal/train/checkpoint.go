@@ -133,7 +133,7 @@ func prune(out string, keep, best int) error {
 func (r *runner) writeModel(dir string) error {
 	value, st := r.values(), r.model.Store()
 	if st.Format() == weights.GGUF {
-		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, value)
+		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, func(emit func(weights.Tensor) error) error { return r.export(value, emit) })
 	}
 	// Of a sentence-transformers model the decoder may have a folder of its own.
 	inner, err := filepath.Rel(st.Path(), st.HF().Dir)
@@ -149,12 +149,20 @@ func (r *runner) writeModel(dir string) error {
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
 	err = writeStreamed(filepath.Join(dir, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
-		return r.model.Export(value, emit)
+		return r.export(value, emit)
 	})
 	if err != nil {
 		return err
 	}
-	return writeCompanions(dir, st.HF())
+	return writeCompanions(dir, st.HF(), r.parts.FreshLabels())
+}
+
+// export gives every tensor of the model as it is now.
+func (r *runner) export(value func(string) ([]float32, error), emit func(weights.Tensor) error) error {
+	if err := r.model.Export(value, emit); err != nil {
+		return err
+	}
+	return r.model.ExportFresh(r.parts, value, emit)
 }
 
 // values reads parameters by key; what it gives lasts until the next call.
@@ -164,8 +172,15 @@ func (r *runner) values() func(key string) ([]float32, error) {
 		params[p.Key] = p
 		most = max(most, p.Value.Shape.Len(tensor.Bind{}))
 	}
+	adapters := map[string]model.Adapter{}
+	for _, d := range r.parts.Adapters {
+		adapters[d.Key] = d
+	}
 	buf := make([]float32, most)
 	return func(key string) ([]float32, error) {
+		if d, ok := adapters[key]; ok {
+			return r.merged(d)
+		}
 		p, ok := params[key]
 		if !ok {
 			return nil, nil
@@ -178,7 +193,7 @@ func (r *runner) values() func(key string) ([]float32, error) {
 // notCopied are keys of a GGUF file that say how its tensors were stored.
 var notCopied = []string{"general.alignment", "general.file_type", "general.quantization_version"}
 
-func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error)) error {
+func writeGGUF(path string, m *model.Model, export func(emit func(weights.Tensor) error) error) error {
 	w, source := &gguf.Writer{}, m.Store().GGUF()
 	for _, key := range source.Keys() {
 		v, _ := source.Value(key)
@@ -197,7 +212,7 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 	// more than one of them is in memory at a time.
 	var failed error
 	next, stop := iter.Pull(func(yield func(weights.Tensor) bool) {
-		failed = m.Export(value, func(t weights.Tensor) error {
+		failed = export(func(t weights.Tensor) error {
 			if !yield(t) {
 				return io.ErrClosedPipe
 			}
@@ -205,7 +220,7 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 		})
 	})
 	defer stop()
-	err := m.Export(value, func(t weights.Tensor) error {
+	err := export(func(t weights.Tensor) error {
 		name := t.Name
 		return w.AddStream(name, t.DType, t.Dims, func(out io.Writer) error {
 			now, ok := next()
@@ -251,11 +266,15 @@ func writeStages(dir string, st *weights.Store) error {
 	return nil
 }
 
-// writeCompanions copies configuration and tokenizer.
-func writeCompanions(dir string, h *weights.HFDir) error {
+// writeCompanions copies configuration and tokenizer; labels is the number of
+// scores of a classifier that the model had not.
+func writeCompanions(dir string, h *weights.HFDir, labels int) error {
 	config, err := h.Read("config.json")
 	if err == nil {
 		config, err = inF32(config)
+	}
+	if err == nil && labels > 0 {
+		config, err = classifying(config, labels)
 	}
 	if err == nil {
 		err = writeSynced(filepath.Join(dir, "config.json"), bytes.NewReader(config))
@@ -301,6 +320,29 @@ func writeConfig(path string, c *Config) error {
 		return err
 	}
 	return writeSynced(path, bytes.NewReader(append(text, '\n')))
+}
+
+// classifying is a config.json of a model that has a classifier now.
+func classifying(config []byte, labels int) ([]byte, error) {
+	var fields map[string]any
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil {
+		return nil, err
+	}
+	class := "Model"
+	if list, ok := fields["architectures"].([]any); ok && len(list) > 0 {
+		class, _ = list[0].(string)
+	}
+	class, _, _ = strings.Cut(strings.TrimSuffix(class, "Model"), "For")
+	fields["architectures"] = []string{class + "ForSequenceClassification"}
+	names, ids := map[string]string{}, map[string]int{}
+	for i := range labels {
+		name := fmt.Sprintf("LABEL_%d", i)
+		names[strconv.Itoa(i)], ids[name] = name, i
+	}
+	fields["id2label"], fields["label2id"] = names, ids
+	return json.MarshalIndent(fields, "", "  ")
 }
 
 // writeState writes the optimizer's moments and the progress.

@@ -75,6 +75,8 @@ type Config struct {
 	// Objective is what the model is trained for: next tokens unless it says
 	// otherwise.
 	Objective ObjectiveConfig `json:"objective"`
+	// LoRA trains small matrices beside weights that stay as they are.
+	LoRA LoRAConfig `json:"lora"`
 }
 
 // ValidationConfig is the field validation: how the model is judged on data

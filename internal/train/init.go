@@ -28,8 +28,12 @@ func (r *runner) freshen(seed uint64, layers int) error {
 
 func (r *runner) draw(seed uint64, layers int, which func(model.Param) bool) error {
 	offsets := normOffsets(r.sess.Program().Graph)
+	adapters := map[*graph.Value]bool{}
+	for _, d := range r.parts.Adapters {
+		adapters[d.A], adapters[d.B] = true, true
+	}
 	for _, p := range r.parts.Params {
-		if !which(p) {
+		if !which(p) || adapters[p.Value] {
 			continue
 		}
 		f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
@@ -46,7 +50,7 @@ func (r *runner) draw(seed uint64, layers int, which func(model.Param) bool) err
 			return err
 		}
 	}
-	return nil
+	return r.drawAdapters(seed)
 }
 
 func deviation(p model.Param, layers int) float64 {
@@ -57,12 +61,17 @@ func deviation(p model.Param, layers int) float64 {
 }
 
 func normal(f []float32, deviation float64, seed uint64, key string) {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key)) // a hash never fails
-	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
+	rng := rand.New(rand.NewPCG(seed, keyHash(key)))
 	for i := range f {
 		f[i] = float32(rng.NormFloat64() * deviation)
 	}
+}
+
+// keyHash tells the random streams of parameters apart.
+func keyHash(key string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // a hash never fails
+	return h.Sum64()
 }
 
 // normOffsets is what norms add to their weight, which a weight of one in

@@ -19,6 +19,7 @@ import (
 type objectiveCase struct {
 	Name, Model, Kind string
 	Config            ObjectiveConfig
+	LoRA              LoRAConfig
 	Examples          []Example
 	Masked            [][2][]int32 // ids as the model sees them, targets
 	Loss              float64
@@ -101,17 +102,25 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 		t.Fatalf("%s does not learn from examples of kind %s", c.Name, kind)
 	}
 	max := obj.most(1000, src.Stats())
-	r, err := openRunner(t.Context(), m, o, task{obj: obj}, max)
+	r, err := openRunner(t.Context(), m, o, task{obj: obj, lora: c.LoRA.options()}, max)
 	must(t, err)
 	t.Cleanup(func() { must(t, r.close()) })
+	kinds := map[*graph.Value]int{} // which signs a weight has
+	for _, d := range r.parts.Adapters {
+		kinds[d.A], kinds[d.B] = 1, 2
+	}
 	for _, p := range r.parts.Params {
 		if !p.Fresh || p.Role == graph.RoleBias {
 			continue
 		}
+		k, ok := kinds[p.Value]
+		if !ok {
+			k = 3
+		}
 		f := read(t, r, p.Value)
 		for i := range f {
 			if f[i] = 1; p.Role != graph.RoleNorm {
-				f[i] = 0.1 * float32(sign(i, 3))
+				f[i] = 0.1 * float32(sign(i, k))
 			}
 		}
 		must(t, r.sess.WriteState(p.Value, f))

@@ -31,11 +31,12 @@ type task struct {
 	validate   bool // runs may end with the loss
 	// Whether the graph has dropout and label smoothing.
 	dropout, smoothing bool
+	lora               *model.LoRA
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora})
 	if err != nil {
 		return nil, nil, nil, err
 	}

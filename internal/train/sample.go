@@ -18,7 +18,7 @@ import (
 // Where ctx ends there is no text.
 func (t *Trainer) sample(ctx context.Context) error {
 	c := &t.cfg.Sample
-	if c.Every == 0 || t.opts.OnSample == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
+	if c.Every == 0 || !t.runner.model.Config().CanGenerate || t.opts.OnSample == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
 		return nil
 	}
 	ctx, end := profile.Scope(ctx, "sample")
@@ -81,6 +81,9 @@ func (r *runner) live() map[string]func() ([]float32, error) {
 			f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
 			return f, r.sess.ReadState(p.Value, f)
 		}
+	}
+	for _, d := range r.parts.Adapters {
+		live[d.Key] = func() ([]float32, error) { return r.merged(d) }
 	}
 	return live
 }

@@ -39,6 +39,8 @@ type Options struct {
 	// configuration's out, or a fresh run where it has none. An out that has a
 	// checkpoint is refused without it.
 	Resume string
+	// Source is what to learn from; nil: the files of the field data.
+	Source Source
 	// OnStep is called after each step; an error ends the run with it, after
 	// a checkpoint.
 	OnStep func(Step) error
@@ -126,7 +128,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}
-		path = from
+		if t.cfg.LoRA.Rank == 0 { // the adapters' base is the model itself, not what they were merged into
+			path = from
+		}
 	}
 	m, err := t.openData(ctx, path)
 	if err != nil {
@@ -233,6 +237,9 @@ var (
 
 // source reads data for a model. It is closed with the trainer.
 func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
+	if t.opts.Source != nil {
+		return t.opts.Source, nil
+	}
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
@@ -261,7 +268,7 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 func (t *Trainer) task() task {
 	return task{
 		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
-		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0,
+		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(),
 	}
 }
 

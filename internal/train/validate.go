@@ -89,6 +89,9 @@ func (c *Config) Validate() error {
 	if err := c.Objective.validate(); err != nil {
 		return err
 	}
+	if err := c.LoRA.validate(); err != nil {
+		return err
+	}
 	if c.Shape != nil {
 		return c.Shape.validate(c)
 	}

@@ -157,15 +157,21 @@ func TestSamples(t *testing.T) {
 
 // A sample is of the weights as they are, not as the file has them.
 func TestSamplesAreOfTheWeightsNow(t *testing.T) {
+	t.Run("all", func(t *testing.T) { samplesNow(t, LoRAConfig{}) })
+	t.Run("lora", func(t *testing.T) { samplesNow(t, LoRAConfig{Rank: 4, Roles: []string{"q", "v", "down"}}) })
+}
+
+func samplesNow(t *testing.T, lora LoRAConfig) {
 	c := fixture(t, "llama")
+	c.LoRA = lora
 	c.Sample.Prompt, c.Sample.Tokens, c.Sample.Temp, c.LR = "First Citizen", 12, 0, 1e-2
-	c.Steps, c.BatchTokens, c.SeqLen = 60, 1024, 64
+	c.Steps, c.BatchTokens, c.SeqLen = 20, 512, 64
 	tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 2)})
 	must(t, err)
 	defer func() { must(t, tr.Close()) }()
 	before, err := tr.generate(t.Context(), &tr.cfg.Sample)
 	must(t, err)
-	for range 60 {
+	for range 20 {
 		_, err := tr.Step(context.Background())
 		must(t, err)
 	}
@@ -178,7 +184,7 @@ func TestSamplesAreOfTheWeightsNow(t *testing.T) {
 	defer func() { must(t, st.Close()) }()
 	m, err := model.Open(st)
 	must(t, err)
-	tr.runner.model = m // as it was saved
+	tr.runner.model, tr.runner.parts = m, &model.TrainParts{} // as it was saved
 	saved, err := tr.generate(t.Context(), &tr.cfg.Sample)
 	must(t, err)
 	if before == after || after != saved {
