@@ -10,6 +10,7 @@ import (
 // Builder makes a graph. The first mistake is kept and returned by Freeze, so
 // that a model's description reads without error handling.
 type Builder struct {
+	Stage Stage // of nodes to come
 	g     Graph
 	scope []string
 	layer int
@@ -150,7 +151,7 @@ func (b *Builder) State(name string, role Role, d tensor.DType, s tensor.Shape) 
 
 // Apply adds a node. Ops offer typed methods around it.
 func (b *Builder) Apply(op *OpDef, name string, attr any, in ...*Value) *Node {
-	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Attr: attr, Name: b.path(name), Layer: b.layer}
+	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Attr: attr, Name: b.path(name), Layer: b.layer, Stage: b.Stage}
 	if b.err == nil {
 		types, err := op.Infer(n)
 		if err == nil {

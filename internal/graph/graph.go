@@ -61,6 +61,7 @@ type Node struct {
 	Name  string  // scope path, for people
 	Layer int     // transformer layer, -1 outside of any
 	Leaf  *Leaf   // set on leaves only
+	Stage Stage   // of a training step
 }
 
 // Effect reports whether the node writes State: a root of dead-code

@@ -85,7 +85,7 @@ var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAtte
 
 func describeStep(p *Plan, s *Step) profile.Step {
 	root := s.Root()
-	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
+	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Stage: root.Stage.String(), Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
 	for _, v := range s.Out {
 		d.Alloc += p.Place(v).Bytes
 	}

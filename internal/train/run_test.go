@@ -239,6 +239,22 @@ func TestRunIsProfiled(t *testing.T) {
 	if len(p.Plans) != 1 || p.Plans[0].Ledger.Runs != int64(c.Steps) || p.Plans[0].Phase != "train" {
 		t.Errorf("plans %+v, want one of %d runs", p.Plans, c.Steps)
 	}
+	var stages []string
+	var steps int64
+	for _, g := range p.ByStage() {
+		stages = append(stages, g.Name)
+		steps += g.LaneTime
+	}
+	if !slices.Equal(stages, []string{"forward", "loss", "backward", "optimizer"}) || steps != p.Ledger.Compute {
+		t.Errorf("stages %v have %d of %d ns of compute", stages, steps, p.Ledger.Compute)
+	}
+	var text bytes.Buffer
+	must(t, profile.Text(&text, p, profile.ReportOptions{}))
+	for _, want := range []string{"BY STAGE", "\n  data ", "\n  optimizer "} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in the report", want)
+		}
+	}
 	calls := map[string]int64{}
 	for _, s := range p.Scopes {
 		calls[s.Name] = s.Calls

@@ -35,6 +35,7 @@ type Update struct {
 // Updates are effects (graph.Node.Effect), so they happen whether or not
 // anybody reads what is returned.
 func (o Optimizer) Add(b *graph.Builder, pairs []Pair, hyper *graph.Value) (updates []Update, norm *graph.Value) {
+	b.Stage = graph.StageOptimizer
 	scope, decay := "adamw", o.Decay
 	if o.SGD {
 		scope = "sgd"
