@@ -151,8 +151,9 @@ study-check: models
 
 # tokenizers holds every family to Hugging Face's tokenizers on texts that are
 # not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.
-# Both need tokenizers, sentencepiece, transformers and gguf for $(PYTHON).
-.PHONY: tokenizers bench-tokenizers
+# bench-learn measures tokenizer train beside their trainers and compares ids.
+# All need tokenizers, sentencepiece, transformers and gguf for $(PYTHON).
+.PHONY: tokenizers bench-tokenizers bench-learn
 SEED ?= 2
 tokenizers:
 	$(PYTHON) scripts/goldens_tokenizer_sets.py --shared $(SHARED) --seed $(SEED) --out .cache/tokenizers
@@ -160,6 +161,15 @@ tokenizers:
 
 bench-tokenizers:
 	$(PYTHON) scripts/bench_tokenizers.py --shared $(SHARED)
+
+bench-learn: build
+	$(PYTHON) scripts/bench_learn.py bin/hotpath --shared $(SHARED)
+
+# kill-test kills training 20 times at random moments, while checkpoints are
+# written too, and holds the resumed run against one that was not killed.
+.PHONY: kill-test
+kill-test:
+	HOTPATH_TEST_KILLS=20 $(GO) test -tags nogpu ./cmd/hotpath -run TestTrainAfterKill -count 1 -v
 
 # soak calls the library and the command at random for a long time, with mistakes,
 # cancellations and kills, and fails where an answer is wrong or anything grows or

@@ -1,7 +1,6 @@
 package hotpath
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -47,12 +46,6 @@ type PrecisionReport struct {
 	Note    string           // why not
 }
 
-// roleNames are for people.
-var roleNames = map[graph.Role]string{
-	graph.RoleQ: "q", graph.RoleK: "k", graph.RoleV: "v", graph.RoleO: "o", graph.RoleGate: "gate", graph.RoleUp: "up", graph.RoleDown: "down",
-	graph.RoleEmbedding: "embedding", graph.RoleHead: "head", graph.RoleRouter: "router",
-}
-
 // classes lists the compute classes of a model's products, in the order in which
 // a token meets them: those of a plan for many rows. No weight is touched.
 func (m *Model) classes() ([]ClassUse, error) {
@@ -79,7 +72,7 @@ func (m *Model) classes() ([]ClassUse, error) {
 				if w.Node.Leaf == nil || w.Node.Leaf.Kind != graph.WeightLeaf {
 					continue
 				}
-				u.Role, u.DType, u.Params = cmp.Or(roleNames[w.Node.Leaf.Role], "other"), w.DType.String(), int64(w.Shape.Len(tensor.Bind{}))
+				u.Role, u.DType, u.Params = w.Node.Leaf.Role.String(), w.DType.String(), int64(w.Shape.Len(tensor.Bind{}))
 			default:
 				continue
 			}

@@ -2,6 +2,9 @@ package hotpath
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"hotpath/internal/engine"
@@ -18,10 +21,18 @@ type Tokenizer struct {
 }
 
 // OpenTokenizer opens the tokenizer of a model alone: nothing else of it is
-// kept open, and a GGUF file that holds a vocabulary and no weights will do.
+// kept open, and a GGUF file that holds a vocabulary and no weights will do, as
+// will a folder with a tokenizer.json and no model.
 func OpenTokenizer(path string) (t *Tokenizer, err error) {
 	defer engine.Guard(&err)
 	st, err := weights.Open(path)
+	if _, none := os.Stat(filepath.Join(path, "tokenizer.json")); errors.Is(err, weights.ErrNotModel) && none == nil {
+		tok, err := model.ReadTokenizerDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return &Tokenizer{tok: tok}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,47 +6,42 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
+	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/plan"
 	"hotpath/internal/train"
 	"hotpath/profile"
 )
 
 // TrainConfig is a training run: model, data, out and hyper-parameters.
-// [DefaultTrainConfig] has the defaults, and [ReadTrainConfig] reads what
-// `hotpath train` reads, a JSON object of these fields.
-type TrainConfig struct {
-	// Model is a Hugging Face directory or a .gguf file. Its architecture,
-	// tokenizer and, unless Init says otherwise, weights are the start.
-	Model string `json:"model"`
-	// Init is "weights" (default), or "random": normal with deviation 0.02,
-	// projections into the residual stream scaled by 1/sqrt(2*layers).
-	Init string `json:"init"`
-	// Data is one path or a list: text files (one document each), .jsonl with
-	// "text" (one document a line), directories of both.
-	Data []string `json:"data"`
-	// Out is the folder of checkpoints and logs.
-	Out string `json:"out"`
+// [DefaultTrainConfig] has the defaults, [ReadTrainConfig] reads what `hotpath
+// train` reads, and docs/training.md describes every field. Model is the path
+// of a model; Shape describes one that is trained from random weights. Its
+// method Validate says what is wrong with the first field that is; Train does
+// so too.
+type TrainConfig = train.Config
 
-	Steps       int `json:"steps"`        // optimizer steps in all: 1000
-	BatchTokens int `json:"batch_tokens"` // most tokens of a step: 4096
-	SeqLen      int `json:"seq_len"`      // most tokens of a sequence; 0 (default): what the model has, at most batch_tokens
+// ModelShape describes a model that has no files yet; [DefaultModelShape] has
+// the defaults.
+type ModelShape = train.Shape
 
-	LR          float64    `json:"lr"`           // 3e-4
-	MinLR       float64    `json:"min_lr"`       // where cosine and linear end: 0
-	Warmup      int        `json:"warmup"`       // steps from 0 to lr: 0
-	Schedule    string     `json:"schedule"`     // after warm-up: cosine (default), linear, constant
-	Betas       [2]float64 `json:"betas"`        // [0.9, 0.95]
-	Eps         float64    `json:"eps"`          // 1e-8
-	WeightDecay float64    `json:"weight_decay"` // on matrices: 0.1
-	Clip        float64    `json:"clip"`         // largest global norm of gradients: 1; 0: none
+// DefaultModelShape has every default; sizes and tokenizer are to be set.
+func DefaultModelShape() ModelShape { return train.DefaultShape() }
 
-	Seed            uint64 `json:"seed"`             // of the order of data and of random weights: 1
-	CheckpointEvery int    `json:"checkpoint_every"` // steps; 0 (default): at the end only
-	Keep            int    `json:"keep"`             // checkpoints that stay: 2; 0: all
-}
+// ReadyMadeTrainConfigs are the names of the configurations that the program
+// carries; ReadTrainConfig takes a name in place of a path.
+func ReadyMadeTrainConfigs() []string { return train.ReadyMadeNames() }
 
-// Validate says what is wrong with the first field that is; Train does so too.
-func (c TrainConfig) Validate() error { return (*train.Config)(&c).Validate() }
+// ReadyMadeTrainConfig is the text of a ready-made configuration; false where
+// there is none of that name.
+func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(name) }
+
+// TrainObjective is what a model is trained for; docs/objectives.md explains each
+// Type and its fields.
+type TrainObjective = train.ObjectiveConfig
+
+// TrainLoRA is what LoRA adds: Rank, Alpha and the Roles of projections. A Rank
+// of 0 means none.
+type TrainLoRA = train.LoRAConfig
 
 // TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
 // Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
@@ -90,19 +85,28 @@ type TrainOptions struct {
 	Resume string
 	// OnStep is called after each step; an error ends the run with it.
 	OnStep func(TrainStep) error
+	// OnSample is called with each text that the model writes while it trains, as
+	// the configuration's field sample asks.
+	OnSample func(step int, text string) error
+	// Peak is what the machine can do in FLOP/s ([PeakFLOPs] measures it), for
+	// TrainStep.MFU; 0: MFU is unknown.
+	Peak float64
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 	// Profile records every step; nil records nothing and costs nothing.
 	Profile *profile.Recorder
 }
 
 // DefaultTrainConfig has every default; model, data and out are to be set.
-func DefaultTrainConfig() TrainConfig { return TrainConfig(train.DefaultConfig()) }
+func DefaultTrainConfig() TrainConfig { return train.DefaultConfig() }
 
-// ReadTrainConfig reads and validates a configuration file. Each of sets
-// replaces a field: "lr=1e-3", "betas.1=0.99".
+// ReadTrainConfig reads and validates a configuration file, or the ready-made
+// configuration of that name. Each of sets replaces a field: "lr=1e-3",
+// "betas.1=0.99".
 func ReadTrainConfig(path string, sets ...string) (_ TrainConfig, err error) {
 	defer engine.Guard(&err)
-	c, err := train.ReadConfig(path, sets)
-	return TrainConfig(c), err
+	return train.ReadConfig(path, sets)
 }
 
 // Train trains a decoder to predict the next token of its data and writes
@@ -120,11 +124,35 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	if o.Profile != nil {
 		o.Profile.SetFacts(machineFacts(be, o.precision()))
 	}
-	return train.Run(ctx, train.Config(cfg), train.Options{Backend: be, Resume: o.Resume, OnStep: o.OnStep, Recorder: o.Profile})
+	return train.Run(ctx, cfg, train.Options{
+		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile,
+	})
+}
+
+// PeakFLOPs measures what so many threads can do in the precision of training,
+// in FLOP/s: about a tenth of a second with the whole machine. It is 0 on
+// devices other than the CPU.
+func PeakFLOPs(ctx context.Context, o TrainOptions) (float64, error) {
+	if err := checkThreads(o.Threads); err != nil {
+		return 0, err
+	}
+	if o.Device != "" && o.Device != defaultDevice {
+		return 0, nil
+	}
+	return ceiling.Compute(ctx, o.Threads, o.precision()), context.Cause(ctx)
+}
+
+// PlotTraining draws the losses in the log of a run's folder as loss.svg there,
+// and returns its path.
+func PlotTraining(out string) (path string, err error) {
+	defer engine.Guard(&err)
+	return train.Plot(out)
 }
 
 // PlanTraining reads model and data and says what Train would take. It writes
-// nothing and allocates no memory for the run.
+// nothing but the cache of large data's tokens, and allocates no memory for the
+// run. Times are estimated from the
+// machine's ceilings, which it measures in half a second.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)
 	be, err := o.backend()
@@ -132,7 +160,13 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	return train.Plan(ctx, train.Config(cfg), be)
+	var c profile.Ceilings
+	if o.Device == "" || o.Device == defaultDevice {
+		if c, err = engine.MeasureCeilings(ctx, o.Threads); err != nil {
+			return nil, err
+		}
+	}
+	return train.Plan(ctx, cfg, be, c)
 }
 
 // precision is what training computes in on the CPU.

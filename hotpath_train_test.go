@@ -67,16 +67,15 @@ func TestTrainFromFileToModel(t *testing.T) {
 	}
 }
 
-// The table of fields in docs/cli.md is the configuration, defaults included.
+// The tables of fields in docs/training.md are the configuration, defaults
+// included.
 func TestTrainFieldsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("docs", "cli.md"))
+	page, err := os.ReadFile(filepath.Join("docs", "training.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## train\n")
-	section, _, _ = strings.Cut(section, "\n## ")
 	var got, want []string
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(string(page)) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.HasPrefix(cells[1], " `") {
 			if strings.TrimSpace(cells[3]) == "" {
 				t.Errorf("%s is not explained", cells[1])
@@ -84,21 +83,43 @@ func TestTrainFieldsAreDocumented(t *testing.T) {
 			got = append(got, strings.Trim(cells[1], " `")+" "+strings.Trim(cells[2], " `"))
 		}
 	}
-	c := reflect.ValueOf(hotpath.DefaultTrainConfig())
-	for i := range c.NumField() {
+	want = append(defaults(t, "", hotpath.DefaultTrainConfig()), defaults(t, "model.", hotpath.DefaultModelShape())...)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/training.md has\n%q, the configuration\n%q", got, want)
+	}
+}
+
+// defaults are the fields of a struct with their defaults, those of groups
+// included.
+func defaults(t *testing.T, prefix string, of any) []string {
+	t.Helper()
+	var out []string
+	for c, i := reflect.ValueOf(of), 0; i < c.NumField(); i++ {
+		f, name := c.Field(i), c.Type().Field(i).Tag.Get("json")
+		if name == "-" {
+			continue
+		}
+		if f.Type() == reflect.TypeFor[hotpath.TrainObjective]() || f.Type() == reflect.TypeFor[hotpath.TrainLoRA]() { // docs/objectives.md has its fields
+			out = append(out, prefix+name+" ")
+			continue
+		}
+		if f.Kind() == reflect.Struct {
+			out = append(out, defaults(t, prefix+name+".", f.Interface())...)
+			continue
+		}
 		value := ""
-		if !c.Field(i).IsZero() || c.Field(i).CanInt() || c.Field(i).CanFloat() {
-			b, err := json.Marshal(c.Field(i).Interface())
+		if !f.IsZero() || f.CanInt() || f.CanFloat() || f.Kind() == reflect.Bool {
+			b, err := json.Marshal(f.Interface())
 			if err != nil {
 				t.Fatal(err)
 			}
 			value = string(b)
 		}
-		want = append(want, c.Type().Field(i).Tag.Get("json")+" "+value)
+		out = append(out, prefix+name+" "+value)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("docs/cli.md has\n%q, the configuration\n%q", got, want)
-	}
+	return out
 }
 
 func TestTrainRefusesNonsense(t *testing.T) {

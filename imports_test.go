@@ -21,6 +21,7 @@ var layers = [][]string{
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
+	{"hotpath/internal/dataset"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
 	{"hotpath/internal/graph", "hotpath/internal/quant"},
 	{"hotpath/internal/convert"},
@@ -53,6 +54,12 @@ var closed = map[string][]string{
 	"hotpath/internal/limit":      {},
 }
 
+// only lists packages that nobody but those said here imports: what makes
+// tokenizers has no place in what runs models.
+var only = map[string][]string{
+	"hotpath/internal/tokenizer/learn": {"hotpath/cmd/hotpath", "hotpath/internal/train"},
+}
+
 // layerOf finds the group with the longest name that a package is in.
 func layerOf(pkg string) (group string, layer int) {
 	layer = -1
@@ -76,6 +83,8 @@ func mayImport(from, to string) string {
 		return from + " has no place in layers"
 	case below < 0:
 		return to + " has no place in layers"
+	case only[to] != nil && !slices.Contains(only[to], from):
+		return fmt.Sprintf("%s imports %s, but only %v may", from, to, only[to])
 	case target == group:
 		return ""
 	case closed[group] != nil && !slices.Contains(closed[group], target):

@@ -204,6 +204,13 @@ func layerNumber(name string) int {
 	return -1
 }
 
+// ByStage folds the steps of training by stage: forward, loss, backward and
+// optimizer. Steps of other plans are left out.
+func (p *Profile) ByStage() []Group {
+	groups := p.group(func(s *Step, _ Node) string { return s.Stage })
+	return slices.DeleteFunc(groups, func(g Group) bool { return g.Name == "" })
+}
+
 // ByOp folds the steps by kind of op, the longest first.
 func (p *Profile) ByOp() []Group {
 	groups := p.group(func(_ *Step, n Node) string { return n.Op })

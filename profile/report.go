@@ -45,7 +45,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // sections is the report from top to bottom. A section that has nothing to
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
-	factsTable, plansTable, ledgerTable, stepsTable, treeTable, layersTable, opsTable, kernelsTable,
+	factsTable, plansTable, ledgerTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
 	scopesTable, requestsTable, partsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
 }
 
@@ -235,6 +235,26 @@ func groupTable(p *Profile, title, note, first string, groups []Group) table {
 func layersTable(p *Profile, _ ReportOptions) table {
 	return groupTable(p, "by layer", "", "layer", p.ByLayer())
 }
+
+// stagesTable is a training step from data to optimizer.
+func stagesTable(p *Profile, _ ReportOptions) table {
+	groups := p.ByStage()
+	t := groupTable(p, "by stage", "of training; data is the time in which the step waits for a batch", "stage", groups)
+	if len(groups) == 0 {
+		return t
+	}
+	var data, calls int64
+	for _, s := range p.ScopesByName(dataScope) {
+		data, calls = data+s.Total, calls+s.Calls
+	}
+	if calls > 0 {
+		t.add(plain, "data", "", ms(data), fmt.Sprintf("%.2f", percent(data, p.Ledger.Wall)), "", "", "", "")
+	}
+	return t
+}
+
+// dataScope is the scope in which training puts a batch together.
+const dataScope = "batch"
 
 func opsTable(p *Profile, _ ReportOptions) table {
 	return groupTable(p, "by op", fusedNote, "op", p.ByOp())

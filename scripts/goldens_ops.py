@@ -155,8 +155,30 @@ case("pool last", "pool", {"Kind": 2}, lambda: [R(9, 4), seqs], lambda x, s: tor
 # Row 0 is below eps, divided by a constant; row 2 is zero.
 case("l2norm", "l2norm", {}, lambda: [R(4, 5) * torch.tensor([[1e-14], [1], [0], [1]])], lambda x: F.normalize(x, dim=-1))
 targets = ints(3, -100, 0, 8)
-case("cross_entropy", "cross_entropy", {}, lambda: [R(4, 9) * 3, targets],
-     lambda x, t: (F.cross_entropy(x, t.long(), reduction="none"), x.logsumexp(-1)))
+case("cross_entropy", "cross_entropy", {}, lambda: [R(4, 9) * 3, targets, None],
+     lambda x, t, s: (F.cross_entropy(x, t.long(), reduction="none"), x.logsumexp(-1)))
+bits = lambda v: int(torch.tensor(v, dtype=torch.float32).view(torch.int32))
+case("cross_entropy smoothed", "cross_entropy", {}, lambda: [R(4, 9) * 3, targets, ints(bits(0.15))],
+     lambda x, t, s: (F.cross_entropy(x, t.long(), reduction="none", label_smoothing=0.15), x.logsumexp(-1)))
+
+
+def mix64(z):
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    z = (z ^ z >> 27) * 0x94d049bb133111eb % 2**64
+    return z ^ z >> 31
+
+
+def dropout(x, key, salt):
+    """torch's dropout with the mask that key and salt choose: SplitMix64 by the element's place, 32 bits each."""
+    seed, p = (int(key[0]) % 2**32) | (int(key[1]) % 2**32) << 32, float(key[2:3].view(torch.float32))
+    golden = 0x9e3779b97f4a7c15
+    base = mix64((seed + salt * golden) % 2**64)
+    words = [mix64((base + (k >> 1) * golden) % 2**64) >> 32 * (k & 1) & 0xffffffff for k in range(x.numel())]
+    mask = torch.tensor([w >= int(p * 2**32) for w in words]).reshape(x.shape)
+    return x * mask / (1 - p)
+
+
+case("dropout", "dropout", {"Salt": 7}, lambda: [R(5, 9), ints(123456789, -5, bits(0.25))], lambda x, key: dropout(x, key, 7))
 case("mean of counted", "mean", {}, lambda: [R(4), targets], lambda x, t: x[t >= 0].mean()[None])
 case("mean", "mean", {}, lambda: [R(4), None], lambda x, t: x.mean()[None])
 

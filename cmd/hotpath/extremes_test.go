@@ -62,7 +62,7 @@ func TestExtremeFlags(t *testing.T) {
 			checkOneLine(t, append(strings.Fields(c.line), c.flag, v))
 		}
 	}
-	for _, field := range []string{"steps", "batch_tokens", "seq_len", "warmup", "seed", "checkpoint_every", "keep", "lr", "min_lr", "eps", "weight_decay", "clip", "betas.0"} {
+	for _, field := range []string{"steps", "batch_tokens", "seq_len", "warmup", "seed", "checkpoint_every", "keep", "lr", "min_lr", "eps", "weight_decay", "clip", "betas.0", "decay_steps", "momentum", "skip_above", "stop_above", "model.d_model"} {
 		for _, v := range append(real, whole...) {
 			checkOneLine(t, []string{"train", "--validate", config, "--set", field + "=" + v})
 		}

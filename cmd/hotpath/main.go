@@ -190,7 +190,7 @@ tokenizer.json) or the name of a pulled model.`,
 
 // commands is the table of commands, in the order of the help text.
 var commands = []func(streams) *cobra.Command{
-	newInfo, newInspect, newTokenize, newEmbed, newRerank, newSimilar, newRun, newScore, newPerplexity, newTrain, newBench, newProfile, newStudy,
+	newInfo, newInspect, newTokenize, newTokenizer, newEmbed, newRerank, newSimilar, newRun, newScore, newPerplexity, newTrain, newBench, newProfile, newStudy,
 	newQuantize, newConvert, newPull, newList, newRm,
 }
 

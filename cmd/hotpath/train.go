@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,21 +18,32 @@ func newTrain(std streams) *cobra.Command {
 	var mf modelFlags
 	var sets []string
 	var resume, out string
-	var validate, dry bool
+	var validate, dry, list, plot bool
 	cmd := &cobra.Command{
-		Use:   "train CONFIG.json",
-		Short: "Train or fine-tune a decoder on text",
-		Long: `Train a decoder to predict the next token. CONFIG.json has at least "model",
-"data" (text files, .jsonl files or folders of them) and "out", the folder of
-checkpoints and logs. A run that was interrupted leaves a checkpoint;
---resume auto goes on from it, to the same bits.`,
+		Use:   "train CONFIG.json | NAME",
+		Short: "Train or fine-tune a model",
+		Long: `Train a model as a configuration says. CONFIG.json has at least "model" (a path,
+or an object that describes a new model), "data" (text files, .jsonl files or
+folders of them) and "out", the folder of checkpoints and logs. NAME is one of
+the ready-made configurations; --list-configs names them, or prints the one
+that is named. A run that was interrupted leaves a checkpoint; --resume auto
+goes on from it, to the same bits. docs/training.md describes every field.`,
 		Example: `  hotpath train config.json --dry-run
   hotpath train config.json --set steps=100 --set lr=1e-3
-  hotpath train config.json --resume auto`,
-		Args: args(cobra.ExactArgs(1)),
+  hotpath train config.json --resume auto
+  hotpath train shakespeare-char --set data=corpus.txt --set steps=5 --set warmup=1 -o chars`,
+		Args: func(cmd *cobra.Command, names []string) error {
+			if list {
+				return args(cobra.MaximumNArgs(1))(cmd, names)
+			}
+			return args(cobra.ExactArgs(1))(cmd, names)
+		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := mf.check(); err != nil {
 				return err
+			}
+			if list {
+				return listConfigs(std, files)
 			}
 			if out != "" {
 				sets = append(sets, `out="-o"`) // in place of a name that JSON may not be able to hold
@@ -54,13 +67,30 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
 			}
+			bar, show := newReading(std), newSteps(std.err)
+			defer bar.finish()
+			o.OnData, o.OnSample = bar.read, show.sample
 			o.OnStep = func(s hotpath.TrainStep) error {
-				_, err := fmt.Fprintln(std.err, s)
+				bar.finish()
+				return show.step(s)
+			}
+			if o.Peak, err = hotpath.PeakFLOPs(cmd.Context(), o); err != nil {
 				return err
 			}
 			return mf.recorded(cmd.Context(), std, func(ctx context.Context, rec *profile.Recorder) error {
 				o.Profile = rec
 				res, err := hotpath.Train(ctx, cfg, o)
+				err = errors.Join(err, show.end())
+				if plot && res != nil {
+					path, drawn := hotpath.PlotTraining(cfg.Out)
+					if err = errors.Join(err, drawn); drawn == nil {
+						_, drawn = fmt.Fprintf(std.err, "losses drawn in %s\n", path)
+						err = errors.Join(err, drawn)
+					}
+				}
+				if err == nil && res.Early {
+					_, err = fmt.Fprintf(std.err, "ended early: the validation loss of step %d, %.4f, was not reached again\n", res.Best, res.BestLoss)
+				}
 				if err == nil && res.Checkpoint == "" {
 					_, err = fmt.Fprintf(std.err, "nothing to do: the %d steps are done\n", cfg.Steps)
 				}
@@ -80,6 +110,74 @@ checkpoints and logs. A run that was interrupted leaves a checkpoint;
 	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")
 	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
+	cmd.Flags().BoolVar(&list, "list-configs", false, "name the ready-made configurations, or print the one that is named, and stop")
+	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
 	return cmd
+}
+
+// listConfigs names the ready-made configurations, or prints the one that is
+// named.
+func listConfigs(std streams, names []string) error {
+	if len(names) > 0 {
+		text, ok := hotpath.ReadyMadeTrainConfig(names[0])
+		if !ok {
+			return fmt.Errorf("%q: expected one of the ready-made configurations %s", names[0], strings.Join(hotpath.ReadyMadeTrainConfigs(), ", "))
+		}
+		_, err := std.out.Write(text)
+		return err
+	}
+	for _, name := range hotpath.ReadyMadeTrainConfigs() {
+		c, err := hotpath.ReadTrainConfig(name)
+		if err == nil {
+			_, err = fmt.Fprintf(std.out, "%-18s%s\n", name, c.About)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepLines shows steps, evaluations and samples: on a terminal the line of a step
+// replaces the one before.
+type stepLines struct {
+	to       io.Writer
+	terminal bool
+	open     bool // the line has no end yet
+}
+
+func newSteps(to io.Writer) *stepLines { return &stepLines{to: to, terminal: isTerminal(to)} }
+
+func (w *stepLines) step(s hotpath.TrainStep) error {
+	line := s.String()
+	if !w.terminal {
+		_, err := fmt.Fprintln(w.to, line)
+		return err
+	}
+	w.open = !s.Eval.Done && !s.Skipped
+	end := "\n"
+	if w.open {
+		end = ""
+	}
+	_, err := fmt.Fprintf(w.to, "\r\x1b[K%s%s", line, end)
+	return err
+}
+
+func (w *stepLines) sample(step int, text string) error {
+	if err := w.end(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w.to, "sample after step %d:\n%s\n", step, term.Lines(text))
+	return err
+}
+
+// end ends a line that is open.
+func (w *stepLines) end() error {
+	if !w.open {
+		return nil
+	}
+	w.open = false
+	_, err := fmt.Fprintln(w.to)
+	return err
 }

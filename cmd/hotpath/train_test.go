@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,52 @@ func TestCheckpointOpensAsTheModelDid(t *testing.T) {
 	}
 }
 
+// Ready-made configurations are named, printed and taken in place of a file, and
+// what is wrong with a configuration is one line that says what was meant.
+func TestReadyMadeConfigs(t *testing.T) {
+	for line := range strings.Lines(ok(t, "train", "--list-configs")) {
+		name := strings.Fields(line)[0]
+		text := ok(t, "train", name, "--list-configs")
+		ok(t, "train", name, "--validate")
+		ok(t, "train", write(t, "c.json", text), "--validate")
+	}
+	fails(t, exitFailed, []string{"train", "--list-configs", "none"}, "expected one of the ready-made configurations gpt2-124m")
+	data := "data=" + testmodels.Dir(t, "shakespeare.txt")
+	plan := ok(t, "train", "shakespeare-char", "--set", data, "--dry-run")
+	if !strings.Contains(plan, "parameters") {
+		t.Errorf("--dry-run: %q", plan)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	ok(t, "train", "shakespeare-char", "--set", data, "--set", "steps=2", "--set", "warmup=1", "-o", out)
+	ok(t, "run", "-m", filepath.Join(out, "step-00000002"), "--raw", "-p", "ROMEO", "-n", "3")
+	for set, want := range map[string]string{
+		"lerning_rate=1":       `unknown field "lerning_rate", did you mean lr?`,
+		"steps=many":           "field steps: expected an integer, found string",
+		"model.d_model=130":    "field model.d_model: expected a multiple of n_heads (4), such as 128 or 132, found 130",
+		"model.vocab=4":        "field model.vocab: expected 49, as many tokens as char has",
+		"model.tokenizer=none": "none/tokenizer.json: no such file",
+		"data=none.txt":        "none.txt",
+	} {
+		fails(t, exitFailed, []string{"train", "shakespeare-char", "--set", data, "--set", set, "--dry-run"}, want)
+	}
+}
+
+// A folder that cannot be written is one clear line before anything is read,
+// and leaves nothing.
+func TestTrainWithoutAFolder(t *testing.T) {
+	config := trainConfig(t, "llama", map[string]any{"data": "missing.txt"})
+	file := write(t, "file", "not a folder")
+	fails(t, exitFailed, []string{"train", config, "-o", filepath.Join(file, "out")}, "field out: ", file)
+	if os.Getuid() == 0 {
+		return // who may write everywhere
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, []string{"train", config, "-o", filepath.Join(dir, "out")}, "field out: ", "permission denied")
+}
+
 // files are the contents of a folder and of those in it.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -159,11 +206,12 @@ func loggedSteps(t *testing.T, out string) []string {
 			Step int
 			Loss json.Number
 			Norm json.Number `json:"grad_norm"`
+			Val  json.Number `json:"val_loss"`
 		}
 		if err := json.Unmarshal(line, &s); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		losses = append(losses, fmt.Sprint(s.Step, " ", s.Loss, " ", s.Norm))
+		losses = append(losses, fmt.Sprint(s.Step, " ", s.Loss, " ", s.Norm, " ", s.Val))
 	}
 	return losses
 }
@@ -187,11 +235,16 @@ func trainUntil(t *testing.T, n int, args ...string) (*exec.Cmd, *bytes.Buffer) 
 	return cmd, said
 }
 
+// killsWanted is how many times TestTrainAfterKill kills; make kill-test sets it.
+const killsWanted = "HOTPATH_TEST_KILLS"
+
 // TestTrainAfterKill: whatever moment SIGKILL comes at, the next run is not
 // held up by the lock of the dead one, and ends as one run would have ended.
+// Every other kill waits until a checkpoint is being written.
 func TestTrainAfterKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, uint64(os.Getpid())))
-	config := trainConfig(t, "llama", map[string]any{"steps": 40, "checkpoint_every": 1})
+	config := trainConfig(t, "llama", map[string]any{"steps": 40, "checkpoint_every": 1,
+		"dropout": 0.1, "skip_above": 4, "validation": map[string]any{"share": 0.2, "every": 3}})
 	dir := t.TempDir()
 	whole, out := filepath.Join(dir, "whole"), filepath.Join(dir, "out")
 	ok(t, "train", config, "-o", whole)
@@ -200,19 +253,41 @@ func TestTrainAfterKill(t *testing.T) {
 	if testing.Short() {
 		kills = 3
 	}
-	killed := 0
-	for range kills {
-		cmd, said := trainUntil(t, 1+random.IntN(3), args...)
-		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+	if n, err := strconv.Atoi(os.Getenv(killsWanted)); err == nil {
+		kills = n
+	}
+	killed, writing := 0, 0
+	half := func() bool { // of a checkpoint is there
+		left, err := fs.Glob(os.DirFS(out), ".tmp-*")
+		return err == nil && len(left) > 0
+	}
+	for i := range kills {
+		steps := 1 + random.IntN(3)
+		if kills >= 20 {
+			steps = 1 // so that the run does not end before the last kill
+		}
+		cmd, said := trainUntil(t, steps, args...)
+		for try := 0; i%2 == 1 && try < 1000 && !half(); try++ {
+			time.Sleep(100 * time.Microsecond)
+		}
+		if i%2 == 0 {
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		}
 		_ = cmd.Process.Kill()
 		var exit *exec.ExitError
 		if err := cmd.Wait(); errors.As(err, &exit) && exit.Exited() {
 			t.Fatalf("exit %d after %q", exit.ExitCode(), said)
 		} else if err != nil {
 			killed++
+			if half() {
+				writing++
+			}
 		}
 	}
-	t.Logf("killed %d times", killed)
+	t.Logf("killed %d times, %d of them while a checkpoint was written", killed, writing)
+	if kills >= 20 && writing == 0 {
+		t.Error("no kill came while a checkpoint was written")
+	}
 	if killed == 0 {
 		t.Error("every run ended before it was killed")
 	}
@@ -220,9 +295,12 @@ func TestTrainAfterKill(t *testing.T) {
 	if a, b := loggedSteps(t, whole), loggedSteps(t, out); fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("steps of one run and of killed ones differ:\n%v\n%v", a, b)
 	}
+	if a, b := files(t, whole)["best.json"], files(t, out)["best.json"]; a == "" || a != b {
+		t.Errorf("the best step is %s of one run, %s of killed ones", a, b)
+	}
 	a, b := files(t, filepath.Join(whole, "step-00000040")), files(t, filepath.Join(out, "step-00000040"))
 	for name := range a {
-		if a[name] != b[name] {
+		if a[name] != b[name] && name != "train.json" { // its out is another
 			t.Errorf("%s differs after kills", name)
 		}
 	}

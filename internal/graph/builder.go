@@ -10,6 +10,7 @@ import (
 // Builder makes a graph. The first mistake is kept and returned by Freeze, so
 // that a model's description reads without error handling.
 type Builder struct {
+	Stage Stage // of nodes to come
 	g     Graph
 	scope []string
 	layer int
@@ -132,6 +133,17 @@ func (b *Builder) Weight(key string, role Role, s tensor.Shape) *Value {
 	return b.leaf(b.path(key), leaf, Type{s, d})
 }
 
+// Fresh declares a trainable weight that no file has. It starts as zeros; key
+// names it in checkpoints.
+func (b *Builder) Fresh(key string, role Role, s tensor.Shape) *Value {
+	for _, n := range b.g.Nodes {
+		if n.Leaf != nil && n.Leaf.Key == key {
+			return n.Out[0]
+		}
+	}
+	return b.leaf(b.path(key), &Leaf{Kind: StateLeaf, Role: role, Key: key, Trainable: true, Fresh: true}, Type{s, tensor.F32})
+}
+
 // State declares memory that runs write and that starts as zeros.
 func (b *Builder) State(name string, role Role, d tensor.DType, s tensor.Shape) *Value {
 	return b.leaf(b.path(name), &Leaf{Kind: StateLeaf, Role: role}, Type{s, d})
@@ -139,7 +151,7 @@ func (b *Builder) State(name string, role Role, d tensor.DType, s tensor.Shape) 
 
 // Apply adds a node. Ops offer typed methods around it.
 func (b *Builder) Apply(op *OpDef, name string, attr any, in ...*Value) *Node {
-	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Attr: attr, Name: b.path(name), Layer: b.layer}
+	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Attr: attr, Name: b.path(name), Layer: b.layer, Stage: b.Stage}
 	if b.err == nil {
 		types, err := op.Infer(n)
 		if err == nil {

@@ -61,6 +61,7 @@ type Node struct {
 	Name  string  // scope path, for people
 	Layer int     // transformer layer, -1 outside of any
 	Leaf  *Leaf   // set on leaves only
+	Stage Stage   // of a training step
 }
 
 // Effect reports whether the node writes State: a root of dead-code
@@ -101,6 +102,7 @@ const (
 	RoleKV     // a KV cache
 	RoleMoment // optimizer state
 	RoleRouter // chooses experts
+	RoleGrad   // sum of gradients
 )
 
 // Leaf describes a node without inputs.
@@ -111,6 +113,8 @@ type Leaf struct {
 	// trainable state; an empty key means zeros.
 	Key       string
 	Trainable bool
+	// Fresh says that no file has the weight of Key: it starts as zeros.
+	Fresh bool
 }
 
 // Graph is frozen: nodes in topological order and the values that are wanted.

@@ -7,8 +7,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// AttentionRel is Attention without its log-sum-exp, with a bias by distance
-// on the scores: key j is seen by query i of head h at a score of
+// AttentionRel is Attention with a bias by distance on the scores: key j is seen by query i of head h at a score of
 // rel[h, j-i+reach] more, where distances beyond reach count as reach. rel is
 // [Heads,2*reach+1].
 func (b *Builder) AttentionRel(name string, q, k, v, qStart, rel *Value, attr AttentionAttr) *Value {
@@ -19,29 +18,15 @@ func (b *Builder) AttentionRel(name string, q, k, v, qStart, rel *Value, attr At
 func RelReach(cols int) int { return (cols - 1) / 2 }
 
 // OpAttentionRel: q[T,Hq*D], k[T,Hkv*D], v[T,Hkv*D], q_start[S+1],
-// rel[Hq,2*reach+1] -> out[T,Hq*D].
+// rel[Hq,2*reach+1] -> out[T,Hq*D], lse[T,Hq].
 var OpAttentionRel = register(&OpDef{
-	Name:   "attention_rel",
-	NoGrad: "encoders with a bias by distance are not trained",
+	Name: "attention_rel",
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fffif"); err != nil {
 			return nil, err
 		}
-		a, q, k, rel := n.Attr.(AttentionAttr), n.In[0], n.In[1], n.In[4].Shape
-		_, err := sequences(n.In[3])
-		if err := first(err, a.check(q, k, n.In[2])); err != nil {
-			return nil, err
-		}
-		if q.Shape.Outer != k.Shape.Outer {
-			return nil, fmt.Errorf("q is %s but k is %s: the numbers of tokens differ", q.Shape, k.Shape)
-		}
-		if a.SoftCap != 0 || a.Alibi {
-			return nil, fmt.Errorf("soft cap is %g and ALiBi %v, expected neither beside a bias", a.SoftCap, a.Alibi)
-		}
-		if rel.Rank() != 2 || rel.Outer != tensor.Fixed(a.Heads) || rel.RowLen()%2 == 0 {
-			return nil, fmt.Errorf("rel is %s, expected a row of odd length for each of %d heads", rel, a.Heads)
-		}
-		return []Type{like(q)}, nil
+		a, q := n.Attr.(AttentionAttr), n.In[0]
+		return []Type{like(q), {tensor.Rows(q.Shape.Outer, a.Heads), tensor.F32}}, a.checkRel(q, n.In[1], n.In[2], n.In[3], n.In[4])
 	},
 	CostReads: []int{3},
 	Cost: func(c *Call) Cost {
@@ -60,7 +45,37 @@ var OpAttentionRel = register(&OpDef{
 			}
 		}
 	},
+	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
+		if dOut[1] != nil {
+			b.Fail("no gradient flows through the log-sum-exp of attention")
+			return make([]*Value, 5)
+		}
+		g := b.Apply(OpAttentionRelGrad, "dqkv", n.Attr, n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], dOut[0], n.In[3], n.In[4])
+		return []*Value{g.Out[0], g.Out[1], g.Out[2], nil, g.Out[3]}
+	},
 })
+
+func (a *AttentionAttr) checkRel(q, k, v, qStart, bias *Value) error {
+	_, err := sequences(qStart)
+	rel := bias.Shape
+	switch err := first(err, a.check(q, k, v)); {
+	case err != nil:
+		return err
+	case q.Shape.Outer != k.Shape.Outer:
+		return fmt.Errorf("q is %s but k is %s: the numbers of tokens differ", q.Shape, k.Shape)
+	case a.SoftCap != 0 || a.Alibi:
+		return fmt.Errorf("soft cap is %g and ALiBi %v, expected neither beside a bias", a.SoftCap, a.Alibi)
+	case rel.Rank() != 2 || rel.Outer != tensor.Fixed(a.Heads) || rel.RowLen()%2 == 0:
+		return fmt.Errorf("rel is %s, expected a row of odd length for each of %d heads", rel, a.Heads)
+	}
+	return nil
+}
+
+// relAt is the column of rel for key j and query i.
+func relAt(cols, i, j int) int {
+	reach := RelReach(cols)
+	return min(max(j-i, -reach), reach) + reach
+}
 
 // attendRel is query i of head h among the keys of a sequence that begins at
 // row first.
@@ -69,11 +84,10 @@ func (a *AttentionAttr) attendRel(c *Call, first, keys, i, h int) {
 	q, out := c.In[0].Row(first + i)[h*d:(h+1)*d], c.Out[0].Row(first + i)[h*d:(h+1)*d]
 	off := h / (a.Heads / a.KVHeads) * d
 	rel := c.In[4].Row(h)
-	reach := RelReach(len(rel))
 	lo, hi := a.Visible(i, keys)
 	top := math.Inf(-1)
 	for j := lo; j < hi; j++ {
-		s := a.score(q, c.In[1].Row(first + j)[off:off+d], h, j) + float64(rel[min(max(j-i, -reach), reach)+reach])
+		s := a.score(q, c.In[1].Row(first + j)[off:off+d], h, j) + float64(rel[relAt(len(rel), i, j)])
 		p[j-lo] = float32(s)
 		top = max(top, s)
 	}
@@ -89,5 +103,8 @@ func (a *AttentionAttr) attendRel(c *Call, first, keys, i, h int) {
 			acc += float64(p[j-lo]) * float64(c.In[2].Row(first + j)[off+e])
 		}
 		out[e] = float32(acc / sum)
+	}
+	if lse := &c.Out[1]; lse.Present() {
+		lse.Row(first + i)[h] = float32(top + math.Log(sum))
 	}
 }

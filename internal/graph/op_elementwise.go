@@ -21,6 +21,11 @@ func (b *Builder) Scale(name string, x *Value, c float32) *Value {
 	return b.Apply(OpScale, name, ScaleAttr{c}, x).Out[0]
 }
 
+// Shift is x + c.
+func (b *Builder) Shift(name string, x *Value, c float32) *Value {
+	return b.Apply(OpShift, name, ShiftAttr{c}, x).Out[0]
+}
+
 // Fill is a constant tensor: the seed of a gradient, for example.
 func (b *Builder) Fill(name string, s tensor.Shape, c float32) *Value {
 	return b.Apply(OpFill, name, FillAttr{s, c}).Out[0]
@@ -28,6 +33,9 @@ func (b *Builder) Fill(name string, s tensor.Shape, c float32) *Value {
 
 // ScaleAttr is the factor of OpScale.
 type ScaleAttr struct{ C float32 }
+
+// ShiftAttr is what OpShift adds.
+type ShiftAttr struct{ C float32 }
 
 // FillAttr is the shape and the content of OpFill.
 type FillAttr struct {
@@ -106,6 +114,26 @@ var OpScale = register(&OpDef{
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
 		return []*Value{b.Apply(n.Op, "dx", n.Attr, dOut[0]).Out[0]}
 	},
+})
+
+// OpShift: x -> x + C.
+var OpShift = register(&OpDef{
+	Name:       "shift",
+	ReuseInput: 1,
+	Infer: func(n *Node) ([]Type, error) {
+		if err := wantInputs(n, "f"); err != nil {
+			return nil, err
+		}
+		return []Type{like(n.In[0])}, nil
+	},
+	Cost: onePerElement,
+	Ref: func(c *Call) {
+		f, y := c.Node.Attr.(ShiftAttr).C, c.Out[0].F32
+		for i, v := range c.In[0].F32 {
+			y[i] = v + f
+		}
+	},
+	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value { return dOut },
 })
 
 // OpFill: -> a constant.

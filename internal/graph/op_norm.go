@@ -15,8 +15,12 @@ func (b *Builder) LayerNorm(name string, x, w, bias *Value, eps float32) *Value 
 
 // RMSNorm divides each chunk of len(w) elements of a row of x by its root
 // mean square and multiplies by w + offset (offset is 1 where a file stores
-// Gemma's weights as Hugging Face does).
+// Gemma's weights as Hugging Face does). The offset of a weight that runs may
+// change is a node of its own, so that no kernel computes it anew per row.
 func (b *Builder) RMSNorm(name string, x, w *Value, eps, offset float32) *Value {
+	if offset != 0 && w != nil && (w.Node.Leaf == nil || w.Node.Leaf.Kind != WeightLeaf) {
+		w, offset = b.Shift(name+"_weight", w, offset), 0
+	}
 	return b.Apply(OpNorm, name, NormAttr{Kind: RMSNorm, Eps: eps, Offset: offset}, x, w, nil).Out[0]
 }
 

@@ -28,7 +28,19 @@ func (b *Builder) AdamW(name string, w, m, v, g, norm, hyper *Value, attr AdamWA
 // AdamWAttr says whether weight decay applies to this tensor.
 type AdamWAttr struct{ Decay bool }
 
-// Entries of AdamW's hyper input.
+// SGD makes one step of torch.optim.SGD with momentum, with clipping by the
+// global norm: w and m are State and new versions come back. hyper is that of
+// AdamW, where HyperBeta1 is the momentum and HyperDecay is added to gradients.
+func (b *Builder) SGD(name string, w, m, g, norm, hyper *Value, attr SGDAttr) (wNew, mNew *Value) {
+	n := b.Apply(OpSGD, name, attr, w, m, g, norm, hyper)
+	return n.Out[0], n.Out[1]
+}
+
+// SGDAttr says whether weight decay applies to this tensor, and whether the
+// momentum is Nesterov's.
+type SGDAttr struct{ Decay, Nesterov bool }
+
+// Entries of an optimizer's hyper input.
 const (
 	HyperLR = iota
 	HyperBeta1
@@ -38,6 +50,7 @@ const (
 	HyperCorr1 // 1 - beta1^step
 	HyperCorr2 // 1 - beta2^step
 	HyperClip  // largest global norm; at most 0 means no clipping
+	HyperLimit // a larger global norm, or one that is no number, changes nothing; at most 0 means that every one does
 	HyperLen
 )
 
@@ -93,7 +106,7 @@ var OpGlobalNorm = register(&OpDef{
 	},
 })
 
-// OpAdamW: w, m, v, g (one shape), norm[1], hyper[8] -> w', m', v'.
+// OpAdamW: w, m, v, g (one shape), norm[1], hyper[HyperLen] -> w', m', v'.
 var OpAdamW = register(&OpDef{
 	Name:    "adamw",
 	NoGrad:  "it belongs to the optimizer",
@@ -121,6 +134,10 @@ var OpAdamW = register(&OpDef{
 	},
 	Ref: func(c *Call) {
 		h := c.In[5].F32
+		if !WithinLimit(h[HyperLimit], c.In[4].F32[0]) {
+			keepState(c, 3)
+			return
+		}
 		lr, beta1, beta2 := float64(h[HyperLR]), float64(h[HyperBeta1]), float64(h[HyperBeta2])
 		clip, keep := ClipFactor(h[HyperClip], c.In[4].F32[0]), 1.0
 		if c.Node.Attr.(AdamWAttr).Decay {
@@ -137,6 +154,66 @@ var OpAdamW = register(&OpDef{
 		}
 	},
 })
+
+// OpSGD: w, m, g (one shape), norm[1], hyper[HyperLen] -> w', m'.
+var OpSGD = register(&OpDef{
+	Name:    "sgd",
+	NoGrad:  "it belongs to the optimizer",
+	InPlace: map[int]int{0: 0, 1: 1},
+	Commits: true,
+	Infer: func(n *Node) ([]Type, error) {
+		if err := wantInputs(n, "fffff"); err != nil {
+			return nil, err
+		}
+		w := n.In[0]
+		return []Type{like(w), like(w)}, first(
+			wantShape("m", n.In[1], w.Shape),
+			wantShape("g", n.In[2], w.Shape),
+			wantShape("norm", n.In[3], tensor.Static(1)),
+			wantShape("hyper", n.In[4], tensor.Static(HyperLen)))
+	},
+	// Clip, momentum 2, step 2; decay 2, Nesterov 2.
+	Cost: func(c *Call) Cost {
+		a, per := c.Node.Attr.(SGDAttr), int64(5)
+		if a.Decay {
+			per += 2
+		}
+		if a.Nesterov {
+			per += 2
+		}
+		return Cost{per * int64(c.In[0].Len()), c.IOBytes()}
+	},
+	Ref: func(c *Call) {
+		a, h := c.Node.Attr.(SGDAttr), c.In[4].F32
+		if !WithinLimit(h[HyperLimit], c.In[3].F32[0]) {
+			keepState(c, 2)
+			return
+		}
+		clip, momentum, decay := ClipFactor(h[HyperClip], c.In[3].F32[0]), float64(h[HyperBeta1]), 0.0
+		if a.Decay {
+			decay = float64(h[HyperDecay])
+		}
+		w, m := c.In[0].F32, c.In[1].F32
+		for i, gi := range c.In[2].F32 {
+			d := float64(gi)*clip + decay*float64(w[i])
+			mi := momentum*float64(m[i]) + d
+			if d += momentum * mi; !a.Nesterov {
+				d = mi
+			}
+			c.Out[0].F32[i], c.Out[1].F32[i] = float32(float64(w[i])-float64(h[HyperLR])*d), float32(mi)
+		}
+	},
+})
+
+// WithinLimit reports whether a step with a global norm of gradients is made.
+func WithinLimit(limit, norm float32) bool { return limit <= 0 || norm <= limit }
+
+// keepState gives the first n operands as results.
+func keepState(c *Call, n int) {
+	for i := range n {
+		copy(c.Out[i].F32, c.In[i].F32)
+	}
+}
 
 // ClipFactor scales gradients of a global norm down to clip, as
 // torch.nn.utils.clip_grad_norm_ does.

@@ -208,50 +208,80 @@ var OpPool = register(&OpDef{
 		}
 	},
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
-		attr := PoolAttr{n.Attr.(PoolAttr).Kind, n.In[0].Shape.Outer}
-		if attr.Kind > PoolLast {
-			b.Fail("no gradient flows through a pool of kind %s", attr.Kind)
-			return make([]*Value, 2)
+		attr, x := PoolAttr{n.Attr.(PoolAttr).Kind, n.In[0].Shape.Outer}, (*Value)(nil)
+		for i := range attr.Kind.Len() {
+			if attr.Kind.At(i) == PoolMax {
+				x = n.In[0] // says which row is the largest
+			}
 		}
-		return []*Value{b.Apply(OpPoolGrad, "dx", attr, dOut[0], n.In[1]).Out[0], nil}
+		return []*Value{b.Apply(OpPoolGrad, "dx", attr, dOut[0], n.In[1], x).Out[0], nil}
 	},
 })
 
-// OpPoolGrad: dy[S,D], q_start[S+1] -> dx[T,D].
+// grad adds to rows [lo,hi) of dx[T,D] what flows back from dy[D]. x is read
+// by PoolMax only: the first of the largest rows gets all of it.
+func (k PoolKind) grad(dx, x *Tensor, dy []float32, lo, hi int) {
+	lo, hi = k.span(lo, hi)
+	n := float64(max(hi-lo, 1))
+	switch k {
+	case PoolMeanSqrt:
+		n = math.Sqrt(n)
+	case PoolWeighted:
+		n = n * (n + 1) / 2
+	case PoolMax:
+		for i, g := range dy {
+			top := lo
+			for t := lo + 1; t < hi; t++ {
+				if x.Row(t)[i] > x.Row(top)[i] {
+					top = t
+				}
+			}
+			if lo < hi {
+				dx.Row(top)[i] += g
+			}
+		}
+		return
+	}
+	for t := lo; t < hi; t++ {
+		row, f := dx.Row(t), 1/n
+		if k == PoolWeighted {
+			f *= float64(t - lo + 1)
+		}
+		for i, g := range dy {
+			row[i] += float32(float64(g) * f)
+		}
+	}
+}
+
+// OpPoolGrad: dy[S,k*D], q_start[S+1], x[T,D]? -> dx[T,D]; x is there where one
+// of the kinds is PoolMax.
 var OpPoolGrad = register(&OpDef{
 	Name:   "pool_grad",
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "fi"); err != nil {
+		if err := wantInputs(n, "fiF"); err != nil {
 			return nil, err
 		}
 		a, s := n.Attr.(PoolAttr), n.In[0].Shape
 		seqs, err := sequences(n.In[1])
-		if err == nil && seqs != s.Outer {
-			err = fmt.Errorf("dy is %s, expected %s rows", s, seqs)
+		if err == nil && (seqs != s.Outer || s.RowLen()%a.Kind.Len() != 0) {
+			err = fmt.Errorf("dy is %s, expected %s rows of %d parts", s, seqs, a.Kind.Len())
 		}
-		s.Outer = a.Outer
-		return []Type{{s, tensor.F32}}, first(err, a.check())
+		s = tensor.Rows(a.Outer, s.RowLen()/a.Kind.Len())
+		return []Type{{s, tensor.F32}}, first(err, a.check(), wantShape("x", n.In[2], s))
 	},
 	CostReads: []int{1},
 	Cost: func(c *Call) Cost {
-		a, cost := c.Node.Attr.(PoolAttr), Cost{0, c.IOBytes()}
-		if a.Kind == PoolMean {
-			_, seqs := a.rows(c.In[1].I32)
-			cost.FLOPs = seqs * int64(c.In[0].Cols)
-		}
-		return cost
+		a, cols := c.Node.Attr.(PoolAttr), int64(c.Out[0].Cols)
+		rows, _ := a.rows(c.In[1].I32)
+		return Cost{2 * int64(a.Kind.Len()) * rows * cols, c.IOBytes()}
 	},
 	Ref: func(c *Call) {
 		a, dy, qStart, dx := c.Node.Attr.(PoolAttr), &c.In[0], c.In[1].I32, &c.Out[0]
 		clear(dx.F32)
 		for s := range dy.Rows {
-			lo, hi := a.Kind.span(int(qStart[s]), int(qStart[s+1]))
-			for t := lo; t < hi; t++ {
-				row := dx.Row(t)
-				for i, g := range dy.Row(s) {
-					row[i] = float32(float64(g) / float64(hi-lo))
-				}
+			for i := range a.Kind.Len() {
+				a.Kind.At(i).grad(dx, &c.In[2], dy.Row(s)[i*dx.Cols:(i+1)*dx.Cols], int(qStart[s]), int(qStart[s+1]))
 			}
 		}
 	},

@@ -159,7 +159,12 @@ func (d *bert) attend(c *Context, q, k, v *graph.Value) *graph.Value {
 	if !d.relative {
 		return c.Attend(q, k, v, attr)
 	}
-	rel := c.Tensor("relative.weight", graph.RoleOther, d.Heads, 2*mpnetReach+1)
+	var rel *graph.Value // [Heads,2*mpnetReach+1]
+	if c.training {
+		rel = d.trainedBias(c)
+	} else {
+		rel = c.Tensor("relative.weight", graph.RoleOther, d.Heads, 2*mpnetReach+1)
+	}
 	return c.AttentionRel("attention", q, k, v, c.QStart, rel, attr)
 }
 

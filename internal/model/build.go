@@ -21,7 +21,11 @@ type Ports struct {
 	BlockTable *graph.Value // [S,MaxBlocksPerSeq] blocks of a sequence
 	Rows       *graph.Value // [R] tokens whose logits are wanted
 	Targets    *graph.Value // [R] the ids that should come; negative: ignored
-	Hyper      *graph.Value // [8] of the optimizer
+	Hyper      *graph.Value // [HyperLen] of the optimizer
+	Dropout    *graph.Value // [DropoutLen] key of all dropouts; nil where there are none
+	Smoothing  *graph.Value // [1] bits of the share of label smoothing; nil where there is none
+	Weight     *graph.Value // [1] share of this run in a step that accumulates
+	Keep       *graph.Value // [1] 0 in the first run of a step that accumulates, 1 later
 
 	Embedding *graph.Value // [S,EmbedDim]
 	Scores    *graph.Value // [S,Labels]
@@ -140,7 +144,7 @@ func (m *Model) logits(c *Context, p *Ports) *graph.Value {
 func (m *Model) nll(c *Context, p *Ports) {
 	logits := m.logits(c, p)
 	p.Targets = c.Input("targets", tensor.I32, tensor.Rows(tensor.Of(tensor.R, 1)))
-	p.NLL, _ = c.CrossEntropy("cross_entropy", logits, p.Targets)
+	p.NLL, _ = c.SmoothedCrossEntropy("cross_entropy", logits, p.Targets, p.Smoothing)
 }
 
 func (m *Model) able(can bool, verb string) error {

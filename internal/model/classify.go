@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -143,15 +144,22 @@ func (m *Model) scorerGGUF() error {
 	return nil
 }
 
+// classes is the number of scores of a text.
+func (c *Context) classes() int { return cmp.Or(c.labels, c.m.cfg.Labels) }
+
+// rawScores is rows of final [T,Dim] to [S,Labels], before the activation.
+func (m *Model) rawScores(c *Context, x *graph.Value) *graph.Value {
+	if d, ok := m.desc.(classifier); ok && m.cfg.scorer.key == "" {
+		return d.classify(c, x)
+	}
+	x = c.Pool("last", x, c.QStart, graph.PoolLast)
+	return c.Project("score", x, m.cfg.scorer.key, graph.RoleHead, c.classes(), mayHaveBias)
+}
+
 // scores is rows of final [T,Dim] to [S,Labels].
 func (m *Model) scores(c *Context, x *graph.Value) *graph.Value {
 	s := &m.cfg.scorer
-	if s.key == "" {
-		x = m.desc.(classifier).classify(c, x)
-	} else {
-		x = c.Pool("last", x, c.QStart, graph.PoolLast)
-		x = c.Project("score", x, s.key, graph.RoleHead, m.cfg.Labels, mayHaveBias)
-	}
+	x = m.rawScores(c, x)
 	if s.acted && s.act != identity {
 		x = c.Act("score_act", x, s.act)
 	}
@@ -160,12 +168,17 @@ func (m *Model) scores(c *Context, x *graph.Value) *graph.Value {
 
 // pairScores is tokens, and segments where the model has them, to scores.
 func (m *Model) pairScores(c *Context, p *Ports) *graph.Value {
+	m.segments(c, p)
+	p.Scores = m.scores(c, m.desc.final(c, m.desc.body(c)))
+	return p.Scores
+}
+
+// segments declares the input of segments where the model tells them apart.
+func (m *Model) segments(c *Context, p *Ports) {
 	if s, ok := m.desc.(segmenter); ok && s.segmentRows() > 1 {
 		c.Segments = c.Input("segments", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1)))
 		p.Segments = c.Segments
 	}
-	p.Scores = m.scores(c, m.desc.final(c, m.desc.body(c)))
-	return p.Scores
 }
 
 // BuildClassify is tokens to the scores of each sequence, which is a text or a
@@ -207,5 +220,5 @@ func (c *Context) Classified(x *graph.Value, act graph.ActKind) *graph.Value {
 	if c.m.store.HF() != nil || c.Has("cls.weight") && c.m.place("cls.output.weight").name != "cls.weight" {
 		x = c.Act("cls_act", c.Project("cls", x, "cls", graph.RoleHead, x.Shape.RowLen(), mayHaveBias), act)
 	}
-	return c.Project("cls_output", x, "cls.output", graph.RoleHead, c.m.cfg.Labels, mayHaveBias)
+	return c.Project("cls_output", x, "cls.output", graph.RoleHead, c.classes(), mayHaveBias)
 }

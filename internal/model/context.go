@@ -20,9 +20,19 @@ type Context struct {
 	// are of the first.
 	Segments *graph.Value
 
-	cache *cache // nil where attention sees the batch only
-	ports *Ports // of the graph
-	wrong error  // the first weight that is missing or has another shape
+	cache    *cache // nil where attention sees the batch only
+	training bool   // weights are trained, or may be
+	// fresh says which weights that the files lack are trained from nothing; nil:
+	// none. labels is the number of scores of a fresh classifier.
+	fresh  func(key string) bool
+	labels int
+	// lora is what is added to projections, nil: nothing; adapters are what was.
+	lora     *LoRA
+	adapters []Adapter
+	ports    *Ports // of the graph
+	wrong    error  // the first weight that is missing or has another shape
+
+	dropouts uint32 // so far
 }
 
 // cache is what attention over a KV cache needs.
@@ -59,10 +69,16 @@ func (c *Context) Length() *graph.Value {
 }
 
 // Has reports whether the files have an optional weight.
-func (c *Context) Has(key string) bool { return c.m.has(key) }
+func (c *Context) Has(key string) bool { return c.m.has(key) || c.isFresh(key) }
+
+// isFresh reports whether a weight is trained from nothing.
+func (c *Context) isFresh(key string) bool { return c.fresh != nil && !c.m.has(key) && c.fresh(key) }
 
 // Tensor is a weight, a matrix [rows,cols] or a vector [n].
 func (c *Context) Tensor(key string, role graph.Role, dims ...int) *graph.Value {
+	if c.isFresh(key) {
+		return c.Fresh(key, role, tensor.Static(dims...))
+	}
 	if c.Err() == nil {
 		if c.wrong = c.m.expect(key, dims); c.wrong != nil {
 			c.Fail("%w", c.wrong)
@@ -91,7 +107,21 @@ func (c *Context) bias(key string, b bias, n int) *graph.Value {
 // Project is x[rows,in] to [rows,out] by the weight and bias below key.
 func (c *Context) Project(name string, x *graph.Value, key string, role graph.Role, out int, b bias) *graph.Value {
 	w := c.Tensor(key+".weight", role, out, x.Shape.RowLen())
-	return c.Linear(name, x, w, c.bias(key, b, out))
+	y := c.adapted(name, x, c.Linear(name, x, w, c.bias(key, b, out)), key+".weight", role)
+	if role == graph.RoleO || role == graph.RoleDown {
+		return c.dropped(name+"_dropout", y)
+	}
+	return y
+}
+
+// dropped is x with dropout where the graph trains with it: what blocks add to
+// the residual stream, and what the first block reads.
+func (c *Context) dropped(name string, x *graph.Value) *graph.Value {
+	if c.ports == nil || c.ports.Dropout == nil {
+		return x
+	}
+	c.dropouts++
+	return c.Dropout(name, x, c.ports.Dropout, c.dropouts)
 }
 
 // LayerNormed is a LayerNorm by the weight and bias below key.
@@ -110,6 +140,7 @@ func (c *Context) RMSNormed(name string, x *graph.Value, key string, width int, 
 // its weights begin with. It ends early once something is wrong, so that the
 // work done for a broken file does not grow with what it claims.
 func (c *Context) Layers(n int, x *graph.Value, block func(c *Context, x *graph.Value, layer int, key string) *graph.Value) *graph.Value {
+	x = c.dropped("embed_dropout", x)
 	for i := 0; i < n && c.Err() == nil; i++ {
 		end := c.LayerScope(i)
 		x = block(c, x, i, fmt.Sprintf("blk.%d.", i))

@@ -2,9 +2,11 @@ package model
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
+	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -47,6 +49,71 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 		m.store.Drop(source)
 	}
 	return nil
+}
+
+// ExportFresh gives emit the weights that training began from nothing, by the
+// names that files of the model have for them; those that files have no place
+// for are left out, and adapters are part of what Export gives.
+func (m *Model) ExportFresh(p *TrainParts, value func(key string) ([]float32, error), emit func(weights.Tensor) error) error {
+	for _, q := range p.Params {
+		name := m.freshName(q.Key)
+		if !q.Fresh || name == "" || p.adapts(q.Value) {
+			continue
+		}
+		f, err := value(q.Key)
+		if err != nil {
+			return err
+		}
+		dims := []int{q.Value.Shape.Outer.Add}
+		if q.Value.Shape.Rank() > 1 {
+			dims = append(dims, q.Value.Shape.RowLen())
+		}
+		t := weights.Tensor{Name: name, DType: tensor.F32, Dims: dims, Data: make([]byte, 4*len(f))}
+		if err := tensor.Quantize(t.Data, tensor.F32, f); err != nil {
+			return err
+		}
+		if err := emit(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adapts reports whether v is part of an adapter.
+func (p *TrainParts) adapts(v *graph.Value) bool {
+	return slices.ContainsFunc(p.Adapters, func(d Adapter) bool { return d.A == v || d.B == v })
+}
+
+// FreshLabels is the number of labels of a classifier that training began from
+// nothing; 0 where there is none.
+func (p *TrainParts) FreshLabels() int {
+	for _, q := range p.Params {
+		if q.Fresh && (q.Key == "cls.output.weight" || q.Key == "score.weight") {
+			return q.Value.Shape.Outer.Add
+		}
+	}
+	return 0
+}
+
+// freshName is the name of a fresh weight in files of the model, "" where they
+// have none: GGUF files have no heads for masked tokens.
+func (m *Model) freshName(key string) string {
+	if m.store.Format() == weights.GGUF {
+		if strings.HasPrefix(key, "mlm") {
+			return ""
+		}
+		return key
+	}
+	if name, ok := m.maskedKeys()[key]; ok {
+		return name
+	}
+	end := path.Ext(key)
+	for _, row := range m.desc.names(m.store.Format()).rows {
+		if row.key == strings.TrimSuffix(key, end) {
+			return row.file + end
+		}
+	}
+	return key
 }
 
 func (m *Model) ofModule(name string) bool {

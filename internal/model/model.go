@@ -144,8 +144,9 @@ type Model struct {
 	store  *weights.Store
 	cfg    *Config
 	desc   description
-	places map[string]place        // canonical key -> place in the files
-	want   map[string]tensor.Shape // of every weight that the description uses
+	places map[string]place                     // canonical key -> place in the files
+	want   map[string]tensor.Shape              // of every weight that the description uses
+	live   map[string]func() ([]float32, error) // of With
 
 	mu   sync.Mutex
 	made map[string]*madeTensor // transposed copies by the name in the file
@@ -270,7 +271,37 @@ func (m *Model) checkWeights() error {
 		wrong = m.keepWeights(c, out, counted)
 		return wrong == nil
 	})
+	if wrong == nil {
+		wrong = m.keepTrained()
+	}
 	return wrong
+}
+
+// keepTrained keeps weights that only training asks for: those of a file that
+// other graphs read in another form. They are counted there.
+func (m *Model) keepTrained() error {
+	m.keepMasked()
+	if _, ok := m.desc.(pooler); ok {
+		return nil
+	}
+	c, p := m.context(graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})), &Ports{}
+	c.training = true
+	c.tokens(p)
+	m.segments(c, p)
+	x := m.desc.body(c)
+	if d, ok := m.desc.(classifier); ok && !m.cfg.CanRerank { // what the files have of one
+		c.labels, c.fresh = 1, ofClassifier
+		d.classify(c, m.desc.final(c, x))
+	}
+	if c.wrong != nil {
+		return c.wrong
+	}
+	for _, n := range c.Nodes() {
+		if n.Leaf != nil && n.Leaf.Kind == graph.WeightLeaf {
+			m.want[n.Leaf.Key] = n.Out[0].Shape
+		}
+	}
+	return nil
 }
 
 // eachUse gives f the context and the outputs of what the model can do.

@@ -216,5 +216,5 @@ func (d *modern) classify(c *Context, x *graph.Value) *graph.Value {
 	x = c.Pool("pooled", x, c.QStart, d.pool)
 	x = c.Act("cls_act", c.Project("cls", x, "cls", graph.RoleHead, d.Dim, d.headBias), d.headAct)
 	x = d.normed(c, "cls_norm", x, "cls.norm")
-	return c.Project("cls_output", x, "cls.output", graph.RoleHead, c.m.cfg.Labels, mayHaveBias)
+	return c.Project("cls_output", x, "cls.output", graph.RoleHead, c.classes(), mayHaveBias)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"hotpath/internal/graph"
 	"hotpath/internal/weights"
 )
 
@@ -29,6 +30,7 @@ func mpnetHF(r *fields) description {
 		{key: "position_embd", file: "embeddings.position_embeddings"},
 		{key: "token_embd_norm", file: "embeddings.LayerNorm"},
 		{"relative", "encoder.relative_attention_bias", transform{derive: mpnetBias{}}},
+		{key: "relative_table", file: "encoder.relative_attention_bias"},
 		{key: "blk.{}.attn_q", file: "encoder.layer.{}.attention.attn.q"},
 		{key: "blk.{}.attn_k", file: "encoder.layer.{}.attention.attn.k"},
 		{key: "blk.{}.attn_v", file: "encoder.layer.{}.attention.attn.v"},
@@ -68,6 +70,24 @@ func (mpnetBias) derive(t weights.Tensor) ([]float32, error) {
 		}
 	}
 	return out, nil
+}
+
+// mpnetTable is the table as the file has it.
+const mpnetTable = "relative_table.weight"
+
+// trainedBias is the bias by distance as nodes of the graph, so that the table
+// in the file can be trained.
+func (d *bert) trainedBias(c *Context) *graph.Value {
+	in, err := c.m.inspect(mpnetTable)
+	if err != nil {
+		c.Fail("%w", err)
+		return c.QStart
+	}
+	of := make([]int, 0, 2*mpnetReach+1)
+	for distance := -mpnetReach; distance <= mpnetReach; distance++ {
+		of = append(of, mpnetBucket(distance))
+	}
+	return c.Buckets("relative", c.Tensor(mpnetTable, graph.RolePosition, in.dims...), of)
 }
 
 // mpnetBucket is the bucket of a key's distance from its query: half of them

@@ -178,6 +178,15 @@ type info struct {
 // inspect is the type of what Weight gives. Vectors are always F32: they are
 // small and ops want them so.
 func (m *Model) inspect(key string) (info, error) {
+	in, err := m.stored(key)
+	if err == nil && m.live[key] != nil {
+		in.dtype = tensor.F32
+	}
+	return in, err
+}
+
+// stored is inspect of the files.
+func (m *Model) stored(key string) (info, error) {
 	r := m.place(key)
 	if r.made != nil {
 		return info{slices.Clone(r.made.dims), tensor.F32, 0}, nil
@@ -299,6 +308,9 @@ func (m *Model) Weight(key string) (weights.Tensor, error) {
 	shape, ok := m.want[key]
 	if !ok {
 		return weights.Tensor{}, fmt.Errorf("%s: weight %q: a %s model has none of this name: %w", m.store.Path(), key, m.cfg.Arch, weights.ErrNoTensor)
+	}
+	if m.live[key] != nil {
+		return m.liveWeight(key, shape)
 	}
 	r := m.place(key)
 	if r.made != nil {

@@ -94,3 +94,26 @@ func rewrittenTokenizer(file string, h *weights.HFDir) ([]byte, error) {
 	}
 	return json.Marshal(parts)
 }
+
+// ReadTokenizerDir reads the tokenizer of a folder that has a tokenizer.json
+// and no model beside it.
+func ReadTokenizerDir(dir string) (*tokenizer.Tokenizer, error) {
+	h := &weights.HFDir{Dir: dir}
+	data, err := h.Read("tokenizer.json")
+	if err != nil {
+		return nil, err
+	}
+	config, err := h.Read("tokenizer_config.json")
+	if err != nil {
+		return nil, err
+	}
+	t, err := tokenizer.FromJSON(filepath.Join(dir, "tokenizer.json"), data, config)
+	if err != nil {
+		return nil, err
+	}
+	template, ok, err := h.ChatTemplate()
+	if ok {
+		t = t.WithChatTemplate(template)
+	}
+	return t, err
+}

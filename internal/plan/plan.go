@@ -137,6 +137,25 @@ func commit(steps []Step) int {
 	return i
 }
 
+// partial is the same plan without the steps from the first that commits on.
+func (p *Plan) partial() *Plan { return p.first(p.Commit) }
+
+// first is the same plan with its first n steps only.
+func (p *Plan) first(n int) *Plan {
+	q := *p
+	q.Steps, q.Commit = p.Steps[:n:n], min(p.Commit, n)
+	return &q
+}
+
+// forward is the same plan up to the step that gives v.
+func (p *Plan) forward(v *graph.Value) (*Plan, error) {
+	i := slices.IndexFunc(p.Steps, func(s Step) bool { return slices.Contains(s.Nodes, v.Node) })
+	if i < 0 || i >= p.Commit {
+		return nil, fmt.Errorf("plan: %s is given by step %d, expected one before those that commit", v, i)
+	}
+	return p.first(i + 1), nil
+}
+
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
 func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {

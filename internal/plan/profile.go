@@ -66,6 +66,9 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 		Backend:     s.prog.Backend.Caps().Name,
 		MemoryBytes: map[string]int64{},
 	}
+	if kind := s.prog.kind(bucket); kind != "" {
+		d.ID, d.Name = d.ID+"/"+kind, d.Name+", "+kind
+	}
 	for c := Activations; c < NumClasses; c++ { // weights are shared by all plans of a model
 		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]
 	}
@@ -78,11 +81,11 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 }
 
 // ragged are the ops whose cost for a token depends on what it attends to.
-var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad}
+var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad, graph.OpAttentionRelGrad}
 
 func describeStep(p *Plan, s *Step) profile.Step {
 	root := s.Root()
-	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
+	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Stage: root.Stage.String(), Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
 	for _, v := range s.Out {
 		d.Alloc += p.Place(v).Bytes
 	}

@@ -13,8 +13,33 @@ type Program struct {
 	Name    string // embed, generate, score, train
 	Graph   *graph.Graph
 	Backend Backend
-	Plans   []*Plan // by growing Max
+	// Plans are the buckets by growing Max; behind them, where there are such
+	// plans, the partial and the forward plan of each.
+	Plans   []*Plan
+	buckets int
+	ends    [numEnds]int // where the plans of a kind begin; 0: there are none
 	table   *table
+}
+
+// end is where a run ends.
+type end uint8
+
+const (
+	whole   end = iota
+	partial     // before the first node that commits
+	forward     // with CompileOptions.Forward
+	numEnds
+)
+
+// kind names plans that are not whole.
+func (p *Program) kind(i int) string {
+	switch {
+	case p.ends[forward] > 0 && i >= p.ends[forward]:
+		return "forward"
+	case p.ends[partial] > 0 && i >= p.ends[partial]:
+		return "partial"
+	}
+	return ""
 }
 
 // Buckets are the usual ones for a graph: those of the backend, and the graph's
@@ -33,6 +58,12 @@ func Buckets(be Backend, max tensor.Bind) []tensor.Bind {
 type CompileOptions struct {
 	// Invariant asks for one way to compute for every number of rows.
 	Invariant bool
+	// Partial adds plans that end before the first node that commits, for runs
+	// whose results another run commits (Session.Partial).
+	Partial bool
+	// Forward adds plans that end with this value, for runs that want nothing
+	// else (Session.Forward).
+	Forward *graph.Value
 }
 
 // Compile plans a graph for each bucket; the last bucket is the graph's own
@@ -54,6 +85,23 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 			if n.Leaf != nil && !slices.EqualFunc(pl.Forms[n.Out[0].ID], p.Plans[0].Forms[n.Out[0].ID], sameForm) {
 				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, n.Out[0], b.T, p.Plans[0].Max.T)
 			}
+		}
+	}
+	p.buckets = len(p.Plans)
+	if o.Partial {
+		p.ends[partial] = len(p.Plans)
+		for _, pl := range p.Plans[:p.buckets] {
+			p.Plans = append(p.Plans, pl.partial())
+		}
+	}
+	if o.Forward != nil {
+		p.ends[forward] = len(p.Plans)
+		for _, pl := range p.Plans[:p.buckets] {
+			q, err := pl.forward(o.Forward)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			p.Plans = append(p.Plans, q)
 		}
 	}
 	return p, nil
@@ -92,7 +140,7 @@ func (p *Program) Uniform() bool {
 // many tokens as least, or the last one where least is beyond all.
 func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
 	b.T = max(b.T, min(least, p.Graph.Max.T))
-	for i, pl := range p.Plans {
+	for i, pl := range p.Plans[:p.buckets] {
 		if b.Fits(pl.Max) {
 			return i, nil
 		}

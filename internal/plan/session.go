@@ -23,6 +23,7 @@ type Session struct {
 	labels  ProfileLabels
 
 	least    int // what AtLeast asked for
+	end      end // what Partial or Forward asked for
 	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
@@ -80,7 +81,7 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 // loadState initialises trainable leaves from the file, as F32.
 func (s *Session) loadState(ctx context.Context, ws *WeightSet) error {
 	for _, n := range s.prog.Graph.Nodes {
-		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" {
+		if n.Leaf == nil || n.Leaf.Kind != graph.StateLeaf || n.Leaf.Key == "" || n.Leaf.Fresh {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -193,6 +194,14 @@ func (s *Session) Class(tokens int) int {
 // own tokens may be fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
+// Partial asks the next run to end before the first node that commits. The
+// program must have been compiled with such plans.
+func (s *Session) Partial() { s.end = partial }
+
+// Forward asks the next run to end with the value that the program was compiled
+// with for that (CompileOptions.Forward).
+func (s *Session) Forward() { s.end = forward }
+
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if s.running >= 0 {
@@ -200,9 +209,16 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
-	s.least = 0
+	end := s.end
+	s.least, s.end = 0, whole
 	if err != nil {
 		return err
+	}
+	if end != whole {
+		if s.prog.ends[end] == 0 {
+			return fmt.Errorf("plan: %s: a run that ends early of a program without such plans", s.prog.Name)
+		}
+		k += s.prog.ends[end]
 	}
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // model turns one piece into ids.
@@ -20,38 +19,12 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 		return nil, fmt.Errorf("%s: not a tokenizer.json: %w", file, err)
 	}
 	raw := pick(tokenizerJSON, "normalizer", "pre_tokenizer", "model", "decoder", "added_tokens", "post_processor")
-	t := new(Tokenizer)
-	part, ok, err := newPart(file, "normalizer", 0, raw[0])
-	total := same
-	if err == nil && ok {
-		if t.norm, err = lookup(normalizers, part); err == nil {
-			total = t.norm.growth()
-			err = part.within(total)
-		}
-	}
+	cut, total, err := readCutter(file, raw[0], raw[1])
 	if err != nil {
 		return nil, err
 	}
-	part, ok, err = newPart(file, "pre_tokenizer", 0, raw[1])
-	if err == nil && ok {
-		if t.steps, err = lookup(preTokenizers, part); err == nil {
-			total = growthOf(total, t.steps)
-			err = part.within(total)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.marksFirst = slices.ContainsFunc(t.steps, func(st step) bool {
-		m, ok := st.(metaspace)
-		return ok && m.scheme == prependFirst
-	})
-	// The model reads bytes itself where spelling them is the last step: faster, and the same ids.
-	byteLevel := false
-	if n := len(t.steps); n > 0 && t.steps[n-1] == step(spellBytes{}) {
-		t.steps, byteLevel = t.steps[:n-1:n-1], true
-	}
-	part, ok, err = newPart(file, "model", 0, raw[2])
+	t := &Tokenizer{norm: cut.norm, steps: cut.steps, marksFirst: cut.marksFirst}
+	part, ok, err := newPart(file, "model", 0, raw[2])
 	if err == nil && !ok {
 		err = fmt.Errorf("%s: model: expected an object", file)
 	}
@@ -69,7 +42,7 @@ func FromJSON(file string, tokenizerJSON, tokenizerConfig []byte) (*Tokenizer, e
 	}
 	more.tokens += others.tokens
 	more.bytes += others.bytes
-	if err := t.readModel(part, byteLevel, more); err != nil {
+	if err := t.readModel(part, cut.Bytes, more); err != nil {
 		return nil, err
 	}
 	if err := part.within(total.then(t.model.growth())); err != nil {

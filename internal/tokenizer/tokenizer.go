@@ -201,6 +201,9 @@ func (t *Tokenizer) ID(token string) (int32, bool) { return t.vocab.id(token) }
 // Size is one more than the highest id.
 func (t *Tokenizer) Size() int { return len(t.vocab.at) }
 
+// Frame is what Options.Special adds before and after a text.
+func (t *Tokenizer) Frame() (prefix, suffix []int32) { return t.prefix, t.suffix }
+
 // IsSpecial tells whether Decode leaves the id out when skipSpecial is set.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.added.special.has(id) }
 

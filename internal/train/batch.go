@@ -1,6 +1,9 @@
 package train
 
 import (
+	"context"
+	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 
@@ -14,87 +17,177 @@ import (
 // determines every later batch.
 type Position struct {
 	Epoch int `json:"epoch"` // passes over the data that are complete
-	Next  int `json:"next"`  // pieces of this epoch that were used
+	Next  int `json:"next"`  // examples of this epoch that were used
 }
 
-// batches puts pieces together in an order that a seed decides anew for each
-// epoch.
+// batches puts examples together in an order that a seed decides anew for each
+// epoch. A step is one run of the graph, or several that accumulate.
 type batches struct {
-	ids    []int32
-	pieces []piece
+	source Source
+	obj    objective
+	n      int // examples of an epoch
 	seed   uint64
 	at     Position
 
-	order    []int32 // of pieces
-	shuffled int     // epoch that order is of, -1 for none
-	rng      rand.PCG
+	run      tensor.Bind // the most of one run
+	tokens   int         // the most of a step
+	examples int         // the most of a step
+	split    bool        // whether a step may have several runs
+	runs     []part      // of the step that plan was called for
+	terms    int         // of all runs
+
+	walk    walk
+	ahead   *prefetcher // nil where the data are in memory
+	example Example
+	pcg     rand.PCG
+	rng     *rand.Rand // on pcg
 }
 
-func newBatches(c *corpus, seqLen int, seed uint64) *batches {
-	b := &batches{ids: c.ids, pieces: c.pieces(seqLen), seed: seed, shuffled: -1}
-	b.order = make([]int32, len(b.pieces))
+// part is one run of a step.
+type part struct {
+	from     Position
+	examples int
+	terms    int // of the loss
+}
+
+// newBatches is for steps of at most so many tokens, in one run of at most run.
+func newBatches(s Source, o objective, run tensor.Bind, tokens int, seed uint64) *batches {
+	b := &batches{source: s, obj: o, n: s.Stats().Examples, seed: seed, run: run, tokens: tokens}
+	b.examples = b.n
+	b.walk = newWalk(b.n, seed)
+	b.rng = rand.New(&b.pcg)
 	return b
 }
 
-// next is the piece to come.
-func (b *batches) next() piece {
-	if b.shuffled != b.at.Epoch {
-		b.shuffle()
+// next reads the example to come.
+func (b *batches) next() error {
+	i := b.walk.at(b.at)
+	if err := b.source.Example(i, &b.example); err != nil {
+		return fmt.Errorf("example %d: %w", i, err)
 	}
-	return b.pieces[b.order[b.at.Next]]
+	return nil
 }
 
-func (b *batches) advance() {
-	if b.at.Next++; b.at.Next == len(b.pieces) {
-		b.at = Position{Epoch: b.at.Epoch + 1}
-	}
-}
+func (b *batches) advance() { b.at = b.walk.after(b.at) }
 
-// shuffle depends on nothing but the seed and the epoch, so that a position
-// needs no memory of what came before.
-func (b *batches) shuffle() {
-	b.rng.Seed(b.seed, uint64(b.at.Epoch))
-	for i := range b.order {
-		b.order[i] = int32(i)
-	}
-	for i := len(b.order) - 1; i > 0; i-- {
-		j, _ := bits.Mul64(b.rng.Uint64(), uint64(i+1))
-		b.order[i], b.order[j] = b.order[j], b.order[i]
-	}
-	b.shuffled = b.at.Epoch
-}
-
-// fill takes pieces as long as they fit. A batch goes on into the next epoch,
-// but never has more pieces than there are.
-func (b *batches) fill(in *inputs) {
-	in.reset()
-	for range b.pieces {
-		p := b.next()
-		if !in.add(b.ids[p.start : p.start+p.n+1]) {
-			return
+// plan takes examples for the next step as long as they fit and says which run
+// has which. A step goes on into the next epoch, but never has more examples
+// than there are.
+func (b *batches) plan() error {
+	b.runs, b.terms = b.runs[:0], 0
+	var all, run tensor.Bind
+	taken := 0
+	for range b.examples {
+		if err := b.next(); err != nil {
+			return err
 		}
+		if err := b.obj.check(&b.example); err != nil {
+			return fmt.Errorf("example %d: %w", b.walk.at(b.at), err)
+		}
+		size, terms := b.obj.size(&b.example)
+		if !size.Fits(b.run) {
+			return fmt.Errorf("example %d: %d tokens, %d sequences and %d targets, expected at most %d, %d and %d for one run: %w",
+				b.walk.at(b.at), size.T, size.S, size.R, b.run.T, b.run.S, b.run.R, ErrData)
+		}
+		if all.T+size.T > b.tokens {
+			break
+		}
+		if next := plus(run, size); len(b.runs) == 0 || !next.Fits(b.run) {
+			if len(b.runs) > 0 && !b.split {
+				break
+			}
+			b.runs, run = append(b.runs, part{from: b.at}), tensor.Bind{}
+		}
+		last := &b.runs[len(b.runs)-1]
+		last.examples, last.terms = last.examples+1, last.terms+terms
+		run, all, b.terms = plus(run, size), plus(all, size), b.terms+terms
+		b.advance()
+		taken++
+	}
+	b.ahead.ahead(b.at, min(2*taken, b.n)) // two steps like this one
+	return nil
+}
+
+func plus(a, b tensor.Bind) tensor.Bind { return tensor.Bind{T: a.T + b.T, S: a.S + b.S, R: a.R + b.R} }
+
+// masks separates the random numbers of examples from those of the order.
+const masks = 0x6d61736b73
+
+// fill writes the examples of a run that plan found.
+func (b *batches) fill(ctx context.Context, in *inputs, run part) error {
+	in.reset()
+	end := b.at
+	b.at = run.from
+	defer func() { b.at = end }()
+	for range run.examples {
+		if err := b.next(); err != nil {
+			return err
+		}
+		b.pcg.Seed(b.seed^masks, uint64(b.at.Epoch)<<32|uint64(b.at.Next))
+		b.obj.put(in, &b.example, b.rng)
 		b.advance()
 	}
+	if in.bind.R == 0 { // a run has at least one row
+		in.target(0, -1)
+	}
+	return b.obj.ready(ctx, in)
 }
 
-// inputs are a session's input memory and the batch in it.
+// share is the part of a run in the mean over the terms of the step.
+func (b *batches) share(run part) float32 {
+	if b.terms == 0 {
+		return 0
+	}
+	return float32(float64(run.terms) / float64(b.terms))
+}
+
+// inputs are a session's input memory and the batch in it. What a graph does
+// not ask for is nil.
 type inputs struct {
-	tokens, pos, qStart, rows, targets []int32   // [T], [T], [S+1], [R], [R]
-	length                             []int32   // [T]; nil where the model does not ask
-	hyper                              []float32 // [8]
-	max, bind                          tensor.Bind
+	tokens, pos, qStart []int32   // [T], [T], [S+1]
+	rows, targets       []int32   // [R], [R]
+	length, segments    []int32   // [T], [T]
+	dropout, smoothing  []int32   // [DropoutLen], [1]
+	hyper               []float32 // [8]
+	weight, keep        []float32 // [1], [1]
+	max, bind           tensor.Bind
 }
 
 func newInputs(s *plan.Session, p *model.Ports) *inputs {
+	ints := func(v *graph.Value) []int32 {
+		if v == nil {
+			return nil
+		}
+		return s.I32(v)
+	}
 	in := &inputs{
 		tokens: s.I32(p.Tokens), pos: s.I32(p.Pos), qStart: s.I32(p.QStart),
-		rows: s.I32(p.Rows), targets: s.I32(p.Targets), hyper: s.F32(p.Hyper)[:graph.HyperLen],
+		rows: ints(p.Rows), targets: ints(p.Targets), length: ints(p.Length), segments: ints(p.Segments),
+		dropout: ints(p.Dropout), smoothing: ints(p.Smoothing),
 		max: s.Program().Graph.Max,
 	}
-	if p.Length != nil {
-		in.length = s.I32(p.Length)
+	if p.Hyper != nil {
+		in.hyper = s.F32(p.Hyper)[:graph.HyperLen]
+	}
+	if p.Weight != nil {
+		in.weight, in.keep = s.F32(p.Weight)[:1], s.F32(p.Keep)[:1]
 	}
 	return in
+}
+
+// regularize sets dropout and label smoothing for a run of a step; step 0 is
+// for an evaluation, which has neither.
+func (in *inputs) regularize(c *Config, step, run int) {
+	share, smoothing := c.Dropout, c.LabelSmoothing
+	if step == 0 {
+		share, smoothing = 0, 0
+	}
+	if in.dropout != nil {
+		graph.PutDropout(in.dropout, bits.RotateLeft64(c.Seed, 32)+uint64(step)<<16+uint64(run), float32(share))
+	}
+	if in.smoothing != nil {
+		in.smoothing[0] = int32(math.Float32bits(float32(smoothing)))
+	}
 }
 
 func (in *inputs) reset() {
@@ -102,24 +195,32 @@ func (in *inputs) reset() {
 	in.qStart[0] = 0
 }
 
-// add is one sequence more, of which every id but the first is predicted and
-// the last is not read; false where there is no room for it.
-func (in *inputs) add(ids []int32) bool {
-	n, t := len(ids)-1, in.bind.T
-	if t+n > in.max.T || in.bind.S == in.max.S {
-		return false
-	}
-	copy(in.tokens[t:], ids[:n])
-	copy(in.targets[t:], ids[1:])
+// sequence is one sequence more, of the first n tokens of s; it gives the place of
+// the first of them.
+func (in *inputs) sequence(s *Sequence, n int) int {
+	t := in.bind.T
+	copy(in.tokens[t:], s.IDs[:n])
 	for i := range n {
-		in.pos[t+i], in.rows[t+i] = int32(i), int32(t+i)
+		in.pos[t+i] = int32(i)
 	}
-	if in.length != nil {
-		for i := range n {
-			in.length[t+i] = int32(n)
+	for i := 0; i < n && in.length != nil; i++ {
+		in.length[t+i] = int32(n)
+	}
+	for i := 0; i < n && in.segments != nil; i++ {
+		in.segments[t+i] = 0
+		if s.Segments != nil {
+			in.segments[t+i] = s.Segments[i]
 		}
 	}
-	in.bind.T, in.bind.R, in.bind.S = t+n, t+n, in.bind.S+1
+	in.bind.T, in.bind.S = t+n, in.bind.S+1
 	in.qStart[in.bind.S] = int32(in.bind.T)
-	return true
+	return t
+}
+
+// target asks for an id, or for nothing where it is negative, at a token.
+func (in *inputs) target(token int, id int32) {
+	if in.rows != nil {
+		in.rows[in.bind.R], in.targets[in.bind.R] = int32(token), id
+	}
+	in.bind.R++
 }

@@ -25,24 +25,28 @@ import (
 
 // A checkpoint is a folder step-NNNNNNNN of the run's: the model as its own
 // files lay it out (model.safetensors with config and tokenizer, or
-// model.gguf), in F32, and stateFile. It is written under a hidden name,
+// model.gguf), in F32, stateFile and configFile. It is written under a hidden name,
 // synced and renamed, so that a folder of that name is always whole.
 const (
 	stateFile   = "train_state.safetensors"
 	stateKey    = "hotpath_train" // of the file's metadata: progress as JSON
 	stateFormat = 1
+	configFile  = "train.json" // the configuration of the run, in full
 	stepPrefix  = "step-"
 	tempPrefix  = ".tmp-"
 )
 
 // progress is how far a run has come, and what its data were.
 type progress struct {
-	Format int      `json:"format"`
-	Step   int      `json:"step"`
-	At     Position `json:"position"`
-	Seed   uint64   `json:"seed"`
-	SeqLen int      `json:"seq_len"`
-	Data   string   `json:"data_sha256"`
+	Format    int      `json:"format"`
+	Step      int      `json:"step"`
+	At        Position `json:"position"`
+	Seed      uint64   `json:"seed"`
+	SeqLen    int      `json:"seq_len"`
+	Data      string   `json:"data_sha256"`
+	Optimizer string   `json:"optimizer"`
+	Norms     norms    `json:"norms"`
+	Best      best     `json:"best"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs
@@ -75,7 +79,7 @@ func checkpointDir(out string, step int) string {
 }
 
 // save writes a checkpoint and returns its folder.
-func (r *runner) save(out string, p progress) (string, error) {
+func (r *runner) save(out string, p progress, c *Config) (string, error) {
 	dir := checkpointDir(out, p.Step)
 	temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
 	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o777)); err != nil {
@@ -83,6 +87,9 @@ func (r *runner) save(out string, p progress) (string, error) {
 	}
 	err := r.writeModel(temp)
 	debug.FreeOSMemory() // copies of tensors, which would stand beside those of the moments
+	if err == nil {
+		err = writeConfig(filepath.Join(temp, configFile), c)
+	}
 	if err == nil {
 		err = r.writeState(filepath.Join(temp, stateFile), p)
 	}
@@ -104,14 +111,17 @@ func (r *runner) save(out string, p progress) (string, error) {
 	return dir, atomicfile.SyncDir(out)
 }
 
-// prune leaves the newest checkpoints. One that goes is renamed first, so that
-// no half of it keeps the name.
-func prune(out string, keep int) error {
+// prune leaves the newest checkpoints and the best one. One that goes is
+// renamed first, so that no half of it keeps the name.
+func prune(out string, keep, best int) error {
 	steps, err := checkpoints(out)
 	if err != nil || keep == 0 || len(steps) <= keep {
 		return err
 	}
 	for _, step := range steps[:len(steps)-keep] {
+		if step == best {
+			continue
+		}
 		dir := checkpointDir(out, step)
 		temp := filepath.Join(out, tempPrefix+filepath.Base(dir))
 		if err := errors.Join(os.Rename(dir, temp), os.RemoveAll(temp)); err != nil {
@@ -125,7 +135,7 @@ func prune(out string, keep int) error {
 func (r *runner) writeModel(dir string) error {
 	value, st := r.values(), r.model.Store()
 	if st.Format() == weights.GGUF {
-		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, value)
+		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, func(emit func(weights.Tensor) error) error { return r.export(value, emit) })
 	}
 	// Of a sentence-transformers model the decoder may have a folder of its own.
 	inner, err := filepath.Rel(st.Path(), st.HF().Dir)
@@ -141,12 +151,20 @@ func (r *runner) writeModel(dir string) error {
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
 	err = writeStreamed(filepath.Join(dir, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
-		return r.model.Export(value, emit)
+		return r.export(value, emit)
 	})
 	if err != nil {
 		return err
 	}
-	return writeCompanions(dir, st.HF())
+	return writeCompanions(dir, st.HF(), r.parts.FreshLabels())
+}
+
+// export gives every tensor of the model as it is now.
+func (r *runner) export(value func(string) ([]float32, error), emit func(weights.Tensor) error) error {
+	if err := r.model.Export(value, emit); err != nil {
+		return err
+	}
+	return r.model.ExportFresh(r.parts, value, emit)
 }
 
 // values reads parameters by key; what it gives lasts until the next call.
@@ -155,7 +173,14 @@ func (r *runner) values() func(key string) ([]float32, error) {
 	for _, p := range r.parts.Params {
 		params[p.Key] = p
 	}
+	adapters := map[string]model.Adapter{}
+	for _, d := range r.parts.Adapters {
+		adapters[d.Key] = d
+	}
 	return func(key string) ([]float32, error) {
+		if d, ok := adapters[key]; ok {
+			return r.merged(d)
+		}
 		p, ok := params[key]
 		if !ok {
 			return nil, nil
@@ -167,7 +192,7 @@ func (r *runner) values() func(key string) ([]float32, error) {
 // notCopied are keys of a GGUF file that say how its tensors were stored.
 var notCopied = []string{"general.alignment", "general.file_type", "general.quantization_version"}
 
-func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error)) error {
+func writeGGUF(path string, m *model.Model, export func(emit func(weights.Tensor) error) error) error {
 	w, source := &gguf.Writer{}, m.Store().GGUF()
 	for _, key := range source.Keys() {
 		v, _ := source.Value(key)
@@ -186,7 +211,7 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 	// more than one of them is in memory at a time.
 	var failed error
 	next, stop := iter.Pull(func(yield func(weights.Tensor) bool) {
-		failed = m.Export(value, func(t weights.Tensor) error {
+		failed = export(func(t weights.Tensor) error {
 			if !yield(t) {
 				return io.ErrClosedPipe
 			}
@@ -194,7 +219,7 @@ func writeGGUF(path string, m *model.Model, value func(string) ([]float32, error
 		})
 	})
 	defer stop()
-	err := m.Export(value, func(t weights.Tensor) error {
+	err := export(func(t weights.Tensor) error {
 		name := t.Name
 		return w.AddStream(name, t.DType, t.Dims, func(out io.Writer) error {
 			now, ok := next()
@@ -240,11 +265,15 @@ func writeStages(dir string, st *weights.Store) error {
 	return nil
 }
 
-// writeCompanions copies configuration and tokenizer.
-func writeCompanions(dir string, h *weights.HFDir) error {
+// writeCompanions copies configuration and tokenizer; labels is the number of
+// scores of a classifier that the model had not.
+func writeCompanions(dir string, h *weights.HFDir, labels int) error {
 	config, err := h.Read("config.json")
 	if err == nil {
 		config, err = inF32(config)
+	}
+	if err == nil && labels > 0 {
+		config, err = classifying(config, labels)
 	}
 	if err == nil {
 		err = writeSynced(filepath.Join(dir, "config.json"), bytes.NewReader(config))
@@ -279,6 +308,39 @@ func inF32(config []byte) ([]byte, error) {
 	if same {
 		return config, nil
 	}
+	return json.MarshalIndent(fields, "", "  ")
+}
+
+// writeConfig writes the configuration, for people and for a run that begins
+// with the same.
+func writeConfig(path string, c *Config) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeSynced(path, bytes.NewReader(append(text, '\n')))
+}
+
+// classifying is a config.json of a model that has a classifier now.
+func classifying(config []byte, labels int) ([]byte, error) {
+	var fields map[string]any
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil {
+		return nil, err
+	}
+	class := "Model"
+	if list, ok := fields["architectures"].([]any); ok && len(list) > 0 {
+		class, _ = list[0].(string)
+	}
+	class, _, _ = strings.Cut(strings.TrimSuffix(class, "Model"), "For")
+	fields["architectures"] = []string{class + "ForSequenceClassification"}
+	names, ids := map[string]string{}, map[string]int{}
+	for i := range labels {
+		name := fmt.Sprintf("LABEL_%d", i)
+		names[strconv.Itoa(i)], ids[name] = name, i
+	}
+	fields["id2label"], fields["label2id"] = names, ids
 	return json.MarshalIndent(fields, "", "  ")
 }
 

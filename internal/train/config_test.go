@@ -21,9 +21,11 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
-		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0}`
+		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
+		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","every":5,"tokens":6,"keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
-		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3}
+		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
+		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, Every: 5, Tokens: 6, Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -53,24 +55,54 @@ func TestConfigRefusals(t *testing.T) {
 		{`[]`, nil, "expected a JSON object"},
 		{`null`, nil, "expected a JSON object"},
 		{`{"model":"m"} x`, nil, "expected a JSON object"},
-		{`{"modle":"m"}`, nil, `unknown field "modle", expected one of batch_tokens`},
-		{`{"Model":"m"}`, nil, `unknown field "Model"`},
-		{`{"steps":"ten"}`, nil, "field steps: expected a value of type int, found string"},
+		{`{"modle":"m"}`, nil, `unknown field "modle", did you mean model?`},
+		{`{"Model":"m"}`, nil, `unknown field "Model", did you mean model?`},
+		{`{"steps":"ten"}`, nil, "field steps: expected an integer, found string"},
 		{`{"steps":1.5}`, nil, "field steps"},
 		{`{"seed":-1}`, nil, "field seed"},
 		{`{"betas":[0.9]}`, nil, "field betas: expected a list of two numbers"},
-		{`{"data":3}`, nil, "field data: expected a path or a list"},
+		{`{"data":3}`, nil, "field data: expected a string or a list of strings"},
 		{`{}`, nil, "field model: expected a path"},
 		{smallest, []string{"data=[]"}, "field data"},
 		{smallest, []string{"out="}, "field out"},
-		{smallest, []string{"init=zeros"}, `field init: expected "weights" or "random", found "zeros"`},
+		{smallest, []string{"init=zeros"}, `field init: expected one of weights, random, found "zeros"`},
 		{smallest, []string{"steps=0"}, "field steps"},
 		{smallest, []string{"batch_tokens=0"}, "field batch_tokens"},
 		{smallest, []string{"seq_len=5000"}, "field seq_len: expected 0 to batch_tokens (4096), found 5000"},
 		{smallest, []string{"lr=0"}, "field lr"},
 		{smallest, []string{"min_lr=1"}, "field min_lr"},
 		{smallest, []string{"warmup=1001"}, "field warmup"},
-		{smallest, []string{"schedule=wsd"}, "field schedule: expected constant, cosine, linear"},
+		{smallest, []string{"schedule=cosin"}, `field schedule: expected one of constant, cosine, linear, wsd (did you mean cosine?), found "cosin"`},
+		{smallest, []string{"decay_steps=1001"}, "field decay_steps"},
+		{smallest, []string{"optimizer=adam"}, `field optimizer: expected one of adamw, sgd (did you mean adamw?), found "adam"`},
+		{smallest, []string{"momentum=1"}, "field momentum"},
+		{smallest, []string{"momentum=0", "nesterov=true"}, "field nesterov: expected false where momentum is 0"},
+		{smallest, []string{"no_decay=norms"}, "field no_decay: expected one of embedding, position, q, k, v, o, gate, up, down, head, norm, bias, router (did you mean norm?)"},
+		{smallest, []string{"dropout=1"}, "field dropout"},
+		{smallest, []string{"label_smoothing=-0.1"}, "field label_smoothing"},
+		{smallest, []string{"skip_above=1"}, "field skip_above: expected 0, or a factor above 1, found 1"},
+		{smallest, []string{"stop_above=-1"}, "field stop_above"},
+		{smallest, []string{"micro_tokens=5000"}, "field micro_tokens"},
+		{smallest, []string{"objective.type=ml"}, "field objective.type: expected one of "},
+		{smallest, []string{"objective.kind=lm"}, `unknown field objective."kind"`},
+		{smallest, []string{"objective=ml"}, "field objective.type: expected one of "},
+		{smallest, []string{"objective=3"}, "field objective: expected an object, found number"},
+		{smallest, []string{"validation.share=1"}, "field validation.share"},
+		{smallest, []string{"validation.share=0.1", "validation.data=x"}, "field validation.share"},
+		{smallest, []string{"validation.every=5"}, "field validation.every: expected 0 without validation.data and validation.share, found 5"},
+		{smallest, []string{"validation.evry=5"}, `unknown field validation."evry", did you mean validation.every?`},
+		{smallest, []string{"validation.patience=-1"}, "field validation.patience"},
+		{smallest, []string{"validation=5"}, "field validation: expected an object, found number"},
+		{smallest, []string{"sample.tokens=0"}, "field sample.tokens"},
+		{smallest, []string{"sample.temp=hot"}, "field sample.temp: expected a number, found string"},
+		{`{"lerning_rate":1}`, nil, `unknown field "lerning_rate", did you mean lr?`},
+		{`{"learning_rate":1}`, nil, `did you mean lr?`},
+		{`{"max_steps":1}`, nil, `did you mean steps?`},
+		{`{"bach_tokens":1}`, nil, `did you mean batch_tokens?`},
+		{`{"zzzzzzzzz":1}`, nil, `unknown field "zzzzzzzzz", expected one of about, batch_tokens`},
+		{"{\n \"lr\": x}", nil, "line 2, column 8"},
+		{`{"nesterov":1}`, nil, "field nesterov: expected true or false, found number"},
+		{`{"model":[]}`, nil, "field model: expected a string"},
 		{smallest, []string{"betas.0=1"}, "field betas"},
 		{smallest, []string{"eps=0"}, "field eps"},
 		{smallest, []string{"weight_decay=-1"}, "field weight_decay"},
@@ -84,7 +116,7 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"clip=1e-300"}, "field clip"},
 		{smallest, []string{"weight_decay=1e39"}, "field weight_decay"},
 		{smallest, []string{"betas.1=0.99999999999"}, "field betas"},
-		{`{"model":"m"}`, []string{"data.0=x"}, `set "data.0=x": "0", expected an object or a list`},
+		{`{"model":"m"}`, []string{"data.0=x"}, `set "data.0=x": "0", expected an index below 0`},
 		{`{"lr":null}`, nil, "field lr: expected a value, found null"},
 		{"{\"model\":\"\xff\"}", nil, "expected UTF-8"},
 		{smallest, []string{"model=\xff"}, "in UTF-8"},
@@ -92,7 +124,7 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"lr"}, `set "lr": expected field=value`},
 		{smallest, []string{"betas.2=1"}, "an index below 2"},
 		{smallest, []string{"lr.x=1"}, "expected an object or a list"},
-		{smallest, []string{"optimizer.lr=1"}, `unknown field "optimizer"`},
+		{smallest, []string{"optimizers.lr=1"}, `unknown field "optimizers", did you mean optimizer?`},
 	} {
 		_, err := ParseConfig("c.json", []byte(c.json), c.sets)
 		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
@@ -118,7 +150,9 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add([]byte(data), "seed=1")
 	}
 	f.Add([]byte(`{"model":"m"}`), "data.0=x")
-	names := (&Config{}).fields()
+	f.Add([]byte(`{"model":{"d_model":8,"n_layers":1,"n_heads":2,"tokenizer":"char"},"data":"d","out":"o"}`), "model.n_heads=3")
+	f.Add([]byte(`{"model":{"x":{}}}`), "model.d_model=[]")
+	names, shape := (&Config{}).fields(), tagged(&Shape{})
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -138,7 +172,7 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("error of %d bytes: %.200s", len(text), text)
 		}
 		_, field, named := strings.Cut(text, "field ")
-		if name, _, _ := strings.Cut(field, ":"); named && names[name] == nil && !strings.HasPrefix(text, "c.json: unknown field ") {
+		if name, _, _ := strings.Cut(field, ":"); named && names[name] == nil && shape[strings.TrimPrefix(name, "model.")] == nil && !strings.HasPrefix(name, "objective.") && !strings.HasPrefix(name, "validation.") && !strings.HasPrefix(name, "sample.") && !strings.HasPrefix(text, "c.json: unknown field ") {
 			t.Errorf("%s: names a field that there is not", text)
 		}
 		if !named && !strings.HasPrefix(text, "set ") && !strings.Contains(text, "expected a JSON object") && !strings.Contains(text, "expected UTF-8") {
@@ -152,6 +186,7 @@ func TestSchedules(t *testing.T) {
 	for name, want := range map[string]map[int]float64{
 		"constant": {1: 0.25, 4: 1, 5: 1, 12: 1},
 		"linear":   {1: 0.25, 2: 0.5, 4: 1, 5: 1, 9: 0.6, 12: 0.3},
+		"wsd":      {1: 0.25, 4: 1, 10: 1, 11: 1, 12: 0.6},
 		"cosine":   {1: 0.25, 4: 1, 5: 1, 9: 0.6, 12: 0.2 + 0.4*(1+math.Cos(math.Pi*7/8))},
 	} {
 		c.Schedule = name
@@ -160,6 +195,10 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, rate)
 			}
 		}
+	}
+	c.Schedule, c.DecaySteps = "wsd", 4
+	if got := c.rate(11); math.Abs(got-0.6) > 1e-12 {
+		t.Errorf("rate %g after two of four steps of decay, want 0.6", got)
 	}
 	c.Warmup = c.Steps // all of it
 	if got := c.rate(c.Steps); got != 1 {

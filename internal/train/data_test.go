@@ -40,64 +40,6 @@ func fixtureTokenizer(t testing.TB) (*tokenizer.Tokenizer, int) {
 	return tok, m.Config().Vocab
 }
 
-func TestCorpus(t *testing.T) {
-	tok, vocab := fixtureTokenizer(t)
-	eos, ok := tok.EOS()
-	if !ok {
-		t.Fatal("the fixture has no EOS")
-	}
-	dir := t.TempDir()
-	write(t, dir, "b.txt", "second file")
-	write(t, dir, "a.txt", "first file\nof two lines")
-	write(t, dir, "sub/c.jsonl", "{\"text\":\"a line\",\"id\":1}\n\n{\"text\":\"\"}\n{\"text\":\"another\"}")
-	write(t, dir, "ignored.md", "no text of ours")
-	c, err := readCorpus(t.Context(), []string{dir}, tok, vocab)
-	must(t, err)
-	var want []int32
-	var ends []int
-	for _, text := range []string{"first file\nof two lines", "second file", "a line", "another"} {
-		want = append(tok.Encode(want, text, tokenizer.Options{Special: true}, nil), eos)
-		ends = append(ends, len(want))
-	}
-	if !slices.Equal(c.ids, want) || !slices.Equal(c.ends, ends) {
-		t.Errorf("corpus %v, ends %v, want %v, ends %v", c.ids, c.ends, want, ends)
-	}
-	moved := corpus{c.ids, slices.Clone(c.ends)}
-	moved.ends[0]--
-	if c.fingerprint() != (&corpus{want, ends}).fingerprint() || c.fingerprint() == moved.fingerprint() {
-		t.Error("fingerprints do not tell corpora apart")
-	}
-
-	for name, bad := range map[string]struct{ path, want string }{
-		"no object":  {write(t, dir, "x/1.jsonl", "{\"text\":\"a\"}\nplain\n"), "1.jsonl: line 2: expected an object with a string \"text\""},
-		"no text":    {write(t, dir, "x/2.jsonl", "{\"body\":\"a\"}\n"), "2.jsonl: line 1"},
-		"not string": {write(t, dir, "x/3.jsonl", "{\"text\":3}\n"), "3.jsonl: line 1"},
-		"empty dir":  {t.TempDir(), "no .txt and no .jsonl"},
-	} {
-		if _, err := readCorpus(t.Context(), []string{bad.path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), bad.want) {
-			t.Errorf("%s: error %v, want %q", name, err, bad.want)
-		}
-	}
-	if _, err := readCorpus(t.Context(), []string{dir + "/a.txt"}, tok, 3); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "below 3") {
-		t.Errorf("ids beyond the vocabulary: error %v", err)
-	}
-}
-
-func FuzzReadLines(f *testing.F) {
-	f.Add("{\"text\":\"a\"}\n{}")
-	f.Add("{\"text\":null}\r\n\r\n[]")
-	f.Fuzz(func(t *testing.T, data string) {
-		n := 0
-		err := readLines("f.jsonl", strings.NewReader(data), func(_, text string) error { n += len(text); return nil })
-		if err != nil && !errors.Is(err, ErrData) {
-			t.Errorf("error %v is no ErrData", err)
-		}
-		if n > 3*len(data) { // a byte of broken UTF-8 becomes three
-			t.Errorf("%d bytes of text from %d", n, len(data))
-		}
-	})
-}
-
 // testInputs are inputs without a session.
 func testInputs(max tensor.Bind) *inputs {
 	return &inputs{
@@ -108,19 +50,31 @@ func testInputs(max tensor.Bind) *inputs {
 
 func TestBatches(t *testing.T) {
 	// Documents of 11, 1, 2 and 7 tokens; id is 100*document + place.
-	c := &corpus{}
+	var c shard
 	for d, n := range []int{11, 1, 2, 7} {
 		for i := range n {
 			c.ids = append(c.ids, int32(100*d+i))
 		}
-		c.ends = append(c.ends, len(c.ids))
+		c.seqs, c.examples, c.values = append(c.seqs, int64(len(c.ids))), append(c.examples, int64(d+1)), append(c.values, 0)
 	}
-	b := newBatches(c, 4, 5)
-	in := testInputs(tensor.Bind{T: 9, S: 9, R: 9})
+	cut := func() Source {
+		return newTexts(newFileSource(&sourceSpec{kind: Text, vocab: 1000}, []*shard{&c}, ""), 4, true)
+	}
+	fill := func(b *batches, in *inputs) {
+		t.Helper()
+		must(t, b.plan())
+		if len(b.runs) != 1 {
+			t.Fatalf("%d runs without accumulation", len(b.runs))
+		}
+		must(t, b.fill(t.Context(), in, b.runs[0]))
+	}
+	most := tensor.Bind{T: 9, S: 9, R: 9}
+	b := newBatches(cut(), &lm{}, most, 9, 5)
+	in := testInputs(most)
 	predicted := map[int32]int{}
 	for b.at.Epoch == 0 {
 		before := b.at
-		b.fill(in)
+		fill(b, in)
 		n := in.bind
 		if n.T == 0 || n.T != n.R || int(in.qStart[n.S]) != n.T {
 			t.Fatalf("a batch of %+v, starts %v", n, in.qStart)
@@ -135,10 +89,10 @@ func TestBatches(t *testing.T) {
 				}
 			}
 		}
-		again := newBatches(c, 4, 5)
+		again := newBatches(cut(), &lm{}, most, 9, 5)
 		again.at = before
 		fresh := testInputs(in.max)
-		again.fill(fresh)
+		fill(again, fresh)
 		if !slices.Equal(fresh.tokens[:n.T], in.tokens[:n.T]) || again.at != b.at {
 			t.Error("a position does not determine what comes")
 		}
@@ -148,25 +102,25 @@ func TestBatches(t *testing.T) {
 			t.Errorf("id %d was predicted %d times", id, n)
 		}
 	}
-	if len(b.pieces) != 3+0+1+2 {
-		t.Errorf("%d pieces: %v", len(b.pieces), b.pieces)
+	if b.n != 3+0+1+2 {
+		t.Errorf("%d pieces", b.n)
 	}
 	orders := map[string]bool{}
 	for epoch := range 5 {
 		b.at = Position{Epoch: epoch}
-		b.next()
-		sorted := slices.Sorted(slices.Values(b.order))
+		must(t, b.next())
+		sorted := slices.Sorted(slices.Values(b.walk.order))
 		if !slices.Equal(sorted, []int32{0, 1, 2, 3, 4, 5}) {
-			t.Errorf("order %v is no permutation", b.order)
+			t.Errorf("order %v is no permutation", b.walk.order)
 		}
-		orders[fmt.Sprint(b.order)] = true
+		orders[fmt.Sprint(b.walk.order)] = true
 	}
 	if len(orders) < 3 {
 		t.Errorf("epochs have the same order: %v", orders)
 	}
-	b.at = Position{}
 	wide := testInputs(tensor.Bind{T: 100, S: 100, R: 100})
-	b.fill(wide)
+	b = newBatches(cut(), &lm{}, wide.max, 100, 5)
+	fill(b, wide)
 	if wide.bind.S != 6 || b.at != (Position{Epoch: 1}) {
 		t.Errorf("a batch of all data has %d pieces and ends at %v", wide.bind.S, b.at)
 	}

@@ -18,7 +18,7 @@ func TestCorpusWaitsForNobody(t *testing.T) {
 		t.Skip("no pipes here")
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "pipe.txt")} {
-		if _, err := readCorpus(t.Context(), []string{path}, tok, vocab); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "pipe.txt: expected a regular file") {
+		if _, err := opened(t, tok, vocab, sourceSpec{paths: []string{path}}); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "pipe.txt: expected a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -18,9 +18,25 @@ const initDeviation = 0.02
 // Each has a stream of its own, so that no parameter's start depends on
 // another's size.
 func (r *runner) randomize(seed uint64, layers int) error {
+	return r.draw(seed, layers, func(model.Param) bool { return true })
+}
+
+// freshen gives parameters that no file has a random start.
+func (r *runner) freshen(seed uint64, layers int) error {
+	return r.draw(seed, layers, func(p model.Param) bool { return p.Fresh })
+}
+
+func (r *runner) draw(seed uint64, layers int, which func(model.Param) bool) error {
 	offsets := normOffsets(r.sess.Program().Graph)
+	adapters := map[*graph.Value]bool{}
+	for _, d := range r.parts.Adapters {
+		adapters[d.A], adapters[d.B] = true, true
+	}
 	room := r.room()
 	for _, p := range r.parts.Params {
+		if !which(p) || adapters[p.Value] {
+			continue
+		}
 		f := room[:p.Value.Shape.Len(tensor.Bind{})]
 		switch p.Role {
 		case graph.RoleBias:
@@ -36,7 +52,7 @@ func (r *runner) randomize(seed uint64, layers int) error {
 			return err
 		}
 	}
-	return nil
+	return r.drawAdapters(seed)
 }
 
 // room is space for any one parameter.
@@ -72,12 +88,17 @@ func deviation(p model.Param, layers int) float64 {
 }
 
 func normal(f []float32, deviation float64, seed uint64, key string) {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key)) // a hash never fails
-	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
+	rng := rand.New(rand.NewPCG(seed, keyHash(key)))
 	for i := range f {
 		f[i] = float32(rng.NormFloat64() * deviation)
 	}
+}
+
+// keyHash tells the random streams of parameters apart.
+func keyHash(key string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // a hash never fails
+	return h.Sum64()
 }
 
 // normOffsets is what norms add to their weight, which a weight of one in
@@ -85,8 +106,11 @@ func normal(f []float32, deviation float64, seed uint64, key string) {
 func normOffsets(g *graph.Graph) map[*graph.Value]float32 {
 	offsets := map[*graph.Value]float32{}
 	for _, n := range g.Nodes {
-		if a, ok := n.Attr.(graph.NormAttr); ok && len(n.In) > 1 && n.In[1] != nil {
-			offsets[n.In[1]] = a.Offset
+		if n.Op != graph.OpNorm {
+			continue
+		}
+		if w := n.In[1].Node; w.Op == graph.OpShift {
+			offsets[w.In[0]] = w.Attr.(graph.ShiftAttr).C
 		}
 	}
 	return offsets

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,9 +24,13 @@ type Step struct {
 	Loss      float32       // mean over the step's tokens, natural logarithm, before the update
 	GradNorm  float32       // before clipping
 	LR        float64       //
-	Tokens    int           // that were predicted
+	Tokens    int           // that the model read
 	Sequences int           //
+	Skipped   bool          // an outlier, which changed no weight
+	Eval      Evaluation    // after the step, where it was due
 	Elapsed   time.Duration // of this step
+	Left      time.Duration // that the rest of the run will take, by its steps so far
+	MFU       float64       // share of Options.Peak that the model's FLOPs make use of; 0: unknown
 }
 
 // TokensPerSecond is the speed of the step.
@@ -33,11 +38,25 @@ func (s Step) TokensPerSecond() float64 { return float64(s.Tokens) / max(s.Elaps
 
 // String is a line for people.
 func (s Step) String() string {
-	return fmt.Sprintf("step %d/%d  loss %.4f  norm %.3f  lr %.2e  %.0f tok/s", s.Step, s.Steps, s.Loss, s.GradNorm, s.LR, s.TokensPerSecond())
+	line := fmt.Sprintf("step %d/%d  loss %.4f  norm %.3f  lr %.2e  %.0f tok/s", s.Step, s.Steps, s.Loss, s.GradNorm, s.LR, s.TokensPerSecond())
+	if s.MFU > 0 {
+		line += fmt.Sprintf("  mfu %.0f%%", 100*s.MFU)
+	}
+	if s.Step < s.Steps {
+		line += "  left " + s.Left.Round(time.Second).String()
+	}
+	if s.Skipped {
+		line += "  skipped: an outlier"
+	}
+	if s.Eval.Done {
+		line += "\n" + s.Eval.String()
+	}
+	return line
 }
 
-// columns are the fields of both logs, in order. Losses are written so that
-// reading them back gives the same bits.
+// columns are the fields of the logs, in order. Losses are written so that
+// reading them back gives the same bits. A column that writes nothing has no
+// value in this step.
 var columns = []struct {
 	name string
 	put  func(b []byte, s *Step) []byte
@@ -48,8 +67,32 @@ var columns = []struct {
 	{"grad_norm", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, float64(s.GradNorm), 'g', -1, 32) }},
 	{"lr", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.LR, 'g', -1, 64) }},
 	{"tokens", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Tokens), 10) }},
+	{"skipped", func(b []byte, s *Step) []byte {
+		if s.Skipped {
+			return append(b, '1')
+		}
+		return append(b, '0')
+	}},
 	{"ms", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.Elapsed.Seconds()*1e3, 'f', 3, 64) }},
+	{"val_loss", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.Loss) }},
+	{"val_ppl", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.Perplexity()) }},
+	{"val_bpb", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.BitsPerByte) }},
+	{"mfu", func(b []byte, s *Step) []byte {
+		if s.MFU == 0 {
+			return b
+		}
+		return strconv.AppendFloat(b, s.MFU, 'f', 4, 64)
+	}},
 	{"tok_s", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.TokensPerSecond(), 'f', 1, 64) }},
+}
+
+// evaluated is a figure of the step's evaluation, nothing where there was none
+// or where it is no number that JSON has.
+func evaluated(b []byte, s *Step, v float64) []byte {
+	if !s.Eval.Done || math.IsNaN(v) || math.IsInf(v, 0) {
+		return b
+	}
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
 const (
@@ -57,9 +100,10 @@ const (
 	csvLog  = "log.csv"
 )
 
-// logs are both logs: one line per step, written at once.
+// logs are all logs: one line or record per step, written at once.
 type logs struct {
 	jsonl, csv *logFile
+	events     *eventFile
 	line       []byte
 }
 
@@ -96,6 +140,9 @@ func openLogs(dir string, after int) (*logs, error) {
 	}
 	if l.csv, err = openLog(filepath.Join(dir, csvLog), append(head, '\n'), after, csvStep); err != nil {
 		return nil, errors.Join(err, l.jsonl.Close())
+	}
+	if l.events, err = openEvents(filepath.Join(dir, eventLog), after); err != nil {
+		return nil, errors.Join(err, l.jsonl.Close(), l.csv.Close())
 	}
 	return l, nil
 }
@@ -155,7 +202,7 @@ func keepLines(to io.Writer, from io.Reader, keep func(line []byte) bool) error 
 	return lines.Err()
 }
 
-// add writes a step to both logs.
+// add writes a step to all logs.
 func (l *logs) add(s *Step) error {
 	b := l.line[:0]
 	for i, c := range columns {
@@ -163,7 +210,10 @@ func (l *logs) add(s *Step) error {
 		if i == 0 {
 			b[0] = '{'
 		}
-		b = c.put(b, s)
+		n := len(b)
+		if b = c.put(b, s); len(b) == n {
+			b = append(b, "null"...)
+		}
 	}
 	b = append(b, "}\n"...)
 	whole := l.jsonl.size
@@ -178,12 +228,19 @@ func (l *logs) add(s *Step) error {
 		b = c.put(b, s)
 	}
 	l.line = append(b, '\n')
-	if err := l.csv.add(l.line); err != nil {
-		l.jsonl.size = whole // both logs have the same steps
-		l.jsonl.cut()
-		return err
+	lines := l.csv.size
+	err := l.csv.add(l.line)
+	if err == nil {
+		if err = l.events.add(s); err != nil {
+			l.csv.size = lines
+			l.csv.cut()
+		}
 	}
-	return nil
+	if err != nil {
+		l.jsonl.size = whole // all logs have the same steps
+		l.jsonl.cut()
+	}
+	return err
 }
 
-func (l *logs) close() error { return errors.Join(l.jsonl.Close(), l.csv.Close()) }
+func (l *logs) close() error { return errors.Join(l.jsonl.Close(), l.csv.Close(), l.events.Close()) }

@@ -42,7 +42,7 @@ func (o *out) sweep() error {
 	for _, name := range left {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(o.dir, name)))
 	}
-	for _, log := range []string{jsonLog, csvLog} {
+	for _, log := range []string{jsonLog, csvLog, eventLog, bestFile, plotFile} {
 		err = errors.Join(err, atomicfile.Sweep(filepath.Join(o.dir, log)))
 	}
 	return err

@@ -32,7 +32,12 @@ var backends = map[string]func(t testing.TB) plan.Backend{
 
 func cpuBackend(t testing.TB, workers int) plan.Backend {
 	t.Helper()
-	be, err := cpu.New(cpu.Options{Workers: workers, Precision: cpu.F32})
+	return backendOf(t, workers, cpu.F32)
+}
+
+func backendOf(t testing.TB, workers int, p cpu.Precision) plan.Backend {
+	t.Helper()
+	be, err := cpu.New(cpu.Options{Workers: workers, Precision: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +74,11 @@ func golden(t testing.TB, name string, be plan.Backend, want testmodels.Training
 	return r
 }
 
+// newRunner is a runner of next tokens without accumulation.
+func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) (*runner, error) {
+	return openRunner(ctx, m, o, task{obj: &lm{}}, max)
+}
+
 func (r *runner) put(seqs [][]int) {
 	r.in.reset()
 	for _, seq := range seqs {
@@ -80,6 +90,17 @@ func (r *runner) put(seqs [][]int) {
 			panic("no room for a batch")
 		}
 	}
+}
+
+// add puts one text into a batch of next tokens; false where there is no room.
+func (in *inputs) add(ids []int32) bool {
+	e := &Example{Seqs: []Sequence{{IDs: ids}}}
+	size, _ := (&lm{}).size(e)
+	if !plus(in.bind, size).Fits(in.max) {
+		return false
+	}
+	(&lm{}).put(in, e, nil)
+	return true
 }
 
 func TestLossesMatchPyTorch(t *testing.T) {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ func (s *state) fits(now progress, pieces int) error {
 	}{
 		{"seed", s.Seed, now.Seed},
 		{"seq_len", s.SeqLen, now.SeqLen},
+		{"optimizer", cmp.Or(s.Optimizer, "adamw"), cmp.Or(now.Optimizer, "adamw")},
 		{"data (its tokens' hash)", s.Data, now.Data},
 	} {
 		if f.then != f.now {
@@ -111,11 +113,12 @@ func noneAfter(out string, step int) error {
 	return err
 }
 
-// moments are the optimizer's state by the names that a stateFile has.
+// moments are what a stateFile has, by name: the optimizer's state, and weights
+// that the model's files have no place for.
 func (r *runner) moments() iter.Seq2[string, *graph.Value] {
 	return func(yield func(string, *graph.Value) bool) {
 		for _, p := range r.parts.Params {
-			if !yield("m."+p.Key, p.M) || !yield("v."+p.Key, p.V) {
+			if !yield("m."+p.Key, p.M) || p.V != nil && !yield("v."+p.Key, p.V) || p.Fresh && !yield("w."+p.Key, p.Value) {
 				return
 			}
 		}

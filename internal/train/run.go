@@ -22,7 +22,8 @@ func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
 func (t *Trainer) run(ctx context.Context) (*Result, error) {
 	start, res := time.Now(), &Result{Steps: t.step}
 	var stop error
-	for t.step < t.cfg.Steps && stop == nil {
+	defer func() { res.Best, res.BestLoss = t.best.Step, t.best.Loss }()
+	for t.step < t.cfg.Steps && stop == nil && !res.Early {
 		if ctx.Err() != nil {
 			stop = fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
 			break
@@ -40,7 +41,12 @@ func (t *Trainer) run(ctx context.Context) (*Result, error) {
 		if t.opts.OnStep != nil {
 			stop = t.opts.OnStep(s)
 		}
-		if every := t.cfg.CheckpointEvery; every > 0 && t.step%every == 0 {
+		if stop == nil {
+			stop = t.sample(ctx)
+		}
+		v := &t.cfg.Validation
+		res.Early = v.Patience > 0 && t.best.Since >= v.Patience
+		if every := t.cfg.CheckpointEvery; every > 0 && t.step%every == 0 || s.Eval.Best && v.KeepBest {
 			if err := t.saveTo(ctx, res); err != nil {
 				return res, errors.Join(stop, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -32,7 +33,7 @@ func fixture(t testing.TB, name string) Config {
 type losses []Step
 
 func (l *losses) add(s Step) error {
-	s.Elapsed = 0
+	s.Elapsed, s.Left, s.MFU = 0, 0, 0
 	*l = append(*l, s)
 	return nil
 }
@@ -77,6 +78,9 @@ func TestResumeIsExact(t *testing.T) {
 				t.Errorf("the checkpoint has only %v", files)
 			}
 			for _, f := range files {
+				if f.Name() == configFile {
+					continue // out and checkpoint_every are others
+				}
 				a, err := os.ReadFile(filepath.Join(res.Checkpoint, f.Name()))
 				must(t, err)
 				b, err := os.ReadFile(filepath.Join(res2.Checkpoint, f.Name()))
@@ -235,6 +239,22 @@ func TestRunIsProfiled(t *testing.T) {
 	if len(p.Plans) != 1 || p.Plans[0].Ledger.Runs != int64(c.Steps) || p.Plans[0].Phase != "train" {
 		t.Errorf("plans %+v, want one of %d runs", p.Plans, c.Steps)
 	}
+	var stages []string
+	var steps int64
+	for _, g := range p.ByStage() {
+		stages = append(stages, g.Name)
+		steps += g.LaneTime
+	}
+	if !slices.Equal(stages, []string{"forward", "loss", "backward", "optimizer"}) || steps != p.Ledger.Compute {
+		t.Errorf("stages %v have %d of %d ns of compute", stages, steps, p.Ledger.Compute)
+	}
+	var text bytes.Buffer
+	must(t, profile.Text(&text, p, profile.ReportOptions{}))
+	for _, want := range []string{"BY STAGE", "\n  data ", "\n  optimizer "} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in the report", want)
+		}
+	}
 	calls := map[string]int64{}
 	for _, s := range p.Scopes {
 		calls[s.Name] = s.Calls
@@ -255,7 +275,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 
 func TestPlanSaysWhatIsToCome(t *testing.T) {
 	c := fixture(t, "llama")
-	e, err := Plan(t.Context(), c, cpuBackend(t, 1))
+	e, err := Plan(t.Context(), c, cpuBackend(t, 1), profile.Ceilings{FLOPs: 1e9, Bytes: 1e9})
 	must(t, err)
 	const params = 2*330*32 + 32 + 2*(2*32+2*64*32+2*32*32+3*96*32)
 	if e.Parameters != params || e.Documents != 1 || e.Batch.T != 96 {
@@ -266,13 +286,16 @@ func TestPlanSaysWhatIsToCome(t *testing.T) {
 	if e.FLOPs < least || e.FLOPs > 2*least {
 		t.Errorf("%d FLOPs a step, want %d and something", e.FLOPs, least)
 	}
+	if least := time.Duration(e.FLOPs); e.StepTime < least || e.StepTime > 20*least || e.Time != time.Duration(c.Steps)*e.StepTime {
+		t.Errorf("%v per step of %d FLOPs at 1 GFLOP/s, %v in all", e.StepTime, e.FLOPs, e.Time)
+	}
 	if state := e.Memory[plan.State.String()]; state < 3*4*params {
 		t.Errorf("%d bytes of state for %d parameters", state, params)
 	}
 	if files, _ := os.ReadDir(c.Out); len(files) != 0 {
 		t.Errorf("planning wrote %v", files)
 	}
-	for _, want := range []string{"parameters", "memory, state", "FLOPs a step"} {
+	for _, want := range []string{"parameters", "memory, state", "FLOPs per step", "FLOPs per token", "time, estimated"} {
 		if !strings.Contains(e.String(), want) {
 			t.Errorf("no %q in:\n%s", want, e)
 		}

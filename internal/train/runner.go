@@ -19,21 +19,37 @@ type runner struct {
 	parts *model.TrainParts
 	sess  *plan.Session
 	in    *inputs
+	ports *model.Ports
 	out   struct{ loss, norm []float32 } // [1] each
 }
 
-// compile builds the training graph for batches up to max.
-func compile(m *model.Model, be plan.Backend, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{})
+// task is what a training graph is built for.
+type task struct {
+	obj        objective
+	optimizer  grad.Optimizer
+	accumulate bool // steps may have several runs
+	validate   bool // runs may end with the loss
+	// Whether the graph has dropout and label smoothing.
+	dropout, smoothing bool
+	lora               *model.LoRA
+}
+
+// compile builds the training graph for runs up to max.
+func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	o := plan.CompileOptions{Partial: k.accumulate}
+	if k.validate {
+		o.Forward = ports.Loss
+	}
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)
 	return prog, ports, parts, err
 }
 
-func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) (*runner, error) {
-	prog, ports, parts, err := compile(m, o.Backend, max)
+func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tensor.Bind) (*runner, error) {
+	prog, ports, parts, err := compile(m, o.Backend, k, max)
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +57,13 @@ func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) 
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports)}
+	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports}
 	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
-	if err := sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name}); err != nil {
+	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
+	if err == nil {
+		err = k.obj.bind(ctx, sess)
+	}
+	if err != nil {
 		_ = sess.Close() // the first error is the one to know
 		return nil, err
 	}
@@ -66,6 +86,32 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 		return 0, 0, err
 	}
 	return r.out.loss[0], r.out.norm[0], nil
+}
+
+// forward gives the loss of the batch in r.in and changes nothing.
+func (r *runner) forward(ctx context.Context) (loss float32, err error) {
+	defer engine.Guard(&err)
+	if r.in.weight != nil {
+		r.in.weight[0] = 1
+	}
+	r.sess.Forward()
+	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+		return 0, err
+	}
+	return r.out.loss[0], nil
+}
+
+// accumulate says how the next run takes part in its step: with which share of
+// the loss, and whether it is the first or the last run. Only the last one
+// updates the weights.
+func (r *runner) accumulate(share float32, first, last bool) {
+	r.in.weight[0], r.in.keep[0] = share, 1
+	if first {
+		r.in.keep[0] = 0
+	}
+	if !last {
+		r.sess.Partial()
+	}
 }
 
 func (r *runner) close() error { return r.sess.Close() }

@@ -2,12 +2,13 @@ package train
 
 import "math"
 
-// schedules give the share of the way from min_lr to lr that is left after a
-// part of the steps behind the warm-up, from 0 to below 1.
-var schedules = map[string]func(part float64) float64{
-	"constant": func(float64) float64 { return 1 },
-	"linear":   func(part float64) float64 { return 1 - part },
-	"cosine":   func(part float64) float64 { return (1 + math.Cos(math.Pi*part)) / 2 },
+// schedules give the share of the way from min_lr to lr that is left after
+// done of the steps behind the warm-up, of which last belong to the decay of wsd.
+var schedules = map[string]func(done, steps, last float64) float64{
+	"constant": func(float64, float64, float64) float64 { return 1 },
+	"linear":   func(done, steps, _ float64) float64 { return 1 - done/steps },
+	"cosine":   func(done, steps, _ float64) float64 { return (1 + math.Cos(math.Pi*done/steps)) / 2 },
+	"wsd":      func(done, steps, last float64) float64 { return min(1, (steps-done)/last) },
 }
 
 // rate is the learning rate of step 1, 2, ...: it grows linearly over the
@@ -16,7 +17,10 @@ func (c *Config) rate(step int) float64 {
 	if step <= c.Warmup {
 		return c.LR * float64(step) / float64(c.Warmup)
 	}
-	part := float64(step-1-c.Warmup) / float64(c.Steps-c.Warmup)
-	left := schedules[c.Schedule](part)
+	last := c.DecaySteps
+	if last == 0 {
+		last = max(1, min(c.Steps/5, c.Steps-c.Warmup))
+	}
+	left := schedules[c.Schedule](float64(step-1-c.Warmup), float64(c.Steps-c.Warmup), float64(last))
 	return left*c.LR + (1-left)*c.MinLR
 }

@@ -1,6 +1,6 @@
-// Package train teaches a decoder to predict the next token: data, batches,
-// the loop around the model's training graph, and checkpoints that a run goes
-// on from bit for bit.
+// Package train teaches a model by an objective: data, batches, the loop around
+// the model's training graph, and checkpoints that a run goes on from bit for
+// bit.
 //
 // It imports model, plan and graph/grad; the public package hotpath imports
 // it. Loss, gradients, clipping and AdamW are nodes of one graph, so a step is
@@ -10,18 +10,19 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
 )
@@ -39,9 +40,18 @@ type Options struct {
 	// configuration's out, or a fresh run where it has none. An out that has a
 	// checkpoint is refused without it.
 	Resume string
+	// Source is what to learn from; nil: the files of the field data.
+	Source Source
 	// OnStep is called after each step; an error ends the run with it, after
 	// a checkpoint.
 	OnStep func(Step) error
+	// OnSample is called with each text that the model writes while it trains.
+	OnSample func(step int, text string) error
+	// Peak is what the machine can do in FLOP/s, for Step.MFU; 0: unknown.
+	Peak float64
+	// OnData is called while data are read, with the bytes of files that are done
+	// and all.
+	OnData func(done, total int64)
 }
 
 // Result is what a run did.
@@ -51,6 +61,13 @@ type Result struct {
 	Tokens     int64   // predicted in this run
 	Elapsed    time.Duration
 	Checkpoint string // folder of the last one; "" where none was written
+	// Best is the step with the lowest validation loss, BestLoss; 0 where there
+	// was no evaluation.
+	Best     int
+	BestLoss float64
+	// Early says that the validation loss did not fall any more, so that the run
+	// ended before its last step.
+	Early bool
 }
 
 // Trainer is a run that is made step by step. It is for one goroutine.
@@ -59,15 +76,26 @@ type Trainer struct {
 	opts   Options
 	store  *weights.Store
 	runner *runner
+	obj    objective
 	data   *batches
+	held   Source      // examples that are left out of training; nil: none
+	valid  *validation // nil: none
+	best   best
 	out    *out
 	logs   *logs
-	last   Step // kept here because what logs take would be allocated otherwise
-	step   int  // that are done
-	saved  int  // step of the last checkpoint
+	last   Step      // kept here because what logs take would be allocated otherwise
+	norms  norms     // of gradients so far
+	losses []float32 // of the runs of the last step
+	flops  float64   // of a token
+	began  time.Time // of the first step of this run
+	first  int       // steps before it
+	step   int       // that are done
+	saved  int       // step of the last checkpoint
 
-	documents int
-	hash      string // of the data
+	sources []func() error // what frees the data
+	waits   bool           // reading examples may wait for the disk
+
+	hash string // of the data
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
@@ -101,28 +129,38 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := noneAfter(t.cfg.Out, st.Step); err != nil {
 			return err
 		}
-		path = from
+		if t.cfg.LoRA.Rank == 0 { // the adapters' base is the model itself, not what they were merged into
+			path = from
+		}
 	}
 	m, err := t.openData(ctx, path)
 	if err != nil {
 		return err
 	}
 	if st != nil {
-		if err := st.fits(t.progress(), len(t.data.pieces)); err != nil {
+		if err := st.fits(t.progress(), t.data.n); err != nil {
 			return err
 		}
 	}
-	if t.runner, err = newRunner(ctx, m, t.opts, t.most()); err != nil {
+	if err := t.openValidation(ctx, m); err != nil {
 		return err
 	}
+	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
+		return err
+	}
+	t.flops = t.runner.flops(t.cfg.SeqLen)
 	switch {
 	case st != nil:
 		if err := t.runner.restore(st); err != nil {
 			return err
 		}
-		t.step, t.saved, t.data.at = st.Step, st.Step, st.At
+		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
 	case t.cfg.Init == "random":
 		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
+			return err
+		}
+	default:
+		if err := t.runner.freshen(t.cfg.Seed, m.Config().Layers); err != nil {
 			return err
 		}
 	}
@@ -134,10 +172,16 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openData opens the model and cuts the data for it.
+// openData opens the model, at a path or as the configuration describes it, and
+// cuts the data for it.
 func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, error) {
 	var err error
-	if t.store, err = weights.Open(path); err != nil {
+	if path == "" {
+		t.store, err = t.cfg.Shape.open(ctx, t.cfg.Data)
+	} else {
+		t.store, err = weights.Open(path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	m, err := model.Open(t.store)
@@ -145,39 +189,89 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		return nil, err
 	}
 	c := m.Config()
-	if !c.CanGenerate {
-		return nil, fmt.Errorf("%s: a %s model of this kind predicts no next tokens and cannot be trained: %w", path, c.Arch, ErrConfig)
-	}
 	if t.cfg.SeqLen == 0 {
-		t.cfg.SeqLen = min(c.MaxSeq, t.cfg.BatchTokens)
+		t.cfg.SeqLen = min(c.MaxSeq, cmp.Or(t.cfg.MicroTokens, t.cfg.BatchTokens))
 	}
 	if t.cfg.SeqLen > c.MaxSeq {
 		return nil, fmt.Errorf("field seq_len: expected at most %d, the positions of the model, found %d: %w", c.MaxSeq, t.cfg.SeqLen, ErrConfig)
+	}
+	source, err := t.source(ctx, m, t.cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	all := source.Stats() // runs have room for validation data too
+	if source, t.held, err = split(source, t.cfg.Validation.Share); err != nil {
+		return nil, err
+	}
+	stats := source.Stats()
+	if n := stats.Examples; n == 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
+	}
+	t.hash = source.Fingerprint()
+	if t.obj, err = newObjective(setting{cfg: &t.cfg, model: m, opts: t.opts, stats: stats}); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(t.obj.kinds(), source.Kind()) {
+		return nil, fmt.Errorf("field data: %s: examples of kind %s, expected one of %v for objective %s: %w", strings.Join(t.cfg.Data, ", "), source.Kind(), t.obj.kinds(), t.cfg.Objective.name(), ErrData)
+	}
+	run := cmp.Or(t.cfg.MicroTokens, t.cfg.BatchTokens)
+	if t.cfg.SeqLen > run {
+		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
+	}
+	t.data = newBatches(source, t.obj, t.obj.most(run, all), t.cfg.BatchTokens, t.cfg.Seed)
+	if n := t.cfg.Objective.Batch; n > 0 {
+		t.data.examples = min(n, t.data.n)
+	}
+	t.data.split = run < t.cfg.BatchTokens
+	if t.waits {
+		t.data.ahead = newPrefetcher(source, t.cfg.Seed)
+	}
+	return m, nil
+}
+
+// Objectives that ask something particular of data: those that predict the next
+// token, so that a sequence may have one token more than it reads, and those
+// that take texts without looking at labels and scores beside them.
+var (
+	predicting = []string{"lm", "sft", "dpo", "distill"}
+	reading    = []string{"lm", "mlm", "distill"}
+)
+
+// source reads data for a model. It is closed with the trainer.
+func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (Source, error) {
+	if t.opts.Source != nil {
+		return t.opts.Source, nil
 	}
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	data, err := readCorpus(ctx, t.cfg.Data, tok, c.Vocab)
+	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	t.documents, t.hash = len(data.ends), data.fingerprint()
-	t.data = newBatches(data, t.cfg.SeqLen, t.cfg.Seed)
-	if n := len(t.data.pieces); n == 0 || n > math.MaxInt32 {
-		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
+	objective := t.cfg.Objective.name()
+	s, free, err := openSource(ctx, sourceSpec{
+		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
+		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: slices.Contains(predicting, objective),
+		plain: slices.Contains(reading, objective), truncate: t.cfg.Truncate, pairs: m.Pairs,
+		cache: cache, memory: memoryData, progress: t.opts.OnData,
+	})
+	if err != nil {
+		return nil, err
 	}
-	return m, nil
+	t.sources = append(t.sources, free)
+	if w, ok := s.(interface{ waits() bool }); ok && w.waits() {
+		t.waits = true
+	}
+	return s, nil
 }
 
-// most is the largest batch that can come.
-func (t *Trainer) most() tensor.Bind {
-	all := 0
-	for _, p := range t.data.pieces {
-		all += p.n
+func (t *Trainer) task() task {
+	return task{
+		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
+		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(),
 	}
-	n := min(t.cfg.BatchTokens, all)
-	return tensor.Bind{T: n, S: min(n, len(t.data.pieces)), R: n}
 }
 
 // Config is the configuration with what was derived from the model.
@@ -195,30 +289,66 @@ func (t *Trainer) Done() int { return t.step }
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	start := time.Now()
 	s := &t.last
+	if t.began.IsZero() {
+		t.began, t.first = start, t.step
+	}
 	*s = Step{Step: t.step + 1, Steps: t.cfg.Steps, Epoch: t.data.at.Epoch, LR: t.cfg.rate(t.step + 1)}
 	at := t.data.at
-	_, end := profile.Scope(ctx, "batch")
-	t.data.fill(t.runner.in)
-	end()
-	h := grad.Hyper{LR: s.LR, Beta1: t.cfg.Betas[0], Beta2: t.cfg.Betas[1], Eps: t.cfg.Eps, Decay: t.cfg.WeightDecay, Clip: t.cfg.Clip}
-	_, end = profile.Scope(ctx, "step")
-	var err error
-	s.Loss, s.GradNorm, err = t.runner.run(ctx, h, s.Step)
-	end()
-	if err != nil {
+	h := t.cfg.hyper(s.LR)
+	h.Limit = t.norms.limit(&t.cfg)
+	if err := t.runs(ctx, s, h); err != nil {
 		t.data.at = at
 		return *s, err
 	}
-	if f := float64(s.Loss) + float64(s.GradNorm); math.IsNaN(f) || math.IsInf(f, 0) {
-		return *s, t.diverged(*s)
+	if err := t.judge(s, h.Limit); err != nil {
+		t.data.at = at
+		return *s, err
 	}
 	t.step++
-	s.Tokens, s.Sequences, s.Elapsed = t.runner.in.bind.R, t.runner.in.bind.S, time.Since(start)
+	s.Elapsed = time.Since(start)
+	s.Left = time.Since(t.began) / time.Duration(t.step-t.first) * time.Duration(t.cfg.Steps-t.step)
+	if t.opts.Peak > 0 {
+		s.MFU = t.flops * s.TokensPerSecond() / t.opts.Peak
+	}
+	if err := t.evaluate(ctx, s); err != nil {
+		return *s, err
+	}
 	return *s, t.logs.add(s)
 }
 
+// runs makes the runs of one step and gives it loss, norm and sizes.
+func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
+	if err := t.data.plan(); err != nil {
+		return err
+	}
+	in, parts := t.runner.in, t.data.runs
+	t.losses = t.losses[:0]
+	for i, p := range parts {
+		_, end := profile.Scope(ctx, "batch")
+		err := t.data.fill(ctx, in, p)
+		end()
+		if err != nil {
+			return err
+		}
+		if t.data.split {
+			t.runner.accumulate(t.data.share(p), i == 0, i == len(parts)-1)
+		}
+		in.regularize(&t.cfg, s.Step, i)
+		_, end = profile.Scope(ctx, "step")
+		loss, norm, err := t.runner.run(ctx, h, s.Step)
+		end()
+		if err != nil {
+			return err
+		}
+		t.losses = append(t.losses, loss)
+		s.Loss, s.GradNorm = s.Loss+loss, norm
+		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
+	}
+	return nil
+}
+
 func (t *Trainer) progress() progress {
-	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash}
+	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best}
 }
 
 // Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and
@@ -229,12 +359,19 @@ func (t *Trainer) Save(ctx context.Context) (string, error) {
 	if err := t.runner.finite(); err != nil {
 		return "", fmt.Errorf("after step %d: %w: %w%s", t.step, err, ErrDiverged, t.remains())
 	}
-	dir, err := t.runner.save(t.cfg.Out, t.progress())
+	dir, err := t.runner.save(t.cfg.Out, t.progress(), &t.cfg)
 	if err != nil {
 		return "", err
 	}
 	t.saved = t.step
-	return dir, prune(t.cfg.Out, t.cfg.Keep)
+	kept := 0
+	if t.cfg.Validation.KeepBest {
+		kept = t.best.Step
+		if err := t.best.write(t.cfg.Out); err != nil {
+			return dir, err
+		}
+	}
+	return dir, prune(t.cfg.Out, t.cfg.Keep, kept)
 }
 
 // Close frees everything. It saves nothing.
@@ -245,6 +382,15 @@ func (t *Trainer) Close() error {
 	}
 	if t.runner != nil {
 		errs = append(errs, t.runner.close())
+	}
+	if t.obj != nil {
+		errs = append(errs, t.obj.close())
+	}
+	if t.data != nil {
+		t.data.ahead.close()
+	}
+	for _, free := range t.sources {
+		errs = append(errs, free())
 	}
 	if t.store != nil {
 		errs = append(errs, t.store.Close())

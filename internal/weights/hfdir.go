@@ -30,6 +30,8 @@ type HFDir struct {
 	SentenceBert    *Config  // sentence_bert_config.json: max_seq_length
 	Sentence        *Config  // config_sentence_transformers.json: prompts
 	Modules         []Module // modules.json
+
+	memory map[string][]byte // files of a Blank model; nil: they lie in Dir
 }
 
 // Module is one stage of a sentence-transformers model.
@@ -84,6 +86,9 @@ func (h *HFDir) Read(name string) ([]byte, error) {
 	}
 	if name == tokenizerFile && h.TokenizerJSON != nil {
 		return h.TokenizerJSON, nil
+	}
+	if h.memory != nil {
+		return h.memory[name], nil
 	}
 	return readBounded(filepath.Join(h.Dir, name), maxTokenizer)
 }

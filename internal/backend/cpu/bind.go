@@ -169,6 +169,14 @@ func (b *binder) i32(v *graph.Value) ints {
 	return ints{t.I32[:cap(t.I32)], t.Cols, v.Shape.Outer}
 }
 
+// optionalI32 is the memory of integers of a fixed size; nil where there are none.
+func (b *binder) optionalI32(v *graph.Value) []int32 {
+	if v == nil {
+		return nil
+	}
+	return b.i32(v).full
+}
+
 // weight is the packed form of a weight leaf, nil for other values.
 func (b *binder) weight(v *graph.Value) weight {
 	if v.Node.Leaf == nil || v.Node.Leaf.Kind != graph.WeightLeaf {

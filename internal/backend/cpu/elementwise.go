@@ -39,6 +39,28 @@ func bindScale(b *binder, s *plan.Step) (kernel, error) {
 	return &flat{"scale", ms[1], func(lo, hi int) { vec.Scale(y[lo:hi], x[lo:hi], c) }}, nil
 }
 
+// bindDropout drops elements of values and of gradients alike.
+func bindDropout(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms := b.mats(n.In[0], n.Out[0])
+	x, y, key, salt := ms[0].full, ms[1].full, b.i32(n.In[1]).full, n.Attr.(graph.DropoutAttr).Salt
+	return &flat{"dropout", ms[1], func(lo, hi int) { graph.NewDropout(key, salt).Apply(y[lo:hi], x[lo:hi], lo) }}, nil
+}
+
+// bindAccumulate adds a gradient to the sum of those before it in the step.
+func bindAccumulate(b *binder, s *plan.Step) (kernel, error) {
+	n := s.Root()
+	ms := b.mats(n.In[0], n.In[1], n.In[2])
+	sum, g, keep := ms[0].full, ms[1].full, ms[2].full
+	return &flat{"accumulate", ms[0], func(lo, hi int) {
+		if keep[0] == 0 {
+			copy(sum[lo:hi], g[lo:hi])
+			return
+		}
+		vec.Add(sum[lo:hi], sum[lo:hi], g[lo:hi])
+	}}, nil
+}
+
 // bindAddRow adds one vector to every row.
 func bindAddRow(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()

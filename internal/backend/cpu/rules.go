@@ -103,11 +103,13 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		plan.Rule{Class: "f32", Op: graph.OpAttentionGrad},
 		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles},
 		plan.Rule{Class: "f32", Op: graph.OpLinearDW},
-		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: func(*plan.Step) []*plan.Format {
-			return []*plan.Format{bf16Panels, bf16PanelsT}
-		}},
+		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: bothPanels},
+		plan.Rule{Class: "f32", Op: graph.OpSGD, Together: true, Writes: bothPanels},
 	)
 }
+
+// bothPanels are the forms that optimizers write beside the weights.
+func bothPanels(*plan.Step) []*plan.Format { return []*plan.Format{bf16Panels, bf16PanelsT} }
 
 // tiles reports whether attention runs on tiles. They have no kernel for soft caps
 // and for biases by distance. Training, which wants the log-sum-exp, has to ask for

@@ -13,7 +13,7 @@ import (
 func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0], n.Out[1])
-	logits, nll, lse, targets := ms[0], ms[1], ms[2], b.i32(n.In[1])
+	logits, nll, lse, targets, smoothing := ms[0], ms[1], ms[2], b.i32(n.In[1]), b.optionalI32(n.In[2])
 	b.want(logits.cols)
 	return &rowwise{"cross entropy", logits, func(w *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -28,7 +28,11 @@ func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
 			}
 			nll.full[i] = 0
 			if t := targets.full[i]; t >= 0 {
-				nll.full[i] = l - row[t]
+				likely := row[t]
+				if s := graph.Smoothing(smoothing); s > 0 {
+					likely += s * (vec.Sum(row)/float32(len(row)) - likely)
+				}
+				nll.full[i] = l - likely
 			}
 		}
 	}}, nil
@@ -37,7 +41,7 @@ func bindCrossEntropy(b *binder, s *plan.Step) (kernel, error) {
 func bindCrossEntropyGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.In[3], n.Out[0])
-	logits, lse, dnll, dx, targets := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[2])
+	logits, lse, dnll, dx, targets, smoothing := ms[0], ms[1], ms[2], ms[3], b.i32(n.In[2]), b.optionalI32(n.In[4])
 	return &rowwise{"cross entropy backward", logits, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			t, dst := targets.full[i], dx.row(i)
@@ -47,6 +51,13 @@ func bindCrossEntropyGrad(b *binder, s *plan.Step) (kernel, error) {
 			}
 			vec.Exp(dst, logits.row(i), lse.full[i])
 			dst[t]--
+			if s := graph.Smoothing(smoothing); s > 0 {
+				dst[t] += s
+				each := s / float32(len(dst))
+				for j := range dst {
+					dst[j] -= each
+				}
+			}
 			vec.Scale(dst, dst, dnll.full[i])
 		}
 	}}, nil

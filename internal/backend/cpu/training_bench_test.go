@@ -100,7 +100,8 @@ func BenchmarkAdamW(b *testing.B) {
 			h := make([]float32, graph.HyperLen)
 			h[graph.HyperLR], h[graph.HyperBeta1], h[graph.HyperBeta2], h[graph.HyperEps] = 1e-4, 0.9, 0.95, 1e-8
 			h[graph.HyperDecay], h[graph.HyperClip], h[graph.HyperCorr1], h[graph.HyperCorr2] = 0.1, 1, 0.1, 0.05
-			k := &adamw{w: of[0], m: of[1], v: of[2], g: of[3], norm: []float32{3}, h: h, decay: true, rows: z[0], cols: z[1]}
+			k := &optimizer{w: of[0], norm: []float32{3}, h: h, rows: z[0], cols: z[1]}
+			k.adamw(of[1], of[2], of[3], true)
 			shares(b, k, 28*float64(len(k.w)), "GB/cpu-s")
 		})
 	}

@@ -11,13 +11,26 @@ type scanner struct{ data []byte }
 
 func (s scanner) spaces(i int) int { return spaces(s.data, i) }
 
+// SyntaxError says where a document ends to be JSON. It wraps
+// format.ErrInvalid.
+type SyntaxError struct {
+	Offset      int    // of the byte that was not expected
+	Want, Found string // for people
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("byte %d: expected %s, found %s: %v", e.Offset, e.Want, e.Found, format.ErrInvalid)
+}
+
+func (e *SyntaxError) Unwrap() error { return format.ErrInvalid }
+
 // fault says what was expected at byte i.
 func (s scanner) fault(i int, want string) error {
 	found := "the end"
 	if i < len(s.data) {
 		found = fmt.Sprintf("%q", s.data[i:min(i+12, len(s.data))])
 	}
-	return fmt.Errorf("byte %d: expected %s, found %s: %w", i, want, found, format.ErrInvalid)
+	return &SyntaxError{i, want, found}
 }
 
 func (s scanner) at(i int) byte {

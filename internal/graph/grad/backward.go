@@ -33,6 +33,8 @@ func Backward(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
 		return nil, fmt.Errorf("grad: loss %s depends on no trainable leaf", loss.Node.Name)
 	}
 	forward := b.Nodes()[:loss.Node.ID+1]
+	graph.SetStages(forward, loss)
+	b.Stage = graph.StageBackward
 	w := walk{b: b, into: make(map[*graph.Value][]*graph.Value)}
 	end := b.Named(loss.Node, "grad")
 	w.into[loss] = []*graph.Value{b.Fill("one", loss.Shape, 1)}

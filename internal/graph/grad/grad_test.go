@@ -1,6 +1,7 @@
 package grad_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -150,14 +151,17 @@ func TestAdamWNodes(t *testing.T) {
 	}
 	hyper := b.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen))
 	onlyO := func(p *graph.Value) bool { return p.Node.Leaf.Role == graph.RoleO }
-	updated, norm := grad.AdamW(b, pairs, hyper, onlyO)
+	updates, norm := grad.Optimizer{Decay: onlyO}.Add(b, pairs, hyper)
 	if _, err := b.Freeze(loss, norm); err != nil {
 		t.Fatal(err)
 	}
-	for i, v := range updated {
-		p := pairs[i].Param
+	for i, u := range updates {
+		p, v := pairs[i].Param, u.New
 		if v.Root() != p || !v.Node.Effect() || v.Node.Layer != p.Node.Layer {
 			t.Errorf("%v is no new version of %v in its layer", v, p)
+		}
+		if u.M != v.Node.In[1] || u.V != v.Node.In[2] || u.Square.Node.In[0] != pairs[i].Grad {
+			t.Errorf("the update of %v names other moments or another gradient", p)
 		}
 		for _, m := range v.Node.In[1:3] {
 			if leaf := m.Node.Leaf; leaf == nil || leaf.Kind != graph.StateLeaf || leaf.Role != graph.RoleMoment {
@@ -176,9 +180,13 @@ func TestHyperPut(t *testing.T) {
 	if err := h.Put(got, 2); err != nil {
 		t.Fatal(err)
 	}
-	want := []float32{0.5, 0.9, 0.99, 1e-8, 0.1, 0.19, 0.0199, 2}
+	want := []float32{0.5, 0.9, 0.99, 1e-8, 0.1, 0.19, 0.0199, 2, math.MaxFloat32}
 	if !slices.Equal(got, want) {
 		t.Errorf("hyper-parameters are %v, want %v", got, want)
+	}
+	h.Limit = 7
+	if err := h.Put(got, 2); err != nil || got[graph.HyperLimit] != 7 {
+		t.Errorf("limit %v, %v, want 7", got[graph.HyperLimit], err)
 	}
 	if h.Put(got[:3], 1) == nil || h.Put(got, 0) == nil {
 		t.Error("a short slice and step 0 must fail")

@@ -1,0 +1,57 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestAccumulation: several runs whose gradients are summed make the step of one
+// run over all of them, with the same bits at any number of workers, and a step
+// that is cancelled between two runs leaves nothing behind.
+func TestAccumulation(t *testing.T) {
+	const steps = 5
+	curve := func(micro, workers int) (got []float32, weights []float32) {
+		c := fixture(t, "llama")
+		c.MicroTokens = micro
+		tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, workers)})
+		must(t, err)
+		defer func() { must(t, tr.Close()) }()
+		for i := range steps {
+			if micro > 0 && i == 2 {
+				before, at := everything(t, tr)
+				ctx := &countdown{Context: t.Context()}
+				ctx.left.Store(40)
+				if _, err := tr.Step(ctx); !errors.Is(err, context.Canceled) {
+					t.Fatalf("error %v of a cancelled step", err)
+				}
+				if now, place := everything(t, tr); !slices.Equal(now, before) || place != at {
+					t.Fatal("a cancelled step left something behind")
+				}
+			}
+			s, err := tr.Step(t.Context())
+			must(t, err)
+			if want := 3; micro > 0 && len(tr.data.runs) < want {
+				t.Fatalf("%d runs of a step, want at least %d", len(tr.data.runs), want)
+			}
+			got = append(got, s.Loss, s.GradNorm)
+		}
+		weights, _ = everything(t, tr)
+		return got, weights
+	}
+	whole, _ := curve(0, 1)
+	split, weights := curve(32, 1)
+	for i, v := range whole {
+		if d := math.Abs(float64(split[i]/v - 1)); !(d <= 1e-4) {
+			t.Errorf("value %d is %g in parts, %g in one run", i, split[i], v)
+		}
+	}
+	for _, workers := range []int{2, 4} {
+		again, w := curve(32, workers)
+		if !slices.Equal(again, split) || !slices.Equal(w, weights) {
+			t.Errorf("%d workers give other bits than one", workers)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ParseConfig is ReadConfig of bytes; file is for errors.
+func ParseConfig(file string, data []byte, sets []string) (Config, error) {
+	c := DefaultConfig()
+	if !utf8.Valid(data) { // the decoder would put other letters into a path
+		return c, fmt.Errorf("%s: expected UTF-8: %w", file, ErrConfig)
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
+		return c, fmt.Errorf("%s: expected a JSON object of fields: %s: %w", file, syntax(data, err), ErrConfig)
+	}
+	to := c.fields()
+	if err := override(raw, to, sets); err != nil {
+		return c, err
+	}
+	if err := decode(raw, to, ""); err != nil {
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	if _, said := raw["init"]; c.Shape != nil && !said {
+		c.Init = "random"
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// syntax says where a text stops being JSON.
+func syntax(data []byte, err error) string {
+	var at *json.SyntaxError
+	if !errors.As(err, &at) || at.Offset > int64(len(data)) {
+		return fmt.Sprint(err)
+	}
+	before := data[:at.Offset]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	return fmt.Sprintf("line %d, column %d: %v", line, len(before)-1-bytes.LastIndexByte(before, '\n'), err)
+}
+
+// fields are the JSON fields of a configuration and where each is kept.
+func (c *Config) fields() map[string]any {
+	to := tagged(c)
+	to["model"] = &modelField{c}
+	return to
+}
+
+// tagged are pointers to the fields of a struct by the names of their JSON tags.
+func tagged(to any) map[string]any {
+	v, out := reflect.ValueOf(to).Elem(), map[string]any{}
+	for i := range v.NumField() {
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name != "-" {
+			out[name] = v.Field(i).Addr().Interface()
+		}
+	}
+	return out
+}
+
+// group is the struct behind to whose fields are fields of an object; nil where
+// to is a plain value. A struct that to points to through a nil pointer is made.
+func group(to any) any {
+	if _, own := to.(json.Unmarshaler); own {
+		return nil
+	}
+	v := reflect.ValueOf(to)
+	if p := v.Elem(); p.Kind() == reflect.Pointer {
+		if p.IsNil() {
+			p.Set(reflect.New(p.Type().Elem()))
+		}
+		v = p
+	}
+	if v.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	return v.Interface()
+}
+
+// modelField is "model": a path or an object.
+type modelField struct{ c *Config }
+
+func (m *modelField) MarshalJSON() ([]byte, error) {
+	if m.c.Shape != nil {
+		return json.Marshal(m.c.Shape)
+	}
+	return json.Marshal(m.c.Model)
+}
+
+// decode fills to from raw. prefix stands before names in errors.
+func decode(raw map[string]json.RawMessage, to map[string]any, prefix string) error {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		if to[name] == nil {
+			return unknown(prefix, name, slices.Sorted(maps.Keys(to)))
+		}
+		if err := decodeField(raw[name], to[name], prefix+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func decodeField(raw json.RawMessage, to any, name string) error {
+	raw = bytes.TrimSpace(raw)
+	if string(raw) == "null" { // which the decoder takes for nothing
+		return fmt.Errorf("field %s: expected a value, found null: %w", name, ErrConfig)
+	}
+	if m, ok := to.(*modelField); ok {
+		if raw[0] != '{' {
+			m.c.Shape = nil
+			return decodeField(raw, &m.c.Model, name)
+		}
+		shape := DefaultShape()
+		m.c.Model, m.c.Shape, to = "", &shape, &shape
+	}
+	if group := group(to); group != nil {
+		if s, ok := group.(interface{ short(name string) }); ok && raw[0] == '"' { // the name stands for the object
+			var text string
+			if err := json.Unmarshal(raw, &text); err != nil {
+				return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+			}
+			s.short(text)
+			return nil
+		}
+		var inner map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &inner); err != nil {
+			return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+		}
+		return decode(inner, tagged(group), name+".")
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+	}
+	return nil
+}
+
+// kinds are types in words that JSON and people share.
+var kinds = map[reflect.Kind]string{
+	reflect.Int: "an integer", reflect.Uint64: "an integer from 0", reflect.Float64: "a number", reflect.Bool: "true or false",
+	reflect.String: "a string", reflect.Map: "an object", reflect.Struct: "an object",
+}
+
+// reason says what was expected without the decoder's own vocabulary.
+func reason(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	want := kinds[wrong.Type.Kind()]
+	if want == "" {
+		want = "a value of type " + wrong.Type.String()
+	}
+	return fmt.Sprintf("expected %s, found %.*s", want, maxShown, wrong.Value)
+}
+
+// unknown is the error of a field that there is not.
+func unknown(prefix, name string, names []string) error {
+	if near := nearest(name, names, synonyms); near != "" {
+		return fmt.Errorf("unknown field %s%.*q, did you mean %s%s?: %w", prefix, maxShown, name, prefix, near, ErrConfig)
+	}
+	return fmt.Errorf("unknown field %s%.*q, expected one of %s: %w", prefix, maxShown, name, strings.Join(names, ", "), ErrConfig)
+}

@@ -1,0 +1,92 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// frozen is a model beside the one that is trained, which sees the same batches
+// and does not change: a teacher, or the reference of preferences.
+type frozen struct {
+	store *weights.Store
+	model *model.Model
+	sess  *plan.Session
+	in    *inputs
+	out   *graph.Value
+}
+
+// openFrozen opens a model file; start prepares it for runs.
+func openFrozen(path string) (*frozen, error) {
+	st, err := weights.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.Open(st)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return &frozen{store: st, model: m}, nil
+}
+
+// start compiles what end makes of the model for the same batches as s.
+func (f *frozen) start(ctx context.Context, s *plan.Session, workers int, end func(t *model.Trainee) *graph.Value) error {
+	max, be := s.Program().Graph.Max, s.Program().Backend
+	g, ports, out, err := f.model.BuildFrozen(max, end)
+	if err != nil {
+		return err
+	}
+	prog, err := plan.Compile("frozen", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	if err != nil {
+		return err
+	}
+	if f.sess, err = plan.NewSession(ctx, prog, plan.NewWeightSet(be, f.model), plan.BindOptions{Workers: workers}); err != nil {
+		return err
+	}
+	f.in, f.out = newInputs(f.sess, ports), out
+	return nil
+}
+
+// run computes the output for a batch. It lasts until the next run.
+func (f *frozen) run(ctx context.Context, in *inputs) ([]float32, error) {
+	own := f.in
+	copy(own.tokens, in.tokens[:in.bind.T])
+	copy(own.pos, in.pos[:in.bind.T])
+	copy(own.qStart, in.qStart[:in.bind.S+1])
+	copy(own.rows, in.rows)
+	copy(own.targets, in.targets)
+	copy(own.length, in.length)
+	if own.length != nil && in.length == nil {
+		for s := range in.bind.S {
+			for t := in.qStart[s]; t < in.qStart[s+1]; t++ {
+				own.length[t] = in.qStart[s+1] - in.qStart[s]
+			}
+		}
+	}
+	if err := f.sess.Run(ctx, in.bind); err != nil {
+		return nil, err
+	}
+	return f.sess.F32(f.out), nil
+}
+
+// sameVocab reports a model whose ids mean something else.
+func (f *frozen) sameVocab(field string, m *model.Model) error {
+	if got, want := f.model.Config().Vocab, m.Config().Vocab; got != want {
+		return fmt.Errorf("%s: %s has a vocabulary of %d tokens, expected the %d of the model that is trained: %w", field, f.store.Path(), got, want, ErrConfig)
+	}
+	return nil
+}
+
+func (f *frozen) close() error {
+	var err error
+	if f.sess != nil {
+		err = f.sess.Close()
+	}
+	return errors.Join(err, f.store.Close())
+}

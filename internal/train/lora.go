@@ -1,0 +1,94 @@
+package train
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/tensor"
+)
+
+// LoRAConfig is the field lora: small matrices are trained in place of the
+// model's weights, which stay as the file has them, quantized ones too.
+type LoRAConfig struct {
+	Rank  int      `json:"rank"`            // of the matrices; 0 (default): no LoRA
+	Alpha float64  `json:"alpha,omitempty"` // what they add counts alpha/rank times: 2*rank
+	Roles []string `json:"roles,omitempty"` // projections that get them: q and v
+}
+
+// loraRoles are the projections that can get one.
+var loraRoles = map[string]graph.Role{
+	"q": graph.RoleQ, "k": graph.RoleK, "v": graph.RoleV, "o": graph.RoleO,
+	"gate": graph.RoleGate, "up": graph.RoleUp, "down": graph.RoleDown,
+}
+
+// validate says what is wrong with the first field that is.
+func (c *LoRAConfig) validate() error {
+	names := strings.Join(slices.Sorted(maps.Keys(loraRoles)), ", ")
+	for _, role := range c.Roles {
+		if _, ok := loraRoles[role]; !ok {
+			return fmt.Errorf("field lora.roles: expected some of %s, found %v: %w", names, shown(role), ErrConfig)
+		}
+	}
+	switch {
+	case c.Rank < 0 || c.Rank > 1<<16:
+		return fmt.Errorf("field lora.rank: expected 0 to 65536, found %d: %w", c.Rank, ErrConfig)
+	case !(c.Alpha >= 0) || c.Alpha > math.MaxFloat32:
+		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, found %g: %w", c.Alpha, ErrConfig)
+	case c.Rank == 0 && (c.Alpha != 0 || len(c.Roles) > 0):
+		return fmt.Errorf("field lora.rank: expected at least 1 beside alpha or roles, found 0: %w", ErrConfig)
+	}
+	return nil
+}
+
+// options are what the graph is built with; nil without LoRA.
+func (c *LoRAConfig) options() *model.LoRA {
+	if c.Rank == 0 {
+		return nil
+	}
+	l := &model.LoRA{Rank: c.Rank, Alpha: cmp.Or(c.Alpha, 2*float64(c.Rank))}
+	roles := c.Roles
+	if len(roles) == 0 {
+		roles = []string{"q", "v"}
+	}
+	for _, role := range roles {
+		l.Roles = append(l.Roles, loraRoles[role])
+	}
+	return l
+}
+
+// drawAdapters gives the first matrices a random start, as PEFT does; the
+// second ones are zeros, so that the model begins as it was.
+func (r *runner) drawAdapters(seed uint64) error {
+	for _, d := range r.parts.Adapters {
+		f := make([]float32, d.A.Shape.Len(tensor.Bind{}))
+		bound := 1 / math.Sqrt(float64(d.A.Shape.RowLen()))
+		rng := rand.New(rand.NewPCG(seed, keyHash(d.Key)))
+		for i := range f {
+			f[i] = float32((2*rng.Float64() - 1) * bound)
+		}
+		if err := r.sess.WriteState(d.A, f); err != nil {
+			return err
+		}
+		if err := r.sess.WriteState(d.B, make([]float32, d.B.Shape.Len(tensor.Bind{}))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merged is the weight of a projection with its adapter.
+func (r *runner) merged(d model.Adapter) ([]float32, error) {
+	a, b := make([]float32, d.A.Shape.Len(tensor.Bind{})), make([]float32, d.B.Shape.Len(tensor.Bind{}))
+	if err := errors.Join(r.sess.ReadState(d.A, a), r.sess.ReadState(d.B, b)); err != nil {
+		return nil, err
+	}
+	return r.model.Merged(d, a, b)
+}

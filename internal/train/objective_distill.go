@@ -1,0 +1,141 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// distill follows the next-token distribution of a teacher: the divergence of
+// the student's from it at a temperature, and a share of the loss of the data's
+// own next tokens.
+type distill struct {
+	lm
+	hard, temperature float32
+	workers           int
+	teacher           *frozen
+	logits            *graph.Value // [R,Vocab] of the teacher
+	to                []float32
+}
+
+func openTeacher(s setting) (*frozen, error) {
+	if s.cfg.Objective.Teacher == "" {
+		return nil, fmt.Errorf("teacher: expected the file of a model: %w", ErrConfig)
+	}
+	f, err := openFrozen(s.cfg.Objective.Teacher)
+	if err != nil {
+		return nil, fmt.Errorf("teacher: %w", err)
+	}
+	if err := f.sameVocab("teacher", s.model); err != nil {
+		_ = f.close() // the first error is the one to know
+		return nil, err
+	}
+	return f, nil
+}
+
+func newDistill(s setting) (objective, error) {
+	if _, err := newLM(s); err != nil {
+		return nil, err
+	}
+	f, err := openTeacher(s)
+	if err != nil {
+		return nil, err
+	}
+	c := &s.cfg.Objective
+	return &distill{hard: float32(c.Hard), temperature: float32(cmp.Or(c.Temperature, 2)), workers: s.opts.Workers, teacher: f}, nil
+}
+
+func (o *distill) build(t *model.Trainee) *graph.Value {
+	logits := t.Logits()
+	t.Ports.Targets = t.Input("targets", tensor.I32, tensor.Rows(tensor.Of(tensor.R, 1)))
+	o.logits = t.Input("teacher", tensor.F32, logits.Shape)
+	loss := t.Mean("soft", t.Distill("distill", logits, o.logits, o.temperature), t.Ports.Targets)
+	if o.hard == 0 {
+		return loss
+	}
+	nll, _ := t.SmoothedCrossEntropy("cross_entropy", logits, t.Ports.Targets, t.Ports.Smoothing)
+	hard := t.Scale("hard_share", t.Mean("hard", nll, t.Ports.Targets), o.hard)
+	return t.Add("loss", t.Scale("soft_share", loss, 1-o.hard), hard)
+}
+
+func (o *distill) bind(ctx context.Context, s *plan.Session) error {
+	o.to = s.F32(o.logits)
+	return o.teacher.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.Logits() })
+}
+
+func (o *distill) ready(ctx context.Context, in *inputs) error {
+	logits, err := o.teacher.run(ctx, in)
+	if err == nil {
+		copy(o.to, logits[:in.bind.R*o.logits.Shape.RowLen()])
+	}
+	return err
+}
+
+func (o *distill) close() error { return o.teacher.close() }
+
+// distillEmbedding brings vectors to those of a teacher: by the mean squared
+// difference of elements, or by the cosine.
+type distillEmbedding struct {
+	alone
+	cosine  bool
+	workers int
+	teacher *frozen
+	vectors *graph.Value // [S,EmbedDim] of the teacher
+	to      []float32
+}
+
+func newDistillEmbedding(s setting) (objective, error) {
+	f, err := openTeacher(s)
+	if err != nil {
+		return nil, err
+	}
+	if got, want := f.model.Config().EmbedDim, s.model.Config().EmbedDim; got != want {
+		_ = f.close() // the first error is the one to know
+		return nil, fmt.Errorf("teacher: %s makes vectors of %d elements, expected the %d of the model that is trained: %w", s.cfg.Objective.Teacher, got, want, ErrConfig)
+	}
+	return &distillEmbedding{cosine: s.cfg.Objective.Cosine, workers: s.opts.Workers, teacher: f}, nil
+}
+
+func (*distillEmbedding) kinds() []Kind { return []Kind{Text, Pairs, Scored, Labelled} }
+
+func (o *distillEmbedding) build(t *model.Trainee) *graph.Value {
+	x := t.Embedding()
+	o.vectors = t.Input("teacher", tensor.F32, x.Shape)
+	y, scale := o.vectors, float32(1/float64(x.Shape.RowLen()))
+	if o.cosine { // |x-y|² = 2 - 2 cos of unit vectors
+		x, y, scale = t.L2Norm("unit", x), t.L2Norm("teacher_unit", y), 0.5
+	}
+	d := t.Add("difference", x, t.Scale("minus", y, -1))
+	return t.Scale("loss", t.Mean("mean", t.RowDot("square", d, d), nil), scale)
+}
+
+func (o *distillEmbedding) bind(ctx context.Context, s *plan.Session) error {
+	o.to = s.F32(o.vectors)
+	return o.teacher.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.Embedding() })
+}
+
+func (*distillEmbedding) most(tokens int, s Stats) tensor.Bind { return mostWhole(tokens, s) }
+
+func (*distillEmbedding) size(e *Example) (tensor.Bind, int) { return whole(e), len(e.Seqs) }
+
+func (*distillEmbedding) put(in *inputs, e *Example, _ *rand.Rand) {
+	for i := range e.Seqs {
+		in.sequence(&e.Seqs[i], len(e.Seqs[i].IDs))
+	}
+}
+
+func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
+	vectors, err := o.teacher.run(ctx, in)
+	if err == nil {
+		copy(o.to, vectors[:in.bind.S*o.vectors.Shape.RowLen()])
+	}
+	return err
+}
+
+func (o *distillEmbedding) close() error { return o.teacher.close() }

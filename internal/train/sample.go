@@ -1,0 +1,98 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"hotpath/internal/engine"
+	"hotpath/internal/sample"
+	"hotpath/internal/tensor"
+	"hotpath/internal/tokenizer"
+	"hotpath/profile"
+)
+
+// sample lets the model write a text where that is due, and gives it to
+// OnSample. The weights are copied for it, so that it takes as much memory as
+// generating with the model does; the text depends on weights and step only.
+// Where ctx ends there is no text.
+func (t *Trainer) sample(ctx context.Context) error {
+	c := &t.cfg.Sample
+	if c.Every == 0 || !t.runner.model.Config().CanGenerate || t.opts.OnSample == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
+		return nil
+	}
+	ctx, end := profile.Scope(ctx, "sample")
+	defer end()
+	text, err := t.generate(ctx, c)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sample after step %d: %w", t.step, err)
+	}
+	return t.opts.OnSample(t.step, text)
+}
+
+func (t *Trainer) generate(ctx context.Context, c *SampleConfig) (text string, err error) {
+	m := t.runner.model.With(t.runner.live())
+	tok, err := t.runner.model.Tokenizer()
+	if err != nil {
+		return "", err
+	}
+	prompt := tok.Encode(nil, c.Prompt, tokenizer.Options{Special: true}, &tokenizer.Scratch{})
+	if len(prompt) == 0 {
+		if prompt, err = t.opening(); err != nil {
+			return "", err
+		}
+	}
+	room := m.Config().MaxSeq - len(prompt)
+	if room < 1 {
+		return "", fmt.Errorf("field sample.prompt: %d tokens, expected fewer than %d: %w", len(prompt), m.Config().MaxSeq, ErrConfig)
+	}
+	e, err := engine.Open(m, t.opts.Backend, engine.Options{Ctx: min(m.Config().MaxSeq, len(prompt)+c.Tokens), Workers: t.opts.Workers})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	s, err := e.Generate(ctx, engine.Request{
+		Prompt: prompt, MaxTokens: min(c.Tokens, room), End: tok.IsEnd,
+		Sample: sample.Params{Temperature: float32(c.Temp), Seed: t.cfg.Seed + uint64(t.step)},
+	})
+	if err != nil {
+		return "", err
+	}
+	ids := prompt
+	for {
+		id, ok := s.Next()
+		if !ok {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return tok.Decode(ids, true), s.Err()
+}
+
+// live gives the weights as they are now, by key; any number of goroutines may
+// ask.
+func (r *runner) live() map[string]func() ([]float32, error) {
+	live := map[string]func() ([]float32, error){}
+	for _, p := range r.parts.Params {
+		live[p.Key] = func() ([]float32, error) {
+			f := make([]float32, p.Value.Shape.Len(tensor.Bind{}))
+			return f, r.sess.ReadState(p.Value, f)
+		}
+	}
+	for _, d := range r.parts.Adapters {
+		live[d.Key] = func() ([]float32, error) { return r.merged(d) }
+	}
+	return live
+}
+
+// opening is the first token of the data, for a model that begins without one.
+func (t *Trainer) opening() ([]int32, error) {
+	var e Example
+	if err := t.data.source.Example(0, &e); err != nil {
+		return nil, err
+	}
+	return e.Seqs[0].IDs[:1:1], nil
+}

@@ -1,0 +1,541 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/dataset"
+	"hotpath/internal/model"
+	"hotpath/internal/testmodels"
+	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
+)
+
+// opened is a source of files, closed with the test.
+func opened(t testing.TB, tok *tokenizer.Tokenizer, vocab int, spec sourceSpec) (Source, error) {
+	t.Helper()
+	spec.tok, spec.vocab = tok, vocab
+	if spec.seqLen == 0 {
+		spec.seqLen = 1 << 20
+	}
+	if spec.pairs == nil {
+		spec.pairs = func() (*model.Pairs, error) { return nil, errors.New("no pairs") }
+	}
+	if spec.tokPrint == nil {
+		spec.tokPrint = func() (string, error) { return "tokenizer", nil }
+	}
+	s, free, err := openSource(t.Context(), spec)
+	if err == nil {
+		t.Cleanup(func() { must(t, free()) })
+	}
+	return s, err
+}
+
+// examplesOf are copies of all examples.
+func examplesOf(t testing.TB, s Source) []Example {
+	t.Helper()
+	list := make([]Example, s.Stats().Examples)
+	var e Example
+	for i := range list {
+		must(t, s.Example(i, &e))
+		must(t, s.Kind().check(&e))
+		list[i] = Example{Label: e.Label, Score: e.Score}
+		for _, q := range e.Seqs {
+			list[i].Seqs = append(list[i].Seqs, Sequence{IDs: slices.Clone(q.IDs), Segments: slices.Clone(q.Segments), Learn: slices.Clone(q.Learn)})
+		}
+	}
+	return list
+}
+
+// learnt is the text of the tokens that are targets, and of the others.
+func learnt(tok *tokenizer.Tokenizer, q Sequence) (yes, no string) {
+	var a, b []int32
+	for i, id := range q.IDs {
+		if q.Learn[i] {
+			a = append(a, id)
+		} else {
+			b = append(b, id)
+		}
+	}
+	return tok.Decode(a, false), tok.Decode(b, false)
+}
+
+func TestTextSource(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	eos, ok := tok.EOS()
+	if !ok {
+		t.Fatal("the fixture has no EOS")
+	}
+	dir := t.TempDir()
+	write(t, dir, "b.txt", "second file")
+	write(t, dir, "a.txt", "first file\nof two lines")
+	write(t, dir, "sub/c.jsonl", "{\"text\":\"a line\",\"id\":1}\n\n{\"text\":\"\"}\n{\"text\":\"another\"}")
+	write(t, dir, "ignored.md", "no text of ours")
+	s, err := opened(t, tok, vocab, sourceSpec{paths: []string{dir}, next: true})
+	must(t, err)
+	var want [][]int32
+	for _, text := range []string{"first file\nof two lines", "second file", "a line", "another"} {
+		want = append(want, append(tok.Encode(nil, text, tokenizer.Options{Special: true}, nil), eos))
+	}
+	got := examplesOf(t, s)
+	if s.Kind() != Text || len(got) != len(want) {
+		t.Fatalf("%d examples of kind %s, expected %d", len(got), s.Kind(), len(want))
+	}
+	for i := range want {
+		if !slices.Equal(got[i].Seqs[0].IDs, want[i]) {
+			t.Errorf("document %d: %v, expected %v", i, got[i].Seqs[0].IDs, want[i])
+		}
+	}
+	moved, err := opened(t, tok, vocab, sourceSpec{paths: []string{write(t, dir, "x/one.txt", "first file\nof two linessecond file")}})
+	must(t, err)
+	if moved.Fingerprint() == s.Fingerprint() {
+		t.Error("fingerprints do not tell data apart")
+	}
+	if _, err := opened(t, tok, 3, sourceSpec{paths: []string{dir + "/a.txt"}}); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "below 3") {
+		t.Errorf("ids beyond the vocabulary: error %v", err)
+	}
+}
+
+// Pieces of a document overlap by the token that one predicts and the next one
+// reads, and without targets do not overlap.
+func TestPieces(t *testing.T) {
+	var c shard
+	for i := range 10 {
+		c.ids = append(c.ids, int32(i))
+	}
+	c.seqs, c.examples, c.values = []int64{10}, []int64{1}, []float32{0}
+	for _, next := range []bool{true, false} {
+		s := newTexts(newFileSource(&sourceSpec{kind: Text, vocab: 10}, []*shard{&c}, ""), 4, next)
+		var got [][]int32
+		for _, e := range examplesOf(t, s) {
+			got = append(got, e.Seqs[0].IDs)
+		}
+		want := "[[0 1 2 3 4] [4 5 6 7 8] [8 9]]"
+		if !next {
+			want = "[[0 1 2 3] [4 5 6 7] [8 9]]"
+		}
+		stats := s.Stats()
+		if fmt.Sprint(got) != want || stats.Tokens != map[bool]int64{true: 12, false: 10}[next] || stats.Longest != len(got[0]) {
+			t.Errorf("pieces %v, %+v, expected %s", got, stats, want)
+		}
+	}
+}
+
+// chatTokenizer is the fixture's with a template that marks turns.
+func chatTokenizer(t testing.TB) (*tokenizer.Tokenizer, int) {
+	tok, vocab := fixtureTokenizer(t)
+	return tok.WithChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}</end>\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"), vocab
+}
+
+func TestAnswers(t *testing.T) {
+	plain, vocab := fixtureTokenizer(t)
+	chat, _ := chatTokenizer(t)
+	for _, c := range []struct {
+		name, line string
+		tok        *tokenizer.Tokenizer
+		yes, no    []string
+	}{
+		{"chat", `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Bye"},{"role":"assistant","content":"So long"}]}`, chat,
+			[]string{"Hello.</end>\nSo long</end>\n"}, []string{"<user>Hi</end>\n<assistant><user>Bye</end>\n<assistant>"}},
+		{"instruction by template", `{"instruction":"Add","input":"1 2","output":"3"}`, chat, []string{"3</end>\n"}, []string{"<user>Add\n\n1 2</end>\n<assistant>"}},
+		{"instruction", `{"instruction":"Add","output":"3"}`, plain, []string{"3"}, []string{fmt.Sprintf(alpacaPlain, "Add")}},
+		{"completion", `{"prompt":"Once upon ","completion":"a time"}`, plain, []string{"a time"}, []string{"Once upon "}},
+		{"preference", `{"prompt":"Hi","chosen":"Good day","rejected":"What"}`, chat, []string{"Good day</end>\n", "What</end>\n"}, []string{"<user>Hi</end>\n<assistant>", "<user>Hi</end>\n<assistant>"}},
+		{"preference of messages", `{"chosen":[{"role":"user","content":"A"},{"role":"assistant","content":"B"}],"rejected":[{"role":"user","content":"A"},{"role":"assistant","content":"C"}]}`, chat,
+			[]string{"B</end>\n", "C</end>\n"}, []string{"<user>A</end>\n<assistant>", "<user>A</end>\n<assistant>"}},
+		{"preference without prompt", `{"chosen":"Q: one two A: three","rejected":"Q: one two A: four"}`, plain, []string{"three", "four"}, []string{"Q: one two A: ", "Q: one two A: "}},
+	} {
+		s, err := opened(t, c.tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", c.line+"\n")}, next: true})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		e := examplesOf(t, s)
+		if len(e) != 1 || len(e[0].Seqs) != len(c.yes) {
+			t.Errorf("%s: %d examples: %+v", c.name, len(e), e)
+			continue
+		}
+		for i, q := range e[0].Seqs {
+			yes, no := learnt(c.tok, q)
+			if eos, _ := c.tok.EOS(); q.IDs[len(q.IDs)-1] == eos && q.Learn[len(q.Learn)-1] {
+				yes = strings.TrimSuffix(yes, func() string { s, _ := c.tok.Token(eos); return s }())
+			}
+			if strings.TrimSpace(yes) != strings.TrimSpace(c.yes[i]) || strings.TrimSpace(no) != strings.TrimSpace(c.no[i]) {
+				t.Errorf("%s: sequence %d learns %q of %q, expected %q of %q", c.name, i, yes, no, c.yes[i], c.no[i])
+			}
+		}
+	}
+}
+
+// A template that rewrites earlier turns lets the last answer be learnt.
+func TestRewritingTemplate(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	tok = tok.WithChatTemplate("{% for m in messages %}[{{ m.role }}{{ loop.revindex }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[assistant1]{% endif %}")
+	line := `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello."}]}`
+	_, err := opened(t, tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", line)}, next: true})
+	if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "writes no answer of the assistant after its prompt") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	ids := func(text string) []int32 { return tok.Encode(nil, text, tokenizer.Options{Special: true}, nil) }
+	for _, c := range []struct {
+		line  string
+		kind  Kind
+		texts []string
+		label int32
+		score float32
+		plain bool
+	}{
+		{`{"anchor":"one","positive":"two"}`, Pairs, []string{"one", "two"}, 0, 0, false},
+		{`{"query":"one","pos":"two","neg":["three","four"]}`, Pairs, []string{"one", "two", "three", "four"}, 0, 0, false},
+		{`{"id":7,"sentence1":"one","sentence2":"two","score":0.25}`, Scored, []string{"one", "two"}, 0, 0.25, false},
+		{`{"text":"one","label":3}`, Labelled, []string{"one"}, 3, 0, false},
+		{`{"text":"one","score":-2}`, Scored, []string{"one"}, 0, -2, false},
+		{`{"text":"one","label":3}`, Text, nil, 0, 0, true},
+	} {
+		s, err := opened(t, tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", c.line)}, plain: c.plain})
+		must(t, err)
+		e := examplesOf(t, s)
+		if s.Kind() != c.kind || len(e) != 1 {
+			t.Errorf("%s: %d examples of kind %s, expected %s", c.line, len(e), s.Kind(), c.kind)
+			continue
+		}
+		for i, text := range c.texts {
+			if i >= len(e[0].Seqs) || !slices.Equal(e[0].Seqs[i].IDs, ids(text)) {
+				t.Errorf("%s: sequence %d of %+v, expected %q", c.line, i, e[0].Seqs, text)
+			}
+		}
+		if e[0].Label != c.label || e[0].Score != c.score {
+			t.Errorf("%s: label %d, score %v", c.line, e[0].Label, e[0].Score)
+		}
+	}
+}
+
+// A labelled pair is one sequence, as the model's own tokenizer joins two texts.
+func TestLabelledPair(t *testing.T) {
+	st, err := weights.Open(testmodels.Dir(t, "bert"))
+	must(t, err)
+	t.Cleanup(func() { must(t, st.Close()) })
+	m, err := model.Open(st)
+	must(t, err)
+	tok, err := m.Tokenizer()
+	must(t, err)
+	pairs, err := m.Pairs()
+	must(t, err)
+	wantIDs, wantParts, _ := pairs.Append(nil, nil, "a question", "its answer", &model.PairScratch{})
+	line := `{"sentence1":"a question","sentence2":"its answer","label":1}`
+	s, err := opened(t, tok, m.Config().Vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", line)}, pairs: m.Pairs, seqLen: m.Config().MaxSeq})
+	must(t, err)
+	e := examplesOf(t, s)
+	if s.Kind() != Labelled || len(e) != 1 || len(e[0].Seqs) != 1 || e[0].Label != 1 || !slices.Equal(e[0].Seqs[0].IDs, wantIDs) || !slices.Equal(e[0].Seqs[0].Segments, wantParts) {
+		t.Errorf("kind %s: %+v, expected ids %v, segments %v", s.Kind(), e, wantIDs, wantParts)
+	}
+}
+
+// Each mistake is one line that names file, line and column, before any
+// training.
+func TestWrongData(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	chat, _ := chatTokenizer(t)
+	for _, c := range []struct {
+		text, want string
+		tok        *tokenizer.Tokenizer
+	}{
+		{"{\"text\":\"a\"}\nplain\n", `a.jsonl: line 2, column 1: not JSON: expected a JSON value, found "plain"`, tok},
+		{"{\"text\":\"é\", \"x\":}\n", `line 1, column 18: not JSON`, tok},
+		{"[1]\n", `line 1, column 1: expected an object, found an array`, tok},
+		{"{\"text\":3}\n", `line 1, column 9: field "text": expected a string, found a number`, tok},
+		{"{\"txt\":\"a\"}\n", `fields "txt": expected "text", "messages"`, tok},
+		{"{\"txt\":\"a\"}\n", `(did you mean "text" for "txt"?)`, tok},
+		{"{\"conversations\":[]}\n", `(did you mean "messages" for "conversations"?)`, tok},
+		{"{\"instuction\":\"a\",\"output\":\"b\"}\n", `(did you mean "instruction" for "instuction"?)`, tok},
+		{"{\"prompt\":\"a\",\"chosen\":\"b\"}\n", `"chosen" and "rejected"`, tok},
+		{"{\"text\":\"a\"}\n{\"txet\":\"a\"}\n", `line 2, column 1: fields "txet": expected "text", as the objects before it have (text) (did you mean "text" for "txet"?)`, tok},
+		{"{}\n", `fields none`, tok},
+		{"{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}]}\n", `the model has no chat template`, tok},
+		{"{\"messages\":\"hi\"}\n", `column 13: field "messages": expected a list of messages, found a string`, chat},
+		{"{\"messages\":[{\"from\":\"human\",\"value\":\"a\"}]}\n", `column 14: field "messages": expected objects with "role" and "content" (did you mean "role" for "from"?)`, chat},
+		{"{\"messages\":[{\"role\":\"user\"}]}\n", `a message of role "user", expected "content"`, chat},
+		{"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n", `no message of role "assistant"`, chat},
+		{"{\"text\":\"a\",\"label\":\"yes\"}\n", `column 21: field "label": expected a class, a whole number from 0`, tok},
+		{"{\"text\":\"a\",\"label\":-1}\n", `field "label"`, tok},
+		{"{\"a\":\"a\",\"b\":\"b\",\"score\":\"high\"}\n", `field "score": expected a number`, tok},
+		{"{\"a\":\"a\",\"b\":\"b\",\"score\":1}\n{\"a\":\"a\",\"b\":\"b\"}\n", `line 2, column 1: field "score": expected a number`, tok},
+		{"{\"a\":\"a\",\"b\":\"b\"}\n{\"a\":\"a\"}\n", `line 2, column 1: fields "a": 1 columns of text, expected 2 to 64`, tok},
+		{"{\"a\":\"one two three four five six seven eight nine ten\",\"b\":\"b\"}\n", `tokens, expected at most 8 (field seq_len)`, tok},
+		{"{\"prompt\":\"one two three four five six seven eight nine ten\",\"completion\":\"b\"}\n", `tokens, expected at most 8 (field seq_len)`, tok},
+		{"{\"prompt\":\"a\",\"completion\":\"\"}\n{\"prompt\":\"a\",\"completion\":4}\n", `column 28: field "completion": expected a string, found a number`, tok},
+	} {
+		_, err := opened(t, c.tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", c.text)}, seqLen: 8})
+		if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "a.jsonl: line ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, expected %q", c.text, err, c.want)
+		}
+	}
+	dir := t.TempDir()
+	write(t, dir, "a.jsonl", `{"a":"x","b":"y"}`)
+	write(t, dir, "b.txt", "text")
+	for want, path := range map[string]string{"b.txt: a text file among data of kind pairs": dir, "no .txt and no .jsonl": t.TempDir()} {
+		if _, err := opened(t, tok, vocab, sourceSpec{paths: []string{path}}); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, expected %q", err, want)
+		}
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	line := `{"a":"one two three four five six seven eight nine ten","b":"b"}`
+	s, err := opened(t, tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", line)}, seqLen: 8, truncate: true})
+	must(t, err)
+	if e := examplesOf(t, s); len(e[0].Seqs[0].IDs) != 8 {
+		t.Errorf("%d tokens, expected 8", len(e[0].Seqs[0].IDs))
+	}
+	line = `{"prompt":"one two three four five six seven eight nine ten","completion":"b"}`
+	_, err = opened(t, tok, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "a.jsonl", line)}, seqLen: 8, truncate: true})
+	if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "the answer lies behind the first 8 tokens") {
+		t.Errorf("error %v of an answer that is cut off", err)
+	}
+}
+
+// bigCorpus writes texts of several blocks and kinds of line ends.
+func bigCorpus(t testing.TB, dir string) {
+	t.Helper()
+	page, err := os.ReadFile(testmodels.Dir(t, "shakespeare.txt"))
+	must(t, err)
+	write(t, dir, "long.txt", strings.Repeat(string(page)+"\n", 1500))
+	object, err := json.Marshal(map[string]string{"text": string(page)})
+	must(t, err)
+	write(t, dir, "many.jsonl", strings.Repeat(string(object)+"\n", 900))
+	write(t, dir, "short.txt", "the end")
+}
+
+// Data are the same in memory and in shards of the cache, at any number of
+// workers, and a text that is read in parts has the tokens that it has whole.
+func TestShards(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	dir, cache := t.TempDir(), t.TempDir()
+	bigCorpus(t, dir)
+	whole, err := opened(t, tok, vocab, sourceSpec{paths: []string{dir}, workers: 1, next: true, seqLen: 100})
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "long.txt"))
+	must(t, err)
+	eos, _ := tok.EOS()
+	want := append(tok.Encode(nil, string(text), tokenizer.Options{Special: true}, nil), eos)
+	first := whole.(*texts).shards[0]
+	if from, to := first.span(0); !slices.Equal(first.ids[from:to], want) {
+		t.Errorf("a text in parts has %d tokens, whole %d", to-from, len(want))
+	}
+	var seen []string
+	for _, workers := range []int{1, 3} {
+		read := int64(0)
+		spec := sourceSpec{paths: []string{dir}, workers: workers, next: true, seqLen: 100, cache: filepath.Join(cache, fmt.Sprint(workers)), shard: 1 << 20, progress: func(done, total int64) {
+			if read = done; done > total {
+				t.Errorf("%d of %d bytes", done, total)
+			}
+		}}
+		s, err := opened(t, tok, vocab, spec)
+		must(t, err)
+		if s.Fingerprint() != whole.Fingerprint() || s.Stats() != whole.Stats() || read == 0 {
+			t.Errorf("%d workers: %+v in shards, %+v in memory, %d bytes read", workers, s.Stats(), whole.Stats(), read)
+		}
+		var a, b Example
+		for i := 0; i < s.Stats().Examples; i += 97 {
+			must(t, s.Example(i, &a))
+			must(t, whole.Example(i, &b))
+			if !slices.Equal(a.Seqs[0].IDs, b.Seqs[0].IDs) {
+				t.Fatalf("%d workers: example %d differs", workers, i)
+			}
+		}
+		entries, err := filepath.Glob(filepath.Join(spec.cache, "*", "*"))
+		must(t, err)
+		for _, path := range entries {
+			seen = append(seen, filepath.Base(path))
+		}
+	}
+	if !slices.Contains(seen, indexFile) || !slices.Contains(seen, shardName(1)) {
+		t.Errorf("the cache has %v", seen)
+	}
+}
+
+// Shards are made once: the second time files are not read. Another file, or
+// another time of it, makes others.
+func TestCacheIsUsed(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	dir, cache := t.TempDir(), t.TempDir()
+	path := write(t, dir, "a.txt", "some text\nof two lines")
+	calls := 0
+	spec := sourceSpec{paths: []string{path}, cache: cache, tokPrint: func() (string, error) { calls++; return "t", nil }}
+	s, err := opened(t, tok, vocab, spec)
+	must(t, err)
+	folders := func() int {
+		list, err := filepath.Glob(filepath.Join(cache, "*", indexFile))
+		must(t, err)
+		return len(list)
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	must(t, os.WriteFile(path, []byte("same size\nof two lines"), 0o666))
+	must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	again, err := opened(t, tok, vocab, spec)
+	must(t, err)
+	if again.Fingerprint() != s.Fingerprint() || folders() != 1 {
+		t.Errorf("the cache was not used: %d folders", folders())
+	}
+	must(t, os.WriteFile(path, []byte("another text"), 0o666))
+	other, err := opened(t, tok, vocab, spec)
+	must(t, err)
+	if other.Fingerprint() == s.Fingerprint() || folders() != 2 {
+		t.Errorf("a changed file is taken from the cache: %d folders", folders())
+	}
+	left, err := filepath.Glob(filepath.Join(cache, ".tmp-*"))
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// An interrupted or failed build leaves nothing that is taken for data.
+func TestCacheAfterFailure(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	dir, cache := t.TempDir(), t.TempDir()
+	path := write(t, dir, "a.jsonl", strings.Repeat("{\"text\":\"good\"}\n", 100)+"bad\n")
+	spec := sourceSpec{paths: []string{path}, cache: cache}
+	for range 2 {
+		if _, err := opened(t, tok, vocab, spec); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "line 101, column 1") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(cache, "*", "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// What a killed process left is made anew.
+	files, err := dataset.Files(t.Context(), spec.paths)
+	must(t, err)
+	must(t, os.WriteFile(path, []byte("{\"text\":\"good\"}\n"), 0o666))
+	spec.tok, spec.tokPrint, spec.kind, spec.vocab, spec.seqLen = tok, func() (string, error) { return "tokenizer", nil }, Text, vocab, 1<<20
+	key, err := spec.key(files)
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(cache, tempPrefix+key), 0o777))
+	must(t, os.WriteFile(filepath.Join(cache, tempPrefix+key, shardName(7)), []byte("half"), 0o666))
+	s, err := opened(t, tok, vocab, spec)
+	must(t, err)
+	if s.Stats().Examples != 1 {
+		t.Errorf("%+v", s.Stats())
+	}
+	// A damaged shard is an error that says what to do.
+	shards, err := filepath.Glob(filepath.Join(cache, "*", shardName(0)))
+	must(t, err)
+	data, err := os.ReadFile(shards[0])
+	must(t, err)
+	must(t, os.WriteFile(shards[0], data[:len(data)-8], 0o666))
+	if _, err := opened(t, tok, vocab, spec); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "remove the folder") {
+		t.Errorf("error %v of a damaged shard", err)
+	}
+}
+
+func TestShardFile(t *testing.T) {
+	var s shard
+	s.add(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
+	s.add(&chunk{shard: shard{ids: []int32{4}, flags: []byte{1}, seqs: []int64{1}, examples: []int64{1}, values: []float32{2}}})
+	var b bytes.Buffer
+	must(t, s.write(&b))
+	got, err := parseShard("f", aligned(b.Bytes()))
+	must(t, err)
+	if !slices.Equal(got.ids, s.ids) || !slices.Equal(got.seqs, []int64{1, 3, 4}) || !slices.Equal(got.examples, []int64{2, 3}) || !slices.Equal(got.values, s.values) || !bytes.Equal(got.flags, s.flags) {
+		t.Errorf("%+v came back as %+v", s, got)
+	}
+}
+
+// aligned is data at a multiple of 8 bytes.
+func aligned(data []byte) []byte {
+	words := make([]int64, len(data)/8+1)
+	return append(bytesOf(words)[:0], data...)
+}
+
+func FuzzParseShard(f *testing.F) {
+	var s shard
+	s.add(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
+	var b bytes.Buffer
+	_ = s.write(&b)
+	f.Add(b.Bytes())
+	f.Add([]byte(shardMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseShard("f", aligned(data))
+		if err != nil {
+			if !errors.Is(err, ErrData) {
+				t.Errorf("error %v is no ErrData", err)
+			}
+			return
+		}
+		for _, kind := range []Kind{Text, Pairs, Answer} {
+			if !s.suits(kind) {
+				continue
+			}
+			src := newFileSource(&sourceSpec{kind: kind, vocab: 1000}, []*shard{s}, "")
+			var all Source = src
+			if kind == Text {
+				all = newTexts(src, 2, true)
+			}
+			var e Example
+			for i := range all.Stats().Examples {
+				_ = all.Example(i, &e) // ids beyond the vocabulary are errors
+			}
+		}
+	})
+}
+
+// FuzzRecords reads hostile lines of every form.
+func FuzzRecords(f *testing.F) {
+	for _, line := range []string{
+		`{"text":"a"}`, `{"text":"a","label":1}`, `{"text":"a","score":1e300}`, `{"a":"x","b":"y","c":["z",1]}`,
+		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, `{"prompt":"a","completion":"b"}`,
+		`{"instruction":"a","input":null,"output":"b"}`, `{"prompt":[],"chosen":"b","rejected":"c"}`, `{"chosen":[],"rejected":[{}]}`, `{"prompt":3,"chosen":"b","rejected":"c"}`,
+	} {
+		f.Add([]byte(line), true)
+		f.Add([]byte(line+"\n"+line), false)
+	}
+	tok, vocab := fixtureTokenizer(f)
+	chat, _ := chatTokenizer(f)
+	f.Fuzz(func(t *testing.T, data []byte, template bool) {
+		use := tok
+		if template {
+			use = chat
+		}
+		s, err := opened(t, use, vocab, sourceSpec{paths: []string{write(t, t.TempDir(), "f.jsonl", string(data))}, workers: 1, seqLen: 64, next: true})
+		if err != nil {
+			if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), "f.jsonl: line ") {
+				t.Errorf("error %v", err)
+			}
+			return
+		}
+		examplesOf(t, s)
+	})
+}
+
+// An interrupt ends reading, with shards and without.
+func TestSourceIsInterrupted(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	dir := t.TempDir()
+	bigCorpus(t, dir)
+	stop := errors.New("stop")
+	for _, cache := range []string{"", t.TempDir()} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_, _, err := openSource(ctx, sourceSpec{
+			paths: []string{dir}, tok: tok, vocab: vocab, seqLen: 64, workers: 2, cache: cache, tokPrint: func() (string, error) { return "", nil },
+			pairs: func() (*model.Pairs, error) { return nil, nil }, progress: func(int64, int64) { cancel(stop) },
+		})
+		if !errors.Is(err, stop) {
+			t.Errorf("cache %q: %v, expected the cause of the interrupt", cache, err)
+		}
+	}
+}

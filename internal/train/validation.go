@@ -1,0 +1,224 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"hotpath/internal/atomicfile"
+	"hotpath/internal/model"
+	"hotpath/profile"
+)
+
+// Evaluation is what the model makes of the validation data.
+type Evaluation struct {
+	Done        bool    // the other fields count
+	Loss        float64 // mean over the terms of the objective, without dropout and label smoothing
+	BitsPerByte float64 // of text, of objectives that predict tokens; 0 for others
+	Best        bool    // no evaluation before had a lower loss
+}
+
+// Perplexity is e to the power of the loss.
+func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
+
+func (e Evaluation) String() string {
+	text := fmt.Sprintf("validation loss %.4f  perplexity %.2f", e.Loss, e.Perplexity())
+	if e.BitsPerByte > 0 {
+		text += fmt.Sprintf("  %.4f bits per byte", e.BitsPerByte)
+	}
+	if e.Best {
+		text += "  (best so far)"
+	}
+	return text
+}
+
+// best is the evaluation with the lowest loss so far.
+type best struct {
+	Step  int     `json:"step"` // 0: none
+	Loss  float64 `json:"loss"`
+	Since int     `json:"since"` // evaluations after it
+}
+
+const bestFile = "best.json"
+
+// write names the best checkpoint for people and programs, where there is one.
+func (b best) write(out string) error {
+	if b.Step == 0 {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{"step": b.Step, "validation_loss": b.Loss, "checkpoint": filepath.Base(checkpointDir(out, b.Step))})
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(filepath.Join(out, bestFile), append(text, '\n'))
+}
+
+// validation are the data that the model is judged on. Every evaluation takes
+// the same examples in the same order.
+type validation struct {
+	data  *batches
+	bytes int64 // of the text that is predicted; 0 where that means nothing
+}
+
+// held is a stretch of a source's examples.
+type held struct {
+	Source
+	from, n int
+	stats   Stats
+}
+
+func (h *held) Stats() Stats { return h.stats }
+func (h *held) Fingerprint() string {
+	return fmt.Sprintf("%s[%d:%d]", h.Source.Fingerprint(), h.from, h.from+h.n)
+}
+func (h *held) Example(i int, e *Example) error { return h.Source.Example(h.from+i, e) }
+
+// split takes the last share of a source for validation, at least one example;
+// the second result is nil where share is 0.
+func split(s Source, share float64) (training, valid Source, err error) {
+	if share == 0 {
+		return s, nil, nil
+	}
+	all := s.Stats()
+	n := max(1, int(math.Round(share*float64(all.Examples))))
+	if n >= all.Examples {
+		return nil, nil, fmt.Errorf("field validation.share: %g of %d pieces of text leaves nothing to learn from: %w", share, all.Examples, ErrData)
+	}
+	v := &held{Source: s, from: all.Examples - n, n: n, stats: Stats{Examples: n}}
+	var e Example
+	for i := range n {
+		if err := v.Example(i, &e); err != nil {
+			return nil, nil, err
+		}
+		v.stats.add(&e)
+	}
+	t := &held{Source: s, n: all.Examples - n, stats: all}
+	t.stats.Examples, t.stats.Sequences, t.stats.Tokens = t.n, all.Sequences-v.stats.Sequences, all.Tokens-v.stats.Tokens
+	return t, v, nil
+}
+
+// openValidation reads the validation data where they are asked for.
+func (t *Trainer) openValidation(ctx context.Context, m *model.Model) error {
+	c, source := &t.cfg.Validation, t.held
+	if c.Every == 0 {
+		return nil
+	}
+	if len(c.Data) > 0 {
+		var err error
+		if source, err = t.source(ctx, m, c.Data); err != nil {
+			return fmt.Errorf("field validation.data: %w", err)
+		}
+		if source.Stats().Examples == 0 || !slices.Contains(t.obj.kinds(), source.Kind()) {
+			return fmt.Errorf("field validation.data: %s: %d examples of kind %s, expected at least one of %v: %w",
+				strings.Join(c.Data, ", "), source.Stats().Examples, source.Kind(), t.obj.kinds(), ErrData)
+		}
+	}
+	t.valid = &validation{data: newBatches(source, t.obj, t.data.run, t.data.run.T, t.cfg.Seed)}
+	if kind := source.Kind(); kind == Text || kind == Answer {
+		return t.valid.count(m, c.Tokens)
+	}
+	return nil
+}
+
+// eachRun gives f the runs of an evaluation of at most so many tokens, 0 for all.
+func (v *validation) eachRun(tokens int, f func(p part) error) error {
+	b := v.data
+	b.at = Position{}
+	for read := 0; b.at.Epoch == 0 && (tokens == 0 || read < tokens); {
+		b.examples = b.n - b.at.Next // an evaluation ends with the epoch
+		if err := b.plan(); err != nil {
+			return err
+		}
+		for _, p := range b.runs {
+			end := b.at
+			b.at = p.from
+			for range p.examples {
+				if err := b.next(); err != nil {
+					return err
+				}
+				size, _ := b.obj.size(&b.example)
+				read += size.T
+				b.advance()
+			}
+			b.at = end
+			if err := f(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// count finds how many bytes of text the evaluation predicts.
+func (v *validation) count(m *model.Model, tokens int) error {
+	tok, err := m.Tokenizer()
+	if err != nil {
+		return err
+	}
+	b := v.data
+	var ids []int32
+	return v.eachRun(tokens, func(p part) error {
+		end := b.at
+		b.at = p.from
+		defer func() { b.at = end }()
+		for range p.examples {
+			if err := b.next(); err != nil {
+				return err
+			}
+			ids = ids[:0]
+			for i, id := range b.example.Seqs[0].IDs {
+				if i > 0 && learns(b.example.Seqs[0].Learn, i) {
+					ids = append(ids, id)
+				}
+			}
+			v.bytes += int64(len(tok.Decode(ids, true)))
+			b.advance()
+		}
+		return nil
+	})
+}
+
+// evaluate judges the model after a step where that is due. An evaluation that
+// ctx ends is left out.
+func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
+	c := &t.cfg.Validation
+	if t.valid == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
+		return nil
+	}
+	ctx, end := profile.Scope(ctx, "validation")
+	defer end()
+	var sum float64
+	terms := 0
+	err := t.valid.eachRun(c.Tokens, func(p part) error {
+		in := t.runner.in
+		if err := t.valid.data.fill(ctx, in, p); err != nil {
+			return err
+		}
+		in.regularize(&t.cfg, 0, 0)
+		loss, err := t.runner.forward(ctx)
+		sum += float64(loss) * float64(p.terms)
+		terms += p.terms
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("validation after step %d: %w", t.step, err)
+	}
+	e := Evaluation{Done: true, Loss: sum / float64(max(terms, 1))}
+	if t.valid.bytes > 0 {
+		e.BitsPerByte = sum / math.Ln2 / float64(t.valid.bytes)
+	}
+	if e.Best = t.best.Step == 0 || e.Loss < t.best.Loss; e.Best {
+		t.best = best{Step: t.step, Loss: e.Loss}
+	} else {
+		t.best.Since++
+	}
+	s.Eval = e
+	return nil
+}
