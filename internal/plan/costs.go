@@ -136,7 +136,7 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if weights != nil && weights[v.ID] != nil {
 				cc.sizes[k].packed = weights[v.ID].Bytes()
 			}
-			if k < len(n.In) && read[v] {
+			if k < len(n.In) && (read[v] || s.skips(n, k)) {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}
@@ -149,6 +149,15 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 		sc.calls = append(sc.calls, cc)
 	}
 	return sc
+}
+
+// skips reports whether no rule by which node n of the step runs reads operand k.
+func (s *Step) skips(n *graph.Node, k int) bool {
+	i := slices.Index(s.Nodes, n)
+	if i >= len(s.Choices) || len(s.Choices[i]) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Choices[i], func(c Choice) bool { return !slices.Contains(c.Rule.Skips, k) })
 }
 
 // touched are the formats in which step s reads or writes v, none where that is

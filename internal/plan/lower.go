@@ -60,6 +60,8 @@ type Rule struct {
 	Writes func(s *Step) []*Format
 	// Together says that it writes several formats in one pass.
 	Together bool
+	// Skips are operands that the op has and the rule does without, for costs.
+	Skips []int
 }
 
 // Matrix is the matrix operand of a product or the table of a lookup, as rules

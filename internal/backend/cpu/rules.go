@@ -97,8 +97,8 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},
-		plan.Rule{Class: "bf16", Op: graph.OpAttentionGrad, When: func(s *plan.Step, n *graph.Node) bool {
-			return q.gradientTiles(s, n) && tileHeads(n)
+		plan.Rule{Class: "bf16", Op: graph.OpAttentionGrad, Skips: []int{3}, When: func(s *plan.Step, n *graph.Node) bool {
+			return q.gradientTiles(s, n) && tileHeads(n) // without out: the mean of dout v^T stands for dout . out
 		}},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionGrad},
 		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles},
