@@ -47,7 +47,7 @@ lint:
 
 # The packages where goroutines meet.
 race:
-	$(GO) test -tags nogpu -race -short ./profile ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/train ./cmd/hotpath .
+	$(GO) test -tags nogpu -race -short ./profile ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn ./internal/train ./cmd/hotpath .
 	$(GO) test -tags nogpu -race -run MillionScopes ./profile
 
 # Assembly is generated and committed: gen writes it, gen-check fails on a difference.

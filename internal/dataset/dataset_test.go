@@ -41,7 +41,7 @@ func TestBlocks(t *testing.T) {
 		return b.String()
 	}
 	for name, text := range map[string]string{
-		"short lines.jsonl": lines(20000, 200), "long lines.jsonl": lines(5, 3<<20), "no end.jsonl": strings.TrimSuffix(lines(9000, 300), "\n"),
+		"short lines.jsonl": lines(9000, 200), "long lines.jsonl": lines(3, 3<<20), "no end.jsonl": strings.TrimSuffix(lines(9000, 300), "\n"),
 		"spaces.txt": strings.Repeat("word ", 700_000), "one word.txt": strings.Repeat("é", 3<<20), "empty.txt": "", "blank.txt": "\n\n\n",
 	} {
 		all := files(t, write(t, name, text))

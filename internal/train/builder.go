@@ -23,7 +23,7 @@ type builder struct {
 	spec  *sourceSpec
 	hash  hash.Hash
 	limit int                // bytes of a shard; 0: one shard takes all
-	full  func(*shard) error // takes a shard that is complete
+	full  func(*shard) error // takes a shard that is complete, and keeps nothing of it
 }
 
 func newBuilder(spec *sourceSpec) *builder { return &builder{spec: spec, hash: sha256.New()} }
@@ -34,9 +34,16 @@ func (b *builder) run(ctx context.Context, files []dataset.File, form *recordFor
 	for i := range encoders {
 		encoders[i] = &encoder{ctx: ctx, spec: b.spec}
 	}
+	spare := make(chan *chunk, 2*b.spec.workers+2) // memory of chunks that are done
 	work := func(worker int, block *dataset.Block) (*chunk, error) {
 		e := encoders[worker]
-		e.out = new(chunk)
+		select {
+		case e.out = <-spare:
+			e.out.reset()
+			e.out.joined = false
+		default:
+			e.out = new(chunk)
+		}
 		return e.out, e.block(block, form)
 	}
 	cut := encoders[b.spec.workers].cut // on the goroutine that reads
@@ -45,22 +52,27 @@ func (b *builder) run(ctx context.Context, files []dataset.File, form *recordFor
 		if done += int64(len(block.Text)); b.spec.progress != nil {
 			b.spec.progress(done, total)
 		}
-		if b.limit > 0 && !c.joined && b.size() > b.limit {
+		b.count(c, block.File.Lines || block.Last)
+		if b.limit > 0 && b.size() > b.limit {
 			if err := b.end(); err != nil {
 				return err
 			}
+			c.joined = false // a document of more than a shard goes on as another one
 		}
-		b.count(c, block.File.Lines || block.Last)
 		b.add(c)
+		select {
+		case spare <- c:
+		default:
+		}
 		return nil
 	})
 }
 
-// end hands over the shard.
+// end hands over the shard and begins another one in its memory.
 func (b *builder) end() error {
-	s := b.shard
-	b.shard = shard{}
-	return b.full(&s)
+	err := b.full(&b.shard)
+	b.reset()
+	return err
 }
 
 // block encodes a block of a file.
@@ -91,7 +103,7 @@ func (b *builder) count(c *chunk, ended bool) {
 		for ; seq < last; seq++ {
 			end := c.seqs[seq]
 			_, _ = b.hash.Write(bytesOf(c.ids[begin:end])) // a hash never fails
-			if c.flags != nil {
+			if len(c.flags) > 0 {
 				_, _ = b.hash.Write(c.flags[begin:end])
 			}
 			begin = end
@@ -109,21 +121,31 @@ func (b *builder) count(c *chunk, ended bool) {
 
 func (b *builder) fingerprint() string { return hex.EncodeToString(b.hash.Sum(nil)) }
 
-// cutReach is how many bytes on either side of a cut are looked at.
-const cutReach = 256
+const (
+	// cutReach is how many bytes on either side of a cut are looked at.
+	cutReach = 256
+	// cutTries is how many places of a kind are tried.
+	cutTries = 16
+)
 
 // cut finds where a long text can be divided so that its parts have the tokens
-// that it has whole: after the end of a line, where the tokenizer says so.
+// that it has whole: at the end of a line or before a space, where the tokenizer
+// says so.
 func (e *encoder) cut(text []byte) int {
-	space := func(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
-	tries := 0
-	for i := len(text) - cutReach; i > len(text)/2 && tries < 16; i-- {
-		if text[i-1] != '\n' || space(text[i]) || space(text[i-2]) || !utf8.RuneStart(text[i]) {
-			continue
-		}
-		tries++
-		if e.divides(text[max(0, i-cutReach):i], text[i:i+cutReach]) {
-			return i
+	ends := [...]func(i int) bool{
+		func(i int) bool { return text[i-1] == '\n' },
+		func(i int) bool { return text[i] == ' ' && text[i-1] != ' ' && text[i-1] != '\n' },
+	}
+	for _, end := range ends {
+		tries := 0
+		for i := len(text) - cutReach; i > len(text)/2 && tries < cutTries; i-- {
+			if !end(i) || !utf8.RuneStart(text[i]) {
+				continue
+			}
+			tries++
+			if e.divides(text[max(0, i-cutReach):i], text[i:i+cutReach]) {
+				return i
+			}
 		}
 	}
 	return 0

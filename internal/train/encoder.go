@@ -62,7 +62,7 @@ func (e *encoder) sequence(begin int, where func(format string, args ...any) err
 			return where("%d tokens, expected at most %d (field seq_len): shorten it, or set truncate", n, most)
 		}
 		e.out.ids = e.out.ids[:begin+most]
-		if e.out.flags != nil {
+		if len(e.out.flags) > 0 {
 			e.out.flags = e.out.flags[:begin+most]
 		}
 	}

@@ -23,6 +23,11 @@ type chunk struct {
 	joined bool // its first sequence goes on with the last one before it
 }
 
+// reset forgets all but the memory.
+func (s *shard) reset() {
+	s.ids, s.seqs, s.examples, s.values, s.flags = s.ids[:0], s.seqs[:0], s.examples[:0], s.values[:0], s.flags[:0]
+}
+
 // flagged reports whether tokens of the kind have flags.
 func (k Kind) flagged() bool { return k == Answer || k == Preference || k == Labelled }
 

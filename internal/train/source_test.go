@@ -338,7 +338,7 @@ func TestShards(t *testing.T) {
 	var seen []string
 	for _, workers := range []int{1, 3} {
 		read := int64(0)
-		spec := sourceSpec{paths: []string{dir}, workers: workers, next: true, seqLen: 100, cache: filepath.Join(cache, fmt.Sprint(workers)), shard: 1 << 20, progress: func(done, total int64) {
+		spec := sourceSpec{paths: []string{dir}, workers: workers, next: true, seqLen: 100, cache: filepath.Join(cache, fmt.Sprint(workers)), shard: 9 << 20, progress: func(done, total int64) {
 			if read = done; done > total {
 				t.Errorf("%d of %d bytes", done, total)
 			}
@@ -364,6 +364,48 @@ func TestShards(t *testing.T) {
 	}
 	if !slices.Contains(seen, indexFile) || !slices.Contains(seen, shardName(1)) {
 		t.Errorf("the cache has %v", seen)
+	}
+}
+
+// A document that is larger than a shard goes on in the next one, so that
+// memory does not grow with it.
+func TestDocumentOverShards(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	dir, cache := t.TempDir(), t.TempDir()
+	bigCorpus(t, dir)
+	path := filepath.Join(dir, "long.txt")
+	whole, err := opened(t, tok, vocab, sourceSpec{paths: []string{path}, next: true, seqLen: 100})
+	must(t, err)
+	s, err := opened(t, tok, vocab, sourceSpec{paths: []string{path}, next: true, seqLen: 100, cache: cache, shard: 1 << 20})
+	must(t, err)
+	var ids []int32
+	shards := s.(*texts).shards
+	for _, part := range shards {
+		ids = append(ids, part.ids...)
+	}
+	if len(shards) < 2 || !slices.Equal(ids, whole.(*texts).shards[0].ids) || s.Fingerprint() != whole.Fingerprint() {
+		t.Errorf("%d shards of %d tokens, expected several of the %d tokens of the text", len(shards), len(ids), whole.Stats().Tokens)
+	}
+	examplesOf(t, s)
+}
+
+// Texts are cut where lines begin and end with spaces, and where there is one
+// line only, into parts with the tokens of the whole.
+func TestCut(t *testing.T) {
+	tok, vocab := fixtureTokenizer(t)
+	page, err := os.ReadFile(testmodels.Dir(t, "shakespeare.txt"))
+	must(t, err)
+	for name, text := range map[string]string{
+		"spaces":   strings.ReplaceAll(string(page), "\n", " \n "),
+		"one line": strings.ReplaceAll(string(page), "\n", " "),
+		"windows":  strings.ReplaceAll(string(page), "\n", "\r\n"),
+	} {
+		e := &encoder{ctx: t.Context(), spec: &sourceSpec{tok: tok, vocab: vocab}}
+		n := e.cut([]byte(text))
+		encode := func(s string) []int32 { return tok.Encode(nil, s, tokenizer.Options{}, nil) }
+		if n == 0 || !slices.Equal(append(encode(text[:n]), encode(text[n:])...), encode(text)) {
+			t.Errorf("%s: cut at %d of %d", name, n, len(text))
+		}
 	}
 }
 

@@ -97,15 +97,19 @@ func TestSameAtAnyNumberOfWorkers(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile("testdata/corpus.txt")
 	must(t, err)
-	big := bytes.Repeat(append(text, '\n'), 300) // several blocks
+	big := bytes.Repeat(append(text, '\n'), 250) // several blocks
 	must(t, os.WriteFile(filepath.Join(dir, "a.txt"), big, 0o666))
 	object, err := json.Marshal(map[string]any{"text": string(text), "id": 3})
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), bytes.Repeat(append(object, '\n'), 200), 0o666))
 	var first []byte
+	workers := []int{1, 2, 4, 7}
+	if testing.Short() {
+		workers = []int{1, 3}
+	}
 	for _, kind := range []string{"bpe", "wordpiece"} {
 		first = nil
-		for _, threads := range []int{1, 2, 4, 7} {
+		for _, threads := range workers {
 			for _, paths := range [][]string{{dir}, {filepath.Join(dir, "b.jsonl"), filepath.Join(dir, "a.txt")}} {
 				var done, all int64
 				res, err := Train(t.Context(), paths, Options{Kind: kind, VocabSize: 600, Threads: threads, Progress: func(s Stage, d, total int64) {
@@ -134,7 +138,11 @@ func TestSameAtAnyNumberOfWorkers(t *testing.T) {
 // a pass over it for each merge.
 func TestLongWord(t *testing.T) {
 	var b strings.Builder
-	for i := range 200_000 {
+	numbers := 200_000
+	if testing.Short() {
+		numbers = 20_000
+	}
+	for i := range numbers {
 		fmt.Fprintf(&b, "%x", i*7919)
 	}
 	res, err := Train(t.Context(), []string{write(t, "long.txt", b.String())}, Options{VocabSize: 2000, Special: []string{}})
