@@ -132,11 +132,22 @@ func commit(steps []Step) int {
 	return i
 }
 
-// partial is the same plan without the steps from the first that commits on.
-func (p *Plan) partial() *Plan {
+// until is the same plan of the first n steps.
+func (p *Plan) until(n int) *Plan {
 	q := *p
-	q.Steps = p.Steps[:p.Commit:p.Commit]
+	q.Steps, q.Commit = p.Steps[:n:n], min(n, p.Commit)
 	return &q
+}
+
+// computes is the number of steps until all values are there.
+func (p *Plan) computes(values []*graph.Value) int {
+	n := 0
+	for i := range p.Steps {
+		if slices.ContainsFunc(p.Steps[i].Out, func(v *graph.Value) bool { return slices.Contains(values, v) }) {
+			n = i + 1
+		}
+	}
+	return n
 }
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid

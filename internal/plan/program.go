@@ -13,10 +13,11 @@ type Program struct {
 	Name    string // embed, generate, score, train
 	Graph   *graph.Graph
 	Backend Backend
-	// Plans are the buckets by growing Max; behind them, where there are partial
-	// ones, the partial plan of each.
+	// Plans are the buckets by growing Max; behind them the same buckets for each
+	// way in which a run may end early.
 	Plans   []*Plan
 	buckets int
+	ends    []End // of the groups of buckets in Plans
 	table   *table
 }
 
@@ -37,9 +38,23 @@ type CompileOptions struct {
 	// Invariant asks for one way to compute for every number of rows.
 	Invariant bool
 	// Partial adds plans that end before the first node that commits, for runs
-	// whose results another run commits (Session.Partial).
+	// whose results another run commits (Session.EndAt).
 	Partial bool
+	// Forward, where there are some, adds plans that end once these values are
+	// computed.
+	Forward []*graph.Value
 }
+
+// End is where a run ends.
+type End uint8
+
+const (
+	AtEnd     End = iota // with the last step
+	AtCommit             // before the first step that commits
+	AtForward            // once the values that Compile was told are there
+)
+
+func (e End) String() string { return [...]string{"", "partial", "forward"}[e] }
 
 // Compile plans a graph for each bucket; the last bucket is the graph's own
 // maximum.
@@ -62,11 +77,18 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 			}
 		}
 	}
-	p.buckets = len(p.Plans)
-	if o.Partial {
+	p.buckets, p.ends = len(p.Plans), []End{AtEnd}
+	early := func(e End, steps func(pl *Plan) int) {
+		p.ends = append(p.ends, e)
 		for _, pl := range p.Plans[:p.buckets] {
-			p.Plans = append(p.Plans, pl.partial())
+			p.Plans = append(p.Plans, pl.until(steps(pl)))
 		}
+	}
+	if o.Partial {
+		early(AtCommit, func(pl *Plan) int { return pl.Commit })
+	}
+	if o.Forward != nil {
+		early(AtForward, func(pl *Plan) int { return pl.computes(o.Forward) })
 	}
 	return p, nil
 }

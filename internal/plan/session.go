@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -22,9 +23,9 @@ type Session struct {
 	costs   [][]*costing           // of handles
 	labels  ProfileLabels
 
-	least    int  // what AtLeast asked for
-	partial  bool // what Partial asked for
-	running  int  // bucket in flight, -1 when idle
+	least    int // what AtLeast asked for
+	end      End // what EndAt asked for
+	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
 	paused   bool
@@ -171,9 +172,9 @@ func (s *Session) Class(tokens int) int {
 // own tokens may be fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
-// Partial asks the next run to end before the first node that commits. The
-// program must have been compiled with such plans.
-func (s *Session) Partial() { s.partial = true }
+// EndAt asks the next run to end early. The program must have been compiled
+// with such plans.
+func (s *Session) EndAt(e End) { s.end = e }
 
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
@@ -182,16 +183,15 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
-	partial := s.partial
-	s.least, s.partial = 0, false
+	group := slices.Index(s.prog.ends, s.end)
+	s.least, s.end = 0, AtEnd
 	if err != nil {
 		return err
 	}
-	if partial {
-		if k += s.prog.buckets; k >= len(s.execs) {
-			return fmt.Errorf("plan: %s: a partial run of a program without partial plans", s.prog.Name)
-		}
+	if group < 0 {
+		return fmt.Errorf("plan: %s: the program has no plans that end so early", s.prog.Name)
 	}
+	k += group * s.prog.buckets
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R

@@ -199,3 +199,21 @@ func TestEncodersTrain(t *testing.T) {
 		t.Errorf("error %v of a mixture of experts", err)
 	}
 }
+
+// TestFreeze: weights of the named roles stay as they are.
+func TestFreeze(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.Warmup, c.Objective.Freeze = 2, 0, []string{"embedding", "q", "norm"}
+	res, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	before, after := open(t, c.Model), open(t, res.Checkpoint)
+	for key, stays := range map[string]bool{"token_embd.weight": true, "blk.0.attn_q.weight": true, "output_norm.weight": true, "blk.0.attn_v.weight": false, "output.weight": false} {
+		if slices.Equal(values(t, before, key), values(t, after, key)) != stays {
+			t.Errorf("%s stays: %v, want %v", key, !stays, stays)
+		}
+	}
+	c.Objective.Freeze = []string{"queries"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `field objective.freeze: expected some of bias, down`) {
+		t.Errorf("error %v", err)
+	}
+}

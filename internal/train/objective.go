@@ -43,6 +43,23 @@ type objective interface {
 	close() error
 }
 
+// wholeStep is an objective whose loss is over all runs of a step together
+// where there are several. Each run is made twice: forward, to see what it
+// computes, and then with the gradient of the loss by that.
+type wholeStep interface {
+	objective
+	// forward are the values that the first pass computes.
+	forward() []*graph.Value
+	// begin starts a step.
+	begin()
+	// keep takes what the first pass of a run computed.
+	keep(in *inputs)
+	// solve gives the loss of the step.
+	solve(ctx context.Context) (float32, error)
+	// again prepares the second pass of a run whose sequences begin at first.
+	again(in *inputs, first int)
+}
+
 // setting is what an objective is made from.
 type setting struct {
 	cfg   *Config
@@ -82,6 +99,8 @@ type ObjectiveConfig struct {
 	Type string `json:"type"`
 	// Batch is the most examples of a step; 0: as many as batch_tokens holds.
 	Batch int `json:"batch,omitempty"`
+	// Freeze names the roles of weights that stay as they are: embedding, q, ...
+	Freeze []string `json:"freeze,omitempty"`
 
 	MaskRate   float64   `json:"mask_rate,omitempty"`   // mlm: share of tokens to predict: 0.15
 	Scale      float64   `json:"scale,omitempty"`       // contrastive: factor of cosines, 1/temperature: 20
@@ -156,7 +175,30 @@ func (c *ObjectiveConfig) validate() error {
 			return fmt.Errorf("field objective.%s: expected %s, found %v: %w", f.name, f.want, shown(f.got), ErrConfig)
 		}
 	}
+	for _, name := range c.Freeze {
+		if _, ok := frozenRoles[name]; !ok {
+			return fmt.Errorf("field objective.freeze: expected some of %s, found %v: %w", strings.Join(slices.Sorted(maps.Keys(frozenRoles)), ", "), shown(name), ErrConfig)
+		}
+	}
 	return nil
+}
+
+// frozenRoles are the weights that the field freeze can name.
+var frozenRoles = map[string]graph.Role{
+	"embedding": graph.RoleEmbedding, "position": graph.RolePosition, "norm": graph.RoleNorm, "bias": graph.RoleBias, "head": graph.RoleHead,
+	"q": graph.RoleQ, "k": graph.RoleK, "v": graph.RoleV, "o": graph.RoleO, "gate": graph.RoleGate, "up": graph.RoleUp, "down": graph.RoleDown,
+}
+
+// trainable says which weights are trained; nil: all.
+func (c *ObjectiveConfig) trainable() func(role graph.Role, layer int) bool {
+	if len(c.Freeze) == 0 {
+		return nil
+	}
+	var frozen []graph.Role
+	for _, name := range c.Freeze {
+		frozen = append(frozen, frozenRoles[name])
+	}
+	return func(role graph.Role, _ int) bool { return !slices.Contains(frozen, role) }
 }
 
 // name is the type, the default included.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -27,15 +28,20 @@ type task struct {
 	obj        objective
 	accumulate bool // steps may have several runs
 	lora       *model.LoRA
+	trainable  func(role graph.Role, layer int) bool // nil: all
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate, LoRA: k.lora})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Accumulate: k.accumulate, LoRA: k.lora, Trainable: k.trainable})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, plan.CompileOptions{Partial: k.accumulate})
+	o := plan.CompileOptions{Partial: k.accumulate}
+	if w, ok := k.obj.(wholeStep); ok && k.accumulate {
+		o.Forward = w.forward()
+	}
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)
 	return prog, ports, parts, err
 }
 
@@ -79,6 +85,13 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 	return r.out.loss[0], r.out.norm[0], nil
 }
 
+// forward runs the batch in r.in as far as the objective asked for.
+func (r *runner) forward(ctx context.Context) (err error) {
+	defer engine.Guard(&err)
+	r.sess.EndAt(plan.AtForward)
+	return r.sess.Run(ctx, r.in.bind)
+}
+
 // accumulate says how the next run takes part in its step: with which share of
 // the loss, and whether it is the first or the last run. Only the last one
 // updates the weights.
@@ -88,7 +101,7 @@ func (r *runner) accumulate(share float32, first, last bool) {
 		r.in.keep[0] = 0
 	}
 	if !last {
-		r.sess.Partial()
+		r.sess.EndAt(plan.AtCommit)
 	}
 }
 

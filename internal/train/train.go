@@ -202,7 +202,7 @@ func (t *Trainer) source(ctx context.Context, m *model.Model) (Source, error) {
 }
 
 func (t *Trainer) task() task {
-	return task{obj: t.obj, accumulate: t.data.split, lora: t.cfg.LoRA.options()}
+	return task{obj: t.obj, accumulate: t.data.split, lora: t.cfg.LoRA.options(), trainable: t.cfg.Objective.trainable()}
 }
 
 // Config is the configuration with what was derived from the model.
@@ -241,6 +241,12 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		return err
 	}
 	in, parts := t.runner.in, t.data.runs
+	whole, cached := t.obj.(wholeStep)
+	if cached = cached && t.data.split; cached {
+		if err := t.firstPass(ctx, s, whole); err != nil {
+			return err
+		}
+	}
 	for i, p := range parts {
 		_, end := profile.Scope(ctx, "batch")
 		err := t.data.fill(ctx, in, p)
@@ -248,8 +254,13 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if err != nil {
 			return err
 		}
+		share := t.data.share(p)
+		if cached {
+			whole.again(in, s.Sequences)
+			share = 1
+		}
 		if t.data.split {
-			t.runner.accumulate(t.data.share(p), i == 0, i == len(parts)-1)
+			t.runner.accumulate(share, i == 0, i == len(parts)-1)
 		}
 		_, end = profile.Scope(ctx, "step")
 		loss, norm, err := t.runner.run(ctx, h, s.Step)
@@ -257,10 +268,29 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if err != nil {
 			return err
 		}
-		s.Loss, s.GradNorm = s.Loss+loss, norm
+		if s.GradNorm = norm; !cached {
+			s.Loss += loss
+		}
 		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
 	}
 	return nil
+}
+
+// firstPass runs all of a step forward and gives it the loss.
+func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
+	w.begin()
+	for _, p := range t.data.runs {
+		if err := t.data.fill(ctx, t.runner.in, p); err != nil {
+			return err
+		}
+		if err := t.runner.forward(ctx); err != nil {
+			return err
+		}
+		w.keep(t.runner.in)
+	}
+	var err error
+	s.Loss, err = w.solve(ctx)
+	return err
 }
 
 func (t *Trainer) progress() progress {
