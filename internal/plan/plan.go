@@ -132,22 +132,23 @@ func commit(steps []Step) int {
 	return i
 }
 
-// until is the same plan of the first n steps.
-func (p *Plan) until(n int) *Plan {
+// partial is the same plan without the steps from the first that commits on.
+func (p *Plan) partial() *Plan { return p.first(p.Commit) }
+
+// first is the same plan with its first n steps only.
+func (p *Plan) first(n int) *Plan {
 	q := *p
-	q.Steps, q.Commit = p.Steps[:n:n], min(n, p.Commit)
+	q.Steps, q.Commit = p.Steps[:n:n], min(p.Commit, n)
 	return &q
 }
 
-// computes is the number of steps until all values are there.
-func (p *Plan) computes(values []*graph.Value) int {
-	n := 0
-	for i := range p.Steps {
-		if slices.ContainsFunc(p.Steps[i].Out, func(v *graph.Value) bool { return slices.Contains(values, v) }) {
-			n = i + 1
-		}
+// forward is the same plan up to the step that gives v.
+func (p *Plan) forward(v *graph.Value) (*Plan, error) {
+	i := slices.IndexFunc(p.Steps, func(s Step) bool { return slices.Contains(s.Nodes, v.Node) })
+	if i < 0 || i >= p.Commit {
+		return nil, fmt.Errorf("plan: %s is given by step %d, expected one before those that commit", v, i)
 	}
-	return n
+	return p.first(i + 1), nil
 }
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid

@@ -66,8 +66,8 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 		Backend:     s.prog.Backend.Caps().Name,
 		MemoryBytes: map[string]int64{},
 	}
-	if end := s.prog.ends[bucket/s.prog.buckets]; end != AtEnd {
-		d.ID, d.Name = d.ID+"/"+end.String(), d.Name+", "+end.String()
+	if kind := s.prog.kind(bucket); kind != "" {
+		d.ID, d.Name = d.ID+"/"+kind, d.Name+", "+kind
 	}
 	for c := Activations; c < NumClasses; c++ { // weights are shared by all plans of a model
 		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]

@@ -13,12 +13,33 @@ type Program struct {
 	Name    string // embed, generate, score, train
 	Graph   *graph.Graph
 	Backend Backend
-	// Plans are the buckets by growing Max; behind them the same buckets for each
-	// way in which a run may end early.
+	// Plans are the buckets by growing Max; behind them, where there are such
+	// plans, the partial and the forward plan of each.
 	Plans   []*Plan
 	buckets int
-	ends    []End // of the groups of buckets in Plans
+	ends    [numEnds]int // where the plans of a kind begin; 0: there are none
 	table   *table
+}
+
+// end is where a run ends.
+type end uint8
+
+const (
+	whole   end = iota
+	partial     // before the first node that commits
+	forward     // with CompileOptions.Forward
+	numEnds
+)
+
+// kind names plans that are not whole.
+func (p *Program) kind(i int) string {
+	switch {
+	case p.ends[forward] > 0 && i >= p.ends[forward]:
+		return "forward"
+	case p.ends[partial] > 0 && i >= p.ends[partial]:
+		return "partial"
+	}
+	return ""
 }
 
 // Buckets are the usual ones for a graph: those of the backend, and the graph's
@@ -38,23 +59,12 @@ type CompileOptions struct {
 	// Invariant asks for one way to compute for every number of rows.
 	Invariant bool
 	// Partial adds plans that end before the first node that commits, for runs
-	// whose results another run commits (Session.EndAt).
+	// whose results another run commits (Session.Partial).
 	Partial bool
-	// Forward, where there are some, adds plans that end once these values are
-	// computed.
-	Forward []*graph.Value
+	// Forward adds plans that end with this value, for runs that want nothing
+	// else (Session.Forward).
+	Forward *graph.Value
 }
-
-// End is where a run ends.
-type End uint8
-
-const (
-	AtEnd     End = iota // with the last step
-	AtCommit             // before the first step that commits
-	AtForward            // once the values that Compile was told are there
-)
-
-func (e End) String() string { return [...]string{"", "partial", "forward"}[e] }
 
 // Compile plans a graph for each bucket; the last bucket is the graph's own
 // maximum.
@@ -77,18 +87,22 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 			}
 		}
 	}
-	p.buckets, p.ends = len(p.Plans), []End{AtEnd}
-	early := func(e End, steps func(pl *Plan) int) {
-		p.ends = append(p.ends, e)
+	p.buckets = len(p.Plans)
+	if o.Partial {
+		p.ends[partial] = len(p.Plans)
 		for _, pl := range p.Plans[:p.buckets] {
-			p.Plans = append(p.Plans, pl.until(steps(pl)))
+			p.Plans = append(p.Plans, pl.partial())
 		}
 	}
-	if o.Partial {
-		early(AtCommit, func(pl *Plan) int { return pl.Commit })
-	}
 	if o.Forward != nil {
-		early(AtForward, func(pl *Plan) int { return pl.computes(o.Forward) })
+		p.ends[forward] = len(p.Plans)
+		for _, pl := range p.Plans[:p.buckets] {
+			q, err := pl.forward(o.Forward)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			p.Plans = append(p.Plans, q)
+		}
 	}
 	return p, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -24,7 +23,7 @@ type Session struct {
 	labels  ProfileLabels
 
 	least    int // what AtLeast asked for
-	end      End // what EndAt asked for
+	end      end // what Partial or Forward asked for
 	running  int // bucket in flight, -1 when idle
 	run      *profile.Run
 	runPhase int
@@ -172,9 +171,13 @@ func (s *Session) Class(tokens int) int {
 // own tokens may be fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
-// EndAt asks the next run to end early. The program must have been compiled
-// with such plans.
-func (s *Session) EndAt(e End) { s.end = e }
+// Partial asks the next run to end before the first node that commits. The
+// program must have been compiled with such plans.
+func (s *Session) Partial() { s.end = partial }
+
+// Forward asks the next run to end with the value that the program was compiled
+// with for that (CompileOptions.Forward).
+func (s *Session) Forward() { s.end = forward }
 
 // Enqueue starts a run with the inputs that are in the IO arena.
 func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
@@ -183,15 +186,17 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s.bind, s.run, s.ran = b, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
-	group := slices.Index(s.prog.ends, s.end)
-	s.least, s.end = 0, AtEnd
+	end := s.end
+	s.least, s.end = 0, whole
 	if err != nil {
 		return err
 	}
-	if group < 0 {
-		return fmt.Errorf("plan: %s: the program has no plans that end so early", s.prog.Name)
+	if end != whole {
+		if s.prog.ends[end] == 0 {
+			return fmt.Errorf("plan: %s: a run that ends early of a program without such plans", s.prog.Name)
+		}
+		k += s.prog.ends[end]
 	}
-	k += group * s.prog.buckets
 	if s.handles != nil && !s.paused {
 		s.run, s.runPhase = s.handles[s.phase][k].Acquire(), s.phase
 		s.run.Tokens, s.run.Sequences, s.run.Rows = b.T, b.S, b.R

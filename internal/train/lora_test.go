@@ -145,6 +145,8 @@ func TestEncodersTrain(t *testing.T) {
 		{"modernbert", ObjectiveConfig{Type: "mlm"}, Text, 1, LoRAConfig{}},
 		{"mpnet", ObjectiveConfig{Type: "contrastive", Dims: []int{32, 8}, Batch: 6}, Pairs, 3, LoRAConfig{}},
 		{"bert", ObjectiveConfig{Type: "contrastive", Symmetric: true, Batch: 6}, Pairs, 2, LoRAConfig{Rank: 4}},
+		{"../../model/testdata/encoders/sentence-dense", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
+		{"../../model/testdata/encoders/sentence-residual", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
 		{"gguf/bert-q8_0.gguf", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
 		{"bert", ObjectiveConfig{Type: "classify", Labels: 3}, Labelled, 1, LoRAConfig{}},
 		{"distilbert", ObjectiveConfig{Type: "classify", Labels: 3}, Labelled, 1, LoRAConfig{}},

@@ -48,8 +48,6 @@ type objective interface {
 // computes, and then with the gradient of the loss by that.
 type wholeStep interface {
 	objective
-	// forward are the values that the first pass computes.
-	forward() []*graph.Value
 	// begin starts a step.
 	begin()
 	// keep takes what the first pass of a run computed.

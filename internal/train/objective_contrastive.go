@@ -163,7 +163,6 @@ func (o *contrastive) begin() {
 	o.cache.rows, o.cache.solved = 0, false
 }
 
-func (o *contrastive) forward() []*graph.Value                    { return []*graph.Value{o.cache.vectors} }
 func (o *contrastive) keep(in *inputs)                            { o.cache.keep(in.bind.S) }
 func (o *contrastive) again(in *inputs, first int)                { o.cache.again(in.bind.S, first) }
 func (o *contrastive) solve(ctx context.Context) (float32, error) { return o.cache.solve(ctx) }

@@ -38,8 +38,8 @@ func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Pr
 		return nil, nil, nil, err
 	}
 	o := plan.CompileOptions{Partial: k.accumulate}
-	if w, ok := k.obj.(wholeStep); ok && k.accumulate {
-		o.Forward = w.forward()
+	if _, ok := k.obj.(wholeStep); ok && k.accumulate {
+		o.Forward = ports.Loss
 	}
 	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)
 	return prog, ports, parts, err
@@ -85,11 +85,17 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 	return r.out.loss[0], r.out.norm[0], nil
 }
 
-// forward runs the batch in r.in as far as the objective asked for.
-func (r *runner) forward(ctx context.Context) (err error) {
+// forward gives the loss of the batch in r.in and changes nothing.
+func (r *runner) forward(ctx context.Context) (loss float32, err error) {
 	defer engine.Guard(&err)
-	r.sess.EndAt(plan.AtForward)
-	return r.sess.Run(ctx, r.in.bind)
+	if r.in.weight != nil {
+		r.in.weight[0] = 1
+	}
+	r.sess.Forward()
+	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+		return 0, err
+	}
+	return r.out.loss[0], nil
 }
 
 // accumulate says how the next run takes part in its step: with which share of
@@ -101,7 +107,7 @@ func (r *runner) accumulate(share float32, first, last bool) {
 		r.in.keep[0] = 0
 	}
 	if !last {
-		r.sess.EndAt(plan.AtCommit)
+		r.sess.Partial()
 	}
 }
 

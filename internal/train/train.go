@@ -283,7 +283,7 @@ func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 		if err := t.data.fill(ctx, t.runner.in, p); err != nil {
 			return err
 		}
-		if err := t.runner.forward(ctx); err != nil {
+		if _, err := t.runner.forward(ctx); err != nil {
 			return err
 		}
 		w.keep(t.runner.in)
