@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
@@ -191,6 +192,14 @@ func TestEncodersTrain(t *testing.T) {
 	must(t, err)
 	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1), Source: src}); err == nil || !strings.Contains(err.Error(), "examples of kind labelled, expected one of [pairs]") {
 		t.Errorf("error %v of the wrong kind", err)
+	}
+	c = fixture(t, "bert")
+	c.Objective.Type, c.MicroTokens = "contrastive", 32
+	if src, err = NewMemory(Pairs, encoderExamples(9, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1), Source: src}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "field micro_tokens: expected at least 49") {
+		t.Errorf("error %v of an example that is longer than a run", err)
 	}
 	c = fixture(t, "bert")
 	c.Model, c.Objective = filepath.Join("..", "model", "testdata", "mixtral"), ObjectiveConfig{}

@@ -177,12 +177,23 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if t.cfg.SeqLen > run {
 		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
 	}
+	if n := stats.Longest - stats.Most; n > run { // the last token of a text may be a target only
+		return nil, fmt.Errorf("field %s: expected at least %d, the tokens of the longest example, found %d: %w", runField(&t.cfg), n, run, ErrConfig)
+	}
 	t.data = newBatches(source, t.obj, t.obj.most(run, stats), t.cfg.BatchTokens, t.cfg.Seed)
 	if n := t.cfg.Objective.Batch; n > 0 {
 		t.data.examples = min(n, t.data.n)
 	}
 	t.data.split = run < t.cfg.BatchTokens
 	return m, nil
+}
+
+// runField is the field that limits the tokens of a run.
+func runField(c *Config) string {
+	if c.MicroTokens > 0 {
+		return "micro_tokens"
+	}
+	return "batch_tokens"
 }
 
 // source reads the data for a model.
