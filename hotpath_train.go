@@ -109,7 +109,7 @@ func ReadTrainConfig(path string, sets ...string) (_ TrainConfig, err error) {
 	return train.ReadConfig(path, sets)
 }
 
-// Train trains a decoder to predict the next token of its data and writes
+// Train trains a model for its objective, next tokens by default, and writes
 // checkpoints that Open takes. The same configuration gives the same bits at
 // any number of threads, resumed or not. When ctx ends, the step that is
 // running is given up, or completed where the optimizer is at work already, a

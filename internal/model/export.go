@@ -116,6 +116,12 @@ func (m *Model) freshName(key string) string {
 	return key
 }
 
+// Replaced is a tensor of a module with the weight of key replaced, where value
+// has one.
+func (m *Model) Replaced(t weights.Tensor, key string, value func(key string) ([]float32, error)) (weights.Tensor, error) {
+	return m.replaced(t, []string{key}, value)
+}
+
 func (m *Model) ofModule(name string) bool {
 	if m.store.HF() == nil {
 		return false

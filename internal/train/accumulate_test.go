@@ -55,3 +55,46 @@ func TestAccumulation(t *testing.T) {
 		}
 	}
 }
+
+// TestGradientCache: a contrastive step of several runs is that of one run over
+// all of them, wrong answers included, with the same bits at any number of
+// workers.
+func TestGradientCache(t *testing.T) {
+	const steps = 4
+	curve := func(micro, workers int) (got, weights []float32) {
+		c := fixture(t, "bert")
+		c.Objective = ObjectiveConfig{Type: "contrastive", Symmetric: true, Dims: []int{32, 8}, Batch: 6}
+		c.BatchTokens, c.MicroTokens, c.SeqLen, c.LR = 300, micro, 30, 1e-3
+		src, err := NewMemory(Pairs, encoderExamples(12, 3))
+		must(t, err)
+		tr, err := New(t.Context(), c, Options{Backend: cpuBackend(t, workers), Source: src})
+		must(t, err)
+		defer func() { must(t, tr.Close()) }()
+		for range steps {
+			s, err := tr.Step(t.Context())
+			must(t, err)
+			if n := len(tr.data.runs); (n > 2) != (micro > 0) {
+				t.Fatalf("%d runs of a step", n)
+			}
+			if s.Sequences != 18 {
+				t.Errorf("%d sequences, want 18", s.Sequences)
+			}
+			got = append(got, s.Loss, s.GradNorm)
+		}
+		weights, _ = everything(t, tr)
+		return got, weights
+	}
+	whole, _ := curve(0, 1)
+	split, weights := curve(60, 1)
+	for i, v := range whole {
+		if d := math.Abs(float64(split[i]/v - 1)); !(d <= 1e-3) {
+			t.Errorf("value %d is %g with the cache, %g in one run", i, split[i], v)
+		}
+	}
+	for _, workers := range []int{2, 4} {
+		again, w := curve(60, workers)
+		if !slices.Equal(again, split) || !slices.Equal(w, weights) {
+			t.Errorf("%d workers give other bits than one", workers)
+		}
+	}
+}

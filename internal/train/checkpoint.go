@@ -142,7 +142,7 @@ func (r *runner) writeModel(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeStages(dir, st); err != nil {
+	if err := errors.Join(writeStages(dir, st), r.writeTrainedStages(dir, value)); err != nil {
 		return err
 	}
 	dir = filepath.Join(dir, inner)
@@ -236,8 +236,45 @@ func writeGGUF(path string, m *model.Model, export func(emit func(weights.Tensor
 	return writeSynced(path, w)
 }
 
+// writeTrainedStages writes the weights of stages behind the pooling that were
+// trained, in place of their copies.
+func (r *runner) writeTrainedStages(dir string, value func(string) ([]float32, error)) error {
+	st := r.model.Store()
+	for i, m := range st.HF().Modules {
+		prefix := m.Path + "/"
+		trained := func(p model.Param) bool { return !p.Fresh && strings.HasPrefix(p.Key, prefix) }
+		if i == 0 || !slices.ContainsFunc(r.parts.Params, trained) {
+			continue
+		}
+		w := &safetensors.Writer{Metadata: map[string]string{"format": "pt"}}
+		err := writeStreamed(filepath.Join(dir, m.Path, "model.safetensors"), w, func(emit func(weights.Tensor) error) error {
+			for _, name := range st.Names() {
+				if !strings.HasPrefix(name, prefix) {
+					continue
+				}
+				t, err := st.Get(name)
+				if err != nil {
+					return err
+				}
+				if t, err = r.model.Replaced(t, name, value); err != nil {
+					return err
+				}
+				t.Name = strings.TrimPrefix(name, prefix)
+				if err := emit(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // writeStages copies what a sentence-transformers model has besides its
-// decoder: pooling, prompts and further stages, which training leaves alone.
+// encoder or decoder: pooling, prompts and further stages.
 func writeStages(dir string, st *weights.Store) error {
 	if len(st.HF().Modules) == 0 {
 		return nil

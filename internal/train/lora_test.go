@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
@@ -145,6 +146,8 @@ func TestEncodersTrain(t *testing.T) {
 		{"modernbert", ObjectiveConfig{Type: "mlm"}, Text, 1, LoRAConfig{}},
 		{"mpnet", ObjectiveConfig{Type: "contrastive", Dims: []int{32, 8}, Batch: 6}, Pairs, 3, LoRAConfig{}},
 		{"bert", ObjectiveConfig{Type: "contrastive", Symmetric: true, Batch: 6}, Pairs, 2, LoRAConfig{Rank: 4}},
+		{"../../model/testdata/encoders/sentence-dense", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
+		{"../../model/testdata/encoders/sentence-residual", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
 		{"gguf/bert-q8_0.gguf", ObjectiveConfig{Type: "contrastive", Batch: 6}, Pairs, 2, LoRAConfig{}},
 		{"bert", ObjectiveConfig{Type: "classify", Labels: 3}, Labelled, 1, LoRAConfig{}},
 		{"distilbert", ObjectiveConfig{Type: "classify", Labels: 3}, Labelled, 1, LoRAConfig{}},
@@ -191,11 +194,37 @@ func TestEncodersTrain(t *testing.T) {
 		t.Errorf("error %v of the wrong kind", err)
 	}
 	c = fixture(t, "bert")
+	c.Objective.Type, c.MicroTokens = "contrastive", 32
+	if src, err = NewMemory(Pairs, encoderExamples(9, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1), Source: src}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "field micro_tokens: expected at least 49") {
+		t.Errorf("error %v of an example that is longer than a run", err)
+	}
+	c = fixture(t, "bert")
 	c.Model, c.Objective = filepath.Join("..", "model", "testdata", "mixtral"), ObjectiveConfig{}
 	if src, err = NewMemory(Text, encoderExamples(3, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1), Source: src}); err == nil || !strings.Contains(err.Error(), "mixtures of experts cannot be trained") {
 		t.Errorf("error %v of a mixture of experts", err)
+	}
+}
+
+// TestFreeze: weights of the named roles stay as they are.
+func TestFreeze(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.Warmup, c.Objective.Freeze = 2, 0, []string{"embedding", "q", "norm"}
+	res, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	before, after := open(t, c.Model), open(t, res.Checkpoint)
+	for key, stays := range map[string]bool{"token_embd.weight": true, "blk.0.attn_q.weight": true, "output_norm.weight": true, "blk.0.attn_v.weight": false, "output.weight": false} {
+		if slices.Equal(values(t, before, key), values(t, after, key)) != stays {
+			t.Errorf("%s stays: %v, want %v", key, !stays, stays)
+		}
+	}
+	c.Objective.Freeze = []string{"queries"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `field objective.freeze: expected some of bias, down`) {
+		t.Errorf("error %v", err)
 	}
 }

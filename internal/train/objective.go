@@ -41,6 +41,21 @@ type objective interface {
 	close() error
 }
 
+// wholeStep is an objective whose loss is over all runs of a step together
+// where there are several. Each run is made twice: forward, to see what it
+// computes, and then with the gradient of the loss by that.
+type wholeStep interface {
+	objective
+	// begin starts a step.
+	begin()
+	// keep takes what the first pass of a run computed.
+	keep(in *inputs)
+	// solve gives the loss of the step.
+	solve(ctx context.Context) (float32, error)
+	// again prepares the second pass of a run whose sequences begin at first.
+	again(in *inputs, first int)
+}
+
 // setting is what an objective is made from.
 type setting struct {
 	cfg   *Config
@@ -78,6 +93,8 @@ type ObjectiveConfig struct {
 	Type string `json:"type"`
 	// Batch is the most examples of a step; 0: as many as batch_tokens holds.
 	Batch int `json:"batch,omitempty"`
+	// Freeze names the roles of weights that stay as they are: embedding, q, ...
+	Freeze []string `json:"freeze,omitempty"`
 
 	MaskRate   float64   `json:"mask_rate,omitempty"`   // mlm: share of tokens to predict: 0.15
 	Scale      float64   `json:"scale,omitempty"`       // contrastive: factor of cosines, 1/temperature: 20
@@ -120,6 +137,10 @@ func (c *ObjectiveConfig) validate() error {
 		{"temperature", positive(c.Temperature), "a positive number that fits 32 bits", c.Temperature},
 		{"hard", c.Hard >= 0 && c.Hard <= 1, "a number from 0 to 1", c.Hard},
 	}
+	for _, name := range c.Freeze {
+		_, ok := frozenRoles[name]
+		checks = append(checks, check{"freeze", ok, "some of " + strings.Join(slices.Sorted(maps.Keys(frozenRoles)), ", "), name})
+	}
 	fields := tagged(c)
 	for _, name := range slices.Sorted(maps.Keys(objectiveFields)) {
 		types := objectiveFields[name]
@@ -128,6 +149,24 @@ func (c *ObjectiveConfig) validate() error {
 			fmt.Sprintf("it only with type %s, not with %s", strings.Join(types, " or "), c.name()), value.Interface()})
 	}
 	return firstWrong("objective.", checks)
+}
+
+// frozenRoles are the weights that the field freeze can name.
+var frozenRoles = map[string]graph.Role{
+	"embedding": graph.RoleEmbedding, "position": graph.RolePosition, "norm": graph.RoleNorm, "bias": graph.RoleBias, "head": graph.RoleHead,
+	"q": graph.RoleQ, "k": graph.RoleK, "v": graph.RoleV, "o": graph.RoleO, "gate": graph.RoleGate, "up": graph.RoleUp, "down": graph.RoleDown,
+}
+
+// trainable says which weights are trained; nil: all.
+func (c *ObjectiveConfig) trainable() func(role graph.Role, layer int) bool {
+	if len(c.Freeze) == 0 {
+		return nil
+	}
+	var frozen []graph.Role
+	for _, name := range c.Freeze {
+		frozen = append(frozen, frozenRoles[name])
+	}
+	return func(role graph.Role, _ int) bool { return !slices.Contains(frozen, role) }
 }
 
 // name is the type, the default included.

@@ -15,6 +15,10 @@ import (
 // contrastive brings the vectors of anchor and positive together: every other
 // document of the run is a wrong answer, hard negatives included (InfoNCE).
 // Documents with the same text are not wrong answers of each other.
+//
+// Where a step has several runs, it is over all of them at the memory of one:
+// a gradient cache keeps all vectors, finds the loss and its gradient by them,
+// and makes every run once more with that gradient.
 type contrastive struct {
 	alone
 	cfg           ObjectiveConfig
@@ -23,7 +27,8 @@ type contrastive struct {
 		v *graph.Value // [S]
 		i []int32
 	}
-	seen map[uint64]int32 // texts of the run
+	seen  map[uint64]int32 // texts of the run, or of the step
+	cache *vectorCache     // nil where a step is one run
 }
 
 func newContrastive(s setting) (objective, error) {
@@ -36,14 +41,25 @@ func newContrastive(s setting) (objective, error) {
 	if n := len(o.cfg.DimWeights); n > 0 && n != len(o.cfg.Dims) {
 		return nil, fmt.Errorf("dim_weights: expected one for each of %d dims, found %d: %w", len(o.cfg.Dims), n, ErrConfig)
 	}
+	if c := s.cfg; c.MicroTokens > 0 && c.MicroTokens < c.BatchTokens {
+		o.cache = &vectorCache{most: o.most(c.BatchTokens, s.stats).S, workers: s.opts.Workers}
+	}
 	return o, nil
 }
 
 func (*contrastive) kinds() []Kind { return []Kind{Pairs} }
 
 func (o *contrastive) build(t *model.Trainee) *graph.Value {
-	s := tensor.Rows(tensor.Of(tensor.S, 1))
 	x := t.Embedding()
+	if o.cache != nil {
+		return o.cache.build(t, x)
+	}
+	return o.loss(t.Builder, x)
+}
+
+// loss is that of vectors x[S,D].
+func (o *contrastive) loss(t *graph.Builder, x *graph.Value) *graph.Value {
+	s := tensor.Rows(tensor.Of(tensor.S, 1))
 	o.partner.v, o.same.v = t.Input("partner", tensor.I32, s), t.Input("same", tensor.I32, s)
 	dims := o.cfg.Dims
 	if len(dims) == 0 {
@@ -71,7 +87,13 @@ func (o *contrastive) build(t *model.Trainee) *graph.Value {
 	return sum
 }
 
-func (o *contrastive) bind(_ context.Context, s *plan.Session) error {
+func (o *contrastive) bind(ctx context.Context, s *plan.Session) error {
+	if o.cache != nil {
+		if err := o.cache.open(ctx, s, o.loss, o.width); err != nil {
+			return err
+		}
+		s = o.cache.sess
+	}
 	o.partner.i, o.same.i = s.I32(o.partner.v), s.I32(o.same.v)
 	return nil
 }
@@ -93,13 +115,19 @@ func whole(e *Example) tensor.Bind {
 }
 
 func (o *contrastive) put(in *inputs, e *Example, _ *rand.Rand) {
-	if in.bind.S == 0 {
+	first := 0 // row of the run in the step
+	if o.cache != nil {
+		first = o.cache.rows
+	} else if in.bind.S == 0 {
 		clear(o.seen)
 	}
 	for i := range e.Seqs {
-		row := in.bind.S
+		row := first + in.bind.S
 		s := &e.Seqs[i]
 		in.sequence(s, len(s.IDs))
+		if o.cache != nil && o.cache.solved {
+			continue
+		}
 		o.partner.i[row], o.same.i[row] = -1, -1
 		switch i {
 		case 0:
@@ -128,4 +156,20 @@ func (o *contrastive) text(ids []int32) int32 {
 		o.seen[h] = n
 	}
 	return n
+}
+
+func (o *contrastive) begin() {
+	clear(o.seen)
+	o.cache.rows, o.cache.solved = 0, false
+}
+
+func (o *contrastive) keep(in *inputs)                            { o.cache.keep(in.bind.S) }
+func (o *contrastive) again(in *inputs, first int)                { o.cache.again(in.bind.S, first) }
+func (o *contrastive) solve(ctx context.Context) (float32, error) { return o.cache.solve(ctx) }
+
+func (o *contrastive) close() error {
+	if o.cache == nil || o.cache.sess == nil {
+		return nil
+	}
+	return o.cache.sess.Close()
 }

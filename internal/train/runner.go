@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -32,16 +33,17 @@ type task struct {
 	// Whether the graph has dropout and label smoothing.
 	dropout, smoothing bool
 	lora               *model.LoRA
+	trainable          func(role graph.Role, layer int) bool // nil: all
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	o := plan.CompileOptions{Partial: k.accumulate}
-	if k.validate {
+	if _, ok := k.obj.(wholeStep); k.validate || ok && k.accumulate {
 		o.Forward = ports.Loss
 	}
 	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)

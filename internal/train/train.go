@@ -218,6 +218,9 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if t.cfg.SeqLen > run {
 		return nil, fmt.Errorf("field micro_tokens: expected at least seq_len (%d), found %d: %w", t.cfg.SeqLen, run, ErrConfig)
 	}
+	if n := all.Longest - all.Most; n > run { // the last token of a text may be a target only
+		return nil, fmt.Errorf("field %s: expected at least %d, the tokens of the longest example, found %d: %w", runField(&t.cfg), n, run, ErrConfig)
+	}
 	t.data = newBatches(source, t.obj, t.obj.most(run, all), t.cfg.BatchTokens, t.cfg.Seed)
 	if n := t.cfg.Objective.Batch; n > 0 {
 		t.data.examples = min(n, t.data.n)
@@ -227,6 +230,14 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		t.data.ahead = newPrefetcher(source, t.cfg.Seed)
 	}
 	return m, nil
+}
+
+// runField is the field that limits the tokens of a run.
+func runField(c *Config) string {
+	if c.MicroTokens > 0 {
+		return "micro_tokens"
+	}
+	return "batch_tokens"
 }
 
 // Objectives that ask something particular of data: those that predict the next
@@ -270,7 +281,7 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 func (t *Trainer) task() task {
 	return task{
 		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
-		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(),
+		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(), trainable: t.cfg.Objective.trainable(),
 	}
 }
 
@@ -323,6 +334,12 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 	}
 	in, parts := t.runner.in, t.data.runs
 	t.losses = t.losses[:0]
+	whole, cached := t.obj.(wholeStep)
+	if cached = cached && t.data.split; cached {
+		if err := t.firstPass(ctx, s, whole); err != nil {
+			return err
+		}
+	}
 	for i, p := range parts {
 		_, end := profile.Scope(ctx, "batch")
 		err := t.data.fill(ctx, in, p)
@@ -330,8 +347,13 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if err != nil {
 			return err
 		}
+		share := t.data.share(p)
+		if cached {
+			whole.again(in, s.Sequences)
+			share = 1
+		}
 		if t.data.split {
-			t.runner.accumulate(t.data.share(p), i == 0, i == len(parts)-1)
+			t.runner.accumulate(share, i == 0, i == len(parts)-1)
 		}
 		in.regularize(&t.cfg, s.Step, i)
 		_, end = profile.Scope(ctx, "step")
@@ -341,10 +363,30 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 			return err
 		}
 		t.losses = append(t.losses, loss)
-		s.Loss, s.GradNorm = s.Loss+loss, norm
+		if s.GradNorm = norm; !cached {
+			s.Loss += loss
+		}
 		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
 	}
 	return nil
+}
+
+// firstPass runs all of a step forward and gives it the loss.
+func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
+	w.begin()
+	for i, p := range t.data.runs {
+		if err := t.data.fill(ctx, t.runner.in, p); err != nil {
+			return err
+		}
+		t.runner.in.regularize(&t.cfg, s.Step, i)
+		if _, err := t.runner.forward(ctx); err != nil {
+			return err
+		}
+		w.keep(t.runner.in)
+	}
+	var err error
+	s.Loss, err = w.solve(ctx)
+	return err
 }
 
 func (t *Trainer) progress() progress {

@@ -195,11 +195,19 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	terms := 0
 	err := t.valid.eachRun(c.Tokens, func(p part) error {
 		in := t.runner.in
+		whole, cached := t.obj.(wholeStep)
+		if cached = cached && t.data.split; cached {
+			whole.begin()
+		}
 		if err := t.valid.data.fill(ctx, in, p); err != nil {
 			return err
 		}
 		in.regularize(&t.cfg, 0, 0)
 		loss, err := t.runner.forward(ctx)
+		if cached && err == nil { // what the graph ends in is not the loss
+			whole.keep(in)
+			loss, err = whole.solve(ctx)
+		}
 		sum += float64(loss) * float64(p.terms)
 		terms += p.terms
 		return err

@@ -1,0 +1,90 @@
+package train
+
+import (
+	"context"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/graph/grad"
+	"hotpath/internal/model"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// vectorCache holds the vectors of all runs of a step and the gradient of the
+// step's loss by them, so that the memory of activations is that of one run.
+type vectorCache struct {
+	most, workers int
+	rows          int  // so far
+	solved        bool // the loss of the step is known: runs are made again
+
+	// Of the model's graph: its vectors, and what flows back into them, [S,D].
+	vectors, flow *graph.Value
+	out, in       []float32
+	width         int
+
+	// Of the loss over all rows.
+	sess       *plan.Session
+	all        *graph.Value // [S,D]
+	host       []float32
+	loss, grad []float32
+}
+
+// build ends the model's graph: the gradient of the mean of x times flow is
+// flow divided by the number of rows.
+func (c *vectorCache) build(t *model.Trainee, x *graph.Value) *graph.Value {
+	c.vectors, c.flow = x, t.Input("flow", tensor.F32, x.Shape)
+	t.Output(x)
+	return t.Mean("flowing", t.RowDot("flow_dot", x, c.flow), nil)
+}
+
+// open compiles the loss over all vectors of a step.
+func (c *vectorCache) open(ctx context.Context, s *plan.Session, loss func(b *graph.Builder, x *graph.Value) *graph.Value, width int) error {
+	c.out, c.in, c.width = s.F32(c.vectors), s.F32(c.flow), width
+	max := tensor.Bind{T: 1, S: c.most, R: 1}
+	b := graph.NewBuilder(max)
+	c.all = b.Fresh("vectors", graph.RoleOther, tensor.Rows(tensor.Of(tensor.S, 1), width))
+	value := loss(b, c.all)
+	pairs, err := grad.Backward(b, value)
+	if err != nil {
+		return err
+	}
+	g, err := b.Freeze(value, pairs[0].Grad)
+	if err != nil {
+		return err
+	}
+	be := s.Program().Backend
+	prog, err := plan.Compile("contrast", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	if err != nil {
+		return err
+	}
+	if c.sess, err = plan.NewSession(ctx, prog, plan.NewWeightSet(be, nil), plan.BindOptions{Workers: c.workers}); err != nil {
+		return err
+	}
+	c.host, c.loss, c.grad = make([]float32, c.most*width), c.sess.F32(value), c.sess.F32(pairs[0].Grad)
+	return nil
+}
+
+// keep takes the vectors of n sequences.
+func (c *vectorCache) keep(n int) {
+	copy(c.host[c.rows*c.width:], c.out[:n*c.width])
+	c.rows += n
+}
+
+// solve finds the loss of all rows and its gradient.
+func (c *vectorCache) solve(ctx context.Context) (float32, error) {
+	if err := c.sess.WriteState(c.all, c.host); err != nil {
+		return 0, err
+	}
+	if err := c.sess.Run(ctx, tensor.Bind{T: 1, S: c.rows, R: 1}); err != nil {
+		return 0, err
+	}
+	c.solved = true
+	return c.loss[0], nil
+}
+
+// again hands the gradient of n sequences from row first on to their run.
+func (c *vectorCache) again(n, first int) {
+	for i, g := range c.grad[first*c.width : (first+n)*c.width] {
+		c.in[i] = g * float32(n)
+	}
+}
