@@ -19,8 +19,7 @@ func TestCalibrationDecides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Barriers that cost nothing, and texts that must not be shared out; work
-	// that takes too long to be tried out.
+	// Barriers that cost nothing, and texts that must not be shared out.
 	key := calib.KeyOf(2)
 	c := calib.Default(2, key.Parallel())
 	c.Fork, c.Barrier, c.FLOP, c.Coarse, c.Measured = 0, 0, 1e-7, 0.1, true

@@ -319,12 +319,8 @@ func TestInfoCalibration(t *testing.T) {
 	if p.From != calib.FromCache || p.Costs != kept || p.File == "" {
 		t.Errorf("kept figures: %+v", p)
 	}
-	// Packed weights are compared as loads come, those in blocks are not.
-	if !p.Thresholds[0].Compared || p.Thresholds[1].Compared {
-		t.Errorf("compared: %+v", p.Thresholds)
-	}
 	out := ok(t, "info", "--threads", "2")
-	for _, want := range []string{"a barrier 7.00 us", calib.FromCache + ", kept in " + p.File, "coarse from ", "at first: then whichever is faster"} {
+	for _, want := range []string{"a barrier 7.00 us", calib.FromCache + ", kept in " + p.File, "threads pay from ", "coarse from "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("info does not say %q:\n%s", want, out)
 		}

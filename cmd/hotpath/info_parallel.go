@@ -24,9 +24,7 @@ type parallel struct {
 type threshold struct {
 	Model       string         `json:"model"`
 	ThreadsFrom int            `json:"threads_from_tokens"` // of one text, on a quiet machine
-	TriedTo     int            `json:"tried_to_tokens"`     // one thread or all, whichever is faster as loads come
 	CoarseFrom  map[string]int `json:"coarse_from_texts"`   // by their length in tokens
-	Compared    bool           `json:"compared"`            // that is where it begins: whichever is faster as loads come
 }
 
 // examples are the models whose thresholds info gives: a small one with packed
@@ -44,8 +42,7 @@ var lengths = []int{12, 40, 256}
 
 // newThreshold finds where work changes its way.
 func newThreshold(name string, c calib.Costs, w calib.Work) threshold {
-	t := threshold{Model: name, ThreadsFrom: c.ThreadsFrom(w, engine.FineRunTokens),
-		TriedTo: c.TriedTo(w, engine.CoarseRunTokens), CoarseFrom: map[string]int{}, Compared: w.Stored == 0}
+	t := threshold{Model: name, ThreadsFrom: c.ThreadsFrom(w, engine.FineRunTokens), CoarseFrom: map[string]int{}}
 	for _, n := range lengths {
 		t.CoarseFrom[strconv.Itoa(n)] = c.CoarseFrom(w, n, engine.FineRunTokens, engine.CoarseRunTokens)
 	}
@@ -90,12 +87,9 @@ func (p *parallel) rows() [][2]string {
 
 // words say what auto does with batches of a model.
 func (t threshold) words() string {
-	s := "one thread for a single text"
+	s := "threads do not pay for a single text"
 	if t.ThreadsFrom > 0 {
-		s = fmt.Sprintf("all threads from %d tokens", t.ThreadsFrom)
-	}
-	if t.TriedTo > 0 {
-		s += fmt.Sprintf(", tried out up to %d", t.TriedTo)
+		s = fmt.Sprintf("threads pay from %d tokens", t.ThreadsFrom)
 	}
 	var parts []string
 	for _, n := range lengths {
@@ -105,9 +99,5 @@ func (t threshold) words() string {
 		}
 		parts = append(parts, fmt.Sprintf("%s texts of %d", from, n))
 	}
-	s += "; coarse " + strings.Join(parts, ", ")
-	if t.Compared {
-		s += ", at first: then whichever is faster"
-	}
-	return s
+	return s + "; coarse " + strings.Join(parts, ", ")
 }

@@ -18,15 +18,6 @@ const (
 	// ShortRun is the length in tokens below which a run on one worker is not
 	// cut for an even end: fetching the weights would cost more than waiting.
 	ShortRun = 128
-	// Small is the time in seconds, on one worker, up to which it depends on
-	// what else runs on the machine whether a second one pays: 16 tokens of
-	// MiniLM ran 1.4 times as fast on two quiet processors as on one, and half
-	// as fast where another program had one of them. Such work is measured as it
-	// comes.
-	Small = 5e-3
-	// Short is the same for texts that are too few to be shared out: beyond it
-	// a processor that is taken away comes back in time.
-	Short = 50e-3
 	// Sure is by how much one way must be faster in the estimate of this
 	// machine. Closer than that the built-in figures decide, so that a noisy
 	// measurement turns nothing around: within a minute the speed-ups of fine and
@@ -149,17 +140,6 @@ func (c *Costs) ThreadsFrom(w Work, most int) int {
 	for n := 1; n <= most && c.Workers > 1; n++ {
 		l := Batch{Seqs: 1, Tokens: n, Longest: n}
 		if c.OnFine(w, l, most) < c.One(w, l, most) {
-			return n
-		}
-	}
-	return 0
-}
-
-// TriedTo is the length of a text up to which one worker and all of them are
-// tried out, because one is done within Short.
-func (c *Costs) TriedTo(w Work, most int) int {
-	for n := most; n > 0 && c.Workers > 1; n-- {
-		if c.One(w, Batch{Seqs: 1, Tokens: n, Longest: n}, most) < Short {
 			return n
 		}
 	}

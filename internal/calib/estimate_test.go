@@ -85,11 +85,6 @@ func TestThresholds(t *testing.T) {
 	if threads < 1 || threads > 8 {
 		t.Errorf("threads pay from %d tokens", threads)
 	}
-	// Short work is tried out.
-	tried := c.TriedTo(minilm, 1024)
-	if l := (Batch{1, tried + grain, tried + grain}); tried < 16 || c.One(minilm, Batch{1, tried, tried}, 1024) >= Short || c.One(minilm, l, 1024) < Short {
-		t.Errorf("texts are tried out up to %d tokens", tried)
-	}
 	c.Fork = 0.01
 	if n := c.ThreadsFrom(minilm, 512); n <= threads {
 		t.Errorf("dearer threads pay from %d tokens already, cheap ones from %d", n, threads)

@@ -130,24 +130,31 @@ func TestCloseEndsACoarseRound(t *testing.T) {
 	}
 }
 
-// A run that failed, or was cancelled, says nothing about how fast its way is.
-func TestFailedRunsAreNoTrial(t *testing.T) {
+// A round that failed says nothing about how fast its workers are.
+func TestFailedRoundsAreNotMeasured(t *testing.T) {
 	g := newGate()
 	g.Backend = coarseRef{ref.New()}
-	e := open(t, "bert", g, Options{})
+	e := open(t, "bert", g, Options{Parallel: Coarse, Workers: 2})
 	m, err := e.embedder(t.Context(), e.pooling())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"device lost", ""} {
 		g.pass <- what
+		g.pass <- what
+		before := *m.limits.Of(4)
 		m.mu.Lock()
-		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}}, order: []int32{0}, dst: make([]float32, e.cfg.EmbedDim), load: load{seqs: 1}, leading: true})
-		m.compared(wayTry, m.waiting(), &m.small)
+		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}, {3, 4}}, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
+		m.coarseRound(m.waiting())
 		m.mu.Unlock()
-		<-g.enter
-		if learnt := m.small.of(2).off != [2]float64{}; learnt != (what == "") {
-			t.Errorf("a run that ended with %q was measured: %v", what, learnt)
+		for len(g.enter) > 0 {
+			<-g.enter
+		}
+		for len(g.pass) > 0 {
+			<-g.pass
+		}
+		if measured := *m.limits.Of(4) != before; measured != (what == "") {
+			t.Errorf("a round that ended with %q was measured: %v", what, measured)
 		}
 	}
 }

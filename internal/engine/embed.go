@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/calib"
+	"hotpath/internal/limit"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -86,8 +87,8 @@ func (m *embedder) compile(ctx context.Context, o model.EmbedOptions) error {
 		}
 		m.rounds = e.opts.Recorder.Round(m.name+".coarse", labels.Phases[0], workerNames(len(coarse)))
 	}
-	m.fine, m.coarse = fine, coarse
-	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(coarse) > 0, alike: fine.sess.Program().Uniform(), costs: e.costs, work: workOf(fine.sess), most: e.opts.MaxBatchTokens}
+	m.fine, m.coarse, m.limits = fine, coarse, limit.NewClasses(len(coarse))
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(coarse) > 0, costs: e.costs, work: workOf(fine.sess), most: e.opts.MaxBatchTokens}
 	return nil
 }
 
@@ -110,7 +111,7 @@ func (e *Engine) openCoarse(ctx context.Context, name string, o model.EmbedOptio
 		if err != nil {
 			return nil, errors.Join(err, e.drop(runners...))
 		}
-		workers, runners = append(workers, &worker{runner: r}), append(runners, r)
+		workers, runners = append(workers, &worker{runner: r, parts: make([]part, 0, 1)}), append(runners, r)
 	}
 	return workers, nil
 }
@@ -147,9 +148,11 @@ func (m *embedder) unlocked(f func()) {
 
 // coarseRound lets every worker run batches of its own until what waited at
 // its beginning is done. m.mu is held, except while workers run.
-func (m *embedder) coarseRound(l load, workers int) {
-	n := min(workers, l.seqs)
-	m.quota, m.split = l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
+func (m *embedder) coarseRound(l load) {
+	n := min(len(m.coarse), l.seqs)
+	lim := m.limits.Of(l.tokens)
+	active := min(n, lim.Workers()) // runs are cut for n, whoever takes part
+	m.ran, m.quota, m.split = 0, l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
 	if n > 1 {
 		for c := m.head; c != nil; c = c.next {
 			c.longestFirst()
@@ -160,11 +163,15 @@ func (m *embedder) coarseRound(l load, workers int) {
 		ctx = m.leader.ctx // which lead looks at next
 	}
 	m.broken = nil
+	start := profile.Now()
 	m.unlocked(func() {
 		m.rounds.Begin()
 		defer m.rounds.End()
-		_ = m.eng.caps.Coarse(ctx, n, m.work)
+		_ = m.eng.caps.Coarse(ctx, active, m.work)
 	})
+	if m.ran == l.tokens && n == len(m.coarse) { // it and nothing else, to its end, whoever waits by now
+		lim.Took(float64(max(1, l.tokens)), float64(profile.Now()-start)/1e9, limit.Host)
+	}
 	m.quota, m.split = 0, calib.Split{}
 	if m.broken != nil {
 		m.abort(m.broken)

@@ -51,28 +51,28 @@ func TestEmbeddingsAreTheReferences(t *testing.T) {
 	}
 }
 
-// TestTrialsOfBusyEngines: what a small load took counts although the next call
-// waits by then, which under steady calls it always does.
-func TestTrialsOfBusyEngines(t *testing.T) {
+// TestRoundsOfBusyEngines: what a round took counts although the next call waits
+// by then, which under steady calls it always does.
+func TestRoundsOfBusyEngines(t *testing.T) {
 	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { be.Close() })
 	name := testmodels.Directories(testmodels.Encoders(t))[0]
-	ids := sequences(testmodels.Load(t, name))[:1]
-	costs := quiet(2) // of which the fixtures have nothing to fear: both ways are tried
-	costs.Fork, costs.Barrier, costs.FLOP = 1e-7, 1e-9, 1e-9
-	e := open(t, name, be, Options{Costs: &costs})
+	ids := sequences(testmodels.Load(t, name))[:2]
+	tokens := len(ids[0]) + len(ids[1])
+	e := open(t, name, be, Options{Parallel: Coarse})
 	embed := func() error {
-		return e.EmbedIDs(context.Background(), ids, make([]float32, e.cfg.EmbedDim), e.pooling())
+		return e.EmbedIDs(context.Background(), ids, make([]float32, 2*e.cfg.EmbedDim), e.pooling())
 	}
-	if err := embed(); err != nil { // on all workers; the second is for one
+	if err := embed(); err != nil {
 		t.Fatal(err)
 	}
 	m := e.embedders[e.pooling()]
 	team := e.caps.Coarse
 	joined := make(chan error)
+	before := *m.limits.Of(tokens)
 	e.caps.Coarse = func(ctx context.Context, n int, f func(int)) error {
 		err := team(ctx, n, f)
 		e.caps.Coarse = team
@@ -85,11 +85,20 @@ func TestTrialsOfBusyEngines(t *testing.T) {
 		}
 		return err
 	}
-	if err := errors.Join(embed(), <-joined); err != nil {
+	m.mu.Lock()
+	m.push(&embedCall{ctx: context.Background(), seqs: ids, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
+	m.led = true
+	m.coarseRound(m.waiting())
+	counted := *m.limits.Of(tokens) != before
+	m.led = m.head != nil
+	m.head.leading = true
+	m.head.signal <- struct{}{}
+	m.mu.Unlock()
+	if err := <-joined; err != nil {
 		t.Fatal(err)
 	}
-	if tr := m.small.of(len(ids[0])); tr.off[trialApart] == 0 {
-		t.Errorf("a load on one worker was not counted because another waited: %+v", tr)
+	if !counted {
+		t.Error("a round was not counted because another call waited")
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"time"
 
 	"hotpath/internal/calib"
+	"hotpath/internal/limit"
 	"hotpath/profile"
 )
 
@@ -27,6 +27,7 @@ type embedder struct {
 	work       func(worker int) // coarseWorker, made once
 	alone      func()           // serve, made once
 	sched      scheduler
+	limits     *limit.Classes // of the workers of coarse rounds
 
 	mu         sync.Mutex
 	led        bool        // somebody leads
@@ -36,9 +37,7 @@ type embedder struct {
 	quota      int         // sequences left in a coarse round
 	split      calib.Split // of a coarse round into runs
 	broken     error       // a worker of this coarse round panicked
-	small      trials      // of one worker against all, by small loads
-	shared     trials      // of coarse against fine
-	ran        int         // tokens of runs that ended well, since a load of a trial began
+	ran        int         // tokens of runs that ended well, in this coarse round
 }
 
 // embedCall is one caller's share.
@@ -185,85 +184,10 @@ func (m *embedder) round() {
 			m.abort(panicked(p))
 		}
 	}()
-	l := m.waiting()
 	m.sched.mode = Mode(m.eng.mode.Load())
-	switch w := m.sched.pick(l); w {
-	case wayTry:
-		m.compared(w, l, &m.small)
-	case wayShare:
-		m.compared(w, l, &m.shared)
-	default:
-		m.runAs(w, l)
-	}
-}
-
-// runAs runs a load one way.
-func (m *embedder) runAs(w way, l load) {
-	switch w {
-	case wayCoarse:
-		m.coarseRound(l, len(m.coarse))
-	case wayOne:
-		m.coarseRound(l, 1)
-	default:
-		m.fineRun()
-	}
-}
-
-// compared runs a load the way that is faster now.
-func (m *embedder) compared(w way, l load, ts *trials) {
-	match, trial := m.sched.match(w, l), ts.of(l.tokens)
-	way, start := trial.next(&match), time.Now()
-	m.ran = 0
-	if trial.parted {
-		m.comparedParts(&match, trial, way)
-		return
-	}
-	m.runFor(&match, way, l)
-	if m.ran == l.tokens { // it and nothing else, to its end, whoever waits by now
-		trial.took(&match, way, time.Since(start).Seconds())
-	}
-}
-
-// comparedParts runs three parts of a load, the middle one the other way, and
-// what is left.
-func (m *embedder) comparedParts(match *match, trial *trial, way int) {
-	for c := m.head; c != nil; c = c.next {
-		c.longestFirst() // as coarse rounds want them: all parts are of the same order
-	}
-	var off [3]float64
-	var took, usual float64 // of the middle one: what it took, and the estimate of the way it did not go
-	left := m.waiting()
-	for i, w := range [...]int{way, 1 - way, way} {
-		part := load{seqs: left.seqs, tokens: m.sched.part(), longest: left.longest}
-		start, ran := time.Now(), m.ran
-		m.runFor(match, w, part)
-		seconds, now := time.Since(start).Seconds(), m.waiting()
-		part.seqs, part.tokens = left.seqs-now.seqs, left.tokens-now.tokens
-		if part.seqs <= 0 || m.ran-ran != part.tokens {
-			return // it failed, or others joined: the next round takes the rest
-		}
-		part.longest, left = min(part.longest, part.tokens), now
-		estimate := m.sched.match(wayShare, part).estimate
-		if off[i] = seconds / max(estimate[w], 1e-12); w != way {
-			took, usual = seconds, estimate[way]
-		}
-	}
-	if left.tokens > 0 {
-		m.runFor(match, way, left)
-	}
-	trial.tookParts(way, off, took-usual*(off[0]+off[2])/2)
-}
-
-// runFor runs about as many tokens as a load has, one way of a match.
-func (m *embedder) runFor(match *match, way int, l load) {
-	if way == trialApart {
-		m.runAs(match.apart, l)
-		return
-	}
-	// All of it, or what is left would be a smaller load and somebody else's; and
-	// one run of texts that have no tokens.
-	end := m.ran + l.tokens
-	for ran := false; (!ran || m.ran < end) && m.head != nil && !m.joined() && !m.eng.closing.Load(); ran = true {
+	if l := m.waiting(); m.sched.pick(l) == Coarse {
+		m.coarseRound(l)
+	} else {
 		m.fineRun()
 	}
 }

@@ -42,9 +42,9 @@ const (
 	FineRunTokens   = defaultBatchTokens
 	CoarseRunTokens = 256
 	coarseLongest   = CoarseRunTokens // tokens of the longest text of a coarse run
-	// hopeless is how many times as long all workers take for a load, by the
-	// estimate, where nobody tries.
-	hopeless = 1.5
+	// coarseTokens are the tokens of a batch from which its texts may be shared
+	// out: halves of fewer fill no tile, and cost as much as the whole.
+	coarseTokens = 64
 )
 
 // load is what waits to be embedded.
@@ -54,85 +54,30 @@ func (l load) batch() calib.Batch {
 	return calib.Batch{Seqs: l.seqs, Tokens: l.tokens, Longest: l.longest}
 }
 
-// way is how a load is run.
-type way uint8
-
-const (
-	wayFine   way = iota // all workers share the steps of one run after the other
-	wayCoarse            // each worker has runs of its own
-	wayOne               // one worker: more would take longer
-	wayTry               // one or all, whichever is faster now
-	wayShare             // fine or coarse, whichever is faster now
-)
-
-const (
-	// shareFrom are the tokens of a load from which several texts may be shared
-	// out: halves of fewer fill no tile, and cost as much as the whole.
-	shareFrom = 64
-	smallWarm = 5   // calls of small loads of a size that take turns: the first of each way is cold
-	smallSure = 0.9 // of the time of all is what one must do it in: a tie is everybody's
-)
-
 // scheduler decides how loads are run: by the mode that was asked for, else by
 // what the machine's figures say about the model's work. Its answers depend on
-// the load alone, so the same batch runs the same way each time, unless trials
-// choose: between ways that compute the same bits.
+// the load alone, so the same batch is cut into the same runs each time.
 type scheduler struct {
 	mode   Mode
 	coarse bool // there are serial sessions
-	alike  bool // vectors have the same bits whatever else is in their run
 	costs  calib.Costs
 	work   calib.Work
 	most   int // tokens of a fine run
 }
 
-// pick chooses. Coarse falls back to fine where the backend has no use for it
-// or a text does not fit a coarse run.
-func (s *scheduler) pick(l load) way {
-	if !s.coarse || l.longest > coarseLongest || s.mode == Fine {
-		return wayFine
-	}
-	if s.mode == Coarse {
-		return wayCoarse
-	}
-	if s.costs.Workers < 2 {
-		return wayFine
-	}
-	b := l.batch()
-	one, all := s.costs.One(s.work, b, CoarseRunTokens), s.costs.OnFine(s.work, b, s.most)
-	tryable := l.tokens <= min(CoarseRunTokens, s.most) // one run, whichever way
+// pick chooses Fine or Coarse. Coarse falls back to fine where the backend has no
+// use for it or a text does not fit a coarse run.
+func (s *scheduler) pick(l load) Mode {
 	switch {
-	case all > hopeless*one && (l.seqs < 2 || s.costs.OnCoarse(s.work, b, CoarseRunTokens) > one):
-		return wayOne
-	case one < calib.Small && tryable && !(s.alike && l.seqs >= 2 && l.tokens >= shareFrom):
-		return wayTry
-	case l.seqs >= 2 && s.alike:
-		return wayShare
-	case l.seqs >= 2 && s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens):
-		return wayCoarse
-	case one < calib.Short && tryable:
-		return wayTry
+	case !s.coarse || l.longest > coarseLongest || s.mode == Fine:
+		return Fine
+	case s.mode == Coarse:
+		return Coarse
+	case s.costs.Workers > 1 && l.seqs > 1 && l.tokens >= coarseTokens && s.costs.PreferCoarse(s.work, l.batch(), s.most, CoarseRunTokens):
+		return Coarse
 	}
-	return wayFine
+	return Fine
 }
-
-// match is who is compared over a load where pick leaves it to trials.
-func (s *scheduler) match(w way, l load) match {
-	b := l.batch()
-	all := s.costs.OnFine(s.work, b, s.most)
-	if w == wayTry {
-		return match{load: l, apart: wayOne, estimate: [2]float64{s.costs.One(s.work, b, CoarseRunTokens), all}, first: trialAll, warm: smallWarm, sure: smallSure}
-	}
-	m := match{load: l, apart: wayCoarse, estimate: [2]float64{s.costs.OnCoarse(s.work, b, CoarseRunTokens), all}, first: trialAll, sure: 1, parts: l.tokens / s.part()}
-	if s.costs.PreferCoarse(s.work, b, s.most, CoarseRunTokens) {
-		m.first = trialApart
-	}
-	return m
-}
-
-// part is how many tokens of a long load are tried: two runs of every worker,
-// one way and the other.
-func (s *scheduler) part() int { return 2 * max(s.most, s.costs.Workers*CoarseRunTokens) }
 
 // workOf sums up what a run does: what a token's products cost, which weights
 // they fetch, and where workers meet.

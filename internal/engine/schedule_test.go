@@ -44,59 +44,29 @@ func TestPick(t *testing.T) {
 		costs calib.Costs
 		work  calib.Work
 		load  load
-		want  way
+		want  Mode
 	}{
-		{"many short texts", Auto, true, uneven, minilm, texts(64, 12), wayCoarse},
-		{"many long texts", Auto, true, uneven, minilm, texts(32, 256), wayCoarse},
-		{"one long text", Auto, true, uneven, minilm, texts(1, 256), wayTry},
-		{"one long text of a larger model", Auto, true, uneven, large, texts(1, 256), wayFine},
-		{"a text a worker and one more", Auto, true, quiet(4), minilm, texts(5, 200), wayFine},
-		{"few texts, one run", Auto, true, quiet(4), minilm, texts(5, 30), wayTry},
-		{"texts beyond a coarse run", Auto, true, uneven, minilm, texts(64, coarseLongest+1), wayFine},
-		{"one worker", Auto, true, quiet(1), minilm, texts(64, 12), wayFine},
-		{"no serial sessions", Auto, false, uneven, minilm, texts(64, 12), wayFine},
-		{"a short text", Auto, true, quiet(4), minilm, texts(1, 16), wayTry},
-		{"a short text, dear threads", Auto, true, slowTeam, minilm, texts(1, 16), wayOne},
-		{"many short texts, dear barriers", Auto, true, slowTeam, minilm, texts(64, 12), wayCoarse},
-		{"weights that each worker would decode", Auto, true, quiet(4), stored, texts(8, 16), wayFine},
-		{"coarse on demand", Coarse, true, slowTeam, minilm, texts(1, 30), wayCoarse},
-		{"coarse where there is none", Coarse, false, quiet(4), minilm, texts(80, 30), wayFine},
-		{"fine on demand", Fine, true, slowTeam, minilm, texts(80, 30), wayFine},
+		{"many short texts", Auto, true, uneven, minilm, texts(64, 12), Coarse},
+		{"many long texts", Auto, true, uneven, minilm, texts(32, 256), Coarse},
+		{"one long text", Auto, true, uneven, minilm, texts(1, 256), Fine},
+		{"one long text of a larger model", Auto, true, uneven, large, texts(1, 256), Fine},
+		{"a text per worker and one more", Auto, true, quiet(4), minilm, texts(5, 200), Fine},
+		{"few texts, one run", Auto, true, quiet(4), minilm, texts(5, 30), Fine},
+		{"too few tokens to share out", Auto, true, slowTeam, minilm, texts(5, 12), Fine},
+		{"texts beyond a coarse run", Auto, true, uneven, minilm, texts(64, coarseLongest+1), Fine},
+		{"one worker", Auto, true, quiet(1), minilm, texts(64, 12), Fine},
+		{"no serial sessions", Auto, false, uneven, minilm, texts(64, 12), Fine},
+		{"a short text", Auto, true, quiet(4), minilm, texts(1, 16), Fine},
+		{"a short text, dear threads", Auto, true, slowTeam, minilm, texts(1, 16), Fine},
+		{"many short texts, dear barriers", Auto, true, slowTeam, minilm, texts(64, 12), Coarse},
+		{"weights that each worker would decode", Auto, true, quiet(4), stored, texts(8, 16), Fine},
+		{"coarse on demand", Coarse, true, slowTeam, minilm, texts(1, 30), Coarse},
+		{"coarse where there is none", Coarse, false, quiet(4), minilm, texts(80, 30), Fine},
+		{"fine on demand", Fine, true, slowTeam, minilm, texts(80, 30), Fine},
 	} {
 		s := scheduler{mode: c.mode, coarse: c.has, costs: c.costs, work: c.work, most: 512}
 		if got := s.pick(c.load); got != c.want {
-			t.Errorf("%s: way %d, expected %d", c.name, got, c.want)
-		}
-	}
-	// Where vectors have the same bits whatever else is in their run, several
-	// texts go the way that is faster now, beginning with the one above.
-	for _, c := range []struct {
-		name  string
-		costs calib.Costs
-		load  load
-		want  way
-		first int
-	}{
-		{"many short texts", uneven, texts(64, 12), wayShare, trialApart},
-		{"many long texts", uneven, texts(32, 256), wayShare, trialApart},
-		{"a text a worker and one more", quiet(4), texts(5, 200), wayShare, trialAll},
-		{"one long text", uneven, texts(1, 256), wayTry, trialAll},
-		{"few texts, one run", quiet(4), texts(5, 30), wayShare, trialAll},
-		{"few short texts", quiet(4), texts(5, 12), wayTry, trialAll},
-		{"more short texts", quiet(4), texts(8, 12), wayShare, trialAll},
-		{"texts beyond a coarse run", uneven, texts(64, coarseLongest+1), wayFine, trialAll},
-		{"one worker", quiet(1), texts(64, 12), wayFine, trialAll},
-	} {
-		s := scheduler{coarse: true, alike: true, costs: c.costs, work: minilm, most: 512}
-		got := s.pick(c.load)
-		if got != c.want {
-			t.Errorf("alike, %s: way %d, expected %d", c.name, got, c.want)
-		}
-		if got == wayFine {
-			continue
-		}
-		if m := s.match(got, c.load); m.first != c.first || (m.apart == wayCoarse) != (got == wayShare) {
-			t.Errorf("alike, %s: %+v, expected %d first", c.name, m, c.first)
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
 		}
 	}
 	for _, s := range []string{"", "auto", "fine", "coarse"} {
@@ -122,18 +92,17 @@ func TestScheduleIsAsDecided(t *testing.T) {
 	for len(seqs) < 40 {
 		seqs = append(seqs, seqs...)
 	}
-	fine, coarse, one := quiet(2), quiet(2), quiet(2)
+	fine, coarse := quiet(2), quiet(2)
 	// Fixtures are tiny: figures that make each way the best one for them.
 	fine.FLOP, fine.Packed, fine.Fork, fine.Barrier, fine.Coarse = 1e-7, 0, 0, 0, 0.1
 	coarse.FLOP, coarse.Barrier, coarse.Fork, coarse.Fine = 1e-7, 0.05, 0, 0.1
-	one.FLOP, one.Fork, one.Barrier = 1e-15, 0.1, 0.1
 	var want []float32
 	for _, c := range []struct {
 		name         string
 		costs        calib.Costs
 		fine, coarse bool
 		lanes        int
-	}{{"fine", fine, true, false, 2}, {"coarse", coarse, false, true, 1}, {"one", one, false, true, 1}} {
+	}{{"fine", fine, true, false, 2}, {"coarse", coarse, false, true, 1}} {
 		rec := profile.NewRecorder(profile.Options{})
 		e := open(t, name, be, Options{Costs: &c.costs, Recorder: rec})
 		dst := make([]float32, len(seqs)*e.cfg.EmbedDim)
@@ -315,58 +284,4 @@ func repeated(n int, lengths ...int) []int {
 		out[i] = lengths[i%len(lengths)]
 	}
 	return out
-}
-
-// TestLongLoadIsTriedInPart: a call of many texts runs a part of them the other
-// way, the rest as before, and its vectors have the same bits.
-func TestLongLoadIsTriedInPart(t *testing.T) {
-	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { be.Close() })
-	name := testmodels.Directories(testmodels.Encoders(t))[0]
-	fine, even := open(t, name, be, Options{Parallel: Fine}), quiet(2)
-	w := fine.cfg.EmbedDim
-	var seqs [][]int32
-	for i, n := range repeated(150, 20, 60, 40) {
-		ids := make([]int32, n)
-		for k := range ids {
-			ids[k] = int32((11 + 17*i + 5*k) % fine.cfg.Vocab)
-		}
-		seqs = append(seqs, ids)
-	}
-	want := make([]float32, len(seqs)*w)
-	if err := fine.EmbedIDs(t.Context(), seqs, want, fine.pooling()); err != nil {
-		t.Fatal(err)
-	}
-	even.FLOP, even.Packed, even.Fork, even.Barrier = 1e-8, 0, 0, 0
-	for _, first := range []Mode{Fine, Coarse} {
-		costs := even
-		if first == Fine { // clearly enough to begin with it
-			costs.Fine, costs.Coarse = 1.9, 1.65
-		}
-		e := open(t, name, be, Options{Costs: &costs})
-		tried := 0
-		for call := range 6 {
-			before, got := e.Stats(), make([]float32, len(seqs)*w)
-			if err := e.EmbedIDs(t.Context(), seqs, got, e.pooling()); err != nil {
-				t.Fatal(err)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v first, call %d: other vectors than fine ones", first, call)
-			}
-			s := e.Stats()
-			runs := [2]int64{s.CoarseRuns - before.CoarseRuns, s.FineRuns - before.FineRuns}
-			switch {
-			case runs[0] > 0 && runs[1] > 0:
-				tried++
-			case call == 0 && (runs[trialAll] > 0) != (first == Fine):
-				t.Errorf("%v first: %d coarse and %d fine runs", first, runs[0], runs[1])
-			}
-		}
-		if tried == 0 {
-			t.Errorf("%v first: no call tried the other way with a part of its texts", first)
-		}
-	}
 }

@@ -12,37 +12,47 @@ const (
 	slow       = 1.5   // times the average make a sample slow
 	slowRow    = 2     // slow samples in a row start a probe of fewer workers
 	faster     = 0.95  // of the average is what a probe has to beat: hysteresis
-	wins       = 3     // samples in a row that a probe has to win
-	clip       = 4     // times the average is the most that one sample counts
+	wins       = 3     // samples that a probe has to win
+	losses     = 2     // samples that end it before: one may have met another program
+	clip       = 2     // times the average is the most that one sample counts: the machine may have been suspended
 	unmeasured = 0.25  // extra cost assumed for a number of workers without a sample
+	most       = 1.0   // extra cost expected at most: the average may be from a busier time
 	shareRare  = 0.005 // of the time may be lost to probes without evidence
-	shareIdle  = 0.02  // of the time may be lost to probes because a core was idle
-	mostLosses = 4     // doublings of the time between rare probes that lose
-	apart      = 32    // samples between two probes that no slow samples asked for
+	shareSeen  = 0.02  // of the time may be lost to probes with evidence
+	mostFails  = 4     // doublings of the time between probes that lose: exponential backoff
+	apartRare  = 32    // samples between two probes without evidence
+	apartSeen  = 8     // samples between two probes with evidence
 	warm       = 4     // samples make an average; the weight of each later one is 1/warm
 	// sampleTime is the least time of a sample, in seconds: a time slice of an
 	// operating system. Shorter runs are averaged.
-	sampleTime = 5e-3
+	sampleTime = 4e-3
 )
 
 // Limiter is the policy for runs of one size class. Its arms are the numbers of
 // workers 1, half and all. Each arm has an exponentially weighted moving average
-// of the time per unit of work. A probe runs the neighbouring arm: it is adopted
-// after it has won some samples in a row and ends at the first that it loses.
+// of the time per unit of work. A probe runs the neighbouring arm until it has
+// won some samples, and is adopted, or has lost some.
 type Limiter struct {
 	arms [3]arm // fewest workers first
 	n    int    // arms in use
 	at   int    // arm in use
 	try  int    // arm under probe; at where there is none
-	won  int    // samples of the probe
-	row  int    // slow samples in a row, and
-	sum  float64
-	down bool // direction of the last rare probe
+	// check is the arm that was left for the one in use, to be probed once more:
+	// it may have been left because of noise. It is at where there is none.
+	check    int
+	checking bool // the probe under way is that one
+	won      int  // samples of the probe that were faster
+	lost     int  // and that were not
+	row      int  // slow samples in a row
+	down     bool // direction of the last rare probe
+
+	least float64 // the least of the slow samples in a row
+	beat  float64 // what the probe has to beat: the average, or least
 
 	seconds, work float64 // of the sample so far
 	length        float64 // seconds of the last sample
 	since         float64 // seconds since the last probe
-	losses        int     // rare probes in a row that lost
+	fails         int     // probes in a row that lost
 	switches      int64   // involuntary context switches at the last sample
 	counted       bool    // switches was read
 }
@@ -63,7 +73,7 @@ func (l *Limiter) Init(n int) {
 		}
 	}
 	l.at = l.n - 1
-	l.try = l.at
+	l.try, l.check = l.at, l.at
 }
 
 // Workers is how many take part in the next run.
@@ -92,19 +102,28 @@ func (l *Limiter) Took(work, seconds float64, m *Machine) {
 // probed takes a sample of a probe.
 func (l *Limiter) probed(each float64) {
 	a := &l.arms[l.try]
-	l.won++
-	if a.mean += (each - a.mean) / float64(l.won); l.won == 1 {
-		a.mean = each
+	if l.won+l.lost == 0 {
+		a.mean = 0
 	}
+	if each < faster*l.beat {
+		l.won++
+	} else {
+		l.lost++
+	}
+	a.mean += (each - a.mean) / float64(l.won+l.lost)
 	switch {
-	case each >= faster*l.arms[l.at].mean:
-		l.losses = min(l.losses+1, mostLosses)
-	case l.won < wins:
-		return
+	case l.won == wins:
+		l.check = l.at
+		if l.checking {
+			l.check = l.try
+		}
+		a.n, l.at, l.fails = warm, l.try, 0
+	case l.lost == losses:
+		l.fails = min(l.fails+1, mostFails)
 	default:
-		a.n, l.at, l.losses = warm, l.try, 0
+		return
 	}
-	l.try, l.won, l.row, l.since = l.at, 0, 0, 0
+	l.try, l.row, l.since, l.checking = l.at, 0, 0, false
 }
 
 // sample takes a sample of the arm in use, and decides whether to probe.
@@ -113,36 +132,49 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	if a.n = min(a.n+1, warm); a.n <= 2 { // the first is cold: the second replaces it
 		a.mean = each
 	}
-	if l.row, l.sum = l.row+1, l.sum+each; each <= slow*a.mean {
-		l.row, l.sum = 0, 0
+	switch {
+	case each <= slow*a.mean:
+		l.row = 0
+	case l.row == 0:
+		l.row, l.least = 1, each
+	default:
+		l.row, l.least = l.row+1, min(l.least, each)
 	}
-	a.mean += (min(each, clip*a.mean) - a.mean) / float64(a.n)
+	counts := min(each, clip*a.mean)
+	l.length *= counts / each
 	l.since += l.length
+	a.mean += (counts - a.mean) / float64(a.n)
+	backoff := float64(int(1) << l.fails)
 	preempted, known := false, false
 	if l.at > 0 {
 		preempted, known = l.preempted(m)
 	}
 	switch {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
-		a.mean = l.sum / float64(l.row)
 		l.probe(l.at - 1)
-	case l.at > 0 && preempted && a.n == warm && l.arms[l.at-1].mean == 0:
+		l.beat = l.least
+	case l.at > 0 && preempted && a.n == warm && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
-	case l.at < l.n-1 && l.affordable(l.at+1, shareIdle) && m.Idle != nil && m.Idle():
+	case l.check != l.at && l.since >= apartSeen*l.length:
+		l.probe(l.check)
+		l.check, l.checking = l.at, true
+	case l.at < l.n-1 && l.affordable(l.at+1, shareSeen, apartSeen) && m.Idle != nil && m.Idle():
 		l.probe(l.at + 1)
-	default:
+	case l.row == 0:
 		other := l.at + 1
 		if l.at == l.n-1 || l.at > 0 && !l.down {
 			other = l.at - 1
 		}
-		if l.affordable(other, shareRare/float64(int(1)<<l.losses)) {
+		if l.affordable(other, shareRare/backoff, apartRare) {
 			l.down = other < l.at
 			l.probe(other)
 		}
 	}
 }
 
-func (l *Limiter) probe(arm int) { l.try, l.won, l.row, l.sum = arm, 0, 0, 0 }
+func (l *Limiter) probe(arm int) {
+	l.try, l.won, l.lost, l.row, l.beat = arm, 0, 0, 0, l.arms[l.at].mean
+}
 
 // preempted reports whether another program took a processor from this process
 // since the last sample.
@@ -159,12 +191,12 @@ func (l *Limiter) preempted(m *Machine) (yes, known bool) {
 
 // affordable reports whether a probe that loses costs at most a share of the time
 // since the last one.
-func (l *Limiter) affordable(arm int, share float64) bool {
+func (l *Limiter) affordable(arm int, share, apart float64) bool {
 	now, then := l.arms[l.at].mean, l.arms[arm].mean
 	if then == 0 {
 		then = (1 + unmeasured) * now
 	}
-	lost := max(0, then/now-1) * l.length
+	lost := losses * min(max(0, then/now-1), most) * l.length
 	return l.since >= apart*l.length && lost <= share*l.since
 }
 

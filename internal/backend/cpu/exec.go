@@ -59,7 +59,7 @@ type exec struct {
 	dead    [][]plan.Place // test mode: poisoned when they die
 	queues  []queue        // [worker]
 	beds    []bed          // [worker]
-	flights []*flight      // one, and more while workers are late
+	flights []*flight
 	limits  *limit.Classes // nil: all workers take part in every run
 
 	run  *profile.Run // of the run in flight
@@ -79,7 +79,14 @@ func (e *exec) ready() {
 		}
 	}
 	e.groups = append(e.groups, len(e.plan.Steps))
+	for range min(n, flightsReady) {
+		e.flights = append(e.flights, newFlight(e))
+	}
 }
+
+// flightsReady is how many flights are made before a run needs them: for the
+// run, and for workers that are late. There are at most as many as workers.
+const flightsReady = 4
 
 func (e *exec) Describe(p *profile.Plan) {
 	p.Lanes, p.Walks = p.Lanes[:0], true

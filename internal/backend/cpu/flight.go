@@ -44,7 +44,7 @@ type flight struct {
 
 // cut is how a step is shared out.
 type cut struct {
-	shares, queues int
+	shares, queues int32
 	upTo           int64 // shares of the run, with those of this step
 }
 
@@ -85,7 +85,7 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (
 	for i, k := range f.kernels {
 		shares, n := e.cut(k, b)
 		sum += int64(shares)
-		f.cuts[i] = cut{shares, n, sum}
+		f.cuts[i] = cut{int32(shares), int32(n), sum}
 		most = max(most, n)
 	}
 	f.stop.Store(false)
@@ -118,15 +118,15 @@ func (f *flight) fly(ctx context.Context) error {
 // take part or have not come so far. It returns how many it ran, and not ok if
 // the run has stopped.
 func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
-	c, k, committed := &f.cuts[i], f.kernels[i], i >= f.exec.plan.Commit
-	number := f.first + uint64(i)
+	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
+	shares, lots, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
 queues:
 	for off := range f.n {
-		for v := (w.lane + off) % f.n; v < c.queues; v += f.n {
-			if v != w.lane && f.claimed.Load() >= c.upTo {
+		for v := (w.lane + off) % f.n; v < lots; v += f.n {
+			if v != w.lane && f.claimed.Load() >= upTo {
 				break queues
 			}
-			lo, hi := c.shares*v/c.queues, c.shares*(v+1)/c.queues
+			lo, hi := shares*v/lots, shares*(v+1)/lots
 			for {
 				s := f.claim(v, number, lo, hi)
 				if s < 0 {
@@ -138,7 +138,7 @@ queues:
 				if ran == 0 {
 					st.begin(i)
 				}
-				k.run(w, f.bind, s, c.shares)
+				k.run(w, f.bind, s, shares)
 				ran++
 			}
 		}

@@ -41,19 +41,13 @@ type job struct {
 	left    chan struct{} // capacity 1: the last member wakes the caller
 }
 
-// The states of a member. The holder of the turn calls idle members, and calls
-// off those that have not begun.
-const (
-	idle uint32 = iota
-	called
-	working
-)
-
 // member is one worker besides the caller.
 type member struct {
-	index  int
-	job    *job // written while the member is idle
-	state  atomic.Uint32
+	index int
+	// next is the job that it is called for. The holder of the turn sets it, and
+	// calls the member off by taking it back. A member that is late takes it when
+	// it has left the job before.
+	next   atomic.Pointer[job]
 	parked atomic.Bool
 	quit   atomic.Bool
 	wake   chan struct{} // capacity 1
@@ -119,21 +113,18 @@ func (t *team) run(ctx context.Context, n int, j *job) error {
 }
 
 // call hands the job to up to n workers, works as worker 0, and calls off who has
-// not begun by then. Members that are still inside an earlier job are left out.
+// not begun by then.
 func (t *team) call(n int, j *job) {
 	j.began = profile.Now()
 	members := t.members[:min(n-1, len(t.members))]
 	for _, m := range members {
-		if m.state.Load() == idle {
-			m.job = j
-			j.inside.Add(1)
-			m.state.Store(called)
-			m.rouse()
-		}
+		j.inside.Add(1)
+		m.next.Store(j)
+		m.rouse()
 	}
 	j.work(0)
 	for _, m := range members {
-		if m.state.CompareAndSwap(called, idle) {
+		if m.next.CompareAndSwap(j, nil) {
 			j.inside.Add(-1)
 		}
 	}
@@ -181,7 +172,7 @@ func (m *member) rouse() {
 }
 
 // wanted reports whether there is a reason not to wait.
-func (m *member) wanted() bool { return m.state.Load() == called || m.quit.Load() }
+func (m *member) wanted() bool { return m.next.Load() != nil || m.quit.Load() }
 
 func (m *member) loop(t *team) {
 	defer close(m.gone)
@@ -199,12 +190,11 @@ func (m *member) loop(t *team) {
 		if m.quit.Load() {
 			return
 		}
-		if !m.state.CompareAndSwap(called, working) {
+		j := m.next.Swap(nil)
+		if j == nil {
 			continue // called off
 		}
-		j := m.job
 		j.work(m.index)
-		m.state.Store(idle)
 		last := j.inside.Add(-1) == 0
 		if t.counted != nil {
 			t.counted()

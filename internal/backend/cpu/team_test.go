@@ -162,7 +162,7 @@ func (noWeights) Drop(weights.Tensor) {}
 const chainWidth, chainSteps = 192, 12
 
 // chain is a session over steps that all need a barrier.
-func chain(t *testing.T, be *Backend) (*plan.Session, *graph.Value, tensor.Bind) {
+func chain(t *testing.T, be plan.Backend) (*plan.Session, *graph.Value, tensor.Bind) {
 	t.Helper()
 	bind := tensor.Bind{T: 512, S: 1, R: 1}
 	b := graph.NewBuilder(bind)

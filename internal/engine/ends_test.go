@@ -39,9 +39,9 @@ func (x hookedExec) Wait() error {
 	return err
 }
 
-// tried opens an engine whose long loads are tried in part from the third call
-// on, and makes texts for such a load with what they give.
-func tried(t *testing.T) (e *Engine, h *hooked, seqs [][]int32, want []float32) {
+// shared opens an engine that shares texts out, and makes many texts with what
+// they give.
+func shared(t *testing.T) (e *Engine, h *hooked, seqs [][]int32, want []float32) {
 	be, err := cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func tried(t *testing.T) (e *Engine, h *hooked, seqs [][]int32, want []float32) 
 	name := testmodels.Directories(testmodels.Encoders(t))[0]
 	h = &hooked{Backend: be}
 	costs := quiet(2)
-	costs.FLOP, costs.Packed, costs.Fork, costs.Barrier = 1e-8, 0, 0, 0
+	costs.FLOP, costs.Packed, costs.Fork, costs.Fine = 1e-8, 0, 0, 0.5
 	e = open(t, name, h, Options{Costs: &costs})
 	for i, n := range repeated(150, 20, 60, 40) {
 		ids := make([]int32, n)
@@ -66,10 +66,10 @@ func tried(t *testing.T) (e *Engine, h *hooked, seqs [][]int32, want []float32) 
 	return e, h, seqs, want
 }
 
-// TestTriedCallEndsInTheMiddle: a call whose runs fail, or whose context ends, in
-// any part of a comparison says so, teaches nothing, and costs the next nothing.
-func TestTriedCallEndsInTheMiddle(t *testing.T) {
-	e, h, seqs, want := tried(t)
+// TestCallEndsInTheMiddle: a call whose runs fail, or whose context ends, in any
+// run of a coarse round says so, is not measured, and costs the next nothing.
+func TestCallEndsInTheMiddle(t *testing.T) {
+	e, h, seqs, want := shared(t)
 	m, tokens := e.embedders[e.pooling()], 0
 	for _, ids := range seqs {
 		tokens += len(ids)
@@ -80,8 +80,8 @@ func TestTriedCallEndsInTheMiddle(t *testing.T) {
 		return got, e.EmbedIDs(ctx, seqs, got, e.pooling())
 	}
 	for _, cancelled := range []bool{false, true} {
-		for after := range int64(9) { // the three parts are ten runs at least
-			m.due()
+		for after := range int64(9) {
+			before, runsBefore := *m.limits.Of(tokens), e.Stats().CoarseRuns
 			ctx, cancel := context.WithCancel(t.Context())
 			var runs atomic.Int64
 			at := func() error {
@@ -101,31 +101,24 @@ func TestTriedCallEndsInTheMiddle(t *testing.T) {
 			if expect := map[bool]error{false: lost, true: context.Canceled}[cancelled]; !errors.Is(err, expect) {
 				t.Errorf("ended after %d runs: %v, expected %v", after, err, expect)
 			}
-			if tr := m.shared.of(tokens); !tr.parted || tr.tally.n > 0 {
-				t.Errorf("ended after %d runs: tried in part is %v, and %d comparisons were learnt from", after, tr.parted, tr.tally.n)
+			if measured := *m.limits.Of(tokens) != before; measured || e.Stats().CoarseRuns == runsBefore {
+				t.Errorf("ended after %d runs: measured %t, %d coarse runs", after, measured, e.Stats().CoarseRuns-runsBefore)
 			}
 			if got, err := embed(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Fatalf("the call after one that ended after %d runs: %v, or other vectors", after, err)
+			}
+			if *m.limits.Of(tokens) == before {
+				t.Error("a call that ended well was not measured")
 			}
 		}
 	}
 }
 
-// due makes the next load of any size one that fine and coarse are compared by.
-func (m *embedder) due() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.shared {
-		m.shared[i] = trial{since: trialEvery, purse: 1, off: [2]float64{1, 1}, before: [2]float64{1, 1}}
-	}
-}
-
-// TestTriedCallsAtOnce: calls of all sizes at the same time, some of which are
-// cancelled or fail, while auto tries ways out: each gets its own vectors or its
-// own error.
-func TestTriedCallsAtOnce(t *testing.T) {
-	e, h, seqs, want := tried(t)
-	m, w := e.embedders[e.pooling()], e.cfg.EmbedDim
+// TestCallsEndAtOnce: calls of all sizes at the same time, some of which are
+// cancelled or fail: each gets its own vectors or its own error.
+func TestCallsEndAtOnce(t *testing.T) {
+	e, h, seqs, want := shared(t)
+	w := e.cfg.EmbedDim
 	lost := errors.New("device lost")
 	var runs atomic.Int64
 	at := func() error {
@@ -162,7 +155,6 @@ func TestTriedCallsAtOnce(t *testing.T) {
 						cancel()
 					}()
 				}
-				m.due()
 				got := make([]float32, n*w)
 				switch err := e.EmbedIDs(ctx, seqs[from:from+n], got, e.pooling()); {
 				case err == nil:
