@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,11 +56,18 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Every op has kernels: a model that the CPU runs is never refused for one.
+// unbound are the ops without a kernel, all of them of training: plans that have
+// one are refused by its name.
+var unbound = []string{
+	"accumulate", "attention_rel_grad", "buckets", "buckets_grad", "columns", "columns_grad", "distill", "distill_grad", "dropout", "embed_bag_grad",
+	"infonce", "infonce_grad", "preference", "preference_grad", "row_dot", "row_dot_grad", "sequence_sum", "sequence_sum_grad",
+}
+
+// Every other op has kernels: a model that the CPU runs is never refused for one.
 func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
-		if ops[op.Name] == nil {
-			t.Errorf("op %s has no kernel", op.Name)
+		if (ops[op.Name] == nil) != slices.Contains(unbound, op.Name) {
+			t.Errorf("op %s: has a kernel: %v, listed as one without: %v", op.Name, ops[op.Name] != nil, slices.Contains(unbound, op.Name))
 		}
 	}
 }

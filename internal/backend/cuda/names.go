@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: f86b59db1258671931307dccef5376b6bc607aff4278d8c8036ad9934dca718f
+// sources: eebb9b2b5bea1589703079d2154f7377709b9d1ac7fb2df26ad28d613dd5d610
 var imageHashes = map[string]string{
-	"compute_80.ptx": "4fb554c1d1d886668d85f7fa18b25d92c708261a21e986c74b31944cfab72331",
-	"sm_80.cubin":    "2a6fb640f215e43bebb754cadf39c10965736afa848abc84ce3710798121eb14",
-	"sm_86.cubin":    "e0dbff7b054fe106a873d98b3546699d622f23700f4e9e109762028e1e85e255",
-	"sm_89.cubin":    "bee84c163fcb45d9d02d63115cccfdcab52f7e666cbd52e8a9baddf3296dff5b",
-	"sm_90a.cubin":   "8abcc13e3f7c8a5b0124c499af750a6ba355295542dbf2ef48a0e60831331daf",
+	"compute_80.ptx": "fb18b42ca2a1fa47e0bea5c6071baa9b507ba8a8af5719a3fce1b7979ae751a1",
+	"sm_80.cubin":    "f85d3dede958721d7f03bf9e723cf086528692c1a79f426dcca4b41ecc157db1",
+	"sm_86.cubin":    "ac7b09b42da8701503dbef37b049dfcb0aebf4f67e3e253a7f8ab1be0615b48b",
+	"sm_89.cubin":    "286b5f79b929e26e02f4f78ae04d85b809ea827df47f91efdf0fa057c7e69e71",
+	"sm_90a.cubin":   "aae480983c276eff45bcc21b1790ceb97bd0b01f77d035ed2ab6964444d5033f",
 }
 
 // kernelNames are the kernels of each image.
@@ -77,6 +77,8 @@ var kernelNames = []string{
 	"k_route",
 	"k_scale",
 	"k_scatter_rows",
+	"k_sgd",
+	"k_shift",
 	"k_sort_choices",
 	"k_stamp",
 	"k_sum_parts",

@@ -29,6 +29,13 @@ var ops = map[string]func(*binder, *graph.Node){
 	"scale": func(b *binder, n *graph.Node) {
 		b.each("k_scale", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), n.Attr.(graph.ScaleAttr).C)
 	},
+	"shift": func(b *binder, n *graph.Node) {
+		b.each("k_shift", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), n.Attr.(graph.ShiftAttr).C)
+	},
+	"sgd": func(b *binder, n *graph.Node) {
+		a := n.Attr.(graph.SGDAttr)
+		b.each("k_sgd", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), a.Decay, a.Nesterov)
+	},
 	"fill": func(b *binder, n *graph.Node) {
 		b.each("k_fill", n.Out[0], b.value(n.Out[0]), n.Attr.(graph.FillAttr).C)
 	},
@@ -96,6 +103,9 @@ var ops = map[string]func(*binder, *graph.Node){
 		b.warps("k_kv_write", b.most(k)*((k.Shape.RowLen()+31)/32), k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType, b.value(k), b.value(n.In[3]), b.value(n.In[4]))
 	},
 }
+
+// Supports reports whether the card has kernels for an op.
+func Supports(op *graph.OpDef) bool { return ops[op.Name] != nil }
 
 // sequences is the number of sequences that prefix sums delimit.
 func sequences(start *graph.Value) tensor.Dim {
@@ -201,6 +211,10 @@ func bindPool(b *binder, n *graph.Node) {
 
 func bindPoolGrad(b *binder, n *graph.Node) {
 	dx, dy := n.Out[0], n.In[0]
+	if kind := n.Attr.(graph.PoolAttr).Kind; kind > graph.PoolLast {
+		b.fail(fmt.Errorf("%w: there is no kernel for the gradient of pooling %s (%s)", ErrDevice, kind, n.Name))
+		return
+	}
 	b.launch("k_pool_grad", [3]int{b.most(dx), 1, 1}, 256, b.sizes, dx.Shape.Outer, dx.Shape.RowLen(), b.value(dx), b.value(dy), b.value(n.In[1]), dy.Shape.Outer, int(n.Attr.(graph.PoolAttr).Kind))
 }
 
@@ -216,12 +230,12 @@ func bindL2NormGrad(b *binder, n *graph.Node) {
 
 func bindCrossEntropy(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.launch("k_cross_entropy", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(x), b.value(n.In[1]))
+	b.launch("k_cross_entropy", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(x), b.value(n.In[1]), b.value(n.In[2]))
 }
 
 func bindCrossEntropyGrad(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.launch("k_cross_entropy_grad", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]))
+	b.launch("k_cross_entropy_grad", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]))
 }
 
 func bindMean(b *binder, n *graph.Node) {

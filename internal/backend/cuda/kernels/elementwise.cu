@@ -48,6 +48,7 @@ __device__ float act_slope(int kind, float x) {
 KERNEL k_add(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) { EACH(i) z[i] = x[i] + y[i]; }
 KERNEL k_mul(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) { EACH(i) z[i] = x[i] * y[i]; }
 KERNEL k_scale(const int *bind, Dim rows, int cols, float *y, const float *x, float c) { EACH(i) y[i] = c * x[i]; }
+KERNEL k_shift(const int *bind, Dim rows, int cols, float *y, const float *x, float c) { EACH(i) y[i] = x[i] + c; }
 KERNEL k_fill(const int *bind, Dim rows, int cols, float *y, float c) { EACH(i) y[i] = c; }
 KERNEL k_add_row(const int *bind, Dim rows, int cols, float *y, const float *x, const float *v) { EACH(i) y[i] = x[i] + v[i % cols]; }
 KERNEL k_mul_rows(const int *bind, Dim rows, int cols, float *y, const float *x, const float *f) { EACH(i) y[i] = f[i / cols] * x[i]; }

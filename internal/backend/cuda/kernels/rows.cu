@@ -220,7 +220,7 @@ KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float
 }
 
 // One block per row.
-KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *logits, const int *targets) {
+KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *logits, const int *targets, const float *smoothing) {
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
   const float *x = logits + (u64)r * cols;
@@ -229,18 +229,25 @@ KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *l
   top = block_max(top);
   for (int i = threadIdx.x; i < cols; i += blockDim.x) sum += expf(x[i] - top);
   sum = block_sum(sum);
+  float smooth = smoothing ? *smoothing : 0, mean = 0;
+  if (smooth > 0) {
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) mean += x[i];
+    mean = block_sum(mean) / cols;
+  }
   if (threadIdx.x) return;
   float l = top + logf(sum);
   if (lse) lse[r] = l;
-  if (nll) nll[r] = targets[r] < 0 ? 0 : l - x[targets[r]];
+  if (nll) nll[r] = targets[r] < 0 ? 0 : l - (1 - smooth) * x[targets[r]] - smooth * mean;
 }
 
-KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, const float *logits, const float *lse, const int *targets, const float *dnll) {
+KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, const float *logits, const float *lse, const int *targets, const float *dnll, const float *smoothing) {
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
   int target = targets[r];
   u64 o = (u64)r * cols;
-  for (int i = threadIdx.x; i < cols; i += blockDim.x) dx[o + i] = target < 0 ? 0 : dnll[r] * (expf(logits[o + i] - lse[r]) - (i == target));
+  float smooth = smoothing ? *smoothing : 0, all = smooth / cols;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x)
+    dx[o + i] = target < 0 ? 0 : dnll[r] * (expf(logits[o + i] - lse[r]) - all - (i == target ? 1 - smooth : 0));
 }
 
 // One block in all.
@@ -287,15 +294,29 @@ KERNEL k_global_norm(float *y, const u64 *parts, int n) {
 }
 
 // Entries of hyper, as package graph numbers them.
-enum { LR, BETA1, BETA2, EPS, DECAY, CORR1, CORR2, CLIP };
+enum { LR, BETA1, BETA2, EPS, DECAY, CORR1, CORR2, CLIP, LIMIT };
+
+// Whether the step is made: its global norm is within the limit, if there is one.
+__device__ __forceinline__ bool within(const float *h, const float *norm) { return !(h[LIMIT] > 0) || norm[0] <= h[LIMIT]; }
+__device__ __forceinline__ float clip_factor(const float *h, const float *norm) { return h[CLIP] > 0 ? fminf(1, h[CLIP] / (norm[0] + 1e-6f)) : 1; }
 
 KERNEL k_adamw(const int *bind, Dim rows, int cols, float *w, float *m, float *v, const float *g, const float *norm, const float *h, int decay) {
-  float clip = h[CLIP] > 0 ? fminf(1, h[CLIP] / (norm[0] + 1e-6f)) : 1;
-  float keep = decay ? 1 - h[LR] * h[DECAY] : 1, step = h[LR] / h[CORR1], root = sqrtf(h[CORR2]);
+  if (!within(h, norm)) return;
+  float clip = clip_factor(h, norm), keep = decay ? 1 - h[LR] * h[DECAY] : 1, step = h[LR] / h[CORR1], root = sqrtf(h[CORR2]);
   EACH(i) {
     float gc = g[i] * clip, mi = h[BETA1] * m[i] + (1 - h[BETA1]) * gc, vi = h[BETA2] * v[i] + (1 - h[BETA2]) * gc * gc;
     w[i] = keep * w[i] - step * mi / (sqrtf(vi) / root + h[EPS]);
     m[i] = mi;
     v[i] = vi;
+  }
+}
+
+KERNEL k_sgd(const int *bind, Dim rows, int cols, float *w, float *m, const float *g, const float *norm, const float *h, int decay, int nesterov) {
+  if (!within(h, norm)) return;
+  float clip = clip_factor(h, norm), momentum = h[BETA1], add = decay ? h[DECAY] : 0;
+  EACH(i) {
+    float d = g[i] * clip + add * w[i], mi = momentum * m[i] + d;
+    w[i] -= h[LR] * (nesterov ? d + momentum * mi : mi);
+    m[i] = mi;
   }
 }
