@@ -295,15 +295,19 @@ func TestDecodeCost(t *testing.T) {
 	if one.FLOPs <= 0 || four.FLOPs != 4*one.FLOPs || eight.FLOPs != 8*one.FLOPs {
 		t.Errorf("FLOPs of 1, 4 and 8 sequences: %v, %v, %v", one.FLOPs, four.FLOPs, eight.FLOPs)
 	}
-	each := (four.Bytes - one.Bytes) / 3 // all that is a sequence's own
-	if each <= 0 || one.Bytes <= each || eight.Bytes != four.Bytes+4*each {
-		t.Errorf("bytes of 1, 4 and 8 sequences: %v, %v, %v", one.Bytes, four.Bytes, eight.Bytes)
+	each, sixteen := (eight.Bytes-four.Bytes)/4, cost(auto, 16) // all that is a sequence's own
+	if each <= 0 || sixteen.Bytes != eight.Bytes+8*each {
+		t.Errorf("bytes of 4, 8 and 16 sequences: %v, %v, %v", four.Bytes, eight.Bytes, sixteen.Bytes)
+	}
+	// Products of one row take in norms and sums, which move less then.
+	if shared := four.Bytes - 4*each; one.Bytes <= shared || one.Bytes >= shared+each {
+		t.Errorf("one sequence moves %v bytes, expected between %v, which all share, and %v more", one.Bytes, shared, each)
 	}
 	if again := cost(auto, 4); again != four {
 		t.Errorf("%+v, and again %+v", four, again)
 	}
 	// As a model opens by default: the cache takes half where it is not f32.
-	if wide := (cost(f32, 4).Bytes - cost(f32, 1).Bytes) / 3; wide <= each {
+	if wide := (cost(f32, 8).Bytes - cost(f32, 4).Bytes) / 4; wide <= each {
 		t.Errorf("a sequence has %v bytes of its own at f32, %v otherwise", wide, each)
 	}
 }
