@@ -224,7 +224,7 @@ func TestFreeze(t *testing.T) {
 		}
 	}
 	c.Objective.Freeze = []string{"queries"}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `field objective.freeze: expected some of bias, down`) {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `field objective.freeze: expected one of embedding, position, q`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -137,9 +137,8 @@ func (c *ObjectiveConfig) validate() error {
 		{"temperature", positive(c.Temperature), "a positive number that fits 32 bits", c.Temperature},
 		{"hard", c.Hard >= 0 && c.Hard <= 1, "a number from 0 to 1", c.Hard},
 	}
-	for _, name := range c.Freeze {
-		_, ok := frozenRoles[name]
-		checks = append(checks, check{"freeze", ok, "some of " + strings.Join(slices.Sorted(maps.Keys(frozenRoles)), ", "), name})
+	for _, role := range c.Freeze {
+		checks = append(checks, oneOf("freeze", role, graph.RoleNames()))
 	}
 	fields := tagged(c)
 	for _, name := range slices.Sorted(maps.Keys(objectiveFields)) {
@@ -151,22 +150,12 @@ func (c *ObjectiveConfig) validate() error {
 	return firstWrong("objective.", checks)
 }
 
-// frozenRoles are the weights that the field freeze can name.
-var frozenRoles = map[string]graph.Role{
-	"embedding": graph.RoleEmbedding, "position": graph.RolePosition, "norm": graph.RoleNorm, "bias": graph.RoleBias, "head": graph.RoleHead,
-	"q": graph.RoleQ, "k": graph.RoleK, "v": graph.RoleV, "o": graph.RoleO, "gate": graph.RoleGate, "up": graph.RoleUp, "down": graph.RoleDown,
-}
-
 // trainable says which weights are trained; nil: all.
 func (c *ObjectiveConfig) trainable() func(role graph.Role, layer int) bool {
 	if len(c.Freeze) == 0 {
 		return nil
 	}
-	var frozen []graph.Role
-	for _, name := range c.Freeze {
-		frozen = append(frozen, frozenRoles[name])
-	}
-	return func(role graph.Role, _ int) bool { return !slices.Contains(frozen, role) }
+	return func(role graph.Role, _ int) bool { return !slices.Contains(c.Freeze, role.String()) }
 }
 
 // name is the type, the default included.

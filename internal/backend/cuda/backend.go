@@ -104,7 +104,20 @@ func (b *Backend) Caps() plan.Caps {
 }
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
-func (*Backend) Rules(bool) []plan.Rule   { return nil }
+
+// Rules say that few rows are multiplied in another way than many, unless one way
+// is asked for; which kernel that is, bindLinear knows.
+func (b *Backend) Rules(invariant bool) []plan.Rule {
+	class := "bf16"
+	if b.opts.F32 {
+		class = "f32"
+	}
+	many := plan.Rule{Class: class, Op: graph.OpLinear, Kernel: "many"}
+	if invariant {
+		return []plan.Rule{many}
+	}
+	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Kernel: "few", To: fewRows}, many}
+}
 
 // storedTypes have kernels that read them. Others become f32 when they are packed.
 var storedTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K}

@@ -162,6 +162,50 @@ func TestSessionGivesEverythingBack(t *testing.T) {
 	}
 }
 
+// Few rows are multiplied in another way than many, and an invariant program has
+// one way for all.
+func TestInvariantPrograms(t *testing.T) {
+	f := newFake()
+	be, err := newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	for _, invariant := range []bool{false, true} {
+		b := graph.NewBuilder(tensor.Bind{T: 200, S: 2, R: 2})
+		x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+		g, err := b.Freeze(b.Linear("linear", x, b.Weight("w", graph.RoleOther, tensor.Static(4, 8)), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prog, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{Invariant: invariant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prog.Uniform() != invariant {
+			t.Errorf("invariant %v: uniform %v", invariant, prog.Uniform())
+		}
+		s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source{}), plan.BindOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kernels := map[string]bool{}
+		for _, launches := range f.lists {
+			for _, l := range launches {
+				if strings.HasPrefix(l.kernel, "k_few") || strings.HasPrefix(l.kernel, "k_tensor") {
+					kernels[l.kernel] = true
+				}
+			}
+		}
+		if (len(kernels) == 1) != invariant {
+			t.Errorf("invariant %v: kernels %v", invariant, kernels)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A card that fails in a run gives an error, and the next run works.
 func TestRunThatFails(t *testing.T) {
 	f := newFake()

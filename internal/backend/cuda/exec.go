@@ -93,10 +93,7 @@ func (e *exec) Describe(p *profile.Plan) {
 	name := "cuda: " + e.be.drv.describe().Name
 	p.Device, p.Lanes, p.HostLanes = name, []string{"host", "stream"}, 1
 	for i := range p.Steps {
-		p.Steps[i].Kernel, p.Steps[i].Class = "cuda", "f32"
-		if !e.be.opts.F32 && (p.Steps[i].Op == "linear") {
-			p.Steps[i].Class = "bf16"
-		}
+		p.Steps[i].Kernel, p.Steps[i].Class = "cuda", e.plan.Steps[i].Class(len(e.plan.Steps[i].Nodes)-1)
 	}
 	n := len(p.Steps)
 	for i, name := range [extraSteps]string{"inputs", "outputs", "launch", "sync"} {

@@ -171,7 +171,7 @@ func bindNorm(b *binder, n *graph.Node) {
 	a, x := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
-	if chunks := b.most(x) * x.Shape.RowLen() / size; chunks <= normRowsFew && size <= mostOfABlock {
+	if chunks := b.most(x) * x.Shape.RowLen() / size; !b.plan.Invariant && chunks <= normRowsFew && size <= mostOfABlock {
 		b.launch("k_norm_few", [3]int{chunks, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
 			width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset, address(0), address(0))
 		return
@@ -277,7 +277,7 @@ func bindLinear(b *binder, n *graph.Node) {
 	common := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
 	name := strings.ToLower(t.String())
 	switch {
-	case rows <= fewRows || rows <= fewRowsSmall && cols*k <= smallMatrix:
+	case !b.plan.Invariant && (rows <= fewRows || rows <= fewRowsSmall && cols*k <= smallMatrix):
 		b.launch("k_few_"+name, [3]int{(cols + 15) / 16, (rows + 7) / 8, 1}, 256, common...)
 	case !b.be.opts.F32:
 		b.launch("k_tensor_"+name, [3]int{(cols + 63) / 64, (rows + 127) / 128, 1}, 256, common...)
@@ -387,7 +387,7 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
 	operands := []any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
 	switch d := flashHead(a.HeadDim); {
-	case b.most(q) <= fewRows:
+	case b.most(q) <= fewRows && !b.plan.Invariant:
 		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, operands...)
 		return
 	case d > 0 && !b.be.opts.F32 && n.In[1].DType != tensor.Q8_0:
