@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"hotpath"
 )
 
@@ -31,10 +33,15 @@ func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.Gene
 	defer cancel()
 
 	queue := make(chan *generating, answersAhead)
+	room := semaphore.NewWeighted(maxAhead) // bytes of prompts under way; one may be longer
+	bytes := func(t *text) int64 { return min(t.weight(), maxAhead) }
 	running.Go(func() {
 		defer close(queue)
 		for t := range in.each(ctx) {
 			g := &generating{text: t, tokens: make(chan hotpath.Token, 64), err: t.err}
+			if room.Acquire(ctx, bytes(&g.text)) != nil {
+				return
+			}
 			select {
 			case queue <- g:
 			case <-ctx.Done():
@@ -51,6 +58,7 @@ func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.Gene
 		if err := do(g); err != nil {
 			return err
 		}
+		room.Release(bytes(&g.text))
 		in.progress.add(g.size, g.answer.CompletionTokens)
 		in.progress.show()
 	}

@@ -89,3 +89,23 @@ func TestPenaltyFlags(t *testing.T) {
 		fails(t, exitUsage, append(slices.Clone(args), wrong...), wrong[0])
 	}
 }
+
+// A prompt longer than all that may be under way waits for the others, and those
+// behind it for it.
+func TestRunTakesLongPrompts(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("some words ", maxAhead/11+1) + `"}` + "\n"
+	file := write(t, "prompts.jsonl", `{"text":"a"}`+"\n"+long+`{"text":"b"}`+"\n"+long+`{"text":"c"}`+"\n")
+	r := run(t, "run", "-m", testmodels.Dir(t, "llama"), "--raw", "-n", "3", "--temp", "0", "-f", file, "--format", "jsonl")
+	rows := lines[struct {
+		Text  *string
+		Error string
+	}](t, r.out)
+	if r.status != exitFailed || len(rows) != 5 {
+		t.Fatalf("status %d, %d rows: %.200s", r.status, len(rows), r.err)
+	}
+	for i, row := range rows {
+		if (row.Error != "") != (i%2 == 1) {
+			t.Errorf("row %d: error %.80q", i, row.Error)
+		}
+	}
+}
