@@ -22,6 +22,7 @@ const (
 	mostFails  = 4     // doublings of the time between probes that lose: exponential backoff
 	apartRare  = 32    // samples between two probes without evidence
 	apartSeen  = 8     // samples between two probes with evidence
+	firstProbe = 0.05  // seconds that the first probe of an arm may take: it is not put off
 	warm       = 4     // samples make an average; the weight of each later one is 1/warm
 	// sampleTime is the least time of a sample, in seconds: a time slice of an
 	// operating system. Shorter runs are averaged.
@@ -153,7 +154,7 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	case l.at > 0 && l.row >= slowRow && (preempted || !known):
 		l.probe(l.at - 1)
 		l.beat = l.least
-	case l.at > 0 && preempted && a.n == warm && (l.arms[l.at-1].mean == 0 || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
+	case l.at > 0 && preempted && a.n == warm && (l.unknown(l.at-1) || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
 	case l.check != l.at && l.since >= apartSeen*l.length:
 		l.probe(l.check)
@@ -187,6 +188,11 @@ func (l *Limiter) preempted(m *Machine) (yes, known bool) {
 	known = l.counted
 	l.switches, l.counted = n, ok
 	return yes && ok, known && ok
+}
+
+// unknown reports whether an arm has no sample yet, and can get one soon.
+func (l *Limiter) unknown(arm int) bool {
+	return l.arms[arm].mean == 0 && losses*l.length < firstProbe
 }
 
 // affordable reports whether a probe that loses costs at most a share of the time

@@ -284,3 +284,20 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// TestLongRunsPutOffTheirFirstProbe: a context switch is no reason to spend two
+// steps of a training, of a second each, on finding out.
+func TestLongRunsPutOffTheirFirstProbe(t *testing.T) {
+	b := newBench(2)
+	b.preempts = true
+	b.run(20, map[int]float64{1: 2, 2: 1})
+	if b.runs[1] > 0 {
+		t.Errorf("%d of the first 20 runs of a second each had one worker", b.runs[1])
+	}
+	b = newBench(2)
+	b.preempts = true
+	b.run(400, map[int]float64{1: 2, 2: 1})
+	if b.runs[1] == 0 || b.lost > 0.03*b.all {
+		t.Errorf("%d of 400 runs had one worker, which took %.1f %% of the time", b.runs[1], 100*b.lost/b.all)
+	}
+}
