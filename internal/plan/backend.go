@@ -13,6 +13,10 @@ import (
 // kernels, the planner knows none.
 type Backend interface {
 	Caps() Caps
+	// Supports reports whether the backend computes a node. It is asked while a
+	// program is compiled, before any weight is packed. Nodes that a pattern
+	// fuses are asked about one by one, too.
+	Supports(n *graph.Node) bool
 	// Patterns are the fusions that the backend has kernels for, the larger
 	// ones first.
 	Patterns() []Pattern
@@ -53,8 +57,15 @@ type Caps struct {
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
-	// Async says that Enqueue returns before the work is done.
+	// Async says that Enqueue returns before the work is done. A session then has
+	// two slots of inputs and outputs, so that the host prepares a run while the
+	// one before is computed. The backend computes the runs of a session in the
+	// order in which they were enqueued.
 	Async bool
+	// Host asks for nodes that the backend lacks to run on the host, by their
+	// reference implementations. Without it a program with such a node is
+	// refused.
+	Host bool
 }
 
 // Weight is a tensor of the file on its way into a backend.
@@ -68,6 +79,10 @@ type Weight struct {
 
 // Packed is a backend's own form of a weight.
 type Packed interface{ Bytes() int64 }
+
+// Freer is a Packed whose memory the garbage collector does not see. Free is
+// called once, when no session reads the weight any more.
+type Freer interface{ Free() error }
 
 // Arena is one class of memory.
 type Arena interface {
@@ -108,7 +123,8 @@ type Exec interface {
 	// Describe fills the backend's part of the profile's plan: kernels, lanes.
 	Describe(p *profile.Plan)
 	// Enqueue starts a run; the IO arena must not be touched until Wait. run
-	// may be nil. Cancelling ctx ends the run at the next step.
+	// may be nil. Cancelling ctx ends the run at the next step. After an error
+	// nothing runs, and Wait is not called.
 	Enqueue(ctx context.Context, bind tensor.Bind, run *profile.Run) error
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error

@@ -65,6 +65,7 @@ type Step struct {
 	Out     []*graph.Value // results that somebody outside reads
 	Barrier bool           // every worker must have finished what came before
 	Scratch Place          // for the reference implementation of a single node
+	Host    bool           // the backend lacks its only node: the host runs it
 	inPlace bool           // takes may name an operand
 	// What merging brought into the step (Merge).
 	Before []*graph.Node // every worker computes them for itself, before its first share
@@ -120,6 +121,8 @@ type Plan struct {
 	Forms [][]Form
 	// ArenaBytes is the size of each arena.
 	ArenaBytes [NumClasses]int64
+
+	later []Step // of a part of a plan (parts.go): the steps behind it
 }
 
 // Place returns where v lives.
@@ -160,7 +163,7 @@ func (p *Plan) forward(v *graph.Value) (*Plan, error) {
 // out for the graph's own maximum, so that all buckets agree on them.
 func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {
 	p := &Plan{Graph: g, Min: min, Max: max, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
-	p.Steps = fuse(g, alive(g), be.Patterns())
+	p.Steps = fuse(g, alive(g), t.host, be.Patterns())
 	p.merge(be.Caps().Merges, t)
 	if err := p.lower(t); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
