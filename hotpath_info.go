@@ -88,7 +88,7 @@ func (m *Model) Info() (i Info, err error) {
 		if i.FLOPsPerToken, err = m.flops(); err != nil {
 			return err
 		}
-		i.Precision = string(m.precision)
+		i.Precision = m.precision
 		if i.Classes, err = m.classes(); err != nil || !calib.AnyPrecision() {
 			return err
 		}

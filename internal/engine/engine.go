@@ -151,9 +151,7 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		embedders: map[model.EmbedOptions]*embedder{},
 		idle:      make(chan struct{}),
 	}
-	e.generator = &generator{eng: e, prog: newProgram()}
-	e.scorer = &scorer{eng: e, prog: newProgram(), turn: make(turn, 1)}
-	e.rerank = &reranker{prog: newProgram(), turn: make(turn, 1)}
+	e.generator, e.scorer, e.rerank = newGenerator(e), newScorer(e), newReranker(e)
 	e.mode.Store(uint32(o.Parallel))
 	if o.Workers == 0 {
 		e.opts.Workers = max(1, e.caps.Workers)

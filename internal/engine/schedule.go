@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"hotpath/internal/calib"
 	"hotpath/internal/graph"
@@ -105,35 +104,4 @@ func workOf(s *plan.Session) calib.Work {
 		}
 	}
 	return w
-}
-
-// Stats say what the engine has done so far.
-type Stats struct {
-	FineRuns, CoarseRuns int64 // of embedding, on all workers and on one
-	MergedRuns           int64 // that served more than one call
-	EmbedTokens          int64
-	Steps                int64 // of generation
-	PromptTokens         int64 // run for prompts
-	CachedTokens         int64 // of prompts, found in the KV cache
-	GeneratedTokens      int64
-	Preemptions          int64 // sequences that gave their blocks to another
-	ScoreTokens          int64
-}
-
-// counters is Stats while it is counted.
-type counters struct {
-	fine, coarse, merged, embedTokens          atomic.Int64
-	steps, prompt, cached, generated, preempts atomic.Int64
-	score                                      atomic.Int64
-	streams                                    atomic.Int64 // that a profile named
-}
-
-// Stats reads the counters.
-func (e *Engine) Stats() Stats {
-	c := &e.stats
-	return Stats{
-		FineRuns: c.fine.Load(), CoarseRuns: c.coarse.Load(), MergedRuns: c.merged.Load(), EmbedTokens: c.embedTokens.Load(),
-		Steps: c.steps.Load(), PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), GeneratedTokens: c.generated.Load(),
-		Preemptions: c.preempts.Load(), ScoreTokens: c.score.Load(),
-	}
 }
