@@ -129,3 +129,29 @@ func (b *Batch) Target(t int, id int32) {
 		b.Targets[r] = id
 	}
 }
+
+// CopyFrom makes b the batch that another graph runs: its sequences, rows and
+// targets.
+func (b *Batch) CopyFrom(a *Batch) {
+	b.Bind = a.Bind
+	t, s, r := a.Bind.T, a.Bind.S, a.Bind.R
+	for _, v := range []struct {
+		dst, src []int32
+		n        int
+	}{{b.Tokens, a.Tokens, t}, {b.Pos, a.Pos, t}, {b.Segments, a.Segments, t}, {b.QStart, a.QStart, s + 1}, {b.Rows, a.Rows, r}, {b.Targets, a.Targets, r}} {
+		if v.dst != nil && v.src != nil {
+			copy(v.dst, v.src[:v.n])
+		}
+	}
+	if b.Length == nil {
+		return
+	}
+	for k := range s { // a graph without the port does not fill it
+		for i := a.QStart[k]; i < a.QStart[k+1]; i++ {
+			b.Length[i] = a.QStart[k+1] - a.QStart[k]
+		}
+	}
+	if a.Length != nil {
+		copy(b.Length, a.Length[:t])
+	}
+}
