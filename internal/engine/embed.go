@@ -125,7 +125,7 @@ func (m *embedder) compile(ctx context.Context, coarse bool) error {
 	if err != nil {
 		return err
 	}
-	fine, err := e.newRunner(ctx, m.name, g, p, out, plan.CompileOptions{}, labels)
+	fine, err := e.newRunner(ctx, m.name, g, p, out, 2, plan.CompileOptions{}, labels)
 	if err != nil {
 		return err
 	}

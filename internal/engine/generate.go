@@ -151,7 +151,7 @@ func (g *generator) compile(ctx context.Context) error {
 			return err
 		}
 		if e.be.Supports(p.IDs.Node) {
-			r, err := e.newRunner(ctx, "generate", built, p, p.IDs, plan.CompileOptions{}, generateLabels)
+			r, err := e.newRunner(ctx, "generate", built, p, p.IDs, 1, plan.CompileOptions{}, generateLabels)
 			if err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ func (g *generator) compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, plan.CompileOptions{}, generateLabels)
+	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, 1, plan.CompileOptions{}, generateLabels)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (s *scorer) compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.CompileOptions{Invariant: true}, plan.ProfileLabels{Phases: []string{"score"}})
+	r, err := e.newRunner(ctx, "score", g, p, p.NLL, 2, plan.CompileOptions{Invariant: true}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
 		return err
 	}

@@ -57,10 +57,10 @@ type Caps struct {
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
-	// Async says that Enqueue returns before the work is done. A session then has
-	// two slots of inputs and outputs, so that the host prepares a run while the
-	// one before is computed. The backend computes the runs of a session in the
-	// order in which they were enqueued.
+	// Async says that Enqueue returns before the work is done. A session can then
+	// have two slots of inputs and outputs, so that the host prepares a run while
+	// the one before is computed. The backend computes the runs of a session in
+	// the order in which they were enqueued.
 	Async bool
 	// Host asks for nodes that the backend lacks to run on the host, by their
 	// reference implementations. Without it a program with such a node is
@@ -114,6 +114,9 @@ type BindOptions struct {
 	// Fixed has all workers take part in every run, for measurements. Otherwise
 	// fewer may, where the machine is busy.
 	Fixed bool
+	// Slots is how many runs the session may have in flight; 0 means 1. Only an
+	// asynchronous device gives two.
+	Slots int
 	// Program is the name of the program, which the session fills in.
 	Program string
 }

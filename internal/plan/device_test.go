@@ -20,7 +20,7 @@ import (
 func session(t *testing.T, be plan.Backend, m *model.Model, ws *plan.WeightSet, pr program) (*plan.Session, *model.Ports) {
 	t.Helper()
 	p, ports := compiled(t, be, m, pr)
-	s, err := plan.NewSession(t.Context(), p, ws, plan.BindOptions{})
+	s, err := plan.NewSession(t.Context(), p, ws, plan.BindOptions{Slots: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // Session is a program with memory of its own. Its runs are computed one after
-// the other. On a device that computes while the host goes on (Caps.Async) it has
-// two slots of inputs and outputs, so that two runs can be in flight: the host
+// the other. On a device that computes while the host goes on (Caps.Async) it can
+// have two slots of inputs and outputs, so that two runs are in flight: the host
 // fills one slot while the device computes from the other. Methods that name no
 // slot are of the first.
 type Session struct {
@@ -84,9 +84,9 @@ func (s *Session) open(ctx context.Context, o BindOptions) error {
 		}
 	}
 	s.mem.Arenas[State] = s.state.arena
-	slots := 1
-	if s.prog.Backend.Caps().Async && !s.prog.OnHost() { // steps of the host are between those of one run
-		slots = 2
+	slots := max(1, o.Slots)
+	if !s.prog.Backend.Caps().Async || s.prog.OnHost() { // steps of the host are between those of one run
+		slots = 1
 	}
 	for range slots {
 		sl := &Slot{sess: s, mem: s.mem, running: -1}
