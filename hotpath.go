@@ -131,6 +131,7 @@ type Model struct {
 	backend plan.Backend
 	eng     *engine.Engine
 	load    time.Duration
+	kvType  tensor.DType      // of the KV cache
 	rec     *profile.Recorder // nil records nothing
 	// precision is what the CPU was asked for; "" on other devices.
 	precision string
@@ -220,12 +221,11 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		InPlace: o.InPlace || machine.InPlace(m.store.Bytes())}); err != nil {
 		return m, err
 	}
-	kvType, err := parseKVType(o, m.cfg)
-	if err != nil {
+	if m.kvType, err = parseKVType(o, m.cfg); err != nil {
 		return m, err
 	}
 	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
-		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
+		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: m.kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
 		Costs: costs(o, m.backend),
 	})
 	m.load = time.Since(start)
