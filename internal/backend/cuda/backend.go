@@ -103,8 +103,14 @@ func (b *Backend) Caps() plan.Caps {
 	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
 }
 
-// Supports reports whether there is a kernel for a node's op.
-func (*Backend) Supports(n *graph.Node) bool { return ops[n.Op.Name] != nil }
+// Supports reports whether there is a kernel for a node's op, and for its
+// activation: those behind lastAct have no case in elementwise.cu.
+func (*Backend) Supports(n *graph.Node) bool {
+	a, acts := n.Attr.(graph.ActAttr)
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct)
+}
+
+const lastAct = graph.Sigmoid
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
 

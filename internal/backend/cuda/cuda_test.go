@@ -73,6 +73,18 @@ func TestEveryOpIsBound(t *testing.T) {
 	}
 }
 
+// A card computes the activations that it has cases for, and refuses others: they
+// would run as the last of them.
+func TestUnknownActivationsAreRefused(t *testing.T) {
+	for kind, want := range map[graph.ActKind]bool{graph.GELU: true, graph.Sigmoid: true, lastAct + 1: false} {
+		for _, op := range []*graph.OpDef{graph.OpAct, graph.OpGLU} {
+			if got := (*Backend)(nil).Supports(&graph.Node{Op: op, Attr: graph.ActAttr{Kind: kind}}); got != want {
+				t.Errorf("%s of activation %d: supported %v, expected %v", op.Name, kind, got, want)
+			}
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	var a args
 	for _, v := range []any{1, address(2), tensor.Dim{Sym: tensor.S, Mul: 3, Add: 4}, float32(1), float64(1), true} {
