@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats"},
 	{"hotpath/internal/atomicfile"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -50,10 +50,11 @@ var closed = map[string][]string{
 	"hotpath/internal/lockfile":   {},
 	"hotpath/internal/atomicfile": {"hotpath/internal/lockfile"},
 	"hotpath/internal/pull":       {"hotpath/internal/lockfile", "hotpath/internal/atomicfile"},
-	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
+	"hotpath/internal/kernel":     {"hotpath/internal/tensor", "hotpath/internal/stats"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},
+	"hotpath/internal/stats":      {},
 	"hotpath/internal/limit":      {},
 }
 

@@ -17,6 +17,7 @@ import (
 	"hotpath/internal/machine"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -133,8 +134,7 @@ func Compare(ctx context.Context, class string, exact, base, embed Embed) (calib
 		}
 		ratios = append(ratios, took[0]/took[1])
 	}
-	slices.Sort(ratios)
-	c.Speed = ratios[len(ratios)/2]
+	c.Speed = stats.Median(ratios)
 	return c, nil
 }
 
