@@ -209,7 +209,7 @@ func (m *embedder) beginFine(w *worker) context.Context {
 func (m *embedder) coarseRound(l load) {
 	n := min(len(m.others), l.seqs)
 	lim := m.limits.Of(l.tokens)
-	active := min(n, lim.Workers()) // runs are cut for n, whoever takes part
+	active := min(n, lim.Workers()) // runs are cut for n workers, even if fewer take part
 	m.ran, m.quota, m.split = 0, l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
 	if n > 1 {
 		for c := m.head; c != nil; c = c.next {
@@ -228,7 +228,9 @@ func (m *embedder) coarseRound(l load) {
 		defer m.rounds.End()
 		_ = m.eng.caps.Coarse(ctx, active, m.work)
 	})
-	if m.ran == l.tokens && n == len(m.others) { // it and nothing else, to its end, whoever waits by now
+	// Only a round that ran its whole load, and no call that joined later, is a sample
+	// of how fast so many workers are.
+	if m.ran == l.tokens && n == len(m.others) {
 		lim.Took(float64(max(1, l.tokens)), float64(profile.Now()-start)/1e9, limit.Host)
 	}
 	if m.broken != nil {

@@ -48,8 +48,8 @@ type Stream struct {
 	// The step loop's own.
 	seq      *kv.Sequence
 	tokens   []int32    // prompt, then what was generated
-	prefill  int        // of them, that are run several at a time: the prompt, as a rule
-	classes  []kv.Class // [limit] that the cache holds tokens in, or is to hold prefill in
+	prefill  int        // leading tokens that are run several at a time: usually the prompt
+	classes  []kv.Class // [limit] kernels that computed each token, or will compute it if it is prefill
 	limit    int        // tokens at which the text ends
 	composed bool       // in the batch that is being put together
 	row      int        // of the logits, -1 where none is wanted

@@ -41,8 +41,8 @@ const (
 	FineRunTokens   = defaultBatchTokens
 	CoarseRunTokens = 256
 	coarseLongest   = CoarseRunTokens // tokens of the longest text of a coarse run
-	// coarseTokens are the tokens of a batch from which its texts may be shared
-	// out: halves of fewer fill no tile, and cost as much as the whole.
+	// coarseTokens is the least number of tokens of a batch that coarse runs share:
+	// half of fewer tokens does not fill a tile, and costs as much as the whole.
 	coarseTokens = 64
 )
 
@@ -53,9 +53,10 @@ func (l load) batch() calib.Batch {
 	return calib.Batch{Seqs: l.seqs, Tokens: l.tokens, Longest: l.longest}
 }
 
-// scheduler decides how loads are run: by the mode that was asked for, else by
-// what the machine's figures say about the model's work. Its answers depend on
-// the load alone, so the same batch is cut into the same runs each time.
+// scheduler chooses the mode of a load: the one that the options ask for, or with
+// Auto the one that the machine's measured costs predict to be faster for this
+// model. The choice depends on the load alone, so the same batch is always cut into
+// the same runs.
 type scheduler struct {
 	mode   Mode
 	coarse bool // there are serial sessions
@@ -78,8 +79,8 @@ func (s *scheduler) pick(l load) Mode {
 	return Fine
 }
 
-// workOf sums up what a run does: what a token's products cost, which weights
-// they fetch, and where workers meet.
+// workOf sums up the work of a run for the cost model: FLOPs per token of products,
+// the weights that they read, and the number of barriers.
 func workOf(s *plan.Session) calib.Work {
 	var w calib.Work
 	p := s.Program()

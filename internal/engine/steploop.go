@@ -223,9 +223,9 @@ func (g *generator) pick() *runner {
 	return g.sampled
 }
 
-// context is that of the step: where it serves one stream alone it ends with
-// that stream's, since a piece of a long prompt takes long; others do not suffer
-// from who leaves.
+// context is the context of the step. A step for one stream ends with that stream's
+// context, because a part of a long prompt takes long. A step for several streams
+// does not end when one of them does.
 func (g *generator) context() context.Context {
 	var only *Stream
 	for _, s := range g.active {
@@ -273,15 +273,16 @@ func (g *generator) compose() int {
 	return phaseMixed
 }
 
-// long reports whether a stream's text is beyond the length up to which all
-// texts rotate alike: what the cache holds of it serves no other.
+// long reports whether a stream's text is longer than RopeContext. Up to that length
+// all texts have the same rotary positions; beyond it the cache of one text cannot
+// serve another.
 func (g *generator) long(s *Stream) bool {
 	limit := g.eng.cfg.RopeContext
 	return limit > 0 && len(s.tokens) > limit
 }
 
-// outgrown lets go of what was computed of a text that has just become long,
-// where all of it rotates otherwise now.
+// outgrown drops the cache of a text that has just become long, if the model then
+// rotates all of its tokens differently.
 func (g *generator) outgrown(s *Stream) {
 	if g.eng.cfg.RopeRestarts && len(s.tokens) == g.eng.cfg.RopeContext+1 {
 		s.seq.Release()
@@ -289,9 +290,9 @@ func (g *generator) outgrown(s *Stream) {
 	}
 }
 
-// class is that of tokens in a step of the kernels for so many tokens. The only
-// token of its sequence in the step is single: attention has other kernels for
-// it.
+// class names the kernels that compute a token in a step of so many tokens. single
+// says that the step has only this token of its sequence: attention has other
+// kernels for a single query.
 func (g *generator) class(tokens int, single bool) kv.Class {
 	if g.uniform {
 		return 0
@@ -314,7 +315,7 @@ func (g *generator) feed(s *Stream) {
 	if from < s.prefill {
 		n, length = min(s.prefill-from, room), s.prefill
 		if n == s.prefill-from-1 && n > 1 {
-			n-- // the last token alone would meet other kernels of attention
+			n-- // leave two tokens for the next step: a single query takes other attention kernels
 		}
 	}
 	err := w.AddCached(s.seq, s.tokens[from:from+n], length)

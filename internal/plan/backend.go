@@ -37,23 +37,24 @@ type Backend interface {
 type Caps struct {
 	Name    string // cpu, ref, null, opencl:0
 	Workers int    // threads of a fine run
-	// Coarse runs f on up to n workers side by side, f(0) on the caller, or on
-	// none if ctx ends before the workers are free. A worker that has not begun
-	// when f(0) returns is not called: f takes its work from a common list. nil
-	// where the backend has no use for whole batches side by side.
+	// Coarse runs f on up to n workers at the same time, f(0) on the caller. If ctx
+	// ends before the workers are free it runs nothing. Workers take work from a
+	// common list in f, so one that has not begun when f(0) returns is not called.
+	// nil: the backend does not run whole batches side by side.
 	Coarse func(ctx context.Context, n int, f func(worker int)) error
-	// NoReuse asks for plans whose activations share no memory: what sharing is
-	// worth is measured against it.
+	// NoReuse asks for plans whose activations share no memory, to measure what
+	// sharing is worth.
 	NoReuse bool
-	// OwnScratch says which kinds of steps bring their own workspace, so that
-	// the plan lays out none that they would wait for each other about; nil:
-	// none do.
+	// OwnScratch says which kinds of steps have workspace of their own. The plan
+	// lays out no shared scratch for them, which would need barriers; nil: no kind
+	// has.
 	OwnScratch func(kind string) bool
 	// Merges are the steps that take in their neighbours where they compute a
 	// single row.
 	Merges []Merge
-	// Buckets are the row counts at which smaller plans of a program end: where
-	// the formats of values change, and where less memory is worth a plan.
+	// Buckets are the largest row counts of a program's smaller plans. A backend
+	// ends a plan where other formats or kernels begin, or where a smaller plan
+	// saves enough memory.
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
@@ -94,9 +95,9 @@ type Arena interface {
 	Free() error
 }
 
-// WholeArena is an arena that can prepare for a program that touches all of it in
-// every run, as training does. Caches of keys and values are touched little by
-// little, so that memory for all of them would be wasted.
+// WholeArena is an arena that can commit all of its memory at once, for a program
+// that touches all of it in every run, such as training. A KV cache is touched
+// little by little, so committing all of it would waste memory.
 type WholeArena interface{ Whole() }
 
 // Memory is what a session owns and an Exec runs in.

@@ -24,9 +24,9 @@ type Pattern struct {
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).
 	Match func(nodes []*graph.Node) bool
-	// Siblings, in place of the fields above but for Kind and Root, makes one
-	// step of the nodes of a layer that read the same first operand and, beside
-	// it, leaves alone. It says whether two of them may share a step.
+	// Siblings, if set, replaces all fields above except Kind and Root. Nodes of
+	// one layer that read the same first operand, and otherwise only leaves, become
+	// one step if Siblings allows each pair of them.
 	Siblings func(a, b *graph.Node) bool
 }
 

@@ -60,7 +60,8 @@ type Rule struct {
 	Writes func(s *Step) []*Format
 	// Together says that it writes several formats in one pass.
 	Together bool
-	// Skips are operands that the op has and the rule does without, for costs.
+	// Skips are operands of the op that the rule does not read; their bytes do not
+	// count.
 	Skips []int
 }
 
@@ -189,9 +190,9 @@ func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Nod
 	return nil, false
 }
 
-// rowRange is the smallest and the largest row count by which n chooses its rule in
-// a bucket. Routing may give an expert any number of rows: one with fewer than the
-// bucket's fewest tokens computes by the rule for that many.
+// rowRange is the range of row counts for which n needs rules in a bucket. Routing
+// may give an expert any number of rows; an expert with fewer rows than the bucket
+// has tokens takes the rule for the bucket's smallest number of tokens.
 func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 	d := n.Out[0].Shape.Outer
 	from, to = d.Size(least), d.Size(most)

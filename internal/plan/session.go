@@ -149,8 +149,9 @@ func (s *Session) I32(v *graph.Value) []int32 { return s.slots[0].I32(v) }
 // F32 is the host memory of a float32 input or output, at its largest size.
 func (s *Session) F32(v *graph.Value) []float32 { return s.slots[0].F32(v) }
 
-// Class is the bucket that a run of so many tokens gets, or that AtLeast gives
-// it. Runs of one class take the same kernels for values of one row per token.
+// Class is the bucket of a run of so many tokens, or of one that asks for it with
+// AtLeast. Runs of one class take the same kernels for values with one row per
+// token.
 func (s *Session) Class(tokens int) int {
 	k, err := s.prog.bucket(tensor.Bind{}, tokens)
 	if err != nil {
