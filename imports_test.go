@@ -148,13 +148,17 @@ func TestImportsGoOneWay(t *testing.T) {
 }
 
 // TestThePublicPackageNamesNoKernel: what a model runs on is the business of the
-// packages below. The public one imports neither kernels nor the CPU's backend.
+// packages below. The public one and the engine import neither kernels nor backends.
 func TestThePublicPackageNamesNoKernel(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range files {
+	engine, err := filepath.Glob(filepath.Join("internal", "engine", "*.go"))
+	if err != nil || len(engine) < 10 {
+		t.Fatalf("%d files of the engine: %v", len(engine), err)
+	}
+	for _, path := range append(files, engine...) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
