@@ -203,3 +203,13 @@ func TestTurns(t *testing.T) {
 		}
 	}
 }
+
+// Every op has kernels: a model that the CPU runs or trains is never refused for
+// one.
+func TestEveryOpIsBound(t *testing.T) {
+	for _, op := range graph.Ops() {
+		if !Supports(op) {
+			t.Errorf("op %s has no kernel", op.Name)
+		}
+	}
+}

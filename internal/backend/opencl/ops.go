@@ -80,10 +80,11 @@ var ops = map[string]func(*binder, *graph.Node){
 	"combine": func(b *binder, n *graph.Node) {
 		b.each("k_combine", n.Out[0], append(b.values(append([]*graph.Value{n.Out[0]}, n.In...)), n.In[1].Shape.RowLen())...)
 	},
-	"attention":      bindAttention,
-	"attention_rel":  bindAttention,
-	"attention_kv":   bindAttentionKV,
-	"attention_grad": bindAttentionGrad,
+	"attention":          bindAttention,
+	"attention_rel":      bindAttention,
+	"attention_kv":       bindAttentionKV,
+	"attention_grad":     bindAttentionGrad,
+	"attention_rel_grad": bindAttentionGrad,
 	"kv_write": func(b *binder, n *graph.Node) {
 		k := n.In[2]
 		b.launch("k_kv_write", b.spread(k.Shape.Outer, 2*(k.Shape.RowLen()+31)/32), itemsOf, b.sizes, k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType, b.value(k), b.value(n.In[3]), b.value(n.In[4]))
@@ -227,13 +228,10 @@ func bindPool(b *binder, n *graph.Node) {
 }
 
 func bindPoolGrad(b *binder, n *graph.Node) {
-	dx, dy := n.Out[0], n.In[0]
-	kind := n.Attr.(graph.PoolAttr).Kind
-	if kind > graph.PoolLast {
-		b.fail(fmt.Errorf("%w: there is no kernel for the gradient of pooling %s (%s)", ErrDevice, kind, n.Name))
-		return
+	dx, dy, kind := n.Out[0], n.In[0], n.Attr.(graph.PoolAttr).Kind
+	for i := range kind.Len() {
+		b.perRow("k_pool_grad", dx, dx.Shape.RowLen(), b.value(dx), b.value(dy), b.value(n.In[1]), b.value(n.In[2]), dy.Shape.Outer, int(kind.At(i)), dy.Shape.RowLen(), i*dx.Shape.RowLen(), i > 0)
 	}
-	b.perRow("k_pool_grad", dx, dx.Shape.RowLen(), b.value(dx), b.value(dy), b.value(n.In[1]), dy.Shape.Outer, int(kind))
 }
 
 func bindCrossEntropy(b *binder, n *graph.Node) {

@@ -61,27 +61,27 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
 }
 
+// bindAttentionGrad has a kernel per gradient that somebody wants; the last operand
+// is the bias by distance, where the model has one.
 func bindAttentionGrad(b *binder, n *graph.Node) {
 	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
-	common := []any{b.sizes, q.Shape.Outer, sequences(n.In[6]), a, b.slopes(n, a)}
-	operands := b.values(n.In[:7])
+	var rel address
+	relCols := 1
+	if len(n.In) > 7 {
+		rel, relCols = b.value(n.In[7]), n.In[7].Shape.RowLen()
+	}
 	per := func(heads int) [2]extent { return [2]extent{{q.Shape.Outer, 1, 1, 0}, groups(heads)} }
+	launch := func(name string, size [2]extent, out ...any) {
+		arguments := append([]any{b.sizes, q.Shape.Outer, sequences(n.In[6]), a, b.slopes(n, a)}, out...)
+		b.launch(name, size, attendLanes, append(append(arguments, b.values(n.In[:7])...), rel, relCols)...)
+	}
 	if dq := b.value(n.Out[0]); dq != 0 {
-		b.launch("k_attention_dq", per(a.Heads), attendLanes, append(append(common[:len(common):len(common)], dq), operands...)...)
+		launch("k_attention_dq", per(a.Heads), dq)
 	}
 	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
-		b.launch("k_attention_dkv", per(a.KVHeads), attendLanes, append(append(common[:len(common):len(common)], dk, dv), operands...)...)
+		launch("k_attention_dkv", per(a.KVHeads), dk, dv)
 	}
-}
-
-// tile is the one that a product of so many rows, columns and inner columns is cut
-// into.
-func (b *Backend) tile(rows, cols, inner int) tile {
-	t := tiles[0]
-	for _, c := range tiles {
-		if c.fits(b.about) && (c.M <= rows || c.M <= 64) {
-			t = c
-		}
+	if len(n.Out) > 3 && b.value(n.Out[3]) != 0 {
+		launch("k_attention_drel", [2]extent{groups(relCols), groups(a.Heads)}, b.value(n.Out[3]))
 	}
-	return t
 }

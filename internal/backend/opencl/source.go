@@ -20,7 +20,7 @@ type unit struct {
 // baseUnits are the kernels of all plans. Attention comes in two sizes: for few
 // rows, and for many.
 var baseUnits = []unit{
-	{file: "common.cl"}, {file: "elementwise.cl"}, {file: "rows.cl"}, {file: "linear.cl"}, {file: "attention.cl"},
+	{file: "common.cl"}, {file: "elementwise.cl"}, {file: "rows.cl"}, {file: "linear.cl"}, {file: "attention.cl"}, {file: "training.cl"},
 	{file: "attend.cl", defines: "#define QUERIES 1\n#define N(name) name##_1\n", ends: "#undef QUERIES\n#undef N\n"},
 	{file: "attend.cl", defines: "#define QUERIES 8\n#define N(name) name##_8\n", ends: "#undef QUERIES\n#undef N\n"},
 }

@@ -26,3 +26,15 @@ var gemmUnits = []unit{{file: "common.cl"}, {file: "gemm.cl"}}
 
 // fits reports whether a device has room for a group.
 func (t tile) fits(d description) bool { return t.items() <= d.Items && t.local() <= d.Local }
+
+// tile is the one that a product of so many rows, columns and inner columns is cut
+// into.
+func (b *Backend) tile(rows, cols, inner int) tile {
+	t := tiles[0]
+	for _, c := range tiles {
+		if c.fits(b.about) && (c.M <= rows || c.M <= 64) {
+			t = c
+		}
+	}
+	return t
+}

@@ -11,7 +11,7 @@ void N(attend)(int type, Mask a, int rows, int seqs, G const float *slopes, G fl
                L float *qs, L float *ps, L float *part, L float *top, L float *sum, L float *keep) {
   int t0 = GROUP * QUERIES, h = get_group_id(1), d = a.head, lane = LANE;
   if (t0 >= rows) return;
-  int n = min(QUERIES, rows - t0), off = h / (a.heads / a.kv_heads) * d, reach = (relcols - 1) / 2;
+  int n = min(QUERIES, rows - t0), off = h / (a.heads / a.kv_heads) * d;
   u64 stride = row_bytes(type, a.kv_heads * d);
   float slope = slopes ? slopes[h] : 0;
   for (int i = lane; i < QUERIES * d; i += 64) qs[i] = i / d < n ? q[((u64)(t0 + i / d) * a.heads + h) * d + i % d] : 0;
@@ -52,7 +52,7 @@ void N(attend)(int type, Mask a, int rows, int seqs, G const float *slopes, G fl
         int2 see = visible(a, at, keys);
         if (i >= first && i < last && j >= see.x && j < see.y) {
           sc = final_score(a, dots[i], slope, j);
-          if (rel) sc += rel[h * relcols + min(max(j - at, -reach), reach) + reach];
+          if (rel) sc += rel[h * relcols + rel_at(relcols, at, j)];
         }
         ps[i * 64 + lane] = sc;
       }

@@ -44,12 +44,18 @@ KERNEL k_kv_write(BIND, PTR(u8, ks), PTR(u8, vs), int type, PTR(const float, k),
   }
 }
 
-// Gradients: probabilities are computed again from the log-sum-exp. HEADS is the
-// most values of a head that a lane holds.
-#define HEAD 256
+// The column of the bias by distance of a pair; relcols is odd.
+int rel_at(int relcols, int i, int j) {
+  int reach = (relcols - 1) / 2;
+  return min(max(j - i, -reach), reach) + reach;
+}
+
+#define HEAD 256 // the most values of a head
 #define SLOTS 4 // values of a head per lane, of 64
 
-float2 pair_grad(Mask a, G const float *q, G const float *k, G const float *v, G const float *dout, G const float *out, float lse, float slope, int j) {
+// Gradients: probabilities are computed again from the log-sum-exp. rel is the
+// pair's bias by distance.
+float2 pair_grad(Mask a, G const float *q, G const float *k, G const float *v, G const float *dout, G const float *out, float lse, float slope, int j, float rel) {
   float s = 0, g = 0, delta = 0;
   for (int i = 0; i < a.head; i++) {
     s += q[i] * k[i];
@@ -57,14 +63,14 @@ float2 pair_grad(Mask a, G const float *q, G const float *k, G const float *v, G
     delta += dout[i] * out[i];
   }
   s = final_score(a, s, slope, j);
-  float p = exp(s - lse), ds = p * (g - delta) * a.scale;
+  float p = exp(s + rel - lse), ds = p * (g - delta) * a.scale;
   if (a.cap > 0) ds *= 1 - (s / a.cap) * (s / a.cap);
   return (float2)(p, ds);
 }
 
 // One group of 64 lanes per query head.
-KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dq), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start)) {
-  AT(const int, bind); AT(const float, slopes); AT(float, dq); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
+KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dq), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+  AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, dq); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
   L float ds[64];
   int t = GROUP, h = get_group_id(1), d = a.head, kcols = a.kv_heads * d;
   if (t >= size(rows, bind)) return;
@@ -79,7 +85,7 @@ KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(cons
       barrier(CLK_LOCAL_MEM_FENCE);
       if (LANE < n) {
         u64 u = (u64)(q0 + j) * kcols + head;
-        ds[LANE] = pair_grad(a, q + o, k + u, v + u, dout + o, out + o, l, slope, j).y;
+        ds[LANE] = pair_grad(a, q + o, k + u, v + u, dout + o, out + o, l, slope, j, rel ? rel[h * relcols + rel_at(relcols, t - q0, j)] : 0).y;
       }
       barrier(CLK_LOCAL_MEM_FENCE);
       for (int c = 0; c < SLOTS; c++) {
@@ -95,8 +101,8 @@ KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(cons
 
 // One group of 64 lanes per key head: sums over the heads of its group and the
 // queries that see it, in order.
-KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dk), PTR(float, dv), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start)) {
-  AT(const int, bind); AT(const float, slopes); AT(float, dk); AT(float, dv); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
+KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dk), PTR(float, dv), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+  AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, dk); AT(float, dv); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
   L float2 g[64];
   int u = GROUP, kv = get_group_id(1), d = a.head, group = a.heads / a.kv_heads;
   if (u >= size(rows, bind)) return;
@@ -113,7 +119,7 @@ KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(con
         if (LANE < n) {
           int2 see = visible(a, t - q0, q1 - q0);
           u64 o = ((u64)t * a.heads + h) * d;
-          if (u - q0 >= see.x && u - q0 < see.y) g[LANE] = pair_grad(a, q + o, k + ko, v + ko, dout + o, out + o, lse[(u64)t * a.heads + h], slope, u - q0);
+          if (u - q0 >= see.x && u - q0 < see.y) g[LANE] = pair_grad(a, q + o, k + ko, v + ko, dout + o, out + o, lse[(u64)t * a.heads + h], slope, u - q0, rel ? rel[h * relcols + rel_at(relcols, t - q0, u - q0)] : 0);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int c = 0; c < SLOTS; c++) {
@@ -132,4 +138,29 @@ KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(con
       if (dk) dk[ko + LANE + 64 * c] = gk[c];
       if (dv) dv[ko + LANE + 64 * c] = gv[c];
     }
+}
+
+// The gradient of the bias: one group of 64 lanes per head and distance, lanes
+// over queries. Pairs beyond the largest distance count to it.
+KERNEL k_attention_drel(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, drel), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+  AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, drel); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
+  L float part[64];
+  int at = GROUP, h = get_group_id(1), d = a.head, n = size(rows, bind), ns = size(seqs, bind), reach = (relcols - 1) / 2;
+  u64 head = h / (a.heads / a.kv_heads) * d;
+  float sum = 0;
+  for (int t = LANE; t < n; t += 64) {
+    int s = sequence_of(start, ns, t), q0 = start[s], q1 = start[s + 1];
+    if (t < q0 || t >= q1) continue;
+    int2 see = visible(a, t - q0, q1 - q0);
+    int lo = t - q0 + at - reach, hi = lo + 1;
+    if (at == 0) lo = see.x;
+    if (at == 2 * reach) hi = see.y;
+    u64 o = ((u64)t * a.heads + h) * d;
+    for (int j = max(lo, see.x); j < min(hi, see.y); j++) {
+      u64 u = (u64)(q0 + j) * a.kv_heads * d + head;
+      sum += pair_grad(a, q + o, k + u, v + u, dout + o, out + o, lse[(u64)t * a.heads + h], slopes ? slopes[h] : 0, j, rel[h * relcols + at]).y / a.scale;
+    }
+  }
+  sum = group_sum(sum, part);
+  if (LANE == 0) drel[h * relcols + at] = sum;
 }

@@ -142,16 +142,28 @@ int sequence_of(G const int *start, int seqs, int t) {
   return lo;
 }
 
-// One group per token: dx is zero where no sequence reads it.
-KERNEL k_pool_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), Dim seqs, int kind) {
-  AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, start);
+// One group per token, of the columns of dy from out on: dx is zero where no
+// sequence reads it. The first of the largest rows gets all of a maximum's.
+KERNEL k_pool_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), PTR(const float, x), Dim seqs, int kind, int width, int out, int add) {
+  AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, start); AT(const float, x);
   int t = GROUP;
   if (t >= size(rows, bind)) return;
   int s = sequence_of(start, size(seqs, bind), t);
   int2 span = pool_span(kind, start[s], start[s + 1]);
   bool in = span.x <= t && t < span.y;
-  float f = in ? 1.0f / (span.y - span.x) : 0;
-  for (int c = LANE; c < cols; c += LANES) dx[(u64)t * cols + c] = in ? dy[(u64)s * cols + c] * f : 0;
+  float n = span.y - span.x, f = in ? 1 / n : 0;
+  if (in && kind == POOL_MEAN_SQRT) f = 1 / sqrt(n);
+  if (in && kind == POOL_WEIGHTED) f = (t - span.x + 1) / (n * (n + 1) / 2);
+  for (int c = LANE; c < cols; c += LANES) {
+    float g = in ? dy[(u64)s * width + out + c] * f : 0;
+    if (in && kind == POOL_MAX) {
+      int top = span.x;
+      for (int r = span.x + 1; r < span.y; r++)
+        if (x[(u64)r * cols + c] > x[(u64)top * cols + c]) top = r;
+      g = top == t ? dy[(u64)s * width + out + c] : 0;
+    }
+    dx[(u64)t * cols + c] = add ? dx[(u64)t * cols + c] + g : g;
+  }
 }
 
 KERNEL k_l2norm(BIND, PTR(float, y), PTR(const float, x)) {
