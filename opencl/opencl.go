@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"hotpath/internal/backend/opencl"
+	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/plan"
 )
@@ -28,7 +29,11 @@ func init() {
 			}
 			number = n
 		}
-		b, err := opencl.New(opencl.Options{Device: number})
+		cache, err := calib.Dir()
+		if err != nil {
+			cache = "" // tiles are measured at each start then
+		}
+		b, err := opencl.New(opencl.Options{Device: number, Cache: cache})
 		if err != nil {
 			return nil, err // not a nil *opencl.Backend inside the interface
 		}

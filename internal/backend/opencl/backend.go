@@ -24,14 +24,16 @@ import (
 
 // Options choose a device.
 type Options struct {
-	Device int // counted over all platforms
+	Device int    // counted over all platforms
+	Cache  string // folder in which the winners among tiles are kept; "": none
 }
 
 // Backend is one device.
 type Backend struct {
-	opts Options
-	drv  driver
-	pool *pool
+	opts  Options
+	drv   driver
+	pool  *pool
+	tuner *tuner
 
 	mu       sync.Mutex // guards what follows
 	programs map[string]program
@@ -50,6 +52,7 @@ func New(o Options) (*Backend, error) {
 
 func newBackend(o Options, drv driver) (*Backend, error) {
 	b := &Backend{opts: o, drv: drv, pool: newPool(drv), programs: map[string]program{}, about: drv.describe()}
+	b.tuner = newTuner(o.Cache, b.about)
 	if err := b.about.check(); err != nil {
 		return nil, errors.Join(err, drv.close())
 	}

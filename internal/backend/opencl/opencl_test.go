@@ -3,6 +3,7 @@ package opencl
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,7 @@ func TestSessionGivesEverythingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := f.creates
+	f.runs = nil // tiles were measured
 	for range 10 {
 		if err := s.Run(context.Background(), three); err != nil {
 			t.Fatal(err)
@@ -210,6 +212,55 @@ func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
 		if !Supports(op) {
 			t.Errorf("op %s has no kernel", op.Name)
+		}
+	}
+}
+
+// A tile is measured once, and the winner found again by the next process; a file
+// that is damaged costs a measurement, not an error.
+func TestTunerRemembers(t *testing.T) {
+	dir, d := t.TempDir(), newFake().about
+	calls := 0
+	measure := func(Shape) ([]Timing, error) {
+		calls++
+		return []Timing{{"8x8", 30}, {"32x32", 10}, {"64x64", 20}}, nil
+	}
+	s := Shape{100, 64, 32, tensor.Q4_0}
+	for range 2 {
+		for range 2 {
+			got, err := newTuner(dir, d).choose(s, d, measure)
+			if err != nil || got.String() != "32x32" {
+				t.Fatalf("tile %s, expected 32x32: %v", got, err)
+			}
+		}
+		if calls != 1 {
+			t.Fatalf("%d measurements of one shape, expected 1", calls)
+		}
+	}
+	other := d
+	other.Driver = "2"
+	if _, err := newTuner(dir, other).choose(s, other, measure); err != nil || calls != 2 {
+		t.Errorf("%d measurements after another driver came, expected 2: %v", calls, err)
+	}
+	file := newTuner(dir, d).file
+	if err := os.WriteFile(file, []byte(`{"100x64x32 Q4_0": "1000x1000"`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := newTuner(dir, d).choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 3 {
+		t.Errorf("tile %s after %d measurements: %v", got, calls, err)
+	}
+	spent := newTuner("", d)
+	spent.spent = 2 * tuneTime
+	if got, err := spent.choose(s, d, measure); err != nil || got != usual(d, 100) || calls != 3 {
+		t.Errorf("tile %s after %d measurements, expected the usual one: %v", got, calls, err)
+	}
+}
+
+// Every tile's group fits what it says of itself.
+func TestTiles(t *testing.T) {
+	for _, c := range tiles {
+		if c.M%c.EM != 0 || c.N%c.EN != 0 || c.K%8 != 0 || c.items() > leastItems || c.local() > leastLocal {
+			t.Errorf("tile %s: %d items, %d bytes of local memory", c, c.items(), c.local())
 		}
 	}
 }

@@ -265,29 +265,39 @@ func bindLinear(b *binder, n *graph.Node) {
 	x, w, y := n.In[0], n.In[1], n.Out[0]
 	rows, cols, k, t := b.most(x), w.Shape.Outer.Add, w.Shape.RowLen(), b.dtype(w)
 	arguments := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
-	name := strings.ToLower(t.String())
 	if rows <= fewRows && !b.plan.Invariant {
-		b.launch("k_few_"+name, [2]extent{groups(cols), {x.Shape.Outer, 1, fewRows, 0}}, fewLanes, arguments...)
+		b.launch("k_few_"+lower(t), [2]extent{groups(cols), {x.Shape.Outer, 1, fewRows, 0}}, fewLanes, arguments...)
 		return
 	}
-	b.product("k_many_"+name, b.be.tile(rows, cols, k), x.Shape.Outer, cols, arguments...)
+	if b.at == 0 {
+		return
+	}
+	chosen, err := b.be.tuner.choose(Shape{rows, cols, k, t}, b.be.about, func(s Shape) ([]Timing, error) { return b.be.measure(s, b.value(w)) })
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	b.product("k_many_"+lower(t), chosen, x.Shape.Outer, cols, arguments...)
 }
+
+// lower is a type in the names of kernels.
+func lower(t tensor.DType) string { return strings.ToLower(t.String()) }
 
 // product launches a product of dim x n results in tiles.
 func (b *binder) product(name string, t tile, dim tensor.Dim, n int, arguments ...any) {
-	b.launchOf("gemm "+t.String(), gemmUnits, t.options(), name, [2]extent{{tensor.Fixed(n), 1, t.N, 0}, {dim, 1, t.M, 0}}, t.items(), arguments...)
+	b.launchOf(t.String(), t.units(), t.options(), name, [2]extent{{tensor.Fixed(n), 1, t.N, 0}, {dim, 1, t.M, 0}}, t.items(), arguments...)
 }
 
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
 	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	b.product("k_gemm", b.be.tile(b.most(dy), k, rows), dy.Shape.Outer, k, b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.value(n.Out[0]), b.value(dy), uint64(rows), uint64(1), b.value(w), b.dtype(w))
+	b.product("k_gemm", usual(b.be.about, b.most(dy)), dy.Shape.Outer, k, b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.value(n.Out[0]), b.value(dy), uint64(rows), uint64(1), b.value(w), b.dtype(w))
 }
 
 func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
-	b.product("k_gemm", b.be.tile(rows, k, b.most(dy)), tensor.Fixed(rows), k, b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.value(n.Out[0]), b.value(dy), uint64(1), uint64(rows), b.value(x), tensor.F32)
+	b.product("k_gemm", usual(b.be.about, rows), tensor.Fixed(rows), k, b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.value(n.Out[0]), b.value(dy), uint64(1), uint64(rows), b.value(x), tensor.F32)
 }
 
 func bindGrouped(b *binder, n *graph.Node) {

@@ -2,7 +2,6 @@ package opencl
 
 import (
 	"fmt"
-	"strings"
 
 	"hotpath/internal/graph"
 )
@@ -57,7 +56,7 @@ func bindAttention(b *binder, n *graph.Node) {
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
-	b.attend("k_attention_kv_"+strings.ToLower(n.In[1].DType.String()), q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(n, a.AttentionAttr), b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+	b.attend("k_attention_kv_"+lower(n.In[1].DType), q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(n, a.AttentionAttr), b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
 		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
 }
 
