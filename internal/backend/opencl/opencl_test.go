@@ -256,10 +256,14 @@ func TestTunerRemembers(t *testing.T) {
 	}
 }
 
-// Every tile's group fits what it says of itself.
+// Tiles are whole, and every device has room for some.
 func TestTiles(t *testing.T) {
+	least := description{Local: leastLocal, Items: leastItems}
+	if got := usual(least, 1000); got.M < 64 || !got.fits(least) {
+		t.Errorf("the smallest device gets %s", got)
+	}
 	for _, c := range tiles {
-		if c.M%c.EM != 0 || c.N%c.EN != 0 || c.K%8 != 0 || c.items() > leastItems || c.local() > leastLocal {
+		if c.M%c.EM != 0 || c.N%c.EN != 0 || c.K%8 != 0 || c.items() > leastItems || c.local() > 32<<10 {
 			t.Errorf("tile %s: %d items, %d bytes of local memory", c, c.items(), c.local())
 		}
 	}

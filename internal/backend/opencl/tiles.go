@@ -9,7 +9,7 @@ type tile struct{ M, N, K, EM, EN int }
 
 // tiles are the candidates, from small to large.
 var tiles = []tile{
-	{8, 8, 8, 1, 1}, {16, 16, 16, 1, 1}, {32, 32, 16, 2, 2}, {64, 64, 16, 4, 4}, {64, 128, 16, 4, 8}, {128, 64, 16, 8, 4}, {128, 128, 8, 8, 8},
+	{8, 8, 8, 1, 1}, {16, 16, 16, 1, 1}, {32, 32, 16, 2, 2}, {64, 64, 16, 4, 4}, {64, 128, 16, 4, 8}, {128, 64, 16, 8, 4}, {128, 128, 16, 8, 8},
 	{16, 16, 0, 4, 4}, {32, 32, 0, 4, 4},
 }
 
@@ -24,7 +24,7 @@ func (t tile) String() string {
 func (t tile) items() int { return t.M / t.EM * (t.N / t.EN) }
 
 // local is how many bytes of local memory a group needs.
-func (t tile) local() int64 { return 4 * int64(t.K) * int64(t.M+t.N+2) }
+func (t tile) local() int64 { return 4 * int64(t.K) * int64(t.M+t.N+8) }
 
 // fits reports whether a device has room for a group.
 func (t tile) fits(d description) bool { return t.items() <= d.Items && t.local() <= d.Local }

@@ -159,9 +159,15 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 }
 
 // time is the least time of some launches of a product.
-func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (best int64, err error) {
-	k := &binder{be: b, exec: &exec{be: b}, at: y, sizes: sizes}
+func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
+	k := &binder{be: b, exec: &exec{be: b}, at: y}
 	k.product("k_many_"+lower(s.Type), t, tensor.Fixed(s.Rows), s.Cols, sizes, tensor.Fixed(s.Rows), s.Cols, s.Inner, y, x, w, address(0))
+	return b.timed(k)
+}
+
+// timed is the least time of some launches of the one kernel of a binder, in
+// nanoseconds of the device's clock. The kernel is dropped.
+func (b *Backend) timed(k *binder) (best int64, err error) {
 	defer func() {
 		for _, l := range k.exec.launches {
 			err = firstOf(err, b.drv.drop(l.kernel))
@@ -181,7 +187,7 @@ func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (best int64, err
 		if err := firstOf(err, timed, b.drv.forget(e)); err != nil {
 			return 0, err
 		}
-		if took := end - begin; run > 0 && (best == 0 || took < best) {
+		if took := max(end-begin, 1); run > 0 && (best == 0 || took < best) {
 			best = took
 		}
 	}

@@ -2,13 +2,32 @@
 //
 // A group computes TILE_M x TILE_N results, a work item EACH_M x EACH_N of them.
 // TILE_K columns of both operands lie in local memory at a time, weights decoded.
-// The file is compiled once per tile that is in use.
+// The file is compiled once per tile.
 
 #define ITEMS (TILE_M / EACH_M * (TILE_N / EACH_N))
-#define PAD 1
+#define PAD 4 // keeps rows of vectors aligned
+
+// Element i of the results of a work item lies in row ROW_OF(i), element j in column
+// COL_OF(j): in vectors of 4, so that local memory is read in vectors, neighbours
+// by neighbours.
+#if EACH_M % 4 == 0 && EACH_N % 4 == 0
+#define ROW_OF(i) ((i) / 4 * (4 * TILE_M / EACH_M) + ty * 4 + (i) % 4)
+#define COL_OF(j) ((j) / 4 * (4 * TILE_N / EACH_N) + tx * 4 + (j) % 4)
+#define TAKE(to, from, n, at)                                                                                 \
+  for (int i = 0; i < n; i += 4) {                                                                            \
+    float4 f = *(L float4 *)&from[at(i)];                                                                     \
+    to[i] = f.s0, to[i + 1] = f.s1, to[i + 2] = f.s2, to[i + 3] = f.s3;                                       \
+  }
+#else
+#define ROW_OF(i) (ty + (i) * (TILE_M / EACH_M))
+#define COL_OF(j) (tx + (j) * (TILE_N / EACH_N))
+#define TAKE(to, from, n, at)                                                                                 \
+  for (int i = 0; i < n; i++) to[i] = from[at(i)];
+#endif
 
 #define GEMM_BODY(LOAD_A, LOAD_B)                                                                             \
-  L float as[TILE_K][TILE_M + PAD], bs[TILE_K][TILE_N + PAD];                                                 \
+  L float as[TILE_K][TILE_M + PAD] __attribute__((aligned(16)));                                              \
+  L float bs[TILE_K][TILE_N + PAD] __attribute__((aligned(16)));                                              \
   int m0 = get_group_id(1) * TILE_M, n0 = get_group_id(0) * TILE_N, item = get_local_id(0);                   \
   if (m0 >= m || n0 >= n) return;                                                                             \
   int tx = item % (TILE_N / EACH_N), ty = item / (TILE_N / EACH_N);                                           \
@@ -21,8 +40,8 @@
     barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
     for (int q = 0; q < TILE_K; q++) {                                                                        \
       float u[EACH_M], v[EACH_N];                                                                             \
-      for (int i = 0; i < EACH_M; i++) u[i] = as[q][ty + i * (TILE_M / EACH_M)];                              \
-      for (int j = 0; j < EACH_N; j++) v[j] = bs[q][tx + j * (TILE_N / EACH_N)];                              \
+      TAKE(u, as[q], EACH_M, ROW_OF)                                                                          \
+      TAKE(v, bs[q], EACH_N, COL_OF)                                                                          \
       for (int i = 0; i < EACH_M; i++)                                                                        \
         for (int j = 0; j < EACH_N; j++) acc[i][j] = fma(u[i], v[j], acc[i][j]);                              \
     }                                                                                                         \
@@ -30,7 +49,7 @@
   }                                                                                                           \
   for (int i = 0; i < EACH_M; i++)                                                                            \
     for (int j = 0; j < EACH_N; j++) {                                                                        \
-      int r = m0 + ty + i * (TILE_M / EACH_M), q = n0 + tx + j * (TILE_N / EACH_N);                           \
+      int r = m0 + ROW_OF(i), q = n0 + COL_OF(j);                                                             \
       if (r < m && q < n) c[(u64)r * n + q] = acc[i][j] + (bias ? bias[q] : 0);                               \
     }
 
@@ -108,11 +127,3 @@ KERNEL N(k_gemm)(PTR(const int, bind), Dim dm, Dim dk, int n, PTR(float, c), PTR
   int m = size(dm, bind), k = size(dk, bind);
   GEMM_BODY(LOAD_STRIDED_A, LOAD_STRIDED_B(type))
 }
-#undef ITEMS
-#undef PAD
-#undef GEMM_BODY
-#undef LOAD_X
-#undef LOAD_W
-#undef MANY
-#undef LOAD_STRIDED_A
-#undef LOAD_STRIDED_B
