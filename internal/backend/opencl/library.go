@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -115,7 +116,7 @@ type place struct {
 	about            description
 }
 
-// devices lists the devices of all platforms, in order. A platform that cannot be
+// devices lists the devices of all platforms, CPUs last. A platform that cannot be
 // asked is left out, unless there is no other.
 func (l *icd) devices() ([]place, error) {
 	var n uint32
@@ -135,6 +136,15 @@ func (l *icd) devices() ([]place, error) {
 	if len(out) == 0 {
 		return nil, errors.Join(append(failed, fmt.Errorf("%w: %d platforms and no device", ErrDevice, n))...)
 	}
+	slices.SortStableFunc(out, func(a, b place) int {
+		switch {
+		case a.about.CPU == b.about.CPU:
+			return 0
+		case a.about.CPU:
+			return 1
+		}
+		return -1
+	})
 	return out, nil
 }
 
