@@ -13,7 +13,8 @@
 // any number of texts), ranks documents ([Model.Rerank]), generates
 // ([Model.Generate]), scores ([Model.Score]) and tokenizes; [Model.Info] tells
 // which of these it can do and how. It may be used by many goroutines at once:
-// calls of Embed at the same time share runs, and so do generations. A context
+// calls of Embed at the same time share runs, and so do those of Rerank and of
+// Score, and generations. [Model.Stats] tells what waits and what runs. A context
 // that ends cuts its own call short, between parts of a step of the model, and no
 // other.
 // Zero values of all options are useful.
@@ -43,11 +44,10 @@ import (
 	"sync"
 	"time"
 
-	"hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/graph"
-	kernel "hotpath/internal/kernel/cpu"
+	"hotpath/internal/machine"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -131,9 +131,10 @@ type Model struct {
 	backend plan.Backend
 	eng     *engine.Engine
 	load    time.Duration
+	kvType  tensor.DType      // of the KV cache
 	rec     *profile.Recorder // nil records nothing
 	// precision is what the CPU was asked for; "" on other devices.
-	precision cpu.Precision
+	precision string
 
 	templateOnce sync.Once
 	template     *chatTemplate
@@ -172,7 +173,7 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := checkThreads(o.Threads); err != nil {
+	if err := machine.CheckThreads(o.Threads); err != nil {
 		return nil, err
 	}
 	if o.BatchTokens < 0 || o.BatchTokens > MaxBatchTokens {
@@ -206,31 +207,30 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	m.prompts = findPrompts(m.cfg)
 	device := o.Device
 	if device == "" {
-		device = defaultDevice
+		device = machine.CPU
 	}
 	if auto := o.Precision == "" || o.Precision == "auto"; auto && m.cfg.Delicate {
 		o.Precision = "f32"
-	} else if auto && !o.NoCalibration && device == defaultDevice {
+	} else if auto && !o.NoCalibration && device == machine.CPU {
 		o.Precision = m.calibrated()
 	}
-	if device == defaultDevice {
-		m.precision = cpu.Precision(cmp.Or(o.Precision, string(cpu.Auto)))
+	if device == machine.CPU {
+		m.precision = cmp.Or(o.Precision, machine.Auto)
 	}
 	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision,
-		InPlace: o.InPlace || inPlace(m.store.Bytes(), kernel.FreeMemory())}); err != nil {
+		InPlace: o.InPlace || machine.InPlace(m.store.Bytes())}); err != nil {
 		return m, err
 	}
-	kvType, err := parseKVType(o, m.cfg)
-	if err != nil {
+	if m.kvType, err = parseKVType(o, m.cfg); err != nil {
 		return m, err
 	}
 	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
-		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
+		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: m.kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
 		Costs: costs(o, m.backend),
 	})
 	m.load = time.Since(start)
 	if err == nil && m.rec != nil {
-		f := machineFacts(m.backend, o.Precision)
+		f := machine.Facts(m.backend, o.Precision)
 		f.Model, f.Params = m.cfg.Name, m.cfg.ParamCount
 		m.rec.SetFacts(f)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
-	kernel "hotpath/internal/kernel/cpu"
+	"hotpath/internal/machine"
 	"hotpath/internal/plan"
 )
 
@@ -20,14 +20,14 @@ import (
 // measured, and a folder that cannot be written keeps nothing.
 func Calibrate(ctx context.Context, threads int) (_ string, err error) {
 	defer engine.Guard(&err)
-	if err := checkThreads(threads); err != nil {
+	if err := machine.CheckThreads(threads); err != nil {
 		return "", err
 	}
 	if threads == 0 {
-		threads = kernel.Threads()
+		threads = machine.Threads()
 	}
 	f, err := calib.Find(ctx, threads, true, func() (plan.Backend, error) {
-		return engine.NewBackend(defaultDevice, engine.BackendOptions{Threads: threads})
+		return engine.NewBackend(machine.CPU, engine.BackendOptions{Threads: threads})
 	})
 	if err != nil {
 		return "", err

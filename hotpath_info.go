@@ -42,7 +42,8 @@ type Info struct {
 	DTypes      []DTypeCount // the largest share first
 
 	FLOPsPerToken   int64 // of a short text; attention grows with its length
-	KVBytesPerToken int64 // of the cache, 0 for encoders
+	KVBytesPerToken int64 // of the KV cache in its encoding, KVType; 0 for encoders
+	KVType          string
 	Device          string
 	Threads         int
 
@@ -78,17 +79,20 @@ func (m *Model) Info() (i Info, err error) {
 		i.Prompts, i.TaskPrompts, i.DefaultPrompt = maps.Clone(m.prompts.named), maps.Clone(m.prompts.tasks), m.prompts.preset
 		i.TrainedDims = slices.Clone(trainedDims(c))
 	}
-	if c.CanGenerate {
-		i.KVBytesPerToken = 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim)
-	}
 	err = m.eng.Do(func() (err error) {
+		if c.CanGenerate {
+			i.KVType = m.kvType.String()
+			if i.KVBytesPerToken, err = m.kvBytes(); err != nil {
+				return err
+			}
+		}
 		if i.DTypes, err = m.dtypes(); err != nil {
 			return err
 		}
 		if i.FLOPsPerToken, err = m.flops(); err != nil {
 			return err
 		}
-		i.Precision = string(m.precision)
+		i.Precision = m.precision
 		if i.Classes, err = m.classes(); err != nil || !calib.AnyPrecision() {
 			return err
 		}
@@ -128,6 +132,23 @@ func (m *Model) dtypes() ([]DTypeCount, error) {
 	return out, nil
 }
 
+// kvBytes is what a token takes in the KV cache: the state of the graph that
+// generates, for as many tokens as a block has.
+func (m *Model) kvBytes() (int64, error) {
+	g, err := m.graphOf(tensor.Bind{T: 1, S: 1, R: 1})
+	if err != nil {
+		return 0, err
+	}
+	var bytes int64
+	for _, n := range g.Nodes {
+		if n.Leaf != nil && n.Leaf.Role == graph.RoleKV {
+			v := n.Out[0]
+			bytes += int64(v.Shape.NumRows(g.Max)) * int64(v.DType.RowBytes(v.Shape.RowLen()))
+		}
+	}
+	return bytes / graph.KVBlock, nil
+}
+
 // flops adds up the graph of one token.
 func (m *Model) flops() (int64, error) {
 	one := tensor.Bind{T: 1, S: 1, R: 1}
@@ -155,7 +176,7 @@ func (m *Model) flops() (int64, error) {
 // graphOf is what the model is for, as a graph: of generating, or of embedding.
 func (m *Model) graphOf(most tensor.Bind) (g *graph.Graph, err error) {
 	if m.cfg.CanGenerate {
-		g, _, err = m.model.BuildGenerate(most, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1})
+		g, _, err = m.model.BuildGenerate(most, model.KVLayout{Blocks: 1, MaxBlocksPerSeq: 1, Type: m.kvType})
 	} else {
 		g, _, err = m.model.BuildEmbed(most, model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: true})
 	}

@@ -6,27 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"path/filepath"
-	"slices"
-	"time"
 
-	"hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
-	"hotpath/internal/graph"
-	"hotpath/internal/kernel/int8"
-	"hotpath/internal/plan"
+	"hotpath/internal/precision"
 	"hotpath/internal/tensor"
 )
 
-// ClassUse is how products with weights of one role are computed.
-type ClassUse struct {
-	Role   string // q, k, v, o, gate, up, down, embedding, head, router, other; attention has no weights
-	DType  string // as the file has them; "" for attention
-	Class  string // f32, bf16, i16g32 or i8g32
-	Params int64
-}
+// ClassUse is how products with weights of one role are computed: their Role (q, k,
+// v, o, gate, up, down, embedding, head, router, other, or attention, which has no
+// weights), their DType in the file, the Class (f32, bf16, i16g32 or i8g32) and the
+// number of Params.
+type ClassUse = precision.Use
 
 // PrecisionClass is what was measured of one compute class with a model.
 type PrecisionClass struct {
@@ -46,48 +38,17 @@ type PrecisionReport struct {
 	Note    string           // why not
 }
 
-// classes lists the compute classes of a model's products, in the order in which
-// a token meets them: those of a plan for many rows. No weight is touched.
+// classes lists the compute classes of a model's products for many rows.
 func (m *Model) classes() ([]ClassUse, error) {
 	if m.precision == "" {
 		return nil, nil // not the CPU
 	}
-	g, err := m.graphOf(tensor.Bind{T: classRows, S: classRows, R: classRows})
+	g, err := m.graphOf(tensor.Bind{T: precision.Rows, S: precision.Rows, R: precision.Rows})
 	if err != nil {
 		return nil, err
 	}
-	prog, err := plan.Compile("info", g, m.backend, []tensor.Bind{g.Max}, plan.CompileOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var out []ClassUse
-	for _, s := range prog.Plans[0].Steps {
-		for k, n := range s.Nodes {
-			u := ClassUse{Class: s.Class(k)}
-			switch n.Op {
-			case graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel:
-				u.Role = "attention"
-			case graph.OpLinear, graph.OpGroupedLinear:
-				w := n.In[1]
-				if w.Node.Leaf == nil || w.Node.Leaf.Kind != graph.WeightLeaf {
-					continue
-				}
-				u.Role, u.DType, u.Params = w.Node.Leaf.Role.String(), w.DType.String(), int64(w.Shape.Len(tensor.Bind{}))
-			default:
-				continue
-			}
-			if i := slices.IndexFunc(out, func(o ClassUse) bool { return o.Role == u.Role && o.DType == u.DType && o.Class == u.Class }); i >= 0 {
-				out[i].Params += u.Params
-			} else {
-				out = append(out, u)
-			}
-		}
-	}
-	return out, nil
+	return precision.Uses(g, m.backend)
 }
-
-// classRows is more rows than kernels for few rows take.
-const classRows = 512
 
 // fileKey tells this file from others and from its own later versions, by its
 // names, types and shapes and by a few numbers of each tensor.
@@ -107,25 +68,6 @@ func (m *Model) fileKey() (calib.FileKey, error) {
 		bytes += int64(len(t.Data))
 	}
 	return calib.NewFileKey(filepath.Base(m.store.Path()), bytes, hex.EncodeToString(h.Sum(nil))), nil
-}
-
-// candidates are the classes that auto could take instead of its own: for
-// encoders only, because what is next to nothing in a vector is several per cent
-// of a likelihood.
-func (m *Model) candidates() ([]cpu.Precision, error) {
-	if m.cfg.CanGenerate || !m.cfg.CanEmbed || m.cfg.Delicate {
-		return nil, nil
-	}
-	for _, name := range m.store.Names() {
-		t, err := m.store.Get(name)
-		if err != nil && !errors.Is(err, ErrUnsupported) {
-			return nil, err
-		}
-		if err == nil && int8.Takes(t.DType) {
-			return []cpu.Precision{cpu.I8G32}, nil
-		}
-	}
-	return nil, nil
 }
 
 // calibrated is the class that a measurement of this very file allows, "" for
@@ -169,16 +111,16 @@ func CalibratePrecision(ctx context.Context, path string, o Options) (r Precisio
 		return r, err
 	}
 	defer func() { err = errors.Join(err, usual.Close()) }()
-	p := calib.Precision{Texts: len(sampleTexts)}
+	p := calib.Precision{Texts: len(precision.Texts)}
 	if p.Default, err = compareClasses(ctx, exact, exact, usual); err != nil {
 		return r, err
 	}
-	others, err := usual.candidates()
+	others, err := precision.Candidates(usual.store, usual.cfg)
 	if err != nil {
 		return r, err
 	}
 	for _, c := range others {
-		class, err := measureOther(ctx, exact, usual, func() (*Model, error) { return open(string(c)) })
+		class, err := measureOther(ctx, exact, usual, func() (*Model, error) { return open(c) })
 		if err != nil {
 			return r, err
 		}
@@ -220,93 +162,19 @@ func newReport(p calib.Precision) PrecisionReport {
 	return r
 }
 
-// speedTurns are the turns that two classes take.
-const speedTurns = 5
-
 // compareClasses holds m's vectors against those of exact, and its speed
 // against that of base, in turns.
 func compareClasses(ctx context.Context, exact, base, m *Model) (calib.Class, error) {
-	c := calib.Class{Name: m.mainClass(), Worst: 1}
-	want, err := exact.Embed(ctx, sampleTexts, EmbedOptions{})
-	if err != nil {
-		return c, err
-	}
-	got, err := m.Embed(ctx, sampleTexts, EmbedOptions{})
-	if err != nil {
-		return c, err
-	}
-	for i := range got {
-		cos := cosineOf(got[i], want[i])
-		c.Mean += cos / float64(len(got))
-		c.Worst = min(c.Worst, cos)
-	}
-	var ratios []float64
-	for range speedTurns {
-		var took [2]float64
-		for k, x := range []*Model{base, m} {
-			start := time.Now()
-			if _, err := x.Embed(ctx, sampleTexts, EmbedOptions{}); err != nil {
-				return c, err
-			}
-			took[k] = time.Since(start).Seconds()
+	embed := func(m *Model) precision.Embed {
+		return func(ctx context.Context, texts []string) ([][]float32, error) {
+			return m.Embed(ctx, texts, EmbedOptions{})
 		}
-		ratios = append(ratios, took[0]/took[1])
 	}
-	slices.Sort(ratios)
-	c.Speed = ratios[len(ratios)/2]
-	return c, nil
+	return precision.Compare(ctx, m.mainClass(), embed(exact), embed(base), embed(m))
 }
 
 // mainClass is the class that most weights are multiplied in.
 func (m *Model) mainClass() string {
-	uses, _ := m.classes()
-	share := map[string]int64{}
-	best := string(cpu.F32)
-	for _, u := range uses {
-		if share[u.Class] += u.Params; share[u.Class] > share[best] {
-			best = u.Class
-		}
-	}
-	return best
-}
-
-func cosineOf(a, b []float32) float64 {
-	var ab, aa, bb float64
-	for i := range a {
-		x, y := float64(a[i]), float64(b[i])
-		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
-	}
-	if aa == 0 || bb == 0 {
-		return 0
-	}
-	return ab / math.Sqrt(aa*bb)
-}
-
-// sampleTexts are what precision is measured with: short and long ones, several
-// languages, code and numbers.
-var sampleTexts = []string{
-	"rain",
-	"A stitch in time saves nine.",
-	"The quick brown fox jumps over the lazy dog.",
-	"How do I reset the password of my account?",
-	"The boats had swung round to face the hills, and nobody on the pier had noticed it yet.",
-	"Interest rates were left unchanged on Thursday, as most economists had expected.",
-	"def add(a, b):\n    return a + b",
-	"SELECT name, count(*) FROM orders WHERE total > 99.5 GROUP BY name;",
-	"Der Zug nach München fährt heute von Gleis neun ab.",
-	"Il pleut sur la ville depuis trois jours.",
-	"El gato duerme al sol en la ventana de la cocina.",
-	"今日は天気がいいですね。",
-	"Water boils at 100 degrees Celsius at sea level, and at 93 degrees at 2,000 metres.",
-	"An enzyme lowers the activation energy of a reaction without being consumed by it, which is why a small amount of it can turn over a large amount of substrate.",
-	"Returns are free within 30 days. Keep the receipt, and pack the item as you got it.",
-	"1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144",
-	"error: connection refused (os error 111) while connecting to 10.0.0.7:5432",
-	"The committee shall meet at least twice a year; its minutes shall be kept by the secretary and be open to every member.",
-	"What is the capital of Australia?",
-	"Canberra became the capital of Australia in 1913, as a compromise between Sydney and Melbourne.",
-	"Preheat the oven to 180 degrees. Beat the eggs with the sugar until pale, fold in the flour, and bake for 35 minutes.",
-	"Happy birthday! I hope that you have a wonderful day and that we can meet soon.",
-	"Transformers process all tokens of a text at once, and attention lets each of them look at every other one; positions are told apart by rotating queries and keys.",
-	"no",
+	uses, _ := m.classes() // without any it is f32
+	return precision.Main(uses)
 }

@@ -14,6 +14,7 @@ import (
 	"hotpath/internal/calib"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/model"
+	"hotpath/internal/precision"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 	"hotpath/profile"
@@ -103,7 +104,7 @@ func TestClassesOfRareKernels(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer be.Close()
-		classes, err := (&Model{model: opened, cfg: opened.Config(), backend: be, precision: c.precision}).classes() // some have no tokenizer
+		classes, err := (&Model{model: opened, cfg: opened.Config(), backend: be, precision: string(c.precision)}).classes() // some have no tokenizer
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func TestCalibratePrecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Texts != len(sampleTexts) || len(r.Classes) != 2 || r.Classes[1].Class != "i8g32" || r.File == "" || r.Classes[0].Worst < 0.9995 || r.Classes[1].Mean < 0.99 {
+	if r.Texts != len(precision.Texts) || len(r.Classes) != 2 || r.Classes[1].Class != "i8g32" || r.File == "" || r.Classes[0].Worst < 0.9995 || r.Classes[1].Mean < 0.99 {
 		t.Errorf("%+v", r)
 	}
 	if _, err := os.Stat(r.File); err != nil {

@@ -1,12 +1,10 @@
 package hotpath
 
 import (
-	"cmp"
 	"context"
 
 	"hotpath/internal/engine"
-	"hotpath/internal/kernel/cpu"
-	"hotpath/internal/plan"
+	"hotpath/internal/machine"
 	"hotpath/profile"
 )
 
@@ -18,14 +16,8 @@ import (
 // the work. Where ctx ends it returns its error.
 func MeasureCeilings(ctx context.Context, threads int) (c profile.Ceilings, err error) {
 	defer engine.Guard(&err)
-	if err := checkThreads(threads); err != nil {
+	if err := machine.CheckThreads(threads); err != nil {
 		return c, err
 	}
-	return engine.MeasureCeilings(ctx, threads)
-}
-
-// machineFacts are what a profile says of the machine and of how it is used.
-func machineFacts(be plan.Backend, precision string) profile.Facts {
-	c := be.Caps()
-	return profile.Facts{CPU: cpu.Host().Brand, Tier: cpu.Active().String(), Device: c.Name, Threads: c.Workers, Precision: cmp.Or(precision, "auto")}
+	return machine.MeasureCeilings(ctx, threads)
 }

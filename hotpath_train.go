@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
-	"hotpath/internal/kernel/ceiling"
+	"hotpath/internal/machine"
 	"hotpath/internal/plan"
 	"hotpath/internal/train"
 	"hotpath/profile"
@@ -122,7 +121,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
 	if o.Profile != nil {
-		o.Profile.SetFacts(machineFacts(be, o.precision()))
+		o.Profile.SetFacts(machine.Facts(be, o.precision()))
 	}
 	return train.Run(ctx, cfg, train.Options{
 		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile,
@@ -133,13 +132,13 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 // in FLOP/s: about a tenth of a second with the whole machine. It is 0 on
 // devices other than the CPU.
 func PeakFLOPs(ctx context.Context, o TrainOptions) (float64, error) {
-	if err := checkThreads(o.Threads); err != nil {
+	if err := machine.CheckThreads(o.Threads); err != nil {
 		return 0, err
 	}
-	if o.Device != "" && o.Device != defaultDevice {
+	if o.Device != "" && o.Device != machine.CPU {
 		return 0, nil
 	}
-	return ceiling.Compute(ctx, o.Threads, o.precision()), context.Cause(ctx)
+	return machine.PeakFLOPs(ctx, o.Threads, o.precision()), context.Cause(ctx)
 }
 
 // PlotTraining draws the losses in the log of a run's folder as loss.svg there,
@@ -161,8 +160,8 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
 	var c profile.Ceilings
-	if o.Device == "" || o.Device == defaultDevice {
-		if c, err = engine.MeasureCeilings(ctx, o.Threads); err != nil {
+	if o.Device == "" || o.Device == machine.CPU {
+		if c, err = machine.MeasureCeilings(ctx, o.Threads); err != nil {
 			return nil, err
 		}
 	}
@@ -170,15 +169,15 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 }
 
 // precision is what training computes in on the CPU.
-func (o TrainOptions) precision() string { return string(cpu.Precision(o.Precision).Training()) }
+func (o TrainOptions) precision() string { return machine.TrainingPrecision(o.Precision) }
 
 func (o TrainOptions) backend() (plan.Backend, error) {
-	if err := checkThreads(o.Threads); err != nil {
+	if err := machine.CheckThreads(o.Threads); err != nil {
 		return nil, err
 	}
 	device := o.Device
 	if device == "" {
-		device = defaultDevice
+		device = machine.CPU
 	}
 	return engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.precision()})
 }

@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats"},
 	{"hotpath/internal/atomicfile"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -30,7 +30,10 @@ var layers = [][]string{
 	{"hotpath/internal/plan"},
 	{"hotpath/internal/backend"},
 	{"hotpath/internal/optest", "hotpath/internal/calib", "hotpath/internal/kv", "hotpath/internal/sample"},
+	{"hotpath/internal/batch"},
 	{"hotpath/internal/engine"},
+	{"hotpath/internal/machine"},
+	{"hotpath/internal/precision"},
 	{"hotpath/internal/train", "hotpath/internal/bench"},
 	{"hotpath/internal/study"},
 	{"hotpath"},
@@ -47,10 +50,11 @@ var closed = map[string][]string{
 	"hotpath/internal/lockfile":   {},
 	"hotpath/internal/atomicfile": {"hotpath/internal/lockfile"},
 	"hotpath/internal/pull":       {"hotpath/internal/lockfile", "hotpath/internal/atomicfile"},
-	"hotpath/internal/kernel":     {"hotpath/internal/tensor"},
+	"hotpath/internal/kernel":     {"hotpath/internal/tensor", "hotpath/internal/stats"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},
+	"hotpath/internal/stats":      {},
 	"hotpath/internal/limit":      {},
 }
 
@@ -140,6 +144,29 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 	if len(packages) < 15 {
 		t.Errorf("%d packages found: is the walk broken?", len(packages))
+	}
+}
+
+// TestThePublicPackageNamesNoKernel: what a model runs on is the business of the
+// packages below. The public one imports neither kernels nor the CPU's backend.
+func TestThePublicPackageNamesNoKernel(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if to, _ := strconv.Unquote(i.Path.Value); strings.HasPrefix(to, "hotpath/internal/kernel") || strings.HasPrefix(to, "hotpath/internal/backend") {
+				t.Errorf("%s imports %s", path, to)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,21 @@ OUT = pathlib.Path("internal/graph/testdata")
 cases = []
 
 
+def compact(x):
+    return json.dumps(x, separators=(",", ":"))
+
+
+def listed(begin, items, end):
+    return begin + "\n" + ",\n".join(items) + "\n" + end + "\n"
+
+
+def fields(name, value):
+    """A field of tensors has one of them per line."""
+    if not isinstance(value, dict):
+        return compact(name) + ":" + compact(value)
+    return compact(name) + ":" + listed("{", [compact(k) + ":" + compact(v) for k, v in value.items()], "}").rstrip("\n")
+
+
 def seed(name):
     torch.manual_seed(zlib.crc32(name.encode()))
 
@@ -225,8 +240,10 @@ for step in range(3):
     opt.step()
 
 OUT.mkdir(parents=True, exist_ok=True)
-json.dump(cases, open(OUT / "ops.json", "w"), separators=(",", ":"))
-json.dump({"ids": flat(ids), "labels": flat(labels), "pos": flat(tpos), "starts": flat(tstarts),
-           "lr": LR, "beta1": BETAS[0], "beta2": BETAS[1], "eps": EPS, "decay": DECAY, "clip": CLIP,
-           "params": initial, "grads": grads, "final": {n: pack(p) for n, p in params.items()},
-           "losses": losses, "norms": norms}, open(OUT / "tiny.json", "w"), separators=(",", ":"))
+# A case, a field or a tensor per line, so that a change shows what it changes.
+(OUT / "ops.json").write_text(listed("[", [compact(c) for c in cases], "]"))
+tiny = {"ids": flat(ids), "labels": flat(labels), "pos": flat(tpos), "starts": flat(tstarts),
+        "lr": LR, "beta1": BETAS[0], "beta2": BETAS[1], "eps": EPS, "decay": DECAY, "clip": CLIP,
+        "params": initial, "grads": grads, "final": {n: pack(p) for n, p in params.items()},
+        "losses": losses, "norms": norms}
+(OUT / "tiny.json").write_text(listed("{", [fields(k, v) for k, v in tiny.items()], "}"))

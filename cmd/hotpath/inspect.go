@@ -53,9 +53,10 @@ type description struct {
 
 // cost is what one token costs, and each token that it attends to besides.
 type cost struct {
-	FLOPs          int64 `json:"flops"` // 0 where the library cannot tell
-	AttentionFLOPs int64 `json:"attention_flops_per_context_token"`
-	KVBytes        int64 `json:"kv_bytes,omitempty"`
+	FLOPs          int64  `json:"flops"` // 0 where the library cannot tell
+	AttentionFLOPs int64  `json:"attention_flops_per_context_token"`
+	KVBytes        int64  `json:"kv_bytes,omitempty"`
+	KVType         string `json:"kv_type,omitempty"`
 }
 
 type tensorInfo struct {
@@ -220,6 +221,7 @@ func describe(path string) (_ *description, err error) {
 			FLOPs:          i.FLOPsPerToken,
 			AttentionFLOPs: 4 * int64(i.Layers) * int64(i.Heads) * int64(i.HeadDim), // scores, and the sum of values
 			KVBytes:        i.KVBytesPerToken,
+			KVType:         i.KVType,
 		},
 		Compute: newCompute(i),
 	}, nil

@@ -175,7 +175,7 @@ func (d *description) rows() [][2]string {
 	}
 	per := fmt.Sprintf("%s FLOP, and %s a token of context", flops, amount(d.Cost.AttentionFLOPs))
 	if d.Cost.KVBytes > 0 {
-		per += fmt.Sprintf("; %s of KV cache", size(d.Cost.KVBytes))
+		per += fmt.Sprintf("; %s of KV cache in %s", size(d.Cost.KVBytes), strings.ToLower(d.Cost.KVType))
 	}
 	return append([][2]string{
 		{"architecture", d.Arch},

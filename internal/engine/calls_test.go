@@ -79,7 +79,7 @@ func TestCloseHasABound(t *testing.T) {
 			if err := call(t.Context(), e); !errors.Is(err, ErrClosed) {
 				t.Errorf("a call after Close: %v", err)
 			}
-			if e.runners[0].out == nil || e.runners[0].sess.Program() == nil {
+			if e.runners[0].workers[0].Tokens == nil || e.runners[0].sess.Program() == nil {
 				t.Error("the session is gone")
 			}
 			g.pass <- ""
@@ -135,10 +135,10 @@ func TestPanicWhileEmbedding(t *testing.T) {
 			if name != "coarse" {
 				dst = nil // which nobody looks at below EmbedIDs
 			}
-			if err := m.do(t.Context(), seqs, dst, load{seqs: 3, tokens: 6, longest: 2}); !errors.Is(err, ErrInternal) {
+			if err := m.embed(t.Context(), seqs, nil, dst, load{seqs: 3, tokens: 6, longest: 2}); !errors.Is(err, ErrInternal) {
 				t.Fatalf("the call ended with %v", err)
 			}
-			if m.led || m.head != nil || len(m.fineWorker.parts) > 0 {
+			if m.led || m.head != nil || len(m.slots[0].parts) > 0 {
 				t.Error("the call left something behind")
 			}
 			if err := e.EmbedIDs(t.Context(), seqs, make([]float32, len(seqs)*e.cfg.EmbedDim), e.pooling()); err != nil {

@@ -144,8 +144,8 @@ func TestFailedRoundsAreNotMeasured(t *testing.T) {
 		g.pass <- what
 		before := *m.limits.Of(4)
 		m.mu.Lock()
-		m.push(&embedCall{ctx: t.Context(), seqs: [][]int32{{1, 2}, {3, 4}}, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
-		m.coarseRound(m.waiting())
+		m.push(&call{ctx: t.Context(), seqs: [][]int32{{1, 2}, {3, 4}}, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
+		m.coarseRound(m.load())
 		m.mu.Unlock()
 		for len(g.enter) > 0 {
 			<-g.enter

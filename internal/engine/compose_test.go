@@ -25,7 +25,7 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 	m := e.embedders[e.pooling()]
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &embedCall{ctx: t.Context()}
+	c := &call{ctx: t.Context()}
 	total := 0
 	for i, n := range []int{12, 20, 6, 18, 16} {
 		c.seqs, c.order = append(c.seqs, make([]int32, n)), append(c.order, int32(i))
@@ -46,11 +46,11 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 		return lengths
 	}
 	// The longest; of the rest not even the shortest fits.
-	if m.compose(m.coarse[0], 21); !slices.Equal(left(), []int{18, 16, 12, 6}) {
+	if m.compose(m.others[0], 21); !slices.Equal(left(), []int{18, 16, 12, 6}) {
 		t.Errorf("a run of one text left texts of %d tokens", left())
 	}
 	// The longest, then the longest that fits.
-	if m.compose(m.coarse[0], 31); !slices.Equal(left(), []int{16, 6}) {
+	if m.compose(m.others[0], 31); !slices.Equal(left(), []int{16, 6}) {
 		t.Errorf("a run of two texts left texts of %d tokens", left())
 	}
 }

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
+	"hotpath/internal/graph"
 	"hotpath/internal/sample"
 )
 
@@ -62,4 +64,27 @@ func (s *Stream) draw(logits func(row int) []float32, w *sample.Scratch) {
 	row := logits(s.row)
 	s.sampler.Penalize(row, s.tokens)
 	s.drawn.id, s.drawn.err = s.sampler.Sample(row, w)
+}
+
+// collect takes the tokens that a device has drawn.
+func (d *draws) collect(ids []int32) {
+	for _, s := range d.streams {
+		s.drawn.id, s.drawn.err = ids[s.row], nil
+		if s.drawn.id < 0 {
+			s.drawn.err = fmt.Errorf("%w: no token can be drawn: one is NaN or +Inf, or none is above -Inf", sample.ErrLogits)
+		}
+	}
+}
+
+// asks tells the device how to draw the stream's next token. The host's random
+// numbers make the token the same as if the host drew it.
+func (s *Stream) asks(w *worker) {
+	p, how := s.sampler.Params(), w.Sampling[s.row*graph.SampleLen:]
+	how[graph.SampleTemperature], how[graph.SampleTopK] = p.Temperature, float32(min(p.TopK, 1<<24))
+	how[graph.SampleTopP], how[graph.SampleMinP] = p.TopP, p.MinP
+	var random uint64
+	if !p.Greedy() {
+		random = s.sampler.Random()
+	}
+	graph.PutRandom(w.Random[2*s.row:], random)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"hotpath/internal/calib"
+	"hotpath/internal/graph"
 	"hotpath/internal/limit"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -28,28 +30,66 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 	if len(dst) < len(seqs)*e.cfg.EmbedDim {
 		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.EmbedDim, len(seqs))
 	}
-	var l load
-	for i, ids := range seqs {
-		if err := e.checkIDs(i, ids, e.cfg.MaxSeq); err != nil {
-			return err
-		}
-		l.tokens += len(ids)
-		l.longest = max(l.longest, len(ids))
+	l, err := e.loadOf(seqs, e.cfg.MaxSeq)
+	if err != nil {
+		return err
 	}
-	if l.seqs = len(seqs); l.seqs == 0 {
+	if l.seqs == 0 {
 		return context.Cause(ctx)
 	}
 	m, err := e.embedder(ctx, o)
 	if err != nil {
 		return err
 	}
-	return m.do(e.scoped(ctx), seqs, dst, l)
+	return m.embed(e.scoped(ctx), seqs, nil, dst, l)
+}
+
+// loadOf checks sequences of at most so many tokens and sums them up.
+func (e *Engine) loadOf(seqs [][]int32, longest int) (load, error) {
+	l := load{seqs: len(seqs)}
+	for i, ids := range seqs {
+		if err := e.checkIDs(i, ids, longest); err != nil {
+			return l, err
+		}
+		l.tokens += len(ids)
+		l.longest = max(l.longest, len(ids))
+	}
+	return l, nil
+}
+
+// embedder runs a program that gives one row per sequence: an embedding, or the
+// score of a pair of texts. Its queue merges calls. Its runs are fine, or coarse
+// where there are serial sessions.
+type embedder struct {
+	queue
+	prog   program
+	name   string // of the program
+	build  func(most tensor.Bind) (*graph.Graph, *model.Ports, *graph.Value, error)
+	most   int           // tokens that one sequence can have
+	tokens *atomic.Int64 // counter of what its runs had
+	fine   *runner
+	rounds *profile.Round   // nil without a recorder
+	work   func(worker int) // coarseWorker, made once
+	sched  scheduler
+	limits *limit.Classes // of the workers of coarse rounds
+
+	// Guarded by mu.
+	quota  int         // sequences left in a coarse round
+	split  calib.Split // of a coarse round into runs
+	broken error       // a worker of this coarse round panicked
+}
+
+func newEmbedder(e *Engine, k kind, name string) *embedder {
+	m := &embedder{prog: newProgram(), name: name}
+	m.queue.init(e, k)
+	m.round, m.hand, m.begin, m.work = m.runRound, m.handRows, m.beginFine, m.coarseWorker
+	return m
 }
 
 // embedder returns the program for one way of pooling.
 func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder, error) {
 	m := e.embedderOf(o)
-	return m, m.prog.open(ctx, e, func(ctx context.Context) error { return m.compile(ctx, o) })
+	return m, m.prog.open(ctx, e, func(ctx context.Context) error { return m.compile(ctx, e.opts.Parallel != Fine) })
 }
 
 // embedderOf finds the program, which may have to be compiled.
@@ -58,60 +98,70 @@ func (e *Engine) embedderOf(o model.EmbedOptions) *embedder {
 	defer e.progs.Unlock()
 	m := e.embedders[o]
 	if m == nil {
-		m = &embedder{eng: e, prog: newProgram(), name: "embed"}
+		name := "embed"
 		if n := len(e.embedders); n > 0 {
-			m.name = fmt.Sprintf("embed.%d", n)
+			name = fmt.Sprintf("embed.%d", n)
 		}
-		m.work, m.alone = m.coarseWorker, m.serve
+		m = newEmbedder(e, embedding, name)
+		m.most, m.tokens = e.cfg.MaxSeq, &e.stats.embedTokens
+		m.build = func(most tensor.Bind) (*graph.Graph, *model.Ports, *graph.Value, error) {
+			g, p, err := e.model.BuildEmbed(most, o)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			return g, p, p.Embedding, nil
+		}
 		e.embedders[o] = m
 	}
 	return m
 }
 
-func (m *embedder) compile(ctx context.Context, o model.EmbedOptions) error {
-	e, labels := m.eng, plan.ProfileLabels{Phases: []string{"embed"}}
-	// A text is embedded in one run, however long it is.
-	t := max(e.opts.MaxBatchTokens, e.cfg.MaxSeq)
-	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: e.opts.MaxSeqs, R: 1}, o)
+// compile makes the program's sessions; coarse says whether coarse runs are
+// wanted, too.
+func (m *embedder) compile(ctx context.Context, coarse bool) error {
+	e, labels := m.eng, plan.ProfileLabels{Phases: []string{kindNames[m.kind]}}
+	// A text is one sequence of one run, however long it is.
+	g, p, out, err := m.build(tensor.Bind{T: max(e.opts.MaxBatchTokens, m.most), S: e.opts.MaxSeqs, R: 1})
 	if err != nil {
 		return err
 	}
-	fine, err := e.newRunner(ctx, m.name, g, p, p.Embedding, plan.CompileOptions{}, labels)
+	fine, err := e.newRunner(ctx, m.name, g, p, out, 2, plan.CompileOptions{}, labels)
 	if err != nil {
 		return err
 	}
-	var coarse []*worker
-	if e.caps.Coarse != nil && e.opts.Parallel != Fine {
-		if coarse, err = e.openCoarse(ctx, m.name+".coarse", o, labels); err != nil {
+	var workers []*worker
+	if e.caps.Coarse != nil && coarse {
+		if workers, err = m.openCoarse(ctx, m.name+".coarse", labels); err != nil {
 			return errors.Join(err, e.drop(fine))
 		}
-		m.rounds = e.opts.Recorder.Round(m.name+".coarse", labels.Phases[0], workerNames(len(coarse)))
+		m.rounds = e.opts.Recorder.Round(m.name+".coarse", labels.Phases[0], workerNames(len(workers)))
 	}
-	m.fine, m.coarse, m.limits = fine, coarse, limit.NewClasses(len(coarse))
-	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(coarse) > 0, costs: e.costs, work: workOf(fine.sess), most: e.opts.MaxBatchTokens}
+	m.fine, m.slots, m.others, m.limits = fine, fine.workers, workers, limit.NewClasses(len(workers))
+	m.sched = scheduler{mode: e.opts.Parallel, coarse: len(workers) > 0, costs: e.costs, work: workOf(fine.sess), most: e.opts.MaxBatchTokens}
 	return nil
 }
 
 // openCoarse gives every worker a serial session: its own arenas, the same
 // weights. There are all of them, or none beside an error.
-func (e *Engine) openCoarse(ctx context.Context, name string, o model.EmbedOptions, labels plan.ProfileLabels) ([]*worker, error) {
-	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, e.cfg.MaxSeq))
-	g, p, err := e.model.BuildEmbed(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1}, o)
+func (m *embedder) openCoarse(ctx context.Context, name string, labels plan.ProfileLabels) ([]*worker, error) {
+	e := m.eng
+	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, m.most))
+	g, p, out, err := m.build(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1})
 	if err != nil {
 		return nil, err
 	}
-	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), plan.CompileOptions{Invariant: e.opts.Invariant})
+	prog, err := e.compile(name, g, plan.CompileOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var workers []*worker
 	var runners []*runner
 	for range e.opts.Workers {
-		r, err := e.newSession(ctx, prog, p, p.Embedding, plan.BindOptions{Serial: true}, labels)
+		r, err := e.newSession(ctx, prog, p, out, plan.BindOptions{Serial: true}, labels)
 		if err != nil {
 			return nil, errors.Join(err, e.drop(runners...))
 		}
-		workers, runners = append(workers, &worker{runner: r, parts: make([]part, 0, 1)}), append(runners, r)
+		workers, runners = append(workers, r.workers[0]), append(runners, r)
 	}
 	return workers, nil
 }
@@ -124,34 +174,42 @@ func workerNames(n int) []string {
 	return names
 }
 
-// fineRun runs one batch of what waits on all workers. m.mu is held, except
-// during the run.
-func (m *embedder) fineRun() {
-	w := &m.fineWorker
-	w.runner = m.fine
-	_, end := profile.Scope(m.eng.base, "batch")
-	ctx := m.compose(w, m.eng.opts.MaxBatchTokens)
-	end()
-	m.eng.stats.fine.Add(1)
-	var err error
-	m.unlocked(func() { err = w.run(ctx) })
-	m.settle(w, err)
+// embed queues a call and sees it through. segments may be nil.
+func (m *embedder) embed(ctx context.Context, seqs, segments [][]int32, dst []float32, l load) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.take()
+	*c = call{ctx: ctx, seqs: seqs, segments: segments, order: c.order[:0], dst: dst, load: l, signal: c.signal}
+	for i := range seqs {
+		c.order = append(c.order, int32(i))
+	}
+	return m.do(c)
 }
 
-// unlocked calls f without m.mu, which is held again after it and after a panic
-// of it.
-func (m *embedder) unlocked(f func()) {
-	m.mu.Unlock()
-	defer m.mu.Lock()
-	f()
+// runRound runs some of what waits, fine or coarse.
+func (m *embedder) runRound() {
+	m.sched.mode = Mode(m.eng.mode.Load())
+	if l := m.load(); m.sched.pick(l) == Coarse {
+		m.coarseRound(l)
+	} else {
+		m.pipe()
+	}
+}
+
+// beginFine composes a batch that all workers share.
+func (m *embedder) beginFine(w *worker) context.Context {
+	_, end := profile.Scope(m.eng.base, "batch")
+	defer end()
+	m.eng.stats.fine.Add(1)
+	return m.compose(w, m.eng.opts.MaxBatchTokens)
 }
 
 // coarseRound lets every worker run batches of its own until what waited at
-// its beginning is done. m.mu is held, except while workers run.
+// its beginning is done. mu is held, except while workers run.
 func (m *embedder) coarseRound(l load) {
-	n := min(len(m.coarse), l.seqs)
+	n := min(len(m.others), l.seqs)
 	lim := m.limits.Of(l.tokens)
-	active := min(n, lim.Workers()) // runs are cut for n, whoever takes part
+	active := min(n, lim.Workers()) // runs are cut for n workers, even if fewer take part
 	m.ran, m.quota, m.split = 0, l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
 	if n > 1 {
 		for c := m.head; c != nil; c = c.next {
@@ -163,23 +221,25 @@ func (m *embedder) coarseRound(l load) {
 		ctx = m.leader.ctx // which lead looks at next
 	}
 	m.broken = nil
+	defer func() { m.quota, m.split = 0, calib.Split{} }()
 	start := profile.Now()
 	m.unlocked(func() {
 		m.rounds.Begin()
 		defer m.rounds.End()
 		_ = m.eng.caps.Coarse(ctx, active, m.work)
 	})
-	if m.ran == l.tokens && n == len(m.coarse) { // it and nothing else, to its end, whoever waits by now
+	// Only a round that ran its whole load, and no call that joined later, is a sample
+	// of how fast so many workers are.
+	if m.ran == l.tokens && n == len(m.others) {
 		lim.Took(float64(max(1, l.tokens)), float64(profile.Now()-start)/1e9, limit.Host)
 	}
-	m.quota, m.split = 0, calib.Split{}
 	if m.broken != nil {
 		m.abort(m.broken)
 	}
 }
 
 func (m *embedder) coarseWorker(i int) {
-	w := m.coarse[i]
+	w := m.others[i]
 	m.rounds.Enter(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -190,16 +250,16 @@ func (m *embedder) coarseWorker(i int) {
 	}()
 	for m.quota > 0 && m.head != nil && (m.split.Left() > 0 || m.head.empty()) && !m.joined() && !m.eng.closing.Load() {
 		ctx := m.compose(w, m.split.Next())
-		m.split.Take(w.bind.T)
-		if w.bind.S == 0 {
+		m.split.Take(w.Bind.T)
+		if w.Bind.S == 0 {
 			return // a long text arrived in the middle of the round
 		}
-		m.quota -= w.bind.S
+		m.quota -= w.Bind.S
 		m.eng.stats.coarse.Add(1)
 		var err error
 		m.unlocked(func() {
 			err = w.run(ctx)
-			start, end := w.sess.Ran()
+			start, end := w.slot.Ran()
 			m.rounds.Ran(i, start, end)
 		})
 		m.settle(w, err)

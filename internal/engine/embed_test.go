@@ -86,9 +86,9 @@ func TestRoundsOfBusyEngines(t *testing.T) {
 		return err
 	}
 	m.mu.Lock()
-	m.push(&embedCall{ctx: context.Background(), seqs: ids, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
+	m.push(&call{ctx: context.Background(), seqs: ids, order: []int32{0, 1}, dst: make([]float32, 2*e.cfg.EmbedDim), load: load{seqs: 2}, leading: true})
 	m.led = true
-	m.coarseRound(m.waiting())
+	m.coarseRound(m.load())
 	counted := *m.limits.Of(tokens) != before
 	m.led = m.head != nil
 	m.head.leading = true
@@ -148,7 +148,7 @@ func embedAsync(e *Engine, ctx context.Context, ids []int32, dst []float32) chan
 func queued(m *embedder, n int) {
 	for {
 		m.mu.Lock()
-		l := m.waiting()
+		l := m.load()
 		m.mu.Unlock()
 		if l.seqs == n {
 			return

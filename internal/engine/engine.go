@@ -1,9 +1,9 @@
-// Package engine runs a model's graphs for many callers at once: ragged
-// batches of texts to embed, continuous batching of sequences that generate,
-// and likelihoods of given texts.
+// Package engine runs a model's graphs for many callers at once. Calls that embed,
+// rank or score are merged into ragged batches (queue.go); sequences that generate
+// are batched continuously (steploop.go).
 //
-// It imports model, plan, calib, kv, sample and profile; the public package hotpath
-// imports it. Programs are compiled when first wanted. Errors are values that
+// It imports model, plan, batch, calib, kv, sample and profile; the public package
+// hotpath imports it. Programs are compiled when first wanted. Errors are values that
 // errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported, ErrBusy); a
 // panic at or below the engine becomes an ErrInternal of the calls that met it,
 // and the engine serves the next ones. What fails in one sequence never ends
@@ -51,16 +51,17 @@ type Options struct {
 	KVType         tensor.DType // encoding of the KV cache, one of graph.KVTypes
 	Parallel       Mode         // how embedding uses the workers
 	Workers        int          // of a run: all that the backend has
-	// Invariant: answers do not depend on who else is in the batch, nor on the
-	// other options. Likelihoods never do. A generation that is alone on the
-	// engine repeats itself bit by bit without it too: its prompt takes the
-	// kernels for as many tokens as it has, in however many parts it is run.
+	// Invariant makes the bits of an answer independent of the other sequences in
+	// the batch and of the other options. Likelihoods are invariant without it. A
+	// generation that is alone on the engine also repeats itself bit by bit without
+	// it: kernels are chosen by the length of the whole prompt, even if the prompt
+	// is run in several parts.
 	Invariant    bool
-	NoPrefix     bool // run every prompt whole, whatever the KV cache holds: shows what reuse is worth
+	NoPrefix     bool // run every prompt whole, even if the KV cache holds its beginning: for measurements
 	Recorder     *profile.Recorder
 	CloseTimeout time.Duration // how long Close waits for runs in flight: CloseTimeout
-	// Costs are this machine's figures, by which Auto decides; nil means those
-	// that are built in. They are of as many workers as run.
+	// Costs are what was measured of this machine with the same number of workers.
+	// Auto decides by them; nil means built-in figures.
 	Costs *calib.Costs
 }
 
@@ -151,9 +152,7 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 		embedders: map[model.EmbedOptions]*embedder{},
 		idle:      make(chan struct{}),
 	}
-	e.generator = &generator{eng: e, prog: newProgram()}
-	e.scorer = &scorer{eng: e, prog: newProgram(), turn: make(turn, 1)}
-	e.rerank = &reranker{prog: newProgram(), turn: make(turn, 1)}
+	e.generator, e.scorer, e.rerank = newGenerator(e), newScorer(e), newReranker(e)
 	e.mode.Store(uint32(o.Parallel))
 	if o.Workers == 0 {
 		e.opts.Workers = max(1, e.caps.Workers)
@@ -179,9 +178,9 @@ func (e *Engine) Do(f func() error) error {
 // Options are the options in effect.
 func (e *Engine) Options() Options { return e.opts }
 
-// SetParallel changes how embedding uses the workers, from the next run on: the
-// ways can take turns over the same weights and sessions, which shows what each
-// is worth. An engine that was opened as Fine has sessions for nothing else.
+// SetParallel changes how embedding uses the workers, from the next run on, so that
+// the modes can be measured in turns on the same weights and sessions. An engine
+// that was opened as Fine stays fine: it has no sessions for coarse runs.
 func (e *Engine) SetParallel(m Mode) { e.mode.Store(uint32(m)) }
 
 // WeightBytes is the resident size of the weights that programs packed.
@@ -211,8 +210,8 @@ func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 	return nil
 }
 
-// DefaultKVType is the encoding of a KV cache that nobody chose one for: f16,
-// and f32 where everything else is.
+// DefaultKVType is the encoding of the KV cache if the options name none: f32 if
+// the precision is f32, else f16.
 func DefaultKVType(precision string) tensor.DType {
 	if precision == "f32" {
 		return tensor.F32

@@ -48,8 +48,8 @@ type Stream struct {
 	// The step loop's own.
 	seq      *kv.Sequence
 	tokens   []int32    // prompt, then what was generated
-	prefill  int        // of them, that are run several at a time: the prompt, as a rule
-	classes  []kv.Class // [limit] that the cache holds tokens in, or is to hold prefill in
+	prefill  int        // leading tokens that are run several at a time: usually the prompt
+	classes  []kv.Class // [limit] kernels that computed each token, or will compute it if it is prefill
 	limit    int        // tokens at which the text ends
 	composed bool       // in the batch that is being put together
 	row      int        // of the logits, -1 where none is wanted
@@ -117,6 +117,11 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 	if err := s.sampler.Reset(req.Sample); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
+	if !req.Sample.Penalties.None() {
+		if err := g.openLogits(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.tokens = append(make([]int32, 0, s.limit), req.Prompt...)
 	s.prefill, s.classes = len(req.Prompt), make([]kv.Class, s.limit)
 	for i := range s.prefill {
@@ -136,24 +141,78 @@ func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
 	return e.generator, e.generator.prog.open(ctx, e, e.generator.compile)
 }
 
+// compile makes the program that steps run. A device that draws tokens itself
+// returns ids; elsewhere logits come back and the host draws.
 func (g *generator) compile(ctx context.Context) error {
 	e := g.eng
-	// The last bucket is for prompts of more than a block, which are those that
-	// may find others' blocks, however few tokens of them a step has.
-	most := tensor.Bind{T: max(e.opts.MaxBatchTokens, kv.BlockTokens+1), S: e.opts.MaxSeqs, R: e.opts.MaxSeqs}
-	built, p, err := e.model.BuildGenerate(most, e.kvLayout(e.opts.KVBlocks))
+	if e.caps.Async {
+		built, p, err := e.model.BuildSampled(g.most(), e.kvLayout(e.opts.KVBlocks))
+		if err != nil {
+			return err
+		}
+		if e.be.Supports(p.IDs.Node) {
+			r, err := e.newRunner(ctx, "generate", built, p, p.IDs, 1, plan.CompileOptions{}, generateLabels)
+			if err != nil {
+				return err
+			}
+			g.start(r)
+			g.sampled = r
+			return nil
+		}
+	}
+	built, p, err := e.model.BuildGenerate(g.most(), e.kvLayout(e.opts.KVBlocks))
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, plan.CompileOptions{}, plan.ProfileLabels{Phases: phases[:]})
+	r, err := e.newRunner(ctx, "generate", built, p, p.Logits, 1, plan.CompileOptions{}, generateLabels)
 	if err != nil {
 		return err
 	}
-	r.max.T = e.opts.MaxBatchTokens
-	g.runner, g.pool, g.uniform = r, kv.NewPool(e.opts.KVBlocks), r.sess.Program().Uniform()
-	g.draws = newDraws(e.opts.Workers, r.row)
+	g.start(r)
+	g.logits = r
 	return nil
 }
+
+// start prepares for steps of a runner.
+func (g *generator) start(r *runner) {
+	e := g.eng
+	g.sess, g.pool, g.uniform = r.sess, kv.NewPool(e.opts.KVBlocks), r.sess.Program().Uniform()
+	g.maxBlocks = r.workers[0].MaxBlocks
+	g.draws = newDraws(e.opts.Workers, func(row int) []float32 { return g.logits.workers[0].row(row) })
+}
+
+// openLogits compiles the program whose logits the host draws from, beside the one
+// that draws on the device: penalties are the host's. Both have one KV cache.
+func (g *generator) openLogits(ctx context.Context) error {
+	if g.sampled == nil {
+		return nil // it is the only program
+	}
+	e := g.eng
+	return g.logitsProg.open(ctx, e, func(ctx context.Context) error {
+		built, p, err := e.model.BuildGenerate(g.most(), e.kvLayout(e.opts.KVBlocks))
+		if err != nil {
+			return err
+		}
+		prog, err := e.compile("generate.logits", built, plan.CompileOptions{})
+		if err != nil {
+			return err
+		}
+		g.logits, err = e.open(p, p.Logits, plan.BindOptions{}, generateLabels, func(o plan.BindOptions) (*plan.Session, error) {
+			return g.sess.Share(ctx, prog, o)
+		})
+		return err
+	})
+}
+
+// most is the largest step. The last bucket is for prompts of more than a block,
+// which are those that may find others' blocks, however few tokens of them a step
+// has.
+func (g *generator) most() tensor.Bind {
+	o := &g.eng.opts
+	return tensor.Bind{T: max(o.MaxBatchTokens, kv.BlockTokens+1), S: o.MaxSeqs, R: o.MaxSeqs}
+}
+
+var generateLabels = plan.ProfileLabels{Phases: phases[:]}
 
 // Next waits for the next token. It reports false at the end; Err and Reason
 // say why.
@@ -275,6 +334,7 @@ func (g *generator) abort(err error) {
 	streams := slices.Concat(g.active, g.waiting, g.arrived)
 	g.active, g.waiting, g.arrived, g.spare = nil, nil, nil, nil
 	g.pool, g.looping = kv.NewPool(g.eng.opts.KVBlocks), false
+	g.count()
 	for _, s := range streams {
 		s.seq = nil
 		s.finish(Running, err)

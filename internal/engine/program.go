@@ -59,8 +59,8 @@ func (e *Engine) drop(runners ...*runner) error {
 	return errors.Join(errs...)
 }
 
-// Pause stops recording, or goes on with it, without forgetting the recorder:
-// runs with and without can take turns, which shows what recording costs.
+// Pause stops recording, or resumes it, and keeps the recorder. Runs with and
+// without recording can alternate, so that the cost of recording can be measured.
 func (e *Engine) Pause(on bool) {
 	e.progs.Lock()
 	defer e.progs.Unlock()
@@ -70,7 +70,8 @@ func (e *Engine) Pause(on bool) {
 	}
 }
 
-// turn is a lock, of capacity 1, that who waits for it can give up on.
+// turn is a lock whose waiters can give up: lock returns when the context ends.
+// Its capacity is 1.
 type turn chan struct{}
 
 func (t turn) lock(ctx context.Context) error {

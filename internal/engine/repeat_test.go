@@ -46,7 +46,7 @@ func traced(t testing.TB, e *Engine, late int, reqs ...Request) []trace {
 		g.step()
 		for i, s := range streams {
 			if s.composed && s.row >= 0 && len(out[i].logits) < len(s.ids) {
-				out[i].logits = append(out[i].logits, slices.Clone(g.runner.row(s.row)))
+				out[i].logits = append(out[i].logits, slices.Clone(g.at.row(s.row)))
 			}
 		}
 		if step == 0 {

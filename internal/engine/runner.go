@@ -2,130 +2,100 @@ package engine
 
 import (
 	"context"
+	"errors"
 
+	"hotpath/internal/batch"
 	"hotpath/internal/graph"
-	"hotpath/internal/kv"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
 
-// runner is a session with its IO memory by name, and the ragged batch that is
-// being put together in it. Views of ports that the program lacks are nil.
+// runner is a session and a worker per slot of it.
 type runner struct {
-	sess *plan.Session
-	max  tensor.Bind
-	bind tensor.Bind // of the batch so far
-
-	tokens, pos   []int32 // [T]
-	length        []int32 // [T]
-	qStart        []int32 // [S+1]
-	slots         []int32 // [T]
-	kvLen         []int32 // [S]
-	table         []int32 // [S,maxBlocks]
-	maxBlocks     int
-	rows, targets []int32   // [R]
-	out           []float32 // [S,Dim], [R,V] or [R]
-	width         int       // of a row of out
+	sess    *plan.Session
+	workers []*worker
 }
 
-// newRunner compiles a graph and binds a session.
-func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, o plan.CompileOptions, labels plan.ProfileLabels) (*runner, error) {
+// worker is one slot of a session: the batch that is put together in it, the
+// calls that have sequences in the batch, and the results after the run.
+type worker struct {
+	*batch.Batch
+	slot  *plan.Slot
+	parts []part
+
+	out   []float32 // [S,Dim], [R,V] or [R]
+	width int       // of a row of out
+	ids   []int32   // [R] in place of out, where the program draws tokens itself
+}
+
+// compile plans a graph for the engine's backend, in the backend's buckets.
+func (e *Engine) compile(name string, g *graph.Graph, o plan.CompileOptions) (*plan.Program, error) {
 	o.Invariant = o.Invariant || e.opts.Invariant
-	prog, err := plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), o)
+	return plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), o)
+}
+
+// newRunner compiles a graph and opens a session with so many slots, or one where
+// the backend has no use for more.
+func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, slots int, o plan.CompileOptions, labels plan.ProfileLabels) (*runner, error) {
+	prog, err := e.compile(name, g, o)
 	if err != nil {
 		return nil, err
 	}
-	return e.newSession(ctx, prog, p, out, plan.BindOptions{}, labels)
+	return e.newSession(ctx, prog, p, out, plan.BindOptions{Slots: slots}, labels)
 }
 
+// newSession opens a session of a program.
 func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels) (*runner, error) {
+	return e.open(p, out, o, labels, func(o plan.BindOptions) (*plan.Session, error) { return plan.NewSession(ctx, prog, e.weights, o) })
+}
+
+// open makes a runner of the session that start opens.
+func (e *Engine) open(p *model.Ports, out *graph.Value, o plan.BindOptions, labels plan.ProfileLabels, start func(plan.BindOptions) (*plan.Session, error)) (*runner, error) {
 	if !o.Serial && e.opts.Workers > 0 {
 		o.Workers = e.opts.Workers
 	}
-	sess, err := plan.NewSession(ctx, prog, e.weights, o)
+	sess, err := start(o)
 	if err != nil {
 		return nil, err
 	}
 	labels.Model = e.cfg.Name
 	if err := sess.Attach(e.opts.Recorder, labels); err != nil {
-		_ = sess.Close()
-		return nil, err
+		return nil, errors.Join(err, sess.Close())
 	}
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
 	}
-	r := &runner{sess: sess, max: prog.Graph.Max, out: sess.F32(out), width: out.Shape.RowLen()}
-	for _, v := range []struct {
-		dst  *[]int32
-		port *graph.Value
-	}{
-		{&r.tokens, p.Tokens}, {&r.pos, p.Pos}, {&r.length, p.Length}, {&r.qStart, p.QStart}, {&r.slots, p.Slots},
-		{&r.kvLen, p.KVLen}, {&r.table, p.BlockTable}, {&r.rows, p.Rows}, {&r.targets, p.Targets},
-	} {
-		if v.port != nil {
-			*v.dst = sess.I32(v.port)
+	r := &runner{sess: sess}
+	for i := range sess.Slots() {
+		w := &worker{slot: sess.Slot(i), Batch: batch.New(sess.Slot(i), p), parts: make([]part, 0, 1)}
+		if out.DType == tensor.I32 {
+			w.ids = w.slot.I32(out)
+		} else {
+			w.out, w.width = w.slot.F32(out), out.Shape.RowLen()
 		}
-	}
-	if p.BlockTable != nil {
-		r.maxBlocks = p.BlockTable.Shape.RowLen()
+		r.workers = append(r.workers, w)
 	}
 	e.keep(r)
 	return r, nil
 }
 
-// reset begins an empty batch.
-func (r *runner) reset() {
-	r.bind = tensor.Bind{}
-	r.qStart[0] = 0
-}
-
-// add puts tokens at positions from..., one sequence more; its text has length
-// tokens in all.
-func (r *runner) add(tokens []int32, from, length int) {
-	t, s := r.bind.T, r.bind.S
-	copy(r.tokens[t:], tokens)
-	if r.pos != nil {
-		for i := range tokens {
-			r.pos[t+i] = int32(from + i)
-		}
-	}
-	if r.length != nil {
-		for i := range tokens {
-			r.length[t+i] = int32(length)
-		}
-	}
-	r.bind.T += len(tokens)
-	r.bind.S++
-	r.qStart[s+1] = int32(r.bind.T)
-}
-
-// addCached is add for a program with a KV cache: tokens follow what seq
-// holds. On an error the batch is as before.
-func (r *runner) addCached(seq *kv.Sequence, tokens []int32, length int) error {
-	from := seq.Len()
-	if err := seq.Append(tokens, r.slots[r.bind.T:]); err != nil {
-		return err
-	}
-	s := r.bind.S
-	r.kvLen[s] = int32(seq.Len())
-	row := r.table[s*r.maxBlocks : (s+1)*r.maxBlocks]
-	clear(row[copy(row, seq.Table()):])
-	r.add(tokens, from, length)
-	return nil
-}
-
-// want asks for a row of the output for token t of the batch.
-func (r *runner) want(t int) {
-	r.rows[r.bind.R] = int32(t)
-	r.bind.R++
-}
-
-// row is the output's row i.
-func (r *runner) row(i int) []float32 { return r.out[i*r.width : (i+1)*r.width] }
+// row is row i of the output.
+func (w *worker) row(i int) []float32 { return w.out[i*w.width : (i+1)*w.width] }
 
 // run runs the batch. A panic below becomes an error.
-func (r *runner) run(ctx context.Context) (err error) {
+func (w *worker) run(ctx context.Context) (err error) {
 	defer Guard(&err)
-	return r.sess.Run(ctx, r.bind)
+	return w.slot.Run(ctx, w.Bind)
+}
+
+// enqueue starts the run of the batch, and wait ends it.
+func (w *worker) enqueue(ctx context.Context) (err error) {
+	defer Guard(&err)
+	return w.slot.Enqueue(ctx, w.Bind)
+}
+
+func (w *worker) wait() (err error) {
+	defer Guard(&err)
+	return w.slot.Wait()
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"hotpath/internal/calib"
 	"hotpath/internal/graph"
@@ -42,8 +41,8 @@ const (
 	FineRunTokens   = defaultBatchTokens
 	CoarseRunTokens = 256
 	coarseLongest   = CoarseRunTokens // tokens of the longest text of a coarse run
-	// coarseTokens are the tokens of a batch from which its texts may be shared
-	// out: halves of fewer fill no tile, and cost as much as the whole.
+	// coarseTokens is the least number of tokens of a batch that coarse runs share:
+	// half of fewer tokens does not fill a tile, and costs as much as the whole.
 	coarseTokens = 64
 )
 
@@ -54,9 +53,10 @@ func (l load) batch() calib.Batch {
 	return calib.Batch{Seqs: l.seqs, Tokens: l.tokens, Longest: l.longest}
 }
 
-// scheduler decides how loads are run: by the mode that was asked for, else by
-// what the machine's figures say about the model's work. Its answers depend on
-// the load alone, so the same batch is cut into the same runs each time.
+// scheduler chooses the mode of a load: the one that the options ask for, or with
+// Auto the one that the machine's measured costs predict to be faster for this
+// model. The choice depends on the load alone, so the same batch is always cut into
+// the same runs.
 type scheduler struct {
 	mode   Mode
 	coarse bool // there are serial sessions
@@ -79,8 +79,8 @@ func (s *scheduler) pick(l load) Mode {
 	return Fine
 }
 
-// workOf sums up what a run does: what a token's products cost, which weights
-// they fetch, and where workers meet.
+// workOf sums up the work of a run for the cost model: FLOPs per token of products,
+// the weights that they read, and the number of barriers.
 func workOf(s *plan.Session) calib.Work {
 	var w calib.Work
 	p := s.Program()
@@ -105,35 +105,4 @@ func workOf(s *plan.Session) calib.Work {
 		}
 	}
 	return w
-}
-
-// Stats say what the engine has done so far.
-type Stats struct {
-	FineRuns, CoarseRuns int64 // of embedding, on all workers and on one
-	MergedRuns           int64 // that served more than one call
-	EmbedTokens          int64
-	Steps                int64 // of generation
-	PromptTokens         int64 // run for prompts
-	CachedTokens         int64 // of prompts, found in the KV cache
-	GeneratedTokens      int64
-	Preemptions          int64 // sequences that gave their blocks to another
-	ScoreTokens          int64
-}
-
-// counters is Stats while it is counted.
-type counters struct {
-	fine, coarse, merged, embedTokens          atomic.Int64
-	steps, prompt, cached, generated, preempts atomic.Int64
-	score                                      atomic.Int64
-	streams                                    atomic.Int64 // that a profile named
-}
-
-// Stats reads the counters.
-func (e *Engine) Stats() Stats {
-	c := &e.stats
-	return Stats{
-		FineRuns: c.fine.Load(), CoarseRuns: c.coarse.Load(), MergedRuns: c.merged.Load(), EmbedTokens: c.embedTokens.Load(),
-		Steps: c.steps.Load(), PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), GeneratedTokens: c.generated.Load(),
-		Preemptions: c.preempts.Load(), ScoreTokens: c.score.Load(),
-	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"hotpath/internal/kv"
 	"hotpath/internal/plan"
@@ -18,19 +19,20 @@ const (
 	scoreRows   = 256
 )
 
-// scorer computes likelihoods, one call at a time.
+// scorer computes likelihoods. Its queue merges calls. The bits of a text do not
+// depend on the texts beside it.
 type scorer struct {
-	eng    *Engine
-	prog   program
-	runner *runner
-	pool   *kv.Pool
-	turn   turn // held by the call at work
-	seqs   []*kv.Sequence
-	parts  []scorePart
+	queue
+	prog program
+	pool *kv.Pool // guarded by mu
 }
 
-// scorePart is n likelihoods of a text, from one on, which are in rows from row on.
-type scorePart struct{ text, from, n, row int }
+func newScorer(e *Engine) *scorer {
+	s := &scorer{prog: newProgram()}
+	s.queue.init(e, scoring)
+	s.round, s.hand, s.begin = s.pipe, s.handNLL, s.compose
+	return s
+}
 
 // ScoreIDs returns nll[i][k] = -log p(seqs[i][k+1] | seqs[i][..k]), natural
 // logarithm, with bits that do not depend on the other texts. Texts of fewer than two tokens have none.
@@ -69,15 +71,17 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) (_
 		}
 		out[i] = make([]float32, n)
 	}
+	if !slices.ContainsFunc(out, func(nll []float32) bool { return len(nll) > 0 }) {
+		return out, context.Cause(ctx)
+	}
 	s, err := e.openScorer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.turn.lock(ctx); err != nil {
+	if err := s.score(e.scoped(ctx), seqs, out); err != nil {
 		return nil, err
 	}
-	defer s.turn.unlock()
-	return out, s.score(e.scoped(ctx), seqs, out)
+	return out, nil
 }
 
 // openScorer compiles the score program once.
@@ -89,96 +93,123 @@ func (s *scorer) compile(ctx context.Context) error {
 	e := s.eng
 	t := min(e.opts.MaxBatchTokens, scoreTokens)
 	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, scoreRows)}
-	// One text is under way at a time; the others of a run begin and end in it.
-	blocks := kv.Blocks(e.opts.Ctx) + kv.Blocks(t) + b.S
+	// One text goes on from run to run at a time; the others of a run begin and
+	// end in it.
+	slots := 1
+	if e.caps.Async {
+		slots = 2
+	}
+	blocks := kv.Blocks(e.opts.Ctx) + slots*(kv.Blocks(t)+b.S)
 	g, p, err := e.model.BuildScore(b, e.kvLayout(blocks))
 	if err != nil {
 		return err
 	}
-	r, err := e.newRunner(ctx, "score", g, p, p.NLL, plan.CompileOptions{Invariant: true}, plan.ProfileLabels{Phases: []string{"score"}})
+	r, err := e.newRunner(ctx, "score", g, p, p.NLL, 2, plan.CompileOptions{Invariant: true}, plan.ProfileLabels{Phases: []string{"score"}})
 	if err != nil {
 		return err
 	}
-	s.runner, s.pool = r, kv.NewPool(blocks)
-	for range b.S {
-		s.seqs = append(s.seqs, s.pool.NewSequence(r.maxBlocks))
-	}
+	s.slots, s.pool = r.workers, kv.NewPool(blocks)
 	return nil
 }
 
-// score feeds the texts in order, all but the last token of each, and fills as
-// much of out as it has room for, from the end; a text that does not fit a run
-// continues in the next one.
-func (s *scorer) score(ctx context.Context, seqs [][]int32, out [][]float32) error {
-	defer func() {
-		for _, q := range s.seqs {
-			q.Release()
-		}
-	}()
-	text, from := 0, 0 // what comes next
-	for {
-		_, end := profile.Scope(ctx, "batch")
-		var err error
-		text, from, err = s.compose(seqs, out, text, from)
-		end()
-		if err != nil {
-			return err
-		}
-		if s.runner.bind.T == 0 {
-			return nil
-		}
-		if s.eng.closing.Load() {
-			return ErrClosed
-		}
-		if err := s.runner.run(ctx); err != nil {
-			return err
-		}
-		if !finite(s.runner.out[:s.runner.bind.R]) {
-			return errNumbers
-		}
-		s.eng.stats.score.Add(int64(s.runner.bind.T))
-		for i, p := range s.parts {
-			copy(out[p.text][p.from:], s.runner.out[p.row:p.row+p.n])
-			if i < len(s.parts)-1 || from == 0 {
-				s.seqs[i].Release()
-			}
-		}
-		// The text that is under way goes on as the first of the next run.
-		if last := len(s.parts) - 1; from > 0 {
-			s.seqs[0], s.seqs[last] = s.seqs[last], s.seqs[0]
-		}
-	}
+// score queues a call and sees it through.
+func (s *scorer) score(ctx context.Context, seqs [][]int32, nll [][]float32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.take()
+	*c = call{ctx: ctx, seqs: seqs, nll: nll, order: c.order, signal: c.signal}
+	return s.do(c)
 }
 
-// compose fills a run from token from of a text on, and returns where the next
-// run begins.
-func (s *scorer) compose(seqs [][]int32, out [][]float32, text, from int) (int, int, error) {
-	r := s.runner
-	r.reset()
-	s.parts = s.parts[:0]
-	for text < len(seqs) {
-		fed := len(seqs[text]) - 1              // tokens that the model reads
-		wanted := max(from, fed-len(out[text])) // the next whose successor is scored
-		n := min(fed-from, r.max.T-r.bind.T, wanted-from+r.max.R-r.bind.R)
-		if n <= 0 && fed > from || r.bind.S == r.max.S {
-			break // the run is full
-		}
-		if n > 0 {
-			p := scorePart{text: text, from: wanted - (fed - len(out[text])), n: max(0, from+n-wanted), row: r.bind.R}
-			at := r.bind.T - from // of token 0
-			if err := r.addCached(s.seqs[len(s.parts)], seqs[text][from:from+n], len(seqs[text])); err != nil {
-				return 0, 0, err
-			}
-			for i := range p.n {
-				r.targets[r.bind.R] = seqs[text][wanted+i+1]
-				r.want(at + wanted + i)
-			}
-			s.parts = append(s.parts, p)
-		}
-		if from += n; from < fed {
+// compose fills a batch from the head of the queue: all but the last token of each
+// text, in order, and rows for as many likelihoods as there is room for. A text
+// that does not fit goes on in the next run, and its call stays at the head.
+func (s *scorer) compose(w *worker) context.Context {
+	_, end := profile.Scope(s.eng.base, "batch")
+	defer end()
+	w.Reset()
+	w.parts = w.parts[:0]
+	for c := s.head; c != nil; c = s.head {
+		if !s.feed(w, c) {
 			break
 		}
-		text, from = text+1, 0
+		s.remove(c)
 	}
-	return text, from, nil
+	s.eng.stats.score.Add(int64(w.Bind.T))
+	return s.context(w)
+}
+
+// feed puts what fits of a call into the batch. It reports false where the batch
+// is full.
+func (s *scorer) feed(w *worker, c *call) bool {
+	for c.text < len(c.seqs) {
+		ids, nll := c.seqs[c.text], c.nll[c.text]
+		if len(nll) == 0 {
+			c.text++
+			continue
+		}
+		fed := len(ids) - 1                 // tokens that the model reads
+		wanted := max(c.from, fed-len(nll)) // the next whose successor is scored
+		n := min(fed-c.from, w.Max.T-w.Bind.T, wanted-c.from+w.Max.R-w.Bind.R)
+		if n <= 0 || w.Bind.S == w.Max.S {
+			if k := len(w.parts); c.from == 0 && k > 0 && w.parts[k-1].call == c {
+				s.rotate(c)
+			}
+			return false
+		}
+		if err := s.add(w, c, n, wanted); err != nil {
+			s.fail(c, err)
+			if c.flying == 0 {
+				s.finish(c)
+			}
+			return true
+		}
+		if c.from += n; c.from < fed {
+			return false
+		}
+		c.text, c.from = c.text+1, 0
+	}
+	return true
+}
+
+// add puts the next n tokens of a call's text into the batch. Tokens from wanted on
+// have rows.
+func (s *scorer) add(w *worker, c *call, n, wanted int) error {
+	ids, nll := c.seqs[c.text], c.nll[c.text]
+	seq := c.seq
+	if seq == nil {
+		if k := len(s.spare); k > 0 {
+			seq, s.spare = s.spare[k-1], s.spare[:k-1]
+		} else {
+			seq = s.pool.NewSequence(w.MaxBlocks)
+		}
+	}
+	c.seq = seq
+	fed := len(ids) - 1
+	p := part{call: c, first: c.text, from: wanted - (fed - len(nll)), n: max(0, c.from+n-wanted), row: w.Bind.R}
+	at := w.Bind.T - c.from // of token 0
+	if err := w.AddCached(seq, ids[c.from:c.from+n], len(ids)); err != nil {
+		return err
+	}
+	for i := range p.n {
+		w.Target(at+wanted+i, ids[wanted+i+1])
+	}
+	if c.from+n == fed {
+		p.seq, c.seq = seq, nil
+	}
+	w.parts = append(w.parts, p)
+	c.flying++
+	return nil
+}
+
+// handNLL copies the likelihoods of a part to its call.
+func (s *scorer) handNLL(w *worker, p part) error {
+	rows := w.out[p.row : p.row+p.n]
+	if !finite(rows) {
+		return errNumbers
+	}
+	if !p.call.gone {
+		copy(p.call.nll[p.first][p.from:], rows)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"hotpath/internal/kv"
+	"hotpath/internal/plan"
 	"hotpath/profile"
 )
 
@@ -15,10 +16,15 @@ import (
 // one token for every sequence that decodes, and as much of prompts as fits
 // beside them. A goroutine lives while there is work.
 type generator struct {
-	eng    *Engine
-	prog   program
-	runner *runner
-	pool   *kv.Pool
+	eng  *Engine
+	prog program
+	// sampled ends in ids and logits in logits; both have one KV cache. sampled is
+	// nil where the host draws all tokens, logits where it draws none so far.
+	sampled, logits *runner
+	logitsProg      program
+	sess            *plan.Session // of the first of them
+	maxBlocks       int           // per sequence
+	pool            *kv.Pool
 	// uniform says that a token's bits do not depend on the tokens that are run
 	// beside it.
 	uniform bool
@@ -28,12 +34,17 @@ type generator struct {
 	looping bool
 
 	// The loop's own.
+	at      *worker // of the step
 	shares  []profile.Share
 	asked   int       // tokens of the longest prompt that the step has a part of
 	waiting []*Stream // in order; preempted ones in front
 	active  []*Stream // by admission
 	spare   []*kv.Sequence
 	draws   *draws
+}
+
+func newGenerator(e *Engine) *generator {
+	return &generator{eng: e, prog: newProgram(), logitsProg: newProgram()}
 }
 
 // submit hands a stream to the loop, and starts one if none runs.
@@ -66,6 +77,7 @@ func (g *generator) gather() bool {
 		return false
 	}
 	g.admit()
+	g.count()
 	return true
 }
 
@@ -77,6 +89,7 @@ func (g *generator) collect() bool {
 	g.arrived = g.arrived[:0]
 	g.sweep()
 	g.looping = len(g.active)+len(g.waiting) > 0
+	g.count() // while no other loop can have begun
 	return g.looping
 }
 
@@ -115,7 +128,7 @@ func (g *generator) admit() {
 		if n := len(g.spare); n > 0 {
 			s.seq, g.spare = g.spare[n-1], g.spare[:n-1]
 		} else {
-			s.seq = g.pool.NewSequence(g.runner.maxBlocks)
+			s.seq = g.pool.NewSequence(g.maxBlocks)
 		}
 		cached := 0
 		if !g.eng.opts.NoPrefix && !g.long(s) {
@@ -145,18 +158,21 @@ func (g *generator) admit() {
 // step composes a batch, runs it and hands out tokens.
 func (g *generator) step() {
 	_, end := profile.Scope(g.eng.base, "batch")
-	g.runner.sess.SetPhase(g.compose())
+	r := g.pick()
+	g.at = r.workers[0]
+	r.sess.SetPhase(g.compose())
+	g.count()
 	if g.eng.opts.Recorder != nil {
-		g.share()
+		g.share(r.sess)
 	}
 	end()
 	g.eng.stats.steps.Add(1)
-	tokens := g.runner.bind.T
+	tokens := g.at.Bind.T
 	if !g.uniform {
 		tokens = max(tokens, g.asked)
-		g.runner.sess.AtLeast(tokens)
+		r.sess.AtLeast(tokens)
 	}
-	if err := g.runner.run(g.context()); err != nil {
+	if err := g.at.run(g.context()); err != nil {
 		for _, s := range g.active {
 			if s.composed {
 				s.finish(Running, err)
@@ -182,7 +198,11 @@ func (g *generator) step() {
 			g.draws.streams = append(g.draws.streams, s)
 		}
 	}
-	g.draws.run(g.eng.caps.Coarse)
+	if r == g.sampled {
+		g.draws.collect(g.at.ids)
+	} else {
+		g.draws.run(g.eng.caps.Coarse)
+	}
 	for _, s := range g.draws.streams {
 		if s.drawn.err != nil {
 			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), s.drawn.err))
@@ -194,9 +214,18 @@ func (g *generator) step() {
 	clear(g.draws.streams)
 }
 
-// context is that of the step: where it serves one stream alone it ends with
-// that stream's, since a piece of a long prompt takes long; others do not suffer
-// from who leaves.
+// pick chooses the program of a step: the one that draws on the device, unless a
+// stream has penalties.
+func (g *generator) pick() *runner {
+	if g.sampled == nil || slices.ContainsFunc(g.active, func(s *Stream) bool { return !s.req.Sample.Penalties.None() }) {
+		return g.logits
+	}
+	return g.sampled
+}
+
+// context is the context of the step. A step for one stream ends with that stream's
+// context, because a part of a long prompt takes long. A step for several streams
+// does not end when one of them does.
 func (g *generator) context() context.Context {
 	var only *Stream
 	for _, s := range g.active {
@@ -218,7 +247,7 @@ func (g *generator) context() context.Context {
 // prompt delays nobody by more than its share of a step, then prompts. It
 // returns the phase that this makes the step.
 func (g *generator) compose() int {
-	g.runner.reset()
+	g.at.Reset()
 	g.asked = 0
 	for _, s := range g.active {
 		s.composed, s.row = false, -1
@@ -232,11 +261,11 @@ func (g *generator) compose() int {
 			}
 		}
 		if !prompts {
-			decoding = g.runner.bind.T
+			decoding = g.at.Bind.T
 		}
 	}
 	switch {
-	case decoding == g.runner.bind.T:
+	case decoding == g.at.Bind.T:
 		return phaseDecode
 	case decoding == 0:
 		return phasePrefill
@@ -244,15 +273,16 @@ func (g *generator) compose() int {
 	return phaseMixed
 }
 
-// long reports whether a stream's text is beyond the length up to which all
-// texts rotate alike: what the cache holds of it serves no other.
+// long reports whether a stream's text is longer than RopeContext. Up to that length
+// all texts have the same rotary positions; beyond it the cache of one text cannot
+// serve another.
 func (g *generator) long(s *Stream) bool {
 	limit := g.eng.cfg.RopeContext
 	return limit > 0 && len(s.tokens) > limit
 }
 
-// outgrown lets go of what was computed of a text that has just become long,
-// where all of it rotates otherwise now.
+// outgrown drops the cache of a text that has just become long, if the model then
+// rotates all of its tokens differently.
 func (g *generator) outgrown(s *Stream) {
 	if g.eng.cfg.RopeRestarts && len(s.tokens) == g.eng.cfg.RopeContext+1 {
 		s.seq.Release()
@@ -260,14 +290,14 @@ func (g *generator) outgrown(s *Stream) {
 	}
 }
 
-// class is that of tokens in a step of the kernels for so many tokens. The only
-// token of its sequence in the step is single: attention has other kernels for
-// it.
+// class names the kernels that compute a token in a step of so many tokens. single
+// says that the step has only this token of its sequence: attention has other
+// kernels for a single query.
 func (g *generator) class(tokens int, single bool) kv.Class {
 	if g.uniform {
 		return 0
 	}
-	class := kv.Class(2 * g.runner.sess.Class(tokens))
+	class := kv.Class(2 * g.sess.Class(tokens))
 	if single {
 		class++
 	}
@@ -276,21 +306,21 @@ func (g *generator) class(tokens int, single bool) kv.Class {
 
 // feed puts the next tokens of a stream into the batch.
 func (g *generator) feed(s *Stream) {
-	r, from := g.runner, s.seq.Len()
-	room := r.max.T - r.bind.T
-	if room == 0 || r.bind.S == r.max.S {
+	w, from := g.at, s.seq.Len()
+	room := g.eng.opts.MaxBatchTokens - w.Bind.T
+	if room == 0 || w.Bind.S == w.Max.S {
 		return
 	}
 	n, length := 1, from+1 // of what was generated, one token as it was then
 	if from < s.prefill {
 		n, length = min(s.prefill-from, room), s.prefill
 		if n == s.prefill-from-1 && n > 1 {
-			n-- // the last token alone would meet other kernels of attention
+			n-- // leave two tokens for the next step: a single query takes other attention kernels
 		}
 	}
-	err := r.addCached(s.seq, s.tokens[from:from+n], length)
+	err := w.AddCached(s.seq, s.tokens[from:from+n], length)
 	for errors.Is(err, kv.ErrNoBlocks) && g.preempt(s) {
-		err = r.addCached(s.seq, s.tokens[from:from+n], length)
+		err = w.AddCached(s.seq, s.tokens[from:from+n], length)
 	}
 	if err != nil {
 		return // it waits until others end
@@ -301,8 +331,10 @@ func (g *generator) feed(s *Stream) {
 		g.eng.stats.prompt.Add(int64(n))
 	}
 	if from+n == len(s.tokens) {
-		s.row = r.bind.R
-		r.want(r.bind.T - 1)
+		s.row = w.Want(w.Bind.T - 1)
+		if w.Sampling != nil {
+			s.asks(w)
+		}
 	}
 }
 
@@ -331,14 +363,14 @@ func (g *generator) preempt(s *Stream) bool {
 }
 
 // share tells the profile whose tokens are in the batch.
-func (g *generator) share() {
+func (g *generator) share(sess *plan.Session) {
 	g.shares = g.shares[:0]
 	for _, s := range g.active {
 		if s.composed {
 			g.shares = append(g.shares, profile.Share{Request: s.name, Tokens: s.fed, Context: s.seq.Len()})
 		}
 	}
-	g.runner.sess.SetShares(g.shares)
+	sess.SetShares(g.shares)
 }
 
 // record tells the profile how long a generation took that is over.

@@ -21,6 +21,8 @@ type Ports struct {
 	BlockTable *graph.Value // [S,MaxBlocksPerSeq] blocks of a sequence
 	Rows       *graph.Value // [R] tokens whose logits are wanted
 	Targets    *graph.Value // [R] the ids that should come; negative: ignored
+	Sampling   *graph.Value // [R,SampleLen] how the token of a row is drawn
+	Random     *graph.Value // [R,2] random number of the draw
 	Hyper      *graph.Value // [HyperLen] of the optimizer
 	Dropout    *graph.Value // [DropoutLen] key of all dropouts; nil where there are none
 	Smoothing  *graph.Value // [1] bits of the share of label smoothing; nil where there is none
@@ -30,6 +32,7 @@ type Ports struct {
 	Embedding *graph.Value // [S,EmbedDim]
 	Scores    *graph.Value // [S,Labels]
 	Logits    *graph.Value // [R,Vocab]
+	IDs       *graph.Value // [R] tokens that were drawn; -1: none could be
 	NLL       *graph.Value // [R] natural logarithm
 	Loss      *graph.Value // [1] mean of NLL
 	GradNorm  *graph.Value // [1] before clipping
@@ -97,6 +100,21 @@ func (m *Model) BuildGenerate(max tensor.Bind, kv KVLayout) (*graph.Graph, *Port
 	}
 	p.Logits = m.logits(c, p)
 	g, err := c.Freeze(p.Logits)
+	return g, p, err
+}
+
+// BuildSampled is tokens to the tokens that are drawn for rows R, over a KV cache:
+// logits stay where they are computed.
+func (m *Model) BuildSampled(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(max, kv)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := tensor.Of(tensor.R, 1)
+	p.Sampling = c.Input("sampling", tensor.F32, tensor.Rows(rows, graph.SampleLen))
+	p.Random = c.Input("random", tensor.I32, tensor.Rows(rows, 2))
+	p.IDs = c.Sample("sample", m.logits(c, p), p.Sampling, p.Random)
+	g, err := c.Freeze(p.IDs)
 	return g, p, err
 }
 

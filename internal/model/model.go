@@ -128,16 +128,6 @@ var architectures []*architecture
 
 func register(a *architecture) { architectures = append(architectures, a) }
 
-// Architectures lists the names of what can be opened, sorted.
-func Architectures() []string {
-	var names []string
-	for _, a := range architectures {
-		names = append(names, a.name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Model is an open model. All methods may be called by many goroutines at
 // once, until the Store is closed.
 type Model struct {

@@ -265,12 +265,6 @@ func stateOf(v *graph.Value) *graph.Value {
 	return v
 }
 
-// Outputs runs a case and returns everything it computes.
-func Outputs(c Case, be plan.Backend, o Options, bind tensor.Bind) ([][]float32, error) {
-	b := NewBench(bind, false)
-	return b.outputs(be, o, c.Build(b))
-}
-
 func (b *Bench) outputs(be plan.Backend, o Options, outs []*graph.Value) (res [][]float32, err error) {
 	r, err := b.Open(be, o, outs...)
 	if err != nil {

@@ -130,6 +130,16 @@ func Cases() []Case {
 			return []*graph.Value{out, lse}
 		}})
 	}
+	cs = append(cs, Case{Name: "sample", NoGrad: true, Build: func(b *Bench) []*graph.Value {
+		how := b.F32(dimR, graph.SampleLen)
+		for i := range b.floats[how] { // greedy, all tokens, and each filter alone and with others
+			row := []float32{0.7, float32(i % 7), float32(i%3) * 0.45, float32(i%2) * 0.05}
+			b.floats[how][i] = row[i%graph.SampleLen] * float32(min(i/graph.SampleLen, 1))
+		}
+		draw := b.I32(dimR, 2, func(i int) int32 { return int32(uint32(i*2654435761) >> (11 * (1 - i%2))) })
+		// Through a table, since outputs are floats.
+		return one(b.Embed("y", b.F32(tensor.Fixed(53), 5), b.Sample("ids", b.F32(dimR, 53), how, draw), 0))
+	}})
 	cs = append(cs, Case{Name: "positions", Build: func(b *Bench) []*graph.Value {
 		// Through a table, since outputs are floats.
 		return one(b.Embed("y", b.F32(tensor.Fixed(b.Bind.T+1), 5), b.Positions("p", b.ids(7), b.Starts(), 3), 0))

@@ -304,7 +304,8 @@ func TestNothingAllocates(t *testing.T) {
 // TestPlainGo: only what is small runs the reference of its op.
 func TestPlainGo(t *testing.T) {
 	allowed := []string{"buckets", "buckets_grad", "columns", "columns_grad", "fill", "global_norm", "mean", "mean_grad", "positions",
-		"preference", "preference_grad", "row_dot", "row_dot_grad", "sequence_sum", "sequence_sum_grad", "shift"}
+		"preference", "preference_grad", "row_dot", "row_dot_grad", "sequence_sum", "sequence_sum_grad", "shift",
+		"sample"} // package sample draws on the CPU
 	be, err := cpu.New(cpu.Options{Workers: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -3,20 +3,15 @@ package main
 import (
 	"math/rand/v2"
 	"slices"
+
+	"hotpath/internal/stats"
 )
 
-// quantile interpolates between the order statistics of v, which it sorts.
+// quantile is stats.Quantile of values in any order, which it sorts.
 func quantile(v []float64, q float64) float64 {
 	slices.Sort(v)
-	at := q * float64(len(v)-1)
-	i := int(at)
-	if i+1 >= len(v) {
-		return v[len(v)-1]
-	}
-	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+	return stats.Quantile(v, q)
 }
-
-func median(v []float64) float64 { return quantile(slices.Clone(v), 0.5) }
 
 // Ratio says how many times as fast one engine is, with its 95 % interval.
 type Ratio struct {
@@ -43,7 +38,7 @@ func ratio(num, den []float64) Ratio {
 		}
 		all[k] = quantile(a, 0.5) / quantile(b, 0.5)
 	}
-	return Ratio{Value: median(num) / median(den), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+	return Ratio{Value: stats.Median(num) / stats.Median(den), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
 }
 
 // paired is the median of the ratios of all turns, for samples whose calls
@@ -66,7 +61,7 @@ func paired(num, den []float64, ends []int) Ratio {
 		}
 		all[k] = quantile(draw, 0.5)
 	}
-	return Ratio{Value: median(rs), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+	return Ratio{Value: stats.Median(rs), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
 }
 
 // gainOf is the ratio of each turn.

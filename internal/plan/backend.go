@@ -13,6 +13,10 @@ import (
 // kernels, the planner knows none.
 type Backend interface {
 	Caps() Caps
+	// Supports reports whether the backend computes a node. It is asked while a
+	// program is compiled, before any weight is packed. Nodes that a pattern
+	// fuses are asked about one by one, too.
+	Supports(n *graph.Node) bool
 	// Patterns are the fusions that the backend has kernels for, the larger
 	// ones first.
 	Patterns() []Pattern
@@ -33,28 +37,36 @@ type Backend interface {
 type Caps struct {
 	Name    string // cpu, ref, null, opencl:0
 	Workers int    // threads of a fine run
-	// Coarse runs f on up to n workers side by side, f(0) on the caller, or on
-	// none if ctx ends before the workers are free. A worker that has not begun
-	// when f(0) returns is not called: f takes its work from a common list. nil
-	// where the backend has no use for whole batches side by side.
+	// Coarse runs f on up to n workers at the same time, f(0) on the caller. If ctx
+	// ends before the workers are free it runs nothing. Workers take work from a
+	// common list in f, so one that has not begun when f(0) returns is not called.
+	// nil: the backend does not run whole batches side by side.
 	Coarse func(ctx context.Context, n int, f func(worker int)) error
-	// NoReuse asks for plans whose activations share no memory: what sharing is
-	// worth is measured against it.
+	// NoReuse asks for plans whose activations share no memory, to measure what
+	// sharing is worth.
 	NoReuse bool
-	// OwnScratch says which kinds of steps bring their own workspace, so that
-	// the plan lays out none that they would wait for each other about; nil:
-	// none do.
+	// OwnScratch says which kinds of steps have workspace of their own. The plan
+	// lays out no shared scratch for them, which would need barriers; nil: no kind
+	// has.
 	OwnScratch func(kind string) bool
 	// Merges are the steps that take in their neighbours where they compute a
 	// single row.
 	Merges []Merge
-	// Buckets are the row counts at which smaller plans of a program end: where
-	// the formats of values change, and where less memory is worth a plan.
+	// Buckets are the largest row counts of a program's smaller plans. A backend
+	// ends a plan where other formats or kernels begin, or where a smaller plan
+	// saves enough memory.
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
-	// Async says that Enqueue returns before the work is done.
+	// Async says that Enqueue returns before the work is done. A session can then
+	// have two slots of inputs and outputs, so that the host prepares a run while
+	// the one before is computed. The backend computes the runs of a session in
+	// the order in which they were enqueued.
 	Async bool
+	// Host asks for nodes that the backend lacks to run on the host, by their
+	// reference implementations. Without it a program with such a node is
+	// refused.
+	Host bool
 }
 
 // Weight is a tensor of the file on its way into a backend.
@@ -69,6 +81,10 @@ type Weight struct {
 // Packed is a backend's own form of a weight.
 type Packed interface{ Bytes() int64 }
 
+// Freer is a Packed whose memory the garbage collector does not see. Free is
+// called once, when no session reads the weight any more.
+type Freer interface{ Free() error }
+
 // Arena is one class of memory.
 type Arena interface {
 	// Host is the memory itself where the host can reach it, else nil. It may
@@ -79,9 +95,9 @@ type Arena interface {
 	Free() error
 }
 
-// WholeArena is an arena that can prepare for a program that touches all of it in
-// every run, as training does. Caches of keys and values are touched little by
-// little, so that memory for all of them would be wasted.
+// WholeArena is an arena that can commit all of its memory at once, for a program
+// that touches all of it in every run, such as training. A KV cache is touched
+// little by little, so committing all of it would waste memory.
 type WholeArena interface{ Whole() }
 
 // Memory is what a session owns and an Exec runs in.
@@ -99,6 +115,9 @@ type BindOptions struct {
 	// Fixed has all workers take part in every run, for measurements. Otherwise
 	// fewer may, where the machine is busy.
 	Fixed bool
+	// Slots is how many runs the session may have in flight; 0 means 1. Only an
+	// asynchronous device gives two.
+	Slots int
 	// Program is the name of the program, which the session fills in.
 	Program string
 }
@@ -108,7 +127,8 @@ type Exec interface {
 	// Describe fills the backend's part of the profile's plan: kernels, lanes.
 	Describe(p *profile.Plan)
 	// Enqueue starts a run; the IO arena must not be touched until Wait. run
-	// may be nil. Cancelling ctx ends the run at the next step.
+	// may be nil. Cancelling ctx ends the run at the next step. After an error
+	// nothing runs, and Wait is not called.
 	Enqueue(ctx context.Context, bind tensor.Bind, run *profile.Run) error
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error

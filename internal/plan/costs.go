@@ -11,11 +11,11 @@ import (
 
 // costing evaluates the cost of every step of a plan.
 //
-// A run that has walked through a model leaves nothing of all this in the
-// caches, so a run only takes along the integers that costs depend on, and the
-// recorder asks for the costs of many runs at once. The layers of a model
-// repeat the same steps, which cost the same, and most costs are sums of
-// multiples of the sizes, whose factors are found once.
+// Computing costs right after a run would be slow, because the run has pushed all
+// of this out of the processor's caches. So a run only keeps the integers that
+// costs depend on, and the recorder asks for the costs of many runs at once. Layers
+// repeat the same steps, so each kind of step is computed once. Most costs are
+// linear in T, S and R; their factors are found when the plan is bound.
 type costing struct {
 	steps []stepCost
 	reads []reading

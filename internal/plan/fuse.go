@@ -24,9 +24,9 @@ type Pattern struct {
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).
 	Match func(nodes []*graph.Node) bool
-	// Siblings, in place of the fields above but for Kind and Root, makes one
-	// step of the nodes of a layer that read the same first operand and, beside
-	// it, leaves alone. It says whether two of them may share a step.
+	// Siblings, if set, replaces all fields above except Kind and Root. Nodes of
+	// one layer that read the same first operand, and otherwise only leaves, become
+	// one step if Siblings allows each pair of them.
 	Siblings func(a, b *graph.Node) bool
 }
 
@@ -47,10 +47,11 @@ func uses(g *graph.Graph, live []bool) [][]*graph.Node {
 }
 
 // fuse groups live nodes into steps, in topological order of their last node,
-// of siblings of the first. Patterns are tried in the backend's order, so it lists the larger first.
-func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
+// of siblings of the first. Patterns are tried in the backend's order, so it lists
+// the larger first. Nodes of the host are steps of their own.
+func fuse(g *graph.Graph, live, host []bool, patterns []Pattern) []Step {
 	us := uses(g, live)
-	taken := make([]bool, len(g.Nodes))
+	taken := slices.Clone(host)
 	type group struct {
 		kind    string
 		inPlace bool
@@ -90,10 +91,10 @@ func fuse(g *graph.Graph, live []bool, patterns []Pattern) []Step {
 		nodes, kind, inPlace := []*graph.Node{n}, n.Op.Name, true
 		if g, ok := groups[n.ID]; ok {
 			nodes, kind, inPlace = g.nodes, g.kind, g.inPlace
-		} else if taken[n.ID] {
+		} else if taken[n.ID] && !host[n.ID] {
 			continue
 		}
-		s := Step{Index: len(steps), Name: stepName(nodes), Kind: kind, Nodes: nodes, inPlace: inPlace}
+		s := Step{Index: len(steps), Name: stepName(nodes), Kind: kind, Nodes: nodes, Host: host[n.ID], inPlace: inPlace}
 		operands(g, &s, us)
 		steps = append(steps, s)
 	}

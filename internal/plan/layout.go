@@ -108,7 +108,7 @@ func layout(p *Plan, caps Caps) {
 	var scratch int64
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		if caps.OwnScratch != nil && caps.OwnScratch(s.Kind) {
+		if caps.OwnScratch != nil && caps.OwnScratch(s.Kind) && !s.Host {
 			continue
 		}
 		for _, n := range s.Nodes {
@@ -269,10 +269,12 @@ func stillRead(p *Plan, i int, v *graph.Value) bool {
 			return true
 		}
 	}
-	for j := i + 1; j < len(p.Steps); j++ {
-		for _, in := range p.Steps[j].In {
-			if in == v || buffer(in) == buffer(v) {
-				return true
+	for _, steps := range [][]Step{p.Steps[i+1:], p.later} {
+		for j := range steps {
+			for _, in := range steps[j].In {
+				if in == v || buffer(in) == buffer(v) {
+					return true
+				}
 			}
 		}
 	}

@@ -60,7 +60,8 @@ type Rule struct {
 	Writes func(s *Step) []*Format
 	// Together says that it writes several formats in one pass.
 	Together bool
-	// Skips are operands that the op has and the rule does without, for costs.
+	// Skips are operands of the op that the rule does not read; their bytes do not
+	// count.
 	Skips []int
 }
 
@@ -102,6 +103,7 @@ type table struct {
 	rules    []Rule
 	stored   []tensor.DType // [Value.ID] of weights: the type that the backend holds them in
 	packings []*Format      // [Value.ID] of weights: the one resident format
+	host     []bool         // [Node.ID] it runs on the host (place.go)
 
 	invariant bool
 }
@@ -109,15 +111,15 @@ type table struct {
 // newTable asks a backend for its rules and chooses the format of each weight:
 // that of the first rule for any number of rows that serves all who read it.
 // Products choose before lookups, which read few rows.
-func newTable(g *graph.Graph, be Backend, invariant bool) *table {
-	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), invariant: invariant}
+func newTable(g *graph.Graph, be Backend, host []bool, invariant bool) *table {
+	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), host: host, invariant: invariant}
 	us, as := uses(g, alive(g)), be.Caps().StoredAs
 	for _, n := range g.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
 		}
 		v := n.Out[0]
-		readers := us[v.ID]
+		readers := slices.DeleteFunc(us[v.ID], func(n *graph.Node) bool { return host[n.ID] }) // which reads the file's rows
 		if t.stored[v.ID] = v.DType; as != nil {
 			t.stored[v.ID] = as(v, readers)
 		}
@@ -188,9 +190,9 @@ func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Nod
 	return nil, false
 }
 
-// rowRange is the smallest and the largest row count by which n chooses its rule in
-// a bucket. Routing may give an expert any number of rows: one with fewer than the
-// bucket's fewest tokens computes by the rule for that many.
+// rowRange is the range of row counts for which n needs rules in a bucket. Routing
+// may give an expert any number of rows; an expert with fewer rows than the bucket
+// has tokens takes the rule for the bucket's smallest number of tokens.
 func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 	d := n.Out[0].Shape.Outer
 	from, to = d.Size(least), d.Size(most)
@@ -203,7 +205,7 @@ func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 // choices are the rules by which node n of step s runs in the plan's bucket.
 func (p *Plan) choices(s *Step, n *graph.Node, t *table) ([]Choice, error) {
 	rules := t.rules
-	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Op == n.Op }) {
+	if s.Host || !slices.ContainsFunc(rules, func(r Rule) bool { return r.Op == n.Op }) {
 		return nil, nil
 	}
 	m := t.matrix(n)

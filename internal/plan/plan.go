@@ -65,6 +65,7 @@ type Step struct {
 	Out     []*graph.Value // results that somebody outside reads
 	Barrier bool           // every worker must have finished what came before
 	Scratch Place          // for the reference implementation of a single node
+	Host    bool           // the backend lacks its only node: the host runs it
 	inPlace bool           // takes may name an operand
 	// What merging brought into the step (Merge).
 	Before []*graph.Node // every worker computes them for itself, before its first share
@@ -77,8 +78,8 @@ type Step struct {
 	Convert *Format    // what a convert step writes
 }
 
-// takes is the operand whose buffer the step's result may take over where that
-// is the last use of it, or nil.
+// takes is the operand whose buffer the result may be written into if this step is
+// the last to read it; nil: none.
 func (s *Step) takes() *graph.Value {
 	first := s.Nodes[0]
 	if in := first.Op.ReuseInput - 1; s.inPlace && in >= 0 {
@@ -103,14 +104,14 @@ func (s *Step) Class(node int) string {
 type Plan struct {
 	Graph *graph.Graph
 	// Min is one more than the Max of the bucket before, 1 in the first bucket.
-	// A run that asked for this bucket (Session.AtLeast) may have fewer rows: it
-	// computes as one with Min, so its rows get the bits of a full run.
+	// A run that asked for this bucket (Session.AtLeast) may have fewer rows. It
+	// takes the kernels for Min rows, so its rows have the bits of a full run.
 	Min, Max  tensor.Bind
 	Invariant bool // one way to compute for every number of rows
 	Steps     []Step
-	// Commit is the first step that a run does not end at because its context
-	// has: its node Commits, and all steps from it on are made. It has a
-	// barrier, and is len(Steps) where there is none.
+	// Commit is the first step whose node Commits, len(Steps) if there is none. A
+	// run is cancelled before this step or not at all: from it on all steps are
+	// computed. The step has a barrier.
 	Commit int
 	// Places is indexed by Value.ID and holds all forms of a value. Values that
 	// fusion removed, or that nobody reads, have Bytes 0.
@@ -120,6 +121,8 @@ type Plan struct {
 	Forms [][]Form
 	// ArenaBytes is the size of each arena.
 	ArenaBytes [NumClasses]int64
+
+	later []Step // of a part of a plan (parts.go): the steps behind it
 }
 
 // Place returns where v lives.
@@ -160,7 +163,7 @@ func (p *Plan) forward(v *graph.Value) (*Plan, error) {
 // out for the graph's own maximum, so that all buckets agree on them.
 func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {
 	p := &Plan{Graph: g, Min: min, Max: max, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
-	p.Steps = fuse(g, alive(g), be.Patterns())
+	p.Steps = fuse(g, alive(g), t.host, be.Patterns())
 	p.merge(be.Caps().Merges, t)
 	if err := p.lower(t); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)

@@ -29,7 +29,7 @@ func (s *Session) SetPhase(i int) { s.phase = i }
 // Attach starts recording into rec, or stops with nil. No run may be in
 // flight.
 func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
-	s.handles, s.costs, s.labels = nil, nil, l
+	s.handles, s.labels = nil, l
 	if rec == nil {
 		return nil
 	}
@@ -37,22 +37,29 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	if len(phases) == 0 {
 		phases = []string{s.prog.Name}
 	}
-	handles, costs := make([][]profile.PlanHandle, len(phases)), make([][]*costing, len(phases))
+	for _, sl := range s.slots {
+		sl.costs = make([][]*costing, len(phases))
+		for p := range phases {
+			for _, pl := range s.prog.Plans {
+				// Of its own for each plan of the recorder, which is asked for
+				// costs while another folds.
+				sl.costs[p] = append(sl.costs[p], newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights))
+			}
+		}
+	}
+	handles := make([][]profile.PlanHandle, len(phases))
 	for p, phase := range phases {
-		for i, e := range s.execs {
-			// Of its own for each plan of the recorder, which is asked for
-			// costs while another folds.
-			c := newCosting(s.prog.Plans[i], s.mem.Arenas[IO].Host(), s.mem.Weights)
+		for i, e := range s.slots[0].execs {
 			d := s.describe(i, e, phase)
-			d.Inputs = c.room()
+			d.Inputs = s.slots[0].costs[p][i].room()
 			h, err := rec.Plan(d)
 			if err != nil {
 				return fmt.Errorf("plan: %s: %w", s.prog.Name, err)
 			}
-			handles[p], costs[p] = append(handles[p], h), append(costs[p], c)
+			handles[p] = append(handles[p], h)
 		}
 	}
-	s.handles, s.costs, s.phase = handles, costs, 0
+	s.handles, s.phase = handles, 0
 	return nil
 }
 
@@ -85,7 +92,7 @@ var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAtte
 
 func describeStep(p *Plan, s *Step) profile.Step {
 	root := s.Root()
-	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Stage: root.Stage.String(), Barrier: s.Barrier, Alloc: s.Scratch.Bytes}
+	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Stage: root.Stage.String(), Barrier: s.Barrier, Host: s.Host, Alloc: s.Scratch.Bytes}
 	for _, v := range s.Out {
 		d.Alloc += p.Place(v).Bytes
 	}

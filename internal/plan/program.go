@@ -69,7 +69,11 @@ type CompileOptions struct {
 // Compile plans a graph for each bucket; the last bucket is the graph's own
 // maximum.
 func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o CompileOptions) (*Program, error) {
-	p := &Program{Name: name, Graph: g, Backend: be, table: newTable(g, be, o.Invariant)}
+	host, err := place(g, be)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %s: %w", name, err)
+	}
+	p := &Program{Name: name, Graph: g, Backend: be, table: newTable(g, be, host, o.Invariant)}
 	if len(buckets) == 0 || buckets[len(buckets)-1] != g.Max {
 		return nil, fmt.Errorf("plan: %s: the last bucket must be the graph's maximum %v", name, g.Max)
 	}

@@ -2,22 +2,25 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 )
 
-// WeightSet packs each weight of a model once for a backend; programs of the
-// same model share it, and may be bound at the same time.
+// WeightSet packs each weight of a model once for a backend. Programs of the same
+// model share it, and may be bound at the same time: while one weight is packed,
+// others are found or packed. The set knows which programs read a weight. When the
+// last session that reads it closes, the weight is freed.
 type WeightSet struct {
 	be     Backend
 	source Source
 
-	packing chan struct{} // capacity 1: held while one weight is packed
-	mu      sync.Mutex    // guards packed
-	packed  map[packedKey]Packed
+	mu       sync.Mutex
+	resident map[packedKey]*residentWeight
 }
 
 // packedKey is a tensor in one format. Programs that read a tensor in different
@@ -27,9 +30,16 @@ type packedKey struct {
 	format *Format
 }
 
+// residentWeight is a packed weight and who reads it.
+type residentWeight struct {
+	packed  Packed           // nil while it is packed
+	ready   chan struct{}    // closed when packing has ended, well or not
+	readers map[*Program]int // open sessions of each program
+}
+
 // NewWeightSet starts an empty set over a model's weights.
 func NewWeightSet(be Backend, source Source) *WeightSet {
-	return &WeightSet{be: be, source: source, packing: make(chan struct{}, 1), packed: map[packedKey]Packed{}}
+	return &WeightSet{be: be, source: source, resident: map[packedKey]*residentWeight{}}
 }
 
 // Bytes is the resident size of what was packed.
@@ -37,71 +47,169 @@ func (s *WeightSet) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n int64
-	for _, p := range s.packed {
-		n += p.Bytes()
+	for _, r := range s.resident {
+		if r.packed != nil {
+			n += r.packed.Bytes()
+		}
 	}
 	return n
 }
 
-// bind returns the packed weights of a program by Value.ID. Packing takes long,
-// so it ends between two weights where ctx does.
-func (s *WeightSet) bind(ctx context.Context, prog *Program) ([]Packed, error) {
+// Readers are the names of the programs whose sessions read a weight, sorted, in
+// any format.
+func (s *WeightSet) Readers(key string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for k, r := range s.resident {
+		for p := range r.readers {
+			if k.key == key && !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// boundWeights are the weights of one session.
+type boundWeights struct {
+	packed []Packed                // by Value.ID, nil for others
+	host   map[*graph.Value]Weight // read by steps of the host, as the file has them
+	keys   []packedKey             // of packed, to be released
+}
+
+// bind packs the weights of a program, or finds them packed. Packing takes long,
+// so it ends between two weights if ctx does. What was packed then stays in the
+// set.
+func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, error) {
 	g := prog.Graph
-	out := make([]Packed, len(g.Values))
-	us := uses(g, alive(g))
+	w := &boundWeights{packed: make([]Packed, len(g.Values)), host: map[*graph.Value]Weight{}}
+	us, whole := uses(g, alive(g)), false
+	defer func() {
+		if !whole { // after a panic too
+			_ = s.release(prog, w.keys, false)
+		}
+	}()
 	for _, n := range g.Nodes {
-		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf || len(us[n.Out[0].ID]) == 0 {
+		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
 		}
 		v := n.Out[0]
-		p, err := s.get(ctx, v, prog.Packing(v), g.Max)
+		backend, host := prog.reads(us, v)
+		if host {
+			var err error
+			if w.host[v], err = s.load(v, g.Max); err != nil {
+				return nil, err
+			}
+		}
+		if !backend {
+			continue
+		}
+		key := packedKey{n.Leaf.Key, prog.Packing(v)}
+		p, err := s.get(ctx, prog, v, key)
 		if err != nil {
 			return nil, err
 		}
-		out[v.ID] = p
+		w.packed[v.ID] = p
+		w.keys = append(w.keys, key)
 	}
-	return out, nil
+	whole = true
+	return w, nil
 }
 
-func (s *WeightSet) find(key packedKey) Packed {
+// release says that a session of prog reads these weights no more. Weights without
+// a reader are freed if free is set.
+func (s *WeightSet) release(prog *Program, keys []packedKey, free bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.packed[key]
+	var errs []error
+	for _, key := range keys {
+		r := s.resident[key]
+		if r.readers[prog]--; r.readers[prog] == 0 {
+			delete(r.readers, prog)
+		}
+		if free && len(r.readers) == 0 {
+			errs = append(errs, s.free(key))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// get packs a weight, unless that was done, or waits until another has.
-func (s *WeightSet) get(ctx context.Context, v *graph.Value, f *Format, max tensor.Bind) (Packed, error) {
-	key := packedKey{v.Node.Leaf.Key, f}
-	if p := s.find(key); p != nil {
-		return p, nil
+// free gives a weight's memory back. mu is held.
+func (s *WeightSet) free(key packedKey) error {
+	r := s.resident[key]
+	delete(s.resident, key)
+	if f, ok := r.packed.(Freer); ok {
+		return f.Free()
 	}
-	select {
-	case s.packing <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	return nil
+}
+
+// Close frees what compilations that failed have left. Sessions are closed before.
+func (s *WeightSet) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for key, r := range s.resident {
+		if len(r.readers) > 0 {
+			errs = append(errs, fmt.Errorf("plan: weight %s is freed while %d programs read it", key.key, len(r.readers)))
+		}
+		errs = append(errs, s.free(key))
 	}
-	defer func() { <-s.packing }()
-	if p := s.find(key); p != nil {
-		return p, nil
+	return errors.Join(errs...)
+}
+
+// get packs a weight for a session of prog, unless that was done, or waits until
+// another call has packed it.
+func (s *WeightSet) get(ctx context.Context, prog *Program, v *graph.Value, key packedKey) (Packed, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		s.mu.Lock()
+		r := s.resident[key]
+		if r == nil {
+			r = &residentWeight{ready: make(chan struct{}), readers: map[*Program]int{prog: 1}}
+			s.resident[key] = r
+			s.mu.Unlock()
+			return s.pack(prog, v, key, r)
+		}
+		if r.packed != nil {
+			r.readers[prog]++
+			s.mu.Unlock()
+			return r.packed, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-r.ready: // and if that failed, this call tries
+		case <-ctx.Done():
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	w, err := s.load(v, max)
+}
+
+// pack packs the weight of a new entry, which it takes back where that fails.
+func (s *WeightSet) pack(prog *Program, v *graph.Value, key packedKey, r *residentWeight) (p Packed, err error) {
+	defer func() { // after a panic too
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.packed = p; p == nil {
+			delete(s.resident, key)
+		}
+		close(r.ready)
+	}()
+	w, err := s.load(v, prog.Graph.Max)
 	if err != nil {
 		return nil, err
 	}
 	if w.DType != v.DType {
 		return nil, fmt.Errorf("weight %s: stored as %s, the program was compiled for %s", key.key, w.DType, v.DType)
 	}
-	p, err := s.be.Pack(w, f)
+	got, err := s.be.Pack(w, key.format)
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", v.Node.Name, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.packed[key] = p
-	return p, nil
+	return got, nil
 }
 
 // load fetches a leaf's tensor and holds it against the graph's shape, which

@@ -20,8 +20,8 @@ type Penalties struct {
 // penalizedTokens is how many of the last tokens count unless LastN says so.
 const penalizedTokens = 64
 
-// none reports whether no logit would change.
-func (p Penalties) none() bool {
+// None reports whether no logit would change.
+func (p Penalties) None() bool {
 	return (p.Repeat == 0 || p.Repeat == 1) && p.Presence == 0 && p.Frequency == 0
 }
 
@@ -96,7 +96,7 @@ func (h *history) count(text []int32, window int) {
 // of a sequence only grows from call to call.
 func (s *Sampler) Penalize(logits []float32, text []int32) {
 	p := s.params.Penalties
-	if p.none() {
+	if p.None() {
 		return
 	}
 	s.history.count(text, p.window())

@@ -97,17 +97,28 @@ func (s *Sampler) Reset(p Params) error {
 func (s *Sampler) Sample(logits []float32, w *Scratch) (int32, error) {
 	best, err := argmax(logits)
 	p := s.params
-	if err != nil || p.Temperature == 0 || p.TopK == 1 {
+	if err != nil || p.Greedy() {
 		return best, err
 	}
 	w.reserve(len(logits))
-	r := float64(s.rng.Uint64()>>11) / (1 << 53) // 53 random bits make a float64 in [0, 1)
+	r := float64(s.Random()) / (1 << 53)
 	top := float64(logits[best])
 	if p.TopK == 0 && !p.byTopP() && p.MinP == 0 {
 		return w.drawAny(logits, top, float64(p.Temperature), r), nil
 	}
 	return w.draw(logits, w.candidates(logits, top, p), top, float64(p.Temperature), r), nil
 }
+
+// Random is the next random number of the sequence: 53 bits, which make a float64
+// in [0, 1). Sample takes one for each token that it draws, and none for a greedy
+// one.
+func (s *Sampler) Random() uint64 { return s.rng.Uint64() >> 11 }
+
+// Params are those of the sequence.
+func (s *Sampler) Params() Params { return s.params }
+
+// Greedy reports whether the largest logit is always taken.
+func (p Params) Greedy() bool { return p.Temperature == 0 || p.TopK == 1 }
 
 // scanned is how many logits are looked at together: they stay in L1.
 const scanned = 1024

@@ -17,6 +17,7 @@ import (
 	"hotpath/internal/optest"
 	"hotpath/internal/perf"
 	"hotpath/internal/plan"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
 )
@@ -185,7 +186,7 @@ func (s *session) deep(ctx context.Context, be *cpu.Backend, c *deepCase, counte
 		}
 		return ctx.Err()
 	})
-	m.seconds = median(times)
+	m.seconds = stats.Median(times)
 	return m, err
 }
 

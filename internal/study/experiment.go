@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"hotpath/internal/stats"
 )
 
 // Arm is one way of doing the same work.
@@ -159,7 +161,7 @@ func (t *Trial) Between(arm, base int) Estimate { return logRatio(t.Seconds[arm]
 func (t *Trial) Judge(arm int) Verdict { return judge(t.Ratio(arm), t.Noise()) }
 
 // Median is the time of one run of an arm in seconds.
-func (t *Trial) Median(arm int) float64 { return median(t.Seconds[arm]) }
+func (t *Trial) Median(arm int) float64 { return stats.Median(t.Seconds[arm]) }
 
 // Time is the time of one run of an arm with its interval, over blocks. It
 // follows from the baseline's and the arm's ratio to it: on a machine of two

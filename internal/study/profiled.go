@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"hotpath/internal/backend/cpu"
-	"hotpath/internal/engine"
 	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/machine"
 	"hotpath/internal/train"
 	"hotpath/profile"
 )
@@ -74,7 +74,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	defer func() { err = errors.Join(err, s.close()) }()
 	rec := profile.NewRecorder(profile.Options{})
 	s.say(0, o.Iterations+2, "measuring the ceilings of the machine")
-	c, err := engine.MeasureCeilings(ctx, s.Threads)
+	c, err := machine.MeasureCeilings(ctx, s.Threads)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hotpath/internal/atomicfile"
+	"hotpath/internal/stats"
 	"hotpath/profile"
 )
 
@@ -75,7 +76,7 @@ func (p *Profiled) iterations() Section {
 	for i, s := range p.Seconds {
 		t.add(fmt.Sprint(i+1), millis(s))
 	}
-	t.add("median", millis(median(p.Seconds)))
+	t.add("median", millis(stats.Median(p.Seconds)))
 	return Section{Title: "Iterations", Table: t}
 }
 

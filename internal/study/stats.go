@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"hotpath/internal/stats"
 )
 
 // resamples of a bootstrap.
@@ -72,22 +74,13 @@ func estimate(values []float64) Estimate {
 	slices.Sort(means)
 	tail := normalTail(math.Sqrt(float64(n)/float64(n-1)) * student(n-1))
 	at := tail * float64(resamples-1)
-	e.Low, e.High = quantile(means, at), quantile(means, float64(resamples-1)-at)
+	e.Low, e.High = stats.Rank(means, at), stats.Rank(means, float64(resamples-1)-at)
 	// With few values the extremes of the resamples are the values' own; the
 	// interval never claims more than Student's.
 	if half := student(n-1) * trimmedError(values); n < 10 {
 		e.Low, e.High = min(e.Low, e.Mid-half), max(e.High, e.Mid+half)
 	}
 	return e
-}
-
-func quantile(sorted []float64, at float64) float64 {
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	f := at - float64(i)
-	return sorted[i]*(1-f) + sorted[i+1]*f
 }
 
 // normalTail is the probability beyond x standard deviations on one side.
@@ -126,15 +119,6 @@ func trimmedError(values []float64) float64 {
 		sq += (x - mean) * (x - mean)
 	}
 	return math.Sqrt(sq/float64(n-1)) / ((1 - 2*float64(cut)/float64(n)) * math.Sqrt(float64(n)))
-}
-
-// median of values, which stay as they are.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	v := slices.Sorted(slices.Values(values))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // Verdict is what an experiment says about an arm.

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
+	"hotpath/internal/batch"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
@@ -115,7 +116,7 @@ const masks = 0x6d61736b73
 
 // fill writes the examples of a run that plan found.
 func (b *batches) fill(ctx context.Context, in *inputs, run part) error {
-	in.reset()
+	in.Reset()
 	end := b.at
 	b.at = run.from
 	defer func() { b.at = end }()
@@ -127,8 +128,8 @@ func (b *batches) fill(ctx context.Context, in *inputs, run part) error {
 		b.obj.put(in, &b.example, b.rng)
 		b.advance()
 	}
-	if in.bind.R == 0 { // a run has at least one row
-		in.target(0, -1)
+	if in.Bind.R == 0 { // a run has at least one row
+		in.Target(0, -1)
 	}
 	return b.obj.ready(ctx, in)
 }
@@ -141,30 +142,22 @@ func (b *batches) share(run part) float32 {
 	return float32(float64(run.terms) / float64(b.terms))
 }
 
-// inputs are a session's input memory and the batch in it. What a graph does
-// not ask for is nil.
+// inputs are a batch, and beside it what training alone feeds a run. What a graph
+// does not ask for is nil.
 type inputs struct {
-	tokens, pos, qStart []int32   // [T], [T], [S+1]
-	rows, targets       []int32   // [R], [R]
-	length, segments    []int32   // [T], [T]
-	dropout, smoothing  []int32   // [DropoutLen], [1]
-	hyper               []float32 // [8]
-	weight, keep        []float32 // [1], [1]
-	max, bind           tensor.Bind
+	*batch.Batch
+	dropout, smoothing []int32   // [DropoutLen], [1]
+	hyper              []float32 // [HyperLen]
+	weight, keep       []float32 // [1], [1]
 }
 
 func newInputs(s *plan.Session, p *model.Ports) *inputs {
-	ints := func(v *graph.Value) []int32 {
-		if v == nil {
-			return nil
-		}
-		return s.I32(v)
+	in := &inputs{Batch: batch.New(s.Slot(0), p)}
+	if p.Dropout != nil {
+		in.dropout = s.I32(p.Dropout)
 	}
-	in := &inputs{
-		tokens: s.I32(p.Tokens), pos: s.I32(p.Pos), qStart: s.I32(p.QStart),
-		rows: ints(p.Rows), targets: ints(p.Targets), length: ints(p.Length), segments: ints(p.Segments),
-		dropout: ints(p.Dropout), smoothing: ints(p.Smoothing),
-		max: s.Program().Graph.Max,
+	if p.Smoothing != nil {
+		in.smoothing = s.I32(p.Smoothing)
 	}
 	if p.Hyper != nil {
 		in.hyper = s.F32(p.Hyper)[:graph.HyperLen]
@@ -190,37 +183,11 @@ func (in *inputs) regularize(c *Config, step, run int) {
 	}
 }
 
-func (in *inputs) reset() {
-	in.bind = tensor.Bind{}
-	in.qStart[0] = 0
-}
-
 // sequence is one sequence more, of the first n tokens of s; it gives the place of
 // the first of them.
 func (in *inputs) sequence(s *Sequence, n int) int {
-	t := in.bind.T
-	copy(in.tokens[t:], s.IDs[:n])
-	for i := range n {
-		in.pos[t+i] = int32(i)
+	if s.Segments == nil {
+		return in.AddPair(s.IDs[:n], nil)
 	}
-	for i := 0; i < n && in.length != nil; i++ {
-		in.length[t+i] = int32(n)
-	}
-	for i := 0; i < n && in.segments != nil; i++ {
-		in.segments[t+i] = 0
-		if s.Segments != nil {
-			in.segments[t+i] = s.Segments[i]
-		}
-	}
-	in.bind.T, in.bind.S = t+n, in.bind.S+1
-	in.qStart[in.bind.S] = int32(in.bind.T)
-	return t
-}
-
-// target asks for an id, or for nothing where it is negative, at a token.
-func (in *inputs) target(token int, id int32) {
-	if in.rows != nil {
-		in.rows[in.bind.R], in.targets[in.bind.R] = int32(token), id
-	}
-	in.bind.R++
+	return in.AddPair(s.IDs[:n], s.Segments[:n])
 }

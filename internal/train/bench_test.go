@@ -133,7 +133,7 @@ func step(b *testing.B, m *model.Model, p cpu.Precision, workers, layers, vocab,
 	defer func() { must(b, r.close()) }()
 	must(b, r.randomize(1, layers))
 	rng := rand.New(rand.NewPCG(1, 2))
-	r.in.reset()
+	r.in.Reset()
 	ids := make([]int32, length+1)
 	for range seqs {
 		for i := range ids {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hotpath/internal/format/safetensors"
+	"hotpath/internal/batch"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"
@@ -42,10 +43,10 @@ func fixtureTokenizer(t testing.TB) (*tokenizer.Tokenizer, int) {
 
 // testInputs are inputs without a session.
 func testInputs(max tensor.Bind) *inputs {
-	return &inputs{
-		tokens: make([]int32, max.T), pos: make([]int32, max.T), qStart: make([]int32, max.S+1),
-		rows: make([]int32, max.R), targets: make([]int32, max.R), hyper: make([]float32, graph.HyperLen), max: max,
-	}
+	return &inputs{Batch: &batch.Batch{
+		Tokens: make([]int32, max.T), Pos: make([]int32, max.T), QStart: make([]int32, max.S+1),
+		Rows: make([]int32, max.R), Targets: make([]int32, max.R), Max: max,
+	}, hyper: make([]float32, graph.HyperLen)}
 }
 
 func TestBatches(t *testing.T) {
@@ -75,25 +76,25 @@ func TestBatches(t *testing.T) {
 	for b.at.Epoch == 0 {
 		before := b.at
 		fill(b, in)
-		n := in.bind
-		if n.T == 0 || n.T != n.R || int(in.qStart[n.S]) != n.T {
-			t.Fatalf("a batch of %+v, starts %v", n, in.qStart)
+		n := in.Bind
+		if n.T == 0 || n.T != n.R || int(in.QStart[n.S]) != n.T {
+			t.Fatalf("a batch of %+v, starts %v", n, in.QStart)
 		}
 		for s := range n.S {
-			for i := in.qStart[s]; i < in.qStart[s+1]; i++ {
-				if in.targets[i] != in.tokens[i]+1 || in.rows[i] != i || in.pos[i] != i-in.qStart[s] || i > in.qStart[s] && in.tokens[i] != in.tokens[i-1]+1 {
-					t.Errorf("sequence %d: token %d at %d, target %d, row %d", s, in.tokens[i], in.pos[i], in.targets[i], in.rows[i])
+			for i := in.QStart[s]; i < in.QStart[s+1]; i++ {
+				if in.Targets[i] != in.Tokens[i]+1 || in.Rows[i] != i || in.Pos[i] != i-in.QStart[s] || i > in.QStart[s] && in.Tokens[i] != in.Tokens[i-1]+1 {
+					t.Errorf("sequence %d: token %d at %d, target %d, row %d", s, in.Tokens[i], in.Pos[i], in.Targets[i], in.Rows[i])
 				}
 				if b.at.Epoch == 0 {
-					predicted[in.targets[i]]++
+					predicted[in.Targets[i]]++
 				}
 			}
 		}
 		again := newBatches(cut(), &lm{}, most, 9, 5)
 		again.at = before
-		fresh := testInputs(in.max)
+		fresh := testInputs(in.Max)
 		fill(again, fresh)
-		if !slices.Equal(fresh.tokens[:n.T], in.tokens[:n.T]) || again.at != b.at {
+		if !slices.Equal(fresh.Tokens[:n.T], in.Tokens[:n.T]) || again.at != b.at {
 			t.Error("a position does not determine what comes")
 		}
 	}
@@ -119,10 +120,10 @@ func TestBatches(t *testing.T) {
 		t.Errorf("epochs have the same order: %v", orders)
 	}
 	wide := testInputs(tensor.Bind{T: 100, S: 100, R: 100})
-	b = newBatches(cut(), &lm{}, wide.max, 100, 5)
+	b = newBatches(cut(), &lm{}, wide.Max, 100, 5)
 	fill(b, wide)
-	if wide.bind.S != 6 || b.at != (Position{Epoch: 1}) {
-		t.Errorf("a batch of all data has %d pieces and ends at %v", wide.bind.S, b.at)
+	if wide.Bind.S != 6 || b.at != (Position{Epoch: 1}) {
+		t.Errorf("a batch of all data has %d pieces and ends at %v", wide.Bind.S, b.at)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestGradientsOfEveryFamily(t *testing.T) {
 	for path, want := range golden.Models {
 		t.Run(strings.ReplaceAll(path, "/", "-"), func(t *testing.T) {
 			r, width := familyRunner(t, filepath.Join("..", path), be)
-			r.in.reset()
+			r.in.Reset()
 			causal, at := r.model.Config().CanGenerate, 0
 			for _, ids := range want.Tokens {
 				s := Sequence{IDs: ids}
@@ -67,13 +67,13 @@ func TestGradientsOfEveryFamily(t *testing.T) {
 				for i, id := range ids {
 					switch {
 					case !causal:
-						r.in.targets[at+i] = id % int32(width)
+						r.in.Targets[at+i] = id % int32(width)
 					case i+1 < len(ids):
-						r.in.target(at+i, ids[i+1])
+						r.in.Target(at+i, ids[i+1])
 					}
 				}
 			}
-			r.in.bind.R = max(r.in.bind.R, 1)
+			r.in.Bind.R = max(r.in.Bind.R, 1)
 			loss, _, err := r.run(t.Context(), grad.Hyper{Eps: 1}, 1)
 			must(t, err)
 			if d := math.Abs(float64(loss)/want.Loss - 1); !(d <= 1e-5) {

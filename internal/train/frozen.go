@@ -55,21 +55,8 @@ func (f *frozen) start(ctx context.Context, s *plan.Session, workers int, end fu
 
 // run computes the output for a batch. It lasts until the next run.
 func (f *frozen) run(ctx context.Context, in *inputs) ([]float32, error) {
-	own := f.in
-	copy(own.tokens, in.tokens[:in.bind.T])
-	copy(own.pos, in.pos[:in.bind.T])
-	copy(own.qStart, in.qStart[:in.bind.S+1])
-	copy(own.rows, in.rows)
-	copy(own.targets, in.targets)
-	copy(own.length, in.length)
-	if own.length != nil && in.length == nil {
-		for s := range in.bind.S {
-			for t := in.qStart[s]; t < in.qStart[s+1]; t++ {
-				own.length[t] = in.qStart[s+1] - in.qStart[s]
-			}
-		}
-	}
-	if err := f.sess.Run(ctx, in.bind); err != nil {
+	f.in.CopyFrom(in.Batch)
+	if err := f.sess.Run(ctx, in.Bind); err != nil {
 		return nil, err
 	}
 	return f.sess.F32(f.out), nil

@@ -56,7 +56,7 @@ func mostWhole(tokens int, s Stats) tensor.Bind {
 func (*classify) size(e *Example) (tensor.Bind, int) { return whole(e), 1 }
 
 func (o *classify) put(in *inputs, e *Example, _ *rand.Rand) {
-	o.of[in.bind.S] = e.Label
+	o.of[in.Bind.S] = e.Label
 	in.sequence(&e.Seqs[0], len(e.Seqs[0].IDs))
 }
 

@@ -118,11 +118,11 @@ func (o *contrastive) put(in *inputs, e *Example, _ *rand.Rand) {
 	first := 0 // row of the run in the step
 	if o.cache != nil {
 		first = o.cache.rows
-	} else if in.bind.S == 0 {
+	} else if in.Bind.S == 0 {
 		clear(o.seen)
 	}
 	for i := range e.Seqs {
-		row := first + in.bind.S
+		row := first + in.Bind.S
 		s := &e.Seqs[i]
 		in.sequence(s, len(s.IDs))
 		if o.cache != nil && o.cache.solved {
@@ -163,8 +163,8 @@ func (o *contrastive) begin() {
 	o.cache.rows, o.cache.solved = 0, false
 }
 
-func (o *contrastive) keep(in *inputs)                            { o.cache.keep(in.bind.S) }
-func (o *contrastive) again(in *inputs, first int)                { o.cache.again(in.bind.S, first) }
+func (o *contrastive) keep(in *inputs)                            { o.cache.keep(in.Bind.S) }
+func (o *contrastive) again(in *inputs, first int)                { o.cache.again(in.Bind.S, first) }
 func (o *contrastive) solve(ctx context.Context) (float32, error) { return o.cache.solve(ctx) }
 
 func (o *contrastive) close() error {

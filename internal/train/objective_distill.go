@@ -72,7 +72,7 @@ func (o *distill) bind(ctx context.Context, s *plan.Session) error {
 func (o *distill) ready(ctx context.Context, in *inputs) error {
 	logits, err := o.teacher.run(ctx, in)
 	if err == nil {
-		copy(o.to, logits[:in.bind.R*o.logits.Shape.RowLen()])
+		copy(o.to, logits[:in.Bind.R*o.logits.Shape.RowLen()])
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (*distillEmbedding) put(in *inputs, e *Example, _ *rand.Rand) {
 func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
 	vectors, err := o.teacher.run(ctx, in)
 	if err == nil {
-		copy(o.to, vectors[:in.bind.S*o.vectors.Shape.RowLen()])
+		copy(o.to, vectors[:in.Bind.S*o.vectors.Shape.RowLen()])
 	}
 	return err
 }

@@ -72,10 +72,10 @@ func (*dpo) size(e *Example) (tensor.Bind, int) {
 
 func (o *dpo) put(in *inputs, e *Example, rng *rand.Rand) {
 	for i := range e.Seqs {
-		o.count[in.bind.S] = int32(-i)
-		o.start[in.bind.S] = int32(in.bind.R)
+		o.count[in.Bind.S] = int32(-i)
+		o.start[in.Bind.S] = int32(in.Bind.R)
 		(&lm{}).put(in, &Example{Seqs: e.Seqs[i : i+1]}, rng)
-		o.start[in.bind.S] = int32(in.bind.R)
+		o.start[in.Bind.S] = int32(in.Bind.R)
 	}
 }
 
@@ -85,7 +85,7 @@ func (o *dpo) ready(ctx context.Context, in *inputs) error {
 	if err != nil {
 		return err
 	}
-	for s := range in.bind.S {
+	for s := range in.Bind.S {
 		var sum float64
 		for _, v := range nll[o.start[s]:o.start[s+1]] {
 			sum += float64(v)

@@ -60,7 +60,7 @@ func (*lm) put(in *inputs, e *Example, _ *rand.Rand) {
 	at := in.sequence(s, len(s.IDs)-1)
 	for i, id := range s.IDs[1:] {
 		if learns(s.Learn, i+1) {
-			in.target(at+i, id)
+			in.Target(at+i, id)
 		}
 	}
 }

@@ -84,12 +84,12 @@ func (o *mlm) put(in *inputs, e *Example, rng *rand.Rand) {
 		j := i + rng.IntN(n-i)
 		o.at[i], o.at[j] = o.at[j], o.at[i]
 		at := o.at[i]
-		in.target(first+at, s.IDs[at])
+		in.Target(first+at, s.IDs[at])
 		switch u := rng.Float64(); {
 		case u < 0.8:
-			in.tokens[first+at] = o.mask
+			in.Tokens[first+at] = o.mask
 		case u < 0.9:
-			in.tokens[first+at] = int32(rng.IntN(o.vocab))
+			in.Tokens[first+at] = int32(rng.IntN(o.vocab))
 		}
 	}
 }

@@ -65,12 +65,12 @@ func (o *regress) size(e *Example) (tensor.Bind, int) {
 }
 
 func (o *regress) put(in *inputs, e *Example, _ *rand.Rand) {
-	o.scores[in.bind.R] = e.Score
+	o.scores[in.Bind.R] = e.Score
 	for i := range e.Seqs {
 		if o.pairs {
-			o.rows[i][in.bind.R] = int32(in.bind.S)
+			o.rows[i][in.Bind.R] = int32(in.Bind.S)
 		}
 		in.sequence(&e.Seqs[i], len(e.Seqs[i].IDs))
 	}
-	in.bind.R++
+	in.Bind.R++
 }

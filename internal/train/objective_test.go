@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/batch"
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
@@ -132,12 +133,12 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 	}
 	must(t, b.fill(t.Context(), r.in, b.runs[0]))
 	if c.Masked != nil { // with the golden's masks
-		r.in.reset()
+		r.in.Reset()
 		for _, m := range c.Masked {
 			at := r.in.sequence(&Sequence{IDs: m[0]}, len(m[0]))
 			for i, id := range m[1] {
 				if id >= 0 {
-					r.in.target(at+i, id)
+					r.in.Target(at+i, id)
 				}
 			}
 		}
@@ -183,16 +184,16 @@ func TestMasking(t *testing.T) {
 		b := newBatches(src, o, most, 10000, seed)
 		must(t, b.plan())
 		must(t, b.fill(t.Context(), in, b.runs[0]))
-		return slices.Clone(in.tokens[:in.bind.T])
+		return slices.Clone(in.Tokens[:in.Bind.T])
 	}
 	first := fill(1)
 	var masked, kept, other float64
-	for r := range in.bind.R {
-		row, want := in.rows[r], in.targets[r]
+	for r := range in.Bind.R {
+		row, want := in.Rows[r], in.Targets[r]
 		if o.tok.IsSpecial(want) {
 			t.Errorf("the special token %d was chosen", want)
 		}
-		switch got := in.tokens[row]; got {
+		switch got := in.Tokens[row]; got {
 		case o.mask:
 			masked++
 		case want:
@@ -201,7 +202,7 @@ func TestMasking(t *testing.T) {
 			other++
 		}
 	}
-	n := float64(in.bind.R)
+	n := float64(in.Bind.R)
 	if want := 200 * 10; int(n) != want { // 48 tokens at 0.2
 		t.Errorf("%g tokens chosen, want %d", n, want)
 	}
@@ -222,9 +223,9 @@ func TestDuplicatesAreNotNegatives(t *testing.T) {
 	pairs := []Example{{Seqs: []Sequence{s(1, 2), s(7, 8)}}, {Seqs: []Sequence{s(3), s(7, 8)}}, {Seqs: []Sequence{s(4), s(9)}}}
 	o := &contrastive{seen: map[uint64]int32{}}
 	o.partner.i, o.same.i = make([]int32, 6), make([]int32, 6)
-	in := &inputs{tokens: make([]int32, 20), pos: make([]int32, 20), qStart: make([]int32, 7)}
+	in := &inputs{Batch: &batch.Batch{Tokens: make([]int32, 20), Pos: make([]int32, 20), QStart: make([]int32, 7)}}
 	for range 2 { // texts are numbered anew in each run
-		in.reset()
+		in.Reset()
 		for i := range pairs {
 			o.put(in, &pairs[i], nil)
 		}

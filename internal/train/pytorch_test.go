@@ -80,7 +80,7 @@ func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) 
 }
 
 func (r *runner) put(seqs [][]int) {
-	r.in.reset()
+	r.in.Reset()
 	for _, seq := range seqs {
 		ids := make([]int32, len(seq))
 		for i, id := range seq {
@@ -96,7 +96,7 @@ func (r *runner) put(seqs [][]int) {
 func (in *inputs) add(ids []int32) bool {
 	e := &Example{Seqs: []Sequence{{IDs: ids}}}
 	size, _ := (&lm{}).size(e)
-	if !plus(in.bind, size).Fits(in.max) {
+	if !plus(in.Bind, size).Fits(in.Max) {
 		return false
 	}
 	(&lm{}).put(in, e, nil)

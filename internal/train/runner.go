@@ -84,7 +84,7 @@ func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm fl
 	if err := h.Put(r.in.hyper, step); err != nil {
 		return 0, 0, err
 	}
-	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+	if err := r.sess.Run(ctx, r.in.Bind); err != nil {
 		return 0, 0, err
 	}
 	return r.out.loss[0], r.out.norm[0], nil
@@ -97,7 +97,7 @@ func (r *runner) forward(ctx context.Context) (loss float32, err error) {
 		r.in.weight[0] = 1
 	}
 	r.sess.Forward()
-	if err := r.sess.Run(ctx, r.in.bind); err != nil {
+	if err := r.sess.Run(ctx, r.in.Bind); err != nil {
 		return 0, err
 	}
 	return r.out.loss[0], nil

@@ -366,7 +366,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		if s.GradNorm = norm; !cached {
 			s.Loss += loss
 		}
-		s.Tokens, s.Sequences = s.Tokens+in.bind.T, s.Sequences+in.bind.S
+		s.Tokens, s.Sequences = s.Tokens+in.Bind.T, s.Sequences+in.Bind.S
 	}
 	return nil
 }

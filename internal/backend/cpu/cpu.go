@@ -97,6 +97,9 @@ func buckets() []int {
 	return []int{1, 64}
 }
 
+// Supports reports that every node runs: by its reference where there is no kernel.
+func (*Backend) Supports(*graph.Node) bool { return true }
+
 // Patterns are the fusions that kernels.go has kernels for.
 func (b *Backend) Patterns() []plan.Pattern {
 	if b.opts.NoFusion {

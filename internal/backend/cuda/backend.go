@@ -103,6 +103,15 @@ func (b *Backend) Caps() plan.Caps {
 	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
 }
 
+// Supports reports whether there is a kernel for a node's op, and for its
+// activation: those behind lastAct have no case in elementwise.cu.
+func (*Backend) Supports(n *graph.Node) bool {
+	a, acts := n.Attr.(graph.ActAttr)
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct)
+}
+
+const lastAct = graph.Sigmoid
+
 func (*Backend) Patterns() []plan.Pattern { return patterns }
 
 // Rules say that few rows are multiplied in another way than many, unless one way
@@ -132,6 +141,7 @@ func storedAs(v *graph.Value, _ []*graph.Node) tensor.DType {
 
 // packed is a weight on the card.
 type packed struct {
+	be    *Backend
 	at    address
 	dtype tensor.DType
 	bytes int64
@@ -139,9 +149,18 @@ type packed struct {
 
 func (p *packed) Bytes() int64 { return p.bytes }
 
+// Free gives the weight's memory back to the pool.
+func (p *packed) Free() error {
+	return p.be.do(func() error {
+		p.be.weights = slices.DeleteFunc(p.be.weights, func(a address) bool { return a == p.at })
+		p.be.pool.give(p.at)
+		return nil
+	})
+}
+
 // Pack copies a weight to the card.
 func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
-	p := &packed{dtype: w.DType, bytes: int64(len(w.Data))}
+	p := &packed{be: b, dtype: w.DType, bytes: int64(len(w.Data))}
 	data := w.Data
 	if storedAs(w.Value, nil) != w.DType {
 		values := make([]float32, len(w.Data)/w.DType.Info().BlockBytes*w.DType.Info().BlockLen)

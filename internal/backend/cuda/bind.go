@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"errors"
-	"fmt"
 	"unsafe"
 
 	"hotpath/internal/graph"
@@ -58,12 +57,8 @@ func (e *exec) record(m *plan.Memory) (err error) {
 		b.launch("k_transfer", [3]int{transferBlocks, len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs))
 		for i := range e.plan.Steps {
 			s := &e.plan.Steps[i]
-			bind := ops[s.Kind]
-			if bind == nil {
-				return fmt.Errorf("%w: there is no kernel for %s (%s)", ErrDevice, s.Kind, s.Name)
-			}
 			e.begins = append(e.begins, len(b.launches))
-			bind(b, s.Root())
+			ops[s.Kind](b, s.Root())
 		}
 		if pass == 0 {
 			e.begins = e.begins[:0]
@@ -106,14 +101,13 @@ func travel(p *plan.Plan, io *ioArena) (in, out []travels) {
 		d := v.Shape.Outer
 		return travels{io.at + address(pl.Offset), io.hostAt(pl.Offset), int32(d.Sym), int32(d.Mul), int32(d.Add), int32(v.DType.RowBytes(v.Shape.RowLen()))}, true
 	}
-	for _, n := range p.Graph.Nodes {
-		if n.Leaf != nil && n.Leaf.Kind == graph.InputLeaf {
-			if t, ok := part(n.Out[0]); ok {
-				in = append(in, t)
-			}
+	read, written := p.Travel()
+	for _, v := range read {
+		if t, ok := part(v); ok {
+			in = append(in, t)
 		}
 	}
-	for _, v := range p.Graph.Outputs {
+	for _, v := range written {
 		if t, ok := part(v); ok {
 			t.to, t.from = t.from, t.to
 			out = append(out, t)

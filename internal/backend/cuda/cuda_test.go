@@ -56,9 +56,10 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// unbound are the ops without a kernel, all of them of training: plans that have
+// unbound are the ops without a kernel, all but one of training: plans that have
 // one are refused by its name.
 var unbound = []string{
+	"sample", // of generation: the host draws from logits
 	"accumulate", "attention_rel_grad", "buckets", "buckets_grad", "columns", "columns_grad", "distill", "distill_grad", "dropout", "embed_bag_grad",
 	"infonce", "infonce_grad", "preference", "preference_grad", "row_dot", "row_dot_grad", "sequence_sum", "sequence_sum_grad",
 }
@@ -68,6 +69,18 @@ func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
 		if (ops[op.Name] == nil) != slices.Contains(unbound, op.Name) {
 			t.Errorf("op %s: has a kernel: %v, listed as one without: %v", op.Name, ops[op.Name] != nil, slices.Contains(unbound, op.Name))
+		}
+	}
+}
+
+// A card computes the activations that it has cases for, and refuses others: they
+// would run as the last of them.
+func TestUnknownActivationsAreRefused(t *testing.T) {
+	for kind, want := range map[graph.ActKind]bool{graph.GELU: true, graph.Sigmoid: true, lastAct + 1: false} {
+		for _, op := range []*graph.OpDef{graph.OpAct, graph.OpGLU} {
+			if got := (*Backend)(nil).Supports(&graph.Node{Op: op, Attr: graph.ActAttr{Kind: kind}}); got != want {
+				t.Errorf("%s of activation %d: supported %v, expected %v", op.Name, kind, got, want)
+			}
 		}
 	}
 }

@@ -1,14 +1,17 @@
-// Package null is an asynchronous device made of nothing: it computes with
-// the reference implementations on a goroutine of its own, in memory of its
-// own, starts late, completes late and out of step with the host. Whoever
-// reads an output before Wait, or changes an input after Enqueue, gets caught.
+// Package null is an asynchronous device made of nothing: it computes with the
+// reference implementations in memory of its own, starts late, completes late and
+// out of step with the host. Whoever reads an output before Wait, or changes an
+// input after Enqueue, gets caught.
 //
-// It implements plan.Backend and is registered like a real device; tests run
-// on it to keep the seams honest.
+// Tests run on it to check the seam that devices need. It has two IO slots per
+// session, buckets of its own, weights that must be freed, ops that it lacks
+// (Lacks) and faults (Fail). It implements plan.Backend and is registered like a
+// real device.
 package null
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -21,26 +24,94 @@ import (
 	"hotpath/profile"
 )
 
-// Backend is a null device.
+// Backend is a null device. Fields are set before it is used.
 type Backend struct {
+	// Lacks reports which nodes the device has no kernel for; nil: none. They run
+	// on the host, unless Refuses is set: then programs with such nodes are
+	// refused.
+	Lacks   func(n *graph.Node) bool
+	Refuses bool
+	// Fail is asked before each call of the device and may make it fail: pack,
+	// arena, bind, enqueue, run. nil: nothing fails.
+	Fail func(call string) error
+
 	inner *ref.Backend
 	delay time.Duration // upper bound of each wait
 
-	mu  sync.Mutex // guards rng
-	rng *rand.Rand
+	mu      sync.Mutex
+	rng     *rand.Rand
+	turn    *sync.Cond // a run has ended
+	queued  int        // runs that were enqueued so far
+	ended   int        // of them, in that order: the device has one stream
+	live    int        // weights that are packed and not freed
+	flights [2]int     // runs in flight now, and at most
 }
 
-// New starts a null device whose delays are drawn up to delay.
+// New makes a null device whose delays are drawn up to delay.
 func New(delay time.Duration) *Backend {
-	return &Backend{inner: ref.New(), delay: delay, rng: rand.New(rand.NewPCG(1, 2))}
+	b := &Backend{inner: ref.New(), delay: delay, rng: rand.New(rand.NewPCG(1, 2))}
+	b.turn = sync.NewCond(&b.mu)
+	return b
 }
 
-func (*Backend) Caps() plan.Caps          { return plan.Caps{Name: "null", Workers: 1, Async: true} }
-func (*Backend) Patterns() []plan.Pattern { return nil }
-func (*Backend) Rules(bool) []plan.Rule   { return nil }
+func (b *Backend) Caps() plan.Caps {
+	return plan.Caps{Name: "null", Workers: 1, Async: true, Host: !b.Refuses, Buckets: []int{1, 16}}
+}
+func (b *Backend) Supports(n *graph.Node) bool { return b.Lacks == nil || !b.Lacks(n) }
+func (*Backend) Patterns() []plan.Pattern      { return nil }
+func (*Backend) Rules(bool) []plan.Rule        { return nil }
+
+func (b *Backend) fail(call string) error {
+	if b.Fail == nil {
+		return nil
+	}
+	return b.Fail(call)
+}
+
+// packed is a weight on the device.
+type packed struct {
+	plan.Packed
+	be *Backend
+}
 
 func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
-	return b.inner.Pack(w, f)
+	if err := b.fail("pack"); err != nil {
+		return nil, err
+	}
+	p, err := b.inner.Pack(w, f)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.live++
+	return &packed{p, b}, nil
+}
+
+// Free gives the weight's memory back.
+func (p *packed) Free() error {
+	p.be.mu.Lock()
+	defer p.be.mu.Unlock()
+	if p.Packed == nil {
+		return errors.New("null: a weight is freed twice")
+	}
+	p.Packed = nil
+	p.be.live--
+	return nil
+}
+
+// Live is the number of weights that are packed and not freed.
+func (b *Backend) Live() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.live
+}
+
+// Flights is the largest number of runs that were in flight at the same time.
+func (b *Backend) Flights() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.flights[1]
 }
 
 // deviceArena is memory that the host may only copy to and from.
@@ -49,6 +120,9 @@ type deviceArena struct{ ref.HostArena }
 func (deviceArena) Host() []byte { return nil }
 
 func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
+	if err := b.fail("arena"); err != nil {
+		return nil, err
+	}
 	a := ref.NewHostArena(bytes)
 	if c == plan.IO {
 		return a, nil
@@ -56,9 +130,17 @@ func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 	return deviceArena{a}, nil
 }
 
-// Bind gives the device its own copy of the IO arena and starts its stream.
+// Bind gives the device its own copy of the IO arena and starts a goroutine.
 func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
-	device := plan.Memory{Weights: m.Weights}
+	if err := b.fail("bind"); err != nil {
+		return nil, err
+	}
+	device := plan.Memory{Weights: make([]plan.Packed, len(m.Weights))}
+	for i, w := range m.Weights {
+		if w != nil {
+			device.Weights[i] = w.(*packed).Packed
+		}
+	}
 	for c, a := range m.Arenas {
 		switch a := a.(type) {
 		case deviceArena:
@@ -74,17 +156,14 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	e := &exec{
 		be: b, plan: p, inner: inner,
 		host: m.Arenas[plan.IO].Host(), device: device.Arenas[plan.IO].Host(),
-		work: make(chan job), done: make(chan error, 1),
+		work: make(chan job, 1), done: make(chan error, 1),
 	}
-	for _, n := range p.Graph.Nodes {
-		if n.Leaf != nil && n.Leaf.Kind == graph.InputLeaf {
-			e.inputs = append(e.inputs, p.Place(n.Out[0]))
-		}
+	in, out := p.Travel()
+	for _, v := range in {
+		e.inputs = append(e.inputs, p.Place(v))
 	}
-	for _, v := range p.Graph.Outputs {
-		if pl := p.Place(v); pl.Class == plan.IO {
-			e.outputs = append(e.outputs, pl)
-		}
+	for _, v := range out {
+		e.outputs = append(e.outputs, p.Place(v))
 	}
 	go e.stream()
 	return e, nil
@@ -103,12 +182,46 @@ func (b *Backend) pause() {
 }
 
 type job struct {
-	ctx  context.Context
-	bind tensor.Bind
-	run  *profile.Run
+	ctx    context.Context
+	bind   tensor.Bind
+	run    *profile.Run
+	ticket int
 }
 
-// exec is one stream with its own IO memory.
+// ticket is the place of a new run behind those that were enqueued before.
+func (b *Backend) ticket() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flights[0]++
+	b.flights[1] = max(b.flights[1], b.flights[0])
+	b.queued++
+	return b.queued - 1
+}
+
+// inTurn calls f when all runs before it have ended.
+func (b *Backend) inTurn(ticket int, f func() error) error {
+	b.mu.Lock()
+	for b.ended != ticket {
+		b.turn.Wait()
+	}
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ended++
+		b.turn.Broadcast()
+	}()
+	return f()
+}
+
+// landed counts a run that was waited for.
+func (b *Backend) landed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flights[0]--
+}
+
+// exec is a plan with its own IO memory on the device.
 type exec struct {
 	be              *Backend
 	plan            *plan.Plan
@@ -143,23 +256,28 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
+	if err := e.be.fail("enqueue"); err != nil {
+		return err
+	}
 	e.run = run
-	if run != nil {
-		host := &run.Lanes[0]
-		host.Wake = profile.Now()
-		k := len(e.plan.Steps) + stepLaunch
-		host.Arrive[k] = host.Wake
-		host.Begin[k] = host.Wake
-		e.work <- job{ctx, b, run}
-		host.End[k] = profile.Now()
+	j := job{ctx, b, run, e.be.ticket()}
+	if run == nil {
+		e.work <- j
 		return nil
 	}
-	e.work <- job{ctx, b, run}
+	host := &run.Lanes[0]
+	host.Wake = profile.Now()
+	k := len(e.plan.Steps) + stepLaunch
+	host.Arrive[k] = host.Wake
+	host.Begin[k] = host.Wake
+	e.work <- j
+	host.End[k] = profile.Now()
 	return nil
 }
 
 // Wait blocks until the stream has finished the run.
 func (e *exec) Wait() error {
+	defer e.be.landed()
 	if e.run == nil {
 		return <-e.done
 	}
@@ -180,10 +298,10 @@ func (e *exec) Close() error {
 	return nil
 }
 
-// stream is the device: it runs jobs until the exec is closed.
+// stream runs jobs until the exec is closed.
 func (e *exec) stream() {
 	for j := range e.work {
-		e.done <- e.job(j)
+		e.done <- e.be.inTurn(j.ticket, func() error { return e.job(j) })
 	}
 }
 
@@ -193,6 +311,9 @@ func (e *exec) job(j job) (err error) {
 			err = fmt.Errorf("null device: %v", r)
 		}
 	}()
+	if err := e.be.fail("run"); err != nil {
+		return err
+	}
 	e.be.pause()
 	if j.run == nil {
 		e.copy(e.device, e.host, e.inputs)

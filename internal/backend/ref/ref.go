@@ -23,10 +23,11 @@ type Backend struct{ Poison bool }
 // New returns a reference backend that poisons dead buffers.
 func New() *Backend { return &Backend{Poison: true} }
 
-func (*Backend) Caps() plan.Caps          { return plan.Caps{Name: "ref", Workers: 1} }
-func (*Backend) Patterns() []plan.Pattern { return nil }
-func (*Backend) Rules(bool) []plan.Rule   { return nil }
-func (*Backend) Close() error             { return nil }
+func (*Backend) Caps() plan.Caps           { return plan.Caps{Name: "ref", Workers: 1} }
+func (*Backend) Supports(*graph.Node) bool { return true }
+func (*Backend) Patterns() []plan.Pattern  { return nil }
+func (*Backend) Rules(bool) []plan.Rule    { return nil }
+func (*Backend) Close() error              { return nil }
 
 // raw is a weight as the file has it.
 type raw struct {

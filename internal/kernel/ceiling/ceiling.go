@@ -11,10 +11,12 @@ import (
 	"context"
 	"encoding/binary"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/stats"
 )
 
 const (
@@ -80,16 +82,8 @@ func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	if count == 0 {
 		return 0 // cancelled
 	}
-	return median(rates[:count])
-}
-
-func median(v []float64) float64 {
-	for i := range v { // insertion sort: short, and allocates nothing
-		for j := i; j > 0 && v[j] < v[j-1]; j-- {
-			v[j], v[j-1] = v[j-1], v[j]
-		}
-	}
-	return v[len(v)/2]
+	slices.Sort(rates[:count])
+	return stats.MedianSorted(rates[:count])
 }
 
 // Read is the rate in bytes/s at which threads workers, or as many of them as can

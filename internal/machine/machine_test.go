@@ -1,4 +1,4 @@
-package hotpath
+package machine
 
 import "testing"
 

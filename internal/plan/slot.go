@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// Slot is one set of inputs and outputs of a session, with room for one run in
+// flight. The runs of a session's slots are enqueued by one goroutine at a time,
+// and waited for in that order.
+type Slot struct {
+	sess  *Session
+	mem   Memory       // the session's, with IO of its own
+	execs []Exec       // one per bucket
+	costs [][]*costing // [phase][bucket] while a recorder is attached
+
+	running int // bucket in flight, -1 when idle
+	bind    tensor.Bind
+	run     *profile.Run
+	phase   int      // of run
+	ran     [2]int64 // start and end of the last run, where it was recorded
+}
+
+// Session is the session that the slot belongs to.
+func (sl *Slot) Session() *Session { return sl.sess }
+
+func (sl *Slot) io(v *graph.Value) []byte {
+	p := sl.sess.prog.Plans[0].Place(buffer(v))
+	if p.Class != IO {
+		panic("plan: " + v.String() + " is neither an input nor an output")
+	}
+	return sl.mem.Arenas[IO].Host()[p.Offset : p.Offset+p.Bytes]
+}
+
+// I32 is the host memory of an int32 input or output, at its largest size.
+func (sl *Slot) I32(v *graph.Value) []int32 { return asI32(sl.io(v)) }
+
+// F32 is the host memory of a float32 input or output, at its largest size.
+func (sl *Slot) F32(v *graph.Value) []float32 { return asF32(sl.io(v)) }
+
+// Enqueue starts a run with the inputs that are in the slot.
+func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
+	if sl.running >= 0 {
+		return errors.New("plan: a run is in flight already")
+	}
+	s := sl.sess
+	sl.bind, sl.run, sl.ran = b, nil, [2]int64{}
+	k, err := s.prog.bucket(b, s.least)
+	end := s.end
+	s.least, s.end = 0, whole
+	if err != nil {
+		return err
+	}
+	if end != whole {
+		if s.prog.ends[end] == 0 {
+			return fmt.Errorf("plan: %s: a run that ends early of a program without such plans", s.prog.Name)
+		}
+		k += s.prog.ends[end]
+	}
+	if s.handles != nil && !s.paused {
+		sl.run, sl.phase = s.handles[s.phase][k].Acquire(), s.phase
+		sl.run.Tokens, sl.run.Sequences, sl.run.Rows = b.T, b.S, b.R
+		if sl.run.Shares = append(sl.run.Shares, s.shares...); len(s.shares) == 1 {
+			sl.run.Request = s.shares[0].Request
+		}
+		s.shares = s.shares[:0]
+		sl.run.Start = profile.Now()
+	}
+	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
+		sl.abandon(k)
+		return err
+	}
+	sl.running = k
+	return nil
+}
+
+// Wait ends the run that Enqueue started; outputs can be read then.
+func (sl *Slot) Wait() error {
+	k := sl.running
+	if k < 0 {
+		return errors.New("plan: no run is in flight")
+	}
+	sl.running = -1
+	if err := sl.execs[k].Wait(); err != nil {
+		sl.abandon(k)
+		return err
+	}
+	if sl.run != nil {
+		sl.run.End = profile.Now()
+		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
+		c := sl.costs[sl.phase][k]
+		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
+		return sl.sess.handles[sl.phase][k].Release(sl.run)
+	}
+	return nil
+}
+
+// Ran is from when to when the last run was on the clock; 0 where it was not
+// recorded or did not end well.
+func (sl *Slot) Ran() (start, end int64) { return sl.ran[0], sl.ran[1] }
+
+// Run is Enqueue and Wait.
+func (sl *Slot) Run(ctx context.Context, b tensor.Bind) error {
+	if err := sl.Enqueue(ctx, b); err != nil {
+		return err
+	}
+	return sl.Wait()
+}
+
+func (sl *Slot) abandon(bucket int) {
+	if sl.run != nil {
+		sl.sess.handles[sl.phase][bucket].Discard(sl.run)
+		sl.run = nil
+	}
+}
+
+// close waits for a run in flight, then frees what is the slot's own.
+func (sl *Slot) close() error {
+	var errs []error
+	if sl.running >= 0 {
+		errs = append(errs, sl.Wait())
+	}
+	for _, e := range sl.execs {
+		errs = append(errs, e.Close())
+	}
+	sl.execs = nil
+	if a := sl.mem.Arenas[IO]; a != nil {
+		errs = append(errs, a.Free())
+		sl.mem.Arenas[IO] = nil
+	}
+	return errors.Join(errs...)
+}
+
+func asF32(b []byte) []float32 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func asI32(b []byte) []int32 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+func bytesOf(f []float32) []byte {
+	if len(f) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&f[0])), len(f)*4)
+}

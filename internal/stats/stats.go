@@ -1,0 +1,35 @@
+// Package stats has the order statistics that measurements are summed up by:
+// medians and quantiles. Tests of significance are x/perf's, which bench uses, or
+// belong to the experiment that needs them.
+//
+// It imports nothing of ours; whoever measures may import it.
+package stats
+
+import "slices"
+
+// Median is the middle of v, or the mean of the two middle values; 0 of none. v
+// stays as it is.
+func Median(v []float64) float64 { return MedianSorted(slices.Sorted(slices.Values(v))) }
+
+// MedianSorted is Median of values in order. It allocates nothing.
+func MedianSorted(v []float64) float64 {
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// Quantile interpolates between the values of v, which are in order: q is 0 for
+// the first and 1 for the last.
+func Quantile(v []float64, q float64) float64 { return Rank(v, q*float64(len(v)-1)) }
+
+// Rank is the value at a place of v, which is in order; between two places it is
+// interpolated.
+func Rank(v []float64, at float64) float64 {
+	i := int(at)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
