@@ -37,7 +37,6 @@ type Backend struct {
 
 	mu       sync.Mutex // guards what follows
 	programs map[string]program
-	weights  []address
 	about    description
 }
 
@@ -80,7 +79,7 @@ const fewRows = 8
 var buckets = []int{1, fewRows, 128, 1024, 8192}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
 }
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
@@ -108,6 +107,7 @@ func storedAs(v *graph.Value, _ []*graph.Node) tensor.DType {
 
 // packed is a weight on the device.
 type packed struct {
+	be    *Backend
 	at    address
 	dtype tensor.DType
 	bytes int64
@@ -115,9 +115,16 @@ type packed struct {
 
 func (p *packed) Bytes() int64 { return p.bytes }
 
+// Free gives the memory back to the pool.
+func (p *packed) Free() error {
+	p.be.pool.give(p.at)
+	p.at = 0
+	return nil
+}
+
 // Pack copies a weight to the device.
 func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
-	p := &packed{dtype: w.DType, bytes: int64(len(w.Data))}
+	p := &packed{be: b, dtype: w.DType, bytes: int64(len(w.Data))}
 	data := w.Data
 	if storedAs(w.Value, nil) != w.DType {
 		values := make([]float32, len(w.Data)/w.DType.Info().BlockBytes*w.DType.Info().BlockLen)
@@ -131,11 +138,8 @@ func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
 	if p.at, err = b.pool.take(p.bytes, "weight "+w.Value.Node.Name); err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	b.weights = append(b.weights, p.at)
-	b.mu.Unlock()
 	if err := b.write(p.at, data); err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.Free())
 	}
 	if w.Drop != nil {
 		w.Drop()

@@ -210,7 +210,7 @@ func TestTurns(t *testing.T) {
 // one.
 func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
-		if !Supports(op) {
+		if ops[op.Name] == nil && op != graph.OpSample {
 			t.Errorf("op %s has no kernel", op.Name)
 		}
 	}

@@ -91,8 +91,17 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 }
 
-// Supports reports whether there are kernels for an op.
-func Supports(op *graph.OpDef) bool { return ops[op.Name] != nil }
+// Supports reports whether there are kernels for a node. Others run on the host.
+func (*Backend) Supports(n *graph.Node) bool {
+	head := 0
+	switch a := n.Attr.(type) {
+	case graph.AttentionAttr:
+		head = a.HeadDim
+	case graph.AttentionKVAttr:
+		head = a.HeadDim
+	}
+	return ops[n.Op.Name] != nil && head <= maxHead
+}
 
 // one is a single group.
 var one = [2]extent{groups(1), groups(1)}

@@ -17,11 +17,7 @@ const (
 
 // slopes are what ALiBi multiplies distances with, per head; none where the model
 // has no ALiBi.
-func (b *binder) slopes(n *graph.Node, a graph.AttentionAttr) address {
-	if a.HeadDim > maxHead {
-		b.fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, a.HeadDim, maxHead))
-		return 0
-	}
+func (b *binder) slopes(a graph.AttentionAttr) address {
 	if !a.Alibi {
 		return 0
 	}
@@ -51,12 +47,12 @@ func bindAttention(b *binder, n *graph.Node) {
 	if len(n.In) > 4 {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
-	b.attend("k_attention", q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(n, a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+	b.attend("k_attention", q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
 }
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
-	b.attend("k_attention_kv_"+lower(n.In[1].DType), q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(n, a.AttentionAttr), b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+	b.attend("k_attention_kv_"+lower(n.In[1].DType), q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(a.AttentionAttr), b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
 		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
 }
 
@@ -71,7 +67,7 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	}
 	per := func(heads int) [2]extent { return [2]extent{{q.Shape.Outer, 1, 1, 0}, groups(heads)} }
 	launch := func(name string, size [2]extent, out ...any) {
-		arguments := append([]any{b.sizes, q.Shape.Outer, sequences(n.In[6]), a, b.slopes(n, a)}, out...)
+		arguments := append([]any{b.sizes, q.Shape.Outer, sequences(n.In[6]), a, b.slopes(a)}, out...)
 		b.launch(name, size, attendLanes, append(append(arguments, b.values(n.In[:7])...), rel, relCols)...)
 	}
 	if dq := b.value(n.Out[0]); dq != 0 {
