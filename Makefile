@@ -13,7 +13,7 @@ PEERS       ?= .cache/peers
 PEERFLAGS   ?=
 FUZZTIME    ?= 10000x
 
-.PHONY: gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers peers-train clean
+.PHONY: opencl gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers peers-train clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -o bin/hotpath ./cmd/hotpath
@@ -22,7 +22,7 @@ build:
 # cannot fetch them still tests everything else. CI must have them.
 test: check
 	@$(MAKE) --no-print-directory models || { echo "test: the real models could not be fetched; their tests are skipped"; [ -z "$$CI" ]; }
-	$(MAKE) --no-print-directory unit arm64 fuzz-short
+	$(MAKE) --no-print-directory unit opencl arm64 fuzz-short
 
 unit:
 	$(GO) test -tags nogpu ./...
@@ -58,6 +58,13 @@ gen:
 gen-check:
 	cd kernelgen && $(GO) run . -check
 	$(PYTHON) scripts/cuda_kernels.py --check
+
+# opencl runs the ops and every architecture on an OpenCL runtime: that of the
+# machine, or PoCL, which it installs where it can. Without one it says so.
+opencl:
+	@scripts/fetch_pocl.sh || true
+	$(GO) vet ./opencl ./internal/backend/opencl
+	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/backend/opencl ./internal/optest ./internal/model ./internal/study
 
 # gpu-test runs what needs a card; where there is none it says so and fails.
 gpu-test:

@@ -2,4 +2,8 @@
 
 package main
 
-import _ "hotpath/cuda" // devices that are loaded at run time
+// Devices that are loaded at run time.
+import (
+	_ "hotpath/cuda"
+	_ "hotpath/opencl"
+)

@@ -33,7 +33,7 @@ func TestCUDA(t *testing.T) {
 			be := backend{name: "cuda", open: func() (plan.Backend, error) { return b, nil }, tier: kcpu.Active(), tol: how.tol}
 			for _, c := range Cases() {
 				for _, what := range []string{"forward", "backward"} {
-					if (what == "forward" || differentiable(c)) && runs(t, c, what) {
+					if (what == "forward" || differentiable(c)) && runs(t, c, what, supported) {
 						parity(t, c, be, b, known, what)
 					}
 				}
@@ -42,15 +42,18 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
-// runs reports whether a card has kernels for all that a case computes.
-func runs(t *testing.T, c Case, what string) bool {
+// supported reports whether a card has kernels for a node.
+func supported(n *graph.Node) bool {
+	pools, _ := n.Attr.(graph.PoolAttr)
+	return cuda.Supports(n.Op) && (n.Op != graph.OpPoolGrad || pools.Kind <= graph.PoolLast)
+}
+
+// runs reports whether a device has kernels for all that a case computes.
+func runs(t *testing.T, c Case, what string, supports func(*graph.Node) bool) bool {
 	t.Helper()
 	b, _, err := builds[what](c, binds[1])
 	if err != nil {
 		t.Fatalf("%s: %v", c.Name, err)
 	}
-	return !slices.ContainsFunc(b.Nodes(), func(n *graph.Node) bool {
-		pools, _ := n.Attr.(graph.PoolAttr)
-		return n.Leaf == nil && !cuda.Supports(n.Op) || n.Op == graph.OpPoolGrad && pools.Kind > graph.PoolLast
-	})
+	return !slices.ContainsFunc(b.Nodes(), func(n *graph.Node) bool { return n.Leaf == nil && !supports(n) })
 }

@@ -60,6 +60,8 @@ var Studies = []Study{
 	{"scaling", "threads, batch and length; what keeps more threads from being faster", true, scaling},
 	{"whatif", "what would be gained if one kind of step were faster", true, whatif},
 	{"cache", "tiles, batches and widths against the caches of this machine", false, caching},
+	{"tiles", "an OpenCL device: what choosing the tile of a product by its shape is worth", false, deviceTiles},
+	{"transfers", "an OpenCL device: copies that do not block, and embedding lookup there", false, transfers},
 }
 
 // Names lists the table.

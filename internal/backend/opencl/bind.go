@@ -1,0 +1,279 @@
+package opencl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// extent is a number of groups: mul times a size, divided by per and rounded up.
+type extent struct {
+	dim      tensor.Dim
+	mul, per int
+	most     int // 0: no limit
+}
+
+func groups(n int) extent { return extent{dim: tensor.Fixed(n), mul: 1, per: 1} }
+
+func (e extent) of(b tensor.Bind) int {
+	n := (e.dim.Size(b)*e.mul + e.per - 1) / e.per
+	if e.most > 0 {
+		n = min(n, e.most)
+	}
+	return max(n, 1)
+}
+
+// launch is a kernel whose arguments are set.
+type launch struct {
+	name   string
+	kernel kernel
+	groups [2]extent
+	lanes  int // work items of a group
+}
+
+// binder turns the steps of a plan into launches.
+type binder struct {
+	be       *Backend
+	plan     *plan.Plan
+	mem      *plan.Memory
+	io       *ioArena
+	exec     *exec
+	sizes    address // of T, S and R on the device
+	launches []launch
+	scratch  int64   // bytes that one step wants at most
+	at       address // of the scratch, in the second pass; the first launches nothing
+	failed   error   // the first that a step met
+}
+
+// Bind makes the launches of a plan.
+func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.Exec, error) {
+	e := &exec{be: b, plan: p, io: m.Arenas[plan.IO].(*ioArena)}
+	if err := e.record(m); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// record binds every step. How much scratch steps want is known after a first
+// pass.
+func (e *exec) record(m *plan.Memory) (err error) {
+	b := &binder{be: e.be, plan: e.plan, mem: m, io: e.io, exec: e}
+	if e.host, e.pinned, err = e.be.drv.pinned(12); err != nil {
+		return err
+	}
+	if b.sizes, err = e.take(12, "sizes"); err != nil {
+		return err
+	}
+	e.sizes = b.sizes
+	e.inputs, e.outputs = travel(e.plan)
+	for pass := range 2 {
+		e.begins = e.begins[:0]
+		for i := range e.plan.Steps {
+			s := &e.plan.Steps[i]
+			bind := ops[s.Kind]
+			if bind == nil {
+				return fmt.Errorf("%w: there is no kernel for %s (%s)", ErrDevice, s.Kind, s.Name)
+			}
+			e.begins = append(e.begins, len(e.launches))
+			bind(b, s.Root())
+			if b.failed != nil {
+				return b.failed
+			}
+		}
+		if pass == 0 {
+			if b.at, err = e.take(max(b.scratch, 1), "scratch"); err != nil {
+				return err
+			}
+		}
+	}
+	e.begins = append(e.begins, len(e.launches))
+	return nil
+}
+
+// travels is a value that goes to the device or comes from it.
+type travels struct {
+	offset int64 // in the IO arena
+	rows   tensor.Dim
+	bytes  int // per row
+}
+
+// travel lists inputs and outputs.
+func travel(p *plan.Plan) (in, out []travels) {
+	part := func(v *graph.Value) (travels, bool) {
+		pl, ok := p.Form(v, nil)
+		return travels{pl.Offset, v.Shape.Outer, v.DType.RowBytes(v.Shape.RowLen())}, ok && pl.Class == plan.IO && pl.Bytes > 0
+	}
+	for _, n := range p.Graph.Nodes {
+		if n.Leaf != nil && n.Leaf.Kind == graph.InputLeaf {
+			if t, ok := part(n.Out[0]); ok {
+				in = append(in, t)
+			}
+		}
+	}
+	for _, v := range p.Graph.Outputs {
+		if t, ok := part(v); ok {
+			out = append(out, t)
+		}
+	}
+	return in, out
+}
+
+// value is where a value lies on the device; 0 for one that is absent.
+func (b *binder) value(v *graph.Value) address {
+	if v == nil {
+		return 0
+	}
+	if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf {
+		return b.mem.Weights[v.ID].(*packed).at
+	}
+	pl, ok := b.plan.Form(v, nil)
+	if !ok || pl.Bytes == 0 {
+		return 0
+	}
+	if pl.Class == plan.IO {
+		return b.io.at + address(pl.Offset)
+	}
+	return b.mem.Arenas[pl.Class].(*arena).at + address(pl.Offset)
+}
+
+// dtype is the type in which a matrix lies on the device.
+func (b *binder) dtype(v *graph.Value) tensor.DType {
+	if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf {
+		return b.mem.Weights[v.ID].(*packed).dtype
+	}
+	return v.DType
+}
+
+// launch adds a kernel of all plans.
+func (b *binder) launch(name string, groups [2]extent, lanes int, arguments ...any) {
+	b.launchOf("base", baseUnits, "", name, groups, lanes, arguments...)
+}
+
+// launchOf adds a kernel of a program, which is compiled on the way.
+func (b *binder) launchOf(key string, units []unit, options, name string, groups [2]extent, lanes int, arguments ...any) {
+	if b.at == 0 || b.failed != nil {
+		return
+	}
+	p, err := b.be.program(key, units, options)
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	k, err := b.be.drv.kernel(p, name)
+	if err != nil {
+		b.fail(fmt.Errorf("kernel %s: %w", name, err))
+		return
+	}
+	b.exec.launches = append(b.exec.launches, launch{name, k, groups, lanes})
+	index := 0
+	for _, v := range arguments {
+		for _, value := range b.encode(v) {
+			if err := b.be.drv.set(k, index, value); err != nil {
+				b.fail(fmt.Errorf("argument %d of %s: %w", index, name, err))
+				return
+			}
+			index++
+		}
+	}
+}
+
+// encode gives the arguments of a kernel that a value becomes.
+func (b *binder) encode(v any) [][]byte {
+	i32 := func(values ...int) []byte {
+		var out []byte
+		for _, v := range values {
+			out = binary.LittleEndian.AppendUint32(out, uint32(int32(v)))
+		}
+		return out
+	}
+	f32 := func(v float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)) }
+	truth := func(v bool) int {
+		if v {
+			return 1
+		}
+		return 0
+	}
+	switch v := v.(type) {
+	case address:
+		if v == 0 {
+			return [][]byte{nil, make([]byte, 8)}
+		}
+		buf, offset := b.be.pool.buffer(v)
+		return [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(buf)), binary.LittleEndian.AppendUint64(nil, uint64(offset))}
+	case uint64:
+		return [][]byte{binary.LittleEndian.AppendUint64(nil, v)}
+	case int:
+		return [][]byte{i32(v)}
+	case bool:
+		return [][]byte{i32(truth(v))}
+	case float32:
+		return [][]byte{f32(v)}
+	case tensor.DType:
+		return [][]byte{i32(int(v))}
+	case tensor.Dim:
+		return [][]byte{i32(int(v.Sym), v.Mul, v.Add)}
+	case graph.AttentionAttr:
+		mask := i32(v.Heads, v.KVHeads, v.HeadDim, truth(v.Causal), v.Window)
+		return [][]byte{append(append(append(mask, f32(v.Scale)...), f32(v.SoftCap)...), i32(truth(v.Alibi))...)}
+	}
+	panic(fmt.Sprintf("opencl: an argument of type %T, which no kernel takes", v))
+}
+
+// most is the largest number of rows of a run of this plan.
+func (b *binder) most(v *graph.Value) int { return v.Shape.NumRows(b.plan.Max) }
+
+// itemsOf is the size of groups in which work items share nothing.
+const itemsOf = 256
+
+// spread has work items of their own for mul elements per unit of a size: at most
+// some groups per unit of the device, whose items take several elements.
+func (b *binder) spread(d tensor.Dim, mul int) [2]extent {
+	return [2]extent{{d, mul, itemsOf, 32 * b.be.about.Units}, groups(1)}
+}
+
+// each launches a kernel over the elements of v.
+func (b *binder) each(name string, v *graph.Value, more ...any) {
+	b.launch(name, b.spread(v.Shape.Outer, v.Shape.RowLen()), itemsOf, append([]any{b.sizes, v.Shape.Outer, v.Shape.RowLen()}, more...)...)
+}
+
+// perRow launches a kernel with a group per row of v, or per part of a row.
+func (b *binder) perRow(name string, v *graph.Value, chunk int, more ...any) {
+	lanes := 32
+	for lanes < min(chunk, 256) {
+		lanes *= 2
+	}
+	b.launch(name, [2]extent{{v.Shape.Outer, v.Shape.RowLen() / chunk, 1, 0}, groups(1)}, lanes, append([]any{b.sizes, v.Shape.Outer, v.Shape.RowLen()}, more...)...)
+}
+
+// workspace is memory of one step.
+func (b *binder) workspace(bytes int64) address {
+	b.scratch = max(b.scratch, bytes)
+	return b.at
+}
+
+// fail keeps the first error; binding ends with it.
+func (b *binder) fail(err error) {
+	if b.failed == nil {
+		b.failed = err
+	}
+}
+
+// keep puts bytes on the device for as long as the plan is bound.
+func (b *binder) keep(data []byte) address {
+	if b.at == 0 {
+		return 0
+	}
+	a, err := b.exec.take(int64(len(data)), "constants")
+	if err == nil {
+		err = b.be.write(a, data)
+	}
+	if err != nil {
+		b.fail(err)
+	}
+	return a
+}

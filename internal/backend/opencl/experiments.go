@@ -1,0 +1,188 @@
+package opencl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"hotpath/internal/tensor"
+)
+
+// Work is something that studies repeat on a device.
+type Work struct {
+	Bytes int64        // that travel per run, both directions
+	Run   func() error // once, to its end
+	be    *Backend
+	exec  *exec
+	unpin []func() error
+}
+
+// Close gives back what the work holds.
+func (w *Work) Close() error {
+	var errs []error
+	for _, f := range w.unpin {
+		errs = append(errs, f())
+	}
+	return errors.Join(append(errs, w.exec.Close())...)
+}
+
+func (b *Backend) newWork() *Work { return &Work{be: b, exec: &exec{be: b}} }
+
+// pinned gives host memory.
+func (w *Work) pinned(bytes int64) ([]byte, error) {
+	host, buf, err := w.be.drv.pinned(bytes)
+	if err == nil {
+		w.unpin = append(w.unpin, func() error { return w.be.drv.unpin(host, buf) })
+	}
+	return host, err
+}
+
+// run enqueues the launches of the work, and waits for the last if it is asked to.
+func (w *Work) run(wait bool) error {
+	for _, l := range w.exec.launches {
+		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, false)
+		if err != nil {
+			return err
+		}
+		if wait {
+			err = w.be.drv.wait(e)
+		}
+		if err = firstOf(err, w.be.drv.forget(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binder makes launches for the work.
+func (w *Work) binder() *binder { return &binder{be: w.be, exec: w.exec, at: 1} }
+
+// About is the device in words.
+func (b *Backend) About() string { return b.about.String() }
+
+// Buffers is how many buffers the pool has made so far.
+func (b *Backend) Buffers() int {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	return b.pool.made
+}
+
+// Tiles names the tiles that the device has room for.
+func (b *Backend) Tiles() (out []string) {
+	for _, t := range tiles {
+		if t.fits(b.about) {
+			out = append(out, t.String())
+		}
+	}
+	return out
+}
+
+// Product is a product of zeros in a tile.
+func (b *Backend) Product(s Shape, name string) (*Work, error) {
+	t, ok := named(name, b.about)
+	if !ok {
+		return nil, fmt.Errorf("%w: no tile %q on %s", ErrDevice, name, b.about.Name)
+	}
+	w := b.newWork()
+	at := make([]address, 4)
+	for i, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Cols), 4 * int64(s.Rows) * int64(s.Inner), int64(s.Cols) * int64(s.Type.RowBytes(s.Inner))} {
+		var err error
+		if at[i], err = w.exec.take(bytes, "a product"); err == nil {
+			buf, offset := b.pool.buffer(at[i])
+			err = b.drv.fill(buf, offset, bytes/4*4)
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	k := w.binder()
+	k.product("k_many_"+lower(s.Type), t, tensor.Fixed(s.Rows), s.Cols, at[0], tensor.Fixed(s.Rows), s.Cols, s.Inner, at[1], at[2], at[3], address(0))
+	if k.failed != nil {
+		return nil, errors.Join(k.failed, w.Close())
+	}
+	w.Run = func() error { return w.run(true) }
+	return w, nil
+}
+
+// Copies sends parts of some bytes to the device and gets one back. With blocking
+// each is waited for, otherwise only the last.
+func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
+	w := b.newWork()
+	host, err := w.pinned(int64(parts) * bytes)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	at, err := w.exec.take(int64(parts)*bytes, "copies")
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	buf, offset := b.pool.buffer(at)
+	w.Bytes = int64(parts+1) * bytes
+	w.Run = func() error {
+		for i := range int64(parts) {
+			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], false)
+			if err == nil && blocking {
+				err = b.drv.wait(e)
+			}
+			if err = firstOf(err, b.drv.forget(e)); err != nil {
+				return err
+			}
+		}
+		e, err := b.drv.read(host[:bytes], buf, offset, false)
+		return b.finish(e, err)
+	}
+	return w, nil
+}
+
+// Lookup brings the rows of a table for some tokens into the device's memory: ids
+// travel and the device looks them up, or the host does and rows travel.
+func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
+	w := b.newWork()
+	rows := int64(4 * tokens * dim)
+	travel := int64(4 * tokens)
+	if onHost {
+		travel = rows
+	}
+	host, err := w.pinned(travel)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	at := make([]address, 3)
+	for i, bytes := range []int64{rows, int64(4 * vocab * dim), 4 * int64(tokens)} {
+		if at[i], err = w.exec.take(bytes, "a lookup"); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	w.Bytes = travel
+	to := at[2]
+	var table []float32
+	if onHost {
+		to, table = at[0], make([]float32, vocab*dim)
+	} else {
+		k := w.binder()
+		k.launch("k_embed", k.spread(tensor.Fixed(tokens), dim), itemsOf, at[2], tensor.Fixed(tokens), dim, at[0], at[1], tensor.F32, at[2], float32(1))
+		if k.failed != nil {
+			return nil, errors.Join(k.failed, w.Close())
+		}
+	}
+	buf, offset := b.pool.buffer(to)
+	w.Run = func() error {
+		for i := range tokens {
+			id := i * 7919 % vocab
+			if onHost {
+				copy(host[4*dim*i:4*dim*(i+1)], bytesOf(table[id*dim:(id+1)*dim]))
+			} else {
+				binary.LittleEndian.PutUint32(host[4*i:], uint32(id))
+			}
+		}
+		e, err := b.drv.write(buf, offset, host, false)
+		if err != nil {
+			return err
+		}
+		if onHost {
+			return b.finish(e, nil)
+		}
+		return firstOf(b.drv.forget(e), w.run(true))
+	}
+	return w, nil
+}

@@ -1,0 +1,141 @@
+package opencl
+
+import (
+	"fmt"
+	"sync"
+)
+
+// fake is a runtime without a device: memory is Go's, launches are counted and
+// compute nothing. It fails when it is told to.
+type fake struct {
+	mu      sync.Mutex
+	next    uintptr
+	buffers map[buffer][]byte
+	events  map[event]bool
+	kernels map[kernel]string
+	about   description
+	creates int
+	used    int64
+	room    int64 // bytes that can be allocated; 0: no limit
+	runs    []string
+	closed  bool
+
+	failBuild, failLaunch, failWait error // of the next call
+}
+
+func newFake() *fake {
+	return &fake{buffers: map[buffer][]byte{}, events: map[event]bool{}, kernels: map[kernel]string{},
+		about: description{Name: "fake", Driver: "1", Units: 4, Memory: 1 << 30, Largest: 1 << 28, Local: 32 << 10, Items: 256}}
+}
+
+func (f *fake) handle() uintptr {
+	f.next++
+	return f.next
+}
+
+func (f *fake) event() (event, error) {
+	e := event(f.handle())
+	f.events[e] = true
+	return e, nil
+}
+
+func (f *fake) describe() description { return f.about }
+
+func (f *fake) create(bytes int64) (buffer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.room > 0 && f.used+bytes > f.room {
+		return 0, failure("clCreateBuffer", -4)
+	}
+	f.creates++
+	f.used += bytes
+	b := buffer(f.handle())
+	f.buffers[b] = make([]byte, bytes)
+	return b, nil
+}
+
+func (f *fake) release(b buffer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.buffers[b] == nil {
+		return fmt.Errorf("buffer %d is released twice", b)
+	}
+	f.used -= int64(len(f.buffers[b]))
+	delete(f.buffers, b)
+	return nil
+}
+
+func (f *fake) pinned(bytes int64) ([]byte, buffer, error) {
+	b, err := f.create(bytes)
+	return f.buffers[b], b, err
+}
+
+func (f *fake) unpin(_ []byte, b buffer) error { return f.release(b) }
+
+func (f *fake) build(string, string) (program, error) {
+	err := f.failBuild
+	f.failBuild = nil
+	return program(f.handle()), err
+}
+
+func (f *fake) kernel(_ program, name string) (kernel, error) {
+	k := kernel(f.handle())
+	f.kernels[k] = name
+	return k, nil
+}
+
+func (f *fake) set(kernel, int, []byte) error { return nil }
+
+func (f *fake) drop(k kernel) error {
+	delete(f.kernels, k)
+	return nil
+}
+
+func (f *fake) write(b buffer, offset int64, src []byte, _ bool) (event, error) {
+	copy(f.buffers[b][offset:], src)
+	return f.event()
+}
+
+func (f *fake) read(dst []byte, b buffer, offset int64, _ bool) (event, error) {
+	copy(dst, f.buffers[b][offset:])
+	return f.event()
+}
+
+func (f *fake) fill(buffer, int64, int64) error { return nil }
+
+func (f *fake) launch(k kernel, global, local [2]int, _ bool) (event, error) {
+	if err := f.failLaunch; err != nil {
+		f.failLaunch = nil
+		return 0, err
+	}
+	for i := range global {
+		if local[i] < 1 || global[i] < 1 || global[i]%local[i] != 0 {
+			return 0, failure("clEnqueueNDRangeKernel", -54)
+		}
+	}
+	f.runs = append(f.runs, f.kernels[k])
+	return f.event()
+}
+
+func (f *fake) flush() error { return nil }
+
+func (f *fake) wait(event) error {
+	err := f.failWait
+	f.failWait = nil
+	return err
+}
+
+func (f *fake) times(event) (int64, int64, error) { return 1, 2, nil }
+
+func (f *fake) forget(e event) error {
+	if !f.events[e] {
+		return fmt.Errorf("event %d is forgotten twice", e)
+	}
+	delete(f.events, e)
+	return nil
+}
+
+func (f *fake) close() error {
+	f.closed = true
+	return nil
+}

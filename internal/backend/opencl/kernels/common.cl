@@ -1,0 +1,166 @@
+// What all kernels share. It is compiled in front of each file.
+//
+// Memory is a few large buffers: a pointer is a buffer and an offset in bytes, two
+// arguments of a kernel. Sizes that a run binds (T, S, R) lie in device memory, so
+// that arguments never change.
+
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+
+#define KERNEL __kernel void
+#define G __global
+#define L __local
+
+// PTR declares an argument, AT makes a pointer of it; absent ones are null.
+#define PTR(type, name) G type *name##_buffer, u64 name##_offset
+#define AT(type, name) G type *name = name##_buffer ? (G type *)((G u8 *)name##_buffer + name##_offset) : (G type *)0
+
+#define GROUP ((u64)get_group_id(0))
+#define GROUPS ((u64)get_num_groups(0))
+#define LANE ((int)get_local_id(0))
+#define LANES ((int)get_local_size(0))
+
+// Dim is a size: mul * bind[sym-1] + add, or add where sym is 0.
+typedef struct {
+  int sym, mul, add;
+} Dim;
+
+int size(Dim d, G const int *bind) { return d.sym ? d.mul * bind[d.sym - 1] + d.add : d.add; }
+
+// Sums and maxima over a group, whose size is a power of two; everybody gets the
+// result. part has a place per lane.
+float group_sum(float v, L float *part) {
+  int i = LANE;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  part[i] = v;
+  for (int o = LANES / 2; o; o >>= 1) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < o) part[i] += part[i + o];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return part[0];
+}
+
+float group_max(float v, L float *part) {
+  int i = LANE;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  part[i] = v;
+  for (int o = LANES / 2; o; o >>= 1) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < o) part[i] = fmax(part[i], part[i + o]);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return part[0];
+}
+
+float half_to_float(G const u8 *p) { return vload_half(0, (G const half *)p); }
+
+float bf16_to_float(u16 h) { return as_float((u32)h << 16); }
+float round_bf16(float f) {
+  u32 u = as_uint(f);
+  if ((u & 0x7fffffff) > 0x7f800000) return f;
+  return as_float((u + 0x7fff + (u >> 16 & 1)) & 0xffff0000);
+}
+
+// Storage types of weights, as package tensor numbers them.
+#define F32 0
+#define F16 1
+#define BF16 2
+#define Q8_0 3
+#define Q4_0 4
+#define Q4_1 5
+#define Q4_K 10
+#define Q6_K 12
+
+// Bytes of a row of n values.
+u64 row_bytes(int type, int n) {
+  switch (type) {
+  case F32: return (u64)n * 4;
+  case F16:
+  case BF16: return (u64)n * 2;
+  case Q8_0: return (u64)n / 32 * 34;
+  case Q4_0: return (u64)n / 32 * 18;
+  case Q4_1: return (u64)n / 32 * 20;
+  case Q4_K: return (u64)n / 256 * 144;
+  }
+  return (u64)n / 256 * 210;
+}
+
+// The six-bit scale and minimum of part j of a Q4_K block.
+int2 q4k_scale(G const u8 *s, int j) {
+  if (j < 4) return (int2)(s[j] & 63, s[j + 4] & 63);
+  return (int2)((s[j + 4] & 15) | (s[j - 4] >> 6 << 4), (s[j + 4] >> 4) | (s[j] >> 6 << 4));
+}
+
+// Value i of a row.
+float value_at(int type, G const u8 *row, int i) {
+  switch (type) {
+  case F32: return ((G const float *)row)[i];
+  case F16: return vload_half(i, (G const half *)row);
+  case BF16: return bf16_to_float(((G const u16 *)row)[i]);
+  case Q8_0: {
+    G const u8 *b = row + i / 32 * 34;
+    return half_to_float(b) * (char)b[2 + i % 32];
+  }
+  case Q4_0: {
+    G const u8 *b = row + i / 32 * 18;
+    int c = b[2 + i % 16];
+    return half_to_float(b) * ((i % 32 < 16 ? c & 15 : c >> 4) - 8);
+  }
+  case Q4_1: {
+    G const u8 *b = row + i / 32 * 20;
+    int c = b[4 + i % 16];
+    return half_to_float(b) * (i % 32 < 16 ? c & 15 : c >> 4) + half_to_float(b + 2);
+  }
+  case Q4_K: {
+    G const u8 *b = row + i / 256 * 144;
+    int k = i % 256;
+    int2 s = q4k_scale(b + 4, k / 32);
+    int c = b[16 + k / 64 * 32 + k % 32];
+    return half_to_float(b) * s.x * (k / 32 % 2 ? c >> 4 : c & 15) - half_to_float(b + 2) * s.y;
+  }
+  case Q6_K: {
+    G const u8 *b = row + i / 256 * 210;
+    int k = i % 256, h = k / 128, r = k % 128, l = r % 32;
+    int low = b[h * 64 + (r / 32 % 2) * 32 + l], high = b[128 + h * 32 + l] >> (r / 32 * 2) & 3;
+    int c = (r < 64 ? low & 15 : low >> 4) | high << 4;
+    return half_to_float(b + 208) * (char)b[192 + h * 8 + r / 16] * (c - 32);
+  }
+  }
+  return 0;
+}
+
+// Values 8i to 8i+7 of a row whose length is a multiple of 8.
+float8 part8(int type, G const u8 *row, int i) {
+  float8 r;
+  switch (type) {
+  case F32: return vload8(i, (G const float *)row);
+  case F16: return vload_half8(i, (G const half *)row);
+  case BF16: return as_float8(convert_uint8(vload8(i, (G const u16 *)row)) << 16);
+  case Q8_0: {
+    G const u8 *b = row + i / 4 * 34;
+    return half_to_float(b) * convert_float8(vload8(0, (G const char *)(b + 2 + i % 4 * 8)));
+  }
+  case Q4_0:
+  case Q4_1: {
+    G const u8 *b = row + i / 4 * (type == Q4_0 ? 18 : 20);
+    float d = half_to_float(b), m = type == Q4_0 ? -8 * d : half_to_float(b + 2);
+    uchar8 c = vload8(0, b + (type == Q4_0 ? 2 : 4) + i % 2 * 8);
+    return d * convert_float8(i % 4 < 2 ? c & (uchar8)15 : c >> (uchar8)4) + m;
+  }
+  case Q4_K: {
+    G const u8 *b = row + i / 32 * 144;
+    int part = i % 32 / 4;
+    int2 s = q4k_scale(b + 4, part);
+    uchar8 c = vload8(0, b + 16 + part / 2 * 32 + i % 4 * 8);
+    return half_to_float(b) * s.x * convert_float8(part % 2 ? c >> (uchar8)4 : c & (uchar8)15) - half_to_float(b + 2) * s.y;
+  }
+  }
+  r.s0 = value_at(type, row, 8 * i), r.s1 = value_at(type, row, 8 * i + 1), r.s2 = value_at(type, row, 8 * i + 2), r.s3 = value_at(type, row, 8 * i + 3);
+  r.s4 = value_at(type, row, 8 * i + 4), r.s5 = value_at(type, row, 8 * i + 5), r.s6 = value_at(type, row, 8 * i + 6), r.s7 = value_at(type, row, 8 * i + 7);
+  return r;
+}
+
+float dot8(float8 a, float8 b) { return dot(a.lo, b.lo) + dot(a.hi, b.hi); }

@@ -1,0 +1,205 @@
+// Functions of each element, and rows that move.
+
+// Activations, as package graph numbers them.
+enum { GELU, GELU_TANH, QUICK_GELU, SILU, RELU, TANH, SIGMOID };
+
+float logistic(float x) { return 1 / (1 + exp(-x)); }
+float normal_cdf(float x) { return 0.5f * erfc(-0.7071067811865476f * x); }
+
+float act(int kind, float x) {
+  switch (kind) {
+  case GELU: return x * normal_cdf(x);
+  case GELU_TANH: return x / 2 * (1 + tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+  case QUICK_GELU: return x * logistic(1.702f * x);
+  case SILU: return x * logistic(x);
+  case RELU: return fmax(x, 0.0f);
+  case TANH: return tanh(x);
+  }
+  return logistic(x);
+}
+
+float act_slope(int kind, float x) {
+  switch (kind) {
+  case GELU: return normal_cdf(x) + x * exp(-x * x / 2) * 0.3989422804014327f;
+  case GELU_TANH: {
+    float t = tanh(0.7978845608028654f * (x + 0.044715f * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
+  }
+  case QUICK_GELU: {
+    float s = logistic(1.702f * x);
+    return s + 1.702f * x * s * (1 - s);
+  }
+  case SILU: {
+    float s = logistic(x);
+    return s + x * s * (1 - s);
+  }
+  case RELU: return x > 0 ? 1 : 0;
+  case TANH: {
+    float t = tanh(x);
+    return 1 - t * t;
+  }
+  }
+  float s = logistic(x);
+  return s * (1 - s);
+}
+
+// Every element of rows x cols, in a stride of the grid.
+#define BIND PTR(const int, bind), Dim rows, int cols
+#define EACH(i) for (u64 i = get_global_id(0), n_ = (u64)size(rows, bind) * cols; i < n_; i += get_global_size(0))
+
+KERNEL k_add(BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
+  AT(const int, bind); AT(float, z); AT(const float, x); AT(const float, y);
+  EACH(i) z[i] = x[i] + y[i];
+}
+KERNEL k_mul(BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
+  AT(const int, bind); AT(float, z); AT(const float, x); AT(const float, y);
+  EACH(i) z[i] = x[i] * y[i];
+}
+KERNEL k_scale(BIND, PTR(float, y), PTR(const float, x), float c) {
+  AT(const int, bind); AT(float, y); AT(const float, x);
+  EACH(i) y[i] = c * x[i];
+}
+KERNEL k_shift(BIND, PTR(float, y), PTR(const float, x), float c) {
+  AT(const int, bind); AT(float, y); AT(const float, x);
+  EACH(i) y[i] = x[i] + c;
+}
+KERNEL k_fill(BIND, PTR(float, y), float c) {
+  AT(const int, bind); AT(float, y);
+  EACH(i) y[i] = c;
+}
+KERNEL k_add_row(BIND, PTR(float, y), PTR(const float, x), PTR(const float, v)) {
+  AT(const int, bind); AT(float, y); AT(const float, x); AT(const float, v);
+  EACH(i) y[i] = x[i] + v[i % cols];
+}
+KERNEL k_mul_rows(BIND, PTR(float, y), PTR(const float, x), PTR(const float, f)) {
+  AT(const int, bind); AT(float, y); AT(const float, x); AT(const float, f);
+  EACH(i) y[i] = f[i / cols] * x[i];
+}
+KERNEL k_act(BIND, PTR(float, y), PTR(const float, x), int kind) {
+  AT(const int, bind); AT(float, y); AT(const float, x);
+  EACH(i) y[i] = act(kind, x[i]);
+}
+KERNEL k_act_grad(BIND, PTR(float, dx), PTR(const float, x), PTR(const float, dy), int kind) {
+  AT(const int, bind); AT(float, dx); AT(const float, x); AT(const float, dy);
+  EACH(i) dx[i] = act_slope(kind, x[i]) * dy[i];
+}
+KERNEL k_glu(BIND, PTR(float, y), PTR(const float, gate), PTR(const float, up), int kind) {
+  AT(const int, bind); AT(float, y); AT(const float, gate); AT(const float, up);
+  EACH(i) y[i] = act(kind, gate[i]) * up[i];
+}
+KERNEL k_glu_grad(BIND, PTR(float, dgate), PTR(float, dup), PTR(const float, gate), PTR(const float, up), PTR(const float, dy), int kind) {
+  AT(const int, bind); AT(float, dgate); AT(float, dup); AT(const float, gate); AT(const float, up); AT(const float, dy);
+  EACH(i) {
+    float g = gate[i], d = dy[i];
+    if (dgate) dgate[i] = act_slope(kind, g) * up[i] * d;
+    if (dup) dup[i] = act(kind, g) * d;
+  }
+}
+
+KERNEL k_embed(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), float scale) {
+  AT(const int, bind); AT(float, y); AT(const u8, table); AT(const int, ids);
+  u64 stride = row_bytes(type, cols);
+  EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
+}
+
+// One group per sequence, lanes over columns.
+KERNEL k_embed_bag(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), PTR(const int, start)) {
+  AT(const int, bind); AT(float, y); AT(const u8, table); AT(const int, ids); AT(const int, start);
+  u64 s = GROUP, stride = row_bytes(type, cols);
+  if (s >= size(rows, bind)) return;
+  int lo = start[s], hi = start[s + 1];
+  for (int c = LANE; c < cols; c += LANES) {
+    float sum = 0;
+    for (int t = lo; t < hi; t++) sum += value_at(type, table + ids[t] * stride, c);
+    y[s * cols + c] = sum / max(hi - lo, 1);
+  }
+}
+
+// One group per row of the table: the rows of an id are added in order of tokens.
+KERNEL k_embed_grad(BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, ids), float scale) {
+  AT(const int, bind); AT(float, dw); AT(const float, dy); AT(const int, ids);
+  int id = GROUP, n = size(rows, bind);
+  for (int c = LANE; c < cols; c += LANES) {
+    float sum = 0;
+    for (int t = 0; t < n; t++)
+      if (ids[t] == id) sum += scale * dy[(u64)t * cols + c];
+    dw[(u64)id * cols + c] = sum;
+  }
+}
+
+KERNEL k_gather(BIND, PTR(float, y), PTR(const float, x), PTR(const int, from)) {
+  AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, from);
+  EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols];
+}
+
+// One work item per element of dx: rows that repeat are added in order.
+KERNEL k_scatter_rows(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, to), Dim from) {
+  AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, to);
+  int n = size(from, bind);
+  EACH(i) {
+    float sum = 0;
+    int row = i / cols, c = i % cols;
+    for (int r = 0; r < n; r++)
+      if (to[r] == row) sum += dy[(u64)r * cols + c];
+    dx[i] = sum;
+  }
+}
+
+// real is a double where the device has it.
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double real;
+#else
+typedef float real;
+#endif
+
+// freqs has a row of rot/2 frequencies for short texts and one for long ones, in
+// turns per position as fractions of 64 bits: their product with the position is
+// exact where it counts, without doubles. stretch is not 0 for the dynamic rope,
+// which computes its frequencies.
+KERNEL k_rope(BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR(const int, length), PTR(const u64, freqs), int head, int rot,
+              int interleaved, int inverse, float magnitude, int context, float stretch) {
+  AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, pos); AT(const int, length); AT(const u64, freqs);
+  int half_ = rot / 2, heads = cols / head;
+  u64 n = (u64)size(rows, bind) * half_;
+  for (u64 i = get_global_id(0); i < n; i += get_global_size(0)) {
+    int t = i / half_, p = i % half_;
+    int len = length ? length[t] : 0;
+    int far = context > 0 && len > context;
+    u64 f = freqs[far ? half_ + p : p];
+    if (stretch > 0 && far && rot > 2) {
+      real grown = (real)stretch * len / context - (stretch - 1);
+      f = (u64)((real)f * pow(grown, (real)rot / (rot - 2) * (-2 * (real)p / rot)));
+    }
+    // The fraction of a turn, from -1/2 to 1/2.
+    float turn = (float)((long)((u64)(long)pos[t] * f)) * 5.421010862427522e-20f;
+    float sn = sinpi(2 * turn) * magnitude, cs = cospi(2 * turn) * magnitude;
+    if (inverse) sn = -sn;
+    int a = interleaved ? 2 * p : p, b = interleaved ? 2 * p + 1 : p + half_;
+    for (int h = 0; h < heads; h++) {
+      u64 o = (u64)t * cols + h * head;
+      float u = x[o + a], v = x[o + b];
+      y[o + a] = u * cs - v * sn;
+      y[o + b] = v * cs + u * sn;
+      if (x != y) // what does not rotate is copied, shared among the pairs
+        for (int e = rot + p; e < head; e += half_) y[o + e] = x[o + e];
+    }
+  }
+}
+
+KERNEL k_positions(PTR(const int, bind), Dim seqs, PTR(int, y), PTR(const int, tokens), PTR(const int, start), int pad) {
+  AT(const int, bind); AT(int, y); AT(const int, tokens); AT(const int, start);
+  int s = get_global_id(0);
+  if (s >= size(seqs, bind)) return;
+  for (int t = start[s], count = 0; t < start[s + 1]; t++) y[t] = tokens[t] == pad ? 0 : ++count;
+}
+
+KERNEL k_combine(BIND, PTR(float, out), PTR(const float, y), PTR(const int, slots), PTR(const float, weights), int used) {
+  AT(const int, bind); AT(float, out); AT(const float, y); AT(const int, slots); AT(const float, weights);
+  EACH(i) {
+    int t = i / cols, c = i % cols;
+    float sum = 0;
+    for (int j = 0; j < used; j++) sum += weights[t * used + j] * y[(u64)slots[t * used + j] * cols + c];
+    out[i] = sum;
+  }
+}

@@ -1,0 +1,403 @@
+//go:build linux && !nogpu
+
+package opencl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// entry numbers the functions of the library.
+type entry int
+
+const (
+	getPlatformIDs entry = iota
+	getPlatformInfo
+	getDeviceIDs
+	getDeviceInfo
+	createContext
+	releaseContext
+	createCommandQueue
+	releaseCommandQueue
+	createBuffer
+	releaseMemObject
+	enqueueMapBuffer
+	enqueueUnmapMemObject
+	createProgramWithSource
+	buildProgram
+	getProgramBuildInfo
+	releaseProgram
+	createKernel
+	setKernelArg
+	releaseKernel
+	enqueueWriteBuffer
+	enqueueReadBuffer
+	enqueueFillBuffer
+	enqueueNDRangeKernel
+	flushQueue
+	finishQueue
+	waitForEvents
+	getEventProfilingInfo
+	releaseEvent
+	numEntries
+)
+
+var symbols = [numEntries]string{
+	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext", "clCreateCommandQueue", "clReleaseCommandQueue",
+	"clCreateBuffer", "clReleaseMemObject", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clCreateProgramWithSource", "clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram",
+	"clCreateKernel", "clSetKernelArg", "clReleaseKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer", "clEnqueueNDRangeKernel",
+	"clFlush", "clFinish", "clWaitForEvents", "clGetEventProfilingInfo", "clReleaseEvent",
+}
+
+// icd is the loader of the machine's runtimes, libOpenCL.so.1, or the runtime that
+// HOTPATH_OPENCL names.
+type icd struct{ at [numEntries]uintptr }
+
+func loadICD() (*icd, error) {
+	name := "libOpenCL.so.1"
+	if other := os.Getenv("HOTPATH_OPENCL"); other != "" {
+		name = other
+	}
+	lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no OpenCL runtime (%s) on this machine", ErrDevice, name)
+	}
+	l := &icd{}
+	for i, symbol := range symbols {
+		if l.at[i], err = purego.Dlsym(lib, symbol); err != nil {
+			return nil, fmt.Errorf("%w: %s has no %s, expected OpenCL 1.2", ErrDevice, name, symbol)
+		}
+	}
+	return l, nil
+}
+
+// call makes a call whose result is a code. Pointers among the arguments are
+// converted where it is called, and so they escape and stay alive.
+//
+//go:uintptrescapes
+func (l *icd) call(f entry, args ...uintptr) error {
+	code, _, _ := purego.SyscallN(l.at[f], args...)
+	if int32(code) == 0 {
+		return nil
+	}
+	return failure(symbols[f], int32(code))
+}
+
+// object makes a call whose result is a handle; the last argument, which it adds,
+// is where the code goes.
+//
+//go:uintptrescapes
+func (l *icd) object(f entry, args ...uintptr) (uintptr, error) {
+	var pin runtime.Pinner
+	code := new(int32)
+	pin.Pin(code)
+	defer pin.Unpin()
+	h, _, _ := purego.SyscallN(l.at[f], append(args, uintptr(unsafe.Pointer(code)))...)
+	if *code != 0 {
+		return 0, failure(symbols[f], *code)
+	}
+	if h == 0 {
+		return 0, fmt.Errorf("%w: %s gave nothing", ErrDevice, symbols[f])
+	}
+	return h, nil
+}
+
+// place is a device and where it was found.
+type place struct {
+	platform, device uintptr
+	about            description
+}
+
+// devices lists the devices of all platforms, CPUs last. A platform that cannot be
+// asked is left out, unless there is no other.
+func (l *icd) devices() ([]place, error) {
+	var n uint32
+	if err := l.call(getPlatformIDs, 0, 0, uintptr(unsafe.Pointer(&n))); err != nil {
+		return nil, err
+	}
+	platforms := make([]uintptr, max(n, 1))
+	if err := l.call(getPlatformIDs, uintptr(n), uintptr(unsafe.Pointer(&platforms[0])), 0); err != nil {
+		return nil, err
+	}
+	var out []place
+	var failed []error
+	for _, p := range platforms[:n] {
+		found, err := l.devicesOf(p)
+		out, failed = append(out, found...), append(failed, err)
+	}
+	if len(out) == 0 {
+		return nil, errors.Join(append(failed, fmt.Errorf("%w: %d platforms and no device", ErrDevice, n))...)
+	}
+	slices.SortStableFunc(out, func(a, b place) int {
+		switch {
+		case a.about.CPU == b.about.CPU:
+			return 0
+		case a.about.CPU:
+			return 1
+		}
+		return -1
+	})
+	return out, nil
+}
+
+func (l *icd) devicesOf(platform uintptr) ([]place, error) {
+	const all = 0xffffffff
+	var n uint32
+	if err := l.call(getDeviceIDs, platform, all, 0, 0, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
+		return nil, err
+	}
+	ids := make([]uintptr, n)
+	if err := l.call(getDeviceIDs, platform, all, uintptr(n), uintptr(unsafe.Pointer(&ids[0])), 0); err != nil {
+		return nil, err
+	}
+	name, err := l.text(getPlatformInfo, platform, 0x0902)
+	if err != nil {
+		return nil, err
+	}
+	var out []place
+	for _, id := range ids {
+		about, err := l.ask(id)
+		if err != nil {
+			return out, err
+		}
+		about.Platform = name
+		out = append(out, place{platform, id, about})
+	}
+	return out, nil
+}
+
+// ask reads what a device says of itself.
+func (l *icd) ask(device uintptr) (d description, err error) {
+	for _, t := range []struct {
+		id uintptr
+		to *string
+	}{{0x102B, &d.Name}, {0x102D, &d.Driver}, {0x102F, &d.Version}} {
+		if *t.to, err = l.text(getDeviceInfo, device, t.id); err != nil {
+			return d, err
+		}
+	}
+	for _, v := range []struct {
+		id    uintptr
+		bytes uintptr
+		to    func(uint64)
+	}{
+		{0x1002, 4, func(v uint64) { d.Units = int(v) }},
+		{0x1004, 8, func(v uint64) { d.Items = int(v) }},
+		{0x101F, 8, func(v uint64) { d.Memory = int64(v) }},
+		{0x1010, 8, func(v uint64) { d.Largest = int64(v) }},
+		{0x1023, 8, func(v uint64) { d.Local = int64(v) }},
+		{0x1000, 8, func(v uint64) { d.CPU = v&2 != 0 }},
+	} {
+		var value uint64
+		if err := l.call(getDeviceInfo, device, v.id, v.bytes, uintptr(unsafe.Pointer(&value)), 0); err != nil {
+			return d, err
+		}
+		v.to(value)
+	}
+	return d, nil
+}
+
+func (l *icd) text(f entry, of, what uintptr) (string, error) {
+	var size uint64
+	if err := l.call(f, of, what, 0, 0, uintptr(unsafe.Pointer(&size))); err != nil || size == 0 {
+		return "", err
+	}
+	b := make([]byte, size)
+	if err := l.call(f, of, what, uintptr(size), uintptr(unsafe.Pointer(&b[0])), 0); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(bytes.TrimRight(b, "\x00"))), nil
+}
+
+// Devices describes the devices of the machine.
+func Devices() ([]string, error) {
+	l, err := loadICD()
+	if err != nil {
+		return nil, err
+	}
+	places, err := l.devices()
+	var out []string
+	for _, p := range places {
+		out = append(out, p.about.String())
+	}
+	return out, err
+}
+
+// library is a device of the machine.
+type library struct {
+	*icd
+	place
+	context, queue, profiled uintptr
+}
+
+// openDriver opens a device, counted from 0 over all platforms.
+func openDriver(number int) (driver, error) {
+	l, err := loadICD()
+	if err != nil {
+		return nil, err
+	}
+	places, err := l.devices()
+	if err != nil {
+		return nil, err
+	}
+	if number < 0 || number >= len(places) {
+		return nil, fmt.Errorf("%w: device %d, expected one of %d counted from 0", ErrDevice, number, len(places))
+	}
+	d := &library{icd: l, place: places[number]}
+	device := d.device
+	if d.context, err = l.object(createContext, 0, 1, uintptr(unsafe.Pointer(&device)), 0, 0); err != nil {
+		return nil, err
+	}
+	const profiling = 2
+	if d.queue, err = l.object(createCommandQueue, d.context, device, 0); err == nil {
+		d.profiled, err = l.object(createCommandQueue, d.context, device, profiling)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *library) describe() description { return d.about }
+
+func (d *library) create(bytes int64) (buffer, error) {
+	const readWrite = 1
+	h, err := d.object(createBuffer, d.context, readWrite, uintptr(bytes), 0)
+	return buffer(h), err
+}
+
+func (d *library) release(b buffer) error { return d.call(releaseMemObject, uintptr(b)) }
+
+func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
+	const readWrite, allocHost = 1, 16
+	h, err := d.object(createBuffer, d.context, readWrite|allocHost, uintptr(bytes), 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	const mapRead, mapWrite = 1, 2
+	p, err := d.object(enqueueMapBuffer, d.queue, h, 1, mapRead|mapWrite, 0, uintptr(bytes), 0, 0, 0)
+	if err != nil {
+		return nil, 0, errors.Join(err, d.release(buffer(h)))
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), bytes), buffer(h), nil
+}
+
+func (d *library) unpin(host []byte, b buffer) error {
+	err := d.call(enqueueUnmapMemObject, d.queue, uintptr(b), uintptr(unsafe.Pointer(&host[0])), 0, 0, 0)
+	return errors.Join(err, d.call(finishQueue, d.queue), d.release(b))
+}
+
+// build compiles a program. Of a log only the first error is told.
+func (d *library) build(source, options string) (program, error) {
+	text := append([]byte(source), 0)
+	start, size := new(*byte), uint64(len(source))
+	*start = &text[0]
+	p, err := d.object(createProgramWithSource, d.context, 1, uintptr(unsafe.Pointer(start)), uintptr(unsafe.Pointer(&size)))
+	runtime.KeepAlive(text)
+	if err != nil {
+		return 0, err
+	}
+	device, flags := d.device, append([]byte(options), 0)
+	err = d.call(buildProgram, p, 1, uintptr(unsafe.Pointer(&device)), uintptr(unsafe.Pointer(&flags[0])), 0, 0)
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, firstError(d.log(p)))
+		return 0, errors.Join(err, d.call(releaseProgram, p))
+	}
+	return program(p), nil
+}
+
+func (d *library) log(p uintptr) string {
+	const buildLog = 0x1183
+	var size uint64
+	if d.call(getProgramBuildInfo, p, d.device, buildLog, 0, 0, uintptr(unsafe.Pointer(&size))) != nil || size == 0 {
+		return ""
+	}
+	b := make([]byte, size)
+	if d.call(getProgramBuildInfo, p, d.device, buildLog, uintptr(size), uintptr(unsafe.Pointer(&b[0])), 0) != nil {
+		return ""
+	}
+	return string(bytes.TrimRight(b, "\x00"))
+}
+
+func (d *library) kernel(p program, name string) (kernel, error) {
+	text := append([]byte(name), 0)
+	k, err := d.object(createKernel, uintptr(p), uintptr(unsafe.Pointer(&text[0])))
+	return kernel(k), err
+}
+
+func (d *library) set(k kernel, index int, value []byte) error {
+	if value == nil {
+		return d.call(setKernelArg, uintptr(k), uintptr(index), unsafe.Sizeof(uintptr(0)), 0)
+	}
+	return d.call(setKernelArg, uintptr(k), uintptr(index), uintptr(len(value)), uintptr(unsafe.Pointer(&value[0])))
+}
+
+func (d *library) drop(k kernel) error { return d.call(releaseKernel, uintptr(k)) }
+
+func (d *library) on(profiled bool) uintptr {
+	if profiled {
+		return d.profiled
+	}
+	return d.queue
+}
+
+func (d *library) write(b buffer, offset int64, src []byte, profiled bool) (event, error) {
+	var e uintptr
+	err := d.call(enqueueWriteBuffer, d.on(profiled), uintptr(b), 0, uintptr(offset), uintptr(len(src)), uintptr(unsafe.Pointer(&src[0])), 0, 0, uintptr(unsafe.Pointer(&e)))
+	return event(e), err
+}
+
+func (d *library) read(dst []byte, b buffer, offset int64, profiled bool) (event, error) {
+	var e uintptr
+	err := d.call(enqueueReadBuffer, d.on(profiled), uintptr(b), 0, uintptr(offset), uintptr(len(dst)), uintptr(unsafe.Pointer(&dst[0])), 0, 0, uintptr(unsafe.Pointer(&e)))
+	return event(e), err
+}
+
+func (d *library) fill(b buffer, offset, bytes int64) error {
+	var zero uint32
+	return d.call(enqueueFillBuffer, d.queue, uintptr(b), uintptr(unsafe.Pointer(&zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
+}
+
+func (d *library) launch(k kernel, global, local [2]int, profiled bool) (event, error) {
+	sizes := &[4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
+	var e uintptr
+	err := d.call(enqueueNDRangeKernel, d.on(profiled), uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])), 0, 0, uintptr(unsafe.Pointer(&e)))
+	return event(e), err
+}
+
+func (d *library) flush() error {
+	return errors.Join(d.call(flushQueue, d.queue), d.call(flushQueue, d.profiled))
+}
+
+func (d *library) wait(e event) error {
+	h := uintptr(e)
+	return d.call(waitForEvents, 1, uintptr(unsafe.Pointer(&h)))
+}
+
+func (d *library) times(e event) (begin, end int64, err error) {
+	const start, finish = 0x1282, 0x1283
+	for id, to := range map[uintptr]*int64{start: &begin, finish: &end} {
+		err = errors.Join(err, d.call(getEventProfilingInfo, uintptr(e), id, 8, uintptr(unsafe.Pointer(to)), 0))
+	}
+	return begin, end, err
+}
+
+func (d *library) forget(e event) error { return d.call(releaseEvent, uintptr(e)) }
+
+func (d *library) close() error {
+	var errs []error
+	for _, q := range []uintptr{d.queue, d.profiled} {
+		if q != 0 {
+			errs = append(errs, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
+		}
+	}
+	return errors.Join(append(errs, d.call(releaseContext, d.context))...)
+}

@@ -1,0 +1,204 @@
+package opencl
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"hotpath/internal/atomicfile"
+	"hotpath/internal/tensor"
+)
+
+// Shape is a product of many rows, as the tuner knows it.
+type Shape struct {
+	Rows, Cols, Inner int
+	Type              tensor.DType // of the weights
+}
+
+func (s Shape) String() string { return fmt.Sprintf("%dx%dx%d %s", s.Rows, s.Cols, s.Inner, s.Type) }
+
+// Timing is what a tile took for a shape.
+type Timing struct {
+	Tile        string
+	Nanoseconds int64
+}
+
+// tuner chooses tiles by measurement, once per shape: winners are kept in a file
+// per device, driver and kernels. Each shape takes some milliseconds, and a time in
+// all: then shapes get the usual tile.
+type tuner struct {
+	mu    sync.Mutex
+	file  string // "": none
+	known map[string]string
+	spent time.Duration
+}
+
+const (
+	// tuneTime is the most that a process spends on measuring.
+	tuneTime = 5 * time.Second
+	// tuneRows are the most rows that are measured: more prefer the same tile.
+	tuneRows = 1024
+	// tuneRuns are timed after one that is not.
+	tuneRuns = 3
+	// maxTuned bounds the file that is read.
+	maxTuned = 1 << 20
+)
+
+// newTuner reads the winners of a device. A file that cannot be read is made anew.
+func newTuner(folder string, d description) *tuner {
+	t := &tuner{known: map[string]string{}}
+	if folder == "" {
+		return t
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %d %d %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles)
+	for _, c := range tiles {
+		io.WriteString(h, source(c.units()))
+	}
+	t.file = filepath.Join(folder, fmt.Sprintf("opencl-tiles-%x.json", h.Sum(nil)[:8]))
+	f, err := os.Open(t.file)
+	if err != nil {
+		return t
+	}
+	defer f.Close()
+	known := map[string]string{}
+	if json.NewDecoder(io.LimitReader(f, maxTuned)).Decode(&known) == nil {
+		t.known = known
+	}
+	return t
+}
+
+// choose gives the tile for a shape: the known one, or the fastest of those that
+// are measured now.
+func (t *tuner) choose(s Shape, d description, measure func(Shape) ([]Timing, error)) (tile, error) {
+	s.Rows = min(s.Rows, tuneRows)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c, ok := named(t.known[s.String()], d); ok {
+		return c, nil
+	}
+	if t.spent > tuneTime {
+		return usual(d, s.Rows), nil
+	}
+	began := time.Now()
+	timings, err := measure(s)
+	t.spent += time.Since(began)
+	if err != nil || len(timings) == 0 {
+		return usual(d, s.Rows), err
+	}
+	best := slices.MinFunc(timings, func(a, b Timing) int { return int(a.Nanoseconds - b.Nanoseconds) })
+	t.known[s.String()] = best.Tile
+	t.store()
+	c, _ := named(best.Tile, d)
+	return c, nil
+}
+
+// store writes the winners. That they cannot be kept is no reason to fail.
+func (t *tuner) store() {
+	if t.file == "" {
+		return
+	}
+	data, err := json.MarshalIndent(t.known, "", " ")
+	if err == nil && os.MkdirAll(filepath.Dir(t.file), 0o777) == nil {
+		_ = atomicfile.WriteFile(t.file, data)
+	}
+}
+
+// named finds a tile that a device has room for.
+func named(name string, d description) (tile, bool) {
+	i := slices.IndexFunc(tiles, func(t tile) bool { return t.String() == name })
+	if i < 0 || !tiles[i].fits(d) {
+		return tile{}, false
+	}
+	return tiles[i], true
+}
+
+// Measure times every tile that the device has room for on a product of a shape,
+// with zeros.
+func (b *Backend) Measure(s Shape) ([]Timing, error) {
+	weights, err := b.pool.take(int64(s.Cols)*int64(s.Type.RowBytes(s.Inner)), "tiles")
+	if err != nil {
+		return nil, err
+	}
+	defer b.pool.give(weights)
+	return b.measure(s, weights)
+}
+
+// measure times tiles with given weights.
+func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
+	var blocks []address
+	for _, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Inner), 4 * int64(s.Rows) * int64(s.Cols)} {
+		a, err := b.pool.take(bytes, "tiles")
+		if err != nil {
+			return nil, err
+		}
+		defer b.pool.give(a)
+		blocks = append(blocks, a)
+	}
+	buf, offset := b.pool.buffer(blocks[1])
+	if err := b.drv.fill(buf, offset, 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
+		return nil, err
+	}
+	for _, t := range tiles {
+		if !t.fits(b.about) {
+			continue
+		}
+		took, err := b.time(t, s, blocks[0], blocks[2], blocks[1], weights)
+		if err != nil {
+			return nil, fmt.Errorf("tile %s: %w", t, err)
+		}
+		out = append(out, Timing{t.String(), took})
+	}
+	return out, nil
+}
+
+// time is the least time of some launches of a product.
+func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
+	k := &binder{be: b, exec: &exec{be: b}, at: y}
+	k.product("k_many_"+lower(s.Type), t, tensor.Fixed(s.Rows), s.Cols, sizes, tensor.Fixed(s.Rows), s.Cols, s.Inner, y, x, w, address(0))
+	return b.timed(k)
+}
+
+// timed is the least time of some launches of the one kernel of a binder, in
+// nanoseconds of the device's clock. The kernel is dropped.
+func (b *Backend) timed(k *binder) (best int64, err error) {
+	defer func() {
+		for _, l := range k.exec.launches {
+			err = firstOf(err, b.drv.drop(l.kernel))
+		}
+	}()
+	if k.failed != nil {
+		return 0, k.failed
+	}
+	l := k.exec.launches[0]
+	for run := range 1 + tuneRuns {
+		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, true)
+		if err != nil {
+			return 0, err
+		}
+		err = b.drv.wait(e)
+		begin, end, timed := b.drv.times(e)
+		if err := firstOf(err, timed, b.drv.forget(e)); err != nil {
+			return 0, err
+		}
+		if took := max(end-begin, 1); run > 0 && (best == 0 || took < best) {
+			best = took
+		}
+	}
+	return best, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+//go:build !nogpu
+
+package optest
+
+import (
+	"errors"
+	"testing"
+
+	"hotpath/internal/backend/opencl"
+	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/plan"
+)
+
+// TestOpenCL holds a device to the reference, forward and backward.
+func TestOpenCL(t *testing.T) {
+	b, err := opencl.New(opencl.Options{})
+	if errors.Is(err, opencl.ErrDevice) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	known := answers{}
+	be := backend{name: "opencl", open: func() (plan.Backend, error) { return b, nil }, tier: kcpu.Active()}
+	for _, c := range Cases() {
+		for _, what := range []string{"forward", "backward"} {
+			if what == "forward" || differentiable(c) {
+				t.Run(c.Name+"/"+what, func(t *testing.T) { parity(t, c, be, b, known, what) })
+			}
+		}
+	}
+}

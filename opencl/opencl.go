@@ -1,0 +1,42 @@
+// Package opencl makes devices with an OpenCL runtime available to hotpath: import
+// it for its effect.
+//
+//	import _ "hotpath/opencl"
+//
+// Options.Device can then be "opencl" or "opencl:1". A program that imports it is
+// linked dynamically, since it loads the runtime's library at run time; a machine
+// without one runs on its CPU.
+package opencl
+
+import (
+	"fmt"
+	"strconv"
+
+	"hotpath/internal/backend/opencl"
+	"hotpath/internal/calib"
+	"hotpath/internal/engine"
+	"hotpath/internal/plan"
+)
+
+func init() {
+	engine.RegisterCards("opencl", opencl.Devices)
+	engine.Register("opencl", func(o engine.BackendOptions) (plan.Backend, error) {
+		number := 0
+		if o.Device != "" {
+			n, err := strconv.Atoi(o.Device)
+			if err != nil {
+				return nil, fmt.Errorf("%w: device opencl:%s, expected the number of a device", engine.ErrInput, o.Device)
+			}
+			number = n
+		}
+		cache, err := calib.Dir()
+		if err != nil {
+			cache = "" // tiles are measured at each start then
+		}
+		b, err := opencl.New(opencl.Options{Device: number, Cache: cache})
+		if err != nil {
+			return nil, err // not a nil *opencl.Backend inside the interface
+		}
+		return b, nil
+	})
+}
