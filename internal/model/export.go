@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -16,7 +17,8 @@ import (
 // value gives a weight's new elements by canonical key, or nil where the
 // file's stay; they are not kept beyond the call. Tensors with a new weight
 // come in F32, others are views of the file. Those of sentence-transformers
-// modules, which lie in files of their own, are left out.
+// modules, which lie in files of their own, are left out, and so are tensors in
+// an encoding that no weight has: old files keep the numbers of positions in I64.
 func (m *Model) Export(value func(key string) ([]float32, error), emit func(weights.Tensor) error) error {
 	keys := map[string][]string{} // by name in the files
 	for _, key := range slices.Sorted(maps.Keys(m.want)) {
@@ -36,6 +38,9 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 			continue
 		}
 		source, err := m.store.Get(name)
+		if len(keys[name]) == 0 && errors.Is(err, weights.ErrUnsupported) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
