@@ -78,13 +78,13 @@ type Step struct {
 }
 
 // takes is the operand whose buffer the step's result may take over where that
-// is the last use of it, or nil.
+// is the last use of it, or nil: that of the first node that can work in place.
 func (s *Step) takes() *graph.Value {
-	first := s.Nodes[0]
-	if in := first.Op.ReuseInput - 1; s.inPlace && in >= 0 {
-		return first.In[in]
+	i := slices.IndexFunc(s.Nodes, func(n *graph.Node) bool { return n.Op.ReuseInput > 0 })
+	if !s.inPlace || i < 0 {
+		return nil
 	}
-	return nil
+	return s.Nodes[i].In[s.Nodes[i].Op.ReuseInput-1]
 }
 
 // Root is the node that the step ends with, or the last of siblings.

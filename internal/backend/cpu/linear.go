@@ -22,6 +22,7 @@ type linear struct {
 	act   func(dst, x []float32)
 	round bf16.Act // the same for y in bf16
 	inner []bool   // [way] it ends with the activation by itself
+	plus  addend   // what the product is added to
 	label string
 }
 
@@ -81,7 +82,8 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		way.multiply(w, task{l.y.full[m*l.n:], x.from(m), l.bias, end - m}, c0, c1)
+		add := l.plus.put(m, end, c0, c1)
+		way.multiply(w, task{y: l.y.full[m*l.n:], x: x.from(m), bias: l.bias, rows: end - m, add: add}, c0, c1)
 		if !after {
 			continue
 		}
@@ -154,8 +156,8 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 		rows, n := min(chunk, m1-m), l.gate.n
 		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
-		g.multiply(w, task{y, x, l.gBias, rows}, c0, c1)
-		u.multiply(w, task{tmp, x, l.uBias, rows}, c0, c1)
+		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
+		u.multiply(w, task{y: tmp, x: x, bias: l.uBias, rows: rows}, c0, c1)
 		for r := range rows {
 			row := y[r*n+c0 : r*n+c1]
 			l.times(row, row, tmp[r*n+c0:r*n+c1])
@@ -163,27 +165,58 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 	}
 }
 
+// addend is a value that another is added to where it lies.
+type addend struct{ value, sum mat }
+
+// newAddend binds the first operand of an add whose result a step makes; the
+// zero value where n is nil.
+func newAddend(b *binder, n *graph.Node) addend {
+	if n == nil {
+		return addend{}
+	}
+	ms := b.mats(n.In[0], n.Out[0])
+	return addend{ms[0], ms[1]}
+}
+
+// put brings columns [c0,c1) of rows [m0,m1) to where the sum will be, unless
+// they are there, and reports whether there is anything to add to.
+func (a *addend) put(m0, m1, c0, c1 int) bool {
+	if !a.value.present() {
+		return false
+	}
+	for m := m0; m < m1 && &a.value.full[0] != &a.sum.full[0]; m++ {
+		copy(a.sum.row(m)[c0:c1], a.value.row(m)[c0:c1])
+	}
+	return true
+}
+
 // linearDX is dx = dy w: W[N,K] in its natural order is the B operand.
 type linearDX struct {
 	dy, dx  mat
+	plus    addend
 	w       gemm.Panels
 	n, k    int
 	scratch *perWorker[*gemm.Scratch]
 }
 
+// bindLinearDX binds dx alone, or an add of a value and dx.
 func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
+	n, out, plus := s.Nodes[0], s.Root().Out[0], newAddend(b, nil)
+	if s.Root() != n {
+		plus = newAddend(b, s.Root())
+	}
 	if b.choices(n)[0].Rule.Class != string(F32) { // dy times the transposed matrix
-		l, err := newLinear(b, n, n.Out[0], nil)
+		l, err := newLinear(b, n, out, nil)
 		if err != nil {
 			return nil, err
 		}
 		l.label += " dx"
+		l.plus = plus
 		return l, nil
 	}
-	ms := b.mats(n.In[0], n.Out[0])
+	ms := b.mats(n.In[0], out)
 	wv := n.In[1]
-	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen(), scratch: b.gemmScratch()}
+	k := &linearDX{dy: ms[0], dx: ms[1], plus: plus, n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen(), scratch: b.gemmScratch()}
 	if w, ok := b.weight(wv).(*fileRows); ok {
 		stored, err := gemm.NewStored(w.rows, w.dtype, k.n, k.k)
 		k.w = &gemm.StoredT{W: stored}
@@ -199,26 +232,28 @@ func (k *linearDX) width(b tensor.Bind, n int) int {
 }
 func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
-	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k, Epoch: w.epoch}
-	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
+	m0, m1, p0, p1 := gridShare(rows, k.k, k.n, i, n)
+	add := k.plus.put(m0, m1, p0*gemm.NR(), min(k.k, p1*gemm.NR()))
+	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k, Accumulate: add, Epoch: w.epoch}
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 
 // gridWidth is the number of shares of a product of m rows, n columns and depth
 // k whose operands are both packed while it runs. Each share packs its rows and
-// its panels by itself, so shares are the cells of a grid (gridCut).
+// its panels by itself, so shares are the cells of a grid (gridCut), and they are
+// longer than other shares.
 func gridWidth(m, n, k, workers int) int {
 	shares := workers
-	if long := m * n * k / maxMACs; long > workers {
+	if long := m * n * k / (2 * maxMACs); long > workers {
 		shares = (long + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
 	}
-	return gridCells(m, n, max(1, min(shares, m*n*k/minMACs)))
+	return gridCells(m, n, k, max(1, min(shares, m*n*k/minMACs)))
 }
 
 // gridCells is the largest number of shares, up to a limit, that make a grid.
-func gridCells(m, n, limit int) int {
+func gridCells(m, n, k, limit int) int {
 	for ; limit > 1; limit-- {
-		if rows, _ := gridCut(m, n, limit); rows > 0 {
+		if rows, _ := gridCut(m, n, k, limit); rows > 0 {
 			break
 		}
 	}
@@ -228,8 +263,10 @@ func gridCells(m, n, limit int) int {
 // gridCut cuts a product into rows x cols shares. It weighs what all shares pack
 // against the largest share, which the others may have to wait for, in
 // multiplications: packing a value of A takes as long as 32, of B as long as 24.
-// rows is 0 where there are too few strips or panels for so many shares.
-func gridCut(m, n, shares int) (rows, cols int) {
+// A worker that goes on with other columns of the same rows finds them packed,
+// where its scratch holds them. rows is 0 where there are too few strips or panels
+// for so many shares.
+func gridCut(m, n, k, shares int) (rows, cols int) {
 	mr, nr := gemm.MR(), gemm.NR()
 	strips, panels := max(1, (m+mr-1)/mr), max(1, gemm.NumPanels(n))
 	least := 0
@@ -238,23 +275,29 @@ func gridCut(m, n, shares int) (rows, cols int) {
 		if r*c != shares || c > panels {
 			continue
 		}
-		largest := (strips + r - 1) / r * mr * ((panels + c - 1) / c) * nr
-		if cost := 32*m*c + 24*n*r + largest; rows == 0 || cost < least {
+		high := (strips + r - 1) / r * mr
+		packs := c // of the rows
+		if gemm.Holds(high, k) {
+			packs = (c + sharesEach - 1) / sharesEach
+		}
+		largest := high * ((panels + c - 1) / c) * nr
+		if cost := 32*m*packs + 24*n*r + largest; rows == 0 || cost < least {
 			rows, cols, least = r, c, cost
 		}
 	}
 	return rows, cols
 }
 
-// gridShare is share i: rows [m0,m1) of panels [p0,p1). Of a number of shares
-// that makes no grid the last have nothing.
-func gridShare(m, n, i, shares int) (m0, m1, p0, p1 int) {
-	cells := gridCells(m, n, shares)
+// gridShare is share i: rows [m0,m1) of panels [p0,p1). Shares of the same rows
+// follow each other. Of a number of shares that makes no grid the last have
+// nothing.
+func gridShare(m, n, k, i, shares int) (m0, m1, p0, p1 int) {
+	cells := gridCells(m, n, k, shares)
 	if i >= cells {
 		return 0, 0, 0, 0
 	}
-	rows, cols := gridCut(m, n, cells)
-	m0, m1 = share(m, gemm.MR(), i%rows, rows)
-	p0, p1 = share(gemm.NumPanels(n), 1, i/rows, cols)
+	rows, cols := gridCut(m, n, k, cells)
+	m0, m1 = share(m, gemm.MR(), i/cols, rows)
+	p0, p1 = share(gemm.NumPanels(n), 1, i%cols, cols)
 	return m0, m1, p0, p1
 }
