@@ -19,6 +19,9 @@ func sums() []Case {
 		{"stored linear_dx", func(b *Bench) *graph.Value {
 			return b.Apply(graph.OpLinearDX, "dx", nil, b.F32(dimT, 75), b.Stored(tensor.Q8_0, 75, 64)).Out[0]
 		}},
+		{"deep linear_dx", func(b *Bench) *graph.Value {
+			return b.Apply(graph.OpLinearDX, "dx", nil, b.F32(dimT, 6000), b.Scaled(b.F32(tensor.Fixed(6000), 37), 1.0/64)).Out[0]
+		}},
 		{"norm_dx", func(b *Bench) *graph.Value {
 			a := graph.NormAttr{Kind: graph.LayerNorm, Eps: 1e-5}
 			return b.Apply(graph.OpNormDX, "dx", a, b.F32(dimT, 70), b.F32(dimT, 70), b.F32(tensor.Fixed(70))).Out[0]

@@ -218,10 +218,26 @@ type sumSquares struct {
 	x      mat
 	y      []float32
 	blocks []float64
+	ends   lastShare
+}
 
+// lastShare finds out which share of a step ends last.
+type lastShare struct {
 	mu    sync.Mutex
 	epoch uint64 // of the run that done is of: one that was cancelled leaves some
 	done  int    // shares
+}
+
+// here is called at the end of each of n shares. It reports whether that was the
+// last one; what the others wrote can be read then.
+func (l *lastShare) here(epoch uint64, n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.epoch != epoch {
+		l.epoch, l.done = epoch, 0
+	}
+	l.done++
+	return l.done == n
 }
 
 func bindSumSquares(b *binder, s *plan.Step) (kernel, error) {
@@ -245,12 +261,7 @@ func (k *sumSquares) run(w *worker, b tensor.Bind, i, n int) {
 		at := j * graph.SumSquaresBlock
 		blocks[j] = float64(vec.SumSquares(x[at:min(len(x), at+graph.SumSquaresBlock)]))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.epoch != w.epoch {
-		k.epoch, k.done = w.epoch, 0
-	}
-	if k.done++; k.done < n {
+	if !k.ends.here(w.epoch, n) {
 		return
 	}
 	var sum float64
