@@ -39,8 +39,8 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 			continue
 		}
 		source, err := m.store.Get(name)
-		if len(keys[name]) == 0 && errors.Is(err, weights.ErrUnsupported) {
-			continue
+		if errors.Is(err, weights.ErrUnsupported) && len(keys[name]) == 0 {
+			continue // a buffer, such as BERT's position_ids, which no part of the model reads
 		}
 		if err != nil {
 			return err
