@@ -23,7 +23,7 @@ type Step struct {
 	Kernel  string `json:"kernel,omitempty"`
 	Class   string `json:"class,omitempty"` // compute class (f32, bf16, i8g32), picks the FLOP ceiling
 	Layer   int    `json:"layer"`           // -1 outside any layer
-	Stage   string `json:"stage,omitempty"` // of a training step: forward, loss, backward, optimizer
+	Stage   string `json:"stage,omitempty"` // of a training step: forward, loss, backward, recompute, optimizer
 	Barrier bool   `json:"barrier,omitempty"`
 	Ragged  bool   `json:"ragged,omitempty"`      // it costs by what each token attends to
 	Host    bool   `json:"host,omitempty"`        // launch, sync and copies: work of the host in a device plan

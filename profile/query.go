@@ -204,8 +204,8 @@ func layerNumber(name string) int {
 	return -1
 }
 
-// ByStage folds the steps of training by stage: forward, loss, backward and
-// optimizer. Steps of other plans are left out.
+// ByStage folds the steps of training by stage: forward, loss, backward, recompute
+// and optimizer. Steps of other plans are left out.
 func (p *Profile) ByStage() []Group {
 	groups := p.group(func(s *Step, _ Node) string { return s.Stage })
 	return slices.DeleteFunc(groups, func(g Group) bool { return g.Name == "" })

@@ -1,16 +1,23 @@
-"""peers_train.py HOTPATH [--only gpt2|llama] [--rounds N] [--threads N] [--no-compile] [--json FILE]
+"""peers_train.py HOTPATH [--only gpt2|llama|minilm] [--rounds N] [--threads N] [--no-compile] [--json FILE]
 
 Measures training with hotpath beside PyTorch, in turn: tokens per second of optimizer steps (median and range),
-tokens per second of CPU time and peak memory. Both train the same shapes, of random weights, with AdamW and
-clipping by the global norm; PyTorch with its fused AdamW, eager and compiled, in f32 and in bf16 autocast.
+tokens per second of CPU time and peak memory. Both train with AdamW and clipping by the global norm, without
+dropout; PyTorch with its fused AdamW, eager and compiled, in f32 and in bf16 autocast.
 
-Needs torch, transformers, tokenizers, and a C++ compiler for compiled models.
+gpt2 and llama have random weights. minilm fine-tunes .cache/models/all-MiniLM-L6-v2 (`make models`) on 64 pairs of
+texts of 32 tokens, with the model and MultipleNegativesRankingLoss of sentence-transformers in a plain loop. Texts
+are tokenized before the first step on both sides.
+
+Needs torch, transformers, tokenizers, sentence-transformers, and a C++ compiler for compiled models.
 """
-import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
+import argparse, json, os, random, re, resource, statistics, subprocess, sys, tempfile, time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+MINILM = os.path.join(HERE, "..", ".cache", "models", "all-MiniLM-L6-v2")
 SHAPES = {
-    "gpt2": dict(title="GPT-2 124M, 4x64", batch=4, length=64, vocab=50257, steps=6),
-    "llama": dict(title="Llama 288 x 6 layers, vocab 4096, 16x256", batch=16, length=256, vocab=4096, steps=6),
+    "gpt2": dict(title="GPT-2 124M, 4x64", peer="PyTorch", batch=4, length=64, vocab=50257, steps=6),
+    "llama": dict(title="Llama 288 x 6 layers, vocab 4096, 16x256", peer="PyTorch", batch=16, length=256, vocab=4096, steps=6),
+    "minilm": dict(title="all-MiniLM-L6-v2, contrastive, 64 pairs of 32 tokens", peer="sentence-transformers", batch=128, length=32, steps=6),
 }
 
 
@@ -23,9 +30,24 @@ def model_of(shape):
         max_position_embeddings=1024, tie_word_embeddings=True))
 
 
+def pairs(count, seed):
+    """Pairs of texts of 30 words that are one token each; with the special tokens they have 32."""
+    with open(os.path.join(MINILM, "vocab.txt"), encoding="utf-8") as f:
+        words = [w for w in f.read().split("\n") if re.fullmatch("[a-z]{3,}", w)]
+    rng = random.Random(seed)
+    text = lambda: " ".join(rng.choice(words) for _ in range(SHAPES["minilm"]["length"] - 2))
+    return [(text(), text()) for _ in range(count)]
+
+
+def write_pairs(folder):
+    with open(os.path.join(folder, "data.jsonl"), "w", encoding="utf-8") as f:
+        for anchor, positive in pairs(64 * 20, 1):
+            print(json.dumps({"anchor": anchor, "positive": positive}), file=f)
+
+
 def write_model(shape, folder):
     """The model and a tokenizer of single bytes; texts of random words give the tokens."""
-    import random, tokenizers
+    import tokenizers
     from tokenizers import decoders, models, pre_tokenizers
     model_of(shape).save_pretrained(folder)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -38,21 +60,46 @@ def write_model(shape, folder):
             f.write("".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(2, 9))) + " ")
 
 
+def next_tokens(shape, compiled):
+    """A decoder and the loss of a batch of random tokens."""
+    import torch
+    s, model = SHAPES[shape], model_of(shape).train()
+    run = torch.compile(model) if compiled else model
+    ids = torch.randint(s["vocab"], (s["batch"], s["length"] + 1))
+    return model, lambda: torch.nn.functional.cross_entropy(run(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
+
+
+def ranking(compiled):
+    """MiniLM and the loss of a batch of pairs."""
+    import sentence_transformers, torch
+    from sentence_transformers import losses
+    s = SHAPES["minilm"]
+    model = sentence_transformers.SentenceTransformer(MINILM, device="cpu").train()
+    for m in model.modules():
+        if isinstance(m, torch.nn.Dropout):
+            m.p = 0.0
+        if hasattr(m, "dropout_prob"):  # of attention, which is a function
+            m.dropout_prob = 0.0
+    loss = losses.MultipleNegativesRankingLoss(model)
+    features = [dict(model.tokenize(list(texts))) for texts in zip(*pairs(s["batch"] // 2, 2))]
+    for f in features:
+        assert f["input_ids"].shape == (s["batch"] // 2, s["length"]), f["input_ids"].shape
+    if compiled:
+        model[0].auto_model.forward = torch.compile(model[0].auto_model.forward)
+    return model, lambda: loss([dict(f) for f in features], None)
+
+
 def worker(shape, precision, compiled, threads):
-    """Reads a number of steps per line and answers with their seconds."""
+    """Says when it is compiled and warm, then reads a number of steps per line and answers with their seconds."""
     import torch
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    s = SHAPES[shape]
-    model = model_of(shape).train()
-    run = torch.compile(model) if compiled else model
+    model, loss_of = ranking(compiled) if shape == "minilm" else next_tokens(shape, compiled)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    ids = torch.randint(s["vocab"], (s["batch"], s["length"] + 1))
 
     def step():
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            logits = run(ids[:, :-1]).logits
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+            loss = loss_of()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -74,7 +121,8 @@ def worker(shape, precision, compiled, threads):
 
 class PyTorch:
     def __init__(self, shape, precision, compiled, threads):
-        self.shape, self.name = SHAPES[shape], f"PyTorch {precision}, {'compiled' if compiled else 'eager'}"
+        self.shape = SHAPES[shape]
+        self.name = f"{self.shape['peer']} {precision}, {'compiled' if compiled else 'eager'}"
         self.process = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), "--worker", shape, precision, str(int(compiled)), str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -96,9 +144,12 @@ class Hotpath:
     def __init__(self, binary, shape, precision, threads, folder):
         self.shape, self.name, self.before = SHAPES[shape], f"hotpath {precision}", None
         self.command = [binary, "train", os.path.join(folder, "train.json"), "--precision", precision, "--threads", str(threads)]
+        config = {"model": folder, "data": os.path.join(folder, "data.txt"), "out": os.path.join(folder, "out"), "lr": 3e-4,
+                  "batch_tokens": self.shape["batch"] * self.shape["length"], "seq_len": self.shape["length"]}
+        if shape == "minilm":
+            config.update(model=MINILM, data=os.path.join(folder, "data.jsonl"), objective={"type": "contrastive"})
         with open(os.path.join(folder, "train.json"), "w", encoding="utf-8") as f:
-            json.dump({"model": folder, "data": os.path.join(folder, "data.txt"), "out": os.path.join(folder, "out"), "lr": 3e-4,
-                       "batch_tokens": self.shape["batch"] * self.shape["length"], "seq_len": self.shape["length"]}, f)
+            json.dump(config, f)
 
     def run(self, steps, out):
         p = subprocess.Popen(self.command + ["-o", out, "--set", f"steps={steps}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -144,9 +195,11 @@ def measure(binary, shape, rounds, threads, compiled):
     for name, (rates, per_cpu, peak) in seen.items():
         out[name] = dict(median=statistics.median(rates), low=min(rates), high=max(rates), per_cpu=statistics.median(per_cpu), peak=max(peak))
         print(f"| {name} | {out[name]['median']:,.0f} | {out[name]['low']:,.0f} to {out[name]['high']:,.0f} | {out[name]['per_cpu']:,.0f} | {out[name]['peak'] / 2**20:,.0f} |")
-    for precision in ("f32", "bf16"):
-        best = max(v["median"] for k, v in out.items() if k.startswith(f"PyTorch {precision}"))
-        print(f"\nhotpath {precision} is {out['hotpath ' + precision]['median'] / best:.2f} times PyTorch's best in {precision}.")
+    peer = SHAPES[shape]["peer"]
+    for precision in ("f32", "bf16", ""):
+        ours = max(v["median"] for k, v in out.items() if k.startswith(f"hotpath {precision}"))
+        best = max(v["median"] for k, v in out.items() if k.startswith(f"{peer} {precision}"))
+        print(f"\nhotpath {precision or 'at its best'} is {ours / best:.2f} times {peer}'s best{' in ' * bool(precision)}{precision}.")
     return out
 
 
@@ -155,7 +208,10 @@ def main():
         worker(sys.argv[2], sys.argv[3], sys.argv[4] == "1", int(sys.argv[5]))
         return
     if sys.argv[1:2] == ["--write"]:
-        write_model(sys.argv[2], sys.argv[3])
+        if sys.argv[2] == "minilm":
+            write_pairs(sys.argv[3])
+        else:
+            write_model(sys.argv[2], sys.argv[3])
         return
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("hotpath")

@@ -8,11 +8,12 @@ const (
 	StageForward                // up to the last weight
 	StageLoss                   // from there to the loss
 	StageBackward               // gradients
+	StageRecompute              // what the forward part did not keep for them
 	StageOptimizer              // norm, clipping and updates
 )
 
 func (s Stage) String() string {
-	return [...]string{"", "forward", "loss", "backward", "optimizer"}[s]
+	return [...]string{"", "forward", "loss", "backward", "recompute", "optimizer"}[s]
 }
 
 // SetStages divides the nodes up to the loss into forward and loss: a node is of

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -14,9 +15,11 @@ import (
 // Export gives emit every tensor of the model by the name and in the layout
 // that its own files use, so that what reads the files reads the result.
 // value gives a weight's new elements by canonical key, or nil where the
-// file's stay; they are not kept beyond the call. Tensors with a new weight
-// come in F32, others are views of the file. Those of sentence-transformers
-// modules, which lie in files of their own, are left out.
+// file's stay. Tensors with a new weight come in F32 and may be views of these
+// elements, so they last until the next call of value; others are views of the
+// file. Those of sentence-transformers
+// modules, which lie in files of their own, are left out, and so are tensors in
+// an encoding that no weight has: old files keep the numbers of positions in I64.
 func (m *Model) Export(value func(key string) ([]float32, error), emit func(weights.Tensor) error) error {
 	keys := map[string][]string{} // by name in the files
 	for _, key := range slices.Sorted(maps.Keys(m.want)) {
@@ -36,6 +39,9 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 			continue
 		}
 		source, err := m.store.Get(name)
+		if errors.Is(err, weights.ErrUnsupported) && len(keys[name]) == 0 {
+			continue // a buffer, such as BERT's position_ids, which no part of the model reads
+		}
 		if err != nil {
 			return err
 		}
@@ -68,11 +74,7 @@ func (m *Model) ExportFresh(p *TrainParts, value func(key string) ([]float32, er
 		if q.Value.Shape.Rank() > 1 {
 			dims = append(dims, q.Value.Shape.RowLen())
 		}
-		t := weights.Tensor{Name: name, DType: tensor.F32, Dims: dims, Data: make([]byte, 4*len(f))}
-		if err := tensor.Quantize(t.Data, tensor.F32, f); err != nil {
-			return err
-		}
-		if err := emit(t); err != nil {
+		if err := emit(weights.Tensor{Name: name, DType: tensor.F32, Dims: dims, Data: tensor.Bytes(f)}); err != nil {
 			return err
 		}
 	}
@@ -151,6 +153,10 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 			share := len(f) / how.stack
 			i := slices.Index(at.names(), t.Name)
 			f = f[i*share : (i+1)*share]
+		}
+		if how.whole() && len(keys) == 1 && len(f) == t.Len() {
+			t.DType, t.Data = tensor.F32, tensor.Bytes(f)
+			return t, nil
 		}
 		if !changed {
 			if t, err = decoded(t); err != nil {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"hotpath/internal/format/safetensors"
+	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 )
@@ -126,33 +128,16 @@ func TestExportRefusesOtherSizes(t *testing.T) {
 
 // Some files have a head although it is tied: it must follow the table.
 func TestExportKeepsATiedHeadTied(t *testing.T) {
-	m := open(t, testmodels.Dir(t, "gpt2"))
-	dir := t.TempDir()
-	var w safetensors.Writer
-	err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(x weights.Tensor) error {
+	dir := rewritten(t, "gpt2", func(w *safetensors.Writer, x weights.Tensor) error {
 		if x.Name == "transformer.wte.weight" {
 			if err := w.Add("lm_head.weight", x.DType, x.Dims, x.Data); err != nil {
 				return err
 			}
 		}
 		return w.Add(x.Name, x.DType, x.Dims, x.Data)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
-	if err == nil {
-		_, err = w.WriteTo(f)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	config, readErr := os.ReadFile(testmodels.Dir(t, "gpt2/config.json"))
-	if err = errors.Join(err, readErr, os.WriteFile(filepath.Join(dir, "config.json"), config, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	}, bytes.Clone)
 	tied, head := open(t, dir), []float32(nil)
-	err = tied.Export(func(key string) ([]float32, error) { return numbered(t, tied, key), nil }, func(x weights.Tensor) error {
+	err := tied.Export(func(key string) ([]float32, error) { return numbered(t, tied, key), nil }, func(x weights.Tensor) error {
 		if x.Name == "lm_head.weight" {
 			head, _ = x.F32()
 		}
@@ -161,4 +146,48 @@ func TestExportKeepsATiedHeadTied(t *testing.T) {
 	if err != nil || !slices.Equal(head, numbered(t, tied, "token_embd.weight")) {
 		t.Errorf("the head is not the table; error %v", err)
 	}
+}
+
+// Old files of encoders have the numbers of positions in I64, which nobody reads:
+// the others are exported.
+func TestExportLeavesOutUnreadable(t *testing.T) {
+	const extra = "embeddings.position_ids"
+	dir := rewritten(t, "bert", func(w *safetensors.Writer, x weights.Tensor) error {
+		if len(x.Dims) == 1 && strings.HasSuffix(x.Name, "embeddings.LayerNorm.weight") {
+			if err := w.Add(extra, tensor.I32, []int{2}, make([]byte, 8)); err != nil {
+				return err
+			}
+		}
+		return w.Add(x.Name, x.DType, x.Dims, x.Data)
+	}, func(file []byte) []byte {
+		return bytes.Replace(file, []byte(`"I32","shape":[2]`), []byte(`"I64","shape":[1]`), 1)
+	})
+	m, names := open(t, dir), map[string]bool{}
+	err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(x weights.Tensor) error {
+		names[x.Name] = true
+		return nil
+	})
+	if _, _, ok := m.store.Describe(extra); err != nil || !ok || names[extra] || len(names) != len(m.store.Names())-1 {
+		t.Errorf("%d of %d tensors are exported, one is in I64: %t; error %v", len(names), len(m.store.Names()), ok, err)
+	}
+}
+
+// rewritten is a folder with the tensors of a fixture as add gives them to a
+// writer; change gets the bytes of the file.
+func rewritten(t *testing.T, name string, add func(w *safetensors.Writer, x weights.Tensor) error, change func([]byte) []byte) string {
+	t.Helper()
+	m, w, dir := open(t, testmodels.Dir(t, name)), &safetensors.Writer{}, t.TempDir()
+	err := m.Export(func(string) ([]float32, error) { return nil, nil }, func(x weights.Tensor) error { return add(w, x) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	_, err = w.WriteTo(&file)
+	config, readErr := os.ReadFile(testmodels.Dir(t, name+"/config.json"))
+	err = errors.Join(err, readErr, os.WriteFile(filepath.Join(dir, "model.safetensors"), change(file.Bytes()), 0o666),
+		os.WriteFile(filepath.Join(dir, "config.json"), config, 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -54,6 +54,11 @@ type transform struct {
 	derive deriver // computes the weight; nothing else applies then
 }
 
+// whole reports whether a tensor of the files is the weight as it is.
+func (t *transform) whole() bool {
+	return !t.transpose && t.of == 0 && !t.firstRow && t.groups <= 1 && t.count == 0 && t.stack == 0 && t.derive == nil
+}
+
 // deriver computes a weight in F32 out of a tensor of the files.
 type deriver interface {
 	// dims is the shape of the weight, given the tensor's.

@@ -21,6 +21,8 @@ type TrainOptions struct {
 	// Ports.Weight are inputs then.
 	Accumulate bool
 	Optimizer  grad.Optimizer
+	// Recompute computes what layers keep for their gradients once more instead.
+	Recompute bool
 	// Dropout and Smoothing make dropout and label smoothing part of the graph:
 	// Ports of the same names are inputs then.
 	Dropout, Smoothing bool
@@ -108,7 +110,11 @@ func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Port
 		p.Keep = c.Input("keep", tensor.F32, tensor.Static(1))
 		p.Loss = c.Mul("weighted", p.Loss, p.Weight)
 	}
-	pairs, err := grad.Backward(b, p.Loss)
+	backward := grad.Backward
+	if o.Recompute {
+		backward = grad.Recomputing
+	}
+	pairs, err := backward(b, p.Loss)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", m.store.Path(), err)
 	}

@@ -19,7 +19,8 @@ type Pattern struct {
 	// an output of the fused step.
 	Keep bool
 	// InPlace, on the outermost pattern, says that the step may write its result
-	// over the operand that its first node alone could.
+	// over an operand that comes from outside: the one that the first node which
+	// works in place alone could.
 	InPlace bool
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).

@@ -79,13 +79,14 @@ type Step struct {
 }
 
 // takes is the operand whose buffer the result may be written into if this step is
-// the last to read it; nil: none.
+// the last to read it; nil: none. It is an operand of the first node that can work
+// in place.
 func (s *Step) takes() *graph.Value {
-	first := s.Nodes[0]
-	if in := first.Op.ReuseInput - 1; s.inPlace && in >= 0 {
-		return first.In[in]
+	i := slices.IndexFunc(s.Nodes, func(n *graph.Node) bool { return n.Op.ReuseInput > 0 })
+	if !s.inPlace || i < 0 {
+		return nil
 	}
-	return nil
+	return s.Nodes[i].In[s.Nodes[i].Op.ReuseInput-1]
 }
 
 // Root is the node that the step ends with, or the last of siblings.

@@ -138,6 +138,19 @@ func codecOf(d DType, elems, bytes int) (codec, error) {
 // littleEndian machines, nearly all, hold F32 as the file does.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
+// Bytes is x as files have it in F32: the same memory, or a copy on machines whose
+// bytes have another order.
+func Bytes(x []float32) []byte {
+	if littleEndian {
+		return bytesOf(x)
+	}
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
 // bytesOf is the memory of x.
 func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))

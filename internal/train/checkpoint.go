@@ -388,7 +388,6 @@ func (r *runner) writeState(path string, p progress) error {
 		return err
 	}
 	w := &safetensors.Writer{Metadata: map[string]string{stateKey: string(text)}}
-	var data []byte
 	read := r.reader()
 	return writeStreamed(path, w, func(emit func(weights.Tensor) error) error {
 		for name, v := range r.moments() {
@@ -396,12 +395,7 @@ func (r *runner) writeState(path string, p progress) error {
 			if err != nil {
 				return err
 			}
-			n := len(f)
-			data = slices.Grow(data[:0], 4*n)[:4*n]
-			if err := tensor.Quantize(data, tensor.F32, f); err != nil {
-				return err
-			}
-			if err := emit(weights.Tensor{Name: name, DType: tensor.F32, Dims: []int{n}, Data: data}); err != nil {
+			if err := emit(weights.Tensor{Name: name, DType: tensor.F32, Dims: []int{len(f)}, Data: tensor.Bytes(f)}); err != nil {
 				return err
 			}
 		}

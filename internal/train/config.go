@@ -43,6 +43,10 @@ type Config struct {
 	// the gradients of several runs. 0 (default): batch_tokens.
 	MicroTokens int `json:"micro_tokens"`
 
+	// Recompute saves memory: what layers compute is not kept for their gradients
+	// but computed once more. false.
+	Recompute bool `json:"recompute"`
+
 	Optimizer   string  `json:"optimizer"`    // adamw (default) or sgd
 	LR          float64 `json:"lr"`           // 3e-4
 	MinLR       float64 `json:"min_lr"`       // where cosine, linear and wsd end: 0

@@ -67,7 +67,7 @@ func Plan(ctx context.Context, cfg Config, be plan.Backend, c profile.Ceilings) 
 		runs = 1
 	}
 	roof := 0.0
-	eachCost(pl, ports, t.cfg.SeqLen, func(class string, cost graph.Cost) {
+	eachCost(pl, ports, t.cfg.SeqLen, func(_ *graph.Node, class string, cost graph.Cost) {
 		e.FLOPs += int64(runs) * cost.FLOPs
 		if c.FLOPs > 0 {
 			roof += float64(runs) * float64(cost.FLOPs) / max(c.FLOPs, c.Class[class])
@@ -85,15 +85,20 @@ func Plan(ctx context.Context, cfg Config, be plan.Backend, c profile.Ceilings) 
 // 0.2 of small models, 0.5 of large ones.
 const usualShare = 0.35
 
-// flops is the cost of a run with a full batch of sequences of seqLen.
+// flops is the cost of a run with a full batch of sequences of seqLen, without what
+// is recomputed.
 func flops(pl *plan.Plan, ports *model.Ports, seqLen int) (sum int64) {
-	eachCost(pl, ports, seqLen, func(_ string, c graph.Cost) { sum += c.FLOPs })
+	eachCost(pl, ports, seqLen, func(n *graph.Node, _ string, c graph.Cost) {
+		if n.Stage != graph.StageRecompute {
+			sum += c.FLOPs
+		}
+	})
 	return sum
 }
 
-// eachCost gives f the compute class and the cost of every node in a run with a full batch of
-// sequences of seqLen.
-func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(class string, c graph.Cost)) {
+// eachCost gives f every node, its compute class and its cost in a run with a full
+// batch of sequences of seqLen.
+func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(n *graph.Node, class string, c graph.Cost)) {
 	starts, targets := []int32{0}, make([]int32, pl.Max.R)
 	for at := 0; at < pl.Max.T; {
 		at = min(at+seqLen, pl.Max.T)
@@ -122,7 +127,7 @@ func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(class string
 			for _, v := range n.Out {
 				call.Out = append(call.Out, sized(v))
 			}
-			f(string(pl.Steps[i].Class(k)), n.Op.Cost(&call))
+			f(n, pl.Steps[i].Class(k), n.Op.Cost(&call))
 		}
 	}
 }

@@ -12,7 +12,7 @@ var synonyms = map[string]string{
 	"warmup_steps": "warmup", "warmup_iters": "warmup", "num_warmup_steps": "warmup",
 	"lr_scheduler": "schedule", "lr_scheduler_type": "schedule", "lr_schedule": "schedule", "scheduler": "schedule",
 	"beta1": "betas", "beta2": "betas", "adam_beta1": "betas", "adam_beta2": "betas",
-	"epsilon": "eps", "adam_epsilon": "eps", "optim": "optimizer", "wd": "weight_decay",
+	"epsilon": "eps", "adam_epsilon": "eps", "optim": "optimizer", "wd": "weight_decay", "gradient_checkpointing": "recompute", "checkpointing": "recompute",
 	"output_dir": "out", "out_dir": "out", "output": "out", "dataset": "data", "train_data": "data", "train_file": "data",
 	"save_steps": "checkpoint_every", "save_every": "checkpoint_every", "save_interval": "checkpoint_every",
 	"save_total_limit": "keep", "keep_last": "keep", "random_seed": "seed", "description": "about",

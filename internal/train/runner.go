@@ -32,13 +32,14 @@ type task struct {
 	validate   bool // runs may end with the loss
 	// Whether the graph has dropout and label smoothing.
 	dropout, smoothing bool
+	recompute          bool
 	lora               *model.LoRA
 	trainable          func(role graph.Role, layer int) bool // nil: all
 }
 
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
+	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Recompute: k.recompute, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -281,7 +281,8 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 func (t *Trainer) task() task {
 	return task{
 		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
-		dropout: t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(), trainable: t.cfg.Objective.trainable(),
+		recompute: t.cfg.Recompute,
+		dropout:   t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(), trainable: t.cfg.Objective.trainable(),
 	}
 }
 

@@ -111,7 +111,7 @@ func TestLongStepsAreCut(t *testing.T) {
 			shares := gridWidth(m, n, k, workers)
 			seen := make([]bool, m*gemm.NumPanels(n))
 			for i := range shares {
-				m0, m1, p0, p1 := gridShare(m, n, i, shares)
+				m0, m1, p0, p1 := gridShare(m, n, k, i, shares)
 				if each := (m1 - m0) * (p1 - p0) * gemm.NR() * k; each > 3*maxMACs {
 					t.Errorf("%v: share %d of %d has %d multiplications", c, i, shares, each)
 				}
@@ -142,11 +142,11 @@ func TestLongStepsAreCut(t *testing.T) {
 func TestGridCoversWithAnyShares(t *testing.T) {
 	mr, nr := gemm.MR(), gemm.NR()
 	for _, c := range [][2]int{{0, nr}, {1, 1}, {2*mr - 1, 5 * nr}, {7 * mr, 3*nr + 1}, {13*mr + 1, nr}, {5 * mr, 7*nr - 1}} {
-		m, n := c[0], c[1]
+		m, n, k := c[0], c[1], 8
 		for shares := 1; shares < 40; shares++ {
 			seen := make([]int, m*gemm.NumPanels(n))
 			for i := range shares {
-				m0, m1, p0, p1 := gridShare(m, n, i, shares)
+				m0, m1, p0, p1 := gridShare(m, n, k, i, shares)
 				for p := p0; p < p1; p++ {
 					for r := m0; r < m1; r++ {
 						seen[p*m+r]++
@@ -157,24 +157,31 @@ func TestGridCoversWithAnyShares(t *testing.T) {
 				t.Errorf("%v: row %d of panel %d is in %d shares of %d", c, at%m, at/m, seen[at], shares)
 			}
 		}
-		if w := gridWidth(m, n, 8, 1); w != 1 {
+		if w := gridWidth(m, n, k, 1); w != 1 {
 			t.Errorf("%v: one worker has %d shares of a small product", c, w)
 		}
 	}
 }
 
-// Packing is a small part of a weight gradient: what a share packs by itself is
-// packed again by every share beside it.
-func TestWeightGradientsPackLittle(t *testing.T) {
-	for _, c := range [][3]int{{2304, 768, 256}, {768, 768, 256}, {3072, 768, 256}, {768, 3072, 256}, {50257, 768, 256}, {4096, 288, 4096}} {
+// Packing is a small part of a gradient: what a share packs by itself is packed
+// again by every share beside it, unless it follows one of the same rows.
+func TestGradientsPackLittle(t *testing.T) {
+	for _, c := range [][4]int{
+		{2304, 768, 256, 8}, {768, 768, 256, 8}, {3072, 768, 256, 8}, {768, 3072, 256, 8}, {50257, 768, 256, 8}, {4096, 288, 4096, 4}, // of weights
+		{256, 768, 768, 5}, {256, 3072, 768, 7}, {256, 768, 50257, 1}, // of inputs
+	} {
 		m, n, k := c[0], c[1], c[2]
 		shares := gridWidth(m, n, k, 2*sharesEach)
 		a, b := 0, 0 // values of each step of k
-		for i := range shares {
-			m0, m1, p0, p1 := gridShare(m, n, i, shares)
-			a, b = a+m1-m0, b+(p1-p0)*gemm.NR()
+		for i, before := 0, -1; i < shares; i++ {
+			m0, m1, p0, p1 := gridShare(m, n, k, i, shares)
+			if m0 != before || !gemm.Holds(m1-m0, k) || i == shares/2 { // the second worker begins
+				a += m1 - m0
+			}
+			before = m0
+			b += (p1 - p0) * gemm.NR()
 		}
-		if 32*a+24*b > m*n/4 { // by what they cost in multiplications
+		if 32*a+24*b > m*n/c[3] { // by what they cost in multiplications
 			t.Errorf("%v: %d shares pack %d values of A, %d of B for %d multiplications", c, shares, a, b, m*n)
 		}
 	}

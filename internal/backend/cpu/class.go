@@ -60,6 +60,7 @@ type task struct {
 	x    factor    // [rows][K]
 	bias []float32 // [N] or nil
 	rows int
+	add  bool // to what y is; only ways of gradients can, and without a bias
 }
 
 // factor is the left operand of a product, in the format that the plan chose among

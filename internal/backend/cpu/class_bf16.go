@@ -170,7 +170,7 @@ func (p *bf16Way) panels(w *worker, operand int) bf16.Panels {
 func (p *bf16Way) split() split { return p.split_ }
 
 func (p *bf16Way) multiply(w *worker, t task, c0, c1 int) {
-	g := bf16.Task{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: halves(t.x.raw), LDA: p.k, B: p.panels(w, 0), C: t.y, LDC: p.n, Bias: t.bias, Epoch: w.epoch}
+	g := bf16.Task{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: halves(t.x.raw), LDA: p.k, B: p.panels(w, 0), C: t.y, LDC: p.n, Bias: t.bias, Accumulate: t.add, Epoch: w.epoch}
 	bf16.Run(&g, 0, t.rows, c0/bf16.NR, (c1+bf16.NR-1)/bf16.NR, p.scratch.of[w.lane])
 }
 

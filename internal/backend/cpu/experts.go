@@ -98,7 +98,7 @@ func (k *grouped) run(w *worker, b tensor.Bind, i, n int) {
 	offsets := k.offsets.all(b)
 	for e, p := range k.experts {
 		if lo, hi := int(offsets[e]), int(offsets[e+1]); lo < hi {
-			p.at(hi-lo).multiply(w, task{k.y.full[lo*p.n:], factor{f32: k.x.full[lo*p.k:]}, nil, hi - lo}, c0, c1)
+			p.at(hi-lo).multiply(w, task{y: k.y.full[lo*p.n:], x: factor{f32: k.x.full[lo*p.k:]}, rows: hi - lo}, c0, c1)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package cpu
 import (
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -22,6 +21,7 @@ type linear struct {
 	act   func(dst, x []float32)
 	round bf16.Act // the same for y in bf16
 	inner []bool   // [way] it ends with the activation by itself
+	plus  addend   // what the product is added to
 	label string
 }
 
@@ -81,7 +81,8 @@ func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
 	}
 	for m := m0; m < m1; m += chunk {
 		end := min(m+chunk, m1)
-		way.multiply(w, task{l.y.full[m*l.n:], x.from(m), l.bias, end - m}, c0, c1)
+		add := l.plus.put(m, end, c0, c1)
+		way.multiply(w, task{y: l.y.full[m*l.n:], x: x.from(m), bias: l.bias, rows: end - m, add: add}, c0, c1)
 		if !after {
 			continue
 		}
@@ -154,107 +155,11 @@ func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
 		rows, n := min(chunk, m1-m), l.gate.n
 		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
-		g.multiply(w, task{y, x, l.gBias, rows}, c0, c1)
-		u.multiply(w, task{tmp, x, l.uBias, rows}, c0, c1)
+		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
+		u.multiply(w, task{y: tmp, x: x, bias: l.uBias, rows: rows}, c0, c1)
 		for r := range rows {
 			row := y[r*n+c0 : r*n+c1]
 			l.times(row, row, tmp[r*n+c0:r*n+c1])
 		}
 	}
-}
-
-// linearDX is dx = dy w: W[N,K] in its natural order is the B operand.
-type linearDX struct {
-	dy, dx  mat
-	w       gemm.Panels
-	n, k    int
-	scratch *perWorker[*gemm.Scratch]
-}
-
-func bindLinearDX(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	if b.choices(n)[0].Rule.Class != string(F32) { // dy times the transposed matrix
-		l, err := newLinear(b, n, n.Out[0], nil)
-		if err != nil {
-			return nil, err
-		}
-		l.label += " dx"
-		return l, nil
-	}
-	ms := b.mats(n.In[0], n.Out[0])
-	wv := n.In[1]
-	k := &linearDX{dy: ms[0], dx: ms[1], n: wv.Shape.NumRows(tensor.Bind{}), k: wv.Shape.RowLen(), scratch: b.gemmScratch()}
-	if w, ok := b.weight(wv).(*fileRows); ok {
-		stored, err := gemm.NewStored(w.rows, w.dtype, k.n, k.k)
-		k.w = &gemm.StoredT{W: stored}
-		return k, err
-	}
-	k.w = &gemm.Natural{W: b.f32(wv).full, N: k.k, K: k.n, LD: k.k}
-	return k, nil
-}
-
-func (k *linearDX) name() string { return "gemm f32 dx" }
-func (k *linearDX) width(b tensor.Bind, n int) int {
-	return gridWidth(k.dy.rows(b), k.k, k.n, n)
-}
-func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
-	rows := k.dy.rows(b)
-	t := gemm.Task{M: rows, N: k.k, K: k.n, A: k.dy.full, LDA: k.n, B: k.w, C: k.dx.full, LDC: k.k, Epoch: w.epoch}
-	m0, m1, p0, p1 := gridShare(rows, k.k, i, n)
-	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
-}
-
-// gridWidth is the number of shares of a product of m rows, n columns and depth
-// k whose operands are both packed while it runs. Each share packs its rows and
-// its panels by itself, so shares are the cells of a grid (gridCut).
-func gridWidth(m, n, k, workers int) int {
-	shares := workers
-	if long := m * n * k / maxMACs; long > workers {
-		shares = (long + sharesEach - 1) / sharesEach * sharesEach // prime numbers make poor grids
-	}
-	return gridCells(m, n, max(1, min(shares, m*n*k/minMACs)))
-}
-
-// gridCells is the largest number of shares, up to a limit, that make a grid.
-func gridCells(m, n, limit int) int {
-	for ; limit > 1; limit-- {
-		if rows, _ := gridCut(m, n, limit); rows > 0 {
-			break
-		}
-	}
-	return limit
-}
-
-// gridCut cuts a product into rows x cols shares. It weighs what all shares pack
-// against the largest share, which the others may have to wait for, in
-// multiplications: packing a value of A takes as long as 32, of B as long as 24.
-// rows is 0 where there are too few strips or panels for so many shares.
-func gridCut(m, n, shares int) (rows, cols int) {
-	mr, nr := gemm.MR(), gemm.NR()
-	strips, panels := max(1, (m+mr-1)/mr), max(1, gemm.NumPanels(n))
-	least := 0
-	for r := 1; r <= min(shares, strips); r++ {
-		c := shares / r
-		if r*c != shares || c > panels {
-			continue
-		}
-		largest := (strips + r - 1) / r * mr * ((panels + c - 1) / c) * nr
-		if cost := 32*m*c + 24*n*r + largest; rows == 0 || cost < least {
-			rows, cols, least = r, c, cost
-		}
-	}
-	return rows, cols
-}
-
-// gridShare is share i: rows [m0,m1) of panels [p0,p1). Of a number of shares
-// that makes no grid the last have nothing.
-func gridShare(m, n, i, shares int) (m0, m1, p0, p1 int) {
-	cells := gridCells(m, n, shares)
-	if i >= cells {
-		return 0, 0, 0, 0
-	}
-	rows, cols := gridCut(m, n, cells)
-	m0, m1 = share(m, gemm.MR(), i%rows, rows)
-	p0, p1 = share(gemm.NumPanels(n), 1, i/rows, cols)
-	return m0, m1, p0, p1
 }

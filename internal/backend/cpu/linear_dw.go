@@ -32,7 +32,7 @@ func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
 	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols, Epoch: w.epoch}
-	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, i, n)
+	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, rows, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 

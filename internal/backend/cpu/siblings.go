@@ -128,7 +128,7 @@ func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 		if y == nil {
 			y = k.inner.of[w.lane]
 		}
-		p.at(rows).multiply(w, task{y[m0*p.n:], x, p.bias, m1 - m0}, lo, hi)
+		p.at(rows).multiply(w, task{y: y[m0*p.n:], x: x, bias: p.bias, rows: m1 - m0}, lo, hi)
 		for _, f := range p.end {
 			if m0 < m1 {
 				f(w, y[lo:hi], lo)

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
 	"sync"
 
@@ -102,21 +103,29 @@ func bindColSum(b *binder, s *plan.Step) (kernel, error) {
 // bindEmbedGrad adds token gradients to table rows in token order; workers
 // own columns.
 func bindEmbedGrad(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms := b.mats(n.In[0], n.Out[0])
-	dy, dt, ids := ms[0], ms[1], b.i32(n.In[1])
-	scale := n.Attr.(graph.EmbedGradAttr).Scale
-	if scale == 0 {
-		scale = 1
-	}
+	dt := b.f32(s.Root().Out[0])
+	return embedGrad(b, s.Root(), dt, func(r, lo, hi int) { clear(dt.row(r)[lo:hi]) }), nil
+}
+
+// bindEmbedGradAdd adds them to another gradient of the table, that of a tied
+// head, in its place: most rows of the table are not touched.
+func bindEmbedGradAdd(b *binder, s *plan.Step) (kernel, error) {
+	plus := newAddend(b, s.Root())
+	return embedGrad(b, s.Nodes[0], plus.sum, func(r, lo, hi int) { plus.put(r, r+1, lo, hi) }), nil
+}
+
+// embedGrad adds the rows of n to dt; begin writes what columns [lo,hi) of a row
+// of dt are before.
+func embedGrad(b *binder, n *graph.Node, dt mat, begin func(r, lo, hi int)) kernel {
+	dy, ids, scale := b.f32(n.In[0]), b.i32(n.In[1]), cmp.Or(n.Attr.(graph.EmbedGradAttr).Scale, 1)
 	return &columns{label: "embed backward", like: dt, cols: dt.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dt.rows(b) {
-			clear(dt.row(r)[lo:hi])
+			begin(r, lo, hi)
 		}
 		for i := range dy.rows(b) {
 			vec.Axpy(dt.row(int(ids.full[i]))[lo:hi], dy.row(i)[lo:hi], scale)
 		}
-	}}, nil
+	}}
 }
 
 // normStats are the mean and the reciprocal deviation of a chunk.
@@ -132,12 +141,17 @@ func normStats(a *graph.NormAttr, x []float32) (mean, rstd float32) {
 	return mean, float32(1 / math.Sqrt(float64(sq/n)+float64(a.Eps)))
 }
 
+// bindNormDX binds dx alone, or an add of a value and dx.
 func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0])
+	n := s.Nodes[0]
+	ms := b.mats(n.In[0], n.In[1], n.In[2], s.Root().Out[0])
 	dy, x, wt, dx, a := ms[0], ms[1], ms[2].full, ms[3], n.Attr.(graph.NormAttr)
 	width := a.Size(len(wt))
 	b.want(width + len(wt))
+	var plus mat
+	if s.Root() != n {
+		plus = b.f32(s.Root().In[0])
+	}
 	return &rowwise{a.Kind.String() + " backward", x, func(w *worker, _ tensor.Bind, lo, hi int) {
 		g, weight := w.scratch.f[:width], wt // g is dy * (w + offset)
 		if a.Offset != 0 {
@@ -156,7 +170,13 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 				if a.Kind == graph.LayerNorm {
 					sum = vec.Sum(g) / float32(width)
 				}
-				vec.NormGrad(dx.row(i)[c:c+width], g, xr, mean, rstd, sum, dot*rstd)
+				d := dx.row(i)[c : c+width]
+				if !plus.present() {
+					vec.NormGrad(d, g, xr, mean, rstd, sum, dot*rstd)
+					continue
+				}
+				vec.NormGrad(g, g, xr, mean, rstd, sum, dot*rstd)
+				vec.Add(d, plus.row(i)[c:c+width], g)
 			}
 		}
 	}}, nil
@@ -198,10 +218,26 @@ type sumSquares struct {
 	x      mat
 	y      []float32
 	blocks []float64
+	ends   lastShare
+}
 
+// lastShare finds out which share of a step ends last.
+type lastShare struct {
 	mu    sync.Mutex
 	epoch uint64 // of the run that done is of: one that was cancelled leaves some
 	done  int    // shares
+}
+
+// here is called at the end of each of n shares. It reports whether that was the
+// last one; what the others wrote can be read then.
+func (l *lastShare) here(epoch uint64, n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.epoch != epoch {
+		l.epoch, l.done = epoch, 0
+	}
+	l.done++
+	return l.done == n
 }
 
 func bindSumSquares(b *binder, s *plan.Step) (kernel, error) {
@@ -225,12 +261,7 @@ func (k *sumSquares) run(w *worker, b tensor.Bind, i, n int) {
 		at := j * graph.SumSquaresBlock
 		blocks[j] = float64(vec.SumSquares(x[at:min(len(x), at+graph.SumSquaresBlock)]))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.epoch != w.epoch {
-		k.epoch, k.done = w.epoch, 0
-	}
-	if k.done++; k.done < n {
+	if !k.ends.here(w.epoch, n) {
 		return
 	}
 	var sum float64

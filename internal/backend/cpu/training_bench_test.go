@@ -32,6 +32,7 @@ func shares(b *testing.B, k kernel, work float64, unit string) {
 	w := &worker{scratch: &scratch{}}
 	n := k.width(tensor.Bind{}, 2*sharesEach)
 	run := func() {
+		w.epoch++
 		for i := range n {
 			k.run(w, tensor.Bind{}, i, n)
 		}
@@ -78,8 +79,12 @@ func BenchmarkLinearDX(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("tokens=%d/n=%d/k=%d", z[0], z[1], z[2]), func(b *testing.B) {
 			w := numbers(rng, z[1], z[2])
-			k := &linearDX{numbers(rng, z[0], z[1]), numbers(rng, z[0], z[2]), &gemm.Natural{W: w.full, N: z[2], K: z[1], LD: z[2]},
-				z[1], z[2], &perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
+			var k kernel
+			dx := &linearDX{dy: numbers(rng, z[0], z[1]), dx: numbers(rng, z[0], z[2]), w: &gemm.Natural{W: w.full, N: z[2], K: z[1], LD: z[2]},
+				n: z[1], k: z[2], scratch: &perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
+			if k = dx; isDeep(z[0], z[2], z[1]) {
+				k = newDeepDX(dx, w.full, z[0])
+			}
 			shares(b, k, 2*float64(z[0])*float64(z[1])*float64(z[2]), "GFLOP/cpu-s")
 		})
 	}

@@ -9,6 +9,7 @@ package grad
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
@@ -23,6 +24,17 @@ type Pair struct{ Param, Grad *graph.Value }
 // value are added in descending order of the nodes that read it, so equal
 // graphs give equal bits.
 func Backward(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
+	return backward(b, loss, false)
+}
+
+// Recomputing is Backward with less memory and more time: what a layer computed is
+// computed once more before its gradients, from what the layer before it gave, and
+// not kept until then.
+func Recomputing(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
+	return backward(b, loss, true)
+}
+
+func backward(b *graph.Builder, loss *graph.Value, recompute bool) ([]Pair, error) {
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
@@ -35,12 +47,15 @@ func Backward(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
 	forward := b.Nodes()[:loss.Node.ID+1]
 	graph.SetStages(forward, loss)
 	b.Stage = graph.StageBackward
-	w := walk{b: b, into: make(map[*graph.Value][]*graph.Value)}
+	w := walk{b: b, into: make(map[*graph.Value][]*graph.Value), layer: -1}
 	end := b.Named(loss.Node, "grad")
 	w.into[loss] = []*graph.Value{b.Fill("one", loss.Shape, 1)}
 	end()
 	for i := len(forward) - 1; i >= 0; i-- {
 		if n := forward[i]; n.Leaf == nil {
+			if recompute && n.Layer >= 0 && n.Layer != w.layer {
+				w.again(forward, n.Layer)
+			}
 			if err := w.node(n); err != nil {
 				return nil, err
 			}
@@ -62,6 +77,41 @@ func Backward(b *graph.Builder, loss *graph.Value) ([]Pair, error) {
 type walk struct {
 	b    *graph.Builder
 	into map[*graph.Value][]*graph.Value // contributions to d(loss)/d(value)
+	// Of recomputation: the layer that the walk is in, -1 before the first, and the
+	// copies of its nodes, by ID.
+	layer  int
+	copies map[int]*graph.Node
+}
+
+// again copies the nodes of a layer. What nobody reads of them is dead code.
+func (w *walk) again(forward []*graph.Node, layer int) {
+	w.layer, w.copies, w.b.Stage = layer, map[int]*graph.Node{}, graph.StageRecompute
+	defer func() { w.b.Stage = graph.StageBackward }()
+	for _, n := range forward {
+		if n.Leaf != nil || n.Layer != layer {
+			continue
+		}
+		in := slices.Clone(n.In)
+		for i, v := range in {
+			if v == nil {
+				continue
+			}
+			if c := w.copies[v.Node.ID]; c != nil {
+				in[i] = c.Out[v.Index]
+			}
+		}
+		end := w.b.Named(n, "recompute")
+		w.copies[n.ID] = w.b.Apply(n.Op, "again", n.Attr, in...)
+		end()
+	}
+}
+
+// read is n as gradient rules see it: its copy where there is one.
+func (w *walk) read(n *graph.Node) *graph.Node {
+	if c := w.copies[n.ID]; c != nil {
+		return c
+	}
+	return n
 }
 
 // node applies the rule of n if a gradient reaches it.
@@ -78,7 +128,7 @@ func (w *walk) node(n *graph.Node) error {
 		return fmt.Errorf("grad: %s: op %s has no gradient: %s", n.Name, n.Op.Name, n.Op.NoGrad)
 	}
 	end := w.b.Named(n, "grad")
-	dIn := n.Op.Grad(w.b, n, dOut)
+	dIn := n.Op.Grad(w.b, w.read(n), dOut)
 	end()
 	if err := w.b.Err(); err != nil {
 		return fmt.Errorf("grad: gradient of %s (%s): %w", n.Name, n.Op.Name, err)

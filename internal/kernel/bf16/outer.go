@@ -91,7 +91,8 @@ func (s *OuterScratch) multiply(t *Outer) {
 	}
 }
 
-// panels packs columns [lo,hi) of B, for each outerDepth rows all panels.
+// panels packs columns [lo,hi) of B, for each outerDepth rows all panels. It goes
+// along the rows, kStep of them at a time, so that they are read as they lie.
 func (s *OuterScratch) panels(t *Outer, lo, hi int) {
 	want := outerPart{&t.B[lo], lo, hi, t.K, t.Epoch}
 	if t.Epoch != 0 && s.inB == want {
@@ -101,25 +102,44 @@ func (s *OuterScratch) panels(t *Outer, lo, hi int) {
 	wide := NumPanels(hi-lo) * NR
 	for k := 0; k < t.K; k += outerDepth {
 		n := min(outerDepth, t.K-k)
-		for c := lo; c < hi; c += NR {
-			packCols(s.b[k*wide+(c-lo)*padK(n):][:NR*padK(n)], t.B[k*t.LDB+c:], t.LDB, min(NR, hi-c), n)
+		for k0 := 0; k0 < n; k0 += kStep {
+			for c := lo; c < hi; c += NR {
+				packCols(s.b[k*wide+(c-lo)*padK(n)+k0*NR:][:NR*kStep], t.B[(k+k0)*t.LDB+c:], t.LDB, min(NR, hi-c), min(kStep, n-k0))
+			}
 		}
 	}
 }
 
+// turnPanels is how many blocks of columns are turned at a time: their rows stay
+// in L1 for both halves.
+const turnPanels = 4
+
 // strips packs columns [lo,hi) of A as rows in blocks, for each outerDepth rows of
-// K all blocks.
+// K all blocks. It goes along the rows, as panels does.
 func (s *OuterScratch) strips(t *Outer, lo, hi int) {
 	want := outerPart{&t.A[lo], lo, hi, t.K, t.Epoch}
 	if t.Epoch != 0 && s.inA == want {
 		return
 	}
 	s.inA = want
+	whole := (hi - lo) / MR // blocks
 	for k := 0; k < t.K; k += outerDepth {
 		n := min(outerDepth, t.K-k)
+		dst, src, next := s.a[k*(hi-lo):], t.A[k*t.LDA:], MR*padK(n)
+		for k0 := 0; k0+kStep <= n; k0 += kStep {
+			for i := 0; i < whole; i += turnPanels {
+				turnTiles(dst[i*next+k0*MR:], src[k0*t.LDA+lo+i*MR:], t.LDA, min(turnPanels, whole-i), next)
+			}
+		}
+		done := n / kStep * kStep
 		for c := lo; c < hi; c += MR {
-			rows := min(MR, hi-c)
-			packAcross(s.a[k*(hi-lo)+(c-lo)*padK(n):][:rows*padK(n)], t.A[k*t.LDA+c:], t.LDA, rows, n)
+			rows, from := min(MR, hi-c), done
+			if rows < MR {
+				from = 0
+			}
+			if from < n {
+				packAcross(dst[(c-lo)*padK(n)+from*rows:][:rows*padK(n-from)], src[from*t.LDA+c:], t.LDA, rows, n-from)
+			}
 		}
 	}
 }

@@ -190,10 +190,13 @@ func (t *Task) depth() int {
 	return kc
 }
 
+// Holds reports whether a scratch holds rows of A in all of their depth k.
+func Holds(rows, k int) bool { return rows <= mc && rows*((k+3)&^3) <= heldValues }
+
 // hold says whether rows mb.. of A fit into the scratch in all of their depth,
 // and whether they lie there already. If not, they are about to.
 func (s *Scratch) hold(t *Task, tier cpu.Tier, mb, rows int) (fits, packed bool) {
-	if t.Epoch == 0 || t.K == 0 || rows*((t.K+3)&^3) > len(s.a) {
+	if t.Epoch == 0 || t.K == 0 || !Holds(rows, t.K) {
 		s.held = packedRows{}
 		return false, false
 	}
