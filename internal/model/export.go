@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -36,6 +37,9 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 			continue
 		}
 		source, err := m.store.Get(name)
+		if errors.Is(err, weights.ErrUnsupported) && len(keys[name]) == 0 {
+			continue // a buffer, such as BERT's position_ids, which no part of the model reads
+		}
 		if err != nil {
 			return err
 		}

@@ -16,12 +16,13 @@ import (
 
 // runner is a model's training program with memory of its own.
 type runner struct {
-	model *model.Model
-	parts *model.TrainParts
-	sess  *plan.Session
-	in    *inputs
-	ports *model.Ports
-	out   struct{ loss, norm []float32 } // [1] each
+	model  *model.Model
+	parts  *model.TrainParts
+	sess   *plan.Session
+	in     *inputs
+	ports  *model.Ports
+	embeds bool                           // it is trained for its vectors
+	out    struct{ loss, norm []float32 } // [1] each
 }
 
 // task is what a training graph is built for.
@@ -59,7 +60,7 @@ func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tens
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports}
+	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports, embeds: embedder(k.obj)}
 	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
 	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
 	if err == nil {

@@ -146,6 +146,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.checkSample(m); err != nil {
 		return err
 	}
+	if err := canSave(m); err != nil {
+		return err
+	}
 	if err := t.openValidation(ctx, m); err != nil {
 		return err
 	}
