@@ -67,6 +67,23 @@ func (c *LoRAConfig) options() *model.LoRA {
 	return l
 }
 
+// hasRoles reports a role that no projection of the model has.
+func hasRoles(m *model.Model, l *model.LoRA, parts *model.TrainParts) error {
+	if l == nil {
+		return nil
+	}
+	for _, role := range l.Roles {
+		if !slices.ContainsFunc(parts.Adapters, func(d model.Adapter) bool { return d.A.Node.Leaf.Role == role }) {
+			return noRoles(m, []graph.Role{role})
+		}
+	}
+	return nil
+}
+
+func noRoles(m *model.Model, roles []graph.Role) error {
+	return fmt.Errorf("field lora.roles: %s (%s) has no projection of the role %v: %w", m.Store().Path(), m.Config().Arch, roles, ErrConfig)
+}
+
 // drawAdapters gives the first matrices a random start, as PEFT does; the
 // second ones are zeros, so that the model begins as it was.
 func (r *runner) drawAdapters(seed uint64) error {

@@ -329,7 +329,7 @@ func TestRefusals(t *testing.T) {
 		"encoder":         {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
 		"long":            {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
 		"no data":         {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
-		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "pieces", ErrData},
+		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "no text to learn from", ErrData},
 		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
 		"other seed":      {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
 		"other cut":       {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},

@@ -40,6 +40,15 @@ type task struct {
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
 	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
+	if err == nil {
+		err = hasRoles(m, k.lora, parts)
+	}
+	if errors.Is(err, grad.ErrNothing) {
+		err = fmt.Errorf("field objective.freeze: no weight is left to train: %w", ErrConfig)
+		if k.lora != nil {
+			err = noRoles(m, k.lora.Roles)
+		}
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -102,6 +102,9 @@ func (s Shape) complete(tokens int) (Shape, error) {
 		s.Vocab = tokens
 	}
 	if s.Vocab < tokens || s.Vocab > tokens+padding {
+		if slices.Contains(sizedTokenizers, s.Tokenizer) {
+			return s, fmt.Errorf("field model.vocab: expected %d, as many tokens as %s finds in the data, or up to %d more, found %d: %w", tokens, s.Tokenizer, padding, s.Vocab, ErrConfig)
+		}
 		return s, fmt.Errorf("field model.vocab: expected %d, as many tokens as %s has, or up to %d more, found %d: %w", tokens, s.Tokenizer, padding, s.Vocab, ErrConfig)
 	}
 	return s, nil

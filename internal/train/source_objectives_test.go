@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -130,4 +131,72 @@ func TestLabelsOutOfRange(t *testing.T) {
 	if err := run(bad, "", 2); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), want) {
 		t.Errorf("cached: error %v, want %q", err, want)
 	}
+}
+
+// What cannot be trained is refused in one line before the first step.
+func TestRefusedBeforeTheFirstStep(t *testing.T) {
+	text := testmodels.Dir(t, "shakespeare.txt")
+	for want, change := range map[string]func(c *Config){
+		"field lora.roles: " + testmodels.Dir(t, "gpt2") + " (gpt2) has no projection of the role [gate]": func(c *Config) {
+			c.Model, c.LoRA = testmodels.Dir(t, "gpt2"), LoRAConfig{Rank: 2, Roles: []string{"up", "gate"}}
+		},
+		"(gpt2) has no projection of the role [gate]: ": func(c *Config) {
+			c.Model, c.LoRA = testmodels.Dir(t, "gpt2"), LoRAConfig{Rank: 2, Roles: []string{"gate"}}
+		},
+		"field objective.freeze: no weight is left to train": func(c *Config) {
+			c.Objective.Freeze = []string{"embedding", "q", "k", "v", "o", "gate", "up", "down", "head", "norm", "bias"}
+		},
+		`a.jsonl: line 1, column 1: fields "chosen" and "rejected" have the same tokens, expected different answers`: func(c *Config) {
+			c.Data, c.Objective.Type = List{write(t, t.TempDir(), "a.jsonl", `{"chosen":"a","rejected":"a"}`)}, "dpo"
+		},
+		"field objective: teacher: token ": func(c *Config) {
+			c.Objective = ObjectiveConfig{Type: "distill", Teacher: otherTokens(t, "llama")}
+		},
+		"field sample.every: expected 0, because a bert model of this kind writes no texts, found 1": func(c *Config) {
+			c.Model, c.Objective.Type, c.Sample.Every = testmodels.Dir(t, "bert"), "mlm", 1
+		},
+		"field sample.prompt: ": func(c *Config) { c.Sample.Every, c.Sample.Prompt = 1, strings.Repeat("word ", 600) },
+		"short.jsonl: no text to learn from": func(c *Config) {
+			c.Data = List{write(t, t.TempDir(), "short.jsonl", `{"text":""}`)}
+		},
+		"field model.vocab: expected 257, as many tokens as bpe finds in the data, or up to 127 more, found 5000": func(c *Config) {
+			s := DefaultShape()
+			s.DModel, s.NLayers, s.NHeads, s.Tokenizer, s.Vocab = 32, 1, 2, "bpe", 5000
+			c.Model, c.Shape, c.Init, c.Data = "", &s, "random", List{write(t, t.TempDir(), "a.txt", "abc")}
+		},
+	} {
+		c := fixture(t, "llama")
+		c.Data = List{text}
+		change(&c)
+		steps := 0
+		_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), OnStep: func(Step) error { steps++; return nil }, OnSample: func(int, string) error { return nil }})
+		if !errors.Is(err, ErrConfig) && !errors.Is(err, ErrData) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || steps > 0 {
+			t.Errorf("error %v after %d steps, want one line with %q", err, steps, want)
+		}
+	}
+}
+
+// otherTokens is a fixture whose tokens 300 and 301 are exchanged.
+func otherTokens(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(testmodels.Dir(t, name))))
+	path := filepath.Join(dir, "tokenizer.json")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	var whole map[string]any
+	must(t, json.Unmarshal(text, &whole))
+	vocab := whole["model"].(map[string]any)["vocab"].(map[string]any)
+	for token, id := range vocab {
+		switch id.(float64) {
+		case 300:
+			vocab[token] = 301
+		case 301:
+			vocab[token] = 300
+		}
+	}
+	text, err = json.Marshal(whole)
+	must(t, err)
+	must(t, os.WriteFile(path, text, 0o600))
+	return dir
 }

@@ -218,7 +218,10 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		return nil, err
 	}
 	stats := source.Stats()
-	if n := stats.Examples; n == 0 || n > math.MaxInt32 {
+	if stats.Examples == 0 {
+		return nil, fmt.Errorf("field data: %s: no text to learn from: %w", strings.Join(t.cfg.Data, ", "), ErrData)
+	}
+	if n := stats.Examples; n > math.MaxInt32 {
 		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
 	}
 	t.hash = source.Fingerprint()
