@@ -50,8 +50,11 @@ func (s Shape) open(ctx context.Context, data []string) (*weights.Store, error) 
 func (s Shape) tokenizerFiles(ctx context.Context, data []string) (map[string][]byte, error) {
 	if slices.Contains(learn.KindNames(), s.Tokenizer) {
 		made, err := learn.Train(ctx, data, learn.Options{Kind: s.Tokenizer, VocabSize: s.Vocab})
+		if errors.Is(err, learn.ErrOptions) {
+			return nil, fmt.Errorf("field model.vocab: %w: %w", err, ErrConfig)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("field model.tokenizer: %w", err)
+			return nil, fmt.Errorf("field data: %w", err)
 		}
 		return made.Files(), nil
 	}

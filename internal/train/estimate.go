@@ -108,6 +108,9 @@ func (t *Trainer) measure(ctx context.Context, m *model.Model, e *Estimate) erro
 	times = times[1:] // the first one touches memory for the first time
 	slices.Sort(times)
 	e.Measured, e.StepTime = len(times), times[len(times)/2]
+	if at := t.data.at; at.Epoch > 0 || at.Next > 0 { // steps may end before they have batch_tokens
+		e.Epochs = float64(e.Steps) / float64(len(times)+1) * (float64(at.Epoch) + float64(at.Next)/float64(t.data.n))
+	}
 	e.Time = e.StepTime * time.Duration(e.Steps)
 	return nil
 }
@@ -170,7 +173,7 @@ func (e *Estimate) String() string {
 	}
 	row("model", "%s (%s)", e.Model, e.Arch)
 	row("parameters", "%d", e.Parameters)
-	row("data", "%d documents, %d tokens to predict in %d pieces", e.Documents, e.Tokens, e.Pieces)
+	row("data", "%d documents, %d tokens in %d examples", e.Documents, e.Tokens, e.Pieces)
 	row("batch", "at most %d tokens in %d sequences", e.Batch.T, e.Batch.S)
 	row("epochs", "%.2f", e.Epochs)
 	for c := plan.Weights; c < plan.NumClasses; c++ {
