@@ -2,7 +2,7 @@
 """Trains nanoGPT's character-level Shakespeare for CPUs in PyTorch and with hotpath, and
 compares the validation losses.
 
-    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000]
+    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000] [--threads N]
 
 TEXT is tinyshakespeare (1,115,394 characters); its last tenth is held out. The model in
 PyTorch is nanoGPT's: 4 layers of 128, 4 heads, no biases, no dropout, tied head; AdamW with
@@ -90,6 +90,9 @@ def in_pytorch(text, seed, iters):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
+        if step % 100 == 99:
+            print(f"\rPyTorch step {step + 1} loss {loss.item():.4f}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
     pieces = (len(valid) - 1) // BLOCK
     x, y = valid[:pieces * BLOCK].view(pieces, BLOCK), valid[1:pieces * BLOCK + 1].view(pieces, BLOCK)
     with torch.no_grad():
@@ -97,13 +100,13 @@ def in_pytorch(text, seed, iters):
     return sum(sums) / (pieces * BLOCK)
 
 
-def in_hotpath(hotpath, text, seed, iters, folder):
+def in_hotpath(hotpath, text, seed, iters, threads, folder):
     out = pathlib.Path(folder) / str(seed)
     sets = {"data": text, "seed": seed, "steps": iters, "checkpoint_every": 0}
-    args = [hotpath, "train", "shakespeare-char", "-o", out, "--precision", "f32"]
+    args = [hotpath, "train", "shakespeare-char", "-o", out, "--precision", "f32", "--threads", threads]
     for name, value in sets.items():
         args += ["--set", f"{name}={value}"]
-    subprocess.run([str(a) for a in args], check=True, capture_output=True)
+    subprocess.run([str(a) for a in args], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     return lines[-1]["val_loss"]
 
@@ -114,14 +117,17 @@ def main():
     a.add_argument("text", type=pathlib.Path)
     a.add_argument("--seeds", type=int, nargs="+", default=[1337, 1, 2])
     a.add_argument("--iters", type=int, default=2000)
+    a.add_argument("--threads", type=int, default=0, help="of both; 0: all")
     a.add_argument("--jsonl", type=pathlib.Path)
     o = a.parse_args()
+    if o.threads:
+        torch.set_num_threads(o.threads)
     text = o.text.read_text()
     means = [[], []]
     with tempfile.TemporaryDirectory() as folder:
         for seed in o.seeds:
             for which, (name, run) in enumerate([("PyTorch", lambda: in_pytorch(text, seed, o.iters)),
-                                                 ("hotpath", lambda: in_hotpath(o.hotpath, o.text, seed, o.iters, folder))]):
+                                                 ("hotpath", lambda: in_hotpath(o.hotpath, o.text, seed, o.iters, o.threads, folder))]):
                 start = time.time()
                 loss = run()
                 means[which].append(loss)

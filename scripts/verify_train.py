@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains small models with hotpath for a few steps, opens the results in llama.cpp and compares.
 
-    pip install llama-cpp-python numpy
+    pip install llama-cpp-python numpy tokenizers
     python scripts/verify_train.py bin/hotpath MODELS [--only char bpe lora contrastive mlm embedder]
 
 char, bpe: decoders from random weights, with tokenizers that are learnt from the text; lora: SmolLM2
@@ -20,6 +20,7 @@ import tempfile
 
 import llama_cpp
 import numpy as np
+from tokenizers import Tokenizer
 
 TEXT = pathlib.Path(__file__).parent.parent / "internal/testmodels/testdata/shakespeare.txt"
 AWKWARD = [
@@ -84,7 +85,10 @@ def decoder(o, name, checkpoint, gguf, every_byte, base=None):
         return [json.loads(line) for line in run(o.hotpath, "tokenize", "--special=false", "--format", "jsonl", *args).strip("\n").split("\n")]
 
     ours = {path: [line["ids"] for line in tokenize("-m", path, "-f", file)] for path in (checkpoint, gguf)}
+    hugging = Tokenizer.from_file(str(checkpoint / "tokenizer.json")) if (checkpoint / "tokenizer.json").exists() else None
     for i, text in enumerate(texts):
+        if hugging and (hugging.encode(text).ids != ours[checkpoint][i] or hugging.decode(ours[checkpoint][i]) != text):
+            wrong.append(("Hugging Face's tokenizers", text[:40]))
         theirs = m.tokenize(text.encode(), add_bos=False, special=False)
         if not ours[checkpoint][i] == ours[gguf][i] == theirs:
             wrong.append(("ids", text[:40], len(ours[checkpoint][i]), len(ours[gguf][i]), len(theirs)))
