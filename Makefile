@@ -136,6 +136,17 @@ verify-quant: build models $(VENV)/ready
 	$(VENV)/bin/python scripts/verify_convert.py bin/hotpath $(MODELS) --shared $(SHARED)
 	$(VENV)/bin/python scripts/verify_quant.py bin/hotpath $(MODELS) --shared $(SHARED) $(QUANTFLAGS)
 
+# verify-train opens models that hotpath trained in llama.cpp and compares, and
+# holds the loss of nanoGPT's recipe against PyTorch's: make verify-train
+# TEXT=tinyshakespeare.txt CHARFLAGS="--seeds 1337" (about three minutes per seed).
+.PHONY: verify-train
+TEXT ?= $(SHARED)/corpus/tinyshakespeare.txt
+CHARFLAGS ?=
+verify-train: build models $(VENV)/ready
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check numpy llama-cpp-python
+	$(VENV)/bin/python scripts/verify_train.py bin/hotpath $(MODELS)
+	$(VENV)/bin/python scripts/verify_char.py bin/hotpath $(TEXT) $(CHARFLAGS)
+
 # browser-test opens the HTML reports in a headless Chromium, and the traces in
 # Perfetto's own trace processor. HOTPATH_SCREENSHOTS=DIR keeps pictures.
 .PHONY: browser browser-test

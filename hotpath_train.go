@@ -11,16 +11,72 @@ import (
 	"hotpath/profile"
 )
 
-// TrainConfig is a training run: model, data, out and hyper-parameters.
-// [DefaultTrainConfig] has the defaults, [ReadTrainConfig] reads what `hotpath
-// train` reads, and docs/training.md describes every field. Model is the path
-// of a model; Shape describes one that is trained from random weights. Its
-// method Validate says what is wrong with the first field that is; Train does
-// so too.
+// TrainConfig is a training run. [DefaultTrainConfig] has the defaults,
+// [ReadTrainConfig] reads what `hotpath train` reads, and docs/training.md
+// describes every field by its name in JSON. Its fields are
+//
+//	About                                   string            // one line for people
+//	Model                                   string            // path of the model to start from
+//	Shape                                   *ModelShape       // or a model that has no files yet
+//	Init                                    string            // "weights" or "random"
+//	Data                                    []string          // text files, .jsonl files, folders
+//	Truncate                                bool              // cut examples that are too long
+//	Out                                     string            // folder of checkpoints and logs
+//	Steps                                   int               // optimizer steps in all
+//	BatchTokens, SeqLen, MicroTokens        int               // most tokens of a step, a sequence, a run
+//	Optimizer, Schedule                     string            // "adamw" or "sgd"; "cosine", "linear", ...
+//	LR, MinLR                               float64           // learning rate after the warm-up, at the end
+//	Warmup, DecaySteps                      int               // steps
+//	Betas                                   [2]float64        // of AdamW
+//	Eps                                     float64           // of AdamW
+//	Momentum                                float64           // of SGD
+//	Nesterov                                bool              // of SGD
+//	WeightDecay                             float64           // on matrices
+//	NoDecay                                 []string          // roles without weight decay
+//	Clip                                    float64           // largest norm of gradients
+//	Dropout, LabelSmoothing                 float64           // shares
+//	SkipAbove, StopAbove                    float64           // outliers, in parts of the average norm
+//	Validation                              TrainValidation   // evaluations
+//	Sample                                  TrainSampling     // texts while training
+//	Seed                                    uint64            // of order and random weights
+//	CheckpointEvery, Keep                   int               // steps; newest checkpoints that stay
+//	Objective                               TrainObjective    // what the model is trained for
+//	LoRA                                    TrainLoRA         // small matrices beside frozen weights
+//
+// Its method Validate says what is wrong with the first field that is; Train
+// does so too.
 type TrainConfig = train.Config
 
+// TrainValidation says how the model is judged on data that it does not learn
+// from. Its fields are
+//
+//	Data              []string // of its own
+//	Share             float64  // or the last share of the training data
+//	STS               []string // pairs of texts with scores, for correlations
+//	Retrieval         []string // anchors with positives, for MRR and NDCG@10
+//	Every             int      // steps between evaluations
+//	Tokens            int      // most tokens of an evaluation
+//	KeepBest          bool     // the checkpoint of the lowest loss stays
+//	Patience          int      // evaluations without a lower loss that end the run
+type TrainValidation = train.ValidationConfig
+
+// TrainSampling says which texts the model writes while it trains. Its fields
+// are
+//
+//	Every, Tokens     int      // steps between texts; their length
+//	Prompt            string   // that texts begin with
+//	Temp              float64  // temperature
+type TrainSampling = train.SampleConfig
+
 // ModelShape describes a model that has no files yet; [DefaultModelShape] has
-// the defaults.
+// the defaults. Its fields are
+//
+//	Architecture                          string  // "llama", "gpt2" or "bert"
+//	DModel, NLayers, NHeads, NKVHeads     int     // width, blocks, heads
+//	DFF, Vocab, Context                   int     // 0 means a default; most tokens of a sequence
+//	Tied                                  bool    // the head is the token table
+//	RopeTheta                             float64 // of llama
+//	Tokenizer                             string  // "char", "bpe", "wordpiece", or a path
 type ModelShape = train.Shape
 
 // DefaultModelShape has every default; sizes and tokenizer are to be set.
@@ -35,26 +91,84 @@ func ReadyMadeTrainConfigs() []string { return train.ReadyMadeNames() }
 func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(name) }
 
 // TrainObjective is what a model is trained for; docs/objectives.md explains each
-// Type and its fields.
+// Type and its fields, which are
+//
+//	Type                                  string    // "lm" where it is empty
+//	Batch                                 int       // most examples of a step
+//	Freeze                                []string  // roles of weights that stay
+//	MaskRate                              float64   // mlm
+//	Scale                                 float64   // contrastive
+//	Symmetric                             bool      // contrastive
+//	Dims                                  []int     // contrastive: Matryoshka
+//	DimWeights                            []float64 // contrastive: of each of Dims
+//	Labels                                int       // classify
+//	Beta                                  float64   // dpo
+//	Reference                             string    // dpo
+//	Teacher                               string    // distill, distill_embedding
+//	Temperature, Hard                     float64   // distill
+//	Cosine                                bool      // distill_embedding
 type TrainObjective = train.ObjectiveConfig
 
-// TrainLoRA is what LoRA adds: Rank, Alpha and the Roles of projections. A Rank
-// of 0 means none.
+// TrainLoRA is what LoRA adds. Its fields are
+//
+//	Rank              int      // 0 means no LoRA
+//	Alpha             float64  // what the matrices add counts Alpha/Rank times
+//	Roles             []string // projections that get them
 type TrainLoRA = train.LoRAConfig
 
-// TrainStep is what one optimizer step did: Step (from 1) of Steps, Epoch,
-// Loss, GradNorm, LR, Tokens, Sequences and the time that it took, Elapsed. Its
-// String is a progress line.
+// TrainStep is what one optimizer step did. Its String is a progress line. Its
+// fields are
+//
+//	Step, Steps, Epoch      int             // from 1; of the whole run; complete passes over the data
+//	Loss, GradNorm          float32         // before the update, before clipping
+//	LR                      float64         // learning rate
+//	Tokens, Sequences       int             // that the model read
+//	Skipped                 bool            // an outlier, which changed no weight
+//	Eval                    TrainEvaluation // after the step, where it was due
+//	Elapsed, Left           time.Duration   // of this step; that the rest will take
+//	MFU                     float64         // share of TrainOptions.Peak
 type TrainStep = train.Step
 
-// TrainResult is what a run did: Steps that the model has behind it, Loss of
-// the last, Tokens and Elapsed of this run, and the folder of its last
-// Checkpoint.
+// TrainEvaluation is what the model makes of the validation data. Its method
+// Perplexity is e to the loss. Its fields are
+//
+//	Done                    bool    // the other fields count
+//	Loss                    float64 // without dropout and label smoothing
+//	TokenLoss               bool    // the loss is of tokens, so that it has a perplexity
+//	BitsPerByte             float64 // 0 where it means nothing
+//	Best                    bool    // no evaluation before had a lower loss
+//	STS                     bool    // Pearson and Spearman count
+//	Pearson, Spearman       float64 // of cosines and people's scores
+//	Retrieval               bool    // MRR and NDCG10 count
+//	MRR, NDCG10             float64 // of anchors that look for their positives
+type TrainEvaluation = train.Evaluation
+
+// TrainResult is what a run did. Its fields are
+//
+//	Steps             int           // that the model has behind it
+//	Loss              float32       // of the last step
+//	Tokens            int64         // of this run
+//	Elapsed           time.Duration // of this run
+//	Checkpoint        string        // folder of the last one
+//	Best              int           // step with the lowest validation loss
+//	BestLoss          float64       // that loss
+//	Early             bool          // the run ended before its last step
 type TrainResult = train.Result
 
-// TrainPlan is what a run will take: Parameters that are trained, Documents,
-// Tokens and Pieces of the data, Batch, Epochs, Memory in bytes by class, and
-// FLOPs of a step. Its String is a table.
+// TrainPlan is what a run will take. Its String is a table. Its fields are
+//
+//	Model, Arch                   string           // names
+//	Parameters                    int64            // that are trained
+//	Documents, Pieces             int              // of the data
+//	Tokens                        int64            // of the data, to predict
+//	Batch                         struct           // most tokens T and sequences S of a run
+//	Epochs                        float64          // of the whole run
+//	Memory                        map[string]int64 // bytes by class
+//	FLOPs                         int64            // of a step
+//	StepTime, Time                time.Duration    // as Measured steps took; of the run at this rate
+//	Measured                      int              // steps that were made
+//	Unmeasured                    string           // why there were none
+//	Steps                         int              // of the run
 type TrainPlan = train.Estimate
 
 var (
@@ -148,10 +262,9 @@ func PlotTraining(out string) (path string, err error) {
 	return train.Plot(out)
 }
 
-// PlanTraining reads model and data and says what Train would take. It writes
-// nothing but the cache of large data's tokens, and allocates no memory for the
-// run. Times are estimated from the
-// machine's ceilings, which it measures in half a second.
+// PlanTraining reads model and data and says what Train would take. It makes a
+// few steps in memory, unless there is too little of it, and writes nothing but
+// the cache of large data's tokens.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)
 	be, err := o.backend()
@@ -159,13 +272,11 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	var c profile.Ceilings
+	free := int64(0)
 	if o.Device == "" || o.Device == machine.CPU {
-		if c, err = machine.MeasureCeilings(ctx, o.Threads); err != nil {
-			return nil, err
-		}
+		free = machine.FreeMemory()
 	}
-	return train.Plan(ctx, cfg, be, c)
+	return train.Plan(ctx, cfg, train.Options{Backend: be, OnData: o.OnData}, free)
 }
 
 // precision is what training computes in on the CPU.

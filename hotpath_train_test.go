@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -120,6 +123,45 @@ func defaults(t *testing.T, prefix string, of any) []string {
 		out = append(out, prefix+name+" "+value)
 	}
 	return out
+}
+
+// go doc shows no fields of aliases, so comments name them: all of them.
+func TestTrainTypesNameTheirFields(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "hotpath_train.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := map[string]string{}
+	for _, d := range file.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && g.Specs[0].(*ast.TypeSpec).Assign != token.NoPos {
+			docs[g.Specs[0].(*ast.TypeSpec).Name.Name] = g.Doc.Text()
+		}
+	}
+	for name, of := range map[string]any{
+		"TrainConfig": hotpath.TrainConfig{}, "TrainValidation": hotpath.TrainValidation{}, "TrainSampling": hotpath.TrainSampling{}, "ModelShape": hotpath.ModelShape{},
+		"TrainObjective": hotpath.TrainObjective{}, "TrainLoRA": hotpath.TrainLoRA{}, "TrainStep": hotpath.TrainStep{}, "TrainEvaluation": hotpath.TrainEvaluation{},
+		"TrainResult": hotpath.TrainResult{}, "TrainPlan": hotpath.TrainPlan{},
+	} {
+		var got, want []string
+		for line := range strings.Lines(docs[name]) {
+			if names, found := strings.CutPrefix(line, "\t"); found {
+				names, _, _ = strings.Cut(strings.ReplaceAll(names, ", ", ","), " ")
+				got = append(got, strings.Split(names, ",")...)
+			}
+		}
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			want = append(want, f.Name)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("the comment of %s names %q, it has %q", name, got, want)
+		}
+		delete(docs, name)
+	}
+	if len(docs) > 0 {
+		t.Errorf("types that nobody looks at: %v", docs)
+	}
 }
 
 func TestTrainRefusesNonsense(t *testing.T) {

@@ -38,6 +38,7 @@ func TestNamesAfterFetch(t *testing.T) {
 		}
 		return models
 	}
+	config := trainConfig(t, "llama", map[string]any{"model": "SmolLM2-135M-Instruct.Q4_1.gguf", "objective": map[string]any{"type": "distill", "teacher": "SmolLM2-135M-Instruct.Q4_1"}, "steps": 1})
 	first := fetch(t.TempDir())
 	t.Chdir(t.TempDir())
 	for _, line := range []string{
@@ -49,6 +50,11 @@ func TestNamesAfterFetch(t *testing.T) {
 		"quantize SmolLM2-135M-Instruct.Q4_1.gguf small.gguf Q8_0",
 	} {
 		ok(t, strings.Fields(line)...)
+	}
+	ok(t, "train", config, "-o", "trained")
+	ok(t, "train", config, "--dry-run")
+	for _, more := range [][]string{{"-o", "more"}, {"--dry-run"}} {
+		fails(t, exitFailed, append([]string{"train", config, "--set", "model=absent"}, more...), "absent: not a model", "no pulled model has that name")
 	}
 	if got := ok(t, "list"); strings.Count(got, "\n") != 2 || !strings.Contains(got, filepath.Join(cache, "models", "all-MiniLM-L6-v2")) {
 		t.Errorf("list: %q", got)

@@ -33,8 +33,9 @@ func newTokenizerTrain(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train -o FOLDER TEXTS...",
 		Short: "Make a tokenizer from texts",
-		Long: `Make a tokenizer from text files, .jsonl files with "text", and folders of both,
-with the merges that Hugging Face's trainers find. FOLDER gets tokenizer.json,
+		Long: `Make a tokenizer from text files, .jsonl files and folders of both, with the
+merges that Hugging Face's trainers find. Of an object in a .jsonl file the
+field "text" counts, or, where it has none, all of at least two strings. FOLDER gets tokenizer.json,
 which their library and hotpath read, tokenizer_config.json and, for wordpiece,
 vocab.txt. Lines of text files are read one by one, as their trainers do.
 

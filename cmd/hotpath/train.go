@@ -55,6 +55,9 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 			if out != "" {
 				cfg.Out = out
 			}
+			if err := resolveTrain(cmd.Context(), &cfg); err != nil {
+				return err
+			}
 			o := hotpath.TrainOptions{Threads: mf.threads, Resume: resume, Precision: mf.precision}
 			if mf.device != "auto" {
 				o.Device = mf.device
@@ -62,7 +65,7 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 			if dry {
 				plan, err := hotpath.PlanTraining(cmd.Context(), cfg, o)
 				if err != nil {
-					return err
+					return notPulled(cfg.Model, err)
 				}
 				_, err = fmt.Fprint(std.out, term.Lines(fmt.Sprint(plan)))
 				return err
@@ -80,7 +83,9 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 			return mf.recorded(cmd.Context(), std, func(ctx context.Context, rec *profile.Recorder) error {
 				o.Profile = rec
 				res, err := hotpath.Train(ctx, cfg, o)
-				err = errors.Join(err, show.end())
+				if err = errors.Join(err, show.end()); err != nil {
+					err = notPulled(cfg.Model, err)
+				}
 				if plot && res != nil {
 					path, drawn := hotpath.PlotTraining(cfg.Out)
 					if err = errors.Join(err, drawn); drawn == nil {
@@ -114,6 +119,24 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
 	return cmd
+}
+
+// resolveTrain puts paths in place of the names of pulled models.
+func resolveTrain(ctx context.Context, cfg *hotpath.TrainConfig) error {
+	names := []*string{&cfg.Model, &cfg.Objective.Teacher, &cfg.Objective.Reference}
+	if cfg.Shape != nil {
+		shape := *cfg.Shape
+		cfg.Shape = &shape
+		names = append(names, &shape.Tokenizer)
+	}
+	for _, name := range names {
+		path, err := modelPath(ctx, *name)
+		if err != nil {
+			return err
+		}
+		*name = path
+	}
+	return nil
 }
 
 // listConfigs names the ready-made configurations, or prints the one that is

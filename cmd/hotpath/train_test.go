@@ -151,7 +151,7 @@ func TestReadyMadeConfigs(t *testing.T) {
 		"lerning_rate=1":       `unknown field "lerning_rate", did you mean lr?`,
 		"steps=many":           "field steps: expected an integer, found string",
 		"model.d_model=130":    "field model.d_model: expected a multiple of n_heads (4), such as 128 or 132, found 130",
-		"model.vocab=4":        "field model.vocab: expected 49, as many tokens as char has",
+		"model.vocab=4":        "field model.vocab: vocab size 4, expected at least 257: special tokens, and an alphabet of 256",
 		"model.tokenizer=none": "none/tokenizer.json: no such file",
 		"data=none.txt":        "none.txt",
 	} {

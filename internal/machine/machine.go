@@ -72,6 +72,9 @@ func CheckThreads(n int) error {
 // Threads is the number of cores that the process may use.
 func Threads() int { return processor.Threads() }
 
+// FreeMemory is the bytes that this process can still take without swapping.
+func FreeMemory() int64 { return processor.FreeMemory() }
+
 // InPlace reports whether a model of so many bytes is read where it is mapped: if
 // its weights and as much again do not fit the free memory.
 func InPlace(size int64) bool { return inPlace(size, processor.FreeMemory()) }

@@ -135,7 +135,7 @@ func prune(out string, keep, best int) error {
 func (r *runner) writeModel(dir string) error {
 	value, st := r.values(), r.model.Store()
 	if st.Format() == weights.GGUF {
-		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, func(emit func(weights.Tensor) error) error { return r.export(value, emit) })
+		return writeGGUF(filepath.Join(dir, weights.GGUFFile), r.model, r.embeds, func(emit func(weights.Tensor) error) error { return r.export(value, emit) })
 	}
 	// Of a sentence-transformers model the decoder may have a folder of its own.
 	inner, err := filepath.Rel(st.Path(), st.HF().Dir)
@@ -144,6 +144,11 @@ func (r *runner) writeModel(dir string) error {
 	}
 	if err := errors.Join(writeStages(dir, st), r.writeTrainedStages(dir, value)); err != nil {
 		return err
+	}
+	if r.embeds && len(st.HF().Modules) == 0 {
+		if err := writePooling(dir, r.model.Config()); err != nil {
+			return err
+		}
 	}
 	dir = filepath.Join(dir, inner)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -157,6 +162,16 @@ func (r *runner) writeModel(dir string) error {
 		return err
 	}
 	return writeCompanions(dir, st.HF(), r.parts.FreshLabels())
+}
+
+// canSave reports a model whose files have a tensor that no checkpoint can
+// have, before training and not after it.
+func canSave(m *model.Model) error {
+	asItIs := func(string) ([]float32, error) { return nil, nil }
+	if err := m.Export(asItIs, func(weights.Tensor) error { return nil }); err != nil {
+		return fmt.Errorf("field model: no checkpoint can be written: %w", err)
+	}
+	return nil
 }
 
 // export gives every tensor of the model as it is now.
@@ -192,7 +207,7 @@ func (r *runner) values() func(key string) ([]float32, error) {
 // notCopied are keys of a GGUF file that say how its tensors were stored.
 var notCopied = []string{"general.alignment", "general.file_type", "general.quantization_version"}
 
-func writeGGUF(path string, m *model.Model, export func(emit func(weights.Tensor) error) error) error {
+func writeGGUF(path string, m *model.Model, embeds bool, export func(emit func(weights.Tensor) error) error) error {
 	w, source := &gguf.Writer{}, m.Store().GGUF()
 	for _, key := range source.Keys() {
 		v, _ := source.Value(key)
@@ -206,6 +221,11 @@ func writeGGUF(path string, m *model.Model, export func(emit func(weights.Tensor
 	}
 	if err := w.Set("general.file_type", uint32(0)); err != nil { // all F32
 		return err
+	}
+	if embeds {
+		if err := setPooling(w, m); err != nil {
+			return err
+		}
 	}
 	// Tensors pass twice, for their descriptions and for their data, so that no
 	// more than one of them is in memory at a time.

@@ -86,12 +86,17 @@ type Config struct {
 // ValidationConfig is the field validation: how the model is judged on data
 // that it does not learn from.
 type ValidationConfig struct {
-	Data     List    `json:"data"`      // of its own, in the form of Config.Data
-	Share    float64 `json:"share"`     // or the last share of the data, which is left out of training: 0
-	Every    int     `json:"every"`     // steps; 0 (default): never
-	Tokens   int     `json:"tokens"`    // most tokens of an evaluation; 0 (default): all
-	KeepBest bool    `json:"keep_best"` // a checkpoint of the lowest loss stays: true
-	Patience int     `json:"patience"`  // evaluations without a lower loss after which the run ends; 0 (default): it does not
+	Data  List    `json:"data"`  // of its own, in the form of Config.Data
+	Share float64 `json:"share"` // or the last share of the data, which is left out of training: 0
+	// STS are pairs of texts with scores, Retrieval anchors with their positives,
+	// for models that embed. Without them validation data of such a kind are taken.
+	STS       List `json:"sts"`
+	Retrieval List `json:"retrieval"`
+
+	Every    int  `json:"every"`     // steps between evaluations, and one at the end; 0 (default): at the end only
+	Tokens   int  `json:"tokens"`    // most tokens of an evaluation; 0 (default): all
+	KeepBest bool `json:"keep_best"` // a checkpoint of the lowest loss stays: true
+	Patience int  `json:"patience"`  // evaluations without a lower loss after which the run ends; 0 (default): it does not
 }
 
 // SampleConfig is the field sample: texts that the model writes while it

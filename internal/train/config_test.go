@@ -22,10 +22,10 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
 		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
-		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","every":5,"tokens":6,"keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"recompute":true,"skip_above":2,"stop_above":3}`
+		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","sts":"s","retrieval":"r","every":5,"tokens":6,"keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"recompute":true,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
 		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
-		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, Every: 5, Tokens: 6, Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, Recompute: true, SkipAbove: 2, StopAbove: 3}
+		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, STS: List{"s"}, Retrieval: List{"r"}, Every: 5, Tokens: 6, Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, Recompute: true, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -90,6 +90,9 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"validation.share=1"}, "field validation.share"},
 		{smallest, []string{"validation.share=0.1", "validation.data=x"}, "field validation.share"},
 		{smallest, []string{"validation.every=5"}, "field validation.every: expected 0 without validation.data and validation.share, found 5"},
+		{smallest, []string{"epochs=5"}, `unknown field "epochs", did you mean steps?`},
+		{smallest, []string{"attention_dropout=0.1"}, `unknown field "attention_dropout", did you mean dropout?`},
+		{smallest, []string{"precision=bf16"}, `unknown field "precision": it is a flag of the command, --precision`},
 		{smallest, []string{"validation.evry=5"}, `unknown field validation."evry", did you mean validation.every?`},
 		{smallest, []string{"validation.patience=-1"}, "field validation.patience"},
 		{smallest, []string{"validation=5"}, "field validation: expected an object, found number"},

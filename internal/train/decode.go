@@ -164,6 +164,9 @@ func reason(err error) string {
 
 // unknown is the error of a field that there is not.
 func unknown(prefix, name string, names []string) error {
+	if flag := flagFields[name]; flag != "" && prefix == "" {
+		return fmt.Errorf("unknown field %.*q: it is a flag of the command, --%s: %w", maxShown, name, flag, ErrConfig)
+	}
 	if near := nearest(name, names, synonyms); near != "" {
 		return fmt.Errorf("unknown field %s%.*q, did you mean %s%s?: %w", prefix, maxShown, name, prefix, near, ErrConfig)
 	}

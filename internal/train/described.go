@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,14 +48,13 @@ func (s Shape) open(ctx context.Context, data []string) (*weights.Store, error) 
 
 // tokenizerFiles are the tokenizer's files by name.
 func (s Shape) tokenizerFiles(ctx context.Context, data []string) (map[string][]byte, error) {
-	if s.Tokenizer == charTokenizer {
-		text, err := charJSON(ctx, data)
-		return map[string][]byte{"tokenizer.json": text, "tokenizer_config.json": []byte(`{"tokenizer_class":"PreTrainedTokenizerFast"}`)}, err
-	}
-	if slices.Contains(learntKinds, s.Tokenizer) {
+	if slices.Contains(learn.KindNames(), s.Tokenizer) {
 		made, err := learn.Train(ctx, data, learn.Options{Kind: s.Tokenizer, VocabSize: s.Vocab})
+		if errors.Is(err, learn.ErrOptions) {
+			return nil, fmt.Errorf("field model.vocab: %w: %w", err, ErrConfig)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("field model.tokenizer: %w", err)
+			return nil, fmt.Errorf("field data: %w", err)
 		}
 		return made.Files(), nil
 	}
@@ -90,90 +88,3 @@ func readSmall(path string) ([]byte, error) {
 	}
 	return os.ReadFile(path)
 }
-
-// charJSON is the tokenizer.json of one token per character of the data: bytes
-// as byte-level BPE spells them, and merges that make one token of the bytes of
-// each longer character. Ids follow the order of bytes, then of characters.
-func charJSON(ctx context.Context, data []string) ([]byte, error) {
-	var seen [256]bool
-	long := map[string]bool{} // characters of several bytes
-	for _, path := range data {
-		err := readPath(ctx, path, func(_, text string) error {
-			for _, r := range text {
-				if r < 0x80 {
-					seen[r] = true
-				} else {
-					long[string(r)] = true
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	for char := range long {
-		for i := range len(char) {
-			seen[char[i]] = true
-		}
-	}
-	vocab, merges := map[string]int{}, [][2]string{}
-	for b, ok := range seen {
-		if ok {
-			vocab[spelt(string([]byte{byte(b)}))] = len(vocab)
-		}
-	}
-	for size := 2; size <= 4; size++ { // beginnings come before what is made of them
-		for _, char := range sortedKeys(long) {
-			if len(char) < size {
-				continue
-			}
-			whole := spelt(char[:size])
-			if _, made := vocab[whole]; !made {
-				vocab[whole] = len(vocab)
-				merges = append(merges, [2]string{spelt(char[:size-1]), spelt(char[size-1 : size])})
-			}
-		}
-	}
-	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
-	return json.Marshal(map[string]any{
-		"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": []any{}, "normalizer": nil,
-		"pre_tokenizer": level, "post_processor": nil, "decoder": level,
-		"model": map[string]any{
-			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
-			"fuse_unk": false, "byte_fallback": false, "ignore_merges": false, "vocab": vocab, "merges": merges,
-		},
-	})
-}
-
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for key := range set {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// spelt is how byte-level BPE writes bytes: printable ones of Latin-1 as they
-// are, the others as letters from U+0100 on.
-func spelt(bytes string) string {
-	var b strings.Builder
-	for i := range len(bytes) {
-		b.WriteRune(letters[bytes[i]])
-	}
-	return b.String()
-}
-
-var letters = func() (table [256]rune) {
-	next := rune(0x100)
-	for b := range table {
-		if b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae {
-			table[b] = rune(b)
-			continue
-		}
-		table[b] = next
-		next++
-	}
-	return table
-}()

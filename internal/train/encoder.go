@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"hotpath/internal/dataset"
 	"hotpath/internal/format/jsonview"
@@ -311,8 +312,20 @@ func (e *encoder) preference(l *dataset.Line) error {
 			}
 		}
 	}
+	if n := len(e.out.seqs); slices.Equal(e.span(n-2), e.span(n-1)) {
+		return l.ErrorAt(l.Object, "fields \"chosen\" and \"rejected\" have the same tokens, expected different answers")
+	}
 	e.example(0)
 	return nil
+}
+
+// span is the tokens of a sequence.
+func (e *encoder) span(i int) []int32 {
+	from := int64(0)
+	if i > 0 {
+		from = e.out.seqs[i-1]
+	}
+	return e.out.ids[from:e.out.seqs[i]]
 }
 
 // last writes a conversation of which only the last answer is learnt.

@@ -90,8 +90,16 @@ func (e *encoder) labelled(l *dataset.Line) error {
 	}
 	v, ok := l.Object.Get("label")
 	label, isInt := v.Int()
-	if !ok || !isInt || label < 0 || label > maxLabel {
-		return l.ErrorAt(fieldOr(l, v, ok), "field \"label\": expected a class, a whole number from 0 to %d", maxLabel)
+	most := maxLabel
+	if e.spec.labels > 0 {
+		most = e.spec.labels - 1
+	}
+	if !ok || !isInt || label < 0 || label > int64(most) {
+		found := "none"
+		if ok {
+			found = string(v.Raw())
+		}
+		return l.ErrorAt(fieldOr(l, v, ok), "field \"label\": expected a class, a whole number from 0 to %d, found %.*s", most, maxShown, found)
 	}
 	if len(texts) == 1 {
 		if err := e.single(l, texts[0]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/profile"
 )
 
 // Estimate is what a run will take, without running.
@@ -26,26 +26,34 @@ type Estimate struct {
 	Epochs     float64          // of the whole run
 	Memory     map[string]int64 // bytes by class of arena
 	FLOPs      int64            // of a step with a full batch
-	// StepTime and Time are of a step and of the whole run, estimated from the
-	// machine's ceilings; 0 where they are unknown.
+	// StepTime is the median of Measured steps that were made; both are 0 where
+	// Unmeasured says why there were none. Time is that of the whole run at
+	// this rate, without evaluations, samples and checkpoints.
 	StepTime, Time time.Duration
+	Measured       int
+	Unmeasured     string
 	Steps          int // of the run
 }
 
-// Plan reads model and data and compiles the training graph, but allocates
-// none of its memory and writes nothing but the cache of large data's tokens. c is what the machine can do; its zero
-// value leaves times out.
-func Plan(ctx context.Context, cfg Config, be plan.Backend, c profile.Ceilings) (e *Estimate, err error) {
+const (
+	measuredSteps = 4               // at most, after one that is not counted
+	measuredTime  = 3 * time.Second // after which no further step begins
+)
+
+// Plan reads model and data, compiles the training graph and makes a few steps
+// in memory, unless there is too little of it: free is how many bytes there are,
+// 0 where nobody knows. It writes nothing but the cache of large data's tokens.
+func Plan(ctx context.Context, cfg Config, o Options, free int64) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Trainer{cfg: cfg}
+	t := &Trainer{cfg: cfg, opts: o}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	m, err := t.openData(ctx, cfg.Model)
 	if err != nil {
 		return nil, err
 	}
-	prog, ports, parts, err := compile(m, be, t.task(), t.data.run)
+	prog, ports, parts, err := compile(m, o.Backend, t.task(), t.data.run)
 	if err != nil {
 		return nil, err
 	}
@@ -66,39 +74,50 @@ func Plan(ctx context.Context, cfg Config, be plan.Backend, c profile.Ceilings) 
 	if !t.data.split {
 		runs = 1
 	}
-	roof := 0.0
-	eachCost(pl, ports, t.cfg.SeqLen, func(_ *graph.Node, class string, cost graph.Cost) {
-		e.FLOPs += int64(runs) * cost.FLOPs
-		if c.FLOPs > 0 {
-			roof += float64(runs) * float64(cost.FLOPs) / max(c.FLOPs, c.Class[class])
-		}
-	})
-	if c.Bytes > 0 { // the optimizer walks through memory, most others through caches
-		roof += float64(2*e.Memory[plan.State.String()]) / c.Bytes
+	e.FLOPs = int64(runs) * flops(pl, ports, t.cfg.SeqLen)
+	if need := e.TotalMemory(); free > 0 && need > free {
+		e.Unmeasured = fmt.Sprintf("the run wants %.1f GiB, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
+		return e, nil
 	}
-	e.StepTime = time.Duration(roof / usualShare * 1e9)
-	e.Time = e.StepTime * time.Duration(e.Steps)
+	if err := t.measure(ctx, m, e); err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 
-// usualShare is the share of the machine's ceilings that training steps reach:
-// 0.2 of small models, 0.5 of large ones.
-const usualShare = 0.35
+// measure makes some steps and keeps nothing of them.
+func (t *Trainer) measure(ctx context.Context, m *model.Model, e *Estimate) error {
+	if err := t.openValidation(ctx, m); err != nil {
+		return err
+	}
+	var err error
+	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
+		return err
+	}
+	if err := t.start(m); err != nil {
+		return err
+	}
+	var times []time.Duration
+	for begin := time.Now(); len(times) <= measuredSteps && (len(times) < 2 || time.Since(begin) < measuredTime); {
+		s, at := Step{Step: len(times) + 1}, time.Now()
+		if err := t.runs(ctx, &s, t.cfg.hyper(t.cfg.rate(s.Step))); err != nil {
+			return err
+		}
+		times = append(times, time.Since(at))
+	}
+	times = times[1:] // the first one touches memory for the first time
+	slices.Sort(times)
+	e.Measured, e.StepTime = len(times), times[len(times)/2]
+	if at := t.data.at; at.Epoch > 0 || at.Next > 0 { // steps may end before they have batch_tokens
+		e.Epochs = float64(e.Steps) / float64(len(times)+1) * (float64(at.Epoch) + float64(at.Next)/float64(t.data.n))
+	}
+	e.Time = e.StepTime * time.Duration(e.Steps)
+	return nil
+}
 
 // flops is the cost of a run with a full batch of sequences of seqLen, without what
 // is recomputed.
 func flops(pl *plan.Plan, ports *model.Ports, seqLen int) (sum int64) {
-	eachCost(pl, ports, seqLen, func(n *graph.Node, _ string, c graph.Cost) {
-		if n.Stage != graph.StageRecompute {
-			sum += c.FLOPs
-		}
-	})
-	return sum
-}
-
-// eachCost gives f every node, its compute class and its cost in a run with a full
-// batch of sequences of seqLen.
-func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(n *graph.Node, class string, c graph.Cost)) {
 	starts, targets := []int32{0}, make([]int32, pl.Max.R)
 	for at := 0; at < pl.Max.T; {
 		at = min(at+seqLen, pl.Max.T)
@@ -119,7 +138,7 @@ func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(n *graph.Nod
 		return t
 	}
 	for i := range pl.Steps {
-		for k, n := range pl.Steps[i].Nodes {
+		for _, n := range pl.Steps[i].Nodes {
 			call := graph.Call{Node: n, Bind: b}
 			for _, v := range n.In {
 				call.In = append(call.In, sized(v))
@@ -127,9 +146,12 @@ func eachCost(pl *plan.Plan, ports *model.Ports, seqLen int, f func(n *graph.Nod
 			for _, v := range n.Out {
 				call.Out = append(call.Out, sized(v))
 			}
-			f(n, pl.Steps[i].Class(k), n.Op.Cost(&call))
+			if n.Stage != graph.StageRecompute {
+				sum += n.Op.Cost(&call).FLOPs
+			}
 		}
 	}
+	return sum
 }
 
 // flops is what a token of a full batch of sequences of seqLen costs.
@@ -154,7 +176,7 @@ func (e *Estimate) String() string {
 	}
 	row("model", "%s (%s)", e.Model, e.Arch)
 	row("parameters", "%d", e.Parameters)
-	row("data", "%d documents, %d tokens to predict in %d pieces", e.Documents, e.Tokens, e.Pieces)
+	row("data", "%d documents, %d tokens in %d examples", e.Documents, e.Tokens, e.Pieces)
 	row("batch", "at most %d tokens in %d sequences", e.Batch.T, e.Batch.S)
 	row("epochs", "%.2f", e.Epochs)
 	for c := plan.Weights; c < plan.NumClasses; c++ {
@@ -168,8 +190,11 @@ func (e *Estimate) String() string {
 	row("memory, in all", "%.1f MiB", float64(e.TotalMemory())/(1<<20))
 	row("FLOPs per step", "%.3g", float64(e.FLOPs))
 	row("FLOPs per token", "%.3g", float64(e.FLOPs)/float64(max(e.Batch.T, 1)))
-	if e.Time > 0 {
-		row("time, estimated", "%s per step, %s for %d steps", e.StepTime.Round(10*time.Microsecond), e.Time.Round(time.Second), e.Steps)
+	if e.Measured == 0 {
+		row("time", "unknown: %s", e.Unmeasured)
+		return b.String()
 	}
+	row("time per step", "%s, the median of %d steps that were made", e.StepTime.Round(10*time.Microsecond), e.Measured)
+	row("time of the run", "%s for %d steps, without evaluations, samples and checkpoints", e.Time.Round(time.Second), e.Steps)
 	return b.String()
 }

@@ -75,11 +75,9 @@ func (f *eventFile) add(s *Step) error {
 		if s.MFU > 0 {
 			sum = f.scalar(sum, "speed/mfu", s.MFU)
 		}
-		if s.Eval.Done {
-			sum = f.scalar(sum, "loss/validation", s.Eval.Loss)
-			sum = f.scalar(sum, "validation/perplexity", s.Eval.Perplexity())
-			if s.Eval.BitsPerByte > 0 {
-				sum = f.scalar(sum, "validation/bits_per_byte", s.Eval.BitsPerByte)
+		for _, figure := range figures {
+			if s.Eval.Done && figure.has(&s.Eval) {
+				sum = f.scalar(sum, figure.tag, figure.of(&s.Eval))
 			}
 		}
 		f.summary = sum

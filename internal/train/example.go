@@ -100,6 +100,14 @@ type Stats struct {
 	Most      int // sequences of the example that has most
 }
 
+// with are the sizes of two sources together.
+func (s Stats) with(o Stats) Stats {
+	return Stats{
+		Documents: s.Documents + o.Documents, Examples: s.Examples + o.Examples, Sequences: s.Sequences + o.Sequences,
+		Tokens: s.Tokens + o.Tokens, Longest: max(s.Longest, o.Longest), Most: max(s.Most, o.Most),
+	}
+}
+
 // memory is a source of examples that are in memory.
 type memory struct {
 	kind     Kind

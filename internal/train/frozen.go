@@ -67,6 +67,20 @@ func (f *frozen) sameVocab(field string, m *model.Model) error {
 	if got, want := f.model.Config().Vocab, m.Config().Vocab; got != want {
 		return fmt.Errorf("%s: %s has a vocabulary of %d tokens, expected the %d of the model that is trained: %w", field, f.store.Path(), got, want, ErrConfig)
 	}
+	theirs, err := f.model.Tokenizer()
+	if err != nil {
+		return nil // a teacher needs none
+	}
+	ours, err := m.Tokenizer()
+	if err != nil {
+		return err
+	}
+	for id := range int32(max(ours.Size(), theirs.Size())) {
+		a, known := ours.Token(id)
+		if b, ok := theirs.Token(id); a != b && known && ok {
+			return fmt.Errorf("%s: token %d of %s is %.*q, expected %.*q, as the model that is trained has: %w", field, id, f.store.Path(), maxShown, b, maxShown, a, ErrConfig)
+		}
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,13 +55,16 @@ func (s Step) String() string {
 	return line
 }
 
+// column is a field of the logs.
+type column struct {
+	name string
+	put  func(b []byte, s *Step) []byte
+}
+
 // columns are the fields of the logs, in order. Losses are written so that
 // reading them back gives the same bits. A column that writes nothing has no
 // value in this step.
-var columns = []struct {
-	name string
-	put  func(b []byte, s *Step) []byte
-}{
+var columns = []column{
 	{"step", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Step), 10) }},
 	{"epoch", func(b []byte, s *Step) []byte { return strconv.AppendInt(b, int64(s.Epoch), 10) }},
 	{"loss", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, float64(s.Loss), 'g', -1, 32) }},
@@ -74,9 +78,9 @@ var columns = []struct {
 		return append(b, '0')
 	}},
 	{"ms", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.Elapsed.Seconds()*1e3, 'f', 3, 64) }},
-	{"val_loss", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.Loss) }},
-	{"val_ppl", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.Perplexity()) }},
-	{"val_bpb", func(b []byte, s *Step) []byte { return evaluated(b, s, s.Eval.BitsPerByte) }},
+	evaluated("val_loss"),
+	evaluated("val_ppl"),
+	evaluated("val_bpb"),
 	{"mfu", func(b []byte, s *Step) []byte {
 		if s.MFU == 0 {
 			return b
@@ -84,15 +88,26 @@ var columns = []struct {
 		return strconv.AppendFloat(b, s.MFU, 'f', 4, 64)
 	}},
 	{"tok_s", func(b []byte, s *Step) []byte { return strconv.AppendFloat(b, s.TokensPerSecond(), 'f', 1, 64) }},
+	evaluated("val_spearman"),
+	evaluated("val_pearson"),
+	evaluated("val_mrr"),
+	evaluated("val_ndcg10"),
 }
 
 // evaluated is a figure of the step's evaluation, nothing where there was none
 // or where it is no number that JSON has.
-func evaluated(b []byte, s *Step, v float64) []byte {
-	if !s.Eval.Done || math.IsNaN(v) || math.IsInf(v, 0) {
-		return b
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
+func evaluated(name string) column {
+	i := slices.IndexFunc(figures, func(f figure) bool { return f.column == name })
+	return column{name, func(b []byte, s *Step) []byte {
+		if !s.Eval.Done || !figures[i].has(&s.Eval) {
+			return b
+		}
+		v := figures[i].of(&s.Eval)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return b
+		}
+		return strconv.AppendFloat(b, v, 'g', -1, 64)
+	}}
 }
 
 const (

@@ -23,7 +23,7 @@ func TestEventsAreTensorBoards(t *testing.T) {
 	must(t, err)
 	f.now = func() time.Time { return time.Unix(1, 5e8) }
 	must(t, f.add(&Step{Step: 1, Loss: 2.5, GradNorm: 0.25, LR: 1e-3, Tokens: 100, Elapsed: time.Second}))
-	must(t, f.add(&Step{Step: 300, Loss: 1.5, GradNorm: 0.5, LR: 2e-3, Tokens: 200, Elapsed: time.Second, MFU: 0.5, Eval: Evaluation{Done: true, BitsPerByte: 2}}))
+	must(t, f.add(&Step{Step: 300, Loss: 1.5, GradNorm: 0.5, LR: 2e-3, Tokens: 200, Elapsed: time.Second, MFU: 0.5, Eval: Evaluation{Done: true, TokenLoss: true, BitsPerByte: 2}}))
 	must(t, f.Close())
 	got, err := os.ReadFile(path)
 	must(t, err)

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
@@ -24,17 +22,22 @@ type LoRAConfig struct {
 }
 
 // loraRoles are the projections that can get one.
-var loraRoles = map[string]graph.Role{
-	"q": graph.RoleQ, "k": graph.RoleK, "v": graph.RoleV, "o": graph.RoleO,
-	"gate": graph.RoleGate, "up": graph.RoleUp, "down": graph.RoleDown,
+var loraRoles = []graph.Role{graph.RoleQ, graph.RoleK, graph.RoleV, graph.RoleO, graph.RoleGate, graph.RoleUp, graph.RoleDown}
+
+// loraRole is the projection of a name.
+func loraRole(name string) (graph.Role, bool) {
+	i := slices.IndexFunc(loraRoles, func(r graph.Role) bool { return r.String() == name })
+	if i < 0 {
+		return graph.RoleOther, false
+	}
+	return loraRoles[i], true
 }
 
 // validate says what is wrong with the first field that is.
 func (c *LoRAConfig) validate() error {
-	names := strings.Join(slices.Sorted(maps.Keys(loraRoles)), ", ")
 	for _, role := range c.Roles {
-		if _, ok := loraRoles[role]; !ok {
-			return fmt.Errorf("field lora.roles: expected some of %s, found %v: %w", names, shown(role), ErrConfig)
+		if _, ok := loraRole(role); !ok {
+			return fmt.Errorf("field lora.roles: expected some of %v, found %v: %w", loraRoles, shown(role), ErrConfig)
 		}
 	}
 	switch {
@@ -54,14 +57,31 @@ func (c *LoRAConfig) options() *model.LoRA {
 		return nil
 	}
 	l := &model.LoRA{Rank: c.Rank, Alpha: cmp.Or(c.Alpha, 2*float64(c.Rank))}
-	roles := c.Roles
-	if len(roles) == 0 {
-		roles = []string{"q", "v"}
+	for _, name := range c.Roles {
+		role, _ := loraRole(name) // validated
+		l.Roles = append(l.Roles, role)
 	}
-	for _, role := range roles {
-		l.Roles = append(l.Roles, loraRoles[role])
+	if len(l.Roles) == 0 {
+		l.Roles = []graph.Role{graph.RoleQ, graph.RoleV}
 	}
 	return l
+}
+
+// hasRoles reports a role that no projection of the model has.
+func hasRoles(m *model.Model, l *model.LoRA, parts *model.TrainParts) error {
+	if l == nil {
+		return nil
+	}
+	for _, role := range l.Roles {
+		if !slices.ContainsFunc(parts.Adapters, func(d model.Adapter) bool { return d.A.Node.Leaf.Role == role }) {
+			return noRoles(m, []graph.Role{role})
+		}
+	}
+	return nil
+}
+
+func noRoles(m *model.Model, roles []graph.Role) error {
+	return fmt.Errorf("field lora.roles: %s (%s) has no projection of the role %v: %w", m.Store().Path(), m.Config().Arch, roles, ErrConfig)
 }
 
 // drawAdapters gives the first matrices a random start, as PEFT does; the

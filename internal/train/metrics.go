@@ -2,13 +2,14 @@ package train
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
 
-// Pearson is the linear correlation of x and y, NaN where one of them is
+// pearson is the linear correlation of x and y, NaN where one of them is
 // constant or they have fewer than two elements.
-func Pearson(x, y []float64) float64 {
+func pearson(x, y []float64) float64 {
 	n := float64(len(x))
 	var mx, my float64
 	for i := range x {
@@ -25,10 +26,10 @@ func Pearson(x, y []float64) float64 {
 	return max(-1, min(1, xy/math.Sqrt(xx*yy)))
 }
 
-// Spearman is the correlation of the ranks of x and y, as the STS benchmarks
+// spearman is the correlation of the ranks of x and y, as the STS benchmarks
 // take it of cosines and of people's scores. Equal values share the mean of
 // their ranks.
-func Spearman(x, y []float64) float64 { return Pearson(ranks(x), ranks(y)) }
+func spearman(x, y []float64) float64 { return pearson(ranks(x), ranks(y)) }
 
 // ranks are from 1, in the order of x.
 func ranks(x []float64) []float64 {
@@ -51,65 +52,53 @@ func ranks(x []float64) []float64 {
 	return out
 }
 
-// Query is one query of a retrieval test: how a model scores each document, and
-// how relevant each of them is (0: not at all).
-type Query struct {
-	Scores, Relevance []float64 // by document
+// ranking is what a model makes of one query: the score of each document, and
+// the documents that are relevant, with their gains.
+type ranking struct {
+	scores   []float64
+	relevant map[int]float64 // gain by document, above 0
 }
 
-// ranked are the documents from the best score to the worst; of equal scores the
-// first document comes first.
-func (q *Query) ranked() []int {
-	order := make([]int, len(q.Scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(q.Scores[b], q.Scores[a]) })
-	return order
-}
-
-// MRR is the mean over queries of 1/rank of the first relevant document among
-// the first k, 0 where there is none; k 0 means all.
-func MRR(queries []Query, k int) float64 {
-	return meanOf(queries, func(q *Query) float64 {
-		for rank, doc := range q.ranked() {
-			if k > 0 && rank >= k {
-				break
-			}
-			if q.Relevance[doc] > 0 {
-				return 1 / float64(rank+1)
-			}
+// rank is the place of a document from 1 in the order of falling scores; of
+// equal scores the first document comes first.
+func (r *ranking) rank(doc int) int {
+	place, score := 1, r.scores[doc]
+	for i, s := range r.scores {
+		if s > score || s == score && i < doc {
+			place++
 		}
+	}
+	return place
+}
+
+// reciprocal is 1/rank of the first relevant document, 0 where there is none.
+func (r *ranking) reciprocal() float64 {
+	best := 0.0
+	for doc := range r.relevant {
+		best = max(best, 1/float64(r.rank(doc)))
+	}
+	return best
+}
+
+// ndcg is the discounted gain of the first k documents in parts of the best
+// possible one, 0 where no document is relevant.
+func (r *ranking) ndcg(k int) float64 {
+	var gains []float64
+	found := 0.0
+	for _, doc := range slices.Sorted(maps.Keys(r.relevant)) { // a sum in any order would have other bits
+		gain := r.relevant[doc]
+		gains = append(gains, gain)
+		if place := r.rank(doc); place <= k {
+			found += gain / math.Log2(float64(place+1))
+		}
+	}
+	slices.SortFunc(gains, func(a, b float64) int { return cmp.Compare(b, a) })
+	most := 0.0
+	for i, gain := range gains[:min(k, len(gains))] {
+		most += gain / math.Log2(float64(i+2))
+	}
+	if most == 0 {
 		return 0
-	})
-}
-
-// NDCG is the mean over queries of the discounted gain of the first k documents
-// in parts of the best possible one; a query without a relevant document
-// counts 0.
-func NDCG(queries []Query, k int) float64 {
-	return meanOf(queries, func(q *Query) float64 {
-		best := slices.Clone(q.Relevance)
-		slices.SortFunc(best, func(a, b float64) int { return cmp.Compare(b, a) })
-		var got, most float64
-		for rank, doc := range q.ranked() {
-			if rank >= k {
-				break
-			}
-			discount := math.Log2(float64(rank + 2))
-			got, most = got+q.Relevance[doc]/discount, most+best[rank]/discount
-		}
-		if most == 0 {
-			return 0
-		}
-		return got / most
-	})
-}
-
-func meanOf(queries []Query, f func(q *Query) float64) float64 {
-	var sum float64
-	for i := range queries {
-		sum += f(&queries[i])
 	}
-	return sum / float64(max(len(queries), 1))
+	return found / most
 }

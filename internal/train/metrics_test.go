@@ -7,6 +7,17 @@ import (
 	"testing"
 )
 
+// ranked is a ranking with gains by document.
+func ranked(scores, gains []float64) *ranking {
+	r := &ranking{scores, map[int]float64{}}
+	for doc, gain := range gains {
+		if gain > 0 {
+			r.relevant[doc] = gain
+		}
+	}
+	return r
+}
+
 // The golden is of scipy and scikit-learn (scripts/goldens_metrics.py).
 func TestMetricsMatchSciPy(t *testing.T) {
 	var want struct {
@@ -29,41 +40,37 @@ func TestMetricsMatchSciPy(t *testing.T) {
 		}
 	}
 	for _, p := range want.Pairs {
-		same("Pearson", Pearson(p.X, p.Y), p.Pearson)
-		same("Spearman", Spearman(p.X, p.Y), p.Spearman)
+		same("Pearson", pearson(p.X, p.Y), p.Pearson)
+		same("Spearman", spearman(p.X, p.Y), p.Spearman)
 	}
-	var all, one []Query
-	var ndcg, rr float64
-	for i, q := range want.Queries {
-		all = append(all, Query{q.Scores, q.Relevance})
-		same("NDCG@10", NDCG(all[i:], 10), q.NDCG10)
-		ndcg += q.NDCG10 / float64(len(want.Queries))
+	for _, q := range want.Queries {
+		same("NDCG@10", ranked(q.Scores, q.Relevance).ndcg(10), q.NDCG10)
 	}
 	for _, q := range want.One {
-		one = append(one, Query{q.Scores, q.Relevance})
-		rr += q.RR / float64(len(want.One))
+		same("1/rank", ranked(q.Scores, q.Relevance).reciprocal(), q.RR)
 	}
-	same("NDCG@10 of all", NDCG(all, 10), ndcg)
-	same("MRR", MRR(one, 0), rr)
 }
 
 func TestMetricsAtTheirEdges(t *testing.T) {
-	for _, got := range []float64{Pearson([]float64{1}, []float64{2}), Pearson([]float64{1, 1}, []float64{1, 2}), Spearman(nil, nil)} {
+	for _, got := range []float64{pearson([]float64{1}, []float64{2}), pearson([]float64{1, 1}, []float64{1, 2}), spearman(nil, nil)} {
 		if !math.IsNaN(got) {
 			t.Errorf("correlation %g of what has none", got)
 		}
 	}
-	q := []Query{{[]float64{3, 2, 1}, []float64{0, 0, 1}}, {[]float64{3, 2, 1}, []float64{0, 0, 0}}}
-	if got := MRR(q, 10); math.Abs(got-1.0/6) > 1e-12 {
-		t.Errorf("MRR %g, want 1/6", got)
+	third, none := ranked([]float64{3, 2, 1}, []float64{0, 0, 1}), ranked([]float64{3, 2, 1}, nil)
+	if got := third.reciprocal(); math.Abs(got-1.0/3) > 1e-12 {
+		t.Errorf("reciprocal rank %g, want 1/3", got)
 	}
-	if got := MRR(q, 2); got != 0 {
-		t.Errorf("MRR@2 %g, want 0", got)
+	if got := third.ndcg(10); math.Abs(got-0.5) > 1e-12 {
+		t.Errorf("NDCG %g, want 0.5: the relevant document is third, at half its gain", got)
 	}
-	if got := NDCG(q, 10); math.Abs(got-0.25) > 1e-12 {
-		t.Errorf("NDCG %g, want 0.25: the relevant document is third, at half its gain", got)
+	if got := third.ndcg(2); got != 0 {
+		t.Errorf("NDCG@2 %g, want 0", got)
 	}
-	if MRR(nil, 10) != 0 || NDCG(nil, 10) != 0 {
-		t.Error("no queries must give 0")
+	if none.reciprocal() != 0 || none.ndcg(10) != 0 {
+		t.Error("a query without relevant documents must count 0")
+	}
+	if equal := ranked([]float64{1, 1, 1}, []float64{0, 1, 0}); equal.rank(1) != 2 {
+		t.Errorf("rank %d among equal scores, want 2", equal.rank(1))
 	}
 }

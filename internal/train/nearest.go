@@ -5,7 +5,7 @@ import "strings"
 // synonyms are what other programs call the fields, by their names here.
 var synonyms = map[string]string{
 	"learning_rate": "lr", "max_lr": "lr", "min_learning_rate": "min_lr", "lr_min": "min_lr",
-	"max_steps": "steps", "max_iters": "steps", "iterations": "steps", "num_steps": "steps", "total_steps": "steps",
+	"max_steps": "steps", "max_iters": "steps", "iterations": "steps", "num_steps": "steps", "epochs": "steps", "num_epochs": "steps", "num_train_epochs": "steps", "total_steps": "steps",
 	"batch_size": "batch_tokens", "tokens_per_step": "batch_tokens", "total_batch_size": "batch_tokens",
 	"block_size": "seq_len", "max_seq_len": "seq_len", "max_seq_length": "seq_len", "max_length": "seq_len", "sequence_length": "seq_len",
 	"grad_clip": "clip", "max_grad_norm": "clip", "gradient_clipping": "clip", "max_norm": "clip",
@@ -23,7 +23,15 @@ var synonyms = map[string]string{
 	"num_key_value_heads": "n_kv_heads", "kv_heads": "n_kv_heads",
 	"intermediate_size": "d_ff", "ffn": "d_ff", "hidden_dim": "d_ff", "n_inner": "d_ff", "ffn_dim": "d_ff",
 	"vocab_size": "vocab", "n_vocab": "vocab", "n_ctx": "context", "context_length": "context", "max_position_embeddings": "context",
+	"attention_dropout": "dropout", "attn_pdrop": "dropout", "resid_pdrop": "dropout", "embd_pdrop": "dropout", "dropout_rate": "dropout",
+	"gradient_accumulation_steps": "micro_tokens", "micro_batch_size": "micro_tokens", "early_stopping": "patience",
 	"arch": "architecture", "model_type": "architecture", "tie_word_embeddings": "tied",
+}
+
+// flagFields are what people look for in a configuration, and flags say.
+var flagFields = map[string]string{
+	"resume": "resume", "resume_from_checkpoint": "resume", "precision": "precision", "dtype": "precision", "bf16": "precision",
+	"threads": "threads", "num_threads": "threads", "workers": "threads", "device": "device", "profile": "profile", "plot": "plot",
 }
 
 // maxWord is the longest word that is compared: the work grows with its square.

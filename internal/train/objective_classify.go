@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -21,14 +22,20 @@ type classify struct {
 }
 
 func newClassify(s setting) (objective, error) {
-	o := &classify{labels: s.cfg.Objective.Labels}
-	if o.labels == 0 {
-		o.labels = s.model.Config().Labels
-	}
+	o := &classify{labels: labelsOf(s.cfg, s.model)}
 	if o.labels < 2 {
 		return nil, fmt.Errorf("labels: expected at least 2 for a classifier, found %d: %w", o.labels, ErrConfig)
 	}
 	return o, nil
+}
+
+// labelsOf is the number of classes that a classifier is trained for, 0 with
+// other objectives.
+func labelsOf(c *Config, m *model.Model) int {
+	if c.Objective.name() != "classify" {
+		return 0
+	}
+	return cmp.Or(c.Objective.Labels, m.Config().Labels)
 }
 
 func (*classify) kinds() []Kind { return []Kind{Labelled} }

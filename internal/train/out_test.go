@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"hotpath/internal/lockfile"
-	"hotpath/profile"
 )
 
 // Two runs do not share a folder, and the second one changes nothing there.
@@ -46,7 +45,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 func TestNoFolderWithoutARun(t *testing.T) {
 	c := fixture(t, "llama")
 	c.Out = filepath.Join(t.TempDir(), "out")
-	_, err := Plan(t.Context(), c, cpuBackend(t, 1), profile.Ceilings{})
+	_, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1)}, 0)
 	must(t, err)
 	c.Data = []string{"missing.txt"}
 	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1)}); !errors.Is(err, os.ErrNotExist) {

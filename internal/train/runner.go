@@ -16,12 +16,13 @@ import (
 
 // runner is a model's training program with memory of its own.
 type runner struct {
-	model *model.Model
-	parts *model.TrainParts
-	sess  *plan.Session
-	in    *inputs
-	ports *model.Ports
-	out   struct{ loss, norm []float32 } // [1] each
+	model  *model.Model
+	parts  *model.TrainParts
+	sess   *plan.Session
+	in     *inputs
+	ports  *model.Ports
+	embeds bool                           // it is trained for its vectors
+	out    struct{ loss, norm []float32 } // [1] each
 }
 
 // task is what a training graph is built for.
@@ -40,6 +41,15 @@ type task struct {
 // compile builds the training graph for runs up to max.
 func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
 	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Recompute: k.recompute, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
+	if err == nil {
+		err = hasRoles(m, k.lora, parts)
+	}
+	if errors.Is(err, grad.ErrNothing) {
+		err = fmt.Errorf("field objective.freeze: no weight is left to train: %w", ErrConfig)
+		if k.lora != nil {
+			err = noRoles(m, k.lora.Roles)
+		}
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -60,7 +70,7 @@ func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tens
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports}
+	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports, embeds: embedder(k.obj)}
 	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
 	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/model"
 	"hotpath/internal/sample"
 	"hotpath/internal/tensor"
 	"hotpath/internal/tokenizer"
@@ -18,7 +19,7 @@ import (
 // Where ctx ends there is no text.
 func (t *Trainer) sample(ctx context.Context) error {
 	c := &t.cfg.Sample
-	if c.Every == 0 || !t.runner.model.Config().CanGenerate || t.opts.OnSample == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
+	if c.Every == 0 || t.opts.OnSample == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
 		return nil
 	}
 	ctx, end := profile.Scope(ctx, "sample")
@@ -33,21 +34,47 @@ func (t *Trainer) sample(ctx context.Context) error {
 	return t.opts.OnSample(t.step, text)
 }
 
+// checkSample refuses samples that m cannot write.
+func (t *Trainer) checkSample(m *model.Model) error {
+	if t.cfg.Sample.Every == 0 {
+		return nil
+	}
+	if c := m.Config(); !c.CanGenerate {
+		return fmt.Errorf("field sample.every: expected 0, because a %s model of this kind writes no texts, found %d: %w", c.Arch, t.cfg.Sample.Every, ErrConfig)
+	}
+	prompt, err := t.prompt(m)
+	if err == nil && len(prompt) >= m.Config().MaxSeq {
+		err = fmt.Errorf("field sample.prompt: %d tokens, expected fewer than %d, the positions of the model: %w", len(prompt), m.Config().MaxSeq, ErrConfig)
+	}
+	return err
+}
+
+// prompt is what samples begin with: the first token of the data where the
+// configuration has no prompt, and the tokenizer no token to begin with.
+func (t *Trainer) prompt(m *model.Model) ([]int32, error) {
+	tok, err := m.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	if prompt := tok.Encode(nil, t.cfg.Sample.Prompt, tokenizer.Options{Special: true}, &tokenizer.Scratch{}); len(prompt) > 0 {
+		return prompt, nil
+	}
+	var e Example
+	if err := t.data.source.Example(0, &e); err != nil {
+		return nil, err
+	}
+	return e.Seqs[0].IDs[:1:1], nil
+}
+
 func (t *Trainer) generate(ctx context.Context, c *SampleConfig) (text string, err error) {
 	m := t.runner.model.With(t.runner.live())
 	tok, err := t.runner.model.Tokenizer()
 	if err != nil {
 		return "", err
 	}
-	prompt := tok.Encode(nil, c.Prompt, tokenizer.Options{Special: true}, &tokenizer.Scratch{})
-	if len(prompt) == 0 {
-		if prompt, err = t.opening(); err != nil {
-			return "", err
-		}
-	}
-	room := m.Config().MaxSeq - len(prompt)
-	if room < 1 {
-		return "", fmt.Errorf("field sample.prompt: %d tokens, expected fewer than %d: %w", len(prompt), m.Config().MaxSeq, ErrConfig)
+	prompt, err := t.prompt(t.runner.model)
+	if err != nil {
+		return "", err
 	}
 	e, err := engine.Open(m, t.opts.Backend, engine.Options{Ctx: min(m.Config().MaxSeq, len(prompt)+c.Tokens), Workers: t.opts.Workers})
 	if err != nil {
@@ -55,7 +82,7 @@ func (t *Trainer) generate(ctx context.Context, c *SampleConfig) (text string, e
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	s, err := e.Generate(ctx, engine.Request{
-		Prompt: prompt, MaxTokens: min(c.Tokens, room), End: tok.IsEnd,
+		Prompt: prompt, MaxTokens: min(c.Tokens, m.Config().MaxSeq-len(prompt)), End: tok.IsEnd,
 		Sample: sample.Params{Temperature: float32(c.Temp), Seed: t.cfg.Seed + uint64(t.step)},
 	})
 	if err != nil {
@@ -86,13 +113,4 @@ func (r *runner) live() map[string]func() ([]float32, error) {
 		live[d.Key] = func() ([]float32, error) { return r.merged(d) }
 	}
 	return live
-}
-
-// opening is the first token of the data, for a model that begins without one.
-func (t *Trainer) opening() ([]int32, error) {
-	var e Example
-	if err := t.data.source.Example(0, &e); err != nil {
-		return nil, err
-	}
-	return e.Seqs[0].IDs[:1:1], nil
 }

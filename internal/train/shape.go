@@ -33,10 +33,9 @@ func DefaultShape() Shape {
 	return Shape{Architecture: "llama", Context: 1024, Tied: true, RopeTheta: 10000}
 }
 
-// Names of tokenizers that are made from the data.
-const charTokenizer = "char"
-
-var learntKinds = []string{"bpe", "wordpiece"}
+// sizedTokenizers are made from the data and have as many tokens as the shape
+// says; a char tokenizer has what the data need.
+var sizedTokenizers = []string{"bpe", "wordpiece"}
 
 // padding is how many rows a token table may have beyond the tokenizer's ids:
 // people round up to a multiple of 64 or 128.
@@ -83,7 +82,7 @@ func (s *Shape) validate(c *Config) error {
 		{"rope_theta", s.RopeTheta > 0 && fits32(s.RopeTheta), "a positive number that fits 32 bits", s.RopeTheta},
 		{"tied", s.Architecture != "bert" || s.Tied, "true in this architecture", s.Tied},
 		{"tokenizer", s.Tokenizer != "", `"char", "bpe", "wordpiece", or a folder with tokenizer.json`, s.Tokenizer},
-		{"vocab", s.Vocab > 0 || !slices.Contains(learntKinds, s.Tokenizer), "the number of tokens to learn", s.Vocab},
+		{"vocab", s.Vocab > 0 || !slices.Contains(sizedTokenizers, s.Tokenizer), "the number of tokens to learn", s.Vocab},
 	})
 }
 
@@ -103,6 +102,9 @@ func (s Shape) complete(tokens int) (Shape, error) {
 		s.Vocab = tokens
 	}
 	if s.Vocab < tokens || s.Vocab > tokens+padding {
+		if slices.Contains(sizedTokenizers, s.Tokenizer) {
+			return s, fmt.Errorf("field model.vocab: expected %d, as many tokens as %s finds in the data, or up to %d more, found %d: %w", tokens, s.Tokenizer, padding, s.Vocab, ErrConfig)
+		}
 		return s, fmt.Errorf("field model.vocab: expected %d, as many tokens as %s has, or up to %d more, found %d: %w", tokens, s.Tokenizer, padding, s.Vocab, ErrConfig)
 	}
 	return s, nil

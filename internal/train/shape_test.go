@@ -12,7 +12,6 @@ import (
 
 	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/tokenizer"
 	"hotpath/internal/weights"
 )
 
@@ -115,30 +114,6 @@ func TestGPT2Has124MParameters(t *testing.T) {
 	}
 	if n != 124439808 {
 		t.Errorf("%d parameters, want 124439808", n)
-	}
-}
-
-// Every character is one token, and texts come back as they were.
-func TestCharTokenizer(t *testing.T) {
-	text := "To be, or not\nto be: naïve Ünïcode 你好 \U0001F600!"
-	path := filepath.Join(t.TempDir(), "d.txt")
-	must(t, os.WriteFile(path, []byte(text), 0o600))
-	data, err := charJSON(t.Context(), []string{path})
-	must(t, err)
-	tok, err := tokenizer.FromJSON("tokenizer.json", data, nil)
-	must(t, err)
-	ids := tok.Encode(nil, text, tokenizer.Options{}, &tokenizer.Scratch{})
-	if got := tok.Decode(ids, false); got != text || len(ids) != len([]rune(text)) {
-		t.Errorf("%d tokens for %d characters: %q", len(ids), len([]rune(text)), got)
-	}
-	ascii := filepath.Join(t.TempDir(), "a.txt")
-	must(t, os.WriteFile(ascii, []byte("cab\nbca"), 0o600))
-	data, err = charJSON(t.Context(), []string{ascii})
-	must(t, err)
-	tok, err = tokenizer.FromJSON("tokenizer.json", data, nil)
-	must(t, err)
-	if ids := tok.Encode(nil, "ab\nc", tokenizer.Options{}, &tokenizer.Scratch{}); tok.Size() != 4 || !slices.Equal(ids, []int32{1, 2, 0, 3}) {
-		t.Errorf("ids %v of %d, want those of sorted characters as nanoGPT has them", ids, tok.Size())
 	}
 }
 

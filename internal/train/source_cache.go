@@ -60,7 +60,7 @@ func (s *sourceSpec) key(files []dataset.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := e.Encode([]any{cacheFormat, tok, s.vocab, s.kind, s.truncate, length}); err != nil {
+	if err := e.Encode([]any{cacheFormat, tok, s.vocab, s.kind, s.truncate, length, s.labels}); err != nil {
 		return "", err
 	}
 	for _, f := range files {

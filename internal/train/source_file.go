@@ -13,6 +13,9 @@ import (
 	"hotpath/internal/tokenizer"
 )
 
+// ErrData reports training data that cannot be read.
+var ErrData = dataset.ErrData
+
 // sourceSpec says how data become examples.
 type sourceSpec struct {
 	paths    []string
@@ -23,6 +26,7 @@ type sourceSpec struct {
 	next     bool // the last token of a sequence is a target only
 	plain    bool // texts are documents, whatever stands beside them
 	truncate bool // cut long examples, which are errors otherwise
+	labels   int  // classes that labels may name; 0: any
 	pairs    func() (*model.Pairs, error)
 	workers  int
 	cache    string                  // folder of token shards; "": none
@@ -47,7 +51,7 @@ func (s *sourceSpec) most() int {
 func openSource(ctx context.Context, spec sourceSpec) (_ Source, close func() error, err error) {
 	files, err := dataset.Files(ctx, spec.paths)
 	if err != nil {
-		return nil, nil, fmt.Errorf("field data: %w", err)
+		return nil, nil, err
 	}
 	if spec.speaker, err = newSpeaker(spec.tok); err != nil {
 		return nil, nil, err

@@ -72,25 +72,26 @@ type Result struct {
 
 // Trainer is a run that is made step by step. It is for one goroutine.
 type Trainer struct {
-	cfg    Config
-	opts   Options
-	store  *weights.Store
-	runner *runner
-	obj    objective
-	data   *batches
-	held   Source      // examples that are left out of training; nil: none
-	valid  *validation // nil: none
-	best   best
-	out    *out
-	logs   *logs
-	last   Step      // kept here because what logs take would be allocated otherwise
-	norms  norms     // of gradients so far
-	losses []float32 // of the runs of the last step
-	flops  float64   // of a token
-	began  time.Time // of the first step of this run
-	first  int       // steps before it
-	step   int       // that are done
-	saved  int       // step of the last checkpoint
+	cfg     Config
+	opts    Options
+	store   *weights.Store
+	runner  *runner
+	obj     objective
+	data    *batches
+	held    Source       // examples that are left out of training; nil: none
+	valid   *validation  // nil: none
+	vectors *vectorTests // of evaluations; nil: none
+	best    best
+	out     *out
+	logs    *logs
+	last    Step      // kept here because what logs take would be allocated otherwise
+	norms   norms     // of gradients so far
+	losses  []float32 // of the runs of the last step
+	flops   float64   // of a token
+	began   time.Time // of the first step of this run
+	first   int       // steps before it
+	step    int       // that are done
+	saved   int       // step of the last checkpoint
 
 	sources []func() error // what frees the data
 	waits   bool           // reading examples may wait for the disk
@@ -142,6 +143,12 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.checkSample(m); err != nil {
+		return err
+	}
+	if err := canSave(m); err != nil {
+		return err
+	}
 	if err := t.openValidation(ctx, m); err != nil {
 		return err
 	}
@@ -149,20 +156,14 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
-	switch {
-	case st != nil:
-		if err := t.runner.restore(st); err != nil {
-			return err
-		}
+	if st == nil {
+		err = t.start(m)
+	} else {
+		err = t.runner.restore(st)
 		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
-	case t.cfg.Init == "random":
-		if err := t.runner.randomize(t.cfg.Seed, m.Config().Layers); err != nil {
-			return err
-		}
-	default:
-		if err := t.runner.freshen(t.cfg.Seed, m.Config().Layers); err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	debug.FreeOSMemory() // what loading took is not wanted beside the memory of steps
 	if err := t.out.sweep(); err != nil {
@@ -170,6 +171,14 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	}
 	t.logs, err = openLogs(t.cfg.Out, t.step)
 	return err
+}
+
+// start gives the weights of a fresh run their values.
+func (t *Trainer) start(m *model.Model) error {
+	if t.cfg.Init == "random" {
+		return t.runner.randomize(t.cfg.Seed, m.Config().Layers)
+	}
+	return t.runner.freshen(t.cfg.Seed, m.Config().Layers)
 }
 
 // openData opens the model, at a path or as the configuration describes it, and
@@ -197,14 +206,22 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	}
 	source, err := t.source(ctx, m, t.cfg.Data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("field data: %w", err)
 	}
 	all := source.Stats() // runs have room for validation data too
-	if source, t.held, err = split(source, t.cfg.Validation.Share); err != nil {
+	if paths := t.cfg.Validation.Data; len(paths) > 0 {
+		if t.held, err = t.source(ctx, m, paths); err != nil {
+			return nil, fmt.Errorf("field validation.data: %w", err)
+		}
+		all = all.with(t.held.Stats())
+	} else if source, t.held, err = split(source, t.cfg.Validation.Share); err != nil {
 		return nil, err
 	}
 	stats := source.Stats()
-	if n := stats.Examples; n == 0 || n > math.MaxInt32 {
+	if stats.Examples == 0 {
+		return nil, fmt.Errorf("field data: %s: no text to learn from: %w", strings.Join(t.cfg.Data, ", "), ErrData)
+	}
+	if n := stats.Examples; n > math.MaxInt32 {
 		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
 	}
 	t.hash = source.Fingerprint()
@@ -253,6 +270,13 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 	if t.opts.Source != nil {
 		return t.opts.Source, nil
 	}
+	objective := t.cfg.Objective.name()
+	return t.files(ctx, m, paths, slices.Contains(predicting, objective), slices.Contains(reading, objective))
+}
+
+// files reads the data of files. next: the last token of a sequence is a target
+// only. plain: texts are documents, whatever stands beside them.
+func (t *Trainer) files(ctx context.Context, m *model.Model, paths []string, next, plain bool) (Source, error) {
 	tok, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
@@ -261,11 +285,9 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 	if err != nil {
 		return nil, err
 	}
-	objective := t.cfg.Objective.name()
 	s, free, err := openSource(ctx, sourceSpec{
 		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
-		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: slices.Contains(predicting, objective),
-		plain: slices.Contains(reading, objective), truncate: t.cfg.Truncate, pairs: m.Pairs,
+		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: next, plain: plain, labels: labelsOf(&t.cfg, m), truncate: t.cfg.Truncate, pairs: m.Pairs,
 		cache: cache, memory: memoryData, progress: t.opts.OnData,
 	})
 	if err != nil {
@@ -280,7 +302,7 @@ func (t *Trainer) source(ctx context.Context, m *model.Model, paths []string) (S
 
 func (t *Trainer) task() task {
 	return task{
-		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.cfg.Validation.Every > 0,
+		obj: t.obj, optimizer: t.cfg.optimizer(), accumulate: t.data.split, validate: t.held != nil,
 		recompute: t.cfg.Recompute,
 		dropout:   t.cfg.Dropout > 0, smoothing: t.cfg.LabelSmoothing > 0, lora: t.cfg.LoRA.options(), trainable: t.cfg.Objective.trainable(),
 	}

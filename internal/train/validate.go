@@ -36,6 +36,7 @@ func fits32(f float64) bool {
 // Validate says what is wrong with the first field that is.
 func (c *Config) Validate() error {
 	rate := func(b float64) bool { return b >= 0 && float32(b) < 1 && fits32(b) }
+	held := c.Validation.Share > 0 || len(c.Validation.Data) > 0
 	const fromZero = "a number from 0 that fits 32 bits"
 	checks := []check{
 		{"model", c.Model != "" || c.Shape != nil, "a path or the description of a model", c.Model},
@@ -73,8 +74,12 @@ func (c *Config) Validate() error {
 		{"validation.share", c.Validation.Share >= 0 && c.Validation.Share < 1 && (c.Validation.Share == 0 || len(c.Validation.Data) == 0),
 			"a number from 0 to below 1, and 0 beside validation.data", c.Validation.Share},
 		{"validation.data", !slices.Contains(c.Validation.Data, ""), "paths", []string(c.Validation.Data)},
-		{"validation.every", c.Validation.Every >= 0 && (c.Validation.Every == 0 || c.Validation.Share > 0 || len(c.Validation.Data) > 0),
-			"0 without validation.data and validation.share", c.Validation.Every},
+		{"validation.sts", !slices.Contains(c.Validation.STS, ""), "paths", []string(c.Validation.STS)},
+		{"validation.retrieval", !slices.Contains(c.Validation.Retrieval, ""), "paths", []string(c.Validation.Retrieval)},
+		{"validation.every", c.Validation.Every >= 0, "0 or more", c.Validation.Every},
+		{"validation.every", c.Validation.Every == 0 || held, "0 without validation.data and validation.share", c.Validation.Every},
+		{"validation.sts", held || len(c.Validation.STS) == 0, "none without validation.data and validation.share", []string(c.Validation.STS)},
+		{"validation.retrieval", held || len(c.Validation.Retrieval) == 0, "none without validation.data and validation.share", []string(c.Validation.Retrieval)},
 		{"validation.tokens", c.Validation.Tokens >= 0, "0 or more", c.Validation.Tokens},
 		{"validation.patience", c.Validation.Patience >= 0, "0 or more", c.Validation.Patience},
 		{"sample.every", c.Sample.Every >= 0, "0 or more", c.Sample.Every},

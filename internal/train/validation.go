@@ -18,18 +18,51 @@ import (
 type Evaluation struct {
 	Done        bool    // the other fields count
 	Loss        float64 // mean over the terms of the objective, without dropout and label smoothing
-	BitsPerByte float64 // of text, of objectives that predict tokens; 0 for others
+	TokenLoss   bool    // the loss is of tokens, so that it has a perplexity
+	BitsPerByte float64 // of text, of objectives that predict every token; 0 for others
 	Best        bool    // no evaluation before had a lower loss
+
+	// STS says that Pearson and Spearman count: the correlation of the cosines of
+	// pairs with people's scores.
+	STS               bool
+	Pearson, Spearman float64
+	// Retrieval says that MRR and NDCG10 count: how well anchors find their
+	// positives among all documents, by cosine.
+	Retrieval   bool
+	MRR, NDCG10 float64
 }
 
 // Perplexity is e to the power of the loss.
 func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
 
+// figure is a number of an evaluation, with its names in lines, logs and
+// TensorBoard.
+type figure struct {
+	name, column, tag string
+	digits            int // after the point, in lines
+	has               func(e *Evaluation) bool
+	of                func(e *Evaluation) float64
+}
+
+// figures are what an evaluation reports, in the order of its line.
+var figures = []figure{
+	{"validation loss", "val_loss", "loss/validation", 4, func(*Evaluation) bool { return true }, func(e *Evaluation) float64 { return e.Loss }},
+	{"perplexity", "val_ppl", "validation/perplexity", 2, func(e *Evaluation) bool { return e.TokenLoss }, func(e *Evaluation) float64 { return e.Perplexity() }},
+	{"bits per byte", "val_bpb", "validation/bits_per_byte", 4, func(e *Evaluation) bool { return e.BitsPerByte > 0 }, func(e *Evaluation) float64 { return e.BitsPerByte }},
+	{"Spearman", "val_spearman", "validation/spearman", 4, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Spearman }},
+	{"Pearson", "val_pearson", "validation/pearson", 4, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Pearson }},
+	{"MRR", "val_mrr", "validation/mrr", 4, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.MRR }},
+	{"NDCG@10", "val_ndcg10", "validation/ndcg10", 4, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.NDCG10 }},
+}
+
 func (e Evaluation) String() string {
-	text := fmt.Sprintf("validation loss %.4f  perplexity %.2f", e.Loss, e.Perplexity())
-	if e.BitsPerByte > 0 {
-		text += fmt.Sprintf("  %.4f bits per byte", e.BitsPerByte)
+	var parts []string
+	for _, f := range figures {
+		if f.has(&e) {
+			parts = append(parts, fmt.Sprintf("%s %.*f", f.name, f.digits, f.of(&e)))
+		}
 	}
+	text := strings.Join(parts, "  ")
 	if e.Best {
 		text += "  (best so far)"
 	}
@@ -101,28 +134,37 @@ func split(s Source, share float64) (training, valid Source, err error) {
 	return t, v, nil
 }
 
-// openValidation reads the validation data where they are asked for.
+// openValidation prepares evaluations where there are validation data. What is
+// wrong with an example of them shows now.
 func (t *Trainer) openValidation(ctx context.Context, m *model.Model) error {
 	c, source := &t.cfg.Validation, t.held
-	if c.Every == 0 {
+	if source == nil {
 		return nil
 	}
-	if len(c.Data) > 0 {
-		var err error
-		if source, err = t.source(ctx, m, c.Data); err != nil {
-			return fmt.Errorf("field validation.data: %w", err)
-		}
-		if source.Stats().Examples == 0 || !slices.Contains(t.obj.kinds(), source.Kind()) {
-			return fmt.Errorf("field validation.data: %s: %d examples of kind %s, expected at least one of %v: %w",
-				strings.Join(c.Data, ", "), source.Stats().Examples, source.Kind(), t.obj.kinds(), ErrData)
-		}
+	if source.Stats().Examples == 0 || !slices.Contains(t.obj.kinds(), source.Kind()) {
+		return fmt.Errorf("field validation.data: %s: %d examples of kind %s, expected at least one of %v: %w",
+			strings.Join(c.Data, ", "), source.Stats().Examples, source.Kind(), t.obj.kinds(), ErrData)
+	}
+	if was, is := t.data.source.Stats(), source.Stats(); source.Kind() == Scored && (is.Most != was.Most || is.Sequences != is.Examples*is.Most) {
+		return fmt.Errorf("field validation.data: %s: up to %d texts per score, expected %d, as the training data have: %w", strings.Join(c.Data, ", "), is.Most, was.Most, ErrData)
 	}
 	t.valid = &validation{data: newBatches(source, t.obj, t.data.run, t.data.run.T, t.cfg.Seed)}
-	if kind := source.Kind(); kind == Text || kind == Answer {
+	var err error
+	if t.vectors, err = t.openVectorTests(ctx, m, source); err != nil {
+		return err
+	}
+	if slices.Contains(everyToken, t.cfg.Objective.name()) {
 		return t.valid.count(m, c.Tokens)
 	}
-	return nil
+	return t.valid.eachRun(c.Tokens, func(part) error { return nil })
 }
+
+// Objectives whose loss is the likelihood of tokens: of some of them, or of
+// every one, so that it can be told per byte of text.
+var (
+	someTokens = []string{"lm", "mlm", "sft"}
+	everyToken = []string{"lm", "sft"}
+)
 
 // eachRun gives f the runs of an evaluation of at most so many tokens, 0 for all.
 func (v *validation) eachRun(tokens int, f func(p part) error) error {
@@ -186,7 +228,7 @@ func (v *validation) count(m *model.Model, tokens int) error {
 // ctx ends is left out.
 func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	c := &t.cfg.Validation
-	if t.valid == nil || t.step%c.Every != 0 && t.step != t.cfg.Steps {
+	if t.valid == nil || (c.Every == 0 || t.step%c.Every != 0) && t.step != t.cfg.Steps {
 		return nil
 	}
 	ctx, end := profile.Scope(ctx, "validation")
@@ -218,9 +260,14 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
-	e := Evaluation{Done: true, Loss: sum / float64(max(terms, 1))}
+	e := Evaluation{Done: true, Loss: sum / float64(max(terms, 1)), TokenLoss: slices.Contains(someTokens, t.cfg.Objective.name())}
 	if t.valid.bytes > 0 {
 		e.BitsPerByte = sum / math.Ln2 / float64(t.valid.bytes)
+	}
+	if err := t.judgeVectors(ctx, &e); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
 	if e.Best = t.best.Step == 0 || e.Loss < t.best.Loss; e.Best {
 		t.best = best{Step: t.step, Loss: e.Loss}

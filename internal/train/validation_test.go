@@ -73,7 +73,7 @@ func TestEvaluationMatchesScores(t *testing.T) {
 				t.Errorf("evaluations %v", seen)
 			}
 			// The same run without evaluations takes the same steps.
-			c.Out, c.Validation.Every = t.TempDir(), 0
+			c.Out, c.Validation = t.TempDir(), ValidationConfig{}
 			var plain losses
 			_, err = Run(t.Context(), c, Options{Backend: be, OnStep: plain.add})
 			must(t, err)

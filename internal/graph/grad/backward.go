@@ -8,6 +8,7 @@
 package grad
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,9 @@ import (
 
 // Pair is a trainable leaf and d(loss)/d(leaf), of the same shape.
 type Pair struct{ Param, Grad *graph.Value }
+
+// ErrNothing reports a loss that no leaf with a gradient has a part in.
+var ErrNothing = errors.New("depends on no trainable leaf")
 
 // Backward adds the gradient of loss, of shape [1], and returns it
 // for the trainable leaves that loss depends on, in order of declaration.
@@ -42,7 +46,7 @@ func backward(b *graph.Builder, loss *graph.Value, recompute bool) ([]Pair, erro
 		return nil, fmt.Errorf("grad: loss is %v, expected a value of shape [1]", loss)
 	}
 	if !loss.NeedsGrad {
-		return nil, fmt.Errorf("grad: loss %s depends on no trainable leaf", loss.Node.Name)
+		return nil, fmt.Errorf("grad: loss %s %w", loss.Node.Name, ErrNothing)
 	}
 	forward := b.Nodes()[:loss.Node.ID+1]
 	graph.SetStages(forward, loss)

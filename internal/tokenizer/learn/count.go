@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"hotpath/internal/dataset"
+	"hotpath/internal/format/jsonview"
 	"hotpath/internal/tokenizer"
 )
 
@@ -146,14 +147,42 @@ func (c *counter) block(b *dataset.Block) error {
 		return nil
 	}
 	return b.Objects(func(l dataset.Line) error {
+		if _, ok := l.Object.Get("text"); !ok && eachString(l.Object, func(jsonview.Value) {}) > 1 {
+			eachString(l.Object, c.value)
+			return nil
+		}
 		v, err := l.Text("text")
 		if err != nil {
 			return err
 		}
-		c.text = v.AppendText(c.text[:0])
-		c.cut.Cut(c.text, &c.scratch, c.add)
+		c.value(v)
 		return nil
 	})
+}
+
+// value counts the words of a string.
+func (c *counter) value(v jsonview.Value) {
+	c.text = v.AppendText(c.text[:0])
+	c.cut.Cut(c.text, &c.scratch, c.add)
+}
+
+// eachString gives f all strings of a value but the names of fields, and counts
+// them: an object with several is a pair, a conversation or an answer.
+func eachString(v jsonview.Value, f func(jsonview.Value)) (n int) {
+	switch v.Kind() {
+	case jsonview.String:
+		f(v)
+		return 1
+	case jsonview.Array:
+		for item := range v.Items() {
+			n += eachString(item, f)
+		}
+	case jsonview.Object:
+		for _, member := range v.Members() {
+			n += eachString(member, f)
+		}
+	}
+	return n
 }
 
 // sorted lists words by their text, which no number of workers changes.

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -81,7 +80,7 @@ func (o *Options) fill() error {
 	}
 	r, ok := recipes[o.Kind]
 	if !ok {
-		return fmt.Errorf("type %q, expected one of %s: %w", o.Kind, strings.Join(slices.Sorted(maps.Keys(recipes)), ", "), ErrOptions)
+		return fmt.Errorf("type %q, expected one of %s: %w", o.Kind, strings.Join(KindNames(), ", "), ErrOptions)
 	}
 	if o.PreTokenizer == "" {
 		o.PreTokenizer = r.cuts[0]
@@ -125,7 +124,8 @@ func (o *Options) fill() error {
 }
 
 // Train makes a tokenizer from text files (each line by itself), .jsonl files
-// with "text", and directories of both.
+// (the field "text" of each object, or the strings of an object that has several others), and
+// directories of both.
 func Train(ctx context.Context, paths []string, o Options) (*Result, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -153,7 +153,9 @@ func Train(ctx context.Context, paths []string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !recipes[o.Kind].whole {
+	if recipes[o.Kind].chars {
+		m.characters(words, o.LimitAlphabet, o.VocabSize)
+	} else {
 		progress := o.stage(Merging, int64(o.VocabSize))
 		err = m.run(ctx, o.VocabSize, func(n int) {
 			if progress != nil {

@@ -248,6 +248,43 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
+// Every character of the texts is one token, and any text comes back, whether
+// the texts had its characters or not.
+func TestCharacters(t *testing.T) {
+	text := "To be, or not\nto be: na\u00efve \u4f60\u597d \u4f60 \U0001F600!"
+	train := func(size int) (*Result, *tokenizer.Tokenizer) {
+		res, err := Train(t.Context(), []string{write(t, "d.txt", text)}, Options{Kind: "char", VocabSize: size})
+		must(t, err)
+		tok, err := tokenizer.FromJSON("tokenizer.json", res.JSON(), res.config())
+		must(t, err)
+		return res, tok
+	}
+	other := "caf\u00e9  \U0010ffff\t\u00a0\r\n\x00\u597d"
+	for i := range 0x900 {
+		other += string(rune(i))
+	}
+	_, tok := train(0)
+	if ids := tok.Encode(nil, text, tokenizer.Options{}, nil); len(ids) != len([]rune(text)) {
+		t.Errorf("%d tokens for %d characters", len(ids), len([]rune(text)))
+	}
+	// Beside 256 bytes and the end of a text there is room for the most frequent
+	// character of three bytes, and for the one of two; another one needs two more.
+	res, small := train(257 + 2 + 1 + 1)
+	if len(res.Tokens) != 260 || len(res.Merges) != 3 {
+		t.Errorf("%d tokens and %d merges, expected 260 and 3", len(res.Tokens), len(res.Merges))
+	}
+	for _, tok := range []*tokenizer.Tokenizer{tok, small} {
+		for _, s := range []string{text, other} {
+			if got := tok.Decode(tok.Encode(nil, s, tokenizer.Options{}, nil), false); got != s {
+				t.Errorf("%q comes back as %q", s, got)
+			}
+		}
+		if eos, ok := tok.EOS(); !ok || eos != 0 {
+			t.Errorf("end of a text is %d, %t", eos, ok)
+		}
+	}
+}
+
 func FuzzTrain(f *testing.F) {
 	f.Add([]byte("aaaa aaa\nabab abab"), uint8(1))
 	f.Add([]byte("\xff\xfe \xed\xa0\x80 \x00\n\n\r\n"), uint8(0))

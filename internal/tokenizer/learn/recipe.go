@@ -15,7 +15,7 @@ type recipe struct {
 	cuts    []string // pre-tokenizers that it goes with, the default first
 	special []string // tokens that it has unless the caller names others
 	limit   int      // characters of the alphabet, 0: all
-	whole   bool     // no merges: the vocabulary is the alphabet
+	chars   bool     // merges make characters, and nothing longer
 }
 
 var recipes = map[string]recipe{
@@ -28,8 +28,8 @@ var recipes = map[string]recipe{
 		model: "WordPiece", cuts: []string{"bert", "whitespace", "whitespace-split"}, special: []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}, limit: 1000,
 	},
 	"char": {
-		about: "every character is a token",
-		model: "BPE", cuts: []string{"none"}, whole: true,
+		about: "every character of the texts is a token, and every byte, so that any text comes back",
+		model: "BPE", cuts: []string{"gpt2"}, special: []string{"<|endoftext|>"}, chars: true,
 	},
 }
 
@@ -37,7 +37,6 @@ var recipes = map[string]recipe{
 type cut struct {
 	about                 string
 	preTokenizer, decoder string // JSON
-	joins                 bool   // decoding gives the text back
 }
 
 const (
@@ -47,16 +46,18 @@ const (
 )
 
 var cuts = map[string]cut{
-	"gpt2":             {"bytes, cut by GPT-2's pattern", byteLevel, byteLevel, true},
-	"llama3":           {"bytes, cut by Llama 3's pattern: numbers have at most three digits", llama3, byteLevel, true},
-	"metaspace":        {"words that begin with ▁ for a space", meta, meta, true},
-	"whitespace":       {"words and punctuation; white space is dropped", `{"type":"Whitespace"}`, "null", false},
-	"whitespace-split": {"what lies between white space, which is dropped", `{"type":"WhitespaceSplit"}`, "null", false},
-	"bert":             {"words, every punctuation mark by itself; white space is dropped", `{"type":"BertPreTokenizer"}`, "null", false},
-	"none":             {"the text is not cut", "null", `{"type":"Fuse"}`, true},
+	"gpt2":             {"bytes, cut by GPT-2's pattern", byteLevel, byteLevel},
+	"llama3":           {"bytes, cut by Llama 3's pattern: numbers have at most three digits", llama3, byteLevel},
+	"metaspace":        {"words that begin with ▁ for a space", meta, meta},
+	"whitespace":       {"words and punctuation; white space is dropped", `{"type":"Whitespace"}`, "null"},
+	"whitespace-split": {"what lies between white space, which is dropped", `{"type":"WhitespaceSplit"}`, "null"},
+	"bert":             {"words, every punctuation mark by itself; white space is dropped", `{"type":"BertPreTokenizer"}`, "null"},
 }
 
 const llama3 = `{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated","invert":false},` + bytesOnly + `]}`
+
+// KindNames are the kinds of tokenizers, sorted.
+func KindNames() []string { return slices.Sorted(maps.Keys(recipes)) }
 
 // Kinds lists the kinds of tokenizers with a few words about each, for help
 // texts.
