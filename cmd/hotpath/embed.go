@@ -15,6 +15,7 @@ import (
 
 	"hotpath"
 	"hotpath/internal/atomicfile"
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -192,7 +193,7 @@ it ends the work. See docs/embedding.md.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Embedder)
 	tf.add(cmd)
 	format.add(cmd, formatNames()...)
 	ef.add(cmd)

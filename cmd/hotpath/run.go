@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // completion is one answer of run.
@@ -132,7 +133,7 @@ can change the last bits of its logits, unless --invariant is set.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Generator)
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	rf.add(cmd)

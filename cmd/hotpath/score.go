@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // scored is one answer of score.
@@ -57,7 +58,7 @@ exp of their mean. They do not depend on the texts beside it. In jsonl a text th
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Generator)
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	mf.addCompute(cmd)

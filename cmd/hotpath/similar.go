@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // rankFlags are those of the commands that rank texts against a query.
@@ -74,7 +75,7 @@ has prompts for queries and for documents, they are used.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Embedder)
 	tf.add(cmd)
 	rf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -68,7 +69,7 @@ elsewhere it ends the work.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", "", modelUsage+"; a .gguf file without weights will do")
+	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights will do")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")
