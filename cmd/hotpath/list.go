@@ -45,7 +45,7 @@ own, put it or a link to it into that folder; 'make models' links its two there.
 			if format.value == "json" {
 				return document(std.out, out)
 			}
-			if len(out) == 0 {
+			if len(models) == 0 {
 				fmt.Fprintln(std.err, "hotpath: nothing was pulled yet: hotpath pull OWNER/NAME fetches a model")
 			}
 			return printModels(std.out, out)
