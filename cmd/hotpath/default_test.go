@@ -47,6 +47,17 @@ func TestDefaultModels(t *testing.T) {
 	}
 }
 
+// The configurations that the models inside were trained by are valid.
+func TestDefaultConfigs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "configs", "*.json"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		ok(t, "train", file, "--validate")
+	}
+}
+
 // A file of the same name is meant, not the model inside.
 func TestFileBeforeBuiltin(t *testing.T) {
 	t.Chdir(t.TempDir())

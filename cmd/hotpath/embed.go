@@ -149,7 +149,7 @@ func newEmbed(std streams) *cobra.Command {
 	var ef embedFlags
 	var format formatFlag
 	cmd := &cobra.Command{
-		Use:   "embed -m MODEL [TEXT...]",
+		Use:   "embed [-m MODEL] [TEXT...]",
 		Short: "Texts to vectors",
 		Long: `One vector a text, in input order. jsonl has an object a text; csv, npy and bin
 (little-endian f32) have the numbers only, one row a text. In jsonl a text that

@@ -31,7 +31,7 @@ func newPerplexity(std streams) *cobra.Command {
 	var file string
 	var o hotpath.PerplexityOptions
 	cmd := &cobra.Command{
-		Use:   "perplexity -m MODEL -f FILE",
+		Use:   "perplexity [-m MODEL] -f FILE",
 		Short: "Perplexity of a corpus, windowed",
 		Long: `How well a model predicts a long text: exp of the mean of -log p of its tokens.
 

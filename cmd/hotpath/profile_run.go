@@ -29,7 +29,7 @@ func newProfileRun(std streams) *cobra.Command {
 	var sf studyFlags
 	var out string
 	cmd := &cobra.Command{
-		Use:   "run -m MODEL",
+		Use:   "run [-m MODEL]",
 		Short: "Set a model up, warm it up, repeat some work and report where time and memory went",
 		Long: `Set a model up, warm it up, repeat some work and report where time and memory
 went: facts of machine, build, collector and model, hot paths, allocators and the

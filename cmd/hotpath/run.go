@@ -97,7 +97,7 @@ func newRun(std streams) *cobra.Command {
 	var rf runFlags
 	var format formatFlag
 	cmd := &cobra.Command{
-		Use:   "run -m MODEL -p PROMPT",
+		Use:   "run [-m MODEL] -p PROMPT",
 		Short: "A completion, streamed",
 		Long: `Continue a prompt. An instruct model gets it through its chat template, unless
 --raw is set. Text is streamed as it comes. Several prompts (arguments, or -f FILE)

@@ -25,7 +25,7 @@ func newScore(std streams) *cobra.Command {
 	var o hotpath.ScoreOptions
 	var ctxTokens int
 	cmd := &cobra.Command{
-		Use:   "score -m MODEL [TEXT...]",
+		Use:   "score [-m MODEL] [TEXT...]",
 		Short: "Log likelihood of given texts",
 		Long: `How likely a model finds each token of a text, given those before it:
 nll[i] = -log p(ids[i+1] | ids[..i]), natural logarithm, and the perplexity,

@@ -37,7 +37,7 @@ func newSimilar(std streams) *cobra.Command {
 	var prompts bool
 	var dim int
 	cmd := &cobra.Command{
-		Use:   "similar -m MODEL QUERY [TEXT...]",
+		Use:   "similar [-m MODEL] QUERY [TEXT...]",
 		Short: "Texts ranked by similarity to a query",
 		Long: `The texts that are most similar to a query, best first, by the cosine of their
 vectors. A file of any length is read once, in bounded memory. Where the model

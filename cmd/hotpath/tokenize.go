@@ -34,7 +34,7 @@ func newTokenize(std streams) *cobra.Command {
 	var format formatFlag
 	var special bool
 	cmd := &cobra.Command{
-		Use:   "tokenize -m MODEL [TEXT...]",
+		Use:   "tokenize [-m MODEL] [TEXT...]",
 		Short: "Texts to token ids and back",
 		Long: `Texts to token ids, as the model's own tokenizer makes them, and back.
 
