@@ -83,7 +83,6 @@ func (o *distill) close() error { return o.teacher.close() }
 // difference of elements, or by the cosine. The teacher runs beside the model,
 // or a file has its vectors of all texts.
 type distillEmbedding struct {
-	alone
 	cosine  bool
 	workers int
 	teacher *frozen      // nil where a file has the vectors
