@@ -1,5 +1,5 @@
 # make build   one static binary, bin/hotpath
-# make demo    fetch two small models, compare some sentences, finish one
+# make demo    the models inside, then two larger ones that it fetches: compare some sentences, finish one
 # make test    everything that CI runs
 # The other targets stand where they are explained.
 
@@ -84,7 +84,10 @@ fuzz fuzz-short:
 models:
 	scripts/fetch_models.sh $(MODELS)
 
-demo: build models
+demo: build
+	scripts/demo.sh bin/hotpath
+	@echo; echo "== The larger models: fetching 190 MB into $(MODELS), where they are not there yet"
+	$(MAKE) --no-print-directory models
 	scripts/demo.sh bin/hotpath $(MODELS)
 
 # verify holds hotpath against PyTorch and transformers, installed into $(VENV).

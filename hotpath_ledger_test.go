@@ -22,7 +22,7 @@ func TestLedgerOfModes(t *testing.T) {
 	text := strings.Repeat("every step has its time, its bytes and its operations. ", 6)
 	embed := func(mode string) func(t *testing.T, rec *profile.Recorder) {
 		return func(t *testing.T, rec *profile.Recorder) {
-			m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: mode, Threads: 2})
+			m := open(t, testmodels.RealOrInside(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: mode, Threads: 2})
 			if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 8), EmbedOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +35,7 @@ func TestLedgerOfModes(t *testing.T) {
 		{"fine", "embed", embed("fine")},
 		{"coarse", "embed", embed("coarse")},
 		{"batched decode", "decode", func(t *testing.T, rec *profile.Recorder) {
-			m := open(t, testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), Options{Profile: rec, Ctx: 256, Threads: 2})
+			m := open(t, testmodels.RealOrInside(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), Options{Profile: rec, Ctx: 256, Threads: 2})
 			var all sync.WaitGroup
 			for i := range 4 {
 				all.Go(func() {
@@ -84,7 +84,7 @@ func TestLedgerOfModes(t *testing.T) {
 // 12 heads and 1536 in between; the layers are alike and add up to the model.
 func TestFLOPsByHand(t *testing.T) {
 	rec := profile.NewRecorder(profile.Options{})
-	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
+	m := open(t, testmodels.RealOrInside(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
 	text := strings.Repeat("time ", 126) // and one token before it, one behind it
 	if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 32), EmbedOptions{}); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestLedgerOfUnevenTexts(t *testing.T) {
 	}
 	const workers = 2
 	rec := profile.NewRecorder(profile.Options{})
-	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: "coarse", Threads: workers})
+	m := open(t, testmodels.RealOrInside(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Parallel: "coarse", Threads: workers})
 	texts := []string{strings.Repeat("word ", 240), "word"}
 	var off []float64
 	before := rec.Snapshot()

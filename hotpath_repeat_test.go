@@ -14,7 +14,7 @@ func TestTheSameCallTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a real model takes long")
 	}
-	m, err := hotpath.Open(testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), hotpath.Options{Ctx: 512})
+	m, err := hotpath.Open(testmodels.RealOrInside(t, "SmolLM2-135M-Instruct.Q4_1.gguf"), hotpath.Options{Ctx: 512})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestTheSameCallTwice(t *testing.T) {
 		for begin, o := range map[string]hotpath.GenerateOptions{"": {MaxTokens: 24}, "Tell me: ": {MaxTokens: 24, Temperature: 1, Seed: 1}} {
 			var got [2]hotpath.Completion
 			for i := range got {
-				if got[i], err = m.Complete(t.Context(), begin+prompt+how, o); err != nil {
+				if got[i], err = m.Complete(t.Context(), begin+prompt+how+how, o); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 // package imports ours from lower layers only, or from its own folder's group.
 // A new package needs a place here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/builtin"},
 	{"hotpath/internal/atomicfile"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -44,6 +44,7 @@ var layers = [][]string{
 // closed lists groups that import nothing of ours but what is said here.
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
+	"hotpath/internal/builtin":    {},
 	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},

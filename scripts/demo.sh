@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# demo.sh HOTPATH MODELS   what hotpath does, on two real models: sentences compared
-# by meaning, a sentence finished, and where the time of that went.
+# demo.sh HOTPATH [MODELS]   what hotpath does: without MODELS by the models inside it, with the
+# folder MODELS by two larger ones: sentences compared by meaning, a sentence finished, and where
+# the time of that went.
 set -euo pipefail
-[ $# -eq 2 ] || { echo "usage: demo.sh HOTPATH MODELS" >&2; exit 2; }
-hotpath=$1 models=$2
+[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: demo.sh HOTPATH [MODELS]" >&2; exit 2; }
+hotpath=$1 models=${2:-}
+if [ -z "$models" ]; then
+  echo "== The models inside: which of these is most like 'someone makes music'?"
+  "$hotpath" similar "someone makes music" -f examples/texts.txt --top 3
+  echo
+  echo "== The models inside: how does a text go on?"
+  "$hotpath" run -p "The river" -n 80 --seed 7
+  exit
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

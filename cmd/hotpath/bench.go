@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/bench"
+	"hotpath/internal/builtin"
 )
 
 // benchFlags are the flags of bench.
@@ -56,6 +57,9 @@ The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more o
 			filter, err := f.check(names)
 			if err != nil {
 				return err
+			}
+			if f.opts.Model == "" {
+				f.opts.Model = builtin.Default(bench.DefaultModel(names))
 			}
 			return f.run(cmd.Context(), std, names, filter)
 		},

@@ -59,7 +59,6 @@ func TestBenchRun(t *testing.T) {
 func TestBenchWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, word string }{
 		{"bench nothing", "matmul"},
-		{"bench decode", "-m MODEL is missing"},
 		{"bench --count 0", "--count 0"},
 		{"bench --time -1s", "--time"},
 		{"bench --threads -1", "--threads"},

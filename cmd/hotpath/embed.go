@@ -15,6 +15,7 @@ import (
 
 	"hotpath"
 	"hotpath/internal/atomicfile"
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -148,7 +149,7 @@ func newEmbed(std streams) *cobra.Command {
 	var ef embedFlags
 	var format formatFlag
 	cmd := &cobra.Command{
-		Use:   "embed -m MODEL [TEXT...]",
+		Use:   "embed [-m MODEL] [TEXT...]",
 		Short: "Texts to vectors",
 		Long: `One vector a text, in input order. jsonl has an object a text; csv, npy and bin
 (little-endian f32) have the numbers only, one row a text. In jsonl a text that
@@ -192,7 +193,7 @@ it ends the work. See docs/embedding.md.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Embedder)
 	tf.add(cmd)
 	format.add(cmd, formatNames()...)
 	ef.add(cmd)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -16,7 +17,8 @@ func newList(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "The models that -m knows by name",
-		Long: `The models in the hub's cache, whoever fetched them, those from packages, and
+		Long: `The models inside the program, which commands take where -m is not given; those
+in the hub's cache, whoever fetched them, those from packages, and
 those in the folder models of hotpath's cache (~/.cache/hotpath/models, or
 $HOTPATH_CACHE/models), by the name that -m takes. A shorter name will do where
 it is unique: without its owner, or that of the file. To name a model of your
@@ -34,13 +36,16 @@ own, put it or a link to it into that folder; 'make models' links its two there.
 				return err
 			}
 			out := []pulledModel{}
+			for _, m := range builtin.Models() {
+				out = append(out, pulledModel{Name: m.Name, Path: insideProgram, Format: "GGUF", Bytes: int64(len(m.Data))})
+			}
 			for _, m := range models {
 				out = append(out, pulledModel{Name: m.Name, Path: m.Path, Format: m.Format(), Bytes: m.Size})
 			}
 			if format.value == "json" {
 				return document(std.out, out)
 			}
-			if len(out) == 0 {
+			if len(models) == 0 {
 				fmt.Fprintln(std.err, "hotpath: nothing was pulled yet: hotpath pull OWNER/NAME fetches a model")
 			}
 			return printModels(std.out, out)
@@ -49,6 +54,9 @@ own, put it or a link to it into that folder; 'make models' links its two there.
 	format.add(cmd, "text", "json")
 	return cmd
 }
+
+// insideProgram stands for the path of a model that has none.
+const insideProgram = "(inside the program)"
 
 func printModels(w io.Writer, models []pulledModel) error {
 	width := 0

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/profile"
 )
@@ -35,10 +36,12 @@ const memoryInterval = 10 * time.Millisecond
 const toReport = "-"
 
 // modelUsage is what -m takes, everywhere.
-const modelUsage = "`MODEL`: a .gguf file, a Hugging Face directory or a pulled model"
+const modelUsage = "`MODEL`: a .gguf file, a Hugging Face directory, or a name that list shows"
 
-func (f *modelFlags) addModel(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.model, "model", "m", "", modelUsage)
+// addModel adds -m; name is the model inside the program that is taken without
+// it, "" where there is none for the command.
+func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
+	cmd.Flags().StringVarP(&f.model, "model", "m", builtin.Default(name), modelUsage)
 }
 
 // addRun adds the flags of commands that run the model.
@@ -95,7 +98,7 @@ func fixInvariant(cmd *cobra.Command) {
 type measureFlags struct{ device string }
 
 func (f *measureFlags) add(cmd *cobra.Command, model, precision *string, invariant *bool) {
-	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage)
+	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage+"; one inside the program where it is needed and not given")
 	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(invariant, "invariant", false, invariantUsage)
 	cmd.Flags().StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // maxCorpus bounds the text of perplexity, which is tokenized as a whole.
@@ -30,7 +31,7 @@ func newPerplexity(std streams) *cobra.Command {
 	var file string
 	var o hotpath.PerplexityOptions
 	cmd := &cobra.Command{
-		Use:   "perplexity -m MODEL -f FILE",
+		Use:   "perplexity [-m MODEL] -f FILE",
 		Short: "Perplexity of a corpus, windowed",
 		Long: `How well a model predicts a long text: exp of the mean of -log p of its tokens.
 
@@ -82,7 +83,7 @@ window that has it.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Generator)
 	cmd.Flags().VarP(fileFlag{&file}, "file", "f", "the text is in `FILE`, - for standard input")
 	cmd.Flags().IntVar(&o.Ctx, "ctx", 512, "windows of `TOKENS`")
 	cmd.Flags().IntVar(&o.Stride, "stride", 0, "windows begin `TOKENS` apart and overlap; 0 for windows side by side, the second half of each scored")

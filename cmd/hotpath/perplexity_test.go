@@ -29,7 +29,6 @@ func TestPerplexityCommand(t *testing.T) {
 	}
 	for _, c := range []struct{ args, word string }{
 		{"perplexity -m " + llama, "-f FILE is missing"},
-		{"perplexity -f " + file, "-m MODEL is missing"},
 		{"perplexity -m " + llama + " -f " + file + " --ctx 2", "--ctx 2"},
 		{"perplexity -m " + llama + " -f " + file + " --stride 512", "--stride 512"},
 		{"perplexity -m " + llama + " -f " + file + " --windows -1", "--windows -1"},

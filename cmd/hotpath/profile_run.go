@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/atomicfile"
+	"hotpath/internal/builtin"
 	"hotpath/internal/study"
 )
 
@@ -28,7 +29,7 @@ func newProfileRun(std streams) *cobra.Command {
 	var sf studyFlags
 	var out string
 	cmd := &cobra.Command{
-		Use:   "run -m MODEL",
+		Use:   "run [-m MODEL]",
 		Short: "Set a model up, warm it up, repeat some work and report where time and memory went",
 		Long: `Set a model up, warm it up, repeat some work and report where time and memory
 went: facts of machine, build, collector and model, hot paths, allocators and the
@@ -41,6 +42,12 @@ without it the report is printed.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ends := study.ProfileEndings()
+			if o.Model == "" {
+				o.Model = builtin.Default(builtin.Embedder)
+				if o.Work == "generate" || o.Work == "train" {
+					o.Model = builtin.Default(builtin.Generator)
+				}
+			}
 			switch {
 			case o.Model == "":
 				return usagef("-m MODEL is missing")

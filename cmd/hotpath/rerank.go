@@ -50,7 +50,7 @@ model's files say otherwise.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, "")
 	tf.add(cmd)
 	rf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 	"hotpath/internal/pull"
 )
 
@@ -26,11 +27,14 @@ func resolveModel(cmd *cobra.Command, _ []string) error {
 	return f.Value.Set(path)
 }
 
-// modelPath is where a model lies: a path as it is, else that of the pulled
-// model of that name. A name that is neither stays, and fails where it is
-// opened.
+// modelPath is where a model lies: a path as it is, the name of a model inside
+// the program, or the path of the pulled model of that name. A name that is none
+// of them stays, and fails where it is opened.
 func modelPath(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || name == "" {
+		return name, nil
+	}
+	if _, ok := builtin.Find(name); ok {
 		return name, nil
 	}
 	p, err := puller(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // completion is one answer of run.
@@ -96,7 +97,7 @@ func newRun(std streams) *cobra.Command {
 	var rf runFlags
 	var format formatFlag
 	cmd := &cobra.Command{
-		Use:   "run -m MODEL -p PROMPT",
+		Use:   "run [-m MODEL] -p PROMPT",
 		Short: "A completion, streamed",
 		Long: `Continue a prompt. An instruct model gets it through its chat template, unless
 --raw is set. Text is streamed as it comes. Several prompts (arguments, or -f FILE)
@@ -132,7 +133,7 @@ can change the last bits of its logits, unless --invariant is set.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Generator)
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	rf.add(cmd)

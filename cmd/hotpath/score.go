@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // scored is one answer of score.
@@ -24,7 +25,7 @@ func newScore(std streams) *cobra.Command {
 	var o hotpath.ScoreOptions
 	var ctxTokens int
 	cmd := &cobra.Command{
-		Use:   "score -m MODEL [TEXT...]",
+		Use:   "score [-m MODEL] [TEXT...]",
 		Short: "Log likelihood of given texts",
 		Long: `How likely a model finds each token of a text, given those before it:
 nll[i] = -log p(ids[i+1] | ids[..i]), natural logarithm, and the perplexity,
@@ -57,7 +58,7 @@ exp of their mean. They do not depend on the texts beside it. In jsonl a text th
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Generator)
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	mf.addCompute(cmd)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 )
 
 // rankFlags are those of the commands that rank texts against a query.
@@ -36,7 +37,7 @@ func newSimilar(std streams) *cobra.Command {
 	var prompts bool
 	var dim int
 	cmd := &cobra.Command{
-		Use:   "similar -m MODEL QUERY [TEXT...]",
+		Use:   "similar [-m MODEL] QUERY [TEXT...]",
 		Short: "Texts ranked by similarity to a query",
 		Long: `The texts that are most similar to a query, best first, by the cosine of their
 vectors. A file of any length is read once, in bounded memory. Where the model
@@ -74,7 +75,7 @@ has prompts for queries and for documents, they are used.`,
 			})
 		},
 	}
-	mf.addModel(cmd)
+	mf.addModel(cmd, builtin.Embedder)
 	tf.add(cmd)
 	rf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/builtin"
 	"hotpath/internal/study"
 	"hotpath/internal/term"
 )
@@ -49,6 +50,9 @@ turns, the baseline is held against itself, and advice is given only where the
 			}
 			if err := sf.check(&o); err != nil {
 				return err
+			}
+			if o.Model == "" && study.Needs(name) {
+				o.Model = builtin.Default(builtin.Embedder)
 			}
 			if folder == "" {
 				folder = "study-" + name

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -33,7 +34,7 @@ func newTokenize(std streams) *cobra.Command {
 	var format formatFlag
 	var special bool
 	cmd := &cobra.Command{
-		Use:   "tokenize -m MODEL [TEXT...]",
+		Use:   "tokenize [-m MODEL] [TEXT...]",
 		Short: "Texts to token ids and back",
 		Long: `Texts to token ids, as the model's own tokenizer makes them, and back.
 
@@ -68,7 +69,7 @@ elsewhere it ends the work.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", "", modelUsage+"; a .gguf file without weights will do")
+	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights will do")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")

@@ -1,5 +1,12 @@
 package bench
 
+import (
+	"slices"
+	"strings"
+
+	"hotpath/internal/builtin"
+)
+
 // Group is a kind of case.
 type Group struct {
 	Name  string
@@ -32,4 +39,21 @@ func GroupNames() []string {
 		names[i] = g.Name
 	}
 	return names
+}
+
+// DefaultModel names the model inside the program that suits the named groups:
+// the generator where one of them generates, the embedder where one embeds, ""
+// where none needs a model.
+func DefaultModel(names []string) string {
+	model := ""
+	for _, g := range Groups {
+		switch {
+		case !slices.Contains(names, g.Name) || g.Model == "":
+		case strings.HasPrefix(g.Model, "generates"):
+			return builtin.Generator
+		default:
+			model = builtin.Embedder
+		}
+	}
+	return model
 }

@@ -73,6 +73,16 @@ func Names() []string {
 	return names
 }
 
+// Needs reports whether a study needs a model.
+func Needs(name string) bool {
+	for _, s := range Studies {
+		if s.Name == name {
+			return s.Model
+		}
+	}
+	return false
+}
+
 // Run makes a study.
 func Run(ctx context.Context, name string, o Options) (*Report, error) {
 	for _, st := range Studies {

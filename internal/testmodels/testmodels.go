@@ -9,11 +9,13 @@
 package testmodels
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -103,6 +105,22 @@ func Real(t testing.TB, name string) string {
 		t.Fatalf("testmodels: %v", err)
 	}
 	return path
+}
+
+// RealOrInside is Real for tests that hold for any trained model: where the real
+// one was not fetched, it gives the file of the model inside the program that
+// does the same work.
+func RealOrInside(t testing.TB, name string) string {
+	t.Helper()
+	dir := cmp.Or(os.Getenv("HOTPATH_MODELS"), filepath.Join(root(t), ".cache", "models"))
+	if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		return Real(t, name)
+	}
+	inside := "hotpath-embedder.gguf"
+	if strings.HasPrefix(name, "SmolLM2") {
+		inside = "hotpath-generator.gguf"
+	}
+	return filepath.Join(root(t), "internal", "builtin", inside)
 }
 
 // root is the repository's root. Tests run in their package's directory, so go.mod is

@@ -23,6 +23,8 @@ type Example struct {
 	Seqs  []Sequence
 	Label int32   // class of a labelled text, from 0
 	Score float32 // of a scored text or pair
+	Text  int     // Text: number of the document in the data
+	Part  bool    // Text: the document goes on in other examples
 }
 
 // Kind is what an example consists of.

@@ -106,6 +106,7 @@ type ObjectiveConfig struct {
 	Reference  string    `json:"reference,omitempty"`   // dpo: file of the reference: the field model
 
 	Teacher     string  `json:"teacher,omitempty"`     // distill, distill_embedding: file of the teacher
+	Vectors     string  `json:"vectors,omitempty"`     // distill_embedding: .npy file of the teacher's vectors, in its place
 	Temperature float64 `json:"temperature,omitempty"` // distill: of both distributions: 2
 	Hard        float64 `json:"hard,omitempty"`        // distill: share of the loss of the data's own tokens: 0
 	Cosine      bool    `json:"cosine,omitempty"`      // distill_embedding: compare directions only
@@ -115,7 +116,7 @@ type ObjectiveConfig struct {
 var objectiveFields = map[string][]string{
 	"mask_rate": {"mlm"}, "scale": {"contrastive"}, "symmetric": {"contrastive"}, "dims": {"contrastive"}, "dim_weights": {"contrastive"},
 	"labels": {"classify"}, "beta": {"dpo"}, "reference": {"dpo"},
-	"teacher": {"distill", "distill_embedding"}, "temperature": {"distill"}, "hard": {"distill"}, "cosine": {"distill_embedding"},
+	"teacher": {"distill", "distill_embedding"}, "temperature": {"distill"}, "hard": {"distill"}, "cosine": {"distill_embedding"}, "vectors": {"distill_embedding"},
 }
 
 // short is an objective that is only named.

@@ -80,17 +80,21 @@ func (o *distill) ready(ctx context.Context, in *inputs) error {
 func (o *distill) close() error { return o.teacher.close() }
 
 // distillEmbedding brings vectors to those of a teacher: by the mean squared
-// difference of elements, or by the cosine.
+// difference of elements, or by the cosine. The teacher runs beside the model,
+// or a file has its vectors of all texts.
 type distillEmbedding struct {
-	alone
 	cosine  bool
 	workers int
-	teacher *frozen
+	teacher *frozen      // nil where a file has the vectors
+	file    *vectorsFile // nil where the teacher runs
 	vectors *graph.Value // [S,EmbedDim] of the teacher
 	to      []float32
 }
 
 func newDistillEmbedding(s setting) (objective, error) {
+	if s.cfg.Objective.Vectors != "" {
+		return newDistillVectors(s)
+	}
 	f, err := openTeacher(s)
 	if err != nil {
 		return nil, err
@@ -102,7 +106,46 @@ func newDistillEmbedding(s setting) (objective, error) {
 	return &distillEmbedding{cosine: s.cfg.Objective.Cosine, workers: s.opts.Workers, teacher: f}, nil
 }
 
-func (*distillEmbedding) kinds() []Kind { return []Kind{Text, Pairs, Scored, Labelled} }
+// newDistillVectors takes the vectors of a file: one row per text, in the order
+// of the data.
+func newDistillVectors(s setting) (objective, error) {
+	c := &s.cfg.Objective
+	switch {
+	case c.Teacher != "":
+		return nil, fmt.Errorf("vectors: expected it or teacher, found both: %w", ErrConfig)
+	case len(s.cfg.Validation.Data) > 0:
+		return nil, fmt.Errorf("vectors: they belong to the texts of data, expected validation.share in place of validation.data: %w", ErrConfig)
+	}
+	f, err := openVectors(c.Vectors)
+	if err != nil {
+		return nil, fmt.Errorf("vectors: %w", err)
+	}
+	if want := s.model.Config().EmbedDim; f.width != want {
+		err = fmt.Errorf("vectors: %s has vectors of %d elements, expected the %d of the model that is trained: %w", c.Vectors, f.width, want, ErrConfig)
+	} else if f.rows != s.stats.Documents {
+		err = fmt.Errorf("vectors: %s has %d rows, expected %d, one per text of data: %w", c.Vectors, f.rows, s.stats.Documents, ErrData)
+	}
+	if err != nil {
+		_ = f.close() // the first error is the one to know
+		return nil, err
+	}
+	return &distillEmbedding{cosine: c.Cosine, file: f}, nil
+}
+
+func (o *distillEmbedding) kinds() []Kind {
+	if o.file != nil {
+		return []Kind{Text}
+	}
+	return []Kind{Text, Pairs, Scored, Labelled}
+}
+
+// check reports a text that was cut: the file has one vector for all of it.
+func (o *distillEmbedding) check(e *Example) error {
+	if o.file != nil && e.Part {
+		return fmt.Errorf("text %d has more tokens than seq_len, but its vector is that of the whole text: %w", e.Text, ErrData)
+	}
+	return nil
+}
 
 func (o *distillEmbedding) build(t *model.Trainee) *graph.Value {
 	x := t.Embedding()
@@ -117,6 +160,9 @@ func (o *distillEmbedding) build(t *model.Trainee) *graph.Value {
 
 func (o *distillEmbedding) bind(ctx context.Context, s *plan.Session) error {
 	o.to = s.F32(o.vectors)
+	if o.file != nil {
+		return nil
+	}
 	return o.teacher.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.Embedding() })
 }
 
@@ -124,13 +170,19 @@ func (*distillEmbedding) most(tokens int, s Stats) tensor.Bind { return mostWhol
 
 func (*distillEmbedding) size(e *Example) (tensor.Bind, int) { return whole(e), len(e.Seqs) }
 
-func (*distillEmbedding) put(in *inputs, e *Example, _ *rand.Rand) {
+func (o *distillEmbedding) put(in *inputs, e *Example, _ *rand.Rand) {
+	if o.file != nil {
+		copy(o.to[in.bind.S*o.file.width:], o.file.row(e.Text))
+	}
 	for i := range e.Seqs {
 		in.sequence(&e.Seqs[i], len(e.Seqs[i].IDs))
 	}
 }
 
 func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
+	if o.file != nil {
+		return nil
+	}
 	vectors, err := o.teacher.run(ctx, in)
 	if err == nil {
 		copy(o.to, vectors[:in.Bind.S*o.vectors.Shape.RowLen()])
@@ -138,4 +190,9 @@ func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
 	return err
 }
 
-func (o *distillEmbedding) close() error { return o.teacher.close() }
+func (o *distillEmbedding) close() error {
+	if o.file != nil {
+		return o.file.close()
+	}
+	return o.teacher.close()
+}

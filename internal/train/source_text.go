@@ -48,5 +48,6 @@ func (t *texts) Example(i int, e *Example) error {
 	from += int64((i - t.before[d]) * t.seqLen)
 	to = min(to, from+int64(t.seqLen+t.next))
 	e.Seqs = append(e.Seqs[:0], Sequence{IDs: s.ids[from:to:to]})
+	e.Text, e.Part = d, t.before[d+1]-t.before[d] > 1
 	return checkIDs(e.Seqs[0].IDs, t.vocab)
 }

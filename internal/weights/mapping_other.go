@@ -11,6 +11,8 @@ import (
 type mapping struct {
 	data []byte
 	path string // that mapFile was given
+	// inside: data are part of the program, and stay
+	inside bool
 }
 
 func openMapping(path string) (*mapping, error) {

@@ -14,6 +14,8 @@ import (
 type mapping struct {
 	data []byte
 	path string // that mapFile was given
+	// inside: data are part of the program, and stay
+	inside bool
 }
 
 func openMapping(path string) (*mapping, error) {
@@ -32,6 +34,9 @@ func openMapping(path string) (*mapping, error) {
 // drop releases the whole pages within [begin, end). The advice is a hint: a
 // system that refuses it loses nothing but memory.
 func (m *mapping) drop(begin, end int) {
+	if m.inside {
+		return
+	}
 	page := os.Getpagesize()
 	begin = (begin + page - 1) / page * page
 	if end != len(m.data) { // the last page of the file holds nothing else
@@ -48,5 +53,8 @@ func (m *mapping) close() error {
 	}
 	data := m.data
 	m.data = nil
+	if m.inside {
+		return nil
+	}
 	return unix.Munmap(data)
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"hotpath/internal/builtin"
 	"hotpath/internal/format"
 	"hotpath/internal/format/gguf"
 	"hotpath/internal/format/safetensors"
@@ -61,10 +62,14 @@ type Store struct {
 	closed bool
 }
 
-// Open opens a .gguf file or a Hugging Face directory.
+// Open opens a .gguf file, a Hugging Face directory, or, where the path leads
+// nowhere, the model inside the program that has it as its name.
 func Open(path string) (*Store, error) {
 	info, err := os.Stat(path)
 	if err != nil {
+		if data, ok := builtin.Find(path); ok && errors.Is(err, fs.ErrNotExist) {
+			return openBuiltin(path, data)
+		}
 		var at *fs.PathError
 		if errors.Is(err, fs.ErrNotExist) && errors.As(err, &at) {
 			return nil, fmt.Errorf("%s: %w: %w", path, ErrNotModel, at.Err)
@@ -85,6 +90,15 @@ func Open(path string) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// openBuiltin opens a model that is part of the program.
+func openBuiltin(name string, data []byte) (*Store, error) {
+	f, err := gguf.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{path: name, maps: []*mapping{{data: data, path: name, inside: true}}, gguf: f, parts: []part{{file: ggufFile{f}}}}, nil
 }
 
 // GGUFFile is the name of the model in a directory that holds a GGUF file in

@@ -1,0 +1,5 @@
+//go:build nomodels
+
+package builtin
+
+var models []Model
