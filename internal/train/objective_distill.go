@@ -172,7 +172,7 @@ func (*distillEmbedding) size(e *Example) (tensor.Bind, int) { return whole(e), 
 
 func (o *distillEmbedding) put(in *inputs, e *Example, _ *rand.Rand) {
 	if o.file != nil {
-		copy(o.to[in.bind.S*o.file.width:], o.file.row(e.Text))
+		copy(o.to[in.Bind.S*o.file.width:], o.file.row(e.Text))
 	}
 	for i := range e.Seqs {
 		in.sequence(&e.Seqs[i], len(e.Seqs[i].IDs))
