@@ -168,7 +168,27 @@ func (b *bench) embed(e *engine.Engine, m *model.Model, ids [][]int32) (times []
 		}
 		times = append(times, time.Since(begin).Seconds())
 	}
-	return times[3:], nil
+	return times[3:], same(e, m, ids, dst)
+}
+
+// same holds some vectors of a batch to those of the texts alone, which take other
+// kernels.
+func same(e *engine.Engine, m *model.Model, ids [][]int32, dst []float32) error {
+	dim := m.Config().EmbedDim
+	alone := make([]float32, dim)
+	for _, i := range []int{0, len(ids) / 3, len(ids) - 1} {
+		if err := e.EmbedIDs(context.Background(), ids[i:i+1], alone, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true}); err != nil {
+			return err
+		}
+		var cosine float64
+		for j, v := range alone {
+			cosine += float64(v) * float64(dst[i*dim+j])
+		}
+		if !(cosine > 0.998) {
+			return fmt.Errorf("text %d in a batch of %d: cosine %.4f with the text alone", i, len(ids), cosine)
+		}
+	}
+	return nil
 }
 
 // generate times the steps between tokens, or the time to the first token.

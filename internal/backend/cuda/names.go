@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 134c9af5e2717f153e768cd6740715d343701b54d40c52130ef264666a486796
+// sources: be5e109d9a811645097c3e063410bccca5225624a4f8b5ced4a0e84a19a90d1f
 var imageHashes = map[string]string{
 	"compute_80.ptx": "8f40211b6d0858515cb70ab76d5a745e825105caa7385c465e9626f09731d191",
 	"sm_80.cubin":    "c685e75a6eb4308287f5f8641e22c32d64af9d29751ec68926623d24070bae93",
 	"sm_86.cubin":    "57ff209a3e4c76a9fdaec2ff64f8f41257ccaaa4ae9b9b376bf291053366b706",
 	"sm_89.cubin":    "b78a5a34307af43306c899fafd252e57951af30482827f5e526584fa95004bf8",
-	"sm_90a.cubin":   "d8c6eae85c8bd5f2e92d0ce487176c91cb3533d25a3f23912e4e6faa1cb39f8d",
+	"sm_90a.cubin":   "524b6b8567575a9304ac9fbeefa6d5b9c1c6de9545ff30e4ca72ecebd77bbc95",
 }
 
 // kernelNames are the kernels of each image.

@@ -10,9 +10,12 @@ import (
 type tile struct {
 	rows, cols, stages int
 	perUnit            int // blocks that a unit holds
+	// Clocks per block of a full unit, as measured on an H200: of its begin and end,
+	// of 64 values of k, and of an activation.
+	fixed, step, act int
 }
 
-var tiles = []tile{{128, 256, 4, 1}, {128, 128, 3, 2}, {64, 128, 4, 2}, {64, 64, 6, 2}}
+var tiles = []tile{{128, 256, 4, 1, 14200, 1060, 14000}, {128, 128, 3, 2, 4900, 710, 2500}, {64, 128, 4, 2, 3500, 450, 1300}, {64, 64, 6, 2, 3000, 300, 700}}
 
 func (t tile) name() string { return fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols) }
 
@@ -20,41 +23,29 @@ func (t tile) name() string { return fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols) }
 // at 1024 bytes.
 func (t tile) shared() int { return t.stages*(t.rows+t.cols)*128 + 1024 }
 
-// chooseTile estimates the clocks of each kernel for a product, with the blocks of a
-// cluster sharing k or not, and takes the least. cols are the columns of each part
-// that writes results, of which a tile has half its columns where there is a gate;
-// act says that results pass through an activation.
+// chooseTile estimates the clocks of each kernel for a product and takes the least.
+// Where tiles do not fill the card, the blocks of a cluster may share k. cols are the
+// columns of each part that writes results, of which a tile has half its columns
+// where there is a gate; act says that results pass through an activation.
 func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, splits int) {
-	const (
-		begin        = 1500 // of a block
-		bytesPerUnit = 40   // from the card's cache, per clock
-	)
-	perClock := 16 // results that leave a block
-	if act {
-		perClock = 6
-	}
 	least := 0
 	for _, t := range tiles {
-		width := t.cols
+		width, fixed := t.cols, t.fixed
 		if gate {
 			width /= 2
+		} else if act {
+			fixed += t.act
 		}
 		blocks := 0
 		for _, n := range cols {
 			blocks += (n + width - 1) / width
 		}
 		blocks *= (rows + t.rows - 1) / t.rows
-		perStep := max(t.rows*t.cols/32, (t.rows+t.cols)*128/bytesPerUnit)
-		end := t.rows * width / perClock
-		for s := 1; s <= 8 && (s == 1 || (k+63)/64 >= 2*s); s *= 2 {
-			steps := ((k+63)/64 + s - 1) / s * perStep
-			each := (blocks*s + units - 1) / units // blocks per unit
-			clocks := each * (steps + end + begin)
-			if held := min(t.perUnit, each); held > 1 { // one block multiplies while the other ends
-				clocks = each*max(steps, (steps+end+begin)/held) + min(steps, end) + begin
-			}
-			if s > 1 { // sums of a cluster are added up
-				clocks += 1000 + t.rows*t.cols/4
+		steps := (k + 63) / 64
+		for s := 1; s <= 8 && (s == 1 || blocks < units && blocks*s <= 2*units && steps >= 2*s); s *= 2 {
+			clocks := (blocks*s + units - 1) / units * (fixed + (steps+s-1)/s*t.step)
+			if s > 1 { // the sums of a cluster are added up
+				clocks += 2000 + t.rows*t.cols/8
 			}
 			if least == 0 || clocks < least {
 				least, best, splits = clocks, t, s
@@ -92,7 +83,7 @@ func (b *binder) wgmma(p *products, x in) {
 	for i := range len(p.out) {
 		blocks += (n[i] + width - 1) / width
 	}
-	b.launch(t.name(), [3]int{blocks * ((p.rows + t.rows - 1) / t.rows), splits, 1}, 2*t.rows+32,
+	b.launch(t.name(), b.blocks(t, blocks*((p.rows+t.rows-1)/t.rows), splits), 2*t.rows+32,
 		b.tensorMap(x.at, p.rows, p.k, t.rows),
 		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.k, width) }),
 		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).plain }),
@@ -101,6 +92,15 @@ func (b *binder) wgmma(p *products, x in) {
 		b.sizes, p.x.Shape.Outer, tensor.Fixed(p.k), n, parts, p.glu, p.act, early, tail(64))
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster, l.whole = t.shared(), splits, true
+}
+
+// blocks is the grid for so many tiles: as many blocks as the card holds take them in
+// turns, unless the blocks of a cluster share each.
+func (b *binder) blocks(t tile, tiles, splits int) [3]int {
+	if splits == 1 {
+		tiles = min(tiles, t.perUnit*b.be.drv.describe().Units)
+	}
+	return [3]int{tiles, splits, 1}
 }
 
 // tensorMap describes rows x cols values of bf16 to the copy engine, which brings
@@ -133,7 +133,7 @@ func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w addres
 	if k.Sym != 0 {
 		splits = 1 // a run may be too short to be shared
 	}
-	b.launch(t.name(), [3]int{(n + t.cols - 1) / t.cols * ((most + t.rows - 1) / t.rows), splits, 1}, 2*t.rows+32,
+	b.launch(t.name(), b.blocks(t, (n+t.cols-1)/t.cols*((most+t.rows-1)/t.rows), splits), 2*t.rows+32,
 		b.tensorMap(a, most, sa, t.rows), [mostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
 		[mostParts]address{y}, [mostParts]address{}, [mostParts]address{}, b.sizes, rows, k, [mostParts]int{n}, 1, false, -1, false, tail(64))
 	l := &b.launches[len(b.launches)-1]

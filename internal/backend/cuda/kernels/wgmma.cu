@@ -206,7 +206,23 @@ template <int BM, int BN> __device__ __forceinline__ void join_splits(const Wg &
   }
 }
 
-// BM x BN results per block; a warpgroup has 64 rows.
+// Tile is where a block is: BM rows from m0 on, columns of a part from n0 on.
+struct Tile {
+  int m0, n0, part;
+};
+
+// Groups of 8 tiles of rows keep what they share in the cache.
+__device__ __forceinline__ Tile tile_of(int id, int mt, const int (&tiles)[3], int rows, int width) {
+  int all = tiles[0] + tiles[1] + tiles[2], first = id / (8 * all) * 8, high = min(8, mt - first), in = id % (8 * all), tn = in / high;
+  Tile t = {(first + in % high) * rows, 0, 0};
+  if (tn >= tiles[0] + tiles[1]) t.part = 2, tn -= tiles[0] + tiles[1];
+  else if (tn >= tiles[0]) t.part = 1, tn -= tiles[0];
+  t.n0 = tn * width;
+  return t;
+}
+
+// BM x BN results at a time; a warpgroup has 64 rows. A block takes tiles in turns,
+// and the next one's operands are on their way while it ends one.
 template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(const Wg &p) {
   extern __shared__ __align__(1024) u8 ring[];
   __shared__ __align__(8) u64 bars[2 * STAGES];
@@ -214,16 +230,11 @@ template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(co
   int m = size(p.rows, p.bind), width = p.glu ? BN / 2 : BN, tiles[3], all = 0;
 #pragma unroll
   for (int i = 0; i < 3; i++) all += tiles[i] = i < (p.glu ? 1 : p.parts) ? (p.n[i] + width - 1) / width : 0;
-  // Groups of 8 tiles of rows keep what they share in the cache.
-  int mt = (m + BM - 1) / BM, id = blockIdx.x;
-  if (id >= mt * all) {
+  int mt = (m + BM - 1) / BM, splits = gridDim.y;
+  if (blockIdx.x >= mt * all) {
     grid_wait();
     return;
   }
-  int first = id / (8 * all) * 8, high = min(8, mt - first), in = id % (8 * all), tm = first + in % high, tn = in / high, part = 0;
-  if (tn >= tiles[0] + tiles[1]) part = 2, tn -= tiles[0] + tiles[1];
-  else if (tn >= tiles[0]) part = 1, tn -= tiles[0];
-  int m0 = tm * BM, n0 = tn * width, splits = gridDim.y;
   int kt = (size(p.k, p.bind) + 63) / 64, from = kt * blockIdx.y / splits, iters = kt * (blockIdx.y + 1) / splits - from;
   u32 base = (smem_at(ring) + 1023) & ~1023, full = smem_at(bars), empty = full + 8 * STAGES;
   int warp = threadIdx.x / 32;
@@ -234,59 +245,68 @@ template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(co
 
   if (warp == WGS * 4) {
     if (threadIdx.x % 32) return;
-    auto weights = [&](int i) {
-      u32 to = base + i % STAGES * (A + B) + A, bar = full + 8 * (i % STAGES);
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&p.a) : "memory");
+    auto weights = [&](const Tile &t, int i, int g) { // step i of a tile, g of all
+      u32 to = base + g % STAGES * (A + B) + A, bar = full + 8 * (g % STAGES);
       bar_expect(bar, A + B);
-      load_box(to, &p.b[part], bar, (from + i) * 64, n0);
-      if (p.glu) load_box(to + B / 2, &p.b[1], bar, (from + i) * 64, n0);
+      load_box(to, &p.b[t.part], bar, (from + i) * 64, t.n0);
+      if (p.glu) load_box(to + B / 2, &p.b[1], bar, (from + i) * 64, t.n0);
     };
-    auto rows = [&](int i) { load_box(base + i % STAGES * (A + B), &p.a, full + 8 * (i % STAGES), (from + i) * 64, m0); };
-    int begun = min(iters, STAGES);
+    auto rows = [&](const Tile &t, int i, int g) { load_box(base + g % STAGES * (A + B), &p.a, full + 8 * (g % STAGES), (from + i) * 64, t.m0); };
+    Tile t = tile_of(blockIdx.x, mt, tiles, BM, width);
+    int begun = min(iters, STAGES), g = begun;
     if (!p.early) grid_wait();
-    for (int i = 0; i < begun; i++) weights(i);
+    for (int i = 0; i < begun; i++) weights(t, i, i);
     if (p.early) grid_wait();
-    for (int i = 0; i < begun; i++) rows(i);
-    for (int i = begun; i < iters; i++) {
-      bar_wait(empty + 8 * (i % STAGES), (i / STAGES - 1) & 1);
-      weights(i);
-      rows(i);
+    for (int i = 0; i < begun; i++) rows(t, i, i);
+    for (int id = blockIdx.x, i = begun; id < mt * all; id += gridDim.x, i = 0) {
+      t = tile_of(id, mt, tiles, BM, width);
+      for (; i < iters; i++, g++) {
+        if (g >= STAGES) bar_wait(empty + 8 * (g % STAGES), (g / STAGES - 1) & 1);
+        weights(t, i, g);
+        rows(t, i, g);
+      }
     }
     return;
   }
   grid_wait();
-  int wg = warp / 4;
-  float d[BN / 2];
+  int wg = warp / 4, lane = threadIdx.x % 32, row = wg * 64 + warp % 4 * 16 + lane / 4, g = 0;
+  for (int id = blockIdx.x; id < mt * all; id += gridDim.x) {
+    Tile t = tile_of(id, mt, tiles, BM, width);
+    float d[BN / 2];
 #pragma unroll
-  for (int i = 0; i < BN / 2; i++) d[i] = 0;
-  for (int i = 0; i < iters; i++) {
-    int s = i % STAGES;
-    u64 a = tile_at(base + s * (A + B) + wg * 8192), b = tile_at(base + s * (A + B) + A);
-    bar_wait(full + 8 * s, i / STAGES & 1);
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int i = 0; i < BN / 2; i++) d[i] = 0;
+    for (int i = 0; i < iters; i++, g++) {
+      int s = g % STAGES;
+      u64 a = tile_at(base + s * (A + B) + wg * 8192), b = tile_at(base + s * (A + B) + A);
+      bar_wait(full + 8 * s, g / STAGES & 1);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < 4; k++) wgmma(d, a + 2 * k, b + 2 * k);
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-    if (i > 0 && threadIdx.x % 128 == 0) bar_arrive(empty + 8 * ((i - 1) % STAGES));
+      for (int k = 0; k < 4; k++) wgmma(d, a + 2 * k, b + 2 * k);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if (i > 0 && threadIdx.x % 128 == 0) bar_arrive(empty + 8 * ((g - 1) % STAGES));
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < BN / 2; i++) asm volatile("" : "+f"(d[i])::"memory");
+    if (splits == 1) {
+      if (threadIdx.x % 128 == 0) bar_arrive(empty + 8 * ((g - 1) % STAGES));
+      end_of_product<BN>(p, t.part, d, t.n0);
+      store_product<BN>(p, t.part, d, t.m0 + row, m, t.n0);
+      continue;
+    }
+    // Blocks of a cluster have one tile.
+    asm volatile("bar.sync 1, %0;" ::"n"(WGS * 128) : "memory"); // nobody reads the ring any more
+#pragma unroll
+    for (int j = 0; j < BN / 8; j++)
+#pragma unroll
+      for (int e = 0; e < 2; e++)
+        *(float2 *)(ring + (base - smem_at(ring)) + ((row + 8 * e) * (BN + 8) + 8 * j + lane % 4 * 2) * 4) = {d[4 * j + 2 * e], d[4 * j + 2 * e + 1]};
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    join_splits<BM, BN>(p, t.part, base, splits, t.m0, m, t.n0);
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); // others read this block's sums
   }
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-  for (int i = 0; i < BN / 2; i++) asm volatile("" : "+f"(d[i])::"memory");
-  int lane = threadIdx.x % 32, row = wg * 64 + warp % 4 * 16 + lane / 4;
-  if (splits == 1) {
-    end_of_product<BN>(p, part, d, n0);
-    store_product<BN>(p, part, d, m0 + row, m, n0);
-    return;
-  }
-  asm volatile("bar.sync 1, %0;" ::"n"(WGS * 128) : "memory"); // nobody reads the ring any more
-#pragma unroll
-  for (int j = 0; j < BN / 8; j++)
-#pragma unroll
-    for (int e = 0; e < 2; e++)
-      *(float2 *)(ring + (base - smem_at(ring)) + ((row + 8 * e) * (BN + 8) + 8 * j + lane % 4 * 2) * 4) = {d[4 * j + 2 * e], d[4 * j + 2 * e + 1]};
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-  join_splits<BM, BN>(p, part, base, splits, m0, m, n0);
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); // others read this block's sums
 }
 #define PRODUCT(BM, BN, STAGES, BLOCKS) \
   KERNEL __launch_bounds__(BM * 2 + 32, BLOCKS) k_wg_##BM##_##BN(const __grid_constant__ Wg p) { product<BM, BN, STAGES>(p); }
