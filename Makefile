@@ -68,7 +68,14 @@ opencl:
 
 # gpu-test runs what needs a card; where there is none it says so and fails.
 gpu-test:
-	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest | tee /dev/stderr | grep -q '^    --- PASS'
+	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest ./cuda | tee /dev/stderr | grep -q '^    --- PASS'
+
+# gpu-peers measures a card beside PyTorch in one run: make gpu-peers
+# PEERFLAGS="--compile". It needs torch and transformers.
+.PHONY: gpu-peers
+gpu-peers:
+	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
+	$(PYTHON) scripts/peers_gpu.py bin/gpubench $(PEERFLAGS)
 
 # fuzz looks longer at every Fuzz target: make fuzz FUZZTIME=10m. fuzz-short
 # counts inputs instead of seconds, because go test now and then reports its own

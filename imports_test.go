@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"hotpath/internal/study"},
 	{"hotpath"},
 	{"hotpath/opencl", "hotpath/cuda", "hotpath/internal/server"},
-	{"hotpath/cmd", "hotpath/internal/peerbench", "hotpath/internal/soak"},
+	{"hotpath/cmd", "hotpath/internal/gpubench", "hotpath/internal/peerbench", "hotpath/internal/soak"},
 }
 
 // closed lists groups that import nothing of ours but what is said here.

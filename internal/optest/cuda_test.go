@@ -32,11 +32,13 @@ func TestCUDA(t *testing.T) {
 			defer b.Close()
 			be := backend{name: "cuda", open: func() (plan.Backend, error) { return b, nil }, tier: kcpu.Active(), tol: how.tol}
 			for _, c := range Cases() {
-				for _, what := range []string{"forward", "backward"} {
-					if (what == "forward" || differentiable(c)) && runs(t, c, what, supported) {
-						parity(t, c, be, b, known, what)
+				t.Run(c.Name, func(t *testing.T) {
+					for _, what := range []string{"forward", "backward"} {
+						if (what == "forward" || differentiable(c)) && runs(t, c, what, supported) {
+							parity(t, c, be, b, known, what)
+						}
 					}
-				}
+				})
 			}
 		})
 	}

@@ -53,9 +53,10 @@ type Rule struct {
 	Packing *Format
 	// When may refuse a node for its attributes or for what it is fused with.
 	When func(s *Step, n *graph.Node) bool
-	// Reads are the formats that it takes operand 0 in, the best first; none:
-	// plain.
-	Reads []*Format
+	// Reads are the formats that it takes its first operands in, the best first;
+	// none: plain. Operands is the number of these operands; 0 means 1.
+	Reads    []*Format
+	Operands int
 	// Writes are the formats beside plain that the step can end in; nil: none.
 	Writes func(s *Step) []*Format
 	// Together says that it writes several formats in one pass.
@@ -314,13 +315,10 @@ func operandFormats(n *graph.Node, j int, choices []Choice, v *graph.Value) []*F
 		}
 		return []*Format{nil}
 	}
-	if j != 0 {
-		return []*Format{nil}
-	}
 	var out []*Format
 	for i, c := range choices {
 		reads := c.Rule.Reads
-		if reads == nil {
+		if reads == nil || j >= max(1, c.Rule.Operands) {
 			reads = []*Format{nil}
 		}
 		if i == 0 {
@@ -350,7 +348,7 @@ func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 	s := &p.Steps[w]
 	plain := []Form{{Writer: w}}
-	if v != s.Root().Out[0] || isOutput(p.Graph, v) || v.DType != tensor.F32 {
+	if !s.ends(v) || isOutput(p.Graph, v) || v.DType != tensor.F32 {
 		return plain
 	}
 	var best *Format
@@ -375,6 +373,12 @@ func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 		return append(plain, Form{Format: best, Writer: w})
 	}
 	return plain
+}
+
+// ends reports whether v is a result of the step that no node of it reads: the
+// root's, or one of siblings.
+func (s *Step) ends(v *graph.Value) bool {
+	return v.Index == 0 && !slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return slices.Contains(n.In, v) })
 }
 
 // writes are the formats beside plain that every choice of the step can write,

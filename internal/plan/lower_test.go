@@ -359,3 +359,32 @@ func TestFormatsThatOneStepCannotRead(t *testing.T) {
 		t.Errorf("a step that takes one value in two formats: Compile says %v", err)
 	}
 }
+
+// TestFormsOfSiblings: each of several products of one input may end in a format, and
+// a rule may read more operands than the first in one.
+func TestFormsOfSiblings(t *testing.T) {
+	rounding := inHalf
+	rounding.Writes = func(*plan.Step) []*plan.Format { return []*plan.Format{half} }
+	b := graph.NewBuilder(max9)
+	x := b.Input("x", tensor.F32, tensor.Rows(dimT, 8))
+	product := func(name string) *graph.Value {
+		return b.Linear(name, x, b.Weight("w"+name, graph.RoleUp, tensor.Static(8, 8)), nil)
+	}
+	p, q := product("p"), product("q")
+	g, err := b.Freeze(b.Mul("y", p, q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	siblings := []plan.Pattern{{Kind: "linear+linear", Root: graph.OpLinear, Siblings: func(_, _ *graph.Node) bool { return true }}}
+	for operands, want := range map[int]string{0: "half plain", 2: "half half"} {
+		reads := plan.Rule{Class: "half", Op: graph.OpMul, Reads: []*plan.Format{half, nil}, Operands: operands}
+		prog, err := plan.Compile("test", g, ruled{fused{ref.New(), siblings}, []plan.Rule{rounding, reads}}, []tensor.Bind{g.Max}, plan.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := prog.Plans[0]
+		if got := formats(one, p) + " " + formats(one, q); kinds(one) != "linear+linear mul" || got != want {
+			t.Errorf("%d operands: steps %s, formats %s, expected %s", operands, kinds(one), got, want)
+		}
+	}
+}

@@ -16,12 +16,18 @@ type Merge struct {
 	// After reports whether a share of columns can go on with the step of these
 	// nodes, which reads results; nil: no step follows.
 	After func(nodes []*graph.Node) bool
+	// Varies says that the merged step has other bits than its parts: invariant
+	// programs do without it.
+	Varies bool
 }
 
 // merge takes neighbours into the steps that the backend has a row for.
 func (p *Plan) merge(merges []Merge, t *table) {
 	us := uses(p.Graph, alive(p.Graph))
 	for _, m := range merges {
+		if m.Varies && p.Invariant {
+			continue
+		}
 		for i := 0; i < len(p.Steps); i++ {
 			s := &p.Steps[i]
 			if s.Kind != m.Kind || s.Root().Out[0].Shape.Outer.Size(p.Max) > 1 {

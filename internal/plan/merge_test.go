@@ -185,3 +185,33 @@ func TestCostsOfMergedSteps(t *testing.T) {
 		t.Errorf("merged steps have %v, expected %v; steps of their own have %v", got, want, whole)
 	}
 }
+
+// varying publishes merges whose bits differ from those of the steps alone.
+type varying struct{ merging }
+
+func (v varying) Caps() plan.Caps {
+	c := v.merging.Caps()
+	for i := range c.Merges {
+		c.Merges[i].Varies = true
+	}
+	return c
+}
+
+// TestInvariantMerge: an invariant program does without merges that change bits.
+func TestInvariantMerge(t *testing.T) {
+	for invariant, want := range map[bool]string{false: "linear", true: "norm linear"} {
+		b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
+		norm := b.RMSNorm("norm", b.Input("x", tensor.F32, tensor.Rows(dimT, 8)), b.Input("w", tensor.F32, tensor.Static(8)), 1e-5, 0)
+		g, err := b.Freeze(b.Linear("product", norm, b.Weight("m", graph.RoleQ, tensor.Static(8, 8)), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile("test", g, varying{merging{fused{ref.New(), nil}}}, []tensor.Bind{g.Max}, plan.CompileOptions{Invariant: invariant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kinds(p.Plans[0]); got != want {
+			t.Errorf("invariant %v: steps are %s, expected %s", invariant, got, want)
+		}
+	}
+}

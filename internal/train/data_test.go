@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"hotpath/internal/format/safetensors"
 	"hotpath/internal/batch"
+	"hotpath/internal/format/safetensors"
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"

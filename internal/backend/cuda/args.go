@@ -52,6 +52,48 @@ func (a *args) put(v any) {
 		a.f32(v)
 	case float64:
 		a.u64(math.Float64bits(v))
+	case tail:
+		a.align(int(v))
+	case [mostParts]int:
+		for _, e := range v {
+			a.i32(e)
+		}
+	case [mostParts]address:
+		for _, e := range v {
+			a.u64(uint64(e))
+		}
+	case [mostParts]turn:
+		for _, e := range v {
+			a.put(e)
+		}
+	case tensorMap:
+		a.align(64)
+		for _, e := range v {
+			a.u64(e)
+		}
+	case [mostParts]tensorMap:
+		for _, e := range v {
+			a.put(e)
+		}
+	case in:
+		a.u64(uint64(v.at))
+		a.put(v.half)
+		a.align(8)
+	case out:
+		a.u64(uint64(v.plain))
+		a.u64(uint64(v.half))
+	case turn:
+		a.u64(uint64(v.freqs))
+		a.u64(uint64(v.pos))
+		a.u64(uint64(v.length))
+		a.put(v.Stretch)
+		for _, e := range []int{v.HeadDim, v.RotDim} {
+			a.i32(e)
+		}
+		a.put(v.Interleaved)
+		a.put(v.Inverse)
+		a.i32(v.Context)
+		a.f32(v.Magnitude)
 	case tensor.DType:
 		a.i32(int(v))
 	case tensor.Dim:
@@ -70,4 +112,16 @@ func (a *args) put(v any) {
 	default:
 		panic("cuda: an argument of a type that no kernel takes")
 	}
+}
+
+// tail aligns the end of a structure that is passed by value.
+type tail int
+
+// tensorMap is the driver's description of a matrix for the copy engine.
+type tensorMap [16]uint64
+
+// turn is a rotation, as Turn in elementwise.cu. The zero value rotates nothing.
+type turn struct {
+	freqs, pos, length address
+	graph.RopeAttr
 }

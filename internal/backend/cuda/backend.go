@@ -34,6 +34,9 @@ type Backend struct {
 	drv   driver
 	pool  *pool
 	funcs map[string]function
+	// wgmma says that the card has compute capability 9.0, whose kernels multiply by
+	// warpgroups and may begin before those before them have ended.
+	wgmma bool
 
 	mu      sync.Mutex // one caller of the driver at a time
 	weights []address
@@ -50,7 +53,9 @@ func New(o Options) (*Backend, error) {
 
 func newBackend(o Options, drv driver) (*Backend, error) {
 	b := &Backend{opts: o, drv: drv, pool: newPool(drv), funcs: map[string]function{}}
-	if c := drv.describe().Capability; c[0] < 8 {
+	c := drv.describe().Capability
+	b.wgmma = c == [2]int{9, 0}
+	if c[0] < 8 {
 		return nil, errors.Join(fmt.Errorf("%w: %s has compute capability %d.%d, expected 8.0 or more", ErrDevice, drv.describe().Name, c[0], c[1]), drv.close())
 	}
 	err := b.do(func() error {
@@ -65,6 +70,11 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 		for _, name := range kernelNames {
 			if b.funcs[name], err = drv.function(m, name); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
+		for _, t := range tiles {
+			if err := drv.setShared(b.funcs[t.name()], t.shared()); b.wgmma && err != nil {
+				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
 		return nil
@@ -86,21 +96,12 @@ func (b *Backend) do(f func() error) error {
 	return f()
 }
 
-// buckets are the row counts at which smaller plans end: up to 8 rows products
-// read each weight once for all rows.
-var buckets = []int{1, fewRows, fewRowsSmall, 128, 512, 4096}
-
-// fewRows is up to how many rows the kernels for few rows are taken, and
-// fewRowsSmall the same for matrices of up to smallMatrix values, which stay in
-// the card's cache while they are read once per 8 rows.
-const (
-	fewRows      = 8
-	fewRowsSmall = 32
-	smallMatrix  = 4 << 20
-)
+// buckets are the row counts at which smaller plans end: where products change their
+// kernels, and where tiles of another size pay.
+var buckets = []int{oneRow, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, Merges: merges, OwnScratch: func(string) bool { return true }}
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
@@ -113,20 +114,6 @@ func (*Backend) Supports(n *graph.Node) bool {
 const lastAct = graph.Sigmoid
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
-
-// Rules say that few rows are multiplied in another way than many, unless one way
-// is asked for; which kernel that is, bindLinear knows.
-func (b *Backend) Rules(invariant bool) []plan.Rule {
-	class := "bf16"
-	if b.opts.F32 {
-		class = "f32"
-	}
-	many := plan.Rule{Class: class, Op: graph.OpLinear, Kernel: "many"}
-	if invariant {
-		return []plan.Rule{many}
-	}
-	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Kernel: "few", To: fewRows}, many}
-}
 
 // storedTypes have kernels that read them. Others become f32 when they are packed.
 var storedTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K}
@@ -159,19 +146,24 @@ func (p *packed) Free() error {
 }
 
 // Pack copies a weight to the card.
-func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
+func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	p := &packed{be: b, dtype: w.DType, bytes: int64(len(w.Data))}
 	data := w.Data
-	if storedAs(w.Value, nil) != w.DType {
+	if f == half {
+		p.dtype = tensor.BF16
+	} else {
+		p.dtype = storedAs(w.Value, nil)
+	}
+	if p.dtype != w.DType {
 		values := make([]float32, len(w.Data)/w.DType.Info().BlockBytes*w.DType.Info().BlockLen)
 		if err := tensor.Dequantize(values, w.DType, w.Data); err != nil {
 			return nil, err
 		}
-		data = make([]byte, 4*len(values))
-		if err := tensor.Quantize(data, tensor.F32, values); err != nil {
+		data = make([]byte, p.dtype.RowBytes(len(values)))
+		if err := tensor.Quantize(data, p.dtype, values); err != nil {
 			return nil, err
 		}
-		p.dtype, p.bytes = tensor.F32, int64(len(data))
+		p.bytes = int64(len(data))
 	}
 	err := b.do(func() (err error) {
 		if p.at, err = b.pool.take(p.bytes, "weight "+w.Value.Node.Name); err != nil {

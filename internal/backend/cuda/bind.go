@@ -18,9 +18,11 @@ type binder struct {
 	sizes    address // of T, S and R on the card
 	launches []launch
 	scratch  int64   // bytes that one step wants at most
+	used     int64   // of them, by the step at hand
 	at       address // of the scratch, in the second pass
 	exec     *exec
-	failed   error // the first that a step met
+	step     *plan.Step // at hand
+	failed   error      // the first that a step met
 }
 
 // Bind records the launches of a plan.
@@ -58,6 +60,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 		for i := range e.plan.Steps {
 			s := &e.plan.Steps[i]
 			e.begins = append(e.begins, len(b.launches))
+			b.step, b.used = s, 0
 			ops[s.Kind](b, s.Root())
 		}
 		if pass == 0 {
@@ -74,11 +77,20 @@ func (e *exec) record(m *plan.Memory) (err error) {
 		if b.failed != nil {
 			return b.failed
 		}
+		b.startEarly()
 		if e.list, err = e.be.drv.record(b.launches); err == nil {
 			e.stamped, err = e.be.drv.record(e.withStamps(b))
 		}
 	}
 	return err
+}
+
+// startEarly lets kernels begin before the ones before them have ended, from the
+// second behind the inputs on: sizes may be read before grid_wait then.
+func (b *binder) startEarly() {
+	for i := range b.launches {
+		b.launches[i].early = b.be.wgmma && i > 1
+	}
 }
 
 // transferBlocks is the number of blocks per value that travels.
@@ -116,6 +128,18 @@ func travel(p *plan.Plan, io *ioArena) (in, out []travels) {
 	return in, out
 }
 
+// form is where a value lies in a format; 0 where it does not.
+func (b *binder) form(v *graph.Value, f *plan.Format) address {
+	pl, ok := b.plan.Form(v, f)
+	if !ok || pl.Bytes == 0 {
+		return 0
+	}
+	if pl.Class == plan.IO {
+		return b.io.at + address(pl.Offset)
+	}
+	return b.mem.Arenas[pl.Class].(*arena).at + address(pl.Offset)
+}
+
 // value is where a value lies on the card; 0 for one that is absent.
 func (b *binder) value(v *graph.Value) address {
 	if v == nil {
@@ -124,14 +148,7 @@ func (b *binder) value(v *graph.Value) address {
 	if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf {
 		return b.mem.Weights[v.ID].(*packed).at
 	}
-	pl, ok := b.plan.Form(v, nil)
-	if !ok || pl.Bytes == 0 {
-		return 0
-	}
-	if pl.Class == plan.IO {
-		return b.io.at + address(pl.Offset)
-	}
-	return b.mem.Arenas[pl.Class].(*arena).at + address(pl.Offset)
+	return b.form(v, nil)
 }
 
 // dtype is the type in which a matrix lies on the card.
@@ -155,7 +172,7 @@ func (b *binder) launch(kernel string, grid [3]int, block int, arguments ...any)
 	for i := range grid {
 		grid[i] = max(grid[i], 1)
 	}
-	b.launches = append(b.launches, launch{kernel, fn, grid, block, a.b})
+	b.launches = append(b.launches, launch{kernel: kernel, fn: fn, grid: grid, block: block, args: a.b})
 }
 
 // most is the largest number of rows of a run of this plan.
@@ -177,10 +194,12 @@ func (b *binder) warps(kernel string, n int, more ...any) {
 	b.launch(kernel, b.spread(32*n), 256, append([]any{b.sizes}, more...)...)
 }
 
-// workspace is memory of one step.
+// workspace is memory of the step at hand, beside what it has already.
 func (b *binder) workspace(bytes int64) address {
-	b.scratch = max(b.scratch, bytes)
-	return b.at
+	at := b.at + address(b.used)
+	b.used += (bytes + 255) / 256 * 256
+	b.scratch = max(b.scratch, b.used)
+	return at
 }
 
 // fail keeps the first error; binding ends with it.

@@ -29,8 +29,13 @@ type driver interface {
 	read(dst []byte, src address) error
 	write(dst address, src []byte) error
 
+	// tensorMap describes rows x cols values of bf16 to the copy engine.
+	tensorMap(at address, rows, cols, box int) (tensorMap, error)
+
 	load(image []byte) (module, error)
 	function(m module, name string) (function, error)
+	// setShared allows a kernel so much dynamic shared memory.
+	setShared(f function, bytes int) error
 
 	// record makes a list of launches that can be replayed.
 	record(launches []launch) (list, error)
@@ -63,6 +68,15 @@ type launch struct {
 	grid   [3]int
 	block  int
 	args   []byte
+	// shared is dynamic shared memory in bytes, cluster the number of blocks of a
+	// cluster along y, 0 or 1: none.
+	shared, cluster int
+	// early says that the kernel may begin before the one before it has ended: it
+	// waits by itself (grid_wait).
+	early bool
+	// whole says that args are one structure, which the driver puts where the kernel
+	// wants it: one with an alignment of 64 bytes does not begin where a list does.
+	whole bool
 }
 
 // failure is an error of a call of the driver.

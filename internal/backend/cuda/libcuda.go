@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -21,13 +22,15 @@ type libcuda struct {
 	context uintptr
 	stream  uintptr
 	about   description
+	// launching is the launch under way.
+	launching launchCall
 }
 
 var symbols = []string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDeviceTotalMem_v2",
 	"cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent", "cuGetErrorString", "cuMemGetInfo_v2",
 	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemsetD8Async", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
-	"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate", "cuStreamSynchronize", "cuStreamDestroy_v2", "cuLaunchKernel",
+	"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate", "cuStreamSynchronize", "cuStreamDestroy_v2", "cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuFuncSetAttribute",
 	"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
 }
 
@@ -149,7 +152,13 @@ func (d *libcuda) ask() error {
 	return nil
 }
 
-func pointer[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// held keeps what the driver is handed off the stack, which moves when it grows.
+var held atomic.Pointer[byte]
+
+func pointer[T any](p *T) uintptr {
+	held.Store((*byte)(unsafe.Pointer(p)))
+	return uintptr(unsafe.Pointer(p))
+}
 
 // call makes one call of the driver.
 func (d *libcuda) call(name string, args ...uintptr) error {
@@ -250,6 +259,11 @@ func (d *libcuda) function(m module, name string) (function, error) {
 	return function(f), err
 }
 
+func (d *libcuda) setShared(f function, bytes int) error {
+	const maxDynamicShared = 8
+	return d.call("cuFuncSetAttribute", uintptr(f), maxDynamicShared, uintptr(bytes))
+}
+
 // record captures launches on the stream as a graph.
 func (d *libcuda) record(launches []launch) (list, error) {
 	const threadLocal = 1
@@ -276,18 +290,90 @@ func (d *libcuda) record(launches []launch) (list, error) {
 	return list(exec), err
 }
 
+// launchConfig is CUlaunchConfig.
+type launchConfig struct {
+	grid, block [3]uint32
+	shared      uint32
+	stream      uintptr
+	attributes  *launchAttribute
+	count       uint32
+}
+
+// launchAttribute is CUlaunchAttribute.
+type launchAttribute struct {
+	id    uint32
+	_     uint32
+	value [16]uint32
+}
+
+// Kinds of attributes.
+const (
+	clusterDimension = 4
+	earlyStart       = 6 // programmatic stream serialization
+)
+
+// launchCall is everything that the driver reads in a launch, off the stack.
+type launchCall struct {
+	config     launchConfig
+	attributes [2]launchAttribute
+	size       uint64
+	extra      [5]uintptr
+}
+
 // launch passes all arguments as one buffer.
 func (d *libcuda) launch(l *launch) error {
-	size := uint64(len(l.args))
-	extra := []uintptr{1, pointer(&l.args[0]), 2, pointer(&size), 0}
-	err := d.call("cuLaunchKernel", uintptr(l.fn), uintptr(l.grid[0]), uintptr(l.grid[1]), uintptr(l.grid[2]), uintptr(l.block), 1, 1, 0, d.stream, 0, pointer(&extra[0]))
+	c := &d.launching
+	*c = launchCall{size: uint64(len(l.args))}
+	for i := range 3 {
+		c.config.grid[i], c.config.block[i] = uint32(l.grid[i]), 1
+	}
+	c.config.block[0], c.config.shared, c.config.stream = uint32(l.block), uint32(l.shared), d.stream
+	add := func(id uint32, value ...uint32) {
+		a := &c.attributes[c.config.count]
+		a.id = id
+		copy(a.value[:], value)
+		c.config.count++
+	}
+	if l.cluster > 1 {
+		add(clusterDimension, 1, uint32(l.cluster), 1)
+	}
+	if l.early {
+		add(earlyStart, 1)
+	}
+	c.config.attributes = &c.attributes[0]
+	var parts, list uintptr
+	if c.extra = [5]uintptr{1, pointer(&l.args[0]), 2, pointer(&c.size), 0}; l.whole {
+		parts = pointer(&c.extra[1])
+	} else {
+		list = pointer(&c.extra[0])
+	}
+	err := d.call("cuLaunchKernelEx", pointer(&c.config), uintptr(l.fn), parts, list)
 	runtime.KeepAlive(l)
-	runtime.KeepAlive(extra)
-	runtime.KeepAlive(&size)
 	if err != nil {
 		return fmt.Errorf("launch of %s: %w", l.kernel, err)
 	}
 	return nil
+}
+
+// tensorMap has the driver encode a matrix of bf16 whose rows are read in lines of
+// 128 swizzled bytes; what lies beyond it reads as 0.
+func (d *libcuda) tensorMap(at address, rows, cols, box int) (tensorMap, error) {
+	const bf16, none, swizzle128, promote256, zeros = 9, 0, 3, 3, 0
+	m := new([3]tensorMap) // one of them begins at a multiple of 64 bytes
+	to := (pointer(&m[0][0]) + 63) / 64 * 64
+	args := &struct {
+		dims    [2]uint64
+		strides [1]uint64
+		box, by [2]uint32
+	}{[2]uint64{uint64(cols), uint64(rows)}, [1]uint64{2 * uint64(cols)}, [2]uint32{64, uint32(box)}, [2]uint32{1, 1}}
+	err := d.call("cuTensorMapEncodeTiled", to, bf16, 2, uintptr(at), pointer(&args.dims[0]), pointer(&args.strides[0]), pointer(&args.box[0]), pointer(&args.by[0]), none, swizzle128, promote256, zeros)
+	first := (to - pointer(&m[0][0])) / 8
+	var out tensorMap
+	for i := range out {
+		at := int(first) + i
+		out[i] = m[at/len(out)][at%len(out)]
+	}
+	return out, err
 }
 
 func (d *libcuda) replay(l list) error { return d.call("cuGraphLaunch", uintptr(l), d.stream) }

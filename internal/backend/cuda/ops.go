@@ -36,17 +36,23 @@ var ops = map[string]func(*binder, *graph.Node){
 		a := n.Attr.(graph.SGDAttr)
 		b.each("k_sgd", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), a.Decay, a.Nesterov)
 	},
+	"accumulate": func(b *binder, n *graph.Node) {
+		b.each("k_accumulate", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]))
+	},
+	"dropout": func(b *binder, n *graph.Node) {
+		b.each("k_dropout", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.DropoutAttr).Salt))
+	},
 	"fill": func(b *binder, n *graph.Node) {
 		b.each("k_fill", n.Out[0], b.value(n.Out[0]), n.Attr.(graph.FillAttr).C)
 	},
 	"act": func(b *binder, n *graph.Node) {
-		b.each("k_act", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_act", n.Out[0], b.writes(n.Out[0]), b.value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"act_grad": func(b *binder, n *graph.Node) {
 		b.each("k_act_grad", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"glu": func(b *binder, n *graph.Node) {
-		b.each("k_glu", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_glu", n.Out[0], b.writes(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"glu_grad": func(b *binder, n *graph.Node) {
 		b.each("k_glu_grad", n.In[0], b.value(n.Out[0]), b.value(n.Out[1]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), int(n.Attr.(graph.ActAttr).Kind))
@@ -86,7 +92,11 @@ var ops = map[string]func(*binder, *graph.Node){
 	"sum_squares":        bindSumSquares,
 	"global_norm":        bindGlobalNorm,
 	"adamw":              bindAdamW,
-	"linear":             bindLinear,
+	"linear":             bindProducts,
+	"linear+act":         bindProducts,
+	"linear+glu":         bindProducts,
+	"linear+linear":      bindProducts,
+	"rope+kv_write":      bindRopeKV,
 	"linear_dx":          bindLinearDX,
 	"linear_dw":          bindLinearDW,
 	"grouped_linear":     bindGrouped,
@@ -115,11 +125,24 @@ func sequences(start *graph.Value) tensor.Dim {
 }
 
 func bindRope(b *binder, n *graph.Node) {
-	a, x, y := n.Attr.(graph.RopeAttr), n.In[0], n.Out[0]
-	half := a.RotDim / 2
-	freqs := b.workspaceFreqs(n, a)
-	b.launch("k_rope", b.spread(b.most(x)*half), 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), b.value(n.In[3]), freqs,
-		a.HeadDim, a.RotDim, a.Interleaved, a.Inverse, a.Magnitude, a.Context, a.Stretch)
+	x, a := n.In[0], n.Attr.(graph.RopeAttr)
+	grid := b.spread(b.most(x) * a.RotDim / 2)
+	grid[1] = min(x.Shape.RowLen()/a.HeadDim, max(1, 2048/grid[0]))
+	b.launch("k_rope", grid, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.writes(n.Out[0]), b.value(x), b.turnOf(n))
+}
+
+// bindRopeKV rotates keys on their way into the cache.
+func bindRopeKV(b *binder, n *graph.Node) {
+	rope := n.In[2].Node
+	k := rope.In[0]
+	b.launch("k_rope_kv", b.spread(b.most(k)*k.Shape.RowLen()/2), 256, b.sizes, k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType,
+		b.value(k), b.value(n.In[3]), b.value(n.In[4]), b.turnOf(rope))
+}
+
+// turnOf is the rotation of a node.
+func (b *binder) turnOf(n *graph.Node) turn {
+	a := n.Attr.(graph.RopeAttr)
+	return turn{b.workspaceFreqs(n, a), b.value(n.In[1]), b.value(n.In[3]), a}
 }
 
 // workspaceFreqs are the radians per position of each pair, for short texts and
@@ -140,43 +163,51 @@ func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
 	return b.constants(table)
 }
 
-// patterns are the fusions: a sum and the norm of it.
+// patterns are the fusions, larger ones first.
 var patterns = []plan.Pattern{
+	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
+		Match: func(nodes []*graph.Node) bool { return nodes[0].In[0] == nodes[1].In[0] && beside(nodes[0], nodes[1]) }},
+	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
+	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}},
+		Match: func(nodes []*graph.Node) bool { return byHeads(nodes) }},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
 		Match: func(nodes []*graph.Node) bool {
 			norm := nodes[1]
-			return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen() && norm.In[0].Shape.RowLen() <= mostOfABlock
+			return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen()
 		}},
+	{Kind: "linear+linear", Root: graph.OpLinear, Siblings: beside, Match: func(nodes []*graph.Node) bool { return len(nodes) <= mostParts }},
 }
 
-// mostOfABlock is the longest chunk that a block of k_norm_few holds.
-const mostOfABlock = 32 * 256
+// Longest chunks that a warp and a block of 256 threads hold in registers.
+const (
+	mostOfAWarp  = 32 * 32
+	mostOfABlock = 32 * 256
+)
 
-// normRowsFew is up to how many chunks a block takes each; more take a warp each.
-const normRowsFew = 1024
+func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0) }
 
-func bindAddNorm(b *binder, norm *graph.Node) {
-	add := norm.In[0].Node
-	a, x := norm.Attr.(graph.NormAttr), norm.In[0]
-	width := norm.In[1].Shape.Len(tensor.Bind{})
-	sum := b.value(x)
-	if sum == 0 { // nobody else reads it
-		sum = b.workspace(4 * int64(b.most(x)) * int64(x.Shape.RowLen()))
-	}
-	b.launch("k_norm_few", [3]int{b.most(x) * x.Shape.RowLen() / a.Size(width), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(norm.Out[0]), b.value(add.In[0]), b.value(norm.In[1]), b.value(norm.In[2]),
-		width, a.Size(width), a.Kind == graph.RMSNorm, a.Eps, a.Offset, sum, b.value(add.In[1]))
+func bindAddNorm(b *binder, n *graph.Node) {
+	add := n.In[0].Node
+	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.value(n.In[0]))
 }
 
-func bindNorm(b *binder, n *graph.Node) {
-	a, x := n.Attr.(graph.NormAttr), n.In[0]
+// norm is the norm n of x, or of x + add, which is written to sum unless that is 0.
+func (b *binder) norm(n *graph.Node, x, add in, sum address) {
+	a, v := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
-	if chunks := b.most(x) * x.Shape.RowLen() / size; !b.plan.Invariant && chunks <= normRowsFew && size <= mostOfABlock {
-		b.launch("k_norm_few", [3]int{chunks, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
-			width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset, address(0), address(0))
-		return
+	chunks := b.most(v) * v.Shape.RowLen() / size
+	kernel, grid := "k_norm", b.spread(32*chunks)
+	switch {
+	case size%4 != 0 || size > mostOfABlock || width%4 != 0:
+	case size <= mostOfAWarp && chunks > 1024 || size <= 256:
+		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
+	case b.plan.Invariant && size <= mostOfAWarp:
+		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
+	default:
+		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
 	}
-	b.warps("k_norm", b.most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]),
+	b.launch(kernel, grid, 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.value(n.In[1]), b.value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
 }
 
@@ -269,50 +300,39 @@ func bindAdamW(b *binder, n *graph.Node) {
 	b.each("k_adamw", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
 }
 
-// bindLinear takes a warp per weight row for few rows, and tensor cores for many
-// where operands may be rounded.
-func bindLinear(b *binder, n *graph.Node) {
-	x, w, y := n.In[0], n.In[1], n.Out[0]
-	rows, cols, k, t := b.most(x), w.Shape.Outer.Add, w.Shape.RowLen(), b.dtype(w)
-	common := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
-	name := strings.ToLower(t.String())
-	switch {
-	case !b.plan.Invariant && (rows <= fewRows || rows <= fewRowsSmall && cols*k <= smallMatrix):
-		b.launch("k_few_"+name, [3]int{(cols + 15) / 16, (rows + 7) / 8, 1}, 256, common...)
-	case !b.be.opts.F32:
-		b.launch("k_tensor_"+name, [3]int{(cols + 63) / 64, (rows + 127) / 128, 1}, 256, common...)
-	default:
-		b.gemm(x.Shape.Outer, tensor.Fixed(cols), tensor.Fixed(k), b.value(y), b.value(x), k, 1, b.decoded(w), 1, k, b.value(n.In[2]))
-	}
-}
-
-// decoded is a matrix as f32: where it lies, or decoded into the step's memory.
-func (b *binder) decoded(w *graph.Value) address {
-	t := b.dtype(w)
-	if t == tensor.F32 {
-		return b.value(w)
-	}
-	rows, cols := w.Shape.NumRows(b.plan.Max), w.Shape.RowLen()
-	at := b.workspace(4 * int64(rows) * int64(cols))
-	b.launch("k_decode", b.spread(rows*cols), 256, at, b.value(w), t, uint64(rows), cols)
-	return at
-}
-
 // gemm is c[m,n] = a(m,k) b(k,n) in f32, with strides.
 func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address, sbk, sbn int, bias address) {
 	b.launch("k_gemm_f32", [3]int{(n.Size(b.plan.Max) + 63) / 64, (m.Size(b.plan.Max) + 63) / 64, 1}, 256,
 		b.sizes, m, n, k, c, x, uint64(sam), uint64(sak), w, uint64(sbk), uint64(sbn), bias)
 }
 
+// bindLinearDX is dx[T,k] = dy[T,n] w[n,k].
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
 	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.value(n.Out[0]), b.value(dy), rows, 1, b.decoded(w), k, 1, 0)
+	if t := b.dtype(w); b.be.wgmma && !b.be.opts.F32 && half.Holds(rows) && (t == tensor.F32 || t == tensor.BF16) {
+		turned, to := b.turned(tensor.Fixed(rows), k, in{b.value(w), t == tensor.BF16})
+		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, b.rounded(dy, in{at: b.value(dy)}).at, rows, turned, to, b.value(n.Out[0]))
+		return
+	}
+	at := b.value(w)
+	if b.dtype(w) != tensor.F32 {
+		at = b.workspace(4 * int64(rows) * int64(k))
+		b.decode("k_decode", at, w)
+	}
+	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.value(n.Out[0]), b.value(dy), rows, 1, at, k, 1, 0)
 }
 
+// bindLinearDW is dw[n,k] = dy[T,n]^T x[T,k].
 func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
+	if b.be.wgmma && !b.be.opts.F32 {
+		a, to := b.turned(dy.Shape.Outer, rows, in{at: b.value(dy)})
+		w, _ := b.turned(x.Shape.Outer, k, b.reads(x))
+		b.multiply(tensor.Fixed(rows), dy.Shape.Outer, k, a, to, w, to, b.value(n.Out[0]))
+		return
+	}
 	b.gemm(tensor.Fixed(rows), tensor.Fixed(k), dy.Shape.Outer, b.value(n.Out[0]), b.value(dy), 1, rows, b.value(x), k, 1, 0)
 }
 
@@ -372,12 +392,16 @@ func bindAttention(b *binder, n *graph.Node) {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
 	if d := flashHead(a.HeadDim); lse == 0 && d > 0 && !b.be.opts.F32 {
-		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.most(q) + 63) / 64, a.Heads, 1}, 128, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), b.reads(q), b.reads(n.In[1]), b.reads(n.In[2]),
 			b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
 		return
 	}
-	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
 }
+
+// singleQueries is up to how many rows each query reads the cache by itself: such
+// batches are mostly sequences that decode.
+const singleQueries = 64
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
@@ -385,17 +409,18 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 		return
 	}
 	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
-	operands := []any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
+	cache := []any{b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
+	k, v := b.value(n.In[1]), b.value(n.In[2])
+	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.value(q), k, v}, cache...)
 	switch d := flashHead(a.HeadDim); {
-	case b.most(q) <= fewRows && !b.plan.Invariant:
-		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, operands...)
-		return
+	case b.most(q) <= singleQueries && !b.plan.Invariant:
+		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, plain...)
 	case d > 0 && !b.be.opts.F32 && n.In[1].DType != tensor.Q8_0:
-		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 63) / 64, a.Heads, 1}, 128, append(operands, address(0), 1)...)
-		return
+		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.value(q)}, in{at: k}, in{at: v}}, cache...)
+		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1)...)
+	default:
+		b.warps("k_attention_kv_"+kvType, b.most(q)*a.Heads, plain[1:]...)
 	}
-	b.warps("k_attention_kv_"+strings.ToLower(n.In[1].DType.String()), b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
-		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
 }
 
 func bindAttentionGrad(b *binder, n *graph.Node) {

@@ -16,7 +16,7 @@ __device__ __forceinline__ void visible(const Mask &a, int pos, int keys, int &l
 
 __device__ __forceinline__ float round_bf16(float x) { return bf16_to_float(float_to_bf16(x)); }
 
-__device__ float alibi_slope(const Mask &a, int h) {
+__device__ __noinline__ float alibi_slope(const Mask &a, int h) {
   int n = 1;
   while (2 * n <= a.heads) n *= 2;
   int power = h + 1;
@@ -42,7 +42,7 @@ __device__ __forceinline__ u64 key_row(const Keys &s, int j) { return s.table ? 
 
 // One warp per query head: lanes hold elements lane, lane+32, ... of the head, at
 // most 8 of them. Softmax is online: scores never lie in memory.
-template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, float *out, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
+template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, Out out, u64 o, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
   int lane = threadIdx.x % 32, d = a.head, off = h / (a.heads / a.kv_heads) * d;
   u64 stride = row_bytes(TYPE, s.cols);
   float slope = a.alibi ? alibi_slope(a, h) : 0;
@@ -68,7 +68,7 @@ template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const 
     top = next;
   }
   for (int e = 0; e < 8; e++)
-    if (lane + 32 * e < d) out[lane + 32 * e] = hi > lo ? acc[e] / sum : 0;
+    if (lane + 32 * e < d) put(out, o + lane + 32 * e, hi > lo ? acc[e] / sum : 0);
   if (lse && lane == 0) *lse = hi > lo ? top + logf(sum) : -INF;
 }
 
@@ -85,7 +85,8 @@ __device__ __forceinline__ int sequence_of(const int *start, int seqs, int t) {
 
 #define EACH_HEAD(i) for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * a.heads; i < n_; i += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+  grid_wait();
   int ns = size(seqs, bind), reach = (relcols - 1) / 2;
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
@@ -93,11 +94,12 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, float *out, floa
     Keys keys = {(const u8 *)k, (const u8 *)v, a.kv_heads * a.head, q0, 0, 0};
     visible(a, t - q0, start[s + 1] - q0, lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
-    attend<F32>(a, keys, q + o, out + o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
+    attend<F32>(a, keys, q + o, out, o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
   }
 }
 
-template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
+template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
+  grid_wait();
   int ns = size(seqs, bind);
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), lo, hi;
@@ -106,12 +108,12 @@ template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind
     int at = kv_len[s] - (start[s + 1] - t);
     visible(a, at, kv_len[s], lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
-    attend<TYPE>(a, keys, q + o, out + o, 0, h, lo, hi, at, 0, 0);
+    attend<TYPE>(a, keys, q + o, out, o, 0, h, lo, hi, at, 0, 0);
   }
 }
 
 #define ATTENTION_KV(name, TYPE)                                                                                                                                                                         \
-  KERNEL k_attention_kv_##name(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
+  KERNEL k_attention_kv_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
     attention_kv<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                         \
   }
 ATTENTION_KV(f32, F32)
@@ -120,6 +122,7 @@ ATTENTION_KV(q8_0, Q8_0)
 
 // k and v into rows of the cache, in its encoding. One warp per 32 values.
 KERNEL k_kv_write(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots) {
+  grid_wait();
   u64 stride = row_bytes(type, cols), parts = (cols + 31) / 32;
   int lane = threadIdx.x % 32;
   for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = size(rows, bind) * parts; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
@@ -164,6 +167,7 @@ __device__ __forceinline__ float row_dot(const float *x, const float *y, int n) 
 
 // One warp per query head.
 KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+  grid_wait();
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, kcols = a.kv_heads * d;
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
@@ -188,6 +192,7 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
 // One warp per key head: sums over the heads of its group and the queries that
 // see it, in order.
 KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+  grid_wait();
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, group = a.heads / a.kv_heads;
   for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = (u64)size(rows, bind) * a.kv_heads; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
     int u = i / a.kv_heads, kv = i % a.kv_heads, s = sequence_of(start, ns, u), q0 = start[s], q1 = start[s + 1], lo, hi;

@@ -43,6 +43,24 @@ __device__ __forceinline__ u32 bf16_pair(float lo, float hi) {
   return r;
 }
 
+// Waits until what was launched before has ended; what is launched next may then
+// begin. Every kernel calls it before it reads or writes what others do. Weights
+// and sizes may be read before: a kernel begins when all blocks of the one before
+// it have come here, so the one before that, and the inputs, are complete.
+__device__ __forceinline__ void grid_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ u32 smem_at(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+
 __device__ __forceinline__ float warp_sum(float v) {
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   return v;
@@ -143,4 +161,39 @@ __device__ __forceinline__ float value_at(int type, const u8 *row, int i) {
   }
   }
   return 0;
+}
+
+// Eight values of 16 bits.
+template <int TYPE> __device__ __forceinline__ void unpack8(float *v, uint4 u) {
+  u32 p[4] = {u.x, u.y, u.z, u.w};
+  for (int e = 0; e < 4; e++) {
+    v[2 * e] = TYPE == F16 ? half_to_float(p[e]) : bf16_to_float(p[e]);
+    v[2 * e + 1] = TYPE == F16 ? half_to_float(p[e] >> 16) : bf16_to_float(p[e] >> 16);
+  }
+}
+
+// Value i of rows that are f32, or bf16 where half is not 0.
+__device__ __forceinline__ float value_of(const void *x, int half, u64 i) { return half ? bf16_to_float(((const u16 *)x)[i]) : ((const float *)x)[i]; }
+
+// Four neighbours of such rows.
+__device__ __forceinline__ float4 four_of(const void *x, int half, u64 i) {
+  if (!half) return *(const float4 *)((const float *)x + i);
+  uint2 u = *(const uint2 *)((const u16 *)x + i);
+  return {bf16_to_float(u.x), bf16_to_float(u.x >> 16), bf16_to_float(u.y), bf16_to_float(u.y >> 16)};
+}
+
+// In is an operand: f32, or bf16 where half is not 0.
+struct In {
+  const void *p;
+  int half;
+};
+// Out is where results go: f32, bf16, or both. 0: not there.
+struct Out {
+  float *f;
+  u16 *h;
+};
+__device__ __forceinline__ float get(const In &x, u64 i) { return value_of(x.p, x.half, i); }
+__device__ __forceinline__ void put(const Out &o, u64 i, float v) {
+  if (o.h) o.h[i] = float_to_bf16(v);
+  if (o.f) o.f[i] = v;
 }

@@ -5,7 +5,7 @@ enum { GELU, GELU_TANH, QUICK_GELU, SILU, RELU, TANH, SIGMOID };
 
 __device__ __forceinline__ float logistic(float x) { return 1 / (1 + expf(-x)); }
 
-__device__ float act(int kind, float x) {
+__device__ __noinline__ float act(int kind, float x) {
   switch (kind) {
   case GELU: return x * normcdff(x);
   case GELU_TANH: return x / 2 * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
@@ -17,7 +17,7 @@ __device__ float act(int kind, float x) {
   return logistic(x);
 }
 
-__device__ float act_slope(int kind, float x) {
+__device__ __noinline__ float act_slope(int kind, float x) {
   switch (kind) {
   case GELU: return normcdff(x) + x * expf(-x * x / 2) * 0.3989422804014327f;
   case GELU_TANH: {
@@ -42,21 +42,42 @@ __device__ float act_slope(int kind, float x) {
   return s * (1 - s);
 }
 
-// Every element of rows x cols, in a stride of the grid.
-#define EACH(i) for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x, n_ = (u64)size(rows, bind) * cols; i < n_; i += (u64)gridDim.x * blockDim.x)
+// Every element of rows x cols, in a stride of the grid. Once per kernel.
+#define EACH(i)                                  \
+  u64 n_ = (u64)size(rows, bind) * cols;         \
+  grid_wait();                                   \
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n_; i += (u64)gridDim.x * blockDim.x)
 
-KERNEL k_add(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) { EACH(i) z[i] = x[i] + y[i]; }
-KERNEL k_mul(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) { EACH(i) z[i] = x[i] * y[i]; }
-KERNEL k_scale(const int *bind, Dim rows, int cols, float *y, const float *x, float c) { EACH(i) y[i] = c * x[i]; }
-KERNEL k_shift(const int *bind, Dim rows, int cols, float *y, const float *x, float c) { EACH(i) y[i] = x[i] + c; }
-KERNEL k_fill(const int *bind, Dim rows, int cols, float *y, float c) { EACH(i) y[i] = c; }
-KERNEL k_add_row(const int *bind, Dim rows, int cols, float *y, const float *x, const float *v) { EACH(i) y[i] = x[i] + v[i % cols]; }
-KERNEL k_mul_rows(const int *bind, Dim rows, int cols, float *y, const float *x, const float *f) { EACH(i) y[i] = f[i / cols] * x[i]; }
-KERNEL k_act(const int *bind, Dim rows, int cols, float *y, const float *x, int kind) { EACH(i) y[i] = act(kind, x[i]); }
+KERNEL k_add(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) {
+  EACH(i) z[i] = x[i] + y[i];
+}
+KERNEL k_mul(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) {
+  EACH(i) z[i] = x[i] * y[i];
+}
+KERNEL k_scale(const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
+  EACH(i) y[i] = c * x[i];
+}
+KERNEL k_shift(const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
+  EACH(i) y[i] = x[i] + c;
+}
+KERNEL k_fill(const int *bind, Dim rows, int cols, float *y, float c) {
+  EACH(i) y[i] = c;
+}
+KERNEL k_add_row(const int *bind, Dim rows, int cols, float *y, const float *x, const float *v) {
+  EACH(i) y[i] = x[i] + v[i % cols];
+}
+KERNEL k_mul_rows(const int *bind, Dim rows, int cols, float *y, const float *x, const float *f) {
+  EACH(i) y[i] = f[i / cols] * x[i];
+}
+KERNEL k_act(const int *bind, Dim rows, int cols, Out y, const float *x, int kind) {
+  EACH(i) put(y, i, act(kind, x[i]));
+}
 KERNEL k_act_grad(const int *bind, Dim rows, int cols, float *dx, const float *x, const float *dy, int kind) {
   EACH(i) dx[i] = act_slope(kind, x[i]) * dy[i];
 }
-KERNEL k_glu(const int *bind, Dim rows, int cols, float *y, const float *gate, const float *up, int kind) { EACH(i) y[i] = act(kind, gate[i]) * up[i]; }
+KERNEL k_glu(const int *bind, Dim rows, int cols, Out y, const float *gate, const float *up, int kind) {
+  EACH(i) put(y, i, act(kind, gate[i]) * up[i]);
+}
 KERNEL k_glu_grad(const int *bind, Dim rows, int cols, float *dgate, float *dup, const float *gate, const float *up, const float *dy, int kind) {
   EACH(i) {
     float g = gate[i], d = dy[i];
@@ -66,12 +87,14 @@ KERNEL k_glu_grad(const int *bind, Dim rows, int cols, float *dgate, float *dup,
 }
 
 KERNEL k_embed(const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, float scale) {
+  grid_wait();
   u64 stride = row_bytes(type, cols);
   EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
 }
 
 // One block per sequence, threads over columns.
 KERNEL k_embed_bag(const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, const int *start) {
+  grid_wait();
   int s = blockIdx.x;
   if (s >= size(rows, bind)) return;
   u64 stride = row_bytes(type, cols);
@@ -85,6 +108,7 @@ KERNEL k_embed_bag(const int *bind, Dim rows, int cols, float *y, const u8 *tabl
 
 // One block per row of the table: the rows of an id are added in order of tokens.
 KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale) {
+  grid_wait();
   int id = blockIdx.x, n = size(tokens, bind);
   __shared__ int found[256];
   __shared__ int count;
@@ -119,10 +143,13 @@ KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const floa
   }
 }
 
-KERNEL k_gather(const int *bind, Dim rows, int cols, float *y, const float *x, const int *from) { EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols]; }
+KERNEL k_gather(const int *bind, Dim rows, int cols, float *y, const float *x, const int *from) {
+  EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols];
+}
 
 // One thread per element of dx: rows that repeat are added in order.
 KERNEL k_scatter_rows(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *to, Dim from) {
+  grid_wait();
   int n = size(from, bind);
   EACH(i) {
     float sum = 0;
@@ -133,40 +160,142 @@ KERNEL k_scatter_rows(const int *bind, Dim rows, int cols, float *dx, const floa
   }
 }
 
-// Angles are taken in double from the integer position. freqs has a row of rot/2
-// radians per position for short texts, and one for long ones where context is
-// not 0; stretch is not 0 for the dynamic rope, which computes its frequencies.
-KERNEL k_rope(const int *bind, Dim rows, int cols, float *y, const float *x, const int *pos, const int *length, const double *freqs, int head, int rot,
-              int interleaved, int inverse, float magnitude, int context, double stretch) {
-  int half = rot / 2, heads = cols / head;
+// Turn is a rotation. Angles are taken in double from the integer position. freqs
+// has a row of rot/2 radians per position for short texts, and one for long ones
+// where context is not 0; stretch is not 0 for the dynamic rope, which computes its
+// frequencies. freqs 0: no rotation.
+struct Turn {
+  const double *freqs;
+  const int *pos, *length; // [rows]
+  double stretch;
+  int head, rot, interleaved, inverse, context;
+  float magnitude;
+};
+
+// The angle of pair p of row t.
+__device__ __noinline__ void angle(const Turn &t, int row, int p, float &sn, float &cs) {
+  int half = t.rot / 2, len = t.length ? t.length[row] : 0, far = t.context > 0 && len > t.context;
+  double f = t.freqs[far ? half + p : p];
+  if (t.stretch > 0 && far && t.rot > 2) {
+    double grown = t.stretch * len / t.context - (t.stretch - 1);
+    f *= pow(grown, (double)t.rot / (t.rot - 2) * (-2.0 * p / t.rot));
+  }
+  double turns = t.pos[row] * f;
+  float s, c;
+  sincosf((float)(turns - rint(turns * 0.15915494309189535) * 6.283185307179586), &s, &c);
+  sn = s * t.magnitude, cs = c * t.magnitude;
+  if (t.inverse) sn = -sn;
+}
+
+// A thread takes a pair of each of some heads: a grid row per so many.
+KERNEL k_rope(const int *bind, Dim rows, int cols, Out y, const float *x, Turn r) {
+  int half = r.rot / 2, heads = cols / r.head, per = (heads + gridDim.y - 1) / gridDim.y;
   u64 n = (u64)size(rows, bind) * half;
+  grid_wait();
   for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
-    int t = i / half, p = i % half;
-    int len = length ? length[t] : 0;
-    int far = context > 0 && len > context;
-    double f = freqs[far ? half + p : p];
-    if (stretch > 0 && far && rot > 2) {
-      double grown = stretch * len / context - (stretch - 1);
-      f *= pow(grown, (double)rot / (rot - 2) * (-2.0 * p / rot));
-    }
-    double s, c;
-    sincos(pos[t] * f, &s, &c);
-    float sn = (float)s * magnitude, cs = (float)c * magnitude;
-    if (inverse) sn = -sn;
-    int a = interleaved ? 2 * p : p, b = interleaved ? 2 * p + 1 : p + half;
-    for (int h = 0; h < heads; h++) {
-      u64 o = (u64)t * cols + h * head;
+    int t = i / half, p = i % half, a = r.interleaved ? 2 * p : p, b = r.interleaved ? 2 * p + 1 : p + half;
+    float sn, cs;
+    angle(r, t, p, sn, cs);
+    for (int h = blockIdx.y * per; h < min(heads, (int)(blockIdx.y + 1) * per); h++) {
+      u64 o = (u64)t * cols + h * r.head;
       float u = x[o + a], v = x[o + b];
-      y[o + a] = u * cs - v * sn;
-      y[o + b] = v * cs + u * sn;
-      if (x != y) // what does not rotate is copied, shared among the pairs
-        for (int e = rot + p; e < head; e += half) y[o + e] = x[o + e];
+      put(y, o + a, u * cs - v * sn);
+      put(y, o + b, v * cs + u * sn);
+      if (x != y.f) // what does not rotate is copied, shared among the pairs
+        for (int e = r.rot + p; e < r.head; e += half) put(y, o + e, x[o + e]);
     }
   }
 }
 
+// k, rotated, and v into rows of the cache, in f32 or f16.
+KERNEL k_rope_kv(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots, Turn r) {
+  grid_wait();
+  auto keep = [&](u8 *cache, u64 i, float x) {
+    if (type == F32) ((float *)cache)[i] = x;
+    else ((u16 *)cache)[i] = float_to_half(x);
+  };
+  int half = r.head / 2, pairs = cols / 2;
+  u64 n = (u64)size(rows, bind) * pairs;
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+    int t = i / pairs, h = i % pairs / half, p = i % half, a, b;
+    u64 from = (u64)t * cols, to = (u64)slots[t] * cols;
+    float sn = 0, cs = 1;
+    if (p < r.rot / 2) {
+      a = r.interleaved ? 2 * p : p, b = r.interleaved ? 2 * p + 1 : p + r.rot / 2;
+      angle(r, t, p, sn, cs);
+    } else a = r.rot + 2 * (p - r.rot / 2), b = a + 1;
+    a += h * r.head, b += h * r.head;
+    float x = k[from + a], y = k[from + b];
+    keep(ks, to + a, x * cs - y * sn);
+    keep(ks, to + b, y * cs + x * sn);
+    keep(vs, to + 2 * (i % pairs), v[from + 2 * (i % pairs)]);
+    keep(vs, to + 2 * (i % pairs) + 1, v[from + 2 * (i % pairs) + 1]);
+  }
+}
+
 KERNEL k_positions(const int *bind, Dim seqs, int *y, const int *tokens, const int *start, int pad) {
+  grid_wait();
   int s = blockIdx.x * blockDim.x + threadIdx.x;
   if (s >= size(seqs, bind)) return;
   for (int t = start[s], count = 0; t < start[s + 1]; t++) y[t] = tokens[t] == pad ? 0 : ++count;
+}
+
+// Activations to the accuracy of bf16.
+__device__ __forceinline__ float act_fast(int kind, float x) {
+  switch (kind) {
+  case GELU: {
+    float z = fabsf(x) * 0.70710678f, t = __fdividef(1, 1 + 0.3275911f * z);
+    float e = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f)))) * __expf(-z * z);
+    return 0.5f * x * (1 + copysignf(1 - e, x));
+  }
+  case GELU_TANH: return __fdividef(x, 1 + __expf(-1.5957691216f * (x + 0.044715f * x * x * x)));
+  case QUICK_GELU: return __fdividef(x, 1 + __expf(-1.702f * x));
+  case SILU: return __fdividef(x, 1 + __expf(-x));
+  case RELU: return fmaxf(x, 0);
+  case TANH: return 1 - __fdividef(2, 1 + __expf(2 * x));
+  }
+  return __fdividef(1, 1 + __expf(-x));
+}
+
+template <int KIND, int N> __device__ __forceinline__ void act_each(float *d) {
+#pragma unroll
+  for (int i = 0; i < N; i++) d[i] = act_fast(KIND, d[i]);
+}
+
+// An activation of N values in registers; kind -1: none.
+template <int N> __device__ __forceinline__ void act_all(int kind, float *d) {
+  switch (kind) {
+  case GELU: return act_each<GELU, N>(d);
+  case GELU_TANH: return act_each<GELU_TANH, N>(d);
+  case QUICK_GELU: return act_each<QUICK_GELU, N>(d);
+  case SILU: return act_each<SILU, N>(d);
+  case RELU: return act_each<RELU, N>(d);
+  case TANH: return act_each<TANH, N>(d);
+  case SIGMOID: return act_each<SIGMOID, N>(d);
+  }
+}
+
+// f32 as bf16.
+KERNEL k_round(const int *bind, Dim rows, int cols, u16 *y, const float *x) {
+  EACH(i) y[i] = float_to_bf16(x[i]);
+}
+
+KERNEL k_accumulate(const int *bind, Dim rows, int cols, float *sum, const float *g, const float *keep) { EACH(i) sum[i] = keep[0] == 0 ? g[i] : sum[i] + g[i]; }
+
+// The output function of SplitMix64.
+__device__ __forceinline__ u64 mix64(u64 z) {
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+  return z ^ z >> 31;
+}
+
+// Which elements are dropped depends on the key, the salt and their place alone.
+KERNEL k_dropout(const int *bind, Dim rows, int cols, float *y, const float *x, const u32 *key, u32 salt) {
+  const u64 golden = 0x9e3779b97f4a7c15ull;
+  EACH(i) {
+    float p = __uint_as_float(key[2]);
+    u64 base = mix64((key[0] | (u64)key[1] << 32) + salt * golden), below = (u64)((double)p * 4294967296.0);
+    u32 word = (u32)(mix64(base + (i >> 1) * golden) >> (32 * (i & 1)));
+    y[i] = below == 0 ? x[i] : (word < below ? 0 : x[i]) * (1 / (1 - p));
+  }
 }

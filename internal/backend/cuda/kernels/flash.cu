@@ -1,157 +1,260 @@
-// Attention of many queries on tensor cores. A block of 128 threads takes 64
-// queries of one head, 16 per warp, and walks over the keys of their sequences 64
-// at a time. Queries, keys, probabilities and values are rounded to bf16; scores,
-// softmax and sums are f32, and scores never lie in memory. D is the size of a
-// head, rounded up to 32, 64 or 128.
+// Attention of many queries on tensor cores. A block of 256 threads takes 128
+// queries of one head, 16 per warp, and walks over the keys of their sequences KT
+// at a time, while the next ones are on their way into shared memory. Operands
+// have 16 bits: bf16, or f16 where the cache has that. Scores, softmax and sums
+// are f32, and scores never lie in memory. D is the size of a head, rounded up to
+// 32, 64 or 128.
 
 // Eight values of a row of the cache or of an activation as bf16, 0 from n on.
 template <int TYPE> __device__ __forceinline__ uint4 eight(const u8 *row, int off, int c, int n) {
   float v[8];
-  for (int e = 0; e < 8; e++) v[e] = c + e < n ? value_at(TYPE, row, off + c + e) : 0;
+  if (c + 8 <= n && (off + c) % 8 == 0 && TYPE != Q8_0) {
+    if (TYPE == BF16) return ((const uint4 *)row)[(off + c) / 8];
+    load8<TYPE>(v, row, (off + c) / 8);
+  } else
+    for (int e = 0; e < 8; e++) v[e] = c + e < n ? value_at(TYPE, row, off + c + e) : 0;
   return {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
 }
 
+__device__ __forceinline__ u32 f16_pair(float lo, float hi) {
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+  return r;
+}
+
+// d += a b, 16 x 8 results, operands in f16 where F is 1, else in bf16.
+template <int F> __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  if (F)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 template <int D, int TYPE>
-__device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len,
+__device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
                                       const int *table, int blocks, int block, const float *rel, int relcols) {
-  __shared__ __align__(16) u16 ks[64][D + 8], vs[64][D + 8];
-  int total = size(rows, bind), t0 = blockIdx.x * 64, h = blockIdx.y;
-  if (t0 >= total) return;
+  constexpr int KT = D > 64 ? 32 : 64, F = TYPE == F16, PARTS = KT * (D / 8) / 256 > 0 ? KT * (D / 8) / 256 : 1;
+  __shared__ __align__(16) u16 ks[2][KT][D + 8], vs[2][KT][D + 8];
+  int total = size(rows, bind), t0 = blockIdx.x * 128, h = blockIdx.y;
+  if (t0 >= total) {
+    grid_wait();
+    return;
+  }
   int ns = size(seqs, bind), lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = a.head;
   int kcols = a.kv_heads * d, off = h / (a.heads / a.kv_heads) * d, reach = (relcols - 1) / 2;
-  u64 stride = row_bytes(TYPE, kcols);
-  float slope = a.alibi ? alibi_slope(a, h) : 0;
-  int row[2] = {t0 + warp * 16 + lane / 4, t0 + warp * 16 + lane / 4 + 8};
+  int row[2] = {t0 + warp * 16 + lane / 4, t0 + warp * 16 + lane / 4 + 8}, s0 = sequence_of(start, ns, t0);
+  float slope = a.alibi ? alibi_slope(a, h) : 0, base2 = a.scale * 1.4426950408889634f;
+  bool special = a.alibi || a.cap > 0 || rel, straight = d % 8 == 0 && (F || k.half && v.half);
+  grid_wait();
 
   u32 fq[D / 16][4];
+#pragma unroll
   for (int i = 0; i < D / 16; i++)
+#pragma unroll
     for (int e = 0; e < 4; e++) {
       int r = row[e % 2], c = i * 16 + lane % 4 * 2 + e / 2 * 8;
-      const float *p = q + ((u64)r * a.heads + h) * d + c;
-      fq[i][e] = bf16_pair(r < total && c < d ? p[0] : 0, r < total && c + 1 < d ? p[1] : 0);
+      u64 at = ((u64)r * a.heads + h) * d + c;
+      bool there = r < total && c < d;
+      if (d % 2 == 0 && q.half && !F) fq[i][e] = there ? ((const u32 *)q.p)[at / 2] : 0;
+      else if (d % 2 == 0 && !q.half) {
+        float2 x = there ? *(const float2 *)((const float *)q.p + at) : float2{0, 0};
+        fq[i][e] = F ? f16_pair(x.x, x.y) : bf16_pair(x.x, x.y);
+      } else {
+        float x = there ? get(q, at) : 0, y = there && c + 1 < d ? get(q, at + 1) : 0;
+        fq[i][e] = F ? f16_pair(x, y) : bf16_pair(x, y);
+      }
     }
   float o[D / 8][4] = {}, top[2] = {-INF, -INF}, sum[2] = {0, 0};
 
-  int last = min(t0 + 64, total) - 1;
-  for (int s = sequence_of(start, ns, t0); s < ns && start[s] <= last; s++) {
+  int last = min(t0 + 128, total) - 1;
+  for (int s = s0; s < ns && start[s] <= last; s++) {
     int q0 = start[s], q1 = start[s + 1], keys = kv_len ? kv_len[s] : q1 - q0, back = keys - q1; // a query's position is its row + back
     if (q1 <= t0 || q0 == q1) continue;
     int lo[2], hi[2], from, to, skip;
+#pragma unroll
     for (int e = 0; e < 2; e++) {
       lo[e] = hi[e] = 0;
       if (row[e] >= q0 && row[e] < q1) visible(a, row[e] + back, keys, lo[e], hi[e]);
     }
     visible(a, max(t0, q0) + back, keys, from, skip);
     visible(a, min(last, q1 - 1) + back, keys, skip, to);
-    for (int j0 = from / 64 * 64; j0 < to; j0 += 64) {
-      __syncthreads();
-      for (int i = threadIdx.x; i < 64 * (D / 8); i += 128) {
-        int j = j0 + i / (D / 8), c = i % (D / 8) * 8;
-        uint4 kk = {0, 0, 0, 0}, vv = {0, 0, 0, 0};
-        if (j < keys) {
-          u64 at = (table ? (u64)table[(u64)s * blocks + j / block] * block + j % block : (u64)q0 + j) * stride;
-          kk = eight<TYPE>(k + at, off, c, d);
-          vv = eight<TYPE>(v + at, off, c, d);
-        }
-        *(uint4 *)&ks[i / (D / 8)][c] = kk;
-        *(uint4 *)&vs[i / (D / 8)][c] = vv;
-      }
-      __syncthreads();
-      float sc[8][4] = {};
+    from = from / KT * KT;
+    if (from >= to) continue;
+    // Brings KT keys and values from j0 on into half of shared memory.
+    auto fetch = [&](int j0, int half) {
+      u64 first = (u64)q0 + j0;
+      bool together = !table || block % KT == 0;
+      if (table && together) first = (u64)table[(u64)s * blocks + j0 / block] * block + j0 % block;
 #pragma unroll
-      for (int i = 0; i < D / 16; i++)
-#pragma unroll
-        for (int n = 0; n < 8; n += 2) {
-          u32 b[4], p = __cvta_generic_to_shared(&ks[n * 8 + lane % 8 + lane / 16 * 8][i * 16 + lane / 8 % 2 * 8]);
-          asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(p));
-          for (int e = 0; e < 2; e++)
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                         : "+f"(sc[n + e][0]), "+f"(sc[n + e][1]), "+f"(sc[n + e][2]), "+f"(sc[n + e][3])
-                         : "r"(fq[i][0]), "r"(fq[i][1]), "r"(fq[i][2]), "r"(fq[i][3]), "r"(b[2 * e]), "r"(b[2 * e + 1]));
-        }
-      float best[2] = {top[0], top[1]};
-#pragma unroll
-      for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          int j = j0 + n * 8 + lane % 4 * 2 + e % 2, w = e / 2;
-          float x = -INF;
-          if (j >= lo[w] && j < hi[w]) {
-            x = final_score(a, sc[n][e], slope, j);
-            if (rel) x += rel[h * relcols + min(max(j - row[w] - back, -reach), reach) + reach];
+      for (int u = 0; u < PARTS; u++) {
+        int i = threadIdx.x + u * 256, r = i / (D / 8), c = i % (D / 8) * 8, j = j0 + r;
+        if (r >= KT) break;
+        bool there = j < keys && c < d;
+        u64 at = !there ? 0 : together ? first + r : (u64)table[(u64)s * blocks + j / block] * block + j % block;
+        if (straight) {
+          u64 e = there ? at * kcols + off + c : 0;
+          u32 bytes = there ? 16 : 0;
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_at(&ks[half][r][c])), "l"((const u16 *)k.p + e), "r"(bytes) : "memory");
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_at(&vs[half][r][c])), "l"((const u16 *)v.p + e), "r"(bytes) : "memory");
+        } else {
+          uint4 kk = {0, 0, 0, 0}, vv = {0, 0, 0, 0};
+          if (there && F) {
+            const u16 *kr = (const u16 *)k.p + at * kcols + off, *vr = (const u16 *)v.p + at * kcols + off;
+            for (int e = 0; e < 8; e++) ((u16 *)&kk)[e] = c + e < d ? kr[c + e] : 0, ((u16 *)&vv)[e] = c + e < d ? vr[c + e] : 0;
+          } else if (there) {
+            kk = k.half ? eight<BF16>((const u8 *)k.p + at * kcols * 2, off, c, d) : eight<F32>((const u8 *)k.p + at * kcols * 4, off, c, d);
+            vv = v.half ? eight<BF16>((const u8 *)v.p + at * kcols * 2, off, c, d) : eight<F32>((const u8 *)v.p + at * kcols * 4, off, c, d);
           }
-          sc[n][e] = x;
-          best[w] = fmaxf(best[w], x);
-        }
-      float keep[2];
-      for (int w = 0; w < 2; w++) {
-        best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 1));
-        best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 2));
-        keep[w] = best[w] == -INF ? 1 : __expf(top[w] - best[w]);
-        top[w] = best[w];
-        sum[w] *= keep[w];
-      }
-#pragma unroll
-      for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-          sc[n][e] = sc[n][e] == -INF ? 0 : __expf(sc[n][e] - top[e / 2]);
-          sum[e / 2] += sc[n][e];
-        }
-#pragma unroll
-      for (int i = 0; i < D / 8; i++)
-        for (int e = 0; e < 4; e++) o[i][e] *= keep[e / 2];
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        u32 p[4] = {bf16_pair(sc[2 * j][0], sc[2 * j][1]), bf16_pair(sc[2 * j][2], sc[2 * j][3]), bf16_pair(sc[2 * j + 1][0], sc[2 * j + 1][1]),
-                    bf16_pair(sc[2 * j + 1][2], sc[2 * j + 1][3])};
-#pragma unroll
-        for (int n = 0; n < D / 8; n += 2) {
-          u32 b[4], at = __cvta_generic_to_shared(&vs[j * 16 + lane % 16][n * 8 + lane / 16 * 8]);
-          asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
-          for (int e = 0; e < 2; e++)
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                         : "+f"(o[n + e][0]), "+f"(o[n + e][1]), "+f"(o[n + e][2]), "+f"(o[n + e][3])
-                         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "r"(b[2 * e]), "r"(b[2 * e + 1]));
+          *(uint4 *)&ks[half][r][c] = kk;
+          *(uint4 *)&vs[half][r][c] = vv;
         }
       }
+      asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    __syncthreads(); // the keys of the sequence before are read
+    fetch(from, 0);
+    for (int j0 = from, now = 0; j0 < to; j0 += KT, now ^= 1) {
+      if (j0 + KT < to) {
+        fetch(j0 + KT, now ^ 1);
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+      } else asm volatile("cp.async.wait_group 0;" ::: "memory");
+      __syncthreads();
+      bool sees = lo[0] < min(hi[0], j0 + KT) && hi[0] > j0 || lo[1] < min(hi[1], j0 + KT) && hi[1] > j0;
+      if (__any_sync(~0u, sees)) {
+        float sc[KT / 8][4] = {};
+#pragma unroll
+        for (int i = 0; i < D / 16; i++)
+#pragma unroll
+          for (int n = 0; n < KT / 8; n += 2) {
+            u32 b[4];
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                         : "r"(smem_at(&ks[now][n * 8 + lane % 8 + lane / 16 * 8][i * 16 + lane / 8 % 2 * 8])));
+            mma<F>(sc[n], fq[i], b[0], b[1]);
+            mma<F>(sc[n + 1], fq[i], b[2], b[3]);
+          }
+        // Scores in units of log 2.
+        bool whole = lo[0] <= j0 && hi[0] >= j0 + KT && lo[1] <= j0 && hi[1] >= j0 + KT;
+        float best[2] = {top[0], top[1]};
+        if (!special && __all_sync(~0u, whole)) {
+#pragma unroll
+          for (int n = 0; n < KT / 8; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) best[e / 2] = fmaxf(best[e / 2], sc[n][e] *= base2);
+        } else {
+#pragma unroll
+          for (int n = 0; n < KT / 8; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+              int j = j0 + n * 8 + lane % 4 * 2 + e % 2, w = e / 2;
+              float x = -INF;
+              if (j >= lo[w] && j < hi[w]) {
+                if (special) {
+                  x = final_score(a, sc[n][e], slope, j);
+                  if (rel) x += rel[h * relcols + min(max(j - row[w] - back, -reach), reach) + reach];
+                  x *= 1.4426950408889634f;
+                } else x = sc[n][e] * base2;
+              }
+              sc[n][e] = x;
+              best[w] = fmaxf(best[w], x);
+            }
+        }
+        float keep[2];
+#pragma unroll
+        for (int w = 0; w < 2; w++) {
+          best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 1));
+          best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 2));
+          keep[w] = best[w] == -INF ? 1 : exp2_fast(top[w] - best[w]);
+          top[w] = best[w];
+          sum[w] *= keep[w];
+          if (best[w] == -INF) best[w] = 0; // nothing is seen yet: all weights are 0
+        }
+#pragma unroll
+        for (int n = 0; n < KT / 8; n++)
+#pragma unroll
+          for (int e = 0; e < 4; e++) sum[e / 2] += sc[n][e] = exp2_fast(sc[n][e] - best[e / 2]);
+#pragma unroll
+        for (int i = 0; i < D / 8; i++)
+#pragma unroll
+          for (int e = 0; e < 4; e++) o[i][e] *= keep[e / 2];
+#pragma unroll
+        for (int j = 0; j < KT / 16; j++) {
+          u32 p[4];
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            float x = sc[2 * j + e / 2][e % 2 * 2], y = sc[2 * j + e / 2][e % 2 * 2 + 1];
+            p[e] = F ? f16_pair(x, y) : bf16_pair(x, y);
+          }
+#pragma unroll
+          for (int n = 0; n < D / 8; n += 2) {
+            u32 b[4];
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                         : "r"(smem_at(&vs[now][j * 16 + lane % 16][n * 8 + lane / 16 * 8])));
+            mma<F>(o[n], p, b[0], b[1]);
+            mma<F>(o[n + 1], p, b[2], b[3]);
+          }
+        }
+      }
+      __syncthreads();
     }
   }
+#pragma unroll
   for (int w = 0; w < 2; w++) {
     sum[w] += __shfl_xor_sync(~0u, sum[w], 1);
     sum[w] += __shfl_xor_sync(~0u, sum[w], 2);
+    sum[w] = sum[w] > 0 ? 1 / sum[w] : 0;
   }
+#pragma unroll
   for (int i = 0; i < D / 8; i++)
-    for (int e = 0; e < 4; e++) {
-      int r = row[e / 2], c = i * 8 + lane % 4 * 2 + e % 2;
-      if (r < total && c < d) out[((u64)r * a.heads + h) * d + c] = sum[e / 2] > 0 ? o[i][e] / sum[e / 2] : 0;
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      int r = row[e / 2], c = i * 8 + lane % 4 * 2;
+      if (r >= total || c >= d) continue;
+      u64 at = ((u64)r * a.heads + h) * d + c;
+      float x = o[i][e] * sum[e / 2], y = o[i][e + 1] * sum[e / 2];
+      if (d % 2) {
+        put(out, at, x);
+        if (c + 1 < d) put(out, at + 1, y);
+        continue;
+      }
+      if (out.h) *(u32 *)(out.h + at) = bf16_pair(x, y);
+      if (out.f) *(float2 *)(out.f + at) = {x, y};
     }
 }
 
-#define FLASH(D, name, TYPE)                                                                                                                                                                                \
-  KERNEL __launch_bounds__(128) k_flash_##D##_##name(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, \
-                                                     int blocks, int block, const float *rel, int relcols) {                                                                                               \
-    flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols);                                                                                                  \
+#define FLASH(D, name, TYPE, BLOCKS)                                                                                                                                                                  \
+  KERNEL __launch_bounds__(256, BLOCKS) k_flash_##D##_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, \
+                                                     int block, const float *rel, int relcols) {                                                                                               \
+    flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols);                                                                                     \
   }
-FLASH(32, f32, F32)
-FLASH(64, f32, F32)
-FLASH(128, f32, F32)
-FLASH(32, f16, F16)
-FLASH(64, f16, F16)
-FLASH(128, f16, F16)
+FLASH(32, f32, F32, 2)
+FLASH(64, f32, F32, 2)
+FLASH(128, f32, F32, 1)
+FLASH(32, f16, F16, 2)
+FLASH(64, f16, F16, 2)
+FLASH(128, f16, F16, 1)
 
 // One query: a block of 8 warps per head. A lane takes a key of 32 for the score;
 // then lanes take elements of the values. Warps take turns of keys and their sums
 // are put together at the end, in order.
 template <int TYPE>
-__device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, const Mask &a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table,
+__device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table,
                                            int blocks, int block) {
   __shared__ float qs[256], os[8][256], tops[8], sums[8];
   int t = blockIdx.x, h = blockIdx.y, ns = size(seqs, bind), lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = a.head, lo, hi;
-  if (t >= size(rows, bind)) return;
+  if (t >= size(rows, bind)) {
+    grid_wait();
+    return;
+  }
   int s = sequence_of(start, ns, t), at = kv_len[s] - (start[s + 1] - t), off = h / (a.heads / a.kv_heads) * d;
   u64 stride = row_bytes(TYPE, a.kv_heads * d), o = ((u64)t * a.heads + h) * d;
   visible(a, at, kv_len[s], lo, hi);
+  grid_wait();
   for (int i = threadIdx.x; i < d; i += 256) qs[i] = q[o + i];
   __syncthreads();
   const int *of = table + (u64)s * blocks;
@@ -210,12 +313,12 @@ __device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, 
   for (int i = threadIdx.x; i < d; i += 256) {
     float x = 0;
     for (int w = 0; w < 8; w++) x += tops[w] == -INF ? 0 : os[w][i] * expf(tops[w] - best);
-    out[o + i] = all > 0 ? x / all : 0;
+    put(out, o + i, all > 0 ? x / all : 0);
   }
 }
 
 #define ATTEND_ONE(name, TYPE)                                                                                                                                                                                   \
-  KERNEL __launch_bounds__(256) k_attend_one_##name(const int *bind, Dim rows, Dim seqs, Mask a, float *out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, \
+  KERNEL __launch_bounds__(256) k_attend_one_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, \
                                                     int block) {                                                                                                                                               \
     attend_one<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                                 \
   }

@@ -4,6 +4,7 @@
 // and b: forward, dX and dW are the same kernel. 64 x 64 results per block of 256
 // threads, 4 x 4 per thread. Sums run over k in order.
 KERNEL k_gemm_f32(const int *bind, Dim dm, Dim dn, Dim dk, float *c, const float *a, u64 sam, u64 sak, const float *b, u64 sbk, u64 sbn, const float *bias) {
+  grid_wait();
   __shared__ float as[16][65], bs[16][65];
   int m0 = blockIdx.y * 64, n0 = blockIdx.x * 64;
   int m = size(dm, bind), n = size(dn, bind), k = size(dk, bind);
@@ -66,6 +67,7 @@ template <int TYPE> __device__ __forceinline__ void part8(float *v, const u8 *ro
 // Few rows: one warp per two weight rows, whose codes are read once for up to 8
 // rows of x. A lane reads 16 bytes of a row at a time where the row allows it.
 template <int TYPE> __device__ __forceinline__ void few(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
+  grid_wait();
   int m = size(dm, bind), lane = threadIdx.x % 32, row = 2 * (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32), m0 = blockIdx.y * 8;
   if (row >= n || m0 >= m) return;
   m = min(m - m0, 8);
@@ -136,17 +138,17 @@ template <int TYPE> struct TileLoad {
   float4 x[2][2]; // 128 rows of 32 values: 8 values per thread, twice
   uint4 w;        // 64 rows of 32 values: 8 per thread, as bf16
 
-  __device__ __forceinline__ void get(const float *xs, const u8 *ws, u64 stride, int m, int n, int k, int m0, int n0, int k0) {
+  __device__ __forceinline__ void get(const In &xs, const u8 *ws, u64 stride, int m, int n, int k, int m0, int n0, int k0) {
 #pragma unroll
     for (int e = 0; e < 2; e++) {
       int i = threadIdx.x + e * 256, r = m0 + i / 4, q = k0 + i % 4 * 8;
-      const float *p = xs + (u64)r * k + q;
+      u64 p = (u64)r * k + q;
       if (r < m && q + 8 <= k && k % 4 == 0) {
-        x[e][0] = *(const float4 *)p;
-        x[e][1] = *(const float4 *)(p + 4);
+        x[e][0] = four_of(xs.p, xs.half, p);
+        x[e][1] = four_of(xs.p, xs.half, p + 4);
       } else {
         float v[8];
-        for (int c = 0; c < 8; c++) v[c] = r < m && q + c < k ? p[c] : 0;
+        for (int c = 0; c < 8; c++) v[c] = r < m && q + c < k ? ::get(xs, p + c) : 0;
         x[e][0] = {v[0], v[1], v[2], v[3]};
         x[e][1] = {v[4], v[5], v[6], v[7]};
       }
@@ -177,7 +179,8 @@ template <int TYPE> struct TileLoad {
 };
 
 template <int TYPE>
-__device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
+__device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) {
+  grid_wait();
   __shared__ __align__(16) u32 as[2][128][20], bs[2][64][20]; // [row][k pair], 32 of k and padding
   int m = size(dm, bind), m0 = blockIdx.y * 128, n0 = blockIdx.x * 64;
   if (m0 >= m) return;
@@ -216,19 +219,22 @@ __device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, fl
     for (int j = 0; j < 4; j++)
       for (int e = 0; e < 4; e++) {
         int r = m0 + wm + 16 * i + lane / 4 + e / 2 * 8, q = n0 + wn + 8 * j + lane % 4 * 2 + e % 2;
-        if (r < m && q < n) y[(u64)r * n + q] = acc[i][j][e] + (bias ? bias[q] : 0);
+        if (r >= m || q >= n) continue;
+        float v = acc[i][j][e] + (bias ? bias[q] : 0);
+        put(y, (u64)r * n + q, kind < 0 ? v : act(kind, v));
       }
 }
 
 // Rows of stored weights as f32: for products in f32 with many rows.
 KERNEL k_decode(float *out, const u8 *w, int type, u64 rows, int cols) {
+  grid_wait();
   u64 stride = row_bytes(type, cols);
   for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < rows * cols; i += (u64)gridDim.x * blockDim.x) out[i] = value_at(type, w + i / cols * stride, i % cols);
 }
 
 #define LINEAR(name, TYPE)                                                                                                                             \
   KERNEL k_few_##name(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) { few<TYPE>(bind, dm, n, k, y, x, w, bias); } \
-  KERNEL __launch_bounds__(256) k_tensor_##name(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) { tensor<TYPE>(bind, dm, n, k, y, x, w, bias); }
+  KERNEL __launch_bounds__(256) k_tensor_##name(const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) { tensor<TYPE>(bind, dm, n, k, y, x, w, bias, kind); }
 LINEAR(f32, F32)
 LINEAR(f16, F16)
 LINEAR(bf16, BF16)
@@ -240,6 +246,7 @@ LINEAR(q6_k, Q6_K)
 
 // Experts: one warp per row of x and column of y.
 KERNEL k_grouped(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, int type, const int *offsets, int experts) {
+  grid_wait();
   int m = size(dm, bind), lane = threadIdx.x % 32;
   u64 stride = row_bytes(type, k), total = (u64)m * n;
   for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32; i < total; i += (u64)gridDim.x * blockDim.x / 32) {
@@ -255,6 +262,7 @@ KERNEL k_grouped(const int *bind, Dim dm, int n, int k, float *y, const float *x
 
 // One thread per token chooses its experts.
 KERNEL k_route(const int *bind, Dim dt, int experts, float *weights, int *slots, const float *logits, int used, int normalize) {
+  grid_wait();
   int t = blockIdx.x * blockDim.x + threadIdx.x;
   if (t >= size(dt, bind)) return;
   const float *x = logits + (u64)t * experts;
@@ -280,6 +288,7 @@ KERNEL k_route(const int *bind, Dim dt, int experts, float *weights, int *slots,
 
 // One thread sorts the choices by expert, then by token.
 KERNEL k_sort_choices(const int *bind, Dim dt, int experts, int *rows, int *slots, int *offsets, int used) {
+  grid_wait();
   int n = size(dt, bind) * used;
   for (int e = 0; e <= experts; e++) offsets[e] = 0;
   for (int i = 0; i < n; i++) offsets[slots[i] + 1]++;
@@ -294,6 +303,7 @@ KERNEL k_sort_choices(const int *bind, Dim dt, int experts, int *rows, int *slot
 }
 
 KERNEL k_combine(const int *bind, Dim rows, int cols, float *out, const float *y, const int *slots, const float *weights, int used) {
+  grid_wait();
   EACH(i) {
     int t = i / cols, c = i % cols;
     float sum = 0;

@@ -19,53 +19,85 @@ __device__ __forceinline__ void norm_stats(const float *x, int n, int rms, float
 
 #define EACH_CHUNK(c) for (u64 c = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * cols / chunk; c < n_; c += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_norm(const int *bind, Dim rows, int cols, float *y, const float *x, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+KERNEL k_norm(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+  grid_wait();
   int lane = threadIdx.x % 32;
   EACH_CHUNK(c) {
     u64 o = c * chunk;
-    float mean, rstd;
-    norm_stats(x + o, chunk, rms, eps, mean, rstd);
     int at = o % width;
+    auto value = [&](int i) { return get(x, o + i) + (add.p ? get(add, o + i) : 0); };
+    float mean = 0, sq = 0;
+    for (int i = lane; i < chunk && !rms; i += 32) mean += value(i);
+    mean = rms ? 0 : warp_sum(mean) / chunk;
     for (int i = lane; i < chunk; i += 32) {
-      float v = (x[o + i] - mean) * rstd * (w[at + i] + offset);
-      y[o + i] = bias ? v + bias[at + i] : v;
+      float d = value(i) - mean;
+      sq += d * d;
+    }
+    float rstd = 1 / sqrtf(warp_sum(sq) / chunk + eps);
+    __syncwarp();
+    for (int i = lane; i < chunk; i += 32) {
+      float u = value(i), v = (u - mean) * rstd * (w[at + i] + offset);
+      if (sum) sum[o + i] = u;
+      put(y, o + i, bias ? v + bias[at + i] : v);
     }
   }
 }
 
-// Few rows: a block per chunk, which holds up to 32 of its values per thread. sum,
-// if there is one, is x + add, which is normed in place of x and written.
-KERNEL k_norm_few(const int *bind, Dim rows, int cols, float *y, const float *x, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, float *sum, const float *add) {
-  u64 o = blockIdx.x * (u64)chunk;
-  if (o >= (u64)size(rows, bind) * cols) return;
-  float v[32], mean = 0, sq = 0;
+// The same for chunks of a multiple of 4 values, of which W threads hold up to 32
+// each. add, if there is one, is added to x; sum is where x + add is written, or 0.
+template <int W>
+__device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+  u64 o = (blockIdx.x * (u64)(blockDim.x / W) + threadIdx.x / W) * chunk;
+  bool mine = o < (u64)size(rows, bind) * cols;
+  grid_wait();
+  if (!mine) return;
+  int t = threadIdx.x % W, at = o % width;
+  auto total = [](float v) { return W == 32 ? warp_sum(v) : block_sum(v); };
+  float4 v[8];
+  float mean = 0, sq = 0;
 #pragma unroll
-  for (int e = 0; e < 32; e++) {
-    int i = threadIdx.x + e * 256;
-    v[e] = 0;
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * (t + e * W);
     if (i >= chunk) break;
-    v[e] = x[o + i];
-    if (add) sum[o + i] = v[e] += add[o + i];
-    mean += v[e];
+    v[e] = four_of(x.p, x.half, o + i);
+    if (add.p) {
+      float4 u = four_of(add.p, add.half, o + i);
+      v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
+    }
+    mean += v[e].x + v[e].y + v[e].z + v[e].w;
   }
-  mean = rms ? 0 : block_sum(mean) / chunk;
+  mean = rms ? 0 : total(mean) / chunk;
 #pragma unroll
-  for (int e = 0; e < 32; e++) {
-    if (threadIdx.x + e * 256 >= chunk) break;
-    sq += (v[e] - mean) * (v[e] - mean);
+  for (int e = 0; e < 8; e++) {
+    if (4 * (t + e * W) >= chunk) break;
+    if (sum) *(float4 *)(sum + o + 4 * (t + e * W)) = v[e];
+    v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
+    sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
   }
-  float rstd = 1 / sqrtf(block_sum(sq) / chunk + eps);
-  int at = o % width;
+  float rstd = 1 / sqrtf(total(sq) / chunk + eps);
 #pragma unroll
-  for (int e = 0; e < 32; e++) {
-    int i = threadIdx.x + e * 256;
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * (t + e * W);
     if (i >= chunk) break;
-    float r = (v[e] - mean) * rstd * (w[at + i] + offset);
-    y[o + i] = bias ? r + bias[at + i] : r;
+    float4 g = *(const float4 *)(w + at + i), r = {v[e].x * rstd * (g.x + offset), v[e].y * rstd * (g.y + offset), v[e].z * rstd * (g.z + offset), v[e].w * rstd * (g.w + offset)};
+    if (bias) {
+      float4 b = *(const float4 *)(bias + at + i);
+      r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
+    }
+    if (y.f) *(float4 *)(y.f + o + i) = r;
+    if (y.h) *(uint2 *)(y.h + o + i) = {bf16_pair(r.x, r.y), bf16_pair(r.z, r.w)};
   }
 }
 
+KERNEL __launch_bounds__(256) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+  norm_held<32>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset);
+}
+KERNEL __launch_bounds__(256) k_norm_block(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+  norm_held<256>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset);
+}
+
 KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {
+  grid_wait();
   int lane = threadIdx.x % 32;
   EACH_CHUNK(c) {
     u64 o = c * chunk;
@@ -89,6 +121,7 @@ KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy
 }
 
 KERNEL k_norm_stats(const int *bind, Dim rows, int cols, float *stats, const float *x, int chunk, int rms, float eps) {
+  grid_wait();
   EACH_CHUNK(c) {
     float mean, rstd;
     norm_stats(x + c * chunk, chunk, rms, eps, mean, rstd);
@@ -101,6 +134,7 @@ KERNEL k_norm_stats(const int *bind, Dim rows, int cols, float *stats, const flo
 
 // One warp column of 32 elements per block; 8 warps share the rows in a fixed way.
 KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *dw, float *db, const float *dy, const float *x, const float *stats, int width, int chunk) {
+  grid_wait();
   __shared__ float sw[8][32], sb[8][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.x * 32 + lane;
   u64 n = (u64)size(rows, bind) * cols;
@@ -122,6 +156,7 @@ KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *dw, float *db, cons
 }
 
 KERNEL k_col_sum(const int *bind, Dim rows, int cols, float *y, const float *x) {
+  grid_wait();
   __shared__ float part[8][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32 + lane, n = size(rows, bind);
   float sum = 0;
@@ -145,6 +180,7 @@ __device__ __forceinline__ void pool_span(int kind, int &lo, int &hi) {
 
 // One block per sequence; kind is the one of the columns from out on.
 KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, const int *start, int kind, int width, int out) {
+  grid_wait();
   int s = blockIdx.x;
   if (s >= size(seqs, bind)) return;
   int lo = start[s], hi = start[s + 1];
@@ -154,6 +190,12 @@ KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, con
   if (kind == POOL_WEIGHTED) n = n * (n + 1) / 2;
   for (int c = threadIdx.x; c < cols; c += blockDim.x) {
     float acc = 0;
+    if (kind == POOL_MEAN) {
+#pragma unroll 8
+      for (int t = lo; t < hi; t++) acc += x[(u64)t * cols + c];
+      y[(u64)s * width + out + c] = acc / n;
+      continue;
+    }
     for (int t = lo; t < hi; t++) {
       float v = x[(u64)t * cols + c];
       if (kind == POOL_WEIGHTED) acc += v * (t - lo + 1);
@@ -166,6 +208,7 @@ KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, con
 
 // One block per token: dx is zero where no sequence reads it.
 KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, int kind) {
+  grid_wait();
   int t = blockIdx.x, n = size(seqs, bind);
   if (t >= size(rows, bind)) return;
   int of = -1;
@@ -194,6 +237,7 @@ KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *
 #define EACH_ROW(r) for (u64 r = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = size(rows, bind); r < n_; r += (u64)gridDim.x * blockDim.x / 32)
 
 KERNEL k_l2norm(const int *bind, Dim rows, int cols, float *y, const float *x) {
+  grid_wait();
   int lane = threadIdx.x % 32;
   EACH_ROW(r) {
     float sq = 0;
@@ -204,6 +248,7 @@ KERNEL k_l2norm(const int *bind, Dim rows, int cols, float *y, const float *x) {
 }
 
 KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x) {
+  grid_wait();
   int lane = threadIdx.x % 32;
   EACH_ROW(r) {
     float sq = 0, dot = 0;
@@ -221,6 +266,7 @@ KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float
 
 // One block per row.
 KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *logits, const int *targets, const float *smoothing) {
+  grid_wait();
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
   const float *x = logits + (u64)r * cols;
@@ -241,6 +287,7 @@ KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *l
 }
 
 KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, const float *logits, const float *lse, const int *targets, const float *dnll, const float *smoothing) {
+  grid_wait();
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
   int target = targets[r];
@@ -252,6 +299,7 @@ KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, cons
 
 // One block in all.
 KERNEL k_mean(const int *bind, Dim rows, float *y, const float *x, const int *targets) {
+  grid_wait();
   double sum = 0, count = 0;
   for (int r = threadIdx.x; r < size(rows, bind); r += blockDim.x)
     if (!targets || targets[r] >= 0) sum += x[r], count += 1;
@@ -261,6 +309,7 @@ KERNEL k_mean(const int *bind, Dim rows, float *y, const float *x, const int *ta
 }
 
 KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const int *targets) {
+  grid_wait();
   double count = 0;
   int n = size(rows, bind);
   for (int r = threadIdx.x; r < n; r += blockDim.x) count += !targets || targets[r] >= 0;
@@ -271,6 +320,7 @@ KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const i
 
 // Blocks sum parts of a fixed size; k_sum_parts adds them in order.
 KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const float *g) {
+  grid_wait();
   u64 n = (u64)size(rows, bind) * cols, lo = blockIdx.x * (u64)65536;
   double sum = 0;
   for (u64 i = lo + threadIdx.x; i < n && i < lo + 65536; i += blockDim.x) sum += (double)g[i] * g[i];
@@ -279,6 +329,7 @@ KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const fl
 }
 
 KERNEL k_sum_parts(float *y, const float *parts, int n) {
+  grid_wait();
   double sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += parts[i];
   sum = block_sum(sum);
@@ -287,6 +338,7 @@ KERNEL k_sum_parts(float *y, const float *parts, int n) {
 
 // parts are the addresses of n sums.
 KERNEL k_global_norm(float *y, const u64 *parts, int n) {
+  grid_wait();
   double sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += *(const float *)parts[i];
   sum = block_sum(sum);
@@ -301,6 +353,7 @@ __device__ __forceinline__ bool within(const float *h, const float *norm) { retu
 __device__ __forceinline__ float clip_factor(const float *h, const float *norm) { return h[CLIP] > 0 ? fminf(1, h[CLIP] / (norm[0] + 1e-6f)) : 1; }
 
 KERNEL k_adamw(const int *bind, Dim rows, int cols, float *w, float *m, float *v, const float *g, const float *norm, const float *h, int decay) {
+  grid_wait();
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), keep = decay ? 1 - h[LR] * h[DECAY] : 1, step = h[LR] / h[CORR1], root = sqrtf(h[CORR2]);
   EACH(i) {
@@ -312,6 +365,7 @@ KERNEL k_adamw(const int *bind, Dim rows, int cols, float *w, float *m, float *v
 }
 
 KERNEL k_sgd(const int *bind, Dim rows, int cols, float *w, float *m, const float *g, const float *norm, const float *h, int decay, int nesterov) {
+  grid_wait();
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), momentum = h[BETA1], add = decay ? h[DECAY] : 0;
   EACH(i) {

@@ -11,6 +11,7 @@ struct Part {
 // sizes are the bound ones in host memory; bind is where all other kernels read
 // them. A grid row per part, in words of 4 bytes.
 KERNEL k_transfer(int *bind, const int *sizes, const Part *parts, int n) {
+  grid_wait();
   if (bind && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < 3) bind[threadIdx.x] = sizes[threadIdx.x];
   if (blockIdx.y >= n) return;
   Part p = parts[blockIdx.y];
@@ -20,6 +21,7 @@ KERNEL k_transfer(int *bind, const int *sizes, const Part *parts, int n) {
 
 // The card's clock in nanoseconds, after what was launched before.
 KERNEL k_stamp(u64 *to) {
+  grid_wait();
   u64 t;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   *to = t;

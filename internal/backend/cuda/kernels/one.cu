@@ -1,0 +1,364 @@
+// Products of a single row, with what comes before and after them in a decoder: a
+// residual sum and its norm, rotation and the way into the cache. Two lanes' rows
+// of weights per warp, or per several that share k. Weights are asked for before
+// the kernels before this one have ended.
+
+// One is what a step of a single row computes. At most three parts.
+struct One {
+  const float *x, *add; // [k]; x + add is normed, add may be 0
+  float *sum;           // [k] x + add, or 0
+  const float *nw, *nb; // [k] weight and bias of the norm
+  const u8 *w[3];       // [n,k]
+  float *y[3];          // [n], 0 where results go into the cache
+  const float *bias[3];
+  u8 *cache[3]; // of keys or values, or 0
+  const int *slots;
+  Turn turn[3];
+  int n[3];
+  int parts, k, glu, act;
+  int norm; // 0: none, 1: RMS, 2: layer
+  float eps, offset;
+  int kv;    // type of the cache: F32 or F16
+  int split; // warps that share the k of two rows
+  int early; // weights are there before the kernels before this one have ended
+};
+
+// Values 8i to 8i+7 of a row whose length is a multiple of 8.
+template <int TYPE> __device__ __forceinline__ void load8(float *v, const u8 *row, int i) {
+  if (TYPE == F32) {
+    float4 a = ((const float4 *)row)[2 * i], b = ((const float4 *)row)[2 * i + 1];
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+  } else if (TYPE == F16 || TYPE == BF16) unpack8<TYPE>(v, ((const uint4 *)row)[i]);
+  else part8<TYPE>(v, row, i);
+}
+
+// Two rows of weights that give two results: neighbours, a pair that rotates
+// together, or a gate and what it gates.
+struct Pair {
+  const u8 *w[2];
+  int part, r[2], turn; // turn: which pair of its head rotates, -1: none
+  bool live;
+};
+
+template <int TYPE> __device__ __forceinline__ Pair pair_at(const One &p, int i) {
+  Pair a;
+  u64 stride = row_bytes(TYPE, p.k);
+  a.part = 0, a.turn = -1;
+  while (a.part + 1 < p.parts && !p.glu && i >= (p.n[a.part] + 1) / 2) i -= (p.n[a.part++] + 1) / 2;
+  const Turn &t = p.turn[a.part];
+  int n = p.n[a.part];
+  a.live = i < (p.glu ? n : (n + 1) / 2);
+  if (!a.live) i = 0;
+  if (p.glu) {
+    a.r[0] = a.r[1] = i;
+    a.w[0] = p.w[0] + i * stride, a.w[1] = p.w[1] + i * stride;
+    return a;
+  }
+  a.r[0] = 2 * i, a.r[1] = min(2 * i + 1, n - 1);
+  if (t.freqs) {
+    int half = t.head / 2, h = i / half, e = i % half;
+    if (e < t.rot / 2) {
+      a.turn = e;
+      a.r[0] = h * t.head + (t.interleaved ? 2 * e : e), a.r[1] = a.r[0] + (t.interleaved ? 1 : t.rot / 2);
+    } else a.r[0] = h * t.head + t.rot + 2 * (e - t.rot / 2), a.r[1] = a.r[0] + 1;
+  }
+  a.w[0] = p.w[a.part] + a.r[0] * stride, a.w[1] = p.w[a.part] + a.r[1] * stride;
+  return a;
+}
+
+// What becomes of two sums, by one thread.
+__device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, float v) {
+  int r0 = a.r[0], r1 = a.r[1], n = p.n[a.part];
+  if (p.glu) {
+    if (p.bias[0]) u += p.bias[0][r0];
+    if (p.bias[1]) v += p.bias[1][r0];
+    p.y[0][r0] = act(p.act, u) * v;
+    return;
+  }
+  if (const float *bias = p.bias[a.part]) u += bias[r0], v += bias[r1];
+  if (p.act >= 0) u = act(p.act, u), v = act(p.act, v);
+  if (a.turn >= 0) {
+    float sn, cs, x = u;
+    angle(p.turn[a.part], 0, a.turn, sn, cs);
+    u = x * cs - v * sn, v = v * cs + x * sn;
+  }
+  if (r0 == r1) v = u;
+  if (p.y[a.part]) p.y[a.part][r0] = u, p.y[a.part][r1] = v;
+  if (u8 *cache = p.cache[a.part]) {
+    u64 row = (u64)p.slots[0] * n;
+    if (p.kv == F32) ((float *)cache)[row + r0] = u, ((float *)cache)[row + r1] = v;
+    else ((u16 *)cache)[row + r0] = float_to_half(u), ((u16 *)cache)[row + r1] = float_to_half(v);
+  }
+}
+
+// x + add, normed, into shared memory. k is a multiple of 4 and at most 8192; all
+// loads are under way before the first store.
+__device__ __forceinline__ void own_norm(const One &p, float *xs) {
+  float4 v[8];
+  float mean = 0, sq = 0;
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * (threadIdx.x + 256 * e);
+    v[e] = {0, 0, 0, 0};
+    if (i >= p.k) break;
+    v[e] = *(const float4 *)(p.x + i);
+    if (p.add) {
+      float4 u = *(const float4 *)(p.add + i);
+      v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
+    }
+    mean += v[e].x + v[e].y + v[e].z + v[e].w;
+  }
+  mean = p.norm == 2 ? block_sum(mean) / p.k : 0;
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * (threadIdx.x + 256 * e);
+    if (i >= p.k) break;
+    if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
+    v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
+    sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+  }
+  float rstd = 1 / sqrtf(block_sum(sq) / p.k + p.eps);
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * (threadIdx.x + 256 * e);
+    if (i >= p.k) break;
+    float4 g = *(const float4 *)(p.nw + i), r = {v[e].x * rstd * (g.x + p.offset), v[e].y * rstd * (g.y + p.offset), v[e].z * rstd * (g.z + p.offset), v[e].w * rstd * (g.w + p.offset)};
+    if (p.nb) {
+      float4 b = *(const float4 *)(p.nb + i);
+      r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
+    }
+    *(float4 *)(xs + i) = r;
+  }
+  __syncthreads();
+}
+
+// A block of 8 warps takes pairs of rows in turns, each by as many warps as share k.
+template <int TYPE> __device__ __forceinline__ void one(const One &p) {
+  extern __shared__ __align__(16) float xs[]; // [k], where there is a norm
+  __shared__ float sums[8][2];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % p.split, groups = 8 / p.split, pairs = p.glu ? p.n[0] : 0;
+  for (int i = 0; i < p.parts && !p.glu; i++) pairs += (p.n[i] + 1) / 2;
+  int begin = blockIdx.x * groups + warp / p.split, turns = (pairs - (int)blockIdx.x * groups + gridDim.x * groups - 1) / (gridDim.x * groups);
+  int chunks = p.k / 8, step = 32 * p.split, at = share * 32 + lane;
+  bool wide = p.k % 8 == 0;
+  constexpr bool BITS16 = TYPE == F16 || TYPE == BF16;
+  constexpr int AHEAD = 4;
+  uint4 next[AHEAD][2];
+  auto load = [&](const Pair &a, int first) {
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+#pragma unroll
+      for (int r = 0; r < 2; r++)
+        if (first + u * step < chunks) next[u][r] = __ldcs((const uint4 *)a.w[r] + first + u * step);
+  };
+  Pair a = pair_at<TYPE>(p, begin), b = a;
+  if (!p.early) grid_wait();
+  if (BITS16 && wide) load(a, at);
+  else if (p.early)
+    for (u64 o = at * 128; o < row_bytes(TYPE, p.k); o += step * 128)
+      for (int r = 0; r < 2; r++) asm volatile("prefetch.global.L2 [%0];" ::"l"(a.w[r] + o));
+  if (p.early) grid_wait();
+  if (p.norm) own_norm(p, xs);
+  const float *xf = p.norm ? xs : p.x;
+  const float4 *x = (const float4 *)xf;
+
+  for (int t = 0; t < turns; t++, a = b) {
+    if (t + 1 < turns) b = pair_at<TYPE>(p, begin + (t + 1) * gridDim.x * groups);
+    float acc[2] = {0, 0};
+    auto fold = [&](const float *v, int c, int r) {
+      float4 lo = x[2 * c], hi = x[2 * c + 1];
+      acc[r] += v[0] * lo.x + v[1] * lo.y + v[2] * lo.z + v[3] * lo.w + v[4] * hi.x + v[5] * hi.y + v[6] * hi.z + v[7] * hi.w;
+    };
+    if (!wide) { // only types without blocks have such rows
+      for (int c = at; c < p.k; c += step)
+        for (int r = 0; r < 2; r++) acc[r] += value_at(TYPE, a.w[r], c) * xf[c];
+    } else if (BITS16) {
+      for (int c = at; c < chunks; c += AHEAD * step) {
+        uint4 now[AHEAD][2];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) now[u][0] = next[u][0], now[u][1] = next[u][1];
+        if (c + AHEAD * step < chunks) load(a, c + AHEAD * step);
+        else if (t + 1 < turns) load(b, at);
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+          if (c + u * step < chunks)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+              float v[8];
+              unpack8<TYPE>(v, now[u][r]);
+              fold(v, c + u * step, r);
+            }
+      }
+      if (at >= chunks && t + 1 < turns) load(b, at);
+    } else {
+      if (t + 1 < turns)
+        for (u64 o = at * 128; o < row_bytes(TYPE, p.k); o += step * 128)
+          for (int r = 0; r < 2; r++) asm volatile("prefetch.global.L2 [%0];" ::"l"(b.w[r] + o));
+#pragma unroll 4
+      for (int c = at; c < chunks; c += step) {
+        float v[2][8];
+        for (int r = 0; r < 2; r++) load8<TYPE>(v[r], a.w[r], c);
+        for (int r = 0; r < 2; r++) fold(v[r], c, r);
+      }
+    }
+    for (int r = 0; r < 2; r++) acc[r] = warp_sum(acc[r]);
+    if (p.split > 1) {
+      __syncthreads();
+      if (lane == 0) sums[warp][0] = acc[0], sums[warp][1] = acc[1];
+      __syncthreads();
+      if (share == 0)
+        for (int s = 1; s < p.split; s++) acc[0] += sums[warp + s][0], acc[1] += sums[warp + s][1];
+    }
+    if (lane == 0 && share == 0 && a.live) end_pair(p, a, acc[0], acc[1]);
+  }
+}
+
+#define ONE(name, TYPE) \
+  KERNEL __launch_bounds__(256, 2) k_one_##name(const __grid_constant__ One p) { one<TYPE>(p); }
+ONE(f32, F32)
+ONE(f16, F16)
+ONE(bf16, BF16)
+ONE(q8_0, Q8_0)
+ONE(q4_0, Q4_0)
+ONE(q4_1, Q4_1)
+ONE(q4_k, Q4_K)
+ONE(q6_k, Q6_K)
+
+// Few rows, up to 16, on tensor cores: 8 rows of weights per block, whose warps
+// share k. Lanes hold 8 neighbours of k of both operands: the order of k within a
+// product does not matter as long as it is the same.
+struct Few {
+  const u16 *x;   // [rows,k] bf16
+  const u8 *w[3]; // [n,k]
+  float *y[3];    // [rows,n] or 0
+  u16 *h[3];      // the same in bf16, or 0
+  const float *bias[3];
+  const int *bind;
+  Dim rows;
+  int n[3];
+  int parts, k, glu, act;
+};
+
+template <int TYPE> __device__ __forceinline__ uint4 weights8(const u8 *row, int i) {
+  if (TYPE == BF16) return __ldcs((const uint4 *)row + i);
+  float v[8];
+  load8<TYPE>(v, row, i);
+  return {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
+}
+
+template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &p) {
+  __shared__ float sums[8][TILES][16][8];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, tile = blockIdx.x, part = 0;
+  u64 stride = row_bytes(TYPE, p.k);
+  while (TILES == 1 && part + 1 < p.parts && tile >= (p.n[part] + 7) / 8) tile -= (p.n[part++] + 7) / 8;
+  int n = p.n[part], n0 = tile * 8, row = min(n0 + lane / 4, n - 1), chunks = p.k / 8;
+  const u8 *wr[TILES];
+  for (int t = 0; t < TILES; t++) wr[t] = p.w[part + t] + row * stride;
+  constexpr int AHEAD = TYPE == BF16 ? 8 / TILES : 1;
+  uint4 raw[AHEAD][TILES];
+  int at = warp * 4 + lane % 4, step = 4 * warps; // in parts of 8 of k
+  if (TYPE == BF16) {
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+      for (int t = 0; t < TILES; t++) raw[u][t] = at + u * step < chunks ? weights8<TYPE>(wr[t], at + u * step) : uint4{0, 0, 0, 0};
+  } else
+    for (int o = at * 32; o < stride; o += step * 32)
+      for (int t = 0; t < TILES; t++) asm volatile("prefetch.global.L2 [%0];" ::"l"(wr[t] + o));
+  int m = size(p.rows, p.bind), r0 = lane / 4, r1 = r0 + 8;
+  float bias[TILES];
+  for (int t = 0; t < TILES; t++) bias[t] = p.bias[part + t] && n0 + threadIdx.x % 8 < n ? p.bias[part + t][n0 + threadIdx.x % 8] : 0;
+  grid_wait();
+  float acc[TILES][4] = {};
+  auto multiply = [&](const uint4 *w, int c) {
+    uint4 a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
+    if (r0 < m && c < chunks) a = ((const uint4 *)(p.x + (u64)r0 * p.k))[c];
+    if (r1 < m && c < chunks) b = ((const uint4 *)(p.x + (u64)r1 * p.k))[c];
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(acc[t][0]), "+f"(acc[t][1]), "+f"(acc[t][2]), "+f"(acc[t][3])
+                   : "r"(a.x), "r"(b.x), "r"(a.y), "r"(b.y), "r"(w[t].x), "r"(w[t].y));
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(acc[t][0]), "+f"(acc[t][1]), "+f"(acc[t][2]), "+f"(acc[t][3])
+                   : "r"(a.z), "r"(b.z), "r"(a.w), "r"(b.w), "r"(w[t].z), "r"(w[t].w));
+    }
+  };
+  int first = warp * 4, done = 0; // warps stay together: lanes of a warp agree on the loop
+  if (TYPE == BF16) {
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+      if (first + u * step < chunks) multiply(raw[u], at + u * step);
+    done = AHEAD;
+  }
+#pragma unroll 8
+  for (int c = first + done * step; c < chunks; c += step) {
+    uint4 w[TILES];
+    int i = c + lane % 4;
+    for (int t = 0; t < TILES; t++) w[t] = i < chunks ? weights8<TYPE>(wr[t], i) : uint4{0, 0, 0, 0};
+    multiply(w, i);
+  }
+  for (int t = 0; t < TILES; t++)
+    for (int e = 0; e < 4; e++) sums[warp][t][r0 + e / 2 * 8][lane % 4 * 2 + e % 2] = acc[t][e];
+  __syncthreads();
+  for (int i = threadIdx.x; i < 128; i += blockDim.x) {
+    int r = i / 8, c = n0 + i % 8;
+    if (r >= m || c >= n) continue;
+    float v[TILES];
+    for (int t = 0; t < TILES; t++) {
+      v[t] = bias[t];
+      for (int w = 0; w < warps; w++) v[t] += sums[w][t][r][i % 8];
+    }
+    if (p.act >= 0) v[0] = act(p.act, v[0]);
+    if (TILES == 2) v[0] *= v[TILES - 1];
+    u64 to = (u64)r * n + c;
+    if (p.y[part]) p.y[part][to] = v[0];
+    if (p.h[part]) p.h[part][to] = float_to_bf16(v[0]);
+  }
+}
+
+#define FEW16(name, TYPE)                                                                                     \
+  KERNEL __launch_bounds__(256) k_few16_##name(const __grid_constant__ Few p) { few16<TYPE, 1>(p); }          \
+  KERNEL __launch_bounds__(256) k_few16_glu_##name(const __grid_constant__ Few p) { few16<TYPE, 2>(p); }
+FEW16(f32, F32)
+FEW16(f16, F16)
+FEW16(bf16, BF16)
+FEW16(q8_0, Q8_0)
+FEW16(q4_0, Q4_0)
+FEW16(q4_1, Q4_1)
+FEW16(q4_k, Q4_K)
+FEW16(q6_k, Q6_K)
+
+// A matrix of any type as bf16, 8 values of a row per thread.
+KERNEL k_decode_bf16(u16 *out, const u8 *w, int type, u64 rows, int cols) {
+  grid_wait();
+  u64 stride = row_bytes(type, cols), parts = cols / 8;
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < rows * parts; i += (u64)gridDim.x * blockDim.x) {
+    const u8 *row = w + i / parts * stride;
+    int at = i % parts;
+    float v[8];
+    switch (type) {
+    case F32: load8<F32>(v, row, at); break;
+    case F16: load8<F16>(v, row, at); break;
+    case BF16: load8<BF16>(v, row, at); break;
+    case Q8_0: load8<Q8_0>(v, row, at); break;
+    case Q4_0: load8<Q4_0>(v, row, at); break;
+    case Q4_1: load8<Q4_1>(v, row, at); break;
+    case Q4_K: load8<Q4_K>(v, row, at); break;
+    default: load8<Q6_K>(v, row, at);
+    }
+    ((uint4 *)out)[i] = {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
+  }
+}
+
+// out[cols,to] = x[rows,cols]^T as bf16; columns of out from rows on are 0. Blocks
+// of 32 x 32.
+KERNEL k_turn_bf16(const int *bind, Dim drows, int cols, u16 *out, In x, int to) {
+  __shared__ float tile[32][33];
+  grid_wait();
+  int rows = size(drows, bind), r0 = blockIdx.x * 32, c0 = blockIdx.y * 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (r0 >= (rows + 63) / 64 * 64) return;
+  for (int i = warp; i < 32; i += 8) tile[i][lane] = r0 + i < rows && c0 + lane < cols ? get(x, (u64)(r0 + i) * cols + c0 + lane) : 0;
+  __syncthreads();
+  for (int i = warp; i < 32; i += 8)
+    if (c0 + i < cols && r0 + lane < to) out[(u64)(c0 + i) * to + r0 + lane] = float_to_bf16(tile[lane][i]);
+}

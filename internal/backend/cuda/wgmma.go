@@ -1,0 +1,141 @@
+package cuda
+
+import (
+	"fmt"
+
+	"hotpath/internal/tensor"
+)
+
+// tile is a kernel of wgmma.cu: rows x columns per block.
+type tile struct {
+	rows, cols, stages int
+	perUnit            int // blocks that a unit holds
+	// Clocks per block of a full unit, as measured on an H200: of its begin and end,
+	// of 64 values of k, and of an activation.
+	fixed, step, act int
+}
+
+var tiles = []tile{{128, 256, 4, 1, 14200, 1060, 14000}, {128, 128, 3, 2, 4900, 710, 2500}, {64, 128, 4, 2, 3500, 450, 1300}, {64, 64, 6, 2, 3000, 300, 700}}
+
+func (t tile) name() string { return fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols) }
+
+// shared is the dynamic shared memory of a block: a ring of tiles of both operands
+// at 1024 bytes.
+func (t tile) shared() int { return t.stages*(t.rows+t.cols)*128 + 1024 }
+
+// chooseTile estimates the clocks of each kernel for a product and takes the least.
+// Where tiles do not fill the card, the blocks of a cluster may share k. cols are the
+// columns of each part that writes results, of which a tile has half its columns
+// where there is a gate; act says that results pass through an activation.
+func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, splits int) {
+	least := 0
+	for _, t := range tiles {
+		width, fixed := t.cols, t.fixed
+		if gate {
+			width /= 2
+		} else if act {
+			fixed += t.act
+		}
+		blocks := 0
+		for _, n := range cols {
+			blocks += (n + width - 1) / width
+		}
+		blocks *= (rows + t.rows - 1) / t.rows
+		steps := (k + 63) / 64
+		for s := 1; s <= 8 && (s == 1 || blocks < units && blocks*s <= 2*units && steps >= 2*s); s *= 2 {
+			clocks := (blocks*s + units - 1) / units * (fixed + (steps+s-1)/s*t.step)
+			if s > 1 { // the sums of a cluster are added up
+				clocks += 2000 + t.rows*t.cols/8
+			}
+			if least == 0 || clocks < least {
+				least, best, splits = clocks, t, s
+			}
+		}
+	}
+	return best, splits
+}
+
+// wgmma is many rows on the tensor cores of compute capability 9.0. Matrices that
+// are not bf16 are decoded into the step's memory.
+func (b *binder) wgmma(p *products, x in) {
+	n, parts := p.columns()
+	t, splits := tiles[1], 1 // one way for every number of rows
+	if !b.plan.Invariant {
+		cols := n[:parts]
+		if p.glu {
+			cols = cols[:1]
+		}
+		t, splits = chooseTile(p.rows, p.k, b.be.drv.describe().Units, cols, p.glu, p.act >= 0)
+	}
+	early := b.weights(p)
+	at := each3(parts, func(i int) address { return b.value(p.ns[i].In[1]) })
+	for i := range parts {
+		if w := p.ns[i].In[1]; b.dtype(w) != tensor.BF16 {
+			early = false
+			at[i] = b.workspace(2 * int64(n[i]) * int64(p.k))
+			b.decode("k_decode_bf16", at[i], w)
+		}
+	}
+	width, blocks := t.cols, 0
+	if p.glu {
+		width /= 2
+	}
+	for i := range len(p.out) {
+		blocks += (n[i] + width - 1) / width
+	}
+	b.launch(t.name(), b.blocks(t, blocks*((p.rows+t.rows-1)/t.rows), splits), 2*t.rows+32,
+		b.tensorMap(x.at, p.rows, p.k, t.rows),
+		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.k, width) }),
+		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).plain }),
+		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).half }),
+		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
+		b.sizes, p.x.Shape.Outer, tensor.Fixed(p.k), n, parts, p.glu, p.act, early, tail(64))
+	l := &b.launches[len(b.launches)-1]
+	l.shared, l.cluster, l.whole = t.shared(), splits, true
+}
+
+// blocks is the grid for so many tiles: as many blocks as the card holds take them in
+// turns, unless the blocks of a cluster share each.
+func (b *binder) blocks(t tile, tiles, splits int) [3]int {
+	if splits == 1 {
+		tiles = min(tiles, t.perUnit*b.be.drv.describe().Units)
+	}
+	return [3]int{tiles, splits, 1}
+}
+
+// tensorMap describes rows x cols values of bf16 to the copy engine, which brings
+// box rows of 64 values at a time. The first pass has no addresses yet.
+func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
+	if b.at == 0 {
+		return tensorMap{}
+	}
+	m, err := b.be.drv.tensorMap(at, rows, cols, box)
+	if err != nil {
+		b.fail(fmt.Errorf("%s: %w", b.step.Name, err))
+	}
+	return m
+}
+
+// turned is x[rows,cols]^T in bf16 in the step's memory, [cols,to]: zeros fill it up
+// to a multiple of 64 rows, which a product may read.
+func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
+	to = (rows.Size(b.plan.Max) + 63) / 64 * 64
+	at = b.workspace(2 * int64(cols) * int64(to))
+	b.launch("k_turn_bf16", [3]int{to / 32, (cols + 31) / 32, 1}, 256, b.sizes, rows, cols, at, x, to)
+	return at, to
+}
+
+// multiply is y[rows,n] = a[rows,k] w[n,k]^T in f32 of operands in bf16, whose rows
+// are sa and sw values apart.
+func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w address, sw int, y address) {
+	most, deep := rows.Size(b.plan.Max), k.Size(b.plan.Max)
+	t, splits := chooseTile(most, deep, b.be.drv.describe().Units, []int{n}, false, false)
+	if k.Sym != 0 {
+		splits = 1 // a run may be too short to be shared
+	}
+	b.launch(t.name(), b.blocks(t, (n+t.cols-1)/t.cols*((most+t.rows-1)/t.rows), splits), 2*t.rows+32,
+		b.tensorMap(a, most, sa, t.rows), [mostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
+		[mostParts]address{y}, [mostParts]address{}, [mostParts]address{}, b.sizes, rows, k, [mostParts]int{n}, 1, false, -1, false, tail(64))
+	l := &b.launches[len(b.launches)-1]
+	l.shared, l.cluster, l.whole = t.shared(), splits, true
+}

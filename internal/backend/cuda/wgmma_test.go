@@ -1,0 +1,32 @@
+package cuda
+
+import "testing"
+
+// Tiles of the shapes that models have: large ones where there is enough to fill the
+// card, smaller ones or shared k where there is not.
+func TestChooseTile(t *testing.T) {
+	const units = 132
+	for _, c := range []struct {
+		rows, k int
+		cols    []int
+	}{
+		{64, 2048, []int{2048, 512, 512}}, {64, 8192, []int{2048}}, {640, 768, []int{768}}, {4096, 384, []int{384, 384, 384}},
+		{4096, 1536, []int{384}}, {4096, 2048, []int{8192}}, {131072, 384, []int{1536}}, {17, 64, []int{8}},
+	} {
+		tile, splits := chooseTile(c.rows, c.k, units, c.cols, false, false)
+		blocks := 0
+		for _, n := range c.cols {
+			blocks += (n + tile.cols - 1) / tile.cols * ((c.rows + tile.rows - 1) / tile.rows)
+		}
+		t.Logf("%d x %v x %d: %s, %d blocks x %d", c.rows, c.cols, c.k, tile.name(), blocks, splits)
+		if splits < 1 || splits > 8 || splits > 1 && (c.k+63)/64 < 2*splits {
+			t.Errorf("%d rows: k of %d is shared by %d blocks", c.rows, c.k, splits)
+		}
+		if blocks > 2*units && splits > 1 {
+			t.Errorf("%d rows: %d blocks share k though they fill the card", c.rows, blocks)
+		}
+		if tile.shared() > 227<<10/tile.perUnit {
+			t.Errorf("%s: %d bytes of shared memory, too many for %d blocks per unit", tile.name(), tile.shared(), tile.perUnit)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// Command gpubench measures a model on a device, for scripts/peers_gpu.py: one line
+// of JSON per kind of work. Token ids are drawn from a fixed seed, so that the
+// peers get the same.
+//
+//	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096"
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	_ "hotpath/cuda"
+	"hotpath/internal/engine"
+	"hotpath/internal/model"
+	"hotpath/internal/sample"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+	"hotpath/profile"
+)
+
+// works collects the -work flags.
+type works []string
+
+func (w *works) String() string     { return strings.Join(*w, ", ") }
+func (w *works) Set(s string) error { *w = append(*w, s); return nil }
+
+type bench struct {
+	path, device, precision, profile string
+	rounds                           int
+	budget                           time.Duration
+}
+
+func main() {
+	var b bench
+	var ws works
+	flag.StringVar(&b.path, "m", "", "directory or .gguf file of the model")
+	flag.StringVar(&b.device, "device", "cuda", "device")
+	flag.StringVar(&b.precision, "precision", "", "f32, or empty for the device's default")
+	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
+	flag.IntVar(&b.rounds, "rounds", 30, "rounds at most")
+	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
+	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS" or "prefill TOKENS"; may be repeated`)
+	flag.Parse()
+	failed := false
+	for i, w := range ws {
+		if err := b.one(i, w); err != nil {
+			fmt.Fprintf(os.Stderr, "gpubench: %s: %v\n", w, err)
+			failed = true
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// one opens the model anew: each kind of work has sizes of its own.
+func (b *bench) one(i int, work string) error {
+	var what string
+	var seqs, tokens int
+	switch {
+	case scan(work, "embed %dx%d", &seqs, &tokens):
+		what = "embed"
+	case scan(work, "decode %d", &seqs):
+		what, tokens = "decode", 16
+	case scan(work, "prefill %d", &tokens):
+		what, seqs = "prefill", 1
+	default:
+		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS or prefill TOKENS")
+	}
+	st, err := weights.Open(b.path)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		return err
+	}
+	be, err := engine.NewBackend(b.device, engine.BackendOptions{Precision: b.precision})
+	if err != nil {
+		return err
+	}
+	defer be.Close()
+	o := engine.Options{MaxBatchTokens: max(seqs*tokens, 512), MaxSeqs: max(seqs, 1), KVType: tensor.F16}
+	if what == "prefill" {
+		o.MaxBatchTokens = tokens
+	}
+	if what != "embed" {
+		o.Ctx = min(m.Config().MaxSeq, max(256, tokens+64))
+		o.KVBlocks = (seqs + 1) * (o.Ctx/64 + 1)
+		o.NoPrefix = true
+	}
+	var rec *profile.Recorder
+	if b.profile != "" {
+		rec = profile.NewRecorder(profile.Options{})
+		o.Recorder = rec
+	}
+	e, err := engine.Open(m, be, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if rec != nil {
+		e.Pause(true)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	ids := make([][]int32, seqs)
+	for s := range ids {
+		for range tokens {
+			ids[s] = append(ids[s], 1000+int32(r.IntN(m.Config().Vocab-2000)))
+		}
+	}
+	var times []float64
+	run := func() (err error) {
+		switch what {
+		case "embed":
+			times, err = b.embed(e, m, ids)
+		default:
+			times, err = b.generate(e, ids, what)
+		}
+		return err
+	}
+	began := time.Now()
+	if err := run(); err != nil {
+		return err
+	}
+	slices.Sort(times)
+	median := times[len(times)/2]
+	count := float64(seqs * tokens)
+	if what == "decode" {
+		count = float64(seqs)
+	}
+	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(line))
+	if rec == nil {
+		return nil
+	}
+	e.Pause(false)
+	b.rounds = min(b.rounds, 5)
+	if err := run(); err != nil {
+		return err
+	}
+	return profile.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+}
+
+func scan(s, format string, to ...any) bool {
+	n, err := fmt.Sscanf(s, format, to...)
+	return err == nil && n == len(to)
+}
+
+// embed times whole calls.
+func (b *bench) embed(e *engine.Engine, m *model.Model, ids [][]int32) (times []float64, err error) {
+	dst := make([]float32, len(ids)*m.Config().EmbedDim)
+	for end := time.Now().Add(b.budget); len(times) < b.rounds+3 && (len(times) < 4 || time.Now().Before(end)); {
+		begin := time.Now()
+		if err := e.EmbedIDs(context.Background(), ids, dst, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true}); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(begin).Seconds())
+	}
+	return times[3:], same(e, m, ids, dst)
+}
+
+// same holds some vectors of a batch to those of the texts alone, which take other
+// kernels.
+func same(e *engine.Engine, m *model.Model, ids [][]int32, dst []float32) error {
+	dim := m.Config().EmbedDim
+	alone := make([]float32, dim)
+	for _, i := range []int{0, len(ids) / 3, len(ids) - 1} {
+		if err := e.EmbedIDs(context.Background(), ids[i:i+1], alone, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true}); err != nil {
+			return err
+		}
+		var cosine float64
+		for j, v := range alone {
+			cosine += float64(v) * float64(dst[i*dim+j])
+		}
+		if !(cosine > 0.998) {
+			return fmt.Errorf("text %d in a batch of %d: cosine %.4f with the text alone", i, len(ids), cosine)
+		}
+	}
+	return nil
+}
+
+// generate times the steps between tokens, or the time to the first token.
+func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []float64, err error) {
+	most := 1
+	if what == "decode" {
+		most = 128
+	}
+	for end := time.Now().Add(b.budget); len(times) < 4 || time.Now().Before(end); {
+		var streams []*engine.Stream
+		begin := time.Now()
+		for _, p := range ids {
+			s, err := e.Generate(context.Background(), engine.Request{Prompt: p, MaxTokens: most, Sample: sample.Params{}})
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, s)
+		}
+		for n := 0; ; n++ {
+			ended := 0
+			for _, s := range streams {
+				if _, ok := s.Next(); !ok {
+					ended++
+					if s.Err() != nil {
+						return nil, s.Err()
+					}
+				}
+			}
+			if ended > 0 {
+				break
+			}
+			now := time.Now()
+			if what == "prefill" || n > 8 {
+				times = append(times, now.Sub(begin).Seconds())
+			}
+			begin = now
+		}
+		if what == "decode" && len(times) >= 4*b.rounds {
+			break
+		}
+		if what == "prefill" && len(times) >= b.rounds {
+			break
+		}
+	}
+	if what == "prefill" {
+		times = times[1:]
+	}
+	return times, nil
+}
