@@ -182,7 +182,7 @@ func (g *generator) step() {
 			g.draws.streams = append(g.draws.streams, s)
 		}
 	}
-	g.draws.run(g.eng.caps.Coarse)
+	g.draws.run(g.runner.sess.Active(), g.eng.caps.Coarse)
 	for _, s := range g.draws.streams {
 		if s.drawn.err != nil {
 			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), s.drawn.err))

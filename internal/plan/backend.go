@@ -45,8 +45,8 @@ type Caps struct {
 	// the plan lays out none that they would wait for each other about; nil:
 	// none do.
 	OwnScratch func(kind string) bool
-	// Merges are the steps that take in their neighbours where they compute a
-	// single row.
+	// Merges are the steps that take in their neighbours where they compute few
+	// rows.
 	Merges []Merge
 	// Buckets are the row counts at which smaller plans of a program end: where
 	// the formats of values change, and where less memory is worth a plan.
@@ -113,6 +113,12 @@ type Exec interface {
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error
 	Close() error
+}
+
+// Limited is an Exec that may run with fewer workers than there are.
+type Limited interface {
+	// Active is how many workers took part in the last run.
+	Active() int
 }
 
 // Source gives the weights of a model by canonical key; package model

@@ -25,6 +25,7 @@ type Session struct {
 	least    int // what AtLeast asked for
 	end      end // what Partial or Forward asked for
 	running  int // bucket in flight, -1 when idle
+	last     int // bucket of the last run
 	run      *profile.Run
 	runPhase int
 	paused   bool
@@ -233,7 +234,7 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 		s.abandon(k)
 		return err
 	}
-	s.running = k
+	s.running, s.last = k, k
 	return nil
 }
 
@@ -261,6 +262,15 @@ func (s *Session) Wait() error {
 // Ran is from when to when the last run was on the clock; 0 where it was not
 // recorded or did not end well.
 func (s *Session) Ran() (start, end int64) { return s.ran[0], s.ran[1] }
+
+// Active is how many workers took part in the last run; 0 where the backend does
+// not tell.
+func (s *Session) Active() int {
+	if e, ok := s.execs[s.last].(Limited); ok {
+		return e.Active()
+	}
+	return 0
+}
 
 // Run is Enqueue and Wait.
 func (s *Session) Run(ctx context.Context, b tensor.Bind) error {
