@@ -119,7 +119,7 @@ $(VENV)/ready:
 # peers measures hotpath beside other engines, alternately, and fills in
 # docs/performance.md. It needs clang-16, libomp-16-dev, maven and unzip, and
 # sets up the rest under $(PEERS): make peers PEERFLAGS="--only minilm --rounds 5"
-peers: models
+peers: build models
 	scripts/peers/setup.sh $(PEERS) $(MODELS)
 	$(GO) run -tags nogpu ./internal/peerbench --cache $(PEERS) --models $(MODELS) --json $(PEERS)/results.json --docs docs/performance.md $(PEERFLAGS)
 

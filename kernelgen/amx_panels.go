@@ -10,9 +10,9 @@ package main
 //
 //	name(t *panelArgs)
 //
-// Three stages run side by side, some steps of 32 columns apart and across panels:
-// codes become tiles, tiles are multiplied, products are scaled. So nothing waits
-// for a tile product, which takes 52 cycles.
+// Four stages run side by side, some steps of 32 columns apart and across panels:
+// codes become tiles, tiles are multiplied, products go to memory, and are scaled.
+// So nothing waits for a tile product, which takes 52 cycles.
 func genFewPanels(g *asm) {
 	for _, s := range fewPanelTypes {
 		g.fewPanel(s)
@@ -42,24 +42,26 @@ const (
 	panelOffset  = 128 // what the rows of codes are too large by, times -1
 )
 
-// Offsets in panelMemory, whose rings are as large as their alignment allows.
+// Offsets in panelMemory. Operands and products of steps are rings of four tiles,
+// 4 KB each, so that a load of one step never has the low 12 bits of the address of
+// a store of the three steps before it, which it would wait for. For the same
+// reason products begin at the last tile of their ring.
 const (
-	// [4][2] right operands of steps come first.
-	panelScales = 8192  // [16][2][16] scales of steps
-	panelOut    = 16384 // [4][2] products of steps
-	ringTiles   = 13    // the bit that an address gets behind a ring's end
+	panelPlane  = 4096              // from a step's first right operand, or product, to its second
+	panelOut    = 2 * panelPlane    // products
+	panelScales = 4 * panelPlane    // [16][2][16] scales of steps
+	panelFirst  = panelPlane - 1024 // product of the first step
+	ringTiles   = 12                // the bit that an address gets behind a ring's end
 	ringScales  = 11
 )
 
-// codesAhead is how far beyond the codes at hand memory is asked for, in bytes.
-const codesAhead = 2048
-
 // Steps are unpacked so many steps before they are multiplied, and flushed so many
 // behind: tiles are loaded from memory, not from stores on their way to it, so
-// less would wait for these.
+// less would wait for these. Products go to memory one step behind: a tile that is
+// stored at once keeps the next product waiting for its own, which takes 52 cycles.
 const (
 	unpackBefore = 3
-	flushBehind  = 3
+	flushBehind  = 4
 )
 
 // fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
@@ -82,7 +84,7 @@ func (g *asm) fewPanel(s fewPanelType) {
 	}
 	g.f("MOVQ %d(R8), DI", panelMem)
 	g.f("MOVQ DI, R10")
-	g.f("LEAQ %d(DI), DX", panelOut)
+	g.f("LEAQ %d(DI), DX", panelOut+panelFirst)
 	g.f("MOVQ DX, R12")
 	g.f("LEAQ %d(DI), R11", panelScales)
 	g.f("MOVQ R11, R15")
@@ -99,35 +101,51 @@ func (g *asm) fewPanel(s fewPanelType) {
 	g.startSums()
 	g.f("MOVQ $64, CX")
 	g.f("MOVQ $-%d, R9", unpackBefore)
-	loop, multiply, flush, done := g.fresh("loop"), g.fresh("multiply"), g.fresh("flush"), g.fresh("done")
-	g.label(loop)
+	done := g.fresh("done")
+	turns := []string{g.fresh("turn"), g.fresh("turn")}
+	for i, turn := range turns {
+		g.label(turn)
+		g.panelTurn(s, byte(i), turns[1-i], done)
+	}
+	g.label(done)
+	g.tilerelease()
+	g.ret()
+}
+
+// panelTurn is one turn of the stages: step R9 is multiplied, others are unpacked
+// and flushed. Products of even and odd steps are in tiles of their own: each goes to
+// memory while the next one is made.
+func (g *asm) panelTurn(s fewPanelType, turn byte, next, done string) {
+	multiply, store, flush := g.fresh("multiply"), g.fresh("store"), g.fresh("flush")
 	g.f("LEAQ %d(R9), AX", unpackBefore)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", multiply)
 	g.unpackStep(s)
 	g.label(multiply)
 	g.f("CMPQ R9, %d(R8)", panelTotal)
+	g.f("JCC %s", store)
+	g.multiplyStep(s, turn)
+	g.label(store)
+	g.f("LEAQ -1(R9), AX")
+	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", flush)
-	g.multiplyStep(s)
+	g.storeStep(s, 1-turn)
 	g.label(flush)
 	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("INCQ R9")
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
 	g.f("TESTQ AX, AX")
-	g.f("JLT %s", loop)
+	g.f("JLT %s", next)
 	g.flushStep(s)
 	g.f("DECQ R13")
-	g.f("JNZ %s", loop)
+	g.f("JNZ %s", next)
 	g.storeSums()
 	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
 	g.startSums()
-	g.f("JMP %s", loop)
-	g.label(done)
-	g.tilerelease()
-	g.ret()
+	g.f("JMP %s", next)
 }
 
 // unpackStep makes the right operands of the step at SI, which it passes.
@@ -143,9 +161,7 @@ func (g *asm) unpackStep(s fewPanelType) {
 	if s.steps > 1 {
 		g.label(ready)
 	}
-	for at := 0; at < s.bytes+s.head/s.steps; at += 64 {
-		g.f("PREFETCHT0 %d(SI)", codesAhead+at)
-	}
+	g.streamFetch(s.bytes + s.head/s.steps)
 	n := 0
 	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
 		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
@@ -171,35 +187,32 @@ func (g *asm) unpackStep(s fewPanelType) {
 				}
 				g.f("VPTERNLOGD $0xf8, Z29, Z%d, Z%d", 24+i%2, z) // or what is in both
 			}
-			g.f("VMOVDQU64 Z%d, %d(R10)", z, 64*i)
+			g.f("VMOVDQU64 Z%d, %d(R10)", z, i/16*panelPlane+64*(i%16))
 		}
 	}
 	g.f("ADDQ $%d, SI", s.bytes)
 	g.ring("R11", 128, ringScales)
-	g.ring("R10", 2048, ringTiles)
+	g.ring("R10", 1024, ringTiles)
 }
 
 // multiplyStep multiplies the tile at BX with the operands at DI.
-func (g *asm) multiplyStep(s fewPanelType) {
+func (g *asm) multiplyStep(s fewPanelType, turn byte) {
 	if s.split { // 16 columns each
 		for c := range byte(2) {
-			g.tilezero(c)
-			g.tileload(4+c, rBX, rCX, 32*int32(c))
-			g.tileload(6+c, rDI, rCX, 512*int32(c))
-			g.tdp("TDPBF16PS", 2, 0x5c, c, 4+c, 6+c)
-			g.tilestore(c, rDX, rCX, 1024*int32(c))
+			g.tilezero(2*turn + c)
+			g.tileload(4, rBX, rCX, 32*int32(c))
+			g.tileload(6, rDI, rCX, 512*int32(c))
+			g.tdp("TDPBF16PS", 2, 0x5c, 2*turn+c, 4, 6)
 		}
 	} else {
-		g.tilezero(0)
+		g.tilezero(2 * turn)
 		g.tileload(4, rBX, rCX, 0)
 		for i := range byte(len(s.rows) / 16) {
-			g.tileload(6+i, rDI, rCX, 1024*int32(i))
-			g.tdp("TDPBF16PS", 2, 0x5c, 0, 4, 6+i)
+			g.tileload(6, rDI, rCX, panelPlane*int32(i))
+			g.tdp("TDPBF16PS", 2, 0x5c, 2*turn, 4, 6)
 		}
-		g.tilestore(0, rDX, rCX, 0)
 	}
-	g.ring("DI", 2048, ringTiles)
-	g.ring("DX", 2048, ringTiles)
+	g.ring("DI", 1024, ringTiles)
 	more := g.fresh("more")
 	g.f("ADDQ $1024, BX")
 	g.f("DECQ %d(R8)", panelMore)
@@ -208,6 +221,15 @@ func (g *asm) multiplyStep(s fewPanelType) {
 	g.f("MOVQ %d(R8), AX", panelSteps)
 	g.f("MOVQ AX, %d(R8)", panelMore)
 	g.label(more)
+}
+
+// storeStep brings the products of a step to memory.
+func (g *asm) storeStep(s fewPanelType, turn byte) {
+	g.tilestore(2*turn, rDX, rCX, 0)
+	if s.split {
+		g.tilestore(2*turn+1, rDX, rCX, panelPlane)
+	}
+	g.ring("DX", 1024, ringTiles)
 }
 
 // ring moves a register on in a ring.
@@ -247,7 +269,7 @@ func (g *asm) flushStep(s fewPanelType) {
 		g.f("VFMADD231PS %d(R12), Z26, Z%d", 64*m, m)
 		if s.split {
 			g.f("VFMADD231PS.BCST %d(R14), Z24, Z%d", 4*m, m)
-			g.f("VFMADD231PS %d(R12), Z27, Z%d", 1024+64*m, m)
+			g.f("VFMADD231PS %d(R12), Z27, Z%d", panelPlane+64*m, m)
 			g.f("VFMADD231PS.BCST %d(R14), Z25, Z%d", 64+4*m, m)
 		} else {
 			g.f("VFMADD231PS.BCST %d(R14), Z27, Z%d", 4*m, m)
@@ -256,7 +278,7 @@ func (g *asm) flushStep(s fewPanelType) {
 	g.label(done)
 	g.f("ADDQ $%d, R14", sums)
 	g.ring("R15", 128, ringScales)
-	g.ring("R12", 2048, ringTiles)
+	g.ring("R12", 1024, ringTiles)
 }
 
 // storeSums leaves the sums of a panel in y.

@@ -45,11 +45,15 @@ var atOnce = func() context.Context {
 	return ctx
 }()
 
-// run draws for all streams. Workers that are busy with other calls are not
-// waited for: the caller then draws alone.
-func (d *draws) run(side func(ctx context.Context, n int, f func(worker int)) error) {
+// run draws for all streams, on as many workers as took part in the run of the
+// step, 0 for all. Workers that are busy with other calls are not waited for: the
+// caller then draws alone.
+func (d *draws) run(active int, side func(ctx context.Context, n int, f func(worker int)) error) {
 	d.next.Store(0)
 	n := min(len(d.streams), len(d.scratch))
+	if active > 0 {
+		n = min(n, active)
+	}
 	if n > 1 && side != nil && len(d.streams)*len(d.logits(0)) >= drawsShared && side(atOnce, n, d.work) == nil {
 		return
 	}

@@ -46,7 +46,7 @@ func TestDrawsAreTheSameOnAllWorkers(t *testing.T) {
 			d.streams = append(d.streams, s)
 		}
 		for range 4 { // steps
-			d.run(side)
+			d.run(0, side)
 			for row, s := range d.streams {
 				if failed := errors.Is(s.drawn.err, sample.ErrLogits); failed != (row == bad) {
 					t.Errorf("row %d: %v", row, s.drawn.err)
@@ -86,10 +86,30 @@ func TestPanicInADrawFailsItsStreamAlone(t *testing.T) {
 	for row := range 3 {
 		d.streams = append(d.streams, &Stream{row: row})
 	}
-	d.run(sideBySide)
+	d.run(0, sideBySide)
 	for row, s := range d.streams {
 		if failed := errors.Is(s.drawn.err, ErrInternal); failed != (row == 1) {
 			t.Errorf("row %d: %v", row, s.drawn.err)
+		}
+	}
+}
+
+// Draws have as many workers as the run of the step had, at most one per stream.
+func TestDrawsHaveTheWorkersOfTheRun(t *testing.T) {
+	out := make([]float32, drawsShared)
+	for active, want := range map[int]int{0: 4, 1: 0, 3: 3, 9: 4} {
+		d := newDraws(4, func(int) []float32 { return out })
+		for row := range 6 {
+			d.streams = append(d.streams, &Stream{row: row})
+		}
+		asked := 0
+		d.run(active, func(_ context.Context, n int, f func(worker int)) error {
+			asked = n
+			f(0)
+			return nil
+		})
+		if asked != want || d.next.Load() < 6 {
+			t.Errorf("a run of %d workers: %d were asked for draws, expected %d", active, asked, want)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (g *generator) step() {
 	if r == g.sampled {
 		g.draws.collect(g.at.ids)
 	} else {
-		g.draws.run(g.eng.caps.Coarse)
+		g.draws.run(r.sess.Active(), g.eng.caps.Coarse)
 	}
 	for _, s := range g.draws.streams {
 		if s.drawn.err != nil {

@@ -134,7 +134,7 @@ func (b bench) round(ctx context.Context, g Group, src *source, round int, entri
 			}
 			mine := q
 			if e.runner.Op != "" {
-				mine = request{Op: e.runner.Op}
+				mine.Op = e.runner.Op
 			}
 			time.Sleep(settle)
 			done := watch(workers, e.w)

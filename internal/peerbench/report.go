@@ -115,7 +115,7 @@ func (g *Result) finish(group Group) {
 		}
 		s := slices.Clone(r.Samples)
 		r.Q1, r.Median, r.Q3 = quantile(s, 0.25), quantile(s, 0.5), quantile(s, 0.75)
-		if r.Unit == "tok/s" {
+		if r.Unit == "tok/s" || r.Unit == "per s" {
 			r.CallMS = 1000 * float64(r.tokens) / r.Median
 		}
 		num, den := find(r.Work, group.Lead), r

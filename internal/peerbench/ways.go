@@ -12,6 +12,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/sample"
 )
 
 // Ways of one engine to share a batch are closer to each other than a machine
@@ -71,10 +72,16 @@ func alone(h how) how {
 	}
 }
 
-// way finds a way by its name: a mode of sharing a batch; "threads=1", hotpath
+// samplings are the ways to choose tokens.
+var samplings = map[string]sample.Params{"greedy": {}, "drawn": {Temperature: 0.8, TopK: 40, Seed: 1}}
+
+// way finds a way by its name: a sampling of so many steps; a mode of sharing a batch; "threads=1", hotpath
 // on so many threads; or "f32=2", so many threads at what the machine does at
 // most in a compute class.
-func (w *hotpathWorker) way(name string) (how, error) {
+func (w *hotpathWorker) way(name string, steps int) (how, error) {
+	if p, ok := samplings[name]; ok {
+		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(steps, p)(batch) }, nil
+	}
 	kind, count, counted := strings.Cut(name, "=")
 	if !counted {
 		m, err := engine.ParseMode(name)
@@ -110,7 +117,7 @@ func (w *hotpathWorker) way(name string) (how, error) {
 			return ceiling.NewRoof(context.Background()).FLOPs(kind, threads) / 1e9, 1, nil
 		}
 	default:
-		return nil, fmt.Errorf("way %q, expected auto, fine, coarse, threads=N, f32=N or bf16=N", name)
+		return nil, fmt.Errorf("way %q, expected greedy, drawn, auto, fine, coarse, threads=N, f32=N or bf16=N", name)
 	}
 	if threads == 1 {
 		h = alone(h)
@@ -125,7 +132,7 @@ func (w *hotpathWorker) way(name string) (how, error) {
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
-		h, err := w.way(name)
+		h, err := w.way(name, q.Steps)
 		if err != nil {
 			return err
 		}
@@ -187,7 +194,7 @@ func (t *turn) add(amount, seconds float64, before, after engine.Stats) {
 // together gives all ways turns at every work, in one request each.
 func (b bench) together(ctx context.Context, g Group, src *source, entries []*entry) error {
 	for i, work := range g.Works {
-		q := request{Op: work.Op, Calls: work.Reps, Seconds: work.Seconds}
+		q := request{Op: work.Op, Steps: work.Steps, Calls: work.Reps, Seconds: work.Seconds}
 		warm := work
 		warm.Texts = min(warm.Texts, max(1, warmTokens*work.Texts/work.tokens()))
 		q.Batches = append(q.Batches, src.batch(warm))

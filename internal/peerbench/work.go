@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"hotpath/internal/kernel/cpu"
@@ -11,7 +12,7 @@ import (
 // Work is something that all engines of a group do.
 type Work struct {
 	Name    string
-	Op      string // embed, prefill or decode
+	Op      string // embed, prefill, decode or start
 	Texts   int
 	Lengths []int   // in tokens; the texts take them in turn
 	Steps   int     // of decode
@@ -79,27 +80,8 @@ const (
 	peerLead  = 2.0
 )
 
-// decodeSteps are long enough for a step's cost to show and short enough for
-// many rounds.
-const (
-	decodePrompt = 32
-	decodeSteps  = 32
-)
-
 func embed(texts, tokens, reps int) Work {
 	return Work{Name: fmt.Sprintf("%d x %d", texts, tokens), Op: "embed", Texts: texts, Lengths: []int{tokens}, Reps: reps}
-}
-
-func prefill(tokens, reps int) Work {
-	return Work{Name: fmt.Sprintf("prefill %d", tokens), Op: "prefill", Texts: 1, Lengths: []int{tokens}, Reps: reps}
-}
-
-func decode(seqs int) Work {
-	name := "decode"
-	if seqs > 1 {
-		name = fmt.Sprintf("decode, %d at once", seqs)
-	}
-	return Work{Name: name, Op: "decode", Texts: seqs, Lengths: []int{decodePrompt}, Steps: decodeSteps, Reps: 1}
 }
 
 // hotpath is this engine; the flags are those of runWorker.
@@ -123,15 +105,7 @@ func groups(p place) []Group {
 	minilm, onnx := p.real("all-MiniLM-L6-v2"), p.made("minilm-f32.onnx")
 	q8, f16 := p.made("minilm-q8_0.gguf"), p.made("minilm-f16.gguf")
 	gemma := p.made("embeddinggemma-q8_0.gguf")
-	smollm2 := p.real("SmolLM2-135M-Instruct.Q4_1.gguf")
 	english := inputs{Model: minilm}
-	llama := func(venv, model string, limit float64) Runner {
-		return p.peer("llama.cpp", venv, "llamacpp_peer.py", model, limit)
-	}
-	avx2 := func(r Runner) Runner {
-		r.Env = append(r.Env, "HOTPATH_CPU=avx2")
-		return r
-	}
 	one := p
 	one.threads = 1
 	openvino := func(p place, name, precision string, limit float64) Runner {
@@ -148,7 +122,7 @@ func groups(p place) []Group {
 	reads := func(p place, name, base string) Runner {
 		return Runner{Name: name, Argv: []string{selfPath, "worker", "--threads", strconv.Itoa(p.threads)}, Op: "read", Unit: "GB/s", Base: base}
 	}
-	return []Group{
+	return slices.Concat([]Group{
 		{
 			Name: "minilm", Title: "all-MiniLM-L6-v2, default precision", Lead: "hotpath",
 			Note:      "Texts x tokens of one call; one text of 16 tokens is the latency of a query. Tokenizing is not measured.",
@@ -167,39 +141,27 @@ func groups(p place) []Group {
 			Name: "minilm-gguf", Title: "all-MiniLM-L6-v2 Q8_0, the same GGUF file", Lead: "hotpath",
 			Reference: p.reference(minilm), Inputs: english,
 			Works:   []Work{embed(1, 16, 20), embed(1, 128, 8), embed(1, 256, 4)},
-			Runners: []Runner{p.hotpath("hotpath", q8, floorQ8), llama("venv", q8, floorQ8)},
+			Runners: []Runner{p.hotpath("hotpath", q8, floorQ8), p.llama("", q8, floorQ8)},
 		},
 		{
 			Name: "embeddinggemma", Title: "EmbeddingGemma-300M Q8_0, real shape and random weights", Lead: "hotpath",
 			Reference: p.reference(gemma), Inputs: inputs{Model: gemma, Random: true},
 			Works:   []Work{embed(1, 64, 2), embed(1, 128, 2), embed(1, 256, 1), embed(1, 512, 1)},
-			Runners: []Runner{p.hotpath("hotpath", gemma, floorQ8), llama("venv", gemma, floorQ8)},
+			Runners: []Runner{p.hotpath("hotpath", gemma, floorQ8), p.llama("", gemma, floorQ8)},
 		},
-		{
-			Name: "smollm2", Title: "SmolLM2-135M-Instruct Q4_1", Lead: "hotpath",
-			Note:      "hotpath's decode includes choosing the token, llama.cpp's does not. Tokens of all sequences together.",
-			Reference: p.reference(smollm2), Inputs: inputs{Model: smollm2},
-			Works:   []Work{prefill(128, 3), prefill(512, 1), decode(1), decode(4), decode(8), decode(16)},
-			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), llama("venv", smollm2, peerLead)},
-		},
+	}, p.generating(), []Group{
 		{
 			Name: "avx2-minilm-q8_0", Title: "all-MiniLM-L6-v2 Q8_0 on AVX2 alone", Lead: "hotpath",
 			Note:      "HOTPATH_CPU=avx2 against llama.cpp built for AVX2, FMA and F16C.",
 			Reference: p.reference(minilm), Inputs: english,
 			Works:   []Work{embed(1, 16, 10), embed(1, 128, 3), embed(1, 256, 2)},
-			Runners: []Runner{avx2(p.hotpath("hotpath", q8, floorQ8)), llama("venv-avx2", q8, floorQ8)},
+			Runners: []Runner{tier("avx2", p.hotpath("hotpath", q8, floorQ8)), p.llama("avx2", q8, floorQ8)},
 		},
 		{
 			Name: "avx2-minilm-f16", Title: "all-MiniLM-L6-v2 f16 on AVX2 alone", Lead: "hotpath",
 			Reference: p.reference(minilm), Inputs: english,
 			Works:   []Work{embed(1, 16, 10), embed(1, 128, 3), embed(1, 256, 2)},
-			Runners: []Runner{avx2(p.hotpath("hotpath", f16, floorBF16)), llama("venv-avx2", f16, floorBF16)},
-		},
-		{
-			Name: "avx2-smollm2", Title: "SmolLM2-135M-Instruct Q4_1 on AVX2 alone", Lead: "hotpath",
-			Reference: p.reference(smollm2), Inputs: inputs{Model: smollm2},
-			Works:   []Work{prefill(128, 1), prefill(512, 1), decode(1)},
-			Runners: []Runner{avx2(p.hotpath("hotpath", smollm2, worstLead)), llama("venv-avx2", smollm2, peerLead)},
+			Runners: []Runner{tier("avx2", p.hotpath("hotpath", f16, floorBF16)), p.llama("avx2", f16, floorBF16)},
 		},
 		p.scaling(minilm, english),
 		{
@@ -226,7 +188,7 @@ func groups(p place) []Group {
 				based(way(p.hotpath("fine, again", minilm, floorBF16), "fine"), "fine"),
 			},
 		},
-	}
+	})
 }
 
 // scaling is what hotpath gains from more threads, call by call beside what the

@@ -19,6 +19,7 @@ import (
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/sample"
 	"hotpath/internal/weights"
 )
 
@@ -44,8 +45,12 @@ func runWorker(args []string) (err error) {
 	path := f.String("model", "", "GGUF file or Hugging Face directory")
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
+	start := f.Bool("start", false, "time the command that follows from its start to its first output")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if *start {
+		return (&startWorker{argv: f.Args()}).serve(os.Stdin, os.Stdout)
 	}
 	if err := cpu.Err(); err != nil {
 		return err
@@ -114,8 +119,19 @@ func (w *hotpathWorker) close() error {
 }
 
 func (w *hotpathWorker) serve(in io.Reader, out io.Writer) error {
+	return serve(in, out, hello{Peer: "hotpath", Version: runtime.Version(), Detail: cpu.Active().String()}, func(q request, a *answer) error {
+		err := w.answer(q, a)
+		// What a request left behind is collected in its own time, not in the
+		// next one's.
+		runtime.GC()
+		return err
+	})
+}
+
+// serve answers requests until they end.
+func serve(in io.Reader, out io.Writer, h hello, to func(q request, a *answer) error) error {
 	enc := json.NewEncoder(out)
-	if err := enc.Encode(hello{Peer: "hotpath", Version: runtime.Version(), Detail: cpu.Active().String()}); err != nil {
+	if err := enc.Encode(h); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bufio.NewReader(in))
@@ -127,12 +143,9 @@ func (w *hotpathWorker) serve(in io.Reader, out io.Writer) error {
 			return err
 		}
 		var a answer
-		if err := w.answer(q, &a); err != nil {
+		if err := to(q, &a); err != nil {
 			a = answer{Error: err.Error()}
 		}
-		// What a request left behind is collected in its own time, not in the
-		// next one's.
-		runtime.GC()
 		if err := enc.Encode(a); err != nil {
 			return err
 		}
@@ -148,6 +161,11 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 	if w.eng == nil {
 		return fmt.Errorf("%s without a model", q.Op)
 	}
+	if q.Op == "reads" {
+		rate := ceiling.ReadOf(ctx, int(w.tokenBytes()), w.threads)
+		a.Amount, a.Seconds = []float64{rate / 1e9}, []float64{1}
+		return nil
+	}
 	if len(q.Batches) == 0 {
 		return fmt.Errorf("%s without batches", q.Op)
 	}
@@ -160,20 +178,26 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 	case "prefill":
 		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
 			began := time.Now()
-			_, _, _, err := w.generate(ctx, batch, 1)
+			_, _, _, err := w.generate(ctx, batch, 1, sample.Params{})
 			return float64(tokensOf(batch)), time.Since(began).Seconds(), err
 		})
 	case "decode":
+		if len(q.Ways) > 0 {
+			return w.ways(q, a)
+		}
+		return w.timed(q, a, w.decodeBatch(q.Steps, sample.Params{}))
+	case "bytes":
+		each := w.decodeBatch(q.Steps, sample.Params{})
 		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
-			_, tokens, seconds, err := w.generate(ctx, batch, q.Steps+1)
-			return tokens, seconds, err
+			tokens, seconds, err := each(batch)
+			return tokens / float64(len(batch)) * float64(w.tokenBytes()) / 1e9, seconds, err
 		})
 	case "vectors":
 		name := "auto"
 		if len(q.Ways) > 0 {
 			name = q.Ways[0]
 		}
-		run, err := w.way(name)
+		run, err := w.way(name, 0)
 		if err != nil {
 			return err
 		}
@@ -188,7 +212,7 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		return nil
 	case "greedy":
 		var err error
-		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], q.Steps)
+		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], q.Steps, sample.Params{})
 		return err
 	}
 	return fmt.Errorf("hotpath does not know %s", q.Op)
@@ -217,15 +241,34 @@ func (w *hotpathWorker) embedBatch(batch [][]int32) (amount, seconds float64, er
 	return float64(tokensOf(batch)), time.Since(began).Seconds(), err
 }
 
-// generate goes on greedily for n tokens with all prompts at once. amount
+// decodeBatch generates so many tokens behind the first of each prompt.
+func (w *hotpathWorker) decodeBatch(steps int, how sample.Params) func(batch [][]int32) (amount, seconds float64, err error) {
+	return func(batch [][]int32) (float64, float64, error) {
+		_, tokens, seconds, err := w.generate(context.Background(), batch, steps+1, how)
+		return tokens, seconds, err
+	}
+}
+
+// tokenBytes is how many bytes of weights a token reads: all but a table of
+// embeddings that is not the head too.
+func (w *hotpathWorker) tokenBytes() (bytes int64) {
+	for _, name := range w.store.Names() {
+		if t, err := w.store.Get(name); err == nil && (name != "token_embd.weight" || !w.store.Has("output.weight")) {
+			bytes += int64(len(t.Data))
+		}
+	}
+	return bytes
+}
+
+// generate goes on for n tokens with all prompts at once. amount
 // tokens in so many seconds are those made while every sequence was past its
 // prompt and none had ended.
-func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int) (ids [][]int32, amount, seconds float64, err error) {
+func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int, how sample.Params) (ids [][]int32, amount, seconds float64, err error) {
 	times := make([][]time.Time, len(prompts)) // of each token
 	streams := make([]*engine.Stream, len(prompts))
 	for i, prompt := range prompts {
 		times[i] = make([]time.Time, 0, n)
-		streams[i], err = w.eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: n, End: func(int32) bool {
+		streams[i], err = w.eng.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: n, Sample: how, End: func(int32) bool {
 			times[i] = append(times[i], time.Now()) // called for each token as it is made
 			return false
 		}})

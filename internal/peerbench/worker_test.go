@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -121,5 +124,76 @@ func TestWorkerMeasuresTheMachine(t *testing.T) {
 	}
 	if !strings.Contains(got[1].Error, "without a model") {
 		t.Errorf("error %q", got[1].Error)
+	}
+}
+
+// TestWorkerCountsBytes: the bytes of a run are those of the weights per token, and
+// reads are of as many.
+func TestWorkerCountsBytes(t *testing.T) {
+	text := func(first int32) []int32 { return []int32{first, 20, 30, 40, 50, 60} }
+	batches := [][][]int32{{text(10)}, {text(11)}}
+	got := askWorker(t, testmodels.Dir(t, "gguf/llama-q4_0.gguf"),
+		request{Op: "decode", Batches: batches, Steps: 4},
+		request{Op: "bytes", Batches: batches, Steps: 4},
+		request{Op: "reads", Batches: batches})
+	for i, a := range got {
+		if a.Error != "" || len(a.Amount) != 1 || !(a.Amount[0] > 0 && a.Seconds[0] > 0) {
+			t.Fatalf("answer %d: %+v", i, a)
+		}
+	}
+	w := &hotpathWorker{threads: 1}
+	defer w.close()
+	if err := w.open(testmodels.Dir(t, "gguf/llama-q4_0.gguf"), "f32"); err != nil {
+		t.Fatal(err)
+	}
+	each := w.tokenBytes()
+	if all := w.store.Bytes(); each <= 0 || each >= all {
+		t.Errorf("%d bytes per token of a file of %d", each, all)
+	}
+	if want := got[0].Amount[0] * float64(each) / 1e9; math.Abs(got[1].Amount[0]-want) > 1e-9*want {
+		t.Errorf("%g GB for %g tokens, expected %g", got[1].Amount[0], got[0].Amount[0], want)
+	}
+}
+
+// TestWorkerGoesFromSamplingToSampling: drawing tokens and taking the best ones are
+// ways too.
+func TestWorkerGoesFromSamplingToSampling(t *testing.T) {
+	text := func(first int32) []int32 { return []int32{first, 20, 30, 40, 50, 60} }
+	got := askWorker(t, testmodels.Dir(t, "llama"),
+		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Calls: 2, Ways: []string{"greedy", "drawn"}})
+	if got[0].Error != "" || len(got[0].Turns) != 2 {
+		t.Fatalf("answer %+v, expected two turns", got[0])
+	}
+	for i, turn := range got[0].Turns {
+		if !slices.Equal(turn.Amount, []float64{4, 4}) {
+			t.Errorf("way %d made %v tokens, expected 4 per call", i, turn.Amount)
+		}
+	}
+}
+
+// TestStartWorker: a command is timed until its first output, and has to end well.
+func TestStartWorker(t *testing.T) {
+	ask := func(argv ...string) (a answer) {
+		t.Helper()
+		var out bytes.Buffer
+		w := &startWorker{argv: argv}
+		if err := w.serve(strings.NewReader(`{"op":"start"}`), &out); err != nil {
+			t.Fatal(err)
+		}
+		dec := json.NewDecoder(&out)
+		var h hello
+		if err := errors.Join(dec.Decode(&h), dec.Decode(&a)); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := ask(os.Args[0], "-test.list", "TestStartWorker"); a.Error != "" || !slices.Equal(a.Amount, []float64{1}) || !(a.Seconds[0] > 0) {
+		t.Errorf("answer %+v, expected one timed start", a)
+	}
+	if a := ask(os.Args[0], "-test.list", "("); a.Error == "" {
+		t.Errorf("answer %+v of a command that fails, expected an error", a)
+	}
+	if err := (&startWorker{argv: []string{"/no/such/command"}}).serve(strings.NewReader(""), io.Discard); err == nil {
+		t.Error("a command that is not there was taken")
 	}
 }

@@ -49,8 +49,8 @@ type Caps struct {
 	// lays out no shared scratch for them, which would need barriers; nil: no kind
 	// has.
 	OwnScratch func(kind string) bool
-	// Merges are the steps that take in their neighbours where they compute a
-	// single row.
+	// Merges are the steps that take in their neighbours where they compute few
+	// rows.
 	Merges []Merge
 	// Buckets are the largest row counts of a program's smaller plans. A backend
 	// ends a plan where other formats or kernels begin, or where a smaller plan
@@ -133,6 +133,12 @@ type Exec interface {
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error
 	Close() error
+}
+
+// Limited is an Exec that may run with fewer workers than there are.
+type Limited interface {
+	// Active is how many workers took part in the last run.
+	Active() int
 }
 
 // Source gives the weights of a model by canonical key; package model

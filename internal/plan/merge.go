@@ -6,9 +6,10 @@ import (
 	"hotpath/internal/graph"
 )
 
-// Merge says which neighbours a step of one kind takes in, where it computes a
-// single row. Each of them would have a barrier of its own and next to no work.
+// Merge says which neighbours a step of one kind takes in, where it computes few
+// rows. Each of them would have a barrier of its own and next to no work.
 type Merge struct {
+	Rows int    // the most that such a step has
 	Kind string // of the step that takes others in
 	// Before reports whether workers may compute the step of these nodes, whose
 	// result is the first operand of the products, each for itself.
@@ -30,7 +31,7 @@ func (p *Plan) merge(merges []Merge, t *table) {
 		}
 		for i := 0; i < len(p.Steps); i++ {
 			s := &p.Steps[i]
-			if s.Kind != m.Kind || s.Root().Out[0].Shape.Outer.Size(p.Max) > 1 {
+			if s.Kind != m.Kind || s.Root().Out[0].Shape.Outer.Size(p.Max) > m.Rows {
 				continue
 			}
 			core := s.Nodes

@@ -24,7 +24,7 @@ func (merging) Caps() plan.Caps {
 	all := func(op *graph.OpDef) func([]*graph.Node) bool {
 		return func(nodes []*graph.Node) bool { return nodes[len(nodes)-1].Op == op }
 	}
-	c.Merges = []plan.Merge{{Kind: "linear", Before: all(graph.OpNorm), After: all(graph.OpRope)}}
+	c.Merges = []plan.Merge{{Rows: 1, Kind: "linear", Before: all(graph.OpNorm), After: all(graph.OpRope)}}
 	return c
 }
 

@@ -187,6 +187,16 @@ func (s *Session) Run(ctx context.Context, b tensor.Bind) error { return s.slots
 // recorded or did not end well.
 func (s *Session) Ran() (start, end int64) { return s.slots[0].Ran() }
 
+// Active is how many workers took part in the last run; 0 where the backend does
+// not tell.
+func (s *Session) Active() int {
+	sl := s.slots[0]
+	if e, ok := sl.execs[sl.last].(Limited); ok {
+		return e.Active()
+	}
+	return 0
+}
+
 // Close waits for runs in flight, then frees the arenas and lets go of the
 // weights.
 func (s *Session) Close() error {

@@ -21,6 +21,7 @@ type Slot struct {
 	costs [][]*costing // [phase][bucket] while a recorder is attached
 
 	running int // bucket in flight, -1 when idle
+	last    int // bucket of the last run
 	bind    tensor.Bind
 	run     *profile.Run
 	phase   int      // of run
@@ -76,7 +77,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		sl.abandon(k)
 		return err
 	}
-	sl.running = k
+	sl.running, sl.last = k, k
 	return nil
 }
 

@@ -1,6 +1,6 @@
-"""llamacpp_peer.py MODEL.gguf THREADS   a worker (see serve.py) on llama.cpp's own C API.
+"""llamacpp_peer.py MODEL.gguf THREADS [CONTEXT]   a worker (see serve.py) on llama.cpp's own C API.
 
-Timed steps take given tokens and leave out sampling, as llama-bench does.
+CONTEXT is how many tokens a sequence may have. Timed steps take given tokens and leave out sampling, as llama-bench does.
 """
 import os, sys, time
 
@@ -9,7 +9,6 @@ from serve import serve, timed, tokens_of, unit
 import llama_cpp as ll, numpy as np
 
 MEAN = 1  # LLAMA_POOLING_TYPE_MEAN
-CONTEXT = 1024  # tokens of one sequence
 
 
 class Batch:
@@ -35,8 +34,8 @@ def prompt_rows(batch, every=False):
 
 
 class Peer:
-    def __init__(self, path, threads):
-        self.threads = threads
+    def __init__(self, path, threads, tokens):
+        self.threads, self.tokens = threads, tokens
         ll.llama_backend_init()
         self.model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_params())
         if not self.model:
@@ -44,14 +43,14 @@ class Peer:
         self.vocab = ll.llama_vocab_n_tokens(ll.llama_model_get_vocab(self.model))
         self.dim = ll.llama_model_n_embd(self.model)
         self.contexts = {}
-        self.batch = Batch(16 * CONTEXT)
+        self.batch = Batch(16 * tokens)
 
     def context(self, seqs, embed):
         """One for each number of sequences: the cache is divided among them."""
         if (seqs, embed) not in self.contexts:
             p = ll.llama_context_default_params()
-            p.n_ctx, p.n_batch, p.n_seq_max = seqs * CONTEXT, max(2048, CONTEXT), seqs
-            p.n_ubatch = CONTEXT if embed else 512
+            p.n_ctx, p.n_batch, p.n_seq_max = seqs * self.tokens, max(2048, self.tokens), seqs
+            p.n_ubatch = self.tokens if embed else 512
             p.n_threads = p.n_threads_batch = self.threads
             p.embeddings, p.pooling_type = embed, MEAN if embed else 0
             c = ll.llama_init_from_model(self.model, p)
@@ -130,7 +129,7 @@ def main():
     path, threads = sys.argv[1], int(sys.argv[2])
     quiet = ll.llama_log_callback(lambda level, text, data: None)
     ll.llama_log_set(quiet, None)
-    p = Peer(path, threads)
+    p = Peer(path, threads, int(sys.argv[3]) if len(sys.argv) > 3 else 1024)
     info = ll.llama_print_system_info().decode()
     has = [name for name in ("AMX_INT8", "AVX512", "AVX2") if f"{name} = 1" in info]
     serve("llama.cpp", f"in llama-cpp-python {ll.__version__}", f"{has[0] if has else 'no vector extensions'}, {threads} threads",

@@ -4,6 +4,7 @@
   embeddinggemma-q8_0.gguf            EmbeddingGemma-300M in its real shape, the whole embedding table of
                                       262144 x 768 included. The weights are random, as real ones cannot
                                       be had freely, and so is the vocabulary: it is measured with token ids
+  llama-1b-bf16.gguf                  Llama 1B in the shape of Llama 3.2, with random weights and vocabulary
 
 A file that is there is not made again. Needs gguf, torch and transformers.
 """
@@ -15,7 +16,7 @@ sys.path.insert(0, SCRIPTS)
 import goldens_gguf, torch, transformers, verify_gemma
 from gguf import GGMLQuantizationType as Q
 
-VOCAB = 262144
+GEMMA_VOCAB, LLAMA_VOCAB = 262144, 128256
 
 
 class Vocabulary:
@@ -23,8 +24,11 @@ class Vocabulary:
     bos_token_id, eos_token_id, pad_token_id, unk_token_id = 0, 1, 2, 3
     all_special_ids, added_tokens_decoder = [0, 1, 2], {}
 
+    def __init__(self, size):
+        self.size = size
+
     def __len__(self):
-        return VOCAB
+        return self.size
 
     def convert_ids_to_tokens(self, ids):
         first = ["<bos>", "<eos>", "<pad>", "<unk>"] + [f"<0x{b:02X}>" for b in range(256)]
@@ -33,7 +37,7 @@ class Vocabulary:
 
 def gemma():
     """The model without weights worth anything yet."""
-    config = transformers.Gemma3TextConfig(**{**verify_gemma.CONFIG, "vocab_size": VOCAB})
+    config = transformers.Gemma3TextConfig(**{**verify_gemma.CONFIG, "vocab_size": GEMMA_VOCAB})
     return transformers.Gemma3TextModel._from_config(config, attn_implementation="eager").float().eval()
 
 
@@ -43,6 +47,23 @@ def random_gemma():
     for name, p in model.named_parameters():
         std = 0.1 if p.dim() == 1 else 0.12 if "embed" in name else 1.2 / p.shape[-1] ** 0.5
         p.data = std * torch.randn(p.shape, generator=g)
+    return model
+
+
+def random_llama():
+    config = transformers.LlamaConfig(vocab_size=LLAMA_VOCAB, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
+                                      num_key_value_heads=8, max_position_embeddings=8192, rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=True)
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM(config)
+    model = model.to(torch.bfloat16).to_empty(device="cpu").eval()
+    g = torch.Generator().manual_seed(7)
+    for name, p in model.named_parameters():
+        if p.dim() == 1:
+            p.data.fill_(1)
+            continue
+        std = 0.05 if "embed" in name else p.shape[-1] ** -0.5
+        for row in p.data.split(4096):
+            row.copy_(std * torch.randn(row.shape, generator=g))
     return model
 
 
@@ -65,7 +86,9 @@ def main():
 
     make("minilm-q8_0.gguf", "bert", Q.Q8_0, minilm)
     make("minilm-f16.gguf", "bert", Q.F16, minilm)
-    make("embeddinggemma-q8_0.gguf", "embeddinggemma", Q.Q8_0, lambda: (random_gemma(), Vocabulary()))
+    make("embeddinggemma-q8_0.gguf", "embeddinggemma", Q.Q8_0, lambda: (random_gemma(), Vocabulary(GEMMA_VOCAB)))
+    goldens_gguf.ARCH["llama-1b"] = (*goldens_gguf.ARCH["llama"][:3], goldens_gguf.sentencepiece_vocab)
+    make("llama-1b-bf16.gguf", "llama-1b", Q.BF16, lambda: (random_llama(), Vocabulary(LLAMA_VOCAB)))
 
 
 if __name__ == "__main__":

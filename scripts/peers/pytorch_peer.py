@@ -63,7 +63,7 @@ def main():
     path, threads, precision = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    generator = path.endswith(".gguf") and "smollm2" in os.path.basename(path).lower()
+    generator = path.endswith(".gguf") and any(name in os.path.basename(path).lower() for name in ("smollm2", "llama"))
     if generator:
         model = transformers.AutoModelForCausalLM.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path), dtype=torch.float32)
     else:

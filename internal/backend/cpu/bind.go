@@ -123,7 +123,7 @@ func (x *operand) from(m int) factor {
 // of is the operand of a worker that has share i of the step.
 func (x *operand) of(w *worker, b tensor.Bind, i int) operand {
 	if x.own != nil {
-		return x.own.row(w, b, i)
+		return x.own.of(w, b, i)
 	}
 	return *x
 }

@@ -30,7 +30,6 @@ const (
 const (
 	// tiledCodes is up to how many rows dot products of bytes outrun tiles, and
 	// tiledNibbles the same for panels of 4-bit codes, which become tiles sooner.
-	// Panels of 8-bit codes do not within gemm.CodeRows.
 	tiledCodes   = 6
 	tiledNibbles = 4
 	// pairRows is the least number of rows of its own that a worker has: for
@@ -66,9 +65,9 @@ func (i16class) rules(q request) (few, many []plan.Rule) {
 // codeRows is the largest number of rows that are multiplied by codes.
 func codeRows(main Precision, w *gemm.Stored) int {
 	switch {
-	case main != BF16 || !bf16.CanFew(w) || w.InPanels && w.DType == tensor.Q8_0:
+	case main != BF16 || !bf16.CanFew(w):
 		return gemm.CodeRows
-	case w.InPanels && w.DType != tensor.Q6_K:
+	case w.InPanels && w.DType != tensor.Q6_K && w.DType != tensor.Q8_0:
 		return tiledNibbles
 	}
 	return tiledCodes

@@ -62,8 +62,9 @@ type exec struct {
 	flights []*flight
 	limits  *limit.Classes // nil: all workers take part in every run
 
-	run  *profile.Run // of the run in flight
-	runs uint64       // so far
+	run    *profile.Run // of the run in flight
+	runs   uint64       // so far
+	active int          // workers of the last one
 }
 
 // ready prepares what runs need, once the kernels are bound.
@@ -115,6 +116,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		lim = e.limits.Of(b.T)
 		f.n = min(most, lim.Workers())
 	}
+	e.active = f.n
 	if run != nil {
 		for i := range run.Lanes {
 			run.Lanes[i].Absent = i > 0 // until it has a share
@@ -132,6 +134,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	return err
 }
 
+// Active is how many workers the last run had.
+func (e *exec) Active() int  { return e.active }
 func (e *exec) Wait() error  { return nil }
 func (e *exec) Close() error { return nil }
 

@@ -42,7 +42,7 @@ func TestFewRows(t *testing.T) {
 	const codes, tiles = "rows i16g32 from Q4_1 panels", "rows bf16 from Q4_1 panels"
 	fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, tiledNibbles: codes, tiledNibbles + 1: tiles, bf16.FewRows: tiles, bf16.FewRows + 1: "gemm bf16 from Q4_1 panels"})
 	const wide = "rows i16g32 from Q8_0 panels"
-	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, gemm.CodeRows: wide, gemm.CodeRows + 1: "rows bf16 from Q8_0 panels"})
+	fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: wide, 2: wide, tiledCodes: wide, tiledCodes + 1: "rows bf16 from Q8_0 panels"})
 	const rows, rowTiles = "rows i16g32 from Q4_1", "rows bf16 from Q4_1"
 	fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: rows, 2: rows, tiledCodes: rows, tiledCodes + 1: rowTiles, bf16.FewRows: rowTiles, bf16.FewRows + 1: "gemm bf16 from Q4_1"})
 	fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})

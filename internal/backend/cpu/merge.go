@@ -5,21 +5,22 @@ import (
 	"unsafe"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
 
-// ownNorm is a norm of a single row, and the sum that it is of, where every
-// worker computes it for itself: the result lies in memory of the worker, so that
-// no barrier comes between the norm and the products of the step.
+// ownNorm is a norm of few rows, and the sum that it is of, where every worker
+// computes it for itself: the result lies in memory of the worker, so that no
+// barrier comes between the norm and the products of the step.
 type ownNorm struct {
 	normed
 	format *plan.Format // nil: f32
-	rows   *perWorker[*ownRow]
+	made   *perWorker[*ownRows]
 }
 
-// ownRow is what one worker has computed.
-type ownRow struct {
+// ownRows is what one worker has computed.
+type ownRows struct {
 	y, sum []float32
 	half   []uint16 // y in bf16
 	epoch  uint64   // of the worker when it computed them
@@ -29,34 +30,35 @@ type ownRow struct {
 func newOwnNorm(b *binder) *ownNorm {
 	k := &ownNorm{normed: *newNormed(b, b.step.Before), format: b.step.Own}
 	// Steps without a barrier between them have the same epoch, so each of them
-	// has a row of its own.
+	// has rows of its own.
 	slot := b.slot(func(s *plan.Step) bool { return len(s.Before) > 0 })
-	k.rows = scratchFor(b, fmt.Sprintf("own row %d", slot), [2]int{k.y.cols}, func(size [2]int) *ownRow {
+	k.made = scratchFor(b, fmt.Sprintf("own rows %d", slot), [2]int{k.y.rows(b.plan.Max) * k.y.cols}, func(size [2]int) *ownRows {
 		n := size[0]
-		return &ownRow{y: make([]float32, n), sum: make([]float32, n), half: make([]uint16, n)}
+		return &ownRows{y: make([]float32, n), sum: make([]float32, n), half: make([]uint16, n)}
 	})
 	return k
 }
 
-// row computes the norm unless the worker has it already. The sum, where others
+// of computes the norm unless the worker has it already. The sum, where others
 // read it, comes from the first share.
-func (k *ownNorm) row(w *worker, b tensor.Bind, share int) operand {
-	r, n := k.rows.of[w.lane], k.y.cols
-	if k.normed.y.rows(b) > 0 && (w.epoch == 0 || r.epoch != w.epoch) {
+func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
+	r, rows := k.made.of[w.lane], k.y.rows(b)
+	n := rows * k.y.cols
+	if rows > 0 && (w.epoch == 0 || r.epoch != w.epoch) {
 		one := k.normed
 		one.y.full, one.sum.full, one.task.Sum = r.y[:n], r.sum[:n], r.sum[:n]
 		if k.format != nil {
 			one.y.full, one.out = nil, r.half[:n]
 		}
-		one.rows(w, b, 0, 1)
+		one.rows(w, b, 0, rows)
 		r.epoch = w.epoch
 	}
 	if share == 0 && k.sum.present() {
-		copy(k.sum.all(b), r.sum)
+		copy(k.sum.all(b), r.sum[:n])
 	}
 	x := operand{mat: k.y, format: k.format}
 	if x.full = r.y[:n]; k.format != nil {
-		x.raw = unsafe.Slice((*byte)(unsafe.Pointer(&r.half[0])), 2*n)
+		x.raw = unsafe.Slice((*byte)(unsafe.Pointer(&r.half[0])), k.format.Bytes(rows, k.y.cols))
 	}
 	return x
 }
@@ -71,8 +73,8 @@ func (k *ownNorm) label(products string) string {
 
 // headEnd is what a share of columns of a product goes on with, in order: norms
 // and rotations of whole heads in place, then their way into the cache. Each part
-// takes columns of the row from col on.
-type headEnd []func(w *worker, x []float32, col int)
+// takes columns of a row from col on.
+type headEnd []func(w *worker, x []float32, row, col int)
 
 // newHeadEnd binds what the step at hand makes of the product's result v. end is
 // where that lies, nil where it is in the cache. whole is the least multiple of
@@ -86,16 +88,16 @@ func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Val
 				cache = n.Out[1]
 			}
 			write, slots := b.rowWriter(cache), b.i32(n.In[4])
-			e = append(e, func(_ *worker, x []float32, col int) { write(int(slots.full[0]), col, x) })
+			e = append(e, func(_ *worker, x []float32, row, col int) { write(int(slots.full[row]), col, x) })
 			return e, nil, lcm(grain, cache.DType.Info().BlockLen)
 		case n.In[0] != v:
 			continue
 		case n.Op == graph.OpNorm:
 			r := newNormRow(b, n)
-			e, grain = append(e, func(_ *worker, x []float32, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
+			e, grain = append(e, func(_ *worker, x []float32, _, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
 		case n.Op == graph.OpRope:
 			r := newRotation(b, n)
-			e, grain = append(e, func(w *worker, x []float32, _ int) { r.turn(w, x, 0) }), lcm(grain, r.HeadDim)
+			e, grain = append(e, func(w *worker, x []float32, row, _ int) { r.turn(w, x, row) }), lcm(grain, r.HeadDim)
 		}
 		v = n.Out[0]
 	}
@@ -110,13 +112,17 @@ func endLabel(b *binder, products string) string {
 	return products
 }
 
-// merges are the steps that take in their neighbours where they compute a single
-// row: a norm before products, and what makes queries, keys and values of them.
+// mergedRows is how many rows a step has at most that takes in its neighbours: a
+// worker computes a norm of so many in less time than a barrier takes.
+const mergedRows = bf16.FewRows
+
+// merges are the steps that take in their neighbours where they compute few rows: a
+// norm before products, and what makes queries, keys and values of them.
 var merges = []plan.Merge{
-	{Kind: "linear+linear", Before: isNorm, After: byHeads},
-	{Kind: "linear+glu", Before: isNorm},
-	{Kind: "linear+act", Before: isNorm},
-	{Kind: "linear", Before: isNorm},
+	{Rows: mergedRows, Kind: "linear+linear", Before: isNorm, After: byHeads},
+	{Rows: mergedRows, Kind: "linear+glu", Before: isNorm},
+	{Rows: mergedRows, Kind: "linear+act", Before: isNorm},
+	{Rows: mergedRows, Kind: "linear", Before: isNorm},
 }
 
 // isNorm reports whether nodes are the norm of rows, or of a sum of rows.

@@ -25,8 +25,9 @@ func (b unmerged) Caps() plan.Caps {
 	return c
 }
 
-// TestMergedStepsKeepBits: the logits of tokens that are decoded one at a time have
-// the same bits with merged steps and without, whatever the number of workers.
+// TestMergedStepsKeepBits: the logits of tokens that are decoded, one or several
+// sequences at a time, have the same bits with merged steps and without, whatever
+// the number of workers.
 func TestMergedStepsKeepBits(t *testing.T) {
 	paths := testmodels.Directories(testmodels.Decoders(t))
 	for i, name := range paths {
@@ -61,26 +62,34 @@ func TestMergedStepsKeepBits(t *testing.T) {
 				if m.Config().HeadDim%kv.Info().BlockLen != 0 {
 					continue
 				}
-				want := decodeOn(t, m, cpu.Options{Workers: 1, Precision: precision}, kv, false)
-				for workers := 1; workers <= 3; workers++ {
-					got := decodeOn(t, m, cpu.Options{Workers: workers, Precision: precision, Test: workers == 3}, kv, true)
-					if i := slices.IndexFunc(got, func(x float32) bool { return x != x }); i >= 0 {
-						t.Errorf("%s: logit %d is NaN", path, i)
-					}
-					for i := range got {
-						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-							t.Errorf("%s, %s, %s, %d workers: logit %d is %g, %g in steps of their own", path, precision, kv, workers, i, got[i], want[i])
-							break
-						}
-					}
+				for _, seqs := range []int{1, 3} {
+					sameMerged(t, m, path, precision, kv, seqs)
 				}
 			}
 		}
 	}
 }
 
-// decodeOn is the logits of some tokens of a sequence, run one by one.
-func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, merged bool) (logits []float32) {
+// sameMerged compares bits with merged steps and without.
+func sameMerged(t *testing.T, m *model.Model, path string, precision cpu.Precision, kv tensor.DType, seqs int) {
+	t.Helper()
+	want := decodeOn(t, m, cpu.Options{Workers: 1, Precision: precision}, kv, seqs, false)
+	for workers := 1; workers <= 3; workers++ {
+		got := decodeOn(t, m, cpu.Options{Workers: workers, Precision: precision, Test: workers == 3}, kv, seqs, true)
+		if i := slices.IndexFunc(got, func(x float32) bool { return x != x }); i >= 0 {
+			t.Errorf("%s: logit %d is NaN", path, i)
+		}
+		for i := range got {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				t.Errorf("%s, %s, %s, %d sequences, %d workers: logit %d is %g, %g in steps of their own", path, precision, kv, seqs, workers, i, got[i], want[i])
+				break
+			}
+		}
+	}
+}
+
+// decodeOn is the logits of some tokens of sequences, one token of each per run.
+func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, seqs int, merged bool) (logits []float32) {
 	t.Helper()
 	on, err := cpu.New(o)
 	if err != nil {
@@ -91,12 +100,12 @@ func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, merg
 	if !merged {
 		be = unmerged{on}
 	}
-	one := tensor.Bind{T: 1, S: 1, R: 1}
-	g, ports, err := m.BuildGenerate(one, model.KVLayout{Type: kv, Blocks: 2, MaxBlocksPerSeq: 2})
+	all := tensor.Bind{T: seqs, S: seqs, R: seqs}
+	g, ports, err := m.BuildGenerate(all, model.KVLayout{Type: kv, Blocks: 2 * seqs, MaxBlocksPerSeq: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("generate", g, be, []tensor.Bind{one}, plan.CompileOptions{})
+	p, err := plan.Compile("generate", g, be, []tensor.Bind{all}, plan.CompileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +115,64 @@ func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, merg
 	}
 	defer s.Close()
 	table := s.I32(ports.BlockTable)
-	table[0], table[1] = 1, 0
-	s.I32(ports.QStart)[1] = 1
+	for i := range seqs {
+		table[2*i], table[2*i+1] = int32(2*i+1), int32(2*i)
+		s.I32(ports.QStart)[i+1] = int32(i + 1)
+		s.I32(ports.Rows)[i] = int32(i)
+	}
 	for pos := range 5 {
-		s.I32(ports.Tokens)[0], s.I32(ports.Pos)[0] = int32(7*pos%m.Config().Vocab), int32(pos)
-		s.I32(ports.Slots)[0], s.I32(ports.KVLen)[0] = int32(graph.KVBlock+pos), int32(pos+1)
-		if ports.Length != nil {
-			s.I32(ports.Length)[0] = int32(pos + 1)
+		for i := range seqs {
+			s.I32(ports.Tokens)[i], s.I32(ports.Pos)[i] = int32((7*pos+11*i)%m.Config().Vocab), int32(pos)
+			s.I32(ports.Slots)[i], s.I32(ports.KVLen)[i] = int32((2*i+1)*graph.KVBlock+pos), int32(pos+1)
+			if ports.Length != nil {
+				s.I32(ports.Length)[i] = int32(pos + 1)
+			}
 		}
-		if err := s.Run(context.Background(), one); err != nil {
+		if err := s.Run(context.Background(), all); err != nil {
 			t.Fatal(err)
 		}
 		logits = append(logits, s.F32(ports.Logits)...)
 	}
 	return logits
+}
+
+// TestBarriersOfFewRows: a step of a few sequences has as many barriers as one of a
+// single sequence, five per layer.
+func TestBarriersOfFewRows(t *testing.T) {
+	st, err := weights.Open(testmodels.Dir(t, "llama"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	be, err := cpu.New(cpu.Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	barriers := func(be plan.Backend, seqs int) (n int) {
+		all := tensor.Bind{T: seqs, S: seqs, R: seqs}
+		g, _, err := m.BuildGenerate(all, model.KVLayout{Blocks: 2 * seqs, MaxBlocksPerSeq: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile("generate", g, be, []tensor.Bind{all}, plan.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Plans[0].Steps {
+			if s.Barrier {
+				n++
+			}
+		}
+		return n
+	}
+	layers := m.Config().Layers
+	one, few, apart := barriers(be, 1), barriers(be, 16), barriers(unmerged{be}, 16)
+	if few != one || few < 5*layers || few > 5*layers+3 || apart < few+3*layers {
+		t.Errorf("%d barriers in %d layers of 16 rows, %d of one row, %d in steps of their own; expected 5 per layer", few, layers, one, apart)
+	}
 }

@@ -18,7 +18,7 @@ type siblings struct {
 	parts []sibling
 	nr    int // columns of each product are counted in whole blocks of so many
 	label string
-	inner *perWorker[[]float32] // row of results that lie in no other memory
+	inner *perWorker[[]float32] // rows of results that lie in no other memory
 }
 
 // sibling is y = x w^T + bias.
@@ -59,7 +59,7 @@ func bindSiblings(b *binder, s *plan.Step) (kernel, error) {
 		}
 		if len(s.After) > 0 {
 			part.end, v, grain = newHeadEnd(b, v, grain)
-			k.inner = scratchFor(b, "inner row", [2]int{p.n}, func(size [2]int) []float32 { return make([]float32, size[0]) })
+			k.inner = scratchFor(b, "inner rows", [2]int{k.x.rows(b.plan.Max) * p.n}, func(size [2]int) []float32 { return make([]float32, size[0]) })
 		}
 		part.y = b.f32(v)
 		k.parts[i] = part
@@ -129,9 +129,9 @@ func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 			y = k.inner.of[w.lane]
 		}
 		p.at(rows).multiply(w, task{y: y[m0*p.n:], x: x, bias: p.bias, rows: m1 - m0}, lo, hi)
-		for _, f := range p.end {
-			if m0 < m1 {
-				f(w, y[lo:hi], lo)
+		for m := m0; m < m1; m++ {
+			for _, f := range p.end {
+				f(w, y[m*p.n+lo:m*p.n+hi], m, lo)
 			}
 		}
 	}

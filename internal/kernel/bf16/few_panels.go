@@ -24,15 +24,14 @@ func newFewPanels(kp int) fewPanels {
 
 // panelMemory is what the kernels write to on their way: rings of steps.
 type panelMemory struct {
-	tiles  [4][2][codes.Rows * kStep]uint16 // right operands
-	scales [16][2][codes.Rows]float32       // of products, then of sums
-	_      [6144]byte
-	out    [4][2][FewRows * codes.Rows]float32 // products
+	tiles  [2][4][codes.Rows * kStep]uint16    // right operands: first and second of four steps
+	out    [2][4][FewRows * codes.Rows]float32 // products
+	scales [16][2][codes.Rows]float32          // of products, then of sums
 }
 
 // newPanelMemory begins where the end of each ring is a bit in its address.
 func newPanelMemory() *panelMemory {
-	const align = 16384
+	const align = 8192
 	b := make([]byte, unsafe.Sizeof(panelMemory{})+align)
 	at := -uintptr(unsafe.Pointer(&b[0])) & (align - 1)
 	return (*panelMemory)(unsafe.Pointer(&b[at]))

@@ -112,6 +112,18 @@ func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64
 	return sum(rates)
 }
 
+// ReadOf is Read of that many bytes, in about 0.1 s.
+func ReadOf(ctx context.Context, bytes, threads int) float64 {
+	threads = workers(threads)
+	share := max(readSlice, bytes/threads&^(readSlice-1))
+	buf, free := mapped(threads * share)
+	defer free()
+	together(threads, func(w int) { // pages lie near who first writes to them
+		touch(ctx, buf[w*share:(w+1)*share])
+	})
+	return Read(ctx, buf, threads, 100*time.Millisecond)
+}
+
 // Machine is what threads workers reach together.
 type Machine struct {
 	F32   float64            // FLOP/s
@@ -143,13 +155,7 @@ func Measure(ctx context.Context, threads int) Machine {
 	if ctx.Err() != nil {
 		return m
 	}
-	share := max(readSlice, min(readBytes, readMost/threads)&^(readSlice-1))
-	buf, free := mapped(threads * share)
-	defer free()
-	together(threads, func(w int) { // pages lie near who first writes to them
-		touch(ctx, buf[w*share:(w+1)*share])
-	})
-	m.Read = Read(ctx, buf, threads, 100*time.Millisecond)
+	m.Read = ReadOf(ctx, threads*min(readBytes, readMost/threads), threads)
 	return m
 }
 

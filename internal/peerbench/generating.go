@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// decodePrompt and decodeSteps are long enough for a step's cost to show and short
+// enough for many rounds.
+const (
+	decodePrompt = 32
+	decodeSteps  = 32
+	longPrompt   = 4096 // tokens of a long context
+	longContext  = 4352 // that llama.cpp reserves for it
+)
+
+func prefill(tokens, reps int) Work {
+	return Work{Name: fmt.Sprintf("prefill %d", tokens), Op: "prefill", Texts: 1, Lengths: []int{tokens}, Reps: reps}
+}
+
+func decode(seqs int) Work {
+	name := "decode"
+	if seqs > 1 {
+		name = fmt.Sprintf("decode, %d at once", seqs)
+	}
+	return Work{Name: name, Op: "decode", Texts: seqs, Lengths: []int{decodePrompt}, Steps: decodeSteps, Reps: 1}
+}
+
+// llama is llama.cpp, built for a kind of machine: "" for this one.
+func (p place) llama(build, model string, limit float64, args ...string) Runner {
+	r := p.peer("llama.cpp", "venv", "llamacpp_peer.py", model, limit, args...)
+	if build != "" {
+		r.Env = append(r.Env, "LLAMA_CPP_LIB_PATH="+filepath.Join(p.cache, "llama-"+build))
+	}
+	return r
+}
+
+// tier is a runner of hotpath that takes the instructions of a tier alone.
+func tier(name string, r Runner) Runner {
+	r.Env = append(r.Env, "HOTPATH_CPU="+name)
+	return r
+}
+
+// generating are the groups of generated text.
+func (p place) generating() []Group {
+	smollm2 := p.real("SmolLM2-135M-Instruct.Q4_1.gguf")
+	english := inputs{Model: smollm2}
+	long := decode(1)
+	long.Name, long.Lengths = fmt.Sprintf("decode after %d tokens", longPrompt), []int{longPrompt}
+	out := []Group{
+		{
+			Name: "smollm2", Title: "SmolLM2-135M-Instruct Q4_1", Lead: "hotpath",
+			Note:      "hotpath's decode includes choosing the token, llama.cpp's does not. Tokens of all sequences together.",
+			Reference: p.reference(smollm2), Inputs: english,
+			Works:   []Work{prefill(128, 3), prefill(512, 1), decode(1), decode(4), decode(8), decode(16)},
+			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), p.llama("", smollm2, peerLead)},
+		},
+		{
+			Name: "smollm2-long", Title: "SmolLM2-135M-Instruct Q4_1, a long context", Lead: "hotpath",
+			Note:      "KV in f16 for both.",
+			Reference: p.reference(smollm2), Inputs: english,
+			Works:   []Work{long},
+			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), p.llama("", smollm2, peerLead, fmt.Sprint(longContext))},
+		},
+		p.sampling(smollm2, english),
+		p.starting(smollm2),
+	}
+	for _, t := range []struct{ file, name string }{{"q4_0", "Q4_0"}, {"q4_k_m", "Q4_K_M"}, {"q8_0", "Q8_0"}} {
+		model := p.made("llama-1b-" + t.file + ".gguf")
+		out = append(out, Group{
+			Name: "llama1b-" + t.file, Title: "Llama 1B " + t.name + ", real shape and random weights", Lead: "hotpath",
+			Reference: p.reference(model), Inputs: inputs{Model: model, Random: true},
+			Works:   []Work{decode(1)},
+			Runners: []Runner{p.hotpath("hotpath", model, worstLead), p.llama("", model, peerLead)},
+		})
+	}
+	out = append(out, p.bandwidth("smollm2", "SmolLM2-135M-Instruct Q4_1", english),
+		p.bandwidth("llama1b", "Llama 1B Q4_0", inputs{Model: p.made("llama-1b-q4_0.gguf"), Random: true}))
+	for _, t := range []struct{ name, note string }{
+		{"avx2", "HOTPATH_CPU=avx2 against llama.cpp built for AVX2, FMA and F16C."},
+		{"vnni", "HOTPATH_CPU=vnni against llama.cpp built for AVX-512 and its VNNI, without tiles."},
+	} {
+		out = append(out, Group{
+			Name: t.name + "-smollm2", Title: "SmolLM2-135M-Instruct Q4_1 on " + t.name + " alone", Lead: "hotpath", Note: t.note,
+			Reference: p.reference(smollm2), Inputs: english,
+			Works:   []Work{prefill(128, 1), prefill(512, 1), decode(1), decode(8)},
+			Runners: []Runner{tier(t.name, p.hotpath("hotpath", smollm2, worstLead)), p.llama(t.name, smollm2, peerLead)},
+		})
+	}
+	return out
+}
+
+// sampling sets drawing tokens against taking the best ones, in one process.
+func (p place) sampling(model string, in inputs) Group {
+	greedy, drawn := p.hotpath("greedy", model, worstLead), p.hotpath("temperature 0.8, top-k 40", model, 0)
+	greedy.Way, drawn.Way = "greedy", "drawn"
+	drawn.Op, drawn.Base = "decode", "greedy" // nothing to hold against the reference
+	works := []Work{decode(1), decode(16)}
+	for i := range works {
+		works[i].Reps, works[i].Seconds = 2, samplingSeconds
+	}
+	return Group{
+		Name: "sampling", Title: "Drawing tokens against taking the best ones",
+		Note:      "SmolLM2-135M-Instruct Q4_1. One process goes from one to the other call by call.",
+		Reference: p.reference(model), Inputs: in, Paired: true, Works: works, Runners: []Runner{greedy, drawn},
+	}
+}
+
+// samplingSeconds are some calls of both.
+const samplingSeconds = 3
+
+// starting sets the whole command against llama.cpp's: from its start until the
+// first token is written.
+func (p place) starting(model string) Group {
+	command := func(name string, argv ...string) Runner {
+		return Runner{Name: name, Argv: append([]string{selfPath, "worker", "--start"}, argv...), Op: "start", Unit: "per s"}
+	}
+	threads := fmt.Sprint(p.threads)
+	return Group{
+		Name: "start", Title: "From the start of the command to the first token", Lead: "hotpath run",
+		Note:   "SmolLM2-135M-Instruct Q4_1, a prompt of some words, a file that is in memory; until the first byte of the answer is there.",
+		Inputs: inputs{Model: model},
+		Works:  []Work{{Name: "first token", Op: "start", Texts: 1, Lengths: []int{1}, Reps: 1}},
+		Runners: []Runner{
+			command("hotpath run", filepath.Join("bin", "hotpath"), "run", "-m", model, "--threads", threads, "--raw", "--temp", "0", "-n", "1", "-p", startPrompt),
+			command("llama-completion", filepath.Join(p.cache, "llama-tools", "llama-completion"), "-m", model, "-t", threads, "-no-cnv", "--no-display-prompt", "--temp", "0", "-n", "1", "-p", startPrompt),
+		},
+	}
+}
+
+const startPrompt = "The first day of the week is"
+
+// bandwidth sets the bytes that decoding reads against what memory gives at that
+// byte count.
+func (p place) bandwidth(name, title string, in inputs) Group {
+	ours, reads := p.hotpath("hotpath", in.Model, 0), p.hotpath("memory reads", in.Model, 0)
+	ours.Op, ours.Unit = "bytes", "GB/s"
+	reads.Op, reads.Unit = "reads", "GB/s"
+	return Group{
+		Name: "bandwidth-" + name, Title: "Bytes read per second in decode, " + title, Lead: "hotpath",
+		Note:   "Weights that a token needs, against reads of as many bytes.",
+		Inputs: in, Works: []Work{decode(1)}, Runners: []Runner{ours, reads},
+	}
+}
