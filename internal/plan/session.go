@@ -17,10 +17,12 @@ type Session struct {
 	mem   Memory
 	execs []Exec // one a bucket
 
-	handles [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
-	phase   int                    // of the next run
-	costs   [][]*costing           // of handles
-	labels  ProfileLabels
+	handles  [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
+	phase    int                    // of the next run
+	costs    [][]*costing           // of handles
+	rec      *profile.Recorder      // of handles
+	recorded bool                   // some run was
+	labels   ProfileLabels
 
 	least    int // what AtLeast asked for
 	end      end // what Partial or Forward asked for
@@ -47,9 +49,13 @@ func NewSession(ctx context.Context, p *Program, ws *WeightSet, o BindOptions) (
 func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error {
 	var err error
 	o.Program = s.prog.Name
-	if s.mem.Weights, err = ws.bind(ctx, s.prog); err != nil {
+	_, end := profile.Scope(ctx, "pack weights")
+	s.mem.Weights, err = ws.bind(ctx, s.prog)
+	if end(); err != nil {
 		return err
 	}
+	_, end = profile.Scope(ctx, "map arenas")
+	defer func() { end() }()
 	for c := Activations; c < NumClasses; c++ {
 		var bytes int64
 		for _, pl := range s.prog.Plans {
@@ -65,6 +71,8 @@ func (s *Session) open(ctx context.Context, ws *WeightSet, o BindOptions) error 
 	if err := s.loadState(ctx, ws); err != nil {
 		return err
 	}
+	end()
+	_, end = profile.Scope(ctx, "bind kernels")
 	for _, pl := range s.prog.Plans {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -227,6 +235,7 @@ func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
 			s.run.Request = s.shares[0].Request
 		}
 		s.shares = s.shares[:0]
+		s.run.InScope(ctx)
 		s.run.Start = profile.Now()
 	}
 	if err := s.execs[k].Enqueue(ctx, b, s.run); err != nil {
@@ -253,7 +262,12 @@ func (s *Session) Wait() error {
 		s.ran = [2]int64{s.run.Start, s.run.End} // Release may give the run to somebody else
 		c := s.costs[s.runPhase][k]
 		s.run.Costing, s.run.Inputs = c, c.take(s.bind, s.run.Inputs)
-		return s.handles[s.runPhase][k].Release(s.run)
+		s.recorded = true
+		err := s.handles[s.runPhase][k].Release(s.run)
+		if p, ok := s.execs[k].(Prober); ok {
+			p.Probe(s.rec, s.ran[1])
+		}
+		return err
 	}
 	return nil
 }
@@ -283,12 +297,19 @@ func (s *Session) Close() error {
 	if s.running >= 0 {
 		errs = append(errs, s.Wait())
 	}
+	if s.recorded {
+		s.rec.LookAtMemory()
+	}
 	for _, e := range s.execs {
+		if p, ok := e.(Prober); ok && s.recorded {
+			p.ProbeRest(s.rec)
+		}
 		errs = append(errs, e.Close())
 	}
 	s.execs = nil
 	for c, a := range s.mem.Arenas {
 		if a != nil {
+			s.rec.Disown(a.Host())
 			errs = append(errs, a.Free())
 			s.mem.Arenas[c] = nil
 		}

@@ -43,6 +43,20 @@ func (s *WeightSet) Bytes() int64 {
 	return n
 }
 
+// HeapBytes is the part of Bytes in formats of the backend's own; the rest is where the
+// file is mapped.
+func (s *WeightSet) HeapBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	for k, p := range s.packed {
+		if k.format != nil {
+			n += p.Bytes()
+		}
+	}
+	return n
+}
+
 // bind returns the packed weights of a program by Value.ID. Packing takes long,
 // so it ends between two weights where ctx does.
 func (s *WeightSet) bind(ctx context.Context, prog *Program) ([]Packed, error) {

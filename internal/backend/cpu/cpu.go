@@ -57,6 +57,7 @@ type Backend struct {
 	ropes   ropeTables
 	delays  atomic.Pointer[delays] // nil unless Delay was called
 	packed  resident
+	probers probers
 }
 
 // New starts, or joins, the process's team.
