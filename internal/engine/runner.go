@@ -8,6 +8,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // runner is a session with its IO memory by name, and the ragged batch that is
@@ -54,6 +55,7 @@ func (e *Engine) newSession(ctx context.Context, prog *plan.Program, p *model.Po
 	}
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
+		e.opts.Recorder.SetMemory(profile.HeapWeights, e.weights.HeapBytes())
 	}
 	r := &runner{sess: sess, max: prog.Graph.Max, out: sess.F32(out), width: out.Shape.RowLen()}
 	for _, v := range []struct {
