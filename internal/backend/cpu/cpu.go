@@ -119,6 +119,7 @@ func (b *Backend) Arena(_ plan.Class, bytes int64) (plan.Arena, error) {
 func (b *Backend) Close() error {
 	if !b.closed {
 		b.closed = true
+		b.probers.free()
 		b.team.release()
 	}
 	return nil

@@ -45,6 +45,13 @@ func (b *Backend) prober() *prober {
 	return b.probers.p
 }
 
+// free gives the memory of samples back.
+func (p *probers) free() {
+	if p.p != nil {
+		p.p.bursts.Free()
+	}
+}
+
 // ended is for who wants the team only where it is free.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())

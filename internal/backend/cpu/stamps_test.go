@@ -107,3 +107,34 @@ func delayed(t *testing.T, where string, workers, n int, delay int64) (l profile
 	}
 	return p.Plans[0].Ledger, burned
 }
+
+// TestRecordedRunsAllocateNothing: stamps, the lane's clock and folding are all in
+// memory that is there before the first run.
+func TestRecordedRunsAllocateNothing(t *testing.T) {
+	tm := newTeam()
+	tm.acquire(2)
+	defer tm.release()
+	e := steps(tm, 2, calledKernel{8, func(int, int) {}}, calledKernel{1, func(int, int) {}})
+	rec := profile.NewRecorder(profile.Options{})
+	handle, err := rec.Plan(profile.Plan{ID: "p", Backend: "cpu", Steps: []profile.Step{{ID: 0, Name: "a"}, {ID: 1, Name: "b"}}, Lanes: []string{"worker 0", "worker 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func() {
+		r := handle.Acquire()
+		r.Start = profile.Now()
+		if err := e.Enqueue(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}, r); err != nil {
+			t.Fatal(err)
+		}
+		r.End = profile.Now()
+		if err := handle.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 300 { // the pool is full, and every thread is known
+		run()
+	}
+	if n := testing.AllocsPerRun(500, run); n != 0 {
+		t.Errorf("%v allocations per recorded run", n)
+	}
+}

@@ -63,8 +63,9 @@ func (b *Bursts) Kinds() []Kind { return b.kinds }
 // Bytes is the memory that bursts hold.
 func (b *Bursts) Bytes() int64 { return int64(len(b.near)) * (nearBytes + midBytes) }
 
-// prepare finds how long compute bursts are and touches the memory, once.
-func (b *Bursts) prepare() {
+// Prepare finds how long compute bursts are and touches the memory, once. One goroutine
+// calls it before the bursts of a sample.
+func (b *Bursts) Prepare() {
 	b.once.Do(func() {
 		for _, k := range b.kinds {
 			n := 256
@@ -96,9 +97,6 @@ func (b *Bursts) Free() {
 	}
 	b.free = nil
 }
-
-// Prepare is called before the bursts of one sample: by one goroutine.
-func (b *Bursts) Prepare() { b.prepare() }
 
 // Rate makes one burst of a kind and returns FLOP/s or bytes/s of this lane. far is
 // memory that the program reads itself and that lies wherever it lies; without
