@@ -187,15 +187,22 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 			m = nil
 		}
 	}()
-	for _, step := range []func() error{
-		func() (err error) { m.store, err = weights.Open(path); return err },
-		func() (err error) { m.model, err = model.Open(m.store); return err },
-		func() (err error) { m.Tokenizer.tok, err = m.model.Tokenizer(); return err },
+	ctx, end := profile.Scope(m.recorded(ctx), "open model")
+	defer end()
+	for _, step := range []struct {
+		scope string
+		do    func() error
+	}{
+		{"map file", func() (err error) { m.store, err = weights.Open(path); return err }},
+		{"read model", func() (err error) { m.model, err = model.Open(m.store); return err }},
+		{"read tokenizer", func() (err error) { m.Tokenizer.tok, err = m.model.Tokenizer(); return err }},
 	} {
 		if ctx.Err() != nil {
 			return m, context.Cause(ctx)
 		}
-		if err = step(); err != nil {
+		_, end := profile.Scope(ctx, step.scope)
+		err = step.do()
+		if end(); err != nil {
 			return m, err
 		}
 	}

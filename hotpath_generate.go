@@ -173,6 +173,7 @@ type generation struct {
 
 func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) (err error) {
 	defer engine.Guard(&err)
+	called := profile.Now()
 	ctx = g.m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	ids, err := prompt()
@@ -190,6 +191,7 @@ func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func()
 		req.End = g.m.tok.IsEnd
 	}
 	begin := profile.Now()
+	req.Called, req.Tokenized = called, begin
 	if g.stream, err = g.m.eng.Generate(ctx, req); err != nil {
 		return err
 	}

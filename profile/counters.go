@@ -14,6 +14,12 @@ type Request struct {
 	End          int64  `json:"end_ns"`
 	PromptTokens int    `json:"prompt_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
+	// Of the time to the first token: making tokens of the prompt, compiling the
+	// program, waiting for a turn, and, once the token is there, for its reader.
+	Tokenize int64 `json:"tokenize_ns,omitempty"`
+	Compile  int64 `json:"compile_ns,omitempty"`
+	Queue    int64 `json:"queue_ns,omitempty"`
+	Hand     int64 `json:"hand_over_ns,omitempty"`
 }
 
 func (q *Request) check() error {
@@ -23,6 +29,9 @@ func (q *Request) check() error {
 	if q.FirstToken != 0 && (q.FirstToken < q.Start || q.FirstToken > q.End) {
 		return fmt.Errorf("%w %q: first token at %d, expected within %d to %d", errRequest, q.ID, q.FirstToken, q.Start, q.End)
 	}
+	if parts := q.Tokenize + q.Compile + q.Queue + q.Hand; min(q.Tokenize, q.Compile, q.Queue, q.Hand, parts) < 0 || parts > q.End-q.Start {
+		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected none below 0 and at most %d together", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
+	}
 	if q.PromptTokens < 0 || q.OutputTokens < 0 {
 		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected none below 0", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
 	}
@@ -30,10 +39,11 @@ func (q *Request) check() error {
 }
 
 type requestFold struct {
-	duration, firstToken, perToken histogram
-	prompt, output                 int64
-	kept                           *keeper[Request]
-	parts                          partFold
+	duration, firstToken, perToken          histogram
+	tokenize, compile, queue, prefill, hand histogram // of firstToken
+	prompt, output                          int64
+	kept                                    *keeper[Request]
+	parts                                   partFold
 }
 
 func (f *requestFold) add(q Request) {
@@ -42,6 +52,11 @@ func (f *requestFold) add(q Request) {
 	f.output += int64(q.OutputTokens)
 	if q.FirstToken != 0 {
 		f.firstToken.add(q.FirstToken - q.Start)
+		f.tokenize.add(q.Tokenize)
+		f.compile.add(q.Compile)
+		f.queue.add(q.Queue)
+		f.hand.add(q.Hand)
+		f.prefill.add(max(0, q.FirstToken-q.Start-q.Tokenize-q.Compile-q.Queue-q.Hand))
 		if q.OutputTokens > 1 {
 			f.perToken.add((q.End - q.FirstToken) / int64(q.OutputTokens-1))
 		}

@@ -3,8 +3,6 @@
 // allows.
 //
 //	rec := profile.NewRecorder(profile.Options{})
-//	ceilings, err := hotpath.MeasureCeilings(ctx, 0) // optional: the roofline
-//	err = rec.SetCeilings("", ceilings)
 //	m, err := hotpath.Open("model", hotpath.Options{Profile: rec})
 //	// use the model; profile.Scope adds scopes of your own
 //	p := rec.Snapshot()
@@ -26,9 +24,10 @@
 // # The ledger
 //
 // For each run, wall × lanes = compute + barrier wait + dispatch + idle +
-// residual; a lane is a worker. The first four are stamped; the residual is what
-// the stamps do not explain. It is never clamped: a negative one says that
-// stamps overlap.
+// residual; a lane is a worker. The first four are stamped at both ends; the
+// residual is what the stamps do not explain, such as time between the end of one
+// step's work and the beginning of the next. It is never clamped: a negative one
+// says that stamps overlap.
 //
 // Runs may be in flight side by side, as workers with a batch each are. They
 // share the time that a clock on the wall shows by their lanes: that is
@@ -39,12 +38,13 @@
 // # The roofline
 //
 // A step cannot take less than its FLOPs at the ceiling of its compute class, nor
-// less than its bytes at the memory's: that is [StepStats.Floor]. What it takes on
-// the clock, until its last lane ends, is [StepStats.Clock], and what that has
-// beyond the floor is [StepStats.Lost]: a step that one lane does while others wait
-// has lost their time. A step is held against the ceilings of as
-// many lanes as were in flight ([Ceilings]). What comes from caches can be faster
-// than memory: then more than 100 per cent is reached and Lost is below 0.
+// less than its bytes at the rate of the memory that they lie in: that is
+// [StepStats.Floor]. Ceilings are sampled between runs ([ProbeStats]), unless a
+// caller has set some ([Recorder.SetCeilings]). What a step takes on the clock, until
+// its last lane ends, is [StepStats.Clock], and what that has beyond the floor is
+// [StepStats.Lost]: a step that one lane does while others wait has lost their time.
+// [StepStats.Roof] tells what the time was spent for. A step that is faster than the
+// ceilings allow is one of [Profile.Contradictions].
 //
 // # Recording an engine
 //
@@ -55,7 +55,7 @@
 //	h, err := rec.Plan(plan)
 //	run := h.Acquire()
 //	run.Start = profile.Now()
-//	// each lane stamps Wake, then Arrive (unless Plan.Walks), Begin, End of its steps, then Done
+//	// each lane stamps Wake, then Arrive, Begin, End of its steps, then Done
 //	run.End = profile.Now()
 //	// fill run.Costs from the bound inputs, or say by run.Costing who will
 //	err = h.Release(run)

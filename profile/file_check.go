@@ -25,6 +25,20 @@ func (p *Profile) check() error {
 	if g := p.Go; g != nil && min(g.Objects, g.Bytes, g.Cycles, g.Pause, g.LongPause, g.GCTime, g.Goroutines) < 0 {
 		return fmt.Errorf("go: %+v, expected none below 0", *g)
 	}
+	if err := p.Process.check(); err != nil {
+		return fmt.Errorf("process: %w", err)
+	}
+	if err := p.Processor.check(); err != nil {
+		return fmt.Errorf("processor: %w", err)
+	}
+	if err := p.Resident.check(); err != nil {
+		return fmt.Errorf("resident: %w", err)
+	}
+	for i := range p.Probes {
+		if err := p.Probes[i].check(); err != nil {
+			return fmt.Errorf("probes[%d]: %w", i, err)
+		}
+	}
 	for class, n := range p.Memory {
 		if n < 0 {
 			return fmt.Errorf("memory_bytes[%q] is %d, expected none below 0", class, n)
@@ -62,6 +76,13 @@ func (p *Profile) check() error {
 			return fmt.Errorf("scopes[%d]: call: %w", i, err)
 		}
 	}
+	for i := range p.Plans {
+		for k := range p.Plans[i].ByScope {
+			if err := p.Plans[i].ByScope[k].check(len(p.Scopes), len(p.Plans[i].Steps)); err != nil {
+				return fmt.Errorf("plans[%d]: by_scope[%d]: %w", i, k, err)
+			}
+		}
+	}
 	for i, e := range p.ScopeEvents {
 		if e.Scope < 0 || e.Scope >= len(p.Scopes) || e.Start < 0 || e.End < e.Start {
 			return fmt.Errorf("raw_scopes[%d]: scope %d from %d to %d, expected one of %d scopes and times in order", i, e.Scope, e.Start, e.End, len(p.Scopes))
@@ -77,6 +98,14 @@ func (p *Profile) check() error {
 	if p.Requests != nil {
 		if err := p.Requests.check(); err != nil {
 			return fmt.Errorf("requests.%w", err)
+		}
+	}
+	if n := len(p.RunScopes); n != 0 && n != len(p.Runs) {
+		return fmt.Errorf("raw_run_scopes has %d entries, expected one for each of %d runs", n, len(p.Runs))
+	}
+	for i, s := range p.RunScopes {
+		if s < 0 || s > len(p.Scopes) {
+			return fmt.Errorf("raw_run_scopes[%d] is %d, expected 0 to %d", i, s, len(p.Scopes))
 		}
 	}
 	for i := range p.Runs {
@@ -148,8 +177,9 @@ func (s *RoundStats) check() error {
 
 // check finds times that no runs can have. The residual may be below 0.
 func (l *Ledger) check() error {
-	if min(l.Runs, l.Wall, l.LaneTime, l.Compute) < 0 {
-		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, expected none below 0", l.Runs, l.Wall, l.LaneTime, l.Compute)
+	if min(l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind) < 0 {
+		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, off_cpu_ns %d, off_compute_ns %d, blind_ns %d, expected none below 0",
+			l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind)
 	}
 	return nil
 }
@@ -161,7 +191,7 @@ func (st *StepStats) check() error {
 		value int64
 	}{
 		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"clock_ns", st.Clock}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
-		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)},
+		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)}, {"off_cpu_ns", st.OffCPU}, {"floor_low_ns", st.FloorLow},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("%s is %d, expected none below 0", f.name, f.value)
@@ -218,7 +248,8 @@ func (q *RequestStats) check() error {
 	for _, d := range []struct {
 		name string
 		dist *Dist
-	}{{"duration", &q.Duration}, {"time_to_first_token", &q.FirstToken}, {"time_per_output_token", &q.PerToken}} {
+	}{{"duration", &q.Duration}, {"time_to_first_token", &q.FirstToken}, {"time_per_output_token", &q.PerToken},
+		{"tokenize", &q.Tokenize}, {"compile", &q.Compile}, {"queue", &q.Queue}, {"prefill", &q.Prefill}, {"hand_over", &q.Hand}} {
 		if err := d.dist.check(); err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
@@ -265,7 +296,7 @@ func (p *Profile) checkRun(r *RawRun) error {
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
+		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
 	}
 	return run.check(plan, make([]stepSpan, len(plan.Steps)))
 }

@@ -1,6 +1,9 @@
 package profile
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // planFold is a registered plan with the pool of its runs and the aggregates
 // that released runs are folded into.
@@ -12,10 +15,15 @@ type planFold struct {
 	free    []*Run
 	pending []*Run // released, not folded yet
 	steps   []stepFold
-	compute [][]int64  // [lane][step]
-	wait    [][]int64  // [lane][step]
-	lanes   []Ledger   // [lane]
-	spans   []stepSpan // [step], scratch of flush
+	compute [][]int64   // [lane][step]
+	wait    [][]int64   // [lane][step]
+	lanes   []Ledger    // [lane]
+	times   []LaneTime  // [lane]
+	typical [][]float64 // [lane][step], ns per token: about the 0.2 quantile
+	suspect [][]int64   // [lane][step], time beyond the typical in steps that may have lost their processor
+	gaps    []int64     // [lane], the same between steps, where that is marked
+	exact   bool        // those steps are marked, not guessed
+	spans   []stepSpan  // [step], scratch of flush
 	clock   *stepClock
 	runs    int64
 	wall    histogram
@@ -25,8 +33,13 @@ type planFold struct {
 	kept    *keeper[*Run]
 	samples *sampler
 	heap    HeapCount
-	entered bool  // steps say what they allocated
-	folding int64 // time spent in flush
+	scopes  map[int]*ScopePart
+	scope   int       // of the last run, as Run.scope
+	entry   ScopePart // what was folded when runs of it began
+	spare   []int64   // memory of the entry before
+	entered bool      // steps say what they allocated
+	folding int64     // time spent in flush
+	first   int64     // wall time of the first run
 
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
@@ -55,11 +68,14 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
 		f.wait = append(f.wait, make([]int64, steps))
+		f.typical = append(f.typical, make([]float64, steps))
+		f.suspect = append(f.suspect, make([]int64, steps))
 	}
+	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
 	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(&f.plan, rec.meter))
+		f.free = append(f.free, newRun(&f.plan, f.times, rec.meter))
 	}
 	return f
 }
@@ -69,7 +85,7 @@ func (f *planFold) acquire() *Run {
 	n := len(f.free)
 	if n == 0 {
 		f.mu.Unlock()
-		return newRun(&f.plan, f.rec.meter)
+		return newRun(&f.plan, f.times, f.rec.meter)
 	}
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
@@ -124,8 +140,15 @@ func (f *planFold) flush() (first error) {
 
 // fold takes in a run that was checked.
 func (f *planFold) fold(r *Run) {
+	if r.scope != f.scope {
+		f.leaveScope()
+		f.scope = r.scope
+	}
 	r.gc = f.rec.gc.pause(r.Start, r.End)
 	r.index = f.runs
+	if f.runs == 0 {
+		f.first = r.End - r.Start
+	}
 	f.runs++
 	f.wall.add(r.End - r.Start)
 	f.tokens += int64(r.Tokens)
@@ -134,7 +157,7 @@ func (f *planFold) fold(r *Run) {
 	f.heap.add(r.heap)
 	f.foldSteps(r)
 	for i := range r.Lanes {
-		compute, wait := f.foldLane(&r.Lanes[i], i)
+		compute, wait := f.foldLane(r, i)
 		f.lanes[i].add(laneLedger(r, i, compute, wait))
 	}
 	f.samples.add(r)
@@ -168,24 +191,100 @@ func (f *planFold) foldSteps(r *Run) {
 	}
 }
 
-// foldLane takes in the times of a lane and returns their sums over the steps.
-func (f *planFold) foldLane(l *LaneSlots, lane int) (compute, wait int64) {
-	computes := f.compute[lane]
+// foldLane takes in the times of a lane and returns their sums; what it waited for
+// others after its last step is of no step.
+func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
+	l, computes := &r.Lanes[lane], f.compute[lane]
 	waits := f.wait[lane][:len(computes)]
-	begin, end, left := l.Begin[:len(computes)], l.End[:len(computes)], l.Wake
+	arrive, begin, end := l.Arrive[:len(computes)], l.Begin[:len(computes)], l.End[:len(computes)]
 	for s := range computes {
-		b, e := begin[s], end[s]
-		if b == 0 {
-			continue
-		}
-		c, w := e-b, b-l.arrival(s, left)
-		left = e
+		b := begin[s]
+		c, w := end[s]-b, b-arrive[s] // all 0 where the lane had no part
 		computes[s] += c
 		waits[s] += w
 		compute += c
 		wait += w
 	}
-	return compute, wait
+	f.exact = f.exact || l.exact
+	f.gaps[lane] += max(0, l.Gap)
+	if !l.exact || l.anyMarked() || r.index%typicalEvery == 0 {
+		f.suspects(r, lane)
+	}
+	return compute, wait + l.Wait
+}
+
+// typicalEvery is how many runs of marked lanes have one that typical times are taken
+// from.
+const typicalEvery = 4
+
+// suspects finds the steps of a lane that may have lost their processor, and learns
+// from the others how long steps take.
+func (f *planFold) suspects(r *Run, lane int) {
+	l, typical, tokens := &r.Lanes[lane], f.typical[lane], float64(max(r.Tokens, 1))
+	for s := range typical {
+		c := l.End[s] - l.Begin[s]
+		if l.Begin[s] == 0 {
+			continue
+		}
+		switch usual := typical[s] * tokens; {
+		case !l.exact && float64(c) > outlier*usual+outlierLeast && usual > 0, l.exact && l.marked(s):
+			f.suspect[lane][s] += max(0, c-int64(usual))
+		case usual == 0:
+			typical[s] = float64(c) / tokens
+		case float64(c) < usual:
+			typical[s] *= 1 - 1.0/4
+		default:
+			typical[s] *= 1 + 1.0/16
+		}
+	}
+}
+
+// A step that takes this many times its typical time, and this many nanoseconds
+// more, may have lost its processor: a context switch and what the processor did
+// meanwhile take longer than that.
+const (
+	outlier      = 1.5
+	outlierLeast = 20_000
+)
+
+// offCPU spreads the time that a lane had no processor over its steps, and over the
+// time between them: over those that lost it, by their time beyond the typical. Where
+// the lane changed its thread nobody knows how long it had none; what such runs took
+// beyond the typical is counted, and guessed is how much.
+func (f *planFold) offCPU(lane int) (steps []int64, off, guessed int64) {
+	off, blind := f.times[lane].off.Load(), f.times[lane].blind.Load()
+	suspect := f.suspect[lane]
+	all := sum(suspect) + f.gaps[lane]
+	guessed = max(0, min(blind, all-off))
+	if off += guessed; off == 0 || all == 0 {
+		return nil, off, guessed
+	}
+	placed := min(1, float64(off)/float64(all))
+	steps = make([]int64, len(suspect))
+	for s, ns := range suspect {
+		steps[s] = min(int64(placed*float64(ns)), f.compute[lane][s])
+	}
+	return steps, off, guessed
+}
+
+// bytes is the memory of the plan's slots and aggregates, about.
+func (f *planFold) bytes() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
+	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*(3*steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
+	runs := int64(len(f.free)+len(f.pending)) + int64(len(f.kept.first)+len(f.kept.last))
+	return runs*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
+}
+
+// bytes is what the recorder holds, about.
+func (r *Recorder) bytes(plans []*planFold) int64 {
+	n := int64(r.opts.ScopeEvents)*int64(unsafe.Sizeof(ScopeEvent{})) + int64(r.opts.Requests)*int64(unsafe.Sizeof(Request{})) +
+		flightsKept*int64(unsafe.Sizeof(flight{})+2*unsafe.Sizeof(edge{}))
+	for _, f := range plans {
+		n += f.bytes()
+	}
+	return n
 }
 
 // keeper holds the first half and the last half of what it was given, within

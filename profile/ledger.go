@@ -3,19 +3,23 @@ package profile
 // Ledger accounts for the lane time of runs, in nanoseconds:
 // LaneTime = Compute + Barrier + Dispatch + Idle + Residual.
 //
-// GC and OffCPU are "of which" columns: they lie inside the others and add
-// nothing to the sum.
+// GC, OffCPU, OffCompute and Blind are "of which" columns: they lie inside the
+// others and add nothing to the sum.
 type Ledger struct {
 	Runs     int64 `json:"runs"`
 	Wall     int64 `json:"wall_ns"`      // Σ run (End − Start); concurrent runs each count
 	LaneTime int64 `json:"lane_time_ns"` // Σ run wall × lanes
 	Compute  int64 `json:"compute_ns"`   // Σ End − Begin
-	Barrier  int64 `json:"barrier_ns"`   // Σ Begin − Arrive
+	Barrier  int64 `json:"barrier_ns"`   // Σ Begin − Arrive, and waits after the last step
 	Dispatch int64 `json:"dispatch_ns"`  // lane 0: Start → Wake and Done → End
 	Idle     int64 `json:"idle_ns"`      // other lanes: the same, stamped at park and unpark
 	Residual int64 `json:"residual_ns"`  // LaneTime less all of these; negative where stamps overlap
 	GC       int64 `json:"gc_ns"`        // pauses × lanes of collections that ended in a run
-	OffCPU   int64 `json:"off_cpu_ns"`   // where it is known
+	OffCPU   int64 `json:"off_cpu_ns"`   // the lane's thread had no processor, where that is known
+
+	OffCompute int64 `json:"off_compute_ns,omitempty"` // of Compute: the same
+	Blind      int64 `json:"blind_ns,omitempty"`       // the lane's goroutine changed its thread: not known
+	Guessed    int64 `json:"off_guessed_ns,omitempty"` // of OffCPU: in Blind, by time beyond the usual
 }
 
 // LaneLedger is the ledger of one lane of a plan.
@@ -46,11 +50,14 @@ func (l *Ledger) add(o Ledger) {
 	l.Residual += o.Residual
 	l.GC += o.GC
 	l.OffCPU += o.OffCPU
+	l.OffCompute += o.OffCompute
+	l.Blind += o.Blind
+	l.Guessed += o.Guessed
 }
 
 // laneLedger accounts for one lane of one run, whose sums over the steps the
-// caller has. Time between the stamps makes the residual positive, stamps that
-// overlap make it negative.
+// caller has. Time between steps in which the lane did not wait makes the residual
+// positive, stamps that overlap make it negative.
 func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
 	wall := r.End - r.Start
 	l := Ledger{Runs: 1, Wall: wall, LaneTime: wall, Compute: compute, Barrier: barrier, GC: r.gc}
@@ -58,7 +65,6 @@ func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
 	outside := wall // of Wake to Done
 	if !slots.Absent {
 		outside = slots.Wake - r.Start + r.End - slots.Done
-		l.OffCPU = slots.OffCPU
 	}
 	if lane == 0 {
 		l.Dispatch = outside

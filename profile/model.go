@@ -10,7 +10,8 @@ import (
 // Version is the version of the schema that this package writes. It reads this
 // version and all before it: 2 added the samples of runs, the buffers of plans
 // and the heap; 3 the time that runs in flight together share; 4 the rounds of
-// workers with runs of their own, and what steps take on the clock.
+// workers with runs of their own, and what steps take on the clock. Fields that were
+// added since are left out where nothing is known, and older programs skip them.
 const Version = 4
 
 // Format is the first field of every profile file.
@@ -38,12 +39,18 @@ type Profile struct {
 	Overhead *Overhead           `json:"overhead,omitempty"`
 	Go       *GoStats            `json:"go,omitempty"` // what the Go runtime did meanwhile
 
+	Process   *ProcessStats   `json:"process,omitempty"`   // the whole of it
+	Processor *ProcessorStats `json:"processor,omitempty"` // what the system counted meanwhile
+	Resident  *Residency      `json:"resident,omitempty"`  // who holds the memory of the process
+	Probes    []ProbeStats    `json:"probes,omitempty"`    // ceilings, sampled between runs
+
 	BadRuns   int64    `json:"bad_runs,omitempty"`  // left out because of missing stamps
 	Abandoned int64    `json:"abandoned,omitempty"` // given back before they completed
 	Warnings  []string `json:"warnings,omitempty"`
 
-	Runs        []RawRun     `json:"raw_runs,omitempty"`   // the first and last of each plan
-	ScopeEvents []ScopeEvent `json:"raw_scopes,omitempty"` // the first and last
+	Runs        []RawRun     `json:"raw_runs,omitempty"`       // the first and last of each plan
+	ScopeEvents []ScopeEvent `json:"raw_scopes,omitempty"`     // the first and last
+	RunScopes   []int        `json:"raw_run_scopes,omitempty"` // of each of Runs: 1 and the position in Scopes of the scope that it began in; 0: none
 }
 
 // Facts describes the machine and the model.
@@ -195,8 +202,9 @@ type PlanStats struct {
 	Plan
 	Ledger Ledger       `json:"ledger"`
 	ByLane []LaneLedger `json:"by_lane"`
-	Stats  []StepStats  `json:"step_stats"` // [step]
-	Run    Dist         `json:"run"`        // of wall time
+	Stats  []StepStats  `json:"step_stats"`             // [step]
+	Run    Dist         `json:"run"`                    // of wall time
+	First  int64        `json:"first_run_ns,omitempty"` // the cold one: it touches its memory for the first time
 
 	// Elapsed is the plan's part of the time in which runs were in flight: that
 	// of its runs where they took turns with all others, and less where several
@@ -204,6 +212,12 @@ type PlanStats struct {
 	Elapsed int64 `json:"elapsed_ns"`
 
 	Samples *RunSamples `json:"samples,omitempty"`
+
+	// ExactSwitches says that the system marked the steps that lost their
+	// processor; elsewhere they are those that took much longer than usual.
+	ExactSwitches bool `json:"exact_switches,omitempty"`
+
+	ByScope []ScopePart `json:"by_scope,omitempty"`
 
 	Tokens    int64 `json:"tokens,omitempty"`
 	Sequences int64 `json:"sequences,omitempty"`
@@ -264,12 +278,22 @@ type StepStats struct {
 	Clock int64 `json:"clock_ns"` // Self and what other lanes waited meanwhile
 	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
 	Lost  int64 `json:"lost_ns"`  // Clock − Floor; 0 where no ceiling is known
-	FLOPs int64 `json:"flops"`
-	Bytes int64 `json:"bytes"`
-	Span  Dist  `json:"span"` // elapsed per call: first Begin to last End
+	// FloorLow and FloorHigh are the floor at the highest and at the lowest of the
+	// ceilings that were sampled through the recording; both 0 where none were.
+	FloorLow  int64 `json:"floor_low_ns,omitempty"`
+	FloorHigh int64 `json:"floor_high_ns,omitempty"`
+	// Roof tells the parts of Clock; nil where no ceilings were sampled.
+	Roof  *RoofSplit `json:"roof,omitempty"`
+	FLOPs int64      `json:"flops"`
+	Bytes int64      `json:"bytes"`
+	Span  Dist       `json:"span"` // elapsed per call: first Begin to last End
 
 	LaneCompute []int64 `json:"lane_compute_ns"` // [lane]
 	LaneWait    []int64 `json:"lane_wait_ns"`    // [lane]
+
+	// OffCPU is how much of LaneCompute, over all lanes, had no processor:
+	// measured by lane and run, and placed in the steps that lost it.
+	OffCPU int64 `json:"off_cpu_ns,omitempty"`
 
 	// Heap is what was allocated on the Go heap while the step ran; nil where
 	// [Options.Heap] did not ask for it, or the backend does not say.
@@ -302,9 +326,15 @@ type ScopeEvent struct {
 
 // RequestStats is all requests, with the first and last of them.
 type RequestStats struct {
-	Duration     Dist      `json:"duration"`
-	FirstToken   Dist      `json:"time_to_first_token"`
-	PerToken     Dist      `json:"time_per_output_token"`
+	Duration   Dist `json:"duration"`
+	FirstToken Dist `json:"time_to_first_token"`
+	PerToken   Dist `json:"time_per_output_token"`
+	// The parts of FirstToken, as the caller sees it.
+	Tokenize     Dist      `json:"tokenize"`
+	Compile      Dist      `json:"compile"`
+	Queue        Dist      `json:"queue"`
+	Prefill      Dist      `json:"prefill"`
+	Hand         Dist      `json:"hand_over"`
 	PromptTokens int64     `json:"prompt_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
 	Kept         []Request `json:"raw,omitempty"`
@@ -342,6 +372,7 @@ type RawRun struct {
 type RawLane struct {
 	Wake   int64   `json:"wake_ns,omitempty"`
 	Done   int64   `json:"done_ns,omitempty"`
+	Wait   int64   `json:"wait_ns,omitempty"`
 	Absent bool    `json:"absent,omitempty"`
 	Arrive []int64 `json:"arrive_ns"` // [step]
 	Begin  []int64 `json:"begin_ns"`  // [step]

@@ -26,8 +26,14 @@ type Step struct {
 	Stage   string `json:"stage,omitempty"` // of a training step: forward, loss, backward, recompute, optimizer
 	Barrier bool   `json:"barrier,omitempty"`
 	Ragged  bool   `json:"ragged,omitempty"`      // it costs by what each token attends to
+	Rows    bool   `json:"rows,omitempty"`        // it costs by the tokens that get an answer
 	Host    bool   `json:"host,omitempty"`        // launch, sync and copies: work of the host in a device plan
 	Alloc   int64  `json:"alloc_bytes,omitempty"` // arena bytes laid out for its outputs and scratch
+	// Weights is the bytes of weights that it reads from, and State says that it
+	// reads or writes state, such as the KV cache: both lie as far away as all that
+	// a run touches, where other values may be in a cache since the step before.
+	Weights int64  `json:"weight_bytes,omitempty"`
+	State   bool   `json:"state,omitempty"`
 	Nodes   []Node `json:"nodes,omitempty"`
 }
 
@@ -46,10 +52,6 @@ type Plan struct {
 	// HostLanes says that only the first HostLanes lanes are host threads and
 	// the others are device streams. 0 means that all lanes are of one kind.
 	HostLanes int `json:"host_lanes,omitempty"`
-
-	// Walks says that each lane is on its way to its next step from the moment
-	// that it ends the one before, or wakes: then Arrive is not stamped.
-	Walks bool `json:"-"`
 
 	Inputs int `json:"-"` // how many integers Run.Inputs has room for from the start
 
@@ -117,7 +119,7 @@ func (p *Plan) check() error {
 
 // sameShape reports whether runs of the two plans can share one aggregate.
 func (p *Plan) sameShape(q *Plan) bool {
-	return p.Backend == q.Backend && p.Phase == q.Phase && p.HostLanes == q.HostLanes && p.Walks == q.Walks &&
+	return p.Backend == q.Backend && p.Phase == q.Phase && p.HostLanes == q.HostLanes &&
 		len(p.Lanes) == len(q.Lanes) &&
 		slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
 			return a.Name == b.Name && a.Op == b.Op && a.Kernel == b.Kernel && a.Host == b.Host

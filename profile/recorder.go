@@ -65,13 +65,19 @@ type Recorder struct {
 
 	scopes scopeTree
 
-	gc    collections
-	meter *heapMeter // nil unless Options.Heap
+	gc     collections
+	wait   waiting
+	probes probes
+	owners owners
+	began  ProcessorStats
+	before int64      // from the start of the process
+	meter  *heapMeter // nil unless Options.Heap
 }
 
 // NewRecorder returns a recorder that keeps at most what opts allows.
 func NewRecorder(opts Options) *Recorder {
 	calibrate()
+	startWatching()
 	r := &Recorder{
 		opts: opts.withDefaults(), start: Now(),
 		byID: map[string]*planFold{}, ceilings: map[string]Ceilings{}, memory: map[string]int64{},
@@ -85,6 +91,9 @@ func NewRecorder(opts Options) *Recorder {
 	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()
+	r.wait.counter = &Counter{name: waitingCounter, unit: "threads", kept: newKeeper[Sample](r.opts.Samples)}
+	r.began, _ = readProcessor()
+	r.before = max(0, sinceStart()-(Now()-r.start))
 	return r
 }
 
@@ -142,6 +151,7 @@ func (h PlanHandle) Release(run *Run) error {
 		run.heap = readHeap().minus(run.heap)
 	}
 	h.fold.rec.elapsed.add(h.fold, run.Start, run.End)
+	h.fold.rec.wait.look(run.End)
 	return h.fold.release(run)
 }
 

@@ -254,7 +254,7 @@ func TestCountersAreBounded(t *testing.T) {
 }
 
 func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
-	r := newRun(&Plan{Steps: make([]Step, 5), Lanes: make([]string, 3)}, nil)
+	r := newRun(&Plan{Steps: make([]Step, 5), Lanes: make([]string, 3)}, make([]LaneTime, 3), nil)
 	if s := unsafe.Sizeof(r.Lanes[0]); s%128 != 0 {
 		t.Errorf("LaneSlots has %d bytes, want a multiple of 128", s)
 	}
@@ -330,65 +330,49 @@ func BenchmarkNow(b *testing.B) {
 	}
 }
 
-// A lane that walks is on its way to a step from the end of the one before.
-func TestWalkingLanesNeedNotSayWhenTheyArrive(t *testing.T) {
+// What lies between two steps and is no wait is the residual, and a wait after a
+// lane's last step is the barrier's.
+func TestTimeBetweenStepsIsResidual(t *testing.T) {
 	rec := NewRecorder(Options{})
-	p := testPlan()
-	p.Walks = true
-	h := mustPlan(t, rec, p)
+	h := mustPlan(t, rec, testPlan())
 	r := h.Acquire()
 	r.Start, r.End = 1000, 2000
-	stamps := [2][5][2]int64{
-		{{1100, 1200}, {1250, 1300}, {1300, 1500}, {0, 0}, {1600, 1900}},
-		{{0, 0}, {1250, 1320}, {0, 0}, {1400, 1700}, {0, 0}},
+	stamps := [2][5][3]int64{ // arrive, begin, end
+		{{1100, 1100, 1200}, {1210, 1250, 1300}, {1300, 1300, 1500}, {}, {1590, 1600, 1900}},
+		{{}, {1100, 1250, 1320}, {}, {1400, 1400, 1700}, {}},
 	}
-	wakes := [2]int64{1090, 1050}
-	for i := range r.Lanes {
+	for i, lane := range [2]struct{ wake, done, wait int64 }{{1090, 1950, 30}, {1050, 1700, 0}} {
 		l := &r.Lanes[i]
-		if l.Arrive != nil {
-			t.Fatalf("lane %d has slots for arrivals", i)
-		}
-		l.Wake, l.Done = wakes[i], 1950
+		l.Wake, l.Done, l.Wait = lane.wake, lane.done, lane.wait
 		for s, v := range stamps[i] {
-			l.Begin[s], l.End[s] = v[0], v[1]
+			l.Arrive[s], l.Begin[s], l.End[s] = v[0], v[1], v[2]
 		}
 	}
 	if err := errors.Join(h.Release(r), rec.Err()); err != nil {
 		t.Fatal(err)
 	}
 	got := rec.Snapshot()
-	waits := [2][5]int64{{10, 50, 0, 0, 100}, {0, 200, 0, 80, 0}}
+	for i, want := range []Ledger{
+		{Runs: 1, Wall: 1000, LaneTime: 1000, Compute: 650, Barrier: 50 + 30, Dispatch: 90 + 50, Residual: 10 + 10 + 90 + 20},
+		{Runs: 1, Wall: 1000, LaneTime: 1000, Compute: 370, Barrier: 150, Idle: 50 + 300, Residual: 50 + 80},
+	} {
+		if l := got.Plans[0].ByLane[i].Ledger; l != want {
+			t.Errorf("lane %d: %+v, expected %+v", i, l, want)
+		}
+	}
 	for s := range stamps[0] {
 		for i := range stamps {
-			st := got.Plans[0].Stats[s]
-			if st.LaneWait[i] != waits[i][s] || st.LaneCompute[i] != stamps[i][s][1]-stamps[i][s][0] {
-				t.Errorf("lane %d, step %d: waited %d and worked %d, want %d and %d", i, s, st.LaneWait[i], st.LaneCompute[i],
-					waits[i][s], stamps[i][s][1]-stamps[i][s][0])
-			}
-			if raw := got.Runs[0].Lanes[i]; raw.Begin[s] != 0 && raw.Arrive[s] != raw.Begin[s]-waits[i][s] {
-				t.Errorf("lane %d, step %d: arrived at %d and began at %d", i, s, raw.Arrive[s], raw.Begin[s])
+			v := stamps[i][s]
+			if st := got.Plans[0].Stats[s]; st.LaneWait[i] != v[1]-v[0] || st.LaneCompute[i] != v[2]-v[1] {
+				t.Errorf("lane %d, step %d: waited %d and worked %d, expected %d and %d", i, s, st.LaneWait[i], st.LaneCompute[i], v[1]-v[0], v[2]-v[1])
 			}
 		}
-		var sampled int64
-		for i := range waits {
-			sampled += waits[i][s]
-		}
-		if v := got.Plans[0].Samples.Steps[s].Wait[0]; v != sampled {
-			t.Errorf("step %d: a sample waited %d, want %d", s, v, sampled)
+		if v := got.Plans[0].Samples.Steps[s].Wait[0]; v != stamps[0][s][1]-stamps[0][s][0]+stamps[1][s][1]-stamps[1][s][0] {
+			t.Errorf("step %d: a sample waited %d", s, v)
 		}
 	}
-	r = h.Acquire()
-	r.Start, r.End = 3000, 4000
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		l.Wake, l.Done = 3000, 4000
-		for s := range l.Begin {
-			l.Begin[s], l.End[s] = 3100+int64(s), 3101+int64(s)
-		}
-	}
-	r.Lanes[1].Begin[3] = 3102 // before step 2 ended
-	if err := errors.Join(h.Release(r), rec.Err()); !errors.Is(err, ErrStamp) || !strings.Contains(err.Error(), "step 3") {
-		t.Errorf("a step that began before the one before had ended: %v", err)
+	if raw := got.Runs[0].Lanes[0]; raw.Wait != 30 {
+		t.Errorf("the kept run waited %d ns after its last step, expected 30", raw.Wait)
 	}
 }
 

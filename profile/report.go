@@ -45,8 +45,8 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // sections is the report from top to bottom. A section that has nothing to
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
-	factsTable, plansTable, ledgerTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
-	scopesTable, requestsTable, partsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
+	factsTable, processTable, plansTable, ledgerTable, processorTable, probesTable, lostTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
+	scopesTable, requestsTable, partsTable, countersTable, residentTable, memoryTable, peakTable, heapTable, warningsTable,
 }
 
 func report(p *Profile, o ReportOptions) []table {
@@ -96,6 +96,9 @@ func factsTable(p *Profile, _ ReportOptions) table {
 	t.add(plain, "machine", join(f.CPU, f.Tier, count(f.Cores, "core"), count(f.Threads, "thread"), join(f.OS, f.Arch), f.Go))
 	for _, backend := range slices.Sorted(maps.Keys(p.Ceilings)) {
 		c := p.Ceilings[backend]
+		if c.Source == sampledSource {
+			continue // they have a table
+		}
 		parts := []string{backend, si(c.FLOPs) + "FLOP/s", si(c.Bytes) + "B/s"}
 		for _, class := range slices.Sorted(maps.Keys(c.Class)) {
 			parts = append(parts, class+" "+si(c.Class[class])+"FLOP/s")
@@ -130,9 +133,9 @@ func (p *Profile) shares(lanes int) bool {
 }
 
 func plansTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "plans", note: "ms is of one run; tok/s and us/token are of all that were in flight at once",
+	t := table{title: "plans", note: "cold is the first run; ms is of one run; tok/s and us/token are of all that were in flight at once",
 		cols: []col{left("plan"), left("phase"), left("device"), right("lanes"), right("at once"), right("runs"), right("tokens"),
-			right("tok/s"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
+			right("tok/s"), right("cold ms"), right("ms/run"), right("p50"), right("p95"), right("p99"), right("us/token")}}
 	var tokens int64
 	for i := range p.Plans {
 		s := &p.Plans[i]
@@ -144,25 +147,25 @@ func plansTable(p *Profile, _ ReportOptions) table {
 			perToken = fmt.Sprintf("%.2f", float64(s.Elapsed)/float64(s.Tokens)/1e3)
 		}
 		t.add(plain, cmp.Or(s.Name, s.ID), s.Phase, s.deviceName(), strconv.Itoa(len(s.Lanes)), fmt.Sprintf("%.1f", s.AtOnce()), integer(s.Ledger.Runs), integer(s.Tokens),
-			fmt.Sprintf("%.0f", s.TokensPerSecond()), ms(s.Run.Mean), ms(s.Run.P50), ms(s.Run.P95), ms(s.Run.P99), perToken)
+			fmt.Sprintf("%.0f", s.TokensPerSecond()), ms(s.First), ms(s.Run.Mean), ms(s.Run.P50), ms(s.Run.P95), ms(s.Run.P99), perToken)
 		tokens += s.Tokens
 	}
 	if len(t.rows) > 1 && tokens > 0 {
 		t.add(strong, "total", "", "", "", "", integer(p.Ledger.Runs), integer(tokens), fmt.Sprintf("%.0f", perTime(tokens, p.Elapsed)*1e9),
-			"", "", "", "", fmt.Sprintf("%.2f", perTime(p.Elapsed, tokens)/1e3))
+			"", "", "", "", "", fmt.Sprintf("%.2f", perTime(p.Elapsed, tokens)/1e3))
 	}
 	return t
 }
 
 func ledgerTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "ledger", note: "wall x lanes = compute + barrier + dispatch + idle + residual; gc lies within them",
-		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %"), right("barrier %"), right("dispatch %"),
-			right("idle %"), right("residual %"), right("gc %")}}
+		cols: []col{left(""), right("runs"), right("wall ms"), right("lane ms"), right("compute %")}}
 	offCPU := p.Ledger.OffCPU > 0 // an engine may not know it
 	if offCPU {
-		t.note = strings.Replace(t.note, "gc lies", "gc and off-cpu lie", 1)
-		t.cols = append(t.cols, right("off-cpu %"))
+		t.note = strings.Replace(t.note, "= compute +", "= compute + no cpu +", 1) + "; no cpu: in steps whose thread had no processor"
+		t.cols = append(t.cols, right("no cpu %"))
 	}
+	t.cols = append(t.cols, right("barrier %"), right("dispatch %"), right("idle %"), right("residual %"), right("gc %"))
 	if p.Elapsed < p.Ledger.Wall {
 		t.note += fmt.Sprintf("; wall adds up runs side by side, %s ms on the clock", ms(p.Elapsed))
 	}
@@ -177,11 +180,11 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		if l.Runs == 0 {
 			cells[1], cells[2] = "", ""
 		}
-		parts := []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC}
+		parts := []int64{l.Compute - l.OffCompute}
 		if offCPU {
-			parts = append(parts, l.OffCPU)
+			parts = append(parts, l.OffCompute)
 		}
-		for _, part := range parts {
+		for _, part := range append(parts, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC) {
 			cells = append(cells, fmt.Sprintf("%.2f", percent(part, l.LaneTime)))
 		}
 		t.add(m, cells...)
@@ -239,22 +242,34 @@ func layersTable(p *Profile, _ ReportOptions) table {
 // stagesTable is a training step from data to optimizer.
 func stagesTable(p *Profile, _ ReportOptions) table {
 	groups := p.ByStage()
-	t := groupTable(p, "by stage", "of training; data is the time in which the step waits for a batch", "stage", groups)
+	t := groupTable(p, "by stage", "of training; data is the time in which the step waits for a batch, and steps counts calls from there on; step is all of its runs, and epoch all of its steps, evaluations and samples", "stage", groups)
 	if len(groups) == 0 {
 		return t
 	}
-	var data, calls int64
-	for _, s := range p.ScopesByName(dataScope) {
-		data, calls = data+s.Total, calls+s.Calls
-	}
-	if calls > 0 {
-		t.add(plain, "data", "", ms(data), fmt.Sprintf("%.2f", percent(data, p.Ledger.Wall)), "", "", "", "")
+	for _, stage := range []struct {
+		name   string
+		scopes []string
+		m      mark
+	}{{"data", []string{DataScope, oldDataScope}, plain}, {"checkpoint", []string{"checkpoint"}, plain}, {"step", []string{"step"}, strong}, {"epoch", []string{"epoch"}, strong}} {
+		var total, calls int64
+		for _, name := range stage.scopes {
+			for _, s := range p.ScopesByName(name) {
+				total, calls = total+s.Total, calls+s.Calls
+			}
+		}
+		if calls > 0 {
+			t.add(stage.m, stage.name, integer(calls), ms(total), fmt.Sprintf("%.2f", percent(total, p.Ledger.Wall)), "", "", "", "")
+		}
 	}
 	return t
 }
 
-// dataScope is the scope in which training puts a batch together.
-const dataScope = "batch"
+// DataScope is the scope in which training puts a batch together, and oldDataScope
+// what it was called.
+const (
+	DataScope    = "data"
+	oldDataScope = "batch"
+)
 
 func opsTable(p *Profile, _ ReportOptions) table {
 	return groupTable(p, "by op", fusedNote, "op", p.ByOp())
@@ -340,7 +355,9 @@ type requestRow struct {
 
 // requestRows is what is known of requests.
 func requestRows(q *RequestStats) []requestRow {
-	rows := []requestRow{{"duration", q.Duration}, {"time to first token", q.FirstToken}, {"time per output token", q.PerToken}}
+	rows := []requestRow{{"duration", q.Duration}, {"time to first token", q.FirstToken},
+		{"  tokenize", q.Tokenize}, {"  compile", q.Compile}, {"  queue", q.Queue}, {"  prefill and sample", q.Prefill}, {"  hand over", q.Hand},
+		{"time per output token", q.PerToken}}
 	return slices.DeleteFunc(rows, func(r requestRow) bool { return r.d.Count == 0 })
 }
 
@@ -473,6 +490,13 @@ func warningsTable(p *Profile, _ ReportOptions) table {
 	t := table{title: "warnings", cols: []col{left("")}}
 	for _, w := range p.Warnings {
 		t.add(warn, w)
+	}
+	for i, c := range p.Contradictions() {
+		if i == 5 {
+			t.add(warn, "contradiction: further steps that were faster than the roofline allows, see the column roofline %")
+			break
+		}
+		t.add(warn, "contradiction: "+c)
 	}
 	if p.Abandoned > 0 {
 		t.add(warn, count(int(p.Abandoned), "run")+" did not complete and left no times")

@@ -56,10 +56,13 @@ var stepColumns = []stepColumn{
 		"intensity", func(_ *Profile, s StepResult) string { return number(s.Intensity()) }},
 	{"roofline %", true, func(_ *Profile, s StepResult) string { return roof(s.Floor, s.Clock) },
 		"roofline_percent", func(_ *Profile, s StepResult) string { return number(s.Roofline()) }},
-	{"lost ms", true, func(_ *Profile, s StepResult) string { return lost(s.Floor, s.Lost) },
+	{"lost ms", true, func(_ *Profile, s StepResult) string { return lostRange(s) },
 		"lost_ns", func(_ *Profile, s StepResult) string { return integer(s.Lost) }},
 	{field: "heap_objects", raw: func(_ *Profile, s StepResult) string { return counted(s.Heap, s.heap().Objects) }},
 	{field: "heap_bytes", raw: func(_ *Profile, s StepResult) string { return counted(s.Heap, s.heap().Bytes) }},
+	{field: "floor_low_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.FloorLow) }},
+	{field: "floor_high_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.FloorHigh) }},
+	{field: "off_cpu_lane_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.OffCPU) }},
 }
 
 func phase(_ *Profile, s StepResult) string  { return s.Plan.Phase }
@@ -144,6 +147,15 @@ func roof(floor, clock int64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", percent(floor, clock))
+}
+
+// lostRange is the lost time of a step with the interval of its ceilings.
+func lostRange(s StepResult) string {
+	text := lost(s.Floor, s.Lost)
+	if s.FloorHigh > 0 {
+		text += fmt.Sprintf(" (%s to %s)", ms(s.Clock-s.FloorHigh), ms(s.Clock-s.FloorLow))
+	}
+	return text
 }
 
 func lost(floor, lost int64) string {

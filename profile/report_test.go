@@ -117,12 +117,12 @@ func TestOffCPUIsShownWhereKnown(t *testing.T) {
 		}
 		return b.String()
 	}
-	if s := show(); strings.Contains(s, "off-cpu") {
-		t.Errorf("off-cpu, which no lane stamped, in\n%s", s)
+	if s := show(); strings.Contains(s, "no cpu %") {
+		t.Errorf("a column of time without a processor, which no lane stamped, in\n%s", s)
 	}
-	p.Ledger.OffCPU = 10_000
-	if s := show(); !strings.Contains(s, "off-cpu %") || !strings.Contains(s, "gc and off-cpu lie within them") {
-		t.Errorf("no off-cpu in\n%s", s)
+	p.Ledger.OffCPU, p.Ledger.OffCompute = 10_000, 8_000
+	if s := show(); !strings.Contains(s, "no cpu %") || !strings.Contains(s, "= compute + no cpu + barrier") {
+		t.Errorf("no time without a processor in\n%s", s)
 	}
 }
 

@@ -35,6 +35,7 @@ type Run struct {
 	Costing Costing
 	Inputs  []int32
 
+	scope int       // 1 and the id of the scope that it began in; 0: none
 	index int64     // position among the plan's released runs
 	gc    int64     // pauses of collections that ended inside the run
 	heap  HeapCount // before the run, then what it allocated; where asked for
@@ -53,78 +54,94 @@ type LaneSlots struct {
 	Wake int64 // the lane left its parked or spinning state and entered the run
 	Done int64 // it left the run and went back to waiting
 
-	// Per step; all 0 = this lane had no part in it. Arrive is before the
-	// barrier that precedes the step, or equal to Begin where there is none;
-	// it is nil where the plan says that lanes walk.
+	// Per step; all 0 = this lane had no part in it. Begin and End enclose the
+	// step's own work. Begin less Arrive is how long the lane waited for others
+	// since the step before; what else lies between two steps is the residual.
 	Arrive, Begin, End []int64 // [step]
 
-	OffCPU int64 // time off the CPU between Wake and Done, where it is known
+	Gap    int64 // between steps, waits not counted, where the lane's thread lost its processor
+	Wait   int64 // waited for others after its last step and before Done
 	Absent bool  // the lane was not called into this run: all of it is idle
+	exact  bool  // Mark was called for each step that lost its processor
 
-	_ [128 - 13*8]byte
+	switched []uint64  // a bit per step: its thread lost the processor within
+	Time     *LaneTime // of the plan's lane
+
+	_ [256 - 18*8]byte
 }
 
 // slotsALine is how many stamps of one kind a cache line holds.
 const slotsALine = 8
 
-// Enter says that the lane has a part in the run since it woke.
-func (l *LaneSlots) Enter(woke int64) {
+// Enter says that the lane has a part in the run since it woke, and by which clock
+// it is followed.
+func (l *LaneSlots) Enter(woke int64, c *LaneClock) {
 	l.Expect(-slotsALine)
-	l.Wake, l.Absent = woke, false
+	l.Wake, l.Absent, l.exact = woke, false, c.watch.exact()
+	clear(l.switched)
 }
+
+// Mark says that the lane's thread lost its processor within a step.
+func (l *LaneSlots) Mark(step int) { l.switched[step/64] |= 1 << (step % 64) }
+
+func (l *LaneSlots) anyMarked() bool {
+	for _, w := range l.switched {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *LaneSlots) marked(step int) bool { return l.switched[step/64]>>(step%64)&1 != 0 }
 
 // Expect is for a lane that is about to work on a step: it fetches the memory
 // of stamps to come, which is cold, while the lane works. A lane's next atomic
 // operation would wait for it otherwise.
 func (l *LaneSlots) Expect(step int) {
 	if next := step + slotsALine; step%slotsALine == 0 && next < len(l.Begin) {
+		own(&l.Arrive[next])
 		own(&l.Begin[next])
 		own(&l.End[next])
 	}
 }
 
-// arrival is when the lane was on its way to a step that it has a part in, given
-// when it left the one before.
-func (l *LaneSlots) arrival(step int, left int64) int64 {
-	if l.Arrive != nil {
-		return l.Arrive[step]
-	}
-	return left
-}
-
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 
-func newRun(p *Plan, meter *heapMeter) *Run {
+func newRun(p *Plan, times []LaneTime, meter *heapMeter) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
 	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: meter}
 	if meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
 	}
 	for i := range r.Lanes {
-		b := make([]int64, 3*steps+2*slotPad)
-		l, at := &r.Lanes[i], func(k int) []int64 {
-			lo := slotPad + k*steps
-			return b[lo : lo+steps : lo+steps]
-		}
-		l.Begin, l.End = at(0), at(1)
-		if !p.Walks {
-			l.Arrive = at(2)
-		}
+		r.Lanes[i].Init(steps, &times[i])
 	}
 	return r
+}
+
+// Init gives a lane room for the stamps of so many steps, and where its time counts.
+func (l *LaneSlots) Init(steps int, time *LaneTime) {
+	b := make([]int64, 3*steps+2*slotPad)
+	at := func(k int) []int64 {
+		lo := slotPad + k*steps
+		return b[lo : lo+steps : lo+steps]
+	}
+	l.Arrive, l.Begin, l.End = at(0), at(1), at(2)
+	l.switched, l.Time = make([]uint64, (steps+63)/64), time
 }
 
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
 func (r *Run) reset() {
 	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
-	r.Request, r.index, r.gc, r.Shares = "", 0, 0, r.Shares[:0]
+	r.Request, r.index, r.gc, r.scope, r.Shares = "", 0, 0, 0, r.Shares[:0]
 	clear(r.Costs)
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		l.Wake, l.Done, l.OffCPU, l.Absent = 0, 0, 0, false
+		l.Wake, l.Done, l.Wait, l.Gap, l.Absent, l.exact = 0, 0, 0, 0, false, false
 	}
 	clear(r.stepHeap)
 	r.entered = false
@@ -163,7 +180,7 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 
 // check also clears what an earlier run left where this one stamped nothing.
 func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) error {
-	if len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) || len(l.Arrive) != len(p.Steps) && !(p.Walks && l.Arrive == nil) {
+	if len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) || len(l.Arrive) != len(p.Steps) {
 		return fmt.Errorf("%w: plan %q: lane %q has slots for %d, %d, %d steps, expected %d",
 			ErrStamp, p.ID, p.Lanes[lane], len(l.Arrive), len(l.Begin), len(l.End), len(p.Steps))
 	}
@@ -171,23 +188,22 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
 			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
 	}
-	begin, end, left := l.Begin[:len(spans)], l.End[:len(spans)], l.Wake
+	if l.Wait < 0 {
+		return fmt.Errorf("%w: plan %q: lane %q waited %d ns after its last step, expected none below 0", ErrStamp, p.ID, p.Lanes[lane], l.Wait)
+	}
+	arrive, begin, end := l.Arrive[:len(spans)], l.Begin[:len(spans)], l.End[:len(spans)]
 	for s := range spans {
-		a, b, e := l.arrival(s, left), begin[s], end[s]
+		a, b, e := arrive[s], begin[s], end[s]
 		if a >= start && b >= a && e >= b && !l.Absent {
 			spans[s] = stepSpan{min(spans[s].first, b), max(spans[s].last, e), spans[s].busy + e - b}
-			left = e
 			continue
 		}
-		if b >= start || e >= start || l.Arrive != nil && a >= start {
+		if max(a, b, e) >= start {
 			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
 				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, a, b, e)
 		}
-		if b != 0 || e != 0 || l.Arrive != nil && a != 0 {
-			begin[s], end[s] = 0, 0
-			if l.Arrive != nil {
-				l.Arrive[s] = 0
-			}
+		if a|b|e != 0 {
+			arrive[s], begin[s], end[s] = 0, 0, 0
 		}
 	}
 	return nil

@@ -70,14 +70,12 @@ func (s *sampler) add(r *Run) {
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		left := l.Wake
 		for k := range row {
 			if l.Begin[k] == 0 {
 				continue
 			}
 			row[k].compute += l.End[k] - l.Begin[k]
-			row[k].wait += l.Begin[k] - l.arrival(k, left)
-			left = l.End[k]
+			row[k].wait += l.Begin[k] - l.Arrive[k]
 		}
 	}
 	s.n++

@@ -99,6 +99,9 @@ func openScope(ctx context.Context, name string) (context.Context, func()) {
 	f.start = f.tree.now()
 	parent.childOpened(f.start)
 	parent.mu.Unlock()
+	if parent.node == f.tree.root {
+		f.tree.top.begin(f.start)
+	}
 	return f, f.end
 }
 
@@ -129,6 +132,9 @@ func (f *scopeFrame) end() {
 	t := f.tree.now()
 	f.parent.childClosed(t)
 	f.parent.mu.Unlock()
+	if f.parent.node == f.tree.root {
+		f.tree.top.end(t)
+	}
 	if f.children > 0 { // they outlive this frame, which they cover to its end
 		f.covered += t - f.since
 	}
@@ -168,6 +174,8 @@ type scopeTree struct {
 	limit int
 	nodes []*scopeNode // [id]
 	index map[scopeKey]*scopeNode
+
+	top union // of the scopes without a parent
 
 	eventMu sync.Mutex
 	events  *keeper[ScopeEvent]

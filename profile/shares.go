@@ -10,11 +10,16 @@ type Share struct {
 	Request string `json:"request"`
 	Tokens  int    `json:"tokens"`  // of it in the run
 	Context int    `json:"context"` // tokens that they attend to, at the end of the run
+	// Pairs is how many tokens each of its tokens attends to, added up, and Rows is
+	// how many of its tokens the run gives an answer for. Runs that were recorded
+	// before there were such counts have neither.
+	Pairs int64 `json:"pairs,omitempty"`
+	Rows  int   `json:"rows,omitempty"`
 }
 
 // RequestPart is what a request took of a step, a run or a recording. Most
 // steps cost alike for every token; those that are [Step.Ragged], by what each
-// token attends to. Time has waits in it. Of a recording it is on the clock:
+// token attends to, and those that are [Step.Rows], for each answer. Time has waits in it. Of a recording it is on the clock:
 // runs of a plan that were in flight side by side share it as [PlanStats.Elapsed]
 // says, so that requests of coarse and of fine runs add up. Of a single run, or a
 // step of it, it is the run's own wall time.
@@ -35,16 +40,46 @@ func (p *RequestPart) add(o RequestPart) {
 	p.Time += o.Time
 }
 
-// weights divides 1 among shares: by tokens, or by tokens and their context.
-func weights(shares []Share, ragged bool) []float64 {
+// costBy is what the cost of a step grows with.
+type costBy int
+
+const (
+	byTokens costBy = iota
+	byPairs         // of tokens and those that they attend to
+	byRows          // tokens that get an answer
+	numCostBy
+)
+
+func (s *Step) costBy() costBy {
+	switch {
+	case s.Ragged:
+		return byPairs
+	case s.Rows:
+		return byRows
+	}
+	return byTokens
+}
+
+// weights divides 1 among shares: by what costs grow with, or by tokens where no
+// share has any of that.
+func weights(shares []Share, by costBy) []float64 {
 	w := make([]float64, len(shares))
 	var all float64
 	for i, s := range shares {
-		w[i] = float64(s.Tokens)
-		if ragged {
-			w[i] *= float64(max(s.Context, 1))
+		switch {
+		case by == byRows:
+			w[i] = float64(s.Rows)
+		case by == byPairs && s.Pairs > 0:
+			w[i] = float64(s.Pairs)
+		case by == byPairs:
+			w[i] = float64(s.Tokens) * float64(max(s.Context, 1))
+		default:
+			w[i] = float64(s.Tokens)
 		}
 		all += w[i]
+	}
+	if all == 0 && by != byTokens {
+		return weights(shares, byTokens)
 	}
 	for i := range w {
 		if all > 0 {
@@ -54,12 +89,20 @@ func weights(shares []Share, ragged bool) []float64 {
 	return w
 }
 
+// allWeights is the weights of shares by all that costs grow with.
+func allWeights(shares []Share) (w [numCostBy][]float64) {
+	for by := range w {
+		w[by] = weights(shares, costBy(by))
+	}
+	return w
+}
+
 // RequestParts is what each request took of one step of a kept run, or of all
 // of it where step is -1: then what no step explains is divided by tokens.
 func (p *Profile) RequestParts(r *RawRun, step int) []RequestPart {
 	plan := &p.Plans[r.Plan].Plan
 	out := make([]RequestPart, len(r.Shares))
-	even, ragged := weights(r.Shares, false), weights(r.Shares, true)
+	by := allWeights(r.Shares)
 	rest := float64(r.End - r.Start)
 	give := func(w []float64, flops, bytes int64, time float64) {
 		for i := range out {
@@ -80,14 +123,10 @@ func (p *Profile) RequestParts(r *RawRun, step int) []RequestPart {
 		if step >= 0 && s != step {
 			continue
 		}
-		w := even
-		if plan.Steps[s].Ragged {
-			w = ragged
-		}
-		give(w, r.FLOPs[s], r.Bytes[s], time)
+		give(by[plan.Steps[s].costBy()], r.FLOPs[s], r.Bytes[s], time)
 	}
 	if step < 0 {
-		give(even, 0, 0, rest)
+		give(by[byTokens], 0, 0, rest)
 	}
 	for i, s := range r.Shares {
 		out[i].Request, out[i].Runs, out[i].Tokens = s.Request, 1, int64(s.Tokens)
@@ -125,41 +164,33 @@ func newPartFold(limit int) partFold {
 
 // add folds a run with shares. Runs without cost nothing.
 func (f *partFold) add(plan *Plan, r *Run) {
-	even, ragged := weights(r.Shares, false), weights(r.Shares, true)
-	// Of steps that cost alike for every token, and of ragged ones.
-	var sums [2]struct{ flops, bytes, time float64 }
+	by := allWeights(r.Shares)
+	var sums [numCostBy]struct{ flops, bytes, time float64 }
 	rest := float64(r.End - r.Start)
-	kind := func(step int) int {
-		if plan.Steps[step].Ragged {
-			return 1
-		}
-		return 0
-	}
+	kind := func(step int) costBy { return plan.Steps[step].costBy() }
 	for s, c := range r.Costs {
 		sums[kind(s)].flops += float64(c.FLOPs)
 		sums[kind(s)].bytes += float64(c.Bytes)
 	}
 	for j := range r.Lanes {
 		l := &r.Lanes[j]
-		left := l.Wake
 		for s, b := range l.Begin {
 			if b == 0 {
 				continue
 			}
-			time := float64(l.End[s]-l.arrival(s, left)) / float64(len(r.Lanes))
-			left = l.End[s]
+			time := float64(l.End[s]-l.Arrive[s]) / float64(len(r.Lanes))
 			sums[kind(s)].time += time
 			rest -= time
 		}
 	}
-	sums[0].time += rest
+	sums[byTokens].time += rest
 	for i, s := range r.Shares {
 		part := RequestPart{Request: s.Request, Runs: 1, Tokens: int64(s.Tokens)}
 		wall := 0.0
-		for k, w := range [2]float64{even[i], ragged[i]} {
-			part.FLOPs += w * sums[k].flops
-			part.Bytes += w * sums[k].bytes
-			wall += w * sums[k].time
+		for k := range sums {
+			part.FLOPs += by[k][i] * sums[k].flops
+			part.Bytes += by[k][i] * sums[k].bytes
+			wall += by[k][i] * sums[k].time
 		}
 		at := f.part(s.Request)
 		f.parts[at].add(part)

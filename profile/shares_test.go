@@ -13,7 +13,7 @@ func TestRequestsShareRuns(t *testing.T) {
 	plan := testPlan()
 	plan.Steps[2].Ragged = true
 	h := mustPlan(t, rec, plan)
-	shares := []Share{{"a", 60, 60}, {"b", 4, 200}}
+	shares := []Share{{Request: "a", Tokens: 60, Context: 60}, {Request: "b", Tokens: 4, Context: 200}}
 	for i := range int64(3) {
 		r := h.Acquire()
 		if len(r.Shares) != 0 {
@@ -69,7 +69,7 @@ func TestRequestsShareRuns(t *testing.T) {
 		r.Lanes[0].Wake, r.Lanes[0].Done = from, from+400_000
 		r.Lanes[0].Arrive[0], r.Lanes[0].Begin[0], r.Lanes[0].End[0] = from, from, from+400_000
 		r.Costs[0] = Cost{FLOPs: 10, Bytes: 10}
-		r.Shares = append(r.Shares, Share{"c", 5, 5})
+		r.Shares = append(r.Shares, Share{Request: "c", Tokens: 5, Context: 5})
 		if err := coarse.Release(r); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestRequestsShareRuns(t *testing.T) {
 	for i := range 10 { // more than may be told apart
 		r := h.Acquire()
 		stampTestRun(r, 2_000_000+int64(i)*200_000)
-		r.Shares = append(r.Shares, Share{fmt.Sprint(i), 1, 1})
+		r.Shares = append(r.Shares, Share{Request: fmt.Sprint(i), Tokens: 1, Context: 1})
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}

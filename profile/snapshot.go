@@ -33,6 +33,9 @@ func (r *Recorder) Snapshot() *Profile {
 		}
 	}
 	counters := slices.Clone(r.counters)
+	if r.wait.counter.samples > 0 {
+		counters = append(counters, r.wait.counter)
+	}
 	p.BadRuns, p.Abandoned = r.badRuns, r.abandoned
 	if r.firstErr != nil {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d runs left out, the first because of: %v", r.badRuns, r.firstErr))
@@ -42,12 +45,17 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	if q := &r.requests; q.duration.count > 0 || len(q.parts.parts) > 0 {
 		p.Requests = &RequestStats{Duration: q.duration.dist(), FirstToken: q.firstToken.dist(), PerToken: q.perToken.dist(),
+			Tokenize: q.tokenize.dist(), Compile: q.compile.dist(), Queue: q.queue.dist(), Prefill: q.prefill.dist(), Hand: q.hand.dist(),
 			PromptTokens: q.prompt, OutputTokens: q.output, Kept: q.kept.all(),
 			Parts: slices.Clone(q.parts.parts)}
 	}
 	times := slices.Clone(r.requests.parts.times)
 	r.mu.Unlock()
 
+	var probing int64
+	if p.Probes, probing = r.probes.snapshot(); len(p.Probes) > 0 {
+		p.sampledCeilings()
+	}
 	open, busy := r.elapsed.snapshot()
 	p.Elapsed = busy
 	var folding int64
@@ -65,11 +73,18 @@ func (r *Recorder) Snapshot() *Profile {
 		p.addCounter(c)
 	}
 	if p.Overhead == nil && p.Ledger.Runs > 0 {
-		p.Overhead = p.estimateOverhead(folding)
+		p.Overhead = p.estimateOverhead(folding + probing)
 	}
 	r.scopes.snapshot(p)
+	p.Process = &ProcessStats{Before: r.before, BeforeCPU: r.began.User + r.began.System, Scoped: min(r.scopes.top.until(p.End), p.End-p.Start),
+		InRuns: p.Elapsed, Probing: probing, Folding: folding, Recorder: r.bytes(plans)}
 	addHeap(p.Memory)
 	p.Go = r.gc.began.since()
+	p.Resident = r.residency()
+	if now, ok := readProcessor(); ok {
+		since := now.minus(r.began)
+		p.Processor = &since
+	}
 	return p
 }
 
@@ -97,8 +112,11 @@ func (p *Profile) estimateOverhead(folding int64) *Overhead {
 func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
+	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), First: f.first, Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
+	off := make([][]int64, len(f.lanes)) // [lane][step]
 	for i, l := range f.lanes {
+		off[i], l.OffCPU, l.Guessed = f.offCPU(i)
+		l.OffCompute, l.Blind = sum(off[i]), f.times[i].blind.Load()
 		s.ByLane = append(s.ByLane, LaneLedger{s.Lanes[i], l})
 		s.Ledger.add(l)
 	}
@@ -111,12 +129,26 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 	}
 	for i := range f.steps {
 		s.Stats = append(s.Stats, f.stats(&s, i, ceilings))
+		for _, steps := range off {
+			if steps != nil {
+				s.Stats[i].OffCPU += steps[i]
+			}
+		}
 		if f.entered {
 			heap := f.steps[i].heap
 			s.Stats[i].Heap = &heap
 		}
 	}
-	s.Samples = f.samples.snapshot()
+	s.ByScope = f.scopeParts()
+	if roof := p.roofline(&s); roof != nil {
+		reach := s.reach()
+		for i := range s.Stats {
+			st := &s.Stats[i]
+			off := s.elapsedOf(st.OffCPU / int64(s.stepLanes(&s.Steps[i])))
+			roof.place(st, workOf(&s, i, reach), min(off, st.Clock))
+		}
+	}
+	s.Samples, s.ExactSwitches = f.samples.snapshot(), f.exact
 	if f.rec.opts.Heap && f.runs > 0 {
 		heap := f.heap
 		s.Heap = &heap
@@ -128,13 +160,22 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 	p.Plans = append(p.Plans, s)
 	p.Ledger.add(s.Ledger)
 	for _, run := range f.kept.all() {
-		p.Runs = append(p.Runs, rawRun(index, run))
+		p.Runs, p.RunScopes = append(p.Runs, rawRun(index, run)), append(p.RunScopes, run.scope)
 	}
 	if f.runs > 0 && cap(f.kept.last) == 0 && f.rec.opts.Events > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("plan %q: one run has %d records, more than the %d that may be kept: the trace has none of it",
 			s.ID, len(s.Steps)*len(s.Lanes), f.rec.opts.Events))
 	}
 	return f.folding
+}
+
+// roofline is what a plan's steps are held against by the samples, nil where a backend
+// has ceilings of its own or there are too few.
+func (p *Profile) roofline(s *PlanStats) *roofline {
+	if p.ceilingsOf(s.Backend).Source != sampledSource || s.HostLanes > 0 {
+		return nil
+	}
+	return newRoofline(p.Probes, s.LanesAtOnce())
 }
 
 // ceilingsOf gives the ceilings of a backend, or those of all others, or none.
@@ -170,16 +211,8 @@ func rawRun(plan int, r *Run) RawRun {
 		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request, Shares: slices.Clone(r.Shares)}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		lane := RawLane{Wake: l.Wake, Done: l.Done, Absent: l.Absent,
-			Arrive: make([]int64, len(l.Begin)), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)}
-		left := l.Wake
-		for s, b := range l.Begin {
-			if b != 0 {
-				lane.Arrive[s] = l.arrival(s, left)
-				left = l.End[s]
-			}
-		}
-		raw.Lanes = append(raw.Lanes, lane)
+		raw.Lanes = append(raw.Lanes, RawLane{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent,
+			Arrive: slices.Clone(l.Arrive), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)})
 	}
 	for _, c := range r.Costs {
 		raw.FLOPs = append(raw.FLOPs, c.FLOPs)

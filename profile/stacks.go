@@ -1,5 +1,7 @@
 package profile
 
+import "slices"
+
 // stackSample is one stack of a profile and what was spent at its leaf.
 type stackSample struct {
 	frames []string // root first
@@ -27,23 +29,8 @@ func eachStack(p *Profile, visit func(*stackSample)) {
 	requests := requestRuns(p)
 	for i := range p.Plans {
 		plan := &p.Plans[i]
-		for j := range plan.Stats {
-			st := &plan.Stats[j]
-			rest := stepValues{st.Calls, sum(st.LaneCompute), sum(st.LaneWait), st.FLOPs, st.Bytes}
-			for _, r := range requests[i] {
-				stepStacks(plan, j, r.request, r.steps[j], visit)
-				rest.add(r.steps[j], -1)
-			}
-			stepStacks(plan, j, "", rest, visit)
-		}
-		l := &plan.Ledger
-		for _, e := range []struct {
-			name string
-			time int64
-		}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
-			if e.time != 0 {
-				visit(&stackSample{frames: []string{plan.modelName(), e.name}, phase: plan.Phase, device: plan.deviceName(), layer: -1, calls: l.Runs, time: e.time})
-			}
+		for _, part := range plan.inScopes() {
+			eachOfScope(p, plan, &part, requests[i], visit)
 		}
 	}
 	for i := range p.Rounds {
@@ -56,6 +43,36 @@ func eachStack(p *Profile, visit func(*stackSample)) {
 			if e.time != 0 {
 				visit(&stackSample{frames: []string{subject(p), "(outside runs)", e.name}, phase: r.Phase, layer: -1, calls: r.Rounds, time: e.time})
 			}
+		}
+	}
+}
+
+// eachOfScope visits the part of a plan that began inside of one scope: its stacks
+// begin with the scopes.
+func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*requestShare, visit func(*stackSample)) {
+	scopes := p.scopePath(part.Scope)
+	within := func(s *stackSample) {
+		s.frames = append(slices.Clip(scopes), s.frames...)
+		visit(s)
+	}
+	for j := range plan.Stats {
+		rest := part.step(j)
+		for _, r := range requests {
+			if r.scope == part.Scope {
+				stepStacks(plan, j, r.request, r.steps[j], within)
+				rest.add(r.steps[j], -1)
+			}
+		}
+		stepStacks(plan, j, "", rest, within)
+	}
+	l := &part.Ledger
+	after := l.Barrier - sum(part.Wait) // of lanes that had no step left
+	for _, e := range []struct {
+		name string
+		time int64
+	}{{"(barrier wait)", after}, {"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
+		if e.time != 0 {
+			within(&stackSample{frames: []string{plan.modelName(), e.name}, phase: plan.Phase, device: plan.deviceName(), layer: -1, calls: l.Runs, time: e.time})
 		}
 	}
 }
@@ -112,6 +129,7 @@ func (v *stepValues) add(o stepValues, sign int64) {
 // have; the rest of the aggregate has no request label.
 type requestShare struct {
 	request string
+	scope   int          // -1: none
 	steps   []stepValues // [step]
 }
 
@@ -119,15 +137,21 @@ type requestShare struct {
 // run of several requests is divided among them by their shares.
 func requestRuns(p *Profile) [][]*requestShare {
 	out := make([][]*requestShare, len(p.Plans))
-	index := make([]map[string]*requestShare, len(p.Plans))
-	share := func(r *RawRun, request string) *requestShare {
+	type key struct {
+		request string
+		scope   int
+	}
+	index := make([]map[key]*requestShare, len(p.Plans))
+	share := func(i int, request string) *requestShare {
+		r := &p.Runs[i]
 		if index[r.Plan] == nil {
-			index[r.Plan] = map[string]*requestShare{}
+			index[r.Plan] = map[key]*requestShare{}
 		}
-		s := index[r.Plan][request]
+		at := key{request, p.partOf(i)}
+		s := index[r.Plan][at]
 		if s == nil {
-			s = &requestShare{request, make([]stepValues, len(r.FLOPs))}
-			index[r.Plan][request] = s
+			s = &requestShare{request, at.scope, make([]stepValues, len(r.FLOPs))}
+			index[r.Plan][at] = s
 			out[r.Plan] = append(out[r.Plan], s)
 		}
 		return s
@@ -138,9 +162,13 @@ func requestRuns(p *Profile) [][]*requestShare {
 		if len(of) == 0 {
 			continue
 		}
-		parts, even, ragged := make([]*requestShare, len(of)), asNodes(weights(of, false)), asNodes(weights(of, true))
+		parts := make([]*requestShare, len(of))
+		var nodes [numCostBy][]Node
+		for by, w := range allWeights(of) {
+			nodes[by] = asNodes(w)
+		}
 		for k, s := range of {
-			parts[k] = share(r, s.Request)
+			parts[k] = share(i, s.Request)
 		}
 		for s := range r.FLOPs {
 			var compute, wait int64
@@ -149,10 +177,7 @@ func requestRuns(p *Profile) [][]*requestShare {
 				compute += l.End[s] - l.Begin[s]
 				wait += l.Begin[s] - l.Arrive[s]
 			}
-			by := even
-			if p.Plans[r.Plan].Steps[s].Ragged {
-				by = ragged
-			}
+			by := nodes[p.Plans[r.Plan].Steps[s].costBy()]
 			computes, waits, flops, bytes := divide(compute, by), divide(wait, by), divide(r.FLOPs[s], by), divide(r.Bytes[s], by)
 			for k, part := range parts {
 				part.steps[s].add(stepValues{compute: computes[k], wait: waits[k], flops: flops[k], bytes: bytes[k]}, 1)
@@ -161,6 +186,19 @@ func requestRuns(p *Profile) [][]*requestShare {
 		}
 	}
 	return out
+}
+
+// partOf is the scope that kept run i is counted in; -1: none.
+func (p *Profile) partOf(i int) int {
+	if len(p.RunScopes) == 0 {
+		return -1
+	}
+	for _, s := range p.Plans[p.Runs[i].Plan].ByScope {
+		if s.Scope == p.RunScopes[i]-1 {
+			return s.Scope
+		}
+	}
+	return -1
 }
 
 // requests is whose run it was.

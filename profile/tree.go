@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// TreeNode is one level of model, plan, layer, block, node, op and kernel, with
+// TreeNode is one level of model, scope, plan, layer, block, node, op and kernel, with
 // all below it. Times are wall-equivalent: lane time divided by the lanes in
 // flight, so that the root's is the time in which any run was. What lanes did not
 // compute has nodes of its own, in parentheses.
 type TreeNode struct {
 	Name     string      `json:"name"`
-	Kind     string      `json:"kind"` // model, plan, layer, block, node, op, kernel, wait
+	Kind     string      `json:"kind"` // model, scope, plan, layer, block, node, op, kernel, wait
 	Op       string      `json:"op,omitempty"`
 	Time     int64       `json:"time_ns"`
 	Clock    int64       `json:"clock_ns"` // what rates are by: of steps until their last lanes end, of plans and the model all of Time
@@ -56,31 +56,46 @@ func (p *Profile) Tree() *TreeNode {
 		if s.Ledger.Runs == 0 {
 			continue
 		}
-		top := root
-		path := []*TreeNode{root}
-		if ran > 1 {
-			top = root.child(strings.TrimSpace(cmp.Or(s.Name, s.ID)+" "+s.Phase), "plan")
-			path = append(path, top)
-		}
-		lanes := int64(len(s.Lanes))
-		for k := range s.Stats {
-			addStep(path, s, k, lanes)
-		}
-		l := &s.Ledger
-		for _, w := range []struct {
-			name string
-			time int64
-		}{{"(barrier wait)", l.Barrier}, {"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
-			if w.time == 0 {
-				continue
-			}
-			for _, n := range append(slices.Clip(path), top.child(w.name, "wait")) {
-				n.Time += s.elapsedOf(w.time / lanes)
+		for _, part := range s.inScopes() {
+			if part.Ledger.Runs > 0 {
+				p.addPart(root, s, &part, ran > 1)
 			}
 		}
-		top.Clock, root.Clock = top.Time, root.Time
 	}
 	return root
+}
+
+// addPart puts the runs of a plan that began inside of one scope under its node.
+func (p *Profile) addPart(root *TreeNode, s *PlanStats, part *ScopePart, named bool) {
+	top, path := root, []*TreeNode{root}
+	scopes := p.scopePath(part.Scope)
+	for _, name := range scopes[max(0, len(scopes)-maxScopes):] {
+		top = top.child(name, "scope")
+		path = append(path, top)
+	}
+	if named {
+		top = top.child(strings.TrimSpace(cmp.Or(s.Name, s.ID)+" "+s.Phase), "plan")
+		path = append(path, top)
+	}
+	lanes := int64(len(s.Lanes))
+	for k := range s.Stats {
+		addStep(path, s, part, k, lanes)
+	}
+	l := &part.Ledger
+	for _, w := range []struct {
+		name string
+		time int64
+	}{{"(barrier wait)", l.Barrier}, {"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
+		if w.time == 0 {
+			continue
+		}
+		for _, n := range append(slices.Clip(path), top.child(w.name, "wait")) {
+			n.Time += s.elapsedOf(w.time / lanes)
+		}
+	}
+	for _, n := range path {
+		n.Clock = n.Time
+	}
 }
 
 // maxScopes bounds how deep the tree is: a name of a file may have any number of
@@ -103,17 +118,23 @@ func place(name string, layer int) []string {
 	return parts
 }
 
-// addStep puts one step under the nodes of a path, which it counts into too.
-func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
-	step, st := &s.Steps[k], &s.Stats[k]
+// addStep puts a part of one step under the nodes of a path, which it counts into too.
+func addStep(path []*TreeNode, s *PlanStats, part *ScopePart, k int, lanes int64) {
+	step, st, v := &s.Steps[k], &s.Stats[k], part.step(k)
 	if st.Calls == 0 {
 		return
 	}
+	share := func(n int64) int64 { // of what is known of the whole step only
+		if all := sum(st.LaneCompute); all != v.compute && all > 0 {
+			return int64(float64(n) * float64(v.compute) / float64(all))
+		}
+		return n
+	}
 	nodes := step.parts()
-	time := divide(s.elapsedOf(sum(st.LaneCompute)/lanes), nodes)
-	clock := divide(st.Clock, nodes)
-	floor, lost := divide(st.Floor, nodes), divide(st.Lost, nodes)
-	flops, bytes := divide(st.FLOPs, nodes), divide(st.Bytes, nodes)
+	time := divide(s.elapsedOf(v.compute/lanes), nodes)
+	clock := divide(share(st.Clock), nodes)
+	floor, lost := divide(share(st.Floor), nodes), divide(share(st.Lost), nodes)
+	flops, bytes := divide(v.flops, nodes), divide(v.bytes, nodes)
 	for i, n := range nodes {
 		at := slices.Clip(path)
 		parts := place(n.Name, step.Layer)
@@ -139,7 +160,7 @@ func addStep(path []*TreeNode, s *PlanStats, k int, lanes int64) {
 			t.Lost += lost[i]
 			t.FLOPs += flops[i]
 			t.Bytes += bytes[i]
-			t.Calls += st.Calls
+			t.Calls += min(v.calls, st.Calls)
 		}
 		for _, t := range at[len(path):] {
 			if t.Kind != "layer" && t.Kind != "block" { // those have many

@@ -26,6 +26,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/internal/term"
+	"hotpath/profile"
 )
 
 // Exit statuses.
@@ -102,9 +103,20 @@ type checkedWriter struct {
 	io.Writer
 	mu  sync.Mutex
 	err error
+	ctx context.Context // of the scopes of writes; nil while nothing is recorded
+}
+
+// record makes every write a scope until the returned function is called.
+func (w *checkedWriter) record(ctx context.Context) (stop func()) {
+	w.ctx = ctx
+	return func() { w.ctx = nil }
 }
 
 func (w *checkedWriter) Write(b []byte) (int, error) {
+	if w.ctx != nil {
+		_, end := profile.Scope(w.ctx, "output")
+		defer end()
+	}
 	n, err := w.Writer.Write(b)
 	if err != nil {
 		w.mu.Lock()

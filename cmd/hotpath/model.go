@@ -177,7 +177,12 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		if err != nil {
 			return err
 		}
-		return errors.Join(work(ctx, m), m.Close())
+		within, end := profile.Scope(ctx, "work")
+		err = work(within, m)
+		end()
+		_, end = profile.Scope(ctx, "close model")
+		defer end()
+		return errors.Join(err, m.Close())
 	})
 }
 
@@ -195,14 +200,11 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	if f.heap {
 		defer rec.WatchMemory(memoryInterval)()
 	}
-	c, err := hotpath.MeasureCeilings(ctx, f.threads)
-	if err != nil {
-		return err
+	ctx = profile.WithRecorder(ctx, rec)
+	if w, ok := std.out.(*checkedWriter); ok {
+		defer w.record(ctx)()
 	}
-	if err := rec.SetCeilings("", c); err != nil {
-		return err
-	}
-	err = goProfiles(ctx, f.pprof, func() error { return work(profile.WithRecorder(ctx, rec), rec) })
+	err := goProfiles(ctx, f.pprof, func() error { return work(ctx, rec) })
 	p := rec.Snapshot() // looks at the last runs too
 	return errors.Join(err, f.report(std, p), rec.Err())
 }

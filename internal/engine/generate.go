@@ -18,6 +18,9 @@ type Request struct {
 	Prompt    []int32
 	MaxTokens int // 0: until the context is full
 	Sample    sample.Params
+	// Called and Tokenized are when the caller was asked and when it had the prompt,
+	// by profile.Now; 0: when Generate was called.
+	Called, Tokenized int64
 	// End tells which tokens end the text; nil means none does. They are not
 	// part of the answer.
 	End func(id int32) bool
@@ -74,9 +77,12 @@ type Stream struct {
 
 // Timing of a generation, readings of profile.Now.
 type Timing struct {
-	Queued     int64 // Generate was called
+	Called     int64 // the caller was asked
+	Tokenized  int64 // the prompt was there, and the program was wanted
+	Queued     int64 // the program was compiled
 	Started    int64 // its first step began
-	FirstToken int64
+	FirstToken int64 // it was drawn
+	Read       int64 // the caller had it
 	End        int64
 	Cached     int // prompt tokens found in the KV cache
 }
@@ -97,6 +103,9 @@ func (e *Engine) Generate(ctx context.Context, req Request) (s *Stream, err erro
 }
 
 func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
+	if now := profile.Now(); req.Tokenized == 0 {
+		req.Called, req.Tokenized = now, now
+	}
 	if !e.cfg.CanGenerate {
 		return nil, fmt.Errorf("%w: %s does not generate", ErrUnsupported, e.cfg.Arch)
 	}
@@ -128,7 +137,7 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 		s.classes[i] = g.class(s.prefill, false)
 	}
 	s.ids = make([]int32, 0, s.limit-len(req.Prompt))
-	s.timing.Queued = profile.Now()
+	s.timing.Called, s.timing.Tokenized, s.timing.Queued = req.Called, req.Tokenized, profile.Now()
 	if e.opts.Recorder != nil {
 		s.name = fmt.Sprintf("generation %d", e.stats.streams.Add(1))
 	}
@@ -221,7 +230,9 @@ func (s *Stream) Next() (int32, bool) {
 		s.mu.Lock()
 		if s.read < len(s.ids) {
 			id := s.ids[s.read]
-			s.read++
+			if s.read++; s.read == 1 {
+				s.timing.Read = profile.Now()
+			}
 			s.mu.Unlock()
 			return id, true
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+
+	"hotpath/profile"
 )
 
 // program is compiled by the first call that wants it. Calls that want it
@@ -32,6 +34,8 @@ func (p *program) open(ctx context.Context, e *Engine, compile func(context.Cont
 	if p.ready.Load() {
 		return nil
 	}
+	ctx, end := profile.Scope(e.scoped(ctx), "compile")
+	defer end()
 	if err := compile(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // runner is a session and a worker per slot of it.
@@ -65,6 +66,7 @@ func (e *Engine) open(p *model.Ports, out *graph.Value, o plan.BindOptions, labe
 	}
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
+		e.opts.Recorder.SetMemory(profile.HeapWeights, e.weights.HeapBytes())
 	}
 	r := &runner{sess: sess}
 	for i := range sess.Slots() {

@@ -367,7 +367,13 @@ func (g *generator) share(sess *plan.Session) {
 	g.shares = g.shares[:0]
 	for _, s := range g.active {
 		if s.composed {
-			g.shares = append(g.shares, profile.Share{Request: s.name, Tokens: s.fed, Context: s.seq.Len()})
+			// A token attends to those before it and to itself.
+			context, fed := s.seq.Len(), s.fed
+			share := profile.Share{Request: s.name, Tokens: fed, Context: context, Pairs: int64(fed)*int64(context-fed) + int64(fed)*int64(fed+1)/2}
+			if s.row >= 0 {
+				share.Rows = 1
+			}
+			g.shares = append(g.shares, share)
 		}
 	}
 	sess.SetShares(g.shares)
@@ -381,7 +387,12 @@ func (s *Stream) record() {
 	}
 	s.mu.Lock()
 	t := s.timing
-	q := profile.Request{ID: s.name, Name: "generate", Start: t.Queued, FirstToken: t.FirstToken, End: t.End, PromptTokens: len(s.req.Prompt), OutputTokens: len(s.ids)}
+	q := profile.Request{ID: s.name, Name: "generate", Start: t.Called, FirstToken: t.FirstToken, End: t.End, PromptTokens: len(s.req.Prompt), OutputTokens: len(s.ids),
+		Tokenize: t.Tokenized - t.Called, Compile: t.Queued - t.Tokenized, Queue: max(0, t.Started-t.Queued)}
+	if t.Read > 0 { // its reader has the token only then
+		q.FirstToken, q.Hand = t.Read, t.Read-t.FirstToken
+		q.End = max(q.End, t.Read)
+	}
 	s.mu.Unlock()
 	if q.End == 0 { // its reader left
 		q.End = profile.Now()

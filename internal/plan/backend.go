@@ -141,6 +141,15 @@ type Limited interface {
 	Active() int
 }
 
+// Prober is an exec that can sample what the machine gives its workers. No run may be
+// in flight.
+type Prober interface {
+	// Probe takes a sample between two runs, where the recorder wants one.
+	Probe(rec *profile.Recorder, now int64)
+	// ProbeRest takes the samples that a short recording lacks.
+	ProbeRest(rec *profile.Recorder)
+}
+
 // Source gives the weights of a model by canonical key; package model
 // implements it.
 type Source interface {

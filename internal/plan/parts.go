@@ -180,7 +180,7 @@ func (e *parts) Describe(p *profile.Plan) {
 			sub.Steps[k].ID = k
 		}
 		pt.exec.Describe(&sub)
-		p.Device, p.Lanes, p.HostLanes, p.Walks = sub.Device, sub.Lanes, sub.HostLanes, sub.Walks
+		p.Device, p.Lanes, p.HostLanes = sub.Device, sub.Lanes, sub.HostLanes
 		pt.extras = len(p.Steps)
 		for k, s := range sub.Steps {
 			if k < pt.n {
@@ -194,11 +194,7 @@ func (e *parts) Describe(p *profile.Plan) {
 		}
 		pt.view.Lanes = make([]profile.LaneSlots, len(sub.Lanes))
 		for l := range pt.view.Lanes {
-			v := &pt.view.Lanes[l]
-			v.Begin, v.End = make([]int64, len(sub.Steps)), make([]int64, len(sub.Steps))
-			if !sub.Walks {
-				v.Arrive = make([]int64, len(sub.Steps))
-			}
+			pt.view.Lanes[l].Init(len(sub.Steps), new(profile.LaneTime))
 		}
 	}
 }
@@ -304,10 +300,8 @@ func (p *part) stamp(run *profile.Run) {
 	for i := range p.view.Lanes {
 		from, to := &p.view.Lanes[i], &run.Lanes[i]
 		copySteps := func(to, from []int64) {
-			if from != nil {
-				copy(to[p.first:p.first+p.n], from[:p.n])
-				copy(to[p.extras:], from[p.n:])
-			}
+			copy(to[p.first:p.first+p.n], from[:p.n])
+			copy(to[p.extras:], from[p.n:])
 		}
 		copySteps(to.Arrive, from.Arrive)
 		copySteps(to.Begin, from.Begin)
@@ -315,7 +309,8 @@ func (p *part) stamp(run *profile.Run) {
 		if to.Wake == 0 {
 			to.Wake = from.Wake
 		}
-		to.Done, to.Absent, to.OffCPU = max(to.Done, from.Done), from.Absent, to.OffCPU+from.OffCPU
+		to.Done, to.Absent = max(to.Done, from.Done), from.Absent
+		to.Gap, to.Wait = to.Gap+from.Gap, from.Wait
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
 	"hotpath/profile"
 )
 
@@ -29,7 +30,8 @@ func (s *Session) SetPhase(i int) { s.phase = i }
 // Attach starts recording into rec, or stops with nil. No run may be in
 // flight.
 func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
-	s.handles, s.labels = nil, l
+	s.disown()
+	s.handles, s.rec, s.labels, s.recorded = nil, rec, l, false
 	if rec == nil {
 		return nil
 	}
@@ -60,7 +62,27 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 		}
 	}
 	s.handles, s.phase = handles, 0
+	s.eachArena(func(c Class, a Arena) { rec.Own(s.prog.Name+" "+c.String(), a.Host()) })
 	return nil
+}
+
+// eachArena gives f the arenas of the session and of its slots.
+func (s *Session) eachArena(f func(c Class, a Arena)) {
+	for c, a := range s.mem.Arenas {
+		if a != nil {
+			f(Class(c), a)
+		}
+	}
+	for _, sl := range s.slots {
+		if a := sl.mem.Arenas[IO]; a != nil {
+			f(IO, a)
+		}
+	}
+}
+
+// disown takes the arenas from the recorder.
+func (s *Session) disown() {
+	s.eachArena(func(_ Class, a Arena) { s.rec.Disown(a.Host()) })
 }
 
 func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
@@ -80,7 +102,7 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 		d.MemoryBytes[c.String()] = pl.ArenaBytes[c]
 	}
 	for i := range pl.Steps {
-		d.Steps = append(d.Steps, describeStep(pl, &pl.Steps[i]))
+		d.Steps = append(d.Steps, describeStep(pl, &pl.Steps[i], s.mem.Weights))
 	}
 	d.Buffers = describeBuffers(pl, s.mem.Weights)
 	e.Describe(&d)
@@ -90,14 +112,26 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 // ragged are the ops whose cost for a token depends on what it attends to.
 var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad, graph.OpAttentionRelGrad}
 
-func describeStep(p *Plan, s *Step) profile.Step {
+func describeStep(p *Plan, s *Step, weights []Packed) profile.Step {
 	root := s.Root()
 	d := profile.Step{ID: s.Index, Name: s.Name, Op: s.Kind, Layer: root.Layer, Stage: root.Stage.String(), Barrier: s.Barrier, Host: s.Host, Alloc: s.Scratch.Bytes}
 	for _, v := range s.Out {
 		d.Alloc += p.Place(v).Bytes
 	}
+	d.Rows = root.Out[0].Shape.Outer.Sym == tensor.R
+	seen := map[*graph.Value]bool{}
 	for _, n := range s.Nodes {
 		d.Ragged = d.Ragged || slices.Contains(ragged, n.Op)
+		for _, v := range n.In {
+			if v == nil || v.Node.Leaf == nil || seen[v] {
+				continue
+			}
+			seen[v] = true
+			d.State = d.State || v.Node.Leaf.Kind == graph.StateLeaf
+			if v.ID < len(weights) && weights[v.ID] != nil {
+				d.Weights += weights[v.ID].Bytes()
+			}
+		}
 	}
 	if len(s.Nodes) == 1 {
 		return d

@@ -24,10 +24,12 @@ type Session struct {
 	state   *stateArena
 	slots   []*Slot
 
-	handles [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
-	phase   int                    // of the next run
-	labels  ProfileLabels
-	paused  bool
+	handles  [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
+	phase    int                    // of the next run
+	rec      *profile.Recorder      // of handles
+	recorded bool                   // some run was
+	labels   ProfileLabels
+	paused   bool
 
 	// Of the next run, of whatever slot.
 	least  int // what AtLeast asked for
@@ -64,10 +66,14 @@ func newSession(ctx context.Context, s *Session, o BindOptions) (*Session, error
 func (s *Session) open(ctx context.Context, o BindOptions) error {
 	var err error
 	o.Program = s.prog.Name
-	if s.weights, err = s.ws.bind(ctx, s.prog); err != nil {
+	_, end := profile.Scope(ctx, "pack weights")
+	s.weights, err = s.ws.bind(ctx, s.prog)
+	if end(); err != nil {
 		return err
 	}
 	s.mem.Weights = s.weights.packed
+	_, end = profile.Scope(ctx, "map arenas")
+	defer func() { end() }()
 	bytes := s.MemoryBytes()
 	for c := Activations; c < NumClasses; c++ {
 		if c == IO || c == State && s.state != nil {
@@ -88,6 +94,8 @@ func (s *Session) open(ctx context.Context, o BindOptions) error {
 	if !s.prog.Backend.Caps().Async || s.prog.OnHost() { // steps of the host are between those of one run
 		slots = 1
 	}
+	end()
+	_, end = profile.Scope(ctx, "bind kernels")
 	for range slots {
 		sl := &Slot{sess: s, mem: s.mem, running: -1}
 		s.slots = append(s.slots, sl)
@@ -201,6 +209,13 @@ func (s *Session) Active() int {
 // weights.
 func (s *Session) Close() error {
 	var errs []error
+	for _, sl := range s.slots {
+		errs = append(errs, sl.settle())
+	}
+	if s.recorded {
+		s.rec.LookAtMemory()
+	}
+	s.disown()
 	for _, sl := range s.slots {
 		errs = append(errs, sl.close())
 	}

@@ -71,6 +71,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 			sl.run.Request = s.shares[0].Request
 		}
 		s.shares = s.shares[:0]
+		sl.run.InScope(ctx)
 		sl.run.Start = profile.Now()
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
@@ -97,7 +98,12 @@ func (sl *Slot) Wait() error {
 		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
 		c := sl.costs[sl.phase][k]
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
-		return sl.sess.handles[sl.phase][k].Release(sl.run)
+		sl.sess.recorded = true
+		err := sl.sess.handles[sl.phase][k].Release(sl.run)
+		if p, ok := sl.execs[k].(Prober); ok {
+			p.Probe(sl.sess.rec, sl.ran[1])
+		}
+		return err
 	}
 	return nil
 }
@@ -121,13 +127,21 @@ func (sl *Slot) abandon(bucket int) {
 	}
 }
 
-// close waits for a run in flight, then frees what is the slot's own.
+// settle waits for a run in flight.
+func (sl *Slot) settle() error {
+	if sl.running < 0 {
+		return nil
+	}
+	return sl.Wait()
+}
+
+// close frees what is the slot's own. No run is in flight.
 func (sl *Slot) close() error {
 	var errs []error
-	if sl.running >= 0 {
-		errs = append(errs, sl.Wait())
-	}
 	for _, e := range sl.execs {
+		if p, ok := e.(Prober); ok && sl.sess.recorded {
+			p.ProbeRest(sl.sess.rec)
+		}
 		errs = append(errs, e.Close())
 	}
 	sl.execs = nil

@@ -55,6 +55,20 @@ func (s *WeightSet) Bytes() int64 {
 	return n
 }
 
+// HeapBytes is the part of Bytes in formats of the backend's own; the rest is where the
+// file is mapped.
+func (s *WeightSet) HeapBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	for k, r := range s.resident {
+		if k.format != nil && r.packed != nil {
+			n += r.packed.Bytes()
+		}
+	}
+	return n
+}
+
 // Readers are the names of the programs whose sessions read a weight, sorted, in
 // any format.
 func (s *WeightSet) Readers(key string) []string {

@@ -87,7 +87,7 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 func minus(a, b profile.Ledger) profile.Ledger {
 	return profile.Ledger{Runs: a.Runs - b.Runs, Wall: a.Wall - b.Wall, LaneTime: a.LaneTime - b.LaneTime, Compute: a.Compute - b.Compute,
 		Barrier: a.Barrier - b.Barrier, Dispatch: a.Dispatch - b.Dispatch, Idle: a.Idle - b.Idle, Residual: a.Residual - b.Residual,
-		GC: a.GC - b.GC, OffCPU: a.OffCPU - b.OffCPU}
+		GC: a.GC - b.GC, OffCPU: a.OffCPU - b.OffCPU, OffCompute: a.OffCompute - b.OffCompute, Blind: a.Blind - b.Blind, Guessed: a.Guessed - b.Guessed}
 }
 
 // recorded opens a setup under a recorder.

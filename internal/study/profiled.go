@@ -14,7 +14,6 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	kcpu "hotpath/internal/kernel/cpu"
-	"hotpath/internal/machine"
 	"hotpath/internal/train"
 	"hotpath/profile"
 )
@@ -73,15 +72,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	rec := profile.NewRecorder(profile.Options{})
-	s.say(0, o.Iterations+2, "measuring the ceilings of the machine")
-	c, err := machine.MeasureCeilings(ctx, s.Threads)
-	if err != nil {
-		return nil, err
-	}
-	if err := rec.SetCeilings("", c); err != nil {
-		return nil, err
-	}
-	s.say(1, o.Iterations+2, "opening the model and warming up")
+	s.say(0, o.Iterations+1, "opening the model and warming up")
 	w, err := s.iterated(ctx, o, rec)
 	if err != nil {
 		return nil, err
@@ -100,7 +91,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	heap := readHeap()
 	p := &Profiled{work: w.name, Note: w.note, gc: readGC()}
 	for i := range o.Iterations {
-		s.say(2+i, o.Iterations+2, "iteration %d of %d", i+1, o.Iterations)
+		s.say(1+i, o.Iterations+1, "iteration %d of %d", i+1, o.Iterations)
 		if err := p.pair(ctx, unrecorded, w, rec); err != nil {
 			return nil, err
 		}
@@ -112,7 +103,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	// The iterations alone are mostly too few to tell what recording costs.
 	// Further pairs are no part of the books.
 	runtime.MemProfileRate = old
-	s.say(1+o.Iterations, o.Iterations+2, "measuring what recording costs")
+	s.say(o.Iterations, o.Iterations+1, "measuring what recording costs")
 	for start := time.Now(); len(p.pairs.with) < overheadPairs && time.Since(start) < overheadTime; {
 		if err := p.pair(ctx, unrecorded, w, rec); err != nil {
 			return nil, err

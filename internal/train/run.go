@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"hotpath/profile"
 )
 
 // Run trains to the end of the configuration's steps. It writes a checkpoint
@@ -23,7 +25,14 @@ func (t *Trainer) run(ctx context.Context) (*Result, error) {
 	start, res := time.Now(), &Result{Steps: t.step}
 	var stop error
 	defer func() { res.Best, res.BestLoss = t.best.Step, t.best.Loss }()
+	outer, epoch, end := ctx, -1, func() {}
+	defer func() { end() }()
 	for t.step < t.cfg.Steps && stop == nil && !res.Early {
+		if t.data.at.Epoch != epoch {
+			end()
+			epoch = t.data.at.Epoch
+			ctx, end = profile.Scope(outer, "epoch")
+		}
 		if ctx.Err() != nil {
 			stop = fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
 			break

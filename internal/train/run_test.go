@@ -250,7 +250,7 @@ func TestRunIsProfiled(t *testing.T) {
 	}
 	var text bytes.Buffer
 	must(t, profile.Text(&text, p, profile.ReportOptions{}))
-	for _, want := range []string{"BY STAGE", "\n  data ", "\n  optimizer "} {
+	for _, want := range []string{"BY STAGE", "\n  data ", "\n  optimizer ", "\n  checkpoint ", "\n  step ", "\n  epoch "} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in the report", want)
 		}
@@ -259,8 +259,23 @@ func TestRunIsProfiled(t *testing.T) {
 	for _, s := range p.Scopes {
 		calls[s.Name] = s.Calls
 	}
-	if n := int64(c.Steps); calls["batch"] != n || calls["step"] != n || calls["checkpoint"] != 1 {
-		t.Errorf("scopes %v, want %d batches and steps and a checkpoint", calls, n)
+	if n := int64(c.Steps); calls["data"] != n || calls["step"] != n || calls["run"] != n || calls["checkpoint"] != 1 || calls["epoch"] < 1 {
+		t.Errorf("scopes %v, want %d batches, steps and runs, epochs and a checkpoint", calls, n)
+	}
+	// The ops of a run lie inside of its scopes, in the tree as in the stacks.
+	node, path := p.Tree(), []string{"epoch", "step", "run"}
+	for _, name := range path {
+		at := slices.IndexFunc(node.Children, func(c *profile.TreeNode) bool { return c.Kind == "scope" && c.Name == name })
+		if at < 0 {
+			t.Fatalf("no scope %s of %v in the tree", name, path)
+		}
+		if outer := node; outer.FLOPs != outer.Children[at].FLOPs {
+			t.Errorf("scope %s has %d of %d FLOPs", name, outer.Children[at].FLOPs, outer.FLOPs)
+		}
+		node = node.Children[at]
+	}
+	if len(node.Children) < 3 {
+		t.Errorf("%d nodes inside of the scopes", len(node.Children))
 	}
 }
 

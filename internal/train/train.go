@@ -321,6 +321,8 @@ func (t *Trainer) Done() int { return t.step }
 // ctx ends before the optimizer has begun to update, everything is as before
 // the step; an update that has begun is completed.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
+	ctx, end := profile.Scope(ctx, "step")
+	defer end()
 	start := time.Now()
 	s := &t.last
 	if t.began.IsZero() {
@@ -364,7 +366,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		}
 	}
 	for i, p := range parts {
-		_, end := profile.Scope(ctx, "batch")
+		_, end := profile.Scope(ctx, profile.DataScope)
 		err := t.data.fill(ctx, in, p)
 		end()
 		if err != nil {
@@ -379,8 +381,8 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 			t.runner.accumulate(share, i == 0, i == len(parts)-1)
 		}
 		in.regularize(&t.cfg, s.Step, i)
-		_, end = profile.Scope(ctx, "step")
-		loss, norm, err := t.runner.run(ctx, h, s.Step)
+		within, end := profile.Scope(ctx, "run")
+		loss, norm, err := t.runner.run(within, h, s.Step)
 		end()
 		if err != nil {
 			return err
@@ -398,7 +400,9 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 	w.begin()
 	for i, p := range t.data.runs {
-		if err := t.data.fill(ctx, t.runner.in, p); err != nil {
+		_, end := profile.Scope(ctx, profile.DataScope)
+		err := t.data.fill(ctx, t.runner.in, p)
+		if end(); err != nil {
 			return err
 		}
 		t.runner.in.regularize(&t.cfg, s.Step, i)

@@ -57,6 +57,7 @@ type Backend struct {
 	ropes   ropeTables
 	delays  atomic.Pointer[delays] // nil unless Delay was called
 	packed  resident
+	probers probers
 }
 
 // New starts, or joins, the process's team.
@@ -121,6 +122,7 @@ func (b *Backend) Arena(_ plan.Class, bytes int64) (plan.Arena, error) {
 func (b *Backend) Close() error {
 	if !b.closed {
 		b.closed = true
+		b.probers.free()
 		b.team.release()
 	}
 	return nil

@@ -60,7 +60,8 @@ type exec struct {
 	queues  []queue        // [worker]
 	beds    []bed          // [worker]
 	flights []*flight
-	limits  *limit.Classes // nil: all workers take part in every run
+	limits  *limit.Classes       // nil: all workers take part in every run
+	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
 
 	run    *profile.Run // of the run in flight
 	runs   uint64       // so far
@@ -90,7 +91,7 @@ func (e *exec) ready() {
 const flightsReady = 4
 
 func (e *exec) Describe(p *profile.Plan) {
-	p.Lanes, p.Walks = p.Lanes[:0], true
+	p.Lanes = p.Lanes[:0]
 	for i := range e.workers {
 		p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
 	}
@@ -176,66 +177,104 @@ func (e *exec) walk(f *flight, lane int) {
 			f.fail(fmt.Errorf("cpu: worker %d failed: %v\n%s", lane, r, buf[:runtime.Stack(buf, false)]))
 		}
 	}()
-	w := &e.workers[lane]
 	var st stamps
 	if f.run != nil {
 		st.enter(&f.run.Lanes[lane], lane)
+		defer st.leave()
 	}
+	if e.groupsOf(f, lane, &st) {
+		st.done()
+	}
+}
+
+// groupsOf walks the groups of steps, and reports whether it saw the end of the run.
+func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
+	w := &e.workers[lane]
 	last := int32(len(e.groups) - 1)
 	for g := f.released.Load(); g < last; {
 		w.epoch = f.runs<<32 | uint64(g)
 		ran := 0
 		for i := e.groups[g]; i < e.groups[g+1]; i++ {
-			n, ok := f.take(w, i, &st)
+			n, ok := f.take(w, i, st)
 			if !ok {
-				return
+				return false
 			}
 			ran += n
+			if e.between != nil {
+				e.between(lane, i)
+			}
 		}
 		f.finish(g, ran)
 		if g+1 == last && lane > 0 {
-			return // only the caller waits for the end
+			return false // only the caller waits for the end
 		}
-		waited, ok := f.await(lane, g+1)
-		if !ok {
-			return
+		if !f.await(lane, g+1, st) {
+			return false
 		}
-		st.waited = st.waited || waited
 		g = f.released.Load()
 	}
-	st.leave()
+	return lane == 0
 }
 
 // stamps is what a lane of a run that is recorded notes. A lane stamps only while
 // it has a share: others may be late, and the run be over.
 type stamps struct {
-	slots  *profile.LaneSlots // nil: nothing is recorded
-	lane   int
-	woke   int64
-	left   int64 // when the last stamped step, or the way into the run, ended
-	waited bool  // since then
+	slots *profile.LaneSlots // nil: nothing is recorded
+	lane  int
+	woke  int64
+	part  bool  // the lane has a part in the run
+	since int64 // when the wait at hand began
+	wait  int64 // all waits since the last stamped step, or the way into the run
+	clock profile.LaneClock
 }
 
 func (s *stamps) enter(slots *profile.LaneSlots, lane int) {
 	s.slots, s.lane, s.woke = slots, lane, profile.Now()
-	s.left = s.woke
+	s.clock.In()
 }
 
-// begin is called with the first share of a step. A worker is on its way to a
-// barrier from the end of what it did last, so that needs no stamp of its own,
-// and who did not wait begins then.
+// begin is called before the first share of a step: nothing but the step's own work
+// lies between the stamp and that of end.
 func (s *stamps) begin(step int) {
 	if s.slots == nil {
 		return
 	}
-	if s.slots.Wake == 0 {
-		s.slots.Enter(s.woke)
-	}
-	if s.waited {
-		s.left, s.waited = profile.Now(), false
-	}
-	s.slots.Begin[step] = s.left
+	s.join()
 	s.slots.Expect(step)
+	now := profile.Now()
+	if s.clock.Switched() {
+		s.slots.Gap += now - s.wait - max(s.slots.Done, s.woke)
+	}
+	s.slots.Arrive[step], s.slots.Begin[step] = now-s.wait, now
+	s.wait = 0
+}
+
+// join says that the lane has a part in the run.
+func (s *stamps) join() {
+	if !s.part {
+		s.part = true
+		s.slots.Enter(s.woke, &s.clock)
+	}
+}
+
+// waits and released enclose a wait for other workers, yields comes before the worker
+// gives its thread to others.
+func (s *stamps) waits() {
+	if s.slots != nil {
+		s.since = profile.Now()
+	}
+}
+
+func (s *stamps) yields() { s.clock.Out() }
+
+func (s *stamps) released() {
+	if s.slots == nil {
+		return
+	}
+	s.wait += profile.Now() - s.since
+	if !s.clock.Running() {
+		s.clock.In()
+	}
 }
 
 // end is called after the last share of a step and before the others know.
@@ -243,17 +282,25 @@ func (s *stamps) end(step int) {
 	if s.slots == nil {
 		return
 	}
-	s.left = profile.Now()
-	s.slots.End[step], s.slots.Done = s.left, s.left
+	now := profile.Now()
+	s.slots.End[step], s.slots.Done = now, now
+	if s.clock.Switched() {
+		s.slots.Mark(step)
+	}
 }
 
-// leave ends the caller's run, which has a part in it whatever it ran.
-func (s *stamps) leave() {
-	if s.slots == nil || s.lane > 0 {
+// done ends the caller's run, which has a part in it whatever it ran.
+func (s *stamps) done() {
+	if s.slots == nil {
 		return
 	}
-	if s.slots.Wake == 0 {
-		s.slots.Enter(s.woke)
+	s.join()
+	s.slots.Wait, s.slots.Done = s.wait, profile.Now()
+}
+
+// leave says how long the lane's thread had a processor, also where the run is over.
+func (s *stamps) leave() {
+	if s.part {
+		s.clock.Leave(s.slots)
 	}
-	s.slots.Done = profile.Now()
 }

@@ -190,21 +190,26 @@ func (f *flight) finish(g int32, ran int) {
 	}
 }
 
-// await returns when group g can begin, and whether that took a wait, or not ok
-// when the run is stopped. It spins shortly, then parks: on a busy machine the
-// worker that is waited for may need this very processor.
-func (f *flight) await(lane int, g int32) (waited, ok bool) {
+// await returns when group g can begin, or not ok when the run is stopped. It spins
+// shortly, then parks: on a busy machine the worker that is waited for may need this
+// very processor.
+func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
+	if f.released.Load() >= g {
+		return true
+	}
+	st.waits()
 	w := newWaiter(f.n)
+	w.lane = st
 	for f.released.Load() < g {
 		if f.stop.Load() {
-			return waited, false
+			return false
 		}
-		waited = true
 		if !w.again() {
 			f.park(lane, g)
 		}
 	}
-	return waited, true
+	st.released()
+	return true
 }
 
 // park sleeps until a group begins, unless g has by now.

@@ -80,7 +80,7 @@ func TestWorkerThatNeverWakes(t *testing.T) {
 	var ran [2]atomic.Int32
 	e := steps(tm, workers, calledKernel{shares, func(int, int) { ran[0].Add(1) }}, calledKernel{shares, func(int, int) { ran[1].Add(1) }})
 	rec := profile.NewRecorder(profile.Options{})
-	handle, err := rec.Plan(profile.Plan{ID: "alone", Backend: "cpu", Steps: []profile.Step{{ID: 0, Name: "a"}, {ID: 1, Name: "b"}}, Lanes: []string{"worker 0", "worker 1", "worker 2"}, Walks: true})
+	handle, err := rec.Plan(profile.Plan{ID: "alone", Backend: "cpu", Steps: []profile.Step{{ID: 0, Name: "a"}, {ID: 1, Name: "b"}}, Lanes: []string{"worker 0", "worker 1", "worker 2"}})
 	if err != nil {
 		t.Fatal(err)
 	}

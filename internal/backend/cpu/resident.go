@@ -24,21 +24,27 @@ type resident struct {
 	mu   sync.Mutex
 	slab []byte // what is left of the last one
 	all  int    // bytes of all of them
+	// every is what was handed out, without keeping it alive: ceilings are sampled
+	// by reading it.
+	every []slab
 }
 
 // take is zeroed memory for one tensor. A slab lives as long as any of its
 // tensors; it is about as large as those before it together, so that a small
 // model takes little.
 func (r *resident) take(bytes int) []byte {
-	if bytes >= slabBytes/2 {
-		return largePages(bytes)[:bytes:bytes]
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if bytes >= slabBytes/2 {
+		mem := largePages(bytes)[:bytes:bytes]
+		r.every = append(r.every, newSlab(mem))
+		return mem
+	}
 	if bytes > len(r.slab) {
 		size := min(slabBytes, max(bytes, r.all, largePage))
 		r.slab = largePages((size + largePage - 1) / largePage * largePage)
 		r.all += len(r.slab)
+		r.every = append(r.every, newSlab(r.slab))
 	}
 	mem := r.slab[:bytes:bytes]
 	r.slab = r.slab[min(len(r.slab), (bytes+lineBytes-1)/lineBytes*lineBytes):]

@@ -211,6 +211,7 @@ type waiter struct {
 	spins  int
 	start  time.Time
 	yields int
+	lane   *stamps // of the run that waits; nil where none does
 }
 
 // newWaiter is for a wait among n workers: beyond the processors nobody spins,
@@ -234,6 +235,9 @@ func (w *waiter) again() bool {
 		pause()
 		w.spins++
 		return true
+	}
+	if w.yields == 0 && w.lane != nil {
+		w.lane.yields()
 	}
 	w.yields++
 	runtime.Gosched()

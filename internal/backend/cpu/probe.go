@@ -1,0 +1,167 @@
+package cpu
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+
+	"hotpath/internal/kernel/ceiling"
+	"hotpath/profile"
+)
+
+// prober samples what the machine gives the workers between two runs. One sample is
+// taken at a time: the recorder says whose turn it is.
+type prober struct {
+	bursts *ceiling.Bursts
+	kinds  []profile.Probe
+	far    int // where the next read of the weights begins
+	rates  []float64
+
+	// Of a sample of several workers.
+	kind    int
+	lanes   int32
+	arrived atomic.Int32
+	work    func(lane int)
+	parts   [][]byte // [lane] of the weights
+}
+
+// probers makes one a backend, when it is first wanted.
+type probers struct {
+	once sync.Once
+	p    *prober
+}
+
+func (b *Backend) prober() *prober {
+	b.probers.once.Do(func() {
+		p := &prober{bursts: ceiling.NewBursts(b.workers), rates: make([]float64, b.workers), parts: make([][]byte, b.workers)}
+		for _, k := range p.bursts.Kinds() {
+			p.kinds = append(p.kinds, profile.Probe{Class: k.Class, Level: k.Level, UpTo: k.UpTo})
+		}
+		p.work = p.together
+		b.probers.p = p
+	})
+	return b.probers.p
+}
+
+// free gives the memory of samples back.
+func (p *probers) free() {
+	if p.p != nil {
+		p.p.bursts.Free()
+	}
+}
+
+// ended is for who wants the team only where it is free.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Probe samples one ceiling with the workers of this exec, if the recorder wants one.
+// No run of it may be in flight.
+func (e *exec) Probe(rec *profile.Recorder, now int64) {
+	p := e.be.prober()
+	if kind, due := rec.ProbeDue(now, len(p.kinds)); due {
+		e.sample(rec, p, kind)
+	}
+}
+
+// enoughProbes is how many samples of each ceiling a recording has at the end.
+const enoughProbes = 3
+
+// ProbeRest takes the samples that a short recording lacks.
+func (e *exec) ProbeRest(rec *profile.Recorder) {
+	p := e.be.prober()
+	for kind, probe := range p.kinds {
+		for n := rec.Probes(probe); n < enoughProbes; n++ {
+			e.sample(rec, p, kind)
+		}
+	}
+}
+
+// sample takes one sample of a ceiling with the workers of this exec.
+func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
+	began := profile.Now()
+	p.bursts.Prepare()
+	n := len(e.workers)
+	p.kind, p.lanes = kind, int32(n)
+	clear(p.rates)
+	for lane := range n {
+		p.parts[lane] = p.weights(&e.be.packed)
+	}
+	p.arrived.Store(0)
+	if n == 1 {
+		p.rates[0] = p.bursts.Rate(kind, 0, p.parts[0])
+	} else if e.be.team.join(ended, n, p.work) != nil {
+		clear(p.rates)
+	}
+	clear(p.parts)
+	sum, lanes := 0.0, 0
+	for _, r := range p.rates[:n] {
+		if r > 0 {
+			sum, lanes = sum+r, lanes+1
+		}
+	}
+	rec.SetMemory(profile.CeilingSamples, p.bursts.Bytes())
+	rate := 0.0
+	if lanes > 0 {
+		rate = sum / float64(lanes)
+	}
+	rec.Probed(p.kinds[kind], rate, began)
+}
+
+// meeting is how long a worker waits for the others before its burst, in nanoseconds:
+// they should share what they measure. One that has no processor is not waited for.
+const meeting = 50_000
+
+func (p *prober) together(lane int) {
+	p.arrived.Add(1)
+	for start := profile.Now(); p.arrived.Load() < p.lanes; pause() {
+		if profile.Now()-start > meeting {
+			break
+		}
+	}
+	p.rates[lane] = p.bursts.Rate(p.kind, lane, p.parts[lane])
+}
+
+// leastWeights is how many reads the weights must have room for: smaller ones stay in
+// caches.
+const leastWeights = 32
+
+// weights is a part of the packed weights, each time another one, nil where they are
+// so small that caches hold them.
+func (p *prober) weights(r *resident) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	total := 0
+	for _, s := range r.every {
+		total += s.bytes / ceiling.FarBytes
+	}
+	if total < leastWeights {
+		return nil
+	}
+	at := p.far % total
+	p.far += 7 // no neighbour of the last: the processor fetches ahead
+	for _, s := range r.every {
+		n := s.bytes / ceiling.FarBytes
+		if at >= n {
+			at -= n
+			continue
+		}
+		if mem := s.at.Value(); mem != nil {
+			return unsafe.Slice(mem, s.bytes)[at*ceiling.FarBytes:][:ceiling.FarBytes]
+		}
+		return nil // its last session is gone
+	}
+	return nil
+}
+
+// slab is memory of weights that may be gone.
+type slab struct {
+	at    weak.Pointer[byte]
+	bytes int
+}
+
+func newSlab(mem []byte) slab { return slab{weak.Make(unsafe.SliceData(mem)), len(mem)} }

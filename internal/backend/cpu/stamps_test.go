@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// burn keeps the processor busy for a time and returns how long that was.
+func burn(ns int64) int64 {
+	start := profile.Now()
+	now := start
+	for ; now < start+ns; now = profile.Now() {
+		pause()
+	}
+	return now - start
+}
+
+// TestDelaysHaveTheirColumns: time that is lost in the kernel, between steps, before
+// a barrier and in the caller is each seen in its own column of the ledger, and in no
+// other. A busy machine takes processors away anywhere, so of several tries one has
+// to be clean.
+func TestDelaysHaveTheirColumns(t *testing.T) {
+	const delay, steps, tries = 2_000_000, 4, 50
+	for _, c := range []struct {
+		name    string
+		workers int
+		column  func(*profile.Ledger) int64
+	}{
+		{"kernel", 1, func(l *profile.Ledger) int64 { return l.Compute }},
+		{"between steps", 1, func(l *profile.Ledger) int64 { return l.Residual }},
+		{"before barriers", 2, func(l *profile.Ledger) int64 { return l.Barrier }},
+		{"caller", 1, func(l *profile.Ledger) int64 { return l.Dispatch }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var last profile.Ledger
+			for range tries {
+				l, burned := delayed(t, c.name, c.workers, steps, delay)
+				if sum := l.Compute + l.Barrier + l.Dispatch + l.Idle + l.Residual; sum != l.LaneTime {
+					t.Fatalf("the columns add up to %d of %d ns", sum, l.LaneTime)
+				}
+				// Of two workers the one burns in its residual while the other waits.
+				others := l.LaneTime - c.column(&l)
+				if c.workers > 1 {
+					others -= burned
+				}
+				if c.column(&l) >= burned*9/10 && others < burned/2 {
+					return
+				}
+				last = l
+			}
+			t.Errorf("%d ms in each of %d steps gave %+v", delay/1_000_000, steps, last)
+		})
+	}
+}
+
+// delayed is the ledger of a run with delays in one place, and how long they were.
+func delayed(t *testing.T, where string, workers, n int, delay int64) (l profile.Ledger, burned int64) {
+	tm := newTeam()
+	tm.acquire(workers)
+	defer tm.release()
+	kernels, plan := make([]kernel, n), profile.Plan{ID: where, Backend: "cpu"}
+	inside := make([]atomic.Int32, n)
+	for i := range kernels {
+		kernels[i] = calledKernel{workers, func(lane, _ int) {
+			if where == "kernel" {
+				burned += burn(delay)
+			}
+			for inside[i].Add(1); int(inside[i].Load()) < workers; { // each worker has a share
+				pause()
+			}
+		}}
+		plan.Steps = append(plan.Steps, profile.Step{ID: i, Name: "step"})
+	}
+	e := steps(tm, workers, kernels...)
+	e.between = func(lane, step int) {
+		if where == "between steps" || where == "before barriers" && lane == 0 {
+			burned += burn(delay)
+		}
+	}
+	rec := profile.NewRecorder(profile.Options{})
+	for i := range workers {
+		plan.Lanes = append(plan.Lanes, []string{"worker 0", "worker 1"}[i])
+	}
+	handle, err := rec.Plan(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := handle.Acquire()
+	r.Start = profile.Now()
+	if where == "caller" {
+		burned += burn(delay * int64(n))
+	}
+	if err := e.Enqueue(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}, r); err != nil {
+		t.Fatal(err)
+	}
+	r.End = profile.Now()
+	if err := handle.Release(r); err != nil {
+		t.Fatal(err)
+	}
+	p := rec.Snapshot()
+	if err := rec.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return p.Plans[0].Ledger, burned
+}
+
+// TestRecordedRunsAllocateNothing: stamps, the lane's clock and folding are all in
+// memory that is there before the first run.
+func TestRecordedRunsAllocateNothing(t *testing.T) {
+	tm := newTeam()
+	tm.acquire(2)
+	defer tm.release()
+	e := steps(tm, 2, calledKernel{8, func(int, int) {}}, calledKernel{1, func(int, int) {}})
+	rec := profile.NewRecorder(profile.Options{})
+	handle, err := rec.Plan(profile.Plan{ID: "p", Backend: "cpu", Steps: []profile.Step{{ID: 0, Name: "a"}, {ID: 1, Name: "b"}}, Lanes: []string{"worker 0", "worker 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func() {
+		r := handle.Acquire()
+		r.Start = profile.Now()
+		if err := e.Enqueue(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}, r); err != nil {
+			t.Fatal(err)
+		}
+		r.End = profile.Now()
+		if err := handle.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 300 { // the pool is full, and every thread is known
+		run()
+	}
+	if n := testing.AllocsPerRun(500, run); n != 0 {
+		t.Errorf("%v allocations per recorded run", n)
+	}
+}

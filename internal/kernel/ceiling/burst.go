@@ -1,0 +1,144 @@
+package ceiling
+
+import (
+	"sync"
+	"time"
+
+	"hotpath/internal/kernel/cpu"
+)
+
+// Bursts measures ceilings in bursts of some tens of microseconds, for who samples
+// them between runs: a compute class from registers, or reads from a working set.
+// A lane's memory is used by one goroutine at a time.
+type Bursts struct {
+	kinds  []Kind
+	rounds []int // [kind] of compute
+	once   sync.Once
+	near   [][]byte // [lane]
+	mid    [][]byte // [lane]
+	free   []func()
+	at     []int // [lane], where the next read of mid begins
+}
+
+// Kind is what one burst measures.
+type Kind struct {
+	// Class is a compute class; "" for reads.
+	Class string
+	// Level names the memory that reads come from, and UpTo is the working set of
+	// one lane, in bytes, that lies there; 0: any.
+	Level string
+	UpTo  int64
+}
+
+const (
+	burstTime  = 20 * time.Microsecond // of compute
+	nearBytes  = 256 << 10             // in every L2
+	midBytes   = 4 << 20               // beyond L2
+	farBytes   = 512 << 10             // one read of the caller's memory
+	midReads   = 512 << 10
+	farLeast   = 16 << 20 // working sets from here on are read from the caller's memory
+	smallestL2 = 256 << 10
+)
+
+// NewBursts is for so many lanes. It takes no memory before the first burst.
+func NewBursts(lanes int) *Bursts {
+	b := &Bursts{near: make([][]byte, lanes), mid: make([][]byte, lanes), at: make([]int, lanes)}
+	classes := []string{"f32"}
+	switch t := cpu.Active(); {
+	case t >= cpu.AMX:
+		classes = append(classes, "bf16")
+	case t >= cpu.AVX2:
+		classes = append(classes, "i16g32")
+	}
+	for _, c := range classes {
+		b.kinds = append(b.kinds, Kind{Class: c})
+	}
+	b.kinds = append(b.kinds, Kind{Level: "L2", UpTo: int64(max(cpu.Host().L2, smallestL2))}, Kind{Level: "L3", UpTo: farLeast}, Kind{Level: "memory"})
+	return b
+}
+
+// Kinds lists what can be measured.
+func (b *Bursts) Kinds() []Kind { return b.kinds }
+
+// Bytes is the memory that bursts hold.
+func (b *Bursts) Bytes() int64 { return int64(len(b.near)) * (nearBytes + midBytes) }
+
+// Prepare finds how long compute bursts are and touches the memory, once. One goroutine
+// calls it before the bursts of a sample.
+func (b *Bursts) Prepare() {
+	b.once.Do(func() {
+		for _, k := range b.kinds {
+			n := 256
+			for k.Class != "" && n < 1<<30 {
+				start := time.Now()
+				compute(k.Class, n)
+				if time.Since(start) >= burstTime/2 {
+					break
+				}
+				n *= 2
+			}
+			b.rounds = append(b.rounds, n)
+		}
+		for lane := range b.near {
+			buf, free := mapped(nearBytes + midBytes)
+			for i := 0; i < len(buf); i += 4096 {
+				buf[i] = 1
+			}
+			b.near[lane], b.mid[lane] = buf[:nearBytes], buf[nearBytes:]
+			b.free = append(b.free, free)
+		}
+	})
+}
+
+// Free gives the memory back. No burst may follow.
+func (b *Bursts) Free() {
+	for _, f := range b.free {
+		f()
+	}
+	b.free = nil
+}
+
+// Rate makes one burst of a kind and returns FLOP/s or bytes/s of this lane. far is
+// memory that the program reads itself and that lies wherever it lies; without
+// enough of it, the kind of the last level gives 0.
+func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
+	t := cpu.Active()
+	switch k := b.kinds[kind]; {
+	case k.Class != "":
+		start := time.Now()
+		ops := compute(k.Class, b.rounds[kind])
+		return ops / time.Since(start).Seconds()
+	case k.Level == "L2":
+		read(t, b.near[lane]) // which brings it there
+		return readRate(t, b.near[lane])
+	case k.Level == "L3":
+		at := b.at[lane]
+		b.at[lane] = (at + midReads) % midBytes
+		return readRate(t, b.mid[lane][at:at+midReads])
+	}
+	if len(far) < farBytes {
+		return 0
+	}
+	return readRate(t, far[:farBytes])
+}
+
+// FarBytes is how much memory a read of the last level takes.
+const FarBytes = farBytes
+
+func readRate(t cpu.Tier, buf []byte) float64 {
+	start := time.Now()
+	read(t, buf)
+	return float64(len(buf)) / time.Since(start).Seconds()
+}
+
+// compute makes n rounds of a class's products from registers.
+func compute(class string, n int) (ops float64) {
+	t := cpu.Active()
+	switch {
+	case class == "bf16" && t >= cpu.AMX:
+		return tiles("bf16", n)
+	case class == "i16g32":
+		return pairs(t, n)
+	}
+	return fma(t, n)
+}

@@ -1,0 +1,58 @@
+package profile
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Memory off the heap belongs to who said so, to the page, and is nobody's when it is
+// given back; the owners add up to what is resident.
+func TestOwnersOfMemory(t *testing.T) {
+	const bytes, touched = 32 << 20, 20 << 20
+	mem, err := syscall.Mmap(-1, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(mem)
+	for i := 0; i < touched; i += 4096 {
+		mem[i] = 1
+	}
+	heap := make([]byte, 16<<20)
+	for i := 0; i < len(heap); i += 4096 {
+		heap[i] = 1
+	}
+	rec := NewRecorder(Options{})
+	rec.SetMemory(HeapWeights, int64(len(heap)))
+	rec.Own("arena", mem)
+	p := rec.Snapshot()
+	if p.Resident == nil {
+		t.Skip("the system does not say what is resident")
+	}
+	of := map[string]int64{}
+	var sum int64
+	for _, o := range p.Resident.Owners {
+		of[o.Owner] = o.Bytes
+		sum += o.Bytes
+	}
+	if n := of["arena"]; n < touched || n > bytes {
+		t.Errorf("the arena has %d bytes, expected %d", n, touched)
+	}
+	if n := of["weights, packed"]; n != int64(len(heap)) {
+		t.Errorf("packed weights have %d bytes, expected %d", n, len(heap))
+	}
+	if sum != p.Resident.Bytes || of[otherMemory] > p.Resident.Bytes/20 {
+		t.Errorf("owners add up to %d of %d bytes, %d of them not known", sum, p.Resident.Bytes, of[otherMemory])
+	}
+	rec.Disown(mem)
+	rec.owners.most = nil
+	for _, o := range rec.Snapshot().Resident.Owners {
+		if o.Owner == "arena" {
+			t.Errorf("the arena still has %d bytes", o.Bytes)
+		}
+	}
+	heap[0]++
+	p.Resident.Bytes++
+	if _, err := Read("p", encode(t, p)); err == nil {
+		t.Error("owners that do not add up were read")
+	}
+}

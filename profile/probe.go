@@ -1,0 +1,154 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Probe says what a sample of a ceiling is of: a compute class, or reads from a
+// working set.
+type Probe struct {
+	Class string `json:"class,omitempty"` // compute class; empty for reads
+	Level string `json:"level,omitempty"` // of reads: L2, L3, memory
+	// UpTo is the largest working set of one lane, in bytes, that reads of this
+	// level stand for; 0 for any.
+	UpTo int64 `json:"up_to_bytes,omitempty"`
+}
+
+func (p Probe) String() string { return cmp.Or(p.Class, p.Level) }
+
+// ProbeStats is one ceiling as it was sampled between runs: FLOP/s or bytes/s of
+// one lane while all lanes were busy. Low, Median and High are the 10th, 50th and
+// 90th percentile, Best is the highest.
+type ProbeStats struct {
+	Probe
+	Count  int64    `json:"count"`
+	Low    float64  `json:"low_per_s"`
+	Median float64  `json:"median_per_s"`
+	High   float64  `json:"high_per_s"`
+	Best   float64  `json:"best_per_s"`
+	Kept   []Sample `json:"raw,omitempty"` // spread evenly over the recording
+}
+
+func (s *ProbeStats) check() error {
+	if s.Count < 1 || s.UpTo < 0 || !(s.Low > 0 && s.Low <= s.Median && s.Median <= s.High && s.High <= s.Best && finite(s.Best)) {
+		return fmt.Errorf("%q: %d samples from %v over %v and %v to %v per second, expected some, above 0 and in order", s.Probe.String(), s.Count, s.Low, s.Median, s.High, s.Best)
+	}
+	for i, v := range s.Kept {
+		if v.At < 0 || !(v.Value > 0 && finite(v.Value)) {
+			return fmt.Errorf("%q: raw[%d]: %v at %d, expected a number above 0 and no moment below 0", s.Probe.String(), i, v.Value, v.At)
+		}
+	}
+	return nil
+}
+
+// probeShare is the part of the recorded time that samples of ceilings may take.
+const probeShare = 0.0025
+
+// mostProbeSamples bounds the samples that are kept of one ceiling: beyond it every
+// second one is dropped.
+const mostProbeSamples = 256
+
+// probes paces and keeps the samples of ceilings.
+type probes struct {
+	next  atomic.Int64 // no sample before; MaxInt64 while one is taken
+	mu    sync.Mutex
+	turn  int
+	took  int64 // all samples together
+	folds []probeFold
+}
+
+type probeFold struct {
+	probe       Probe
+	kept        []Sample
+	every, seen int64
+}
+
+// ProbeDue says whether the caller, which has just ended a run, should sample a
+// ceiling now: which one of n, by turns. The caller ends with Probed.
+func (r *Recorder) ProbeDue(now int64, n int) (kind int, due bool) {
+	if r == nil || n == 0 {
+		return 0, false
+	}
+	p := &r.probes
+	next := p.next.Load()
+	if now < next || !p.next.CompareAndSwap(next, math.MaxInt64) {
+		return 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kind = p.turn % n
+	p.turn++
+	return kind, true
+}
+
+// Probed takes a sample that was due: the rate per second and lane, 0 where there
+// is none, and when the caller began to take it.
+func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
+	now := Now()
+	p := &r.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took += now - began
+	if rate > 0 && finite(rate) {
+		p.fold(probe).add(Sample{now, rate})
+	}
+	p.next.Store(now + int64(float64(now-began)/probeShare))
+}
+
+// Probes counts the samples of one ceiling so far.
+func (r *Recorder) Probes(probe Probe) int64 {
+	r.probes.mu.Lock()
+	defer r.probes.mu.Unlock()
+	return r.probes.fold(probe).seen
+}
+
+// fold is the samples of one ceiling; p.mu is held.
+func (p *probes) fold(probe Probe) *probeFold {
+	for i := range p.folds {
+		if p.folds[i].probe == probe {
+			return &p.folds[i]
+		}
+	}
+	p.folds = append(p.folds, probeFold{probe: probe, kept: make([]Sample, 0, mostProbeSamples), every: 1})
+	return &p.folds[len(p.folds)-1]
+}
+
+func (f *probeFold) add(s Sample) {
+	if f.seen++; (f.seen-1)%f.every != 0 {
+		return
+	}
+	if len(f.kept) == mostProbeSamples {
+		for i := range f.kept[:mostProbeSamples/2] {
+			f.kept[i] = f.kept[2*i]
+		}
+		f.kept = f.kept[:mostProbeSamples/2]
+		if f.every *= 2; (f.seen-1)%f.every != 0 {
+			return
+		}
+	}
+	f.kept = append(f.kept, s)
+}
+
+func (p *probes) snapshot() (out []ProbeStats, took int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.folds {
+		f := &p.folds[i]
+		if len(f.kept) == 0 {
+			continue
+		}
+		rates := make([]float64, len(f.kept))
+		for k, s := range f.kept {
+			rates[k] = s.Value
+		}
+		slices.Sort(rates)
+		at := func(q float64) float64 { return rates[int(math.Round(q*float64(len(rates)-1)))] }
+		out = append(out, ProbeStats{Probe: f.probe, Count: f.seen, Low: at(0.1), Median: at(0.5), High: at(0.9), Best: at(1), Kept: slices.Clone(f.kept)})
+	}
+	return out, p.took
+}

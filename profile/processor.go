@@ -1,0 +1,112 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// ProcessorStats is what the system says of the processor time of the recorded
+// process, from when the recorder was made. It is measured apart from the ledger:
+// the two can be held against each other.
+type ProcessorStats struct {
+	User   int64 `json:"user_ns"`
+	System int64 `json:"system_ns"`
+	// Waited is how long threads could have run and had no processor, all of
+	// them together.
+	Waited int64 `json:"waited_ns"`
+	// Stolen is what the host took from all processors of this virtual machine.
+	Stolen      int64 `json:"stolen_ns"`
+	Switches    int64 `json:"switches"`  // threads gave their processor away
+	Preempted   int64 `json:"preempted"` // it was taken from them
+	MinorFaults int64 `json:"minor_faults"`
+	MajorFaults int64 `json:"major_faults"` // pages that were read from a disk
+}
+
+func (s ProcessorStats) minus(o ProcessorStats) ProcessorStats {
+	return ProcessorStats{s.User - o.User, s.System - o.System, max(0, s.Waited-o.Waited), max(0, s.Stolen-o.Stolen),
+		s.Switches - o.Switches, s.Preempted - o.Preempted, s.MinorFaults - o.MinorFaults, s.MajorFaults - o.MajorFaults}
+}
+
+func (s *ProcessorStats) check() error {
+	if s != nil && min(s.User, s.System, s.Waited, s.Stolen, s.Switches, s.Preempted, s.MinorFaults, s.MajorFaults) < 0 {
+		return fmt.Errorf("%+v, expected none below 0", *s)
+	}
+	return nil
+}
+
+// waitingInterval is how often the lanes' threads are asked how long they waited for
+// a processor, at most: between runs, by the goroutine that ends one, because a
+// goroutine of its own would take a processor from a worker.
+const waitingInterval = 10_000_000
+
+// waiting samples how many of the lanes' threads wait for a processor.
+type waiting struct {
+	next    atomic.Int64
+	mu      sync.Mutex
+	counter *Counter
+	at      int64
+	waited  int64
+}
+
+// look takes a sample if it is time for one.
+func (w *waiting) look(now int64) {
+	if now < w.next.Load() || !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	if now < w.next.Load() {
+		return
+	}
+	w.next.Store(now + waitingInterval)
+	waited, ok := lanesWaited()
+	if !ok {
+		return
+	}
+	if w.at > 0 && waited >= w.waited { // else there is a thread more
+		w.counter.Set(math.Round(1000*float64(waited-w.waited)/float64(now-w.at)) / 1000)
+	}
+	w.at, w.waited = now, waited
+}
+
+// waitingCounter is the name of what look samples.
+const waitingCounter = "lanes that wait for a processor"
+
+// unseen is what no clock of this machine tells.
+const unseen = "what programs on the other half of a shared physical core cost is visible to no clock"
+
+// processorTable holds the ledger against the system's own count.
+func processorTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "processor time", note: unseen, cols: []col{left(""), right("ms"), left("")}}
+	s := p.Processor
+	if s == nil {
+		return t
+	}
+	t.add(strong, "process", ms(s.User+s.System), fmt.Sprintf("of all threads, by getrusage: %s user, %s system; %d switches, %d of them forced", ms(s.User), ms(s.System), s.Switches+s.Preempted, s.Preempted))
+	l := &p.Ledger
+	if l.Runs > 0 {
+		t.add(plain, "steps, on a processor", ms(l.Compute-l.OffCompute), "compute of the ledger")
+		if l.OffCPU > 0 {
+			how := "spread over the steps that took much longer than usual"
+			if slices.ContainsFunc(p.Plans, func(s PlanStats) bool { return s.ExactSwitches }) {
+				how = "in steps that the system marked as preempted"
+			}
+			t.add(plain, "steps, without one", ms(l.OffCompute), how)
+		}
+		if off := l.OffCPU - l.OffCompute; off > 0 {
+			t.add(plain, "lanes, without one", ms(off), "between steps, and in waits before a worker sleeps")
+		}
+		if l.Blind > 0 {
+			t.add(warn, "lanes, not known", ms(l.Blind), "a worker changed its thread meanwhile; "+ms(l.Guessed)+" ms beyond the usual time count as without one")
+		}
+	}
+	if s.Waited > 0 {
+		t.add(plain, "waited for one", ms(s.Waited), "all threads of the process, by schedstat")
+	}
+	if s.Stolen > 0 {
+		t.add(warn, "stolen", ms(s.Stolen), "taken from this virtual machine by its host, all processors and programs")
+	}
+	return t
+}

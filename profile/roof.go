@@ -1,0 +1,241 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// RoofSplit tells where the time of a step went, Clock = Ideal + Cache + Neighbour
+// + Kernel. Kernel may be below 0: then the step was faster than the roofline allows,
+// which is a contradiction that the report names.
+type RoofSplit struct {
+	Ideal     int64 `json:"ideal_ns"`     // at the best ceilings of the recording, all values in the nearest cache
+	Cache     int64 `json:"cache_ns"`     // because weights and state come from farther away
+	Neighbour int64 `json:"neighbour_ns"` // because the machine gave less than its best, or no processor
+	Kernel    int64 `json:"kernel_ns"`    // the rest: what another kernel could win
+}
+
+// roofline is the sampled ceilings, of a number of lanes at once.
+type roofline struct {
+	lanes float64
+	flops map[string]*ProbeStats
+	reads []*ProbeStats // the nearest level first
+}
+
+// leastProbes is how many samples of a ceiling are needed before it is one.
+const leastProbes = 3
+
+func newRoofline(stats []ProbeStats, lanes float64) *roofline {
+	r := &roofline{lanes: lanes, flops: map[string]*ProbeStats{}}
+	for i := range stats {
+		switch s := &stats[i]; {
+		case s.Count < leastProbes:
+		case s.Class != "":
+			r.flops[s.Class] = s
+		default:
+			r.reads = append(r.reads, s)
+		}
+	}
+	if r.flops["f32"] == nil || len(r.reads) == 0 {
+		return nil
+	}
+	far := func(s *ProbeStats) uint64 { return uint64(s.UpTo) - 1 } // 0 is the farthest
+	slices.SortFunc(r.reads, func(a, b *ProbeStats) int {
+		if far(a) < far(b) {
+			return -1
+		}
+		return 1
+	})
+	return r
+}
+
+// level is where a working set of one lane lies.
+func (r *roofline) level(bytes int64) *ProbeStats {
+	for _, s := range r.reads {
+		if s.UpTo == 0 || bytes <= s.UpTo {
+			return s
+		}
+	}
+	return r.reads[len(r.reads)-1]
+}
+
+// work is what a step did in all its calls.
+type work struct {
+	class       string
+	flops       int64
+	cold, warm  int64 // bytes from as far as the run reaches, and of the step alone
+	near, reach int64 // working sets of one lane: the step's own values, and all of a run
+}
+
+// floor is the least time of work in nanoseconds by one of a ceiling's rates. hot says
+// that all bytes lie where the step's own values do.
+func (r *roofline) floor(w *work, rate func(*ProbeStats) float64, hot bool) float64 {
+	peak := r.flops[w.class]
+	if peak == nil {
+		peak = r.flops["f32"]
+	}
+	near := r.level(w.near)
+	reach := r.level(w.reach)
+	if hot {
+		reach = near
+	}
+	bytes := float64(w.warm)/rate(near) + float64(w.cold)/rate(reach)
+	return max(float64(w.flops)/rate(peak), bytes) / r.lanes * 1e9
+}
+
+func lowest(s *ProbeStats) float64   { return s.Low }
+func middleOf(s *ProbeStats) float64 { return s.Median }
+func highest(s *ProbeStats) float64  { return s.High }
+func bestOf(s *ProbeStats) float64   { return s.Best }
+
+// place puts a step on the roofline: its floor with the interval of the ceilings, and
+// what its time was spent for.
+func (r *roofline) place(st *StepStats, w *work, off int64) {
+	ns := func(rate func(*ProbeStats) float64, hot bool) int64 { return int64(math.Round(r.floor(w, rate, hot))) }
+	st.Floor, st.FloorLow, st.FloorHigh = ns(middleOf, false), ns(highest, false), ns(lowest, false)
+	st.Lost = st.Clock - st.Floor
+	ideal, best := ns(bestOf, true), ns(bestOf, false)
+	st.Roof = &RoofSplit{Ideal: ideal, Cache: best - ideal, Neighbour: st.Floor - best + off}
+	st.Roof.Kernel = st.Clock - st.Roof.Ideal - st.Roof.Cache - st.Roof.Neighbour
+}
+
+// workOf is what a step of the plan did, given what its runs reach.
+func workOf(s *PlanStats, step int, reach int64) *work {
+	def, st := &s.Steps[step], &s.Stats[step]
+	lanes := int64(s.stepLanes(def))
+	w := &work{class: def.Class, flops: st.FLOPs, cold: st.Bytes, reach: reach}
+	if !def.State {
+		w.cold = min(st.Bytes, st.Calls*def.Weights)
+	}
+	w.warm = st.Bytes - w.cold
+	if st.Calls > 0 {
+		w.near = w.warm / st.Calls / lanes
+	}
+	return w
+}
+
+// reach is what one run of the plan touches, in bytes of one lane: its weights, and
+// the state that steps read.
+func (s *PlanStats) reach() int64 {
+	var bytes int64
+	for i := range s.Steps {
+		st := &s.Stats[i]
+		switch {
+		case st.Calls == 0:
+		case s.Steps[i].State:
+			bytes += st.Bytes / st.Calls
+		default:
+			bytes += min(s.Steps[i].Weights, st.Bytes/st.Calls)
+		}
+	}
+	return bytes / int64(len(s.Lanes))
+}
+
+// Contradictions names the steps that were faster than the roofline allows, even at
+// the highest of its ceilings: there the bytes, the FLOPs or the ceilings are wrong.
+func (p *Profile) Contradictions() []string {
+	var out []string
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		for k := range s.Stats {
+			st := &s.Stats[k]
+			if st.FloorLow <= 0 || float64(st.Clock) >= contradiction*float64(st.FloorLow) {
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s of %s took %s ms, the roofline allows %s to %s: it moves fewer bytes than counted, reads them from a nearer cache, or its ceiling was measured too low",
+				s.Steps[k].Name, cmp.Or(s.Name, s.ID), ms(st.Clock), ms(st.FloorLow), ms(st.FloorHigh)))
+		}
+	}
+	return out
+}
+
+// contradiction is the part of the shortest floor below which a step contradicts it:
+// a sampled ceiling is good to some per cent.
+const contradiction = 0.9
+
+// sampledSource is what the ceilings of a profile say where they come from samples.
+const sampledSource = "sampled between runs"
+
+// sampledCeilings fills in the ceilings for who reads those alone: the medians, of as
+// many lanes as the machine has workers.
+func (p *Profile) sampledCeilings() {
+	lanes := max(1, p.Facts.Threads)
+	roof := newRoofline(p.Probes, float64(lanes))
+	if roof == nil || len(p.Ceilings) > 0 {
+		return
+	}
+	c := Ceilings{Lanes: lanes, Source: sampledSource, FLOPs: roof.flops["f32"].Median * roof.lanes,
+		Bytes: roof.reads[len(roof.reads)-1].Median * roof.lanes}
+	for class, s := range roof.flops {
+		if class != "f32" {
+			if c.Class == nil {
+				c.Class = map[string]float64{}
+			}
+			c.Class[class] = s.Median * roof.lanes
+		}
+	}
+	p.Ceilings[""] = c
+}
+
+// lostTable splits the time of ops by what it was spent for.
+func lostTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "lost time", note: "clock = ideal + cache + neighbour + kernel; ideal: the best ceilings of this recording, all values in the nearest cache; cache: weights and state lie farther away; neighbour: the machine gave less than its best, or no processor; kernel: what another kernel could win, with the interval of the ceilings",
+		cols: []col{left("op"), right("clock ms"), right("ideal"), right("cache"), right("neighbour"), right("kernel"), right("low"), right("high")}}
+	type sums struct {
+		RoofSplit
+		clock, low, high int64
+	}
+	by, names := map[string]*sums{}, []string{}
+	add := func(name string, s StepResult) {
+		g := by[name]
+		if g == nil {
+			g = &sums{}
+			by[name], names = g, append(names, name)
+		}
+		g.clock += s.Clock
+		g.Ideal += s.Roof.Ideal
+		g.Cache += s.Roof.Cache
+		g.Neighbour += s.Roof.Neighbour
+		g.Kernel += s.Roof.Kernel
+		g.low += s.Roof.Kernel - (s.FloorHigh - s.Floor)
+		g.high += s.Roof.Kernel + (s.Floor - s.FloorLow)
+	}
+	for _, s := range p.Where(func(s StepResult) bool { return s.Calls > 0 && s.Roof != nil }) {
+		add(s.Step.Op, s)
+		add("", s)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(by[b].Kernel, by[a].Kernel) })
+	row := func(m mark, label, name string) {
+		g := by[name]
+		t.add(m, label, ms(g.clock), ms(g.Ideal), ms(g.Cache), ms(g.Neighbour), ms(g.Kernel), ms(g.low), ms(g.high))
+	}
+	for _, name := range names {
+		if name != "" {
+			row(plain, name, name)
+		}
+	}
+	if len(names) > 0 {
+		row(strong, "total", "")
+	}
+	return t
+}
+
+// probesTable is the ceilings as they moved.
+func probesTable(p *Profile, _ ReportOptions) table {
+	t := table{title: "ceilings", note: sampledSource + ", per second and lane while all lanes were busy",
+		cols: []col{left(""), right("samples"), right("10 %"), right("median"), right("90 %"), right("best"), left("stands for")}}
+	for i := range p.Probes {
+		s := &p.Probes[i]
+		name, unit, of := s.Class, "FLOP", "steps of the class"
+		if s.Class == "" {
+			name, unit = "reads, "+s.Level, "B"
+			if of = "larger working sets, weights and state"; s.UpTo > 0 {
+				of = "working sets up to " + mib(s.UpTo) + " MiB a lane"
+			}
+		}
+		t.add(plain, name, integer(s.Count), si(s.Low)+unit, si(s.Median)+unit, si(s.High)+unit, si(s.Best)+unit, of)
+	}
+	return t
+}

@@ -1,0 +1,146 @@
+package profile
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+)
+
+// sampled gives a recorder samples of ceilings: the last is the best.
+func sampled(rec *Recorder, probe Probe, rates ...float64) {
+	for _, r := range rates {
+		rec.Probed(probe, r, Now())
+	}
+}
+
+// roofed is a recording of one lane with sampled ceilings: a product of weights, a
+// norm of values that lie in the nearest cache, and one that is too fast.
+func roofed(t *testing.T) *Profile {
+	rec := NewRecorder(Options{})
+	rec.SetFacts(Facts{Threads: 1})
+	sampled(rec, Probe{Class: "f32"}, 50e9, 100e9, 200e9)
+	sampled(rec, Probe{Level: "L2", UpTo: 1 << 20}, 100e9, 100e9, 100e9)
+	sampled(rec, Probe{Level: "memory"}, 5e9, 10e9, 20e9)
+	h := mustPlan(t, rec, Plan{ID: "p", Backend: "cpu", Lanes: []string{"worker 0"}, Steps: []Step{
+		{ID: 0, Name: "product", Op: "linear", Weights: 100_000_000},
+		{ID: 1, Name: "norm", Op: "norm"},
+		{ID: 2, Name: "wonder", Op: "norm"},
+	}})
+	r := h.Acquire()
+	l := &r.Lanes[0]
+	r.Start, r.End, l.Wake, l.Done = 1000, 40_000_000, 1000, 40_000_000
+	at := r.Start
+	for s, took := range []int64{30_000_000, 20_000, 1_000} {
+		l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+		at += took
+	}
+	r.Costs[0] = Cost{FLOPs: 1_000_000, Bytes: 100_000_000}
+	r.Costs[1] = Cost{FLOPs: 1, Bytes: 1_000_000} // 10 us from L2, 100 us from memory
+	r.Costs[2] = Cost{FLOPs: 1, Bytes: 1_000_000}
+	if err := h.Release(r); err != nil {
+		t.Fatal(err)
+	}
+	p := rec.Snapshot()
+	if err := rec.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Lost time has the interval of the ceilings, values are held against the memory that
+// they lie in, and the parts add up to the clock.
+func TestSampledRoofline(t *testing.T) {
+	p := roofed(t)
+	product, norm := &p.Plans[0].Stats[0], &p.Plans[0].Stats[1]
+	for _, c := range []struct {
+		name      string
+		got, want int64
+	}{
+		{"product's floor", product.Floor, 10_000_000},
+		{"at the highest ceiling", product.FloorLow, 5_000_000},
+		{"at the lowest ceiling", product.FloorHigh, 20_000_000},
+		{"ideal: from the nearest cache", product.Roof.Ideal, 1_000_000},
+		{"cache", product.Roof.Cache, 4_000_000},
+		{"neighbour", product.Roof.Neighbour, 5_000_000},
+		{"kernel", product.Roof.Kernel, 20_000_000},
+		{"norm's floor, from L2", norm.Floor, 10_000},
+		{"norm's kernel", norm.Roof.Kernel, 10_000},
+	} {
+		if math.Abs(float64(c.got-c.want)) > 2 {
+			t.Errorf("%s: %d ns, expected %d", c.name, c.got, c.want)
+		}
+	}
+	for i := range p.Plans[0].Stats {
+		st := &p.Plans[0].Stats[i]
+		if sum := st.Roof.Ideal + st.Roof.Cache + st.Roof.Neighbour + st.Roof.Kernel; sum != st.Clock {
+			t.Errorf("step %d: the parts add up to %d of %d ns", i, sum, st.Clock)
+		}
+	}
+	again, err := Read("p", encode(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := Text(&text, again, ReportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (10.000 to 25.000)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if got := p.Contradictions(); len(got) != 1 {
+		t.Errorf("contradictions %q, expected the one step that is too fast", got)
+	}
+}
+
+// Ceilings that a caller set are not replaced by samples.
+func TestSetCeilingsWin(t *testing.T) {
+	rec := NewRecorder(Options{})
+	if err := rec.SetCeilings("", Ceilings{FLOPs: 1e9, Bytes: 1e9}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		sampled(rec, Probe{Class: "f32"}, 1)
+		sampled(rec, Probe{Level: "memory"}, 1)
+	}
+	if c := rec.Snapshot().Ceilings[""]; c.FLOPs != 1e9 || c.Source == sampledSource {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Samples may take a small part of the time, however long each takes, and one is
+// taken at a time.
+func TestProbesArePaced(t *testing.T) {
+	rec := NewRecorder(Options{})
+	now := Now()
+	kind, due := rec.ProbeDue(now, 3)
+	if !due || kind != 0 {
+		t.Fatalf("the first: kind %d, due %t", kind, due)
+	}
+	if _, due := rec.ProbeDue(now+1e15, 3); due {
+		t.Error("a sample is due while one is taken")
+	}
+	began := Now() - 1_000_000
+	rec.Probed(Probe{Class: "f32"}, 1e9, began)
+	took := Now() - began
+	if _, due := rec.ProbeDue(Now()+took, 3); due {
+		t.Error("a sample is due right after one")
+	}
+	if kind, due := rec.ProbeDue(Now()+int64(2/probeShare)*took, 3); !due || kind != 1 {
+		t.Errorf("later: kind %d, due %t, expected the next one", kind, due)
+	}
+	f := probeFold{every: 1, kept: make([]Sample, 0, mostProbeSamples)}
+	for i := range 10 * mostProbeSamples {
+		f.add(Sample{int64(i), float64(i)})
+	}
+	if n := len(f.kept); n > mostProbeSamples || n < mostProbeSamples/2 || f.kept[n-1].Value < 9*mostProbeSamples {
+		t.Errorf("%d samples are kept, the last is %v", n, f.kept[n-1].Value)
+	}
+	for _, bad := range []ProbeStats{{Count: 1, Low: 2, Median: 1, High: 3, Best: 3}, {Count: 0, Low: 1, Median: 1, High: 1, Best: 1}, {Count: 1, Low: math.Inf(1)}} {
+		if bad.check() == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}

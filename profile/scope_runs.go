@@ -1,0 +1,165 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// ScopePart is the part of a plan's runs that began inside of one scope. What is
+// left of the plan began outside of all.
+type ScopePart struct {
+	Scope  int    `json:"scope"` // its position in Profile.Scopes
+	Ledger Ledger `json:"ledger"`
+	// Per step, over all lanes.
+	Compute []int64 `json:"compute_ns"`
+	Wait    []int64 `json:"wait_ns"`
+	FLOPs   []int64 `json:"flops"`
+	Bytes   []int64 `json:"bytes"`
+}
+
+func (s *ScopePart) step(k int) stepValues {
+	return stepValues{s.Ledger.Runs, s.Compute[k], s.Wait[k], s.FLOPs[k], s.Bytes[k]}
+}
+
+func (s *ScopePart) check(scopes, steps int) error {
+	if s.Scope < 0 || s.Scope >= scopes {
+		return fmt.Errorf("scope %d, expected one of %d", s.Scope, scopes)
+	}
+	if err := s.Ledger.check(); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	for _, v := range [][]int64{s.Compute, s.Wait, s.FLOPs, s.Bytes} {
+		if len(v) != steps || least(v) < 0 {
+			return fmt.Errorf("%d values from %d, expected %d and none below 0", len(v), least(v), steps)
+		}
+	}
+	return nil
+}
+
+// scopesOfPlan bounds the scopes whose runs of one plan are told apart.
+const scopesOfPlan = 64
+
+// InScope says that the run begins inside of the scope that ctx carries.
+func (r *Run) InScope(ctx context.Context) {
+	if anyRecorder.Load() == 0 {
+		return
+	}
+	if f, _ := ctx.Value(frameKey{}).(*scopeFrame); f != nil && f.node != f.tree.root {
+		r.scope = f.node.id + 1
+	}
+}
+
+// leaveScope gives what was folded since runs of a scope began to that scope: runs of
+// one scope mostly follow each other, and cost nothing more then. f.mu is held.
+func (f *planFold) leaveScope() {
+	now := f.folded(f.spare)
+	if f.scope > 0 {
+		s := f.scopes[f.scope-1]
+		if s == nil && len(f.scopes) < scopesOfPlan {
+			n := len(f.plan.Steps)
+			s = &ScopePart{Scope: f.scope - 1, Compute: make([]int64, n), Wait: make([]int64, n), FLOPs: make([]int64, n), Bytes: make([]int64, n)}
+			if f.scopes == nil {
+				f.scopes = map[int]*ScopePart{}
+			}
+			f.scopes[s.Scope] = s
+		}
+		if s != nil {
+			s.add(&now, 1)
+			if f.entry.Compute != nil {
+				s.add(&f.entry, -1)
+			}
+		}
+	}
+	f.entry, f.spare = now, f.entry.Compute
+}
+
+// folded is all that was folded, in memory of an older one if there is some.
+func (f *planFold) folded(memory []int64) ScopePart {
+	n := len(f.plan.Steps)
+	all := memory[:cap(memory)]
+	if len(all) != 4*n {
+		all = make([]int64, 4*n)
+	}
+	clear(all)
+	s := ScopePart{Compute: all[:n], Wait: all[n : 2*n], FLOPs: all[2*n : 3*n], Bytes: all[3*n:]}
+	for i := range f.lanes {
+		s.Ledger.add(f.lanes[i])
+		for k := range n {
+			s.Compute[k] += f.compute[i][k]
+			s.Wait[k] += f.wait[i][k]
+		}
+	}
+	for k := range n {
+		s.FLOPs[k], s.Bytes[k] = f.steps[k].flops, f.steps[k].bytes
+	}
+	s.Ledger.Runs, s.Ledger.Wall = f.runs, f.wall.sum // of all lanes
+	return s
+}
+
+func (s *ScopePart) add(o *ScopePart, sign int64) {
+	l, m := &s.Ledger, &o.Ledger
+	for _, v := range []struct {
+		to   *int64
+		from int64
+	}{{&l.Runs, m.Runs}, {&l.Wall, m.Wall}, {&l.LaneTime, m.LaneTime}, {&l.Compute, m.Compute}, {&l.Barrier, m.Barrier},
+		{&l.Dispatch, m.Dispatch}, {&l.Idle, m.Idle}, {&l.Residual, m.Residual}, {&l.GC, m.GC}} {
+		*v.to += sign * v.from
+	}
+	for k := range s.Compute {
+		s.Compute[k] += sign * o.Compute[k]
+		s.Wait[k] += sign * o.Wait[k]
+		s.FLOPs[k] += sign * o.FLOPs[k]
+		s.Bytes[k] += sign * o.Bytes[k]
+	}
+}
+
+// scopeParts lists what began inside of scopes, by scope; f.mu is held.
+func (f *planFold) scopeParts() []ScopePart {
+	f.leaveScope()
+	var out []ScopePart
+	for _, s := range f.scopes {
+		c := *s
+		c.Compute, c.Wait, c.FLOPs, c.Bytes = slices.Clone(s.Compute), slices.Clone(s.Wait), slices.Clone(s.FLOPs), slices.Clone(s.Bytes)
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b ScopePart) int { return a.Scope - b.Scope })
+	return out
+}
+
+// scopePath is the names of a scope and of those around it, the outermost first.
+// -1 is no scope.
+func (p *Profile) scopePath(scope int) []string {
+	var path []string
+	for ; scope >= 0; scope = p.Scopes[scope].Parent {
+		path = append(path, p.Scopes[scope].Name)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// inScopes lists a plan by scope, and last what began outside of all: the values
+// add up to the plan's.
+func (s *PlanStats) inScopes() []ScopePart {
+	n := len(s.Steps)
+	rest := ScopePart{Scope: -1, Ledger: s.Ledger, Compute: make([]int64, n), Wait: make([]int64, n), FLOPs: make([]int64, n), Bytes: make([]int64, n)}
+	for k := range s.Stats {
+		st := &s.Stats[k]
+		rest.Compute[k], rest.Wait[k], rest.FLOPs[k], rest.Bytes[k] = sum(st.LaneCompute), sum(st.LaneWait), st.FLOPs, st.Bytes
+	}
+	for i := range s.ByScope {
+		o := &s.ByScope[i]
+		rest.Ledger.Runs -= o.Ledger.Runs
+		rest.Ledger.Dispatch -= o.Ledger.Dispatch
+		rest.Ledger.Idle -= o.Ledger.Idle
+		rest.Ledger.Residual -= o.Ledger.Residual
+		rest.Ledger.Barrier -= o.Ledger.Barrier
+		for k := range s.Steps {
+			rest.Compute[k] -= o.Compute[k]
+			rest.Wait[k] -= o.Wait[k]
+			rest.FLOPs[k] -= o.FLOPs[k]
+			rest.Bytes[k] -= o.Bytes[k]
+		}
+	}
+	return append(slices.Clip(s.ByScope), rest)
+}

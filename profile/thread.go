@@ -1,0 +1,84 @@
+package profile
+
+import "sync/atomic"
+
+// LaneTime is how much of a lane's time its thread had a processor, over all runs
+// of a plan. Lanes add to it when they leave, which may be after the run is over.
+type LaneTime struct {
+	seen  atomic.Int64 // time in which it is known
+	off   atomic.Int64 // of seen: the thread had no processor
+	blind atomic.Int64 // time that began on one thread and ended on another
+
+	_ [128 - 3*8]byte // two lanes never share a pair of cache lines
+}
+
+// LaneClock follows one lane through one run: by the identity and the clock of its
+// thread, read where the lane enters, where it yields or parks, and where it leaves.
+// What a thread does while its lane is parked is not the lane's. The zero value
+// follows nothing.
+type LaneClock struct {
+	in      bool
+	id      int32
+	cpu     int64
+	wall    int64
+	watch   *threadWatch
+	version uint32
+
+	seen, off, blind int64
+}
+
+// readThread is replaced by tests.
+var readThread = threadClock
+
+// In says that the lane runs from now on.
+func (c *LaneClock) In() {
+	id, cpu := readThread()
+	if id == 0 {
+		return // the system does not say
+	}
+	if c.watch == nil || c.watch.id != id {
+		c.watch = watchThread(id)
+	}
+	c.in, c.id, c.cpu, c.wall = true, id, cpu, Now()
+	c.version = c.watch.version()
+}
+
+// Out says that the lane is about to yield, to park or to leave.
+func (c *LaneClock) Out() {
+	if !c.in {
+		return
+	}
+	c.in = false
+	wall := Now() - c.wall
+	if id, cpu := readThread(); id == c.id {
+		c.seen += wall
+		c.off += max(0, wall-(cpu-c.cpu))
+	} else {
+		c.blind += wall
+	}
+}
+
+// Running says whether the lane is between In and Out.
+func (c *LaneClock) Running() bool { return c.in }
+
+// Switched says whether the lane's thread lost its processor since the last call,
+// or since In; never where the system does not let it be seen.
+func (c *LaneClock) Switched() bool {
+	v := c.watch.version()
+	if v == c.version {
+		return false
+	}
+	c.version = v
+	return true
+}
+
+// Leave ends the lane's part in the run and adds what was seen to its plan.
+func (c *LaneClock) Leave(l *LaneSlots) {
+	c.Out()
+	if c.seen+c.blind == 0 || l.Time == nil {
+		return
+	}
+	l.Time.seen.Add(c.seen)
+	l.Time.off.Add(c.off)
+	l.Time.blind.Add(c.blind)
+}

@@ -1,0 +1,112 @@
+package profile
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadClock is the thread that runs this goroutine, and how long it has had a
+// processor. Raw system calls: the runtime need not know, because they do not block.
+func threadClock() (id int32, cpu int64) {
+	var ts syscall.Timespec
+	tid, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
+	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
+		return 0, 0
+	}
+	return int32(tid), ts.Nano()
+}
+
+// threadWatch is what the system shows of a thread that lanes run on.
+type threadWatch struct {
+	id    int32
+	page  *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
+	stats int            // its schedstat, open as long as the process lives; -1: none
+}
+
+// version changes when the thread loses its processor.
+func (w *threadWatch) version() uint32 {
+	if w == nil || w.page == nil {
+		return 0
+	}
+	return w.page.Load()
+}
+
+func (w *threadWatch) exact() bool { return w != nil && w.page != nil }
+
+// watches are the threads that lanes were seen on, by the last bits of their ids
+// for a quick look, and all of them. A process has few threads and they seldom end.
+var watches struct {
+	quick [64]atomic.Pointer[threadWatch]
+	mu    sync.Mutex
+	all   map[int32]*threadWatch
+}
+
+// mostWatches bounds the pages that are mapped and the files that are open.
+const mostWatches = 256
+
+// watching says that the kernel is ready. The first event of a process may make it
+// patch its own code, which takes some 10 ms and is nothing to wait for in a run.
+var watching struct {
+	once  sync.Once
+	ready atomic.Bool
+}
+
+// startWatching makes the kernel ready, beside what the caller does next.
+func startWatching() {
+	watching.once.Do(func() {
+		go func() {
+			switchPage(0) // of some thread: it stays open
+			watching.ready.Store(true)
+		}()
+	})
+}
+
+// watchThread opens what the system shows of a thread, once; nil where that is not
+// known yet.
+func watchThread(id int32) *threadWatch {
+	if !watching.ready.Load() {
+		return nil
+	}
+	quick := &watches.quick[uint32(id)%uint32(len(watches.quick))]
+	if w := quick.Load(); w != nil && w.id == id {
+		return w
+	}
+	watches.mu.Lock()
+	defer watches.mu.Unlock()
+	w := watches.all[id]
+	if w == nil {
+		w = &threadWatch{id: id, stats: -1}
+		if watches.all == nil {
+			watches.all = map[int32]*threadWatch{}
+		}
+		if len(watches.all) < mostWatches {
+			w.page, w.stats = switchPage(int(id)), openSchedstat(id)
+			watches.all[id] = w
+		}
+	}
+	quick.Store(w)
+	return w
+}
+
+// switchPage maps the page of a thread's task clock, in which the kernel moves a
+// version each time that it gives the thread a processor. nil where the system does
+// not allow it: then preempted steps are found by their times.
+func switchPage(thread int) *atomic.Uint32 {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK,
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	fd, err := unix.PerfEventOpen(&attr, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd) // the mapping keeps the event
+	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	return (*atomic.Uint32)(unsafe.Pointer(&(*unix.PerfEventMmapPage)(unsafe.Pointer(&page[0])).Lock))
+}

@@ -1,0 +1,123 @@
+package profile
+
+import (
+	"errors"
+	"testing"
+)
+
+// fakeThread replaces the thread's clock until the test ends.
+func fakeThread(t *testing.T) (id *int32, cpu *int64) {
+	id, cpu = new(int32), new(int64)
+	*id = 1 << 30 // no thread of this machine
+	before := readThread
+	readThread = func() (int32, int64) { return *id, *cpu }
+	t.Cleanup(func() { readThread = before })
+	return id, cpu
+}
+
+// A lane's time is split by its thread's clock; parked time is nobody's, and time
+// that begins on one thread and ends on another is not known.
+func TestLaneClock(t *testing.T) {
+	id, cpu := fakeThread(t)
+	times := make([]LaneTime, 1)
+	slots := &LaneSlots{Time: &times[0]}
+	var c LaneClock
+	c.In()
+	began := c.wall
+	c.wall -= 1000 // it ran for 1000 ns
+	*cpu += 600
+	c.Out()
+	*cpu += 5000 // the thread does something else while the lane is parked
+	ran := c.seen
+	if c.blind != 0 || ran < 1000 || c.off != ran-600 || c.wall != began-1000 {
+		t.Errorf("600 of %d ns on a processor: off it %d, not known %d", ran, c.off, c.blind)
+	}
+	c.In()
+	c.wall -= 1000
+	*id++
+	c.Out()
+	if c.blind < 1000 || c.seen != ran {
+		t.Errorf("on another thread: %d ns not known, %d known", c.blind, c.seen)
+	}
+	c.Leave(slots)
+	if slots.Time.seen.Load() != ran || slots.Time.off.Load() != ran-600 || slots.Time.blind.Load() != c.blind {
+		t.Errorf("the plan's lane has %d, %d and %d", slots.Time.seen.Load(), slots.Time.off.Load(), slots.Time.blind.Load())
+	}
+	*id = 0 // the system does not say
+	var none LaneClock
+	none.In()
+	none.Leave(slots)
+	if none.seen+none.blind != 0 || slots.Time.seen.Load() != ran {
+		t.Error("time of a lane whose thread is not known was counted")
+	}
+}
+
+// Time without a processor is placed in the steps that lost it: those that are
+// marked, or else those that took much longer than usual.
+func TestOffCPUIsPlaced(t *testing.T) {
+	const usual, lost = 10_000, 3_000_000
+	for _, exact := range []bool{true, false} {
+		rec := NewRecorder(Options{})
+		h := mustPlan(t, rec, Plan{ID: "p", Lanes: []string{"a"}, Steps: []Step{{ID: 0, Name: "x"}, {ID: 1, Name: "y"}, {ID: 2, Name: "z"}}})
+		for i := range 100 {
+			r := h.Acquire()
+			l := &r.Lanes[0]
+			r.Start = 1 + int64(i)*10_000_000
+			at := r.Start
+			var c LaneClock
+			l.Enter(at, &c)
+			l.exact = exact
+			for s := range l.Begin {
+				took := int64(usual)
+				switch {
+				case i%10 == 9 && s == 1:
+					took += lost
+					l.Mark(s)
+					l.Time.off.Add(lost)
+				case i%10 == 5 && s == 2: // a little longer, with its processor
+					took += usual / 3
+				}
+				l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+				at += took
+			}
+			l.Done, r.End, r.Tokens = at, at, 1
+			if err := h.Release(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := rec.Snapshot()
+		if err := rec.Err(); err != nil {
+			t.Fatal(err)
+		}
+		st, l := p.Plans[0].Stats, p.Plans[0].Ledger
+		if st[0].OffCPU != 0 || st[2].OffCPU != 0 || st[1].OffCPU < 10*lost*99/100 || st[1].OffCPU > 10*lost {
+			t.Errorf("exact %t: steps have %d, %d, %d ns without a processor, expected %d in the second", exact, st[0].OffCPU, st[1].OffCPU, st[2].OffCPU, 10*lost)
+		}
+		if l.OffCPU != 10*lost || l.OffCompute != st[1].OffCPU || p.Plans[0].ExactSwitches != exact {
+			t.Errorf("exact %t: ledger %+v", exact, l)
+		}
+		if _, err := Read("p", encode(t, p)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A file may not claim less than nothing.
+func TestOffCPUIsChecked(t *testing.T) {
+	p := fixture(t)
+	for name, spoil := range map[string]func(*Profile){
+		"off_cpu_ns":     func(p *Profile) { p.Plans[0].Stats[0].OffCPU = -1 },
+		"off_compute_ns": func(p *Profile) { p.Plans[0].Ledger.OffCompute = -1 },
+		"blind_ns":       func(p *Profile) { p.Plans[0].ByLane[0].Blind = -1 },
+		"processor":      func(p *Profile) { p.Processor = &ProcessorStats{User: -1} },
+	} {
+		bad := *p
+		bad.Plans = append([]PlanStats(nil), p.Plans...)
+		bad.Plans[0].Stats = append([]StepStats(nil), p.Plans[0].Stats...)
+		bad.Plans[0].ByLane = append([]LaneLedger(nil), p.Plans[0].ByLane...)
+		spoil(&bad)
+		if _, err := Read("p", encode(t, &bad)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s below 0: %v", name, err)
+		}
+	}
+}
