@@ -191,7 +191,7 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		if s.Ledger.Runs == 0 {
 			continue
 		}
-		row(plain, cmp.Or(s.Name, s.ID), s.Ledger)
+		row(plain, strings.TrimSpace(cmp.Or(s.Name, s.ID)+" "+s.Phase), s.Ledger)
 		if len(s.ByLane) == 1 {
 			continue // the same again, of whichever worker ran
 		}
