@@ -56,7 +56,11 @@ func (e *evidence) shift(m Measure, x [2][][]float64) shiftOf {
 		a, b := slices.Concat(x[0]...), slices.Concat(x[1]...)
 		freedom := float64(len(a) + len(b) - 2)
 		if m == Mean { // a mean has all of the time in it, however rare
-			return shiftOf{logMean(b) - logMean(a), logMeanVariance(a) + logMeanVariance(b), freedom}
+			s := shiftOf{logMean(b) - logMean(a), logMeanVariance(a) + logMeanVariance(b), freedom}
+			// What one block alone makes of it is no change: an interruption may be
+			// a hundred times as long as the step that it falls into.
+			s.variance += sq(s.mid - (logMean(withoutMax(b)) - logMean(withoutMax(a))))
+			return s
 		}
 		mid, sd := hodgesLehmann(a, b)
 		return shiftOf{mid, sd * sd, freedom}

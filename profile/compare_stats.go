@@ -65,6 +65,15 @@ func logMean(v []float64) float64 {
 	return math.Log(sum / float64(max(1, len(v))))
 }
 
+// withoutMax is values without the largest.
+func withoutMax(v []float64) []float64 {
+	if len(v) < 2 {
+		return v
+	}
+	s := slices.Sorted(slices.Values(v))
+	return s[:len(s)-1]
+}
+
 // logMeanVariance is the variance of logMean.
 func logMeanVariance(v []float64) float64 {
 	n := float64(len(v))

@@ -38,6 +38,8 @@ type Profile struct {
 	Overhead *Overhead           `json:"overhead,omitempty"`
 	Go       *GoStats            `json:"go,omitempty"` // what the Go runtime did meanwhile
 
+	Canaries *Canaries `json:"canaries,omitempty"`
+
 	BadRuns   int64    `json:"bad_runs,omitempty"`  // left out because of missing stamps
 	Abandoned int64    `json:"abandoned,omitempty"` // given back before they completed
 	Warnings  []string `json:"warnings,omitempty"`

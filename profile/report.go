@@ -46,7 +46,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
 	factsTable, plansTable, ledgerTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
-	scopesTable, requestsTable, partsTable, countersTable, memoryTable, peakTable, heapTable, warningsTable,
+	scopesTable, requestsTable, partsTable, countersTable, memoryTable, peakTable, heapTable, canaryTable, warningsTable,
 }
 
 func report(p *Profile, o ReportOptions) []table {
