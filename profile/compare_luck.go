@@ -57,6 +57,9 @@ func (l *luck) others() float64 {
 	return v
 }
 
+// strange is how many times the others' variance a row's own may be by luck.
+const strange = 9
+
 // moderated is a row's shift with the variance that luck adds. The row itself has
 // no part in what the others say: what it is judged by must not be its own
 // change.
@@ -76,8 +79,8 @@ func (l *luck) moderated(s shiftOf, row int) shiftOf {
 		return s.plus(v*(1+1/(freedom+1)), freedom)
 	}
 	v, prior := median(rest), min(moderation, float64(len(rest))*l.freedom)
-	if v < s.variance {
-		return s // a row that strays further than the others is judged by itself
+	if s.variance > strange*v {
+		return s // a row that strays much further than the others is judged by itself
 	}
 	return shiftOf{s.mid, (prior*v + s.freedom*s.variance) / (prior + s.freedom), prior + s.freedom}
 }

@@ -50,53 +50,74 @@ func newAudit(t *testing.T) (_ *audit, pairs int) {
 	return &audit{t, s, rand.New(rand.NewPCG(uint64(pairs), 1)), s.texts(1, lengths)}, pairs
 }
 
-// record is a recording of an engine of its own, on auto. Three callers share the
-// texts, so that their batches depend on who comes when. slow is asked before each
-// round which steps take how many times as long; nil leaves all as they are.
-func (a *audit) record(slow func() func(*plan.Step) float64) *profile.Profile {
-	a.t.Helper()
-	var o opened
-	defer o.close()
-	rec := profile.NewRecorder(profile.Options{Runs: -1}) // no trace: samples of runs are enough
-	x := setMode(engine.Auto, a.s.Threads)
-	x.engine.Recorder = rec
-	r, err := a.s.start(&o, x)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	const callers = 3
-	dst := make([][]float32, callers)
-	for i := range dst {
-		dst[i] = make([]float32, len(a.text)*a.s.model.Config().Dim)
-	}
-	for range rounds {
-		if slow != nil {
-			r.be.Delay(slow())
-		}
-		a.rng.Shuffle(len(a.text), func(i, j int) { a.text[i], a.text[j] = a.text[j], a.text[i] })
-		var done sync.WaitGroup
-		var failed [callers]error
-		for i := range callers {
-			part := slices.Clone(a.text[len(a.text)*i/callers : len(a.text)*(i+1)/callers])
-			done.Go(func() { failed[i] = r.Engine.EmbedIDs(a.t.Context(), part, dst[i], a.s.pooling()) })
-		}
-		done.Wait()
-		for _, err := range failed {
-			if err != nil {
-				a.t.Fatal(err)
-			}
-		}
-	}
-	return rec.Snapshot()
+// audited is an engine with a recorder, on auto. slow is asked before each round
+// which steps take how many times as long; nil leaves all as they are.
+type audited struct {
+	*running
+	rec  *profile.Recorder
+	slow func() func(*plan.Step) float64
+	dst  [callers][]float32
 }
 
-// pair makes a recording of each side, A first or B first.
-func (a *audit) pair(slow func() func(*plan.Step) float64) (x, y *profile.Profile) {
-	if a.rng.IntN(2) == 0 {
-		y = a.record(slow)
-		return a.record(nil), y
+const callers = 3
+
+func (a *audit) open(o *opened, slow func() func(*plan.Step) float64) *audited {
+	a.t.Helper()
+	b := &audited{rec: profile.NewRecorder(profile.Options{Runs: -1}), slow: slow} // no trace: samples of runs are enough
+	x := setMode(engine.Auto, a.s.Threads)
+	x.engine.Recorder = b.rec
+	var err error
+	if b.running, err = a.s.start(o, x); err != nil {
+		a.t.Fatal(err)
 	}
-	return a.record(nil), a.record(slow)
+	for i := range b.dst {
+		b.dst[i] = make([]float32, len(a.text)*a.s.model.Config().Dim)
+	}
+	return b
+}
+
+// round embeds all texts once. Three callers share them, so that their batches
+// depend on who comes when.
+func (a *audit) round(b *audited) {
+	if b.slow != nil {
+		b.be.Delay(b.slow())
+	}
+	a.rng.Shuffle(len(a.text), func(i, j int) { a.text[i], a.text[j] = a.text[j], a.text[i] })
+	var done sync.WaitGroup
+	var failed [callers]error
+	for i := range callers {
+		part := slices.Clone(a.text[len(a.text)*i/callers : len(a.text)*(i+1)/callers])
+		done.Go(func() { failed[i] = b.EmbedIDs(a.t.Context(), part, b.dst[i], a.s.pooling()) })
+	}
+	done.Wait()
+	for _, err := range failed {
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// record is a recording of a build alone.
+func (a *audit) record() *profile.Profile {
+	var o opened
+	defer o.close()
+	b := a.open(&o, nil)
+	for range rounds {
+		a.round(b)
+	}
+	return b.rec.Snapshot()
+}
+
+// inTurn makes a recording of the build as it is and of one with a change, round by
+// round in turn.
+func (a *audit) inTurn(slow func() func(*plan.Step) float64) (x, y *profile.Profile) {
+	var o opened
+	defer o.close()
+	pair := []*audited{a.open(&o, nil), a.open(&o, slow)}
+	for i := range 2 * rounds { // a b b a
+		a.round(pair[(i+1)/2%2])
+	}
+	return pair[0].rec.Snapshot(), pair[1].rec.Snapshot()
 }
 
 func (a *audit) compare(x, y []*profile.Profile) *profile.Comparison {
@@ -113,7 +134,7 @@ func TestAuditOneBuild(t *testing.T) {
 	a, pairs := newAudit(t)
 	different := 0
 	for i := range pairs {
-		x, y := a.pair(nil)
+		x, y := a.record(), a.record()
 		c := a.compare([]*profile.Profile{x}, []*profile.Profile{y})
 		if !c.Same() {
 			different++
@@ -127,10 +148,10 @@ func TestAuditOneBuild(t *testing.T) {
 }
 
 // Changes that were made on purpose are found, and sized within their intervals,
-// in 18 of 20 trials of three pairs each.
+// in 18 of 20 trials of five pairs each.
 func TestAuditChanges(t *testing.T) {
 	a, pairs := newAudit(t)
-	const each = 3
+	const each = 5
 	always := func(hook func(*plan.Step) float64) func() func(*plan.Step) float64 {
 		return func() func(*plan.Step) float64 { return hook }
 	}
@@ -166,7 +187,7 @@ func TestAuditChanges(t *testing.T) {
 			for range trials {
 				var before, after []*profile.Profile
 				for range each {
-					x, y := a.pair(in.slow)
+					x, y := a.inTurn(in.slow)
 					before, after = append(before, x), append(after, y)
 				}
 				c := a.compare(before, after)
@@ -194,12 +215,12 @@ func TestAuditChanges(t *testing.T) {
 		const ballast = 96 << 20
 		found, trials := 0, pairs/5
 		for range trials {
-			before := a.record(nil)
+			before := a.record()
 			held := make([]byte, ballast)
 			for i := 0; i < len(held); i += 4096 {
 				held[i] = 1
 			}
-			after := a.record(nil)
+			after := a.record()
 			runtime.KeepAlive(held)
 			c := a.compare([]*profile.Profile{before}, []*profile.Profile{after})
 			more := slices.ContainsFunc(c.Memory, func(d profile.MemoryDiff) bool { return d.Verdict == profile.MoreMemory })
