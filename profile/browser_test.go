@@ -175,6 +175,7 @@ func TestReportInBrowser(t *testing.T) {
 		is(ctx, t, "flame graph by "+view, `[...document.querySelectorAll('.flame g')].some(g => g.node.n === '`+want+`') && [...document.querySelectorAll('.flame g')].some(g => g.node.n === 'blk.1') === `+strconv.FormatBool(view == "layers"))
 		is(ctx, t, "the whole is the same by "+view, `data.trees.every(t => t.root.t === data.trees[0].root.t)`)
 	}
+	is(ctx, t, "owners fit their column", `document.querySelector('.owners table').scrollWidth <= document.querySelector('.owners').clientWidth`)
 	is(ctx, t, "bytes by layer", `document.querySelectorAll('#memory svg[aria-label="Bytes moved by layer"] rect').length >= 3`)
 
 	is(ctx, t, "roofline", `document.querySelectorAll('.roofline .pt').length === 4 && document.querySelectorAll('.ceil').length === 3`)

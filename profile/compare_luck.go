@@ -76,7 +76,8 @@ func (l *luck) moderated(s shiftOf, row int) shiftOf {
 		if freedom == 0 {
 			return shiftOf{s.mid, s.variance, 0}
 		}
-		return s.plus(v*(1+1/(freedom+1)), freedom)
+		// Blocks of one recording are not quite independent: they add no freedom.
+		return shiftOf{s.mid, s.variance + v*(1+1/(freedom+1)), freedom}
 	}
 	v, prior := median(rest), min(moderation, float64(len(rest))*l.freedom)
 	if s.variance > strange*v {

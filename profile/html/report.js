@@ -38,16 +38,19 @@ const VIEWS = [['layers', 'By layer'], ['merged', 'Layers merged'], ['ops', 'By 
 const treeOf = view => structuredClone(data.trees.find(t => t.view === view).root);
 const tree = data.trees.length ? treeOf('layers') : null;
 (function link(n, parent) { if (n) { n.parent = parent; (n.c || []).forEach(k => link(k, n)); } })(tree, null);
+const countLayers = n => Math.max((n.c || []).filter(k => k.k === 'layer').length, ...(n.c || []).map(countLayers), 0);
 function flameSection() {
   if (!tree || !tree.t) return;
   let metric = 'time';
+  // Many layers side by side are slivers.
+  const first = countLayers(tree) > 12 ? 'merged' : 'layers';
   const found = el('span', {class: 'note', 'aria-live': 'polite'});
   const search = el('input', {type: 'search', placeholder: 'Search (/)', 'aria-label': 'Search the flame graph'});
   const s = section('flame', 'Flame graph', 'Width is the measure, colour the op. Click to zoom, again to go back; arrows and Enter do the same.',
-    found, search, group(VIEWS, 'layers', v => f.show(treeOf(v))), group(Object.entries(METRICS).filter(([k]) => k !== 'lost' || data.ceilings.length).map(([k, m]) => [k, m.label]), metric, m => { metric = m; f.draw(); }));
+    found, search, group(VIEWS, first, v => f.show(treeOf(v))), group(Object.entries(METRICS).filter(([k]) => k !== 'lost' || data.ceilings.length).map(([k, m]) => [k, m.label]), metric, m => { metric = m; f.draw(); }));
   const host = el('div');
   s.append(host, legend(data.ops));
-  const f = flame(host, treeOf('layers'), {
+  const f = flame(host, treeOf(first), {
     label: 'Flame graph', value: n => METRICS[metric].get(n), path: pathOf,
     tip: (n, root) => [[METRICS[metric].label, METRICS[metric].show(METRICS[metric].get(n))], ...nodeTip(n, root)],
     color: n => n.k === 'wait' ? {fill: css('--wait'), pale: true} : n.o ? {fill: opColor(n.o)} : {fill: css('--line'), pale: true},
@@ -343,8 +346,12 @@ function memorySection() {
   let plan = m.plans[0], pinned = -1;
   const on = new Set(['activations', 'scratch', 'io']);
   const traffic = el('div');
+  // Where activations are next to nothing, as in decoding, the rest is what there is to see.
+  const held = (p, cs) => p.buffers.filter(b => cs.includes(b[1])).reduce((t, b) => t + b[3], 0);
+  const pickClasses = () => { if (plan && held(plan, ['activations', 'scratch']) < 0.1 * held(plan, ['state', 'weights'])) ['state', 'weights'].forEach(c => on.add(c)); };
+  pickClasses();
   const tools = [];
-  if (m.plans.length > 1) tools.push(el('select', {'aria-label': 'Plan', onchange: e => { plan = m.plans[e.target.value]; pinned = -1; draw(); drawTraffic(); }}, m.plans.map((p, i) => el('option', {value: i}, p.name))));
+  if (m.plans.length > 1) tools.push(el('select', {'aria-label': 'Plan', onchange: e => { plan = m.plans[e.target.value]; pinned = -1; pickClasses(); draw(); drawTraffic(); }}, m.plans.map((p, i) => el('option', {value: i}, p.name))));
   const s = section('memory', 'Memory', m.plans.length ? 'What each step of a plan holds, at its largest batch. Point at a step to see who owns every byte.' : '', ...tools);
   let draw = () => {};
   if (m.plans.length) {
