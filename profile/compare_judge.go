@@ -224,6 +224,9 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			s := luck[r.level].moderated(shifts[i], i)
 			if r.level == ofSteps {
 				s = s.plus(varianceOf(luck[ofKinds].squares))
+				if !e.repeated() { // steps are hit one by one: luck has longer tails than Student's
+					s.freedom = min(s.freedom, moderation)
+				}
 			}
 			if s.freedom <= 0 {
 				if apart == leastMargin {
