@@ -177,6 +177,15 @@ PARTS ?=
 study-check: models
 	GO="$(GO)" scripts/study_check.sh .cache/study-check $(MODELS) $(PARTS)
 
+# profile-audit records real pairs of one build, and of builds with a change that
+# was made on purpose (one op, one layer, one call in ten, memory only), and counts
+# what profile compare says of them: about a quarter of an hour. make profile-audit
+# PAIRS=20 is shorter. A simulation is part of the tests of package profile.
+.PHONY: profile-audit
+PAIRS ?= 100
+profile-audit: models
+	HOTPATH_MODELS=$(CURDIR)/$(MODELS) HOTPATH_PROFILE_AUDIT=$(PAIRS) $(GO) test -tags nogpu -count 1 -timeout 60m -run 'TestAudit' -v ./internal/study
+
 # tokenizers holds every family to Hugging Face's tokenizers on texts that are
 # not committed: make tokenizers SEED=7. bench-tokenizers measures beside them.
 # bench-learn measures tokenizer train beside their trainers and compares ids.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -159,10 +160,23 @@ func TestReportInBrowser(t *testing.T) {
 	is(ctx, t, "open all", `document.querySelectorAll('.tree tbody tr').length > window.before + 10`)
 
 	// Timeline: something is drawn in each lane, and n and p change the run.
-	is(ctx, t, "timeline is drawn", `(() => { const c = document.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, s = new Set(); for (let i = 0; i < d.length; i += 400) s.add(d[i] + ',' + d[i+1] + ',' + d[i+2]); return s.size > 4; })()`)
-	do(ctx, t, chromedp.Evaluate(`window.run = document.querySelector('#timeline .note').textContent; document.querySelector('canvas').focus(); document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', {key: 'p', bubbles: true}))`, nil))
+	is(ctx, t, "timeline is drawn", `(() => { const c = document.querySelector('#timeline canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, s = new Set(); for (let i = 0; i < d.length; i += 400) s.add(d[i] + ',' + d[i+1] + ',' + d[i+2]); return s.size > 4; })()`)
+	do(ctx, t, chromedp.Evaluate(`window.run = document.querySelector('#timeline .note').textContent; document.querySelector('#timeline canvas').focus(); document.querySelector('#timeline canvas').dispatchEvent(new KeyboardEvent('keydown', {key: 'p', bubbles: true}))`, nil))
 	is(ctx, t, "the run before", `document.querySelector('#timeline .note').textContent !== window.run`)
-	is(ctx, t, "the tip", `(() => { const c = document.querySelector('canvas'), r = c.getBoundingClientRect(); c.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width / 3, clientY: r.top + 45, bubbles: true})); return document.getElementById('tip').classList.contains('on') && document.getElementById('tip').textContent.length > 5; })()`)
+	is(ctx, t, "the tip", `(() => { const c = document.querySelector('#timeline canvas'), r = c.getBoundingClientRect(); c.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width / 3, clientY: r.top + 45, bubbles: true})); return document.getElementById('tip').classList.contains('on') && document.getElementById('tip').textContent.length > 5; })()`)
+
+	// The clock of the wall: every kept run is there, time without one is marked,
+	// a click shows the run.
+	is(ctx, t, "all runs", `data.timeline.wall.runs.length === data.timeline.runs.length && data.timeline.wall.blanks.length > 0`)
+	is(ctx, t, "the tip of a run on the wall clock", `(() => { const c = document.querySelector('#wall canvas'), r = c.getBoundingClientRect(); for (let x = 80; x < r.width; x += 3) { c.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + x, clientY: r.bottom - 40, bubbles: true})); if (/run [0-9]+/.test(document.getElementById('tip').textContent)) return true; } return false; })()`)
+	is(ctx, t, "the tip of a blank", `(() => { const c = document.querySelector('#wall canvas'), r = c.getBoundingClientRect(); for (let x = 80; x < r.width; x += 3) { c.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + x, clientY: r.bottom - 40, bubbles: true})); if (/no run in flight|were not kept/.test(document.getElementById('tip').textContent)) return true; } return false; })()`)
+	for view, want := range map[string]string{"merged": "attend", "ops": "linear", "layers": "blk.0"} {
+		do(ctx, t, chromedp.Click(`#flame button[data-name=`+view+`]`, chromedp.ByQuery))
+		is(ctx, t, "flame graph by "+view, `[...document.querySelectorAll('.flame g')].some(g => g.node.n === '`+want+`') && [...document.querySelectorAll('.flame g')].some(g => g.node.n === 'blk.1') === `+strconv.FormatBool(view == "layers"))
+		is(ctx, t, "the whole is the same by "+view, `data.trees.every(t => t.root.t === data.trees[0].root.t)`)
+	}
+	is(ctx, t, "owners fit their column", `document.querySelector('.owners table').scrollWidth <= document.querySelector('.owners').clientWidth`)
+	is(ctx, t, "bytes by layer", `document.querySelectorAll('#memory svg[aria-label="Bytes moved by layer"] rect').length >= 3`)
 
 	is(ctx, t, "roofline", `document.querySelectorAll('.roofline .pt').length === 4 && document.querySelectorAll('.ceil').length === 3`)
 	is(ctx, t, "memory", `document.querySelectorAll('#memory path').length >= 1 && /At the peak: blk.1.ffn.up/.test(document.querySelector('.owners').textContent)`)

@@ -1,131 +1,87 @@
 package profile
 
-import "math"
-
-// luck is by how much kinds, and steps of one kind, may differ from their like
-// without a cause. Several recordings of each side show it directly; of one, it
-// is how far the kinds, and like steps, have moved apart.
-func (e *evidence) luck() (kinds, steps float64) {
-	if e.repeated() {
-		kinds, steps = e.luckOfRecordings()
-	}
-	if !e.repeated() || e.apartInTime {
-		k, s := e.luckOfRows()
-		kinds, steps = max(kinds, k), max(steps, s)
-	}
-	return kinds, steps
+// luck is how far rows of one level move apart without a cause, in one measure.
+type luck struct {
+	repeated bool
+	rows     []int     // of the evidence
+	squares  []float64 // [row]: squared distance beyond the noise of blocks, or variance over recordings
+	freedom  float64   // of one row's variance
 }
 
-func (e *evidence) luckOfRecordings() (kinds, steps float64) {
-	var between, within []strayed
+// luck learns it for each level: from the spread of recordings where there are
+// several of each side and the machine is in it, else from how far apart the
+// rows of the level lie.
+func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
+	repeated := e.repeated() && !e.apartInTime
+	groups := map[string][]float64{} // of like steps
 	for i := range e.rows {
-		switch r := &e.rows[i]; {
-		case !r.kind:
-			within = append(within, e.strays(r.x)...)
-		case r.votes:
-			between = append(between, e.strays(r.x)...)
+		if r := &e.rows[i]; r.level == ofSteps {
+			groups[r.likeness()] = append(groups[r.likeness()], shifts[i].mid)
 		}
 	}
-	free := float64(e.free()) / float64(e.recs[0]+e.recs[1])
-	limit := func(v []strayed) float64 {
-		return e.averaged() * sigmas(int(math.Round(free*float64(len(v))))) * excess(v)
+	for l := range out {
+		out[l].repeated = repeated
 	}
-	return limit(between), limit(within)
-}
-
-func (e *evidence) luckOfRows() (kinds, steps float64) {
-	var between, within []strayed
-	groups := map[string][]float64{}
 	for i := range e.rows {
-		r := &e.rows[i]
-		mid, _, _ := shift(r.x[0], r.x[1])
+		r, s := &e.rows[i], shifts[i]
+		to := &out[r.level]
 		switch {
-		case r.kind && !r.votes:
-		case r.kind:
-			between = append(between, strayed{by: mid})
-		default:
-			groups[r.diff.kind+"\x00"+r.diff.Op] = append(groups[r.diff.kind+"\x00"+r.diff.Op], mid)
-		}
-	}
-	for _, mids := range groups {
-		if len(mids) < 3 {
+		case r.level != ofSteps && !r.votes, r.outsideLayers():
 			continue
+		case repeated:
+			to.squares = append(to.squares, s.variance)
+			to.freedom = s.freedom
+		case r.level != ofSteps:
+			to.squares = append(to.squares, max(0, s.mid*s.mid-s.variance))
+		case len(groups[r.likeness()]) < 3:
+			continue
+		default:
+			like := groups[r.likeness()]
+			d, n := s.mid-median(like), float64(len(like))
+			to.squares = append(to.squares, max(0, d*d*n/(n-1)-s.variance))
 		}
-		m := median(mids)
-		for _, v := range mids {
-			within = append(within, strayed{by: v - m})
-		}
-	}
-	return sigmas(len(between)) * excess(between), sigmas(len(within)) * excess(within)
-}
-
-// strayed is a distance, and the standard deviation that it would have from
-// the noise of blocks alone.
-type strayed struct{ by, noise float64 }
-
-// strays is how far a row lies in each recording from its side's mean.
-func (e *evidence) strays(x [2][]float64) []strayed {
-	var out []strayed
-	by := e.apart(x)
-	for side, v := range x {
-		n := e.recs[side]
-		// Of all recordings of the side, each about its own median: one alone
-		// has too few blocks to know.
-		rest := make([]float64, 0, len(v))
-		for r := range n {
-			part := v[len(v)*r/n : len(v)*(r+1)/n]
-			m := median(part)
-			for _, y := range part {
-				rest = append(rest, y-m)
-			}
-		}
-		noise := spread(rest) / math.Sqrt(float64(len(v)/n))
-		for range n {
-			out = append(out, strayed{by[len(out)], noise})
-		}
+		to.rows = append(to.rows, i)
 	}
 	return out
 }
 
-// excess is the standard deviation that distances have beyond their noise, from
-// the median of their squares: outliers, which may be what is looked for, do
-// not move it.
-func excess(v []strayed) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	const usual = 0.4549 // the median of a squared standard normal
-	tooFar := func(s float64) bool {
-		ratios := make([]float64, len(v))
-		for i, d := range v {
-			if d.by != 0 {
-				ratios[i] = d.by * d.by / (s*s + d.noise*d.noise)
-			}
-		}
-		return median(ratios) > usual
-	}
-	low, high := 0.0, 0.0
-	for _, d := range v {
-		high = max(high, 2*math.Abs(d.by))
-	}
-	if !tooFar(0) {
-		return 0
-	}
-	for range 40 {
-		if mid := (low + high) / 2; tooFar(mid) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high
+// outsideLayers reports the row of what lies in no layer, which is like none.
+func (r *evidenceRow) outsideLayers() bool { return r.level == ofLayers && r.diff.Layer < 0 }
+
+// likeness is what steps of different layers have in common.
+func (r *evidenceRow) likeness() string { return r.diff.kind + "\x00" + r.diff.Op }
+
+// others is the variance of one row by all of them.
+func (l *luck) others() float64 {
+	v, _ := varianceOf(l.squares)
+	return v
 }
 
-// sigmas is how many standard deviations luck reaches among n values, from
-// which the deviation itself was estimated: the fewer, the less it is known.
-func sigmas(n int) float64 {
-	if n < 3 {
-		return 0
+// strange is how many times the others' variance a row's own may be by luck.
+const strange = 9
+
+// moderated is a row's shift with the variance that luck adds. The row itself has
+// no part in what the others say: what it is judged by must not be its own
+// change.
+func (l *luck) moderated(s shiftOf, row int) shiftOf {
+	var rest []float64
+	for k, i := range l.rows {
+		if i != row {
+			rest = append(rest, l.squares[k])
+		}
 	}
-	return 2.5 * (1 + 8/float64(n))
+	v, freedom := varianceOf(rest)
+	if !l.repeated {
+		// The variance of blocks is the row's own, that of luck the others'.
+		if freedom == 0 {
+			return shiftOf{s.mid, s.variance, 0}
+		}
+		// Blocks of one recording are not quite independent: they add no freedom.
+		return shiftOf{s.mid, s.variance + v*(1+1/(freedom+1)), freedom}
+	}
+	v, prior := median(rest), min(moderation, float64(len(rest))*l.freedom)
+	if s.variance > strange*v {
+		return s // a row that strays much further than the others is judged by itself
+	}
+	return shiftOf{s.mid, (prior*v + s.freedom*s.variance) / (prior + s.freedom), prior + s.freedom}
 }

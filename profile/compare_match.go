@@ -49,7 +49,7 @@ func matchSteps(a, b *PlanStats) []Diff {
 			if !ok {
 				k = len(out)
 				index[key] = k
-				out = append(out, Diff{Name: s.Name, Op: s.Op, Layer: s.Layer, kind: dominant(s), frames: stack(plan, s, Node{Name: s.Name, Op: s.Op})})
+				out = append(out, Diff{Name: s.Name, Op: s.Op, Layer: s.Layer, kind: s.MainOp(), frames: stack(plan, s, Node{Name: s.Name, Op: s.Op})})
 			}
 			d := &out[k]
 			if side == 1 {
@@ -65,9 +65,10 @@ func matchSteps(a, b *PlanStats) []Diff {
 	return out
 }
 
-// dominant is the op that most of a step's work is: what a fused step counts
-// as. Time within it cannot be told apart, so a row is never divided.
-func dominant(s *Step) string {
+// MainOp is the op that most of a step's work is: what a fused step counts as in
+// comparisons and studies. Time within it cannot be told apart, so a row is never
+// divided.
+func (s *Step) MainOp() string {
 	op, most := s.Op, -1.0
 	for _, n := range s.Nodes {
 		if n.Share > most {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hotpath/internal/atomicfile"
@@ -47,18 +46,34 @@ func (c *Comparison) HTML(w io.Writer) error {
 	return page(w, c.A+" against "+c.B, c.view(), compareJS)
 }
 
-// Summary is the comparison in one line.
+// Summary is the comparison in a sentence or two.
 func (c *Comparison) Summary() string {
 	all := percentOf(c.Total.Delta(), c.Total.Before)
+	var out []string
 	different := c.Different()
-	if len(different) == 0 {
-		return fmt.Sprintf("no difference: B took %s, which two recordings of one build may", longer(all))
+	tested := slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.Total.Verdict != Untested })
+	switch mid, low, high := c.Real(); {
+	case len(different) == 0 && !tested:
+		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
+	case len(different) == 0:
+		out = append(out, fmt.Sprintf("No difference of time was found: B took %s, which two recordings of one build may.", longer(all)))
+	case math.Abs(mid) < 0.05:
+		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
+	default:
+		if mid < 0 {
+			low, high = -high, -low
+		}
+		out = append(out, fmt.Sprintf("B is %s by %.1f %% of A's time (%.1f to %.1f): %s.", faster(mid), math.Abs(mid), low, high, different[0].says()))
 	}
-	d := different[0]
-	if worse := c.Worse(); math.Abs(worse) >= 0.05 {
-		return fmt.Sprintf("B took %s; for sure %s; most of that: %s, %s", longer(all), longer(worse), d.Name, d.verdict())
+	if n := len(different); n > 1 {
+		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
 	}
-	return fmt.Sprintf("B took %s, none of it for sure; the first difference: %s, %s", longer(all), d.Name, d.verdict())
+	for i := range c.Memory {
+		if d := &c.Memory[i]; d.Changed() {
+			out = append(out, fmt.Sprintf("%s of %s: %s MiB became %s.", d.Class, d.Owner, mib(int64(d.Before)), mib(int64(d.After))))
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 func longer(percent float64) string {
@@ -68,12 +83,33 @@ func longer(percent float64) string {
 	return fmt.Sprintf("%.1f %% longer than A", percent)
 }
 
-func (d *Diff) verdict() string {
-	switch d.Verdict {
-	case Slower, Faster:
-		return fmt.Sprintf("%.1f %% %s", math.Abs(d.Percent), d.Verdict)
+func faster(change float64) string {
+	if change < 0 {
+		return "faster"
 	}
-	return string(d.Verdict)
+	return "slower"
+}
+
+// says is what was found out about a row.
+func (d *Diff) says() string {
+	if !d.Verdict.timed() {
+		return d.Name + " has " + string(d.Verdict)
+	}
+	m := d.Main()
+	c := d.Of(m)
+	low, high := c.bounds()
+	if c.Percent < 0 {
+		low, high = -high, -low
+	}
+	unit := "%"
+	if d.Name == waitingRow {
+		unit = "points"
+	}
+	text := fmt.Sprintf("the %s of %s is %.1f %s %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), unit, faster(c.Percent), low, high)
+	if m == Tail {
+		text += ", the median is not"
+	}
+	return text
 }
 
 func percentOf(part, whole float64) float64 {
@@ -87,7 +123,7 @@ func (c *Comparison) tables(o ReportOptions) []table {
 	if o.Top == 0 {
 		o.Top = 15
 	}
-	head := table{title: "comparison", note: "ms a run; after - before = work + efficiency + wait", cols: []col{left(""), left("")}}
+	head := table{title: "comparison", note: "ms per run; after - before = work + efficiency + wait; median, mean and p95: change for the same work with its 95 % interval, * where it is real", cols: []col{left(""), left("")}}
 	head.add(plain, "A", fmt.Sprintf("%s (%s)", c.A, count(c.Recordings[0], "recording")))
 	head.add(plain, "B", fmt.Sprintf("%s (%s)", c.B, count(c.Recordings[1], "recording")))
 	m := plain
@@ -108,12 +144,53 @@ func (c *Comparison) tables(o ReportOptions) []table {
 	for i := range c.Plans {
 		p := &c.Plans[i]
 		out = append(out, p.table("plan "+p.Name+" "+p.Phase, fmt.Sprintf("%d and %d runs", p.Runs[0], p.Runs[1]), []Diff{p.Total, p.Common, p.Wait}, -1),
-			p.table("by op", "a fused step counts as what most of it is", p.Kinds, o.Top), p.table("steps", "", p.Steps, o.Top))
+			p.table("by op", join("a fused step counts as what most of it is", shifted(p.Shift, "steps")), p.Kinds, o.Top))
 		if len(p.Layers) > 1 {
-			out = append(out, p.table("by layer", "", p.Layers, -1))
+			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
 		}
+		out = append(out, p.table("steps", "", p.Steps, o.Top))
+	}
+	if t := c.memoryTable(); len(t.rows) > 0 {
+		out = append(out, t)
 	}
 	return out
+}
+
+// shifted says what was taken off rows because all of them have it in common.
+func shifted(by [measures]float64, rows string) string {
+	var parts []string
+	for m, v := range by {
+		if v != 0 {
+			parts = append(parts, fmt.Sprintf("%s %+.1f %%", Measure(m), v))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "changes are beyond what all " + rows + " have in common: " + strings.Join(parts, ", ")
+}
+
+// memoryTable lists classes of memory, those that changed first.
+func (c *Comparison) memoryTable() table {
+	t := table{title: "memory", note: "MiB; sizes of plans are exact, those of the Go runtime depend on when it collected last",
+		cols: []col{left("owner"), left("class"), right("before"), right("after"), right("diff"), right("noise"), left("verdict")}}
+	for _, changed := range []bool{true, false} {
+		for i := range c.Memory {
+			d := &c.Memory[i]
+			if d.Changed() != changed {
+				continue
+			}
+			m := plain
+			if d.Changed() {
+				m = strong
+			}
+			if d.Verdict.worse() {
+				m = warn
+			}
+			t.add(m, d.Owner, d.Class, mib(int64(d.Before)), mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+mib(int64(d.Noise)), string(d.Verdict))
+		}
+	}
+	return t
 }
 
 // table lists rows. Of more than top, those that changed come first, then those
@@ -135,34 +212,39 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table {
 			rows = rows[:top]
 		}
 	}
-	t := table{title: title, note: note, cols: []col{left(""), right("before"), right("after"), right("diff"), right("diff %"),
-		right("work"), right("efficiency"), right("wait"), right("for the same work"), right("95 %"), right("noise"), right("p (Holm)"), left("verdict")}}
+	t := table{title: title, note: note, cols: []col{left(""), right("before"), right("after"), right("diff"), right("work"), right("efficiency"), right("wait"),
+		right("median %"), right("mean %"), right("p95 %"), right("noise"), left("verdict")}}
 	for i := range rows {
 		d := &rows[i]
 		m := plain
 		if d.Changed() {
 			m = strong
 		}
-		if d.Verdict == Slower || d.Verdict == MoreWork {
+		if d.Verdict.worse() {
 			m = warn
 		}
-		cells := []string{d.Name, fms(d.Before), fms(d.After), signed(d.Delta()), fmt.Sprintf("%+.1f", percentOf(d.Delta(), d.Before)),
-			signed(d.Work), signed(d.Efficiency), signed(d.Wait), "", "", "", "", string(d.Verdict)}
-		if d.Noise > 0 {
-			cells[8] = fmt.Sprintf("%+.1f %%", d.Percent)
-			cells[9] = "too few"
-			if d.Low != nil && d.High != nil {
-				cells[9] = fmt.Sprintf("%+.1f to %+.1f", *d.Low, *d.High)
+		cells := []string{d.Name, fms(d.Before), fms(d.After), signed(d.Delta()), signed(d.Work), signed(d.Efficiency), signed(d.Wait), "", "", "", "", string(d.Verdict)}
+		if d.tested {
+			for k := range measures {
+				cells[7+int(k)] = d.Of(k).cell()
 			}
-			cells[10] = fmt.Sprintf("±%.1f", d.Noise)
-			cells[11] = strconv.FormatFloat(d.Holm, 'g', 2, 64)
-		}
-		if d.Noise == 0 && d.Verdict == Untested { // a sum
-			cells[12] = ""
+			cells[10] = fmt.Sprintf("±%.1f", d.Of(d.Main()).Noise)
 		}
 		t.add(m, cells...)
 	}
 	return t
+}
+
+// cell is a change with its interval, and a star where it is more than noise.
+func (c *Change) cell() string {
+	star := ""
+	if c.judged() {
+		star = "*"
+	}
+	if c.Low == nil || c.High == nil {
+		return fmt.Sprintf("%+.1f (too few)", c.Percent)
+	}
+	return fmt.Sprintf("%s%+.1f (%+.1f to %+.1f)", star, c.Percent, *c.Low, *c.High)
 }
 
 func fms(ns float64) string { return fmt.Sprintf("%.3f", ns/1e6) }

@@ -3,108 +3,25 @@ package profile
 import (
 	"math"
 	"slices"
-	"sync"
 )
 
-// mannWhitney is the two-sided probability of the U test that a and b come
-// from one distribution, with b first moved by margin towards a: that they
-// differ by more than that. Up to 50 values a side it is exact.
-func mannWhitney(a, b []float64, margin float64) float64 {
-	if len(a) == 0 || len(b) == 0 {
-		return 1
-	}
-	up := uOneSided(a, b, margin)   // b above a by more than margin
-	down := uOneSided(b, a, margin) // b below a by more than margin
-	return min(1, 2*min(up, down))
-}
-
-// uOneSided is the probability of a U as large as that of b-margin over a.
-func uOneSided(a, b []float64, margin float64) float64 {
-	var u float64
-	for _, x := range a {
-		for _, y := range b {
-			switch y -= margin; {
-			case y > x:
-				u++
-			case y == x:
-				u += 0.5
-			}
-		}
-	}
-	n, m := len(a), len(b)
-	if n > 50 || m > 50 {
-		mean := float64(n*m) / 2
-		sd := math.Sqrt(float64(n*m*(n+m+1)) / 12)
-		return 0.5 * math.Erfc((u-0.5-mean)/sd/math.Sqrt2)
-	}
-	var above, all float64
-	for i, ways := range uWays(n, m) {
-		all += ways
-		if float64(i) >= u {
-			above += ways
-		}
-	}
-	return above / all
-}
-
-// uWays counts, for each U, the orders of n and m values that have it. The
-// orders of i and j values are built from those without the largest: where it is
-// one of the j, it stands above all i.
-func uWays(n, m int) []float64 {
-	if w, ok := uKnown.Load([2]int{n, m}); ok {
-		return w.([]float64)
-	}
-	ways := make([][]float64, n+1) // [i] for the current j
-	for i := range ways {
-		ways[i] = []float64{1}
-	}
-	for j := 1; j <= m; j++ {
-		next := make([][]float64, n+1)
-		next[0] = []float64{1}
-		for i := 1; i <= n; i++ {
-			next[i] = make([]float64, i*j+1)
-			for u, w := range next[i-1] { // the largest is one of the i
-				next[i][u] += w
-			}
-			for u, w := range ways[i] { // the largest is one of the j
-				next[i][u+i] += w
-			}
-		}
-		ways = next
-	}
-	uKnown.Store([2]int{n, m}, ways[n])
-	return ways[n]
-}
-
-// uKnown has what uWays found: a comparison asks for the same sizes for every
-// row. There are at most 50 times 50 of them.
-var uKnown sync.Map
-
-// shift is the Hodges-Lehmann estimate of how far b lies above a, with its 95
-// per cent interval, which is one where intervals says so.
-func shift(a, b []float64) (mid, low, high float64) {
+// hodgesLehmann is the estimate of that name of how far b lies above a, with its
+// standard error from the ranks of all differences.
+func hodgesLehmann(a, b []float64) (mid, sd float64) {
 	d := make([]float64, 0, len(a)*len(b))
 	for _, x := range a {
 		for _, y := range b {
 			d = append(d, y-x)
 		}
 	}
+	if len(d) == 0 {
+		return 0, 0
+	}
 	slices.Sort(d)
 	n, m := float64(len(a)), float64(len(b))
 	k := int(math.Floor(n*m/2 - 1.96*math.Sqrt(n*m*(n+m+1)/12)))
 	k = min(max(k, 0), (len(d)-1)/2)
-	return middle(d), d[k], d[len(d)-1-k]
-}
-
-// intervals reports whether n and m values have an interval of 95 per cent: of
-// fewer, even the range of all differences holds less than that. The orders of
-// the values that put all of one side above the other must be at most 2 in 40.
-func intervals(n, m int) bool {
-	orders := 1.0
-	for i := 1; i <= min(n, m) && orders < 40; i++ {
-		orders *= float64(max(n, m)+i) / float64(i)
-	}
-	return orders >= 40
+	return middle(d), (d[len(d)-1-k] - d[k]) / 2 / 1.96
 }
 
 // middle is the median of sorted values.
@@ -118,8 +35,93 @@ func middle(v []float64) float64 {
 
 func median(v []float64) float64 { return middle(slices.Sorted(slices.Values(v))) }
 
+// quantile of sorted values, between neighbours where it falls between them.
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	at := q * float64(len(v)-1)
+	i := int(at)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+func mean(v []float64) float64 {
+	var sum float64
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(max(1, len(v)))
+}
+
+// logMean is the logarithm of the mean of values that are given as logarithms.
+func logMean(v []float64) float64 {
+	var sum float64
+	for _, x := range v {
+		sum += math.Exp(x)
+	}
+	return math.Log(sum / float64(max(1, len(v))))
+}
+
+// withoutMax is values without the largest.
+func withoutMax(v []float64) []float64 {
+	if len(v) < 2 {
+		return v
+	}
+	s := slices.Sorted(slices.Values(v))
+	return s[:len(s)-1]
+}
+
+// logMeanVariance is the variance of logMean.
+func logMeanVariance(v []float64) float64 {
+	n := float64(len(v))
+	if n < 2 {
+		return 0
+	}
+	at, times := logMean(v), make([]float64, len(v))
+	for i, x := range v {
+		times[i] = math.Exp(x - at)
+	}
+	return squares(times) / (n - 1) / n
+}
+
+// squares is the sum of squared distances from the mean.
+func squares(v []float64) (sum float64) {
+	m := mean(v)
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return sum
+}
+
+// trims are parts of squared values that are left out, the largest of them, and
+// the mean that the others of a squared standard normal have: rows that changed
+// must not hide each other.
+var trims = []struct{ part, left float64 }{{0.2, 0.438}, {0.4, 0.214}}
+
+// varianceOf is the variance that squares of normal values come from, with its
+// degrees of freedom, without the largest of them: of the trims the one that says
+// most.
+func varianceOf(squares []float64) (variance, freedom float64) {
+	s := slices.Sorted(slices.Values(squares))
+	best := math.Inf(1)
+	for _, t := range trims {
+		keep := len(s) - max(1, int(t.part*float64(len(s))))
+		if keep < 2 {
+			continue
+		}
+		v, f := mean(s[:keep])/t.left, float64(keep-1)
+		if limit := studentQuantile(0.001, f) * math.Sqrt(v); limit < best {
+			best, variance, freedom = limit, v, f
+		}
+	}
+	return variance, freedom
+}
+
 // spread is a standard deviation from the median distance to the median:
-// outliers, which may be what is looked for, do not move it.
+// outliers do not move it.
 func spread(v []float64) float64 {
 	m := median(v)
 	d := make([]float64, len(v))
@@ -129,20 +131,74 @@ func spread(v []float64) float64 {
 	return 1.4826 * median(d)
 }
 
-// undisturbed is the quantile that stands for a block. What comes between a
-// step and its end on a shared machine only ever makes it longer, so the lower
-// quantiles are the step's own.
-const undisturbed = 0.2
-
-// blocks divides values in order of time into n parts and takes a quantile of
-// each. Neighbours in time are alike on a shared machine, so single runs are no
-// independent samples; blocks nearly are.
-func blocks(v []float64, n int) []float64 {
-	n = min(n, len(v))
-	out := make([]float64, n)
-	for i := range out {
-		part := slices.Sorted(slices.Values(v[len(v)*i/n : len(v)*(i+1)/n]))
-		out[i] = part[int(undisturbed*float64(len(part)))]
+// studentTail is the two-sided probability of Student's distribution beyond t.
+func studentTail(t, freedom float64) float64 {
+	if freedom <= 0 || math.IsNaN(t) {
+		return 1
 	}
-	return out
+	t = math.Abs(t)
+	return incompleteBeta(freedom/2, 0.5, freedom/(freedom+t*t))
+}
+
+// studentQuantile is the t beyond which the two-sided probability is p.
+func studentQuantile(p, freedom float64) float64 {
+	if freedom <= 0 {
+		return math.Inf(1)
+	}
+	low, high := 0.0, 1.0
+	for studentTail(high, freedom) > p && high < 1e12 {
+		high *= 2
+	}
+	for range 60 {
+		if mid := (low + high) / 2; studentTail(mid, freedom) > p {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+// incompleteBeta is the regularized incomplete beta function, by Lentz's
+// continued fraction.
+func incompleteBeta(a, b, x float64) float64 {
+	if x <= 0 {
+		return 0
+	}
+	if x >= 1 {
+		return 1
+	}
+	if x > (a+1)/(a+b+2) { // where the fraction converges slowly
+		return 1 - incompleteBeta(b, a, 1-x)
+	}
+	la, _ := math.Lgamma(a)
+	lb, _ := math.Lgamma(b)
+	lab, _ := math.Lgamma(a + b)
+	front := math.Exp(a*math.Log(x)+b*math.Log(1-x)+lab-la-lb) / a
+	const tiny = 1e-300
+	f, c, d := 1.0, 1.0, 0.0
+	for i := range 400 {
+		m := float64(i / 2)
+		var step float64
+		switch {
+		case i == 0:
+			step = 1
+		case i%2 == 0:
+			step = m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
+		default:
+			step = -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
+		}
+		if d = 1 + step*d; math.Abs(d) < tiny {
+			d = tiny
+		}
+		d = 1 / d
+		if c = 1 + step/c; math.Abs(c) < tiny {
+			c = tiny
+		}
+		f *= c * d
+		if math.Abs(1-c*d) < 1e-14 {
+			break
+		}
+	}
+	return front * (f - 1)
 }

@@ -26,7 +26,7 @@ var exporters = []Exporter{
 	{".trace.json", "Chrome trace, for Perfetto", writeTrace},
 	{".trace.json.gz", "the same, compressed", zipped(writeTrace)},
 	{".html", "one page: flame graph, tree, timeline, roofline, memory; needs no network", writeHTML},
-	{".svg", "flame graph of time, bytes or lost time", func(w io.Writer, p *Profile) error { return FlameSVG(w, p, FlameTime) }},
+	{".svg", "flame graph of time, bytes or lost time", func(w io.Writer, p *Profile) error { return FlameSVG(w, p, FlameTime, FlameLayers) }},
 	{".csv", "one row a step", CSV},
 	{".md", "the report in Markdown", func(w io.Writer, p *Profile) error { return Markdown(w, p, ReportOptions{}) }},
 	{".txt", "the report as text", func(w io.Writer, p *Profile) error { return Text(w, p, ReportOptions{}) }},

@@ -55,9 +55,10 @@ type viewProfile struct {
 	Cards    []viewCard     `json:"cards"`
 	Facts    [][2]string    `json:"facts"`
 	Warnings []string       `json:"warnings"`
-	Ops      []string       `json:"ops"` // by time: the order of their colours
+	Ops      []string       `json:"ops"`    // by time
+	Colors   map[string]int `json:"colors"` // of each op, the same in every page
 	Ledger   []viewLedger   `json:"ledger"`
-	Tree     *viewNode      `json:"tree"`
+	Trees    []viewTree     `json:"trees"`
 	Steps    []viewStep     `json:"steps"`
 	Ceilings []viewCeilings `json:"ceilings"`
 	Timeline viewTimeline   `json:"timeline"`
@@ -84,6 +85,12 @@ type viewNode struct {
 	FLOPs    int64       `json:"f"`
 	Calls    int64       `json:"m"`
 	Children []*viewNode `json:"c,omitempty"`
+}
+
+// viewTree is the tree in one arrangement.
+type viewTree struct {
+	View FlameView `json:"view"`
+	Root *viewNode `json:"root"`
 }
 
 type viewStep struct {
@@ -134,8 +141,10 @@ func writeHTML(w io.Writer, p *Profile) error {
 	for _, row := range factsTable(p, ReportOptions{}).rows {
 		v.Facts = append(v.Facts, [2]string{row[0], row[1]})
 	}
+	v.Colors = map[string]int{}
 	for _, g := range p.ByOp() {
 		v.Ops = append(v.Ops, g.Name)
+		v.Colors[g.Name] = OpColor(g.Name)
 	}
 	for i := range p.Plans {
 		s := &p.Plans[i]
@@ -148,9 +157,12 @@ func writeHTML(w io.Writer, p *Profile) error {
 		l := p.Rounds[i].Outside()
 		v.Ledger = append(v.Ledger, viewLedger{p.Rounds[i].Name + ", workers without a run", l.LaneTime, [5]int64{2: l.Dispatch, 3: l.Idle}})
 	}
-	v.Tree = viewTree(p.Tree())
+	for _, view := range FlameViews {
+		v.Trees = append(v.Trees, viewTree{view, newViewNode(p.TreeBy(view))})
+	}
 	for _, s := range p.Top(-1, ByTime) {
-		v.Steps = append(v.Steps, viewStep{Name: s.Step.Name, Plan: cmp.Or(s.Plan.Name, s.Plan.ID), Op: dominant(s.Step), Kernel: s.Step.Kernel, Class: s.Step.Class,
+		v.Colors[s.Step.MainOp()] = OpColor(s.Step.MainOp())
+		v.Steps = append(v.Steps, viewStep{Name: s.Step.Name, Plan: cmp.Or(s.Plan.Name, s.Plan.ID), Op: s.Step.MainOp(), Kernel: s.Step.Kernel, Class: s.Step.Class,
 			Calls: s.Calls, Self: s.Self, Clock: s.Clock, Wait: s.Total - s.Self, P50: s.Span.P50, P95: s.Span.P95, P99: s.Span.P99,
 			FLOPs: s.FLOPs, Bytes: s.Bytes, Floor: s.Floor, Lost: s.Lost})
 	}
@@ -174,10 +186,10 @@ func writeHTML(w io.Writer, p *Profile) error {
 	return page(w, subject(p), v, reportJS)
 }
 
-func viewTree(n *TreeNode) *viewNode {
+func newViewNode(n *TreeNode) *viewNode {
 	v := &viewNode{Name: n.Name, Kind: n.Kind, Op: n.Op, Time: n.Time, Clock: n.Clock, Floor: n.Floor, Lost: n.Lost, Bytes: n.Bytes, FLOPs: n.FLOPs, Calls: n.Calls}
 	for _, c := range n.Children {
-		v.Children = append(v.Children, viewTree(c))
+		v.Children = append(v.Children, newViewNode(c))
 	}
 	return v
 }

@@ -73,7 +73,7 @@ func TestFlameSVG(t *testing.T) {
 	for _, p := range []*Profile{fixture(t), evilProfile(t), NewRecorder(Options{}).Snapshot()} {
 		for _, f := range flameValues {
 			var b bytes.Buffer
-			if err := FlameSVG(&b, p, f.value); err != nil {
+			if err := FlameSVG(&b, p, f.value, FlameLayers); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(b.String(), "prefers-color-scheme:dark") || strings.Count(b.String(), `class="hpf"`) != 1 {

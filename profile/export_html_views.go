@@ -12,6 +12,7 @@ import (
 type viewTimeline struct {
 	Plans []viewPlan `json:"plans"`
 	Runs  []viewRun  `json:"runs"`
+	Wall  viewWall   `json:"wall"`
 }
 
 type viewPlan struct {
@@ -49,7 +50,7 @@ func (p *Profile) viewTimeline() viewTimeline {
 		plan := viewPlan{Name: strings.TrimSpace(cmp.Or(s.Name, s.ID) + " " + s.Phase), Lanes: s.Lanes, Steps: [][3]string{}}
 		if s.Ledger.Runs > 0 {
 			for k := range s.Steps {
-				plan.Steps = append(plan.Steps, [3]string{s.Steps[k].Name, dominant(&s.Steps[k]), s.Steps[k].Kernel})
+				plan.Steps = append(plan.Steps, [3]string{s.Steps[k].Name, s.Steps[k].MainOp(), s.Steps[k].Kernel})
 			}
 		}
 		v.Plans = append(v.Plans, plan)
@@ -75,6 +76,7 @@ func (p *Profile) viewTimeline() viewTimeline {
 	}
 	slices.Reverse(v.Runs)
 	slices.SortStableFunc(v.Runs, func(a, b viewRun) int { return cmp.Compare(a.Start, b.Start) })
+	v.Wall = p.viewWall(v.Runs)
 	return v
 }
 
@@ -89,6 +91,31 @@ type viewPlanMemory struct {
 	Name    string   `json:"name"`
 	Steps   []string `json:"steps"`
 	Buffers [][6]any `json:"buffers"` // name, class, layer, bytes, first, last
+	Traffic [][3]any `json:"traffic"` // layer, op, bytes per run
+}
+
+// traffic is what a run moves on average, by layer and op, in order of appearance.
+func (s *PlanStats) traffic() [][3]any {
+	type key struct {
+		layer int
+		op    string
+	}
+	sums := map[key]int64{}
+	var order []key
+	for k := range s.Steps {
+		at := key{s.Steps[k].Layer, s.Steps[k].MainOp()}
+		if _, ok := sums[at]; !ok {
+			order = append(order, at)
+		}
+		sums[at] += s.Stats[k].Bytes
+	}
+	out := [][3]any{}
+	for _, at := range order {
+		if n := sums[at] / max(1, s.Ledger.Runs); n > 0 {
+			out = append(out, [3]any{at.layer, at.op, n})
+		}
+	}
+	return out
 }
 
 type viewCounter struct {
@@ -128,6 +155,7 @@ func (p *Profile) viewMemory() viewMemory {
 		for k := range s.Steps {
 			m.Steps = append(m.Steps, s.Steps[k].Name)
 		}
+		m.Traffic = s.traffic()
 		for _, b := range s.Buffers {
 			m.Buffers = append(m.Buffers, [6]any{b.Name, b.Class, b.Layer, b.Bytes, b.First, b.Last})
 		}
@@ -165,11 +193,12 @@ type viewDiffNode struct {
 func (c *Comparison) view() *viewComparison {
 	v := &viewComparison{Comparison: c, Summary: c.Summary()}
 	t := &c.Total
+	real, low, high := c.Real()
 	part := func(label string, ns float64) viewCard {
 		return viewCard{label, fmt.Sprintf("%+.1f %%", percentOf(ns, t.Before)), signed(ns) + " ms"}
 	}
 	v.Cards = []viewCard{part("difference", t.Delta()), part("work", t.Work), part("efficiency", t.Efficiency), part("wait", t.Wait),
-		{"surely", fmt.Sprintf("%+.1f %%", c.Worse()), count(len(c.Different()), "row") + " more than noise"}}
+		{"real", fmt.Sprintf("%+.1f %%", real), fmt.Sprintf("%+.1f to %+.1f; rows that differ: %d", low, high, len(c.Different()))}}
 	for i := range c.Plans {
 		v.Trees = append(v.Trees, c.Plans[i].tree())
 	}

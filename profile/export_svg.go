@@ -52,8 +52,7 @@ const (
 	svgLeast = 0.3 // narrower frames are left out
 )
 
-// svgColors are of ops by time, the last for all others; white text stands on
-// each.
+// svgColors are those of [OpColor]; white text stands on each.
 var svgColors = []string{"#3572c6", "#c4651b", "#1b807a", "#8560c9", "#b83e56", "#8f7410", "#4d7c2e", "#5d7187"}
 
 // svgDark is the look for those who want it dark. Light is written as attributes,
@@ -62,24 +61,20 @@ const svgDark = `<style>@media (prefers-color-scheme:dark){.hpf .bg{fill:#181e28
 
 // FlameSVG writes a flame graph, the model on top. What lies below it is drawn
 // to scale; the title of each frame has its numbers.
-func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
+func FlameSVG(w io.Writer, p *Profile, value FlameValue, view FlameView) error {
 	f := flameValues[0]
 	for _, k := range flameValues {
 		if k.value == value {
 			f = k
 		}
 	}
-	root := p.Tree()
+	root := p.TreeBy(view)
 	width := map[*TreeNode]int64{}
 	depth := flameWidths(root, f.get, width, 0)
 	whole := f.get(root)
 	total := f.show(whole)
 	if width[root] != whole { // some of it is below 0 and has no width
 		total += ", drawn where it is above 0: " + f.show(width[root])
-	}
-	colors := map[string]string{}
-	for i, g := range p.ByOp() {
-		colors[g.Name] = svgColors[min(i, len(svgColors)-1)]
 	}
 	b := bufio.NewWriter(w)
 	height := svgTop + (depth+1)*svgRow + 8
@@ -97,8 +92,8 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 		fill, ink, class := "#e2e6ec", `class="ink" fill="#1a2230"`, "box"
 		if n.Kind == "wait" {
 			fill, class = "#c9d0da", "wait"
-		} else if c := colors[n.Op]; c != "" {
-			fill, ink, class = c, `fill="#ffffff"`, "op"
+		} else if n.Op != "" {
+			fill, ink, class = svgColors[OpColor(n.Op)], `fill="#ffffff"`, "op"
 		}
 		y, stroke := svgTop+level*svgRow, ""
 		if w >= 4 { // it would cover a narrower frame
@@ -129,8 +124,8 @@ func FlameSVG(w io.Writer, p *Profile, value FlameValue) error {
 }
 
 // ExportFlame writes FlameSVG to a file, which appears whole or not at all.
-func ExportFlame(path string, p *Profile, value FlameValue) error {
-	return atomicfile.Write(path, func(w io.Writer) error { return FlameSVG(w, p, value) })
+func ExportFlame(path string, p *Profile, value FlameValue, view FlameView) error {
+	return atomicfile.Write(path, func(w io.Writer) error { return FlameSVG(w, p, value, view) })
 }
 
 // flameWidths gives every node its width: its value, and never less than its

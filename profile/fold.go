@@ -64,7 +64,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
 	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), clock: newStepClock(&p),
-		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events)}
+		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
 		f.wait = append(f.wait, make([]int64, steps))
@@ -75,7 +75,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 	f.pending = make([]*Run, 0, pendingRuns)
 	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(&f.plan, f.times, rec.meter))
+		f.free = append(f.free, newRun(&f.plan, f.times, rec))
 	}
 	return f
 }
@@ -85,12 +85,17 @@ func (f *planFold) acquire() *Run {
 	n := len(f.free)
 	if n == 0 {
 		f.mu.Unlock()
-		return newRun(&f.plan, f.times, f.rec.meter)
+		return newRun(&f.plan, f.times, f.rec)
 	}
 	r := f.free[n-1]
 	f.free = f.free[:n-1]
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
+	if f.rec.opts.Canary {
+		f.mu.Lock()
+		f.plant(r)
+		f.mu.Unlock()
+	}
 	return r
 }
 

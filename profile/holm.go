@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Alpha is the probability, over all tests of a comparison, to call a
-// difference real where there is none.
+// Alpha is the probability, over all tests of a comparison of benchmarks, to
+// call a difference real where there is none.
 const Alpha = 0.05
 
 // Holm corrects probabilities for their number, by Holm's method: the chance

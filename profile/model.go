@@ -43,6 +43,7 @@ type Profile struct {
 	Processor *ProcessorStats `json:"processor,omitempty"` // what the system counted meanwhile
 	Resident  *Residency      `json:"resident,omitempty"`  // who holds the memory of the process
 	Probes    []ProbeStats    `json:"probes,omitempty"`    // ceilings, sampled between runs
+	Canaries  *Canaries       `json:"canaries,omitempty"`
 
 	BadRuns   int64    `json:"bad_runs,omitempty"`  // left out because of missing stamps
 	Abandoned int64    `json:"abandoned,omitempty"` // given back before they completed

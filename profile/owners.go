@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"unsafe"
@@ -95,6 +96,10 @@ func (r *Recorder) LookAtMemory() {
 		found[h.name] += n
 		found[otherMemory] -= n
 	}
+	if found[goRuntime] == 0 { // a kernel that does not name the runtime's mappings
+		n := min(runtimeBytes(), max(0, found[otherMemory]))
+		found[goRuntime], found[otherMemory] = n, found[otherMemory]-n
+	}
 	samples = min(samples, max(0, found[otherMemory]))
 	found[CeilingSamples] += samples
 	weights, recorder = min(weights, heap), min(recorder, max(0, heap-weights))
@@ -122,6 +127,25 @@ const CeilingSamples = "ceiling samples"
 
 // HeapWeights is the class of memory of packed weights that lie on the Go heap.
 const HeapWeights = "weights on the heap"
+
+// goRuntime is the Go runtime's own memory, beside its heap.
+const goRuntime = "go runtime"
+
+// runtimeBytes is how much of it the runtime asked for.
+func runtimeBytes() (sum int64) {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/metadata/mcache/inuse:bytes"}, {Name: "/memory/classes/metadata/mcache/free:bytes"},
+		{Name: "/memory/classes/metadata/mspan/inuse:bytes"}, {Name: "/memory/classes/metadata/mspan/free:bytes"},
+		{Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/profiling/buckets:bytes"}, {Name: "/memory/classes/other:bytes"},
+	}
+	metrics.Read(s)
+	for _, v := range s {
+		if v.Value.Kind() == metrics.KindUint64 {
+			sum += int64(v.Value.Uint64())
+		}
+	}
+	return sum
+}
 
 // otherMemory is what nobody owns: the runtime's own, libraries, stacks.
 const otherMemory = "(not known)"

@@ -18,7 +18,13 @@ const (
 	heapMost  = 1 << 38
 )
 
-var firstObject = new([128]byte)
+var firstObject = newObject()
+
+// newObject makes an object on the heap: a variable's initial value may lie in the
+// program's data.
+//
+//go:noinline
+func newObject() *[128]byte { return new([128]byte) }
 
 // mappings sums the resident memory by what it is a mapping of. What is anonymous
 // and not the Go heap counts as not known.
@@ -55,7 +61,7 @@ func mappings() (found map[string]int64, heap, all int64) {
 		case path == "" && at >= heapAt && at-heapAt < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
 			name = ""
 		case strings.HasPrefix(path, "[anon: Go:"):
-			name = "go runtime"
+			name = goRuntime
 		case path == program, strings.HasPrefix(path, "[stack"), path == "[heap]":
 			name = "program"
 		case strings.HasPrefix(path, "/"):

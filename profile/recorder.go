@@ -22,6 +22,9 @@ type Options struct {
 	// of runs that would go on side by side take turns: the times of such a
 	// recording are no measure.
 	Heap bool
+	// Canary burns small random amounts of time in random steps and keeps them
+	// apart, so that the profile can say how well it finds them ([Canaries]).
+	Canary bool
 }
 
 func (o Options) withDefaults() Options {

@@ -254,7 +254,7 @@ func TestCountersAreBounded(t *testing.T) {
 }
 
 func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
-	r := newRun(&Plan{Steps: make([]Step, 5), Lanes: make([]string, 3)}, make([]LaneTime, 3), nil)
+	r := newRun(&Plan{Steps: make([]Step, 5), Lanes: make([]string, 3)}, make([]LaneTime, 3), NewRecorder(Options{}))
 	if s := unsafe.Sizeof(r.Lanes[0]); s%128 != 0 {
 		t.Errorf("LaneSlots has %d bytes, want a multiple of 128", s)
 	}

@@ -46,7 +46,7 @@ func Markdown(w io.Writer, p *Profile, o ReportOptions) error {
 // say gives no rows and is left out.
 var sections = []func(*Profile, ReportOptions) table{
 	factsTable, processTable, plansTable, ledgerTable, processorTable, probesTable, lostTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
-	scopesTable, requestsTable, partsTable, countersTable, residentTable, memoryTable, peakTable, heapTable, warningsTable,
+	scopesTable, requestsTable, partsTable, countersTable, residentTable, memoryTable, peakTable, heapTable, canaryTable, warningsTable,
 }
 
 func report(p *Profile, o ReportOptions) []table {
@@ -194,7 +194,7 @@ func ledgerTable(p *Profile, _ ReportOptions) table {
 		if s.Ledger.Runs == 0 {
 			continue
 		}
-		row(plain, cmp.Or(s.Name, s.ID), s.Ledger)
+		row(plain, strings.TrimSpace(cmp.Or(s.Name, s.ID)+" "+s.Phase), s.Ledger)
 		if len(s.ByLane) == 1 {
 			continue // the same again, of whichever worker ran
 		}

@@ -38,9 +38,12 @@ var stepColumns = []stepColumn{
 		"percent", func(p *Profile, s StepResult) string { return number(share(p, s)) }},
 	{field: "span_min_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.Min) }},
 	{field: "span_mean_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.Mean) }},
-	{field: "span_p50_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.P50) }},
-	{field: "span_p95_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.P95) }},
-	{field: "span_p99_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.P99) }},
+	{"p50 us", true, func(_ *Profile, s StepResult) string { return us(s.Span.P50) },
+		"span_p50_ns", func(_ *Profile, s StepResult) string { return integer(s.Span.P50) }},
+	{"p95 us", true, func(_ *Profile, s StepResult) string { return us(s.Span.P95) },
+		"span_p95_ns", func(_ *Profile, s StepResult) string { return integer(s.Span.P95) }},
+	{"p99 us", true, func(_ *Profile, s StepResult) string { return us(s.Span.P99) },
+		"span_p99_ns", func(_ *Profile, s StepResult) string { return integer(s.Span.P99) }},
 	{field: "span_max_ns", raw: func(_ *Profile, s StepResult) string { return integer(s.Span.Max) }},
 	{field: "wait_lane_ns", raw: func(_ *Profile, s StepResult) string { return integer(sum(s.LaneWait)) }},
 	{"uneven %", true, func(_ *Profile, s StepResult) string { return fmt.Sprintf("%.1f", s.Imbalance()) },
@@ -85,7 +88,7 @@ func share(p *Profile, s StepResult) float64 { return percent(s.LaneTime(), p.Le
 
 func stepsTable(p *Profile, o ReportOptions) table {
 	top := p.Top(o.Top, o.By)
-	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; clock is until the last lane ends, and lost what of it is beyond the roofline", len(top), o.By)}
+	t := table{title: "steps", note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; clock is until the last lane ends, and lost what of it is beyond the roofline; p50, p95 and p99 are of single calls", len(top), o.By)}
 	if slices.ContainsFunc(top, func(s StepResult) bool { return s.Lost < 0 }) {
 		t.note += "; " + aboveNote
 	}
@@ -136,6 +139,7 @@ func CSV(w io.Writer, p *Profile) error {
 func percentCell(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 func ms(ns int64) string        { return fmt.Sprintf("%.3f", float64(ns)/1e6) }
+func us(ns int64) string        { return fmt.Sprintf("%.1f", float64(ns)/1e3) }
 func integer(n int64) string    { return strconv.FormatInt(n, 10) }
 func number(v float64) string   { return strconv.FormatFloat(v, 'g', -1, 64) }
 func rate(perNs float64) string { return fmt.Sprintf("%.1f", perNs) }

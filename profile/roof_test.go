@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// sampled gives a recorder samples of ceilings: the last is the best.
-func sampled(rec *Recorder, probe Probe, rates ...float64) {
+// putSamples gives a recorder samples of ceilings: the last is the best.
+func putSamples(rec *Recorder, probe Probe, rates ...float64) {
 	for _, r := range rates {
 		rec.Probed(probe, r, Now())
 	}
@@ -19,9 +19,9 @@ func sampled(rec *Recorder, probe Probe, rates ...float64) {
 func roofed(t *testing.T) *Profile {
 	rec := NewRecorder(Options{})
 	rec.SetFacts(Facts{Threads: 1})
-	sampled(rec, Probe{Class: "f32"}, 50e9, 100e9, 200e9)
-	sampled(rec, Probe{Level: "L2", UpTo: 1 << 20}, 100e9, 100e9, 100e9)
-	sampled(rec, Probe{Level: "memory"}, 5e9, 10e9, 20e9)
+	putSamples(rec, Probe{Class: "f32"}, 50e9, 100e9, 200e9)
+	putSamples(rec, Probe{Level: "L2", UpTo: 1 << 20}, 100e9, 100e9, 100e9)
+	putSamples(rec, Probe{Level: "memory"}, 5e9, 10e9, 20e9)
 	h := mustPlan(t, rec, Plan{ID: "p", Backend: "cpu", Lanes: []string{"worker 0"}, Steps: []Step{
 		{ID: 0, Name: "product", Op: "linear", Weights: 100_000_000},
 		{ID: 1, Name: "norm", Op: "norm"},
@@ -102,8 +102,8 @@ func TestSetCeilingsWin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		sampled(rec, Probe{Class: "f32"}, 1)
-		sampled(rec, Probe{Level: "memory"}, 1)
+		putSamples(rec, Probe{Class: "f32"}, 1)
+		putSamples(rec, Probe{Level: "memory"}, 1)
 	}
 	if c := rec.Snapshot().Ceilings[""]; c.FLOPs != 1e9 || c.Source == sampledSource {
 		t.Errorf("%+v", c)

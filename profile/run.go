@@ -43,6 +43,8 @@ type Run struct {
 	meter    *heapMeter  // nil unless asked for
 	stepHeap []HeapCount // [step]
 	entered  bool        // some step was, so the others allocated nothing
+
+	burn []int64 // [step], time of canaries; nil unless asked for
 }
 
 // Costing computes the Costs of a run from its sizes and Inputs.
@@ -109,10 +111,13 @@ func (l *LaneSlots) Expect(step int) {
 // slotPad separates the backing arrays of two lanes, in int64s.
 const slotPad = 16
 
-func newRun(p *Plan, times []LaneTime, meter *heapMeter) *Run {
+func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
-	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: meter}
-	if meter != nil {
+	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: rec.meter}
+	if rec.opts.Canary {
+		r.burn = make([]int64, steps)
+	}
+	if rec.meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
 	}
 	for i := range r.Lanes {

@@ -37,14 +37,19 @@ type sampler struct {
 	wall        []int64      // [sample]
 	tokens      []int64      // [sample]
 	values      []stepSample // [sample][step]
+	burn        []int64      // [sample][step], of canaries; nil unless asked for
 }
 
 type stepSample struct{ compute, wait, flops, bytes int64 }
 
-func newSampler(steps, events int) *sampler {
+func newSampler(steps, events int, canary bool) *sampler {
 	keep := min(maxSamples, events/steps) &^ 1
-	return &sampler{steps: steps, keep: keep, every: 1,
+	s := &sampler{steps: steps, keep: keep, every: 1,
 		wall: make([]int64, keep), tokens: make([]int64, keep), values: make([]stepSample, keep*steps)}
+	if canary {
+		s.burn = make([]int64, keep*steps)
+	}
+	return s
 }
 
 // add takes a run in its turn.
@@ -56,6 +61,9 @@ func (s *sampler) add(r *Run) {
 		for i := range s.n / 2 {
 			s.wall[i], s.tokens[i] = s.wall[2*i], s.tokens[2*i]
 			copy(s.values[i*s.steps:(i+1)*s.steps], s.values[2*i*s.steps:])
+			if s.burn != nil {
+				copy(s.burn[i*s.steps:(i+1)*s.steps], s.burn[2*i*s.steps:])
+			}
 		}
 		s.n /= 2
 		s.every *= 2
@@ -64,6 +72,9 @@ func (s *sampler) add(r *Run) {
 		}
 	}
 	s.wall[s.n], s.tokens[s.n] = r.End-r.Start, int64(r.Tokens)
+	if s.burn != nil {
+		copy(s.burn[s.n*s.steps:(s.n+1)*s.steps], r.burn)
+	}
 	row := s.values[s.n*s.steps : (s.n+1)*s.steps]
 	for k := range row {
 		row[k] = stepSample{flops: r.Costs[k].FLOPs, bytes: r.Costs[k].Bytes}

@@ -17,9 +17,8 @@ type frameKey struct{}
 
 // scopeFrame is one open scope, and the context that carries it to children.
 //
-// Self time is the time in which no child of this very frame is open. It is
-// counted by a number of open children and the moment when it left zero, so
-// children that run at the same time cover their parent once.
+// Self time is the time in which no child of this very frame was open, but for
+// children that were never closed.
 type scopeFrame struct {
 	context.Context
 	tree   *scopeTree
@@ -31,11 +30,22 @@ type scopeFrame struct {
 	heap   HeapCount // when it was opened, where asked for
 
 	mu       sync.Mutex // taken before the parent's, never after
-	children int
-	since    int64 // when children left zero
-	covered  int64 // closed intervals with children
+	children map[*scopeFrame]struct{}
+	done     []stretch // of children that ended, apart from each other and in order, those after what folded has
+	folded   int64     // what done has no more: spans that no open child reaches
 	closed   bool
+	ended    int64 // when it was closed
 }
+
+// stretch is a part of time.
+type stretch struct{ from, to int64 }
+
+// maxSpans bounds the stretches that a frame keeps because a child is open since
+// before them: a scope that is never closed must not cost more and more.
+const (
+	maxSpans  = 1024
+	foldSpans = 64 // from which on those are summed up that no open child reaches
+)
 
 // Value finds the innermost frame and leaves all else to the parent context.
 func (f *scopeFrame) Value(key any) any {
@@ -97,7 +107,7 @@ func openScope(ctx context.Context, name string) (context.Context, func()) {
 	}
 	parent.mu.Lock()
 	f.start = f.tree.now()
-	parent.childOpened(f.start)
+	parent.childOpened(f)
 	parent.mu.Unlock()
 	if parent.node == f.tree.root {
 		f.tree.top.begin(f.start)
@@ -105,18 +115,61 @@ func openScope(ctx context.Context, name string) (context.Context, func()) {
 	return f, f.end
 }
 
-func (f *scopeFrame) childOpened(t int64) {
-	if f.children == 0 {
-		f.since = t
+func (f *scopeFrame) childOpened(c *scopeFrame) {
+	if f.children == nil {
+		f.children = map[*scopeFrame]struct{}{}
 	}
-	f.children++
+	f.children[c] = struct{}{}
 }
 
-func (f *scopeFrame) childClosed(t int64) {
-	f.children--
-	if f.children == 0 && !f.closed {
-		f.covered += t - f.since
+// childClosed adds the time of a child to what is covered. Children that run at
+// the same time cover their parent once. One that outlives its parent covers it
+// to its end: that is known now, and taken off what the parent was said to have
+// for itself.
+func (f *scopeFrame) childClosed(c *scopeFrame, t int64) {
+	delete(f.children, c)
+	if !f.closed {
+		f.cover(c.start, t)
+		return
 	}
+	if c.start < f.ended {
+		before := f.coveredTime()
+		f.cover(c.start, f.ended)
+		f.node.mu.Lock()
+		f.node.self -= f.coveredTime() - before
+		f.node.mu.Unlock()
+	}
+}
+
+// cover adds a stretch that ends no earlier than those before it.
+func (f *scopeFrame) cover(from, to int64) {
+	i := len(f.done)
+	for i > 0 && f.done[i-1].to >= from {
+		i--
+		from = min(from, f.done[i].from)
+	}
+	f.done = append(f.done[:i], stretch{from, to})
+	if len(f.done) < foldSpans {
+		return
+	}
+	oldest := to // of the children that are open
+	for open := range f.children {
+		oldest = min(oldest, open.start)
+	}
+	for len(f.done) > 0 && (f.done[0].to <= oldest || len(f.done) > maxSpans) {
+		f.folded += f.done[0].to - f.done[0].from
+		f.done = f.done[1:]
+	}
+}
+
+// coveredTime is the time in which a child was open that has ended. A child that
+// is open still may have been forgotten: it takes nothing from its parent.
+func (f *scopeFrame) coveredTime() int64 {
+	sum := f.folded
+	for _, s := range f.done {
+		sum += s.to - s.from
+	}
+	return sum
 }
 
 func (f *scopeFrame) end() {
@@ -130,15 +183,13 @@ func (f *scopeFrame) end() {
 	// no moment is counted twice or lost between them.
 	f.parent.mu.Lock()
 	t := f.tree.now()
-	f.parent.childClosed(t)
+	f.parent.childClosed(f, t)
+	f.ended = t
 	f.parent.mu.Unlock()
 	if f.parent.node == f.tree.root {
 		f.tree.top.end(t)
 	}
-	if f.children > 0 { // they outlive this frame, which they cover to its end
-		f.covered += t - f.since
-	}
-	covered := f.covered
+	covered := f.coveredTime()
 	f.mu.Unlock()
 	f.tree.record(f, t, covered)
 }

@@ -85,6 +85,30 @@ func TestParallelScopesCoverOnce(t *testing.T) {
 		"/a": {1, 37, 3}, "/a/x": {1, 20, 20}, "/a/y": {1, 20, 20}, "/a/late": {1, 104, 104}})
 }
 
+// A scope that is never closed takes nothing from its parent, whose other children
+// cover it as if the leaked one were not there. The report says that it is open.
+func TestLeakedScopeLeavesItsParent(t *testing.T) {
+	rec, clock := recorderWithClock(Options{})
+	a, endA := Scope(WithRecorder(context.Background(), rec), "a")
+	clock.advance(1)
+	Scope(a, "leaked")
+	clock.advance(10)
+	for range 3000 { // more than are kept one by one
+		_, end := Scope(a, "x")
+		clock.advance(2)
+		end()
+		clock.advance(1)
+	}
+	endA()
+	p := rec.Snapshot()
+	checkScopes(t, p, map[string]scopeTimes{"/a": {1, 9011, 3011}, "/a/leaked": {}, "/a/x": {3000, 6000, 6000}})
+	for i := range p.Scopes {
+		if s := &p.Scopes[i]; (s.Name == "leaked") != (s.Open == 1) {
+			t.Errorf("%s: %d open", s.Name, s.Open)
+		}
+	}
+}
+
 func TestRecursionCountsOnce(t *testing.T) {
 	rec, clock := recorderWithClock(Options{})
 	var walk func(ctx context.Context, depth int)

@@ -60,6 +60,9 @@ func (r *Recorder) Snapshot() *Profile {
 	p.Elapsed = busy
 	var folding int64
 	share := make(map[*Plan]float64, len(plans)) // of its runs' time that a plan has on the clock
+	if r.opts.Canary {
+		p.Canaries = seal(plans)
+	}
 	for i, f := range plans {
 		folding += p.addPlan(f, open)
 		if s := &p.Plans[i]; s.Ledger.Wall > 0 {

@@ -26,6 +26,7 @@ type modelFlags struct {
 	profile   string
 	pprof     string
 	heap      bool // count allocations too
+	canary    bool // burn time to measure the profiler
 	invariant bool
 }
 
@@ -52,6 +53,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
 	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
 	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; steps take turns and longer, so its times are no measure")
+	cmd.Flags().BoolVar(&f.canary, "profile-canary", false, "with --profile, burn small random amounts of time in random steps; the report says how many of them the profiler finds, and how well it sizes them")
 }
 
 // threadCount is the value of --threads.
@@ -134,6 +136,8 @@ func (f *modelFlags) check() error {
 		return notExportable("--profile=" + f.profile)
 	case f.heap && f.profile == "":
 		return usagef("--profile-mem needs --profile")
+	case f.canary && f.profile == "":
+		return usagef("--profile-canary needs --profile")
 	}
 	return cpu.Err()
 }
@@ -196,7 +200,7 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 			return err
 		}
 	}
-	rec := profile.NewRecorder(profile.Options{Heap: f.heap})
+	rec := profile.NewRecorder(profile.Options{Heap: f.heap, Canary: f.canary})
 	if f.heap {
 		defer rec.WatchMemory(memoryInterval)()
 	}

@@ -90,7 +90,7 @@ func checkTop(n int) error {
 }
 
 func newProfileExport() *cobra.Command {
-	var out, value string
+	var out, value, view string
 	var endings strings.Builder
 	for _, e := range profile.Exporters() {
 		fmt.Fprintf(&endings, "  %-16s %s\n", e.Ending, e.What)
@@ -101,7 +101,7 @@ func newProfileExport() *cobra.Command {
 		Long:  "Write a profile in another format, by the ending of OUT:\n" + strings.TrimRight(endings.String(), "\n"),
 		Example: `  hotpath profile export run.json -o run.pprof
   hotpath profile export run.json -o run.html
-  hotpath profile export run.json -o run.svg --value lost`,
+  hotpath profile export run.json -o run.svg --value lost --view merged`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if out == "" {
@@ -114,8 +114,12 @@ func newProfileExport() *cobra.Command {
 			if err != nil {
 				return &usageError{fmt.Errorf("--value: %w", err)}
 			}
-			if value != "" && !strings.HasSuffix(out, ".svg") {
-				return usagef("--value is for flame graphs, expected -o FILE.svg")
+			arranged, err := profile.ParseFlameView(view)
+			if err != nil {
+				return &usageError{fmt.Errorf("--view: %w", err)}
+			}
+			if (value != "" || view != "") && !strings.HasSuffix(out, ".svg") {
+				return usagef("--value and --view are for flame graphs, expected -o FILE.svg")
 			}
 			if err := writable("-o ", out); err != nil {
 				return err
@@ -124,13 +128,14 @@ func newProfileExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if value != "" {
-				return profile.ExportFlame(out, p, flame)
+			if value != "" || view != "" {
+				return profile.ExportFlame(out, p, flame, arranged)
 			}
 			return profile.Export(out, p)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")
 	cmd.Flags().StringVar(&value, "value", "", "of a flame graph: `time|bytes|lost`; lost is time beyond the roofline")
+	cmd.Flags().StringVar(&view, "view", "", "of a flame graph: `layers|merged|ops`, each layer by itself, all as one, or by op")
 	return cmd
 }

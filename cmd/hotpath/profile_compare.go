@@ -23,19 +23,26 @@ func newProfileCompare(std streams) *cobra.Command {
 		Use:   "compare A B",
 		Short: "Say with statistics what changed between two recordings",
 		Long: `Say with statistics what changed between two recordings. The difference of
-every step is divided into work, which is counted exactly, efficiency and wait. A
-time differs where the Mann-Whitney test says so at 0.05, corrected for the number
-of rows by Holm's method, and by more than two recordings of one build differ.
+every op, layer and step is divided into work, which is counted exactly,
+efficiency and wait. Of the times for the same work the median, the mean and the
+95th percentile of runs are each compared, with a 95 per cent interval. A star
+marks a change that is real: the Mann-Whitney test says that it is more than two
+recordings of one build differ by. Over all rows of a comparison the probability
+of a false alarm is 1 per cent. Memory is compared too.
 
 A and B are each a file, several separated by commas, or a folder of them. One of
-each tells which steps and ops changed by much. Several of each, made in turn (A B
-A B ...), tell of smaller changes, and whether everything got slower or only the
-machine was: when they were made says which belong together, and what such a pair
-has in common is the machine's. All of A before all of B tell no more than one of
-each, and a warning says so.
+each tells which ops, layers and steps changed by much. Several of each, made in
+turn (A B A B ...), tell of smaller changes, and whether everything got slower or
+only the machine was: when they were made says which belong together, and what
+such a pair has in common is the machine's. All of A before all of B tell no more
+than one of each, and a warning says so.
 
-With --fail-above the exit status is 1 when B is surely slower by more than that
-part of A's time.`,
+What all ops have in common is taken off their changes where it is real, and the
+table says how much that is. The same texts may be put into different batches in
+A and B. This is no difference: times are compared at equal batch size.
+
+With --fail-above the exit status is 1 if B is really slower by more than that
+part of A's time: in all, in whole runs, or in the slowest runs (p95).`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
@@ -79,14 +86,14 @@ part of A's time.`,
 					return err
 				}
 			}
-			if worse := c.Worse(); failAbove != "" && worse > limit {
-				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worse, failAbove, c.Summary())
+			if worst, of := c.Worst(); failAbove != "" && worst > limit {
+				return fmt.Errorf("slower by %.1f %% (%s), more than %s: %s", worst, of, failAbove, c.Summary())
 			}
 			return nil
 		},
 	}
 	format.add(cmd, "text", "json", "md")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 where B is surely slower by more than `PERCENT` of A's time: 3%")
+	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` rows of each table, -1 for all")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(profile.ComparisonEndings(), ", "))
 	return cmd

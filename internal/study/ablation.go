@@ -365,12 +365,12 @@ func ablationSummary(found []finding) Section {
 		}
 		bars = append(bars, Bar{Label: g.off, Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
 	}
-	return Section{Title: "At a glance", Figures: []Figure{{"worth", "Change of time with one optimisation switched off. Blue: shown to be slower without it; orange: faster without it; grey: no difference shown.",
+	return Section{Title: "At a glance", Figures: []Figure{{"worth", "Change of time with one optimisation switched off. Blue: shown to be slower without it; orange: faster without it; grey: no difference shown, or void.",
 		Bars{Title: "Time without it, against as it is", Unit: "% time", Bars: bars}.SVG()}}}
 }
 
 func ablationAdvice(found []finding) []string {
-	var worth, harm, nothing []string
+	var worth, harm, nothing, void []string
 	for i := range found {
 		g := &found[i]
 		label := fmt.Sprintf("%s (without: %s, %s)", g.name, g.off, change(g.ratio()))
@@ -379,6 +379,8 @@ func ablationAdvice(found []finding) []string {
 			worth = append(worth, label)
 		case Faster:
 			harm = append(harm, label)
+		case Void:
+			void = append(void, g.name+" (without: "+g.off+")")
 		default:
 			nothing = append(nothing, g.name+" (without: "+g.off+")")
 		}
@@ -392,6 +394,9 @@ func ablationAdvice(found []finding) []string {
 	}
 	if len(nothing) > 0 {
 		out = append(out, "No difference in time shown; what they are worth is memory or nothing: "+strings.Join(nothing, "; ")+".")
+	}
+	if len(void) > 0 {
+		out = append(out, "Void, because the control of their experiment, the same against itself, differs: "+strings.Join(void, "; ")+". Leave the machine alone meanwhile, or give it more --time.")
 	}
 	return out
 }

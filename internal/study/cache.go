@@ -230,7 +230,9 @@ func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Sect
 	e := t.Between(worst, best)
 	advice := fmt.Sprintf("Tiles: the best is %s, which touches %s (%s); the worst, %s, changes the time by %s.", arms[best].label, bytes(arms[best].touched),
 		level(arms[best].touched, h), arms[worst].label, change(e))
-	if judge(e, t.Noise()) != Slower {
+	if t.Void() {
+		advice = fmt.Sprintf("Tiles: the experiment is %s.", t.voided())
+	} else if judge(e, t.Noise()) != Slower {
 		advice = fmt.Sprintf("Tiles: no size is shown to be better than another (best against worst: %s).", change(e))
 	}
 	return Section{Title: "Tiles", Text: []string{
@@ -367,6 +369,9 @@ func batchSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 	if best == last {
 		advice = fmt.Sprintf("Batch: the rate grows up to the largest batch that was measured (%s, %s): the caches do not limit it here.", arms[best].label, level(arms[best].touched, h))
 	}
+	if t.Void() {
+		advice = fmt.Sprintf("Batch: the experiment is %s.", t.voided())
+	}
 	return Section{Title: "Batch", Table: sizedTable(arms, t, h), Text: []string{"Two layers of an encoder with random weights and a growing batch. The control differs by " + change(t.Noise()) + "."},
 		Figures: []Figure{{"batch", "Rate over what one layer touches, with the sizes of the caches.",
 			Lines{Title: "Rate by what a layer touches", XLabel: "KiB touched by a layer", YLabel: "GFLOP/s", LogX: true, FromZero: true, Series: []Series{line}, Marks: marks}.SVG()}}}, advice
@@ -392,6 +397,9 @@ func widthSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 		parts = append(parts, fmt.Sprintf("%s %s", arms[i].label, word))
 	}
 	advice := fmt.Sprintf("Width: a FLOP is cheapest at %s (%s); against it: %s.", arms[best].label, level(arms[best].touched, h), strings.Join(parts, "; "))
+	if t.Void() {
+		advice = fmt.Sprintf("Width: the experiment is %s.", t.voided())
+	}
 	return Section{Title: "Width", Table: sizedTable(arms, t, h), Text: []string{"Four layers of an encoder with random weights, as wide as small models are. The control differs by " + change(t.Noise()) + "."},
 		Figures: []Figure{{"width", "Rate by the width of the model, with 95 per cent intervals.", Bars{Title: "Rate by width", Unit: "GFLOP/s", Bars: bars}.SVG()}}}, advice
 }

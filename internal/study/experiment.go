@@ -157,6 +157,14 @@ func (t *Trial) Noise() Estimate { return logRatio(t.Control, t.Seconds[0]) }
 // Between is the log-ratio of two arms' times.
 func (t *Trial) Between(arm, base int) Estimate { return logRatio(t.Seconds[arm], t.Seconds[base]) }
 
+// Void reports a control that excludes zero: then the trial shows nothing.
+func (t *Trial) Void() bool { return t.Noise().ExcludesZero() }
+
+// voided says that a trial shows nothing, and why.
+func (t *Trial) voided() string {
+	return fmt.Sprintf("void: its control, the same against itself, differs by %s. Leave the machine alone meanwhile, or give it more --time", change(t.Noise()))
+}
+
 // Judge says what the trial shows about an arm.
 func (t *Trial) Judge(arm int) Verdict { return judge(t.Ratio(arm), t.Noise()) }
 

@@ -25,6 +25,38 @@ type observation struct {
 	queued     float64 // seconds that goroutines waited for a thread, a call
 	counted    perf.Reading
 	profile    *profile.Profile
+	ops        map[string]opCost // of all calls
+}
+
+// opCost is what an op took of all lanes, and what it did.
+type opCost struct{ time, flops, bytes float64 }
+
+// opCosts sums a profile's steps by op.
+func opCosts(p *profile.Profile) map[string]opCost {
+	out := map[string]opCost{}
+	for _, r := range p.Top(-1, profile.ByTime) {
+		c := out[r.Step.MainOp()]
+		c.time += float64(r.LaneTime())
+		c.flops += float64(r.FLOPs)
+		c.bytes += float64(r.Bytes)
+		out[r.Step.MainOp()] = c
+	}
+	return out
+}
+
+// work sums FLOPs and bytes of one call.
+func (o *observation) work() (flops, bytes float64) {
+	for _, c := range o.ops {
+		flops += c.flops / float64(o.calls)
+		bytes += c.bytes / float64(o.calls)
+	}
+	return flops, bytes
+}
+
+// event is how often an event of the processor was counted per call, if it was.
+func (o *observation) event(name string) (float64, bool) {
+	v, ok := o.counted[name]
+	return v / float64(o.calls), ok
 }
 
 // parts are the shares of workers x wall in per cent: what they computed, what
@@ -53,7 +85,7 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 		}
 	}
 	o := &observation{workers: max(1, r.Engine.Options().Workers)}
-	before := rec.Snapshot().Ledger
+	before := rec.Snapshot()
 	counters := perf.Open()
 	defer counters.Close()
 	var m0, m1 runtime.MemStats
@@ -80,7 +112,12 @@ func observe(ctx context.Context, r *running, rec *profile.Recorder, w work, cal
 	o.wall, o.queued = elapsed/n, (queued()-q0)/n
 	o.mallocs, o.heap = float64(m1.Mallocs-m0.Mallocs)/n, float64(m1.TotalAlloc-m0.TotalAlloc)/n
 	o.profile = rec.Snapshot()
-	o.ledger = minus(o.profile.Ledger, before)
+	o.ledger = minus(o.profile.Ledger, before.Ledger)
+	o.ops = opCosts(o.profile)
+	for op, c := range opCosts(before) {
+		n := o.ops[op]
+		o.ops[op] = opCost{n.time - c.time, n.flops - c.flops, n.bytes - c.bytes}
+	}
 	return o, nil
 }
 
@@ -127,7 +164,7 @@ func (o *observation) switches() string {
 // flame is the flame graph of a profile's time.
 func flame(p *profile.Profile) (string, error) {
 	var b strings.Builder
-	err := profile.FlameSVG(&b, p, profile.FlameTime)
+	err := profile.FlameSVG(&b, p, profile.FlameTime, profile.FlameMerged)
 	return b.String(), err
 }
 

@@ -179,9 +179,11 @@ const (
 	autoArm
 )
 
-// better names the mode that a condition speaks for, or "either".
+// better names the mode that a condition speaks for, or "either", or "void".
 func (c *condition) better() string {
 	switch c.trial.Judge(coarseArm) {
+	case Void:
+		return "void"
 	case Faster:
 		return "coarse"
 	case Slower:
@@ -211,7 +213,7 @@ func parallelTable(cells []*condition) Section {
 		t.add(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks))...)
 	}
 	return Section{Title: "Timing", Table: t, Text: []string{
-		"A change of time below zero is faster. The column of what to use names a mode only where the interval of coarse against fine excludes zero and the control does not speak against it."}}
+		"A change of time below zero is faster. The column of what to use names a mode only where the interval of coarse against fine excludes zero. A row whose control excludes zero is void: fine differed from fine there."}}
 }
 
 func parallelFigures(cells []*condition) Section {
@@ -244,7 +246,7 @@ func parallelFigures(cells []*condition) Section {
 		}
 		bars = append(bars, Bar{Label: fmt.Sprintf("%d CPU, %d × %s", c.cpus, c.batch, c.mix.name), Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
 	}
-	sec.Figures = append(sec.Figures, Figure{"coarse-against-fine", "Time of coarse against fine: left of zero coarse is faster. Green: coarse shown to be faster, orange: fine, grey: neither.",
+	sec.Figures = append(sec.Figures, Figure{"coarse-against-fine", "Time of coarse against fine: left of zero coarse is faster. Green: coarse shown to be faster, orange: fine, grey: neither, or void.",
 		Bars{Title: "Coarse against fine", Unit: "% time", Bars: bars}.SVG()})
 	for i, k := range order {
 		if len(series[k][0].X) < 2 {
@@ -254,75 +256,6 @@ func parallelFigures(cells []*condition) Section {
 			Lines{Title: fmt.Sprintf("%s, texts of %s", plural(k.cpus, "CPU"), k.mix), XLabel: "texts in a call", YLabel: "tokens a second", LogX: true, FromZero: true, Series: series[k][:]}.SVG()})
 	}
 	return sec
-}
-
-// parallelWhy looks at one batch of each mix with all CPUs: where workers wait,
-// and what the scheduler and the collector have to do.
-func (s *session) parallelWhy(ctx context.Context, cells []*condition) (out []Section, err error) {
-	calls := 10
-	if s.Quick {
-		calls = 2
-	}
-	waits := Section{Title: "Where workers wait", Text: []string{
-		"Workers × wall time of a call, in per cent, as the ledger stamps it. Barrier is waiting for others before a step; dispatch in coarse mode is a worker's time before its first run and between its runs, where batches are put together; idle is a worker that a run did not need, and one whose last run of a coarse round has ended while others go on; outside runs is what neither runs nor rounds cover.",
-	}, Table: &Table{Left: 2, Head: append([]string{"texts", "mode"}, ledgerParts...)}}
-	sched := Section{Title: "Scheduler and allocations", Text: []string{
-		"Of one call. Waiting for a thread is the time that goroutines were ready and had none, as the Go scheduler counts it; context switches are the kernel's."},
-		Table: &Table{Left: 2, Head: []string{"texts", "mode", "runs", "goroutines", "allocations", "allocated", "waiting for a thread", "context switches", "GC pauses"}}}
-	stacks := Stacks{Title: fmt.Sprintf("Where the time of %s goes, up to %d texts a call", plural(s.Threads, "worker"), shown), Unit: "% of workers × wall", Parts: ledgerParts}
-	flames := Section{Title: "Flame graphs"}
-	for k, m := range modes {
-		var o opened
-		r, rec, err := s.recorded(&o, setMode(m, s.Threads))
-		if err == nil {
-			err = s.closely(cells, func(c *condition) error {
-				s.say(len(cells), len(cells), "looking at %s, %s", m, c.mix.name)
-				ob, err := observe(ctx, r, rec, c.work, calls)
-				if err != nil {
-					return err
-				}
-				row, parts := []string{fmt.Sprintf("%d of %s", c.batch, c.mix.name), m.String()}, ob.parts()
-				for _, p := range parts {
-					row = append(row, fmt.Sprintf("%.1f", p))
-				}
-				waits.Table.add(row...)
-				stacks.Rows = append(stacks.Rows, Stack{c.mix.name + ", " + m.String(), parts})
-				n := float64(ob.calls)
-				sched.Table.add(fmt.Sprintf("%d of %s", c.batch, c.mix.name), m.String(), number(float64(ob.ledger.Runs)/n), fmt.Sprint(ob.goroutines), number(math.Round(ob.mallocs*10)/10), bytes(ob.heap),
-					millis(ob.queued), ob.switches(), millis(float64(ob.ledger.GC)/n/1e9/float64(ob.workers)))
-				return nil
-			})
-		}
-		if err == nil && k != autoArm {
-			var picture string
-			if picture, err = flame(rec.Snapshot()); err == nil {
-				flames.Figures = append(flames.Figures, Figure{"flame-" + m.String(), fmt.Sprintf("All observed calls in %s mode.", m), picture})
-			}
-		}
-		if err = errors.Join(err, o.close()); err != nil {
-			return nil, err
-		}
-	}
-	waits.Figures = []Figure{{"waits", "Where workers spend a call, by mix and mode.", stacks.SVG()}}
-	return []Section{waits, sched, flames}, nil
-}
-
-// closely walks the conditions that are looked at closely.
-func (s *session) closely(cells []*condition, see func(*condition) error) error {
-	last := map[string]*condition{} // the largest of each mix, up to the one that is shown
-	for _, c := range cells {
-		if c.cpus == s.Threads && c.batch <= shown {
-			last[c.mix.name] = c
-		}
-	}
-	for _, c := range cells {
-		if last[c.mix.name] == c {
-			if err := see(c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // parallelAdvice says which mode to use when.
@@ -370,15 +303,29 @@ func parallelAdvice(cells []*condition) []string {
 			}
 			out = append(out, fmt.Sprintf("With %s and texts of %s no difference is shown for batches of %s: leave auto in place.", plural(k.cpus, "CPU"), k.mix, strings.Join(batches, ", ")))
 		}
+		if n := len(by["void"]); n > 0 {
+			var batches []string
+			for _, c := range by["void"] {
+				batches = append(batches, fmt.Sprint(c.batch))
+			}
+			out = append(out, fmt.Sprintf("With %s and texts of %s nothing can be said about batches of %s: these rows are void, because fine differed from fine there.", plural(k.cpus, "CPU"), k.mix, strings.Join(batches, ", ")))
+		}
 	}
 	var misses []string
+	valid := 0
 	for _, c := range cells {
+		if !c.trial.Void() {
+			valid++
+		}
 		if e, lost := c.autoLoss(); lost {
 			misses = append(misses, fmt.Sprintf("%s (%s)", c.name(), change(e)))
 		}
 	}
-	if len(misses) == 0 {
-		return append(out, fmt.Sprintf("Auto is not shown to be slower than the better mode in any of the %d conditions: it needs no setting.", len(cells)))
+	switch {
+	case valid == 0:
+		return append(out, fmt.Sprintf("Nothing can be said about auto: all %d conditions are void. Leave the machine alone meanwhile, or give it more --time.", len(cells)))
+	case len(misses) == 0:
+		return append(out, fmt.Sprintf("Auto is not shown to be slower than the better mode in any of the %d conditions that are not void: it needs no setting.", valid))
 	}
-	return append(out, fmt.Sprintf("Auto is shown to be slower than the better mode in %d of %d conditions: %s.", len(misses), len(cells), strings.Join(misses, "; ")))
+	return append(out, fmt.Sprintf("Auto is shown to be slower than the better mode in %d of %d conditions that are not void: %s.", len(misses), valid, strings.Join(misses, "; ")))
 }

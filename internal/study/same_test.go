@@ -38,7 +38,7 @@ func TestOneBuildIsNoDifference(t *testing.T) {
 			}
 			if d := c.Different(); len(d) > 0 {
 				different++
-				t.Logf("%s: %s by %.1f %%, noise %.1f %%, all steps %.1f %%", d[0].Name, d[0].Verdict, d[0].Percent, d[0].Noise, c.Plans[0].Common.Percent)
+				t.Log(c.Summary())
 			}
 		}
 		n := trials / group

@@ -169,11 +169,21 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		model.X, model.Y = append(model.X, n), append(model.Y, 1/(serial.Mid+(1-serial.Mid)/n))
 		ideal.X, ideal.Y = append(ideal.X, n), append(ideal.Y, n)
 	}
+	lines, caption := []Series{model, ideal, meas}, "Speed-up over one thread with 95 per cent intervals, beside Amdahl's law with the fitted serial part."
+	fitted := fmt.Sprintf("Amdahl's law fits with a serial part of %.1f %% (%.1f to %.1f): however many threads, the speed-up stays below %s.",
+		100*serial.Mid, 100*max(0, serial.Low), 100*min(1, serial.High), ceilingOf(serial.Mid))
+	switch {
+	case t.Void():
+		lines, caption = lines[1:], "Speed-up over one thread with 95 per cent intervals."
+		fitted = "The experiment is " + t.voided() + "."
+	case len(threads) < leastFit:
+		lines, caption = lines[1:], "Speed-up over one thread with 95 per cent intervals."
+		fitted = fmt.Sprintf("Amdahl's law is not fitted: %d numbers of threads are not enough points, expected %d or more. Nothing is said about more than %d threads, the most that were measured.", len(threads), leastFit, threads[last])
+	}
 	top := slices.IndexFunc(loss[last][1:], func(v float64) bool { return v == slices.Max(loss[last][1:]) }) + 1
-	secs[0].Text = append(secs[0].Text, fmt.Sprintf("Amdahl's law fits with a serial part of %.1f %% (%.1f to %.1f): however many threads, the speed-up stays below %s.",
-		100*serial.Mid, 100*max(0, serial.Low), 100*min(1, serial.High), ceilingOf(serial.Mid)))
-	secs[0].Figures = []Figure{{"speedup", "Speed-up over one thread with 95 per cent intervals, beside Amdahl's law with the fitted serial part.",
-		Lines{Title: "Speed-up with threads", XLabel: "threads", YLabel: "times one thread", FromZero: true, Series: []Series{model, ideal, meas}}.SVG()}}
+	secs[0].Text = append(secs[0].Text, fitted)
+	secs[0].Figures = []Figure{{"speedup", caption,
+		Lines{Title: "Speed-up with threads", XLabel: "threads", YLabel: "times one thread", FromZero: true, Series: lines}.SVG()}}
 	stacks := Stacks{Title: "What threads are spent on", Unit: "% of threads × wall", Parts: names}
 	lim := &Table{Left: 1, Head: append([]string{"threads"}, names...)}
 	for i, n := range threads {
@@ -189,15 +199,21 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		Figures: []Figure{{"limits", "Where the time of all threads goes.", stacks.SVG()}}})
 	switch t.Judge(last) {
 	case Faster:
-		advice = append(advice, fmt.Sprintf("Use %s: %.2f times as fast as one (time: %s). What keeps it from %d times is first of all: %s (%.0f %% of the threads' time).",
+		advice = append(advice, fmt.Sprintf("Use %s, the most that were measured: %.2f times as fast as one (time: %s). What keeps it from %d times is first of all: %s (%.0f %% of the threads' time).",
 			plural(threads[last], "thread"), math.Exp(-t.Ratio(last).Mid), change(t.Ratio(last)), threads[last], names[top], loss[last][top]))
 	case Slower:
 		advice = append(advice, fmt.Sprintf("Use one thread: %d threads change the time by %s.", threads[last], change(t.Ratio(last))))
+	case Void:
+		advice = append(advice, fmt.Sprintf("Threads: the experiment is %s.", t.voided()))
 	default:
 		advice = append(advice, fmt.Sprintf("%d threads are not shown to be faster than one (%s): the machine was too uneven to say, or something else had its processors.", threads[last], change(t.Ratio(last))))
 	}
 	return secs, advice
 }
+
+// leastFit is how many numbers of threads Amdahl's law is fitted to at least: of
+// two it fits any.
+const leastFit = 3
 
 func ceilingOf(serial float64) string {
 	if serial < 0.005 {
@@ -287,6 +303,10 @@ func (g growth) section(t *Trial) (Section, string) {
 			return v + math.Log(float64(g.works[i].tokens)/float64(g.works[best].tokens))
 		})
 	}
+	if t.Void() {
+		sec.Text = []string{"The experiment is " + t.voided() + "."}
+		return sec, fmt.Sprintf("%s: the experiment is %s.", g.title, t.voided())
+	}
 	if judge(against(0), t.Noise()) != Faster {
 		return sec, fmt.Sprintf("%s: no size is shown to have a higher rate than %d.", g.title, g.sizes[0])
 	}
@@ -298,6 +318,22 @@ func (g growth) section(t *Trial) (Section, string) {
 		}
 	}
 	times := against(0).Map(func(v float64) float64 { return math.Exp(-v) })
-	return sec, fmt.Sprintf("%s: the rate is highest at %d (%s tok/s), %.1f times that of %d (%.1f to %.1f); beyond %d no further gain is shown.",
-		g.title, g.sizes[best], number(rates[best].Mid), times.Mid, g.sizes[0], times.Low, times.High, g.sizes[enough])
+	return sec, fmt.Sprintf("%s: the rate is highest at %d (%s tok/s), %.1f times that of %d (%.1f to %.1f); %s.",
+		g.title, g.sizes[best], number(rates[best].Mid), times.Mid, g.sizes[0], times.Low, times.High, g.beyond(best, enough))
+}
+
+// leastBeyond is how many larger sizes must show no gain before one may say that
+// there is none.
+const leastBeyond = 2
+
+// beyond says what larger sizes give, as far as they were measured.
+func (g growth) beyond(best, enough int) string {
+	last := len(g.sizes) - 1
+	switch {
+	case enough == last:
+		return fmt.Sprintf("%d is the largest measured, and larger ones may be faster still", g.sizes[last])
+	case last-enough < leastBeyond:
+		return fmt.Sprintf("there are not enough points beyond %d to say whether it grows further, %d is the largest measured", g.sizes[enough], g.sizes[last])
+	}
+	return fmt.Sprintf("from %d up to %d, the largest measured, no further gain is shown", g.sizes[enough], g.sizes[last])
 }

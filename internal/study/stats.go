@@ -129,16 +129,18 @@ const (
 	Faster       Verdict = "faster"
 	Slower       Verdict = "slower"
 	NoDifference Verdict = "no difference shown"
-	Untrusted    Verdict = "not to be trusted: the same against itself differs"
+	Void         Verdict = "void: the control differs"
 )
 
-// judge holds a log-ratio of times against the control's.
+// judge says what a log-ratio of times shows. A control that excludes zero voids
+// it, whatever its size: what makes the same differ from itself may have made
+// the arms differ.
 func judge(ratio, control Estimate) Verdict {
 	switch {
+	case control.ExcludesZero():
+		return Void
 	case !ratio.ExcludesZero():
 		return NoDifference
-	case control.ExcludesZero() && math.Abs(ratio.Mid) < 3*math.Abs(control.Mid):
-		return Untrusted
 	case ratio.Mid < 0:
 		return Faster
 	}

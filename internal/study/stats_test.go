@@ -80,9 +80,10 @@ func TestJudge(t *testing.T) {
 		{Estimate{-0.2, -0.3, -0.1, 8}, none, Faster},
 		{Estimate{0.2, 0.1, 0.3, 8}, none, Slower},
 		{Estimate{0.2, -0.1, 0.3, 8}, none, NoDifference},
-		{Estimate{0.2, 0.1, 0.3, 8}, Estimate{0.1, 0.05, 0.15, 8}, Untrusted},
-		{Estimate{1.2, 1.1, 1.3, 8}, Estimate{0.1, 0.05, 0.15, 8}, Slower}, // far beyond what the control shows
-		{Estimate{0.2, 0.1, 0.3, 1}, none, NoDifference},                   // one block shows nothing
+		{Estimate{0.2, 0.1, 0.3, 8}, Estimate{0.1, 0.05, 0.15, 8}, Void},
+		{Estimate{1.2, 1.1, 1.3, 8}, Estimate{0.1, 0.05, 0.15, 8}, Void}, // however large it is
+		{Estimate{0.2, -0.1, 0.3, 8}, Estimate{-0.1, -0.15, -0.05, 8}, Void},
+		{Estimate{0.2, 0.1, 0.3, 1}, none, NoDifference}, // one block shows nothing
 	} {
 		if got := judge(c.ratio, c.control); got != c.want {
 			t.Errorf("%+v against %+v: %q, expected %q", c.ratio, c.control, got, c.want)

@@ -50,19 +50,23 @@ func (w Whatif) Gain(f float64) Estimate {
 	return w.Seconds.Map(func(s float64) float64 { return s * (1 - 1/f) })
 }
 
-// targets are the kinds of steps with their shares, the largest first; those
-// that the options name, or all of some weight.
+// targets are the ops with their shares, the largest first; those that the
+// options name, or all of some weight. A fused step counts as the op that most of
+// it is, as profile.Compare has it.
 func (s *session) targets(p *profile.Profile) []target {
-	shares := map[string]float64{}
+	shares, ops := map[string]float64{}, map[string]string{} // of each op; of each step by name
 	var all float64
 	for _, r := range p.Top(-1, profile.ByTime) {
-		shares[r.Step.Op] += float64(r.LaneTime())
+		ops[r.Step.Name] = r.Step.MainOp()
+		shares[r.Step.MainOp()] += float64(r.LaneTime())
 		all += float64(r.LaneTime())
 	}
 	var out []target
 	if len(s.Steps) > 0 {
 		for _, want := range s.Steps {
-			t := target{name: want, match: func(kind, step string) bool { return kind == want || strings.Contains(step, want) }}
+			t := target{name: want, match: func(kind, step string) bool {
+				return ops[step] == want || kind == want || strings.Contains(step, want)
+			}}
 			for _, r := range p.Top(-1, profile.ByTime) {
 				if t.match(r.Step.Op, r.Step.Name) {
 					t.share += 100 * float64(r.LaneTime()) / all
@@ -74,7 +78,7 @@ func (s *session) targets(p *profile.Profile) []target {
 	}
 	for kind, v := range shares {
 		if pc := 100 * v / all; pc >= 1 {
-			out = append(out, target{kind, func(k, _ string) bool { return k == kind }, pc})
+			out = append(out, target{kind, func(_, step string) bool { return ops[step] == kind }, pc})
 		}
 	}
 	slices.SortFunc(out, func(a, b target) int { return cmp.Compare(b.share, a.share) })
@@ -195,7 +199,8 @@ func whatif(ctx context.Context, s *session) (rep *Report, err error) {
 	return rep, nil
 }
 
-// uneven reports a control that differs from the baseline by anything.
+// uneven reports a control that may differ from the baseline by as much as
+// slowing everything does.
 func uneven(t *Trial) bool {
 	n := t.Noise()
 	return !(n.High-n.Low < unevenLog)
@@ -215,6 +220,9 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 		if len(out) == 3 {
 			break
 		}
+	}
+	if t.Void() {
+		return []string{fmt.Sprintf("The experiment is %s.", t.voided())}
 	}
 	if uneven(t) {
 		return []string{fmt.Sprintf("The machine was too uneven to say: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(t.Noise()))}
@@ -238,13 +246,13 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 		switch trial.Judge(i + 1) {
 		case Faster:
 			verdict = "worth it"
-		case Untrusted:
-			verdict = string(Untrusted)
+		case Void:
+			verdict = string(Void)
 		}
 		t.add(w.Target, fmt.Sprintf("%.1f %%", w.Share), pc(w.Seconds), pc(w.Gain(1.2)), pc(w.Gain(2)), millis(w.Seconds.Mid), verdict)
 		sum += w.Seconds.Mid
 		g := w.Gain(2).Map(func(v float64) float64 { return 100 * v / now })
-		bars = append(bars, Bar{Label: w.Target, Value: g.Mid, Low: finite(g.Low, g.Mid), High: finite(g.High, g.Mid), Color: i})
+		bars = append(bars, Bar{Label: w.Target, Value: g.Mid, Low: finite(g.Low, g.Mid), High: finite(g.High, g.Mid), Color: profile.OpColor(w.Target)})
 		if i < 5 {
 			s := Series{Name: w.Target, withoutPoint: true}
 			for _, f := range []float64{1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4} {
@@ -256,7 +264,9 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 		}
 	}
 	together := fmt.Sprintf("The kinds that were asked about contribute %.1f %% of the %s together; the rest is other steps, waiting, and what happens between runs.", 100*sum/now, millis(now))
-	if uneven(trial) {
+	if trial.Void() {
+		together = "The experiment is " + trial.voided() + "."
+	} else if uneven(trial) {
 		together = "The machine was too uneven: take none of these figures for one of the model. The intervals hold what is so, and nearly all else."
 	}
 	return []Section{

@@ -1,8 +1,12 @@
 // The comparison of two recordings.
 
-const verdictClass = v => v === 'slower' || v === 'more work' || v === 'only in B' ? 'slower' : v === 'faster' || v === 'less work' || v === 'only in A' ? 'faster' : '';
-const noise = d => d.noise_percent ? '±' + d.noise_percent.toFixed(1) : '';
-const interval = (d, show) => d.percent_low === undefined ? 'too few for an interval' : signed(d.percent_low, show) + ' to ' + signed(d.percent_high, show);
+const worse = new Set(['slower', 'slower tail', 'more work', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'only in A', 'less memory']);
+const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
+const MEASURES = ['median', 'mean', 'p95'];
+const tested = c => c && c.noise_percent > 0;
+const real = c => c.verdict === 'slower' || c.verdict === 'faster';
+const interval = c => c.percent_low === undefined ? 'too few for an interval' : signed(c.percent_low, v => v.toFixed(1)) + ' to ' + signed(c.percent_high, v => v.toFixed(1));
+const changeText = c => signed(c.percent, v => v.toFixed(1)) + ' % (' + interval(c) + ')';
 
 function diffColor(d) {
   const changed = verdictClass(d.verdict);
@@ -12,19 +16,24 @@ function diffColor(d) {
 }
 const diffTip = d => [['before', time(d.before_ns)], ['after', time(d.after_ns)], ['difference', signed(d.after_ns - d.before_ns, time) + (d.before_ns ? '  ' + signed(100 * (d.after_ns - d.before_ns) / d.before_ns, pct) : '')],
   ['work', signed(d.work_ns || 0, time)], ['efficiency', signed(d.efficiency_ns || 0, time)], ['wait', signed(d.wait_ns || 0, time)],
-  d.noise_percent > 0 && ['for the same work', signed(d.percent, pct) + ' (' + interval(d, pct) + ')'],
-  d.noise_percent > 0 && ['one build may differ by', '±' + pct(d.noise_percent)], d.noise_percent > 0 && ['p, Holm', d.p_holm.toPrecision(2)], ['verdict', d.verdict]];
+  ...MEASURES.filter(m => tested(d[m])).map(m => [m + ' for the same work', changeText(d[m]) + (real(d[m]) ? ', real' : '')]), ['verdict', d.verdict]];
 
+// pair draws the time before and after as two bars, on one scale for a table.
+function pair(d, most) {
+  const bar = (ns, name, color) => el('span', {title: name + ' ' + time(ns), style: 'width:' + Math.max(0.5, 100 * ns / (most || 1)) + '%;background:' + color});
+  return el('span', {class: 'pair'}, bar(d.before_ns, 'before', 'var(--wait)'), bar(d.after_ns, 'after', verdictClass(d.verdict) === 'slower' ? 'var(--slow)' : verdictClass(d.verdict) === 'faster' ? 'var(--fast)' : 'var(--c0)'));
+}
 function diffTable(rows, first) {
+  const most = Math.max(...rows.map(d => Math.max(d.before_ns, d.after_ns)));
+  const change = m => ({head: m + ' %', get: d => tested(d[m]) ? d[m].percent : -1e9, show: d => tested(d[m]) ? el('span', {class: real(d[m]) ? verdictClass(d[m].verdict) : ''}, changeText(d[m]).replace(' %', '')) : ''});
   const cols = [{head: first, left: true, get: d => d.name}, {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)},
+    {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
     {head: 'difference', get: d => Math.abs(d.after_ns - d.before_ns), show: d => signed((d.after_ns - d.before_ns) / 1e6, v => v.toFixed(3))},
-    {head: 'work', get: d => d.work_ns, show: d => signed(d.work_ns / 1e6, v => v.toFixed(3))}, {head: 'efficiency', get: d => d.efficiency_ns, show: d => signed(d.efficiency_ns / 1e6, v => v.toFixed(3))},
-    {head: 'wait', get: d => d.wait_ns, show: d => signed(d.wait_ns / 1e6, v => v.toFixed(3))}, {head: 'for the same work', get: d => d.noise_percent ? d.percent : -1e9, show: d => d.noise_percent ? signed(d.percent, pct) : ''},
-    {head: '95 %', get: d => d.percent_low ?? -1e9, show: d => d.noise_percent ? interval(d, v => v.toFixed(1)) : ''}, {head: 'noise', get: d => d.noise_percent, show: noise},
-    {head: 'p (Holm)', get: d => -d.p_holm, show: d => d.noise_percent ? d.p_holm.toPrecision(2) : ''}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}];
-  return sortable(cols, () => rows, 3).table;
+    ...MEASURES.map(change), {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}];
+  return sortable(cols, () => rows, 4).table;
 }
 
+const shifted = (by, rows) => by.some(v => v) ? ': changes are beyond what all ' + rows + ' have in common (' + MEASURES.map((m, i) => m + ' ' + signed(by[i], pct)).filter((_, i) => by[i]).join(', ') + ')' : '';
 const o = section('overview', 'Overview', data.a + ' against ' + data.b);
 o.append(cards(data.cards), el('p', {}, data.summary));
 for (const w of data.warnings || []) o.append(el('p', {class: 'warn'}, w));
@@ -33,6 +42,14 @@ data.plans.forEach((p, i) => {
   const host = el('div');
   s.append(host, el('div', {class: 'legend'}, el('span', {style: '--k:var(--slow)'}, 'slower or more work'), el('span', {style: '--k:var(--fast)'}, 'faster or less work'), el('span', {style: '--k:var(--same)'}, 'no more than two recordings of one build differ by')));
   flame(host, data.trees[i], {label: 'Difference flame graph', value: n => n.c && n.c.length ? 0 : Math.max(n.before_ns, n.after_ns), sumOnly: true, path: pathOf, tip: n => diffTip(n), color: n => n.c && n.c.length ? {fill: css('--line'), pale: true} : diffColor(n)});
-  s.append(el('p', {class: 'note'}, 'Of a run'), diffTable([p.total, p.common, p.wait], ''), el('p', {class: 'note'}, 'By op'), diffTable(p.kinds, 'op'), el('p', {class: 'note'}, 'By step'), diffTable(p.steps, 'step'));
+  s.append(el('p', {class: 'note'}, 'Of a run'), diffTable([p.total, p.common, p.wait], ''), el('p', {class: 'note'}, 'By op' + shifted(p.shift_percent, 'ops')), diffTable(p.kinds, 'op'));
+  if (p.layers.length > 1) s.append(el('p', {class: 'note'}, 'By layer' + shifted(p.layer_shift_percent, 'layers')), diffTable(p.layers, 'layer'));
+  s.append(el('p', {class: 'note'}, 'By step'), diffTable(p.steps, 'step'));
 });
+if (data.memory && data.memory.length) {
+  const s = section('memory', 'Memory', 'Sizes of plans are exact; those of the Go runtime depend on when it collected last.');
+  s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
+    {head: 'after', get: d => d.after_bytes, show: d => bytes(d.after_bytes)}, {head: 'difference', get: d => Math.abs(d.after_bytes - d.before_bytes), show: d => signed(d.after_bytes - d.before_bytes, bytes)},
+    {head: 'noise', get: d => d.noise_bytes, show: d => '±' + bytes(d.noise_bytes)}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.memory, 4).table);
+}
 document.documentElement.dataset.ready = 'yes';

@@ -33,16 +33,24 @@ function nodeTip(n, root) {
     n.f > 0 && ['rate', si(perTime(n.f, n.w) * 1e9, 'FLOP/s')], n.b > 0 && ['memory', si(perTime(n.b, n.w) * 1e9, 'B/s')],
     n.f > 0 && n.b > 0 && ['intensity', (n.f / n.b).toFixed(1) + ' FLOP/B'], n.m > 0 && ['steps run', n.m.toLocaleString('en')]];
 }
+// The tree table has nodes of its own: pictures keep their own parents.
+const VIEWS = [['layers', 'By layer'], ['merged', 'Layers merged'], ['ops', 'By op']];
+const treeOf = view => structuredClone(data.trees.find(t => t.view === view).root);
+const tree = data.trees.length ? treeOf('layers') : null;
+(function link(n, parent) { if (n) { n.parent = parent; (n.c || []).forEach(k => link(k, n)); } })(tree, null);
+const countLayers = n => Math.max((n.c || []).filter(k => k.k === 'layer').length, ...(n.c || []).map(countLayers), 0);
 function flameSection() {
-  if (!data.tree || !data.tree.t) return;
+  if (!tree || !tree.t) return;
   let metric = 'time';
+  // Many layers side by side are slivers.
+  const first = countLayers(tree) > 12 ? 'merged' : 'layers';
   const found = el('span', {class: 'note', 'aria-live': 'polite'});
   const search = el('input', {type: 'search', placeholder: 'Search (/)', 'aria-label': 'Search the flame graph'});
   const s = section('flame', 'Flame graph', 'Width is the measure, colour the op. Click to zoom, again to go back; arrows and Enter do the same.',
-    found, search, group(Object.entries(METRICS).filter(([k]) => k !== 'lost' || data.ceilings.length).map(([k, m]) => [k, m.label]), metric, m => { metric = m; f.draw(); }));
+    found, search, group(VIEWS, first, v => f.show(treeOf(v))), group(Object.entries(METRICS).filter(([k]) => k !== 'lost' || data.ceilings.length).map(([k, m]) => [k, m.label]), metric, m => { metric = m; f.draw(); }));
   const host = el('div');
   s.append(host, legend(data.ops));
-  const f = flame(host, data.tree, {
+  const f = flame(host, treeOf(first), {
     label: 'Flame graph', value: n => METRICS[metric].get(n), path: pathOf,
     tip: (n, root) => [[METRICS[metric].label, METRICS[metric].show(METRICS[metric].get(n))], ...nodeTip(n, root)],
     color: n => n.k === 'wait' ? {fill: css('--wait'), pale: true} : n.o ? {fill: opColor(n.o)} : {fill: css('--line'), pale: true},
@@ -55,22 +63,22 @@ function flameSection() {
 }
 
 function treeSection() {
-  if (!data.tree || !data.tree.t) return;
+  if (!tree || !tree.t) return;
   const body = el('tbody');
   const s = section('tree', 'Tree', 'Model, layer, block, op, kernel. Arrow keys move and open.',
     el('button', {onclick: () => { toggleAll(true); }}, 'Open all'), el('button', {onclick: () => { toggleAll(false); }}, 'Close'));
-  const open = new Set([data.tree]);
+  const open = new Set([tree]);
   function toggleAll(on) {
     open.clear();
-    open.add(data.tree);
-    if (on) (function walk(n) { open.add(n); (n.c || []).forEach(walk); })(data.tree);
+    open.add(tree);
+    if (on) (function walk(n) { open.add(n); (n.c || []).forEach(walk); })(tree);
     draw();
   }
-  let at = data.tree;
+  let at = tree;
   function draw(focus) {
     const rows = [];
     (function walk(n, depth) {
-      const kids = n.c || [], bar = 100 * n.t / data.tree.t;
+      const kids = n.c || [], bar = 100 * n.t / tree.t;
       const tr = el('tr', {tabindex: n === at ? 0 : -1, role: 'row', 'aria-level': depth + 1, 'aria-expanded': kids.length ? open.has(n) : undefined},
         el('td', {class: 'l'}, el('span', {style: 'padding-left:' + depth * 18 + 'px'}),
           el('span', {class: 'twist', onclick: () => { flip(n); }}, kids.length ? (open.has(n) ? '▾' : '▸') : ''), n.n, el('span', {class: 'kind'}, n.k)),
@@ -80,7 +88,7 @@ function treeSection() {
       tr.node = n;
       rows.push(tr);
       if (open.has(n)) [...kids].sort((a, b) => n.k === 'model' || n.k === 'plan' ? 0 : b.t - a.t).forEach(k => walk(k, depth + 1));
-    })(data.tree, 0);
+    })(tree, 0);
     body.replaceChildren(...rows);
     if (focus) { const tr = rows.find(r => r.node === at); if (tr) tr.focus(); }
   }
@@ -102,20 +110,103 @@ function treeSection() {
   s.append(el('div', {class: 'scroll'}, el('table', {class: 'tree', role: 'treegrid', 'aria-label': 'Tree of the model'},
     el('thead', {}, el('tr', {}, heads.map((h, i) => el('th', {class: i ? '' : 'l', scope: 'col'}, h)))), body)));
   // A tree of a few rows says nothing: the largest branches are opened until it does.
-  for (let rows = data.tree.c.length, n = data.tree; rows < 8 && n.c && n.c.length; rows += (n.c || []).length) {
+  for (let rows = tree.c.length, n = tree; rows < 8 && n.c && n.c.length; rows += (n.c || []).length) {
     n = n.c.reduce((a, b) => a.t > b.t ? a : b);
     open.add(n);
   }
   drawn(draw);
 }
 
+// ---- all runs on the wall clock -------------------------------------------
+function wallSection() {
+  const t = data.timeline, w = t.wall;
+  if (!w.runs.length) return;
+  let from = w.from, to = w.to, boxes = [], drag = null;
+  const s = section('wall', 'Timeline', 'All kept runs, lane by lane, on the wall clock; hatched is time without a run. Wheel or + and − zoom, drag or arrows move, a click shows the run below.',
+    el('button', {onclick: () => fit()}, 'Fit'));
+  const canvas = el('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Timeline of all runs'});
+  const names = [...new Set(w.runs.map(r => r.p))], color = p => css('--c' + names.indexOf(p) % COLORS);
+  s.append(canvas, el('div', {class: 'legend'}, names.map(p => el('span', {style: '--k:var(--c' + names.indexOf(p) % COLORS + ')'}, t.plans[p].name)),
+    el('span', {style: '--k:var(--wait)'}, 'idle lane'), el('span', {class: 'hatched'}, 'no run, or not kept')));
+  const SROW = 18, ROW = 24, TOP = 26, LEFT = 74;
+  const fit = () => { const pad = 0.005 * (w.to - w.from); from = w.from - pad; to = w.to + pad; draw(); };
+  function draw() {
+    const rows = w.rows, W = Math.max(300, s.clientWidth - 42), base = TOP + w.above * SROW + (w.above ? 8 : 0), H = base + rows * ROW + 6, dpr = devicePixelRatio || 1;
+    canvas.width = W * dpr; canvas.height = H * dpr; canvas.style.height = H + 'px';
+    const c = canvas.getContext('2d');
+    c.scale(dpr, dpr);
+    c.clearRect(0, 0, W, H);
+    const x = v => LEFT + (v - from) / (to - from) * (W - LEFT);
+    c.font = '11.5px ' + css('--sans');
+    const step = niceStep((to - from) / Math.max(2, (W - LEFT) / 110));
+    for (let v = Math.ceil((from - w.from) / step) * step; v <= to - w.from; v += step) {
+      c.strokeStyle = css('--line'); c.beginPath(); c.moveTo(x(v + w.from), TOP - 6); c.lineTo(x(v + w.from), H); c.stroke();
+      c.fillStyle = css('--faint');
+      if (x(v + w.from) >= LEFT && x(v + w.from) + 3 + c.measureText(time(v)).width <= W) c.fillText(time(v), x(v + w.from) + 3, 13);
+    }
+    boxes = [];
+    const hatch = c.createPattern(hatching(), 'repeat');
+    const box = (a, b, y, h, fill, label, info, act) => {
+      const xa = Math.max(LEFT, x(a)), xb = Math.min(W, x(b));
+      if (xb <= LEFT || xa >= W) return;
+      c.fillStyle = fill; c.fillRect(xa, y, Math.max(0.7, xb - xa - (xb - xa > 3 ? 0.6 : 0)), h);
+      if (label && xb - xa > 30) { c.fillStyle = '#fff'; c.fillText(clipText(c, label, xb - xa - 8), xa + 4, y + h - 5); }
+      boxes.push({xa, xb, y, h, info, act});
+    };
+    for (const b of w.blanks) box(b.s, b.e, base, rows * ROW, hatch, '', () => [b.n ? b.n + ' runs were not kept here' : 'no run in flight', [['time', time(b.e - b.s)], ['from', time(b.s - w.from)]]]);
+    for (const e of w.scopes) box(e.s, e.e, TOP + e.r * SROW, SROW - 2, css('--c7'), e.n, () => [e.n, [['scope', time(e.e - e.s)], ['from', time(e.s - w.from)]]]);
+    if (w.above) { c.fillStyle = css('--soft'); c.fillText('scopes', 0, TOP + 12); }
+    for (const r of w.runs) r.l.forEach(([wake, done], i) => {
+      const y = base + (r.r + i) * ROW + 2, plan = t.plans[r.p], h = ROW - 4;
+      const info = what => () => [plan.name + ', run ' + (r.i + 1), [['lane', plan.lanes[i]], ['tokens', r.k], ['run', time(r.e - r.s)], what]];
+      box(r.s, r.e, y, h, css('--wait'), '', info(['idle', wake ? time(r.e - r.s - (done - wake)) : 'not called into this run']));
+      if (wake) box(wake, done, y, h, color(r.p), i ? '' : plan.name, info(['working', time(done - wake)]), r.d >= 0 && (() => pickRun(r.d)));
+    });
+    c.fillStyle = css('--soft');
+    for (let i = 0; i < rows; i++) c.fillText('lane ' + (i + 1), 0, base + i * ROW + 16);
+  }
+  const find = e => { const r = canvas.getBoundingClientRect(), px = e.clientX - r.left, py = e.clientY - r.top; return boxes.findLast(b => px >= b.xa - 1 && px <= Math.max(b.xb, b.xa + 2) && py >= b.y && py < b.y + b.h); };
+  const zoom = (f, at) => { const m = from + (to - from) * at; from = m - (m - from) * f; to = m + (to - m) * f; draw(); };
+  const move = part => { const d = (to - from) * part; from += d; to += d; draw(); };
+  canvas.addEventListener('wheel', e => { e.preventDefault(); const r = canvas.getBoundingClientRect(); zoom(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, (e.clientX - r.left - LEFT) / (r.width - LEFT))); }, {passive: false});
+  canvas.addEventListener('pointerdown', e => { drag = {x: e.clientX, from, to, moved: false}; canvas.setPointerCapture(e.pointerId); });
+  canvas.addEventListener('pointerup', e => { const b = drag && !drag.moved && find(e); drag = null; if (b && b.act) b.act(); });
+  canvas.addEventListener('pointermove', e => {
+    if (drag) {
+      const d = (drag.x - e.clientX) / (canvas.clientWidth - LEFT) * (drag.to - drag.from);
+      drag.moved = drag.moved || Math.abs(drag.x - e.clientX) > 3;
+      from = drag.from + d; to = drag.to + d; draw();
+      return;
+    }
+    const b = find(e);
+    b ? showTip(e, ...b.info()) : hideTip();
+  });
+  canvas.addEventListener('pointerleave', hideTip);
+  canvas.addEventListener('keydown', e => {
+    const f = {'+': () => zoom(0.7, 0.5), '=': () => zoom(0.7, 0.5), '-': () => zoom(1.4, 0.5), ArrowLeft: () => move(-1 / 6), ArrowRight: () => move(1 / 6), Escape: fit}[e.key];
+    if (f) { e.preventDefault(); f(); }
+  });
+  fit();
+  redraw.push(draw);
+}
+function hatching() {
+  const h = document.createElement('canvas');
+  h.width = h.height = 6;
+  const c = h.getContext('2d');
+  c.fillStyle = css('--hover'); c.fillRect(0, 0, 6, 6);
+  c.strokeStyle = css('--wait'); c.beginPath(); c.moveTo(-1, 7); c.lineTo(7, -1); c.moveTo(-1, 1); c.lineTo(1, -1); c.moveTo(5, 7); c.lineTo(7, 5); c.stroke();
+  return h;
+}
+const clipText = (c, text, w) => { if (c.measureText(text).width <= w) return text; let n = text.length; while (n > 1 && c.measureText(text.slice(0, n) + '…').width > w) n--; return n > 1 ? text.slice(0, n) + '…' : ''; };
+
 // ---- timeline --------------------------------------------------------------
+let pickRun = () => {};
 function timelineSection() {
   const t = data.timeline;
   if (!t.runs.length) return;
   let run = t.runs.length - 1, from = 0, to = 1, hot = null, boxes = [];
   const which = el('span', {class: 'note'});
-  const s = section('timeline', 'Timeline', 'Each lane of one run. Wheel or + and − zoom, drag or arrows move, n and p change the run.',
+  const s = section('timeline', 'One run', 'Each lane of one run. Wheel or + and − zoom, drag or arrows move, n and p change the run.',
     which, el('div', {class: 'group'}, el('button', {onclick: () => pick(run - 1), title: 'Run before (p)'}, '‹'), el('button', {onclick: () => pick(run + 1), title: 'Next run (n)'}, '›')),
     el('button', {onclick: () => fit()}, 'Fit'));
   const canvas = el('canvas', {tabindex: 0, role: 'img', 'aria-label': 'Timeline of a run'});
@@ -124,6 +215,7 @@ function timelineSection() {
   let LEFT = 118;
   const fit = () => { const r = t.runs[run], w = r.e - r.s; from = -0.01 * w; to = 1.01 * w; draw(); };
   function pick(i) { if (t.runs[i]) { run = i; fit(); } }
+  pickRun = i => { pick(i); s.scrollIntoView(); };
   function draw() {
     const r = t.runs[run], plan = t.plans[r.p], W = s.clientWidth - 42, H = TOP + r.l.length * LANE + 4, dpr = devicePixelRatio || 1;
     which.textContent = plan.name + ', run ' + (r.i + 1) + ', ' + r.k + ' tokens, ' + time(r.e - r.s) + ' (' + (run + 1) + ' of ' + t.runs.length + ' kept)';
@@ -146,12 +238,12 @@ function timelineSection() {
     r.l.forEach((lane, i) => {
       const y = TOP + i * LANE;
       c.fillStyle = css('--soft'); c.font = '12.5px ' + css('--sans');
-      c.fillText(clip(c, plan.lanes[i], LEFT - 12), 0, y + LANE / 2 + 2);
+      c.fillText(clipText(c, plan.lanes[i], LEFT - 12), 0, y + LANE / 2 + 2);
       const box = (a, b, fill, label, info) => {
         const xa = Math.max(LEFT, x(a)), xb = Math.min(W, x(b));
         if (xb <= LEFT || xa >= W) return;
         c.fillStyle = fill; c.fillRect(xa, y + 3, Math.max(0.7, xb - xa - (xb - xa > 3 ? 0.7 : 0)), LANE - 9);
-        if (label && xb - xa > 34) { c.fillStyle = '#fff'; c.font = '11.5px ' + css('--sans'); c.fillText(clip(c, c.measureText(label).width > xb - xa - 8 ? label.slice(label.lastIndexOf('/') + 1) : label, xb - xa - 8), xa + 4, y + LANE / 2 + 2); }
+        if (label && xb - xa > 34) { c.fillStyle = '#fff'; c.font = '11.5px ' + css('--sans'); c.fillText(clipText(c, c.measureText(label).width > xb - xa - 8 ? label.slice(label.lastIndexOf('/') + 1) : label, xb - xa - 8), xa + 4, y + LANE / 2 + 2); }
         boxes.push({xa, xb, y, info});
       };
       if (lane.x) { box(0, r.e - r.s, hatch, '', () => ['idle', [['lane', plan.lanes[i]], ['was not called into this run', '']]]); return; }
@@ -163,15 +255,6 @@ function timelineSection() {
       }
       if (lane.d < r.e - r.s) box(lane.d, r.e - r.s, hatch, '', () => [i ? 'idle' : 'dispatch', [['time', time(r.e - r.s - lane.d)]]]);
     });
-  }
-  const clip = (c, text, w) => { if (c.measureText(text).width <= w) return text; let n = text.length; while (n > 1 && c.measureText(text.slice(0, n) + '…').width > w) n--; return n > 1 ? text.slice(0, n) + '…' : ''; };
-  function hatching() {
-    const h = document.createElement('canvas');
-    h.width = h.height = 6;
-    const c = h.getContext('2d');
-    c.fillStyle = css('--hover'); c.fillRect(0, 0, 6, 6);
-    c.strokeStyle = css('--wait'); c.beginPath(); c.moveTo(-1, 7); c.lineTo(7, -1); c.moveTo(-1, 1); c.lineTo(1, -1); c.moveTo(5, 7); c.lineTo(7, 5); c.stroke();
-    return h;
   }
   function zoom(f, at) { const m = from + (to - from) * at; from = m - (m - from) * f; to = m + (to - m) * f; draw(); }
   const rel = e => { const r = canvas.getBoundingClientRect(); return {x: e.clientX - r.left, y: e.clientY - r.top, at: Math.max(0, (e.clientX - r.left - LEFT) / (r.width - LEFT))}; };
@@ -262,8 +345,13 @@ function memorySection() {
   if (!m.plans.length && !m.counters.length && !m.classes.length) return;
   let plan = m.plans[0], pinned = -1;
   const on = new Set(['activations', 'scratch', 'io']);
+  const traffic = el('div');
+  // Where activations are next to nothing, as in decoding, the rest is what there is to see.
+  const held = (p, cs) => p.buffers.filter(b => cs.includes(b[1])).reduce((t, b) => t + b[3], 0);
+  const pickClasses = () => { if (plan && held(plan, ['activations', 'scratch']) < 0.1 * held(plan, ['state', 'weights'])) ['state', 'weights'].forEach(c => on.add(c)); };
+  pickClasses();
   const tools = [];
-  if (m.plans.length > 1) tools.push(el('select', {'aria-label': 'Plan', onchange: e => { plan = m.plans[e.target.value]; pinned = -1; draw(); }}, m.plans.map((p, i) => el('option', {value: i}, p.name))));
+  if (m.plans.length > 1) tools.push(el('select', {'aria-label': 'Plan', onchange: e => { plan = m.plans[e.target.value]; pinned = -1; pickClasses(); draw(); drawTraffic(); }}, m.plans.map((p, i) => el('option', {value: i}, p.name))));
   const s = section('memory', 'Memory', m.plans.length ? 'What each step of a plan holds, at its largest batch. Point at a step to see who owns every byte.' : '', ...tools);
   let draw = () => {};
   if (m.plans.length) {
@@ -309,8 +397,36 @@ function memorySection() {
     };
     drawn(draw);
   }
+  // What decoding waits for: the bytes that each layer moves in a run.
+  function drawTraffic() {
+    const rows = plan && plan.traffic || [];
+    if (!rows.length) { traffic.replaceChildren(); return; }
+    const layers = [...new Set(rows.map(r => r[0]))].sort((a, b) => a - b), sums = layers.map(l => rows.filter(r => r[0] === l).reduce((t, r) => t + r[2], 0)), top = Math.max(1, ...sums), all = sums.reduce((a, b) => a + b, 0);
+    const W = Math.max(300, traffic.clientWidth || main.clientWidth - 42), H = 210, L = 84, B = 30, T = 14, step = (W - L) / layers.length, Y = v => H - B - v / top * (H - B - T);
+    const svg = sv('svg', {viewBox: '0 0 ' + W + ' ' + H, role: 'img', 'aria-label': 'Bytes moved by layer'});
+    svg.style.height = H + 'px';
+    for (let i = 0; i <= 4; i++) { const v = top * i / 4; svg.append(sv('line', {class: 'axis', x1: L, x2: W, y1: Y(v), y2: Y(v)}), sv('text', {class: 'tick', x: L - 8, y: Y(v) + 4, 'text-anchor': 'end'}, bytes(Math.round(v)))); }
+    const every = Math.ceil(44 / step);
+    layers.forEach((l, i) => {
+      let base = 0;
+      for (const r of rows.filter(r => r[0] === l).sort((a, b) => b[2] - a[2])) {
+        const b = sv('rect', {x: L + i * step + 1, width: Math.max(1, step - 2), y: Y(base + r[2]), height: Math.max(0.3, Y(base) - Y(base + r[2])), fill: opColor(r[1])});
+        base += r[2];
+        b.addEventListener('mousemove', e => showTip(e, (l < 0 ? 'outside of layers' : 'layer ' + l) + ', ' + r[1], [['bytes per run', bytes(r[2])], ['of the layer', pct(100 * r[2] / sums[i])], ['of the run', pct(100 * r[2] / all)]]));
+        b.addEventListener('mouseleave', hideTip);
+        svg.append(b);
+      }
+      if (i % every === 0) svg.append(sv('text', {class: 'tick', x: L + (i + 0.5) * step, y: H - 12, 'text-anchor': 'middle'}, l < 0 ? 'none' : l));
+    });
+    traffic.replaceChildren(el('p', {class: 'note'}, 'Bytes that ' + plan.name + ' moves in a run, by layer and op: ' + bytes(all) + ' in all'), svg);
+  }
+  if (m.plans.length) { s.append(traffic); drawn(drawTraffic); }
   for (const c of m.counters.filter(c => c.samples.length > 1)) s.append(lineChart(c));
-  if (m.classes.length) s.append(el('p', {class: 'note'}, 'What the process holds'), plainTable(['owner', 'class', 'bytes'], m.classes.map(c => [c[0], c[1], bytes(c[2])]), 2));
+  if (m.classes.length) {
+    const most = Math.max(1, ...m.classes.map(c => c[2]));
+    s.append(el('p', {class: 'note'}, 'What the process holds'), sortable([{head: 'owner', left: true, get: c => c[0]}, {head: 'class', left: true, get: c => c[1]},
+      {head: 'bytes', get: c => c[2], show: c => bytes(c[2]), bar: c => 100 * c[2] / most, color: c => classColor(c[1])}], () => m.classes, 2).table);
+  }
   for (const line of m.notes) s.append(el('p', {class: 'note'}, line));
 }
 function lineChart(c) {
@@ -365,5 +481,5 @@ function scopesSection() {
   if (data.requests.length) s.append(el('p', {class: 'note'}, 'Requests'), plainTable(['', 'count', 'mean', 'p50', 'p95', 'p99', 'max'], data.requests.map(r => [r.name, r.count, ...r.times.map(time)])));
 }
 
-[overview, flameSection, treeSection, timelineSection, rooflineSection, memorySection, stepsSection, scopesSection].forEach(f => f());
+[overview, flameSection, treeSection, wallSection, timelineSection, rooflineSection, memorySection, stepsSection, scopesSection].forEach(f => f());
 document.documentElement.dataset.ready = 'yes';

@@ -45,12 +45,10 @@ const pct = v => (Math.abs(v) >= 99.95 ? v.toFixed(0) : v.toFixed(1)) + ' %';
 const signed = (v, f) => (v > 0 ? '+' : '') + f(v);
 const ms = ns => (ns / 1e6).toFixed(3);
 
-// Colours: one for each op, the same everywhere.
+// Colours: one for each family of ops, the same in every page.
 const COLORS = 8;
-function opColor(op) {
-  const i = (data.ops || []).indexOf(op);
-  return i < 0 ? css('--wait') : css('--c' + Math.min(i, COLORS - 1));
-}
+const opIndex = op => (data.colors || {})[op] ?? COLORS - 1;
+const opColor = op => css('--c' + opIndex(op));
 
 // The tip under the pointer.
 const tip = document.getElementById('tip');
@@ -85,9 +83,10 @@ function group(names, current, pick) {
   return g;
 }
 function legend(ops) {
-  const all = ops.slice(0, COLORS);
-  const more = ops.length > COLORS;
-  return el('div', {class: 'legend'}, all.map((op, i) => el('span', {style: '--k:var(--c' + i + ')'}, more && i === COLORS - 1 ? 'other ops' : op)),
+  const by = new Map();
+  for (const op of ops) by.set(opIndex(op), [...(by.get(opIndex(op)) || []), op]);
+  const name = list => list.slice(0, 3).join(', ') + (list.length > 3 ? ' …' : '');
+  return el('div', {class: 'legend'}, [...by].map(([i, list]) => el('span', {style: '--k:var(--c' + i + ')', title: list.join(', ')}, name(list))),
     el('span', {style: '--k:var(--wait)'}, 'waiting'));
 }
 
@@ -110,10 +109,11 @@ addEventListener('keydown', e => {
 // ---- flame graph: an icicle, the root on top -----------------------------
 const ROW = 21;
 function flame(host, root, o) {
+  const linked = r => { (function link(n, parent, depth) { n.parent = parent; n.depth = depth; (n.c || []).forEach(k => link(k, n, depth + 1)); })(r, null, 0); return r; };
   const svg = sv('svg', {class: 'flame', role: 'img', 'aria-label': o.label});
   host.append(svg);
   let focus = root, query = '';
-  (function link(n, parent, depth) { n.parent = parent; n.depth = depth; (n.c || []).forEach(k => link(k, n, depth + 1)); })(root, null, 0);
+  linked(root);
   // A node's width is never less than its children's: what is lost may be
   // negative in one and positive in another.
   const width = new Map();
@@ -178,6 +178,7 @@ function flame(host, root, o) {
   drawn(draw);
   return {
     draw, reset: () => zoom(root),
+    show(r) { root = linked(r); focus = root; draw(); },
     search(q) {
       query = q.trim().toLowerCase();
       draw();

@@ -31,7 +31,7 @@ func (b *Backend) Delay(factor func(*plan.Step) float64) {
 // counted where the run wants to know what each allocates: the kernels as they
 // were bound where none is.
 func (e *exec) dressed(d *delays) []kernel {
-	if d == nil && !e.labelled && !e.counted {
+	if d == nil && !e.labelled && !e.counted && !e.canaries {
 		return e.bound
 	}
 	out := make([]kernel, len(e.bound))
@@ -41,6 +41,9 @@ func (e *exec) dressed(d *delays) []kernel {
 			if f := d.factor(s); f > 1 {
 				k = &slowKernel{k, f - 1}
 			}
+		}
+		if e.canaries {
+			k = &canaryKernel{k, e, i}
 		}
 		if e.labelled {
 			k = newLabelKernel(k, e.program, e.plan, s)
@@ -66,6 +69,21 @@ func (c *meteredKernel) run(w *worker, b tensor.Bind, i, n int) {
 	run.EnterStep(c.step)
 	defer run.LeaveStep()
 	c.kernel.run(w, b, i, n)
+}
+
+// canaryKernel burns the time that the recorder asks for, once in each step: in
+// its first share.
+type canaryKernel struct {
+	kernel
+	exec *exec
+	step int
+}
+
+func (c *canaryKernel) run(w *worker, b tensor.Bind, i, n int) {
+	c.kernel.run(w, b, i, n)
+	if i == 0 {
+		c.exec.run.Burn(c.step)
+	}
 }
 
 // slowKernel waits after each share for a part more of the time that it took.

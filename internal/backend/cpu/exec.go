@@ -50,6 +50,8 @@ type exec struct {
 	bound   []kernel // as they were bound: what kernels is unless Delay or LabelSteps say otherwise
 	delays  *delays  // that kernels are made for
 	counted bool     // kernels count what they allocate
+	// canaries says that kernels burn time for the recorder.
+	canaries bool
 	// Of LabelSteps.
 	labelled bool
 	program  string
@@ -106,8 +108,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if d, counted := e.be.delays.Load(), run.CountsHeap(); d != e.delays || counted != e.counted {
-		e.delays, e.counted = d, counted
+	if d, counted, canaries := e.be.delays.Load(), run.CountsHeap(), run.HasCanaries(); d != e.delays || counted != e.counted || canaries != e.canaries {
+		e.delays, e.counted, e.canaries = d, counted, canaries
 		e.kernels = e.dressed(d)
 	}
 	f := e.flight()

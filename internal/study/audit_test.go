@@ -1,0 +1,257 @@
+package study
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"hotpath/internal/engine"
+	"hotpath/internal/plan"
+	"hotpath/internal/testmodels"
+	"hotpath/profile"
+)
+
+// The audit records real pairs, of one build and of builds with a change that was
+// made on purpose, and counts what profile.Compare says of them. make
+// profile-audit runs it: HOTPATH_PROFILE_AUDIT is how many pairs of one build are
+// compared; changes have a fifth of that each. A simulation is in package profile.
+type audit struct {
+	t    *testing.T
+	s    *session
+	rng  *rand.Rand
+	text [][]int32
+}
+
+// rounds of a recording: each embeds all texts once.
+const rounds = 40
+
+func newAudit(t *testing.T) (_ *audit, pairs int) {
+	pairs, err := strconv.Atoi(os.Getenv("HOTPATH_PROFILE_AUDIT"))
+	if err != nil || pairs < 5 {
+		t.Skip("takes minutes: make profile-audit; a simulation is in package profile")
+	}
+	s, err := open(Options{Model: testmodels.Real(t, "all-MiniLM-L6-v2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var lengths []int
+	for i := range 24 {
+		lengths = append(lengths, []int{8, 12, 20, 40}[i%4])
+	}
+	return &audit{t, s, rand.New(rand.NewPCG(uint64(pairs), 1)), s.texts(1, lengths)}, pairs
+}
+
+// audited is an engine with a recorder, on auto. slow is asked before each round
+// which steps take how many times as long; nil leaves all as they are.
+type audited struct {
+	*running
+	rec  *profile.Recorder
+	slow func() func(*plan.Step) float64
+	dst  [callers][]float32
+}
+
+const callers = 3
+
+func (a *audit) open(o *opened, slow func() func(*plan.Step) float64) *audited {
+	a.t.Helper()
+	b := &audited{rec: profile.NewRecorder(profile.Options{Runs: -1}), slow: slow} // no trace: samples of runs are enough
+	x := setMode(engine.Auto, a.s.Threads)
+	x.engine.Recorder = b.rec
+	var err error
+	if b.running, err = a.s.start(o, x); err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range b.dst {
+		b.dst[i] = make([]float32, len(a.text)*a.s.model.Config().Dim)
+	}
+	return b
+}
+
+// round embeds all texts once. Three callers share them, so that their batches
+// depend on who comes when.
+func (a *audit) round(b *audited) {
+	if b.slow != nil {
+		b.be.Delay(b.slow())
+	}
+	a.rng.Shuffle(len(a.text), func(i, j int) { a.text[i], a.text[j] = a.text[j], a.text[i] })
+	var done sync.WaitGroup
+	var failed [callers]error
+	for i := range callers {
+		part := slices.Clone(a.text[len(a.text)*i/callers : len(a.text)*(i+1)/callers])
+		done.Go(func() { failed[i] = b.EmbedIDs(a.t.Context(), part, b.dst[i], a.s.pooling()) })
+	}
+	done.Wait()
+	for _, err := range failed {
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// record is a recording of a build alone.
+func (a *audit) record() *profile.Profile {
+	var o opened
+	defer o.close()
+	b := a.open(&o, nil)
+	for range rounds {
+		a.round(b)
+	}
+	return b.rec.Snapshot()
+}
+
+// inTurn makes a recording of the build as it is and of one with a change, round by
+// round in turn.
+func (a *audit) inTurn(slow func() func(*plan.Step) float64) (x, y *profile.Profile) {
+	var o opened
+	defer o.close()
+	pair := []*audited{a.open(&o, nil), a.open(&o, slow)}
+	for i := range 2 * rounds { // a b b a
+		a.round(pair[(i+1)/2%2])
+	}
+	return pair[0].rec.Snapshot(), pair[1].rec.Snapshot()
+}
+
+func (a *audit) compare(x, y []*profile.Profile) *profile.Comparison {
+	a.t.Helper()
+	c, err := profile.Compare(x, y, "a", "b")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return c
+}
+
+// Two recordings of one build are called the same in 95 of 100 pairs.
+func TestAuditOneBuild(t *testing.T) {
+	a, pairs := newAudit(t)
+	different := 0
+	for i := range pairs {
+		x, y := a.record(), a.record()
+		c := a.compare([]*profile.Profile{x}, []*profile.Profile{y})
+		if !c.Same() {
+			different++
+			t.Logf("pair %d: %s", i, c.Summary())
+		}
+	}
+	t.Logf("%d of %d pairs of one build are called different", different, pairs)
+	if different > pairs/20 {
+		t.Errorf("%d of %d pairs of one build are called different, expected at most 5 in 100", different, pairs)
+	}
+}
+
+// Changes that were made on purpose are found, and sized within their intervals,
+// in 18 of 20 trials of five pairs each.
+func TestAuditChanges(t *testing.T) {
+	a, pairs := newAudit(t)
+	const each = 5
+	always := func(hook func(*plan.Step) float64) func() func(*plan.Step) float64 {
+		return func() func(*plan.Step) float64 { return hook }
+	}
+	attention := func(d *profile.PlanDiff) *profile.Diff { return rowNamed(d.Kinds, comparedKind) }
+	for _, in := range []struct {
+		name    string
+		slow    func() func(*plan.Step) float64
+		row     func(*profile.PlanDiff) *profile.Diff
+		measure profile.Measure
+		percent float64
+	}{
+		{"one op by 20 %", always(slowedBy(comparedKind, 1.2)), attention, profile.Median, 20},
+		{"one layer by 30 %", always(func(s *plan.Step) float64 {
+			if s.Root().Layer == 3 {
+				return 1.3
+			}
+			return 1
+		}), func(d *profile.PlanDiff) *profile.Diff {
+			i := slices.IndexFunc(d.Layers, func(r profile.Diff) bool { return r.Layer == 3 })
+			return &d.Layers[i]
+		}, profile.Median, 30},
+		{"one call in ten 6 times", func() func(*plan.Step) float64 {
+			if a.rng.IntN(10) == 0 {
+				return slowedBy(comparedKind, 6)
+			}
+			return slowedBy(comparedKind, 1)
+		}, attention, profile.Mean, 50},
+	} {
+		t.Run(in.name, func(t *testing.T) {
+			a.t = t
+			found, sized, failed := 0, 0, 0
+			trials := pairs / 5
+			for range trials {
+				var before, after []*profile.Profile
+				for range each {
+					x, y := a.inTurn(in.slow)
+					before, after = append(before, x), append(after, y)
+				}
+				c := a.compare(before, after)
+				d := in.row(longest(c))
+				change := d.Of(in.measure)
+				if d.Verdict == profile.Slower || d.Verdict == profile.SlowerTail {
+					found++
+				}
+				if change.Low != nil && *change.Low <= in.percent && in.percent <= *change.High {
+					sized++
+				}
+				if worst, _ := c.Worst(); worst > 3 {
+					failed++
+				}
+				t.Logf("%s %s: %.1f %% (noise %.1f): %s", in.measure, d.Name, change.Percent, change.Noise, c.Summary())
+			}
+			t.Logf("found in %d, sized in %d, --fail-above 3%% in %d of %d", found, sized, failed, trials)
+			if 20*found < 18*trials || 20*sized < 18*trials {
+				t.Errorf("found in %d and sized in %d of %d, expected 18 of 20", found, sized, trials)
+			}
+		})
+	}
+	t.Run("memory only", func(t *testing.T) {
+		a.t = t
+		const ballast = 96 << 20
+		found, trials := 0, pairs/5
+		for range trials {
+			before := a.record()
+			held := make([]byte, ballast)
+			for i := 0; i < len(held); i += 4096 {
+				held[i] = 1
+			}
+			after := a.record()
+			runtime.KeepAlive(held)
+			c := a.compare([]*profile.Profile{before}, []*profile.Profile{after})
+			more := slices.ContainsFunc(c.Memory, func(d profile.MemoryDiff) bool { return d.Verdict == profile.MoreMemory })
+			if more && len(c.Different()) == 0 {
+				found++
+			} else {
+				t.Log(c.Summary())
+			}
+		}
+		t.Logf("found in %d of %d", found, trials)
+		if 20*found < 18*trials {
+			t.Errorf("found in %d of %d, expected 18 of 20", found, trials)
+		}
+	})
+}
+
+func rowNamed(rows []profile.Diff, name string) *profile.Diff {
+	i := slices.IndexFunc(rows, func(d profile.Diff) bool { return d.Name == name })
+	if i < 0 {
+		return &profile.Diff{Name: "no " + name}
+	}
+	return &rows[i]
+}
+
+// longest is the plan that took most of the time.
+func longest(c *profile.Comparison) *profile.PlanDiff {
+	best := &c.Plans[0]
+	for i := range c.Plans {
+		if p := &c.Plans[i]; p.Total.Before*float64(p.Runs[0]) > best.Total.Before*float64(best.Runs[0]) {
+			best = p
+		}
+	}
+	return best
+}
