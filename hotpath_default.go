@@ -6,18 +6,19 @@ import (
 	"hotpath/internal/builtin"
 )
 
-// OpenDefault opens a model that is part of the program, so that it needs no
-// file: use is "embed" for the embedder, "generate" for the generator.
-// docs/default-models.md says what they are good for. A program that is built
-// with -tags nomodels has none, which is an ErrNotModel.
-func OpenDefault(use string, o Options) (*Model, error) {
-	names := map[string]string{"embed": builtin.Embedder, "generate": builtin.Generator}
-	name, ok := names[use]
-	if !ok {
-		return nil, fmt.Errorf("%w: use %q of a default model, expected embed or generate", ErrInput, use)
+// Names of the models that are part of the program, which [Open] takes like those
+// of files. docs/default-models.md says what they are good for.
+const (
+	DefaultEmbedder  = builtin.Embedder
+	DefaultGenerator = builtin.Generator
+)
+
+// OpenDefault opens the embedder that is part of the program, so that it needs no
+// file; Open(DefaultGenerator, Options{}) opens the generator. A program that is
+// built with -tags nomodels has none, which is an ErrNotModel.
+func OpenDefault() (*Model, error) {
+	if builtin.Default(DefaultEmbedder) == "" {
+		return nil, fmt.Errorf("%s: %w: the program was built with -tags nomodels", DefaultEmbedder, ErrNotModel)
 	}
-	if builtin.Default(name) == "" {
-		return nil, fmt.Errorf("%s: %w: the program was built with -tags nomodels", name, ErrNotModel)
-	}
-	return Open(name, o)
+	return Open(DefaultEmbedder, Options{})
 }

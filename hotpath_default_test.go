@@ -10,9 +10,9 @@ import (
 	"hotpath/internal/builtin"
 )
 
-func openDefault(t *testing.T, use string) *hotpath.Model {
+func openDefault(t *testing.T, name string) *hotpath.Model {
 	t.Helper()
-	m, err := hotpath.OpenDefault(use, hotpath.Options{})
+	m, err := hotpath.Open(name, hotpath.Options{})
 	if len(builtin.Models()) == 0 {
 		if !errors.Is(err, hotpath.ErrNotModel) {
 			t.Fatalf("error %v without models, want ErrNotModel", err)
@@ -32,7 +32,7 @@ func openDefault(t *testing.T, use string) *hotpath.Model {
 
 // The embedder inside the program finds the text that means the same.
 func TestDefaultEmbedder(t *testing.T) {
-	m := openDefault(t, "embed")
+	m := openDefault(t, hotpath.DefaultEmbedder)
 	for _, c := range []struct {
 		query, near string
 		far         []string
@@ -61,7 +61,7 @@ func TestDefaultEmbedder(t *testing.T) {
 
 // The generator inside the program goes on with words, the same ones each time.
 func TestDefaultGenerator(t *testing.T) {
-	m := openDefault(t, "generate")
+	m := openDefault(t, hotpath.DefaultGenerator)
 	write := func() string {
 		var b strings.Builder
 		for tok, err := range m.Generate(t.Context(), "The river", hotpath.GenerateOptions{MaxTokens: 40, Temperature: 0.8, Seed: 7}) {
@@ -81,9 +81,18 @@ func TestDefaultGenerator(t *testing.T) {
 	}
 }
 
-func TestDefaultUse(t *testing.T) {
-	if _, err := hotpath.OpenDefault("rank", hotpath.Options{}); !errors.Is(err, hotpath.ErrInput) {
-		t.Errorf("error %v", err)
+// OpenDefault is the embedder.
+func TestOpenDefault(t *testing.T) {
+	m, err := hotpath.OpenDefault()
+	if errors.Is(err, hotpath.ErrNotModel) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if i, err := m.Info(); err != nil || !i.CanEmbed || i.CanGenerate {
+		t.Errorf("%+v, %v", i, err)
 	}
 }
 

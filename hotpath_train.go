@@ -35,6 +35,7 @@ import (
 //	NoDecay                                 []string          // roles without weight decay
 //	Clip                                    float64           // largest norm of gradients
 //	Dropout, LabelSmoothing                 float64           // shares
+//	Recompute                               bool              // layers again in the backward pass, for memory
 //	SkipAbove, StopAbove                    float64           // outliers, in parts of the average norm
 //	Validation                              TrainValidation   // evaluations
 //	Sample                                  TrainSampling     // texts while training
@@ -105,6 +106,7 @@ func ReadyMadeTrainConfig(name string) ([]byte, bool) { return train.ReadyMade(n
 //	Beta                                  float64   // dpo
 //	Reference                             string    // dpo
 //	Teacher                               string    // distill, distill_embedding
+//	Vectors                               string    // distill_embedding: .npy in place of a teacher
 //	Temperature, Hard                     float64   // distill
 //	Cosine                                bool      // distill_embedding
 type TrainObjective = train.ObjectiveConfig

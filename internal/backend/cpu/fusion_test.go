@@ -22,7 +22,7 @@ func TestStepsOfALayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer be.Close()
-	max := tensor.Bind{T: 8, S: 2, R: 8}
+	max := tensor.Bind{T: 64, S: 2, R: 64} // few rows take in their neighbours
 	embed := func(m *model.Model) (*graph.Graph, error) {
 		g, _, err := m.BuildEmbed(max, model.EmbedOptions{})
 		return g, err
