@@ -56,7 +56,7 @@ func TestNamesAfterFetch(t *testing.T) {
 	for _, more := range [][]string{{"-o", "more"}, {"--dry-run"}} {
 		fails(t, exitFailed, append([]string{"train", config, "--set", "model=absent"}, more...), "absent: not a model", "no pulled model has that name")
 	}
-	if got := ok(t, "list"); strings.Count(got, "\n") != 2 || !strings.Contains(got, filepath.Join(cache, "models", "all-MiniLM-L6-v2")) {
+	if got := ok(t, "list"); strings.Count(got, "\n") != 4 || !strings.Contains(got, filepath.Join(cache, "models", "all-MiniLM-L6-v2")) {
 		t.Errorf("list: %q", got)
 	}
 	// What the name means stays what it was, until that is gone.

@@ -28,7 +28,6 @@ func TestStudyMistakes(t *testing.T) {
 	file := write(t, "file", "")
 	fails(t, exitUsage, []string{"study", "nothing"}, "nothing", "parallelism")
 	fails(t, exitUsage, []string{"study"}, "accepts 1 arg")
-	fails(t, exitUsage, []string{"study", "scaling", "-o", t.TempDir()}, "-m MODEL")
 	fails(t, exitUsage, []string{"study", "scaling", "-m", bert, "--threads", "-1"}, "--threads")
 	fails(t, exitUsage, []string{"study", "scaling", "-m", bert, "--precision", "f8"}, "--precision", "f8")
 	fails(t, exitFailed, []string{"study", "scaling", "-m", bert, "-o", filepath.Join(file, "in")}, "-o")
@@ -110,7 +109,6 @@ func TestProfileRun(t *testing.T) {
 	if note := p.Facts.Extra["tokens"]; note != "" {
 		t.Errorf("4 tokens: %q", note)
 	}
-	fails(t, exitUsage, []string{"profile", "run"}, "-m MODEL")
 	fails(t, exitUsage, []string{"profile", "run", "-m", bert, "--work", "dance"}, "dance", "embed")
 	fails(t, exitUsage, []string{"profile", "run", "-m", bert, "--iterations", "0"}, "--iterations")
 	fails(t, exitUsage, []string{"profile", "run", "-m", bert, "-o", "report.exe"}, "report.exe", ".md")

@@ -258,7 +258,7 @@ func TestScoresOfCallersMerge(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { left <- scoreMany(ctx, e) }()
 	start(callers - 1)
-	for e.Stats().Waiting < callers { // one of them is under way, and one will leave
+	for s := e.Stats(); s.Waiting < callers || s.Running < callers+1; s = e.Stats() { // one of them is under way, and one will leave
 		time.Sleep(time.Millisecond)
 	}
 	if s := e.Stats(); s.Running != callers+1 {

@@ -129,9 +129,9 @@ func TestLogsHaveAllColumns(t *testing.T) {
 
 func TestStepLine(t *testing.T) {
 	s := Step{Step: 3, Steps: 10, Loss: 2.5, GradNorm: 1.25, LR: 1e-3, Tokens: 500, Elapsed: time.Second, Left: 90 * time.Second, MFU: 0.31, Skipped: true,
-		Eval: Evaluation{Done: true, Loss: 0, BitsPerByte: 1.5, Best: true}}
+		Eval: Evaluation{Done: true, TokenLoss: true, Loss: 0, BitsPerByte: 1.5, Best: true}}
 	want := "step 3/10  loss 2.5000  norm 1.250  lr 1.00e-03  500 tok/s  mfu 31%  left 1m30s  skipped: an outlier\n" +
-		"validation loss 0.0000  perplexity 1.00  1.5000 bits per byte  (best so far)"
+		"validation loss 0.0000  perplexity 1.00  bits per byte 1.5000  (best so far)"
 	if got := s.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
