@@ -55,7 +55,7 @@ func RegisterCards(name string, list Cards) {
 	backends.cards[name] = list
 }
 
-// AllCards lists the cards of all backends that have such, "cuda:0: ...", and the
+// AllCards lists the cards of all backends that have such, "cuda:0 ...", and the
 // kinds without one, with the reason.
 func AllCards() (cards, none []string) {
 	backends.Lock()
@@ -67,7 +67,7 @@ func AllCards() (cards, none []string) {
 			none = append(none, fmt.Sprintf("%s: %v", name, err))
 		}
 		for i, c := range found {
-			cards = append(cards, fmt.Sprintf("%s:%d: %s", name, i, c))
+			cards = append(cards, fmt.Sprintf("%s:%d %s", name, i, c))
 		}
 	}
 	return cards, none

@@ -38,16 +38,15 @@ type launch struct {
 
 // binder turns the steps of a plan into launches.
 type binder struct {
-	be       *Backend
-	plan     *plan.Plan
-	mem      *plan.Memory
-	io       *ioArena
-	exec     *exec
-	sizes    address // of T, S and R on the device
-	launches []launch
-	scratch  int64   // bytes that one step wants at most
-	at       address // of the scratch, in the second pass; the first launches nothing
-	failed   error   // the first that a step met
+	be      *Backend
+	plan    *plan.Plan
+	mem     *plan.Memory
+	io      *ioArena
+	exec    *exec
+	sizes   address // of T, S and R on the device
+	scratch int64   // bytes that one step wants at most
+	at      address // of the scratch, in the second pass; the first launches nothing
+	failed  error   // the first that a step met
 }
 
 // Bind makes the launches of a plan.
