@@ -86,7 +86,7 @@ func TestLedgerOfModes(t *testing.T) {
 // 12 heads and 1536 in between; the layers are alike and add up to the model.
 func TestFLOPsByHand(t *testing.T) {
 	rec := profile.NewRecorder(profile.Options{})
-	m := open(t, testmodels.RealOrInside(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
+	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
 	text := strings.Repeat("time ", 126) // and one token before it, one behind it
 	if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 32), EmbedOptions{}); err != nil {
 		t.Fatal(err)
