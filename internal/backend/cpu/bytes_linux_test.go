@@ -237,7 +237,7 @@ func checkTouched(t *testing.T, be *paged, e *exec, b tensor.Bind, reported []in
 		// A buffer begins and ends in the middle of a page, and each form is one.
 		slack := int64(2*operands+4) * page
 		var got int64
-		for try := 0; try < 5 && got < want-slack; try++ {
+		for try := 0; try < 25 && got < want-slack; try++ {
 			be.forget(t)
 			e.workers[0].epoch++ // or what a kernel made of its operands is still there
 			e.bound[i].run(&e.workers[0], b, 0, 1)
