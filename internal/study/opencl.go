@@ -61,9 +61,13 @@ func deviceTiles(ctx context.Context, s *session) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	rates, err := b.Rates()
+	if err != nil {
+		return nil, err
+	}
 	names, shapes := b.Tiles(), s.productShapes()
 	r := &Report{Title: "Tiles of products on an OpenCL device", Question: "What is it worth to choose the tile of a product by its shape, against one tile for all?",
-		Facts: []Fact{{"device", b.About()}}}
+		Facts: []Fact{{"device", b.About()}, {"at most", fmt.Sprintf("%.0f GFLOP/s in f32 from registers, %.1f GB/s read from its memory", rates.FLOPs/1e9, rates.Bytes/1e9)}}}
 	d := s.plan(len(shapes), 90*time.Second)
 	table := &Table{Left: 1, Head: append(append([]string{"rows x columns x inner"}, names...), "fastest")}
 	heat := Heat{Title: "Rate of a product by its tile", XLabel: "tile", YLabel: "rows x columns x inner", X: names, Unit: "GFLOP/s"}

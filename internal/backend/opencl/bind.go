@@ -101,25 +101,16 @@ type travels struct {
 	bytes  int // per row
 }
 
-// travel lists inputs and outputs.
+// travel lists what goes to the device, and what comes from it.
 func travel(p *plan.Plan) (in, out []travels) {
-	part := func(v *graph.Value) (travels, bool) {
-		pl, ok := p.Form(v, nil)
-		return travels{pl.Offset, v.Shape.Outer, v.DType.RowBytes(v.Shape.RowLen())}, ok && pl.Class == plan.IO && pl.Bytes > 0
-	}
-	for _, n := range p.Graph.Nodes {
-		if n.Leaf != nil && n.Leaf.Kind == graph.InputLeaf {
-			if t, ok := part(n.Out[0]); ok {
-				in = append(in, t)
-			}
+	parts := func(values []*graph.Value) (list []travels) {
+		for _, v := range values {
+			list = append(list, travels{p.Place(v).Offset, v.Shape.Outer, v.DType.RowBytes(v.Shape.RowLen())})
 		}
+		return list
 	}
-	for _, v := range p.Graph.Outputs {
-		if t, ok := part(v); ok {
-			out = append(out, t)
-		}
-	}
-	return in, out
+	reads, writes := p.Travel()
+	return parts(reads), parts(writes)
 }
 
 // value is where a value lies on the device; 0 for one that is absent.

@@ -27,7 +27,7 @@ type driver interface {
 	// What is enqueued runs in order. profiled makes times of its event known.
 	write(b buffer, offset int64, src []byte, profiled bool) (event, error)
 	read(dst []byte, b buffer, offset int64, profiled bool) (event, error)
-	fill(b buffer, offset, bytes int64) error
+	fill(b buffer, offset, bytes int64) error // with zeros, to its end
 	launch(k kernel, global, local [2]int, profiled bool) (event, error)
 	flush() error
 	wait(e event) error

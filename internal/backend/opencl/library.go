@@ -363,7 +363,8 @@ func (d *library) read(dst []byte, b buffer, offset int64, profiled bool) (event
 
 func (d *library) fill(b buffer, offset, bytes int64) error {
 	var zero uint32
-	return d.call(enqueueFillBuffer, d.queue, uintptr(b), uintptr(unsafe.Pointer(&zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
+	err := d.call(enqueueFillBuffer, d.queue, uintptr(b), uintptr(unsafe.Pointer(&zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
+	return errors.Join(err, d.call(finishQueue, d.queue)) // profiled commands have a queue of their own, which waits for nobody
 }
 
 func (d *library) launch(k kernel, global, local [2]int, profiled bool) (event, error) {

@@ -14,7 +14,7 @@ var rateUnits = []unit{{file: "common.cl"}, {file: "rate.cl"}}
 func (b *Backend) Rates() (r Rates, err error) {
 	const lanes, rounds, perRound = itemsOf, 512, 2 * 16
 	many := 64 * b.about.Units
-	bytes := min(b.about.Largest, b.about.Memory/8, 1<<30)
+	bytes := min(b.about.Largest, b.about.Memory/8, 1<<28)
 	y, err := b.pool.take(int64(4*lanes*many), "rates")
 	if err != nil {
 		return r, err

@@ -119,18 +119,7 @@ func named(name string, d description) (tile, bool) {
 	return tiles[i], true
 }
 
-// Measure times every tile that the device has room for on a product of a shape,
-// with zeros.
-func (b *Backend) Measure(s Shape) ([]Timing, error) {
-	weights, err := b.pool.take(int64(s.Cols)*int64(s.Type.RowBytes(s.Inner)), "tiles")
-	if err != nil {
-		return nil, err
-	}
-	defer b.pool.give(weights)
-	return b.measure(s, weights)
-}
-
-// measure times tiles with given weights.
+// measure times every tile that the device has room for, with given weights.
 func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 	var blocks []address
 	for _, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Inner), 4 * int64(s.Rows) * int64(s.Cols)} {
