@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -81,12 +82,18 @@ func TestLedgerOfModes(t *testing.T) {
 	}
 }
 
-// TestFLOPsByHand: what the profile counts for MiniLM and 32 texts of 128 tokens
-// is what one counts on paper from the shapes of a BERT of 6 layers, width 384,
-// 12 heads and 1536 in between; the layers are alike and add up to the model.
+// TestFLOPsByHand: what the profile counts for a BERT and 32 texts of 128 tokens
+// is what one counts on paper from its shape; the layers are alike and add up to
+// the model. MiniLM has 6 layers of width 384 with 1536 in between, the model
+// inside the program 3 of 256 with 1024.
 func TestFLOPsByHand(t *testing.T) {
+	path := testmodels.RealOrInside(t, "all-MiniLM-L6-v2")
+	layers, width, between, left := int64(6), int64(384), int64(1536), 0.5
+	if filepath.Base(path) == "hotpath-embedder.gguf" { // narrower, so an activation weighs more
+		layers, width, between, left = 3, 256, 1024, 0.6
+	}
 	rec := profile.NewRecorder(profile.Options{})
-	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), Options{Profile: rec, Threads: 2})
+	m := open(t, path, Options{Profile: rec, Threads: 2})
 	text := strings.Repeat("time ", 126) // and one token before it, one behind it
 	if _, err := m.Embed(context.Background(), slices.Repeat([]string{text}, 32), EmbedOptions{}); err != nil {
 		t.Fatal(err)
@@ -102,22 +109,22 @@ func TestFLOPsByHand(t *testing.T) {
 			counted += st.FLOPs
 		}
 	}
-	const n, length, layers, width, between = 32 * 128, 128, 6, 384, 1536
+	const n, length = 32 * 128, 128
 	if tokens != n {
 		t.Fatalf("%d tokens, expected %d", tokens, n)
 	}
 	// A product of [a×b] with [b×c] is 2abc. Query, key, value and output; up and
 	// down; each token with the 128 of its text, and the other way round.
-	const layer = 4*2*n*width*width + 2*2*n*width*between + 2*2*n*length*width
+	layer := 4*2*n*width*width + 2*2*n*width*between + 2*2*n*length*width
 	// The rest by the convention of docs/profiling.md: two additions to the stream,
 	// an activation that is one FLOP an element, and two norms of 8 an element and 5
 	// a row. Counting GELU by the operations of its formula, some ten, would add a
 	// third of one per cent.
-	const rest = 2*n*width + n*between + 2*n*(8*width+5)
-	if 9*n*between > layer/200 {
-		t.Errorf("the operations within an activation are %.2f %% of a layer, which the convention leaves out", 100*9*n*between/float64(layer))
+	rest := 2*n*width + n*between + 2*n*(8*width+5)
+	if share := 100 * float64(9*n*between) / float64(layer); share > left {
+		t.Errorf("the operations within an activation are %.2f %% of a layer, which the convention leaves out", share)
 	}
-	if off := float64(counted)/(layers*layer) - 1; math.Abs(off) > 0.01 {
+	if off := float64(counted)/float64(layers*layer) - 1; math.Abs(off) > 0.01 {
 		t.Errorf("%d FLOPs, by hand %d: off by %.2f %%", counted, layers*layer, 100*off)
 	}
 	var sum, first int64
@@ -134,10 +141,10 @@ func TestFLOPsByHand(t *testing.T) {
 			t.Errorf("layer %s: %d FLOPs, the first has %d, by hand %d and %d", g.Name, g.FLOPs, first, layer, rest)
 		}
 	}
-	if found != layers || sum != counted {
+	if int64(found) != layers || sum != counted {
 		t.Errorf("%d layers add up to %d FLOPs, the model has %d", found, sum, counted)
 	}
-	t.Logf("%d FLOPs, %.3f %% more than the products by hand", counted, 100*(float64(counted)/(layers*layer)-1))
+	t.Logf("%d FLOPs, %.3f %% more than the products by hand", counted, 100*(float64(counted)/float64(layers*layer)-1))
 }
 
 // TestLedgerOfUnevenTexts: a worker that has nothing more to do while another

@@ -50,7 +50,7 @@ func TestDefaultModels(t *testing.T) {
 // The configurations that the models inside were trained by are valid.
 func TestDefaultConfigs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "configs", "*.json"))
-	if err != nil || len(files) != 4 {
+	if err != nil || len(files) != 5 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	for _, file := range files {

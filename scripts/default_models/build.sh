@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # build.sh HOTPATH TEACHER [STAGE...]   trains both default models, from the root of a checkout, of what
 # fetch.sh and texts.py put into .cache/default-models. TEACHER is all-MiniLM-L6-v2. Stages, all by
-# default: tokens vectors distill pairs sts embedder generate generator. EMBED and TRAIN are flags of
+# default: tokens vectors distill pairs sts embedder generate lengthen generator. EMBED and TRAIN are flags of
 # those commands (--device cuda), SET and GSET replace fields of the configurations of distill and
 # generate (--set steps=100). PYTHON has numpy.
 set -euo pipefail
 [ $# -ge 2 ] || { echo "usage: build.sh HOTPATH TEACHER [STAGE...]" >&2; exit 2; }
 hotpath=$1 teacher=$2
 shift 2
-[ $# -gt 0 ] || set -- tokens vectors distill pairs sts embedder generate generator
+[ $# -gt 0 ] || set -- tokens vectors distill pairs sts embedder generate lengthen generator
 here=$(cd "$(dirname "$0")" && pwd)
 out=.cache/default-models configs=examples/configs
 python=${PYTHON:-python3}
@@ -61,10 +61,16 @@ embedder() {
 
 generate() {
   "$hotpath" train $configs/generator.json ${GTRAIN:-${TRAIN:-}} ${GSET:-} --plot --resume auto
+  model "$(newest "$out/generator")" "$out/generated"
+}
+
+# Windows of the whole context: positions that the first stage never saw.
+lengthen() {
+  "$hotpath" train $configs/generator-long.json ${GTRAIN:-${TRAIN:-}} --plot --resume auto
+  model "$(newest "$out/generator-long")" "$out/hotpath-generator"
 }
 
 generator() {
-  model "$(best "$out/generator")" "$out/hotpath-generator"
   "$hotpath" convert "$out/hotpath-generator" -o "$out/generator-f32.gguf" --type F32
   "$hotpath" quantize "$out/generator-f32.gguf" "$out/hotpath-generator.gguf" Q4_K_M --embedding-type Q5_K
 }

@@ -114,12 +114,30 @@ def stsb(folder):
             yield clean(b)
 
 
+def paragraphs(text):
+    """Paragraphs are lines, or wrapped lines between blank ones, or, without blank lines, wrapped lines of
+    which the last is short and ends a sentence or is a heading."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    lengths = sorted(len(line) for line in lines if line)
+    width = lengths[len(lengths) * 9 // 10]
+    if width > 120:
+        return lines
+    blocks = re.split(r"\n\s*\n", "\n".join(lines))
+    if len(blocks) > len(lengths) / 20:
+        return blocks
+    out, open_ = [], False
+    for line in lines:
+        if open_ and line:
+            out[-1] += "\n" + line
+        else:
+            out.append(line)
+        ended = line.endswith((".", "!", "?", ":", ";", "-", '"', "'")) or line.isupper()
+        open_ = len(line) > 0.8 * width or not ended
+    return out
+
+
 def novels(folder):
     """Whole novels, paragraph by paragraph, lines joined."""
     for name in sorted(os.listdir(os.path.join(folder, "novels"))):
-        text = read(folder, "novels", name)
-        text = text.replace("\r", "")
-        parts = re.split(r"\n\s*\n", text)
-        if len(parts) < 50:  # a line is a paragraph
-            parts = text.split("\n")
-        yield name, [p for p in map(clean, parts) if p]
+        text = read(folder, "novels", name).replace("\r", "")
+        yield name, [p for p in map(clean, paragraphs(text)) if p]
