@@ -107,6 +107,10 @@ type Options struct {
 	// takes as much memory; the file's pages are given back. A model that is
 	// larger than half of the free memory is always read in place.
 	InPlace bool
+	// Prepare makes Open compile what generates and pack its weights, beside reading
+	// the tokenizer. Without it the first Generate does so, after Open. The first
+	// token is there sooner.
+	Prepare bool
 	// NoCalibration lets Parallel "auto" and Precision "auto" decide without
 	// what [Calibrate] measured of this machine and [CalibratePrecision] of this
 	// model.
@@ -189,28 +193,42 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	}()
 	ctx, end := profile.Scope(m.recorded(ctx), "open model")
 	defer end()
-	for _, step := range []struct {
-		scope string
-		do    func() error
-	}{
-		{"map file", func() (err error) { m.store, err = weights.Open(path); return err }},
-		{"read model", func() (err error) { m.model, err = model.Open(m.store); return err }},
-		{"read tokenizer", func() (err error) { m.Tokenizer.tok, err = m.model.Tokenizer(); return err }},
-	} {
+	step := func(scope string, do func() error) (err error) {
 		if ctx.Err() != nil {
-			return m, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		_, end := profile.Scope(ctx, step.scope)
-		err = step.do()
-		if end(); err != nil {
+		_, end := profile.Scope(ctx, scope)
+		defer end()
+		defer engine.Guard(&err)
+		return do()
+	}
+	if err = step("map file", func() (err error) { m.store, err = weights.Open(path); return err }); err != nil {
+		return m, err
+	}
+	if err = step("read model", func() (err error) { m.model, err = model.Open(m.store); return err }); err != nil {
+		return m, err
+	}
+	readTokenizer := func() error {
+		return step("read tokenizer", func() (err error) { m.Tokenizer.tok, err = m.model.Tokenizer(); return err })
+	}
+	tokenizer := make(chan error, 1) // its error, once
+	if !o.Prepare {
+		if err = readTokenizer(); err != nil {
 			return m, err
 		}
+		tokenizer <- nil
+	} else { // what computes needs nothing of it
+		go func() { tokenizer <- readTokenizer() }()
 	}
-	if ctx.Err() != nil {
-		return m, context.Cause(ctx)
-	}
+	defer func() {
+		if failed := <-tokenizer; failed != nil {
+			err = failed
+		}
+		if m.load = time.Since(start); err == nil {
+			m.frame = findFrame(m.tok)
+		}
+	}()
 	m.cfg = m.model.Config()
-	m.frame = findFrame(m.tok)
 	m.prompts = findPrompts(m.cfg)
 	device := o.Device
 	if device == "" {
@@ -235,7 +253,9 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		MaxBatchTokens: o.BatchTokens, Ctx: o.Ctx, KVType: m.kvType, Parallel: mode, Invariant: o.Invariant, Recorder: o.Profile,
 		Costs: costs(o, m.backend),
 	})
-	m.load = time.Since(start)
+	if err == nil && o.Prepare {
+		err = m.eng.Prepare(ctx)
+	}
 	if err == nil && m.rec != nil {
 		f := machine.Facts(m.backend, o.Precision)
 		f.Model, f.Params = m.cfg.Name, m.cfg.ParamCount

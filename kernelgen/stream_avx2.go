@@ -16,8 +16,14 @@ func genStreamAVX2(g *asm) {
 			}
 		}
 	}
-	g.packCodesAVX2("packCodesAVX2", false)
-	g.packCodesAVX2("packWordsAVX2", true)
+	for _, rows := range []int{1, 2} {
+		g.stream8Q4_K(rows, false)
+		g.stream8Q4_K(rows, true)
+		g.stream8Q6_K(rows)
+	}
+	g.packCodesAVX2("packCodesAVX2", asBytes)
+	g.packCodesAVX2("packWordsAVX2", asWords)
+	g.packCodesAVX2("packWords16AVX2", asWords16)
 }
 
 // stream8 writes a kernel that makes 8 of the panel's 16 weight rows at a time
@@ -31,7 +37,42 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 	if vnni {
 		tier = "AVXVNNI"
 	}
-	name := fmt.Sprintf("stream%sx%d%s", s.name, rows, tier)
+	g.head8(fmt.Sprintf("stream%sx%d%s", s.name, rows, tier))
+	g.groups8(rows, func() {
+		at := 32
+		if s.minimum {
+			at = 64
+		}
+		for half := range 2 {
+			for i := range 2 * rows {
+				g.zero(avx2, i)
+			}
+			if s.wide {
+				g.words8(at+32*half, rows)
+			} else {
+				g.nibbles8(at+32*half, rows, vnni)
+			}
+			g.f("VCVTPH2PS %d(SI), Y4", 16*half)
+			if s.minimum {
+				g.f("VCVTPH2PS %d(SI), Y5", 32+16*half)
+			} else if !s.wide { // codes of 8 bits are signed
+				g.f("VBROADCASTSS %d(R15), Y5", tabExcess)
+				g.f("VMULPS Y5, Y4, Y5")
+			}
+			if s.wide {
+				g.wordSums8(rows, half)
+			} else {
+				g.byteSums8(rows, half, vnni)
+			}
+		}
+		g.streamFetch(s.bytes)
+		g.f("ADDQ $%d, SI", s.bytes)
+		g.f("ADDQ $%d, AX", 64*rows+64)
+	})
+}
+
+// head8 begins a kernel. Y15 has the bits of a code, Y14 words of 1.
+func (g *asm) head8(name string) {
 	g.text(name, name+"(t *codeArgs)", 16, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
@@ -42,6 +83,11 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 	g.f("MOVQ %d(R8), R15", codeTables)
 	g.f("VMOVDQU %d(R15), Y15", tabBits)
 	g.f("VPBROADCASTD %d(R15), Y14", tabOnes)
+}
+
+// groups8 makes groups of 16 weight rows and ends the kernel: step adds the
+// products of the columns that are counted as one.
+func (g *asm) groups8(rows int, step func()) {
 	group, loop := g.fresh("group"), g.fresh("loop")
 	g.label(group)
 	for m := range rows {
@@ -51,50 +97,7 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 	g.f("MOVQ %d(R8), AX", codeX)
 	g.f("MOVQ %d(R8), R12", codeSteps)
 	g.label(loop)
-	at := 32
-	if s.minimum {
-		at = 64
-	}
-	for half := range 2 {
-		for i := range 2 * rows {
-			g.zero(avx2, i)
-		}
-		if s.wide {
-			g.words8(at+32*half, rows)
-		} else {
-			g.nibbles8(at+32*half, rows, vnni)
-		}
-		// The scales of 8 rows are in Y4, what sums of x are multiplied with in Y5.
-		g.f("VCVTPH2PS %d(SI), Y4", 16*half)
-		if s.minimum {
-			g.f("VCVTPH2PS %d(SI), Y5", 32+16*half)
-		} else if !s.wide { // codes of 8 bits are signed
-			g.f("VBROADCASTSS %d(R15), Y5", tabExcess)
-			g.f("VMULPS Y5, Y4, Y5")
-		}
-		for m := range rows {
-			lo, hi, sum := 2*m, 2*m+1, 8+2*m+half
-			if !s.wide {
-				if !vnni {
-					g.f("VPMADDWD Y14, Y%d, Y%d", lo, lo)
-					g.f("VPMADDWD Y14, Y%d, Y%d", hi, hi)
-				}
-				g.f("VPSLLD $8, Y%d, Y%d", hi, hi)
-				g.f("VPADDD Y%d, Y%d, Y%d", hi, lo, lo)
-			}
-			g.f("VCVTDQ2PS Y%d, Y%d", lo, lo)
-			g.f("VBROADCASTSS %d(AX), Y6", 64*rows+4*m)
-			g.f("VMULPS Y6, Y%d, Y%d", lo, lo)
-			if !s.wide {
-				g.f("VBROADCASTSS %d(AX), Y7", 64*rows+32+4*m)
-				g.f("VFMADD231PS Y7, Y5, Y%d", sum)
-			}
-			g.f("VFMADD231PS Y4, Y%d, Y%d", lo, sum)
-		}
-	}
-	g.streamFetch(s.bytes)
-	g.f("ADDQ $%d, SI", s.bytes)
-	g.f("ADDQ $%d, AX", 64*rows+64)
+	step()
 	g.f("DECQ R12")
 	g.f("JNZ %s", loop)
 	g.f("VMOVUPS Y8, (R10)")
@@ -109,6 +112,37 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 	g.f("DECQ R11")
 	g.f("JNZ %s", group)
 	g.ret()
+}
+
+// byteSums8 adds what nibbles8 has made to the f32 sums of one half. Y4 has the
+// scales of its 8 weight rows, Y5 what sums of x are multiplied with.
+func (g *asm) byteSums8(rows, half int, vnni bool) {
+	for m := range rows {
+		lo, hi, sum := 2*m, 2*m+1, 8+2*m+half
+		if !vnni {
+			g.f("VPMADDWD Y14, Y%d, Y%d", lo, lo)
+			g.f("VPMADDWD Y14, Y%d, Y%d", hi, hi)
+		}
+		g.f("VPSLLD $8, Y%d, Y%d", hi, hi)
+		g.f("VPADDD Y%d, Y%d, Y%d", hi, lo, lo)
+		g.f("VCVTDQ2PS Y%d, Y%d", lo, lo)
+		g.f("VBROADCASTSS %d(AX), Y6", 64*rows+4*m)
+		g.f("VMULPS Y6, Y%d, Y%d", lo, lo)
+		g.f("VBROADCASTSS %d(AX), Y7", 64*rows+32+4*m)
+		g.f("VFMADD231PS Y7, Y5, Y%d", sum)
+		g.f("VFMADD231PS Y4, Y%d, Y%d", lo, sum)
+	}
+}
+
+// wordSums8 adds the products in registers 2m to the f32 sums of one half, with
+// the scales of its 8 weight rows in Y4.
+func (g *asm) wordSums8(rows, half int) {
+	for m := range rows {
+		g.f("VCVTDQ2PS Y%d, Y%d", 2*m, 2*m)
+		g.f("VBROADCASTSS %d(AX), Y6", 64*rows+4*m)
+		g.f("VMULPS Y6, Y%d, Y%d", 2*m, 2*m)
+		g.f("VFMADD231PS Y4, Y%d, Y%d", 2*m, 8+2*m+half)
+	}
 }
 
 // nibbles8 adds the products of 32 columns of 8 weight rows, which begin at(SI),
@@ -154,8 +188,17 @@ func (g *asm) words8(at, rows int) {
 	}
 }
 
-// packCodesAVX2 is packCodes; order is by 8. With words, the integers stay whole.
-func (g *asm) packCodesAVX2(name string, words bool) {
+// What packCodesAVX2 makes of integers: their lower and upper bytes; words; or words
+// with sums by 16 columns, as integers times -32, which are what codes of 6 bits
+// are too large by.
+const (
+	asBytes = iota
+	asWords
+	asWords16
+)
+
+// packCodesAVX2 is packCodes; order is by 8.
+func (g *asm) packCodesAVX2(name string, form int) {
 	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
@@ -195,18 +238,29 @@ func (g *asm) packCodesAVX2(name string, words bool) {
 		g.f("VMULPS Y4, Y%d, Y%d", v, v)
 		g.f("VCVTPS2DQ Y%d, Y%d", v, v)
 	}
-	g.f("VPADDD Y0, Y1, Y4")
-	g.f("VPADDD Y2, Y3, Y5")
-	g.f("VPADDD Y5, Y4, Y4")
-	reduce("VPADDD")
-	g.f("VCVTDQ2PS X4, X4")
-	g.f("VMULSS X10, X4, X4")
 	g.f("VMOVSS X10, (R8)")
-	g.f("VMOVSS X4, 32(R8)")
+	if form == asWords16 {
+		for h := range 2 {
+			g.f("VPADDD Y%d, Y%d, Y4", 2*h, 2*h+1)
+			reduce("VPADDD")
+			g.f("VPSLLD $5, X4, X4")
+			g.f("VPXOR X5, X5, X5")
+			g.f("VPSUBD X4, X5, X4")
+			g.f("VMOVD X4, %d(R8)", 32+32*h)
+		}
+	} else {
+		g.f("VPADDD Y0, Y1, Y4")
+		g.f("VPADDD Y2, Y3, Y5")
+		g.f("VPADDD Y5, Y4, Y4")
+		reduce("VPADDD")
+		g.f("VCVTDQ2PS X4, X4")
+		g.f("VMULSS X10, X4, X4")
+		g.f("VMOVSS X4, 32(R8)")
+	}
 	for v := range 4 {
 		g.f("VPERMD Y%d, Y11, Y%d", v, v)
 	}
-	if words {
+	if form != asBytes {
 		for v := range 2 {
 			g.f("VPACKSSDW Y%d, Y%d, Y%d", 2*v+1, 2*v, 4+v)
 			g.f("VPERMQ $0xd8, Y%d, Y%d", 4+v, 4+v)

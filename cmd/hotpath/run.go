@@ -125,7 +125,7 @@ can change the last bits of its logits, unless --invariant is set.`,
 			if !cmd.Flags().Changed("seed") {
 				rf.options.Seed = rand.Uint64() >> 11 // JSON readers keep 53 bits
 			}
-			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx, KVType: rf.kvType}, func(ctx context.Context, m *hotpath.Model) error {
+			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx, KVType: rf.kvType, Prepare: true}, func(ctx context.Context, m *hotpath.Model) error {
 				if format.value == "text" {
 					return streamAll(ctx, std, m, in, rf.options)
 				}

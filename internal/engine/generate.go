@@ -145,6 +145,18 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 	return s, nil
 }
 
+// Prepare compiles the program that generates and packs its weights, unless that
+// was done, so that the first Generate does not wait for it.
+func (e *Engine) Prepare(ctx context.Context) error {
+	return e.Do(func() error {
+		if !e.cfg.CanGenerate {
+			return fmt.Errorf("%w: %s does not generate", ErrUnsupported, e.cfg.Arch)
+		}
+		_, err := e.openGenerator(ctx)
+		return err
+	})
+}
+
 // openGenerator compiles the generate program once.
 func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
 	return e.generator, e.generator.prog.open(ctx, e, e.generator.compile)

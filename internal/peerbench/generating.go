@@ -47,23 +47,23 @@ func (p place) generating() []Group {
 	english := inputs{Model: smollm2}
 	long := decode(1)
 	long.Name, long.Lengths = fmt.Sprintf("decode after %d tokens", longPrompt), []int{longPrompt}
+	const smollm2Title = "SmolLM2-135M-Instruct Q4_1"
 	out := []Group{
 		{
-			Name: "smollm2", Title: "SmolLM2-135M-Instruct Q4_1", Lead: "hotpath",
+			Name: "smollm2", Title: smollm2Title, Lead: "hotpath",
 			Note:      "hotpath's decode includes choosing the token, llama.cpp's does not. Tokens of all sequences together.",
 			Reference: p.reference(smollm2), Inputs: english,
 			Works:   []Work{prefill(128, 3), prefill(512, 1), decode(1), decode(4), decode(8), decode(16)},
 			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), p.llama("", smollm2, peerLead)},
 		},
 		{
-			Name: "smollm2-long", Title: "SmolLM2-135M-Instruct Q4_1, a long context", Lead: "hotpath",
+			Name: "smollm2-long", Title: smollm2Title + ", a long context", Lead: "hotpath",
 			Note:      "KV in f16 for both.",
 			Reference: p.reference(smollm2), Inputs: english,
 			Works:   []Work{long},
 			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), p.llama("", smollm2, peerLead, fmt.Sprint(longContext))},
 		},
 		p.sampling(smollm2, english),
-		p.starting(smollm2),
 	}
 	for _, t := range []struct{ file, name string }{{"q4_0", "Q4_0"}, {"q4_k_m", "Q4_K_M"}, {"q8_0", "Q8_0"}} {
 		model := p.made("llama-1b-" + t.file + ".gguf")
@@ -74,14 +74,17 @@ func (p place) generating() []Group {
 			Runners: []Runner{p.hotpath("hotpath", model, worstLead), p.llama("", model, peerLead)},
 		})
 	}
-	out = append(out, p.bandwidth("smollm2", "SmolLM2-135M-Instruct Q4_1", english),
-		p.bandwidth("llama1b", "Llama 1B Q4_0", inputs{Model: p.made("llama-1b-q4_0.gguf"), Random: true}))
+	q4, q8 := p.made("llama-1b-q4_0.gguf"), p.made("llama-1b-q8_0.gguf")
+	out = append(out, p.bandwidth("smollm2", smollm2Title, english),
+		p.bandwidth("llama1b", "Llama 1B Q4_0", inputs{Model: q4, Random: true}),
+		p.starting("smollm2", smollm2Title, smollm2), p.starting("llama1b", "Llama 1B Q4_0", q4),
+		p.memory("smollm2", smollm2Title, smollm2), p.memory("llama1b-q4_0", "Llama 1B Q4_0", q4), p.memory("llama1b-q8_0", "Llama 1B Q8_0", q8))
 	for _, t := range []struct{ name, note string }{
 		{"avx2", "HOTPATH_CPU=avx2 against llama.cpp built for AVX2, FMA and F16C."},
 		{"vnni", "HOTPATH_CPU=vnni against llama.cpp built for AVX-512 and its VNNI, without tiles."},
 	} {
 		out = append(out, Group{
-			Name: t.name + "-smollm2", Title: "SmolLM2-135M-Instruct Q4_1 on " + t.name + " alone", Lead: "hotpath", Note: t.note,
+			Name: t.name + "-smollm2", Title: smollm2Title + " on " + t.name + " alone", Lead: "hotpath", Note: t.note,
 			Reference: p.reference(smollm2), Inputs: english,
 			Works:   []Work{prefill(128, 1), prefill(512, 1), decode(1), decode(8)},
 			Runners: []Runner{tier(t.name, p.hotpath("hotpath", smollm2, worstLead)), p.llama(t.name, smollm2, peerLead)},
@@ -111,20 +114,43 @@ const samplingSeconds = 3
 
 // starting sets the whole command against llama.cpp's: from its start until the
 // first token is written.
-func (p place) starting(model string) Group {
-	command := func(name string, argv ...string) Runner {
-		return Runner{Name: name, Argv: append([]string{selfPath, "worker", "--start"}, argv...), Op: "start", Unit: "per s"}
-	}
-	threads := fmt.Sprint(p.threads)
+func (p place) starting(name, title string, model string) Group {
 	return Group{
-		Name: "start", Title: "From the start of the command to the first token", Lead: "hotpath run",
-		Note:   "SmolLM2-135M-Instruct Q4_1, a prompt of some words, a file that is in memory; until the first byte of the answer is there.",
-		Inputs: inputs{Model: model},
-		Works:  []Work{{Name: "first token", Op: "start", Texts: 1, Lengths: []int{1}, Reps: 1}},
-		Runners: []Runner{
-			command("hotpath run", filepath.Join("bin", "hotpath"), "run", "-m", model, "--threads", threads, "--raw", "--temp", "0", "-n", "1", "-p", startPrompt),
-			command("llama-completion", filepath.Join(p.cache, "llama-tools", "llama-completion"), "-m", model, "-t", threads, "-no-cnv", "--no-display-prompt", "--temp", "0", "-n", "1", "-p", startPrompt),
+		Name: "start-" + name, Title: "From the start of the command to the first token, " + title, Lead: "hotpath run",
+		Note:    "A prompt of some words, a file that is in memory; until the first byte of the answer is there.",
+		Inputs:  inputs{Model: model, Random: true},
+		Works:   []Work{{Name: "first token", Op: "start", Texts: 1, Lengths: []int{1}, Reps: 1}},
+		Runners: p.commands(model, "per s", 1, 0),
+	}
+}
+
+// memory sets what the whole command holds against llama.cpp's.
+func (p place) memory(name, title string, model string) Group {
+	return Group{
+		Name: "memory-" + name, Title: "Resident memory, " + title, Lead: "hotpath run",
+		Note:   fmt.Sprintf("MiB of the whole command, %d tokens generated in a context of %d, KV in f16: the most that it held, and the median while it wrote the answer. Less is better.", memoryTokens, memoryContext),
+		Inputs: inputs{Model: model, Random: true},
+		Works: []Work{
+			{Name: "peak", Op: "peak", Texts: 1, Lengths: []int{1}, Reps: 1},
+			{Name: "while generating", Op: "steady", Texts: 1, Lengths: []int{1}, Reps: 1},
 		},
+		Runners: p.commands(model, "MiB", memoryTokens, memoryContext),
+	}
+}
+
+const memoryTokens, memoryContext = 16, 1024
+
+// commands are the commands of hotpath and of llama.cpp that generate so many tokens
+// in a context, 0 for that of the model.
+func (p place) commands(model, unit string, tokens, context int) []Runner {
+	command := func(name string, argv ...string) Runner {
+		argv = append([]string{selfPath, "worker", "--command"}, argv...)
+		return Runner{Name: name, Argv: append(argv, "-m", model, "--temp", "0", "--ignore-eos", "-n", fmt.Sprint(tokens), "-p", startPrompt), Unit: unit}
+	}
+	threads, ctx := fmt.Sprint(p.threads), fmt.Sprint(context)
+	return []Runner{
+		command("hotpath run", filepath.Join("bin", "hotpath"), "run", "--threads", threads, "--raw", "--ctx", ctx),
+		command("llama-completion", filepath.Join(p.cache, "llama-tools", "llama-completion"), "-t", threads, "-c", ctx, "-no-cnv", "--no-display-prompt"),
 	}
 }
 

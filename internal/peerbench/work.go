@@ -12,7 +12,7 @@ import (
 // Work is something that all engines of a group do.
 type Work struct {
 	Name    string
-	Op      string // embed, prefill, decode or start
+	Op      string // embed, prefill, decode, or start, peak or steady of commands
 	Texts   int
 	Lengths []int   // in tokens; the texts take them in turn
 	Steps   int     // of decode

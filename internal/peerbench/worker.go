@@ -45,12 +45,12 @@ func runWorker(args []string) (err error) {
 	path := f.String("model", "", "GGUF file or Hugging Face directory")
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
-	start := f.Bool("start", false, "time the command that follows from its start to its first output")
+	command := f.Bool("command", false, "measure the command that follows: its start and its memory")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if *start {
-		return (&startWorker{argv: f.Args()}).serve(os.Stdin, os.Stdout)
+	if *command {
+		return (&commandWorker{argv: f.Args()}).serve(os.Stdin, os.Stdout)
 	}
 	if err := cpu.Err(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -171,13 +172,14 @@ func TestWorkerGoesFromSamplingToSampling(t *testing.T) {
 	}
 }
 
-// TestStartWorker: a command is timed until its first output, and has to end well.
-func TestStartWorker(t *testing.T) {
-	ask := func(argv ...string) (a answer) {
+// TestCommandWorker: a command is timed until its first output, its memory is looked
+// at, and it has to write something and to end well.
+func TestCommandWorker(t *testing.T) {
+	ask := func(op string, argv ...string) (a answer) {
 		t.Helper()
 		var out bytes.Buffer
-		w := &startWorker{argv: argv}
-		if err := w.serve(strings.NewReader(`{"op":"start"}`), &out); err != nil {
+		w := &commandWorker{argv: argv}
+		if err := w.serve(strings.NewReader(`{"op":"`+op+`"}`), &out); err != nil {
 			t.Fatal(err)
 		}
 		dec := json.NewDecoder(&out)
@@ -187,13 +189,23 @@ func TestStartWorker(t *testing.T) {
 		}
 		return a
 	}
-	if a := ask(os.Args[0], "-test.list", "TestStartWorker"); a.Error != "" || !slices.Equal(a.Amount, []float64{1}) || !(a.Seconds[0] > 0) {
+	lists := []string{os.Args[0], "-test.list", "TestCommandWorker"}
+	if a := ask("start", lists...); a.Error != "" || !slices.Equal(a.Amount, []float64{1}) || !(a.Seconds[0] > 0) {
 		t.Errorf("answer %+v, expected one timed start", a)
 	}
-	if a := ask(os.Args[0], "-test.list", "("); a.Error == "" {
+	for _, op := range []string{"peak", "steady"} {
+		a := ask(op, lists...)
+		if a.Error != "" || len(a.Amount) != 1 || !slices.Equal(a.Seconds, []float64{1}) || runtime.GOOS == "linux" && !(a.Amount[0] > 0) {
+			t.Errorf("%s: answer %+v, expected MiB", op, a)
+		}
+	}
+	if a := ask("start", os.Args[0], "-test.list", "("); a.Error == "" {
 		t.Errorf("answer %+v of a command that fails, expected an error", a)
 	}
-	if err := (&startWorker{argv: []string{"/no/such/command"}}).serve(strings.NewReader(""), io.Discard); err == nil {
+	if a := ask("sing", lists...); a.Error == "" {
+		t.Errorf("answer %+v, expected that a command does not sing", a)
+	}
+	if err := (&commandWorker{argv: []string{"/no/such/command"}}).serve(strings.NewReader(""), io.Discard); err == nil {
 		t.Error("a command that is not there was taken")
 	}
 }

@@ -63,16 +63,20 @@ func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
 	}
-	version := map[*graph.Value]*graph.Value{} // buffer owner -> version it holds
+	version := make([]*graph.Value, len(p.Graph.Values)) // [ID of a buffer's owner] version that it holds
+	var owners []*graph.Value                            // of buffers that hold something, but for weights, which overlap nothing
 	for _, n := range p.Graph.Nodes {
 		if n.Leaf != nil {
-			version[n.Out[0]] = n.Out[0]
+			version[n.Out[0].ID] = n.Out[0]
+			if n.Leaf.Kind != graph.WeightLeaf {
+				owners = append(owners, n.Out[0])
+			}
 		}
 	}
-	lastRead := map[*graph.Value]int{}
+	lastRead := make([]int, len(p.Graph.Values)) // [ID of a buffer's owner]
 	for i := range p.Steps {
 		for _, v := range p.Steps[i].In {
-			lastRead[buffer(v)] = i
+			lastRead[buffer(v).ID] = i
 		}
 	}
 	forms := formCheck{plan: p, holds: map[*graph.Value][]*Format{}}
@@ -97,7 +101,7 @@ func Check(p *Plan) error {
 		}
 		group = append(group, i)
 		for _, v := range s.In {
-			if version[buffer(v)] != v {
+			if version[buffer(v).ID] != v {
 				return fmt.Errorf("step %d (%s) reads %s, which its buffer does not hold then", i, s.Name, v)
 			}
 		}
@@ -118,21 +122,29 @@ func Check(p *Plan) error {
 			}
 			// Whatever else holds this memory must be dead, or be this step's
 			// elementwise input.
-			for o := range version {
+			for k := 0; k < len(owners); k++ {
+				o := owners[k]
 				if o == b || !p.Place(o).overlaps(pl) {
 					continue
 				}
-				takeOver := lastRead[o] == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o] && !readTwice(s, version[o])
-				if lastRead[o] >= i && !takeOver || p.Place(o).Class != Activations {
-					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, lastRead[o])
+				held, last := version[o.ID], lastRead[o.ID]
+				takeOver := last == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == held && !readTwice(s, held)
+				if last >= i && !takeOver || p.Place(o).Class != Activations {
+					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, last)
 				}
-				delete(version, o)
+				version[o.ID] = nil
+				owners[k] = owners[len(owners)-1]
+				owners = owners[:len(owners)-1]
+				k--
 			}
-			version[b] = v
+			if version[b.ID] == nil {
+				owners = append(owners, b)
+			}
+			version[b.ID] = v
 		}
 	}
 	for _, v := range p.Graph.Outputs {
-		if version[buffer(v)] != v {
+		if version[buffer(v).ID] != v {
 			return fmt.Errorf("output %s is overwritten before the run ends", v)
 		}
 	}

@@ -92,12 +92,13 @@ func (p *Plan) maker(i int, us [][]*graph.Node) int {
 // made before step i; and nobody in between touches the state that it writes.
 func (p *Plan) follows(i, j int, us [][]*graph.Node) bool {
 	a, before := &p.Steps[j], p.Steps[i].Before
-	reads := false
+	if !slices.ContainsFunc(a.In, func(v *graph.Value) bool { return slices.Contains(p.Steps[i].Nodes, v.Node) }) {
+		return false // most steps: the rest takes longer to find out
+	}
 	for _, v := range a.In {
 		made := slices.IndexFunc(p.Steps, func(o Step) bool { return slices.Contains(o.Nodes, v.Node) })
 		switch {
 		case made == i:
-			reads = true
 			for _, u := range us[v.ID] {
 				if !slices.Contains(a.Nodes, u) || isOutput(p.Graph, v) {
 					return false
@@ -116,7 +117,7 @@ func (p *Plan) follows(i, j int, us [][]*graph.Node) bool {
 			}
 		}
 	}
-	return reads && !slices.ContainsFunc(a.Nodes, func(n *graph.Node) bool { return len(n.After) > 0 })
+	return !slices.ContainsFunc(a.Nodes, func(n *graph.Node) bool { return len(n.After) > 0 })
 }
 
 // ownFormat finds the format in which the products of s read what step b makes,

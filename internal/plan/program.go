@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
 	"hotpath/internal/graph"
@@ -77,17 +78,22 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 	if len(buckets) == 0 || buckets[len(buckets)-1] != g.Max {
 		return nil, fmt.Errorf("plan: %s: the last bucket must be the graph's maximum %v", name, g.Max)
 	}
-	least := tensor.Bind{T: 1, S: 1, R: 1}
-	for _, b := range buckets {
-		pl, err := compile(g, be, p.table, least, b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+	p.Plans = make([]*Plan, len(buckets))
+	err = parallel(runtime.GOMAXPROCS(0), len(buckets), func(i int) (err error) {
+		least := tensor.Bind{T: 1, S: 1, R: 1}
+		if i > 0 {
+			least.T = buckets[i-1].T + 1
 		}
-		p.Plans = append(p.Plans, pl)
-		least.T = b.T + 1
+		p.Plans[i], err = compile(g, be, p.table, least, buckets[i])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, pl := range p.Plans {
 		for _, n := range g.Nodes { // buckets share this memory, whichever steps write it
 			if n.Leaf != nil && !slices.EqualFunc(pl.Forms[n.Out[0].ID], p.Plans[0].Forms[n.Out[0].ID], sameForm) {
-				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, n.Out[0], b.T, p.Plans[0].Max.T)
+				return nil, fmt.Errorf("plan: %s: %s has other formats in a bucket of %d rows than in one of %d", name, n.Out[0], pl.Max.T, p.Plans[0].Max.T)
 			}
 		}
 	}

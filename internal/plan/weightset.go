@@ -93,9 +93,9 @@ type boundWeights struct {
 	keys   []packedKey             // of packed, to be released
 }
 
-// bind packs the weights of a program, or finds them packed. Packing takes long,
-// so it ends between two weights if ctx does. What was packed then stays in the
-// set.
+// bind packs the weights of a program, or finds them packed, as many at a time as
+// the backend has workers. Packing takes long, so it ends between two weights if ctx
+// does. What was packed then stays in the set.
 func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, error) {
 	g := prog.Graph
 	w := &boundWeights{packed: make([]Packed, len(g.Values)), host: map[*graph.Value]Weight{}}
@@ -105,6 +105,7 @@ func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, err
 			_ = s.release(prog, w.keys, false)
 		}
 	}()
+	var read []*graph.Value // by the backend
 	for _, n := range g.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
 			continue
@@ -117,16 +118,26 @@ func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, err
 				return nil, err
 			}
 		}
-		if !backend {
-			continue
+		if backend {
+			read = append(read, v)
 		}
-		key := packedKey{n.Leaf.Key, prog.Packing(v)}
+	}
+	var mu sync.Mutex // guards w.keys
+	err := parallel(s.be.Caps().Workers, len(read), func(i int) error {
+		v := read[i]
+		key := packedKey{v.Node.Leaf.Key, prog.Packing(v)}
 		p, err := s.get(ctx, prog, v, key)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.packed[v.ID] = p
+		mu.Lock()
 		w.keys = append(w.keys, key)
+		mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	whole = true
 	return w, nil

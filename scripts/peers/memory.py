@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""memory.py HOTPATH CACHE MODELS   resident memory of hotpath and of llama.cpp on the same file, as docs/performance.md has it.
+"""memory.py HOTPATH CACHE   resident memory of hotpath and of llama.cpp that embed with the same file, as docs/performance.md has it.
 
-HOTPATH is the command; CACHE and MODELS are the folders of setup.sh, whose CACHE/venv/bin/python must run
-this. Every figure is that of a process of its own, at the moment when it holds most: what it read of the file
-through its map, and what it allocated itself. hotpath is the whole command, Go's runtime and tokenizer
+HOTPATH is the command; CACHE is the folder of setup.sh, whose CACHE/venv/bin/python must run this. Every
+figure is that of a process of its own, at the moment when it holds most: what it read of the file through its
+map, and what it allocated itself. hotpath is the whole command, Go's runtime and tokenizer
 included; of llama.cpp the interpreter that calls it is taken off.
 """
 import os, subprocess, sys, time
@@ -18,23 +18,18 @@ model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_para
 vocab = ll.llama_vocab_n_tokens(ll.llama_model_get_vocab(model))
 p = ll.llama_context_default_params()
 p.n_ctx = p.n_batch = context
-p.n_ubatch = context if work == "embed" else 512
+p.n_ubatch = context
 p.n_threads = p.n_threads_batch = 2
-p.embeddings, p.pooling_type = work == "embed", 1 if work == "embed" else 0
+p.embeddings, p.pooling_type = True, 1
 c = ll.llama_init_from_model(model, p)
 b = ll.llama_batch_init(context, 0, 1)
 def run(first, n):
     b.n_tokens = n
     for i in range(n):
         b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = (i * 37 + first) % 20000 + 5, first + i, 1, 0, True
-    (ll.llama_encode if work == "embed" else ll.llama_decode)(c, b)
+    ll.llama_encode(c, b)
     ll.llama_synchronize(c)
-if work == "embed":
-    run(0, context)
-else:
-    run(0, 16)
-    for i in range(64):
-        run(16 + i, 1)
+run(0, context)
 """
 
 
@@ -56,18 +51,15 @@ def most(command):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 3:
         sys.exit(__doc__.split("\n")[0])
-    hotpath, cache, models = sys.argv[1:]
+    hotpath, cache = sys.argv[1:]
     text = lambda n: " ".join(["the"] * n)
-    smollm = f"{models}/SmolLM2-135M-Instruct.Q4_1.gguf"
     works = [
         ("all-MiniLM-L6-v2 Q8_0, one text of 256 tokens", f"{cache}/models/minilm-q8_0.gguf", "embed", 256,
          ["embed", "--truncate", "--format", "jsonl", text(254)]),
         ("EmbeddingGemma-300M Q8_0, one text of 256 tokens", f"{cache}/models/embeddinggemma-q8_0.gguf", "embed", 256,
          ["embed", "--truncate", "--format", "jsonl", text(254)]),
-        ("SmolLM2-135M Q4_1, 64 tokens after 16, context 1024, KV in f16", smollm, "decode", 1024,
-         ["run", "--raw", "--ctx", "1024", "--ignore-eos", "--temp", "0", "-n", "64", "-p", text(16)]),
     ]
     print("| work | engine | of the file | its own | together |\n|---|---|---|---|---|")
     for name, path, work, context, args in works:

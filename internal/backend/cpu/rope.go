@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/vec"
@@ -12,8 +13,13 @@ import (
 )
 
 // ropePositions is how far the shared tables reach; beyond it sines are
-// computed where they are needed.
-const ropePositions = 8192
+// computed where they are needed. A table is filled block by block, when the first
+// position of a block is wanted: most texts are short, and a model should answer
+// soon after it is opened.
+const (
+	ropePositions = 8192
+	ropeBlock     = 64
+)
 
 // ropeTables share the sines of one kind of RoPE among all its steps.
 type ropeTables struct {
@@ -28,7 +34,33 @@ type ropeKind struct {
 }
 
 // ropeTable holds cos and sin as [position][RotDim/2], of short texts.
-type ropeTable struct{ cos, sin []float32 }
+type ropeTable struct {
+	cos, sin  []float32
+	freqs     []float64 // [RotDim/2] radians per position
+	magnitude float32
+	blocks    [ropePositions / ropeBlock]atomic.Uint32 // what became of each block: ropeEmpty and on
+}
+
+const (
+	ropeEmpty = iota
+	ropeBusy  // a worker fills it
+	ropeFull
+)
+
+// at is a row of the table. It is not ok while another worker fills its block.
+func (t *ropeTable) at(pos int) (cos, sin []float32, ok bool) {
+	half, block := len(t.freqs), &t.blocks[pos/ropeBlock]
+	if block.Load() != ropeFull {
+		if !block.CompareAndSwap(ropeEmpty, ropeBusy) {
+			return nil, nil, false
+		}
+		for p := pos - pos%ropeBlock; p < pos-pos%ropeBlock+ropeBlock; p++ {
+			sincos(t.cos[p*half:][:half], t.sin[p*half:][:half], t.freqs, p, t.magnitude)
+		}
+		block.Store(ropeFull)
+	}
+	return t.cos[pos*half:][:half], t.sin[pos*half:][:half], true
+}
 
 func (ts *ropeTables) get(a graph.RopeAttr, factors []float32) *ropeTable {
 	bits := make([]byte, 0, 4*len(factors))
@@ -43,12 +75,11 @@ func (ts *ropeTables) get(a graph.RopeAttr, factors []float32) *ropeTable {
 		return t
 	}
 	half := a.RotDim / 2
-	t := &ropeTable{make([]float32, ropePositions*half), make([]float32, ropePositions*half)}
-	freqs := make([]float64, half)
-	graph.RopeFrequencies(freqs, a, factors, 0)
-	for p := range ropePositions {
-		sincos(t.cos[p*half:][:half], t.sin[p*half:][:half], freqs, p, a.Magnitude)
+	t := &ropeTable{
+		cos: make([]float32, ropePositions*half), sin: make([]float32, ropePositions*half),
+		freqs: make([]float64, half), magnitude: a.Magnitude,
 	}
+	graph.RopeFrequencies(t.freqs, a, factors, 0)
 	if ts.m == nil {
 		ts.m = map[ropeKind]*ropeTable{}
 	}
@@ -68,13 +99,11 @@ type angles struct {
 	graph.RopeAttr
 	factors []float32
 	table   *ropeTable
-	short   []float64 // [half] radians a position
-	long    []float64 // [half] of texts beyond Context; nil where each length has its own
+	long    []float64 // [half] radians per position of texts beyond Context; nil where each length has its own
 }
 
 func newAngles(b *binder, a graph.RopeAttr, factors []float32) *angles {
-	g := &angles{RopeAttr: a, factors: factors, table: b.be.ropes.get(a, factors), short: make([]float64, a.RotDim/2)}
-	graph.RopeFrequencies(g.short, a, factors, 0)
+	g := &angles{RopeAttr: a, factors: factors, table: b.be.ropes.get(a, factors)}
 	if a.Stretch == 0 {
 		g.long = make([]float64, a.RotDim/2)
 		graph.RopeFrequencies(g.long, a, factors, a.Context+1)
@@ -89,12 +118,14 @@ func (g *angles) at(w *worker, pos, length int) (cos, sin []float32) {
 	half := g.RotDim / 2
 	long := g.Context > 0 && length > g.Context
 	if !long && pos < ropePositions {
-		return g.table.cos[pos*half:][:half], g.table.sin[pos*half:][:half]
+		if cos, sin, ok := g.table.at(pos); ok {
+			return cos, sin
+		}
 	}
 	cos, sin = w.scratch.f[:half], w.scratch.f[half:2*half]
 	switch {
 	case !long:
-		sincos(cos, sin, g.short, pos, g.Magnitude)
+		sincos(cos, sin, g.table.freqs, pos, g.Magnitude)
 	case g.long != nil:
 		sincos(cos, sin, g.long, pos, g.Magnitude)
 	default:

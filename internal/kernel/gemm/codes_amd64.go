@@ -93,6 +93,8 @@ type codeTables struct {
 	ones [2]uint16
 	//lint:ignore U1000 read by assembly
 	six, high, byte, sign uint32
+	//lint:ignore U1000 written and read by assembly
+	scales [16][codeGroup]float32
 }
 
 // codeKernel multiplies with the codes of one type.

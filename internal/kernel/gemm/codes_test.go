@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -69,7 +70,11 @@ func checkCodes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 	w := codeWeights(t, d, n, k)
 	checkTask(t, w, m, bias)
 	if codes.Has(d) {
-		checkTask(t, panelsOf(t, w), m, bias)
+		p := panelsOf(t, w)
+		if vectors := cpu.Active() >= cpu.AVX2 && runtime.GOARCH == "amd64"; vectors != CanCodes(p) && n >= codeGroup {
+			t.Errorf("%v: panels of %v have kernels: %v, expected %v", cpu.Active(), d, !vectors, vectors)
+		}
+		checkTask(t, p, m, bias)
 	}
 }
 
@@ -172,14 +177,14 @@ func TestCodesRounding(t *testing.T) {
 
 // TestCodesNoNumber: what is no number, or infinite, is not lost.
 func TestCodesNoNumber(t *testing.T) {
-	const n, k = 32, 64
+	const n, k = 32, 256
 	for _, tier := range cpu.Available() {
 		defer cpu.Use(tier)()
-		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
+		for _, d := range codes.Types() {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				a, c := seeded(2*k, 1), make([]float32, 2*n)
 				a[40] = float32(bad)
-				task := CodeTask{M: 2, A: a, LDA: k, W: codeWeights(t, d, n, k), C: c, LDC: n}
+				task := CodeTask{M: 2, A: a, LDA: k, W: panelsOf(t, codeWeights(t, d, n, k)), C: c, LDC: n}
 				RunCodes(&task, 0, n, NewCodeScratch(k))
 				for j := range n {
 					if v := float64(c[j]); !math.IsNaN(v) && !math.IsInf(v, 0) {

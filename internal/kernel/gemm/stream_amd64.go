@@ -126,10 +126,31 @@ func streamQ8_0x1AVX2(t *codeArgs)
 func streamQ8_0x2AVX2(t *codeArgs)
 
 //go:noescape
+func streamQ4_Kx1AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx1AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx2AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx2AVXVNNI(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx1AVX2(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx2AVX2(t *codeArgs)
+
+//go:noescape
 func packCodesAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 
 //go:noescape
 func packWordsAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+
+//go:noescape
+func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 
 // Kernels of the types whose panels are multiplied: with dot products of 64 bytes,
 // of 32 bytes, and with AVX2 alone.
@@ -144,11 +165,14 @@ var (
 	streamKernelsVEX = map[tensor.DType]*codeKernel{
 		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2},
 		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2},
 	}
 	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
 		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2},
 		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2},
 		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVX2, streamQ4_Kx2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1AVX2, streamQ6_Kx2AVX2}, 15, -32, &quadWordOrder8, 2, packWords16AVX2},
 	}
 )
 
@@ -156,13 +180,16 @@ var (
 // of 8, and then how bytes that were packed in two halves come in order.
 type codeOrder [16]uint32
 
-// quadOrder is that of the nibbles of a panel, naturalOrder the file's own, and
-// wordOrder8 that of bytes that become words.
+// quadOrder is that of the nibbles of a panel, naturalOrder the file's own,
+// wordOrder8 that of bytes that become words, and quadWordOrder8 that of nibbles
+// that do.
 var (
-	quadOrder    = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15}
-	quadOrder8   = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 0, 4, 1, 5, 2, 6, 3, 7}
-	wordOrder8   = codeOrder{0, 2, 1, 3, 4, 6, 5, 7}
-	naturalOrder = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	quadOrder  = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15}
+	quadOrder8 = codeOrder{0, 4, 1, 5, 2, 6, 3, 7, 0, 4, 1, 5, 2, 6, 3, 7}
+	wordOrder8 = codeOrder{0, 2, 1, 3, 4, 6, 5, 7}
+
+	quadWordOrder8 = codeOrder{0, 1, 4, 5, 2, 3, 6, 7}
+	naturalOrder   = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 )
 
 // stream is run for panels, which are multiplied whole.

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"hotpath/internal/stats"
+)
+
+// commandWorker measures a whole command: the time from its start to the first byte
+// of its output ("start"), the most memory that it held ("peak"), and what it held
+// while it wrote ("steady"). The first run of a request warms up.
+type commandWorker struct{ argv []string }
+
+func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
+	if len(w.argv) == 0 {
+		return errors.New("no command to start")
+	}
+	if _, err := os.Stat(w.argv[0]); err != nil {
+		return err
+	}
+	return serve(in, out, hello{Peer: "hotpath"}, func(q request, a *answer) error {
+		pick, ok := map[string]func(commandRun) (amount, seconds float64){
+			"start":  func(r commandRun) (float64, float64) { return 1, r.first.Seconds() },
+			"peak":   func(r commandRun) (float64, float64) { return r.peak, 1 },
+			"steady": func(r commandRun) (float64, float64) { return r.steady, 1 },
+		}[q.Op]
+		if !ok {
+			return fmt.Errorf("a command does not know %s", q.Op)
+		}
+		for i := range max(2, len(q.Batches)) {
+			r, err := w.run(q.Op != "start")
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				amount, seconds := pick(r)
+				a.Amount, a.Seconds = append(a.Amount, amount), append(a.Seconds, seconds)
+			}
+		}
+		return nil
+	})
+}
+
+// commandRun is what one run took.
+type commandRun struct {
+	first        time.Duration // until its first output
+	peak, steady float64       // resident MiB: the most, and the median from the first to the last output
+}
+
+// run is one run of the command, which has to end well. Its memory is looked at
+// only where that is asked for, because looking takes time from it.
+func (w *commandWorker) run(memory bool) (r commandRun, err error) {
+	cmd := exec.Command(w.argv[0], w.argv[1:]...)
+	var said tail
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	buf := make([]byte, 4096)
+	n, err := out.Read(buf)
+	if n > 0 {
+		r.first = time.Since(began)
+	}
+	var held []float64
+	for err == nil {
+		if memory {
+			held = append(held, residentMiB(cmd.Process.Pid, "VmRSS"))
+			r.peak = max(r.peak, residentMiB(cmd.Process.Pid, "VmHWM"))
+		}
+		n, err = out.Read(buf)
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		return r, fmt.Errorf("%s: %w: %s", w.argv[0], err, said.last())
+	}
+	if r.first == 0 {
+		return r, fmt.Errorf("%s: no output: %s", w.argv[0], said.last())
+	}
+	if memory {
+		r.steady = stats.Median(held)
+	}
+	return r, nil
+}
+
+// residentMiB is a line of a process's status: VmRSS, what is resident, or VmHWM,
+// the most that ever was. It is 0 where the system does not tell.
+func residentMiB(pid int, field string) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if name, value, _ := strings.Cut(line, ":"); name == field {
+			kb, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			return float64(kb) / 1024
+		}
+	}
+	return 0
+}
