@@ -44,9 +44,9 @@ func newBench(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench [NAME...]",
 		Short: "Measure kernels, ops and models; compare two measurements",
-		Long: `Measure kernels, ops and models, each against what the machine was measured to
-reach in the same round. The text is Go's benchmark format, which benchstat
-reads; the number at the end of a name is how many threads the case ran with.
+		Long: `Measure kernels, ops and models, and compare each with the machine's ceiling in
+the same round. The text is Go's benchmark format, which benchstat reads; the
+number at the end of a name is the number of threads.
 The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more of
 ` + groups.String(),
 		Example: `  hotpath bench rope --filter 'heads=9/.*len=(1|16)-1$' --count 6 --time 1ms > old.txt

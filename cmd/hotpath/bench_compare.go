@@ -21,16 +21,18 @@ func newBenchCompare(std streams) *cobra.Command {
 		Use:   "compare OLD NEW",
 		Short: "Say with statistics what changed between two measurements",
 		Long: `Say with statistics what changed between two outputs of hotpath bench, or of
-go test -bench, as text or as JSON. A change is real where the Mann-Whitney U
-test says so, two-sided, at 0.05 and corrected for the number of cases by Holm's
-method. With --fail-above the exit status is 1 when a case got worse for real and
-by more than that, and also when nothing can be said: where too few samples were
-taken for any difference to show (the verdict is "too few samples"), or only
-ceilings are in common. Ceilings (Ceiling/...) are the machine's own: they are
-shown, for one who wonders whether it changed, and "not judged". Without
---fail-above the exit status is 0 once the table is written. What is exact (assume=exact) got worse where its unit says which
-way is better. Rates that follow from a case's time are left out, unless --unit
-asks for them.`,
+go test -bench, as text or as JSON. A change is real if the Mann-Whitney U test
+says so: two-sided, at 0.05, corrected for the number of cases by Holm's method.
+
+Ceilings (Ceiling/...) belong to the machine: they are shown, but "not judged".
+Exact figures (assume=exact) got worse only if their unit says which direction is
+better. Rates that follow from a case's time are left out, unless --unit asks for
+them.
+
+With --fail-above the exit status is 1 if a case got worse for real and by more
+than that, if a case has too few samples to show any difference, or if only
+ceilings are in common. Without it the exit status is 0 once the table is
+written.`,
 		Example: `  hotpath bench compare old.txt new.txt
   hotpath bench compare old.txt new.txt --fail-above 900%
   hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,
@@ -88,7 +90,7 @@ asks for them.`,
 		},
 	}
 	format.add(cmd, "text", "json")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 where a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
+	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
 	cmd.Flags().StringVar(&unit, "unit", "", "compare the units that match `REGEXP`")
 	return cmd
 }

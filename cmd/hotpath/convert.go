@@ -14,7 +14,7 @@ func newConvert(std streams) *cobra.Command {
 	var out, kind string
 	cmd := &cobra.Command{
 		Use:   "convert DIR -o FILE.gguf",
-		Short: "Make a GGUF file of a Hugging Face directory",
+		Short: "Make a GGUF file from a Hugging Face directory",
 		Long: `convert writes the model in DIR (config.json, *.safetensors, tokenizer.json) as
 one GGUF file, with names, metadata and tokenizer as llama.cpp reads them.
 Matrices get the encodings of --type; norms, biases and other small tensors are

@@ -107,9 +107,9 @@ func (f *embedFlags) add(cmd *cobra.Command) {
 	f.poolFlags.add(cmd)
 	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
 	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
-	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "tokens of one run; 0 for a good `N`")
-	cmd.Flags().VarP(fileFlag{&f.out}, "output", "o", "write to `FILE`, which appears when it is complete; its ending picks the format")
-	cmd.Flags().BoolVar(&f.resume, "resume", false, "let FILE grow in place, and go on where an earlier run ended, however it did")
+	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "`N` tokens per run; 0 chooses it")
+	cmd.Flags().VarP(fileFlag{&f.out}, "output", "o", "write to `FILE` atomically; its ending picks the format")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "write FILE in place, and continue where an earlier run ended")
 }
 
 func (f *embedFlags) check(format *vectorFormat) error {
@@ -151,10 +151,10 @@ func newEmbed(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "embed [-m MODEL] [TEXT...]",
 		Short: "Texts to vectors",
-		Long: `One vector a text, in input order. jsonl has an object a text; csv, npy and bin
-(little-endian f32) have the numbers only, one row a text. In jsonl a text that
-cannot be embedded is an object with "error", and the others go on; elsewhere
-it ends the work. See docs/embedding.md.`,
+		Long: `One vector per text, in input order. jsonl has one object per text; csv, npy and
+bin (little-endian f32) have only numbers, one row per text. In jsonl a text that
+cannot be embedded is an object with "error", and the others continue; in other
+formats it ends the work. See docs/embedding.md.`,
 		Example: `  hotpath embed -m MODEL "a sentence" "another one" --format jsonl
   hotpath embed -m MODEL -f texts.txt -o vectors.npy --resume
   printf 'one\ntwo\n' | hotpath embed -m MODEL -f - --format csv`,

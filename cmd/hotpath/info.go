@@ -46,14 +46,14 @@ func newInfo(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "This machine: CPU, tier in use, caches, threads, measured ceilings",
-		Long: `This machine: CPU, tier in use, caches, threads, and what it was just measured
-to reach: f32 multiply-adds from registers and reads from memory, all threads
-together. The environment variable HOTPATH_CPU forces a lesser tier.
+		Long: `This machine: CPU, tier in use, caches, threads, and its ceilings, measured now:
+multiply-adds from registers and reads from memory, all threads together. The
+environment variable HOTPATH_CPU forces a lesser tier.
 
-What it costs to share work among threads is measured once, in under a second,
-and kept in the user's cache: batches of texts are shared out by it from then on
-(embed --parallel auto). --calibrate measures it again; with
-HOTPATH_CALIBRATION=off built-in figures are used and nothing is read or kept.`,
+The cost of sharing work among threads is measured once, in under a second, and
+kept in the user's cache. embed --parallel auto decides by it. --calibrate
+measures it again; HOTPATH_CALIBRATION=off uses built-in figures and neither
+reads nor keeps any.`,
 		Example: `  hotpath info
   hotpath info --format json
   hotpath info --calibrate
@@ -79,7 +79,7 @@ HOTPATH_CALIBRATION=off built-in figures are used and nothing is read or kept.`,
 	}
 	format.add(cmd, "text", "json")
 	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
-	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure again what threads cost, and keep it")
+	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure the cost of sharing work among threads again, and keep it")
 	return cmd
 }
 

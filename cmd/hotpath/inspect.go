@@ -80,15 +80,14 @@ func newInspect(std streams) *cobra.Command {
 	var tensors, calibrate bool
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
-		Short: "What is in a model: architecture, shapes, types, sizes, cost a token",
-		Long: `What is in a model: architecture, shapes, types, sizes, cost a token, and the
-compute classes that this machine takes for its products. Headers are read, no
-weight is.
+		Short: "What is in a model: architecture, shapes, types, sizes, cost per token",
+		Long: `What is in a model: architecture, shapes, types, sizes, cost per token, and the
+compute classes that this machine uses for its products. Only headers are read.
 
---calibrate runs the model: it measures what the class of the default precision
-does to vectors, against f32, and the classes that could be taken instead. The
-figures are kept in the user's cache and shown from then on. A faster class is
-taken where every cosine is 0.9995 or more; HOTPATH_CALIBRATION=off forgets it.`,
+--calibrate runs the model and measures how the default compute class, and faster
+ones, change its vectors against f32. The figures are kept in the user's cache
+and shown from then on. A faster class is used if every cosine is at least
+0.9995; HOTPATH_CALIBRATION=off ignores the figures.`,
 		Example: `  hotpath inspect model.gguf
   hotpath inspect model.gguf --tensors
   hotpath inspect all-MiniLM-L6-v2 --calibrate
@@ -125,7 +124,7 @@ taken where every cosine is 0.9995 or more; HOTPATH_CALIBRATION=off forgets it.`
 	}
 	format.add(cmd, "text", "json")
 	cmd.Flags().BoolVar(&tensors, "tensors", false, "list every tensor in the text output too")
-	cmd.Flags().BoolVar(&calibrate, "calibrate", false, "measure what compute classes do to the model's vectors, and keep it")
+	cmd.Flags().BoolVar(&calibrate, "calibrate", false, "measure how compute classes change the model's vectors, and keep it")
 	return cmd
 }
 

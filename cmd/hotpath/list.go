@@ -17,12 +17,12 @@ func newList(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "The models that -m knows by name",
-		Long: `The models inside the program, which commands take where -m is not given; those
-in the hub's cache, whoever fetched them, those from packages, and
-those in the folder models of hotpath's cache (~/.cache/hotpath/models, or
-$HOTPATH_CACHE/models), by the name that -m takes. A shorter name will do where
-it is unique: without its owner, or that of the file. To name a model of your
-own, put it or a link to it into that folder; 'make models' links its two there.`,
+		Long: `The models that -m accepts by name: those inside the program, which commands use
+without -m; those in the hub's cache, also from other tools; those from packages;
+and those in the folder models of hotpath's cache (~/.cache/hotpath/models, or
+$HOTPATH_CACHE/models). A shorter name works if it is unique: without the owner,
+or the file's name. To name a model of your own, put it or a link to it into that
+folder; 'make models' links its two models there.`,
 		Example: `  hotpath list
   hotpath list --format json`,
 		Args: args(cobra.NoArgs),

@@ -49,11 +49,11 @@ func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
 func (f *modelFlags) addRun(cmd *cobra.Command) {
 	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
-	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run: into `FILE`, by its ending, or without one as a report at the end")
+	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
 	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
-	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; steps take turns and longer, so its times are no measure")
-	cmd.Flags().BoolVar(&f.canary, "profile-canary", false, "with --profile, burn small random amounts of time in random steps; the report says how many of them the profiler finds, and how well it sizes them")
+	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; it slows steps, so the times mean nothing")
+	cmd.Flags().BoolVar(&f.canary, "profile-canary", false, "with --profile, burn small random amounts of time in random steps; the report says how many of them the profiler finds, and how exactly it measures them")
 }
 
 // threadCount is the value of --threads.
@@ -92,7 +92,7 @@ const invariantUsage = "answers do not depend on what else is in the batch"
 
 // fixInvariant says of --invariant that the command's answers are so without.
 func fixInvariant(cmd *cobra.Command) {
-	cmd.Flags().Lookup("invariant").Usage = invariantUsage + ", which holds here in any case"
+	cmd.Flags().Lookup("invariant").Usage = invariantUsage + ", which always holds here"
 }
 
 // measureFlags are the flags of commands that measure the CPU's own backend,
@@ -100,7 +100,7 @@ func fixInvariant(cmd *cobra.Command) {
 type measureFlags struct{ device string }
 
 func (f *measureFlags) add(cmd *cobra.Command, model, precision *string, invariant *bool) {
-	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage+"; one inside the program where it is needed and not given")
+	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage+"; default: one inside the program, if it is needed")
 	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(invariant, "invariant", false, invariantUsage)
 	cmd.Flags().StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu")

@@ -24,25 +24,25 @@ func newProfileCompare(std streams) *cobra.Command {
 		Short: "Say with statistics what changed between two recordings",
 		Long: `Say with statistics what changed between two recordings. The difference of
 every op, layer and step is divided into work, which is counted exactly,
-efficiency and wait. Of the times for the same work the median, the mean and the
-95th percentile of runs are each compared, with a 95 per cent interval. A star
-marks a change that is real: the Mann-Whitney test says that it is more than two
-recordings of one build differ by. Over all rows of a comparison the probability
-of a false alarm is 1 per cent. Memory is compared too.
+efficiency and wait. At equal work the median, the mean and the 95th percentile of
+runs are each compared, with a 95 per cent interval. A star marks a change that
+is real: by the Mann-Whitney test it is larger than the difference between two
+recordings of one build. The probability of a false alarm is 1 per cent over all
+rows of a comparison. Memory is compared too.
 
-A and B are each a file, several separated by commas, or a folder of them. One of
-each tells which ops, layers and steps changed by much. Several of each, made in
-turn (A B A B ...), tell of smaller changes, and whether everything got slower or
-only the machine was: when they were made says which belong together, and what
-such a pair has in common is the machine's. All of A before all of B tell no more
-than one of each, and a warning says so.
+A and B are each a file, several separated by commas, or a folder of them. One
+recording per side shows which ops, layers and steps changed by much. Several per
+side, made in turn (A B A B ...), show smaller changes, and separate a slower
+build from a slower machine: recordings are paired by their time, and what a pair
+has in common is the machine's. All of A before all of B show no more than one
+recording per side, and a warning says so.
 
-What all ops have in common is taken off their changes where it is real, and the
-table says how much that is. The same texts may be put into different batches in
-A and B. This is no difference: times are compared at equal batch size.
+If all ops changed alike and that is real, it is subtracted from their changes,
+and the table says how much it is. The same texts may be in different batches in
+A and B. That is no difference: times are compared at equal batch size.
 
 With --fail-above the exit status is 1 if B is really slower by more than that
-part of A's time: in all, in whole runs, or in the slowest runs (p95).`,
+part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,

@@ -33,8 +33,8 @@ func newProfileRun(std streams) *cobra.Command {
 		Short: "Set a model up, warm it up, repeat some work and report where time and memory went",
 		Long: `Set a model up, warm it up, repeat some work and report where time and memory
 went: facts of machine, build, collector and model, hot paths, allocators and the
-hierarchy of calls. Each recorded iteration has an unrecorded one beside it,
-which shows what recording costs. --output picks the format by its ending;
+hierarchy of calls. Recorded and unrecorded iterations alternate, which shows the
+cost of recording. --output picks the format by its ending;
 without it the report is printed.`,
 		Example: `  hotpath profile run -m MODEL --iterations 1 --tokens 8
   hotpath profile run -m MODEL --work generate --iterations 3 --tokens 50 -o report.md
@@ -107,8 +107,9 @@ func newProfileDeep(std streams) *cobra.Command {
 		Use:   "deep",
 		Short: "Measure each kernel by itself against the ceilings of the machine",
 		Long: `Measure each kernel by itself, at the model's own shapes and at square sizes,
-against ceilings that are measured in the same run. Events of the processor are
-counted where the kernel allows it; where not, the report says which and why.`,
+against ceilings that are measured in the same run. Processor events
+are counted if the kernel allows it; otherwise the report says which are missing
+and why.`,
 		Example: `  hotpath profile deep --quick
   hotpath profile deep -m MODEL --quick -o deep.md`,
 		Args: args(cobra.NoArgs),
@@ -147,6 +148,6 @@ counted where the kernel allows it; where not, the report says which and why.`,
 	}
 	sf.add(cmd, &o)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write: .md, .html or .txt; without it the report is printed")
-	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, not what is so")
+	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, proves nothing")
 	return cmd
 }

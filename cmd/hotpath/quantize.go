@@ -20,12 +20,12 @@ func newQuantize(std streams) *cobra.Command {
 	var f quantFlags
 	cmd := &cobra.Command{
 		Use:   "quantize IN OUT TYPE",
-		Short: "Make a smaller GGUF file of a GGUF file",
+		Short: "Make a smaller GGUF file from a GGUF file",
 		Long: `quantize writes the model IN, a GGUF file, the first one of a split set or the
 name of a pulled model, to OUT with its matrices in the encodings of TYPE.
-Norms, biases and other small tensors stay as they are; roles that suffer most
-get more bits, as in llama.cpp; rows that are not whole blocks of 256 get an
-encoding with blocks of 32. Start from F32, F16 or BF16: what was quantized before loses twice.
+Norms, biases and other small tensors stay unchanged. Sensitive roles get more
+bits, as in llama.cpp. Rows that are not whole blocks of 256 get an encoding with
+blocks of 32. Start from F32, F16 or BF16: quantizing twice loses twice.
 
 ` + mixList(),
 		Example: `  hotpath quantize model.gguf smaller.gguf Q4_K_M
@@ -55,7 +55,7 @@ encoding with blocks of 32. Start from F32, F16 or BF16: what was quantized befo
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.keepOutput, "keep-output", false, "leave output.weight in the encoding that it has")
+	cmd.Flags().BoolVar(&f.keepOutput, "keep-output", false, "keep the encoding of output.weight")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func newRerank(std streams) *cobra.Command {
 		Use:   "rerank -m MODEL QUERY [DOCUMENT...]",
 		Short: "Documents ranked by a cross-encoder, best first",
 		Long: `Scores from a model that reads the query and a document together, which is
-slower and finer than comparing vectors. Scores are from 0 to 1 unless the
+slower and more exact than comparing vectors. Scores are from 0 to 1 unless the
 model's files say otherwise.`,
 		Example: `  hotpath rerank -m RERANKER "where is the harbour" "by the sea" "on the hill"
   hotpath rerank -m RERANKER "a question" -f texts.jsonl --top 3 --format jsonl`,

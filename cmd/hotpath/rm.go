@@ -15,9 +15,9 @@ func newRm(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete pulled models",
-		Long: `Deletes models by the names that list shows, or shorter ones where they are
-unique. On a terminal it asks first; elsewhere it wants --yes. Of a model that is
-a link in hotpath's folder of models, only the link is deleted.`,
+		Long: `Deletes models by the names that list shows, or by shorter unique names. On a
+terminal it asks first; elsewhere it needs --yes. If a model is a link in
+hotpath's folder of models, only the link is deleted.`,
 		Example: `  hotpath rm all-MiniLM-L6-v2 --yes
   hotpath rm SmolLM2-135M-Instruct-GGUF:Q4_K_M --yes`,
 		Args: args(cobra.MinimumNArgs(1)),

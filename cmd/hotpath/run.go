@@ -58,10 +58,10 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.PenaltyTokens, "repeat-last-n", 64, "penalties count the last `N` tokens, prompt included; -1 for all")
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 0, "equal `SEED`s draw equal tokens from equal logits (see --invariant); a random one if not given")
 	cmd.Flags().StringArrayVar(&o.Stop, "stop", nil, "end at this `STRING`; may be given several times")
-	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "go on where the model would end")
+	cmd.Flags().BoolVar(&o.IgnoreEOS, "ignore-eos", false, "continue where the model would end")
 	cmd.Flags().IntVar(&f.ctx, "ctx", 0, "`TOKENS` of context, prompt included; 0 for what the model has, at most 4096")
 	cmd.Flags().StringVar(&f.kvType, "kv-type", "", "keep keys and values as `f32|f16|q8_0`; f16 unless --precision is f32")
-	cmd.Flags().BoolVar(&o.Raw, "raw", false, "take the prompt as it is, without the model's chat template")
+	cmd.Flags().BoolVar(&o.Raw, "raw", false, "use the prompt without the model's chat template")
 }
 
 func (f *runFlags) check() error {
@@ -101,8 +101,8 @@ func newRun(std streams) *cobra.Command {
 		Short: "A completion, streamed",
 		Long: `Continue a prompt. An instruct model gets it through its chat template, unless
 --raw is set. Text is streamed as it comes. Several prompts (arguments, or -f FILE)
-are computed as one batch, which a prompt joins when it is read and leaves when
-its answer ends, and answered in input order. What is computed beside a prompt
+are computed as one batch and answered in input order. A prompt joins the batch
+when it is read and leaves it when its answer ends. Other prompts of the batch
 can change the last bits of its logits, unless --invariant is set.`,
 		Example: `  hotpath run -m MODEL -p "Why is the sky blue?"
   hotpath run -m MODEL --raw --temp 0 -n 20 -p "Once upon a time"

@@ -29,8 +29,9 @@ func newScore(std streams) *cobra.Command {
 		Short: "Log likelihood of given texts",
 		Long: `How likely a model finds each token of a text, given those before it:
 nll[i] = -log p(ids[i+1] | ids[..i]), natural logarithm, and the perplexity,
-exp of their mean. They do not depend on the texts beside it. In jsonl a text that cannot be scored is an object with
-"error", and the others go on; elsewhere it ends the work.`,
+exp of their mean. They do not depend on other texts. In jsonl a text that cannot
+be scored is an object with "error", and the others continue; in other formats it
+ends the work.`,
 		Example: `  hotpath score -m MODEL "the cat sat on the mat" "mat the on sat cat the"
   hotpath score -m MODEL -f texts.jsonl --format jsonl
   printf 'one\ntwo\n' | hotpath score -m MODEL -f - --format jsonl`,

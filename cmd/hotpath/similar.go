@@ -40,8 +40,8 @@ func newSimilar(std streams) *cobra.Command {
 		Use:   "similar [-m MODEL] QUERY [TEXT...]",
 		Short: "Texts ranked by similarity to a query",
 		Long: `The texts that are most similar to a query, best first, by the cosine of their
-vectors. A file of any length is read once, in bounded memory. Where the model
-has prompts for queries and for documents, they are used.`,
+vectors. A file of any length is read once, in bounded memory. The model's
+prompts for queries and documents are used if it has any.`,
 		Example: `  hotpath similar -m MODEL "where is the harbour" -f texts.txt --top 3
   hotpath similar -m MODEL "a question" -f texts.jsonl --format jsonl
   hotpath similar -m MODEL "rain" "it pours" "the sun is out"`,
@@ -79,7 +79,7 @@ has prompts for queries and for documents, they are used.`,
 	tf.add(cmd)
 	rf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
-	cmd.Flags().BoolVar(&prompts, "prompts", true, "use the model's prompts for queries and documents, where it has them")
+	cmd.Flags().BoolVar(&prompts, "prompts", true, "use the model's prompts for queries and documents, if it has any")
 	cmd.Flags().IntVar(&dim, "dim", 0, "compare the first `N` dimensions; all if not given")
 	mf.addCompute(cmd)
 	return cmd

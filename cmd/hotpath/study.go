@@ -32,8 +32,8 @@ func newStudy(std streams) *cobra.Command {
 		Use:   "study NAME",
 		Short: "Make an experiment on this machine and write what it shows",
 		Long: `Make an experiment on this machine and write a report with pictures: report.md,
-report.html and the measurements, into a folder. The arms of an experiment take
-turns, the baseline is held against itself, and advice is given only where the
+report.html and the measurements, into a folder. The alternatives take
+turns, the baseline is compared with itself, and advice is given only if the
 95 per cent interval excludes zero. NAME is one of
 ` + list.String(),
 		Example: `  hotpath study parallelism -m all-MiniLM-L6-v2 --quick -o study-parallelism

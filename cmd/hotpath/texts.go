@@ -54,7 +54,7 @@ type textFlags struct {
 
 func (f *textFlags) add(cmd *cobra.Command) {
 	cmd.Flags().VarP(fileFlag{&f.file}, "file", "f", "read texts from `FILE`, - for standard input, or from the files of a folder")
-	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE holds one text a line, or objects with \"text\", or its ending says")
+	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE has one text per line, or objects with \"text\", or its ending says")
 }
 
 // inputKinds are the values of --input: whether objects are expected of a file.

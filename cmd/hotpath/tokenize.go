@@ -42,8 +42,8 @@ With --decode the inputs are ids: numbers separated by spaces or commas, or
 objects with "ids". What follows a tab is ignored, so that the text output of
 tokenize can be decoded again.
 
-In jsonl an input that is none is an object with "error", and the others go on;
-elsewhere it ends the work.`,
+In jsonl an invalid input is an object with "error", and the others continue; in
+other formats it ends the work.`,
 		Example: `  hotpath tokenize -m MODEL "hello world"
   hotpath tokenize -m MODEL -f texts.jsonl --format jsonl
   hotpath tokenize -m MODEL --decode "101 103 102"`,
@@ -69,7 +69,7 @@ elsewhere it ends the work.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights will do")
+	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights is enough")
 	tf.add(cmd)
 	format.add(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")

@@ -35,9 +35,10 @@ func newTokenizerTrain(std streams) *cobra.Command {
 		Short: "Make a tokenizer from texts",
 		Long: `Make a tokenizer from text files, .jsonl files and folders of both, with the
 merges that Hugging Face's trainers find. Of an object in a .jsonl file the
-field "text" counts, or, where it has none, all of at least two strings. FOLDER gets tokenizer.json,
-which their library and hotpath read, tokenizer_config.json and, for wordpiece,
-vocab.txt. Lines of text files are read one by one, as their trainers do.
+field "text" counts; without it all strings count, if there are at least two.
+FOLDER gets tokenizer.json, which their library and hotpath read,
+tokenizer_config.json and, for wordpiece, vocab.txt. Lines of text files are read
+one by one, as their trainers do.
 
 --type is one of
 ` + learn.Kinds() + `

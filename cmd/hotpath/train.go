@@ -26,8 +26,8 @@ func newTrain(std streams) *cobra.Command {
 or an object that describes a new model), "data" (text files, .jsonl files or
 folders of them) and "out", the folder of checkpoints and logs. NAME is one of
 the ready-made configurations; --list-configs names them, or prints the one
-that is named. A run that was interrupted leaves a checkpoint; --resume auto
-goes on from it, to the same bits. docs/training.md describes every field.`,
+that is named. An interrupted run leaves a checkpoint; --resume auto continues
+from it, to the same bits. docs/training.md describes every field.`,
 		Example: `  hotpath train config.json --dry-run
   hotpath train config.json --set steps=100 --set lr=1e-3
   hotpath train config.json --resume auto
@@ -109,15 +109,15 @@ goes on from it, to the same bits. docs/training.md describes every field.`,
 		},
 	}
 	mf.addRun(cmd)
-	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention, auto is bf16 where the processor has tiles for it, else f32")
+	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
-	cmd.Flags().StringVar(&resume, "resume", "", "go on from a checkpoint: auto for the newest, or its `FOLDER`")
+	cmd.Flags().StringVar(&resume, "resume", "", "continue from a checkpoint: auto for the newest, or its `FOLDER`")
 	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
 	cmd.Flags().BoolVar(&list, "list-configs", false, "name the ready-made configurations, or print the one that is named, and stop")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what the run would take and stop")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the memory and time that the run would take, and stop")
 	return cmd
 }
 

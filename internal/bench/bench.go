@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"hotpath/internal/experiment"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 )
@@ -170,13 +171,14 @@ func (e *Env) Select(names []string, filter *regexp.Regexp) ([]*Case, error) {
 	return out, nil
 }
 
-// Run takes Count samples of each case. A round takes one of each, and the
-// ceilings are measured again in each round: a figure is held against what the
-// machine could do at that time.
+// Run takes Count samples of each case, one per round, in the order of
+// experiment.Place. Each round measures the ceilings again, so that a figure is
+// compared with what the machine could do at that time.
 func (e *Env) Run(ctx context.Context, cases []*Case, emit Emit) error {
-	for range e.Count {
+	for round := range e.Count {
 		roof := ceiling.NewRoof(ctx)
-		for _, c := range cases {
+		for k := range cases {
+			c := cases[experiment.Place(round, k, len(cases))]
 			s, err := e.sample(ctx, c, roof)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.FullName(), err)

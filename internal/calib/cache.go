@@ -15,20 +15,19 @@ import (
 	"hotpath/internal/kernel/cpu"
 )
 
-// version is of what is measured and how: figures of another one are not read.
+// version changes with what is measured and how. Files of other versions are ignored.
 const version = 2
 
-// Off is what the environment variable Env says to use built-in figures
-// whatever was measured.
+// Off is the value of the environment variable Env that selects built-in figures.
 const (
 	Env = "HOTPATH_CALIBRATION"
 	Off = "off"
 )
 
-// maxFile bounds what is read of a file.
+// maxFile is the largest file that is read, in bytes.
 const maxFile = 1 << 16
 
-// Key is what figures are valid for.
+// Key identifies the machine and settings that figures are valid for.
 type Key struct {
 	Version int    `json:"version"`
 	CPU     string `json:"cpu"`
@@ -38,23 +37,23 @@ type Key struct {
 	Workers int    `json:"workers"`
 }
 
-// KeyOf is this process's with a number of workers.
+// KeyOf is the key of this process with a number of workers.
 func KeyOf(workers int) Key {
 	h := cpu.Host()
 	return Key{Version: version, CPU: h.Brand, Tier: cpu.Active().String(), Cores: h.Cores, Procs: runtime.GOMAXPROCS(0), Workers: workers}
 }
 
-// Parallel is how many workers run at the same time, at most.
+// Parallel is the largest number of workers that run at the same time.
 func (k Key) Parallel() int { return max(1, min(k.Cores, k.Procs, k.Workers)) }
 
-// entry is the file.
+// entry is the content of a file.
 type entry[K comparable, V any] struct {
 	Key   K `json:"key"`
 	Costs V `json:"costs"`
 }
 
-// Dir is the folder of such files: below HOTPATH_CACHE, or hotpath's folder
-// of the user's cache.
+// Dir is the folder of the files: below HOTPATH_CACHE, or hotpath's folder in the
+// user's cache.
 func Dir() (string, error) {
 	if dir := os.Getenv("HOTPATH_CACHE"); dir != "" {
 		return filepath.Join(dir, "calibration"), nil
@@ -70,7 +69,8 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "hotpath", "calibration"), nil
 }
 
-// fileOf is where a key's entry lies: machines that share a home keep apart.
+// fileOf is the path of a key's file. Machines that share a home have different
+// files.
 func fileOf(dir, kind string, key any) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%+v", key)
@@ -79,12 +79,12 @@ func fileOf(dir, kind string, key any) string {
 
 func (k Key) file(dir string) string { return fileOf(dir, "threads", k) }
 
-// Load reads the figures for a key. An error says why there are none to use;
-// a file that is not there is fs.ErrNotExist.
+// Load reads the figures for a key. The error says why there are none; a missing
+// file is fs.ErrNotExist.
 func Load(dir string, k Key) (Costs, error) { return load(k.file(dir), k, decode) }
 
-// load reads a file of a bounded size. It looks before it opens: opening a pipe
-// would wait for somebody to write.
+// load reads a file of a bounded size. It checks the file's kind before it opens
+// it, because opening a pipe would block.
 func load[K, V any](file string, k K, decode func([]byte, K) (V, error)) (v V, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -108,7 +108,7 @@ func load[K, V any](file string, k K, decode func([]byte, K) (V, error)) (v V, e
 	return v, nil
 }
 
-// parse reads an entry and holds it against its key.
+// parse reads an entry and compares its key.
 func parse[K comparable, V any](data []byte, k K) (v V, err error) {
 	if len(data) > maxFile {
 		return v, fmt.Errorf("more than %d bytes, expected a few hundred", maxFile)
@@ -144,8 +144,7 @@ func Store(dir string, k Key, c Costs) error {
 	return store(dir, k.file(dir), entry[Key, Costs]{k, c})
 }
 
-// store writes a file whole or not at all, and after another process's file
-// rather than into it.
+// store writes a file atomically.
 func store(dir, file string, entry any) error {
 	data, err := json.MarshalIndent(entry, "", "\t")
 	if err != nil {
@@ -157,8 +156,8 @@ func store(dir, file string, entry any) error {
 	return atomicfile.Replace(file, append(data, '\n'))
 }
 
-// Cached are the figures of this machine with a number of workers: those that
-// were measured and kept, or Default. It never measures.
+// Cached are the figures of this machine for a number of workers: the measured ones
+// from the cache, or Default. It never measures.
 func Cached(workers int) Costs {
 	k := KeyOf(workers)
 	if dir, err := Dir(); err == nil && os.Getenv(Env) != Off {

@@ -1,11 +1,10 @@
-// Package calib says what parallel work costs on this machine: a few measured
-// coefficients, the function that estimates from them how long a batch of texts
-// takes run one way or another, and the file that keeps them.
+// Package calib estimates the cost of parallel work on this machine. It has the
+// measured coefficients, the functions that estimate the time of a batch per mode,
+// and the file that keeps the coefficients.
 //
 // It imports graph, plan, tensor, weights and kernel/cpu; the engine decides by
-// it, the public package loads it and `hotpath info` prints it. Nothing here
-// has to succeed: where a measurement or a file is not to be had, Default
-// stands in, and errors say why for whoever wants to know.
+// it, the public package loads it and `hotpath info` prints it. Nothing here has to
+// succeed: without a measurement or a file Default applies, and the error says why.
 package calib
 
 import (
@@ -13,33 +12,32 @@ import (
 	"math"
 )
 
-// Costs are what parallel work costs with a number of workers. Times are in
-// seconds.
+// Costs are the coefficients for a number of workers. Times are in seconds.
 type Costs struct {
 	Workers int `json:"workers"`
-	// Cores are the processors that the workers have, at most Workers.
+	// Cores is the number of processors that the workers have, at most Workers.
 	Cores int `json:"cores"`
-	// Fork is what it takes to wake the team for nothing and to wait for it.
+	// Fork is the time to wake all workers for an empty job and to wait for them.
 	Fork float64 `json:"fork_s"`
-	// Barrier is what one barrier costs a step that all workers share.
+	// Barrier is the time of one barrier between steps that all workers share.
 	Barrier float64 `json:"barrier_s"`
-	// FLOP is the time of one FLOP of products, with the attention, norms and
-	// activations between them, on one worker.
+	// FLOP is the time per FLOP of products on one worker. It includes the
+	// attention, norms and activations between them.
 	FLOP float64 `json:"flop_s"`
-	// Packed and Stored are the times of fetching one element of a weight for a
-	// run, whatever its rows: from panels, and decoded from the file's blocks.
+	// Packed and Stored are the times per run to fetch one element of a weight,
+	// independent of the rows: from panels, and decoded from the file's blocks.
 	Packed float64 `json:"packed_s"`
 	Stored float64 `json:"stored_s"`
-	// Fine and Coarse are how many times the work of one worker all do in the
-	// same time: sharing steps, barriers not counted, and side by side.
+	// Fine and Coarse are the speedups of all workers over one: sharing steps,
+	// without barriers, and with runs of their own.
 	Fine   float64 `json:"fine_speedup"`
 	Coarse float64 `json:"coarse_speedup"`
-	// Measured is false for figures that were built in.
+	// Measured is false for built-in figures.
 	Measured bool `json:"measured"`
 }
 
-// Default are figures of a usual machine: what a server of 2025 measured, and
-// barriers that grow with the workers that must meet.
+// Default are the figures of a usual machine: measured on a server of 2025, with
+// barriers that grow with the number of workers.
 func Default(workers, cores int) Costs {
 	cores = max(1, min(workers, cores))
 	c := Costs{Workers: max(1, workers), Cores: cores,
@@ -55,11 +53,12 @@ func Default(workers, cores int) Costs {
 	return c
 }
 
-// slowest is the most seconds that workers take to wake or to meet.
+// slowest is the longest plausible time to wake workers or for a barrier, in
+// seconds.
 const slowest = 0.1
 
-// bounds are what no machine is outside of: figures beyond are a broken
-// measurement, or a file that somebody else wrote.
+// bounds are the plausible ranges. Figures outside come from a broken measurement
+// or from a damaged file.
 var bounds = []struct {
 	name     string
 	of       func(*Costs) float64
@@ -74,7 +73,7 @@ var bounds = []struct {
 	{"coarse_speedup", func(c *Costs) float64 { return c.Coarse }, 0.05, math.Inf(1)},
 }
 
-// check says what is impossible about the figures.
+// check reports figures that are not plausible.
 func (c *Costs) check() error {
 	if c.Workers < 1 || c.Cores < 1 || c.Cores > c.Workers {
 		return fmt.Errorf("%d workers on %d cores, expected at least one core and no more of them than workers", c.Workers, c.Cores)

@@ -16,7 +16,7 @@ const (
 	FromDefault  = "built in"
 )
 
-// Found are figures and where they come from.
+// Found are figures and their origin.
 type Found struct {
 	Costs Costs
 	From  string
@@ -24,7 +24,7 @@ type Found struct {
 	Note  string // why they are not what one might expect
 }
 
-// String says where the figures come from, and why.
+// String tells the origin of the figures, and the reason.
 func (f Found) String() string {
 	s := f.From
 	if f.File != "" {
@@ -36,11 +36,11 @@ func (f Found) String() string {
 	return s
 }
 
-// Find gives the figures for a number of workers: those that are kept, or,
-// where there are none or they are wanted anew, measured on the backend that
-// open opens, and kept. A file that cannot be read is measured again, one that
-// cannot be written is only a note, and so is a busy machine, whose figures are
-// not kept. The only errors are those of the backend and of the context.
+// Find gives the figures for a number of workers from the cache. If there are none,
+// or anew is set, it measures them on the backend that open opens and keeps them.
+// A file that cannot be read is measured again. A file that cannot be written and a
+// busy machine, whose figures are not kept, are only notes. The only errors are
+// those of the backend and of the context.
 func Find(ctx context.Context, workers int, anew bool, open func() (plan.Backend, error)) (f Found, err error) {
 	k := KeyOf(workers)
 	f = Found{Costs: Default(workers, k.Parallel()), From: FromDefault}

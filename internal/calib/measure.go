@@ -16,11 +16,10 @@ import (
 	"hotpath/internal/weights"
 )
 
-// What is measured: layers of an encoder of this size, whose runs take some
-// milliseconds on a fast machine and still end on a slow one. They are as a
-// small model's: attention is a third of their time, and their weights do not
-// stay in a core's own cache, where each worker would find half of them when
-// all share steps and no worker any of its own.
+// The measured model is some layers of an encoder of this size. A run takes some
+// milliseconds on a fast machine and still ends on a slow one. Attention is a third
+// of its time, as in a small model. Its weights do not fit into a core's own cache:
+// if they did, fine would profit from its halves and coarse would not.
 const (
 	dim, ffn, heads, layers = 384, 1536, 12, 2
 
@@ -29,20 +28,19 @@ const (
 	mostRows = 256                              // of one worker
 	fewRows  = 16
 	chain    = 48 // steps of the program that counts barriers
-	// budget is how long rounds of measurements go on; what they run is made
-	// before, in a tenth of a second. A round takes some milliseconds, or a
-	// fifth of a second with the plain Go kernels, and one is always made.
+	// budget is the time for rounds of measurements. Preparing them takes another
+	// tenth of a second. A round takes some milliseconds, or a fifth of a second
+	// with the plain Go kernels; at least one round is made.
 	budget = 500 * time.Millisecond
-	// long is the time of a run on one worker that needs no more rows.
+	// long is the time of a run on one worker from which more rows are not needed.
 	long = 6 * time.Millisecond
 )
 
-// ErrBusy reports a machine whose processors had other work: what was measured
-// says nothing about it.
+// ErrBusy reports that other programs used the processors, so that the measurement
+// is worthless.
 var ErrBusy = errors.New("the machine is busy: its cores did not work at the same time")
 
-// held is how many times the processor time of a run the clock may show, in
-// turns that nobody is meant to have disturbed.
+// held is the largest ratio of elapsed time to processor time of an undisturbed run.
 const held = 1.5
 
 // Meter runs the programs that are timed. Its functions give seconds; tests
@@ -50,27 +48,27 @@ const held = 1.5
 type Meter struct {
 	Workers, Cores int
 	Fork           func() float64
-	// Chain is chain steps on one worker and on all.
+	// Chain runs a chain of steps on one worker and on all.
 	Chain func(all bool) float64
 	Steps int // of Chain, that have a barrier
-	// Block is a run of rows on one worker, with weights from panels or from
-	// the file's blocks.
+	// Block runs rows on one worker, with weights from panels or from the file's
+	// blocks.
 	Block func(rows int, stored bool) float64
-	// Fine shares rows a core step by step among all workers, Coarse gives
-	// each core as many rows of its own.
+	// Fine shares the rows of all cores step by step; Coarse gives each core its
+	// own rows. Both take the rows per core.
 	Fine, Coarse func(rows int) float64
 	FLOPs        float64 // of a row of a block
 	Elements     float64 // of a block's weights
 	FineBarriers int     // of a run of Fine
-	// Used is the processor time of the process so far; nil where the system
-	// does not tell.
+	// Used is the processor time of the process so far; nil if the system does not
+	// tell.
 	Used func() float64
 }
 
-// Measure times the backend's team, in well under a second. Machines are
-// shared and noisy, and noise only adds: each figure is the lower fifth of many
-// short turns, and all figures take turns, so that a slow moment meets all of
-// them. ErrBusy comes with what was seen.
+// Measure times the backend's workers in well under a second. Machines are shared
+// and noisy, and noise only adds time. So each figure is the lower fifth of many
+// short turns, and all figures take turns, so that a slow moment affects all of
+// them. ErrBusy comes with the figures that were measured.
 func Measure(ctx context.Context, be plan.Backend, cores int) (c Costs, err error) {
 	m, closer, err := newMeter(ctx, be, cores)
 	if err != nil {
@@ -80,7 +78,7 @@ func Measure(ctx context.Context, be plan.Backend, cores int) (c Costs, err erro
 	return m.measure(ctx, time.Now)
 }
 
-// measure asks the meter until the budget is spent. now is time.Now.
+// measure repeats rounds until the budget is spent. now is time.Now.
 func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error) {
 	start := now()
 	c := Costs{Workers: m.Workers, Cores: max(1, min(m.Workers, m.Cores)), Fine: 1, Coarse: 1, Measured: true}
@@ -115,8 +113,8 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	if ctx.Err() != nil { // which ended runs early
 		return c, context.Cause(ctx)
 	}
-	// A run is a + b rows: two lengths of it give both. A row costs the same
-	// wherever weights come from.
+	// The time of a run is a + b rows: two lengths give both. The time per row does
+	// not depend on where weights come from.
 	t, n := one.low(), float64(rows)
 	b := t / n
 	if rows > fewRows {
@@ -128,8 +126,8 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	if rows > fewRows {
 		c.Stored = max(c.Packed, min(c.Stored, (storedFew.low()-b*fewRows)/m.Elements))
 	}
-	// Where a whole machine is taken, its cores slow down alike, and nothing below
-	// would tell.
+	// If other programs use all cores, all slow down alike, and no check below would
+	// notice.
 	if m.Used != nil && t+stored.low()+few.low()+storedFew.low() > held*used.low() {
 		return c, ErrBusy
 	}
@@ -139,10 +137,10 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	cores := float64(c.Cores)
 	c.Fork = fork.low()
 	c.Barrier = max(0, all.low()-alone.low()/cores) / float64(m.Steps)
-	// All cores' rows in the time of coarse, and in that of fine less its
-	// barriers, which Costs count by themselves.
+	// Speedups: all cores' rows in the time of coarse, and in that of fine without
+	// its barriers, which Costs has separately.
 	c.Coarse = bounded(cores*t/coarse.low(), cores)
-	// Only those who wait for a processor take so long to meet.
+	// Only workers that wait for a processor take so long at a barrier.
 	if c.Fork > slowest || c.Barrier > slowest {
 		return c, ErrBusy
 	}
@@ -152,10 +150,10 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	if err := c.check(); err != nil {
 		return c, err
 	}
-	// Steps of some microseconds feel it most: where every second chain takes
-	// several times what a good one does, the others waited for a processor. So
-	// they did where sharing long steps is slower than not sharing them; that
-	// tells on slow machines too, which have time for a single round.
+	// Steps of some microseconds suffer most. If every second chain takes several
+	// times as long as a good one, workers waited for a processor. The same holds if
+	// sharing long steps is slower than not sharing them, which shows even on slow
+	// machines with a single round.
 	waited := c.Workers <= c.Cores && (all.at(0.5) > 3*all.low() || c.Fine < 1)
 	if cores > 1 && (waited || c.Coarse < 1.1) {
 		return c, ErrBusy
@@ -163,14 +161,14 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	return c, nil
 }
 
-// bounded keeps a speedup to what cores can do.
+// bounded limits a speedup to the number of cores.
 func bounded(v, cores float64) float64 { return max(0.1, min(v, cores)) }
 
 type samples []float64
 
 func (s *samples) add(v float64) { *s = append(*s, v) }
 
-// low is the lower fifth: what it takes when nobody disturbs.
+// low is the lower fifth: the time without disturbance.
 func (s samples) low() float64 { return s.at(0.2) }
 
 func (s samples) at(quantile float64) float64 {
@@ -180,7 +178,7 @@ func (s samples) at(quantile float64) float64 {
 	return slices.Sorted(slices.Values(s))[int(quantile*float64(len(s)))]
 }
 
-// programs are what a Meter runs on a backend.
+// programs are the programs that a Meter runs on a backend.
 type programs struct {
 	ctx      context.Context // of what is made and run
 	be       plan.Backend
@@ -193,7 +191,7 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 	m := &Meter{Workers: max(1, be.Caps().Workers), Cores: cores, FLOPs: 2 * elements, Elements: elements, Used: processorTime}
 	cores = max(1, min(m.Workers, cores))
 	packed, storedSet := blockWeights(be, tensor.F32), blockWeights(be, tensor.Q8_0)
-	// Rows of all cores in one run; a worker's own are the same program.
+	// Rows of all cores in one run; the rows of one worker use the same program.
 	fine := p.session(block(mostRows*cores, tensor.F32), packed, plan.BindOptions{Fixed: true})
 	stored := p.session(block(mostRows, tensor.Q8_0), storedSet, plan.BindOptions{Serial: true})
 	one := make([]*plan.Session, cores)
@@ -262,7 +260,8 @@ func (p *programs) run(s *plan.Session, rows int) float64 {
 	return timed(func() { p.keep(s.Run(p.ctx, texts(s, rows))) })
 }
 
-// texts makes rows of a session's input texts, where it has attention to know.
+// texts cuts the rows of a session's input into texts, if the program has
+// attention.
 func texts(s *plan.Session, rows int) tensor.Bind {
 	v := s.Program().Graph.Input("starts")
 	if v == nil {
@@ -275,7 +274,7 @@ func texts(s *plan.Session, rows int) tensor.Bind {
 	return b
 }
 
-// keep keeps the first error of runs; that the context has ended, measure says.
+// keep keeps the first error of runs. measure reports the end of the context.
 func (p *programs) keep(err error) {
 	if p.err == nil && p.ctx.Err() == nil {
 		p.err = err
@@ -324,7 +323,7 @@ func countBarriers(s *plan.Session) int {
 	return max(1, n)
 }
 
-// block is the graph of some layers over rows.
+// block is the graph of some encoder layers over rows.
 func block(rows int, d tensor.DType) *graph.Graph {
 	b := graph.NewBuilder(tensor.Bind{T: rows, S: (rows + text - 1) / text, R: 1})
 	b.WeightType = func(key string) (tensor.DType, error) { return random{d}.typeOf(key), nil }
@@ -349,7 +348,7 @@ func block(rows int, d tensor.DType) *graph.Graph {
 	return freeze(b, x)
 }
 
-// barriers is the graph of a chain of small steps, each for all workers.
+// barriers is the graph of a chain of small steps that all workers share.
 func barriers(workers int) *graph.Graph {
 	const cols = 8192 // a worker is worth as much
 	b := graph.NewBuilder(tensor.Bind{T: 2 * workers, S: 1, R: 1})
@@ -376,7 +375,7 @@ func blockWeights(be plan.Backend, d tensor.DType) *plan.WeightSet {
 	return plan.NewWeightSet(be, random{d})
 }
 
-// someValues are enough different ones: weights repeat them.
+// someValues is the number of different values; weights repeat them.
 const someValues = 8191
 
 // typeOf is the storage type of a weight: matrices have the set's, vectors f32.

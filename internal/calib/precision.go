@@ -9,7 +9,7 @@ import (
 	"hotpath/internal/kernel/cpu"
 )
 
-// FileKey is what the precision of a model was measured for.
+// FileKey identifies the model and machine that a precision was measured for.
 type FileKey struct {
 	Version int    `json:"version"`
 	Model   string `json:"model"` // its name, as people know it
@@ -24,7 +24,7 @@ func NewFileKey(model string, bytes int64, hash string) FileKey {
 	return FileKey{version, model, bytes, hash, cpu.Host().Brand, cpu.Active().String()}
 }
 
-// Class is what one compute class does to a model's vectors.
+// Class tells how one compute class changes a model's vectors.
 type Class struct {
 	Name  string  `json:"class"`
 	Mean  float64 `json:"cosine_mean"` // of its vectors and those of f32
@@ -32,14 +32,14 @@ type Class struct {
 	Speed float64 `json:"speed"` // against the default class: 2 is twice as fast
 }
 
-// What a class must reach before auto takes it: what the default is held to,
-// for every text, and enough to be worth a difference.
+// Bounds for auto: the cosine that the default is held to, for every text, and the
+// least speedup that is worth a difference.
 const (
 	LeastCosine = 0.9995
 	LeastSpeed  = 1.1
 )
 
-// Fit reports whether auto may take the class, and in words why not.
+// Fit reports whether auto may take the class, or the reason why not.
 func (c Class) Fit() (bool, string) {
 	switch {
 	case c.Worst < LeastCosine:

@@ -134,13 +134,8 @@ func unique(s *state, self value, a []value) (value, error) {
 	seen := newDict(0)
 	g := &generator{}
 	for _, item := range items {
-		key := item
-		if a[1] != (absent{}) && a[1] != nil {
-			if key, err = s.path(item, a[1], absent{}); err != nil {
-				return nil, err
-			}
-		}
-		if key, err = s.folded(key, a[0]); err != nil {
+		key, err := s.itemKey(item, a)
+		if err != nil {
 			return nil, err
 		}
 		_, ok, err := seen.find(s, key)
@@ -169,13 +164,8 @@ func (s *state) extreme(self value, a []value, sign int) (value, error) {
 	}
 	var best, bestKey value = undefined{name: "an item of an empty sequence"}, nil
 	for i, item := range items {
-		key := item
-		if a[1] != (absent{}) && a[1] != nil {
-			if key, err = s.path(item, a[1], absent{}); err != nil {
-				return nil, err
-			}
-		}
-		if key, err = s.folded(key, a[0]); err != nil {
+		key, err := s.itemKey(item, a)
+		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
@@ -190,4 +180,16 @@ func (s *state) extreme(self value, a []value, sign int) (value, error) {
 		best, bestKey = item, key
 	}
 	return best, nil
+}
+
+// itemKey is what an item is compared by: the attribute a[1] of it, or the item
+// itself, in one case unless a[0] says otherwise.
+func (s *state) itemKey(item value, a []value) (value, error) {
+	if a[1] != (absent{}) && a[1] != nil {
+		var err error
+		if item, err = s.path(item, a[1], absent{}); err != nil {
+			return nil, err
+		}
+	}
+	return s.folded(item, a[0])
 }

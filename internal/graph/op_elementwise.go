@@ -94,17 +94,20 @@ var OpMul = register(&OpDef{
 	},
 })
 
+// inferOne checks one operand and gives a result like it.
+func inferOne(n *Node) ([]Type, error) {
+	if err := wantInputs(n, "f"); err != nil {
+		return nil, err
+	}
+	return []Type{like(n.In[0])}, nil
+}
+
 // OpScale: x -> C * x.
 var OpScale = register(&OpDef{
 	Name:       "scale",
 	ReuseInput: 1,
-	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "f"); err != nil {
-			return nil, err
-		}
-		return []Type{like(n.In[0])}, nil
-	},
-	Cost: onePerElement,
+	Infer:      inferOne,
+	Cost:       onePerElement,
 	Ref: func(c *Call) {
 		f, y := c.Node.Attr.(ScaleAttr).C, c.Out[0].F32
 		for i, v := range c.In[0].F32 {
@@ -120,13 +123,8 @@ var OpScale = register(&OpDef{
 var OpShift = register(&OpDef{
 	Name:       "shift",
 	ReuseInput: 1,
-	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "f"); err != nil {
-			return nil, err
-		}
-		return []Type{like(n.In[0])}, nil
-	},
-	Cost: onePerElement,
+	Infer:      inferOne,
+	Cost:       onePerElement,
 	Ref: func(c *Call) {
 		f, y := c.Node.Attr.(ShiftAttr).C, c.Out[0].F32
 		for i, v := range c.In[0].F32 {

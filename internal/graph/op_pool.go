@@ -138,16 +138,22 @@ func (a *PoolAttr) rows(qStart []int32) (rows, seqs int64) {
 	return rows, seqs
 }
 
+// divisor is what the sum over rows is divided by.
+func (k PoolKind) divisor(rows int) float64 {
+	n := float64(max(rows, 1))
+	switch k {
+	case PoolMeanSqrt:
+		return math.Sqrt(n)
+	case PoolWeighted:
+		return n * (n + 1) / 2
+	}
+	return n
+}
+
 // pool is y[D] of rows [lo,hi) of x[T,D].
 func (k PoolKind) pool(y []float32, x *Tensor, lo, hi int) {
 	lo, hi = k.span(lo, hi)
-	n := float64(max(hi-lo, 1))
-	switch k {
-	case PoolMeanSqrt:
-		n = math.Sqrt(n)
-	case PoolWeighted:
-		n = n * (n + 1) / 2
-	}
+	n := k.divisor(hi - lo)
 	for i := range y {
 		var acc float64
 		for t := lo; t < hi; t++ {
@@ -222,13 +228,8 @@ var OpPool = register(&OpDef{
 // by PoolMax only: the first of the largest rows gets all of it.
 func (k PoolKind) grad(dx, x *Tensor, dy []float32, lo, hi int) {
 	lo, hi = k.span(lo, hi)
-	n := float64(max(hi-lo, 1))
-	switch k {
-	case PoolMeanSqrt:
-		n = math.Sqrt(n)
-	case PoolWeighted:
-		n = n * (n + 1) / 2
-	case PoolMax:
+	n := k.divisor(hi - lo)
+	if k == PoolMax {
 		for i, g := range dy {
 			top := lo
 			for t := lo + 1; t < hi; t++ {

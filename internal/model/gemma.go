@@ -135,18 +135,30 @@ func gemmaHF(r *fields, positions int, theta float64) *decoder {
 	return d
 }
 
+// windowPattern is a period of layers, or a list with an entry per layer.
+const windowPattern = "attention.sliding_window_pattern"
+
+// windowList reads which layers of a GGUF file have a window where it lists them;
+// nil: it does not.
+func (r *fields) windowList(layers int) func(layer int) bool {
+	list, ok := r.gguf.Bools(r.prefix + windowPattern)
+	switch {
+	case !ok:
+		return nil
+	case len(list) != layers:
+		r.invalid(windowPattern, "%d entries, expected one for each of %d layers", len(list), layers)
+		return func(int) bool { return false }
+	}
+	return func(layer int) bool { return list[layer] }
+}
+
 // pattern reads which layers of a GGUF file have a window: all but every
 // period-th, or a list.
 func (r *fields) pattern(layers, period int) func(layer int) bool {
-	const key = "attention.sliding_window_pattern"
-	if list, ok := r.gguf.Bools(r.prefix + key); ok {
-		if len(list) != layers {
-			r.invalid(key, "%d entries, expected one for each of %d layers", len(list), layers)
-			return func(int) bool { return false }
-		}
-		return func(layer int) bool { return list[layer] }
+	if listed := r.windowList(layers); listed != nil {
+		return listed
 	}
-	period = r.sizeOr(key, maxLayers+1, period)
+	period = r.sizeOr(windowPattern, maxLayers+1, period)
 	return func(layer int) bool { return (layer+1)%period != 0 }
 }
 

@@ -61,15 +61,10 @@ func modernGGUF(r *fields) description {
 // firstOf reads which layers have a window where the first of each period has
 // none; files may list them too.
 func (r *fields) firstOf(layers, period int) func(layer int) bool {
-	const key = "attention.sliding_window_pattern"
-	if list, ok := r.gguf.Bools(r.prefix + key); ok {
-		if len(list) != layers {
-			r.invalid(key, "%d entries, expected one for each of %d layers", len(list), layers)
-			return func(int) bool { return false }
-		}
-		return func(layer int) bool { return list[layer] }
+	if listed := r.windowList(layers); listed != nil {
+		return listed
 	}
-	period = r.sizeOr(key, maxLayers, period)
+	period = r.sizeOr(windowPattern, maxLayers, period)
 	return func(layer int) bool { return layer%period != 0 }
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"hotpath/internal/experiment"
 )
 
 // bench runs groups.
@@ -115,8 +117,8 @@ func (b bench) check(ctx context.Context, g Group, src *source, entries []*entry
 	return nil
 }
 
-// round gives every engine a turn at every work: A B C, and C B A in the next
-// round, each with the same texts.
+// round gives every engine a turn at every work, in the order of experiment.Place,
+// each with the same texts.
 func (b bench) round(ctx context.Context, g Group, src *source, round int, entries []*entry, workers []*worker) error {
 	for i, work := range g.Works {
 		q := request{Op: work.Op, Steps: work.Steps}
@@ -124,10 +126,7 @@ func (b bench) round(ctx context.Context, g Group, src *source, round int, entri
 			q.Batches = append(q.Batches, src.batch(work))
 		}
 		for k := range entries {
-			e := entries[k]
-			if round%2 == 1 {
-				e = entries[len(entries)-1-k]
-			}
+			e := entries[experiment.Place(round, k, len(entries))]
 			row := e.rows[i]
 			if row.Problem != "" {
 				continue

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"math/rand/v2"
 	"slices"
 
+	"hotpath/internal/experiment"
 	"hotpath/internal/stats"
 )
 
@@ -22,46 +22,37 @@ type Ratio struct {
 	High  float64 `json:"high"`
 }
 
-const resamples = 10000
+func ratioOf(e experiment.Estimate) Ratio { return Ratio{Value: e.Mid, Low: e.Low, High: e.High} }
 
-// ratio compares the medians of samples of the same rounds. Rounds are drawn, not
-// samples: a slow minute of the machine met both engines, and stays with both.
+// ratio compares the medians of samples of the same rounds.
 func ratio(num, den []float64) Ratio {
-	n := len(num)
-	rng := rand.New(rand.NewPCG(3, 4)) // equal samples give equal intervals
-	a, b := make([]float64, n), make([]float64, n)
-	all := make([]float64, resamples)
-	for k := range all {
-		for i := range n {
-			j := rng.IntN(n)
-			a[i], b[i] = num[j], den[j]
+	a, b := make([]float64, len(num)), make([]float64, len(num))
+	return ratioOf(experiment.Rounds(len(num), func(rounds []int) float64 {
+		for i, r := range rounds {
+			a[i], b[i] = num[r], den[r]
 		}
-		all[k] = quantile(a, 0.5) / quantile(b, 0.5)
-	}
-	return Ratio{Value: stats.Median(num) / stats.Median(den), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+		return quantile(a, 0.5) / quantile(b, 0.5)
+	}))
 }
 
 // paired is the median of the ratios of all turns, for samples whose calls
-// followed one another: what the machine did from turn to turn is in none of
-// them. Turns of a round are as good as neighbours, so rounds are drawn here too;
-// ends are how many turns there were at the end of each.
+// followed each other: a change of the machine's speed from turn to turn cancels.
+// Turns of a round are not independent, so whole rounds are drawn here too; ends
+// has the number of turns at the end of each round.
 func paired(num, den []float64, ends []int) Ratio {
-	rs := gainOf(num, den)
-	rng := rand.New(rand.NewPCG(3, 4))
-	var draw []float64
-	all := make([]float64, resamples)
-	for k := range all {
-		draw = draw[:0]
-		for range ends {
-			r, from := rng.IntN(len(ends)), 0
+	ratios := gainOf(num, den)
+	var drawn []float64
+	return ratioOf(experiment.Rounds(len(ends), func(rounds []int) float64 {
+		drawn = drawn[:0]
+		for _, r := range rounds {
+			from := 0
 			if r > 0 {
 				from = ends[r-1]
 			}
-			draw = append(draw, rs[from:ends[r]]...)
+			drawn = append(drawn, ratios[from:ends[r]]...)
 		}
-		all[k] = quantile(draw, 0.5)
-	}
-	return Ratio{Value: stats.Median(rs), Low: quantile(all, 0.025), High: quantile(all, 0.975)}
+		return quantile(drawn, 0.5)
+	}))
 }
 
 // gainOf is the ratio of each turn.

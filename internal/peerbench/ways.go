@@ -10,20 +10,21 @@ import (
 	"time"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/experiment"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/sample"
 )
 
-// Ways of one engine to share a batch are closer to each other than a machine
-// whose speed changes within seconds is to itself, and so are one thread and two,
-// and what a second core gives at most. So they are no processes that take turns
-// of a second: one process with one model goes from way to way call by call, each
-// batch is run every way, and the ratio of a turn is that of calls which followed
-// one another. A way that is there twice shows what is left of the noise.
+// Ways are modes of one engine: how threads share a batch, one thread or two, and
+// what a second core gives at most. Their differences are smaller than the drift of
+// a machine whose speed changes within seconds. So one process with one model
+// alternates between them call by call: each batch is run every way, and the ratio
+// of a turn compares calls that followed each other. A way that is listed twice
+// shows the noise.
 //
-// A turn is some calls of each way, and its rate that of all of them together: a
-// median of calls would leave out those that auto spends on finding out.
+// A turn is some calls of each way, and its rate counts all of them: a median of
+// calls would leave out the calls that auto spends on exploration.
 
 // turn is what one way did in a request.
 type turn struct {
@@ -125,10 +126,9 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 	return h, nil
 }
 
-// ways runs every batch each way, back and forth, so that a machine that becomes
-// faster meanwhile is so for all, and beginning with another one each time. The
-// first batch warms up; the others are gone through turn by turn, and from the
-// beginning where there is time left.
+// ways runs every batch each way, in the order of experiment.Place. The first batch
+// warms up. The others follow turn by turn, and start again while there is time
+// left.
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
@@ -150,7 +150,7 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 			batch = q.Batches[1+(k-1)%(len(q.Batches)-1)]
 		}
 		for j := range hows {
-			i := turnOf(k, j, len(hows))
+			i := experiment.Place(max(0, k-1), j, len(hows))
 			before := w.eng.Stats()
 			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
@@ -165,15 +165,6 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 		}
 	}
 	return nil
-}
-
-// turnOf is which of n ways has the j-th place with a batch: the batches 1 and 2
-// mirror each other, 3 and 4, and so on, and each two begin with another way.
-func turnOf(batch, j, n int) int {
-	if batch%2 == 0 {
-		j = n - 1 - j
-	}
-	return (j + (batch+1)/2) % n
 }
 
 // add is a call, and what the engine counted before and after it.

@@ -75,25 +75,6 @@ func TestWaysOfThreads(t *testing.T) {
 	}
 }
 
-// TestWaysMirrorEachOther: two batches go through the ways back and forth, and
-// over all of them each way has been first and last as often.
-func TestWaysMirrorEachOther(t *testing.T) {
-	const n = 4
-	var first [n]int
-	for batch := 1; batch <= 2*n; batch += 2 {
-		for j := range n {
-			if a, b := turnOf(batch, j, n), turnOf(batch+1, n-1-j, n); a != b {
-				t.Errorf("batch %d: way %d has place %d, and %d in the mirror", batch, a, j, b)
-			}
-		}
-		first[turnOf(batch, 0, n)]++
-		first[turnOf(batch+1, 0, n)]++
-	}
-	if first != [n]int{2, 2, 2, 2} {
-		t.Errorf("ways were first %v times, expected twice each", first)
-	}
-}
-
 // TestTurns: a turn is the time of all its calls, or where each has a core of its
 // own the mean of their rates.
 func TestTurns(t *testing.T) {

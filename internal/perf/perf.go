@@ -88,13 +88,6 @@ func (r Reading) Ratio(a, b string) (float64, bool) {
 	return x / y, true
 }
 
-// Add sums readings of the same counters.
-func (r Reading) Add(o Reading) {
-	for name, v := range o {
-		r[name] += v
-	}
-}
-
 // Counters count the events of all threads of this process.
 type Counters struct {
 	fds     []counter

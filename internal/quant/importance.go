@@ -64,9 +64,6 @@ func ParseImportance(name string, data []byte) (*Importance, error) {
 	return m, nil
 }
 
-// Len is the number of matrices that it knows.
-func (m *Importance) Len() int { return len(m.sets) }
-
 // add checks one set and keeps it.
 func (m *Importance) add(name string, values []float32) error {
 	if _, dup := m.sets[name]; dup {

@@ -69,7 +69,7 @@ func TestImportanceForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if m.Len() != 1 || m.chunks != 7 || m.data != "wiki" || !slices.Equal(m.sets["a.weight"], []float32{1, 2, 3, 4}) {
+		if len(m.sets) != 1 || m.chunks != 7 || m.data != "wiki" || !slices.Equal(m.sets["a.weight"], []float32{1, 2, 3, 4}) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
+	"hotpath/internal/experiment"
 	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 	"hotpath/internal/tokenizer"
@@ -358,9 +359,9 @@ func ablationSummary(found []finding) Section {
 		}
 		color := 7
 		switch g.trial.Judge(g.arm) {
-		case Slower:
+		case experiment.Slower:
 			color = 0
-		case Faster:
+		case experiment.Faster:
 			color = 1
 		}
 		bars = append(bars, Bar{Label: g.off, Value: e.Mid, Low: finite(e.Low, e.Mid), High: finite(e.High, e.Mid), Color: color})
@@ -375,11 +376,11 @@ func ablationAdvice(found []finding) []string {
 		g := &found[i]
 		label := fmt.Sprintf("%s (without: %s, %s)", g.name, g.off, change(g.ratio()))
 		switch g.trial.Judge(g.arm) {
-		case Slower:
+		case experiment.Slower:
 			worth = append(worth, label)
-		case Faster:
+		case experiment.Faster:
 			harm = append(harm, label)
-		case Void:
+		case experiment.Void:
 			void = append(void, g.name+" (without: "+g.off+")")
 		default:
 			nothing = append(nothing, g.name+" (without: "+g.off+")")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hotpath/internal/backend/cpu"
+	"hotpath/internal/experiment"
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
 	kcpu "hotpath/internal/kernel/cpu"
@@ -231,8 +232,8 @@ func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Sect
 	advice := fmt.Sprintf("Tiles: the best is %s, which touches %s (%s); the worst, %s, changes the time by %s.", arms[best].label, bytes(arms[best].touched),
 		level(arms[best].touched, h), arms[worst].label, change(e))
 	if t.Void() {
-		advice = fmt.Sprintf("Tiles: the experiment is %s.", t.voided())
-	} else if judge(e, t.Noise()) != Slower {
+		advice = fmt.Sprintf("Tiles: the experiment is %s.", voided(t))
+	} else if experiment.Judge(e, t.Noise()) != experiment.Slower {
 		advice = fmt.Sprintf("Tiles: no size is shown to be better than another (best against worst: %s).", change(e))
 	}
 	return Section{Title: "Tiles", Text: []string{
@@ -363,14 +364,14 @@ func batchSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 	last := len(arms) - 1
 	fall := t.Between(last, best).Map(func(v float64) float64 { return v - math.Log(arms[last].flops/arms[best].flops) })
 	advice := fmt.Sprintf("Batch: the rate is highest at %s, where a layer touches %s (%s); at the largest batch a FLOP takes %s.", arms[best].label, bytes(arms[best].touched), level(arms[best].touched, h), change(fall))
-	if judge(fall, t.Noise()) != Slower {
+	if experiment.Judge(fall, t.Noise()) != experiment.Slower {
 		advice = fmt.Sprintf("Batch: the rate is highest at %s, where a layer touches %s (%s); no larger batch is shown to be slower (the largest: %s).", arms[best].label, bytes(arms[best].touched), level(arms[best].touched, h), change(fall))
 	}
 	if best == last {
 		advice = fmt.Sprintf("Batch: the rate grows up to the largest batch that was measured (%s, %s): the caches do not limit it here.", arms[best].label, level(arms[best].touched, h))
 	}
 	if t.Void() {
-		advice = fmt.Sprintf("Batch: the experiment is %s.", t.voided())
+		advice = fmt.Sprintf("Batch: the experiment is %s.", voided(t))
 	}
 	return Section{Title: "Batch", Table: sizedTable(arms, t, h), Text: []string{"Two layers of an encoder with random weights and a growing batch. The control differs by " + change(t.Noise()) + "."},
 		Figures: []Figure{{"batch", "Rate over what one layer touches, with the sizes of the caches.",
@@ -391,14 +392,14 @@ func widthSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 		}
 		e := t.Between(i, best).Map(func(v float64) float64 { return v - math.Log(arms[i].flops/arms[best].flops) })
 		word := "no difference shown"
-		if judge(e, t.Noise()) == Slower {
+		if experiment.Judge(e, t.Noise()) == experiment.Slower {
 			word = change(e) + " a FLOP"
 		}
 		parts = append(parts, fmt.Sprintf("%s %s", arms[i].label, word))
 	}
 	advice := fmt.Sprintf("Width: a FLOP is cheapest at %s (%s); against it: %s.", arms[best].label, level(arms[best].touched, h), strings.Join(parts, "; "))
 	if t.Void() {
-		advice = fmt.Sprintf("Width: the experiment is %s.", t.voided())
+		advice = fmt.Sprintf("Width: the experiment is %s.", voided(t))
 	}
 	return Section{Title: "Width", Table: sizedTable(arms, t, h), Text: []string{"Four layers of an encoder with random weights, as wide as small models are. The control differs by " + change(t.Noise()) + "."},
 		Figures: []Figure{{"width", "Rate by the width of the model, with 95 per cent intervals.", Bars{Title: "Rate by width", Unit: "GFLOP/s", Bars: bars}.SVG()}}}, advice

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hotpath/internal/backend/opencl"
+	"hotpath/internal/experiment"
 	"hotpath/internal/tensor"
 )
 
@@ -175,7 +176,7 @@ func transfers(ctx context.Context, s *session) (_ *Report, err error) {
 				z := &series[k]
 				z.X, z.Y, z.Low, z.High = append(z.X, float64(n)), append(z.Y, e.Mid), append(z.Low, e.Low), append(z.High, e.High)
 			}
-			if judge(t.Ratio(1), t.Noise()) == Faster {
+			if experiment.Judge(t.Ratio(1), t.Noise()) == experiment.Faster {
 				better++
 			}
 		}

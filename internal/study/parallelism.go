@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/experiment"
 )
 
 // mix is a kind of batch by the lengths of its texts.
@@ -135,7 +136,7 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 	for i, c := range cells {
 		// What cannot be done is not begun: a batch that takes minutes would be
 		// warmed up only to be left out.
-		if fewestTakes := perToken * float64(c.work.tokens*2*fewest*(len(modes)+1)); d.limited && !d.quick && fewestTakes > max(0, d.room().Seconds()) {
+		if fewestTakes := perToken * float64(c.work.tokens*2*experiment.Fewest*(len(modes)+1)); d.limited && !d.quick && fewestTakes > max(0, d.room().Seconds()) {
 			c.without = fmt.Sprintf("about %.1f s", fewestTakes)
 			d.skip()
 			continue
@@ -160,8 +161,8 @@ func (s *session) grid(ctx context.Context, cells []*condition, d *designs) (err
 			run = append(run, arms[k].arm(m.String(), c.work))
 		}
 		c.trial, err = d.next().Measure(ctx, run, arms[len(modes)].arm("fine again", c.work))
-		if errors.Is(err, errNoTime) {
-			c.without, err = strings.TrimPrefix(err.Error(), errNoTime.Error()+": "), nil
+		if errors.Is(err, experiment.ErrNoTime) {
+			c.without, err = strings.TrimPrefix(err.Error(), experiment.ErrNoTime.Error()+": "), nil
 			continue
 		}
 		if err != nil {
@@ -182,11 +183,11 @@ const (
 // better names the mode that a condition speaks for, or "either", or "void".
 func (c *condition) better() string {
 	switch c.trial.Judge(coarseArm) {
-	case Void:
+	case experiment.Void:
 		return "void"
-	case Faster:
+	case experiment.Faster:
 		return "coarse"
-	case Slower:
+	case experiment.Slower:
 		return "fine"
 	}
 	return "either"
@@ -200,7 +201,7 @@ func (c *condition) autoLoss() (Estimate, bool) {
 		base = coarseArm
 	}
 	e := c.trial.Between(autoArm, base)
-	return e, judge(e, c.trial.Noise()) == Slower
+	return e, experiment.Judge(e, c.trial.Noise()) == experiment.Slower
 }
 
 func parallelTable(cells []*condition) Section {

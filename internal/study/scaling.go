@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/experiment"
 )
 
 // scalePoint is the same work with another number of threads.
@@ -59,7 +60,7 @@ func serialPart(t *Trial, threads []int) Estimate {
 		}
 		fits = append(fits, amdahl(threads, rel))
 	}
-	return estimate(fits)
+	return experiment.Mean(fits)
 }
 
 func scaling(ctx context.Context, s *session) (*Report, error) {
@@ -175,7 +176,7 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 	switch {
 	case t.Void():
 		lines, caption = lines[1:], "Speed-up over one thread with 95 per cent intervals."
-		fitted = "The experiment is " + t.voided() + "."
+		fitted = "The experiment is " + voided(t) + "."
 	case len(threads) < leastFit:
 		lines, caption = lines[1:], "Speed-up over one thread with 95 per cent intervals."
 		fitted = fmt.Sprintf("Amdahl's law is not fitted: %d numbers of threads are not enough points, expected %d or more. Nothing is said about more than %d threads, the most that were measured.", len(threads), leastFit, threads[last])
@@ -198,13 +199,13 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		"Useful is the compute time of one thread alone. Compute takes longer where threads share caches, memory or power; barriers are waits for the slowest; outside runs is what only one thread does: putting batches together, sampling."},
 		Figures: []Figure{{"limits", "Where the time of all threads goes.", stacks.SVG()}}})
 	switch t.Judge(last) {
-	case Faster:
+	case experiment.Faster:
 		advice = append(advice, fmt.Sprintf("Use %s, the most that were measured: %.2f times as fast as one (time: %s). What keeps it from %d times is first of all: %s (%.0f %% of the threads' time).",
 			plural(threads[last], "thread"), math.Exp(-t.Ratio(last).Mid), change(t.Ratio(last)), threads[last], names[top], loss[last][top]))
-	case Slower:
+	case experiment.Slower:
 		advice = append(advice, fmt.Sprintf("Use one thread: %d threads change the time by %s.", threads[last], change(t.Ratio(last))))
-	case Void:
-		advice = append(advice, fmt.Sprintf("Threads: the experiment is %s.", t.voided()))
+	case experiment.Void:
+		advice = append(advice, fmt.Sprintf("Threads: the experiment is %s.", voided(t)))
 	default:
 		advice = append(advice, fmt.Sprintf("%d threads are not shown to be faster than one (%s): the machine was too uneven to say, or something else had its processors.", threads[last], change(t.Ratio(last))))
 	}
@@ -304,15 +305,15 @@ func (g growth) section(t *Trial) (Section, string) {
 		})
 	}
 	if t.Void() {
-		sec.Text = []string{"The experiment is " + t.voided() + "."}
-		return sec, fmt.Sprintf("%s: the experiment is %s.", g.title, t.voided())
+		sec.Text = []string{"The experiment is " + voided(t) + "."}
+		return sec, fmt.Sprintf("%s: the experiment is %s.", g.title, voided(t))
 	}
-	if judge(against(0), t.Noise()) != Faster {
+	if experiment.Judge(against(0), t.Noise()) != experiment.Faster {
 		return sec, fmt.Sprintf("%s: no size is shown to have a higher rate than %d.", g.title, g.sizes[0])
 	}
 	enough := best // the smallest size than which the best is not shown to be better
 	for i := range best {
-		if judge(against(i), t.Noise()) != Faster {
+		if experiment.Judge(against(i), t.Noise()) != experiment.Faster {
 			enough = i
 			break
 		}

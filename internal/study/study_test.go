@@ -217,7 +217,7 @@ func TestWhatifNeedsAnEvenMachine(t *testing.T) {
 		same := []float64{1, 1, 1.01, 1, 1, 1.01, 1, 1.01}
 		return &Trial{Names: []string{"all slowed", "all but x"}, Seconds: [][]float64{same, {0.9, 0.9, 0.91, 0.9, 0.9, 0.9, 0.91, 0.9}}, Control: control, Blocks: 4}
 	}
-	found := []Whatif{{Target: "x", Share: 50, Seconds: Estimate{0.4, 0.3, 0.5, 4}}}
+	found := []Whatif{{Target: "x", Share: 50, Seconds: Estimate{Mid: 0.4, Low: 0.3, High: 0.5, N: 4}}}
 	even := whatifAdvice(found, trial(1, 1.01, 1, 1, 1.01, 1, 1, 1), 1)
 	if len(even) != 1 || !strings.Contains(even[0], "If x were twice as fast, the whole would take 20.0 % less time (15.0 to 25.0)") {
 		t.Errorf("advice %q", even)

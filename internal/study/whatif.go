@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"hotpath/internal/experiment"
 	"hotpath/internal/plan"
 	"hotpath/profile"
 )
@@ -211,7 +212,7 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 	ranked := slices.Clone(found)
 	slices.SortStableFunc(ranked, func(a, b Whatif) int { return cmp.Compare(b.Seconds.Mid, a.Seconds.Mid) })
 	for _, w := range ranked {
-		if i := slices.IndexFunc(found, func(x Whatif) bool { return x.Target == w.Target }); t.Judge(i+1) != Faster {
+		if i := slices.IndexFunc(found, func(x Whatif) bool { return x.Target == w.Target }); t.Judge(i+1) != experiment.Faster {
 			continue
 		}
 		g := w.Gain(2)
@@ -222,7 +223,7 @@ func whatifAdvice(found []Whatif, t *Trial, now float64) []string {
 		}
 	}
 	if t.Void() {
-		return []string{fmt.Sprintf("The experiment is %s.", t.voided())}
+		return []string{fmt.Sprintf("The experiment is %s.", voided(t))}
 	}
 	if uneven(t) {
 		return []string{fmt.Sprintf("The machine was too uneven to say: everything slowed differs from the same again by %s. Leave it alone meanwhile, or give it more --time.", change(t.Noise()))}
@@ -244,10 +245,10 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 	for i, w := range found {
 		verdict := "no gain shown"
 		switch trial.Judge(i + 1) {
-		case Faster:
+		case experiment.Faster:
 			verdict = "worth it"
-		case Void:
-			verdict = string(Void)
+		case experiment.Void:
+			verdict = string(experiment.Void)
 		}
 		t.add(w.Target, fmt.Sprintf("%.1f %%", w.Share), pc(w.Seconds), pc(w.Gain(1.2)), pc(w.Gain(2)), millis(w.Seconds.Mid), verdict)
 		sum += w.Seconds.Mid
@@ -265,7 +266,7 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 	}
 	together := fmt.Sprintf("The kinds that were asked about contribute %.1f %% of the %s together; the rest is other steps, waiting, and what happens between runs.", 100*sum/now, millis(now))
 	if trial.Void() {
-		together = "The experiment is " + trial.voided() + "."
+		together = "The experiment is " + voided(trial) + "."
 	} else if uneven(trial) {
 		together = "The machine was too uneven: take none of these figures for one of the model. The intervals hold what is so, and nearly all else."
 	}

@@ -152,15 +152,7 @@ func (t reader) cl100k(i, maxDigits int) int {
 		return t.run(i+n, classLetter, false)
 	}
 	if c.is(classNumber) {
-		end := i + n
-		for digits := 1; digits < maxDigits; digits++ {
-			c, n := t.at(end)
-			if !c.is(classNumber) {
-				break
-			}
-			end += n
-		}
-		return end
+		return t.digits(i+n, maxDigits)
 	}
 	newline := t.text[i] == '\n' || t.text[i] == '\r'
 	next, m := t.at(i + n)
@@ -229,4 +221,16 @@ func cutThreeDigits(text []byte, p span, out []span) []span {
 		out = append(out, span{start, p.end})
 	}
 	return out
+}
+
+// digits is the end of the numbers of \p{N}{1,maxDigits} whose first ends at end.
+func (t reader) digits(end, maxDigits int) int {
+	for range maxDigits - 1 {
+		c, n := t.at(end)
+		if !c.is(classNumber) {
+			break
+		}
+		end += n
+	}
+	return end
 }

@@ -67,15 +67,7 @@ func (t reader) upperThenLower(i int) int {
 func (t reader) otherwise(i, maxDigits int) int {
 	c, n := t.at(i)
 	if c.is(classNumber) {
-		end := i + n
-		for digits := 1; digits < maxDigits; digits++ {
-			c, n := t.at(end)
-			if !c.is(classNumber) {
-				break
-			}
-			end += n
-		}
-		return end
+		return t.digits(i+n, maxDigits)
 	}
 	mark := i
 	if t.text[i] == ' ' {

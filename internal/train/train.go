@@ -308,9 +308,6 @@ func (t *Trainer) task() task {
 	}
 }
 
-// Config is the configuration with what was derived from the model.
-func (t *Trainer) Config() Config { return t.cfg }
-
 // Pause stops recording, or goes on with it, without forgetting the recorder.
 func (t *Trainer) Pause(on bool) { t.runner.sess.Pause(on) }
 

@@ -6,6 +6,14 @@ import (
 	"os"
 )
 
+// mapping is a whole file in memory.
+type mapping struct {
+	data []byte
+	path string // that mapFile was given
+	// inside: data are part of the program, and stay
+	inside bool
+}
+
 // openRegular opens a file that can be mapped, a regular one with something in
 // it, and says how long it is. It looks before it opens: opening a pipe would
 // wait for somebody to write.

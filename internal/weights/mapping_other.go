@@ -7,14 +7,7 @@ import (
 	"io"
 )
 
-// mapping is a whole file, read into memory where there is no memory map.
-type mapping struct {
-	data []byte
-	path string // that mapFile was given
-	// inside: data are part of the program, and stay
-	inside bool
-}
-
+// openMapping reads the file: there is no memory map here.
 func openMapping(path string) (*mapping, error) {
 	f, size, err := openRegular(path)
 	if err != nil {

@@ -9,15 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a whole file, mapped read-only. Another program that shortens the
-// file meanwhile kills this one: replace a model by renaming, never in place.
-type mapping struct {
-	data []byte
-	path string // that mapFile was given
-	// inside: data are part of the program, and stay
-	inside bool
-}
-
+// openMapping maps the file read-only. Another program that shortens the file
+// meanwhile kills this one: replace a model by renaming, never in place.
 func openMapping(path string) (*mapping, error) {
 	f, size, err := openRegular(path)
 	if err != nil {

@@ -99,9 +99,17 @@ func (*Backend) Supports(n *graph.Node) bool {
 		head = a.HeadDim
 	case graph.AttentionKVAttr:
 		head = a.HeadDim
+	case graph.ActAttr:
+		if a.Kind > lastAct {
+			return false
+		}
 	}
 	return ops[n.Op.Name] != nil && head <= maxHead
 }
+
+// lastAct is the last activation with a case in kernels/elementwise.cl. The kernels
+// would compute a later one as sigmoid.
+const lastAct = graph.Sigmoid
 
 // one is a single group.
 var one = [2]extent{groups(1), groups(1)}

@@ -55,29 +55,6 @@ func (b Packed) Unpack(w []float32, ld int) {
 	}
 }
 
-// Transposed reads packed weights W[N,K] as the B operand [K'=N, N'=K], which
-// is what the gradient of the input multiplies with.
-type Transposed struct{ W Packed }
-
-// Panel transposes the needed blocks of W into scratch.
-func (b Transposed) Panel(p, k0, k1 int, scratch []float32) []float32 {
-	nr := b.W.NR
-	n0 := p * nr // first column: an element of W's K
-	cols := min(nr, b.W.K-n0)
-	dst := scratch[:(k1-k0)*nr]
-	if cols < nr {
-		clear(dst)
-	}
-	for k := k0; k < k1; {
-		q, off := k/nr, k%nr
-		h := min(nr-off, k1-k)
-		src := b.W.Data[(q*b.W.K+n0)*nr+off:] // [cols][nr], h of each row
-		transpose(dst[(k-k0)*nr:], src, nr, nr, cols, h)
-		k += h
-	}
-	return dst
-}
-
 // Natural is B in its natural order, W[K][LD] with N values a row; panels are
 // copied when they are needed. Gradients of weights and of inputs use it.
 type Natural struct {

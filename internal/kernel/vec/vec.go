@@ -24,9 +24,6 @@ func Add(dst, a, b []float32) {
 	}
 }
 
-// AddTo makes dst += a.
-func AddTo(dst, a []float32) { Add(dst, dst, a) }
-
 // Mul makes dst = a·b, element by element.
 func Mul(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]

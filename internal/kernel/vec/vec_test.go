@@ -67,7 +67,6 @@ var maps = []struct {
 	rel, abs float64
 }{
 	{"Add", Add, func(a, b, d float64) float64 { return a + b }, 3, 1e-7, 1e-9},
-	{"AddTo", func(dst, a, b []float32) { AddTo(dst, a) }, func(a, b, d float64) float64 { return a + d }, 3, 1e-7, 1e-9},
 	{"Mul", Mul, func(a, b, d float64) float64 { return a * b }, 3, 1e-7, 1e-30},
 	{"Scale", func(dst, a, b []float32) { Scale(dst, a, 0.37) }, func(a, b, d float64) float64 { return a * float64(float32(0.37)) }, 3, 1e-7, 1e-30},
 	{"Axpy", func(dst, a, b []float32) { Axpy(dst, a, -1.5) }, func(a, b, d float64) float64 { return d - 1.5*a }, 3, 2e-7, 3e-7},

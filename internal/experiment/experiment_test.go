@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func TestJudge(t *testing.T) {
 		{Estimate{0.2, -0.1, 0.3, 8}, Estimate{-0.1, -0.15, -0.05, 8}, Void},
 		{Estimate{0.2, 0.1, 0.3, 1}, none, NoDifference}, // one block shows nothing
 	} {
-		if got := judge(c.ratio, c.control); got != c.want {
+		if got := Judge(c.ratio, c.control); got != c.want {
 			t.Errorf("%+v against %+v: %q, expected %q", c.ratio, c.control, got, c.want)
 		}
 	}
@@ -148,5 +148,46 @@ func TestBudgetDecidesBlocks(t *testing.T) {
 	tr, err = (Design{Least: 2, Most: 9}).Measure(context.Background(), []Arm{a}, Arm{})
 	if err != nil || tr.Blocks != 2 {
 		t.Errorf("%d blocks without time, expected the least, %v", tr.Blocks, err)
+	}
+}
+
+// TestPlaces: two rounds mirror each other, and over all rounds each arm has been
+// first as often.
+func TestPlaces(t *testing.T) {
+	const n = 4
+	var first [n]int
+	for round := 0; round < 2*n; round += 2 {
+		for j := range n {
+			if a, b := Place(round, j, n), Place(round+1, n-1-j, n); a != b {
+				t.Errorf("round %d: arm %d has place %d, and %d in the mirror", round, a, j, b)
+			}
+		}
+		first[Place(round, 0, n)]++
+		first[Place(round+1, 0, n)]++
+	}
+	if first != [n]int{2, 2, 2, 2} {
+		t.Errorf("arms were first %v times, expected twice each", first)
+	}
+	if Place(0, 0, n) != 0 || Place(0, 3, n) != 3 {
+		t.Error("the first round is not in the order of the arms")
+	}
+}
+
+// TestRounds: the interval of a statistic holds rounds together, and is the same
+// for the same samples.
+func TestRounds(t *testing.T) {
+	values := []float64{1, 1, 1, 3, 3}
+	mean := func(rounds []int) (sum float64) {
+		for _, r := range rounds {
+			sum += values[r] / float64(len(rounds))
+		}
+		return sum
+	}
+	e := Rounds(len(values), mean)
+	if math.Abs(e.Mid-1.8) > 1e-12 || !(e.Low >= 1 && e.Low < 1.8 && e.High > 1.8 && e.High <= 3) || e.N != 5 {
+		t.Errorf("%+v", e)
+	}
+	if again := Rounds(len(values), mean); again != e {
+		t.Errorf("%+v, and again %+v", e, again)
 	}
 }

@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"math"
@@ -7,9 +7,6 @@ import (
 
 	"hotpath/internal/stats"
 )
-
-// resamples of a bootstrap.
-const resamples = 4000
 
 // Estimate is a quantity with its 95 per cent confidence interval.
 type Estimate struct {
@@ -33,8 +30,8 @@ func (e Estimate) Percent() Estimate {
 	return e.Map(func(v float64) float64 { return 100 * math.Expm1(v) })
 }
 
-// trim is the share of values left out on each side of a mean: a program that
-// took the processor for a moment makes some blocks worthless.
+// trim is the share of values left out on each side of a mean: another program may
+// have used the processor during some blocks.
 const trim = 0.2
 
 // center is the trimmed mean of values, which it sorts.
@@ -49,11 +46,11 @@ func center(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// estimate is the trimmed mean of independent values with a bootstrap interval.
-// The percentiles are widened for small samples, as Student's distribution
-// would: a plain percentile interval of eight values covers far less than it
-// promises.
-func estimate(values []float64) Estimate {
+// Mean is the trimmed mean of independent values with a bootstrap interval. The
+// percentiles are widened for small samples as by Student's distribution: a plain
+// percentile interval of eight values covers far less than 95 per cent.
+func Mean(values []float64) Estimate {
+	const resamples = 4000
 	n := len(values)
 	if n == 0 {
 		return Estimate{}
@@ -63,20 +60,18 @@ func estimate(values []float64) Estimate {
 		e.Low, e.High = math.Inf(-1), math.Inf(1)
 		return e
 	}
-	rng := rand.New(rand.NewPCG(uint64(n), 7))
-	means, sample := make([]float64, resamples), make([]float64, n)
-	for i := range means {
-		for j := range sample {
-			sample[j] = values[rng.IntN(n)]
+	sample := make([]float64, n)
+	means := draws(rand.New(rand.NewPCG(uint64(n), 7)), resamples, n, func(picked []int) float64 {
+		for i, k := range picked {
+			sample[i] = values[k]
 		}
-		means[i] = center(sample)
-	}
-	slices.Sort(means)
+		return center(sample)
+	})
 	tail := normalTail(math.Sqrt(float64(n)/float64(n-1)) * student(n-1))
 	at := tail * float64(resamples-1)
 	e.Low, e.High = stats.Rank(means, at), stats.Rank(means, float64(resamples-1)-at)
-	// With few values the extremes of the resamples are the values' own; the
-	// interval never claims more than Student's.
+	// With few values the extremes of the resamples are the values themselves. The
+	// interval is never narrower than Student's.
 	if half := student(n-1) * trimmedError(values); n < 10 {
 		e.Low, e.High = min(e.Low, e.Mid-half), max(e.High, e.Mid+half)
 	}
@@ -121,28 +116,29 @@ func trimmedError(values []float64) float64 {
 	return math.Sqrt(sq/float64(n-1)) / ((1 - 2*float64(cut)/float64(n)) * math.Sqrt(float64(n)))
 }
 
-// Verdict is what an experiment says about an arm.
-type Verdict string
-
-// The verdicts.
-const (
-	Faster       Verdict = "faster"
-	Slower       Verdict = "slower"
-	NoDifference Verdict = "no difference shown"
-	Void         Verdict = "void: the control differs"
-)
-
-// judge says what a log-ratio of times shows. A control that excludes zero voids
-// it, whatever its size: what makes the same differ from itself may have made
-// the arms differ.
-func judge(ratio, control Estimate) Verdict {
-	switch {
-	case control.ExcludesZero():
-		return Void
-	case !ratio.ExcludesZero():
-		return NoDifference
-	case ratio.Mid < 0:
-		return Faster
+// Rounds is a statistic over n rounds with its 95 per cent interval: the
+// percentiles of 10,000 draws of whole rounds. A slow minute of the machine affects
+// all samples of a round, so rounds are independent and samples are not. Equal
+// samples give equal intervals.
+func Rounds(n int, statistic func(rounds []int) float64) Estimate {
+	const resamples = 10000
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
 	}
-	return Slower
+	drawn := draws(rand.New(rand.NewPCG(3, 4)), resamples, n, statistic)
+	return Estimate{Mid: statistic(all), Low: stats.Quantile(drawn, 0.025), High: stats.Quantile(drawn, 0.975), N: n}
+}
+
+// draws is a statistic of samples of n indices drawn with replacement, in order.
+func draws(rng *rand.Rand, times, n int, statistic func(picked []int) float64) []float64 {
+	out, picked := make([]float64, times), make([]int, n)
+	for k := range out {
+		for i := range picked {
+			picked[i] = rng.IntN(n)
+		}
+		out[k] = statistic(picked)
+	}
+	slices.Sort(out)
+	return out
 }
