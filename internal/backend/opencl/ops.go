@@ -91,7 +91,8 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 }
 
-// Supports reports whether there are kernels for a node. Others run on the host.
+// Supports reports whether there are kernels for a node. Others run on the host,
+// attention with dropout of its weights too.
 func (*Backend) Supports(n *graph.Node) bool {
 	head := 0
 	switch a := n.Attr.(type) {
@@ -100,7 +101,7 @@ func (*Backend) Supports(n *graph.Node) bool {
 	case graph.AttentionKVAttr:
 		head = a.HeadDim
 	}
-	return ops[n.Op.Name] != nil && head <= maxHead
+	return ops[n.Op.Name] != nil && head <= maxHead && !n.DropsWeights()
 }
 
 // one is a single group.
