@@ -47,6 +47,7 @@ type progress struct {
 	Optimizer string   `json:"optimizer"`
 	Norms     norms    `json:"norms"`
 	Best      best     `json:"best"`
+	BestBy    string   `json:"best_by"` // the field validation.best; "": no evaluations
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -96,6 +96,12 @@ func (s *state) fits(now progress, pieces int) error {
 			return fmt.Errorf("%s: field %s: the checkpoint has %v, this run %v, expected the same: %w", s.file.Name(), f.name, f.then, f.now, ErrCheckpoint)
 		}
 	}
+	if s.Best.Step > 0 && s.BestBy == "" { // of a version that knew the loss only
+		s.BestBy, s.Best.Value = "loss", s.Best.Loss
+	}
+	if s.Best.Step > 0 && now.BestBy != "" && s.BestBy != now.BestBy {
+		return fmt.Errorf("%s: field validation.best: the checkpoint has %s, this run %s, expected the same: %w", s.file.Name(), s.BestBy, now.BestBy, ErrCheckpoint)
+	}
 	if s.At.Next >= pieces {
 		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
 	}
