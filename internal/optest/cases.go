@@ -164,7 +164,11 @@ func Cases() []Case {
 		}
 		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d", reach), Tol: tol, Build: func(b *Bench) []*graph.Value {
 			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), nil, a))
-		}}, Case{Name: fmt.Sprintf("attention by distance up to %d, dropout", reach), Tol: tol, Build: func(b *Bench) []*graph.Value {
+		}})
+		if reach == 0 {
+			continue // as above: differences find nothing but rounding
+		}
+		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d, dropout", reach), Tol: tol, Build: func(b *Bench) []*graph.Value {
 			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), b.dropoutKey(0.3), a))
 		}})
 	}
