@@ -12,6 +12,7 @@ package train
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -144,6 +145,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	}
 	if st != nil {
 		if err := st.fits(t.progress(), t.data.n); err != nil {
+			return err
+		}
+		if err := t.sameModel(m, from); err != nil {
 			return err
 		}
 	}
@@ -421,11 +425,26 @@ func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 }
 
 func (t *Trainer) progress() progress {
-	p := progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best}
+	p := progress{
+		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best,
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA),
+	}
+	if t.cfg.Shape != nil {
+		p.Model = inJSON(t.cfg.Shape)
+	}
 	if t.held != nil {
 		p.BestBy = t.cfg.Validation.best()
 	}
 	return p
+}
+
+// inJSON is a part of the configuration, whose fields all have a JSON form.
+func inJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and
