@@ -57,8 +57,9 @@ type TrainConfig = train.Config
 //	Retrieval         []string // anchors with positives, for MRR and NDCG@10
 //	Every             int      // steps between evaluations
 //	Tokens            int      // most tokens of an evaluation
-//	KeepBest          bool     // the checkpoint of the lowest loss stays
-//	Patience          int      // evaluations without a lower loss that end the run
+//	Best              string   // figure of the best: loss, ppl, bpb, spearman, pearson, mrr, ndcg10
+//	KeepBest          bool     // the best checkpoint stays
+//	Patience          int      // evaluations without a better figure that end the run
 type TrainValidation = train.ValidationConfig
 
 // TrainSampling says which texts the model writes while it trains. Its fields
@@ -152,8 +153,10 @@ type TrainEvaluation = train.Evaluation
 //	Tokens            int64         // of this run
 //	Elapsed           time.Duration // of this run
 //	Checkpoint        string        // folder of the last one
-//	Best              int           // step with the lowest validation loss
-//	BestLoss          float64       // that loss
+//	Best              int           // step whose checkpoint is the best
+//	BestLoss          float64       // its validation loss
+//	BestFigure        string        // what decides which is the best
+//	BestValue         float64       // of that figure
 //	Early             bool          // the run ended before its last step
 type TrainResult = train.Result
 
@@ -240,7 +243,7 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 		o.Profile.SetFacts(machine.Facts(be, o.precision()))
 	}
 	return train.Run(ctx, cfg, train.Options{
-		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile,
+		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile, Memory: o.memory(),
 	})
 }
 
@@ -274,11 +277,15 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	free := int64(0)
+	return train.Plan(ctx, cfg, train.Options{Backend: be, OnData: o.OnData, Memory: o.memory()})
+}
+
+// memory is what a run may take, 0 where nobody knows.
+func (o TrainOptions) memory() int64 {
 	if o.Device == "" || o.Device == machine.CPU {
-		free = machine.FreeMemory()
+		return machine.FreeMemory()
 	}
-	return train.Plan(ctx, cfg, train.Options{Backend: be, OnData: o.OnData}, free)
+	return 0
 }
 
 // precision is what training computes in on the CPU.

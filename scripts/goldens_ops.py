@@ -96,8 +96,8 @@ def rotary(x, pos, head, rot, base, factors=None, scale=1.0, interleaved=False):
     return torch.cat([y, rest], -1)[0].transpose(0, 1).reshape(t, h * head)
 
 
-def attention(q, k, v, starts, heads, kv, d, causal, window, cap, scale):
-    """Sequence by sequence with an explicit mask; returns out and lse."""
+def attention(q, k, v, starts, heads, kv, d, causal, window, cap, scale, factor=None):
+    """Sequence by sequence with an explicit mask; returns out and lse. factor(rows) multiplies the weights of heads and rows."""
     outs, lses = [], []
     for s in range(len(starts) - 1):
         a, b = int(starts[s]), int(starts[s + 1])
@@ -116,7 +116,9 @@ def attention(q, k, v, starts, heads, kv, d, causal, window, cap, scale):
             scores = cap * torch.tanh(scores / cap)
         scores = scores.masked_fill(~mask, -math.inf)
         lses.append(scores.logsumexp(-1).T)
-        if cap:
+        if factor:
+            o = (scores.softmax(-1) * factor(range(a, b))) @ vs
+        elif cap:
             o = scores.softmax(-1) @ vs
         else:
             o = F.scaled_dot_product_attention(qs, ks, vs, attn_mask=mask, scale=scale)
@@ -151,8 +153,8 @@ starts = ints(0, 5, 6, 13)
 for name, causal, window, cap in [("causal", True, 0, 0), ("bidirectional", False, 0, 0), ("causal window", True, 3, 0),
                                   ("bidirectional window", False, 2, 0), ("soft cap", True, 0, 2.0)]:
     a = {"Heads": 4, "KVHeads": 2, "HeadDim": 4, "Scale": 0.4, "Causal": causal, "Window": window, "SoftCap": cap}
-    case("attention " + name, "attention", a, lambda: [R(13, 16), R(13, 8), R(13, 8), starts],
-         lambda q, k, v, s: attention(q, k, v, s, 4, 2, 4, causal, window, cap, 0.4))
+    case("attention " + name, "attention", a, lambda: [R(13, 16), R(13, 8), R(13, 8), starts, None],
+         lambda q, k, v, s, key: attention(q, k, v, s, 4, 2, 4, causal, window, cap, 0.4))
 
 acts = {"gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
         "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "silu": F.silu, "relu": F.relu, "tanh": torch.tanh,
@@ -183,17 +185,30 @@ def mix64(z):
     return z ^ z >> 31
 
 
-def dropout(x, key, salt):
+def dropout(x, key, salt, places=None):
     """torch's dropout with the mask that key and salt choose: SplitMix64 by the element's place, 32 bits each."""
     seed, p = (int(key[0]) % 2**32) | (int(key[1]) % 2**32) << 32, float(key[2:3].view(torch.float32))
     golden = 0x9e3779b97f4a7c15
     base = mix64((seed + salt * golden) % 2**64)
-    words = [mix64((base + (k >> 1) * golden) % 2**64) >> 32 * (k & 1) & 0xffffffff for k in range(x.numel())]
+    words = [mix64((base + (k >> 1) * golden) % 2**64) >> 32 * (k & 1) & 0xffffffff for k in (range(x.numel()) if places is None else places)]
     mask = torch.tensor([w >= int(p * 2**32) for w in words]).reshape(x.shape)
     return x * mask / (1 - p)
 
 
+def weight_factors(key, salt, heads):
+    """What dropout multiplies attention's weights by: an element's place has the query's row and head above 28 bits, the key's position below."""
+    def factor(rows):
+        places = [(t * heads + h << 28) + j for h in range(heads) for t in rows for j in range(len(rows))]
+        return dropout(torch.ones(heads, len(rows), len(rows)), key, salt, places)
+    return factor
+
+
 case("dropout", "dropout", {"Salt": 7}, lambda: [R(5, 9), ints(123456789, -5, bits(0.25))], lambda x, key: dropout(x, key, 7))
+drop_key = ints(123456789, -5, bits(0.25))
+for name, causal, window, cap in [("causal", True, 0, 0), ("bidirectional window", False, 2, 0), ("soft cap", True, 0, 2.0)]:
+    a = {"Heads": 4, "KVHeads": 2, "HeadDim": 4, "Scale": 0.4, "Causal": causal, "Window": window, "SoftCap": cap, "Salt": 3}
+    case("attention with dropout, " + name, "attention", a, lambda: [R(13, 16), R(13, 8), R(13, 8), starts, drop_key],
+         lambda q, k, v, s, key: attention(q, k, v, s, 4, 2, 4, causal, window, cap, 0.4, weight_factors(key, 3, 4)))
 case("mean of counted", "mean", {}, lambda: [R(4), targets], lambda x, t: x[t >= 0].mean()[None])
 case("mean", "mean", {}, lambda: [R(4), None], lambda x, t: x.mean()[None])
 

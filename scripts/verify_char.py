@@ -2,15 +2,17 @@
 """Trains nanoGPT's character-level Shakespeare for CPUs in PyTorch and with hotpath, and
 compares the validation losses.
 
-    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000] [--threads N]
+    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000] [--threads N] [--order random|shuffled]
 
 TEXT is tinyshakespeare (1,115,394 characters); its last tenth is held out. The model in
 PyTorch is nanoGPT's: 4 layers of 128, 4 heads, no biases, no dropout, tied head; AdamW with
 betas 0.9 and 0.99, weight decay 0.1 on matrices, rate 1e-3 after 100 steps of warm-up, cosine
 to 1e-4, gradients clipped to 1; 12 random pieces of 64 characters per step. hotpath runs the
-ready-made configuration shakespeare-char. Both losses are the mean over all held-out
-characters, in pieces of 64, in f32. It fails where the means over the seeds differ by more
-than 0.02. --jsonl FILE adds one line per run.
+ready-made configuration shakespeare-char, which has the biases of GPT-2, one token per byte
+besides the characters, and takes every piece once per epoch: --order shuffled does the last in
+PyTorch too. Both learn from the same characters, and both losses are the mean over the same
+held-out ones in the same pieces of 64, in f32. It fails where the means over the seeds differ
+by more than 0.02. --jsonl FILE adds one line per run.
 """
 import argparse
 import json
@@ -69,20 +71,33 @@ def rate(step, iters):
     return low + 0.5 * (1 + math.cos(math.pi * (step - warmup) / (iters - warmup))) * (high - low)
 
 
-def in_pytorch(text, seed, iters):
+def places(order, train):
+    """Where the pieces of each step begin."""
+    pieces = []
+    while True:
+        if order == "random":
+            yield torch.randint(len(train) - BLOCK, (BATCH,)).tolist()
+            continue
+        while len(pieces) < BATCH:
+            pieces += (torch.randperm((len(train) - 1) // BLOCK) * BLOCK).tolist()
+        yield pieces[:BATCH]
+        pieces = pieces[BATCH:]
+
+
+def in_pytorch(text, seed, iters, order):
     torch.manual_seed(seed)
-    chars = sorted(set(text))
-    ids = torch.tensor([chars.index(c) for c in text])
-    n = int(0.9 * len(ids))
-    train, valid = ids[:n], ids[n:]
-    model = GPT(len(chars))
+    index = {c: i for i, c in enumerate(sorted(set(text)))}
+    ids = torch.tensor([index[c] for c in text])
+    pieces = -(-(len(ids) - 1) // BLOCK)  # the last one may be shorter
+    held = (pieces - round(0.1 * pieces)) * BLOCK  # as hotpath's validation.share does
+    train, valid = ids[:held + 1], ids[held:]
+    model = GPT(len(index))
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     opt = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.99))
-    for step in range(iters):
+    for step, at in zip(range(iters), places(order, train)):
         for group in opt.param_groups:
             group["lr"] = rate(step, iters)
-        at = torch.randint(len(train) - BLOCK, (BATCH,))
         x = torch.stack([train[i:i + BLOCK] for i in at])
         y = torch.stack([train[i + 1:i + 1 + BLOCK] for i in at])
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -93,11 +108,14 @@ def in_pytorch(text, seed, iters):
         if step % 100 == 99:
             print(f"\rPyTorch step {step + 1} loss {loss.item():.4f}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    pieces = (len(valid) - 1) // BLOCK
-    x, y = valid[:pieces * BLOCK].view(pieces, BLOCK), valid[1:pieces * BLOCK + 1].view(pieces, BLOCK)
+    whole = (len(valid) - 1) // BLOCK * BLOCK
+    x, y = valid[:whole].view(-1, BLOCK), valid[1:whole + 1].view(-1, BLOCK)
+    batches = list(zip(x.split(128), y.split(128)))
+    if whole + 1 < len(valid):
+        batches.append((valid[None, whole:-1], valid[None, whole + 1:]))
     with torch.no_grad():
-        sums = [F.cross_entropy(model(a).flatten(0, 1), b.flatten(), reduction="sum").item() for a, b in zip(x.split(128), y.split(128))]
-    return sum(sums) / (pieces * BLOCK)
+        sums = [F.cross_entropy(model(a).flatten(0, 1), b.flatten(), reduction="sum").item() for a, b in batches]
+    return sum(sums) / (len(valid) - 1)
 
 
 def in_hotpath(hotpath, text, seed, iters, threads, folder):
@@ -118,6 +136,7 @@ def main():
     a.add_argument("--seeds", type=int, nargs="+", default=[1337, 1, 2])
     a.add_argument("--iters", type=int, default=2000)
     a.add_argument("--threads", type=int, default=0, help="of both; 0: all")
+    a.add_argument("--order", choices=["random", "shuffled"], default="random", help="of data in PyTorch: nanoGPT's, or every piece once per epoch")
     a.add_argument("--jsonl", type=pathlib.Path)
     o = a.parse_args()
     if o.threads:
@@ -126,7 +145,7 @@ def main():
     means = [[], []]
     with tempfile.TemporaryDirectory() as folder:
         for seed in o.seeds:
-            for which, (name, run) in enumerate([("PyTorch", lambda: in_pytorch(text, seed, o.iters)),
+            for which, (name, run) in enumerate([("PyTorch", lambda: in_pytorch(text, seed, o.iters, o.order)),
                                                  ("hotpath", lambda: in_hotpath(o.hotpath, o.text, seed, o.iters, o.threads, folder))]):
                 start = time.time()
                 loss = run()
@@ -136,6 +155,8 @@ def main():
                     with o.jsonl.open("a") as f:
                         f.write(json.dumps({"seed": seed, "who": name, "loss": loss, "iters": o.iters}) + "\n")
     theirs, ours = (sum(m) / len(m) for m in means)
+    for name, m in zip(("PyTorch", "hotpath"), means):
+        print(f"{name}: {min(m):.4f} to {max(m):.4f}")
     good = abs(ours - theirs) <= 0.02
     print(f"means of {len(o.seeds)} seeds: PyTorch {theirs:.4f}, hotpath {ours:.4f}, difference {ours - theirs:+.4f} {'' if good else 'FAILED, expected at most 0.02'}")
     sys.exit(0 if good else 1)

@@ -149,7 +149,7 @@ func TestReadyMadeConfigs(t *testing.T) {
 	ok(t, "run", "-m", filepath.Join(out, "step-00000002"), "--raw", "-p", "ROMEO", "-n", "3")
 	for set, want := range map[string]string{
 		"lerning_rate=1":       `unknown field "lerning_rate", did you mean lr?`,
-		"steps=many":           "field steps: expected an integer, found string",
+		"steps=many":           "field steps: expected an integer, found \"many\"",
 		"model.d_model=130":    "field model.d_model: expected a multiple of n_heads (4), such as 128 or 132, found 130",
 		"model.vocab=4":        "field model.vocab: vocab size 4, expected at least 257: special tokens, and an alphabet of 256",
 		"model.tokenizer=none": "none/tokenizer.json: no such file",

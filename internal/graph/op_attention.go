@@ -12,7 +12,13 @@ import (
 // scores [T,Hq], which is all that the gradient keeps. A Scale of 0 means
 // 1/sqrt(HeadDim).
 func (b *Builder) Attention(name string, q, k, v, qStart *Value, attr AttentionAttr) (out, lse *Value) {
-	n := b.Apply(OpAttention, name, attr.resolved(), q, k, v, qStart)
+	return b.AttentionDropout(name, q, k, v, qStart, nil, attr)
+}
+
+// AttentionDropout is Attention with dropout of its weights, the results of
+// softmax. key is that of Dropout, nil for none.
+func (b *Builder) AttentionDropout(name string, q, k, v, qStart, key *Value, attr AttentionAttr) (out, lse *Value) {
+	n := b.Apply(OpAttention, name, attr.resolved(), q, k, v, qStart, key)
 	return n.Out[0], n.Out[1]
 }
 
@@ -27,6 +33,7 @@ type AttentionAttr struct {
 	Window  int     // 0: unlimited
 	SoftCap float32 // 0: none; otherwise scores become cap*tanh(score/cap)
 	Alibi   bool    // scores grow by AlibiBias with the position of a key
+	Salt    uint32  // of dropout, as in DropoutAttr
 }
 
 func (a AttentionAttr) resolved() AttentionAttr {
@@ -139,13 +146,13 @@ func (r *keyRows) at(j int) int {
 
 // attendSequence runs queries [q0,q1) of one sequence, the last of keys
 // positions. lse may be absent; p is scratch of at least keys elements.
-func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *keyRows, keys int, p []float32) {
+func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *keyRows, keys int, p []float32, drop WeightDropout) {
 	group, d := a.Heads/a.KVHeads, a.HeadDim
 	for t := q0; t < q1; t++ {
 		lo, hi := a.Visible(keys-(q1-t), keys)
 		for h := range a.Heads {
 			qh, oh := q.Row(t)[h*d:(h+1)*d], out.Row(t)[h*d:(h+1)*d]
-			sum := a.attend(qh, oh, rows, h, h/group*d, lo, hi, p)
+			sum := a.attend(qh, oh, rows, h, h/group*d, lo, hi, p, func(p []float32) { drop.Apply(p, t, h, lo) })
 			if lse.Present() {
 				lse.F32[t*lse.Cols+h] = float32(sum)
 			}
@@ -154,8 +161,9 @@ func (a *AttentionAttr) attendSequence(q, out, lse *Tensor, q0, q1 int, rows *ke
 }
 
 // attend is query head h against keys [lo,hi), whose head starts at column
-// off. It returns the log-sum-exp of the scores.
-func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi int, p []float32) float64 {
+// off. It returns the log-sum-exp of the scores. drop changes weights before
+// they multiply values.
+func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi int, p []float32, drop func(p []float32)) float64 {
 	top := math.Inf(-1)
 	for j := lo; j < hi; j++ {
 		s := a.score(q, rows.of(rows.k, j)[off:off+len(q)], h, j)
@@ -172,6 +180,7 @@ func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi i
 		p[j] = float32(e)
 		sum += e
 	}
+	drop(p[:hi-lo])
 	for i := range out {
 		var acc float64
 		for j := lo; j < hi; j++ {
@@ -182,17 +191,17 @@ func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi i
 	return top + math.Log(sum)
 }
 
-// OpAttention: q[T,Hq*D], k[T,Hkv*D], v[T,Hkv*D], q_start[S+1] -> out[T,Hq*D],
-// lse[T,Hq].
+// OpAttention: q[T,Hq*D], k[T,Hkv*D], v[T,Hkv*D], q_start[S+1],
+// key[DropoutLen] or none -> out[T,Hq*D], lse[T,Hq].
 var OpAttention = register(&OpDef{
 	Name: "attention",
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "fffi"); err != nil {
+		if err := wantInputs(n, "fffiI"); err != nil {
 			return nil, err
 		}
 		a, q, k := n.Attr.(AttentionAttr), n.In[0], n.In[1]
 		_, err := sequences(n.In[3])
-		if err := first(err, a.check(q, k, n.In[2])); err != nil {
+		if err := first(err, a.check(q, k, n.In[2]), wantKey(n.In[4])); err != nil {
 			return nil, err
 		}
 		if q.Shape.Outer != k.Shape.Outer {
@@ -211,15 +220,15 @@ var OpAttention = register(&OpDef{
 		for s := 0; s+1 < len(qStart); s++ {
 			q0, q1 := int(qStart[s]), int(qStart[s+1])
 			rows := keyRows{k: &c.In[1], v: &c.In[2], base: q0}
-			a.attendSequence(&c.In[0], &c.Out[0], &c.Out[1], q0, q1, &rows, q1-q0, c.Scratch)
+			a.attendSequence(&c.In[0], &c.Out[0], &c.Out[1], q0, q1, &rows, q1-q0, c.Scratch, a.Dropout(c.In[4].I32))
 		}
 	},
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
 		if dOut[1] != nil {
 			b.Fail("no gradient flows through the log-sum-exp of attention")
-			return make([]*Value, 4)
+			return make([]*Value, 5)
 		}
-		g := b.Apply(OpAttentionGrad, "dqkv", n.Attr, n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], dOut[0], n.In[3])
-		return []*Value{g.Out[0], g.Out[1], g.Out[2], nil}
+		g := b.Apply(OpAttentionGrad, "dqkv", n.Attr, n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], dOut[0], n.In[3], n.In[4])
+		return []*Value{g.Out[0], g.Out[1], g.Out[2], nil, nil}
 	},
 })

@@ -6,7 +6,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// OpAttentionGrad: q, k, v, out, lse, dout, q_start -> dq, dk, dv. The
+// OpAttentionGrad: q, k, v, out, lse, dout, q_start, key or none -> dq, dk, dv. The
 // probabilities are computed again from lse, so nothing quadratic is kept.
 // Each row of dq belongs to one query and each row of dk and dv to one key:
 // sums run in a fixed order whoever computes them.
@@ -14,13 +14,13 @@ var OpAttentionGrad = register(&OpDef{
 	Name:   "attention_grad",
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "ffffffi"); err != nil {
+		if err := wantInputs(n, "ffffffiI"); err != nil {
 			return nil, err
 		}
 		a, q, k := n.Attr.(AttentionAttr), n.In[0], n.In[1]
 		_, err := sequences(n.In[6])
 		return []Type{like(q), like(k), like(k)}, first(err,
-			a.check(q, k, n.In[2]),
+			a.check(q, k, n.In[2]), wantKey(n.In[7]),
 			wantShape("k", k, tensor.Rows(q.Shape.Outer, k.Shape.RowLen())),
 			wantShape("out", n.In[3], q.Shape),
 			wantShape("lse", n.In[4], tensor.Rows(q.Shape.Outer, a.Heads)),
@@ -39,6 +39,7 @@ var OpAttentionGrad = register(&OpDef{
 	},
 	Ref: func(c *Call) {
 		g := attentionGrad{AttentionAttr: c.Node.Attr.(AttentionAttr), c: c}
+		g.drop = g.Dropout(c.In[7].I32)
 		for i := range c.Out {
 			if c.Out[i].Present() {
 				clear(c.Out[i].F32)
@@ -62,12 +63,13 @@ var OpAttentionGrad = register(&OpDef{
 // attentionGrad is one bound call.
 type attentionGrad struct {
 	AttentionAttr
-	c *Call
+	c    *Call
+	drop WeightDropout
 }
 
-// pair gives the probability of key row u for head h of query row t of the
-// sequence that begins at row q0, and the gradient of q.k: the scale and the
-// derivative of the soft cap included.
+// pair gives the weight of key row u for head h of query row t of the
+// sequence that begins at row q0, after dropout, and the gradient of q.k: the
+// scale and the derivative of the soft cap included.
 func (g *attentionGrad) pair(q0, t, u, h int) (p, ds float64) {
 	d, kv := g.HeadDim, h/(g.Heads/g.KVHeads)
 	q := g.c.In[0].Row(t)[h*d : (h+1)*d]
@@ -77,12 +79,13 @@ func (g *attentionGrad) pair(q0, t, u, h int) (p, ds float64) {
 	dout := g.c.In[5].Row(t)[h*d : (h+1)*d]
 	s := g.score(q, k, h, u-q0)
 	p = math.Exp(s - float64(g.c.In[4].Row(t)[h]))
-	ds = p * (dot64(dout, v) - dot64(dout, out)) * float64(g.Scale)
+	keep := float64(g.drop.Factor(t, h, u-q0))
+	ds = p * (keep*dot64(dout, v) - dot64(dout, out)) * float64(g.Scale)
 	if g.SoftCap > 0 {
 		r := s / float64(g.SoftCap)
 		ds *= 1 - r*r
 	}
-	return p, ds
+	return p * keep, ds
 }
 
 // query fills row t of dq.

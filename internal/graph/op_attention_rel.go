@@ -9,24 +9,24 @@ import (
 
 // AttentionRel is Attention with a bias by distance on the scores: key j is seen by query i of head h at a score of
 // rel[h, j-i+reach] more, where distances beyond reach count as reach. rel is
-// [Heads,2*reach+1].
-func (b *Builder) AttentionRel(name string, q, k, v, qStart, rel *Value, attr AttentionAttr) *Value {
-	return b.Apply(OpAttentionRel, name, attr.resolved(), q, k, v, qStart, rel).Out[0]
+// [Heads,2*reach+1]. key is that of AttentionDropout.
+func (b *Builder) AttentionRel(name string, q, k, v, qStart, rel, key *Value, attr AttentionAttr) *Value {
+	return b.Apply(OpAttentionRel, name, attr.resolved(), q, k, v, qStart, rel, key).Out[0]
 }
 
 // RelReach is the largest distance that a row of rel tells apart.
 func RelReach(cols int) int { return (cols - 1) / 2 }
 
 // OpAttentionRel: q[T,Hq*D], k[T,Hkv*D], v[T,Hkv*D], q_start[S+1],
-// rel[Hq,2*reach+1] -> out[T,Hq*D], lse[T,Hq].
+// rel[Hq,2*reach+1], key[DropoutLen] or none -> out[T,Hq*D], lse[T,Hq].
 var OpAttentionRel = register(&OpDef{
 	Name: "attention_rel",
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "fffif"); err != nil {
+		if err := wantInputs(n, "fffifI"); err != nil {
 			return nil, err
 		}
 		a, q := n.Attr.(AttentionAttr), n.In[0]
-		return []Type{like(q), {tensor.Rows(q.Shape.Outer, a.Heads), tensor.F32}}, a.checkRel(q, n.In[1], n.In[2], n.In[3], n.In[4])
+		return []Type{like(q), {tensor.Rows(q.Shape.Outer, a.Heads), tensor.F32}}, first(wantKey(n.In[5]), a.checkRel(q, n.In[1], n.In[2], n.In[3], n.In[4]))
 	},
 	CostReads: []int{3},
 	Cost: func(c *Call) Cost {
@@ -48,10 +48,10 @@ var OpAttentionRel = register(&OpDef{
 	Grad: func(b *Builder, n *Node, dOut []*Value) []*Value {
 		if dOut[1] != nil {
 			b.Fail("no gradient flows through the log-sum-exp of attention")
-			return make([]*Value, 5)
+			return make([]*Value, 6)
 		}
-		g := b.Apply(OpAttentionRelGrad, "dqkv", n.Attr, n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], dOut[0], n.In[3], n.In[4])
-		return []*Value{g.Out[0], g.Out[1], g.Out[2], nil, g.Out[3]}
+		g := b.Apply(OpAttentionRelGrad, "dqkv", n.Attr, n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1], dOut[0], n.In[3], n.In[4], n.In[5])
+		return []*Value{g.Out[0], g.Out[1], g.Out[2], nil, g.Out[3], nil}
 	},
 })
 
@@ -97,6 +97,8 @@ func (a *AttentionAttr) attendRel(c *Call, first, keys, i, h int) {
 		p[j] = float32(e)
 		sum += e
 	}
+	drop := a.Dropout(c.In[5].I32)
+	drop.Apply(p[:hi-lo], first+i, h, lo)
 	for e := range out {
 		var acc float64
 		for j := lo; j < hi; j++ {

@@ -6,19 +6,19 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// OpAttentionRelGrad: q, k, v, out, lse, dout, q_start, rel -> dq, dk, dv,
-// drel. One head is summed in the order of sequences, queries and keys, so
+// OpAttentionRelGrad: q, k, v, out, lse, dout, q_start, rel, key or none -> dq, dk,
+// dv, drel. One head is summed in the order of sequences, queries and keys, so
 // heads can be computed side by side.
 var OpAttentionRelGrad = register(&OpDef{
 	Name:   "attention_rel_grad",
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
-		if err := wantInputs(n, "ffffffif"); err != nil {
+		if err := wantInputs(n, "ffffffifI"); err != nil {
 			return nil, err
 		}
 		a, q, k := n.Attr.(AttentionAttr), n.In[0], n.In[1]
 		return []Type{like(q), like(k), like(k), like(n.In[7])}, first(
-			a.checkRel(q, k, n.In[2], n.In[6], n.In[7]),
+			a.checkRel(q, k, n.In[2], n.In[6], n.In[7]), wantKey(n.In[8]),
 			wantShape("out", n.In[3], q.Shape),
 			wantShape("lse", n.In[4], tensor.Rows(q.Shape.Outer, a.Heads)),
 			wantShape("dout", n.In[5], q.Shape))
@@ -56,7 +56,7 @@ func (a *AttentionAttr) relGrad(c *Call, q0, q1, h int) {
 			dst[e] += float32(f * float64(src[e]))
 		}
 	}
-	rel, drel := c.In[7].Row(h), &c.Out[3]
+	rel, drel, drop := c.In[7].Row(h), &c.Out[3], a.Dropout(c.In[8].I32)
 	for i := range q1 - q0 {
 		q, out, dout := of(&c.In[0], q0+i, h), of(&c.In[3], q0+i, h), of(&c.In[5], q0+i, h)
 		lse, mean := float64(c.In[4].Row(q0 + i)[h]), dot64(dout, out)
@@ -65,10 +65,11 @@ func (a *AttentionAttr) relGrad(c *Call, q0, q1, h int) {
 			k, v := of(&c.In[1], q0+j, kv), of(&c.In[2], q0+j, kv)
 			at := relAt(len(rel), i, j)
 			p := math.Exp(a.score(q, k, h, j) + float64(rel[at]) - lse)
-			ds := p * (dot64(dout, v) - mean)
+			keep := float64(drop.Factor(q0+i, h, j))
+			ds := p * (keep*dot64(dout, v) - mean)
 			add(of(&c.Out[0], q0+i, h), k, ds*float64(a.Scale))
 			add(of(&c.Out[1], q0+j, kv), q, ds*float64(a.Scale))
-			add(of(&c.Out[2], q0+j, kv), dout, p)
+			add(of(&c.Out[2], q0+j, kv), dout, p*keep)
 			if drel.Present() {
 				drel.Row(h)[at] += float32(ds)
 			}

@@ -107,7 +107,7 @@ var OpAttentionKV = register(&OpDef{
 			scores := table.Cols * a.BlockSize
 			rows := keyRows{k: &c.In[1], v: &c.In[2], block: a.BlockSize, row: c.Scratch[scores:],
 				table: table.I32[s*table.Cols : (s+1)*table.Cols]}
-			a.attendSequence(&c.In[0], &c.Out[0], &noLSE, int(qStart[s]), int(qStart[s+1]), &rows, int(keys), c.Scratch)
+			a.attendSequence(&c.In[0], &c.Out[0], &noLSE, int(qStart[s]), int(qStart[s+1]), &rows, int(keys), c.Scratch, WeightDropout{})
 		}
 	},
 })

@@ -165,7 +165,7 @@ func (d *bert) attend(c *Context, q, k, v *graph.Value) *graph.Value {
 	} else {
 		rel = c.Tensor("relative.weight", graph.RoleOther, d.Heads, 2*mpnetReach+1)
 	}
-	return c.AttentionRel("attention", q, k, v, c.QStart, rel, attr)
+	return c.AttentionRel("attention", q, k, v, c.QStart, rel, c.dropoutKey(&attr.Salt), attr)
 }
 
 // final is nothing: every block ends with a norm.

@@ -117,11 +117,22 @@ func (c *Context) Project(name string, x *graph.Value, key string, role graph.Ro
 // dropped is x with dropout where the graph trains with it: what blocks add to
 // the residual stream, and what the first block reads.
 func (c *Context) dropped(name string, x *graph.Value) *graph.Value {
+	var salt uint32
+	if key := c.dropoutKey(&salt); key != nil {
+		return c.Dropout(name, x, key, salt)
+	}
+	return x
+}
+
+// dropoutKey is the key of one more dropout, with its salt; nil where the graph
+// has none.
+func (c *Context) dropoutKey(salt *uint32) *graph.Value {
 	if c.ports == nil || c.ports.Dropout == nil {
-		return x
+		return nil
 	}
 	c.dropouts++
-	return c.Dropout(name, x, c.ports.Dropout, c.dropouts)
+	*salt = c.dropouts
+	return c.ports.Dropout
 }
 
 // LayerNormed is a LayerNorm by the weight and bias below key.
@@ -162,7 +173,7 @@ func (c *Context) Logits(x *graph.Value, tied bool, vocab int) *graph.Value {
 // has a KV cache, over everything that the cache holds of the sequence.
 func (c *Context) Attend(q, k, v *graph.Value, attr graph.AttentionAttr) *graph.Value {
 	if c.cache == nil {
-		out, _ := c.Attention("attention", q, k, v, c.QStart, attr)
+		out, _ := c.AttentionDropout("attention", q, k, v, c.QStart, c.dropoutKey(&attr.Salt), attr)
 		return out
 	}
 	rows := tensor.Static(c.cache.layout.Blocks*graph.KVBlock, k.Shape.RowLen())

@@ -128,6 +128,10 @@ func Cases() []Case {
 		cs = append(cs, Case{Name: fmt.Sprintf("attention %+v", a), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			out, lse := b.Attention("y", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.Starts(), a)
 			return []*graph.Value{out, lse}
+		}}, Case{Name: fmt.Sprintf("attention, dropout %+v", a), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			a.Salt = 5
+			out, lse := b.AttentionDropout("y", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.Starts(), b.dropoutKey(0.3), a)
+			return []*graph.Value{out, lse}
 		}})
 	}
 	cs = append(cs, Case{Name: "sample", NoGrad: true, Build: func(b *Bench) []*graph.Value {
@@ -159,7 +163,13 @@ func Cases() []Case {
 			tol = 1e-4 // the gradient of one bias for all keys is 0: rounding is all there is
 		}
 		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d", reach), Tol: tol, Build: func(b *Bench) []*graph.Value {
-			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), a))
+			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), nil, a))
+		}})
+		if reach == 0 {
+			continue // as above: differences find nothing but rounding
+		}
+		cs = append(cs, Case{Name: fmt.Sprintf("attention by distance up to %d, dropout", reach), Tol: tol, Build: func(b *Bench) []*graph.Value {
+			return one(b.AttentionRel("y", b.F32(dimT, 60), b.F32(dimT, 60), b.F32(dimT, 60), b.Starts(), b.F32(tensor.Fixed(3), 2*reach+1), b.dropoutKey(0.3), a))
 		}})
 	}
 	for _, a := range []graph.RopeAttr{
@@ -287,11 +297,13 @@ func accumulate(keep float32) func(b *Bench) []*graph.Value {
 }
 
 func dropout(p float32) func(b *Bench) []*graph.Value {
-	return func(b *Bench) []*graph.Value {
-		key := make([]int32, graph.DropoutLen)
-		graph.PutDropout(key, 0x123456789abcdef, p)
-		return one(b.Dropout("y", b.F32(dimT, 37), b.I32(tensor.Fixed(graph.DropoutLen), 0, func(i int) int32 { return key[i] }), 5))
-	}
+	return func(b *Bench) []*graph.Value { return one(b.Dropout("y", b.F32(dimT, 37), b.dropoutKey(p), 5)) }
+}
+
+func (b *Bench) dropoutKey(p float32) *graph.Value {
+	key := make([]int32, graph.DropoutLen)
+	graph.PutDropout(key, 0x123456789abcdef, p)
+	return b.I32(tensor.Fixed(graph.DropoutLen), 0, func(i int) int32 { return key[i] })
 }
 
 // adamw makes two steps, so that the second one has moments.

@@ -52,7 +52,7 @@ func chains() []Case {
 		{"capped attention", attended(graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: 32, SoftCap: 1.5})},
 		{"attention by distance", func(b *Bench, _ tensor.DType) *graph.Value {
 			a := graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: 32}
-			return b.AttentionRel("h", b.F32(dimT, 64), b.F32(dimT, 64), b.F32(dimT, 64), b.Starts(), b.F32(tensor.Fixed(2), 7), a)
+			return b.AttentionRel("h", b.F32(dimT, 64), b.F32(dimT, 64), b.F32(dimT, 64), b.Starts(), b.F32(tensor.Fixed(2), 7), nil, a)
 		}},
 		{"cached attention", func(b *Bench, _ tensor.DType) *graph.Value {
 			return kv(graph.AttentionAttr{Heads: 2, KVHeads: 1, HeadDim: 32, Causal: true, Window: 40})(b)[0]

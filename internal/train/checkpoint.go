@@ -34,6 +34,7 @@ const (
 	configFile  = "train.json" // the configuration of the run, in full
 	stepPrefix  = "step-"
 	tempPrefix  = ".tmp-"
+	fromFiles   = "files of its own" // progress.Model of a model that was not described
 )
 
 // progress is how far a run has come, and what its data were.
@@ -47,6 +48,12 @@ type progress struct {
 	Optimizer string   `json:"optimizer"`
 	Norms     norms    `json:"norms"`
 	Best      best     `json:"best"`
+	BestBy    string   `json:"best_by"` // the field validation.best; "": no evaluations
+	// What is trained, as the configuration has it: a model and adapters of other
+	// shapes would be ignored, because the checkpoint has its own.
+	Model     string `json:"model"` // a shape as JSON, or fromFiles
+	Objective string `json:"objective"`
+	LoRA      string `json:"lora"` // as JSON
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -61,7 +61,7 @@ type Config struct {
 	NoDecay     List    `json:"no_decay"`     // roles without weight decay: bias, norm
 	Clip        float64 `json:"clip"`         // largest global norm of gradients: 1; 0: none
 	// Dropout is the share of elements that are dropped of what blocks add to the
-	// residual stream and of what the first block reads: 0.
+	// residual stream, of what the first block reads and of attention's weights: 0.
 	Dropout        float64 `json:"dropout"`
 	LabelSmoothing float64 `json:"label_smoothing"` // share that all labels get in equal parts: 0
 	// SkipAbove leaves out the update of a step whose norm of gradients exceeds
@@ -93,10 +93,14 @@ type ValidationConfig struct {
 	STS       List `json:"sts"`
 	Retrieval List `json:"retrieval"`
 
-	Every    int  `json:"every"`     // steps between evaluations, and one at the end; 0 (default): at the end only
-	Tokens   int  `json:"tokens"`    // most tokens of an evaluation; 0 (default): all
-	KeepBest bool `json:"keep_best"` // a checkpoint of the lowest loss stays: true
-	Patience int  `json:"patience"`  // evaluations without a lower loss after which the run ends; 0 (default): it does not
+	Every  int `json:"every"`  // steps between evaluations, and one at the end; 0 (default): at the end only
+	Tokens int `json:"tokens"` // most tokens of an evaluation; 0 (default): all
+	// Best is the figure that decides which checkpoint is the best: loss
+	// (default), ppl, bpb, of which the lowest counts, or spearman, pearson, mrr,
+	// ndcg10, of which the highest does.
+	Best     string `json:"best"`
+	KeepBest bool   `json:"keep_best"` // the best checkpoint stays: true
+	Patience int    `json:"patience"`  // evaluations without a better figure after which the run ends; 0 (default): it does not
 }
 
 // SampleConfig is the field sample: texts that the model writes while it
@@ -148,7 +152,7 @@ func DefaultConfig() Config {
 		Init: "weights", Steps: 1000, BatchTokens: 4096,
 		Optimizer: "adamw", LR: 3e-4, Schedule: "cosine", Betas: Betas{0.9, 0.95}, Eps: 1e-8, Momentum: 0.9,
 		WeightDecay: 0.1, NoDecay: List{"bias", "norm"}, Clip: 1,
-		Seed: 1, Keep: 2, Validation: ValidationConfig{KeepBest: true}, Sample: SampleConfig{Tokens: 100, Temp: 0.8},
+		Seed: 1, Keep: 2, Validation: ValidationConfig{Best: "loss", KeepBest: true}, Sample: SampleConfig{Tokens: 100, Temp: 0.8},
 	}
 }
 

@@ -22,10 +22,10 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
 		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
-		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","sts":"s","retrieval":"r","every":5,"tokens":6,"keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"recompute":true,"skip_above":2,"stop_above":3}`
+		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","sts":"s","retrieval":"r","every":5,"tokens":6,"best":"mrr","keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"recompute":true,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
 		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
-		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, STS: List{"s"}, Retrieval: List{"r"}, Every: 5, Tokens: 6, Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, Recompute: true, SkipAbove: 2, StopAbove: 3}
+		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, STS: List{"s"}, Retrieval: List{"r"}, Every: 5, Tokens: 6, Best: "mrr", Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, Recompute: true, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
@@ -57,7 +57,7 @@ func TestConfigRefusals(t *testing.T) {
 		{`{"model":"m"} x`, nil, "expected a JSON object"},
 		{`{"modle":"m"}`, nil, `unknown field "modle", did you mean model?`},
 		{`{"Model":"m"}`, nil, `unknown field "Model", did you mean model?`},
-		{`{"steps":"ten"}`, nil, "field steps: expected an integer, found string"},
+		{`{"steps":"ten"}`, nil, "field steps: expected an integer, found \"ten\""},
 		{`{"steps":1.5}`, nil, "field steps"},
 		{`{"seed":-1}`, nil, "field seed"},
 		{`{"betas":[0.9]}`, nil, "field betas: expected a list of two numbers"},
@@ -86,7 +86,7 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"objective.type=ml"}, "field objective.type: expected one of "},
 		{smallest, []string{"objective.kind=lm"}, `unknown field objective."kind"`},
 		{smallest, []string{"objective=ml"}, "field objective.type: expected one of "},
-		{smallest, []string{"objective=3"}, "field objective: expected an object, found number"},
+		{smallest, []string{"objective=3"}, "field objective: expected an object, found 3"},
 		{smallest, []string{"validation.share=1"}, "field validation.share"},
 		{smallest, []string{"validation.share=0.1", "validation.data=x"}, "field validation.share"},
 		{smallest, []string{"validation.every=5"}, "field validation.every: expected 0 without validation.data and validation.share, found 5"},
@@ -95,16 +95,22 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"precision=bf16"}, `unknown field "precision": it is a flag of the command, --precision`},
 		{smallest, []string{"validation.evry=5"}, `unknown field validation."evry", did you mean validation.every?`},
 		{smallest, []string{"validation.patience=-1"}, "field validation.patience"},
-		{smallest, []string{"validation=5"}, "field validation: expected an object, found number"},
+		{smallest, []string{"validation=5"}, "field validation: expected an object, found 5"},
 		{smallest, []string{"sample.tokens=0"}, "field sample.tokens"},
-		{smallest, []string{"sample.temp=hot"}, "field sample.temp: expected a number, found string"},
+		{smallest, []string{"sample.temp=hot"}, "field sample.temp: expected a number, found \"hot\""},
 		{`{"lerning_rate":1}`, nil, `unknown field "lerning_rate", did you mean lr?`},
 		{`{"learning_rate":1}`, nil, `did you mean lr?`},
 		{`{"max_steps":1}`, nil, `did you mean steps?`},
 		{`{"bach_tokens":1}`, nil, `did you mean batch_tokens?`},
 		{`{"zzzzzzzzz":1}`, nil, `unknown field "zzzzzzzzz", expected one of about, batch_tokens`},
 		{"{\n \"lr\": x}", nil, "line 2, column 8"},
-		{`{"nesterov":1}`, nil, "field nesterov: expected true or false, found number"},
+		{`{"lr":1e999}`, nil, "field lr: expected a number that fits 64 bits, found 1e999"},
+		{`{"steps":10000000000000000000}`, nil, "field steps: expected an integer that fits 64 bits, found 10000000000000000000"},
+		{`{"lr":1,"steps":2,"lr":3}`, nil, "field lr: expected it once, found it twice"},
+		{`{"model":{"d_model":64,"d_model":32}}`, nil, "field model.d_model: expected it once"},
+		{`{"data":["a",{"b":1,"b":2}]}`, nil, "field data.1.b: expected it once"},
+		{smallest, []string{"lora.rank=4", `lora.roles=["upp"]`}, "did you mean up?"},
+		{`{"nesterov":1}`, nil, "field nesterov: expected true or false, found 1"},
 		{`{"model":[]}`, nil, "field model: expected a string"},
 		{smallest, []string{"betas.0=1"}, "field betas"},
 		{smallest, []string{"eps=0"}, "field eps"},

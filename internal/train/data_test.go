@@ -203,6 +203,22 @@ func TestStateFits(t *testing.T) {
 	if err := s.fits(s.progress, 4); err != nil {
 		t.Error(err)
 	}
+	old := *s
+	s.Model, s.Objective, s.LoRA = "m", "lm", "{}"
+	if err := old.fits(s.progress, 4); err != nil {
+		t.Errorf("a checkpoint that does not say what is trained: %v", err)
+	}
+	for field, change := range map[string]func(p *progress){
+		"seed": func(p *progress) { p.Seed++ }, "seq_len": func(p *progress) { p.SeqLen++ }, "optimizer": func(p *progress) { p.Optimizer = "sgd" },
+		"data": func(p *progress) { p.Data = "y" }, "model": func(p *progress) { p.Model = "n" }, "objective": func(p *progress) { p.Objective = "sft" },
+		"lora": func(p *progress) { p.LoRA = "{2}" },
+	} {
+		now := s.progress
+		change(&now)
+		if err := s.fits(now, 4); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field "+field) {
+			t.Errorf("another %s: error %v", field, err)
+		}
+	}
 	if err := s.fits(s.progress, 3); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "piece 3") {
 		t.Errorf("error %v of a position behind the data", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,6 +22,9 @@ func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
 		return c, fmt.Errorf("%s: expected a JSON object of fields: %s: %w", file, syntax(data, err), ErrConfig)
+	}
+	if name := repeated(json.NewDecoder(bytes.NewReader(data)), ""); name != "" {
+		return c, fmt.Errorf("%s: field %.*s: expected it once, found it twice: %w", file, maxShown, name, ErrConfig)
 	}
 	to := c.fields()
 	if err := override(raw, to, sets); err != nil {
@@ -47,6 +51,33 @@ func syntax(data []byte, err error) string {
 	before := data[:at.Offset]
 	line := 1 + bytes.Count(before, []byte("\n"))
 	return fmt.Sprintf("line %d, column %d: %v", line, len(before)-1-bytes.LastIndexByte(before, '\n'), err)
+}
+
+// repeated is the first field that an object of a valid JSON text has twice, of
+// which the decoder would take the last; "" without one. prefix stands before
+// the names of the value that follows.
+func repeated(d *json.Decoder, prefix string) string {
+	t, _ := d.Token() // the text is valid
+	if t != json.Delim('{') && t != json.Delim('[') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for n := 0; d.More(); n++ {
+		name := prefix + strconv.Itoa(n)
+		if t == json.Delim('{') {
+			key, _ := d.Token()
+			name = prefix + fmt.Sprint(key)
+		}
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+		if inner := repeated(d, name+"."); inner != "" {
+			return inner
+		}
+	}
+	_, _ = d.Token() // the end of it
+	return ""
 }
 
 // fields are the JSON fields of a configuration and where each is kept.
@@ -126,19 +157,19 @@ func decodeField(raw json.RawMessage, to any, name string) error {
 		if s, ok := group.(interface{ short(name string) }); ok && raw[0] == '"' { // the name stands for the object
 			var text string
 			if err := json.Unmarshal(raw, &text); err != nil {
-				return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+				return fmt.Errorf("field %s: %s: %w", name, reason(err, raw), ErrConfig)
 			}
 			s.short(text)
 			return nil
 		}
 		var inner map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &inner); err != nil {
-			return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+			return fmt.Errorf("field %s: %s: %w", name, reason(err, raw), ErrConfig)
 		}
 		return decode(inner, tagged(group), name+".")
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("field %s: %s: %w", name, reason(err), ErrConfig)
+		return fmt.Errorf("field %s: %s: %w", name, reason(err, raw), ErrConfig)
 	}
 	return nil
 }
@@ -149,17 +180,20 @@ var kinds = map[reflect.Kind]string{
 	reflect.String: "a string", reflect.Map: "an object", reflect.Struct: "an object",
 }
 
-// reason says what was expected without the decoder's own vocabulary.
-func reason(err error) string {
+// reason says what was expected of a field without the decoder's own vocabulary.
+func reason(err error, raw json.RawMessage) string {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
-		return err.Error()
+		return fmt.Sprintf("%v, found %.*s", err, maxShown, raw)
 	}
 	want := kinds[wrong.Type.Kind()]
 	if want == "" {
 		want = "a value of type " + wrong.Type.String()
 	}
-	return fmt.Sprintf("expected %s, found %.*s", want, maxShown, wrong.Value)
+	if strings.HasPrefix(wrong.Value, "number ") {
+		want += " that fits 64 bits"
+	}
+	return fmt.Sprintf("expected %s, found %.*s", want, maxShown, raw)
 }
 
 // unknown is the error of a field that there is not.

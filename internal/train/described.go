@@ -20,7 +20,7 @@ const describedName = "model of the configuration"
 
 // open is the described model with its tokenizer, all weights zero. data are
 // the texts of a tokenizer that is made of them.
-func (s Shape) open(ctx context.Context, data []string) (*weights.Store, error) {
+func (s Shape) open(ctx context.Context, data []string, o Options) (*weights.Store, error) {
 	files, err := s.tokenizerFiles(ctx, data)
 	if err != nil {
 		return nil, err
@@ -41,6 +41,11 @@ func (s Shape) open(ctx context.Context, data []string) (*weights.Store, error) 
 	config, dims, err := s.layout(ids)
 	if err != nil {
 		return nil, err
+	}
+	for _, d := range dims { // weights.Blank makes room for the largest
+		if err := o.fits(4 * int64(weights.Tensor{Dims: d}.Len())); err != nil {
+			return nil, err
+		}
 	}
 	files["config.json"] = config
 	return weights.Blank(describedName, files, dims)

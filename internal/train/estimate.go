@@ -41,9 +41,9 @@ const (
 )
 
 // Plan reads model and data, compiles the training graph and makes a few steps
-// in memory, unless there is too little of it: free is how many bytes there are,
-// 0 where nobody knows. It writes nothing but the cache of large data's tokens.
-func Plan(ctx context.Context, cfg Config, o Options, free int64) (e *Estimate, err error) {
+// in memory, unless there is too little of it. It writes nothing but the cache of
+// large data's tokens.
+func Plan(ctx context.Context, cfg Config, o Options) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func Plan(ctx context.Context, cfg Config, o Options, free int64) (e *Estimate, 
 		runs = 1
 	}
 	e.FLOPs = int64(runs) * flops(pl, ports, t.cfg.SeqLen)
-	if need := e.TotalMemory(); free > 0 && need > free {
-		e.Unmeasured = fmt.Sprintf("the run wants %.1f GiB, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
+	if need := e.TotalMemory(); o.Memory > 0 && need > o.Memory {
+		e.Unmeasured = tooMuch(need, o.Memory)
 		return e, nil
 	}
 	if err := t.measure(ctx, m, e); err != nil {

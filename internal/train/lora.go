@@ -24,6 +24,14 @@ type LoRAConfig struct {
 // loraRoles are the projections that can get one.
 var loraRoles = []graph.Role{graph.RoleQ, graph.RoleK, graph.RoleV, graph.RoleO, graph.RoleGate, graph.RoleUp, graph.RoleDown}
 
+func loraRoleNames() []string {
+	var names []string
+	for _, r := range loraRoles {
+		names = append(names, r.String())
+	}
+	return names
+}
+
 // loraRole is the projection of a name.
 func loraRole(name string) (graph.Role, bool) {
 	i := slices.IndexFunc(loraRoles, func(r graph.Role) bool { return r.String() == name })
@@ -37,7 +45,7 @@ func loraRole(name string) (graph.Role, bool) {
 func (c *LoRAConfig) validate() error {
 	for _, role := range c.Roles {
 		if _, ok := loraRole(role); !ok {
-			return fmt.Errorf("field lora.roles: expected some of %v, found %v: %w", loraRoles, shown(role), ErrConfig)
+			return firstWrong("lora.", []check{oneOf("roles", role, loraRoleNames())})
 		}
 	}
 	switch {

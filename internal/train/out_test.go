@@ -45,7 +45,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 func TestNoFolderWithoutARun(t *testing.T) {
 	c := fixture(t, "llama")
 	c.Out = filepath.Join(t.TempDir(), "out")
-	_, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1)}, 0)
+	_, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 	must(t, err)
 	c.Data = []string{"missing.txt"}
 	if _, err := New(t.Context(), c, Options{Backend: cpuBackend(t, 1)}); !errors.Is(err, os.ErrNotExist) {

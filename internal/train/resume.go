@@ -11,6 +11,7 @@ import (
 
 	"hotpath/internal/format/safetensors"
 	"hotpath/internal/graph"
+	"hotpath/internal/model"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -91,13 +92,47 @@ func (s *state) fits(now progress, pieces int) error {
 		{"seq_len", s.SeqLen, now.SeqLen},
 		{"optimizer", cmp.Or(s.Optimizer, "adamw"), cmp.Or(now.Optimizer, "adamw")},
 		{"data (its tokens' hash)", s.Data, now.Data},
+		{"model", cmp.Or(s.Model, now.Model), now.Model}, // checkpoints of before have none
+		{"objective", cmp.Or(s.Objective, now.Objective), now.Objective},
+		{"lora", cmp.Or(s.LoRA, now.LoRA), now.LoRA},
 	} {
 		if f.then != f.now {
 			return fmt.Errorf("%s: field %s: the checkpoint has %v, this run %v, expected the same: %w", s.file.Name(), f.name, f.then, f.now, ErrCheckpoint)
 		}
 	}
+	if s.Best.Step > 0 && s.BestBy == "" { // of a version that knew the loss only
+		s.BestBy, s.Best.Value = "loss", s.Best.Loss
+	}
+	if s.Best.Step > 0 && now.BestBy != "" && s.BestBy != now.BestBy {
+		return fmt.Errorf("%s: field validation.best: the checkpoint has %s, this run %s, expected the same: %w", s.file.Name(), s.BestBy, now.BestBy, ErrCheckpoint)
+	}
 	if s.At.Next >= pieces {
 		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
+	}
+	return nil
+}
+
+// sameModel refuses to go on with the checkpoint's model m where the field model
+// names another. Files that are gone say nothing: the checkpoint is enough.
+func (t *Trainer) sameModel(m *model.Model, from string) error {
+	if t.cfg.Model == "" {
+		return nil
+	}
+	st, err := weights.Open(t.cfg.Model)
+	if err != nil {
+		return nil
+	}
+	defer st.Close()
+	other, err := model.Open(st)
+	if err != nil {
+		return nil
+	}
+	of := func(m *model.Model) string {
+		c := m.Config()
+		return fmt.Sprintf("%s of %d layers of %d, %d tokens", c.Arch, c.Layers, c.Dim, c.Vocab)
+	}
+	if then, now := of(m), of(other); then != now {
+		return fmt.Errorf("%s: field model: the checkpoint has a %s, %s a %s, expected the same: %w", from, then, t.cfg.Model, now, ErrCheckpoint)
 	}
 	return nil
 }

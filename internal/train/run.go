@@ -24,7 +24,10 @@ func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
 func (t *Trainer) run(ctx context.Context) (*Result, error) {
 	start, res := time.Now(), &Result{Steps: t.step}
 	var stop error
-	defer func() { res.Best, res.BestLoss = t.best.Step, t.best.Loss }()
+	defer func() {
+		res.Best, res.BestLoss, res.BestValue = t.best.Step, t.best.Loss, t.best.Value
+		res.BestFigure = t.cfg.Validation.deciding().name
+	}()
 	outer, epoch, end := ctx, -1, func() {}
 	defer func() { end() }()
 	for t.step < t.cfg.Steps && stop == nil && !res.Early {

@@ -290,7 +290,7 @@ func TestDivergenceIsAnError(t *testing.T) {
 
 func TestPlanSaysWhatIsToCome(t *testing.T) {
 	c := fixture(t, "llama")
-	e, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1)}, 0)
+	e, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 	must(t, err)
 	const params = 2*330*32 + 32 + 2*(2*32+2*64*32+2*32*32+3*96*32)
 	if e.Parameters != params || e.Documents != 1 || e.Batch.T != 96 {
@@ -319,10 +319,34 @@ func TestPlanSaysWhatIsToCome(t *testing.T) {
 
 // Where memory is short no step is made, and the time is said to be unknown.
 func TestPlanWithoutMemory(t *testing.T) {
-	e, err := Plan(t.Context(), fixture(t, "llama"), Options{Backend: cpuBackend(t, 1)}, 1<<10)
+	e, err := Plan(t.Context(), fixture(t, "llama"), Options{Backend: cpuBackend(t, 1), Memory: 1 << 10})
 	must(t, err)
 	if e.Measured != 0 || e.Time != 0 || !strings.Contains(e.String(), "unknown: the run wants") {
 		t.Errorf("%+v: %s", e, e)
+	}
+}
+
+// A run that wants more memory than there is ends before it takes any of it: of
+// a described model before its largest weight is made.
+func TestRunWithoutMemory(t *testing.T) {
+	for what, change := range map[string]func(c *Config){
+		"a small model": func(*Config) {},
+		"a described one": func(c *Config) {
+			shape := DefaultShape()
+			shape.DModel, shape.NLayers, shape.NHeads, shape.DFF, shape.Tokenizer = maxWidth, maxLayers, 64, 1<<20, c.Model
+			c.Model, c.Shape, c.Init = "", &shape, "random"
+		},
+	} {
+		c := fixture(t, "llama")
+		c.Out = filepath.Join(t.TempDir(), "out")
+		change(&c)
+		_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Memory: 1 << 10})
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "GiB are free") {
+			t.Errorf("%s: error %v", what, err)
+		}
+		if _, err := os.Stat(c.Out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the folder stays: %v", err)
+		}
 	}
 }
 
@@ -379,5 +403,40 @@ func TestRefusals(t *testing.T) {
 	res2, err := Run(context.Background(), done, Options{Backend: be, Resume: res.Checkpoint})
 	if err != nil || res2.Steps != 1 || res2.Tokens != 0 {
 		t.Errorf("resuming a complete run: %+v, %v", res2, err)
+	}
+}
+
+// A checkpoint has a model, an objective and adapters of its own: a run that
+// names others is refused before it goes on with the checkpoint's.
+func TestResumeWithAnotherModel(t *testing.T) {
+	be := cpuBackend(t, 1)
+	files := fixture(t, "llama")
+	files.Steps, files.Warmup = 1, 0
+	described := files
+	described.Out, described.Model, described.Init = t.TempDir(), "", "random"
+	described.Shape = &Shape{Architecture: "llama", DModel: 16, NLayers: 1, NHeads: 2, Context: 64, Tied: true, RopeTheta: 1e4, Tokenizer: "char"}
+	for name, c := range map[string]struct {
+		config Config
+		field  string
+		change func(c *Config)
+	}{
+		"files":     {files, "model", func(c *Config) { c.Model = testmodels.Dir(t, "gpt2") }},
+		"objective": {files, "objective", func(c *Config) { c.Objective = ObjectiveConfig{Type: "distill", Teacher: c.Model} }},
+		"lora":      {files, "lora", func(c *Config) { c.LoRA.Rank = 2 }},
+		"shape": {described, "model", func(c *Config) {
+			shape := *c.Shape
+			shape.NLayers, c.Shape = 2, &shape
+		}},
+		"shape for files": {files, "model", func(c *Config) { c.Model, c.Shape, c.Init = "", described.Shape, "random" }},
+	} {
+		c.config.Out = t.TempDir()
+		_, err := Run(t.Context(), c.config, Options{Backend: be})
+		must(t, err)
+		c.config.Steps = 2
+		c.change(&c.config)
+		_, err = Run(t.Context(), c.config, Options{Backend: be, Resume: "auto"})
+		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field "+c.field+":") {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }

@@ -66,6 +66,9 @@ func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tens
 	if err != nil {
 		return nil, err
 	}
+	if err := o.fits(programBytes(prog)); err != nil {
+		return nil, err
+	}
 	sess, err := plan.NewSession(ctx, prog, plan.NewWeightSet(o.Backend, m), plan.BindOptions{Workers: o.Workers})
 	if err != nil {
 		return nil, err
@@ -81,6 +84,26 @@ func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tens
 		return nil, err
 	}
 	return r, nil
+}
+
+// programBytes is the bytes that a program takes.
+func programBytes(p *plan.Program) (sum int64) {
+	for _, n := range p.Plans[0].ArenaBytes {
+		sum += n
+	}
+	return sum
+}
+
+// fits refuses a run that wants more memory than it may take.
+func (o *Options) fits(need int64) error {
+	if o.Memory > 0 && need > o.Memory {
+		return fmt.Errorf("%s: expected a smaller model or fewer tokens per run (field micro_tokens): %w", tooMuch(need, o.Memory), ErrConfig)
+	}
+	return nil
+}
+
+func tooMuch(need, free int64) string {
+	return fmt.Sprintf("the run wants %.1f GiB, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
 }
 
 // run makes optimizer step 1, 2, ... of the batch in r.in and gives the loss

@@ -39,7 +39,7 @@ func TestShapeRefusals(t *testing.T) {
 	for set, want := range map[string]string{
 		"model.d_model=30":         "field model.d_model: expected a multiple of n_heads (4), such as 28 or 32, found 30",
 		"model.d_model=0":          "field model.d_model: expected 1 to",
-		"model.d_model=wide":       "field model.d_model: expected an integer, found string",
+		"model.d_model=wide":       "field model.d_model: expected an integer, found \"wide\"",
 		"model.hidden_size=64":     `unknown field model."hidden_size", did you mean model.d_model?`,
 		"model.n_layer=1":          `did you mean model.n_layers?`,
 		"model.n_heads=32":         "field model.n_heads: expected heads of an even size",
@@ -79,7 +79,7 @@ func TestShapesOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, c.shape.validate(&Config{}))
-			st, err := c.shape.open(t.Context(), nil)
+			st, err := c.shape.open(t.Context(), nil, Options{})
 			must(t, err)
 			m, err := model.Open(st)
 			must(t, err)
@@ -91,12 +91,12 @@ func TestShapesOpen(t *testing.T) {
 	s := Shape{Architecture: "llama", DModel: 32, NLayers: 1, NHeads: 4, Context: 64, RopeTheta: 1, Tokenizer: tokens}
 	for _, vocab := range []int{329, 330 + padding + 1} {
 		s.Vocab = vocab
-		if _, err := s.open(t.Context(), nil); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "field model.vocab: expected 330, as many tokens as") {
+		if _, err := s.open(t.Context(), nil, Options{}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "field model.vocab: expected 330, as many tokens as") {
 			t.Errorf("error %v of a table of %d rows for 330 tokens", err, vocab)
 		}
 	}
 	s.Tokenizer = t.TempDir()
-	if _, err := s.open(t.Context(), nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "field model.tokenizer") {
+	if _, err := s.open(t.Context(), nil, Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "field model.tokenizer") {
 		t.Errorf("error %v of a folder without a tokenizer", err)
 	}
 }

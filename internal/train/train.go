@@ -12,6 +12,7 @@ package train
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -47,6 +48,8 @@ type Options struct {
 	OnStep func(Step) error
 	// OnSample is called with each text that the model writes while it trains.
 	OnSample func(step int, text string) error
+	// Memory is how many bytes the run may take; 0: unknown.
+	Memory int64
 	// Peak is what the machine can do in FLOP/s, for Step.MFU; 0: unknown.
 	Peak float64
 	// OnData is called while data are read, with the bytes of files that are done
@@ -61,11 +64,13 @@ type Result struct {
 	Tokens     int64   // predicted in this run
 	Elapsed    time.Duration
 	Checkpoint string // folder of the last one; "" where none was written
-	// Best is the step with the lowest validation loss, BestLoss; 0 where there
-	// was no evaluation.
-	Best     int
-	BestLoss float64
-	// Early says that the validation loss did not fall any more, so that the run
+	// Best is the step whose checkpoint is the best by the field validation.best,
+	// 0 where there was no evaluation; BestLoss is its validation loss, BestValue
+	// that figure and BestFigure what it is called.
+	Best                int
+	BestLoss, BestValue float64
+	BestFigure          string
+	// Early says that the figure did not get better any more, so that the run
 	// ended before its last step.
 	Early bool
 }
@@ -142,6 +147,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		if err := st.fits(t.progress(), t.data.n); err != nil {
 			return err
 		}
+		if err := t.sameModel(m, from); err != nil {
+			return err
+		}
 	}
 	if err := t.checkSample(m); err != nil {
 		return err
@@ -186,7 +194,7 @@ func (t *Trainer) start(m *model.Model) error {
 func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, error) {
 	var err error
 	if path == "" {
-		t.store, err = t.cfg.Shape.open(ctx, t.cfg.Data)
+		t.store, err = t.cfg.Shape.open(ctx, t.cfg.Data, t.opts)
 	} else {
 		t.store, err = weights.Open(path)
 	}
@@ -414,7 +422,26 @@ func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 }
 
 func (t *Trainer) progress() progress {
-	return progress{Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best}
+	p := progress{
+		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best,
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA),
+	}
+	if t.cfg.Shape != nil {
+		p.Model = inJSON(t.cfg.Shape)
+	}
+	if t.held != nil {
+		p.BestBy = t.cfg.Validation.best()
+	}
+	return p
+}
+
+// inJSON is a part of the configuration, whose fields all have a JSON form.
+func inJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // Save writes a checkpoint, unless a weight is not finite, removes those beyond the number to keep, and
@@ -433,7 +460,7 @@ func (t *Trainer) Save(ctx context.Context) (string, error) {
 	kept := 0
 	if t.cfg.Validation.KeepBest {
 		kept = t.best.Step
-		if err := t.best.write(t.cfg.Out); err != nil {
+		if err := t.best.write(t.cfg.Out, t.cfg.Validation.deciding()); err != nil {
 			return dir, err
 		}
 	}

@@ -80,6 +80,8 @@ func (c *Config) Validate() error {
 		{"validation.every", c.Validation.Every == 0 || held, "0 without validation.data and validation.share", c.Validation.Every},
 		{"validation.sts", held || len(c.Validation.STS) == 0, "none without validation.data and validation.share", []string(c.Validation.STS)},
 		{"validation.retrieval", held || len(c.Validation.Retrieval) == 0, "none without validation.data and validation.share", []string(c.Validation.Retrieval)},
+		oneOf("validation.best", c.Validation.best(), figureWords()),
+		{"validation.best", held || c.Validation.best() == "loss", "loss without validation.data and validation.share", c.Validation.Best},
 		{"validation.tokens", c.Validation.Tokens >= 0, "0 or more", c.Validation.Tokens},
 		{"validation.patience", c.Validation.Patience >= 0, "0 or more", c.Validation.Patience},
 		{"sample.every", c.Sample.Every >= 0, "0 or more", c.Sample.Every},

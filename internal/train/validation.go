@@ -1,8 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -20,7 +22,7 @@ type Evaluation struct {
 	Loss        float64 // mean over the terms of the objective, without dropout and label smoothing
 	TokenLoss   bool    // the loss is of tokens, so that it has a perplexity
 	BitsPerByte float64 // of text, of objectives that predict every token; 0 for others
-	Best        bool    // no evaluation before had a lower loss
+	Best        bool    // no evaluation before had a figure as good, of the field validation.best
 
 	// STS says that Pearson and Spearman count: the correlation of the cosines of
 	// pairs with people's scores.
@@ -39,20 +41,21 @@ func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
 // TensorBoard.
 type figure struct {
 	name, column, tag string
-	digits            int // after the point, in lines
+	digits            int  // after the point, in lines
+	higher            bool // is better
 	has               func(e *Evaluation) bool
 	of                func(e *Evaluation) float64
 }
 
 // figures are what an evaluation reports, in the order of its line.
 var figures = []figure{
-	{"validation loss", "val_loss", "loss/validation", 4, func(*Evaluation) bool { return true }, func(e *Evaluation) float64 { return e.Loss }},
-	{"perplexity", "val_ppl", "validation/perplexity", 2, func(e *Evaluation) bool { return e.TokenLoss }, func(e *Evaluation) float64 { return e.Perplexity() }},
-	{"bits per byte", "val_bpb", "validation/bits_per_byte", 4, func(e *Evaluation) bool { return e.BitsPerByte > 0 }, func(e *Evaluation) float64 { return e.BitsPerByte }},
-	{"Spearman", "val_spearman", "validation/spearman", 4, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Spearman }},
-	{"Pearson", "val_pearson", "validation/pearson", 4, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Pearson }},
-	{"MRR", "val_mrr", "validation/mrr", 4, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.MRR }},
-	{"NDCG@10", "val_ndcg10", "validation/ndcg10", 4, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.NDCG10 }},
+	{"validation loss", "val_loss", "loss/validation", 4, false, func(*Evaluation) bool { return true }, func(e *Evaluation) float64 { return e.Loss }},
+	{"perplexity", "val_ppl", "validation/perplexity", 2, false, func(e *Evaluation) bool { return e.TokenLoss }, func(e *Evaluation) float64 { return e.Perplexity() }},
+	{"bits per byte", "val_bpb", "validation/bits_per_byte", 4, false, func(e *Evaluation) bool { return e.BitsPerByte > 0 }, func(e *Evaluation) float64 { return e.BitsPerByte }},
+	{"Spearman", "val_spearman", "validation/spearman", 4, true, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Spearman }},
+	{"Pearson", "val_pearson", "validation/pearson", 4, true, func(e *Evaluation) bool { return e.STS }, func(e *Evaluation) float64 { return e.Pearson }},
+	{"MRR", "val_mrr", "validation/mrr", 4, true, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.MRR }},
+	{"NDCG@10", "val_ndcg10", "validation/ndcg10", 4, true, func(e *Evaluation) bool { return e.Retrieval }, func(e *Evaluation) float64 { return e.NDCG10 }},
 }
 
 func (e Evaluation) String() string {
@@ -69,21 +72,56 @@ func (e Evaluation) String() string {
 	return text
 }
 
-// best is the evaluation with the lowest loss so far.
+// word is what the configuration calls the figure.
+func (f *figure) word() string { return strings.TrimPrefix(f.column, "val_") }
+
+func figureWords() []string {
+	var words []string
+	for i := range figures {
+		words = append(words, figures[i].word())
+	}
+	return words
+}
+
+// best is the field with its default, for configurations that were made without
+// DefaultConfig.
+func (c *ValidationConfig) best() string { return cmp.Or(c.Best, "loss") }
+
+// deciding is the figure that decides which evaluation is the best.
+func (c *ValidationConfig) deciding() *figure {
+	return &figures[slices.Index(figureWords(), c.best())]
+}
+
+// best is the best evaluation so far.
 type best struct {
 	Step  int     `json:"step"` // 0: none
 	Loss  float64 `json:"loss"`
+	Value float64 `json:"value"` // of the deciding figure
 	Since int     `json:"since"` // evaluations after it
+}
+
+// add judges an evaluation after a step.
+func (b *best) add(f *figure, e *Evaluation, step int) {
+	v := f.of(e)
+	switch {
+	case f.has(e) && !math.IsNaN(v) && (b.Step == 0 || f.higher && v > b.Value || !f.higher && v < b.Value):
+		*b = best{Step: step, Loss: e.Loss, Value: v}
+		e.Best = true
+	case b.Step > 0:
+		b.Since++
+	}
 }
 
 const bestFile = "best.json"
 
 // write names the best checkpoint for people and programs, where there is one.
-func (b best) write(out string) error {
+func (b best) write(out string, f *figure) error {
 	if b.Step == 0 {
 		return nil
 	}
-	text, err := json.Marshal(map[string]any{"step": b.Step, "validation_loss": b.Loss, "checkpoint": filepath.Base(checkpointDir(out, b.Step))})
+	text, err := json.Marshal(map[string]any{
+		"step": b.Step, "validation_loss": b.Loss, f.column: b.Value, "checkpoint": filepath.Base(checkpointDir(out, b.Step)),
+	})
 	if err != nil {
 		return err
 	}
@@ -154,10 +192,33 @@ func (t *Trainer) openValidation(ctx context.Context, m *model.Model) error {
 		return err
 	}
 	if slices.Contains(everyToken, t.cfg.Objective.name()) {
-		return t.valid.count(m, c.Tokens)
+		err = t.valid.count(m, c.Tokens)
+	} else {
+		err = t.valid.eachRun(c.Tokens, func(part) error { return nil })
 	}
-	return t.valid.eachRun(c.Tokens, func(part) error { return nil })
+	return errors.Join(err, t.canDecide())
 }
+
+// canDecide refuses a deciding figure that no evaluation of this run has.
+func (t *Trainer) canDecide() error {
+	e := Evaluation{TokenLoss: t.tokenLoss(), BitsPerByte: float64(t.valid.bytes)}
+	if v := t.vectors; v != nil {
+		e.STS, e.Retrieval = len(v.sts) > 0, len(v.queries) > 0
+	}
+	var words []string
+	for i := range figures {
+		if figures[i].has(&e) {
+			words = append(words, figures[i].word())
+		}
+	}
+	if c := &t.cfg.Validation; !slices.Contains(words, c.best()) {
+		return fmt.Errorf("field validation.best: expected a figure that evaluations of these data have (%s), found %q: %w", strings.Join(words, ", "), c.Best, ErrConfig)
+	}
+	return nil
+}
+
+// tokenLoss reports whether the loss is of tokens.
+func (t *Trainer) tokenLoss() bool { return slices.Contains(someTokens, t.cfg.Objective.name()) }
 
 // Objectives whose loss is the likelihood of tokens: of some of them, or of
 // every one, so that it can be told per byte of text.
@@ -260,7 +321,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
-	e := Evaluation{Done: true, Loss: sum / float64(max(terms, 1)), TokenLoss: slices.Contains(someTokens, t.cfg.Objective.name())}
+	e := Evaluation{Done: true, Loss: sum / float64(max(terms, 1)), TokenLoss: t.tokenLoss()}
 	if t.valid.bytes > 0 {
 		e.BitsPerByte = sum / math.Ln2 / float64(t.valid.bytes)
 	}
@@ -269,11 +330,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	} else if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
-	if e.Best = t.best.Step == 0 || e.Loss < t.best.Loss; e.Best {
-		t.best = best{Step: t.step, Loss: e.Loss}
-	} else {
-		t.best.Since++
-	}
+	t.best.add(c.deciding(), &e, t.step)
 	s.Eval = e
 	return nil
 }

@@ -25,6 +25,7 @@ type attention struct {
 	even             bool     // one query takes the way of several
 	parts            *shared[*partials]
 	bias             scoreBias
+	drop             []int32                 // key of dropout, [DropoutLen]; nil: none
 	head             *perWorker[*bf16.Head]  // of the class bf16
 	short            *perWorker[*bf16.Heads] // the same of short sequences
 	headF32          *perWorker[*gemm.Head]  // of the class f32
@@ -33,7 +34,7 @@ type attention struct {
 func bindAttention(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.Out[1])
-	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[4], qStart: b.i32(n.In[3])}
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[4], qStart: b.i32(n.In[3]), drop: b.optionalI32(n.In[4])}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil
 }
@@ -144,7 +145,7 @@ func (k *attention) cap(row []float32) {
 // it; pos is the position of t0, and the packed keys begin at position lo.
 func (k *attention) queries(w *worker, kv, t0, t1, pos, keys, lo int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
-	head := k.headF32.of[w.lane]
+	head, dropout := k.headF32.of[w.lane], k.Dropout(k.drop)
 	adjusted := k.SoftCap > 0 || k.bias.present()
 	for h := kv * group; h < (kv+1)*group; h++ {
 		for t, rows := t0, 0; t < t1; t += rows {
@@ -164,7 +165,14 @@ func (k *attention) queries(w *worker, kv, t0, t1, pos, keys, lo int) {
 					k.cap(scores)
 				}
 			}
-			head.Queries(k.out.full[t*k.out.cols+h*d:], k.out.cols, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo, visible, adjust)
+			var drop func(i int, weights []float32)
+			if dropout.Any() {
+				drop = func(i int, weights []float32) {
+					from, _ := k.Visible(p+i, keys)
+					dropout.Apply(weights, t+i, h, from)
+				}
+			}
+			head.Queries(k.out.full[t*k.out.cols+h*d:], k.out.cols, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo, visible, adjust, drop)
 			for i := range rows {
 				if k.lse.present() {
 					k.lse.row(t + i)[h] = head.LogSum(i)

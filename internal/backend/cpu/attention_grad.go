@@ -23,6 +23,7 @@ type attentionGrad struct {
 	dq, dk, dv              mat
 	qStart                  ints
 	slopes                  []float32 // of ALiBi, [Heads]; nil where there is none
+	drop                    []int32   // key of dropout, [DropoutLen]; nil: none
 	scratch                 *perWorker[*gemm.Scratch]
 	tiles                   *perWorker[*bf16.HeadGrad] // instead, in the class bf16
 }
@@ -35,7 +36,7 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 		return bindReference(b, s) // a gradient that nobody wants is rare
 	}
 	k := &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
-		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6])}
+		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6]), drop: b.optionalI32(n.In[7])}
 	if classOf(s) == BF16 {
 		k.tiles = scratchFor(b, "bf16 head backward", [2]int{a.HeadDim, b.plan.Max.T}, func(size [2]int) *bf16.HeadGrad {
 			return bf16.NewHeadGrad(size[0], size[1])
@@ -90,16 +91,23 @@ func (k *attentionGrad) run(w *worker, b tensor.Bind, i, n int) {
 // headTiles computes the gradients of key head kv of the sequence of rows [q0,q1),
 // and of the query heads that share it, on tiles.
 func (k *attentionGrad) headTiles(t *bf16.HeadGrad, q0, q1, kv int) {
-	group, d := k.Heads/k.KVHeads, k.HeadDim
+	group, d, dropout := k.Heads/k.KVHeads, k.HeadDim, k.Dropout(k.drop)
 	at := q0*k.k.cols + kv*d
 	t.Reset(d, q1-q0, k.Scale, k.k.full[at:], k.k.cols, k.v.full[at:], k.v.cols)
 	for h := kv * group; h < (kv+1)*group; h++ {
 		for r := q0; r < q1; r += bf16.MaxQueries {
 			from := r*k.q.cols + h*d
+			var drop func(i int, weights []float32)
+			if dropout.Any() {
+				drop = func(i int, weights []float32) {
+					lo, _ := k.Visible(r-q0+i, q1-q0)
+					dropout.Apply(weights, r+i, h, lo)
+				}
+			}
 			t.Add(&bf16.Queries{
 				N: min(bf16.MaxQueries, q1-r), Q: k.q.full[from:], DOut: k.dout.full[from:], DQ: k.dq.full[from:], LD: k.q.cols,
 				LSE: k.lse.full[r*k.lse.cols+h:], LDL: k.lse.cols,
-				Visible: func(i int) (int, int) { return k.Visible(r-q0+i, q1-q0) },
+				Visible: func(i int) (int, int) { return k.Visible(r-q0+i, q1-q0) }, Drop: drop,
 			})
 		}
 	}
@@ -108,7 +116,7 @@ func (k *attentionGrad) headTiles(t *bf16.HeadGrad, q0, q1, kv int) {
 
 // head adds the gradients of one query head.
 func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
-	d := k.HeadDim
+	d, dropout := k.HeadDim, k.Dropout(k.drop)
 	keys := q1 - q0
 	kOff, qOff := q0*k.k.cols+kv*d, h*d
 	for t := q0; t < q1; t += gradTile {
@@ -131,6 +139,7 @@ func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 			clear(pr[z:])
 			clear(sr[:a])
 			clear(sr[z:])
+			dropout.Apply(sr[a:z], t+r, h, lo+a)
 			vec.Scale(pr[a:z], pr[a:z], k.Scale)
 			for j := a; k.slopes != nil && j < z; j++ {
 				pr[j] += k.AlibiBias(k.slopes[h], lo+j)
@@ -150,6 +159,7 @@ func (k *attentionGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 			for j := a; j < z; j++ {
 				sr[j] = pr[j] * (sr[j] - delta) * k.Scale
 			}
+			dropout.Apply(pr[a:z], t+r, h, lo+a)
 		}
 		// dq = ds k; dk += ds^T q; dv += p^T dout.
 		k.product(w, k.dq.full[t*k.dq.cols+qOff:], k.dq.cols, ds, cols, false, kr, k.k.cols, rows, cols, false)

@@ -32,7 +32,7 @@ func (k *attention) alibi() {
 func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.In[2], n.Out[0], n.In[4], n.Out[1])
-	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[5], qStart: b.i32(n.In[3]),
+	k := &attention{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: keys{mat: ms[1]}, v: keys{mat: ms[2]}, out: ms[3], lse: ms[5], qStart: b.i32(n.In[3]), drop: b.optionalI32(n.In[5]),
 		bias: scoreBias{rel: ms[4], reach: graph.RelReach(ms[4].cols)}}
 	k.reserve(b, b.plan.Max.T)
 	return k, nil

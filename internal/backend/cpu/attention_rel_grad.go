@@ -14,6 +14,7 @@ type attentionRelGrad struct {
 	q, k, v, out, lse, dout, rel mat
 	dq, dk, dv, drel             mat // absent where nobody wants them
 	qStart                       ints
+	drop                         []int32 // key of dropout, [DropoutLen]; nil: none
 }
 
 func bindAttentionRelGrad(b *binder, s *plan.Step) (kernel, error) {
@@ -21,7 +22,7 @@ func bindAttentionRelGrad(b *binder, s *plan.Step) (kernel, error) {
 	ms := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.In[7], n.Out[0], n.Out[1], n.Out[2], n.Out[3])
 	b.want(2 * b.plan.Max.T)
 	return &attentionRelGrad{AttentionAttr: n.Attr.(graph.AttentionAttr), q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5], rel: ms[6],
-		dq: ms[7], dk: ms[8], dv: ms[9], drel: ms[10], qStart: b.i32(n.In[6])}, nil
+		dq: ms[7], dk: ms[8], dv: ms[9], drel: ms[10], qStart: b.i32(n.In[6]), drop: b.optionalI32(n.In[8])}, nil
 }
 
 func (k *attentionRelGrad) name() string { return "attention by distance backward" }
@@ -57,6 +58,7 @@ func (k *attentionRelGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 		clear(of(&k.dk, t, kv))
 		clear(of(&k.dv, t, kv))
 	}
+	dropout := k.Dropout(k.drop)
 	bias := scoreBias{rel: k.rel, reach: graph.RelReach(k.rel.cols)}
 	for i := range n {
 		q, dout, dq := of(&k.q, q0+i, h), of(&k.dout, q0+i, h), of(&k.dq, q0+i, h)
@@ -65,11 +67,16 @@ func (k *attentionRelGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 		p, ds := w.scratch.f[:hi-lo], w.scratch.f[n:][:hi-lo]
 		for j := lo; j < hi; j++ {
 			p[j-lo] = k.Scale * vec.Dot(q, of(&k.k, q0+j, kv))
-			ds[j-lo] = vec.Dot(dout, of(&k.v, q0+j, kv)) - mean
+			ds[j-lo] = vec.Dot(dout, of(&k.v, q0+j, kv))
+		}
+		dropout.Apply(ds, q0+i, h, lo)
+		for j := range ds {
+			ds[j] -= mean
 		}
 		bias.add(p, h, i, lo)
 		vec.Exp(p, p, k.lse.row(q0 + i)[h])
 		vec.Mul(ds, ds, p)
+		dropout.Apply(p, q0+i, h, lo)
 		clear(dq)
 		for j := lo; j < hi; j++ {
 			if dq != nil {

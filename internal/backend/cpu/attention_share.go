@@ -129,7 +129,7 @@ func (k *attention) headCost(b tensor.Bind, s, queries int) int {
 func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys int) {
 	group := k.Heads / k.KVHeads
 	alone := q1-q0 == 1
-	if alone && k.class != BF16 && !k.even {
+	if alone && k.class != BF16 && !k.even && k.drop == nil {
 		for h := kv * group; h < (kv+1)*group; h++ {
 			k.query(w, s, h, t0, q0, keys)
 		}
@@ -146,7 +146,7 @@ func (k *attention) span(w *worker, b tensor.Bind, s, kv, t0, t1, q0, q1, keys i
 	switch {
 	case k.class != BF16:
 		k.queries(w, kv, t0, t1, pos, keys, lo)
-	case alone && group <= bf16.MR:
+	case alone && group <= bf16.MR && k.drop == nil:
 		k.groupTile(w, b, kv, t0, pos, keys, lo)
 	default:
 		for e := range group {

@@ -12,7 +12,7 @@ func (s *heads) follows(q0, h int) bool { return s.h1 > s.h0 && s.q0 == q0 && s.
 
 // together reports whether heads of a sequence are computed together.
 func (k *attention) together(queries int) bool {
-	return k.class == BF16 && !k.paged && !k.lse.present() && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
+	return k.class == BF16 && !k.paged && !k.lse.present() && k.drop == nil && k.Heads == k.KVHeads && bf16.CanHeads(queries, k.HeadDim)
 }
 
 // heads computes heads of a short sequence, if there are any.
@@ -58,7 +58,7 @@ func (k *attention) rows(b tensor.Bind, t, at, ld int) bf16.HeadOut {
 // headTiles computes queries [t0,t1) of head h; pos is the position of t0, and
 // the packed keys begin at position lo.
 func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo int) {
-	d := k.HeadDim
+	d, dropout := k.HeadDim, k.Dropout(k.drop)
 	for t := t0; t < t1; t += bf16.MR {
 		rows := min(bf16.MR, t1-t)
 		p := pos + t - t0
@@ -67,6 +67,12 @@ func (k *attention) headTiles(w *worker, b tensor.Bind, h, t0, t1, pos, keys, lo
 		out := k.rows(b, t, h*d, k.out.cols)
 		if k.lse.present() {
 			out.LSE, out.LDL = k.lse.full[t*k.lse.cols+h:], k.lse.cols
+		}
+		if dropout.Any() {
+			out.Kept, out.Drop = dropout.Kept(), func(i int, weights []float32) {
+				from, _ := k.Visible(p+i, keys)
+				dropout.Apply(weights, t+i, h, from)
+			}
 		}
 		k.head.of[w.lane].Queries(out, k.q.full[t*k.q.cols+h*d:], k.q.cols, rows, a-lo, z-lo,
 			func(i int) (int, int) {

@@ -105,10 +105,11 @@ func (b *Backend) Caps() plan.Caps {
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
-// activation: those behind lastAct have no case in elementwise.cu.
+// activation: those behind lastAct have no case in elementwise.cu. None drops
+// weights of attention.
 func (*Backend) Supports(n *graph.Node) bool {
 	a, acts := n.Attr.(graph.ActAttr)
-	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct)
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct) && !n.DropsWeights()
 }
 
 const lastAct = graph.Sigmoid

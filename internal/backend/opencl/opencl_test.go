@@ -268,3 +268,17 @@ func TestTiles(t *testing.T) {
 		}
 	}
 }
+
+// No kernel drops weights of attention: such nodes are the host's.
+func TestDropoutOfWeightsIsRefused(t *testing.T) {
+	key := &graph.Value{}
+	for op, inputs := range map[*graph.OpDef]int{graph.OpAttention: 5, graph.OpAttentionGrad: 8} {
+		n := &graph.Node{Op: op, Attr: graph.AttentionAttr{Heads: 1, KVHeads: 1, HeadDim: 8}, In: make([]*graph.Value, inputs)}
+		if !(*Backend)(nil).Supports(n) {
+			t.Errorf("%s without dropout is refused", op.Name)
+		}
+		if n.In[inputs-1] = key; (*Backend)(nil).Supports(n) {
+			t.Errorf("%s with dropout is accepted", op.Name)
+		}
+	}
+}

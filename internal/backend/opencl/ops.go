@@ -91,7 +91,8 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 }
 
-// Supports reports whether there are kernels for a node. Others run on the host.
+// Supports reports whether there are kernels for a node. Others run on the host,
+// attention with dropout of its weights too.
 func (*Backend) Supports(n *graph.Node) bool {
 	head := 0
 	switch a := n.Attr.(type) {
@@ -104,7 +105,7 @@ func (*Backend) Supports(n *graph.Node) bool {
 			return false
 		}
 	}
-	return ops[n.Op.Name] != nil && head <= maxHead
+	return ops[n.Op.Name] != nil && head <= maxHead && !n.DropsWeights()
 }
 
 // lastAct is the last activation with a case in kernels/elementwise.cl. The kernels

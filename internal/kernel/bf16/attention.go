@@ -81,6 +81,11 @@ type HeadOut struct {
 
 	LSE []float32 // where not nil: log-sum-exp of the scores of each query, LDL apart
 	LDL int
+
+	// Drop, where not nil, multiplies weights of the keys that query i sees by 0 or
+	// by 1/Kept: dropout.
+	Drop func(i int, weights []float32)
+	Kept float32
 }
 
 // round writes rows of h.out, divided by their sums.
@@ -122,6 +127,10 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 	for i := 0; out.LSE != nil && i < rows; i++ {
 		out.LSE[i*out.LDL] = most[i]*h.Scale + float32(math.Log(float64(h.sums[i])))
 	}
+	for i := 0; out.Drop != nil && i < rows; i++ {
+		a, z := visible(i)
+		h.drop(&out, i, h.probs[i*ldp:][max(0, a-lo):max(0, z-lo)])
+	}
 	h.multiply(h.out, ldo, h.probs, ldp, kStep, rows, h.vals[lo*NR:], NR*h.n, dp/NR, cols/kStep)
 	if out.Rounded != nil {
 		out.round(h, rows, ldo)
@@ -138,6 +147,20 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 		}
 		vec.Scale(out.F32[i*out.LD:][:h.Dim], h.out[i*ldo:][:h.Dim], s)
 	}
+}
+
+// drop removes weights of query i. Those that stay grow by way of their sum, so
+// that none is rounded twice.
+func (h *Head) drop(out *HeadOut, i int, probs []uint16) {
+	keep := h.scores[:len(probs)] // scores are done with
+	fill(keep, 1)
+	out.Drop(i, keep)
+	for j, k := range keep {
+		if k == 0 {
+			probs[j] = 0
+		}
+	}
+	h.sums[i] *= out.Kept
 }
 
 func fill(f []float32, v float32) {

@@ -74,6 +74,8 @@ type Queries struct {
 	LSE          []float32 // LDL apart
 	LDL          int
 	Visible      func(i int) (lo, hi int) // keys that query i sees
+	// Drop, where not nil, does to the weights of those keys what dropout did.
+	Drop func(i int, weights []float32)
 }
 
 // MaxQueries is how many queries one call takes, at most.
@@ -130,8 +132,15 @@ func (h *HeadGrad) block(t *Queries, i, qp int) (lo, hi int) {
 		row := h.scores[r*ld:][:cols]
 		fill(row[:a-lo], inf)
 		fill(row[z-lo:], inf)
+		if t.Drop != nil {
+			t.Drop(i+r, h.ds[r*ld:][a-lo:z-lo])
+		}
 	}
 	scoreGrad(h.scores, h.ds, ld, cols, rows, h.scale, lse[:])
+	for r := 0; t.Drop != nil && r < rows; r++ {
+		a, z := t.Visible(i + r)
+		t.Drop(i+r, h.scores[r*ld:][a-lo:z-lo])
+	}
 	for r := rows; r < MR; r++ { // nothing comes of queries that are not there
 		clear(h.scores[r*ld:][:cols])
 		clear(h.ds[r*ld:][:cols])

@@ -92,7 +92,7 @@ func TestHeadInside(t *testing.T) {
 					k, v, q, out := floats(length(keys)), floats(length(keys)), floats(length(rows)), floats(length(rows))
 					h.Reset(dim, keys, 0.3)
 					h.Add(0, keys, k, ld, v, ld)
-					h.Queries(out, ld, q, ld, rows, 0, keys, func(i int) (int, int) { return 0, keys - rows + i + 1 }, nil)
+					h.Queries(out, ld, q, ld, rows, 0, keys, func(i int) (int, int) { return 0, keys - rows + i + 1 }, nil, nil)
 				}
 			}
 		})

@@ -98,8 +98,9 @@ func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
 
 // Queries computes out rows of up to BlockRows queries q. visible says which of
 // the keys query i sees; lo to hi is the span that any of them sees. adjust,
-// where not nil, changes the scaled scores of the keys that query i sees.
-func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int), adjust func(i int, scores []float32)) {
+// where not nil, changes the scaled scores of the keys that query i sees; drop,
+// where not nil, changes their weights after the softmax.
+func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int), adjust, drop func(i int, scores []float32)) {
 	tier := cpu.Vector()
 	mr, nr := shapes[tier].mr, shapes[tier].nr
 	lo = lo / nr * nr
@@ -141,6 +142,19 @@ func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi in
 			hide(row[to:])
 		}
 		softmax(tier, probs, scores, cols, high, n, h.unit, h.sums[r:], h.tops[r:])
+		for i := 0; drop != nil && i < n*high; i++ {
+			from, to := visible(r + i)
+			from, to = max(0, from-lo), max(0, to-lo)
+			row := scores[i*cols+from : i*cols+to]
+			packed := probs[i/high*high*cols+i%high*4:]
+			for j := range row {
+				row[j] = packed[(from+j)/4*high*4+(from+j)%4]
+			}
+			drop(r+i, row)
+			for j := range row {
+				packed[(from+j)/4*high*4+(from+j)%4] = row[j]
+			}
+		}
 		multiply(tier, probs, h.vals[lo*nr:], h.out[r*dp:], depth, cols, dp, high, n, nr*h.deep, dp/nr)
 		r += n * high
 	}

@@ -55,7 +55,7 @@ func (c *headCase) run(h *Head, q0, base, rows int, adjust func(i int, scores []
 		h.Queries(out[t*c.ld:], c.ld, c.q[t*c.ld:], c.ld, n, lo-base, hi-base, func(i int) (int, int) {
 			lo, hi := c.visible(t + i)
 			return lo - base, hi - base
-		}, adjust)
+		}, adjust, nil)
 		for i := range n {
 			lse[t+i] = h.LogSum(i)
 		}
