@@ -156,11 +156,10 @@ KERNEL k_flash(ATTENTION) {
     int r = ty * 4 + i;
     float all = 0;
     for (int e = 0; e < TX; e++) all += part[r * TX + e];
-    if (r >= n) continue;
     u64 o = ((u64)(t0 + r) * a.heads + h) * d;
 #pragma unroll
     for (int c = 0; c < VALUES; c++)
-      if (tx * VALUES + c < d) out[o + tx * VALUES + c] = all > 0 ? acc[i][c] / all : 0;
-    if (lse && tx == 0) lse[(u64)(t0 + r) * a.heads + h] = all > 0 ? top[i] + log(all) : -INFINITY;
+      if (r < n && tx * VALUES + c < d) out[o + tx * VALUES + c] = all > 0 ? acc[i][c] / all : 0;
+    if (lse && r < n && tx == 0) lse[(u64)(t0 + r) * a.heads + h] = all > 0 ? top[i] + log(all) : -INFINITY;
   }
 }

@@ -167,14 +167,13 @@ KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(con
 #pragma unroll
   for (int i = 0; i < EACH_M; i++) {
     int r = m0 + ROW_OF(i);
-    if (r >= m) continue;
 #pragma unroll
     for (int j = 0; j < EACH_N; j++) {
       int q = n0 + COL_OF(j);
       float v = acc[i][j] + (bias && q < n ? bias[q] : 0);
       acc[i][j] = kind < 0 ? v : act(kind, v);
 #ifndef VECTORS
-      if (q < n) c[(u64)r * n + q] = acc[i][j];
+      if (r < m && q < n) c[(u64)r * n + q] = acc[i][j];
 #endif
     }
 #ifdef VECTORS
@@ -182,10 +181,12 @@ KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(con
     for (int j = 0; j < EACH_N; j += 4) {
       int q = n0 + COL_OF(j);
       G float *to = c + (u64)r * n + q;
-      if (n % 4 == 0 && q < n) *(G float4 *)to = (float4)(acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]);
-      else
-        for (int e = 0; e < 4; e++)
-          if (q + e < n) to[e] = acc[i][j + e];
+      if (r < m) {
+        if (n % 4 == 0 && q < n) *(G float4 *)to = (float4)(acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]);
+        else
+          for (int e = 0; e < 4; e++)
+            if (q + e < n) to[e] = acc[i][j + e];
+      }
     }
 #endif
   }
