@@ -17,11 +17,13 @@ import (
 	"time"
 
 	_ "hotpath/cuda"
+	"hotpath/internal/backend/opencl"
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/sample"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
+	_ "hotpath/opencl"
 	"hotpath/profile"
 )
 
@@ -49,6 +51,10 @@ func main() {
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS" or "prefill TOKENS"; may be repeated`)
 	flag.Parse()
 	failed := false
+	if err := b.rates(); err != nil {
+		fmt.Fprintf(os.Stderr, "gpubench: rates: %v\n", err)
+		failed = true
+	}
 	for i, w := range ws {
 		if err := b.one(i, w); err != nil {
 			fmt.Fprintf(os.Stderr, "gpubench: %s: %v\n", w, err)
@@ -58,6 +64,24 @@ func main() {
 	if failed {
 		os.Exit(1)
 	}
+}
+
+// rates tells what the device does at most, where its backend measures that.
+func (b *bench) rates() error {
+	be, err := engine.NewBackend(b.device, engine.BackendOptions{Precision: b.precision})
+	if err != nil {
+		return err
+	}
+	defer be.Close()
+	r, ok := be.(*opencl.Backend)
+	if !ok {
+		return nil
+	}
+	rates, err := r.Rates()
+	if err == nil {
+		fmt.Printf("{\"device\":%q,\"tflops\":%.1f,\"gb_s\":%.0f}\n", r.About(), rates.FLOPs/1e12, rates.Bytes/1e9)
+	}
+	return err
 }
 
 // one opens the model anew: each kind of work has sizes of its own.

@@ -58,14 +58,15 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 	return b, nil
 }
 
-// program compiles units once.
-func (b *Backend) program(key string, units []unit, options string) (program, error) {
+// program compiles code once.
+func (b *Backend) program(c code) (program, error) {
+	key := c.key()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := b.programs[key]; ok {
 		return p, nil
 	}
-	p, err := b.drv.build(source(units), buildOptions+options)
+	p, err := b.drv.build(source(c.units), buildOptions+c.options)
 	if err != nil {
 		return 0, fmt.Errorf("kernels for %s: %w", b.about.Name, err)
 	}
@@ -73,25 +74,29 @@ func (b *Backend) program(key string, units []unit, options string) (program, er
 	return p, nil
 }
 
-// fewRows is up to how many rows products read each weight once for all of them.
-const fewRows = 8
+const (
+	// oneRow is a step of a single row, which takes in its neighbours.
+	oneRow = 1
+	// fewRows is up to how many rows products read each weight once for all of them.
+	fewRows = 8
+)
 
-var buckets = []int{1, fewRows, 128, 1024, 8192}
+var buckets = []int{oneRow, fewRows, 128, 1024, 8192}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, StoredAs: storedAs, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, StoredAs: storedAs, Merges: merges(b.about), OwnScratch: func(string) bool { return true }}
 }
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
 
-// Rules say that few rows are multiplied in another way than many, unless one way
-// is asked for; which kernel that is, bindLinear knows.
+// Rules say that one row and few rows are multiplied in another way than many,
+// unless one way is asked for; which kernel that is, bindProducts knows.
 func (b *Backend) Rules(invariant bool) []plan.Rule {
 	many := plan.Rule{Class: "f32", Op: graph.OpLinear, Kernel: "many"}
 	if invariant {
 		return []plan.Rule{many}
 	}
-	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Kernel: "few", To: fewRows}, many}
+	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Kernel: "one", To: oneRow}, {Class: "f32", Op: graph.OpLinear, Kernel: "few", To: fewRows}, many}
 }
 
 // storedTypes have kernels that read them. Others become f32 when they are packed.
@@ -153,7 +158,7 @@ func (b *Backend) write(to address, src []byte) error {
 		return nil
 	}
 	at, offset := b.pool.buffer(to)
-	e, err := b.drv.write(at, offset, src, false)
+	e, err := b.drv.write(at, offset, src, ended)
 	return b.finish(e, err)
 }
 
@@ -163,7 +168,7 @@ func (b *Backend) read(dst []byte, from address) error {
 		return nil
 	}
 	at, offset := b.pool.buffer(from)
-	e, err := b.drv.read(dst, at, offset, false)
+	e, err := b.drv.read(dst, at, offset, ended)
 	return b.finish(e, err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -45,6 +46,8 @@ type binder struct {
 	exec    *exec
 	sizes   address // of T, S and R on the device
 	scratch int64   // bytes that one step wants at most
+	used    int64   // of them, by the step at hand
+	step    *plan.Step
 	at      address // of the scratch, in the second pass; the first launches nothing
 	failed  error   // the first that a step met
 }
@@ -79,6 +82,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 				return fmt.Errorf("%w: there is no kernel for %s (%s)", ErrDevice, s.Kind, s.Name)
 			}
 			e.begins = append(e.begins, len(e.launches))
+			b.step, b.used = s, 0
 			bind(b, s.Root())
 			if b.failed != nil {
 				return b.failed
@@ -107,6 +111,7 @@ func travel(p *plan.Plan) (in, out []travels) {
 		for _, v := range values {
 			list = append(list, travels{p.Place(v).Offset, v.Shape.Outer, v.DType.RowBytes(v.Shape.RowLen())})
 		}
+		slices.SortFunc(list, func(a, b travels) int { return int(a.offset - b.offset) })
 		return list
 	}
 	reads, writes := p.Travel()
@@ -141,15 +146,15 @@ func (b *binder) dtype(v *graph.Value) tensor.DType {
 
 // launch adds a kernel of all plans.
 func (b *binder) launch(name string, groups [2]extent, lanes int, arguments ...any) {
-	b.launchOf("base", baseUnits, "", name, groups, lanes, arguments...)
+	b.launchOf(base, name, groups, lanes, arguments...)
 }
 
 // launchOf adds a kernel of a program, which is compiled on the way.
-func (b *binder) launchOf(key string, units []unit, options, name string, groups [2]extent, lanes int, arguments ...any) {
+func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, arguments ...any) {
 	if b.at == 0 || b.failed != nil {
 		return
 	}
-	p, err := b.be.program(key, units, options)
+	p, err := b.be.program(c)
 	if err != nil {
 		b.fail(err)
 		return
@@ -207,6 +212,9 @@ func (b *binder) encode(v any) [][]byte {
 		return [][]byte{i32(int(v))}
 	case tensor.Dim:
 		return [][]byte{i32(int(v.Sym), v.Mul, v.Add)}
+	case graph.RopeAttr:
+		turn := append(i32(v.HeadDim, v.RotDim, truth(v.Interleaved), truth(v.Inverse)), f32(v.Magnitude)...)
+		return [][]byte{append(append(turn, i32(v.Context)...), f32(float32(v.Stretch))...)}
 	case graph.AttentionAttr:
 		mask := i32(v.Heads, v.KVHeads, v.HeadDim, truth(v.Causal), v.Window)
 		return [][]byte{append(append(append(mask, f32(v.Scale)...), f32(v.SoftCap)...), i32(truth(v.Alibi))...)}
@@ -240,10 +248,12 @@ func (b *binder) perRow(name string, v *graph.Value, chunk int, more ...any) {
 	b.launch(name, [2]extent{{v.Shape.Outer, v.Shape.RowLen() / chunk, 1, 0}, groups(1)}, lanes, append([]any{b.sizes, v.Shape.Outer, v.Shape.RowLen()}, more...)...)
 }
 
-// workspace is memory of one step.
+// workspace is memory of the step at hand.
 func (b *binder) workspace(bytes int64) address {
-	b.scratch = max(b.scratch, bytes)
-	return b.at
+	at := b.at + address(b.used)
+	b.used += class(bytes)
+	b.scratch = max(b.scratch, b.used)
+	return at
 }
 
 // fail keeps the first error; binding ends with it.

@@ -24,17 +24,28 @@ type driver interface {
 	set(k kernel, index int, value []byte) error // of a buffer: its handle; nil: no buffer
 	drop(k kernel) error
 
-	// What is enqueued runs in order. profiled makes times of its event known.
-	write(b buffer, offset int64, src []byte, profiled bool) (event, error)
-	read(dst []byte, b buffer, offset int64, profiled bool) (event, error)
+	// What is enqueued runs in order.
+	write(b buffer, offset int64, src []byte, n notice) (event, error)
+	read(dst []byte, b buffer, offset int64, n notice) (event, error)
 	fill(b buffer, offset, bytes int64) error // with zeros, to its end
-	launch(k kernel, global, local [2]int, profiled bool) (event, error)
+	launch(k kernel, global, local [2]int, n notice) (event, error)
 	flush() error
+	finish() error // waits for all that was enqueued
 	wait(e event) error
 	times(e event) (begin, end int64, err error) // nanoseconds of the device's clock
 	forget(e event) error
 	close() error
 }
+
+// notice is what becomes known of a command. Events cost time, so most commands
+// have none.
+type notice int
+
+const (
+	quiet notice = iota // no event: 0
+	ended               // an event that can be waited for
+	timed               // the same, with times
+)
 
 // Handles of the runtime.
 type (

@@ -15,19 +15,21 @@ type exec struct {
 	be              *Backend
 	plan            *plan.Plan
 	io              *ioArena
-	host            []byte // sizes of the run
+	host            []byte      // sizes of the run
+	sent            tensor.Bind // sizes that the device has
 	pinned          buffer
 	sizes           address
 	blocks          []address
-	inputs, outputs []travels
+	inputs, outputs []travels // by offset
 	launches        []launch
 	begins          []int // [step] its first launch; one more at the end
 
 	// Of the run in flight.
 	run     *profile.Run
 	started int64
-	events  []event // of a profiled run one per command, else the last one
+	events  []event // of a profiled run one per command, else that of the last one
 	marks   []int   // [step] its first event; inputs are before the first, outputs behind the last
+	spans   [][2]int64
 }
 
 // take gives memory that the plan keeps.
@@ -64,9 +66,6 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for i, v := range []int{b.T, b.S, b.R} {
-		binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
-	}
 	e.run, e.events, e.marks = run, e.events[:0], e.marks[:0]
 	if run != nil {
 		e.started = profile.Now()
@@ -76,7 +75,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		err = e.be.drv.flush()
 	}
 	if err != nil {
-		return errors.Join(err, e.settle())
+		e.run, e.sent = nil, tensor.Bind{}
+		return errors.Join(err, e.be.drv.finish(), e.settle())
 	}
 	if run != nil {
 		host, k := &run.Lanes[0], len(e.plan.Steps)+stepLaunch
@@ -86,56 +86,86 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 }
 
 func (e *exec) enqueue(b tensor.Bind) error {
-	at, offset := e.be.pool.buffer(e.sizes)
-	if err := e.note(e.be.drv.write(at, offset, e.host, e.run != nil)); err != nil {
-		return err
+	drv, usual := e.be.drv, quiet
+	if e.run != nil {
+		usual = timed
 	}
-	at, offset = e.be.pool.buffer(e.io.at)
-	for _, t := range e.inputs {
-		if n := int64(t.rows.Size(b) * t.bytes); n > 0 {
-			if err := e.note(e.be.drv.write(at, offset+t.offset, e.io.host[t.offset:t.offset+n], e.run != nil)); err != nil {
-				return err
-			}
+	if b != e.sent {
+		for i, v := range []int{b.T, b.S, b.R} {
+			binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
+		}
+		at, offset := e.be.pool.buffer(e.sizes)
+		if err := e.note(drv.write(at, offset, e.host, usual)); err != nil {
+			return err
+		}
+		e.sent = b
+	}
+	at, offset := e.be.pool.buffer(e.io.at)
+	e.spans = spans(e.inputs, b, spanGap, e.spans[:0])
+	for _, s := range e.spans {
+		if err := e.note(drv.write(at, offset+s[0], e.io.host[s[0]:s[1]], usual)); err != nil {
+			return err
 		}
 	}
+	e.spans = spans(e.outputs, b, plan.Align, e.spans[:0])
 	step := 0
 	for i := range e.launches {
 		for step < len(e.plan.Steps) && e.begins[step] == i {
 			e.marks = append(e.marks, len(e.events))
 			step++
 		}
-		l := &e.launches[i]
+		l, n := &e.launches[i], usual
+		if i == len(e.launches)-1 && len(e.spans) == 0 {
+			n = max(n, ended)
+		}
 		local := [2]int{l.lanes, 1}
 		global := [2]int{l.groups[0].of(b) * l.lanes, l.groups[1].of(b)}
-		if err := e.note(e.be.drv.launch(l.kernel, global, local, e.run != nil)); err != nil {
+		if err := e.note(drv.launch(l.kernel, global, local, n)); err != nil {
 			return err
 		}
 	}
 	for ; step <= len(e.plan.Steps); step++ {
 		e.marks = append(e.marks, len(e.events))
 	}
-	for _, t := range e.outputs {
-		if n := int64(t.rows.Size(b) * t.bytes); n > 0 {
-			if err := e.note(e.be.drv.read(e.io.host[t.offset:t.offset+n], at, offset+t.offset, e.run != nil)); err != nil {
-				return err
-			}
+	for i, s := range e.spans {
+		n := usual
+		if i == len(e.spans)-1 {
+			n = max(n, ended)
+		}
+		if err := e.note(drv.read(e.io.host[s[0]:s[1]], at, offset+s[0], n)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// note keeps an event: all of a profiled run, else the last.
+// spanGap is up to how many bytes between two inputs travel with them: fewer commands
+// are worth more. What lies between outputs may be an input, which stays as it is.
+const spanGap = 4 << 10
+
+// spans are the parts of the IO arena, [begin, end), that travel in a run: few, since
+// neighbours travel together. Values come in the order of their offsets.
+func spans(values []travels, b tensor.Bind, gap int64, to [][2]int64) [][2]int64 {
+	for _, t := range values {
+		bytes := int64(t.rows.Size(b) * t.bytes)
+		if bytes == 0 {
+			continue
+		}
+		if n := len(to); n > 0 && t.offset < to[n-1][1]+gap {
+			to[n-1][1] = max(to[n-1][1], t.offset+bytes)
+			continue
+		}
+		to = append(to, [2]int64{t.offset, t.offset + bytes})
+	}
+	return to
+}
+
+// note keeps an event, if there is one.
 func (e *exec) note(ev event, err error) error {
-	if err != nil {
-		return err
+	if ev != 0 {
+		e.events = append(e.events, ev)
 	}
-	if e.run == nil && len(e.events) == 1 {
-		last := e.events[0]
-		e.events[0] = ev
-		return e.be.drv.forget(last)
-	}
-	e.events = append(e.events, ev)
-	return nil
+	return err
 }
 
 // settle waits for what was enqueued, and forgets it.
@@ -160,7 +190,8 @@ func (e *exec) Wait() error {
 	err := e.be.drv.wait(e.events[len(e.events)-1])
 	end := profile.Now()
 	host, k := &run.Lanes[0], len(e.plan.Steps)+stepSync
-	host.Arrive[k], host.Begin[k], host.End[k], host.Done = begin, begin, end, end
+	launched := host.End[k-stepSync+stepLaunch] // since then the host had no part in the run
+	host.Arrive[k], host.Begin[k], host.End[k], host.Done = launched, begin, end, end
 	if err == nil {
 		err = e.fold(end)
 	}
@@ -169,7 +200,8 @@ func (e *exec) Wait() error {
 }
 
 // fold puts the device's times into the lane of the queue. The last one is taken
-// for the moment at which the host saw the end.
+// for the moment at which the host saw the end. Between commands the queue waits: for
+// the host, or for the device to begin.
 func (e *exec) fold(end int64) error {
 	lane, n := &e.run.Lanes[1], len(e.plan.Steps)
 	lane.Wake, lane.Done = e.started, end
@@ -177,7 +209,7 @@ func (e *exec) fold(end int64) error {
 	if err != nil {
 		return err
 	}
-	shift := end - last
+	shift, before := end-last, e.started
 	set := func(step, from, to int) error {
 		if from == to {
 			return nil
@@ -187,8 +219,9 @@ func (e *exec) fold(end int64) error {
 			return err
 		}
 		_, done, err := e.be.drv.times(e.events[to-1])
-		begin = max(begin+shift, e.started)
-		lane.Arrive[step], lane.Begin[step], lane.End[step] = begin, begin, max(done+shift, begin)
+		begin = max(begin+shift, before)
+		lane.Arrive[step], lane.Begin[step], lane.End[step] = before, begin, max(done+shift, begin)
+		before = lane.End[step]
 		return err
 	}
 	errs := []error{set(n+stepIn, 0, e.marks[0])}

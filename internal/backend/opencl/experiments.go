@@ -40,7 +40,7 @@ func (w *Work) pinned(bytes int64) ([]byte, error) {
 // run enqueues the launches of the work, and waits for the last if it is asked to.
 func (w *Work) run(wait bool) error {
 	for _, l := range w.exec.launches {
-		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, false)
+		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, ended)
 		if err != nil {
 			return err
 		}
@@ -59,6 +59,9 @@ func (w *Work) binder() *binder { return &binder{be: w.be, exec: w.exec, at: 1} 
 
 // About is the device in words.
 func (b *Backend) About() string { return b.about.String() }
+
+// Units is the number of compute units.
+func (b *Backend) Units() int { return b.about.Units }
 
 // Buffers is how many buffers the pool has made so far.
 func (b *Backend) Buffers() int {
@@ -96,7 +99,7 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 		}
 	}
 	k := w.binder()
-	k.product("k_many_"+lower(s.Type), t, tensor.Fixed(s.Rows), s.Cols, at[0], tensor.Fixed(s.Rows), s.Cols, s.Inner, at[1], at[2], at[3], address(0))
+	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, at[0], at[1], at[2], at[3], 0, -1)
 	if k.failed != nil {
 		return nil, errors.Join(k.failed, w.Close())
 	}
@@ -120,7 +123,7 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 	w.Bytes = int64(parts+1) * bytes
 	w.Run = func() error {
 		for i := range int64(parts) {
-			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], false)
+			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], ended)
 			if err == nil && blocking {
 				err = b.drv.wait(e)
 			}
@@ -128,7 +131,7 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 				return err
 			}
 		}
-		e, err := b.drv.read(host[:bytes], buf, offset, false)
+		e, err := b.drv.read(host[:bytes], buf, offset, ended)
 		return b.finish(e, err)
 	}
 	return w, nil
@@ -175,7 +178,7 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 				binary.LittleEndian.PutUint32(host[4*i:], uint32(id))
 			}
 		}
-		e, err := b.drv.write(buf, offset, host, false)
+		e, err := b.drv.write(buf, offset, host, ended)
 		if err != nil {
 			return err
 		}

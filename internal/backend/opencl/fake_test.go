@@ -18,6 +18,7 @@ type fake struct {
 	used    int64
 	room    int64 // bytes that can be allocated; 0: no limit
 	runs    []string
+	writes  int
 	closed  bool
 
 	failBuild, failLaunch, failWait error // of the next call
@@ -33,7 +34,10 @@ func (f *fake) handle() uintptr {
 	return f.next
 }
 
-func (f *fake) event() (event, error) {
+func (f *fake) event(n notice) (event, error) {
+	if n == quiet {
+		return 0, nil
+	}
 	e := event(f.handle())
 	f.events[e] = true
 	return e, nil
@@ -91,19 +95,20 @@ func (f *fake) drop(k kernel) error {
 	return nil
 }
 
-func (f *fake) write(b buffer, offset int64, src []byte, _ bool) (event, error) {
+func (f *fake) write(b buffer, offset int64, src []byte, n notice) (event, error) {
 	copy(f.buffers[b][offset:], src)
-	return f.event()
+	f.writes++
+	return f.event(n)
 }
 
-func (f *fake) read(dst []byte, b buffer, offset int64, _ bool) (event, error) {
+func (f *fake) read(dst []byte, b buffer, offset int64, n notice) (event, error) {
 	copy(dst, f.buffers[b][offset:])
-	return f.event()
+	return f.event(n)
 }
 
 func (f *fake) fill(buffer, int64, int64) error { return nil }
 
-func (f *fake) launch(k kernel, global, local [2]int, _ bool) (event, error) {
+func (f *fake) launch(k kernel, global, local [2]int, n notice) (event, error) {
 	if err := f.failLaunch; err != nil {
 		f.failLaunch = nil
 		return 0, err
@@ -114,10 +119,12 @@ func (f *fake) launch(k kernel, global, local [2]int, _ bool) (event, error) {
 		}
 	}
 	f.runs = append(f.runs, f.kernels[k])
-	return f.event()
+	return f.event(n)
 }
 
 func (f *fake) flush() error { return nil }
+
+func (f *fake) finish() error { return nil }
 
 func (f *fake) wait(event) error {
 	err := f.failWait

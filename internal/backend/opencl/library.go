@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -235,7 +236,10 @@ func Devices() ([]string, error) {
 type library struct {
 	*icd
 	place
-	context, queue, profiled uintptr
+	context uintptr
+	queues  [2]uintptr // the second one takes times
+	mu      sync.Mutex
+	busy    int // the queue that was used last
 }
 
 // openDriver opens a device, counted from 0 over all platforms.
@@ -257,8 +261,8 @@ func openDriver(number int) (driver, error) {
 		return nil, err
 	}
 	const profiling = 2
-	if d.queue, err = l.object(createCommandQueue, d.context, device, 0); err == nil {
-		d.profiled, err = l.object(createCommandQueue, d.context, device, profiling)
+	if d.queues[0], err = l.object(createCommandQueue, d.context, device, 0); err == nil {
+		d.queues[1], err = l.object(createCommandQueue, d.context, device, profiling)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.close())
@@ -283,7 +287,11 @@ func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
 		return nil, 0, err
 	}
 	const mapRead, mapWrite = 1, 2
-	p, err := d.object(enqueueMapBuffer, d.queue, h, 1, mapRead|mapWrite, 0, uintptr(bytes), 0, 0, 0)
+	q, err := d.on(quiet)
+	if err != nil {
+		return nil, 0, errors.Join(err, d.release(buffer(h)))
+	}
+	p, err := d.object(enqueueMapBuffer, q, h, 1, mapRead|mapWrite, 0, uintptr(bytes), 0, 0, 0)
 	if err != nil {
 		return nil, 0, errors.Join(err, d.release(buffer(h)))
 	}
@@ -291,8 +299,11 @@ func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
 }
 
 func (d *library) unpin(host []byte, b buffer) error {
-	err := d.call(enqueueUnmapMemObject, d.queue, uintptr(b), uintptr(unsafe.Pointer(&host[0])), 0, 0, 0)
-	return errors.Join(err, d.call(finishQueue, d.queue), d.release(b))
+	q, err := d.on(quiet)
+	if err == nil {
+		err = d.call(enqueueUnmapMemObject, q, uintptr(b), uintptr(unsafe.Pointer(&host[0])), 0, 0, 0)
+	}
+	return errors.Join(err, d.finish(), d.release(b))
 }
 
 // build compiles a program. Of a log only the first error is told.
@@ -342,41 +353,83 @@ func (d *library) set(k kernel, index int, value []byte) error {
 
 func (d *library) drop(k kernel) error { return d.call(releaseKernel, uintptr(k)) }
 
-func (d *library) on(profiled bool) uintptr {
-	if profiled {
-		return d.profiled
+// on is the queue for commands of a notice. Whoever changes the queue waits for the
+// other one: commands run in the order in which they were enqueued.
+func (d *library) on(n notice) (uintptr, error) {
+	want := 0
+	if n == timed {
+		want = 1
 	}
-	return d.queue
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy != want {
+		if err := d.call(finishQueue, d.queues[d.busy]); err != nil {
+			return 0, err
+		}
+		d.busy = want
+	}
+	return d.queues[want], nil
 }
 
-func (d *library) write(b buffer, offset int64, src []byte, profiled bool) (event, error) {
-	var e uintptr
-	err := d.call(enqueueWriteBuffer, d.on(profiled), uintptr(b), 0, uintptr(offset), uintptr(len(src)), uintptr(unsafe.Pointer(&src[0])), 0, 0, uintptr(unsafe.Pointer(&e)))
-	return event(e), err
+// noted is where the event of a command goes.
+func noted(n notice, e *uintptr) unsafe.Pointer {
+	if n == quiet {
+		return nil
+	}
+	return unsafe.Pointer(e)
 }
 
-func (d *library) read(dst []byte, b buffer, offset int64, profiled bool) (event, error) {
-	var e uintptr
-	err := d.call(enqueueReadBuffer, d.on(profiled), uintptr(b), 0, uintptr(offset), uintptr(len(dst)), uintptr(unsafe.Pointer(&dst[0])), 0, 0, uintptr(unsafe.Pointer(&e)))
-	return event(e), err
+func (d *library) write(b buffer, offset int64, src []byte, n notice) (event, error) {
+	q, err := d.on(n)
+	if err != nil {
+		return 0, err
+	}
+	e := new(uintptr)
+	err = d.call(enqueueWriteBuffer, q, uintptr(b), 0, uintptr(offset), uintptr(len(src)), uintptr(unsafe.Pointer(&src[0])), 0, 0, uintptr(noted(n, e)))
+	return event(*e), err
+}
+
+func (d *library) read(dst []byte, b buffer, offset int64, n notice) (event, error) {
+	q, err := d.on(n)
+	if err != nil {
+		return 0, err
+	}
+	e := new(uintptr)
+	err = d.call(enqueueReadBuffer, q, uintptr(b), 0, uintptr(offset), uintptr(len(dst)), uintptr(unsafe.Pointer(&dst[0])), 0, 0, uintptr(noted(n, e)))
+	return event(*e), err
 }
 
 func (d *library) fill(b buffer, offset, bytes int64) error {
-	var zero uint32
-	err := d.call(enqueueFillBuffer, d.queue, uintptr(b), uintptr(unsafe.Pointer(&zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
-	return errors.Join(err, d.call(finishQueue, d.queue)) // profiled commands have a queue of their own, which waits for nobody
+	q, err := d.on(quiet)
+	if err != nil {
+		return err
+	}
+	zero := new(uint32)
+	err = d.call(enqueueFillBuffer, q, uintptr(b), uintptr(unsafe.Pointer(zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
+	return errors.Join(err, d.call(finishQueue, q))
 }
 
-func (d *library) launch(k kernel, global, local [2]int, profiled bool) (event, error) {
+func (d *library) launch(k kernel, global, local [2]int, n notice) (event, error) {
+	q, err := d.on(n)
+	if err != nil {
+		return 0, err
+	}
 	sizes := &[4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
-	var e uintptr
-	err := d.call(enqueueNDRangeKernel, d.on(profiled), uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])), 0, 0, uintptr(unsafe.Pointer(&e)))
-	return event(e), err
+	e := new(uintptr)
+	err = d.call(enqueueNDRangeKernel, q, uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])), 0, 0, uintptr(noted(n, e)))
+	return event(*e), err
 }
 
-func (d *library) flush() error {
-	return errors.Join(d.call(flushQueue, d.queue), d.call(flushQueue, d.profiled))
+// last is the queue that was used last: the other one is empty.
+func (d *library) last() uintptr {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.queues[d.busy]
 }
+
+func (d *library) flush() error { return d.call(flushQueue, d.last()) }
+
+func (d *library) finish() error { return d.call(finishQueue, d.last()) }
 
 func (d *library) wait(e event) error {
 	h := uintptr(e)
@@ -395,7 +448,7 @@ func (d *library) forget(e event) error { return d.call(releaseEvent, uintptr(e)
 
 func (d *library) close() error {
 	var errs []error
-	for _, q := range []uintptr{d.queue, d.profiled} {
+	for _, q := range d.queues {
 		if q != 0 {
 			errs = append(errs, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
 		}

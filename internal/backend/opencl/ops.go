@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strings"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -55,6 +54,10 @@ var ops = map[string]func(*binder, *graph.Node){
 	"rope":               bindRope,
 	"norm":               bindNorm,
 	"add+norm":           bindAddNorm,
+	"linear":             bindProducts,
+	"linear+act":         bindProducts,
+	"linear+glu":         bindProducts,
+	"linear+linear":      bindProducts,
 	"norm_dx":            bindNormDX,
 	"norm_dw":            bindNormDW,
 	"col_sum":            bindColSum,
@@ -72,7 +75,6 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 	"sum_squares":    bindSumSquares,
 	"global_norm":    bindGlobalNorm,
-	"linear":         bindLinear,
 	"linear_dx":      bindLinearDX,
 	"linear_dw":      bindLinearDW,
 	"grouped_linear": bindGrouped,
@@ -155,8 +157,7 @@ func sequences(start *graph.Value) tensor.Dim {
 
 func bindRope(b *binder, n *graph.Node) {
 	a, x, y := n.Attr.(graph.RopeAttr), n.In[0], n.Out[0]
-	b.launch("k_rope", b.spread(x.Shape.Outer, a.RotDim/2), itemsOf, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), b.value(n.In[3]), b.turns(n, a),
-		a.HeadDim, a.RotDim, a.Interleaved, a.Inverse, a.Magnitude, a.Context, float32(a.Stretch))
+	b.launch("k_rope", b.spread(x.Shape.Outer, a.RotDim/2), itemsOf, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), b.value(n.In[3]), b.turns(n, a), a)
 }
 
 // turns are the turns per position of each pair, for short texts and for long
@@ -191,13 +192,17 @@ func turnsOf(radians float64) uint64 {
 	return v
 }
 
-// patterns are the fusions: a sum and the norm of it.
+// patterns are the fusions, larger ones first.
 var patterns = []plan.Pattern{
+	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
+		Match: func(nodes []*graph.Node) bool { return nodes[0].In[0] == nodes[1].In[0] && beside(nodes[0], nodes[1]) }},
+	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
 		Match: func(nodes []*graph.Node) bool {
 			norm := nodes[1]
 			return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen()
 		}},
+	{Kind: "linear+linear", Root: graph.OpLinear, Siblings: beside, Match: func(nodes []*graph.Node) bool { return len(nodes) <= mostParts }},
 }
 
 // norm launches a norm of x, or of x + add, whose sum is written.
@@ -274,48 +279,6 @@ func bindGlobalNorm(b *binder, n *graph.Node) {
 		b.launch("k_put", one, 1, at, i, b.value(v))
 	}
 	b.launch("k_sum_parts", one, itemsOf, b.value(n.Out[0]), at, len(n.In), true)
-}
-
-// fewLanes are the work items per row of the weights where rows are few.
-const fewLanes = 32
-
-func bindLinear(b *binder, n *graph.Node) {
-	x, w, y := n.In[0], n.In[1], n.Out[0]
-	rows, cols, k, t := b.most(x), w.Shape.Outer.Add, w.Shape.RowLen(), b.dtype(w)
-	arguments := []any{b.sizes, x.Shape.Outer, cols, k, b.value(y), b.value(x), b.value(w), b.value(n.In[2])}
-	if rows <= fewRows && !b.plan.Invariant {
-		b.launch("k_few_"+lower(t), [2]extent{groups(cols), {x.Shape.Outer, 1, fewRows, 0}}, fewLanes, arguments...)
-		return
-	}
-	if b.at == 0 {
-		return
-	}
-	chosen, err := b.be.tuner.choose(Shape{rows, cols, k, t}, b.be.about, func(s Shape) ([]Timing, error) { return b.be.measure(s, b.value(w)) })
-	if err != nil {
-		b.fail(err)
-		return
-	}
-	b.product("k_many_"+lower(t), chosen, x.Shape.Outer, cols, arguments...)
-}
-
-// lower is a type in the names of kernels.
-func lower(t tensor.DType) string { return strings.ToLower(t.String()) }
-
-// product launches a product of dim x n results in tiles.
-func (b *binder) product(name string, t tile, dim tensor.Dim, n int, arguments ...any) {
-	b.launchOf(t.String(), t.units(), t.options(), name, [2]extent{{tensor.Fixed(n), 1, t.N, 0}, {dim, 1, t.M, 0}}, t.items(), arguments...)
-}
-
-func bindLinearDX(b *binder, n *graph.Node) {
-	dy, w := n.In[0], n.In[1]
-	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	b.product("k_gemm", usual(b.be.about, b.most(dy)), dy.Shape.Outer, k, b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.value(n.Out[0]), b.value(dy), uint64(rows), uint64(1), b.value(w), b.dtype(w))
-}
-
-func bindLinearDW(b *binder, n *graph.Node) {
-	dy, x := n.In[0], n.In[1]
-	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
-	b.product("k_gemm", usual(b.be.about, rows), tensor.Fixed(rows), k, b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.value(n.Out[0]), b.value(dy), uint64(1), uint64(rows), b.value(x), tensor.F32)
 }
 
 func bindGrouped(b *binder, n *graph.Node) {

@@ -4,14 +4,16 @@ import (
 	"fmt"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
 )
 
 const (
 	// maxHead is the largest head that the kernels of attention hold.
 	maxHead = 256
-	// attendLanes are the work items of a group of attention.
+	// attendLanes are the work items of a group of attention and of its gradients.
 	attendLanes = 64
-	// manyQueries is the number of queries of a group where there are many.
+	// manyQueries is the number of queries of a group where there are many, and the
+	// head is too large for tiles.
 	manyQueries = 8
 )
 
@@ -28,13 +30,55 @@ func (b *binder) slopes(a graph.AttentionAttr) address {
 	return b.keep(bytesOf(table))
 }
 
-// attend launches attention of few queries per group, or of many.
-func (b *binder) attend(name string, q *graph.Value, heads int, arguments ...any) {
-	queries := 1
-	if b.most(q) > fewRows || b.plan.Invariant {
-		queries = manyQueries
+// flash is how attention of many queries is cut: queries and keys per group, for heads
+// of up to so many values.
+type flash struct{ head, queries, keys int }
+
+var flashes = []flash{{32, 64, 64}, {64, 32, 64}, {128, 32, 32}}
+
+func (f flash) items() int { return f.queries / 4 * (f.keys / 4) }
+
+// local is how many bytes of local memory a group needs.
+func (f flash) local() int64 {
+	kv := max(f.head*(f.keys+4), f.keys*(f.head+4))
+	return 4 * int64(f.head*(f.queries+4)+kv+f.keys*(f.queries+4)+f.queries*f.keys/4)
+}
+
+func (f flash) code(t tensor.DType) code {
+	c := typed(t, "common", "mask", "flash")
+	c.options += fmt.Sprintf(" -DHEAD=%d -DBQ=%d -DBK=%d", f.head, f.queries, f.keys)
+	return c
+}
+
+// flashFor finds the way for a head, if the device has room for one.
+func flashFor(d description, head int) (flash, bool) {
+	for _, f := range flashes {
+		if head <= f.head {
+			return f, head%8 == 0 && f.items() <= d.Items && f.local() <= d.Local
+		}
 	}
-	b.launch(fmt.Sprintf("%s_%d", name, queries), [2]extent{{q.Shape.Outer, 1, queries, 0}, groups(heads)}, attendLanes, arguments...)
+	return flash{}, false
+}
+
+// attend launches attention by its number of queries: of a text each, or of many.
+func (b *binder) attend(q *graph.Value, t tensor.DType, a graph.AttentionAttr, arguments ...any) {
+	few := b.most(q) <= fewRows && !b.plan.Invariant
+	per := func(queries int) [2]extent { return [2]extent{{q.Shape.Outer, 1, queries, 0}, groups(a.Heads)} }
+	f, ok := flashFor(b.be.about, a.HeadDim)
+	switch {
+	case few && a.HeadDim%8 == 0:
+		b.launchOf(typed(t, "common", "mask", "attend_one"), "k_attend_one", per(1), itemsOf, arguments...)
+	case ok && !few:
+		b.launchOf(f.code(t), "k_flash", per(f.queries), f.items(), arguments...)
+	default:
+		queries := manyQueries
+		if few {
+			queries = 1
+		}
+		c := typed(t, "common", "mask", "attend")
+		c.options += fmt.Sprintf(" -DQUERIES=%d", queries)
+		b.launchOf(c, "k_attend", per(queries), attendLanes, arguments...)
+	}
 }
 
 func bindAttention(b *binder, n *graph.Node) {
@@ -47,13 +91,13 @@ func bindAttention(b *binder, n *graph.Node) {
 	if len(n.In) > 4 {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
-	b.attend("k_attention", q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+	b.attend(q, tensor.F32, a, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
 }
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
-	b.attend("k_attention_kv_"+lower(n.In[1].DType), q, a.Heads, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(a.AttentionAttr), b.value(n.Out[0]), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
-		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize)
+	b.attend(q, n.In[1].DType, a.AttentionAttr, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(a.AttentionAttr), b.value(n.Out[0]), address(0), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
+		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize, address(0), 1)
 }
 
 // bindAttentionGrad has a kernel per gradient that somebody wants; the last operand

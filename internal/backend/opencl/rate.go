@@ -8,7 +8,7 @@ type Rates struct {
 	Bytes float64 // read from its memory per second
 }
 
-var rateUnits = []unit{{file: "common.cl"}, {file: "rate.cl"}}
+var rateCode = code{units: parts("common", "rate")}
 
 // Rates measures the device for some milliseconds.
 func (b *Backend) Rates() (r Rates, err error) {
@@ -38,7 +38,7 @@ func (b *Backend) Rates() (r Rates, err error) {
 // fastest is the least time of some launches of a kernel, in seconds.
 func (b *Backend) fastest(many int, name string, arguments ...any) (seconds float64, err error) {
 	k := &binder{be: b, exec: &exec{be: b}, at: 1}
-	k.launchOf("rate", rateUnits, "", name, [2]extent{groups(many), groups(1)}, itemsOf, arguments...)
+	k.launchOf(rateCode, name, [2]extent{groups(many), groups(1)}, itemsOf, arguments...)
 	ns, err := b.timed(k)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)

@@ -5,25 +5,41 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"hotpath/internal/tensor"
 )
 
 //go:embed kernels/*.cl
 var files embed.FS
 
-// unit is a source file with the names that it is compiled for.
-type unit struct {
-	file    string
-	defines string // lines in front of it
-	ends    string // lines behind it
+// unit is a source file.
+type unit struct{ file string }
+
+// code is a program: units and the names that they are compiled with. Programs are
+// compiled when the first kernel of them is wanted.
+type code struct {
+	units   []unit
+	options string
 }
 
-// baseUnits are the kernels of all plans. Attention comes in two sizes: for few
-// rows, and for many.
-var baseUnits = []unit{
-	{file: "common.cl"}, {file: "elementwise.cl"}, {file: "rows.cl"}, {file: "linear.cl"}, {file: "attention.cl"}, {file: "training.cl"},
-	{file: "attend.cl", defines: "#define QUERIES 1\n#define N(name) name##_1\n", ends: "#undef QUERIES\n#undef N\n"},
-	{file: "attend.cl", defines: "#define QUERIES 8\n#define N(name) name##_8\n", ends: "#undef QUERIES\n#undef N\n"},
+// base are the kernels that every plan may need.
+var base = code{units: parts("common", "act", "turn", "elementwise", "rows", "linear", "mask", "attention", "training")}
+
+// parts are files without names of their own.
+func parts(names ...string) (out []unit) {
+	for _, n := range names {
+		out = append(out, unit{file: n + ".cl"})
+	}
+	return out
 }
+
+// typed are kernels for matrices of a type.
+func typed(t tensor.DType, names ...string) code {
+	return code{parts(names...), fmt.Sprintf(" -DTYPE=%d", int(t))}
+}
+
+// key tells programs apart.
+func (c code) key() string { return c.units[len(c.units)-1].file + c.options }
 
 // source joins files. Lines are numbered as in each file, so that errors of a
 // compiler tell where they are.
@@ -34,7 +50,7 @@ func source(units []unit) string {
 		if err != nil {
 			panic(err) // it is embedded
 		}
-		fmt.Fprintf(&b, "%s#line 1 \"%s\"\n%s%s", u.defines, u.file, text, u.ends)
+		fmt.Fprintf(&b, "#line 1 \"%s\"\n%s", u.file, text)
 	}
 	return b.String()
 }

@@ -42,8 +42,10 @@ type tuner struct {
 const (
 	// tuneTime is the most that a process spends on measuring.
 	tuneTime = 5 * time.Second
-	// tuneRows are the most rows that are measured: more prefer the same tile.
-	tuneRows = 1024
+	// tuneRows are the most rows per unit of the device that are measured: more keep
+	// all units busy in the same way. leastTuned are measured on small devices too.
+	tuneRows   = 256
+	leastTuned = 1024
 	// tuneRuns are timed after one that is not.
 	tuneRuns = 3
 	// maxTuned bounds the file that is read.
@@ -59,7 +61,7 @@ func newTuner(folder string, d description) *tuner {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %d %d %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles)
 	for _, c := range tiles {
-		io.WriteString(h, source(c.units()))
+		io.WriteString(h, source(c.code(tensor.F32, false).units))
 	}
 	t.file = filepath.Join(folder, fmt.Sprintf("opencl-tiles-%x.json", h.Sum(nil)[:8]))
 	f, err := os.Open(t.file)
@@ -77,7 +79,7 @@ func newTuner(folder string, d description) *tuner {
 // choose gives the tile for a shape: the known one, or the fastest of those that
 // are measured now.
 func (t *tuner) choose(s Shape, d description, measure func(Shape) ([]Timing, error)) (tile, error) {
-	s.Rows = min(s.Rows, tuneRows)
+	s.Rows = min(s.Rows, max(leastTuned, tuneRows*d.Units))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c, ok := named(t.known[s.String()], d); ok {
@@ -135,7 +137,7 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 		return nil, err
 	}
 	for _, t := range tiles {
-		if !t.fits(b.about) {
+		if !t.fits(b.about) || !t.suits(s) {
 			continue
 		}
 		took, err := b.time(t, s, blocks[0], blocks[2], blocks[1], weights)
@@ -150,7 +152,7 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 // time is the least time of some launches of a product.
 func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
 	k := &binder{be: b, exec: &exec{be: b}, at: y}
-	k.product("k_many_"+lower(s.Type), t, tensor.Fixed(s.Rows), s.Cols, sizes, tensor.Fixed(s.Rows), s.Cols, s.Inner, y, x, w, address(0))
+	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, sizes, y, x, w, 0, -1)
 	return b.timed(k)
 }
 
@@ -167,13 +169,13 @@ func (b *Backend) timed(k *binder) (best int64, err error) {
 	}
 	l := k.exec.launches[0]
 	for run := range 1 + tuneRuns {
-		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, true)
+		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, timed)
 		if err != nil {
 			return 0, err
 		}
 		err = b.drv.wait(e)
-		begin, end, timed := b.drv.times(e)
-		if err := firstOf(err, timed, b.drv.forget(e)); err != nil {
+		begin, end, untimed := b.drv.times(e)
+		if err := firstOf(err, untimed, b.drv.forget(e)); err != nil {
 			return 0, err
 		}
 		if took := max(end-begin, 1); run > 0 && (best == 0 || took < best) {

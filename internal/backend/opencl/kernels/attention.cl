@@ -1,25 +1,5 @@
 // Attention, and the cache of keys and values.
 
-// Mask is who sees whom, and what softmax sees of a score.
-typedef struct {
-  int heads, kv_heads, head, causal, window;
-  float scale, cap;
-  int alibi;
-} Mask;
-
-int2 visible(Mask a, int pos, int keys) {
-  int lo = 0, hi = keys;
-  if (a.causal) hi = min(hi, pos + 1);
-  if (a.window > 0) lo = max(lo, pos - a.window + 1), hi = min(hi, pos + a.window);
-  return (int2)(lo, max(lo, hi));
-}
-
-float final_score(Mask a, float dot_, float slope, int j) {
-  float s = a.scale * dot_;
-  if (a.alibi) s += round_bf16(slope * round_bf16((float)j)) * a.scale;
-  return a.cap > 0 ? a.cap * tanh(s / a.cap) : s;
-}
-
 // k and v into rows of the cache, in its encoding. One work item per 32 values.
 KERNEL k_kv_write(BIND, PTR(u8, ks), PTR(u8, vs), int type, PTR(const float, k), PTR(const float, v), PTR(const int, slots)) {
   AT(const int, bind); AT(u8, ks); AT(u8, vs); AT(const float, k); AT(const float, v); AT(const int, slots);
@@ -42,12 +22,6 @@ KERNEL k_kv_write(BIND, PTR(u8, ks), PTR(u8, vs), int type, PTR(const float, k),
       for (int c = 0; c < 32; c++) row[2 + c] = (u8)(char)round(x[c] * inv);
     }
   }
-}
-
-// The column of the bias by distance of a pair; relcols is odd.
-int rel_at(int relcols, int i, int j) {
-  int reach = (relcols - 1) / 2;
-  return min(max(j - i, -reach), reach) + reach;
 }
 
 #define HEAD 256 // the most values of a head

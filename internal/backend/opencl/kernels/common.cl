@@ -29,31 +29,38 @@ typedef struct {
 
 int size(Dim d, G const int *bind) { return d.sym ? d.mul * bind[d.sym - 1] + d.add : d.add; }
 
-// Sums and maxima over a group, whose size is a power of two; everybody gets the
-// result. part has a place per lane.
-float group_sum(float v, L float *part) {
-  int i = LANE;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  part[i] = v;
-  for (int o = LANES / 2; o; o >>= 1) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (i < o) part[i] += part[i + o];
+// The sequence that row t belongs to.
+int sequence_of(G const int *start, int seqs, int t) {
+  int lo = 0, hi = seqs;
+  while (hi - lo > 1) {
+    int mid = (lo + hi) / 2;
+    if (start[mid] <= t) lo = mid;
+    else hi = mid;
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  return part[0];
+  return lo;
 }
 
-float group_max(float v, L float *part) {
-  int i = LANE;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  part[i] = v;
-  for (int o = LANES / 2; o; o >>= 1) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (i < o) part[i] = fmax(part[i], part[i + o]);
+// Sums and maxima over a group, whose size is a power of two from 16 on; everybody
+// gets the result. part has a place per lane.
+#define OVER_GROUP(name, none, JOIN)                                                                          \
+  float name(float v, L float *part) {                                                                        \
+    int i = LANE;                                                                                             \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    part[i] = v;                                                                                              \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    v = none;                                                                                                 \
+    if (i < 16)                                                                                               \
+      for (int e = i; e < LANES; e += 16) v = JOIN(v, part[e]);                                               \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    if (i < 16) part[i] = v;                                                                                  \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    v = none;                                                                                                 \
+    for (int e = 0; e < 16; e++) v = JOIN(v, part[e]);                                                        \
+    return v;                                                                                                 \
   }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  return part[0];
-}
+#define PLUS(a, b) ((a) + (b))
+OVER_GROUP(group_sum, 0, PLUS)
+OVER_GROUP(group_max, -INFINITY, fmax)
 
 float half_to_float(G const u8 *p) { return vload_half(0, (G const half *)p); }
 
@@ -132,35 +139,54 @@ float value_at(int type, G const u8 *row, int i) {
   return 0;
 }
 
-// Values 8i to 8i+7 of a row whose length is a multiple of 8.
+// 8 bytes of a block that begins at an even address.
+uint2 bytes8(G const u8 *p) {
+  G const u16 *h = (G const u16 *)p;
+  return (uint2)(h[0] | (u32)h[1] << 16, h[2] | (u32)h[3] << 16);
+}
+
+// Bytes as numbers. A float of 2^23 plus a byte has the byte in its last bits, which
+// is faster than a conversion on most devices.
+float8 floats(uint2 bytes) { return as_float8(convert_uint8(as_uchar8(bytes)) | (uint8)0x4b000000) - 8388608.0f; }
+
+// Values 8i to 8i+7 of a row whose length is a multiple of 8; such rows begin at
+// multiples of 16 bytes where values are not in blocks.
 float8 part8(int type, G const u8 *row, int i) {
-  float8 r;
   switch (type) {
-  case F32: return vload8(i, (G const float *)row);
-  case F16: return vload_half8(i, (G const half *)row);
-  case BF16: return as_float8(convert_uint8(vload8(i, (G const u16 *)row)) << 16);
+  case F32: return (float8)(((G const float4 *)row)[2 * i], ((G const float4 *)row)[2 * i + 1]);
+  case F16: return vloada_half8(i, (G const half *)row);
+  case BF16: return as_float8(convert_uint8(((G const ushort8 *)row)[i]) << 16);
   case Q8_0: {
     G const u8 *b = row + i / 4 * 34;
-    return half_to_float(b) * convert_float8(vload8(0, (G const char *)(b + 2 + i % 4 * 8)));
+    return half_to_float(b) * (floats(bytes8(b + 2 + i % 4 * 8) ^ (uint2)0x80808080) - 128.0f);
   }
-  case Q4_0:
+  case Q4_0: {
+    G const u8 *b = row + i / 4 * 18;
+    return half_to_float(b) * (floats(bytes8(b + 2 + i % 2 * 8) >> (uint2)(i % 4 < 2 ? 0 : 4) & (uint2)0x0f0f0f0f) - 8.0f);
+  }
   case Q4_1: {
-    G const u8 *b = row + i / 4 * (type == Q4_0 ? 18 : 20);
-    float d = half_to_float(b), m = type == Q4_0 ? -8 * d : half_to_float(b + 2);
-    uchar8 c = vload8(0, b + (type == Q4_0 ? 2 : 4) + i % 2 * 8);
-    return d * convert_float8(i % 4 < 2 ? c & (uchar8)15 : c >> (uchar8)4) + m;
+    G const u8 *b = row + i / 4 * 20;
+    G const u32 *c = (G const u32 *)(b + 4 + i % 2 * 8);
+    return half_to_float(b) * floats((uint2)(c[0], c[1]) >> (uint2)(i % 4 < 2 ? 0 : 4) & (uint2)0x0f0f0f0f) + half_to_float(b + 2);
   }
   case Q4_K: {
     G const u8 *b = row + i / 32 * 144;
     int part = i % 32 / 4;
     int2 s = q4k_scale(b + 4, part);
-    uchar8 c = vload8(0, b + 16 + part / 2 * 32 + i % 4 * 8);
-    return half_to_float(b) * s.x * convert_float8(part % 2 ? c >> (uchar8)4 : c & (uchar8)15) - half_to_float(b + 2) * s.y;
+    uint2 c = *(G const uint2 *)(b + 16 + part / 2 * 32 + i % 4 * 8);
+    return half_to_float(b) * s.x * floats(c >> (uint2)(part % 2 ? 4 : 0) & (uint2)0x0f0f0f0f) - half_to_float(b + 2) * s.y;
   }
   }
-  r.s0 = value_at(type, row, 8 * i), r.s1 = value_at(type, row, 8 * i + 1), r.s2 = value_at(type, row, 8 * i + 2), r.s3 = value_at(type, row, 8 * i + 3);
-  r.s4 = value_at(type, row, 8 * i + 4), r.s5 = value_at(type, row, 8 * i + 5), r.s6 = value_at(type, row, 8 * i + 6), r.s7 = value_at(type, row, 8 * i + 7);
-  return r;
+  G const u8 *b = row + i / 32 * 210; // Q6_K
+  int k = i % 32 * 8, h = k / 128, r = k % 128, l = r % 32;
+  uint2 low = bytes8(b + h * 64 + r / 32 % 2 * 32 + l) >> (uint2)(r < 64 ? 0 : 4) & (uint2)0x0f0f0f0f;
+  uint2 high = bytes8(b + 128 + h * 32 + l) >> (uint2)(r / 32 * 2) & (uint2)0x03030303;
+  return half_to_float(b + 208) * (char)b[192 + h * 8 + r / 16] * (floats(low | high << (uint2)4) - 32.0f);
 }
 
-float dot8(float8 a, float8 b) { return dot(a.lo, b.lo) + dot(a.hi, b.hi); }
+float sum8(float8 a) {
+  float4 b = a.lo + a.hi;
+  return b.x + b.y + (b.z + b.w);
+}
+
+float dot8(float8 a, float8 b) { return sum8(a * b); }

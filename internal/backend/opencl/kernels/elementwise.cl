@@ -1,48 +1,5 @@
 // Functions of each element, and rows that move.
 
-// Activations, as package graph numbers them.
-enum { GELU, GELU_TANH, QUICK_GELU, SILU, RELU, TANH, SIGMOID };
-
-float logistic(float x) { return 1 / (1 + exp(-x)); }
-float normal_cdf(float x) { return 0.5f * erfc(-0.7071067811865476f * x); }
-
-float act(int kind, float x) {
-  switch (kind) {
-  case GELU: return x * normal_cdf(x);
-  case GELU_TANH: return x / 2 * (1 + tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
-  case QUICK_GELU: return x * logistic(1.702f * x);
-  case SILU: return x * logistic(x);
-  case RELU: return fmax(x, 0.0f);
-  case TANH: return tanh(x);
-  }
-  return logistic(x);
-}
-
-float act_slope(int kind, float x) {
-  switch (kind) {
-  case GELU: return normal_cdf(x) + x * exp(-x * x / 2) * 0.3989422804014327f;
-  case GELU_TANH: {
-    float t = tanh(0.7978845608028654f * (x + 0.044715f * x * x * x));
-    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.7978845608028654f * (1 + 3 * 0.044715f * x * x);
-  }
-  case QUICK_GELU: {
-    float s = logistic(1.702f * x);
-    return s + 1.702f * x * s * (1 - s);
-  }
-  case SILU: {
-    float s = logistic(x);
-    return s + x * s * (1 - s);
-  }
-  case RELU: return x > 0 ? 1 : 0;
-  case TANH: {
-    float t = tanh(x);
-    return 1 - t * t;
-  }
-  }
-  float s = logistic(x);
-  return s * (1 - s);
-}
-
 // Every element of rows x cols, in a stride of the grid.
 #define BIND PTR(const int, bind), Dim rows, int cols
 #define EACH(i) for (u64 i = get_global_id(0), n_ = (u64)size(rows, bind) * cols; i < n_; i += get_global_size(0))
@@ -145,44 +102,21 @@ KERNEL k_scatter_rows(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int,
   }
 }
 
-// real is a double where the device has it.
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-typedef double real;
-#else
-typedef float real;
-#endif
-
-// freqs has a row of rot/2 frequencies for short texts and one for long ones, in
-// turns per position as fractions of 64 bits: their product with the position is
-// exact where it counts, without doubles. stretch is not 0 for the dynamic rope,
-// which computes its frequencies.
-KERNEL k_rope(BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR(const int, length), PTR(const u64, freqs), int head, int rot,
-              int interleaved, int inverse, float magnitude, int context, float stretch) {
+KERNEL k_rope(BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR(const int, length), PTR(const u64, freqs), Turn a) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, pos); AT(const int, length); AT(const u64, freqs);
-  int half_ = rot / 2, heads = cols / head;
+  int half_ = a.rot / 2, heads = cols / a.head;
   u64 n = (u64)size(rows, bind) * half_;
   for (u64 i = get_global_id(0); i < n; i += get_global_size(0)) {
     int t = i / half_, p = i % half_;
-    int len = length ? length[t] : 0;
-    int far = context > 0 && len > context;
-    u64 f = freqs[far ? half_ + p : p];
-    if (stretch > 0 && far && rot > 2) {
-      real grown = (real)stretch * len / context - (stretch - 1);
-      f = (u64)((real)f * pow(grown, (real)rot / (rot - 2) * (-2 * (real)p / rot)));
-    }
-    // The fraction of a turn, from -1/2 to 1/2.
-    float turn = (float)((long)((u64)(long)pos[t] * f)) * 5.421010862427522e-20f;
-    float sn = sinpi(2 * turn) * magnitude, cs = cospi(2 * turn) * magnitude;
-    if (inverse) sn = -sn;
-    int a = interleaved ? 2 * p : p, b = interleaved ? 2 * p + 1 : p + half_;
+    float2 turn = angle(a, freqs, pos, length, t, p);
+    int first = a.interleaved ? 2 * p : p, second = a.interleaved ? 2 * p + 1 : p + half_;
     for (int h = 0; h < heads; h++) {
-      u64 o = (u64)t * cols + h * head;
-      float u = x[o + a], v = x[o + b];
-      y[o + a] = u * cs - v * sn;
-      y[o + b] = v * cs + u * sn;
+      u64 o = (u64)t * cols + h * a.head;
+      float u = x[o + first], v = x[o + second];
+      y[o + first] = u * turn.y - v * turn.x;
+      y[o + second] = v * turn.y + u * turn.x;
       if (x != y) // what does not rotate is copied, shared among the pairs
-        for (int e = rot + p; e < head; e += half_) y[o + e] = x[o + e];
+        for (int e = a.rot + p; e < a.head; e += half_) y[o + e] = x[o + e];
     }
   }
 }

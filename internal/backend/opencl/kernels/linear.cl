@@ -1,54 +1,6 @@
-// Products with few rows, and what experts need.
+// What experts need.
 
-// Up to 8 rows: a group of FEW lanes per row of the weights, which is read once.
-#define FEW 32
-#define ROWS 8
-
-void few(int type, int m, int n, int k, G float *y, G const float *x, G const u8 *w, G const float *bias, L float *part) {
-  int row = GROUP, m0 = get_group_id(1) * ROWS;
-  if (row >= n || m0 >= m) return;
-  m = min(m - m0, ROWS);
-  x += (u64)m0 * k;
-  w += row * row_bytes(type, k);
-  float acc[ROWS];
-  for (int a = 0; a < ROWS; a++) acc[a] = 0;
-  if (k % 8 == 0) {
-    for (int i = LANE; i < k / 8; i += FEW) {
-      float8 v = part8(type, w, i);
-      for (int a = 0; a < ROWS; a++)
-        if (a < m) acc[a] += dot8(v, vload8(i, x + (u64)a * k));
-    }
-  } else {
-    for (int i = LANE; i < k; i += FEW) {
-      float v = value_at(type, w, i);
-      for (int a = 0; a < ROWS; a++)
-        if (a < m) acc[a] += v * x[(u64)a * k + i];
-    }
-  }
-  for (int a = 0; a < m; a++) part[a * FEW + LANE] = acc[a];
-  for (int o = FEW / 2; o; o >>= 1) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (LANE < o)
-      for (int a = 0; a < m; a++) part[a * FEW + LANE] += part[a * FEW + LANE + o];
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (LANE < m) y[(u64)(m0 + LANE) * n + row] = part[LANE * FEW] + (bias ? bias[row] : 0);
-}
-
-#define FEW_OF(name, TYPE)                                                                                                                      \
-  KERNEL name(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), PTR(const float, bias)) {       \
-    AT(const int, bind); AT(float, y); AT(const float, x); AT(const u8, w); AT(const float, bias);                                              \
-    L float part[ROWS * FEW];                                                                                                                   \
-    few(TYPE, size(dm, bind), n, k, y, x, w, bias, part);                                                                                       \
-  }
-FEW_OF(k_few_f32, F32)
-FEW_OF(k_few_f16, F16)
-FEW_OF(k_few_bf16, BF16)
-FEW_OF(k_few_q8_0, Q8_0)
-FEW_OF(k_few_q4_0, Q4_0)
-FEW_OF(k_few_q4_1, Q4_1)
-FEW_OF(k_few_q4_k, Q4_K)
-FEW_OF(k_few_q6_k, Q6_K)
+#define FEW 32 // lanes of a group
 
 // Experts: a group of FEW lanes per row of x and column of y.
 KERNEL k_grouped(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), int type, PTR(const int, offsets), int experts) {

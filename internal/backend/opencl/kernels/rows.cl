@@ -131,17 +131,6 @@ KERNEL k_pool(BIND, PTR(float, y), PTR(const float, x), PTR(const int, start), i
   }
 }
 
-// The sequence that row t belongs to.
-int sequence_of(G const int *start, int seqs, int t) {
-  int lo = 0, hi = seqs;
-  while (hi - lo > 1) {
-    int mid = (lo + hi) / 2;
-    if (start[mid] <= t) lo = mid;
-    else hi = mid;
-  }
-  return lo;
-}
-
 // One group per token, of the columns of dy from out on: dx is zero where no
 // sequence reads it. The first of the largest rows gets all of a maximum's.
 KERNEL k_pool_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), PTR(const float, x), Dim seqs, int kind, int width, int out, int add) {

@@ -1,0 +1,147 @@
+//go:build !nogpu
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/profile"
+)
+
+// device opens the machine's first device, or skips the test.
+func device(t *testing.T) *Backend {
+	t.Helper()
+	b, err := New(Options{})
+	if errors.Is(err, ErrDevice) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// put copies values to the device for as long as the test runs.
+func put[T float32 | int32](t *testing.T, b *Backend, v []T) address {
+	t.Helper()
+	a, err := b.pool.take(int64(4*len(v)), "a test")
+	if err == nil {
+		err = b.write(a, bytesOf(v))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.pool.give(a) })
+	return a
+}
+
+// Every tile gives the product, with sizes that fill none of them.
+func TestTilesOnADevice(t *testing.T) {
+	b := device(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, s := range []Shape{{20, 50, 16, tensor.F32}, {5, 24, 24, tensor.F32}, {130, 70, 40, tensor.F32}, {33, 260, 7, tensor.F32}, {70, 9, 100, tensor.BF16}} {
+		random := func(n int) []float32 {
+			v := make([]float32, n)
+			for i := range v {
+				v[i] = float32(r.NormFloat64())
+			}
+			return v
+		}
+		x, w, bias := random(s.Rows*s.Inner), random(s.Cols*s.Inner), random(s.Cols)
+		at := put(t, b, w)
+		if s.Type == tensor.BF16 {
+			half := make([]int32, (len(w)+1)/2)
+			for i := range w {
+				bits := math.Float32bits(w[i]) &^ 0xffff
+				w[i] = math.Float32frombits(bits)
+				half[i/2] |= int32(bits >> 16 << (16 * (i % 2)))
+			}
+			at = put(t, b, half)
+		}
+		sizes, xs, bs := put(t, b, []int32{int32(s.Rows), 0, 0}), put(t, b, x), put(t, b, bias)
+		for _, tile := range tiles {
+			if !tile.fits(b.about) || s.Type != tensor.F32 && tile.M != 32 {
+				continue
+			}
+			got := make([]float32, s.Rows*s.Cols+1)
+			for i := range got {
+				got[i] = 1e9
+			}
+			y := put(t, b, got)
+			k := &binder{be: b, exec: &exec{be: b}, at: y}
+			k.many(tile, s.Type, tensor.Dim{Sym: tensor.T, Mul: 1}, s.Cols, s.Inner, sizes, y, xs, at, bs, -1)
+			k.exec.launches[0].groups = tile.tiled(tensor.Fixed(s.Rows), s.Cols)
+			if _, err := b.timed(k); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.read(bytesOf(got), y); err != nil {
+				t.Fatal(err)
+			}
+			wrong := 0
+			for i := range s.Rows {
+				for j := range s.Cols {
+					want := float64(bias[j])
+					for e := range s.Inner {
+						want += float64(x[i*s.Inner+e]) * float64(w[j*s.Inner+e])
+					}
+					if d := math.Abs(want - float64(got[i*s.Cols+j])); !(d < 1e-4) {
+						wrong++
+					}
+				}
+			}
+			if wrong > 0 || got[s.Rows*s.Cols] != 1e9 {
+				t.Errorf("tile %s, %s: %d of %d values are wrong; the value behind them is %g", tile, s, wrong, s.Rows*s.Cols, got[s.Rows*s.Cols])
+			}
+		}
+	}
+}
+
+// The device's events account for the time of its lane: what is left over is under 2
+// per cent, of the host's lane too.
+func TestLedgerOnADevice(t *testing.T) {
+	b := device(t)
+	s, err := sessionOn(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rec := profile.NewRecorder(profile.Options{})
+	if err := s.Attach(rec, plan.ProfileLabels{}); err != nil {
+		t.Fatal(err)
+	}
+	made := b.Buffers()
+	for range 20 {
+		if err := s.Run(context.Background(), three); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := int64(0)
+	for _, p := range rec.Snapshot().Plans {
+		for _, l := range p.ByLane {
+			runs += l.Runs
+			if share := math.Abs(l.ResidualPercent()); l.Runs > 0 && !(share < 2) {
+				t.Errorf("lane %s: %.2f per cent of its time is left over: %+v", l.Lane, share, l.Ledger)
+			}
+		}
+		if l := p.ByLane[1]; l.Runs > 0 && l.Compute <= 0 {
+			t.Errorf("lane %s computed for %d ns", l.Lane, l.Compute)
+		}
+	}
+	if runs != 2*20 {
+		t.Errorf("%d runs of lanes are in the ledger, expected 40", runs)
+	}
+	if b.Buffers() != made || made > 10 {
+		t.Errorf("%d buffers were made, %d of them in runs; expected at most 10 and none", b.Buffers(), b.Buffers()-made)
+	}
+}

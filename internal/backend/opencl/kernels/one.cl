@@ -1,0 +1,142 @@
+// Products of a single row, with what comes before and after them in a decoder: a
+// residual sum and its norm, an activation or a gate, rotation and the way into the
+// cache. Compiled once per type of the weights and size of the row: up to ROOM values.
+//
+// At most three parts: matrices with one left operand. Teams of lanes of a group
+// have two rows of weights each, which give two results: neighbours, a pair that
+// rotates together, or a gate and what it gates.
+
+#define ONE_LANES 128
+
+// Pair is two rows of the matrix of a part. turn is which pair of its head rotates,
+// -1: none.
+typedef struct {
+  int part, r0, r1, turn;
+} Pair;
+
+Pair pair_at(int i, int n0, int n1, int n2, int glu, int rotates, Turn t0, Turn t1, Turn t2) {
+  Pair a;
+  a.part = 0, a.turn = -1, a.r0 = a.r1 = i;
+  if (glu) return a;
+  int n = n0;
+  Turn t = t0;
+  if (i >= (n + 1) / 2) {
+    i -= (n + 1) / 2, a.part = 1, n = n1, t = t1;
+    if (i >= (n + 1) / 2) i -= (n + 1) / 2, a.part = 2, n = n2, t = t2;
+  }
+  a.r0 = 2 * i, a.r1 = min(2 * i + 1, n - 1);
+  if (rotates >> a.part & 1) {
+    int half_ = t.head / 2, h = i / half_, e = i % half_;
+    if (e < t.rot / 2) {
+      a.turn = e;
+      a.r0 = h * t.head + (t.interleaved ? 2 * e : e), a.r1 = a.r0 + (t.interleaved ? 1 : t.rot / 2);
+    } else a.r0 = h * t.head + t.rot + 2 * (e - t.rot / 2), a.r1 = a.r0 + 1;
+  }
+  return a;
+}
+
+#define OF(part, name) (part == 0 ? name##0 : part == 1 ? name##1 : name##2)
+
+// x[k], add[k]: x + add is normed, add may be absent; sum[k] is x + add, where
+// somebody reads it. nw and nb are the norm's. w are matrices [n,k], y results [n],
+// absent where they go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the
+// type of the caches, F32 or F16. team is the number of lanes per pair.
+KERNEL k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(const float, nw), PTR(const float, nb),
+             PTR(const u8, w0), PTR(const u8, w1), PTR(const u8, w2), PTR(float, y0), PTR(float, y1), PTR(float, y2),
+             PTR(const float, bias0), PTR(const float, bias1), PTR(const float, bias2), PTR(u8, cache0), PTR(u8, cache1), PTR(u8, cache2), PTR(const int, slots),
+             PTR(const int, pos0), PTR(const int, pos1), PTR(const int, pos2), PTR(const int, length0), PTR(const int, length1), PTR(const int, length2),
+             PTR(const u64, freqs0), PTR(const u64, freqs1), PTR(const u64, freqs2), Turn t0, Turn t1, Turn t2,
+             int n0, int n1, int n2, int k, int glu, int kind, int norm, float eps, float offset, int kv, int team) {
+  AT(const float, x); AT(const float, add); AT(float, sum); AT(const float, nw); AT(const float, nb);
+  AT(const u8, w0); AT(const u8, w1); AT(const u8, w2); AT(float, y0); AT(float, y1); AT(float, y2);
+  AT(const float, bias0); AT(const float, bias1); AT(const float, bias2); AT(u8, cache0); AT(u8, cache1); AT(u8, cache2); AT(const int, slots);
+  AT(const int, pos0); AT(const int, pos1); AT(const int, pos2); AT(const int, length0); AT(const int, length1); AT(const int, length2);
+  AT(const u64, freqs0); AT(const u64, freqs1); AT(const u64, freqs2);
+  L float part[2 * ONE_LANES];
+  L float xs[ROOM] __attribute__((aligned(16))); // the row, normed
+  int lane = LANE;
+  if (norm) {
+    float mean = 0, sq = 0;
+    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+      float4 v = *(G const float4 *)(x + i);
+      if (add) v += *(G const float4 *)(add + i);
+      if (sum && GROUP == 0) *(G float4 *)(sum + i) = v;
+      *(L float4 *)(xs + i) = v;
+      mean += v.x + v.y + (v.z + v.w);
+      sq += dot(v, v);
+    }
+    if (norm == 2) {
+      mean = group_sum(mean, part) / k, sq = 0;
+      for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+        float4 v = *(L float4 *)(xs + i) - mean;
+        sq += dot(v, v);
+      }
+    } else mean = 0;
+    float scale = 1 / sqrt(group_sum(sq, part) / k + eps);
+    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+      float4 v = (*(L float4 *)(xs + i) - mean) * scale * (*(G const float4 *)(nw + i) + offset);
+      *(L float4 *)(xs + i) = nb ? v + *(G const float4 *)(nb + i) : v;
+    }
+  } else
+    for (int i = lane; i < k; i += ONE_LANES) xs[i] = x[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  u64 stride = row_bytes(TYPE, k);
+  int rotates = (freqs0 ? 1 : 0) | (freqs1 ? 2 : 0) | (freqs2 ? 4 : 0);
+  int pairs = glu ? n0 : (n0 + 1) / 2 + (n1 + 1) / 2 + (n2 + 1) / 2, teams = ONE_LANES / team, at = lane % team;
+  for (int base = GROUP * teams; base < pairs; base += GROUPS * teams) {
+    Pair p = pair_at(min(base + lane / team, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
+    G const u8 *a = OF(p.part, w) + p.r0 * stride, *b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
+    float u = 0, v = 0;
+    if (k % 8 == 0) {
+      float8 s = (float8)(0), t = (float8)(0);
+#pragma unroll 4
+      for (int c = at; c < k / 8; c += team) {
+        float8 f = (float8)(*(L float4 *)(xs + 8 * c), *(L float4 *)(xs + 8 * c + 4));
+        s = fma(part8(TYPE, a, c), f, s);
+        t = fma(part8(TYPE, b, c), f, t);
+      }
+      u = sum8(s), v = sum8(t);
+    } else
+      for (int c = at; c < k; c += team) {
+        u += value_at(TYPE, a, c) * xs[c];
+        v += value_at(TYPE, b, c) * xs[c];
+      }
+    // Sums of teams: 16 lanes per sum add the parts of some lanes each, then one adds
+    // those.
+    barrier(CLK_LOCAL_MEM_FENCE);
+    part[lane] = u, part[ONE_LANES + lane] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    u = 0;
+    if (lane < 32 * teams) {
+      int from = lane / 16 % 2 * ONE_LANES + lane / 32 * team + lane % 16;
+      for (int e = 0; e < team; e += 16) u += part[from + e];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < 32 * teams) part[lane] = u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < teams && base + lane < pairs) {
+      u = v = 0;
+      for (int e = 0; e < 16; e++) u += part[32 * lane + e], v += part[32 * lane + 16 + e];
+      p = pair_at(base + lane, n0, n1, n2, glu, rotates, t0, t1, t2);
+      G const float *bias = OF(p.part, bias), *second = glu ? bias1 : bias;
+      if (bias) u += bias[p.r0];
+      if (second) v += second[p.r1];
+      if (kind >= 0) u = act(kind, u), v = glu ? u * v : act(kind, v);
+      if (glu) u = v;
+      if (p.turn >= 0) {
+        float2 turn = angle(p.part == 0 ? t0 : p.part == 1 ? t1 : t2, OF(p.part, freqs), OF(p.part, pos), OF(p.part, length), 0, p.turn);
+        float f = u;
+        u = f * turn.y - v * turn.x, v = v * turn.y + f * turn.x;
+      }
+      if (p.r0 == p.r1) v = u;
+      G float *y = OF(p.part, y);
+      if (y) y[p.r0] = u, y[p.r1] = v;
+      G u8 *cache = OF(p.part, cache);
+      if (cache) {
+        u64 row = (u64)slots[0] * OF(p.part, n);
+        if (kv == F32) ((G float *)cache)[row + p.r0] = u, ((G float *)cache)[row + p.r1] = v;
+        else vstore_half(u, row + p.r0, (G half *)cache), vstore_half(v, row + p.r1, (G half *)cache);
+      }
+    }
+  }
+}
