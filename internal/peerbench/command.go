@@ -80,7 +80,7 @@ func (w *commandWorker) run(memory bool) (r commandRun, err error) {
 				held = append(held, now)
 			}
 		}
-		n, err = out.Read(buf)
+		_, err = out.Read(buf)
 	}
 	if err == io.EOF {
 		err = nil
