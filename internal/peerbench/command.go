@@ -76,10 +76,11 @@ func (w *commandWorker) run(memory bool) (r commandRun, err error) {
 	var held []float64
 	for err == nil {
 		if memory {
-			held = append(held, residentMiB(cmd.Process.Pid, "VmRSS"))
-			r.peak = max(r.peak, residentMiB(cmd.Process.Pid, "VmHWM"))
+			if now := residentMiB(cmd.Process.Pid); now > 0 {
+				held = append(held, now)
+			}
 		}
-		n, err = out.Read(buf)
+		_, err = out.Read(buf)
 	}
 	if err == io.EOF {
 		err = nil
@@ -91,17 +92,20 @@ func (w *commandWorker) run(memory bool) (r commandRun, err error) {
 		return r, fmt.Errorf("%s: no output: %s", w.argv[0], said.last())
 	}
 	if memory {
+		if r.peak = peakMiB(cmd.ProcessState); r.peak == 0 || len(held) == 0 {
+			return r, fmt.Errorf("%s: it ended before its memory was looked at, or the system does not tell", w.argv[0])
+		}
 		r.steady = stats.Median(held)
 	}
 	return r, nil
 }
 
-// residentMiB is a line of a process's status: VmRSS, what is resident, or VmHWM,
-// the most that ever was. It is 0 where the system does not tell.
-func residentMiB(pid int, field string) float64 {
+// residentMiB is what a process holds. It is 0 where the system does not tell, or
+// the process has ended.
+func residentMiB(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(status)) {
-		if name, value, _ := strings.Cut(line, ":"); name == field {
+		if name, value, _ := strings.Cut(line, ":"); name == "VmRSS" {
 			kb, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
 			return float64(kb) / 1024
 		}

@@ -148,10 +148,12 @@ func (p place) commands(model, unit string, tokens, context int) []Runner {
 		return Runner{Name: name, Argv: append(argv, "-m", model, "--temp", "0", "--ignore-eos", "-n", fmt.Sprint(tokens), "-p", startPrompt), Unit: unit}
 	}
 	threads, ctx := fmt.Sprint(p.threads), fmt.Sprint(context)
-	return []Runner{
-		command("hotpath run", filepath.Join("bin", "hotpath"), "run", "--threads", threads, "--raw", "--ctx", ctx),
-		command("llama-completion", filepath.Join(p.cache, "llama-tools", "llama-completion"), "-t", threads, "-c", ctx, "-no-cnv", "--no-display-prompt"),
-	}
+	ours := command("hotpath run", filepath.Join("bin", "hotpath"), "run", "--threads", threads, "--raw", "--ctx", ctx)
+	// It refuses vocabularies that want an end behind a text.
+	theirs := command("llama-completion", filepath.Join(p.cache, "llama-tools", "llama-completion"), "-t", threads, "-c", ctx, "-no-cnv", "--no-display-prompt",
+		"--override-kv", "tokenizer.ggml.add_eos_token=bool:false")
+	theirs.Peer = true
+	return []Runner{ours, theirs}
 }
 
 const startPrompt = "The first day of the week is"

@@ -66,7 +66,7 @@ const fewest = 5
 const idleLimit = 0.02
 
 func newRow(w Work, r Runner, err error) *Row {
-	row := &Row{Work: w.Name, Runner: r.Name, Unit: r.Unit, tokens: w.tokens(), ours: r.Argv[0] == selfPath}
+	row := &Row{Work: w.Name, Runner: r.Name, Unit: r.Unit, tokens: w.tokens(), ours: r.Argv[0] == selfPath && !r.Peer}
 	if row.Unit == "" {
 		row.Unit = "tok/s"
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -170,5 +171,18 @@ func TestWriteDocs(t *testing.T) {
 	write("nothing here")
 	if err := r.writeDocs(path); err == nil || !strings.Contains(err.Error(), "peers:a") {
 		t.Errorf("error %v, expected the marker that is missing", err)
+	}
+}
+
+// TestPeerCommandIsNotOurs: what is wrong with another engine's command costs its
+// rows, not hotpath's status.
+func TestPeerCommandIsNotOurs(t *testing.T) {
+	commands := place{cache: "cache", threads: 2}.commands("model", "MiB", 1, 0)
+	g := &Result{Name: "g"}
+	for _, r := range commands {
+		g.Rows = append(g.Rows, newRow(Work{Name: "peak"}, r, errors.New(r.Name+" failed")))
+	}
+	if err := g.failure(); err == nil || !strings.Contains(err.Error(), "hotpath run failed") || strings.Contains(err.Error(), "llama") {
+		t.Errorf("failure %v, expected that of hotpath alone", err)
 	}
 }

@@ -39,6 +39,7 @@ type Runner struct {
 	Env   []string
 	Op    string  // instead of the Work's own
 	Unit  string  // tok/s, where it is ""
+	Peer  bool    // another engine, though hotpath's own worker runs it
 	Limit float64 // answers are wrong below this worst cosine, or above this worst lead
 	// Base is the runner that this one is set against; "" sets the group's
 	// Lead against this one.
