@@ -11,28 +11,38 @@ transformers and safetensors, and a card.
 import argparse
 import json
 import os
+import random
 import subprocess
 import tempfile
 import time
 
 import torch
+import verify_gemma
 from safetensors.torch import save_file
 
 SHAPES = {
     "minilm": dict(kind="bert", dim=384, ffn=1536, layers=6, heads=12, vocab=30522),
     "smollm2": dict(kind="llama", dim=576, ffn=1536, layers=30, heads=9, kv=3, vocab=49152),
     "llama1b": dict(kind="llama", dim=2048, ffn=8192, layers=16, heads=32, kv=8, vocab=128256),
+    "embeddinggemma": dict(kind="gemma", vocab=262144),
+    "gpt2": dict(kind="gpt2", vocab=50257),
 }
 WORKS = {
     "minilm": ["embed 1x16", "embed 32x128", "embed 1024x128"],
     "smollm2": ["decode 1"],
     "llama1b": ["decode 1", "decode 8", "decode 64", "prefill 4096"],
+    "embeddinggemma": ["embed 1x16", "embed 32x20", "embed 256x128"],
+    "gpt2": ["train 32x1024"],
 }
 
 
 def config(shape):
-    from transformers import BertConfig, LlamaConfig
+    from transformers import BertConfig, Gemma3TextConfig, GPT2Config, LlamaConfig
 
+    if shape["kind"] == "gemma":
+        return Gemma3TextConfig(**{**verify_gemma.CONFIG, "vocab_size": shape["vocab"]})
+    if shape["kind"] == "gpt2":
+        return GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
     if shape["kind"] == "bert":
         return BertConfig(hidden_size=shape["dim"], intermediate_size=shape["ffn"], num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"], vocab_size=shape["vocab"])
     return LlamaConfig(
@@ -42,19 +52,39 @@ def config(shape):
 
 def build(shape, path):
     """The model on the card in bf16, and its directory for hotpath."""
-    from transformers import BertModel, LlamaForCausalLM
+    from transformers import BertModel, Gemma3TextModel, GPT2LMHeadModel, LlamaForCausalLM
 
     torch.manual_seed(1)
-    make = BertModel if shape["kind"] == "bert" else LlamaForCausalLM
-    with torch.device("cuda"):
-        model = make(config(shape)).to(torch.bfloat16).eval()
+    make = {"bert": BertModel, "gemma": Gemma3TextModel, "gpt2": GPT2LMHeadModel, "llama": LlamaForCausalLM}[shape["kind"]]
     os.makedirs(path, exist_ok=True)
+    with torch.device("cuda"):
+        model = make(config(shape))
+    if shape["kind"] == "gpt2":  # f32 master weights
+        model.save_pretrained(path)
+        write_text(path)
+        return model.train()
+    model = model.to(torch.bfloat16).eval()
     tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items() if "position_ids" not in k and k != "lm_head.weight"}
     save_file(tensors, f"{path}/model.safetensors", {"format": "pt"})
     model.config.architectures = [make.__name__]
     with open(f"{path}/config.json", "w") as f:
-        f.write(model.config.to_json_string(use_diff=False))
+        f.write(json.dumps({**verify_gemma.CONFIG, "vocab_size": shape["vocab"]}) if shape["kind"] == "gemma" else model.config.to_json_string(use_diff=False))
     return model
+
+
+def write_text(path):
+    """A tokenizer of single bytes, and texts of random words."""
+    import tokenizers
+    from tokenizers import decoders, models, pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    t = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate(letters)}, []))
+    t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    t.save(f"{path}/tokenizer.json")
+    rng = random.Random(1)
+    with open(f"{path}/data.txt", "w", encoding="utf-8") as f:
+        for _ in range(60000):
+            f.write("".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(2, 9))) + " ")
 
 
 def timed(run, rounds=20, budget=2.0):
@@ -71,8 +101,32 @@ def timed(run, rounds=20, budget=2.0):
     return sorted(times)[len(times) // 2]
 
 
-@torch.inference_mode()
+def torch_train(model, shape, seqs, tokens, compiled):
+    """Tokens per second of steps of AdamW in bf16 autocast with clipping."""
+    ids = torch.randint(shape["vocab"], (seqs, tokens + 1), device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    call = torch.compile(model) if compiled else model
+
+    def step():
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = call(ids[:, :-1]).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return seqs * tokens / timed(step, rounds=8, budget=4)
+
+
 def torch_speed(model, shape, work, compiled):
+    if work.startswith("train"):
+        return torch_train(model, shape, *map(int, work.split()[1].split("x")), compiled)
+    return torch_inference(model, shape, work, compiled)
+
+
+@torch.inference_mode()
+def torch_inference(model, shape, work, compiled):
     """Tokens per second of one kind of work, None where it is not measured."""
     what, size = work.split()
     vocab = shape["vocab"]

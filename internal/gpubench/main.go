@@ -2,7 +2,9 @@
 // of JSON per kind of work. Token ids are drawn from a fixed seed, so that the
 // peers get the same.
 //
-//	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096"
+//	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096" -work "train 32x1024"
+//
+// Training reads DIR/data.txt.
 package main
 
 import (
@@ -12,10 +14,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"hotpath"
 	_ "hotpath/cuda"
 	"hotpath/internal/backend/opencl"
 	"hotpath/internal/engine"
@@ -48,7 +52,7 @@ func main() {
 	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds at most")
 	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
-	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS" or "prefill TOKENS"; may be repeated`)
+	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS" or "train SEQSxTOKENS"; may be repeated`)
 	flag.Parse()
 	failed := false
 	if err := b.rates(); err != nil {
@@ -95,8 +99,10 @@ func (b *bench) one(i int, work string) error {
 		what, tokens = "decode", 16
 	case scan(work, "prefill %d", &tokens):
 		what, seqs = "prefill", 1
+	case scan(work, "train %dx%d", &seqs, &tokens):
+		return b.train(work, seqs, tokens)
 	default:
-		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS or prefill TOKENS")
+		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS, prefill TOKENS or train SEQSxTOKENS")
 	}
 	st, err := weights.Open(b.path)
 	if err != nil {
@@ -112,7 +118,8 @@ func (b *bench) one(i int, work string) error {
 		return err
 	}
 	defer be.Close()
-	o := engine.Options{MaxBatchTokens: max(seqs*tokens, 512), MaxSeqs: max(seqs, 1), KVType: tensor.F16}
+	// Runs of 32768 tokens at most: the host composes the next one meanwhile.
+	o := engine.Options{MaxBatchTokens: min(max(seqs*tokens, 512), 32768), MaxSeqs: max(seqs, 1), KVType: tensor.F16}
 	if what == "prefill" {
 		o.MaxBatchTokens = tokens
 	}
@@ -155,19 +162,12 @@ func (b *bench) one(i int, work string) error {
 	if err := run(); err != nil {
 		return err
 	}
-	slices.Sort(times)
-	median := times[len(times)/2]
 	count := float64(seqs * tokens)
 	if what == "decode" {
 		count = float64(seqs)
 	}
-	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
-	if err != nil {
+	if err := report(work, times, count, began); err != nil || rec == nil {
 		return err
-	}
-	fmt.Println(string(line))
-	if rec == nil {
-		return nil
 	}
 	e.Pause(false)
 	b.rounds = min(b.rounds, 5)
@@ -175,6 +175,41 @@ func (b *bench) one(i int, work string) error {
 		return err
 	}
 	return profile.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+}
+
+// report prints the median of rounds that take count tokens each.
+func report(work string, times []float64, count float64, began time.Time) error {
+	slices.Sort(times)
+	median := times[len(times)/2]
+	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
+	if err == nil {
+		_, err = fmt.Println(string(line))
+	}
+	return err
+}
+
+// train times the optimizer steps of a run of 12, without the first three.
+func (b *bench) train(work string, seqs, tokens int) error {
+	began := time.Now()
+	out, err := os.MkdirTemp("", "gpubench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(out)
+	cfg := hotpath.DefaultTrainConfig()
+	cfg.Model, cfg.Data, cfg.Out = b.path, []string{filepath.Join(b.path, "data.txt")}, filepath.Join(out, "run")
+	cfg.Steps, cfg.BatchTokens, cfg.SeqLen = 12, seqs*tokens, tokens
+	var times []float64
+	_, err = hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{Device: b.device, Precision: b.precision, OnStep: func(s hotpath.TrainStep) error {
+		if s.Step > 3 {
+			times = append(times, s.Elapsed.Seconds())
+		}
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return report(work, times, float64(seqs*tokens), began)
 }
 
 func scan(s, format string, to ...any) bool {

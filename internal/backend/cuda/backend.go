@@ -26,7 +26,18 @@ import (
 type Options struct {
 	Card int
 	F32  bool // products in f32; otherwise operands are rounded to bf16
+	// Narrow rounds the operands of narrow products too: tests have no others.
+	Narrow bool
 }
+
+// narrow is the number of values from which operands are rounded. Below it products
+// cost next to nothing in f32 either, and models as narrow as that have vectors that
+// are sensitive to rounding.
+const narrow = 256
+
+// inF32 reports whether products of rows of k values, or attention with rows of k
+// values of queries, are computed in f32.
+func (b *Backend) inF32(k int) bool { return b.opts.F32 || k < narrow && !b.opts.Narrow }
 
 // Backend is one card.
 type Backend struct {
@@ -40,6 +51,7 @@ type Backend struct {
 
 	mu      sync.Mutex // one caller of the driver at a time
 	weights []address
+	last    *exec // whose run was enqueued last, if nobody waits for it yet
 }
 
 // New opens a card.
@@ -77,6 +89,9 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
+		if err := drv.setShared(b.funcs["k_wide"], wideShared(wideSteps)); b.wgmma && err != nil {
+			return fmt.Errorf("kernel k_wide: %w", err)
+		}
 		return nil
 	})
 	if err != nil {
@@ -89,6 +104,15 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 func (b *Backend) do(f func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.drv.enter(); err != nil {
+		return err
+	}
+	defer b.drv.leave()
+	return f()
+}
+
+// await calls the driver while others may do so too: waiting holds up nobody.
+func (b *Backend) await(f func() error) error {
 	if err := b.drv.enter(); err != nil {
 		return err
 	}

@@ -42,10 +42,14 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	if e.host, err = e.be.drv.hostAlloc(hostBytes(e.plan)); err != nil {
 		return err
 	}
+	if e.end, err = e.be.drv.newEvent(); err != nil {
+		return err
+	}
 	if b.sizes, err = e.take(12, "sizes"); err != nil {
 		return err
 	}
 	inputs, outputs := travel(e.plan, e.io)
+	e.in, e.out = inputs, outputs
 	in, err := e.table(inputs)
 	if err != nil {
 		return err

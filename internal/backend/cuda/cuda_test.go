@@ -56,19 +56,11 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// unbound are the ops without a kernel, all but one of training: plans that have
-// one are refused by its name.
-var unbound = []string{
-	"sample", // of generation: the host draws from logits
-	"attention_rel_grad", "buckets", "buckets_grad", "columns", "columns_grad", "distill", "distill_grad", "embed_bag_grad",
-	"infonce", "infonce_grad", "preference", "preference_grad", "row_dot", "row_dot_grad", "sequence_sum", "sequence_sum_grad",
-}
-
-// Every other op has kernels: a model that the CPU runs is never refused for one.
+// A model that the CPU runs is never refused for an op.
 func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
-		if (ops[op.Name] == nil) != slices.Contains(unbound, op.Name) {
-			t.Errorf("op %s: has a kernel: %v, listed as one without: %v", op.Name, ops[op.Name] != nil, slices.Contains(unbound, op.Name))
+		if ops[op.Name] == nil {
+			t.Errorf("op %s has no kernel", op.Name)
 		}
 	}
 }
@@ -92,6 +84,14 @@ func TestArguments(t *testing.T) {
 	}
 	if want := 4 + 4 + 8 + 12 + 4 + 8 + 4; len(a.b) != want {
 		t.Errorf("%d bytes, expected %d: each argument at its own alignment", len(a.b), want)
+	}
+}
+
+// Profiles show what a run of some sizes carries.
+func TestCarriedBytes(t *testing.T) {
+	parts := []travels{{sym: int32(tensor.T), mul: 1, bytes: 4}, {sym: int32(tensor.S), mul: 1, add: 1, bytes: 4}, {add: 3, bytes: 8}}
+	if got := carried(parts, tensor.Bind{T: 5, S: 2, R: 1}); got != 5*4+3*4+3*8 {
+		t.Errorf("%d bytes, expected %d", got, 5*4+3*4+3*8)
 	}
 }
 
@@ -141,13 +141,16 @@ func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source{}), plan.BindOptions{})
+	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source{}), plan.BindOptions{Slots: 2})
 	return be, s, err
 }
 
 type source struct{}
 
-func (source) Weight(string) (weights.Tensor, error) {
+func (source) Weight(name string) (weights.Tensor, error) {
+	if name == "norm.weight" {
+		return weights.Tensor{DType: tensor.F32, Data: make([]byte, 8*4)}, nil
+	}
 	return weights.Tensor{DType: tensor.F32, Data: make([]byte, 4*8*4)}, nil
 }
 func (source) Drop(weights.Tensor) {}
@@ -179,7 +182,7 @@ func TestSessionGivesEverythingBack(t *testing.T) {
 // one way for all.
 func TestInvariantPrograms(t *testing.T) {
 	f := newFake()
-	be, err := newBackend(Options{}, f)
+	be, err := newBackend(Options{Narrow: true}, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +219,123 @@ func TestInvariantPrograms(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A single row's norm is part of its product.
+func TestSingleRowsAreMerged(t *testing.T) {
+	f := newFake()
+	be, err := newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	b := graph.NewBuilder(tensor.Bind{T: 1, S: 1, R: 1})
+	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
+	norm := b.RMSNorm("norm", x, b.Weight("norm.weight", graph.RoleOther, tensor.Static(8)), 1e-5, 0)
+	g, err := b.Freeze(b.Linear("linear", norm, b.Weight("w", graph.RoleOther, tensor.Static(4, 8)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source{}), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, launches := range f.lists {
+		for _, l := range launches {
+			if strings.HasPrefix(l.kernel, "k_norm") {
+				t.Errorf("%s is a kernel of its own", l.kernel)
+			}
+		}
+	}
+}
+
+// sized is a source of weights in f32, which a card packs as bf16, by their values.
+type sized map[string]int
+
+func (s sized) Weight(name string) (weights.Tensor, error) {
+	return weights.Tensor{DType: tensor.F32, Data: make([]byte, 4*s[name])}, nil
+}
+func (sized) Drop(weights.Tensor) {}
+
+// Few rows have kernels by the size of the matrix.
+func TestFewRowsBySize(t *testing.T) {
+	for _, c := range []struct {
+		rows   int
+		kernel string
+	}{{512, "k_few16_bf16"}, {2048, "k_wide"}, {8192, "k_wg_"}} {
+		f := newFake()
+		be, err := newBackend(Options{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := graph.NewBuilder(tensor.Bind{T: fewRows, S: 1, R: 1})
+		x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 1024))
+		g, err := b.Freeze(b.Linear("linear", x, b.Weight("w", graph.RoleOther, tensor.Static(c.rows, 1024)), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prog, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, sized{"w": c.rows * 1024}), plan.BindOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, launches := range f.lists {
+			found = found || slices.ContainsFunc(launches, func(l launch) bool { return strings.HasPrefix(l.kernel, c.kernel) })
+		}
+		if !found {
+			t.Errorf("%d rows of weights: no %s", c.rows, c.kernel)
+		}
+		if err := errors.Join(s.Close(), be.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A run is waited for without the runs behind it, in any of a session's slots.
+func TestRunsOverlap(t *testing.T) {
+	f := newFake()
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	defer s.Close()
+	if s.Slots() != 2 {
+		t.Fatalf("%d slots, expected 2", s.Slots())
+	}
+	slots := []*plan.Slot{s.Slot(0), s.Slot(1)}
+	before := f.syncs
+	for i := range 6 {
+		if err := slots[i%2].Enqueue(context.Background(), tensor.Bind{T: 3, S: 1, R: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue
+		}
+		if err := slots[(i-1)%2].Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.syncs != before {
+		t.Errorf("%d waits for all runs while another was under way, expected 0", f.syncs-before)
+	}
+	for e, at := range f.events {
+		if at > f.replays-1 {
+			t.Errorf("event %d is behind run %d, expected one before the last, %d", e, at, f.replays)
+		}
+	}
+	if err := slots[1].Wait(); err != nil || f.syncs != before+1 {
+		t.Errorf("the last run: %d waits for all runs, expected 1: %v", f.syncs-before, err)
 	}
 }
 

@@ -42,6 +42,14 @@ type driver interface {
 	replay(l list) error
 	drop(l list) error
 	sync() error // waits for all that was replayed
+
+	// newEvent makes an event. mark puts it behind all that was replayed so far, and
+	// await waits until the card has come there.
+	newEvent() (event, error)
+	mark(e event) error
+	await(e event) error
+	dropEvent(e event) error
+
 	close() error
 }
 
@@ -50,6 +58,7 @@ type (
 	module   uintptr
 	function uintptr
 	list     uintptr
+	event    uintptr
 )
 
 // description is what a card says of itself.

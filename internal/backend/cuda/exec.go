@@ -16,13 +16,17 @@ type exec struct {
 	be      *Backend
 	plan    *plan.Plan
 	io      *ioArena
-	host    []byte // sizes of the run, then a stamp per step and one before them
+	host    []byte    // sizes of the run, then a stamp per step and one before them
+	in, out []travels // values that a run carries to the card, and back
 	blocks  []address
 	begins  []int // [step] its first launch; one more at the end
 	list    list
 	stamped list // the same with the card's clock between steps
 	run     *profile.Run
 	started int64
+	// end is behind the run where marked says so: another run was enqueued since.
+	end    event
+	marked bool
 }
 
 // stampsAt is where stamps begin in host memory.
@@ -113,9 +117,24 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	l := e.list
 	if run != nil {
 		l = e.stamped
+		n := len(e.plan.Steps)
+		run.Costs[n+stepIn].Bytes, run.Costs[n+stepOut].Bytes = carried(e.in, b), carried(e.out, b)
 		e.started = profile.Now()
 	}
-	err := e.be.do(func() error { return e.be.drv.replay(l) })
+	err := e.be.do(func() error {
+		if o := e.be.last; o != nil && !o.marked {
+			if err := e.be.drv.mark(o.end); err != nil {
+				return err
+			}
+			o.marked = true
+		}
+		e.be.last = nil
+		if err := e.be.drv.replay(l); err != nil {
+			return err
+		}
+		e.be.last, e.marked = e, false
+		return nil
+	})
 	if run != nil {
 		host, k := &run.Lanes[0], len(e.plan.Steps)+stepLaunch
 		host.Wake, host.Arrive[k], host.Begin[k], host.End[k] = e.started, e.started, e.started, profile.Now()
@@ -123,13 +142,22 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	return err
 }
 
+// carried is the bytes of values in a run of some sizes.
+func carried(parts []travels, b tensor.Bind) (bytes int64) {
+	for _, p := range parts {
+		d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
+		bytes += int64(d.Size(b)) * int64(p.bytes)
+	}
+	return bytes
+}
+
 // Wait returns when the outputs are in host memory.
 func (e *exec) Wait() error {
 	if e.run == nil {
-		return e.be.do(e.be.drv.sync)
+		return e.await()
 	}
 	begin := profile.Now()
-	err := e.be.do(e.be.drv.sync)
+	err := e.await()
 	end := profile.Now()
 	host, k := &e.run.Lanes[0], len(e.plan.Steps)+stepSync
 	host.Arrive[k], host.Begin[k], host.End[k], host.Done = begin, begin, end, end
@@ -138,6 +166,20 @@ func (e *exec) Wait() error {
 	}
 	e.run = nil
 	return err
+}
+
+// await waits for the end of the run, not for runs behind it.
+func (e *exec) await() error {
+	e.be.mu.Lock()
+	marked := e.marked
+	if e.be.last == e {
+		e.be.last = nil
+	}
+	e.be.mu.Unlock()
+	if marked {
+		return e.be.await(func() error { return e.be.drv.await(e.end) })
+	}
+	return e.be.await(e.be.drv.sync)
 }
 
 // fold puts the card's stamps into the lane of the stream. The last one is
@@ -172,9 +214,15 @@ func (e *exec) Close() error {
 		if e.host != nil {
 			errs = append(errs, e.be.drv.hostFree(e.host))
 		}
+		if e.end != 0 {
+			errs = append(errs, e.be.drv.dropEvent(e.end))
+		}
+		if e.be.last == e {
+			e.be.last = nil
+		}
 		return errors.Join(errs...)
 	}))
-	e.list, e.stamped, e.host = 0, 0, nil
+	e.list, e.stamped, e.host, e.end = 0, 0, nil, 0
 	for _, a := range e.blocks {
 		e.be.pool.give(a)
 	}

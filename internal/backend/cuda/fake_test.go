@@ -19,11 +19,13 @@ type fake struct {
 	room     int64 // bytes that can be allocated; 0: no limit
 	used     int64
 	failSync error
-	broken   []string // calls outside of enter and leave
+	events   map[event]int // replays before the event's mark
+	syncs    int           // waits for all that was replayed
+	broken   []string      // calls outside of enter and leave
 }
 
 func newFake() *fake {
-	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}}
+	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}, events: map[event]int{}}
 }
 
 func (f *fake) within(call string) {
@@ -140,9 +142,37 @@ func (f *fake) drop(l list) error {
 
 func (f *fake) sync() error {
 	f.within("sync")
+	f.syncs++
 	err := f.failSync
 	f.failSync = nil
 	return err
+}
+
+func (f *fake) newEvent() (event, error) {
+	f.within("newEvent")
+	e := event(len(f.events) + 1)
+	f.events[e] = -1
+	return e, nil
+}
+
+func (f *fake) mark(e event) error {
+	f.within("mark")
+	f.events[e] = f.replays
+	return nil
+}
+
+func (f *fake) await(e event) error {
+	f.within("await")
+	if f.events[e] < 0 {
+		return errors.New("awaited an event that was not marked")
+	}
+	return f.failSync
+}
+
+func (f *fake) dropEvent(e event) error {
+	f.within("dropEvent")
+	f.events[e] = -2
+	return nil
 }
 
 func (f *fake) close() error {

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -23,7 +24,8 @@ var half = &plan.Format{
 }
 
 // Rows up to which products have kernels of their own: a single row in f32, and
-// few rows on tensor cores from weights in their storage type.
+// few rows on tensor cores from weights in their storage type. Both keep
+// activations in f32.
 const (
 	oneRow  = 1
 	fewRows = 16
@@ -32,31 +34,38 @@ const (
 // Rules say how products compute by their number of rows, and which values lie in
 // bf16. In f32 there is no such value.
 func (b *Backend) Rules(invariant bool) []plan.Rule {
+	product := func(class, kernel string, to int, r plan.Rule) plan.Rule {
+		r.Class, r.Op, r.Kernel, r.To = class, graph.OpLinear, kernel, to
+		return r
+	}
+	// Products in f32: of all matrices, or of narrow ones.
+	plain := plan.Rule{Weights: func(m plan.Matrix) bool { return b.inF32(m.K) }}
+	var rules []plan.Rule
+	if !invariant {
+		rules = append(rules, product("f32", "one", oneRow, plain), product("f32", "few", fewRowsF32, plain))
+	}
+	rules = append(rules, product("f32", "many", 0, plain))
 	if b.opts.F32 {
-		many := plan.Rule{Class: "f32", Op: graph.OpLinear, Kernel: "many"}
-		if invariant {
-			return []plan.Rule{many}
-		}
-		return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Kernel: "one", To: oneRow}, {Class: "f32", Op: graph.OpLinear, Kernel: "few", To: fewRowsF32}, many}
+		return rules
 	}
 	reads, rounds := []*plan.Format{half, nil}, []*plan.Format{half}
 	writes := func(*plan.Step) []*plan.Format { return rounds }
-	var rules []plan.Rule
 	for _, r := range []plan.Rule{
 		{Packing: half, Weights: func(m plan.Matrix) bool {
 			return m.Weight() && (m.DType == tensor.F32 || m.DType == tensor.F16) && half.Holds(m.K)
 		}},
 		{},
 	} {
-		r.Op = graph.OpLinear
 		if !invariant {
-			one, few := r, r
-			one.Class, one.Kernel, one.To = "f32", "one", oneRow
-			few.Class, few.Kernel, few.To, few.Reads, few.Writes = "bf16", "few", fewRows, reads, writes
-			rules = append(rules, one, few)
+			few := product("f32", "few", fewRows, r)
+			few.Weights = func(m plan.Matrix) bool {
+				packed := r.Packing != nil || m.DType == tensor.BF16
+				return (r.Weights == nil || r.Weights(m)) && !(packed && b.large(m.N, m.K))
+			}
+			rules = append(rules, product("f32", "one", oneRow, r), few)
 		}
-		r.Class, r.Kernel, r.Reads, r.Writes = "bf16", "many", reads, writes
-		rules = append(rules, r)
+		r.Reads, r.Writes = reads, writes
+		rules = append(rules, product("bf16", "many", 0, r))
 	}
 	ends := func(op *graph.OpDef) func(s *plan.Step) []*plan.Format {
 		return func(s *plan.Step) []*plan.Format {
@@ -66,13 +75,21 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			return rounds
 		}
 	}
+	if !invariant { // attention of few queries keeps f32 too
+		rules = append(rules, plan.Rule{Class: "f32", Op: graph.OpAttention, To: fewRows}, plan.Rule{Class: "f32", Op: graph.OpAttentionRel, To: fewRows})
+	}
+	trains := func(s *plan.Step, n *graph.Node) bool { return slices.Contains(s.Out, n.Out[1]) && b.flashes(n, true) }
+	flashes := func(s *plan.Step, n *graph.Node) bool {
+		return !slices.Contains(s.Out, n.Out[1]) && b.flashes(n, false)
+	}
 	return append(rules,
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Writes: ends(graph.OpNorm), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpAdd, Reads: reads, Operands: 2, Together: true, Writes: ends(graph.OpNorm),
 			When: func(s *plan.Step, _ *graph.Node) bool { return s.Kind == "add+norm" }},
-		plan.Rule{Class: "f32", Op: graph.OpAct, Writes: ends(graph.OpAct)},
-		plan.Rule{Class: "f32", Op: graph.OpGLU, Writes: ends(graph.OpGLU)},
+		plan.Rule{Class: "f32", Op: graph.OpAct, Writes: ends(graph.OpAct), Together: true},
+		plan.Rule{Class: "f32", Op: graph.OpGLU, Writes: ends(graph.OpGLU), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpRope, Writes: ends(graph.OpRope), When: func(s *plan.Step, _ *graph.Node) bool { return s.Kind == "rope" }},
+		plan.Rule{Class: "bf16", Op: graph.OpAttention, Writes: writes, When: trains, Together: true},
 		plan.Rule{Class: "bf16", Op: graph.OpAttention, Reads: reads, Operands: 3, Writes: writes, When: flashes},
 		plan.Rule{Class: "f32", Op: graph.OpAttention, Writes: writes},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionRel, Reads: reads, Operands: 3, Writes: writes, When: flashes},
@@ -81,19 +98,12 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 	)
 }
 
-// flashes reports whether attention without a cache runs on tensor cores: they
-// have no kernel that gives the log-sum-exp, which gradients want.
-func flashes(s *plan.Step, n *graph.Node) bool {
-	return flashHead(n.Attr.(graph.AttentionAttr).HeadDim) > 0 && (len(n.Out) < 2 || !wanted(s, n.Out[1]))
-}
-
-func wanted(s *plan.Step, v *graph.Value) bool {
-	for _, o := range s.Out {
-		if o == v {
-			return true
-		}
-	}
-	return false
+// flashes reports whether attention without a cache runs on tensor cores. Where its
+// log-sum-exp is wanted its gradients must run there too: their scores would not fit
+// it otherwise.
+func (b *Backend) flashes(n *graph.Node, lse bool) bool {
+	a := n.Attr.(graph.AttentionAttr)
+	return !b.inF32(n.In[0].Shape.RowLen()) && flashHead(a.HeadDim) > 0 && (!lse || n.Op == graph.OpAttention && flashesBack(a))
 }
 
 // in is an operand of a step in the format in which the step reads it.

@@ -32,6 +32,7 @@ var symbols = []string{
 	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuMemsetD8Async", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
 	"cuModuleLoadData", "cuModuleGetFunction", "cuStreamCreate", "cuStreamSynchronize", "cuStreamDestroy_v2", "cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuFuncSetAttribute",
 	"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
+	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2",
 }
 
 // Cards describes the cards of the machine.
@@ -379,6 +380,16 @@ func (d *libcuda) tensorMap(at address, rows, cols, box int) (tensorMap, error) 
 func (d *libcuda) replay(l list) error { return d.call("cuGraphLaunch", uintptr(l), d.stream) }
 func (d *libcuda) drop(l list) error   { return d.call("cuGraphExecDestroy", uintptr(l)) }
 func (d *libcuda) sync() error         { return d.call("cuStreamSynchronize", d.stream) }
+
+func (d *libcuda) newEvent() (event, error) {
+	const noTimes = 2
+	var e uintptr
+	err := d.call("cuEventCreate", pointer(&e), noTimes)
+	return event(e), err
+}
+func (d *libcuda) mark(e event) error      { return d.call("cuEventRecord", uintptr(e), d.stream) }
+func (d *libcuda) await(e event) error     { return d.call("cuEventSynchronize", uintptr(e)) }
+func (d *libcuda) dropEvent(e event) error { return d.call("cuEventDestroy_v2", uintptr(e)) }
 
 func (d *libcuda) close() error {
 	if err := d.call("cuStreamDestroy_v2", d.stream); err != nil {

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"strings"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -64,13 +63,6 @@ var ops = map[string]func(*binder, *graph.Node){
 		y := n.Out[0]
 		b.launch("k_embed_bag", [3]int{b.most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, y.Shape.RowLen(), b.value(y), b.value(n.In[0]), b.dtype(n.In[0]), b.value(n.In[1]), b.value(n.In[2]))
 	},
-	"embed_grad": func(b *binder, n *graph.Node) {
-		a, dy := n.Attr.(graph.EmbedGradAttr), n.In[0]
-		b.launch("k_embed_grad", [3]int{a.Rows, 1, 1}, 256, b.sizes, dy.Shape.Outer, dy.Shape.RowLen(), b.value(n.Out[0]), b.value(dy), b.value(n.In[1]), a.Scale)
-	},
-	"scatter_rows": func(b *binder, n *graph.Node) {
-		b.each("k_scatter_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), n.In[0].Shape.Outer)
-	},
 	"positions": func(b *binder, n *graph.Node) {
 		seqs := sequences(n.In[1])
 		b.launch("k_positions", [3]int{(seqs.Size(b.plan.Max) + 63) / 64, 1, 1}, 64, b.sizes, seqs, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.PositionsAttr).Pad))
@@ -104,18 +96,36 @@ var ops = map[string]func(*binder, *graph.Node){
 	"combine": func(b *binder, n *graph.Node) {
 		b.each("k_combine", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), n.In[1].Shape.RowLen())
 	},
-	"attention":      bindAttention,
-	"attention_rel":  bindAttention,
-	"attention_kv":   bindAttentionKV,
-	"attention_grad": bindAttentionGrad,
+	"attention":          bindAttention,
+	"attention_rel":      bindAttention,
+	"attention_kv":       bindAttentionKV,
+	"attention_grad":     bindAttentionGrad,
+	"attention_rel_grad": bindAttentionGrad,
+	"sample":             bindSample,
+	"embed_grad":         bindEmbedGrad,
+	"embed_bag_grad":     bindEmbedBagGrad,
+	"scatter_rows":       bindScatterRows,
+	"columns":            bindColumns,
+	"columns_grad":       bindColumns,
+	"row_dot":            bindRowDot,
+	"row_dot_grad": func(b *binder, n *graph.Node) {
+		b.each("k_mul_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	},
+	"buckets":           bindBuckets,
+	"buckets_grad":      bindBucketsGrad,
+	"sequence_sum":      bindSequenceSum,
+	"sequence_sum_grad": bindSequenceSumGrad,
+	"preference":        bindPreference,
+	"preference_grad":   bindPreferenceGrad,
+	"distill":           bindDistill,
+	"distill_grad":      bindDistillGrad,
+	"infonce":           bindInfoNCE,
+	"infonce_grad":      bindInfoNCEGrad,
 	"kv_write": func(b *binder, n *graph.Node) {
 		k := n.In[2]
 		b.warps("k_kv_write", b.most(k)*((k.Shape.RowLen()+31)/32), k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType, b.value(k), b.value(n.In[3]), b.value(n.In[4]))
 	},
 }
-
-// Supports reports whether the card has kernels for an op.
-func Supports(op *graph.OpDef) bool { return ops[op.Name] != nil }
 
 // sequences is the number of sequences that prefix sums delimit.
 func sequences(start *graph.Value) tensor.Dim {
@@ -225,28 +235,40 @@ func bindNormDW(b *binder, n *graph.Node) {
 	chunks := b.most(x) * x.Shape.RowLen() / size
 	stats := b.workspace(8 * int64(chunks))
 	b.warps("k_norm_stats", chunks, x.Shape.Outer, x.Shape.RowLen(), stats, b.value(x), size, a.Kind == graph.RMSNorm, a.Eps)
-	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(n.In[0]), b.value(x), stats, a.Width, size)
+	count := b.slices(b.most(x)*x.Shape.RowLen()/a.Width, a.Width)
+	at := b.workspace(8 * int64(count) * int64(a.Width))
+	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.value(n.In[0]), b.value(x), stats, a.Width, size)
+	for i, v := range n.Out {
+		if to := b.value(v); to != 0 {
+			b.addSlices(to, at+address(4*i*a.Width), count, 2*a.Width, a.Width)
+		}
+	}
 }
 
 func bindColSum(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.launch("k_col_sum", [3]int{(x.Shape.RowLen() + 31) / 32, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x))
+	cols := x.Shape.RowLen()
+	count := b.slices(b.most(x), cols)
+	at := b.workspace(4 * int64(count) * int64(cols))
+	b.launch("k_col_sum", [3]int{(cols + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, cols, at, b.value(x))
+	b.addSlices(b.value(n.Out[0]), at, count, cols, cols)
+}
+
+// slices is into how many slices rows are cut for their sum: enough to fill the card
+// with blocks for 32 columns, of at least 64 rows each.
+func (b *binder) slices(rows, cols int) int {
+	return max(1, min(8*b.be.drv.describe().Units/((cols+31)/32), rows/64))
+}
+
+func (b *binder) addSlices(to, slices address, count, stride, width int) {
+	b.launch("k_add_slices", [3]int{(width + 255) / 256, 1, 1}, 256, to, slices, count, stride, width)
 }
 
 func bindPool(b *binder, n *graph.Node) {
 	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]
 	for i := range kind.Len() {
-		b.launch("k_pool", [3]int{b.most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), int(kind.At(i)), y.Shape.RowLen(), i*x.Shape.RowLen())
+		b.launch("k_pool", [3]int{b.most(y), 1, 1}, min(1024, (x.Shape.RowLen()+31)/32*32), b.sizes, y.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), int(kind.At(i)), y.Shape.RowLen(), i*x.Shape.RowLen())
 	}
-}
-
-func bindPoolGrad(b *binder, n *graph.Node) {
-	dx, dy := n.Out[0], n.In[0]
-	if kind := n.Attr.(graph.PoolAttr).Kind; kind > graph.PoolLast {
-		b.fail(fmt.Errorf("%w: there is no kernel for the gradient of pooling %s (%s)", ErrDevice, kind, n.Name))
-		return
-	}
-	b.launch("k_pool_grad", [3]int{b.most(dx), 1, 1}, 256, b.sizes, dx.Shape.Outer, dx.Shape.RowLen(), b.value(dx), b.value(dy), b.value(n.In[1]), dy.Shape.Outer, int(n.Attr.(graph.PoolAttr).Kind))
 }
 
 func bindL2Norm(b *binder, n *graph.Node) {
@@ -278,7 +300,7 @@ func bindMeanGrad(b *binder, n *graph.Node) {
 }
 
 // sumBlock is how many elements one block of k_sum_squares adds.
-const sumBlock = 65536
+const sumBlock = 8192
 
 func bindSumSquares(b *binder, n *graph.Node) {
 	x := n.In[0]
@@ -310,9 +332,10 @@ func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address,
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
 	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	if t := b.dtype(w); b.be.wgmma && !b.be.opts.F32 && half.Holds(rows) && (t == tensor.F32 || t == tensor.BF16) {
+	if t := b.dtype(w); b.be.wgmma && !b.be.inF32(k) && (t == tensor.F32 || t == tensor.BF16) {
 		turned, to := b.turned(tensor.Fixed(rows), k, in{b.value(w), t == tensor.BF16})
-		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, b.rounded(dy, in{at: b.value(dy)}).at, rows, turned, to, b.value(n.Out[0]))
+		left := b.rounded(dy, in{at: b.value(dy)})
+		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, left.at, (rows+7)/8*8, turned, to, b.value(n.Out[0]))
 		return
 	}
 	at := b.value(w)
@@ -327,7 +350,7 @@ func bindLinearDX(b *binder, n *graph.Node) {
 func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
-	if b.be.wgmma && !b.be.opts.F32 {
+	if b.be.wgmma && !b.be.inF32(k) {
 		a, to := b.turned(dy.Shape.Outer, rows, in{at: b.value(dy)})
 		w, _ := b.turned(x.Shape.Outer, k, b.reads(x))
 		b.multiply(tensor.Fixed(rows), dy.Shape.Outer, k, a, to, w, to, b.value(n.Out[0]))
@@ -356,84 +379,4 @@ func bindRoute(b *binder, n *graph.Node) {
 	}
 	b.launch("k_route", [3]int{(most + 63) / 64, 1, 1}, 64, b.sizes, x.Shape.Outer, experts, weights, slots, b.value(x), a.Used, a.Normalize)
 	b.launch("k_sort_choices", [3]int{1, 1, 1}, 1, b.sizes, x.Shape.Outer, experts, rows, slots, offsets, a.Used)
-}
-
-// maxHead is the largest head that the kernels of attention hold in registers.
-const maxHead = 256
-
-func (b *binder) checkHead(n *graph.Node, head int) bool {
-	if head > maxHead {
-		b.fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, head, maxHead))
-	}
-	return head <= maxHead
-}
-
-// flashHead is the size of head that tensor cores compute a head with; 0: none.
-func flashHead(head int) int {
-	for _, d := range []int{32, 64, 128} {
-		if head <= d {
-			return d
-		}
-	}
-	return 0
-}
-
-func bindAttention(b *binder, n *graph.Node) {
-	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
-	if !b.checkHead(n, a.HeadDim) {
-		return
-	}
-	var lse, rel address
-	relCols := 1
-	if len(n.Out) > 1 {
-		lse = b.value(n.Out[1])
-	}
-	if len(n.In) > 4 {
-		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
-	}
-	if d := flashHead(a.HeadDim); lse == 0 && d > 0 && !b.be.opts.F32 {
-		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), b.reads(q), b.reads(n.In[1]), b.reads(n.In[2]),
-			b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
-		return
-	}
-	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
-}
-
-// singleQueries is up to how many rows each query reads the cache by itself: such
-// batches are mostly sequences that decode.
-const singleQueries = 64
-
-func bindAttentionKV(b *binder, n *graph.Node) {
-	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
-	if !b.checkHead(n, a.HeadDim) {
-		return
-	}
-	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
-	cache := []any{b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
-	k, v := b.value(n.In[1]), b.value(n.In[2])
-	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.value(q), k, v}, cache...)
-	switch d := flashHead(a.HeadDim); {
-	case b.most(q) <= singleQueries && !b.plan.Invariant:
-		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, plain...)
-	case d > 0 && !b.be.opts.F32 && n.In[1].DType != tensor.Q8_0:
-		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.value(q)}, in{at: k}, in{at: v}}, cache...)
-		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1)...)
-	default:
-		b.warps("k_attention_kv_"+kvType, b.most(q)*a.Heads, plain[1:]...)
-	}
-}
-
-func bindAttentionGrad(b *binder, n *graph.Node) {
-	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
-	if !b.checkHead(n, a.HeadDim) {
-		return
-	}
-	seqs := sequences(n.In[6])
-	operands := []any{b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), b.value(n.In[6])}
-	if dq := b.value(n.Out[0]); dq != 0 {
-		b.warps("k_attention_dq", b.most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
-	}
-	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
-		b.warps("k_attention_dkv", b.most(q)*a.KVHeads, append([]any{q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
-	}
 }

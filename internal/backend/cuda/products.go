@@ -55,12 +55,16 @@ func bindProducts(b *binder, _ *graph.Node) {
 	switch {
 	case p.rows <= oneRow && !b.plan.Invariant:
 		b.one(&p)
-	case b.be.opts.F32:
+	case b.be.inF32(p.k):
 		b.inF32(&p)
 	case !half.Holds(p.k):
 		b.onTensorCores(&p, x)
-	case p.rows <= fewRows && !b.plan.Invariant && b.weights(&p):
-		b.few(&p, b.rounded(p.x, x))
+	case p.rows <= fewRows && !b.plan.Invariant && b.weights(&p) && !b.large(&p):
+		if b.wideFits(&p) {
+			b.wide(&p)
+		} else {
+			b.few(&p)
+		}
 	case b.be.wgmma:
 		b.wgmma(&p, b.rounded(p.x, x))
 	default:
@@ -68,13 +72,15 @@ func bindProducts(b *binder, _ *graph.Node) {
 	}
 }
 
-// rounded is operand v in bf16: as it lies, or rounded into the step's memory.
+// rounded is operand v in bf16: as it lies, or rounded into the step's memory, in
+// rows of a multiple of 8 values.
 func (b *binder) rounded(v *graph.Value, x in) in {
 	if x.half {
 		return x
 	}
-	at := b.workspace(2 * int64(b.most(v)) * int64(v.Shape.RowLen()))
-	b.each("k_round", v, at, x.at)
+	rows, stride := b.most(v), (v.Shape.RowLen()+7)/8*8
+	at := b.workspace(2 * int64(rows) * int64(stride))
+	b.launch("k_round", b.spread(rows*stride/8), 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), at, x.at, stride)
 	return in{at, true}
 }
 
@@ -86,6 +92,16 @@ func (b *binder) weights(p *products) bool {
 		}
 	}
 	return true
+}
+
+// large reports whether a matrix is too large for the kernels of few rows.
+func (b *binder) large(p *products) bool {
+	for i, n := range p.ns {
+		if b.dtype(n.In[1]) == tensor.BF16 && b.be.large(p.cols(i), p.k) {
+			return true
+		}
+	}
+	return false
 }
 
 // beside reports whether two products of one input may share a step: kernels take
@@ -112,8 +128,8 @@ func (p *products) columns() ([mostParts]int, int) {
 	return each3(len(p.ns), p.cols), len(p.ns)
 }
 
-// few is up to 16 rows: 8 columns per block, whose warps share k.
-func (b *binder) few(p *products, x in) {
+// few is up to 16 rows in f32: 8 columns per block, whose warps share k.
+func (b *binder) few(p *products) {
 	n, parts := p.columns()
 	kernel, tiles := "k_few16_", 0
 	for i := range parts {
@@ -123,13 +139,12 @@ func (b *binder) few(p *products, x in) {
 		kernel, tiles = "k_few16_glu_", (n[0]+7)/8
 	}
 	warps := 1
-	for warps < 8 && p.k/(32*warps) >= 4 {
+	for warps < 16 && p.k/(32*warps) >= 3 {
 		warps *= 2
 	}
-	b.launch(kernel+b.name(p), [3]int{tiles, 1, 1}, 32*warps, x.at,
+	b.launch(kernel+b.name(p), [3]int{tiles, 1, 1}, 32*warps, b.value(p.x),
 		each3(parts, func(i int) address { return b.value(p.ns[i].In[1]) }),
-		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).plain }),
-		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).half }),
+		each3(len(p.out), func(i int) address { return b.value(p.out[i]) }),
 		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
 		b.sizes, p.x.Shape.Outer, n, parts, p.k, p.glu, p.act)
 }
@@ -294,10 +309,10 @@ func (b *binder) endOf(v *graph.Value) end {
 
 // merges are the steps of a single row that take in their neighbours.
 var merges = []plan.Merge{
-	{Kind: "linear+linear", Before: isNorm, After: byHeads, Varies: true},
-	{Kind: "linear+glu", Before: isNorm, Varies: true},
-	{Kind: "linear+act", Before: isNorm, Varies: true},
-	{Kind: "linear", Before: isNorm, Varies: true},
+	{Rows: oneRow, Kind: "linear+linear", Before: isNorm, After: byHeads, Varies: true},
+	{Rows: oneRow, Kind: "linear+glu", Before: isNorm, Varies: true},
+	{Rows: oneRow, Kind: "linear+act", Before: isNorm, Varies: true},
+	{Rows: oneRow, Kind: "linear", Before: isNorm, Varies: true},
 }
 
 // isNorm reports whether nodes are the norm of a row, or of a sum of rows, that a

@@ -83,13 +83,18 @@ func (b *binder) wgmma(p *products, x in) {
 	for i := range len(p.out) {
 		blocks += (n[i] + width - 1) / width
 	}
-	b.launch(t.name(), b.blocks(t, blocks*((p.rows+t.rows-1)/t.rows), splits), 2*t.rows+32,
+	b.tiled(t, splits, blocks, p.rows,
 		b.tensorMap(x.at, p.rows, p.k, t.rows),
 		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.k, width) }),
 		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).plain }),
 		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).half }),
 		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
 		b.sizes, p.x.Shape.Outer, tensor.Fixed(p.k), n, parts, p.glu, p.act, early, tail(64))
+}
+
+// tiled launches a kernel of tiles: some columns of tiles for so many rows.
+func (b *binder) tiled(t tile, splits, columns, rows int, arguments ...any) {
+	b.launch(t.name(), b.blocks(t, columns*((rows+t.rows-1)/t.rows), splits), 2*t.rows+32, arguments...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster, l.whole = t.shared(), splits, true
 }
@@ -121,7 +126,7 @@ func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
 func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
 	to = (rows.Size(b.plan.Max) + 63) / 64 * 64
 	at = b.workspace(2 * int64(cols) * int64(to))
-	b.launch("k_turn_bf16", [3]int{to / 32, (cols + 31) / 32, 1}, 256, b.sizes, rows, cols, at, x, to)
+	b.launch("k_turn_bf16", [3]int{to / 64, (cols + 31) / 32, 1}, 256, b.sizes, rows, cols, at, x, to)
 	return at, to
 }
 
@@ -130,12 +135,65 @@ func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
 func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w address, sw int, y address) {
 	most, deep := rows.Size(b.plan.Max), k.Size(b.plan.Max)
 	t, splits := chooseTile(most, deep, b.be.drv.describe().Units, []int{n}, false, false)
-	if k.Sym != 0 {
-		splits = 1 // a run may be too short to be shared
-	}
-	b.launch(t.name(), b.blocks(t, (n+t.cols-1)/t.cols*((most+t.rows-1)/t.rows), splits), 2*t.rows+32,
+	b.tiled(t, splits, (n+t.cols-1)/t.cols, most,
 		b.tensorMap(a, most, sa, t.rows), [mostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
 		[mostParts]address{y}, [mostParts]address{}, [mostParts]address{}, b.sizes, rows, k, [mostParts]int{n}, 1, false, -1, false, tail(64))
-	l := &b.launches[len(b.launches)-1]
-	l.shared, l.cluster, l.whole = t.shared(), splits, true
 }
+
+// Limits of the kernel for few rows: from so many values of weights on it is faster
+// than smaller blocks, and so many steps of 64 values of k fit into a block.
+const (
+	wideWeights = 1 << 20
+	wideSteps   = 16
+	wideSplits  = 8
+	wideUnit    = 220 << 10 // bytes of shared memory that a unit has for such blocks
+)
+
+// mostOfFew is up to how many values of a matrix in bf16 the kernels of few rows are
+// faster than those of many, measured with 8 rows on an H200.
+const mostOfFew = 1 << 22
+
+// large reports whether few rows are multiplied with a matrix in bf16 of n x k values
+// by the kernels of many rows.
+func (b *Backend) large(n, k int) bool { return b.wgmma && n*k > mostOfFew }
+
+// wideFits reports whether a product of few rows is one for k_wide.
+func (b *binder) wideFits(p *products) bool {
+	values := 0
+	for i := range p.ns {
+		values += p.cols(i) * p.k
+	}
+	return b.be.wgmma && values >= wideWeights && p.k <= 64*wideSteps*wideSplits && b.dtype(p.ns[0].In[1]) == tensor.BF16
+}
+
+// wide is up to 16 rows with large matrices: 64 rows of weights per block, and k is
+// shared by a cluster.
+func (b *binder) wide(p *products) {
+	n, parts := p.columns()
+	tiles, rows := 0, 64
+	for i := range parts {
+		tiles += (n[i] + 63) / 64
+	}
+	if p.glu {
+		tiles, rows = (n[0]+31)/32, 32
+	}
+	steps, splits := (p.k+63)/64, 1
+	for splits < wideSplits && ((steps+splits-1)/splits > wideSteps/2 || tiles*splits < 2*b.be.drv.describe().Units && steps/splits >= 4) {
+		splits *= 2
+	}
+	steps = (steps + splits - 1) / splits
+	// As many clusters as the card holds take tiles in turns.
+	held := min(4, wideUnit/wideShared(steps)) * b.be.drv.describe().Units / splits
+	b.launch("k_wide", [3]int{min(tiles, max(held, 1)), splits, 1}, 128,
+		each3(parts, func(i int) tensorMap { return b.tensorMap(b.value(p.ns[i].In[1]), n[i], p.k, rows) }),
+		b.value(p.x),
+		each3(len(p.out), func(i int) address { return b.value(p.out[i]) }),
+		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
+		b.sizes, p.x.Shape.Outer, n, parts, p.k, p.glu, p.act, tail(64))
+	l := &b.launches[len(b.launches)-1]
+	l.shared, l.cluster, l.whole = wideShared(steps), splits, true
+}
+
+// wideShared is the dynamic shared memory of so many steps: 64 rows of weights and
+// 32 of x.
+func wideShared(steps int) int { return steps*96*128 + 1024 }

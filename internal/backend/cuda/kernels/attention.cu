@@ -72,17 +72,6 @@ template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const 
   if (lse && lane == 0) *lse = hi > lo ? top + logf(sum) : -INF;
 }
 
-// The sequence that row t belongs to.
-__device__ __forceinline__ int sequence_of(const int *start, int seqs, int t) {
-  int lo = 0, hi = seqs;
-  while (hi - lo > 1) {
-    int mid = (lo + hi) / 2;
-    if (start[mid] <= t) lo = mid;
-    else hi = mid;
-  }
-  return lo;
-}
-
 #define EACH_HEAD(i) for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * a.heads; i < n_; i += (u64)gridDim.x * blockDim.x / 32)
 
 KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
@@ -95,6 +84,46 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *
     visible(a, t - q0, start[s + 1] - q0, lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
     attend<F32>(a, keys, q + o, out, o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
+  }
+}
+
+// Up to 16 rows in all: a block per head, a thread per query and key. Heads of up to
+// 128 values.
+KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+  __shared__ float qs[16][129], ks[16][129], vs[16][129], ps[16][17];
+  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, off = h / (a.heads / a.kv_heads) * d, i = threadIdx.x / 16, j = threadIdx.x % 16, kcols = a.kv_heads * d;
+  grid_wait();
+  for (int e = threadIdx.x; e < total * d; e += 256) {
+    int r = e / d, c = e % d;
+    qs[r][c] = q[((u64)r * a.heads + h) * d + c];
+    ks[r][c] = k[(u64)r * kcols + off + c];
+    vs[r][c] = v[(u64)r * kcols + off + c];
+  }
+  __syncthreads();
+  float x = -INF;
+  if (i < total && j < total) {
+    int s = sequence_of(start, ns, i), q0 = start[s], q1 = start[s + 1], lo, hi, reach = (relcols - 1) / 2;
+    visible(a, i - q0, q1 - q0, lo, hi);
+    if (i >= q0 && i < q1 && j - q0 >= lo && j - q0 < hi) {
+      float dot = 0;
+      for (int c = 0; c < d; c++) dot += qs[i][c] * ks[j][c];
+      x = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j - q0);
+      if (rel) x += rel[h * relcols + min(max(j - i, -reach), reach) + reach];
+    }
+  }
+  float top = x, sum;
+  for (int o = 8; o; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+  float p = x == -INF ? 0 : expf(x - top);
+  sum = p;
+  for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  ps[i][j] = sum > 0 ? p / sum : 0;
+  if (lse && i < total && j == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
+  __syncthreads();
+  for (int e = threadIdx.x; e < total * d; e += 256) {
+    int r = e / d, c = e % d;
+    float acc = 0;
+    for (int u = 0; u < total; u++) acc += ps[r][u] * vs[u][c];
+    out[((u64)r * a.heads + h) * d + c] = acc;
   }
 }
 
@@ -144,8 +173,14 @@ KERNEL k_kv_write(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type,
   }
 }
 
+// The bias of key j for query i, where there is one.
+__device__ __forceinline__ float rel_at(const float *rel, int cols, int h, int i, int j) {
+  int reach = (cols - 1) / 2;
+  return rel ? rel[h * cols + min(max(j - i, -reach), reach) + reach] : 0;
+}
+
 // Gradients: probabilities are computed again from the log-sum-exp.
-__device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const float *k, const float *v, const float *dout, float lse, float delta, float slope, int j, float &p, float &ds) {
+__device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const float *k, const float *v, const float *dout, float lse, float delta, float slope, int j, float rel, float &p, float &ds) {
   int lane = threadIdx.x % 32;
   float s = 0, g = 0;
   for (int i = lane; i < a.head; i += 32) {
@@ -154,7 +189,7 @@ __device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const f
   }
   s = final_score(a, warp_sum(s), slope, j);
   g = warp_sum(g);
-  p = expf(s - lse);
+  p = expf(s + rel - lse);
   ds = p * (g - delta) * a.scale;
   if (a.cap > 0) ds *= 1 - (s / a.cap) * (s / a.cap);
 }
@@ -166,7 +201,7 @@ __device__ __forceinline__ float row_dot(const float *x, const float *y, int n) 
 }
 
 // One warp per query head.
-KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
   grid_wait();
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, kcols = a.kv_heads * d;
   EACH_HEAD(i) {
@@ -179,7 +214,7 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
       for (int j = lo; j < hi; j++) {
         u64 u = (u64)(q0 + j) * kcols + h / (a.heads / a.kv_heads) * d;
         float p, ds;
-        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)t * a.heads + h], delta, slope, j, p, ds);
+        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)t * a.heads + h], delta, slope, j, rel_at(rel, relcols, h, t - q0, j), p, ds);
         for (int e = 0; e < 8; e++)
           if (lane + 32 * e < d) acc[e] += ds * k[u + lane + 32 * e];
       }
@@ -191,7 +226,7 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
 
 // One warp per key head: sums over the heads of its group and the queries that
 // see it, in order.
-KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start) {
+KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
   grid_wait();
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, group = a.heads / a.kv_heads;
   for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = (u64)size(rows, bind) * a.kv_heads; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
@@ -207,7 +242,7 @@ KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, f
           if (u - q0 < lo || u - q0 >= hi) continue;
           u64 o = ((u64)t * a.heads + h) * d;
           float p, ds, delta = row_dot(dout + o, out + o, d);
-          pair_grad(a, q + o, k + ko, v + ko, dout + o, lse[(u64)t * a.heads + h], delta, slope, u - q0, p, ds);
+          pair_grad(a, q + o, k + ko, v + ko, dout + o, lse[(u64)t * a.heads + h], delta, slope, u - q0, rel_at(rel, relcols, h, t - q0, u - q0), p, ds);
           for (int c = 0; c < 8; c++)
             if (lane + 32 * c < d) gk[c] += ds * q[o + lane + 32 * c], gv[c] += p * dout[o + lane + 32 * c];
         }
@@ -218,4 +253,35 @@ KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, f
         if (dv) dv[ko + lane + 32 * c] = gv[c];
       }
   }
+}
+
+// The gradient of one bias by distance: a block per column and head, whose warps
+// take queries in turns.
+KERNEL k_attention_drel(const int *bind, Dim seqs, Mask a, float *drel, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
+  __shared__ float part[8];
+  grid_wait();
+  int ns = size(seqs, bind), d = a.head, h = blockIdx.y, reach = (relcols - 1) / 2, far = (int)blockIdx.x - reach, warp = threadIdx.x / 32;
+  float sum = 0;
+  for (int s = 0; s < ns; s++) {
+    int q0 = start[s], keys = start[s + 1] - q0, lo, hi;
+    for (int i = warp; i < keys; i += 8) {
+      visible(a, i, keys, lo, hi);
+      if (far > -reach) lo = max(lo, i + far);
+      if (far < reach) hi = min(hi, i + far + 1);
+      u64 o = ((u64)(q0 + i) * a.heads + h) * d;
+      if (lo >= hi) continue;
+      float delta = row_dot(dout + o, out + o, d);
+      for (int j = lo; j < hi; j++) {
+        u64 u = ((u64)(q0 + j) * a.kv_heads + h / (a.heads / a.kv_heads)) * d;
+        float p, ds;
+        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)(q0 + i) * a.heads + h], delta, 0, j, rel[h * relcols + blockIdx.x], p, ds);
+        sum += ds / a.scale;
+      }
+    }
+  }
+  if (threadIdx.x % 32 == 0) part[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x) return;
+  for (int w = 1; w < 8; w++) sum += part[w];
+  drel[h * relcols + blockIdx.x] = sum;
 }

@@ -87,9 +87,19 @@ KERNEL k_glu_grad(const int *bind, Dim rows, int cols, float *dgate, float *dup,
 }
 
 KERNEL k_embed(const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, float scale) {
-  grid_wait();
   u64 stride = row_bytes(type, cols);
-  EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
+  if (cols % 4 || type != F32 && type != BF16) {
+    EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
+    return;
+  }
+  u32 fours = cols / 4;
+  u64 n = (u64)size(rows, bind) * fours;
+  grid_wait();
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+    u64 r = i / fours;
+    float4 v = four_of(table + ids[r] * stride, type == BF16, 4 * (i - r * fours));
+    ((float4 *)y)[i] = {scale * v.x, scale * v.y, scale * v.z, scale * v.w};
+  }
 }
 
 // One block per sequence, threads over columns.
@@ -106,33 +116,51 @@ KERNEL k_embed_bag(const int *bind, Dim rows, int cols, float *y, const u8 *tabl
   }
 }
 
+// The sequence that row t belongs to.
+__device__ __forceinline__ int sequence_of(const int *start, int seqs, int t) {
+  int lo = 0, hi = seqs;
+  while (hi - lo > 1) {
+    int mid = (lo + hi) / 2;
+    if (start[mid] <= t) lo = mid;
+    else hi = mid;
+  }
+  return lo;
+}
+
 // One block per row of the table: the rows of an id are added in order of tokens.
-KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale) {
+// With start, a token's row is that of its sequence, divided by its tokens.
+KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale, const int *start, Dim seqs) {
   grid_wait();
+  __shared__ u32 found[32]; // a bit per token of 1024
   int id = blockIdx.x, n = size(tokens, bind);
-  __shared__ int found[256];
-  __shared__ int count;
   for (int c0 = 0; c0 < cols; c0 += 4 * blockDim.x) {
     float sum[4] = {0, 0, 0, 0};
-    for (int t0 = 0; t0 < n; t0 += blockDim.x) {
-      int t = t0 + threadIdx.x, mine = t < n && ids[t] == id;
-      // Where a token stands among those found: by warp, then by lane.
-      u32 votes = __ballot_sync(~0u, mine);
-      __shared__ int before[33];
-      if (threadIdx.x % 32 == 0) before[threadIdx.x / 32 + 1] = __popc(votes);
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        before[0] = 0;
-        for (int w = 0; w < blockDim.x / 32; w++) before[w + 1] += before[w];
-        count = before[blockDim.x / 32];
+    for (int t0 = 0; t0 < n; t0 += 1024) {
+      int mine[4], any = 0;
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        int t = t0 + e * 256 + threadIdx.x;
+        any |= mine[e] = t < n && ids[t] == id;
+      }
+      if (!__syncthreads_or(any)) continue;
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        u32 votes = __ballot_sync(~0u, mine[e]);
+        if (threadIdx.x % 32 == 0) found[e * 8 + threadIdx.x / 32] = votes;
       }
       __syncthreads();
-      if (mine) found[before[threadIdx.x / 32] + __popc(votes & ((1u << threadIdx.x % 32) - 1))] = t;
-      __syncthreads();
-      for (int k = 0; k < count; k++)
-        for (int j = 0; j < 4; j++) {
-          int c = c0 + j * blockDim.x + threadIdx.x;
-          if (c < cols) sum[j] += scale * dy[(u64)found[k] * cols + c];
+      for (int w = 0; w < 32; w++)
+        for (u32 left = found[w]; left; left &= left - 1) {
+          int row = t0 + w * 32 + __ffs(left) - 1;
+          float f = scale;
+          if (start) {
+            row = sequence_of(start, size(seqs, bind), row);
+            f /= max(start[row + 1] - start[row], 1);
+          }
+          for (int j = 0; j < 4; j++) {
+            int c = c0 + j * blockDim.x + threadIdx.x;
+            if (c < cols) sum[j] += f * dy[(u64)row * cols + c];
+          }
         }
       __syncthreads();
     }
@@ -145,19 +173,6 @@ KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const floa
 
 KERNEL k_gather(const int *bind, Dim rows, int cols, float *y, const float *x, const int *from) {
   EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols];
-}
-
-// One thread per element of dx: rows that repeat are added in order.
-KERNEL k_scatter_rows(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *to, Dim from) {
-  grid_wait();
-  int n = size(from, bind);
-  EACH(i) {
-    float sum = 0;
-    int row = i / cols, c = i % cols;
-    for (int r = 0; r < n; r++)
-      if (to[r] == row) sum += dy[(u64)r * cols + c];
-    dx[i] = sum;
-  }
 }
 
 // Turn is a rotation. Angles are taken in double from the integer position. freqs
@@ -275,9 +290,23 @@ template <int N> __device__ __forceinline__ void act_all(int kind, float *d) {
   }
 }
 
-// f32 as bf16.
-KERNEL k_round(const int *bind, Dim rows, int cols, u16 *y, const float *x) {
-  EACH(i) y[i] = float_to_bf16(x[i]);
+// f32 as bf16, in rows of a multiple of 8 values: zeros fill them up.
+KERNEL k_round(const int *bind, Dim rows, int cols, u16 *y, const float *x, int stride) {
+  u64 parts = stride / 8, n = (u64)size(rows, bind) * parts;
+  bool whole = cols == stride;
+  grid_wait();
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+    float v[8];
+    if (whole) {
+      float4 a = ((const float4 *)x)[2 * i], b = ((const float4 *)x)[2 * i + 1];
+      v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+    } else {
+      u64 r = i / parts;
+      int c = i % parts * 8;
+      for (int e = 0; e < 8; e++) v[e] = c + e < cols ? x[r * cols + c + e] : 0;
+    }
+    ((uint4 *)y)[i] = {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
+  }
 }
 
 KERNEL k_accumulate(const int *bind, Dim rows, int cols, float *sum, const float *g, const float *keep) { EACH(i) sum[i] = keep[0] == 0 ? g[i] : sum[i] + g[i]; }

@@ -36,7 +36,7 @@ template <int F> __device__ __forceinline__ void mma(float (&d)[4], const u32 (&
 
 template <int D, int TYPE>
 __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
-                                      const int *table, int blocks, int block, const float *rel, int relcols) {
+                                      const int *table, int blocks, int block, const float *rel, int relcols, float *lse) {
   constexpr int KT = D > 64 ? 32 : 64, F = TYPE == F16, PARTS = KT * (D / 8) / 256 > 0 ? KT * (D / 8) / 256 : 1;
   __shared__ __align__(16) u16 ks[2][KT][D + 8], vs[2][KT][D + 8];
   int total = size(rows, bind), t0 = blockIdx.x * 128, h = blockIdx.y;
@@ -207,6 +207,7 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
   for (int w = 0; w < 2; w++) {
     sum[w] += __shfl_xor_sync(~0u, sum[w], 1);
     sum[w] += __shfl_xor_sync(~0u, sum[w], 2);
+    if (lse && row[w] < total && lane % 4 == 0) lse[(u64)row[w] * a.heads + h] = top[w] * 0.6931471805599453f + logf(sum[w]);
     sum[w] = sum[w] > 0 ? 1 / sum[w] : 0;
   }
 #pragma unroll
@@ -229,8 +230,8 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
 
 #define FLASH(D, name, TYPE, BLOCKS)                                                                                                                                                                  \
   KERNEL __launch_bounds__(256, BLOCKS) k_flash_##D##_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, \
-                                                     int block, const float *rel, int relcols) {                                                                                               \
-    flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols);                                                                                     \
+                                                     int block, const float *rel, int relcols, float *lse) {                                                                                   \
+    flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse);                                                                                \
   }
 FLASH(32, f32, F32, 2)
 FLASH(64, f32, F32, 2)
@@ -259,6 +260,7 @@ __device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, 
   __syncthreads();
   const int *of = table + (u64)s * blocks;
   float slope = a.alibi ? alibi_slope(a, h) : 0, top = -INF, sum = 0, acc[8] = {};
+  bool pairs = TYPE == F16 && d % 2 == 0 && d <= 64; // lanes take two neighbours of a head
   for (int j0 = lo + warp * 32; j0 < hi; j0 += 256) {
     int j = j0 + lane;
     u64 row = j < hi ? ((u64)of[j / block] * block + j % block) * stride : 0;
@@ -279,8 +281,24 @@ __device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, 
     sum = sum * keep + warp_sum(p);
     top = next;
     for (int e = 0; e < 8; e++) acc[e] *= keep;
-    // Eight keys at a time, so that their loads are under way together. Keys
-    // beyond the last have weight 0 and read row 0.
+    // Keys at a time, so that their loads are under way together. Keys beyond the
+    // last have weight 0 and read row 0.
+    if (pairs) {
+#pragma unroll 1
+      for (int i = 0; i < min(32, hi - j0); i += 16) {
+        u32 x[16];
+        float w[16];
+#pragma unroll
+        for (int g = 0; g < 16; g++) {
+          u64 r = __shfl_sync(~0u, row, i + g);
+          w[g] = __shfl_sync(~0u, p, i + g);
+          x[g] = 2 * lane < d ? ((const u32 *)(v + r + off * 2))[lane] : 0;
+        }
+#pragma unroll
+        for (int g = 0; g < 16; g++) acc[0] += w[g] * half_to_float(x[g]), acc[1] += w[g] * half_to_float(x[g] >> 16);
+      }
+      continue;
+    }
 #pragma unroll 1
     for (int i = 0; i < min(32, hi - j0); i += 8) {
       float x[8][2], w[8];
@@ -303,6 +321,9 @@ __device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, 
         }
     }
   }
+  if (pairs) {
+    if (2 * lane < d) os[warp][2 * lane] = acc[0], os[warp][2 * lane + 1] = acc[1];
+  } else
   for (int e = 0; e < 8; e++)
     if (lane + 32 * e < d) os[warp][lane + 32 * e] = acc[e];
   if (lane == 0) tops[warp] = top, sums[warp] = sum;

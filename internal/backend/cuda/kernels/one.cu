@@ -32,6 +32,53 @@ template <int TYPE> __device__ __forceinline__ void load8(float *v, const u8 *ro
   else part8<TYPE>(v, row, i);
 }
 
+// Sixteen codes of a row with one scale; m is what is added to each, where the type
+// has it. Q4: bytes hold a code of the first half of a block and one of the second.
+struct Codes {
+  u32 u[4];
+  float d, m;
+};
+
+template <int TYPE> __device__ __forceinline__ Codes codes_at(const u8 *row, int c) {
+  Codes q;
+  int h = c % 2;
+  q.m = 0;
+  if (TYPE == Q4_1) {
+    const u32 *b = (const u32 *)(row + c / 2 * 20);
+    u32 dm = b[0];
+    q.d = half_to_float(dm), q.m = half_to_float(dm >> 16);
+    q.u[0] = b[1 + 2 * h], q.u[1] = b[2 + 2 * h];
+  } else {
+    const u16 *b = (const u16 *)(row + c / 2 * (TYPE == Q8_0 ? 34 : 18)), *s = b + 1 + h * (TYPE == Q8_0 ? 8 : 4);
+    q.d = half_to_float(b[0]);
+#pragma unroll
+    for (int e = 0; e < (TYPE == Q8_0 ? 4 : 2); e++) q.u[e] = s[2 * e] | (u32)s[2 * e + 1] << 16;
+  }
+  return q;
+}
+
+// The dot product of codes with x, which has 16 values. A code becomes the low bits
+// of 2^23 as a float: conversions of integers are slow.
+template <int TYPE> __device__ __forceinline__ float dot_codes(const Codes &q, const float4 (&x)[4]) {
+  const float *v = (const float *)x;
+  float dot = 0, sum = 0;
+#pragma unroll
+  for (int e = 0; e < (TYPE == Q8_0 ? 4 : 2); e++) {
+    u32 u = TYPE == Q8_0 ? q.u[e] ^ 0x80808080u : q.u[e];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      if (TYPE == Q8_0) dot += (__uint_as_float(__byte_perm(u, 0x4b000000, 0x7650 | j)) - 8388736.0f) * v[4 * e + j];
+      else {
+        const float zero = TYPE == Q4_0 ? 8388616.0f : 8388608.0f;
+        dot += (__uint_as_float(((u >> (8 * j)) & 15) | 0x4b000000) - zero) * v[4 * e + j];
+        dot += (__uint_as_float(((u >> (8 * j + 4)) & 15) | 0x4b000000) - zero) * v[8 + 4 * e + j];
+        if (TYPE == Q4_1) sum += v[4 * e + j] + v[8 + 4 * e + j];
+      }
+    }
+  }
+  return q.d * dot + q.m * sum;
+}
+
 // Two rows of weights that give two results: neighbours, a pair that rotates
 // together, or a gate and what it gates.
 struct Pair {
@@ -141,7 +188,7 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
   int begin = blockIdx.x * groups + warp / p.split, turns = (pairs - (int)blockIdx.x * groups + gridDim.x * groups - 1) / (gridDim.x * groups);
   int chunks = p.k / 8, step = 32 * p.split, at = share * 32 + lane;
   bool wide = p.k % 8 == 0;
-  constexpr bool BITS16 = TYPE == F16 || TYPE == BF16;
+  constexpr bool BITS16 = TYPE == F16 || TYPE == BF16, CODES = TYPE == Q8_0 || TYPE == Q4_0 || TYPE == Q4_1;
   constexpr int AHEAD = 4;
   uint4 next[AHEAD][2];
   auto load = [&](const Pair &a, int first) {
@@ -194,6 +241,24 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
       if (t + 1 < turns)
         for (u64 o = at * 128; o < row_bytes(TYPE, p.k); o += step * 128)
           for (int r = 0; r < 2; r++) asm volatile("prefetch.global.L2 [%0];" ::"l"(b.w[r] + o));
+      if constexpr (CODES) {
+        constexpr int U = 2; // units of 16 values under way
+        for (int c = at; c < p.k / 16; c += U * step) {
+          Codes q[U][2];
+#pragma unroll
+          for (int u = 0; u < U; u++)
+            if (c + u * step < p.k / 16)
+              for (int r = 0; r < 2; r++) q[u][r] = codes_at<TYPE>(a.w[r], c + u * step);
+#pragma unroll
+          for (int u = 0; u < U; u++) {
+            int i = c + u * step, first = TYPE == Q8_0 ? 4 * i : i / 2 * 8 + i % 2 * 2;
+            if (i >= p.k / 16) break;
+            constexpr int APART = TYPE == Q8_0 ? 2 : 4; // of the two halves, in fours
+            float4 v[4] = {x[first], x[first + 1], x[first + APART], x[first + APART + 1]};
+            for (int r = 0; r < 2; r++) acc[r] += dot_codes<TYPE>(q[u][r], v);
+          }
+        }
+      } else
 #pragma unroll 4
       for (int c = at; c < chunks; c += step) {
         float v[2][8];
@@ -226,18 +291,28 @@ ONE(q6_k, Q6_K)
 
 // Few rows, up to 16, on tensor cores: 8 rows of weights per block, whose warps
 // share k. Lanes hold 8 neighbours of k of both operands: the order of k within a
-// product does not matter as long as it is the same.
+// product does not matter as long as it is the same. x is multiplied as the sum of
+// two values in bf16, which hold 16 bits of it: texts of few tokens have little to
+// average the rounding of activations.
 struct Few {
-  const u16 *x;   // [rows,k] bf16
+  const float *x; // [rows,k]
   const u8 *w[3]; // [n,k]
-  float *y[3];    // [rows,n] or 0
-  u16 *h[3];      // the same in bf16, or 0
+  float *y[3];    // [rows,n]
   const float *bias[3];
   const int *bind;
   Dim rows;
   int n[3];
   int parts, k, glu, act;
 };
+
+// Eight values as the sum of two in bf16.
+__device__ __forceinline__ void split8(uint4 &hi, uint4 &lo, float4 a, float4 b) {
+  auto two = [](u32 &h, u32 &l, float x, float y) {
+    h = bf16_pair(x, y);
+    l = bf16_pair(x - __uint_as_float(h << 16), y - __uint_as_float(h & 0xffff0000u));
+  };
+  two(hi.x, lo.x, a.x, a.y), two(hi.y, lo.y, a.z, a.w), two(hi.z, lo.z, b.x, b.y), two(hi.w, lo.w, b.z, b.w);
+}
 
 template <int TYPE> __device__ __forceinline__ uint4 weights8(const u8 *row, int i) {
   if (TYPE == BF16) return __ldcs((const uint4 *)row + i);
@@ -247,7 +322,7 @@ template <int TYPE> __device__ __forceinline__ uint4 weights8(const u8 *row, int
 }
 
 template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &p) {
-  __shared__ float sums[8][TILES][16][8];
+  __shared__ float sums[16][TILES][16][8];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, tile = blockIdx.x, part = 0;
   u64 stride = row_bytes(TYPE, p.k);
   while (TILES == 1 && part + 1 < p.parts && tile >= (p.n[part] + 7) / 8) tile -= (p.n[part++] + 7) / 8;
@@ -270,18 +345,23 @@ template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &
   grid_wait();
   float acc[TILES][4] = {};
   auto multiply = [&](const uint4 *w, int c) {
-    uint4 a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
-    if (r0 < m && c < chunks) a = ((const uint4 *)(p.x + (u64)r0 * p.k))[c];
-    if (r1 < m && c < chunks) b = ((const uint4 *)(p.x + (u64)r1 * p.k))[c];
+    uint4 hi[2] = {}, lo[2] = {};
 #pragma unroll
-    for (int t = 0; t < TILES; t++) {
-      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                   : "+f"(acc[t][0]), "+f"(acc[t][1]), "+f"(acc[t][2]), "+f"(acc[t][3])
-                   : "r"(a.x), "r"(b.x), "r"(a.y), "r"(b.y), "r"(w[t].x), "r"(w[t].y));
-      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                   : "+f"(acc[t][0]), "+f"(acc[t][1]), "+f"(acc[t][2]), "+f"(acc[t][3])
-                   : "r"(a.z), "r"(b.z), "r"(a.w), "r"(b.w), "r"(w[t].z), "r"(w[t].w));
+    for (int e = 0; e < 2; e++) {
+      int r = e ? r1 : r0;
+      const float4 *x = (const float4 *)(p.x + (u64)r * p.k) + 2 * c;
+      if (r < m && c < chunks) split8(hi[e], lo[e], x[0], x[1]);
     }
+    auto add = [&](float (&d)[4], const uint4 (&a)[2], const uint4 &w) {
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "r"(a[0].x), "r"(a[1].x), "r"(a[0].y), "r"(a[1].y), "r"(w.x), "r"(w.y));
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                   : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                   : "r"(a[0].z), "r"(a[1].z), "r"(a[0].w), "r"(a[1].w), "r"(w.z), "r"(w.w));
+    };
+#pragma unroll
+    for (int t = 0; t < TILES; t++) add(acc[t], hi, w[t]), add(acc[t], lo, w[t]);
   };
   int first = warp * 4, done = 0; // warps stay together: lanes of a warp agree on the loop
   if (TYPE == BF16) {
@@ -311,14 +391,13 @@ template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &
     if (p.act >= 0) v[0] = act(p.act, v[0]);
     if (TILES == 2) v[0] *= v[TILES - 1];
     u64 to = (u64)r * n + c;
-    if (p.y[part]) p.y[part][to] = v[0];
-    if (p.h[part]) p.h[part][to] = float_to_bf16(v[0]);
+    p.y[part][to] = v[0];
   }
 }
 
 #define FEW16(name, TYPE)                                                                                     \
-  KERNEL __launch_bounds__(256) k_few16_##name(const __grid_constant__ Few p) { few16<TYPE, 1>(p); }          \
-  KERNEL __launch_bounds__(256) k_few16_glu_##name(const __grid_constant__ Few p) { few16<TYPE, 2>(p); }
+  KERNEL __launch_bounds__(512) k_few16_##name(const __grid_constant__ Few p) { few16<TYPE, 1>(p); }          \
+  KERNEL __launch_bounds__(512) k_few16_glu_##name(const __grid_constant__ Few p) { few16<TYPE, 2>(p); }
 FEW16(f32, F32)
 FEW16(f16, F16)
 FEW16(bf16, BF16)
@@ -351,14 +430,16 @@ KERNEL k_decode_bf16(u16 *out, const u8 *w, int type, u64 rows, int cols) {
 }
 
 // out[cols,to] = x[rows,cols]^T as bf16; columns of out from rows on are 0. Blocks
-// of 32 x 32.
+// of 64 rows x 32 columns; to is a multiple of 64.
 KERNEL k_turn_bf16(const int *bind, Dim drows, int cols, u16 *out, In x, int to) {
-  __shared__ float tile[32][33];
+  __shared__ float tile[64][33];
+  int rows = size(drows, bind), r0 = blockIdx.x * 64, c0 = blockIdx.y * 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   grid_wait();
-  int rows = size(drows, bind), r0 = blockIdx.x * 32, c0 = blockIdx.y * 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (r0 >= (rows + 63) / 64 * 64) return;
-  for (int i = warp; i < 32; i += 8) tile[i][lane] = r0 + i < rows && c0 + lane < cols ? get(x, (u64)(r0 + i) * cols + c0 + lane) : 0;
+#pragma unroll
+  for (int i = warp; i < 64; i += 8) tile[i][lane] = r0 + i < rows && c0 + lane < cols ? get(x, (u64)(r0 + i) * cols + c0 + lane) : 0;
   __syncthreads();
+#pragma unroll
   for (int i = warp; i < 32; i += 8)
-    if (c0 + i < cols && r0 + lane < to) out[(u64)(c0 + i) * to + r0 + lane] = float_to_bf16(tile[lane][i]);
+    if (c0 + i < cols) ((u32 *)(out + (u64)(c0 + i) * to + r0))[lane] = bf16_pair(tile[2 * lane][i], tile[2 * lane + 1][i]);
 }

@@ -132,17 +132,25 @@ KERNEL k_norm_stats(const int *bind, Dim rows, int cols, float *stats, const flo
   }
 }
 
-// One warp column of 32 elements per block; 8 warps share the rows in a fixed way.
-KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *dw, float *db, const float *dy, const float *x, const float *stats, int width, int chunk) {
+// Sums over rows come in two steps: blocks of 8 warps sum 32 columns of a slice of
+// rows, one slice per blockIdx.y, and k_add_slices adds slices in order.
+__device__ __forceinline__ void slice(int n, int &from, int &to) {
+  int per = (n + gridDim.y - 1) / gridDim.y;
+  from = min(n, per * (int)blockIdx.y), to = min(n, from + per);
+}
+
+// slices are [blockIdx.y][2][width]: of dw, then of db.
+KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *slices, const float *dy, const float *x, const float *stats, int width, int chunk) {
   grid_wait();
   __shared__ float sw[8][32], sb[8][32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.x * 32 + lane;
-  u64 n = (u64)size(rows, bind) * cols;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.x * 32 + lane, from, to;
+  slice((u64)size(rows, bind) * cols / width, from, to);
   float w = 0, b = 0;
   if (i < width)
-    for (u64 o = i + (u64)warp * width; o < n; o += 8 * (u64)width) {
+#pragma unroll 4
+    for (int r = from + warp; r < to; r += 8) {
+      u64 o = (u64)r * width + i, k = 2 * (o / chunk);
       float g = dy[o];
-      u64 k = 2 * (o / chunk);
       w += g * (x[o] - stats[k]) * stats[k + 1];
       b += g;
     }
@@ -151,22 +159,34 @@ KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *dw, float *db, cons
   __syncthreads();
   if (warp || i >= width) return;
   for (int k = 1; k < 8; k++) w += sw[k][lane], b += sb[k][lane];
-  if (dw) dw[i] = w;
-  if (db) db[i] = b;
+  slices[(u64)blockIdx.y * 2 * width + i] = w;
+  slices[((u64)blockIdx.y * 2 + 1) * width + i] = b;
 }
 
-KERNEL k_col_sum(const int *bind, Dim rows, int cols, float *y, const float *x) {
+KERNEL k_col_sum(const int *bind, Dim rows, int cols, float *slices, const float *x) {
   grid_wait();
   __shared__ float part[8][32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32 + lane, n = size(rows, bind);
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32 + lane, from, to;
+  slice(size(rows, bind), from, to);
   float sum = 0;
   if (c < cols)
-    for (int r = warp; r < n; r += 8) sum += x[(u64)r * cols + c];
+#pragma unroll 4
+    for (int r = from + warp; r < to; r += 8) sum += x[(u64)r * cols + c];
   part[warp][lane] = sum;
   __syncthreads();
   if (warp || c >= cols) return;
   for (int k = 1; k < 8; k++) sum += part[k][lane];
-  y[c] = sum;
+  slices[(u64)blockIdx.y * cols + c] = sum;
+}
+
+// y[width] of n slices that are stride values apart.
+KERNEL k_add_slices(float *y, const float *slices, int n, int stride, int width) {
+  grid_wait();
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= width) return;
+  float sum = 0;
+  for (int k = 0; k < n; k++) sum += slices[(u64)k * stride + i];
+  y[i] = sum;
 }
 
 // Pools, as package graph numbers them.
@@ -206,31 +226,32 @@ KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, con
   }
 }
 
-// One block per token: dx is zero where no sequence reads it.
-KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, int kind) {
+// One block per token: dx is zero where no sequence reads it. kind is the one of the
+// columns of dy from part on; more: what kinds before it gave is kept.
+KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, const float *x, int kind, int width, int part, int more) {
   grid_wait();
-  int t = blockIdx.x, n = size(seqs, bind);
+  int t = blockIdx.x;
   if (t >= size(rows, bind)) return;
-  int of = -1;
-  float f = 0;
-  for (int s = threadIdx.x; s < n; s += blockDim.x) {
-    int lo = start[s], hi = start[s + 1];
-    pool_span(kind, lo, hi);
-    if (lo <= t && t < hi) {
-      of = s;
-      f = 1.0f / (hi - lo);
+  int s = sequence_of(start, size(seqs, bind), t), lo = start[s], hi = start[s + 1];
+  pool_span(kind, lo, hi);
+  bool read = lo <= t && t < hi;
+  float n = max(hi - lo, 1), f = 1 / n;
+  if (kind == POOL_MEAN_SQRT) f = 1 / sqrtf(n);
+  if (kind == POOL_WEIGHTED) f = (t - lo + 1) / (n * (n + 1) / 2);
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) {
+    bool mine = read;
+    if (kind == POOL_MAX) { // the first of the largest gets all
+      f = 1;
+      float v = x[(u64)t * cols + c];
+      for (int u = lo; u < hi && mine; u++) {
+        float w = x[(u64)u * cols + c];
+        mine = u < t ? w < v : w <= v;
+      }
     }
+    float g = mine ? dy[(u64)s * width + part + c] * f : 0;
+    u64 at = (u64)t * cols + c;
+    dx[at] = more ? dx[at] + g : g;
   }
-  __shared__ int seq;
-  __shared__ float factor;
-  if (threadIdx.x == 0) seq = -1;
-  __syncthreads();
-  if (of >= 0) {
-    seq = of;
-    factor = f;
-  }
-  __syncthreads();
-  for (int c = threadIdx.x; c < cols; c += blockDim.x) dx[(u64)t * cols + c] = seq < 0 ? 0 : dy[(u64)seq * cols + c] * factor;
 }
 
 // One warp per row.
@@ -271,10 +292,24 @@ KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *l
   if (r >= size(rows, bind)) return;
   const float *x = logits + (u64)r * cols;
   float top = -INF, sum = 0;
-  for (int i = threadIdx.x; i < cols; i += blockDim.x) top = fmaxf(top, x[i]);
-  top = block_max(top);
-  for (int i = threadIdx.x; i < cols; i += blockDim.x) sum += expf(x[i] - top);
-  sum = block_sum(sum);
+  for (int i0 = threadIdx.x; i0 < cols; i0 += 8 * blockDim.x) { // the sum is of what is below the top so far
+    float v[8], next = top;
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+      int i = i0 + e * blockDim.x;
+      v[e] = i < cols ? x[i] : -INF;
+    }
+#pragma unroll
+    for (int e = 0; e < 8; e++) next = fmaxf(next, v[e]);
+    if (next == -INF) continue;
+    sum *= expf(top - next);
+#pragma unroll
+    for (int e = 0; e < 8; e++) sum += expf(v[e] - next);
+    top = next;
+  }
+  float all = block_max(top);
+  sum = block_sum(top == -INF ? 0 : sum * expf(top - all));
+  top = all;
   float smooth = smoothing ? *smoothing : 0, mean = 0;
   if (smooth > 0) {
     for (int i = threadIdx.x; i < cols; i += blockDim.x) mean += x[i];
@@ -321,9 +356,10 @@ KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const i
 // Blocks sum parts of a fixed size; k_sum_parts adds them in order.
 KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const float *g) {
   grid_wait();
-  u64 n = (u64)size(rows, bind) * cols, lo = blockIdx.x * (u64)65536;
+  u64 n = (u64)size(rows, bind) * cols, lo = blockIdx.x * (u64)8192;
   double sum = 0;
-  for (u64 i = lo + threadIdx.x; i < n && i < lo + 65536; i += blockDim.x) sum += (double)g[i] * g[i];
+#pragma unroll 8
+  for (u64 i = lo + threadIdx.x; i < min(n, lo + 8192); i += blockDim.x) sum += (double)g[i] * g[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }

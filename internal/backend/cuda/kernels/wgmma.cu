@@ -242,25 +242,27 @@ template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(co
     for (int i = 0; i < STAGES; i++) bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, WGS);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   __syncthreads();
+  auto tile = [&](int id) { return tile_of(id, mt, tiles, BM, width); };
 
   if (warp == WGS * 4) {
     if (threadIdx.x % 32) return;
     asm volatile("prefetch.tensormap [%0];" ::"l"(&p.a) : "memory");
     auto weights = [&](const Tile &t, int i, int g) { // step i of a tile, g of all
       u32 to = base + g % STAGES * (A + B) + A, bar = full + 8 * (g % STAGES);
+      int col = (from + i) * 64;
       bar_expect(bar, A + B);
-      load_box(to, &p.b[t.part], bar, (from + i) * 64, t.n0);
-      if (p.glu) load_box(to + B / 2, &p.b[1], bar, (from + i) * 64, t.n0);
+      load_box(to, &p.b[t.part], bar, col, t.n0);
+      if (p.glu) load_box(to + B / 2, &p.b[1], bar, col, t.n0);
     };
     auto rows = [&](const Tile &t, int i, int g) { load_box(base + g % STAGES * (A + B), &p.a, full + 8 * (g % STAGES), (from + i) * 64, t.m0); };
-    Tile t = tile_of(blockIdx.x, mt, tiles, BM, width);
+    Tile t = tile(blockIdx.x);
     int begun = min(iters, STAGES), g = begun;
     if (!p.early) grid_wait();
     for (int i = 0; i < begun; i++) weights(t, i, i);
     if (p.early) grid_wait();
     for (int i = 0; i < begun; i++) rows(t, i, i);
     for (int id = blockIdx.x, i = begun; id < mt * all; id += gridDim.x, i = 0) {
-      t = tile_of(id, mt, tiles, BM, width);
+      t = tile(id);
       for (; i < iters; i++, g++) {
         if (g >= STAGES) bar_wait(empty + 8 * (g % STAGES), (g / STAGES - 1) & 1);
         weights(t, i, g);
@@ -270,9 +272,12 @@ template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(co
     return;
   }
   grid_wait();
+  auto release = [&](int stage) { // by one thread of each warpgroup
+    if (threadIdx.x % 128 == 0) bar_arrive(empty + 8 * stage);
+  };
   int wg = warp / 4, lane = threadIdx.x % 32, row = wg * 64 + warp % 4 * 16 + lane / 4, g = 0;
   for (int id = blockIdx.x; id < mt * all; id += gridDim.x) {
-    Tile t = tile_of(id, mt, tiles, BM, width);
+    Tile t = tile(id);
     float d[BN / 2];
 #pragma unroll
     for (int i = 0; i < BN / 2; i++) d[i] = 0;
@@ -285,13 +290,13 @@ template <int BM, int BN, int STAGES> __device__ __forceinline__ void product(co
       for (int k = 0; k < 4; k++) wgmma(d, a + 2 * k, b + 2 * k);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (i > 0 && threadIdx.x % 128 == 0) bar_arrive(empty + 8 * ((g - 1) % STAGES));
+      if (i > 0) release((g - 1) % STAGES);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
     for (int i = 0; i < BN / 2; i++) asm volatile("" : "+f"(d[i])::"memory");
     if (splits == 1) {
-      if (threadIdx.x % 128 == 0) bar_arrive(empty + 8 * ((g - 1) % STAGES));
+      release((g - 1) % STAGES);
       end_of_product<BN>(p, t.part, d, t.n0);
       store_product<BN>(p, t.part, d, t.m0 + row, m, t.n0);
       continue;

@@ -1,0 +1,141 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
+)
+
+// maxHead is the largest head that the kernels of attention hold in registers.
+const maxHead = 256
+
+func (b *binder) checkHead(n *graph.Node, head int) bool {
+	if head > maxHead {
+		b.fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, head, maxHead))
+	}
+	return head <= maxHead
+}
+
+// fewHead is the largest head of which a block holds 16 queries, keys and values.
+const fewHead = 128
+
+// flashHead is the size of head that tensor cores compute a head with; 0: none.
+func flashHead(head int) int {
+	for _, d := range []int{32, 64, 128} {
+		if head <= d {
+			return d
+		}
+	}
+	return 0
+}
+
+func bindAttention(b *binder, n *graph.Node) {
+	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	var lse, rel address
+	relCols := 1
+	if len(n.Out) > 1 {
+		lse = b.value(n.Out[1])
+	}
+	if len(n.In) > 4 {
+		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
+	}
+	few := b.most(q) <= fewRows && !b.plan.Invariant
+	if d := flashHead(a.HeadDim); !few && b.be.flashes(n, lse != 0) {
+		qkv := [3]in{b.reads(q), b.reads(n.In[1]), b.reads(n.In[2])}
+		if lse != 0 && half.Holds(a.HeadDim) {
+			for i := range qkv {
+				qkv[i] = b.rounded(n.In[i], qkv[i])
+			}
+		}
+		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
+			b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse)
+		return
+	}
+	if few && a.HeadDim <= fewHead {
+		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+		return
+	}
+	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols)
+}
+
+// singleQueries is up to how many rows each query reads the cache by itself: such
+// batches are mostly sequences that decode.
+const singleQueries = 64
+
+func bindAttentionKV(b *binder, n *graph.Node) {
+	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
+	cache := []any{b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
+	k, v := b.value(n.In[1]), b.value(n.In[2])
+	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.value(q), k, v}, cache...)
+	switch d := flashHead(a.HeadDim); {
+	case b.most(q) <= singleQueries && !b.plan.Invariant:
+		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, plain...)
+	case d > 0 && !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
+		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.value(q)}, in{at: k}, in{at: v}}, cache...)
+		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1, address(0))...)
+	default:
+		b.warps("k_attention_kv_"+kvType, b.most(q)*a.Heads, plain[1:]...)
+	}
+}
+
+func bindAttentionGrad(b *binder, n *graph.Node) {
+	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
+	if !b.checkHead(n, a.HeadDim) {
+		return
+	}
+	seqs := sequences(n.In[6])
+	var rel, drel address
+	relCols := 1
+	if len(n.In) > 7 {
+		rel, relCols, drel = b.value(n.In[7]), n.In[7].Shape.RowLen(), b.value(n.Out[3])
+	}
+	few := b.most(q) <= fewRows && !b.plan.Invariant // whose log-sum-exp is of scores in f32
+	if !few && !b.be.inF32(q.Shape.RowLen()) && rel == 0 && flashesBack(a) {
+		b.flashGrad(n, a, seqs)
+		return
+	}
+	operands := []any{b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), b.value(n.In[6]), rel, relCols}
+	if dq := b.value(n.Out[0]); dq != 0 {
+		b.warps("k_attention_dq", b.most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
+	}
+	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
+		b.warps("k_attention_dkv", b.most(q)*a.KVHeads, append([]any{q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
+	}
+	if drel != 0 {
+		b.launch("k_attention_drel", [3]int{relCols, a.Heads, 1}, 256, append([]any{b.sizes, seqs, a, drel}, operands...)...)
+	}
+}
+
+// flashesBack reports whether tensor cores compute the gradients of attention.
+func flashesBack(a graph.AttentionAttr) bool {
+	return a.HeadDim <= 64 && a.HeadDim%8 == 0 && a.SoftCap == 0 && !a.Alibi
+}
+
+// flashGrad rounds the operands to bf16 and takes the gradients of queries, then
+// those of keys and values.
+func (b *binder) flashGrad(n *graph.Node, a graph.AttentionAttr, seqs tensor.Dim) {
+	q := n.In[0]
+	delta := b.workspace(4 * int64(b.most(q)) * int64(a.Heads))
+	b.warps("k_attention_delta", b.most(q)*a.Heads, q.Shape.Outer, a, delta, b.value(n.In[3]), b.value(n.In[5]))
+	var operands []any
+	for _, v := range []*graph.Value{q, n.In[1], n.In[2], n.In[5]} {
+		operands = append(operands, b.rounded(v, in{at: b.value(v)}).at)
+	}
+	operands = append(operands, b.value(n.In[4]), delta, b.value(n.In[6]))
+	blocks, d := (b.most(q)+127)/128, flashHead(a.HeadDim)
+	if dq := b.value(n.Out[0]); dq != 0 {
+		b.launch(fmt.Sprintf("k_flash_dq_%d", d), [3]int{blocks, a.Heads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dq}, operands...)...)
+	}
+	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
+		b.launch(fmt.Sprintf("k_flash_dkv_%d", d), [3]int{blocks, a.KVHeads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
+	}
+}
