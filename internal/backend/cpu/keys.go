@@ -67,6 +67,14 @@ func (k *keys) from(row, col int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), 4*len(all))
 }
 
+// bytes is how many bytes n columns of a row have.
+func (k *keys) bytes(n int) int {
+	if s := k.stored; s != nil {
+		return s.DType.RowBytes(n)
+	}
+	return 4 * n
+}
+
 // kvWrite puts rows of keys and values into a cache.
 type kvWrite struct {
 	k, v   mat // k is absent where the keys are rotated on the way
