@@ -64,11 +64,6 @@ const (
 	flushBehind  = 4
 )
 
-// codesAhead is how far ahead codes are asked for, every second line: the processor
-// brings lines into L2 in pairs. All lines, from 6 to 32 KB ahead and once more
-// before they are read, are no faster.
-const codesAhead = 8 << 10
-
 // fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
 // the right operands that are written and multiplied, DX and R12 the products that
 // are written and flushed, R11 and R15 the scales that are written and read; BX is
@@ -166,9 +161,7 @@ func (g *asm) unpackStep(s fewPanelType) {
 	if s.steps > 1 {
 		g.label(ready)
 	}
-	for line := 0; line < s.bytes+s.head/s.steps; line += 128 {
-		g.f("PREFETCHT1 %d(SI)", line+codesAhead)
-	}
+	g.streamFetch(s.bytes + s.head/s.steps)
 	n := 0
 	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
 		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
