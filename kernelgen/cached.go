@@ -97,7 +97,7 @@ func (k *vkernel) cachedKeys(s storage, m int) {
 	for r, p := range rows {
 		s.decode(k, p)
 		for off := 0; off < s.bytes; off += 64 {
-			k.f("PREFETCHT0 %d(%s)", off, ahead[r])
+			k.f("PREFETCHT1 %d(%s)", off, ahead[r])
 		}
 		for n := range vectors {
 			for j, x := range xs {
@@ -232,7 +232,7 @@ func (k *vkernel) cachedValues(s storage, m int) {
 	k.label(row)
 	s.decode(k, "AX")
 	for off := 0; off < s.bytes; off += 64 {
-		k.f("PREFETCHT0 %d(AX)(R14*1)", off)
+		k.f("PREFETCHT1 %d(AX)(R14*1)", off)
 	}
 	for j, p := range ps {
 		if k.lanes == 8 {

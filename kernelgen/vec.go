@@ -296,7 +296,22 @@ func genVec(g *asm) {
 	genRoPE(g, consts)
 	genToF16(g)
 	genLogits(g, consts)
+	genFetch(g)
 	consts.write(g)
+}
+
+// genFetch writes what asks for n lines from p on.
+func genFetch(g *asm) {
+	g.text("fetchLines", "fetchLines(p *byte, n int)", 0, 16)
+	g.f("MOVQ p+0(FP), SI")
+	g.f("MOVQ n+8(FP), CX")
+	loop := g.fresh("loop")
+	g.label(loop)
+	g.f("PREFETCHT0 (SI)")
+	g.f("ADDQ $64, SI")
+	g.f("DECQ CX")
+	g.f("JNZ %s", loop)
+	g.f("RET")
 }
 
 var pointers = []string{"SI", "BX", "DX"}

@@ -128,7 +128,9 @@ const scanned = 1024
 func argmax(logits []float32) (int32, error) {
 	at, top := -1, float32(math.Inf(-1)) // the piece with the largest
 	for i := 0; i < len(logits); i += scanned {
-		part := logits[i:min(i+scanned, len(logits))]
+		end := min(i+scanned, len(logits))
+		part := logits[i:end]
+		vec.Fetch(logits[end:min(end+scanned, len(logits))])
 		if v := vec.Dot(part, part); v != v { // a sum of squares is NaN for a NaN alone
 			for j, v := range part {
 				if v != v {

@@ -60,8 +60,10 @@ func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(til
 
 // tile computes the only query of sequence s, token t, over one tile of keys, for
 // the heads of key heads [kv0,kv1), in f32. Each key and value is read once for all
-// heads that share it, and a block of the cache in the order in which it lies.
-func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
+// heads that share it, and a block of the cache in the order in which it lies. While
+// a block is read, lines of the next one are asked for: of values behind keys, and of
+// the next tile or sequence behind values.
+func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
 	lo, hi := k.Visible(keys-1, keys)
 	a := lo + tile*oneTile
@@ -70,18 +72,22 @@ func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
 	heads := (kv1 - kv0) * group
 	scores, sums := w.scratch.f[:heads*cols], w.scratch.f[heads*cols:][:heads] // [heads][cols], [heads]
 	q := k.q.full[t*k.q.cols+first*d:]                                         // [heads][d]
+	cached, values := &w.scratch.cached, k.v.from(k.rowAt(s, a), kv0*d)
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		k.k.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
-		w.scratch.cached.Scores(scores[j-a:], cols, q, group)
+		k.k.run(cached, k.rowAt(s, j), n, kv0, kv1, d)
+		if cached.Next = values; j+n < z {
+			cached.Next = k.k.from(k.rowAt(s, j+n), kv0*d)
+		}
+		cached.Scores(scores[j-a:], cols, q, group)
 	}
+	vec.Scale(scores, scores, k.Scale)
 	out, stride := k.out.full[t*k.out.cols+first*d:], d // [heads][stride]
 	if last > 0 {
 		out, stride = k.parts.it.sums(s, tile, first), k.parts.it.stride
 	}
 	for i := range heads {
 		row := scores[i*cols : (i+1)*cols]
-		vec.Scale(row, row, k.Scale)
 		k.bias.add(row, first+i, keys-1, a)
 		var top float32
 		if sums[i], top = k.softmax(row); last > 0 {
@@ -90,8 +96,11 @@ func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
 	}
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		k.v.run(&w.scratch.cached, k.rowAt(s, j), n, kv0, kv1, d)
-		w.scratch.cached.Mix(out, stride, scores[j-a:], cols, group, j > a)
+		k.v.run(cached, k.rowAt(s, j), n, kv0, kv1, d)
+		if cached.Next = k.after(b, s, z, keys, kv0*d); j+n < z {
+			cached.Next = k.v.from(k.rowAt(s, j+n), kv0*d)
+		}
+		cached.Mix(out, stride, scores[j-a:], cols, group, j > a)
 	}
 	if last == 0 {
 		for i := range heads {
@@ -105,6 +114,20 @@ func (k *attention) tile(w *worker, s, t, tile, kv0, kv1, keys int) {
 			k.combine(w, s, t, kv, last+1)
 		}
 	}
+}
+
+// after is the keys that follow those before position z of sequence s, which has so
+// many: the next tile's, or the next sequence's; nil behind the last one.
+func (k *attention) after(b tensor.Bind, s, z, keys, col int) []byte {
+	if z == keys {
+		if s, z = s+1, 0; s == k.kvLen.outer.Size(b) {
+			return nil
+		}
+		if keys = int(k.kvLen.full[s]); keys > 0 {
+			z, _ = k.Visible(keys-1, keys)
+		}
+	}
+	return k.k.from(k.rowAt(s, z), col)
 }
 
 // combine adds the tiles of the heads of key head kv, in order.

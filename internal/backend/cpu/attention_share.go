@@ -64,7 +64,7 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 			k.heads(w, b, short)
 			short = heads{q0, q1, kv, kv + 1}
 		}
-	}, func(s, t, tile, kv0, kv1, keys int) { k.tile(w, s, t, tile, kv0, kv1, keys) })
+	}, func(s, t, tile, kv0, kv1, keys int) { k.tile(w, b, s, t, tile, kv0, kv1, keys) })
 	k.heads(w, b, short)
 }
 

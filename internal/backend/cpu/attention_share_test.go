@@ -101,6 +101,40 @@ func TestSharesOfTiles(t *testing.T) {
 	}
 }
 
+// TestAfterTile: behind a tile of a single query follow the keys of the next tile,
+// then those of the next sequence that it can see, and nothing behind the last one.
+func TestAfterTile(t *testing.T) {
+	const block, cols, blocks = 64, 96, 16
+	lens := []int32{300, 40, 500}
+	k := &attention{AttentionAttr: graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 32, Causal: true}, block: block, maxBlocks: 8,
+		k:     keys{mat: mat{full: make([]float32, blocks*block*cols), cols: cols}},
+		kvLen: ints{full: lens, cols: 1, outer: tensor.Fixed(len(lens))}, table: ints{full: make([]int32, 3*8)}}
+	k.Window = 128
+	for i, b := range []int32{3, 0, 5, 6, 7, 9, 9, 9, 2, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14, 15, 1, 4} {
+		k.table.full[i] = b
+	}
+	for _, c := range []struct {
+		s, z int
+		row  int // -1: nothing
+	}{
+		{0, 256, 7 * block},               // the next tile of sequence 0
+		{0, 300, 2 * block},               // sequence 1
+		{1, 40, 15*block + 372 - 5*block}, // the first key that sequence 2 sees
+		{2, 500, -1},
+	} {
+		got := k.after(tensor.Bind{}, c.s, c.z, int(lens[c.s]), 32)
+		if c.row < 0 {
+			if got != nil {
+				t.Errorf("sequence %d: %d bytes follow its last key, expected none", c.s, len(got))
+			}
+			continue
+		}
+		if want := k.k.from(c.row, 32); len(got) == 0 || &got[0] != &want[0] {
+			t.Errorf("sequence %d, position %d: row %d does not follow", c.s, c.z, c.row)
+		}
+	}
+}
+
 // TestCountOfTiles: the last tile of a run is known, also after a run that was
 // cancelled before its last.
 func TestCountOfTiles(t *testing.T) {

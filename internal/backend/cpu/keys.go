@@ -51,14 +51,28 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 // run views n rows from row on of key heads [kv0,kv1), whose width is d, as they
 // lie.
 func (k *keys) run(dst *gemm.Cached, row, n, kv0, kv1, d int) {
-	dst.Rows, dst.Heads, dst.Dim = n, kv1-kv0, d
-	if k.stored == nil {
-		all := k.full[row*k.cols+kv0*d:]
-		dst.Data, dst.DType, dst.RowBytes = unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), 4*len(all)), tensor.F32, 4*k.cols
-		return
+	dst.Rows, dst.Heads, dst.Dim, dst.Data = n, kv1-kv0, d, k.from(row, kv0*d)
+	dst.DType, dst.RowBytes = tensor.F32, 4*k.cols
+	if s := k.stored; s != nil {
+		dst.DType, dst.RowBytes = s.DType, s.RowBytes
 	}
-	s := k.stored
-	dst.Data, dst.DType, dst.RowBytes = s.Data[row*s.RowBytes+s.DType.RowBytes(kv0*d):], s.DType, s.RowBytes
+}
+
+// from is the memory of a row from a column on.
+func (k *keys) from(row, col int) []byte {
+	if s := k.stored; s != nil {
+		return s.Data[row*s.RowBytes+s.DType.RowBytes(col):]
+	}
+	all := k.full[row*k.cols+col:]
+	return unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), 4*len(all))
+}
+
+// bytes is how many bytes n columns of a row have.
+func (k *keys) bytes(n int) int {
+	if s := k.stored; s != nil {
+		return s.DType.RowBytes(n)
+	}
+	return 4 * n
 }
 
 // kvWrite puts rows of keys and values into a cache.

@@ -6,6 +6,7 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -74,7 +75,23 @@ func (k *ownNorm) label(products string) string {
 // headEnd is what a share of columns of a product goes on with, in order: norms
 // and rotations of whole heads in place, then their way into the cache. Each part
 // takes columns of a row from col on.
-type headEnd []func(w *worker, x []float32, row, col int)
+type headEnd struct {
+	parts []func(w *worker, x []float32, row, col int)
+	cache keys // where columns end, at their rows' slots; absent where they end in memory of the plan
+	slots ints
+}
+
+// fetch asks for the lines of the cache that columns [lo,hi) of rows [m0,m1) go to.
+// A step writes them once and nobody has read them before, so each would be waited
+// for.
+func (e *headEnd) fetch(m0, m1, lo, hi int) {
+	if e.slots.full == nil {
+		return
+	}
+	for _, slot := range e.slots.full[m0:m1] {
+		vec.Fetch(e.cache.from(int(slot), lo)[:e.cache.bytes(hi-lo)])
+	}
+}
 
 // newHeadEnd binds what the step at hand makes of the product's result v. end is
 // where that lies, nil where it is in the cache. whole is the least multiple of
@@ -88,16 +105,17 @@ func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Val
 				cache = n.Out[1]
 			}
 			write, slots := b.rowWriter(cache), b.i32(n.In[4])
-			e = append(e, func(_ *worker, x []float32, row, col int) { write(int(slots.full[row]), col, x) })
+			e.parts = append(e.parts, func(_ *worker, x []float32, row, col int) { write(int(slots.full[row]), col, x) })
+			e.cache, e.slots = b.keys(cache), slots
 			return e, nil, lcm(grain, cache.DType.Info().BlockLen)
 		case n.In[0] != v:
 			continue
 		case n.Op == graph.OpNorm:
 			r := newNormRow(b, n)
-			e, grain = append(e, func(_ *worker, x []float32, _, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
+			e.parts, grain = append(e.parts, func(_ *worker, x []float32, _, col int) { r.applyAt(x, x, col) }), lcm(grain, r.Size(len(r.w)))
 		case n.Op == graph.OpRope:
 			r := newRotation(b, n)
-			e, grain = append(e, func(w *worker, x []float32, row, _ int) { r.turn(w, x, row) }), lcm(grain, r.HeadDim)
+			e.parts, grain = append(e.parts, func(w *worker, x []float32, row, _ int) { r.turn(w, x, row) }), lcm(grain, r.HeadDim)
 		}
 		v = n.Out[0]
 	}

@@ -98,6 +98,11 @@ func (k *siblings) columns() int {
 	return last.first + last.n
 }
 
+// columns is its part of columns [c0,c1) of all products.
+func (p *sibling) columns(c0, c1 int) (lo, hi int) {
+	return max(0, c0-p.first), min(p.n, c1-p.first)
+}
+
 // split is that of all products for a number of rows.
 func (k *siblings) split(rows int) split {
 	cut := k.parts[0].at(rows).split()
@@ -119,8 +124,13 @@ func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 	in := k.x.of(w, b, i)
 	x := in.from(m0)
 	for j := range k.parts {
+		if lo, hi := k.parts[j].columns(c0, c1); lo < hi {
+			k.parts[j].end.fetch(m0, m1, lo, hi)
+		}
+	}
+	for j := range k.parts {
 		p := &k.parts[j]
-		lo, hi := max(0, c0-p.first), min(p.n, c1-p.first)
+		lo, hi := p.columns(c0, c1)
 		if lo >= hi {
 			continue
 		}
@@ -130,7 +140,7 @@ func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
 		}
 		p.at(rows).multiply(w, task{y: y[m0*p.n:], x: x, bias: p.bias, rows: m1 - m0}, lo, hi)
 		for m := m0; m < m1; m++ {
-			for _, f := range p.end {
+			for _, f := range p.end.parts {
 				f(w, y[m*p.n+lo:m*p.n+hi], m, lo)
 			}
 		}

@@ -13,9 +13,15 @@ const minMACs = 1 << 17
 // on a slow core.
 const maxMACs = 1 << 28
 
-// minWeights is how many weights a share of few rows has on tiles: it waits for
-// them from beyond L2, and starts anew with every share.
-const minWeights = 1 << 17
+const (
+	// minWeights is how many weights a share of few rows has on tiles: it waits for
+	// them from beyond L2, and starts anew with every share.
+	minWeights = 1 << 17
+	// maxWeights is about how many weights such a share has at most, if workers share
+	// the product: some 50 us. At the end of a product, a worker without a share waits
+	// for one that another worker holds.
+	maxWeights = 1 << 20
+)
 
 const (
 	// pairColumns is the number of shares per worker of products with ownRows:
@@ -59,8 +65,13 @@ func boundedWidth(m, n, k, nr, workers, most int) int {
 // width is the number of shares of some products of m rows, n columns and depth
 // k, which are cut together.
 func (s split) width(m, n, k, products, shares int) int {
-	if s.cheap && s.tiles && m <= bf16.MR {
-		shares = min(shares, max(shares/sharesEach, n*products*k/minWeights))
+	if weights := n * products * k; s.tiles && m <= bf16.MR {
+		if s.cheap {
+			shares = min(shares, max(shares/sharesEach, weights/minWeights))
+		}
+		if shares > 1 {
+			shares = max(shares, weights/maxWeights)
+		}
 	}
 	most := maxMACs
 	if s.tiles {

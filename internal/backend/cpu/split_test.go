@@ -33,6 +33,34 @@ func TestBF16WithoutTiles(t *testing.T) {
 	}
 }
 
+// TestFewRowsEndTogether: products of few rows on tiles are cut into shares of a
+// bounded number of weights if workers share them, a head above all, and small
+// products into as many as before.
+func TestFewRowsEndTogether(t *testing.T) {
+	for _, c := range []struct {
+		cheap                  bool
+		m, n, k, workers, want int
+	}{
+		{false, 16, 49152, 576, 1, 1},
+		{false, 16, 49152, 576, 2, 27},
+		{true, 16, 49152, 576, 2, 27},
+		{false, 2, 49152, 576, 4, 27},
+		{false, 16, 128256, 2048, 2, 250},
+		{false, 16, 576, 576, 2, 8},
+		{true, 16, 576, 576, 2, 2},
+		{false, bf16.MR + 1, 49152, 576, 2, 8},
+	} {
+		shares := c.workers * sharesEach
+		if c.workers == 1 {
+			shares = 1
+		}
+		s := split{mr: bf16.MR, nr: bf16.NR, tiles: true, cheap: c.cheap}
+		if got := s.width(c.m, c.n, c.k, 1, shares); got != c.want {
+			t.Errorf("%d rows of %d x %d, %d workers, cheap %t: %d shares, expected %d", c.m, c.n, c.k, c.workers, c.cheap, got, c.want)
+		}
+	}
+}
+
 // TestPartsCoverAProduct: whatever is shared out among however many, every
 // element of the product is somebody's and nobody else's.
 func TestPartsCoverAProduct(t *testing.T) {

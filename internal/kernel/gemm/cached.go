@@ -15,6 +15,7 @@ type Cached struct {
 	RowBytes int
 	Heads    int
 	Dim      int
+	Next     []byte     // what is read next, asked for meanwhile; nil: what lies behind Data
 	args     cachedArgs // of the kernel at hand: on the heap with the rest
 }
 

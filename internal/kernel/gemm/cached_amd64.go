@@ -1,6 +1,8 @@
 package gemm
 
 import (
+	"unsafe"
+
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
 )
@@ -11,7 +13,7 @@ type cachedArgs struct {
 	w        *byte
 	rowBytes int
 	wGroup   int // of keys from the end of the last head to the next rows; of values rows done
-	ahead    int // how far ahead lines are asked for
+	ahead    int // from a line that is read to the one that is asked for
 	rows     int // of values; of keys as many groups
 	heads    int
 	blocks   int      // of 32 values per head
@@ -188,13 +190,16 @@ var cachedByType = map[tensor.DType]*cachedKernels{
 }
 
 // aheadBytes is how far ahead of a kernel the lines of a cache are asked for, at
-// least.
+// least, where nobody says what is read next.
 const aheadBytes = 16384
 
 // reset prepares the arguments for all heads.
 func (c *Cached) reset() *cachedArgs {
 	c.args = cachedArgs{w: &c.Data[0], rowBytes: c.RowBytes, ahead: (aheadBytes + c.RowBytes - 1) / c.RowBytes * c.RowBytes,
 		rows: c.Rows, heads: c.Heads, blocks: c.Dim / 32}
+	if len(c.Next) > 0 { // nothing is read there, so it may be other memory and end anywhere
+		c.args.ahead = int(uintptr(unsafe.Pointer(&c.Next[0])) - uintptr(unsafe.Pointer(&c.Data[0])))
+	}
 	return &c.args
 }
 

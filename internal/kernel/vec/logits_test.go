@@ -122,3 +122,19 @@ func BenchmarkLogits(bench *testing.B) {
 		}
 	})
 }
+
+// TestFetch: asking for lines changes nothing and takes any slice.
+func TestFetch(t *testing.T) {
+	a := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
+	for i := range a {
+		Fetch(a[i:])
+		Fetch(a[:i])
+	}
+	Fetch([]byte(nil))
+	Fetch(make([]byte, 1))
+	for i, v := range a {
+		if v != float32(i+1) {
+			t.Errorf("value %d is %g after Fetch", i, v)
+		}
+	}
+}

@@ -6734,6 +6734,18 @@ skip173:
 	VZEROUPPER
 	RET
 
+// func fetchLines(p *byte, n int)
+TEXT ·fetchLines(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+
+loop174:
+	PREFETCHT0 (SI)
+	ADDQ $64, SI
+	DECQ CX
+	JNZ loop174
+	RET
+
 DATA c42b20000<>+0(SB)/8, $0x42b2000042b20000
 DATA c42b20000<>+8(SB)/8, $0x42b2000042b20000
 DATA c42b20000<>+16(SB)/8, $0x42b2000042b20000
