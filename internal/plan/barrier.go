@@ -58,7 +58,8 @@ func placeBarriers(p *Plan) {
 //     the step's rules take that format;
 //   - what a worker computes for itself stays inside its step, and depends on
 //     nothing that shares of the step make;
-//   - state is read in the version that the graph says.
+//   - state is read in the version that the graph says;
+//   - a chunk's values are read by the steps of that chunk alone.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
@@ -69,11 +70,8 @@ func Check(p *Plan) error {
 			version[n.Out[0]] = n.Out[0]
 		}
 	}
-	lastRead := map[*graph.Value]int{}
-	for i := range p.Steps {
-		for _, v := range p.Steps[i].In {
-			lastRead[buffer(v)] = i
-		}
+	if err := checkChunks(p); err != nil {
+		return err
 	}
 	forms := formCheck{plan: p, holds: map[*graph.Value][]*Format{}}
 	if err := forms.places(); err != nil {
@@ -122,9 +120,10 @@ func Check(p *Plan) error {
 				if o == b || !p.Place(o).overlaps(pl) {
 					continue
 				}
-				takeOver := lastRead[o] == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o] && !readTwice(s, version[o])
-				if lastRead[o] >= i && !takeOver || p.Place(o).Class != Activations {
-					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, lastRead[o])
+				last := p.lastRead(o, i)
+				takeOver := last == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == version[o] && !readTwice(s, version[o])
+				if last >= i && !takeOver || p.Place(o).Class != Activations {
+					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, last)
 				}
 				delete(version, o)
 			}
@@ -220,7 +219,7 @@ func (c *formCheck) step(i int) error {
 		}
 		c.holds[owner] = nil
 		for _, f := range c.plan.Forms[owner.ID] {
-			if f.Writer == i {
+			if f.Writer == s.origin() {
 				c.holds[owner] = append(c.holds[owner], f.Format)
 			}
 		}

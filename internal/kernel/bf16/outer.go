@@ -15,7 +15,7 @@ const (
 	outerValues = 3 << 20
 )
 
-// Outer is C[M,N] = A^T B, with A[K,M] and B[K,N] row by row: the gradient of a
+// Outer is C[M,N] = A^T B (+ C), with A[K,M] and B[K,N] row by row: the gradient of a
 // weight, where K counts tokens. Only machines with tiles run it.
 type Outer struct {
 	M, N, K int
@@ -25,6 +25,8 @@ type Outer struct {
 	LDB     int
 	C       []float32 // [M][LDC]
 	LDC     int
+	// Accumulate adds to what C is.
+	Accumulate bool
 	// Epoch, where not 0, says when A and B were last written: a run with the same
 	// operand, range and epoch finds it packed in the scratch.
 	Epoch uint64
@@ -62,7 +64,7 @@ func RunOuter(t *Outer, m0, m1, p0, p1 int, s *OuterScratch) {
 		panic(fmt.Sprintf("bf16: rows %d..%d of %d, panels %d..%d of %d columns over %d rows do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	if t.K == 0 {
-		for m := m0; m < m1; m++ {
+		for m := m0; m < m1 && !t.Accumulate; m++ {
 			clear(t.C[m*t.LDC:][n0:n1])
 		}
 		return
@@ -86,7 +88,7 @@ func (s *OuterScratch) multiply(t *Outer) {
 		kp := padK(min(outerDepth, t.K-k))
 		s.packed = Packed{Data: s.b[k*wide:][:kp*wide], N: cols, K: kp}
 		s.task = Task{M: rows, N: cols, K: kp, Rounded: s.a[k*rows:][:kp*rows], LDA: kp, B: &s.packed,
-			C: t.C[s.inA.lo*t.LDC+s.inB.lo:], LDC: t.LDC, Accumulate: k > 0}
+			C: t.C[s.inA.lo*t.LDC+s.inB.lo:], LDC: t.LDC, Accumulate: t.Accumulate || k > 0}
 		Run(&s.task, 0, rows, 0, NumPanels(cols), s.run)
 	}
 }

@@ -56,6 +56,13 @@ func TestOuter(t *testing.T) {
 		if !slices.Equal(whole, o.C) {
 			t.Errorf("%v: a split changes bits", s)
 		}
+		o.Accumulate = true
+		RunOuter(o, 0, m, 0, NumPanels(n), NewOuterScratch(m, n, k))
+		for i, v := range o.C {
+			if i%ldc < n && math.Abs(float64(v)-2*float64(whole[i])) > 1e-5*(1+math.Abs(float64(v))) {
+				t.Fatalf("%v: C[%d,%d] is %g after %g was added to itself", s, i/ldc, i%ldc, v, whole[i])
+			}
+		}
 	}
 }
 
