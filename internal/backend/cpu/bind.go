@@ -91,6 +91,14 @@ func (b *binder) blocks(v *graph.Value) []uint16 {
 	return nil
 }
 
+// rounded is v in bf16 where the step at hand reads it so, else nil.
+func (b *binder) rounded(v *graph.Value) []uint16 {
+	if b.step.ReadAs(v) != bf16Blocks {
+		return nil
+	}
+	return b.blocks(v)
+}
+
 // operand binds the left factor of a product, in the format in which the step
 // reads it.
 func (b *binder) operand(v *graph.Value) operand {
