@@ -32,9 +32,57 @@ func genOuter(g *asm) {
 	g.f("VZEROUPPER")
 	g.f("RET")
 
+	genRoundedTiles(g)
 	consts := &constants{}
 	genScoreGrad(g, consts)
 	consts.write(g)
+}
+
+// genRoundedTiles writes the packing of operands that are rounded already: tiles of
+// 32 rows of 32 words, one behind the other, which become tiles that lie next bytes
+// apart. pairTilesBF16 makes panels of B, turnTilesBF16 blocks of A.
+func genRoundedTiles(g *asm) {
+	for _, turn := range []bool{false, true} {
+		name := "pairTilesBF16"
+		if turn {
+			name = "turnTilesBF16"
+		}
+		g.text(name, name+"(dst, src *uint16, tiles, next int, interleave *uint16)", 0, 40)
+		g.f("MOVQ dst+0(FP), DI")
+		g.f("MOVQ src+8(FP), SI")
+		g.f("MOVQ tiles+16(FP), CX")
+		g.f("MOVQ next+24(FP), BX") // bytes
+		g.f("MOVQ interleave+32(FP), AX")
+		loop := g.fresh("loop")
+		g.label(loop)
+		for half := range 2 {
+			g.f("VMOVDQU64 (AX), Z31")
+			for p := range 16 { // two rows of 16 words become one row of pairs
+				at := p*128 + half*32
+				g.f("VMOVDQU64 %d(SI), Y%d", at, p)
+				g.f("VINSERTI64X4 $1, %d(SI), Z%d, Z%d", at+64, p, p)
+				g.f("VPERMW Z%d, Z31, Z%d", p, p)
+				if !turn {
+					g.f("VMOVDQU64 Z%d, %d(DI)", p, half*1024+p*64)
+				}
+			}
+			if turn {
+				if half == 1 {
+					g.f("ADDQ $1024, DI")
+				}
+				g.storeTile()
+			}
+		}
+		if turn {
+			g.f("SUBQ $1024, DI")
+		}
+		g.f("ADDQ $2048, SI")
+		g.f("ADDQ BX, DI")
+		g.f("DECQ CX")
+		g.f("JNZ %s", loop)
+		g.f("VZEROUPPER")
+		g.f("RET")
+	}
 }
 
 // genScoreGrad turns rows of scores into probabilities, p = e^(scale*p - lse), and

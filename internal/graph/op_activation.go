@@ -153,6 +153,7 @@ func inferAct(kinds string, outputs int) func(n *Node) ([]Type, error) {
 // OpAct: x -> f(x).
 var OpAct = register(&OpDef{
 	Name:       "act",
+	ByRow:      SameRow,
 	ReuseInput: 1,
 	Infer:      inferAct("f", 1),
 	Cost:       onePerElement,
@@ -170,6 +171,7 @@ var OpAct = register(&OpDef{
 // OpActGrad: x, dy -> f'(x) * dy.
 var OpActGrad = register(&OpDef{
 	Name:       "act_grad",
+	ByRow:      SameRow,
 	NoGrad:     noSecond,
 	ReuseInput: 1,
 	Infer:      inferAct("ff", 1),

@@ -38,7 +38,8 @@ func (a DistillAttr) lse(row []float32) float64 {
 
 // OpDistill: student[R,V], teacher[R,V] -> kl[R].
 var OpDistill = register(&OpDef{
-	Name: "distill",
+	Name:  "distill",
+	ByRow: SameRow,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "ff"); err != nil {
 			return nil, err
@@ -69,6 +70,7 @@ var OpDistill = register(&OpDef{
 // temperature times the difference of both distributions.
 var OpDistillGrad = register(&OpDef{
 	Name:       "distill_grad",
+	ByRow:      SameRow,
 	NoGrad:     noSecond,
 	ReuseInput: 1,
 	Infer: func(n *Node) ([]Type, error) {

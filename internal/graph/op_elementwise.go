@@ -56,6 +56,7 @@ func onePerElement(c *Call) Cost { return Cost{int64(c.Out[0].Len()), c.IOBytes(
 // OpAdd: x, y -> x + y.
 var OpAdd = register(&OpDef{
 	Name:       "add",
+	ByRow:      SameRow,
 	ReuseInput: 1,
 	Infer:      inferBinary,
 	Cost:       onePerElement,
@@ -73,6 +74,7 @@ var OpAdd = register(&OpDef{
 // OpMul: x, y -> x * y.
 var OpMul = register(&OpDef{
 	Name:       "mul",
+	ByRow:      SameRow,
 	ReuseInput: 1,
 	Infer:      inferBinary,
 	Cost:       onePerElement,
@@ -105,6 +107,7 @@ func inferOne(n *Node) ([]Type, error) {
 // OpScale: x -> C * x.
 var OpScale = register(&OpDef{
 	Name:       "scale",
+	ByRow:      SameRow,
 	ReuseInput: 1,
 	Infer:      inferOne,
 	Cost:       onePerElement,

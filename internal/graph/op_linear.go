@@ -15,6 +15,7 @@ func (b *Builder) Linear(name string, x, w, bias *Value) *Value {
 // OpLinear: x, w, bias? -> y.
 var OpLinear = register(&OpDef{
 	Name:   "linear",
+	ByRow:  SameRow,
 	Matrix: 2,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fwF"); err != nil {
@@ -66,6 +67,7 @@ var OpLinear = register(&OpDef{
 // OpLinearDX: dy[rows,N], w[N,K] -> dx[rows,K].
 var OpLinearDX = register(&OpDef{
 	Name:   "linear_dx",
+	ByRow:  SameRow,
 	Matrix: 2,
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
@@ -96,6 +98,7 @@ var OpLinearDX = register(&OpDef{
 // OpLinearDW: dy[rows,N], x[rows,K] -> dw[N,K].
 var OpLinearDW = register(&OpDef{
 	Name:   "linear_dw",
+	ByRow:  RowSum,
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "ff"); err != nil {
@@ -124,6 +127,7 @@ var OpLinearDW = register(&OpDef{
 // OpColSum: x[rows,N] -> sum over rows [N]: the gradient of a bias.
 var OpColSum = register(&OpDef{
 	Name:   "col_sum",
+	ByRow:  RowSum,
 	NoGrad: noSecond,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "f"); err != nil {

@@ -38,7 +38,8 @@ func (b *Builder) Mean(name string, x, targets *Value) *Value {
 
 // OpCrossEntropy: logits[R,V], targets[R], smoothing[1]? -> nll[R], lse[R].
 var OpCrossEntropy = register(&OpDef{
-	Name: "cross_entropy",
+	Name:  "cross_entropy",
+	ByRow: SameRow,
 	Infer: func(n *Node) ([]Type, error) {
 		if err := wantInputs(n, "fiI"); err != nil {
 			return nil, err
@@ -105,6 +106,7 @@ func mean64(x []float32) float64 {
 // -> dlogits[R,V].
 var OpCrossEntropyGrad = register(&OpDef{
 	Name:       "cross_entropy_grad",
+	ByRow:      SameRow,
 	NoGrad:     noSecond,
 	ReuseInput: 1,
 	Infer: func(n *Node) ([]Type, error) {

@@ -44,7 +44,22 @@ type OpDef struct {
 	// ReuseInput allows the planner to put output 0 into the buffer of this
 	// input + 1 when it dies there (elementwise ops). 0 means never.
 	ReuseInput int
+	// ByRow says whether the op can be computed for some rows at a time.
+	ByRow ByRow
 }
+
+// ByRow says how the results of an op depend on the rows of its operands.
+type ByRow uint8
+
+const (
+	// AllRows: a row of a result may depend on every row of an operand.
+	AllRows ByRow = iota
+	// SameRow: a row of a result depends on the same row of those operands that
+	// have as many rows, and on all of the others.
+	SameRow
+	// RowSum: the result is a sum over the rows of the operands.
+	RowSum
+)
 
 // Type is what shape inference says about one output.
 type Type struct {

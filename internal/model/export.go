@@ -24,7 +24,11 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 	keys := map[string][]string{} // by name in the files
 	for _, key := range slices.Sorted(maps.Keys(m.want)) {
 		if r := m.place(key); r.made == nil {
-			for _, name := range r.names() {
+			names := r.names()
+			if d, ok := r.how.derive.(inverter); ok {
+				names = append(names, d.others()...)
+			}
+			for _, name := range names {
 				keys[name] = append(keys[name], key)
 			}
 		}
@@ -147,7 +151,12 @@ func (m *Model) replaced(t weights.Tensor, keys []string, value func(string) ([]
 		at := m.place(key)
 		how := at.how
 		if how.derive != nil {
-			continue // the tensor cannot be had back from what was made of it
+			d, ok := how.derive.(inverter)
+			if !ok || len(keys) > 1 {
+				return t, m.fault(t.Name, "the weight %s is made of it, and it cannot be had back from its new elements", key)
+			}
+			t.DType, t.Data = tensor.F32, tensor.Bytes(d.invert(t, f))
+			return t, nil
 		}
 		if how.stack > 0 { // t has one of equal shares of it
 			share := len(f) / how.stack

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/weights"
@@ -47,13 +48,13 @@ func describeStatic(st *weights.Store) (description, error) {
 		return nil, fmt.Errorf("%s: tensor %q: rows that tokens share, expected a row for each token: %w", st.Path(), "mapping", weights.ErrUnsupported)
 	}
 	d.Config = Config{Arch: "static", Dim: t.Dims[1], Vocab: t.Dims[0], MaxSeq: staticSeq, Empty: true, Heads: 1, KVHeads: 1, HeadDim: t.Dims[1]}
-	if st.Has("weights") {
-		w, err := st.Get("weights")
+	if st.Has(staticWeights) {
+		w, err := st.Get(staticWeights)
 		if err != nil {
 			return nil, err
 		}
 		if len(w.Dims) != 1 || w.Dims[0] != d.Vocab {
-			return nil, fmt.Errorf("%s: tensor %q: dimensions %v, expected [%d]: %w", st.Path(), "weights", w.Dims, d.Vocab, weights.ErrInvalid)
+			return nil, fmt.Errorf("%s: tensor %q: dimensions %v, expected [%d]: %w", st.Path(), staticWeights, w.Dims, d.Vocab, weights.ErrInvalid)
 		}
 		if d.weights, err = w.F32(); err != nil {
 			return nil, err
@@ -111,6 +112,20 @@ func (w weighted) dims(of []int) ([]int, error) {
 		return nil, fmt.Errorf("dimensions %v, expected a row for each of %d weights", of, len(w))
 	}
 	return of, nil
+}
+
+// staticWeights is the tensor with a weight for each row of the table.
+const staticWeights = "weights"
+
+func (weighted) others() []string { return []string{staticWeights} }
+
+// invert makes the weights ones and keeps the products in the table: a row whose
+// weight is 0 could not be had back otherwise.
+func (w weighted) invert(t weights.Tensor, f []float32) []float32 {
+	if t.Name != staticWeights {
+		return f
+	}
+	return slices.Repeat([]float32{1}, len(w))
 }
 
 func (w weighted) derive(t weights.Tensor) ([]float32, error) {

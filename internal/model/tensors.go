@@ -66,6 +66,15 @@ type deriver interface {
 	derive(t weights.Tensor) ([]float32, error)
 }
 
+// inverter is a deriver whose weight can be trained: its tensors can be had back.
+type inverter interface {
+	deriver
+	// others are the tensors that the weight is made of besides the place's own.
+	others() []string
+	// invert is what tensor t of the files becomes where the weight is f.
+	invert(t weights.Tensor, f []float32) []float32
+}
+
 // copies reports whether a weight cannot be a view of the file.
 func (t transform) copies() bool { return t.groups > 1 || t.stack > 0 }
 

@@ -58,6 +58,9 @@ type Caps struct {
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
+	// Chunk is how many rows of logits, of so many bytes each, a training step
+	// computes at a time (Step.Chunk); nil: all rows, and steps have no chunks.
+	Chunk func(rowBytes int64) int
 	// Async says that Enqueue returns before the work is done. A session can then
 	// have two slots of inputs and outputs, so that the host prepares a run while
 	// the one before is computed. The backend computes the runs of a session in

@@ -58,7 +58,8 @@ func placeBarriers(p *Plan) {
 //     the step's rules take that format;
 //   - what a worker computes for itself stays inside its step, and depends on
 //     nothing that shares of the step make;
-//   - state is read in the version that the graph says.
+//   - state is read in the version that the graph says;
+//   - a chunk's values are read by the steps of that chunk alone.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
@@ -72,6 +73,9 @@ func Check(p *Plan) error {
 				owners = append(owners, n.Out[0])
 			}
 		}
+	}
+	if err := checkChunks(p); err != nil {
+		return err
 	}
 	lastRead := make([]int, len(p.Graph.Values)) // [ID of a buffer's owner]
 	for i := range p.Steps {
@@ -128,6 +132,9 @@ func Check(p *Plan) error {
 					continue
 				}
 				held, last := version[o.ID], lastRead[o.ID]
+				if p.chunkRows(o) > 0 {
+					last = p.lastRead(o, i) // of this chunk
+				}
 				takeOver := last == i && p.Place(o) == pl && v == s.Root().Out[0] && s.takes() == held && !readTwice(s, held)
 				if last >= i && !takeOver || p.Place(o).Class != Activations {
 					return fmt.Errorf("step %d (%s) overwrites %s, which is still read by step %d", i, s.Name, o, last)
@@ -232,7 +239,7 @@ func (c *formCheck) step(i int) error {
 		}
 		c.holds[owner] = nil
 		for _, f := range c.plan.Forms[owner.ID] {
-			if f.Writer == i {
+			if f.Writer == s.origin() {
 				c.holds[owner] = append(c.holds[owner], f.Format)
 			}
 		}

@@ -11,6 +11,7 @@ func describeBuffers(p *Plan, weights []Packed) []profile.Buffer {
 	end := len(p.Steps) - 1
 	var out []profile.Buffer
 	held := map[*graph.Value]int{} // owner of a buffer -> its place in out
+	taken := map[*graph.Value]bool{}
 	hold := func(v *graph.Value, bytes int64, first, last int) {
 		held[v] = len(out)
 		out = append(out, profile.Buffer{Name: v.Node.Name, Class: p.Place(v).Class.String(), Layer: v.Node.Layer, Bytes: bytes, First: first, Last: last})
@@ -37,7 +38,7 @@ func describeBuffers(p *Plan, weights []Packed) []profile.Buffer {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		for _, v := range s.In {
-			if k, ok := held[buffer(v)]; ok {
+			if k, ok := held[buffer(v)]; ok && !taken[buffer(v)] { // whose chunks are counted as those of the result
 				out[k].Last = max(out[k].Last, i)
 			}
 		}
@@ -50,7 +51,7 @@ func describeBuffers(p *Plan, weights []Packed) []profile.Buffer {
 			// then counted as the result's.
 			for _, in := range s.In {
 				if k, ok := held[buffer(in)]; ok && p.Place(o).overlaps(p.Place(in)) {
-					out[k].Last = i - 1
+					out[k].Last, taken[buffer(in)] = i-1, true
 				}
 			}
 			hold(o, p.Place(o).Bytes, i, i)

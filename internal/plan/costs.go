@@ -56,11 +56,14 @@ type stepCost struct {
 	inner []tensor.Shape
 	// again are operands that an earlier node of the step has read or written.
 	again []again
+	// sums are results that the step adds to, so that it reads them too.
+	sums []again
 }
 
 // operandSize is what the bytes of an operand are computed from.
 type operandSize struct {
 	outer  tensor.Dim
+	part   Part
 	packed int64 // bytes of a weight as the backend holds it; 0: no weight
 	// forms are the formats in which the step reads or writes it; none: the
 	// plain one alone, or a weight.
@@ -69,7 +72,7 @@ type operandSize struct {
 
 // bind sets the rows and the bytes of an operand.
 func (o *operandSize) bind(t *graph.Tensor, b tensor.Bind) {
-	t.Rows, t.Resident = o.outer.Size(b), o.packed
+	t.Rows, t.Resident = o.part.Size(o.outer, b), o.packed
 	plain := t.Bytes()
 	for _, f := range o.forms {
 		if f == nil {
@@ -88,7 +91,7 @@ type costCall struct {
 	reads []int         // of call.In: which of costing.reads, or -1
 }
 
-// again is an operand that an earlier node of the step has read or written.
+// again is an operand that is read once more or once less than its op says.
 type again struct {
 	size   operandSize
 	tensor graph.Tensor // but for its rows
@@ -132,9 +135,12 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			}
 			t := &operands[k]
 			t.DType, t.Cols = v.DType, v.Shape.RowLen()
-			cc.sizes[k] = operandSize{outer: v.Shape.Outer, forms: p.touched(s, v, k >= len(n.In))}
+			cc.sizes[k] = operandSize{outer: v.Shape.Outer, part: p.Part(s, v), forms: p.touched(s, v, k >= len(n.In))}
 			if weights != nil && weights[v.ID] != nil {
 				cc.sizes[k].packed = weights[v.ID].Bytes()
+			}
+			if k >= len(n.In) && s.Sums(v) {
+				sc.sums = append(sc.sums, again{cc.sizes[k], *t})
 			}
 			if k < len(n.In) && (read[v] || s.skips(n, k)) {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
@@ -174,7 +180,7 @@ func (p *Plan) touched(s *Step, v *graph.Value, written bool) []*Format {
 		out = []*Format{s.Convert}
 	default:
 		for _, f := range p.Forms[buffer(v).ID] {
-			if f.Writer == s.Index {
+			if f.Writer == s.origin() {
 				out = append(out, f.Format)
 			}
 		}
@@ -220,11 +226,18 @@ func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 		sum.Bytes -= 2 * int64(v.Len(b)) * 4
 	}
 	for i := range s.again {
-		t := s.again[i].tensor
-		s.again[i].size.bind(&t, b)
-		sum.Bytes -= t.Bytes()
+		sum.Bytes -= s.again[i].bytes(b)
+	}
+	for i := range s.sums {
+		sum.Bytes += s.sums[i].bytes(b)
 	}
 	return sum
+}
+
+func (a *again) bytes(b tensor.Bind) int64 {
+	t := a.tensor
+	a.size.bind(&t, b)
+	return t.Bytes()
 }
 
 func (cc *costCall) at(b tensor.Bind, taken []reading) graph.Cost {
@@ -248,10 +261,10 @@ func (cc *costCall) at(b tensor.Bind, taken []reading) graph.Cost {
 func (s *stepCost) same(o *stepCost) bool {
 	operand := func(a, b graph.Tensor) bool { return a.DType == b.DType && a.Cols == b.Cols }
 	size := func(a, b operandSize) bool {
-		return a.outer == b.outer && a.packed == b.packed && slices.Equal(a.forms, b.forms)
+		return a.outer == b.outer && a.part == b.part && a.packed == b.packed && slices.Equal(a.forms, b.forms)
 	}
 	twice := func(a, b again) bool { return size(a.size, b.size) && operand(a.tensor, b.tensor) }
-	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, twice) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
+	return slices.Equal(s.inner, o.inner) && slices.EqualFunc(s.again, o.again, twice) && slices.EqualFunc(s.sums, o.sums, twice) && slices.EqualFunc(s.calls, o.calls, func(a, b costCall) bool {
 		return a.call.Node.Op == b.call.Node.Op && slices.EqualFunc(a.sizes, b.sizes, size) && slices.Equal(a.reads, b.reads) &&
 			slices.EqualFunc(a.call.In, b.call.In, operand) && slices.EqualFunc(a.call.Out, b.call.Out, operand) &&
 			reflect.DeepEqual(a.call.Node.Attr, b.call.Node.Attr)

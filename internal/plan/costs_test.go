@@ -30,7 +30,7 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 			if v == nil {
 				continue
 			}
-			c.In[i] = graph.Tensor{DType: v.DType, Rows: v.Shape.NumRows(b), Cols: v.Shape.RowLen()}
+			c.In[i] = graph.Tensor{DType: v.DType, Rows: p.Part(step, v).Size(v.Shape.Outer, b), Cols: v.Shape.RowLen()}
 			if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 {
 				c.In[i].I32 = s.I32(v)[:v.Shape.Len(b)]
 			}
@@ -44,7 +44,10 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 		for i, v := range n.Out {
 			placed := p.Place(v).Bytes > 0
 			if placed || len(step.Nodes) > 1 {
-				c.Out[i] = graph.Tensor{DType: v.DType, Rows: v.Shape.NumRows(b), Cols: v.Shape.RowLen()}
+				c.Out[i] = graph.Tensor{DType: v.DType, Rows: p.Part(step, v).Size(v.Shape.Outer, b), Cols: v.Shape.RowLen()}
+			}
+			if step.Sums(v) {
+				sum.Bytes += c.Out[i].Bytes()
 			}
 			if !placed && len(step.Nodes) > 1 {
 				sum.Bytes -= 8 * int64(v.Shape.Len(b))
@@ -131,6 +134,14 @@ func TestCostsOfRuns(t *testing.T) {
 			t.Run(pr.name+"/"+be.Caps().Name, func(t *testing.T) { testCosts(t, be, pr, most) })
 		}
 	}
+	be, err := cpu.New(cpu.Options{Workers: 1, ChunkRows: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	t.Run("train/chunks", func(t *testing.T) {
+		testCosts(t, be, programs[slices.IndexFunc(programs, func(p program) bool { return p.name == "train" })], most)
+	})
 }
 
 func cpuBackend(t *testing.T) plan.Backend {

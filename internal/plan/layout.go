@@ -93,7 +93,7 @@ func layout(p *Plan, caps Caps) {
 	}
 	placeActivations(p, lives)
 	for _, l := range lives {
-		p.placeForms(l.value, p.Max)
+		p.placeForms(l.value, p.sizes(l.value))
 	}
 	for i := range p.Steps {
 		for _, n := range p.Steps[i].Nodes {
@@ -138,7 +138,7 @@ func lifetimes(p *Plan) []*life {
 			if p.Places[o.ID].Bytes != 0 || o.Node.Leaf != nil {
 				continue // placed already: leaf or output
 			}
-			l := &life{value: o, first: i, last: i, bytes: p.bytesOf(o, p.Max)}
+			l := &life{value: o, first: i, last: i, bytes: p.bytesOf(o, p.sizes(o))}
 			byOwner[o] = l
 			lives = append(lives, l)
 		}
@@ -155,12 +155,28 @@ func lifetimes(p *Plan) []*life {
 			continue
 		}
 		o := buffer(in)
-		if src := byOwner[o]; src != nil && src.last == l.first && src.bytes == l.bytes && p.plain(o) && p.plain(l.value) && !readTwice(s, in) {
+		if src := byOwner[o]; src != nil && p.lastRead(o, l.first) == l.first && src.bytes == l.bytes && p.plain(o) && p.plain(l.value) && !readTwice(s, in) {
 			l.reuse = o
 			src.last = l.first - 1 // its successor holds the memory from here on
 		}
 	}
 	return lives
+}
+
+// lastRead is the last step from i on that reads what the buffer of o holds when
+// step i begins; -1: none does.
+func (p *Plan) lastRead(o *graph.Value, i int) int {
+	last := -1
+	reads := func(v *graph.Value) bool { return buffer(v) == o }
+	for j := i; j < len(p.Steps); j++ {
+		if slices.ContainsFunc(p.Steps[j].In, reads) {
+			last = j
+		}
+		if p.chunkRows(o) > 0 && slices.Contains(p.Steps[j].Out, o) {
+			break // the next chunk
+		}
+	}
+	return last
 }
 
 // plain reports whether v has the plain format and no other.

@@ -61,8 +61,8 @@ type Rule struct {
 	Writes func(s *Step) []*Format
 	// Together says that it writes several formats in one pass.
 	Together bool
-	// Skips are operands of the op that the rule does not read; their bytes do not
-	// count.
+	// Skips are operands of the op that the rule does not read: they are not kept
+	// for the step, and their bytes do not count.
 	Skips []int
 }
 
@@ -256,6 +256,7 @@ func (p *Plan) lower(t *table) error {
 				return err
 			}
 		}
+		s.In = slices.DeleteFunc(s.In, func(v *graph.Value) bool { return s.ignores(v) })
 	}
 	for i := range p.Steps {
 		for _, v := range p.Steps[i].Out {
@@ -281,6 +282,18 @@ func (p *Plan) lower(t *table) error {
 		}
 	}
 	return nil
+}
+
+// ignores reports whether the step reads v by none of the rules by which it runs.
+func (s *Step) ignores(v *graph.Value) bool {
+	for _, n := range s.Nodes {
+		for k, in := range n.In {
+			if in == v && !s.skips(n, k) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func isWeight(v *graph.Value) bool { return v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf }

@@ -76,6 +76,7 @@ type Step struct {
 	Choices [][]Choice // [node] how it computes, by the number of rows; nil where the backend has no rules for it
 	Reads   []*Format  // [In] the format in which the step reads an operand
 	Convert *Format    // what a convert step writes
+	Chunk   Chunk      // of rows, where the step is there once per chunk
 }
 
 // takes is the operand whose buffer the result may be written into if this step is
@@ -123,7 +124,8 @@ type Plan struct {
 	// ArenaBytes is the size of each arena.
 	ArenaBytes [NumClasses]int64
 
-	later []Step // of a part of a plan (parts.go): the steps behind it
+	later  []Step // of a part of a plan (parts.go): the steps behind it
+	narrow []int  // [Value.ID] rows of values that have the memory of one chunk; nil: there are no chunks
 }
 
 // Place returns where v lives.
@@ -151,13 +153,32 @@ func (p *Plan) first(n int) *Plan {
 	return &q
 }
 
-// forward is the same plan up to the step that gives v.
+// forward is the same plan up to the step that gives v, without gradients that
+// chunks make before it.
 func (p *Plan) forward(v *graph.Value) (*Plan, error) {
 	i := slices.IndexFunc(p.Steps, func(s Step) bool { return slices.Contains(s.Nodes, v.Node) })
 	if i < 0 || i >= p.Commit {
 		return nil, fmt.Errorf("plan: %s is given by step %d, expected one before those that commit", v, i)
 	}
-	return p.first(i + 1), nil
+	q := p.first(i + 1)
+	if q.narrow == nil {
+		return q, nil
+	}
+	needed := map[*graph.Value]bool{v: true}
+	var steps []Step
+	for _, s := range slices.Backward(q.Steps) {
+		if slices.ContainsFunc(s.Out, func(v *graph.Value) bool { return needed[v] }) {
+			steps = append(steps, s)
+			for _, in := range s.In {
+				needed[in] = true
+			}
+		}
+	}
+	slices.Reverse(steps)
+	q.reorder(steps)
+	q.Commit = len(steps)
+	placeBarriers(q)
+	return q, nil
 }
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
@@ -169,6 +190,7 @@ func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan,
 	if err := p.lower(t); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
+	p.chunk(be.Caps().Chunk)
 	layout(p, be.Caps())
 	placeBarriers(p)
 	p.Commit = commit(p.Steps)

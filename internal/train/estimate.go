@@ -138,6 +138,9 @@ func flops(pl *plan.Plan, ports *model.Ports, seqLen int) (sum int64) {
 		return t
 	}
 	for i := range pl.Steps {
+		if pl.Steps[i].Chunk.Index > 0 {
+			continue // the first chunk stands for all rows
+		}
 		for _, n := range pl.Steps[i].Nodes {
 			call := graph.Call{Node: n, Bind: b}
 			for _, v := range n.In {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
@@ -55,10 +56,13 @@ func TestGradientsOfEveryFamily(t *testing.T) {
 	if len(golden.Models) < 45 {
 		t.Fatalf("%d models", len(golden.Models))
 	}
-	be := cpuBackend(t, 2)
+	whole, chunked := cpuBackend(t, 2), chunkBackend(t, 2, cpu.F32, 3)
 	for path, want := range golden.Models {
-		t.Run(strings.ReplaceAll(path, "/", "-"), func(t *testing.T) {
+		check := func(t *testing.T, be plan.Backend) {
 			r, width := familyRunner(t, filepath.Join("..", path), be)
+			if n := chunks(r.sess.Program().Plans[0]); n < 2 && be == chunked && r.model.Config().CanGenerate {
+				t.Errorf("%d chunks of logits", n)
+			}
 			r.in.Reset()
 			causal, at := r.model.Config().CanGenerate, 0
 			for _, ids := range want.Tokens {
@@ -100,7 +104,10 @@ func TestGradientsOfEveryFamily(t *testing.T) {
 			if !(worst <= 1e-4) || n < 5 {
 				t.Errorf("%s deviates by %g of its norm, of %d gradients", where, worst, n)
 			}
-		})
+		}
+		name := strings.ReplaceAll(path, "/", "-")
+		t.Run(name, func(t *testing.T) { check(t, whole) })
+		t.Run(name+"-chunks", func(t *testing.T) { check(t, chunked) })
 	}
 }
 

@@ -49,9 +49,12 @@ func TestObjectivesMatchPyTorch(t *testing.T) {
 	seen := map[string]bool{"lm": true} // TestLossesMatchPyTorch
 	for _, c := range objectiveCases(t) {
 		seen[c.Config.Type] = true
-		for _, kind := range []string{"ref", "cpu2"} {
+		for _, kind := range []string{"ref", "cpu2", "chunks"} {
 			t.Run(strings.ReplaceAll(c.Name, " ", "-")+"/"+kind, func(t *testing.T) {
 				r := c.run(t, Options{Backend: backends[kind](t)})
+				if n := chunks(r.sess.Program().Plans[0]); kind == "chunks" && (n > 1) != slices.Contains([]string{"lm", "mlm", "sft", "distill"}, c.Config.name()) {
+					t.Errorf("%d chunks of logits", n)
+				}
 				grads := r.gradients(t)
 				for _, p := range r.parts.Params {
 					if p.Fresh {

@@ -28,6 +28,8 @@ var backends = map[string]func(t testing.TB) plan.Backend{
 	"null": func(testing.TB) plan.Backend { return null.New(100 * time.Microsecond) },
 	"cpu1": func(t testing.TB) plan.Backend { return cpuBackend(t, 1) },
 	"cpu2": func(t testing.TB) plan.Backend { return cpuBackend(t, 2) },
+	// Logits three rows at a time.
+	"chunks": func(t testing.TB) plan.Backend { return chunkBackend(t, 2, cpu.F32, 3) },
 }
 
 func cpuBackend(t testing.TB, workers int) plan.Backend {

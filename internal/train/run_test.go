@@ -259,6 +259,9 @@ func TestRunIsProfiled(t *testing.T) {
 	for _, s := range p.Scopes {
 		calls[s.Name] = s.Calls
 	}
+	if calls["prepare"] != 1 || calls["read data"] != 1 || calls["first weights"] != 1 {
+		t.Errorf("scopes %v, want what comes before the first step", calls)
+	}
 	if n := int64(c.Steps); calls["data"] != n || calls["step"] != n || calls["run"] != n || calls["checkpoint"] != 1 || calls["epoch"] < 1 {
 		t.Errorf("scopes %v, want %d batches, steps and runs, epochs and a checkpoint", calls, n)
 	}

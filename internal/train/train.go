@@ -121,6 +121,8 @@ func New(ctx context.Context, cfg Config, o Options) (*Trainer, error) {
 }
 
 func (t *Trainer) open(ctx context.Context) (err error) {
+	ctx, end := profile.Scope(scoped(ctx, t.opts.Recorder), "prepare")
+	defer end()
 	var st *state
 	from, err := resumeFrom(&t.cfg, t.opts.Resume)
 	if err != nil {
@@ -139,8 +141,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			path = from
 		}
 	}
-	m, err := t.openData(ctx, path)
-	if err != nil {
+	within, read := profile.Scope(ctx, "read data")
+	m, err := t.openData(within, path)
+	if read(); err != nil {
 		return err
 	}
 	if st != nil {
@@ -164,13 +167,14 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
+	_, first := profile.Scope(ctx, "first weights")
 	if st == nil {
 		err = t.start(m)
 	} else {
 		err = t.runner.restore(st)
 		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
 	}
-	if err != nil {
+	if first(); err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // what loading took is not wanted beside the memory of steps

@@ -35,10 +35,11 @@ type mat struct {
 	full  []float32 // nil where the operand is absent or nobody wants it
 	cols  int
 	outer tensor.Dim
+	part  plan.Part // of the rows, from the first of full on
 }
 
 func (m *mat) present() bool               { return m.full != nil }
-func (m *mat) rows(b tensor.Bind) int      { return m.outer.Size(b) }
+func (m *mat) rows(b tensor.Bind) int      { return m.part.Size(m.outer, b) }
 func (m *mat) row(i int) []float32         { return m.full[i*m.cols : (i+1)*m.cols] }
 func (m *mat) all(b tensor.Bind) []float32 { return m.full[:m.rows(b)*m.cols] }
 
@@ -48,7 +49,7 @@ func (b *binder) f32(v *graph.Value) mat {
 	if v == nil {
 		return mat{}
 	}
-	m := mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer}
+	m := mat{cols: v.Shape.RowLen(), outer: v.Shape.Outer, part: b.plan.Part(b.step, v)}
 	if w := b.weight(v); w != nil {
 		n := v.Shape.Len(tensor.Bind{})
 		if f, ok := w.(*fileRows); ok && f.dtype == tensor.F32 {
@@ -72,6 +73,7 @@ func (b *binder) f32(v *graph.Value) mat {
 	if pl, ok := b.plan.Form(v, nil); ok && pl.Bytes > 0 {
 		m.full = floats(b.memory(pl))
 		m.full = m.full[:min(len(m.full), v.Shape.Len(b.plan.Graph.Max))] // less what rounds it to whole lines
+		m.full = m.full[m.part.At*m.cols:]
 	}
 	return m
 }
@@ -84,9 +86,17 @@ func (b *binder) memory(pl plan.Place) []byte {
 // blocks is v in bf16, nil where the plan does not hold it so.
 func (b *binder) blocks(v *graph.Value) []uint16 {
 	if pl, ok := b.plan.Form(v, bf16Blocks); ok && pl.Bytes > 0 {
-		return halves(b.memory(pl))
+		return halves(b.memory(pl))[b.plan.Part(b.step, v).At*v.Shape.RowLen():]
 	}
 	return nil
+}
+
+// rounded is v in bf16 where the step at hand reads it so, else nil.
+func (b *binder) rounded(v *graph.Value) []uint16 {
+	if b.step.ReadAs(v) != bf16Blocks {
+		return nil
+	}
+	return b.blocks(v)
 }
 
 // operand binds the left factor of a product, in the format in which the step
@@ -99,7 +109,7 @@ func (b *binder) operand(v *graph.Value) operand {
 	}
 	if x.format != nil {
 		at, _ := b.plan.Form(v, x.format)
-		x.raw = b.memory(at)
+		x.raw = b.memory(at)[x.format.Bytes(x.part.At, x.cols):]
 	}
 	return x
 }
@@ -158,15 +168,17 @@ type ints struct {
 	full  []int32
 	cols  int
 	outer tensor.Dim
+	part  plan.Part
 }
 
-func (v *ints) all(b tensor.Bind) []int32 { return v.full[:v.outer.Size(b)*v.cols] }
+func (v *ints) all(b tensor.Bind) []int32 { return v.full[:v.part.Size(v.outer, b)*v.cols] }
 
 func (b *binder) i32(v *graph.Value) ints {
 	o := plan.BindOperand(b.plan, b.mem, v)
 	var t graph.Tensor
 	o.View(b.plan.Max, &t)
-	return ints{t.I32[:cap(t.I32)], t.Cols, v.Shape.Outer}
+	part := b.plan.Part(b.step, v)
+	return ints{t.I32[part.At*t.Cols : cap(t.I32)], t.Cols, v.Shape.Outer, part}
 }
 
 // optionalI32 is the memory of integers of a fixed size; nil where there are none.
@@ -211,8 +223,8 @@ func widthFor(elements, n int) int {
 type reference struct{ call *plan.BoundCall }
 
 func bindReference(b *binder, s *plan.Step) (kernel, error) {
-	if len(s.Nodes) != 1 {
-		return nil, fmt.Errorf("pattern %s has no kernel", s.Kind)
+	if len(s.Nodes) != 1 || s.Chunk.Rows > 0 {
+		return nil, fmt.Errorf("%s of several nodes, or of a chunk of rows, has no kernel", s.Kind)
 	}
 	if op := s.Root().Op; op.Scratch != nil && s.Scratch.Bytes == 0 && op.Scratch(s.Root(), b.plan.Max) > 0 {
 		return nil, fmt.Errorf("%s runs its reference, but the plan has no scratch for it", s.Kind)

@@ -43,6 +43,9 @@ type Options struct {
 	// NoFusion publishes no patterns, NoPack keeps matrices as the file has
 	// them, NoReuse lays every activation out in memory of its own.
 	NoFusion, NoPack, NoReuse bool
+	// ChunkRows is how many rows of logits a training step computes at a time; 0:
+	// as many as are fast and save memory.
+	ChunkRows int
 }
 
 // MaxWorkers bounds the team.
@@ -78,7 +81,7 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(),
+	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(), Chunk: b.chunk,
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
 			return b.team.join(ctx, min(n, b.workers), f)
 		}}
@@ -182,6 +185,9 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		k, err := make(bd, s)
 		if err = cmp.Or(err, bd.err); err != nil {
 			return nil, fmt.Errorf("cpu: %s: %w", s.Name, err)
+		}
+		if s.Chunk.Rows > 0 {
+			k = &chunked{k, s.Chunk}
 		}
 		e.bound = append(e.bound, k)
 	}

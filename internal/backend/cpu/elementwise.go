@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -129,15 +130,33 @@ func bindAct(b *binder, s *plan.Step) (kernel, error) {
 	if kind == graph.Tanh { // alone it is fast: logits are capped with it
 		f, label = vec.Tanh, kind.String()
 	}
+	if out := b.blocks(n.Out[0]); out != nil {
+		return roundedRows(b, label, ms[1], out, func(dst []float32, lo, hi int) { f(dst, x[lo:hi]) }), nil
+	}
 	return &flat{label, ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
+}
+
+// roundedRows is a step on elements alone that ends in bf16: out, of the size of y.
+func roundedRows(b *binder, label string, y mat, out []uint16, part func(dst []float32, lo, hi int)) kernel {
+	b.want(y.cols)
+	return &rowwise{label, y, func(w *worker, b tensor.Bind, lo, hi int) {
+		row, all := w.scratch.f[:y.cols], y.rows(b)
+		for i := lo; i < hi; i++ {
+			part(row, i*y.cols, (i+1)*y.cols)
+			bf16.RoundRow(out, row, i, all)
+		}
+	}}
 }
 
 func bindGLU(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	kind := n.Attr.(graph.ActAttr).Kind
-	gate, up, y, f := ms[0].full, ms[1].full, ms[2].full, activation(kind).times
-	return &flat{"glu " + activationLabel(kind), ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
+	gate, up, y, f, label := ms[0].full, ms[1].full, ms[2].full, activation(kind).times, "glu "+activationLabel(kind)
+	if out := b.blocks(n.Out[0]); out != nil {
+		return roundedRows(b, label, ms[2], out, func(dst []float32, lo, hi int) { f(dst, gate[lo:hi], up[lo:hi]) }), nil
+	}
+	return &flat{label, ms[2], func(lo, hi int) { f(y[lo:hi], gate[lo:hi], up[lo:hi]) }}, nil
 }
 
 func bindActGrad(b *binder, s *plan.Step) (kernel, error) {

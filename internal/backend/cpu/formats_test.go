@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/graph/grad"
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/plan"
@@ -75,6 +76,66 @@ func TestNormsInBF16(t *testing.T) {
 				if got != c.want[i] {
 					t.Errorf("%s, %v, %d values a row, up to %d rows: %s lies as %s, expected %s", c.precision, c.dtype, c.width, c.rows, v, got, c.want[i])
 				}
+			}
+		}
+	}
+}
+
+// TestTrainingInBF16: what training keeps for products in bf16, forward and of
+// gradients, lies in bf16 alone; the residual stream, and what gradients of
+// activations and attention read, stay in f32. In f32 nothing changes.
+func TestTrainingInBF16(t *testing.T) {
+	if cpu.Active() < cpu.AMX {
+		t.Skip("this machine has no tiles")
+	}
+	const dim, ffn, vocab = 64, 128, 96
+	for precision, half := range map[Precision]string{F32: "plain", BF16: "bf16"} {
+		b := graph.NewBuilder(tensor.Bind{T: 100, S: 4, R: 100})
+		b.Trainable = func(graph.Role, int) bool { return true }
+		rows := tensor.Rows(tensor.Of(tensor.T, 1))
+		linear := func(name string, x *graph.Value, n, k int) *graph.Value {
+			return b.Linear(name, x, b.Weight(name+".w", graph.RoleUp, tensor.Static(n, k)), nil)
+		}
+		norm := func(name string, x *graph.Value) *graph.Value {
+			return b.RMSNorm(name, x, b.Weight(name+".w", graph.RoleNorm, tensor.Static(dim)), 1e-5, 0)
+		}
+		ids, targets := b.Input("ids", tensor.I32, rows), b.Input("targets", tensor.I32, rows)
+		starts := b.Input("starts", tensor.I32, tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1}))
+		hyper := b.Input("hyper", tensor.F32, tensor.Static(graph.HyperLen))
+		x := b.Embed("embed", b.Weight("table", graph.RoleEmbedding, tensor.Static(vocab, dim)), ids, 1)
+		first := norm("first", x)
+		q, k, v := linear("q", first, dim, dim), linear("k", first, dim, dim), linear("v", first, dim, dim)
+		attention, _ := b.Attention("attention", q, k, v, starts, graph.AttentionAttr{Heads: 2, KVHeads: 2, HeadDim: dim / 2, Scale: 1, Causal: true})
+		x = b.Add("middle", x, linear("o", attention, dim, dim))
+		second := norm("second", x)
+		gate := linear("gate", second, ffn, dim)
+		glu := b.GLU("glu", gate, linear("up", second, ffn, dim), graph.SiLU)
+		x = b.Add("residual", x, linear("down", glu, dim, ffn))
+		before := linear("before", x, ffn, dim)
+		act := b.Act("act", before, graph.GELU)
+		nll, _ := b.CrossEntropy("nll", linear("head", act, vocab, ffn), targets)
+		loss := b.Mean("loss", nll, targets)
+		pairs, err := grad.Backward(b, loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, size := grad.Optimizer{}.Add(b, pairs, hyper)
+		g, err := b.Freeze(loss, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		be, err := New(Options{Workers: 1, Precision: precision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer be.Close()
+		prog, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v, want := range map[*graph.Value]string{first: half, second: half, attention: half, glu: half, act: half, x: "plain", gate: "plain", before: "plain", q: "plain"} {
+			if fs := prog.Plans[0].Forms[v.ID]; len(fs) != 1 || fs[0].Format.String() != want {
+				t.Errorf("%s: %s lies as %v, expected %s alone", precision, v, fs, want)
 			}
 		}
 	}

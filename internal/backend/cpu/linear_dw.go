@@ -11,6 +11,7 @@ import (
 // worker that owns the tile: the same bits at any number of workers.
 type linearDW struct {
 	dy, x, dw mat
+	add       bool // to the sum of the chunks before
 	scratch   *perWorker[*gemm.Scratch]
 }
 
@@ -18,9 +19,11 @@ func bindLinearDW(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.Out[0])
 	if classOf(s) == BF16 {
-		return newTilesDW(b, ms[0], ms[1], ms[2]), nil
+		k := newTilesDW(b, ms[0], ms[1], ms[2])
+		k.dyHalf, k.xHalf, k.add = b.rounded(n.In[0]), b.rounded(n.In[1]), s.Sums(n.Out[0])
+		return k, nil
 	}
-	return &linearDW{ms[0], ms[1], ms[2], b.gemmScratch()}, nil
+	return &linearDW{ms[0], ms[1], ms[2], s.Sums(n.Out[0]), b.gemmScratch()}, nil
 }
 
 func (k *linearDW) name() string { return "gemm f32 dw" }
@@ -31,7 +34,7 @@ func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
-	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols, Epoch: w.epoch}
+	t := gemm.Task{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, ATrans: true, B: natural, C: k.dw.full, LDC: k.x.cols, Accumulate: k.add, Epoch: w.epoch}
 	m0, m1, p0, p1 := gridShare(k.dy.cols, k.x.cols, rows, i, n)
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
@@ -40,14 +43,16 @@ func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
 // rows or columns of the result, whichever are more, and all of the other: a worker
 // packs that operand once for all its shares.
 type tilesDW struct {
-	dy, x, dw mat
-	scratch   *perWorker[*bf16.OuterScratch]
+	dy, x, dw     mat
+	dyHalf, xHalf []uint16 // dy and x in bf16 instead, where not nil
+	add           bool     // to the sum of the chunks before
+	scratch       *perWorker[*bf16.OuterScratch]
 }
 
 func newTilesDW(b *binder, dy, x, dw mat) *tilesDW {
 	rows := dy.rows(b.plan.Max)
 	size := func(cols int) [2]int { return [2]int{cols, rows} }
-	return &tilesDW{dy, x, dw, scratchFor(b, "bf16 dw", size(max(dy.cols, x.cols)), func(s [2]int) *bf16.OuterScratch {
+	return &tilesDW{dy: dy, x: x, dw: dw, scratch: scratchFor(b, "bf16 dw", size(max(dy.cols, x.cols)), func(s [2]int) *bf16.OuterScratch {
 		return bf16.NewOuterScratch(s[0], s[0], s[1])
 	})}
 }
@@ -65,7 +70,7 @@ func (k *tilesDW) width(b tensor.Bind, n int) int {
 
 func (k *tilesDW) run(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
-	t := bf16.Outer{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, B: k.x.full, LDB: k.x.cols, C: k.dw.full, LDC: k.x.cols, Epoch: w.epoch}
+	t := bf16.Outer{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, B: k.x.full, LDB: k.x.cols, RoundedA: k.dyHalf, RoundedB: k.xHalf, C: k.dw.full, LDC: k.x.cols, Accumulate: k.add, Epoch: w.epoch}
 	m0, m1, p0, p1 := 0, k.dy.cols, 0, bf16.NumPanels(k.x.cols)
 	if k.byRows() {
 		m0, m1 = share(k.dy.cols, bf16.MR, i, n)

@@ -81,13 +81,12 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		f, m := c.rules(q)
 		few, many = append(few, f...), append(many, m...)
 	}
-	rounds := []*plan.Format{bf16Blocks}
 	return append(append(append(few, many...), lookups()...),
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Together: true, Writes: func(s *plan.Step) []*plan.Format {
 			if s.Root().Op != graph.OpNorm {
 				return nil
 			}
-			return rounds
+			return blocks(s)
 		}},
 		plan.Rule{Class: "bf16", Op: graph.OpAttention, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttention},
@@ -101,8 +100,10 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			return q.gradientTiles(s, n) && tileHeads(n) // without out: the mean of dout v^T stands for dout . out
 		}},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionGrad},
-		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles},
+		plan.Rule{Class: "bf16", Op: graph.OpLinearDW, When: q.gradientTiles, Reads: []*plan.Format{bf16Blocks, nil}, Operands: 2},
 		plan.Rule{Class: "f32", Op: graph.OpLinearDW},
+		plan.Rule{Class: "f32", Op: graph.OpAct, When: q.roundsAlone, Writes: blocks},
+		plan.Rule{Class: "f32", Op: graph.OpGLU, When: q.roundsAlone, Writes: blocks},
 		plan.Rule{Class: "f32", Op: graph.OpAdamW, Together: true, Writes: bothPanels},
 		plan.Rule{Class: "f32", Op: graph.OpSGD, Together: true, Writes: bothPanels},
 	)
@@ -125,6 +126,15 @@ func tileHeads(n *graph.Node) bool {
 	a := attentionAttr(n)
 	return a.SoftCap == 0 && !a.Alibi
 }
+
+// roundsAlone reports whether an activation that is a step of its own can end in
+// bf16, for products of a training step: those that it would be fused with have to
+// keep what it reads, for gradients.
+func (q request) roundsAlone(s *plan.Step, n *graph.Node) bool {
+	return len(s.Nodes) == 1 && q.gradientTiles(s, n)
+}
+
+func blocks(*plan.Step) []*plan.Format { return []*plan.Format{bf16Blocks} }
 
 // gradientTiles reports whether gradients are computed on tiles. Their operands
 // change with each run, so that without tiles rounding them would only cost.

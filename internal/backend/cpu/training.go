@@ -91,9 +91,11 @@ func (k *columns) run(w *worker, b tensor.Bind, i, n int) {
 func bindColSum(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0])
-	x, y := ms[0], ms[1].full
+	x, y, add := ms[0], ms[1].full, s.Sums(n.Out[0])
 	return &columns{label: "column sums", like: x, cols: x.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
-		clear(y[lo:hi])
+		if !add {
+			clear(y[lo:hi])
+		}
 		for i := range x.rows(b) {
 			vec.Add(y[lo:hi], y[lo:hi], x.row(i)[lo:hi])
 		}

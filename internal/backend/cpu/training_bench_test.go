@@ -63,8 +63,8 @@ func BenchmarkLinearDW(b *testing.B) {
 		{4096, 288, 288}, {4096, 768, 288}, {4096, 288, 768}, {4096, 4096, 288},
 	} {
 		b.Run(fmt.Sprintf("tokens=%d/n=%d/k=%d", z[0], z[1], z[2]), func(b *testing.B) {
-			k := &linearDW{numbers(rng, z[0], z[1]), numbers(rng, z[0], z[2]), numbers(rng, z[1], z[2]),
-				&perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
+			k := &linearDW{dy: numbers(rng, z[0], z[1]), x: numbers(rng, z[0], z[2]), dw: numbers(rng, z[1], z[2]),
+				scratch: &perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}}
 			shares(b, k, 2*float64(z[0])*float64(z[1])*float64(z[2]), "GFLOP/cpu-s")
 		})
 	}

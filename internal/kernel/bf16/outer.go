@@ -2,6 +2,7 @@ package bf16
 
 import (
 	"fmt"
+	"unsafe"
 
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/tensor"
@@ -15,7 +16,7 @@ const (
 	outerValues = 3 << 20
 )
 
-// Outer is C[M,N] = A^T B, with A[K,M] and B[K,N] row by row: the gradient of a
+// Outer is C[M,N] = A^T B (+ C), with A[K,M] and B[K,N] row by row: the gradient of a
 // weight, where K counts tokens. Only machines with tiles run it.
 type Outer struct {
 	M, N, K int
@@ -23,8 +24,13 @@ type Outer struct {
 	LDA     int
 	B       []float32 // [K][LDB]
 	LDB     int
-	C       []float32 // [M][LDC]
-	LDC     int
+	// Operands that are rounded already, [K][M] and [K][N] in blocks as Rounded of a
+	// Task, take the place of A and B.
+	RoundedA, RoundedB []uint16
+	C                  []float32 // [M][LDC]
+	LDC                int
+	// Accumulate adds to what C is.
+	Accumulate bool
 	// Epoch, where not 0, says when A and B were last written: a run with the same
 	// operand, range and epoch finds it packed in the scratch.
 	Epoch uint64
@@ -37,11 +43,12 @@ type OuterScratch struct {
 	run      *Scratch
 	task     Task
 	packed   Packed
+	edge     [MR * kStep]uint16
 }
 
 // outerPart says which columns of an operand a scratch holds.
 type outerPart struct {
-	of        *float32 // nil: none
+	of        unsafe.Pointer // nil: none
 	lo, hi, k int
 	epoch     uint64
 }
@@ -57,12 +64,18 @@ func NewOuterScratch(m, n, k int) *OuterScratch {
 // RunOuter computes rows [m0,m1) of panels [p0,p1); m0 is a multiple of MR.
 func RunOuter(t *Outer, m0, m1, p0, p1 int, s *OuterScratch) {
 	n0, n1 := p0*NR, min(t.N, p1*NR)
-	if !Tiles() || m0 < 0 || m1 > t.M || p0 < 0 || n0 > t.N || m0%MR != 0 || t.LDA < t.M || t.LDB < t.N || t.LDC < t.N ||
-		t.K > 0 && (len(t.A) < (t.K-1)*t.LDA+t.M || len(t.B) < (t.K-1)*t.LDB+t.N) || m1 > m0 && len(t.C) < (m1-1)*t.LDC+t.N {
+	holds := func(x []float32, rounded []uint16, ld, cols int) bool {
+		if rounded != nil {
+			return CanRound(cols) && len(rounded) >= t.K*cols
+		}
+		return ld >= cols && (t.K == 0 || len(x) >= (t.K-1)*ld+cols)
+	}
+	if !Tiles() || m0 < 0 || m1 > t.M || p0 < 0 || n0 > t.N || m0%MR != 0 || t.LDC < t.N ||
+		!holds(t.A, t.RoundedA, t.LDA, t.M) || !holds(t.B, t.RoundedB, t.LDB, t.N) || m1 > m0 && len(t.C) < (m1-1)*t.LDC+t.N {
 		panic(fmt.Sprintf("bf16: rows %d..%d of %d, panels %d..%d of %d columns over %d rows do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	if t.K == 0 {
-		for m := m0; m < m1; m++ {
+		for m := m0; m < m1 && !t.Accumulate; m++ {
 			clear(t.C[m*t.LDC:][n0:n1])
 		}
 		return
@@ -86,7 +99,7 @@ func (s *OuterScratch) multiply(t *Outer) {
 		kp := padK(min(outerDepth, t.K-k))
 		s.packed = Packed{Data: s.b[k*wide:][:kp*wide], N: cols, K: kp}
 		s.task = Task{M: rows, N: cols, K: kp, Rounded: s.a[k*rows:][:kp*rows], LDA: kp, B: &s.packed,
-			C: t.C[s.inA.lo*t.LDC+s.inB.lo:], LDC: t.LDC, Accumulate: k > 0}
+			C: t.C[s.inA.lo*t.LDC+s.inB.lo:], LDC: t.LDC, Accumulate: t.Accumulate || k > 0}
 		Run(&s.task, 0, rows, 0, NumPanels(cols), s.run)
 	}
 }
@@ -94,18 +107,53 @@ func (s *OuterScratch) multiply(t *Outer) {
 // panels packs columns [lo,hi) of B, for each outerDepth rows all panels. It goes
 // along the rows, kStep of them at a time, so that they are read as they lie.
 func (s *OuterScratch) panels(t *Outer, lo, hi int) {
-	want := outerPart{&t.B[lo], lo, hi, t.K, t.Epoch}
+	want := partOf(t.B, t.RoundedB, lo, hi, t)
 	if t.Epoch != 0 && s.inB == want {
 		return
 	}
 	s.inB = want
 	wide := NumPanels(hi-lo) * NR
+	if t.RoundedB != nil {
+		for k := 0; k < t.K; k += outerDepth {
+			n := min(outerDepth, t.K-k)
+			s.tiles(s.b[k*wide:], t.RoundedB, t.N, lo, hi, k, n, t.K, pairRounded)
+		}
+		return
+	}
 	for k := 0; k < t.K; k += outerDepth {
 		n := min(outerDepth, t.K-k)
 		for k0 := 0; k0 < n; k0 += kStep {
 			for c := lo; c < hi; c += NR {
 				packCols(s.b[k*wide+(c-lo)*padK(n)+k0*NR:][:NR*kStep], t.B[(k+k0)*t.LDB+c:], t.LDB, min(NR, hi-c), min(kStep, n-k0))
 			}
+		}
+	}
+}
+
+// partOf is columns [lo,hi) of an operand of t.
+func partOf(x []float32, rounded []uint16, lo, hi int, t *Outer) outerPart {
+	of := unsafe.Pointer(unsafe.SliceData(x))
+	if rounded != nil {
+		of = unsafe.Pointer(unsafe.SliceData(rounded))
+	}
+	return outerPart{of, lo, hi, t.K, t.Epoch}
+}
+
+// tiles packs columns [lo,hi) of rows [k,k+n) of a rounded operand of rows x cols:
+// of 32 rows all tiles, which lie one behind the other, at a time.
+func (s *OuterScratch) tiles(dst, src []uint16, cols, lo, hi, k, n, rows int, pack func(dst, src []uint16, tiles, next int)) {
+	next := NR * padK(n) // from the tile of some columns to that of the next
+	for k0 := 0; k0 < n; k0 += kStep {
+		high := min(MR, rows-k-k0)
+		from, to := src[blockAt(k+k0, lo, rows, cols):], dst[k0*NR:]
+		if high == MR {
+			pack(to, from, (hi-lo)/NR, next)
+			continue
+		}
+		for c := range (hi - lo) / NR { // the last rows
+			at := copy(s.edge[:], from[c*high*kStep:][:high*kStep])
+			clear(s.edge[at:])
+			pack(to[c*next:], s.edge[:], 1, next)
 		}
 	}
 }
@@ -117,11 +165,18 @@ const turnPanels = 4
 // strips packs columns [lo,hi) of A as rows in blocks, for each outerDepth rows of
 // K all blocks. It goes along the rows, as panels does.
 func (s *OuterScratch) strips(t *Outer, lo, hi int) {
-	want := outerPart{&t.A[lo], lo, hi, t.K, t.Epoch}
+	want := partOf(t.A, t.RoundedA, lo, hi, t)
 	if t.Epoch != 0 && s.inA == want {
 		return
 	}
 	s.inA = want
+	if t.RoundedA != nil {
+		for k := 0; k < t.K; k += outerDepth {
+			n := min(outerDepth, t.K-k)
+			s.tiles(s.a[k*(hi-lo):], t.RoundedA, t.M, lo, hi, k, n, t.K, turnRounded)
+		}
+		return
+	}
 	whole := (hi - lo) / MR // blocks
 	for k := 0; k < t.K; k += outerDepth {
 		n := min(outerDepth, t.K-k)

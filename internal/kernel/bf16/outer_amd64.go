@@ -4,6 +4,12 @@ package bf16
 func packAcrossBF16(dst *uint16, src *float32, ld, steps, next, skip int, interleave *uint16)
 
 //go:noescape
+func pairTilesBF16(dst, src *uint16, tiles, next int, interleave *uint16)
+
+//go:noescape
+func turnTilesBF16(dst, src *uint16, tiles, next int, interleave *uint16)
+
+//go:noescape
 func scoreGradBF16(p, d *float32, ld, n, rows int, scale float32, lse *float32)
 
 // packAcrossFast packs 16 columns of steps x kStep rows, ld apart, as tiles that
@@ -20,6 +26,19 @@ func turnTiles(dst []uint16, src []float32, ld, panels, next int) {
 	for half := range 2 {
 		packAcrossBF16(&dst[half*512], &src[half*16], ld*4, panels, next*2, (NR-kStep*ld)*4, &interleave[0])
 	}
+}
+
+// pairRounded packs 32 rows of tiles x 32 rounded values as panels of B that lie next
+// values apart.
+func pairRounded(dst, src []uint16, tiles, next int) {
+	_, _ = dst[(tiles-1)*next+1023], src[tiles*1024-1]
+	pairTilesBF16(&dst[0], &src[0], tiles, next*2, &interleave[0])
+}
+
+// turnRounded packs the same as blocks of A, with a column for a row.
+func turnRounded(dst, src []uint16, tiles, next int) {
+	_, _ = dst[(tiles-1)*next+1023], src[tiles*1024-1]
+	turnTilesBF16(&dst[0], &src[0], tiles, next*2, &interleave[0])
 }
 
 // scoreGrad does rows of n values, a multiple of 32.

@@ -56,6 +56,13 @@ func TestOuter(t *testing.T) {
 		if !slices.Equal(whole, o.C) {
 			t.Errorf("%v: a split changes bits", s)
 		}
+		o.Accumulate = true
+		RunOuter(o, 0, m, 0, NumPanels(n), NewOuterScratch(m, n, k))
+		for i, v := range o.C {
+			if i%ldc < n && math.Abs(float64(v)-2*float64(whole[i])) > 1e-5*(1+math.Abs(float64(v))) {
+				t.Fatalf("%v: C[%d,%d] is %g after %g was added to itself", s, i/ldc, i%ldc, v, whole[i])
+			}
+		}
 	}
 }
 
@@ -74,5 +81,36 @@ func BenchmarkOuter(b *testing.B) {
 			}
 			b.ReportMetric(2*float64(m)*float64(n)*float64(k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
+	}
+}
+
+// TestOuterOfRounded: operands that are rounded already give the bits of those that
+// RunOuter rounds, whichever of the two they are and whatever their rows.
+func TestOuterOfRounded(t *testing.T) {
+	if !slices.Contains(cpu.Available(), cpu.AMX) {
+		t.Skip("no tiles")
+	}
+	defer cpu.Use(cpu.AMX)()
+	for _, s := range [][3]int{{32, 32, 0}, {32, 32, 1}, {64, 32, 32}, {32, 96, 33}, {96, 64, 63}, {64, 96, 800}, {32, 288, 1600}} {
+		m, n, k := s[0], s[1], s[2]
+		a, b := random(k*m+m, 1), random(k*n+n, 2)
+		ra, rb := make([]uint16, k*m), make([]uint16, k*n)
+		Round(ra, a, m, k, m)
+		Round(rb, b, n, k, n)
+		var want []float32
+		for i, o := range []Outer{{A: a, B: b}, {RoundedA: ra, B: b}, {A: a, RoundedB: rb}, {RoundedA: ra, RoundedB: rb}} {
+			o.M, o.N, o.K, o.LDA, o.LDB, o.C, o.LDC = m, n, k, m, n, make([]float32, m*n), n
+			scratch := NewOuterScratch(m, n, k)
+			scratch.a, scratch.b = scratch.a[:MR*padK(k)], scratch.b[:NR*padK(k)] // in several groups
+			for m0 := 0; m0 < m; m0 += MR {
+				RunOuter(&o, m0, m0+MR, 0, NumPanels(n), scratch)
+			}
+			if want == nil {
+				want = o.C
+			}
+			if !slices.Equal(o.C, want) {
+				t.Errorf("%v: other bits with rounded operands, case %d", s, i)
+			}
+		}
 	}
 }

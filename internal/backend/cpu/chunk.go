@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+const (
+	// chunkBytes is how many bytes of logits a training step holds at once.
+	chunkBytes = 16 << 20
+	// leastChunk is the fewest rows of a chunk, whatever their bytes: each chunk
+	// reads the matrix twice and its gradient once more, and many rows make up for
+	// that.
+	leastChunk = 512
+	// chunkGrain is what the rows of a chunk are a multiple of, so that products
+	// have whole tiles.
+	chunkGrain = 256
+)
+
+// chunk is how many rows of logits are computed at a time.
+func (b *Backend) chunk(rowBytes int64) int {
+	if b.opts.ChunkRows > 0 {
+		return b.opts.ChunkRows
+	}
+	return max(leastChunk, int(chunkBytes/rowBytes)/chunkGrain*chunkGrain)
+}
+
+// chunked is a step of one chunk of rows; a run with fewer rows has nothing to do
+// in it.
+type chunked struct {
+	kernel
+	chunk plan.Chunk
+}
+
+func (k *chunked) width(b tensor.Bind, n int) int {
+	if b.R <= k.chunk.First {
+		return 1
+	}
+	return k.kernel.width(b, n)
+}
+
+func (k *chunked) run(w *worker, b tensor.Bind, i, n int) {
+	if b.R > k.chunk.First {
+		k.kernel.run(w, b, i, n)
+	}
+}
