@@ -124,6 +124,10 @@ func Cases() []Case {
 		{Heads: 3, KVHeads: 1, HeadDim: 20, Window: 4},
 		{Heads: 2, KVHeads: 1, HeadDim: 16, Causal: true, Window: 3, SoftCap: 1.5},
 		{Heads: 6, KVHeads: 2, HeadDim: 12, Causal: true, Alibi: true},
+		{Heads: 2, KVHeads: 1, HeadDim: 48, Causal: true},
+		{Heads: 1, KVHeads: 1, HeadDim: 64, Causal: true},
+		{Heads: 2, KVHeads: 2, HeadDim: 80},
+		{Heads: 1, KVHeads: 1, HeadDim: 96, Window: 5},
 	} {
 		cs = append(cs, Case{Name: fmt.Sprintf("attention %+v", a), Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			out, lse := b.Attention("y", b.F32(dimT, a.Heads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.F32(dimT, a.KVHeads*a.HeadDim), b.Starts(), a)

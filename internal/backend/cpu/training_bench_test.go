@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/tensor"
 )
@@ -29,7 +30,7 @@ func shares(b *testing.B, k kernel, work float64, unit string) {
 		}
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	w := &worker{scratch: &scratch{}}
+	w := &worker{scratch: &scratch{f: make([]float32, 1<<16)}}
 	n := k.width(tensor.Bind{}, 2*sharesEach)
 	run := func() {
 		w.epoch++
@@ -87,6 +88,40 @@ func BenchmarkLinearDX(b *testing.B) {
 			}
 			shares(b, k, 2*float64(z[0])*float64(z[1])*float64(z[2]), "GFLOP/cpu-s")
 		})
+	}
+}
+
+// BenchmarkAttentionGrad is the gradient of attention for heads of several sizes,
+// which tiles pad to 32: GFLOP are those of the heads themselves.
+func BenchmarkAttentionGrad(b *testing.B) {
+	const seqs, length, heads = 4, 256, 4
+	rng := rand.New(rand.NewPCG(1, 2))
+	starts := make([]int32, seqs+1)
+	for i := range starts {
+		starts[i] = int32(i * length)
+	}
+	for _, dim := range []int{64, 48, 80, 96, 20} {
+		for _, class := range []Precision{F32, BF16} {
+			b.Run(fmt.Sprintf("dim=%d/class=%s", dim, class), func(b *testing.B) {
+				if class == BF16 && !bf16.Tiles() {
+					b.Skip("no tiles")
+				}
+				var ms [8]mat
+				for i := range ms {
+					ms[i] = numbers(rng, seqs*length, heads*dim)
+				}
+				k := &attentionGrad{AttentionAttr: graph.AttentionAttr{Heads: heads, KVHeads: heads, HeadDim: dim, Scale: 0.1, Causal: true},
+					q: ms[0], k: ms[1], v: ms[2], out: ms[3], dout: ms[4], dq: ms[5], dk: ms[6], dv: ms[7], lse: numbers(rng, seqs*length, heads),
+					qStart: ints{full: starts, cols: 1, outer: tensor.Fixed(seqs + 1)}}
+				if class == BF16 {
+					k.tiles = &perWorker[*bf16.HeadGrad]{of: []*bf16.HeadGrad{bf16.NewHeadGrad(dim, length)}}
+				} else {
+					k.scratch = &perWorker[*gemm.Scratch]{of: []*gemm.Scratch{gemm.NewScratch(nil)}}
+				}
+				work := 5 * float64(seqs*heads*dim) * length * (length + 1)
+				shares(b, k, work, "GFLOP/cpu-s")
+			})
+		}
 	}
 }
 

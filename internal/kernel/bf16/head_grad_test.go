@@ -21,7 +21,7 @@ func TestHeadGrad(t *testing.T) {
 		"causal": func(i, _ int) (int, int) { return 0, i + 1 },
 		"window": func(i, _ int) (int, int) { return max(0, i-50), i + 1 },
 	}
-	for _, z := range [][2]int{{1, 16}, {5, 24}, {33, 64}, {300, 48}, {MaxQueries + 1, 32}} {
+	for _, z := range [][2]int{{1, 16}, {5, 24}, {33, 64}, {300, 48}, {70, 20}, {45, 80}, {100, 96}, {MaxQueries + 1, 32}} {
 		for mask, visible := range masks {
 			headGrad(t, z[0], z[1], fmt.Sprintf("%d tokens, heads of %d, mask %s", z[0], z[1], mask), visible)
 		}
