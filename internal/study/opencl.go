@@ -24,12 +24,15 @@ func (s *session) device() (*opencl.Backend, error) {
 
 // productShapes are the products of the model at some numbers of rows, or those of
 // MiniLM without a model.
-func (s *session) productShapes() (out []opencl.Shape) {
+func (s *session) productShapes(units int) (out []opencl.Shape) {
 	dim, ffn := 384, 1536
 	if s.model != nil {
 		dim, ffn = s.model.Config().Dim, s.model.Config().FFN
 	}
 	rows := []int{16, 128, 1024}
+	if units >= 16 { // it takes more to keep a card busy
+		rows = append(rows, 16384)
+	}
 	if s.Quick {
 		rows, dim, ffn = []int{16}, 64, 128
 	}
@@ -65,7 +68,7 @@ func deviceTiles(ctx context.Context, s *session) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	names, shapes := b.Tiles(), s.productShapes()
+	names, shapes := b.Tiles(), s.productShapes(b.Units())
 	r := &Report{Title: "Tiles of products on an OpenCL device", Question: "What is it worth to choose the tile of a product by its shape, against one tile for all?",
 		Facts: []Fact{{"device", b.About()}, {"at most", fmt.Sprintf("%.0f GFLOP/s in f32 from registers, %.1f GB/s read from its memory", rates.FLOPs/1e9, rates.Bytes/1e9)}}}
 	d := s.plan(len(shapes), 90*time.Second)

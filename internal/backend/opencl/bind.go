@@ -168,12 +168,7 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 	index := 0
 	for _, v := range arguments {
 		for _, value := range b.encode(v) {
-			if bytes, ok := v.(local); ok {
-				err = b.be.drv.local(k, index, int(bytes))
-			} else {
-				err = b.be.drv.set(k, index, value)
-			}
-			if err != nil {
+			if err := b.be.drv.set(k, index, value); err != nil {
 				b.fail(fmt.Errorf("argument %d of %s: %w", index, name, err))
 				return
 			}
@@ -181,9 +176,6 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 		}
 	}
 }
-
-// local is an argument: so many bytes of local memory for a group.
-type local int
 
 // encode gives the arguments of a kernel that a value becomes.
 func (b *binder) encode(v any) [][]byte {
@@ -202,8 +194,6 @@ func (b *binder) encode(v any) [][]byte {
 		return 0
 	}
 	switch v := v.(type) {
-	case local:
-		return [][]byte{nil}
 	case address:
 		if v == 0 {
 			return [][]byte{nil, make([]byte, 8)}

@@ -3,12 +3,15 @@
 package opencl
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // device opens the machine's first device, or skips the test.
@@ -101,5 +104,44 @@ func TestTilesOnADevice(t *testing.T) {
 				t.Errorf("tile %s, %s: %d of %d values are wrong; the value behind them is %g", tile, s, wrong, s.Rows*s.Cols, got[s.Rows*s.Cols])
 			}
 		}
+	}
+}
+
+// The device's events account for the time of its lane: what is left over is under 2
+// per cent, of the host's lane too.
+func TestLedgerOnADevice(t *testing.T) {
+	b := device(t)
+	s, err := sessionOn(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rec := profile.NewRecorder(profile.Options{})
+	if err := s.Attach(rec, plan.ProfileLabels{}); err != nil {
+		t.Fatal(err)
+	}
+	made := b.Buffers()
+	for range 20 {
+		if err := s.Run(context.Background(), three); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := int64(0)
+	for _, p := range rec.Snapshot().Plans {
+		for _, l := range p.ByLane {
+			runs += l.Runs
+			if share := math.Abs(l.ResidualPercent()); l.Runs > 0 && !(share < 2) {
+				t.Errorf("lane %s: %.2f per cent of its time is left over: %+v", l.Lane, share, l.Ledger)
+			}
+		}
+		if l := p.ByLane[1]; l.Runs > 0 && l.Compute <= 0 {
+			t.Errorf("lane %s computed for %d ns", l.Lane, l.Compute)
+		}
+	}
+	if runs != 2*20 {
+		t.Errorf("%d runs of lanes are in the ledger, expected 40", runs)
+	}
+	if b.Buffers() != made || made > 10 {
+		t.Errorf("%d buffers were made, %d of them in runs; expected at most 10 and none", b.Buffers(), b.Buffers()-made)
 	}
 }

@@ -22,7 +22,6 @@ type driver interface {
 	build(source, options string) (program, error)
 	kernel(p program, name string) (kernel, error)
 	set(k kernel, index int, value []byte) error // of a buffer: its handle; nil: no buffer
-	local(k kernel, index, bytes int) error      // local memory of a group
 	drop(k kernel) error
 
 	// What is enqueued runs in order.

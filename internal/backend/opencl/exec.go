@@ -190,7 +190,8 @@ func (e *exec) Wait() error {
 	err := e.be.drv.wait(e.events[len(e.events)-1])
 	end := profile.Now()
 	host, k := &run.Lanes[0], len(e.plan.Steps)+stepSync
-	host.Arrive[k], host.Begin[k], host.End[k], host.Done = begin, begin, end, end
+	launched := host.End[k-stepSync+stepLaunch] // since then the host had no part in the run
+	host.Arrive[k], host.Begin[k], host.End[k], host.Done = launched, begin, end, end
 	if err == nil {
 		err = e.fold(end)
 	}
@@ -199,7 +200,8 @@ func (e *exec) Wait() error {
 }
 
 // fold puts the device's times into the lane of the queue. The last one is taken
-// for the moment at which the host saw the end.
+// for the moment at which the host saw the end. Between commands the queue waits: for
+// the host, or for the device to begin.
 func (e *exec) fold(end int64) error {
 	lane, n := &e.run.Lanes[1], len(e.plan.Steps)
 	lane.Wake, lane.Done = e.started, end
@@ -207,7 +209,7 @@ func (e *exec) fold(end int64) error {
 	if err != nil {
 		return err
 	}
-	shift := end - last
+	shift, before := end-last, e.started
 	set := func(step, from, to int) error {
 		if from == to {
 			return nil
@@ -217,8 +219,9 @@ func (e *exec) fold(end int64) error {
 			return err
 		}
 		_, done, err := e.be.drv.times(e.events[to-1])
-		begin = max(begin+shift, e.started)
-		lane.Arrive[step], lane.Begin[step], lane.End[step] = begin, begin, max(done+shift, begin)
+		begin = max(begin+shift, before)
+		lane.Arrive[step], lane.Begin[step], lane.End[step] = before, begin, max(done+shift, begin)
+		before = lane.End[step]
 		return err
 	}
 	errs := []error{set(n+stepIn, 0, e.marks[0])}

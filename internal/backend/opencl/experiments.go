@@ -60,6 +60,9 @@ func (w *Work) binder() *binder { return &binder{be: w.be, exec: w.exec, at: 1} 
 // About is the device in words.
 func (b *Backend) About() string { return b.about.String() }
 
+// Units is the number of compute units.
+func (b *Backend) Units() int { return b.about.Units }
+
 // Buffers is how many buffers the pool has made so far.
 func (b *Backend) Buffers() int {
 	b.pool.mu.Lock()

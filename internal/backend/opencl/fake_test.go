@@ -90,8 +90,6 @@ func (f *fake) kernel(_ program, name string) (kernel, error) {
 
 func (f *fake) set(kernel, int, []byte) error { return nil }
 
-func (f *fake) local(kernel, int, int) error { return nil }
-
 func (f *fake) drop(k kernel) error {
 	delete(f.kernels, k)
 	return nil

@@ -353,10 +353,6 @@ func (d *library) set(k kernel, index int, value []byte) error {
 
 func (d *library) drop(k kernel) error { return d.call(releaseKernel, uintptr(k)) }
 
-func (d *library) local(k kernel, index, bytes int) error {
-	return d.call(setKernelArg, uintptr(k), uintptr(index), uintptr(bytes), 0)
-}
-
 // on is the queue for commands of a notice. Whoever changes the queue waits for the
 // other one: commands run in the order in which they were enqueued.
 func (d *library) on(n notice) (uintptr, error) {

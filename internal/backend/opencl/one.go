@@ -1,6 +1,8 @@
 package opencl
 
 import (
+	"fmt"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -11,16 +13,30 @@ const (
 	// rows at least.
 	oneLanes  = 128
 	leastTeam = 32
-	// oneLocal is local memory of k_one beside the normed row.
+	// oneLocal is local memory of k_one beside the row.
 	oneLocal = 2 << 10
 )
+
+// rowRoom is how many values local memory holds for a row: few sizes, since each is
+// compiled. It is 0 where the device has no room for the row.
+func rowRoom(d description, k int) int {
+	room := 1024
+	for room < k {
+		room *= 2
+	}
+	if 4*int64(room)+oneLocal > d.Local {
+		return 0
+	}
+	return room
+}
 
 // merges are the steps of a single row that take in their neighbours: so a layer of
 // a decoder is five kernels.
 func merges(d description) []plan.Merge {
-	isNorm := func(nodes []*graph.Node) bool { return rowNorm(nodes, d.Local) }
+	isNorm := func(nodes []*graph.Node) bool { return rowNorm(nodes, d) }
+	heads := func(nodes []*graph.Node) bool { return byHeads(nodes, d) }
 	return []plan.Merge{
-		{Rows: oneRow, Kind: "linear+linear", Before: isNorm, After: byHeads, Varies: true},
+		{Rows: oneRow, Kind: "linear+linear", Before: isNorm, After: heads, Varies: true},
 		{Rows: oneRow, Kind: "linear+glu", Before: isNorm, Varies: true},
 		{Rows: oneRow, Kind: "linear+act", Before: isNorm, Varies: true},
 		{Rows: oneRow, Kind: "linear", Before: isNorm, Varies: true},
@@ -29,26 +45,33 @@ func merges(d description) []plan.Merge {
 
 // rowNorm reports whether nodes are the norm of a row, or of a sum of rows, that
 // local memory holds.
-func rowNorm(nodes []*graph.Node, room int64) bool {
+func rowNorm(nodes []*graph.Node, d description) bool {
 	root := nodes[len(nodes)-1]
 	if root.Op != graph.OpNorm {
 		return false
 	}
 	a, width := root.Attr.(graph.NormAttr), root.In[1].Shape.Outer.Add
-	return width == root.In[0].Shape.RowLen() && a.Size(width) == width && width%4 == 0 && 4*int64(width)+oneLocal <= room
+	return width == root.In[0].Shape.RowLen() && a.Size(width) == width && width%4 == 0 && rowRoom(d, width) > 0
 }
 
 // byHeads reports whether nodes rotate heads or bring them into a cache whose
-// values are not in blocks.
-func byHeads(nodes []*graph.Node) bool {
+// values are not in blocks, and come from products whose rows local memory holds.
+func byHeads(nodes []*graph.Node, d description) bool {
+	held := func(v *graph.Value) bool {
+		n := v.Node
+		if n.Op == graph.OpRope {
+			n = n.In[0].Node
+		}
+		return n.Op == graph.OpLinear && rowRoom(d, n.In[1].Shape.RowLen()) > 0
+	}
 	for _, n := range nodes {
 		switch n.Op {
 		case graph.OpRope:
-			if n.Attr.(graph.RopeAttr).HeadDim%2 != 0 {
+			if n.Attr.(graph.RopeAttr).HeadDim%2 != 0 || !held(n.Out[0]) {
 				return false
 			}
 		case graph.OpKVWrite:
-			if n.In[2] == n.In[3] || n.In[0].DType == tensor.Q8_0 {
+			if n.In[2] == n.In[3] || n.In[0].DType == tensor.Q8_0 || !held(n.In[2]) || !held(n.In[3]) {
 				return false
 			}
 		default:
@@ -85,14 +108,11 @@ func (b *binder) one(p *products) {
 		}
 	}
 	var slots address
-	kv, room := tensor.F32, local(16)
+	kv := tensor.F32
 	for _, e := range ends {
 		if e.cache != 0 {
 			slots, kv = e.slots, e.kv
 		}
-	}
-	if norm.kind > 0 {
-		room = local(4 * p.k)
 	}
 	each := func(f func(i int) any) (out []any) {
 		for i := range mostParts {
@@ -119,9 +139,11 @@ func (b *binder) one(p *products) {
 	arguments = append(arguments, each(func(i int) any { return ends[i].turns })...)
 	arguments = append(arguments, each(func(i int) any { return ends[i].rope })...)
 	arguments = append(arguments, each(func(i int) any { return p.cols(i) })...)
-	arguments = append(arguments, p.k, p.glu, p.act, norm.kind, norm.eps, norm.offset, kv, team, room)
+	arguments = append(arguments, p.k, p.glu, p.act, norm.kind, norm.eps, norm.offset, kv, team)
 	many := min((pairs*team+oneLanes-1)/oneLanes, 8*units)
-	b.launchOf(typed(b.dtype(p.ns[0].In[1]), "common", "act", "turn", "one"), "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
+	c := typed(b.dtype(p.ns[0].In[1]), "common", "act", "turn", "one")
+	c.options += fmt.Sprintf(" -DROOM=%d", rowRoom(b.be.about, p.k))
+	b.launchOf(c, "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
 }
 
 // ownNorm is the norm before the products of a single row.

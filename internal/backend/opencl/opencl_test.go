@@ -21,6 +21,13 @@ func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := sessionOn(t, be)
+	return be, s, err
+}
+
+// sessionOn is the same on any device.
+func sessionOn(t *testing.T, be *Backend) (*plan.Session, error) {
+	t.Helper()
 	b := graph.NewBuilder(tensor.Bind{T: 16, S: 2, R: 2})
 	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
 	w := b.Weight("w", graph.RoleOther, tensor.Static(4, 8))
@@ -32,8 +39,7 @@ func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), plan.BindOptions{})
-	return be, s, err
+	return plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), plan.BindOptions{})
 }
 
 type source1 struct{}

@@ -57,7 +57,7 @@ func beside(m, n *graph.Node) bool {
 // bindProducts takes the kernels for the largest number of rows of the plan.
 func bindProducts(b *binder, _ *graph.Node) {
 	p := productsOf(b)
-	if p.rows <= oneRow && !b.plan.Invariant {
+	if p.rows <= oneRow && !b.plan.Invariant && rowRoom(b.be.about, p.k) > 0 {
 		b.one(&p)
 		return
 	}

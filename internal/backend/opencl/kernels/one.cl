@@ -1,6 +1,6 @@
 // Products of a single row, with what comes before and after them in a decoder: a
 // residual sum and its norm, an activation or a gate, rotation and the way into the
-// cache. Compiled once per type of the weights.
+// cache. Compiled once per type of the weights and size of the row: up to ROOM values.
 //
 // At most three parts: matrices with one left operand. Teams of lanes of a group
 // have two rows of weights each, which give two results: neighbours, a pair that
@@ -40,20 +40,20 @@ Pair pair_at(int i, int n0, int n1, int n2, int glu, int rotates, Turn t0, Turn 
 // x[k], add[k]: x + add is normed, add may be absent; sum[k] is x + add, where
 // somebody reads it. nw and nb are the norm's. w are matrices [n,k], y results [n],
 // absent where they go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the
-// type of the caches, F32 or F16. team is the number of lanes per pair. xs[k] holds
-// the normed row.
+// type of the caches, F32 or F16. team is the number of lanes per pair.
 KERNEL k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(const float, nw), PTR(const float, nb),
              PTR(const u8, w0), PTR(const u8, w1), PTR(const u8, w2), PTR(float, y0), PTR(float, y1), PTR(float, y2),
              PTR(const float, bias0), PTR(const float, bias1), PTR(const float, bias2), PTR(u8, cache0), PTR(u8, cache1), PTR(u8, cache2), PTR(const int, slots),
              PTR(const int, pos0), PTR(const int, pos1), PTR(const int, pos2), PTR(const int, length0), PTR(const int, length1), PTR(const int, length2),
              PTR(const u64, freqs0), PTR(const u64, freqs1), PTR(const u64, freqs2), Turn t0, Turn t1, Turn t2,
-             int n0, int n1, int n2, int k, int glu, int kind, int norm, float eps, float offset, int kv, int team, L float *xs) {
+             int n0, int n1, int n2, int k, int glu, int kind, int norm, float eps, float offset, int kv, int team) {
   AT(const float, x); AT(const float, add); AT(float, sum); AT(const float, nw); AT(const float, nb);
   AT(const u8, w0); AT(const u8, w1); AT(const u8, w2); AT(float, y0); AT(float, y1); AT(float, y2);
   AT(const float, bias0); AT(const float, bias1); AT(const float, bias2); AT(u8, cache0); AT(u8, cache1); AT(u8, cache2); AT(const int, slots);
   AT(const int, pos0); AT(const int, pos1); AT(const int, pos2); AT(const int, length0); AT(const int, length1); AT(const int, length2);
   AT(const u64, freqs0); AT(const u64, freqs1); AT(const u64, freqs2);
   L float part[2 * ONE_LANES];
+  L float xs[ROOM] __attribute__((aligned(16))); // the row, normed
   int lane = LANE;
   if (norm) {
     float mean = 0, sq = 0;
@@ -77,8 +77,9 @@ KERNEL k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(co
       float4 v = (*(L float4 *)(xs + i) - mean) * scale * (*(G const float4 *)(nw + i) + offset);
       *(L float4 *)(xs + i) = nb ? v + *(G const float4 *)(nb + i) : v;
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+  } else
+    for (int i = lane; i < k; i += ONE_LANES) xs[i] = x[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
   u64 stride = row_bytes(TYPE, k);
   int rotates = (freqs0 ? 1 : 0) | (freqs1 ? 2 : 0) | (freqs2 ? 4 : 0);
   int pairs = glu ? n0 : (n0 + 1) / 2 + (n1 + 1) / 2 + (n2 + 1) / 2, teams = ONE_LANES / team, at = lane % team;
@@ -90,16 +91,15 @@ KERNEL k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(co
       float8 s = (float8)(0), t = (float8)(0);
 #pragma unroll 4
       for (int c = at; c < k / 8; c += team) {
-        float8 f = norm ? (float8)(*(L float4 *)(xs + 8 * c), *(L float4 *)(xs + 8 * c + 4)) : part8(F32, (G const u8 *)x, c);
+        float8 f = (float8)(*(L float4 *)(xs + 8 * c), *(L float4 *)(xs + 8 * c + 4));
         s = fma(part8(TYPE, a, c), f, s);
         t = fma(part8(TYPE, b, c), f, t);
       }
       u = sum8(s), v = sum8(t);
     } else
       for (int c = at; c < k; c += team) {
-        float f = norm ? xs[c] : x[c];
-        u += value_at(TYPE, a, c) * f;
-        v += value_at(TYPE, b, c) * f;
+        u += value_at(TYPE, a, c) * xs[c];
+        v += value_at(TYPE, b, c) * xs[c];
       }
     // Sums of teams: 16 lanes per sum add the parts of some lanes each, then one adds
     // those.
