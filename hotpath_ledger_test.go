@@ -2,6 +2,7 @@ package hotpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -188,5 +189,132 @@ func TestLedgerOfUnevenTexts(t *testing.T) {
 	}
 	if l.Idle < l.LaneTime/10 {
 		t.Errorf("%d of %d ns idle: one text has 240 times the words of the other", l.Idle, l.LaneTime)
+	}
+}
+
+func TestProfileSeesRunsAndScopes(t *testing.T) {
+	for _, device := range devices {
+		rec := profile.NewRecorder(profile.Options{})
+		enc := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Device: device, Threads: 2})
+		if _, err := enc.Embed(context.Background(), []string{"a", "b", "c", "d", "e"}, EmbedOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		lm := open(t, testmodels.Dir(t, "llama"), Options{Profile: rec, Device: device, Threads: 2})
+		if _, err := lm.Complete(context.Background(), "A stitch", GenerateOptions{MaxTokens: 4, Raw: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lm.Score(context.Background(), []string{"A stitch"}, ScoreOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.Err(); err != nil {
+			t.Error(err)
+		}
+		p := rec.Snapshot()
+		phases, scopes := map[string]bool{}, map[string]bool{}
+		for _, pl := range p.Plans {
+			if pl.Tokens > 0 {
+				phases[pl.Phase] = true
+			}
+		}
+		for _, s := range p.Scopes {
+			scopes[s.Name] = true
+		}
+		for _, want := range []string{"embed", "prefill", "decode", "score"} {
+			if !phases[want] {
+				t.Errorf("%s: no run of phase %s in %v", device, want, phases)
+			}
+		}
+		for _, want := range []string{"tokenize", "batch", "sample"} {
+			if !scopes[want] {
+				t.Errorf("%s: no scope %s in %v", device, want, scopes)
+			}
+		}
+	}
+}
+
+// bestTries are the tries that count: on a machine that runs other tests a processor
+// is taken away between two stamps of most.
+const bestTries = 3
+
+// closes reports whether the best tries of every phase leave at most 2 per cent.
+func closes(residuals map[string][]float64) bool {
+	for _, rs := range residuals {
+		rs = slices.Sorted(slices.Values(rs))
+		if len(rs) < bestTries || rs[bestTries-1] > 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestLedgerCloses: what workers and devices stamp adds up to the time that
+// passed, for embedding, prefill and decoding, on the CPU and on a device that
+// completes late. A processor taken away between two stamps shows as residual,
+// so the best quarter of the recordings counts; a stamp that is missing shows
+// in all.
+func TestLedgerCloses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, whose own work lies between the stamps")
+	}
+	text := strings.Repeat("every step has its time, its bytes and its operations. ", 6)
+	for _, c := range []struct {
+		device string
+		path   func(testing.TB, string) string
+		name   string
+		work   func(m *Model) error
+		phases []string
+	}{
+		{"cpu", testmodels.Real, "all-MiniLM-L6-v2", func(m *Model) error {
+			_, err := m.Embed(context.Background(), []string{text, text, text, text, text, text, text, text}, EmbedOptions{})
+			return err
+		}, []string{"embed"}},
+		{"cpu", testmodels.Real, "SmolLM2-135M-Instruct.Q4_1.gguf", func(m *Model) error {
+			_, err := m.Complete(context.Background(), text, GenerateOptions{MaxTokens: 6, IgnoreEOS: true, Raw: true})
+			return err
+		}, []string{"prefill", "decode"}},
+		{"null", testmodels.Dir, "bert", func(m *Model) error {
+			_, err := m.Embed(context.Background(), []string{text, text}, EmbedOptions{})
+			return err
+		}, []string{"embed"}},
+		{"null", testmodels.Dir, "llama", func(m *Model) error {
+			_, err := m.Complete(context.Background(), "A stitch", GenerateOptions{MaxTokens: 6, IgnoreEOS: true, Raw: true})
+			return err
+		}, []string{"prefill", "decode"}},
+	} {
+		t.Run(c.name+" on "+c.device, func(t *testing.T) {
+			path := c.path(t, c.name)
+			residuals := map[string][]float64{}
+			for tries := 0; tries < 12 || tries < 80 && !closes(residuals); tries++ {
+				rec := profile.NewRecorder(profile.Options{})
+				m, err := Open(path, Options{Profile: rec, Device: c.device, Parallel: "fine", Threads: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(c.work(m), m.Close(), rec.Err()); err != nil {
+					t.Fatal(err)
+				}
+				for _, phase := range c.phases {
+					var lanes, residual int64
+					for _, p := range rec.Snapshot().Plans {
+						if p.Phase == phase {
+							lanes += p.Ledger.LaneTime
+							residual += p.Ledger.Residual
+						}
+					}
+					if lanes == 0 {
+						t.Fatalf("%s on %s: no run of phase %s", c.name, c.device, phase)
+					}
+					residuals[phase] = append(residuals[phase], 100*math.Abs(float64(residual))/float64(lanes))
+				}
+			}
+			for phase, rs := range residuals {
+				slices.Sort(rs)
+				r := rs[bestTries-1]
+				t.Logf("%s on %s: %s leaves %.2f%% of lane time, median %.2f%%", c.name, c.device, phase, r, rs[len(rs)/2])
+				if r > 2 {
+					t.Errorf("%s on %s: %s leaves %.2f%% of lane time unaccounted for", c.name, c.device, phase, r)
+				}
+			}
+		})
 	}
 }

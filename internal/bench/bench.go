@@ -1,10 +1,10 @@
 // Package bench measures kernels, ops and whole models, and says with
 // statistics what changed between two measurements.
 //
-// Groups is the table of what can be measured; Select picks cases from it, Run
-// takes samples of them in turn, so that a slow minute of the machine meets all
-// of them alike, and hands each to an Emit. Read reads what was written, as
-// text in Go's benchmark format or as JSON, and Compare compares two of them.
+// Groups is the table of benchmarks; Select picks cases from it. Run takes samples
+// of them in turn, so that a slow minute of the machine affects all cases alike, and
+// gives each sample to an Emit. Read reads a report, as text in Go's benchmark format
+// or as JSON, and Compare compares two reports.
 //
 // Only commands import it. Measurements return the first error that a case
 // meets, with the case's name; readers treat files as hostile, name the file

@@ -4,19 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"hotpath"
 	"hotpath/internal/convert"
 	"hotpath/internal/quant"
-	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 )
 
@@ -361,138 +358,6 @@ func TestFilesTakeNoTextsThatStretchTheRope(t *testing.T) {
 	}
 }
 
-// What added tokens do to their surroundings has no place in a file.
-func TestWarnsOfAddedTokens(t *testing.T) {
-	dir := with(t, fixtures(t)["llama"], nil)
-	path := filepath.Join(dir, "tokenizer.json")
-	var tokenizer map[string]any
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, &tokenizer)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	added := tokenizer["added_tokens"].([]any)
-	for i, flag := range []string{"lstrip", "rstrip", "single_word"} {
-		if _, r, err := convertTo(t, dir, "F32"); err != nil || strings.Contains(strings.Join(r.Warnings, "\n"), "lstrip") != (i > 0) {
-			t.Errorf("before %s: %q, %v", flag, r.Warnings, err)
-		}
-		for _, a := range added {
-			for _, f := range []string{"lstrip", "rstrip", "single_word"} {
-				a.(map[string]any)[f] = f == flag
-			}
-		}
-		data, err := json.Marshal(tokenizer)
-		if err == nil {
-			err = os.WriteFile(path, data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, r, err := convertTo(t, dir, "F32")
-	if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], added[0].(map[string]any)["content"].(string)) {
-		t.Errorf("%q, %v", r.Warnings, err)
-	}
-}
-
-// What changes answers and has no place in a file is refused, never dropped.
-func TestRefusesWhatFilesCannotSay(t *testing.T) {
-	type object = map[string]any
-	dirs := fixtures(t)
-	full := []string{"full_attention", "full_attention", "full_attention"}
-	for _, c := range []struct {
-		fixture, field string
-		change         object
-	}{
-		{"qwen3-moe", "norm_topk_prob", object{"norm_topk_prob": false}},
-		{"qwen2-moe", "norm_topk_prob", object{"norm_topk_prob": true}},
-		{"gemma2", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": 10}},
-		{"gemma2", "attn_logit_softcapping", object{"attn_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
-		{"gemma2", "final_logit_softcapping", object{"final_logit_softcapping": nil, "query_pre_attn_scalar": 10}},
-		{"gemma3", "layer_types", object{"layer_types": full, "query_pre_attn_scalar": 12}},
-		{"modernbert", "layer_types", object{"layer_types": []string{"sliding_attention"}}},
-		{"gpt2", "scale_attn_weights", object{"scale_attn_weights": false}},
-		{"gpt2", "scale_attn_by_inverse_layer_idx", object{"scale_attn_by_inverse_layer_idx": true}},
-		{"cohere", "use_qk_norm", object{"use_qk_norm": true}},
-		{"nomic-bert", "causal", object{"causal": true}},
-		{"nomic-bert", "rotary_emb_interleaved", object{"rotary_emb_interleaved": true}},
-		{"gemma3", "rope_parameters.sliding_attention.rope_type", object{"query_pre_attn_scalar": 12, "rope_parameters": object{"full_attention": object{"rope_theta": 1e4},
-			"sliding_attention": object{"rope_type": "linear", "factor": 2, "rope_theta": 1e4}}}},
-		{"modernbert", "rope_type", object{"rope_parameters": nil, "rope_scaling": object{"rope_type": "linear", "factor": 2}}},
-	} {
-		dir, ok := dirs[c.fixture]
-		if !ok {
-			t.Errorf("no fixture %s", c.fixture)
-			continue
-		}
-		if _, _, err := convertTo(t, with(t, dir, c.change), "F32"); !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), "field "+c.field+":") {
-			t.Errorf("%s with %v: %v, expected field %s to be refused", c.fixture, c.change, err, c.field)
-		}
-	}
-}
-
-// So are stages of sentence-transformers behind the pooling, and poolings side
-// by side.
-func TestRefusesStages(t *testing.T) {
-	dir := with(t, fixtures(t)["sentence-dense"], map[string]any{"hidden_act": "gelu"})
-	pooling := filepath.Join(dir, "1_Pooling", "config.json")
-	for _, c := range []struct{ pooling, says string }{
-		{`{"pooling_mode_mean_tokens": true}`, "modules.json: module 2_Dense: Dense"},
-		{`{"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true}`, `"cls beside mean"`},
-	} {
-		if err := os.WriteFile(pooling, []byte(c.pooling), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := convertTo(t, dir, "F32"); !errors.Is(err, weights.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v, expected %s", err, c.says)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "modules.json"), []byte(`[{"type":"models.Transformer","path":""},{"type":"models.Pooling","path":"1_Pooling"}]`), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A file that hotpath reads and llama.cpp does not open comes with a warning.
-func TestWarnsOfFilesThatLlamaDoesNotOpen(t *testing.T) {
-	for _, c := range []struct {
-		fixture, field string
-		value          bool
-	}{
-		{"qwen3", "attention_bias", true},
-		{"gemma", "tie_word_embeddings", false},
-		{"modernbert", "norm_bias", true},
-	} {
-		_, r, err := convertTo(t, with(t, fixtures(t)[c.fixture], map[string]any{c.field: c.value}), "F32")
-		if err != nil || len(r.Warnings) == 0 || !strings.Contains(r.Warnings[len(r.Warnings)-1], c.field) {
-			t.Errorf("%s: %q, %v", c.fixture, r.Warnings, err)
-		}
-	}
-}
-
-// Where the directory cuts texts and its file does not, answers to long ones
-// differ, and the command says so.
-func TestWarnsOfTextsThatAreCut(t *testing.T) {
-	for limit, told := range map[int]bool{50: true, 96: false, 4000: false} {
-		dir := with(t, fixtures(t)["bert"], nil)
-		if err := os.WriteFile(filepath.Join(dir, "sentence_bert_config.json"), fmt.Appendf(nil, `{"max_seq_length":%d}`, limit), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, r, err := convertTo(t, dir, "F32")
-		if err != nil || strings.Contains(strings.Join(r.Warnings, "\n"), fmt.Sprintf("after %d tokens in this model, after 96", limit)) != told {
-			t.Errorf("cut after %d tokens: %q, %v", limit, r.Warnings, err)
-		}
-	}
-}
-
-func TestRefuses(t *testing.T) {
-	gguf := testmodels.Dir(t, "gguf/llama-q8_0.gguf")
-	if _, _, err := convertTo(t, gguf, "F16"); !errors.Is(err, weights.ErrUnsupported) {
-		t.Errorf("a GGUF file: %v", err)
-	}
-}
-
 // Rerankers score pairs alike from a directory and from a file, whether or not
 // the tokenizer tells the two texts apart; what is lost is warned of.
 func TestRerankersScoreAlike(t *testing.T) {
@@ -546,97 +411,5 @@ func TestForeignFieldsAreLeftOut(t *testing.T) {
 		"mistral":  {"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}},
 	} {
 		answersAlike(t, with(t, dirs[name], fields))
-	}
-}
-
-// Tokens that tokenizer_config.json adds to rows that tokenizer.json leaves free
-// are in the file; those beyond the table cannot be and are told.
-func TestCarriesTokensOfTheConfig(t *testing.T) {
-	dir := with(t, fixtures(t)["mistral"], nil)
-	path := filepath.Join(dir, "tokenizer.json")
-	var file struct {
-		Model map[string]any `json:"model"`
-		Pre   any            `json:"pre_tokenizer"`
-	}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, &file)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	vocab := file.Model["vocab"].(map[string]any)
-	delete(vocab, string(rune('!'+len(vocab)-1))) // the last row is free
-	if data, err = json.Marshal(file); err == nil {
-		err = os.Remove(path)
-	}
-	if err == nil {
-		err = errors.Join(os.WriteFile(path, data, 0o600),
-			os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"additional_special_tokens": ["<tool>", "<more>"]}`), 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, r, err := convertTo(t, dir, "F32")
-	if said := strings.Join(r.Warnings, "\n"); err != nil || strings.Contains(said, "<tool>") || !strings.Contains(said, `"<more>" are tokens of the tokenizer without a row`) {
-		t.Fatalf("%q, %v", said, err)
-	}
-	const text = "a<tool>b"
-	want, got := open(t, dir).Tokenize(text, false), open(t, out).Tokenize(text, false)
-	if !slices.Contains(want, int32(len(vocab))) || !slices.Equal(got, want) {
-		t.Errorf("the file gives %v, the directory %v", got, want)
-	}
-}
-
-// Ends of generation that are no tokens of the model are told.
-func TestEndsThatAreNoTokens(t *testing.T) {
-	for ends, want := range map[string]string{
-		"[0, 5]":         "",
-		"[0, 5, 100000]": "ends at the tokens [100000]",
-	} {
-		dir := with(t, fixtures(t)["llama"], nil)
-		if err := os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(`{"eos_token_id": `+ends+`}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, r, err := convertTo(t, dir, "F32")
-		if said := strings.Join(r.Warnings, "\n"); err != nil || strings.Contains(said, "generation") != (want != "") || !strings.Contains(said, want) {
-			t.Errorf("%s: %q, %v", ends, said, err)
-		}
-	}
-}
-
-// A chat template in a file of its own comes into the GGUF file, before that of
-// tokenizer_config.json.
-func TestChatTemplateOfItsOwnFile(t *testing.T) {
-	const template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }}{% endfor %}"
-	dir := with(t, fixtures(t)["llama"], nil)
-	if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, _, err := convertTo(t, dir, "F32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := weights.Open(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	if got, _ := st.GGUF().String("tokenizer.chat_template"); got != template {
-		t.Errorf("the file has %q", got)
-	}
-}
-
-// What a directory does to texts and vectors unless asked otherwise, and its
-// file cannot, is told.
-func TestWarnsOfPromptsAndCutVectors(t *testing.T) {
-	dir := with(t, fixtures(t)["bert"], nil)
-	text := `{"prompts": {"query": "query: "}, "default_prompt_name": "query", "truncate_dim": 12}`
-	if err := os.WriteFile(filepath.Join(dir, "config_sentence_transformers.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := convertTo(t, dir, "F32")
-	if said := strings.Join(r.Warnings, "\n"); err != nil || !strings.Contains(said, `prompt "query"`) || !strings.Contains(said, "12 dimensions") {
-		t.Errorf("%q, %v", said, err)
 	}
 }

@@ -3,13 +3,13 @@
 //
 //	make soak SOAKTIME=20m SEED=7
 //
-// Rounds take turns. In a round of the library many goroutines call models that
-// are opened and closed under them; in a round of the command processes run, are
-// interrupted or killed, and run again. Answers of calls that were not cut short
-// are held against known ones. Between rounds everything is closed, and memory,
-// goroutines, open files, mappings and temporary files are counted: they must not
-// grow. The seed fixes what is called; when a cancellation hits is up to the
-// machine. It exits with 1 where anything was found.
+// Rounds alternate. In a round of the library many goroutines call models that are
+// opened and closed meanwhile; in a round of the command processes run, are
+// interrupted or killed, and run again. Answers of complete calls are compared with
+// known ones. Between rounds everything is closed, and memory, goroutines, open
+// files, mappings and temporary files are counted: they must not grow. The seed
+// fixes the calls; the moment of a cancellation depends on the machine. The exit
+// status is 1 if anything was found.
 //
 // It imports the public package alone.
 package main

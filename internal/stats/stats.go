@@ -1,6 +1,5 @@
-// Package stats has the order statistics that measurements are summed up by:
-// medians and quantiles. Tests of significance are x/perf's, which bench uses, or
-// belong to the experiment that needs them.
+// Package stats has order statistics: medians and quantiles. Intervals and verdicts
+// are in package experiment; bench uses the tests of significance of x/perf.
 //
 // It imports nothing of ours; whoever measures may import it.
 package stats

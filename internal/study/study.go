@@ -1,12 +1,12 @@
 // Package study makes experiments with a model on this machine and writes what
-// they show: which way of sharing work is faster, what each optimisation is
-// worth, how work grows with threads, what would be gained if a kernel were
-// faster, and how sizes meet the caches.
+// they show: which mode of sharing work is faster, what each optimisation gains,
+// how speed scales with threads, what a faster kernel would gain, and how sizes fit
+// the caches.
 //
-// An experiment runs its arms in turn and back again, holds the baseline
-// against a second instance of itself, and gives every difference with its
-// interval (experiment.go, stats.go). Studies is the table of them; Run makes
-// one and gives a Report, which Write puts into a folder.
+// Experiments follow package experiment: arms take turns, the baseline is compared
+// with a second instance of itself, and every difference has an interval. Studies
+// is the table of studies; Run makes one and gives a Report, which Write puts into a
+// folder.
 //
 // Only commands import it. Errors are those of the work; a report with a blank
 // in it is an error too.

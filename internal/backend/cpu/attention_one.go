@@ -14,8 +14,8 @@ import (
 // added in order, so the bits do not depend on the number of workers.
 const oneTile = 256
 
-// single reports whether the queries of a sequence are one that reads the cache as
-// it lies: so few rows of a product that packing keys would not pay.
+// single reports whether a sequence has one query, which reads the cache in place:
+// for one row packing the keys would cost more than it saves.
 func (k *attention) single(queries int) bool {
 	return queries == 1 && k.direct && k.outBF16 == nil
 }
@@ -60,8 +60,8 @@ func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(til
 
 // tile computes the only query of sequence s, token t, over one tile of keys, for
 // the heads of key heads [kv0,kv1), in f32. Each key and value is read once for all
-// heads that share it, and a block of the cache in the order in which it lies. While
-// a block is read, lines of the next one are asked for: of values behind keys, and of
+// heads that share it, and a block of the cache is read in order of addresses. While
+// a block is read, lines of the next one are prefetched: of values behind keys, and of
 // the next tile or sequence behind values.
 func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim

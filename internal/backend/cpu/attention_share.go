@@ -69,9 +69,8 @@ func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
 }
 
 // eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of
-// a sequence, those blocks whose middle by cost lies in the share. They follow
-// each other, so that most find their keys packed already. Of single queries it
-// visits tiles.
+// a sequence: the blocks whose middle, by cost, is in the share. Consecutive blocks
+// mostly find their keys packed already. For single queries it visits tiles.
 func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, kv0, kv1, keys int)) {
 	qs := k.qStart.all(b)
 	total, whole := 0, k.tiles(b) >= n

@@ -45,8 +45,7 @@ func classNamed(name string) class {
 }
 
 // way multiplies with one matrix W[N,K], by one rule: y[rows,N] = x[rows,K] w^T +
-// bias. It must not allocate, and what an element becomes must not depend on who
-// computes it.
+// bias. It must not allocate, and an element must not depend on the worker.
 type way interface {
 	label() string
 	split() split
@@ -141,11 +140,11 @@ func (b *binder) product(m *matrix, choices []plan.Choice) (*product, error) {
 	return p, nil
 }
 
-// at is the way for a number of rows. Fewer than the plan is for go as the
-// fewest that it is for.
+// at is the way for a number of rows. Fewer rows than the plan's minimum use the way
+// of the minimum.
 func (p *product) at(rows int) way { return p.ways[p.index(rows)].way }
 
-// index is that of at among the ways.
+// index is the index of at among the ways.
 func (p *product) index(rows int) int {
 	for i := range p.ways {
 		if rows <= p.ways[i].to {
@@ -155,7 +154,7 @@ func (p *product) index(rows int) int {
 	return len(p.ways) - 1
 }
 
-// most is the way for as many rows as the plan is for.
+// most is the way for the plan's maximum of rows.
 func (p *product) most() way { return p.ways[len(p.ways)-1].way }
 
 // named is a way's name for the profile.

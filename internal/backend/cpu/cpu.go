@@ -1,10 +1,10 @@
-// Package cpu runs plans on the processor: one thread team a process that
-// walks the step list side by side (fine), or whole runs side by side on
-// serial sessions (coarse).
+// Package cpu runs plans on the processor with one team of threads per process. In
+// fine mode the workers share the steps of one run; in coarse mode each worker has
+// whole runs on a serial session of its own.
 //
 // Kernels are bound to steps by a table (kernels.go); an op without a row runs
-// its reference implementation on one worker, so a new op works at once and
-// gets fast later. The package implements plan.Backend and imports kernel/*;
+// its reference implementation on one worker, so a new op works at once and can be
+// made fast later. The package implements plan.Backend and imports kernel/*;
 // only whoever opens a model imports it.
 package cpu
 

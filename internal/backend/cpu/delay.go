@@ -12,13 +12,12 @@ import (
 type delays struct{ factor func(*plan.Step) float64 }
 
 // Delay makes steps take longer from the next run of each session on: factor
-// says how many times as long, and 1 or less leaves a step alone. nil ends it.
-// It is for experiments that ask what a step is worth: slowing one shows what
-// it costs, slowing all others shows what would be gained if it were faster. No
-// run may be in flight.
+// says how many times as long; 1 or less changes nothing. nil ends it. It is for
+// experiments: slowing one step shows what it costs, slowing all others shows what
+// would be gained if it were faster. No run may be in flight.
 //
-// The lanes that have a part in a step wait after each share, so that who waits
-// for whom, and who takes over from whom, is as it would be.
+// Lanes wait after each share of a step, so that barriers and the taking over of
+// shares happen as in a step that is really slower.
 func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	if factor == nil {
 		b.delays.Store(nil)
@@ -27,9 +26,8 @@ func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	b.delays.Store(&delays{factor})
 }
 
-// dressed gives the kernels as d wants them, with labels where those are on, and
-// counted where the run wants to know what each allocates: the kernels as they
-// were bound where none is.
+// dressed wraps the kernels as d asks: with delays, with labels, or with counters of
+// allocations. It gives the bound kernels if d asks for nothing.
 func (e *exec) dressed(d *delays) []kernel {
 	if d == nil && !e.labelled && !e.counted && !e.canaries {
 		return e.bound
@@ -56,8 +54,8 @@ func (e *exec) dressed(d *delays) []kernel {
 	return out
 }
 
-// meteredKernel says which step it is that allocates. A share waits for nobody,
-// so steps can take turns.
+// meteredKernel counts the allocations of its step. A share waits for no other, so
+// steps can take turns.
 type meteredKernel struct {
 	kernel
 	exec *exec

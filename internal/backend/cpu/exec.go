@@ -15,19 +15,18 @@ import (
 type kernel interface {
 	// name says what runs, for the profile.
 	name() string
-	// width is into how many shares the step is worth cutting: at most n, unless
-	// a share would take so long that who cancels would wait for it, or small
-	// ones cost no more. It depends on the sizes only, so all workers agree on
-	// it.
+	// width is the number of shares of the step: at most n, unless a share would
+	// delay a cancellation for too long, or small shares cost no more. It depends
+	// only on sizes, so all workers agree on it.
 	width(b tensor.Bind, n int) int
-	// run does share i of n. It must not allocate, and what it computes must
-	// not depend on who does it.
+	// run computes share i of n. It must not allocate, and the result must not
+	// depend on the worker.
 	run(w *worker, b tensor.Bind, i, n int)
 }
 
-// sharesEach is how many shares of a large step each worker begins with. One
-// that is done early takes over from the others: processors of a shared
-// machine are not equally fast, and a barrier waits for the last.
+// sharesEach is the number of shares of a large step per worker. A worker that
+// finishes early takes shares of the others: processors of a shared machine are not
+// equally fast, and a barrier waits for the last share.
 const sharesEach = 4
 
 // worker is what one worker has for itself while it walks the steps.
@@ -154,9 +153,9 @@ func (e *exec) flight() *flight {
 	return f
 }
 
-// cut is into how many shares a step is cut, and how many workers begin with
-// one or more of them: with equally many, unless there are more than enough. It
-// depends on the workers that there are, never on those that take part.
+// cut is the number of shares of a step, and the number of workers that begin with
+// shares of their own. It depends on the configured workers, never on the active
+// ones.
 func (e *exec) cut(k kernel, b tensor.Bind) (shares, n int) {
 	most := len(e.workers) * sharesEach
 	if len(e.workers) == 1 {

@@ -10,12 +10,12 @@ import (
 )
 
 // flight is one run. A barrier waits for the shares of the group before it, not
-// for workers: one that has lost its processor holds up at most the share that it
-// has claimed, and one that has not woken up holds up nothing. It may come back
-// when the run is over. It finds every share claimed then, and touches no memory
-// of the plan; until it has left, the next run has a flight of its own.
+// for workers: a preempted worker delays at most the share that it has claimed, and
+// a sleeping worker delays nothing. A worker may come back when the run is over. It
+// then finds every share claimed and touches no memory of the plan. Until it has
+// left, the next run uses another flight.
 //
-// What workers write is on cache lines of its own. Per group a worker adds to
+// Each field that workers write has its own cache line. Per group a worker adds to
 // done once, and all wait for released, which is written once: the cost of a
 // barrier grows with the number of workers, not with its square.
 type flight struct {
@@ -50,8 +50,8 @@ type cut struct {
 
 // queue hands out the shares that one worker begins with: the number of a step,
 // and how many of its shares are claimed. Steps of all runs are numbered in order,
-// and nobody comes to a step before all shares of the one before it are claimed.
-// So a smaller number says that no share is claimed, a greater one that all are.
+// and no worker comes to a step before all shares of the step before are claimed. So
+// a smaller number means that no share is claimed, a greater one that all are.
 type queue struct {
 	word atomic.Uint64
 	_    [120]byte
@@ -114,10 +114,9 @@ func (f *flight) fly(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take claims shares of step i and runs them: first those that lie with this
-// worker, so that it meets its own rows again, then those of workers that do not
-// take part or have not come so far. It returns how many it ran, and not ok if
-// the run has stopped.
+// take claims shares of step i and runs them: first this worker's own, whose rows are
+// in its cache, then those of workers that are absent or behind. It returns the
+// number of shares that it ran; ok is false if the run has stopped.
 func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, lots, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
@@ -175,8 +174,8 @@ func (f *flight) claim(v int, number uint64, lo, hi int) int {
 	}
 }
 
-// finish says that a worker ran so many shares of group g. Who runs the last one
-// lets all into the next group.
+// finish counts the shares of group g that a worker ran. The worker that runs the
+// last share releases all into the next group.
 func (f *flight) finish(g int32, ran int) {
 	e := f.exec
 	if ran == 0 || f.done.Add(int64(ran)) < f.cuts[e.groups[g+1]-1].upTo {
@@ -242,9 +241,9 @@ func (f *flight) fail(err error) {
 }
 
 // halted reports whether the run is over before its end, because it failed or
-// because its context has ended: then everybody leaves. Only a worker with a share
-// of a step before the one that commits asks the context. Until that share is run
-// nobody comes to the step that commits.
+// because its context has ended: then all workers leave. Only a worker with a share
+// of a step before the committing step asks the context. Until that share is run no
+// worker comes to the committing step.
 func (f *flight) halted(committed bool) bool {
 	if f.stop.Load() {
 		return true

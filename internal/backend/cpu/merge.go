@@ -11,9 +11,9 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// ownNorm is a norm of few rows, and the sum that it is of, where every worker
-// computes it for itself: the result lies in memory of the worker, so that no
-// barrier comes between the norm and the products of the step.
+// ownNorm is a norm of few rows, with the sum before it, that every worker computes
+// for itself in its own memory, so that no barrier is needed between the norm and
+// the products of the step.
 type ownNorm struct {
 	normed
 	format *plan.Format // nil: f32
@@ -72,8 +72,8 @@ func (k *ownNorm) label(products string) string {
 	return k.normed.label() + ", " + products
 }
 
-// headEnd is what a share of columns of a product goes on with, in order: norms
-// and rotations of whole heads in place, then their way into the cache. Each part
+// headEnd is the work that follows a share of a product's columns, in order: norms
+// and rotations of whole heads in place, then the write into the cache. Each part
 // takes columns of a row from col on.
 type headEnd struct {
 	parts []func(w *worker, x []float32, row, col int)

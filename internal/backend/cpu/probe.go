@@ -52,7 +52,7 @@ func (p *probers) free() {
 	}
 }
 
-// ended is for who wants the team only where it is free.
+// ended is a context that has ended: it gets the team only if the team is free.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

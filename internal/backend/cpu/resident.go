@@ -5,11 +5,10 @@ import (
 	"unsafe"
 )
 
-// Packed weights are on the Go heap: they go with the last session that has
-// them, which nobody has to tell. A model that is larger than L2 is read from
-// one end to the other with every run, and in pages of 4 KB a good part of that
-// is looking pages up. So weights lie behind each other in slabs of large pages,
-// where the system has some.
+// Packed weights are on the Go heap: the garbage collector frees them after the last
+// session. A model larger than L2 is read from end to end in every run, and with
+// pages of 4 KB much of that time is address translation. So weights are packed into
+// slabs of large pages, if the system has any.
 
 const (
 	largePage = 2 << 20
@@ -51,8 +50,8 @@ func (r *resident) take(bytes int) []byte {
 	return mem
 }
 
-// largePages is memory that begins with a large page, all of it in large pages
-// but for what is behind the last whole one. Nobody touches what lies before.
+// largePages is memory that begins with a large page. All of it is in large pages
+// except the part behind the last whole one. The memory before it stays untouched.
 func largePages(bytes int) []byte {
 	mem := make([]byte, bytes+largePage)
 	before := -uintptr(unsafe.Pointer(&mem[0])) % largePage

@@ -5,21 +5,20 @@ import (
 	"hotpath/internal/kernel/i16"
 )
 
-// minMACs is the share of a product below which a worker is not worth having.
+// minMACs is the least work of a share, in multiply-adds: less is not worth a worker.
 const minMACs = 1 << 17
 
-// maxMACs is the share beyond which a product is cut further, for one worker
-// too: who cancels waits for a share, and this one takes some ten milliseconds
-// on a slow core.
+// maxMACs is the most work of a share, for one worker too: a cancellation waits for
+// the current share, which takes some ten milliseconds on a slow core.
 const maxMACs = 1 << 28
 
 const (
-	// minWeights is how many weights a share of few rows has on tiles: it waits for
-	// them from beyond L2, and starts anew with every share.
+	// minWeights is the least number of weights of a share of few rows on tiles: each
+	// share first waits for weights from beyond L2.
 	minWeights = 1 << 17
-	// maxWeights is about how many weights such a share has at most, if workers share
-	// the product: some 50 us. At the end of a product, a worker without a share waits
-	// for one that another worker holds.
+	// maxWeights is about the largest number of weights of such a share, if workers
+	// share the product: some 50 us. At the end of a product, a worker without a share
+	// waits for one that another worker holds.
 	maxWeights = 1 << 20
 )
 
@@ -37,9 +36,9 @@ type split struct {
 	mr, nr int  // shares begin at multiples of it, rows and columns
 	cheap  bool // panels cost nothing to fetch: rows may be cut anywhere
 	tiles  bool // products outrun memory
-	// ownRows, where not 0, is the fewest rows that a worker has for itself. A
-	// worker's shares are then columns of rows of its own, which it encodes
-	// once; the price is that each worker builds every panel.
+	// ownRows, if not 0, is the least number of rows per worker. A worker's shares
+	// are then columns of its own rows, which it encodes once; in exchange each
+	// worker builds every panel.
 	ownRows int
 }
 

@@ -31,8 +31,8 @@ func newTeam() *team {
 	return &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
 }
 
-// job is what the workers of a run do. Each takes work from a common list until
-// none is left, so that nobody waits for a worker that has not woken up yet.
+// job is the work of a run. Each worker takes items from a common list until none is
+// left, so that a run does not wait for workers that have not woken up.
 type job struct {
 	work    func(worker int)
 	began   int64         // when the caller had its turn, by profile.Now
@@ -112,8 +112,8 @@ func (t *team) run(ctx context.Context, n int, j *job) error {
 	return nil
 }
 
-// call hands the job to up to n workers, works as worker 0, and calls off who has
-// not begun by then.
+// call gives the job to up to n workers, works as worker 0, and then cancels workers
+// that have not begun.
 func (t *team) call(n int, j *job) {
 	j.began = profile.Now()
 	members := t.members[:min(n-1, len(t.members))]
@@ -214,8 +214,8 @@ type waiter struct {
 	lane   *stamps // of the run that waits; nil where none does
 }
 
-// newWaiter is for a wait among n workers: beyond the processors nobody spins,
-// because the one waited for may need this very processor.
+// newWaiter is for a wait among n workers. If there are more workers than processors
+// it does not spin, because the awaited worker may need this processor.
 func newWaiter(n int) waiter {
 	if n > runtime.GOMAXPROCS(0) {
 		return waiter{spins: -1}

@@ -1,9 +1,9 @@
-// Package null is an asynchronous device made of nothing: it computes with the
-// reference implementations in memory of its own, starts late, completes late and
-// out of step with the host. Whoever reads an output before Wait, or changes an
-// input after Enqueue, gets caught.
+// Package null is an asynchronous device without hardware. It computes with the
+// reference implementations in memory of its own, and starts and completes after
+// random delays. So tests fail if a caller reads an output before Wait, or changes an
+// input after Enqueue.
 //
-// Tests run on it to check the seam that devices need. It has two IO slots per
+// Tests use it to check the interface that devices need. It has two IO slots per
 // session, buckets of its own, weights that must be freed, ops that it lacks
 // (Lacks) and faults (Fail). It implements plan.Backend and is registered like a
 // real device.
