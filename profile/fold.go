@@ -100,7 +100,10 @@ func (f *planFold) acquire() *Run {
 }
 
 // recycle takes a run for the next that acquires one; f.mu is held.
-func (f *planFold) recycle(r *Run) { f.free = append(f.free, r) }
+func (f *planFold) recycle(r *Run) {
+	clear(r.Costs)
+	f.free = append(f.free, r)
+}
 
 func (f *planFold) release(r *Run) error {
 	f.mu.Lock()

@@ -48,7 +48,6 @@ type waiting struct {
 	mu      sync.Mutex
 	counter *Counter
 	at      int64
-	waited  int64
 }
 
 // look takes a sample if it is time for one.
@@ -61,14 +60,10 @@ func (w *waiting) look(now int64) {
 		return
 	}
 	w.next.Store(now + waitingInterval)
-	waited, ok := lanesWaited()
-	if !ok {
-		return
+	if waited, ok := lanesWaited(); ok && w.at > 0 {
+		w.counter.Set(math.Round(1000*float64(waited)/float64(now-w.at)) / 1000)
 	}
-	if w.at > 0 && waited >= w.waited { // else there is a thread more
-		w.counter.Set(math.Round(1000*float64(waited-w.waited)/float64(now-w.at)) / 1000)
-	}
-	w.at, w.waited = now, waited
+	w.at = now
 }
 
 // waitingCounter is the name of what look samples.
