@@ -3,7 +3,6 @@ package profile
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -68,40 +67,3 @@ func (w *waiting) look(now int64) {
 
 // waitingCounter is the name of what look samples.
 const waitingCounter = "lanes that wait for a processor"
-
-// unseen is what no clock of this machine tells.
-const unseen = "what programs on the other half of a shared physical core cost is visible to no clock"
-
-// processorTable holds the ledger against the system's own count.
-func processorTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "processor time", note: unseen, cols: []col{left(""), right("ms"), left("")}}
-	s := p.Processor
-	if s == nil {
-		return t
-	}
-	t.add(strong, "process", ms(s.User+s.System), fmt.Sprintf("of all threads, by getrusage: %s user, %s system; %d switches, %d of them forced", ms(s.User), ms(s.System), s.Switches+s.Preempted, s.Preempted))
-	l := &p.Ledger
-	if l.Runs > 0 {
-		t.add(plain, "steps, on a processor", ms(l.Compute-l.OffCompute), "compute of the ledger")
-		if l.OffCPU > 0 {
-			how := "spread over the steps that took much longer than usual"
-			if slices.ContainsFunc(p.Plans, func(s PlanStats) bool { return s.ExactSwitches }) {
-				how = "in steps that the system marked as preempted"
-			}
-			t.add(plain, "steps, without one", ms(l.OffCompute), how)
-		}
-		if off := l.OffCPU - l.OffCompute; off > 0 {
-			t.add(plain, "lanes, without one", ms(off), "between steps, and in waits before a worker sleeps")
-		}
-		if l.Blind > 0 {
-			t.add(warn, "lanes, not known", ms(l.Blind), "a worker changed its thread meanwhile; "+ms(l.Guessed)+" ms beyond the usual time count as without one")
-		}
-	}
-	if s.Waited > 0 {
-		t.add(plain, "waited for one", ms(s.Waited), "all threads of the process, by schedstat")
-	}
-	if s.Stolen > 0 {
-		t.add(warn, "stolen", ms(s.Stolen), "taken from this virtual machine by its host, all processors and programs")
-	}
-	return t
-}

@@ -82,7 +82,7 @@ func TestSampledRoofline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := Text(&text, again, ReportOptions{}); err != nil {
+	if err := Readers.Text(&text, again); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (10.000 to 25.000)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
@@ -105,7 +105,7 @@ func TestSetCeilingsWin(t *testing.T) {
 		putSamples(rec, Probe{Class: "f32"}, 1)
 		putSamples(rec, Probe{Level: "memory"}, 1)
 	}
-	if c := rec.Snapshot().Ceilings[""]; c.FLOPs != 1e9 || c.Source == sampledSource {
+	if c := rec.Snapshot().Ceilings[""]; c.FLOPs != 1e9 || c.Source == SampledSource {
 		t.Errorf("%+v", c)
 	}
 }

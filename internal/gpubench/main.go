@@ -23,6 +23,7 @@ import (
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // works collects the -work flags.
@@ -150,7 +151,7 @@ func (b *bench) one(i int, work string) error {
 	if err := run(); err != nil {
 		return err
 	}
-	return profile.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
 }
 
 func scan(s, format string, to ...any) bool {
