@@ -167,7 +167,7 @@ browser:
 	@scripts/fetch_perfetto.sh .cache/perfetto || true
 
 browser-test: browser
-	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile
+	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile/export
 
 # study-check slows kernels of the real model on purpose by 20 per cent and holds
 # what compare and whatif say about it, compares 100 pairs of recordings of one

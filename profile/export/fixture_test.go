@@ -58,7 +58,7 @@ func slowerComparison(t *testing.T) *compare.Comparison {
 		plan := profile.Plan{ID: "p", Name: "p", Backend: "cpu", Phase: "embed", Lanes: []string{"worker 0"}}
 		for layer := range 12 {
 			for _, op := range []string{"attention", "gelu", "norm"} {
-				plan.Steps = append(plan.Steps, profile.Step{ID: len(plan.Steps), Name: fmt.Sprintf("blk.%d/%s", layer, op), Op: op, Layer: layer})
+				plan.Steps = append(plan.Steps, profile.Step{ID: len(plan.Steps), Name: fmt.Sprintf("blk.%d/block/%s", layer, op), Op: op, Layer: layer})
 			}
 		}
 		rec := profile.NewRecorder(profile.Options{})

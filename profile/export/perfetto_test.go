@@ -21,7 +21,7 @@ import (
 // Perfetto's own trace processor, in its own user interface, reads every event
 // of ours and complains of none.
 func TestTraceInPerfetto(t *testing.T) {
-	ui := filepath.Join("..", ".cache", "perfetto")
+	ui := filepath.Join("..", "..", ".cache", "perfetto")
 	if _, err := os.Stat(filepath.Join(ui, "index.html")); err != nil {
 		t.Skip("no Perfetto here: make browser fetches it")
 	}
