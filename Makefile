@@ -48,7 +48,7 @@ lint:
 # The packages where goroutines meet. Comparisons of simulated recordings are left
 # out: they have none, and take minutes.
 race:
-	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)' ./profile
+	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)' ./profile/...
 	$(GO) test -tags nogpu -race -short ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn ./internal/train ./cmd/hotpath .
 	$(GO) test -tags nogpu -race -run MillionScopes ./profile
 
@@ -167,7 +167,7 @@ browser:
 	@scripts/fetch_perfetto.sh .cache/perfetto || true
 
 browser-test: browser
-	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile
+	HOTPATH_LONG=1 $(GO) test -tags nogpu -run 'InBrowser|InPerfetto|MillionEvents' -v ./profile/export
 
 # study-check slows kernels of the real model on purpose by 20 per cent and holds
 # what compare and whatif say about it, compares 100 pairs of recordings of one
@@ -182,7 +182,7 @@ study-check: models
 # profile-audit records real pairs of one build, and of builds with a change that
 # was made on purpose (one op, one layer, one call in ten, memory only), and counts
 # what profile compare says of them: about a quarter of an hour. make profile-audit
-# PAIRS=20 is shorter. A simulation is part of the tests of package profile.
+# PAIRS=20 is shorter. A simulation is part of the tests of package profile/compare.
 .PHONY: profile-audit
 PAIRS ?= 100
 profile-audit: models

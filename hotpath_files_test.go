@@ -11,6 +11,7 @@ import (
 
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // Whatever opens a file by its path wraps what the file system says, and names
@@ -46,7 +47,7 @@ func TestFileErrorsAreWrapped(t *testing.T) {
 		},
 		"Train, resume":    func(path string) error { return trained(func(*TrainConfig) {}, TrainOptions{Resume: path}) },
 		"profile.ReadFile": func(path string) error { _, err := profile.ReadFile(path); return err },
-		"profile.Export":   func(path string) error { return profile.Export(filepath.Join(path, "p.json"), &profile.Profile{}) },
+		"export.Export":    func(path string) error { return export.Export(filepath.Join(path, "p.json"), &profile.Profile{}) },
 	} {
 		cases := map[string]error{
 			filepath.Join(dir, "missing"):               fs.ErrNotExist,

@@ -12,6 +12,8 @@ import (
 	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/export"
+	"hotpath/profile/report"
 )
 
 // A program that sets Options.Profile and nothing else learns what ran on what.
@@ -32,7 +34,7 @@ func TestReportWithoutCeilings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := profile.Text(&b, rec.Snapshot(), profile.ReportOptions{}); err != nil {
+	if err := report.Text(&b, rec.Snapshot(), report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	rows := 0
@@ -101,7 +103,7 @@ func TestCoarseProfileCountsAllWorkers(t *testing.T) {
 func write(t *testing.T, p *profile.Profile) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.json")
-	if err := profile.Export(path, p); err != nil {
+	if err := export.Export(path, p); err != nil {
 		t.Fatal(err)
 	}
 	return path

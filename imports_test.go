@@ -45,7 +45,7 @@ var layers = [][]string{
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
 	"hotpath/internal/builtin":    {},
-	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile"},
+	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
 	"hotpath/internal/lockfile":   {},

@@ -6,20 +6,27 @@
 //	m, err := hotpath.Open("model", hotpath.Options{Profile: rec})
 //	// use the model; profile.Scope adds scopes of your own
 //	p := rec.Snapshot()
-//	err = profile.Text(os.Stderr, p, profile.ReportOptions{})
-//	err = profile.Export("run.html", p)
+//	err = p.WriteFile("run.json")
+//	err = report.Text(os.Stderr, p, report.Options{})
+//	err = export.Export("run.html", p)
 //
 // A [Recorder] records while the model runs, and [Recorder.Snapshot] turns what
 // it has into a [Profile] at any time: immutable data to query ([Profile.Top],
-// [Profile.Where], [Profile.ByOp], [Profile.Tree], [Profile.ScopesByName]), to
-// print ([Text], [Markdown], [CSV]) and to write ([Export]; the file's ending is
-// its format: JSON, pprof, a trace for Perfetto, flame graphs, one HTML page).
-// [Scope] puts the program's own work beside the model's, and [Recorder.Counter]
-// its own figures. [Read] opens a profile that was written as JSON, and
-// [Compare] tells with statistics what changed between recordings.
+// [Profile.Where], [Profile.ByOp], [Profile.Tree], [Profile.ScopesByName]) and to
+// write as JSON ([Profile.WriteFile]; [Read] opens it again). [Scope] puts the
+// program's own work beside the model's, and [Recorder.Counter] its own figures.
 //
-// The package imports nothing else of hotpath, so a profile can be read, queried
-// and exported by programs that never load a model.
+// This package records and holds the model of a profile. What reads profiles is in
+// packages of its own, which a program that only records does not link. Imports go
+// one way; each package may import those above it:
+//
+//	profile          recorder, model, queries, JSON
+//	profile/report   text, Markdown and CSV for people
+//	profile/compare  what changed between recordings, with statistics
+//	profile/export   pprof, traces, flame graphs, HTML; by a file's ending
+//
+// None of them imports the engine, so a profile can be read, queried and exported
+// by programs that never load a model.
 //
 // # The ledger
 //

@@ -68,7 +68,7 @@ func TestRunsSideBySide(t *testing.T) {
 		t.Errorf("the tree has %d ns and lost %d, want %d and %d", root.Time, root.Lost, elapsed, r.Lost)
 	}
 	var text bytes.Buffer
-	if err := Text(&text, p, ReportOptions{}); err != nil {
+	if err := Readers.Text(&text, p); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "side by side, 1.000 ms on the clock") {

@@ -7,6 +7,7 @@ import (
 
 	"hotpath"
 	"hotpath/profile"
+	"hotpath/profile/report"
 )
 
 // What a model does in a program, with a scope of the program's own.
@@ -39,7 +40,7 @@ func Example() {
 	fmt.Println(p.ScopesByName("my batch")[0].Calls, "batch")
 	lost := p.Top(1, profile.ByLost)[0]
 	fmt.Println("a step that loses time is held against a ceiling:", lost.Floor > 0)
-	if err := profile.Text(io.Discard, p, profile.ReportOptions{Top: 5}); err != nil { // os.Stderr, mostly
+	if err := report.Text(io.Discard, p, report.Options{Top: 5}); err != nil { // os.Stderr, mostly
 		fmt.Println(err)
 	}
 	// Output:

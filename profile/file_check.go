@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"hotpath/profile/internal/table"
 )
 
 // check holds what every report and exporter relies on.
@@ -15,10 +17,10 @@ func (p *Profile) check() error {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	if p.Elapsed < 0 || p.Elapsed == 0 && p.Ledger.Wall > 0 && p.Version >= 3 {
-		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected time in which they were in flight", p.Elapsed, cmp.Or(count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
+		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected time in which they were in flight", p.Elapsed, cmp.Or(table.Count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
 	}
 	if p.Overhead != nil {
-		if err := p.Overhead.check(); err != nil {
+		if err := p.Overhead.Check(); err != nil {
 			return fmt.Errorf("overhead: %w", err)
 		}
 	}

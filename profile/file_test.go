@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -153,10 +152,8 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		for _, e := range Exporters() {
-			if err := e.Write(io.Discard, p); err != nil {
-				t.Errorf("%s: %v", e.Ending, err)
-			}
+		if err := Readers.EachFormat(p); err != nil {
+			t.Error(err)
 		}
 		again, err := Read("again", encode(t, p))
 		if err != nil {

@@ -1,7 +1,10 @@
 package profile
 
 import (
+	"bytes"
 	"context"
+	"flag"
+	"os"
 	"testing"
 	"time"
 )
@@ -159,4 +162,29 @@ func fixture(t testing.TB) *Profile {
 		}
 	}
 	return p
+}
+
+var update = flag.Bool("update", false, "rewrite testdata/fixture.json")
+
+// testdata/fixture.json is the fixture, for the tests of packages that read
+// profiles. What differs from process to process is left out.
+func TestFixtureFile(t *testing.T) {
+	p := fixture(t)
+	got := encode(t, p)
+	const path = "testdata/fixture.json"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("the fixture is not %s; -update rewrites it", path)
+	}
 }

@@ -3,6 +3,8 @@ package profile
 import (
 	"sync"
 	"unsafe"
+
+	"hotpath/profile/internal/table"
 )
 
 // planFold is a registered plan with the pool of its runs and the aggregates
@@ -100,7 +102,10 @@ func (f *planFold) acquire() *Run {
 }
 
 // recycle takes a run for the next that acquires one; f.mu is held.
-func (f *planFold) recycle(r *Run) { f.free = append(f.free, r) }
+func (f *planFold) recycle(r *Run) {
+	clear(r.Costs)
+	f.free = append(f.free, r)
+}
 
 func (f *planFold) release(r *Run) error {
 	f.mu.Lock()
@@ -259,7 +264,7 @@ const (
 func (f *planFold) offCPU(lane int) (steps []int64, off, guessed int64) {
 	off, blind := f.times[lane].off.Load(), f.times[lane].blind.Load()
 	suspect := f.suspect[lane]
-	all := sum(suspect) + f.gaps[lane]
+	all := table.Sum(suspect) + f.gaps[lane]
 	guessed = max(0, min(blind, all-off))
 	if off += guessed; off == 0 || all == 0 {
 		return nil, off, guessed

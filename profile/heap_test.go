@@ -84,7 +84,7 @@ func TestHeapRows(t *testing.T) {
 		t.Errorf("the most by %s (%+v) and %s (%+v)", top[0].Step.Name, top[0].Heap, top[1].Step.Name, top[1].Heap)
 	}
 	var b strings.Builder
-	if err := Text(&b, p, ReportOptions{}); err != nil {
+	if err := Readers.Text(&b, p); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"  step blk.0/attn/attend", "  step blk.1/ffn/up", "allocated nothing"} {

@@ -1,5 +1,7 @@
 package profile
 
+import "hotpath/profile/internal/table"
+
 // Ledger accounts for the lane time of runs, in nanoseconds:
 // LaneTime = Compute + Barrier + Dispatch + Idle + Residual.
 //
@@ -30,14 +32,7 @@ type LaneLedger struct {
 
 // ResidualPercent is the residual as a share of lane time: the check on the
 // stamps.
-func (l Ledger) ResidualPercent() float64 { return percent(l.Residual, l.LaneTime) }
-
-func percent(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return 100 * float64(part) / float64(whole)
-}
+func (l Ledger) ResidualPercent() float64 { return table.Percent(l.Residual, l.LaneTime) }
 
 func (l *Ledger) add(o Ledger) {
 	l.Runs += o.Runs

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"hotpath/profile/internal/table"
 )
 
 // Version is the version of the schema that this package writes. It reads this
@@ -179,11 +181,11 @@ func (c *Ceilings) check() error {
 	return nil
 }
 
-func (c *Ceilings) known() bool { return c.FLOPs > 0 || c.Bytes > 0 || len(c.Class) > 0 }
+func (c *Ceilings) Known() bool { return c.FLOPs > 0 || c.Bytes > 0 || len(c.Class) > 0 }
 
-// floor is the shortest time, in nanoseconds, in which the roofline allows
+// Floor is the shortest time, in nanoseconds, in which the roofline allows
 // the work; 0 where no ceiling is known.
-func (c *Ceilings) floor(class string, flops, bytes int64) float64 {
+func (c *Ceilings) Floor(class string, flops, bytes int64) float64 {
 	peak := c.FLOPs
 	if p, ok := c.Class[class]; ok {
 		peak = p
@@ -230,7 +232,7 @@ type PlanStats struct {
 }
 
 // TokensPerSecond is over the time that the plan's runs took of the machine.
-func (p *PlanStats) TokensPerSecond() float64 { return perTime(p.Tokens, p.Elapsed) * 1e9 }
+func (p *PlanStats) TokensPerSecond() float64 { return table.PerTime(p.Tokens, p.Elapsed) * 1e9 }
 
 // AtOnce is how many runs as wide as this plan's were in flight at once while
 // they were, on average: 1 where they took turns with all others.
@@ -259,7 +261,7 @@ func (p *PlanStats) BytesPerToken() float64 {
 	for i := range p.Stats {
 		bytes += p.Stats[i].Bytes
 	}
-	return perTime(bytes, p.Tokens)
+	return table.PerTime(bytes, p.Tokens)
 }
 
 // StepStats is one step over all runs. Total and Self are wall-equivalent: lane

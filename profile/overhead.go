@@ -2,9 +2,8 @@ package profile
 
 import (
 	"fmt"
-	"math"
-	"slices"
-	"time"
+
+	"hotpath/profile/internal/table"
 )
 
 // Overhead is what recording cost: the same work with and without it, measured
@@ -30,51 +29,12 @@ type Overhead struct {
 // lies outside of the range of five with more than 5 per cent.
 const OverheadPairs = 6
 
-// MeasureOverhead is the overhead by pairs of the same work with and without
-// recording. Pairs of which one took no time are left out.
-func MeasureOverhead(with, without []time.Duration) Overhead {
-	var o Overhead
-	var ratios []float64
-	for i := range min(len(with), len(without)) {
-		if with[i] > 0 && without[i] > 0 {
-			o.With += int64(with[i])
-			o.Without += int64(without[i])
-			ratios = append(ratios, percent(int64(with[i]-without[i]), int64(without[i])))
-		}
-	}
-	if o.Runs = len(ratios); o.Runs == 0 {
-		return o
-	}
-	slices.Sort(ratios)
-	mid := middle(ratios)
-	o.Median = &mid
-	if rank := medianRank(o.Runs); rank >= 0 {
-		o.Interval = &[2]float64{ratios[rank], ratios[o.Runs-1-rank]}
-	}
-	return o
-}
-
-// medianRank is the highest rank, from 0, that the true median of n independent
-// values is above with 97.5 per cent; -1 where even the lowest is not.
-func medianRank(n int) int {
-	all, _ := math.Lgamma(float64(n + 1))
-	below := 0.0
-	for rank := range n {
-		in, _ := math.Lgamma(float64(rank + 1))
-		out, _ := math.Lgamma(float64(n - rank + 1))
-		if below += math.Exp(all - in - out - float64(n)*math.Ln2); below > 0.025 {
-			return rank - 1
-		}
-	}
-	return -1
-}
-
 // Percent is how much longer the work took because it was recorded.
 func (o Overhead) Percent() float64 {
 	if o.Median != nil {
 		return *o.Median
 	}
-	return percent(o.With-o.Without, o.Without)
+	return table.Percent(o.With-o.Without, o.Without)
 }
 
 // String says what recording cost, and how that is known.
@@ -82,27 +42,27 @@ func (o Overhead) String() string {
 	if o.Estimated {
 		return fmt.Sprintf("costs about %.2f %% (estimated from the stamps and the time of folding; hotpath profile run measures it)", o.Percent())
 	}
-	times := fmt.Sprintf("%s ms against %s ms", ms(o.With), ms(o.Without))
+	times := fmt.Sprintf("%s ms against %s ms", table.Ms(o.With), table.Ms(o.Without))
 	if o.Median == nil {
-		return fmt.Sprintf("costs %.2f %% (%s, %s)", o.Percent(), times, count(o.Runs, "pair"))
+		return fmt.Sprintf("costs %.2f %% (%s, %s)", o.Percent(), times, table.Count(o.Runs, "pair"))
 	}
-	return fmt.Sprintf("costs %.2f %% (%s; %s)", o.Percent(), o.sure(), times)
+	return fmt.Sprintf("costs %.2f %% (%s; %s)", o.Percent(), o.Sure(), times)
 }
 
-// sure says how sure a measured overhead is.
-func (o Overhead) sure() string {
+// Sure says how sure a measured overhead is.
+func (o Overhead) Sure() string {
 	switch {
 	case o.Estimated:
 		return "estimated"
 	case o.Interval != nil:
-		return fmt.Sprintf("95 %% interval %.2f to %.2f, median of %s", o.Interval[0], o.Interval[1], count(o.Runs, "pair"))
+		return fmt.Sprintf("95 %% interval %.2f to %.2f, median of %s", o.Interval[0], o.Interval[1], table.Count(o.Runs, "pair"))
 	case o.Median != nil:
-		return fmt.Sprintf("median of %s: too few to tell, %d give an interval", count(o.Runs, "pair"), OverheadPairs)
+		return fmt.Sprintf("median of %s: too few to tell, %d give an interval", table.Count(o.Runs, "pair"), OverheadPairs)
 	}
-	return count(o.Runs, "pair")
+	return table.Count(o.Runs, "pair")
 }
 
-func (o *Overhead) check() error {
+func (o *Overhead) Check() error {
 	if min(o.With, o.Without) < 0 || o.Runs < 0 {
 		return fmt.Errorf("%d ns with and %d without, %d runs, expected none below 0", o.With, o.Without, o.Runs)
 	}

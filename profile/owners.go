@@ -156,16 +156,3 @@ func (r *Recorder) residency() *Residency {
 	defer r.owners.mu.Unlock()
 	return r.owners.most
 }
-
-// residentTable is the owner of every resident byte.
-func residentTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "resident memory", note: "when it was most, at the end of a session or at the snapshot", cols: []col{left("owner"), right("MiB"), right("%")}}
-	if p.Resident == nil {
-		return t
-	}
-	for _, o := range p.Resident.Owners {
-		t.add(plain, o.Owner, mib(o.Bytes), fmt.Sprintf("%.1f", percent(o.Bytes, p.Resident.Bytes)))
-	}
-	t.add(strong, "all", mib(p.Resident.Bytes), "")
-	return t
-}

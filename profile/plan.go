@@ -83,7 +83,7 @@ func (p *Plan) modelName() string {
 	return "model"
 }
 
-func (p *Plan) deviceName() string {
+func (p *Plan) DeviceName() string {
 	if p.Device != "" {
 		return p.Device
 	}
@@ -117,8 +117,8 @@ func (p *Plan) check() error {
 	return p.checkBuffers()
 }
 
-// sameShape reports whether runs of the two plans can share one aggregate.
-func (p *Plan) sameShape(q *Plan) bool {
+// SameShape reports whether runs of the two plans can share one aggregate.
+func (p *Plan) SameShape(q *Plan) bool {
 	return p.Backend == q.Backend && p.Phase == q.Phase && p.HostLanes == q.HostLanes &&
 		len(p.Lanes) == len(q.Lanes) &&
 		slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {

@@ -46,8 +46,10 @@ func (s *ProbeStats) check() error {
 	return nil
 }
 
-// probeShare is the part of the recorded time that samples of ceilings may take.
-const probeShare = 0.0025
+// probeShare is the part of the time of recorded runs that samples of ceilings may
+// take. Time without a run does not count: a program that is mostly idle must not
+// spend more on samples than on its work.
+const probeShare = 0.001
 
 // mostProbeSamples bounds the samples that are kept of one ceiling: beyond it every
 // second one is dropped.
@@ -55,7 +57,8 @@ const mostProbeSamples = 256
 
 // probes paces and keeps the samples of ceilings.
 type probes struct {
-	next  atomic.Int64 // no sample before; MaxInt64 while one is taken
+	ran   atomic.Int64 // time of all runs so far
+	next  atomic.Int64 // no sample before ran is that; MaxInt64 while one is taken
 	mu    sync.Mutex
 	turn  int
 	took  int64 // all samples together
@@ -68,15 +71,15 @@ type probeFold struct {
 	every, seen int64
 }
 
-// ProbeDue says whether the caller, which has just ended a run, should sample a
-// ceiling now: which one of n, by turns. The caller ends with Probed.
-func (r *Recorder) ProbeDue(now int64, n int) (kind int, due bool) {
+// ProbeDue says whether the caller, which has just ended a run of some nanoseconds,
+// should sample a ceiling now: which one of n, by turns. The caller ends with Probed.
+func (r *Recorder) ProbeDue(ran int64, n int) (kind int, due bool) {
 	if r == nil || n == 0 {
 		return 0, false
 	}
 	p := &r.probes
 	next := p.next.Load()
-	if now < next || !p.next.CompareAndSwap(next, math.MaxInt64) {
+	if p.ran.Add(ran) < next || !p.next.CompareAndSwap(next, math.MaxInt64) {
 		return 0, false
 	}
 	p.mu.Lock()
@@ -97,7 +100,7 @@ func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
 	if rate > 0 && finite(rate) {
 		p.fold(probe).add(Sample{now, rate})
 	}
-	p.next.Store(now + int64(float64(now-began)/probeShare))
+	p.next.Store(p.ran.Load() + int64(float64(now-began)/probeShare))
 }
 
 // Probes counts the samples of one ceiling so far.

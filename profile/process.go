@@ -1,9 +1,7 @@
 package profile
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 )
 
@@ -70,42 +68,8 @@ func (u *union) until(t int64) int64 {
 	return u.covered
 }
 
-// processTable is every millisecond of the process.
-func processTable(p *Profile, _ ReportOptions) table {
-	s := p.Process
-	t := table{title: "process", cols: []col{left(""), right("ms"), right("%"), left("")}}
-	if s == nil {
-		return t
-	}
-	wall := p.Wall()
-	t.note = fmt.Sprintf("%s ms from its start to the snapshot", ms(wall))
-	row := func(m mark, name string, ns int64, what string) {
-		t.add(m, name, ms(ns), percentCell(percent(ns, wall)), what)
-	}
-	if s.Before > 0 {
-		row(plain, "before the recording", s.Before, fmt.Sprintf("start of the process and of the program, good to 5 ms; %s ms on a processor", ms(s.BeforeCPU)))
-	}
-	row(plain, "in scopes", s.Scoped, "those without a parent, each moment once:")
-	tops := p.ScopesWhere(func(s *ScopeStats) bool { return s.Parent < 0 && s.Calls > 0 })
-	slices.SortStableFunc(tops, func(a, b *ScopeStats) int { return cmp.Compare(b.Total, a.Total) })
-	for _, c := range tops {
-		row(plain, "  "+c.Name, c.Total, count(int(c.Calls), "call"))
-	}
-	row(plain, "outside of any scope", p.End-p.Start-s.Scoped, "")
-	row(strong, "all", wall, "")
-	row(plain, "with a run in flight", s.InRuns, "in a scope or not")
-	if cold, runs := p.cold(); runs > 0 {
-		row(plain, "  cold runs", cold, count(int(runs), "run")+": the first of each plan, which touches its memory for the first time")
-	}
-	if f := p.Processor; f != nil {
-		t.add(plain, "page faults", "", "", fmt.Sprintf("%d served from memory, %d from a disk, during the recording", f.MinorFaults, f.MajorFaults))
-	}
-	row(plain, "recording itself", s.Probing+s.Folding, fmt.Sprintf("sampling ceilings %s ms, folding runs %s ms, beside the stamps; it holds %s MiB", ms(s.Probing), ms(s.Folding), mib(s.Recorder)))
-	return t
-}
-
-// cold is the first run of each plan.
-func (p *Profile) cold() (ns, runs int64) {
+// Cold is the first run of each plan.
+func (p *Profile) Cold() (ns, runs int64) {
 	for i := range p.Plans {
 		if s := &p.Plans[i]; s.Ledger.Runs > 0 && s.First > 0 {
 			ns, runs = ns+s.First, runs+1

@@ -28,7 +28,7 @@ func TestWholeProcess(t *testing.T) {
 		t.Fatalf("%+v, wall %d", p.Process, p.Wall())
 	}
 	var text bytes.Buffer
-	if err := Text(&text, p, ReportOptions{}); err != nil {
+	if err := Readers.Text(&text, p); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"\nPROCESS  ", "in scopes", "    one", "    two", "outside of any scope", "recording itself"} {
@@ -50,7 +50,7 @@ func TestColdRuns(t *testing.T) {
 			t.Errorf("plan %s: the first run took %d", s.ID, s.First)
 		}
 	}
-	if ns, runs := p.cold(); runs != 2 || ns != 2*testWall {
+	if ns, runs := p.Cold(); runs != 2 || ns != 2*testWall {
 		t.Errorf("%d cold runs of %d ns", runs, ns)
 	}
 }

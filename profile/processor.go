@@ -3,7 +3,6 @@ package profile
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -48,7 +47,6 @@ type waiting struct {
 	mu      sync.Mutex
 	counter *Counter
 	at      int64
-	waited  int64
 }
 
 // look takes a sample if it is time for one.
@@ -61,52 +59,11 @@ func (w *waiting) look(now int64) {
 		return
 	}
 	w.next.Store(now + waitingInterval)
-	waited, ok := lanesWaited()
-	if !ok {
-		return
+	if waited, ok := lanesWaited(); ok && w.at > 0 {
+		w.counter.Set(math.Round(1000*float64(waited)/float64(now-w.at)) / 1000)
 	}
-	if w.at > 0 && waited >= w.waited { // else there is a thread more
-		w.counter.Set(math.Round(1000*float64(waited-w.waited)/float64(now-w.at)) / 1000)
-	}
-	w.at, w.waited = now, waited
+	w.at = now
 }
 
 // waitingCounter is the name of what look samples.
 const waitingCounter = "lanes that wait for a processor"
-
-// unseen is what no clock of this machine tells.
-const unseen = "what programs on the other half of a shared physical core cost is visible to no clock"
-
-// processorTable holds the ledger against the system's own count.
-func processorTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "processor time", note: unseen, cols: []col{left(""), right("ms"), left("")}}
-	s := p.Processor
-	if s == nil {
-		return t
-	}
-	t.add(strong, "process", ms(s.User+s.System), fmt.Sprintf("of all threads, by getrusage: %s user, %s system; %d switches, %d of them forced", ms(s.User), ms(s.System), s.Switches+s.Preempted, s.Preempted))
-	l := &p.Ledger
-	if l.Runs > 0 {
-		t.add(plain, "steps, on a processor", ms(l.Compute-l.OffCompute), "compute of the ledger")
-		if l.OffCPU > 0 {
-			how := "spread over the steps that took much longer than usual"
-			if slices.ContainsFunc(p.Plans, func(s PlanStats) bool { return s.ExactSwitches }) {
-				how = "in steps that the system marked as preempted"
-			}
-			t.add(plain, "steps, without one", ms(l.OffCompute), how)
-		}
-		if off := l.OffCPU - l.OffCompute; off > 0 {
-			t.add(plain, "lanes, without one", ms(off), "between steps, and in waits before a worker sleeps")
-		}
-		if l.Blind > 0 {
-			t.add(warn, "lanes, not known", ms(l.Blind), "a worker changed its thread meanwhile; "+ms(l.Guessed)+" ms beyond the usual time count as without one")
-		}
-	}
-	if s.Waited > 0 {
-		t.add(plain, "waited for one", ms(s.Waited), "all threads of the process, by schedstat")
-	}
-	if s.Stolen > 0 {
-		t.add(warn, "stolen", ms(s.Stolen), "taken from this virtual machine by its host, all processors and programs")
-	}
-	return t
-}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath/profile/internal/table"
 )
 
 // StepResult is one step with its plan, its description and its numbers.
@@ -16,10 +18,10 @@ type StepResult struct {
 }
 
 // LaneTime is the time that all lanes together computed in the step.
-func (s StepResult) LaneTime() int64 { return sum(s.LaneCompute) }
+func (s StepResult) LaneTime() int64 { return table.Sum(s.LaneCompute) }
 
-// heap is what the step allocated on the Go heap; nothing where nobody counted.
-func (s StepResult) heap() HeapCount {
+// HeapCounted is what the step allocated on the Go heap; nothing where nobody counted.
+func (s StepResult) HeapCounted() HeapCount {
 	if s.Heap == nil {
 		return HeapCount{}
 	}
@@ -27,17 +29,17 @@ func (s StepResult) heap() HeapCount {
 }
 
 // GFLOPS is the rate at which the step computed, by the clock.
-func (s StepResult) GFLOPS() float64 { return perTime(s.FLOPs, s.Clock) }
+func (s StepResult) GFLOPS() float64 { return table.PerTime(s.FLOPs, s.Clock) }
 
 // GBps is the rate at which the step moved bytes, by the clock.
-func (s StepResult) GBps() float64 { return perTime(s.Bytes, s.Clock) }
+func (s StepResult) GBps() float64 { return table.PerTime(s.Bytes, s.Clock) }
 
 // Intensity is FLOPs per byte moved, or 0 where no bytes are known.
-func (s StepResult) Intensity() float64 { return perTime(s.FLOPs, s.Bytes) }
+func (s StepResult) Intensity() float64 { return table.PerTime(s.FLOPs, s.Bytes) }
 
 // Roofline is how much of what the machine allows was reached, in per cent;
 // 0 where no ceiling is known.
-func (s StepResult) Roofline() float64 { return percent(s.Floor, s.Clock) }
+func (s StepResult) Roofline() float64 { return table.Percent(s.Floor, s.Clock) }
 
 // Imbalance is the busiest lane's compute over the mean of the lanes that took
 // part, less 1, in per cent.
@@ -48,22 +50,7 @@ func (s StepResult) Imbalance() float64 {
 			busy, total, n = max(busy, v), total+v, n+1
 		}
 	}
-	return percent(busy*n-total, total)
-}
-
-func perTime(n, d int64) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return float64(n) / float64(d)
-}
-
-func sum(v []int64) int64 {
-	var t int64
-	for _, x := range v {
-		t += x
-	}
-	return t
+	return table.Percent(busy*n-total, total)
 }
 
 // By is what steps are ranked by.
@@ -86,7 +73,7 @@ var rankings = []struct {
 	{ByLost, func(s StepResult) int64 { return s.Lost }},
 	{ByAlloc, func(s StepResult) int64 { return s.Step.Alloc }},
 	{ByFLOPs, func(s StepResult) int64 { return s.FLOPs }},
-	{ByHeap, func(s StepResult) int64 { return s.heap().Bytes }},
+	{ByHeap, func(s StepResult) int64 { return s.HeapCounted().Bytes }},
 }
 
 // ParseBy reads the name of a ranking; the empty name is ByTime.
@@ -181,7 +168,7 @@ type Group struct {
 // ByLayer folds the steps by layer, in layer order; steps outside any layer
 // come first.
 func (p *Profile) ByLayer() []Group {
-	groups := p.group(func(s *Step, _ Node) string { return layerName(s.Layer) })
+	groups := p.group(func(s *Step, _ Node) string { return LayerName(s.Layer) })
 	slices.SortStableFunc(groups, func(a, b Group) int {
 		return cmp.Compare(layerNumber(a.Name), layerNumber(b.Name))
 	})
@@ -190,7 +177,7 @@ func (p *Profile) ByLayer() []Group {
 
 const noLayer = "(none)"
 
-func layerName(layer int) string {
+func LayerName(layer int) string {
 	if layer < 0 {
 		return noLayer
 	}
@@ -232,7 +219,7 @@ func (p *Profile) group(key func(*Step, Node) string) []Group {
 	var groups []Group
 	index := map[string]int{}
 	for _, s := range p.Where(func(s StepResult) bool { return s.Calls > 0 }) {
-		nodes := s.Step.parts()
+		nodes := s.Step.Parts()
 		share := func(v int64) []int64 { return divide(v, nodes) }
 		lane, self, clock := share(s.LaneTime()), share(s.Self), share(s.Clock)
 		floor, lost := share(s.Floor), share(s.Lost)
@@ -264,8 +251,8 @@ func (p *Profile) group(key func(*Step, Node) string) []Group {
 	return groups
 }
 
-// parts is the nodes of a fused step, or the step itself as its only node.
-func (s *Step) parts() []Node {
+// Parts is the nodes of a fused step, or the step itself as its only node.
+func (s *Step) Parts() []Node {
 	if len(s.Nodes) == 0 {
 		return []Node{{Name: s.Name, Op: s.Op, Share: 1}}
 	}

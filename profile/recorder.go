@@ -111,7 +111,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f := r.byID[p.ID]; f != nil {
-		if !f.plan.sameShape(&p) {
+		if !f.plan.SameShape(&p) {
 			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
 		}
 		return PlanHandle{f}, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"hotpath/profile/internal/table"
 )
 
 // RoofSplit tells where the time of a step went, Clock = Ideal + Cache + Neighbour
@@ -145,7 +147,7 @@ func (p *Profile) Contradictions() []string {
 				continue
 			}
 			out = append(out, fmt.Sprintf("%s of %s took %s ms, the roofline allows %s to %s: it moves fewer bytes than counted, reads them from a nearer cache, or its ceiling was measured too low",
-				s.Steps[k].Name, cmp.Or(s.Name, s.ID), ms(st.Clock), ms(st.FloorLow), ms(st.FloorHigh)))
+				s.Steps[k].Name, cmp.Or(s.Name, s.ID), table.Ms(st.Clock), table.Ms(st.FloorLow), table.Ms(st.FloorHigh)))
 		}
 	}
 	return out
@@ -155,8 +157,8 @@ func (p *Profile) Contradictions() []string {
 // a sampled ceiling is good to some per cent.
 const contradiction = 0.9
 
-// sampledSource is what the ceilings of a profile say where they come from samples.
-const sampledSource = "sampled between runs"
+// SampledSource is what the ceilings of a profile say where they come from samples.
+const SampledSource = "sampled between runs"
 
 // sampledCeilings fills in the ceilings for who reads those alone: the medians, of as
 // many lanes as the machine has workers.
@@ -166,7 +168,7 @@ func (p *Profile) sampledCeilings() {
 	if roof == nil || len(p.Ceilings) > 0 {
 		return
 	}
-	c := Ceilings{Lanes: lanes, Source: sampledSource, FLOPs: roof.flops["f32"].Median * roof.lanes,
+	c := Ceilings{Lanes: lanes, Source: SampledSource, FLOPs: roof.flops["f32"].Median * roof.lanes,
 		Bytes: roof.reads[len(roof.reads)-1].Median * roof.lanes}
 	for class, s := range roof.flops {
 		if class != "f32" {
@@ -177,65 +179,4 @@ func (p *Profile) sampledCeilings() {
 		}
 	}
 	p.Ceilings[""] = c
-}
-
-// lostTable splits the time of ops by what it was spent for.
-func lostTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "lost time", note: "clock = ideal + cache + neighbour + kernel; ideal: the best ceilings of this recording, all values in the nearest cache; cache: weights and state lie farther away; neighbour: the machine gave less than its best, or no processor; kernel: what another kernel could win, with the interval of the ceilings",
-		cols: []col{left("op"), right("clock ms"), right("ideal"), right("cache"), right("neighbour"), right("kernel"), right("low"), right("high")}}
-	type sums struct {
-		RoofSplit
-		clock, low, high int64
-	}
-	by, names := map[string]*sums{}, []string{}
-	add := func(name string, s StepResult) {
-		g := by[name]
-		if g == nil {
-			g = &sums{}
-			by[name], names = g, append(names, name)
-		}
-		g.clock += s.Clock
-		g.Ideal += s.Roof.Ideal
-		g.Cache += s.Roof.Cache
-		g.Neighbour += s.Roof.Neighbour
-		g.Kernel += s.Roof.Kernel
-		g.low += s.Roof.Kernel - (s.FloorHigh - s.Floor)
-		g.high += s.Roof.Kernel + (s.Floor - s.FloorLow)
-	}
-	for _, s := range p.Where(func(s StepResult) bool { return s.Calls > 0 && s.Roof != nil }) {
-		add(s.Step.Op, s)
-		add("", s)
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(by[b].Kernel, by[a].Kernel) })
-	row := func(m mark, label, name string) {
-		g := by[name]
-		t.add(m, label, ms(g.clock), ms(g.Ideal), ms(g.Cache), ms(g.Neighbour), ms(g.Kernel), ms(g.low), ms(g.high))
-	}
-	for _, name := range names {
-		if name != "" {
-			row(plain, name, name)
-		}
-	}
-	if len(names) > 0 {
-		row(strong, "total", "")
-	}
-	return t
-}
-
-// probesTable is the ceilings as they moved.
-func probesTable(p *Profile, _ ReportOptions) table {
-	t := table{title: "ceilings", note: sampledSource + ", per second and lane while all lanes were busy",
-		cols: []col{left(""), right("samples"), right("10 %"), right("median"), right("90 %"), right("best"), left("stands for")}}
-	for i := range p.Probes {
-		s := &p.Probes[i]
-		name, unit, of := s.Class, "FLOP", "steps of the class"
-		if s.Class == "" {
-			name, unit = "reads, "+s.Level, "B"
-			if of = "larger working sets, weights and state"; s.UpTo > 0 {
-				of = "working sets up to " + mib(s.UpTo) + " MiB a lane"
-			}
-		}
-		t.add(plain, name, integer(s.Count), si(s.Low)+unit, si(s.Median)+unit, si(s.High)+unit, si(s.Best)+unit, of)
-	}
-	return t
 }

@@ -47,9 +47,9 @@ func TestRoundsCloseTheLedger(t *testing.T) {
 		t.Errorf("%+v of a round of %d, expected 3 workers times 8000", l, p.Rounds[0].Wall)
 	}
 	var stacks, frames int64
-	eachStack(p, func(s *stackSample) {
-		stacks += s.time
-		if s.frames[1] == "(outside runs)" {
+	EachStack(p, func(s *StackSample) {
+		stacks += s.Time
+		if s.Frames[1] == "(outside runs)" {
 			frames++
 		}
 	})
@@ -57,7 +57,7 @@ func TestRoundsCloseTheLedger(t *testing.T) {
 		t.Errorf("stacks of %d, %d of them without a run, expected %d and 2", stacks, frames, l.LaneTime)
 	}
 	var text, file bytes.Buffer
-	if err := Text(&text, p, ReportOptions{}); err != nil {
+	if err := Readers.Text(&text, p); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"embed.coarse, no run", "  worker 2"} {

@@ -139,10 +139,10 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
+// Costs were cleared when the run was folded, while they were at hand.
 func (r *Run) reset() {
 	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
 	r.Request, r.index, r.gc, r.scope, r.Shares = "", 0, 0, 0, r.Shares[:0]
-	clear(r.Costs)
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	for i := range r.Lanes {
 		l := &r.Lanes[i]

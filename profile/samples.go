@@ -125,14 +125,6 @@ func collapsed(v []int64) []int64 {
 	return v[:1:1]
 }
 
-// at is the value of sample i in what may be collapsed.
-func at(v []int64, i int) int64 {
-	if len(v) == 1 {
-		return v[0]
-	}
-	return v[i]
-}
-
 func (s *RunSamples) check(steps int) error {
 	n := len(s.Wall)
 	if s.Every < 1 || n == 0 || len(s.Tokens) != n || len(s.Steps) != steps {
@@ -162,9 +154,9 @@ func least(v []int64) int64 {
 	return min(0, slices.Min(v))
 }
 
-// samples of plan i: those of the file, or what its kept runs have where the
+// Samples of plan i: those of the file, or what its kept runs have where the
 // file was written before there were any.
-func (p *Profile) samples(i int) *RunSamples {
+func (p *Profile) Samples(i int) *RunSamples {
 	plan := &p.Plans[i]
 	if plan.Samples != nil {
 		return plan.Samples

@@ -123,7 +123,7 @@ func TestOverheadIsAlwaysSaid(t *testing.T) {
 		t.Errorf("overhead %+v", o)
 	}
 	var b strings.Builder
-	if err := Text(&b, p, ReportOptions{}); err != nil || !strings.Contains(b.String(), "estimated") {
+	if err := Readers.Text(&b, p); err != nil || !strings.Contains(b.String(), "estimated") {
 		t.Errorf("%v: the report does not say what recording cost", err)
 	}
 	rec.SetOverhead(Overhead{With: 101, Without: 100, Runs: 1})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"hotpath/profile/internal/table"
 )
 
 // ScopePart is the part of a plan's runs that began inside of one scope. What is
@@ -145,7 +147,7 @@ func (s *PlanStats) inScopes() []ScopePart {
 	rest := ScopePart{Scope: -1, Ledger: s.Ledger, Compute: make([]int64, n), Wait: make([]int64, n), FLOPs: make([]int64, n), Bytes: make([]int64, n)}
 	for k := range s.Stats {
 		st := &s.Stats[k]
-		rest.Compute[k], rest.Wait[k], rest.FLOPs[k], rest.Bytes[k] = sum(st.LaneCompute), sum(st.LaneWait), st.FLOPs, st.Bytes
+		rest.Compute[k], rest.Wait[k], rest.FLOPs[k], rest.Bytes[k] = table.Sum(st.LaneCompute), table.Sum(st.LaneWait), st.FLOPs, st.Bytes
 	}
 	for i := range s.ByScope {
 		o := &s.ByScope[i]

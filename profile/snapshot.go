@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"slices"
 	"time"
+
+	"hotpath/profile/internal/table"
 )
 
 // Snapshot copies what was recorded so far. Recording goes on beside it.
@@ -119,14 +121,14 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 	off := make([][]int64, len(f.lanes)) // [lane][step]
 	for i, l := range f.lanes {
 		off[i], l.OffCPU, l.Guessed = f.offCPU(i)
-		l.OffCompute, l.Blind = sum(off[i]), f.times[i].blind.Load()
+		l.OffCompute, l.Blind = table.Sum(off[i]), f.times[i].blind.Load()
 		s.ByLane = append(s.ByLane, LaneLedger{s.Lanes[i], l})
 		s.Ledger.add(l)
 	}
 	// The lanes of a run share its wall time and are one run.
 	s.Ledger.Runs, s.Ledger.Wall = f.runs, f.wall.sum
 	s.Elapsed = f.rec.elapsed.of(f, open, s.Ledger.Wall)
-	ceilings := p.ceilingsOf(s.Backend)
+	ceilings := p.CeilingsOf(s.Backend)
 	if s.HostLanes == 0 { // a device is not shared with the lanes of others
 		ceilings = ceilings.at(s.LanesAtOnce())
 	}
@@ -175,14 +177,14 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 // roofline is what a plan's steps are held against by the samples, nil where a backend
 // has ceilings of its own or there are too few.
 func (p *Profile) roofline(s *PlanStats) *roofline {
-	if p.ceilingsOf(s.Backend).Source != sampledSource || s.HostLanes > 0 {
+	if p.CeilingsOf(s.Backend).Source != SampledSource || s.HostLanes > 0 {
 		return nil
 	}
 	return newRoofline(p.Probes, s.LanesAtOnce())
 }
 
-// ceilingsOf gives the ceilings of a backend, or those of all others, or none.
-func (p *Profile) ceilingsOf(backend string) Ceilings {
+// CeilingsOf gives the ceilings of a backend, or those of all others, or none.
+func (p *Profile) CeilingsOf(backend string) Ceilings {
 	if c, ok := p.Ceilings[backend]; ok {
 		return c
 	}
@@ -198,12 +200,12 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
 		return of
 	}
 	laneCompute, laneWait := ofLane(f.compute), ofLane(f.wait)
-	compute, wait := sum(laneCompute), sum(laneWait)
+	compute, wait := table.Sum(laneCompute), table.Sum(laneWait)
 	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
 		LaneCompute: laneCompute, LaneWait: laneWait}
-	if c.known() {
-		s.Floor = int64(c.floor(def.Class, st.flops, st.bytes))
+	if c.Known() {
+		s.Floor = int64(c.Floor(def.Class, st.flops, st.bytes))
 		s.Lost = s.Clock - s.Floor
 	}
 	return s

@@ -1,21 +1,25 @@
 package profile
 
-import "slices"
+import (
+	"slices"
 
-// stackSample is one stack of a profile and what was spent at its leaf.
-type stackSample struct {
-	frames []string // root first
-	phase  string
-	device string
-	op     string // empty outside of steps
-	layer  int    // -1 outside of layers
+	"hotpath/profile/internal/table"
+)
+
+// StackSample is one stack of a profile and what was spent at its leaf.
+type StackSample struct {
+	Frames []string // root first
+	Phase  string
+	Device string
+	Op     string // empty outside of steps
+	Layer  int    // -1 outside of layers
 	// request is set where kept runs tell whose work it was.
-	request string
+	Request string
 
-	calls, time, bytes, flops int64
+	Calls, Time, Bytes, Flops int64
 }
 
-// eachStack visits a profile as stacks, for exporters to formats that are made
+// EachStack visits a profile as stacks, for exporters to formats that are made
 // of such. The time is lane time, and the times of all stacks add up to the
 // ledger's: what is spent outside of kernels has leaves in parentheses, (barrier
 // wait), (dispatch), (idle) and (residual). A stack is the model, the scopes of
@@ -25,7 +29,7 @@ type stackSample struct {
 // A residual may be negative, where a lane's stamps overlap its dispatch or
 // idle time: a format without negative values has to leave it out, and its
 // total is then above the lane time.
-func eachStack(p *Profile, visit func(*stackSample)) {
+func EachStack(p *Profile, visit func(*StackSample)) {
 	requests := requestRuns(p)
 	for i := range p.Plans {
 		plan := &p.Plans[i]
@@ -41,7 +45,7 @@ func eachStack(p *Profile, visit func(*stackSample)) {
 			time int64
 		}{{"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}} {
 			if e.time != 0 {
-				visit(&stackSample{frames: []string{subject(p), "(outside runs)", e.name}, phase: r.Phase, layer: -1, calls: r.Rounds, time: e.time})
+				visit(&StackSample{Frames: []string{Subject(p), "(outside runs)", e.name}, Phase: r.Phase, Layer: -1, Calls: r.Rounds, Time: e.time})
 			}
 		}
 	}
@@ -49,10 +53,10 @@ func eachStack(p *Profile, visit func(*stackSample)) {
 
 // eachOfScope visits the part of a plan that began inside of one scope: its stacks
 // begin with the scopes.
-func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*requestShare, visit func(*stackSample)) {
+func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*requestShare, visit func(*StackSample)) {
 	scopes := p.scopePath(part.Scope)
-	within := func(s *stackSample) {
-		s.frames = append(slices.Clip(scopes), s.frames...)
+	within := func(s *StackSample) {
+		s.Frames = append(slices.Clip(scopes), s.Frames...)
 		visit(s)
 	}
 	for j := range plan.Stats {
@@ -66,32 +70,32 @@ func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*reque
 		stepStacks(plan, j, "", rest, within)
 	}
 	l := &part.Ledger
-	after := l.Barrier - sum(part.Wait) // of lanes that had no step left
+	after := l.Barrier - table.Sum(part.Wait) // of lanes that had no step left
 	for _, e := range []struct {
 		name string
 		time int64
 	}{{"(barrier wait)", after}, {"(dispatch)", l.Dispatch}, {"(idle)", l.Idle}, {"(residual)", l.Residual}} {
 		if e.time != 0 {
-			within(&stackSample{frames: []string{plan.modelName(), e.name}, phase: plan.Phase, device: plan.deviceName(), layer: -1, calls: l.Runs, time: e.time})
+			within(&StackSample{Frames: []string{plan.modelName(), e.name}, Phase: plan.Phase, Device: plan.DeviceName(), Layer: -1, Calls: l.Runs, Time: e.time})
 		}
 	}
 }
 
 // stepStacks visits what v says of one step.
-func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit func(*stackSample)) {
+func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit func(*StackSample)) {
 	if v == (stepValues{}) {
 		return
 	}
 	s := &plan.Steps[step]
-	nodes := s.parts()
+	nodes := s.Parts()
 	compute, flops, bytes := divide(v.compute, nodes), divide(v.flops, nodes), divide(v.bytes, nodes)
 	for i, n := range nodes {
-		visit(&stackSample{frames: stack(plan, s, n), phase: plan.Phase, device: plan.deviceName(), op: n.Op, layer: s.Layer, request: request,
-			calls: v.calls, time: compute[i], bytes: bytes[i], flops: flops[i]})
+		visit(&StackSample{Frames: StackOf(plan, s, n), Phase: plan.Phase, Device: plan.DeviceName(), Op: n.Op, Layer: s.Layer, Request: request,
+			Calls: v.calls, Time: compute[i], Bytes: bytes[i], Flops: flops[i]})
 	}
 	if v.wait != 0 {
 		frames := append(path(plan, s, Node{Name: s.Name, Op: s.Op}), "(barrier wait)")
-		visit(&stackSample{frames: frames, phase: plan.Phase, device: plan.deviceName(), op: s.Op, layer: s.Layer, request: request, calls: v.calls, time: v.wait})
+		visit(&StackSample{Frames: frames, Phase: plan.Phase, Device: plan.DeviceName(), Op: s.Op, Layer: s.Layer, Request: request, Calls: v.calls, Time: v.wait})
 	}
 }
 
@@ -106,7 +110,7 @@ func path(plan *PlanStats, s *Step, n Node) []string {
 	return frames
 }
 
-func stack(plan *PlanStats, s *Step, n Node) []string {
+func StackOf(plan *PlanStats, s *Step, n Node) []string {
 	frames := path(plan, s, n)
 	if s.Kernel != "" && s.Kernel != frames[len(frames)-1] {
 		frames = append(frames, s.Kernel)
@@ -158,7 +162,7 @@ func requestRuns(p *Profile) [][]*requestShare {
 	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		of := r.requests()
+		of := r.Requests()
 		if len(of) == 0 {
 			continue
 		}
@@ -201,8 +205,8 @@ func (p *Profile) partOf(i int) int {
 	return -1
 }
 
-// requests is whose run it was.
-func (r *RawRun) requests() []Share {
+// Requests is whose run it was.
+func (r *RawRun) Requests() []Share {
 	if r.Request != "" {
 		return []Share{{Request: r.Request, Tokens: 1}}
 	}

@@ -159,7 +159,7 @@ func TestClockOfOlderFiles(t *testing.T) {
 func TestFlameOfLostBelowZero(t *testing.T) {
 	p := runOf(t, Ceilings{FLOPs: 1e9}, 0, Cost{FLOPs: 40}, [][][2]int64{{{0, 60}, {60, 90}}})
 	var b bytes.Buffer
-	if err := FlameSVG(&b, p, FlameLost, FlameLayers); err != nil {
+	if err := Readers.FlameOfLost(&b, p); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"p: time lost beyond the roofline, 10 ns, drawn where it is above 0: 20 ns<", "<title>p (model): 10 ns, 100.0 %</title>", "<title>x (node): 20 ns, 200.0 %</title>"} {

@@ -10,15 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadClock is the thread that runs this goroutine, and how long it has had a
-// processor. Raw system calls: the runtime need not know, because they do not block.
-func threadClock() (id int32, cpu int64) {
+// currentThread is the thread that runs this goroutine. Raw system calls: the runtime need
+// not know, because they do not block.
+func currentThread() int32 {
+	id, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
+	return int32(id)
+}
+
+// threadTime is how long the thread that runs this goroutine has had a processor.
+func threadTime() int64 {
 	var ts syscall.Timespec
-	tid, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
-	if _, _, err := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
-		return 0, 0
-	}
-	return int32(tid), ts.Nano()
+	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&ts)), 0)
+	return ts.Nano()
 }
 
 // threadWatch is what the system shows of a thread that lanes run on.
@@ -26,6 +29,33 @@ type threadWatch struct {
 	id    int32
 	page  *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
 	stats int            // its schedstat, open as long as the process lives; -1: none
+
+	// Of lanesWaited. Few threads of a process have lanes at a time, and a file of
+	// each takes microseconds to read.
+	seen    atomic.Bool // a lane entered on it since the last call
+	counted bool        // waited is that of the last call
+	waited  int64
+
+	// The thread's clock when it was last asked for. Goroutines on the thread take
+	// turns, but one that is preempted may look at it from another thread.
+	mu      sync.Mutex
+	known   bool
+	at      uint32 // version
+	wall    int64
+	elapsed int64
+}
+
+// time is the thread's clock at a moment, now. The system is asked only if the thread
+// lost its processor since it was asked last.
+func (w *threadWatch) time(version uint32, now int64) int64 {
+	if !w.exact() || !w.mu.TryLock() {
+		return readThreadTime()
+	}
+	defer w.mu.Unlock()
+	if !w.known || w.at != version {
+		w.known, w.at, w.wall, w.elapsed = true, version, now, readThreadTime()
+	}
+	return w.elapsed + now - w.wall
 }
 
 // version changes when the thread loses its processor.
@@ -34,6 +64,13 @@ func (w *threadWatch) version() uint32 {
 		return 0
 	}
 	return w.page.Load()
+}
+
+// see says that a lane is on the thread.
+func (w *threadWatch) see() {
+	if w != nil && !w.seen.Load() {
+		w.seen.Store(true)
+	}
 }
 
 func (w *threadWatch) exact() bool { return w != nil && w.page != nil }

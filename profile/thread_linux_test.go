@@ -2,12 +2,13 @@ package profile
 
 import (
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 )
 
-func threadTime(t *testing.T) int64 {
+func usedByThread(t *testing.T) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(1, &u); err != nil { // RUSAGE_THREAD
 		t.Fatal(err)
@@ -20,8 +21,9 @@ func threadTime(t *testing.T) int64 {
 func TestLaneClockIsTheThreads(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var c LaneClock
-	before := threadTime(t)
+	var first, c LaneClock
+	first.In() // what it takes to watch a thread is not the lane's
+	before := usedByThread(t)
 	c.In()
 	if !c.in {
 		t.Fatal("the thread has no clock")
@@ -30,12 +32,58 @@ func TestLaneClockIsTheThreads(t *testing.T) {
 	}
 	time.Sleep(5 * time.Millisecond) // as if it had been preempted
 	c.Out()
-	took := threadTime(t) - before
+	took := usedByThread(t) - before
 	if c.blind != 0 || c.off < 5e6 {
 		t.Errorf("%d ns not known and %d without a processor, expected none and 5 ms at least", c.blind, c.off)
 	}
 	if off := c.seen - c.off - took; off < -2e6 || off > 2e6 {
 		t.Errorf("%d ns on a processor, the system counts %d", c.seen-c.off, took)
+	}
+}
+
+// The system is asked for the clock of a thread that is marked when it loses its
+// processor only after it did, however often its lane enters, yields and leaves.
+func TestThreadTimeIsAskedAfterSwitches(t *testing.T) {
+	id, cpu := fakeThread(t)
+	asked := 0
+	readThreadTime = func() int64 { asked++; return *cpu }
+	var page atomic.Uint32
+	quick := &watches.quick[uint32(*id)%uint32(len(watches.quick))]
+	quick.Store(&threadWatch{id: *id, page: &page, stats: -1})
+	defer quick.Store(nil)
+	startWatching()
+	for !watching.ready.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	slots := &LaneSlots{Time: &LaneTime{}}
+	run := func(switched bool) (off int64) {
+		var c LaneClock
+		for range 10 {
+			c.In()
+			c.wall -= 1000 // it ran for 1000 ns
+			if switched {
+				page.Add(2)
+			}
+			c.Out()
+		}
+		off = c.off
+		c.Leave(slots)
+		return off
+	}
+	for range 100 {
+		if off := run(false); off != 0 {
+			t.Fatalf("%d ns without a processor of a thread that was not switched", off)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the system was asked %d times about a thread that was not switched, expected once", asked)
+	}
+	asked = 0
+	if off := run(true); off < 10*1000 { // its clock stands still
+		t.Errorf("%d ns without a processor, expected 10000 at least", off)
+	}
+	if asked > 11 {
+		t.Errorf("the system was asked %d times about 10 switches", asked)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 func fakeThread(t *testing.T) (id *int32, cpu *int64) {
 	id, cpu = new(int32), new(int64)
 	*id = 1 << 30 // no thread of this machine
-	before := readThread
-	readThread = func() (int32, int64) { return *id, *cpu }
-	t.Cleanup(func() { readThread = before })
+	beforeID, beforeTime := readThread, readThreadTime
+	readThread, readThreadTime = func() int32 { return *id }, func() int64 { return *cpu }
+	t.Cleanup(func() { readThread, readThreadTime = beforeID, beforeTime })
 	return id, cpu
 }
 

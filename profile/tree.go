@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hotpath/profile/internal/table"
 )
 
 // TreeNode is one level of model, scope, plan, layer, block, node, op and kernel, with
@@ -44,7 +46,7 @@ func (n *TreeNode) child(name, kind string) *TreeNode {
 // Tree arranges the steps of all plans that ran. A fused step is divided among
 // its nodes by their shares.
 func (p *Profile) Tree() *TreeNode {
-	root := &TreeNode{Name: subject(p), Kind: "model"}
+	root := &TreeNode{Name: Subject(p), Kind: "model"}
 	ran := 0
 	for i := range p.Plans {
 		if p.Plans[i].Ledger.Runs > 0 {
@@ -125,12 +127,12 @@ func addStep(path []*TreeNode, s *PlanStats, part *ScopePart, k int, lanes int64
 		return
 	}
 	share := func(n int64) int64 { // of what is known of the whole step only
-		if all := sum(st.LaneCompute); all != v.compute && all > 0 {
+		if all := table.Sum(st.LaneCompute); all != v.compute && all > 0 {
 			return int64(float64(n) * float64(v.compute) / float64(all))
 		}
 		return n
 	}
-	nodes := step.parts()
+	nodes := step.Parts()
 	time := divide(s.elapsedOf(v.compute/lanes), nodes)
 	clock := divide(share(st.Clock), nodes)
 	floor, lost := divide(share(st.Floor), nodes), divide(share(st.Lost), nodes)
@@ -168,35 +170,4 @@ func addStep(path []*TreeNode, s *PlanStats, part *ScopePart, k int, lanes int64
 			}
 		}
 	}
-}
-
-// treeLeast is the part of the whole below which the report leaves a branch
-// out, in per cent.
-const treeLeast = 1
-
-func treeTable(p *Profile, o ReportOptions) table {
-	t := table{title: "tree", note: "branches from 1 % of the elapsed time; " + fusedNote, cols: []col{left(""), left(""), right("calls"), right("ms"), right("%"), right("GFLOP/s"), right("GB/s"), right("lost ms")}}
-	root := p.Tree()
-	limit := 4 * o.Top
-	var walk func(n *TreeNode, depth int)
-	walk = func(n *TreeNode, depth int) {
-		share := percent(n.Time, root.Time)
-		if share < treeLeast && depth > 0 || n.Kind == "kernel" || limit > 0 && len(t.rows) >= limit {
-			return
-		}
-		cells := []string{strings.Repeat("  ", depth) + n.Name, n.Kind, integer(n.Calls), ms(n.Time), percentCell(share), rate(perTime(n.FLOPs, n.Clock)), rate(perTime(n.Bytes, n.Clock)), lost(n.Floor, n.Lost)}
-		if n.Kind == "wait" {
-			cells = append(cells[:2], "", ms(n.Time), percentCell(share), "", "", "")
-		}
-		t.add(plain, cells...)
-		children := slices.Clone(n.Children)
-		slices.SortStableFunc(children, func(a, b *TreeNode) int { return cmp.Compare(b.Time, a.Time) })
-		for _, c := range children {
-			walk(c, depth+1)
-		}
-	}
-	if root.Time > 0 {
-		walk(root, 0)
-	}
-	return t
 }

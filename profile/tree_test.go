@@ -65,9 +65,9 @@ func TestTreeOfTraining(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the tree has\n%q\nexpected\n%q", got, want)
 	}
-	eachStack(p, func(s *stackSample) {
-		if s.layer == 0 && s.frames[1] != "blk.0" {
-			t.Errorf("a stack of layer 0 is %v", s.frames)
+	EachStack(p, func(s *StackSample) {
+		if s.Layer == 0 && s.Frames[1] != "blk.0" {
+			t.Errorf("a stack of layer 0 is %v", s.Frames)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestTreeIsNotDeep(t *testing.T) {
 		t.Errorf("the tree is %d deep", depth)
 	}
 	for _, name := range []string{"x.svg", "x.html", "x.pprof", "x.trace.json"} {
-		if err := Export(filepath.Join(t.TempDir(), name), p); err != nil {
+		if err := Readers.Export(filepath.Join(t.TempDir(), name), p); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

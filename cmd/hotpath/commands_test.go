@@ -14,6 +14,7 @@ import (
 	"hotpath/internal/calib"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // objects writes texts as jsonl with a field that has to come back.
@@ -375,7 +376,7 @@ func TestProfile(t *testing.T) {
 			t.Errorf("--format %s: %q", format, out)
 		}
 	}
-	for _, exporter := range profile.Exporters() {
+	for _, exporter := range export.Exporters() {
 		ending := exporter.Ending
 		out := filepath.Join(dir, "out"+ending)
 		ok(t, "profile", "export", file, "-o", out)

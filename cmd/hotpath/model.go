@@ -15,6 +15,8 @@ import (
 	"hotpath/internal/builtin"
 	"hotpath/internal/kernel/cpu"
 	"hotpath/profile"
+	"hotpath/profile/export"
+	"hotpath/profile/report"
 )
 
 // modelFlags are the flags of every command that opens a model.
@@ -144,7 +146,7 @@ func (f *modelFlags) check() error {
 
 func endings() []string {
 	var out []string
-	for _, e := range profile.Exporters() {
+	for _, e := range export.Exporters() {
 		out = append(out, e.Ending)
 	}
 	return out
@@ -215,9 +217,9 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 
 func (f *modelFlags) report(std streams, p *profile.Profile) error {
 	if f.profile == toReport {
-		return profile.Text(std.err, p, profile.ReportOptions{Color: isTerminal(std.err)})
+		return report.Text(std.err, p, report.Options{Color: isTerminal(std.err)})
 	}
-	if err := profile.Export(f.profile, p); err != nil {
+	if err := export.Export(f.profile, p); err != nil {
 		return fmt.Errorf("--profile: %w", err)
 	}
 	return nil

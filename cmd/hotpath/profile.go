@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath/profile"
+	"hotpath/profile/export"
+	"hotpath/profile/report"
 )
 
 func newProfile(std streams) *cobra.Command {
@@ -53,14 +55,14 @@ func newProfileShow(std streams) *cobra.Command {
 				return fmt.Errorf("%s: no allocations of steps were counted, so there is nothing to rank by heap: record with --profile=FILE.json --profile-mem", files[0])
 			}
 			w := bufio.NewWriter(std.out)
-			o := profile.ReportOptions{Top: top, By: ranking, Color: isTerminal(std.out)}
+			o := report.Options{Top: top, By: ranking, Color: isTerminal(std.out)}
 			switch format.value {
 			case "text":
-				err = profile.Text(w, p, o)
+				err = report.Text(w, p, o)
 			case "md":
-				err = profile.Markdown(w, p, o)
+				err = report.Markdown(w, p, o)
 			case "csv":
-				err = profile.CSV(w, p)
+				err = report.CSV(w, p)
 			case "json":
 				err = p.Write(w)
 			}
@@ -92,7 +94,7 @@ func checkTop(n int) error {
 func newProfileExport() *cobra.Command {
 	var out, value, view string
 	var endings strings.Builder
-	for _, e := range profile.Exporters() {
+	for _, e := range export.Exporters() {
 		fmt.Fprintf(&endings, "  %-16s %s\n", e.Ending, e.What)
 	}
 	cmd := &cobra.Command{
@@ -110,7 +112,7 @@ func newProfileExport() *cobra.Command {
 			if !exportable(out) {
 				return notExportable("-o " + out)
 			}
-			flame, err := profile.ParseFlameValue(value)
+			flame, err := export.ParseFlameValue(value)
 			if err != nil {
 				return &usageError{fmt.Errorf("--value: %w", err)}
 			}
@@ -129,9 +131,9 @@ func newProfileExport() *cobra.Command {
 				return err
 			}
 			if value != "" || view != "" {
-				return profile.ExportFlame(out, p, flame, arranged)
+				return export.ExportFlame(out, p, flame, arranged)
 			}
-			return profile.Export(out, p)
+			return export.Export(out, p)
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")

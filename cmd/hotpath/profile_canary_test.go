@@ -7,6 +7,7 @@ import (
 
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/report"
 )
 
 // --profile-canary burns time in real steps, and most of it is found. The bounds
@@ -19,7 +20,7 @@ func TestProfileCanary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.ScoreCanaries()
+	s, err := report.ScoreCanaries(p)
 	if err != nil || s == nil {
 		t.Fatalf("%v, %v", s, err)
 	}

@@ -13,6 +13,9 @@ import (
 
 	"hotpath/internal/atomicfile"
 	"hotpath/profile"
+	"hotpath/profile/compare"
+	"hotpath/profile/export"
+	"hotpath/profile/report"
 )
 
 func newProfileCompare(std streams) *cobra.Command {
@@ -59,8 +62,8 @@ part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 				return err
 			}
 			if out != "" {
-				if !profile.Comparable(out) {
-					return usagef("-o %s, expected a file that ends in %s", out, strings.Join(profile.ComparisonEndings(), ", "))
+				if !export.Comparable(out) {
+					return usagef("-o %s, expected a file that ends in %s", out, strings.Join(export.ComparisonEndings(), ", "))
 				}
 				if err := writable("-o ", out); err != nil {
 					return err
@@ -74,7 +77,7 @@ part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 			if err != nil {
 				return err
 			}
-			c, err := profile.Compare(a, b, files[0], files[1])
+			c, err := compare.Compare(a, b, files[0], files[1])
 			if err != nil {
 				return err
 			}
@@ -82,7 +85,7 @@ part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 				return err
 			}
 			if out != "" {
-				if err := profile.ExportComparison(out, c); err != nil {
+				if err := export.ExportComparison(out, c); err != nil {
 					return err
 				}
 			}
@@ -95,13 +98,13 @@ part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 	format.add(cmd, "text", "json", "md")
 	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` rows of each table, -1 for all")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(profile.ComparisonEndings(), ", "))
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
 	return cmd
 }
 
-func printComparison(std streams, c *profile.Comparison, format string, top int) error {
+func printComparison(std streams, c *compare.Comparison, format string, top int) error {
 	w := bufio.NewWriter(std.out)
-	o := profile.ReportOptions{Top: top, Color: isTerminal(std.out)}
+	o := report.Options{Top: top, Color: isTerminal(std.out)}
 	var err error
 	switch format {
 	case "text":

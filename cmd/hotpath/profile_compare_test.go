@@ -9,6 +9,8 @@ import (
 
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
+	"hotpath/profile/export"
 )
 
 func TestProfileCompare(t *testing.T) {
@@ -23,11 +25,11 @@ func TestProfileCompare(t *testing.T) {
 	if out := ok(t, "profile", "compare", a, b, "--fail-above", "3%"); !strings.Contains(out, "Too few runs to compare times") || strings.Contains(out, "slower") || strings.Contains(out, "more work") {
 		t.Errorf("two recordings of one build:\n%s", out)
 	}
-	var c profile.Comparison
+	var c compare.Comparison
 	if err := json.Unmarshal([]byte(ok(t, "profile", "compare", a+","+b, b, "--format", "json")), &c); err != nil || c.Recordings != [2]int{2, 1} || len(c.Plans) == 0 {
 		t.Errorf("%v: %+v", err, c)
 	}
-	for _, ending := range profile.ComparisonEndings() {
+	for _, ending := range export.ComparisonEndings() {
 		out := filepath.Join(dir, "diff"+ending)
 		ok(t, "profile", "compare", a, b, "-o", out)
 		if info, err := os.Stat(out); err != nil || info.Size() == 0 {

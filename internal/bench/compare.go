@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/perf/benchmath"
 
-	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // Verdict is what the statistics say about one case in one unit.
@@ -165,7 +165,7 @@ func (c *Comparison) change(old, new *Data, a, b *Series) Change {
 }
 
 func newSample(s *Series) *benchmath.Sample {
-	return benchmath.NewSample(slices.Clone(s.Samples), &benchmath.Thresholds{CompareAlpha: profile.Alpha})
+	return benchmath.NewSample(slices.Clone(s.Samples), &benchmath.Thresholds{CompareAlpha: compare.Alpha})
 }
 
 func (c *Comparison) side(d *Data, s *Series, assume benchmath.Assumption, x *benchmath.Sample) Side {
@@ -201,7 +201,7 @@ func (c *Comparison) judge(old *Data) {
 			p[j] = c.Changes[i].P
 		}
 		least := math.MaxInt // samples of a case that has too few
-		for j, q := range profile.Holm(p) {
+		for j, q := range compare.Holm(p) {
 			ch := &c.Changes[family[j]]
 			ch.Holm = q
 			better := old.better(unit)
@@ -210,12 +210,12 @@ func (c *Comparison) judge(old *Data) {
 			}
 			ch.Verdict, ch.bad = verdict(ch, better)
 			if ch.Verdict == NoDifference && !ch.exact && !ch.canDiffer(len(family)) {
-				ch.Verdict, ch.need = TooFew, profile.SamplesFor(len(family))
+				ch.Verdict, ch.need = TooFew, compare.SamplesFor(len(family))
 				least = min(least, ch.Old.N, ch.New.N)
 			}
 		}
 		if least < math.MaxInt {
-			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), profile.SamplesFor(len(family)))
+			c.warn("%s: %d samples of %d cases cannot show a difference; %d or more of each can", unit, least, len(family), compare.SamplesFor(len(family)))
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (c *Change) canDiffer(tests int) bool {
 	for i := 1; i <= a && ways < 1e15; i++ {
 		ways *= float64(b+i) / float64(i)
 	}
-	return 2*float64(tests)/ways < profile.Alpha
+	return 2*float64(tests)/ways < compare.Alpha
 }
 
 func verdict(c *Change, better int) (v Verdict, bad bool) {
@@ -236,7 +236,7 @@ func verdict(c *Change, better int) (v Verdict, bad bool) {
 	switch {
 	case c.exact && c.New.Median == c.Old.Median:
 		return Same, false
-	case !c.exact && c.Holm >= profile.Alpha || c.New.Median == c.Old.Median:
+	case !c.exact && c.Holm >= compare.Alpha || c.New.Median == c.Old.Median:
 		return NoDifference, false
 	case better == 0:
 		return Changed, false

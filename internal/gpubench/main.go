@@ -29,6 +29,7 @@ import (
 	"hotpath/internal/weights"
 	_ "hotpath/opencl"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // works collects the -work flags.
@@ -174,7 +175,7 @@ func (b *bench) one(i int, work string) error {
 	if err := run(); err != nil {
 		return err
 	}
-	return profile.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
 }
 
 // report prints the median of rounds that take count tokens each.

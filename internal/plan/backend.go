@@ -147,8 +147,9 @@ type Limited interface {
 // Prober is an exec that can sample what the machine gives its workers. No run may be
 // in flight.
 type Prober interface {
-	// Probe takes a sample between two runs, where the recorder wants one.
-	Probe(rec *profile.Recorder, now int64)
+	// Probe takes a sample after a run of some nanoseconds, where the recorder wants
+	// one.
+	Probe(rec *profile.Recorder, ran int64)
 	// ProbeRest takes the samples that a short recording lacks.
 	ProbeRest(rec *profile.Recorder)
 }

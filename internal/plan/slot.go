@@ -101,7 +101,7 @@ func (sl *Slot) Wait() error {
 		sl.sess.recorded = true
 		err := sl.sess.handles[sl.phase][k].Release(sl.run)
 		if p, ok := sl.execs[k].(Prober); ok {
-			p.Probe(sl.sess.rec, sl.ran[1])
+			p.Probe(sl.sess.rec, sl.ran[1]-sl.ran[0])
 		}
 		return err
 	}

@@ -4,7 +4,10 @@
 // It imports nothing of ours; whoever measures may import it.
 package stats
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Median is the middle of v, or the mean of the two middle values; 0 of none. v
 // stays as it is.
@@ -24,11 +27,25 @@ func MedianSorted(v []float64) float64 {
 func Quantile(v []float64, q float64) float64 { return Rank(v, q*float64(len(v)-1)) }
 
 // Rank is the value at a place of v, which is in order; between two places it is
-// interpolated.
+// interpolated. It is 0 of none.
 func Rank(v []float64, at float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
 	i := int(at)
 	if i+1 >= len(v) {
 		return v[len(v)-1]
 	}
 	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+// Spread is a standard deviation from the median distance to the median: outliers
+// do not move it.
+func Spread(v []float64) float64 {
+	m := Median(v)
+	d := make([]float64, len(v))
+	for i, x := range v {
+		d[i] = math.Abs(x - m)
+	}
+	return 1.4826 * Median(d)
 }

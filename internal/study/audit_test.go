@@ -13,12 +13,13 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // The audit records real pairs, of one build and of builds with a change that was
-// made on purpose, and counts what profile.Compare says of them. make
+// made on purpose, and counts what compare.Compare says of them. make
 // profile-audit runs it: HOTPATH_PROFILE_AUDIT is how many pairs of one build are
-// compared; changes have a fifth of that each. A simulation is in package profile.
+// compared; changes have a fifth of that each. A simulation is in package profile/compare.
 type audit struct {
 	t    *testing.T
 	s    *session
@@ -32,7 +33,7 @@ const rounds = 40
 func newAudit(t *testing.T) (_ *audit, pairs int) {
 	pairs, err := strconv.Atoi(os.Getenv("HOTPATH_PROFILE_AUDIT"))
 	if err != nil || pairs < 5 {
-		t.Skip("takes minutes: make profile-audit; a simulation is in package profile")
+		t.Skip("takes minutes: make profile-audit; a simulation is in package profile/compare")
 	}
 	s, err := open(Options{Model: testmodels.Real(t, "all-MiniLM-L6-v2")})
 	if err != nil {
@@ -120,9 +121,9 @@ func (a *audit) inTurn(slow func() func(*plan.Step) float64) (x, y *profile.Prof
 	return pair[0].rec.Snapshot(), pair[1].rec.Snapshot()
 }
 
-func (a *audit) compare(x, y []*profile.Profile) *profile.Comparison {
+func (a *audit) compare(x, y []*profile.Profile) *compare.Comparison {
 	a.t.Helper()
-	c, err := profile.Compare(x, y, "a", "b")
+	c, err := compare.Compare(x, y, "a", "b")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -155,30 +156,30 @@ func TestAuditChanges(t *testing.T) {
 	always := func(hook func(*plan.Step) float64) func() func(*plan.Step) float64 {
 		return func() func(*plan.Step) float64 { return hook }
 	}
-	attention := func(d *profile.PlanDiff) *profile.Diff { return rowNamed(d.Kinds, comparedKind) }
+	attention := func(d *compare.PlanDiff) *compare.Diff { return rowNamed(d.Kinds, comparedKind) }
 	for _, in := range []struct {
 		name    string
 		slow    func() func(*plan.Step) float64
-		row     func(*profile.PlanDiff) *profile.Diff
-		measure profile.Measure
+		row     func(*compare.PlanDiff) *compare.Diff
+		measure compare.Measure
 		percent float64
 	}{
-		{"one op by 20 %", always(slowedBy(comparedKind, 1.2)), attention, profile.Median, 20},
+		{"one op by 20 %", always(slowedBy(comparedKind, 1.2)), attention, compare.Median, 20},
 		{"one layer by 30 %", always(func(s *plan.Step) float64 {
 			if s.Root().Layer == 3 {
 				return 1.3
 			}
 			return 1
-		}), func(d *profile.PlanDiff) *profile.Diff {
-			i := slices.IndexFunc(d.Layers, func(r profile.Diff) bool { return r.Layer == 3 })
+		}), func(d *compare.PlanDiff) *compare.Diff {
+			i := slices.IndexFunc(d.Layers, func(r compare.Diff) bool { return r.Layer == 3 })
 			return &d.Layers[i]
-		}, profile.Median, 30},
+		}, compare.Median, 30},
 		{"one call in ten 6 times", func() func(*plan.Step) float64 {
 			if a.rng.IntN(10) == 0 {
 				return slowedBy(comparedKind, 6)
 			}
 			return slowedBy(comparedKind, 1)
-		}, attention, profile.Mean, 50},
+		}, attention, compare.Mean, 50},
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			a.t = t
@@ -193,7 +194,7 @@ func TestAuditChanges(t *testing.T) {
 				c := a.compare(before, after)
 				d := in.row(longest(c))
 				change := d.Of(in.measure)
-				if d.Verdict == profile.Slower || d.Verdict == profile.SlowerTail {
+				if d.Verdict == compare.Slower || d.Verdict == compare.SlowerTail {
 					found++
 				}
 				if change.Low != nil && *change.Low <= in.percent && in.percent <= *change.High {
@@ -223,7 +224,7 @@ func TestAuditChanges(t *testing.T) {
 			after := a.record()
 			runtime.KeepAlive(held)
 			c := a.compare([]*profile.Profile{before}, []*profile.Profile{after})
-			more := slices.ContainsFunc(c.Memory, func(d profile.MemoryDiff) bool { return d.Verdict == profile.MoreMemory })
+			more := slices.ContainsFunc(c.Memory, func(d compare.MemoryDiff) bool { return d.Verdict == compare.MoreMemory })
 			if more && len(c.Different()) == 0 {
 				found++
 			} else {
@@ -237,16 +238,16 @@ func TestAuditChanges(t *testing.T) {
 	})
 }
 
-func rowNamed(rows []profile.Diff, name string) *profile.Diff {
-	i := slices.IndexFunc(rows, func(d profile.Diff) bool { return d.Name == name })
+func rowNamed(rows []compare.Diff, name string) *compare.Diff {
+	i := slices.IndexFunc(rows, func(d compare.Diff) bool { return d.Name == name })
 	if i < 0 {
-		return &profile.Diff{Name: "no " + name}
+		return &compare.Diff{Name: "no " + name}
 	}
 	return &rows[i]
 }
 
 // longest is the plan that took most of the time.
-func longest(c *profile.Comparison) *profile.PlanDiff {
+func longest(c *compare.Comparison) *compare.PlanDiff {
 	best := &c.Plans[0]
 	for i := range c.Plans {
 		if p := &c.Plans[i]; p.Total.Before*float64(p.Runs[0]) > best.Total.Before*float64(best.Runs[0]) {

@@ -10,6 +10,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/perf"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // observation is what a recorder and the runtime saw of some calls. Times are
@@ -164,7 +165,7 @@ func (o *observation) switches() string {
 // flame is the flame graph of a profile's time.
 func flame(p *profile.Profile) (string, error) {
 	var b strings.Builder
-	err := profile.FlameSVG(&b, p, profile.FlameTime, profile.FlameMerged)
+	err := export.FlameSVG(&b, p, export.FlameTime, profile.FlameMerged)
 	return b.String(), err
 }
 

@@ -16,6 +16,7 @@ import (
 	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/train"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // ProfileOptions say what a profiling run does.
@@ -109,7 +110,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 			return nil, err
 		}
 	}
-	cost := profile.MeasureOverhead(p.pairs.with, p.pairs.without)
+	cost := compare.MeasureOverhead(p.pairs.with, p.pairs.without)
 	p.Profile.Overhead = &cost
 	return p, nil
 }

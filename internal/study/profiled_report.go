@@ -12,6 +12,7 @@ import (
 	"hotpath/internal/atomicfile"
 	"hotpath/internal/stats"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // Ranked steps and allocators in a report.
@@ -185,7 +186,7 @@ var reportEndings = map[string]func(*Report) string{".md": (*Report).Markdown, "
 // ProfileEndings are those that Write knows.
 func ProfileEndings() []string {
 	out := slices.Sorted(maps.Keys(reportEndings))
-	for _, e := range profile.Exporters() {
+	for _, e := range export.Exporters() {
 		if !slices.Contains(out, e.Ending) {
 			out = append(out, e.Ending)
 		}
@@ -198,7 +199,7 @@ func ProfileEndings() []string {
 func (p *Profiled) Write(path string) error {
 	render, ok := reportEndings[filepath.Ext(path)]
 	if !ok {
-		return profile.Export(path, p.Profile)
+		return export.Export(path, p.Profile)
 	}
 	r := p.Report()
 	if err := r.Check(); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // Of 100 comparisons of two recordings of one build of the real model at most 5
@@ -13,7 +14,7 @@ import (
 // compared as made in turn.
 func TestOneBuildIsNoDifference(t *testing.T) {
 	if !strict {
-		t.Skip("takes minutes: make study-check; a simulation is in package profile")
+		t.Skip("takes minutes: make study-check; a simulation is in package profile/compare")
 	}
 	const trials = 100
 	s, err := open(Options{Model: testmodels.Real(t, "all-MiniLM-L6-v2")})
@@ -32,7 +33,7 @@ func TestOneBuildIsNoDifference(t *testing.T) {
 	for _, group := range []int{1, 5} {
 		different := 0
 		for i := 0; i+group <= trials; i += group {
-			c, err := profile.Compare(sides[0][i:i+group], sides[1][i:i+group], "a", "b")
+			c, err := compare.Compare(sides[0][i:i+group], sides[1][i:i+group], "a", "b")
 			if err != nil {
 				t.Fatal(err)
 			}

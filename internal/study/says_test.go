@@ -8,6 +8,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // trialOf has blocks in which arm i takes seconds[i] and the control takes control,
@@ -94,7 +95,7 @@ func TestWhatifNamesOpsAsCompareDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := rec.Snapshot()
-		c, err := profile.Compare([]*profile.Profile{p}, []*profile.Profile{p}, "a", "b")
+		c, err := compare.Compare([]*profile.Profile{p}, []*profile.Profile{p}, "a", "b")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 )
 
 // strict makes the test below hold figures, on the real model: make study-check
@@ -132,7 +133,7 @@ func predict(t *testing.T, r *running, w work, factor float64, d Design) (predic
 }
 
 // compared records work with and without a slowed kind in turn and says what is
-// wrong with what profile.Compare makes of it, "" where nothing is.
+// wrong with what compare.Compare makes of it, "" where nothing is.
 func compared(t *testing.T, s *session, w work, factor float64, pairs int) string {
 	t.Helper()
 	// What two recordings of one build differ by is learned from several of
@@ -142,11 +143,11 @@ func compared(t *testing.T, s *session, w work, factor float64, pairs int) strin
 		a, b := record(t, s, w, factor, pairs)
 		before, after = append(before, a), append(after, b)
 	}
-	c, err := profile.Compare(before, after, "before", "after")
+	c, err := compare.Compare(before, after, "before", "after")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var slowed *profile.Diff
+	var slowed *compare.Diff
 	for i := range c.Plans {
 		for k := range c.Plans[i].Kinds {
 			if d := &c.Plans[i].Kinds[k]; d.Name == comparedKind && (slowed == nil || d.Before > slowed.Before) {
@@ -162,12 +163,12 @@ func compared(t *testing.T, s *session, w work, factor float64, pairs int) strin
 		t.Fatalf("%s has no interval", slowed.Name)
 	}
 	low, high := *median.Low, *median.High
-	t.Logf("%s: %.1f %% slower (%.1f to %.1f) beyond what all steps have in common (%.1f %%), noise %.1f %%: %s", slowed.Name, median.Percent, low, high, c.Plans[0].Shift[profile.Median], median.Noise, slowed.Verdict)
+	t.Logf("%s: %.1f %% slower (%.1f to %.1f) beyond what all steps have in common (%.1f %%), noise %.1f %%: %s", slowed.Name, median.Percent, low, high, c.Plans[0].Shift[compare.Median], median.Noise, slowed.Verdict)
 	// On the real model the size is held as well.
 	if off := median.Percent/100/(factor-1) - 1; strict && math.Abs(off) > 0.3 {
 		return fmt.Sprintf("%s is %.1f %% slower (%.1f to %.1f), expected about %.0f %%", slowed.Name, median.Percent, low, high, 100*(factor-1))
 	}
-	if all := c.Different(); len(all) == 0 || all[0] != slowed || slowed.Verdict != profile.Slower {
+	if all := c.Different(); len(all) == 0 || all[0] != slowed || slowed.Verdict != compare.Slower {
 		return fmt.Sprintf("the largest of %d differences is not that %s is slower", len(all), comparedKind)
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"hotpath/internal/experiment"
 	"hotpath/internal/plan"
 	"hotpath/profile"
+	"hotpath/profile/export"
 )
 
 // A step cannot be made faster at will, but everything else can be made slower.
@@ -53,7 +54,7 @@ func (w Whatif) Gain(f float64) Estimate {
 
 // targets are the ops with their shares, the largest first; those that the
 // options name, or all of some weight. A fused step counts as the op that most of
-// it is, as profile.Compare has it.
+// it is, as compare.Compare has it.
 func (s *session) targets(p *profile.Profile) []target {
 	shares, ops := map[string]float64{}, map[string]string{} // of each op; of each step by name
 	var all float64
@@ -253,7 +254,7 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 		t.add(w.Target, fmt.Sprintf("%.1f %%", w.Share), pc(w.Seconds), pc(w.Gain(1.2)), pc(w.Gain(2)), millis(w.Seconds.Mid), verdict)
 		sum += w.Seconds.Mid
 		g := w.Gain(2).Map(func(v float64) float64 { return 100 * v / now })
-		bars = append(bars, Bar{Label: w.Target, Value: g.Mid, Low: finite(g.Low, g.Mid), High: finite(g.High, g.Mid), Color: profile.OpColor(w.Target)})
+		bars = append(bars, Bar{Label: w.Target, Value: g.Mid, Low: finite(g.Low, g.Mid), High: finite(g.High, g.Mid), Color: export.OpColor(w.Target)})
 		if i < 5 {
 			s := Series{Name: w.Target, withoutPoint: true}
 			for _, f := range []float64{1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4} {

@@ -23,6 +23,7 @@ import (
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
+	"hotpath/profile/report"
 )
 
 // zeroDir writes a model of zeros, for weights to be drawn into.
@@ -159,7 +160,7 @@ func step(b *testing.B, m *model.Model, p cpu.Precision, workers, layers, vocab,
 	b.ReportMetric(float64(n)*float64(b.N)/(cpuTime(b)-start).Seconds(), "tok/cpu-s") // of all workers, whatever else runs
 	if rec != nil {
 		var text strings.Builder
-		must(b, profile.Text(&text, rec.Snapshot(), profile.ReportOptions{}))
+		must(b, report.Text(&text, rec.Snapshot(), report.Options{}))
 		must(b, os.WriteFile(os.Getenv("HOTPATH_BENCH_PROFILE"), []byte(text.String()), 0o666))
 	}
 }

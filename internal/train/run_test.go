@@ -17,6 +17,7 @@ import (
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 	"hotpath/profile"
+	"hotpath/profile/report"
 )
 
 // fixture is a short run over a page of Shakespeare.
@@ -249,7 +250,7 @@ func TestRunIsProfiled(t *testing.T) {
 		t.Errorf("stages %v have %d of %d ns of compute", stages, steps, p.Ledger.Compute)
 	}
 	var text bytes.Buffer
-	must(t, profile.Text(&text, p, profile.ReportOptions{}))
+	must(t, report.Text(&text, p, report.Options{}))
 	for _, want := range []string{"BY STAGE", "\n  data ", "\n  optimizer ", "\n  checkpoint ", "\n  step ", "\n  epoch "} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in the report", want)

@@ -219,23 +219,27 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 
 // stamps is what a lane of a run that is recorded notes. A lane stamps only while
 // it has a share: others may be late, and the run be over.
+//
+// A reading of the clock takes 25 ns, and a barrier waits for the last lane. So a
+// step has two readings, and a third where the lane waits for others; no reading
+// lies between the release of a barrier and the work behind it but that of begin.
 type stamps struct {
 	slots *profile.LaneSlots // nil: nothing is recorded
 	lane  int
 	woke  int64
 	part  bool  // the lane has a part in the run
-	since int64 // when the wait at hand began
-	wait  int64 // all waits since the last stamped step, or the way into the run
+	since int64 // when the lane began to wait for others; 0: it does not wait
 	clock profile.LaneClock
 }
 
 func (s *stamps) enter(slots *profile.LaneSlots, lane int) {
-	s.slots, s.lane, s.woke = slots, lane, profile.Now()
-	s.clock.In()
+	s.slots, s.lane = slots, lane
+	s.woke = s.clock.In()
 }
 
 // begin is called before the first share of a step: nothing but the step's own work
-// lies between the stamp and that of end.
+// lies between the stamp and that of end. A wait ends here, also where the lane had
+// no share of the steps that were released meanwhile.
 func (s *stamps) begin(step int) {
 	if s.slots == nil {
 		return
@@ -243,11 +247,14 @@ func (s *stamps) begin(step int) {
 	s.join()
 	s.slots.Expect(step)
 	now := profile.Now()
-	if s.clock.Switched() {
-		s.slots.Gap += now - s.wait - max(s.slots.Done, s.woke)
+	arrive := now
+	if s.since != 0 {
+		arrive, s.since = s.since, 0
 	}
-	s.slots.Arrive[step], s.slots.Begin[step] = now-s.wait, now
-	s.wait = 0
+	if s.clock.Switched() {
+		s.slots.Gap += arrive - max(s.slots.Done, s.woke)
+	}
+	s.slots.Arrive[step], s.slots.Begin[step] = arrive, now
 }
 
 // join says that the lane has a part in the run.
@@ -258,10 +265,10 @@ func (s *stamps) join() {
 	}
 }
 
-// waits and released enclose a wait for other workers, yields comes before the worker
-// gives its thread to others.
+// waits begins a wait for other workers, yields comes before the worker gives its
+// thread to others, and released before it works again.
 func (s *stamps) waits() {
-	if s.slots != nil {
+	if s.slots != nil && s.since == 0 {
 		s.since = profile.Now()
 	}
 }
@@ -269,11 +276,7 @@ func (s *stamps) waits() {
 func (s *stamps) yields() { s.clock.Out() }
 
 func (s *stamps) released() {
-	if s.slots == nil {
-		return
-	}
-	s.wait += profile.Now() - s.since
-	if !s.clock.Running() {
+	if s.slots != nil && !s.clock.Running() {
 		s.clock.In()
 	}
 }
@@ -296,7 +299,10 @@ func (s *stamps) done() {
 		return
 	}
 	s.join()
-	s.slots.Wait, s.slots.Done = s.wait, profile.Now()
+	now := profile.Now()
+	if s.slots.Done = now; s.since != 0 {
+		s.slots.Wait = now - s.since
+	}
 }
 
 // leave says how long the lane's thread had a processor, also where the run is over.

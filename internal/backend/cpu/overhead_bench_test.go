@@ -9,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	"hotpath/profile"
@@ -94,16 +97,27 @@ func trainCase(b *testing.B, m *model.Model) (*plan.Session, func(int) tensor.Bi
 	}, done
 }
 
-// foldedTogether is how many runs are folded at a time here. The recorder
-// would fold one more inside a run.
+// foldedTogether is how many runs are folded at a time between the pairs. The
+// recorder would fold one more inside a run.
 const foldedTogether = 31
 
-// BenchmarkProfilingOverhead runs pairs of a recorded and an unrecorded run in
-// turn, the first of a pair changing each time, and reports by how much the
-// recorded one is slower: the median of the pairs, and the interval that holds
-// the true median with 95 per cent (by the ranks of the pairs). A median does
-// not see what every 32nd run does, so runs are folded between the pairs; the
-// time of that, divided among its runs, is added to all three.
+// blockRuns is how many runs the processor time is taken of: as many as the
+// recorder folds at a time, so that each block of recorded runs has one fold.
+const blockRuns = foldedTogether + 1
+
+// BenchmarkProfilingOverhead reports what recording costs, twice.
+//
+// The caller's latency: pairs of a recorded and an unrecorded run in turn, the
+// first of a pair changing each time. %overhead is by how much the recorded one
+// is slower, the median of the pairs, with the interval that holds the true
+// median with 95 per cent (by the ranks of the pairs). A median does not see what
+// every 32nd run does, so runs are folded between the pairs; the time of that,
+// divided among its runs, is added to all three.
+//
+// The processor time of the whole process: blocks of runs, recorded and not, in
+// turn. %cpu is the median of the pairs of blocks, %cpu-min compares the blocks
+// that took least. They have all that recording does on any thread: stamps,
+// folding, samples of ceilings and of threads.
 func BenchmarkProfilingOverhead(b *testing.B) {
 	for _, c := range overheadCases {
 		b.Run(c.name, func(b *testing.B) {
@@ -123,60 +137,114 @@ func BenchmarkProfilingOverhead(b *testing.B) {
 			if err := s.Attach(rec, plan.ProfileLabels{Model: c.model}); err != nil {
 				b.Fatal(err)
 			}
-			measureOverhead(b, s, rec, next)
+			o := overhead{b: b, session: s, rec: rec, next: next}
+			o.measure()
 		})
 	}
 }
 
-func measureOverhead(b *testing.B, s *plan.Session, rec *profile.Recorder, next func(i int) tensor.Bind) {
-	timed := func(watched bool, bind tensor.Bind) float64 {
-		s.Pause(!watched)
-		start := time.Now()
-		if err := s.Run(context.Background(), bind); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(start).Seconds()
+// overhead is one measurement of the benchmark.
+type overhead struct {
+	b       *testing.B
+	session *plan.Session
+	rec     *profile.Recorder
+	next    func(i int) tensor.Bind
+
+	ratios, alone []float64 // of pairs, in per cent; seconds without recording
+	folds         []float64 // seconds per run
+	cpu           [2][]float64
+}
+
+func (o *overhead) run(recorded bool, bind tensor.Bind) (seconds float64) {
+	o.session.Pause(!recorded)
+	start := time.Now()
+	if err := o.session.Run(context.Background(), bind); err != nil {
+		o.b.Fatal(err)
 	}
-	var ratios, alone, folds []float64
-	fold := func(runs int) {
-		start := time.Now()
-		if err := rec.Err(); err != nil { // folds what was released
-			b.Fatal(err)
-		}
-		folds = append(folds, time.Since(start).Seconds()/float64(runs))
+	return time.Since(start).Seconds()
+}
+
+// fold folds what was released, outside of the pairs.
+func (o *overhead) fold(runs int) {
+	start := time.Now()
+	if err := o.rec.Err(); err != nil {
+		o.b.Fatal(err)
 	}
+	if runs > 0 {
+		o.folds = append(o.folds, time.Since(start).Seconds()/float64(runs))
+	}
+}
+
+// block is the processor time per run of a block of runs.
+func (o *overhead) block(recorded bool, i int) {
+	before := processTime(o.b)
+	for range blockRuns {
+		o.run(recorded, o.next(i))
+	}
+	k := 0
+	if recorded {
+		k = 1
+	}
+	o.cpu[k] = append(o.cpu[k], (processTime(o.b)-before)/blockRuns)
+}
+
+func processTime(b *testing.B) float64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return float64(t.Nano()) / 1e9
+}
+
+func (o *overhead) measure() {
 	for i := range 2 {
-		timed(i == 0, next(i))
+		o.run(i == 0, o.next(i))
 	}
 	pending := 1
-	for i := 0; b.Loop(); i++ {
-		bind := next(i)
+	for i := 0; o.b.Loop(); i++ {
+		bind := o.next(i)
 		var with, without float64
 		if i%2 == 0 {
-			with, without = timed(true, bind), timed(false, bind)
+			with, without = o.run(true, bind), o.run(false, bind)
 		} else {
-			without, with = timed(false, bind), timed(true, bind)
+			without, with = o.run(false, bind), o.run(true, bind)
 		}
-		ratios, alone = append(ratios, 100*(with/without-1)), append(alone, without)
+		o.ratios, o.alone = append(o.ratios, 100*(with/without-1)), append(o.alone, without)
 		if pending++; pending == foldedTogether {
-			fold(pending)
+			o.fold(pending)
+			recorded := i/foldedTogether%2 == 0
+			o.block(recorded, i)
+			o.block(!recorded, i)
+			o.fold(0)
 			pending = 0
 		}
 	}
 	if pending > 0 {
-		fold(pending)
+		o.fold(pending)
 	}
-	slices.Sort(ratios)
-	slices.Sort(alone)
-	slices.Sort(folds)
-	n := len(ratios)
+	o.report()
+}
+
+func (o *overhead) report() {
+	b := o.b
+	slices.Sort(o.ratios)
+	n := len(o.ratios)
 	half := int(0.98 * math.Sqrt(float64(n))) // 1.96 standard deviations of a binomial rank
-	each := folds[len(folds)/2]
-	folding := 100 * each / alone[n/2]
-	b.ReportMetric(folding+ratios[n/2], "%overhead")
-	b.ReportMetric(folding+ratios[max(0, n/2-half)], "%low")
-	b.ReportMetric(folding+ratios[min(n-1, n/2+half)], "%high")
+	alone, each := stats.Median(o.alone), stats.Median(o.folds)
+	folding := 100 * each / alone
+	b.ReportMetric(folding+o.ratios[n/2], "%overhead")
+	b.ReportMetric(folding+o.ratios[max(0, n/2-half)], "%low")
+	b.ReportMetric(folding+o.ratios[min(n-1, n/2+half)], "%high")
 	b.ReportMetric(1e9*each, "fold-ns/run")
-	b.ReportMetric(1e6*alone[n/2], "µs/run")
-	b.ReportMetric(0, "ns/op") // two runs and a share of a fold
+	b.ReportMetric(1e6*alone, "µs/run")
+	if len(o.cpu[0]) > 0 {
+		pairs := make([]float64, len(o.cpu[0]))
+		for i := range pairs {
+			pairs[i] = 100 * (o.cpu[1][i]/o.cpu[0][i] - 1)
+		}
+		b.ReportMetric(stats.Median(pairs), "%cpu")
+		b.ReportMetric(100*(slices.Min(o.cpu[1])/slices.Min(o.cpu[0])-1), "%cpu-min")
+		b.ReportMetric(1e6*slices.Min(o.cpu[0]), "cpu-µs/run")
+	}
+	b.ReportMetric(0, "ns/op") // two runs, a share of a fold and of two blocks
 }

@@ -59,11 +59,11 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// Probe samples one ceiling with the workers of this exec, if the recorder wants one.
-// No run of it may be in flight.
-func (e *exec) Probe(rec *profile.Recorder, now int64) {
+// Probe samples one ceiling with the workers of this exec, if the recorder wants one
+// after a run of some nanoseconds. No run of it may be in flight.
+func (e *exec) Probe(rec *profile.Recorder, ran int64) {
 	p := e.be.prober()
-	if kind, due := rec.ProbeDue(now, len(p.kinds)); due {
+	if kind, due := rec.ProbeDue(ran, len(p.kinds)); due {
 		e.sample(rec, p, kind)
 	}
 }

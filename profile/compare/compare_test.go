@@ -1,0 +1,421 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/profile"
+)
+
+// machine is a simulated one, on which recordings differ for every reason that
+// real ones do. All are standard deviations of logarithms.
+type machine struct {
+	name string
+	// Of a whole recording: all steps, one kind, one step.
+	recording, kind, step float64
+	// Within a recording: drift of all steps and of one kind, with the number of
+	// runs in which it is forgotten; each step of each run; and how often a run
+	// is interrupted, for a Pareto-distributed time.
+	drift, kindDrift, memory, run, interrupt float64
+	// burst is how often a neighbour begins to work in a run. It stays for some
+	// runs and slows what reads memory more than what multiplies.
+	burst float64
+}
+
+var machines = []machine{
+	{"quiet", 0.01, 0.003, 0.003, 0.01, 0.003, 10, 0.02, 0.01, 0},
+	{"shared", 0.05, 0.015, 0.01, 0.05, 0.02, 20, 0.04, 0.05, 0},
+	{"drifting", 0.05, 0.01, 0.01, 0.10, 0.03, 200, 0.05, 0.02, 0},
+	{"noisy", 0.10, 0.03, 0.02, 0.10, 0.05, 30, 0.15, 0.2, 0},
+	{"bursts", 0.03, 0.01, 0.01, 0.03, 0.01, 20, 0.03, 0.05, 0.04},
+}
+
+// hurt is by how much a burst slows an op.
+var hurt = map[string]float64{"linear": 0.25, "attention": 0.35, "norm": 0.6, "gelu": 0.4, "add": 0.6}
+
+// simKinds is an encoder layer: op, wall time in microseconds, per layer.
+var simKinds = []struct {
+	op string
+	us float64
+}{{"linear", 900}, {"linear", 300}, {"linear", 1200}, {"linear", 1200}, {"attention", 400}, {"norm", 60}, {"norm", 60}, {"gelu", 90}, {"add", 30}}
+
+const simLayers = 6
+
+func simPlan() profile.Plan {
+	p := profile.Plan{ID: "embed/embed/T4096", Name: "embed T≤4096", Model: "sim", Backend: "cpu", Phase: "embed", Lanes: []string{"worker 0", "worker 1"}}
+	add := func(name, op string, layer int) {
+		p.Steps = append(p.Steps, profile.Step{ID: len(p.Steps), Name: name, Op: op, Kernel: op, Layer: layer})
+	}
+	add("embed/tokens", "gather", -1)
+	for l := range simLayers {
+		for k, kind := range simKinds {
+			add(fmt.Sprintf("blk.%d/%s%d", l, kind.op, k), kind.op, l)
+		}
+	}
+	add("pool", "pool", -1)
+	return p
+}
+
+func simTime(p *profile.Plan, step int) float64 {
+	if p.Steps[step].Layer < 0 {
+		return 50e3
+	}
+	return simKinds[(step-1)%len(simKinds)].us * 1e3
+}
+
+// record simulates a recording. slow multiplies the time of steps.
+func (m *machine) record(rng *rand.Rand, runs int, slow func(*profile.Step) float64) *profile.Profile {
+	sizes := make([]int, runs)
+	for i := range sizes {
+		sizes[i] = simTokens
+	}
+	return m.recordSizes(rng, sizes, slow)
+}
+
+// simTokens is the usual batch.
+const simTokens = 4096
+
+// recordSizes is record with batches of so many tokens. A quarter of the time of
+// a run does not depend on its tokens.
+func (m *machine) recordSizes(rng *rand.Rand, sizes []int, slow func(*profile.Step) float64) *profile.Profile {
+	p := simPlan()
+	steps := len(p.Steps)
+	s := profile.PlanStats{Plan: p, ByLane: make([]profile.LaneLedger, 2), Stats: make([]profile.StepStats, steps)}
+	sample := &profile.RunSamples{Every: 1, Steps: make([]profile.StepSamples, steps)}
+	normal := func(sd float64) float64 { return rng.NormFloat64() * sd }
+	all := normal(m.recording)
+	kind, kindDrift := map[string]float64{}, map[string]float64{}
+	var ops []string
+	luck := make([]float64, steps)
+	for i := range p.Steps {
+		if _, ok := kind[p.Steps[i].Op]; !ok {
+			ops = append(ops, p.Steps[i].Op)
+			kind[p.Steps[i].Op] = normal(m.kind)
+			kindDrift[p.Steps[i].Op] = normal(m.kindDrift)
+		}
+		luck[i] = normal(m.step)
+		s.Stats[i].LaneCompute, s.Stats[i].LaneWait = make([]int64, 2), make([]int64, 2)
+	}
+	keep := math.Exp(-1 / m.memory)
+	fresh := math.Sqrt(1 - keep*keep)
+	drift := normal(m.drift)
+	bursting := 0
+	for _, tokens := range sizes {
+		part := float64(tokens) / simTokens
+		flops, bytes := int64(1e6*part), int64(1e5*(0.25+0.75*part))
+		if bursting--; bursting < 0 && rng.Float64() < m.burst {
+			bursting = int(8 * rng.ExpFloat64())
+		}
+		drift = keep*drift + fresh*normal(m.drift)
+		var busy, waited int64
+		for _, op := range ops {
+			kindDrift[op] = keep*kindDrift[op] + fresh*normal(m.kindDrift)
+		}
+		victim := -1
+		if rng.Float64() < m.interrupt {
+			victim = rng.IntN(steps)
+		}
+		for i := range p.Steps {
+			op := p.Steps[i].Op
+			t := simTime(&p, i) * (0.25 + 0.75*part) * math.Exp(all+kind[op]+luck[i]+drift+kindDrift[op]+normal(m.run)) * slow(&p.Steps[i])
+			if bursting >= 0 && m.burst > 0 {
+				t *= 1 + hurt[op]
+			}
+			if i == victim {
+				t += 200e3 / math.Pow(rng.Float64(), 0.8)
+			}
+			compute, wait := int64(2*t), int64(0.05*t*rng.ExpFloat64())
+			st := &s.Stats[i]
+			st.Calls++
+			st.FLOPs += flops
+			st.Bytes += bytes
+			sample.Steps[i].FLOPs = append(sample.Steps[i].FLOPs, flops)
+			sample.Steps[i].Bytes = append(sample.Steps[i].Bytes, bytes)
+			st.LaneCompute[0] += compute
+			st.LaneWait[0] += wait
+			sample.Steps[i].Compute = append(sample.Steps[i].Compute, compute)
+			sample.Steps[i].Wait = append(sample.Steps[i].Wait, wait)
+			busy += compute
+			waited += wait
+		}
+		wall := (busy + waited) / 2
+		sample.Wall = append(sample.Wall, wall)
+		sample.Tokens = append(sample.Tokens, int64(tokens))
+		s.Tokens += int64(tokens)
+		s.Ledger.Runs++
+		s.Ledger.Wall += wall
+		s.Ledger.LaneTime += 2 * wall
+		s.Ledger.Compute += busy
+		s.Ledger.Barrier += waited
+	}
+	s.Samples = sample
+	return &profile.Profile{Format: profile.Format, Version: profile.Version, Plans: []profile.PlanStats{s}, Ledger: s.Ledger}
+}
+
+func (m *machine) records(rng *rand.Rand, n, runs int, slow func(*profile.Step) float64) []*profile.Profile {
+	out := make([]*profile.Profile, n)
+	for i := range out {
+		out[i] = m.record(rng, runs, slow)
+	}
+	return out
+}
+
+func compare(t *testing.T, a, b []*profile.Profile) *Comparison {
+	t.Helper()
+	c, err := Compare(a, b, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func asIs(*profile.Step) float64 { return 1 }
+
+func slowAttention(s *profile.Step) float64 {
+	if s.Op == "attention" {
+		return 1.2
+	}
+	return 1
+}
+
+// Two recordings of one build compare as no difference in at least 49 of 50
+// trials, on every machine; a build with one slower op is found where the
+// machine allows it, and never in the wrong direction.
+func TestCompareTellsNoiseFromChange(t *testing.T) {
+	const trials = 50
+	least := map[string]int{"quiet": 40} // that one recording of each must find
+	for _, m := range machines {
+		for _, c := range []struct{ recs, runs int }{{1, 12}, {1, 60}, {4, 20}} {
+			if c.runs == 12 && m.name != "drifting" {
+				continue // the hardest of the short ones
+			}
+			name := fmt.Sprintf("%s, %d of %d runs", m.name, c.recs, c.runs)
+			if testing.Short() && m.name != "shared" {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(7, uint64(c.runs)))
+				noise, found := 0, 0
+				var size float64
+				for range trials {
+					a := m.records(rng, c.recs, c.runs, asIs)
+					if len(compare(t, a, m.records(rng, c.recs, c.runs, asIs)).Different()) > 0 {
+						noise++
+					}
+					d := compare(t, a, m.records(rng, c.recs, c.runs, slowAttention)).Plans[0].kindOf("attention")
+					if d.Verdict == Faster {
+						t.Errorf("attention is %.1f %% faster, p %v", d.Median.Percent, d.Median.Holm)
+					}
+					if d.Verdict == Slower {
+						found++
+						size += d.Median.Percent
+					}
+				}
+				t.Logf("%d of %d differ of one build; attention 20 %% slower is found in %d, as %.1f %%", noise, trials, found, size/float64(max(1, found)))
+				if noise > trials/50 {
+					t.Errorf("%d of %d recordings of one build compare as different", noise, trials)
+				}
+				want := least[m.name]
+				if c.recs > 1 && (m.name == "quiet" || m.name == "shared") {
+					want = 45
+				}
+				if c.runs > 12 && found < want {
+					t.Errorf("a kind that is 20 %% slower was found in %d of %d, want %d", found, trials, want)
+				}
+			})
+		}
+	}
+}
+
+// Where neighbours slow the products of this machine by a third from one moment
+// to the next, recordings that were made in turn still show that attention is
+// slower, and those of one build do not differ. When they were made says which
+// belong together: without it less is found.
+func TestCompareTakesRecordingsInTurn(t *testing.T) {
+	const trials, pairs = 100, 5
+	m := &machines[1]
+	rng := rand.New(rand.NewPCG(17, 1))
+	sides := func(slow func(*profile.Step) float64) (a, b []*profile.Profile) {
+		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for range pairs {
+			all, products := math.Exp(0.2*rng.NormFloat64()), math.Exp(0.3*rng.NormFloat64())
+			level := func(f float64, s *profile.Step) float64 {
+				if s.Op == "linear" || s.Op == "attention" { // both are products
+					f *= products
+				}
+				return f * all
+			}
+			x := m.record(rng, 20, func(s *profile.Step) float64 { return level(1, s) })
+			y := m.record(rng, 20, func(s *profile.Step) float64 { return level(slow(s), s) })
+			x.Created, y.Created = at.Add(time.Second), at.Add(2*time.Second)
+			if rng.IntN(2) == 0 {
+				x.Created, y.Created = y.Created, x.Created
+			}
+			at = at.Add(2 * time.Second)
+			a, b = append(a, x), append(b, y)
+		}
+		rng.Shuffle(pairs, func(i, j int) { a[i], a[j] = a[j], a[i] }) // the times say which belong together
+		return a, b
+	}
+	noise, found, blind := 0, 0, 0
+	for range trials {
+		a, b := sides(asIs)
+		if len(compare(t, a, b).Different()) > 0 {
+			noise++
+		}
+		a, b = sides(slowAttention)
+		d := compare(t, a, b).Plans[0].kindOf("attention")
+		if d.Verdict == Slower && math.Abs(d.Median.Percent-20) < 8 {
+			found++
+		}
+		for _, p := range append(a, b...) {
+			p.Created = time.Time{}
+		}
+		if compare(t, a, b).Plans[0].kindOf("attention").Verdict == Slower {
+			blind++
+		}
+	}
+	t.Logf("%d of %d differ of one build; attention is found in %d, without the times in %d", noise, trials, found, blind)
+	if noise > trials/50 || found < 90 || blind >= found {
+		t.Errorf("%d of %d differ of one build; attention is found in %d, without the times in %d", noise, trials, found, blind)
+	}
+}
+
+func (p *PlanDiff) kindOf(name string) *Diff {
+	for i := range p.Kinds {
+		if p.Kinds[i].Name == name {
+			return &p.Kinds[i]
+		}
+	}
+	return &Diff{Name: "no " + strings.ToUpper(name)}
+}
+
+// The difference is divided exactly, and every part of it has a name.
+func TestCompareDividesExactly(t *testing.T) {
+	m := &machines[0]
+	rng := rand.New(rand.NewPCG(3, 3))
+	a := m.record(rng, 40, asIs)
+	b := m.record(rng, 80, func(s *profile.Step) float64 {
+		if s.Op == "gelu" {
+			return 3
+		}
+		return 1
+	})
+	work := func(p *profile.Profile, step int, by int64) { // as much more of everything
+		s := &p.Plans[0]
+		s.Stats[step].FLOPs *= by
+		s.Stats[step].Bytes *= by
+		for i := range s.Samples.Steps[step].FLOPs {
+			s.Samples.Steps[step].FLOPs[i] *= by
+			s.Samples.Steps[step].Bytes[i] *= by
+		}
+		more := s.Stats[step].LaneCompute[0] * (by - 1)
+		s.Stats[step].LaneCompute[0] += more
+		s.Ledger.Compute += more
+		s.Ledger.LaneTime += more
+		s.Ledger.Wall += more / 2
+		for i := range s.Samples.Steps[step].Compute {
+			s.Samples.Steps[step].Compute[i] *= by
+		}
+	}
+	work(b, 1, 2) // the first linear step has twice the work
+	c := compare(t, []*profile.Profile{a}, []*profile.Profile{b})
+	p := &c.Plans[0]
+	for _, rows := range [][]Diff{p.Steps, p.Kinds, p.Layers, {p.Wait, p.Common, c.Total}} {
+		for i := range rows {
+			d := &rows[i]
+			if parts := d.Work + d.Efficiency + d.Wait; math.Abs(parts-d.Delta()) > 1e-6*d.Before {
+				t.Errorf("%s: %v + %v + %v is not %v", d.Name, d.Work, d.Efficiency, d.Wait, d.Delta())
+			}
+		}
+	}
+	sum := func(rows []Diff) (before, delta float64) {
+		for i := range rows {
+			before += rows[i].Before - rows[i].waited
+			delta += rows[i].Work + rows[i].Efficiency
+		}
+		return before, delta
+	}
+	b1, d1 := sum(p.Steps)
+	for name, rows := range map[string][]Diff{"kinds": p.Kinds, "layers": p.Layers} {
+		if b2, d2 := sum(rows); math.Abs(b1-b2) > 1 || math.Abs(d1-d2) > 1 {
+			t.Errorf("%s add up to %v and %v, steps to %v and %v", name, b2, d2, b1, d1)
+		}
+	}
+	first := &p.Steps[1]
+	if first.Verdict != MoreWork || math.Abs(first.Work/900e3-1) > 0.1 || math.Abs(first.Median.Percent) > 5 || first.FLOPs != [2]int64{1e6, 2e6} {
+		t.Errorf("a step with twice the work: %+v", *first)
+	}
+	if d := p.kindOf("gelu"); d.Verdict != Slower || math.Abs(d.Median.Percent-200) > 20 {
+		t.Errorf("a kind that takes three times as long: %+v", *d)
+	}
+	if mid, low, high := c.Real(); mid < 2 || mid > 8 || low > mid || high < mid { // 0.9 ms of work and 1.1 of time in 25
+		t.Errorf("really slower by %v %% (%v to %v)", mid, low, high)
+	}
+	if got := p.kindOf("attention"); got.Changed() {
+		t.Errorf("attention changed: %+v", *got)
+	}
+}
+
+// A step that was fused meets its parts; a plan that one side lacks is named.
+func TestCompareMatches(t *testing.T) {
+	a, b := fixture(t), fixture(t)
+	s := &b.Plans[0]
+	s.Steps[1].Nodes = s.Steps[1].Nodes[:2]
+	s.Steps[1].Name = "blk.0/attn/k_proj"
+	s.Steps[2].Nodes = []profile.Node{{Name: "blk.0/attn/rope", Op: "rope", Share: 0.5}, {Name: "blk.0/attn/attend", Op: "attention", Share: 0.5}}
+	b.Plans[1].ID = "other"
+	c, err := Compare([]*profile.Profile{a}, []*profile.Profile{b}, "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Plans) != 1 || len(c.OnlyA) != 1 || len(c.OnlyB) != 1 || c.OnlyB[0] != "other" {
+		t.Errorf("plans %d, only in A %v, only in B %v", len(c.Plans), c.OnlyA, c.OnlyB)
+	}
+	rows := c.Plans[0].Steps
+	if len(rows) != 4 || len(rows[1].a) != 2 || len(rows[1].b) != 2 || rows[1].Name != "blk.0/attn/qkv + attend" {
+		t.Errorf("rows %+v", rows)
+	}
+	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "4 and 4 runs are too few") {
+		t.Errorf("warnings %v", c.Warnings)
+	}
+	b.Plans = b.Plans[1:]
+	b.Runs = nil
+	if _, err := Compare([]*profile.Profile{a}, []*profile.Profile{b}, "a", "b"); err == nil || !strings.Contains(err.Error(), "no plan in common") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Values from tables of Student's distribution, two-sided.
+func TestStudent(t *testing.T) {
+	for _, c := range []struct{ freedom, p, t float64 }{{1, 0.05, 12.706}, {5, 0.05, 2.571}, {5, 0.01, 4.032}, {10, 0.01, 3.169}, {30, 0.001, 3.646}, {2, 0.0001, 99.99}} {
+		if got := studentQuantile(c.p, c.freedom); math.Abs(got/c.t-1) > 0.02 {
+			t.Errorf("t of %v at %v degrees of freedom is %v, expected %v", c.p, c.freedom, got, c.t)
+		}
+		if got := studentTail(c.t, c.freedom); math.Abs(got/c.p-1) > 0.1 {
+			t.Errorf("beyond %v at %v degrees of freedom lies %v, expected %v", c.t, c.freedom, got, c.p)
+		}
+	}
+	mid, sd := hodgesLehmann([]float64{1, 2, 3, 4, 5, 6}, []float64{3, 4, 5, 6, 7, 8})
+	if mid != 2 || sd < 0.5 || sd > 2 {
+		t.Errorf("shift %v, standard error %v", mid, sd)
+	}
+}
+
+// slowerComparison is of a build whose attention takes half as long again.
+func slowerComparison(t *testing.T) *Comparison {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 5))
+	m := &machines[0]
+	return compare(t, m.records(rng, 1, 60, asIs), m.records(rng, 1, 60, func(s *profile.Step) float64 {
+		if s.Op == "attention" {
+			return 1.5
+		}
+		return 1
+	}))
+}

@@ -1,0 +1,242 @@
+package compare
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"hotpath/internal/stats"
+)
+
+// evidence is what a plan's tests are made from.
+type evidence struct {
+	recs   [2]int // recordings, the fewer blocks of each the more there are
+	rows   []evidenceRow
+	shifts [levels]blockValues // what the rows of a level have in common
+	wait   blockValues
+	total  blockValues
+	votes  [levels]int // rows of a level that said what they have in common
+	// paired recordings were made in turn, the k-th of A beside the k-th of B.
+	paired      bool
+	apartInTime bool // all of one side were made before any of the other
+}
+
+// blockValues are a row's blocks: logarithms of time for work, but for waits,
+// which are shares.
+type blockValues [measures][2][][]float64 // [measure][side][recording][block]
+
+// level is what a row stands for.
+type level int
+
+const (
+	ofAll level = iota // whole runs, what all steps have in common, waits
+	ofKinds
+	ofLayers
+	ofSteps // have in common what kinds have
+	levels
+)
+
+// evidenceRow is the blocks of one row.
+type evidenceRow struct {
+	diff  *Diff
+	level level
+	votes bool // on what all rows of its level have in common
+	x     blockValues
+}
+
+// sample takes the evidence from both sides while they are at hand.
+func (d *PlanDiff) sample(a, b *side) {
+	e := &d.evidence
+	e.paired, e.apartInTime = inTurn(a, b), apartInTime(a, b)
+	sides := sampled(a, b, e.paired)
+	per := [2]int{}
+	for i, s := range sides {
+		if len(s.recs) == 0 {
+			return
+		}
+		per[i] = max(2, (maxBlocks+len(s.recs)-1)/len(s.recs))
+		for _, r := range s.recs {
+			per[i] = min(per[i], len(r.samples.Wall))
+		}
+	}
+	e.recs = [2]int{len(sides[0].recs), len(sides[1].recs)}
+	take := func(x *blockValues, row func(side int, r *recording) [measures][]float64) {
+		for i, s := range sides {
+			for k := range s.recs {
+				for m, v := range row(i, &s.recs[k]) {
+					x[m][i] = append(x[m][i], v)
+				}
+			}
+		}
+	}
+	// timed takes the blocks of rows in which time depends on the batch.
+	timed := func(x *blockValues, row func(side int, r *recording, size sizeEffect) rowSample) {
+		size := newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).run() })
+		take(x, func(i int, r *recording) [measures][]float64 { return row(i, r, size).blocks(per[i]) })
+	}
+	for k, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {
+		for i := range rows {
+			r := &rows[i]
+			if len(r.a) == 0 || len(r.b) == 0 {
+				continue
+			}
+			row := evidenceRow{diff: r, level: ofKinds + level(k)}
+			y, steps := rowYard(a, b, r), [2][]int{r.a, r.b}
+			timed(&row.x, func(i int, rec *recording, size sizeEffect) rowSample { return rec.sampleRow(steps[i], y, size) })
+			r.tailOver = math.Exp(stats.Median(slices.Concat(row.x[Tail][0]...)) - stats.Median(slices.Concat(row.x[Mean][0]...)))
+			e.rows = append(e.rows, row)
+		}
+	}
+	timed(&e.total, func(_ int, rec *recording, size sizeEffect) rowSample { return rec.wallRow(a, size) })
+	take(&e.wait, func(i int, r *recording) [measures][]float64 { return r.waits(len(sides[i].plan.Lanes), per[i]) })
+	var run []float64
+	for _, r := range a.recs {
+		for _, w := range r.samples.Wall {
+			run = append(run, float64(w))
+		}
+	}
+	slices.Sort(run)
+	d.tail = stats.Quantile(run, tailQuantile)
+	d.takeCommon(ofKinds)
+	d.takeCommon(ofLayers)
+}
+
+// sampled are the sides with the recordings that have enough runs of the plan to
+// say something, unless none has: which plan computes a text may depend on what
+// came with it, and a run here and there says nothing. Of a pair both are left
+// out.
+func sampled(a, b *side, paired bool) [2]*side {
+	const few = 4
+	out := [2]*side{{plan: a.plan, ceilings: a.ceilings}, {plan: b.plan, ceilings: b.ceilings}}
+	for i, s := range [2]*side{a, b} {
+		for k, r := range s.recs {
+			if len(r.samples.Wall) >= few && (!paired || len([2]*side{b, a}[i].recs[k].samples.Wall) >= few) {
+				out[i].recs = append(out[i].recs, r)
+			}
+		}
+	}
+	if len(out[0].recs) == 0 || len(out[1].recs) == 0 {
+		return [2]*side{a, b}
+	}
+	return out
+}
+
+// inTurn reports whether the recordings of two sides were made in turn, one of
+// each after another in whichever order, and puts them into the order in which
+// they were made.
+func inTurn(a, b *side) bool {
+	n := len(a.recs)
+	if n < 2 || n != len(b.recs) {
+		return false
+	}
+	for _, s := range []*side{a, b} {
+		slices.SortStableFunc(s.recs, func(x, y recording) int { return x.made.Compare(y.made) })
+	}
+	for i := range n - 1 {
+		x, y := a.recs[i], b.recs[i]
+		if last := later(x.made, y.made); !last.Before(a.recs[i+1].made) || !last.Before(b.recs[i+1].made) {
+			return false
+		}
+	}
+	return true
+}
+
+// apartInTime reports whether all recordings of one side were made before those
+// of the other: what the machine did between them is then in no side's spread.
+func apartInTime(a, b *side) bool {
+	bounds := func(s *side) (first, last time.Time) {
+		first, last = s.recs[0].made, s.recs[0].made
+		for _, r := range s.recs {
+			if r.made.Before(first) {
+				first = r.made
+			}
+			last = later(last, r.made)
+		}
+		return first, last
+	}
+	firstA, lastA := bounds(a)
+	firstB, lastB := bounds(b)
+	return lastA.Before(firstB) || lastB.Before(firstA)
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
+	}
+	return y
+}
+
+// units is how many blocks the side with fewer of them has.
+func (e *evidence) units() int {
+	count := func(side int) (n int) {
+		for _, r := range e.wait[Median][side] {
+			n += len(r)
+		}
+		return n
+	}
+	return min(count(0), count(1))
+}
+
+// repeated reports whether both sides have several recordings, which then show
+// themselves how far two of one build lie apart.
+func (e *evidence) repeated() bool { return min(e.recs[0], e.recs[1]) > 1 }
+
+// takeCommon finds what all rows of a level have in common and takes it off each,
+// block by block. Each row has one vote, however long it takes: where the matrix
+// product alone gets slower, most of the time changes and yet only one kind.
+func (d *PlanDiff) takeCommon(of level) {
+	e := &d.evidence
+	var voters []*evidenceRow
+	for i := range e.rows {
+		if r := &e.rows[i]; r.level == of && !r.outsideLayers() && r.diff.Before >= voteShare*d.Total.Before {
+			r.votes = true
+			voters = append(voters, r)
+		}
+	}
+	e.votes[of] = len(voters)
+	for m := range measures {
+		before := make([]float64, len(voters)) // of A
+		for i, r := range voters {
+			before[i] = stats.Median(slices.Concat(r.x[m][0]...))
+		}
+		for side := range 2 {
+			for r, blocks := range e.wait[m][side] {
+				shift := make([]float64, len(blocks))
+				for b := range shift {
+					votes := make([]float64, len(voters))
+					for i, v := range voters {
+						votes[i] = v.x[m][side][r][b] - before[i]
+					}
+					shift[b] = stats.Median(votes)
+				}
+				e.shifts[of][m][side] = append(e.shifts[of][m][side], shift)
+			}
+		}
+		if e.votes[of] >= fewVotes { // else there is nothing to tell the machine from the rows
+			e.addShift(of, m, -1)
+		}
+	}
+}
+
+// addShift adds what the rows of a level have in common to them, times factor.
+func (e *evidence) addShift(of level, m Measure, factor float64) {
+	for i := range e.rows {
+		if row := &e.rows[i]; row.level.common() == of {
+			for side, recs := range e.shifts[of][m] {
+				for r, blocks := range recs {
+					for b, v := range blocks {
+						row.x[m][side][r][b] += factor * v
+					}
+				}
+			}
+		}
+	}
+}
+
+// common is the level whose rows say what this one's have in common.
+func (l level) common() level {
+	if l == ofLayers {
+		return ofLayers
+	}
+	return ofKinds
+}

@@ -1,0 +1,304 @@
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"hotpath/internal/stats"
+)
+
+// How differences are told from noise.
+//
+// Two recordings of one build differ for four reasons, and only the first is
+// what a test of single runs would allow for: each run differs from the next;
+// the machine drifts, so that neighbouring runs are alike; it was faster or
+// slower as a whole when one of the recordings was made; and single steps were
+// luckier in one of them, by where their pages lie. Hence
+//
+//   - a recording is cut into blocks. Of each block the stats.Median, the mean and the
+//     95th percentile are compared;
+//   - with several recordings of each side, their spread is the error. Where they
+//     were made in turn the two of a pair are compared, so that what the machine
+//     did to both cancels. The variance of a row is moderated by that of the
+//     other rows, as one row has few recordings;
+//   - with one recording of each, the spread of the other rows is the error: an op
+//     must differ by more than ops do, a layer by more than layers, a step by more
+//     than like steps of the other layers;
+//   - what all ops have in common is judged for itself. Its drift within a
+//     recording is taken off every row. Its shift from A to B is taken off only
+//     where it is found to be real, and then reported; otherwise its uncertainty
+//     is part of the rows' error. Layers are held against what all layers have in
+//     common in the same way;
+//   - Student's distribution gives interval and probability, with as many degrees
+//     of freedom as the error rests on. Holm corrects for the number of tests.
+const (
+	maxBlocks   = 12    // of a recording
+	leastBlocks = 8     // of a side, to call anything different
+	leastMargin = 0.01  // differences below it are nobody's
+	commonFloor = 0.35  // one recording per side cannot tell a slow hour from a slow build below this
+	waitFloor   = 0.02  // of a run's time
+	voteShare   = 0.001 // of a run's time: rows below it are too short to be heard
+	fewVotes    = 3
+	// falseAlarms is the probability, over all tests of a comparison, to call a
+	// difference real where there is none.
+	falseAlarms = 0.01
+	// moderation is how many degrees of freedom the other rows count for at most
+	// in the variance of a row.
+	moderation = 8
+)
+
+// shiftOf is by how much a row differs between the sides, with its variance and
+// the degrees of freedom that rests on.
+type shiftOf struct{ mid, variance, freedom float64 }
+
+// shift estimates it from the blocks of one measure. With one recording of a side
+// the variance is that of blocks alone, and nothing is known of luck.
+func (e *evidence) shift(m Measure, x [2][][]float64) shiftOf {
+	if !e.repeated() {
+		a, b := slices.Concat(x[0]...), slices.Concat(x[1]...)
+		freedom := float64(len(a) + len(b) - 2)
+		if m == Mean { // a mean has all of the time in it, however rare
+			s := shiftOf{logMean(b) - logMean(a), logMeanVariance(a) + logMeanVariance(b), freedom}
+			// What one block alone makes of it is no change: an interruption may be
+			// a hundred times as long as the step that it falls into.
+			s.variance += sq(s.mid - (logMean(withoutMax(b)) - logMean(withoutMax(a))))
+			return s
+		}
+		mid, sd := hodgesLehmann(a, b)
+		return shiftOf{mid, sd * sd, freedom}
+	}
+	center := stats.Median
+	if m == Mean {
+		center = logMean
+	}
+	var mids [2][]float64
+	for side, recs := range x {
+		for _, r := range recs {
+			mids[side] = append(mids[side], center(r))
+		}
+	}
+	n, k := float64(len(mids[0])), float64(len(mids[1]))
+	if e.paired {
+		d := make([]float64, len(mids[0]))
+		for i := range d {
+			d[i] = mids[1][i] - mids[0][i]
+		}
+		return shiftOf{mean(d), squares(d) / (n - 1) / n, n - 1}
+	}
+	each := (squares(mids[0]) + squares(mids[1])) / (n + k - 2) // the variance of one recording
+	if e.apartInTime {
+		n, k = 1, 1 // neighbours in time are alike: they say no more than one of them
+	}
+	return shiftOf{mean(mids[1]) - mean(mids[0]), each * (1/n + 1/k), float64(len(mids[0]) + len(mids[1]) - 2)}
+}
+
+// oneTest is one measure of one row.
+type oneTest struct {
+	row    *Diff
+	change *Change
+}
+
+// judge gives every row its verdict. machine is how far the machine's ceilings
+// moved between the recordings.
+func (c *Comparison) judge(machine float64, work workCount) {
+	// Kinds are few and steps many: were they one family, the correction for the
+	// steps would hide the kinds. Each level has its part of the probability.
+	var families [levels][]oneTest
+	for i := range c.Plans {
+		for l, tests := range c.Plans[i].test(machine) {
+			families[l] = append(families[l], tests...)
+		}
+	}
+	for _, tests := range families {
+		p := make([]float64, len(tests))
+		for i, t := range tests {
+			p[i] = t.change.P
+		}
+		for i, h := range Holm(p) {
+			t := tests[i]
+			t.change.Holm = min(1, float64(levels)*h)
+			if t.change.Holm < falseAlarms {
+				t.change.Verdict = Slower
+				if t.change.Percent < 0 {
+					t.change.Verdict = Faster
+				}
+			}
+		}
+	}
+	for i := range c.Plans {
+		d := &c.Plans[i]
+		few := d.evidence.units() < leastBlocks
+		if few {
+			c.warn("plan %q: %d and %d runs are too few to call a time different, which needs %d of each", d.ID, d.Runs[0], d.Runs[1], leastBlocks)
+		}
+		for _, r := range []*Diff{&d.Wait, &d.Common, &d.Total} {
+			r.conclude(few)
+		}
+		for _, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {
+			for k := range rows {
+				rows[k].conclude(few)
+				rows[k].countWork(work[d.Phase])
+			}
+		}
+	}
+}
+
+// conclude is the verdict of a row from those of its measures. The total time
+// counts first, then the usual one, then the slowest runs.
+func (d *Diff) conclude(few bool) {
+	switch {
+	case d.Verdict != Same:
+	case d.Mean.judged():
+		d.Verdict = d.Mean.Verdict
+	case d.Median.judged():
+		d.Verdict = d.Median.Verdict
+	case d.P95.Verdict == Slower:
+		d.Verdict = SlowerTail
+	case d.P95.Verdict == Faster:
+		d.Verdict = FasterTail
+	case few || !d.tested:
+		d.Verdict = Untested
+	}
+}
+
+// test fills the changes of a plan's rows, and lists those that it tested by
+// level.
+func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
+	e := &d.evidence
+	if e.units() == 0 {
+		return tests
+	}
+	enough := e.units() >= leastBlocks
+	take := func(l level, row *Diff, m Measure, s shiftOf, floor float64, percent func(float64) float64) {
+		row.tested = true
+		c := row.Of(m)
+		if c.measure(s, floor, percent, enough); enough {
+			tests[l] = append(tests[l], oneTest{row, c})
+		}
+	}
+	growth := func(log float64) float64 { return 100 * math.Expm1(log) }
+	points := func(share float64) float64 { return 100 * share }
+	d.Wait.base, d.Total.base, d.Common.base = d.Total.Before, d.Total.Before+d.Total.Work, d.Common.Before+d.Common.Work
+	for i := range e.rows {
+		r := e.rows[i].diff
+		r.base = r.Before + r.Work - r.waited
+	}
+	for m := range measures {
+		// Whether the machine or the build got slower is known from several
+		// recordings in turn alone.
+		floor := func(x [2][][]float64, least, unknown float64) float64 {
+			if e.repeated() && !e.apartInTime {
+				return least
+			}
+			return max(least, unknown) + 3*math.Hypot(stats.Spread(slices.Concat(x[0]...)), stats.Spread(slices.Concat(x[1]...)))
+		}
+		of := func(x [2][][]float64) shiftOf {
+			s := e.shift(m, x)
+			s.freedom = min(s.freedom, moderation) // neighbours in time are alike
+			return s
+		}
+		take(ofAll, &d.Total, m, of(e.total[m]), floor(e.total[m], leastMargin, commonFloor+machine), growth)
+		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitFloor, waitFloor), points)
+		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
+		if e.votes[ofKinds] >= fewVotes {
+			take(ofAll, &d.Common, m, of(e.shifts[ofKinds][m]), apart, growth)
+			apart = leastMargin
+		}
+		shifts := e.rowShifts(m)
+		luck := e.luck(shifts)
+		var doubt [levels]float64
+		for l, to := range map[level]*[measures]float64{ofKinds: &d.Shift, ofLayers: &d.LayerShift} {
+			if e.votes[l] < fewVotes {
+				continue
+			}
+			s := e.within(m, e.shifts[l][m])
+			s.variance += luck[l].others() / float64(e.votes[l])
+			if studentTail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
+				to[m] = growth(s.mid)
+				continue
+			}
+			// None is found: the rows have it back.
+			e.addShift(l, m, 1)
+			doubt[l] = s.variance
+		}
+		put := e.rowShifts(m)
+		for i := range e.rows {
+			r := &e.rows[i]
+			if r.outsideLayers() || r.level == ofLayers && e.votes[ofLayers] < fewVotes {
+				continue // nothing to hold a layer against
+			}
+			s := luck[r.level].moderated(shifts[i], i)
+			if r.level == ofSteps {
+				s = s.plus(varianceOf(luck[ofKinds].squares))
+				if !e.repeated() { // steps are hit one by one: luck has longer tails than Student's
+					s.freedom = min(s.freedom, moderation)
+				}
+			}
+			if s.freedom <= 0 {
+				if apart == leastMargin {
+					continue // nothing is known of luck
+				}
+				s.freedom = moderation // the floor holds it
+			}
+			s.mid = put[i].mid
+			s.variance += doubt[r.level.common()]
+			take(r.level, r.diff, m, s, apart, growth)
+		}
+	}
+	return tests
+}
+
+// within is a shift between these very recordings, whatever made it: its variance
+// is that of blocks within them.
+func (e *evidence) within(m Measure, x [2][][]float64) shiftOf {
+	out := shiftOf{mid: e.shift(m, x).mid, freedom: moderation}
+	for _, recs := range x {
+		for _, r := range recs {
+			out.variance += 1.57 * sq(stats.Spread(r)) / float64(len(r)) / sq(float64(len(recs)))
+		}
+	}
+	return out
+}
+
+// plus adds another source of error. The degrees of freedom of the sum are Welch
+// and Satterthwaite's.
+func (s shiftOf) plus(variance, freedom float64) shiftOf {
+	if variance == 0 || freedom == 0 {
+		return s
+	}
+	sum := s.variance + variance
+	if s.freedom > 0 {
+		s.freedom = sum * sum / (s.variance*s.variance/s.freedom + variance*variance/freedom)
+	}
+	s.variance = sum
+	return s
+}
+
+// rowShifts are the shifts of all rows in one measure.
+func (e *evidence) rowShifts(m Measure) []shiftOf {
+	out := make([]shiftOf, len(e.rows))
+	for i := range e.rows {
+		out[i] = e.shift(m, e.rows[i].x[m])
+	}
+	return out
+}
+
+// measure fills a change. Differences below the floor are none; the interval
+// holds it and the error.
+func (c *Change) measure(s shiftOf, floor float64, percent func(float64) float64, enough bool) {
+	error := math.Sqrt(s.variance)
+	c.Percent, c.Verdict, c.P, c.Holm = percent(s.mid), Same, 1, 1
+	if !enough {
+		return
+	}
+	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*error)
+	half := math.Hypot(studentQuantile(0.05, s.freedom)*error, floor)
+	low, high := percent(s.mid-half), percent(s.mid+half)
+	c.Low, c.High = &low, &high
+	if beyond := math.Abs(s.mid) - floor; beyond > 0 {
+		c.P = 0
+		if error > 0 {
+			c.P = studentTail(beyond/error, s.freedom)
+		}
+	}
+}

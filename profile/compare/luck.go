@@ -1,0 +1,89 @@
+package compare
+
+import "hotpath/internal/stats"
+
+// luck is how far rows of one level move apart without a cause, in one measure.
+type luck struct {
+	repeated bool
+	rows     []int     // of the evidence
+	squares  []float64 // [row]: squared distance beyond the noise of blocks, or variance over recordings
+	freedom  float64   // of one row's variance
+}
+
+// luck learns it for each level: from the spread of recordings where there are
+// several of each side and the machine is in it, else from how far apart the
+// rows of the level lie.
+func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
+	repeated := e.repeated() && !e.apartInTime
+	groups := map[string][]float64{} // of like steps
+	for i := range e.rows {
+		if r := &e.rows[i]; r.level == ofSteps {
+			groups[r.likeness()] = append(groups[r.likeness()], shifts[i].mid)
+		}
+	}
+	for l := range out {
+		out[l].repeated = repeated
+	}
+	for i := range e.rows {
+		r, s := &e.rows[i], shifts[i]
+		to := &out[r.level]
+		switch {
+		case r.level != ofSteps && !r.votes, r.outsideLayers():
+			continue
+		case repeated:
+			to.squares = append(to.squares, s.variance)
+			to.freedom = s.freedom
+		case r.level != ofSteps:
+			to.squares = append(to.squares, max(0, s.mid*s.mid-s.variance))
+		case len(groups[r.likeness()]) < 3:
+			continue
+		default:
+			like := groups[r.likeness()]
+			d, n := s.mid-stats.Median(like), float64(len(like))
+			to.squares = append(to.squares, max(0, d*d*n/(n-1)-s.variance))
+		}
+		to.rows = append(to.rows, i)
+	}
+	return out
+}
+
+// outsideLayers reports the row of what lies in no layer, which is like none.
+func (r *evidenceRow) outsideLayers() bool { return r.level == ofLayers && r.diff.Layer < 0 }
+
+// likeness is what steps of different layers have in common.
+func (r *evidenceRow) likeness() string { return r.diff.kind + "\x00" + r.diff.Op }
+
+// others is the variance of one row by all of them.
+func (l *luck) others() float64 {
+	v, _ := varianceOf(l.squares)
+	return v
+}
+
+// strange is how many times the others' variance a row's own may be by luck.
+const strange = 9
+
+// moderated is a row's shift with the variance that luck adds. The row itself has
+// no part in what the others say: what it is judged by must not be its own
+// change.
+func (l *luck) moderated(s shiftOf, row int) shiftOf {
+	var rest []float64
+	for k, i := range l.rows {
+		if i != row {
+			rest = append(rest, l.squares[k])
+		}
+	}
+	v, freedom := varianceOf(rest)
+	if !l.repeated {
+		// The variance of blocks is the row's own, that of luck the others'.
+		if freedom == 0 {
+			return shiftOf{s.mid, s.variance, 0}
+		}
+		// Blocks of one recording are not quite independent: they add no freedom.
+		return shiftOf{s.mid, s.variance + v*(1+1/(freedom+1)), freedom}
+	}
+	v, prior := stats.Median(rest), min(moderation, float64(len(rest))*l.freedom)
+	if s.variance > strange*v {
+		return s // a row that strays much further than the others is judged by itself
+	}
+	return shiftOf{s.mid, (prior*v + s.freedom*s.variance) / (prior + s.freedom), prior + s.freedom}
+}

@@ -1,0 +1,236 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"hotpath/profile/internal/table"
+	"hotpath/profile/report"
+)
+
+// Text writes the comparison for people: o.Top rows of each list, those that
+// changed first.
+func (c *Comparison) Text(w io.Writer, o report.Options) error {
+	for _, t := range c.tables(o) {
+		if err := t.Text(w, o.Color); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Markdown writes the same as Markdown.
+func (c *Comparison) Markdown(w io.Writer, o report.Options) error {
+	for _, t := range c.tables(o) {
+		if err := t.Markdown(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// JSON writes the whole comparison as one document.
+func (c *Comparison) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(c)
+}
+
+// Summary is the comparison in a sentence or two.
+func (c *Comparison) Summary() string {
+	all := table.PercentOf(c.Total.Delta(), c.Total.Before)
+	var out []string
+	different := c.Different()
+	tested := slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.Total.Verdict != Untested })
+	switch mid, low, high := c.Real(); {
+	case len(different) == 0 && !tested:
+		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
+	case len(different) == 0:
+		out = append(out, fmt.Sprintf("No difference of time was found: B took %s, which two recordings of one build may.", longer(all)))
+	case math.Abs(mid) < 0.05:
+		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
+	default:
+		if mid < 0 {
+			low, high = -high, -low
+		}
+		out = append(out, fmt.Sprintf("B is %s by %.1f %% of A's time (%.1f to %.1f): %s.", faster(mid), math.Abs(mid), low, high, different[0].says()))
+	}
+	if n := len(different); n > 1 {
+		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
+	}
+	for i := range c.Memory {
+		if d := &c.Memory[i]; d.Changed() {
+			out = append(out, fmt.Sprintf("%s of %s: %s MiB became %s.", d.Class, d.Owner, table.Mib(int64(d.Before)), table.Mib(int64(d.After))))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func longer(percent float64) string {
+	if percent < 0 {
+		return fmt.Sprintf("%.1f %% less time than A", -percent)
+	}
+	return fmt.Sprintf("%.1f %% longer than A", percent)
+}
+
+func faster(change float64) string {
+	if change < 0 {
+		return "faster"
+	}
+	return "slower"
+}
+
+// says is what was found out about a row.
+func (d *Diff) says() string {
+	if !d.Verdict.timed() {
+		return d.Name + " has " + string(d.Verdict)
+	}
+	m := d.Main()
+	c := d.Of(m)
+	low, high := c.bounds()
+	if c.Percent < 0 {
+		low, high = -high, -low
+	}
+	unit := "%"
+	if d.Name == waitingRow {
+		unit = "points"
+	}
+	text := fmt.Sprintf("the %s of %s is %.1f %s %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), unit, faster(c.Percent), low, high)
+	if m == Tail {
+		text += ", the median is not"
+	}
+	return text
+}
+
+func (c *Comparison) tables(o report.Options) []table.Table {
+	if o.Top == 0 {
+		o.Top = 15
+	}
+	head := table.Table{Title: "comparison", Note: "ms per run; after - before = work + efficiency + wait; median, mean and p95: change for the same work with its 95 % interval, * where it is real", Cols: []table.Col{table.Left(""), table.Left("")}}
+	head.Add(table.Plain, "A", fmt.Sprintf("%s (%s)", c.A, table.Count(c.Recordings[0], "recording")))
+	head.Add(table.Plain, "B", fmt.Sprintf("%s (%s)", c.B, table.Count(c.Recordings[1], "recording")))
+	m := table.Plain
+	if len(c.Different()) > 0 {
+		m = table.Strong
+	}
+	head.Add(m, "result", c.Summary())
+	for _, id := range c.OnlyA {
+		head.Add(table.Warn, "only in A", "plan "+id)
+	}
+	for _, id := range c.OnlyB {
+		head.Add(table.Warn, "only in B", "plan "+id)
+	}
+	for _, w := range c.Warnings {
+		head.Add(table.Warn, "warning", w)
+	}
+	out := []table.Table{head}
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		out = append(out, p.table("plan "+p.Name+" "+p.Phase, fmt.Sprintf("%d and %d runs", p.Runs[0], p.Runs[1]), []Diff{p.Total, p.Common, p.Wait}, -1),
+			p.table("by op", table.Join("a fused step counts as what most of it is", shifted(p.Shift, "steps")), p.Kinds, o.Top))
+		if len(p.Layers) > 1 {
+			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
+		}
+		out = append(out, p.table("steps", "", p.Steps, o.Top))
+	}
+	if t := c.memoryTable(); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
+	return out
+}
+
+// shifted says what was taken off rows because all of them have it in common.
+func shifted(by [measures]float64, rows string) string {
+	var parts []string
+	for m, v := range by {
+		if v != 0 {
+			parts = append(parts, fmt.Sprintf("%s %+.1f %%", Measure(m), v))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "changes are beyond what all " + rows + " have in common: " + strings.Join(parts, ", ")
+}
+
+// memoryTable lists classes of memory, those that changed first.
+func (c *Comparison) memoryTable() table.Table {
+	t := table.Table{Title: "memory", Note: "MiB; sizes of plans are exact, those of the Go runtime depend on when it collected last",
+		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict")}}
+	for _, changed := range []bool{true, false} {
+		for i := range c.Memory {
+			d := &c.Memory[i]
+			if d.Changed() != changed {
+				continue
+			}
+			m := table.Plain
+			if d.Changed() {
+				m = table.Strong
+			}
+			if d.Verdict.worse() {
+				m = table.Warn
+			}
+			t.Add(m, d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict))
+		}
+	}
+	return t
+}
+
+// table lists rows. Of more than top, those that changed come first, then those
+// with the largest differences.
+func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
+	if top > 0 {
+		rows = slices.Clone(rows)
+		slices.SortStableFunc(rows, func(a, b Diff) int {
+			if a.Changed() != b.Changed() {
+				if a.Changed() {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta()))
+		})
+		if len(rows) > top {
+			note = table.Join(note, fmt.Sprintf("%d of %d", top, len(rows)))
+			rows = rows[:top]
+		}
+	}
+	t := table.Table{Title: title, Note: note, Cols: []table.Col{table.Left(""), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("work"), table.Right("efficiency"), table.Right("wait"),
+		table.Right("median %"), table.Right("mean %"), table.Right("p95 %"), table.Right("noise"), table.Left("verdict")}}
+	for i := range rows {
+		d := &rows[i]
+		m := table.Plain
+		if d.Changed() {
+			m = table.Strong
+		}
+		if d.Verdict.worse() {
+			m = table.Warn
+		}
+		cells := []string{d.Name, table.Fms(d.Before), table.Fms(d.After), table.Signed(d.Delta()), table.Signed(d.Work), table.Signed(d.Efficiency), table.Signed(d.Wait), "", "", "", "", string(d.Verdict)}
+		if d.tested {
+			for k := range measures {
+				cells[7+int(k)] = d.Of(k).cell()
+			}
+			cells[10] = fmt.Sprintf("±%.1f", d.Of(d.Main()).Noise)
+		}
+		t.Add(m, cells...)
+	}
+	return t
+}
+
+// cell is a change with its interval, and a star where it is more than noise.
+func (c *Change) cell() string {
+	star := ""
+	if c.judged() {
+		star = "*"
+	}
+	if c.Low == nil || c.High == nil {
+		return fmt.Sprintf("%+.1f (too few)", c.Percent)
+	}
+	return fmt.Sprintf("%s%+.1f (%+.1f to %+.1f)", star, c.Percent, *c.Low, *c.High)
+}
