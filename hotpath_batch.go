@@ -36,9 +36,9 @@ func (b *textBatch) reset() {
 	b.ids, b.pieces, b.texts, b.seqs = b.ids[:0], b.pieces[:0], b.texts[:0], b.seqs[:0]
 }
 
-// add tokenizes one text. On an error the batch is as before; where ctx ended
+// addText tokenizes one text. On an error the batch is as before; where ctx ended
 // under way, nobody may use it.
-func (b *textBatch) add(ctx context.Context, p *embedPlan, index int, text string, s *tokenizer.Scratch) error {
+func (b *textBatch) addText(ctx context.Context, p *embedPlan, index int, text string, s *tokenizer.Scratch) error {
 	if p.prompt != "" {
 		text = p.prompt + text
 	}

@@ -97,7 +97,7 @@ func (m *Model) embedInto(ctx context.Context, dst []float32, texts []string, p 
 	_, end := profile.Scope(ctx, "tokenize")
 	b.reset()
 	for i, text := range texts {
-		if err = b.add(ctx, p, i, text, &b.scratch); err != nil {
+		if err = b.addText(ctx, p, i, text, &b.scratch); err != nil {
 			break
 		}
 	}

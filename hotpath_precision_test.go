@@ -12,7 +12,7 @@ import (
 
 	cpubackend "hotpath/internal/backend/cpu"
 	"hotpath/internal/calib"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/model"
 	"hotpath/internal/precision"
 	"hotpath/internal/testmodels"
@@ -200,7 +200,7 @@ func TestCalibratePrecision(t *testing.T) {
 	// What generates has no candidate: likelihoods want more than vectors do.
 	r, err = CalibratePrecision(ctx, testmodels.Dir(t, "gguf/llama-q8_0.gguf"), Options{Threads: 2})
 	if err != nil || len(r.Classes) != 1 {
-		t.Errorf("llama on %v: %+v, %v", cpu.Active(), r, err)
+		t.Errorf("llama on %v: %+v, %v", isa.Active(), r, err)
 	}
 	t.Setenv("HOTPATH_CACHE", filepath.Join(i.Path, "below a file"))
 	if r, err = CalibratePrecision(ctx, path, Options{Threads: 1}); err != nil || r.File != "" || r.Note == "" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
 	"hotpath/profile/export"
@@ -21,7 +21,7 @@ func TestOpenDescribesTheRun(t *testing.T) {
 	rec := profile.NewRecorder(profile.Options{})
 	m := open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Threads: 2})
 	f := rec.Snapshot().Facts
-	if f.CPU != cpu.Host().Brand || f.Tier != cpu.Active().String() || f.Threads != 2 || f.Device != "cpu" || f.Precision != "auto" || f.Params != m.cfg.ParamCount || f.Model != m.cfg.Name {
+	if f.CPU != isa.Host().Brand || f.Tier != isa.Active().String() || f.Threads != 2 || f.Device != "cpu" || f.Precision != "auto" || f.Params != m.cfg.ParamCount || f.Model != m.cfg.Name {
 		t.Errorf("%+v", f)
 	}
 }

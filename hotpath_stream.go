@@ -238,7 +238,7 @@ func (b *block) try(ctx context.Context, p *embedPlan, index int, text string, s
 		}
 	}()
 	defer engine.Guard(&err)
-	return b.add(ctx, p, index, text, s)
+	return b.addText(ctx, p, index, text, s)
 }
 
 // take waits for tokenized blocks, as many as a window holds; none at the end.
@@ -285,7 +285,7 @@ func (s *stream) compute(ctx context.Context) {
 		var out []answered
 		if err == nil {
 			start := time.Now()
-			out, err = w.run(ctx, s.model)
+			out, err = w.embedBlocks(ctx, s.model)
 			s.release(&w, time.Since(start).Seconds())
 		}
 		if err != nil {

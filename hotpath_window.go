@@ -22,9 +22,9 @@ type window struct {
 	all     [][]int32 // of all pieces, in the order of texts
 }
 
-// run embeds the texts of all blocks. An error ends the stream; answers before
+// embedBlocks embeds the texts of all blocks. An error ends the stream; answers before
 // it count.
-func (w *window) run(ctx context.Context, m *Model) (out []answered, err error) {
+func (w *window) embedBlocks(ctx context.Context, m *Model) (out []answered, err error) {
 	defer engine.Guard(&err)
 	w.sort()
 	width := w.plan.width

@@ -45,12 +45,12 @@ func genVecGoNEON(g *asm) { vecGo(g, neon) }
 // vecGo writes for the isas of an architecture, the widest last.
 func vecGo(g *asm, isas ...isa) {
 	most := isas[len(isas)-1].lanes
-	g.pf("package vec\n\nimport (\n\t\"math\"\n\n\t\"hotpath/internal/kernel/cpu\"\n)\n")
+	g.pf("package vec\n\nimport (\n\t\"math\"\n\n\t\"hotpath/internal/kernel/isa\"\n)\n")
 	g.pf("var negInf = float32(math.Inf(-1))\n")
 	g.pf("// lanes is the number of f32 values in a vector of each tier.")
-	g.raw("var lanes = [...]int{cpu.Generic: 0")
+	g.raw("var lanes = [...]int{isa.Generic: 0")
 	for _, i := range isas {
-		g.raw(fmt.Sprintf(", cpu.%s: %d", i.name, i.lanes))
+		g.raw(fmt.Sprintf(", isa.%s: %d", i.name, i.lanes))
 	}
 	g.pf("}\n")
 	g.pf("//go:noescape\nfunc ropeSplit%s(x, cos, sin *float32, half int, sign uint32)\n", isas[0].name)
@@ -125,9 +125,9 @@ func vecGo(g *asm, isas ...isa) {
 // laneOf finds the width of a vector, and the tier where there is a choice.
 func laneOf(isas []isa) string {
 	if len(isas) == 1 {
-		return "\tlane := lanes[cpu.Vector()]"
+		return "\tlane := lanes[isa.Vector()]"
 	}
-	return "\ttier := cpu.Vector()\n\tlane := lanes[tier]"
+	return "\ttier := isa.Vector()\n\tlane := lanes[tier]"
 }
 
 func dispatch(g *asm, isas []isa, name, indent, assign, args string) {
@@ -139,7 +139,7 @@ func dispatch(g *asm, isas []isa, name, indent, assign, args string) {
 		g.pf("%s%s%s%s(%s)%s", indent, assign, name, isas[0].name, args, end)
 		return
 	}
-	g.pf("%sif tier == cpu.AVX512 {\n%s\t%s%sAVX512(%s)%s\n%s} else {\n%s\t%s%sAVX2(%s)%s\n%s}",
+	g.pf("%sif tier == isa.AVX512 {\n%s\t%s%sAVX512(%s)%s\n%s} else {\n%s\t%s%sAVX2(%s)%s\n%s}",
 		indent, indent, assign, name, args, end, indent, indent, assign, name, args, end, indent)
 }
 

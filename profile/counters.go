@@ -46,22 +46,22 @@ type requestFold struct {
 	parts                                   partFold
 }
 
-func (f *requestFold) add(q Request) {
-	f.duration.add(q.End - q.Start)
+func (f *requestFold) addRequest(q Request) {
+	f.duration.addValue(q.End - q.Start)
 	f.prompt += int64(q.PromptTokens)
 	f.output += int64(q.OutputTokens)
 	if q.FirstToken != 0 {
-		f.firstToken.add(q.FirstToken - q.Start)
-		f.tokenize.add(q.Tokenize)
-		f.compile.add(q.Compile)
-		f.queue.add(q.Queue)
-		f.hand.add(q.Hand)
-		f.prefill.add(max(0, q.FirstToken-q.Start-q.Tokenize-q.Compile-q.Queue-q.Hand))
+		f.firstToken.addValue(q.FirstToken - q.Start)
+		f.tokenize.addValue(q.Tokenize)
+		f.compile.addValue(q.Compile)
+		f.queue.addValue(q.Queue)
+		f.hand.addValue(q.Hand)
+		f.prefill.addValue(max(0, q.FirstToken-q.Start-q.Tokenize-q.Compile-q.Queue-q.Hand))
 		if q.OutputTokens > 1 {
-			f.perToken.add((q.End - q.FirstToken) / int64(q.OutputTokens-1))
+			f.perToken.addValue((q.End - q.FirstToken) / int64(q.OutputTokens-1))
 		}
 	}
-	f.kept.add(q)
+	f.kept.keep(q)
 }
 
 // Counter is a number that changes over time, such as the blocks of the KV
@@ -133,7 +133,7 @@ func (c *Counter) set(v float64) {
 		c.peak, c.everSet = v, true
 	}
 	c.samples++
-	c.kept.add(Sample{Now(), v})
+	c.kept.keep(Sample{Now(), v})
 }
 
 func finite(v float64) bool { return v-v == 0 }

@@ -44,8 +44,8 @@ func (e *elapsed) init() {
 	e.edges = make([]edge, 0, 2*flightsKept)
 }
 
-// add takes a run that has ended. It allocates nothing.
-func (e *elapsed) add(f *planFold, from, to int64) {
+// addSpan takes a run that has ended. It allocates nothing.
+func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	if from <= 0 || to < from {
 		return // left out of everything
 	}

@@ -133,7 +133,7 @@ func TestElapsedAllocatesNothing(t *testing.T) {
 	f := newPlanFold(rec, coarsePlan("coarse"))
 	at := int64(1)
 	if n := testing.AllocsPerRun(2000, func() {
-		rec.elapsed.add(f, at, at+10)
+		rec.elapsed.addSpan(f, at, at+10)
 		at += 5
 	}); n != 0 {
 		t.Errorf("%v allocations a run", n)

@@ -45,11 +45,11 @@ func TestRoundTrip(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	good := string(encode(t, fixture(t)))
-	replace := func(old, new string) string {
+	replace := func(old, replaced string) string {
 		if !strings.Contains(good, old) {
 			t.Fatalf("the fixture has no %s", old)
 		}
-		return strings.Replace(good, old, new, 1)
+		return strings.Replace(good, old, replaced, 1)
 	}
 	for _, c := range []struct{ name, data, want string }{
 		{"empty", "", "the file is empty"},

@@ -160,23 +160,23 @@ func (f *planFold) fold(r *Run) {
 		f.first = r.End - r.Start
 	}
 	f.runs++
-	f.wall.add(r.End - r.Start)
+	f.wall.addValue(r.End - r.Start)
 	f.tokens += int64(r.Tokens)
 	f.seqs += int64(r.Sequences)
 	f.rows += int64(r.Rows)
-	f.heap.add(r.heap)
+	f.heap.addCount(r.heap)
 	f.foldSteps(r)
 	for i := range r.Lanes {
 		compute, wait := f.foldLane(r, i)
-		f.lanes[i].add(laneLedger(r, i, compute, wait))
+		f.lanes[i].addLedger(laneLedger(r, i, compute, wait))
 	}
-	f.samples.add(r)
+	f.samples.addRun(r)
 	if len(r.Shares) > 0 {
 		f.rec.mu.Lock()
-		f.rec.requests.parts.add(&f.plan, r)
+		f.rec.requests.parts.addRun(&f.plan, r)
 		f.rec.mu.Unlock()
 	}
-	if out, full := f.kept.add(r); full {
+	if out, full := f.kept.keep(r); full {
 		f.recycle(out)
 	}
 }
@@ -187,7 +187,7 @@ func (f *planFold) foldSteps(r *Run) {
 	steps, costs, clock := f.steps[:len(f.spans)], r.Costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
 	for s, span := range f.spans {
 		st := &steps[s]
-		st.span.add(span.last - span.first)
+		st.span.addValue(span.last - span.first)
 		st.clock += clock[s]
 		st.flops += costs[s].FLOPs
 		st.bytes += costs[s].Bytes
@@ -197,7 +197,7 @@ func (f *planFold) foldSteps(r *Run) {
 	}
 	f.entered = true
 	for s := range steps {
-		steps[s].heap.add(r.stepHeap[s])
+		steps[s].heap.addCount(r.stepHeap[s])
 	}
 }
 
@@ -309,9 +309,9 @@ func newKeeper[T any](n int) *keeper[T] {
 	return &keeper[T]{first: make([]T, 0, n/2), last: make([]T, 0, n-n/2)}
 }
 
-// add keeps v and returns what fell out for it: an older value, or v itself
+// keep keeps v and returns what fell out for it: an older value, or v itself
 // where nothing is kept.
-func (k *keeper[T]) add(v T) (out T, full bool) {
+func (k *keeper[T]) keep(v T) (out T, full bool) {
 	k.total++
 	switch {
 	case len(k.first) < cap(k.first):

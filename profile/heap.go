@@ -15,7 +15,7 @@ type HeapCount struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-func (h *HeapCount) add(o HeapCount) {
+func (h *HeapCount) addCount(o HeapCount) {
 	h.Objects += o.Objects
 	h.Bytes += o.Bytes
 }

@@ -42,7 +42,7 @@ func (m *heapMeter) enter(r *Run, step int) {
 func (m *heapMeter) leave() {
 	m.acquire()
 	if m.lanes--; m.lanes == 0 {
-		m.run.stepHeap[m.step].add(readHeap().minus(m.began))
+		m.run.stepHeap[m.step].addCount(readHeap().minus(m.began))
 		m.run = nil
 	}
 	m.lock.Store(false)

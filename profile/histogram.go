@@ -34,7 +34,7 @@ func histMid(i int) int64 {
 	return lo + (int64(1)<<e)/2
 }
 
-func (h *histogram) add(v int64) {
+func (h *histogram) addValue(v int64) {
 	if h.count == 0 || v < h.min {
 		h.min = v
 	}

@@ -34,7 +34,7 @@ type LaneLedger struct {
 // stamps.
 func (l Ledger) ResidualPercent() float64 { return table.Percent(l.Residual, l.LaneTime) }
 
-func (l *Ledger) add(o Ledger) {
+func (l *Ledger) addLedger(o Ledger) {
 	l.Runs += o.Runs
 	l.Wall += o.Wall
 	l.LaneTime += o.LaneTime

@@ -45,7 +45,7 @@ func TestLedgerAddsUpExactly(t *testing.T) {
 	}
 	var lanes Ledger
 	for _, l := range p.Plans[0].ByLane {
-		lanes.add(l.Ledger)
+		lanes.addLedger(l.Ledger)
 	}
 	if lanes.Compute != want.Compute || lanes.Residual != want.Residual || lanes.Idle != want.Idle {
 		t.Errorf("lanes add up to %+v", lanes)

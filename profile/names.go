@@ -81,7 +81,7 @@ func (s *PlanStats) HeapRows(top int, row func(name string, h HeapCount, note st
 		row("  step "+r.Step.Name, *r.Heap, "in "+table.Count(int(r.Calls), "call"))
 	}
 	for _, r := range steps[len(listed):] {
-		rest.add(*r.Heap)
+		rest.addCount(*r.Heap)
 	}
 	if n := len(steps) - len(listed); n > 0 {
 		row("  "+table.Count(n, "step")+" more", rest, "")

@@ -98,7 +98,7 @@ func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
 	defer p.mu.Unlock()
 	p.took += now - began
 	if rate > 0 && finite(rate) {
-		p.fold(probe).add(Sample{now, rate})
+		p.fold(probe).addSample(Sample{now, rate})
 	}
 	p.next.Store(p.ran.Load() + int64(float64(now-began)/probeShare))
 }
@@ -121,7 +121,7 @@ func (p *probes) fold(probe Probe) *probeFold {
 	return &p.folds[len(p.folds)-1]
 }
 
-func (f *probeFold) add(s Sample) {
+func (f *probeFold) addSample(s Sample) {
 	if f.seen++; (f.seen-1)%f.every != 0 {
 		return
 	}

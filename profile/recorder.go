@@ -153,7 +153,7 @@ func (h PlanHandle) Release(run *Run) error {
 	if h.fold.rec.opts.Heap {
 		run.heap = readHeap().minus(run.heap)
 	}
-	h.fold.rec.elapsed.add(h.fold, run.Start, run.End)
+	h.fold.rec.elapsed.addSpan(h.fold, run.Start, run.End)
 	h.fold.rec.wait.look(run.End)
 	return h.fold.release(run)
 }
@@ -251,6 +251,6 @@ func (r *Recorder) Request(q Request) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests.add(q)
+	r.requests.addRequest(q)
 	return nil
 }

@@ -134,7 +134,7 @@ func TestProbesArePaced(t *testing.T) {
 	}
 	f := probeFold{every: 1, kept: make([]Sample, 0, mostProbeSamples)}
 	for i := range 10 * mostProbeSamples {
-		f.add(Sample{int64(i), float64(i)})
+		f.addSample(Sample{int64(i), float64(i)})
 	}
 	if n := len(f.kept); n > mostProbeSamples || n < mostProbeSamples/2 || f.kept[n-1].Value < 9*mostProbeSamples {
 		t.Errorf("%d samples are kept, the last is %v", n, f.kept[n-1].Value)

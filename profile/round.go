@@ -115,7 +115,7 @@ func (r *Round) end(end int64) {
 	s.Rounds++
 	s.Wall += end - begin
 	for i := range r.workers {
-		s.ByWorker[i].add(&r.workers[i], begin, end)
+		s.ByWorker[i].addRound(&r.workers[i], begin, end)
 	}
 }
 
@@ -139,7 +139,7 @@ type WorkerStats struct {
 	Idle     int64  `json:"idle_ns"`     // after its last run, and all of a round without one
 }
 
-func (s *WorkerStats) add(w *roundWorker, begin, end int64) {
+func (s *WorkerStats) addRound(w *roundWorker, begin, end int64) {
 	if w.runs == 0 {
 		s.Idle += end - begin
 		return
@@ -160,7 +160,7 @@ func (s *WorkerStats) Outside() Ledger {
 func (s *RoundStats) Outside() Ledger {
 	var l Ledger
 	for i := range s.ByWorker {
-		l.add(s.ByWorker[i].Outside())
+		l.addLedger(s.ByWorker[i].Outside())
 	}
 	return l
 }

@@ -52,8 +52,8 @@ func newSampler(steps, events int, canary bool) *sampler {
 	return s
 }
 
-// add takes a run in its turn.
-func (s *sampler) add(r *Run) {
+// addRun takes a run in its turn.
+func (s *sampler) addRun(r *Run) {
 	if s.keep == 0 || r.index%s.every != 0 {
 		return
 	}

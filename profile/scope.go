@@ -280,14 +280,14 @@ func (t *scopeTree) record(f *scopeFrame, end, covered int64) {
 	}
 	n.open.Add(-1)
 	n.mu.Lock()
-	n.call.add(elapsed)
+	n.call.addValue(elapsed)
 	n.self += elapsed - covered
 	if !f.inner {
 		n.total += elapsed
-		n.heap.add(heap)
+		n.heap.addCount(heap)
 	}
 	n.mu.Unlock()
 	t.eventMu.Lock()
-	t.events.add(ScopeEvent{Scope: n.id, Frame: f.id, Under: f.parent.id, Start: f.start, End: end})
+	t.events.keep(ScopeEvent{Scope: n.id, Frame: f.id, Under: f.parent.id, Start: f.start, End: end})
 	t.eventMu.Unlock()
 }

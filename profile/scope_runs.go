@@ -67,9 +67,9 @@ func (f *planFold) leaveScope() {
 			f.scopes[s.Scope] = s
 		}
 		if s != nil {
-			s.add(&now, 1)
+			s.addPart(&now, 1)
 			if f.entry.Compute != nil {
-				s.add(&f.entry, -1)
+				s.addPart(&f.entry, -1)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (f *planFold) folded(memory []int64) ScopePart {
 	clear(all)
 	s := ScopePart{Compute: all[:n], Wait: all[n : 2*n], FLOPs: all[2*n : 3*n], Bytes: all[3*n:]}
 	for i := range f.lanes {
-		s.Ledger.add(f.lanes[i])
+		s.Ledger.addLedger(f.lanes[i])
 		for k := range n {
 			s.Compute[k] += f.compute[i][k]
 			s.Wait[k] += f.wait[i][k]
@@ -99,7 +99,7 @@ func (f *planFold) folded(memory []int64) ScopePart {
 	return s
 }
 
-func (s *ScopePart) add(o *ScopePart, sign int64) {
+func (s *ScopePart) addPart(o *ScopePart, sign int64) {
 	l, m := &s.Ledger, &o.Ledger
 	for _, v := range []struct {
 		to   *int64

@@ -32,7 +32,7 @@ type RequestPart struct {
 	Time    float64 `json:"time_ns"`
 }
 
-func (p *RequestPart) add(o RequestPart) {
+func (p *RequestPart) addPart(o RequestPart) {
 	p.Runs += o.Runs
 	p.Tokens += o.Tokens
 	p.FLOPs += o.FLOPs
@@ -162,8 +162,8 @@ func newPartFold(limit int) partFold {
 	return partFold{limit: limit, index: map[string]int{}, plans: map[planPart]int{}}
 }
 
-// add folds a run with shares. Runs without cost nothing.
-func (f *partFold) add(plan *Plan, r *Run) {
+// addRun folds a run with shares. Runs without cost nothing.
+func (f *partFold) addRun(plan *Plan, r *Run) {
 	by := allWeights(r.Shares)
 	var sums [numCostBy]struct{ flops, bytes, time float64 }
 	rest := float64(r.End - r.Start)
@@ -193,7 +193,7 @@ func (f *partFold) add(plan *Plan, r *Run) {
 			wall += by[k][i] * sums[k].time
 		}
 		at := f.part(s.Request)
-		f.parts[at].add(part)
+		f.parts[at].addPart(part)
 		key := planPart{at, plan}
 		t, ok := f.plans[key]
 		if !ok {

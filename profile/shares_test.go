@@ -37,7 +37,7 @@ func TestRequestsShareRuns(t *testing.T) {
 	}
 	var all RequestPart
 	for _, part := range p.ByRequest() {
-		all.add(part)
+		all.addPart(part)
 	}
 	var flops, bytes int64
 	for _, c := range testCosts {
@@ -77,7 +77,7 @@ func TestRequestsShareRuns(t *testing.T) {
 	p = rec.Snapshot()
 	all = RequestPart{}
 	for _, part := range p.Requests.Parts {
-		all.add(part)
+		all.addPart(part)
 	}
 	near("c's time", p.Requests.Parts[2].Time, 800_000)
 	near("all time on the clock", all.Time, float64(p.Elapsed))

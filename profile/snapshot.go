@@ -31,7 +31,7 @@ func (r *Recorder) Snapshot() *Profile {
 			s := f.stats
 			s.ByWorker = slices.Clone(s.ByWorker)
 			p.Rounds = append(p.Rounds, s)
-			p.Ledger.add(s.Outside())
+			p.Ledger.addLedger(s.Outside())
 		}
 	}
 	counters := slices.Clone(r.counters)
@@ -123,7 +123,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 		off[i], l.OffCPU, l.Guessed = f.offCPU(i)
 		l.OffCompute, l.Blind = table.Sum(off[i]), f.times[i].blind.Load()
 		s.ByLane = append(s.ByLane, LaneLedger{s.Lanes[i], l})
-		s.Ledger.add(l)
+		s.Ledger.addLedger(l)
 	}
 	// The lanes of a run share its wall time and are one run.
 	s.Ledger.Runs, s.Ledger.Wall = f.runs, f.wall.sum
@@ -163,7 +163,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 	}
 	index := len(p.Plans)
 	p.Plans = append(p.Plans, s)
-	p.Ledger.add(s.Ledger)
+	p.Ledger.addLedger(s.Ledger)
 	for _, run := range f.kept.all() {
 		p.Runs, p.RunScopes = append(p.Runs, rawRun(index, run)), append(p.RunScopes, run.scope)
 	}

@@ -64,7 +64,7 @@ func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*reque
 		for _, r := range requests {
 			if r.scope == part.Scope {
 				stepStacks(plan, j, r.request, r.steps[j], within)
-				rest.add(r.steps[j], -1)
+				rest.addValues(r.steps[j], -1)
 			}
 		}
 		stepStacks(plan, j, "", rest, within)
@@ -121,7 +121,7 @@ func StackOf(plan *PlanStats, s *Step, n Node) []string {
 // stepValues is what one sample of a step is made of.
 type stepValues struct{ calls, compute, wait, flops, bytes int64 }
 
-func (v *stepValues) add(o stepValues, sign int64) {
+func (v *stepValues) addValues(o stepValues, sign int64) {
 	v.calls += sign * o.calls
 	v.compute += sign * o.compute
 	v.wait += sign * o.wait
@@ -184,7 +184,7 @@ func requestRuns(p *Profile) [][]*requestShare {
 			by := nodes[p.Plans[r.Plan].Steps[s].costBy()]
 			computes, waits, flops, bytes := divide(compute, by), divide(wait, by), divide(r.FLOPs[s], by), divide(r.Bytes[s], by)
 			for k, part := range parts {
-				part.steps[s].add(stepValues{compute: computes[k], wait: waits[k], flops: flops[k], bytes: bytes[k]}, 1)
+				part.steps[s].addValues(stepValues{compute: computes[k], wait: waits[k], flops: flops[k], bytes: bytes[k]}, 1)
 			}
 			parts[uint64(r.Index)%uint64(len(parts))].steps[s].calls++ // a call is whole: requests take turns
 		}

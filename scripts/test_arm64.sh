@@ -42,13 +42,13 @@ bf16|internal/kernel/bf16||
 i16|internal/kernel/i16||
 vec|internal/kernel/vec||
 ceiling|internal/kernel/ceiling||
-cpu|internal/kernel/cpu||
+cpu|internal/kernel/isa||
 tensor|internal/tensor||
 graph|internal/graph||
 backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep|LedgerCloses
 bf16|internal/optest||-test.run=TestParity/cpu-neon-bf16$
 int8-i8g32|internal/optest||-test.run=TestParity/cpu-dotprod-i8g32$
-cpu-old|internal/kernel/cpu|-cpu cortex-a53|
+cpu-old|internal/kernel/isa|-cpu cortex-a53|
 int8-old|internal/kernel/int8|-cpu cortex-a53|-test.run=NotFinite|Agree
 LIST
 

@@ -61,12 +61,12 @@ The environment variable HOTPATH_CPU forces a lesser tier. NAME is one or more o
 			if f.opts.Model == "" {
 				f.opts.Model = builtin.Default(bench.DefaultModel(names))
 			}
-			return f.run(cmd.Context(), std, names, filter)
+			return f.measureCases(cmd.Context(), std, names, filter)
 		},
 	}
-	f.format.add(cmd, "text", "json")
+	f.format.addFlag(cmd, "text", "json")
 	flags := cmd.Flags()
-	f.measure.add(cmd, &f.opts.Model, &f.opts.Precision, &f.opts.Invariant)
+	f.measure.addFlags(cmd, &f.opts.Model, &f.opts.Precision, &f.opts.Invariant)
 	addThreads(cmd, &f.opts.Threads, "measure with up to `N` threads; 0 for one a core")
 	flags.IntVar(&f.opts.Count, "count", 5, "take `N` samples of each case, all cases in turn")
 	flags.DurationVar(&f.opts.Time, "time", 20*time.Millisecond, "measure for `DURATION` a sample, at least")
@@ -97,7 +97,7 @@ func (f *benchFlags) check(names []string) (filter *regexp.Regexp, err error) {
 	return filter, f.measure.check(f.opts.Precision)
 }
 
-func (f *benchFlags) run(ctx context.Context, std streams, names []string, filter *regexp.Regexp) (err error) {
+func (f *benchFlags) measureCases(ctx context.Context, std streams, names []string, filter *regexp.Regexp) (err error) {
 	env, err := bench.NewEnv(f.opts)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (f *benchFlags) measureAll(ctx context.Context, std streams, env *bench.Env
 	bar.begin()
 	defer bar.finish()
 	return env.Run(ctx, cases, func(s bench.Sample) error {
-		bar.add(1, 0)
+		bar.addDone(1, 0)
 		bar.show()
 		return emit(s)
 	})

@@ -59,11 +59,11 @@ written.`,
 			if err != nil {
 				return err
 			}
-			new, err := read(files[1])
+			after, err := read(files[1])
 			if err != nil {
 				return err
 			}
-			c, err := bench.Compare(old, new, only)
+			c, err := bench.Compare(old, after, only)
 			if errors.Is(err, bench.ErrUnit) {
 				return fmt.Errorf("--unit %s: %w", unit, err)
 			}
@@ -89,7 +89,7 @@ written.`,
 			return cmp.Or(err, worse, unjudged)
 		},
 	}
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
 	cmd.Flags().StringVar(&unit, "unit", "", "compare the units that match `REGEXP`")
 	return cmd

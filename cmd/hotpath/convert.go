@@ -53,6 +53,6 @@ written in F32.`,
 	}
 	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "write to `FILE`")
 	cmd.Flags().StringVar(&kind, "type", "F16", "encodings `TYPE`: F32, F16, BF16, Q8_0, or any that quantize knows")
-	f.add(cmd)
+	f.addFlags(cmd)
 	return cmd
 }

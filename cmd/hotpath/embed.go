@@ -38,7 +38,7 @@ type poolFlags struct {
 	chunkTokens, overlap  int
 }
 
-func (f *poolFlags) add(cmd *cobra.Command) {
+func (f *poolFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.pooling, "pooling", "", "`POOLING`: mean, cls, last or another that models have; the model's own if not given")
 	cmd.Flags().BoolVar(&f.normalize, "normalize", true, "make vectors unit length")
 	cmd.Flags().IntVar(&f.dim, "dim", 0, "keep the first `N` dimensions, made unit length again; all if not given")
@@ -103,8 +103,8 @@ func (f *poolFlags) check() error {
 	return nil
 }
 
-func (f *embedFlags) add(cmd *cobra.Command) {
-	f.poolFlags.add(cmd)
+func (f *embedFlags) addFlags(cmd *cobra.Command) {
+	f.poolFlags.addFlags(cmd)
 	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
 	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
 	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "`N` tokens per run; 0 chooses it")
@@ -189,14 +189,14 @@ formats it ends the work. See docs/embedding.md.`,
 					return err
 				}
 				e := embedding{model: m, options: o, in: in}
-				return e.run(ctx, &ef, findFormat(format.value), std)
+				return e.embedTexts(ctx, &ef, findFormat(format.value), std)
 			})
 		},
 	}
 	mf.addModel(cmd, builtin.Embedder)
-	tf.add(cmd)
-	format.add(cmd, formatNames()...)
-	ef.add(cmd)
+	tf.addFlags(cmd)
+	format.addFlag(cmd, formatNames()...)
+	ef.addFlags(cmd)
 	mf.addCompute(cmd)
 	return cmd
 }
@@ -213,7 +213,7 @@ type embedding struct {
 	firstCut  string // where the first text that was cut stands
 }
 
-func (e *embedding) run(ctx context.Context, f *embedFlags, format *vectorFormat, std streams) (err error) {
+func (e *embedding) embedTexts(ctx context.Context, f *embedFlags, format *vectorFormat, std streams) (err error) {
 	el := findElement(f.quantize)
 	dim := e.model.Dim()
 	if e.options.Dim > 0 {
@@ -269,7 +269,7 @@ func (e *embedding) all(ctx context.Context) error {
 	source := func(yield func(string, error) bool) {
 		for in := range e.in.each(ctx) {
 			if e.resume != nil && in.index < e.resume.skip {
-				if skipped = e.resume.add(in); skipped != nil {
+				if skipped = e.resume.addText(in); skipped != nil {
 					return
 				}
 				e.in.progress.skip(in.size)
@@ -325,14 +325,14 @@ func (e *embedding) write(in text, v hotpath.Embedding, err error) error {
 	if err != nil {
 		return err
 	}
-	e.in.progress.add(in.size, v.Tokens)
+	e.in.progress.addDone(in.size, v.Tokens)
 	if v.Truncated {
 		if e.truncated++; e.truncated == 1 {
 			e.firstCut = in.where
 		}
 	}
 	if e.resume != nil {
-		if err := e.resume.add(in); err != nil {
+		if err := e.resume.addText(in); err != nil {
 			return err
 		}
 	}

@@ -139,7 +139,7 @@ func writeTexts(file string, texts []string) error {
 }
 
 // inFolder makes n files, a thousand to a folder.
-func inFolder(dir string, n int, make func(i int, file string) error) error {
+func inFolder(dir string, n int, build func(i int, file string) error) error {
 	for i := range n {
 		folder := filepath.Join(dir, fmt.Sprintf("%03d", i/1000))
 		if i%1000 == 0 {
@@ -147,7 +147,7 @@ func inFolder(dir string, n int, make func(i int, file string) error) error {
 				return err
 			}
 		}
-		if err := make(i, filepath.Join(folder, fmt.Sprintf("%06d.txt", i))); err != nil {
+		if err := build(i, filepath.Join(folder, fmt.Sprintf("%06d.txt", i))); err != nil {
 			return err
 		}
 	}

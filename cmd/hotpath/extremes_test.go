@@ -22,7 +22,7 @@ func TestExtremeFlags(t *testing.T) {
 	whole := []string{fmt.Sprint(math.MinInt), "-1", "0", "1", fmt.Sprint(math.MaxInt), "99999999999999999999", "1e300", "NaN", ""}
 	// What takes 0 for a choice of its own, or 1, would run for long.
 	refused := []string{fmt.Sprint(math.MinInt), "-1", fmt.Sprint(math.MaxInt), "1e300", ""}
-	real := []string{"NaN", "Inf", "-Inf", "-1", "0", "1e-45", "1", "1e38", "1e300", "-1e300", ""}
+	actual := []string{"NaN", "Inf", "-Inf", "-1", "0", "1e-45", "1", "1e38", "1e300", "-1e300", ""}
 	durations := []string{"-1ns", "2562047h", "9999999h", "1e300h", "NaN", ""}
 	for _, c := range []struct {
 		line   string
@@ -33,9 +33,9 @@ func TestExtremeFlags(t *testing.T) {
 		{"run -m " + llama + " -p x -n 2 --temp 1", "--top-k", whole},
 		{"run -m " + llama + " -p x -n 2 --temp 1", "--seed", whole},
 		{"run -m " + llama + " -p x -n 2", "--ctx", whole},
-		{"run -m " + llama + " -p x -n 2", "--temp", real},
-		{"run -m " + llama + " -p x -n 2", "--top-p", real},
-		{"run -m " + llama + " -p x -n 2", "--min-p", real},
+		{"run -m " + llama + " -p x -n 2", "--temp", actual},
+		{"run -m " + llama + " -p x -n 2", "--top-p", actual},
+		{"run -m " + llama + " -p x -n 2", "--min-p", actual},
 		{"score -m " + llama + " x", "--ctx", whole},
 		{"perplexity -m " + llama + " -f " + corpus, "--ctx", whole},
 		{"perplexity -m " + llama + " --ctx 8 -f " + corpus, "--stride", whole},
@@ -50,7 +50,7 @@ func TestExtremeFlags(t *testing.T) {
 		{"rerank -m " + reranker + " q x y", "--top", whole},
 		{"profile show " + p, "--top", whole},
 		{"profile compare " + p + " " + p, "--top", whole},
-		{"profile compare " + p + " " + p, "--fail-above", real},
+		{"profile compare " + p + " " + p, "--fail-above", actual},
 		{"profile run -m " + bert, "--iterations", refused},
 		{"profile run -m " + bert + " --iterations 1", "--tokens", append(refused[:2:2], "1e300")},
 		{"bench rope", "--count", refused},
@@ -63,7 +63,7 @@ func TestExtremeFlags(t *testing.T) {
 		}
 	}
 	for _, field := range []string{"steps", "batch_tokens", "seq_len", "warmup", "seed", "checkpoint_every", "keep", "lr", "min_lr", "eps", "weight_decay", "clip", "betas.0", "decay_steps", "momentum", "skip_above", "stop_above", "model.d_model"} {
-		for _, v := range append(real, whole...) {
+		for _, v := range append(actual, whole...) {
 			checkOneLine(t, []string{"train", "--validate", config, "--set", field + "=" + v})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"hotpath"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // machine is what info prints.
@@ -60,7 +60,7 @@ reads nor keeps any.`,
   HOTPATH_CPU=generic hotpath info --threads 1`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cpu.Err(); err != nil {
+			if err := isa.Err(); err != nil {
 				return err
 			}
 			m := describeMachine(cmd.Context(), threads)
@@ -77,27 +77,27 @@ reads nor keeps any.`,
 			return m.print(std.out)
 		},
 	}
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
 	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure the cost of sharing work among threads again, and keep it")
 	return cmd
 }
 
 func describeMachine(ctx context.Context, threads int) machine {
-	host := cpu.Host()
+	host := isa.Host()
 	if threads == 0 {
-		threads = cpu.Threads()
+		threads = isa.Threads()
 	}
 	m := machine{
 		CPU: host.Brand, Arch: runtime.GOARCH, OS: runtime.GOOS, Go: runtime.Version(),
 		Cores: host.Cores, Limited: host.CgroupLimited, Threads: threads,
-		Tier: cpu.Active().String(), Features: host.Features,
+		Tier: isa.Active().String(), Features: host.Features,
 		L1D: host.L1D, L2: host.L2, L3: host.L3,
 		GPUs: []string{},
 	}
 	cards, none := hotpath.Cards()
 	m.GPUs, m.noGPUs = append(m.GPUs, cards...), none
-	for _, t := range cpu.Available() {
+	for _, t := range isa.Available() {
 		m.Tiers = append(m.Tiers, t.String())
 	}
 	c := ceiling.Measure(ctx, threads)

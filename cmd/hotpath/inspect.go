@@ -122,7 +122,7 @@ and shown from then on. A faster class is used if every cosine is at least
 			return in.print(std.out, tensors)
 		},
 	}
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	cmd.Flags().BoolVar(&tensors, "tensors", false, "list every tensor in the text output too")
 	cmd.Flags().BoolVar(&calibrate, "calibrate", false, "measure how compute classes change the model's vectors, and keep it")
 	return cmd

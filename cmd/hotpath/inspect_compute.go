@@ -7,7 +7,7 @@ import (
 
 	"hotpath"
 	"hotpath/internal/calib"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // compute is how this machine computes the model's products.
@@ -42,7 +42,7 @@ type classError struct {
 }
 
 func newCompute(i hotpath.Info) *compute {
-	c := &compute{Tier: cpu.Active().String(), Precision: i.Precision, Classes: []classUse{}}
+	c := &compute{Tier: isa.Active().String(), Precision: i.Precision, Classes: []classUse{}}
 	w := calib.Work{Barriers: barriersPerLayer * i.Layers}
 	for _, u := range i.Classes {
 		c.Classes = append(c.Classes, classUse{u.Role, u.DType, u.Class, u.Params})
@@ -55,7 +55,7 @@ func newCompute(i hotpath.Info) *compute {
 		}
 	}
 	c.Calibration = newCalibration(i.Calibration)
-	if n := cpu.Threads(); i.CanEmbed && n > 1 {
+	if n := isa.Threads(); i.CanEmbed && n > 1 {
 		t := newThreshold(i.Name, calib.Cached(n), w)
 		c.Parallel = &t
 	}

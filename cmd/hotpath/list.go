@@ -51,7 +51,7 @@ folder; 'make models' links its two models there.`,
 			return printModels(std.out, out)
 		},
 	}
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	return cmd
 }
 

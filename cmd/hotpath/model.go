@@ -13,7 +13,7 @@ import (
 
 	"hotpath"
 	"hotpath/internal/builtin"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/profile"
 	"hotpath/profile/export"
 	"hotpath/profile/report"
@@ -70,8 +70,8 @@ func (t threadCount) String() string {
 func (threadCount) Type() string { return "int" }
 func (t threadCount) Set(s string) error {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > cpu.MaxThreads {
-		return fmt.Errorf("expected 0 to %d", cpu.MaxThreads)
+	if err != nil || n < 0 || n > isa.MaxThreads {
+		return fmt.Errorf("expected 0 to %d", isa.MaxThreads)
 	}
 	*t.n = n
 	return nil
@@ -101,7 +101,7 @@ func fixInvariant(cmd *cobra.Command) {
 // with a model or without.
 type measureFlags struct{ device string }
 
-func (f *measureFlags) add(cmd *cobra.Command, model, precision *string, invariant *bool) {
+func (f *measureFlags) addFlags(cmd *cobra.Command, model, precision *string, invariant *bool) {
 	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage+"; default: one inside the program, if it is needed")
 	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(invariant, "invariant", false, invariantUsage)
@@ -115,7 +115,7 @@ func (f *measureFlags) check(precision string) error {
 	case f.device != "auto" && f.device != "cpu":
 		return usagef("--device %q, expected auto or cpu, which is what this command measures", f.device)
 	}
-	return cpu.Err()
+	return isa.Err()
 }
 
 // devices are the values of --device.
@@ -141,7 +141,7 @@ func (f *modelFlags) check() error {
 	case f.canary && f.profile == "":
 		return usagef("--profile-canary needs --profile")
 	}
-	return cpu.Err()
+	return isa.Err()
 }
 
 func endings() []string {

@@ -22,7 +22,7 @@ type formatFlag struct {
 	known []string
 }
 
-func (f *formatFlag) add(cmd *cobra.Command, known ...string) {
+func (f *formatFlag) addFlag(cmd *cobra.Command, known ...string) {
 	f.value, f.known = known[0], known
 	cmd.Flags().Var(f, "format", "output: "+strings.Join(known, ", "))
 }

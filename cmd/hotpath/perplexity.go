@@ -66,7 +66,7 @@ window that has it.`,
 							bar.start = start // the first window is done
 						}
 					}
-					bar.add(1, p.Tokens-tokens)
+					bar.addDone(1, p.Tokens-tokens)
 					bar.show()
 					tokens = p.Tokens
 				}
@@ -88,7 +88,7 @@ window that has it.`,
 	cmd.Flags().IntVar(&o.Ctx, "ctx", 512, "windows of `TOKENS`")
 	cmd.Flags().IntVar(&o.Stride, "stride", 0, "windows begin `TOKENS` apart and overlap; 0 for windows side by side, the second half of each scored")
 	cmd.Flags().IntVar(&o.Windows, "windows", 0, "at most `N` windows; 0 for all")
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	mf.addCompute(cmd)
 	fixInvariant(cmd)
 	return cmd

@@ -72,7 +72,7 @@ func newProfileShow(std streams) *cobra.Command {
 			return w.Flush()
 		},
 	}
-	format.add(cmd, "text", "json", "csv", "md")
+	format.addFlag(cmd, "text", "json", "csv", "md")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
 	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem")
 	return cmd

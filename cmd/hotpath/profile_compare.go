@@ -95,7 +95,7 @@ part of A's time: in total, in whole runs, or in the slowest runs (p95).`,
 			return nil
 		},
 	}
-	format.add(cmd, "text", "json", "md")
+	format.addFlag(cmd, "text", "json", "md")
 	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` rows of each table, -1 for all")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))

@@ -16,8 +16,8 @@ import (
 // studyFlags are the flags that runs of one's own have in common.
 type studyFlags struct{ measure measureFlags }
 
-func (f *studyFlags) add(cmd *cobra.Command, o *study.Options) {
-	f.measure.add(cmd, &o.Model, &o.Precision, &o.Invariant)
+func (f *studyFlags) addFlags(cmd *cobra.Command, o *study.Options) {
+	f.measure.addFlags(cmd, &o.Model, &o.Precision, &o.Invariant)
 	addThreads(cmd, &o.Threads, "use up to `N` threads; 0 for one a core")
 }
 
@@ -89,7 +89,7 @@ without it the report is printed.`,
 			return err
 		},
 	}
-	sf.add(cmd, &o.Options)
+	sf.addFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.StringVar(&o.Work, "work", "", "what to do: `embed|generate|train`; without it what the model is for")
 	flags.IntVar(&o.Iterations, "iterations", 3, "record `N` iterations")
@@ -146,7 +146,7 @@ and why.`,
 			return err
 		},
 	}
-	sf.add(cmd, &o)
+	sf.addFlags(cmd, &o)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write: .md, .html or .txt; without it the report is printed")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, proves nothing")
 	return cmd

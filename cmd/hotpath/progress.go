@@ -125,10 +125,10 @@ func (p *progress) skip(n int) {
 	p.skipped += int64(n)
 }
 
-// add says that n more are done, with the tokens that they had. They are shown
+// addDone says that n more are done, with the tokens that they had. They are shown
 // when the batch is: a bar that is drawn after the first text of a batch would
 // hold the time of all of it against one.
-func (p *progress) add(n, tokens int) {
+func (p *progress) addDone(n, tokens int) {
 	if p == nil {
 		return
 	}
@@ -163,7 +163,7 @@ func (p *progress) set(n int64) {
 	p.mu.Lock()
 	more := n - p.skipped - p.done
 	p.mu.Unlock()
-	p.add(int(more), 0)
+	p.addDone(int(more), 0)
 	p.show()
 }
 

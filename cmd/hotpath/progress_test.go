@@ -22,8 +22,8 @@ func TestProgressRate(t *testing.T) {
 	p, shown, pass := clockedProgress(10)
 	p.begin()
 	pass(10)
-	p.add(2, 5000)
-	p.add(2, 5000)
+	p.addDone(2, 5000)
+	p.addDone(2, 5000)
 	if strings.Contains(shown.String(), "tok/s") {
 		t.Errorf("drawn before the batch was complete: %q", shown)
 	}
@@ -47,14 +47,14 @@ func TestProgressEstimate(t *testing.T) {
 		p.begin()
 		p.skip(skipped)
 		pass(20) // weights are packed
-		p.add(10_000, 100)
+		p.addDone(10_000, 100)
 		p.show()
 		if got := p.describe(); strings.Contains(got, "left") {
 			t.Errorf("%q after the first batch, expected no estimate", got)
 		}
 		for range 3 {
 			pass(1)
-			p.add(10_000, 100)
+			p.addDone(10_000, 100)
 			p.show()
 		}
 		want := map[int]string{0: "1m36s left", 400_000: "56s left"}[skipped]

@@ -70,7 +70,7 @@ through pip itself.`,
 			return nil
 		},
 	}
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	return cmd
 }
 

@@ -54,7 +54,7 @@ blocks of 32. Start from F32, F16 or BF16: quantizing twice loses twice.
 			return f.report(std, given[1], sum)
 		},
 	}
-	f.add(cmd)
+	f.addFlags(cmd)
 	cmd.Flags().BoolVar(&f.keepOutput, "keep-output", false, "keep the encoding of output.weight")
 	return cmd
 }
@@ -80,14 +80,14 @@ type quantFlags struct {
 	format                        formatFlag
 }
 
-func (f *quantFlags) add(cmd *cobra.Command) {
+func (f *quantFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.importance, "imatrix", "", "importance matrix `FILE`, as llama.cpp makes them")
 	flags.StringVar(&f.output, "output-type", "", "encoding `TYPE` of the output matrix")
 	flags.StringVar(&f.embedding, "embedding-type", "", "encoding `TYPE` of the token embedding")
 	flags.BoolVar(&f.pure, "pure", false, "one encoding for all matrices, whatever their role")
 	addThreads(cmd, &f.threads, "`N` threads, 0 for all processors")
-	f.format.add(cmd, "text", "json")
+	f.format.addFlag(cmd, "text", "json")
 }
 
 // options checks the flags and reads what they name.

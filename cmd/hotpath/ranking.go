@@ -38,8 +38,8 @@ func (r *ranking) Pop() any {
 	return last
 }
 
-// add takes note of a text.
-func (r *ranking) add(in text, score float32) {
+// addScore takes note of a text.
+func (r *ranking) addScore(in text, score float32) {
 	r.n++
 	t := rankedText{in, score}
 	switch {

@@ -18,7 +18,7 @@ import (
 func TestRankingKeepsTheBest(t *testing.T) {
 	r := ranking{top: 3}
 	for i, s := range []float32{0.1, 0.9, 0.5, 0.9, 0.2, 0.5, -1} {
-		r.add(text{index: i}, s)
+		r.addScore(text{index: i}, s)
 	}
 	slices.SortFunc(r.best, rankedText.compare)
 	var got []int

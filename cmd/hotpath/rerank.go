@@ -51,9 +51,9 @@ model's files say otherwise.`,
 		},
 	}
 	mf.addModel(cmd, "")
-	tf.add(cmd)
-	rf.add(cmd)
-	format.add(cmd, "text", "json", "jsonl")
+	tf.addFlags(cmd)
+	rf.addFlags(cmd)
+	format.addFlag(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&truncate, "truncate", true, "cut documents that are too long with the query; =false makes them an error")
 	mf.addCompute(cmd)
 	return cmd
@@ -97,7 +97,7 @@ func rerankAll(ctx context.Context, m *hotpath.Model, query string, in *texts, r
 		}
 		cut.n += len(truncated)
 		for i, t := range batch {
-			r.add(t, scores[i])
+			r.addScore(t, scores[i])
 		}
 	}
 }

@@ -264,9 +264,9 @@ func (r *resume) begin() error {
 	return atomicfile.Named(r.file.path, r.file.Truncate(r.file.size))
 }
 
-// add takes note of a text whose record is in the output, and tells what is
+// addText takes note of a text whose record is in the output, and tells what is
 // wrong where it is not the text that it was.
-func (r *resume) add(in text) error {
+func (r *resume) addText(in text) error {
 	var size [8]byte
 	for _, part := range [...]string{in.body, string(appendCarried([]byte("{}"), in.carry))} {
 		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))

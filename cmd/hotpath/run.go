@@ -44,7 +44,7 @@ type runFlags struct {
 	kvType  string
 }
 
-func (f *runFlags) add(cmd *cobra.Command) {
+func (f *runFlags) addFlags(cmd *cobra.Command) {
 	o := &f.options
 	cmd.Flags().StringVarP(&f.prompt, "prompt", "p", "", "the `PROMPT`; arguments and -f FILE work too")
 	cmd.Flags().IntVarP(&o.MaxTokens, "tokens", "n", 256, "generate at most `N` tokens; 0 until the context is full")
@@ -134,9 +134,9 @@ can change the last bits of its logits, unless --invariant is set.`,
 		},
 	}
 	mf.addModel(cmd, builtin.Generator)
-	tf.add(cmd)
-	format.add(cmd, "text", "json", "jsonl")
-	rf.add(cmd)
+	tf.addFlags(cmd)
+	format.addFlag(cmd, "text", "json", "jsonl")
+	rf.addFlags(cmd)
 	mf.addCompute(cmd)
 	return cmd
 }

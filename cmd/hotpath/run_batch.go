@@ -51,7 +51,7 @@ func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.Gene
 				close(g.tokens)
 				continue
 			}
-			running.Go(func() { g.run(ctx, m, o) })
+			running.Go(func() { g.generateAll(ctx, m, o) })
 		}
 	})
 	for g := range queue {
@@ -59,7 +59,7 @@ func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.Gene
 			return err
 		}
 		room.Release(bytes(&g.text))
-		in.progress.add(g.size, g.answer.CompletionTokens)
+		in.progress.addDone(g.size, g.answer.CompletionTokens)
 		in.progress.show()
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -68,8 +68,8 @@ func eachAnswer(ctx context.Context, m *hotpath.Model, in *texts, o hotpath.Gene
 	return in.ended()
 }
 
-// run generates to the end of the answer.
-func (g *generating) run(ctx context.Context, m *hotpath.Model, o hotpath.GenerateOptions) {
+// generateAll generates to the end of the answer.
+func (g *generating) generateAll(ctx context.Context, m *hotpath.Model, o hotpath.GenerateOptions) {
 	defer close(g.tokens)
 	o.Completion = &g.answer
 	for tok, err := range m.Generate(ctx, g.body, o) {

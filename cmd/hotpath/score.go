@@ -60,8 +60,8 @@ ends the work.`,
 		},
 	}
 	mf.addModel(cmd, builtin.Generator)
-	tf.add(cmd)
-	format.add(cmd, "text", "json", "jsonl")
+	tf.addFlags(cmd)
+	format.addFlag(cmd, "text", "json", "jsonl")
 	mf.addCompute(cmd)
 	fixInvariant(cmd)
 	cmd.Flags().BoolVar(&o.Special, "special", false, "add the special tokens that the model's tokenizer adds")

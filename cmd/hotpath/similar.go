@@ -15,7 +15,7 @@ import (
 // rankFlags are those of the commands that rank texts against a query.
 type rankFlags struct{ top int }
 
-func (f *rankFlags) add(cmd *cobra.Command) {
+func (f *rankFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.top, "top", 10, "show the best `N`")
 }
 
@@ -65,7 +65,7 @@ prompts for queries and documents are used if it has any.`,
 					}
 				}
 				s := similarity{model: m, in: in, ranking: ranking{top: rf.top}, prompts: prompts, dim: dim}
-				if err := s.run(ctx, args[0]); err != nil {
+				if err := s.rankTexts(ctx, args[0]); err != nil {
 					return err
 				}
 				if s.truncated > 0 {
@@ -76,9 +76,9 @@ prompts for queries and documents are used if it has any.`,
 		},
 	}
 	mf.addModel(cmd, builtin.Embedder)
-	tf.add(cmd)
-	rf.add(cmd)
-	format.add(cmd, "text", "json", "jsonl")
+	tf.addFlags(cmd)
+	rf.addFlags(cmd)
+	format.addFlag(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&prompts, "prompts", true, "use the model's prompts for queries and documents, if it has any")
 	cmd.Flags().IntVar(&dim, "dim", 0, "compare the first `N` dimensions; all if not given")
 	mf.addCompute(cmd)
@@ -95,7 +95,7 @@ type similarity struct {
 	truncated int
 }
 
-func (s *similarity) run(ctx context.Context, query string) error {
+func (s *similarity) rankTexts(ctx context.Context, query string) error {
 	info, err := s.model.Info()
 	if err != nil {
 		return err
@@ -131,14 +131,14 @@ func (s *similarity) run(ctx context.Context, query string) error {
 			}
 			return err
 		}
-		s.in.progress.add(in.size, v.Tokens)
+		s.in.progress.addDone(in.size, v.Tokens)
 		if v.Ready == 0 {
 			s.in.progress.show()
 		}
 		if v.Truncated {
 			s.truncated++
 		}
-		s.ranking.add(in, dot(vs[0], v.Vector))
+		s.ranking.addScore(in, dot(vs[0], v.Vector))
 	}
 	if err := ctx.Err(); err != nil {
 		return err

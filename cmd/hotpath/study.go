@@ -88,7 +88,7 @@ turns, the baseline is compared with itself, and advice is given only if the
 		},
 	}
 	flags := cmd.Flags()
-	sf.add(cmd, &o)
+	sf.addFlags(cmd, &o)
 	flags.StringVarP(&folder, "output", "o", "", "`FOLDER` of the report; study-NAME without it")
 	flags.DurationVar(&o.Budget, "time", 0, "measure for about `DURATION`; 0 for the study's own")
 	flags.StringSliceVar(&o.Steps, "step", nil, "whatif: ask about `KIND` of steps, or steps with it in their names; may be repeated")

@@ -52,7 +52,7 @@ type textFlags struct {
 	ids         bool // inputs are token ids: numbers on a line, or "ids" of an object
 }
 
-func (f *textFlags) add(cmd *cobra.Command) {
+func (f *textFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().VarP(fileFlag{&f.file}, "file", "f", "read texts from `FILE`, - for standard input, or from the files of a folder")
 	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE has one text per line, or objects with \"text\", or its ending says")
 }
@@ -378,7 +378,7 @@ func (t *texts) each(ctx context.Context) iter.Seq[text] {
 // given before it. The batch before is done when the next is asked for.
 func (t *texts) next(ctx context.Context, batch []text, n, size int) ([]text, error) {
 	if t.given > 0 {
-		t.progress.add(t.given, 0)
+		t.progress.addDone(t.given, 0)
 		t.progress.show()
 	}
 	t.given = 0

@@ -82,7 +82,7 @@ func (t *texts) readFile(f *textFlags, path string) error {
 	quoted, _ := json.Marshal(filepath.ToSlash(name)) // a string always encodes
 	carry := []field{{"file", quoted}}
 	if objects := inputKinds[f.input](path); objects || f.input == "lines" {
-		defer t.progress.add(1, 0) // when it was read: its lines come later
+		defer t.progress.addDone(1, 0) // when it was read: its lines come later
 		return t.lines(path, file, f.parser(objects), carry)
 	}
 	var body bytes.Buffer

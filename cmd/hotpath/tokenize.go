@@ -70,8 +70,8 @@ other formats it ends the work.`,
 		},
 	}
 	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights is enough")
-	tf.add(cmd)
-	format.add(cmd, "text", "json", "jsonl")
+	tf.addFlags(cmd)
+	format.addFlag(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")
 	cmd.Flags().BoolVar(&special, "special", true, "add the special tokens that the model's tokenizer adds; with --decode, show them")
 	return cmd

@@ -102,7 +102,7 @@ one by one, as their trainers do.
 	flags.StringArrayVar(&special, "special", nil, "special `TOKEN`, may be repeated, in the order of ids from 0; --special= for none (default: those usual for the type)")
 	flags.BoolVar(&o.Cased, "cased", false, "wordpiece: keep upper case and accents")
 	addThreads(cmd, &o.Threads, "`N` threads, 0 for all processors")
-	format.add(cmd, "text", "json")
+	format.addFlag(cmd, "text", "json")
 	return cmd
 }
 

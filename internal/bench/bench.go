@@ -23,7 +23,7 @@ import (
 
 	"hotpath/internal/experiment"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // ErrNoModel reports a group that measures a model, without one, and ErrNoCase
@@ -108,11 +108,11 @@ type Env struct {
 
 // NewEnv makes ready for measuring; Close frees what cases left open.
 func NewEnv(o Options) (*Env, error) {
-	if err := cpu.Err(); err != nil {
+	if err := isa.Err(); err != nil {
 		return nil, err
 	}
 	if o.Threads == 0 {
-		o.Threads = cpu.Threads()
+		o.Threads = isa.Threads()
 	}
 	e := &Env{Options: o, backends: map[string]*backend{}, encoded: map[weightsKey][]byte{}}
 	if o.Model != "" {

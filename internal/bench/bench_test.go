@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/testmodels"
 )
 
@@ -254,7 +254,7 @@ func TestPace(t *testing.T) {
 
 // The figures follow the tier in use, the least one too.
 func TestGenericTier(t *testing.T) {
-	defer cpu.Use(cpu.Generic)()
+	defer isa.Use(isa.Generic)()
 	e := newTestEnv(t, Options{Threads: 1, Precision: "f32"})
 	cases, err := e.Select(nil, regexp.MustCompile(`^(Matmul/.*/m=1/n=384/k=384-1|Rope/pairs=split/heads=3/.*len=1-1|Ceiling/class=.*)$`))
 	if err != nil || len(cases) < 10 {
@@ -263,7 +263,7 @@ func TestGenericTier(t *testing.T) {
 	if err := e.Run(t.Context(), cases, func(s Sample) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if m := Describe(0); m.Tier != "generic" || m.Threads != cpu.Host().Cores {
+	if m := Describe(0); m.Tier != "generic" || m.Threads != isa.Host().Cores {
 		t.Errorf("%+v", m)
 	}
 }

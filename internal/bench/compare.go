@@ -87,17 +87,17 @@ func (c *Change) isCeiling() bool {
 
 // Compare compares the cases that both reports have, in the units that only
 // matches, or without it in all that say something of their own.
-func Compare(old, new *Data, only *regexp.Regexp) (*Comparison, error) {
-	c := &Comparison{Changes: []Change{}, OnlyOld: missing(old, new), OnlyNew: missing(new, old), Warnings: []string{}}
+func Compare(before, after *Data, only *regexp.Regexp) (*Comparison, error) {
+	c := &Comparison{Changes: []Change{}, OnlyOld: missing(before, after), OnlyNew: missing(after, before), Warnings: []string{}}
 	for _, key := range []string{"goos", "goarch", "cpu", "tier", "threads"} {
-		if a, b := old.Machine[key], new.Machine[key]; a != b && a != "" && b != "" {
+		if a, b := before.Machine[key], after.Machine[key]; a != b && a != "" && b != "" {
 			c.warn("%s differs (%q and %q): the change may be the machine's", key, a, b)
 		}
 	}
 	var units []string // that both have of a case
-	for i := range old.Series {
-		a := &old.Series[i]
-		b := new.series(a.Name, a.Unit)
+	for i := range before.Series {
+		a := &before.Series[i]
+		b := after.series(a.Name, a.Unit)
 		if b != nil && !slices.Contains(units, a.Unit) {
 			units = append(units, a.Unit)
 		}
@@ -106,18 +106,18 @@ func Compare(old, new *Data, only *regexp.Regexp) (*Comparison, error) {
 			continue
 		case only != nil && !only.MatchString(a.Unit):
 			continue
-		case only == nil && slices.Contains(derived, a.Unit) && old.series(a.Name, "ns/op") != nil && new.series(a.Name, "ns/op") != nil:
+		case only == nil && slices.Contains(derived, a.Unit) && before.series(a.Name, "ns/op") != nil && after.series(a.Name, "ns/op") != nil:
 			continue
 		}
-		c.Changes = append(c.Changes, c.change(old, new, a, b))
+		c.Changes = append(c.Changes, c.change(before, after, a, b))
 	}
 	switch {
 	case len(units) > 0 && len(c.Changes) == 0:
-		return nil, fmt.Errorf("%w: what %s and %s have in common is in %s", ErrUnit, old.File, new.File, strings.Join(units, ", "))
+		return nil, fmt.Errorf("%w: what %s and %s have in common is in %s", ErrUnit, before.File, after.File, strings.Join(units, ", "))
 	case len(c.Changes) == 0:
-		return nil, fmt.Errorf("%s and %s have no benchmark in common", old.File, new.File)
+		return nil, fmt.Errorf("%s and %s have no benchmark in common", before.File, after.File)
 	}
-	c.judge(old)
+	c.judge(before)
 	return c, nil
 }
 
@@ -141,15 +141,15 @@ func missing(a, b *Data) []string {
 }
 
 // change measures; judge says later what it means, once all are known.
-func (c *Comparison) change(old, new *Data, a, b *Series) Change {
+func (c *Comparison) change(before, after *Data, a, b *Series) Change {
 	x, y := newSample(a), newSample(b)
 	ch := Change{Name: a.Name, Unit: a.Unit}
-	ch.exact = old.Units[a.Unit].Assume == "exact" && new.Units[a.Unit].Assume == "exact"
+	ch.exact = before.Units[a.Unit].Assume == "exact" && after.Units[a.Unit].Assume == "exact"
 	var assume benchmath.Assumption = benchmath.AssumeNothing
 	if ch.exact {
 		assume = benchmath.AssumeExact
 	}
-	ch.Old, ch.New = c.side(old, a, assume, x), c.side(new, b, assume, y)
+	ch.Old, ch.New = c.side(before, a, assume, x), c.side(after, b, assume, y)
 	if !ch.exact {
 		ch.P = benchmath.AssumeNothing.Compare(x, y).P
 	}
@@ -180,7 +180,7 @@ func (c *Comparison) side(d *Data, s *Series, assume benchmath.Assumption, x *be
 
 // judge corrects the probabilities of each unit for the number of its cases:
 // of a hundred that did not change, five would pass for changed otherwise.
-func (c *Comparison) judge(old *Data) {
+func (c *Comparison) judge(before *Data) {
 	families := map[string][]int{}
 	var order []string
 	for i := range c.Changes {
@@ -204,9 +204,9 @@ func (c *Comparison) judge(old *Data) {
 		for j, q := range compare.Holm(p) {
 			ch := &c.Changes[family[j]]
 			ch.Holm = q
-			better := old.better(unit)
+			better := before.better(unit)
 			if ch.exact { // flops/op that change are other work, not worse work, unless the report says so
-				better = old.declared(unit)
+				better = before.declared(unit)
 			}
 			ch.Verdict, ch.bad = verdict(ch, better)
 			if ch.Verdict == NoDifference && !ch.exact && !ch.canDiffer(len(family)) {

@@ -37,9 +37,9 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
-func compareOne(t *testing.T, unit string, old, new []float64) Change {
+func compareOne(t *testing.T, unit string, before, after []float64) Change {
 	t.Helper()
-	c, err := Compare(dataOf(t, unit, old), dataOf(t, unit, new), nil)
+	c, err := Compare(dataOf(t, unit, before), dataOf(t, unit, after), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +132,8 @@ func TestExactWithDirection(t *testing.T) {
 func TestManyCases(t *testing.T) {
 	low, high := []float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}
 	same := [][]float64{low, low, low, low, low, low, low}
-	old, new := dataOf(t, "ns/op", append(same, low)...), dataOf(t, "ns/op", append(same, high)...)
-	c, err := Compare(old, new, nil)
+	before, after := dataOf(t, "ns/op", append(same, low)...), dataOf(t, "ns/op", append(same, high)...)
+	c, err := Compare(before, after, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func TestCompareParts(t *testing.T) {
 		}
 		return d
 	}
-	old := read("cpu: a\nBenchmarkBoth-2 10 5 ns/op 7 GFLOP/s 1 extra\nBenchmarkGone 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
-	new := read("cpu: b\nBenchmarkBoth-2 10 6 ns/op 6 GFLOP/s\nBenchmarkCame 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
-	c, err := Compare(old, new, nil)
+	before := read("cpu: a\nBenchmarkBoth-2 10 5 ns/op 7 GFLOP/s 1 extra\nBenchmarkGone 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
+	after := read("cpu: b\nBenchmarkBoth-2 10 6 ns/op 6 GFLOP/s\nBenchmarkCame 1 1 ns/op\nBenchmarkRate 1 5 tok/s\n")
+	c, err := Compare(before, after, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,13 +180,13 @@ func TestCompareParts(t *testing.T) {
 	if strings.Contains(got, "GFLOP/s") || len(c.Warnings) < 1 || !strings.Contains(c.Warnings[0], "cpu differs") {
 		t.Errorf("%q\n%s", c.Warnings, got)
 	}
-	if c, err = Compare(old, new, regexp.MustCompile("^GFLOP/s$")); err != nil || len(c.Changes) != 1 || c.Changes[0].Unit != "GFLOP/s" {
+	if c, err = Compare(before, after, regexp.MustCompile("^GFLOP/s$")); err != nil || len(c.Changes) != 1 || c.Changes[0].Unit != "GFLOP/s" {
 		t.Errorf("asked for one unit: %+v, %v", c, err)
 	}
-	if _, err := Compare(old, new, regexp.MustCompile("^none$")); !errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "is in ns/op, GFLOP/s, tok/s") {
+	if _, err := Compare(before, after, regexp.MustCompile("^none$")); !errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "is in ns/op, GFLOP/s, tok/s") {
 		t.Errorf("a unit that is not there: %v", err)
 	}
-	if _, err := Compare(old, read("BenchmarkOther 1 1 ns/op\n"), nil); err == nil || errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "in common") {
+	if _, err := Compare(before, read("BenchmarkOther 1 1 ns/op\n"), nil); err == nil || errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "in common") {
 		t.Errorf("nothing in common: %v", err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/i16"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -16,9 +16,9 @@ import (
 // its cases, what has no kernel has none, and all of them are not too many.
 func TestMatmulCases(t *testing.T) {
 	key := regexp.MustCompile(`^Matmul/class=([^/]+)/type=([^/]+)/kernel=([^/]+)/(tile=)?`)
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			e := newTestEnv(t, Options{Threads: 2})
 			cases := matmulCases(e)
 			if len(cases) > 2000 {
@@ -41,7 +41,7 @@ func TestMatmulCases(t *testing.T) {
 					t.Fatalf("%s has no ceiling among %q", c.Name, ceilings)
 				}
 			}
-			want := map[string]bool{"i16g32": i16.Fast(), "i16g32 tile=": i16.Fast(), "bf16 rows": tier >= cpu.AMX, "bf16 rounded": tier >= cpu.AMX,
+			want := map[string]bool{"i16g32": i16.Fast(), "i16g32 tile=": i16.Fast(), "bf16 rows": tier >= isa.AMX, "bf16 rounded": tier >= isa.AMX,
 				"bf16 panels": true, "f32 tile=": true, "bf16 tile=": true, "i8g32 tile=": true}
 			for _, d := range tensor.Codecs() {
 				want["f32 "+d.String()] = true

@@ -108,15 +108,15 @@ func (d *Data) result(rec *benchfmt.Result) error {
 		if v.OrigUnit != "" {
 			value, unit = v.OrigValue, v.OrigUnit
 		}
-		if err := d.add(name, unit, value); err != nil {
+		if err := d.addSamples(name, unit, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add appends samples of a case.
-func (d *Data) add(name, unit string, samples ...float64) error {
+// addSamples appends samples of a case.
+func (d *Data) addSamples(name, unit string, samples ...float64) error {
 	if !printable(name) {
 		return fmt.Errorf("name %q, expected printable characters without spaces", shortened(name))
 	}
@@ -179,7 +179,7 @@ func (d *Data) readJSON(data []byte) error {
 			}
 			samples[k] = *v
 		}
-		if err := d.add(s.Name, s.Unit, samples...); err != nil {
+		if err := d.addSamples(s.Name, s.Unit, samples...); err != nil {
 			return fmt.Errorf("results[%d]: %w", i, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Machine is where and how a report was measured. What varies from run to run,
@@ -26,11 +26,11 @@ type Machine struct {
 
 // Describe is this machine.
 func Describe(threads int) Machine {
-	host := cpu.Host()
+	host := isa.Host()
 	if threads == 0 {
-		threads = cpu.Threads()
+		threads = isa.Threads()
 	}
-	return Machine{runtime.GOOS, runtime.GOARCH, host.Brand, cpu.Active().String(), threads, runtime.Version()}
+	return Machine{runtime.GOOS, runtime.GOARCH, host.Brand, isa.Active().String(), threads, runtime.Version()}
 }
 
 // Unit says how the figures of a unit are to be read.

@@ -12,7 +12,7 @@ import (
 	"runtime"
 
 	"hotpath/internal/atomicfile"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // version changes with what is measured and how. Files of other versions are ignored.
@@ -39,8 +39,8 @@ type Key struct {
 
 // KeyOf is the key of this process with a number of workers.
 func KeyOf(workers int) Key {
-	h := cpu.Host()
-	return Key{Version: version, CPU: h.Brand, Tier: cpu.Active().String(), Cores: h.Cores, Procs: runtime.GOMAXPROCS(0), Workers: workers}
+	h := isa.Host()
+	return Key{Version: version, CPU: h.Brand, Tier: isa.Active().String(), Cores: h.Cores, Procs: runtime.GOMAXPROCS(0), Workers: workers}
 }
 
 // Parallel is the largest number of workers that run at the same time.

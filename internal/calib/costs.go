@@ -2,7 +2,7 @@
 // measured coefficients, the functions that estimate the time of a batch per mode,
 // and the file that keeps the coefficients.
 //
-// It imports graph, plan, tensor, weights and kernel/cpu; the engine decides by
+// It imports graph, plan, tensor, weights and kernel/isa; the engine decides by
 // it, the public package loads it and `hotpath info` prints it. Nothing here has to
 // succeed: without a measurement or a file Default applies, and the error says why.
 package calib

@@ -90,13 +90,13 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 	var fork, all, alone, one, used, few, stored, storedFew, fine, coarse samples
 	for len(one) == 0 || ctx.Err() == nil && now().Sub(start) < budget {
 		if m.Used != nil {
-			used.add(-m.Used())
+			used.addSample(-m.Used())
 		}
-		one.add(m.Block(rows, false))
-		stored.add(m.Block(rows, true))
+		one.addSample(m.Block(rows, false))
+		stored.addSample(m.Block(rows, true))
 		if rows > fewRows {
-			few.add(m.Block(fewRows, false))
-			storedFew.add(m.Block(fewRows, true))
+			few.addSample(m.Block(fewRows, false))
+			storedFew.addSample(m.Block(fewRows, true))
 		}
 		if m.Used != nil { // by what one worker did
 			used[len(used)-1] += m.Used()
@@ -104,11 +104,11 @@ func (m *Meter) measure(ctx context.Context, now func() time.Time) (Costs, error
 		if c.Workers == 1 {
 			continue
 		}
-		fork.add(m.Fork())
-		all.add(m.Chain(true))
-		alone.add(m.Chain(false))
-		coarse.add(m.Coarse(rows))
-		fine.add(m.Fine(rows))
+		fork.addSample(m.Fork())
+		all.addSample(m.Chain(true))
+		alone.addSample(m.Chain(false))
+		coarse.addSample(m.Coarse(rows))
+		fine.addSample(m.Fine(rows))
 	}
 	if ctx.Err() != nil { // which ended runs early
 		return c, context.Cause(ctx)
@@ -166,7 +166,7 @@ func bounded(v, cores float64) float64 { return max(0.1, min(v, cores)) }
 
 type samples []float64
 
-func (s *samples) add(v float64) { *s = append(*s, v) }
+func (s *samples) addSample(v float64) { *s = append(*s, v) }
 
 // low is the lower fifth: the time without disturbance.
 func (s samples) low() float64 { return s.at(0.2) }
@@ -224,15 +224,15 @@ func newMeter(ctx context.Context, be plan.Backend, cores int) (*Meter, func() e
 		if all {
 			s = steps
 		}
-		return p.run(s, 2*m.Workers)
+		return p.timeRun(s, 2*m.Workers)
 	}
 	m.Block = func(rows int, fromFile bool) float64 {
 		if fromFile {
-			return p.run(stored, rows)
+			return p.timeRun(stored, rows)
 		}
-		return p.run(one[0], rows)
+		return p.timeRun(one[0], rows)
 	}
-	m.Fine = func(rows int) float64 { return p.run(fine, rows*cores) }
+	m.Fine = func(rows int) float64 { return p.timeRun(fine, rows*cores) }
 	errs := make([]error, cores)
 	m.Coarse = func(rows int) float64 {
 		var next atomic.Int32 // of one run per core
@@ -255,8 +255,8 @@ func timed(f func()) float64 {
 	return time.Since(start).Seconds()
 }
 
-// run times a run.
-func (p *programs) run(s *plan.Session, rows int) float64 {
+// timeRun times a run.
+func (p *programs) timeRun(s *plan.Session, rows int) float64 {
 	return timed(func() { p.keep(s.Run(p.ctx, texts(s, rows))) })
 }
 

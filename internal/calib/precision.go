@@ -6,7 +6,7 @@ import (
 	"math"
 	"os"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // FileKey identifies the model and machine that a precision was measured for.
@@ -21,7 +21,7 @@ type FileKey struct {
 
 // NewFileKey is the key of a model on this machine.
 func NewFileKey(model string, bytes int64, hash string) FileKey {
-	return FileKey{version, model, bytes, hash, cpu.Host().Brand, cpu.Active().String()}
+	return FileKey{version, model, bytes, hash, isa.Host().Brand, isa.Active().String()}
 }
 
 // Class tells how one compute class changes a model's vectors.

@@ -71,7 +71,7 @@ func (t *Template) Render(ctx context.Context, variables map[string]any) (string
 		root.vars[name] = converted
 	}
 	out := t.begin(ctx, input)
-	if _, err := out.s.run(t.body, root, out); err != nil {
+	if _, err := out.s.execAll(t.body, root, out); err != nil {
 		return "", err
 	}
 	return out.b.String(), nil

@@ -72,7 +72,7 @@ func fromGo(v any, depth int) (value, error) {
 			if err != nil {
 				return nil, err
 			}
-			d.add(key, member)
+			d.addKey(key, member)
 		}
 		return d, nil
 	}
@@ -90,8 +90,8 @@ func listOf[T any](from []T, depth int) (value, error) {
 	return l, nil
 }
 
-// add sets a member outside of any rendering.
-func (d *dict) add(key string, v value) {
+// addKey sets a member outside of any rendering.
+func (d *dict) addKey(key string, v value) {
 	if i, ok := d.strings[key]; ok {
 		d.vals[i] = v
 		return
@@ -152,7 +152,7 @@ func jsonValue(dec *json.Decoder, depth int) (value, error) {
 				return nil, err
 			}
 			name, _ := key.(string) // the decoder gives no other key
-			d.add(name, member)
+			d.addKey(name, member)
 		}
 		_, err = dec.Token()
 		return d, err

@@ -50,7 +50,7 @@ func FuzzTemplate(f *testing.F) {
 		s.limits.steps = maxSteps / 20
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = s.run(tmpl.body, &scope{vars: clone(root)}, out)
+		_, err = s.execAll(tmpl.body, &scope{vars: clone(root)}, out)
 		runtime.ReadMemStats(&after)
 		if made := after.TotalAlloc - before.TotalAlloc; made > allocLimit {
 			t.Errorf("%d MiB allocated", made>>20)

@@ -140,11 +140,11 @@ func (l *lexer) root() error {
 }
 
 // before is what stays of the text before a tag.
-func (l *lexer) before(text string, sign byte, print bool) string {
+func (l *lexer) before(text string, sign byte, printed bool) string {
 	if sign == '-' {
 		return strings.TrimRightFunc(text, isSpace)
 	}
-	if sign == '+' || print {
+	if sign == '+' || printed {
 		return text
 	}
 	line := strings.LastIndexByte(text, '\n') + 1

@@ -229,7 +229,7 @@ func (l *loop) length(s *state) (int, error) {
 	return n, err
 }
 
-func (st *forStmt) run(s *state, sc *scope, out *text) (jump, error) {
+func (st *forStmt) exec(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
 	over, err := s.eval(st.over, sc)
 	if err != nil {
@@ -259,7 +259,7 @@ func (st *forStmt) run(s *state, sc *scope, out *text) (jump, error) {
 		if err := st.target.assign(s, inner, l.now); err != nil {
 			return goOn, err
 		}
-		j, err := s.run(st.body, inner, out)
+		j, err := s.execAll(st.body, inner, out)
 		if err != nil {
 			return goOn, err
 		}
@@ -268,7 +268,7 @@ func (st *forStmt) run(s *state, sc *scope, out *text) (jump, error) {
 		}
 	}
 	if l.index < 0 {
-		return s.run(st.other, sc.inner(), out)
+		return s.execAll(st.other, sc.inner(), out)
 	}
 	return goOn, nil
 }

@@ -85,7 +85,7 @@ func (m *macro) call(s *state, args []value, kw []keyword) (value, error) {
 	}
 	out := &text{s: s}
 	line := s.line
-	if _, err := s.run(m.body, sc, out); err != nil {
+	if _, err := s.execAll(m.body, sc, out); err != nil {
 		return nil, err
 	}
 	s.line = line

@@ -2,7 +2,7 @@ package chat
 
 // stmt is a part of a template that writes or assigns.
 type stmt interface {
-	run(s *state, sc *scope, out *text) (jump, error)
+	exec(s *state, sc *scope, out *text) (jump, error)
 }
 
 // jump is what a statement does to the loop around it.
@@ -48,24 +48,24 @@ type (
 	jumpStmt  struct{ to jump }
 )
 
-// run runs statements until one jumps.
-func (s *state) run(body []stmt, sc *scope, out *text) (jump, error) {
+// execAll runs statements until one jumps.
+func (s *state) execAll(body []stmt, sc *scope, out *text) (jump, error) {
 	for _, st := range body {
 		if err := s.step(); err != nil {
 			return goOn, err
 		}
-		if j, err := st.run(s, sc, out); err != nil || j != goOn {
+		if j, err := st.exec(s, sc, out); err != nil || j != goOn {
 			return j, err
 		}
 	}
 	return goOn, nil
 }
 
-func (st *textStmt) run(_ *state, _ *scope, out *text) (jump, error) {
+func (st *textStmt) exec(_ *state, _ *scope, out *text) (jump, error) {
 	return goOn, out.write(st.text)
 }
 
-func (st *printStmt) run(s *state, sc *scope, out *text) (jump, error) {
+func (st *printStmt) exec(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
 	v, err := s.eval(st.x, sc)
 	if err != nil {
@@ -74,20 +74,20 @@ func (st *printStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	return goOn, out.str(v)
 }
 
-func (st *ifStmt) run(s *state, sc *scope, out *text) (jump, error) {
+func (st *ifStmt) exec(s *state, sc *scope, out *text) (jump, error) {
 	for i, test := range st.tests {
 		v, err := s.eval(test, sc)
 		if err != nil {
 			return goOn, err
 		}
 		if truth(v) {
-			return s.run(st.bodies[i], sc, out)
+			return s.execAll(st.bodies[i], sc, out)
 		}
 	}
-	return s.run(st.other, sc, out)
+	return s.execAll(st.other, sc, out)
 }
 
-func (st *setStmt) run(s *state, sc *scope, _ *text) (jump, error) {
+func (st *setStmt) exec(s *state, sc *scope, _ *text) (jump, error) {
 	s.line = st.line
 	v, err := s.eval(st.x, sc)
 	if err != nil {
@@ -96,9 +96,9 @@ func (st *setStmt) run(s *state, sc *scope, _ *text) (jump, error) {
 	return goOn, st.to.assign(s, sc, v)
 }
 
-func (st *captureStmt) run(s *state, sc *scope, out *text) (jump, error) {
+func (st *captureStmt) exec(s *state, sc *scope, out *text) (jump, error) {
 	inner := &text{s: s}
-	if j, err := s.run(st.body, sc.inner(), inner); err != nil || j != goOn {
+	if j, err := s.execAll(st.body, sc.inner(), inner); err != nil || j != goOn {
 		return j, err
 	}
 	s.line = st.line
@@ -115,7 +115,7 @@ func (st *captureStmt) run(s *state, sc *scope, out *text) (jump, error) {
 	return goOn, st.to.assign(s, sc, v)
 }
 
-func (st *withStmt) run(s *state, sc *scope, out *text) (jump, error) {
+func (st *withStmt) exec(s *state, sc *scope, out *text) (jump, error) {
 	s.line = st.line
 	inner := sc.inner()
 	for i, x := range st.values {
@@ -127,14 +127,14 @@ func (st *withStmt) run(s *state, sc *scope, out *text) (jump, error) {
 			return goOn, err
 		}
 	}
-	return s.run(st.body, inner, out)
+	return s.execAll(st.body, inner, out)
 }
 
-func (st *macroStmt) run(s *state, sc *scope, _ *text) (jump, error) {
+func (st *macroStmt) exec(s *state, sc *scope, _ *text) (jump, error) {
 	return goOn, s.bind(sc, st.m.name, st.m.in(sc))
 }
 
-func (st *jumpStmt) run(*state, *scope, *text) (jump, error) { return st.to, nil }
+func (st *jumpStmt) exec(*state, *scope, *text) (jump, error) { return st.to, nil }
 
 // target is what a value can be assigned to.
 type target interface {

@@ -133,7 +133,7 @@ func stepsOf(t *testing.T, source string) int {
 		t.Fatalf("%.80s: %v", source, err)
 	}
 	out := tmpl.begin(context.Background(), 0)
-	if _, err := out.s.run(tmpl.body, &scope{}, out); err != nil {
+	if _, err := out.s.execAll(tmpl.body, &scope{}, out); err != nil {
 		t.Fatalf("%.80s: %v", source, err)
 	}
 	return out.s.steps
@@ -170,7 +170,7 @@ func TestShortTemplatesEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		out := tmpl.begin(ctx, 0)
-		if _, err := out.s.run(tmpl.body, &scope{}, out); !errors.Is(err, context.Canceled) {
+		if _, err := out.s.execAll(tmpl.body, &scope{}, out); !errors.Is(err, context.Canceled) {
 			t.Errorf("%.80s: %v, expected that it was canceled", source, err)
 		}
 		// One look apart, unless a single operation is larger.

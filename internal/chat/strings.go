@@ -264,14 +264,14 @@ func capitalize(s string) string {
 
 // cased says whether all letters with a case are of one kind, and there are any.
 func cased(s string, kind func(rune) bool) bool {
-	any := false
+	found := false
 	for _, r := range s {
 		if unicode.IsUpper(r) || unicode.IsLower(r) || unicode.IsTitle(r) {
 			if !kind(r) {
 				return false
 			}
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }

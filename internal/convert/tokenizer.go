@@ -75,7 +75,7 @@ func (j *job) tokenizer() error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if t := own.ChatTemplate(); t != "" {
-		v.add("tokenizer.chat_template", t)
+		v.addEntry("tokenizer.chat_template", t)
 	}
 	v.write(j.setGlobal)
 	return j.err
@@ -87,7 +87,7 @@ type few struct {
 	n     int
 }
 
-func (f *few) add(name string) {
+func (f *few) addName(name string) {
 	if f.n < len(f.names) {
 		f.names[f.n] = name
 	}
@@ -128,7 +128,7 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 	set := func(key string, get ...func() (int32, bool)) {
 		for _, g := range get {
 			if id, ok := g(); ok && id < n {
-				v.add("tokenizer.ggml."+key+"_token_id", uint32(id))
+				v.addEntry("tokenizer.ggml."+key+"_token_id", uint32(id))
 				return
 			}
 		}
@@ -141,7 +141,7 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 			ends = append(ends, ends[0]) // or readers guess that turns end generation
 		}
 		for i, id := range ends {
-			v.add("tokenizer.ggml."+endKeys[i]+"_token_id", uint32(id))
+			v.addEntry("tokenizer.ggml."+endKeys[i]+"_token_id", uint32(id))
 		}
 	}
 	set("unknown", own.UNK)
@@ -151,11 +151,11 @@ func (j *job) specials(v *vocabulary, own *tokenizer.Tokenizer) {
 	plain := own.Encode(nil, "a", tokenizer.Options{}, nil)
 	full := own.Encode(nil, "a", tokenizer.Options{Special: true}, nil)
 	if at := indexOf(full, plain); at >= 0 && len(plain) > 0 {
-		v.add("tokenizer.ggml.add_bos_token", at > 0)
-		v.add("tokenizer.ggml.add_eos_token", at+len(plain) < len(full))
+		v.addEntry("tokenizer.ggml.add_bos_token", at > 0)
+		v.addEntry("tokenizer.ggml.add_eos_token", at+len(plain) < len(full))
 	}
 	if j.family.encoder {
-		v.add("tokenizer.ggml.token_type_count", uint32(j.segments()))
+		v.addEntry("tokenizer.ggml.token_type_count", uint32(j.segments()))
 	}
 }
 

@@ -42,7 +42,7 @@ type entry struct {
 	value any
 }
 
-func (v *vocabulary) add(key string, value any) { v.keys = append(v.keys, entry{key, value}) }
+func (v *vocabulary) addEntry(key string, value any) { v.keys = append(v.keys, entry{key, value}) }
 
 // write sets the keys of a vocabulary.
 func (v *vocabulary) write(set func(key string, value any)) {
@@ -233,7 +233,7 @@ func (v *vocabulary) addToken(id int64, token jsonview.Value) {
 		v.kinds[id] = controlToken
 	}
 	if flag("lstrip") || flag("rstrip") || flag("single_word") {
-		v.loose.add(v.tokens[id])
+		v.loose.addName(v.tokens[id])
 	}
 }
 
@@ -266,7 +266,7 @@ func (v *vocabulary) carry(own *tokenizer.Tokenizer) (lost few) {
 		switch {
 		case !ok || id < len(v.kinds) && v.kinds[id] != unusedToken:
 		case id >= len(v.kinds):
-			lost.add(token)
+			lost.addName(token)
 		default:
 			v.tokens[id], v.kinds[id] = token, userToken
 			if own.IsSpecial(int32(id)) {
@@ -275,7 +275,7 @@ func (v *vocabulary) carry(own *tokenizer.Tokenizer) (lost few) {
 				v.tokens[id] = "▁" + token
 			}
 			if own.Stretches(int32(id)) {
-				v.loose.add(token)
+				v.loose.addName(token)
 			}
 		}
 	}
@@ -337,7 +337,7 @@ func (v *vocabulary) wordPiece(t *jsonTokenizer) {
 	}
 	lowercase, _ := t.normalizer.Get("lowercase")
 	if lower, ok := lowercase.Bool(); ok {
-		v.add("tokenizer.ggml.normalizer.lowercase", lower)
+		v.addEntry("tokenizer.ggml.normalizer.lowercase", lower)
 	}
 }
 
@@ -364,7 +364,7 @@ func (v *vocabulary) sentencePiece(t *jsonTokenizer) error {
 		}
 	})
 	prefix := bytes.Contains(t.normalizer.Raw(), []byte(`"Prepend"`)) || bytes.Contains(t.preTokenizer.Raw(), []byte(`"Metaspace"`)) && !t.neverPrepends()
-	v.add("tokenizer.ggml.add_space_prefix", prefix)
+	v.addEntry("tokenizer.ggml.add_space_prefix", prefix)
 	return err
 }
 
@@ -402,10 +402,10 @@ func (v *vocabulary) unigram(t *jsonTokenizer) error {
 		if err != nil {
 			return fmt.Errorf("field normalizer.precompiled_charsmap: %v: %w", err, weights.ErrInvalid)
 		}
-		v.add("tokenizer.ggml.precompiled_charsmap", b)
+		v.addEntry("tokenizer.ggml.precompiled_charsmap", b)
 	}
-	v.add("tokenizer.ggml.add_space_prefix", !t.neverPrepends())
-	v.add("tokenizer.ggml.remove_extra_whitespaces", trims || bytes.Contains(t.preTokenizer.Raw(), []byte("WhitespaceSplit")))
+	v.addEntry("tokenizer.ggml.add_space_prefix", !t.neverPrepends())
+	v.addEntry("tokenizer.ggml.remove_extra_whitespaces", trims || bytes.Contains(t.preTokenizer.Raw(), []byte("WhitespaceSplit")))
 	return nil
 }
 

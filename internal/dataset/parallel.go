@@ -56,7 +56,7 @@ func Each[R any](ctx context.Context, files []File, workers int, cut Cut, work f
 	for worker := range workers {
 		group.Go(func() {
 			for j := range jobs {
-				j.run(inner, worker, work)
+				j.readBlocks(inner, worker, work)
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func Each[R any](ctx context.Context, files []File, workers int, cut Cut, work f
 	return readErr
 }
 
-func (j *job[R]) run(ctx context.Context, worker int, work func(int, *Block) (R, error)) {
+func (j *job[R]) readBlocks(ctx context.Context, worker int, work func(int, *Block) (R, error)) {
 	defer close(j.done)
 	defer func() { j.panic = recover() }()
 	if ctx.Err() != nil {

@@ -45,10 +45,10 @@ var atOnce = func() context.Context {
 	return ctx
 }()
 
-// run draws for all streams, on as many workers as took part in the run of the
+// drawAll draws for all streams, on as many workers as took part in the run of the
 // step, 0 for all. Workers that are busy with other calls are not waited for: the
 // caller then draws alone.
-func (d *draws) run(active int, side func(ctx context.Context, n int, f func(worker int)) error) {
+func (d *draws) drawAll(active int, side func(ctx context.Context, n int, f func(worker int)) error) {
 	d.next.Store(0)
 	n := min(len(d.streams), len(d.scratch))
 	if active > 0 {

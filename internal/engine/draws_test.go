@@ -46,7 +46,7 @@ func TestDrawsAreTheSameOnAllWorkers(t *testing.T) {
 			d.streams = append(d.streams, s)
 		}
 		for range 4 { // steps
-			d.run(0, side)
+			d.drawAll(0, side)
 			for row, s := range d.streams {
 				if failed := errors.Is(s.drawn.err, sample.ErrLogits); failed != (row == bad) {
 					t.Errorf("row %d: %v", row, s.drawn.err)
@@ -86,7 +86,7 @@ func TestPanicInADrawFailsItsStreamAlone(t *testing.T) {
 	for row := range 3 {
 		d.streams = append(d.streams, &Stream{row: row})
 	}
-	d.run(0, sideBySide)
+	d.drawAll(0, sideBySide)
 	for row, s := range d.streams {
 		if failed := errors.Is(s.drawn.err, ErrInternal); failed != (row == 1) {
 			t.Errorf("row %d: %v", row, s.drawn.err)
@@ -103,7 +103,7 @@ func TestDrawsHaveTheWorkersOfTheRun(t *testing.T) {
 			d.streams = append(d.streams, &Stream{row: row})
 		}
 		asked := 0
-		d.run(active, func(_ context.Context, n int, f func(worker int)) error {
+		d.drawAll(active, func(_ context.Context, n int, f func(worker int)) error {
 			asked = n
 			f(0)
 			return nil

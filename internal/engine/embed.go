@@ -258,7 +258,7 @@ func (m *embedder) coarseWorker(i int) {
 		m.eng.stats.coarse.Add(1)
 		var err error
 		m.unlocked(func() {
-			err = w.run(ctx)
+			err = w.runBatch(ctx)
 			start, end := w.slot.Ran()
 			m.rounds.Ran(i, start, end)
 		})

@@ -7,7 +7,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/backend/ref"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/kv"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
@@ -85,12 +85,12 @@ func (a trace) differs(b trace) string {
 // onTiers runs f at the default precision on every tier that computes in
 // another way; a short test has that of the machine.
 func onTiers(t *testing.T, workers int, f func(t *testing.T, be *cpu.Backend)) {
-	for _, tier := range []kcpu.Tier{kcpu.Generic, kcpu.AVX2, kcpu.VNNI, kcpu.AMX} {
-		if !slices.Contains(kcpu.Available(), tier) || testing.Short() && tier != kcpu.Active() {
+	for _, tier := range []isa.Tier{isa.Generic, isa.AVX2, isa.VNNI, isa.AMX} {
+		if !slices.Contains(isa.Available(), tier) || testing.Short() && tier != isa.Active() {
 			continue
 		}
 		t.Run(tier.String(), func(t *testing.T) {
-			defer kcpu.Use(tier)()
+			defer isa.Use(tier)()
 			be, err := cpu.New(cpu.Options{Workers: workers, Test: true})
 			if err != nil {
 				t.Fatal(err)
@@ -199,14 +199,14 @@ func TestRepeatedCallsAreExactAfterEviction(t *testing.T) {
 // TestRepeatedCallsAreExactInEveryPrecision: so are calls in the classes that
 // have to be asked for.
 func TestRepeatedCallsAreExactInEveryPrecision(t *testing.T) {
-	for _, tier := range []kcpu.Tier{kcpu.AVX2, kcpu.VNNI, kcpu.AMX} {
-		if !slices.Contains(kcpu.Available(), tier) {
+	for _, tier := range []isa.Tier{isa.AVX2, isa.VNNI, isa.AMX} {
+		if !slices.Contains(isa.Available(), tier) {
 			continue
 		}
 		for _, precision := range []cpu.Precision{cpu.F32, cpu.BF16, cpu.I16G32, cpu.I8G32} {
 			for _, name := range []string{"gguf/llama-q8_0", "gguf/llama-f16"} {
 				t.Run(fmt.Sprint(tier, " ", precision, " ", name), func(t *testing.T) {
-					defer kcpu.Use(tier)()
+					defer isa.Use(tier)()
 					be, err := cpu.New(cpu.Options{Workers: 2, Precision: precision})
 					if err != nil {
 						t.Fatal(err)

@@ -85,8 +85,8 @@ func (e *Engine) open(p *model.Ports, out *graph.Value, o plan.BindOptions, labe
 // row is row i of the output.
 func (w *worker) row(i int) []float32 { return w.out[i*w.width : (i+1)*w.width] }
 
-// run runs the batch. A panic below becomes an error.
-func (w *worker) run(ctx context.Context) (err error) {
+// runBatch runs the batch. A panic below becomes an error.
+func (w *worker) runBatch(ctx context.Context) (err error) {
 	defer Guard(&err)
 	return w.slot.Run(ctx, w.Bind)
 }

@@ -157,7 +157,7 @@ func (s *scorer) feed(w *worker, c *call) bool {
 			}
 			return false
 		}
-		if err := s.add(w, c, n, wanted); err != nil {
+		if err := s.addPart(w, c, n, wanted); err != nil {
 			s.fail(c, err)
 			if c.flying == 0 {
 				s.finish(c)
@@ -172,9 +172,9 @@ func (s *scorer) feed(w *worker, c *call) bool {
 	return true
 }
 
-// add puts the next n tokens of a call's text into the batch. Tokens from wanted on
+// addPart puts the next n tokens of a call's text into the batch. Tokens from wanted on
 // have rows.
-func (s *scorer) add(w *worker, c *call, n, wanted int) error {
+func (s *scorer) addPart(w *worker, c *call, n, wanted int) error {
 	ids, nll := c.seqs[c.text], c.nll[c.text]
 	seq := c.seq
 	if seq == nil {

@@ -172,7 +172,7 @@ func (g *generator) step() {
 		tokens = max(tokens, g.asked)
 		r.sess.AtLeast(tokens)
 	}
-	if err := g.at.run(g.context()); err != nil {
+	if err := g.at.runBatch(g.context()); err != nil {
 		for _, s := range g.active {
 			if s.composed {
 				s.finish(Running, err)
@@ -201,7 +201,7 @@ func (g *generator) step() {
 	if r == g.sampled {
 		g.draws.collect(g.at.ids)
 	} else {
-		g.draws.run(r.sess.Active(), g.eng.caps.Coarse)
+		g.draws.drawAll(r.sess.Active(), g.eng.caps.Coarse)
 	}
 	for _, s := range g.draws.streams {
 		if s.drawn.err != nil {

@@ -24,9 +24,9 @@ type Builder struct {
 }
 
 // NewBuilder starts a graph whose runs stay within max.
-func NewBuilder(max tensor.Bind) *Builder {
+func NewBuilder(most tensor.Bind) *Builder {
 	b := &Builder{layer: -1}
-	b.g.Max = max
+	b.g.Max = most
 	n := &Node{Op: leafOp, Name: "invalid", Layer: -1, Leaf: &Leaf{}}
 	b.bad = &Value{Node: n, Shape: tensor.Static(1, 1)}
 	n.Out = []*Value{b.bad}

@@ -214,7 +214,7 @@ var OpAttention = register(&OpDef{
 		a := c.Node.Attr.(AttentionAttr)
 		return Cost{4 * int64(a.HeadDim) * int64(a.Heads) * a.batchPairs(c.In[3].I32), c.IOBytes()}
 	},
-	Scratch: func(n *Node, max tensor.Bind) int { return n.In[1].Shape.NumRows(max) },
+	Scratch: func(n *Node, most tensor.Bind) int { return n.In[1].Shape.NumRows(most) },
 	Ref: func(c *Call) {
 		a, qStart := c.Node.Attr.(AttentionAttr), c.In[3].I32
 		for s := 0; s+1 < len(qStart); s++ {

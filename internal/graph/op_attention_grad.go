@@ -33,9 +33,9 @@ var OpAttentionGrad = register(&OpDef{
 		hd := int64(a.HeadDim) * int64(a.Heads)
 		return Cost{10*hd*a.batchPairs(c.In[6].I32) + 2*hd*int64(c.In[0].Rows), c.IOBytes()}
 	},
-	Scratch: func(n *Node, max tensor.Bind) int {
+	Scratch: func(n *Node, most tensor.Bind) int {
 		a := n.Attr.(AttentionAttr)
-		return 2 * (a.Heads / a.KVHeads) * n.In[0].Shape.NumRows(max)
+		return 2 * (a.Heads / a.KVHeads) * n.In[0].Shape.NumRows(most)
 	},
 	Ref: func(c *Call) {
 		g := attentionGrad{AttentionAttr: c.Node.Attr.(AttentionAttr), c: c}

@@ -244,9 +244,9 @@ var OpNormDW = register(&OpDef{
 		}
 		return Cost{flops, c.IOBytes()}
 	},
-	Scratch: func(n *Node, max tensor.Bind) int {
+	Scratch: func(n *Node, most tensor.Bind) int {
 		a := n.Attr.(NormDWAttr)
-		return 2 * n.In[1].Shape.Len(max) / a.Size(a.Width)
+		return 2 * n.In[1].Shape.Len(most) / a.Size(a.Width)
 	},
 	Ref: func(c *Call) {
 		a, dy, x := c.Node.Attr.(NormDWAttr), c.In[0].F32, c.In[1].F32

@@ -27,7 +27,7 @@ type OpDef struct {
 	// on every op, so a missing rule is seen when the graph is built.
 	NoGrad string
 	// Scratch is how many float32 Ref wants for itself; nil means none.
-	Scratch func(n *Node, max tensor.Bind) int
+	Scratch func(n *Node, most tensor.Bind) int
 	// InPlace maps an output to the input whose buffer it takes over. Such an
 	// input is always a version of a State (the Builder checks it), so a node
 	// with InPlace is an effect: the planner keeps it, and what it needs, even

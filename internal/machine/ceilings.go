@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/profile"
 )
 
@@ -13,9 +13,9 @@ import (
 // about half a second, with the whole machine. Where ctx ends it is its error.
 func MeasureCeilings(ctx context.Context, threads int) (profile.Ceilings, error) {
 	if threads <= 0 {
-		threads = cpu.Threads()
+		threads = isa.Threads()
 	}
-	threads = min(threads, cpu.Host().Cores) // as it is measured
+	threads = min(threads, isa.Host().Cores) // as it is measured
 	c := ceilings(ctx, threads)
 	if threads > 1 {
 		one := ceilings(ctx, 1)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 func TestMeasureCeilings(t *testing.T) {
 	c, err := MeasureCeilings(context.Background(), 0)
-	if err != nil || c.FLOPs <= 0 || c.Bytes <= 0 || c.Lanes != min(cpu.Threads(), cpu.Host().Cores) {
+	if err != nil || c.FLOPs <= 0 || c.Bytes <= 0 || c.Lanes != min(isa.Threads(), isa.Host().Cores) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	if c.Lanes > 1 && (c.One == nil || c.One.FLOPs <= 0 || c.One.Bytes <= 0 || c.One.Lanes != 1) {

@@ -17,8 +17,8 @@ import (
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/engine"
 	"hotpath/internal/kernel/ceiling"
-	processor "hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/int8"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -70,14 +70,14 @@ func CheckThreads(n int) error {
 }
 
 // Threads is the number of cores that the process may use.
-func Threads() int { return processor.Threads() }
+func Threads() int { return isa.Threads() }
 
 // FreeMemory is the bytes that this process can still take without swapping.
-func FreeMemory() int64 { return processor.FreeMemory() }
+func FreeMemory() int64 { return isa.FreeMemory() }
 
 // InPlace reports whether a model of so many bytes is read where it is mapped: if
 // its weights and as much again do not fit the free memory.
-func InPlace(size int64) bool { return inPlace(size, processor.FreeMemory()) }
+func InPlace(size int64) bool { return inPlace(size, isa.FreeMemory()) }
 
 // inPlace is InPlace for so many free bytes, 0 if nobody knows.
 func inPlace(size, free int64) bool { return free > 0 && size > free/2 }
@@ -85,7 +85,7 @@ func inPlace(size, free int64) bool { return free > 0 && size > free/2 }
 // Facts are what a profile says of the machine and of how a backend uses it.
 func Facts(be plan.Backend, precision string) profile.Facts {
 	c := be.Caps()
-	return profile.Facts{CPU: processor.Host().Brand, Tier: processor.Active().String(), Device: c.Name, Threads: c.Workers, Precision: cmp.Or(precision, Auto)}
+	return profile.Facts{CPU: isa.Host().Brand, Tier: isa.Active().String(), Device: c.Name, Threads: c.Workers, Precision: cmp.Or(precision, Auto)}
 }
 
 // TrainingPrecision is what a precision means for training on the CPU: auto is

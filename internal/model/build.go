@@ -62,11 +62,11 @@ type EmbedOptions struct {
 }
 
 // BuildEmbed is tokens to one vector a sequence. It uses the symbols T and S.
-func (m *Model) BuildEmbed(max tensor.Bind, o EmbedOptions) (*graph.Graph, *Ports, error) {
+func (m *Model) BuildEmbed(most tensor.Bind, o EmbedOptions) (*graph.Graph, *Ports, error) {
 	if err := m.able(m.cfg.CanEmbed, "embed"); err != nil {
 		return nil, nil, err
 	}
-	b, err := start(max, max.T, max.S)
+	b, err := start(most, most.T, most.S)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,8 +93,8 @@ func (m *Model) embedding(c *Context, kind graph.PoolKind) *graph.Value {
 }
 
 // BuildGenerate is tokens to the logits of rows R, over a KV cache.
-func (m *Model) BuildGenerate(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
-	c, p, err := m.cached(max, kv)
+func (m *Model) BuildGenerate(most tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(most, kv)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,8 +105,8 @@ func (m *Model) BuildGenerate(max tensor.Bind, kv KVLayout) (*graph.Graph, *Port
 
 // BuildSampled is tokens to the tokens that are drawn for rows R, over a KV cache:
 // logits stay where they are computed.
-func (m *Model) BuildSampled(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
-	c, p, err := m.cached(max, kv)
+func (m *Model) BuildSampled(most tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(most, kv)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,8 +120,8 @@ func (m *Model) BuildSampled(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports
 
 // BuildScore is tokens to the negative log-likelihood of a target for each of
 // the rows R, over a KV cache, so that long texts can come in pieces.
-func (m *Model) BuildScore(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
-	c, p, err := m.cached(max, kv)
+func (m *Model) BuildScore(most tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
+	c, p, err := m.cached(most, kv)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,14 +131,14 @@ func (m *Model) BuildScore(max tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, 
 }
 
 // cached starts a graph over a KV cache.
-func (m *Model) cached(max tensor.Bind, kv KVLayout) (*Context, *Ports, error) {
+func (m *Model) cached(most tensor.Bind, kv KVLayout) (*Context, *Ports, error) {
 	if err := m.able(m.cfg.CanGenerate, "generate"); err != nil {
 		return nil, nil, err
 	}
 	if err := kv.check(); err != nil {
 		return nil, nil, err
 	}
-	b, err := start(max, max.T, max.S, max.R)
+	b, err := start(most, most.T, most.S, most.R)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,11 +173,11 @@ func (m *Model) able(can bool, verb string) error {
 }
 
 // start is a builder for sizes that are all used.
-func start(max tensor.Bind, used ...int) (*graph.Builder, error) {
+func start(most tensor.Bind, used ...int) (*graph.Builder, error) {
 	for _, n := range used {
 		if n < 1 {
-			return nil, fmt.Errorf("model: a graph for at most %d tokens, %d sequences and %d rows, expected at least one of each", max.T, max.S, max.R)
+			return nil, fmt.Errorf("model: a graph for at most %d tokens, %d sequences and %d rows, expected at least one of each", most.T, most.S, most.R)
 		}
 	}
-	return graph.NewBuilder(max), nil
+	return graph.NewBuilder(most), nil
 }

@@ -183,11 +183,11 @@ func (m *Model) segments(c *Context, p *Ports) {
 
 // BuildClassify is tokens to the scores of each sequence, which is a text or a
 // pair of texts as Pairs puts it together. It uses the symbols T and S.
-func (m *Model) BuildClassify(max tensor.Bind) (*graph.Graph, *Ports, error) {
+func (m *Model) BuildClassify(most tensor.Bind) (*graph.Graph, *Ports, error) {
 	if err := m.able(m.cfg.CanRerank, "score pairs of texts"); err != nil {
 		return nil, nil, err
 	}
-	b, err := start(max, max.T, max.S)
+	b, err := start(most, most.T, most.S)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -68,8 +68,8 @@ func (d *decoder) plain(c *Context, h *graph.Value, key string) *graph.Value {
 	return c.Project("down_proj", c.Act("act", up, d.act), key+"ffn_down", graph.RoleDown, d.Dim, mayHaveBias)
 }
 
-// add is the stream with what a part adds to it.
-func (d *decoder) add(c *Context, name string, x, part *graph.Value) *graph.Value {
+// addResidual is the stream with what a part adds to it.
+func (d *decoder) addResidual(c *Context, name string, x, part *graph.Value) *graph.Value {
 	if d.residual != 0 && d.residual != 1 {
 		part = c.Scale(name+"_scale", part, d.residual)
 	}
@@ -81,9 +81,9 @@ func (d *decoder) add(c *Context, name string, x, part *graph.Value) *graph.Valu
 func (d *decoder) body(c *Context) *graph.Value {
 	return c.Layers(d.Layers, d.embed(c), func(c *Context, x *graph.Value, layer int, key string) *graph.Value {
 		h := d.normed(c, "attn_norm", x, key+"attn_norm", d.Dim)
-		x = d.add(c, "attn_add", x, d.attention(c, h, layer, key))
+		x = d.addResidual(c, "attn_add", x, d.attention(c, h, layer, key))
 		h = d.normed(c, "ffn_norm", x, key+"ffn_norm", d.Dim)
-		return d.add(c, "ffn_add", x, d.gated(c, h, key))
+		return d.addResidual(c, "ffn_add", x, d.gated(c, h, key))
 	})
 }
 

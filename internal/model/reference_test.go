@@ -88,14 +88,14 @@ func embedAll(t testing.TB, m *Model, seqs [][]int, o EmbedOptions) [][]float32 
 
 func embedOn(t testing.TB, be plan.Backend, m *Model, seqs [][]int, o EmbedOptions) [][]float32 {
 	t.Helper()
-	max := tensor.Bind{T: total(seqs), S: len(seqs)}
-	g, p, err := m.BuildEmbed(max, o)
+	most := tensor.Bind{T: total(seqs), S: len(seqs)}
+	g, p, err := m.BuildEmbed(most, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := sessionOn(t, be, m, g)
 	batch(s, p, seqs)
-	run(t, s, max)
+	run(t, s, most)
 	out := make([][]float32, len(seqs))
 	for i := range out {
 		out[i] = s.F32(p.Embedding)[i*m.cfg.EmbedDim : (i+1)*m.cfg.EmbedDim]

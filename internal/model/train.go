@@ -76,8 +76,8 @@ func (t *Trainee) can(ok bool, verb string) {
 
 // BuildTrain is a batch to the loss of an objective, its gradients and one step
 // of the optimizer.
-func (m *Model) BuildTrain(max tensor.Bind, o TrainOptions) (*graph.Graph, *Ports, *TrainParts, error) {
-	b, err := start(max, max.T, max.S, max.R)
+func (m *Model) BuildTrain(most tensor.Bind, o TrainOptions) (*graph.Graph, *Ports, *TrainParts, error) {
+	b, err := start(most, most.T, most.S, most.R)
 	if err != nil {
 		return nil, nil, nil, err
 	}

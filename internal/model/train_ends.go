@@ -163,8 +163,8 @@ func (t *Trainee) MaskedLM() *graph.Value {
 
 // BuildFrozen is a forward graph whose weights are those of the file: end
 // builds what is read after a run.
-func (m *Model) BuildFrozen(max tensor.Bind, end func(t *Trainee) *graph.Value) (*graph.Graph, *Ports, *graph.Value, error) {
-	b, err := start(max, max.T, max.S, max.R)
+func (m *Model) BuildFrozen(most tensor.Bind, end func(t *Trainee) *graph.Value) (*graph.Graph, *Ports, *graph.Value, error) {
+	b, err := start(most, most.T, most.S, most.R)
 	if err != nil {
 		return nil, nil, nil, err
 	}

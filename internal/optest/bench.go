@@ -45,8 +45,8 @@ type Case struct {
 // NewBench starts a case. The graph's maximum is above the binding, so that
 // symbols matter. The same seed gives the same operands.
 func NewBench(bind tensor.Bind, grad bool) *Bench {
-	max := tensor.Bind{T: bind.T + 3, S: bind.S + 1, R: bind.R + 2}
-	b := &Bench{Builder: graph.NewBuilder(max), Bind: bind, grad: grad, rng: rand.New(rand.NewPCG(7, 11)),
+	most := tensor.Bind{T: bind.T + 3, S: bind.S + 1, R: bind.R + 2}
+	b := &Bench{Builder: graph.NewBuilder(most), Bind: bind, grad: grad, rng: rand.New(rand.NewPCG(7, 11)),
 		floats: map[*graph.Value][]float32{}, ints: map[*graph.Value][]int32{}, files: map[string]weights.Tensor{}}
 	if grad {
 		b.Trainable = func(role graph.Role, _ int) bool { return role == graph.RoleOther }

@@ -9,7 +9,7 @@ import (
 
 	"hotpath/internal/backend/cuda"
 	"hotpath/internal/graph"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 )
 
@@ -30,7 +30,7 @@ func TestCUDA(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			be := backend{name: "cuda", open: func() (plan.Backend, error) { return b, nil }, tier: kcpu.Active(), tol: how.tol}
+			be := backend{name: "cuda", open: func() (plan.Backend, error) { return b, nil }, tier: isa.Active(), tol: how.tol}
 			for _, c := range Cases() {
 				t.Run(c.Name, func(t *testing.T) {
 					for _, what := range []string{"forward", "backward"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"hotpath/internal/backend/opencl"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 )
 
@@ -22,7 +22,7 @@ func TestOpenCL(t *testing.T) {
 	}
 	defer b.Close()
 	known := answers{}
-	be := backend{name: "opencl", open: func() (plan.Backend, error) { return b, nil }, tier: kcpu.Active()}
+	be := backend{name: "opencl", open: func() (plan.Backend, error) { return b, nil }, tier: isa.Active()}
 	for _, c := range Cases() {
 		for _, what := range []string{"forward", "backward"} {
 			if what == "forward" || differentiable(c) {

@@ -11,7 +11,7 @@ import (
 	"hotpath/internal/backend/null"
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/graph"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -25,14 +25,14 @@ var binds = []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 7, S: 3, R: 4}, {T: 131, S: 5,
 type backend struct {
 	name string
 	open func() (plan.Backend, error)
-	tier kcpu.Tier
+	tier isa.Tier
 	bind Options
 	tol  float64 // 0: the case's own
 }
 
 func backends() []backend {
-	bs := []backend{{name: "null", open: func() (plan.Backend, error) { return null.New(50 * time.Microsecond), nil }, tier: kcpu.Active()}}
-	for _, tier := range kcpu.Available() {
+	bs := []backend{{name: "null", open: func() (plan.Backend, error) { return null.New(50 * time.Microsecond), nil }, tier: isa.Active()}}
+	for _, tier := range isa.Available() {
 		for _, workers := range []int{1, 2, 4} {
 			test := workers != 2 // poisoned buffers, and as users run it
 			bs = append(bs, backend{
@@ -44,7 +44,7 @@ func backends() []backend {
 			})
 		}
 	}
-	for _, tier := range kcpu.Available() {
+	for _, tier := range isa.Available() {
 		bs = append(bs, backend{
 			name: fmt.Sprintf("cpu-%s-bf16", tier),
 			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.BF16}) },
@@ -52,7 +52,7 @@ func backends() []backend {
 			tol:  1e-2, // operands have eight bits
 		})
 	}
-	for _, tier := range kcpu.Available() {
+	for _, tier := range isa.Available() {
 		bs = append(bs, backend{
 			name: fmt.Sprintf("cpu-%s-i8g32", tier),
 			open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.I8G32}) },
@@ -63,8 +63,8 @@ func backends() []backend {
 	return append(bs,
 		backend{name: "cpu-nofusion", open: func() (plan.Backend, error) {
 			return cpu.New(cpu.Options{Workers: 2, NoFusion: true, Precision: cpu.F32})
-		}, tier: kcpu.Active()},
-		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32}) }, tier: kcpu.Active(), bind: Options{CompileOptions: plan.CompileOptions{Invariant: true}}})
+		}, tier: isa.Active()},
+		backend{name: "cpu-invariant", open: func() (plan.Backend, error) { return cpu.New(cpu.Options{Workers: 2, Precision: cpu.F32}) }, tier: isa.Active(), bind: Options{CompileOptions: plan.CompileOptions{Invariant: true}}})
 }
 
 // answers are the reference's, by case, graph and sizes: it is slow, and all
@@ -109,7 +109,7 @@ func TestParity(t *testing.T) {
 	known := answers{}
 	for _, be := range backends() {
 		t.Run(be.name, func(t *testing.T) {
-			defer kcpu.Use(be.tier)()
+			defer isa.Use(be.tier)()
 			b, err := be.open()
 			if err != nil {
 				t.Fatal(err)
@@ -395,11 +395,11 @@ func TestBitsAtAnyWorkers(t *testing.T) {
 // own.
 func TestLastRowsAreLikeTheOthers(t *testing.T) {
 	const rows, k, n = 517, 96, 256
-	for _, tier := range kcpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_1} {
 			for _, workers := range []int{1, 2, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", tier, d, workers), func(t *testing.T) {
-					defer kcpu.Use(tier)()
+					defer isa.Use(tier)()
 					be, err := cpu.New(cpu.Options{Workers: workers})
 					if err != nil {
 						t.Fatal(err)

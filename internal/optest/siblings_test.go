@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"hotpath/internal/backend/cpu"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 )
 
@@ -20,10 +20,10 @@ func (a apart) Patterns() []plan.Pattern {
 // TestSiblingsKeepTheirBits: what products of one input give does not depend on
 // whether they are one step, on any tier and in any compute class.
 func TestSiblingsKeepTheirBits(t *testing.T) {
-	for _, tier := range kcpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, p := range []cpu.Precision{cpu.F32, cpu.BF16, cpu.I16G32, cpu.I8G32} {
 			t.Run(fmt.Sprintf("%s/%s", tier, p), func(t *testing.T) {
-				defer kcpu.Use(tier)()
+				defer isa.Use(tier)()
 				be, err := cpu.New(cpu.Options{Workers: 3, Precision: p})
 				if err != nil {
 					t.Fatal(err)

@@ -143,7 +143,7 @@ func (b bench) round(ctx context.Context, g Group, src *source, round int, entri
 				return ctx.Err()
 			}
 			if err == nil {
-				err = row.add(a)
+				err = row.addAnswer(a)
 			}
 			if err != nil {
 				row.Problem, row.Samples = err.Error(), nil

@@ -35,7 +35,7 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 			return fmt.Errorf("a command does not know %s", q.Op)
 		}
 		for i := range max(2, len(q.Batches)) {
-			r, err := w.run(q.Op != "start")
+			r, err := w.runOnce(q.Op != "start")
 			if err != nil {
 				return err
 			}
@@ -54,9 +54,9 @@ type commandRun struct {
 	peak, steady float64       // resident MiB: the most, and the median from the first to the last output
 }
 
-// run is one run of the command, which has to end well. Its memory is looked at
+// runOnce is one run of the command, which has to end well. Its memory is looked at
 // only where that is asked for, because looking takes time from it.
-func (w *commandWorker) run(memory bool) (r commandRun, err error) {
+func (w *commandWorker) runOnce(memory bool) (r commandRun, err error) {
 	cmd := exec.Command(w.argv[0], w.argv[1:]...)
 	var said tail
 	cmd.Stderr = &said

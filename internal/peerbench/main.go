@@ -30,7 +30,7 @@ import (
 	"strings"
 	"time"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
+	err := runGroups(ctx, os.Args[1:])
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func runGroups(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	only := f.String("only", "", "groups to measure, comma separated; minilm means minilm and minilm-…")
 	works := f.String("works", "", "works to measure, by parts of their names, separated by semicolons")
@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	}
 	r := &Report{
-		Date: time.Now().Format("2006-01-02"), CPU: cpu.Host().Brand, System: runtime.GOOS + "/" + runtime.GOARCH,
+		Date: time.Now().Format("2006-01-02"), CPU: isa.Host().Brand, System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: *cores, Threads: p.threads, Rounds: *rounds, Hotpath: revision(ctx),
 	}
 	b := bench{cores: *cores, rounds: *rounds}

@@ -76,8 +76,8 @@ func newRow(w Work, r Runner, err error) *Row {
 	return row
 }
 
-// add takes a turn: the median of its repetitions is one sample.
-func (r *Row) add(a answer) error {
+// addAnswer takes a turn: the median of its repetitions is one sample.
+func (r *Row) addAnswer(a answer) error {
 	if len(a.Seconds) == 0 || len(a.Seconds) != len(a.Amount) {
 		return fmt.Errorf("%d times for %d amounts", len(a.Seconds), len(a.Amount))
 	}

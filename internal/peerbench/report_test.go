@@ -139,7 +139,7 @@ func TestNarrow(t *testing.T) {
 	if got := narrow(all, "nothing"); len(got) != 0 {
 		t.Errorf("%d groups, expected none", len(got))
 	}
-	if err := run(t.Context(), []string{"--works", "8 of 12", "--docs", filepath.Join(t.TempDir(), "p.md")}); err == nil || !strings.Contains(err.Error(), "--works") {
+	if err := runGroups(t.Context(), []string{"--works", "8 of 12", "--docs", filepath.Join(t.TempDir(), "p.md")}); err == nil || !strings.Contains(err.Error(), "--works") {
 		t.Errorf("error %v, expected one: half a table is none for the documentation", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/experiment"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/sample"
 )
 
@@ -41,7 +41,7 @@ type ran struct {
 	One    int `json:"one"`    // one thread did it all
 }
 
-func (r *ran) add(o ran) {
+func (r *ran) addCounts(o ran) {
 	r.Fine, r.Coarse, r.Both, r.One = r.Fine+o.Fine, r.Coarse+o.Coarse, r.Both+o.Both, r.One+o.One
 }
 
@@ -111,7 +111,7 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 			switch {
 			case threads > 1: // a roof keeps what it measured: a new one for each call
 			case kind == "f32":
-				return ceiling.FMA(cpu.Active()), 1, nil
+				return ceiling.FMA(isa.Active()), 1, nil
 			default:
 				return ceiling.Tiles(kind), 1, nil
 			}
@@ -157,7 +157,7 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 				return err
 			}
 			if k > 0 {
-				a.Turns[i].add(amount, seconds, before, w.eng.Stats())
+				a.Turns[i].addCall(amount, seconds, before, w.eng.Stats())
 			}
 		}
 		if k == 0 {
@@ -167,8 +167,8 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 	return nil
 }
 
-// add is a call, and what the engine counted before and after it.
-func (t *turn) add(amount, seconds float64, before, after engine.Stats) {
+// addCall is a call, and what the engine counted before and after it.
+func (t *turn) addCall(amount, seconds float64, before, after engine.Stats) {
 	t.Amount, t.Seconds = append(t.Amount, amount), append(t.Seconds, seconds)
 	switch {
 	case after.FineRuns > before.FineRuns && after.CoarseRuns > before.CoarseRuns:
@@ -212,7 +212,7 @@ func (b bench) together(ctx context.Context, g Group, src *source, entries []*en
 		for k, e := range asked {
 			row, err := e.rows[i], err
 			if err == nil {
-				row.Ran.add(a.Turns[k].Ran)
+				row.Ran.addCounts(a.Turns[k].Ran)
 				err = row.addTurns(a.Turns[k], work)
 			}
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Work is something that all engines of a group do.
@@ -221,7 +221,7 @@ func (p place) scaling(model string, in inputs) Group {
 	}
 	ours := add("hotpath", "threads", "")
 	ceilings := [][2]string{{"f32 FMA", "f32"}}
-	if cpu.Active() >= cpu.AMX {
+	if isa.Active() >= isa.AMX {
 		ceilings = [][2]string{{"bf16 tiles", "bf16"}, {"f32 FMA", "f32"}}
 	}
 	for _, c := range ceilings {

@@ -16,7 +16,7 @@ import (
 	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
@@ -52,7 +52,7 @@ func runWorker(args []string) (err error) {
 	if *command {
 		return (&commandWorker{argv: f.Args()}).serve(os.Stdin, os.Stdout)
 	}
-	if err := cpu.Err(); err != nil {
+	if err := isa.Err(); err != nil {
 		return err
 	}
 	w := &hotpathWorker{threads: *threads, now: time.Now}
@@ -119,7 +119,7 @@ func (w *hotpathWorker) close() error {
 }
 
 func (w *hotpathWorker) serve(in io.Reader, out io.Writer) error {
-	return serve(in, out, hello{Peer: "hotpath", Version: runtime.Version(), Detail: cpu.Active().String()}, func(q request, a *answer) error {
+	return serve(in, out, hello{Peer: "hotpath", Version: runtime.Version(), Detail: isa.Active().String()}, func(q request, a *answer) error {
 		err := w.answer(q, a)
 		// What a request left behind is collected in its own time, not in the
 		// next one's.

@@ -183,8 +183,8 @@ func (p *Plan) forward(v *graph.Value) (*Plan, error) {
 
 // compile runs the passes for one bucket. Inputs, outputs and state are laid
 // out for the graph's own maximum, so that all buckets agree on them.
-func compile(g *graph.Graph, be Backend, t *table, min, max tensor.Bind) (*Plan, error) {
-	p := &Plan{Graph: g, Min: min, Max: max, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
+func compile(g *graph.Graph, be Backend, t *table, least, most tensor.Bind) (*Plan, error) {
+	p := &Plan{Graph: g, Min: least, Max: most, Invariant: t.invariant, Places: make([]Place, len(g.Values))}
 	p.Steps = fuse(g, alive(g), t.host, be.Patterns())
 	p.merge(be.Caps().Merges, t)
 	if err := p.lower(t); err != nil {

@@ -45,14 +45,14 @@ func (p *Program) kind(i int) string {
 
 // Buckets are the usual ones for a graph: those of the backend, and the graph's
 // own maximum.
-func Buckets(be Backend, max tensor.Bind) []tensor.Bind {
+func Buckets(be Backend, most tensor.Bind) []tensor.Bind {
 	var bs []tensor.Bind
 	for _, t := range be.Caps().Buckets {
-		if t < max.T {
-			bs = append(bs, tensor.Bind{T: t, S: min(max.S, t), R: min(max.R, t)})
+		if t < most.T {
+			bs = append(bs, tensor.Bind{T: t, S: min(most.S, t), R: min(most.R, t)})
 		}
 	}
-	return append(bs, max)
+	return append(bs, most)
 }
 
 // CompileOptions choose how a graph is planned.

@@ -239,13 +239,13 @@ func (s *WeightSet) pack(prog *Program, v *graph.Value, key packedKey, r *reside
 
 // load fetches a leaf's tensor and holds it against the graph's shape, which
 // only a test's leaf sizes by a symbol.
-func (s *WeightSet) load(v *graph.Value, max tensor.Bind) (Weight, error) {
+func (s *WeightSet) load(v *graph.Value, most tensor.Bind) (Weight, error) {
 	t, err := s.source.Weight(v.Node.Leaf.Key)
 	if err != nil {
 		return Weight{}, err
 	}
 	w := Weight{Value: v, DType: t.DType, Data: t.Data, Drop: func() { s.source.Drop(t) }}
-	rows, cols := v.Shape.NumRows(max), v.Shape.RowLen()
+	rows, cols := v.Shape.NumRows(most), v.Shape.RowLen()
 	if v.Shape.Rank() == 1 {
 		rows, cols = 1, rows
 	}

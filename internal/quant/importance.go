@@ -64,8 +64,8 @@ func ParseImportance(name string, data []byte) (*Importance, error) {
 	return m, nil
 }
 
-// add checks one set and keeps it.
-func (m *Importance) add(name string, values []float32) error {
+// addSet checks one set and keeps it.
+func (m *Importance) addSet(name string, values []float32) error {
 	if _, dup := m.sets[name]; dup {
 		return fmt.Errorf("%s: importance of %q appears twice: %w", m.name, name, format.ErrInvalid)
 	}
@@ -118,7 +118,7 @@ func (m *Importance) parseGGUF(data []byte) error {
 				sums[i] = 1
 			}
 		}
-		if err := m.add(name, sums); err != nil {
+		if err := m.addSet(name, sums); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (m *Importance) parseOld(data []byte) error {
 		for j := range values {
 			values[j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*j:])) / float32(max(calls, 1))
 		}
-		if err := m.add(string(name), values); err != nil {
+		if err := m.addSet(string(name), values); err != nil {
 			return err
 		}
 	}

@@ -59,13 +59,13 @@ func atLeast(x float64) float32 {
 func (w *Scratch) above(logits []float32, low float32) []uint64 {
 	keys := w.keys[:0]
 	for i := 0; i < len(logits); i += scanned {
-		keys = w.add(keys, logits, i, low)
+		keys = w.addCandidate(keys, logits, i, low)
 	}
 	return keys
 }
 
-// add appends the tokens of the piece of logits that begins at i.
-func (w *Scratch) add(keys []uint64, logits []float32, i int, low float32) []uint64 {
+// addCandidate appends the tokens of the piece of logits that begins at i.
+func (w *Scratch) addCandidate(keys []uint64, logits []float32, i int, low float32) []uint64 {
 	part := logits[i:min(i+scanned, len(logits))]
 	for _, j := range w.ids[:vec.Above(w.ids[:], part, low)] {
 		keys = append(keys, newKey(part[j], int32(i)+j))
@@ -92,7 +92,7 @@ func (w *Scratch) best(logits []float32, top float64, low float32, k int) []uint
 func (w *Scratch) bestAbove(logits []float32, low float32, k int) []uint64 {
 	keys := w.keys[:0]
 	for i := 0; i < len(logits); i += scanned {
-		keys = w.add(keys, logits, i, low)
+		keys = w.addCandidate(keys, logits, i, low)
 		if len(keys) >= 2*k {
 			split(keys, len(keys)-k)
 			keys = keys[:copy(keys, keys[len(keys)-k:])]

@@ -8,18 +8,18 @@ import (
 	"sort"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // tiers runs f under every tier that the machine has and that has kernels of
 // its own for vectors.
 func tiers(t *testing.T, f func(t *testing.T)) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		if tier.Vector() != tier {
 			continue
 		}
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			f(t)
 		})
 	}

@@ -74,7 +74,7 @@ func (c *commands) round(ctx context.Context, round int) {
 		killed := false
 		for range times {
 			fate := fates[random.IntN(len(fates))]
-			p := c.run(l, fate, time.Duration(random.ExpFloat64()*float64(60*time.Millisecond)))
+			p := c.runLine(l, fate, time.Duration(random.ExpFloat64()*float64(60*time.Millisecond)))
 			c.judge(l, fate, p)
 			killed = fate == syscall.SIGKILL && p.signalled
 			if killed {
@@ -84,7 +84,7 @@ func (c *commands) round(ctx context.Context, round int) {
 		// Whatever was left, the same command goes on or begins anew, and what it
 		// leaves is all that there is.
 		if killed || l.resumes {
-			c.judge(l, 0, c.run(l, 0, 0))
+			c.judge(l, 0, c.runLine(l, 0, 0))
 		}
 	}
 	c.clean()
@@ -93,7 +93,7 @@ func (c *commands) round(ctx context.Context, round int) {
 // clean empties the folder of outputs.
 func (c *commands) clean() {
 	if err := errors.Join(os.RemoveAll(c.out), os.Mkdir(c.out, 0o700)); err != nil {
-		c.f.add("the folder of outputs", err.Error())
+		c.f.addFinding("the folder of outputs", err.Error())
 	}
 }
 
@@ -105,7 +105,7 @@ type process struct {
 	stdout, err string
 }
 
-func (c *commands) run(l line, fate syscall.Signal, after time.Duration) (p process) {
+func (c *commands) runLine(l line, fate syscall.Signal, after time.Duration) (p process) {
 	c.ran++
 	cmd := exec.Command(c.s.hotpath, strings.Fields(strings.ReplaceAll(l.args, "OUT", c.out))...)
 	cmd.Dir = c.out
@@ -113,7 +113,7 @@ func (c *commands) run(l line, fate syscall.Signal, after time.Duration) (p proc
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(l.stdin), &out, &errs
 	if err := cmd.Start(); err != nil {
-		c.f.add("a process did not start", err.Error())
+		c.f.addFinding("a process did not start", err.Error())
 		return p
 	}
 	if fate != 0 {
@@ -131,7 +131,7 @@ func (c *commands) run(l line, fate syscall.Signal, after time.Duration) (p proc
 // judge holds the end of a process against what was asked.
 func (c *commands) judge(l line, fate syscall.Signal, p process) {
 	found := func(kind, format string, args ...any) {
-		c.f.add(fmt.Sprintf("%s: %s", l.args, kind), fmt.Sprintf(format, args...))
+		c.f.addFinding(fmt.Sprintf("%s: %s", l.args, kind), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case p.hung:

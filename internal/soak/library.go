@@ -149,20 +149,20 @@ func (l *library) ended(c *call, what string, err error) bool {
 		l.cut.Add(1)
 		return true
 	}
-	l.f.add(what+" failed", fmt.Sprintf("%s, %d texts: %v", c.name, len(c.texts), err))
+	l.f.addFinding(what+" failed", fmt.Sprintf("%s, %d texts: %v", c.name, len(c.texts), err))
 	return true
 }
 
 func (l *library) check(s *subject, what string, err error) {
 	if err != nil {
-		l.f.add(what+" failed", fmt.Sprintf("%s: %v", s.name, err))
+		l.f.addFinding(what+" failed", fmt.Sprintf("%s: %v", s.name, err))
 	}
 }
 
 // differs takes note of an answer that is not the known one.
 func (l *library) differs(c *call, what string, text int, err error) {
 	if err != nil {
-		l.f.add(fmt.Sprintf("%s of %s has another answer (invariant %t)", what, c.name, c.invariant), fmt.Sprintf("text %d: %v", text, err))
+		l.f.addFinding(fmt.Sprintf("%s of %s has another answer (invariant %t)", what, c.name, c.invariant), fmt.Sprintf("text %d: %v", text, err))
 	}
 }
 
@@ -203,7 +203,7 @@ func (l *library) stream(c *call) {
 		k++
 	}
 	if k != len(c.texts) && c.ctx.Err() == nil {
-		l.f.add("EmbedStream ended early", fmt.Sprintf("%s: %d of %d answers", c.name, k, len(c.texts)))
+		l.f.addFinding("EmbedStream ended early", fmt.Sprintf("%s: %d of %d answers", c.name, k, len(c.texts)))
 	}
 }
 
@@ -286,7 +286,7 @@ func (l *library) digest(c *call) {
 	}
 	d, err := c.model.Digest(c.ctx)
 	if !l.ended(c, "Digest", err) && len(d) != 64 {
-		l.f.add("Digest is none", fmt.Sprintf("%s: %q", c.name, d))
+		l.f.addFinding("Digest is none", fmt.Sprintf("%s: %q", c.name, d))
 	}
 }
 
@@ -305,7 +305,7 @@ func (l *library) reopen(c *call) {
 	l.check(c.subject, "Close", m.Close())
 	l.check(c.subject, "Close again", m.Close())
 	if _, err := m.Embed(context.Background(), []string{"late"}, hotpath.EmbedOptions{}); c.info.CanEmbed && !errors.Is(err, hotpath.ErrClosed) {
-		l.f.add("Embed after Close", fmt.Sprintf("%s: %v, expected ErrClosed", c.name, err))
+		l.f.addFinding("Embed after Close", fmt.Sprintf("%s: %v, expected ErrClosed", c.name, err))
 	}
 }
 
@@ -352,6 +352,6 @@ func (l *library) wrong(c *call) {
 		return
 	}
 	if !errors.Is(err, want) || strings.Contains(err.Error(), "panic") {
-		l.f.add(fmt.Sprintf("a mistake is not %v", want), fmt.Sprintf("%s: %v", c.name, err))
+		l.f.addFinding(fmt.Sprintf("a mistake is not %v", want), fmt.Sprintf("%s: %v", c.name, err))
 	}
 }

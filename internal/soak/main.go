@@ -49,13 +49,13 @@ func main() {
 	if s.seed == 0 {
 		s.seed = rand.Uint64N(1 << 32)
 	}
-	if err := s.run(); err != nil {
+	if err := s.soak(); err != nil {
 		fmt.Fprintf(os.Stderr, "soak: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func (s *settings) run() (err error) {
+func (s *settings) soak() (err error) {
 	fmt.Printf("soak: seed %d, %v in rounds of %v (SEED=%[1]d repeats the calls)\n", s.seed, s.length, s.round)
 	if s.hotpath, err = filepath.Abs(s.hotpath); err != nil {
 		return err
@@ -108,9 +108,9 @@ type findings struct {
 	count map[string]int
 }
 
-// add takes note of a finding: kind tells it from others, detail is shown for
+// addFinding takes note of a finding: kind tells it from others, detail is shown for
 // the first of its kind.
-func (f *findings) add(kind, detail string) {
+func (f *findings) addFinding(kind, detail string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.count == nil {

@@ -79,7 +79,7 @@ func (m *meter) judge(f *findings) {
 	for i, g := range gauges {
 		before, after := m.median(i, n/4, n/2), m.median(i, n-n/4, n)
 		if most := max(before+int64(g.share*float64(before)), before+g.units*g.unit); after > most {
-			f.add(g.name+" grew", fmt.Sprintf("from %d to %d, expected at most %d", before/g.unit, after/g.unit, most/g.unit))
+			f.addFinding(g.name+" grew", fmt.Sprintf("from %d to %d, expected at most %d", before/g.unit, after/g.unit, most/g.unit))
 		}
 	}
 }

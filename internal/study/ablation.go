@@ -12,7 +12,7 @@ import (
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
 	"hotpath/internal/experiment"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 	"hotpath/internal/tokenizer"
 )
@@ -103,10 +103,10 @@ func (s *session) families() []family {
 	} else {
 		small = s.generate(s.texts(4, even(1, 8)), 2)
 	}
-	tiers := family{title: "Tiers", work: small, baseline: setup{tiered: true, tier: kcpu.Active()}}
-	for _, t := range kcpu.Available() {
-		if t < kcpu.Active() && !(s.Quick && t == kcpu.Generic) {
-			tiers.variants = append(tiers.variants, variant{name: "tier " + kcpu.Active().String(), off: "tier " + t.String(), setup: setup{tiered: true, tier: t}, quality: true})
+	tiers := family{title: "Tiers", work: small, baseline: setup{tiered: true, tier: isa.Active()}}
+	for _, t := range isa.Available() {
+		if t < isa.Active() && !(s.Quick && t == isa.Generic) {
+			tiers.variants = append(tiers.variants, variant{name: "tier " + isa.Active().String(), off: "tier " + t.String(), setup: setup{tiered: true, tier: t}, quality: true})
 		}
 	}
 	if len(tiers.variants) > 0 {
@@ -114,7 +114,7 @@ func (s *session) families() []family {
 	}
 	classes := family{title: "Compute classes and quantization", work: usual}
 	for _, p := range []cpu.Precision{cpu.F32, cpu.BF16} {
-		if p != s.precision() && !(p == cpu.BF16 && kcpu.Active() < kcpu.AMX) {
+		if p != s.precision() && !(p == cpu.BF16 && isa.Active() < isa.AMX) {
 			classes.variants = append(classes.variants, variant{name: "precision " + string(s.precision()), off: "precision " + string(p), setup: setup{Options: cpu.Options{Precision: p}}, quality: true})
 		}
 	}
@@ -180,10 +180,10 @@ func (s *session) unmeasured() []string {
 	if s.encodes() {
 		out = append(out, "The model does not generate: KV cache, prefix reuse and batched decoding do not apply to it.")
 	}
-	if kcpu.Active() == kcpu.Generic {
+	if isa.Active() == isa.Generic {
 		out = append(out, "The generic tier is in use: there is no lesser one.")
 	}
-	if kcpu.Active() < kcpu.AMX {
+	if isa.Active() < isa.AMX {
 		out = append(out, "The tier in use has no tiles: the class bf16 was not measured.")
 	}
 	return append(out, "What the operating system does (huge pages, page cache, frequency) was left as it is.")
@@ -338,7 +338,7 @@ func cosine(a, b []float32) float64 {
 func (f *family) section(found []finding, base *finding, t *Trial) Section {
 	tab := &Table{Left: 1, Head: []string{"instead", "time", "against as it is", "weights", "activations", "answers", "verdict"}}
 	row := func(g *finding, ratio, verdict string) {
-		tab.add(g.off, millis(t.Time(g.arm).Mid), ratio, bytes(g.weights), bytes(g.activations), g.quality, verdict)
+		tab.addRow(g.off, millis(t.Time(g.arm).Mid), ratio, bytes(g.weights), bytes(g.activations), g.quality, verdict)
 	}
 	row(base, "the baseline", "the baseline")
 	for i := range found {

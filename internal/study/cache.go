@@ -13,8 +13,8 @@ import (
 	"hotpath/internal/experiment"
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	kcpu "hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/optest"
 	"hotpath/internal/perf"
 	"hotpath/internal/plan"
@@ -47,7 +47,7 @@ func caching(ctx context.Context, s *session) (_ *Report, err error) {
 	}
 	o.closers = append(o.closers, be.Close)
 	d := s.plan(3, 90*time.Second)
-	h := kcpu.Host()
+	h := isa.Host()
 	r := &Report{
 		Title:    "Caches: tiles, batches and widths",
 		Question: fmt.Sprintf("How do the sizes of tiles, batches and layers meet the caches of this machine (%s)?", cacheNames(h)),
@@ -75,7 +75,7 @@ func caching(ctx context.Context, s *session) (_ *Report, err error) {
 	for i, part := range []struct {
 		title string
 		arms  func(*opened, plan.Backend) ([]sized, error)
-		show  func([]sized, *Trial, kcpu.Machine) (Section, string)
+		show  func([]sized, *Trial, isa.Machine) (Section, string)
 	}{{"Batch", s.batchArms, batchSection}, {"Width", s.widthArms, widthSection}} {
 		s.say(1+i, 3, "%s", strings.ToLower(part.title))
 		arms, err := part.arms(&o, be)
@@ -136,7 +136,7 @@ func count(ctx context.Context, c *perf.Counters, t *Table, arms []sized) error 
 			}
 			return "not counted here"
 		}
-		t.add(a.label, share(perf.Instructions, perf.Cycles, "%.2f", 1), share(perf.L1DMisses, perf.L1DLoads, "%.2f %%", 100), share(perf.LLCMisses, perf.LLCLoads, "%.2f %%", 100))
+		t.addRow(a.label, share(perf.Instructions, perf.Cycles, "%.2f", 1), share(perf.L1DMisses, perf.L1DLoads, "%.2f %%", 100), share(perf.LLCMisses, perf.LLCLoads, "%.2f %%", 100))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *session) tiled(m, n, k, rows, cols int) (run func(), element int, err e
 			}
 		}
 	}
-	if kcpu.Active() >= kcpu.AMX && s.precision() != cpu.F32 {
+	if isa.Active() >= isa.AMX && s.precision() != cpu.F32 {
 		b := bf16.Pack(make([]uint16, bf16.PackedLen(n, k)), bf16.NewStored(w), n, k)
 		scratch := bf16.NewScratch(k)
 		t := &bf16.Task{M: m, N: n, K: k, A: a, LDA: k, B: b, C: c, LDC: n}
@@ -206,7 +206,7 @@ func (s *session) tileArms() (arms []sized, rows, cols []int, err error) {
 	return arms, rows, cols, nil
 }
 
-func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Section, string) {
+func tileSection(arms []sized, rows, cols []int, t *Trial, h isa.Machine) (Section, string) {
 	heat := Heat{Title: "Rate of one product by its tile", XLabel: "columns of a tile", YLabel: "rows of a tile", Unit: "GFLOP/s"}
 	sizes := Heat{Title: "What a tile touches", XLabel: "columns of a tile", YLabel: "rows of a tile", Unit: "KiB"}
 	for _, c := range cols {
@@ -243,7 +243,7 @@ func tileSection(arms []sized, rows, cols []int, t *Trial, h kcpu.Machine) (Sect
 }
 
 // level names the smallest cache that holds so many bytes.
-func level(v float64, h kcpu.Machine) string {
+func level(v float64, h isa.Machine) string {
 	for _, l := range []struct {
 		name string
 		size int
@@ -287,7 +287,7 @@ func (s *session) encoder(o *opened, be plan.Backend, width, layers, tokens int)
 	matrices := float64(12*width*width) * float64(layers)
 	z.flops = 2*float64(tokens)*matrices + 4*float64(tokens)*float64(tokens/seqs)*float64(width*layers)
 	element := 4.0
-	if kcpu.Active() >= kcpu.AMX && s.precision() != cpu.F32 {
+	if isa.Active() >= isa.AMX && s.precision() != cpu.F32 {
 		element = 2
 	}
 	// Of one layer: its weights, and the widest activations around them.
@@ -326,7 +326,7 @@ func (s *session) encoders(o *opened, be plan.Backend, widths []int, layers int,
 	return out, nil
 }
 
-func sizedTable(arms []sized, t *Trial, h kcpu.Machine) *Table {
+func sizedTable(arms []sized, t *Trial, h isa.Machine) *Table {
 	tab := &Table{Left: 1, Head: []string{"case", "time", "GFLOP/s", "touched by a layer", "which", "time a FLOP against the first"}}
 	for i, a := range arms {
 		e, shift := a.rate(t, i), math.Log(a.flops/arms[0].flops)
@@ -334,13 +334,13 @@ func sizedTable(arms []sized, t *Trial, h kcpu.Machine) *Table {
 		if i > 0 {
 			against = change(t.Ratio(i).Map(func(v float64) float64 { return v - shift }))
 		}
-		tab.add(a.label, millis(t.Time(i).Mid), fmt.Sprintf("%s (%s to %s)", number(e.Mid), number(finite(e.Low, e.Mid)), number(finite(e.High, e.Mid))),
+		tab.addRow(a.label, millis(t.Time(i).Mid), fmt.Sprintf("%s (%s to %s)", number(e.Mid), number(finite(e.Low, e.Mid)), number(finite(e.High, e.Mid))),
 			bytes(a.touched), level(a.touched, h), against)
 	}
 	return tab
 }
 
-func batchSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
+func batchSection(arms []sized, t *Trial, h isa.Machine) (Section, string) {
 	line := Series{Name: "GFLOP/s"}
 	best := 0
 	for i, a := range arms {
@@ -378,7 +378,7 @@ func batchSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
 			Lines{Title: "Rate by what a layer touches", XLabel: "KiB touched by a layer", YLabel: "GFLOP/s", LogX: true, FromZero: true, Series: []Series{line}, Marks: marks}.SVG()}}}, advice
 }
 
-func widthSection(arms []sized, t *Trial, h kcpu.Machine) (Section, string) {
+func widthSection(arms []sized, t *Trial, h isa.Machine) (Section, string) {
 	var bars []Bar
 	for i, a := range arms {
 		e := a.rate(t, i)

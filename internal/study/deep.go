@@ -96,7 +96,7 @@ func Deep(ctx context.Context, o Options) (_ *Report, err error) {
 		if counters.Hardware() {
 			row = append(row, shareOr(m.counted, perf.Instructions, perf.Cycles, 1, ""), shareOr(m.counted, perf.L1DMisses, perf.L1DLoads, 100, " %"), shareOr(m.counted, perf.LLCMisses, perf.LLCLoads, 100, " %"))
 		}
-		r.Sections[k].Table.add(row...)
+		r.Sections[k].Table.addRow(row...)
 		worst = append(worst, result{c.group + ", " + c.label, floor / m.seconds, m.seconds - floor})
 	}
 	slices.SortFunc(worst, func(a, b result) int { return int(math.Copysign(1, b.lost-a.lost)) })

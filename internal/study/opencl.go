@@ -97,7 +97,7 @@ func deviceTiles(ctx context.Context, s *session) (_ *Report, err error) {
 		}
 		adaptive += t.Time(best).Mid
 		wins[names[best]]++
-		table.add(append(row, names[best])...)
+		table.addRow(append(row, names[best])...)
 		heat.Y, heat.Values = append(heat.Y, row[0]), append(heat.Values, rates)
 		if n := t.Noise(); math.Abs(n.Mid) >= math.Abs(worst.Mid) {
 			worst = n
@@ -173,7 +173,7 @@ func transfers(ctx context.Context, s *session) (_ *Report, err error) {
 				return nil, err
 			}
 			r.Trials = append(r.Trials, NamedTrial{fmt.Sprintf("%s, %d tokens", q.title, n), t})
-			table.add(fmt.Sprint(n), fmt.Sprint(bytesOf[0]), fmt.Sprint(bytesOf[1]), millis(t.Time(0).Mid), millis(t.Time(1).Mid), change(t.Ratio(1)), change(t.Noise()))
+			table.addRow(fmt.Sprint(n), fmt.Sprint(bytesOf[0]), fmt.Sprint(bytesOf[1]), millis(t.Time(0).Mid), millis(t.Time(1).Mid), change(t.Ratio(1)), change(t.Noise()))
 			for k := range series {
 				e := t.Time(k).Map(func(v float64) float64 { return 1e3 * v })
 				z := &series[k]
@@ -191,12 +191,12 @@ func transfers(ctx context.Context, s *session) (_ *Report, err error) {
 	return r, nil
 }
 
-func measurePair(ctx context.Context, d Design, left, right string, make func(second bool) (*opencl.Work, error)) (_ *Trial, bytes [2]int64, err error) {
+func measurePair(ctx context.Context, d Design, left, right string, build func(second bool) (*opencl.Work, error)) (_ *Trial, bytes [2]int64, err error) {
 	var o opened
 	defer func() { err = errors.Join(err, o.close()) }()
 	var arms []Arm
 	for i, name := range []string{left, right} {
-		w, err := make(i == 1)
+		w, err := build(i == 1)
 		a, err := deviceArm(&o, name, w, err)
 		if err != nil {
 			return nil, bytes, err

@@ -83,7 +83,7 @@ func whySection(seen []*seenCondition) Section {
 		for k, o := range c.modes {
 			flops, bytes := o.work()
 			compute, rest := o.computing(), o.laneSeconds()-o.computing()
-			sec.Table.add(c.texts(), modes[k].String(), millis(o.wall), number(flops/1e9), number(bytes/1e9), number(float64(o.ledger.Runs)/float64(o.calls)),
+			sec.Table.addRow(c.texts(), modes[k].String(), millis(o.wall), number(flops/1e9), number(bytes/1e9), number(float64(o.ledger.Runs)/float64(o.calls)),
 				millis(compute), number(flops/1e9/max(compute, 1e-12)), millis(rest), o.clock(), o.misses())
 		}
 		sec.Text = append(sec.Text, explain(c))
@@ -182,7 +182,7 @@ func hotSpots(seen []*seenCondition) Section {
 		for _, name := range names[:min(top, len(names))] {
 			x, y := fine.ops[name], coarse.ops[name]
 			of, to := x.time/1e9/float64(fine.calls), y.time/1e9/float64(coarse.calls)
-			sec.Table.add(c.texts(), name, millis(of), fmt.Sprintf("%.1f %%", 100*x.time/max(all, 1)), millis(to), fmt.Sprintf("%+.3g ms", 1e3*(to-of)),
+			sec.Table.addRow(c.texts(), name, millis(of), fmt.Sprintf("%.1f %%", 100*x.time/max(all, 1)), millis(to), fmt.Sprintf("%+.3g ms", 1e3*(to-of)),
 				number(x.flops/max(x.time, 1)), number(y.flops/max(y.time, 1)))
 		}
 	}
@@ -200,7 +200,7 @@ func (s *session) waitSection(seen []*seenCondition) Section {
 			for _, p := range parts {
 				row = append(row, fmt.Sprintf("%.1f", p))
 			}
-			sec.Table.add(row...)
+			sec.Table.addRow(row...)
 			stacks.Rows = append(stacks.Rows, Stack{c.mix.name + ", " + modes[k].String(), parts})
 		}
 	}
@@ -215,7 +215,7 @@ func schedSection(seen []*seenCondition) Section {
 	for _, c := range seen {
 		for k, o := range c.modes {
 			n := float64(o.calls)
-			sec.Table.add(c.texts(), modes[k].String(), number(float64(o.ledger.Runs)/n), fmt.Sprint(o.goroutines), number(math.Round(o.mallocs*10)/10), bytes(o.heap),
+			sec.Table.addRow(c.texts(), modes[k].String(), number(float64(o.ledger.Runs)/n), fmt.Sprint(o.goroutines), number(math.Round(o.mallocs*10)/10), bytes(o.heap),
 				millis(o.queued), o.switches(), millis(float64(o.ledger.GC)/n/1e9/float64(o.workers)))
 		}
 	}

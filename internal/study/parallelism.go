@@ -211,7 +211,7 @@ func parallelTable(cells []*condition) Section {
 		for k := range modes {
 			cells = append(cells, number(c.work.rate(c.trial.Time(k)).Mid)+" tok/s")
 		}
-		t.add(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks))...)
+		t.addRow(append(cells, change(c.trial.Ratio(coarseArm)), change(c.trial.Ratio(autoArm)), change(c.trial.Noise()), fmt.Sprint(c.trial.Blocks))...)
 	}
 	return Section{Title: "Timing", Table: t, Text: []string{
 		"A change of time below zero is faster. The column of what to use names a mode only where the interval of coarse against fine excludes zero. A row whose control excludes zero is void: fine differed from fine there."}}

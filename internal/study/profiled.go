@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"hotpath/internal/backend/cpu"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/train"
 	"hotpath/profile"
 	"hotpath/profile/compare"
@@ -254,7 +254,7 @@ func readGC() gcFacts {
 // describe puts the facts of machine, build, collector and model at the head of
 // the profile.
 func (s *session) describe(rec *profile.Recorder, p *Profiled) {
-	h, c := kcpu.Host(), s.model.Config()
+	h, c := isa.Host(), s.model.Config()
 	now := readGC()
 	limit := "no memory limit"
 	if now.limit < 1<<62 {
@@ -280,7 +280,7 @@ func (s *session) describe(rec *profile.Recorder, p *Profiled) {
 	if p.Note != "" {
 		extra["tokens"] = p.Note
 	}
-	rec.SetFacts(profile.Facts{CPU: h.Brand, Tier: kcpu.Active().String(), Threads: s.Threads, Device: "cpu", Model: s.name,
+	rec.SetFacts(profile.Facts{CPU: h.Brand, Tier: isa.Active().String(), Threads: s.Threads, Device: "cpu", Model: s.name,
 		Params: c.ParamCount, Precision: string(s.precision()), Extra: extra})
 }
 

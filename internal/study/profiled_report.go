@@ -75,16 +75,16 @@ func (p *Profiled) share(ns int64) float64 {
 func (p *Profiled) iterations() Section {
 	t := &Table{Left: 1, Head: []string{"iteration", "time"}}
 	for i, s := range p.Seconds {
-		t.add(fmt.Sprint(i+1), millis(s))
+		t.addRow(fmt.Sprint(i+1), millis(s))
 	}
-	t.add("median", millis(stats.Median(p.Seconds)))
+	t.addRow("median", millis(stats.Median(p.Seconds)))
 	return Section{Title: "Iterations", Table: t}
 }
 
 func (p *Profiled) ranked(title string, by profile.By) Section {
 	t := &Table{Left: 3, Head: []string{"#", "step", "kernel", "calls", "self ms", "of all", "clock ms", "GFLOP/s", "GB/s", "of the roofline", "lost ms"}}
 	for i, s := range p.Profile.Top(rankedSteps, by) {
-		t.add(fmt.Sprint(i+1), s.Step.Name, cmp.Or(s.Step.Kernel, s.Step.Op), fmt.Sprint(s.Calls), fmt.Sprintf("%.3f", float64(s.Self)/1e6), fmt.Sprintf("%.2f %%", p.share(s.LaneTime())), fmt.Sprintf("%.3f", float64(s.Clock)/1e6),
+		t.addRow(fmt.Sprint(i+1), s.Step.Name, cmp.Or(s.Step.Kernel, s.Step.Op), fmt.Sprint(s.Calls), fmt.Sprintf("%.3f", float64(s.Self)/1e6), fmt.Sprintf("%.2f %%", p.share(s.LaneTime())), fmt.Sprintf("%.3f", float64(s.Clock)/1e6),
 			number(s.GFLOPS()), number(s.GBps()), fmt.Sprintf("%.1f %%", s.Roofline()), fmt.Sprintf("%.3f", float64(s.Lost)/1e6))
 	}
 	return Section{Title: title, Table: t}
@@ -98,7 +98,7 @@ func (p *Profiled) allocated() Section {
 	}
 	s.Table = &Table{Left: 2, Head: []string{"#", "function", "allocations", "bytes"}}
 	for i, a := range p.Allocators[:min(len(p.Allocators), rankedSites)] {
-		s.Table.add(fmt.Sprint(i+1), a.Func, number(a.Count), bytes(a.Bytes))
+		s.Table.addRow(fmt.Sprint(i+1), a.Func, number(a.Count), bytes(a.Bytes))
 	}
 	return s
 }
@@ -106,7 +106,7 @@ func (p *Profiled) allocated() Section {
 func (p *Profiled) arenas() Section {
 	t := &Table{Left: 2, Head: []string{"#", "step", "outputs and scratch"}}
 	for i, s := range p.Profile.Top(rankedSites, profile.ByAlloc) {
-		t.add(fmt.Sprint(i+1), s.Step.Name, bytes(float64(s.Step.Alloc)))
+		t.addRow(fmt.Sprint(i+1), s.Step.Name, bytes(float64(s.Step.Alloc)))
 	}
 	return Section{Title: "Arena memory by step", Table: t, Text: []string{"Laid out once; steps whose lives do not overlap share it."}}
 }
@@ -115,7 +115,7 @@ func (p *Profiled) arenas() Section {
 func (p *Profiled) hierarchy() Section {
 	t := &Table{Left: 1, Head: []string{"call", "calls", "ms", "of all"}}
 	line := func(depth int, name string, calls, ns int64) {
-		t.add(strings.Repeat("· ", depth)+name, fmt.Sprint(calls), fmt.Sprintf("%.3f", float64(ns)/1e6), fmt.Sprintf("%.2f %%", p.share(ns)))
+		t.addRow(strings.Repeat("· ", depth)+name, fmt.Sprint(calls), fmt.Sprintf("%.3f", float64(ns)/1e6), fmt.Sprintf("%.2f %%", p.share(ns)))
 	}
 	for i := range p.Profile.Plans {
 		plan := &p.Profile.Plans[i]
@@ -164,7 +164,7 @@ func (p *Profiled) books() Section {
 		for _, v := range []int64{l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.GC} {
 			cells = append(cells, fmt.Sprintf("%.2f %%", 100*float64(v)/float64(max(1, l.LaneTime))))
 		}
-		t.add(cells...)
+		t.addRow(cells...)
 	}
 	for i := range p.Profile.Plans {
 		if plan := &p.Profile.Plans[i]; plan.Ledger.Runs > 0 {

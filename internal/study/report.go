@@ -59,7 +59,7 @@ type Figure struct {
 	SVG     string `json:"-"`
 }
 
-func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+func (t *Table) addRow(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 var blank = regexp.MustCompile(`(?i)\b(nan|[+-]?inf|todo|tbd)\b|^\s*$`)
 

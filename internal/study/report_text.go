@@ -18,7 +18,7 @@ func (r *Report) Text() string {
 	b.WriteString("\n")
 	facts := &Table{Left: 2, Head: []string{"", ""}}
 	for _, f := range r.Facts {
-		facts.add(f.Name, f.Value)
+		facts.addRow(f.Name, f.Value)
 	}
 	facts.text(&b)
 	for _, s := range r.Sections {

@@ -153,7 +153,7 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		if i > 0 {
 			verdict, ratio = string(t.Judge(i)), fmt.Sprintf("%.2f (%.2f to %.2f)", up.Mid, up.Low, up.High)
 		}
-		tab.add(fmt.Sprint(n), millis(t.Time(i).Mid), number(w.rate(t.Time(i)).Mid), ratio, fmt.Sprintf("%.0f %%", 100*up.Mid/float64(n)), verdict)
+		tab.addRow(fmt.Sprint(n), millis(t.Time(i).Mid), number(w.rate(t.Time(i)).Mid), ratio, fmt.Sprintf("%.0f %%", 100*up.Mid/float64(n)), verdict)
 		meas.X, meas.Y = append(meas.X, float64(n)), append(meas.Y, up.Mid)
 		meas.Low, meas.High = append(meas.Low, finite(up.Low, up.Mid)), append(meas.High, finite(up.High, up.Mid))
 	}
@@ -192,7 +192,7 @@ func threadSections(w work, threads []int, t *Trial, points []scalePoint) ([]Sec
 		for _, v := range loss[i] {
 			row = append(row, fmt.Sprintf("%.1f %%", v))
 		}
-		lim.add(row...)
+		lim.addRow(row...)
 		stacks.Rows = append(stacks.Rows, Stack{plural(n, "thread"), loss[i]})
 	}
 	secs = append(secs, Section{Title: "What limits", Table: lim, Text: []string{
@@ -236,8 +236,8 @@ func (s *session) growing() []growth {
 	if s.Quick {
 		batches, lengths = []int{1, 4}, []int{8, 16}
 	}
-	max := s.model.Config().MaxSeq
-	lengths = slices.DeleteFunc(lengths, func(n int) bool { return n > max/2 && n > 16 && !s.encodes() || n > max })
+	longest := s.model.Config().MaxSeq
+	lengths = slices.DeleteFunc(lengths, func(n int) bool { return n > longest/2 && n > 16 && !s.encodes() || n > longest })
 	b, l := growth{title: "Batch", label: "texts of 32 tokens in a call"}, growth{title: "Length", label: "tokens of a text, 4 texts in a call"}
 	if !s.encodes() {
 		b.label, l.label = "sequences at once, 8 tokens each after a prompt of 8", "tokens of one prompt"
@@ -245,7 +245,7 @@ func (s *session) growing() []growth {
 	for _, n := range batches {
 		b.sizes = append(b.sizes, n)
 		if s.encodes() {
-			b.works = append(b.works, s.embed(s.texts(7, even(n, min(32, max)))))
+			b.works = append(b.works, s.embed(s.texts(7, even(n, min(32, longest)))))
 		} else {
 			b.works = append(b.works, s.generate(s.texts(7, even(n, 8)), 8))
 		}
@@ -292,7 +292,7 @@ func (g growth) section(t *Trial) (Section, string) {
 		if i > 0 {
 			against = change(rel.Map(func(v float64) float64 { return v + shift }))
 		}
-		tab.add(fmt.Sprint(g.sizes[i]), millis(t.Time(i).Mid), number(e.Mid), against)
+		tab.addRow(fmt.Sprint(g.sizes[i]), millis(t.Time(i).Mid), number(e.Mid), against)
 		s.X, s.Y = append(s.X, float64(g.sizes[i])), append(s.Y, e.Mid)
 		s.Low, s.High = append(s.Low, finite(e.Low, e.Mid)), append(s.High, finite(e.High, e.Mid))
 	}

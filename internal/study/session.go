@@ -9,7 +9,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -42,14 +42,14 @@ func (o *opened) close() error {
 }
 
 func open(o Options) (*session, error) {
-	if err := kcpu.Err(); err != nil {
+	if err := isa.Err(); err != nil {
 		return nil, err
 	}
 	if _, err := cpu.ParsePrecision(o.Precision); err != nil {
 		return nil, err
 	}
 	if o.Threads == 0 {
-		o.Threads = kcpu.Threads()
+		o.Threads = isa.Threads()
 	}
 	s := &session{Options: o}
 	if o.Model == "" {
@@ -71,7 +71,7 @@ func open(o Options) (*session, error) {
 type setup struct {
 	cpu.Options
 	engine engine.Options
-	tier   kcpu.Tier // 0 (generic) unless tiered
+	tier   isa.Tier // 0 (generic) unless tiered
 	tiered bool
 	quant  *tensor.DType // that matrices are encoded in anew; nil leaves them
 }
@@ -89,7 +89,7 @@ func (r *running) enter() func() {
 	if !r.setup.tiered {
 		return func() {}
 	}
-	return kcpu.Use(r.setup.tier)
+	return isa.Use(r.setup.tier)
 }
 
 // precision is that of the options, for setups that ask for none.

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // ErrNoModel reports a study that needs a model, without one.
@@ -165,7 +165,7 @@ func (s *session) say(done, of int, format string, args ...any) {
 
 // facts are those of the machine, the build and the model.
 func (s *session) facts(ctx context.Context) []Fact {
-	h := cpu.Host()
+	h := isa.Host()
 	c := ceiling.Measure(ctx, s.Threads)
 	rates := []string{"f32 " + number(c.F32/1e9) + " GFLOP/s"}
 	for _, class := range []string{"bf16", "i8g32"} {
@@ -175,7 +175,7 @@ func (s *session) facts(ctx context.Context) []Fact {
 	}
 	rates = append(rates, "memory "+number(c.Read/1e9)+" GB/s")
 	out := []Fact{
-		{"machine", fmt.Sprintf("%s, %d cores, tier %s, %s/%s", h.Brand, h.Cores, cpu.Active(), runtime.GOOS, runtime.GOARCH)},
+		{"machine", fmt.Sprintf("%s, %d cores, tier %s, %s/%s", h.Brand, h.Cores, isa.Active(), runtime.GOOS, runtime.GOARCH)},
 		{"caches", cacheNames(h)},
 		{"ceilings", strings.Join(rates, ", ") + ", measured after the experiments with " + plural(s.Threads, "thread")},
 		{"go", runtime.Version()},
@@ -191,7 +191,7 @@ func (s *session) facts(ctx context.Context) []Fact {
 	return append(out, Fact{"method", method})
 }
 
-func cacheNames(h cpu.Machine) string {
+func cacheNames(h isa.Machine) string {
 	var parts []string
 	for _, l := range []struct {
 		name  string

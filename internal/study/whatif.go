@@ -251,7 +251,7 @@ func whatifSections(found []Whatif, trial *Trial, now float64) []Section {
 		case experiment.Void:
 			verdict = string(experiment.Void)
 		}
-		t.add(w.Target, fmt.Sprintf("%.1f %%", w.Share), pc(w.Seconds), pc(w.Gain(1.2)), pc(w.Gain(2)), millis(w.Seconds.Mid), verdict)
+		t.addRow(w.Target, fmt.Sprintf("%.1f %%", w.Share), pc(w.Seconds), pc(w.Gain(1.2)), pc(w.Gain(2)), millis(w.Seconds.Mid), verdict)
 		sum += w.Seconds.Mid
 		g := w.Gain(2).Map(func(v float64) float64 { return 100 * v / now })
 		bars = append(bars, Bar{Label: w.Target, Value: g.Mid, Low: finite(g.Low, g.Mid), High: finite(g.High, g.Mid), Color: export.OpColor(w.Target)})

@@ -49,7 +49,7 @@ func (b Bind) Of(s Sym) int {
 }
 
 // Fits reports whether b is within max in every symbol.
-func (b Bind) Fits(max Bind) bool { return b.T <= max.T && b.S <= max.S && b.R <= max.R }
+func (b Bind) Fits(most Bind) bool { return b.T <= most.T && b.S <= most.S && b.R <= most.R }
 
 // Dim is Mul*Sym + Add, or just Add where Sym is None.
 type Dim struct {

@@ -64,7 +64,7 @@ var pages = func() [0x1100]*[256]class {
 // classOf gives the classes of a code point that utf8.DecodeRune returned.
 func classOf(r rune) class { return pages[r>>8][r&0xFF] }
 
-func (c class) is(any class) bool { return c&any != 0 }
+func (c class) is(set class) bool { return c&set != 0 }
 
 func isSpace(r rune) bool { return classOf(r).is(classSpace) }
 

@@ -190,11 +190,11 @@ func (c *ctcSink) part(text []byte, _, added bool) {
 }
 
 // replaceAll leaves the text as it is where old is empty.
-func replaceAll(text, old, new string) string {
+func replaceAll(text, old, with string) string {
 	if old == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, old, new)
+	return strings.ReplaceAll(text, old, with)
 }
 
 func (c *ctcSink) end() {

@@ -188,14 +188,14 @@ func ggufColumn[T any](m Meta, key string, read func(string) ([]T, bool), what s
 func ggufVocab(tokens []string) (*vocab, error) {
 	var size room
 	for _, token := range tokens {
-		size.add(len(token))
+		size.reserve(len(token))
 	}
 	v, err := newVocab(size, int64(len(tokens))-1, 0)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer.ggml.tokens: %w", err)
 	}
 	for id, token := range tokens {
-		if err := v.add(viewBytes(token), int64(id), false); err != nil {
+		if err := v.addToken(viewBytes(token), int64(id), false); err != nil {
 			return nil, fmt.Errorf("tokenizer.ggml.tokens: %w", err)
 		}
 	}

@@ -87,7 +87,7 @@ func countAdded(list tokenList) (more room, err error) {
 		if len(content) == 0 || content[0] != '"' {
 			return fmt.Errorf("%v: expected an object with content", name)
 		}
-		more.add(stringLength(content))
+		more.reserve(stringLength(content))
 		return nil
 	})
 	return more, err

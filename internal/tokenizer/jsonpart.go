@@ -111,12 +111,12 @@ func (p *jsonPart) flag(field string, raw []byte) (bool, error) {
 
 // lookup makes a part by its type's row in a table.
 func lookup[T any](table map[string]func(*jsonPart) (T, error), p *jsonPart) (T, error) {
-	make, ok := table[p.kind]
+	build, ok := table[p.kind]
 	if !ok {
 		var zero T
 		return zero, p.errorf("type", "is %.100q, expected one of %s: %w", p.kind, names(table), format.ErrUnsupported)
 	}
-	return make(p)
+	return build(p)
 }
 
 // names lists a table's keys for an error.

@@ -44,7 +44,7 @@ func (p *jsonPart) readVocab(raw []byte, more room) (*vocab, error) {
 		if !ok {
 			return p.errorf("vocab", "token %.100s has id %.20s, expected 0..%d", key, value, math.MaxInt32)
 		}
-		size.add(stringLength(key))
+		size.reserve(stringLength(key))
 		top = max(top, id)
 		return nil
 	})
@@ -66,7 +66,7 @@ func (p *jsonPart) readVocab(raw []byte, more room) (*vocab, error) {
 			token = buf
 		}
 		id, _ := asID(value)
-		if err := v.add(token, id, true); err != nil {
+		if err := v.addToken(token, id, true); err != nil {
 			return p.errorf("vocab", "%w", err)
 		}
 		return nil

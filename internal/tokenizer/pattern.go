@@ -53,7 +53,7 @@ func compilePattern(text string) (*pattern, error) {
 	t, err := parsePattern(text)
 	p := new(pattern)
 	if err == nil {
-		end := p.add(state{kind: stateMatch})
+		end := p.addState(state{kind: stateMatch})
 		p.start = p.compile(t, end)
 		if len(p.states) > maxStates {
 			err = fmt.Errorf("more than %d states", maxStates)
@@ -69,7 +69,7 @@ func compilePattern(text string) (*pattern, error) {
 	return p, nil
 }
 
-func (p *pattern) add(s state) int32 {
+func (p *pattern) addState(s state) int32 {
 	if len(p.states) <= maxStates { // beyond, nobody will look at them
 		p.states = append(p.states, s)
 	}
@@ -96,11 +96,11 @@ func bit(b bool) uint8 {
 func (p *pattern) compile(t tree, next int32) int32 {
 	switch t := t.(type) {
 	case charTree:
-		return p.add(state{kind: stateChar, set: p.setID(t.set), next: next})
+		return p.addState(state{kind: stateChar, set: p.setID(t.set), next: next})
 	case behindTree:
-		return p.add(state{kind: stateBehind, set: p.setID(t.set), not: bit(t.not), next: next})
+		return p.addState(state{kind: stateBehind, set: p.setID(t.set), not: bit(t.not), next: next})
 	case aheadTree:
-		return p.add(state{kind: stateAhead, not: bit(t.not), next: next, other: p.compile(t.body, 0)}) // 0 is the match
+		return p.addState(state{kind: stateAhead, not: bit(t.not), next: next, other: p.compile(t.body, 0)}) // 0 is the match
 	case chainTree:
 		for _, part := range slices.Backward(t) {
 			next = p.compile(part, next)
@@ -109,7 +109,7 @@ func (p *pattern) compile(t tree, next int32) int32 {
 	case choiceTree:
 		start := p.compile(t[len(t)-1], next)
 		for _, part := range slices.Backward(t[:len(t)-1]) {
-			start = p.add(state{kind: stateSplit, next: p.compile(part, next), other: start})
+			start = p.addState(state{kind: stateSplit, next: p.compile(part, next), other: start})
 		}
 		return start
 	case repeatTree:
@@ -127,12 +127,12 @@ func (p *pattern) compileRepeat(t repeatTree, next int32) int32 {
 	}
 	at, grows := next, len(p.states) <= maxStates
 	if t.max < 0 {
-		at = p.add(state{kind: stateSplit})
+		at = p.addState(state{kind: stateSplit})
 		body := p.compile(t.body, at)
 		p.states[at] = branch(body, next)
 	}
 	for i := t.min; i < t.max && grows; i++ {
-		at = p.add(branch(p.compile(t.body, at), next))
+		at = p.addState(branch(p.compile(t.body, at), next))
 		grows = len(p.states) <= maxStates
 	}
 	for i := 0; i < t.min && grows; i++ {
@@ -205,12 +205,12 @@ func (p *pattern) tellApart() {
 		p.rows = append(p.rows, id)
 	}
 	for c := range p.ascii {
-		p.ascii[c] = p.rows[p.run(rune(c))]
+		p.ascii[c] = p.rows[p.rangeOf(rune(c))]
 	}
 }
 
-// run is the place in p.first of the run of equal characters that r is in.
-func (p *pattern) run(r rune) int {
+// rangeOf is the place in p.first of the run of equal characters that r is in.
+func (p *pattern) rangeOf(r rune) int {
 	return sort.Search(len(p.first), func(i int) bool { return p.first[i] > r }) - 1
 }
 
@@ -220,5 +220,5 @@ func (p *pattern) before(text []byte, i int) (members []uint8, n int) {
 		return p.members[p.ascii[c]], 1
 	}
 	r, n := utf8.DecodeLastRune(text[:i])
-	return p.members[p.rows[p.run(r)]], n
+	return p.members[p.rows[p.rangeOf(r)]], n
 }

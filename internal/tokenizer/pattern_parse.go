@@ -179,11 +179,11 @@ func behind(t tree, not bool) (tree, error) {
 
 func (p *patternParser) group() (tree, error) {
 	outer, at := p.fold, p.rest
-	make := group
+	build := group
 	found := false
 	for _, g := range groups {
 		if p.take(g.open) {
-			make, found = g.make, true
+			build, found = g.make, true
 			p.fold = p.fold || g.open == "(?i:"
 			break
 		}
@@ -198,7 +198,7 @@ func (p *patternParser) group() (tree, error) {
 	if p.fold = outer; !p.take(")") {
 		return nil, fmt.Errorf("no ) for %.20q", at)
 	}
-	return make(t)
+	return build(t)
 }
 
 // atom reads one character, set, group or assertion.

@@ -45,8 +45,8 @@ func (t reader) at(i int) (c class, n int) {
 	return classOf(r), n
 }
 
-// run is the end of the longest run from i on whose characters are (or, with not, are not) of a class.
-func (t reader) run(i int, of class, not bool) int {
+// runEnd is the end of the longest run from i on whose characters are (or, with not, are not) of a class.
+func (t reader) runEnd(i int, of class, not bool) int {
 	for {
 		c, n := t.at(i)
 		if n == 0 || c.is(of) == not {
@@ -86,7 +86,7 @@ func (t reader) contraction(i int, fold bool) int {
 // spaces is the end of what \s+(?!\S)|\s+ matches at i, where a space stands: the run of spaces, less
 // the last one if text follows.
 func (t reader) spaces(i int) int {
-	end := t.run(i, classSpace, false)
+	end := t.runEnd(i, classSpace, false)
 	if end == t.end {
 		return end
 	}
@@ -114,11 +114,11 @@ func cutGPT2(text []byte, p span, out []span) []span {
 			case n == 0 || c.is(classSpace):
 				end = t.spaces(i)
 			case c.is(classLetter):
-				end = t.run(begin+n, classLetter, false)
+				end = t.runEnd(begin+n, classLetter, false)
 			case c.is(classNumber):
-				end = t.run(begin+n, classNumber, false)
+				end = t.runEnd(begin+n, classNumber, false)
 			default:
-				end = t.run(begin+n, classText, true)
+				end = t.runEnd(begin+n, classText, true)
 			}
 		}
 		out = append(out, span{i, end})
@@ -149,7 +149,7 @@ func cutCL100K(text []byte, p span, out []span, maxDigits int) []span {
 func (t reader) cl100k(i, maxDigits int) int {
 	c, n := t.at(i)
 	if c.is(classLetter) {
-		return t.run(i+n, classLetter, false)
+		return t.runEnd(i+n, classLetter, false)
 	}
 	if c.is(classNumber) {
 		return t.digits(i+n, maxDigits)
@@ -157,21 +157,21 @@ func (t reader) cl100k(i, maxDigits int) int {
 	newline := t.text[i] == '\n' || t.text[i] == '\r'
 	next, m := t.at(i + n)
 	if !newline && next.is(classLetter) {
-		return t.run(i+n+m, classLetter, false)
+		return t.runEnd(i+n+m, classLetter, false)
 	}
 	mark := i // where [^\s\p{L}\p{N}]+ would begin
 	if t.text[i] == ' ' {
 		mark, c, n = i+1, next, m
 	}
 	if n > 0 && !c.is(classText) {
-		end := t.run(mark+n, classText, true)
+		end := t.runEnd(mark+n, classText, true)
 		for end < t.end && (t.text[end] == '\n' || t.text[end] == '\r') {
 			end++
 		}
 		return end
 	}
 	// \s*[\r\n]+ reaches to the last line break of the run of spaces.
-	run := t.run(i, classSpace, false)
+	run := t.runEnd(i, classSpace, false)
 	for last := run; last > i; last-- {
 		if b := t.text[last-1]; b == '\n' || b == '\r' {
 			return last

@@ -39,10 +39,10 @@ func (t reader) casedWord(i int) int {
 		return end
 	}
 	// What U matches is followed by no W now.
-	if end := t.run(begin, classUpper, false); end > begin {
+	if end := t.runEnd(begin, classUpper, false); end > begin {
 		return end
 	}
-	return t.run(i, classUpper, false)
+	return t.runEnd(i, classUpper, false)
 }
 
 // upperThenLower is the end of U*W+ at i, or i. U gives back what W needs.
@@ -57,7 +57,7 @@ func (t reader) upperThenLower(i int) int {
 			last = at
 		}
 	}
-	if end := t.run(at, classLower, false); end > at {
+	if end := t.runEnd(at, classLower, false); end > at {
 		return end
 	}
 	return last
@@ -75,13 +75,13 @@ func (t reader) otherwise(i, maxDigits int) int {
 		c, n = t.at(mark)
 	}
 	if n > 0 && !c.is(classText) {
-		end := t.run(mark+n, classText, true)
+		end := t.runEnd(mark+n, classText, true)
 		for end < t.end && (t.text[end] == '\n' || t.text[end] == '\r' || t.text[end] == '/') {
 			end++
 		}
 		return end
 	}
-	run := t.run(i, classSpace, false)
+	run := t.runEnd(i, classSpace, false)
 	for last := run; last > i; last-- {
 		if b := t.text[last-1]; b == '\n' || b == '\r' {
 			return last

@@ -159,7 +159,7 @@ func readUnigram(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 			return err
 		}
 		count++
-		size.add(stringLength(token))
+		size.reserve(stringLength(token))
 		narrow = narrow && float64(float32(score)) == score
 		return nil
 	})
@@ -191,7 +191,7 @@ func readUnigram(t *Tokenizer, p *jsonPart, byteLevel bool, more room) error {
 		}
 		least = min(least, score)
 		buf = appendString(buf[:0], token)
-		if err := v.add(buf, int64(i), true); err != nil {
+		if err := v.addToken(buf, int64(i), true); err != nil {
 			return p.errorf("vocab", "%w", err)
 		}
 		return nil

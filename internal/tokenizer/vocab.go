@@ -36,8 +36,8 @@ const (
 // room is how many tokens, and how many bytes of vocab.text they need.
 type room struct{ tokens, bytes int }
 
-// add makes room for a token of n bytes.
-func (r *room) add(n int) {
+// reserve makes room for a token of n bytes.
+func (r *room) reserve(n int) {
 	r.tokens++
 	for r.bytes += n + 1; n >= 0x80; n >>= 7 {
 		r.bytes++
@@ -134,8 +134,8 @@ func (v *vocab) pair(a string, b []byte) (int32, bool) {
 	return id, ok && v.at[id]&moreFlag == 0
 }
 
-// add enters a token of the model. A token that comes twice has its last id with replace, else its first.
-func (v *vocab) add(token []byte, id int64, replace bool) error {
+// addToken enters a token of the model. A token that comes twice has its last id with replace, else its first.
+func (v *vocab) addToken(token []byte, id int64, replace bool) error {
 	return v.enter(token, id, 0, replace)
 }
 

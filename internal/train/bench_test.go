@@ -145,14 +145,14 @@ func step(b *testing.B, m *model.Model, p cpu.Precision, workers, layers, vocab,
 		}
 	}
 	h := grad.Hyper{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Clip: 1}
-	_, _, err = r.run(context.Background(), h, 1) // the first step touches the pages of moments and gradients
+	_, _, err = r.runStep(context.Background(), h, 1) // the first step touches the pages of moments and gradients
 	must(b, err)
 	must(b, r.sess.Attach(rec, plan.ProfileLabels{Model: m.Config().Name}))
 	ctx := scoped(context.Background(), rec)
 	b.ReportAllocs()
 	start := cpuTime(b)
 	for b.Loop() {
-		if _, _, err := r.run(ctx, h, 1); err != nil {
+		if _, _, err := r.runStep(ctx, h, 1); err != nil {
 			b.Fatal(err)
 		}
 	}

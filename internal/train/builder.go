@@ -28,8 +28,8 @@ type builder struct {
 
 func newBuilder(spec *sourceSpec) *builder { return &builder{spec: spec, hash: sha256.New()} }
 
-// run reads all files on several workers. Shards depend on the data only.
-func (b *builder) run(ctx context.Context, files []dataset.File, form *recordForm) error {
+// build reads all files on several workers. Shards depend on the data only.
+func (b *builder) build(ctx context.Context, files []dataset.File, form *recordForm) error {
 	encoders := make([]*encoder, b.spec.workers+1)
 	for i := range encoders {
 		encoders[i] = &encoder{ctx: ctx, spec: b.spec}
@@ -59,7 +59,7 @@ func (b *builder) run(ctx context.Context, files []dataset.File, form *recordFor
 			}
 			c.joined = false // a document of more than a shard goes on as another one
 		}
-		b.add(c)
+		b.addChunk(c)
 		select {
 		case spare <- c:
 		default:

@@ -51,7 +51,7 @@ func TestChunksOfLogits(t *testing.T) {
 						seqs = seqs[:1] // fewer rows than there are chunks for
 					}
 					r.put(seqs)
-					loss, norm, err := r.run(context.Background(), h, i+1)
+					loss, norm, err := r.runStep(context.Background(), h, i+1)
 					must(t, err)
 					losses = append(losses, loss, norm)
 				}
@@ -134,7 +134,7 @@ func TestChunksAreLeftOutOfEvaluations(t *testing.T) {
 		r.put(seqs)
 		forward, err := r.forward(t.Context())
 		must(t, err)
-		loss, _, err := r.run(t.Context(), grad.Hyper{Eps: 1}, 1)
+		loss, _, err := r.runStep(t.Context(), grad.Hyper{Eps: 1}, 1)
 		must(t, err)
 		if forward != loss {
 			t.Errorf("loss %g without gradients, %g with them", forward, loss)

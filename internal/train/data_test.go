@@ -42,10 +42,10 @@ func fixtureTokenizer(t testing.TB) (*tokenizer.Tokenizer, int) {
 }
 
 // testInputs are inputs without a session.
-func testInputs(max tensor.Bind) *inputs {
+func testInputs(most tensor.Bind) *inputs {
 	return &inputs{Batch: &batch.Batch{
-		Tokens: make([]int32, max.T), Pos: make([]int32, max.T), QStart: make([]int32, max.S+1),
-		Rows: make([]int32, max.R), Targets: make([]int32, max.R), Max: max,
+		Tokens: make([]int32, most.T), Pos: make([]int32, most.T), QStart: make([]int32, most.S+1),
+		Rows: make([]int32, most.R), Targets: make([]int32, most.R), Max: most,
 	}, hyper: make([]float32, graph.HyperLen)}
 }
 

@@ -20,7 +20,7 @@ func (t *Trainer) judge(s *Step, limit float64) error {
 		return t.diverged(s, fmt.Sprintf(", %.1f times the average of %.3g and above stop_above (%g)", norm/average, average, factor))
 	}
 	s.Skipped = limit > 0 && norm > float64(float32(limit))
-	t.norms.add(norm, limit)
+	t.norms.addNorm(norm, limit)
 	return nil
 }
 

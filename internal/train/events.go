@@ -64,8 +64,8 @@ func openEvents(path string, after int) (*eventFile, error) {
 	return f, nil
 }
 
-// add writes the scalars of a step.
-func (f *eventFile) add(s *Step) error {
+// addStep writes the scalars of a step.
+func (f *eventFile) addStep(s *Step) error {
 	f.buf = f.record(f.buf[:0], s.Step, func(event []byte) []byte {
 		sum := f.summary[:0]
 		sum = f.scalar(sum, "loss/train", float64(s.Loss))
@@ -83,7 +83,7 @@ func (f *eventFile) add(s *Step) error {
 		f.summary = sum
 		return appendBytes(event, 5, sum)
 	})
-	return f.logFile.add(f.buf)
+	return f.logFile.addLine(f.buf)
 }
 
 // scalar is one more Summary.Value: tag 1, simple_value 2.

@@ -136,13 +136,13 @@ func (m *memory) Example(i int, e *Example) error {
 func (m *memory) Stats() Stats {
 	s := Stats{Documents: len(m.examples), Examples: len(m.examples)}
 	for i := range m.examples {
-		s.add(&m.examples[i])
+		s.addExample(&m.examples[i])
 	}
 	return s
 }
 
-// add counts the sequences of one example.
-func (s *Stats) add(e *Example) {
+// addExample counts the sequences of one example.
+func (s *Stats) addExample(e *Example) {
 	n := 0
 	for _, q := range e.Seqs {
 		n += len(q.IDs)

@@ -37,12 +37,12 @@ func openFrozen(path string) (*frozen, error) {
 
 // start compiles what end makes of the model for the same batches as s.
 func (f *frozen) start(ctx context.Context, s *plan.Session, workers int, end func(t *model.Trainee) *graph.Value) error {
-	max, be := s.Program().Graph.Max, s.Program().Backend
-	g, ports, out, err := f.model.BuildFrozen(max, end)
+	most, be := s.Program().Graph.Max, s.Program().Backend
+	g, ports, out, err := f.model.BuildFrozen(most, end)
 	if err != nil {
 		return err
 	}
-	prog, err := plan.Compile("frozen", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	prog, err := plan.Compile("frozen", g, be, []tensor.Bind{most}, plan.CompileOptions{})
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (f *frozen) start(ctx context.Context, s *plan.Session, workers int, end fu
 	return nil
 }
 
-// run computes the output for a batch. It lasts until the next run.
-func (f *frozen) run(ctx context.Context, in *inputs) ([]float32, error) {
+// forward computes the output for a batch. It lasts until the next run.
+func (f *frozen) forward(ctx context.Context, in *inputs) ([]float32, error) {
 	f.in.CopyFrom(in.Batch)
 	if err := f.sess.Run(ctx, in.Bind); err != nil {
 		return nil, err

@@ -128,8 +128,8 @@ type logFile struct {
 	size int64 // bytes of whole lines
 }
 
-// add writes a line.
-func (l *logFile) add(line []byte) error {
+// addLine writes a line.
+func (l *logFile) addLine(line []byte) error {
 	if _, err := l.Write(line); err != nil {
 		l.cut()
 		return atomicfile.Named(l.Name(), err)
@@ -217,8 +217,8 @@ func keepLines(to io.Writer, from io.Reader, keep func(line []byte) bool) error 
 	return lines.Err()
 }
 
-// add writes a step to all logs.
-func (l *logs) add(s *Step) error {
+// addStep writes a step to all logs.
+func (l *logs) addStep(s *Step) error {
 	b := l.line[:0]
 	for i, c := range columns {
 		b = append(append(append(b, `,"`...), c.name...), `":`...)
@@ -232,7 +232,7 @@ func (l *logs) add(s *Step) error {
 	}
 	b = append(b, "}\n"...)
 	whole := l.jsonl.size
-	if err := l.jsonl.add(b); err != nil {
+	if err := l.jsonl.addLine(b); err != nil {
 		return err
 	}
 	b = b[:0]
@@ -244,9 +244,9 @@ func (l *logs) add(s *Step) error {
 	}
 	l.line = append(b, '\n')
 	lines := l.csv.size
-	err := l.csv.add(l.line)
+	err := l.csv.addLine(l.line)
 	if err == nil {
-		if err = l.events.add(s); err != nil {
+		if err = l.events.addStep(s); err != nil {
 			l.csv.size = lines
 			l.csv.cut()
 		}

@@ -22,8 +22,8 @@ func TestEventsAreTensorBoards(t *testing.T) {
 	f, err := openEvents(path, 0)
 	must(t, err)
 	f.now = func() time.Time { return time.Unix(1, 5e8) }
-	must(t, f.add(&Step{Step: 1, Loss: 2.5, GradNorm: 0.25, LR: 1e-3, Tokens: 100, Elapsed: time.Second}))
-	must(t, f.add(&Step{Step: 300, Loss: 1.5, GradNorm: 0.5, LR: 2e-3, Tokens: 200, Elapsed: time.Second, MFU: 0.5, Eval: Evaluation{Done: true, TokenLoss: true, BitsPerByte: 2}}))
+	must(t, f.addStep(&Step{Step: 1, Loss: 2.5, GradNorm: 0.25, LR: 1e-3, Tokens: 100, Elapsed: time.Second}))
+	must(t, f.addStep(&Step{Step: 300, Loss: 1.5, GradNorm: 0.5, LR: 2e-3, Tokens: 200, Elapsed: time.Second, MFU: 0.5, Eval: Evaluation{Done: true, TokenLoss: true, BitsPerByte: 2}}))
 	must(t, f.Close())
 	got, err := os.ReadFile(path)
 	must(t, err)
@@ -46,7 +46,7 @@ func TestEventsGoOn(t *testing.T) {
 	f, err := openEvents(path, 0)
 	must(t, err)
 	for i := range 5 {
-		must(t, f.add(&Step{Step: i + 1}))
+		must(t, f.addStep(&Step{Step: i + 1}))
 	}
 	must(t, f.Close())
 	data, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func TestEventsGoOn(t *testing.T) {
 		must(t, os.WriteFile(path, data[:cut], 0o600))
 		f, err := openEvents(path, 3)
 		must(t, err)
-		must(t, f.add(&Step{Step: 4}))
+		must(t, f.addStep(&Step{Step: 4}))
 		must(t, f.Close())
 		now, err := os.ReadFile(path)
 		must(t, err)

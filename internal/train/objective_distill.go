@@ -70,7 +70,7 @@ func (o *distill) bind(ctx context.Context, s *plan.Session) error {
 }
 
 func (o *distill) ready(ctx context.Context, in *inputs) error {
-	logits, err := o.teacher.run(ctx, in)
+	logits, err := o.teacher.forward(ctx, in)
 	if err == nil {
 		copy(o.to, logits[:in.Bind.R*o.logits.Shape.RowLen()])
 	}
@@ -183,7 +183,7 @@ func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
 	if o.file != nil {
 		return nil
 	}
-	vectors, err := o.teacher.run(ctx, in)
+	vectors, err := o.teacher.forward(ctx, in)
 	if err == nil {
 		copy(o.to, vectors[:in.Bind.S*o.vectors.Shape.RowLen()])
 	}

@@ -81,7 +81,7 @@ func (o *dpo) put(in *inputs, e *Example, rng *rand.Rand) {
 
 // ready asks the reference about the same answers.
 func (o *dpo) ready(ctx context.Context, in *inputs) error {
-	nll, err := o.ref.run(ctx, in)
+	nll, err := o.ref.forward(ctx, in)
 	if err != nil {
 		return err
 	}

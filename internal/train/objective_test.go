@@ -105,8 +105,8 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 	if !slices.Contains(obj.kinds(), kind) {
 		t.Fatalf("%s does not learn from examples of kind %s", c.Name, kind)
 	}
-	max := obj.most(1000, src.Stats())
-	r, err := openRunner(t.Context(), m, o, task{obj: obj, lora: c.LoRA.options()}, max)
+	most := obj.most(1000, src.Stats())
+	r, err := openRunner(t.Context(), m, o, task{obj: obj, lora: c.LoRA.options()}, most)
 	must(t, err)
 	t.Cleanup(func() { must(t, r.close()) })
 	kinds := map[*graph.Value]int{} // which signs a weight has
@@ -129,7 +129,7 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 		}
 		must(t, r.sess.WriteState(p.Value, f))
 	}
-	b := newBatches(src, obj, max, 1000, 1)
+	b := newBatches(src, obj, most, 1000, 1)
 	must(t, b.plan())
 	if len(b.runs) != 1 || b.runs[0].examples != len(examples) {
 		t.Fatalf("runs %+v of %d examples", b.runs, len(examples))
@@ -146,7 +146,7 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 			}
 		}
 	}
-	loss, _, err := r.run(t.Context(), grad.Hyper{Eps: 1}, 1)
+	loss, _, err := r.runStep(t.Context(), grad.Hyper{Eps: 1}, 1)
 	must(t, err)
 	if d := math.Abs(float64(loss)/c.Loss - 1); !(d <= 1e-5) {
 		t.Errorf("loss %g, PyTorch's is %g", loss, c.Loss)

@@ -56,9 +56,9 @@ func (n norms) limit(c *Config) float64 {
 	return limit
 }
 
-// add counts a step. An outlier counts as the limit, so that it moves the
+// addNorm counts a step. An outlier counts as the limit, so that it moves the
 // average a little: where norms stay large, steps are made again some time.
-func (n *norms) add(norm, limit float64) {
+func (n *norms) addNorm(norm, limit float64) {
 	if limit > 0 {
 		norm = min(norm, limit)
 	}

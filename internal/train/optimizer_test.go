@@ -84,7 +84,7 @@ func TestRunningAverageOfNorms(t *testing.T) {
 		if n.limit(&c) != 0 {
 			t.Fatalf("limit %g after %d steps", n.limit(&c), n.Steps)
 		}
-		n.add(2, 0)
+		n.addNorm(2, 0)
 	}
 	if got := n.average(); math.Abs(got-2) > 1e-12 {
 		t.Errorf("average %g of equal norms, want 2", got)
@@ -92,7 +92,7 @@ func TestRunningAverageOfNorms(t *testing.T) {
 	if got := n.limit(&c); math.Abs(got-6) > 1e-12 {
 		t.Errorf("limit %g, want 6", got)
 	}
-	n.add(1e9, 6)
+	n.addNorm(1e9, 6)
 	if got := n.average(); got < 2 || got > 2.5 {
 		t.Errorf("average %g after an outlier that counts as 6", got)
 	}

@@ -23,7 +23,7 @@ func newPrefetcher(s Source, seed uint64) *prefetcher {
 		source: s, walk: newWalk(s.Stats().Examples, seed),
 		ask: make(chan request, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go p.run()
+	go p.readAhead()
 	return p
 }
 
@@ -38,7 +38,7 @@ func (p *prefetcher) ahead(from Position, count int) {
 	}
 }
 
-func (p *prefetcher) run() {
+func (p *prefetcher) readAhead() {
 	defer close(p.done)
 	var e Example
 	for {

@@ -77,8 +77,8 @@ func golden(t testing.TB, name string, be plan.Backend, want testmodels.Training
 }
 
 // newRunner is a runner of next tokens without accumulation.
-func newRunner(ctx context.Context, m *model.Model, o Options, max tensor.Bind) (*runner, error) {
-	return openRunner(ctx, m, o, task{obj: &lm{}}, max)
+func newRunner(ctx context.Context, m *model.Model, o Options, most tensor.Bind) (*runner, error) {
+	return openRunner(ctx, m, o, task{obj: &lm{}}, most)
 }
 
 func (r *runner) put(seqs [][]int) {
@@ -115,7 +115,7 @@ func TestLossesMatchPyTorch(t *testing.T) {
 				var worst, worstNorm float64
 				for i, seqs := range want.Tokens {
 					r.put(seqs)
-					loss, norm, err := r.run(context.Background(), h, i+1)
+					loss, norm, err := r.runStep(context.Background(), h, i+1)
 					must(t, err)
 					worst = max(worst, math.Abs(float64(loss)/want.Losses[i]-1))
 					worstNorm = max(worstNorm, math.Abs(float64(norm)/want.GradNorms[i]-1))
@@ -143,7 +143,7 @@ func TestLossesOfManySteps(t *testing.T) {
 			r, worst := golden(t, name, be, want), 0.0
 			for i, seqs := range tokens {
 				r.put(seqs)
-				loss, _, err := r.run(t.Context(), h, i+1)
+				loss, _, err := r.runStep(t.Context(), h, i+1)
 				must(t, err)
 				d := math.Abs(float64(loss)/losses[i] - 1)
 				worst = max(worst, d)
@@ -165,7 +165,7 @@ func TestGradientsMatchPyTorch(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				r := golden(t, name, open(t), want)
 				r.put(want.Tokens[0])
-				_, _, err := r.run(context.Background(), grad.Hyper{Eps: 1}, 1)
+				_, _, err := r.runStep(context.Background(), grad.Hyper{Eps: 1}, 1)
 				must(t, err)
 				near(t, exported(t, r, func(p model.Param) *graph.Value { return p.M }),
 					testmodels.Dir(t, "train/"+name+"-grads.safetensors"), 1e-4)
@@ -245,7 +245,7 @@ func TestSameBitsAtAnyNumberOfWorkers(t *testing.T) {
 		var got []float32
 		for i, seqs := range want.Tokens[:5] {
 			r.put(seqs)
-			loss, norm, err := r.run(context.Background(), h, i+1)
+			loss, norm, err := r.runStep(context.Background(), h, i+1)
 			must(t, err)
 			got = append(got, loss, norm)
 		}
@@ -277,7 +277,7 @@ func TestLossesInBF16(t *testing.T) {
 			var losses []float32
 			for i, seqs := range want.Tokens {
 				r.put(seqs)
-				loss, _, err := r.run(context.Background(), h, i+1)
+				loss, _, err := r.runStep(context.Background(), h, i+1)
 				must(t, err)
 				losses = append(losses, loss)
 				if d := math.Abs(float64(loss)/want.Losses[i] - 1); !(d <= 1e-2) {

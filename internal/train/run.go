@@ -18,10 +18,10 @@ func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	return t.run(scoped(ctx, o.Recorder))
+	return t.makeSteps(scoped(ctx, o.Recorder))
 }
 
-func (t *Trainer) run(ctx context.Context) (*Result, error) {
+func (t *Trainer) makeSteps(ctx context.Context) (*Result, error) {
 	start, res := time.Now(), &Result{Steps: t.step}
 	var stop error
 	defer func() {

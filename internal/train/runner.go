@@ -39,8 +39,8 @@ type task struct {
 }
 
 // compile builds the training graph for runs up to max.
-func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
-	g, ports, parts, err := m.BuildTrain(max, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Recompute: k.recompute, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
+func compile(m *model.Model, be plan.Backend, k task, most tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
+	g, ports, parts, err := m.BuildTrain(most, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Recompute: k.recompute, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
 	if err == nil {
 		err = hasRoles(m, k.lora, parts)
 	}
@@ -57,12 +57,12 @@ func compile(m *model.Model, be plan.Backend, k task, max tensor.Bind) (*plan.Pr
 	if _, ok := k.obj.(wholeStep); k.validate || ok && k.accumulate {
 		o.Forward = ports.Loss
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{max}, o)
+	prog, err := plan.Compile("train", g, be, []tensor.Bind{most}, o)
 	return prog, ports, parts, err
 }
 
-func openRunner(ctx context.Context, m *model.Model, o Options, k task, max tensor.Bind) (*runner, error) {
-	prog, ports, parts, err := compile(m, o.Backend, k, max)
+func openRunner(ctx context.Context, m *model.Model, o Options, k task, most tensor.Bind) (*runner, error) {
+	prog, ports, parts, err := compile(m, o.Backend, k, most)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +106,9 @@ func tooMuch(need, free int64) string {
 	return fmt.Sprintf("the run wants %.1f GiB, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
 }
 
-// run makes optimizer step 1, 2, ... of the batch in r.in and gives the loss
+// runStep makes optimizer step 1, 2, ... of the batch in r.in and gives the loss
 // before it. A panic below becomes an error.
-func (r *runner) run(ctx context.Context, h grad.Hyper, step int) (loss, norm float32, err error) {
+func (r *runner) runStep(ctx context.Context, h grad.Hyper, step int) (loss, norm float32, err error) {
 	defer func() {
 		if errors.Is(err, engine.ErrInternal) {
 			err = fmt.Errorf("train: step %d: %w", step, err)

@@ -31,8 +31,8 @@ func (s *shard) reset() {
 // flagged reports whether tokens of the kind have flags.
 func (k Kind) flagged() bool { return k == Answer || k == Preference || k == Labelled }
 
-// add appends a chunk.
-func (s *shard) add(c *chunk) {
+// addChunk appends a chunk.
+func (s *shard) addChunk(c *chunk) {
 	ids, seqs := int64(len(s.ids)), int64(len(s.seqs))
 	s.ids, s.flags = append(s.ids, c.ids...), append(s.flags, c.flags...)
 	for i, end := range c.seqs {

@@ -196,8 +196,8 @@ func TestCacheAfterFailure(t *testing.T) {
 
 func TestShardFile(t *testing.T) {
 	var s shard
-	s.add(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
-	s.add(&chunk{shard: shard{ids: []int32{4}, flags: []byte{1}, seqs: []int64{1}, examples: []int64{1}, values: []float32{2}}})
+	s.addChunk(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
+	s.addChunk(&chunk{shard: shard{ids: []int32{4}, flags: []byte{1}, seqs: []int64{1}, examples: []int64{1}, values: []float32{2}}})
 	var b bytes.Buffer
 	must(t, s.write(&b))
 	got, err := parseShard("f", aligned(b.Bytes()))
@@ -215,7 +215,7 @@ func aligned(data []byte) []byte {
 
 func FuzzParseShard(f *testing.F) {
 	var s shard
-	s.add(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
+	s.addChunk(&chunk{shard: shard{ids: []int32{1, 2, 3}, flags: []byte{0, 1, 2}, seqs: []int64{1, 3}, examples: []int64{2}, values: []float32{0.5}}})
 	var b bytes.Buffer
 	_ = s.write(&b)
 	f.Add(b.Bytes())

@@ -148,7 +148,7 @@ func makeShards(ctx context.Context, spec *sourceSpec, files []dataset.File, for
 		index.Shards++
 		return atomicfile.Write(name, func(w io.Writer) error { return s.write(w) })
 	}
-	if err := b.run(ctx, files, form); err != nil {
+	if err := b.build(ctx, files, form); err != nil {
 		return err
 	}
 	if err := b.end(); err != nil {

@@ -48,7 +48,7 @@ func (s *sourceSpec) most() int {
 
 // openSource reads the data, or finds them in the cache. close frees what the
 // source lies in.
-func openSource(ctx context.Context, spec sourceSpec) (_ Source, close func() error, err error) {
+func openSource(ctx context.Context, spec sourceSpec) (_ Source, closeAll func() error, err error) {
 	files, err := dataset.Files(ctx, spec.paths)
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func openSource(ctx context.Context, spec sourceSpec) (_ Source, close func() er
 	var src *fileSource
 	if spec.cache == "" || totalSize(files) <= spec.memory {
 		b := newBuilder(&spec)
-		if err = b.run(ctx, files, form); err == nil {
+		if err = b.build(ctx, files, form); err == nil {
 			src = newFileSource(&spec, []*shard{&b.shard}, b.fingerprint())
 			src.close = func() error { return nil }
 		}
@@ -130,8 +130,8 @@ type fileSource struct {
 	close  func() error
 }
 
-func newFileSource(spec *sourceSpec, shards []*shard, print string) *fileSource {
-	f := &fileSource{kind: spec.kind, vocab: spec.vocab, shards: shards, first: []int{0}, print: print}
+func newFileSource(spec *sourceSpec, shards []*shard, fingerprint string) *fileSource {
+	f := &fileSource{kind: spec.kind, vocab: spec.vocab, shards: shards, first: []int{0}, print: fingerprint}
 	for _, s := range shards {
 		f.first = append(f.first, f.first[len(f.first)-1]+len(s.examples))
 		f.stats.Sequences += len(s.seqs)

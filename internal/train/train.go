@@ -358,7 +358,7 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	if err := t.evaluate(ctx, s); err != nil {
 		return *s, err
 	}
-	return *s, t.logs.add(s)
+	return *s, t.logs.addStep(s)
 }
 
 // runs makes the runs of one step and gives it loss, norm and sizes.
@@ -391,7 +391,7 @@ func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 		}
 		in.regularize(&t.cfg, s.Step, i)
 		within, end := profile.Scope(ctx, "run")
-		loss, norm, err := t.runner.run(within, h, s.Step)
+		loss, norm, err := t.runner.runStep(within, h, s.Step)
 		end()
 		if err != nil {
 			return err

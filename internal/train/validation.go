@@ -100,8 +100,8 @@ type best struct {
 	Since int     `json:"since"` // evaluations after it
 }
 
-// add judges an evaluation after a step.
-func (b *best) add(f *figure, e *Evaluation, step int) {
+// consider judges an evaluation after a step.
+func (b *best) consider(f *figure, e *Evaluation, step int) {
 	v := f.of(e)
 	switch {
 	case f.has(e) && !math.IsNaN(v) && (b.Step == 0 || f.higher && v > b.Value || !f.higher && v < b.Value):
@@ -165,7 +165,7 @@ func split(s Source, share float64) (training, valid Source, err error) {
 		if err := v.Example(i, &e); err != nil {
 			return nil, nil, err
 		}
-		v.stats.add(&e)
+		v.stats.addExample(&e)
 	}
 	t := &held{Source: s, n: all.Examples - n, stats: all}
 	t.stats.Examples, t.stats.Sequences, t.stats.Tokens = t.n, all.Sequences-v.stats.Sequences, all.Tokens-v.stats.Tokens
@@ -330,7 +330,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	} else if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
-	t.best.add(c.deciding(), &e, t.step)
+	t.best.consider(c.deciding(), &e, t.step)
 	s.Eval = e
 	return nil
 }

@@ -40,8 +40,8 @@ func (c *vectorCache) build(t *model.Trainee, x *graph.Value) *graph.Value {
 // open compiles the loss over all vectors of a step.
 func (c *vectorCache) open(ctx context.Context, s *plan.Session, loss func(b *graph.Builder, x *graph.Value) *graph.Value, width int) error {
 	c.out, c.in, c.width = s.F32(c.vectors), s.F32(c.flow), width
-	max := tensor.Bind{T: 1, S: c.most, R: 1}
-	b := graph.NewBuilder(max)
+	most := tensor.Bind{T: 1, S: c.most, R: 1}
+	b := graph.NewBuilder(most)
 	c.all = b.Fresh("vectors", graph.RoleOther, tensor.Rows(tensor.Of(tensor.S, 1), width))
 	value := loss(b, c.all)
 	pairs, err := grad.Backward(b, value)
@@ -53,7 +53,7 @@ func (c *vectorCache) open(ctx context.Context, s *plan.Session, loss func(b *gr
 		return err
 	}
 	be := s.Program().Backend
-	prog, err := plan.Compile("contrast", g, be, []tensor.Bind{max}, plan.CompileOptions{})
+	prog, err := plan.Compile("contrast", g, be, []tensor.Bind{most}, plan.CompileOptions{})
 	if err != nil {
 		return err
 	}

@@ -51,14 +51,14 @@ func TestOpenShards(t *testing.T) {
 
 // In the cache of a model hub every file is a link into a folder beside.
 func TestOpenLinks(t *testing.T) {
-	real, root := hfDir(t), t.TempDir()
+	target, root := hfDir(t), t.TempDir()
 	snapshot := filepath.Join(root, "snapshots", "0123")
 	n := 0
-	err := filepath.WalkDir(real, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(target, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel := must(filepath.Rel(real, path))
+		rel := must(filepath.Rel(target, path))
 		blob := filepath.Join(root, "blobs", fmt.Sprint(n))
 		n++
 		write(t, blob, must(os.ReadFile(path)))

@@ -71,7 +71,7 @@ func (d *PlanDiff) sample(a, b *side) {
 	}
 	// timed takes the blocks of rows in which time depends on the batch.
 	timed := func(x *blockValues, row func(side int, r *recording, size sizeEffect) rowSample) {
-		size := newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).run() })
+		size := newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).perRun() })
 		take(x, func(i int, r *recording) [measures][]float64 { return row(i, r, size).blocks(per[i]) })
 	}
 	for k, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {

@@ -155,8 +155,8 @@ func (r *recording) sampleRow(steps []int, y yardstick, size sizeEffect) rowSamp
 	return out
 }
 
-// run sums the steps of each run: time for the usual work.
-func (s rowSample) run() []float64 {
+// perRun sums the steps of each run: time for the usual work.
+func (s rowSample) perRun() []float64 {
 	if len(s.time) == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (s rowSample) run() []float64 {
 // of each: logarithms of time for work. Neighbours in time are alike on a shared
 // machine, so single runs are no independent samples; blocks nearly are.
 func (s rowSample) blocks(n int) (out [measures][]float64) {
-	runs := s.run()
+	runs := s.perRun()
 	usual, all := make([]float64, len(s.work)), 0.0 // work of a step in a run
 	for k := range s.work {
 		for _, w := range s.work[k] {

@@ -99,7 +99,7 @@ func (k *attention) query(w *worker, s, h, t, first, keys int) {
 		}
 	})
 	vec.Scale(scores, scores, k.Scale)
-	k.bias.add(scores, h, pos, lo)
+	k.bias.addBias(scores, h, pos, lo)
 	sum, shift := k.softmax(scores)
 	if k.lse.present() {
 		k.lse.row(t)[h] = shift + log32(sum)
@@ -161,7 +161,7 @@ func (k *attention) queries(w *worker, kv, t0, t1, pos, keys, lo int) {
 			if adjusted {
 				adjust = func(i int, scores []float32) {
 					from, _ := k.Visible(p+i, keys)
-					k.bias.add(scores, h, p+i, from)
+					k.bias.addBias(scores, h, p+i, from)
 					k.cap(scores)
 				}
 			}

@@ -68,7 +68,7 @@ func (k *attentionGrad) width(b tensor.Bind, n int) int {
 	return max(1, min(max(n, work/maxMACs), (len(qs)-1)*k.KVHeads))
 }
 
-func (k *attentionGrad) run(w *worker, b tensor.Bind, i, n int) {
+func (k *attentionGrad) runShare(w *worker, b tensor.Bind, i, n int) {
 	qs := k.qStart.all(b)
 	item := 0
 	for s := 0; s+1 < len(qs); s++ {

@@ -75,7 +75,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 	cached, values := &w.scratch.cached, k.v.from(k.rowAt(s, a), kv0*d)
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		k.k.run(cached, k.rowAt(s, j), n, kv0, kv1, d)
+		k.k.viewRows(cached, k.rowAt(s, j), n, kv0, kv1, d)
 		if cached.Next = values; j+n < z {
 			cached.Next = k.k.from(k.rowAt(s, j+n), kv0*d)
 		}
@@ -88,7 +88,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 	}
 	for i := range heads {
 		row := scores[i*cols : (i+1)*cols]
-		k.bias.add(row, first+i, keys-1, a)
+		k.bias.addBias(row, first+i, keys-1, a)
 		var top float32
 		if sums[i], top = k.softmax(row); last > 0 {
 			out[i*stride+d], out[i*stride+d+1] = top, sums[i]
@@ -96,7 +96,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 	}
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
-		k.v.run(cached, k.rowAt(s, j), n, kv0, kv1, d)
+		k.v.viewRows(cached, k.rowAt(s, j), n, kv0, kv1, d)
 		if cached.Next = k.after(b, s, z, keys, kv0*d); j+n < z {
 			cached.Next = k.v.from(k.rowAt(s, j+n), kv0*d)
 		}

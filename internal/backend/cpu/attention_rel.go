@@ -38,9 +38,9 @@ func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
 	return k, nil
 }
 
-// add adds to the scores of keys from on, for a query of head h at pos: those
+// addBias adds to the scores of keys from on, for a query of head h at pos: those
 // within reach lie in a row, those beyond have the ends of it.
-func (r *scoreBias) add(scores []float32, h, pos, from int) {
+func (r *scoreBias) addBias(scores []float32, h, pos, from int) {
 	if r.slopes != nil {
 		for i := range scores {
 			scores[i] += r.attr.AlibiBias(r.slopes[h], from+i)

@@ -29,7 +29,7 @@ func (k *attentionRelGrad) name() string { return "attention by distance backwar
 
 func (k *attentionRelGrad) width(_ tensor.Bind, n int) int { return min(n, k.KVHeads) }
 
-func (k *attentionRelGrad) run(w *worker, b tensor.Bind, i, n int) {
+func (k *attentionRelGrad) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.KVHeads, 1, i, n)
 	group, qs := k.Heads/k.KVHeads, k.qStart.all(b)
 	for kv := lo; kv < hi; kv++ {
@@ -73,7 +73,7 @@ func (k *attentionRelGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 		for j := range ds {
 			ds[j] -= mean
 		}
-		bias.add(p, h, i, lo)
+		bias.addBias(p, h, i, lo)
 		vec.Exp(p, p, k.lse.row(q0 + i)[h])
 		vec.Mul(ds, ds, p)
 		dropout.Apply(p, q0+i, h, lo)

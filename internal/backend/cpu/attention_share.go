@@ -51,8 +51,8 @@ func (k *attention) cost(pos, rows, keys int) int {
 	return (rows + 4) * (z - a + 16)
 }
 
-// run computes share i of n: the heads of a short sequence together.
-func (k *attention) run(w *worker, b tensor.Bind, i, n int) {
+// runShare computes share i of n: the heads of a short sequence together.
+func (k *attention) runShare(w *worker, b tensor.Bind, i, n int) {
 	var short heads
 	k.eachSpan(b, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
 		switch {

@@ -110,9 +110,7 @@ func TestAfterTile(t *testing.T) {
 		k:     keys{mat: mat{full: make([]float32, blocks*block*cols), cols: cols}},
 		kvLen: ints{full: lens, cols: 1, outer: tensor.Fixed(len(lens))}, table: ints{full: make([]int32, 3*8)}}
 	k.Window = 128
-	for i, b := range []int32{3, 0, 5, 6, 7, 9, 9, 9, 2, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14, 15, 1, 4} {
-		k.table.full[i] = b
-	}
+	copy(k.table.full, []int32{3, 0, 5, 6, 7, 9, 9, 9, 2, 9, 9, 9, 9, 9, 9, 9, 10, 11, 12, 13, 14, 15, 1, 4})
 	for _, c := range []struct {
 		s, z int
 		row  int // -1: nothing

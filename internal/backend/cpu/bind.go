@@ -241,7 +241,7 @@ func bindReference(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *reference) name() string               { return "reference" }
 func (k *reference) width(tensor.Bind, int) int { return 1 }
-func (k *reference) run(_ *worker, b tensor.Bind, _, _ int) {
+func (k *reference) runShare(_ *worker, b tensor.Bind, _, _ int) {
 	k.call.Set(b)
 	k.call.Call.Node.Op.Ref(&k.call.Call)
 }

@@ -38,7 +38,7 @@ type countedKernel struct {
 
 func (k *countedKernel) width(tensor.Bind, int) int { return k.shares }
 
-func (k *countedKernel) run(*worker, tensor.Bind, int, int) { k.at(k.runs.Add(1)) }
+func (k *countedKernel) runShare(*worker, tensor.Bind, int, int) { k.at(k.runs.Add(1)) }
 
 // A run that is cancelled in the middle of a step leaves the other shares of
 // the step undone: each worker ends the one that it is at, or is about to begin.

@@ -39,8 +39,8 @@ func (k *chunked) width(b tensor.Bind, n int) int {
 	return k.kernel.width(b, n)
 }
 
-func (k *chunked) run(w *worker, b tensor.Bind, i, n int) {
+func (k *chunked) runShare(w *worker, b tensor.Bind, i, n int) {
 	if b.R > k.chunk.First {
-		k.kernel.run(w, b, i, n)
+		k.kernel.runShare(w, b, i, n)
 	}
 }

@@ -181,10 +181,10 @@ func (p *perWorker[T]) open(workers int) {
 }
 
 // scratchFor asks for scratch of a kind, which its name tells from others.
-func scratchFor[T any](b *binder, kind string, size [2]int, make func(size [2]int) T) *perWorker[T] {
+func scratchFor[T any](b *binder, kind string, size [2]int, build func(size [2]int) T) *perWorker[T] {
 	p, ok := b.rooms[kind].(*perWorker[T])
 	if !ok {
-		p = &perWorker[T]{make: make}
+		p = &perWorker[T]{make: build}
 		b.rooms[kind] = p
 	}
 	p.size = [2]int{max(p.size[0], size[0]), max(p.size[1], size[1])}

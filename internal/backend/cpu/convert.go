@@ -22,6 +22,6 @@ func bindConvert(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *convert) name() string               { return "convert to " + k.to.Name }
 func (k *convert) width(tensor.Bind, int) int { return 1 }
-func (k *convert) run(_ *worker, b tensor.Bind, _, _ int) {
+func (k *convert) runShare(_ *worker, b tensor.Bind, _, _ int) {
 	k.to.Encode(k.out, k.x.all(b), k.x.rows(b), k.x.cols)
 }

@@ -18,8 +18,8 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/limit"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // MaxWorkers bounds the team.
-const MaxWorkers = cpu.MaxThreads
+const MaxWorkers = isa.MaxThreads
 
 // Backend is the CPU.
 type Backend struct {
@@ -65,12 +65,12 @@ type Backend struct {
 
 // New starts, or joins, the process's team.
 func New(o Options) (*Backend, error) {
-	if err := cpu.Err(); err != nil {
+	if err := isa.Err(); err != nil {
 		return nil, err
 	}
 	n := o.Workers
 	if n == 0 {
-		n = cpu.Threads()
+		n = isa.Threads()
 	}
 	if n < 1 || n > MaxWorkers {
 		return nil, fmt.Errorf("cpu: %d workers, expected 1 to %d", n, MaxWorkers)
@@ -177,12 +177,12 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	bd := &binder{be: b, plan: p, mem: m, workers: n, rooms: map[string]room{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		make, ok := kernels[s.Kind]
+		build, ok := kernels[s.Kind]
 		if !ok {
-			make = bindReference
+			build = bindReference
 		}
 		bd.step = s
-		k, err := make(bd, s)
+		k, err := build(bd, s)
 		if err = cmp.Or(err, bd.err); err != nil {
 			return nil, fmt.Errorf("cpu: %s: %w", s.Name, err)
 		}

@@ -62,11 +62,11 @@ type meteredKernel struct {
 	step int
 }
 
-func (c *meteredKernel) run(w *worker, b tensor.Bind, i, n int) {
+func (c *meteredKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	run := c.exec.run
 	run.EnterStep(c.step)
 	defer run.LeaveStep()
-	c.kernel.run(w, b, i, n)
+	c.kernel.runShare(w, b, i, n)
 }
 
 // canaryKernel burns the time that the recorder asks for, once in each step: in
@@ -77,8 +77,8 @@ type canaryKernel struct {
 	step int
 }
 
-func (c *canaryKernel) run(w *worker, b tensor.Bind, i, n int) {
-	c.kernel.run(w, b, i, n)
+func (c *canaryKernel) runShare(w *worker, b tensor.Bind, i, n int) {
+	c.kernel.runShare(w, b, i, n)
 	if i == 0 {
 		c.exec.run.Burn(c.step)
 	}
@@ -94,9 +94,9 @@ func (s *slowKernel) name() string {
 	return fmt.Sprintf("%s, %.3g times as long", s.kernel.name(), 1+s.more)
 }
 
-func (s *slowKernel) run(w *worker, b tensor.Bind, i, n int) {
+func (s *slowKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	start := profile.Now()
-	s.kernel.run(w, b, i, n)
+	s.kernel.runShare(w, b, i, n)
 	now := profile.Now()
 	for end := now + int64(s.more*float64(now-start)); now < end; now = profile.Now() {
 		pause()

@@ -18,7 +18,7 @@ type flat struct {
 
 func (k *flat) name() string                   { return k.label }
 func (k *flat) width(b tensor.Bind, n int) int { return widthFor(len(k.like.all(b)), n) }
-func (k *flat) run(_ *worker, b tensor.Bind, i, n int) {
+func (k *flat) runShare(_ *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(len(k.like.all(b)), 16, i, n)
 	k.part(lo, hi)
 }

@@ -21,7 +21,7 @@ type kernel interface {
 	width(b tensor.Bind, n int) int
 	// run computes share i of n. It must not allocate, and the result must not
 	// depend on the worker.
-	run(w *worker, b tensor.Bind, i, n int)
+	runShare(w *worker, b tensor.Bind, i, n int)
 }
 
 // sharesEach is the number of shares of a large step per worker. A worker that

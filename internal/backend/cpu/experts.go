@@ -26,7 +26,7 @@ func bindRoute(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *route) name() string               { return "route" }
 func (k *route) width(tensor.Bind, int) int { return 1 }
-func (k *route) run(w *worker, b tensor.Bind, _, _ int) {
+func (k *route) runShare(w *worker, b tensor.Bind, _, _ int) {
 	p := w.scratch.f[:k.logits.cols] // [E]
 	slots := k.slots.all(b)
 	for t := range k.logits.rows(b) {
@@ -90,7 +90,7 @@ func (k *grouped) blocks() int {
 	return nr
 }
 
-func (k *grouped) run(w *worker, b tensor.Bind, i, n int) {
+func (k *grouped) runShare(w *worker, b tensor.Bind, i, n int) {
 	c0, c1 := share(k.y.cols, k.blocks(), i, n)
 	if c0 == c1 {
 		return

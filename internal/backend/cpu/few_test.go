@@ -7,8 +7,8 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -18,16 +18,16 @@ import (
 // at once, on tiles where there are some, and more as panels; so do several where
 // the type has no kernel for them.
 func TestFewRows(t *testing.T) {
-	for _, tier := range []cpu.Tier{cpu.AVX2, cpu.VNNI} {
+	for _, tier := range []isa.Tier{isa.AVX2, isa.VNNI} {
 		t.Run(tier.String(), func(t *testing.T) {
-			if !slices.Contains(cpu.Available(), tier) {
+			if !slices.Contains(isa.Available(), tier) {
 				t.Skip("this machine lacks the tier")
 			}
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			const codes, panels = "rows i16g32 from Q4_1 panels", "gemm i16g32 from Q4_1 panels"
 			fewRows(t, tensor.Q4_1, Options{}, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
 			fewRows(t, tensor.Q8_0, Options{}, map[int]string{1: "rows i16g32 from Q8_0 panels", 2: "rows i16g32 from Q8_0 panels"})
-			if tier == cpu.VNNI {
+			if tier == isa.VNNI {
 				const codes, panels = "rows i16g32 from Q4_1", "gemm i16g32 from Q4_1"
 				fewRows(t, tensor.Q4_1, Options{InPlace: true}, map[int]string{1: codes, 2: codes, gemm.CodeRows: codes, gemm.CodeRows + 1: panels})
 				fewRows(t, tensor.Q8_0, Options{InPlace: true}, map[int]string{1: "rows f32 from Q8_0", 2: "rows i16g32 from Q8_0"})
@@ -36,7 +36,7 @@ func TestFewRows(t *testing.T) {
 			}
 		})
 	}
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		t.Skip("this machine has no tiles")
 	}
 	const codes, tiles = "rows i16g32 from Q4_1 panels", "rows bf16 from Q4_1 panels"
@@ -117,9 +117,9 @@ func TestFewRowsOfALargePlan(t *testing.T) {
 		for i := range x {
 			x[i] = float32(math.Cos(float64(i)))
 		}
-		for _, tier := range cpu.Available() {
+		for _, tier := range isa.Available() {
 			t.Run(d.String()+" "+tier.String(), func(t *testing.T) {
-				defer cpu.Use(tier)()
+				defer isa.Use(tier)()
 				_, run := boundLinear(t, d, Options{}, data, n, k, []tensor.Bind{{T: 1, S: 1, R: 1}, {T: 64, S: 1, R: 1}, {T: most, S: 1, R: 1}})
 				want := run(x, most)
 				for _, rows := range []int{1, 2, 5, 7, 16, 17, 64} {

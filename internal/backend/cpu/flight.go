@@ -101,7 +101,7 @@ func (f *flight) fly(ctx context.Context) error {
 	if f.n == 1 {
 		f.job.began = profile.Now()
 		f.exec.walk(f, 0)
-	} else if err := f.exec.be.team.run(ctx, f.n, &f.job); err != nil {
+	} else if err := f.exec.be.team.runJob(ctx, f.n, &f.job); err != nil {
 		return err
 	}
 	if !f.stop.Load() {
@@ -138,7 +138,7 @@ queues:
 				if ran == 0 {
 					st.begin(i)
 				}
-				k.run(w, f.bind, s, shares)
+				k.runShare(w, f.bind, s, shares)
 				ran++
 			}
 		}

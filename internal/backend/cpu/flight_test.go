@@ -19,9 +19,9 @@ type calledKernel struct {
 	at     func(lane, share int)
 }
 
-func (k calledKernel) name() string                           { return "called" }
-func (k calledKernel) width(tensor.Bind, int) int             { return k.shares }
-func (k calledKernel) run(w *worker, _ tensor.Bind, i, _ int) { k.at(w.lane, i) }
+func (k calledKernel) name() string                                { return "called" }
+func (k calledKernel) width(tensor.Bind, int) int                  { return k.shares }
+func (k calledKernel) runShare(w *worker, _ tensor.Bind, i, _ int) { k.at(w.lane, i) }
 
 // steps is an exec of kernels with a barrier before each, on a team of its own.
 func steps(tm *team, workers int, kernels ...kernel) *exec {

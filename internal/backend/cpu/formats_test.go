@@ -6,7 +6,7 @@ import (
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -15,7 +15,7 @@ import (
 // formats where others read it too, and in f32 alone where nobody wants it
 // otherwise or where few rows multiply with the file's rows.
 func TestNormsInBF16(t *testing.T) {
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		t.Skip("this machine has no tiles")
 	}
 	const f32, half, both = "plain", "bf16", "plain+bf16"
@@ -85,7 +85,7 @@ func TestNormsInBF16(t *testing.T) {
 // gradients, lies in bf16 alone; the residual stream, and what gradients of
 // activations and attention read, stay in f32. In f32 nothing changes.
 func TestTrainingInBF16(t *testing.T) {
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		t.Skip("this machine has no tiles")
 	}
 	const dim, ffn, vocab = 64, 128, 96

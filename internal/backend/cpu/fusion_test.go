@@ -22,13 +22,13 @@ func TestStepsOfALayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer be.Close()
-	max := tensor.Bind{T: 64, S: 2, R: 64} // few rows take in their neighbours
+	most := tensor.Bind{T: 64, S: 2, R: 64} // few rows take in their neighbours
 	embed := func(m *model.Model) (*graph.Graph, error) {
-		g, _, err := m.BuildEmbed(max, model.EmbedOptions{})
+		g, _, err := m.BuildEmbed(most, model.EmbedOptions{})
 		return g, err
 	}
 	generate := func(m *model.Model) (*graph.Graph, error) {
-		g, _, err := m.BuildGenerate(max, model.KVLayout{Blocks: 4, MaxBlocksPerSeq: 2})
+		g, _, err := m.BuildGenerate(most, model.KVLayout{Blocks: 4, MaxBlocksPerSeq: 2})
 		return g, err
 	}
 	decode := func(m *model.Model) (*graph.Graph, error) {
@@ -36,7 +36,7 @@ func TestStepsOfALayer(t *testing.T) {
 		return g, err
 	}
 	train := func(m *model.Model) (*graph.Graph, error) {
-		g, _, _, err := m.BuildTrain(max, model.TrainOptions{})
+		g, _, _, err := m.BuildTrain(most, model.TrainOptions{})
 		return g, err
 	}
 	for _, c := range []struct {

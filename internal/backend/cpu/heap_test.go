@@ -18,11 +18,11 @@ type allocating struct {
 
 var allocated [4][]byte // where the objects go, one place a worker
 
-func (a *allocating) run(w *worker, b tensor.Bind, i, n int) {
+func (a *allocating) runShare(w *worker, b tensor.Bind, i, n int) {
 	for range a.objects {
 		allocated[w.lane] = make([]byte, 1000)
 	}
-	a.kernel.run(w, b, i, n)
+	a.kernel.runShare(w, b, i, n)
 }
 
 // A recording that counts the heap names the step that allocates, how often and

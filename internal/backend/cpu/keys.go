@@ -48,9 +48,9 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	return buf, d
 }
 
-// run views n rows from row on of key heads [kv0,kv1), whose width is d, as they
+// viewRows views n rows from row on of key heads [kv0,kv1), whose width is d, as they
 // lie.
-func (k *keys) run(dst *gemm.Cached, row, n, kv0, kv1, d int) {
+func (k *keys) viewRows(dst *gemm.Cached, row, n, kv0, kv1, d int) {
 	dst.Rows, dst.Heads, dst.Dim, dst.Data = n, kv1-kv0, d, k.from(row, kv0*d)
 	dst.DType, dst.RowBytes = tensor.F32, 4*k.cols
 	if s := k.stored; s != nil {

@@ -37,14 +37,14 @@ func newLabelKernel(k kernel, program string, p *plan.Plan, s *plan.Step) *label
 		"plan", fmt.Sprintf("T<=%d", p.Max.T), "op", s.Kind, "step", s.Name, "layer", layer)), s.Name}
 }
 
-func (l *labelKernel) run(w *worker, b tensor.Bind, i, n int) {
+func (l *labelKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	pprof.SetGoroutineLabels(l.labels)
 	if trace.IsEnabled() {
 		r := trace.StartRegion(l.labels, l.region)
-		l.kernel.run(w, b, i, n)
+		l.kernel.runShare(w, b, i, n)
 		r.End()
 	} else {
-		l.kernel.run(w, b, i, n)
+		l.kernel.runShare(w, b, i, n)
 	}
 	pprof.SetGoroutineLabels(context.Background())
 }

@@ -29,9 +29,9 @@ type spy struct {
 	seen string
 }
 
-func (s *spy) name() string                       { return "spy" }
-func (s *spy) width(tensor.Bind, int) int         { return 1 }
-func (s *spy) run(*worker, tensor.Bind, int, int) { s.seen = goroutines(s.t) }
+func (s *spy) name() string                            { return "spy" }
+func (s *spy) width(tensor.Bind, int) int              { return 1 }
+func (s *spy) runShare(*worker, tensor.Bind, int, int) { s.seen = goroutines(s.t) }
 
 func labelledSpy(t testing.TB) (*spy, *labelKernel) {
 	b := graph.NewBuilder(tensor.Bind{T: 4, S: 1, R: 1})
@@ -48,7 +48,7 @@ func labelledSpy(t testing.TB) (*spy, *labelKernel) {
 // none.
 func TestLabels(t *testing.T) {
 	s, k := labelledSpy(t)
-	k.run(nil, tensor.Bind{}, 0, 1)
+	k.runShare(nil, tensor.Bind{}, 0, 1)
 	for _, want := range []string{`"program":"embed"`, `"op":"scale"`, `"layer":"3"`, `"plan":"T<=4"`, `scaled"`} {
 		if !strings.Contains(s.seen, want) {
 			t.Errorf("no label %s in\n%s", want, s.seen)
@@ -61,7 +61,7 @@ func TestLabels(t *testing.T) {
 	if err := trace.Start(&b); err != nil {
 		t.Skipf("a trace is being taken: %v", err)
 	}
-	k.run(nil, tensor.Bind{}, 0, 1)
+	k.runShare(nil, tensor.Bind{}, 0, 1)
 	trace.Stop()
 	if !bytes.Contains(b.Bytes(), []byte("scaled")) {
 		t.Error("the trace has no region of the step")
@@ -126,15 +126,15 @@ func TestLabelSteps(t *testing.T) {
 
 type nothing struct{}
 
-func (nothing) name() string                       { return "" }
-func (nothing) width(tensor.Bind, int) int         { return 1 }
-func (nothing) run(*worker, tensor.Bind, int, int) {}
+func (nothing) name() string                            { return "" }
+func (nothing) width(tensor.Bind, int) int              { return 1 }
+func (nothing) runShare(*worker, tensor.Bind, int, int) {}
 
 // BenchmarkLabel is what labels cost a share of a step.
 func BenchmarkLabel(b *testing.B) {
 	_, k := labelledSpy(b)
 	k.kernel = nothing{}
 	for b.Loop() {
-		k.run(nil, tensor.Bind{}, 0, 1)
+		k.runShare(nil, tensor.Bind{}, 0, 1)
 	}
 }

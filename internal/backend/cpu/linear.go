@@ -64,7 +64,7 @@ func (l *linear) width(b tensor.Bind, n int) int {
 	return l.at(rows).split().width(rows, l.n, l.k, 1, n)
 }
 
-func (l *linear) run(w *worker, b tensor.Bind, i, n int) {
+func (l *linear) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	at := l.index(rows)
 	way := l.ways[at].way
@@ -137,7 +137,7 @@ func (l *linearGLU) width(b tensor.Bind, n int) int {
 	return l.split(rows).width(rows, l.gate.n, l.gate.k, 2, n)
 }
 
-func (l *linearGLU) run(w *worker, b tensor.Bind, i, n int) {
+func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) {
 	all := l.x.rows(b)
 	g, u, cut, in := l.gate.at(all), l.up.at(all), l.split(all), l.x.of(w, b, i)
 	m0, m1, c0, c1 := cut.part(all, l.gate.n, i, n)

@@ -30,7 +30,7 @@ func (k *linearDW) name() string { return "gemm f32 dw" }
 func (k *linearDW) width(b tensor.Bind, n int) int {
 	return gridWidth(k.dy.cols, k.x.cols, k.dy.rows(b), n)
 }
-func (k *linearDW) run(w *worker, b tensor.Bind, i, n int) {
+func (k *linearDW) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	natural := &w.scratch.natural
 	*natural = gemm.Natural{W: k.x.full, N: k.x.cols, K: rows, LD: k.x.cols}
@@ -68,7 +68,7 @@ func (k *tilesDW) width(b tensor.Bind, n int) int {
 	return max(1, min(max(n, work/tilesMACs), work/minMACs, units))
 }
 
-func (k *tilesDW) run(w *worker, b tensor.Bind, i, n int) {
+func (k *tilesDW) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	t := bf16.Outer{M: k.dy.cols, N: k.x.cols, K: rows, A: k.dy.full, LDA: k.dy.cols, B: k.x.full, LDB: k.x.cols, RoundedA: k.dyHalf, RoundedB: k.xHalf, C: k.dw.full, LDC: k.x.cols, Accumulate: k.add, Epoch: w.epoch}
 	m0, m1, p0, p1 := 0, k.dy.cols, 0, bf16.NumPanels(k.x.cols)

@@ -76,7 +76,7 @@ func (k *linearDX) name() string { return "gemm f32 dx" }
 func (k *linearDX) width(b tensor.Bind, n int) int {
 	return gridWidth(k.dy.rows(b), k.k, k.n, n)
 }
-func (k *linearDX) run(w *worker, b tensor.Bind, i, n int) {
+func (k *linearDX) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	m0, m1, p0, p1 := gridShare(rows, k.k, k.n, i, n)
 	add := k.plus.put(m0, m1, p0*gemm.NR(), min(k.k, p1*gemm.NR()))
@@ -115,7 +115,7 @@ func newDeepDX(k *linearDX, w []float32, rows int) *deepDX {
 func (k *deepDX) name() string               { return "gemm f32 dx by depth" }
 func (k *deepDX) width(tensor.Bind, int) int { return len(k.sums) }
 
-func (k *deepDX) run(w *worker, b tensor.Bind, i, n int) {
+func (k *deepDX) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := k.dy.rows(b)
 	for part := i; part < len(k.sums); part += n {
 		from := part * deepPart

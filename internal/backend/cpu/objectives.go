@@ -54,7 +54,7 @@ func (k *pairwise) width(b tensor.Bind, n int) int {
 	rows := k.x.rows(b)
 	return min(widthFor(rows*rows*k.x.cols, n), max(1, rows))
 }
-func (k *pairwise) run(w *worker, b tensor.Bind, i, n int) {
+func (k *pairwise) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.x.rows(b), 1, i, n)
 	k.rows(w, b, lo, hi)
 }

@@ -69,7 +69,7 @@ func (k *optimizer) width(_ tensor.Bind, n int) int {
 	return n
 }
 
-func (k *optimizer) run(_ *worker, _ tensor.Bind, i, n int) {
+func (k *optimizer) runShare(_ *worker, _ tensor.Bind, i, n int) {
 	if !graph.WithinLimit(k.h[graph.HyperLimit], k.norm[0]) {
 		return
 	}

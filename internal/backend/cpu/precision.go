@@ -5,9 +5,9 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/i16"
 	"hotpath/internal/kernel/int8"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -79,7 +79,7 @@ func (p Precision) classOf(d tensor.DType) Precision {
 	switch {
 	case p == I8G32 && int8.Takes(d), p == I16G32:
 		return p
-	case (p == Auto || p == "" || p == I8G32) && cpu.Active() < cpu.AMX && i16.Fast():
+	case (p == Auto || p == "" || p == I8G32) && isa.Active() < isa.AMX && i16.Fast():
 		return I16G32
 	}
 	return p.class()

@@ -3,16 +3,16 @@ package cpu
 import (
 	"testing"
 
-	kcpu "hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestTrainingPrecision: auto trains in bf16 on tiles and in f32 elsewhere; who asks
 // for a precision gets it.
 func TestTrainingPrecision(t *testing.T) {
-	for _, tier := range kcpu.Available() {
-		restore := kcpu.Use(tier)
+	for _, tier := range isa.Available() {
+		restore := isa.Use(tier)
 		auto := F32
-		if tier >= kcpu.AMX {
+		if tier >= isa.AMX {
 			auto = BF16
 		}
 		for p, want := range map[Precision]Precision{"": auto, Auto: auto, F32: F32, BF16: BF16} {

@@ -25,7 +25,7 @@ func (k *rowwise) name() string { return k.label }
 func (k *rowwise) width(b tensor.Bind, n int) int {
 	return min(widthFor(rowPasses*k.like.rows(b)*k.like.cols, n), max(1, k.like.rows(b)))
 }
-func (k *rowwise) run(w *worker, b tensor.Bind, i, n int) {
+func (k *rowwise) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.like.rows(b), 1, i, n)
 	k.rows(w, b, lo, hi)
 }

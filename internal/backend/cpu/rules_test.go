@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 )
@@ -57,8 +57,8 @@ func TestKernelLabels(t *testing.T) {
 // its rows out of the panels; one that only lookups read stays in the file, of
 // which they touch a few rows.
 func TestTables(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, tied := range []bool{false, true} {
 			b := graph.NewBuilder(tensor.Bind{T: 20, S: 1, R: 1})
 			b.WeightType = func(string) (tensor.DType, error) { return tensor.Q8_0, nil }

@@ -71,9 +71,9 @@ func TestNobodyIsWokenForNothing(t *testing.T) {
 // counted counts its shares.
 type counted struct{ shares *atomic.Int32 }
 
-func (k counted) name() string                       { return "counted" }
-func (k counted) width(tensor.Bind, int) int         { return 1 }
-func (k counted) run(*worker, tensor.Bind, int, int) { k.shares.Add(1) }
+func (k counted) name() string                            { return "counted" }
+func (k counted) width(tensor.Bind, int) int              { return 1 }
+func (k counted) runShare(*worker, tensor.Bind, int, int) { k.shares.Add(1) }
 
 // TestShortTextIsShared: what lies between the products of one text of 16
 // tokens is worth a second worker, and one token of it is not.

@@ -118,7 +118,7 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 	return k.split(rows).width(rows, k.columns(), k.parts[0].k, 1, n)
 }
 
-func (k *siblings) run(w *worker, b tensor.Bind, i, n int) {
+func (k *siblings) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := k.x.rows(b)
 	m0, m1, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
 	in := k.x.of(w, b, i)

@@ -5,8 +5,8 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/i16"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -14,16 +14,16 @@ import (
 // floats as of a file's blocks; attention, whose factors are nobody's weights,
 // follows where tiles multiply them.
 func TestBF16WithoutTiles(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		func() {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, d := range []tensor.DType{tensor.F32, tensor.BF16, tensor.Q8_0} {
 				if c := BF16.Class(graph.RoleOther, d); c != BF16 {
 					t.Errorf("%v: products with %v are in %s, expected bf16", tier, d, c)
 				}
 			}
 			want := F32
-			if tier >= cpu.AMX {
+			if tier >= isa.AMX {
 				want = BF16
 			}
 			if c := BF16.Attention(); c != want {

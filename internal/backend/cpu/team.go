@@ -101,9 +101,9 @@ func (t *team) join(ctx context.Context, n int, f func(worker int)) error {
 	return nil
 }
 
-// run is join without the wait: the job is done when its worker 0 returns.
+// runJob is join without the wait: the job is done when its worker 0 returns.
 // Members may still be inside and find nothing to do.
-func (t *team) run(ctx context.Context, n int, j *job) error {
+func (t *team) runJob(ctx context.Context, n int, j *job) error {
 	if err := t.begin(ctx); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (k *columns) width(b tensor.Bind, n int) int {
 	}
 	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.cols/16))
 }
-func (k *columns) run(w *worker, b tensor.Bind, i, n int) {
+func (k *columns) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.cols, 16, i, n)
 	k.part(w, b, lo, hi)
 }
@@ -255,7 +255,7 @@ func (k *sumSquares) width(b tensor.Bind, n int) int {
 	x := k.x.all(b)
 	return min(widthFor(len(x), n), max(1, blocksOf(len(x))))
 }
-func (k *sumSquares) run(w *worker, b tensor.Bind, i, n int) {
+func (k *sumSquares) runShare(w *worker, b tensor.Bind, i, n int) {
 	x := k.x.all(b)
 	blocks := k.blocks[:blocksOf(len(x))]
 	lo, hi := share(len(blocks), 1, i, n)

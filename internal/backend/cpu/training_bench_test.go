@@ -35,7 +35,7 @@ func shares(b *testing.B, k kernel, work float64, unit string) {
 	run := func() {
 		w.epoch++
 		for i := range n {
-			k.run(w, tensor.Bind{}, i, n)
+			k.runShare(w, tensor.Bind{}, i, n)
 		}
 	}
 	run() // pages are touched

@@ -37,8 +37,8 @@ func (w *Work) pinned(bytes int64) ([]byte, error) {
 	return host, err
 }
 
-// run enqueues the launches of the work, and waits for the last if it is asked to.
-func (w *Work) run(wait bool) error {
+// runOnce enqueues the launches of the work, and waits for the last if it is asked to.
+func (w *Work) runOnce(wait bool) error {
 	for _, l := range w.exec.launches {
 		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, ended)
 		if err != nil {
@@ -103,7 +103,7 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	if k.failed != nil {
 		return nil, errors.Join(k.failed, w.Close())
 	}
-	w.Run = func() error { return w.run(true) }
+	w.Run = func() error { return w.runOnce(true) }
 	return w, nil
 }
 
@@ -185,7 +185,7 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 		if onHost {
 			return b.finish(e, nil)
 		}
-		return firstOf(b.drv.forget(e), w.run(true))
+		return firstOf(b.drv.forget(e), w.runOnce(true))
 	}
 	return w, nil
 }

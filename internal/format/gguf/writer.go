@@ -92,7 +92,7 @@ func (w *Writer) Add(name string, d tensor.DType, dims []int, data []byte) error
 		_, err := out.Write(data)
 		return err
 	}
-	w.add(t)
+	w.addPending(t)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (w *Writer) AddStream(name string, d tensor.DType, dims []int, write func(i
 		return err
 	}
 	t.write = write
-	w.add(t)
+	w.addPending(t)
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (w *Writer) describe(name string, d tensor.DType, dims []int) (pending, err
 	return pending{name: name, typ: t, dims: slices.Clone(dims), size: size}, nil
 }
 
-func (w *Writer) add(t pending) {
+func (w *Writer) addPending(t pending) {
 	take(&w.hasName, t.name)
 	w.tensors = append(w.tensors, t)
 }

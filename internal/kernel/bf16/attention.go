@@ -3,7 +3,7 @@ package bf16
 import (
 	"math"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/tensor"
 )
@@ -136,7 +136,7 @@ func (h *Head) Queries(out HeadOut, q []float32, ldq, rows, lo, hi int, visible 
 		out.round(h, rows, ldo)
 		return
 	}
-	if h.Dim%16 == 0 && cpu.Active() >= cpu.AMX {
+	if h.Dim%16 == 0 && isa.Active() >= isa.AMX {
 		divideFast(out.F32, out.LD, h.out, ldo, h.Dim, rows, h.sums)
 		return
 	}
@@ -171,7 +171,7 @@ func fill(f []float32, v float32) {
 
 // multiply is c = a b over a row of panels, on the tiles or in plain Go.
 func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, b []uint16, nextB, panels, steps int) {
-	if cpu.Active() >= cpu.AMX {
+	if isa.Active() >= isa.AMX {
 		multiply(c, ldc, a, lda, stepA, rows, b, nextB, panels, steps, &h.args)
 		return
 	}
@@ -189,7 +189,7 @@ func (h *Head) multiply(c []float32, ldc int, a []uint16, lda, stepA, rows int, 
 // softmax turns scores, of which end of cols count, into unnormalised
 // probabilities and their sums.
 func (h *Head) softmax(ldp, lds, cols, rows, end int) {
-	if cpu.Active() >= cpu.AMX {
+	if isa.Active() >= isa.AMX {
 		softmaxFast(h.probs, ldp, h.scores, lds, cols, rows, end-cols+NR, h.Scale, h.sums)
 		return
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -56,8 +56,8 @@ func (f *fenced) scratch(k int) *Scratch {
 // wherever rows and columns end.
 func TestNothingOutsideIsTouched(t *testing.T) {
 	within(t, func(f *fenced, rng *rand.Rand, doing *string) {
-		for _, tier := range cpu.Available() {
-			defer cpu.Use(tier)()
+		for _, tier := range isa.Available() {
+			defer isa.Use(tier)()
 			for _, d := range tensor.Codecs() {
 				for i := range 8 {
 					k := 1 + rng.IntN(130)
@@ -65,7 +65,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 						k = block * (1 + rng.IntN(max(1, 160/block)))
 					}
 					m, n := 1+rng.IntN(20), [...]int{32, 64, 1 + rng.IntN(70)}[rng.IntN(3)]
-					if i%2 == 1 && tier == cpu.AMX { // blocks that unpack the next panel meanwhile
+					if i%2 == 1 && tier == isa.AMX { // blocks that unpack the next panel meanwhile
 						m, n = MR*(1+rng.IntN(3))+rng.IntN(3), n+NR
 					}
 					*doing = fmt.Sprintf("products of %v on %v, %dx%dx%d", d, tier, m, n, k)
@@ -86,7 +86,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 						gemm.GemvRows(y, w, x, sums, 0, n)
 						gemm.MixRows(a, k, c, n, m, w, n, false)
 					}
-					if tier != cpu.AMX {
+					if tier != isa.AMX {
 						continue // the twins are plain Go
 					}
 					RunFew(&FewTask{M: min(m, FewRows), A: a, LDA: k, W: w, C: c, LDC: n, Bias: bias}, 0, n, NewFewScratch(k))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -111,7 +111,7 @@ type fewOrder [32]uint16
 
 // CanFew reports whether a task with these weights runs on tiles.
 func CanFew(w *gemm.Stored) bool {
-	return directFew(w) && cpu.Active() >= cpu.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
+	return directFew(w) && isa.Active() >= isa.AMX && w.K > 0 && w.K%kStep == 0 && w.N >= fewGroup
 }
 
 // RunFew computes columns [n0,n1).
@@ -130,7 +130,7 @@ func RunFew(t *FewTask, n0, n1 int, s *FewScratch) {
 	case w.InPanels:
 		s.runPanels(t, n0, n1)
 	default:
-		s.run(t, n0, n1)
+		s.multiplyFew(t, n0, n1)
 	}
 }
 

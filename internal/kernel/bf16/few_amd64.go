@@ -69,7 +69,7 @@ func directFew(w *gemm.Stored) bool {
 // call, which then takes well under 100 us.
 const fewBlocks = 512
 
-func (s *FewScratch) run(t *FewTask, n0, n1 int) {
+func (s *FewScratch) multiplyFew(t *FewTask, n0, n1 int) {
 	w := t.W
 	kernel := fewKernels[w.DType]
 	s.pack(t, kernel.order)

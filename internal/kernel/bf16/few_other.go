@@ -6,6 +6,6 @@ import "hotpath/internal/kernel/gemm"
 
 func directFew(*gemm.Stored) bool { return false }
 
-// run and runPanels are never reached: there are no tiles.
-func (s *FewScratch) run(t *FewTask, n0, n1 int)       { s.runGeneric(t, n0, n1) }
-func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
+// multiplyFew and runPanels are never reached: there are no tiles.
+func (s *FewScratch) multiplyFew(t *FewTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
+func (s *FewScratch) runPanels(t *FewTask, n0, n1 int)   { s.runGeneric(t, n0, n1) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -31,9 +31,9 @@ func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored {
 // in panels of codes are not rounded: every number of rows, columns that are no
 // whole groups, ranges in parts, strides beyond the rows, guards around C.
 func TestFew(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, d := range fewTypes {
 				for _, panels := range []bool{false, true} {
 					if panels && !codes.Has(d) {

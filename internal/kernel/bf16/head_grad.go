@@ -104,8 +104,8 @@ func (h *HeadGrad) Add(t *Queries) {
 			continue
 		}
 		at, c := j*NR*qp+s.lo*1024, j*NR*dp
-		add(h.dv[c:], dp, h.pt[at:], 1024, h.do[s.lo*1024:], NR*qp, dp/NR, s.hi-s.lo, &h.args)
-		add(h.dk[c:], dp, h.dst[at:], 1024, h.q[s.lo*1024:], NR*qp, dp/NR, s.hi-s.lo, &h.args)
+		addOuter(h.dv[c:], dp, h.pt[at:], 1024, h.do[s.lo*1024:], NR*qp, dp/NR, s.hi-s.lo, &h.args)
+		addOuter(h.dk[c:], dp, h.dst[at:], 1024, h.q[s.lo*1024:], NR*qp, dp/NR, s.hi-s.lo, &h.args)
 	}
 }
 

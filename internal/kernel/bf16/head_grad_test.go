@@ -6,16 +6,16 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestHeadGrad holds the gradients of a key head with two query heads to those in
 // float64, for sequences of several groups of queries, with and without masks.
 func TestHeadGrad(t *testing.T) {
-	if !slices.Contains(cpu.Available(), cpu.AMX) {
+	if !slices.Contains(isa.Available(), isa.AMX) {
 		t.Skip("no tiles")
 	}
-	defer cpu.Use(cpu.AMX)()
+	defer isa.Use(isa.AMX)()
 	masks := map[string]func(i, n int) (int, int){
 		"all":    func(_, n int) (int, int) { return 0, n },
 		"causal": func(i, _ int) (int, int) { return 0, i + 1 },

@@ -54,12 +54,12 @@ func (h *Heads) Run(t *HeadsTask) {
 	}
 	h.head.Dim, h.head.Scale = t.Dim, t.Scale
 	for e := 0; e < t.Heads; e += headsMost {
-		h.run(t, e, min(headsMost, t.Heads-e))
+		h.runHeads(t, e, min(headsMost, t.Heads-e))
 	}
 }
 
-// run computes heads [e, e+heads).
-func (h *Heads) run(t *HeadsTask, e, heads int) {
+// runHeads computes heads [e, e+heads).
+func (h *Heads) runHeads(t *HeadsTask, e, heads int) {
 	n, dp := t.N, padK(t.Dim)
 	for i := range heads {
 		at := (e + i) * t.Dim

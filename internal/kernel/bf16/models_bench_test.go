@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // BenchmarkModels multiplies at the models' own shapes, N x K, and reports per
@@ -15,7 +15,7 @@ import (
 // moment: each turn (-benchtime 20x for twenty) is 10 ms of the ceiling and 10
 // of short runs, and the figure is the median of the turns' ratios.
 func BenchmarkModels(b *testing.B) {
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		b.Skip("this machine has no tiles")
 	}
 	for _, d := range [][2]int{{384, 384}, {1536, 384}, {384, 1536}, {576, 576}, {1536, 576}, {576, 1536}, {768, 768}, {1152, 768}, {768, 1152}} {

@@ -3,7 +3,7 @@ package bf16
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // normGrain is what the values that are normed together are a multiple of.
@@ -39,7 +39,7 @@ type NormTask struct {
 }
 
 // CanNorm reports whether a NormTask of n values runs on this machine.
-func CanNorm(n int) bool { return n > 0 && n%normGrain == 0 && cpu.Active() >= cpu.AMX }
+func CanNorm(n int) bool { return n > 0 && n%normGrain == 0 && isa.Active() >= isa.AMX }
 
 // normArgs are the operands of the assembly kernels, in their order.
 type normArgs struct {

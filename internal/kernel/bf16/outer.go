@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -204,7 +204,7 @@ func (s *OuterScratch) strips(t *Outer, lo, hi int) {
 func packAcross(dst []uint16, src []float32, ld, cols, k int) {
 	for c := 0; c < cols; c += 16 {
 		n, steps := min(16, cols-c), 0
-		if n == 16 && cpu.Active() >= cpu.AMX {
+		if n == 16 && isa.Active() >= isa.AMX {
 			if steps = k / kStep; steps > 0 {
 				packAcrossFast(dst[c*kStep:], src[c:], ld, steps, cols*kStep)
 			}
@@ -215,7 +215,7 @@ func packAcross(dst []uint16, src []float32, ld, cols, k int) {
 				copy(edge[j*16:][:n], src[(k0+j)*ld+c:])
 			}
 			tile := dst[k0*cols+c*kStep:][:n*kStep]
-			if n == 16 && cpu.Active() >= cpu.AMX {
+			if n == 16 && isa.Active() >= isa.AMX {
 				packAcrossFast(tile, edge[:], 16, 1, 0)
 				continue
 			}

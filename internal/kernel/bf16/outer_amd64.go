@@ -47,8 +47,8 @@ func scoreGrad(p, d []float32, ld, n, rows int, scale float32, lse []float32) {
 	scoreGradBF16(&p[0], &d[0], ld*4, n, rows, max(scale, leastNormal), &lse[0])
 }
 
-// add is c += a b over a row of panels, as multiply.
-func add(c []float32, ldc int, a []uint16, stepA int, b []uint16, nextB, panels, steps int, args *tileArgs) {
+// addOuter is c += a b over a row of panels, as multiply.
+func addOuter(c []float32, ldc int, a []uint16, stepA int, b []uint16, nextB, panels, steps int, args *tileArgs) {
 	_, _, _ = c[(MR-1)*ldc+panels*NR-1], a[(steps-1)*stepA+MR*kStep-1], b[(panels-1)*nextB+steps*1024-1]
 	*args = tileArgs{
 		cfg: &configs[MR], a: &a[0], c: &c[0], init: &c[0], init2: &c[16], strideA: kStep * 2, stepA: stepA * 2, strideC: ldc * 4, strideInit: ldc * 4,

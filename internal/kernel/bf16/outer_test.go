@@ -7,17 +7,17 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestOuter holds A^T B to float64 sums of rounded operands, with tails in every
 // dimension, strides beyond the row and guards around C. Any split of rows and
 // panels gives the same bits, and an epoch lets operands be found again.
 func TestOuter(t *testing.T) {
-	if !slices.Contains(cpu.Available(), cpu.AMX) {
+	if !slices.Contains(isa.Available(), isa.AMX) {
 		t.Skip("no tiles")
 	}
-	defer cpu.Use(cpu.AMX)()
+	defer isa.Use(isa.AMX)()
 	for _, s := range [][3]int{{1, 1, 0}, {1, 1, 1}, {16, 32, 32}, {33, 70, 31}, {40, 17, 65}, {64, 96, 800}, {100, 100, 1600}} {
 		m, n, k := s[0], s[1], s[2]
 		lda, ldb, ldc := m+3, n+1, n+5
@@ -87,10 +87,10 @@ func BenchmarkOuter(b *testing.B) {
 // TestOuterOfRounded: operands that are rounded already give the bits of those that
 // RunOuter rounds, whichever of the two they are and whatever their rows.
 func TestOuterOfRounded(t *testing.T) {
-	if !slices.Contains(cpu.Available(), cpu.AMX) {
+	if !slices.Contains(isa.Available(), isa.AMX) {
 		t.Skip("no tiles")
 	}
-	defer cpu.Use(cpu.AMX)()
+	defer isa.Use(isa.AMX)()
 	for _, s := range [][3]int{{32, 32, 0}, {32, 32, 1}, {64, 32, 32}, {32, 96, 33}, {96, 64, 63}, {64, 96, 800}, {32, 288, 1600}} {
 		m, n, k := s[0], s[1], s[2]
 		a, b := random(k*m+m, 1), random(k*n+n, 2)

@@ -3,8 +3,8 @@ package bf16
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -114,7 +114,7 @@ func NewStored(w *gemm.Stored) *Stored { return &Stored{W: w, buf: make([]float3
 
 // Panel decodes, rounds and transposes NR rows.
 func (b *Stored) Panel(p int, scratch []uint16) []uint16 {
-	if b.job.add(b.W, p, scratch) {
+	if b.job.addPanel(b.W, p, scratch) {
 		b.job.finish()
 		return scratch
 	}
@@ -135,7 +135,7 @@ func (b *Stored) wide(p int, scratch []uint16) []uint16 {
 
 // packRows makes a panel of rows x k weights, ld apart, with zeros around.
 func packRows(dst []uint16, w []float32, ld, rows, k int) {
-	tiles := cpu.Active() >= cpu.AMX
+	tiles := isa.Active() >= isa.AMX
 	for half := range 2 {
 		n := max(0, min(16, rows-16*half))
 		steps := 0
@@ -171,7 +171,7 @@ func packRows(dst []uint16, w []float32, ld, rows, k int) {
 
 // packCols makes a panel of k x cols values in natural order.
 func packCols(dst []uint16, w []float32, ld, cols, k int) {
-	tiles := cpu.Active() >= cpu.AMX
+	tiles := isa.Active() >= isa.AMX
 	for half := range 2 {
 		n := max(0, min(16, cols-16*half))
 		steps := 0

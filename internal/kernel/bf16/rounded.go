@@ -3,7 +3,7 @@ package bf16
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Act is what a product goes through before it is rounded.
@@ -33,7 +33,7 @@ type RoundedTask struct {
 }
 
 // CanRound reports whether a RoundedTask of n columns runs on this machine.
-func CanRound(n int) bool { return n%NR == 0 && cpu.Active() >= cpu.AMX }
+func CanRound(n int) bool { return n%NR == 0 && isa.Active() >= isa.AMX }
 
 // RunRounded computes rows [m0,m1) of panels [p0,p1).
 func RunRounded(t *RoundedTask, m0, m1, p0, p1 int, s *Scratch) {

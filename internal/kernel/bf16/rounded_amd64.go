@@ -91,7 +91,7 @@ func roundedTiles(t *RoundedTask, x, b, b2 []uint16, m, rows, p0, p1 int, s *Scr
 	a.nextA, a.nextC = MR*kp*2, MR*t.N*2
 	for p := p0; p < p1 && blocks > 0; p++ {
 		for h := range halves {
-			w.add(job(0, p, h, blocks, MR))
+			w.addJob(job(0, p, h, blocks, MR))
 		}
 	}
 	w.flush()

@@ -4,7 +4,7 @@
 //
 // On processors with AMX tiles the product runs there; everywhere else the f32
 // kernels of gemm multiply the rounded operands (wide.go), from the same panels.
-// backend/cpu imports it; it imports tensor, kernel/cpu and gemm. Sizes are checked
+// backend/cpu imports it; it imports tensor, kernel/isa and gemm. Sizes are checked
 // when a Task is made, so nothing here returns an error for data.
 package bf16
 
@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -170,7 +170,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		panic(fmt.Sprintf("bf16: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
 	if !Tiles() {
-		s.wide.run(t, m0, m1, p0, p1)
+		s.wide.multiply(t, m0, m1, p0, p1)
 		return
 	}
 	s.job.units = 0
@@ -240,7 +240,7 @@ func (s *Scratch) rounded(a []float32, half []uint16, lda, m, rows, all, k int, 
 // up with zeros to whole tiles.
 func Round(dst []uint16, src []float32, lds, rows, k int) {
 	whole, kp := 0, padK(k)
-	if cpu.Active() >= cpu.AMX {
+	if isa.Active() >= isa.AMX {
 		whole = k &^ 31
 		for r := 0; r < rows && whole > 0; r += MR {
 			n := min(MR, rows-r)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -49,9 +49,9 @@ func operands(t *testing.T, w []float32, n, k int) map[string]Panels {
 // TestProduct holds every tier to float64 sums of rounded operands, with
 // tails in every dimension, strides beyond the row and guards around C.
 func TestProduct(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, s := range [][3]int{{1, 1, 1}, {3, 33, 31}, {16, 32, 32}, {17, 64, 96}, {33, 70, 100}, {300, 40, 65}, {64, 96, 384}, {52, 40, 800}, {210, 330, 96}} {
 				m, n, k := s[0], s[1], s[2]
 				w := random(n*k, 2)
@@ -67,10 +67,10 @@ func TestProduct(t *testing.T) {
 
 // TestDeep: a product so deep that few rows fill L2 goes a part of K at a time.
 func TestDeep(t *testing.T) {
-	if !slices.Contains(cpu.Available(), cpu.AMX) {
+	if !slices.Contains(isa.Available(), isa.AMX) {
 		t.Skip("no tiles")
 	}
-	defer cpu.Use(cpu.AMX)()
+	defer isa.Use(isa.AMX)()
 	m, n, k := 130, 33, 4200
 	w := random(n*k, 2)
 	b := pack(w, n, k)
@@ -150,8 +150,8 @@ func TestStoredPanels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, tier := range cpu.Available() {
-			restore := cpu.Use(tier)
+		for _, tier := range isa.Available() {
+			restore := isa.Use(tier)
 			p := Pack(make([]uint16, PackedLen(n, k)), NewStored(w), n, k)
 			row := make([]float32, k)
 			for i := range n {
@@ -173,7 +173,7 @@ func TestStoredPanels(t *testing.T) {
 // rows, in one call and in several, in parts of K, give the bits that panels
 // give one at a time.
 func TestPackedWalks(t *testing.T) {
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		t.Skip("this machine has no tiles")
 	}
 	for _, z := range [][3]int{{64, 128, 64}, {107, 1100, 96}, {300, 1536, 384}, {96, 96, 1600}, {200, 2080, 352}} {
@@ -245,8 +245,8 @@ func TestHeadOfLargeScores(t *testing.T) {
 	const dim, keys, best = 32, 70, 37
 	q, k, v := make([]float32, 2*dim), random(keys*dim, 1), random(keys*dim, 2)
 	k[best*dim] = 10
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, size := range []float32{1e3, 3e7, 1e10, 1e20, 1e37} {
 			for _, scale := range []float32{0.125, 1} {
 				q[0] = size
@@ -271,9 +271,9 @@ func TestHeadOfLargeScores(t *testing.T) {
 // TestHead holds attention of one head to float64 over rounded operands:
 // causal, windowed and full, with keys that came in several pieces.
 func TestHead(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, c := range []struct{ dim, keys, window int }{{32, 1, 0}, {24, 7, 0}, {32, 128, 0}, {64, 100, 0}, {64, 200, 40}, {80, 65, 1}} {
 				for _, causal := range []bool{false, true} {
 					head(t, c.dim, c.keys, c.window, causal)

@@ -1,8 +1,8 @@
 package bf16
 
 import (
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 )
 
 // unpackJob makes panels of weights in their storage type a tile at a time: at once, or, for
@@ -33,7 +33,7 @@ type unpackJob struct {
 // Unpacks reports whether panels of w become tiles without a detour through f32.
 func Unpacks(w *gemm.Stored) bool {
 	_, ok := unpackKind(w)
-	return ok && w.N >= NR && cpu.Active() >= cpu.AMX
+	return ok && w.N >= NR && isa.Active() >= isa.AMX
 }
 
 // unpackKind is the number of w's type, in panels of codes or not, in the
@@ -50,13 +50,13 @@ func unpackKind(w *gemm.Stored) (int, bool) {
 // idle is the job of products that have nothing to unpack.
 var idle unpackJob
 
-// add takes on panel p of w, into dst, after what it has; false where it cannot:
+// addPanel takes on panel p of w, into dst, after what it has; false where it cannot:
 // the type has no such way, the panel is not whole, or what it has is of
 // another shape.
-func (j *unpackJob) add(w *gemm.Stored, p int, dst []uint16) bool {
+func (j *unpackJob) addPanel(w *gemm.Stored, p int, dst []uint16) bool {
 	kind, ok := unpackKind(w)
 	steps := w.K / kStep
-	if !ok || steps == 0 || (p+1)*NR > w.N || cpu.Active() < cpu.AMX {
+	if !ok || steps == 0 || (p+1)*NR > w.N || isa.Active() < isa.AMX {
 		return false
 	}
 	if j.units == 0 {
@@ -105,7 +105,7 @@ func (a *ahead) panel(p int) []uint16 {
 
 // prepare lets j make panel p.
 func (a *ahead) prepare(j *unpackJob, p int) {
-	if a.stored != nil && j.add(a.stored, p, a.buf[p%2]) {
+	if a.stored != nil && j.addPanel(a.stored, p, a.buf[p%2]) {
 		a.next, a.pending = p, true
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -65,7 +65,7 @@ func madeAhead(t *testing.T, d [2]tensor.DType, z [3]int, panels bool) {
 	var got [2][]float32
 	for i, p := range []Panels{packed, b} {
 		got[i] = make([]float32, m*n)
-		s.job.add(b.W, 0, make([]uint16, NR*k)) // of somebody who panicked
+		s.job.addPanel(b.W, 0, make([]uint16, NR*k)) // of somebody who panicked
 		Run(&Task{M: m, N: n, K: k, A: a, LDA: k, B: p, C: got[i], LDC: n}, 0, m, 0, NumPanels(n), s)
 	}
 	if !slices.Equal(got[0], got[1]) {
@@ -103,7 +103,7 @@ var unpacked = map[tensor.DType][]int{
 // what plain Go decodes and rounds, bit for bit but for the sign of zeros; and
 // nothing is written behind them.
 func TestUnpack(t *testing.T) {
-	if cpu.Active() < cpu.AMX {
+	if isa.Active() < isa.AMX {
 		t.Skip("this machine has no tiles")
 	}
 	for d := range unpackKinds {
@@ -155,7 +155,7 @@ func unpackAlike(t *testing.T, w, rows *gemm.Stored) {
 		got[NR*k] = 0x1234
 		s.Panel(p, got[:NR*k])
 		func() {
-			defer cpu.Use(cpu.Generic)()
+			defer isa.Use(isa.Generic)()
 			plain.Panel(p, want)
 		}()
 		for i, v := range want {

@@ -35,7 +35,7 @@ type walker struct {
 	kernel func(*tileArgs)
 }
 
-func (w *walker) add(j walkJob) {
+func (w *walker) addJob(j walkJob) {
 	if len(w.jobs) == cap(w.jobs) || w.todo+j.steps*j.blocks > maxSteps {
 		w.flush()
 	}
@@ -68,7 +68,7 @@ func packedTiles(t *Task, b, x []uint16, m, rows, p0, p1 int, s *Scratch) {
 		for r := range blocks {
 			for p := p0; p < p1; {
 				n := min(p1-p, max(1, maxSteps/steps))
-				w.add(t.walk(x, b[(p-p0)*size:], m, r*MR, p, 0, steps, n))
+				w.addJob(t.walk(x, b[(p-p0)*size:], m, r*MR, p, 0, steps, n))
 				p += n
 			}
 		}
@@ -143,7 +143,7 @@ func (w *walker) down(t *Task, x, b []uint16, m, p, steps, blocks int) {
 	parts := (steps + kc - 1) / kc
 	w.nextA, w.nextC, w.quota = MR*steps*kStep*2, MR*w.strideC, quota(steps/parts)
 	for i := range parts {
-		w.add(t.walk(x, b, m, 0, p, steps*i/parts, steps*(i+1)/parts, blocks))
+		w.addJob(t.walk(x, b, m, 0, p, steps*i/parts, steps*(i+1)/parts, blocks))
 	}
 }
 

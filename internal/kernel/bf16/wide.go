@@ -1,8 +1,8 @@
 package bf16
 
 import (
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -13,7 +13,7 @@ import (
 // f32 does where they were measured, and flush and round in a way of their own.
 
 // Tiles reports whether products run on tiles.
-func Tiles() bool { return cpu.Active() >= cpu.AMX }
+func Tiles() bool { return isa.Active() >= isa.AMX }
 
 // wide is Panels as the f32 kernels take them.
 type wide struct {
@@ -27,8 +27,8 @@ func (w *wide) Panel(p, k0, k1 int, scratch []float32) []float32 {
 	return w.b.Wide(p, k0, k1, scratch)
 }
 
-// run computes rows [m0,m1) of panels [p0,p1) of t.
-func (w *wide) run(t *Task, m0, m1, p0, p1 int) {
+// multiply computes rows [m0,m1) of panels [p0,p1) of t.
+func (w *wide) multiply(t *Task, m0, m1, p0, p1 int) {
 	narrow := NR / gemm.NR()
 	w.b = t.B
 	w.task = gemm.Task{M: t.M, N: t.N, K: t.K, A: t.A, LDA: t.LDA, B: w, C: t.C, LDC: t.LDC, Bias: t.Bias, Accumulate: t.Accumulate, Round: true, Epoch: t.Epoch}
@@ -45,14 +45,14 @@ func (p *Packed) Wide(i, k0, k1 int, scratch []float32) []float32 {
 	pairs := (k1 - k0 + 1) / 2
 	_ = scratch[:2*pairs*nr] // an odd row's partner lies in what is left for work
 	cols := wideCols
-	if cpu.Vector() == cpu.Generic {
+	if isa.Vector() == isa.Generic {
 		cols = wideGeneric
 	}
 	for n := 0; n < nr && pairs > 0; n += cols {
 		c := col + n
 		from := src[c/16*512+c%16*2:]
 		_ = from[(pairs-1)/16*1024+(pairs-1)%16*32+2*cols-1]
-		if cpu.Vector() == cpu.Generic {
+		if isa.Vector() == isa.Generic {
 			widenGeneric(scratch[n:], from, nr, pairs)
 		} else {
 			widen(scratch[n:], from, nr, pairs)

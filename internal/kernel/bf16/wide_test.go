@@ -4,17 +4,17 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestWide: panels in f32 hold what panels in bf16 do, from whichever form of
 // the weights, at tails and from the middle of K; and nothing is written beyond
 // the workspace.
 func TestWide(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, z := range [][2]int{{1, 1}, {33, 31}, {32, 64}, {70, 129}, {20, 800}} {
 				n, k := z[0], z[1]
 				for form, b := range operands(t, random(n*k, 2), n, k) {
@@ -51,12 +51,12 @@ func widePanels(t *testing.T, b Panels, form string, n, k, k0, k1 int) {
 // kernels on rounded operands, however it is cut: it is computed by them, and
 // not value by value.
 func TestVectorsMultiplyInBF16(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		if tier >= cpu.AMX {
+	for _, tier := range isa.Available() {
+		if tier >= isa.AMX {
 			continue
 		}
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, z := range [][3]int{{1, 40, 65}, {5, 33, 800}, {20, 96, 384}, {131, 70, 200}} {
 				m, n, k := z[0], z[1], z[2]
 				a, w, bias := random(m*k, 1), random(n*k, 2), random(n, 3)
@@ -85,9 +85,9 @@ func TestVectorsMultiplyInBF16(t *testing.T) {
 
 // TestVectorsAllocateNothing: nor does a product without tiles.
 func TestVectorsAllocateNothing(t *testing.T) {
-	defer cpu.Use(cpu.Generic)()
-	for _, tier := range cpu.Available() {
-		cpu.Use(tier)
+	defer isa.Use(isa.Generic)()
+	for _, tier := range isa.Available() {
+		isa.Use(tier)
 		const m, n, k = 5, 64, 64
 		for form, b := range operands(t, random(n*k, 2), n, k) {
 			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: b, C: make([]float32, m*n), LDC: n}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Bursts measures ceilings in bursts of some tens of microseconds, for who samples
@@ -44,16 +44,16 @@ const (
 func NewBursts(lanes int) *Bursts {
 	b := &Bursts{near: make([][]byte, lanes), mid: make([][]byte, lanes), at: make([]int, lanes)}
 	classes := []string{"f32"}
-	switch t := cpu.Active(); {
-	case t >= cpu.AMX:
+	switch t := isa.Active(); {
+	case t >= isa.AMX:
 		classes = append(classes, "bf16")
-	case t >= cpu.AVX2:
+	case t >= isa.AVX2:
 		classes = append(classes, "i16g32")
 	}
 	for _, c := range classes {
 		b.kinds = append(b.kinds, Kind{Class: c})
 	}
-	b.kinds = append(b.kinds, Kind{Level: "L2", UpTo: int64(max(cpu.Host().L2, smallestL2))}, Kind{Level: "L3", UpTo: farLeast}, Kind{Level: "memory"})
+	b.kinds = append(b.kinds, Kind{Level: "L2", UpTo: int64(max(isa.Host().L2, smallestL2))}, Kind{Level: "L3", UpTo: farLeast}, Kind{Level: "memory"})
 	return b
 }
 
@@ -102,7 +102,7 @@ func (b *Bursts) Free() {
 // memory that the program reads itself and that lies wherever it lies; without
 // enough of it, the kind of the last level gives 0.
 func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
-	t := cpu.Active()
+	t := isa.Active()
 	switch k := b.kinds[kind]; {
 	case k.Class != "":
 		start := time.Now()
@@ -125,7 +125,7 @@ func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
 // FarBytes is how much memory a read of the last level takes.
 const FarBytes = farBytes
 
-func readRate(t cpu.Tier, buf []byte) float64 {
+func readRate(t isa.Tier, buf []byte) float64 {
 	start := time.Now()
 	read(t, buf)
 	return float64(len(buf)) / time.Since(start).Seconds()
@@ -133,9 +133,9 @@ func readRate(t cpu.Tier, buf []byte) float64 {
 
 // compute makes n rounds of a class's products from registers.
 func compute(class string, n int) (ops float64) {
-	t := cpu.Active()
+	t := isa.Active()
 	switch {
-	case class == "bf16" && t >= cpu.AMX:
+	case class == "bf16" && t >= isa.AMX:
 		return tiles("bf16", n)
 	case class == "i16g32":
 		return pairs(t, n)

@@ -3,7 +3,7 @@
 // registers, and reads from memory. The profiler's roofline, `hotpath info` and
 // the kernels' benchmarks stand beside these figures.
 //
-// It imports only kernel/cpu. Measurements have no errors; a cancelled
+// It imports only kernel/isa. Measurements have no errors; a cancelled
 // context ends them early with what was seen until then.
 package ceiling
 
@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/stats"
 )
 
@@ -28,34 +28,34 @@ const (
 
 // FMA is the f32 rate of one core in GFLOP/s under a tier, with every operand
 // in registers. It takes about 10 ms.
-func FMA(t cpu.Tier) float64 {
+func FMA(t isa.Tier) float64 {
 	return fmaRate(context.Background(), t, 10*time.Millisecond) / 1e9
 }
 
 // Dot is the rate of one core in GOP/s at int8 dot products under a tier's
 // vector instructions, with every operand in registers. It takes about 10 ms.
-func Dot(t cpu.Tier) float64 {
+func Dot(t isa.Tier) float64 {
 	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return dot(t, n) }) / 1e9
 }
 
 // Pairs is the rate of one core in GOP/s at products of 16-bit pairs under a
 // tier's vector instructions, with every operand in registers. It takes about
 // 10 ms.
-func Pairs(t cpu.Tier) float64 {
+func Pairs(t isa.Tier) float64 {
 	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return pairs(t, n) }) / 1e9
 }
 
 // Tiles is the rate of one core in GOP/s at tile products of a type, "bf16"
 // or "int8", with every operand in tiles; 0 where the machine has none.
 func Tiles(kind string) float64 {
-	if cpu.Best() < cpu.AMX {
+	if isa.Best() < isa.AMX {
 		return 0
 	}
 	return rate(context.Background(), 10*time.Millisecond, func(n int) float64 { return tiles(kind, n) }) / 1e9
 }
 
 // fmaRate is the f32 rate in FLOP/s.
-func fmaRate(ctx context.Context, t cpu.Tier, d time.Duration) float64 {
+func fmaRate(ctx context.Context, t isa.Tier, d time.Duration) float64 {
 	return rate(ctx, d, func(n int) float64 { return fma(t, n) })
 }
 
@@ -95,7 +95,7 @@ func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64
 	if share == 0 {
 		return 0
 	}
-	t := cpu.Active()
+	t := isa.Active()
 	rates := make([]float64, threads)
 	together(threads, func(w int) {
 		part := buf[w*share : (w+1)*share]
@@ -135,18 +135,18 @@ type Machine struct {
 // about 0.3 s. Where ctx ends before, what is missing is 0.
 func Measure(ctx context.Context, threads int) Machine {
 	threads = workers(threads)
-	t := cpu.Active()
+	t := isa.Active()
 	rates := make([]float64, threads)
 	m := Machine{Class: map[string]float64{}}
 	together(threads, func(w int) { rates[w] = fmaRate(ctx, t, 80*time.Millisecond) })
 	m.F32 = sum(rates)
-	if t >= cpu.AMX {
+	if t >= isa.AMX {
 		together(threads, func(w int) {
 			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return tiles("bf16", n) })
 		})
 		m.Class["bf16"] = sum(rates)
 	}
-	if t >= cpu.AVX2 && t < cpu.AMX {
+	if t >= isa.AVX2 && t < isa.AMX {
 		together(threads, func(w int) {
 			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return pairs(t, n) })
 		})
@@ -164,13 +164,13 @@ func Measure(ctx context.Context, threads int) Machine {
 // the active tier has no faster kernel.
 func Compute(ctx context.Context, threads int, class string) float64 {
 	if threads <= 0 {
-		threads = cpu.Threads()
+		threads = isa.Threads()
 	}
 	threads = workers(threads)
-	t := cpu.Active()
+	t := isa.Active()
 	rates := make([]float64, threads)
 	together(threads, func(w int) {
-		if class == "bf16" && t >= cpu.AMX {
+		if class == "bf16" && t >= isa.AMX {
 			rates[w] = rate(ctx, 40*time.Millisecond, func(n int) float64 { return tiles("bf16", n) })
 			return
 		}

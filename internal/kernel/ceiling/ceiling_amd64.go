@@ -1,6 +1,6 @@
 package ceiling
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func fmaAVX2(n int)
@@ -40,15 +40,15 @@ func tilesBF16(cfg *[64]byte, data *[1024]byte, n int)
 
 // dot makes n rounds of int8 dot products and says how many operations they
 // were. AVX-512 without VNNI has nothing better than AVX2's.
-func dot(t cpu.Tier, n int) (ops float64) {
+func dot(t isa.Tier, n int) (ops float64) {
 	switch {
-	case t >= cpu.VNNI:
+	case t >= isa.VNNI:
 		dotVNNI(n)
 		return float64(n) * 28 * 64 * 2
-	case t == cpu.AVXVNNI:
+	case t == isa.AVXVNNI:
 		dotAVXVNNI(n)
 		return float64(n) * 12 * 32 * 2
-	case t >= cpu.AVX2:
+	case t >= isa.AVX2:
 		dotAVX2(n)
 		return float64(n) * 8 * 32 * 2
 	}
@@ -57,15 +57,15 @@ func dot(t cpu.Tier, n int) (ops float64) {
 
 // pairs makes n rounds of products of 16-bit pairs and says how many operations
 // they were.
-func pairs(t cpu.Tier, n int) (ops float64) {
+func pairs(t isa.Tier, n int) (ops float64) {
 	switch {
-	case t >= cpu.VNNI:
+	case t >= isa.VNNI:
 		pairsVNNI(n)
 		return float64(n) * 28 * 32 * 2
-	case t == cpu.AVXVNNI:
+	case t == isa.AVXVNNI:
 		pairsAVXVNNI(n)
 		return float64(n) * 12 * 16 * 2
-	case t >= cpu.AVX2:
+	case t >= isa.AVX2:
 		pairsAVX2(n)
 		return float64(n) * 10 * 16 * 2
 	}
@@ -102,12 +102,12 @@ func tiles(kind string, n int) (ops float64) {
 }
 
 // fma makes n rounds of multiply-adds and says how many FLOPs they were.
-func fma(t cpu.Tier, n int) (flops float64) {
+func fma(t isa.Tier, n int) (flops float64) {
 	switch t.Vector() {
-	case cpu.AVX512:
+	case isa.AVX512:
 		fmaAVX512(n)
 		return float64(n) * 28 * 16 * 2
-	case cpu.AVX2:
+	case isa.AVX2:
 		fmaAVX2(n)
 		return float64(n) * 12 * 8 * 2
 	}
@@ -115,11 +115,11 @@ func fma(t cpu.Tier, n int) (flops float64) {
 }
 
 // read loads every byte of b, whose length is a multiple of 1024.
-func read(t cpu.Tier, b []byte) {
+func read(t isa.Tier, b []byte) {
 	switch t.Vector() {
-	case cpu.AVX512:
+	case isa.AVX512:
 		readAVX512(&b[0], len(b))
-	case cpu.AVX2:
+	case isa.AVX2:
 		readAVX2(&b[0], len(b))
 	default:
 		readGeneric(b)

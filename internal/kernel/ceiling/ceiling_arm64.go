@@ -1,6 +1,6 @@
 package ceiling
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func fmaNEON(n int)
@@ -12,8 +12,8 @@ func dotSDOT(n int)
 func readNEON(p *byte, n int)
 
 // fma makes n rounds of multiply-adds and says how many FLOPs they were.
-func fma(t cpu.Tier, n int) (flops float64) {
-	if t == cpu.Generic {
+func fma(t isa.Tier, n int) (flops float64) {
+	if t == isa.Generic {
 		return fmaGeneric(n)
 	}
 	fmaNEON(n)
@@ -22,8 +22,8 @@ func fma(t cpu.Tier, n int) (flops float64) {
 
 // dot makes n rounds of int8 dot products and says how many operations they
 // were; NEON alone has no kernels for bytes.
-func dot(t cpu.Tier, n int) (ops float64) {
-	if t != cpu.DotProd {
+func dot(t isa.Tier, n int) (ops float64) {
+	if t != isa.DotProd {
 		return dotGeneric(n)
 	}
 	dotSDOT(n)
@@ -31,13 +31,13 @@ func dot(t cpu.Tier, n int) (ops float64) {
 }
 
 // pairs has no kernels here.
-func pairs(_ cpu.Tier, n int) (ops float64) { return dotGeneric(n) }
+func pairs(_ isa.Tier, n int) (ops float64) { return dotGeneric(n) }
 
 func tiles(string, int) (ops float64) { return 0 }
 
 // read loads every byte of b, whose length is a multiple of 1024.
-func read(t cpu.Tier, b []byte) {
-	if t == cpu.Generic {
+func read(t isa.Tier, b []byte) {
+	if t == isa.Generic {
 		readGeneric(b)
 		return
 	}

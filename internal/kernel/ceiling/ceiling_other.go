@@ -2,14 +2,14 @@
 
 package ceiling
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
-func fma(_ cpu.Tier, n int) (flops float64) { return fmaGeneric(n) }
+func fma(_ isa.Tier, n int) (flops float64) { return fmaGeneric(n) }
 
-func dot(_ cpu.Tier, n int) (ops float64) { return dotGeneric(n) }
+func dot(_ isa.Tier, n int) (ops float64) { return dotGeneric(n) }
 
 func tiles(string, int) (ops float64) { return 0 }
 
-func read(_ cpu.Tier, b []byte) { readGeneric(b) }
+func read(_ isa.Tier, b []byte) { readGeneric(b) }
 
-func pairs(_ cpu.Tier, n int) float64 { return dotGeneric(n) }
+func pairs(_ isa.Tier, n int) float64 { return dotGeneric(n) }

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 func TestRatesArePositive(t *testing.T) {
 	buf := make([]byte, 4<<20)
-	for _, tier := range cpu.Available() {
-		restore := cpu.Use(tier)
+	for _, tier := range isa.Available() {
+		restore := isa.Use(tier)
 		if r := fmaRate(context.Background(), tier, time.Millisecond); !(r > 1e6) {
 			t.Errorf("%v: %g FLOP/s", tier, r)
 		}
@@ -41,8 +41,8 @@ func TestMeasureStopsWhenCancelled(t *testing.T) {
 
 func TestTiles(t *testing.T) {
 	for _, kind := range []string{"bf16", "int8"} {
-		if r := Tiles(kind); (cpu.Best() >= cpu.AMX) != (r > 0) {
-			t.Errorf("%s: %g GOP/s on a machine whose best tier is %v", kind, r, cpu.Best())
+		if r := Tiles(kind); (isa.Best() >= isa.AMX) != (r > 0) {
+			t.Errorf("%s: %g GOP/s on a machine whose best tier is %v", kind, r, isa.Best())
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestTiles(t *testing.T) {
 // BenchmarkDot shows the int8 and tile ceilings of one core.
 func BenchmarkDot(b *testing.B) {
 	for b.Loop() {
-		for _, t := range cpu.Available() {
+		for _, t := range isa.Available() {
 			b.ReportMetric(Dot(t), t.String()+"-GOP/s")
 		}
 		b.ReportMetric(Tiles("bf16"), "tiles-bf16-GOP/s")
@@ -60,7 +60,7 @@ func BenchmarkDot(b *testing.B) {
 
 func BenchmarkMeasure(b *testing.B) {
 	for b.Loop() {
-		m := Measure(context.Background(), cpu.Host().Cores)
+		m := Measure(context.Background(), isa.Host().Cores)
 		b.ReportMetric(m.F32/1e9, "GFLOP/s")
 		b.ReportMetric(m.Read/1e9, "GB/s")
 	}

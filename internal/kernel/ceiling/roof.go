@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Roof is the ceilings of this machine by compute class, threads and bytes, each
@@ -63,8 +63,8 @@ func (r *Roof) FLOPs(class string, threads int) float64 {
 // ofClass is what measures the GFLOP/s of a class on one core, under the active
 // tier.
 func ofClass(class string) func() float64 {
-	t := cpu.Active()
-	switch tiles := t >= cpu.AMX; {
+	t := isa.Active()
+	switch tiles := t >= isa.AMX; {
 	case class == "bf16" && tiles:
 		return func() float64 { return Tiles("bf16") }
 	case class == "i8g32" && tiles:
@@ -94,7 +94,7 @@ func (r *Roof) Read(threads int, bytes float64) float64 {
 // workers is how many of threads can work at the same time, by affinity, cgroups
 // and GOMAXPROCS: more would only take turns, and the sum of what each reaches in
 // its turn is what they never reach together.
-func workers(threads int) int { return max(1, min(threads, cpu.Threads())) }
+func workers(threads int) int { return max(1, min(threads, isa.Threads())) }
 
 // readSize is the size of the buffer that stands for an operation's bytes: the
 // next lower power of two, so that what just fits a cache is not held against

@@ -3,7 +3,7 @@
 // panel has the bytes of its 16 rows in the file, in another order: nothing is
 // rounded, and the file's rows can be had back.
 //
-// It imports tensor and kernel/cpu. Shapes and sizes are checked by whoever opens a file;
+// It imports tensor and kernel/isa. Shapes and sizes are checked by whoever opens a file;
 // buffers that do not fit them are programming mistakes and panic.
 package codes
 

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -20,9 +20,9 @@ func random(n int) []byte {
 // TestPanels: panels have the bytes of the file's rows, which come back, whatever
 // they are; what fills up the last panel is zeros.
 func TestPanels(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			panels(t)
 		})
 	}

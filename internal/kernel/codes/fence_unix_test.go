@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestPanelsInside: packing and unpacking read and write their operands only.
@@ -15,8 +15,8 @@ func TestPanelsInside(t *testing.T) {
 	for _, front := range []bool{false, true} {
 		a, b := fence.New(t, 128<<10, front), fence.New(t, 128<<10, front)
 		fence.Hold(t, func(doing *string) {
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for _, d := range Types() {
 					for _, n := range []int{5, 16, 40} {
 						k := 3 * d.Info().BlockLen

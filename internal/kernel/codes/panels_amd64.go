@@ -1,7 +1,7 @@
 package codes
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -62,7 +62,7 @@ var panelMasks = func() (m [5][32]byte) {
 // fast moves whole blocks of 16 rows, rowBytes apart, into a panel or out of it;
 // false where there is no kernel for it.
 func fast(d tensor.DType, pack bool, rows []byte, rowBytes int, panel []byte, blocks int) bool {
-	if cpu.Vector() < cpu.AVX2 || blocks == 0 {
+	if isa.Vector() < isa.AVX2 || blocks == 0 {
 		return false
 	}
 	_, _ = rows[(Rows-1)*rowBytes+blocks*layouts[d].file-1], panel[blocks*layouts[d].bytes-1]

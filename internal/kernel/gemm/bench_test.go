@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // BenchmarkRun reports the rate at the models' shapes and its share of what
 // the registers alone allow, measured in the same run.
 func BenchmarkRun(b *testing.B) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, z := range []struct{ m, n, k int }{{16, 384, 384}, {128, 1536, 384}, {128, 576, 1536}, {512, 768, 768}, {1024, 3072, 768}} {
-			if tier == cpu.Generic && z.m > 16 {
+			if tier == isa.Generic && z.m > 16 {
 				continue // seconds a round, and nothing that the small one does not show
 			}
 			b.Run(fmt.Sprintf("tier=%v/m=%d/n=%d/k=%d", tier, z.m, z.n, z.k), func(b *testing.B) {
-				defer cpu.Use(tier)()
+				defer isa.Use(tier)()
 				packed := NewPacked(make([]float32, PackedLen(z.n, z.k)), z.n, z.k)
 				packed.PackB(noise(rng, z.n*z.k), z.k, 0, NumPanels(z.n))
 				t := &Task{M: z.m, N: z.n, K: z.k, A: noise(rng, z.m*z.k), LDA: z.k, B: packed, C: make([]float32, z.m*z.n), LDC: z.n}
@@ -49,10 +49,10 @@ func BenchmarkRun(b *testing.B) {
 // memory ceiling beside it.
 func BenchmarkGemv(b *testing.B) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for _, tier := range cpu.Available()[1:] {
+	for _, tier := range isa.Available()[1:] {
 		for _, d := range storedTypes {
 			b.Run(fmt.Sprintf("tier=%v/type=%v", tier, d), func(b *testing.B) {
-				defer cpu.Use(tier)()
+				defer isa.Use(tier)()
 				const k = 576
 				n := 64 << 20 / d.RowBytes(k)
 				one, _ := store(b, rng, d, 64, k)
@@ -90,7 +90,7 @@ func BenchmarkGemv(b *testing.B) {
 func BenchmarkStored(b *testing.B) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	const n, k = 1536, 576
-	for _, tier := range cpu.Available()[1:] {
+	for _, tier := range isa.Available()[1:] {
 		for _, d := range storedTypes {
 			for _, m := range []int{4, 16, 128} {
 				w, _ := store(b, rng, d, n, k)
@@ -101,7 +101,7 @@ func BenchmarkStored(b *testing.B) {
 					"rows": func() { MulRows(t.C, n, w, t.A, k, m, 0, n) },
 				} {
 					b.Run(fmt.Sprintf("tier=%v/type=%v/m=%d/%s", tier, d, m, name), func(b *testing.B) {
-						defer cpu.Use(tier)()
+						defer isa.Use(tier)()
 						ceil := ceiling.FMA(tier)
 						for b.Loop() {
 							f()

@@ -3,7 +3,7 @@ package gemm
 import (
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -205,13 +205,13 @@ func (c *Cached) reset() *cachedArgs {
 
 // scoresFast computes the scores of the first rows and says of how many.
 func (c *Cached) scoresFast(dst []float32, ldd int, q []float32, group int) int {
-	kernels, tier := cachedByType[c.DType], cpu.Vector()
+	kernels, tier := cachedByType[c.DType], isa.Vector()
 	height := rowHeight(tier)
-	if kernels == nil || tier == cpu.Generic || c.Rows < height || c.Heads*group == 0 {
+	if kernels == nil || tier == isa.Generic || c.Rows < height || c.Heads*group == 0 {
 		return 0
 	}
 	wide := 0
-	if tier == cpu.AVX512 {
+	if tier == isa.AVX512 {
 		wide = 1
 	}
 	for j := 0; j < group; j += 4 {
@@ -227,12 +227,12 @@ func (c *Cached) scoresFast(dst []float32, ldd int, q []float32, group int) int 
 }
 
 func (c *Cached) mixFast(dst []float32, ldd int, p []float32, ldp, group int, add bool) bool {
-	kernels, tier := cachedByType[c.DType], cpu.Vector()
-	if kernels == nil || tier == cpu.Generic || c.Rows == 0 || c.Heads*group == 0 {
+	kernels, tier := cachedByType[c.DType], isa.Vector()
+	if kernels == nil || tier == isa.Generic || c.Rows == 0 || c.Heads*group == 0 {
 		return false
 	}
 	step, wide := 2, 0
-	if tier == cpu.AVX512 {
+	if tier == isa.AVX512 {
 		step, wide = 4, 1
 	}
 	for j := 0; j < group; j += step {

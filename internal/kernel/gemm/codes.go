@@ -72,7 +72,7 @@ func RunCodes(t *CodeTask, n0, n1 int, s *CodeScratch) {
 		return
 	}
 	if CanCodes(w) {
-		s.run(t, n0, n1)
+		s.multiply(t, n0, n1)
 	} else {
 		s.runGeneric(t, n0, n1)
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -132,15 +132,15 @@ func CanCodes(w *Stored) bool {
 
 // codeKernelOf is the kernel for weights on the active tier, nil without one.
 func codeKernelOf(w *Stored) *codeKernel {
-	tier := cpu.Active()
+	tier := isa.Active()
 	switch {
-	case w.InPanels && tier >= cpu.VNNI:
+	case w.InPanels && tier >= isa.VNNI:
 		return streamKernels[w.DType]
-	case w.InPanels && tier == cpu.AVXVNNI && streamKernelsVEX[w.DType] != nil:
+	case w.InPanels && tier == isa.AVXVNNI && streamKernelsVEX[w.DType] != nil:
 		return streamKernelsVEX[w.DType]
-	case w.InPanels && tier >= cpu.AVX2:
+	case w.InPanels && tier >= isa.AVX2:
 		return streamKernelsAVX2[w.DType]
-	case !w.InPanels && tier >= cpu.VNNI:
+	case !w.InPanels && tier >= isa.VNNI:
 		return codeKernels[w.DType]
 	}
 	return nil
@@ -158,7 +158,7 @@ func codeSize(m int) (size int) {
 // call, which then takes well under 100 us.
 const codeBlocks = 512
 
-func (s *CodeScratch) run(t *CodeTask, n0, n1 int) {
+func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) {
 	if t.W.InPanels {
 		s.stream(t, n0, n1)
 		return

@@ -11,5 +11,5 @@ type (
 	codeKernel struct{}
 )
 
-// run is never reached: there are no kernels.
-func (s *CodeScratch) run(t *CodeTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
+// multiply is never reached: there are no kernels.
+func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) { s.runGeneric(t, n0, n1) }

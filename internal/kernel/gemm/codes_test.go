@@ -10,7 +10,7 @@ import (
 
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -48,9 +48,9 @@ func panelsOf(tb testing.TB, w *Stored) *Stored {
 // number of rows, columns that are no whole groups, ranges in parts, strides
 // beyond the rows, blocks of zeros, guards around C.
 func TestCodes(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, d := range codeTypes {
 				for m := 1; m <= CodeRows; m++ {
 					checkCodes(t, d, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
@@ -71,8 +71,8 @@ func checkCodes(t *testing.T, d tensor.DType, m, n, k int, bias bool) {
 	checkTask(t, w, m, bias)
 	if codes.Has(d) {
 		p := panelsOf(t, w)
-		if vectors := cpu.Active() >= cpu.AVX2 && runtime.GOARCH == "amd64"; vectors != CanCodes(p) && n >= codeGroup {
-			t.Errorf("%v: panels of %v have kernels: %v, expected %v", cpu.Active(), d, !vectors, vectors)
+		if vectors := isa.Active() >= isa.AVX2 && runtime.GOARCH == "amd64"; vectors != CanCodes(p) && n >= codeGroup {
+			t.Errorf("%v: panels of %v have kernels: %v, expected %v", isa.Active(), d, !vectors, vectors)
 		}
 		checkTask(t, p, m, bias)
 	}
@@ -136,8 +136,8 @@ func checkTask(t *testing.T, w *Stored, m int, bias bool) {
 
 // TestCodesPanels: panels give the bits that the file's rows do.
 func TestCodesPanels(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.Q8_0} {
 			w := codeWeights(t, d, 83, 96)
 			p := panelsOf(t, w)
@@ -178,8 +178,8 @@ func TestCodesRounding(t *testing.T) {
 // TestCodesNoNumber: what is no number, or infinite, is not lost.
 func TestCodesNoNumber(t *testing.T) {
 	const n, k = 32, 256
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, d := range codes.Types() {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				a, c := seeded(2*k, 1), make([]float32, 2*n)
@@ -202,8 +202,8 @@ func TestCodesNoNumber(t *testing.T) {
 // TestCodesSmall: what is too small to have a scale counts as nothing.
 func TestCodesSmall(t *testing.T) {
 	const n, k = 32, 64
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, size := range []float32{1e-44, 1e-38, 1e-36, 1e-34, 1e-33} {
 			a, c := seeded(k, 1), make([]float32, n)
 			for i := range a {

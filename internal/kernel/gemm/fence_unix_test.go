@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -29,8 +29,8 @@ func TestCodesInside(t *testing.T) {
 	fences(t, 5, func(f []*fence.Fence) {
 		fence.Hold(t, func(doing *string) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for _, d := range codes.Types() {
 					for i := range 24 {
 						m, n, k := 1+i%CodeRows, codeGroup+rng.IntN(60), d.Info().BlockLen*(1+rng.IntN(5))
@@ -63,8 +63,8 @@ func TestHeadInside(t *testing.T) {
 	fences(t, 12, func(f []*fence.Fence) {
 		fence.Hold(t, func(doing *string) {
 			rng := rand.New(rand.NewPCG(3, 4))
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for range 40 {
 					dim, keys, ld := 1+rng.IntN(70), 1+rng.IntN(100), 0
 					if rng.IntN(2) == 0 {
@@ -105,8 +105,8 @@ func TestCachedInside(t *testing.T) {
 	fences(t, 4, func(f []*fence.Fence) {
 		fence.Hold(t, func(doing *string) {
 			rng := rand.New(rand.NewPCG(5, 6))
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.Q8_0} {
 					for i := range 24 {
 						heads, group, dim, rows := 1+i%3, 1+rng.IntN(6), 32*(1+rng.IntN(3)), 1+rng.IntN(40)
@@ -127,8 +127,8 @@ func TestCachedInside(t *testing.T) {
 func TestNaturalInside(t *testing.T) {
 	fences(t, 2, func(f []*fence.Fence) {
 		fence.Hold(t, func(doing *string) {
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for n := 1; n < 70; n++ {
 					k, ld := 1+n%5, n+n%3
 					*doing = fmt.Sprintf("%dx%d on %v", k, n, tier)
@@ -149,8 +149,8 @@ func TestTransposedInside(t *testing.T) {
 		fence.Hold(t, func(doing *string) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			s := NewScratch(nil)
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for m := 1; m < 45; m++ {
 					n, k, lda := 1+rng.IntN(40), 1+rng.IntN(3*packDepth), m+rng.IntN(3)
 					*doing = fmt.Sprintf("%dx%dx%d on %v", m, n, k, tier)

@@ -3,7 +3,7 @@
 // matrix-vector kernels that read weights straight from the file (GemvRows), and
 // attention, which is two products with a softmax between them (Head).
 //
-// backend/cpu and the measurements import it; it imports only tensor, kernel/cpu
+// backend/cpu and the measurements import it; it imports only tensor, kernel/isa
 // and kernel/vec. Nothing here allocates, starts goroutines or returns an error
 // for data: a Task whose buffers are too short is a programming mistake and
 // panics before anything is written. Check reports the same as an error.
@@ -19,7 +19,7 @@ package gemm
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 const (
@@ -43,18 +43,18 @@ const (
 type shape struct{ mr, nr int }
 
 var shapes = [...]shape{
-	cpu.Generic: {4, 8},
-	cpu.NEON:    {8, 8},
-	cpu.AVX2:    {6, 16},
-	cpu.AVX512:  {14, 32},
+	isa.Generic: {4, 8},
+	isa.NEON:    {8, 8},
+	isa.AVX2:    {6, 16},
+	isa.AVX512:  {14, 32},
 }
 
 // NR is the number of columns in a panel of B under the active tier.
-func NR() int { return shapes[cpu.Vector()].nr }
+func NR() int { return shapes[isa.Vector()].nr }
 
 // MR is the number of rows that fill the active tier's micro-kernel; splits
 // of M between workers do best at multiples of it.
-func MR() int { return shapes[cpu.Vector()].mr }
+func MR() int { return shapes[isa.Vector()].mr }
 
 // NumPanels is the number of panels that hold n columns.
 func NumPanels(n int) int {
@@ -133,7 +133,7 @@ type packedRows struct {
 	rows, k int
 	trans   bool
 	round   bool
-	tier    cpu.Tier
+	tier    isa.Tier
 	epoch   uint64
 }
 
@@ -166,7 +166,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 	if m0 < 0 || m1 > t.M || p0 < 0 || p1 > NumPanels(t.N) {
 		panic(fmt.Sprintf("gemm: rows %d..%d of %d, panels %d..%d of %d", m0, m1, t.M, p0, p1, NumPanels(t.N)))
 	}
-	tier, depth := cpu.Vector(), t.depth()
+	tier, depth := isa.Vector(), t.depth()
 	for mb := m0; mb < m1; mb += mc {
 		rows := min(mc, m1-mb)
 		fits, packed := s.hold(t, tier, mb, rows)
@@ -177,7 +177,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 			if fits {
 				a = a[rows*k0:]
 			}
-			run(t, tier, a, packed, mb, rows, k0, k1, p0, p1, s)
+			runBlock(t, tier, a, packed, mb, rows, k0, k1, p0, p1, s)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func Holds(rows, k int) bool { return rows <= mc && rows*((k+3)&^3) <= heldValue
 
 // hold says whether rows mb.. of A fit into the scratch in all of their depth,
 // and whether they lie there already. If not, they are about to.
-func (s *Scratch) hold(t *Task, tier cpu.Tier, mb, rows int) (fits, packed bool) {
+func (s *Scratch) hold(t *Task, tier isa.Tier, mb, rows int) (fits, packed bool) {
 	if t.Epoch == 0 || t.K == 0 || !Holds(rows, t.K) {
 		s.held = packedRows{}
 		return false, false
@@ -210,9 +210,9 @@ func (s *Scratch) hold(t *Task, tier cpu.Tier, mb, rows int) (fits, packed bool)
 	return true, packed
 }
 
-// run computes one block of rows over one block of K. Rows are cut into
+// runBlock computes one block of rows over one block of K. Rows are cut into
 // strips of almost equal height, so that 16 rows are 8+8 and not 14+2.
-func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
+func runBlock(t *Task, tier isa.Tier, packedA []float32, packed bool, mb, rows, k0, k1, p0, p1 int, s *Scratch) {
 	mr, nr := shapes[tier].mr, shapes[tier].nr
 	strips := (rows + mr - 1) / mr
 	base, extra := rows/strips, rows%strips
@@ -272,7 +272,7 @@ func run(t *Task, tier cpu.Tier, packedA []float32, packed bool, mb, rows, k0, k
 }
 
 // edge computes a tile of which only cols columns exist, by way of tmp.
-func edge(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, cols int, load bool, tmp []float32) {
+func edge(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, cols int, load bool, tmp []float32) {
 	nr := shapes[tier].nr
 	tmp = tmp[:h*nr]
 	if load {

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // tiers runs f under every tier that the machine has.
-func tiers(t *testing.T, f func(t *testing.T, tier cpu.Tier)) {
-	for _, tier := range cpu.Available() {
+func tiers(t *testing.T, f func(t *testing.T, tier isa.Tier)) {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			f(t, tier)
 		})
 	}
@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 		{1, 1, 1}, {1, 33, 7}, {2, 8, 3}, {3, 31, 5}, {5, 17, 64}, {13, 64, 33}, {14, 32, 4}, {15, 48, 386},
 		{16, 384, 37}, {29, 70, 769}, {7, 5, 0}, {450, 40, 12}, {0, 5, 3},
 	}
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(1, uint64(tier)))
 		s := NewScratch(nil)
 		for _, z := range sizes {
@@ -153,7 +153,7 @@ func TestAnySplitSameBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	a, w, bias := noise(rng, m*k), noise(rng, n*k), noise(rng, n)
 	var avx2 []float32
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		packed := NewPacked(make([]float32, PackedLen(n, k)), n, k)
 		packed.PackB(w, k, 0, NumPanels(n))
 		run := func(cutM, cutP []int, b Panels) []float32 {
@@ -177,9 +177,9 @@ func TestAnySplitSameBits(t *testing.T) {
 			same(t, fmt.Sprintf("split %d", i), got, whole)
 		}
 		switch tier {
-		case cpu.AVX2:
+		case isa.AVX2:
 			avx2 = whole
-		case cpu.AVX512:
+		case isa.AVX512:
 			same(t, "avx512 against avx2", whole, avx2)
 		}
 	})
@@ -202,7 +202,7 @@ func TestEpoch(t *testing.T) {
 		m, k int
 		held bool
 	}{{1, 1, true}, {16, 384, true}, {29, 769, true}, {100, 1536, true}, {mc, kc, true}, {256, 1024, true}, {256, 1025, false}, {mc + 3, 40, false}} {
-		tiers(t, func(t *testing.T, tier cpu.Tier) {
+		tiers(t, func(t *testing.T, tier isa.Tier) {
 			const n = 70
 			rng := rand.New(rand.NewPCG(4, uint64(tier)))
 			a, w, s := noise(rng, z.m*z.k), noise(rng, n*z.k), NewScratch(nil)
@@ -236,7 +236,7 @@ func TestEpoch(t *testing.T) {
 }
 
 func TestPackRoundTrip(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		for _, z := range [][2]int{{1, 1}, {7, 9}, {32, 64}, {33, 40}, {96, 50}, {65, 31}} {
 			n, k := z[0], z[1]
@@ -262,7 +262,7 @@ func TestPackRoundTrip(t *testing.T) {
 }
 
 func TestDenormalsAndMXCSR(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		w := []float32{1}
 		packed := NewPacked(make([]float32, PackedLen(1, 1)), 1, 1)
 		packed.PackB(w, 1, 0, 1)
@@ -300,7 +300,7 @@ func TestCheck(t *testing.T) {
 
 func TestRunAllocatesNothing(t *testing.T) {
 	const m, n, k = 20, 70, 64
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		s := NewScratch(nil)
 		task := &Task{M: m, N: n, K: k, A: make([]float32, m*k), LDA: k, C: make([]float32, m*n), LDC: n}
 		for _, b := range []Panels{

@@ -1,7 +1,7 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -117,9 +117,9 @@ func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
 func prepared(d tensor.DType) bool {
 	switch d {
 	case tensor.Q4_1, tensor.Q4_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q2_K, tensor.Q3_K:
-		return cpu.Vector() != cpu.Generic
+		return isa.Vector() != isa.Generic
 	case tensor.Q5_0:
-		return cpu.Vector() == cpu.AVX2
+		return isa.Vector() == isa.AVX2
 	}
 	return false
 }
@@ -160,13 +160,13 @@ func direct(d tensor.DType) bool {
 // oneByOne says whether several rows take the kernels for one in turn: those
 // that few has none for.
 func oneByOne(d tensor.DType) bool {
-	return cpu.Vector() != cpu.Generic && direct(d) && !few(d)
+	return isa.Vector() != isa.Generic && direct(d) && !few(d)
 }
 
-func gemv4(tier cpu.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
+func gemv4(tier isa.Tier, dst *float32, w *Stored, n int, x, xsums []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	var xs *float32
-	wide := tier == cpu.AVX512
+	wide := tier == isa.AVX512
 	if prepared(w.DType) {
 		xs = &xsums[0]
 		if !wide || w.DType != tensor.Q5_1 { // of which this kernel wants the sums only

@@ -2,7 +2,7 @@
 
 package gemm
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 // callBytes bounds the weights that one assembly call reads, so that it ends
 // within about 50 us even from memory.
@@ -11,10 +11,10 @@ const callBytes = 512 << 10
 // gemvFast runs the range as four streams a quarter of it apart. Rows that
 // are left over run as four equal streams, so that they are summed alike.
 func gemvFast(dst []float32, w *Stored, x, xsums []float32, n0, n1 int) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	length := max(32, w.DType.Info().BlockLen) // floats go by 32 too
 	blocks := w.K / length
-	if tier == cpu.Generic || blocks == 0 || !direct(w.DType) {
+	if tier == isa.Generic || blocks == 0 || !direct(w.DType) {
 		return rowsFast(dst, len(dst), w, x, w.K, 1, n0, n1)
 	}
 	q := (n1 - n0) / 4

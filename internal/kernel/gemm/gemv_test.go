@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -32,7 +32,7 @@ func direct1() []tensor.DType {
 // same whatever range of rows it was asked for in.
 func TestGemvExtremes(t *testing.T) {
 	scales := []uint16{0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0x2e66, 0xae66, 0x7bff, 0xfbff}
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(7, 7))
 		for d, most := range largest {
 			block, size := d.Info().BlockLen, d.Info().BlockBytes
@@ -102,7 +102,7 @@ func TestGemvExtremes(t *testing.T) {
 // TestGemvEachCode gives one value at a time a place of its own in x, so that a
 // code, a bit or a scale taken from a wrong place shows whole.
 func TestGemvEachCode(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(8, 8))
 		for _, d := range direct1() {
 			k := 2 * d.Info().BlockLen
@@ -127,7 +127,7 @@ func TestGemvEachCode(t *testing.T) {
 // makes its row's products infinite or no number, which of the two depends on
 // the kernel, and those of other rows stay what they were.
 func TestInfiniteScales(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(10, 10))
 		for d, places := range halves {
 			k, size := 2*max(32, d.Info().BlockLen), d.Info().BlockBytes
@@ -165,7 +165,7 @@ func TestInfiniteScales(t *testing.T) {
 // TestFew holds several rows of long blocks to the kernels for one, which are
 // faster there than decoding once for all, and others to those for several.
 func TestFew(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(9, 9))
 		for _, d := range direct1() {
 			k := 3 * d.Info().BlockLen
@@ -181,7 +181,7 @@ func TestFew(t *testing.T) {
 					t.Fatalf("%v, %d rows: wrote outside", d, m)
 				}
 				want := make([]float32, (m-1)*ldd+n)
-				if direct := m == 1 || d.Info().BlockLen == 256 && cpu.Vector() >= cpu.AVX2; !direct {
+				if direct := m == 1 || d.Info().BlockLen == 256 && isa.Vector() >= isa.AVX2; !direct {
 					MulRows(want, ldd, w, x, ldx, m, 0, n)
 				} else {
 					for i := range m {

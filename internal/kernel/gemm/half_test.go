@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -24,7 +24,7 @@ func TestRoundBF16(t *testing.T) {
 	for range 1000 {
 		bits = append(bits, rng.Uint32())
 	}
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		for _, n := range []int{0, 1, 3, 4, 7, 8, 9, 31, len(bits)} {
 			v, intact := poisoned(n)
 			for i := range v {
@@ -51,7 +51,7 @@ func TestRoundBF16(t *testing.T) {
 // were rounded before, from whole matrices, transposed ones and rows that are
 // kept; rows kept for one kind of task are not taken for the other.
 func TestRound(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(5, uint64(tier)))
 		for _, z := range []struct{ m, n, k int }{{1, 8, 3}, {7, 33, 65}, {40, 70, 400}, {450, 20, 33}} {
 			for _, trans := range []bool{false, true} {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/kernel/vec"
 )
 
@@ -101,7 +101,7 @@ func (h *Head) Add(at, n int, k []float32, ldk int, v []float32, ldv int) {
 // where not nil, changes the scaled scores of the keys that query i sees; drop,
 // where not nil, changes their weights after the softmax.
 func (h *Head) Queries(out []float32, ldo int, q []float32, ldq, rows, lo, hi int, visible func(i int) (int, int), adjust, drop func(i int, scores []float32)) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	mr, nr := shapes[tier].mr, shapes[tier].nr
 	lo = lo / nr * nr
 	cols, depth := up(hi-lo, nr), up(hi-lo, 4)
@@ -185,7 +185,7 @@ func hide(scores []float32) {
 
 // multiply is c = a b for strips of h rows, deep values of K apart, of which k
 // count, over panels of b.
-func multiply(tier cpu.Tier, a, b, c []float32, k, deep, ldc, h, strips, nextB, panels int) {
+func multiply(tier isa.Tier, a, b, c []float32, k, deep, ldc, h, strips, nextB, panels int) {
 	nr := shapes[tier].nr
 	_, _ = a[strips*h*deep-1], b[(panels-1)*nextB+k*nr-1]
 	if (strips == 1 || up(k, 4) == deep) && strips*h*k*nr*panels <= callMACs {
@@ -204,7 +204,7 @@ func multiply(tier cpu.Tier, a, b, c []float32, k, deep, ldc, h, strips, nextB, 
 
 // softmax makes strips of rows of n scores unnormalised probabilities, packed,
 // with the sum and the largest score of each row beside them.
-func softmax(tier cpu.Tier, dst, src []float32, n, h, strips int, scale float32, sums, tops []float32) {
+func softmax(tier isa.Tier, dst, src []float32, n, h, strips int, scale float32, sums, tops []float32) {
 	if softmaxFast(tier, dst, src, n, h, strips, scale, sums, tops) {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // headCase is one head: keys and values lie ld apart, as heads of a row do.
@@ -99,8 +99,8 @@ func (c *headCase) check(t *testing.T, out, lse []float32) {
 }
 
 func eachHead(t *testing.T, f func(t *testing.T, c *headCase, h *Head)) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		rng := rand.New(rand.NewPCG(7, 8))
 		for _, s := range []struct {
 			dim, keys, window int
@@ -147,9 +147,9 @@ func TestHeadBits(t *testing.T) {
 // TestHeadExtremes: a key that is not a number reaches those queries that see it
 // and no others; scores far apart, far below and of any size give weights of 0 and 1.
 func TestHeadExtremes(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			c := newHeadCase(rand.New(rand.NewPCG(9, 10)), 16, 60, 0, true)
 			h := NewHead(c.dim, c.keys)
 			c.k[30*c.ld+3] = float32(math.NaN())

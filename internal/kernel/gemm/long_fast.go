@@ -3,18 +3,18 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
 // decodeLong is Decode of whole spans of blocks of 256; false where there is no
 // kernel.
 func (w *Stored) decodeLong(dst []float32, ld, n0, rows, k, cols int) bool {
-	tier := cpu.Vector()
-	if tier == cpu.Generic || rows == 0 || cols == 0 {
+	tier := isa.Vector()
+	if tier == isa.Generic || rows == 0 || cols == 0 {
 		return false
 	}
-	var decode func(dst []float32, block []byte, first, spans int, tier cpu.Tier)
+	var decode func(dst []float32, block []byte, first, spans int, tier isa.Tier)
 	switch w.DType {
 	case tensor.Q4_K:
 		decode = spansQ4
@@ -44,20 +44,20 @@ func (w *Stored) decodeLong(dst []float32, ld, n0, rows, k, cols int) bool {
 	return true
 }
 
-func spansQ4(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansQ4(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [8][2]float32
 	tensor.ScalesK(&s, block)
 	longQ4(tier, &dst[0], &block[16+32*first], &s[2*first][0], spans)
 }
 
-func spansQ5(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansQ5(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [8][2]float32
 	tensor.ScalesK(&s, block)
 	longQ5(tier, &dst[0], &block[48+32*first], &block[16], &s[2*first][0], first, spans)
 }
 
 // spansQ6 goes by halves of the block, which have their own bytes.
-func spansQ6(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansQ6(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [16]float32
 	tensor.ScalesQ6_K(&s, block)
 	for spans > 0 {
@@ -70,7 +70,7 @@ func spansQ6(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
 }
 
 // spansQ2 and spansQ3 go by halves too.
-func spansQ2(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansQ2(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [16][2]float32
 	tensor.ScalesQ2_K(&s, block)
 	for spans > 0 {
@@ -81,7 +81,7 @@ func spansQ2(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
 	}
 }
 
-func spansQ3(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansQ3(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [16]float32
 	tensor.ScalesQ3_K(&s, block)
 	for spans > 0 {
@@ -91,7 +91,7 @@ func spansQ3(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
 	}
 }
 
-func spansIQ4(dst []float32, block []byte, first, spans int, tier cpu.Tier) {
+func spansIQ4(dst []float32, block []byte, first, spans int, tier isa.Tier) {
 	var s [16]float32
 	tensor.ScalesIQ4_XS(&s, block)
 	longIQ4(tier, &dst[0], &block[8+32*first], &s[4*first], spans)

@@ -1,7 +1,7 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -25,7 +25,7 @@ func mixQ8_0AVX512(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int
 
 // CanMix says whether there are kernels that sum rows of a type as they lie.
 func CanMix(d tensor.DType) bool {
-	return cpu.Vector() != cpu.Generic && (d == tensor.F32 || d == tensor.F16 || d == tensor.Q8_0)
+	return isa.Vector() != isa.Generic && (d == tensor.F32 || d == tensor.F16 || d == tensor.Q8_0)
 }
 
 // mixFast sums for as many rows of weights at a time as the registers hold;
@@ -34,7 +34,7 @@ func mixFast(dst []float32, ldd int, p []float32, ldp, m int, w *Stored, n int, 
 	if !CanMix(w.DType) {
 		return false
 	}
-	wide := cpu.Vector() == cpu.AVX512
+	wide := isa.Vector() == isa.AVX512
 	step, plus := 2, 0
 	if wide {
 		step = 4

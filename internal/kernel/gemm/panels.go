@@ -3,7 +3,7 @@ package gemm
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // Packed is B laid out for the micro-kernel: [NumPanels][K][NR]. It belongs
@@ -77,7 +77,7 @@ func (b Natural) Panel(p, k0, k1 int, scratch []float32) []float32 {
 // copyPanel copies rows of cols values, ld apart, into rows of NR, with zeros
 // behind them.
 func copyPanel(dst, src []float32, ld, rows, cols int) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	nr := shapes[tier].nr
 	if cols == nr && copyFast(tier, dst, src, ld, rows) {
 		return

@@ -1,7 +1,7 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -66,16 +66,16 @@ func rowsMXFP4AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, b
 func rowsMXFP4AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
 
 // rowHeight is the number of weight rows that a kernel of a tier takes at a time.
-func rowHeight(tier cpu.Tier) int {
-	if tier == cpu.AVX512 {
+func rowHeight(tier isa.Tier) int {
+	if tier == isa.AVX512 {
 		return 4
 	}
 	return 2
 }
 
-func rows4(tier cpu.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, groups int) {
+func rows4(tier isa.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, groups int) {
 	p := &w.Data[n*w.RowBytes]
-	wide := tier == cpu.AVX512
+	wide := tier == isa.AVX512
 	switch w.DType {
 	case tensor.F32:
 		if wide {

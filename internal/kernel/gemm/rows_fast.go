@@ -5,7 +5,7 @@ package gemm
 import (
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -24,9 +24,9 @@ func few(d tensor.DType) bool {
 // [n0, n1); missing rows repeat the last one, which writes the same result
 // twice.
 func rowsFast(dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	blocks := w.K / 32
-	if tier == cpu.Generic || blocks == 0 {
+	if tier == isa.Generic || blocks == 0 {
 		return false
 	}
 	if !few(w.DType) {
@@ -74,7 +74,7 @@ func rowsFast(dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int
 
 // decodedRows is rowsFast for types without kernels of their own: parts of four
 // weight rows are decoded and multiplied as F32.
-func decodedRows(tier cpu.Tier, dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int) {
+func decodedRows(tier isa.Tier, dst []float32, ldd int, w *Stored, x []float32, ldx, m, n0, n1 int) {
 	buf := decoded.Get().(*decodedBuf)
 	defer decoded.Put(buf)
 	part := Stored{Data: bytesOf(buf[:]), DType: tensor.F32, N: 4, K: decodedCols, RowBytes: 4 * decodedCols}

@@ -1,7 +1,7 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -70,12 +70,12 @@ func dequantMXFP4AVX512(dst *float32, src *byte, ldd, rowBytes, blocks, rows int
 // each row those were.
 func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, rows int) int {
 	blocks := n / 32
-	tier := cpu.Vector()
-	if tier == cpu.Generic || blocks == 0 || rows == 0 || d.Info().BlockLen > 32 {
+	tier := isa.Vector()
+	if tier == isa.Generic || blocks == 0 || rows == 0 || d.Info().BlockLen > 32 {
 		return 0
 	}
 	_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+d.RowBytes(32*blocks)-1]
-	wide := tier == cpu.AVX512
+	wide := tier == isa.AVX512
 	switch d {
 	case tensor.F32:
 		if wide {

@@ -1,7 +1,7 @@
 package gemm
 
 import (
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -100,7 +100,7 @@ func gemvMXFP4NEON(dst *float32, w *byte, x *float32, dstStride, wStride, rowByt
 // each row those were.
 func dequantRows(dst []float32, d tensor.DType, src []byte, ldd, rowBytes, n, rows int) int {
 	blocks := n / 32
-	if cpu.Vector() == cpu.Generic || blocks == 0 || rows == 0 || d.Info().BlockLen > 32 {
+	if isa.Vector() == isa.Generic || blocks == 0 || rows == 0 || d.Info().BlockLen > 32 {
 		return 0
 	}
 	_, _ = dst[(rows-1)*ldd+n-1], src[(rows-1)*rowBytes+d.RowBytes(32*blocks)-1]
@@ -144,9 +144,9 @@ func direct(d tensor.DType) bool { return few(d) }
 func oneByOne(tensor.DType) bool { return false }
 
 // rowHeight is the number of weight rows that a kernel takes at a time.
-func rowHeight(cpu.Tier) int { return 2 }
+func rowHeight(isa.Tier) int { return 2 }
 
-func rows4(_ cpu.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, groups int) {
+func rows4(_ isa.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, groups int) {
 	p := &w.Data[n*w.RowBytes]
 	switch w.DType {
 	case tensor.F32:
@@ -172,7 +172,7 @@ func rows4(_ cpu.Tier, w *Stored, n int, x, d *[4]*float32, rowBytes, blocks, gr
 	}
 }
 
-func gemv4(_ cpu.Tier, dst *float32, w *Stored, n int, x, _ []float32, dstStride, rowStride, blocks, groups int) {
+func gemv4(_ isa.Tier, dst *float32, w *Stored, n int, x, _ []float32, dstStride, rowStride, blocks, groups int) {
 	p, ws, rb := &w.Data[n*w.RowBytes], rowStride*w.RowBytes, w.RowBytes
 	switch w.DType {
 	case tensor.F32:

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -47,7 +47,7 @@ func lengthsOf(d tensor.DType) []int {
 }
 
 func TestDequantizeIsExact(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		for _, d := range storedTypes {
 			for _, k := range lengthsOf(d) {
@@ -106,7 +106,7 @@ func TestDequantizePanicsOnWrongLength(t *testing.T) {
 }
 
 func TestStoredPanels(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(2, 2))
 		for _, d := range storedTypes {
 			for _, k := range lengthsOf(d) {
@@ -140,7 +140,7 @@ func TestStoredPanels(t *testing.T) {
 }
 
 func TestGemvRows(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(3, 3))
 		for _, d := range storedTypes {
 			for _, k := range lengthsOf(d) {
@@ -179,7 +179,7 @@ func TestGemvRows(t *testing.T) {
 // TestGemvLongRange crosses the bound on one assembly call.
 func TestGemvLongRange(t *testing.T) {
 	const n, k = 4*40 + 3, 4096
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		w, _ := store(t, rng, tensor.F32, n, k)
 		x := noise(rng, k)
@@ -198,7 +198,7 @@ func TestGemvLongRange(t *testing.T) {
 }
 
 func TestMulRows(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(6, 6))
 		for _, d := range storedTypes {
 			for _, k := range lengthsOf(d) {
@@ -262,7 +262,7 @@ func TestNewStoredRefuses(t *testing.T) {
 }
 
 func TestStoredAllocatesNothing(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q2_K, tensor.Q3_K, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4} {
 			k := max(96, d.Info().BlockLen)
@@ -286,8 +286,8 @@ func TestStoredAllocatesNothing(t *testing.T) {
 // TestPanelsDecode: panels are decoded into the values of the file's rows, any
 // part of them.
 func TestPanelsDecode(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, d := range codes.Types() {
 			const n, k = 45, 512
 			w := codeWeights(t, d, n, k)

@@ -1,6 +1,6 @@
 package gemm
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func tileAVX512(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
@@ -18,21 +18,21 @@ func packAAVX2(dst, src *float32, lds, mr, k int)
 func packATAVX2(dst, src *float32, ldd, lds, k int)
 
 // tile computes strips of h rows that follow each other in a and c.
-func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+func tile(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
 	tiles(tier, a, b, c, bias, k, ldc, h, strips, load, 0, 1)
 }
 
 // tiles is tile for panels of b that are nextB values apart; bias only with one.
-func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
+func tiles(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
 	l := 0
 	if load {
 		l = 1
 	}
 	switch tier {
-	case cpu.AVX512:
+	case isa.AVX512:
 		_ = c[(strips*h-1)*ldc+32*panels-1]
 		tileAVX512(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l, nextB, panels)
-	case cpu.AVX2:
+	case isa.AVX2:
 		_ = c[(strips*h-1)*ldc+16*panels-1]
 		tileAVX2(first(a), first(b), &c[0], first(bias), k, ldc, h, strips, l, nextB, panels)
 	default:
@@ -42,8 +42,8 @@ func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load b
 	}
 }
 
-func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
-	if tier == cpu.Generic || kn == 0 {
+func packA(tier isa.Tier, dst []float32, t *Task, m, h, k0, kn int) {
+	if tier == isa.Generic || kn == 0 {
 		packAGeneric(dst, t, m, h, k0, kn)
 		return
 	}
@@ -69,7 +69,7 @@ func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 // transpose writes dst[j][i] = src[i][j] for rows x cols of src.
 func transpose(dst, src []float32, ldd, lds, rows, cols int) {
 	r8, c8 := 0, 0
-	if cpu.Vector() != cpu.Generic && rows >= 8 && cols >= 8 {
+	if isa.Vector() != isa.Generic && rows >= 8 && cols >= 8 {
 		r8, c8 = rows&^7, cols&^7
 		_, _ = src[(rows-1)*lds+cols-1], dst[(cols-1)*ldd+rows-1]
 		for i := 0; i < r8; i += 8 {

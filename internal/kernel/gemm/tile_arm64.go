@@ -1,6 +1,6 @@
 package gemm
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func tileNEON(a, b, c, bias *float32, k, ldc, mr, load int)
@@ -9,8 +9,8 @@ func tileNEON(a, b, c, bias *float32, k, ldc, mr, load int)
 func transpose4NEON(dst, src *float32, ldd, lds, n int)
 
 // tile computes strips of h rows that follow each other in a and c.
-func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
-	if tier == cpu.Generic {
+func tile(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+	if tier == isa.Generic {
 		tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
 		return
 	}
@@ -25,15 +25,15 @@ func tile(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bo
 }
 
 // tiles is tile for panels of b that are nextB values apart; bias only with one.
-func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
+func tiles(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
 	for p := range panels {
 		tile(tier, a, b[p*nextB:], c[8*p:], bias, k, ldc, h, strips, load)
 	}
 }
 
 // packA moves four values at a time, which needs no assembly, or transposes.
-func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
-	if tier == cpu.Generic || kn == 0 {
+func packA(tier isa.Tier, dst []float32, t *Task, m, h, k0, kn int) {
+	if tier == isa.Generic || kn == 0 {
 		packAGeneric(dst, t, m, h, k0, kn)
 		return
 	}
@@ -58,7 +58,7 @@ func packA(tier cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 // transpose writes dst[j][i] = src[i][j] for rows x cols of src.
 func transpose(dst, src []float32, ldd, lds, rows, cols int) {
 	r4, c4 := 0, 0
-	if cpu.Vector() != cpu.Generic && rows >= 4 && cols >= 4 {
+	if isa.Vector() != isa.Generic && rows >= 4 && cols >= 4 {
 		r4, c4 = rows&^3, cols&^3
 		_, _ = src[(rows-1)*lds+cols-1], dst[(cols-1)*ldd+rows-1]
 		for i := 0; i < r4; i += 4 {

@@ -2,20 +2,20 @@
 
 package gemm
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
-func tile(_ cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
+func tile(_ isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool) {
 	tileGeneric(a, b, c, bias, k, ldc, h, strips, load)
 }
 
 // tiles is tile for panels of b that are nextB values apart; bias only with one.
-func tiles(tier cpu.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
+func tiles(tier isa.Tier, a, b, c, bias []float32, k, ldc, h, strips int, load bool, nextB, panels int) {
 	for p := range panels {
 		tile(tier, a, b[p*nextB:], c[8*p:], bias, k, ldc, h, strips, load)
 	}
 }
 
-func packA(_ cpu.Tier, dst []float32, t *Task, m, h, k0, kn int) {
+func packA(_ isa.Tier, dst []float32, t *Task, m, h, k0, kn int) {
 	packAGeneric(dst, t, m, h, k0, kn)
 }
 

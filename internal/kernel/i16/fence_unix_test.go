@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -23,8 +23,8 @@ func TestInside(t *testing.T) {
 		}
 		fence.Hold(t, func(doing *string) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for _, d := range tensor.Codecs() {
 					for act := range GeluTanh + 1 {
 						m, n, k := 1+rng.IntN(30), 1+rng.IntN(50), 1+rng.IntN(200)

@@ -6,7 +6,7 @@
 // are 8-bit integers, and become 10 bits and a sign per 32 elsewhere. That is
 // closer to f32 than bf16 is.
 //
-// backend/cpu imports it; it imports tensor, kernel/cpu and kernel/gemm. Sizes
+// backend/cpu imports it; it imports tensor, kernel/isa and kernel/gemm. Sizes
 // are checked when weights are made and when a Task runs; nothing here returns
 // an error for data. A plain Go twin computes the same class on every machine.
 package i16
@@ -14,8 +14,8 @@ package i16
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 )
 
 const (
@@ -65,12 +65,12 @@ func rowsOf(f kernelFamily) int { return [...]int{4, 4, 6, 12}[f] }
 // family is the kernels of the active tier. AVX-512 without VNNI multiplies
 // pairs no faster than f32.
 func family() kernelFamily {
-	switch t := cpu.Active(); {
-	case t >= cpu.VNNI:
+	switch t := isa.Active(); {
+	case t >= isa.VNNI:
 		return vnni
-	case t == cpu.AVXVNNI:
+	case t == isa.AVXVNNI:
 		return avxvnni
-	case t == cpu.AVX2:
+	case t == isa.AVX2:
 		return avx2
 	}
 	return generic

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"hotpath/internal/kernel/codes"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -43,9 +43,9 @@ func packed(w *gemm.Stored) *Packed {
 // TestProduct holds every tier to float64 sums of the decoded weights, with
 // tails in every dimension, strides beyond the row and guards around C.
 func TestProduct(t *testing.T) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.Q8_0, tensor.Q4_1} {
 				for _, z := range [][3]int{{1, 1, 32}, {3, 33, 64}, {16, 32, 96}, {13, 70, 128}, {500, 20, 64}, {5, 17, 1536}, {30, 40, 1312}} {
 					product(t, d, z[0], z[1], z[2])
@@ -106,9 +106,9 @@ func product(t *testing.T, d tensor.DType, m, n, k int) {
 func TestTwins(t *testing.T) {
 	const m, n, k = 29, 50, 160
 	w, a := stored(t, tensor.Q8_0, random(n*k, 2), n, k), random(m*k, 1)
-	results := map[cpu.Tier][]float32{}
-	for _, tier := range cpu.Available() {
-		restore := cpu.Use(tier)
+	results := map[isa.Tier][]float32{}
+	for _, tier := range isa.Available() {
+		restore := isa.Use(tier)
 		c := make([]float32, m*n)
 		Run(&Task{M: m, N: n, K: k, A: a, LDA: k, W: Stored{w}, C: c, LDC: n}, 0, m, 0, NumPanels(n), NewScratch(k))
 		results[tier] = c
@@ -116,7 +116,7 @@ func TestTwins(t *testing.T) {
 	}
 	for tier, c := range results {
 		for i, v := range c {
-			if want := results[cpu.Generic][i]; math.Abs(float64(v-want)) > 1e-4 {
+			if want := results[isa.Generic][i]; math.Abs(float64(v-want)) > 1e-4 {
 				t.Fatalf("%v: C[%d] is %g, expected %g", tier, i, v, want)
 			}
 		}
@@ -131,12 +131,12 @@ func TestPanels(t *testing.T) {
 		w := stored(t, d, random(n*k, 4), n, k)
 		var codes []int16
 		var scales []float32
-		for _, tier := range cpu.Available() { // generic first
-			restore := cpu.Use(tier)
+		for _, tier := range isa.Available() { // generic first
+			restore := isa.Use(tier)
 			p := packed(w)
 			restore()
 			for i, got := range p.panels {
-				if tier == cpu.Generic {
+				if tier == isa.Generic {
 					codes, scales = append(codes, got.codes...), append(scales, got.scales...)
 					continue
 				}
@@ -164,8 +164,8 @@ func TestAct(t *testing.T) {
 		Gelu:     func(x float64) float64 { return (1 + math.Erf(x/math.Sqrt2)) / 2 },
 		GeluTanh: func(x float64) float64 { return (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) / 2 },
 	}
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, z := range [][3]int{{13, 70, 128}, {4, 16, 32}, {9, 33, 1312}} {
 			m, n, k := z[0], z[1], z[2]
 			w, a, bias := stored(t, tensor.Q8_0, random(n*k, 2), n, k), random(m*k, 1), random(n, 3)
@@ -223,8 +223,8 @@ func TestRowsAlone(t *testing.T) {
 
 // TestExtremes: zeros stay zeros, tiny values do no harm, NaN shows.
 func TestExtremes(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		const n, k = 16, 64
 		w := stored(t, tensor.F32, random(n*k, 2), n, k)
 		run := func(v float32) []float32 {
@@ -253,8 +253,8 @@ func TestExtremes(t *testing.T) {
 // TestCodePanels: products with weights in panels of codes have the bits of those
 // with the file's rows.
 func TestCodePanels(t *testing.T) {
-	for _, tier := range cpu.Available() {
-		defer cpu.Use(tier)()
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
 		for _, d := range codes.Types() {
 			const m, n, k = 20, 50, 1536
 			w := stored(t, d, random(n*k, 1), n, k)
@@ -305,14 +305,14 @@ func TestRunAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkRun(b *testing.B) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, z := range [][3]int{{128, 384, 384}, {128, 1536, 384}, {128, 384, 1536}} {
 			m, n, k := z[0], z[1], z[2]
 			a, c := random(m*k, 1), make([]float32, m*n)
 			w := stored(b, tensor.Q8_0, random(n*k, 2), n, k)
 			run := func(name string, f func()) {
 				b.Run(fmt.Sprintf("tier=%v/m=%d/n=%d/k=%d/%s", tier, m, n, k, name), func(b *testing.B) {
-					defer cpu.Use(tier)()
+					defer isa.Use(tier)()
 					for b.Loop() {
 						f()
 					}

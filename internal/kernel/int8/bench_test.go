@@ -8,8 +8,8 @@ import (
 
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -36,8 +36,8 @@ func measure(b *testing.B, ops float64, unit string, f func()) (rate float64) {
 }
 
 // top is the ceiling of a tier's int8 products.
-func top(tier cpu.Tier) float64 {
-	if tier == cpu.AMX {
+func top(tier isa.Tier) float64 {
+	if tier == isa.AMX {
 		return ceiling.Tiles("int8")
 	}
 	return ceiling.Dot(tier)
@@ -46,8 +46,8 @@ func top(tier cpu.Tier) float64 {
 // BenchmarkRun reports every type at the models' shapes; bf16 on tiles, packed
 // or from the file, is what it has to beat on machines that have them.
 func BenchmarkRun(b *testing.B) {
-	for _, tier := range cpu.Available()[1:] {
-		if tier == cpu.AVX512 {
+	for _, tier := range isa.Available()[1:] {
+		if tier == isa.AVX512 {
 			continue // AVX2's kernels
 		}
 		for _, c := range []struct {
@@ -57,11 +57,11 @@ func BenchmarkRun(b *testing.B) {
 			for _, m := range []int{16, 128, 512} {
 				for _, z := range shapes {
 					n, k := z[0], z[1]
-					if c.class == "bf16" && tier != cpu.AMX {
+					if c.class == "bf16" && tier != isa.AMX {
 						continue
 					}
 					b.Run(fmt.Sprintf("tier=%v/class=%s/type=%v/m=%d/n=%d/k=%d", tier, c.class, c.d, m, n, k), func(b *testing.B) {
-						defer cpu.Use(tier)()
+						defer isa.Use(tier)()
 						a, out, w := random(m*k, 1), make([]float32, m*n), random(n*k, 2)
 						var f func()
 						if c.class == "bf16" {
@@ -88,8 +88,8 @@ func BenchmarkRun(b *testing.B) {
 // what counts is bytes of weights a second. gemm reads the file's rows in f32.
 func BenchmarkFew(b *testing.B) {
 	const k = 576
-	for _, tier := range cpu.Available()[1:] {
-		if tier == cpu.AVX512 {
+	for _, tier := range isa.Available()[1:] {
+		if tier == isa.AVX512 {
 			continue
 		}
 		for _, d := range types {
@@ -103,7 +103,7 @@ func BenchmarkFew(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			restore := cpu.Use(tier)
+			restore := isa.Use(tier)
 			p := pack(b, w)
 			restore()
 			for _, m := range []int{1, 2, 4, 8, 10} {
@@ -125,7 +125,7 @@ func BenchmarkFew(b *testing.B) {
 					}},
 				} {
 					b.Run(fmt.Sprintf("tier=%v/type=%v/m=%d/%s", tier, d, m, way.name), func(b *testing.B) {
-						defer cpu.Use(tier)()
+						defer isa.Use(tier)()
 						measure(b, float64(len(data)), "GB/s", way.f)
 					})
 				}
@@ -138,7 +138,7 @@ func BenchmarkFew(b *testing.B) {
 func BenchmarkQuantize(b *testing.B) {
 	const m, k = 64, 1536
 	x, s := random(m*k, 1), NewScratch(k)
-	for _, tier := range cpu.Available()[1:] {
+	for _, tier := range isa.Available()[1:] {
 		b.Run(fmt.Sprintf("tier=%v", tier), func(b *testing.B) {
 			measure(b, m*k, "Gvalues/s", func() { s.quantize(familyOf(tier), q8, x, k, m, k) })
 		})

@@ -9,7 +9,7 @@
 // only, never on the split of the work, and every assembly tier gives the same
 // bits; the plain Go twin rounds products and sums separately.
 //
-// backend/cpu imports it; it imports tensor, kernel/cpu and kernel/gemm.
+// backend/cpu imports it; it imports tensor, kernel/isa and kernel/gemm.
 // Sizes are checked when weights are packed, which returns errors; a Task
 // whose buffers are too short is a programming mistake and panics.
 package int8
@@ -17,7 +17,7 @@ package int8
 import (
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 const (
@@ -140,7 +140,7 @@ func Run(t *Task, m0, m1, p0, p1 int, s *Scratch) {
 		t.LDA < t.K || t.LDC < t.N || t.Bias != nil && len(t.Bias) < t.N || t.B.N != t.N || t.B.K != t.K || s.k < t.K {
 		panic(fmt.Sprintf("int8: rows %d..%d of %d, panels %d..%d of [%d,%d] do not fit their buffers", m0, m1, t.M, p0, p1, t.N, t.K))
 	}
-	fam := familyOf(cpu.Active())
+	fam := familyOf(isa.Active())
 	if t.B.offset != offsets[fam] && t.B.form != q4 {
 		panic("int8: weights were packed under another tier")
 	}
@@ -200,10 +200,10 @@ func panelGeneric(t *Task, m, rows, p int, s *Scratch) {
 				for k := g * group; k < (g+1)*group; k++ {
 					dot += int32(s.a[r*s.lda+k]) * int32(f.code(panel, k, n, t.B.offset))
 				}
-				d, min := f.scales(panel, g, n)
+				d, lowest := f.scales(panel, g, n)
 				sum += float32(float32(float32(dot)*d) * s.scale[g*s.rows+r])
 				if f.min {
-					sum += float32(min * s.aux[g*s.rows+r])
+					sum += float32(lowest * s.aux[g*s.rows+r])
 				}
 			}
 			*c = sum

@@ -3,7 +3,7 @@ package int8
 import (
 	"unsafe"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 //go:noescape
@@ -50,8 +50,8 @@ func quantizeAVX512(t *quantArgs)
 
 // familyOf maps a tier to its kernels; AVX-512 alone has no better bytes than
 // AVX2.
-func familyOf(t cpu.Tier) family {
-	return [...]family{cpu.Generic: plain, cpu.AVX2: avx2, cpu.AVXVNNI: avxvnni, cpu.AVX512: avx2, cpu.VNNI: vnni, cpu.AMX: tiles}[t]
+func familyOf(t isa.Tier) family {
+	return [...]family{isa.Generic: plain, isa.AVX2: avx2, isa.AVXVNNI: avxvnni, isa.AVX512: avx2, isa.VNNI: vnni, isa.AMX: tiles}[t]
 }
 
 // heights is the rows of a strip of each family.

@@ -1,6 +1,6 @@
 package int8
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func dotQ8SDOT(t *dotArgs)
@@ -13,8 +13,8 @@ func quantizeNEON(t *quantArgs)
 
 // familyOf maps a tier to its kernels; NEON alone has no dot products, and the
 // plain twin stands in.
-func familyOf(t cpu.Tier) family {
-	if t == cpu.DotProd {
+func familyOf(t isa.Tier) family {
+	if t == isa.DotProd {
 		return sdot
 	}
 	return plain

@@ -2,9 +2,9 @@
 
 package int8
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
-func familyOf(cpu.Tier) family { return plain }
+func familyOf(isa.Tier) family { return plain }
 
 func (f family) suit(formID, int) family { return f }
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -59,10 +59,10 @@ func pack(t testing.TB, w *gemm.Stored) *Packed {
 	return p
 }
 
-func tiers(t *testing.T, f func(t *testing.T, tier cpu.Tier)) {
-	for _, tier := range cpu.Available() {
+func tiers(t *testing.T, f func(t *testing.T, tier isa.Tier)) {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			f(t, tier)
 		})
 	}
@@ -105,7 +105,7 @@ func rounded(x []float32) []float64 {
 // TestProduct holds every tier and type to float64 sums of the same codes and
 // scales, with tails in every dimension, strides beyond the row and guards.
 func TestProduct(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		for _, d := range types {
 			for _, s := range [][3]int{{1, 1, 32}, {3, 33, 64}, {7, 16, 96}, {10, 40, 160}, {16, 32, 128}, {17, 64, 320}, {33, 70, 384}, {300, 40, 64}, {40, 64, 576}} {
 				for _, mode := range []string{"plain", "bias", "add"} {
@@ -196,7 +196,7 @@ func fileRow(p *Packed, row []byte, n int) {
 
 // TestPackLosesNothing reads the file's rows back, any byte.
 func TestPackLosesNothing(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		for _, d := range types {
 			const n, k = 53, 96
@@ -236,7 +236,7 @@ func TestSameBits(t *testing.T) {
 			}
 		}
 		var first []float32
-		tiers(t, func(t *testing.T, tier cpu.Tier) {
+		tiers(t, func(t *testing.T, tier isa.Tier) {
 			p := pack(t, w)
 			run := func(cutM, cutP []int) []float32 {
 				out := make([]float32, m*n)
@@ -269,7 +269,7 @@ func TestSameBits(t *testing.T) {
 // after another product they are.
 func TestEpoch(t *testing.T) {
 	const m, n, k = 5, 3 * NR, 96
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		s, a, w := NewScratch(k), activations(m, k), random(n*k, 4)
 		var packed []*Packed
 		for _, d := range types {
@@ -311,7 +311,7 @@ func same(t *testing.T, name string, got, want []float32) {
 // TestQuantizersAgree compares every tier's codes, scales and sums with the
 // plain ones.
 func TestQuantizersAgree(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		for id, f := range forms {
 			for _, groups := range []int{1, 2, 3, 4, 5, 10, 20, 23} {
 				k := groups * group
@@ -343,7 +343,7 @@ func TestQuantizersAgree(t *testing.T) {
 
 // TestNotFinite says that a NaN or an infinity stays visible.
 func TestNotFinite(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		const n, k = 40, 256
 		for _, d := range types {
 			p := pack(t, stored(t, d, random(n*k, 2), n, k))
@@ -362,7 +362,7 @@ func TestNotFinite(t *testing.T) {
 }
 
 func TestRunAllocatesNothing(t *testing.T) {
-	tiers(t, func(t *testing.T, tier cpu.Tier) {
+	tiers(t, func(t *testing.T, tier isa.Tier) {
 		const m, n, k = 40, 70, 64
 		for _, d := range types {
 			task := Task{M: m, N: n, K: k, A: random(m*k, 1), LDA: k, B: pack(t, stored(t, d, random(n*k, 2), n, k)), C: make([]float32, m*n), LDC: n}

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -110,7 +110,7 @@ func Pack(data []byte, w *gemm.Stored) (*Packed, error) {
 	}
 	p := &Packed{Data: data[:size], N: w.N, K: w.K, form: f}
 	if f != q4 {
-		p.offset = offsets[familyOf(cpu.Active())]
+		p.offset = offsets[familyOf(isa.Active())]
 	}
 	for i := range NumPanels(w.N) {
 		panel := p.panel(i)

@@ -2,10 +2,10 @@
 
 package vec
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 func adamwFast(w, m, v, g []float32, h *AdamWStep) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}

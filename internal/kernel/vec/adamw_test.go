@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 // someStep is a step as training makes it.
@@ -67,10 +67,10 @@ func TestAdamW(t *testing.T) {
 }
 
 func BenchmarkAdamW(b *testing.B) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, n := range []int{1024, 1 << 22} { // in L1, and beyond the caches
 			b.Run(fmt.Sprintf("tier=%v/n=%d", tier, n), func(b *testing.B) {
-				defer cpu.Use(tier)()
+				defer isa.Use(tier)()
 				var of [4][]float32
 				for i := range of {
 					of[i] = make([]float32, n)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
 	"hotpath/internal/kernel/fence"
+	"hotpath/internal/kernel/isa"
 )
 
 // TestInside: kernels read and write their operands only, of any length.
@@ -18,8 +18,8 @@ func TestInside(t *testing.T) {
 			f[i] = fence.New(t, 4096, front)
 		}
 		fence.Hold(t, func(doing *string) {
-			for _, tier := range cpu.Available() {
-				defer cpu.Use(tier)()
+			for _, tier := range isa.Available() {
+				defer isa.Use(tier)()
 				for n := range 150 {
 					a, b, c, d := fence.Of[float32](f[0], n), fence.Of[float32](f[1], n), fence.Of[float32](f[2], n), fence.Of[float32](f[3], n)
 					for _, k := range maps {

@@ -1,6 +1,6 @@
 package vec
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 //go:noescape
 func toF16AVX2(dst *byte, src *float32, n int)
@@ -8,7 +8,7 @@ func toF16AVX2(dst *byte, src *float32, n int)
 // toF16Fast converts what whole vectors hold and returns how many that were.
 func toF16Fast(dst []byte, src []float32) int {
 	n := len(src) &^ 7
-	if n == 0 || cpu.Vector() == cpu.Generic {
+	if n == 0 || isa.Vector() == isa.Generic {
 		return 0
 	}
 	_ = dst[2*n-1]

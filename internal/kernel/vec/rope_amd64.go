@@ -1,12 +1,12 @@
 package vec
 
-import "hotpath/internal/kernel/cpu"
+import "hotpath/internal/kernel/isa"
 
 // A half that is no whole number of vectors is rare enough to stay in Go.
 
 func ropeSplit(x, cos, sin []float32, inverse bool) {
 	sign, bits := signOf(inverse)
-	if half := len(cos); half > 0 && half%8 == 0 && cpu.Vector() != cpu.Generic {
+	if half := len(cos); half > 0 && half%8 == 0 && isa.Vector() != isa.Generic {
 		ropeSplitAVX2(&x[0], &cos[0], &sin[0], half, bits)
 		return
 	}
@@ -15,7 +15,7 @@ func ropeSplit(x, cos, sin []float32, inverse bool) {
 
 func ropePairs(x, cos, sin []float32, inverse bool) {
 	sign, bits := signOf(inverse)
-	if half := len(cos); half > 0 && half%4 == 0 && cpu.Vector() != cpu.Generic {
+	if half := len(cos); half > 0 && half%4 == 0 && isa.Vector() != isa.Generic {
 		ropePairsAVX2(&x[0], &cos[0], &sin[0], half, bits)
 		return
 	}

@@ -2,7 +2,7 @@
 // reductions, exponentials, activations and norms of one row with their
 // derivatives, rotary position embedding, and steps of AdamW.
 //
-// backend/cpu and attention import it; it imports only kernel/cpu. Every
+// backend/cpu and attention import it; it imports only kernel/isa. Every
 // function has a generic Go twin in this package and AVX2, AVX-512 and NEON
 // versions in generated assembly, chosen by the active tier; those for logits
 // have none for NEON. Slices of

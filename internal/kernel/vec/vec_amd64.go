@@ -5,13 +5,13 @@ package vec
 import (
 	"math"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 var negInf = float32(math.Inf(-1))
 
 // lanes is the number of f32 values in a vector of each tier.
-var lanes = [...]int{cpu.Generic: 0, cpu.AVX2: 8, cpu.AVX512: 16}
+var lanes = [...]int{isa.Generic: 0, isa.AVX2: 8, isa.AVX512: 16}
 
 //go:noescape
 func ropeSplitAVX2(x, cos, sin *float32, half int, sign uint32)
@@ -26,14 +26,14 @@ func addAVX2(dst, a, b *float32, n int)
 func addAVX512(dst, a, b *float32, n int)
 
 func addFast(dst, a, b []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			addAVX512(&dst[0], &a[0], &b[0], full)
 		} else {
 			addAVX2(&dst[0], &a[0], &b[0], full)
@@ -43,7 +43,7 @@ func addFast(dst, a, b []float32) bool {
 		var dstT, aT, bT [16]float32
 		copy(aT[:], a[full:])
 		copy(bT[:], b[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			addAVX512(&dstT[0], &aT[0], &bT[0], lane)
 		} else {
 			addAVX2(&dstT[0], &aT[0], &bT[0], lane)
@@ -60,14 +60,14 @@ func mulAVX2(dst, a, b *float32, n int)
 func mulAVX512(dst, a, b *float32, n int)
 
 func mulFast(dst, a, b []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			mulAVX512(&dst[0], &a[0], &b[0], full)
 		} else {
 			mulAVX2(&dst[0], &a[0], &b[0], full)
@@ -77,7 +77,7 @@ func mulFast(dst, a, b []float32) bool {
 		var dstT, aT, bT [16]float32
 		copy(aT[:], a[full:])
 		copy(bT[:], b[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			mulAVX512(&dstT[0], &aT[0], &bT[0], lane)
 		} else {
 			mulAVX2(&dstT[0], &aT[0], &bT[0], lane)
@@ -94,14 +94,14 @@ func scaleAVX2(dst, a *float32, n int, s float32)
 func scaleAVX512(dst, a *float32, n int, s float32)
 
 func scaleFast(dst, a []float32, s float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			scaleAVX512(&dst[0], &a[0], full, s)
 		} else {
 			scaleAVX2(&dst[0], &a[0], full, s)
@@ -110,7 +110,7 @@ func scaleFast(dst, a []float32, s float32) bool {
 	if full < len(dst) {
 		var dstT, aT [16]float32
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			scaleAVX512(&dstT[0], &aT[0], lane, s)
 		} else {
 			scaleAVX2(&dstT[0], &aT[0], lane, s)
@@ -127,14 +127,14 @@ func axpyAVX2(dst, a *float32, n int, s float32)
 func axpyAVX512(dst, a *float32, n int, s float32)
 
 func axpyFast(dst, a []float32, s float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			axpyAVX512(&dst[0], &a[0], full, s)
 		} else {
 			axpyAVX2(&dst[0], &a[0], full, s)
@@ -144,7 +144,7 @@ func axpyFast(dst, a []float32, s float32) bool {
 		var dstT, aT [16]float32
 		copy(dstT[:], dst[full:])
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			axpyAVX512(&dstT[0], &aT[0], lane, s)
 		} else {
 			axpyAVX2(&dstT[0], &aT[0], lane, s)
@@ -161,14 +161,14 @@ func normAVX2(dst, x, w *float32, n int, mean, inv float32)
 func normAVX512(dst, x, w *float32, n int, mean, inv float32)
 
 func normFast(dst, x, w []float32, mean, inv float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normAVX512(&dst[0], &x[0], &w[0], full, mean, inv)
 		} else {
 			normAVX2(&dst[0], &x[0], &w[0], full, mean, inv)
@@ -178,7 +178,7 @@ func normFast(dst, x, w []float32, mean, inv float32) bool {
 		var dstT, xT, wT [16]float32
 		copy(xT[:], x[full:])
 		copy(wT[:], w[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normAVX512(&dstT[0], &xT[0], &wT[0], lane, mean, inv)
 		} else {
 			normAVX2(&dstT[0], &xT[0], &wT[0], lane, mean, inv)
@@ -195,14 +195,14 @@ func normBiasAVX2(dst, x, w, b *float32, n int, mean, inv float32)
 func normBiasAVX512(dst, x, w, b *float32, n int, mean, inv float32)
 
 func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normBiasAVX512(&dst[0], &x[0], &w[0], &b[0], full, mean, inv)
 		} else {
 			normBiasAVX2(&dst[0], &x[0], &w[0], &b[0], full, mean, inv)
@@ -213,7 +213,7 @@ func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
 		copy(xT[:], x[full:])
 		copy(wT[:], w[full:])
 		copy(bT[:], b[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normBiasAVX512(&dstT[0], &xT[0], &wT[0], &bT[0], lane, mean, inv)
 		} else {
 			normBiasAVX2(&dstT[0], &xT[0], &wT[0], &bT[0], lane, mean, inv)
@@ -230,14 +230,14 @@ func normGradAVX2(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
 func normGradAVX512(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
 
 func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normGradAVX512(&dst[0], &dy[0], &x[0], full, mean, inv, sum, dot)
 		} else {
 			normGradAVX2(&dst[0], &dy[0], &x[0], full, mean, inv, sum, dot)
@@ -247,7 +247,7 @@ func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
 		var dstT, dyT, xT [16]float32
 		copy(dyT[:], dy[full:])
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normGradAVX512(&dstT[0], &dyT[0], &xT[0], lane, mean, inv, sum, dot)
 		} else {
 			normGradAVX2(&dstT[0], &dyT[0], &xT[0], lane, mean, inv, sum, dot)
@@ -264,14 +264,14 @@ func normWeightGradAVX2(dst, dy, x *float32, n int, mean, inv float32)
 func normWeightGradAVX512(dst, dy, x *float32, n int, mean, inv float32)
 
 func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normWeightGradAVX512(&dst[0], &dy[0], &x[0], full, mean, inv)
 		} else {
 			normWeightGradAVX2(&dst[0], &dy[0], &x[0], full, mean, inv)
@@ -282,7 +282,7 @@ func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
 		copy(dstT[:], dst[full:])
 		copy(dyT[:], dy[full:])
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			normWeightGradAVX512(&dstT[0], &dyT[0], &xT[0], lane, mean, inv)
 		} else {
 			normWeightGradAVX2(&dstT[0], &dyT[0], &xT[0], lane, mean, inv)
@@ -299,14 +299,14 @@ func expAVX2(dst, x *float32, n int, shift float32) (sum float32)
 func expAVX512(dst, x *float32, n int, shift float32) (sum float32)
 
 func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			sum += expAVX512(&dst[0], &x[0], full, shift)
 		} else {
 			sum += expAVX2(&dst[0], &x[0], full, shift)
@@ -318,7 +318,7 @@ func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
 			xT[i] = negInf
 		}
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			sum += expAVX512(&dstT[0], &xT[0], lane, shift)
 		} else {
 			sum += expAVX2(&dstT[0], &xT[0], lane, shift)
@@ -335,14 +335,14 @@ func siluAVX2(dst, x *float32, n int)
 func siluAVX512(dst, x *float32, n int)
 
 func siluFast(dst, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluAVX512(&dst[0], &x[0], full)
 		} else {
 			siluAVX2(&dst[0], &x[0], full)
@@ -351,7 +351,7 @@ func siluFast(dst, x []float32) bool {
 	if full < len(dst) {
 		var dstT, xT [16]float32
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluAVX512(&dstT[0], &xT[0], lane)
 		} else {
 			siluAVX2(&dstT[0], &xT[0], lane)
@@ -368,14 +368,14 @@ func siluMulAVX2(dst, x, u *float32, n int)
 func siluMulAVX512(dst, x, u *float32, n int)
 
 func siluMulFast(dst, x, u []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluMulAVX512(&dst[0], &x[0], &u[0], full)
 		} else {
 			siluMulAVX2(&dst[0], &x[0], &u[0], full)
@@ -385,7 +385,7 @@ func siluMulFast(dst, x, u []float32) bool {
 		var dstT, xT, uT [16]float32
 		copy(xT[:], x[full:])
 		copy(uT[:], u[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluMulAVX512(&dstT[0], &xT[0], &uT[0], lane)
 		} else {
 			siluMulAVX2(&dstT[0], &xT[0], &uT[0], lane)
@@ -402,14 +402,14 @@ func siluGradAVX2(dst, dy, x *float32, n int)
 func siluGradAVX512(dst, dy, x *float32, n int)
 
 func siluGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluGradAVX512(&dst[0], &dy[0], &x[0], full)
 		} else {
 			siluGradAVX2(&dst[0], &dy[0], &x[0], full)
@@ -419,7 +419,7 @@ func siluGradFast(dst, dy, x []float32) bool {
 		var dstT, dyT, xT [16]float32
 		copy(dyT[:], dy[full:])
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			siluGradAVX512(&dstT[0], &dyT[0], &xT[0], lane)
 		} else {
 			siluGradAVX2(&dstT[0], &dyT[0], &xT[0], lane)
@@ -436,14 +436,14 @@ func tanhAVX2(dst, x *float32, n int)
 func tanhAVX512(dst, x *float32, n int)
 
 func tanhFast(dst, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			tanhAVX512(&dst[0], &x[0], full)
 		} else {
 			tanhAVX2(&dst[0], &x[0], full)
@@ -452,7 +452,7 @@ func tanhFast(dst, x []float32) bool {
 	if full < len(dst) {
 		var dstT, xT [16]float32
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			tanhAVX512(&dstT[0], &xT[0], lane)
 		} else {
 			tanhAVX2(&dstT[0], &xT[0], lane)
@@ -469,14 +469,14 @@ func geluTanhAVX2(dst, x *float32, n int)
 func geluTanhAVX512(dst, x *float32, n int)
 
 func geluTanhFast(dst, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhAVX512(&dst[0], &x[0], full)
 		} else {
 			geluTanhAVX2(&dst[0], &x[0], full)
@@ -485,7 +485,7 @@ func geluTanhFast(dst, x []float32) bool {
 	if full < len(dst) {
 		var dstT, xT [16]float32
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhAVX512(&dstT[0], &xT[0], lane)
 		} else {
 			geluTanhAVX2(&dstT[0], &xT[0], lane)
@@ -502,14 +502,14 @@ func geluTanhMulAVX2(dst, x, u *float32, n int)
 func geluTanhMulAVX512(dst, x, u *float32, n int)
 
 func geluTanhMulFast(dst, x, u []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhMulAVX512(&dst[0], &x[0], &u[0], full)
 		} else {
 			geluTanhMulAVX2(&dst[0], &x[0], &u[0], full)
@@ -519,7 +519,7 @@ func geluTanhMulFast(dst, x, u []float32) bool {
 		var dstT, xT, uT [16]float32
 		copy(xT[:], x[full:])
 		copy(uT[:], u[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhMulAVX512(&dstT[0], &xT[0], &uT[0], lane)
 		} else {
 			geluTanhMulAVX2(&dstT[0], &xT[0], &uT[0], lane)
@@ -536,14 +536,14 @@ func geluTanhGradAVX2(dst, dy, x *float32, n int)
 func geluTanhGradAVX512(dst, dy, x *float32, n int)
 
 func geluTanhGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhGradAVX512(&dst[0], &dy[0], &x[0], full)
 		} else {
 			geluTanhGradAVX2(&dst[0], &dy[0], &x[0], full)
@@ -553,7 +553,7 @@ func geluTanhGradFast(dst, dy, x []float32) bool {
 		var dstT, dyT, xT [16]float32
 		copy(dyT[:], dy[full:])
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluTanhGradAVX512(&dstT[0], &dyT[0], &xT[0], lane)
 		} else {
 			geluTanhGradAVX2(&dstT[0], &dyT[0], &xT[0], lane)
@@ -570,14 +570,14 @@ func geluAVX2(dst, x *float32, n int)
 func geluAVX512(dst, x *float32, n int)
 
 func geluFast(dst, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluAVX512(&dst[0], &x[0], full)
 		} else {
 			geluAVX2(&dst[0], &x[0], full)
@@ -586,7 +586,7 @@ func geluFast(dst, x []float32) bool {
 	if full < len(dst) {
 		var dstT, xT [16]float32
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluAVX512(&dstT[0], &xT[0], lane)
 		} else {
 			geluAVX2(&dstT[0], &xT[0], lane)
@@ -603,14 +603,14 @@ func geluMulAVX2(dst, x, u *float32, n int)
 func geluMulAVX512(dst, x, u *float32, n int)
 
 func geluMulFast(dst, x, u []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluMulAVX512(&dst[0], &x[0], &u[0], full)
 		} else {
 			geluMulAVX2(&dst[0], &x[0], &u[0], full)
@@ -620,7 +620,7 @@ func geluMulFast(dst, x, u []float32) bool {
 		var dstT, xT, uT [16]float32
 		copy(xT[:], x[full:])
 		copy(uT[:], u[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluMulAVX512(&dstT[0], &xT[0], &uT[0], lane)
 		} else {
 			geluMulAVX2(&dstT[0], &xT[0], &uT[0], lane)
@@ -637,14 +637,14 @@ func geluGradAVX2(dst, dy, x *float32, n int)
 func geluGradAVX512(dst, dy, x *float32, n int)
 
 func geluGradFast(dst, dy, x []float32) bool {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return false
 	}
 	full := len(dst) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluGradAVX512(&dst[0], &dy[0], &x[0], full)
 		} else {
 			geluGradAVX2(&dst[0], &dy[0], &x[0], full)
@@ -654,7 +654,7 @@ func geluGradFast(dst, dy, x []float32) bool {
 		var dstT, dyT, xT [16]float32
 		copy(dyT[:], dy[full:])
 		copy(xT[:], x[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			geluGradAVX512(&dstT[0], &dyT[0], &xT[0], lane)
 		} else {
 			geluGradAVX2(&dstT[0], &dyT[0], &xT[0], lane)
@@ -671,14 +671,14 @@ func sumAVX2(a *float32, n int) (ret float32)
 func sumAVX512(a *float32, n int) (ret float32)
 
 func sumFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumAVX512(&a[0], full)
 		} else {
 			ret += sumAVX2(&a[0], full)
@@ -687,7 +687,7 @@ func sumFast(a []float32) (ret float32, ok bool) {
 	if full < len(a) {
 		var aT [16]float32
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumAVX512(&aT[0], lane)
 		} else {
 			ret += sumAVX2(&aT[0], lane)
@@ -703,14 +703,14 @@ func sumSquaresAVX2(a *float32, n int) (ret float32)
 func sumSquaresAVX512(a *float32, n int) (ret float32)
 
 func sumSquaresFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumSquaresAVX512(&a[0], full)
 		} else {
 			ret += sumSquaresAVX2(&a[0], full)
@@ -719,7 +719,7 @@ func sumSquaresFast(a []float32) (ret float32, ok bool) {
 	if full < len(a) {
 		var aT [16]float32
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumSquaresAVX512(&aT[0], lane)
 		} else {
 			ret += sumSquaresAVX2(&aT[0], lane)
@@ -735,14 +735,14 @@ func sumSquaresFromAVX2(a *float32, n int, mean float32) (ret float32)
 func sumSquaresFromAVX512(a *float32, n int, mean float32) (ret float32)
 
 func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumSquaresFromAVX512(&a[0], full, mean)
 		} else {
 			ret += sumSquaresFromAVX2(&a[0], full, mean)
@@ -754,7 +754,7 @@ func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) {
 			aT[i] = mean
 		}
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += sumSquaresFromAVX512(&aT[0], lane, mean)
 		} else {
 			ret += sumSquaresFromAVX2(&aT[0], lane, mean)
@@ -770,14 +770,14 @@ func dotAVX2(a, b *float32, n int) (ret float32)
 func dotAVX512(a, b *float32, n int) (ret float32)
 
 func dotFast(a, b []float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += dotAVX512(&a[0], &b[0], full)
 		} else {
 			ret += dotAVX2(&a[0], &b[0], full)
@@ -787,7 +787,7 @@ func dotFast(a, b []float32) (ret float32, ok bool) {
 		var aT, bT [16]float32
 		copy(aT[:], a[full:])
 		copy(bT[:], b[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += dotAVX512(&aT[0], &bT[0], lane)
 		} else {
 			ret += dotAVX2(&aT[0], &bT[0], lane)
@@ -803,14 +803,14 @@ func dotFromAVX2(a, b *float32, n int, mean float32) (ret float32)
 func dotFromAVX512(a, b *float32, n int, mean float32) (ret float32)
 
 func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
 	}
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += dotFromAVX512(&a[0], &b[0], full, mean)
 		} else {
 			ret += dotFromAVX2(&a[0], &b[0], full, mean)
@@ -820,7 +820,7 @@ func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
 		var aT, bT [16]float32
 		copy(aT[:], a[full:])
 		copy(bT[:], b[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret += dotFromAVX512(&aT[0], &bT[0], lane, mean)
 		} else {
 			ret += dotFromAVX2(&aT[0], &bT[0], lane, mean)
@@ -836,7 +836,7 @@ func maxAVX2(a *float32, n int) (ret float32)
 func maxAVX512(a *float32, n int) (ret float32)
 
 func maxFast(a []float32) (ret float32, ok bool) {
-	tier := cpu.Vector()
+	tier := isa.Vector()
 	lane := lanes[tier]
 	if lane == 0 {
 		return 0, false
@@ -844,7 +844,7 @@ func maxFast(a []float32) (ret float32, ok bool) {
 	ret = negInf
 	full := len(a) &^ (lane - 1)
 	if full > 0 {
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret = max(ret, maxAVX512(&a[0], full))
 		} else {
 			ret = max(ret, maxAVX2(&a[0], full))
@@ -856,7 +856,7 @@ func maxFast(a []float32) (ret float32, ok bool) {
 			aT[i] = negInf
 		}
 		copy(aT[:], a[full:])
-		if tier == cpu.AVX512 {
+		if tier == isa.AVX512 {
 			ret = max(ret, maxAVX512(&aT[0], lane))
 		} else {
 			ret = max(ret, maxAVX2(&aT[0], lane))

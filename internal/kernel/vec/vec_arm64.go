@@ -5,13 +5,13 @@ package vec
 import (
 	"math"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 var negInf = float32(math.Inf(-1))
 
 // lanes is the number of f32 values in a vector of each tier.
-var lanes = [...]int{cpu.Generic: 0, cpu.NEON: 4}
+var lanes = [...]int{isa.Generic: 0, isa.NEON: 4}
 
 //go:noescape
 func ropeSplitNEON(x, cos, sin *float32, half int, sign uint32)
@@ -23,7 +23,7 @@ func ropePairsNEON(x, cos, sin *float32, half int, sign uint32)
 func addNEON(dst, a, b *float32, n int)
 
 func addFast(dst, a, b []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -45,7 +45,7 @@ func addFast(dst, a, b []float32) bool {
 func mulNEON(dst, a, b *float32, n int)
 
 func mulFast(dst, a, b []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -67,7 +67,7 @@ func mulFast(dst, a, b []float32) bool {
 func scaleNEON(dst, a *float32, n int, s float32)
 
 func scaleFast(dst, a []float32, s float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -88,7 +88,7 @@ func scaleFast(dst, a []float32, s float32) bool {
 func axpyNEON(dst, a *float32, n int, s float32)
 
 func axpyFast(dst, a []float32, s float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -110,7 +110,7 @@ func axpyFast(dst, a []float32, s float32) bool {
 func normNEON(dst, x, w *float32, n int, mean, inv float32)
 
 func normFast(dst, x, w []float32, mean, inv float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -132,7 +132,7 @@ func normFast(dst, x, w []float32, mean, inv float32) bool {
 func normBiasNEON(dst, x, w, b *float32, n int, mean, inv float32)
 
 func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -155,7 +155,7 @@ func normBiasFast(dst, x, w, b []float32, mean, inv float32) bool {
 func normGradNEON(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
 
 func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -177,7 +177,7 @@ func normGradFast(dst, dy, x []float32, mean, inv, sum, dot float32) bool {
 func normWeightGradNEON(dst, dy, x *float32, n int, mean, inv float32)
 
 func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -200,7 +200,7 @@ func normWeightGradFast(dst, dy, x []float32, mean, inv float32) bool {
 func expNEON(dst, x *float32, n int, shift float32) (sum float32)
 
 func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -224,7 +224,7 @@ func expFast(dst, x []float32, shift float32) (sum float32, ok bool) {
 func siluNEON(dst, x *float32, n int)
 
 func siluFast(dst, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -245,7 +245,7 @@ func siluFast(dst, x []float32) bool {
 func siluMulNEON(dst, x, u *float32, n int)
 
 func siluMulFast(dst, x, u []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -267,7 +267,7 @@ func siluMulFast(dst, x, u []float32) bool {
 func siluGradNEON(dst, dy, x *float32, n int)
 
 func siluGradFast(dst, dy, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -289,7 +289,7 @@ func siluGradFast(dst, dy, x []float32) bool {
 func tanhNEON(dst, x *float32, n int)
 
 func tanhFast(dst, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -310,7 +310,7 @@ func tanhFast(dst, x []float32) bool {
 func geluTanhNEON(dst, x *float32, n int)
 
 func geluTanhFast(dst, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -331,7 +331,7 @@ func geluTanhFast(dst, x []float32) bool {
 func geluTanhMulNEON(dst, x, u *float32, n int)
 
 func geluTanhMulFast(dst, x, u []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -353,7 +353,7 @@ func geluTanhMulFast(dst, x, u []float32) bool {
 func geluTanhGradNEON(dst, dy, x *float32, n int)
 
 func geluTanhGradFast(dst, dy, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -375,7 +375,7 @@ func geluTanhGradFast(dst, dy, x []float32) bool {
 func geluNEON(dst, x *float32, n int)
 
 func geluFast(dst, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -396,7 +396,7 @@ func geluFast(dst, x []float32) bool {
 func geluMulNEON(dst, x, u *float32, n int)
 
 func geluMulFast(dst, x, u []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -418,7 +418,7 @@ func geluMulFast(dst, x, u []float32) bool {
 func geluGradNEON(dst, dy, x *float32, n int)
 
 func geluGradFast(dst, dy, x []float32) bool {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return false
 	}
@@ -440,7 +440,7 @@ func geluGradFast(dst, dy, x []float32) bool {
 func sumNEON(a *float32, n int) (ret float32)
 
 func sumFast(a []float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -460,7 +460,7 @@ func sumFast(a []float32) (ret float32, ok bool) {
 func sumSquaresNEON(a *float32, n int) (ret float32)
 
 func sumSquaresFast(a []float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -480,7 +480,7 @@ func sumSquaresFast(a []float32) (ret float32, ok bool) {
 func sumSquaresFromNEON(a *float32, n int, mean float32) (ret float32)
 
 func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -503,7 +503,7 @@ func sumSquaresFromFast(a []float32, mean float32) (ret float32, ok bool) {
 func dotNEON(a, b *float32, n int) (ret float32)
 
 func dotFast(a, b []float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -524,7 +524,7 @@ func dotFast(a, b []float32) (ret float32, ok bool) {
 func dotFromNEON(a, b *float32, n int, mean float32) (ret float32)
 
 func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}
@@ -545,7 +545,7 @@ func dotFromFast(a, b []float32, mean float32) (ret float32, ok bool) {
 func maxNEON(a *float32, n int) (ret float32)
 
 func maxFast(a []float32) (ret float32, ok bool) {
-	lane := lanes[cpu.Vector()]
+	lane := lanes[isa.Vector()]
 	if lane == 0 {
 		return 0, false
 	}

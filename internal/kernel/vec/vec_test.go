@@ -6,16 +6,16 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"hotpath/internal/kernel/cpu"
+	"hotpath/internal/kernel/isa"
 )
 
 var lengths = []int{0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129, 384, 1000}
 
 // tiers runs f under every tier that the machine has.
 func tiers(t *testing.T, f func(t *testing.T)) {
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
-			defer cpu.Use(tier)()
+			defer isa.Use(tier)()
 			f(t)
 		})
 	}
@@ -329,10 +329,10 @@ func BenchmarkMaps(bench *testing.B) {
 	for i := range a {
 		a[i] = float32(i%17)/4 - 2
 	}
-	for _, tier := range cpu.Available() {
+	for _, tier := range isa.Available() {
 		for _, k := range maps {
 			bench.Run(fmt.Sprintf("%s/tier=%v", k.name, tier), func(bench *testing.B) {
-				defer cpu.Use(tier)()
+				defer isa.Use(tier)()
 				for bench.Loop() {
 					k.run(dst, a, b)
 				}

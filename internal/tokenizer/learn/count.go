@@ -48,8 +48,8 @@ func hashWord(word []byte) uint32 {
 	return uint32(hi ^ lo)
 }
 
-// add counts a word n times more.
-func (w *words) add(word []byte, n int64) { w.addHashed(hashWord(word), word, n) }
+// addWord counts a word n times more.
+func (w *words) addWord(word []byte, n int64) { w.addHashed(hashWord(word), word, n) }
 
 func (w *words) addHashed(hash uint32, word []byte, n int64) {
 	mask := uint32(len(w.slots) - 1)
@@ -105,7 +105,7 @@ func countWords(ctx context.Context, files []dataset.File, cut *tokenizer.Cutter
 	counters := make([]*counter, threads)
 	for i := range counters {
 		c := &counter{cut: cut, words: newWords()}
-		c.add = func(piece []byte) { c.words.add(piece, 1) }
+		c.add = func(piece []byte) { c.words.addWord(piece, 1) }
 		counters[i] = c
 	}
 	var full atomic.Bool

@@ -157,7 +157,7 @@ func Train(ctx context.Context, paths []string, o Options) (*Result, error) {
 		m.characters(words, o.LimitAlphabet, o.VocabSize)
 	} else {
 		progress := o.stage(Merging, int64(o.VocabSize))
-		err = m.run(ctx, o.VocabSize, func(n int) {
+		err = m.mergeAll(ctx, o.VocabSize, func(n int) {
 			if progress != nil {
 				progress(int64(n))
 			}

@@ -95,9 +95,9 @@ func (m *merger) begin() {
 	m.queue.order()
 }
 
-// run merges until there are size tokens, or no pair is left that is frequent
+// mergeAll merges until there are size tokens, or no pair is left that is frequent
 // enough.
-func (m *merger) run(ctx context.Context, size int, progress func(tokens int)) error {
+func (m *merger) mergeAll(ctx context.Context, size int, progress func(tokens int)) error {
 	m.begin()
 	m.left.grow(size)
 	m.right.grow(size)
@@ -159,10 +159,10 @@ func (m *merger) merge(a, b, t int32, places []int32) {
 		m.symbols[j-1], m.symbols[j] = inside, inside
 		m.symbols[i], m.symbols[end-1] = t, t
 		if x := m.symbols[i-1]; x >= 0 {
-			m.left.add(x, i-m.length[x], count)
+			m.left.addCount(x, i-m.length[x], count)
 		}
 		if y := m.symbols[end]; y >= 0 {
-			m.right.add(y, i, count)
+			m.right.addCount(y, i, count)
 		}
 	}
 	// Where t follows t, its neighbour was counted as an a before.
@@ -221,7 +221,7 @@ func (n *neighbours) grow(tokens int) {
 	n.count, n.number = make([]int64, tokens), make([]int32, tokens)
 }
 
-func (n *neighbours) add(token, at int32, count int64) {
+func (n *neighbours) addCount(token, at int32, count int64) {
 	if n.number[token] == 0 {
 		n.seen = append(n.seen, token)
 	}

@@ -19,13 +19,13 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := runBench(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tokbench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func runBench(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("expected TOKENIZER and TEXT")
 	}

@@ -1,6 +1,6 @@
 //go:build !amd64 && !arm64
 
-package cpu
+package isa
 
 // detect knows no assembly tier on this architecture.
 func detect() (h [numTiers]bool) {

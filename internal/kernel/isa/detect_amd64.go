@@ -1,4 +1,4 @@
-package cpu
+package isa
 
 import (
 	"strings"
@@ -28,7 +28,7 @@ func detect() (h [numTiers]bool) {
 
 // brand reads the processor's own name, 48 bytes in three leaves.
 func brand() string {
-	if max, _, _, _ := cpuid(0x80000000, 0); max < 0x80000004 {
+	if highest, _, _, _ := cpuid(0x80000000, 0); highest < 0x80000004 {
 		return ""
 	}
 	var b []byte

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cpu
+package isa
 
 // permitAMX knows no other system's way.
 func permitAMX() bool { return false }

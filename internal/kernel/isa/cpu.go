@@ -1,4 +1,4 @@
-// Package cpu says what this processor can do: the instruction tiers that it
+// Package isa says what this processor can do: the instruction tiers that it
 // has, the one in use, its name, its caches and how many cores this process
 // may use.
 //
@@ -7,7 +7,7 @@
 // variable HOTPATH_CPU forces a tier; a value that cannot be honoured leaves
 // the best tier in use and an error in Err, which commands print and refuse
 // to go on with. It imports nothing of ours.
-package cpu
+package isa
 
 import (
 	"fmt"
