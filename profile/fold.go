@@ -223,8 +223,8 @@ func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
 	return compute, wait + l.Wait
 }
 
-// typicalEvery is how many runs of marked lanes have one that typical times are taken
-// from.
+// typicalEvery: if the kernel marks preempted threads, a run without marks is
+// examined only every typicalEvery-th time, to learn typical step times.
 const typicalEvery = 4
 
 // suspects finds the steps of a lane that may have lost their processor, and learns

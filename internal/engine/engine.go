@@ -36,7 +36,7 @@ var (
 	ErrTooLong = errors.New("text is too long")
 	// ErrInput reports token ids or sizes that no run can have.
 	ErrInput = errors.New("invalid input")
-	// errNumbers reports weights that lead nowhere.
+	// errNumbers reports NaN or Inf in an answer.
 	errNumbers = errors.New("the model's answer is not a finite number: its weights are damaged, or overflow at this precision")
 	// ErrUnsupported reports work that the model is not made for.
 	ErrUnsupported = weights.ErrUnsupported

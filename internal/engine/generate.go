@@ -225,9 +225,10 @@ func (g *generator) openLogits(ctx context.Context) error {
 	})
 }
 
-// most is the largest step. The last bucket is for prompts of more than a block,
-// which are those that may find others' blocks, however few tokens of them a step
-// has.
+// most is the largest step. It has at least BlockTokens+1 tokens, so that there is
+// always a bucket above one block. Prompts longer than a block can reuse cached
+// blocks. Every part of such a prompt runs in that bucket, however short the part
+// is, so its bits do not depend on the cache.
 func (g *generator) most() tensor.Bind {
 	o := &g.eng.opts
 	return tensor.Bind{T: max(o.MaxBatchTokens, kv.BlockTokens+1), S: o.MaxSeqs, R: o.MaxSeqs}

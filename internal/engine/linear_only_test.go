@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -83,7 +84,7 @@ func (*linearDevice) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 type linearExec struct {
 	device *linearDevice
 	calls  []*plan.BoundCall
-	done   chan struct{}
+	done   chan error
 }
 
 func (d *linearDevice) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.Exec, error) {
@@ -96,7 +97,7 @@ func (d *linearDevice) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (p
 	weight := func(v *graph.Value) (tensor.DType, []byte) {
 		return tensor.F32, tensor.Bytes(m.Weights[v.ID].(*linearWeight).values)
 	}
-	e := &linearExec{device: d, done: make(chan struct{}, 1)}
+	e := &linearExec{device: d, done: make(chan error, 1)}
 	for i := range p.Steps {
 		e.calls = append(e.calls, plan.BindNode(p, &own, &p.Steps[i], p.Steps[i].Root(), weight))
 	}
@@ -110,25 +111,45 @@ func (e *linearExec) Describe(p *profile.Plan) {
 	}
 }
 
-func (e *linearExec) Enqueue(ctx context.Context, b tensor.Bind, _ *profile.Run) error {
+// Enqueue starts a run. A recorded run gets the stamps of every step.
+func (e *linearExec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	e.count(1)
-	e.device.stream <- func() {
+	e.device.stream <- func() { e.done <- e.products(b, run) }
+	return nil
+}
+
+func (e *linearExec) products(b tensor.Bind, run *profile.Run) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("linear device: %v", r)
+		}
+	}()
+	if run == nil {
 		for _, c := range e.calls {
 			c.Set(b)
 			product(&c.Call)
 		}
-		e.done <- struct{}{}
+		return nil
 	}
+	lane := &run.Lanes[0]
+	lane.Wake = profile.Now()
+	for i, c := range e.calls {
+		lane.Arrive[i] = profile.Now()
+		lane.Begin[i] = lane.Arrive[i]
+		c.Set(b)
+		product(&c.Call)
+		lane.End[i] = profile.Now()
+	}
+	lane.Done = profile.Now()
 	return nil
 }
 
 func (e *linearExec) Wait() error {
-	<-e.done
-	e.count(-1)
-	return nil
+	defer e.count(-1)
+	return <-e.done
 }
 
 func (e *linearExec) Close() error { return nil }
@@ -158,8 +179,8 @@ func product(c *graph.Call) {
 }
 
 // TestDeviceOfOneOp: a device that computes only linear embeds, scores and
-// generates what the reference does. The runs of a session do not overlap, tokens
-// are drawn on the host, and all weights are freed.
+// generates what the reference does, recorded. The runs of a session do not overlap,
+// tokens are drawn on the host, and all weights are freed.
 func TestDeviceOfOneOp(t *testing.T) {
 	be := newLinearDevice()
 	t.Cleanup(func() { // after the engine was closed
@@ -169,7 +190,10 @@ func TestDeviceOfOneOp(t *testing.T) {
 		be.Close()
 	})
 	opts := Options{MaxBatchTokens: 16, MaxSeqs: 4}
-	e, want := open(t, "llama", be, opts), open(t, "llama", ref.New(), opts)
+	want := open(t, "llama", ref.New(), opts)
+	rec := profile.NewRecorder(profile.Options{})
+	opts.Recorder = rec
+	e := open(t, "llama", be, opts)
 	near := func(what string, got, want []float32) {
 		t.Helper()
 		for i := range want {
@@ -219,6 +243,18 @@ func TestDeviceOfOneOp(t *testing.T) {
 	}
 	if be.inFlight[1] != 1 { // the host steps of a run lie between its device parts, in the same activations
 		t.Errorf("at most %d runs of a program with host steps were in flight, expected 1", be.inFlight[1])
+	}
+	hold(e.generator)
+	var products int64 // FLOPs
+	for _, p := range rec.Snapshot().Plans {
+		for i, st := range p.Stats {
+			if p.Steps[i].Kernel == "product" {
+				products += st.FLOPs
+			}
+		}
+	}
+	if err := rec.Err(); err != nil || products == 0 {
+		t.Errorf("the profile has %d FLOPs of the device, %v", products, err)
 	}
 	if e.generator.sampled != nil {
 		t.Error("the device draws tokens, but it lacks the op")

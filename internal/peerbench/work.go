@@ -198,8 +198,8 @@ func (p place) scaling(model string, in inputs) Group {
 	more := fmt.Sprintf("%d threads", p.threads)
 	g := Group{
 		Name: "threads", Title: "From 1 to " + more,
-		Note: "all-MiniLM-L6-v2. One process goes call by call from 1 thread to " + more + " of hotpath and to what as many do at most, from registers, for 10 ms; 1 thread is on each core in turn, and its rate the mean of both; " +
-			"gains are medians of those of its turns, and the last rows set them against each other turn by turn.",
+		Note: "all-MiniLM-L6-v2. One process alternates, call by call, between hotpath with 1 thread, hotpath with " + more + ", and a peak benchmark of 10 ms (operands in registers) with as many. " +
+			"One thread is measured on each core; its rate is the mean. A gain is the median ratio per turn. The last rows divide hotpath's gain by that of the peak, per turn.",
 		Reference: p.reference(model), Inputs: in, Paired: true,
 	}
 	work := embed(32, 128, p.threads) // a call for each core that one thread is on

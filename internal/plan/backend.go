@@ -24,7 +24,8 @@ type Backend interface {
 	// invariant program has one way per op for every number of rows.
 	Rules(invariant bool) []Rule
 	// Pack binds one weight in the format that lowering chose, nil for the
-	// file's rows. data stays mapped until Close.
+	// file's rows. w.Data stays mapped until Close. Weights are packed in parallel:
+	// Pack must be safe for concurrent calls.
 	Pack(w Weight, f *Format) (Packed, error)
 	// Arena gives zeroed memory of a class. IO arenas are host memory.
 	Arena(c Class, bytes int64) (Arena, error)

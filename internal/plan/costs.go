@@ -212,9 +212,9 @@ func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
 }
 
 // at is the cost of the step under a binding, with the integers of inputs that
-// were taken where it reads some. What fusion keeps out of memory is taken off:
-// one write and one read of each, and all reads but one of what several nodes
-// read; ops that are fused count the whole of their operands.
+// were taken if it reads some. Each node counts all its operands. So the bytes of
+// values that fusion keeps out of memory (a write and a read) and repeated reads of
+// the same operand are subtracted; reads of results that the step adds to are added.
 func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 	var sum profile.Cost
 	for k := range s.calls {

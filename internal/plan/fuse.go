@@ -18,9 +18,8 @@ type Pattern struct {
 	// Keep allows this inner node's value to be read by others too; it is then
 	// an output of the fused step.
 	Keep bool
-	// InPlace, on the outermost pattern, says that the step may write its result
-	// over an operand that comes from outside: the one that the first node which
-	// works in place alone could.
+	// InPlace, on the outermost pattern, says that the step may overwrite one of
+	// its inputs: the ReuseInput operand of the first node that has one.
 	InPlace bool
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).

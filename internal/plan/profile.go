@@ -43,8 +43,8 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 		sl.costs = make([][]*costing, len(phases))
 		for p := range phases {
 			for _, pl := range s.prog.Plans {
-				// Of its own for each plan of the recorder, which is asked for
-				// costs while another folds.
+				// One costing per plan of the recorder: a costing caches values,
+				// and the recorder may fold two plans at the same time.
 				sl.costs[p] = append(sl.costs[p], newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights))
 			}
 		}

@@ -237,8 +237,8 @@ func (s *WeightSet) pack(prog *Program, v *graph.Value, key packedKey, r *reside
 	return got, nil
 }
 
-// load fetches a leaf's tensor and holds it against the graph's shape, which
-// only a test's leaf sizes by a symbol.
+// load fetches a weight and checks its size against the graph's shape. most gives
+// symbolic dimensions a size; only weights in tests have them.
 func (s *WeightSet) load(v *graph.Value, most tensor.Bind) (Weight, error) {
 	t, err := s.source.Weight(v.Node.Leaf.Key)
 	if err != nil {

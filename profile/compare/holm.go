@@ -9,8 +9,8 @@ import (
 // call a difference real where there is none.
 const Alpha = 0.05
 
-// Holm corrects probabilities for their number, by Holm's method: the chance
-// that any of the differences it lets through is none stays below the level.
+// Holm corrects probabilities for their number by Holm's method, which controls the
+// family-wise error rate.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

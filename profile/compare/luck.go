@@ -10,9 +10,9 @@ type luck struct {
 	freedom  float64   // of one row's variance
 }
 
-// luck learns it for each level: from the spread of recordings where there are
-// several of each side and the machine is in it, else from how far apart the
-// rows of the level lie.
+// luck estimates it per level. If both sides have several recordings and these
+// overlap in time, their spread includes the machine's drift and is used. Otherwise
+// the spread of the rows of the level is used.
 func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 	repeated := e.repeated() && !e.apartInTime
 	groups := map[string][]float64{} // of like steps

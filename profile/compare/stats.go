@@ -74,14 +74,14 @@ func squares(v []float64) (sum float64) {
 	return sum
 }
 
-// trims are parts of squared values that are left out, the largest of them, and
-// the mean that the others of a squared standard normal have: rows that changed
-// must not hide each other.
+// trims are shares of the largest squares that are dropped, so that rows that
+// changed do not hide each other, and the mean of the remaining squares of a
+// standard normal, which corrects the bias.
 var trims = []struct{ part, left float64 }{{0.2, 0.438}, {0.4, 0.214}}
 
 // varianceOf is the variance that squares of normal values come from, with its
-// degrees of freedom, without the largest of them: of the trims the one that says
-// most.
+// degrees of freedom, without the largest of them: by the trim with the smallest
+// critical value.
 func varianceOf(squares []float64) (variance, freedom float64) {
 	s := slices.Sorted(slices.Values(squares))
 	best := math.Inf(1)

@@ -17,7 +17,7 @@ import (
 )
 
 // Exporter writes a profile in the format that a file ending stands for. The
-// profile may hold a negative residual (see [Ledger]); a format that cannot say
+// profile may hold a negative residual (see [profile.Ledger]); a format that cannot say
 // so leaves it out.
 type Exporter struct {
 	Ending string // ".trace.json"
@@ -26,7 +26,8 @@ type Exporter struct {
 }
 
 // exporters is the table of formats: a new one is a file of its own and a row
-// here. eachStack is the walk for formats that are made of stacks.
+// here. [profile.EachStack] is the walk for formats that are made of stacks; stacks may
+// repeat, and names may contain any character.
 var exporters = []Exporter{
 	{".json", "hotpath's own format, which show and export read", func(w io.Writer, p *profile.Profile) error { return p.Write(w) }},
 	{".pprof", "go tool pprof", writePprof},

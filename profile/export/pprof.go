@@ -8,7 +8,7 @@ import (
 	"hotpath/profile"
 )
 
-// writePprof writes what go tool pprof reads: one sample a stack of eachStack,
+// writePprof writes what go tool pprof reads: one sample per stack of [profile.EachStack],
 // so that the total is the ledger's lane time. pprof takes negative values, and
 // shows a negative residual as such.
 func writePprof(w io.Writer, p *profile.Profile) error {

@@ -69,8 +69,8 @@ func (k *attention) runShare(w *worker, b tensor.Bind, i, n int) {
 }
 
 // eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of
-// a sequence: the blocks whose middle, by cost, is in the share. Consecutive blocks
-// mostly find their keys packed already. For single queries it visits tiles.
+// a sequence. A block belongs to the share that contains the midpoint of its cost.
+// Consecutive blocks mostly find their keys packed already. For single queries it visits tiles.
 func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, kv0, kv1, keys int)) {
 	qs := k.qStart.all(b)
 	total, whole := 0, k.tiles(b) >= n

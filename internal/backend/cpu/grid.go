@@ -53,8 +53,7 @@ func gridCut(m, n, k, shares int) (rows, cols int) {
 }
 
 // gridShare is share i: rows [m0,m1) of panels [p0,p1). Shares of the same rows
-// follow each other. Of a number of shares that makes no grid the last have
-// nothing.
+// follow each other. If the shares do not form a grid, the last ones are empty.
 func gridShare(m, n, k, i, shares int) (m0, m1, p0, p1 int) {
 	cells := gridCells(m, n, k, shares)
 	if i >= cells {

@@ -127,9 +127,9 @@ func tileHeads(n *graph.Node) bool {
 	return a.SoftCap == 0 && !a.Alibi
 }
 
-// roundsAlone reports whether an activation that is a step of its own can end in
-// bf16, for products of a training step: those that it would be fused with have to
-// keep what it reads, for gradients.
+// roundsAlone reports whether an activation that is a step of its own can write
+// bf16. In training a product cannot be fused with its activation, because the
+// gradient needs the activation's input.
 func (q request) roundsAlone(s *plan.Step, n *graph.Node) bool {
 	return len(s.Nodes) == 1 && q.gradientTiles(s, n)
 }

@@ -87,12 +87,10 @@ func (s split) width(m, n, k, products, shares int) int {
 	return shares
 }
 
-// part is share i of a product of rows x n, in whole tiles: rows where panels
-// cost nothing and there are enough of them, else columns. On tiles, which
-// multiply faster than memory brings weights, a worker's shares are columns of
-// the same rows: rows alone would fetch all weights once a share, not once a
-// worker. With fewer rows to a worker than it takes to hide one fetch, all of
-// them meet a part of the weights instead.
+// part is share i of a product of rows x n, in whole tiles. On tiles with at least
+// two tiles of rows per worker, each worker has a block of rows and its shares are
+// columns of that block, so it fetches the weights once. Otherwise shares are rows
+// if panels are cheap and there are enough rows, else columns.
 func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	if s.ownRows > 0 {
 		return s.ownPart(rows, n, i, shares)
@@ -111,8 +109,8 @@ func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	return m0, m1, c0, c1
 }
 
-// ownPart is part where workers have rows of their own. A block of rows is at
-// least ownRows, where that is not more than codes are kept of.
+// ownPart is part if workers have rows of their own. A block has at least ownRows
+// rows, but never more than i16.MaxRows, which is all that a worker's scratch holds.
 func (s split) ownPart(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	blocks := max(1, shares/pairColumns)
 	for blocks > 1 && (shares%blocks != 0 || rows < blocks*s.ownRows) {

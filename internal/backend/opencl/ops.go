@@ -110,7 +110,7 @@ func (*Backend) Supports(n *graph.Node) bool {
 	return ops[n.Op.Name] != nil && head <= maxHead && !n.DropsWeights()
 }
 
-// lastAct is the last activation with a case in kernels/elementwise.cl. The kernels
+// lastAct is the last activation with a case in kernels/act.cl. The kernels
 // would compute a later one as sigmoid.
 const lastAct = graph.Sigmoid
 
