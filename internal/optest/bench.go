@@ -291,10 +291,15 @@ func (b *Bench) outputs(be plan.Backend, o Options, outs []*graph.Value) (res []
 // Compare returns an error that names the first element of got further from
 // want than tol times the largest element.
 func Compare(got, want []float32, tol float64) error {
+	// Operands are of size 1: a result that cancels to 0 keeps their rounding.
+	return compareAbove(got, want, tol, 0.1)
+}
+
+// compareAbove is Compare with a least size of the largest element.
+func compareAbove(got, want []float32, tol, scale float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d elements, expected %d", len(got), len(want))
 	}
-	scale := 0.1 // operands are of size 1: a result that cancels to 0 keeps their rounding
 	for _, v := range want {
 		scale = max(scale, math.Abs(float64(v)))
 	}
