@@ -3,8 +3,12 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -96,5 +100,32 @@ func TestGradientCache(t *testing.T) {
 		if !slices.Equal(again, split) || !slices.Equal(w, weights) {
 			t.Errorf("%d workers give other bits than one", workers)
 		}
+	}
+}
+
+// TestGradientCacheOfEvaluations: an evaluation may have more sequences than all of
+// the training data.
+func TestGradientCacheOfEvaluations(t *testing.T) {
+	pairs := func(name string, n int) List {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "{\"anchor\":\"number %d\",\"positive\":\"it is %d\"}\n", i, i)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(path, []byte(b.String()), 0o600))
+		return List{path}
+	}
+	var last []Evaluation
+	for _, micro := range []int{0, 200} {
+		c := fixture(t, "bert")
+		c.Data, c.Validation.Data, c.Validation.Every = pairs("few.jsonl", 3), pairs("many.jsonl", 40), 2
+		c.Objective.Type, c.Steps, c.Warmup, c.BatchTokens, c.MicroTokens = "contrastive", 2, 0, 400, micro
+		var seen losses
+		_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 2), OnStep: seen.add})
+		must(t, err)
+		last = append(last, seen[1].Eval)
+	}
+	if !last[0].Done || !last[1].Done || !last[1].Retrieval {
+		t.Errorf("evaluations %+v", last)
 	}
 }

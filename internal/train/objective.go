@@ -61,7 +61,8 @@ type setting struct {
 	cfg   *Config
 	model *model.Model
 	opts  Options
-	stats Stats
+	stats Stats // of the training data
+	all   Stats // with the validation data, which runs have room for too
 }
 
 // objectives are the rows of the field objective.type.

@@ -42,7 +42,7 @@ func newContrastive(s setting) (objective, error) {
 		return nil, fmt.Errorf("dim_weights: expected one for each of %d dims, found %d: %w", len(o.cfg.Dims), n, ErrConfig)
 	}
 	if c := s.cfg; c.MicroTokens > 0 && c.MicroTokens < c.BatchTokens {
-		o.cache = &vectorCache{most: o.most(c.BatchTokens, s.stats).S, workers: s.opts.Workers}
+		o.cache = &vectorCache{most: o.most(c.BatchTokens, s.all).S, workers: s.opts.Workers}
 	}
 	return o, nil
 }

@@ -99,7 +99,7 @@ func (c *objectiveCase) run(t *testing.T, o Options) *runner {
 	must(t, err)
 	cfg := DefaultConfig()
 	cfg.Model, cfg.Objective = c.Model, c.Config
-	obj, err := newObjective(setting{cfg: &cfg, model: m, opts: o, stats: src.Stats()})
+	obj, err := newObjective(setting{cfg: &cfg, model: m, opts: o, stats: src.Stats(), all: src.Stats()})
 	must(t, err)
 	t.Cleanup(func() { must(t, obj.close()) })
 	if !slices.Contains(obj.kinds(), kind) {

@@ -237,7 +237,7 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		return nil, fmt.Errorf("field data: %s: %d pieces of text to learn from, expected 1 to %d: %w", strings.Join(t.cfg.Data, ", "), n, math.MaxInt32, ErrData)
 	}
 	t.hash = source.Fingerprint()
-	if t.obj, err = newObjective(setting{cfg: &t.cfg, model: m, opts: t.opts, stats: stats}); err != nil {
+	if t.obj, err = newObjective(setting{cfg: &t.cfg, model: m, opts: t.opts, stats: stats, all: all}); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(t.obj.kinds(), source.Kind()) {
