@@ -96,7 +96,7 @@ from it, to the same bits. docs/training.md describes every field.`,
 				if err == nil && res.Early {
 					_, err = fmt.Fprintf(std.err, "ended early: the %s of step %d, %.4f, was not reached again\n", res.BestFigure, res.Best, res.BestValue)
 				}
-				if err == nil && res.Checkpoint == "" {
+				if err == nil && res.Checkpoint == "" && !res.Early {
 					_, err = fmt.Fprintf(std.err, "nothing to do: the %d steps are done\n", cfg.Steps)
 				}
 				if res != nil && res.Checkpoint != "" {

@@ -103,6 +103,9 @@ func (s *state) fits(now progress, pieces int) error {
 	if s.Best.Step > 0 && s.BestBy == "" { // of a version that knew the loss only
 		s.BestBy, s.Best.Value = "loss", s.Best.Loss
 	}
+	if s.BestBy != "" && !slices.Contains(figureWords(), s.BestBy) {
+		return fmt.Errorf("%s: best by %.*q, expected one of %v: %w", s.file.Name(), maxShown, s.BestBy, figureWords(), ErrCheckpoint)
+	}
 	if s.Best.Step > 0 && now.BestBy != "" && s.BestBy != now.BestBy {
 		return fmt.Errorf("%s: field validation.best: the checkpoint has %s, this run %s, expected the same: %w", s.file.Name(), s.BestBy, now.BestBy, ErrCheckpoint)
 	}

@@ -22,11 +22,11 @@ func Run(ctx context.Context, cfg Config, o Options) (res *Result, err error) {
 }
 
 func (t *Trainer) makeSteps(ctx context.Context) (*Result, error) {
-	start, res := time.Now(), &Result{Steps: t.step}
+	start, res := time.Now(), &Result{Steps: t.step, Early: t.pastPatience()}
 	var stop error
 	defer func() {
 		res.Best, res.BestLoss, res.BestValue = t.best.Step, t.best.Loss, t.best.Value
-		res.BestFigure = t.cfg.Validation.deciding().name
+		res.BestFigure = t.deciding().name
 	}()
 	outer, epoch, end := ctx, -1, func() {}
 	defer func() { end() }()
@@ -56,9 +56,8 @@ func (t *Trainer) makeSteps(ctx context.Context) (*Result, error) {
 		if stop == nil {
 			stop = t.sample(ctx)
 		}
-		v := &t.cfg.Validation
-		res.Early = v.Patience > 0 && t.best.Since >= v.Patience
-		if every := t.cfg.CheckpointEvery; every > 0 && t.step%every == 0 || s.Eval.Best && v.KeepBest {
+		res.Early = t.pastPatience()
+		if every := t.cfg.CheckpointEvery; every > 0 && t.step%every == 0 || s.Eval.Best && t.cfg.Validation.KeepBest {
 			if err := t.saveTo(ctx, res); err != nil {
 				return res, errors.Join(stop, err)
 			}

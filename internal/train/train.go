@@ -87,6 +87,7 @@ type Trainer struct {
 	valid   *validation  // nil: none
 	vectors *vectorTests // of evaluations; nil: none
 	best    best
+	bestBy  string // the field validation.best of best; "": no evaluations
 	out     *out
 	logs    *logs
 	last    Step      // kept here because what logs take would be allocated otherwise
@@ -173,6 +174,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	} else {
 		err = t.runner.restore(st)
 		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
+		t.bestBy = cmp.Or(t.bestBy, st.BestBy)
 	}
 	if first(); err != nil {
 		return err
@@ -228,6 +230,9 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 		all = all.with(t.held.Stats())
 	} else if source, t.held, err = split(source, t.cfg.Validation.Share); err != nil {
 		return nil, err
+	}
+	if t.held != nil {
+		t.bestBy = t.cfg.Validation.best()
 	}
 	stats := source.Stats()
 	if stats.Examples == 0 {
@@ -427,14 +432,11 @@ func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 
 func (t *Trainer) progress() progress {
 	p := progress{
-		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best,
+		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best, BestBy: t.bestBy,
 		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA),
 	}
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)
-	}
-	if t.held != nil {
-		p.BestBy = t.cfg.Validation.best()
 	}
 	return p
 }
@@ -464,7 +466,7 @@ func (t *Trainer) Save(ctx context.Context) (string, error) {
 	kept := 0
 	if t.cfg.Validation.KeepBest {
 		kept = t.best.Step
-		if err := t.best.write(t.cfg.Out, t.cfg.Validation.deciding()); err != nil {
+		if err := t.best.write(t.cfg.Out, t.deciding()); err != nil {
 			return dir, err
 		}
 	}

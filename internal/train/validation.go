@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -87,9 +88,17 @@ func figureWords() []string {
 // DefaultConfig.
 func (c *ValidationConfig) best() string { return cmp.Or(c.Best, "loss") }
 
-// deciding is the figure that decides which evaluation is the best.
-func (c *ValidationConfig) deciding() *figure {
-	return &figures[slices.Index(figureWords(), c.best())]
+// deciding is the figure that decides which evaluation is the best: that of the
+// checkpoint where a resumed run has no evaluations.
+func (t *Trainer) deciding() *figure {
+	return &figures[slices.Index(figureWords(), cmp.Or(t.bestBy, "loss"))]
+}
+
+// pastPatience reports whether the run has to end, because its figure has not become
+// better for so many evaluations.
+func (t *Trainer) pastPatience() bool {
+	n := t.cfg.Validation.Patience
+	return n > 0 && t.held != nil && t.best.Since >= n
 }
 
 // best is the best evaluation so far.
@@ -114,9 +123,10 @@ func (b *best) consider(f *figure, e *Evaluation, step int) {
 
 const bestFile = "best.json"
 
-// write names the best checkpoint for people and programs, where there is one.
+// write names the best checkpoint for people and programs, if the folder has it: the
+// best one may be of another folder, or of a run that did not keep it.
 func (b best) write(out string, f *figure) error {
-	if b.Step == 0 {
+	if _, err := os.Stat(checkpointDir(out, b.Step)); err != nil {
 		return nil
 	}
 	text, err := json.Marshal(map[string]any{
@@ -330,7 +340,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	} else if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
-	t.best.consider(c.deciding(), &e, t.step)
+	t.best.consider(t.deciding(), &e, t.step)
 	s.Eval = e
 	return nil
 }

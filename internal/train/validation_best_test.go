@@ -84,3 +84,44 @@ func TestBestFigureRefused(t *testing.T) {
 		t.Errorf("error %v of another figure than the checkpoint's", err)
 	}
 }
+
+// The best checkpoint, its figure and its name outlast a run without evaluations,
+// and a run in another folder names no checkpoint that its folder lacks.
+func TestBestOutlastsARunWithoutEvaluations(t *testing.T) {
+	_, sts, pairs := readVectorGolden(t)
+	c := still(t, "bert", "contrastive", pairs)
+	c.Keep, c.Steps = 1, 1
+	c.Validation = ValidationConfig{Data: List{pairs}, STS: List{sts}, Every: 1, Best: "spearman", KeepBest: true}
+	first, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 2)})
+	must(t, err)
+	name := filepath.Join(c.Out, bestFile)
+	before, err := os.ReadFile(name)
+	must(t, err)
+
+	without := c
+	without.Steps, without.Validation = 2, ValidationConfig{KeepBest: true}
+	res, err := Run(t.Context(), without, Options{Backend: cpuBackend(t, 2), Resume: "auto"})
+	must(t, err)
+	now, err := os.ReadFile(name)
+	must(t, err)
+	if string(now) != string(before) || res.BestFigure != first.BestFigure || res.BestValue != first.BestValue {
+		t.Errorf("best %s became %s, result %+v", before, now, res)
+	}
+	steps, err := checkpoints(c.Out)
+	must(t, err)
+	if !slices.Equal(steps, []int{1, 2}) {
+		t.Errorf("checkpoints %v", steps)
+	}
+
+	fork := without
+	fork.Out, fork.Steps = t.TempDir(), 3
+	_, err = Run(t.Context(), fork, Options{Backend: cpuBackend(t, 2), Resume: res.Checkpoint})
+	must(t, err)
+	if text, err := os.ReadFile(filepath.Join(fork.Out, bestFile)); err == nil {
+		t.Errorf("%s of another folder's checkpoint: %s", bestFile, text)
+	}
+
+	c.Steps = 3
+	_, err = Run(t.Context(), c, Options{Backend: cpuBackend(t, 2), Resume: "auto"})
+	must(t, err)
+}

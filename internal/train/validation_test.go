@@ -135,6 +135,18 @@ func TestBestCheckpointStays(t *testing.T) {
 	if want := `"checkpoint":"` + filepath.Base(checkpointDir(c.Out, low.Step)) + `"`; !strings.Contains(string(text), want) {
 		t.Errorf("%s says %s, want %s", bestFile, text, want)
 	}
+	// Resuming a run that ended early makes no step, unless it has more patience.
+	again, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 2), Resume: "auto"})
+	must(t, err)
+	if !again.Early || again.Steps != res.Steps || again.Tokens != 0 || again.Best != low.Step {
+		t.Errorf("resumed after its end: %+v", again)
+	}
+	c.Validation.Patience++
+	again, err = Run(t.Context(), c, Options{Backend: cpuBackend(t, 2), Resume: "auto"})
+	must(t, err)
+	if again.Steps <= res.Steps {
+		t.Errorf("resumed with more patience: %+v", again)
+	}
 }
 
 func TestSamples(t *testing.T) {
