@@ -84,6 +84,14 @@ func parseState(path string, data []byte) (*state, error) {
 // fits holds the state against the run that is to go on: with other data,
 // pieces or order the position would mean something else.
 func (s *state) fits(now progress, pieces int) error {
+	then := s.Model
+	if then == "" || sameShape(then, now.Model) { // checkpoints of before have none
+		then = now.Model
+	}
+	lora := s.LoRA
+	if lora == "" || sameLoRA(lora, now.LoRA) {
+		lora = now.LoRA
+	}
 	for _, f := range []struct {
 		name      string
 		then, now any
@@ -92,9 +100,9 @@ func (s *state) fits(now progress, pieces int) error {
 		{"seq_len", s.SeqLen, now.SeqLen},
 		{"optimizer", cmp.Or(s.Optimizer, "adamw"), cmp.Or(now.Optimizer, "adamw")},
 		{"data (its tokens' hash)", s.Data, now.Data},
-		{"model", cmp.Or(s.Model, now.Model), now.Model}, // checkpoints of before have none
+		{"model", then, now.Model},
 		{"objective", cmp.Or(s.Objective, now.Objective), now.Objective},
-		{"lora", cmp.Or(s.LoRA, now.LoRA), now.LoRA},
+		{"lora", lora, now.LoRA},
 	} {
 		if f.then != f.now {
 			return fmt.Errorf("%s: field %s: the checkpoint has %v, this run %v, expected the same: %w", s.file.Name(), f.name, f.then, f.now, ErrCheckpoint)
@@ -113,6 +121,41 @@ func (s *state) fits(now progress, pieces int) error {
 		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
 	}
 	return nil
+}
+
+// sameShape reports whether two texts of progress.Model describe the same model: sizes
+// may be left to their defaults, and the folder of a tokenizer may have moved, because
+// the checkpoint has the tokenizer.
+func sameShape(then, now string) bool {
+	var a, b Shape
+	if json.Unmarshal([]byte(then), &a) != nil || json.Unmarshal([]byte(now), &b) != nil {
+		return then == now
+	}
+	if a.Vocab == 0 || b.Vocab == 0 {
+		a.Vocab, b.Vocab = 0, 0
+	}
+	for _, s := range []*Shape{&a, &b} {
+		if *s = s.sized(); !slices.Contains(madeTokenizers, s.Tokenizer) {
+			s.Tokenizer = ""
+		}
+	}
+	return a == b
+}
+
+// sameLoRA reports whether two texts of progress.LoRA ask for the same adapters, with
+// defaults left out or not.
+func sameLoRA(then, now string) bool {
+	var a, b LoRAConfig
+	if json.Unmarshal([]byte(then), &a) != nil || json.Unmarshal([]byte(now), &b) != nil || a.validate() != nil {
+		return false
+	}
+	x, y := a.options(), b.options()
+	if x == nil || y == nil {
+		return x == y
+	}
+	slices.Sort(x.Roles)
+	slices.Sort(y.Roles)
+	return x.Rank == y.Rank && x.Alpha == y.Alpha && slices.Equal(x.Roles, y.Roles)
 }
 
 // sameModel refuses to go on with the checkpoint's model m where the field model

@@ -409,38 +409,3 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("resuming a complete run: %+v, %v", res2, err)
 	}
 }
-
-// A checkpoint has a model, an objective and adapters of its own: a run that
-// names others is refused before it goes on with the checkpoint's.
-func TestResumeWithAnotherModel(t *testing.T) {
-	be := cpuBackend(t, 1)
-	files := fixture(t, "llama")
-	files.Steps, files.Warmup = 1, 0
-	described := files
-	described.Out, described.Model, described.Init = t.TempDir(), "", "random"
-	described.Shape = &Shape{Architecture: "llama", DModel: 16, NLayers: 1, NHeads: 2, Context: 64, Tied: true, RopeTheta: 1e4, Tokenizer: "char"}
-	for name, c := range map[string]struct {
-		config Config
-		field  string
-		change func(c *Config)
-	}{
-		"files":     {files, "model", func(c *Config) { c.Model = testmodels.Dir(t, "gpt2") }},
-		"objective": {files, "objective", func(c *Config) { c.Objective = ObjectiveConfig{Type: "distill", Teacher: c.Model} }},
-		"lora":      {files, "lora", func(c *Config) { c.LoRA.Rank = 2 }},
-		"shape": {described, "model", func(c *Config) {
-			shape := *c.Shape
-			shape.NLayers, c.Shape = 2, &shape
-		}},
-		"shape for files": {files, "model", func(c *Config) { c.Model, c.Shape, c.Init = "", described.Shape, "random" }},
-	} {
-		c.config.Out = t.TempDir()
-		_, err := Run(t.Context(), c.config, Options{Backend: be})
-		must(t, err)
-		c.config.Steps = 2
-		c.change(&c.config)
-		_, err = Run(t.Context(), c.config, Options{Backend: be, Resume: "auto"})
-		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field "+c.field+":") {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-}

@@ -37,6 +37,9 @@ func DefaultShape() Shape {
 // says; a char tokenizer has what the data need.
 var sizedTokenizers = []string{"bpe", "wordpiece"}
 
+// madeTokenizers are all that are made from the data.
+var madeTokenizers = append([]string{"char"}, sizedTokenizers...)
+
 // padding is how many rows a token table may have beyond the tokenizer's ids:
 // people round up to a multiple of 64 or 128.
 const padding = 127
@@ -86,9 +89,8 @@ func (s *Shape) validate(c *Config) error {
 	})
 }
 
-// complete is the shape with every size that has a default filled in, for a
-// tokenizer of so many tokens.
-func (s Shape) complete(tokens int) (Shape, error) {
+// sized is the shape with the sizes that follow from others.
+func (s Shape) sized() Shape {
 	if s.NKVHeads == 0 {
 		s.NKVHeads = s.NHeads
 	}
@@ -98,7 +100,13 @@ func (s Shape) complete(tokens int) (Shape, error) {
 			s.DFF = (8*s.DModel/3 + 31) / 32 * 32
 		}
 	}
-	if s.Vocab == 0 {
+	return s
+}
+
+// complete is the shape with every size that has a default filled in, for a
+// tokenizer of so many tokens.
+func (s Shape) complete(tokens int) (Shape, error) {
+	if s = s.sized(); s.Vocab == 0 {
 		s.Vocab = tokens
 	}
 	if s.Vocab < tokens || s.Vocab > tokens+padding {
