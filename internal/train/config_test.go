@@ -21,10 +21,10 @@ func TestConfigDefaultsAndFields(t *testing.T) {
 		t.Errorf("configuration %+v, %v, want %+v", got, err, want)
 	}
 	all := `{"model":"m","init":"random","data":["a","b"],"out":"o","steps":7,"batch_tokens":64,"seq_len":16,"lr":1,"min_lr":0.5,
-		"warmup":2,"schedule":"linear","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
+		"warmup":2,"schedule":"wsd","betas":[0.5,0.6],"eps":1e-3,"weight_decay":0,"clip":0,"seed":18446744073709551615,"checkpoint_every":3,"keep":0,
 		"micro_tokens":32,"objective":{"type":"lm"},"validation":{"data":"v","sts":"s","retrieval":"r","every":5,"tokens":6,"best":"mrr","keep_best":false,"patience":7},"sample":{"every":8,"prompt":"p","tokens":9,"temp":0},"truncate":true,"about":"x","optimizer":"sgd","decay_steps":1,"momentum":0.5,"nesterov":true,"no_decay":[],"dropout":0.2,"label_smoothing":0.1,"recompute":true,"skip_above":2,"stop_above":3}`
 	want = Config{Model: "m", Init: "random", Data: []string{"a", "b"}, Out: "o", Steps: 7, BatchTokens: 64, SeqLen: 16, LR: 1, MinLR: 0.5, Warmup: 2,
-		Schedule: "linear", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
+		Schedule: "wsd", Betas: [2]float64{0.5, 0.6}, Eps: 1e-3, Seed: math.MaxUint64, CheckpointEvery: 3,
 		MicroTokens: 32, Objective: ObjectiveConfig{Type: "lm"}, Validation: ValidationConfig{Data: List{"v"}, STS: List{"s"}, Retrieval: List{"r"}, Every: 5, Tokens: 6, Best: "mrr", Patience: 7}, Sample: SampleConfig{Every: 8, Prompt: "p", Tokens: 9}, Truncate: true, About: "x", Optimizer: "sgd", DecaySteps: 1, Momentum: 0.5, Nesterov: true, NoDecay: List{}, Dropout: 0.2, LabelSmoothing: 0.1, Recompute: true, SkipAbove: 2, StopAbove: 3}
 	got, err := ParseConfig("c.json", []byte(all), nil)
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -76,6 +76,12 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"decay_steps=1001"}, "field decay_steps"},
 		{smallest, []string{"optimizer=adam"}, `field optimizer: expected one of adamw, sgd (did you mean adamw?), found "adam"`},
 		{smallest, []string{"momentum=1"}, "field momentum"},
+		{smallest, []string{"decay_steps=5"}, "field decay_steps: expected 0 unless the schedule is wsd"},
+		{smallest, []string{"nesterov=true"}, "field nesterov: expected false unless the optimizer is sgd"},
+		{smallest, []string{"validation.patience=2"}, "field validation.patience: expected 0 without validation.every"},
+		{smallest, []string{"validation.tokens=2"}, "field validation.tokens: expected 0 without"},
+		{smallest, []string{"objective.type=distill", "label_smoothing=0.1"}, "field label_smoothing: expected 0 unless objective.hard"},
+		{smallest, []string{"lora.rank=2", `objective.freeze=["q"]`}, "field objective.freeze: expected none beside lora"},
 		{smallest, []string{"momentum=0", "nesterov=true"}, "field nesterov: expected false where momentum is 0"},
 		{smallest, []string{"no_decay=norms"}, "field no_decay: expected one of embedding, position, q, k, v, o, gate, up, down, head, norm, bias, router (did you mean norm?)"},
 		{smallest, []string{"dropout=1"}, "field dropout"},

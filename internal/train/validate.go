@@ -55,10 +55,12 @@ func (c *Config) Validate() error {
 		{"warmup", c.Warmup >= 0 && c.Warmup <= c.Steps, fmt.Sprintf("0 to steps (%d)", c.Steps), c.Warmup},
 		oneOf("schedule", c.Schedule, slices.Sorted(maps.Keys(schedules))),
 		{"decay_steps", c.DecaySteps >= 0 && c.DecaySteps <= c.Steps-c.Warmup, fmt.Sprintf("0 to steps without warmup (%d)", c.Steps-c.Warmup), c.DecaySteps},
+		{"decay_steps", c.DecaySteps == 0 || c.Schedule == "wsd", "0 unless the schedule is wsd", c.DecaySteps},
 		{"betas", rate(c.Betas[0]) && rate(c.Betas[1]), "two numbers from 0 to below 1 that fit 32 bits", c.Betas},
 		{"eps", c.Eps > 0 && fits32(c.Eps), "a positive number that fits 32 bits", c.Eps},
 		{"momentum", rate(c.Momentum), "a number from 0 to below 1 that fits 32 bits", c.Momentum},
 		{"nesterov", !c.Nesterov || c.Momentum > 0, "false where momentum is 0", c.Nesterov},
+		{"nesterov", !c.Nesterov || c.Optimizer == "sgd", "false unless the optimizer is sgd", c.Nesterov},
 		{"weight_decay", c.WeightDecay >= 0 && fits32(c.WeightDecay), fromZero, c.WeightDecay},
 	}
 	for _, role := range c.NoDecay {
@@ -69,6 +71,7 @@ func (c *Config) Validate() error {
 		{"dropout", rate(c.Dropout), "a number from 0 to below 1 that fits 32 bits", c.Dropout},
 		{"label_smoothing", rate(c.LabelSmoothing), "a number from 0 to below 1 that fits 32 bits", c.LabelSmoothing},
 		{"label_smoothing", c.LabelSmoothing == 0 || slices.Contains(labelled, c.Objective.name()), "0 unless the objective is one of " + strings.Join(labelled, ", "), c.LabelSmoothing},
+		{"label_smoothing", c.LabelSmoothing == 0 || c.Objective.name() != "distill" || c.Objective.Hard > 0, "0 unless objective.hard is above 0", c.LabelSmoothing},
 		{"skip_above", c.SkipAbove == 0 || c.SkipAbove > 1 && fits32(c.SkipAbove), "0, or a factor above 1", c.SkipAbove},
 		{"stop_above", c.StopAbove == 0 || c.StopAbove > 1 && fits32(c.StopAbove), "0, or a factor above 1", c.StopAbove},
 		{"validation.share", c.Validation.Share >= 0 && c.Validation.Share < 1 && (c.Validation.Share == 0 || len(c.Validation.Data) == 0),
@@ -83,12 +86,15 @@ func (c *Config) Validate() error {
 		oneOf("validation.best", c.Validation.best(), figureWords()),
 		{"validation.best", held || c.Validation.best() == "loss", "loss without validation.data and validation.share", c.Validation.Best},
 		{"validation.tokens", c.Validation.Tokens >= 0, "0 or more", c.Validation.Tokens},
+		{"validation.tokens", c.Validation.Tokens == 0 || held, "0 without validation.data and validation.share", c.Validation.Tokens},
 		{"validation.patience", c.Validation.Patience >= 0, "0 or more", c.Validation.Patience},
+		{"validation.patience", c.Validation.Patience == 0 || c.Validation.Every > 0, "0 without validation.every", c.Validation.Patience},
 		{"sample.every", c.Sample.Every >= 0, "0 or more", c.Sample.Every},
 		{"sample.tokens", c.Sample.Tokens >= 1 && c.Sample.Tokens <= maxContext, fmt.Sprintf("1 to %d", maxContext), c.Sample.Tokens},
 		{"sample.temp", c.Sample.Temp >= 0 && c.Sample.Temp <= 100, "0 to 100", c.Sample.Temp},
 		{"checkpoint_every", c.CheckpointEvery >= 0, "0 or more", c.CheckpointEvery},
 		{"keep", c.Keep >= 0, "0 or more", c.Keep},
+		{"objective.freeze", len(c.Objective.Freeze) == 0 || c.LoRA.Rank == 0, "none beside lora, which trains none of the model's weights", c.Objective.Freeze},
 	}...)
 	if err := firstWrong("", checks); err != nil {
 		return err
