@@ -2,8 +2,12 @@ package train
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -115,4 +119,64 @@ func TestCancelWithinAStep(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("losses %v, without a cancellation %v", got, want)
 	}
+}
+
+// A run that is cancelled within an evaluation makes that evaluation when it is
+// resumed: figures, the best step and the logs are those of a run that was not.
+func TestCancelWithinAnEvaluation(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.Validation.Share, c.Validation.Every, c.LR = 4, 0.3, 2, 0.01
+	var want, got losses
+	whole, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), OnStep: want.add})
+	must(t, err)
+	log := func() string { return strings.Join(columnsOf(t, c.Out, "step", "loss", "val_loss"), "\n") }
+	lines := log()
+	c.Out = t.TempDir()
+	late := 0
+	for n := int64(250); ; n += 20 {
+		ctx := &countdown{Context: t.Context()}
+		ctx.left.Store(n)
+		res, err := Run(ctx, c, Options{Backend: cpuBackend(t, 1), Resume: "auto", OnStep: got.add})
+		if err == nil {
+			if res.Best != whole.Best || res.BestLoss != whole.BestLoss {
+				t.Errorf("best %+v, without a cancellation %+v", res, whole)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if res != nil && res.Steps > len(got) {
+			late++
+		}
+	}
+	if late == 0 {
+		t.Error("no evaluation was cancelled")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("steps %v, without a cancellation %v", got, want)
+	}
+	if now := log(); now != lines {
+		t.Errorf("log\n%s\nwithout a cancellation\n%s", now, lines)
+	}
+}
+
+// columnsOf are columns of each line of a run's log.
+func columnsOf(t *testing.T, out string, names ...string) []string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(out, csvLog))
+	must(t, err)
+	rows, err := csv.NewReader(f).ReadAll()
+	must(t, errors.Join(err, f.Close()))
+	var lines []string
+	for _, row := range rows {
+		var line []string
+		for i, cell := range row {
+			if slices.Contains(names, rows[0][i]) {
+				line = append(line, cell)
+			}
+		}
+		lines = append(lines, strings.Join(line, ","))
+	}
+	return lines
 }

@@ -48,7 +48,8 @@ type progress struct {
 	Optimizer string   `json:"optimizer"`
 	Norms     norms    `json:"norms"`
 	Best      best     `json:"best"`
-	BestBy    string   `json:"best_by"` // the field validation.best; "": no evaluations
+	BestBy    string   `json:"best_by"`       // the field validation.best; "": no evaluations
+	Due       *Step    `json:"due,omitempty"` // the last step, where its evaluation was left out
 	// What is trained, as the configuration has it: a model and adapters of other
 	// shapes would be ignored, because the checkpoint has its own.
 	Model     string `json:"model"` // a shape as JSON, or fromFiles

@@ -78,6 +78,9 @@ func parseState(path string, data []byte) (*state, error) {
 	if s.Step < 1 || s.At.Epoch < 0 || s.At.Next < 0 || s.SeqLen < 1 {
 		return nil, fmt.Errorf("%s: step %d at epoch %d, piece %d, seq_len %d: expected positive numbers: %w", path, s.Step, s.At.Epoch, s.At.Next, s.SeqLen, ErrCheckpoint)
 	}
+	if s.Due != nil && s.Due.Step != s.Step {
+		return nil, fmt.Errorf("%s: an evaluation after step %d, expected one after step %d: %w", path, s.Due.Step, s.Step, ErrCheckpoint)
+	}
 	return s, nil
 }
 

@@ -30,19 +30,19 @@ func (t *Trainer) makeSteps(ctx context.Context) (*Result, error) {
 	}()
 	outer, epoch, end := ctx, -1, func() {}
 	defer func() { end() }()
-	for t.step < t.cfg.Steps && stop == nil && !res.Early {
+	for (t.step < t.cfg.Steps || t.due) && stop == nil && !res.Early {
 		if t.data.at.Epoch != epoch {
 			end()
 			epoch = t.data.at.Epoch
 			ctx, end = profile.Scope(outer, "epoch")
 		}
 		if ctx.Err() != nil {
-			stop = fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
+			res.Steps, stop = t.step, fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
 			break
 		}
 		s, err := t.Step(ctx)
 		if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			continue // the step is undone
+			continue // the step is undone, or only its evaluation is left
 		}
 		if err != nil {
 			return res, err

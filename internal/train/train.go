@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -98,6 +99,7 @@ type Trainer struct {
 	first   int       // steps before it
 	step    int       // that are done
 	saved   int       // step of the last checkpoint
+	due     bool      // last is made, but its evaluation was left out
 
 	sources []func() error // what frees the data
 	waits   bool           // reading examples may wait for the disk
@@ -175,6 +177,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 		err = t.runner.restore(st)
 		t.step, t.saved, t.data.at, t.norms, t.best = st.Step, st.Step, st.At, st.Norms, st.Best
 		t.bestBy = cmp.Or(t.bestBy, st.BestBy)
+		if t.due = st.Due != nil; t.due {
+			t.last, t.last.Steps = *st.Due, t.cfg.Steps
+		}
 	}
 	if first(); err != nil {
 		return err
@@ -183,7 +188,11 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.out.sweep(); err != nil {
 		return err
 	}
-	t.logs, err = openLogs(t.cfg.Out, t.step)
+	logged := t.step
+	if t.due {
+		logged-- // the evaluation goes into the line of its step
+	}
+	t.logs, err = openLogs(t.cfg.Out, logged)
 	return err
 }
 
@@ -333,12 +342,28 @@ func (t *Trainer) Done() int { return t.step }
 
 // Step makes one optimizer step. It allocates nothing once it is warm. Where
 // ctx ends before the optimizer has begun to update, everything is as before
-// the step; an update that has begun is completed.
+// the step; an update that has begun is completed. Where ctx ends in the evaluation
+// behind the step, the next call makes that evaluation in place of a step.
 func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	ctx, end := profile.Scope(ctx, "step")
 	defer end()
-	start := time.Now()
 	s := &t.last
+	if !t.due {
+		if err := t.update(ctx, s); err != nil {
+			return *s, err
+		}
+	}
+	t.due = true
+	if err := t.evaluate(ctx, s); err != nil {
+		return *s, err
+	}
+	t.due = false
+	return *s, t.logs.addStep(s)
+}
+
+// update is a step without its evaluation.
+func (t *Trainer) update(ctx context.Context, s *Step) error {
+	start := time.Now()
 	if t.began.IsZero() {
 		t.began, t.first = start, t.step
 	}
@@ -348,11 +373,11 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	h.Limit = t.norms.limit(&t.cfg)
 	if err := t.runs(ctx, s, h); err != nil {
 		t.data.at = at
-		return *s, err
+		return err
 	}
 	if err := t.judge(s, h.Limit); err != nil {
 		t.data.at = at
-		return *s, err
+		return err
 	}
 	t.step++
 	s.Elapsed = time.Since(start)
@@ -360,10 +385,7 @@ func (t *Trainer) Step(ctx context.Context) (Step, error) {
 	if t.opts.Peak > 0 {
 		s.MFU = t.flops * s.TokensPerSecond() / t.opts.Peak
 	}
-	if err := t.evaluate(ctx, s); err != nil {
-		return *s, err
-	}
-	return *s, t.logs.addStep(s)
+	return nil
 }
 
 // runs makes the runs of one step and gives it loss, norm and sizes.
@@ -438,6 +460,9 @@ func (t *Trainer) progress() progress {
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)
 	}
+	if t.due {
+		p.Due = &t.last
+	}
 	return p
 }
 
@@ -458,11 +483,13 @@ func (t *Trainer) Save(ctx context.Context) (string, error) {
 	if err := t.runner.finite(); err != nil {
 		return "", fmt.Errorf("after step %d: %w: %w%s", t.step, err, ErrDiverged, t.remains())
 	}
-	dir, err := t.runner.save(t.cfg.Out, t.progress(), &t.cfg)
-	if err != nil {
-		return "", err
+	dir := checkpointDir(t.cfg.Out, t.step)
+	if _, err := os.Stat(dir); t.saved != t.step || err != nil { // it may be there without its evaluation
+		if dir, err = t.runner.save(t.cfg.Out, t.progress(), &t.cfg); err != nil {
+			return "", err
+		}
+		t.saved = t.step
 	}
-	t.saved = t.step
 	kept := 0
 	if t.cfg.Validation.KeepBest {
 		kept = t.best.Step

@@ -295,8 +295,7 @@ func (v *validation) count(m *model.Model, tokens int) error {
 	})
 }
 
-// evaluate judges the model after a step where that is due. An evaluation that
-// ctx ends is left out.
+// evaluate judges the model after a step where that is due.
 func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 	c := &t.cfg.Validation
 	if t.valid == nil || (c.Every == 0 || t.step%c.Every != 0) && t.step != t.cfg.Steps {
@@ -326,7 +325,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 		return err
 	})
 	if ctx.Err() != nil {
-		return nil
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
@@ -336,7 +335,7 @@ func (t *Trainer) evaluate(ctx context.Context, s *Step) error {
 		e.BitsPerByte = sum / math.Ln2 / float64(t.valid.bytes)
 	}
 	if err := t.judgeVectors(ctx, &e); ctx.Err() != nil {
-		return nil
+		return context.Cause(ctx)
 	} else if err != nil {
 		return fmt.Errorf("validation after step %d: %w", t.step, err)
 	}
