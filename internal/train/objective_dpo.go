@@ -29,6 +29,9 @@ type dpo struct {
 
 func newDPO(s setting) (objective, error) {
 	path := cmp.Or(s.cfg.Objective.Reference, s.cfg.Model)
+	if path == "" {
+		return nil, fmt.Errorf("reference: expected the file of a model, because a described model has no file: %w", ErrConfig)
+	}
 	f, err := openFrozen(path)
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)

@@ -149,6 +149,12 @@ func TestRefusedBeforeTheFirstStep(t *testing.T) {
 		`a.jsonl: line 1, column 1: fields "chosen" and "rejected" have the same tokens, expected different answers`: func(c *Config) {
 			c.Data, c.Objective.Type = List{write(t, t.TempDir(), "a.jsonl", `{"chosen":"a","rejected":"a"}`)}, "dpo"
 		},
+		"field objective: reference: expected the file of a model, because a described model has no file": func(c *Config) {
+			s := DefaultShape()
+			s.DModel, s.NLayers, s.NHeads, s.Tokenizer = 32, 1, 2, "char"
+			c.Model, c.Shape, c.Init, c.Objective.Type = "", &s, "random", "dpo"
+			c.Data = List{write(t, t.TempDir(), "a.jsonl", `{"chosen":"a","rejected":"b"}`)}
+		},
 		"field objective: teacher: token ": func(c *Config) {
 			c.Objective = ObjectiveConfig{Type: "distill", Teacher: otherTokens(t, "llama")}
 		},
