@@ -55,6 +55,7 @@ type progress struct {
 	Model     string `json:"model"` // a shape as JSON, or fromFiles
 	Objective string `json:"objective"`
 	LoRA      string `json:"lora"` // as JSON
+	Base      string `json:"base_sha256,omitempty"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -70,15 +70,20 @@ func TestResumeWithTheSameShape(t *testing.T) {
 	}
 }
 
-// Defaults of LoRA may be written out.
+// Defaults of LoRA may be written out, but the weights beside it must be the same.
 func TestResumeWithTheSameLoRA(t *testing.T) {
 	c := fixture(t, "llama")
-	c.LoRA, c.Steps, c.Warmup = LoRAConfig{Rank: 2}, 1, 0
+	c.LoRA, c.Steps, c.Warmup, c.Schedule = LoRAConfig{Rank: 2}, 1, 0, "constant"
 	_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 	must(t, err)
 	c.LoRA, c.Steps = LoRAConfig{Rank: 2, Alpha: 4, Roles: []string{"v", "q"}}, 2
 	_, err = Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"})
 	must(t, err)
+	merged := c
+	merged.Model, merged.Steps = checkpointDir(c.Out, 2), 3
+	if _, err := Run(t.Context(), merged, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field model: ") {
+		t.Errorf("error %v of adapters that would be merged twice", err)
+	}
 	c.LoRA.Alpha, c.Steps = 5, 3
 	if _, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("error %v of another alpha", err)

@@ -105,6 +105,7 @@ type Trainer struct {
 	waits   bool           // reading examples may wait for the disk
 
 	hash string // of the data
+	base string // hash of the weights that adapters stand beside; "": no adapters
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
@@ -168,6 +169,12 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	}
 	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
 		return err
+	}
+	if t.base, err = t.runner.baseHash(); err != nil {
+		return err
+	}
+	if st != nil && st.Base != "" && st.Base != t.base { // checkpoints of before have none
+		return fmt.Errorf("%s: field model: %s has other weights than those that the checkpoint's adapters were trained beside: %w", from, t.cfg.Model, ErrCheckpoint)
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
 	_, first := profile.Scope(ctx, "first weights")
@@ -455,7 +462,7 @@ func (t *Trainer) firstPass(ctx context.Context, s *Step, w wholeStep) error {
 func (t *Trainer) progress() progress {
 	p := progress{
 		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best, BestBy: t.bestBy,
-		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA),
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Base: t.base,
 	}
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)
