@@ -167,6 +167,7 @@ type TrainResult = train.Result
 //	Documents, Pieces             int              // of the data
 //	Tokens                        int64            // of the data, to predict
 //	Batch                         struct           // most tokens T and sequences S of a run
+//	Runs                          int              // of a step with a full batch
 //	Epochs                        float64          // of the whole run
 //	Memory                        map[string]int64 // bytes by class
 //	FLOPs                         int64            // of a step

@@ -20,9 +20,10 @@ type Estimate struct {
 	Arch       string
 	Parameters int64 // that are trained
 	Documents  int
-	Tokens     int64 // to predict in an epoch
-	Pieces     int   // that they are cut into
-	Batch      tensor.Bind
+	Tokens     int64            // to predict in an epoch
+	Pieces     int              // that they are cut into
+	Batch      tensor.Bind      // most of a run
+	Runs       int              // of a step with a full batch
 	Epochs     float64          // of the whole run
 	Memory     map[string]int64 // bytes by class of arena
 	FLOPs      int64            // of a step with a full batch
@@ -65,16 +66,16 @@ func Plan(ctx context.Context, cfg Config, o Options) (e *Estimate, err error) {
 	for _, p := range parts.Params {
 		e.Parameters += int64(p.Value.Shape.Len(tensor.Bind{}))
 	}
-	e.Epochs = float64(cfg.Steps) * float64(pl.Max.T) / float64(e.Tokens)
 	for c := plan.Weights; c < plan.NumClasses; c++ {
 		e.Memory[c.String()] = pl.ArenaBytes[c]
 	}
 	e.Steps = t.cfg.Steps
-	runs := (t.cfg.BatchTokens + pl.Max.T - 1) / pl.Max.T
-	if !t.data.split {
-		runs = 1
+	e.Runs = 1
+	if t.data.split {
+		e.Runs = (t.cfg.BatchTokens + pl.Max.T - 1) / pl.Max.T
 	}
-	e.FLOPs = int64(runs) * flops(pl, ports, t.cfg.SeqLen)
+	e.Epochs = float64(cfg.Steps) * float64(e.Runs*pl.Max.T) / float64(e.Tokens)
+	e.FLOPs = int64(e.Runs) * flops(pl, ports, t.cfg.SeqLen)
 	if need := e.TotalMemory(); o.Memory > 0 && need > o.Memory {
 		e.Unmeasured = tooMuch(need, o.Memory)
 		return e, nil
@@ -181,6 +182,9 @@ func (e *Estimate) String() string {
 	row("parameters", "%d", e.Parameters)
 	row("data", "%d documents, %d tokens in %d examples", e.Documents, e.Tokens, e.Pieces)
 	row("batch", "at most %d tokens in %d sequences", e.Batch.T, e.Batch.S)
+	if e.Runs > 1 {
+		row("runs per step", "%d, each with such a batch", e.Runs)
+	}
 	row("epochs", "%.2f", e.Epochs)
 	for c := plan.Weights; c < plan.NumClasses; c++ {
 		switch n := float64(e.Memory[c.String()]); {
@@ -192,7 +196,7 @@ func (e *Estimate) String() string {
 	}
 	row("memory, in all", "%.1f MiB", float64(e.TotalMemory())/(1<<20))
 	row("FLOPs per step", "%.3g", float64(e.FLOPs))
-	row("FLOPs per token", "%.3g", float64(e.FLOPs)/float64(max(e.Batch.T, 1)))
+	row("FLOPs per token", "%.3g", float64(e.FLOPs)/float64(max(e.Runs*e.Batch.T, 1)))
 	if e.Measured == 0 {
 		row("time", "unknown: %s", e.Unmeasured)
 		return b.String()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -318,6 +319,31 @@ func TestPlanSaysWhatIsToCome(t *testing.T) {
 		if !strings.Contains(e.String(), want) {
 			t.Errorf("no %q in:\n%s", want, e)
 		}
+	}
+}
+
+// A step of several runs costs as much per token as one of one run.
+func TestPlanOfSeveralRuns(t *testing.T) {
+	c := fixture(t, "llama")
+	perToken := func(micro int) float64 {
+		c.MicroTokens = micro
+		e, err := Plan(t.Context(), c, Options{Backend: cpuBackend(t, 1), Memory: 1})
+		must(t, err)
+		if want := max(1, 96/max(micro, 1)); micro > 0 && e.Runs != want || e.Epochs < float64(c.Steps*96)/float64(e.Tokens) {
+			t.Errorf("%d runs and %g epochs, want %d runs", e.Runs, e.Epochs, want)
+		}
+		var cost float64
+		for line := range strings.Lines(e.String()) {
+			if text, ok := strings.CutPrefix(line, "FLOPs per token"); ok {
+				_, err := fmt.Sscan(text, &cost)
+				must(t, err)
+			}
+		}
+		return cost
+	}
+	// The optimizer's part is counted once per run.
+	if one, three := perToken(0), perToken(32); one == 0 || three < one || three > 2*one {
+		t.Errorf("%g FLOPs per token in three runs, %g in one", three, one)
 	}
 }
 
