@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"hotpath/internal/dataset"
+	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/tokenizer"
+	"hotpath/internal/weights"
 )
 
 // bigCorpus writes texts of several blocks and kinds of line ends.
@@ -243,4 +245,27 @@ func FuzzParseShard(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPrintOfTokenizer: files beside tokenizer.json that change its tokens change the
+// name of their cache.
+func TestPrintOfTokenizer(t *testing.T) {
+	seen := map[string]string{}
+	for _, file := range []string{"", "tokenizer_config.json", "sentence_bert_config.json", "chat_template.json"} {
+		dir := filepath.Join(t.TempDir(), "bert")
+		must(t, os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "bert"))))
+		if file != "" {
+			must(t, os.WriteFile(filepath.Join(dir, file), []byte(`{"do_lower_case":true,"chat_template":"x"}`), 0o600))
+		}
+		st, err := weights.Open(dir)
+		must(t, err)
+		m, err := model.Open(st)
+		must(t, err)
+		hash, err := tokenizerPrint(m)
+		must(t, errors.Join(err, st.Close()))
+		if with, ok := seen[hash]; ok {
+			t.Errorf("the tokenizer with %q has the print of that with %q", file, with)
+		}
+		seen[hash] = file
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"hotpath/internal/calib"
 	"hotpath/internal/dataset"
 	"hotpath/internal/lockfile"
+	"hotpath/internal/model"
 	"hotpath/internal/weights"
 )
 
@@ -79,9 +80,12 @@ func (s *sourceSpec) key(files []dataset.File) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:32], nil
 }
 
-// tokenizerPrint tells the tokenizer of a model's files from others.
-func tokenizerPrint(st *weights.Store) (string, error) {
-	h := sha256.New()
+// tokenizerPrint tells the tokenizer of a model from others: by the files that it is
+// made of, and by the architecture, because some change it. config.json is left out,
+// because a checkpoint has another one with the same tokenizer.
+func tokenizerPrint(m *model.Model) (string, error) {
+	h, st := sha256.New(), m.Store()
+	fmt.Fprintln(h, m.Config().Arch)
 	if f := st.GGUF(); f != nil {
 		for _, key := range f.Keys() {
 			if strings.HasPrefix(key, "tokenizer.") {
@@ -91,7 +95,10 @@ func tokenizerPrint(st *weights.Store) (string, error) {
 		}
 		return hex.EncodeToString(h.Sum(nil)), nil
 	}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "generation_config.json"} {
+	for _, name := range []string{
+		"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "sentence_bert_config.json",
+		"chat_template.jinja", "chat_template.json", "generation_config.json",
+	} {
 		data, err := st.HF().Read(name)
 		if err != nil {
 			return "", err

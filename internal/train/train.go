@@ -319,7 +319,7 @@ func (t *Trainer) files(ctx context.Context, m *model.Model, paths []string, nex
 		return nil, err
 	}
 	s, free, err := openSource(ctx, sourceSpec{
-		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(t.store) },
+		paths: paths, tok: tok, tokPrint: func() (string, error) { return tokenizerPrint(m) },
 		vocab: m.Config().Vocab, seqLen: t.cfg.SeqLen, next: next, plain: plain, labels: labelsOf(&t.cfg, m), truncate: t.cfg.Truncate, pairs: m.Pairs,
 		cache: cache, memory: memoryData, progress: t.opts.OnData,
 	})
