@@ -63,7 +63,7 @@ func TestSGDResumes(t *testing.T) {
 			must(t, err)
 			c.Steps = 10
 			wrong := c
-			wrong.Optimizer = "adamw"
+			wrong.Optimizer, wrong.Nesterov = "adamw", false
 			if _, err := New(t.Context(), wrong, Options{Backend: be, Resume: "auto"}); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field optimizer: the checkpoint has sgd, this run adamw") {
 				t.Errorf("error %v of another optimizer", err)
 			}
