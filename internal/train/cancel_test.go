@@ -148,6 +148,9 @@ func TestCancelWithinAnEvaluation(t *testing.T) {
 		}
 		if res != nil && res.Steps > len(got) {
 			late++
+			if loss := want[res.Steps-1].Loss; res.Loss != loss {
+				t.Errorf("loss %g of step %d, expected %g", res.Loss, res.Steps, loss)
+			}
 		}
 	}
 	if late == 0 {

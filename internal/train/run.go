@@ -37,7 +37,10 @@ func (t *Trainer) makeSteps(ctx context.Context) (*Result, error) {
 			ctx, end = profile.Scope(outer, "epoch")
 		}
 		if ctx.Err() != nil {
-			res.Steps, stop = t.step, fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
+			if t.due { // only its evaluation is missing
+				res.Steps, res.Loss = t.step, t.last.Loss
+			}
+			stop = fmt.Errorf("stopped after step %d of %d: %w", t.step, t.cfg.Steps, context.Cause(ctx))
 			break
 		}
 		s, err := t.Step(ctx)
