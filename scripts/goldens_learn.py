@@ -8,6 +8,8 @@ Writes, under internal/tokenizer/learn/testdata:
 
 The BPE trainer breaks ties by ids, so its merges are compared one by one. The WordPiece trainer numbers "##x" by the order of a
 hash table that changes with each run: only the set of its tokens is compared, at a least frequency for which several runs agree.
+Their library has no trainer of characters: char-bytes is the alphabet that the BPE trainer finds, and char has merges of the bytes
+of each character besides.
 """
 import collections, json, os, random, subprocess, sys
 from tokenizers import Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, processors, trainers
@@ -42,6 +44,10 @@ def train(name, file):
         t = Tokenizer(models.BPE())
         t.pre_tokenizer, t.decoder = P.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
         trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=["<|endoftext|>", "<pad>"], initial_alphabet=alphabet, **cased)
+    elif name.startswith("char"):
+        t = Tokenizer(models.BPE())
+        t.pre_tokenizer, t.decoder = P.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(vocab_size=1, special_tokens=["<|endoftext|>"], show_progress=False)  # the alphabet, and no merges
     elif name == "llama3":
         t = Tokenizer(models.BPE())
         t.pre_tokenizer = P.Sequence([P.Split(_regex(LLAMA3), "isolated"), P.ByteLevel(add_prefix_space=False, use_regex=False)])
@@ -66,7 +72,26 @@ def train(name, file):
         # The least frequency ends it, so that no tie decides what is in.
         trainer = trainers.WordPieceTrainer(vocab_size=10000, special_tokens=special, min_frequency=WORDPIECE[name], show_progress=False)
     t.train([file], trainer)
+    if name == "char":
+        t.model = characters(t, file)
     return t
+
+
+def characters(t, file):
+    """A model with a token for each character of the file: its bytes are merged from the left."""
+    vocab, merges = t.get_vocab(), []
+    spelt = [P.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(c)[0][0] for c in set(open(file, encoding="utf-8", newline="").read())]
+    raw = {c: b for b, c in _bytes().items()}
+    for start in sorted({s[:n] for s in spelt for n in range(2, len(s) + 1)}, key=lambda s: (len(s), [raw[c] for c in s])):
+        vocab[start] = len(vocab)
+        merges.append((start[:-1], start[-1]))
+    return models.BPE(vocab=vocab, merges=merges)
+
+
+def _bytes():
+    """The character that spells each byte, by byte."""
+    plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
+    return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in plain)}
 
 
 WORDPIECE = {"bert": 2, "bert-cased": 2}
@@ -87,6 +112,7 @@ OPTIONS = {
     "metaspace": dict(Kind="bpe", PreTokenizer="metaspace", VocabSize=500, Special=["<unk>", "<s>", "</s>"]),
     "whitespace": dict(Kind="bpe", PreTokenizer="whitespace", VocabSize=400, Special=["[UNK]"]),
     "whitespace-split": dict(Kind="bpe", PreTokenizer="whitespace-split", VocabSize=10000, Special=["[UNK]"]),
+    "char": dict(Kind="char"), "char-bytes": dict(Kind="char"),
     "bert": dict(Kind="wordpiece", VocabSize=10000), "bert-cased": dict(Kind="wordpiece", VocabSize=10000, Cased=True),
 }
 
@@ -127,6 +153,8 @@ if __name__ == "__main__":
         if name == "whitespace":
             LIMIT[0] = options["LimitAlphabet"] = gap(file, 60)
         t = train(name, file)
+        if name == "char-bytes":
+            options["VocabSize"] = t.get_vocab_size()
         m = json.loads(t.to_str())["model"]
         case = dict(Name=name, Options=options, Tokens=tokens(t), Merges=m.get("merges"))
         if not name.startswith("bert"):

@@ -2,16 +2,15 @@
 """Trains nanoGPT's character-level Shakespeare for CPUs in PyTorch and with hotpath, and
 compares the validation losses.
 
-    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000] [--threads N] [--order random|shuffled] [--vocab N]
+    python scripts/verify_char.py bin/hotpath TEXT [--seeds 1337 1 2] [--iters 2000] [--threads N] [--order random|shuffled]
 
 TEXT is tinyshakespeare (1,115,394 characters); its last tenth is held out. The model in
 PyTorch is nanoGPT's: 4 layers of 128, 4 heads, no biases, no dropout, tied head; AdamW with
 betas 0.9 and 0.99, weight decay 0.1 on matrices, rate 1e-3 after 100 steps of warm-up, cosine
 to 1e-4, gradients clipped to 1; 12 random pieces of 64 characters per step. hotpath runs the
 ready-made configuration shakespeare-char, which takes every piece once per epoch; --order
-shuffled does so in PyTorch too. hotpath's token table has a row for every byte and for the end
-of a text, so PyTorch's has as many: rows that no text has make the loss lower (by 0.03 after
-500 steps), and --vocab 0 leaves them out, as nanoGPT does. Both learn from the same characters,
+shuffled does so in PyTorch too. PyTorch's token table has a row for each character of TEXT, as
+nanoGPT's; hotpath's has one more, for the end of a text. Both learn from the same characters,
 and both losses are the mean over the same held-out ones in the same pieces of 64, in f32. It
 fails where the means over the seeds differ by more than 0.02. --jsonl FILE adds one line per run.
 """
@@ -85,14 +84,14 @@ def places(order, train):
         pieces = pieces[BATCH:]
 
 
-def in_pytorch(text, seed, iters, order, vocab):
+def in_pytorch(text, seed, iters, order):
     torch.manual_seed(seed)
     index = {c: i for i, c in enumerate(sorted(set(text)))}
     ids = torch.tensor([index[c] for c in text])
     pieces = -(-(len(ids) - 1) // BLOCK)  # the last one may be shorter
     held = (pieces - round(0.1 * pieces)) * BLOCK  # as hotpath's validation.share does
     train, valid = ids[:held + 1], ids[held:]
-    model = GPT(max(len(index), vocab))
+    model = GPT(len(index))
     decayed = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
     opt = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], betas=(0.9, 0.99))
@@ -138,7 +137,6 @@ def main():
     a.add_argument("--iters", type=int, default=2000)
     a.add_argument("--threads", type=int, default=0, help="of both; 0: all")
     a.add_argument("--order", choices=["random", "shuffled"], default="random", help="of data in PyTorch: nanoGPT's, or every piece once per epoch")
-    a.add_argument("--vocab", type=int, default=257, help="rows of the token table in PyTorch; 0: the characters of the text")
     a.add_argument("--jsonl", type=pathlib.Path)
     o = a.parse_args()
     if o.threads:
@@ -147,7 +145,7 @@ def main():
     means = [[], []]
     with tempfile.TemporaryDirectory() as folder:
         for seed in o.seeds:
-            for which, (name, run) in enumerate([("PyTorch", lambda: in_pytorch(text, seed, o.iters, o.order, o.vocab)),
+            for which, (name, run) in enumerate([("PyTorch", lambda: in_pytorch(text, seed, o.iters, o.order)),
                                                  ("hotpath", lambda: in_hotpath(o.hotpath, o.text, seed, o.iters, o.threads, folder))]):
                 start = time.time()
                 loss = run()

@@ -98,7 +98,7 @@ one by one, as their trainers do.
 	flags.StringVar(&o.PreTokenizer, "pre-tokenizer", "", "how texts are cut into words: `NAME`, see above (default: the first of the type)")
 	flags.IntVar(&o.VocabSize, "vocab-size", 32000, "`N` tokens at most, special ones included")
 	flags.IntVar(&o.MinFrequency, "min-frequency", 2, "a pair becomes a token if it occurs `N` times")
-	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all (default: 1000 for wordpiece, else all); bytes are always all there")
+	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all (default: 1000 for wordpiece, else all); of bytes all are kept")
 	flags.StringArrayVar(&special, "special", nil, "special `TOKEN`, may be repeated, in the order of ids from 0; --special= for none (default: those usual for the type)")
 	flags.BoolVar(&o.Cased, "cased", false, "wordpiece: keep upper case and accents")
 	addThreads(cmd, &o.Threads, "`N` threads, 0 for all processors")

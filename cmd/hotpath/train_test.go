@@ -151,7 +151,7 @@ func TestReadyMadeConfigs(t *testing.T) {
 		"lerning_rate=1":       `unknown field "lerning_rate", did you mean lr?`,
 		"steps=many":           "field steps: expected an integer, found \"many\"",
 		"model.d_model=130":    "field model.d_model: expected a multiple of n_heads (4), such as 128 or 132, found 130",
-		"model.vocab=4":        "field model.vocab: vocab size 4, expected at least 257: special tokens, and an alphabet of 256",
+		"model.vocab=4":        "field model.vocab: vocab size 4, expected at least 50: special tokens, and an alphabet of 49",
 		"model.tokenizer=none": "none/tokenizer.json: no such file",
 		"data=none.txt":        "none.txt",
 	} {

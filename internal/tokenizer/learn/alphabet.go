@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -25,7 +26,11 @@ func newMerger(w *words, o Options, bytes bool) (*merger, error) {
 	}
 	var symbols func(word []byte, dst []int32) []int32
 	if bytes {
-		symbols = m.byteAlphabet()
+		used := allBytes()
+		if recipes[o.Kind].chars {
+			used = w.bytes()
+		}
+		symbols = m.byteAlphabet(used)
 	} else {
 		if recipes[o.Kind].model == "WordPiece" {
 			m.prefix = continuing
@@ -53,15 +58,25 @@ func (m *merger) enter(text string) int32 {
 	return id
 }
 
-// byteAlphabet has all bytes, ordered by the characters that spell them.
-func (m *merger) byteAlphabet() func(word []byte, dst []int32) []int32 {
-	order := make([]byte, 256)
-	for i := range order {
-		order[i] = byte(i)
+// allBytes lists all bytes.
+func allBytes() []byte {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
 	}
-	slices.SortFunc(order, func(a, b byte) int { return cmp.Compare(tokenizer.ByteRune(a), tokenizer.ByteRune(b)) })
+	return all
+}
+
+// bytes lists the bytes that the words have.
+func (w *words) bytes() []byte {
+	return slices.DeleteFunc(allBytes(), func(b byte) bool { return bytes.IndexByte(w.text, b) < 0 })
+}
+
+// byteAlphabet has the bytes of a list, ordered by the characters that spell them.
+func (m *merger) byteAlphabet(list []byte) func(word []byte, dst []int32) []int32 {
+	slices.SortFunc(list, func(a, b byte) int { return cmp.Compare(tokenizer.ByteRune(a), tokenizer.ByteRune(b)) })
 	var ids [256]int32
-	for _, b := range order {
+	for _, b := range list {
 		ids[b] = m.enter(string(tokenizer.ByteRune(b)))
 	}
 	return func(word []byte, dst []int32) []int32 {

@@ -11,8 +11,9 @@ import (
 
 // characters makes one token of each character of the words that has several
 // bytes, by merges of its bytes from the left: the most frequent characters, as
-// many as limit and a vocabulary of size tokens have room for. All bytes are
-// tokens already, so any text has tokens, and comes back from them.
+// many as limit and a vocabulary of size tokens have room for. The bytes of the
+// words are tokens already, so the words come back from their tokens, also where
+// a character has no token.
 func (m *merger) characters(w *words, limit, size int) {
 	counts := map[rune]int64{}
 	for i, n := range w.count {

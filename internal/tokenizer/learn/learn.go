@@ -1,6 +1,7 @@
 // Package learn makes tokenizers from texts: BPE, byte-level or of characters,
-// and WordPiece, with the merges that Hugging Face's trainers find, as a
-// tokenizer.json that their library and ours read.
+// and WordPiece, with the merges that Hugging Face's trainers find, and
+// tokenizers with one token per character, as a tokenizer.json that their library
+// and ours read.
 //
 // Texts are cut by the tokenizer that will read them later (tokenizer.Cutter),
 // counted by workers in parallel, and merged with a queue of pairs whose counts
@@ -36,7 +37,7 @@ type Options struct {
 	PreTokenizer  string   // one that the kind goes with
 	VocabSize     int      // tokens, special ones included: 32000
 	MinFrequency  int      // least count of a pair that becomes a token: 2
-	LimitAlphabet int      // most frequent characters that are kept: 1000 for wordpiece, -1: all; bytes always are
+	LimitAlphabet int      // most frequent characters that are kept: 1000 for wordpiece, -1: all; of bytes all are
 	Special       []string // tokens with the first ids
 	Cased         bool     // wordpiece: keep case and accents
 	Threads       int      // 0: all processors

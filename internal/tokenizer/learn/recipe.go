@@ -15,7 +15,7 @@ type recipe struct {
 	cuts    []string // pre-tokenizers that it goes with, the default first
 	special []string // tokens that it has unless the caller names others
 	limit   int      // characters of the alphabet, 0: all
-	chars   bool     // merges make characters, and nothing longer
+	chars   bool     // the alphabet is that of the texts; merges make characters, and nothing longer
 }
 
 var recipes = map[string]recipe{
@@ -28,7 +28,7 @@ var recipes = map[string]recipe{
 		model: "WordPiece", cuts: []string{"bert", "whitespace", "whitespace-split"}, special: []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}, limit: 1000,
 	},
 	"char": {
-		about: "every character of the texts is a token, and every byte, so that any text comes back",
+		about: "every character of the texts is a token; other characters are dropped",
 		model: "BPE", cuts: []string{"gpt2"}, special: []string{"<|endoftext|>"}, chars: true,
 	},
 }
