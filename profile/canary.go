@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 )
 
-// Canaries are calls that were slowed on purpose, to measure the profiler itself:
-// while it records, small random amounts of time are burned in random steps. What
-// was burned, and where, is sealed. The analysis reads the samples of runs as it
-// always does, says which calls were slowed and by how much, and only then is the
-// seal opened and its answer scored.
+// Canaries are calls that were slowed on purpose, to test the profiler itself.
+// While it records, random steps burn small random amounts of time. The amounts
+// and steps are sealed. The analysis reads samples as usual and reports which
+// calls were slowed and by how much. Only then is the seal opened and the answer
+// scored.
 type Canaries struct {
 	Sealed string `json:"sealed"` // base64 of JSON: nothing but Score opens it
 }
@@ -36,7 +36,7 @@ const (
 	CanaryKnown = 8              // calls after which a step's mean is known
 )
 
-// plant draws the canaries of a run; f.mu is held.
+// plant draws the canaries of a run. The caller holds f.mu.
 func (f *planFold) plant(r *Run) {
 	f.flush() // means are of all runs so far
 	for s := range r.burn {
@@ -54,7 +54,7 @@ func (f *planFold) plant(r *Run) {
 // Burn once in each step, on whichever lane, before the step ends.
 func (r *Run) HasCanaries() bool { return r != nil && r.burn != nil }
 
-// Burn takes as long as the canary of a step, if there is one.
+// Burn spins for the duration of a step's canary, if the step has one.
 func (r *Run) Burn(step int) {
 	if n := r.burn[step]; n > 0 {
 		for end := Now() + n; Now() < end; {

@@ -11,12 +11,12 @@ import (
 
 var base = time.Now()
 
-// Now is nanoseconds on the monotonic clock since the process started. It is
-// never 0, because a slot that holds 0 was not stamped.
+// Now returns nanoseconds on the monotonic clock since the process started. It is
+// never 0: a slot with 0 was not stamped.
 //
-// Asking the system takes about 50 ns, which is too much for stamps of every
-// step. Where the system itself trusts the processor's counter, a recorder
-// calibrates it once and Now reads it directly, in about a fifth of that.
+// A system call takes about 50 ns, too much for stamps of every step. If the
+// system itself trusts the processor's time-stamp counter, a recorder calibrates
+// that counter once. Now then reads it directly, in about a fifth of the time.
 func Now() int64 {
 	if !counter.trusted.Load() {
 		return system()

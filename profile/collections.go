@@ -33,7 +33,7 @@ func (c *collections) refresh() {
 	c.now, c.wall = Now(), time.Now()
 }
 
-// update looks for new cycles; what pause says is as of then.
+// update looks for new GC cycles; pause reports the state of the last update.
 func (c *collections) update() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

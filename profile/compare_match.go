@@ -1,8 +1,7 @@
 package profile
 
-// MainOp is the op that most of a step's work is: what a fused step counts as in
-// comparisons and studies. Time within it cannot be told apart, so a row is never
-// divided.
+// MainOp is the op with most of a step's work. Comparisons and studies count a
+// fused step as this op, because the time of its parts cannot be separated.
 func (s *Step) MainOp() string {
 	op, most := s.Op, -1.0
 	for _, n := range s.Nodes {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// elapsed divides the time in which runs were in flight among their plans.
-// Where runs take turns, a run has its wall time. Where several are in flight,
-// as workers with a run each are, they share the moment by their lanes: only so
-// do times of plans add up to what a clock on the wall says.
+// elapsed divides the time in which runs were in flight among their plans. A run
+// that is alone gets its whole wall time. Runs in flight at the same time share
+// each moment in proportion to their lanes. So the times of plans add up to
+// wall-clock time.
 //
-// It is told of runs when they end, and keeps the latest of them until all that
-// may have run beside them have ended too.
+// It learns of a run when the run ends. It keeps recent runs until all runs that
+// may overlap them have ended.
 type elapsed struct {
 	mu      sync.Mutex
 	flights []flight // not divided yet
@@ -44,7 +44,7 @@ func (e *elapsed) init() {
 	e.edges = make([]edge, 0, 2*flightsKept)
 }
 
-// addSpan takes a run that has ended. It allocates nothing.
+// addSpan adds a run that has ended. It allocates nothing.
 func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	if from <= 0 || to < from {
 		return // left out of everything
@@ -73,8 +73,8 @@ func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	e.flights = rest
 }
 
-// divide gives each plan its part of the time that flights cover until a moment,
-// and says how much that time is; e.mu is held.
+// divide gives each plan its part of the time that flights cover up to until. It
+// returns the covered time. The caller holds e.mu.
 func (e *elapsed) divide(flights []flight, until int64, give func(*planFold, float64)) (busy int64) {
 	e.edges = e.edges[:0]
 	for i, s := range flights {
@@ -123,8 +123,9 @@ func (e *elapsed) snapshot() (plans map[*planFold]float64, busy int64) {
 	return plans, busy
 }
 
-// of is a plan's part, given what snapshot found; wall is its runs' own time,
-// which rounding and runs that were left out must not lead beyond.
+// of returns a plan's part. open is the result of snapshot. wall is the sum of
+// the plan's own run times; it caps the part, because of rounding and runs that
+// were left out.
 func (e *elapsed) of(f *planFold, open map[*planFold]float64, wall int64) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

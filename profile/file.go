@@ -16,7 +16,7 @@ import (
 // read.
 var ErrFormat = errors.New("not a readable hotpath profile")
 
-// maxFile bounds what ReadFile takes into memory.
+// maxFile is the size of the largest file that ReadFile accepts.
 const maxFile = 1 << 30
 
 // Write encodes the profile as one JSON document.
@@ -125,8 +125,8 @@ func decode(data []byte, into any) error {
 	return err
 }
 
-// cutOff tells a file whose end is missing from one with a wrong byte, which may
-// be its last.
+// cutOff distinguishes a truncated file from a file with a wrong byte, which may
+// be the last byte.
 func cutOff(data []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
 }

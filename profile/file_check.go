@@ -8,7 +8,7 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// check holds what every report and exporter relies on.
+// check verifies the invariants that all reports and exporters rely on.
 func (p *Profile) check() error {
 	if p.Start < 0 || p.End < p.Start {
 		return fmt.Errorf("start_ns is %d and end_ns %d, expected moments in order", p.Start, p.End)

@@ -57,9 +57,9 @@ type stepFold struct {
 // pendingRuns is how many released runs wait to be folded together.
 const pendingRuns = 32
 
-// spareRuns is how many runs a plan's pool has beyond those kept for the trace:
-// those that wait to be folded, one in flight and one being filled by the next
-// caller.
+// spareRuns is the number of runs in a plan's pool in addition to those kept for
+// the trace: runs that wait to be folded, one in flight, and one that the next
+// caller fills.
 const spareRuns = pendingRuns + 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
@@ -101,7 +101,7 @@ func (f *planFold) acquire() *Run {
 	return r
 }
 
-// recycle takes a run for the next that acquires one; f.mu is held.
+// recycle returns a run to the pool. The caller holds f.mu.
 func (f *planFold) recycle(r *Run) {
 	clear(r.Costs)
 	f.free = append(f.free, r)
@@ -117,9 +117,9 @@ func (f *planFold) release(r *Run) error {
 	return nil
 }
 
-// flush checks and folds what was released; f.mu is held. Runs are taken many
-// at a time because the aggregates are cold after a run that walked through a
-// model: one by one, fetching them again cost more than all the stamps.
+// flush checks and folds the released runs. The caller holds f.mu. Runs are
+// folded in groups, because a run of a model evicts the aggregates from the
+// caches. Folding runs one by one cost more than all stamps.
 func (f *planFold) flush() (first error) {
 	if len(f.pending) == 0 {
 		return nil
@@ -148,7 +148,7 @@ func (f *planFold) flush() (first error) {
 	return first
 }
 
-// fold takes in a run that was checked.
+// fold adds a checked run to the aggregates.
 func (f *planFold) fold(r *Run) {
 	if r.scope != f.scope {
 		f.leaveScope()
@@ -181,7 +181,7 @@ func (f *planFold) fold(r *Run) {
 	}
 }
 
-// foldSteps takes in the steps of a run, whose spans check has found.
+// foldSteps adds the steps of a run. check has computed their spans.
 func (f *planFold) foldSteps(r *Run) {
 	f.clock.take(f.spans)
 	steps, costs, clock := f.steps[:len(f.spans)], r.Costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
@@ -201,8 +201,8 @@ func (f *planFold) foldSteps(r *Run) {
 	}
 }
 
-// foldLane takes in the times of a lane and returns their sums; what it waited for
-// others after its last step is of no step.
+// foldLane adds the times of one lane and returns their sums. The wait after the
+// lane's last step belongs to no step.
 func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
 	l, computes := &r.Lanes[lane], f.compute[lane]
 	waits := f.wait[lane][:len(computes)]
@@ -257,10 +257,11 @@ const (
 	outlierLeast = 20_000
 )
 
-// offCPU spreads the time that a lane had no processor over its steps, and over the
-// time between them: over those that lost it, by their time beyond the typical. Where
-// the lane changed its thread nobody knows how long it had none; what such runs took
-// beyond the typical is counted, and guessed is how much.
+// offCPU distributes the time in which a lane had no processor over its steps and
+// the time between them. Steps that lost the processor get it, in proportion to
+// their time beyond the typical. If the lane changed its thread, the time without
+// a processor is unknown. Then the time beyond the typical counts instead, and
+// guessed is its sum.
 func (f *planFold) offCPU(lane int) (steps []int64, off, guessed int64) {
 	off, blind := f.times[lane].off.Load(), f.times[lane].blind.Load()
 	suspect := f.suspect[lane]
@@ -287,7 +288,7 @@ func (f *planFold) bytes() int64 {
 	return runs*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
 }
 
-// bytes is what the recorder holds, about.
+// bytes estimates the memory of the recorder.
 func (r *Recorder) bytes(plans []*planFold) int64 {
 	n := int64(r.opts.ScopeEvents)*int64(unsafe.Sizeof(ScopeEvent{})) + int64(r.opts.Requests)*int64(unsafe.Sizeof(Request{})) +
 		flightsKept*int64(unsafe.Sizeof(flight{})+2*unsafe.Sizeof(edge{}))
@@ -297,8 +298,8 @@ func (r *Recorder) bytes(plans []*planFold) int64 {
 	return n
 }
 
-// keeper holds the first half and the last half of what it was given, within
-// a fixed size: warm-up and steady state both stay visible.
+// keeper keeps the first half and the last half of the values that it was given,
+// within a fixed size. So warm-up and steady state both stay visible.
 type keeper[T any] struct {
 	first, last []T
 	next        int // where the oldest of last stands
@@ -309,8 +310,8 @@ func newKeeper[T any](n int) *keeper[T] {
 	return &keeper[T]{first: make([]T, 0, n/2), last: make([]T, 0, n-n/2)}
 }
 
-// keep keeps v and returns what fell out for it: an older value, or v itself
-// where nothing is kept.
+// keep stores v and returns the value that it displaces: an older value, or v
+// itself if nothing is kept.
 func (k *keeper[T]) keep(v T) (out T, full bool) {
 	k.total++
 	switch {

@@ -24,10 +24,10 @@ func (h HeapCount) minus(o HeapCount) HeapCount {
 	return HeapCount{h.Objects - o.Objects, h.Bytes - o.Bytes}
 }
 
-// readHeap is what the process has allocated so far, to the object. It stops
-// the world for some microseconds, which is why it happens only where
-// [Options.Heap] asks for it, and at the ends of scopes and runs only: the cheap
-// counters of runtime/metrics leave out what lies in the processors' caches.
+// readHeap returns the exact allocation counts of the process so far. It stops
+// the world for some microseconds. It therefore runs only with [Options.Heap],
+// and only at the ends of scopes and runs. The cheap counters of runtime/metrics
+// omit allocations in the processors' caches.
 func readHeap() HeapCount {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -126,8 +126,9 @@ func (r *Recorder) WatchMemory(interval time.Duration) (stop func()) {
 	})
 }
 
-// resident tells what the system holds in memory for this process, where it says
-// so. Looking allocates nothing: it would count as that of whatever runs.
+// resident reads the resident set size of this process, if the system reports it.
+// Reading allocates nothing, because an allocation would count as one of the
+// running step.
 type resident struct {
 	file *os.File // nil where the system does not say
 	buf  [128]byte

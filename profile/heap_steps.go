@@ -5,14 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// heapMeter says which step the Go heap grew in. The runtime counts allocations
-// of the whole process only, so steps take turns under it: while one is open
-// those of other runs, and others of the same run, wait. Lanes of one step work
-// side by side as ever. What goroutines outside of steps allocate meanwhile
-// counts as the open step's: the runtime does not tell them apart.
+// heapMeter attributes growth of the Go heap to steps. The runtime counts
+// allocations of the whole process only, so the meter serializes steps: while one
+// is open, other steps of the same run and steps of other runs wait. The lanes of
+// one step still work in parallel. Allocations of goroutines outside of steps
+// count as the open step's, because the runtime cannot separate them.
 //
-// It waits by yielding: parking a goroutine may allocate, in somebody else's
-// step.
+// It waits by yielding: parking a goroutine may allocate, in another step.
 type heapMeter struct {
 	lock atomic.Bool
 
@@ -54,14 +53,14 @@ func (m *heapMeter) acquire() {
 	}
 }
 
-// CountsHeap reports whether the recorder wants to know what each step of the
-// run allocates on the Go heap: then each lane calls EnterStep and LeaveStep
-// around its part of every step. It is false for nil.
+// CountsHeap reports whether the recorder counts heap allocations per step. If
+// so, each lane calls EnterStep and LeaveStep around its part of every step. It
+// is false for nil.
 func (r *Run) CountsHeap() bool { return r != nil && r.meter != nil }
 
 // EnterStep is called by a lane before its part of a step. It waits while a step
-// of another run is open, so a lane calls it when it waits for nobody else any
-// more.
+// of another run is open. To avoid a deadlock, a lane calls it only when it waits
+// for no other lane.
 func (r *Run) EnterStep(step int) { r.meter.enter(r, step) }
 
 // LeaveStep is called by the lane that entered, after its part of the step.

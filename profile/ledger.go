@@ -2,11 +2,11 @@ package profile
 
 import "hotpath/profile/internal/table"
 
-// Ledger accounts for the lane time of runs, in nanoseconds:
-// LaneTime = Compute + Barrier + Dispatch + Idle + Residual.
+// Ledger accounts for the lane time of runs, in nanoseconds: LaneTime = Compute +
+// Barrier + Dispatch + Idle + Residual.
 //
-// GC, OffCPU, OffCompute and Blind are "of which" columns: they lie inside the
-// others and add nothing to the sum.
+// GC, OffCPU, OffCompute and Blind are "of which" columns: they are already
+// included in the other terms and add nothing to the sum.
 type Ledger struct {
 	Runs     int64 `json:"runs"`
 	Wall     int64 `json:"wall_ns"`      // Σ run (End − Start); concurrent runs each count
@@ -50,9 +50,9 @@ func (l *Ledger) addLedger(o Ledger) {
 	l.Guessed += o.Guessed
 }
 
-// laneLedger accounts for one lane of one run, whose sums over the steps the
-// caller has. Time between steps in which the lane did not wait makes the residual
-// positive, stamps that overlap make it negative.
+// laneLedger accounts for one lane of one run; the caller passes the sums over
+// its steps. Time between steps without a wait makes the residual positive;
+// stamps that overlap make it negative.
 func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
 	wall := r.End - r.Start
 	l := Ledger{Runs: 1, Wall: wall, LaneTime: wall, Compute: compute, Barrier: barrier, GC: r.gc}

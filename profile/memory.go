@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Buffer is memory that a plan holds from step First to step Last: a weight, a
+// Buffer is memory that a plan occupies from step First to step Last: a weight, a
 // state such as the KV cache, an input, an activation, the scratch of a step.
 type Buffer struct {
 	Name  string `json:"name"`
@@ -27,7 +27,8 @@ func (p *Plan) checkBuffers() error {
 	return nil
 }
 
-// LiveBytes is what the buffers of each step hold: the plan's memory over time.
+// LiveBytes returns the bytes of live buffers per step: the plan's memory over
+// time.
 func (p *Plan) LiveBytes() []int64 {
 	live := make([]int64, len(p.Steps)+1) // first what each step has more than the one before
 	for _, b := range p.Buffers {
@@ -42,8 +43,8 @@ func (p *Plan) LiveBytes() []int64 {
 	return live[:len(p.Steps)]
 }
 
-// Peak is the step at which most memory is held, with the owner of every byte
-// of it, the largest first; -1 where the buffers are not known.
+// Peak returns the step with most live memory, and its buffers, the largest
+// first. step is -1 if the buffers are not known.
 func (p *Plan) Peak() (step int, total int64, owners []Buffer) {
 	if len(p.Buffers) == 0 {
 		return -1, 0, nil

@@ -10,18 +10,18 @@ import (
 )
 
 // Version is the version of the schema that this package writes. It reads this
-// version and all before it: 2 added the samples of runs, the buffers of plans
-// and the heap; 3 the time that runs in flight together share; 4 the rounds of
-// workers with runs of their own, and what steps take on the clock. Fields that were
-// added since are left out where nothing is known, and older programs skip them.
+// version and all earlier ones. Version 2 added samples of runs, buffers of plans
+// and the heap; 3 the time that overlapping runs share; 4 rounds of workers with
+// runs of their own, and the clock time of steps. Fields that were added later
+// are omitted if unknown, and older programs skip them.
 const Version = 4
 
 // Format is the first field of every profile file.
 const Format = "hotpath-profile"
 
-// Profile is the immutable result of a recording: what files hold and what
-// reports and exporters read. Times are nanoseconds, moments are readings of
-// [Now] in the recorded process.
+// Profile is the immutable result of a recording. Files contain it; reports and
+// exporters read it. Times are nanoseconds, moments are readings of [Now] in the
+// recorded process.
 type Profile struct {
 	Format   string              `json:"format"`
 	Version  int                 `json:"version"`
@@ -110,13 +110,13 @@ type Ceilings struct {
 	Class  map[string]float64 `json:"class_flops_per_s,omitempty"` // by compute class, where it differs
 	Source string             `json:"source,omitempty"`            // how it was measured
 
-	// Lanes is how many lanes it was measured with; where it is 0, work on any
-	// number of lanes is held against the whole.
+	// Lanes is the number of lanes of the measurement. 0: the ceilings apply to
+	// work on any number of lanes.
 	Lanes int `json:"lanes,omitempty"`
-	// One is the same measured with one lane. Fewer lanes than Lanes are held
-	// against what lies between the two, or against their part of the whole
-	// where One is nil: one lane alone often has more than its part of the
-	// memory's bandwidth.
+	// One is the same measurement with one lane. Ceilings for a number of lanes
+	// between 1 and Lanes are interpolated. If One is nil, they are proportional
+	// to the lanes. Measuring one lane matters, because one lane alone often gets
+	// more than its proportional part of the memory bandwidth.
 	One *Ceilings `json:"one_lane,omitempty"`
 }
 
@@ -183,8 +183,8 @@ func (c *Ceilings) check() error {
 
 func (c *Ceilings) Known() bool { return c.FLOPs > 0 || c.Bytes > 0 || len(c.Class) > 0 }
 
-// Floor is the shortest time, in nanoseconds, in which the roofline allows
-// the work; 0 where no ceiling is known.
+// Floor is the roofline's lower bound for the time of the work, in nanoseconds; 0
+// if no ceiling is known.
 func (c *Ceilings) Floor(class string, flops, bytes int64) float64 {
 	peak := c.FLOPs
 	if p, ok := c.Class[class]; ok {
@@ -209,15 +209,16 @@ type PlanStats struct {
 	Run    Dist         `json:"run"`                    // of wall time
 	First  int64        `json:"first_run_ns,omitempty"` // the cold one: it touches its memory for the first time
 
-	// Elapsed is the plan's part of the time in which runs were in flight: that
-	// of its runs where they took turns with all others, and less where several
-	// were in flight at once, which share each moment by their lanes.
+	// Elapsed is the plan's part of the time in which runs were in flight. For
+	// runs that never overlapped others it is their wall time. Overlapping runs
+	// share each moment in proportion to their lanes.
 	Elapsed int64 `json:"elapsed_ns"`
 
 	Samples *RunSamples `json:"samples,omitempty"`
 
-	// ExactSwitches says that the system marked the steps that lost their
-	// processor; elsewhere they are those that took much longer than usual.
+	// ExactSwitches reports that the system marked the steps that lost their
+	// processor. Otherwise such steps are inferred: they took much longer than
+	// usual.
 	ExactSwitches bool `json:"exact_switches,omitempty"`
 
 	ByScope []ScopePart `json:"by_scope,omitempty"`
@@ -234,8 +235,8 @@ type PlanStats struct {
 // TokensPerSecond is over the time that the plan's runs took of the machine.
 func (p *PlanStats) TokensPerSecond() float64 { return table.PerTime(p.Tokens, p.Elapsed) * 1e9 }
 
-// AtOnce is how many runs as wide as this plan's were in flight at once while
-// they were, on average: 1 where they took turns with all others.
+// AtOnce is the average number of runs of this width in flight at once; 1 if runs
+// never overlapped.
 func (p *PlanStats) AtOnce() float64 {
 	if p.Elapsed <= 0 || p.Elapsed >= p.Ledger.Wall {
 		return 1
@@ -255,7 +256,7 @@ func (p *PlanStats) elapsedOf(wall int64) int64 {
 	return wall
 }
 
-// BytesPerToken is what the plan's steps moved for a token.
+// BytesPerToken is the number of bytes that the plan's steps moved per token.
 func (p *PlanStats) BytesPerToken() float64 {
 	var bytes int64
 	for i := range p.Stats {
@@ -265,15 +266,14 @@ func (p *PlanStats) BytesPerToken() float64 {
 }
 
 // StepStats is one step over all runs. Total and Self are wall-equivalent: lane
-// time divided by the number of lanes that could have worked at once, of all runs
-// in flight, so that with the waits of the ledger they add up to the time that a
-// clock on the wall shows.
+// time divided by the number of lanes of all runs in flight. So Total, Self and
+// the ledger's waits add up to wall-clock time.
 //
-// Clock is what the step took on that clock: from when its first lane began to
-// when its last one ended, whether the others worked or waited, so it is the one
-// to hold against the machine. Steps that lanes worked on at the same time, and
-// runs in flight at once, share the clock by their lanes: the sum over steps never
-// exceeds what passed.
+// Clock is the wall-clock time of the step, from the beginning of its first lane
+// to the end of its last, whether other lanes worked or waited. Compare Clock
+// with the limits of the machine. Steps and runs that overlap share the clock in
+// proportion to their lanes, so the sum over steps never exceeds the elapsed
+// time.
 type StepStats struct {
 	Calls int64 `json:"calls"`
 	Total int64 `json:"total_ns"` // Self and the wait at the barrier before it
@@ -341,7 +341,7 @@ type RequestStats struct {
 	PromptTokens int64     `json:"prompt_tokens"`
 	OutputTokens int64     `json:"output_tokens"`
 	Kept         []Request `json:"raw,omitempty"`
-	// Parts is what each request took of the runs that it shared with others.
+	// Parts is the part of each request in the runs that it shared with others.
 	Parts []RequestPart `json:"parts,omitempty"`
 }
 

@@ -15,8 +15,8 @@ func Subject(p *Profile) string {
 	return cmp.Or(p.Facts.Model, "hotpath")
 }
 
-// OnFewerLanes says whether a plan had fewer lanes in flight than a number, so that
-// it was held against a part of the ceilings.
+// OnFewerLanes reports whether a plan had fewer lanes in flight than lanes, so
+// that only a part of the ceilings applied to it.
 func (p *Profile) OnFewerLanes(lanes int) bool {
 	for i := range p.Plans {
 		if s := &p.Plans[i]; s.Ledger.Runs > 0 && s.HostLanes == 0 && s.LanesAtOnce() < float64(lanes)-0.05 {

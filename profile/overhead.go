@@ -12,16 +12,16 @@ type Overhead struct {
 	With    int64 `json:"with_ns"`
 	Without int64 `json:"without_ns"`
 	Runs    int   `json:"runs"` // pairs measured
-	// Median is how much longer the recorded one of a pair took, in per cent;
-	// nil where only the sums are known.
+	// Median is the median extra time of the recorded member of a pair, in per
+	// cent; nil if only the sums are known.
 	Median *float64 `json:"median_percent,omitempty"`
-	// Interval holds the true median with 95 per cent, by the ranks of the
-	// pairs; nil where there are too few of them.
+	// Interval is the 95 per cent interval of the median, by the ranks of the
+	// pairs; nil if there are too few pairs.
 	Interval *[2]float64 `json:"interval95_percent,omitempty"`
-	// Estimated says that With is the time of the recorded runs and of folding
-	// them, and Without the time of the runs less what their stamps took, each
-	// as long as one takes now. What recording displaces from caches is not in
-	// it.
+	// Estimated marks an overhead that was not measured with pairs. With is the
+	// time of the recorded runs and of folding them. Without is the time of the
+	// runs minus the estimated time of their stamps, each as long as one stamp
+	// takes now. Cache pollution by recording is not included.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -37,7 +37,7 @@ func (o Overhead) Percent() float64 {
 	return table.Percent(o.With-o.Without, o.Without)
 }
 
-// String says what recording cost, and how that is known.
+// String formats the cost of recording and how it was determined.
 func (o Overhead) String() string {
 	if o.Estimated {
 		return fmt.Sprintf("costs about %.2f %% (estimated from the stamps and the time of folding; hotpath profile run measures it)", o.Percent())

@@ -39,7 +39,7 @@ func (r *Residency) check() error {
 	return nil
 }
 
-// owners knows what lies off the Go heap.
+// owners lists memory outside of the Go heap, with its owners.
 type owners struct {
 	mu   sync.Mutex
 	held map[uintptr]holding
@@ -51,7 +51,7 @@ type holding struct {
 	bytes int
 }
 
-// Own says whose memory this is, which lies off the Go heap, until Disown.
+// Own names the owner of memory outside of the Go heap, until Disown.
 func (r *Recorder) Own(name string, mem []byte) {
 	if r == nil || len(mem) == 0 {
 		return

@@ -29,9 +29,10 @@ type Step struct {
 	Rows    bool   `json:"rows,omitempty"`        // it costs by the tokens that get an answer
 	Host    bool   `json:"host,omitempty"`        // launch, sync and copies: work of the host in a device plan
 	Alloc   int64  `json:"alloc_bytes,omitempty"` // arena bytes laid out for its outputs and scratch
-	// Weights is the bytes of weights that it reads from, and State says that it
-	// reads or writes state, such as the KV cache: both lie as far away as all that
-	// a run touches, where other values may be in a cache since the step before.
+	// Weights is the number of bytes of weights that the step reads. State
+	// reports that it reads or writes state, such as the KV cache. Both come from
+	// the memory level that fits all data of a run; other values may still be in
+	// a cache since the previous step.
 	Weights int64  `json:"weight_bytes,omitempty"`
 	State   bool   `json:"state,omitempty"`
 	Nodes   []Node `json:"nodes,omitempty"`
@@ -59,7 +60,7 @@ type Plan struct {
 	Buffers     []Buffer         `json:"buffers,omitempty"`
 }
 
-// Cost is what a step did in one run, computed from its sizes and inputs.
+// Cost is the work of a step in one run, computed from its sizes and inputs.
 type Cost struct{ FLOPs, Bytes int64 }
 
 // stepLanes is the number of lanes that could have worked on the step: the

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Probe says what a sample of a ceiling is of: a compute class, or reads from a
-// working set.
+// Probe names the ceiling that a sample measures: a compute class, or reads from
+// a working set.
 type Probe struct {
 	Class string `json:"class,omitempty"` // compute class; empty for reads
 	Level string `json:"level,omitempty"` // of reads: L2, L3, memory
@@ -46,9 +46,9 @@ func (s *ProbeStats) check() error {
 	return nil
 }
 
-// probeShare is the part of the time of recorded runs that samples of ceilings may
-// take. Time without a run does not count: a program that is mostly idle must not
-// spend more on samples than on its work.
+// probeShare limits the time for sampling ceilings, as a part of the time of
+// recorded runs. Time without a run does not count: a program that is mostly idle
+// must not spend more on samples than on its work.
 const probeShare = 0.001
 
 // mostProbeSamples bounds the samples that are kept of one ceiling: beyond it every
@@ -71,8 +71,9 @@ type probeFold struct {
 	every, seen int64
 }
 
-// ProbeDue says whether the caller, which has just ended a run of some nanoseconds,
-// should sample a ceiling now: which one of n, by turns. The caller ends with Probed.
+// ProbeDue reports whether the caller should sample a ceiling now. The caller has
+// just ended a run of ran nanoseconds. kind is the ceiling to sample, 0 to n-1 in
+// turn. After sampling the caller calls Probed.
 func (r *Recorder) ProbeDue(ran int64, n int) (kind int, due bool) {
 	if r == nil || n == 0 {
 		return 0, false
@@ -89,8 +90,8 @@ func (r *Recorder) ProbeDue(ran int64, n int) (kind int, due bool) {
 	return kind, true
 }
 
-// Probed takes a sample that was due: the rate per second and lane, 0 where there
-// is none, and when the caller began to take it.
+// Probed records a sample that was due. rate is per second and lane, 0 if there
+// is none. began is the time at which sampling began.
 func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
 	now := Now()
 	p := &r.probes

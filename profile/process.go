@@ -8,8 +8,9 @@ import (
 // ProcessStats is the whole process until the snapshot: its wall time is Before +
 // the recording, and the recording is Scoped + what no scope tells.
 type ProcessStats struct {
-	// Before is from the start of the process to the recorder, by the system's own
-	// record, which is good to 5 ms; 0 where the system does not say.
+	// Before is the time from the start of the process to the creation of the
+	// recorder. The system reports it with a resolution of 5 ms; 0 if it does
+	// not.
 	Before    int64 `json:"before_ns"`
 	BeforeCPU int64 `json:"before_cpu_ns"`  // of it on a processor, all threads
 	Scoped    int64 `json:"scoped_ns"`      // with a scope open that has no parent
@@ -34,7 +35,7 @@ func (p *Profile) Wall() int64 {
 	return p.Process.Before + p.End - p.Start
 }
 
-// union adds up the time in which at least one of several things goes on.
+// union adds up the time in which at least one of several activities is open.
 type union struct {
 	mu      sync.Mutex
 	open    int

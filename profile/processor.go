@@ -7,16 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// ProcessorStats is what the system says of the processor time of the recorded
-// process, from when the recorder was made. It is measured apart from the ledger:
-// the two can be held against each other.
+// ProcessorStats is the processor time of the recorded process since the recorder
+// was created, as the system reports it. It is independent of the ledger, so that
+// one can check the other.
 type ProcessorStats struct {
 	User   int64 `json:"user_ns"`
 	System int64 `json:"system_ns"`
 	// Waited is how long threads could have run and had no processor, all of
 	// them together.
 	Waited int64 `json:"waited_ns"`
-	// Stolen is what the host took from all processors of this virtual machine.
+	// Stolen is the time that the hypervisor took from all processors of this
+	// virtual machine (steal time).
 	Stolen      int64 `json:"stolen_ns"`
 	Switches    int64 `json:"switches"`  // threads gave their processor away
 	Preempted   int64 `json:"preempted"` // it was taken from them
@@ -36,9 +37,9 @@ func (s *ProcessorStats) check() error {
 	return nil
 }
 
-// waitingInterval is how often the lanes' threads are asked how long they waited for
-// a processor, at most: between runs, by the goroutine that ends one, because a
-// goroutine of its own would take a processor from a worker.
+// waitingInterval is the minimum time between two readings of how long the lanes'
+// threads waited for a processor. The goroutine that ends a run reads it between
+// runs. A separate goroutine would take a processor from a worker.
 const waitingInterval = 10_000_000
 
 // waiting samples how many of the lanes' threads wait for a processor.

@@ -87,8 +87,8 @@ func openSchedstat(thread int32) int {
 	return fd
 }
 
-// sinceStart is how long ago the process started. The system keeps that in clockTicks of
-// 10 ms, of which half are taken for the rest.
+// sinceStart is the age of the process. The system stores the start in clockTicks
+// of 10 ms; half a tick is added for rounding.
 func sinceStart() int64 {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

@@ -20,7 +20,8 @@ type StepResult struct {
 // LaneTime is the time that all lanes together computed in the step.
 func (s StepResult) LaneTime() int64 { return table.Sum(s.LaneCompute) }
 
-// HeapCounted is what the step allocated on the Go heap; nothing where nobody counted.
+// HeapCounted is the step's allocations on the Go heap; zero if they were not
+// counted.
 func (s StepResult) HeapCounted() HeapCount {
 	if s.Heap == nil {
 		return HeapCount{}
@@ -37,8 +38,7 @@ func (s StepResult) GBps() float64 { return table.PerTime(s.Bytes, s.Clock) }
 // Intensity is FLOPs per byte moved, or 0 where no bytes are known.
 func (s StepResult) Intensity() float64 { return table.PerTime(s.FLOPs, s.Bytes) }
 
-// Roofline is how much of what the machine allows was reached, in per cent;
-// 0 where no ceiling is known.
+// Roofline is the floor in per cent of the clock time; 0 if no ceiling is known.
 func (s StepResult) Roofline() float64 { return table.Percent(s.Floor, s.Clock) }
 
 // Imbalance is the busiest lane's compute over the mean of the lanes that took
@@ -91,7 +91,8 @@ func ParseBy(name string) (By, error) {
 	return "", fmt.Errorf("profile: cannot rank by %q, expected one of %s", name, strings.Join(known, ", "))
 }
 
-// Where lists the steps of all plans for which keep says so, in plan order.
+// Where returns the steps of all plans for which keep returns true, in plan
+// order.
 func (p *Profile) Where(keep func(StepResult) bool) []StepResult {
 	var out []StepResult
 	for i := range p.Plans {
@@ -127,7 +128,8 @@ func (p *Profile) Top(n int, by By) []StepResult {
 	return all
 }
 
-// ScopesWhere lists the scopes for which keep says so, parents before children.
+// ScopesWhere returns the scopes for which keep returns true, parents before
+// children.
 func (p *Profile) ScopesWhere(keep func(*ScopeStats) bool) []*ScopeStats {
 	var out []*ScopeStats
 	for i := range p.Scopes {

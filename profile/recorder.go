@@ -17,10 +17,9 @@ type Options struct {
 	Requests    int // raw requests kept for the trace: 1024; negative keeps none
 	Counters    int // counters: 256; a further one records nothing, and the profile warns of it
 	Samples     int // raw samples kept of each counter: 1024; negative keeps none
-	// Heap counts what is allocated on the Go heap in each scope, run and step.
-	// It stops the world for some microseconds at each of their ends, and steps
-	// of runs that would go on side by side take turns: the times of such a
-	// recording are no measure.
+	// Heap counts allocations on the Go heap per scope, run and step. It stops
+	// the world for some microseconds at each of their ends, and it serializes
+	// steps of concurrent runs. Times of such a recording are not meaningful.
 	Heap bool
 	// Canary burns small random amounts of time in random steps and keeps them
 	// apart, so that the profile can say how well it finds them ([Canaries]).
@@ -100,10 +99,9 @@ func NewRecorder(opts Options) *Recorder {
 	return r
 }
 
-// Plan registers a plan. Registering the same id again gives a handle to the
-// same aggregates where the two plans have the same steps and lanes, which is
-// how several sessions of one plan are folded together; where they differ it
-// is an error.
+// Plan registers a plan. Several sessions of one plan register the same id and
+// share its aggregates. It is an error if plans with the same id differ in steps
+// or lanes.
 func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	if err := p.check(); err != nil {
 		return PlanHandle{}, err
@@ -142,10 +140,10 @@ func (h PlanHandle) Acquire() *Run {
 	return r
 }
 
-// Release hands the run to the recorder, which checks its stamps and folds it
-// into the aggregates, at the latest when it is asked for them. A run with bad
-// stamps is left out whole and counted; the error is of the first such run
-// among those that this call folded, and [Recorder.Err] knows of all.
+// Release hands the run to the recorder. The recorder checks its stamps and folds
+// it into the aggregates, at the latest before the next snapshot. A run with bad
+// stamps is counted but not aggregated. The error is that of the first such run
+// that this call folded; [Recorder.Err] reports all of them.
 func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
@@ -214,8 +212,8 @@ func (r *Recorder) SetFacts(f Facts) {
 	r.facts = r.facts.merge(f)
 }
 
-// SetCeilings says what the machine was measured to reach on a backend. Plans
-// of a backend without ceilings use those of the empty name.
+// SetCeilings sets the measured ceilings of a backend. Plans of a backend without
+// ceilings use those of the empty name.
 func (r *Recorder) SetCeilings(backend string, c Ceilings) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("profile: ceilings of backend %q: %w", backend, err)
@@ -226,15 +224,15 @@ func (r *Recorder) SetCeilings(backend string, c Ceilings) error {
 	return nil
 }
 
-// SetMemory says how many bytes a class of memory holds that no single plan
-// owns, such as the weights that all plans share.
+// SetMemory sets the bytes of a class of memory that no single plan owns, such as
+// weights that all plans share.
 func (r *Recorder) SetMemory(class string, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.memory[class] = bytes
 }
 
-// SetOverhead says what recording itself cost, as measured by the caller.
+// SetOverhead sets the cost of recording, as measured by the caller.
 func (r *Recorder) SetOverhead(o Overhead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// RoofSplit tells where the time of a step went, Clock = Ideal + Cache + Neighbour
-// + Kernel. Kernel may be below 0: then the step was faster than the roofline allows,
-// which is a contradiction that the report names.
+// RoofSplit splits the time of a step by cause: Clock = Ideal + Cache + Neighbour
+// + Kernel. A negative Kernel means that the step was faster than the roofline
+// allows. The report lists it as a contradiction.
 type RoofSplit struct {
 	Ideal     int64 `json:"ideal_ns"`     // at the best ceilings of the recording, all values in the nearest cache
 	Cache     int64 `json:"cache_ns"`     // because weights and state come from farther away
@@ -53,7 +53,7 @@ func newRoofline(stats []ProbeStats, lanes float64) *roofline {
 	return r
 }
 
-// level is where a working set of one lane lies.
+// level returns the memory level that holds a working set of one lane.
 func (r *roofline) level(bytes int64) *ProbeStats {
 	for _, s := range r.reads {
 		if s.UpTo == 0 || bytes <= s.UpTo {
@@ -63,7 +63,7 @@ func (r *roofline) level(bytes int64) *ProbeStats {
 	return r.reads[len(r.reads)-1]
 }
 
-// work is what a step did in all its calls.
+// work is the total work of a step over all its calls.
 type work struct {
 	class       string
 	flops       int64
@@ -71,8 +71,8 @@ type work struct {
 	near, reach int64 // working sets of one lane: the step's own values, and all of a run
 }
 
-// floor is the least time of work in nanoseconds by one of a ceiling's rates. hot says
-// that all bytes lie where the step's own values do.
+// floor is the minimum time of the work in nanoseconds, for one of a ceiling's
+// rates. hot: all bytes are at the same memory level as the step's own values.
 func (r *roofline) floor(w *work, rate func(*ProbeStats) float64, hot bool) float64 {
 	peak := r.flops[w.class]
 	if peak == nil {
@@ -92,8 +92,8 @@ func middleOf(s *ProbeStats) float64 { return s.Median }
 func highest(s *ProbeStats) float64  { return s.High }
 func bestOf(s *ProbeStats) float64   { return s.Best }
 
-// place puts a step on the roofline: its floor with the interval of the ceilings, and
-// what its time was spent for.
+// place computes the step's floor, with the interval of the ceilings, and splits
+// its time by cause.
 func (r *roofline) place(st *StepStats, w *work, off int64) {
 	ns := func(rate func(*ProbeStats) float64, hot bool) int64 { return int64(math.Round(r.floor(w, rate, hot))) }
 	st.Floor, st.FloorLow, st.FloorHigh = ns(middleOf, false), ns(highest, false), ns(lowest, false)
@@ -103,7 +103,8 @@ func (r *roofline) place(st *StepStats, w *work, off int64) {
 	st.Roof.Kernel = st.Clock - st.Roof.Ideal - st.Roof.Cache - st.Roof.Neighbour
 }
 
-// workOf is what a step of the plan did, given what its runs reach.
+// workOf returns the work of a step of the plan. reach is the working set of the
+// plan's runs.
 func workOf(s *PlanStats, step int, reach int64) *work {
 	def, st := &s.Steps[step], &s.Stats[step]
 	lanes := int64(s.stepLanes(def))
@@ -153,11 +154,12 @@ func (p *Profile) Contradictions() []string {
 	return out
 }
 
-// contradiction is the part of the shortest floor below which a step contradicts it:
-// a sampled ceiling is good to some per cent.
+// contradiction is the part of the shortest floor below which a step's time
+// contradicts the ceilings. It is less than 1, because sampled ceilings have an
+// error of some per cent.
 const contradiction = 0.9
 
-// SampledSource is what the ceilings of a profile say where they come from samples.
+// SampledSource is the source of ceilings that come from samples.
 const SampledSource = "sampled between runs"
 
 // sampledCeilings fills in the ceilings for who reads those alone: the medians, of as

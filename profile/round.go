@@ -1,12 +1,12 @@
 package profile
 
-// Round accounts for the workers of one round: work in which each of them has
-// runs of its own, so that no run knows of those that have none. It belongs to
-// one caller and is used again for the next round; a nil Round records nothing.
+// Round accounts for the workers of one round. In a round each worker has runs of
+// its own, so no run's ledger contains the workers without a run. A Round belongs
+// to one caller, who reuses it for the next round. A nil Round records nothing.
 //
-// The caller calls Begin, each worker Enter and, after each of its runs, Ran,
-// and the caller End when all workers are done. Nothing here allocates or takes
-// a lock that workers share.
+// The caller calls Begin, each worker Enter and, after each of its runs, Ran. The
+// caller calls End when all workers are done. No method allocates or takes a lock
+// that workers share.
 type Round struct {
 	fold    *roundFold
 	workers []roundWorker
@@ -29,9 +29,10 @@ type roundFold struct {
 	stats RoundStats
 }
 
-// Round prepares rounds of so many workers, called in or not. Rounds of one name
-// and number of workers are folded together, as plans of one id are: two models
-// of one shape are told apart by a recorder each. Rounds that overlap each count.
+// Round prepares rounds of these workers, including workers that a round does not
+// use. Rounds with the same name and number of workers are folded together, as
+// plans with the same id are; use one recorder per model to separate two models
+// of the same shape. Overlapping rounds count separately.
 func (r *Recorder) Round(name, phase string, workers []string) *Round {
 	if r == nil || len(workers) == 0 {
 		return nil
@@ -58,17 +59,16 @@ func (r *Round) Begin() {
 	}
 }
 
-// Enter says that a worker was called in. The round is on the clock from the
-// moment that the first one is.
+// Enter records that a worker was called. The round starts when the first worker
+// is called.
 func (r *Round) Enter(worker int) {
 	if r != nil {
 		r.workers[worker].entered = Now()
 	}
 }
 
-// Ran says from when to when a run of the worker was on the clock: [Run.Start]
-// and [Run.End]. Both are 0 for a run that was not recorded, or failed: then
-// nothing can be said of the round.
+// Ran records the time of one run of the worker: [Run.Start] and [Run.End]. Both
+// are 0 for a run that failed or was not recorded; then the round is left out.
 func (r *Round) Ran(worker int, start, end int64) {
 	if r == nil {
 		return
@@ -86,8 +86,8 @@ func (r *Round) Ran(worker int, start, end int64) {
 	w.runs++
 }
 
-// End takes the round in, or leaves it out whole where nothing can be said of it;
-// the runs that it had are in the ledgers of their plans all the same.
+// End aggregates the round, or leaves it out if one of its runs was not recorded.
+// The ledgers of the runs' plans contain the runs in both cases.
 func (r *Round) End() {
 	if r != nil {
 		r.end(Now())
@@ -119,8 +119,8 @@ func (r *Round) end(end int64) {
 	}
 }
 
-// RoundStats is rounds of workers that had runs of their own. What they did in
-// runs is in the ledgers of the runs' plans; what is told here lies outside.
+// RoundStats aggregates rounds of workers with runs of their own. It contains
+// only time outside of runs; the ledgers of the plans contain the runs.
 type RoundStats struct {
 	Name     string        `json:"name"`
 	Phase    string        `json:"phase,omitempty"`
@@ -155,8 +155,9 @@ func (s *WorkerStats) Outside() Ledger {
 	return Ledger{LaneTime: s.Dispatch + s.Idle, Dispatch: s.Dispatch, Idle: s.Idle}
 }
 
-// Outside is the time of workers without a run, as a ledger: with those of the
-// plans that ran in the rounds it adds up to the rounds' wall time × workers.
+// Outside is the time of workers without a run, as a ledger. Together with the
+// ledgers of the plans that ran in the rounds, it adds up to the rounds' wall
+// time × workers.
 func (s *RoundStats) Outside() Ledger {
 	var l Ledger
 	for i := range s.ByWorker {

@@ -23,7 +23,8 @@ type Run struct {
 	// exactly one.
 	Request string
 
-	// Shares is whose tokens the run had, where it served requests.
+	// Shares lists the requests whose tokens the run computed, if it served
+	// requests.
 	Shares []Share
 
 	Lanes []LaneSlots // [lane]
@@ -56,9 +57,10 @@ type LaneSlots struct {
 	Wake int64 // the lane left its parked or spinning state and entered the run
 	Done int64 // it left the run and went back to waiting
 
-	// Per step; all 0 = this lane had no part in it. Begin and End enclose the
-	// step's own work. Begin less Arrive is how long the lane waited for others
-	// since the step before; what else lies between two steps is the residual.
+	// Per step; all 0: this lane had no part in it. Begin and End enclose the
+	// step's own work. Begin minus Arrive is the time that the lane waited for
+	// others since the previous step. All other time between two steps is the
+	// residual.
 	Arrive, Begin, End []int64 // [step]
 
 	Gap    int64 // between steps, waits not counted, where the lane's thread lost its processor
@@ -75,15 +77,15 @@ type LaneSlots struct {
 // slotsALine is how many stamps of one kind a cache line holds.
 const slotsALine = 8
 
-// Enter says that the lane has a part in the run since it woke, and by which clock
-// it is followed.
+// Enter records that the lane takes part in the run since it woke, and the clock
+// that follows it.
 func (l *LaneSlots) Enter(woke int64, c *LaneClock) {
 	l.Expect(-slotsALine)
 	l.Wake, l.Absent, l.exact = woke, false, c.watch.exact()
 	clear(l.switched)
 }
 
-// Mark says that the lane's thread lost its processor within a step.
+// Mark records that the lane's thread lost its processor within a step.
 func (l *LaneSlots) Mark(step int) { l.switched[step/64] |= 1 << (step % 64) }
 
 func (l *LaneSlots) anyMarked() bool {
@@ -97,9 +99,9 @@ func (l *LaneSlots) anyMarked() bool {
 
 func (l *LaneSlots) marked(step int) bool { return l.switched[step/64]>>(step%64)&1 != 0 }
 
-// Expect is for a lane that is about to work on a step: it fetches the memory
-// of stamps to come, which is cold, while the lane works. A lane's next atomic
-// operation would wait for it otherwise.
+// Expect is called by a lane that is about to work on a step. It prefetches the
+// cold memory of the coming stamps while the lane works. Otherwise the lane's
+// next atomic operation would wait for that memory.
 func (l *LaneSlots) Expect(step int) {
 	if next := step + slotsALine; step%slotsALine == 0 && next < len(l.Begin) {
 		own(&l.Arrive[next])
@@ -126,7 +128,8 @@ func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	return r
 }
 
-// Init gives a lane room for the stamps of so many steps, and where its time counts.
+// Init allocates the stamps of a lane for a number of steps. time is where its
+// time is counted.
 func (l *LaneSlots) Init(steps int, time *LaneTime) {
 	b := make([]int64, 3*steps+2*slotPad)
 	at := func(k int) []int64 {
@@ -156,9 +159,9 @@ func (r *Run) reset() {
 // how long they computed in it together.
 type stepSpan struct{ first, last, busy int64 }
 
-// check finds what is missing or out of order before anything is folded, so
-// that a bad run leaves the aggregates as they were. It finds the spans of the
-// steps on its way.
+// check finds missing or unordered stamps before anything is folded, so that a
+// bad run leaves the aggregates unchanged. It also computes the spans of the
+// steps.
 func (r *Run) check(p *Plan, spans []stepSpan) error {
 	if r.Start <= 0 || r.End < r.Start {
 		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)

@@ -24,9 +24,9 @@ type StepSamples struct {
 	Bytes   []int64 `json:"bytes"`      // [sample], or [1]
 }
 
-// maxSamples bounds the runs that are sampled of a plan. Beyond it every second
-// sample is dropped and only every second run is taken from then on, so they
-// stay evenly spread however long the recording gets.
+// maxSamples bounds the sampled runs per plan. When it is reached, every second
+// sample is dropped, and from then on only every second run is sampled. So
+// samples stay evenly spread over a recording of any length.
 const maxSamples = 128
 
 // sampler keeps the samples of a plan in memory that is there from the start.
@@ -52,7 +52,7 @@ func newSampler(steps, events int, canary bool) *sampler {
 	return s
 }
 
-// addRun takes a run in its turn.
+// addRun samples a run if its turn has come.
 func (s *sampler) addRun(r *Run) {
 	if s.keep == 0 || r.index%s.every != 0 {
 		return
@@ -154,8 +154,8 @@ func least(v []int64) int64 {
 	return min(0, slices.Min(v))
 }
 
-// Samples of plan i: those of the file, or what its kept runs have where the
-// file was written before there were any.
+// Samples returns the samples of plan i. For files older than samples it computes
+// them from the kept runs.
 func (p *Profile) Samples(i int) *RunSamples {
 	plan := &p.Plans[i]
 	if plan.Samples != nil {

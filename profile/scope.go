@@ -122,10 +122,10 @@ func (f *scopeFrame) childOpened(c *scopeFrame) {
 	f.children[c] = struct{}{}
 }
 
-// childClosed adds the time of a child to what is covered. Children that run at
-// the same time cover their parent once. One that outlives its parent covers it
-// to its end: that is known now, and taken off what the parent was said to have
-// for itself.
+// childClosed adds the time of a child to the covered time. Children that run at
+// the same time cover their parent once. A child that outlives its parent covers
+// the parent up to the parent's end. This is known only now, so it is subtracted
+// from the parent's own time.
 func (f *scopeFrame) childClosed(c *scopeFrame, t int64) {
 	delete(f.children, c)
 	if !f.closed {
@@ -163,7 +163,7 @@ func (f *scopeFrame) cover(from, to int64) {
 }
 
 // coveredTime is the time in which a child was open that has ended. A child that
-// is open still may have been forgotten: it takes nothing from its parent.
+// is still open may have been forgotten, so it covers nothing.
 func (f *scopeFrame) coveredTime() int64 {
 	sum := f.folded
 	for _, s := range f.done {

@@ -39,7 +39,8 @@ func (s *ScopePart) check(scopes, steps int) error {
 	return nil
 }
 
-// scopesOfPlan bounds the scopes whose runs of one plan are told apart.
+// scopesOfPlan bounds the number of scopes per plan whose runs are recorded
+// separately.
 const scopesOfPlan = 64
 
 // InScope says that the run begins inside of the scope that ctx carries.
@@ -52,8 +53,9 @@ func (r *Run) InScope(ctx context.Context) {
 	}
 }
 
-// leaveScope gives what was folded since runs of a scope began to that scope: runs of
-// one scope mostly follow each other, and cost nothing more then. f.mu is held.
+// leaveScope assigns the aggregates since the last change of scope to that scope.
+// Consecutive runs mostly belong to one scope and then cost nothing extra. The
+// caller holds f.mu.
 func (f *planFold) leaveScope() {
 	now := f.folded(f.spare)
 	if f.scope > 0 {
@@ -116,7 +118,8 @@ func (s *ScopePart) addPart(o *ScopePart, sign int64) {
 	}
 }
 
-// scopeParts lists what began inside of scopes, by scope; f.mu is held.
+// scopeParts lists the parts of runs that began inside of scopes, by scope. The
+// caller holds f.mu.
 func (f *planFold) scopeParts() []ScopePart {
 	f.leaveScope()
 	var out []ScopePart

@@ -17,12 +17,14 @@ type Share struct {
 	Rows  int   `json:"rows,omitempty"`
 }
 
-// RequestPart is what a request took of a step, a run or a recording. Most
-// steps cost alike for every token; those that are [Step.Ragged], by what each
-// token attends to, and those that are [Step.Rows], for each answer. Time has waits in it. Of a recording it is on the clock:
-// runs of a plan that were in flight side by side share it as [PlanStats.Elapsed]
-// says, so that requests of coarse and of fine runs add up. Of a single run, or a
-// step of it, it is the run's own wall time.
+// RequestPart is a request's part of a step, a run or a recording. The cost of
+// most steps is the same for every token. The cost of [Step.Ragged] steps depends
+// on what each token attends to, and the cost of [Step.Rows] steps on the number
+// of answers. Time includes waits.
+//
+// For a recording, time is wall-clock time: overlapping runs of a plan share it
+// as [PlanStats.Elapsed] does, so that requests of coarse and of fine runs add
+// up. For a single run, or one of its steps, it is the run's own wall time.
 type RequestPart struct {
 	Request string  `json:"request"`
 	Runs    int64   `json:"runs"`
@@ -40,7 +42,7 @@ func (p *RequestPart) addPart(o RequestPart) {
 	p.Time += o.Time
 }
 
-// costBy is what the cost of a step grows with.
+// costBy is the quantity that the cost of a step grows with.
 type costBy int
 
 const (
@@ -60,8 +62,8 @@ func (s *Step) costBy() costBy {
 	return byTokens
 }
 
-// weights divides 1 among shares: by what costs grow with, or by tokens where no
-// share has any of that.
+// weights divides 1 among shares in proportion to by, or by tokens if no share
+// has any of by.
 func weights(shares []Share, by costBy) []float64 {
 	w := make([]float64, len(shares))
 	var all float64
@@ -97,8 +99,9 @@ func allWeights(shares []Share) (w [numCostBy][]float64) {
 	return w
 }
 
-// RequestParts is what each request took of one step of a kept run, or of all
-// of it where step is -1: then what no step explains is divided by tokens.
+// RequestParts returns each request's part of one step of a kept run. If step is
+// -1, it returns the part of the whole run; time outside of steps is then divided
+// by tokens.
 func (p *Profile) RequestParts(r *RawRun, step int) []RequestPart {
 	plan := &p.Plans[r.Plan].Plan
 	out := make([]RequestPart, len(r.Shares))
@@ -230,8 +233,8 @@ func onClock(parts []RequestPart, times []planTime, share map[*Plan]float64) {
 	}
 }
 
-// ByRequest lists what each request took of the runs that it shared, the
-// longest first.
+// ByRequest lists each request's part of the runs that it shared, the longest
+// first.
 func (p *Profile) ByRequest() []RequestPart {
 	if p.Requests == nil {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// Snapshot copies what was recorded so far. Recording goes on beside it.
+// Snapshot returns a copy of everything recorded so far. Recording continues
+// meanwhile.
 func (r *Recorder) Snapshot() *Profile {
 	r.settle()
 	p := &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: r.start, End: Now()}
@@ -96,8 +97,8 @@ func (r *Recorder) Snapshot() *Profile {
 // stampsAStep is how often a lane reads the clock for a step, at most.
 const stampsAStep = 2
 
-// estimateOverhead counts stamps, measures what one costs here and now, and
-// adds what it took to fold the runs.
+// estimateOverhead multiplies the number of stamps by the current cost of one
+// stamp and adds the time of folding.
 func (p *Profile) estimateOverhead(folding int64) *Overhead {
 	const readings = 512
 	start := Now()
@@ -112,8 +113,8 @@ func (p *Profile) estimateOverhead(folding int64) *Overhead {
 	return &Overhead{With: p.Ledger.Wall + folding, Without: max(0, p.Ledger.Wall-int64(stamps*each)), Estimated: true}
 }
 
-// addPlan adds what a plan's runs were folded into, and returns how long that
-// took; open is what is not divided yet of the time that runs shared.
+// addPlan adds a plan's aggregates and returns the time of folding its runs. open
+// is the shared time that is not divided among plans yet.
 func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,8 +175,8 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 	return f.folding
 }
 
-// roofline is what a plan's steps are held against by the samples, nil where a backend
-// has ceilings of its own or there are too few.
+// roofline returns the sampled ceilings for a plan's steps; nil if the backend
+// has ceilings of its own or there are too few samples.
 func (p *Profile) roofline(s *PlanStats) *roofline {
 	if p.CeilingsOf(s.Backend).Source != SampledSource || s.HostLanes > 0 {
 		return nil
@@ -262,8 +263,8 @@ func (t *scopeTree) snapshot(p *Profile) {
 	}
 }
 
-// addHeap reads what the Go runtime holds: packed weights are part of it, arenas
-// are not.
+// addHeap adds the memory of the Go runtime. Packed weights are part of it,
+// arenas are not.
 func addHeap(memory map[string]int64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(samples)

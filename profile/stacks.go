@@ -13,22 +13,24 @@ type StackSample struct {
 	Device string
 	Op     string // empty outside of steps
 	Layer  int    // -1 outside of layers
-	// request is set where kept runs tell whose work it was.
+	// Request is set if kept runs show whose work it was.
 	Request string
 
 	Calls, Time, Bytes, Flops int64
 }
 
-// EachStack visits a profile as stacks, for exporters to formats that are made
-// of such. The time is lane time, and the times of all stacks add up to the
-// ledger's: what is spent outside of kernels has leaves in parentheses, (barrier
-// wait), (dispatch), (idle) and (residual). A stack is the model, the scopes of
-// the step's name, the op and the kernel; a fused step is divided among its
-// nodes. The same stack may come more than once, and the visitor may keep it.
+// EachStack visits a profile as stacks, for exporters to formats that consist of
+// stacks. A stack is the model, the scopes of the step's name, the op and the
+// kernel. A fused step is divided among its nodes. The same stack may come more
+// than once, and the visitor may keep it.
 //
-// A residual may be negative, where a lane's stamps overlap its dispatch or
-// idle time: a format without negative values has to leave it out, and its
-// total is then above the lane time.
+// The time is lane time, and the times of all stacks add up to the ledger's. Time
+// outside of kernels has leaves in parentheses: (barrier wait), (dispatch),
+// (idle) and (residual).
+//
+// A residual is negative if a lane's stamps overlap its dispatch or idle time. A
+// format without negative values must omit it; its total is then larger than the
+// lane time.
 func EachStack(p *Profile, visit func(*StackSample)) {
 	requests := requestRuns(p)
 	for i := range p.Plans {
@@ -81,7 +83,7 @@ func eachOfScope(p *Profile, plan *PlanStats, part *ScopePart, requests []*reque
 	}
 }
 
-// stepStacks visits what v says of one step.
+// stepStacks visits the stacks of one step, with the values v.
 func stepStacks(plan *PlanStats, step int, request string, v stepValues, visit func(*StackSample)) {
 	if v == (stepValues{}) {
 		return
@@ -118,7 +120,7 @@ func StackOf(plan *PlanStats, s *Step, n Node) []string {
 	return frames
 }
 
-// stepValues is what one sample of a step is made of.
+// stepValues are the values of one sample of a step.
 type stepValues struct{ calls, compute, wait, flops, bytes int64 }
 
 func (v *stepValues) addValues(o stepValues, sign int64) {

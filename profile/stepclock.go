@@ -1,11 +1,11 @@
 package profile
 
-// stepClock finds what each step of a run took on the clock: from the first lane's
-// beginning to the last lane's end, so that a step that one lane does while the
-// others wait has all of that time. Where there is no barrier lanes drift, and
-// some work on the next step already: such steps share each moment by the lanes
-// that they keep busy on average. So no moment counts twice, and the steps of a
-// run together never take longer than the run.
+// stepClock computes the wall-clock time of each step of a run, from the
+// beginning of its first lane to the end of its last. If one lane works and the
+// others wait, the step still gets all of that time. Without a barrier between
+// two steps, lanes drift, and some already work on the next step. Such steps
+// share each moment in proportion to their average number of busy lanes. So no
+// moment counts twice, and the sum over steps never exceeds the time of the run.
 type stepClock struct {
 	kinds  [][]int32 // steps that share, in the order of their beginnings in the last run
 	ends   []int32   // steps of one group, in the order of their ends

@@ -12,14 +12,14 @@ type LaneTime struct {
 	_ [128 - 3*8]byte // two lanes never share a pair of cache lines
 }
 
-// LaneClock follows one lane through one run: by the identity and the clock of its
-// thread, where the lane enters, where it yields or parks, and where it leaves.
-// What a thread does while its lane is parked is not the lane's. The zero value
-// follows nothing.
+// LaneClock follows one lane through one run. It reads the identity and the CPU
+// clock of the lane's thread when the lane enters, yields, parks and leaves. Work
+// of the thread while its lane is parked does not count as the lane's. The zero
+// value follows nothing.
 //
-// Asking the system for a thread's clock takes a quarter of a microsecond. Where it
-// marks threads that lost their processor, it is asked only about those: a thread
-// without a mark had its processor all the time.
+// Reading a thread's clock takes a quarter of a microsecond. If the system marks
+// threads that lost their processor, only their clocks are read: a thread without
+// a mark had its processor all the time.
 type LaneClock struct {
 	in      bool
 	id      int32
@@ -77,8 +77,8 @@ func (c *LaneClock) Out() {
 // Running says whether the lane is between In and Out.
 func (c *LaneClock) Running() bool { return c.in }
 
-// Switched says whether the lane's thread lost its processor since the last call,
-// or since In; never where the system does not let it be seen.
+// Switched reports whether the lane's thread lost its processor since the last
+// call, or since In. It is false if the system does not show that.
 func (c *LaneClock) Switched() bool {
 	v := c.watch.version()
 	if v == c.version {

@@ -86,14 +86,15 @@ var watches struct {
 // mostWatches bounds the pages that are mapped and the files that are open.
 const mostWatches = 256
 
-// watching says that the kernel is ready. The first event of a process may make it
-// patch its own code, which takes some 10 ms and is nothing to wait for in a run.
+// watching reports that the kernel is ready. The first perf event of a process
+// may make the kernel patch its own code. That takes some 10 ms, so no run waits
+// for it.
 var watching struct {
 	once  sync.Once
 	ready atomic.Bool
 }
 
-// startWatching makes the kernel ready, beside what the caller does next.
+// startWatching prepares the kernel in the background.
 func startWatching() {
 	watching.once.Do(func() {
 		go func() {
@@ -103,8 +104,8 @@ func startWatching() {
 	})
 }
 
-// watchThread opens what the system shows of a thread, once; nil where that is not
-// known yet.
+// watchThread opens the system's view of a thread, once; nil if it is not ready
+// yet.
 func watchThread(id int32) *threadWatch {
 	if !watching.ready.Load() {
 		return nil
@@ -130,9 +131,9 @@ func watchThread(id int32) *threadWatch {
 	return w
 }
 
-// switchPage maps the page of a thread's task clock, in which the kernel moves a
-// version each time that it gives the thread a processor. nil where the system does
-// not allow it: then preempted steps are found by their times.
+// switchPage maps the page of a thread's task clock. The kernel increments a
+// version in it each time the thread gets a processor. nil if the system does not
+// allow it; preempted steps are then found by their times.
 func switchPage(thread int) *atomic.Uint32 {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK,
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}

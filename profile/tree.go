@@ -9,10 +9,10 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// TreeNode is one level of model, scope, plan, layer, block, node, op and kernel, with
-// all below it. Times are wall-equivalent: lane time divided by the lanes in
-// flight, so that the root's is the time in which any run was. What lanes did not
-// compute has nodes of its own, in parentheses.
+// TreeNode is one level of model, scope, plan, layer, block, node, op and kernel,
+// with all levels below it. Times are wall-equivalent: lane time divided by the
+// lanes in flight. So the root's time is the time in which any run was in flight.
+// Lane time without computation has nodes of its own, in parentheses.
 type TreeNode struct {
 	Name     string      `json:"name"`
 	Kind     string      `json:"kind"` // model, scope, plan, layer, block, node, op, kernel, wait
@@ -105,10 +105,10 @@ func (p *Profile) addPart(root *TreeNode, s *PlanStats, part *ScopePart, named b
 // recursion.
 const maxScopes = 64
 
-// place is the way from the model to a node, by the scopes of its name: the layer
-// first, where it is in one. Gradients and the optimizer name their nodes after
-// those that they are for, as in grad/blk.3/q_proj/dx, and belong to that layer
-// as a block of their own.
+// place returns the path from the model to a node, by the scopes of its name,
+// beginning with the layer if there is one. Nodes of gradients and the optimizer
+// are named after the nodes that they belong to, as in grad/blk.3/q_proj/dx. They
+// are a separate block of that layer.
 func place(name string, layer int) []string {
 	parts := strings.SplitN(name, "/", maxScopes)
 	number := strconv.Itoa(layer)

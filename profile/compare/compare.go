@@ -1,5 +1,5 @@
-// Package compare tells with statistics what changed between recordings of two
-// builds: work, which is counted exactly, times and memory.
+// Package compare determines with statistics what changed between recordings of
+// two builds: work, which is counted exactly, times and memory.
 //
 // It imports packages profile and report. Errors say what the recordings lack.
 package compare
@@ -55,7 +55,7 @@ func (m Measure) String() string { return measureNames[m] }
 // Change is the change of one measure of a row's time for the same work.
 type Change struct {
 	// Percent is the estimate. Low and High are its 95 per cent interval, which
-	// contains it; nil where the values are too few for one.
+	// contains it; nil if there are too few values.
 	Percent float64  `json:"percent"`
 	Low     *float64 `json:"percent_low,omitempty"`
 	High    *float64 `json:"percent_high,omitempty"`
@@ -93,8 +93,8 @@ type Diff struct {
 	FLOPs [2]int64 `json:"flops"` // per run, before and after
 	Bytes [2]int64 `json:"bytes"`
 
-	// Of the time that the row computes, for the same work, without what all
-	// rows have in common where that was found to be real ([PlanDiff.Common]).
+	// Changes of the row's compute time for the same work. If a common change of
+	// all rows was found to be real ([PlanDiff.Common]), it is subtracted.
 	Median Change `json:"median"`
 	Mean   Change `json:"mean"`
 	P95    Change `json:"p95"`
@@ -130,9 +130,9 @@ func (d *Diff) Delta() float64 { return d.After - d.Before }
 // Changed reports whether the difference is more than noise.
 func (d *Diff) Changed() bool { return d.Verdict != Same && d.Verdict != Untested }
 
-// Main is the measure to quote: the median where it changed, unless the mean
-// changed by clearly more, and otherwise what changed; the mean where nothing
-// did.
+// Main is the measure to quote. It is the median if it changed, unless the mean
+// changed by clearly more. Otherwise it is the measure that changed, or the mean
+// if none did.
 func (d *Diff) Main() Measure {
 	switch {
 	case d.Median.judged() && d.Mean.judged():
@@ -149,9 +149,9 @@ func (d *Diff) Main() Measure {
 	return Tail
 }
 
-// Real is how much of the difference is found to be real, in nanoseconds per
-// run: the work, which is counted, and the change of the mean, or of the median
-// where only that is judged.
+// Real is the part of the difference that was found to be real, in nanoseconds
+// per run: the counted work, and the change of the mean, or of the median if only
+// that is judged.
 func (d *Diff) Real() float64 {
 	mid, _, _ := d.real()
 	return mid
@@ -188,9 +188,9 @@ type PlanDiff struct {
 	Steps  []Diff   `json:"steps"`
 	Kinds  []Diff   `json:"kinds"`
 	Layers []Diff   `json:"layers"`
-	// Shift is what was taken off the rows of ops and steps because all of them
-	// have it in common, and LayerShift the same for layers, in per cent and by
-	// measure; 0 where nothing in common was found.
+	// Shift is the common change that was subtracted from the rows of ops and
+	// steps, in per cent and by measure. LayerShift is the same for layers. 0: no
+	// common change was found.
 	Shift      [measures]float64 `json:"shift_percent"`
 	LayerShift [measures]float64 `json:"layer_shift_percent"`
 
@@ -242,10 +242,9 @@ func (c *Comparison) Different() []*Diff {
 	return out
 }
 
-// Real is by how many per cent of A's time B is slower, as far as differences
-// were found to be real, with its 95 per cent interval: the work, which is
-// counted, and of times only what is more than noise. It is negative where B is
-// faster.
+// Real is by how many per cent of A's time B is slower, with its 95 per cent
+// interval. It counts only differences that were found to be real: counted work,
+// and times beyond noise. It is negative if B is faster.
 func (c *Comparison) Real() (percent, low, high float64) {
 	var mid, below, above float64
 	for i := range c.Plans {
@@ -289,9 +288,8 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 }
 
 // Worst is the largest slowdown that was found to be real, in per cent of A's
-// time, and what it is of: of all that changed together, of whole runs, or of
-// the slowest runs (p95). It is for --fail-above. It is 0 where nothing is
-// slower.
+// time, for --fail-above. what names it: the sum of all changes, whole runs, or
+// the slowest runs (p95). It is 0 if nothing is slower.
 func (c *Comparison) Worst() (percent float64, what string) {
 	if all, _, _ := c.Real(); all > 0 {
 		percent, what = all, "time"
@@ -319,11 +317,11 @@ func (c *Comparison) Worst() (percent float64, what string) {
 	return percent, what
 }
 
-// Compare holds recordings of B against recordings of A: plans by id, steps by
-// the graph nodes that they compute, so that a step that was fused or split
-// meets its parts. One of each tells which kinds, layers and steps changed;
-// whether everything got slower, or the machine, is only known from several of
-// each, made in turn.
+// Compare compares recordings of B with recordings of A. It matches plans by id,
+// and steps by the graph nodes that they compute, so that a fused or split step
+// is matched with its parts. One recording per side shows which kinds, layers and
+// steps changed. Only several per side, recorded alternately, can separate a
+// slowdown of everything from a slower machine.
 func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))

@@ -25,7 +25,7 @@ type evidence struct {
 // which are shares.
 type blockValues [measures][2][][]float64 // [measure][side][recording][block]
 
-// level is what a row stands for.
+// level is the kind of a row: run, op, layer or step.
 type level int
 
 const (
@@ -69,7 +69,7 @@ func (d *PlanDiff) sample(a, b *side) {
 			}
 		}
 	}
-	// timed takes the blocks of rows in which time depends on the batch.
+	// timed reads the blocks of rows whose time depends on the batch.
 	timed := func(x *blockValues, row func(side int, r *recording, size sizeEffect) rowSample) {
 		size := newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).perRun() })
 		take(x, func(i int, r *recording) [measures][]float64 { return row(i, r, size).blocks(per[i]) })
@@ -101,10 +101,10 @@ func (d *PlanDiff) sample(a, b *side) {
 	d.takeCommon(ofLayers)
 }
 
-// sampled are the sides with the recordings that have enough runs of the plan to
-// say something, unless none has: which plan computes a text may depend on what
-// came with it, and a run here and there says nothing. Of a pair both are left
-// out.
+// sampled returns the sides without the recordings that have too few runs of the
+// plan, unless all have too few. The plan for a text may depend on the other
+// texts of its batch, and a few runs prove nothing. If the sides are paired, both
+// recordings of a pair are left out.
 func sampled(a, b *side, paired bool) [2]*side {
 	const few = 4
 	out := [2]*side{{plan: a.plan, ceilings: a.ceilings}, {plan: b.plan, ceilings: b.ceilings}}
@@ -142,7 +142,8 @@ func inTurn(a, b *side) bool {
 }
 
 // apartInTime reports whether all recordings of one side were made before those
-// of the other: what the machine did between them is then in no side's spread.
+// of the other. Neither side's spread then contains what the machine did in
+// between.
 func apartInTime(a, b *side) bool {
 	bounds := func(s *side) (first, last time.Time) {
 		first, last = s.recs[0].made, s.recs[0].made
@@ -177,13 +178,14 @@ func (e *evidence) units() int {
 	return min(count(0), count(1))
 }
 
-// repeated reports whether both sides have several recordings, which then show
-// themselves how far two of one build lie apart.
+// repeated reports whether both sides have several recordings. Their spread then
+// shows how much two recordings of one build differ.
 func (e *evidence) repeated() bool { return min(e.recs[0], e.recs[1]) > 1 }
 
-// takeCommon finds what all rows of a level have in common and takes it off each,
-// block by block. Each row has one vote, however long it takes: where the matrix
-// product alone gets slower, most of the time changes and yet only one kind.
+// takeCommon finds the change that all rows of a level have in common and
+// subtracts it from each, block by block. Each row has one vote, however long it
+// takes: if only the matrix product gets slower, most of the time changes but
+// only one kind of row.
 func (d *PlanDiff) takeCommon(of level) {
 	e := &d.evidence
 	var voters []*evidenceRow
@@ -233,7 +235,8 @@ func (e *evidence) addShift(of level, m Measure, factor float64) {
 	}
 }
 
-// common is the level whose rows say what this one's have in common.
+// common is the level whose rows determine the common change of this level's
+// rows.
 func (l level) common() level {
 	if l == ofLayers {
 		return ofLayers

@@ -7,30 +7,29 @@ import (
 	"hotpath/internal/stats"
 )
 
-// How differences are told from noise.
+// How differences are separated from noise.
 //
-// Two recordings of one build differ for four reasons, and only the first is
-// what a test of single runs would allow for: each run differs from the next;
-// the machine drifts, so that neighbouring runs are alike; it was faster or
-// slower as a whole when one of the recordings was made; and single steps were
-// luckier in one of them, by where their pages lie. Hence
+// Two recordings of one build differ for four reasons: each run differs from the
+// next; the machine drifts, so that neighbouring runs are alike; the whole
+// machine was faster or slower during one of the recordings; and single steps
+// were luckier in one of them, because of the placement of their pages. A test of
+// single runs allows only for the first reason. Therefore:
 //
-//   - a recording is cut into blocks. Of each block the stats.Median, the mean and the
-//     95th percentile are compared;
-//   - with several recordings of each side, their spread is the error. Where they
-//     were made in turn the two of a pair are compared, so that what the machine
-//     did to both cancels. The variance of a row is moderated by that of the
-//     other rows, as one row has few recordings;
-//   - with one recording of each, the spread of the other rows is the error: an op
+//   - A recording is cut into blocks. The median, the mean and the 95th percentile of
+//     blocks are compared.
+//   - With several recordings per side, their spread is the error. If they were
+//     recorded alternately, the two of a pair are compared, so that effects of the
+//     machine on both cancel. One row has few recordings, so its variance is
+//     moderated by the variance of the other rows.
+//   - With one recording per side, the spread of the other rows is the error: an op
 //     must differ by more than ops do, a layer by more than layers, a step by more
-//     than like steps of the other layers;
-//   - what all ops have in common is judged for itself. Its drift within a
-//     recording is taken off every row. Its shift from A to B is taken off only
-//     where it is found to be real, and then reported; otherwise its uncertainty
-//     is part of the rows' error. Layers are held against what all layers have in
-//     common in the same way;
-//   - Student's distribution gives interval and probability, with as many degrees
-//     of freedom as the error rests on. Holm corrects for the number of tests.
+//     than the same step of the other layers.
+//   - The common change of all ops is judged separately. Its drift within a recording
+//     is subtracted from every row. Its shift from A to B is subtracted only if it is
+//     found to be real, and then reported. Otherwise its uncertainty is part of the
+//     rows' error. The common change of all layers is treated in the same way.
+//   - Student's distribution gives interval and probability, with the degrees of
+//     freedom of the error. Holm's method corrects for the number of tests.
 const (
 	maxBlocks   = 12    // of a recording
 	leastBlocks = 8     // of a side, to call anything different

@@ -10,9 +10,9 @@ type luck struct {
 	freedom  float64   // of one row's variance
 }
 
-// luck estimates it per level. If both sides have several recordings and these
-// overlap in time, their spread includes the machine's drift and is used. Otherwise
-// the spread of the rows of the level is used.
+// luck estimates luck for each level. It uses the spread of recordings if there
+// are several per side and the machine's effect is included. Otherwise it uses
+// the spread of the level's rows.
 func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 	repeated := e.repeated() && !e.apartInTime
 	groups := map[string][]float64{} // of like steps
@@ -47,7 +47,8 @@ func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 	return out
 }
 
-// outsideLayers reports the row of what lies in no layer, which is like none.
+// outsideLayers reports whether this is the row of the steps outside of all
+// layers. No other row is comparable to it.
 func (r *evidenceRow) outsideLayers() bool { return r.level == ofLayers && r.diff.Layer < 0 }
 
 // likeness is what steps of different layers have in common.
@@ -62,9 +63,8 @@ func (l *luck) others() float64 {
 // strange is how many times the others' variance a row's own may be by luck.
 const strange = 9
 
-// moderated is a row's shift with the variance that luck adds. The row itself has
-// no part in what the others say: what it is judged by must not be its own
-// change.
+// moderated is a row's shift with the variance that luck adds. The row itself is
+// excluded from the estimate: its own change must not decide its error.
 func (l *luck) moderated(s shiftOf, row int) shiftOf {
 	var rest []float64
 	for k, i := range l.rows {

@@ -10,8 +10,8 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// MeasureOverhead is the overhead by pairs of the same work with and without
-// recording. Pairs of which one took no time are left out.
+// MeasureOverhead computes the overhead from pairs of the same work with and
+// without recording. Pairs with a time of 0 are left out.
 func MeasureOverhead(with, without []time.Duration) profile.Overhead {
 	var o profile.Overhead
 	var ratios []float64

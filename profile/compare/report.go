@@ -85,7 +85,7 @@ func faster(change float64) string {
 	return "slower"
 }
 
-// says is what was found out about a row.
+// says is the text of a row's verdict.
 func (d *Diff) says() string {
 	if !d.Verdict.timed() {
 		return d.Name + " has " + string(d.Verdict)
@@ -144,7 +144,7 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	return out
 }
 
-// shifted says what was taken off rows because all of them have it in common.
+// shifted is the text about the common change that was subtracted from rows.
 func shifted(by [measures]float64, rows string) string {
 	var parts []string
 	for m, v := range by {
@@ -181,8 +181,8 @@ func (c *Comparison) memoryTable() table.Table {
 	return t
 }
 
-// table lists rows. Of more than top, those that changed come first, then those
-// with the largest differences.
+// table lists rows. If there are more than top, rows that changed come first,
+// then those with the largest differences.
 func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 	if top > 0 {
 		rows = slices.Clone(rows)

@@ -12,8 +12,8 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// machineShift is how far apart the ceilings of two recordings lie, as a
-// logarithm: what the machine itself may have changed between them.
+// machineShift is the difference between the ceilings of two recordings, as a
+// logarithm: how much the machine itself may have changed.
 func machineShift(a, b *profile.Profile) float64 {
 	var most float64
 	for backend, x := range a.Ceilings {
@@ -76,9 +76,9 @@ func newSides(profiles []*profile.Profile, name string) (sides map[string]*side,
 	return sides, order, nil
 }
 
-// yardstick turns FLOPs and bytes into one measure of work: the shortest time
-// on A's roofline, which both sides are held against. Without ceilings it is
-// FLOPs, or bytes where there are none.
+// yardstick turns FLOPs and bytes into one measure of work for both sides: the
+// shortest time on A's roofline. Without ceilings it is FLOPs, or bytes if there
+// are none.
 type yardstick struct {
 	c     profile.Ceilings
 	class string
@@ -132,7 +132,7 @@ func (s *side) idle() float64 {
 	return t
 }
 
-// rowSample is what the runs of one recording took for a row.
+// rowSample is the time of a row in the runs of one recording.
 type rowSample struct {
 	time [][]float64 // [step][run]
 	work [][]float64 // [step][run]
@@ -249,8 +249,8 @@ func (r *recording) waits(lanes, n int) (out [measures][]float64) {
 	return out
 }
 
-// sizeEffect is how time for work depends on the tokens of a run: where the same
-// texts are put into batches of other sizes, rows differ by that alone.
+// sizeEffect is how the time per unit of work depends on the tokens of a run. If
+// the same texts are batched differently, rows differ by this effect alone.
 type sizeEffect struct {
 	slope float64 // of log(time for work) over log(tokens)
 	usual float64 // log(tokens)
@@ -266,9 +266,9 @@ func (e sizeEffect) of(tokens int64) float64 {
 // leastSizes is the difference of log(tokens) from which on runs differ in size.
 const leastSizes = 0.05
 
-// newSizeEffect learns it from runs of one recording, each with itself: what the
-// sides differ by has no part in it. It holds the largest third of the runs
-// against the smallest.
+// newSizeEffect estimates the effect by comparing the largest third of the runs
+// with the smallest, within each recording. So the difference between the sides
+// does not enter the estimate.
 func newSizeEffect(sides [2]*side, rates func(side int, r *recording) []float64) sizeEffect {
 	var e sizeEffect
 	var weight, runs float64

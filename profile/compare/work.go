@@ -79,8 +79,8 @@ func (d *Diff) ops(a, b *profile.PlanStats) []string {
 	return out
 }
 
-// countWork says that a row has more or less to do, which is counted and needs
-// no statistics. It is its verdict where nothing else is said of it.
+// countWork records that a row has more or less work. Work is counted, so it
+// needs no statistics. It is the row's verdict if the row has no other.
 func (d *Diff) countWork(w *phaseWork) {
 	if d.Verdict != OnlyA && d.Verdict != OnlyB {
 		flops := apartBy(float64(d.FLOPs[0]), float64(d.FLOPs[1]), leastWork) && slices.ContainsFunc(d.nodes, w.differs)

@@ -15,8 +15,8 @@ var opFamilies = [][]string{
 	{"rope", "kv_write", "convert", "route"},
 }
 
-// OpColor is the number of an op's colour. A fused op has that of its first part,
-// a gradient that of its op.
+// OpColor is the number of an op's colour. A fused op has the colour of its first
+// part, a gradient the colour of its op.
 func OpColor(op string) int {
 	first, _, _ := strings.Cut(op, "+")
 	for color, family := range opFamilies {

@@ -1,8 +1,9 @@
-// Package export writes profiles and comparisons in the formats of other programs,
-// by the ending of a file: pprof, traces for Perfetto, flame graphs, HTML.
+// Package export writes profiles and comparisons in the formats of other
+// programs: pprof, traces for Perfetto, flame graphs, HTML. The ending of the
+// file name selects the format.
 //
-// It imports packages profile, report and compare; nothing of ours but commands and
-// studies imports it.
+// It imports packages profile, report and compare. Only commands and studies
+// import it.
 package export
 
 import (
@@ -16,9 +17,8 @@ import (
 	"hotpath/profile/report"
 )
 
-// Exporter writes a profile in the format that a file ending stands for. The
-// profile may hold a negative residual (see [profile.Ledger]); a format that cannot say
-// so leaves it out.
+// Exporter writes a profile in the format of one file ending. A residual may be
+// negative (see [Ledger]); a format without negative values omits it.
 type Exporter struct {
 	Ending string // ".trace.json"
 	What   string // one line for help texts

@@ -98,7 +98,8 @@ type viewPlanMemory struct {
 	Traffic [][3]any `json:"traffic"` // layer, op, bytes per run
 }
 
-// traffic is what a run moves on average, by layer and op, in order of appearance.
+// traffic is the average number of bytes that a run moves, by layer and op, in
+// order of appearance.
 func traffic(s *profile.PlanStats) [][3]any {
 	type key struct {
 		layer int

@@ -51,9 +51,9 @@ const (
 	wallRuns      = 8000
 )
 
-// viewWall lays all kept runs out. A run takes as many rows as it has lanes, the
-// lowest that are free: runs that all workers share stand in all rows, runs of
-// one worker each stand below each other.
+// wallOf lays out all kept runs. A run occupies as many rows as it has lanes, the
+// lowest free ones: a run of all workers fills all rows, and concurrent runs of
+// one worker each are below each other.
 func wallOf(p *profile.Profile, detail []viewRun) viewWall {
 	w := viewWall{From: p.Start, To: p.End, Runs: []wallRun{}, Blanks: []wallBlank{}, Scopes: []wallScope{}}
 	type key struct {
@@ -108,8 +108,8 @@ func wallOf(p *profile.Profile, detail []viewRun) viewWall {
 	return w
 }
 
-// blanks finds the time without a run. Where the numbers of a plan's runs jump,
-// the runs between took place there and were not kept.
+// blanks finds the time without a run. If the numbers of a plan's runs jump, the
+// missing runs happened there and were not kept.
 func (w *viewWall) blanks() {
 	last := map[int]*wallRun{}
 	until := w.From

@@ -8,9 +8,9 @@ import (
 	"hotpath/profile"
 )
 
-// writePprof writes what go tool pprof reads: one sample per stack of [profile.EachStack],
-// so that the total is the ledger's lane time. pprof takes negative values, and
-// shows a negative residual as such.
+// writePprof writes the format of go tool pprof: one sample per stack of
+// eachStack, so that the total is the ledger's lane time. pprof accepts negative
+// values and shows a negative residual as such.
 func writePprof(w io.Writer, p *profile.Profile) error {
 	b := newPprofBuilder(p)
 	profile.EachStack(p, b.sample)
@@ -42,8 +42,8 @@ func newPprofBuilder(p *profile.Profile) *pprofBuilder {
 	}}
 }
 
-// labels has what a sample can be selected by. The layer is not among them: it
-// is a number to pprof, whose -tagfocus=layer=3 matches numeric labels only.
+// labels are the labels by which a sample can be selected. The layer is a numeric
+// label instead, because pprof's -tagfocus=layer=3 matches only those.
 func labels(s *profile.StackSample) map[string][]string {
 	l := map[string][]string{}
 	set := func(key, value string) {

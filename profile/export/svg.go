@@ -14,7 +14,7 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// FlameValue is what the width of a flame graph's frames stands for.
+// FlameValue is the quantity that the width of a flame graph's frames shows.
 type FlameValue string
 
 // The measures of a flame graph.
@@ -54,11 +54,13 @@ const (
 	svgLeast = 0.3 // narrower frames are left out
 )
 
-// svgColors are those of [OpColor]; white text stands on each.
+// svgColors are the colours of [OpColor]; each has enough contrast for white
+// text.
 var svgColors = []string{"#3572c6", "#c4651b", "#1b807a", "#8560c9", "#b83e56", "#8f7410", "#4d7c2e", "#5d7187"}
 
-// svgDark is the look for those who want it dark. Light is written as attributes,
-// for tools that know no styles. It is scoped, since pages hold the picture too.
+// svgDark is the style for dark mode. Light colours are written as attributes,
+// for tools without support for styles. It is scoped, because HTML pages embed
+// the picture.
 const svgDark = `<style>@media (prefers-color-scheme:dark){.hpf .bg{fill:#181e28}.hpf .ink{fill:#e5eaf2}.hpf .box{fill:#2a3342}.hpf .wait{fill:#3a4556}.hpf .edge{stroke:#181e28}}</style>`
 
 // FlameSVG writes a flame graph, the model on top. What lies below it is drawn

@@ -112,7 +112,7 @@ func plainText(s string) bool {
 	return true
 }
 
-// threadID is unique over all processes, as Perfetto wants it, and not 0, which
+// threadID is unique over all processes, as Perfetto requires. It is not 0, which
 // is the system's idle thread.
 func threadID(pid, row int) int { return pid<<20 + row + 1 }
 
@@ -124,8 +124,8 @@ func micros(ns int64) string {
 	return string(append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)))
 }
 
-// event writes one event; fields holds what only its kind has, with a leading
-// comma.
+// event writes one event. fields are the fields specific to its kind, with a
+// leading comma.
 func (t *traceWriter) event(ph, name, cat string, pid, tid int, ts int64, fields string, args []arg) {
 	if t.events > 0 {
 		t.raw(",")
@@ -189,9 +189,9 @@ func (t *traceWriter) asyncPair(pid, tid int, s span) {
 // one, where they are asynchronous events. It bounds the search for a free one.
 const maxBeside = 256
 
-// lanes writes one thread for each lane name: the workers of a team keep
-// theirs over all plans. A run that began while another had one of its lanes, as
-// workers do that run by themselves, gets threads beside.
+// lanes writes one thread per lane name: the workers of a team keep their threads
+// over all plans. If a run began while another run used one of its lanes, as runs
+// of single workers do, it gets additional threads.
 func (t *traceWriter) lanes(p *profile.Profile) {
 	var names []string
 	var stops []flowStop
@@ -252,7 +252,7 @@ func (t *traceWriter) lanes(p *profile.Profile) {
 	}
 }
 
-// flowStop is where a run of a request begins.
+// flowStop is the beginning of one run of a request.
 type flowStop struct {
 	request, lane string
 	at            int64

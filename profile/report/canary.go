@@ -17,17 +17,17 @@ type call struct {
 	sample, step int
 }
 
-// suspicion is what the analysis says about calls: by how many nanoseconds each
-// is longer than its like, and which are too long for noise.
+// suspicion is the result of the analysis: by how many nanoseconds each call is
+// longer than similar calls, and which calls are too long for noise.
 type suspicion struct {
 	excess map[call]float64
 	Slow   map[call]bool
 	calls  int
 }
 
-// Suspicious looks for calls that took longer than they should: the median of
-// their step, times how much longer all steps of that run took. It knows nothing
-// of canaries.
+// Suspicious finds calls that took longer than expected. The expected time is the
+// median of the call's step, times the slowdown of all steps of that run. It has
+// no access to the canaries.
 func Suspicious(p *profile.Profile) suspicion {
 	out := suspicion{map[call]float64{}, map[call]bool{}, 0}
 	for i := range p.Plans {

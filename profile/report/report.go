@@ -187,7 +187,7 @@ func ledgerTable(p *profile.Profile, _ Options) table.Table {
 	return t
 }
 
-// fusedNote is for what tells the parts of fused steps, which run as one, apart.
+// fusedNote is the note of tables that show the parts of a fused step separately.
 const fusedNote = "a fused step is divided by FLOPs"
 
 // aboveNote explains what looks like a mistake and is none.
@@ -271,7 +271,7 @@ func requestsTable(p *profile.Profile, _ Options) table.Table {
 	return t
 }
 
-// partsTable is what each request took of the runs that several shared.
+// partsTable lists the part of each request in shared runs.
 func partsTable(p *profile.Profile, o Options) table.Table {
 	t := table.Table{Title: "by request", Note: "shares of batched runs: by tokens, and in attention by what each attends to; ms on the clock, waits included",
 		Cols: []table.Col{table.Left("request"), table.Right("runs"), table.Right("tokens"), table.Right("ms"), table.Right("%"), table.Right("GFLOP"), table.Right("MB moved")}}

@@ -141,8 +141,8 @@ func CSV(w io.Writer, p *profile.Profile) error {
 	return out.Error()
 }
 
-// roof and lost are dashes where no ceiling is known: a number would be a lie.
-// A step whose work is not known has no floor, and all of it is lost.
+// roof and lost are dashes if no ceiling is known. A step with unknown work has
+// no floor, and all of its time is lost.
 func roof(floor, clock int64) string {
 	if floor == 0 {
 		return "-"
