@@ -20,8 +20,8 @@ type Backend interface {
 	// Patterns are the fusions that the backend has kernels for, the larger
 	// ones first.
 	Patterns() []Pattern
-	// Rules are the ways in which the backend computes, the best first. An
-	// invariant program has one way per op for every number of rows.
+	// Rules is the backend's lowering table, the best rule first. An invariant
+	// program uses one rule per op for every number of rows.
 	Rules(invariant bool) []Rule
 	// Pack binds one weight in the format that lowering chose, nil for the
 	// file's rows. w.Data stays mapped until Close. Weights are packed in parallel:
@@ -43,29 +43,29 @@ type Caps struct {
 	// common list in f, so one that has not begun when f(0) returns is not called.
 	// nil: the backend does not run whole batches side by side.
 	Coarse func(ctx context.Context, n int, f func(worker int)) error
-	// NoReuse asks for plans whose activations share no memory, to measure what
-	// sharing is worth.
+	// NoReuse gives every activation memory of its own, to measure the benefit of
+	// reuse.
 	NoReuse bool
-	// OwnScratch says which kinds of steps have workspace of their own. The plan
-	// lays out no shared scratch for them, which would need barriers; nil: no kind
-	// has.
+	// OwnScratch reports whether steps of a kind have a workspace per worker. The
+	// plan lays out no shared scratch for such steps, because shared scratch
+	// needs barriers. nil: no kind has one.
 	OwnScratch func(kind string) bool
-	// Merges are the steps that take in their neighbours where they compute few
+	// Merges lists the steps that absorb their neighbours if they compute few
 	// rows.
 	Merges []Merge
-	// Buckets are the largest row counts of a program's smaller plans. A backend
-	// ends a plan where other formats or kernels begin, or where a smaller plan
-	// saves enough memory.
+	// Buckets are the maximum row counts of a program's smaller plans. A backend
+	// ends a bucket at the row count at which formats or kernels change, or at
+	// which a smaller plan saves enough memory.
 	Buckets []int
 	// StoredAs is the type that the backend holds a weight in; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
 	// Chunk is how many rows of logits, of so many bytes each, a training step
 	// computes at a time (Step.Chunk); nil: all rows, and steps have no chunks.
 	Chunk func(rowBytes int64) int
-	// Async says that Enqueue returns before the work is done. A session can then
-	// have two slots of inputs and outputs, so that the host prepares a run while
-	// the one before is computed. The backend computes the runs of a session in
-	// the order in which they were enqueued.
+	// Async reports that Enqueue returns before the work is done. A session can
+	// then have two slots of inputs and outputs, so that the host prepares a run
+	// while the device computes the previous one. The backend computes the runs
+	// of a session in the order in which they were enqueued.
 	Async bool
 	// Host asks for nodes that the backend lacks to run on the host, by their
 	// reference implementations. Without it a program with such a node is
@@ -116,8 +116,8 @@ type BindOptions struct {
 	Serial bool
 	// Workers limits the workers of a fine run; 0 means all.
 	Workers int
-	// Fixed has all workers take part in every run, for measurements. Otherwise
-	// fewer may, where the machine is busy.
+	// Fixed makes all workers take part in every run, for measurements. Otherwise
+	// a run uses fewer workers if the machine is busy.
 	Fixed bool
 	// Slots is how many runs the session may have in flight; 0 means 1. Only an
 	// asynchronous device gives two.
@@ -148,8 +148,8 @@ type Limited interface {
 // Prober is an exec that can sample what the machine gives its workers. No run may be
 // in flight.
 type Prober interface {
-	// Probe takes a sample after a run of some nanoseconds, where the recorder wants
-	// one.
+	// Probe samples a ceiling after a run of ran nanoseconds, if the recorder
+	// wants a sample.
 	Probe(rec *profile.Recorder, ran int64)
 	// ProbeRest takes the samples that a short recording lacks.
 	ProbeRest(rec *profile.Recorder)

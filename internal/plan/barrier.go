@@ -7,7 +7,7 @@ import (
 	"hotpath/internal/graph"
 )
 
-// access is what a step touches in memory.
+// access is the memory that a step reads or writes.
 type access struct {
 	place Place
 	write bool
@@ -29,8 +29,9 @@ func accesses(p *Plan, s *Step) []access {
 
 func conflict(a, b access) bool { return (a.write || b.write) && a.place.overlaps(b.place) }
 
-// placeBarriers asks for a barrier before each step that touches what a step
-// since the last barrier wrote, or writes what one read.
+// placeBarriers puts a barrier before each step that conflicts with a step since
+// the last barrier: it touches memory that the earlier step wrote, or writes
+// memory that the earlier step read.
 func placeBarriers(p *Plan) {
 	var open []access
 	for i := range p.Steps {
@@ -52,14 +53,14 @@ func placeBarriers(p *Plan) {
 }
 
 // Check proves a plan safe, independently of the passes that made it:
-//   - steps between two barriers never write what another of them touches;
-//   - live buffers never overlap, and neither do the forms of a value;
-//   - everything read was written before, in the format in which it is read, and
-//     the step's rules take that format;
-//   - what a worker computes for itself stays inside its step, and depends on
-//     nothing that shares of the step make;
-//   - state is read in the version that the graph says;
-//   - a chunk's values are read by the steps of that chunk alone.
+//   - between two barriers, no step writes memory that another step touches;
+//   - live buffers never overlap, and neither do the forms of one value;
+//   - every value is written before it is read, in the format in which it is read, and
+//     the step's rules accept that format;
+//   - a value that each worker computes for itself stays inside its step, and depends
+//     on no share of the step;
+//   - state is read in the version that the graph requires;
+//   - only steps of a chunk read that chunk's values.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
 		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
@@ -158,8 +159,8 @@ func Check(p *Plan) error {
 	return forms.end()
 }
 
-// checkMerged checks what merging brought into a step: workers do not wait for
-// each other within it.
+// checkMerged checks the nodes that merging moved into a step. Workers do not
+// wait for each other within a step.
 func checkMerged(p *Plan, s *Step) error {
 	for _, n := range s.Nodes {
 		for _, v := range n.In {
@@ -182,7 +183,7 @@ func checkMerged(p *Plan, s *Step) error {
 	return nil
 }
 
-// formCheck follows which formats of each buffer hold its current version.
+// formCheck tracks which formats of each buffer contain its current version.
 type formCheck struct {
 	plan  *Plan
 	holds map[*graph.Value][]*Format // by the owner of a buffer; absent: all of a leaf
@@ -217,7 +218,7 @@ func (c *formCheck) places() error {
 	return nil
 }
 
-// step checks what step i reads, and notes what it writes.
+// step checks the reads of step i and records its writes.
 func (c *formCheck) step(i int) error {
 	s := &c.plan.Steps[i]
 	for k, v := range s.In {

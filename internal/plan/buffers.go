@@ -5,8 +5,8 @@ import (
 	"hotpath/profile"
 )
 
-// describeBuffers lists what a plan holds in memory and during which steps:
-// what the profile tells the owner of every byte from.
+// describeBuffers lists the plan's buffers and the steps during which they are
+// live. The profile attributes every byte of memory to one of them.
 func describeBuffers(p *Plan, weights []Packed) []profile.Buffer {
 	end := len(p.Steps) - 1
 	var out []profile.Buffer

@@ -8,16 +8,16 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// A training step would hold the logits of all rows at once: rows x vocabulary,
-// often the largest value of the plan. This pass computes the head, the loss and
-// their gradients for some rows at a time. The steps from the product that makes
-// logits to the gradients of its operands are repeated for each chunk of rows;
-// values in between have the memory of one chunk, and gradients of weights add up
-// over the chunks in their order.
+// Without this pass a training step needs memory for the logits of all rows at
+// once: rows x vocabulary, often the largest value of the plan. This pass computes
+// the head, the loss and their gradients in chunks of rows. For each chunk it
+// repeats the steps from the product that computes logits to the gradients of its
+// operands. Values in between need the memory of one chunk. Gradients of weights
+// are summed over the chunks in order.
 //
-// That needs the gradient of a row's loss before the losses of all rows are known.
-// It is so where the loss is a mean. It is not where the weight of a row depends on
-// the losses of others, as in preferences (DPO): such plans hold whole logits.
+// The gradient of a row's loss must be known before the losses of all rows are. This
+// holds if the loss is a mean. It does not hold if the weight of a row depends on
+// the losses of other rows, as in preferences (DPO). Such plans keep all logits.
 
 // Chunk is the part of the rows R that a step computes; the zero value: all.
 type Chunk struct {
@@ -175,8 +175,8 @@ func (p *Plan) apart(r region) bool {
 	return true
 }
 
-// around divides the steps between the first and the last of a region into those
-// that need nothing of the region and those that do.
+// around divides the steps between the first and the last step of a region into
+// steps that read nothing of the region and steps that do.
 func (p *Plan) around(r region) (before, after []int) {
 	late := map[*graph.Value]bool{} // made by the region, or of what it made
 	for i := r.steps[0]; i <= r.steps[len(r.steps)-1]; i++ {

@@ -6,8 +6,8 @@ import (
 	"hotpath/internal/graph"
 )
 
-// addConverts adds a step behind the writer of a value for each format that a
-// reader needs and the writer does not write.
+// addConverts adds a convert step after the writer of a value, for each format
+// that a reader needs and the writer cannot write.
 func (p *Plan) addConverts() {
 	type convert struct {
 		after int

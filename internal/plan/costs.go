@@ -11,11 +11,12 @@ import (
 
 // costing evaluates the cost of every step of a plan.
 //
-// Computing costs right after a run would be slow, because the run has pushed all
-// of this out of the processor's caches. So a run only keeps the integers that
-// costs depend on, and the recorder asks for the costs of many runs at once. Layers
-// repeat the same steps, so each kind of step is computed once. Most costs are
-// linear in T, S and R; their factors are found when the plan is bound.
+// Computing costs right after a run would be slow, because the run has evicted
+// this data from the processor's caches. Therefore a run only stores the integers
+// that costs depend on, and the recorder asks for the costs of many runs at once.
+// Layers repeat the same steps, so each kind of step is evaluated once. Most
+// costs are linear in T, S and R; their factors are computed when the plan is
+// bound.
 type costing struct {
 	steps []stepCost
 	reads []reading
@@ -48,7 +49,7 @@ func (f *sizeSum) at(b tensor.Bind) int64 {
 	return f.fixed + f.t*int64(b.T) + f.s*int64(b.S) + f.r*int64(b.R)
 }
 
-// stepCost is what the cost of a step is computed from.
+// stepCost is the input of a step's cost function.
 type stepCost struct {
 	calls []costCall // [node]
 	reads bool       // the integers of inputs too
@@ -166,8 +167,8 @@ func (s *Step) skips(n *graph.Node, k int) bool {
 	return !slices.ContainsFunc(s.Choices[i], func(c Choice) bool { return !slices.Contains(c.Rule.Skips, k) })
 }
 
-// touched are the formats in which step s reads or writes v, none where that is
-// the plain one alone.
+// touched are the formats in which step s reads or writes v; empty if only the
+// plain format.
 func (p *Plan) touched(s *Step, v *graph.Value, written bool) []*Format {
 	if isWeight(v) || p.Place(v).Bytes == 0 {
 		return nil
@@ -191,7 +192,7 @@ func (p *Plan) touched(s *Step, v *graph.Value, written bool) []*Format {
 	return out
 }
 
-// bindReadings finds the inputs whose integers the cost of a step depends on.
+// bindReadings finds the inputs with integers that the cost of a step depends on.
 func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
 	for i := range s.calls {
 		n := s.calls[i].call.Node
@@ -211,10 +212,10 @@ func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
 	}
 }
 
-// at is the cost of the step under a binding, with the integers of inputs that
-// were taken if it reads some. Each node counts all its operands. So the bytes of
-// values that fusion keeps out of memory (a write and a read) and repeated reads of
-// the same operand are subtracted; reads of results that the step adds to are added.
+// at is the cost of the step under a binding. taken are the integers of the
+// inputs that it depends on, if any. Each fused op counts its operands in full,
+// so traffic that fusion avoids is subtracted: one write and one read per
+// intermediate value, and all reads but one of a value that several nodes read.
 func (s *stepCost) at(b tensor.Bind, taken []reading) profile.Cost {
 	var sum profile.Cost
 	for k := range s.calls {
@@ -271,8 +272,8 @@ func (s *stepCost) same(o *stepCost) bool {
 	})
 }
 
-// newKind finds out how the cost of a step depends on the sizes: from four of
-// them, and it has to hold at others up to the largest.
+// newKind determines how the cost of a step depends on the sizes. It fits four
+// sizes and verifies the fit at others, up to the largest.
 func (c *costing) newKind(step int, most tensor.Bind) costKind {
 	k := costKind{step: step, reads: c.steps[step].reads}
 	if k.reads {
@@ -297,7 +298,7 @@ func (k *costKind) at(b tensor.Bind) profile.Cost {
 	return profile.Cost{FLOPs: k.flops.at(b), Bytes: k.bytes.at(b)}
 }
 
-// room is how many integers a run takes along, at most.
+// room is the maximum number of integers that a run stores.
 func (c *costing) room() int {
 	n := 0
 	for i := range c.reads {
@@ -306,7 +307,8 @@ func (c *costing) room() int {
 	return n
 }
 
-// take copies the integers that costs depend on, which the next run overwrites.
+// take copies the integers that costs depend on, because the next run overwrites
+// them.
 func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
 	for i := range c.reads {
 		r := &c.reads[i]
@@ -315,7 +317,7 @@ func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
 	return dst
 }
 
-// Costs computes what the steps of a run cost.
+// Costs computes the costs of the steps of a run.
 func (c *costing) Costs(run *profile.Run) {
 	b := tensor.Bind{T: run.Tokens, S: run.Sequences, R: run.Rows}
 	at := 0

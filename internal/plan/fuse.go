@@ -7,9 +7,9 @@ import (
 	"hotpath/internal/graph"
 )
 
-// Pattern is a small tree of ops, or several of one op side by side, that a
-// backend runs as one step. Models never ask for fusion; the planner matches
-// what the backend publishes.
+// Pattern is a small tree of ops, or several siblings of one op, that a backend
+// runs as one step. Models never ask for fusion; the planner matches the patterns
+// that the backend publishes.
 type Pattern struct {
 	Kind string
 	Root *graph.OpDef
@@ -18,8 +18,9 @@ type Pattern struct {
 	// Keep allows this inner node's value to be read by others too; it is then
 	// an output of the fused step.
 	Keep bool
-	// InPlace, on the outermost pattern, says that the step may overwrite one of
-	// its inputs: the ReuseInput operand of the first node that has one.
+	// InPlace, on the outermost pattern, allows the step to write its result over
+	// an operand from outside: the operand of the first node that can work in
+	// place on its own.
 	InPlace bool
 	// Match, on the outermost pattern, sees the matched nodes in topological
 	// order and may refuse (attributes, encodings).
@@ -173,8 +174,8 @@ func siblings(p *Pattern, n *graph.Node, us [][]*graph.Node, taken []bool) []*gr
 	return nodes
 }
 
-// stepName is what people call a step: as its last node, or, where that does
-// not depend on the others, as all of them.
+// stepName is the display name of a step: the name of its last node, or the names
+// of all nodes if the last does not depend on the others.
 func stepName(nodes []*graph.Node) string {
 	root := nodes[len(nodes)-1]
 	name := root.Name

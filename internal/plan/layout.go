@@ -7,7 +7,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// life is the span of steps in which a buffer holds something.
+// life is the range of steps in which a buffer is live.
 type life struct {
 	value *graph.Value // the owner of the buffer
 	first int          // step that writes it
@@ -45,7 +45,7 @@ func (p *Plan) bytesOf(v *graph.Value, b tensor.Bind) int64 {
 	return n
 }
 
-// placeForms puts the forms of v one behind the other into its place.
+// placeForms places the forms of v one after another in v's buffer.
 func (p *Plan) placeForms(v *graph.Value, b tensor.Bind) {
 	at := p.Places[v.ID]
 	for i := range p.Forms[v.ID] {
@@ -163,8 +163,8 @@ func lifetimes(p *Plan) []*life {
 	return lives
 }
 
-// lastRead is the last step from i on that reads what the buffer of o holds when
-// step i begins; -1: none does.
+// lastRead is the last step from i on that reads the contents that the buffer of
+// o has when step i begins; -1 if there is none.
 func (p *Plan) lastRead(o *graph.Value, i int) int {
 	last := -1
 	reads := func(v *graph.Value) bool { return buffer(v) == o }

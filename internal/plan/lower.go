@@ -8,18 +8,18 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Lowering decides how each step computes and in which formats each value
-// lies. The backend publishes a table of rules; the pass turns it into facts of
-// the plan, which layout, costs, profile and binding read. No kernel infers what
-// its neighbour wrote.
+// Lowering chooses the rule of each step and the formats of each value. The
+// backend publishes a table of rules; the pass records its choices in the plan,
+// where layout, costs, profile and binding read them. No kernel has to guess the
+// format of its operands.
 
-// Format is how a value lies in memory other than row by row in its own type,
-// which is the plain format and is written nil. Backends define their formats;
-// the planner compares pointers and asks for sizes.
+// Format is a memory layout of a value other than the plain one. The plain
+// format, row by row in the value's own type, is nil. Backends define their
+// formats; the planner compares pointers and asks for sizes.
 type Format struct {
 	Name string
-	// Stored says that it holds the codes of a quantized weight, which kernels
-	// decode while they multiply.
+	// Stored reports that the format contains the codes of a quantized weight,
+	// which kernels decode while they multiply.
 	Stored bool
 	// Holds reports whether rows of cols values can have the format; nil: all.
 	Holds func(cols int) bool
@@ -36,8 +36,9 @@ func (f *Format) String() string {
 	return f.Name
 }
 
-// Rule is one row of a backend's table: a way to compute one op. The first rule
-// that applies is taken. An op without rules reads and writes plain values.
+// Rule is one row of a backend's lowering table: one implementation of one op.
+// The planner uses the first rule that applies. An op without rules reads and
+// writes plain values.
 type Rule struct {
 	Class string // compute class: how it multiplies
 	Op    *graph.OpDef
@@ -46,8 +47,8 @@ type Rule struct {
 	// Rows are the row counts of the result that the rule is for; 0 in To: no
 	// limit.
 	From, To int
-	// Weights says which matrices of weights it takes (type, role, size); nil
-	// where the op has none.
+	// Weights reports whether the rule accepts a weight matrix (type, role,
+	// size); nil if the op has none.
 	Weights func(m Matrix) bool
 	// Packing is the format that it reads the matrix in.
 	Packing *Format
@@ -81,7 +82,7 @@ type Choice struct {
 	Rule *Rule
 }
 
-// Form is one format in which a plan holds a value.
+// Form is one format of a value in a plan, with its place.
 type Form struct {
 	Format *Format
 	Place  Place
@@ -95,8 +96,8 @@ func (r *Rule) applies(s *Step, n *graph.Node, rows int, m *Matrix, packing *For
 		(r.When == nil || r.When(s, n))
 }
 
-// Weight reports whether the matrix is a weight, which has one resident format for
-// all its readers. State has as many as its readers want.
+// Weight reports whether the matrix is a weight. A weight has one resident format
+// for all its readers. State has every format that its readers need.
 func (m *Matrix) Weight() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
 
 // table is what lowering reads.
@@ -109,9 +110,9 @@ type table struct {
 	invariant bool
 }
 
-// newTable asks a backend for its rules and chooses the format of each weight:
-// that of the first rule for any number of rows that serves all who read it.
-// Products choose before lookups, which read few rows.
+// newTable asks a backend for its rules and chooses the resident format of each
+// weight: the format of the first rule that accepts any number of rows and serves
+// all readers. Products choose before lookups, because lookups read few rows.
 func newTable(g *graph.Graph, be Backend, host []bool, invariant bool) *table {
 	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), host: host, invariant: invariant}
 	us, as := uses(g, alive(g)), be.Caps().StoredAs
@@ -160,9 +161,9 @@ func (t *table) matrix(n *graph.Node) *Matrix {
 	return m
 }
 
-// packing is the format of the first rule, among those for any number of rows of
-// this reader, that the other readers of v have rules for too. The file's rows, nil,
-// serve everybody. ok is false where the reader has no rules.
+// packing returns the format of the reader's first rule for any number of rows
+// that the other readers of v have rules for too. The file's rows, nil, serve
+// every reader. ok is false if the reader has no rules.
 func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Node) (*Format, bool) {
 	takes := func(r *Rule, n *graph.Node) bool {
 		m := t.matrix(n)
@@ -191,9 +192,9 @@ func (t *table) packing(v *graph.Value, reader *graph.Node, readers []*graph.Nod
 	return nil, false
 }
 
-// rowRange is the range of row counts for which n needs rules in a bucket. Routing
-// may give an expert any number of rows; an expert with fewer rows than the bucket
-// has tokens takes the rule for the bucket's smallest number of tokens.
+// rowRange is the range of row counts for which n needs rules in a bucket.
+// Routing may give an expert any number of rows. An expert with fewer rows than
+// the bucket's minimum number of tokens uses the rule for that minimum.
 func rowRange(n *graph.Node, least, most tensor.Bind) (from, to int) {
 	d := n.Out[0].Shape.Outer
 	from, to = d.Size(least), d.Size(most)
@@ -242,9 +243,8 @@ func (p *Plan) choices(s *Step, n *graph.Node, t *table) ([]Choice, error) {
 	return out, nil
 }
 
-// lower fills Choices and Reads of all steps and the formats of all values, and
-// adds convert steps where a reader takes none of the formats that the writer can
-// write.
+// lower sets Choices and Reads of all steps and the formats of all values. It
+// adds convert steps for readers that accept no format that the writer can write.
 func (p *Plan) lower(t *table) error {
 	p.Forms = make([][]Form, len(p.Graph.Values))
 	for i := range p.Steps {
@@ -298,7 +298,7 @@ func (s *Step) ignores(v *graph.Value) bool {
 
 func isWeight(v *graph.Value) bool { return v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf }
 
-// taken are the formats in which step s takes v, the best first.
+// taken are the formats of v that step s accepts, the best first.
 func (p *Plan) taken(s *Step, v *graph.Value) []*Format {
 	var out []*Format
 	for k, n := range s.Nodes {
@@ -320,7 +320,7 @@ func (p *Plan) taken(s *Step, v *graph.Value) []*Format {
 	return out
 }
 
-// operandFormats are the formats in which all choices of n take operand j, v.
+// operandFormats are the formats of operand j, v, that all choices of n accept.
 func operandFormats(n *graph.Node, j int, choices []Choice, v *graph.Value) []*Format {
 	if j == n.Op.Matrix-1 {
 		if len(choices) == 1 && !isWeight(v) {
@@ -343,7 +343,8 @@ func operandFormats(n *graph.Node, j int, choices []Choice, v *graph.Value) []*F
 	return slices.DeleteFunc(out, func(f *Format) bool { return f != nil && f.Holds != nil && !f.Holds(v.Shape.RowLen()) })
 }
 
-// readers calls f for each step that reads v, with the formats in which it takes v.
+// readers calls f for each step that reads v, with the formats that the step
+// accepts.
 func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 	for i := range p.Steps {
 		if s := &p.Steps[i]; slices.Contains(s.In, v) {
@@ -419,8 +420,8 @@ func (s *Step) writes() (out []*Format, together bool) {
 	return out, together && !first
 }
 
-// stateForms are the formats of an input or a state: plain, and for state those
-// that its readers want beside it.
+// stateForms are the formats of an input or a state: plain and, for state, the
+// additional formats that its readers need.
 func (p *Plan) stateForms(v *graph.Value) []Form {
 	writer, out := -1, []Form{{Writer: -1}}
 	if v.Node.Leaf.Kind != graph.StateLeaf || v.DType != tensor.F32 {
@@ -453,7 +454,8 @@ func (p *Plan) has(v *graph.Value, f *Format) bool {
 	return slices.ContainsFunc(p.Forms[buffer(v).ID], func(o Form) bool { return o.Format == f })
 }
 
-// Form is where v lies in a format, with ok false where it does not.
+// Form returns the place of v in a format; ok is false if the plan has no such
+// form.
 func (p *Plan) Form(v *graph.Value, f *Format) (pl Place, ok bool) {
 	for _, o := range p.Forms[buffer(v).ID] {
 		if o.Format == f {

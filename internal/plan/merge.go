@@ -6,8 +6,8 @@ import (
 	"hotpath/internal/graph"
 )
 
-// Merge says which neighbours a step of one kind takes in, where it computes few
-// rows. Each of them would have a barrier of its own and next to no work.
+// Merge describes which neighbours a step of one kind absorbs if it computes few
+// rows. Each neighbour would cost a barrier of its own for almost no work.
 type Merge struct {
 	Rows int    // the most that such a step has
 	Kind string // of the step that takes others in
@@ -87,9 +87,9 @@ func (p *Plan) maker(i int, us [][]*graph.Node) int {
 	return j
 }
 
-// follows reports whether step j can run inside step i, which is before it: it
-// reads results of step i that nobody else does, and otherwise leaves and what is
-// made before step i; and nobody in between touches the state that it writes.
+// follows reports whether step j can run inside the earlier step i. Step j may
+// read results of step i that no other step reads, leaves, and values that are
+// made before step i. No step in between may touch the state that j writes.
 func (p *Plan) follows(i, j int, us [][]*graph.Node) bool {
 	a, before := &p.Steps[j], p.Steps[i].Before
 	if !slices.ContainsFunc(a.In, func(v *graph.Value) bool { return slices.Contains(p.Steps[i].Nodes, v.Node) }) {
@@ -120,8 +120,8 @@ func (p *Plan) follows(i, j int, us [][]*graph.Node) bool {
 	return !slices.ContainsFunc(a.Nodes, func(n *graph.Node) bool { return len(n.After) > 0 })
 }
 
-// ownFormat finds the format in which the products of s read what step b makes,
-// and reports whether b can write it.
+// ownFormat finds the format in which the products of s read the result of step
+// b, and reports whether b can write it.
 func (p *Plan) ownFormat(s, b *Step, t *table) bool {
 	x := b.Root().Out[0]
 	writes := []*Format{nil}

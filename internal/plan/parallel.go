@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// parallel calls f for 0 to n-1 on up to so many goroutines, one of them the
-// caller's, and takes no further numbers after an error. It returns the error of
-// the lowest number. A panic of any call becomes the caller's, once all have ended.
+// parallel calls f for 0 to n-1 on up to workers goroutines, including the
+// caller's. After an error it starts no further calls. It returns the error of
+// the lowest number. If a call panics, parallel panics on the caller's goroutine
+// after all calls have ended.
 func parallel(workers, n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64

@@ -11,11 +11,11 @@ import (
 	"hotpath/profile"
 )
 
-// parts runs a plan of which some steps are the host's. The steps between them
-// are plans of their own, which the backend binds. A run goes from part to part:
-// the host waits for the device, copies what its steps read out of the device's
-// memory, computes them by their reference implementations and copies the results
-// back.
+// parts runs a plan with some steps on the host. The steps between host steps are
+// plans of their own, which the backend binds. A run goes from part to part: the
+// host waits for the device, copies the operands of its steps from the device's
+// memory, computes the steps by their reference implementations, and copies the
+// results back.
 type parts struct {
 	plan *Plan
 	list []part
@@ -163,8 +163,8 @@ func (h *hostSide) bind(p *Plan, m *Memory, steps []Step) []hostCall {
 // HostKernel is the kernel that profiles name for steps of the host.
 const HostKernel = "reference on the host"
 
-// Describe merges what the parts say: their kernels, and behind the plan's own
-// steps the steps that each part adds.
+// Describe merges the descriptions of the parts: their kernels and, after the
+// plan's own steps, the steps that each part adds.
 func (e *parts) Describe(p *profile.Plan) {
 	p.Lanes = []string{"caller"}
 	for i := range e.list {
@@ -277,7 +277,7 @@ func (e *parts) Wait() error {
 	return nil
 }
 
-// viewOf gives the part a run of its own to stamp.
+// viewOf returns a separate run for the part to stamp.
 func (p *part) viewOf(run *profile.Run) *profile.Run {
 	if run == nil {
 		return nil

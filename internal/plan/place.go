@@ -44,9 +44,9 @@ func (p *Program) reads(us [][]*graph.Node, v *graph.Value) (backend, host bool)
 	return backend, host
 }
 
-// Travel lists the values that cross between host and device in a run of the
-// plan: inputs and outputs of the graph, or of a part of it. in is what steps read
-// before any of them writes it; out is what they write.
+// Travel lists the values that are copied between host and device in a run of the
+// plan: inputs and outputs of the graph, or of a part of it. in are values that
+// steps read before any step writes them; out are values that steps write.
 func (p *Plan) Travel() (in, out []*graph.Value) {
 	for i := range p.Steps {
 		s := &p.Steps[i]

@@ -1,13 +1,12 @@
-// Package plan compiles a frozen graph for a backend: dead code, fusion,
-// order, liveness, memory layout and barriers, then binds it to memory in a
+// Package plan compiles a frozen graph for a backend: dead code, fusion, order,
+// liveness, memory layout and barriers. It then binds the plan to memory in a
 // Session that runs without allocating.
 //
-// It defines the seam that backends implement (Backend, Exec, Arena) and
-// imports graph, tensor and the public profile records. Engine and train
-// import plan; backends import it for the interfaces. Everything that can be
-// wrong with a plan is an error of Compile or NewSession; a Run can only fail
-// by being cancelled, by a binding beyond the graph's maximum, or by its
-// device.
+// It defines the interface that backends implement (Backend, Exec, Arena). It
+// imports graph, tensor and the public profile records. Engine and train import
+// plan; backends import it for the interfaces. Compile and NewSession report
+// every error in a plan. A Run fails only if it is cancelled, if its binding
+// exceeds the graph's maximum, or if its device fails.
 package plan
 
 import (
@@ -43,7 +42,7 @@ func (c Class) String() string {
 // Align is the alignment of every buffer: one cache line, one zmm register.
 const Align = 64
 
-// Place says where a value lives. Bytes is its size at the plan's maximum.
+// Place is the memory of a value. Bytes is its size at the plan's maximum.
 type Place struct {
 	Class  Class
 	Offset int64
@@ -79,9 +78,9 @@ type Step struct {
 	Chunk   Chunk      // of rows, where the step is there once per chunk
 }
 
-// takes is the operand whose buffer the result may be written into if this step is
-// the last to read it; nil: none. It is an operand of the first node that can work
-// in place.
+// takes returns the operand whose buffer may receive the result, if this step is
+// the last to read it; nil: none. It is an operand of the first node that can
+// work in place.
 func (s *Step) takes() *graph.Value {
 	i := slices.IndexFunc(s.Nodes, func(n *graph.Node) bool { return n.Op.ReuseInput > 0 })
 	if !s.inPlace || i < 0 {
@@ -93,8 +92,8 @@ func (s *Step) takes() *graph.Value {
 // Root is the node that the step ends with, or the last of siblings.
 func (s *Step) Root() *graph.Node { return s.Nodes[len(s.Nodes)-1] }
 
-// Class is the compute class of a node of the step for as many rows as the plan is
-// for; f32 where no rule says another.
+// Class is the compute class of a node of the step at the plan's maximum number
+// of rows; f32 unless a rule names another.
 func (s *Step) Class(node int) string {
 	if cs := s.Choices[node]; len(cs) > 0 {
 		return cs[len(cs)-1].Rule.Class

@@ -12,19 +12,19 @@ import (
 // ProfileLabels say what the runs of a session are for.
 type ProfileLabels struct {
 	Model string
-	// Phases are what runs can be for: prefill, decode. SetPhase picks one
-	// before a run. None means that the program's name says it all.
+	// Phases are the possible phases of a run, such as prefill and decode.
+	// SetPhase selects one before a run. None: the program has only one phase.
 	Phases []string
 }
 
-// Pause stops recording, or goes on with it, without forgetting the recorder:
-// runs with and without can take turns, which shows what recording costs.
+// Pause stops or resumes recording and keeps the recorder. Alternating runs with
+// and without recording measure its cost.
 func (s *Session) Pause(on bool) { s.paused = on }
 
-// SetShares says which requests the next run is for. It is forgotten after it.
+// SetShares sets the requests of the next run. It applies to that run only.
 func (s *Session) SetShares(shares []profile.Share) { s.shares = append(s.shares[:0], shares...) }
 
-// SetPhase says which of the labels' phases the next runs are for.
+// SetPhase selects the phase of the next runs, an index of the labels' phases.
 func (s *Session) SetPhase(i int) { s.phase = i }
 
 // Attach starts recording into rec, or stops with nil. No run may be in
@@ -109,7 +109,7 @@ func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {
 	return d
 }
 
-// ragged are the ops whose cost for a token depends on what it attends to.
+// ragged are the ops whose cost per token depends on what the token attends to.
 var ragged = []*graph.OpDef{graph.OpAttention, graph.OpAttentionKV, graph.OpAttentionRel, graph.OpAttentionGrad, graph.OpAttentionRelGrad}
 
 func describeStep(p *Plan, s *Step, weights []Packed) profile.Step {

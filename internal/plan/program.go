@@ -14,15 +14,15 @@ type Program struct {
 	Name    string // embed, generate, score, train
 	Graph   *graph.Graph
 	Backend Backend
-	// Plans are the buckets by growing Max; behind them, where there are such
-	// plans, the partial and the forward plan of each.
+	// Plans are the buckets by increasing Max. After them come the partial and
+	// the forward plan of each bucket, if the program has such plans.
 	Plans   []*Plan
 	buckets int
 	ends    [numEnds]int // where the plans of a kind begin; 0: there are none
 	table   *table
 }
 
-// end is where a run ends.
+// end is the point at which a run ends.
 type end uint8
 
 const (
@@ -57,7 +57,7 @@ func Buckets(be Backend, most tensor.Bind) []tensor.Bind {
 
 // CompileOptions choose how a graph is planned.
 type CompileOptions struct {
-	// Invariant asks for one way to compute for every number of rows.
+	// Invariant asks for one rule per op for every number of rows.
 	Invariant bool
 	// Partial adds plans that end before the first node that commits, for runs
 	// whose results another run commits (Session.Partial).
@@ -122,9 +122,9 @@ func sameForm(a, b Form) bool { return a.Format == b.Format && a.Place == b.Plac
 // Packing is the format in which a weight is resident: nil for the file's rows.
 func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }
 
-// Uniform reports whether every op computes by one rule, whatever the number of
-// rows: then what a row gives does not depend on the rows beside it. Attention
-// over a cache has another way for the only query of a sequence, unless the
+// Uniform reports whether every op uses one rule for any number of rows. The
+// result of a row then does not depend on the other rows of its batch. Attention
+// over a cache has another kernel for the only query of a sequence, unless the
 // program is invariant.
 func (p *Program) Uniform() bool {
 	rule := map[*graph.Node]*Rule{}

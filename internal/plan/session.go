@@ -11,10 +11,10 @@ import (
 )
 
 // Session is a program with memory of its own. Its runs are computed one after
-// the other. On a device that computes while the host goes on (Caps.Async) it can
-// have two slots of inputs and outputs, so that two runs are in flight: the host
-// fills one slot while the device computes from the other. Methods that name no
-// slot are of the first.
+// the other. On an asynchronous device (Caps.Async) it can have two slots of
+// inputs and outputs, so that two runs are in flight: the host fills one slot
+// while the device computes from the other. Methods without a slot argument use
+// the first slot.
 type Session struct {
 	prog    *Program
 	ws      *WeightSet
@@ -133,7 +133,7 @@ func (s *Session) arena(c Class, bytes int64) (Arena, error) {
 // Program is what the session runs.
 func (s *Session) Program() *Program { return s.prog }
 
-// MemoryBytes is the size of each arena the session holds; IO is that of one
+// MemoryBytes is the size of each arena of the session; IO is the size of one
 // slot.
 func (s *Session) MemoryBytes() [NumClasses]int64 {
 	var b [NumClasses]int64
@@ -157,9 +157,9 @@ func (s *Session) I32(v *graph.Value) []int32 { return s.slots[0].I32(v) }
 // F32 is the host memory of a float32 input or output, at its largest size.
 func (s *Session) F32(v *graph.Value) []float32 { return s.slots[0].F32(v) }
 
-// Class is the bucket of a run of so many tokens, or of one that asks for it with
-// AtLeast. Runs of one class take the same kernels for values with one row per
-// token.
+// Class is the bucket of a run with a number of tokens, or of a run with that
+// argument to AtLeast. Runs of one class use the same kernels for values with one
+// row per token.
 func (s *Session) Class(tokens int) int {
 	k, err := s.prog.bucket(tensor.Bind{}, tokens)
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *Session) Class(tokens int) int {
 	return k
 }
 
-// AtLeast asks for the bucket of at least so many tokens for the next run, whose
-// own tokens may be fewer.
+// AtLeast makes the next run use the bucket for at least this number of tokens,
+// even if it has fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
 // Partial asks the next run to end before the first node that commits. The
@@ -195,8 +195,8 @@ func (s *Session) Run(ctx context.Context, b tensor.Bind) error { return s.slots
 // recorded or did not end well.
 func (s *Session) Ran() (start, end int64) { return s.slots[0].Ran() }
 
-// Active is how many workers took part in the last run; 0 where the backend does
-// not tell.
+// Active is the number of workers of the last run; 0 if the backend does not
+// report it.
 func (s *Session) Active() int {
 	sl := s.slots[0]
 	if e, ok := sl.execs[sl.last].(Limited); ok {

@@ -95,8 +95,9 @@ func (s *Session) loadState(ctx context.Context) error {
 	return nil
 }
 
-// State is where a state leaf lies, nil where the host cannot reach it. It may be
-// read while no run is in flight; WriteState changes it, with its other formats.
+// State returns the memory of a state leaf; nil if the host cannot access it. It
+// may be read while no run is in flight. Use WriteState to change it, because
+// state may have other formats too.
 func (s *Session) State(v *graph.Value) []float32 {
 	host := s.state.arena.Host()
 	if host == nil {
@@ -119,7 +120,7 @@ func (s *Session) ReadForm(v *graph.Value, f *Format, dst []byte) error {
 	return s.state.arena.Read(pl.Offset, dst)
 }
 
-// WriteState replaces a state leaf, in all formats in which it is held.
+// WriteState replaces a state leaf in all its formats.
 func (s *Session) WriteState(v *graph.Value, src []float32) error {
 	p := s.prog.Plans[0]
 	for _, f := range p.Forms[v.ID] {

@@ -213,7 +213,7 @@ func (s *WeightSet) get(ctx context.Context, prog *Program, v *graph.Value, key 
 	}
 }
 
-// pack packs the weight of a new entry, which it takes back where that fails.
+// pack packs the weight of a new entry. If packing fails, it removes the entry.
 func (s *WeightSet) pack(prog *Program, v *graph.Value, key packedKey, r *residentWeight) (p Packed, err error) {
 	defer func() { // after a panic too
 		s.mu.Lock()
@@ -237,8 +237,8 @@ func (s *WeightSet) pack(prog *Program, v *graph.Value, key packedKey, r *reside
 	return got, nil
 }
 
-// load fetches a weight and checks its size against the graph's shape. most gives
-// symbolic dimensions a size; only weights in tests have them.
+// load returns a leaf's tensor after checking it against the graph's shape. Only
+// leaves of tests have symbolic sizes.
 func (s *WeightSet) load(v *graph.Value, most tensor.Bind) (Weight, error) {
 	t, err := s.source.Weight(v.Node.Leaf.Key)
 	if err != nil {
