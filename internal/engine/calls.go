@@ -20,7 +20,7 @@ var (
 	ErrInternal = errors.New("internal error")
 )
 
-// PanicError is an ErrInternal that says what the panic was and where.
+// PanicError is an ErrInternal with the value and the stack of a panic.
 type PanicError struct {
 	Value any
 	Stack []byte // of the goroutine that panicked, for people
@@ -67,7 +67,8 @@ func (e *Engine) enter(k kind) error {
 	return nil
 }
 
-// hold counts what goes on behind a call that has entered, and may outlast it.
+// hold counts background work of a call that has entered. The work may outlast
+// the call.
 func (e *Engine) hold(k kind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

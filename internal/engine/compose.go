@@ -6,10 +6,11 @@ import (
 	"sort"
 )
 
-// compose fills a worker's batch from the head of the queue, whole sequences
-// up to limit tokens, and returns the context to run under: the caller's where
-// it is alone, so that cancelling ends the run. The batch stays empty where the
-// first text waiting is longer than the worker's runs can be.
+// compose fills a worker's batch with whole sequences from the head of the queue,
+// up to limit tokens. It returns the context of the run. If the batch has only
+// one caller, that is the caller's context, so that cancelling ends the run. The
+// batch stays empty if the first waiting text is longer than the worker's largest
+// run.
 func (m *embedder) compose(w *worker, limit int) context.Context {
 	w.Reset()
 	w.parts = w.parts[:0]
@@ -49,7 +50,7 @@ func (m *embedder) compose(w *worker, limit int) context.Context {
 	return m.context(w)
 }
 
-// handRows copies the rows of a part to where its caller wants them.
+// handRows copies the rows of a part to the caller's memory.
 func (m *embedder) handRows(w *worker, p part) error {
 	rows := w.out[p.row*w.width : (p.row+p.n)*w.width]
 	if !finite(rows) {
@@ -76,8 +77,8 @@ func (m *embedder) load() load {
 	return l
 }
 
-// longestFirst puts the texts that no run has taken in that order: what is left
-// for the last runs is short, and they can be made even.
+// longestFirst sorts the texts that no run has taken yet, longest first. The last
+// runs then have short texts and can be balanced.
 func (c *call) longestFirst() {
 	c.sorted = true
 	slices.SortStableFunc(c.order[c.taken:], func(a, b int32) int { return len(c.seqs[b]) - len(c.seqs[a]) })
@@ -93,7 +94,8 @@ func (c *call) prefer(room int) int {
 	return c.taken + sort.Search(len(rest)-1, func(i int) bool { return len(c.seqs[rest[i]]) <= room })
 }
 
-// take gives the text at a place of the order to a run. The others keep theirs.
+// take assigns the text at a position of the order to a run. The other texts keep
+// their order.
 func (c *call) take(at int) {
 	text := c.order[at]
 	copy(c.order[c.taken+1:at+1], c.order[c.taken:at])

@@ -9,12 +9,12 @@ import (
 	"hotpath/internal/sample"
 )
 
-// drawsShared is the number of logits of a step from which workers share its
-// draws: about ten microseconds of greedy sampling.
+// drawsShared is the number of logits per step from which workers share the
+// sampling: about ten microseconds of greedy sampling.
 const drawsShared = 1 << 16
 
-// draws are those of one step: a token for each stream that has logits. Which
-// worker draws for which stream does not change the token.
+// draws samples the tokens of one step: one token per stream that has logits. The
+// token does not depend on the worker that samples it.
 type draws struct {
 	streams []*Stream
 	logits  func(row int) []float32

@@ -204,8 +204,9 @@ func (m *embedder) beginFine(w *worker) context.Context {
 	return m.compose(w, m.eng.opts.MaxBatchTokens)
 }
 
-// coarseRound lets every worker run batches of its own until what waited at
-// its beginning is done. mu is held, except while workers run.
+// coarseRound lets every worker run its own batches until all calls that waited
+// at the beginning are done. The caller holds mu; it is released while workers
+// run.
 func (m *embedder) coarseRound(l load) {
 	n := min(len(m.others), l.seqs)
 	lim := m.limits.Of(l.tokens)

@@ -1,13 +1,13 @@
-// Package engine runs a model's graphs for many callers at once. Calls that embed,
-// rank or score are merged into ragged batches (queue.go); sequences that generate
-// are batched continuously (steploop.go).
+// Package engine runs a model's graphs for many concurrent callers. Calls that
+// embed, rank or score are merged into ragged batches (queue.go). Generations are
+// batched continuously (steploop.go).
 //
-// It imports model, plan, batch, calib, kv, sample and profile; the public package
-// hotpath imports it. Programs are compiled when first wanted. Errors are values that
-// errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported, ErrBusy); a
-// panic at or below the engine becomes an ErrInternal of the calls that met it,
-// and the engine serves the next ones. What fails in one sequence never ends
-// another.
+// It imports model, plan, batch, calib, kv, sample and profile; the public
+// package hotpath imports it. Programs are compiled on first use. Errors are
+// values that errors.Is matches (ErrClosed, ErrTooLong, ErrInput, ErrUnsupported,
+// ErrBusy). A panic in the engine or below becomes an ErrInternal of the affected
+// calls, and the engine continues to serve others. A failure in one sequence
+// never ends another.
 package engine
 
 import (
@@ -224,7 +224,7 @@ func (e *Engine) kvLayout(blocks int) model.KVLayout {
 	return model.KVLayout{Blocks: blocks, MaxBlocksPerSeq: kv.Blocks(e.opts.Ctx), Type: e.opts.KVType}
 }
 
-// phases of the generate program, by what a step is composed of.
+// phases of the generate program, by the kinds of sequences in a step.
 var phases = [...]string{phaseDecode: "decode", phasePrefill: "prefill", phaseMixed: "prefill and decode"}
 
 const (

@@ -87,8 +87,8 @@ type Timing struct {
 	Cached     int // prompt tokens found in the KV cache
 }
 
-// Generate starts a generation; it joins the steps of those under way. The
-// caller reads the Stream to its end or calls Stop.
+// Generate starts a generation. It joins the batch of the generations that are
+// already running. The caller reads the Stream to its end or calls Stop.
 func (e *Engine) Generate(ctx context.Context, req Request) (s *Stream, err error) {
 	if err := e.enter(generating); err != nil {
 		return nil, err
@@ -202,8 +202,9 @@ func (g *generator) start(r *runner) {
 	g.draws = newDraws(e.opts.Workers, func(row int) []float32 { return g.logits.workers[0].row(row) })
 }
 
-// openLogits compiles the program whose logits the host draws from, beside the one
-// that draws on the device: penalties are the host's. Both have one KV cache.
+// openLogits compiles the program that returns logits, for sampling on the host.
+// It exists beside the program that samples on the device, because only the host
+// applies penalties. Both share one KV cache.
 func (g *generator) openLogits(ctx context.Context) error {
 	if g.sampled == nil {
 		return nil // it is the only program
@@ -225,10 +226,9 @@ func (g *generator) openLogits(ctx context.Context) error {
 	})
 }
 
-// most is the largest step. It has at least BlockTokens+1 tokens, so that there is
-// always a bucket above one block. Prompts longer than a block can reuse cached
-// blocks. Every part of such a prompt runs in that bucket, however short the part
-// is, so its bits do not depend on the cache.
+// most is the size of the largest step. The last bucket is for prompts longer
+// than a KV block. Only such prompts can reuse blocks of other prompts, however
+// few of their tokens a step has.
 func (g *generator) most() tensor.Bind {
 	o := &g.eng.opts
 	return tensor.Bind{T: max(o.MaxBatchTokens, kv.BlockTokens+1), S: o.MaxSeqs, R: o.MaxSeqs}
@@ -310,7 +310,7 @@ func (s *Stream) wake() {
 	}
 }
 
-// over reports whether nobody wants more tokens, and ends streams whose
+// over reports whether no reader wants more tokens. It ends the stream if its
 // context has ended.
 func (s *Stream) over() bool {
 	if err := context.Cause(s.ctx); err != nil {

@@ -9,10 +9,10 @@ import (
 	"hotpath/profile"
 )
 
-// program is compiled by the first call that wants it. Calls that want it
-// meanwhile wait, each until its own context ends; if the first one fails, the
-// next one tries. Programs do not wait for each other, and a call whose program
-// is compiled waits for nobody.
+// program is compiled by the first call that needs it. Other calls that need it
+// wait, each until its own context ends. If the first compilation fails, the next
+// call tries again. Programs do not wait for each other, and a call with a
+// compiled program waits for nothing.
 type program struct {
 	turn  turn // held while it is compiled, its weights are packed and its sessions are bound
 	ready atomic.Bool

@@ -62,7 +62,7 @@ type call struct {
 	seq        *kv.Sequence // what the cache holds of that text, nil at its beginning
 }
 
-// part is what a run has of one call.
+// part is the part of one call in one run.
 type part struct {
 	call  *call
 	n     int // results, in rows [row, row+n)
@@ -78,7 +78,7 @@ func (q *queue) init(e *Engine, k kind) {
 	q.eng, q.kind, q.alone = e, k, q.serve
 }
 
-// take is a call to fill, of the free ones or new. mu is held.
+// take returns a call to fill, from the free list or new. The caller holds mu.
 func (q *queue) take() *call {
 	c := q.free
 	if c == nil {
@@ -160,7 +160,7 @@ func (q *queue) lead(c *call) bool {
 	return true
 }
 
-// joined reports whether calls wait beside that of the caller who leads.
+// joined reports whether other calls wait besides the leading caller's.
 func (q *queue) joined() bool {
 	return q.leader != nil && q.head != nil && (q.head != q.leader || q.head.next != nil)
 }
@@ -198,8 +198,7 @@ func (q *queue) guarded() {
 	q.round()
 }
 
-// unlocked calls f without mu, which is held again after it and after a panic of
-// it.
+// unlocked calls f without mu. It locks mu again afterwards, also if f panics.
 func (q *queue) unlocked(f func()) {
 	q.mu.Unlock()
 	defer q.mu.Lock()
@@ -245,8 +244,8 @@ func (q *queue) land() {
 	q.settle(w, err)
 }
 
-// context is that of a run that a worker's batch is composed for: the caller's
-// where it is alone, so that cancelling ends the run.
+// context is the context for a run of the worker's batch: the caller's context if
+// the batch has only one caller, so that cancelling ends the run.
 func (q *queue) context(w *worker) context.Context {
 	switch len(w.parts) {
 	case 0:
@@ -290,8 +289,8 @@ func (q *queue) deliver(w *worker, p part, err error) {
 	}
 }
 
-// abort ends every call that waits or that a run has a part of. No run is under
-// way.
+// abort ends every call that waits or has a part in a run. No run may be in
+// flight.
 func (q *queue) abort(err error) {
 	var calls []*call
 	for c := q.head; c != nil; c = c.next {
@@ -385,7 +384,7 @@ func (q *queue) recycle(c *call) {
 	q.free = c
 }
 
-// waiting is the number of calls that wait for a run to take more of them.
+// waiting is the number of calls with work that no run has taken yet.
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

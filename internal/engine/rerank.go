@@ -41,12 +41,12 @@ func newReranker(e *Engine) *reranker {
 	return r
 }
 
-// Rerank scores each document against the query, higher being more relevant,
-// into scores[len(docs)]: a number from 0 to 1 unless the model's own files
-// say otherwise. Texts are cut to what the model takes, after long has been
-// asked, which may be nil: it gets the document, how many tokens it has with
-// the query and how many the model takes, and its error ends the call. Calls at the
-// same time are merged into common runs; ctx ends this call and no other.
+// Rerank scores each document against the query into scores[len(docs)]. A higher
+// score is more relevant. Scores are from 0 to 1 unless the model's files
+// configure otherwise. Texts are truncated to the model's context. Before that,
+// long is called, unless it is nil, with the document, its number of tokens with
+// the query, and the model's maximum. An error of long ends the call. Concurrent
+// calls are merged into common runs; ctx ends only this call.
 func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores []float32, long func(doc, tokens, most int) error) (err error) {
 	if err := e.enter(reranking); err != nil {
 		return err

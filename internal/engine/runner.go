@@ -36,8 +36,8 @@ func (e *Engine) compile(name string, g *graph.Graph, o plan.CompileOptions) (*p
 	return plan.Compile(name, g, e.be, plan.Buckets(e.be, g.Max), o)
 }
 
-// newRunner compiles a graph and opens a session with so many slots, or one where
-// the backend has no use for more.
+// newRunner compiles a graph and opens a session with the given number of slots,
+// or with one if the backend cannot use more.
 func (e *Engine) newRunner(ctx context.Context, name string, g *graph.Graph, p *model.Ports, out *graph.Value, slots int, o plan.CompileOptions, labels plan.ProfileLabels) (*runner, error) {
 	prog, err := e.compile(name, g, o)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"hotpath/profile"
 )
 
-// Bounds of a scoring run. Each of its rows has logits over the whole
-// vocabulary, which is most of what it needs memory for; tokens that are only
-// read cost little.
+// Bounds of a scoring run. Each scored row has logits over the whole vocabulary,
+// which is most of the run's memory. Tokens that are only read cost little.
 const (
 	scoreTokens = 512
 	scoreRows   = 256
@@ -93,8 +92,8 @@ func (s *scorer) compile(ctx context.Context) error {
 	e := s.eng
 	t := min(e.opts.MaxBatchTokens, scoreTokens)
 	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, scoreRows)}
-	// One text goes on from run to run at a time; the others of a run begin and
-	// end in it.
+	// At most one text continues from run to run at a time. All other texts of a
+	// run begin and end in it.
 	slots := 1
 	if e.caps.Async {
 		slots = 2
@@ -139,7 +138,7 @@ func (s *scorer) compose(w *worker) context.Context {
 	return s.context(w)
 }
 
-// feed puts what fits of a call into the batch. It reports false where the batch
+// feed adds as much of a call to the batch as fits. It returns false if the batch
 // is full.
 func (s *scorer) feed(w *worker, c *call) bool {
 	for c.text < len(c.seqs) {

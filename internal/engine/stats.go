@@ -7,9 +7,8 @@ type Stats struct {
 	// Now.
 	Waiting int // calls that no run has taken all of, and generations that have not begun
 	Running int // calls and generations that have begun, or wait: all that have not returned
-	// Blocks of the KV cache of generations: all, those of generations under way, and
-	// those kept because another prompt may begin alike. 0 before the first
-	// generation.
+	// Blocks of the KV cache: all, those of running generations, and those kept
+	// for later prompts with the same prefix. 0 before the first generation.
 	KVBlocks, KVUsed, KVCached int
 
 	// So far.
@@ -67,7 +66,7 @@ func (g *generator) new() int {
 	return len(g.arrived)
 }
 
-// count tells Stats what waits and what the KV cache holds. It is the step loop's.
+// count updates the queue and KV figures of Stats. Only the step loop calls it.
 func (g *generator) count() {
 	c := &g.eng.stats
 	c.queued.Store(int64(len(g.waiting)))

@@ -18,15 +18,16 @@ import (
 type generator struct {
 	eng  *Engine
 	prog program
-	// sampled ends in ids and logits in logits; both have one KV cache. sampled is
-	// nil where the host draws all tokens, logits where it draws none so far.
+	// sampled returns ids, logits returns logits; both share one KV cache.
+	// sampled is nil if the host samples all tokens, logits is nil as long as it
+	// has sampled none.
 	sampled, logits *runner
 	logitsProg      program
 	sess            *plan.Session // of the first of them
 	maxBlocks       int           // per sequence
 	pool            *kv.Pool
-	// uniform says that a token's bits do not depend on the tokens that are run
-	// beside it.
+	// uniform reports that the bits of a token do not depend on the other tokens
+	// of its step.
 	uniform bool
 
 	mu      sync.Mutex
@@ -58,7 +59,7 @@ func (g *generator) submit(s *Stream) {
 	}
 }
 
-// loop steps until nobody wants a token, or a panic ends all streams.
+// loop runs steps until no stream wants a token, or a panic ends all streams.
 func (g *generator) loop() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,8 +71,8 @@ func (g *generator) loop() {
 	}
 }
 
-// gather takes in new streams, lets go of those that ended and admits waiting
-// ones. It reports false when nothing is left; the loop must end then.
+// gather accepts new streams, removes ended ones and admits waiting ones. It
+// returns false if no stream is left; the loop must then end.
 func (g *generator) gather() bool {
 	if !g.collect() {
 		return false
@@ -290,9 +291,9 @@ func (g *generator) outgrown(s *Stream) {
 	}
 }
 
-// class names the kernels that compute a token in a step of so many tokens. single
-// says that the step has only this token of its sequence: attention has other
-// kernels for a single query.
+// class identifies the kernels that compute a token in a step with this number of
+// tokens. single: the step has only this token of its sequence. Attention has
+// other kernels for a single query.
 func (g *generator) class(tokens int, single bool) kv.Class {
 	if g.uniform {
 		return 0
@@ -338,9 +339,10 @@ func (g *generator) feed(s *Stream) {
 	}
 }
 
-// preempt sends the youngest stream besides s that is not in the batch back to
-// the queue. Its tokens come out of the cache later or are run again, those that
-// it generated one at a time, as before: together they would get other bits.
+// preempt returns the youngest stream that is neither s nor in the batch to the
+// queue. Later its tokens are read from the cache or computed again. Its
+// generated tokens are computed one at a time, as before: computing them together
+// would give other bits.
 func (g *generator) preempt(s *Stream) bool {
 	for i := len(g.active) - 1; i >= 0; i-- {
 		v := g.active[i]

@@ -2,9 +2,9 @@ package engine
 
 import "strings"
 
-// StopWords finds strings that end a text in a stream of its pieces, and holds
-// back what may be the beginning of one, so that no part of a stop string is
-// ever seen. The zero value knows none.
+// StopWords finds stop strings in a stream of pieces of text. It withholds a
+// possible beginning of a stop string, so that no part of one is ever emitted.
+// The zero value has no stop strings.
 type StopWords struct {
 	words []string
 	held  string
@@ -54,7 +54,7 @@ func (w *StopWords) Push(piece string) (text string, stop bool) {
 	return text[:len(text)-hold], false
 }
 
-// Flush returns what was held back, at the end of a text without stop string.
+// Flush returns the withheld text, at the end of a text without a stop string.
 func (w *StopWords) Flush() string {
 	text := w.held
 	w.held = ""
