@@ -30,8 +30,8 @@ func newArena(bytes int64, onHeap bool) (*arena, error) {
 
 func (a *arena) Host() []byte { return a.mem }
 
-// Whole asks for large pages: a step of training passes over all of its state, and
-// in pages of 4 KB a good part of that is looking pages up.
+// Whole asks for large pages. A training step passes over all of its state, and
+// with pages of 4 KB TLB misses are a large part of its time.
 func (a *arena) Whole() {
 	if a.free != nil && len(a.mem) >= largePage {
 		adviseLarge(a.mem)

@@ -134,7 +134,7 @@ func (k *attention) softmax(row []float32) (sum, shift float32) {
 	return vec.Exp(row, row, shift), shift
 }
 
-// cap bends scores where the model wants that.
+// cap applies the soft cap to scores, if the model has one.
 func (k *attention) cap(row []float32) {
 	if k.SoftCap > 0 {
 		vec.SoftCap(row, row, k.SoftCap)

@@ -35,9 +35,10 @@ func (k *attention) tiles(b tensor.Bind) int {
 // tileCost is that of one key head of the tile of keys [a,z).
 func tileCost(a, z int) int { return 5 * (z - a + 16) }
 
-// eachTile visits the tiles of a single query with visible keys [lo,hi) whose
-// middle by cost is in share i of n. at is the cost before the sequence. Tiles are
-// cut by key heads where there are fewer of them than shares.
+// eachTile visits the tiles of a single query with visible keys [lo,hi). A tile
+// belongs to share i of n if the middle of its cost does. at is the cost before
+// the sequence. If there are fewer tiles than shares, tiles are also cut by key
+// heads.
 func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(tile, kv0, kv1 int)) {
 	step := 1
 	if whole {
@@ -59,10 +60,10 @@ func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(til
 }
 
 // tile computes the only query of sequence s, token t, over one tile of keys, for
-// the heads of key heads [kv0,kv1), in f32. Each key and value is read once for all
-// heads that share it, and a block of the cache is read in order of addresses. While
-// a block is read, lines of the next one are prefetched: of values behind keys, and of
-// the next tile or sequence behind values.
+// the heads of key heads [kv0,kv1), in f32. Each key and value is read once for
+// all heads that share it, and a block of the cache is read in order of
+// addresses. While a block is read, lines of the next one are prefetched: values
+// after keys, and the next tile or sequence after values.
 func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
 	lo, hi := k.Visible(keys-1, keys)
@@ -116,8 +117,9 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 	}
 }
 
-// after is the keys that follow those before position z of sequence s, which has so
-// many: the next tile's, or the next sequence's; nil behind the last one.
+// after returns the keys that are read after those before position z of sequence
+// s, which has the given number of keys: the next tile's or the next sequence's;
+// nil after the last sequence.
 func (k *attention) after(b tensor.Bind, s, z, keys, col int) []byte {
 	if z == keys {
 		if s, z = s+1, 0; s == k.kvLen.outer.Size(b) {
@@ -166,13 +168,13 @@ type partials struct {
 	stride int
 }
 
-// sums is what a tile has made for head h and those after it.
+// sums is the result of a tile for head h and the heads after it.
 func (p *partials) sums(s, tile, h int) []float32 {
 	return p.of[((s*p.tiles+tile)*p.heads+h)*p.stride:]
 }
 
 // finished counts one tile of key head i and reports whether it was the last. A
-// run that was cancelled leaves counts of its own behind.
+// cancelled run leaves wrong counts, so counts belong to an epoch.
 func (p *partials) finished(i int, epoch uint64, tiles int) bool {
 	const count = 1<<32 - 1
 	for {

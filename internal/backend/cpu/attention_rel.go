@@ -38,8 +38,9 @@ func bindAttentionRel(b *binder, s *plan.Step) (kernel, error) {
 	return k, nil
 }
 
-// addBias adds to the scores of keys from on, for a query of head h at pos: those
-// within reach lie in a row, those beyond have the ends of it.
+// addBias adds the biases to the scores of keys from on, for a query of head h at
+// pos. Biases of distances within reach are a row; larger distances use the ends
+// of that row.
 func (r *scoreBias) addBias(scores []float32, h, pos, from int) {
 	if r.slopes != nil {
 		for i := range scores {

@@ -6,13 +6,12 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// spanAlign is where packed keys begin: at a multiple of it, so that what is
-// summed together does not depend on how queries are shared out.
+// spanAlign is the alignment of the first packed key. Because of it, the grouping
+// of sums does not depend on how queries are divided into shares.
 const spanAlign = 32
 
-// minScores is the share of attention below which a worker is not worth having,
-// in multiply-adds: far less than in products, because so little of it is
-// multiplying.
+// minScores is the minimum share of attention per worker, in multiply-adds. It is
+// far less than in products, because multiplying is a small part of attention.
 const minScores = 1 << 14
 
 // width is by the number of score elements; tiles are whole ones.
@@ -43,8 +42,8 @@ func (k *attention) blockRows(keys int) int {
 	return gemm.BlockRows(keys)
 }
 
-// cost is about what a block of queries of a key head takes, whose first is at
-// pos: rows and keys, and for each a little that does not depend on the other.
+// cost estimates the time of a block of queries of one key head; the first query
+// is at pos. It is rows times keys, plus a small term per row and per key.
 func (k *attention) cost(pos, rows, keys int) int {
 	a, _ := k.Visible(pos, keys)
 	_, z := k.Visible(pos+rows-1, keys)

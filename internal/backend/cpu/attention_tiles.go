@@ -46,8 +46,8 @@ func (k *attention) groupTile(w *worker, b tensor.Bind, kv, t, pos, keys, lo int
 		func(int) (int, int) { return a - lo, z - lo })
 }
 
-// rows is where outputs from token t, column at go: those of rows ld apart, or,
-// beside each other, of the heads of one.
+// rows is the destination of outputs from token t and column at: rows that are ld
+// apart, or adjacent heads of one row.
 func (k *attention) rows(b tensor.Bind, t, at, ld int) bf16.HeadOut {
 	if k.outBF16 != nil {
 		return bf16.HeadOut{Rounded: k.outBF16, Row: t, Col: at, Rows: k.out.rows(b), Cols: k.out.cols, OneRow: ld < k.out.cols}

@@ -43,8 +43,8 @@ func (m *mat) rows(b tensor.Bind) int      { return m.part.Size(m.outer, b) }
 func (m *mat) row(i int) []float32         { return m.full[i*m.cols : (i+1)*m.cols] }
 func (m *mat) all(b tensor.Bind) []float32 { return m.full[:m.rows(b)*m.cols] }
 
-// f32 binds an f32 value: an activation, a state, or a weight, which is
-// widened where the file has it in another encoding (vectors, small).
+// f32 binds an f32 value: an activation, a state, or a weight. A weight with
+// another encoding in the file is widened (only small vectors are).
 func (b *binder) f32(v *graph.Value) mat {
 	if v == nil {
 		return mat{}
@@ -83,7 +83,7 @@ func (b *binder) memory(pl plan.Place) []byte {
 	return b.mem.Arenas[pl.Class].Host()[pl.Offset : pl.Offset+pl.Bytes]
 }
 
-// blocks is v in bf16, nil where the plan does not hold it so.
+// blocks is v in bf16; nil if the plan has no such form.
 func (b *binder) blocks(v *graph.Value) []uint16 {
 	if pl, ok := b.plan.Form(v, bf16Blocks); ok && pl.Bytes > 0 {
 		return halves(b.memory(pl))[b.plan.Part(b.step, v).At*v.Shape.RowLen():]
@@ -206,12 +206,13 @@ func share(n, grain, i, w int) (lo, hi int) {
 	return lo, hi
 }
 
-// minWork is the work, in elements touched, below which a worker is not worth
-// waking up: a barrier costs about a quarter of a microsecond.
+// minWork is the minimum work per worker, in elements touched. Below it, waking a
+// worker costs more than it saves: a barrier costs about a quarter of a
+// microsecond.
 const minWork = 8192
 
-// maxWork is the work of a share beyond which a step is cut further: who cancels
-// waits for it.
+// maxWork is the maximum work per share. A larger step is cut into more shares,
+// because a cancellation waits for the current share.
 const maxWork = 1 << 23
 
 // widthFor bounds workers so that each gets at least minWork, and shares by maxWork.

@@ -25,8 +25,8 @@ func (b *Backend) chunk(rowBytes int64) int {
 	return max(leastChunk, int(chunkBytes/rowBytes)/chunkGrain*chunkGrain)
 }
 
-// chunked is a step of one chunk of rows; a run with fewer rows has nothing to do
-// in it.
+// chunked is a step for one chunk of rows. If the run has no rows in the chunk,
+// the step does nothing.
 type chunked struct {
 	kernel
 	chunk plan.Chunk

@@ -11,8 +11,8 @@ import (
 // class is one compute class of products with matrices: how it packs weights
 // and how it multiplies. One file per class implements it; classes lists them.
 type class interface {
-	// rules are the class's rows of the lowering table: those of kernels for few
-	// rows, which are tried before all others, and those for any number.
+	// rules are the class's rows of the lowering table: rules of kernels for few
+	// rows, which are tried before all others, and rules for any number of rows.
 	rules(q request) (few, many []plan.Rule)
 	// pack lays a weight out in one of the class's formats.
 	pack(b *Backend, w plan.Weight, n, k int) (weight, error)
@@ -22,8 +22,8 @@ type class interface {
 }
 
 // classes are all compute classes, in the order in which their rules are tried:
-// integers first, f32, which takes everything, last. packs is the format that
-// weights are packed in.
+// integers first, and f32, which accepts everything, last. packs is the format of
+// packed weights.
 var classes = []struct {
 	name  Precision
 	packs *plan.Format
@@ -140,8 +140,8 @@ func (b *binder) product(m *matrix, choices []plan.Choice) (*product, error) {
 	return p, nil
 }
 
-// at is the way for a number of rows. Fewer rows than the plan's minimum use the way
-// of the minimum.
+// at is the implementation for a number of rows. With fewer rows than the plan's
+// minimum it is that of the minimum.
 func (p *product) at(rows int) way { return p.ways[p.index(rows)].way }
 
 // index is the index of at among the ways.
@@ -180,7 +180,8 @@ func (p *perWorker[T]) open(workers int) {
 	}
 }
 
-// scratchFor asks for scratch of a kind, which its name tells from others.
+// scratchFor returns the scratch of a kind for each worker. The name of the kind
+// identifies it.
 func scratchFor[T any](b *binder, kind string, size [2]int, build func(size [2]int) T) *perWorker[T] {
 	p, ok := b.rooms[kind].(*perWorker[T])
 	if !ok {

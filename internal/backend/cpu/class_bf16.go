@@ -62,7 +62,8 @@ var roundActs = map[graph.ActKind]bf16.Act{
 	graph.SiLU:     bf16.Silu,
 }
 
-// roundedEnds are the formats beside f32 that a step of products can end in.
+// roundedEnds are the formats other than f32 in which a step of products can
+// write its result.
 func roundedEnds(s *plan.Step) []*plan.Format {
 	if a, ok := s.Root().Attr.(graph.ActAttr); ok {
 		if _, ok := roundActs[a.Kind]; !ok {

@@ -128,8 +128,8 @@ func (p *f32Direct) multiply(w *worker, t task, c0, c1 int) {
 	}
 }
 
-// oneRow is a row of x as the kernels for a storage type take it. Shares of a
-// step, and siblings of one type, make it once.
+// oneRow is a row of x, encoded for the kernels of a storage type. It is encoded
+// once for all shares of a step and for siblings of one type.
 type oneRow struct {
 	buf []float32 // as much as the longest row needs
 	// What it holds.
@@ -154,7 +154,7 @@ func (o *oneRow) prepared(x []float32, d tensor.DType, epoch uint64) []float32 {
 	return o.buf
 }
 
-// room is the buffer for rows of k values; what it held is forgotten.
+// room returns the buffer for rows of k values and discards its contents.
 func (o *oneRow) room(k int) []float32 {
 	o.of = nil
 	return o.buf[:gemm.XSumsLen(k)]

@@ -32,11 +32,11 @@ const (
 	// tiledNibbles the same for panels of 4-bit codes, which become tiles sooner.
 	tiledCodes   = 6
 	tiledNibbles = 4
-	// pairRows is the least number of rows of its own that a worker has: for
-	// fewer it is not worth building panels that another builds too.
+	// pairRows is the minimum number of rows per worker. With fewer rows it does
+	// not pay to build panels that another worker builds too.
 	pairRows = 48
-	// pairRowsDecoded is the same where a panel is not built from codes as they
-	// are, which takes several times as long.
+	// pairRowsDecoded is the same if panels cannot be built directly from codes.
+	// Building then takes several times as long.
 	pairRowsDecoded = 512
 )
 

@@ -32,16 +32,16 @@ type Options struct {
 	Workers int
 	// Precision asks for the compute class of products with weights.
 	Precision Precision
-	// InPlace reads quantized weights where the file is mapped in place of
-	// packing them: slower, for models that memory does not hold twice while they
-	// are packed.
+	// InPlace reads quantized weights directly from the mapped file instead of
+	// packing them. It is slower. It is for models that do not fit in memory
+	// twice, as packing requires.
 	InPlace bool
 	// Test keeps arenas on the Go heap, puts a barrier before each step and
 	// fills buffers with NaN when they die.
 	Test bool
-	// What follows switches one optimisation off, to see what it is worth.
-	// NoFusion publishes no patterns, NoPack keeps matrices as the file has
-	// them, NoReuse lays every activation out in memory of its own.
+	// Each of these switches one optimisation off, to measure its benefit.
+	// NoFusion publishes no patterns, NoPack keeps matrices as in the file,
+	// NoReuse gives every activation memory of its own.
 	NoFusion, NoPack, NoReuse bool
 	// ChunkRows is how many rows of logits a training step computes at a time; 0:
 	// as many as are fast and save memory.
@@ -91,9 +91,9 @@ func (b *Backend) Caps() plan.Caps {
 	return c
 }
 
-// buckets are the row counts at which smaller plans end: single rows; where there
-// are tiles, the rows that few-row kernels take in f32; and runs that touch so
-// little memory that it should lie together.
+// buckets are the maximum row counts of smaller plans: single rows; with tiles,
+// the rows that few-row kernels compute in f32; and runs that use so little
+// memory that a compact layout helps.
 func buckets() []int {
 	if bf16.Tiles() {
 		return []int{1, bf16.FewRows, 64}
@@ -215,8 +215,8 @@ type scratch struct {
 	keys   []float32 // one block of one head, decoded
 	values []float32
 	f      []float32 // as much as the hungriest step asked for
-	// Operands of the product at hand; on the heap once, because a Task holds
-	// them behind an interface.
+	// Operands of the current product. They are allocated once, because a Task
+	// holds them behind an interface.
 	rows    gemm.Rows
 	natural gemm.Natural
 	cached  gemm.Cached // a run of a cache's rows

@@ -8,15 +8,15 @@ import (
 	"hotpath/profile"
 )
 
-// delays is a set of factors by which steps take longer than they do.
+// delays slows steps down: factor is the ratio of slowed to normal time.
 type delays struct{ factor func(*plan.Step) float64 }
 
-// Delay makes steps take longer from the next run of each session on: factor
-// says how many times as long; 1 or less changes nothing. nil ends it. It is for
-// experiments: slowing one step shows what it costs, slowing all others shows what
-// would be gained if it were faster. No run may be in flight.
+// Delay slows steps down from the next run of each session on. factor is the
+// ratio of slowed to normal time; 1 or less changes nothing. nil ends the delay.
+// It is for experiments: slowing one step shows its cost, slowing all others
+// shows the gain if it were faster. No run may be in flight.
 //
-// Lanes wait after each share of a step, so that barriers and the taking over of
+// Lanes wait after each share of a step, so that barriers and the claiming of
 // shares happen as in a step that is really slower.
 func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	if factor == nil {
@@ -26,8 +26,8 @@ func (b *Backend) Delay(factor func(*plan.Step) float64) {
 	b.delays.Store(&delays{factor})
 }
 
-// dressed wraps the kernels as d asks: with delays, with labels, or with counters of
-// allocations. It gives the bound kernels if d asks for nothing.
+// dressed returns the kernels wrapped as d requests: with delays, with labels, or
+// with counters of allocations. Without a request it returns the bound kernels.
 func (e *exec) dressed(d *delays) []kernel {
 	if d == nil && !e.labelled && !e.counted && !e.canaries {
 		return e.bound

@@ -113,8 +113,8 @@ func activation(kind graph.ActKind) activationKernel {
 	}
 }
 
-// activationLabel is what a profile calls an activation: it tells those that run
-// their scalar definition.
+// activationLabel is the name of an activation in profiles. It marks activations
+// that run their scalar definition.
 func activationLabel(kind graph.ActKind) string {
 	if _, fast := activations[kind]; fast {
 		return kind.String()

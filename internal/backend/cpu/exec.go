@@ -13,7 +13,7 @@ import (
 
 // kernel is a step bound to memory.
 type kernel interface {
-	// name says what runs, for the profile.
+	// name is the kernel's name in profiles.
 	name() string
 	// width is the number of shares of the step: at most n, unless a share would
 	// delay a cancellation for too long, or small shares cost no more. It depends
@@ -169,8 +169,8 @@ func (e *exec) cut(k kernel, b tensor.Bind) (shares, n int) {
 	return shares, n
 }
 
-// walk is one worker's way through the steps of a run. A worker that comes late
-// begins with the group that the others are at.
+// walk runs one worker through the steps of a run. A late worker starts at the
+// current group of the others.
 func (e *exec) walk(f *flight, lane int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -217,12 +217,13 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 	return lane == 0
 }
 
-// stamps is what a lane of a run that is recorded notes. A lane stamps only while
-// it has a share: others may be late, and the run be over.
+// stamps are the stamps of one lane in a recorded run. A lane stamps only while
+// it has a share: a late lane must not stamp, because the run may be over.
 //
-// A reading of the clock takes 25 ns, and a barrier waits for the last lane. So a
-// step has two readings, and a third where the lane waits for others; no reading
-// lies between the release of a barrier and the work behind it but that of begin.
+// Reading the clock takes 25 ns, and a barrier waits for the last lane. Therefore
+// a step has two readings, and a third only if the lane waits for others. The
+// only reading between the release of a barrier and the work after it is that of
+// begin.
 type stamps struct {
 	slots *profile.LaneSlots // nil: nothing is recorded
 	lane  int
@@ -237,9 +238,9 @@ func (s *stamps) enter(slots *profile.LaneSlots, lane int) {
 	s.woke = s.clock.In()
 }
 
-// begin is called before the first share of a step: nothing but the step's own work
-// lies between the stamp and that of end. A wait ends here, also where the lane had
-// no share of the steps that were released meanwhile.
+// begin is called before the first share of a step. Only the step's own work is
+// between this stamp and that of end. A wait ends here, even if the lane had no
+// share of the steps that were released meanwhile.
 func (s *stamps) begin(step int) {
 	if s.slots == nil {
 		return
@@ -305,7 +306,8 @@ func (s *stamps) done() {
 	}
 }
 
-// leave says how long the lane's thread had a processor, also where the run is over.
+// leave records how long the lane's thread had a processor, also after the end of
+// the run.
 func (s *stamps) leave() {
 	if s.part {
 		s.clock.Leave(s.slots)

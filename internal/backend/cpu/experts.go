@@ -9,8 +9,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// route is one worker's: sorting by expert goes through all tokens, and it is
-// little beside the products that follow.
+// route runs on one worker. Sorting by expert reads all tokens and costs little
+// compared with the products that follow.
 type route struct {
 	graph.RouteAttr
 	logits, weights      mat

@@ -10,14 +10,14 @@ import (
 )
 
 // flight is one run. A barrier waits for the shares of the group before it, not
-// for workers: a preempted worker delays at most the share that it has claimed, and
-// a sleeping worker delays nothing. A worker may come back when the run is over. It
-// then finds every share claimed and touches no memory of the plan. Until it has
-// left, the next run uses another flight.
+// for workers: a preempted worker delays at most the share that it has claimed,
+// and a sleeping worker delays nothing. A worker may return after the end of the
+// run. It then finds every share claimed and touches no memory of the plan. Until
+// it has left, the next run uses another flight.
 //
-// Each field that workers write has its own cache line. Per group a worker adds to
-// done once, and all wait for released, which is written once: the cost of a
-// barrier grows with the number of workers, not with its square.
+// Each field that workers write has its own cache line. Per group a worker adds
+// to done once. All workers wait for released, which is written once. So the cost
+// of a barrier grows linearly with the number of workers.
 type flight struct {
 	exec    *exec
 	job     job
@@ -48,10 +48,11 @@ type cut struct {
 	upTo           int64 // shares of the run, with those of this step
 }
 
-// queue hands out the shares that one worker begins with: the number of a step,
-// and how many of its shares are claimed. Steps of all runs are numbered in order,
-// and no worker comes to a step before all shares of the step before are claimed. So
-// a smaller number means that no share is claimed, a greater one that all are.
+// queue hands out the shares that one worker starts with. Its state is the number
+// of a step and how many of its shares are claimed. Steps are numbered
+// consecutively over all runs, and no worker reaches a step before all shares of
+// the previous step are claimed. So a smaller number means that no share is
+// claimed, a greater one that all are.
 type queue struct {
 	word atomic.Uint64
 	_    [120]byte
@@ -61,7 +62,7 @@ type queue struct {
 // for ten years of a model that makes 50,000 a second.
 const countBits = 20
 
-// bed is where a worker sleeps at a barrier.
+// bed is the place at which a worker sleeps at a barrier.
 type bed struct {
 	parked atomic.Bool
 	wake   chan struct{} // capacity 1
@@ -114,9 +115,9 @@ func (f *flight) fly(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take claims shares of step i and runs them: first this worker's own, whose rows are
-// in its cache, then those of workers that are absent or behind. It returns the
-// number of shares that it ran; ok is false if the run has stopped.
+// take claims shares of step i and runs them: first this worker's own shares,
+// whose rows are in its cache, then shares of workers that are absent or late. It
+// returns the number of shares that it ran; ok is false if the run has stopped.
 func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, lots, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
@@ -149,7 +150,8 @@ queues:
 	return ran, true
 }
 
-// claim takes the next of shares [lo,hi) of a step out of queue v, or returns -1.
+// claim claims the next of shares [lo,hi) of a step from queue v; -1 if none is
+// left.
 func (f *flight) claim(v int, number uint64, lo, hi int) int {
 	q := &f.exec.queues[v].word
 	for {
@@ -240,10 +242,11 @@ func (f *flight) fail(err error) {
 	f.exec.rouse()
 }
 
-// halted reports whether the run is over before its end, because it failed or
-// because its context has ended: then all workers leave. Only a worker with a share
-// of a step before the committing step asks the context. Until that share is run no
-// worker comes to the committing step.
+// halted reports whether the run has stopped early, because it failed or its
+// context ended. All workers then leave. Only a worker with a share of a step
+// before the committing step checks the context. No worker reaches the committing
+// step before that share is done, so a run never stops after it has begun to
+// commit.
 func (f *flight) halted(committed bool) bool {
 	if f.stop.Load() {
 		return true

@@ -24,12 +24,12 @@ func gridCells(m, n, k, limit int) int {
 	return limit
 }
 
-// gridCut cuts a product into rows x cols shares. It weighs what all shares pack
-// against the largest share, which the others may have to wait for, in
-// multiplications: packing a value of A takes as long as 32, of B as long as 24.
-// A worker that goes on with other columns of the same rows finds them packed,
-// where its scratch holds them. rows is 0 where there are too few strips or panels
-// for so many shares.
+// gridCut cuts a product into rows x cols shares. It minimizes the sum of all
+// packing work and the largest share, for which the other workers may wait. The
+// unit is multiplications: packing a value of A costs 32, of B 24. A worker that
+// continues with other columns of the same rows finds them packed, if its scratch
+// holds them. rows is 0 if there are too few strips or panels for the number of
+// shares.
 func gridCut(m, n, k, shares int) (rows, cols int) {
 	mr, nr := gemm.MR(), gemm.NR()
 	strips, panels := max(1, (m+mr-1)/mr), max(1, gemm.NumPanels(n))

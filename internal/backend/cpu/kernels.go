@@ -68,12 +68,12 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"convert":            bindConvert,
 }
 
-// ownScratch says which kinds of steps never run a reference implementation:
-// their kernels have a workspace for each worker.
+// ownScratch reports whether steps of a kind never run a reference
+// implementation. Their kernels have a workspace per worker.
 func ownScratch(kind string) bool { return kernels[kind] != nil && kind != "attention_grad" }
 
-// patterns are the fusions published to the planner, larger ones first; behind
-// them come linears of one input, whatever their number, which Patterns adds.
+// patterns are the fusions that the planner may apply, larger ones first.
+// Patterns adds linears that share one input, of any number, after them.
 var patterns = []plan.Pattern{
 	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
 		Match: func(nodes []*graph.Node) bool { // of one input

@@ -38,8 +38,8 @@ func (b *binder) cache(v *graph.Value) *gemm.Stored {
 // wantKeys reserves room for n decoded keys and as many values.
 func (b *binder) wantKeys(n int) { b.keyRoom = max(b.keyRoom, n) }
 
-// head is n rows from row on of key head kv, whose width is d, and how far
-// apart they lie; buf is where they are decoded to.
+// head returns n rows, beginning at row, of key head kv with width d, and the
+// distance between rows. buf receives decoded rows.
 func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	if k.stored == nil {
 		return k.full[row*k.cols+kv*d:], k.cols
@@ -48,8 +48,8 @@ func (k *keys) head(buf []float32, row, n, kv, d int) ([]float32, int) {
 	return buf, d
 }
 
-// viewRows views n rows from row on of key heads [kv0,kv1), whose width is d, as they
-// lie.
+// viewRows sets dst to n rows, beginning at row, of key heads [kv0,kv1) with
+// width d, without copying.
 func (k *keys) viewRows(dst *gemm.Cached, row, n, kv0, kv1, d int) {
 	dst.Rows, dst.Heads, dst.Dim, dst.Data = n, kv1-kv0, d, k.from(row, kv0*d)
 	dst.DType, dst.RowBytes = tensor.F32, 4*k.cols
@@ -104,8 +104,8 @@ func bindKVWrite(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-// bindRopeKVWrite rotates keys on their way into the cache, which is the only
-// place where they are read.
+// bindRopeKVWrite rotates keys while writing them into the cache. Only the cache
+// is read later.
 func bindRopeKVWrite(b *binder, s *plan.Step) (kernel, error) {
 	r, kv := newRotation(b, s.Nodes[0]), newKVWrite(b, s.Root())
 	b.want(r.RotDim + r.x.cols)

@@ -15,10 +15,10 @@ import (
 // labelling says whether sessions that are bound from now on label their steps.
 var labelling atomic.Bool
 
-// LabelSteps makes the steps of sessions that are bound from now on visible to
-// Go's own profiles: samples carry the labels program, plan, op, step and
-// layer, and execution traces have a region a step. It costs some tens of
-// nanoseconds a share of a step, which is why nobody gets it unasked.
+// LabelSteps makes steps visible to Go's own profiles, for sessions that are
+// bound from now on: samples have the labels program, plan, op, step and layer,
+// and execution traces have one region per step. It costs some tens of
+// nanoseconds per share of a step, so it is off by default.
 func LabelSteps(on bool) { labelling.Store(on) }
 
 // labelKernel sets the goroutine's labels around each share.

@@ -145,8 +145,8 @@ func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) {
 		g.(*bf16Way).round(w, l.out[m0*l.gate.n:], task{x: in.from(m0), bias: l.gBias, rows: m1 - m0}, l.round, gate{u.(*bf16Way), l.uBias}, c0, c1)
 		return
 	}
-	// Few rows are finished together where they should stay close, many where a
-	// panel must be built, or rows encoded, for each chunk.
+	// Chunks are small if rows should stay in the cache until they are finished,
+	// and large if each chunk must build a panel or encode rows.
 	chunk := 4 * rowChunk
 	if cut.cheap && cut.ownRows == 0 {
 		chunk = rowChunk

@@ -39,9 +39,10 @@ func (k *linearDW) runShare(w *worker, b tensor.Bind, i, n int) {
 	gemm.Run(&t, m0, m1, p0, p1, k.scratch.of[w.lane])
 }
 
-// tilesDW is linearDW on tiles, of operands that are rounded to bf16. A share has
-// rows or columns of the result, whichever are more, and all of the other: a worker
-// packs that operand once for all its shares.
+// tilesDW is linearDW on tiles, with operands rounded to bf16. A share is a range
+// of rows or of columns of the result, whichever is the longer dimension, and all
+// of the other dimension. A worker packs the operand of that other dimension once
+// for all its shares.
 type tilesDW struct {
 	dy, x, dw     mat
 	dyHalf, xHalf []uint16 // dy and x in bf16 instead, where not nil

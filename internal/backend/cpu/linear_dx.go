@@ -8,11 +8,11 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// addend is a value that another is added to where it lies.
+// addend is a value to which another is added in place.
 type addend struct{ value, sum mat }
 
-// newAddend binds the first operand of an add whose result a step makes; the
-// zero value where n is nil.
+// newAddend binds the first operand of an add whose result a step computes; the
+// zero value if n is nil.
 func newAddend(b *binder, n *graph.Node) addend {
 	if n == nil {
 		return addend{}

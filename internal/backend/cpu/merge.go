@@ -93,9 +93,9 @@ func (e *headEnd) fetch(m0, m1, lo, hi int) {
 	}
 }
 
-// newHeadEnd binds what the step at hand makes of the product's result v. end is
-// where that lies, nil where it is in the cache. whole is the least multiple of
-// grain columns that shares must not cut.
+// newHeadEnd binds the nodes of the current step that process the product's
+// result v. end is the final value, nil if it is in the cache. whole is the
+// smallest multiple of grain columns that shares must not cut.
 func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Value, whole int) {
 	for _, n := range b.step.After {
 		switch {
@@ -130,12 +130,13 @@ func endLabel(b *binder, products string) string {
 	return products
 }
 
-// mergedRows is how many rows a step has at most that takes in its neighbours: a
-// worker computes a norm of so many in less time than a barrier takes.
+// mergedRows is the maximum number of rows of a step that absorbs its neighbours.
+// A worker computes a norm of that many rows in less time than a barrier takes.
 const mergedRows = bf16.FewRows
 
-// merges are the steps that take in their neighbours where they compute few rows: a
-// norm before products, and what makes queries, keys and values of them.
+// merges are the steps that absorb their neighbours if they compute few rows: the
+// norm before products, and the nodes that turn their results into queries, keys
+// and values.
 var merges = []plan.Merge{
 	{Rows: mergedRows, Kind: "linear+linear", Before: isNorm, After: byHeads},
 	{Rows: mergedRows, Kind: "linear+glu", Before: isNorm},

@@ -139,8 +139,8 @@ func (k *normed) label() string {
 	return k.Kind.String()
 }
 
-// fuse takes the kernel that does all in one pass where there is one: heads
-// are rows to it, where all have the same weight.
+// fuse selects the one-pass kernel if there is one. If all heads have the same
+// weight, the kernel treats heads as rows.
 func (k *normed) fuse() {
 	n := len(k.w)
 	if !bf16.CanNorm(n) || k.Size(n) != n || k.pre.w != nil && k.pre.Size(n) != n || n != k.y.cols && (k.add.present() || k.out != nil) {

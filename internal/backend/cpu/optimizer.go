@@ -21,8 +21,8 @@ type optimizer struct {
 	update func(lo, hi int)
 }
 
-// bindOptimizer is for a node whose first operand is the weight and whose last
-// two are norm and hyper-parameters.
+// bindOptimizer binds a node whose first operand is the weight and whose last two
+// are norm and hyper-parameters.
 func bindOptimizer(b *binder, n *graph.Node) *optimizer {
 	w, last := b.mats(n.In[0])[0], len(n.In)-1
 	ms := b.mats(n.In[last-1], n.In[last])
@@ -91,7 +91,7 @@ func (k *optimizer) runShare(_ *worker, _ tensor.Bind, i, n int) {
 	}
 }
 
-// adamwStep is what a step is the same for in all elements.
+// adamwStep returns the values of a step that are the same for all elements.
 func (k *optimizer) adamwStep(decay bool) vec.AdamWStep {
 	h := k.h
 	step := vec.AdamWStep{

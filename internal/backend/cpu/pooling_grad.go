@@ -9,8 +9,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Backward passes of what makes one vector per sequence or takes rows. Workers
-// own columns and add rows in their order, or own rows.
+// Backward passes of pooling and of gathering rows. A worker either owns columns
+// and adds rows in their order, or owns rows.
 
 // bindScatterRows adds rows to where they were gathered from.
 func bindScatterRows(b *binder, s *plan.Step) (kernel, error) {

@@ -15,10 +15,10 @@ import (
 type Precision string
 
 const (
-	// Auto is the fastest class that keeps answers close to f32 whatever the
-	// model: bf16 where there are tiles for it, i16g32 where pairs of integers
-	// multiply faster than f32, and f32 elsewhere. State, which training
-	// rewrites, is multiplied in f32: whoever trains asks Training first.
+	// Auto is the fastest class with answers close to f32 for any model: bf16
+	// with tiles, i16g32 if integer pairs multiply faster than f32, otherwise
+	// f32. State, which training rewrites, is multiplied in f32; callers that
+	// train ask Training first.
 	Auto Precision = "auto"
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
@@ -30,10 +30,10 @@ const (
 	// with a scale per 32; attention and the rest stay in f32. It is what Auto
 	// means on machines without tiles.
 	I16G32 Precision = "i16g32"
-	// I8G32 multiplies the file's own codes with activations that are
-	// quantized by 32, and sums in f32; other weights are as in Auto. It moves
-	// a small model's log likelihoods by several per cent, so nobody gets it
-	// by default; tests and measurements ask for it.
+	// I8G32 multiplies the file's own codes with activations that are quantized
+	// in groups of 32, and sums in f32. Other weights are as in Auto. It changes
+	// a small model's log likelihoods by several per cent. Therefore it is never
+	// the default, and only tests and measurements use it.
 	I8G32 Precision = "i8g32"
 )
 

@@ -11,8 +11,8 @@ import (
 	"hotpath/profile"
 )
 
-// prober samples what the machine gives the workers between two runs. One sample is
-// taken at a time: the recorder says whose turn it is.
+// prober samples the ceilings of the machine between two runs. It takes one
+// sample at a time; the recorder chooses the prober.
 type prober struct {
 	bursts *ceiling.Bursts
 	kinds  []profile.Probe
@@ -59,8 +59,8 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// Probe samples one ceiling with the workers of this exec, if the recorder wants one
-// after a run of some nanoseconds. No run of it may be in flight.
+// Probe samples one ceiling with the workers of this exec, if the recorder wants
+// a sample after a run of ran nanoseconds. No run of this exec may be in flight.
 func (e *exec) Probe(rec *profile.Recorder, ran int64) {
 	p := e.be.prober()
 	if kind, due := rec.ProbeDue(ran, len(p.kinds)); due {
@@ -112,8 +112,9 @@ func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
 	rec.Probed(p.kinds[kind], rate, began)
 }
 
-// meeting is how long a worker waits for the others before its burst, in nanoseconds:
-// they should share what they measure. One that has no processor is not waited for.
+// meeting is the maximum time that a worker waits for the others before its
+// burst, in nanoseconds. Workers should measure at the same time, because they
+// share the memory bandwidth. A worker without a processor is not waited for.
 const meeting = 50_000
 
 func (p *prober) together(lane int) {
@@ -130,8 +131,8 @@ func (p *prober) together(lane int) {
 // caches.
 const leastWeights = 32
 
-// weights is a part of the packed weights, each time another one, nil where they are
-// so small that caches hold them.
+// weights is a part of the packed weights, a different one each time; nil if the
+// weights fit in caches.
 func (p *prober) weights(r *resident) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

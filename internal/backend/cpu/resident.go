@@ -12,8 +12,8 @@ import (
 
 const (
 	largePage = 2 << 20
-	// slabBytes is what is taken from the heap at a time, at most; matrices of
-	// half of it and more are on their own.
+	// slabBytes is the maximum size of one heap allocation for several matrices.
+	// Matrices of at least half of it have allocations of their own.
 	slabBytes = 8 << 20
 	lineBytes = 64 // where a tensor begins, at least
 )
@@ -28,9 +28,9 @@ type resident struct {
 	every []slab
 }
 
-// take is zeroed memory for one tensor. A slab lives as long as any of its
-// tensors; it is about as large as those before it together, so that a small
-// model takes little.
+// take returns zeroed memory for one tensor. A slab lives as long as any of its
+// tensors. A new slab is about as large as all previous slabs together, so that a
+// small model uses little memory.
 func (r *resident) take(bytes int) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -154,7 +154,7 @@ func newRotation(b *binder, n *graph.Node) *rotation {
 	return r
 }
 
-// row writes row i of x, turned, to dst, which may be where it lies.
+// row rotates row i of x into dst. dst may be the row itself.
 func (r *rotation) row(w *worker, dst []float32, i int) {
 	if x := r.x.row(i); &dst[0] != &x[0] {
 		copy(dst, x)

@@ -9,8 +9,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// rowwise is any step whose output rows depend on the same rows of its input:
-// workers take ranges of rows.
+// rowwise is any step whose output rows depend only on the same rows of its
+// input. A share is a range of rows.
 type rowwise struct {
 	label string
 	like  mat // decides how many rows there are, and how wide

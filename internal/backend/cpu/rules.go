@@ -47,9 +47,9 @@ func (q request) each(r plan.Rule, takes func(main Precision, m plan.Matrix) boo
 	return out
 }
 
-// stored is a rule for products with weights in their storage type: in panels of
-// codes and, where those do not serve, in the file's rows. w is the weight without
-// its data.
+// stored returns rules for products with weights in their storage type: in panels
+// of codes or, if those cannot be used, in the file's rows. w is the weight
+// without its data.
 func (q request) stored(r plan.Rule, takes func(main Precision, w *gemm.Stored) bool) []plan.Rule {
 	var out []plan.Rule
 	for _, d := range codes.Types() {
@@ -112,9 +112,9 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 // bothPanels are the forms that optimizers write beside the weights.
 func bothPanels(*plan.Step) []*plan.Format { return []*plan.Format{bf16Panels, bf16PanelsT} }
 
-// tiles reports whether attention runs on tiles. They have no kernel for soft caps
-// and for biases by distance. Training, which wants the log-sum-exp, has to ask for
-// bf16.
+// tiles reports whether attention runs on tiles. They have no kernel for soft
+// caps and biases by distance. Training, which needs the log-sum-exp, must ask
+// for bf16.
 func (q request) tiles(s *plan.Step, n *graph.Node) bool {
 	if !tileHeads(n) || len(n.Out) > 1 && slices.Contains(s.Out, n.Out[1]) && q.precision != BF16 {
 		return false
@@ -128,8 +128,8 @@ func tileHeads(n *graph.Node) bool {
 }
 
 // roundsAlone reports whether an activation that is a step of its own can write
-// bf16. In training a product cannot be fused with its activation, because the
-// gradient needs the activation's input.
+// bf16, for products of a training step. It is not fused there, because gradients
+// need its input.
 func (q request) roundsAlone(s *plan.Step, n *graph.Node) bool {
 	return len(s.Nodes) == 1 && q.gradientTiles(s, n)
 }

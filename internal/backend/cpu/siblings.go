@@ -30,8 +30,8 @@ type sibling struct {
 	first int // column among those of all, each in whole blocks
 }
 
-// beside reports whether two products of one input may share a step: their
-// class is the same, and training rewrites both weights or none.
+// beside reports whether two products of one input may share a step: they have
+// the same class, and training rewrites both weights or neither.
 func (b *Backend) beside(m, n *graph.Node) bool {
 	form := func(n *graph.Node) (Precision, graph.LeafKind) {
 		w := n.In[1]

@@ -8,17 +8,17 @@ import (
 // minMACs is the least work of a share, in multiply-adds: less is not worth a worker.
 const minMACs = 1 << 17
 
-// maxMACs is the most work of a share, for one worker too: a cancellation waits for
-// the current share, which takes some ten milliseconds on a slow core.
+// maxMACs is the maximum work per share, for a single worker too. A cancellation
+// waits for the current share, some ten milliseconds on a slow core.
 const maxMACs = 1 << 28
 
 const (
 	// minWeights is the least number of weights of a share of few rows on tiles: each
 	// share first waits for weights from beyond L2.
 	minWeights = 1 << 17
-	// maxWeights is about the largest number of weights of such a share, if workers
-	// share the product: some 50 us. At the end of a product, a worker without a share
-	// waits for one that another worker holds.
+	// maxWeights is about the maximum number of weights per such share, if
+	// workers share the product: some 50 us. At the end of a product, idle
+	// workers wait for the shares of others.
 	maxWeights = 1 << 20
 )
 
@@ -31,14 +31,14 @@ const (
 	pairMACs = 1 << 20
 )
 
-// split says how the products of a way are cut into shares.
+// split describes how the products of one implementation are cut into shares.
 type split struct {
 	mr, nr int  // shares begin at multiples of it, rows and columns
 	cheap  bool // panels cost nothing to fetch: rows may be cut anywhere
 	tiles  bool // products outrun memory
-	// ownRows, if not 0, is the least number of rows per worker. A worker's shares
-	// are then columns of its own rows, which it encodes once; in exchange each
-	// worker builds every panel.
+	// ownRows, if not 0, is the minimum number of rows per worker. A worker's
+	// shares are then columns of its own rows, which it encodes once. The cost:
+	// each worker builds every panel.
 	ownRows int
 }
 
@@ -87,10 +87,13 @@ func (s split) width(m, n, k, products, shares int) int {
 	return shares
 }
 
-// part is share i of a product of rows x n, in whole tiles. On tiles with at least
-// two tiles of rows per worker, each worker has a block of rows and its shares are
-// columns of that block, so it fetches the weights once. Otherwise shares are rows
-// if panels are cheap and there are enough rows, else columns.
+// part is share i of a product of rows x n, in whole tiles: a range of rows if
+// panels cost nothing and there are enough rows, otherwise a range of columns.
+// Tiles multiply faster than memory delivers weights, so on tiles a worker's
+// shares are columns of the same rows. Cutting by rows alone would fetch all
+// weights once per share instead of once per worker. If a worker has too few rows
+// to hide one fetch, all workers compute all rows with different parts of the
+// weights.
 func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	if s.ownRows > 0 {
 		return s.ownPart(rows, n, i, shares)
@@ -110,7 +113,7 @@ func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 }
 
 // ownPart is part if workers have rows of their own. A block has at least ownRows
-// rows, but never more than i16.MaxRows, which is all that a worker's scratch holds.
+// rows, but at most the number of rows for which codes are kept.
 func (s split) ownPart(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	blocks := max(1, shares/pairColumns)
 	for blocks > 1 && (shares%blocks != 0 || rows < blocks*s.ownRows) {

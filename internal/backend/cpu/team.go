@@ -9,8 +9,9 @@ import (
 	"hotpath/profile"
 )
 
-// spinTime bounds how long a worker waits in a loop before it yields and then
-// parks. It spins in Go code, so the scheduler and the collector get through.
+// spinTime bounds how long a worker spins before it yields and then parks. It
+// spins in Go code, so that the scheduler and the garbage collector can interrupt
+// it.
 const spinTime = 50 * time.Microsecond
 
 // team is the process's set of workers. The caller of run is worker 0; the
@@ -31,8 +32,8 @@ func newTeam() *team {
 	return &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
 }
 
-// job is the work of a run. Each worker takes items from a common list until none is
-// left, so that a run does not wait for workers that have not woken up.
+// job is the work of a run. Workers take items from a common list until it is
+// empty, so that a run does not wait for workers that have not woken up.
 type job struct {
 	work    func(worker int)
 	began   int64         // when the caller had its turn, by profile.Now
@@ -148,9 +149,9 @@ func (t *team) begin(ctx context.Context) error {
 // leave ends the caller's turn.
 func (t *team) leave() { <-t.turn }
 
-// wait returns when no member is inside. A wake-up may come from the last member
-// of the run before, which was held up after it had counted itself out, so what
-// counts is the number of members inside.
+// wait returns when no member is inside. A wake-up may come from a member of the
+// previous run that was delayed after it had counted itself out. Therefore wait
+// checks the number of members inside.
 func (j *job) wait(n int) {
 	w := newWaiter(n)
 	for j.inside.Load() != 0 {

@@ -223,7 +223,7 @@ type sumSquares struct {
 	ends   lastShare
 }
 
-// lastShare finds out which share of a step ends last.
+// lastShare determines which share of a step ends last.
 type lastShare struct {
 	mu    sync.Mutex
 	epoch uint64 // of the run that done is of: one that was cancelled leaves some
