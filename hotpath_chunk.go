@@ -10,7 +10,7 @@ import (
 func (p *embedPlan) chunks(o *EmbedOptions) error {
 	if !o.Chunk {
 		if o.ChunkTokens != 0 || o.ChunkOverlap != 0 {
-			return fmt.Errorf("%w: the size or overlap of chunks is given, but texts are not split", ErrInput)
+			return fmt.Errorf("%w: the size or overlap of chunks is set, but chunking is off", ErrInput)
 		}
 		return nil
 	}
@@ -26,9 +26,9 @@ func (p *embedPlan) chunks(o *EmbedOptions) error {
 	case size < 0 || size > p.maxSeq:
 		return fmt.Errorf("%w: chunks of %d tokens, expected 1 to %d", ErrInput, size, p.maxSeq)
 	case p.window < 1:
-		return fmt.Errorf("%w: chunks of %d tokens, of which prompt and special tokens take %d, expected room for the text", ErrInput, size, p.framed())
+		return fmt.Errorf("%w: chunks of %d tokens, but prompt and special tokens need %d, expected a larger chunk size", ErrInput, size, p.framed())
 	case p.overlap < 0 || p.overlap >= p.window:
-		return fmt.Errorf("%w: chunks that share %d tokens, expected 0 to %d", ErrInput, p.overlap, p.window-1)
+		return fmt.Errorf("%w: chunks that overlap by %d tokens, expected 0 to %d", ErrInput, p.overlap, p.window-1)
 	}
 	return nil
 }

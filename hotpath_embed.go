@@ -89,7 +89,7 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 
 func (m *Model) embedInto(ctx context.Context, dst []float32, texts []string, p *embedPlan, u *EmbedUsage) (err error) {
 	if len(dst) < len(texts)*p.dim {
-		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(texts)*p.dim, len(texts))
+		return fmt.Errorf("%w: dst has %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(texts)*p.dim, len(texts))
 	}
 	ctx = m.recorded(ctx)
 	b := m.takeBatch()
@@ -144,7 +144,7 @@ func (m *Model) embedPlan(o EmbedOptions) (_ embedPlan, err error) {
 		model: model.EmbedOptions{Pooling: m.cfg.Pooling, Normalize: !o.NoNormalize || m.store.HF() != nil && m.cfg.Normalize},
 	}
 	if o.Dim < 0 || o.Dim > p.width {
-		return p, fmt.Errorf("%w: %d dimensions, expected 1 to %d, which the model has", ErrInput, o.Dim, p.width)
+		return p, fmt.Errorf("%w: %d dimensions, expected 1 to %d, the model's dimension", ErrInput, o.Dim, p.width)
 	}
 	if o.Dim > 0 {
 		p.dim = o.Dim

@@ -104,7 +104,7 @@ func CalibratePrecision(ctx context.Context, path string, o Options) (r Precisio
 	}
 	defer func() { err = errors.Join(err, exact.Close()) }()
 	if !exact.cfg.CanEmbed || exact.precision == "" {
-		return r, fmt.Errorf("%w: %s: precision is measured with embeddings on a CPU", ErrUnsupported, path)
+		return r, fmt.Errorf("%w: %s: precision can be measured only for models with embeddings on a CPU", ErrUnsupported, path)
 	}
 	usual, err := open("auto")
 	if err != nil {

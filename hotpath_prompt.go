@@ -134,13 +134,13 @@ func (p *prompts) find(o *EmbedOptions) (string, error) {
 	}
 	switch {
 	case given > 1:
-		return "", fmt.Errorf("%w: a prompt, the name of one, a task and no prompt exclude each other", ErrInput)
+		return "", fmt.Errorf("%w: Prompt, PromptName, Task and NoPrompt exclude each other, expected at most one", ErrInput)
 	case o.Prompt != "" || o.NoPrompt:
 		return o.Prompt, nil
 	case o.PromptName != "":
 		text, ok := p.named[o.PromptName]
 		if !ok {
-			return "", fmt.Errorf("%w: prompt %q, the model has %s", ErrInput, o.PromptName, listed(p.named))
+			return "", fmt.Errorf("%w: prompt %q, expected one of the model's prompts: %s", ErrInput, o.PromptName, listed(p.named))
 		}
 		return text, nil
 	case o.Task != "":
@@ -150,7 +150,7 @@ func (p *prompts) find(o *EmbedOptions) (string, error) {
 		case name == "":
 			return "", fmt.Errorf("%w: task %q, expected one of %s", ErrInput, o.Task, strings.Join(Tasks(), ", "))
 		case !ok:
-			return "", fmt.Errorf("%w: the model has no prompt for task %s, of the tasks that it has one for: %s", ErrInput, o.Task, listed(p.tasks))
+			return "", fmt.Errorf("%w: the model has no prompt for task %s, expected one of its tasks: %s", ErrInput, o.Task, listed(p.tasks))
 		}
 		return text, nil
 	}

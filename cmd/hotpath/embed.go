@@ -79,7 +79,7 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 	}
 	switch trained := info.TrainedDims; {
 	case f.dim < 1 || f.dim > info.EmbedDim:
-		return o, fmt.Errorf("--dim %d, expected 1 to %d, which the model has", f.dim, info.EmbedDim)
+		return o, fmt.Errorf("--dim %d, expected 1 to %d, the model's dimension", f.dim, info.EmbedDim)
 	case f.dim == m.Dim() || f.dim == info.EmbedDim || slices.Contains(trained, f.dim):
 	case len(trained) > 0:
 		fmt.Fprintf(std.err, "hotpath: the model was not trained for %d dimensions, but for %s\n", f.dim, strings.Trim(fmt.Sprint(trained), "[]"))

@@ -110,7 +110,7 @@ func readCorpus(file string, stdin io.Reader) (string, error) {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	if len(data) > maxCorpus {
-		return "", fmt.Errorf("%s: more than %d bytes", file, maxCorpus)
+		return "", fmt.Errorf("%s: more than %d bytes, expected a smaller file", file, maxCorpus)
 	}
 	return string(data), nil
 }

@@ -68,7 +68,7 @@ type resume struct {
 func openResume(out string, now resumeState, format *vectorFormat, row int) (*resume, error) {
 	r := &resume{path: out + ".resume", header: format.header, digest: sha256.New()}
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: --resume expects a regular file, which can be gone on with", out)
+		return nil, fmt.Errorf("%s: --resume expects a regular file, which can be appended to", out)
 	}
 	lock, err := atomicfile.Lock(out)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *resume) hold(out string, now resumeState) error {
 		return err
 	}
 	if info.Size() > 0 {
-		return fmt.Errorf("%s: exists, but %s, which would say what it is made of, does not: remove it, or write over it without --resume", out, r.path)
+		return fmt.Errorf("%s: exists, but its state file %s does not: remove the output, or overwrite it without --resume", out, r.path)
 	}
 	now.Version, now.Bytes, now.Digest = resumeVersion, 0, r.sum()
 	r.state = now
@@ -166,7 +166,7 @@ func (r *resume) read() (bool, error) {
 		if s.Version > resumeVersion {
 			age = "a newer"
 		}
-		return false, fmt.Errorf("%s: %s hotpath wrote it, in version %d, expected %d: go on with that one, or remove this file and the output to begin anew", r.path, age, s.Version, resumeVersion)
+		return false, fmt.Errorf("%s: %s hotpath wrote it, in version %d, expected %d: continue with that hotpath, or remove this file and the output to begin anew", r.path, age, s.Version, resumeVersion)
 	}
 	for _, f := range []struct {
 		bad      bool
@@ -215,7 +215,7 @@ func (r *resume) position(format *vectorFormat, row int) error {
 	}
 	s := &r.state
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s: something else changed it: put back what it was, or remove it and %s to begin anew", r.file.path, fmt.Sprintf(format, args...), r.path)
+		return fmt.Errorf("%s: %s: something else changed it: restore it, or remove it and %s to begin anew", r.file.path, fmt.Sprintf(format, args...), r.path)
 	}
 	switch {
 	case info.Size() < s.Bytes:
@@ -275,7 +275,7 @@ func (r *resume) addText(in text) error {
 	}
 	r.seen++
 	if r.seen == r.skip && r.sum() != r.state.Digest {
-		return fmt.Errorf("%s: its %d records were made of other texts than the input has now", r.file.path, r.seen)
+		return fmt.Errorf("%s: its %d records are from other texts than the input, expected the same input", r.file.path, r.seen)
 	}
 	return nil
 }

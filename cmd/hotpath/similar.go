@@ -61,7 +61,7 @@ prompts for queries and documents are used if it has any.`,
 						return err
 					}
 					if dim < 1 || dim > info.EmbedDim {
-						return fmt.Errorf("--dim %d, expected 1 to %d, which the model has", dim, info.EmbedDim)
+						return fmt.Errorf("--dim %d, expected 1 to %d, the model's dimension", dim, info.EmbedDim)
 					}
 				}
 				s := similarity{model: m, in: in, ranking: ranking{top: rf.top}, prompts: prompts, dim: dim}

@@ -152,12 +152,12 @@ func (t *texts) apart(out string) error {
 		}
 		inside, err := filepath.Rel(folder, dir)
 		if err == nil && filepath.IsLocal(inside) && isText(out) {
-			return usagef("-o %s: would be one of the texts of %s", out, t.name)
+			return usagef("-o %s: is inside the input %s, expected a file outside", out, t.name)
 		}
 		return nil
 	}
 	if to, err := os.Stat(out); err == nil && from.Mode().IsRegular() && os.SameFile(from, to) {
-		return usagef("-o %s: is what the texts are read from", out)
+		return usagef("-o %s: is the input file, expected another file", out)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return line, fmt.Errorf("line is longer than %d MiB", maxLine>>20)
+			return line, fmt.Errorf("the line is too long, expected at most %d MiB", maxLine>>20)
 		case err == nil:
 			line = line[:len(line)-1]
 			return bytes.TrimSuffix(line, []byte("\r")), nil

@@ -75,7 +75,7 @@ func (d *draws) collect(ids []int32) {
 	for _, s := range d.streams {
 		s.drawn.id, s.drawn.err = ids[s.row], nil
 		if s.drawn.id < 0 {
-			s.drawn.err = fmt.Errorf("%w: no token can be drawn: one is NaN or +Inf, or none is above -Inf", sample.ErrLogits)
+			s.drawn.err = fmt.Errorf("%w: no token can be sampled: a logit is NaN or +Inf, or all are -Inf", sample.ErrLogits)
 		}
 	}
 }

@@ -25,10 +25,10 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 	defer e.leave(embedding)
 	defer Guard(&err)
 	if !e.cfg.CanEmbed {
-		return fmt.Errorf("%w: %s has no embeddings", ErrUnsupported, e.cfg.Arch)
+		return fmt.Errorf("%w: %s models compute no embeddings", ErrUnsupported, e.cfg.Arch)
 	}
 	if len(dst) < len(seqs)*e.cfg.EmbedDim {
-		return fmt.Errorf("%w: room for %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.EmbedDim, len(seqs))
+		return fmt.Errorf("%w: dst has %d floats, expected %d for %d embeddings", ErrInput, len(dst), len(seqs)*e.cfg.EmbedDim, len(seqs))
 	}
 	l, err := e.loadOf(seqs, e.cfg.MaxSeq)
 	if err != nil {

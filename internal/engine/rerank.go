@@ -54,13 +54,13 @@ func (e *Engine) Rerank(ctx context.Context, query string, docs []string, scores
 	defer e.leave(reranking)
 	defer Guard(&err)
 	if !e.cfg.CanRerank {
-		return fmt.Errorf("%w: this %s model has no scores for pairs of texts", ErrUnsupported, e.cfg.Arch)
+		return fmt.Errorf("%w: this %s model computes no scores for pairs of texts, expected a reranker", ErrUnsupported, e.cfg.Arch)
 	}
 	if e.cfg.Labels != 1 {
-		return fmt.Errorf("%w: the model gives %d numbers for a pair, expected one to rank by", ErrUnsupported, e.cfg.Labels)
+		return fmt.Errorf("%w: the model computes %d numbers per pair, expected 1", ErrUnsupported, e.cfg.Labels)
 	}
 	if len(scores) < len(docs) {
-		return fmt.Errorf("%w: room for %d scores, expected %d", ErrInput, len(scores), len(docs))
+		return fmt.Errorf("%w: scores has length %d, expected %d, one per document", ErrInput, len(scores), len(docs))
 	}
 	r := e.rerank
 	if err := r.prog.open(ctx, e, r.open); err != nil {

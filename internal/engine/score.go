@@ -51,7 +51,7 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) (_
 		return nil, fmt.Errorf("%w: %s has no likelihoods", ErrUnsupported, e.cfg.Arch)
 	}
 	if first != nil && len(first) != len(seqs) {
-		return nil, fmt.Errorf("%d first tokens for %d texts", len(first), len(seqs))
+		return nil, fmt.Errorf("%d first tokens, expected %d, one per text", len(first), len(seqs))
 	}
 	out := make([][]float32, len(seqs))
 	for i, ids := range seqs {

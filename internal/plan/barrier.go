@@ -107,7 +107,7 @@ func Check(p *Plan) error {
 		group = append(group, i)
 		for _, v := range s.In {
 			if version[buffer(v).ID] != v {
-				return fmt.Errorf("step %d (%s) reads %s, which its buffer does not hold then", i, s.Name, v)
+				return fmt.Errorf("step %d (%s) reads %s, but its buffer contains another value at that step", i, s.Name, v)
 			}
 		}
 		if err := forms.step(i); err != nil {
@@ -123,7 +123,7 @@ func Check(p *Plan) error {
 				return fmt.Errorf("step %d (%s) writes %s, which has no place", i, s.Name, v)
 			}
 			if pl.Offset%Align != 0 || pl.Offset+pl.Bytes > p.ArenaBytes[pl.Class] {
-				return fmt.Errorf("%s lies outside of its arena", v)
+				return fmt.Errorf("%s is outside of its arena", v)
 			}
 			// Whatever else holds this memory must be dead, or be this step's
 			// elementwise input.
@@ -170,13 +170,13 @@ func checkMerged(p *Plan, s *Step) error {
 			own, reader := slices.Contains(s.Before, v.Node), slices.Contains(s.Before, n)
 			switch {
 			case reader && !own:
-				return fmt.Errorf("computes %s in each worker from %s, which shares make", n.Name, v)
+				return fmt.Errorf("computes %s in each worker from %s, which is complete only after all shares", n.Name, v)
 			case own && !reader && p.Place(v).Bytes > 0:
-				return fmt.Errorf("shares %s, which each worker computes for itself", v)
+				return fmt.Errorf("shares %s between workers, but each worker computes its own copy", v)
 			case own && !reader && !slices.Contains(p.taken(s, v), s.Own):
 				return fmt.Errorf("reads %s as %s, but does not take that format", v, s.Own)
 			case slices.Contains(s.After, n) && p.Place(v).Bytes > 0:
-				return fmt.Errorf("goes on with %s, which others read", v)
+				return fmt.Errorf("merges %s, but other steps read it", v)
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (c *formCheck) places() error {
 		for k, f := range fs {
 			pl := f.Place
 			if pl.Class != all.Class || pl.Offset < all.Offset || pl.Offset+pl.Bytes > all.Offset+all.Bytes {
-				return fmt.Errorf("%s as %s lies outside of its place", c.plan.Graph.Values[id], f.Format)
+				return fmt.Errorf("%s as %s is outside of its buffer", c.plan.Graph.Values[id], f.Format)
 			}
 			if slices.ContainsFunc(fs[:k], func(o Form) bool { return o.Place.overlaps(pl) }) {
 				return fmt.Errorf("forms of %s overlap", c.plan.Graph.Values[id])

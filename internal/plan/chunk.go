@@ -268,7 +268,7 @@ func checkChunks(p *Plan) error {
 			case !ok || w.Rows == 0:
 			case w.Index == s.Chunk.Index && s.Chunk.Rows == w.Rows:
 			case p.chunkRows(v) > 0 || s.Chunk.Rows > 0 || w.Index+1 < w.Of:
-				return fmt.Errorf("step %d (%s) reads %s when chunk %s of it is there", i, s.Name, v, w)
+				return fmt.Errorf("step %d (%s) reads %s while its buffer contains chunk %s", i, s.Name, v, w)
 			}
 		}
 		for _, v := range s.Out {

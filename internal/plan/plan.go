@@ -157,7 +157,7 @@ func (p *Plan) first(n int) *Plan {
 func (p *Plan) forward(v *graph.Value) (*Plan, error) {
 	i := slices.IndexFunc(p.Steps, func(s Step) bool { return slices.Contains(s.Nodes, v.Node) })
 	if i < 0 || i >= p.Commit {
-		return nil, fmt.Errorf("plan: %s is given by step %d, expected one before those that commit", v, i)
+		return nil, fmt.Errorf("plan: %s is computed by step %d, expected a step before the committing steps", v, i)
 	}
 	q := p.first(i + 1)
 	if q.narrow == nil {

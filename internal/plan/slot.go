@@ -48,7 +48,7 @@ func (sl *Slot) F32(v *graph.Value) []float32 { return asF32(sl.io(v)) }
 // Enqueue starts a run with the inputs that are in the slot.
 func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 	if sl.running >= 0 {
-		return errors.New("plan: a run is in flight already")
+		return errors.New("plan: a run is already in flight, wait for it first")
 	}
 	s := sl.sess
 	sl.bind, sl.run, sl.ran = b, nil, [2]int64{}
@@ -60,7 +60,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	if end != whole {
 		if s.prog.ends[end] == 0 {
-			return fmt.Errorf("plan: %s: a run that ends early of a program without such plans", s.prog.Name)
+			return fmt.Errorf("plan: %s: the program was compiled without plans for partial runs", s.prog.Name)
 		}
 		k += s.prog.ends[end]
 	}

@@ -115,7 +115,7 @@ func (s *Session) ReadState(v *graph.Value, dst []float32) error {
 func (s *Session) ReadForm(v *graph.Value, f *Format, dst []byte) error {
 	pl, ok := s.prog.Plans[0].Form(v, f)
 	if !ok {
-		return fmt.Errorf("plan: %s is not held as %s", v, f)
+		return fmt.Errorf("plan: %s has no form %s", v, f)
 	}
 	return s.state.arena.Read(pl.Offset, dst)
 }

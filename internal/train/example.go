@@ -68,7 +68,7 @@ func (k Kind) check(e *Example) error {
 	}
 	for i, s := range e.Seqs {
 		if len(s.IDs) == 0 || s.Segments != nil && len(s.Segments) != len(s.IDs) || s.Learn != nil && len(s.Learn) != len(s.IDs) {
-			return fmt.Errorf("sequence %d has %d ids, %d segments and %d marks of targets, expected at least one id and as many of each: %w",
+			return fmt.Errorf("sequence %d has %d ids, %d segments and %d marks of targets, expected at least one id and the same number of each: %w",
 				i, len(s.IDs), len(s.Segments), len(s.Learn), ErrData)
 		}
 	}

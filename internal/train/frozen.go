@@ -78,7 +78,7 @@ func (f *frozen) sameVocab(field string, m *model.Model) error {
 	for id := range int32(max(ours.Size(), theirs.Size())) {
 		a, known := ours.Token(id)
 		if b, ok := theirs.Token(id); a != b && known && ok {
-			return fmt.Errorf("%s: token %d of %s is %.*q, expected %.*q, as the model that is trained has: %w", field, id, f.store.Path(), maxShown, b, maxShown, a, ErrConfig)
+			return fmt.Errorf("%s: token %d of %s is %.*q, expected %.*q as in the trained model: %w", field, id, f.store.Path(), maxShown, b, maxShown, a, ErrConfig)
 		}
 	}
 	return nil

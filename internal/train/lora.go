@@ -56,7 +56,7 @@ func (c *LoRAConfig) validate() error {
 	case !(c.Alpha >= 0) || c.Alpha > math.MaxFloat32:
 		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, found %g: %w", c.Alpha, ErrConfig)
 	case c.Rank == 0 && (c.Alpha != 0 || len(c.Roles) > 0):
-		return fmt.Errorf("field lora.rank: expected at least 1 beside alpha or roles, found 0: %w", ErrConfig)
+		return fmt.Errorf("field lora.rank: expected at least 1 because alpha or roles is set, found 0: %w", ErrConfig)
 	}
 	return nil
 }

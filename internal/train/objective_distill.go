@@ -114,7 +114,7 @@ func newDistillVectors(s setting) (objective, error) {
 	case c.Teacher != "":
 		return nil, fmt.Errorf("vectors: expected it or teacher, found both: %w", ErrConfig)
 	case len(s.cfg.Validation.Data) > 0:
-		return nil, fmt.Errorf("vectors: they belong to the texts of data, expected validation.share in place of validation.data: %w", ErrConfig)
+		return nil, fmt.Errorf("vectors: the file has vectors only for the texts of data, expected validation.share in place of validation.data: %w", ErrConfig)
 	}
 	f, err := openVectors(c.Vectors)
 	if err != nil {
@@ -142,7 +142,7 @@ func (o *distillEmbedding) kinds() []Kind {
 // check reports a text that was cut: the file has one vector for all of it.
 func (o *distillEmbedding) check(e *Example) error {
 	if o.file != nil && e.Part {
-		return fmt.Errorf("text %d has more tokens than seq_len, but its vector is that of the whole text: %w", e.Text, ErrData)
+		return fmt.Errorf("text %d has more tokens than seq_len, expected at most seq_len, because its vector is for the whole text: %w", e.Text, ErrData)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ type lm struct{ alone }
 
 func newLM(s setting) (objective, error) {
 	if c := s.model.Config(); !c.CanGenerate {
-		return nil, fmt.Errorf("type %s: a %s model of this kind predicts no next tokens and cannot be trained for it: %w", s.cfg.Objective.name(), c.Arch, ErrConfig)
+		return nil, fmt.Errorf("type %s: this %s model predicts no next tokens and cannot be trained for it, expected a decoder: %w", s.cfg.Objective.name(), c.Arch, ErrConfig)
 	}
 	return &lm{}, nil
 }

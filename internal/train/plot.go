@@ -45,7 +45,7 @@ func Plot(out string) (string, error) {
 		return "", fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	if len(train) == 0 {
-		return "", fmt.Errorf("%s: no steps to draw", f.Name())
+		return "", fmt.Errorf("%s: the log has no steps to plot", f.Name())
 	}
 	path := filepath.Join(out, plotFile)
 	return path, atomicfile.Replace(path, []byte(svg(train, valid)))

@@ -118,7 +118,7 @@ func padding8(n int) int { return -n & 7 }
 // in data, which must begin at a multiple of 8.
 func parseShard(path string, data []byte) (*shard, error) {
 	bad := func(format string, args ...any) (*shard, error) {
-		return nil, fmt.Errorf("%s: %s: remove the folder, and it is made again: %w", path, fmt.Sprintf(format, args...), ErrData)
+		return nil, fmt.Errorf("%s: %s: remove the folder, the next run creates it again: %w", path, fmt.Sprintf(format, args...), ErrData)
 	}
 	if len(data) < shardHeader || string(data[:len(shardMagic)]) != shardMagic {
 		return bad("expected a file of tokens")

@@ -198,19 +198,19 @@ func mapShards(spec *sourceSpec, dir string) (_ *fileSource, err error) {
 	}
 	var index shardIndex
 	if err := json.Unmarshal(text, &index); err != nil || index.Format != cacheFormat || index.Kind != spec.kind.String() || index.Shards < 1 {
-		return nil, fmt.Errorf("%s: expected an index of tokens: remove the folder, and it is made again: %w", path, ErrData)
+		return nil, fmt.Errorf("%s: expected an index of tokens: remove the folder, the next run creates it again: %w", path, ErrData)
 	}
 	var shards []*shard
 	for i := range index.Shards {
 		path := filepath.Join(dir, shardName(i))
 		data, unmap, err := weights.MapFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("%w: remove the folder, and it is made again", err)
+			return nil, fmt.Errorf("%w: remove the folder, the next run creates it again", err)
 		}
 		unmaps = append(unmaps, unmap)
 		s, err := parseShard(path, data)
 		if err == nil && !s.suits(spec.kind) {
-			err = fmt.Errorf("%s: expected examples of kind %s: remove the folder, and it is made again: %w", path, spec.kind, ErrData)
+			err = fmt.Errorf("%s: expected examples of kind %s: remove the folder, the next run creates it again: %w", path, spec.kind, ErrData)
 		}
 		if err != nil {
 			return nil, err

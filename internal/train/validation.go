@@ -167,7 +167,7 @@ func split(s Source, share float64) (training, valid Source, err error) {
 	all := s.Stats()
 	n := max(1, int(math.Round(share*float64(all.Examples))))
 	if n >= all.Examples {
-		return nil, nil, fmt.Errorf("field validation.share: %g of %d pieces of text leaves nothing to learn from: %w", share, all.Examples, ErrData)
+		return nil, nil, fmt.Errorf("field validation.share: %g of %d pieces of text leaves nothing to train on: %w", share, all.Examples, ErrData)
 	}
 	v := &held{Source: s, from: all.Examples - n, n: n, stats: Stats{Examples: n}}
 	var e Example
@@ -222,7 +222,7 @@ func (t *Trainer) canDecide() error {
 		}
 	}
 	if c := &t.cfg.Validation; !slices.Contains(words, c.best()) {
-		return fmt.Errorf("field validation.best: expected a figure that evaluations of these data have (%s), found %q: %w", strings.Join(words, ", "), c.Best, ErrConfig)
+		return fmt.Errorf("field validation.best: expected a metric that these evaluations compute (%s), found %q: %w", strings.Join(words, ", "), c.Best, ErrConfig)
 	}
 	return nil
 }

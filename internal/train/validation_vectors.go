@@ -79,7 +79,7 @@ func (t *Trainer) openVectorTests(ctx context.Context, m *model.Model, valid Sou
 // vectorSource reads texts for a model that embeds.
 func (t *Trainer) vectorSource(ctx context.Context, m *model.Model, paths []string) (Source, error) {
 	if c := m.Config(); !c.CanEmbed {
-		return nil, fmt.Errorf("a %s model of this kind makes no vectors: %w", c.Arch, ErrConfig)
+		return nil, fmt.Errorf("this %s model computes no vectors, expected an embedding model: %w", c.Arch, ErrConfig)
 	}
 	return t.files(ctx, m, paths, false, false)
 }
