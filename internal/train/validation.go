@@ -222,7 +222,7 @@ func (t *Trainer) canDecide() error {
 		}
 	}
 	if c := &t.cfg.Validation; !slices.Contains(words, c.best()) {
-		return fmt.Errorf("field validation.best: expected a metric that these evaluations compute (%s), found %q: %w", strings.Join(words, ", "), c.Best, ErrConfig)
+		return fmt.Errorf("field validation.best: expected a figure that evaluations of these data have (%s), found %q: %w", strings.Join(words, ", "), c.Best, ErrConfig)
 	}
 	return nil
 }
