@@ -21,8 +21,8 @@ type BackendOptions struct {
 // OpenBackend makes a backend.
 type OpenBackend func(o BackendOptions) (plan.Backend, error)
 
-// Cards lists the devices of a kind, a line each for people, or says why there
-// are none.
+// Cards lists the devices of a kind, one line each for people. Its error says why
+// there are none.
 type Cards func() ([]string, error)
 
 var backends struct {
@@ -45,7 +45,7 @@ func Register(name string, open OpenBackend) {
 	backends.open[name] = open
 }
 
-// RegisterCards says how the cards of a backend are listed.
+// RegisterCards sets the function that lists the cards of a backend.
 func RegisterCards(name string, list Cards) {
 	backends.Lock()
 	defer backends.Unlock()

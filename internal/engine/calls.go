@@ -98,10 +98,10 @@ func (e *Engine) running() string {
 }
 
 // Close ends compilations, waits for the runs in flight and frees all sessions.
-// Calls that would need another run end with ErrClosed. It waits for
-// Options.CloseTimeout at most: then it frees nothing, because a kernel may read
-// that memory, and returns an ErrBusy that names what runs. It may be called
-// again, and by several goroutines.
+// Calls that need another run end with ErrClosed. If runs do not end within
+// Options.CloseTimeout, Close frees nothing, because a kernel may still read the
+// memory. It then returns an ErrBusy that names the running work. Close may be
+// called again, and by several goroutines.
 func (e *Engine) Close() error {
 	e.shut()
 	select {

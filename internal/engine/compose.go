@@ -87,8 +87,8 @@ func (c *call) longestFirst() {
 // empty reports whether the next text has no tokens: no share of a load counts it.
 func (c *call) empty() bool { return len(c.seqs[c.order[c.taken]]) == 0 }
 
-// prefer is the place of the longest text that fits into the room; where none
-// does, of the shortest. The call is sorted.
+// prefer returns the position of the longest text that fits into room tokens, or
+// of the shortest text if none fits. The call is sorted.
 func (c *call) prefer(room int) int {
 	rest := c.order[c.taken:]
 	return c.taken + sort.Search(len(rest)-1, func(i int) bool { return len(c.seqs[rest[i]]) <= room })

@@ -45,9 +45,9 @@ var atOnce = func() context.Context {
 	return ctx
 }()
 
-// drawAll draws for all streams, on as many workers as took part in the run of the
-// step, 0 for all. Workers that are busy with other calls are not waited for: the
-// caller then draws alone.
+// drawAll samples for all streams, on as many workers as took part in the run of
+// the step (active; 0: all). It does not wait for workers that are busy with
+// other calls; the caller then samples alone.
 func (d *draws) drawAll(active int, side func(ctx context.Context, n int, f func(worker int)) error) {
 	d.next.Store(0)
 	n := min(len(d.streams), len(d.scratch))
@@ -70,7 +70,7 @@ func (s *Stream) draw(logits func(row int) []float32, w *sample.Scratch) {
 	s.drawn.id, s.drawn.err = s.sampler.Sample(row, w)
 }
 
-// collect takes the tokens that a device has drawn.
+// collect reads the tokens that a device has sampled.
 func (d *draws) collect(ids []int32) {
 	for _, s := range d.streams {
 		s.drawn.id, s.drawn.err = ids[s.row], nil
@@ -80,8 +80,8 @@ func (d *draws) collect(ids []int32) {
 	}
 }
 
-// asks tells the device how to draw the stream's next token. The host's random
-// numbers make the token the same as if the host drew it.
+// asks writes the sampling parameters of the stream's next token for the device.
+// The host's random numbers make the token the same as if the host sampled it.
 func (s *Stream) asks(w *worker) {
 	p, how := s.sampler.Params(), w.Sampling[s.row*graph.SampleLen:]
 	how[graph.SampleTemperature], how[graph.SampleTopK] = p.Temperature, float32(min(p.TopK, 1<<24))

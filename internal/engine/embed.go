@@ -44,7 +44,7 @@ func (e *Engine) EmbedIDs(ctx context.Context, seqs [][]int32, dst []float32, o 
 	return m.embed(e.scoped(ctx), seqs, nil, dst, l)
 }
 
-// loadOf checks sequences of at most so many tokens and sums them up.
+// loadOf checks sequences of at most longest tokens and returns their totals.
 func (e *Engine) loadOf(seqs [][]int32, longest int) (load, error) {
 	l := load{seqs: len(seqs)}
 	for i, ids := range seqs {
@@ -57,9 +57,9 @@ func (e *Engine) loadOf(seqs [][]int32, longest int) (load, error) {
 	return l, nil
 }
 
-// embedder runs a program that gives one row per sequence: an embedding, or the
-// score of a pair of texts. Its queue merges calls. Its runs are fine, or coarse
-// where there are serial sessions.
+// embedder runs a program that computes one row per sequence: an embedding, or
+// the score of a pair of texts. Its queue merges calls. Its runs are fine, or
+// coarse if there are serial sessions.
 type embedder struct {
 	queue
 	prog   program
@@ -86,13 +86,13 @@ func newEmbedder(e *Engine, k kind, name string) *embedder {
 	return m
 }
 
-// embedder returns the program for one way of pooling.
+// embedder returns the compiled program for one kind of pooling.
 func (e *Engine) embedder(ctx context.Context, o model.EmbedOptions) (*embedder, error) {
 	m := e.embedderOf(o)
 	return m, m.prog.open(ctx, e, func(ctx context.Context) error { return m.compile(ctx, e.opts.Parallel != Fine) })
 }
 
-// embedderOf finds the program, which may have to be compiled.
+// embedderOf returns the program, which may not be compiled yet.
 func (e *Engine) embedderOf(o model.EmbedOptions) *embedder {
 	e.progs.Lock()
 	defer e.progs.Unlock()
@@ -116,8 +116,7 @@ func (e *Engine) embedderOf(o model.EmbedOptions) *embedder {
 	return m
 }
 
-// compile makes the program's sessions; coarse says whether coarse runs are
-// wanted, too.
+// compile opens the program's sessions; coarse: also those for coarse runs.
 func (m *embedder) compile(ctx context.Context, coarse bool) error {
 	e, labels := m.eng, plan.ProfileLabels{Phases: []string{kindNames[m.kind]}}
 	// A text is one sequence of one run, however long it is.
@@ -141,8 +140,8 @@ func (m *embedder) compile(ctx context.Context, coarse bool) error {
 	return nil
 }
 
-// openCoarse gives every worker a serial session: its own arenas, the same
-// weights. There are all of them, or none beside an error.
+// openCoarse gives every worker a serial session with its own arenas and shared
+// weights. On an error it opens none.
 func (m *embedder) openCoarse(ctx context.Context, name string, labels plan.ProfileLabels) ([]*worker, error) {
 	e := m.eng
 	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, m.most))
@@ -186,7 +185,7 @@ func (m *embedder) embed(ctx context.Context, seqs, segments [][]int32, dst []fl
 	return m.do(c)
 }
 
-// runRound runs some of what waits, fine or coarse.
+// runRound runs a part of the waiting calls, fine or coarse.
 func (m *embedder) runRound() {
 	m.sched.mode = Mode(m.eng.mode.Load())
 	if l := m.load(); m.sched.pick(l) == Coarse {
@@ -229,8 +228,8 @@ func (m *embedder) coarseRound(l load) {
 		defer m.rounds.End()
 		_ = m.eng.caps.Coarse(ctx, active, m.work)
 	})
-	// Only a round that ran its whole load, and no call that joined later, is a sample
-	// of how fast so many workers are.
+	// Only a round that ran its whole load, and no call that joined later, is a
+	// valid sample of the speed with this number of workers.
 	if m.ran == l.tokens && n == len(m.others) {
 		lim.Took(float64(max(1, l.tokens)), float64(profile.Now()-start)/1e9, limit.Host)
 	}

@@ -32,7 +32,7 @@ import (
 var (
 	// ErrClosed reports a call after Close, or one that Close cut short.
 	ErrClosed = weights.ErrClosed
-	// ErrTooLong reports a text with more tokens than the model takes.
+	// ErrTooLong reports a text with more tokens than the model accepts.
 	ErrTooLong = errors.New("text is too long")
 	// ErrInput reports token ids or sizes that no run can have.
 	ErrInput = errors.New("invalid input")
@@ -60,8 +60,8 @@ type Options struct {
 	NoPrefix     bool // run every prompt whole, even if the KV cache holds its beginning: for measurements
 	Recorder     *profile.Recorder
 	CloseTimeout time.Duration // how long Close waits for runs in flight: CloseTimeout
-	// Costs are what was measured of this machine with the same number of workers.
-	// Auto decides by them; nil means built-in figures.
+	// Costs are measurements of this machine with the same number of workers.
+	// Auto decides by them; nil: built-in figures.
 	Costs *calib.Costs
 }
 
@@ -165,8 +165,8 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Do runs f while the engine is kept from closing: for what looks at the model
-// itself.
+// Do runs f and prevents the engine from closing meanwhile. It is for work on the
+// model itself.
 func (e *Engine) Do(f func() error) error {
 	if err := e.enter(inspecting); err != nil {
 		return err
@@ -194,7 +194,8 @@ func (e *Engine) scoped(ctx context.Context) context.Context {
 	return profile.WithRecorder(ctx, e.opts.Recorder)
 }
 
-// checkIDs holds a sequence against the vocabulary and a length.
+// checkIDs checks the ids of sequence i against the vocabulary, and its length
+// against longest.
 func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 	if len(ids) == 0 && !e.cfg.Empty {
 		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i)

@@ -21,8 +21,8 @@ type Request struct {
 	// Called and Tokenized are when the caller was asked and when it had the prompt,
 	// by profile.Now; 0: when Generate was called.
 	Called, Tokenized int64
-	// End tells which tokens end the text; nil means none does. They are not
-	// part of the answer.
+	// End reports whether a token ends the text; nil: no token does. Such a token
+	// is not part of the answer.
 	End func(id int32) bool
 }
 
@@ -30,7 +30,7 @@ type Request struct {
 type Reason uint8
 
 const (
-	// Running is the reason of what has not ended, or was cut short by an error.
+	// Running: the generation has not ended, or an error ended it.
 	Running Reason = iota
 	// Stop means that the model ended the text.
 	Stop
@@ -271,7 +271,7 @@ func (s *Stream) Stop() {
 	s.mu.Unlock()
 }
 
-// Err is what cut the generation short, or nil.
+// Err is the error that ended the generation, or nil.
 func (s *Stream) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,8 +350,8 @@ func (s *Stream) leave() {
 	}
 }
 
-// abort ends every stream after a panic in the step loop. What the cache holds
-// is forgotten, since nobody knows how far its books were written.
+// abort ends every stream after a panic in the step loop. It discards the
+// contents of the cache, because its bookkeeping may be incomplete.
 func (g *generator) abort(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,13 +8,15 @@ import (
 	"hotpath/internal/kv"
 )
 
-// queue merges calls of one program into runs. Embedding, ranking and scoring each
-// have queues; they differ in how a batch is composed and its results delivered.
+// queue merges calls of one program into runs. Embedding, ranking and scoring
+// have queues of their own. They differ in how a batch is composed and how its
+// results are delivered.
 //
-// Whoever finds the queue free leads, as long as its own call is the only one: its
-// context ends its runs then. If others join, a goroutine of its own leads until
-// the queue is empty, and all callers wait for a signal, or leave when their
-// context ends: no caller is bound to the run of another.
+// A caller that finds the queue free becomes the leader while its call is the
+// only one; its context then ends its runs. If other calls join, a separate
+// goroutine leads until the queue is empty. All callers then wait for a signal,
+// or leave when their context ends. So no caller has to finish the run of
+// another.
 type queue struct {
 	eng    *Engine
 	kind   kind                                  // of its calls, for Close
@@ -88,7 +90,7 @@ func (q *queue) take() *call {
 	return c
 }
 
-// do queues a call and sees it through. mu is held.
+// do queues a call and waits for its result. The caller holds mu.
 func (q *queue) do(c *call) error {
 	q.push(c)
 	ctx := c.ctx
@@ -107,8 +109,8 @@ func (q *queue) do(c *call) error {
 	return err
 }
 
-// wait blocks until the call is done or leads. It reports false where the
-// context ended first: the call is the queue's to clean up then.
+// wait blocks until the call is done or becomes the leader. It returns false if
+// the context ended first; the queue then cleans up the call.
 func (q *queue) wait(c *call) bool {
 	q.mu.Unlock()
 	select {
@@ -130,9 +132,9 @@ func (q *queue) wait(c *call) bool {
 	return false
 }
 
-// lead runs c until it is done, and hands over to whoever waits then. If others
-// join before that, it starts serve and waits like them. It reports false where
-// wait does.
+// lead runs c until it is done and then hands over to a waiting call. If others
+// join before that, it starts serve and waits like them. It returns false if wait
+// does.
 func (q *queue) lead(c *call) bool {
 	for q.leader = c; !c.done; {
 		err := context.Cause(c.ctx)
@@ -165,7 +167,8 @@ func (q *queue) joined() bool {
 	return q.leader != nil && q.head != nil && (q.head != q.leader || q.head.next != nil)
 }
 
-// serve leads for nobody until the queue is empty. The engine is held.
+// serve leads, without a call of its own, until the queue is empty. The engine is
+// held.
 func (q *queue) serve() {
 	defer q.eng.leave(q.kind)
 	q.mu.Lock()
@@ -257,12 +260,13 @@ func (q *queue) context(w *worker) context.Context {
 	return q.eng.base
 }
 
-// settle gives the results of a run to their calls.
+// settle delivers the results of a run to their calls.
 func (q *queue) settle(w *worker, err error) {
 	if err == nil {
 		q.ran += w.Bind.T
 	}
-	// A part is taken off the list when its call has got it: abort finds the rest.
+	// A part is removed from the list after its call has received it, so that
+	// abort finds the remaining parts.
 	for n := len(w.parts); n > 0; n = len(w.parts) {
 		q.deliver(w, w.parts[n-1], err)
 		w.parts = w.parts[:n-1]
@@ -317,7 +321,7 @@ func (q *queue) abort(err error) {
 	}
 }
 
-// fail keeps the first error of a call and takes it off the queue.
+// fail stores the first error of a call and removes the call from the queue.
 func (q *queue) fail(c *call, err error) {
 	q.remove(c)
 	if c.err == nil {

@@ -12,7 +12,7 @@ import (
 	"hotpath/profile"
 )
 
-// runner is a session and a worker per slot of it.
+// runner is a session with one worker per slot.
 type runner struct {
 	sess    *plan.Session
 	workers []*worker

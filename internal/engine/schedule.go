@@ -36,8 +36,8 @@ func ParseMode(s string) (Mode, error) {
 }
 
 const (
-	// FineRunTokens is the most tokens of a fine run unless Options say
-	// otherwise, CoarseRunTokens that of a coarse one.
+	// FineRunTokens and CoarseRunTokens are the default maximum tokens per fine
+	// and per coarse run.
 	FineRunTokens   = defaultBatchTokens
 	CoarseRunTokens = 256
 	coarseLongest   = CoarseRunTokens // tokens of the longest text of a coarse run
@@ -46,7 +46,7 @@ const (
 	coarseTokens = 64
 )
 
-// load is what waits to be embedded.
+// load is the total of the texts that wait to be embedded.
 type load struct{ seqs, tokens, longest int }
 
 func (l load) batch() calib.Batch {
@@ -65,8 +65,8 @@ type scheduler struct {
 	most   int // tokens of a fine run
 }
 
-// pick chooses Fine or Coarse. Coarse falls back to fine where the backend has no
-// use for it or a text does not fit a coarse run.
+// pick chooses Fine or Coarse. It chooses Fine if the backend has no coarse mode
+// or a text does not fit into a coarse run.
 func (s *scheduler) pick(l load) Mode {
 	switch {
 	case !s.coarse || l.longest > coarseLongest || s.mode == Fine:

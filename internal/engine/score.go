@@ -19,7 +19,7 @@ const (
 )
 
 // scorer computes likelihoods. Its queue merges calls. The bits of a text do not
-// depend on the texts beside it.
+// depend on the other texts of its run.
 type scorer struct {
 	queue
 	prog program
@@ -120,9 +120,9 @@ func (s *scorer) score(ctx context.Context, seqs [][]int32, nll [][]float32) err
 	return s.do(c)
 }
 
-// compose fills a batch from the head of the queue: all but the last token of each
-// text, in order, and rows for as many likelihoods as there is room for. A text
-// that does not fit goes on in the next run, and its call stays at the head.
+// compose fills a batch from the head of the queue: all tokens of each text
+// except the last, in order, and as many rows with likelihoods as fit. A text
+// that does not fit continues in the next run, and its call stays at the head.
 func (s *scorer) compose(w *worker) context.Context {
 	_, end := profile.Scope(s.eng.base, "batch")
 	defer end()

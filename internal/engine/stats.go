@@ -2,7 +2,7 @@ package engine
 
 import "sync/atomic"
 
-// Stats say what the engine does now and has done so far.
+// Stats are counters of the engine's current and past work.
 type Stats struct {
 	// Now.
 	Waiting int // calls that no run has taken all of, and generations that have not begun

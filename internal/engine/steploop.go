@@ -12,9 +12,9 @@ import (
 	"hotpath/profile"
 )
 
-// generator runs the steps of all generations: each step is one ragged run of
-// one token for every sequence that decodes, and as much of prompts as fits
-// beside them. A goroutine lives while there is work.
+// generator runs the steps of all generations. Each step is one ragged run: one
+// token for every sequence that decodes, and as many prompt tokens as fit in
+// addition. Its goroutine lives while there is work.
 type generator struct {
 	eng  *Engine
 	prog program
@@ -113,7 +113,7 @@ func (g *generator) sweep() {
 	g.waiting = slices.DeleteFunc(g.waiting, over)
 }
 
-// retire takes a stream's blocks away.
+// retire frees a stream's blocks.
 func (g *generator) retire(s *Stream) {
 	if s.seq != nil {
 		s.seq.Release()
@@ -215,8 +215,8 @@ func (g *generator) step() {
 	clear(g.draws.streams)
 }
 
-// pick chooses the program of a step: the one that draws on the device, unless a
-// stream has penalties.
+// pick chooses the program of a step: the program that samples on the device,
+// unless a stream has penalties.
 func (g *generator) pick() *runner {
 	if g.sampled == nil || slices.ContainsFunc(g.active, func(s *Stream) bool { return !s.req.Sample.Penalties.None() }) {
 		return g.logits
@@ -244,9 +244,9 @@ func (g *generator) context() context.Context {
 	return only.ctx
 }
 
-// compose fills the batch: first the streams that decode, so that a long
-// prompt delays nobody by more than its share of a step, then prompts. It
-// returns the phase that this makes the step.
+// compose fills the batch: first the streams that decode, then prompts. So a long
+// prompt delays other streams by no more than its share of a step. It returns the
+// phase of the step.
 func (g *generator) compose() int {
 	g.at.Reset()
 	g.asked = 0
@@ -255,7 +255,7 @@ func (g *generator) compose() int {
 	}
 	decoding := 0
 	for _, prompts := range [2]bool{false, true} {
-		// Preemption shortens the list under way.
+		// Preemption shortens the list during the loop.
 		for i := 0; i < len(g.active); i++ {
 			if s := g.active[i]; (s.seq.Len() < s.prefill) == prompts {
 				g.feed(s)
@@ -364,7 +364,7 @@ func (g *generator) preempt(s *Stream) bool {
 	return false
 }
 
-// share tells the profile whose tokens are in the batch.
+// share reports to the profile whose tokens are in the batch.
 func (g *generator) share(sess *plan.Session) {
 	g.shares = g.shares[:0]
 	for _, s := range g.active {
@@ -381,7 +381,7 @@ func (g *generator) share(sess *plan.Session) {
 	sess.SetShares(g.shares)
 }
 
-// record tells the profile how long a generation took that is over.
+// record reports the duration of a finished generation to the profile.
 func (s *Stream) record() {
 	rec := s.gen.eng.opts.Recorder
 	if rec == nil {

@@ -22,15 +22,16 @@ func NewStopWords(words []string) *StopWords {
 	return w
 }
 
-// Push takes the next piece and returns the text that is certain, and whether
-// a stop string was found: the text before it is all there is then.
+// Push adds the next piece. It returns the text that is certain, and whether a
+// stop string was found. If so, the returned text ends before the stop string and
+// nothing follows.
 func (w *StopWords) Push(piece string) (text string, stop bool) {
 	if w.found || len(w.words) == 0 {
 		return piece, w.found
 	}
 	text = w.held + piece
-	// The stop string that is complete first counts; of two that end together
-	// the longer one, which begins earlier.
+	// The stop string that is complete first wins. If two end at the same
+	// position, the longer one wins, because it begins earlier.
 	end, begin := len(text)+1, 0
 	for _, s := range w.words {
 		if i := strings.Index(text, s); i >= 0 && (i+len(s) < end || i+len(s) == end && i < begin) {

@@ -34,14 +34,14 @@ type Backend interface {
 	Close() error
 }
 
-// Caps is what a backend can do.
+// Caps are the capabilities of a backend.
 type Caps struct {
 	Name    string // cpu, ref, null, opencl:0
 	Workers int    // threads of a fine run
-	// Coarse runs f on up to n workers at the same time, f(0) on the caller. If ctx
-	// ends before the workers are free it runs nothing. Workers take work from a
-	// common list in f, so one that has not begun when f(0) returns is not called.
-	// nil: the backend does not run whole batches side by side.
+	// Coarse runs f on up to n workers at the same time, f(0) on the caller. If
+	// ctx ends before the workers are free, it runs nothing. In f, workers take
+	// work from a common list. Therefore a worker that has not started when f(0)
+	// returns is not called. nil: the backend has no coarse mode.
 	Coarse func(ctx context.Context, n int, f func(worker int)) error
 	// NoReuse gives every activation memory of its own, to measure the benefit of
 	// reuse.
@@ -57,17 +57,18 @@ type Caps struct {
 	// ends a bucket at the row count at which formats or kernels change, or at
 	// which a smaller plan saves enough memory.
 	Buckets []int
-	// StoredAs is the type that the backend holds a weight in; nil: the file's.
+	// StoredAs is the type in which the backend stores a weight; nil: the file's.
 	StoredAs func(v *graph.Value, readers []*graph.Node) tensor.DType
-	// Chunk is how many rows of logits, of so many bytes each, a training step
-	// computes at a time (Step.Chunk); nil: all rows, and steps have no chunks.
+	// Chunk is the number of rows of logits that a training step computes at a
+	// time (Step.Chunk), for rows of rowBytes bytes; nil: all rows, and steps
+	// have no chunks.
 	Chunk func(rowBytes int64) int
 	// Async reports that Enqueue returns before the work is done. A session can
 	// then have two slots of inputs and outputs, so that the host prepares a run
 	// while the device computes the previous one. The backend computes the runs
 	// of a session in the order in which they were enqueued.
 	Async bool
-	// Host asks for nodes that the backend lacks to run on the host, by their
+	// Host runs nodes that the backend does not support on the host, by their
 	// reference implementations. Without it a program with such a node is
 	// refused.
 	Host bool
@@ -85,14 +86,14 @@ type Weight struct {
 // Packed is a backend's own form of a weight.
 type Packed interface{ Bytes() int64 }
 
-// Freer is a Packed whose memory the garbage collector does not see. Free is
-// called once, when no session reads the weight any more.
+// Freer is a Packed whose memory is not managed by the garbage collector. Free is
+// called once, after the last session that reads the weight has closed.
 type Freer interface{ Free() error }
 
 // Arena is one class of memory.
 type Arena interface {
-	// Host is the memory itself where the host can reach it, else nil. It may
-	// be touched only while no run is in flight.
+	// Host is the memory itself if the host can access it, else nil. It may be
+	// touched only while no run is in flight.
 	Host() []byte
 	Read(offset int64, dst []byte) error
 	Write(offset int64, src []byte) error
@@ -104,7 +105,7 @@ type Arena interface {
 // little by little, so committing all of it would waste memory.
 type WholeArena interface{ Whole() }
 
-// Memory is what a session owns and an Exec runs in.
+// Memory is the memory of a session, in which an Exec runs.
 type Memory struct {
 	Arenas  [NumClasses]Arena
 	Weights []Packed // by Value.ID, nil for others
@@ -141,12 +142,12 @@ type Exec interface {
 
 // Limited is an Exec that may run with fewer workers than there are.
 type Limited interface {
-	// Active is how many workers took part in the last run.
+	// Active is the number of workers that took part in the last run.
 	Active() int
 }
 
-// Prober is an exec that can sample what the machine gives its workers. No run may be
-// in flight.
+// Prober is an Exec that can sample the machine's ceilings with its workers. No
+// run may be in flight.
 type Prober interface {
 	// Probe samples a ceiling after a run of ran nanoseconds, if the recorder
 	// wants a sample.
@@ -159,7 +160,7 @@ type Prober interface {
 // implements it.
 type Source interface {
 	Weight(key string) (weights.Tensor, error)
-	// Drop says that a backend has copied t and that its pages are not wanted
-	// any more.
+	// Drop reports that a backend has copied t and that its pages are no longer
+	// needed.
 	Drop(t weights.Tensor)
 }

@@ -201,7 +201,8 @@ func (c *formCheck) held(v *graph.Value) []*Format {
 	return all
 }
 
-// places checks that the forms of a value lie in its place, apart from each other.
+// places checks that the forms of a value are inside its buffer and do not
+// overlap.
 func (c *formCheck) places() error {
 	for id, fs := range c.plan.Forms {
 		all := c.plan.Places[id]
