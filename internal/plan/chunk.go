@@ -46,7 +46,7 @@ func (p *Plan) Part(s *Step, v *graph.Value) Part {
 	return Part{Chunk: s.Chunk, At: s.Chunk.First}
 }
 
-// Size is the number of rows of the part, of a value whose rows are d.
+// Size is the number of rows of the part, for a value with d rows.
 func (c Part) Size(d tensor.Dim, b tensor.Bind) int {
 	if c.Rows == 0 {
 		return d.Size(b)
@@ -54,12 +54,12 @@ func (c Part) Size(d tensor.Dim, b tensor.Bind) int {
 	return min(max(d.Size(b)-c.First, 0), c.Rows)
 }
 
-// Sums reports whether the step adds to what the chunks before it made of v.
+// Sums reports whether the step adds to the sum of the earlier chunks in v.
 func (s *Step) Sums(v *graph.Value) bool {
 	return s.Chunk.Index > 0 && v.Node.Op.ByRow == graph.RowSum && slices.Contains(s.Nodes, v.Node)
 }
 
-// origin is the index by which Forms know the step.
+// origin is the index of the step in Forms.
 func (s *Step) origin() int {
 	if s.Chunk.Index > 0 {
 		return s.Chunk.origin
@@ -87,8 +87,8 @@ func (p *Plan) sizes(v *graph.Value) tensor.Bind {
 	return b
 }
 
-// chunk cuts the rows of logits into chunks of as many rows as most says. Only
-// training has gradients to make of them at once; other programs keep their plan.
+// chunk cuts the rows of logits into chunks of most(rowBytes) rows. Only training
+// computes gradients of logits; the plans of other programs stay unchanged.
 func (p *Plan) chunk(most func(rowBytes int64) int) {
 	trains := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Op.Commits })
 	if most == nil || !trains {
@@ -115,7 +115,7 @@ type region struct {
 	narrow []*graph.Value
 }
 
-// regionOf is the region of logits v; ok is false where it cannot be cut into
+// regionOf is the region of logits v; ok is false if it cannot be cut into
 // chunks.
 func (p *Plan) regionOf(v *graph.Value) (r region, ok bool) {
 	r.narrow = []*graph.Value{v}
@@ -156,8 +156,8 @@ func (p *Plan) regionOf(v *graph.Value) (r region, ok bool) {
 	return r, p.apart(r)
 }
 
-// apart reports whether the steps between those of a region either need nothing of
-// it or are not needed by it.
+// apart reports whether each step between the steps of a region either does not
+// depend on the region or is not needed by it.
 func (p *Plan) apart(r region) bool {
 	_, after := p.around(r)
 	for _, i := range after {
@@ -199,7 +199,7 @@ func (p *Plan) around(r region) (before, after []int) {
 	return before, after
 }
 
-// repeat makes the steps of a region once per chunk of so many rows.
+// repeat replaces the steps of a region by one copy per chunk of rows rows.
 func (p *Plan) repeat(r region, rows int) {
 	n := (p.Max.R + rows - 1) / rows
 	before, after := p.around(r)
@@ -229,8 +229,8 @@ func (p *Plan) repeat(r region, rows int) {
 	}
 }
 
-// reorder makes steps those of the plan. Each is one of the plan's, known by its
-// origin; one may be there once per chunk, or not at all.
+// reorder replaces the plan's steps. Each new step is a copy of an old one,
+// identified by its origin. An old step may occur once per chunk, or not at all.
 func (p *Plan) reorder(steps []Step) {
 	moved := map[int]int{} // old index -> new, of the first chunk
 	for i := range steps {

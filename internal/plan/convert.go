@@ -80,7 +80,7 @@ func (p *Plan) addConverts() {
 	p.Steps = steps
 }
 
-// convertStep writes v in another format beside its plain one.
+// convertStep writes v in another format in addition to its plain one.
 func convertStep(index int, v *graph.Value, to *Format) Step {
 	n := &graph.Node{Op: graph.OpConvert, Name: v.Node.Name + " as " + to.Name, Layer: v.Node.Layer, In: []*graph.Value{v}, Out: []*graph.Value{v}}
 	return Step{Index: index, Name: n.Name, Kind: n.Op.Name, Nodes: []*graph.Node{n}, In: n.In, Out: n.Out, Choices: [][]Choice{nil}, Convert: to}

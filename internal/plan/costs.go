@@ -61,7 +61,7 @@ type stepCost struct {
 	sums []again
 }
 
-// operandSize is what the bytes of an operand are computed from.
+// operandSize is the input for computing the bytes of an operand.
 type operandSize struct {
 	outer  tensor.Dim
 	part   Part
@@ -92,14 +92,15 @@ type costCall struct {
 	reads []int         // of call.In: which of costing.reads, or -1
 }
 
-// again is an operand that is read once more or once less than its op says.
+// again corrects the count of reads of an operand: one more or one fewer than its
+// op declares.
 type again struct {
 	size   operandSize
 	tensor graph.Tensor // but for its rows
 }
 
 // newCosting prepares the costs of a plan. io is the memory of its inputs;
-// weights are what the backend made of the file's.
+// weights are the packed weights.
 func newCosting(p *Plan, io []byte, weights []Packed) *costing {
 	c := &costing{steps: make([]stepCost, len(p.Steps)), kind: make([]int32, len(p.Steps))}
 	for i := range p.Steps {
@@ -116,7 +117,7 @@ func newCosting(p *Plan, io []byte, weights []Packed) *costing {
 	return c
 }
 
-// newStepCost is the cost of a step as its sizes have it.
+// newStepCost prepares the cost of a step as a function of its sizes.
 func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 	var sc stepCost
 	read := map[*graph.Value]bool{}

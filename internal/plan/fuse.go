@@ -13,7 +13,7 @@ import (
 type Pattern struct {
 	Kind string
 	Root *graph.OpDef
-	// Inputs[i], where not nil, must match the node that makes operand i.
+	// Inputs[i], if not nil, must match the node that computes operand i.
 	Inputs []*Pattern
 	// Keep allows this inner node's value to be read by others too; it is then
 	// an output of the fused step.
@@ -102,9 +102,8 @@ func fuse(g *graph.Graph, live, host []bool, patterns []Pattern) []Step {
 	return steps
 }
 
-// match collects the nodes of a pattern rooted at n. An inner value may be
-// read outside only where the pattern keeps it and the readers come after the
-// whole step.
+// match collects the nodes of a pattern rooted at n. Nodes outside may read an
+// inner value only if the pattern keeps it and they come after the whole step.
 func match(p *Pattern, n, root *graph.Node, g *graph.Graph, us [][]*graph.Node, taken []bool) ([]*graph.Node, bool) {
 	if n.Op != p.Root || taken[n.ID] {
 		return nil, false
@@ -148,8 +147,8 @@ func match(p *Pattern, n, root *graph.Node, g *graph.Graph, us [][]*graph.Node, 
 	return nodes, true
 }
 
-// siblings collects n and the nodes after it that can run beside it. They need
-// nothing that is made after n's own operand, so they can run in n's place.
+// siblings collects n and later nodes that can run in the same step. They depend
+// on nothing that is computed after n's operand, so they can run in n's place.
 func siblings(p *Pattern, n *graph.Node, us [][]*graph.Node, taken []bool) []*graph.Node {
 	can := func(m *graph.Node) bool {
 		if m.Op != p.Root || taken[m.ID] || m.Layer != n.Layer || m.In[0] != n.In[0] || !slices.Equal(m.After, n.After) {

@@ -55,9 +55,9 @@ func (p *Plan) placeForms(v *graph.Value, b tensor.Bind) {
 	}
 }
 
-// layout gives every buffer its place: leaves and outputs one after the
-// other, activations by lifetime (largest first, at the lowest free offset);
-// with NoReuse as if all lived to the end.
+// layout assigns memory to every buffer: leaves and outputs one after the other,
+// activations by lifetime (largest first, at the lowest free offset). With
+// NoReuse all activations live to the end.
 func layout(p *Plan, caps Caps) {
 	g := p.Graph
 	bump := func(c Class, v *graph.Value, b tensor.Bind) {
@@ -198,8 +198,8 @@ func readTwice(s *Step, v *graph.Value) bool {
 	return n > 1
 }
 
-// placeActivations solves the layout. A buffer that is taken over forms one
-// chain with its successor and is placed once, for the chain's whole life.
+// placeActivations solves the layout. A buffer that is reused in place forms one
+// chain with its successor. A chain is placed once, for its whole lifetime.
 func placeActivations(p *Plan, lives []*life) {
 	byOwner := map[*graph.Value]*life{}
 	head := map[*graph.Value]*life{}
@@ -276,8 +276,8 @@ func Deaths(p *Plan) [][]Place {
 	return dead
 }
 
-// stillRead reports whether v's place holds something after step i: v itself,
-// a later version, or the result of this very step.
+// stillRead reports whether v's buffer is live after step i: as v itself, as a
+// later version, or as the result of this step.
 func stillRead(p *Plan, i int, v *graph.Value) bool {
 	pl := p.Place(v)
 	for _, o := range p.Steps[i].Out {

@@ -52,15 +52,17 @@ type Rule struct {
 	Weights func(m Matrix) bool
 	// Packing is the format that it reads the matrix in.
 	Packing *Format
-	// When may refuse a node for its attributes or for what it is fused with.
+	// When may refuse a node because of its attributes or of the nodes that it is
+	// fused with.
 	When func(s *Step, n *graph.Node) bool
-	// Reads are the formats that it takes its first operands in, the best first;
-	// none: plain. Operands is the number of these operands; 0 means 1.
+	// Reads are the accepted formats of the first operands, the best first; none:
+	// plain. Operands is the number of these operands; 0 means 1.
 	Reads    []*Format
 	Operands int
-	// Writes are the formats beside plain that the step can end in; nil: none.
+	// Writes are the formats other than plain in which the step can write its
+	// result; nil: none.
 	Writes func(s *Step) []*Format
-	// Together says that it writes several formats in one pass.
+	// Together reports that the step writes several formats in one pass.
 	Together bool
 	// Skips are operands of the op that the rule does not read: they are not kept
 	// for the step, and their bytes do not count.
@@ -100,7 +102,7 @@ func (r *Rule) applies(s *Step, n *graph.Node, rows int, m *Matrix, packing *For
 // for all its readers. State has every format that its readers need.
 func (m *Matrix) Weight() bool { return m.Leaf != nil && m.Leaf.Kind == graph.WeightLeaf }
 
-// table is what lowering reads.
+// table is the input of lowering.
 type table struct {
 	rules    []Rule
 	stored   []tensor.DType // [Value.ID] of weights: the type that the backend holds them in
@@ -137,7 +139,7 @@ func newTable(g *graph.Graph, be Backend, host []bool, invariant bool) *table {
 	return t
 }
 
-// lookup is 1 for nodes that only take rows out of a table.
+// lookup is 1 for nodes that only read rows of a table.
 func lookup(n *graph.Node) int {
 	if n.Op == graph.OpEmbed {
 		return 1
@@ -145,7 +147,7 @@ func lookup(n *graph.Node) int {
 	return 0
 }
 
-// matrix describes the matrix operand of n, nil where it has none.
+// matrix describes the matrix operand of n; nil if it has none.
 func (t *table) matrix(n *graph.Node) *Matrix {
 	if n.Op.Matrix == 0 {
 		return nil
@@ -284,7 +286,7 @@ func (p *Plan) lower(t *table) error {
 	return nil
 }
 
-// ignores reports whether the step reads v by none of the rules by which it runs.
+// ignores reports whether none of the step's chosen rules reads v.
 func (s *Step) ignores(v *graph.Value) bool {
 	for _, n := range s.Nodes {
 		for k, in := range n.In {
@@ -355,10 +357,10 @@ func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 
 // formsOf decides the formats of v, which step w writes:
 //   - plain alone, if the writer cannot write the format that the first reader
-//     likes best;
-//   - that format alone, if all readers like it best;
+//     prefers;
+//   - that format alone, if all readers prefer it;
 //   - both, if the writer writes both in one pass;
-//   - else plain alone.
+//   - otherwise plain alone.
 func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 	s := &p.Steps[w]
 	plain := []Form{{Writer: w}}
@@ -395,8 +397,8 @@ func (s *Step) ends(v *graph.Value) bool {
 	return v.Index == 0 && !slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return slices.Contains(n.In, v) })
 }
 
-// writes are the formats beside plain that every choice of the step can write,
-// and whether all of them write several in one pass.
+// writes are the formats other than plain that every choice of the step can
+// write. together reports whether all choices write several in one pass.
 func (s *Step) writes() (out []*Format, together bool) {
 	first := true
 	together = true
@@ -449,7 +451,7 @@ func (p *Plan) stateForms(v *graph.Value) []Form {
 	return out
 }
 
-// has reports whether the plan holds v in a format.
+// has reports whether the plan stores v in a format.
 func (p *Plan) has(v *graph.Value, f *Format) bool {
 	return slices.ContainsFunc(p.Forms[buffer(v).ID], func(o Form) bool { return o.Format == f })
 }

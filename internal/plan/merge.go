@@ -11,18 +11,18 @@ import (
 type Merge struct {
 	Rows int    // the most that such a step has
 	Kind string // of the step that takes others in
-	// Before reports whether workers may compute the step of these nodes, whose
-	// result is the first operand of the products, each for itself.
+	// Before reports whether each worker may compute these nodes for itself.
+	// Their result is the first operand of the products.
 	Before func(nodes []*graph.Node) bool
-	// After reports whether a share of columns can go on with the step of these
-	// nodes, which reads results; nil: no step follows.
+	// After reports whether a share of columns can continue with these nodes,
+	// which read the product's results; nil: no step follows.
 	After func(nodes []*graph.Node) bool
-	// Varies says that the merged step has other bits than its parts: invariant
-	// programs do without it.
+	// Varies reports that the merged step gives other bits than its parts.
+	// Invariant programs do not use it.
 	Varies bool
 }
 
-// merge takes neighbours into the steps that the backend has a row for.
+// merge moves neighbours into the steps for which the backend has a Merge.
 func (p *Plan) merge(merges []Merge, t *table) {
 	us := uses(p.Graph, alive(p.Graph))
 	for _, m := range merges {
@@ -64,8 +64,9 @@ func (p *Plan) merge(merges []Merge, t *table) {
 	}
 }
 
-// maker is the step that makes the first operand of the products of step i, for
-// nobody else, or -1. Whatever else it makes is read behind step i.
+// maker returns the step that computes the first operand of the products of step
+// i, if only step i reads it; otherwise -1. The maker's other results are read
+// only after step i.
 func (p *Plan) maker(i int, us [][]*graph.Node) int {
 	s := &p.Steps[i]
 	x := s.Nodes[0].In[0]
@@ -154,7 +155,7 @@ func (p *Plan) ownFormat(s, b *Step, t *table) bool {
 	return true
 }
 
-// merged reports whether the step has taken in others.
+// merged reports whether the step has absorbed others.
 func (s *Step) merged() bool { return s.core != nil }
 
 // Core is the nodes of the step that are of its kind: all but Before and After.

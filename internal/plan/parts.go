@@ -27,7 +27,7 @@ type parts struct {
 	next int // part that is under way
 }
 
-// part is steps [first, first+n) of the plan: the backend's where exec is not nil.
+// part is steps [first, first+n) of the plan. exec is nil for a part of the host.
 type part struct {
 	first, n int
 	exec     Exec
@@ -55,8 +55,8 @@ func (m *move) bytes(b tensor.Bind) []byte {
 	return m.host[:min(int64(len(m.host)), valueBytes(m.value, b))]
 }
 
-// mirror is host memory that stands for an arena of the device while the host
-// computes. Its pages cost nothing until a host step touches them.
+// mirror is the host's copy of an arena of the device, for host steps. Its pages
+// cost nothing until a host step touches them.
 type mirror []byte
 
 func newMirror(bytes int64) mirror {
@@ -70,7 +70,7 @@ func (m mirror) Read(off int64, dst []byte) error { copy(dst, m[off:]); return n
 func (m mirror) Write(off int64, b []byte) error  { copy(m[off:], b); return nil }
 func (m mirror) Free() error                      { return nil }
 
-// hostSide is what the host steps of a session compute with.
+// hostSide is the state of a session's host steps.
 type hostSide struct {
 	mem     Memory                  // mirrors, and the arenas that the host reaches
 	weights map[*graph.Value]Weight // as the file has them
@@ -93,7 +93,8 @@ func newHostSide(p *Program, m *Memory, rows map[*graph.Value]Weight) *hostSide 
 	return h
 }
 
-// bindPlan binds a plan to the backend, or its parts where the host has steps.
+// bindPlan binds a plan to the backend, or its parts if some steps run on the
+// host.
 func bindPlan(be Backend, p *Plan, m *Memory, h *hostSide, o BindOptions) (Exec, error) {
 	if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Host }) {
 		return be.Bind(p, m, o)
@@ -205,7 +206,7 @@ func (e *parts) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) er
 	return e.start()
 }
 
-// start runs parts of the host until one of the backend is under way, or the plan
+// start runs host parts until it has started a part of the backend, or the plan
 // has ended.
 func (e *parts) start() error {
 	for ; e.next < len(e.list); e.next++ {
@@ -259,7 +260,7 @@ func (e *parts) call(step int, c *hostCall) error {
 	return nil
 }
 
-// Wait goes on from part to part until the plan has ended.
+// Wait continues from part to part until the plan has ended.
 func (e *parts) Wait() error {
 	for e.next < len(e.list) {
 		pt := &e.list[e.next]
@@ -295,7 +296,7 @@ func (p *part) viewOf(run *profile.Run) *profile.Run {
 	return &p.view
 }
 
-// stamp copies what the part stamped into the run.
+// stamp copies the part's stamps into the run.
 func (p *part) stamp(run *profile.Run) {
 	for i := range p.view.Lanes {
 		from, to := &p.view.Lanes[i], &run.Lanes[i]

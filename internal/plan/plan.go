@@ -23,7 +23,7 @@ type Class uint8
 const (
 	// Weights are bound by the backend's Pack and have no arena offsets.
 	Weights Class = iota
-	// Activations die within a run and share memory by their lifetimes.
+	// Activations live only within a run and share memory by lifetime.
 	Activations
 	// State outlives runs.
 	State
@@ -104,18 +104,19 @@ func (s *Step) Class(node int) string {
 // Plan is a graph compiled for bindings from Min to Max.
 type Plan struct {
 	Graph *graph.Graph
-	// Min is one more than the Max of the bucket before, 1 in the first bucket.
+	// Min is one more than the Max of the previous bucket, 1 in the first bucket.
 	// A run that asked for this bucket (Session.AtLeast) may have fewer rows. It
-	// takes the kernels for Min rows, so its rows have the bits of a full run.
+	// uses the kernels for Min rows, so its rows have the same bits as in a full
+	// run.
 	Min, Max  tensor.Bind
 	Invariant bool // one way to compute for every number of rows
 	Steps     []Step
-	// Commit is the first step whose node Commits, len(Steps) if there is none. A
-	// run is cancelled before this step or not at all: from it on all steps are
-	// computed. The step has a barrier.
+	// Commit is the first step with a node that Commits; len(Steps) if there is
+	// none. A run can be cancelled only before this step; from it on all steps
+	// are computed. The step has a barrier.
 	Commit int
-	// Places is indexed by Value.ID and holds all forms of a value. Values that
-	// fusion removed, or that nobody reads, have Bytes 0.
+	// Places is indexed by Value.ID and contains all forms of a value. Values
+	// that fusion removed, or that no step reads, have Bytes 0.
 	Places []Place
 	// Forms, by Value.ID, are the formats of values that own memory, the plain
 	// one first; weights are the backend's own.
@@ -127,7 +128,7 @@ type Plan struct {
 	narrow []int  // [Value.ID] rows of values that have the memory of one chunk; nil: there are no chunks
 }
 
-// Place returns where v lives.
+// Place returns the memory of v.
 func (p *Plan) Place(v *graph.Value) Place { return p.Places[v.ID] }
 
 // commit finds the first step that commits.

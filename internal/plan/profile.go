@@ -9,7 +9,7 @@ import (
 	"hotpath/profile"
 )
 
-// ProfileLabels say what the runs of a session are for.
+// ProfileLabels describe the purpose of a session's runs.
 type ProfileLabels struct {
 	Model string
 	// Phases are the possible phases of a run, such as prefill and decode.
@@ -43,8 +43,8 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 		sl.costs = make([][]*costing, len(phases))
 		for p := range phases {
 			for _, pl := range s.prog.Plans {
-				// One costing per plan of the recorder: a costing caches values,
-				// and the recorder may fold two plans at the same time.
+				// Each plan of the recorder has a costing of its own, because the
+				// recorder may ask for costs of one plan while it folds another.
 				sl.costs[p] = append(sl.costs[p], newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights))
 			}
 		}
@@ -80,7 +80,7 @@ func (s *Session) eachArena(f func(c Class, a Arena)) {
 	}
 }
 
-// disown takes the arenas from the recorder.
+// disown removes the arenas from the recorder.
 func (s *Session) disown() {
 	s.eachArena(func(_ Class, a Arena) { s.rec.Disown(a.Host()) })
 }
@@ -136,8 +136,8 @@ func describeStep(p *Plan, s *Step, weights []Packed) profile.Step {
 	if len(s.Nodes) == 1 {
 		return d
 	}
-	// Shares by FLOPs at the plan's maximum with no inputs bound: good enough
-	// to tell a matrix product from the activation behind it.
+	// Shares by FLOPs at the plan's maximum with no inputs bound. This is
+	// accurate enough to separate a matrix product from its activation.
 	var total int64
 	flops := make([]int64, len(s.Nodes))
 	sizes := newStepCost(p, s, nil)

@@ -43,8 +43,8 @@ func (p *Program) kind(i int) string {
 	return ""
 }
 
-// Buckets are the usual ones for a graph: those of the backend, and the graph's
-// own maximum.
+// Buckets are the default buckets for a graph: the backend's, and the graph's own
+// maximum.
 func Buckets(be Backend, most tensor.Bind) []tensor.Bind {
 	var bs []tensor.Bind
 	for _, t := range be.Caps().Buckets {
@@ -59,10 +59,10 @@ func Buckets(be Backend, most tensor.Bind) []tensor.Bind {
 type CompileOptions struct {
 	// Invariant asks for one rule per op for every number of rows.
 	Invariant bool
-	// Partial adds plans that end before the first node that commits, for runs
-	// whose results another run commits (Session.Partial).
+	// Partial adds plans that end before the first node that commits. Another run
+	// commits their results (Session.Partial).
 	Partial bool
-	// Forward adds plans that end with this value, for runs that want nothing
+	// Forward adds plans that end with this value, for runs that need nothing
 	// else (Session.Forward).
 	Forward *graph.Value
 }
@@ -119,7 +119,7 @@ func Compile(name string, g *graph.Graph, be Backend, buckets []tensor.Bind, o C
 
 func sameForm(a, b Form) bool { return a.Format == b.Format && a.Place == b.Place }
 
-// Packing is the format in which a weight is resident: nil for the file's rows.
+// Packing is the resident format of a weight; nil for the file's rows.
 func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }
 
 // Uniform reports whether every op uses one rule for any number of rows. The
@@ -146,8 +146,8 @@ func (p *Program) Uniform() bool {
 	return true
 }
 
-// bucket is the index of the smallest plan that b fits and that is made for as
-// many tokens as least, or the last one where least is beyond all.
+// bucket is the index of the smallest plan that fits b and at least least tokens,
+// or of the last plan if none fits least.
 func (p *Program) bucket(b tensor.Bind, least int) (int, error) {
 	b.T = max(b.T, min(least, p.Graph.Max.T))
 	for i, pl := range p.Plans[:p.buckets] {

@@ -38,8 +38,8 @@ type Session struct {
 }
 
 // NewSession allocates arenas, packs weights that are not packed yet, loads
-// trainable state and binds every bucket. If ctx ends first, what was packed
-// stays in the set.
+// trainable state and binds every bucket. If ctx ends first, the weights packed
+// so far stay in the set.
 func NewSession(ctx context.Context, p *Program, ws *WeightSet, o BindOptions) (*Session, error) {
 	return newSession(ctx, &Session{prog: p, ws: ws}, o)
 }
@@ -130,7 +130,7 @@ func (s *Session) arena(c Class, bytes int64) (Arena, error) {
 	return a, nil
 }
 
-// Program is what the session runs.
+// Program is the program of the session.
 func (s *Session) Program() *Program { return s.prog }
 
 // MemoryBytes is the size of each arena of the session; IO is the size of one
@@ -172,12 +172,12 @@ func (s *Session) Class(tokens int) int {
 // even if it has fewer.
 func (s *Session) AtLeast(tokens int) { s.least = tokens }
 
-// Partial asks the next run to end before the first node that commits. The
-// program must have been compiled with such plans.
+// Partial makes the next run end before the first node that commits. The program
+// must have been compiled with CompileOptions.Partial.
 func (s *Session) Partial() { s.end = partial }
 
-// Forward asks the next run to end with the value that the program was compiled
-// with for that (CompileOptions.Forward).
+// Forward makes the next run end with the value CompileOptions.Forward of the
+// program.
 func (s *Session) Forward() { s.end = forward }
 
 // Enqueue starts a run with the inputs that are in the IO arena.
@@ -191,8 +191,8 @@ func (s *Session) Wait() error { return s.slots[0].Wait() }
 // Run is Enqueue and Wait.
 func (s *Session) Run(ctx context.Context, b tensor.Bind) error { return s.slots[0].Run(ctx, b) }
 
-// Ran is from when to when the last run was on the clock; 0 where it was not
-// recorded or did not end well.
+// Ran returns the start and the end of the last run; 0 if it was not recorded or
+// failed.
 func (s *Session) Ran() (start, end int64) { return s.slots[0].Ran() }
 
 // Active is the number of workers of the last run; 0 if the backend does not

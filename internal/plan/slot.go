@@ -108,8 +108,8 @@ func (sl *Slot) Wait() error {
 	return nil
 }
 
-// Ran is from when to when the last run was on the clock; 0 where it was not
-// recorded or did not end well.
+// Ran returns the start and the end of the last run; 0 if it was not recorded or
+// failed.
 func (sl *Slot) Ran() (start, end int64) { return sl.ran[0], sl.ran[1] }
 
 // Run is Enqueue and Wait.
@@ -135,7 +135,7 @@ func (sl *Slot) settle() error {
 	return sl.Wait()
 }
 
-// close frees what is the slot's own. No run is in flight.
+// close frees the slot's own memory. No run may be in flight.
 func (sl *Slot) close() error {
 	var errs []error
 	for _, e := range sl.execs {

@@ -12,9 +12,9 @@ import (
 )
 
 // WeightSet packs each weight of a model once for a backend. Programs of the same
-// model share it, and may be bound at the same time: while one weight is packed,
-// others are found or packed. The set knows which programs read a weight. When the
-// last session that reads it closes, the weight is freed.
+// model share it and may be bound concurrently: while one weight is packed,
+// others can be packed or found. The set knows which programs read a weight. When
+// the last session that reads a weight closes, the weight is freed.
 type WeightSet struct {
 	be     Backend
 	source Source
@@ -42,7 +42,7 @@ func NewWeightSet(be Backend, source Source) *WeightSet {
 	return &WeightSet{be: be, source: source, resident: map[packedKey]*residentWeight{}}
 }
 
-// Bytes is the resident size of what was packed.
+// Bytes is the resident size of all packed weights.
 func (s *WeightSet) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +55,8 @@ func (s *WeightSet) Bytes() int64 {
 	return n
 }
 
-// HeapBytes is the part of Bytes in formats of the backend's own; the rest is where the
-// file is mapped.
+// HeapBytes is the part of Bytes in formats of the backend. The rest is the
+// mapped file.
 func (s *WeightSet) HeapBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,9 +93,9 @@ type boundWeights struct {
 	keys   []packedKey             // of packed, to be released
 }
 
-// bind packs the weights of a program, or finds them packed, as many at a time as
-// the backend has workers. Packing takes long, so it ends between two weights if ctx
-// does. What was packed then stays in the set.
+// bind packs the weights of a program, or finds them packed. It packs as many at
+// a time as the backend has workers. Packing takes long, so bind stops between
+// two weights if ctx ends. The weights packed so far stay in the set.
 func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, error) {
 	g := prog.Graph
 	w := &boundWeights{packed: make([]Packed, len(g.Values)), host: map[*graph.Value]Weight{}}
@@ -143,8 +143,8 @@ func (s *WeightSet) bind(ctx context.Context, prog *Program) (*boundWeights, err
 	return w, nil
 }
 
-// release says that a session of prog reads these weights no more. Weights without
-// a reader are freed if free is set.
+// release records that a session of prog no longer reads these weights. Weights
+// without a reader are freed if free is set.
 func (s *WeightSet) release(prog *Program, keys []packedKey, free bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *WeightSet) release(prog *Program, keys []packedKey, free bool) error {
 	return errors.Join(errs...)
 }
 
-// free gives a weight's memory back. mu is held.
+// free frees a weight's memory. The caller holds mu.
 func (s *WeightSet) free(key packedKey) error {
 	r := s.resident[key]
 	delete(s.resident, key)
@@ -171,7 +171,8 @@ func (s *WeightSet) free(key packedKey) error {
 	return nil
 }
 
-// Close frees what compilations that failed have left. Sessions are closed before.
+// Close frees the weights that failed compilations left. Sessions must be closed
+// before.
 func (s *WeightSet) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +186,8 @@ func (s *WeightSet) Close() error {
 	return errors.Join(errs...)
 }
 
-// get packs a weight for a session of prog, unless that was done, or waits until
-// another call has packed it.
+// get packs a weight for a session of prog. If it is already packed, get returns
+// it; if another call is packing it, get waits.
 func (s *WeightSet) get(ctx context.Context, prog *Program, v *graph.Value, key packedKey) (Packed, error) {
 	for {
 		if ctx.Err() != nil {
