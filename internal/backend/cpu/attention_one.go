@@ -32,7 +32,7 @@ func (k *attention) tiles(b tensor.Bind) int {
 	return sum
 }
 
-// tileCost is that of one key head of the tile of keys [a,z).
+// tileCost is the cost of one key head of the tile of keys [a,z).
 func tileCost(a, z int) int { return 5 * (z - a + 16) }
 
 // eachTile visits the tiles of a single query with visible keys [lo,hi). A tile
@@ -158,8 +158,8 @@ func (k *attention) rowAt(s, j int) int {
 	return int(k.table.full[s*k.maxBlocks+j/k.block])*k.block + j%k.block
 }
 
-// partials is what the tiles of single queries make, until the last of them is
-// there. Workers share it.
+// partials are the results of the tiles of single queries, until the last tile is
+// done. Workers share it.
 type partials struct {
 	of     []float32       // [sequences][tiles][Heads][stride]: weighted sum of values, largest score, sum of exponentials
 	counts []atomic.Uint64 // [sequences][KVHeads]: run, tiles made
@@ -203,7 +203,8 @@ func (s *shared[T]) open(int) { s.it = s.make() }
 func (k *attention) wantTiles(b *binder, keys int) {
 	tiles := (keys + oneTile - 1) / oneTile
 	b.want(max(k.Heads*(min(keys, oneTile)+1), tiles))
-	// Another size of head has memory of its own, and so has a step beside this one.
+	// Heads of another size, and a concurrent step of the same kind, have memory
+	// of their own.
 	slot := b.slot(func(s *plan.Step) bool { return s.Kind == b.step.Kind })
 	name := fmt.Sprintf("partials %d of %dx%d, %d heads in %d", slot, tiles, k.HeadDim, k.Heads, k.KVHeads)
 	room, ok := b.rooms[name].(*shared[*partials])

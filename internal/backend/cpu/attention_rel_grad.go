@@ -44,8 +44,8 @@ func (k *attentionRelGrad) runShare(w *worker, b tensor.Bind, i, n int) {
 	}
 }
 
-// head adds the gradients of query head h in rows [q0,q1); first says that it
-// is the first of its key head.
+// head adds the gradients of query head h in rows [q0,q1). first: h is the first
+// query head of its key head.
 func (k *attentionRelGrad) head(w *worker, q0, q1, h, kv int, first bool) {
 	d, n := k.HeadDim, q1-q0
 	of := func(m *mat, row, head int) []float32 {

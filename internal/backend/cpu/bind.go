@@ -91,7 +91,7 @@ func (b *binder) blocks(v *graph.Value) []uint16 {
 	return nil
 }
 
-// rounded is v in bf16 where the step at hand reads it so, else nil.
+// rounded is v in bf16 if the current step reads it in that format, else nil.
 func (b *binder) rounded(v *graph.Value) []uint16 {
 	if b.step.ReadAs(v) != bf16Blocks {
 		return nil
@@ -130,7 +130,7 @@ func (x *operand) from(m int) factor {
 	return factor{f32: x.full[m*x.cols:]}
 }
 
-// of is the operand of a worker that has share i of the step.
+// of is the operand for a worker with share i of the step.
 func (x *operand) of(w *worker, b tensor.Bind, i int) operand {
 	if x.own != nil {
 		return x.own.of(w, b, i)
@@ -138,8 +138,7 @@ func (x *operand) of(w *worker, b tensor.Bind, i int) operand {
 	return *x
 }
 
-// classOf is the compute class of a step: of the first node of its kind that has
-// rules.
+// classOf is the compute class of a step: the class of its first node with rules.
 func classOf(s *plan.Step) Precision {
 	for k, n := range s.Nodes {
 		if s.Choices[k] != nil && slices.Contains(s.Core(), n) {
@@ -149,7 +148,7 @@ func classOf(s *plan.Step) Precision {
 	return F32
 }
 
-// choices are the rules by which node n of the step at hand runs.
+// choices are the rules of node n of the current step.
 func (b *binder) choices(n *graph.Node) []plan.Choice {
 	return b.step.Choices[slices.Index(b.step.Nodes, n)]
 }
@@ -181,7 +180,8 @@ func (b *binder) i32(v *graph.Value) ints {
 	return ints{t.I32[part.At*t.Cols : cap(t.I32)], t.Cols, v.Shape.Outer, part}
 }
 
-// optionalI32 is the memory of integers of a fixed size; nil where there are none.
+// optionalI32 is the memory of an integer value of fixed size; nil if there is
+// none.
 func (b *binder) optionalI32(v *graph.Value) []int32 {
 	if v == nil {
 		return nil

@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	// chunkBytes is how many bytes of logits a training step holds at once.
+	// chunkBytes is the maximum size of logits that a training step keeps at
+	// once.
 	chunkBytes = 16 << 20
 	// leastChunk is the fewest rows of a chunk, whatever their bytes: each chunk
 	// reads the matrix twice and its gradient once more, and many rows make up for
 	// that.
 	leastChunk = 512
-	// chunkGrain is what the rows of a chunk are a multiple of, so that products
-	// have whole tiles.
+	// The rows of a chunk are a multiple of chunkGrain, so that products have
+	// whole tiles.
 	chunkGrain = 256
 )
 

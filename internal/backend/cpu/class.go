@@ -17,7 +17,7 @@ type class interface {
 	// pack lays a weight out in one of the class's formats.
 	pack(b *Backend, w plan.Weight, n, k int) (weight, error)
 	// bind prepares the products of one matrix by one of the class's rules, and
-	// asks for the scratch that they need.
+	// reserves the scratch that they need.
 	bind(b *binder, m *matrix, r *plan.Rule) (way, error)
 }
 
@@ -44,8 +44,9 @@ func classNamed(name string) class {
 	return nil
 }
 
-// way multiplies with one matrix W[N,K], by one rule: y[rows,N] = x[rows,K] w^T +
-// bias. It must not allocate, and an element must not depend on the worker.
+// way is the implementation of products with one matrix W[N,K] by one rule:
+// y[rows,N] = x[rows,K] w^T + bias. It must not allocate, and an element must not
+// depend on the worker.
 type way interface {
 	label() string
 	split() split
@@ -62,8 +63,8 @@ type task struct {
 	add  bool // to what y is; only ways of gradients can, and without a bias
 }
 
-// factor is the left operand of a product, in the format that the plan chose among
-// those that the rule reads.
+// factor is the left operand of a product, in the format that the plan chose from
+// the rule's Reads.
 type factor struct {
 	f32 []float32
 	raw []byte // in another format instead, where not nil
@@ -118,7 +119,7 @@ type rowsWay struct {
 	way
 }
 
-// newProduct binds the matrix of node n, which the step at hand multiplies with.
+// newProduct binds the matrix of node n of the current step.
 func newProduct(b *binder, n *graph.Node) (*product, error) {
 	v := n.In[n.Op.Matrix-1]
 	m := &matrix{n: v.Shape.NumRows(tensor.Bind{}), k: v.Shape.RowLen(), value: v, w: b.weight(v)}
@@ -154,10 +155,10 @@ func (p *product) index(rows int) int {
 	return len(p.ways) - 1
 }
 
-// most is the way for the plan's maximum of rows.
+// most is the implementation for the plan's maximum number of rows.
 func (p *product) most() way { return p.ways[len(p.ways)-1].way }
 
-// named is a way's name for the profile.
+// named is the name of a way in profiles.
 type named string
 
 func (n named) label() string { return string(n) }

@@ -10,8 +10,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// bf16class rounds both operands to bf16 and sums in f32: on tiles where there
-// are some, else with the instructions of f32, at half of its bytes.
+// bf16class rounds both operands to bf16 and sums in f32: on tiles if the
+// processor has them, otherwise with f32 instructions, at half of the bytes.
 type bf16class struct{}
 
 // bf16Panels holds W[N,K] for products x w^T, bf16PanelsT the same matrix for
@@ -31,8 +31,9 @@ var (
 			bf16.Pack(halves(dst), &bf16.Natural{W: src, N: cols, K: rows, LD: cols}, cols, rows)
 		},
 	}
-	// bf16Blocks is activations between two products on tiles, which would round
-	// them anyway: half of the bytes, and no pass that rounds in each worker.
+	// bf16Blocks is the format of activations between two products on tiles,
+	// which would round them anyway. It halves the bytes, and no worker needs a
+	// pass for rounding.
 	bf16Blocks = &plan.Format{
 		Name:  "bf16",
 		Holds: bf16.CanRound,
@@ -55,7 +56,8 @@ const (
 	bf16State  = "state"  // panels that the optimizer writes
 )
 
-// roundActs are the activations that a product can round behind.
+// roundActs are the activations that a product can apply before it rounds its
+// result.
 var roundActs = map[graph.ActKind]bf16.Act{
 	graph.GELU:     bf16.Gelu,
 	graph.GELUTanh: bf16.GeluTanh,
@@ -181,7 +183,7 @@ type gate struct {
 	bias []float32
 }
 
-// round computes act(x w^T + bias), times the gate's product where there is one,
+// round computes act(x w^T + bias), times the gate's product if there is a gate,
 // as bf16 blocks.
 func (p *bf16Way) round(w *worker, out []uint16, t task, act bf16.Act, g gate, c0, c1 int) {
 	r := bf16.RoundedTask{M: t.rows, N: p.n, K: p.k, A: t.x.f32, Rounded: halves(t.x.raw), LDA: p.k, Epoch: w.epoch,

@@ -28,8 +28,9 @@ const (
 
 func (f32class) rules(q request) (few, many []plan.Rule) {
 	if !q.invariant {
-		// Where other classes have kernels for several rows, and on tiles, where
-		// panels are unpacked in less time than rows are decoded, this is for one.
+		// several reports whether another class has better kernels for several
+		// rows. On tiles, panels are unpacked faster than rows are decoded. This
+		// kernel is then for one row only.
 		several := func(main Precision, m plan.Matrix) bool {
 			w := shapeOf(m)
 			return main == BF16 && (bf16.CanFew(w) || bf16.Unpacks(w)) || (main == BF16 || main == I16G32) && gemm.CanCodes(w)
@@ -103,7 +104,7 @@ func (p *f32Way) multiply(w *worker, t task, c0, c1 int) {
 	gemm.Run(&g, 0, t.rows, c0/nr, (c1+nr-1)/nr, p.scratch.of[w.lane])
 }
 
-// f32Direct multiplies few rows with the file's rows as they lie.
+// f32Direct multiplies few rows with the file's rows in place.
 type f32Direct struct {
 	named
 	w   *gemm.Stored
@@ -160,7 +161,7 @@ func (o *oneRow) room(k int) []float32 {
 	return o.buf[:gemm.XSumsLen(k)]
 }
 
-// gemmScratch is what every f32 product needs, of whatever size.
+// gemmScratch is the scratch of f32 products of any size.
 func (b *binder) gemmScratch() *perWorker[*gemm.Scratch] {
 	return scratchFor(b, "gemm", [2]int{}, func([2]int) *gemm.Scratch { return gemm.NewScratch(nil) })
 }

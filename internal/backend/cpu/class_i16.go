@@ -28,8 +28,9 @@ const (
 )
 
 const (
-	// tiledCodes is up to how many rows dot products of bytes outrun tiles, and
-	// tiledNibbles the same for panels of 4-bit codes, which become tiles sooner.
+	// tiledCodes is the maximum number of rows at which byte dot products are
+	// faster than tiles. tiledNibbles is the same for panels of 4-bit codes,
+	// which are unpacked to tiles faster.
 	tiledCodes   = 6
 	tiledNibbles = 4
 	// pairRows is the minimum number of rows per worker. With fewer rows it does
@@ -41,8 +42,8 @@ const (
 )
 
 func (i16class) rules(q request) (few, many []plan.Rule) {
-	// One row with the file's rows of 8-bit codes waits for memory, which the f32
-	// kernel reads in the better order.
+	// One row with the file's rows of 8-bit codes is limited by memory. The f32
+	// kernel reads memory in a better order.
 	few8 := func(w *gemm.Stored) bool { return w.DType == tensor.Q8_0 && !w.InPanels }
 	codes := func(from, to int, alone bool) {
 		if q.invariant {
@@ -128,7 +129,8 @@ func (p *i16Way) split() split { return p.split_ }
 // registers.
 var i16Acts = map[graph.ActKind]i16.Act{graph.GELU: i16.Gelu, graph.GELUTanh: i16.GeluTanh}
 
-// endWith makes products end with an activation, where there is a kernel for it.
+// endWith makes products apply an activation at the end, if there is a kernel for
+// it.
 func (p *i16Way) endWith(kind graph.ActKind) bool {
 	p.act = i16Acts[kind]
 	return p.act != i16.Plain

@@ -24,8 +24,8 @@ var codePanels = func() map[tensor.DType]*plan.Format {
 	return out
 }()
 
-// panelsOf is a matrix in panels of codes, without its data. It is of no type
-// where there are none for its shape.
+// panelsOf is a matrix in panels of codes, without its data. It has no type if
+// there are no panels for its shape.
 func panelsOf(m plan.Matrix) *gemm.Stored {
 	if !codes.Has(m.DType) || m.K%m.DType.Info().BlockLen != 0 {
 		return &gemm.Stored{}
@@ -35,8 +35,8 @@ func panelsOf(m plan.Matrix) *gemm.Stored {
 	return w
 }
 
-// lookups are the rules of tables: rows are taken out of any format that has
-// panels, and of the file's.
+// lookups are the rules of embedding tables: rows can be read from any format
+// with panels, and from the file's rows.
 func lookups() []plan.Rule {
 	rule := plan.Rule{Class: "f32", Op: graph.OpEmbed, Weights: func(plan.Matrix) bool { return true }}
 	out := []plan.Rule{rule}

@@ -5,8 +5,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// convert writes a value in another format, on one worker: no kernel of this
-// backend needs it on the way of a model.
+// convert writes a value in another format, on one worker. Plans of models for
+// this backend do not need it.
 type convert struct {
 	x   mat
 	out []byte

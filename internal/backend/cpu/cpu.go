@@ -1,11 +1,11 @@
-// Package cpu runs plans on the processor with one team of threads per process. In
-// fine mode the workers share the steps of one run; in coarse mode each worker has
-// whole runs on a serial session of its own.
+// Package cpu runs plans on the processor with one team of threads per process.
+// In fine mode the workers share the steps of one run. In coarse mode each worker
+// has whole runs on a serial session of its own.
 //
-// Kernels are bound to steps by a table (kernels.go); an op without a row runs
-// its reference implementation on one worker, so a new op works at once and can be
-// made fast later. The package implements plan.Backend and imports kernel/*;
-// only whoever opens a model imports it.
+// A table (kernels.go) binds kernels to steps. An op without a row runs its
+// reference implementation on one worker, so a new op works at once and can be
+// made fast later. The package implements plan.Backend and imports kernel/*. Only
+// packages that open a model import it.
 package cpu
 
 import (
@@ -27,10 +27,10 @@ import (
 
 // Options configure a backend; the zero value uses every core.
 type Options struct {
-	// Workers is the size of a fine run; 0 means one a core that the process
-	// may use. More workers than cores work, but nothing gets faster.
+	// Workers is the number of workers of a fine run; 0: one per core that the
+	// process may use. More workers than cores are allowed, but not faster.
 	Workers int
-	// Precision asks for the compute class of products with weights.
+	// Precision selects the compute class of products with weights.
 	Precision Precision
 	// InPlace reads quantized weights directly from the mapped file instead of
 	// packing them. It is slower. It is for models that do not fit in memory
@@ -101,7 +101,8 @@ func buckets() []int {
 	return []int{1, 64}
 }
 
-// Supports reports that every node runs: by its reference where there is no kernel.
+// Supports is true for every node: a node without a kernel runs its reference
+// implementation.
 func (*Backend) Supports(*graph.Node) bool { return true }
 
 // Patterns are the fusions that kernels.go has kernels for.
@@ -151,7 +152,8 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	return p, err
 }
 
-// packer is what lays out weights of a type in a format, nil if there is none.
+// packer is the function that packs weights of a type into a format; nil if there
+// is none.
 func (b *Backend) packer(d tensor.DType, f *plan.Format) func(b *Backend, w plan.Weight, n, k int) (weight, error) {
 	if codePanels[d] == f {
 		return packCodes

@@ -54,8 +54,8 @@ func (e *exec) dressed(d *delays) []kernel {
 	return out
 }
 
-// meteredKernel counts the allocations of its step. A share waits for no other, so
-// steps can take turns.
+// meteredKernel counts the allocations of its step. Shares do not wait for each
+// other, so steps can be serialized.
 type meteredKernel struct {
 	kernel
 	exec *exec
@@ -69,8 +69,8 @@ func (c *meteredKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	c.kernel.runShare(w, b, i, n)
 }
 
-// canaryKernel burns the time that the recorder asks for, once in each step: in
-// its first share.
+// canaryKernel burns the canary time of the recorder once per step, in its first
+// share.
 type canaryKernel struct {
 	kernel
 	exec *exec
@@ -84,7 +84,7 @@ func (c *canaryKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	}
 }
 
-// slowKernel waits after each share for a part more of the time that it took.
+// slowKernel waits after each share for a fraction of the share's time.
 type slowKernel struct {
 	kernel
 	more float64

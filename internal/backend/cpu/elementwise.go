@@ -8,8 +8,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// flat is any step that works on elements alone: workers take ranges of the
-// flattened values, in whole cache lines.
+// flat is an elementwise step. A share is a range of the flattened values, in
+// whole cache lines.
 type flat struct {
 	label string
 	like  mat
@@ -48,7 +48,7 @@ func bindDropout(b *binder, s *plan.Step) (kernel, error) {
 	return &flat{"dropout", ms[1], func(lo, hi int) { graph.NewDropout(key, salt).Apply(y[lo:hi], x[lo:hi], lo) }}, nil
 }
 
-// bindAccumulate adds a gradient to the sum of those before it in the step.
+// bindAccumulate adds a gradient to the sum of the earlier gradients of the step.
 func bindAccumulate(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.In[1], n.In[2])
@@ -136,7 +136,7 @@ func bindAct(b *binder, s *plan.Step) (kernel, error) {
 	return &flat{label, ms[1], func(lo, hi int) { f(y[lo:hi], x[lo:hi]) }}, nil
 }
 
-// roundedRows is a step on elements alone that ends in bf16: out, of the size of y.
+// roundedRows is an elementwise step that writes bf16: out, of the size of y.
 func roundedRows(b *binder, label string, y mat, out []uint16, part func(dst []float32, lo, hi int)) kernel {
 	b.want(y.cols)
 	return &rowwise{label, y, func(w *worker, b tensor.Bind, lo, hi int) {

@@ -29,12 +29,12 @@ type kernel interface {
 // equally fast, and a barrier waits for the last share.
 const sharesEach = 4
 
-// worker is what one worker has for itself while it walks the steps.
+// worker is the private state of one worker while it walks the steps.
 type worker struct {
 	lane    int
 	scratch *scratch
-	// epoch changes with each run and each barrier: what was derived from an
-	// operand stays valid while it is the same.
+	// epoch changes with each run and each barrier. Data derived from an operand
+	// is valid while the epoch is the same.
 	epoch uint64
 	_     [64]byte
 }
@@ -49,7 +49,7 @@ type exec struct {
 	bound   []kernel // as they were bound: what kernels is unless Delay or LabelSteps say otherwise
 	delays  *delays  // that kernels are made for
 	counted bool     // kernels count what they allocate
-	// canaries says that kernels burn time for the recorder.
+	// canaries reports that kernels burn time for the recorder.
 	canaries bool
 	// Of LabelSteps.
 	labelled bool
@@ -69,7 +69,7 @@ type exec struct {
 	active int          // workers of the last one
 }
 
-// ready prepares what runs need, once the kernels are bound.
+// ready prepares for runs, after the kernels are bound.
 func (e *exec) ready() {
 	n := len(e.workers)
 	e.queues, e.beds = make([]queue, n), make([]bed, n)
@@ -87,8 +87,8 @@ func (e *exec) ready() {
 	}
 }
 
-// flightsReady is how many flights are made before a run needs them: for the
-// run, and for workers that are late. There are at most as many as workers.
+// flightsReady is the number of preallocated flights: for the run, and for late
+// workers. There are at most as many flights as workers.
 const flightsReady = 4
 
 func (e *exec) Describe(p *profile.Plan) {
@@ -153,9 +153,9 @@ func (e *exec) flight() *flight {
 	return f
 }
 
-// cut is the number of shares of a step, and the number of workers that begin with
-// shares of their own. It depends on the configured workers, never on the active
-// ones.
+// cut returns the number of shares of a step, and the number of workers that
+// start with shares of their own. It depends on the configured workers, never on
+// the active ones.
 func (e *exec) cut(k kernel, b tensor.Bind) (shares, n int) {
 	most := len(e.workers) * sharesEach
 	if len(e.workers) == 1 {

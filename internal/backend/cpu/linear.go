@@ -11,7 +11,7 @@ import (
 // passes over them, so that they are still in L2.
 const rowChunk = 128
 
-// linear is y = x w^T + bias, then an activation where one was fused.
+// linear is y = x w^T + bias, followed by the fused activation, if any.
 type linear struct {
 	*product
 	x     operand
@@ -47,7 +47,8 @@ func bindLinearAct(b *binder, s *plan.Step) (kernel, error) {
 	return l, nil
 }
 
-// newLinear binds the product of node n, whose result ends as out; bias may be nil.
+// newLinear binds the product of node n, with the final result out; bias may be
+// nil.
 func newLinear(b *binder, n *graph.Node, out, bias *graph.Value) (*linear, error) {
 	p, err := newProduct(b, n)
 	if err != nil {

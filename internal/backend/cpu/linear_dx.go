@@ -21,8 +21,8 @@ func newAddend(b *binder, n *graph.Node) addend {
 	return addend{ms[0], ms[1]}
 }
 
-// put brings columns [c0,c1) of rows [m0,m1) to where the sum will be, unless
-// they are there, and reports whether there is anything to add to.
+// put copies columns [c0,c1) of rows [m0,m1) to the place of the sum, unless they
+// are already there. It reports whether there is a value to add to.
 func (a *addend) put(m0, m1, c0, c1 int) bool {
 	if !a.value.present() {
 		return false
@@ -88,9 +88,9 @@ func (k *linearDX) runShare(w *worker, b tensor.Bind, i, n int) {
 // the number of workers.
 const deepPart = 2688
 
-// isDeep reports whether the gradient of inputs of a product with so many outputs,
-// such as a head over a vocabulary, is cut by its depth: a grid of so few rows and
-// columns would pack each operand many times.
+// isDeep reports whether the input gradient of a product with many outputs, such
+// as a head over a vocabulary, is cut by depth. A grid of so few rows and columns
+// would pack each operand many times.
 func isDeep(rows, cols, depth int) bool {
 	return depth >= 2*deepPart && rows <= 2*rowChunk && rows*cols*deepPart <= 2*maxMACs
 }

@@ -20,7 +20,7 @@ type ownNorm struct {
 	made   *perWorker[*ownRows]
 }
 
-// ownRows is what one worker has computed.
+// ownRows are the rows that one worker has computed for itself.
 type ownRows struct {
 	y, sum []float32
 	half   []uint16 // y in bf16
@@ -40,8 +40,8 @@ func newOwnNorm(b *binder) *ownNorm {
 	return k
 }
 
-// of computes the norm unless the worker has it already. The sum, where others
-// read it, comes from the first share.
+// of computes the norm unless the worker has already computed it. If other steps
+// read the sum, the first share writes it.
 func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
 	r, rows := k.made.of[w.lane], k.y.rows(b)
 	n := rows * k.y.cols
@@ -64,7 +64,7 @@ func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
 	return x
 }
 
-// label joins the name of the norm and of what follows it.
+// label joins the names of the norm and of the products.
 func (k *ownNorm) label(products string) string {
 	if k == nil {
 		return products
@@ -72,18 +72,18 @@ func (k *ownNorm) label(products string) string {
 	return k.normed.label() + ", " + products
 }
 
-// headEnd is the work that follows a share of a product's columns, in order: norms
-// and rotations of whole heads in place, then the write into the cache. Each part
-// takes columns of a row from col on.
+// headEnd is the work that follows a share of a product's columns, in order:
+// norms and rotations of whole heads in place, then the write into the cache.
+// Each part processes the columns of a row from col on.
 type headEnd struct {
 	parts []func(w *worker, x []float32, row, col int)
 	cache keys // where columns end, at their rows' slots; absent where they end in memory of the plan
 	slots ints
 }
 
-// fetch asks for the lines of the cache that columns [lo,hi) of rows [m0,m1) go to.
-// A step writes them once and nobody has read them before, so each would be waited
-// for.
+// fetch prefetches the lines of the cache to which columns [lo,hi) of rows
+// [m0,m1) are written. A step writes them once and they are in no cache, so each
+// write would stall.
 func (e *headEnd) fetch(m0, m1, lo, hi int) {
 	if e.slots.full == nil {
 		return
@@ -122,7 +122,8 @@ func newHeadEnd(b *binder, v *graph.Value, grain int) (e headEnd, end *graph.Val
 	return e, v, grain
 }
 
-// endLabel adds the names of what follows the products of the step at hand.
+// endLabel adds the names of the nodes that follow the products of the current
+// step.
 func endLabel(b *binder, products string) string {
 	for _, n := range b.step.After {
 		products += ", " + n.Op.Name

@@ -50,7 +50,7 @@ func (r *normRow) applyAt(dst, x []float32, col int) {
 	}
 }
 
-// normed is a norm of rows, and the sum that it is of, where there is one.
+// normed is a norm of rows, and the sum that it normalizes, if there is one.
 type normed struct {
 	normRow
 	x    mat
@@ -103,7 +103,7 @@ func (k *normed) rows(w *worker, b tensor.Bind, lo, hi int) {
 }
 
 // newNormed binds a norm, a norm of a sum, or a norm of a sum with another norm:
-// norm(x), norm(x + add) or norm(x + norm(add)). It keeps the sum where others
+// norm(x), norm(x + add) or norm(x + norm(add)). It stores the sum if other steps
 // read it.
 func newNormed(b *binder, nodes []*graph.Node) *normed {
 	root := nodes[len(nodes)-1]
@@ -122,7 +122,7 @@ func newNormed(b *binder, nodes []*graph.Node) *normed {
 	return k
 }
 
-// bind binds what the norm n makes of k.x and k.add, to y.
+// bind binds norm n of k.x and k.add, with the result y.
 func (k *normed) bind(b *binder, n *graph.Node, y *graph.Value) {
 	k.normRow, k.y, k.out = newNormRow(b, n), b.f32(y), b.blocks(y)
 	b.want(k.y.cols)

@@ -12,7 +12,7 @@ import (
 // Backward passes of pooling and of gathering rows. A worker either owns columns
 // and adds rows in their order, or owns rows.
 
-// bindScatterRows adds rows to where they were gathered from.
+// bindScatterRows adds rows to the rows from which they were gathered.
 func bindScatterRows(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0])
@@ -44,8 +44,8 @@ func bindPoolGrad(b *binder, s *plan.Step) (kernel, error) {
 	}}, nil
 }
 
-// poolGrad adds what one kind of pooling of rows [t0,t1) gives back to dx, from
-// column lo on; x is there for the largest only.
+// poolGrad adds the gradient of one kind of pooling of rows [t0,t1) to dx, from
+// column lo on. Only max pooling needs x.
 func poolGrad(kind graph.PoolKind, dx, x mat, dy []float32, t0, t1, lo int) {
 	if t0 == t1 {
 		return

@@ -11,7 +11,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Precision asks for compute classes of products.
+// Precision selects the compute classes of products.
 type Precision string
 
 const (
@@ -23,12 +23,12 @@ const (
 	// F32 computes every product in f32.
 	F32 Precision = "f32"
 	// BF16 rounds the operands of products with weights and with state to bf16
-	// and sums in f32: on tiles where there are some, else with the instructions
-	// of f32, at half of its bytes. Attention follows on tiles only.
+	// and sums in f32: on tiles if the processor has them, otherwise with f32
+	// instructions, at half of the bytes. Attention is in bf16 on tiles only.
 	BF16 Precision = "bf16"
-	// I16G32 rounds the operands of products with weights to 16-bit integers
-	// with a scale per 32; attention and the rest stay in f32. It is what Auto
-	// means on machines without tiles.
+	// I16G32 rounds the operands of products with weights to 16-bit integers with
+	// one scale per 32; attention and other ops stay in f32. Auto selects it on
+	// machines without tiles.
 	I16G32 Precision = "i16g32"
 	// I8G32 multiplies the file's own codes with activations that are quantized
 	// in groups of 32, and sums in f32. Other weights are as in Auto. It changes
@@ -48,8 +48,7 @@ func ParsePrecision(s string) (Precision, error) {
 	return Auto, fmt.Errorf("cpu: precision %q, expected f32, bf16 or auto", s)
 }
 
-// Training is the precision that p means for training: Auto is bf16 where there are
-// tiles for it, else f32.
+// Training is the precision for training: Auto becomes bf16 with tiles, else f32.
 func (p Precision) Training() Precision {
 	switch {
 	case p != Auto && p != "":

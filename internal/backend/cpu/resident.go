@@ -23,8 +23,8 @@ type resident struct {
 	mu   sync.Mutex
 	slab []byte // what is left of the last one
 	all  int    // bytes of all of them
-	// every is what was handed out, without keeping it alive: ceilings are sampled
-	// by reading it.
+	// every lists all memory that was handed out, with weak references. Sampling
+	// of ceilings reads it.
 	every []slab
 }
 
@@ -50,8 +50,9 @@ func (r *resident) take(bytes int) []byte {
 	return mem
 }
 
-// largePages is memory that begins with a large page. All of it is in large pages
-// except the part behind the last whole one. The memory before it stays untouched.
+// largePages returns memory that begins at a large page. All of it is in large
+// pages except the part after the last whole one. The memory before it stays
+// untouched.
 func largePages(bytes int) []byte {
 	mem := make([]byte, bytes+largePage)
 	before := -uintptr(unsafe.Pointer(&mem[0])) % largePage

@@ -2,5 +2,5 @@
 
 package cpu
 
-// adviseLarge leaves it to the system, which has its own ways.
+// adviseLarge does nothing: the system chooses the page size.
 func adviseLarge([]byte) {}

@@ -27,7 +27,7 @@ type ropeTables struct {
 	m  map[ropeKind]*ropeTable
 }
 
-// ropeKind is what sines depend on.
+// ropeKind are the parameters that sines depend on.
 type ropeKind struct {
 	graph.RopeAttr
 	factors string // the bits of what divides the frequencies
@@ -112,7 +112,7 @@ func newAngles(b *binder, a graph.RopeAttr, factors []float32) *angles {
 	return g
 }
 
-// at is cos and sin of a position in a text of length tokens; they may lie in
+// at returns cos and sin of a position in a text of length tokens. They may be in
 // the worker's scratch.
 func (g *angles) at(w *worker, pos, length int) (cos, sin []float32) {
 	half := g.RotDim / 2

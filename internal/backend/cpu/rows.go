@@ -17,7 +17,7 @@ type rowwise struct {
 	rows  func(w *worker, b tensor.Bind, lo, hi int)
 }
 
-// rowPasses is what a row costs in passes over it: sums before the result, or
+// rowPasses is the cost of a row in passes over it: sums before the result, or
 // the wait for a row of a table.
 const rowPasses = 4
 

@@ -10,7 +10,7 @@ import (
 	"hotpath/internal/plan"
 )
 
-// request is what rules depend on.
+// request is the input of the rules.
 type request struct {
 	precision Precision
 	invariant bool // one way per op for every number of rows
@@ -27,8 +27,8 @@ func (q request) main(op *graph.OpDef, m plan.Matrix) Precision {
 	return q.precision.Class(m.Leaf.Role, m.DType)
 }
 
-// each is a rule for products with weights, one row per op that multiplies with
-// them. Experts lie in the file's rows and have operands in f32.
+// each returns a rule for products with weights, one per op that multiplies with
+// them. Experts have the file's rows and operands in f32.
 func (q request) each(r plan.Rule, takes func(main Precision, m plan.Matrix) bool) []plan.Rule {
 	var out []plan.Rule
 	for _, op := range []*graph.OpDef{graph.OpLinear, graph.OpGroupedLinear} {
@@ -63,8 +63,8 @@ func (q request) stored(r plan.Rule, takes func(main Precision, w *gemm.Stored) 
 	return append(out, q.each(r, func(main Precision, m plan.Matrix) bool { return takes(main, shapeOf(m)) })...)
 }
 
-// streams reports whether every kernel of a class reads the panels of w at the
-// memory's pace: those for few rows and the one for many.
+// streams reports whether every kernel of a class, for few and for many rows,
+// reads the panels of w at memory speed.
 func (q request) streams(main Precision, w *gemm.Stored) bool {
 	if q.noPack || q.inPlace || !gemm.CanCodes(w) {
 		return false
@@ -109,7 +109,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 	)
 }
 
-// bothPanels are the forms that optimizers write beside the weights.
+// bothPanels are the formats that optimizers write in addition to the weights.
 func bothPanels(*plan.Step) []*plan.Format { return []*plan.Format{bf16Panels, bf16PanelsT} }
 
 // tiles reports whether attention runs on tiles. They have no kernel for soft
@@ -149,7 +149,7 @@ func attentionAttr(n *graph.Node) graph.AttentionAttr {
 	return n.Attr.(graph.AttentionAttr)
 }
 
-// headsRound says that whole heads can be written in bf16.
+// headsRound returns bf16 if whole heads can be written in it.
 func headsRound(s *plan.Step) []*plan.Format {
 	if a := attentionAttr(s.Root()); bf16Blocks.Holds(a.HeadDim) {
 		return []*plan.Format{bf16Blocks}
@@ -157,7 +157,8 @@ func headsRound(s *plan.Step) []*plan.Format {
 	return nil
 }
 
-// readsCache reports whether a sequence's only query can read the cache as it lies.
+// readsCache reports whether the only query of a sequence can read the cache in
+// place.
 func readsCache(n *graph.Node) bool {
 	a := n.Attr.(graph.AttentionKVAttr)
 	return a.HeadDim%32 == 0 && gemm.CanMix(n.In[1].DType) && gemm.CanMix(n.In[2].DType)

@@ -9,10 +9,10 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// siblings are products of one x with several weights, as one step: queries,
-// keys and values. Shares are cut over the columns of all, so that a narrow one
-// keeps no worker waiting, and a worker makes its form of x once. The weights
-// may differ in storage type, size and form.
+// siblings are products of one x with several weights, as one step: queries, keys
+// and values. Shares are cut over the columns of all products, so that a narrow
+// product delays no worker, and a worker encodes x once. The weights may differ
+// in storage type, size and form.
 type siblings struct {
 	x     operand
 	parts []sibling
@@ -92,7 +92,7 @@ func kernelLabel(products ...*product) string {
 
 func (k *siblings) name() string { return k.label }
 
-// columns is those of all products, each in whole blocks.
+// columns is the sum of the columns of all products, each in whole blocks.
 func (k *siblings) columns() int {
 	last := &k.parts[len(k.parts)-1]
 	return last.first + last.n

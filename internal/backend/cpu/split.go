@@ -5,7 +5,8 @@ import (
 	"hotpath/internal/kernel/i16"
 )
 
-// minMACs is the least work of a share, in multiply-adds: less is not worth a worker.
+// minMACs is the minimum work per share, in multiply-adds. A smaller share is not
+// worth a worker.
 const minMACs = 1 << 17
 
 // maxMACs is the maximum work per share, for a single worker too. A cancellation
@@ -47,7 +48,7 @@ func (s split) with(o split) split {
 	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, max(s.ownRows, o.ownRows)}
 }
 
-// tilesMACs is maxMACs of products on tiles, which are that much faster.
+// tilesMACs is maxMACs for products on tiles, which are faster by this factor.
 const tilesMACs = 8 * maxMACs
 
 // productWidth bounds the workers of an m x n x k product by its work and by
@@ -56,7 +57,7 @@ func productWidth(m, n, k, nr, workers int) int {
 	return boundedWidth(m, n, k, nr, workers, maxMACs)
 }
 
-// boundedWidth is productWidth where a share has up to most multiplications.
+// boundedWidth is productWidth with at most most multiplications per share.
 func boundedWidth(m, n, k, nr, workers, most int) int {
 	return max(1, min(max(workers, m*n*k/most), m*n*k/minMACs, (n+nr-1)/nr))
 }

@@ -45,9 +45,9 @@ type job struct {
 // member is one worker besides the caller.
 type member struct {
 	index int
-	// next is the job that it is called for. The holder of the turn sets it, and
-	// calls the member off by taking it back. A member that is late takes it when
-	// it has left the job before.
+	// next is the job for which the member is called. The holder of the turn sets
+	// it, and cancels the call by clearing it. A late member reads it after it
+	// has left the previous job.
 	next   atomic.Pointer[job]
 	parked atomic.Bool
 	quit   atomic.Bool

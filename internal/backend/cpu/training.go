@@ -70,8 +70,9 @@ type columns struct {
 	label string
 	like  mat // what is read
 	cols  int // how many columns there are to share
-	// few makes one share per worker: where a share does more than its columns'
-	// part of the work, or writes so few columns of a row that memory is slow.
+	// few makes one share per worker. It is set if a share has work beyond its
+	// part of the columns, or if shares would write so few columns of a row that
+	// memory is slow.
 	few  bool
 	part func(w *worker, b tensor.Bind, lo, hi int)
 }
@@ -109,15 +110,15 @@ func bindEmbedGrad(b *binder, s *plan.Step) (kernel, error) {
 	return embedGrad(b, s.Root(), dt, func(r, lo, hi int) { clear(dt.row(r)[lo:hi]) }), nil
 }
 
-// bindEmbedGradAdd adds them to another gradient of the table, that of a tied
-// head, in its place: most rows of the table are not touched.
+// bindEmbedGradAdd adds the gradients in place to another gradient of the table,
+// that of a tied head. Most rows of the table are not touched.
 func bindEmbedGradAdd(b *binder, s *plan.Step) (kernel, error) {
 	plus := newAddend(b, s.Root())
 	return embedGrad(b, s.Nodes[0], plus.sum, func(r, lo, hi int) { plus.put(r, r+1, lo, hi) }), nil
 }
 
-// embedGrad adds the rows of n to dt; begin writes what columns [lo,hi) of a row
-// of dt are before.
+// embedGrad adds the rows of n to dt. begin writes the initial value of columns
+// [lo,hi) of a row of dt.
 func embedGrad(b *binder, n *graph.Node, dt mat, begin func(r, lo, hi int)) kernel {
 	dy, ids, scale := b.f32(n.In[0]), b.i32(n.In[1]), cmp.Or(n.Attr.(graph.EmbedGradAttr).Scale, 1)
 	return &columns{label: "embed backward", like: dt, cols: dt.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
@@ -230,8 +231,8 @@ type lastShare struct {
 	done  int    // shares
 }
 
-// here is called at the end of each of n shares. It reports whether that was the
-// last one; what the others wrote can be read then.
+// here is called at the end of each of n shares. It reports whether this was the
+// last one; all results can then be read.
 func (l *lastShare) here(epoch uint64, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
