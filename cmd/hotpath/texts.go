@@ -280,7 +280,7 @@ func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return line, fmt.Errorf("the line is too long, expected at most %d MiB", maxLine>>20)
+			return line, fmt.Errorf("line is longer than %d MiB", maxLine>>20)
 		case err == nil:
 			line = line[:len(line)-1]
 			return bytes.TrimSuffix(line, []byte("\r")), nil

@@ -96,7 +96,7 @@ func (o Options) withDefaults(c *model.Config) (Options, error) {
 		return o, fmt.Errorf("%w: a context of 1 token, expected at least 2: one for the prompt, one for an answer", ErrInput)
 	}
 	if o.Ctx > c.MaxSeq {
-		return o, fmt.Errorf("%w: a context of %d tokens, expected at most %d, the model's positions", ErrInput, o.Ctx, c.MaxSeq)
+		return o, fmt.Errorf("%w: a context of %d tokens, expected at most the model's %d positions", ErrInput, o.Ctx, c.MaxSeq)
 	}
 	o.MaxSeqs = min(o.MaxSeqs, o.MaxBatchTokens)
 	o.KVBlocks = cmp.Or(o.KVBlocks, 2*kv.Blocks(o.Ctx)) // of a Ctx that the model has
