@@ -66,7 +66,8 @@ gen-check:
 opencl:
 	@scripts/fetch_pocl.sh || true
 	$(GO) vet ./opencl ./internal/backend/opencl
-	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/backend/opencl ./internal/optest ./internal/model ./internal/study
+	$(GO) test ./internal/backend/opencl
+	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/optest ./internal/model ./internal/study
 
 # gpu-test runs what needs a card; where there is none it says so and fails.
 gpu-test:

@@ -41,7 +41,7 @@ func bindAttention(b *binder, n *graph.Node) {
 	if len(n.Out) > 1 {
 		lse = b.value(n.Out[1])
 	}
-	if len(n.In) > 4 {
+	if n.Op == graph.OpAttentionRel {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
 	few := b.most(q) <= fewRows && !b.plan.Invariant
@@ -95,7 +95,7 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	seqs := sequences(n.In[6])
 	var rel, drel address
 	relCols := 1
-	if len(n.In) > 7 {
+	if n.Op == graph.OpAttentionRelGrad {
 		rel, relCols, drel = b.value(n.In[7]), n.In[7].Shape.RowLen(), b.value(n.Out[3])
 	}
 	few := b.most(q) <= fewRows && !b.plan.Invariant // whose log-sum-exp is of scores in f32

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/optest"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
@@ -397,6 +398,35 @@ func TestDropoutOfWeightsIsRefused(t *testing.T) {
 		}
 		if n.In[inputs-1] = key; (*Backend)(nil).Supports(n) {
 			t.Errorf("%s with dropout is accepted", op.Name)
+		}
+	}
+}
+
+// Every case of the op bench can be bound, without a card: what reads
+// operands by their number notices when an op gets another one.
+func TestEveryCaseIsBound(t *testing.T) {
+	be, err := newBackend(Options{}, newFake())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	for _, rows := range []int{1, 5, 40} {
+		for _, c := range optest.Cases() {
+			b := optest.NewBench(tensor.Bind{T: rows, S: 1, R: rows}, false)
+			outs := c.Build(b)
+			if b.Err() != nil {
+				continue // not for so many rows
+			}
+			r, err := b.Open(be, optest.Options{}, outs...)
+			if dropped := strings.Contains(c.Name, "dropout") && strings.HasPrefix(c.Name, "attention"); (err != nil) != dropped {
+				t.Errorf("%s, %d rows: %v", c.Name, rows, err)
+			}
+			if err != nil {
+				continue
+			}
+			if err := r.Session.Close(); err != nil {
+				t.Errorf("%s, %d rows: %v", c.Name, rows, err)
+			}
 		}
 	}
 }

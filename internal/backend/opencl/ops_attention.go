@@ -88,7 +88,7 @@ func bindAttention(b *binder, n *graph.Node) {
 	if len(n.Out) > 1 {
 		lse = b.value(n.Out[1])
 	}
-	if len(n.In) > 4 {
+	if n.Op == graph.OpAttentionRel {
 		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
 	}
 	b.attend(q, tensor.F32, a, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
@@ -106,7 +106,7 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
 	var rel address
 	relCols := 1
-	if len(n.In) > 7 {
+	if n.Op == graph.OpAttentionRelGrad {
 		rel, relCols = b.value(n.In[7]), n.In[7].Shape.RowLen()
 	}
 	per := func(heads int) [2]extent { return [2]extent{{q.Shape.Outer, 1, 1, 0}, groups(heads)} }
