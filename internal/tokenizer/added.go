@@ -224,16 +224,23 @@ func (m *matcher) longest(text []byte, low, high int) int {
 	if begin == low {
 		return -1
 	}
-	most := shared(m.pattern(m.entries[at]), text)
+	at, _ = m.upTo(at, shared(m.pattern(m.entries[at]), text))
+	return int(at)
+}
+
+// upTo is the longest entry of at most so many bytes that entry at begins with, or is,
+// or -1, and the number of entries that it looked at: few, because each knows one far
+// from it.
+func (m *matcher) upTo(at int32, most int) (entry int32, looks int) {
 	long := func(i int32) bool { return i >= 0 && len(m.pattern(m.entries[i])) > most }
-	for long(at) {
+	for ; long(at); looks++ {
 		if w := m.within[at]; long(w.far) {
 			at = w.far
 		} else {
 			at = w.next
 		}
 	}
-	return int(at)
+	return at, looks
 }
 
 // shared is how many bytes two texts begin with alike.
