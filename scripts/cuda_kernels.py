@@ -28,6 +28,7 @@ CACHE = ROOT / ".cache/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.4.127"
 FILES = ["common.cuh", "elementwise.cu", "rows.cu", "linear.cu", "one.cu", "wgmma.cu", "wide.cu", "attention.cu", "flash.cu", "flash_grad.cu", "objectives.cu", "sample.cu", "transfer.cu"]
 IMAGES = {"compute_80": "ptx", "sm_80": "cubin", "sm_86": "cubin", "sm_89": "cubin", "sm_90a": "cubin"}
+PART = 1_000_000  # bytes of a file at most
 
 
 def source():
@@ -94,10 +95,27 @@ def file_of(arch):
     return f"{arch}.{IMAGES[arch]}"
 
 
+def parts_of(name):
+    """The files of an image: more than one where it is larger than PART."""
+    return sorted(DIR.glob(f"{name}.gz.?"))
+
+
+def pack(name, data):
+    for part in parts_of(name):
+        part.unlink()
+    packed = gzip.compress(data, 9, mtime=0)
+    for i in range(0, len(packed), PART):
+        (DIR / f"{name}.gz.{i // PART}").write_bytes(packed[i:i + PART])
+
+
+def unpack(name):
+    return gzip.decompress(b"".join(part.read_bytes() for part in parts_of(name)))
+
+
 def write(lib):
     images = {file_of(arch): compile_for(lib, arch) for arch in IMAGES}
     for name, data in images.items():
-        (DIR / f"{name}.gz").write_bytes(gzip.compress(data, 9, mtime=0))
+        pack(name, data)
     NAMES.write_text(names(images["compute_80.ptx"], images))
     subprocess.run(["gofmt", "-w", NAMES], check=True)
 
@@ -108,7 +126,7 @@ def check(lib):
         sys.exit("cuda_kernels: the kernels were changed: run make gen")
     for arch in IMAGES:
         name = file_of(arch)
-        data = gzip.decompress((DIR / f"{name}.gz").read_bytes())
+        data = unpack(name)
         if digest(data) not in kept:
             sys.exit(f"cuda_kernels: {name} is not what make gen wrote")
         if lib and name.endswith(".ptx") and data != compile_for(lib, arch):

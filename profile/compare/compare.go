@@ -220,9 +220,10 @@ type Comparison struct {
 const comparisonVersion = 2
 
 // Different lists the rows that are more than noise, of all plans, the largest
-// difference first.
+// difference first. A plan's total comes after its parts: it is their sum, and
+// says nothing of where the time went.
 func (c *Comparison) Different() []*Diff {
-	var out []*Diff
+	var out, totals []*Diff
 	for i := range c.Plans {
 		p := &c.Plans[i]
 		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
@@ -232,14 +233,19 @@ func (c *Comparison) Different() []*Diff {
 				}
 			}
 		}
-		for _, d := range []*Diff{&p.Common, &p.Wait, &p.Total} {
+		for _, d := range []*Diff{&p.Common, &p.Wait} {
 			if d.Changed() {
 				out = append(out, d)
 			}
 		}
+		if p.Total.Changed() {
+			totals = append(totals, &p.Total)
+		}
 	}
-	slices.SortStableFunc(out, func(x, y *Diff) int { return cmp.Compare(math.Abs(y.Real()), math.Abs(x.Real())) })
-	return out
+	largest := func(x, y *Diff) int { return cmp.Compare(math.Abs(y.Real()), math.Abs(x.Real())) }
+	slices.SortStableFunc(out, largest)
+	slices.SortStableFunc(totals, largest)
+	return append(out, totals...)
 }
 
 // Real is by how many per cent of A's time B is slower, with its 95 per cent

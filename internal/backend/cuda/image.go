@@ -1,16 +1,18 @@
 package cuda
 
 import (
+	"bytes"
 	"compress/gzip"
 	"embed"
 	"fmt"
 	"io"
+	"io/fs"
 )
 
 // images are the kernels, compiled by scripts/cuda_kernels.py: machine code for
 // some compute capabilities, and PTX, which the driver compiles for others.
 //
-//go:embed kernels/*.gz
+//go:embed kernels/*.gz.?
 var images embed.FS
 
 // machineCode is the image of a compute capability.
@@ -29,13 +31,21 @@ func image(capability [2]int) ([]byte, error) {
 	return append(data, 0), nil // PTX is text that ends in 0
 }
 
+// unpack reads an image, which is kept in parts of at most a million bytes.
 func unpack(name string) ([]byte, error) {
-	f, err := images.Open("kernels/" + name + ".gz")
+	parts, err := fs.Glob(images, "kernels/"+name+".gz.?")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	r, err := gzip.NewReader(f)
+	var packed []byte
+	for _, part := range parts { // in order: Glob sorts
+		data, err := images.ReadFile(part)
+		if err != nil {
+			return nil, err
+		}
+		packed = append(packed, data...)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
