@@ -443,7 +443,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 	if err := s.Run(context.Background(), g.Max); err != nil {
 		t.Fatal(err)
 	}
-	if _, end := s.Ran(); end == 0 {
+	if _, end := s.Slot(0).Ran(); end == 0 {
 		t.Fatal("a recorded run has no times")
 	}
 	beyond := g.Max
@@ -451,7 +451,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 	if err := s.Run(context.Background(), beyond); err == nil {
 		t.Fatal("a run beyond the maximum")
 	}
-	if start, end := s.Ran(); start != 0 || end != 0 {
+	if start, end := s.Slot(0).Ran(); start != 0 || end != 0 {
 		t.Errorf("a run that did not begin was from %d to %d", start, end)
 	}
 }

@@ -123,7 +123,7 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 	if err := build(t, m, tokens); err != nil {
 		return nil, err
 	}
-	list, err := ggufAdded(t, m, tokens)
+	list, err := ggufAdded(m, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 }
 
 // ggufAdded lists the tokens that are matched as a whole, by their type.
-func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
+func ggufAdded(m Meta, tokens []string) ([]addedToken, error) {
 	const key = "tokenizer.ggml.token_type"
 	var types []int64
 	if m.Has(key) {
