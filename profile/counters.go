@@ -30,10 +30,10 @@ func (q *Request) check() error {
 		return fmt.Errorf("%w %q: first token at %d, expected within %d to %d", errRequest, q.ID, q.FirstToken, q.Start, q.End)
 	}
 	if parts := q.Tokenize + q.Compile + q.Queue + q.Hand; min(q.Tokenize, q.Compile, q.Queue, q.Hand, parts) < 0 || parts > q.End-q.Start {
-		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected none below 0 and at most %d together", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
+		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected 0 or more each and at most %d in all", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
 	}
 	if q.PromptTokens < 0 || q.OutputTokens < 0 {
-		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected none below 0", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
+		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected 0 or more", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
 	}
 	return nil
 }

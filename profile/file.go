@@ -116,7 +116,7 @@ func decode(data []byte, into any) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax) && cutOff(data):
-		return fmt.Errorf("it ends at byte %d within a value: it is cut off", len(data))
+		return fmt.Errorf("it is truncated: it ends at byte %d within a value", len(data))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
 	case errors.As(err, &kind):
@@ -190,7 +190,7 @@ func scan(data []byte) error {
 		}
 	}
 	if objects > len(data)/minObject+16 {
-		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes each", objects, len(data), minObject)
+		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes per record", objects, len(data), minObject)
 	}
 	return nil
 }

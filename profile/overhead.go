@@ -64,10 +64,10 @@ func (o Overhead) Sure() string {
 
 func (o *Overhead) Check() error {
 	if min(o.With, o.Without) < 0 || o.Runs < 0 {
-		return fmt.Errorf("%d ns with and %d without, %d runs, expected none below 0", o.With, o.Without, o.Runs)
+		return fmt.Errorf("%d ns with and %d without, %d runs, expected 0 or more", o.With, o.Without, o.Runs)
 	}
 	if i := o.Interval; i != nil && (o.Median == nil || i[0] > *o.Median || i[1] < *o.Median) {
-		return fmt.Errorf("an interval from %v to %v, expected one with a median in it", i[0], i[1])
+		return fmt.Errorf("interval from %v to %v, expected one that contains the median", i[0], i[1])
 	}
 	return nil
 }

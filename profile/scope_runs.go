@@ -33,7 +33,7 @@ func (s *ScopePart) check(scopes, steps int) error {
 	}
 	for _, v := range [][]int64{s.Compute, s.Wait, s.FLOPs, s.Bytes} {
 		if len(v) != steps || least(v) < 0 {
-			return fmt.Errorf("%d values from %d, expected %d and none below 0", len(v), least(v), steps)
+			return fmt.Errorf("%d values, the smallest is %d, expected %d values of 0 or more", len(v), least(v), steps)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func newRow(w Work, r Runner, err error) *Row {
 // addAnswer takes a turn: the median of its repetitions is one sample.
 func (r *Row) addAnswer(a answer) error {
 	if len(a.Seconds) == 0 || len(a.Seconds) != len(a.Amount) {
-		return fmt.Errorf("%d times for %d amounts", len(a.Seconds), len(a.Amount))
+		return fmt.Errorf("%d times and %d amounts, expected as many of each", len(a.Seconds), len(a.Amount))
 	}
 	rates := make([]float64, len(a.Seconds))
 	for i, s := range a.Seconds {
@@ -302,7 +302,7 @@ func between(text, name, body string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return "", fmt.Errorf("no %s … %s", strings.TrimSpace(begin), end)
+		return "", fmt.Errorf("the page has no %s before %s", strings.TrimSpace(begin), end)
 	}
 	return before + begin + body + end + after, nil
 }

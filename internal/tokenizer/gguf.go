@@ -303,7 +303,7 @@ func ggufWordPiece(t *Tokenizer, m Meta, tokens []string) error {
 	for i, r := range []role{roleUNK, roleCLS, roleSEP} {
 		id, ok := t.named.get(r)
 		if !ok {
-			return fmt.Errorf("%s: expected an id, for the vocabulary has none of %s", roleNames[r].gguf, strings.Join(roleNames[r].guess, ", "))
+			return fmt.Errorf("%s: expected an id, because the vocabulary has none of %s", roleNames[r].gguf, strings.Join(roleNames[r].guess, ", "))
 		}
 		ids[i] = id
 	}

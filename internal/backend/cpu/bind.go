@@ -67,7 +67,7 @@ func (b *binder) f32(v *graph.Value) mat {
 		return m
 	}
 	if v.DType != tensor.F32 {
-		b.fail(fmt.Errorf("%s is no f32 value", v))
+		b.fail(fmt.Errorf("%s is not an f32 value", v))
 		return m
 	}
 	if pl, ok := b.plan.Form(v, nil); ok && pl.Bytes > 0 {

@@ -60,7 +60,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	ms := b.mats(n.In[0], n.Out[0])
 	w, ok := b.weight(n.In[1]).(*fileRows)
 	if !ok {
-		return nil, fmt.Errorf("%s is no weight in the file's rows", n.In[1])
+		return nil, fmt.Errorf("%s is not a weight in the file's rows", n.In[1])
 	}
 	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2])}
 	size := w.dtype.RowBytes(k.x.cols) * k.y.cols // of one expert
