@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Report is one run of peerbench.
@@ -294,7 +296,7 @@ func (r *Report) writeDocs(path string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	return atomicfile.WriteFile(path, []byte(text))
 }
 
 func between(text, name, body string) (string, error) {
