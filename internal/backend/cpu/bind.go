@@ -32,7 +32,7 @@ func (b *binder) fail(err error) { b.err = cmp.Or(b.err, err) }
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {
-	full  []float32 // nil where the operand is absent or nobody wants it
+	full  []float32 // nil if the operand is absent or no step reads it
 	cols  int
 	outer tensor.Dim
 	part  plan.Part // of the rows, from the first of full on

@@ -46,9 +46,9 @@ func (k *route) runShare(w *worker, b tensor.Bind, _, _ int) {
 	graph.SortChoices(k.rows.all(b), slots, k.offsets.all(b), k.Used)
 }
 
-// grouped multiplies the rows of each expert with its matrix. Shares are
-// columns, the same of every expert: they are equal whatever the routing, and
-// each element is computed by the same kernel whoever has it.
+// grouped multiplies the rows of each expert with its matrix. A share is a range of
+// columns, the same for all experts. So shares are equally large for any routing, and
+// the kernel of an element does not depend on the worker.
 type grouped struct {
 	x, y    mat
 	offsets ints
