@@ -84,8 +84,8 @@ type Sample struct {
 	Value float64 `json:"value"`
 }
 
-// Counter gives the counter of that name, making it on first use; nil where
-// Options.Counters are in use already.
+// Counter returns the counter of that name, and creates it on first use. It is nil if
+// there are Options.Counters counters already.
 func (r *Recorder) Counter(name, unit string) *Counter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,8 +24,7 @@ func (p *Profile) Write(w io.Writer) error {
 	return json.NewEncoder(w).Encode(p)
 }
 
-// WriteFile writes the profile so that the file is either the old one or the
-// whole new one, never a part.
+// WriteFile writes the profile atomically.
 func (p *Profile) WriteFile(path string) error { return atomicfile.Write(path, p.Write) }
 
 // ReadFile reads and checks a profile file.

@@ -208,8 +208,8 @@ func (st *StepStats) check() error {
 	return nil
 }
 
-// addsUp finds values that are each possible and together more than an integer
-// holds: reports add steps and plans up.
+// addsUp finds values that are valid one by one but whose sum overflows, because
+// reports add steps and plans.
 func (p *Profile) addsUp() error {
 	var wall, lane, self, total, clock, flops, moved int64
 	for i := range p.Rounds {
