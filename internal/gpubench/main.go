@@ -25,6 +25,7 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/sample"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	_ "hotpath/opencl"
@@ -181,7 +182,7 @@ func (b *bench) one(i int, work string) error {
 // report prints the median of rounds that take count tokens each.
 func report(work string, times []float64, count float64, began time.Time) error {
 	slices.Sort(times)
-	median := times[len(times)/2]
+	median := stats.MedianSorted(times)
 	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
 	if err == nil {
 		_, err = fmt.Println(string(line))

@@ -135,14 +135,3 @@ func (g *Graph) Input(name string) *Value {
 	}
 	return nil
 }
-
-// Params are the trainable leaves in order of declaration.
-func (g *Graph) Params() []*Value {
-	var ps []*Value
-	for _, n := range g.Nodes {
-		if n.Leaf != nil && n.Leaf.Trainable {
-			ps = append(ps, n.Out[0])
-		}
-	}
-	return ps
-}

@@ -171,14 +171,7 @@ func TestNodesOfSiblings(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := cpuBackend(t)
-	p, err := plan.Compile("generate", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openSession(t, "generate", g, be, []tensor.Bind{g.Max}, m)
 	defer s.Close()
 	rec := profile.NewRecorder(profile.Options{})
 	if err := s.Attach(rec, plan.ProfileLabels{Model: "llama"}); err != nil {

@@ -180,20 +180,9 @@ func (s *Session) Partial() { s.end = partial }
 // program.
 func (s *Session) Forward() { s.end = forward }
 
-// Enqueue starts a run with the inputs that are in the IO arena.
-func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
-	return s.slots[0].Enqueue(ctx, b)
-}
-
-// Wait ends the run that Enqueue started; outputs can be read then.
-func (s *Session) Wait() error { return s.slots[0].Wait() }
-
-// Run is Enqueue and Wait.
+// Run computes a batch with the inputs that are in the IO arena, and waits for it.
+// Whoever wants to go on meanwhile takes a Slot.
 func (s *Session) Run(ctx context.Context, b tensor.Bind) error { return s.slots[0].Run(ctx, b) }
-
-// Ran returns the start and the end of the last run; 0 if it was not recorded or
-// failed.
-func (s *Session) Ran() (start, end int64) { return s.slots[0].Ran() }
 
 // Active is the number of workers of the last run; 0 if the backend does not
 // report it.

@@ -44,7 +44,7 @@ var madeTokenizers = append([]string{"char"}, sizedTokenizers...)
 // people round up to a multiple of 64 or 128.
 const padding = 127
 
-// Bounds of a described model: what lies beyond is a slip of the keyboard.
+// Bounds of a described model: larger values are taken for typing errors.
 const (
 	maxWidth   = 1 << 16
 	maxLayers  = 1 << 10
@@ -52,7 +52,7 @@ const (
 	maxContext = 1 << 22
 )
 
-// validate says what is wrong with the first field that is.
+// validate returns the error of the first invalid field.
 func (s *Shape) validate(c *Config) error {
 	within := func(name string, v, least, most int) check {
 		return check{name, v >= least && v <= most, fmt.Sprintf("%d to %d", least, most), v}

@@ -43,8 +43,8 @@ type viewLane struct {
 	Boxes  []int64 `json:"b"` // step, arrive, begin, end
 }
 
-// maxBoxes bounds the steps that the page's timeline has: the last runs are
-// the ones that are warm. The trace has all that were kept.
+// maxBoxes bounds the steps in the page's timeline. It shows the last runs, because
+// caches are warm then. The trace has all runs that were kept.
 const maxBoxes = 30_000
 
 func timelineOf(p *profile.Profile) viewTimeline {
