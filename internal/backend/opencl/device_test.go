@@ -9,13 +9,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
 )
 
-// device opens the machine's first device, or skips the test.
-func device(t *testing.T) *Backend {
+// machine opens the machine's first device, or skips the test.
+func machine(t *testing.T) *Backend {
 	t.Helper()
 	b, err := New(Options{})
 	if errors.Is(err, ErrDevice) {
@@ -35,20 +36,20 @@ func device(t *testing.T) *Backend {
 // put copies values to the device for as long as the test runs.
 func put[T float32 | int32](t *testing.T, b *Backend, v []T) address {
 	t.Helper()
-	a, err := b.pool.take(int64(4*len(v)), "a test")
+	a, err := b.pool.Take(int64(4*len(v)), "a test")
 	if err == nil {
-		err = b.write(a, bytesOf(v))
+		err = b.Write(a, device.Bytes(v))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.pool.give(a) })
+	t.Cleanup(func() { b.pool.Give(a) })
 	return a
 }
 
 // Every tile gives the product, with sizes that fill none of them.
 func TestTilesOnADevice(t *testing.T) {
-	b := device(t)
+	b := machine(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []Shape{{20, 50, 16, tensor.F32}, {5, 24, 24, tensor.F32}, {130, 70, 40, tensor.F32}, {33, 260, 7, tensor.F32}, {70, 9, 100, tensor.BF16}} {
 		random := func(n int) []float32 {
@@ -79,13 +80,13 @@ func TestTilesOnADevice(t *testing.T) {
 				got[i] = 1e9
 			}
 			y := put(t, b, got)
-			k := &binder{be: b, exec: &exec{be: b}, at: y}
+			k := newBinder(b, &exec{be: b}, y)
 			k.many(tile, s.Type, tensor.Dim{Sym: tensor.T, Mul: 1}, s.Cols, s.Inner, sizes, y, xs, at, bs, -1)
 			k.exec.launches[0].groups = tile.tiled(tensor.Fixed(s.Rows), s.Cols)
 			if _, err := b.timed(k); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.read(bytesOf(got), y); err != nil {
+			if err := b.Read(device.Bytes(got), y); err != nil {
 				t.Fatal(err)
 			}
 			wrong := 0
@@ -110,7 +111,7 @@ func TestTilesOnADevice(t *testing.T) {
 // The device's events account for the time of its lane: what is left over is under 2
 // per cent, of the host's lane too.
 func TestLedgerOnADevice(t *testing.T) {
-	b := device(t)
+	b := machine(t)
 	s, err := sessionOn(t, b)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -156,45 +157,48 @@ func TestDevicesThatAreTooSmall(t *testing.T) {
 // Blocks come back, and slabs are few however many blocks there are.
 func TestPool(t *testing.T) {
 	f := newFake()
-	p := newPool(f)
+	src := &slabs{drv: f}
+	p := device.NewPool(src)
 	var all []address
+	sizes := map[address]int64{}
 	for i := range 4000 {
-		a, err := p.take(int64(1000+i*37), "a test")
+		a, err := p.Take(int64(1000+i*37), "a test")
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, a)
+		sizes[a] = src.Size(int64(1000 + i*37))
 	}
 	slices.Sort(all)
 	for i, a := range all[1:] {
-		if before := all[i]; before.slab() == a.slab() && before.offset()+p.sizes[before] > a.offset() {
+		if before := all[i]; slabOf(before) == slabOf(a) && offsetOf(before)+sizes[before] > offsetOf(a) {
 			t.Fatalf("blocks %x and %x overlap", before, a)
 		}
 	}
 	if f.creates > 10 {
-		t.Errorf("%d buffers for %d MiB, expected about ten", f.creates, p.bytes>>20)
+		t.Errorf("%d buffers for %d MiB, expected about ten", f.creates, src.used>>20)
 	}
 	made := f.creates
 	for _, a := range all {
-		p.give(a)
+		p.Give(a)
 	}
 	for i := range 4000 {
-		if _, err := p.take(int64(1000+i*37), "a test"); err != nil {
+		if _, err := p.Take(int64(1000+i*37), "a test"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if f.creates != made {
 		t.Errorf("%d buffers for what had come back", f.creates-made)
 	}
-	if _, err := p.take(1<<29, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) {
+	if _, err := p.Take(1<<29, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) {
 		t.Errorf("%v, expected an error that says for what", err)
 	}
 	for bytes := int64(1); bytes < 1<<40; bytes += bytes/3 + 1 {
-		if c := class(bytes); c < bytes || c > bytes+bytes/8+256 {
+		if c := src.Size(bytes); c < bytes || c > bytes+bytes/8+256 {
 			t.Errorf("%d bytes take %d", bytes, c)
 		}
 	}
-	if err := p.close(); err != nil || f.used != 0 {
+	if err := src.close(); err != nil || f.used != 0 {
 		t.Errorf("%d bytes are left: %v", f.used, err)
 	}
 }

@@ -125,14 +125,14 @@ func named(name string, d description) (tile, bool) {
 func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 	var blocks []address
 	for _, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Inner), 4 * int64(s.Rows) * int64(s.Cols)} {
-		a, err := b.pool.take(bytes, "tiles")
+		a, err := b.pool.Take(bytes, "tiles")
 		if err != nil {
 			return nil, err
 		}
-		defer b.pool.give(a)
+		defer b.pool.Give(a)
 		blocks = append(blocks, a)
 	}
-	buf, offset := b.pool.buffer(blocks[1])
+	buf, offset := b.slabs.at(blocks[1])
 	if err := b.drv.fill(buf, offset, 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 
 // time is the least time of some launches of a product.
 func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
-	k := &binder{be: b, exec: &exec{be: b}, at: y}
+	k := newBinder(b, &exec{be: b}, y)
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, sizes, y, x, w, 0, -1)
 	return b.timed(k)
 }
@@ -164,8 +164,8 @@ func (b *Backend) timed(k *binder) (best int64, err error) {
 			err = firstOf(err, b.drv.drop(l.kernel))
 		}
 	}()
-	if k.failed != nil {
-		return 0, k.failed
+	if k.Failed != nil {
+		return 0, k.Failed
 	}
 	l := k.exec.launches[0]
 	for run := range 1 + tuneRuns {
