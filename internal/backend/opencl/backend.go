@@ -67,7 +67,7 @@ func (b *Backend) program(c code) (program, error) {
 	if p, ok := b.programs[key]; ok {
 		return p, nil
 	}
-	p, err := b.drv.build(source(c.units), buildOptions+c.options)
+	p, err := b.drv.build(source(c.units), b.about.options()+c.options)
 	if err != nil {
 		return 0, fmt.Errorf("kernels for %s: %w", b.about.Name, err)
 	}

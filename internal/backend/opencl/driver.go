@@ -3,6 +3,7 @@ package opencl
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrDevice reports a device, or its runtime, that cannot be used or has failed.
@@ -65,6 +66,27 @@ type description struct {
 	Items                  int   // work items of a group
 	Version                string
 	CPU                    bool
+	Extensions             []string
+}
+
+// has reports whether a device has an extension.
+func (d description) has(extension string) bool { return slices.Contains(d.Extensions, extension) }
+
+// features are macros of kernels that a device's extensions switch on.
+var features = []struct{ extension, macro string }{
+	{"cl_khr_fp64", "DOUBLES"},
+}
+
+// options are those of every program for the device: kernels are OpenCL C 1.2.
+// Nothing is relaxed, so that answers are those of other backends up to rounding.
+func (d description) options() string {
+	options := "-cl-std=CL1.2"
+	for _, f := range features {
+		if d.has(f.extension) {
+			options += " -D" + f.macro
+		}
+	}
+	return options
 }
 
 func (d description) String() string {

@@ -177,14 +177,16 @@ func (l *icd) devicesOf(platform uintptr) ([]place, error) {
 
 // ask reads what a device says of itself.
 func (l *icd) ask(device uintptr) (d description, err error) {
+	var extensions string
 	for _, t := range []struct {
 		id uintptr
 		to *string
-	}{{0x102B, &d.Name}, {0x102D, &d.Driver}, {0x102F, &d.Version}} {
+	}{{0x102B, &d.Name}, {0x102D, &d.Driver}, {0x102F, &d.Version}, {0x1030, &extensions}} {
 		if *t.to, err = l.text(getDeviceInfo, device, t.id); err != nil {
 			return d, err
 		}
 	}
+	d.Extensions = strings.Fields(extensions)
 	for _, v := range []struct {
 		id    uintptr
 		bytes uintptr

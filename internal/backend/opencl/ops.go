@@ -79,6 +79,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"linear_dw":      bindLinearDW,
 	"grouped_linear": bindGrouped,
 	"route":          bindRoute,
+	"sample":         bindSample,
 	"combine": func(b *binder, n *graph.Node) {
 		b.each("k_combine", n.Out[0], append(b.values(append([]*graph.Value{n.Out[0]}, n.In...)), n.In[1].Shape.RowLen())...)
 	},

@@ -9,6 +9,14 @@ typedef ushort u16;
 typedef uint u32;
 typedef ulong u64;
 
+// real is a double where the device has it.
+#ifdef DOUBLES
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double real;
+#else
+typedef float real;
+#endif
+
 #define KERNEL __kernel void
 #define G __global
 #define L __local
