@@ -92,5 +92,10 @@ func (l *Lanes) Set(lane, step int, arrive, begin, end int64) {
 
 // Span is when a lane of the device entered and left the run.
 func (l *Lanes) Span(lane int, wake, done int64) {
-	l.run.Lanes[lane].Wake, l.run.Lanes[lane].Done = wake, done
+	to := &l.run.Lanes[lane]
+	to.Wake, to.Done, to.Absent = wake, done, false
 }
+
+// Absent says that a lane of the device has no part in the run, until Span says
+// otherwise.
+func (l *Lanes) Absent(lane int) { l.run.Lanes[lane].Absent = true }

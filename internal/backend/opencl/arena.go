@@ -35,7 +35,7 @@ func (b *Backend) Write(to address, src []byte) error {
 		return nil
 	}
 	at, offset := b.slabs.at(to)
-	e, err := b.drv.write(at, offset, src, ended)
+	e, err := b.drv.write(at, offset, src, order{notice: ended})
 	return b.finish(e, err)
 }
 
@@ -45,7 +45,7 @@ func (b *Backend) Read(dst []byte, from address) error {
 		return nil
 	}
 	at, offset := b.slabs.at(from)
-	e, err := b.drv.read(dst, at, offset, ended)
+	e, err := b.drv.read(dst, at, offset, order{notice: ended})
 	return b.finish(e, err)
 }
 

@@ -25,7 +25,13 @@ import (
 type Options struct {
 	Device int    // counted over all platforms
 	Cache  string // folder in which the winners among tiles are kept; "": none
+	// Half lets products of many rows round operands to 16 bits, where the device has
+	// cl_khr_fp16.
+	Half bool
 }
+
+// half reports whether products of many rows multiply in 16 bits.
+func (b *Backend) half() bool { return b.opts.Half && b.about.has("cl_khr_fp16") }
 
 // Backend is one device.
 type Backend struct {
@@ -34,6 +40,7 @@ type Backend struct {
 	slabs *slabs
 	pool  *device.Pool // of slabs
 	tuner *tuner
+	clock clock // of profiles
 
 	mu       sync.Mutex // guards what follows
 	programs map[string]program
@@ -52,7 +59,7 @@ func New(o Options) (*Backend, error) {
 func newBackend(o Options, drv driver) (*Backend, error) {
 	s := &slabs{drv: drv}
 	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), programs: map[string]program{}, about: drv.describe()}
-	b.tuner = newTuner(o.Cache, b.about)
+	b.tuner = newTuner(o.Cache, b.about, b.half())
 	if err := b.about.check(); err != nil {
 		return nil, errors.Join(err, drv.close())
 	}
@@ -68,6 +75,12 @@ func (b *Backend) program(c code) (program, error) {
 		return p, nil
 	}
 	p, err := b.drv.build(source(c.units), b.about.options()+c.options)
+	if err != nil && b.about.options() != plainOptions {
+		// A compiler may refuse an extension that the device names.
+		if plain, refused := b.drv.build(source(c.units), plainOptions+c.options); refused == nil {
+			p, err = plain, nil
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("kernels for %s: %w", b.about.Name, err)
 	}

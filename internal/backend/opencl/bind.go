@@ -29,6 +29,9 @@ func (e extent) of(b tensor.Bind) int {
 	return max(n, 1)
 }
 
+// errGroup reports a kernel that needs so many registers that its groups do not fit.
+var errGroup = errors.New("groups")
+
 // launch is a kernel whose arguments are set.
 type launch struct {
 	name   string
@@ -53,8 +56,8 @@ func newBinder(be *Backend, e *exec, at address) *binder {
 }
 
 // Bind makes the launches of a plan.
-func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.Exec, error) {
-	e := &exec{be: b, io: m.Arenas[plan.IO].(*device.IOArena)}
+func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	e := &exec{be: b, io: m.Arenas[plan.IO].(*device.IOArena), apart: o.Slots > 1}
 	e.lanes.Plan = p
 	if err := e.record(m); err != nil {
 		return nil, errors.Join(err, e.Close())
@@ -122,6 +125,10 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 		return
 	}
 	b.exec.launches = append(b.exec.launches, launch{name, k, groups, lanes})
+	if most, err := b.be.drv.limit(k); err != nil || most < lanes {
+		b.Fail(errors.Join(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
+		return
+	}
 	index := 0
 	for _, v := range arguments {
 		for _, value := range b.encode(v) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
@@ -23,9 +24,12 @@ type exec struct {
 	blocks   []address
 	launches []launch
 	begins   []int // [step] its first launch; one more at the end
+	// apart says that copies have queues of their own: other runs may be in flight.
+	// A run that is always alone saves the waits between queues.
+	apart bool
 
 	// Of the run in flight.
-	events []event // of a profiled run one per command, else that of the last one
+	events []event // of a profiled run one per command, else those that somebody waits for
 	marks  []int   // [step] its first event; inputs are before the first, outputs behind the last
 	spans  [][2]int64
 }
@@ -40,7 +44,11 @@ func (e *exec) take(bytes int64, what string) (address, error) {
 }
 
 func (e *exec) Describe(p *profile.Plan) {
-	e.lanes.Describe(p, "opencl", e.be.about.Name, "queue")
+	lanes := []string{"queue"}
+	if e.apart {
+		lanes = append(lanes, "to device", "from device")
+	}
+	e.lanes.Describe(p, "opencl", e.be.about.Name, lanes...)
 }
 
 // Enqueue enqueues inputs, launches and outputs; nothing of it waits.
@@ -64,27 +72,31 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 }
 
 func (e *exec) enqueue(b tensor.Bind) error {
-	drv, usual := e.be.drv, quiet
-	if run, _ := e.lanes.Run(); run != nil {
-		usual = timed
+	drv, in, run, out := e.be.drv, order{}, order{}, order{}
+	if recorded, _ := e.lanes.Run(); recorded != nil {
+		in.notice, run.notice, out.notice = timed, timed, timed
 	}
+	if e.apart {
+		in.on, out.on = toDevice, fromDevice
+	}
+	at, offset := e.be.slabs.at(e.io.At)
+	e.spans = spans(e.lanes.In, b, spanGap, e.spans[:0])
 	if b != e.sent {
 		for i, v := range []int{b.T, b.S, b.R} {
 			binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
 		}
-		at, offset := e.be.slabs.at(e.sizes)
-		if err := e.note(drv.write(at, offset, e.host, usual)); err != nil {
+		to, from := e.be.slabs.at(e.sizes)
+		if err := e.note(drv.write(to, from, e.host, e.last(in, len(e.spans) == 0))); err != nil {
 			return err
 		}
 		e.sent = b
 	}
-	at, offset := e.be.slabs.at(e.io.At)
-	e.spans = spans(e.lanes.In, b, spanGap, e.spans[:0])
-	for _, s := range e.spans {
-		if err := e.note(drv.write(at, offset+s[0], e.io.Host()[s[0]:s[1]], usual)); err != nil {
+	for i, s := range e.spans {
+		if err := e.note(drv.write(at, offset+s[0], e.io.Host()[s[0]:s[1]], e.last(in, i == len(e.spans)-1))); err != nil {
 			return err
 		}
 	}
+	run.after = e.behind()
 	e.spans = spans(e.lanes.Out, b, plan.Align, e.spans[:0])
 	step := 0
 	for i := range e.launches {
@@ -92,29 +104,42 @@ func (e *exec) enqueue(b tensor.Bind) error {
 			e.marks = append(e.marks, len(e.events))
 			step++
 		}
-		l, n := &e.launches[i], usual
-		if i == len(e.launches)-1 && len(e.spans) == 0 {
-			n = max(n, ended)
-		}
-		local := [2]int{l.lanes, 1}
+		l := &e.launches[i]
 		global := [2]int{l.groups[0].of(b) * l.lanes, l.groups[1].of(b)}
-		if err := e.note(drv.launch(l.kernel, global, local, n)); err != nil {
+		if err := e.note(drv.launch(l.kernel, global, [2]int{l.lanes, 1}, e.last(run, i == len(e.launches)-1))); err != nil {
 			return err
 		}
+		run.after = 0 // the queue is in order
 	}
 	for ; step <= len(e.lanes.Plan.Steps); step++ {
 		e.marks = append(e.marks, len(e.events))
 	}
+	out.after = e.behind()
 	for i, s := range e.spans {
-		n := usual
-		if i == len(e.spans)-1 {
-			n = max(n, ended)
-		}
-		if err := e.note(drv.read(e.io.Host()[s[0]:s[1]], at, offset+s[0], n)); err != nil {
+		if err := e.note(drv.read(e.io.Host()[s[0]:s[1]], at, offset+s[0], e.last(out, i == len(e.spans)-1))); err != nil {
 			return err
 		}
+		out.after = 0
 	}
 	return nil
+}
+
+// last gives the last command of a kind an event: the end of the run, or what another
+// queue waits for.
+func (e *exec) last(o order, last bool) order {
+	if last {
+		o.notice = max(o.notice, ended)
+	}
+	return o
+}
+
+// behind is the event that commands of the next queue wait for; none where there is
+// one queue.
+func (e *exec) behind() event {
+	if !e.apart || len(e.events) == 0 {
+		return 0
+	}
+	return e.events[len(e.events)-1]
 }
 
 // spanGap is up to how many bytes between two inputs travel with them: fewer commands
@@ -173,14 +198,25 @@ func (e *exec) Wait() error {
 	return errors.Join(e.lanes.Wait(e.await, e.fold), e.forget())
 }
 
-// fold puts the device's times into the lane of the queue. The last one is taken
-// for the moment at which the host saw the end. Between commands the queue waits: for
-// the host, or for the device to begin.
+// Lanes of a profile, behind the host's.
+const (
+	laneQueue = iota + 1
+	laneIn
+	laneOut
+)
+
+// fold puts the device's times into the lanes. Between commands a queue waits: for
+// the host, for another queue, or for the device to begin.
 func (e *exec) fold(end int64) error {
-	const queue = 1
 	_, started := e.lanes.Run()
 	n := len(e.lanes.Plan.Steps)
-	e.lanes.Span(queue, started, end)
+	in, out := laneQueue, laneQueue
+	if e.apart {
+		in, out = laneIn, laneOut
+		e.lanes.Absent(laneIn)
+		e.lanes.Absent(laneOut)
+	}
+	e.lanes.Span(laneQueue, started, end)
 	if len(e.events) == 0 {
 		return nil
 	}
@@ -188,8 +224,9 @@ func (e *exec) fold(end int64) error {
 	if err != nil {
 		return err
 	}
-	shift, before := end-last, started
-	set := func(step, from, to int) error {
+	shift := e.be.clock.align(last, end)
+	before := [laneOut + 1]int64{laneQueue: started, laneIn: started, laneOut: started}
+	set := func(lane, step, from, to int) error {
 		if from == to {
 			return nil
 		}
@@ -198,17 +235,47 @@ func (e *exec) fold(end int64) error {
 			return err
 		}
 		_, done, err := e.be.drv.times(e.events[to-1])
-		begin = max(begin+shift, before)
+		begin = max(begin+shift, before[lane])
 		done = max(done+shift, begin)
-		e.lanes.Set(queue, step, before, begin, done)
-		before = done
+		e.lanes.Set(lane, step, before[lane], begin, done)
+		if before[lane] = done; lane != laneQueue {
+			e.lanes.Span(lane, started, done)
+		}
 		return err
 	}
-	errs := []error{set(n+device.StepIn, 0, e.marks[0])}
+	errs := []error{set(in, n+device.StepIn, 0, e.marks[0])}
 	for i := range n {
-		errs = append(errs, set(i, e.marks[i], e.marks[i+1]))
+		errs = append(errs, set(laneQueue, i, e.marks[i], e.marks[i+1]))
 	}
-	return errors.Join(append(errs, set(n+device.StepOut, e.marks[n], len(e.events)))...)
+	errs = append(errs, set(out, n+device.StepOut, e.marks[n], len(e.events)))
+	if e.apart { // the queue of kernels has left the run before its outputs travel
+		e.lanes.Span(laneQueue, started, before[laneQueue])
+	}
+	return errors.Join(errs...)
+}
+
+// clock knows how far the device's clock is behind the host's. The host sees an end
+// after it came, so the least distance of some runs is the best.
+type clock struct {
+	mu    sync.Mutex
+	shift int64
+	at    int64 // host time of the last run; 0: none
+}
+
+// drift is how many nanoseconds a clock may lose against the other per nanosecond:
+// so much the distance may grow.
+const drift = 1e-4
+
+// align gives the distance after an end by the device's clock that the host saw.
+func (c *clock) align(device, host int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shift := host - device
+	if c.at != 0 {
+		shift = min(shift, c.shift+int64(drift*float64(max(host-c.at, 0))))
+	}
+	c.shift, c.at = shift, host
+	return shift
 }
 
 // Close gives the plan's memory back.

@@ -41,7 +41,7 @@ func (w *Work) pinned(bytes int64) ([]byte, error) {
 // runOnce enqueues the launches of the work, and waits for the last if it is asked to.
 func (w *Work) runOnce(wait bool) error {
 	for _, l := range w.exec.launches {
-		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, ended)
+		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: ended})
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 	w.Bytes = int64(parts+1) * bytes
 	w.Run = func() error {
 		for i := range int64(parts) {
-			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], ended)
+			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], order{notice: ended})
 			if err == nil && blocking {
 				err = b.drv.wait(e)
 			}
@@ -128,7 +128,7 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 				return err
 			}
 		}
-		e, err := b.drv.read(host[:bytes], buf, offset, ended)
+		e, err := b.drv.read(host[:bytes], buf, offset, order{notice: ended})
 		return b.finish(e, err)
 	}
 	return w, nil
@@ -175,7 +175,7 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 				binary.LittleEndian.PutUint32(host[4*i:], uint32(id))
 			}
 		}
-		e, err := b.drv.write(buf, offset, host, ended)
+		e, err := b.drv.write(buf, offset, host, order{notice: ended})
 		if err != nil {
 			return err
 		}

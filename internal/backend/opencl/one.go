@@ -6,6 +6,7 @@ import (
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 )
 
 const (
@@ -81,9 +82,14 @@ func (b *binder) one(p *device.Products) {
 	arguments = append(arguments, each(func(i int) any { return p.Cols(i) })...)
 	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team)
 	many := min((pairs*team+oneLanes-1)/oneLanes, 8*units)
-	c := typed(b.DType(p.Nodes[0].In[1]), "common", "act", "turn", "one")
-	c.options += fmt.Sprintf(" -DROOM=%d", rowRoom(b.be.about, p.K))
-	b.launchOf(c, "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
+	b.launchOf(oneCode(b.DType(p.Nodes[0].In[1]), rowRoom(b.be.about, p.K)), "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
+}
+
+// oneCode are the kernels for rows of up to room values.
+func oneCode(t tensor.DType, room int) code {
+	c := typed(t, "common", "act", "turn", "one")
+	c.options += fmt.Sprintf(" -DROOM=%d", room)
+	return c
 }
 
 // turn is how heads rotate. The zero value rotates nothing.

@@ -29,6 +29,11 @@ func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
 // sessionOn is the same on any device.
 func sessionOn(t *testing.T, be *Backend) (*plan.Session, error) {
 	t.Helper()
+	return sessionWith(t, be, plan.BindOptions{})
+}
+
+func sessionWith(t *testing.T, be *Backend, o plan.BindOptions) (*plan.Session, error) {
+	t.Helper()
 	b := graph.NewBuilder(tensor.Bind{T: 16, S: 2, R: 2})
 	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
 	w := b.Weight("w", graph.RoleOther, tensor.Static(4, 8))
@@ -40,7 +45,7 @@ func sessionOn(t *testing.T, be *Backend) (*plan.Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), plan.BindOptions{})
+	return plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), o)
 }
 
 type source1 struct{}
@@ -238,7 +243,7 @@ func TestTunerRemembers(t *testing.T) {
 	s := Shape{100, 64, 32, tensor.Q4_0}
 	for range 2 {
 		for range 2 {
-			got, err := newTuner(dir, d).choose(s, d, measure)
+			got, err := newTuner(dir, d, false).choose(s, d, measure)
 			if err != nil || got.String() != "32x32" {
 				t.Fatalf("tile %s, expected 32x32: %v", got, err)
 			}
@@ -249,17 +254,17 @@ func TestTunerRemembers(t *testing.T) {
 	}
 	other := d
 	other.Driver = "2"
-	if _, err := newTuner(dir, other).choose(s, other, measure); err != nil || calls != 2 {
+	if _, err := newTuner(dir, other, false).choose(s, other, measure); err != nil || calls != 2 {
 		t.Errorf("%d measurements after another driver came, expected 2: %v", calls, err)
 	}
-	file := newTuner(dir, d).file
+	file := newTuner(dir, d, false).file
 	if err := os.WriteFile(file, []byte(`{"100x64x32 Q4_0": "1000x1000"`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := newTuner(dir, d).choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 3 {
+	if got, err := newTuner(dir, d, false).choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 3 {
 		t.Errorf("tile %s after %d measurements: %v", got, calls, err)
 	}
-	spent := newTuner("", d)
+	spent := newTuner("", d, false)
 	spent.spent = 2 * tuneTime
 	if got, err := spent.choose(s, d, measure); err != nil || got != usual(d, 100) || calls != 3 {
 		t.Errorf("tile %s after %d measurements, expected the usual one: %v", got, calls, err)

@@ -1,6 +1,9 @@
 package opencl
 
 import (
+	"errors"
+	"slices"
+
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
@@ -47,7 +50,19 @@ func (b *binder) product(p *device.Products, i int, y address, act int) {
 		b.Fail(err)
 		return
 	}
-	b.many(chosen, t, p.X.Shape.Outer, cols, p.K, b.sizes, y, x, b.Value(w), bias, act)
+	b.largest(chosen, func(c tile) { b.many(c, t, p.X.Shape.Outer, cols, p.K, b.sizes, y, x, b.Value(w), bias, act) })
+}
+
+// largest launches a product in a tile, or in the next smaller one whose groups fit.
+func (b *binder) largest(t tile, launch func(t tile)) {
+	for i := slices.Index(tiles, t); ; i-- {
+		launch(tiles[i])
+		if i == 0 || !errors.Is(b.Failed, errGroup) {
+			return
+		}
+		l := b.exec.launches
+		b.exec.launches, b.Failed = l[:len(l)-1], b.be.drv.drop(l[len(l)-1].kernel)
+	}
 }
 
 // tiled are the groups of a product of rows x cols results.
@@ -57,18 +72,22 @@ func (t tile) tiled(rows tensor.Dim, cols int) [2]extent {
 
 // many is a product in tiles.
 func (b *binder) many(t tile, of tensor.DType, rows tensor.Dim, cols, k int, sizes, y, x, w, bias address, act int) {
-	b.launchOf(t.code(of, false), "k_many", t.tiled(rows, cols), t.items(), sizes, rows, cols, k, y, x, w, bias, act)
+	b.launchOf(t.code(of, false, b.be.half()), "k_many", t.tiled(rows, cols), t.items(), sizes, rows, cols, k, y, x, w, bias, act)
 }
 
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
 	rows, k, t := w.Shape.Outer.Add, w.Shape.RowLen(), usual(b.be.about, b.Most(dy))
-	b.launchOf(t.code(b.DType(w), true), "k_gemm", t.tiled(dy.Shape.Outer, k), t.items(), b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.Value(n.Out[0]), b.Value(dy), uint64(rows), uint64(1), b.Value(w))
+	b.largest(t, func(t tile) {
+		b.launchOf(t.code(b.DType(w), true, false), "k_gemm", t.tiled(dy.Shape.Outer, k), t.items(), b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.Value(n.Out[0]), b.Value(dy), uint64(rows), uint64(1), b.Value(w))
+	})
 }
 
 func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
 	t := usual(b.be.about, rows)
-	b.launchOf(t.code(tensor.F32, true), "k_gemm", t.tiled(tensor.Fixed(rows), k), t.items(), b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.Value(n.Out[0]), b.Value(dy), uint64(1), uint64(rows), b.Value(x))
+	b.largest(t, func(t tile) {
+		b.launchOf(t.code(tensor.F32, true, false), "k_gemm", t.tiled(tensor.Fixed(rows), k), t.items(), b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.Value(n.Out[0]), b.Value(dy), uint64(1), uint64(rows), b.Value(x))
+	})
 }

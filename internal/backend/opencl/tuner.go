@@ -3,6 +3,7 @@ package opencl
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,15 +54,15 @@ const (
 )
 
 // newTuner reads the winners of a device. A file that cannot be read is made anew.
-func newTuner(folder string, d description) *tuner {
+func newTuner(folder string, d description, half bool) *tuner {
 	t := &tuner{known: map[string]string{}}
 	if folder == "" {
 		return t
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %d %d %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles)
+	fmt.Fprintf(h, "%q %q %q %d %d %v %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles, half)
 	for _, c := range tiles {
-		io.WriteString(h, source(c.code(tensor.F32, false).units))
+		io.WriteString(h, source(c.code(tensor.F32, false, false).units))
 	}
 	t.file = filepath.Join(folder, fmt.Sprintf("opencl-tiles-%x.json", h.Sum(nil)[:8]))
 	f, err := os.Open(t.file)
@@ -141,6 +142,9 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 			continue
 		}
 		took, err := b.time(t, s, blocks[0], blocks[2], blocks[1], weights)
+		if errors.Is(err, errGroup) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tile %s: %w", t, err)
 		}
@@ -169,7 +173,7 @@ func (b *Backend) timed(k *binder) (best int64, err error) {
 	}
 	l := k.exec.launches[0]
 	for run := range 1 + tuneRuns {
-		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, timed)
+		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: timed})
 		if err != nil {
 			return 0, err
 		}

@@ -20,8 +20,7 @@ float logit_of(u32 key) { return as_float(key >> 31 ? key ^ 0x80000000u : ~key);
 
 // The best token of parts of a row, a group each: its key, then the complement of its
 // id, 0 where all logits are -Inf; and whether a logit is NaN or +Inf.
-KERNEL __attribute__((reqd_work_group_size(DRAWERS, 1, 1)))
-k_sample_best(PTR(const int, bind), Dim rows, int n, PTR(u64, best), PTR(const float, logits)) {
+KERNEL_OF(DRAWERS) k_sample_best(PTR(const int, bind), Dim rows, int n, PTR(u64, best), PTR(const float, logits)) {
   AT(const int, bind); AT(u64, best); AT(const float, logits);
   L u64 tops[DRAWERS];
   L int bads[DRAWERS];
@@ -200,7 +199,7 @@ enum { TEMPERATURE, TOP_K, TOP_P, MIN_P, HOW };
   bool greedy = id < 0 || h[TEMPERATURE] == 0 || k == 1, by_p = share > 0 && share < 1;                      \
   Draw d = {logit_of(top >> 32), n, n, key_of(-INFINITY) + 1}
 #define DRAW_GO_ON d.low = (u32)state[0], d.cut = state[1]
-#define DRAWN KERNEL __attribute__((reqd_work_group_size(DRAWERS, 1, 1)))
+#define DRAWN KERNEL_OF(DRAWERS)
 
 DRAWN k_sample_top_k(DRAW) {
   DRAW_BEGIN;
