@@ -125,7 +125,7 @@ func (d description) subgroups() string {
 }
 
 func (d description) String() string {
-	return fmt.Sprintf("%s, %d units, %d GiB, driver %s", d.Name, d.Units, d.Memory>>30, d.Driver)
+	return fmt.Sprintf("%s, %d units, %d GiB, driver %s, platform %s", d.Name, d.Units, d.Memory>>30, d.Driver, d.Platform)
 }
 
 // What kernels ask of a device.

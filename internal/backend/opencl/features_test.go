@@ -89,3 +89,11 @@ func TestPlatformsWithoutDevices(t *testing.T) {
 		}
 	}
 }
+
+// A device is a line that people know from other tools.
+func TestDeviceInWords(t *testing.T) {
+	d := description{Name: "NVIDIA H200", Driver: "580.159.04", Platform: "NVIDIA CUDA", Units: 132, Memory: 150109880320}
+	if got, want := d.String(), "NVIDIA H200, 132 units, 139 GiB, driver 580.159.04, platform NVIDIA CUDA"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}
