@@ -107,3 +107,32 @@ func traced(t *testing.T, rec *profile.Recorder) {
 	}
 	t.Error("no run is in the trace")
 }
+
+// A run that fails while another is in flight fails alone, and nothing is left of it.
+func TestRunThatFailsBesideAnother(t *testing.T) {
+	f := newFake()
+	be, err := newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sessionWith(t, be, plan.BindOptions{Slots: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		first, second := s.Slot(i%2), s.Slot(1-i%2)
+		if err := errors.Join(first.Enqueue(context.Background(), three), second.Enqueue(context.Background(), three)); err != nil {
+			t.Fatal(err)
+		}
+		f.failWait = failure("clWaitForEvents", -9999)
+		if err := first.Wait(); !errors.Is(err, ErrDevice) {
+			t.Errorf("%v, expected an error of the device", err)
+		}
+		if err := second.Wait(); err != nil {
+			t.Errorf("the run beside it: %v", err)
+		}
+	}
+	if err := errors.Join(s.Close(), be.Close()); err != nil || len(f.events) != 0 || len(f.buffers) != 0 {
+		t.Errorf("%d events and %d buffers are left: %v", len(f.events), len(f.buffers), err)
+	}
+}
