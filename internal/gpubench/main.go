@@ -4,7 +4,9 @@
 //
 //	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096" -work "train 32x1024"
 //
-// Training reads DIR/data.txt.
+// Training reads DIR/data.txt. With -shape minilm or smollm2 in place of -m the model
+// is made with random weights; what embedding reaches of the device's rate is shown
+// where the backend measures that.
 package main
 
 import (
@@ -43,12 +45,15 @@ type bench struct {
 	path, device, precision, profile string
 	rounds                           int
 	budget                           time.Duration
+	shape                            string
+	rate                             float64 // f32 operations per second that were measured; 0: unknown
 }
 
 func main() {
 	var b bench
 	var ws works
 	flag.StringVar(&b.path, "m", "", "directory or .gguf file of the model")
+	flag.StringVar(&b.shape, "shape", "", "minilm or smollm2: random weights in place of -m")
 	flag.StringVar(&b.device, "device", "cuda", "device")
 	flag.StringVar(&b.precision, "precision", "", "f32, or empty for the device's default")
 	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
@@ -56,7 +61,39 @@ func main() {
 	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS" or "train SEQSxTOKENS"; may be repeated`)
 	flag.Parse()
-	failed := false
+	remove, err := b.prepare()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "gpubench: %v\n", err)
+		os.Exit(1)
+	}
+	failed := b.all(ws)
+	if remove(); failed {
+		os.Exit(1)
+	}
+}
+
+// prepare makes the model of -shape; what it returns removes it.
+func (b *bench) prepare() (remove func(), err error) {
+	if b.shape == "" {
+		return func() {}, nil
+	}
+	s, ok := shapes[b.shape]
+	if !ok {
+		return nil, fmt.Errorf("-shape %q, expected minilm or smollm2", b.shape)
+	}
+	if b.path, err = os.MkdirTemp("", "gpubench"); err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(b.path) }
+	if err := s.write(b.path); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// all does the works, and reports whether one failed.
+func (b *bench) all(ws works) (failed bool) {
 	if err := b.rates(); err != nil {
 		fmt.Fprintf(os.Stderr, "gpubench: rates: %v\n", err)
 		failed = true
@@ -67,9 +104,7 @@ func main() {
 			failed = true
 		}
 	}
-	if failed {
-		os.Exit(1)
-	}
+	return failed
 }
 
 // rates tells what the device does at most, where its backend measures that.
@@ -84,7 +119,7 @@ func (b *bench) rates() error {
 		return nil
 	}
 	rates, err := r.Rates()
-	if err == nil {
+	if b.rate = rates.FLOPs; err == nil {
 		fmt.Printf("{\"device\":%q,\"tflops\":%.1f,\"gb_s\":%.0f}\n", r.About(), rates.FLOPs/1e12, rates.Bytes/1e9)
 	}
 	return err
@@ -168,8 +203,16 @@ func (b *bench) one(i int, work string) error {
 	if what == "decode" {
 		count = float64(seqs)
 	}
-	if err := report(work, times, count, began); err != nil || rec == nil {
+	if err := report(work, times, count, began); err != nil {
 		return err
+	}
+	if s, ok := shapes[b.shape]; ok && what == "embed" && b.rate > 0 {
+		slices.Sort(times)
+		rate := s.flops(tokens) * count / times[len(times)/2]
+		fmt.Printf("{\"work\":%q,\"tflops\":%.3g,\"percent_of_rate\":%.1f}\n", work, rate/1e12, 100*rate/b.rate)
+	}
+	if rec == nil {
+		return nil
 	}
 	e.Pause(false)
 	b.rounds = min(b.rounds, 5)
