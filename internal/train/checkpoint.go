@@ -55,7 +55,11 @@ type progress struct {
 	Model     string `json:"model"` // a shape as JSON, or fromFiles
 	Objective string `json:"objective"`
 	LoRA      string `json:"lora"` // as JSON
-	Base      string `json:"base_sha256,omitempty"`
+	// Digests of files that the checkpoint does not have: of the model that adapters
+	// stand beside, of objective.beside, and of the validation data.
+	Base   string `json:"base_digest,omitempty"`
+	Beside string `json:"beside_digest,omitempty"`
+	Held   string `json:"validation_sha256,omitempty"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -2,8 +2,6 @@ package train
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -112,27 +110,6 @@ func (r *runner) drawAdapters(seed uint64) error {
 		}
 	}
 	return nil
-}
-
-// baseBytes is how much of a weight tells it from others: a step changes all of them.
-const baseBytes = 4096
-
-// baseHash is a hash of how the weights beside adapters begin; "" without adapters. A
-// folder may move, but adapters beside other weights are another model.
-func (r *runner) baseHash() (string, error) {
-	if len(r.parts.Adapters) == 0 {
-		return "", nil
-	}
-	h := sha256.New()
-	for _, d := range r.parts.Adapters {
-		w, err := r.model.Weight(d.Key)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintln(h, d.Key, w.DType, w.Dims)
-		_, _ = h.Write(w.Data[:min(len(w.Data), baseBytes)]) // a hash never fails
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // merged is the weight of a projection with its adapter.

@@ -36,6 +36,9 @@ type objective interface {
 	put(in *inputs, e *Example, rng *rand.Rand)
 	// check reports an example that the objective cannot learn from.
 	check(e *Example) error
+	// beside names the field of a file beside the model that decides what is learned,
+	// with a digest of its contents; both are "" without one.
+	beside(ctx context.Context) (field, digest string, err error)
 	// ready completes a batch before its run.
 	ready(ctx context.Context, in *inputs) error
 	close() error
@@ -170,3 +173,5 @@ func (alone) bind(context.Context, *plan.Session) error { return nil }
 func (alone) ready(context.Context, *inputs) error      { return nil }
 func (alone) check(*Example) error                      { return nil }
 func (alone) close() error                              { return nil }
+
+func (alone) beside(context.Context) (field, digest string, err error) { return "", "", nil }

@@ -39,6 +39,12 @@ func openTeacher(s setting) (*frozen, error) {
 	return f, nil
 }
 
+// teaches is objective.beside of a teacher.
+func (f *frozen) teaches(ctx context.Context) (field, digest string, err error) {
+	digest, err = f.store.Digest(ctx)
+	return "objective.teacher", digest, err
+}
+
 func newDistill(s setting) (objective, error) {
 	if _, err := newLM(s); err != nil {
 		return nil, err
@@ -75,6 +81,10 @@ func (o *distill) ready(ctx context.Context, in *inputs) error {
 		copy(o.to, logits[:in.Bind.R*o.logits.Shape.RowLen()])
 	}
 	return err
+}
+
+func (o *distill) beside(ctx context.Context) (field, digest string, err error) {
+	return o.teacher.teaches(ctx)
 }
 
 func (o *distill) close() error { return o.teacher.close() }
@@ -188,6 +198,13 @@ func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
 		copy(o.to, vectors[:in.Bind.S*o.vectors.Shape.RowLen()])
 	}
 	return err
+}
+
+func (o *distillEmbedding) beside(ctx context.Context) (field, digest string, err error) {
+	if o.file != nil {
+		return "objective.vectors", o.file.digest(), nil
+	}
+	return o.teacher.teaches(ctx)
 }
 
 func (o *distillEmbedding) close() error {

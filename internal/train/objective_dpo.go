@@ -98,4 +98,9 @@ func (o *dpo) ready(ctx context.Context, in *inputs) error {
 	return nil
 }
 
+func (o *dpo) beside(ctx context.Context) (field, digest string, err error) {
+	digest, err = o.ref.store.Digest(ctx)
+	return "objective.reference", digest, err
+}
+
 func (o *dpo) close() error { return o.ref.close() }

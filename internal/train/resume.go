@@ -2,6 +2,7 @@ package train
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // ErrCheckpoint reports a checkpoint that a run cannot go on from.
@@ -120,6 +122,9 @@ func (s *state) fits(now progress, pieces int) error {
 	if s.Best.Step > 0 && now.BestBy != "" && s.BestBy != now.BestBy {
 		return fmt.Errorf("%s: field validation.best: the checkpoint has %s, this run %s, expected the same: %w", s.file.Name(), s.BestBy, now.BestBy, ErrCheckpoint)
 	}
+	if s.Best.Step > 0 && s.Held != "" && now.Held != "" && s.Held != now.Held {
+		return fmt.Errorf("%s: field validation.data: the checkpoint's best evaluation is of other data, expected the same: %w", s.file.Name(), ErrCheckpoint)
+	}
 	if s.At.Next >= pieces {
 		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
 	}
@@ -182,6 +187,33 @@ func (t *Trainer) sameModel(m *model.Model, from string) error {
 	}
 	if then, now := of(m), of(other); then != now {
 		return fmt.Errorf("%s: field model: the checkpoint has a %s, %s a %s, expected the same: %w", from, then, t.cfg.Model, now, ErrCheckpoint)
+	}
+	return nil
+}
+
+// digest takes the digests of files that no checkpoint has a copy of, and refuses to
+// go on from st, nil for a fresh run, with others. Paths may change. Checkpoints of
+// earlier versions have no digests.
+func (t *Trainer) digest(ctx context.Context, st *state, from string) (err error) {
+	_, end := profile.Scope(ctx, "digest files")
+	defer end()
+	if t.cfg.LoRA.Rank > 0 {
+		if t.base, err = t.store.Digest(ctx); err != nil {
+			return err
+		}
+	}
+	field, side, err := t.obj.beside(ctx)
+	if err != nil {
+		return err
+	}
+	t.side = side
+	if st == nil {
+		return nil
+	}
+	for _, f := range []struct{ name, then, now string }{{"model", st.Base, t.base}, {field, st.Beside, t.side}} {
+		if f.then != "" && f.now != "" && f.then != f.now {
+			return fmt.Errorf("%s: field %s: its files are not those that the checkpoint was trained with, expected the same: %w", from, f.name, ErrCheckpoint)
+		}
 	}
 	return nil
 }

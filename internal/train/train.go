@@ -104,7 +104,8 @@ type Trainer struct {
 	waits   bool           // reading examples may wait for the disk
 
 	hash string // of the data
-	base string // hash of the weights that adapters stand beside; "": no adapters
+	base string // digest of the model that adapters stand beside; "": no adapters
+	side string // digest of objective.beside
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
@@ -157,6 +158,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.digest(ctx, st, from); err != nil {
+		return err
+	}
 	if err := t.checkSample(m); err != nil {
 		return err
 	}
@@ -168,12 +172,6 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	}
 	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
 		return err
-	}
-	if t.base, err = t.runner.baseHash(); err != nil {
-		return err
-	}
-	if st != nil && st.Base != "" && st.Base != t.base { // checkpoints of before have none
-		return fmt.Errorf("%s: field model: %s has other weights than those that the checkpoint's adapters were trained beside: %w", from, t.cfg.Model, ErrCheckpoint)
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
 	_, first := profile.Scope(ctx, "first weights")
@@ -349,7 +347,10 @@ func (t *Trainer) Done() int { return t.step }
 func (t *Trainer) progress() progress {
 	p := progress{
 		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best, BestBy: t.bestBy,
-		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Base: t.base,
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Base: t.base, Beside: t.side,
+	}
+	if t.held != nil {
+		p.Held = t.held.Fingerprint()
 	}
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)

@@ -2,11 +2,14 @@ package train
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strconv"
 
+	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
 
@@ -72,5 +75,11 @@ func (v *vectorsFile) parse(data []byte) error {
 }
 
 func (v *vectorsFile) row(i int) []float32 { return v.values[i*v.width : (i+1)*v.width] }
+
+// digest tells the vectors from others.
+func (v *vectorsFile) digest() string {
+	sum := sha256.Sum256(tensor.Bytes(v.values))
+	return hex.EncodeToString(sum[:])
+}
 
 func (v *vectorsFile) close() error { return v.unmap() }
