@@ -55,11 +55,9 @@ type progress struct {
 	Model     string `json:"model"` // a shape as JSON, or fromFiles
 	Objective string `json:"objective"`
 	LoRA      string `json:"lora"` // as JSON
-	// Digests of files that the checkpoint does not have: of the model that adapters
-	// stand beside, of objective.beside, and of the validation data.
-	Base   string `json:"base_digest,omitempty"`
-	Beside string `json:"beside_digest,omitempty"`
-	Held   string `json:"validation_sha256,omitempty"`
+	// Files are digests of what the checkpoint has no copy of, by the field that names
+	// the files. Checkpoints of earlier versions have none.
+	Files map[string]string `json:"files,omitempty"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -24,8 +24,11 @@ type objective interface {
 	kinds() []Kind
 	// build ends the graph and gives the loss, of shape [1]: a mean over terms.
 	build(t *model.Trainee) *graph.Value
-	// bind takes the memory of the inputs that build declared, and runs whatever
-	// else the objective needs beside the model.
+	// compile plans whatever else the objective runs beside the model's program p. It
+	// gives a name for that and the bytes that it takes; 0 for nothing.
+	compile(p *plan.Program) (what string, bytes int64, err error)
+	// bind takes the memory of the inputs that build declared, and opens what was
+	// compiled.
 	bind(ctx context.Context, s *plan.Session) error
 	// most is the largest batch of a source within a number of tokens.
 	most(tokens int, s Stats) tensor.Bind
@@ -173,5 +176,7 @@ func (alone) bind(context.Context, *plan.Session) error { return nil }
 func (alone) ready(context.Context, *inputs) error      { return nil }
 func (alone) check(*Example) error                      { return nil }
 func (alone) close() error                              { return nil }
+
+func (alone) compile(*plan.Program) (what string, bytes int64, err error) { return "", 0, nil }
 
 func (alone) beside(context.Context) (field, digest string, err error) { return "", "", nil }

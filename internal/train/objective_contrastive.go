@@ -87,9 +87,17 @@ func (o *contrastive) loss(t *graph.Builder, x *graph.Value) *graph.Value {
 	return sum
 }
 
+func (o *contrastive) compile(p *plan.Program) (string, int64, error) {
+	if o.cache == nil {
+		return "", 0, nil
+	}
+	bytes, err := o.cache.compile(p, o.loss, o.width)
+	return "gradient cache", bytes, err
+}
+
 func (o *contrastive) bind(ctx context.Context, s *plan.Session) error {
 	if o.cache != nil {
-		if err := o.cache.open(ctx, s, o.loss, o.width); err != nil {
+		if err := o.cache.open(ctx, s); err != nil {
 			return err
 		}
 		s = o.cache.sess

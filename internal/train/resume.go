@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -122,9 +123,6 @@ func (s *state) fits(now progress, pieces int) error {
 	if s.Best.Step > 0 && now.BestBy != "" && s.BestBy != now.BestBy {
 		return fmt.Errorf("%s: field validation.best: the checkpoint has %s, this run %s, expected the same: %w", s.file.Name(), s.BestBy, now.BestBy, ErrCheckpoint)
 	}
-	if s.Best.Step > 0 && s.Held != "" && now.Held != "" && s.Held != now.Held {
-		return fmt.Errorf("%s: field validation.data: the checkpoint's best evaluation is of other data, expected the same: %w", s.file.Name(), ErrCheckpoint)
-	}
 	if s.At.Next >= pieces {
 		return fmt.Errorf("%s: piece %d of the data, expected one below %d: %w", s.file.Name(), s.At.Next, pieces, ErrCheckpoint)
 	}
@@ -191,28 +189,36 @@ func (t *Trainer) sameModel(m *model.Model, from string) error {
 	return nil
 }
 
-// digest takes the digests of files that no checkpoint has a copy of, and refuses to
-// go on from st, nil for a fresh run, with others. Paths may change. Checkpoints of
-// earlier versions have no digests.
-func (t *Trainer) digest(ctx context.Context, st *state, from string) (err error) {
+// digest takes the digests of files that no checkpoint has a copy of: the model that
+// adapters are beside, objective.beside, and the validation data. It refuses to go on
+// from st, nil for a fresh run, with other contents. Paths may change, and a run may
+// go on without validation data.
+func (t *Trainer) digest(ctx context.Context, st *state, from string) error {
 	_, end := profile.Scope(ctx, "digest files")
 	defer end()
-	if t.cfg.LoRA.Rank > 0 {
-		if t.base, err = t.store.Digest(ctx); err != nil {
-			return err
-		}
-	}
-	field, side, err := t.obj.beside(ctx)
+	field, digest, err := t.obj.beside(ctx)
 	if err != nil {
 		return err
 	}
-	t.side = side
+	t.digests = map[string]string{}
+	if field != "" {
+		t.digests[field] = digest
+	}
+	if t.cfg.LoRA.Rank > 0 {
+		if t.digests["model"], err = t.store.Digest(ctx); err != nil {
+			return err
+		}
+	}
+	const held = "validation.data"
+	if t.held != nil {
+		t.digests[held] = t.held.Fingerprint()
+	}
 	if st == nil {
 		return nil
 	}
-	for _, f := range []struct{ name, then, now string }{{"model", st.Base, t.base}, {field, st.Beside, t.side}} {
-		if f.then != "" && f.now != "" && f.then != f.now {
-			return fmt.Errorf("%s: field %s: its files are not those that the checkpoint was trained with, expected the same: %w", from, f.name, ErrCheckpoint)
+	for _, name := range slices.Sorted(maps.Keys(st.Files)) {
+		if st.Files[name] != t.digests[name] && (name != held || t.held != nil) {
+			return fmt.Errorf("%s: field %s: its files have other contents than those that the checkpoint was trained with, expected the same: %w", from, name, ErrCheckpoint)
 		}
 	}
 	return nil

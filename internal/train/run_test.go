@@ -15,6 +15,7 @@ import (
 
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 	"hotpath/profile"
@@ -29,6 +30,15 @@ func fixture(t testing.TB, name string) Config {
 	c.Out = t.TempDir()
 	c.Steps, c.BatchTokens, c.SeqLen, c.LR, c.Warmup = 10, 96, 32, 3e-3, 3
 	return c
+}
+
+// openRunner compiles a task and opens it.
+func openRunner(ctx context.Context, m *model.Model, o Options, k task, most tensor.Bind) (*runner, error) {
+	c, err := compile(m, o.Backend, k, most)
+	if err != nil {
+		return nil, err
+	}
+	return c.open(ctx, o)
 }
 
 // losses collects what OnStep sees.

@@ -102,10 +102,10 @@ type Trainer struct {
 
 	sources []func() error // what frees the data
 	waits   bool           // reading examples may wait for the disk
+	tokens  int64          // bytes of the data's tokens in memory
 
-	hash string // of the data
-	base string // digest of the model that adapters stand beside; "": no adapters
-	side string // digest of objective.beside
+	hash    string            // of the data
+	digests map[string]string // progress.Files
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
@@ -161,16 +161,14 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	if err := t.digest(ctx, st, from); err != nil {
 		return err
 	}
-	if err := t.checkSample(m); err != nil {
+	program, memory, err := t.compile(ctx, m)
+	if err != nil {
 		return err
 	}
-	if err := canSave(m); err != nil {
+	if err := t.opts.fits(memory.total()); err != nil {
 		return err
 	}
-	if err := t.openValidation(ctx, m); err != nil {
-		return err
-	}
-	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
+	if t.runner, err = program.open(ctx, t.opts); err != nil {
 		return err
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
@@ -206,6 +204,25 @@ func (t *Trainer) start(m *model.Model) error {
 		return t.runner.randomize(t.cfg.Seed, m.Config().Layers)
 	}
 	return t.runner.freshen(t.cfg.Seed, m.Config().Layers)
+}
+
+// compile plans the run and its evaluations, and says what memory they take.
+func (t *Trainer) compile(ctx context.Context, m *model.Model) (*compiled, demand, error) {
+	if err := t.checkSample(m); err != nil {
+		return nil, nil, err
+	}
+	if err := canSave(m); err != nil {
+		return nil, nil, err
+	}
+	if err := t.openValidation(ctx, m); err != nil {
+		return nil, nil, err
+	}
+	program, err := compile(m, t.opts.Backend, t.task(), t.data.run)
+	if err != nil {
+		return nil, nil, err
+	}
+	memory, err := t.demand(program)
+	return program, memory, err
 }
 
 // openData opens the model, at a path or as the configuration describes it, and
@@ -324,6 +341,9 @@ func (t *Trainer) files(ctx context.Context, m *model.Model, paths []string, nex
 		return nil, err
 	}
 	t.sources = append(t.sources, free)
+	if f, ok := s.(interface{ bytes() int64 }); ok {
+		t.tokens += f.bytes()
+	}
 	if w, ok := s.(interface{ waits() bool }); ok && w.waits() {
 		t.waits = true
 	}
@@ -347,10 +367,7 @@ func (t *Trainer) Done() int { return t.step }
 func (t *Trainer) progress() progress {
 	p := progress{
 		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best, BestBy: t.bestBy,
-		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Base: t.base, Beside: t.side,
-	}
-	if t.held != nil {
-		p.Held = t.held.Fingerprint()
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Files: t.digests,
 	}
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)
