@@ -48,6 +48,9 @@ func Plan(ctx context.Context, cfg Config, o Options) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := outside(cfg.Out, cfg.Data, cfg.Validation.Data); err != nil {
+		return nil, err
+	}
 	t := &Trainer{cfg: cfg, opts: o}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	m, err := t.openData(ctx, cfg.Model)

@@ -51,8 +51,8 @@ func (c *LoRAConfig) validate() error {
 	switch {
 	case c.Rank < 0 || c.Rank > 1<<16:
 		return fmt.Errorf("field lora.rank: expected 0 to 65536, found %d: %w", c.Rank, ErrConfig)
-	case !(c.Alpha >= 0) || c.Alpha > math.MaxFloat32:
-		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, found %g: %w", c.Alpha, ErrConfig)
+	case !(c.Alpha >= 0) || !fits32(c.Alpha) || c.Rank > 0 && !fits32(c.Alpha/float64(c.Rank)):
+		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, divided by rank too, found %g: %w", c.Alpha, ErrConfig)
 	case c.Rank == 0 && (c.Alpha != 0 || len(c.Roles) > 0):
 		return fmt.Errorf("field lora.rank: expected at least 1 because alpha or roles is set, found 0: %w", ErrConfig)
 	}

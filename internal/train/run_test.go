@@ -404,16 +404,17 @@ func TestRefusals(t *testing.T) {
 		want   string
 		is     error
 	}{
-		"out taken":       {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
-		"encoder":         {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
-		"long":            {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
-		"no data":         {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
-		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "no text to learn from", ErrData},
-		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
-		"other seed":      {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
-		"other cut":       {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
-		"other data":      {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},
-		"no such":         {func(c *Config) {}, "nowhere", "nowhere", ErrCheckpoint},
+		"out taken":         {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
+		"encoder":           {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
+		"long":              {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
+		"no data":           {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
+		"empty data":        {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "no text to learn from", ErrData},
+		"model is no model": {func(c *Config) { c.Out, c.Model = t.TempDir(), c.Data[0] }, "", "field model: ", weights.ErrNotModel},
+		"no regular file":   {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
+		"other seed":        {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
+		"other cut":         {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
+		"other data":        {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},
+		"no such":           {func(c *Config) {}, "nowhere", "nowhere", ErrCheckpoint},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := done

@@ -56,6 +56,9 @@ func compile(m *model.Model, be plan.Backend, k task, most tensor.Bind) (*compil
 	if err == nil {
 		err = hasRoles(m, k.lora, parts)
 	}
+	if errors.Is(err, model.ErrRank) {
+		err = fmt.Errorf("field lora.rank: %w: %w", err, ErrConfig)
+	}
 	if errors.Is(err, grad.ErrNothing) {
 		err = fmt.Errorf("field objective.freeze: no weight is left to train: %w", ErrConfig)
 		if k.lora != nil {

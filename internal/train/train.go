@@ -113,6 +113,9 @@ func New(ctx context.Context, cfg Config, o Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := outside(cfg.Out, cfg.Data, cfg.Validation.Data); err != nil {
+		return nil, err
+	}
 	t := &Trainer{cfg: cfg, opts: o}
 	var err error
 	if t.out, err = lockOut(cfg.Out); err != nil {
@@ -234,10 +237,13 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	} else {
 		t.store, err = weights.Open(path)
 	}
-	if err != nil {
-		return nil, err
+	var m *model.Model
+	if err == nil {
+		m, err = model.Open(t.store)
 	}
-	m, err := model.Open(t.store)
+	if err != nil && path != "" && path == t.cfg.Model {
+		err = fmt.Errorf("field model: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 
@@ -28,6 +29,11 @@ var npyDict = regexp.MustCompile(`^\{'descr': '<f4', 'fortran_order': False, 'sh
 
 // openVectors maps the file and checks its header.
 func openVectors(path string) (*vectorsFile, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a .npy file, as embed --format npy writes it: %w", path, ErrData)
+	}
 	data, unmap, err := weights.MapFile(path)
 	if err != nil {
 		return nil, err
