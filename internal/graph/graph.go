@@ -62,6 +62,7 @@ type Node struct {
 	Layer int     // transformer layer, -1 outside of any
 	Leaf  *Leaf   // set on leaves only
 	Stage Stage   // of a training step
+	Again *Node   // computes the same once more for gradients; nil: nobody does
 }
 
 // Effect reports whether the node writes State: a root of dead-code

@@ -136,13 +136,7 @@ func (s *Session) Program() *Program { return s.prog }
 // MemoryBytes is the size of each arena of the session; IO is the size of one
 // slot.
 func (s *Session) MemoryBytes() [NumClasses]int64 {
-	var b [NumClasses]int64
-	for _, pl := range s.prog.Plans {
-		for c := range b {
-			b[c] = max(b[c], pl.ArenaBytes[c])
-		}
-	}
-	return b
+	return s.prog.MemoryBytes()
 }
 
 // Slots is the number of runs that can be in flight.

@@ -80,7 +80,7 @@ func (s *Shape) validate(c *Config) error {
 		divides("n_heads", "n_kv_heads", s.NHeads, kv),
 		within("d_ff", s.DFF, 0, 1<<20),
 		within("vocab", s.Vocab, 0, maxRows),
-		within("context", s.Context, 1, maxContext),
+		within("context", s.Context, 2, maxContext),
 		{"context", c.SeqLen <= s.Context, fmt.Sprintf("at least seq_len (%d)", c.SeqLen), s.Context},
 		{"rope_theta", s.RopeTheta > 0 && fits32(s.RopeTheta), "a positive number that fits 32 bits", s.RopeTheta},
 		{"tied", s.Architecture != "bert" || s.Tied, "true in this architecture", s.Tied},
