@@ -9,9 +9,9 @@ import (
 func fakeThread(t *testing.T) (id *int32, cpu *int64) {
 	id, cpu = new(int32), new(int64)
 	*id = 1 << 30 // no thread of this machine
-	beforeID, beforeTime := readThread, readThreadTime
-	readThread, readThreadTime = func() int32 { return *id }, func() int64 { return *cpu }
-	t.Cleanup(func() { readThread, readThreadTime = beforeID, beforeTime })
+	thread, threadID, threadTime := readThread, readThreadID, readThreadTime
+	readThread, readThreadID, readThreadTime = func() uint64 { return uint64(*id) }, func() int32 { return *id }, func() int64 { return *cpu }
+	t.Cleanup(func() { readThread, readThreadID, readThreadTime = thread, threadID, threadTime })
 	return id, cpu
 }
 
