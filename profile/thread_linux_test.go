@@ -247,8 +247,7 @@ func TestLaneClockAllocatesNothing(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	slots := &LaneSlots{Time: &LaneTime{}}
-	var w waiting
-	w.counter = &Counter{kept: newKeeper[Sample](4)}
+	w := waiting{next: new(atomic.Int64), counter: &Counter{kept: newKeeper[Sample](4)}}
 	startedWatching()
 	watchThread(currentThread())
 	at := int64(1)

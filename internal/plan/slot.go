@@ -24,8 +24,9 @@ type Slot struct {
 	last    int // bucket of the last run
 	bind    tensor.Bind
 	run     *profile.Run
-	phase   int      // of run
-	ran     [2]int64 // start and end of the last run, where it was recorded
+	phase   int                // of run
+	handle  profile.PlanHandle // of run
+	ran     [2]int64           // start and end of the last run, where it was recorded
 }
 
 // Session is the session that the slot belongs to.
@@ -65,7 +66,8 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		k += s.prog.ends[end]
 	}
 	if s.handles != nil && !s.paused {
-		sl.run, sl.phase = s.handles[s.phase][k].Acquire(), s.phase
+		sl.phase, sl.handle = s.phase, s.handles[s.phase][k]
+		sl.run = sl.handle.Acquire()
 		sl.run.Tokens, sl.run.Sequences, sl.run.Rows = b.T, b.S, b.R
 		if sl.run.Shares = append(sl.run.Shares, s.shares...); len(s.shares) == 1 {
 			sl.run.Request = s.shares[0].Request
@@ -75,7 +77,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		sl.run.Start = profile.Now()
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
-		sl.abandon(k)
+		sl.abandon()
 		return err
 	}
 	sl.running, sl.last = k, k
@@ -90,7 +92,7 @@ func (sl *Slot) Wait() error {
 	}
 	sl.running = -1
 	if err := sl.execs[k].Wait(); err != nil {
-		sl.abandon(k)
+		sl.abandon()
 		return err
 	}
 	if sl.run != nil {
@@ -99,9 +101,11 @@ func (sl *Slot) Wait() error {
 		c := sl.costs[sl.phase][k]
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
-		err := sl.sess.handles[sl.phase][k].Release(sl.run)
-		if p, ok := sl.execs[k].(Prober); ok {
-			p.Probe(sl.sess.rec, sl.ran[1]-sl.ran[0])
+		err := sl.handle.Release(sl.run)
+		if sl.handle.ProbeDue() {
+			if p, ok := sl.execs[k].(Prober); ok {
+				p.Probe(sl.sess.rec)
+			}
 		}
 		return err
 	}
@@ -120,9 +124,9 @@ func (sl *Slot) Run(ctx context.Context, b tensor.Bind) error {
 	return sl.Wait()
 }
 
-func (sl *Slot) abandon(bucket int) {
+func (sl *Slot) abandon() {
 	if sl.run != nil {
-		sl.sess.handles[sl.phase][bucket].Discard(sl.run)
+		sl.handle.Discard(sl.run)
 		sl.run = nil
 	}
 }
