@@ -66,6 +66,7 @@ type Recorder struct {
 	released *released
 	folding  sync.Mutex // held while runs are folded
 	folded   int64      // time of that
+	spare    []*Run     // memory for the queue of released runs
 	elapsed  elapsed
 
 	scopes scopeTree
@@ -93,8 +94,7 @@ func NewRecorder(opts Options) *Recorder {
 	if r.opts.Heap {
 		r.meter = new(heapMeter)
 	}
-	r.released = new(released)
-	r.released.probe.Store(true)
+	r.released, r.spare = newReleased(), make([]*Run, 0, 2*pendingRuns)
 	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()

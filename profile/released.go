@@ -11,14 +11,19 @@ import (
 // line that it looks at.
 type released struct {
 	mu    sync.Mutex
-	top   *Run  // the last one; each has the one before it
-	n     int   // runs
+	runs  []*Run
 	since int64 // the end of the first
 
 	look  atomic.Int64 // when the threads that wait are looked at next
 	probe atomic.Bool  // a sample of a ceiling is due
 
-	_ [64 - 5*8 - 4]byte
+	_ [64 - 6*8 - 4]byte
+}
+
+func newReleased() *released {
+	q := &released{runs: make([]*Run, 0, 2*pendingRuns)}
+	q.probe.Store(true)
+	return q
 }
 
 // Runs are folded together, because a run of a model evicts the aggregates from the
@@ -32,25 +37,20 @@ const (
 func (q *released) push(r *Run) (full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.n == 0 {
+	if len(q.runs) == 0 {
 		q.since = r.End
 	}
-	r.next, q.top = q.top, r
-	q.n++
-	return q.n == pendingRuns || r.End-q.since > pendingTime
+	q.runs = append(q.runs, r)
+	return len(q.runs) == pendingRuns || r.End-q.since > pendingTime
 }
 
-// take empties the queue and returns its first run; each has the one after it.
-func (q *released) take() (first *Run) {
+// take returns the runs and leaves an empty queue, in the memory of spare.
+func (q *released) take(spare []*Run) []*Run {
 	q.mu.Lock()
-	top := q.top
-	q.top, q.n = nil, 0
-	q.mu.Unlock()
-	for top != nil {
-		before := top.next
-		top.next, first, top = first, top, before
-	}
-	return first
+	defer q.mu.Unlock()
+	runs := q.runs
+	q.runs = spare[:0]
+	return runs
 }
 
 // settle folds every run that was released. It returns the first error; all are kept
@@ -58,15 +58,21 @@ func (q *released) take() (first *Run) {
 func (r *Recorder) settle() (first error) {
 	r.folding.Lock()
 	defer r.folding.Unlock()
-	run := r.released.take()
-	if run == nil {
+	runs := r.released.take(r.spare)
+	r.spare = runs
+	if len(runs) == 0 {
 		return nil
 	}
 	start := Now()
 	r.gc.update()
 	var ran int64
-	for run != nil {
-		next := run.next
+	for i, run := range runs {
+		if i+2 < len(runs) {
+			runs[i+2].expect()
+		}
+		if i+1 < len(runs) {
+			runs[i+1].expectStamps()
+		}
 		r.elapsed.addSpan(run.fold, run.Start, run.End)
 		ran += max(0, run.End-run.Start)
 		if err := run.fold.settle(run); err != nil {
@@ -75,8 +81,8 @@ func (r *Recorder) settle() (first error) {
 				first = err
 			}
 		}
-		run = next
 	}
+	clear(runs)
 	r.probes.addRun(ran, &r.released.probe)
 	r.folded += Now() - start
 	return first

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // ErrStamp is matched by every error about stamps that are missing or out of
@@ -14,7 +15,7 @@ var ErrStamp = errors.New("profile: bad stamp")
 // owner of the run orders its own stamps and those of the lanes by dispatch
 // and join.
 type Run struct {
-	next *Run      // in the plan's pool, or among released runs
+	next *Run      // in the plan's pool
 	fold *planFold // that it is released to
 
 	// Start is stamped by the caller before dispatch, End after the join.
@@ -53,6 +54,8 @@ type Run struct {
 	heap     HeapCount   // before the run, then what it allocated; where asked for
 	stepHeap []HeapCount // [step]
 	burn     []int64     // [step], time of canaries; nil unless asked for
+
+	_ [320 - 36*8]byte
 }
 
 // Costing computes the Costs of a run from its sizes and Inputs.
@@ -116,6 +119,27 @@ func (l *LaneSlots) Expect(step int) {
 		own(&l.Arrive[next])
 		own(&l.Begin[next])
 		own(&l.End[next])
+	}
+}
+
+// expect prefetches the run itself, and expectStamps what its lanes stamped: between
+// its end and its folding the run was evicted from the caches.
+func (r *Run) expect() {
+	own(&r.Start)
+	own((*int64)(unsafe.Pointer(&r.Lanes)))
+	own(&r.index)
+}
+
+func (r *Run) expectStamps() {
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		own(&l.Wake)
+		own(&l.Gap)
+		for s := 0; s < len(l.Begin); s += slotsALine {
+			own(&l.Arrive[s])
+			own(&l.Begin[s])
+			own(&l.End[s])
+		}
 	}
 }
 

@@ -35,17 +35,12 @@ func threadTime() int64 {
 
 // threadWatch is what the system shows of a thread that lanes run on.
 type threadWatch struct {
-	key   uint64 // of currentThread
-	id    int32
-	page  *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
-	stats int            // its schedstat, open as long as the process lives; -1: none
+	// A lane that enters and leaves looks at the first cache line only.
 
-	// Of lanesWaited. Few threads of a process have lanes at a time, and a file of
-	// each takes microseconds to read.
-	seen    atomic.Bool // a lane entered on it since the last call
-	counted bool        // waited is that of the last call
-	waited  int64
-	read    uint32 // version when waited was read
+	key  uint64         // of currentThread
+	page *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
+	id   int32
+	seen atomic.Bool // a lane entered on it since the last call of lanesWaited
 
 	// The thread's clock when it was last asked for. Goroutines on the thread take
 	// turns, but one that is preempted may look at it from another thread.
@@ -54,6 +49,15 @@ type threadWatch struct {
 	at      uint32 // version
 	wall    int64
 	elapsed int64
+
+	// Of lanesWaited. Few threads of a process have lanes at a time, and a file of
+	// each takes microseconds to read.
+	stats   int    // its schedstat, open as long as the process lives; -1: none
+	counted bool   // waited is that of the last call
+	read    uint32 // version when waited was read
+	waited  int64
+
+	_ [128 - 10*8]byte
 }
 
 // time is the thread's clock at a moment, now. The system is asked only if the thread

@@ -18,15 +18,20 @@ type Slot struct {
 	sess  *Session
 	mem   Memory       // the session's, with IO of its own
 	execs []Exec       // one per bucket
-	costs [][]*costing // [phase][bucket] while a recorder is attached
+	plans [][]recorded // [phase][bucket] while a recorder is attached
 
 	running int // bucket in flight, -1 when idle
 	last    int // bucket of the last run
 	bind    tensor.Bind
 	run     *profile.Run
-	phase   int                // of run
-	handle  profile.PlanHandle // of run
-	ran     [2]int64           // start and end of the last run, where it was recorded
+	plan    *recorded // of run
+	ran     [2]int64  // start and end of the last run, where it was recorded
+}
+
+// recorded is a plan in one phase, as the recorder knows it.
+type recorded struct {
+	handle profile.PlanHandle
+	costs  *costing
 }
 
 // Session is the session that the slot belongs to.
@@ -65,9 +70,9 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		}
 		k += s.prog.ends[end]
 	}
-	if s.handles != nil && !s.paused {
-		sl.phase, sl.handle = s.phase, s.handles[s.phase][k]
-		sl.run = sl.handle.Acquire()
+	if sl.plans != nil && !s.paused {
+		sl.plan = &sl.plans[s.phase][k]
+		sl.run = sl.plan.handle.Acquire()
 		sl.run.Tokens, sl.run.Sequences, sl.run.Rows = b.T, b.S, b.R
 		if sl.run.Shares = append(sl.run.Shares, s.shares...); len(s.shares) == 1 {
 			sl.run.Request = s.shares[0].Request
@@ -98,11 +103,11 @@ func (sl *Slot) Wait() error {
 	if sl.run != nil {
 		sl.run.End = profile.Now()
 		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
-		c := sl.costs[sl.phase][k]
+		c := sl.plan.costs
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
-		err := sl.handle.Release(sl.run)
-		if sl.handle.ProbeDue() {
+		err := sl.plan.handle.Release(sl.run)
+		if sl.plan.handle.ProbeDue() {
 			if p, ok := sl.execs[k].(Prober); ok {
 				p.Probe(sl.sess.rec)
 			}
@@ -126,7 +131,7 @@ func (sl *Slot) Run(ctx context.Context, b tensor.Bind) error {
 
 func (sl *Slot) abandon() {
 	if sl.run != nil {
-		sl.handle.Discard(sl.run)
+		sl.plan.handle.Discard(sl.run)
 		sl.run = nil
 	}
 }
