@@ -122,8 +122,8 @@ func (l *LaneSlots) Expect(step int) {
 	}
 }
 
-// expect prefetches the run itself, and expectStamps what its lanes stamped: between
-// its end and its folding the run was evicted from the caches.
+// expect prefetches the run itself, and expectStamps what its lanes stamped and its
+// costs: between its end and its folding the run was evicted from the caches.
 func (r *Run) expect() {
 	own(&r.Start)
 	own((*int64)(unsafe.Pointer(&r.Lanes)))
@@ -140,6 +140,9 @@ func (r *Run) expectStamps() {
 			own(&l.Begin[s])
 			own(&l.End[s])
 		}
+	}
+	for s := 0; s < len(r.Costs); s += slotsALine / 2 {
+		own(&r.Costs[s].FLOPs)
 	}
 }
 

@@ -2,14 +2,13 @@ package profile
 
 import "sync/atomic"
 
-// LaneTime is how much of a lane's time its thread had a processor, over all runs
+// LaneTime is how much of a lane's time its thread had no processor, over all runs
 // of a plan. Lanes add to it when they leave, which may be after the run is over.
 type LaneTime struct {
-	seen  atomic.Int64 // time in which it is known
-	off   atomic.Int64 // of seen: the thread had no processor
-	blind atomic.Int64 // time that began on one thread and ended on another
+	off   atomic.Int64 // time in which the thread had no processor
+	blind atomic.Int64 // time that began on one thread and ended on another: not known
 
-	_ [128 - 3*8]byte // two lanes never share a pair of cache lines
+	_ [128 - 2*8]byte // two lanes never share a pair of cache lines
 }
 
 // LaneClock follows one lane through one run. It reads the identity and the CPU
@@ -95,13 +94,13 @@ func (c *LaneClock) Switched() bool {
 	return true
 }
 
-// Leave ends the lane's part in the run and adds what was seen to its plan.
+// Leave ends the lane's part in the run and adds the time without a processor to its
+// plan. A lane that kept its processor touches nothing of the plan.
 func (c *LaneClock) Leave(l *LaneSlots) {
 	c.Out()
-	if c.seen+c.blind == 0 || l.Time == nil {
+	if c.off+c.blind == 0 || l.Time == nil {
 		return
 	}
-	l.Time.seen.Add(c.seen)
 	l.Time.off.Add(c.off)
 	l.Time.blind.Add(c.blind)
 }
