@@ -24,10 +24,9 @@ type Session struct {
 	state   *stateArena
 	slots   []*Slot
 
-	handles  [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
-	phase    int                    // of the next run
-	rec      *profile.Recorder      // of handles
-	recorded bool                   // some run was
+	phase    int               // of the next run
+	rec      *profile.Recorder // nil: none is attached
+	recorded bool              // some run was
 	labels   ProfileLabels
 	paused   bool
 
