@@ -283,22 +283,22 @@ func (e *evidence) rowShifts(m Measure) []shiftOf {
 	return out
 }
 
-// measure fills a change. Differences below the floor are none; the interval
-// holds it and the error.
+// measure fills a change. A difference below the floor does not count. The interval
+// contains the floor and the standard error.
 func (c *Change) measure(s shiftOf, floor float64, percent func(float64) float64, enough bool) {
-	error := math.Sqrt(s.variance)
+	deviation := math.Sqrt(s.variance)
 	c.Percent, c.Verdict, c.P, c.Holm = percent(s.mid), Same, 1, 1
 	if !enough {
 		return
 	}
-	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*error)
-	half := math.Hypot(studentQuantile(0.05, s.freedom)*error, floor)
+	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*deviation)
+	half := math.Hypot(studentQuantile(0.05, s.freedom)*deviation, floor)
 	low, high := percent(s.mid-half), percent(s.mid+half)
 	c.Low, c.High = &low, &high
 	if beyond := math.Abs(s.mid) - floor; beyond > 0 {
 		c.P = 0
-		if error > 0 {
-			c.P = studentTail(beyond/error, s.freedom)
+		if deviation > 0 {
+			c.P = studentTail(beyond/deviation, s.freedom)
 		}
 	}
 }
