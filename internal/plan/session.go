@@ -28,6 +28,7 @@ type Session struct {
 	phase    int                    // of the next run
 	rec      *profile.Recorder      // of handles
 	recorded bool                   // some run was
+	owned    [][]byte               // memory that the recorder knows as this session's
 	labels   ProfileLabels
 	paused   bool
 
@@ -234,6 +235,7 @@ func (s *Session) Close() error {
 	if s.weights != nil {
 		errs = append(errs, s.ws.release(s.prog, s.weights.keys, true))
 		s.weights = nil
+		s.ownWeights()
 	}
 	return errors.Join(errs...)
 }
