@@ -28,8 +28,8 @@ func TestAuditCeilings(t *testing.T) {
 			for _, st := range p.Plans[j].Stats {
 				clock += float64(st.Clock)
 				s.share += float64(st.Lost)
-				s.low += float64(st.Clock-st.FloorHigh)
-				s.high += float64(st.Clock-st.FloorLow)
+				s.low += float64(st.Clock - st.FloorHigh)
+				s.high += float64(st.Clock - st.FloorLow)
 				if r := st.Roof; r == nil && st.Clock > 0 || r != nil && r.Ideal+r.Cache+r.Neighbour+r.Kernel != st.Clock {
 					t.Errorf("recording %d: %d ns have the causes %+v", i, st.Clock, r)
 				} else if r != nil {
