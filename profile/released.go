@@ -53,6 +53,15 @@ func (q *released) take(spare []*Run) []*Run {
 	return runs
 }
 
+// each calls do with every run of the queue.
+func (q *released) each(do func(*Run)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.runs {
+		do(r)
+	}
+}
+
 // settle folds every run that was released. It returns the first error; all are kept
 // by fail.
 func (r *Recorder) settle() (first error) {

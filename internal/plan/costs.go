@@ -56,7 +56,8 @@ type stepCost struct {
 	reads bool       // the integers of inputs too
 	// inner are values of the step that fusion keeps out of memory.
 	inner []tensor.Shape
-	// again are operands that an earlier node of the step has read or written.
+	// again are operands that an earlier node of the step has read or written, or
+	// that the same node has twice.
 	again []again
 	// sums are results that the step adds to, so that it reads them too.
 	sums []again
@@ -145,7 +146,7 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if k >= len(n.In) && s.Sums(v) {
 				sc.sums = append(sc.sums, again{cc.sizes[k], *t})
 			}
-			if k < len(n.In) && (read[v] || s.skips(n, k)) {
+			if k < len(n.In) && (read[v] || s.skips(n, k) || slices.Contains(n.In[:k], v)) {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}

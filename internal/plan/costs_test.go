@@ -34,7 +34,7 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 			if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 {
 				c.In[i].I32 = s.I32(v)[:v.Shape.Len(b)]
 			}
-			if read[v] {
+			if read[v] || slices.Contains(n.In[:i], v) {
 				sum.Bytes -= c.In[i].Bytes()
 			}
 		}

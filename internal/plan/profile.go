@@ -70,27 +70,8 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 		sl.plans = plans[k]
 	}
 	s.phase = 0
-	s.eachArena(func(c Class, a Arena) { rec.Own(s.prog.Name+" "+c.String(), a.Host()) })
+	s.own()
 	return nil
-}
-
-// eachArena gives f the arenas of the session and of its slots.
-func (s *Session) eachArena(f func(c Class, a Arena)) {
-	for c, a := range s.mem.Arenas {
-		if a != nil {
-			f(Class(c), a)
-		}
-	}
-	for _, sl := range s.slots {
-		if a := sl.mem.Arenas[IO]; a != nil {
-			f(IO, a)
-		}
-	}
-}
-
-// disown removes the arenas from the recorder.
-func (s *Session) disown() {
-	s.eachArena(func(_ Class, a Arena) { s.rec.Disown(a.Host()) })
 }
 
 func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {

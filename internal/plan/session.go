@@ -27,6 +27,7 @@ type Session struct {
 	phase    int               // of the next run
 	rec      *profile.Recorder // nil: none is attached
 	recorded bool              // some run was
+	owned    [][]byte          // memory that the recorder knows as this session's
 	labels   ProfileLabels
 	paused   bool
 
@@ -216,6 +217,7 @@ func (s *Session) Close() error {
 	if s.weights != nil {
 		errs = append(errs, s.ws.release(s.prog, s.weights.keys, true))
 		s.weights = nil
+		s.ownWeights()
 	}
 	return errors.Join(errs...)
 }

@@ -197,7 +197,8 @@ type shared[T any] struct {
 	make func() T
 }
 
-func (s *shared[T]) open(int) { s.it = s.make() }
+func (s *shared[T]) open(int)     { s.it = s.make() }
+func (s *shared[T]) scratch() any { return s.it }
 
 // wantTiles reserves room for single queries of up to keys keys.
 func (k *attention) wantTiles(b *binder, keys int) {
