@@ -17,7 +17,7 @@ import (
 func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	c := DefaultConfig()
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which some editors of Windows write
-	if !utf8.Valid(data) { // the decoder would put other letters into a path
+	if !utf8.Valid(data) {                          // the decoder would put other letters into a path
 		return c, fmt.Errorf("%s: expected UTF-8: %w", file, ErrConfig)
 	}
 	var raw map[string]json.RawMessage
