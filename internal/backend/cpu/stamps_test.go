@@ -24,7 +24,7 @@ func burn(ns int64) int64 {
 // other. A busy machine takes processors away anywhere, so of several tries one has
 // to be clean.
 func TestDelaysHaveTheirColumns(t *testing.T) {
-	const delay, steps, tries = 2_000_000, 4, 200
+	const delay, steps, tries = 2_000_000, 4, 1000
 	for _, c := range []struct {
 		name    string
 		workers int
