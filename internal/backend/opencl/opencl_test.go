@@ -216,7 +216,7 @@ func TestTurns(t *testing.T) {
 // one.
 func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
-		if ops[op.Name] == nil && op != graph.OpSample {
+		if ops[op.Name] == nil && !slices.Contains([]*graph.OpDef{graph.OpSample, graph.OpResume, graph.OpKeep}, op) {
 			t.Errorf("op %s has no kernel", op.Name)
 		}
 	}
