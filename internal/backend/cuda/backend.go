@@ -12,7 +12,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,6 +27,9 @@ type Options struct {
 	F32  bool // products in f32; otherwise operands are rounded to bf16
 	// Narrow rounds the operands of narrow products too: tests have no others.
 	Narrow bool
+	// OldCodes multiplies single rows of blocks of codes in f32 at the default
+	// precision too, so that gpubench can measure both kernels.
+	OldCodes bool
 }
 
 // narrow is the number of values from which operands are rounded. Below it products
@@ -67,8 +69,9 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 	b := &Backend{opts: o, drv: drv, pool: newPool(drv), funcs: map[string]function{}}
 	c := drv.describe().Capability
 	b.wgmma = c == [2]int{9, 0}
-	if c[0] < 8 {
-		return nil, errors.Join(fmt.Errorf("%w: %s has compute capability %d.%d, expected 8.0 or more", ErrDevice, drv.describe().Name, c[0], c[1]), drv.close())
+	if c[0] < leastCapability {
+		_ = drv.close()
+		return nil, tooOld(drv)
 	}
 	err := b.do(func() error {
 		image, err := image(drv.describe().Capability)
@@ -89,15 +92,29 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
+		for _, name := range codeKernels() {
+			if err := drv.setShared(b.funcs[name], codeShared); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
 		if err := drv.setShared(b.funcs["k_wide"], wideShared(wideSteps)); b.wgmma && err != nil {
 			return fmt.Errorf("kernel k_wide: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, drv.close())
+		_ = drv.close() // a card that failed fails here too, and the first error says why
+		return nil, err
 	}
 	return b, nil
+}
+
+// leastCapability is the compute capability that kernels are compiled for at least.
+const leastCapability = 8
+
+func tooOld(drv driver) error {
+	d := drv.describe()
+	return fmt.Errorf("%w: %s has compute capability %d.%d, expected %d.0 or more", ErrDevice, d.Name, d.Capability[0], d.Capability[1], leastCapability)
 }
 
 // do calls the driver from a thread that has the card's context.
@@ -125,15 +142,26 @@ func (b *Backend) await(f func() error) error {
 var buckets = []int{oneRow, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: storedAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: runsFor(b.drv.describe().Memory), StoredAs: storedAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+}
+
+// runsFor are the sizes of runs for a card with so many bytes. Large runs fill its
+// units; their activations must leave room for weights and caches.
+func runsFor(memory int64) plan.RunSizes {
+	switch {
+	case memory >= 64<<30:
+		return plan.RunSizes{Tokens: 32768, Texts: 2048, Scored: 1024}
+	case memory >= 15<<30: // cards of 16 GB have a little less
+		return plan.RunSizes{Tokens: 8192, Texts: 1024, Scored: 512}
+	}
+	return plan.RunSizes{Tokens: 2048, Texts: 256}
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
-// activation: those behind lastAct have no case in elementwise.cu. None drops
-// weights of attention.
+// activation: those behind lastAct have no case in elementwise.cu.
 func (*Backend) Supports(n *graph.Node) bool {
 	a, acts := n.Attr.(graph.ActAttr)
-	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct) && !n.DropsWeights()
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct)
 }
 
 const lastAct = graph.Sigmoid
