@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"unsafe"
 
 	"hotpath/internal/plan"
@@ -33,7 +34,8 @@ func (a *arena) Free() error {
 // kernels compute with.
 type ioArena struct {
 	arena
-	host []byte
+	host    []byte
+	changes map[int64]*changes // of inputs, by their offset
 }
 
 func (a *ioArena) Host() []byte { return a.host }
@@ -53,9 +55,18 @@ func (a *ioArena) Free() error {
 	if a.host == nil {
 		return err
 	}
-	host := a.host
-	a.host = nil
-	return a.be.do(func() error { return a.be.drv.hostFree(host) })
+	lists := [][]byte{a.host}
+	for _, c := range a.changes {
+		lists = append(lists, c.list)
+	}
+	a.host, a.changes = nil, nil
+	return errors.Join(err, a.be.do(func() error {
+		var errs []error
+		for _, b := range lists {
+			errs = append(errs, a.be.drv.hostFree(b))
+		}
+		return errors.Join(errs...)
+	}))
 }
 
 // hostAt is where the card sees a byte of the host memory.
@@ -83,7 +94,7 @@ func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 	}
 	if c == plan.IO {
 		clear(host)
-		return &ioArena{a, host}, nil
+		return &ioArena{arena: a, host: host}, nil
 	}
 	return &a, nil
 }

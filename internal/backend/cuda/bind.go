@@ -50,6 +50,15 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	inputs, outputs := travel(e.plan, e.io)
 	e.in, e.out = inputs, outputs
+	for i := range inputs {
+		if p := &inputs[i]; p.bytes >= leastRow {
+			c, err := e.io.changesOf(int64(p.to-e.io.at), p.of(e.plan.Graph.Max))
+			if err != nil {
+				return err
+			}
+			p.changes = address(uintptr(unsafe.Pointer(&c.list[0])))
+		}
+	}
 	in, err := e.table(inputs)
 	if err != nil {
 		return err
@@ -105,6 +114,7 @@ type travels struct {
 	to, from      address
 	sym, mul, add int32
 	bytes         int32
+	changes       address // 0: all rows travel
 }
 
 // travel lists inputs and outputs.
@@ -115,7 +125,7 @@ func travel(p *plan.Plan, io *ioArena) (in, out []travels) {
 			return travels{}, false
 		}
 		d := v.Shape.Outer
-		return travels{io.at + address(pl.Offset), io.hostAt(pl.Offset), int32(d.Sym), int32(d.Mul), int32(d.Add), int32(v.DType.RowBytes(v.Shape.RowLen()))}, true
+		return travels{io.at + address(pl.Offset), io.hostAt(pl.Offset), int32(d.Sym), int32(d.Mul), int32(d.Add), int32(v.DType.RowBytes(v.Shape.RowLen())), 0}, true
 	}
 	read, written := p.Travel()
 	for _, v := range read {

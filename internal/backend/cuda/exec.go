@@ -23,6 +23,7 @@ type exec struct {
 	list    list
 	stamped list // the same with the card's clock between steps
 	run     *profile.Run
+	sent    int64 // bytes that the last run carried to the card
 	started int64
 	// end is behind the run where marked says so: another run was enqueued since.
 	end    event
@@ -113,12 +114,12 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	for i, v := range []int{b.T, b.S, b.R} {
 		binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
 	}
-	e.run = run
+	e.run, e.sent = run, e.prepare(b)
 	l := e.list
 	if run != nil {
 		l = e.stamped
 		n := len(e.plan.Steps)
-		run.Costs[n+stepIn].Bytes, run.Costs[n+stepOut].Bytes = carried(e.in, b), carried(e.out, b)
+		run.Costs[n+stepIn].Bytes, run.Costs[n+stepOut].Bytes = e.sent, carried(e.out, b)
 		e.started = profile.Now()
 	}
 	err := e.be.do(func() error {
@@ -135,6 +136,9 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.be.last, e.marked = e, false
 		return nil
 	})
+	if err != nil {
+		e.io.forget()
+	}
 	if run != nil {
 		host, k := &run.Lanes[0], len(e.plan.Steps)+stepLaunch
 		host.Wake, host.Arrive[k], host.Begin[k], host.End[k] = e.started, e.started, e.started, profile.Now()
@@ -142,13 +146,33 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	return err
 }
 
+// of is the bytes of a value in a run of some sizes.
+func (p *travels) of(b tensor.Bind) int64 {
+	d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
+	return int64(d.Size(b)) * int64(p.bytes)
+}
+
 // carried is the bytes of values in a run of some sizes.
 func carried(parts []travels, b tensor.Bind) (bytes int64) {
-	for _, p := range parts {
-		d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
-		bytes += int64(d.Size(b)) * int64(p.bytes)
+	for i := range parts {
+		bytes += parts[i].of(b)
 	}
 	return bytes
+}
+
+// prepare decides what of the inputs travels to the card and returns its bytes, the
+// sizes of the run included.
+func (e *exec) prepare(b tensor.Bind) (bytes int64) {
+	for i := range e.in {
+		p := &e.in[i]
+		if p.changes == 0 {
+			bytes += p.of(b)
+			continue
+		}
+		at := int64(p.to - e.io.at)
+		bytes += e.io.changes[at].prepare(e.io.host[at:at+p.of(b)], int(p.bytes))
+	}
+	return bytes + 12
 }
 
 // Wait returns when the outputs are in host memory.
@@ -169,7 +193,12 @@ func (e *exec) Wait() error {
 }
 
 // await waits for the end of the run, not for runs behind it.
-func (e *exec) await() error {
+func (e *exec) await() (err error) {
+	defer func() {
+		if err != nil {
+			e.io.forget()
+		}
+	}()
 	e.be.mu.Lock()
 	marked := e.marked
 	if e.be.last == e {

@@ -4,14 +4,8 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 69740c69198aac677248a3d1a34b6ced9dd8fa3539a0f037fbe842734c6c609e
-var imageHashes = map[string]string{
-	"compute_80.ptx": "2ee749298e2d101788e6d5636b8e649a6ac911589c423ca223c7b579ddfe0d00",
-	"sm_80.cubin":    "619f1c2f88cfbed71a72542ada43d428179c420cbbd67b306fbfd77ede0df7a5",
-	"sm_86.cubin":    "c9192babcd8c214a652af31159178a1acc5732eb6ede469837a89b949484c41b",
-	"sm_89.cubin":    "e42f961ff6ea4282e73add8b8067b86b1b759f2a34f62b43639c7fddd7d65dcc",
-	"sm_90a.cubin":   "da7e4929223c43402e08efc4db841bbf6d7dfe2a6dc3a9c55a9634f65dfbe61f",
-}
+// sources: 8df74b3ae3d5b7e46946ce7dcf88e224d9259e5dd07c2fb1f92221420068c184
+var imageHashes = map[string]string{}
 
 // kernelNames are the kernels of each image.
 var kernelNames = []string{
@@ -36,6 +30,9 @@ var kernelNames = []string{
 	"k_attention_kv_q8_0",
 	"k_buckets",
 	"k_buckets_grad",
+	"k_codes_q4_0",
+	"k_codes_q4_1",
+	"k_codes_q8_0",
 	"k_col_sum",
 	"k_columns",
 	"k_combine",
@@ -84,6 +81,13 @@ var kernelNames = []string{
 	"k_flash_dkv_64",
 	"k_flash_dq_32",
 	"k_flash_dq_64",
+	"k_flash_drop_128",
+	"k_flash_drop_32",
+	"k_flash_drop_64",
+	"k_flash_drop_dkv_32",
+	"k_flash_drop_dkv_64",
+	"k_flash_drop_dq_32",
+	"k_flash_drop_dq_64",
 	"k_gather",
 	"k_gemm_f32",
 	"k_global_norm",
@@ -92,6 +96,7 @@ var kernelNames = []string{
 	"k_grouped",
 	"k_infonce",
 	"k_infonce_grad",
+	"k_keep",
 	"k_kv_write",
 	"k_l2norm",
 	"k_l2norm_grad",
@@ -118,6 +123,7 @@ var kernelNames = []string{
 	"k_positions",
 	"k_preference",
 	"k_preference_grad",
+	"k_resume",
 	"k_rope",
 	"k_rope_kv",
 	"k_round",

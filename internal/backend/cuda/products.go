@@ -246,11 +246,14 @@ func (b *binder) one(p *products) {
 			slots, kv = ends[i].slots, ends[i].kv
 		}
 	}
-	shared := 0
+	kernel, shared := "k_one_", 0
 	if norm.kind > 0 {
 		shared = 4 * p.k
 	}
-	b.launch("k_one_"+b.name(p), [3]int{min((pairs*split+7)/8, 2*units), 1, 1}, 256, norm.x, norm.add, norm.sum, norm.weight, norm.bias,
+	if b.byCodes(p) {
+		kernel, shared = "k_codes_", codesShared(b.dtype(p.ns[0].In[1]), p.k)
+	}
+	b.launch(kernel+b.name(p), [3]int{min((pairs*split+7)/8, 2*units), 1, 1}, 256, norm.x, norm.add, norm.sum, norm.weight, norm.bias,
 		each3(parts, func(i int) address { return b.value(p.ns[i].In[1]) }),
 		each3(parts, func(i int) address { return ends[i].y }),
 		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
