@@ -234,6 +234,25 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 	return p, nil
 }
 
+// Memory is what the driver gave.
+type Memory struct {
+	Allocations int   // calls of the driver so far
+	Bytes       int64 // that this backend holds
+	Free, Total int64 // of the card
+}
+
+// Memory asks the driver.
+func (b *Backend) Memory() (m Memory, err error) {
+	err = b.do(func() (err error) {
+		m.Free, m.Total, err = b.drv.memory()
+		return err
+	})
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	m.Allocations, m.Bytes = b.pool.allocations, b.pool.bytes
+	return m, err
+}
+
 // Close gives everything back to the driver.
 func (b *Backend) Close() error {
 	return b.do(func() error {
