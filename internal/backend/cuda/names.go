@@ -5,7 +5,13 @@ package cuda
 // imageHashes are those of the images that the sources with this hash gave.
 //
 // sources: 8df74b3ae3d5b7e46946ce7dcf88e224d9259e5dd07c2fb1f92221420068c184
-var imageHashes = map[string]string{}
+var imageHashes = map[string]string{
+	"compute_80.ptx": "8350b19d2a4aff48985966dfef8a1252b1ae9662143a2b9dfb35603a9e6c39e2",
+	"sm_80.cubin":    "0a6ed9839a533847dade2c7003dda590efddbfc35d46840a3e52ea0215b03739",
+	"sm_86.cubin":    "c43a65134725039f118602f69acef5478abd703e0e96e91e14a0c47af46152ac",
+	"sm_89.cubin":    "2fefbae39317dd668f00637015ab047ebad1e53a79022461ca9b189b9b4e4a4c",
+	"sm_90a.cubin":   "006c6b72859b735069d63bbacbfb817dc10ef25f18af94ba2dbb903e246338a0",
+}
 
 // kernelNames are the kernels of each image.
 var kernelNames = []string{
