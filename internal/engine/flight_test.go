@@ -97,7 +97,7 @@ func TestStopLagsOneStep(t *testing.T) {
 	// The block that the prompt and the first tokens fill serves the next text.
 	longer := append(slices.Clone(prompt), all[:8]...)
 	want, _ := generate(t, open(t, "llama", ref.New(), Options{NoPrefix: true}), Request{Prompt: longer, MaxTokens: 6})
-	again, s := generate(t, e, Request{Prompt: longer, MaxTokens: 6})
+	again, _ := generate(t, e, Request{Prompt: longer, MaxTokens: 6})
 	if !slices.Equal(again, want) {
 		t.Errorf("after it %v, expected %v", again, want)
 	}
