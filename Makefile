@@ -69,6 +69,19 @@ opencl:
 	$(GO) test ./internal/backend/opencl
 	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/optest ./internal/model ./internal/study
 
+# opencl-card runs on a card's OpenCL what opencl runs on PoCL, and measures. Where the
+# card's machine has no Go, opencl-card-build makes the programs, which are taken
+# there with the tree: scripts/opencl_card.sh bin/opencl-card. HOTPATH_CARD_ROUNDS=1
+# shows on PoCL that all of it works.
+.PHONY: opencl-card opencl-card-build
+opencl-card-build:
+	mkdir -p bin/opencl-card
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/opencl-card/ ./cmd/hotpath ./internal/gpubench
+	for p in backend/opencl optest model; do CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/opencl-card/$$(basename $$p).test ./internal/$$p || exit 1; done
+
+opencl-card: opencl-card-build
+	scripts/opencl_card.sh bin/opencl-card
+
 # gpu-test runs what needs a card; where there is none it says so and fails.
 gpu-test:
 	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest ./cuda | tee /dev/stderr | grep -q '^    --- PASS'
@@ -197,8 +210,9 @@ study-check: models
 
 # profile-audit records real pairs of one build, and of builds with a change that
 # was made on purpose (one op, one layer, one call in ten, memory only), and counts
-# what profile compare says of them: about a quarter of an hour. make profile-audit
-# PAIRS=20 is shorter. A simulation is part of the tests of package profile/compare.
+# what profile compare says of them: about a quarter of an hour. It also records one
+# build 20 times and prints how far ceilings and lost time move. make
+# profile-audit PAIRS=20 is shorter. A simulation is part of the tests of package profile/compare.
 .PHONY: profile-audit
 PAIRS ?= 100
 profile-audit: models

@@ -301,7 +301,7 @@ func parseKVType(o Options, c *model.Config) (tensor.DType, error) {
 			continue
 		}
 		if n := d.Info().BlockLen; c.CanGenerate && c.HeadDim%n != 0 {
-			return d, fmt.Errorf("%w: KV type %s, expected heads of whole blocks of %d values, the model's heads have %d", ErrInput, o.KVType, n, c.HeadDim)
+			return d, fmt.Errorf("%w: KV type %s needs heads of a multiple of %d values, but the model's heads have %d", ErrInput, o.KVType, n, c.HeadDim)
 		}
 		return d, nil
 	}

@@ -28,7 +28,7 @@ func (p *embedPlan) chunks(o *EmbedOptions) error {
 	case p.window < 1:
 		return fmt.Errorf("%w: chunks of %d tokens, but prompt and special tokens need %d, expected a larger chunk size", ErrInput, size, p.framed())
 	case p.overlap < 0 || p.overlap >= p.window:
-		return fmt.Errorf("%w: chunks that share %d tokens, expected 0 to %d", ErrInput, p.overlap, p.window-1)
+		return fmt.Errorf("%w: chunks with an overlap of %d tokens, expected 0 to %d", ErrInput, p.overlap, p.window-1)
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (m *Model) embedPlan(o EmbedOptions) (_ embedPlan, err error) {
 			return p, fmt.Errorf("%w: %v", ErrInput, err)
 		}
 		if own := m.cfg.Pooling; own.Len() != kind.Len() {
-			return p, fmt.Errorf("%w: pooling %s, expected %d side by side as in the model's own, %s", ErrInput, kind, own.Len(), own)
+			return p, fmt.Errorf("%w: pooling %s, expected %d joined by + as in the model's own pooling, %s", ErrInput, kind, own.Len(), own)
 		}
 		p.model.Pooling = kind
 	}

@@ -169,7 +169,7 @@ type TrainResult = train.Result
 //	Batch                         struct           // most tokens T and sequences S of a run
 //	Runs                          int              // of a step with a full batch
 //	Epochs                        float64          // of the whole run
-//	Memory                        map[string]int64 // bytes by class
+//	Memory                        map[string]int64 // bytes by owner
 //	FLOPs                         int64            // of a step
 //	StepTime, Time                time.Duration    // as Measured steps took; of the run at this rate
 //	Measured                      int              // steps that were made

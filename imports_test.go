@@ -1,6 +1,7 @@
 package hotpath
 
 import (
+	"cmp"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -12,9 +13,9 @@ import (
 	"testing"
 )
 
-// layers are the packages from the ground up, each with those below it. A
-// package imports ours from lower layers only, or from its own folder's group.
-// A new package needs a place here.
+// layers are groups of packages, the lowest layer first. A group is a package and the
+// packages in its folder. A package imports ours only from lower layers and from its
+// own group, see inside. A new group needs a row here.
 var layers = [][]string{
 	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/builtin"},
 	{"hotpath/internal/atomicfile", "hotpath/internal/experiment"},
@@ -41,7 +42,18 @@ var layers = [][]string{
 	{"hotpath/cmd", "hotpath/internal/gpubench", "hotpath/internal/peerbench", "hotpath/internal/soak"},
 }
 
-// closed lists groups that import nothing of ours but what is said here.
+// inside orders the packages within groups, the lowest row first; "." is the group's
+// own package. A package imports others of its group only from lower rows, so that no
+// backend imports another device and no kernel imports its users.
+var inside = map[string][][]string{
+	"hotpath/internal/backend":   {{"ref", "device"}, {"cpu", "cuda", "null", "opencl"}},
+	"hotpath/internal/format":    {{"."}, {"jsonview"}, {"gguf", "safetensors"}},
+	"hotpath/internal/kernel":    {{"isa", "fence"}, {"vec", "codes", "ceiling"}, {"gemm"}, {"bf16", "i16", "int8"}},
+	"hotpath/internal/tokenizer": {{"."}, {"learn", "tokbench"}},
+	"hotpath/profile":            {{"internal/table"}, {"."}, {"report"}, {"compare"}, {"export"}},
+}
+
+// closed lists the groups that import only these groups of ours.
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
 	"hotpath/internal/builtin":    {},
@@ -60,8 +72,8 @@ var closed = map[string][]string{
 	"hotpath/internal/experiment": {"hotpath/internal/stats"},
 }
 
-// only lists packages that nobody but those said here imports: what makes
-// tokenizers has no place in what runs models.
+// only lists packages that may be imported only by these packages: a program that
+// runs models does not need the code that trains tokenizers.
 var only = map[string][]string{
 	"hotpath/internal/tokenizer/learn": {"hotpath/cmd/hotpath", "hotpath/internal/train"},
 }
@@ -80,6 +92,12 @@ func layerOf(pkg string) (group string, layer int) {
 	return group, layer
 }
 
+// rowOf finds the row of a package inside its group, -1 if it has none.
+func rowOf(group, pkg string) int {
+	name := strings.TrimPrefix(strings.TrimPrefix(pkg, group), "/")
+	return slices.IndexFunc(inside[group], func(row []string) bool { return slices.Contains(row, cmp.Or(name, ".")) })
+}
+
 // mayImport says what is wrong with an import, or "".
 func mayImport(from, to string) string {
 	group, layer := layerOf(from)
@@ -92,6 +110,14 @@ func mayImport(from, to string) string {
 	case only[to] != nil && !slices.Contains(only[to], from):
 		return fmt.Sprintf("%s imports %s, but only %v may", from, to, only[to])
 	case target == group:
+		switch row, under := rowOf(group, from), rowOf(group, to); {
+		case row < 0:
+			return from + " has no place inside " + group
+		case under < 0:
+			return to + " has no place inside " + group
+		case under >= row:
+			return fmt.Sprintf("%s imports %s, which is not below it inside %s", from, to, group)
+		}
 		return ""
 	case closed[group] != nil && !slices.Contains(closed[group], target):
 		return fmt.Sprintf("%s imports %s, but %s imports only %v of ours", from, to, group, closed[group])
@@ -149,8 +175,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// TestThePublicPackageNamesNoKernel: what a model runs on is the business of the
-// packages below. The public one and the engine import neither kernels nor backends.
+// TestThePublicPackageNamesNoKernel: the public package and the engine import neither
+// kernels nor backends. Package machine and the packages of cards register devices.
 func TestThePublicPackageNamesNoKernel(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -186,10 +212,16 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"hotpath/internal/graph", "hotpath/internal/graph/grad", false},
 		{"hotpath/internal/graph/grad", "hotpath/internal/graph", true},
 		{"hotpath/internal/kernel/gemm", "hotpath/internal/kernel/isa", true},
+		{"hotpath/internal/kernel/vec", "hotpath/internal/kernel/gemm", false},
+		{"hotpath/internal/kernel/bf16", "hotpath/internal/kernel/int8", false},
 		{"hotpath/internal/kernel/gemm", "hotpath/internal/tensor", true},
 		{"hotpath/internal/kernel/gemm", "hotpath/profile", false},
 		{"hotpath/internal/backend/null", "hotpath/internal/backend/ref", true},
+		{"hotpath/internal/backend/opencl", "hotpath/internal/backend/cuda", false},
+		{"hotpath/internal/backend/unknown", "hotpath/internal/backend/ref", false},
 		{"hotpath/internal/plan", "hotpath/internal/backend/cpu", false},
+		{"hotpath/profile/export", "hotpath/profile/compare", true},
+		{"hotpath/profile", "hotpath/profile/report", false},
 		{"hotpath/internal/weights", "hotpath/internal/tokenizer", false},
 		{"hotpath/profile", "hotpath/internal/tensor", false},
 		{"hotpath/internal/train", "hotpath/internal/engine", true},

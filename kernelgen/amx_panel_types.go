@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // fewPanelType is a type that has panels of codes.
 type fewPanelType struct {
 	name  string
@@ -10,11 +12,16 @@ type fewPanelType struct {
 	// R11, 128 bytes each: factors of products, then factors of the sums of
 	// activations.
 	scales func(g *asm)
-	// rows are the rows of the step's right operands: the first 16 of one tile,
-	// others of a second that is added to it.
-	rows []panelTileRow
+	// factors, of a type with one step per block instead of scales, makes the
+	// factors of products in Z26 and those of sums in Z27 from the block at R15.
+	// That saves two stores per step, of which a core has one per cycle.
+	factors func(g *asm)
+	rows    []panelTileRow // 16 rows of the step's right operand
 	// words are the constants of rows: pairs of a mask and of what is flipped.
 	words [][2]int
+	// halves says that rows are f16 numbers, which become bf16: Z29 is subtracted,
+	// and results are shifted right by three behind the lowest bits of Z28.
+	halves bool
 	// split says that 16 columns share a scale: steps have two products, and the
 	// ring has two scales for products and none for sums.
 	split bool
@@ -38,14 +45,14 @@ var panelNibbles = func() (rows []panelTileRow) {
 	return rows
 }()
 
-// panelBytes are the rows of 32 codes of 8 bits: their low halves u as 128+u,
-// then their high halves u, with another sign, as 256+16u. A row has every
-// second code of four.
+// panelBytes are the rows of 32 codes q of 8 bits. A row has every second code of
+// four. Eight bits do not fit into bf16 numbers with one exponent, so the numbers
+// are made in f16: bits 0x6800 + (q+128) are 2048 + 2(q+128), and subph subtracts
+// 2046, which leaves 2(q+129). That is at least 2, so its bits, shifted right by
+// three behind a bit of the exponent, are the bf16 number (q+129)<<17.
 var panelBytes = func() (rows []panelTileRow) {
-	for high := range 2 {
-		for r := range 16 {
-			rows = append(rows, panelTileRow{off: 64 * (r / 2), shift: 8*(r%2) + high, words: high})
-		}
+	for r := range 16 {
+		rows = append(rows, panelTileRow{off: 64 * (r / 2), shift: 8 * (r % 2)})
 	}
 	return rows
 }()
@@ -62,21 +69,19 @@ var panelSixths = func() (rows []panelTileRow) {
 }()
 
 var fewPanelTypes = []fewPanelType{
-	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -136
-		g.f("VMOVUPS Z25, 64(R11)")
+	{name: "Q4_0", steps: 1, head: 32, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, factors: func(g *asm) {
+		g.f("VCVTPH2PS (R15), Z26")
+		g.f("VMULPS.BCST %d(R8), Z26, Z27", panelOffset) // -136
 	}},
-	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VCVTPH2PS 32(SI), Z25")
-		g.f("VFMADD231PS.BCST %d(R8), Z24, Z25", panelOffset) // -128
-		g.f("VMOVUPS Z25, 64(R11)")
+	{name: "Q4_1", steps: 1, head: 64, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, factors: func(g *asm) {
+		g.f("VCVTPH2PS (R15), Z26")
+		g.f("VCVTPH2PS 32(R15), Z27")
+		g.f("VFMADD231PS.BCST %d(R8), Z26, Z27", panelOffset) // -128
 	}},
-	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: panelBytes, words: [][2]int{{0xf, 0x4300}, {0x78, 0x4380 ^ 0x40}}, scales: func(g *asm) {
-		g.stepScales()
-		g.f("VMULPS.BCST %d(R8), Z24, Z25", panelOffset) // -512
-		g.f("VMOVUPS Z25, 64(R11)")
+	{name: "Q8_0", steps: 1, head: 32, bytes: 512, rows: panelBytes, words: [][2]int{{0xff, 0x6800 ^ 0x80}, {0x67fe, 2}}, halves: true, factors: func(g *asm) {
+		g.f("VCVTPH2PS (R15), Z26")
+		g.f("VMULPS.BCST %d(R8), Z26, Z27", panelOffset) // -129
+		g.f("VMULPS.BCST %d(R8), Z26, Z26", panelFactor)
 	}},
 	{name: "Q4_K", steps: 8, head: 256, bytes: 256, rows: panelNibbles, words: [][2]int{{0xf, 0x4300}}, scales: (*asm).stepScalesK},
 	{name: "Q6_K", steps: 8, head: 288, bytes: 384, rows: panelSixths, words: [][2]int{{0xf, 0x4300}, {0x30, 0}}, split: true, scales: func(g *asm) {
@@ -140,8 +145,12 @@ func (g *asm) stepScalesK() {
 	}
 }
 
-// stepScales widens the 16 scales that a block begins with.
-func (g *asm) stepScales() {
-	g.f("VCVTPH2PS (SI), Z24")
-	g.f("VMOVUPS Z24, (R11)")
+// subph is VSUBPH: dst = a - b in f16.
+func (g *asm) subph(a, b, dst byte) {
+	not := func(r byte, bit uint) byte { return ^r >> bit & 1 }
+	g.bytes(fmt.Sprintf("VSUBPH Z%d, Z%d, Z%d", b, a, dst), 0x62,
+		not(dst, 3)<<7|not(b, 4)<<6|not(b, 3)<<5|not(dst, 4)<<4|5,
+		(^a&15)<<3|4,
+		0x40|not(a, 4)<<3,
+		0x5c, 0xc0|(dst&7)<<3|b&7)
 }

@@ -40,6 +40,7 @@ const (
 	panelYAt     = 112 // y, which moves on
 	panelMore    = 120 // steps of a panel that are not multiplied
 	panelOffset  = 128 // what the rows of codes are too large by, times -1
+	panelFactor  = 132 // of the codes in rows, inverted
 )
 
 // Offsets in panelMemory. Operands and products of steps are rings of four tiles,
@@ -47,7 +48,7 @@ const (
 // a store of the three steps before it, which it would wait for. For the same
 // reason products begin at the last tile of their ring.
 const (
-	panelPlane  = 4096              // from a step's first right operand, or product, to its second
+	panelPlane  = 4096              // from a step's first product to its second
 	panelOut    = 2 * panelPlane    // products
 	panelScales = 4 * panelPlane    // [16][2][16] scales of steps
 	panelFirst  = panelPlane - 1024 // product of the first step
@@ -66,10 +67,11 @@ const (
 
 // fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
 // the right operands that are written and multiplied, DX and R12 the products that
-// are written and flushed, R11 and R15 the scales that are written and read; BX is
-// the activations' tile, CX the distance of a tile's rows, R9 the step that is
-// multiplied, R13 the steps that a panel still has to flush, R14 the sums of the
-// activations. Z0 to Z15 are the sums of a panel, a row of activations each.
+// are written and flushed, R11 and R15 the scales that are written and read, or R15
+// the block whose step is flushed; BX is the activations' tile, CX the distance of
+// a tile's rows, R9 the step that is multiplied, R13 the steps that a panel still
+// has to flush, R14 the sums of the activations. Z0 to Z15 are the sums of a panel,
+// a row of activations each.
 func (g *asm) fewPanel(s fewPanelType) {
 	name := "panel" + s.name
 	g.text(name, name+"(t *panelArgs)", 16, 8)
@@ -89,6 +91,9 @@ func (g *asm) fewPanel(s fewPanelType) {
 	g.f("LEAQ %d(DI), R11", panelScales)
 	g.f("MOVQ R11, R15")
 	g.f("MOVQ %d(R8), SI", panelW)
+	if s.factors != nil {
+		g.f("MOVQ SI, R15")
+	}
 	g.f("MOVQ %d(R8), BX", panelX)
 	g.f("MOVQ %d(R8), R14", panelSums)
 	g.f("MOVQ %d(R8), R13", panelSteps)
@@ -102,50 +107,50 @@ func (g *asm) fewPanel(s fewPanelType) {
 	g.f("MOVQ $64, CX")
 	g.f("MOVQ $-%d, R9", unpackBefore)
 	done := g.fresh("done")
-	turns := []string{g.fresh("turn"), g.fresh("turn")}
-	for i, turn := range turns {
-		g.label(turn)
-		g.panelTurn(s, byte(i), turns[1-i], done)
+	turns := g.fresh("turns")
+	g.label(turns)
+	for turn := range byte(2) {
+		g.panelTurn(s, turn, done)
 	}
+	g.f("JMP %s", turns)
 	g.label(done)
 	g.tilerelease()
 	g.ret()
 }
 
-// panelTurn is one turn of the stages: step R9 is multiplied, others are unpacked
-// and flushed. Products of even and odd steps are in tiles of their own: each goes to
-// memory while the next one is made.
-func (g *asm) panelTurn(s fewPanelType, turn byte, next, done string) {
-	multiply, store, flush := g.fresh("multiply"), g.fresh("store"), g.fresh("flush")
-	g.f("LEAQ %d(R9), AX", unpackBefore)
-	g.f("CMPQ AX, %d(R8)", panelTotal)
-	g.f("JCC %s", multiply)
-	g.unpackStep(s)
-	g.label(multiply)
+// panelTurn is one turn of the stages: step R9 is multiplied, others are flushed,
+// stored and unpacked, in this order: a flush then loads nothing whose address has
+// the low 12 bits of a store of the same turn. Products of even and odd steps are
+// in tiles of their own: each goes to memory while the next one is made.
+func (g *asm) panelTurn(s fewPanelType, turn byte, done string) {
+	flush, store, unpack, next := g.fresh("flush"), g.fresh("store"), g.fresh("unpack"), g.fresh("next")
 	g.f("CMPQ R9, %d(R8)", panelTotal)
-	g.f("JCC %s", store)
-	g.multiplyStep(s, turn)
-	g.label(store)
-	g.f("LEAQ -1(R9), AX")
-	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", flush)
-	g.storeStep(s, 1-turn)
+	g.multiplyStep(s, turn)
 	g.label(flush)
 	g.f("LEAQ -%d(R9), AX", flushBehind)
-	g.f("INCQ R9")
-	g.f("CMPQ AX, %d(R8)", panelTotal)
-	g.f("JGE %s", done)
 	g.f("TESTQ AX, AX")
-	g.f("JLT %s", next)
+	g.f("JLT %s", store)
 	g.flushStep(s)
 	g.f("DECQ R13")
-	g.f("JNZ %s", next)
+	g.f("JNZ %s", store)
 	g.storeSums()
-	g.f("LEAQ -%d(R9), AX", flushBehind)
+	g.f("LEAQ -%d(R9), AX", flushBehind-1)
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JGE %s", done)
 	g.startSums()
-	g.f("JMP %s", next)
+	g.label(store)
+	g.f("LEAQ -1(R9), AX")
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JCC %s", unpack)
+	g.storeStep(s, 1-turn)
+	g.label(unpack)
+	g.f("LEAQ %d(R9), AX", unpackBefore)
+	g.f("CMPQ AX, %d(R8)", panelTotal)
+	g.f("JCC %s", next)
+	g.unpackStep(s)
+	g.label(next)
+	g.f("INCQ R9")
 }
 
 // unpackStep makes the right operands of the step at SI, which it passes.
@@ -156,7 +161,9 @@ func (g *asm) unpackStep(s fewPanelType) {
 		g.f("JGE %s", ready)
 		g.f("MOVQ $%d, %d(R8)", s.steps-1, panelLeft)
 	}
-	s.scales(g)
+	if s.scales != nil {
+		s.scales(g)
+	}
 	g.f("ADDQ $%d, SI", s.head)
 	if s.steps > 1 {
 		g.label(ready)
@@ -187,11 +194,17 @@ func (g *asm) unpackStep(s fewPanelType) {
 				}
 				g.f("VPTERNLOGD $0xf8, Z29, Z%d, Z%d", 24+i%2, z) // or what is in both
 			}
-			g.f("VMOVDQU64 Z%d, %d(R10)", z, i/16*panelPlane+64*(i%16))
+			if s.halves {
+				g.subph(byte(z), 29, byte(z))
+				g.f("VPSHRDW $3, Z28, Z%d, Z%d", z, z)
+			}
+			g.f("VMOVDQU64 Z%d, %d(R10)", z, 64*i)
 		}
 	}
 	g.f("ADDQ $%d, SI", s.bytes)
-	g.ring("R11", 128, ringScales)
+	if s.scales != nil {
+		g.ring("R11", 128, ringScales)
+	}
 	g.ring("R10", 1024, ringTiles)
 }
 
@@ -207,10 +220,8 @@ func (g *asm) multiplyStep(s fewPanelType, turn byte) {
 	} else {
 		g.tilezero(2 * turn)
 		g.tileload(4, rBX, rCX, 0)
-		for i := range byte(len(s.rows) / 16) {
-			g.tileload(6, rDI, rCX, panelPlane*int32(i))
-			g.tdp("TDPBF16PS", 2, 0x5c, 2*turn, 4, 6)
-		}
+		g.tileload(6, rDI, rCX, 0)
+		g.tdp("TDPBF16PS", 2, 0x5c, 2*turn, 4, 6)
 	}
 	g.ring("DI", 1024, ringTiles)
 	more := g.fresh("more")
@@ -253,8 +264,12 @@ func (g *asm) startSums() {
 func (g *asm) flushStep(s fewPanelType) {
 	done := g.fresh("done")
 	g.f("MOVQ %d(R8), AX", panelM)
-	g.f("VMOVUPS (R15), Z26")
-	g.f("VMOVUPS 64(R15), Z27")
+	if s.factors != nil {
+		s.factors(g)
+	} else {
+		g.f("VMOVUPS (R15), Z26")
+		g.f("VMOVUPS 64(R15), Z27")
+	}
 	sums := 64
 	if s.split {
 		sums = 128
@@ -277,7 +292,11 @@ func (g *asm) flushStep(s fewPanelType) {
 	}
 	g.label(done)
 	g.f("ADDQ $%d, R14", sums)
-	g.ring("R15", 128, ringScales)
+	if s.factors != nil {
+		g.f("ADDQ $%d, R15", s.head+s.bytes)
+	} else {
+		g.ring("R15", 128, ringScales)
+	}
 	g.ring("R12", 1024, ringTiles)
 }
 

@@ -170,14 +170,14 @@ func (k *vkernel) pick(p string, off, table int) {
 
 // pickFifth is pick with fifth bits at bits(p), which choose between two
 // tables.
-func (k *vkernel) pickFifth(p string, off, bits, clear, set int) {
+func (k *vkernel) pickFifth(p string, off, bits, unset, set int) {
 	k.f("KMOVW %d(%s), K1", bits, p)
 	k.f("KMOVW %d(%s), K2", bits+2, p)
 	k.f("VPMOVZXBD %d(%s), Z2", off, p)
-	k.f("VPERMPS Z%d, Z2, Z0", clear)
+	k.f("VPERMPS Z%d, Z2, Z0", unset)
 	k.f("VPERMPS Z%d, Z2, K1, Z0", set)
 	k.f("VPSRLD $4, Z2, Z2")
-	k.f("VPERMPS Z%d, Z2, Z1", clear)
+	k.f("VPERMPS Z%d, Z2, Z1", unset)
 	k.f("VPERMPS Z%d, Z2, K2, Z1", set)
 }
 

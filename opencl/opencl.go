@@ -33,7 +33,7 @@ func init() {
 		if err != nil {
 			cache = "" // tiles are measured at each start then
 		}
-		b, err := opencl.New(opencl.Options{Device: number, Cache: cache})
+		b, err := opencl.New(opencl.Options{Device: number, Cache: cache, Half: o.Precision == "bf16"})
 		if err != nil {
 			return nil, err // not a nil *opencl.Backend inside the interface
 		}

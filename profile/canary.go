@@ -38,7 +38,6 @@ const (
 
 // plant draws the canaries of a run. The caller holds f.mu.
 func (f *planFold) plant(r *Run) {
-	f.flush() // means are of all runs so far
 	for s := range r.burn {
 		r.burn[s] = 0
 		h := &f.steps[s].span

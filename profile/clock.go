@@ -77,8 +77,8 @@ func pair() (count uint64, ns int64) {
 	return count, ns
 }
 
-// evenCounter reports whether Linux keeps its own time by the counter: it has then
-// found that it runs evenly and alike on all processors.
+// evenCounter reports whether Linux itself uses the counter as its clock. It does so
+// only if the counter has a constant rate and is equal on all processors.
 func evenCounter() bool {
 	b, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	return err == nil && strings.TrimSpace(string(b)) == "tsc"

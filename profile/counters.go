@@ -30,10 +30,10 @@ func (q *Request) check() error {
 		return fmt.Errorf("%w %q: first token at %d, expected within %d to %d", errRequest, q.ID, q.FirstToken, q.Start, q.End)
 	}
 	if parts := q.Tokenize + q.Compile + q.Queue + q.Hand; min(q.Tokenize, q.Compile, q.Queue, q.Hand, parts) < 0 || parts > q.End-q.Start {
-		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected none below 0 and at most %d together", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
+		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected 0 or more each and at most %d in all", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
 	}
 	if q.PromptTokens < 0 || q.OutputTokens < 0 {
-		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected none below 0", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
+		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected 0 or more", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
 	}
 	return nil
 }
@@ -84,8 +84,8 @@ type Sample struct {
 	Value float64 `json:"value"`
 }
 
-// Counter gives the counter of that name, making it on first use; nil where
-// Options.Counters are in use already.
+// Counter returns the counter of that name, and creates it on first use. It is nil if
+// there are Options.Counters counters already.
 func (r *Recorder) Counter(name, unit string) *Counter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

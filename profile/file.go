@@ -24,8 +24,7 @@ func (p *Profile) Write(w io.Writer) error {
 	return json.NewEncoder(w).Encode(p)
 }
 
-// WriteFile writes the profile so that the file is either the old one or the
-// whole new one, never a part.
+// WriteFile writes the profile atomically.
 func (p *Profile) WriteFile(path string) error { return atomicfile.Write(path, p.Write) }
 
 // ReadFile reads and checks a profile file.
@@ -116,7 +115,7 @@ func decode(data []byte, into any) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax) && cutOff(data):
-		return fmt.Errorf("it ends at byte %d within a value: it is cut off", len(data))
+		return fmt.Errorf("it is truncated: it ends at byte %d within a value", len(data))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
 	case errors.As(err, &kind):
@@ -190,7 +189,7 @@ func scan(data []byte) error {
 		}
 	}
 	if objects > len(data)/minObject+16 {
-		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes each", objects, len(data), minObject)
+		return fmt.Errorf("%d records in %d bytes, expected at least %d bytes per record", objects, len(data), minObject)
 	}
 	return nil
 }

@@ -11,13 +11,13 @@ import (
 // check verifies the invariants that all reports and exporters rely on.
 func (p *Profile) check() error {
 	if p.Start < 0 || p.End < p.Start {
-		return fmt.Errorf("start_ns is %d and end_ns %d, expected moments in order", p.Start, p.End)
+		return fmt.Errorf("start_ns is %d and end_ns %d, expected start_ns before end_ns", p.Start, p.End)
 	}
 	if err := p.Ledger.check(); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	if p.Elapsed < 0 || p.Elapsed == 0 && p.Ledger.Wall > 0 && p.Version >= 3 {
-		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected time in which they were in flight", p.Elapsed, cmp.Or(table.Count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
+		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected more than 0, the time in which runs were in flight", p.Elapsed, cmp.Or(table.Count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
 	}
 	if p.Overhead != nil {
 		if err := p.Overhead.Check(); err != nil {
@@ -25,7 +25,7 @@ func (p *Profile) check() error {
 		}
 	}
 	if g := p.Go; g != nil && min(g.Objects, g.Bytes, g.Cycles, g.Pause, g.LongPause, g.GCTime, g.Goroutines) < 0 {
-		return fmt.Errorf("go: %+v, expected none below 0", *g)
+		return fmt.Errorf("go: %+v, expected 0 or more in each field", *g)
 	}
 	if err := p.Process.check(); err != nil {
 		return fmt.Errorf("process: %w", err)
@@ -43,7 +43,7 @@ func (p *Profile) check() error {
 	}
 	for class, n := range p.Memory {
 		if n < 0 {
-			return fmt.Errorf("memory_bytes[%q] is %d, expected none below 0", class, n)
+			return fmt.Errorf("memory_bytes[%q] is %d, expected 0 or more", class, n)
 		}
 	}
 	for i := range p.Plans {
@@ -69,7 +69,7 @@ func (p *Profile) check() error {
 			return fmt.Errorf("scopes[%d]: id %d under %d, expected id %d under an earlier one", i, s.ID, s.Parent, i)
 		}
 		if min(s.Calls, s.Total, s.Self, s.Open) < 0 {
-			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected none below 0", i, s.Calls, s.Total, s.Self, s.Open)
+			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected 0 or more", i, s.Calls, s.Total, s.Self, s.Open)
 		}
 		if err := s.Heap.check(); err != nil {
 			return fmt.Errorf("scopes[%d]: heap: %w", i, err)
@@ -93,7 +93,7 @@ func (p *Profile) check() error {
 	for i, c := range p.Counters {
 		for j, sample := range c.Kept {
 			if sample.At < 0 {
-				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected no moment below 0", i, j, sample.At)
+				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected a time of 0 or more", i, j, sample.At)
 			}
 		}
 	}
@@ -150,14 +150,14 @@ func (s *PlanStats) checkStats(version int) error {
 	var held int64
 	for i, b := range s.Buffers {
 		if held += b.Bytes; held < 0 {
-			return fmt.Errorf("buffers[%d]: %d bytes, more than can be added up", i, b.Bytes)
+			return fmt.Errorf("buffers[%d]: %d bytes, the sum overflows 64 bits", i, b.Bytes)
 		}
 	}
 	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
-		return fmt.Errorf("elapsed_ns is %d, expected 0 to the runs' %d", s.Elapsed, s.Ledger.Wall)
+		return fmt.Errorf("elapsed_ns is %d, expected 0 to %d, the wall time of all runs", s.Elapsed, s.Ledger.Wall)
 	}
 	if s.Elapsed == 0 && s.Ledger.Wall > 0 && version >= 3 {
-		return fmt.Errorf("elapsed_ns is 0 with runs of %d ns, expected time in which they were in flight", s.Ledger.Wall)
+		return fmt.Errorf("elapsed_ns is 0 with runs of %d ns, expected more than 0, the time in which runs were in flight", s.Ledger.Wall)
 	}
 	if s.Samples != nil {
 		return s.Samples.check(len(s.Steps))
@@ -167,11 +167,11 @@ func (s *PlanStats) checkStats(version int) error {
 
 func (s *RoundStats) check() error {
 	if min(s.Rounds, s.Wall) < 0 || len(s.ByWorker) == 0 {
-		return fmt.Errorf("%d rounds of %d ns and %d workers, expected none below 0 and a worker", s.Rounds, s.Wall, len(s.ByWorker))
+		return fmt.Errorf("%d rounds of %d ns and %d workers, expected 0 or more, and at least one worker", s.Rounds, s.Wall, len(s.ByWorker))
 	}
 	for i := range s.ByWorker {
 		if w := &s.ByWorker[i]; min(w.Runs, w.InRuns, w.Dispatch, w.Idle) < 0 {
-			return fmt.Errorf("by_worker[%d]: %d runs of %d ns, dispatch %d, idle %d, expected none below 0", i, w.Runs, w.InRuns, w.Dispatch, w.Idle)
+			return fmt.Errorf("by_worker[%d]: %d runs of %d ns, dispatch %d, idle %d, expected 0 or more", i, w.Runs, w.InRuns, w.Dispatch, w.Idle)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (s *RoundStats) check() error {
 // check finds times that no runs can have. The residual may be below 0.
 func (l *Ledger) check() error {
 	if min(l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind) < 0 {
-		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, off_cpu_ns %d, off_compute_ns %d, blind_ns %d, expected none below 0",
+		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, off_cpu_ns %d, off_compute_ns %d, blind_ns %d, expected 0 or more",
 			l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind)
 	}
 	return nil
@@ -196,7 +196,7 @@ func (st *StepStats) check() error {
 		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)}, {"off_cpu_ns", st.OffCPU}, {"floor_low_ns", st.FloorLow},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("%s is %d, expected none below 0", f.name, f.value)
+			return fmt.Errorf("%s is %d, expected 0 or more", f.name, f.value)
 		}
 	}
 	if err := st.Span.check(); err != nil {
@@ -208,8 +208,8 @@ func (st *StepStats) check() error {
 	return nil
 }
 
-// addsUp finds values that are each possible and together more than an integer
-// holds: reports add steps and plans up.
+// addsUp finds values that are valid one by one but whose sum overflows, because
+// reports add steps and plans.
 func (p *Profile) addsUp() error {
 	var wall, lane, self, total, clock, flops, moved int64
 	for i := range p.Rounds {
@@ -217,7 +217,7 @@ func (p *Profile) addsUp() error {
 			w := &p.Rounds[i].ByWorker[k]
 			for _, part := range []int64{w.Dispatch, w.Idle} {
 				if lane += part; lane < 0 {
-					return fmt.Errorf("rounds[%d]: by_worker[%d]: dispatch %d and idle %d, more than can be added up", i, k, w.Dispatch, w.Idle)
+					return fmt.Errorf("rounds[%d]: by_worker[%d]: dispatch %d and idle %d, the sum overflows 64 bits", i, k, w.Dispatch, w.Idle)
 				}
 			}
 		}
@@ -226,13 +226,13 @@ func (p *Profile) addsUp() error {
 		s := &p.Plans[i]
 		wall, lane = wall+s.Ledger.Wall, lane+s.Ledger.LaneTime
 		if min(wall, lane) < 0 {
-			return fmt.Errorf("plans[%d]: ledger: wall %d and lane time %d, more than can be added up", i, s.Ledger.Wall, s.Ledger.LaneTime)
+			return fmt.Errorf("plans[%d]: ledger: wall %d and lane time %d, the sum overflows 64 bits", i, s.Ledger.Wall, s.Ledger.LaneTime)
 		}
 		for j := range s.Stats {
 			st := &s.Stats[j]
 			self, total, clock, flops, moved = self+st.Self, total+st.Total, clock+st.Clock, flops+st.FLOPs, moved+st.Bytes
 			if min(self, total, clock, flops, moved) < 0 {
-				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, clock %d, %d FLOPs, %d bytes, more than can be added up", i, j, st.Self, st.Total, st.Clock, st.FLOPs, st.Bytes)
+				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, clock %d, %d FLOPs, %d bytes, the sum overflows 64 bits", i, j, st.Self, st.Total, st.Clock, st.FLOPs, st.Bytes)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (p *Profile) addsUp() error {
 
 func (d *Dist) check() error {
 	if min(d.Count, d.Sum, d.Min, d.Max, d.Mean, d.P50, d.P95, d.P99) < 0 {
-		return fmt.Errorf("%d values from %d to %d, sum %d, expected none below 0", d.Count, d.Min, d.Max, d.Sum)
+		return fmt.Errorf("%d values from %d to %d, sum %d, expected 0 or more", d.Count, d.Min, d.Max, d.Sum)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (q *RequestStats) check() error {
 		// A time may be below 0 where stamps overlap.
 		const most = 1e30
 		if min(r.Runs, r.Tokens) < 0 || !(min(r.FLOPs, r.Bytes) >= 0) || !(max(r.FLOPs, r.Bytes, r.Time) <= most) || !(r.Time >= -most) {
-			return fmt.Errorf("parts[%d]: %d runs, %d tokens, %g FLOPs, %g bytes, %g ns, expected counts from 0 and at most %g", i, r.Runs, r.Tokens, r.FLOPs, r.Bytes, r.Time, most)
+			return fmt.Errorf("parts[%d]: %d runs, %d tokens, %g FLOPs, %g bytes, %g ns, expected 0 or more and at most %g", i, r.Runs, r.Tokens, r.FLOPs, r.Bytes, r.Time, most)
 		}
 	}
 	return nil
@@ -274,7 +274,7 @@ func (q *RequestStats) check() error {
 
 func (h *HeapCount) check() error {
 	if h != nil && min(h.Objects, h.Bytes) < 0 {
-		return fmt.Errorf("%d objects of %d bytes, expected none below 0", h.Objects, h.Bytes)
+		return fmt.Errorf("%d objects of %d bytes, expected 0 or more", h.Objects, h.Bytes)
 	}
 	return nil
 }
@@ -286,14 +286,14 @@ func (p *Profile) checkRun(r *RawRun) error {
 	plan := &p.Plans[r.Plan].Plan
 	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
 	if len(r.Bytes) != len(r.FLOPs) {
-		return fmt.Errorf("%d byte counts for %d FLOP counts", len(r.Bytes), len(r.FLOPs))
+		return fmt.Errorf("%d byte counts and %d FLOP counts, expected as many of each", len(r.Bytes), len(r.FLOPs))
 	}
 	if least := min(least(r.FLOPs), least(r.Bytes)); least < 0 {
-		return fmt.Errorf("%d FLOPs or bytes of a step, expected none below 0", least)
+		return fmt.Errorf("a step has %d FLOPs or bytes, expected 0 or more", least)
 	}
 	for i, s := range r.Shares {
 		if min(s.Tokens, s.Context) < 0 {
-			return fmt.Errorf("shares[%d]: %d tokens, %d of context, expected none below 0", i, s.Tokens, s.Context)
+			return fmt.Errorf("shares[%d]: %d tokens, %d of context, expected 0 or more", i, s.Tokens, s.Context)
 		}
 	}
 	for i := range r.Lanes {

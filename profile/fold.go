@@ -10,12 +10,14 @@ import (
 // planFold is a registered plan with the pool of its runs and the aggregates
 // that released runs are folded into.
 type planFold struct {
-	rec  *Recorder
-	plan Plan
+	// In one cache line: what a run that begins or ends looks at.
+	mu       sync.Mutex
+	free     *Run // each has the next one
+	released *released
+	rec      *Recorder
 
-	mu      sync.Mutex
-	free    []*Run
-	pending []*Run // released, not folded yet
+	plan    Plan
+	made    int64 // runs
 	steps   []stepFold
 	compute [][]int64   // [lane][step]
 	wait    [][]int64   // [lane][step]
@@ -40,7 +42,6 @@ type planFold struct {
 	entry   ScopePart // what was folded when runs of it began
 	spare   []int64   // memory of the entry before
 	entered bool      // steps say what they allocated
-	folding int64     // time spent in flush
 	first   int64     // wall time of the first run
 
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
@@ -54,9 +55,6 @@ type stepFold struct {
 	heap         HeapCount
 }
 
-// pendingRuns is how many released runs wait to be folded together.
-const pendingRuns = 32
-
 // spareRuns is the number of runs in a plan's pool in addition to those kept for
 // the trace: runs that wait to be folded, one in flight, and one that the next
 // caller fills.
@@ -65,7 +63,7 @@ const spareRuns = pendingRuns + 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), clock: newStepClock(&p),
+	f := &planFold{released: rec.released, rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), clock: newStepClock(&p),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
@@ -74,26 +72,31 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.suspect = append(f.suspect, make([]int64, steps))
 	}
 	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
-	f.pending = make([]*Run, 0, pendingRuns)
-	f.free = make([]*Run, 0, keep+spareRuns)
 	for range keep + spareRuns {
-		f.free = append(f.free, newRun(&f.plan, f.times, rec))
+		r := f.newRun()
+		r.next, f.free = f.free, r
 	}
 	return f
 }
 
+// newRun makes a run of the plan. The caller holds f.mu.
+func (f *planFold) newRun() *Run {
+	f.made++
+	return newRun(&f.plan, f.times, f.rec)
+}
+
 func (f *planFold) acquire() *Run {
 	f.mu.Lock()
-	n := len(f.free)
-	if n == 0 {
-		f.mu.Unlock()
-		return newRun(&f.plan, f.times, f.rec)
+	r := f.free
+	if r == nil {
+		r = f.newRun()
+	} else {
+		f.free = r.next
 	}
-	r := f.free[n-1]
-	f.free = f.free[:n-1]
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
-	if f.rec.opts.Canary {
+	if r.burn != nil {
+		f.rec.settle() // means are of all runs so far; what it finds is kept by fail
 		f.mu.Lock()
 		f.plant(r)
 		f.mu.Unlock()
@@ -104,48 +107,24 @@ func (f *planFold) acquire() *Run {
 // recycle returns a run to the pool. The caller holds f.mu.
 func (f *planFold) recycle(r *Run) {
 	clear(r.Costs)
-	f.free = append(f.free, r)
+	r.next, f.free = f.free, r
 }
 
-func (f *planFold) release(r *Run) error {
+// settle checks and folds a released run.
+func (f *planFold) settle(r *Run) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pending = append(f.pending, r)
-	if len(f.pending) == cap(f.pending) {
-		return f.flush()
+	if err := r.check(&f.plan, f.spans); err != nil {
+		if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
+			f.recycle(r)
+		}
+		return err
 	}
+	if r.Costing != nil {
+		r.Costing.Costs(r)
+	}
+	f.fold(r)
 	return nil
-}
-
-// flush checks and folds the released runs. The caller holds f.mu. Runs are
-// folded in groups, because a run of a model evicts the aggregates from the
-// caches. Folding runs one by one cost more than all stamps.
-func (f *planFold) flush() (first error) {
-	if len(f.pending) == 0 {
-		return nil
-	}
-	start := Now()
-	f.rec.gc.update()
-	for _, r := range f.pending {
-		if err := r.check(&f.plan, f.spans); err != nil {
-			f.rec.fail(err)
-			if first == nil {
-				first = err
-			}
-			if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
-				f.recycle(r)
-			}
-			continue
-		}
-		if r.Costing != nil {
-			r.Costing.Costs(r)
-		}
-		f.fold(r)
-	}
-	clear(f.pending)
-	f.pending = f.pending[:0]
-	f.folding += Now() - start
-	return first
 }
 
 // fold adds a checked run to the aggregates.
@@ -217,7 +196,7 @@ func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
 	}
 	f.exact = f.exact || l.exact
 	f.gaps[lane] += max(0, l.Gap)
-	if !l.exact || l.anyMarked() || r.index%typicalEvery == 0 {
+	if !l.exact || l.marks > 0 || r.index%typicalEvery == 0 {
 		f.suspects(r, lane)
 	}
 	return compute, wait + l.Wait
@@ -284,8 +263,7 @@ func (f *planFold) bytes() int64 {
 	defer f.mu.Unlock()
 	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
 	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*(3*steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
-	runs := int64(len(f.free)+len(f.pending)) + int64(len(f.kept.first)+len(f.kept.last))
-	return runs*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
+	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
 }
 
 // bytes estimates the memory of the recorder.

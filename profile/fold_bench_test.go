@@ -2,8 +2,8 @@ package profile
 
 import "testing"
 
-// BenchmarkFold folds runs of a small encoder on two lanes: what recording costs
-// beside the stamps.
+// BenchmarkFold folds runs of a small encoder on two lanes, with a barrier before
+// each step: what recording costs beside the stamps.
 func BenchmarkFold(b *testing.B) {
 	const steps, lanes = 49, 2
 	p := Plan{ID: "p", Backend: "cpu", Lanes: []string{"worker 0", "worker 1"}}
@@ -21,14 +21,14 @@ func BenchmarkFold(b *testing.B) {
 			r := h.Acquire()
 			r.Start, r.Tokens = at, 16
 			for i := range r.Lanes {
-				l, now := &r.Lanes[i], at+100
-				l.Wake, l.Absent, l.exact = now, false, true
+				l := &r.Lanes[i]
+				l.Wake, l.Absent, l.exact = at+100, false, true
 				for s := range l.Begin {
-					l.Arrive[s], l.Begin[s] = now, now+50
-					now += 50 + 10_000 + int64((s*7919+runs*104729+i*31)%3000)
-					l.End[s] = now
+					begin := at + 200 + int64(s)*14_000
+					l.Arrive[s], l.Begin[s] = begin-50, begin
+					l.End[s] = begin + 10_000 + int64((s*7919+runs*104729+i*31)%3000)
+					l.Done = l.End[s]
 				}
-				l.Done = now
 			}
 			at = max(r.Lanes[0].Done, r.Lanes[1].Done) + 100
 			r.End = at

@@ -20,7 +20,7 @@ type Buffer struct {
 func (p *Plan) checkBuffers() error {
 	for i, b := range p.Buffers {
 		if b.Bytes < 0 || b.First < 0 || b.Last >= len(p.Steps) {
-			return fmt.Errorf("%w %q: buffer %d %q: %d bytes from step %d to %d, expected none below 0 and at most step %d",
+			return fmt.Errorf("%w %q: buffer %d %q: %d bytes from step %d to %d, expected 0 bytes or more and steps 0 to %d",
 				ErrPlan, p.ID, i, b.Name, b.Bytes, b.First, b.Last, len(p.Steps)-1)
 		}
 	}

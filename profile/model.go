@@ -159,21 +159,21 @@ func (c Ceilings) at(lanes float64) Ceilings {
 func (c *Ceilings) check() error {
 	ok := func(v float64) bool { return v >= 0 && finite(v) }
 	if !ok(c.FLOPs) || !ok(c.Bytes) {
-		return fmt.Errorf("%v FLOP/s and %v byte/s, expected numbers from 0", c.FLOPs, c.Bytes)
+		return fmt.Errorf("%v FLOP/s and %v byte/s, expected numbers of 0 or more", c.FLOPs, c.Bytes)
 	}
 	for class, v := range c.Class {
 		if !ok(v) {
-			return fmt.Errorf("class %q: %v FLOP/s, expected a number from 0", class, v)
+			return fmt.Errorf("class %q: %v FLOP/s, expected a number of 0 or more", class, v)
 		}
 	}
 	if c.Lanes < 0 {
-		return fmt.Errorf("measured with %d lanes, expected none below 0", c.Lanes)
+		return fmt.Errorf("measured with %d lanes, expected 0 or more", c.Lanes)
 	}
 	if c.One == nil {
 		return nil
 	}
 	if c.One.One != nil {
-		return errors.New("one_lane has a one_lane of its own")
+		return errors.New("one_lane contains a field one_lane, expected none")
 	}
 	if err := c.One.check(); err != nil {
 		return fmt.Errorf("one_lane: %w", err)

@@ -57,8 +57,8 @@ func (p *Profile) EachScope(visit func(s *ScopeStats, depth int)) {
 	}
 }
 
-// HeapRows lists the steps that allocated, the most first, and those that did
-// not as one.
+// HeapRows lists the steps that allocated, the largest first, and all other steps as
+// one row.
 func (s *PlanStats) HeapRows(top int, row func(name string, h HeapCount, note string)) {
 	var steps []StepResult
 	none := 0

@@ -6,8 +6,8 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// Overhead is what recording cost: the same work with and without it, measured
-// by taking turns. Where nobody measured it, a snapshot has an estimate.
+// Overhead is the cost of recording: the time of the same work with and without it,
+// measured alternately. If it was not measured, a snapshot has an estimate.
 type Overhead struct {
 	With    int64 `json:"with_ns"`
 	Without int64 `json:"without_ns"`
@@ -25,8 +25,8 @@ type Overhead struct {
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// OverheadPairs is how many pairs an interval needs at least: the true median
-// lies outside of the range of five with more than 5 per cent.
+// OverheadPairs is the smallest number of pairs with an interval: with five pairs the
+// probability that the true median is outside of their range is above 5 per cent.
 const OverheadPairs = 6
 
 // Percent is how much longer the work took because it was recorded.
@@ -64,10 +64,10 @@ func (o Overhead) Sure() string {
 
 func (o *Overhead) Check() error {
 	if min(o.With, o.Without) < 0 || o.Runs < 0 {
-		return fmt.Errorf("%d ns with and %d without, %d runs, expected none below 0", o.With, o.Without, o.Runs)
+		return fmt.Errorf("%d ns with and %d without, %d runs, expected 0 or more", o.With, o.Without, o.Runs)
 	}
 	if i := o.Interval; i != nil && (o.Median == nil || i[0] > *o.Median || i[1] < *o.Median) {
-		return fmt.Errorf("an interval from %v to %v, expected one with a median in it", i[0], i[1])
+		return fmt.Errorf("interval from %v to %v, expected one that contains the median", i[0], i[1])
 	}
 	return nil
 }

@@ -3,9 +3,9 @@ package profile
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"runtime/metrics"
 	"slices"
+	"sort"
 	"sync"
 	"unsafe"
 )
@@ -39,104 +39,183 @@ func (r *Residency) check() error {
 	return nil
 }
 
-// owners lists memory outside of the Go heap, with its owners.
+// owners lists memory with its owners.
 type owners struct {
 	mu   sync.Mutex
-	held map[uintptr]holding
-	most *Residency
+	held map[uintptr]*holding // by address
+	// counted is memory on the Go heap that is known by its size only, by who holds it.
+	counted map[any]holding
+	most    *Residency
 }
 
 type holding struct {
-	name  string
-	bytes int
+	name    string
+	bytes   int64
+	holders int
 }
 
-// Own names the owner of memory outside of the Go heap, until Disown.
+// Own names the owner of memory until Disown. Several holders of the same memory,
+// such as sessions that share a KV cache, each call both; it counts once.
 func (r *Recorder) Own(name string, mem []byte) {
 	if r == nil || len(mem) == 0 {
 		return
 	}
 	r.owners.mu.Lock()
 	defer r.owners.mu.Unlock()
-	if r.owners.held == nil {
-		r.owners.held = map[uintptr]holding{}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	if h := r.owners.held[at]; h != nil {
+		h.holders++
+		return
 	}
-	r.owners.held[uintptr(unsafe.Pointer(unsafe.SliceData(mem)))] = holding{name, len(mem)}
+	if r.owners.held == nil {
+		r.owners.held = map[uintptr]*holding{}
+	}
+	r.owners.held[at] = &holding{name, int64(len(mem)), 1}
 }
 
-// Disown says that the memory is about to be freed.
+// Disown says that a holder of the memory is about to let go of it.
 func (r *Recorder) Disown(mem []byte) {
 	if r == nil || len(mem) == 0 {
 		return
 	}
 	r.owners.mu.Lock()
 	defer r.owners.mu.Unlock()
-	delete(r.owners.held, uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	if h := r.owners.held[at]; h != nil {
+		if h.holders--; h.holders == 0 {
+			delete(r.owners.held, at)
+		}
+	}
 }
 
-// LookAtMemory finds the owners of the resident memory, and keeps them where it is
-// the most so far.
+// OwnHeap says how many bytes of the Go heap a holder has under a name: all of them,
+// and 0 when it lets go of them.
+func (r *Recorder) OwnHeap(holder any, name string, bytes int64) {
+	if r == nil {
+		return
+	}
+	r.owners.mu.Lock()
+	defer r.owners.mu.Unlock()
+	if bytes <= 0 {
+		delete(r.owners.counted, holder)
+		return
+	}
+	if r.owners.counted == nil {
+		r.owners.counted = map[any]holding{}
+	}
+	r.owners.counted[holder] = holding{name: name, bytes: bytes}
+}
+
+// region is a mapping of the process.
+type region struct {
+	from, to uintptr
+	name     string // of its owner
+	bytes    int64  // resident
+}
+
+// LookAtMemory finds the owners of the resident memory, and keeps them if it is the
+// most so far.
 func (r *Recorder) LookAtMemory() {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
-	weights, samples := r.memory[HeapWeights], r.memory[CeilingSamples]
+	samples := r.memory[CeilingSamples]
 	plans := slices.Clone(r.plans)
 	r.mu.Unlock()
-	recorder := r.bytes(plans)
+	out := r.owners.look(plans, samples)
+	if out == nil {
+		return
+	}
 	r.owners.mu.Lock()
-	defer r.owners.mu.Unlock()
-	found, heap, all := mappings()
-	if all == 0 {
-		return // the system does not say
-	}
-	for at, h := range r.owners.held {
-		n := residentAt(at, h.bytes)
-		found[h.name] += n
-		found[otherMemory] -= n
-	}
-	if found[goRuntime] == 0 { // a kernel that does not name the runtime's mappings
-		n := min(runtimeBytes(), max(0, found[otherMemory]))
-		found[goRuntime], found[otherMemory] = n, found[otherMemory]-n
-	}
-	samples = min(samples, max(0, found[otherMemory]))
-	found[CeilingSamples] += samples
-	weights, recorder = min(weights, heap), min(recorder, max(0, heap-weights))
-	found["weights, packed"] += weights
-	found["recorder"] += recorder
-	found["go heap, the rest"] += heap - weights - recorder
-	out := &Residency{Bytes: all}
-	var sum int64
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if n := found[name]; n > 0 && name != otherMemory {
-			out.Owners = append(out.Owners, MemoryOwner{name, n})
-			sum += n
-		}
-	}
-	out.Owners = append(out.Owners, MemoryOwner{otherMemory, max(0, all-sum)})
-	out.Bytes = sum + max(0, all-sum)
-	slices.SortStableFunc(out.Owners, func(a, b MemoryOwner) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	if r.owners.most == nil || out.Bytes > r.owners.most.Bytes {
+	most := r.owners.most == nil || out.Bytes > r.owners.most.Bytes
+	if most {
 		r.owners.most = out
 	}
+	r.owners.mu.Unlock()
+	if most && r.opts.AtPeak != nil {
+		r.opts.AtPeak(out)
+	}
+}
+
+// look is nil if the system does not tell what is resident.
+func (o *owners) look(plans []*planFold, samples int64) *Residency {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	regions := mappings()
+	if len(regions) == 0 {
+		return nil
+	}
+	pages := openPageTable()
+	defer pages.close()
+	found := map[string]int64{}
+	var all int64
+	for _, m := range regions {
+		found[m.name] += m.bytes
+		all += m.bytes
+	}
+	// take gives bytes of one owner to another one, as far as there are any.
+	take := func(from, to string, bytes int64) {
+		n := min(bytes, found[from])
+		found[from] -= n
+		found[to] += n
+	}
+	for at, h := range o.held {
+		i := sort.Search(len(regions), func(i int) bool { return regions[i].to > at })
+		if i < len(regions) && regions[i].from <= at {
+			take(regions[i].name, h.name, pages.resident(at, h.bytes))
+		}
+	}
+	if found[goRuntime] == 0 { // a kernel that does not name the runtime's mappings
+		take(otherMemory, goRuntime, runtimeBytes())
+	}
+	take(otherMemory, CeilingSamples, samples)
+	for _, h := range o.counted {
+		take(goHeap, h.name, h.bytes)
+	}
+	for _, f := range plans {
+		f.eachSlot(func(mem []int64) {
+			take(goHeap, "recorder", pages.resident(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), int64(len(mem))*8))
+		})
+	}
+	take(goHeap, freeHeap, metricBytes("/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes"))
+	out := &Residency{Bytes: all}
+	for name, n := range found {
+		if n > 0 || name == otherMemory {
+			out.Owners = append(out.Owners, MemoryOwner{name, n})
+		}
+	}
+	slices.SortFunc(out.Owners, func(a, b MemoryOwner) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Owner, b.Owner))
+	})
+	return out
 }
 
 // CeilingSamples is the class of memory that samples of ceilings read.
 const CeilingSamples = "ceiling samples"
 
-// HeapWeights is the class of memory of packed weights that lie on the Go heap.
-const HeapWeights = "weights on the heap"
+const (
+	// goHeap is the part of the Go heap that nobody else owns: tokenizers, costs of
+	// steps, texts, results, and what the collector has not found to be garbage yet.
+	goHeap = "go heap, the rest"
+	// freeHeap is the part without objects, which the runtime has not given back.
+	freeHeap = "go heap, not in use"
+	// goRuntime is the Go runtime's own memory, beside its heap.
+	goRuntime = "go runtime"
+)
 
-// goRuntime is the Go runtime's own memory, beside its heap.
-const goRuntime = "go runtime"
+// runtimeBytes is how much the runtime asked for itself.
+func runtimeBytes() int64 {
+	return metricBytes("/memory/classes/metadata/mcache/inuse:bytes", "/memory/classes/metadata/mcache/free:bytes",
+		"/memory/classes/metadata/mspan/inuse:bytes", "/memory/classes/metadata/mspan/free:bytes",
+		"/memory/classes/metadata/other:bytes", "/memory/classes/profiling/buckets:bytes", "/memory/classes/other:bytes")
+}
 
-// runtimeBytes is how much of it the runtime asked for.
-func runtimeBytes() (sum int64) {
-	s := []metrics.Sample{
-		{Name: "/memory/classes/metadata/mcache/inuse:bytes"}, {Name: "/memory/classes/metadata/mcache/free:bytes"},
-		{Name: "/memory/classes/metadata/mspan/inuse:bytes"}, {Name: "/memory/classes/metadata/mspan/free:bytes"},
-		{Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/profiling/buckets:bytes"}, {Name: "/memory/classes/other:bytes"},
+// metricBytes is the sum of some of the runtime's metrics.
+func metricBytes(names ...string) (sum int64) {
+	s := make([]metrics.Sample, len(names))
+	for i, name := range names {
+		s[i].Name = name
 	}
 	metrics.Read(s)
 	for _, v := range s {
@@ -145,6 +224,44 @@ func runtimeBytes() (sum int64) {
 		}
 	}
 	return sum
+}
+
+// eachSlot calls each with the memory of the plan's stamps and samples, most of what
+// recording takes.
+func (f *planFold) eachSlot(each func(mem []int64)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slot := func(r *Run) {
+		for i := range r.Lanes {
+			l := &r.Lanes[i]
+			each(l.Arrive)
+			each(l.Begin)
+			each(l.End)
+		}
+		each(words(r.Costs))
+	}
+	for r := f.free; r != nil; r = r.next {
+		slot(r)
+	}
+	f.released.each(func(r *Run) {
+		if r.fold == f {
+			slot(r)
+		}
+	})
+	for _, runs := range [][]*Run{f.kept.first, f.kept.last} {
+		for _, r := range runs {
+			slot(r)
+		}
+	}
+	each(words(f.samples.values))
+	each(f.samples.burn)
+	each(words(f.steps))
+}
+
+// words is the memory of a slice of elements that have no pointers.
+func words[T any](s []T) []int64 {
+	var t T
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t))/8)
 }
 
 // otherMemory is what nobody owns: the runtime's own, libraries, stacks.

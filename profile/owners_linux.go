@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"unsafe"
 )
 
@@ -26,65 +25,90 @@ var firstObject = newObject()
 //go:noinline
 func newObject() *[128]byte { return new([128]byte) }
 
-// mappings sums the resident memory by what it is a mapping of. What is anonymous
-// and not the Go heap counts as not known.
-func mappings() (found map[string]int64, heap, all int64) {
+// mappings lists the mappings of the process by address. Anonymous memory outside of
+// the Go heap has no owner yet.
+func mappings() (out []region) {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return nil, 0, 0
+		return nil
 	}
 	defer f.Close()
 	program, _ := os.Executable()
-	heapAt := uint64(uintptr(unsafe.Pointer(firstObject))) &^ (heapArena - 1)
-	found = map[string]int64{}
-	name := ""
+	heapAt := uintptr(unsafe.Pointer(firstObject)) &^ (heapArena - 1)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		line := lines.Bytes()
-		if rest, ok := bytes.CutPrefix(line, []byte("Rss:")); ok {
-			n := number64(rest, 0) << 10
-			all += n
-			if name == "" {
-				heap += n
-			} else {
-				found[name] += n
-			}
+		if rest, ok := bytes.CutPrefix(line, []byte("Rss:")); ok && len(out) > 0 {
+			out[len(out)-1].bytes = number64(rest, 0) << 10
 			continue
 		}
-		from, _, ok := bytes.Cut(line, []byte("-"))
-		at, err := strconv.ParseUint(string(from), 16, 64)
-		if !ok || err != nil {
+		span, rest, _ := strings.Cut(string(line), " ")
+		from, to, ok := strings.Cut(span, "-")
+		begin, err := strconv.ParseUint(from, 16, 64)
+		end, err2 := strconv.ParseUint(to, 16, 64)
+		if !ok || err != nil || err2 != nil {
 			continue // another figure of the mapping
 		}
-		fields := strings.Fields(string(line))
-		switch path := strings.Join(fields[min(len(fields), 5):], " "); {
-		case path == "" && at >= heapAt && at-heapAt < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
-			name = ""
+		m := region{from: uintptr(begin), to: uintptr(end)}
+		fields := strings.Fields(rest)
+		switch path := strings.Join(fields[min(len(fields), 4):], " "); {
+		case path == "" && m.from >= heapAt && m.from-heapAt < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
+			m.name = goHeap
 		case strings.HasPrefix(path, "[anon: Go:"):
-			name = goRuntime
+			m.name = goRuntime
 		case path == program, strings.HasPrefix(path, "[stack"), path == "[heap]":
-			name = "program"
+			m.name = "program"
 		case strings.HasPrefix(path, "/"):
-			name = "mapped file " + filepath.Base(path)
+			m.name = "mapped file " + filepath.Base(path)
 		default:
-			name = otherMemory
+			m.name = otherMemory
 		}
+		out = append(out, m)
 	}
-	return found, heap, all
+	return out
 }
 
-// residentAt is how much of a range is in memory.
-func residentAt(at uintptr, bytes int) int64 {
-	page := os.Getpagesize()
-	from := at &^ uintptr(page-1)
-	pages := (int(at-from) + bytes + page - 1) / page
-	in := make([]byte, pages)
-	if _, _, err := syscall.Syscall(syscall.SYS_MINCORE, from, uintptr(pages*page), uintptr(unsafe.Pointer(&in[0]))); err != 0 {
-		return 0
+// pageTable is the process's page table: one word per page, whose highest bit says
+// that the page is in memory.
+type pageTable struct {
+	file  *os.File
+	first int64 // page of the first word in words
+	words []byte
+	some  [windowPages * pageWord]byte
+}
+
+const (
+	pageWord    = 8
+	windowPages = 512 // words that are read at once
+)
+
+func openPageTable() *pageTable {
+	f, _ := os.Open("/proc/self/pagemap") // without it nothing is known to be resident
+	return &pageTable{file: f}
+}
+
+func (t *pageTable) close() { _ = t.file.Close() }
+
+// has reports whether a page is in memory.
+func (t *pageTable) has(page int64) bool {
+	if page < t.first || (page-t.first+1)*pageWord > int64(len(t.words)) {
+		n, err := t.file.ReadAt(t.some[:], page*pageWord)
+		if n < pageWord && err != nil {
+			return false
+		}
+		t.first, t.words = page, t.some[:n]
 	}
-	var n int64
-	for _, b := range in {
-		n += int64(b & 1)
+	return t.words[(page-t.first+1)*pageWord-1]&0x80 != 0
+}
+
+// resident is how many bytes of a range are in memory.
+func (t *pageTable) resident(at uintptr, bytes int64) (sum int64) {
+	size := int64(os.Getpagesize())
+	from, to := int64(at), int64(at)+bytes
+	for p := from / size; p*size < to; p++ {
+		if t.has(p) {
+			sum += min(to, (p+1)*size) - max(from, p*size)
+		}
 	}
-	return n * int64(page)
+	return sum
 }

@@ -21,8 +21,9 @@ func TestOwnersOfMemory(t *testing.T) {
 	for i := 0; i < len(heap); i += 4096 {
 		heap[i] = 1
 	}
-	rec := NewRecorder(Options{})
-	rec.SetMemory(HeapWeights, int64(len(heap)))
+	var peaks []*Residency
+	rec := NewRecorder(Options{AtPeak: func(r *Residency) { peaks = append(peaks, r) }})
+	rec.OwnHeap(&heap, "weights, packed", int64(len(heap)))
 	rec.Own("arena", mem)
 	p := rec.Snapshot()
 	if p.Resident == nil {
@@ -34,7 +35,7 @@ func TestOwnersOfMemory(t *testing.T) {
 		of[o.Owner] = o.Bytes
 		sum += o.Bytes
 	}
-	if n := of["arena"]; n < touched || n > bytes {
+	if n := of["arena"]; n < touched || n > bytes || len(peaks) != 1 || peaks[0] != p.Resident {
 		t.Errorf("the arena has %d bytes, expected %d", n, touched)
 	}
 	if n := of["weights, packed"]; n != int64(len(heap)) {
@@ -42,6 +43,17 @@ func TestOwnersOfMemory(t *testing.T) {
 	}
 	if sum != p.Resident.Bytes || of[otherMemory] > p.Resident.Bytes/20 && !raceDetector {
 		t.Errorf("owners add up to %d of %d bytes, %d of them not known", sum, p.Resident.Bytes, of[otherMemory])
+	}
+	rec.Own("arena", mem) // a second session that shares it
+	rec.Disown(mem)
+	rec.OwnHeap(&heap, "weights, packed", 0)
+	rec.owners.most = nil
+	again := map[string]int64{}
+	for _, o := range rec.Snapshot().Resident.Owners {
+		again[o.Owner] = o.Bytes
+	}
+	if again["arena"] != of["arena"] || again["weights, packed"] != 0 {
+		t.Errorf("the arena that one of two sessions holds has %d bytes, expected %d; packed weights that were let go have %d", again["arena"], of["arena"], again["weights, packed"])
 	}
 	rec.Disown(mem)
 	rec.owners.most = nil

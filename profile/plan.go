@@ -96,7 +96,7 @@ var ErrPlan = errors.New("profile: invalid plan")
 
 func (p *Plan) check() error {
 	if p.ID == "" {
-		return fmt.Errorf("%w: empty id", ErrPlan)
+		return fmt.Errorf("%w: the id is empty, expected a name", ErrPlan)
 	}
 	if len(p.Steps) == 0 || len(p.Lanes) == 0 {
 		return fmt.Errorf("%w %q: %d steps on %d lanes, expected at least one of each", ErrPlan, p.ID, len(p.Steps), len(p.Lanes))

@@ -57,9 +57,9 @@ const mostProbeSamples = 256
 
 // probes paces and keeps the samples of ceilings.
 type probes struct {
-	ran   atomic.Int64 // time of all runs so far
-	next  atomic.Int64 // no sample before ran is that; MaxInt64 while one is taken
 	mu    sync.Mutex
+	ran   int64 // time of all runs that are folded
+	next  int64 // no sample before ran is that; MaxInt64 while one is taken
 	turn  int
 	took  int64 // all samples together
 	folds []probeFold
@@ -71,22 +71,28 @@ type probeFold struct {
 	every, seen int64
 }
 
-// ProbeDue reports whether the caller should sample a ceiling now. The caller has
-// just ended a run of ran nanoseconds. kind is the ceiling to sample, 0 to n-1 in
-// turn. After sampling the caller calls Probed.
-func (r *Recorder) ProbeDue(ran int64, n int) (kind int, due bool) {
-	if r == nil || n == 0 {
+// addRun adds the time of runs, and sets due if a sample is due.
+func (p *probes) addRun(ran int64, due *atomic.Bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ran += ran; p.ran >= p.next {
+		due.Store(true)
+	}
+}
+
+// TakeProbe reports whether the caller should sample a ceiling now. The caller has
+// just ended a run. kind is the ceiling to sample, 0 to n-1 in turn. After sampling
+// the caller calls Probed.
+func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
+	if r == nil || n == 0 || !r.released.probe.CompareAndSwap(true, false) {
 		return 0, false
 	}
 	p := &r.probes
-	next := p.next.Load()
-	if p.ran.Add(ran) < next || !p.next.CompareAndSwap(next, math.MaxInt64) {
-		return 0, false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kind = p.turn % n
 	p.turn++
+	p.next = math.MaxInt64
 	return kind, true
 }
 
@@ -101,7 +107,7 @@ func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
 	if rate > 0 && finite(rate) {
 		p.fold(probe).addSample(Sample{now, rate})
 	}
-	p.next.Store(p.ran.Load() + int64(float64(now-began)/probeShare))
+	p.next = p.ran + int64(float64(now-began)/probeShare)
 }
 
 // Probes counts the samples of one ceiling so far.

@@ -22,7 +22,7 @@ type ProcessStats struct {
 
 func (s *ProcessStats) check() error {
 	if s != nil && min(s.Before, s.BeforeCPU, s.Scoped, s.InRuns, s.Probing, s.Folding, s.Recorder) < 0 {
-		return fmt.Errorf("%+v, expected none below 0", *s)
+		return fmt.Errorf("%+v, expected 0 or more in each field", *s)
 	}
 	return nil
 }

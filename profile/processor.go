@@ -44,7 +44,7 @@ const waitingInterval = 10_000_000
 
 // waiting samples how many of the lanes' threads wait for a processor.
 type waiting struct {
-	next    atomic.Int64
+	next    *atomic.Int64
 	mu      sync.Mutex
 	counter *Counter
 	at      int64

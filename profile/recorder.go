@@ -24,6 +24,9 @@ type Options struct {
 	// Canary burns small random amounts of time in random steps and keeps them
 	// apart, so that the profile can say how well it finds them ([Canaries]).
 	Canary bool
+	// AtPeak is called when a look at the memory finds more than every look before:
+	// when a session closes, and at the snapshot.
+	AtPeak func(*Residency)
 }
 
 func (o Options) withDefaults() Options {
@@ -63,7 +66,11 @@ type Recorder struct {
 	badRuns   int64
 	abandoned int64
 
-	elapsed elapsed
+	released *released
+	folding  sync.Mutex // held while runs are folded
+	folded   int64      // time of that
+	spare    []*Run     // memory for the queue of released runs
+	elapsed  elapsed
 
 	scopes scopeTree
 
@@ -90,9 +97,11 @@ func NewRecorder(opts Options) *Recorder {
 	if r.opts.Heap {
 		r.meter = new(heapMeter)
 	}
+	r.released, r.spare = newReleased(), make([]*Run, 0, 2*pendingRuns)
 	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()
+	r.wait.next = &r.released.look
 	r.wait.counter = &Counter{name: waitingCounter, unit: "threads", kept: newKeeper[Sample](r.opts.Samples)}
 	r.began, _ = readProcessor()
 	r.before = max(0, sinceStart()-(Now()-r.start))
@@ -134,7 +143,7 @@ func (h PlanHandle) Acquire() *Run {
 		return nil
 	}
 	r := h.fold.acquire()
-	if h.fold.rec.opts.Heap {
+	if r.meter != nil {
 		r.heap = readHeap()
 	}
 	return r
@@ -148,13 +157,23 @@ func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
 	}
-	if h.fold.rec.opts.Heap {
+	if run.meter != nil {
 		run.heap = readHeap().minus(run.heap)
 	}
-	h.fold.rec.elapsed.addSpan(h.fold, run.Start, run.End)
-	h.fold.rec.wait.look(run.End)
-	return h.fold.release(run)
+	run.fold = h.fold
+	q := h.fold.released
+	if run.End >= q.look.Load() {
+		h.fold.rec.wait.look(run.End)
+	}
+	if !q.push(run) {
+		return nil
+	}
+	return h.fold.rec.settle()
 }
+
+// ProbeDue reports whether the recorder wants a sample of a ceiling, now that a run
+// has ended ([Recorder.TakeProbe]).
+func (h PlanHandle) ProbeDue() bool { return h.fold != nil && h.fold.released.probe.Load() }
 
 // Discard gives back a run that did not complete (cancelled, failed). It is
 // counted in the profile and its stamps are dropped.
@@ -181,18 +200,6 @@ func (r *Recorder) Err() error {
 		return nil
 	}
 	return fmt.Errorf("%d runs left out of the profile, the first because of: %w", r.badRuns, r.firstErr)
-}
-
-// settle folds every run that was released.
-func (r *Recorder) settle() {
-	r.mu.Lock()
-	plans := r.plans[:len(r.plans):len(r.plans)]
-	r.mu.Unlock()
-	for _, f := range plans {
-		f.mu.Lock()
-		f.flush() // what it finds is kept by fail
-		f.mu.Unlock()
-	}
 }
 
 func (r *Recorder) fail(err error) {

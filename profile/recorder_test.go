@@ -412,3 +412,27 @@ func TestOldStampsDoNotCount(t *testing.T) {
 		t.Errorf("a step that only an older run stamped: %v", err)
 	}
 }
+
+// The lines that the border of a run touches are whole cache lines: memory of these
+// sizes is aligned to them.
+func TestBordersAreCacheLines(t *testing.T) {
+	const line = 64
+	if s := unsafe.Sizeof(released{}); s != line {
+		t.Errorf("released has %d bytes, want %d", s, line)
+	}
+	var f planFold
+	if end := unsafe.Offsetof(f.rec) + unsafe.Sizeof(f.rec); end > line {
+		t.Errorf("what a border of a run looks at in a plan ends at byte %d, want %d at most", end, line)
+	}
+	var r Run
+	if at := [...]uintptr{unsafe.Offsetof(r.Lanes), unsafe.Offsetof(r.Shares), unsafe.Offsetof(r.Costs)}; at != [...]uintptr{line, 2 * line, 3 * line} {
+		t.Errorf("the groups of a run begin at bytes %d", at)
+	}
+	if s := unsafe.Sizeof(r); s%line != 0 {
+		t.Errorf("Run has %d bytes, want a multiple of %d", s, line)
+	}
+	var l LaneSlots
+	if at := [...]uintptr{unsafe.Offsetof(l.Arrive), unsafe.Offsetof(l.switched)}; at[0] != line || at[1] > 2*line {
+		t.Errorf("the groups of a lane begin at bytes %d", at)
+	}
+}

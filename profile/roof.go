@@ -119,7 +119,7 @@ func workOf(s *PlanStats, step int, reach int64) *work {
 	return w
 }
 
-// reach is what one run of the plan touches, in bytes of one lane: its weights, and
+// reach is the working set of one run of the plan, in bytes per lane: its weights, and
 // the state that steps read.
 func (s *PlanStats) reach() int64 {
 	var bytes int64

@@ -114,22 +114,26 @@ func TestSetCeilingsWin(t *testing.T) {
 // taken at a time.
 func TestProbesArePaced(t *testing.T) {
 	rec := NewRecorder(Options{})
-	kind, due := rec.ProbeDue(1000, 3)
+	probeDue := func(ran int64) (int, bool) { // after a run
+		rec.probes.addRun(ran, &rec.released.probe)
+		return rec.TakeProbe(3)
+	}
+	kind, due := probeDue(1000)
 	if !due || kind != 0 {
 		t.Fatalf("the first: kind %d, due %t", kind, due)
 	}
-	if _, due := rec.ProbeDue(1e15, 3); due {
+	if _, due := probeDue(1e15); due {
 		t.Error("a sample is due while one is taken")
 	}
 	began := Now() - 1_000_000
 	rec.Probed(Probe{Class: "f32"}, 1e9, began)
 	took := Now() - began
 	for range 10 { // however much time passes without a run
-		if _, due := rec.ProbeDue(took, 3); due {
+		if _, due := probeDue(took); due {
 			t.Error("a sample is due right after one")
 		}
 	}
-	if kind, due := rec.ProbeDue(int64(2/probeShare)*took, 3); !due || kind != 1 {
+	if kind, due := probeDue(int64(2/probeShare) * took); !due || kind != 1 {
 		t.Errorf("later: kind %d, due %t, expected the next one", kind, due)
 	}
 	f := probeFold{every: 1, kept: make([]Sample, 0, mostProbeSamples)}

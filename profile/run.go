@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // ErrStamp is matched by every error about stamps that are missing or out of
@@ -14,21 +15,20 @@ var ErrStamp = errors.New("profile: bad stamp")
 // owner of the run orders its own stamps and those of the lanes by dispatch
 // and join.
 type Run struct {
+	next *Run      // in the plan's pool
+	fold *planFold // that it is released to
+
 	// Start is stamped by the caller before dispatch, End after the join.
 	Start, End int64
 
 	Tokens, Sequences, Rows int
 
-	// Request is the id of the request that the run served, where it served
-	// exactly one.
-	Request string
+	scope int // 1 and the id of the scope that it began in; 0: none
 
-	// Shares lists the requests whose tokens the run computed, if it served
-	// requests.
-	Shares []Share
+	// The above is one cache line, and so is each of the next two groups: they are all
+	// that most runs touch.
 
 	Lanes []LaneSlots // [lane]
-	Costs []Cost      // [step], filled before the run is released, or by Costing
 
 	// Costing, where not nil, is asked for Costs when the run is folded, many
 	// runs at a time, by one goroutine at a time for each plan. Inputs are for
@@ -36,16 +36,26 @@ type Run struct {
 	Costing Costing
 	Inputs  []int32
 
-	scope int       // 1 and the id of the scope that it began in; 0: none
-	index int64     // position among the plan's released runs
-	gc    int64     // pauses of collections that ended inside the run
-	heap  HeapCount // before the run, then what it allocated; where asked for
+	// Shares lists the requests whose tokens the run computed, if it served
+	// requests.
+	Shares []Share
 
-	meter    *heapMeter  // nil unless asked for
+	// Request is the id of the request that the run served, where it served
+	// exactly one.
+	Request string
+
+	meter   *heapMeter // nil unless asked for
+	index   int64      // position among the plan's released runs
+	entered bool       // some step was, so the others allocated nothing
+
+	Costs []Cost // [step], filled before the run is released, or by Costing
+
+	gc       int64       // pauses of collections that ended inside the run
+	heap     HeapCount   // before the run, then what it allocated; where asked for
 	stepHeap []HeapCount // [step]
-	entered  bool        // some step was, so the others allocated nothing
+	burn     []int64     // [step], time of canaries; nil unless asked for
 
-	burn []int64 // [step], time of canaries; nil unless asked for
+	_ [320 - 36*8]byte
 }
 
 // Costing computes the Costs of a run from its sizes and Inputs.
@@ -54,22 +64,26 @@ type Costing interface{ Costs(run *Run) }
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
 // stamped. The slots of two lanes never share a pair of cache lines.
 type LaneSlots struct {
-	Wake int64 // the lane left its parked or spinning state and entered the run
-	Done int64 // it left the run and went back to waiting
-
 	// Per step; all 0: this lane had no part in it. Begin and End enclose the
 	// step's own work. Begin minus Arrive is the time that the lane waited for
 	// others since the previous step. All other time between two steps is the
 	// residual.
-	Arrive, Begin, End []int64 // [step]
+	Begin, End []int64 // [step]
 
-	Gap    int64 // between steps, waits not counted, where the lane's thread lost its processor
-	Wait   int64 // waited for others after its last step and before Done
-	Absent bool  // the lane was not called into this run: all of it is idle
-	exact  bool  // Mark was called for each step that lost its processor
+	Wake int64 // the lane left its parked or spinning state and entered the run
+	Done int64 // it left the run and went back to waiting
 
-	switched []uint64  // a bit per step: its thread lost the processor within
-	Time     *LaneTime // of the plan's lane
+	Arrive []int64 // [step]
+
+	Gap    int64     // between steps, waits not counted, where the lane's thread lost its processor
+	Wait   int64     // waited for others after its last step and before Done
+	Time   *LaneTime // of the plan's lane
+	marks  int32     // steps that are marked in switched
+	Absent bool      // the lane was not called into this run: all of it is idle
+	exact  bool      // Mark was called for each step that lost its processor
+
+	// Of interest if there are marks.
+	switched []uint64 // a bit per step: its thread lost the processor within
 
 	_ [256 - 18*8]byte
 }
@@ -81,23 +95,21 @@ const slotsALine = 8
 // that follows it.
 func (l *LaneSlots) Enter(woke int64, c *LaneClock) {
 	l.Expect(-slotsALine)
-	l.Wake, l.Absent, l.exact = woke, false, c.watch.exact()
-	clear(l.switched)
+	l.Wake, l.Absent, l.exact, l.marks = woke, false, c.page != nil, 0
 }
 
 // Mark records that the lane's thread lost its processor within a step.
-func (l *LaneSlots) Mark(step int) { l.switched[step/64] |= 1 << (step % 64) }
-
-func (l *LaneSlots) anyMarked() bool {
-	for _, w := range l.switched {
-		if w != 0 {
-			return true
-		}
+func (l *LaneSlots) Mark(step int) {
+	if l.marks == 0 {
+		clear(l.switched) // marks of an older run
 	}
-	return false
+	l.marks++
+	l.switched[step/64] |= 1 << (step % 64)
 }
 
-func (l *LaneSlots) marked(step int) bool { return l.switched[step/64]>>(step%64)&1 != 0 }
+func (l *LaneSlots) marked(step int) bool {
+	return l.marks > 0 && l.switched[step/64]>>(step%64)&1 != 0
+}
 
 // Expect is called by a lane that is about to work on a step. It prefetches the
 // cold memory of the coming stamps while the lane works. Otherwise the lane's
@@ -107,6 +119,30 @@ func (l *LaneSlots) Expect(step int) {
 		own(&l.Arrive[next])
 		own(&l.Begin[next])
 		own(&l.End[next])
+	}
+}
+
+// expect prefetches the run itself, and expectStamps what its lanes stamped and its
+// costs: between its end and its folding the run was evicted from the caches.
+func (r *Run) expect() {
+	own(&r.Start)
+	own((*int64)(unsafe.Pointer(&r.Lanes)))
+	own(&r.index)
+}
+
+func (r *Run) expectStamps() {
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		own(&l.Wake)
+		own(&l.Gap)
+		for s := 0; s < len(l.Begin); s += slotsALine {
+			own(&l.Arrive[s])
+			own(&l.Begin[s])
+			own(&l.End[s])
+		}
+	}
+	for s := 0; s < len(r.Costs); s += slotsALine / 2 {
+		own(&r.Costs[s].FLOPs)
 	}
 }
 
@@ -144,15 +180,14 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 // memory once more, and check knows by their time that they are an older run's.
 // Costs were cleared when the run was folded, while they were at hand.
 func (r *Run) reset() {
-	r.Start, r.End, r.Tokens, r.Sequences, r.Rows = 0, 0, 0, 0, 0
-	r.Request, r.index, r.gc, r.scope, r.Shares = "", 0, 0, 0, r.Shares[:0]
+	r.next, r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope = nil, nil, 0, 0, 0, 0, 0, 0
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
+	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		l.Wake, l.Done, l.Wait, l.Gap, l.Absent, l.exact = 0, 0, 0, 0, false, false
+		l.Wake, l.Done, l.Wait, l.Gap, l.marks, l.Absent, l.exact = 0, 0, 0, 0, 0, false, false
 	}
 	clear(r.stepHeap)
-	r.entered = false
 }
 
 // stepSpan is from the first Begin of a step to its last End, over the lanes, and

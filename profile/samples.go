@@ -128,7 +128,7 @@ func collapsed(v []int64) []int64 {
 func (s *RunSamples) check(steps int) error {
 	n := len(s.Wall)
 	if s.Every < 1 || n == 0 || len(s.Tokens) != n || len(s.Steps) != steps {
-		return fmt.Errorf("samples: %d walls, %d token counts and %d steps, every %d: expected as many tokens as walls, %d steps and a number from 1",
+		return fmt.Errorf("samples: %d walls, %d token counts, %d steps and every=%d, expected one token count per wall, %d steps and every of 1 or more",
 			n, len(s.Tokens), len(s.Steps), s.Every, steps)
 	}
 	for k := range s.Steps {
@@ -137,11 +137,11 @@ func (s *RunSamples) check(steps int) error {
 			return fmt.Errorf("samples.steps[%d]: %d, %d, %d, %d values, expected %d each", k, len(st.Compute), len(st.Wait), len(st.FLOPs), len(st.Bytes), n)
 		}
 		if v := min(least(st.Compute), least(st.Wait), least(st.FLOPs), least(st.Bytes)); v < 0 {
-			return fmt.Errorf("samples.steps[%d]: a value is %d, expected none below 0", k, v)
+			return fmt.Errorf("samples.steps[%d]: a value is %d, expected 0 or more", k, v)
 		}
 	}
 	if v := min(least(s.Wall), least(s.Tokens)); v < 0 {
-		return fmt.Errorf("samples: a time or a token count is %d, expected none below 0", v)
+		return fmt.Errorf("samples: a time or a token count is %d, expected 0 or more", v)
 	}
 	return nil
 }

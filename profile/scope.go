@@ -17,8 +17,8 @@ type frameKey struct{}
 
 // scopeFrame is one open scope, and the context that carries it to children.
 //
-// Self time is the time in which no child of this very frame was open, but for
-// children that were never closed.
+// Self time is the time in which no child of this frame was open. Children that were
+// never closed do not count.
 type scopeFrame struct {
 	context.Context
 	tree   *scopeTree
@@ -141,7 +141,7 @@ func (f *scopeFrame) childClosed(c *scopeFrame, t int64) {
 	}
 }
 
-// cover adds a stretch that ends no earlier than those before it.
+// cover adds an interval that does not end before the intervals added so far.
 func (f *scopeFrame) cover(from, to int64) {
 	i := len(f.done)
 	for i > 0 && f.done[i-1].to >= from {
@@ -239,9 +239,9 @@ func (t *scopeTree) init(rec *Recorder) {
 	t.events = newKeeper[ScopeEvent](rec.opts.ScopeEvents)
 }
 
-// child finds the node of a scope opened under parent. A name that is already
-// on the path is recursion and goes back to that node, so the tree stays
-// finite and a total is never counted inside itself.
+// child finds the node of a scope that is opened under parent. If the name is already
+// on the path, the scope is recursive and has the same node, so that the tree stays
+// finite and no time is counted twice in a total.
 func (t *scopeTree) child(parent *scopeNode, name string) *scopeNode {
 	for up := parent; up != t.root; up = up.parent {
 		if up.name == name {

@@ -33,7 +33,7 @@ func (s *ScopePart) check(scopes, steps int) error {
 	}
 	for _, v := range [][]int64{s.Compute, s.Wait, s.FLOPs, s.Bytes} {
 		if len(v) != steps || least(v) < 0 {
-			return fmt.Errorf("%d values from %d, expected %d and none below 0", len(v), least(v), steps)
+			return fmt.Errorf("%d values, the smallest is %d, expected %d values of 0 or more", len(v), least(v), steps)
 		}
 	}
 	return nil
@@ -43,7 +43,7 @@ func (s *ScopePart) check(scopes, steps int) error {
 // separately.
 const scopesOfPlan = 64
 
-// InScope says that the run begins inside of the scope that ctx carries.
+// InScope records that the run begins inside the scope of ctx.
 func (r *Run) InScope(ctx context.Context) {
 	if anyRecorder.Load() == 0 {
 		return
@@ -132,8 +132,8 @@ func (f *planFold) scopeParts() []ScopePart {
 	return out
 }
 
-// scopePath is the names of a scope and of those around it, the outermost first.
-// -1 is no scope.
+// scopePath lists the names of the scopes that enclose a scope and its own name, the
+// outermost first. Scope -1 means no scope.
 func (p *Profile) scopePath(scope int) []string {
 	var path []string
 	for ; scope >= 0; scope = p.Scopes[scope].Parent {

@@ -10,9 +10,9 @@ type Share struct {
 	Request string `json:"request"`
 	Tokens  int    `json:"tokens"`  // of it in the run
 	Context int    `json:"context"` // tokens that they attend to, at the end of the run
-	// Pairs is how many tokens each of its tokens attends to, added up, and Rows is
-	// how many of its tokens the run gives an answer for. Runs that were recorded
-	// before there were such counts have neither.
+	// Pairs is the sum, over its tokens, of the tokens that each attends to. Rows is
+	// the number of its tokens for which the run computes an output. Both are 0 in
+	// profiles of older versions.
 	Pairs int64 `json:"pairs,omitempty"`
 	Rows  int   `json:"rows,omitempty"`
 }
@@ -140,9 +140,8 @@ func (p *Profile) RequestParts(r *RawRun, step int) []RequestPart {
 // otherRequests takes in the requests beyond Options.Requests.
 const otherRequests = "(other requests)"
 
-// partFold sums the parts of requests; Recorder.mu is held. How much of the time
-// of its runs a plan has on the clock is known at the end, so times are kept by
-// plan until then.
+// partFold sums the parts of requests; Recorder.mu is held. If runs overlap, a plan's
+// share of the elapsed time is known only at the end, so times are kept per plan.
 type partFold struct {
 	limit int
 	index map[string]int
@@ -225,8 +224,8 @@ func (f *partFold) part(request string) int {
 	return i
 }
 
-// onClock gives parts their time, from the wall time of runs and from the share
-// of it that each plan has on the clock.
+// onClock sets the time of parts: the wall time of their runs times the plan's share
+// of the elapsed time.
 func onClock(parts []RequestPart, times []planTime, share map[*Plan]float64) {
 	for _, t := range times {
 		parts[t.part].Time += t.wall * share[t.plan]

@@ -61,13 +61,15 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	open, busy := r.elapsed.snapshot()
 	p.Elapsed = busy
-	var folding int64
+	r.folding.Lock()
+	folding := r.folded
+	r.folding.Unlock()
 	share := make(map[*Plan]float64, len(plans)) // of its runs' time that a plan has on the clock
 	if r.opts.Canary {
 		p.Canaries = seal(plans)
 	}
 	for i, f := range plans {
-		folding += p.addPlan(f, open)
+		p.addPlan(f, open)
 		if s := &p.Plans[i]; s.Ledger.Wall > 0 {
 			share[&f.plan] = float64(s.Elapsed) / float64(s.Ledger.Wall)
 		}
@@ -113,9 +115,9 @@ func (p *Profile) estimateOverhead(folding int64) *Overhead {
 	return &Overhead{With: p.Ledger.Wall + folding, Without: max(0, p.Ledger.Wall-int64(stamps*each)), Estimated: true}
 }
 
-// addPlan adds a plan's aggregates and returns the time of folding its runs. open
-// is the shared time that is not divided among plans yet.
-func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int64) {
+// addPlan adds a plan's aggregates. open is the shared time that is not divided among
+// plans yet.
+func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := PlanStats{Plan: f.plan.clone(), Run: f.wall.dist(), First: f.first, Tokens: f.tokens, Sequences: f.seqs, Rows: f.rows}
@@ -172,7 +174,6 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) (folding int6
 		p.Warnings = append(p.Warnings, fmt.Sprintf("plan %q: one run has %d records, more than the %d that may be kept: the trace has none of it",
 			s.ID, len(s.Steps)*len(s.Lanes), f.rec.opts.Events))
 	}
-	return f.folding
 }
 
 // roofline returns the sampled ceilings for a plan's steps; nil if the backend

@@ -2,14 +2,13 @@ package profile
 
 import "sync/atomic"
 
-// LaneTime is how much of a lane's time its thread had a processor, over all runs
+// LaneTime is how much of a lane's time its thread had no processor, over all runs
 // of a plan. Lanes add to it when they leave, which may be after the run is over.
 type LaneTime struct {
-	seen  atomic.Int64 // time in which it is known
-	off   atomic.Int64 // of seen: the thread had no processor
-	blind atomic.Int64 // time that began on one thread and ended on another
+	off   atomic.Int64 // time in which the thread had no processor
+	blind atomic.Int64 // time that began on one thread and ended on another: not known
 
-	_ [128 - 3*8]byte // two lanes never share a pair of cache lines
+	_ [128 - 2*8]byte // two lanes never share a pair of cache lines
 }
 
 // LaneClock follows one lane through one run. It reads the identity and the CPU
@@ -17,38 +16,42 @@ type LaneTime struct {
 // of the thread while its lane is parked does not count as the lane's. The zero
 // value follows nothing.
 //
-// Reading a thread's clock takes a quarter of a microsecond. If the system marks
-// threads that lost their processor, only their clocks are read: a thread without
-// a mark had its processor all the time.
+// Reading a thread's clock is a system call, which takes some microseconds at the
+// end of a run. If the system marks threads that lost their processor, only their
+// clocks are read: a thread without a mark had its processor all the time.
 type LaneClock struct {
 	in      bool
-	id      int32
+	thread  uint64
 	cpu     int64
 	wall    int64
 	watch   *threadWatch
-	entered uint32 // version of the watch at In
-	version uint32 // at the last look
+	page    *atomic.Uint32 // of watch: each step looks at it
+	entered uint32         // version of the watch at In
+	version uint32         // at the last look
 
 	seen, off, blind int64
 }
 
-// readThread and readThreadTime are replaced by tests.
+// Replaced by tests.
 var (
 	readThread     = currentThread
+	readThreadID   = currentThreadID
 	readThreadTime = threadTime
 )
 
 // In says that the lane runs from now on, and returns that moment.
 func (c *LaneClock) In() (now int64) {
-	id := readThread()
-	if id == 0 {
+	thread := readThread()
+	if thread == 0 {
 		return Now() // the system does not say
 	}
-	if c.watch == nil || c.watch.id != id {
-		c.watch = watchThread(id)
+	if c.watch == nil || c.watch.key != thread {
+		c.watch, c.page = watchThread(thread), nil
+		if c.watch != nil {
+			c.page = c.watch.page
+		}
 	}
-	c.in, c.id = true, id
-	c.watch.see()
+	c.in, c.thread = true, thread
 	c.version = c.watch.version()
 	c.entered = c.version
 	c.wall = Now()
@@ -64,7 +67,7 @@ func (c *LaneClock) Out() {
 	c.in = false
 	now := Now()
 	wall := now - c.wall
-	if readThread() != c.id {
+	if readThread() != c.thread {
 		c.blind += wall
 		return
 	}
@@ -80,7 +83,10 @@ func (c *LaneClock) Running() bool { return c.in }
 // Switched reports whether the lane's thread lost its processor since the last
 // call, or since In. It is false if the system does not show that.
 func (c *LaneClock) Switched() bool {
-	v := c.watch.version()
+	if c.page == nil {
+		return false
+	}
+	v := c.page.Load()
 	if v == c.version {
 		return false
 	}
@@ -88,13 +94,13 @@ func (c *LaneClock) Switched() bool {
 	return true
 }
 
-// Leave ends the lane's part in the run and adds what was seen to its plan.
+// Leave ends the lane's part in the run and adds the time without a processor to its
+// plan. A lane that kept its processor touches nothing of the plan.
 func (c *LaneClock) Leave(l *LaneSlots) {
 	c.Out()
-	if c.seen+c.blind == 0 || l.Time == nil {
+	if c.off+c.blind == 0 || l.Time == nil {
 		return
 	}
-	l.Time.seen.Add(c.seen)
 	l.Time.off.Add(c.off)
 	l.Time.blind.Add(c.blind)
 }

@@ -10,9 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// currentThread is the thread that runs this goroutine. Raw system calls: the runtime need
-// not know, because they do not block.
-func currentThread() int32 {
+// currentThread tells the thread that runs this goroutine from all others that live.
+// It is the thread's key where the processor has one, else its id.
+func currentThread() uint64 {
+	if hasThreadKey {
+		return threadKey()
+	}
+	return uint64(currentThreadID())
+}
+
+// currentThreadID is the system's id of the thread. Raw system calls: the runtime
+// need not know, because they do not block.
+func currentThreadID() int32 {
 	id, _, _ := syscall.RawSyscall(syscall.SYS_GETTID, 0, 0, 0)
 	return int32(id)
 }
@@ -26,15 +35,12 @@ func threadTime() int64 {
 
 // threadWatch is what the system shows of a thread that lanes run on.
 type threadWatch struct {
-	id    int32
-	page  *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
-	stats int            // its schedstat, open as long as the process lives; -1: none
+	// A lane that enters and leaves looks at the first cache line only.
 
-	// Of lanesWaited. Few threads of a process have lanes at a time, and a file of
-	// each takes microseconds to read.
-	seen    atomic.Bool // a lane entered on it since the last call
-	counted bool        // waited is that of the last call
-	waited  int64
+	key  uint64         // of currentThread
+	page *atomic.Uint32 // moves whenever the thread gets a processor; nil where that is not allowed
+	id   int32
+	seen atomic.Bool // a lane entered on it since the last call of lanesWaited
 
 	// The thread's clock when it was last asked for. Goroutines on the thread take
 	// turns, but one that is preempted may look at it from another thread.
@@ -43,6 +49,15 @@ type threadWatch struct {
 	at      uint32 // version
 	wall    int64
 	elapsed int64
+
+	// Of lanesWaited. Few threads of a process have lanes at a time, and a file of
+	// each takes microseconds to read.
+	stats   int    // its schedstat, open as long as the process lives; -1: none
+	counted bool   // waited is that of the last call
+	read    uint32 // version when waited was read
+	waited  int64
+
+	_ [128 - 10*8]byte
 }
 
 // time is the thread's clock at a moment, now. The system is asked only if the thread
@@ -66,17 +81,25 @@ func (w *threadWatch) version() uint32 {
 	return w.page.Load()
 }
 
-// see says that a lane is on the thread.
-func (w *threadWatch) see() {
-	if w != nil && !w.seen.Load() {
-		w.seen.Store(true)
+// see says that a lane is on the thread. It is false if the thread is another one:
+// a new thread may have the key of a thread that has ended. The system is asked
+// after each call of lanesWaited.
+func (w *threadWatch) see() bool {
+	if w.seen.Load() {
+		return true
 	}
+	if hasThreadKey && readThreadID() != w.id {
+		return false
+	}
+	w.seen.Store(true)
+	return true
 }
 
 func (w *threadWatch) exact() bool { return w != nil && w.page != nil }
 
-// watches are the threads that lanes were seen on, by the last bits of their ids
-// for a quick look, and all of them. A process has few threads and they seldom end.
+// watches are the threads that lanes were seen on: all of them by their ids, and by
+// a hash of their keys for a quick look. A process has few threads and they seldom
+// end.
 var watches struct {
 	quick [64]atomic.Pointer[threadWatch]
 	mu    sync.Mutex
@@ -104,21 +127,28 @@ func startWatching() {
 	})
 }
 
-// watchThread opens the system's view of a thread, once; nil if it is not ready
-// yet.
-func watchThread(id int32) *threadWatch {
+// quickWatch is where the watch of a thread is looked for first. Keys are
+// addresses, so the last bits of most are the same.
+func quickWatch(key uint64) *atomic.Pointer[threadWatch] {
+	return &watches.quick[key*0x9e3779b97f4a7c15>>(64-6)]
+}
+
+// watchThread opens the system's view of the current thread, once; nil if it is not
+// ready yet.
+func watchThread(key uint64) *threadWatch {
 	if !watching.ready.Load() {
 		return nil
 	}
-	quick := &watches.quick[uint32(id)%uint32(len(watches.quick))]
-	if w := quick.Load(); w != nil && w.id == id {
+	quick := quickWatch(key)
+	if w := quick.Load(); w != nil && w.key == key && w.see() {
 		return w
 	}
+	id := readThreadID()
 	watches.mu.Lock()
 	defer watches.mu.Unlock()
 	w := watches.all[id]
-	if w == nil {
-		w = &threadWatch{id: id, stats: -1}
+	if w == nil || w.key != key {
+		w = &threadWatch{key: key, id: id, stats: -1}
 		if watches.all == nil {
 			watches.all = map[int32]*threadWatch{}
 		}
@@ -127,6 +157,7 @@ func watchThread(id int32) *threadWatch {
 			watches.all[id] = w
 		}
 	}
+	w.seen.Store(true)
 	quick.Store(w)
 	return w
 }

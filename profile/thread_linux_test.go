@@ -1,11 +1,15 @@
 package profile
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func usedByThread(t *testing.T) int64 {
@@ -47,14 +51,7 @@ func TestThreadTimeIsAskedAfterSwitches(t *testing.T) {
 	id, cpu := fakeThread(t)
 	asked := 0
 	readThreadTime = func() int64 { asked++; return *cpu }
-	var page atomic.Uint32
-	quick := &watches.quick[uint32(*id)%uint32(len(watches.quick))]
-	quick.Store(&threadWatch{id: *id, page: &page, stats: -1})
-	defer quick.Store(nil)
-	startWatching()
-	for !watching.ready.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	page, _ := fakeWatch(t, *id, "1 2 3")
 	slots := &LaneSlots{Time: &LaneTime{}}
 	run := func(switched bool) (off int64) {
 		var c LaneClock
@@ -87,15 +84,142 @@ func TestThreadTimeIsAskedAfterSwitches(t *testing.T) {
 	}
 }
 
+// startedWatching returns when the system is ready to watch threads.
+func startedWatching() {
+	startWatching()
+	for !watching.ready.Load() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// fakeWatch makes the fake thread one whose switches are marked on page, until the
+// test ends. Its schedstat is a file.
+func fakeWatch(t *testing.T, id int32, schedstat string) (page *atomic.Uint32, w *threadWatch) {
+	startedWatching()
+	f, err := os.Create(filepath.Join(t.TempDir(), "schedstat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.WriteString(schedstat); err != nil {
+		t.Fatal(err)
+	}
+	page = new(atomic.Uint32)
+	w = &threadWatch{key: uint64(id), id: id, page: page, stats: int(f.Fd())}
+	quick := quickWatch(w.key)
+	quick.Store(w)
+	watches.mu.Lock()
+	defer watches.mu.Unlock()
+	if watches.all == nil {
+		watches.all = map[int32]*threadWatch{}
+	}
+	watches.all[id] = w
+	t.Cleanup(func() {
+		quick.Store(nil)
+		watches.mu.Lock()
+		defer watches.mu.Unlock()
+		delete(watches.all, id)
+	})
+	return page, w
+}
+
+// A lane that kept its processor asks the system for nothing when it enters, yields
+// and leaves, except once after each look at the threads that wait.
+func TestLaneClockMakesNoSystemCalls(t *testing.T) {
+	if !hasThreadKey {
+		t.Skip("threads have no keys here")
+	}
+	id, cpu := fakeThread(t)
+	fakeWatch(t, *id, "1 2 3")
+	asked := 0
+	readThreadID, readThreadTime = func() int32 { asked++; return *id }, func() int64 { asked++; return *cpu }
+	slots := &LaneSlots{Time: &LaneTime{}}
+	run := func() {
+		var c LaneClock
+		for range 3 {
+			c.In()
+			c.Out()
+		}
+		c.Leave(slots)
+	}
+	run() // its id and its clock become known
+	if asked != 2 {
+		t.Errorf("%d system calls by the first run, expected 2", asked)
+	}
+	asked = 0
+	for range 100 {
+		run()
+	}
+	if asked != 0 {
+		t.Errorf("%d system calls by 100 runs", asked)
+	}
+	lanesWaited()
+	for range 100 {
+		run()
+	}
+	if asked != 1 {
+		t.Errorf("%d system calls by 100 runs after a look at the threads, expected 1", asked)
+	}
+}
+
+// A new thread may have the key of a thread that has ended. It gets its own watch.
+func TestThreadWithAnOldKey(t *testing.T) {
+	id, _ := fakeThread(t)
+	_, old := fakeWatch(t, *id, "1 2 3")
+	readThread = func() uint64 { return old.key }
+	if w := watchThread(old.key); w != old {
+		t.Fatal("the watch of a thread was not found")
+	}
+	if !hasThreadKey {
+		t.Skip("threads have no keys here")
+	}
+	lanesWaited()
+	*id++ // the system has no thread of this id either
+	w := watchThread(old.key)
+	t.Cleanup(func() {
+		watches.mu.Lock()
+		defer watches.mu.Unlock()
+		delete(watches.all, *id)
+	})
+	if w == old || w.id != *id || w.exact() {
+		t.Errorf("thread %d has the watch of thread %d", *id, w.id)
+	}
+	var c LaneClock
+	if c.In(); c.watch != w {
+		t.Error("a lane on the new thread has another watch")
+	}
+}
+
+// The time that a thread waited is read again only after it lost its processor.
+func TestWaitIsReadAfterSwitches(t *testing.T) {
+	id, _ := fakeThread(t)
+	page, w := fakeWatch(t, *id, "1 100 3")
+	look := func() {
+		w.seen.Store(true)
+		lanesWaited()
+	}
+	look()
+	if !w.counted || w.waited != 100 {
+		t.Fatalf("waited %d, expected 100", w.waited)
+	}
+	if _, err := unix.Pwrite(w.stats, []byte("1 500 3"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if look(); w.waited != 100 {
+		t.Error("the file of a thread that kept its processor was read")
+	}
+	page.Add(2)
+	if look(); w.waited != 500 {
+		t.Errorf("waited %d after a switch, expected 500", w.waited)
+	}
+}
+
 // The version of a thread's page moves when it loses its processor.
 func TestSwitchesAreSeen(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var c LaneClock
-	startWatching()
-	for !watching.ready.Load() {
-		time.Sleep(time.Millisecond)
-	}
+	startedWatching()
 	c.In()
 	if !c.watch.exact() {
 		t.Skip("the system does not allow perf_event_open")
@@ -123,13 +247,9 @@ func TestLaneClockAllocatesNothing(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	slots := &LaneSlots{Time: &LaneTime{}}
-	var w waiting
-	w.counter = &Counter{kept: newKeeper[Sample](4)}
-	startWatching()
-	for !watching.ready.Load() {
-		time.Sleep(time.Millisecond)
-	}
-	watchThread(int32(syscall.Gettid()))
+	w := waiting{next: new(atomic.Int64), counter: &Counter{kept: newKeeper[Sample](4)}}
+	startedWatching()
+	watchThread(currentThread())
 	at := int64(1)
 	if n := testing.AllocsPerRun(100, func() {
 		var c LaneClock

@@ -100,9 +100,8 @@ func (p *Profile) addPart(root *TreeNode, s *PlanStats, part *ScopePart, named b
 	}
 }
 
-// maxScopes bounds how deep the tree is: a name of a file may have any number of
-// scopes, of which the last ones are one node then. Exporters walk the tree by
-// recursion.
+// maxScopes bounds the depth of the tree, because exporters walk it recursively. A name
+// in a file may have more scopes; the scopes beyond the bound are then one node.
 const maxScopes = 64
 
 // place returns the path from the model to a node, by the scopes of its name,

@@ -56,8 +56,8 @@ func (n *TreeNode) take(o *TreeNode) {
 	}
 }
 
-// mergedLayers puts layers side by side into one node, and what they have alike
-// into one below it.
+// mergedLayers merges all layers into one node, and equal nodes of the layers into one
+// node below it.
 func mergedLayers(n *TreeNode) *TreeNode {
 	out := &TreeNode{Name: n.Name, Kind: n.Kind}
 	out.take(n)

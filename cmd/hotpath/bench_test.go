@@ -110,7 +110,7 @@ func TestBenchCompare(t *testing.T) {
 		t.Errorf("one sample a side:\n%s", out)
 	}
 	fails(t, exitFailed, []string{"bench", "compare", one, two, "--fail-above", "3%"}, "too few samples to judge: X-2 in ns/op has 1 and 1, expected 4 or more of each")
-	fails(t, exitFailed, []string{"bench", "compare", old, slow, "--unit", "nothing"}, "--unit nothing: no such unit", "in ns/op, allocs/op")
+	fails(t, exitFailed, []string{"bench", "compare", old, slow, "--unit", "nothing"}, "--unit nothing: no such unit", "the units ns/op, allocs/op")
 	var doc struct {
 		Changes []struct {
 			Name, Unit, Verdict string

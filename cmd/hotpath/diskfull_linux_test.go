@@ -57,7 +57,7 @@ func TestPullOnAFullDisk(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", filepath.Join(dir, "hub"))
 	fill(16 << 10)
 	r := run(t, "pull", hubModel)
-	if r.status != exitFailed || !strings.Contains(r.err, "MB to write and 64 MB to keep, but 0.0 MB free: not enough disk space") || strings.Count(r.err, "\n") != 1 {
+	if r.status != exitFailed || !strings.Contains(r.err, "MB to write and 64 MB to leave free, but 0.0 MB free: not enough disk space") || strings.Count(r.err, "\n") != 1 {
 		t.Errorf("exit %d: %q", r.status, r.err)
 	}
 	for name, size := range files(t, dir) {

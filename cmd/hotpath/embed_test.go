@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -148,19 +147,7 @@ func TestCoProcessSurvivesBadLines(t *testing.T) {
 		{[]string{"tokenize", "-m", llama}, []string{`{"text":"first"}`, `{`, `{"text":"last"}`}, []int{1}},
 		{[]string{"tokenize", "-m", llama, "--decode"}, []string{`{"ids":[74]}`, `{"ids":[99999999]}`, `{"ids":"x"}`, `{}`, `{"ids":[74]}`}, []int{1, 2, 3}},
 	} {
-		cmd := process(t, append(c.args, "-f", "-", "--input", "jsonl", "--format", "jsonl")...)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		answers := bufio.NewReader(out)
+		cmd, in, answers := converse(t, append(c.args, "-f", "-", "--input", "jsonl", "--format", "jsonl")...)
 		for i, q := range c.lines {
 			if _, err := io.WriteString(in, q+"\n"); err != nil {
 				t.Fatal(err)

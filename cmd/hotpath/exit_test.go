@@ -56,6 +56,24 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// converse starts a process whose lines a test writes and reads one by one.
+func converse(t *testing.T, args ...string) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
+	t.Helper()
+	cmd = process(t, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, in, bufio.NewReader(pipe)
+}
+
 // A variable that a script never set is not the same as a flag that is not given.
 func TestEmptyNames(t *testing.T) {
 	bert := testmodels.Dir(t, "bert")
@@ -224,19 +242,7 @@ func TestCoProcess(t *testing.T) {
 		{"tokenize", "-m", testmodels.Dir(t, "llama"), "-f", "-"},
 		{"run", "-m", testmodels.Dir(t, "llama"), "-f", "-", "--format", "jsonl", "-n", "2"},
 	} {
-		cmd := process(t, c...)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		answers := bufio.NewReader(out)
+		cmd, in, answers := converse(t, c...)
 		for _, question := range []string{"first", "second", "and third"} {
 			if _, err := io.WriteString(in, question+"\n"); err != nil {
 				t.Fatal(err)

@@ -53,7 +53,7 @@ func (f *modelFlags) addRun(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
-	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step")
+	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step, and the heap has all memory by owner")
 	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; it slows steps, so the times mean nothing")
 	cmd.Flags().BoolVar(&f.canary, "profile-canary", false, "with --profile, burn small random amounts of time in random steps; the report says how many of them the profiler finds, and how exactly it measures them")
 }
@@ -193,17 +193,23 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 	})
 }
 
-// recorded does work under a recorder where --profile asks for one.
+// recorded does work under a recorder if --profile asks for one, or --pprof, whose heap
+// profile has the owners of memory that the recorder knows.
 func (f *modelFlags) recorded(ctx context.Context, std streams, work func(context.Context, *profile.Recorder) error) error {
-	if f.profile == "" {
-		return goProfiles(ctx, f.pprof, func() error { return work(ctx, nil) })
+	if f.profile == "" && f.pprof == "" {
+		return work(ctx, nil)
 	}
-	if f.profile != toReport { // better now than after the work
+	if f.profile != "" && f.profile != toReport { // better now than after the work
 		if err := writable("--profile=", f.profile); err != nil {
 			return err
 		}
 	}
-	rec := profile.NewRecorder(profile.Options{Heap: f.heap, Canary: f.canary})
+	var heap heapAtPeak
+	o := profile.Options{Heap: f.heap, Canary: f.canary}
+	if f.pprof != "" {
+		o.AtPeak = heap.take
+	}
+	rec := profile.NewRecorder(o)
 	if f.heap {
 		defer rec.WatchMemory(memoryInterval)()
 	}
@@ -211,8 +217,15 @@ func (f *modelFlags) recorded(ctx context.Context, std streams, work func(contex
 	if w, ok := std.out.(*checkedWriter); ok {
 		defer w.record(ctx)()
 	}
-	err := goProfiles(ctx, f.pprof, func() error { return work(ctx, rec) })
-	p := rec.Snapshot() // looks at the last runs too
+	var p *profile.Profile
+	err := goProfiles(ctx, f.pprof, &heap, func() error {
+		err := work(ctx, rec)
+		p = rec.Snapshot() // looks at the last runs and at the memory too
+		return err
+	})
+	if f.profile == "" || p == nil {
+		return err
+	}
 	return errors.Join(err, f.report(std, p), rec.Err())
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/pprof"
 	"runtime/trace"
 
@@ -23,8 +22,9 @@ const (
 
 // goProfiles takes Go's own profiles into a folder while work runs: where the
 // processor was, with the step as labels, what was allocated, and what the
-// scheduler did. Without a folder it only does the work.
-func goProfiles(ctx context.Context, folder string, work func() error) (err error) {
+// scheduler did. heap has the memory at its peak. Without a folder it only does the
+// work.
+func goProfiles(ctx context.Context, folder string, heap *heapAtPeak, work func() error) (err error) {
 	if folder == "" {
 		return work()
 	}
@@ -58,9 +58,7 @@ func goProfiles(ctx context.Context, folder string, work func() error) (err erro
 	err = work()
 	pprof.StopCPUProfile()
 	trace.Stop()
-	runtime.GC()                         // the heap profile is as of the last collection
-	_ = pprof.WriteHeapProfile(files[1]) // Commit reports every write that failed
-	errs := []error{err}
+	errs := []error{err, heap.write(files[1])}
 	for _, f := range files {
 		errs = append(errs, f.Commit())
 	}

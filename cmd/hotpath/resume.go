@@ -102,7 +102,7 @@ func (r *resume) open(out string) (*grownFile, error) {
 	}
 	f, err := os.OpenFile(out, flags, 0o666)
 	if found && errors.Is(err, os.ErrNotExist) && flags&os.O_CREATE == 0 {
-		return nil, fmt.Errorf("%s: is gone, but %s says that %d records are in it: put it back, or remove %[2]s to begin anew", out, r.path, r.state.Records)
+		return nil, fmt.Errorf("%s: no such file, but %s says that it has %d records: put it back, or remove %[2]s to begin anew", out, r.path, r.state.Records)
 	}
 	if err != nil {
 		return nil, atomicfile.Named(out, err)

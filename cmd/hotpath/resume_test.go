@@ -386,7 +386,7 @@ func TestResumeWithoutItsOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		fails(t, exitFailed, args, out+": is gone", "remove "+out+".resume to begin anew")
+		fails(t, exitFailed, args, out+": no such file", "remove "+out+".resume to begin anew")
 		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("%v, expected no output", err)
 		}
@@ -516,7 +516,7 @@ func TestResumeFindsThatItsOutputWasReplaced(t *testing.T) {
 	}}
 	var stdout, errs bytes.Buffer
 	status := execute(t.Context(), args, streams{in, &stdout, &errs})
-	if status != exitFailed || !strings.Contains(errs.String(), "something else replaced it") {
+	if status != exitFailed || !strings.Contains(errs.String(), "another process replaced it") {
 		t.Errorf("status %d, %q, expected that the output was replaced", status, errs.String())
 	}
 	if now, err := os.ReadFile(out); err != nil || string(now) != "another's\n" {

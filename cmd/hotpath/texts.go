@@ -347,7 +347,7 @@ func parseObject(line []byte, t *text, key string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("not a JSON object: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("expected one JSON object a line")
+		return nil, errors.New("expected one JSON object per line")
 	}
 	if found == nil {
 		return nil, fmt.Errorf("field %q is missing", key)

@@ -73,7 +73,7 @@ func TestTextsInWrongForm(t *testing.T) {
 		`{"text": null}`:           `field "text": expected a string`,
 		`{"id": 3}`:                `field "text" is missing`,
 		`["text"]`:                 "expected a JSON object",
-		`{"text": "a"} {"b": "c"}`: "expected one JSON object a line",
+		`{"text": "a"} {"b": "c"}`: "expected one JSON object per line",
 		"\x00\xff":                 "expected a JSON object",
 	} {
 		path := write(t, "texts.jsonl", `{"text":"good"}`+"\n"+line+"\n")

@@ -58,7 +58,7 @@ func (f *grownFile) inPlace() error {
 	if err == nil {
 		var was os.FileInfo
 		if was, err = f.Stat(); err == nil && !os.SameFile(now, was) {
-			err = errors.New("something else replaced it")
+			err = errors.New("another process replaced it")
 		}
 	}
 	return atomicfile.Named(f.path, err)

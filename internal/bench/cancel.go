@@ -8,6 +8,7 @@ import (
 
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
+	"hotpath/internal/stats"
 )
 
 const (
@@ -67,7 +68,8 @@ func cancelTimes(ctx context.Context, d time.Duration, call func(context.Context
 		return nil, err
 	}
 	whole := time.Since(start)
-	var took []time.Duration
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
+	var took []float64 // in ms
 	for i := 0; time.Since(start) < d || len(took) < leastCancels && i-len(took) < mostMissed; i++ {
 		// The golden ratio spreads the moments evenly, however many there will be.
 		part := float64(i) * 0.6180339887
@@ -87,7 +89,7 @@ func cancelTimes(ctx context.Context, d time.Duration, call func(context.Context
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, context.Canceled):
-			took = append(took, end.Sub(at))
+			took = append(took, ms(end.Sub(at)))
 		case err != nil:
 			return nil, err
 		default:
@@ -98,9 +100,8 @@ func cancelTimes(ctx context.Context, d time.Duration, call func(context.Context
 		return nil, errors.New("every call was complete before it could be cancelled")
 	}
 	slices.Sort(took)
-	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
 	return []Value{
-		{ms(took[len(took)/2]), "p50-ms"}, {ms(took[len(took)*99/100]), "p99-ms"}, {ms(took[len(took)-1]), "max-ms"},
+		{stats.MedianSorted(took), "p50-ms"}, {stats.Quantile(took, 0.99), "p99-ms"}, {took[len(took)-1], "max-ms"},
 		{ms(whole), "whole-ms"}, {float64(len(took)), "calls"},
 	}, nil
 }

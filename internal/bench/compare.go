@@ -113,7 +113,7 @@ func Compare(before, after *Data, only *regexp.Regexp) (*Comparison, error) {
 	}
 	switch {
 	case len(units) > 0 && len(c.Changes) == 0:
-		return nil, fmt.Errorf("%w: what %s and %s have in common is in %s", ErrUnit, before.File, after.File, strings.Join(units, ", "))
+		return nil, fmt.Errorf("%w: the results that %s and %s have in common have the units %s", ErrUnit, before.File, after.File, strings.Join(units, ", "))
 	case len(c.Changes) == 0:
 		return nil, fmt.Errorf("%s and %s have no benchmark in common", before.File, after.File)
 	}

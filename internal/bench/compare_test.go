@@ -183,7 +183,7 @@ func TestCompareParts(t *testing.T) {
 	if c, err = Compare(before, after, regexp.MustCompile("^GFLOP/s$")); err != nil || len(c.Changes) != 1 || c.Changes[0].Unit != "GFLOP/s" {
 		t.Errorf("asked for one unit: %+v, %v", c, err)
 	}
-	if _, err := Compare(before, after, regexp.MustCompile("^none$")); !errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "is in ns/op, GFLOP/s, tok/s") {
+	if _, err := Compare(before, after, regexp.MustCompile("^none$")); !errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "have the units ns/op, GFLOP/s, tok/s") {
 		t.Errorf("a unit that is not there: %v", err)
 	}
 	if _, err := Compare(before, read("BenchmarkOther 1 1 ns/op\n"), nil); err == nil || errors.Is(err, ErrUnit) || !strings.Contains(err.Error(), "in common") {

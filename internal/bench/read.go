@@ -154,7 +154,7 @@ func (d *Data) readJSON(data []byte) error {
 		return err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("there is more after the JSON document")
+		return errors.New("there is more text after the JSON document")
 	}
 	for key, v := range doc.Machine {
 		switch v.(type) {
@@ -170,7 +170,7 @@ func (d *Data) readJSON(data []byte) error {
 			return fmt.Errorf("results[%d].samples is empty, expected numbers", i)
 		}
 		if _, twice := d.index[[2]string{s.Name, s.Unit}]; twice {
-			return fmt.Errorf("results[%d] has %s in %s again", i, shortened(s.Name), shortened(s.Unit))
+			return fmt.Errorf("results[%d] repeats %s in %s", i, shortened(s.Name), shortened(s.Unit))
 		}
 		samples := make([]float64, len(s.Samples))
 		for k, v := range s.Samples {

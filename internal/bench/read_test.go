@@ -83,8 +83,8 @@ func TestReadHostile(t *testing.T) {
 		{`{"results":[{"name":"a","unit":"a b","samples":[1]}]}`, "unit"},
 		{`{"results":[{"name":"a","unit":"s","samples":["x"]}]}`, "string"},
 		{`{"results":[{"name":"a","unit":"s","samples":[1e999]}]}`, "1e999"},
-		{`{"results":[{"name":"a","unit":"s","samples":[1]},{"name":"a","unit":"s","samples":[1]}]}`, "again"},
-		{`{"results":[{"name":"a","unit":"s","samples":[1]}]} {}`, "more after"},
+		{`{"results":[{"name":"a","unit":"s","samples":[1]},{"name":"a","unit":"s","samples":[1]}]}`, "results[1] repeats a in s"},
+		{`{"results":[{"name":"a","unit":"s","samples":[1]}]} {}`, "more text after"},
 		{`{"results":7}`, "number"},
 		{strings.Repeat("x", maxFile+1), "more than"},
 	} {

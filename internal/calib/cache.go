@@ -120,7 +120,7 @@ func parse[K comparable, V any](data []byte, k K) (v V, err error) {
 		return v, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return v, fmt.Errorf("more at byte %d, where the entry has ended", d.InputOffset())
+		return v, fmt.Errorf("more data after the entry, at byte %d", d.InputOffset())
 	}
 	if e.Key != k {
 		return v, fmt.Errorf("figures of %+v, expected %+v", e.Key, k)

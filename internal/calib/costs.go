@@ -76,7 +76,7 @@ var bounds = []struct {
 // check reports figures that are not plausible.
 func (c *Costs) check() error {
 	if c.Workers < 1 || c.Cores < 1 || c.Cores > c.Workers {
-		return fmt.Errorf("%d workers on %d cores, expected at least one core and no more of them than workers", c.Workers, c.Cores)
+		return fmt.Errorf("%d workers on %d cores, expected at least one core and at most as many cores as workers", c.Workers, c.Cores)
 	}
 	for _, b := range bounds {
 		v, most := b.of(c), b.max

@@ -12,6 +12,7 @@ import (
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -172,10 +173,7 @@ func (s *samples) addSample(v float64) { *s = append(*s, v) }
 func (s samples) low() float64 { return s.at(0.2) }
 
 func (s samples) at(quantile float64) float64 {
-	if len(s) == 0 {
-		return 0
-	}
-	return slices.Sorted(slices.Values(s))[int(quantile*float64(len(s)))]
+	return stats.Quantile(slices.Sorted(slices.Values(s)), quantile)
 }
 
 // programs are the programs that a Meter runs on a backend.

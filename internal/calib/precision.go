@@ -72,12 +72,12 @@ func (p Precision) Choose() string {
 
 func (p Precision) check() error {
 	if p.Texts < 1 || p.Texts > 1<<20 || len(p.Others) > 16 {
-		return fmt.Errorf("%d texts and %d classes, expected some texts and few classes", p.Texts, len(p.Others))
+		return fmt.Errorf("%d texts and %d classes, expected 1 to 1048576 texts and at most 16 classes", p.Texts, len(p.Others))
 	}
 	for _, c := range append([]Class{p.Default}, p.Others...) {
 		sane := c.Name != "" && len(c.Name) <= 16 && math.Abs(c.Mean) <= 1.000001 && math.Abs(c.Worst) <= 1.000001 && c.Speed >= 0 && c.Speed <= 1e6
 		if !sane { // also where one is not a number
-			return fmt.Errorf("class %.16q with cosines %g and %g and speed %g, expected a name, cosines and a ratio", c.Name, c.Mean, c.Worst, c.Speed)
+			return fmt.Errorf("class %.16q with cosines %g and %g and speed %g, expected a name, cosines of -1 to 1 and a speed above 0", c.Name, c.Mean, c.Worst, c.Speed)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func bytesOf(v any) int {
 // fromGo makes a value of what the caller of Render gave.
 func fromGo(v any, depth int) (value, error) {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("values within each other more than %d deep", maxNesting)
+		return nil, fmt.Errorf("values nested more than %d deep", maxNesting)
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:

@@ -46,7 +46,7 @@ func toJSON(s *state, v value, a []value) (value, error) {
 		comma, ok1 := l.items[0].(string)
 		colon, ok2 := l.items[1].(string)
 		if !ok1 || !ok2 {
-			return nil, s.errorf("tojson: the separators are no strings")
+			return nil, s.errorf("tojson: the separators are not strings")
 		}
 		style.comma, style.colon = comma, colon
 	} else if a[2] != nil && a[2] != (absent{}) {

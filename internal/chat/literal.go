@@ -136,7 +136,7 @@ func (l *lexer) unescape(s string) (string, error) {
 			}
 			code, err := strconv.ParseUint(s[i+1:i+1+n], 16, 32)
 			if err != nil || code > utf8.MaxRune {
-				return "", l.errorf("escape \\%c: %q is no character's hexadecimal number", c, s[i+1:i+1+n])
+				return "", l.errorf("escape \\%c: %q is not the number of a character", c, s[i+1:i+1+n])
 			}
 			b.WriteRune(rune(code))
 			i += n

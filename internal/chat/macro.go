@@ -39,7 +39,7 @@ func (x *macroExpr) eval(_ *state, sc *scope) (value, error) { return x.m.in(sc)
 // call runs the macro and gives the text it writes.
 func (m *macro) call(s *state, args []value, kw []keyword) (value, error) {
 	if s.macros >= maxMacros {
-		return nil, s.errorf("macro %s: calls within each other more than %d deep", short(m.name), maxMacros)
+		return nil, s.errorf("macro %s: calls nested more than %d deep", short(m.name), maxMacros)
 	}
 	s.macros++
 	defer func() { s.macros-- }()

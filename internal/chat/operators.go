@@ -181,7 +181,7 @@ func (s *state) floats(op string, a, b float64) (value, error) {
 	}
 	r := math.Pow(a, b)
 	if a == 0 && b < 0 || math.IsNaN(r) && !math.IsNaN(a) && !math.IsNaN(b) || math.IsInf(r, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
-		return nil, s.errorf("%v ** %v is no finite number", a, b)
+		return nil, s.errorf("%v ** %v is not a finite number", a, b)
 	}
 	return r, nil
 }

@@ -78,7 +78,7 @@ func (p *parser) expectKind(kind tokenKind, what string) (token, error) {
 // enter goes one block or expression deeper; leave comes back.
 func (p *parser) enter() error {
 	if p.depth++; p.depth > maxNesting {
-		return p.errorf(p.cur().line, "blocks and expressions within each other more than %d deep", maxNesting)
+		return p.errorf(p.cur().line, "blocks and expressions nested more than %d deep", maxNesting)
 	}
 	return nil
 }

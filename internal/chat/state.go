@@ -120,7 +120,7 @@ func (s *state) lookup(sc *scope, name string) (value, error) {
 // deeper enters a value or a filter within another; shallower leaves it.
 func (s *state) deeper() error {
 	if s.depth >= maxNesting {
-		return s.errorf("values or filters within each other more than %d deep", maxNesting)
+		return s.errorf("values or filters nested more than %d deep", maxNesting)
 	}
 	if err := s.step(); err != nil {
 		return err

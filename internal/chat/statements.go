@@ -158,7 +158,7 @@ func (t fieldTarget) assign(s *state, sc *scope, v value) error {
 	}
 	ns, ok := to.(*namespace)
 	if !ok {
-		return s.errorf("cannot set %s.%s: %s is no namespace", short(t.name), short(t.field), short(t.name))
+		return s.errorf("cannot set %s.%s: %s is not a namespace", short(t.name), short(t.field), short(t.name))
 	}
 	return ns.set(s, t.field, v)
 }

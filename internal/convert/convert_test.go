@@ -119,7 +119,7 @@ func open(t *testing.T, path string) *hotpath.Model {
 var unsaid = map[string]string{
 	"mpnet": "model_type", "gemma2": "query_pre_attn_scalar", "gemma3": "query_pre_attn_scalar", "gemma3-capped": "query_pre_attn_scalar", "falcon-alibi": "alibi", "falcon-alibi-new": "alibi", "embeddinggemma": "query_pre_attn_scalar",
 	"smollm3": "no_rope_layers", "qwen3-moe": "mlp_only_layers", "qwen2-moe": "mlp_only_layers", "llama-yarn-given": "truncate",
-	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "since GGUF files cannot say",
+	"gpt2-scaled": "activation_function", "gpt-neox-sequential": "hidden_act", "starcoder2-plain": "hidden_act", "llama-dynamic": "rope_type", "falcon-new": "bias", "falcon-sequential": "because a GGUF file cannot store it",
 	"distilbert-relu": "activation", "rerank-distilbert": "classifier", "sentence-residual": "hidden_act", "sentence-dense": "hidden_act",
 	"sentence-poolings": "pooling_mode", "rerank-mpnet": "model_type", "nomic-own-code": "activation_function", "modernbert-biased": "hidden_activation", "rerank-modernbert": "classifier",
 	"static-model2vec": "model_type", "gte": "model_type", "sentence-lower": "do_lower_case", "rerank-qwen3-score": "score.weight", "phi2-heads": "layernorm.bias", "cohere-heads": "use_qk_norm",

@@ -93,7 +93,7 @@ func denseLayers(j *job) (out []quant.Tensor) {
 			return nil
 		}
 		if j.in.Has(m.Path + "/linear.bias") {
-			j.config.keep(fmt.Errorf("%s: tensor %q, which GGUF files cannot have: %w", j.in.Path(), m.Path+"/linear.bias", weights.ErrUnsupported))
+			j.config.keep(fmt.Errorf("%s: tensor %q, which a GGUF file cannot contain: %w", j.in.Path(), m.Path+"/linear.bias", weights.ErrUnsupported))
 		}
 		one := quant.FromStore(t)
 		one.Name, one.DType, one.Data = denseKey(m.Path)+".weight", tensor.F32, nil

@@ -85,7 +85,7 @@ var (
 // architecture mean. def is what a missing flag means.
 func (j *job) flagIs(key string, def, want bool) {
 	if got := j.config.flag(def, key); got != want {
-		j.config.unsupported(key, "%v, expected %v, since GGUF files cannot say", got, want)
+		j.config.unsupported(key, "%v, expected %v, because a GGUF file cannot store it", got, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func (j *job) flagIs(key string, def, want bool) {
 func (j *job) windowsAre(inWindow func(layer int) bool) {
 	for i, kind := range j.layerTypes() {
 		if (kind == "sliding_attention") != inWindow(i) {
-			j.config.unsupported("layer_types", "layer %d is %s, expected the architecture's usual order, since GGUF files cannot say another", i, kind)
+			j.config.unsupported("layer_types", "layer %d is %s, expected the architecture's usual order, because a GGUF file cannot store another one", i, kind)
 			return
 		}
 	}
@@ -115,10 +115,10 @@ func (j *job) layerTypes() []string {
 func allExperts(j *job, normalized bool) {
 	j.flagIs("norm_topk_prob", false, normalized)
 	if list := j.config.ints("mlp_only_layers"); len(list) > 0 {
-		j.config.unsupported("mlp_only_layers", "%v, expected none, since GGUF files cannot say", list)
+		j.config.unsupported("mlp_only_layers", "%v, expected none, because a GGUF file cannot store it", list)
 	}
 	if n := j.config.countOr(1, "decoder_sparse_step"); n != 1 {
-		j.config.unsupported("decoder_sparse_step", "%d, expected 1, since GGUF files cannot say", n)
+		j.config.unsupported("decoder_sparse_step", "%d, expected 1, because a GGUF file cannot store it", n)
 	}
 }
 
@@ -126,7 +126,7 @@ func allExperts(j *job, normalized bool) {
 // rotary positions.
 func everyFourth(j *job) {
 	if n := j.config.countOr(4, "no_rope_layer_interval"); n != 4 {
-		j.config.unsupported("no_rope_layer_interval", "%d, expected 4, since GGUF files cannot say", n)
+		j.config.unsupported("no_rope_layer_interval", "%d, expected 4, because a GGUF file cannot store it", n)
 	}
 	for i, v := range j.config.ints("no_rope_layers") {
 		if (v == 0) != ((i+1)%4 == 0) {
@@ -174,13 +174,13 @@ func gemma2Keys(j *job) {
 		usual float64
 	}{{"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}} {
 		if j.config.c.Null(soft.key) { // to llama.cpp a missing cap is the usual one
-			j.config.unsupported(soft.key, "none, expected a cap, since GGUF files cannot say")
+			j.config.unsupported(soft.key, "none, expected a cap, because a GGUF file cannot store it")
 		}
 		j.set(soft.key, float32(j.config.floatOr(soft.usual, soft.key)))
 	}
 	j.setCount("attention.sliding_window", j.windowSize())
 	if s := j.config.floatOr(256, "query_pre_attn_scalar"); s != float64(j.headDim) && (j.layers != 46 || s != float64(j.dim)/float64(j.heads)) {
-		j.config.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
+		j.config.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), because a GGUF file cannot store it", s, j.headDim)
 	}
 	j.windowsAre(func(layer int) bool { return layer%2 == 0 })
 }
@@ -200,10 +200,10 @@ func gemma3Keys(j *job) {
 	j.setFloat("final_logit_softcapping", "final_logit_softcapping")
 	j.setCount("attention.sliding_window", j.windowSize())
 	if n := c.countOr(6, "sliding_window_pattern", "_sliding_window_pattern"); n != 6 {
-		c.unsupported("sliding_window_pattern", "%d, expected 6, since GGUF files cannot say", n)
+		c.unsupported("sliding_window_pattern", "%d, expected 6, because a GGUF file cannot store it", n)
 	}
 	if s := c.floatOr(256, "query_pre_attn_scalar"); s != float64(j.headDim) && (j.layers != 62 || s != float64(j.dim)/float64(j.heads)) {
-		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), since GGUF files cannot say", s, j.headDim)
+		c.unsupported("query_pre_attn_scalar", "%g, expected the width of a head (%d), because a GGUF file cannot store it", s, j.headDim)
 	}
 	j.windowsAre(func(layer int) bool { return (layer+1)%6 != 0 })
 	for _, m := range j.hf.Modules {
@@ -313,10 +313,10 @@ func nomicContext(j *job) int {
 func nomicCheck(j *job) {
 	c := j.config
 	if n := nomicContext(j); n < c.countOr(2048, "max_position_embeddings", "n_positions") {
-		j.warn("texts of more than %d tokens stretch the rope of this model, which GGUF files cannot say: the file takes no longer ones", n)
+		j.warn("texts of more than %d tokens stretch the rope of this model, which a GGUF file cannot store: the file takes no longer ones", n)
 	}
 	if c.c.Has("rotary_emb_scale_base") {
-		c.unsupported("rotary_emb_scale_base", "expected none, since GGUF files cannot say")
+		c.unsupported("rotary_emb_scale_base", "expected none, because a GGUF file cannot store it")
 	}
 	for _, key := range []string{"causal", "prenorm", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "parallel_block", "use_rms_norm", "rotary_emb_interleaved"} {
 		j.flagIs(key, false, false)
@@ -334,7 +334,7 @@ func modernKeys(j *job) {
 	j.setCount("attention.sliding_window", c.countOr(128, "local_attention"))
 	if p, ok := j.ropeOf(); ok { // what stretches one rope stretches both
 		if kind := p.text("default", "rope_type", "type"); kind != "default" {
-			p.unsupported("rope_type", "%q, expected default, since GGUF files cannot say", kind)
+			p.unsupported("rope_type", "%q, expected default, because a GGUF file cannot store it", kind)
 		}
 	}
 	every := max(c.countOr(3, "global_attn_every_n_layers"), 1)

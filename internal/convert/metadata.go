@@ -75,11 +75,11 @@ func (j *job) modules() {
 		if dense && m.Config != nil {
 			f := fields{m.Config, j.config.err}
 			if act := f.text("Tanh", "activation_function"); !strings.HasSuffix(act, "Identity") {
-				f.unsupported("activation_function", "%q, expected Identity, since GGUF files cannot say", act)
+				f.unsupported("activation_function", "%q, expected Identity, because a GGUF file cannot store it", act)
 			}
 		}
 		if !dense && kind != "Transformer" && kind != "Pooling" && kind != "Normalize" {
-			j.config.keep(fmt.Errorf("%s: module %s: %s, which GGUF files of %s models cannot have: %w",
+			j.config.keep(fmt.Errorf("%s: module %s: %s, which a GGUF file of a %s model cannot contain: %w",
 				filepath.Join(j.in.Path(), "modules.json"), m.Path, kind, j.arch, weights.ErrUnsupported))
 		}
 	}
@@ -89,7 +89,7 @@ func (j *job) modules() {
 func (j *job) pooling() {
 	if s := j.hf.SentenceBert; s != nil {
 		if f := (fields{s, j.config.err}); f.flag(false, "do_lower_case") {
-			f.unsupported("do_lower_case", "true, which GGUF files cannot say: expected a tokenizer that knows small letters only")
+			f.unsupported("do_lower_case", "true, which a GGUF file cannot store: expected a tokenizer with lower-case letters only")
 		}
 	}
 	if s := j.hf.Sentence; s != nil {
@@ -122,7 +122,7 @@ func (j *job) pooling() {
 	}
 	n, ok := poolings[mode]
 	if !ok {
-		f.unsupported("pooling_mode", "%q, which GGUF files cannot say: expected mean, cls or lasttoken", mode)
+		f.unsupported("pooling_mode", "%q, which a GGUF file cannot store: expected mean, cls or lasttoken", mode)
 		return
 	}
 	j.set("pooling_type", n)
@@ -143,7 +143,7 @@ func (j *job) rank() {
 		j.warn("llama.cpp takes both texts of a pair for the first one: its scores differ")
 	}
 	if act := j.activation(); act != "" && !strings.HasSuffix(act, "Sigmoid") {
-		j.warn("scores go through %s in this model, and from its GGUF file through a sigmoid, which GGUF files cannot say otherwise", act)
+		j.warn("scores go through %s in this model, and from its GGUF file through a sigmoid, which a GGUF file cannot store otherwise", act)
 	}
 	o, ok := j.config.object("id2label")
 	if !ok {
@@ -176,7 +176,7 @@ func (j *job) activationOf() {
 	}
 	name, _ := j.config.has("hidden_activation", "hidden_act", "activation_function", "activation")
 	if act := j.config.text(j.family.acts[0], name); !slices.Contains(j.family.acts, act) {
-		j.config.unsupported(name, "%q, expected %s, since GGUF files cannot say", act, strings.Join(j.family.acts, " or "))
+		j.config.unsupported(name, "%q, expected %s, because a GGUF file cannot store it", act, strings.Join(j.family.acts, " or "))
 	}
 }
 
@@ -198,7 +198,7 @@ func (j *job) rope() {
 					j.saysLocal = true
 				}
 				if kind := local.text("default", "rope_type", "type"); kind != "default" {
-					local.unsupported("rope_parameters.sliding_attention.rope_type", "%q, expected default, since GGUF files cannot say", kind)
+					local.unsupported("rope_parameters.sliding_attention.rope_type", "%q, expected default, because a GGUF file cannot store it", kind)
 				}
 			}
 			o = full
@@ -227,10 +227,10 @@ func (j *job) rope() {
 		j.set("rope.scaling.factor", float32(factor))
 		j.set("rope.scaling.original_context_length", uint32(j.originalContext(params)))
 		if !params.flag(true, "truncate") {
-			params.unsupported("truncate", "false, expected true, since GGUF files cannot say")
+			params.unsupported("truncate", "false, expected true, because a GGUF file cannot store it")
 		}
 		if params.c.Has("mscale") {
-			params.unsupported("mscale", "expected none, since GGUF files cannot say")
+			params.unsupported("mscale", "expected none, because a GGUF file cannot store it")
 		}
 		if v, ok := params.float("beta_fast"); ok {
 			j.set("rope.scaling.yarn_beta_fast", float32(v))
@@ -246,7 +246,7 @@ func (j *job) rope() {
 		j.set("rope.scaling.type", "longrope")
 		j.longRope(params)
 	default:
-		params.unsupported("rope_type", "%q with factor %g (%v), which GGUF files cannot say", kind, factor, hasFactor)
+		params.unsupported("rope_type", "%q with factor %g (%v), which a GGUF file cannot store", kind, factor, hasFactor)
 	}
 }
 

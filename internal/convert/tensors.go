@@ -56,7 +56,7 @@ func (j *job) tensors() ([]quant.Tensor, error) {
 		stacks[to], hows[to] = list, how
 	}
 	if len(stacks["token_embd.weight"]) == 0 {
-		return nil, fmt.Errorf("%s: no tensor is the token table: %w", j.in.Path(), weights.ErrInvalid)
+		return nil, fmt.Errorf("%s: the token table is missing: %w", j.in.Path(), weights.ErrInvalid)
 	}
 	var out []quant.Tensor
 	for _, to := range slices.SortedFunc(maps.Keys(stacks), byLayer) {
@@ -197,7 +197,7 @@ func (j *job) tensor(to string, names []string, how change) (quant.Tensor, error
 			return quant.Tensor{}, err
 		}
 		if i > 0 && !slices.Equal(t.Dims, parts[0].Dims) {
-			return quant.Tensor{}, fmt.Errorf("%s: tensor %q: dimensions %v, expected %v as the first: %w", j.in.Path(), name, t.Dims, parts[0].Dims, weights.ErrInvalid)
+			return quant.Tensor{}, fmt.Errorf("%s: tensor %q: dimensions %v, expected %v, those of the first one: %w", j.in.Path(), name, t.Dims, parts[0].Dims, weights.ErrInvalid)
 		}
 		parts[i] = t
 	}

@@ -19,7 +19,7 @@ func (j *job) tokenizerFile() string { return filepath.Join(j.hf.Dir, "tokenizer
 // openTokenizer opens the directory's tokenizer.
 func (j *job) openTokenizer() error {
 	if j.hf.TokenizerJSON == nil {
-		return fmt.Errorf("%s: no such file; expected the tokenizer in this form: %w", j.tokenizerFile(), weights.ErrUnsupported)
+		return fmt.Errorf("%s: no such file: expected the tokenizer in this format: %w", j.tokenizerFile(), weights.ErrUnsupported)
 	}
 	config, err := j.hf.Read("tokenizer_config.json")
 	if err != nil {
@@ -48,7 +48,7 @@ func (j *job) beforePositions() int {
 	pad := j.config.countOr(1, "pad_token_id")
 	is := func(get func() (int32, bool)) bool { id, ok := get(); return ok && int(id) == pad }
 	if is(j.own.EOS) || is(j.own.SEP) || is(j.own.UNK) {
-		j.config.unsupported("pad_token_id", "%d, expected a token that no text has, since GGUF files cannot say that it takes no position", pad)
+		j.config.unsupported("pad_token_id", "%d, expected a token that no text has, because a GGUF file cannot say that it has no position", pad)
 	}
 	if full := j.own.Encode(nil, "a", tokenizer.Options{Special: true}, nil); len(full) > 0 && int(full[0]) == pad {
 		return pad
@@ -68,7 +68,7 @@ func (j *job) tokenizer() error {
 		j.warn("%s are tokens of the tokenizer without a row in the model's table, and none in its GGUF file: texts that have them differ", lost)
 	}
 	if v.loose.n > 0 {
-		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which GGUF files cannot say", v.loose)
+		j.warn("%s in the tokenizer take white space beside them or need the ends of words (lstrip, rstrip, single_word), which a GGUF file cannot store", v.loose)
 	}
 	j.specials(v, own)
 	if err := j.chooseSplit(v, own); err != nil {

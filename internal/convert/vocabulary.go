@@ -128,7 +128,7 @@ func (t *jsonTokenizer) tokens(see func(id int64, token jsonview.Value, score fl
 	for token, value := range t.vocab.Members() {
 		id, ok := value.Int()
 		if !ok || id < 0 {
-			return fmt.Errorf("field model.vocab: token %.60q has the id %.30s", token.Raw(), value.Raw())
+			return fmt.Errorf("field model.vocab: token %.60q has the id %.30s, expected an integer of 0 or more", token.Raw(), value.Raw())
 		}
 		see(id, token, 0)
 	}
@@ -141,7 +141,7 @@ func (t *jsonTokenizer) addedTokens(see func(id int64, token jsonview.Value)) er
 		value, _ := token.Get("id")
 		id, ok := value.Int()
 		if !ok || id < 0 {
-			return fmt.Errorf("field added_tokens: %.60q has the id %.30s", token.Raw(), value.Raw())
+			return fmt.Errorf("field added_tokens: %.60q has the id %.30s, expected an integer of 0 or more", token.Raw(), value.Raw())
 		}
 		see(id, token)
 	}

@@ -47,7 +47,11 @@ func ParseLine(file string, number int, text []byte) (Line, error) {
 	l := Line{File: file, Number: number, text: text}
 	v, err := jsonview.Parse(text)
 	if bad := (*jsonview.SyntaxError)(nil); errors.As(err, &bad) {
-		return l, l.errorAt(bad.Offset, "not JSON: expected %s, found %s", bad.Want, bad.Found)
+		found := bad.Found
+		if bad.Offset >= len(bytes.TrimSpace(text)) { // the text of a JSON file is cut into lines
+			found = "the end of the line"
+		}
+		return l, l.errorAt(bad.Offset, "not JSON: expected %s, found %s", bad.Want, found)
 	}
 	if err != nil {
 		return l, l.errorAt(0, "not JSON: %v", err)

@@ -111,7 +111,7 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 		req.Called, req.Tokenized = now, now
 	}
 	if !e.cfg.CanGenerate {
-		return nil, fmt.Errorf("%w: %s does not generate", ErrUnsupported, e.cfg.Arch)
+		return nil, fmt.Errorf("%w: %s models do not generate", ErrUnsupported, e.cfg.Arch)
 	}
 	if err := e.checkIDs(0, req.Prompt, e.opts.Ctx-1); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 func (e *Engine) Prepare(ctx context.Context) error {
 	return e.Do(func() error {
 		if !e.cfg.CanGenerate {
-			return fmt.Errorf("%w: %s does not generate", ErrUnsupported, e.cfg.Arch)
+			return fmt.Errorf("%w: %s models do not generate", ErrUnsupported, e.cfg.Arch)
 		}
 		_, err := e.openGenerator(ctx)
 		return err

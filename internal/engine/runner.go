@@ -9,7 +9,6 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/profile"
 )
 
 // runner is a session with one worker per slot.
@@ -66,7 +65,6 @@ func (e *Engine) open(p *model.Ports, out *graph.Value, o plan.BindOptions, labe
 	}
 	if e.opts.Recorder != nil {
 		e.opts.Recorder.SetMemory("weights", e.weights.Bytes())
-		e.opts.Recorder.SetMemory(profile.HeapWeights, e.weights.HeapBytes())
 	}
 	r := &runner{sess: sess}
 	for i := range sess.Slots() {

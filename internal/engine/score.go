@@ -47,7 +47,7 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) (_
 	defer e.leave(scoring)
 	defer Guard(&err)
 	if !e.cfg.CanGenerate {
-		return nil, fmt.Errorf("%w: %s has no likelihoods", ErrUnsupported, e.cfg.Arch)
+		return nil, fmt.Errorf("%w: %s models compute no likelihoods", ErrUnsupported, e.cfg.Arch)
 	}
 	if first != nil && len(first) != len(seqs) {
 		return nil, fmt.Errorf("%d first tokens, expected %d, one per text", len(first), len(seqs))

@@ -45,7 +45,7 @@ type Design struct {
 }
 
 // ErrNoTime reports an experiment that would take longer than its Limit.
-var ErrNoTime = errors.New("no time for it")
+var ErrNoTime = errors.New("not enough time")
 
 // Fewest is the least number of blocks of an experiment.
 const Fewest = 2
@@ -82,7 +82,7 @@ func (d Design) Measure(ctx context.Context, arms []Arm, control Arm) (*Trial, e
 		}
 		round += took * time.Duration(reps[i])
 		if expected := 2 * Fewest * round / time.Duration(i+1) * time.Duration(len(all)); d.Limit > 0 && expected+time.Since(start) > d.Limit {
-			return nil, fmt.Errorf("%w: about %.1f s, of %.1f s that are left", ErrNoTime, expected.Seconds(), d.Limit.Seconds())
+			return nil, fmt.Errorf("%w: it needs about %.1f s, but %.1f s are left", ErrNoTime, expected.Seconds(), d.Limit.Seconds())
 		}
 	}
 	if d.Limit > 0 && 2*time.Duration(d.Least)*round > d.Limit {

@@ -6,7 +6,9 @@
 //	gpubench -m DIR -work "soak 1000"
 //	gpubench -work "gemm 512x2048x2048"
 //
-// Training reads DIR/data.txt. Products need no model; their tok_s are TFLOP/s.
+// Training reads DIR/data.txt. Products need no model; their tok_s are TFLOP/s. With
+// -shape minilm or smollm2 in place of -m the model is made with random weights; what
+// embedding reaches of the device's rate is shown where the backend measures that.
 package main
 
 import (
@@ -29,6 +31,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
+	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 	_ "hotpath/opencl"
@@ -47,12 +50,15 @@ type bench struct {
 	rounds, tokens                   int
 	oldCodes                         bool
 	budget                           time.Duration
+	shape                            string
+	rate                             float64 // f32 operations per second that were measured; 0: unknown
 }
 
 func main() {
 	var b bench
 	var ws works
 	flag.StringVar(&b.path, "m", "", "directory or .gguf file of the model")
+	flag.StringVar(&b.shape, "shape", "", "minilm or smollm2: random weights in place of -m")
 	flag.StringVar(&b.device, "device", "cuda", "device")
 	flag.StringVar(&b.precision, "precision", "", "f32, or empty for the device's default")
 	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
@@ -62,7 +68,39 @@ func main() {
 	flag.BoolVar(&b.oldCodes, "old-codes", false, "on a card, decode Q8_0, Q4_0 and Q4_1 by the kernels in f32")
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS", "train SEQSxTOKENS", "soak CALLS" or "gemm MxNxK"; may be repeated`)
 	flag.Parse()
-	failed := false
+	remove, err := b.prepare()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "gpubench: %v\n", err)
+		os.Exit(1)
+	}
+	failed := b.all(ws)
+	if remove(); failed {
+		os.Exit(1)
+	}
+}
+
+// prepare makes the model of -shape; what it returns removes it.
+func (b *bench) prepare() (remove func(), err error) {
+	if b.shape == "" {
+		return func() {}, nil
+	}
+	s, ok := shapes[b.shape]
+	if !ok {
+		return nil, fmt.Errorf("-shape %q, expected minilm or smollm2", b.shape)
+	}
+	if b.path, err = os.MkdirTemp("", "gpubench"); err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(b.path) }
+	if err := s.write(b.path); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// all does the works, and reports whether one failed.
+func (b *bench) all(ws works) (failed bool) {
 	if err := b.rates(); err != nil {
 		fmt.Fprintf(os.Stderr, "gpubench: rates: %v\n", err)
 		failed = true
@@ -73,9 +111,7 @@ func main() {
 			failed = true
 		}
 	}
-	if failed {
-		os.Exit(1)
-	}
+	return failed
 }
 
 // rates tells what the device does at most, where its backend measures that.
@@ -90,7 +126,7 @@ func (b *bench) rates() error {
 		return nil
 	}
 	rates, err := r.Rates()
-	if err == nil {
+	if b.rate = rates.FLOPs; err == nil {
 		fmt.Printf("{\"device\":%q,\"tflops\":%.1f,\"gb_s\":%.0f}\n", r.About(), rates.FLOPs/1e12, rates.Bytes/1e9)
 	}
 	return err
@@ -178,8 +214,16 @@ func (b *bench) one(i int, work string) error {
 	if what == "decode" {
 		count = float64(seqs)
 	}
-	if err := report(work, times, count, began); err != nil || rec == nil {
+	if err := report(work, times, count, began); err != nil {
 		return err
+	}
+	if s, ok := shapes[b.shape]; ok && what == "embed" && b.rate > 0 {
+		slices.Sort(times)
+		rate := s.flops(tokens) * count / times[len(times)/2]
+		fmt.Printf("{\"work\":%q,\"tflops\":%.3g,\"percent_of_rate\":%.1f}\n", work, rate/1e12, 100*rate/b.rate)
+	}
+	if rec == nil {
+		return nil
 	}
 	e.Pause(false)
 	b.rounds = min(b.rounds, 5)
@@ -200,7 +244,7 @@ func (b *bench) backend() (plan.Backend, error) {
 // report prints the median of rounds that take count tokens each.
 func report(work string, times []float64, count float64, began time.Time) error {
 	slices.Sort(times)
-	median := times[len(times)/2]
+	median := stats.MedianSorted(times)
 	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
 	if err == nil {
 		_, err = fmt.Println(string(line))

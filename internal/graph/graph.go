@@ -62,6 +62,7 @@ type Node struct {
 	Layer int     // transformer layer, -1 outside of any
 	Leaf  *Leaf   // set on leaves only
 	Stage Stage   // of a training step
+	Again *Node   // computes the same once more for gradients; nil: nobody does
 }
 
 // Effect reports whether the node writes State: a root of dead-code
@@ -134,15 +135,4 @@ func (g *Graph) Input(name string) *Value {
 		}
 	}
 	return nil
-}
-
-// Params are the trainable leaves in order of declaration.
-func (g *Graph) Params() []*Value {
-	var ps []*Value
-	for _, n := range g.Nodes {
-		if n.Leaf != nil && n.Leaf.Trainable {
-			ps = append(ps, n.Out[0])
-		}
-	}
-	return ps
 }

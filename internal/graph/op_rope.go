@@ -100,7 +100,7 @@ func (a *RopeAttr) checkLength(freqs, length *Value) error {
 	two := freqs != nil && freqs.Shape == tensor.Static(2, a.RotDim/2)
 	switch {
 	case length == nil && (two || a.Context > 0 || a.Stretch > 0):
-		return fmt.Errorf("frequencies by length need the lengths")
+		return fmt.Errorf("frequencies that depend on the length need an operand with the lengths")
 	case length != nil && a.Context == 0:
 		return fmt.Errorf("context is 0, expected the length of short texts")
 	case two:

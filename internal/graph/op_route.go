@@ -41,7 +41,7 @@ var OpRoute = register(&OpDef{
 		}
 		a, s := n.Attr.(RouteAttr), n.In[0].Shape
 		if a.Used < 1 || a.Used > s.RowLen() {
-			return nil, fmt.Errorf("%d of %d experts are used, expected at least 1 and at most all", a.Used, s.RowLen())
+			return nil, fmt.Errorf("%d of %d experts are used, expected 1 to all of them", a.Used, s.RowLen())
 		}
 		if s.Outer.Add != 0 && s.Outer.Sym != tensor.None {
 			return nil, fmt.Errorf("logits are %s, expected a multiple of tokens", s)

@@ -58,14 +58,6 @@ type Pool struct {
 	oldest, newest int32
 	ncached        int
 	chains         uint64
-	stats          Stats
-}
-
-// Stats count what prefix reuse did.
-type Stats struct {
-	Queries int64 // tokens looked up
-	Hits    int64 // tokens found
-	Evicted int64 // cached blocks given to somebody else
 }
 
 // NewPool makes a pool of n blocks.
@@ -97,9 +89,6 @@ func (p *Pool) Available() int { return p.nfree + p.ncached }
 // Cached is the number of blocks kept only because somebody may want them.
 func (p *Pool) Cached() int { return p.ncached }
 
-// Stats returns the counters so far.
-func (p *Pool) Stats() Stats { return p.stats }
-
 // take gives an unpublished block with one reference; Available was checked.
 func (p *Pool) take() int32 {
 	id := p.free
@@ -110,7 +99,6 @@ func (p *Pool) take() int32 {
 		id = p.oldest
 		p.unlink(id)
 		p.unpublish(id)
-		p.stats.Evicted++
 	}
 	p.blocks[id].refs = 1
 	return id

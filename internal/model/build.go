@@ -54,7 +54,7 @@ const maxKVBlocks = 1 << 24
 
 func (kv KVLayout) check() error {
 	if kv.Blocks < 1 || kv.Blocks > maxKVBlocks || kv.MaxBlocksPerSeq < 1 || kv.MaxBlocksPerSeq > maxKVBlocks {
-		return fmt.Errorf("model: a cache of %d blocks, %d a sequence, expected 1 to %d of each", kv.Blocks, kv.MaxBlocksPerSeq, maxKVBlocks)
+		return fmt.Errorf("model: a cache of %d blocks, %d per sequence, expected 1 to %d of each", kv.Blocks, kv.MaxBlocksPerSeq, maxKVBlocks)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (m *Model) BuildEmbed(most tensor.Bind, o EmbedOptions) (*graph.Graph, *Por
 		return nil, nil, err
 	}
 	if own := m.cfg.Pooling; o.Pooling.Len() != own.Len() {
-		return nil, nil, fmt.Errorf("%s: pooling %s, expected %d side by side as in the model's own (%s)", m.store.Path(), o.Pooling, own.Len(), own)
+		return nil, nil, fmt.Errorf("%s: pooling %s, expected %d joined by + as in the model's own pooling, %s", m.store.Path(), o.Pooling, own.Len(), own)
 	}
 	c, p := m.context(b), &Ports{}
 	c.tokens(p)

@@ -141,12 +141,6 @@ func (c *Context) LayerNormed(name string, x *graph.Value, key string, eps float
 	return c.LayerNorm(name, x, c.Tensor(key+".weight", graph.RoleNorm, n), c.bias(key, needsBias, n), eps)
 }
 
-// RMSNormed is an RMSNorm over chunks of width elements by the weight below
-// key, plus offset.
-func (c *Context) RMSNormed(name string, x *graph.Value, key string, width int, eps, offset float32) *graph.Value {
-	return c.RMSNorm(name, x, c.Tensor(key+".weight", graph.RoleNorm, width), eps, offset)
-}
-
 // Layers builds the blocks one after the other, each in its scope; key is what
 // its weights begin with. It ends early once something is wrong, so that the
 // work done for a broken file does not grow with what it claims.

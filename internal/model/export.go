@@ -34,9 +34,8 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 		}
 	}
 	// A tied head that is in the files all the same follows the token table.
-	const head, table = "output.weight", "token_embd.weight"
-	if _, used := m.want[head]; !used {
-		keys[m.place(head).name] = []string{table}
+	if key := m.headKey(); key != headWeight {
+		keys[m.place(headWeight).name] = []string{key}
 	}
 	for _, name := range m.store.Names() {
 		if m.ofModule(name) {
@@ -50,6 +49,9 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 			return err
 		}
 		t, err := m.replaced(source, keys[name], value)
+		if err == nil && m.storesAnswers(name) {
+			t, err = m.answerRows(t, value)
+		}
 		if err != nil {
 			return err
 		}
@@ -59,6 +61,16 @@ func (m *Model) Export(value func(key string) ([]float32, error), emit func(weig
 		m.store.Drop(source)
 	}
 	return nil
+}
+
+const headWeight, tokenTable = "output.weight", "token_embd.weight"
+
+// headKey is the key of the head: that of the token table if they are tied.
+func (m *Model) headKey() string {
+	if _, used := m.want[headWeight]; !used {
+		return tokenTable
+	}
+	return headWeight
 }
 
 // ExportFresh gives emit the weights that training began from nothing, by the

@@ -8,7 +8,7 @@ import (
 // Falcon: layer norms, a feed-forward without a gate, and attention and
 // feed-forward side by side. The old ones share one norm between the two, or
 // run them one after the other; the new ones have a norm each. Some have ALiBi
-// in place of a rope, which GGUF files cannot say.
+// in place of a rope, which a GGUF file cannot store.
 
 func init() {
 	register(&architecture{name: "falcon", gguf: []string{"falcon"}, hf: []string{"falcon", "RefinedWeb", "RefinedWebModel"}, readGGUF: falconGGUF, readHF: falconHF})

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,6 +29,9 @@ type Adapter struct {
 	Scale float32
 }
 
+// ErrRank reports adapters of a rank that a projection cannot have.
+var ErrRank = errors.New("no such rank")
+
 // adapted is a projection y of x with what LoRA adds to it.
 func (c *Context) adapted(name string, x, y *graph.Value, key string, role graph.Role) *graph.Value {
 	if c.lora == nil || !slices.Contains(c.lora.Roles, role) || c.Err() != nil || c.isFresh(key) {
@@ -35,7 +39,7 @@ func (c *Context) adapted(name string, x, y *graph.Value, key string, role graph
 	}
 	in, out, rank := x.Shape.RowLen(), y.Shape.RowLen(), c.lora.Rank
 	if rank > min(in, out) {
-		c.wrong = fmt.Errorf("%s: a rank of %d for %s [%d,%d], expected at most %d", c.m.store.Path(), rank, key, out, in, min(in, out))
+		c.wrong = fmt.Errorf("%s: a rank of %d for %s [%d,%d], expected at most %d: %w", c.m.store.Path(), rank, key, out, in, min(in, out), ErrRank)
 		c.Fail("%w", c.wrong)
 		return y
 	}

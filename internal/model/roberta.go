@@ -24,7 +24,7 @@ func robertaHF(r *fields) description {
 // which positions count.
 func (d *bert) offset(r *fields, pad int) {
 	if pad+1 >= d.positions {
-		r.invalid("max_position_embeddings", "expected more than %d, since positions begin behind the padding's id, found %d", pad+1, d.positions)
+		r.invalid("max_position_embeddings", "expected more than %d, because positions begin after the padding's id, found %d", pad+1, d.positions)
 		return
 	}
 	d.pad = pad

@@ -459,6 +459,9 @@ func (m *Model) transposed(t weights.Tensor, how transform) (weights.Tensor, err
 	return t, nil
 }
 
+// EachMapping calls f with the memory of each mapped file of the weights.
+func (m *Model) EachMapping(f func(name string, mem []byte)) { m.store.EachMapping(f) }
+
 // Drop says that a backend has copied t: pages of the file may leave memory,
 // and a transposed copy goes with the last weight that was taken out of it.
 func (m *Model) Drop(t weights.Tensor) {

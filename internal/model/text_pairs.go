@@ -216,7 +216,7 @@ func pairTemplate(raw json.RawMessage) ([]pairPiece, error) {
 		for _, part := range p.Processors {
 			pieces, err := pairTemplate(part)
 			if err == nil && pieces != nil && found != nil {
-				err = fmt.Errorf("two processors in a row that put tokens around a pair, expected one: %w", weights.ErrUnsupported)
+				err = fmt.Errorf("two processors add tokens to a pair, expected one: %w", weights.ErrUnsupported)
 			}
 			if err != nil {
 				return nil, err
@@ -267,7 +267,7 @@ func pairTemplate(raw json.RawMessage) ([]pairPiece, error) {
 	}
 	for _, piece := range pieces {
 		if piece.segment < 0 || slices.ContainsFunc(piece.ids, func(id int32) bool { return id < 0 }) {
-			return nil, fmt.Errorf("field pair: a negative id: %w", weights.ErrInvalid)
+			return nil, fmt.Errorf("field pair: a token or segment id is negative, expected 0 or more: %w", weights.ErrInvalid)
 		}
 	}
 	return pieces, nil
@@ -302,7 +302,7 @@ func pairGGUF(m *Model, tok *tokenizer.Tokenizer) ([]pairPiece, error) {
 		return []pairPiece{{text: 1}, {text: 2, segment: 1}}, nil
 	}
 	if len(around) != 2 {
-		return nil, fmt.Errorf("%s: the tokenizer puts %d tokens around a text, expected 2 to know what belongs between two: %w", m.store.Path(), len(around), weights.ErrUnsupported)
+		return nil, fmt.Errorf("%s: the tokenizer puts %d tokens around a text, expected 2: one before it, and one after it that also separates two texts: %w", m.store.Path(), len(around), weights.ErrUnsupported)
 	}
 	kind, _ := m.store.GGUF().String("tokenizer.ggml.model")
 	if kind == "bert" || m.cfg.Arch == "modernbert" {

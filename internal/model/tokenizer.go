@@ -25,7 +25,7 @@ func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	h := st.HF()
 	file := filepath.Join(h.Dir, "tokenizer.json")
 	if h.TokenizerJSON == nil {
-		return nil, fmt.Errorf("%s: no such file; expected the tokenizer in this form, other forms (vocab.txt, tokenizer.model) are %w", file, weights.ErrUnsupported)
+		return nil, fmt.Errorf("%s: no such file: expected the tokenizer in this format, vocab.txt and tokenizer.model are %w", file, weights.ErrUnsupported)
 	}
 	config, err := h.Read("tokenizer_config.json")
 	if err != nil {

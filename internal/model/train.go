@@ -137,7 +137,7 @@ func (m *Model) BuildTrain(most tensor.Bind, o TrainOptions) (*graph.Graph, *Por
 		return nil, nil, nil, err
 	}
 	if len(parts.Params) == 0 {
-		return nil, nil, nil, errors.New("model: nothing is trained")
+		return nil, nil, nil, errors.New("model: no weight is trained, expected at least one")
 	}
 	return g, p, parts, nil
 }

@@ -259,7 +259,7 @@ func TestTokenizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(path, "tokenizer.json")
-	if _, err := open(t, path).Tokenizer(); !errors.Is(err, weights.ErrUnsupported) || !strings.HasPrefix(err.Error(), file+": no such file; expected ") {
+	if _, err := open(t, path).Tokenizer(); !errors.Is(err, weights.ErrUnsupported) || !strings.HasPrefix(err.Error(), file+": no such file: expected ") {
 		t.Errorf("without %s: %v", file, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
 
@@ -85,8 +86,43 @@ func (m *Model) asksGGUF() error {
 	if !ok || len(labels) != 2 || labels[0] != "yes" || labels[1] != "no" {
 		return nil // an ordinary classifier
 	}
-	m.answers("cls.output.weight", 0, 1)
+	m.answers(answersTensor, 0, 1)
 	return nil
+}
+
+// answersTensor has a copy of the head's rows for yes and no in GGUF files.
+const answersTensor = "cls.output.weight"
+
+func (m *Model) storesAnswers(name string) bool {
+	return m.cfg.scorer.asked && m.store.GGUF() != nil && name == answersTensor
+}
+
+// answerRows is t, the answersTensor, with the rows of a head that value has new
+// elements of. The tokenizer tells which rows these are.
+func (m *Model) answerRows(t weights.Tensor, value func(key string) ([]float32, error)) (weights.Tensor, error) {
+	tok, err := m.Tokenizer()
+	if err != nil {
+		return t, err
+	}
+	var ids [2]int32
+	for i, word := range []string{"yes", "no"} {
+		id, ok := tok.ID(word)
+		if !ok {
+			return t, m.fault(t.Name, "a row of the head for %q, expected a token of that name", word)
+		}
+		ids[i] = id
+	}
+	head, err := value(m.headKey())
+	if head == nil || err != nil {
+		return t, err
+	}
+	var rows []float32
+	for _, id := range ids {
+		n := m.cfg.Dim
+		rows = append(rows, head[int(id)*n:(int(id)+1)*n]...)
+	}
+	t.DType, t.Data = tensor.F32, tensor.Bytes(rows)
+	return t, nil
 }
 
 // answers makes the model one that is asked; rows yes and no of a matrix

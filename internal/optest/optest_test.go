@@ -74,36 +74,6 @@ type answers map[string][][]float32
 // graphOf is a way to build a case: forward, or with its gradients.
 type graphOf func(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error)
 
-func forward(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error) {
-	b := NewBench(bind, false)
-	return b, c.Build(b), b.Err()
-}
-
-// backward adds the gradient rule of each output's op; the outputs are the
-// gradients of the operands that were drawn at random.
-func backward(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error) {
-	b := NewBench(bind, true)
-	outs := c.Build(b)
-	if b.Err() != nil {
-		return b, nil, b.Err()
-	}
-	y := outs[0]
-	dOut := make([]*graph.Value, len(y.Node.Out))
-	dOut[y.Index] = b.F32(y.Shape.Outer, y.Shape.Inner[:y.Shape.Rank()-1]...)
-	var grads []*graph.Value
-	for i, d := range y.Node.Op.Grad(b.Builder, y.Node, dOut) {
-		if d != nil && y.Node.In[i].Node.Leaf != nil {
-			grads = append(grads, d)
-		}
-	}
-	return b, grads, b.Err()
-}
-
-func differentiable(c Case) bool {
-	b, outs, err := forward(c, binds[1])
-	return err == nil && !c.NoGrad && b != nil && outs[0].Node.Op.Grad != nil && len(outs[0].Node.In) > 0
-}
-
 // TestParity holds every backend to the reference, forward and backward.
 func TestParity(t *testing.T) {
 	known := answers{}
@@ -117,7 +87,7 @@ func TestParity(t *testing.T) {
 			defer b.Close()
 			for _, c := range Cases() {
 				parity(t, c, be, b, known, "forward")
-				if differentiable(c) {
+				if Differentiable(c, binds[1]) {
 					parity(t, c, be, b, known, "backward")
 				}
 			}
@@ -125,7 +95,7 @@ func TestParity(t *testing.T) {
 	}
 }
 
-var builds = map[string]graphOf{"forward": forward, "backward": backward}
+var builds = map[string]graphOf{"forward": Forward, "backward": Backward}
 
 func parity(t *testing.T, c Case, how backend, be plan.Backend, known answers, what string) {
 	t.Helper()
@@ -169,9 +139,9 @@ func parity(t *testing.T, c Case, how backend, be plan.Backend, known answers, w
 func TestEveryOpHasACase(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range Cases() {
-		builds := []graphOf{forward}
-		if differentiable(c) {
-			builds = append(builds, backward)
+		builds := []graphOf{Forward}
+		if Differentiable(c, binds[1]) {
+			builds = append(builds, Backward)
 		}
 		for _, build := range builds {
 			b, _, err := build(c, binds[1])
@@ -195,11 +165,11 @@ func TestEveryOpHasACase(t *testing.T) {
 func TestGradients(t *testing.T) {
 	covered := map[string]bool{}
 	for _, c := range Cases() {
-		if !differentiable(c) {
+		if !Differentiable(c, binds[1]) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			b, grads, err := backward(c, binds[1])
+			b, grads, err := Backward(c, binds[1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +258,7 @@ func TestNothingAllocates(t *testing.T) {
 	}
 	defer be.Close()
 	for _, c := range Cases() {
-		b, outs, err := forward(c, binds[2])
+		b, outs, err := Forward(c, binds[2])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,9 +289,9 @@ func TestPlainGo(t *testing.T) {
 	defer be.Close()
 	seen := 0
 	for _, c := range Cases() {
-		builds := []graphOf{forward}
-		if differentiable(c) {
-			builds = append(builds, backward)
+		builds := []graphOf{Forward}
+		if Differentiable(c, binds[1]) {
+			builds = append(builds, Backward)
 		}
 		for _, build := range builds {
 			b, outs, err := build(c, binds[1])
@@ -379,9 +349,9 @@ func TestBitsAtAnyWorkers(t *testing.T) {
 		return res
 	}
 	for _, c := range Cases() {
-		builds := []graphOf{forward}
-		if differentiable(c) {
-			builds = append(builds, backward)
+		builds := []graphOf{Forward}
+		if Differentiable(c, binds[1]) {
+			builds = append(builds, Backward)
 		}
 		for _, build := range builds {
 			want := run(c, build, 1)
@@ -448,7 +418,7 @@ func TestScalarActivationsShow(t *testing.T) {
 	} {
 		cases := Cases()
 		c := cases[slices.IndexFunc(cases, func(c Case) bool { return c.Name == name })]
-		b, outs, err := forward(c, binds[1])
+		b, outs, err := Forward(c, binds[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestSiblingsKeepTheirBits(t *testing.T) {
 				for _, c := range siblings() {
 					for _, bind := range binds {
 						run := func(be plan.Backend) ([][]float32, int) {
-							b, outs, err := forward(c, bind)
+							b, outs, err := Forward(c, bind)
 							if err != nil {
 								t.Fatal(err)
 							}

@@ -92,7 +92,7 @@ func (b bench) check(ctx context.Context, g Group, src *source, entries []*entry
 	}
 	ref, err := start(ctx, g.Reference, b.cores)
 	if err != nil {
-		return fmt.Errorf("the reference (is scripts/peers/setup.sh through?): %w", err)
+		return fmt.Errorf("the reference (did scripts/peers/setup.sh finish?): %w", err)
 	}
 	defer ref.close()
 	for i, work := range g.Works {

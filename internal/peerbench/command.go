@@ -32,7 +32,7 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 			"steady": func(r commandRun) (float64, float64) { return r.steady, 1 },
 		}[q.Op]
 		if !ok {
-			return fmt.Errorf("a command does not know %s", q.Op)
+			return fmt.Errorf("a command has no op %s", q.Op)
 		}
 		for i := range max(2, len(q.Batches)) {
 			r, err := w.runOnce(q.Op != "start")
@@ -93,7 +93,7 @@ func (w *commandWorker) runOnce(memory bool) (r commandRun, err error) {
 	}
 	if memory {
 		if r.peak = peakMiB(cmd.ProcessState); r.peak == 0 || len(held) == 0 {
-			return r, fmt.Errorf("%s: it ended before its memory was looked at, or the system does not tell", w.argv[0])
+			return r, fmt.Errorf("%s: it ended before its memory was read, or the system does not report it", w.argv[0])
 		}
 		r.steady = stats.Median(held)
 	}

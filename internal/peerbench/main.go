@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"hotpath/internal/atomicfile"
 	"hotpath/internal/kernel/isa"
 )
 
@@ -114,7 +115,7 @@ func runGroups(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(*jsonFile, append(data, '\n'), 0o644); err != nil {
+		if err := atomicfile.WriteFile(*jsonFile, append(data, '\n')); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"hotpath/internal/atomicfile"
 )
 
 // Report is one run of peerbench.
@@ -79,7 +81,7 @@ func newRow(w Work, r Runner, err error) *Row {
 // addAnswer takes a turn: the median of its repetitions is one sample.
 func (r *Row) addAnswer(a answer) error {
 	if len(a.Seconds) == 0 || len(a.Seconds) != len(a.Amount) {
-		return fmt.Errorf("%d times for %d amounts", len(a.Seconds), len(a.Amount))
+		return fmt.Errorf("%d times and %d amounts, expected as many of each", len(a.Seconds), len(a.Amount))
 	}
 	rates := make([]float64, len(a.Seconds))
 	for i, s := range a.Seconds {
@@ -294,7 +296,7 @@ func (r *Report) writeDocs(path string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	return atomicfile.WriteFile(path, []byte(text))
 }
 
 func between(text, name, body string) (string, error) {
@@ -302,7 +304,7 @@ func between(text, name, body string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return "", fmt.Errorf("no %s … %s", strings.TrimSpace(begin), end)
+		return "", fmt.Errorf("the page has no %s before %s", strings.TrimSpace(begin), end)
 	}
 	return before + begin + body + end + after, nil
 }

@@ -215,7 +215,7 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], q.Steps, sample.Params{})
 		return err
 	}
-	return fmt.Errorf("hotpath does not know %s", q.Op)
+	return fmt.Errorf("hotpath has no op %s", q.Op)
 }
 
 // timed measures all batches but the first, which warms up.
@@ -285,7 +285,7 @@ func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int, 
 			return nil, 0, 0, err
 		}
 		if c := s.Timing().Cached; c > 0 {
-			return nil, 0, 0, fmt.Errorf("%d tokens of a prompt were cached: the measure wants new ones", c)
+			return nil, 0, 0, fmt.Errorf("%d tokens of a prompt were cached, expected none", c)
 		}
 	}
 	from, to := times[0][0], times[0][n-1]

@@ -193,9 +193,9 @@ func TestCommandWorker(t *testing.T) {
 	if a := ask("start", lists...); a.Error != "" || !slices.Equal(a.Amount, []float64{1}) || !(a.Seconds[0] > 0) {
 		t.Errorf("answer %+v, expected one timed start", a)
 	}
-	for _, op := range []string{"peak", "steady"} { // a command so short may end before it is looked at
+	for _, op := range []string{"peak", "steady"} { // a command so short may end before its memory is read
 		a := ask(op, lists...)
-		if a.Error == "" && !(len(a.Amount) == 1 && a.Amount[0] > 0 && a.Seconds[0] == 1) || a.Error != "" && !strings.Contains(a.Error, "looked at") {
+		if a.Error == "" && !(len(a.Amount) == 1 && a.Amount[0] > 0 && a.Seconds[0] == 1) || a.Error != "" && !strings.Contains(a.Error, "before its memory was read") {
 			t.Errorf("%s: answer %+v, expected MiB", op, a)
 		}
 	}

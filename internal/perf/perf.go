@@ -103,9 +103,6 @@ func Open() *Counters {
 	return c
 }
 
-// Missing lists the events that are not counted.
-func (c *Counters) Missing() []Missing { return c.missing }
-
 // Hardware reports whether any event of the processor is counted.
 func (c *Counters) Hardware() bool {
 	missing := map[string]bool{}

@@ -25,7 +25,7 @@ func TestEachEventCountedOrExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	why := map[string]string{}
-	for _, m := range c.Missing() {
+	for _, m := range c.missing {
 		if m.Why == "" {
 			t.Errorf("%s is missing without a reason", m.Event)
 		}

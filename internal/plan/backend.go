@@ -159,9 +159,8 @@ type Limited interface {
 // Prober is an Exec that can sample the machine's ceilings with its workers. No
 // run may be in flight.
 type Prober interface {
-	// Probe samples a ceiling after a run of ran nanoseconds, if the recorder
-	// wants a sample.
-	Probe(rec *profile.Recorder, ran int64)
+	// Probe samples a ceiling, if the recorder wants a sample.
+	Probe(rec *profile.Recorder)
 	// ProbeRest takes the samples that a short recording lacks.
 	ProbeRest(rec *profile.Recorder)
 }

@@ -63,7 +63,7 @@ func placeBarriers(p *Plan) {
 //   - only steps of a chunk read that chunk's values.
 func Check(p *Plan) error {
 	if p.Commit != commit(slices.Clone(p.Steps)) || p.Commit < len(p.Steps) && !p.Steps[p.Commit].Barrier {
-		return fmt.Errorf("step %d, where a run cannot be cancelled any more, is another one or has no barrier", p.Commit)
+		return fmt.Errorf("step %d has no barrier, or is not the first step that commits: expected both", p.Commit)
 	}
 	version := make([]*graph.Value, len(p.Graph.Values)) // [ID of a buffer's owner] version that it holds
 	var owners []*graph.Value                            // of buffers that hold something, but for weights, which overlap nothing
@@ -227,7 +227,7 @@ func (c *formCheck) step(i int) error {
 			continue
 		}
 		if !slices.Contains(c.held(v), s.Reads[k]) {
-			return fmt.Errorf("step %d (%s) reads %s as %s, which nobody has written then", i, s.Name, v, s.Reads[k])
+			return fmt.Errorf("step %d (%s) reads %s as %s, which no step before it has written", i, s.Name, v, s.Reads[k])
 		}
 		if !slices.Contains(c.plan.taken(s, v), s.Reads[k]) {
 			return fmt.Errorf("step %d (%s) reads %s as %s, but does not take that format", i, s.Name, v, s.Reads[k])

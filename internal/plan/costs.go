@@ -30,6 +30,7 @@ type costing struct {
 // reading is an input whose integers some cost depends on.
 type reading struct {
 	value *graph.Value
+	shape tensor.Shape // of value
 	host  []int32
 	taken []int32 // of the run at hand
 }
@@ -55,7 +56,8 @@ type stepCost struct {
 	reads bool       // the integers of inputs too
 	// inner are values of the step that fusion keeps out of memory.
 	inner []tensor.Shape
-	// again are operands that an earlier node of the step has read or written.
+	// again are operands that an earlier node of the step has read or written, or
+	// that the same node has twice.
 	again []again
 	// sums are results that the step adds to, so that it reads them too.
 	sums []again
@@ -144,7 +146,7 @@ func newStepCost(p *Plan, s *Step, weights []Packed) stepCost {
 			if k >= len(n.In) && s.Sums(v) {
 				sc.sums = append(sc.sums, again{cc.sizes[k], *t})
 			}
-			if k < len(n.In) && (read[v] || s.skips(n, k)) {
+			if k < len(n.In) && (read[v] || s.skips(n, k) || slices.Contains(n.In[:k], v)) {
 				sc.again = append(sc.again, again{cc.sizes[k], *t})
 			}
 		}
@@ -206,7 +208,7 @@ func (c *costing) bindReadings(p *Plan, s *stepCost, io []byte) {
 			if r < 0 {
 				r = len(c.reads)
 				pl := p.Place(v)
-				c.reads = append(c.reads, reading{value: v, host: asI32(io[pl.Offset : pl.Offset+pl.Bytes])})
+				c.reads = append(c.reads, reading{value: v, shape: v.Shape, host: asI32(io[pl.Offset : pl.Offset+pl.Bytes])})
 			}
 			s.calls[i].reads[k], s.reads = r, true
 		}
@@ -313,7 +315,7 @@ func (c *costing) room() int {
 func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
 	for i := range c.reads {
 		r := &c.reads[i]
-		dst = append(dst, r.host[:r.value.Shape.Len(b)]...)
+		dst = append(dst, r.host[:r.shape.Len(b)]...)
 	}
 	return dst
 }
@@ -324,7 +326,7 @@ func (c *costing) Costs(run *profile.Run) {
 	at := 0
 	for i := range c.reads {
 		r := &c.reads[i]
-		n := r.value.Shape.Len(b)
+		n := r.shape.Len(b)
 		r.taken, at = run.Inputs[at:at+n], at+n
 	}
 	same := b == c.bind

@@ -34,7 +34,7 @@ func directCost(s *plan.Session, p *plan.Plan, step *plan.Step, b tensor.Bind) p
 			if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.InputLeaf && v.DType == tensor.I32 {
 				c.In[i].I32 = s.I32(v)[:v.Shape.Len(b)]
 			}
-			if read[v] {
+			if read[v] || slices.Contains(n.In[:i], v) {
 				sum.Bytes -= c.In[i].Bytes()
 			}
 		}
@@ -171,14 +171,7 @@ func TestNodesOfSiblings(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := cpuBackend(t)
-	p, err := plan.Compile("generate", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openSession(t, "generate", g, be, []tensor.Bind{g.Max}, m)
 	defer s.Close()
 	rec := profile.NewRecorder(profile.Options{})
 	if err := s.Attach(rec, plan.ProfileLabels{Model: "llama"}); err != nil {

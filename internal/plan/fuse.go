@@ -52,6 +52,7 @@ func uses(g *graph.Graph, live []bool) [][]*graph.Node {
 // the larger first. Nodes of the host are steps of their own.
 func fuse(g *graph.Graph, live, host []bool, patterns []Pattern) []Step {
 	us := uses(g, live)
+	asGradientsRead(g, us)
 	taken := slices.Clone(host)
 	type group struct {
 		kind    string
@@ -100,6 +101,24 @@ func fuse(g *graph.Graph, live, host []bool, patterns []Pattern) []Step {
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// asGradientsRead adds, to the readers of a value that is computed once more, the
+// gradients that read the second one. So both are fused alike, by the same kernels,
+// and have the same bits.
+func asGradientsRead(g *graph.Graph, us [][]*graph.Node) {
+	for _, n := range g.Nodes {
+		if n.Again == nil {
+			continue
+		}
+		for i, v := range n.Out {
+			for _, u := range us[n.Again.Out[i].ID] {
+				if u.Stage == graph.StageBackward {
+					us[v.ID] = append(us[v.ID], u)
+				}
+			}
+		}
+	}
 }
 
 // match collects the nodes of a pattern rooted at n. Nodes outside may read an

@@ -143,14 +143,7 @@ func TestCostsOfMergedSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	cost := func(be plan.Backend) (sum profile.Cost, p *plan.Plan) {
-		prog, err := plan.Compile("generate", g, be, []tensor.Bind{one}, plan.CompileOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, m), plan.BindOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, prog := openSession(t, "generate", g, be, []tensor.Bind{one}, m)
 		defer s.Close()
 		rec := profile.NewRecorder(profile.Options{})
 		if err := s.Attach(rec, plan.ProfileLabels{Model: "llama"}); err != nil {

@@ -209,7 +209,7 @@ func alive(g *graph.Graph) []bool {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
-		if len(n.Op.InPlace) > 0 {
+		if n.Effect() {
 			live[i] = true
 		}
 		if !live[i] {

@@ -214,20 +214,28 @@ func randomGraph(rng *rand.Rand, n int) (*graph.Builder, []*graph.Value) {
 	return b, vs
 }
 
+// openSession compiles g and binds it. The caller closes the session, before the
+// file that its weights are in.
+func openSession(t *testing.T, name string, g *graph.Graph, be plan.Backend, buckets []tensor.Bind, w plan.Source) (*plan.Session, *plan.Program) {
+	t.Helper()
+	p, err := plan.Compile(name, g, be, buckets, plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, w), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, p
+}
+
 func run(t *testing.T, g *graph.Graph, err error, out *graph.Value, bind tensor.Bind) []float32 {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openSession(t, "test", g, be, plan.Buckets(be, g.Max), noWeights{})
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, in := range g.Inputs {
@@ -400,14 +408,7 @@ func TestRunBeyondMaximum(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openSession(t, "test", g, be, plan.Buckets(be, g.Max), noWeights{})
 	defer s.Close()
 	if err := s.Run(context.Background(), tensor.Bind{T: 10, S: 1, R: 1}); err == nil || !strings.Contains(err.Error(), "beyond the maximum") {
 		t.Errorf("ten tokens of at most nine: %v", err)
@@ -428,14 +429,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	be := ref.New()
-	p, err := plan.Compile("test", g, be, plan.Buckets(be, g.Max), plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, noWeights{}), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openSession(t, "test", g, be, plan.Buckets(be, g.Max), noWeights{})
 	defer s.Close()
 	if err := s.Attach(profile.NewRecorder(profile.Options{}), plan.ProfileLabels{}); err != nil {
 		t.Fatal(err)
@@ -443,7 +437,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 	if err := s.Run(context.Background(), g.Max); err != nil {
 		t.Fatal(err)
 	}
-	if _, end := s.Ran(); end == 0 {
+	if _, end := s.Slot(0).Ran(); end == 0 {
 		t.Fatal("a recorded run has no times")
 	}
 	beyond := g.Max
@@ -451,7 +445,7 @@ func TestRanForgetsWhatCameBefore(t *testing.T) {
 	if err := s.Run(context.Background(), beyond); err == nil {
 		t.Fatal("a run beyond the maximum")
 	}
-	if start, end := s.Ran(); start != 0 || end != 0 {
+	if start, end := s.Slot(0).Ran(); start != 0 || end != 0 {
 		t.Errorf("a run that did not begin was from %d to %d", start, end)
 	}
 }

@@ -31,7 +31,10 @@ func (s *Session) SetPhase(i int) { s.phase = i }
 // flight.
 func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	s.disown()
-	s.handles, s.rec, s.labels, s.recorded = nil, rec, l, false
+	s.rec, s.labels, s.recorded = rec, l, false
+	for _, sl := range s.slots {
+		sl.plans = nil
+	}
 	if rec == nil {
 		return nil
 	}
@@ -39,50 +42,36 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	if len(phases) == 0 {
 		phases = []string{s.prog.Name}
 	}
-	for _, sl := range s.slots {
-		sl.costs = make([][]*costing, len(phases))
+	plans := make([][][]recorded, len(s.slots)) // [slot][phase][bucket]
+	for k, sl := range s.slots {
+		plans[k] = make([][]recorded, len(phases))
 		for p := range phases {
 			for _, pl := range s.prog.Plans {
 				// Each plan of the recorder has a costing of its own, because the
 				// recorder may ask for costs of one plan while it folds another.
-				sl.costs[p] = append(sl.costs[p], newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights))
+				plans[k][p] = append(plans[k][p], recorded{costs: newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights)})
 			}
 		}
 	}
-	handles := make([][]profile.PlanHandle, len(phases))
 	for p, phase := range phases {
 		for i, e := range s.slots[0].execs {
 			d := s.describe(i, e, phase)
-			d.Inputs = s.slots[0].costs[p][i].room()
+			d.Inputs = plans[0][p][i].costs.room()
 			h, err := rec.Plan(d)
 			if err != nil {
 				return fmt.Errorf("plan: %s: %w", s.prog.Name, err)
 			}
-			handles[p] = append(handles[p], h)
+			for k := range plans {
+				plans[k][p][i].handle = h
+			}
 		}
 	}
-	s.handles, s.phase = handles, 0
-	s.eachArena(func(c Class, a Arena) { rec.Own(s.prog.Name+" "+c.String(), a.Host()) })
+	for k, sl := range s.slots {
+		sl.plans = plans[k]
+	}
+	s.phase = 0
+	s.own()
 	return nil
-}
-
-// eachArena gives f the arenas of the session and of its slots.
-func (s *Session) eachArena(f func(c Class, a Arena)) {
-	for c, a := range s.mem.Arenas {
-		if a != nil {
-			f(Class(c), a)
-		}
-	}
-	for _, sl := range s.slots {
-		if a := sl.mem.Arenas[IO]; a != nil {
-			f(IO, a)
-		}
-	}
-}
-
-// disown removes the arenas from the recorder.
-func (s *Session) disown() {
-	s.eachArena(func(_ Class, a Arena) { s.rec.Disown(a.Host()) })
 }
 
 func (s *Session) describe(bucket int, e Exec, phase string) profile.Plan {

@@ -122,6 +122,24 @@ func sameForm(a, b Form) bool { return a.Format == b.Format && a.Place == b.Plac
 // Packing is the resident format of a weight; nil for the file's rows.
 func (p *Program) Packing(weight *graph.Value) *Format { return p.table.packings[weight.ID] }
 
+// MemoryBytes is the size of each arena of a session of p, and of its weights in the
+// formats in which they are resident; IO is the size of one slot.
+func (p *Program) MemoryBytes() [NumClasses]int64 {
+	var b [NumClasses]int64
+	for _, pl := range p.Plans {
+		for c := range b {
+			b[c] = max(b[c], pl.ArenaBytes[c])
+		}
+	}
+	b[Weights] = 0
+	for _, n := range p.Graph.Nodes {
+		if n.Leaf != nil && n.Leaf.Kind == graph.WeightLeaf {
+			b[Weights] += formBytes(n.Out[0], p.Packing(n.Out[0]), p.Graph.Max)
+		}
+	}
+	return b
+}
+
 // Uniform reports whether every op uses one rule for any number of rows. The
 // result of a row then does not depend on the other rows of its batch. Attention
 // over a cache has another kernel for the only query of a sequence, unless the

@@ -24,10 +24,10 @@ type Session struct {
 	state   *stateArena
 	slots   []*Slot
 
-	handles  [][]profile.PlanHandle // [phase][bucket] while a recorder is attached
-	phase    int                    // of the next run
-	rec      *profile.Recorder      // of handles
-	recorded bool                   // some run was
+	phase    int               // of the next run
+	rec      *profile.Recorder // nil: none is attached
+	recorded bool              // some run was
+	owned    [][]byte          // memory that the recorder knows as this session's
 	labels   ProfileLabels
 	paused   bool
 
@@ -136,13 +136,7 @@ func (s *Session) Program() *Program { return s.prog }
 // MemoryBytes is the size of each arena of the session; IO is the size of one
 // slot.
 func (s *Session) MemoryBytes() [NumClasses]int64 {
-	var b [NumClasses]int64
-	for _, pl := range s.prog.Plans {
-		for c := range b {
-			b[c] = max(b[c], pl.ArenaBytes[c])
-		}
-	}
-	return b
+	return s.prog.MemoryBytes()
 }
 
 // Slots is the number of runs that can be in flight.
@@ -180,20 +174,9 @@ func (s *Session) Partial() { s.end = partial }
 // program.
 func (s *Session) Forward() { s.end = forward }
 
-// Enqueue starts a run with the inputs that are in the IO arena.
-func (s *Session) Enqueue(ctx context.Context, b tensor.Bind) error {
-	return s.slots[0].Enqueue(ctx, b)
-}
-
-// Wait ends the run that Enqueue started; outputs can be read then.
-func (s *Session) Wait() error { return s.slots[0].Wait() }
-
-// Run is Enqueue and Wait.
+// Run computes a batch with the inputs that are in the IO arena, and waits for it.
+// Whoever wants to go on meanwhile takes a Slot.
 func (s *Session) Run(ctx context.Context, b tensor.Bind) error { return s.slots[0].Run(ctx, b) }
-
-// Ran returns the start and the end of the last run; 0 if it was not recorded or
-// failed.
-func (s *Session) Ran() (start, end int64) { return s.slots[0].Ran() }
 
 // Active is the number of workers of the last run; 0 if the backend does not
 // report it.
@@ -234,6 +217,7 @@ func (s *Session) Close() error {
 	if s.weights != nil {
 		errs = append(errs, s.ws.release(s.prog, s.weights.keys, true))
 		s.weights = nil
+		s.ownWeights()
 	}
 	return errors.Join(errs...)
 }

@@ -18,14 +18,20 @@ type Slot struct {
 	sess  *Session
 	mem   Memory       // the session's, with IO of its own
 	execs []Exec       // one per bucket
-	costs [][]*costing // [phase][bucket] while a recorder is attached
+	plans [][]recorded // [phase][bucket] while a recorder is attached
 
 	running int // bucket in flight, -1 when idle
 	last    int // bucket of the last run
 	bind    tensor.Bind
 	run     *profile.Run
-	phase   int      // of run
-	ran     [2]int64 // start and end of the last run, where it was recorded
+	plan    *recorded // of run
+	ran     [2]int64  // start and end of the last run, where it was recorded
+}
+
+// recorded is a plan in one phase, as the recorder knows it.
+type recorded struct {
+	handle profile.PlanHandle
+	costs  *costing
 }
 
 // Session is the session that the slot belongs to.
@@ -64,8 +70,9 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		}
 		k += s.prog.ends[end]
 	}
-	if s.handles != nil && !s.paused {
-		sl.run, sl.phase = s.handles[s.phase][k].Acquire(), s.phase
+	if sl.plans != nil && !s.paused {
+		sl.plan = &sl.plans[s.phase][k]
+		sl.run = sl.plan.handle.Acquire()
 		sl.run.Tokens, sl.run.Sequences, sl.run.Rows = b.T, b.S, b.R
 		if sl.run.Shares = append(sl.run.Shares, s.shares...); len(s.shares) == 1 {
 			sl.run.Request = s.shares[0].Request
@@ -75,7 +82,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		sl.run.Start = profile.Now()
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
-		sl.abandon(k)
+		sl.abandon()
 		return err
 	}
 	sl.running, sl.last = k, k
@@ -90,18 +97,20 @@ func (sl *Slot) Wait() error {
 	}
 	sl.running = -1
 	if err := sl.execs[k].Wait(); err != nil {
-		sl.abandon(k)
+		sl.abandon()
 		return err
 	}
 	if sl.run != nil {
 		sl.run.End = profile.Now()
 		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
-		c := sl.costs[sl.phase][k]
+		c := sl.plan.costs
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
-		err := sl.sess.handles[sl.phase][k].Release(sl.run)
-		if p, ok := sl.execs[k].(Prober); ok {
-			p.Probe(sl.sess.rec, sl.ran[1]-sl.ran[0])
+		err := sl.plan.handle.Release(sl.run)
+		if sl.plan.handle.ProbeDue() {
+			if p, ok := sl.execs[k].(Prober); ok {
+				p.Probe(sl.sess.rec)
+			}
 		}
 		return err
 	}
@@ -120,9 +129,9 @@ func (sl *Slot) Run(ctx context.Context, b tensor.Bind) error {
 	return sl.Wait()
 }
 
-func (sl *Slot) abandon(bucket int) {
+func (sl *Slot) abandon() {
 	if sl.run != nil {
-		sl.sess.handles[sl.phase][bucket].Discard(sl.run)
+		sl.plan.handle.Discard(sl.run)
 		sl.run = nil
 	}
 }

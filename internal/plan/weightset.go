@@ -55,14 +55,14 @@ func (s *WeightSet) Bytes() int64 {
 	return n
 }
 
-// HeapBytes is the part of Bytes in formats of the backend. The rest is the
-// mapped file.
+// HeapBytes is the part of Bytes that a backend packed on the Go heap. The rest is in
+// the mapped file or in the memory of a device.
 func (s *WeightSet) HeapBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n int64
 	for k, r := range s.resident {
-		if k.format != nil && r.packed != nil {
+		if _, device := r.packed.(Freer); k.format != nil && r.packed != nil && !device {
 			n += r.packed.Bytes()
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"hotpath/internal/atomicfile"
 )
 
 const (
@@ -98,7 +100,7 @@ func (p *Puller) fetch(ctx context.Context, f *file, path string, add func(n int
 	if err := os.Rename(part, path); err != nil {
 		return d.came, err
 	}
-	return d.came, syncDir(filepath.Dir(path))
+	return d.came, atomicfile.SyncDir(filepath.Dir(path))
 }
 
 const partSuffix = ".incomplete"

@@ -211,7 +211,7 @@ func (p *Puller) complete(ctx context.Context, f *remote) error {
 		case hashName(tag, 40, 40):
 			f.file.git = tag
 		default:
-			return false, permanent{fmt.Errorf("%s: ETag %.80q, expected a hash to check it by", f.file.name, tag)}
+			return false, permanent{fmt.Errorf("%s: ETag %.80q, expected a hash", f.file.name, tag)}
 		}
 		if size < 0 {
 			return false, permanent{fmt.Errorf("%s: the server does not say how long it is", f.file.name)}
@@ -273,7 +273,7 @@ func (p *Puller) fetchAll(ctx context.Context, c repoCache, files []remote) (int
 func (p *Puller) checkSpace(dir string, need int64) error {
 	const reserve = 64 << 20 // bytes that stay free
 	if free := freeSpace(dir); free >= 0 && need > 0 && free < plus(need, reserve) {
-		return fmt.Errorf("%s: %.1f MB to write and %d MB to keep, but %.1f MB free: %w",
+		return fmt.Errorf("%s: %.1f MB to write and %d MB to leave free, but %.1f MB free: %w",
 			dir, float64(need)/(1<<20), reserve>>20, float64(free)/(1<<20), ErrSpace)
 	}
 	return nil

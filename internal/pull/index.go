@@ -46,7 +46,7 @@ func (p *Puller) findRelease(ctx context.Context, ref Ref) (release, error) {
 	}
 	best := pick.best
 	if best.name == "" {
-		return release{}, fmt.Errorf("%s: the index has no file of it that fits: %w", ref, ErrNotFound)
+		return release{}, fmt.Errorf("%s: the index has no matching file: %w", ref, ErrNotFound)
 	}
 	if !hashName(best.sha256, 64, 64) {
 		return release{}, fmt.Errorf("%s: the index has no SHA-256 of %s, so it cannot be checked", ref, best.name)
@@ -56,7 +56,7 @@ func (p *Puller) findRelease(ctx context.Context, ref Ref) (release, error) {
 		return release{}, fmt.Errorf("%s: %s: %w", ref, best.name, err)
 	}
 	if from.Scheme == "https" && at.Scheme != "https" {
-		return release{}, fmt.Errorf("%s: %s lies at an address that is not https", ref, best.name)
+		return release{}, fmt.Errorf("%s: the address of %s is not https", ref, best.name)
 	}
 	if at.Host == from.Host && at.User == nil {
 		at.User = from.User

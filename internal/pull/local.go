@@ -45,7 +45,7 @@ func (p *Puller) listLocal() ([]Model, error) {
 // removeLocal deletes a link. What is no link was not made here.
 func (p *Puller) removeLocal(m Model) error {
 	if _, err := os.Readlink(m.Path); err != nil {
-		return fmt.Errorf("%s: %s is no link but the model itself, which hotpath did not fetch: delete it by hand", m.Name, m.Path)
+		return fmt.Errorf("%s: %s is the model itself, not a link, and hotpath did not fetch it: delete it by hand", m.Name, m.Path)
 	}
 	return os.Remove(m.Path)
 }

@@ -116,7 +116,7 @@ func (p *Puller) sizeOf(ctx context.Context, f *file) (size int64, err error) {
 func (p *Puller) pipDownload(ctx context.Context, ref Ref) (got archive, err error) {
 	python, err := exec.LookPath(p.Python)
 	if err != nil {
-		return archive{}, fmt.Errorf("%s: no index of packages is configured and %s is not here to ask pip: set PIP_INDEX_URL", ref, p.Python)
+		return archive{}, fmt.Errorf("%s: no index of packages is configured, and %s, which would run pip, is not installed: set PIP_INDEX_URL", ref, p.Python)
 	}
 	dir, err := os.MkdirTemp(p.Packages, ".download-")
 	if err != nil {

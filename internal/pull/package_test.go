@@ -193,7 +193,7 @@ func TestPullPackageFails(t *testing.T) {
 		says string
 	}{
 		"no package":    {ref: "pip:absent", is: ErrNotFound, says: "404"},
-		"no version":    {ref: "pip:my-pkg==7", is: ErrNotFound, says: "no file of it that fits"},
+		"no version":    {ref: "pip:my-pkg==7", is: ErrNotFound, says: "the index has no matching file"},
 		"wrong hash":    {lie: true, is: ErrCorrupt, says: "SHA-256"},
 		"no models":     {data: zipOf(t, entry{"a.py", "x"}), is: ErrNoModel, says: "expected config.json with"},
 		"not a zip":     {data: []byte("hello"), says: "zip"},

@@ -324,7 +324,7 @@ func TestPullFails(t *testing.T) {
 		"file outside":   {api: answer(info(`{"rfilename":"../x.gguf"}`)), says: "expected a path within the model"},
 		"file absolute":  {api: answer(info(`{"rfilename":"/x.gguf"}`)), says: "expected a path within the model"},
 		"file backslash": {api: answer(info(`{"rfilename":"a\\..\\x.gguf"}`)), says: "expected a path within the model"},
-		"hash is a path": {api: answer(info(`{"rfilename":"m.gguf","lfs":{"sha256":"../../x","size":5}}`)), says: "expected a hash to check it by"},
+		"hash is a path": {api: answer(info(`{"rfilename":"m.gguf","lfs":{"sha256":"../../x","size":5}}`)), says: "expected a hash"},
 		"nothing":        {api: answer(info("")), is: ErrNoModel, says: "expected config.json with *.safetensors"},
 		"pickle":         {api: answer(info(`{"rfilename":"config.json"},{"rfilename":"pytorch_model.bin"}`)), is: ErrNoModel, says: "pytorch_model.bin is not read"},
 		"no space":       {api: answer(info(`{"rfilename":"m.gguf","lfs":{"sha256":"` + sha256Of(nil) + `","size":1152921504606846976}}`)), is: ErrSpace, says: "MB free"},

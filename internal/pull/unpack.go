@@ -55,7 +55,7 @@ func unpackModels(ctx context.Context, archive, to string) error {
 		return fmt.Errorf("%s: %d bytes of models in an archive of %d, expected at most %d", filepath.Base(archive), total, info.Size(), limit)
 	}
 	if free := freeSpace(to); free >= 0 && free < total {
-		return fmt.Errorf("%s: %d MB are missing and %d MB free: %w", to, total>>20, free>>20, ErrSpace)
+		return fmt.Errorf("%s: %d MB to write, but %d MB free: %w", to, total>>20, free>>20, ErrSpace)
 	}
 	return walkArchive(ctx, archive, func(name string, size int64, open func() (io.ReadCloser, error)) error {
 		if !wanted[name] {
@@ -94,7 +94,7 @@ func extract(at string, size int64, r io.Reader) error {
 	}
 	n, err := io.Copy(f, io.LimitReader(r, size+1))
 	if err == nil && n != size {
-		err = fmt.Errorf("%s: the archive says %d bytes, but holds others: %w", filepath.Base(at), size, ErrCorrupt)
+		err = fmt.Errorf("%s: the archive announces %d bytes, but its content differs: %w", filepath.Base(at), size, ErrCorrupt)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -71,7 +71,7 @@ func (m *Importance) addSet(name string, values []float32) error {
 	}
 	for i, v := range values {
 		if !(v >= 0 && v <= math.MaxFloat32) {
-			return fmt.Errorf("%s: importance of %q: value %d is %g, expected a finite number from 0: %w", m.name, name, i, v, format.ErrInvalid)
+			return fmt.Errorf("%s: importance of %q: value %d is %g, expected a finite number of 0 or more: %w", m.name, name, i, v, format.ErrInvalid)
 		}
 	}
 	m.sets[name] = values

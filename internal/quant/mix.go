@@ -68,7 +68,7 @@ func ParseMix(name string) (Mix, error) {
 // plainRule has nothing to add.
 func plainRule(c *chooser, _ *place) tensor.DType { return c.mix.Base }
 
-func ruleQ5KM(c *chooser, p *place) tensor.DType {
+func ruleQ5KM(_ *chooser, p *place) tensor.DType {
 	if (p.role == valueRole || p.role == fusedRole || p.role == downRole) && p.moreBits() {
 		return tensor.Q6_K
 	}
@@ -144,7 +144,7 @@ func ruleIQ4(c *chooser, p *place) tensor.DType {
 	return c.mix.Base
 }
 
-func ruleMXFP4(c *chooser, p *place) tensor.DType {
+func ruleMXFP4(_ *chooser, p *place) tensor.DType {
 	if p.experts {
 		return tensor.MXFP4
 	}

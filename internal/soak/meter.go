@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"hotpath/internal/stats"
 )
 
 // gauge is one thing that must not grow. It may by a share of what it was or
@@ -85,12 +86,11 @@ func (m *meter) judge(f *findings) {
 }
 
 func (m *meter) median(gauge, begin, end int) int64 {
-	var all []int64
+	var all []float64
 	for _, s := range m.samples[begin:end] {
-		all = append(all, s[gauge])
+		all = append(all, float64(s[gauge]))
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
+	return int64(stats.Median(all))
 }
 
 // print shows the course of each gauge.

@@ -320,7 +320,7 @@ func (g growth) section(t *Trial) (Section, string) {
 	}
 	times := against(0).Map(func(v float64) float64 { return math.Exp(-v) })
 	return sec, fmt.Sprintf("%s: the rate is highest at %d (%s tok/s), %.1f times that of %d (%.1f to %.1f); %s.",
-		g.title, g.sizes[best], number(rates[best].Mid), times.Mid, g.sizes[0], times.Low, times.High, g.beyond(best, enough))
+		g.title, g.sizes[best], number(rates[best].Mid), times.Mid, g.sizes[0], times.Low, times.High, g.beyond(enough))
 }
 
 // leastBeyond is how many larger sizes must show no gain before one may say that
@@ -328,7 +328,7 @@ func (g growth) section(t *Trial) (Section, string) {
 const leastBeyond = 2
 
 // beyond says what larger sizes give, as far as they were measured.
-func (g growth) beyond(best, enough int) string {
+func (g growth) beyond(enough int) string {
 	last := len(g.sizes) - 1
 	switch {
 	case enough == last:

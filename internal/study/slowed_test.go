@@ -58,6 +58,13 @@ func slowedModel(t *testing.T) (s *session, w work, factor float64) {
 	return s, s.embed(s.texts(1, texts)), factor
 }
 
+// slow makes steps take longer in all that follows: a kernel that was slowed on
+// purpose, for a study to find.
+func (r *running) slow(hook func(*plan.Step) float64) {
+	r.hook = hook
+	r.be.Delay(hook)
+}
+
 // A kernel that was slowed on purpose is the first in lost time against a
 // recording without it, and compare gives the difference to it, in size.
 func TestSlowedKernelIsNamed(t *testing.T) {

@@ -109,13 +109,6 @@ func (r *running) slowed(keep func(kind, step string) bool) func() func() {
 	}
 }
 
-// slow makes steps take longer in all that follows: a kernel that was slowed on
-// purpose, for a study to find.
-func (r *running) slow(hook func(*plan.Step) float64) {
-	r.hook = hook
-	r.be.Delay(hook)
-}
-
 // slowedTurn is how long a turn takes at least. Neighbours change the speed of a
 // machine within fractions of a second: the shorter the turns, the more alike are
 // those that are compared. On two busy cores turns of one run gave a quarter of

@@ -110,11 +110,11 @@ func QuantizeWeighted(dst []byte, d DType, src, weight []float32) error {
 	}
 	if weight != nil {
 		if len(weight) != len(src) {
-			return fmt.Errorf("%s: %d weights for %d elements", d, len(weight), len(src))
+			return fmt.Errorf("%s: %d weights for %d elements, expected one per element", d, len(weight), len(src))
 		}
 		for i, w := range weight {
 			if !(w >= 0 && w <= math.MaxFloat32) {
-				return fmt.Errorf("%s: weight %d is %g, expected a finite number from 0", d, i, w)
+				return fmt.Errorf("%s: weight %d is %g, expected a finite number of 0 or more", d, i, w)
 			}
 		}
 	}

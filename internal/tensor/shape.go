@@ -24,11 +24,7 @@ const (
 	S
 	// R counts the rows that somebody wants an answer for.
 	R
-	numSyms
 )
-
-// NumSyms is the length of an array indexed by Sym.
-const NumSyms = int(numSyms)
 
 func (s Sym) String() string { return [...]string{"", "T", "S", "R"}[s] }
 
@@ -143,14 +139,6 @@ func (s Shape) NumRows(b Bind) int { return s.Outer.Size(b) }
 
 // Len is the number of elements under a binding.
 func (s Shape) Len(b Bind) int { return s.NumRows(b) * s.RowLen() }
-
-// Cols is the innermost dimension.
-func (s Shape) Cols() int {
-	if r := s.Rank(); r > 1 {
-		return s.Inner[r-2]
-	}
-	return s.Outer.Add
-}
 
 func (s Shape) String() string {
 	parts := []string{s.Outer.String()}

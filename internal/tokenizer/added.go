@@ -83,10 +83,10 @@ func newAddedTokens(list []addedToken, norm normalizer, v *vocab) (*addedTokens,
 			continue
 		}
 		if len(buf) == 0 { // the reference finds it between any two characters
-			return nil, fmt.Errorf("nothing is left of %.100q when it is normalized, expected a text, or \"normalized\": false", v.spelling(t.id))
+			return nil, fmt.Errorf("normalizing the added token %.100q leaves nothing, expected some text, or \"normalized\": false", v.spelling(t.id))
 		}
 		if room -= len(buf); len(buf) > maxAddedToken || room < 0 {
-			return nil, fmt.Errorf("added tokens take more than %d bytes when normalized, or one more than %d", maxNormalized, maxAddedToken)
+			return nil, fmt.Errorf("the normalized added tokens have more than %d bytes, or one of them more than %d", maxNormalized, maxAddedToken)
 		}
 		if a.spelled == nil {
 			a.spelled = make(map[int32]string)

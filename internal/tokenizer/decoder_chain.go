@@ -41,7 +41,7 @@ func readStripDecoder(p *jsonPart) (decoder, error) {
 		return nil, err
 	}
 	if utf8.RuneCountInString(raw.Content) != 1 || raw.Start < 0 || raw.Stop < 0 {
-		return nil, p.errorf("content", "expected one character, and start and stop not below 0")
+		return nil, p.errorf("content", "expected one character, and start and stop of 0 or more")
 	}
 	return stripDecoder{[]byte(raw.Content), raw.Start, raw.Stop}, nil
 }

@@ -123,7 +123,7 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 	if err := build(t, m, tokens); err != nil {
 		return nil, err
 	}
-	list, err := ggufAdded(t, m, tokens)
+	list, err := ggufAdded(m, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func fromGGUF(m Meta) (*Tokenizer, error) {
 }
 
 // ggufAdded lists the tokens that are matched as a whole, by their type.
-func ggufAdded(t *Tokenizer, m Meta, tokens []string) ([]addedToken, error) {
+func ggufAdded(m Meta, tokens []string) ([]addedToken, error) {
 	const key = "tokenizer.ggml.token_type"
 	var types []int64
 	if m.Has(key) {
@@ -303,7 +303,7 @@ func ggufWordPiece(t *Tokenizer, m Meta, tokens []string) error {
 	for i, r := range []role{roleUNK, roleCLS, roleSEP} {
 		id, ok := t.named.get(r)
 		if !ok {
-			return fmt.Errorf("%s: expected an id, for the vocabulary has none of %s", roleNames[r].gguf, strings.Join(roleNames[r].guess, ", "))
+			return fmt.Errorf("%s: expected an id, because the vocabulary has none of %s", roleNames[r].gguf, strings.Join(roleNames[r].guess, ", "))
 		}
 		ids[i] = id
 	}

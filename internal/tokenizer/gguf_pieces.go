@@ -153,7 +153,7 @@ func ggufUnigram(t *Tokenizer, m Meta, tokens []string) error {
 		}
 	}
 	if math.IsInf(least, 0) {
-		return fmt.Errorf("tokenizer.ggml.token_type: no token is a normal one")
+		return fmt.Errorf("tokenizer.ggml.token_type: no token is normal, expected at least one")
 	}
 	u.unkScore = least - unkPenalty
 	if u.begin, err = newBeginnings(v); err != nil {

@@ -38,7 +38,7 @@ func newPart(file, path string, depth int, raw []byte) (p *jsonPart, ok bool, er
 		return p, false, nil
 	}
 	if depth > maxDepth {
-		return p, false, fmt.Errorf("%s: %s: parts lie more than %d deep in each other", file, path, maxDepth)
+		return p, false, fmt.Errorf("%s: %s: parts are nested more than %d deep", file, path, maxDepth)
 	}
 	if raw[0] != '{' {
 		return p, false, fmt.Errorf("%s: %s: expected an object", file, path)

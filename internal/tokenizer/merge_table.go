@@ -22,7 +22,7 @@ const emptyPair = ^uint64(0)
 func newPairTable(merges, distinct int, top int) (*pairTable, error) {
 	p := &pairTable{idBits: uint(bits.Len(uint(top))), rankBits: uint(bits.Len(uint(merges)))}
 	if 2*p.idBits+p.rankBits > 64 {
-		return nil, fmt.Errorf("%d merges of %d tokens, expected fewer", merges, top)
+		return nil, fmt.Errorf("%d merges and %d tokens, expected fewer merges", merges, top)
 	}
 	p.rankMask = 1<<p.rankBits - 1
 	p.merged = make([]int32, 0, merges)

@@ -24,15 +24,15 @@ const (
 
 func parsePattern(pattern string) (tree, error) {
 	if !utf8.ValidString(pattern) {
-		return nil, fmt.Errorf("broken UTF-8")
+		return nil, fmt.Errorf("invalid UTF-8")
 	}
 	if len(pattern) > maxPattern {
-		return nil, fmt.Errorf("%d bytes, expected %d at most", len(pattern), maxPattern)
+		return nil, fmt.Errorf("%d bytes, expected at most %d", len(pattern), maxPattern)
 	}
 	p := &patternParser{rest: pattern}
 	t, err := p.choice()
 	if err == nil && p.rest != "" {
-		err = fmt.Errorf("a ) without its (")
+		err = fmt.Errorf("a ) without a matching (")
 	}
 	return t, err
 }
@@ -59,7 +59,7 @@ func (p *patternParser) unknown(what string) error {
 // choice reads alternatives up to the end or a ).
 func (p *patternParser) choice() (tree, error) {
 	if p.depth++; p.depth > maxGroups {
-		return nil, fmt.Errorf("more than %d groups inside each other", maxGroups)
+		return nil, fmt.Errorf("groups nested more than %d deep", maxGroups)
 	}
 	defer func(fold bool) { p.depth, p.fold = p.depth-1, fold }(p.fold)
 	if p.take("(?i)") { // elsewhere than at the beginning it would tear alternatives apart
@@ -172,7 +172,7 @@ func group(t tree) (tree, error) { return t, nil }
 func behind(t tree, not bool) (tree, error) {
 	s, ok := oneChar(t)
 	if !ok {
-		return nil, fmt.Errorf("a lookbehind of other than one character")
+		return nil, fmt.Errorf("a lookbehind that is not exactly one character long")
 	}
 	return behindTree{s, not}, nil
 }

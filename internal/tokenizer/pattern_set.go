@@ -78,7 +78,7 @@ func (p *patternParser) hex(kind byte) (rune, bool) {
 // set reads [...].
 func (p *patternParser) set() (charset, error) {
 	if p.depth++; p.depth > maxGroups {
-		return nil, fmt.Errorf("more than %d sets inside each other", maxGroups)
+		return nil, fmt.Errorf("sets nested more than %d deep", maxGroups)
 	}
 	defer func() { p.depth-- }()
 	at := p.rest

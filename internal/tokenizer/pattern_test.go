@@ -196,7 +196,7 @@ func TestPatternsLikeRegexp(t *testing.T) {
 
 // refusedPatterns holds what must not be guessed at, and a word of each reason.
 var refusedPatterns = []struct{ pattern, want string }{
-	{`(`, "no )"}, {`)`, "without its ("}, {`[a`, "no ]"}, {`[]`, "empty set"}, {`*a`, "nothing to repeat"}, {`a\`, "after the last"},
+	{`(`, "no )"}, {`)`, "without a matching ("}, {`[a`, "no ]"}, {`[]`, "empty set"}, {`*a`, "nothing to repeat"}, {`a\`, "after the last"},
 	{`(a)\1`, "escape"}, {`(?<x>a)\k<x>`, "group"}, {`(?>a+)b`, "group"}, {`(?#c)`, "group"}, {`(*FAIL)`, "group"}, {`(?s:.)`, "group"}, {`a(?i)b|c`, "group"},
 	{`a{`, "count"}, {`a{}`, "count"}, {`a{x}`, "count"}, {`a{+1}`, "count"}, {`a{3,2}`, "count"}, {`a{501}`, "count"}, {`a{99999999999999999999}`, "count"},
 	{`(a*)*`, "may be empty"}, {`(?:a|\b)+`, "may be empty"}, {`(?:)*`, "may be empty"}, {`(?=a)*`, "assertion"},
@@ -205,9 +205,9 @@ var refusedPatterns = []struct{ pattern, want string }{
 	{`\p{Klingon}`, "escape"}, {`\p{L`, "escape"}, {`\pL`, "escape"}, {`\h`, "escape"}, {`\X`, "escape"}, {`\K`, "escape"}, {`\Z`, "escape"}, {`\012`, "escape"}, {`\é`, "escape"},
 	{`\xff`, "escape"}, {`\x{110000}`, "escape"}, {`\x{d800}`, "escape"}, {`\u12`, "escape"}, {`\x{`, "escape"},
 	{`[[:alpha:]]`, "set"}, {`[a-z&&b]`, "set"}, {`[z-a]`, "range"}, {`[\d-z]`, "range"}, {`[a-\d]`, "range"}, {`[a-[b]]`, "range"}, {`[\b]`, "escape"},
-	{strings.Repeat("(", 60) + strings.Repeat(")", 60), "inside each other"}, {strings.Repeat("[", 60) + "a" + strings.Repeat("]", 60), "inside each other"},
+	{strings.Repeat("(", 60) + strings.Repeat(")", 60), "nested more than"}, {strings.Repeat("[", 60) + "a" + strings.Repeat("]", 60), "nested more than"},
 	{`(?:a{100}){100}`, "states"}, {strings.Repeat("(?:", 40) + "a" + strings.Repeat("){500}", 40), "states"}, {strings.Repeat("(?:", 40) + "a" + strings.Repeat("){0,500}", 40), "states"},
-	{strings.Repeat("a", 5000), "4096 at most"}, {strings.Repeat("a", 513), "states"}, {strings.Repeat("(?:a|b)", 300), "states"},
+	{strings.Repeat("a", 5000), "at most 4096"}, {strings.Repeat("a", 513), "states"}, {strings.Repeat("(?:a|b)", 300), "states"},
 }
 
 func TestRefusedPatterns(t *testing.T) {

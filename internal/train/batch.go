@@ -71,9 +71,9 @@ func (b *batches) next() error {
 
 func (b *batches) advance() { b.at = b.walk.after(b.at) }
 
-// plan takes examples for the next step as long as they fit and says which run
-// has which. A step goes on into the next epoch, but never has more examples
-// than there are.
+// plan takes examples for the next step as long as they fit, and assigns them to
+// runs. A step may continue into the next epoch, but never has more examples than the
+// data.
 func (b *batches) plan() error {
 	b.runs, b.terms = b.runs[:0], 0
 	var all, run tensor.Bind
@@ -183,8 +183,8 @@ func (in *inputs) regularize(c *Config, step, run int) {
 	}
 }
 
-// sequence is one sequence more, of the first n tokens of s; it gives the place of
-// the first of them.
+// sequence adds the first n tokens of s as a sequence, and returns the row of the
+// first token.
 func (in *inputs) sequence(s *Sequence, n int) int {
 	if s.Segments == nil {
 		return in.AddPair(s.IDs[:n], nil)

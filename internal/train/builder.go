@@ -128,9 +128,8 @@ const (
 	cutTries = 16
 )
 
-// cut finds where a long text can be divided so that its parts have the tokens
-// that it has whole: at the end of a line or before a space, where the tokenizer
-// says so.
+// cut finds a position where a long text can be divided without a change of its
+// tokens: at the end of a line or before a space, if the tokenizer allows it.
 func (e *encoder) cut(text []byte) int {
 	ends := [...]func(i int) bool{
 		func(i int) bool { return text[i-1] == '\n' },

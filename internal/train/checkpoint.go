@@ -55,7 +55,9 @@ type progress struct {
 	Model     string `json:"model"` // a shape as JSON, or fromFiles
 	Objective string `json:"objective"`
 	LoRA      string `json:"lora"` // as JSON
-	Base      string `json:"base_sha256,omitempty"`
+	// Files are digests of what the checkpoint has no copy of, by the field that names
+	// the files. Checkpoints of earlier versions have none.
+	Files map[string]string `json:"files,omitempty"`
 }
 
 // companions are the files of a Hugging Face directory that a model needs

@@ -12,8 +12,8 @@ import (
 	"hotpath/internal/model"
 )
 
-// poolings are what files call the poolings that a model has which does not say
-// any: the flag of sentence-transformers, and GGUF's number.
+// poolings are the default poolings of models whose files name none, as files write
+// them: the flag of sentence-transformers, and the number in GGUF.
 var poolings = map[graph.PoolKind]struct {
 	flag   string
 	number uint32
@@ -33,9 +33,9 @@ func embedder(o objective) bool {
 	return false
 }
 
-// writePooling says how the vectors of a model are pooled that was trained for
-// them and had no word about it, as sentence-transformers does. Other programs
-// would have to guess, and llama.cpp would give a vector per token.
+// writePooling writes the pooling of a model that was trained as an embedder, if its
+// files did not name one, in the format of sentence-transformers. Without it other
+// programs would have to guess, and llama.cpp would return one vector per token.
 func writePooling(dir string, c *model.Config) error {
 	kind, ok := poolings[c.Pooling]
 	if !ok {

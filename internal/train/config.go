@@ -60,12 +60,12 @@ type Config struct {
 	WeightDecay float64 `json:"weight_decay"` // 0.1
 	NoDecay     List    `json:"no_decay"`     // roles without weight decay: bias, norm
 	Clip        float64 `json:"clip"`         // largest global norm of gradients: 1; 0: none
-	// Dropout is the share of elements that are dropped of what blocks add to the
-	// residual stream, of what the first block reads and of attention's weights: 0.
+	// Dropout is the share of elements that are set to 0 in the input of the first
+	// block, in what blocks add to the residual stream, and in attention weights: 0.
 	Dropout        float64 `json:"dropout"`
 	LabelSmoothing float64 `json:"label_smoothing"` // share that all labels get in equal parts: 0
-	// SkipAbove leaves out the update of a step whose norm of gradients exceeds
-	// so many times its running average: 0, never. StopAbove ends the run there.
+	// SkipAbove skips the update of a step if its gradient norm exceeds this many
+	// times the running average: 0, never. StopAbove ends the run in that case.
 	SkipAbove float64 `json:"skip_above"`
 	StopAbove float64 `json:"stop_above"`
 

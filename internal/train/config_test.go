@@ -140,11 +140,42 @@ func TestConfigRefusals(t *testing.T) {
 		{smallest, []string{"betas.2=1"}, "an index below 2"},
 		{smallest, []string{"lr.x=1"}, "expected an object or a list"},
 		{smallest, []string{"optimizers.lr=1"}, `unknown field "optimizers", did you mean optimizer?`},
+		{``, nil, "line 1, column 0: unexpected end"},
+		{"\x00", nil, "line 1, column 1"},
+		{"{\x00\"model\":\"m\"}", nil, "line 1, column 2"},
+		{`{"model":"m","data":"d","out":"o","lr":NaN}`, nil, "line 1, column 40"},
+		{`{"model":"m","data":"d","out":"o","lr":-Infinity}`, nil, "line 1, column 41"},
+		{"{\"model\":\"m\", // why\n\"data\":\"d\"}", nil, "line 1, column 15"},
+		{`{"model":"m","data":"d","out":"o",}`, nil, "line 1, column 35"},
+		{`{"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, nil, "exceeded max depth"},
+		{`{"steps":1e3}`, nil, "field steps: expected an integer in digits, found 1e3"},
+		{`{"seed":1.0}`, nil, "field seed: expected an integer from 0 in digits, found 1.0"},
+		{`{"steps":true}`, nil, "field steps: expected an integer, found true"},
+		{`{"lr":true}`, nil, "field lr: expected a number, found true"},
+		{`{"lr":"−1"}`, nil, "field lr: expected a number, found"},
+		{`{"data":[true]}`, nil, "field data: expected a string or a list of strings, found [true]"},
+		{`{"lora":null}`, nil, "field lora: expected a value, found null"},
+		{`{"mоdel":"m"}`, nil, "did you mean model?"},
+		{`{"d_model":32}`, nil, `unknown field "d_model", did you mean model.d_model?`},
+		{`{"hidden_size":32}`, nil, `unknown field "hidden_size", did you mean model.d_model?`},
+		{`{"rank":4}`, nil, `unknown field "rank", did you mean lora.rank?`},
+		{`{"patience":4}`, nil, `unknown field "patience", did you mean validation.patience?`},
+		{`{"every":3}`, nil, `unknown field "every", expected one of about`},
+		{`{"validation":{"validation":{"share":0.1}}}`, nil, `unknown field validation."validation", expected one of best`},
+		{`{"objective":["lm"]}`, nil, `field objective: expected an object, found ["lm"]`},
+		{smallest, []string{"lora.rank=2", "lora.alpha=1e-300"}, "field lora.alpha: expected a positive number that fits 32 bits"},
+		{smallest, []string{"lora.rank=65536", "lora.alpha=1e-45"}, "field lora.alpha: expected a positive number that fits 32 bits"},
+		{smallest, []string{"lora.rank=2", "init=random"}, `field init: expected "weights" with lora`},
+		{smallest, []string{"sample.tokens=1000000000"}, "field sample.tokens: expected 1 to"},
+		{smallest, []string{"seq_len=32", "batch_tokens=64", "micro_tokens=8"}, "field micro_tokens: expected 0, or seq_len to batch_tokens (64), found 8"},
 	} {
 		_, err := ParseConfig("c.json", []byte(c.json), c.sets)
 		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %v: error %v, want %q", c.json, c.sets, err, c.want)
 		}
+	}
+	if _, err := ParseConfig("c.json", []byte("\ufeff"+strings.ReplaceAll(smallest, ",", ",\r\n")), nil); err != nil {
+		t.Errorf("a byte order mark and line ends of Windows: %v", err)
 	}
 	if _, err := ReadConfig(filepath.Join(t.TempDir(), "none.json"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v of a missing file", err)

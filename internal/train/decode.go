@@ -16,7 +16,8 @@ import (
 // ParseConfig is ReadConfig of bytes; file is for errors.
 func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	c := DefaultConfig()
-	if !utf8.Valid(data) { // the decoder would put other letters into a path
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which some editors of Windows write
+	if !utf8.Valid(data) {                          // the decoder would put other letters into a path
 		return c, fmt.Errorf("%s: expected UTF-8: %w", file, ErrConfig)
 	}
 	var raw map[string]json.RawMessage
@@ -190,7 +191,11 @@ func reason(err error, raw json.RawMessage) string {
 	if want == "" {
 		want = "a value of type " + wrong.Type.String()
 	}
-	if strings.HasPrefix(wrong.Value, "number ") {
+	number := strings.HasPrefix(wrong.Value, "number ")
+	switch kind := wrong.Type.Kind(); {
+	case number && kind != reflect.Float64 && bytes.ContainsAny(raw, ".eE"):
+		want += " in digits"
+	case number:
 		want += " that fits 64 bits"
 	}
 	return fmt.Sprintf("expected %s, found %.*s", want, maxShown, raw)
@@ -201,8 +206,38 @@ func unknown(prefix, name string, names []string) error {
 	if flag := flagFields[name]; flag != "" && prefix == "" {
 		return fmt.Errorf("unknown field %.*q: it is a flag of the command, --%s: %w", maxShown, name, flag, ErrConfig)
 	}
+	if prefix == "" {
+		if inner := innerField(name); inner != "" {
+			return fmt.Errorf("unknown field %.*q, did you mean %s?: %w", maxShown, name, inner, ErrConfig)
+		}
+	}
 	if near := nearest(name, names, synonyms); near != "" {
 		return fmt.Errorf("unknown field %s%.*q, did you mean %s%s?: %w", prefix, maxShown, name, prefix, near, ErrConfig)
 	}
 	return fmt.Errorf("unknown field %s%.*q, expected one of %s: %w", prefix, maxShown, name, strings.Join(names, ", "), ErrConfig)
+}
+
+// innerField is the path of a field of an object whose name, or a synonym of it,
+// stands outside of the object; "" if no object has it, or several do.
+func innerField(name string) string {
+	if meant, ok := synonyms[name]; ok {
+		name = meant
+	}
+	found := ""
+	for object, fields := range map[string]map[string]any{
+		"model": tagged(&Shape{}), "objective": tagged(&ObjectiveConfig{}), "lora": tagged(&LoRAConfig{}),
+		"validation": tagged(&ValidationConfig{}), "sample": tagged(&SampleConfig{}),
+	} {
+		if fields[name] == nil {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = object + "." + name
+	}
+	if (&Config{}).fields()[name] != nil { // a synonym of a field that there is
+		return ""
+	}
+	return found
 }

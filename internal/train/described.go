@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"hotpath/internal/tokenizer"
 	"hotpath/internal/tokenizer/learn"
@@ -63,12 +62,16 @@ func (s Shape) tokenizerFiles(ctx context.Context, data []string) (map[string][]
 		}
 		return made.Files(), nil
 	}
-	dir, files := s.Tokenizer, map[string][]byte{}
-	if strings.HasSuffix(dir, ".json") {
-		dir = filepath.Dir(dir)
+	dir, own, files := s.Tokenizer, "", map[string][]byte{}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		dir, own = filepath.Dir(dir), dir
 	}
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"} {
-		text, err := readSmall(filepath.Join(dir, name))
+		path := filepath.Join(dir, name)
+		if own != "" && name == "tokenizer.json" { // it may have another name
+			path = own
+		}
+		text, err := readSmall(path)
 		if errors.Is(err, fs.ErrNotExist) && name != "tokenizer.json" {
 			continue
 		}

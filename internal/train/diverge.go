@@ -8,9 +8,9 @@ import (
 	"hotpath/internal/graph"
 )
 
-// judge looks at the loss and the norm of a step that was made under a limit of
-// the norm. A step beyond it has changed no weight: it is marked as skipped, or
-// it ends the run, as one does whose loss or norm is no number.
+// judge checks the loss and the gradient norm of a step. limit is the norm above which
+// the step changed no weight: judge marks such a step as skipped. A norm above
+// stop_above, or a loss or norm that is not finite, ends the run.
 func (t *Trainer) judge(s *Step, limit float64) error {
 	loss, norm := float64(s.Loss), float64(s.GradNorm)
 	if f := loss + norm; math.IsNaN(f) || math.IsInf(f, 0) {
@@ -24,8 +24,8 @@ func (t *Trainer) judge(s *Step, limit float64) error {
 	return nil
 }
 
-// diverged is the error of a step that ends the run: with the tensor and the
-// texts that did it, as far as that can be told.
+// diverged is the error of a step that ends the run. It names the tensor and the
+// texts that caused it, if they can be found.
 func (t *Trainer) diverged(s *Step, why string) error {
 	where := ""
 	if err := t.runner.finite(); err != nil {
@@ -36,7 +36,7 @@ func (t *Trainer) diverged(s *Step, why string) error {
 	return fmt.Errorf("step %d: loss %g, norm of gradients %g%s%s; batch %s: %w%s", s.Step, s.Loss, s.GradNorm, why, where, t.culprits(), ErrDiverged, t.remains())
 }
 
-// remains says what a run that diverged can go on from.
+// remains names the checkpoint from which a diverged run can be resumed.
 func (t *Trainer) remains() string {
 	if t.saved == 0 {
 		return " (no checkpoint was written before)"
@@ -106,9 +106,9 @@ func (t *Trainer) beginning(e *Example) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
 }
 
-// finite names the first weight or moment that is not a finite number. Steps
-// look at loss and norm only, which show it one step later at no cost; every
-// checkpoint looks at everything.
+// finite returns an error with the first weight or moment that is not finite. Steps
+// check loss and norm only, which show the same one step later at no cost. Every
+// checkpoint checks all values.
 func (r *runner) finite() error {
 	read := r.reader()
 	check := func(name string, v *graph.Value) error {

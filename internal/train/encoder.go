@@ -50,8 +50,8 @@ func (e *encoder) ids(dst []int32, text string, special, parse bool) []int32 {
 	return e.spec.tok.Encode(dst, text, tokenizer.Options{Special: special, ParseSpecial: parse, Done: e.ctx.Done()}, &e.scratch)
 }
 
-// sequence ends a sequence that begins at a place of out.ids; where says whose
-// it is. Long ones are an error unless the configuration cuts them.
+// sequence ends the sequence that begins at out.ids[begin]; where makes errors with
+// its file and line. A long sequence is an error unless the configuration cuts it.
 func (e *encoder) sequence(begin int, where func(format string, args ...any) error) error {
 	n := len(e.out.ids) - begin
 	if n == 0 {
@@ -98,8 +98,8 @@ func (e *encoder) document(l *dataset.Line) error {
 	return e.text(text, true, true, at(l, v))
 }
 
-// text is a document, or a part of one: first and last say which special tokens
-// it gets.
+// text adds a document or a part of it. The first part gets the special tokens of the
+// beginning, the last part those of the end.
 func (e *encoder) text(text string, first, last bool, where func(format string, args ...any) error) error {
 	begin := len(e.out.ids)
 	e.out.ids = e.ids(e.out.ids, text, false, false)
@@ -341,8 +341,8 @@ func (e *encoder) last(l *dataset.Line, v jsonview.Value, messages []message) er
 	return e.answer(m, false, at(l, v))
 }
 
-// shared is what chosen and rejected texts without a prompt begin with, up to
-// the last line or word that both have whole.
+// shared is the common beginning of a chosen and a rejected text without a prompt. It
+// ends after the last complete line or word that both have.
 func (e *encoder) shared(l *dataset.Line) string {
 	a, _ := l.Object.Get("chosen")
 	b, _ := l.Object.Get("rejected")

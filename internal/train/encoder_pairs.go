@@ -57,7 +57,11 @@ func (e *encoder) scored(l *dataset.Line) error {
 	v, ok := l.Object.Get("score")
 	score, isNumber := v.Float()
 	if !ok || !isNumber || math.Abs(score) > math.MaxFloat32 {
-		return l.ErrorAt(fieldOr(l, v, ok), "field \"score\": expected a number")
+		found := "none"
+		if ok {
+			found = string(v.Raw())
+		}
+		return l.ErrorAt(fieldOr(l, v, ok), "field \"score\": expected a number that fits 32 bits, found %.*s", maxShown, found)
 	}
 	for _, text := range texts {
 		if err := e.single(l, text); err != nil {

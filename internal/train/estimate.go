@@ -25,7 +25,7 @@ type Estimate struct {
 	Batch      tensor.Bind      // most of a run
 	Runs       int              // of a step with a full batch
 	Epochs     float64          // of the whole run
-	Memory     map[string]int64 // bytes by class of arena
+	Memory     map[string]int64 // bytes by class of arena, and by owner of what is beside the training program
 	FLOPs      int64            // of a step with a full batch
 	// StepTime is the median of Measured steps that were made; both are 0 where
 	// Unmeasured says why there were none. Time is that of the whole run at
@@ -48,26 +48,26 @@ func Plan(ctx context.Context, cfg Config, o Options) (e *Estimate, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if err := outside(cfg.Out, cfg.Data, cfg.Validation.Data); err != nil {
+		return nil, err
+	}
 	t := &Trainer{cfg: cfg, opts: o}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	m, err := t.openData(ctx, cfg.Model)
 	if err != nil {
 		return nil, err
 	}
-	prog, ports, parts, err := compile(m, o.Backend, t.task(), t.data.run)
+	program, memory, err := t.compile(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	pl, stats := prog.Plans[0], t.data.source.Stats()
+	pl, stats := program.prog.Plans[0], t.data.source.Stats()
 	e = &Estimate{
 		Model: m.Config().Name, Arch: m.Config().Arch, Documents: stats.Documents,
-		Pieces: stats.Examples, Tokens: stats.Tokens - int64(stats.Sequences), Batch: pl.Max, Memory: map[string]int64{},
+		Pieces: stats.Examples, Tokens: stats.Tokens - int64(stats.Sequences), Batch: pl.Max, Memory: memory,
 	}
-	for _, p := range parts.Params {
+	for _, p := range program.parts.Params {
 		e.Parameters += int64(p.Value.Shape.Len(tensor.Bind{}))
-	}
-	for c := plan.Weights; c < plan.NumClasses; c++ {
-		e.Memory[c.String()] = pl.ArenaBytes[c]
 	}
 	e.Steps = t.cfg.Steps
 	e.Runs = 1
@@ -75,27 +75,23 @@ func Plan(ctx context.Context, cfg Config, o Options) (e *Estimate, err error) {
 		e.Runs = (t.cfg.BatchTokens + pl.Max.T - 1) / pl.Max.T
 	}
 	e.Epochs = float64(cfg.Steps) * float64(e.Runs*pl.Max.T) / float64(e.Tokens)
-	e.FLOPs = int64(e.Runs) * flops(pl, ports, t.cfg.SeqLen)
+	e.FLOPs = int64(e.Runs) * flops(pl, program.ports, t.cfg.SeqLen)
 	if need := e.TotalMemory(); o.Memory > 0 && need > o.Memory {
 		e.Unmeasured = tooMuch(need, o.Memory)
 		return e, nil
 	}
-	if err := t.measure(ctx, m, e); err != nil {
+	if err := t.measure(ctx, program, e); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
 // measure makes some steps and keeps nothing of them.
-func (t *Trainer) measure(ctx context.Context, m *model.Model, e *Estimate) error {
-	if err := t.openValidation(ctx, m); err != nil {
+func (t *Trainer) measure(ctx context.Context, program *compiled, e *Estimate) (err error) {
+	if t.runner, err = program.open(ctx, t.opts); err != nil {
 		return err
 	}
-	var err error
-	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
-		return err
-	}
-	if err := t.start(m); err != nil {
+	if err := t.start(program.model); err != nil {
 		return err
 	}
 	var times []time.Duration
@@ -164,19 +160,14 @@ func (r *runner) flops(seqLen int) float64 {
 	return float64(flops(pl, r.ports, seqLen)) / float64(pl.Max.T)
 }
 
-// TotalMemory is the bytes of all classes.
-func (e *Estimate) TotalMemory() (sum int64) {
-	for _, n := range e.Memory {
-		sum += n
-	}
-	return sum
-}
+// TotalMemory is the bytes of all owners.
+func (e *Estimate) TotalMemory() int64 { return demand(e.Memory).total() }
 
 // String is a table for people.
 func (e *Estimate) String() string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-22s%s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%-24s%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("model", "%s (%s)", e.Model, e.Arch)
 	row("parameters", "%d", e.Parameters)
@@ -186,12 +177,12 @@ func (e *Estimate) String() string {
 		row("runs per step", "%d, each with such a batch", e.Runs)
 	}
 	row("epochs", "%.2f", e.Epochs)
-	for c := plan.Weights; c < plan.NumClasses; c++ {
-		switch n := float64(e.Memory[c.String()]); {
+	for _, owner := range demand(e.Memory).owners() {
+		switch n := float64(e.Memory[owner]); {
 		case n >= 1<<20:
-			row("memory, "+c.String(), "%.1f MiB", n/(1<<20))
+			row("memory, "+owner, "%.1f MiB", n/(1<<20))
 		case n > 0:
-			row("memory, "+c.String(), "%.1f KiB", n/(1<<10))
+			row("memory, "+owner, "%.1f KiB", n/(1<<10))
 		}
 	}
 	row("memory, in all", "%.1f MiB", float64(e.TotalMemory())/(1<<20))

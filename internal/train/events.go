@@ -25,7 +25,7 @@ type eventFile struct {
 	event, summary, value, buf []byte
 }
 
-// maxEvents bounds a log that a run goes on from, which is held in memory.
+// maxEvents bounds the log of a run that is resumed, because it is read into memory.
 const maxEvents = 1 << 30
 
 // openEvents opens the log of a run that goes on after a step; records of later

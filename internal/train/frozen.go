@@ -17,12 +17,14 @@ import (
 type frozen struct {
 	store *weights.Store
 	model *model.Model
+	prog  *plan.Program
+	ports *model.Ports
 	sess  *plan.Session
 	in    *inputs
 	out   *graph.Value
 }
 
-// openFrozen opens a model file; start prepares it for runs.
+// openFrozen opens a model file; compile and start prepare it for runs.
 func openFrozen(path string) (*frozen, error) {
 	st, err := weights.Open(path)
 	if err != nil {
@@ -35,22 +37,27 @@ func openFrozen(path string) (*frozen, error) {
 	return &frozen{store: st, model: m}, nil
 }
 
-// start compiles what end makes of the model for the same batches as s.
-func (f *frozen) start(ctx context.Context, s *plan.Session, workers int, end func(t *model.Trainee) *graph.Value) error {
-	most, be := s.Program().Graph.Max, s.Program().Backend
+// compile plans what end makes of the model for the same batches as p, and gives the
+// bytes that it takes.
+func (f *frozen) compile(p *plan.Program, end func(t *model.Trainee) *graph.Value) (int64, error) {
+	most := p.Graph.Max
 	g, ports, out, err := f.model.BuildFrozen(most, end)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	prog, err := plan.Compile("frozen", g, be, []tensor.Bind{most}, plan.CompileOptions{})
-	if err != nil {
-		return err
+	if f.prog, err = plan.Compile("frozen", g, p.Backend, []tensor.Bind{most}, plan.CompileOptions{}); err != nil {
+		return 0, err
 	}
-	if f.sess, err = plan.NewSession(ctx, prog, plan.NewWeightSet(be, f.model), plan.BindOptions{Workers: workers}); err != nil {
-		return err
+	f.ports, f.out = ports, out
+	return programBytes(f.prog), nil
+}
+
+// start opens what was compiled.
+func (f *frozen) start(ctx context.Context, workers int) (err error) {
+	if f.sess, err = plan.NewSession(ctx, f.prog, plan.NewWeightSet(f.prog.Backend, f.model), plan.BindOptions{Workers: workers}); err == nil {
+		f.in = newInputs(f.sess, f.ports)
 	}
-	f.in, f.out = newInputs(f.sess, ports), out
-	return nil
+	return err
 }
 
 // forward computes the output for a batch. It lasts until the next run.

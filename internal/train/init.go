@@ -21,7 +21,7 @@ func (r *runner) randomize(seed uint64, layers int) error {
 	return r.draw(seed, layers, func(model.Param) bool { return true })
 }
 
-// freshen gives parameters that no file has a random start.
+// freshen initializes the parameters that no file has with random numbers.
 func (r *runner) freshen(seed uint64, layers int) error {
 	return r.draw(seed, layers, func(p model.Param) bool { return p.Fresh })
 }
@@ -101,8 +101,8 @@ func keyHash(key string) uint64 {
 	return h.Sum64()
 }
 
-// normOffsets is what norms add to their weight, which a weight of one in
-// effect has to leave out.
+// normOffsets are the constants that norms add to their weights. The initial weight
+// is 1 minus the offset, so that the norm multiplies by 1.
 func normOffsets(g *graph.Graph) map[*graph.Value]float32 {
 	offsets := map[*graph.Value]float32{}
 	for _, n := range g.Nodes {

@@ -94,8 +94,8 @@ var columns = []column{
 	evaluated("val_ndcg10"),
 }
 
-// evaluated is a figure of the step's evaluation, nothing where there was none
-// or where it is no number that JSON has.
+// evaluated is a figure of the step's evaluation. It is empty if there was no
+// evaluation, or if the figure is NaN or infinite, which JSON cannot write.
 func evaluated(name string) column {
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.column == name })
 	return column{name, func(b []byte, s *Step) []byte {
@@ -122,7 +122,7 @@ type logs struct {
 	line       []byte
 }
 
-// logFile is a log that ends with a whole line, whatever fails.
+// logFile is a log that ends with a complete line, also after a failed write.
 type logFile struct {
 	*os.File
 	size int64 // bytes of whole lines
@@ -138,11 +138,11 @@ func (l *logFile) addLine(line []byte) error {
 	return nil
 }
 
-// cut takes out what lies behind the whole lines.
-func (l *logFile) cut() { _ = l.Truncate(l.size) } // a run that goes on does it again
+// cut removes what follows the last complete line.
+func (l *logFile) cut() { _ = l.Truncate(l.size) } // a run that resumes truncates again
 
-// openLogs opens the logs of a run that goes on after a step; lines of later
-// steps, which a killed run left, are taken out.
+// openLogs opens the logs of a run that continues after a step. It removes lines of
+// later steps, which a killed run left.
 func openLogs(dir string, after int) (*logs, error) {
 	l := &logs{}
 	var err error

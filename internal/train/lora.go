@@ -2,8 +2,6 @@ package train
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -53,8 +51,8 @@ func (c *LoRAConfig) validate() error {
 	switch {
 	case c.Rank < 0 || c.Rank > 1<<16:
 		return fmt.Errorf("field lora.rank: expected 0 to 65536, found %d: %w", c.Rank, ErrConfig)
-	case !(c.Alpha >= 0) || c.Alpha > math.MaxFloat32:
-		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, found %g: %w", c.Alpha, ErrConfig)
+	case !(c.Alpha >= 0) || !fits32(c.Alpha) || c.Rank > 0 && !fits32(c.Alpha/float64(c.Rank)):
+		return fmt.Errorf("field lora.alpha: expected a positive number that fits 32 bits, divided by rank too, found %g: %w", c.Alpha, ErrConfig)
 	case c.Rank == 0 && (c.Alpha != 0 || len(c.Roles) > 0):
 		return fmt.Errorf("field lora.rank: expected at least 1 because alpha or roles is set, found 0: %w", ErrConfig)
 	}
@@ -112,27 +110,6 @@ func (r *runner) drawAdapters(seed uint64) error {
 		}
 	}
 	return nil
-}
-
-// baseBytes is how much of a weight tells it from others: a step changes all of them.
-const baseBytes = 4096
-
-// baseHash is a hash of how the weights beside adapters begin; "" without adapters. A
-// folder may move, but adapters beside other weights are another model.
-func (r *runner) baseHash() (string, error) {
-	if len(r.parts.Adapters) == 0 {
-		return "", nil
-	}
-	h := sha256.New()
-	for _, d := range r.parts.Adapters {
-		w, err := r.model.Weight(d.Key)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintln(h, d.Key, w.DType, w.Dims)
-		_, _ = h.Write(w.Data[:min(len(w.Data), baseBytes)]) // a hash never fails
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // merged is the weight of a projection with its adapter.

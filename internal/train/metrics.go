@@ -52,8 +52,8 @@ func ranks(x []float64) []float64 {
 	return out
 }
 
-// ranking is what a model makes of one query: the score of each document, and
-// the documents that are relevant, with their gains.
+// ranking is the result for one query: the model's score of each document, and the
+// gains of the relevant documents.
 type ranking struct {
 	scores   []float64
 	relevant map[int]float64 // gain by document, above 0

@@ -24,8 +24,11 @@ type objective interface {
 	kinds() []Kind
 	// build ends the graph and gives the loss, of shape [1]: a mean over terms.
 	build(t *model.Trainee) *graph.Value
-	// bind takes the memory of the inputs that build declared, and runs whatever
-	// else the objective needs beside the model.
+	// compile plans whatever else the objective runs beside the model's program p. It
+	// gives a name for that and the bytes that it takes; 0 for nothing.
+	compile(p *plan.Program) (what string, bytes int64, err error)
+	// bind takes the memory of the inputs that build declared, and opens what was
+	// compiled.
 	bind(ctx context.Context, s *plan.Session) error
 	// most is the largest batch of a source within a number of tokens.
 	most(tokens int, s Stats) tensor.Bind
@@ -36,6 +39,9 @@ type objective interface {
 	put(in *inputs, e *Example, rng *rand.Rand)
 	// check reports an example that the objective cannot learn from.
 	check(e *Example) error
+	// beside names the field of a file beside the model that decides what is learned,
+	// with a digest of its contents; both are "" without one.
+	beside(ctx context.Context) (field, digest string, err error)
 	// ready completes a batch before its run.
 	ready(ctx context.Context, in *inputs) error
 	close() error
@@ -170,3 +176,7 @@ func (alone) bind(context.Context, *plan.Session) error { return nil }
 func (alone) ready(context.Context, *inputs) error      { return nil }
 func (alone) check(*Example) error                      { return nil }
 func (alone) close() error                              { return nil }
+
+func (alone) compile(*plan.Program) (what string, bytes int64, err error) { return "", 0, nil }
+
+func (alone) beside(context.Context) (field, digest string, err error) { return "", "", nil }

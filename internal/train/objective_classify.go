@@ -12,8 +12,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// classify chooses a label of a text or of a pair of texts by the model's
-// classifier, or by a fresh one where it has none.
+// classify predicts the label of a text or of a pair of texts with the model's
+// classifier, or with a new one if the model has none.
 type classify struct {
 	alone
 	labels int

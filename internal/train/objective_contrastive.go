@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/model"
@@ -40,6 +41,17 @@ func newContrastive(s setting) (objective, error) {
 	}
 	if n := len(o.cfg.DimWeights); n > 0 && n != len(o.cfg.Dims) {
 		return nil, fmt.Errorf("dim_weights: expected one for each of %d dims, found %d: %w", len(o.cfg.Dims), n, ErrConfig)
+	}
+	if n := o.cfg.DimWeights; len(n) > 0 && slices.Max(n) == 0 {
+		return nil, fmt.Errorf("dim_weights: expected at least one above 0, found %v: %w", n, ErrConfig)
+	}
+	if s.stats.Most == 2 { // no example has negatives
+		switch {
+		case s.stats.Examples == 1:
+			return nil, fmt.Errorf("type contrastive: the data have 1 pair and no negatives, expected at least 2 pairs, because the pairs of a step are the wrong answers of each other: %w", ErrData)
+		case o.cfg.Batch == 1:
+			return nil, fmt.Errorf("batch: expected 0 or at least 2 for data without negatives, because the pairs of a step are the wrong answers of each other, found 1: %w", ErrConfig)
+		}
 	}
 	if c := s.cfg; c.MicroTokens > 0 && c.MicroTokens < c.BatchTokens {
 		o.cache = &vectorCache{most: o.most(c.BatchTokens, s.all).S, workers: s.opts.Workers}
@@ -87,9 +99,17 @@ func (o *contrastive) loss(t *graph.Builder, x *graph.Value) *graph.Value {
 	return sum
 }
 
+func (o *contrastive) compile(p *plan.Program) (string, int64, error) {
+	if o.cache == nil {
+		return "", 0, nil
+	}
+	bytes, err := o.cache.compile(p, o.loss, o.width)
+	return "gradient cache", bytes, err
+}
+
 func (o *contrastive) bind(ctx context.Context, s *plan.Session) error {
 	if o.cache != nil {
-		if err := o.cache.open(ctx, s, o.loss, o.width); err != nil {
+		if err := o.cache.open(ctx, s); err != nil {
 			return err
 		}
 		s = o.cache.sess

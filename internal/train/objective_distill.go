@@ -39,6 +39,12 @@ func openTeacher(s setting) (*frozen, error) {
 	return f, nil
 }
 
+// teaches is objective.beside of a teacher.
+func (f *frozen) teaches(ctx context.Context) (field, digest string, err error) {
+	digest, err = f.store.Digest(ctx)
+	return "objective.teacher", digest, err
+}
+
 func newDistill(s setting) (objective, error) {
 	if _, err := newLM(s); err != nil {
 		return nil, err
@@ -64,9 +70,14 @@ func (o *distill) build(t *model.Trainee) *graph.Value {
 	return t.Add("loss", t.Scale("soft_share", loss, 1-o.hard), hard)
 }
 
+func (o *distill) compile(p *plan.Program) (string, int64, error) {
+	bytes, err := o.teacher.compile(p, func(t *model.Trainee) *graph.Value { return t.Logits() })
+	return "teacher", bytes, err
+}
+
 func (o *distill) bind(ctx context.Context, s *plan.Session) error {
 	o.to = s.F32(o.logits)
-	return o.teacher.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.Logits() })
+	return o.teacher.start(ctx, o.workers)
 }
 
 func (o *distill) ready(ctx context.Context, in *inputs) error {
@@ -75,6 +86,10 @@ func (o *distill) ready(ctx context.Context, in *inputs) error {
 		copy(o.to, logits[:in.Bind.R*o.logits.Shape.RowLen()])
 	}
 	return err
+}
+
+func (o *distill) beside(ctx context.Context) (field, digest string, err error) {
+	return o.teacher.teaches(ctx)
 }
 
 func (o *distill) close() error { return o.teacher.close() }
@@ -158,12 +173,20 @@ func (o *distillEmbedding) build(t *model.Trainee) *graph.Value {
 	return t.Scale("loss", t.Mean("mean", t.RowDot("square", d, d), nil), scale)
 }
 
+func (o *distillEmbedding) compile(p *plan.Program) (string, int64, error) {
+	if o.file != nil {
+		return "", 0, nil
+	}
+	bytes, err := o.teacher.compile(p, func(t *model.Trainee) *graph.Value { return t.Embedding() })
+	return "teacher", bytes, err
+}
+
 func (o *distillEmbedding) bind(ctx context.Context, s *plan.Session) error {
 	o.to = s.F32(o.vectors)
 	if o.file != nil {
 		return nil
 	}
-	return o.teacher.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.Embedding() })
+	return o.teacher.start(ctx, o.workers)
 }
 
 func (*distillEmbedding) most(tokens int, s Stats) tensor.Bind { return mostWhole(tokens, s) }
@@ -188,6 +211,13 @@ func (o *distillEmbedding) ready(ctx context.Context, in *inputs) error {
 		copy(o.to, vectors[:in.Bind.S*o.vectors.Shape.RowLen()])
 	}
 	return err
+}
+
+func (o *distillEmbedding) beside(ctx context.Context) (field, digest string, err error) {
+	if o.file != nil {
+		return "objective.vectors", o.file.digest(), nil
+	}
+	return o.teacher.teaches(ctx)
 }
 
 func (o *distillEmbedding) close() error {

@@ -54,9 +54,14 @@ func (o *dpo) build(t *model.Trainee) *graph.Value {
 	return t.Mean("loss", loss, o.counts)
 }
 
+func (o *dpo) compile(p *plan.Program) (string, int64, error) {
+	bytes, err := o.ref.compile(p, func(t *model.Trainee) *graph.Value { return t.NLL() })
+	return "reference", bytes, err
+}
+
 func (o *dpo) bind(ctx context.Context, s *plan.Session) error {
 	o.start, o.sum, o.count = s.I32(o.starts), s.F32(o.refs), s.I32(o.counts)
-	return o.ref.start(ctx, s, o.workers, func(t *model.Trainee) *graph.Value { return t.NLL() })
+	return o.ref.start(ctx, o.workers)
 }
 
 func (*dpo) most(tokens int, s Stats) tensor.Bind {
@@ -96,6 +101,11 @@ func (o *dpo) ready(ctx context.Context, in *inputs) error {
 		o.sum[s] = float32(sum)
 	}
 	return nil
+}
+
+func (o *dpo) beside(ctx context.Context) (field, digest string, err error) {
+	digest, err = o.ref.store.Digest(ctx)
+	return "objective.reference", digest, err
 }
 
 func (o *dpo) close() error { return o.ref.close() }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"hotpath/internal/atomicfile"
 	"hotpath/internal/lockfile"
@@ -17,6 +18,25 @@ type out struct {
 	dir  string
 	lock *lockfile.Lock
 	made bool // by this run
+}
+
+// outside refuses a folder of logs and checkpoints inside of a folder of data, which
+// would take log.jsonl for data when the run is resumed.
+func outside(out string, lists ...[]string) error {
+	to, err := filepath.Abs(out)
+	if err != nil {
+		return fmt.Errorf("field out: %w", err)
+	}
+	for _, path := range slices.Concat(lists...) {
+		from, err := filepath.Abs(path)
+		if info, statErr := os.Stat(path); err != nil || statErr != nil || !info.IsDir() {
+			continue // reading the data says what is wrong with it
+		}
+		if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
+			return fmt.Errorf("field out: %s is inside of the folder of data %s, which would take its logs for data, expected another folder: %w", out, path, ErrConfig)
+		}
+	}
+	return nil
 }
 
 // lockOut makes the folder where it is missing, and keeps other runs out of it.

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds "a.b.c": each part means another copy of what it lies in.
+// maxDepth bounds the parts of "a.b.c", because each part copies the object around it.
 const maxDepth = 8
 
-// override replaces fields by assignments "a.b=value". A value that is no JSON
-// is a string, so that paths need no quotes. Fields that no configuration has
-// are left for whoever reads raw to refuse. defaults are what a field holds
-// that raw lacks and only a part of which is replaced.
+// override replaces fields by assignments "a.b=value". A value that is not JSON is a
+// string, so that paths need no quotes. Unknown fields stay in raw, whose reader
+// refuses them. If an assignment replaces a part of a field that raw lacks, the other
+// parts come from defaults.
 func override(raw map[string]json.RawMessage, defaults map[string]any, sets []string) error {
 	for _, set := range sets {
 		path, text, ok := strings.Cut(set, "=")

@@ -1,9 +1,8 @@
 package train
 
-// prefetcher reads the examples of the next steps ahead, so that a step finds
-// them in memory although the data lie in mapped files. It changes nothing that
-// a step computes: it has an order of its own, and keeps nothing of what it
-// reads.
+// prefetcher reads the examples of the next steps in advance, so that the pages of
+// mapped files are in memory when a step needs them. It cannot change what a step
+// computes: it has its own copy of the order, and discards what it reads.
 type prefetcher struct {
 	source Source
 	walk   walk
@@ -12,7 +11,7 @@ type prefetcher struct {
 	done   chan struct{}
 }
 
-// request asks for so many examples from a position on.
+// request asks for a number of examples from a position on.
 type request struct {
 	from  Position
 	count int

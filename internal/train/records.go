@@ -28,7 +28,7 @@ var recordForms = []*recordForm{
 	{"text", []string{"text"}, Text, (*encoder).document},
 }
 
-// Forms of two or more columns of text, whatever their names.
+// Forms of two or more columns of text with any names.
 var (
 	pairForm       = &recordForm{"pairs", nil, Pairs, (*encoder).pairs}
 	scoredColumns  = &recordForm{"scored pairs", nil, Scored, (*encoder).scored}
@@ -46,8 +46,8 @@ var dataSynonyms = map[string]string{
 	"accepted": "chosen", "preferred": "chosen", "refused": "rejected", "target": "label", "class": "label", "similarity": "score",
 }
 
-// formOf finds the form of the first object of the data. plain takes texts
-// for documents whatever stands beside them.
+// formOf finds the form of the first object of the data. With plain, a field text is
+// a document even if the object has other fields, such as a label or a score.
 func formOf(l *dataset.Line, plain bool) (*recordForm, error) {
 	has := func(name string) bool { _, ok := l.Object.Get(name); return ok }
 	for _, form := range recordForms {
@@ -152,8 +152,8 @@ func fieldNames() []string {
 	return slices.Compact(names)
 }
 
-// misspelt reports an object with a field that is nearly one of a form's, but
-// none itself, beside another of the same form.
+// misspelt reports whether an object has one field of a form, and another field whose
+// name is close to a field of that form but is not one.
 func misspelt(object jsonview.Value) bool {
 	names := keysOf(object)
 	for _, name := range names {

@@ -2,10 +2,12 @@ package train
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +16,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // ErrCheckpoint reports a checkpoint that a run cannot go on from.
@@ -182,6 +185,41 @@ func (t *Trainer) sameModel(m *model.Model, from string) error {
 	}
 	if then, now := of(m), of(other); then != now {
 		return fmt.Errorf("%s: field model: the checkpoint has a %s, %s a %s, expected the same: %w", from, then, t.cfg.Model, now, ErrCheckpoint)
+	}
+	return nil
+}
+
+// digest takes the digests of files that no checkpoint has a copy of: the model that
+// adapters are beside, objective.beside, and the validation data. It refuses to go on
+// from st, nil for a fresh run, with other contents. Paths may change, and a run may
+// go on without validation data.
+func (t *Trainer) digest(ctx context.Context, st *state, from string) error {
+	_, end := profile.Scope(ctx, "digest files")
+	defer end()
+	field, digest, err := t.obj.beside(ctx)
+	if err != nil {
+		return err
+	}
+	t.digests = map[string]string{}
+	if field != "" {
+		t.digests[field] = digest
+	}
+	if t.cfg.LoRA.Rank > 0 {
+		if t.digests["model"], err = t.store.Digest(ctx); err != nil {
+			return err
+		}
+	}
+	const held = "validation.data"
+	if t.held != nil {
+		t.digests[held] = t.held.Fingerprint()
+	}
+	if st == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Files)) {
+		if st.Files[name] != t.digests[name] && (name != held || t.held != nil) {
+			return fmt.Errorf("%s: field %s: its files have other contents than those that the checkpoint was trained with, expected the same: %w", from, name, ErrCheckpoint)
+		}
 	}
 	return nil
 }

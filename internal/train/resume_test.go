@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +88,93 @@ func TestResumeWithTheSameLoRA(t *testing.T) {
 	c.LoRA.Alpha, c.Steps = 5, 3
 	if _, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("error %v of another alpha", err)
+	}
+}
+
+// The checkpoint has no copy of a reference, a teacher or the base of adapters: files
+// with other contents are refused although their shapes fit, and a copy elsewhere is
+// not.
+func TestResumeWithOtherFilesBesideTheModel(t *testing.T) {
+	be := cpuBackend(t, 1)
+	preferences := strings.Repeat(`{"prompt":"Hi ","chosen":"Good day","rejected":"What"}`+"\n", 6)
+	vectors := func(v float32) string {
+		rows := make([][]float32, 6)
+		for i := range rows {
+			rows[i] = slices.Repeat([]float32{v}, 32)
+		}
+		return npy(t, rows)
+	}
+	for name, c := range map[string]struct {
+		model, file, text string
+		set               func(c *Config, path string)
+		field             string
+	}{
+		"reference": {"llama", "a.jsonl", preferences, func(c *Config, path string) {
+			c.Objective = ObjectiveConfig{Type: "dpo", Reference: path}
+		}, "objective.reference"},
+		"the model as reference": {"llama", "a.jsonl", preferences, func(c *Config, path string) {
+			c.Objective.Type, c.Model = "dpo", path
+		}, "objective.reference"},
+		"teacher": {"llama", "a.txt", "some words of a text", func(c *Config, path string) {
+			c.Objective = ObjectiveConfig{Type: "distill", Teacher: path}
+		}, "objective.teacher"},
+		"teacher of vectors": {"bert", "a.jsonl", strings.Repeat(`{"text":"one"}`+"\n", 6), func(c *Config, path string) {
+			c.Objective = ObjectiveConfig{Type: "distill_embedding", Teacher: path}
+		}, "objective.teacher"},
+		"vectors": {"bert", "a.jsonl", strings.Repeat(`{"text":"one"}`+"\n", 6), func(c *Config, path string) {
+			v := float32(1)
+			if strings.Contains(path, "other") {
+				v = 2
+			}
+			c.Objective = ObjectiveConfig{Type: "distill_embedding", Vectors: vectors(v)}
+		}, "objective.vectors"},
+		"base": {"llama", "a.txt", "some words of a text", func(c *Config, path string) {
+			c.Model, c.LoRA.Rank = path, 2
+		}, "model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			first, moved, other := filepath.Join(dir, "first"), filepath.Join(dir, "moved"), filepath.Join(dir, "other")
+			for _, to := range []string{first, moved, other} {
+				must(t, os.CopyFS(to, os.DirFS(testmodels.Dir(t, c.model))))
+			}
+			changeLastByte(t, filepath.Join(other, "model.safetensors"))
+			cfg := fixture(t, c.model)
+			cfg.Data = []string{write(t, dir, c.file, c.text)}
+			cfg.Steps, cfg.Warmup = 1, 0
+			run := func(path string, steps int) error {
+				cfg.Steps = steps
+				c.set(&cfg, path)
+				_, err := Run(t.Context(), cfg, Options{Backend: be, Resume: "auto"})
+				return err
+			}
+			must(t, run(first, 1))
+			must(t, run(moved, 2))
+			if err := run(other, 3); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field "+c.field+":") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// changeLastByte changes the last weight of a file and nothing of its shape.
+func changeLastByte(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	data[len(data)-2] ^= 1
+	must(t, os.WriteFile(path, data, 0o644))
+}
+
+// The best evaluation is the best of one set of data.
+func TestResumeWithOtherValidationData(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Steps, c.Warmup = 1, 0
+	c.Validation.Data = []string{write(t, t.TempDir(), "a.txt", "some words of a text")}
+	_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	c.Steps, c.Validation.Data = 2, []string{write(t, t.TempDir(), "b.txt", "other words of a text")}
+	if _, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field validation.data:") {
+		t.Errorf("error %v", err)
 	}
 }

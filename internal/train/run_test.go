@@ -15,6 +15,7 @@ import (
 
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 	"hotpath/profile"
@@ -29,6 +30,15 @@ func fixture(t testing.TB, name string) Config {
 	c.Out = t.TempDir()
 	c.Steps, c.BatchTokens, c.SeqLen, c.LR, c.Warmup = 10, 96, 32, 3e-3, 3
 	return c
+}
+
+// openRunner compiles a task and opens it.
+func openRunner(ctx context.Context, m *model.Model, o Options, k task, most tensor.Bind) (*runner, error) {
+	c, err := compile(m, o.Backend, k, most)
+	if err != nil {
+		return nil, err
+	}
+	return c.open(ctx, o)
 }
 
 // losses collects what OnStep sees.
@@ -394,16 +404,17 @@ func TestRefusals(t *testing.T) {
 		want   string
 		is     error
 	}{
-		"out taken":       {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
-		"encoder":         {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
-		"long":            {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
-		"no data":         {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
-		"empty data":      {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "no text to learn from", ErrData},
-		"no regular file": {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
-		"other seed":      {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
-		"other cut":       {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
-		"other data":      {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},
-		"no such":         {func(c *Config) {}, "nowhere", "nowhere", ErrCheckpoint},
+		"out taken":         {func(c *Config) {}, "", "checkpoint of step 1", ErrConfig},
+		"encoder":           {func(c *Config) { c.Out, c.Model = t.TempDir(), testmodels.Dir(t, "bert") }, "", "cannot be trained", ErrConfig},
+		"long":              {func(c *Config) { c.Out, c.BatchTokens, c.SeqLen = t.TempDir(), 4096, 4096 }, "", "seq_len", ErrConfig},
+		"no data":           {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{"missing.txt"} }, "", "missing.txt", os.ErrNotExist},
+		"empty data":        {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{empty} }, "", "no text to learn from", ErrData},
+		"model is no model": {func(c *Config) { c.Out, c.Model = t.TempDir(), c.Data[0] }, "", "field model: ", weights.ErrNotModel},
+		"no regular file":   {func(c *Config) { c.Out, c.Data = t.TempDir(), []string{os.DevNull} }, "", "regular file", ErrData},
+		"other seed":        {func(c *Config) { c.Seed++ }, "auto", "seed", ErrCheckpoint},
+		"other cut":         {func(c *Config) { c.SeqLen++ }, "auto", "seq_len", ErrCheckpoint},
+		"other data":        {func(c *Config) { c.Data = append(c.Data, c.Data[0]) }, "auto", "data", ErrCheckpoint},
+		"no such":           {func(c *Config) {}, "nowhere", "nowhere", ErrCheckpoint},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := done

@@ -38,11 +38,26 @@ type task struct {
 	trainable          func(role graph.Role, layer int) bool // nil: all
 }
 
-// compile builds the training graph for runs up to max.
-func compile(m *model.Model, be plan.Backend, k task, most tensor.Bind) (*plan.Program, *model.Ports, *model.TrainParts, error) {
+// compiled is a training program that has no memory yet.
+type compiled struct {
+	model *model.Model
+	task  task
+	prog  *plan.Program
+	ports *model.Ports
+	parts *model.TrainParts
+	// What the objective runs beside it, and the bytes that it takes; 0 for nothing.
+	beside string
+	bytes  int64
+}
+
+// compile builds the training graph for runs up to most, and what runs beside it.
+func compile(m *model.Model, be plan.Backend, k task, most tensor.Bind) (*compiled, error) {
 	g, ports, parts, err := m.BuildTrain(most, model.TrainOptions{End: k.obj.build, Optimizer: k.optimizer, Accumulate: k.accumulate, Recompute: k.recompute, Dropout: k.dropout, Smoothing: k.smoothing, LoRA: k.lora, Trainable: k.trainable})
 	if err == nil {
 		err = hasRoles(m, k.lora, parts)
+	}
+	if errors.Is(err, model.ErrRank) {
+		err = fmt.Errorf("field lora.rank: %w: %w", err, ErrConfig)
 	}
 	if errors.Is(err, grad.ErrNothing) {
 		err = fmt.Errorf("field objective.freeze: no weight is left to train: %w", ErrConfig)
@@ -51,59 +66,37 @@ func compile(m *model.Model, be plan.Backend, k task, most tensor.Bind) (*plan.P
 		}
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	o := plan.CompileOptions{Partial: k.accumulate}
 	if _, ok := k.obj.(wholeStep); k.validate || ok && k.accumulate {
 		o.Forward = ports.Loss
 	}
-	prog, err := plan.Compile("train", g, be, []tensor.Bind{most}, o)
-	return prog, ports, parts, err
+	c := &compiled{model: m, task: k, ports: ports, parts: parts}
+	if c.prog, err = plan.Compile("train", g, be, []tensor.Bind{most}, o); err != nil {
+		return nil, err
+	}
+	c.beside, c.bytes, err = k.obj.compile(c.prog)
+	return c, err
 }
 
-func openRunner(ctx context.Context, m *model.Model, o Options, k task, most tensor.Bind) (*runner, error) {
-	prog, ports, parts, err := compile(m, o.Backend, k, most)
+// open gives a training program its memory.
+func (c *compiled) open(ctx context.Context, o Options) (*runner, error) {
+	sess, err := plan.NewSession(ctx, c.prog, plan.NewWeightSet(o.Backend, c.model), plan.BindOptions{Workers: o.Workers})
 	if err != nil {
 		return nil, err
 	}
-	if err := o.fits(programBytes(prog)); err != nil {
-		return nil, err
-	}
-	sess, err := plan.NewSession(ctx, prog, plan.NewWeightSet(o.Backend, m), plan.BindOptions{Workers: o.Workers})
-	if err != nil {
-		return nil, err
-	}
-	r := &runner{model: m, parts: parts, sess: sess, in: newInputs(sess, ports), ports: ports, embeds: embedder(k.obj)}
-	r.out.loss, r.out.norm = sess.F32(ports.Loss), sess.F32(ports.GradNorm)
-	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: m.Config().Name})
+	r := &runner{model: c.model, parts: c.parts, sess: sess, in: newInputs(sess, c.ports), ports: c.ports, embeds: embedder(c.task.obj)}
+	r.out.loss, r.out.norm = sess.F32(c.ports.Loss), sess.F32(c.ports.GradNorm)
+	err = sess.Attach(o.Recorder, plan.ProfileLabels{Model: c.model.Config().Name})
 	if err == nil {
-		err = k.obj.bind(ctx, sess)
+		err = c.task.obj.bind(ctx, sess)
 	}
 	if err != nil {
 		_ = sess.Close() // the first error is the one to know
 		return nil, err
 	}
 	return r, nil
-}
-
-// programBytes is the bytes that a program takes.
-func programBytes(p *plan.Program) (sum int64) {
-	for _, n := range p.Plans[0].ArenaBytes {
-		sum += n
-	}
-	return sum
-}
-
-// fits refuses a run that wants more memory than it may take.
-func (o *Options) fits(need int64) error {
-	if o.Memory > 0 && need > o.Memory {
-		return fmt.Errorf("%s: expected a smaller model or fewer tokens per run (field micro_tokens): %w", tooMuch(need, o.Memory), ErrConfig)
-	}
-	return nil
-}
-
-func tooMuch(need, free int64) string {
-	return fmt.Sprintf("the run wants %.1f GiB, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
 }
 
 // runStep makes optimizer step 1, 2, ... of the batch in r.in and gives the loss

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"hotpath/internal/engine"
+	"hotpath/internal/kv"
 	"hotpath/internal/model"
 	"hotpath/internal/sample"
 	"hotpath/internal/tensor"
@@ -76,7 +77,7 @@ func (t *Trainer) generate(ctx context.Context, c *SampleConfig) (text string, e
 	if err != nil {
 		return "", err
 	}
-	e, err := engine.Open(m, t.opts.Backend, engine.Options{Ctx: min(m.Config().MaxSeq, len(prompt)+c.Tokens), Workers: t.opts.Workers})
+	e, err := engine.Open(m, t.opts.Backend, t.sampling(m, prompt))
 	if err != nil {
 		return "", err
 	}
@@ -97,6 +98,12 @@ func (t *Trainer) generate(ctx context.Context, c *SampleConfig) (text string, e
 		ids = append(ids, id)
 	}
 	return tok.Decode(ids, true), s.Err()
+}
+
+// sampling are the options of an engine that writes one sample.
+func (t *Trainer) sampling(m *model.Model, prompt []int32) engine.Options {
+	ctx := min(m.Config().MaxSeq, len(prompt)+t.cfg.Sample.Tokens)
+	return engine.Options{Ctx: ctx, MaxSeqs: 1, KVBlocks: kv.Blocks(ctx), Workers: t.opts.Workers}
 }
 
 // live gives the weights as they are now, by key; any number of goroutines may

@@ -2,8 +2,9 @@ package train
 
 import "math"
 
-// schedules give the share of the way from min_lr to lr that is left after
-// done of the steps behind the warm-up, of which last belong to the decay of wsd.
+// schedules give the position of the learning rate between min_lr (0) and lr (1).
+// done is the number of steps since the warm-up, steps the number of all steps after
+// the warm-up, and last the number of steps in which wsd decays.
 var schedules = map[string]func(done, steps, last float64) float64{
 	"constant": func(float64, float64, float64) float64 { return 1 },
 	"linear":   func(done, steps, _ float64) float64 { return 1 - done/steps },
@@ -11,8 +12,8 @@ var schedules = map[string]func(done, steps, last float64) float64{
 	"wsd":      func(done, steps, last float64) float64 { return min(1, (steps-done)/last) },
 }
 
-// rate is the learning rate of step 1, 2, ...: it grows linearly over the
-// warm-up, whose last step has all of it, and then follows the schedule.
+// rate is the learning rate of step 1, 2, ...: it grows linearly over the warm-up,
+// reaches lr in its last step, and then follows the schedule.
 func (c *Config) rate(step int) float64 {
 	if step <= c.Warmup {
 		return c.LR * float64(step) / float64(c.Warmup)

@@ -44,7 +44,7 @@ var madeTokenizers = append([]string{"char"}, sizedTokenizers...)
 // people round up to a multiple of 64 or 128.
 const padding = 127
 
-// Bounds of a described model: what lies beyond is a slip of the keyboard.
+// Bounds of a described model: larger values are taken for typing errors.
 const (
 	maxWidth   = 1 << 16
 	maxLayers  = 1 << 10
@@ -52,7 +52,7 @@ const (
 	maxContext = 1 << 22
 )
 
-// validate says what is wrong with the first field that is.
+// validate returns the error of the first invalid field.
 func (s *Shape) validate(c *Config) error {
 	within := func(name string, v, least, most int) check {
 		return check{name, v >= least && v <= most, fmt.Sprintf("%d to %d", least, most), v}
@@ -80,7 +80,7 @@ func (s *Shape) validate(c *Config) error {
 		divides("n_heads", "n_kv_heads", s.NHeads, kv),
 		within("d_ff", s.DFF, 0, 1<<20),
 		within("vocab", s.Vocab, 0, maxRows),
-		within("context", s.Context, 1, maxContext),
+		within("context", s.Context, 2, maxContext),
 		{"context", c.SeqLen <= s.Context, fmt.Sprintf("at least seq_len (%d)", c.SeqLen), s.Context},
 		{"rope_theta", s.RopeTheta > 0 && fits32(s.RopeTheta), "a positive number that fits 32 bits", s.RopeTheta},
 		{"tied", s.Architecture != "bert" || s.Tied, "true in this architecture", s.Tied},

@@ -37,15 +37,23 @@ func TestShapeIsRead(t *testing.T) {
 
 func TestShapeRefusals(t *testing.T) {
 	for set, want := range map[string]string{
-		"model.d_model=30":         "field model.d_model: expected a multiple of n_heads (4), such as 28 or 32, found 30",
-		"model.d_model=0":          "field model.d_model: expected 1 to",
-		"model.d_model=wide":       "field model.d_model: expected an integer, found \"wide\"",
-		"model.hidden_size=64":     `unknown field model."hidden_size", did you mean model.d_model?`,
-		"model.n_layer=1":          `did you mean model.n_layers?`,
-		"model.n_heads=32":         "field model.n_heads: expected heads of an even size",
-		"model.n_kv_heads=3":       "field model.n_heads: expected a multiple of n_kv_heads (3), such as 3 or 6, found 4",
-		"model.n_layers=0":         "field model.n_layers",
-		"model.context=0":          "field model.context",
+		"model.d_model=30":          "field model.d_model: expected a multiple of n_heads (4), such as 28 or 32, found 30",
+		"model.d_model=0":           "field model.d_model: expected 1 to",
+		"model.d_model=wide":        "field model.d_model: expected an integer, found \"wide\"",
+		"model.hidden_size=64":      `unknown field model."hidden_size", did you mean model.d_model?`,
+		"model.n_layer=1":           `did you mean model.n_layers?`,
+		"model.n_heads=32":          "field model.n_heads: expected heads of an even size",
+		"model.n_kv_heads=3":        "field model.n_heads: expected a multiple of n_kv_heads (3), such as 3 or 6, found 4",
+		"model.n_layers=0":          "field model.n_layers",
+		"model.context=0":           "field model.context",
+		"model.context=1":           "field model.context: expected 2 to",
+		"model.d_model=-32":         "field model.d_model: expected 1 to",
+		"model.n_layers=1000000000": "field model.n_layers: expected 1 to",
+		"model.d_ff=1099511627776":  "field model.d_ff: expected 0 to",
+		"model.rope_theta=1e-320":   "field model.rope_theta: expected a positive number that fits 32 bits",
+		"lora.rank=2":               "field lora: expected none for a model that is only described",
+		`model={"architecture":"gpt2","d_model":30,"n_layers":1,"n_heads":4,"tokenizer":"char"}`:                "field model.d_model: expected a multiple of n_heads (4), such as 28 or 32, found 30",
+		`model={"architecture":"gpt2","d_model":32,"n_layers":1,"n_heads":4,"n_kv_heads":1,"tokenizer":"char"}`: "field model.n_kv_heads: expected n_heads in this architecture, found 1",
 		"seq_len=128":              "field model.context: expected at least seq_len (128), found 64",
 		"model.architecture=lama":  `field model.architecture: expected one of bert, gpt2, llama (did you mean llama?), found "lama"`,
 		"model.tokenizer=":         "field model.tokenizer",
@@ -187,5 +195,23 @@ func TestReadyMadeConfigsAreValid(t *testing.T) {
 	}
 	if _, err := ReadConfig("shakespere-char", nil); err == nil || !strings.Contains(err.Error(), "did you mean the ready-made configuration shakespeare-char?") {
 		t.Errorf("error %v of a misspelt name", err)
+	}
+}
+
+// The file of a tokenizer may have any name, and the file beside it that has the usual
+// one does not stand in for it.
+func TestTokenizerFileOfAnyName(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(testmodels.Dir(t, "llama"), "tokenizer.json"))
+	must(t, err)
+	path := write(t, dir, "mine.json", string(text))
+	write(t, dir, "tokenizer.json", "{}")
+	c := fixture(t, "llama")
+	c.Model, c.Init, c.Steps, c.Warmup = "", "random", 1, 0
+	c.Shape = &Shape{Architecture: "llama", DModel: 16, NLayers: 1, NHeads: 2, Context: 64, Tied: true, RopeTheta: 1e4, Tokenizer: path}
+	res, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
+	must(t, err)
+	if kept, err := os.ReadFile(filepath.Join(res.Checkpoint, "tokenizer.json")); err != nil || string(kept) != string(text) {
+		t.Errorf("the checkpoint has another tokenizer (%v)", err)
 	}
 }

@@ -64,8 +64,8 @@ func (s *shard) span(i int64) (from, to int64) {
 	return from, s.seqs[i]
 }
 
-// A file of a shard has a header of 48 bytes, then ids, ends of sequences, ends
-// of examples, values and flags, each from a multiple of 8 bytes on. Numbers are
+// The file of a shard is a header of 48 bytes, then ids, ends of sequences, ends of
+// examples, values and flags. Each part begins at a multiple of 8 bytes. Numbers are
 // little endian.
 const (
 	shardMagic  = "HPTOKEN1"

@@ -40,7 +40,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(filepath.Dir(dir), "tokens"), err
 }
 
-// shardIndex is what a folder of shards says of itself.
+// shardIndex is the index file of a folder of shards.
 type shardIndex struct {
 	Format int    `json:"format"`
 	Kind   string `json:"kind"`
@@ -80,8 +80,8 @@ func (s *sourceSpec) key(files []dataset.File) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:32], nil
 }
 
-// tokenizerPrint tells the tokenizer of a model from others: by the files that it is
-// made of, and by the architecture, because some change it. config.json is left out,
+// tokenizerPrint is a fingerprint of a model's tokenizer: of its files, and of the
+// architecture, because some architectures change it. config.json does not count,
 // because a checkpoint has another one with the same tokenizer.
 func tokenizerPrint(m *model.Model) (string, error) {
 	h, st := sha256.New(), m.Store()

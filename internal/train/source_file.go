@@ -154,6 +154,17 @@ func newFileSource(spec *sourceSpec, shards []*shard, fingerprint string) *fileS
 // waits reports whether reading an example may wait for the disk.
 func (f *fileSource) waits() bool { return f.mapped }
 
+// bytes is the size of the tokens in memory.
+func (f *fileSource) bytes() (sum int64) {
+	if f.mapped {
+		return 0
+	}
+	for _, s := range f.shards {
+		sum += 4*int64(len(s.ids)) + int64(len(s.flags)) + 8*int64(len(s.seqs)+len(s.examples)) + 4*int64(len(s.values))
+	}
+	return sum
+}
+
 func (f *fileSource) Kind() Kind          { return f.kind }
 func (f *fileSource) Stats() Stats        { return f.stats }
 func (f *fileSource) Fingerprint() string { return f.print }

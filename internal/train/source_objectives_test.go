@@ -135,7 +135,8 @@ func TestLabelsOutOfRange(t *testing.T) {
 
 // What cannot be trained is refused in one line before the first step.
 func TestRefusedBeforeTheFirstStep(t *testing.T) {
-	text := testmodels.Dir(t, "shakespeare.txt")
+	text, bert := testmodels.Dir(t, "shakespeare.txt"), testmodels.Dir(t, "bert")
+	pairs := write(t, t.TempDir(), "pairs.jsonl", `{"anchor":"a","positive":"b"}`+"\n"+`{"anchor":"c","positive":"d"}`)
 	for want, change := range map[string]func(c *Config){
 		"field lora.roles: " + testmodels.Dir(t, "gpt2") + " (gpt2) has no projection of the role [gate]": func(c *Config) {
 			c.Model, c.LoRA = testmodels.Dir(t, "gpt2"), LoRAConfig{Rank: 2, Roles: []string{"up", "gate"}}
@@ -161,6 +162,32 @@ func TestRefusedBeforeTheFirstStep(t *testing.T) {
 		"field sample.every: expected 0, because a bert model of this kind writes no texts, found 1": func(c *Config) {
 			c.Model, c.Objective.Type, c.Sample.Every = testmodels.Dir(t, "bert"), "mlm", 1
 		},
+		"field objective: type contrastive: the data have 1 pair and no negatives, expected at least 2 pairs": func(c *Config) {
+			c.Model, c.Objective.Type, c.Data = bert, "contrastive", List{write(t, t.TempDir(), "a.jsonl", `{"anchor":"a","positive":"b"}`)}
+		},
+		"field objective: batch: expected 0 or at least 2 for data without negatives": func(c *Config) {
+			c.Model, c.Objective, c.Data = bert, ObjectiveConfig{Type: "contrastive", Batch: 1}, List{pairs}
+		},
+		"field objective: dim_weights: expected at least one above 0, found [0 0]": func(c *Config) {
+			c.Model, c.Objective, c.Data = bert, ObjectiveConfig{Type: "contrastive", Dims: []int{8, 16}, DimWeights: []float64{0, 0}}, List{pairs}
+		},
+		"field objective: dims: expected 1 to 32, the width of embeddings, found 0": func(c *Config) {
+			c.Model, c.Objective, c.Data = bert, ObjectiveConfig{Type: "contrastive", Dims: []int{0}}, List{pairs}
+		},
+		"expected a .npy file": func(c *Config) {
+			c.Model, c.Objective = bert, ObjectiveConfig{Type: "distill_embedding", Vectors: t.TempDir()}
+			c.Data = List{write(t, t.TempDir(), "a.jsonl", `{"text":"a"}`)}
+		},
+		"field lora.rank: ":                  func(c *Config) { c.LoRA.Rank = 65536 },
+		"is inside of the folder of data ":   func(c *Config) { c.Data = List{filepath.Dir(c.Out)} },
+		"which would take its logs for data": func(c *Config) { c.Validation.Data = List{c.Out} },
+		"field validation.sts: ": func(c *Config) {
+			c.Model, c.Objective.Type, c.Validation.Share, c.Validation.STS = bert, "mlm", 0.2, List{text}
+		},
+		"field validation.share: 0.5 of 1 pieces of text leaves nothing to train on": func(c *Config) {
+			c.Validation.Share, c.Data = 0.5, List{write(t, t.TempDir(), "a.txt", "a b c")}
+		},
+		"examples of kind text, expected one of [answer] for objective sft": func(c *Config) { c.Objective.Type = "sft" },
 		"field sample.prompt: ": func(c *Config) { c.Sample.Every, c.Sample.Prompt = 1, strings.Repeat("word ", 600) },
 		"short.jsonl: no text to learn from": func(c *Config) {
 			c.Data = List{write(t, t.TempDir(), "short.jsonl", `{"text":""}`)}

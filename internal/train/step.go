@@ -56,7 +56,7 @@ func (t *Trainer) update(ctx context.Context, s *Step) error {
 	return nil
 }
 
-// runs makes the runs of one step and gives it loss, norm and sizes.
+// runs executes the runs of one step, and sets its loss, norm and sizes.
 func (t *Trainer) runs(ctx context.Context, s *Step, h grad.Hyper) error {
 	if err := t.data.plan(); err != nil {
 		return err

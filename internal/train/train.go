@@ -102,14 +102,18 @@ type Trainer struct {
 
 	sources []func() error // what frees the data
 	waits   bool           // reading examples may wait for the disk
+	tokens  int64          // bytes of the data's tokens in memory
 
-	hash string // of the data
-	base string // hash of the weights that adapters stand beside; "": no adapters
+	hash    string            // of the data
+	digests map[string]string // progress.Files
 }
 
 // New opens model and data, resumes where asked, and prepares the first step.
 func New(ctx context.Context, cfg Config, o Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := outside(cfg.Out, cfg.Data, cfg.Validation.Data); err != nil {
 		return nil, err
 	}
 	t := &Trainer{cfg: cfg, opts: o}
@@ -157,23 +161,18 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := t.checkSample(m); err != nil {
+	if err := t.digest(ctx, st, from); err != nil {
 		return err
 	}
-	if err := canSave(m); err != nil {
+	program, memory, err := t.compile(ctx, m)
+	if err != nil {
 		return err
 	}
-	if err := t.openValidation(ctx, m); err != nil {
+	if err := t.opts.fits(memory.total()); err != nil {
 		return err
 	}
-	if t.runner, err = openRunner(ctx, m, t.opts, t.task(), t.data.run); err != nil {
+	if t.runner, err = program.open(ctx, t.opts); err != nil {
 		return err
-	}
-	if t.base, err = t.runner.baseHash(); err != nil {
-		return err
-	}
-	if st != nil && st.Base != "" && st.Base != t.base { // checkpoints of before have none
-		return fmt.Errorf("%s: field model: %s has other weights than those that the checkpoint's adapters were trained beside: %w", from, t.cfg.Model, ErrCheckpoint)
 	}
 	t.flops = t.runner.flops(t.cfg.SeqLen)
 	_, first := profile.Scope(ctx, "first weights")
@@ -210,6 +209,25 @@ func (t *Trainer) start(m *model.Model) error {
 	return t.runner.freshen(t.cfg.Seed, m.Config().Layers)
 }
 
+// compile plans the run and its evaluations, and says what memory they take.
+func (t *Trainer) compile(ctx context.Context, m *model.Model) (*compiled, demand, error) {
+	if err := t.checkSample(m); err != nil {
+		return nil, nil, err
+	}
+	if err := canSave(m); err != nil {
+		return nil, nil, err
+	}
+	if err := t.openValidation(ctx, m); err != nil {
+		return nil, nil, err
+	}
+	program, err := compile(m, t.opts.Backend, t.task(), t.data.run)
+	if err != nil {
+		return nil, nil, err
+	}
+	memory, err := t.demand(program)
+	return program, memory, err
+}
+
 // openData opens the model, at a path or as the configuration describes it, and
 // cuts the data for it.
 func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, error) {
@@ -219,10 +237,13 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	} else {
 		t.store, err = weights.Open(path)
 	}
-	if err != nil {
-		return nil, err
+	var m *model.Model
+	if err == nil {
+		m, err = model.Open(t.store)
 	}
-	m, err := model.Open(t.store)
+	if err != nil && path != "" && path == t.cfg.Model {
+		err = fmt.Errorf("field model: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -326,6 +347,9 @@ func (t *Trainer) files(ctx context.Context, m *model.Model, paths []string, nex
 		return nil, err
 	}
 	t.sources = append(t.sources, free)
+	if f, ok := s.(interface{ bytes() int64 }); ok {
+		t.tokens += f.bytes()
+	}
 	if w, ok := s.(interface{ waits() bool }); ok && w.waits() {
 		t.waits = true
 	}
@@ -349,7 +373,7 @@ func (t *Trainer) Done() int { return t.step }
 func (t *Trainer) progress() progress {
 	p := progress{
 		Format: stateFormat, Step: t.step, At: t.data.at, Seed: t.cfg.Seed, SeqLen: t.cfg.SeqLen, Data: t.hash, Optimizer: t.cfg.Optimizer, Norms: t.norms, Best: t.best, BestBy: t.bestBy,
-		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Base: t.base,
+		Model: fromFiles, Objective: t.cfg.Objective.name(), LoRA: inJSON(t.cfg.LoRA), Files: t.digests,
 	}
 	if t.cfg.Shape != nil {
 		p.Model = inJSON(t.cfg.Shape)

@@ -42,6 +42,8 @@ func (c *Config) Validate() error {
 		{"model", c.Model != "" || c.Shape != nil, "a path or the description of a model", c.Model},
 		oneOf("init", c.Init, []string{"weights", "random"}),
 		{"init", c.Shape == nil || c.Init == "random", `"random" for a model that is only described`, c.Init},
+		{"lora", c.Shape == nil || c.LoRA.Rank == 0, "none for a model that is only described: there are no weights to adapt", c.LoRA.Rank},
+		{"init", c.Init == "weights" || c.LoRA.Rank == 0, `"weights" with lora, which trains none of the model's weights`, c.Init},
 		{"data", len(c.Data) > 0 && !slices.Contains(c.Data, ""), "at least one path", []string(c.Data)},
 		{"out", c.Out != "", "the folder of checkpoints and logs", c.Out},
 		{"steps", c.Steps >= 1 && c.Steps <= 1e9, "1 to 1000000000", c.Steps},

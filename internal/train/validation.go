@@ -123,8 +123,8 @@ func (b *best) consider(f *figure, e *Evaluation, step int) {
 
 const bestFile = "best.json"
 
-// write names the best checkpoint for people and programs, if the folder has it: the
-// best one may be of another folder, or of a run that did not keep it.
+// write writes the step of the best checkpoint to best.json, if the folder has it. It
+// may be in another folder, or of a run that did not keep it.
 func (b best) write(out string, f *figure) error {
 	if _, err := os.Stat(checkpointDir(out, b.Step)); err != nil {
 		return nil
@@ -230,8 +230,8 @@ func (t *Trainer) canDecide() error {
 // tokenLoss reports whether the loss is of tokens.
 func (t *Trainer) tokenLoss() bool { return slices.Contains(someTokens, t.cfg.Objective.name()) }
 
-// Objectives whose loss is the likelihood of tokens: of some of them, or of
-// every one, so that it can be told per byte of text.
+// Objectives whose loss is the likelihood of tokens: of some tokens of a text, or of
+// all tokens, so that it can be converted to bits per byte of text.
 var (
 	someTokens = []string{"lm", "mlm", "sft"}
 	everyToken = []string{"lm", "sft"}

@@ -163,17 +163,26 @@ func (t *Trainer) judgeVectors(ctx context.Context, e *Evaluation) (err error) {
 		return nil
 	}
 	m := t.runner.model.With(t.runner.live())
-	eng, err := engine.Open(m, t.opts.Backend, engine.Options{Workers: t.opts.Workers, Parallel: engine.Fine, Invariant: true})
+	eng, err := engine.Open(m, t.opts.Backend, t.embedding())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	x := make([]float32, len(v.texts)*m.Config().EmbedDim) // [texts,EmbedDim]
-	if err := eng.EmbedIDs(ctx, v.texts, x, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true}); err != nil {
+	if err := eng.EmbedIDs(ctx, v.texts, x, unitVectors(m)); err != nil {
 		return err
 	}
 	v.judge(func(i int) []float32 { return x[i*m.Config().EmbedDim : (i+1)*m.Config().EmbedDim] }, e)
 	return nil
+}
+
+// embedding are the options of an engine that embeds for evaluations.
+func (t *Trainer) embedding() engine.Options {
+	return engine.Options{Workers: t.opts.Workers, Parallel: engine.Fine, Invariant: true}
+}
+
+func unitVectors(m *model.Model) model.EmbedOptions {
+	return model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true}
 }
 
 // judge holds unit vectors of the texts, by their places, against people's

@@ -23,8 +23,10 @@ type vectorCache struct {
 	width         int
 
 	// Of the loss over all rows.
+	prog       *plan.Program
 	sess       *plan.Session
-	all        *graph.Value // [S,D]
+	all        *graph.Value    // [S,D]
+	ends       [2]*graph.Value // loss, and its gradient by all
 	host       []float32
 	loss, grad []float32
 }
@@ -37,30 +39,36 @@ func (c *vectorCache) build(t *model.Trainee, x *graph.Value) *graph.Value {
 	return t.Mean("flowing", t.RowDot("flow_dot", x, c.flow), nil)
 }
 
-// open compiles the loss over all vectors of a step.
-func (c *vectorCache) open(ctx context.Context, s *plan.Session, loss func(b *graph.Builder, x *graph.Value) *graph.Value, width int) error {
-	c.out, c.in, c.width = s.F32(c.vectors), s.F32(c.flow), width
+// compile plans the loss over all vectors of a step, of runs of p, and gives the bytes
+// that the cache takes.
+func (c *vectorCache) compile(p *plan.Program, loss func(b *graph.Builder, x *graph.Value) *graph.Value, width int) (int64, error) {
+	c.width = width
 	most := tensor.Bind{T: 1, S: c.most, R: 1}
 	b := graph.NewBuilder(most)
 	c.all = b.Fresh("vectors", graph.RoleOther, tensor.Rows(tensor.Of(tensor.S, 1), width))
 	value := loss(b, c.all)
 	pairs, err := grad.Backward(b, value)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	g, err := b.Freeze(value, pairs[0].Grad)
+	c.ends = [2]*graph.Value{value, pairs[0].Grad}
+	g, err := b.Freeze(c.ends[:]...)
 	if err != nil {
+		return 0, err
+	}
+	if c.prog, err = plan.Compile("contrast", g, p.Backend, []tensor.Bind{most}, plan.CompileOptions{}); err != nil {
+		return 0, err
+	}
+	return programBytes(c.prog) + 4*int64(c.most*width), nil
+}
+
+// open opens what was compiled; s runs the model.
+func (c *vectorCache) open(ctx context.Context, s *plan.Session) (err error) {
+	if c.sess, err = plan.NewSession(ctx, c.prog, plan.NewWeightSet(c.prog.Backend, nil), plan.BindOptions{Workers: c.workers}); err != nil {
 		return err
 	}
-	be := s.Program().Backend
-	prog, err := plan.Compile("contrast", g, be, []tensor.Bind{most}, plan.CompileOptions{})
-	if err != nil {
-		return err
-	}
-	if c.sess, err = plan.NewSession(ctx, prog, plan.NewWeightSet(be, nil), plan.BindOptions{Workers: c.workers}); err != nil {
-		return err
-	}
-	c.host, c.loss, c.grad = make([]float32, c.most*width), c.sess.F32(value), c.sess.F32(pairs[0].Grad)
+	c.out, c.in = s.F32(c.vectors), s.F32(c.flow)
+	c.host, c.loss, c.grad = make([]float32, c.most*c.width), c.sess.F32(c.ends[0]), c.sess.F32(c.ends[1])
 	return nil
 }
 

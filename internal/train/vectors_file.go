@@ -2,11 +2,15 @@ package train
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 
+	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
 
@@ -25,6 +29,11 @@ var npyDict = regexp.MustCompile(`^\{'descr': '<f4', 'fortran_order': False, 'sh
 
 // openVectors maps the file and checks its header.
 func openVectors(path string) (*vectorsFile, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: expected a .npy file, as embed --format npy writes it: %w", path, ErrData)
+	}
 	data, unmap, err := weights.MapFile(path)
 	if err != nil {
 		return nil, err
@@ -72,5 +81,11 @@ func (v *vectorsFile) parse(data []byte) error {
 }
 
 func (v *vectorsFile) row(i int) []float32 { return v.values[i*v.width : (i+1)*v.width] }
+
+// digest tells the vectors from others.
+func (v *vectorsFile) digest() string {
+	sum := sha256.Sum256(tensor.Bytes(v.values))
+	return hex.EncodeToString(sum[:])
+}
 
 func (v *vectorsFile) close() error { return v.unmap() }

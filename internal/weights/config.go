@@ -163,11 +163,6 @@ func (c *Config) FloatOr(key string, def float64) (float64, error) {
 	return optional(c, key, "a number", jsonview.Value.Float, def)
 }
 
-// Bool is true or false.
-func (c *Config) Bool(key string) (bool, error) {
-	return required(c, key, "true or false", jsonview.Value.Bool)
-}
-
 // BoolOr is true or false, or def where the field is absent.
 func (c *Config) BoolOr(key string, def bool) (bool, error) {
 	return optional(c, key, "true or false", jsonview.Value.Bool, def)

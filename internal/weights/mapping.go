@@ -29,7 +29,7 @@ func openRegular(path string) (*os.File, int, error) {
 		return nil, 0, fmt.Errorf("%s: the file is empty: %w", path, ErrTruncated)
 	}
 	if info.Size() > math.MaxInt {
-		return nil, 0, fmt.Errorf("%s: %d bytes do not fit into this machine's addresses: %w", path, info.Size(), ErrUnsupported)
+		return nil, 0, fmt.Errorf("%s: %d bytes do not fit into this machine's address space: %w", path, info.Size(), ErrUnsupported)
 	}
 	f, err := os.Open(path)
 	return f, int(info.Size()), err

@@ -148,6 +148,17 @@ func (s *Store) Bytes() int64 {
 	return n
 }
 
+// EachMapping calls f with the memory of each of those files, and a name for it.
+func (s *Store) EachMapping(f func(name string, mem []byte)) {
+	for _, m := range s.maps {
+		name := "mapped file " + filepath.Base(m.path)
+		if m.inside {
+			name = "in the program"
+		}
+		f(name, m.data)
+	}
+}
+
 // Path is the path that Open was given, or that of the GGUF file in it.
 func (s *Store) Path() string { return s.path }
 

@@ -170,11 +170,11 @@ func TestOpenHuggingFace(t *testing.T) {
 	for what, ok := range map[string]bool{
 		"config":     must(h.Config.Int("hidden_size")) == 64,
 		"generation": slices.Equal(must(h.Generation.IDs("eos_token_id")), []int{1, 2}),
-		"tokenizer":  string(h.TokenizerJSON) == "{}" && must(h.TokenizerConfig.Bool("do_lower_case")),
+		"tokenizer":  string(h.TokenizerJSON) == "{}" && must(h.TokenizerConfig.BoolOr("do_lower_case", false)),
 		"special":    h.SpecialTokens != nil,
 		"length":     must(h.SentenceBert.Int("max_seq_length")) == 256,
 		"prompts":    must(must(h.Sentence.Object("prompts")).String("query")) == "q: ",
-		"pooling":    must(h.Pooling().Bool("pooling_mode_mean_tokens")),
+		"pooling":    must(h.Pooling().BoolOr("pooling_mode_mean_tokens", false)),
 		"dense":      must(h.Modules[2].Config.Int("in_features")) == 64,
 		"normalize":  h.Modules[3].Kind() == "Normalize" && h.Modules[3].Config == nil,
 		"no file":    must(h.Read("vocab.txt")) == nil,

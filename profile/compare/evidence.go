@@ -121,9 +121,8 @@ func sampled(a, b *side, paired bool) [2]*side {
 	return out
 }
 
-// inTurn reports whether the recordings of two sides were made in turn, one of
-// each after another in whichever order, and puts them into the order in which
-// they were made.
+// inTurn reports whether the recordings of two sides were made alternately, in pairs
+// of one recording per side, and sorts them by time.
 func inTurn(a, b *side) bool {
 	n := len(a.recs)
 	if n < 2 || n != len(b.recs) {

@@ -25,10 +25,10 @@ func Holm(p []float64) []float64 {
 	return out
 }
 
-// SamplesFor is how many independent values of each side the U test needs
-// before any difference can be called real among so many tests: from there on
-// the least probability that it can give, 2 of all the ways to divide the
-// values, stays below [Alpha] after the correction.
+// SamplesFor is the smallest number of independent values per side with which the U
+// test can find a difference among this many tests. The smallest probability of the
+// test is 2 divided by the number of ways to split the values into two sides; after
+// the correction it must be below [Alpha].
 func SamplesFor(tests int) int {
 	n, ways := 1, 2.0 // 2n over n
 	for 2*float64(tests)/ways >= Alpha {

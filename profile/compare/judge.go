@@ -33,10 +33,10 @@ import (
 const (
 	maxBlocks   = 12    // of a recording
 	leastBlocks = 8     // of a side, to call anything different
-	leastMargin = 0.01  // differences below it are nobody's
+	leastMargin = 0.01  // smaller differences are never reported
 	commonFloor = 0.35  // one recording per side cannot tell a slow hour from a slow build below this
 	waitFloor   = 0.02  // of a run's time
-	voteShare   = 0.001 // of a run's time: rows below it are too short to be heard
+	voteShare   = 0.001 // of a run's time: shorter rows have no vote
 	fewVotes    = 3
 	// falseAlarms is the probability, over all tests of a comparison, to call a
 	// difference real where there is none.
@@ -46,20 +46,21 @@ const (
 	moderation = 8
 )
 
-// shiftOf is by how much a row differs between the sides, with its variance and
-// the degrees of freedom that rests on.
+// shiftOf is the difference of a row between the sides, with its variance and the
+// degrees of freedom of that variance.
 type shiftOf struct{ mid, variance, freedom float64 }
 
-// shift estimates it from the blocks of one measure. With one recording of a side
-// the variance is that of blocks alone, and nothing is known of luck.
+// shift estimates the difference from the blocks of one measure. With one recording
+// per side the variance is that of blocks within a recording, which does not contain
+// the difference between recordings of one build.
 func (e *evidence) shift(m Measure, x [2][][]float64) shiftOf {
 	if !e.repeated() {
 		a, b := slices.Concat(x[0]...), slices.Concat(x[1]...)
 		freedom := float64(len(a) + len(b) - 2)
 		if m == Mean { // a mean has all of the time in it, however rare
 			s := shiftOf{logMean(b) - logMean(a), logMeanVariance(a) + logMeanVariance(b), freedom}
-			// What one block alone makes of it is no change: an interruption may be
-			// a hundred times as long as the step that it falls into.
+			// A difference that a single block causes is not a change: an interruption
+			// may be a hundred times as long as the step that it interrupts.
 			s.variance += sq(s.mid - (logMean(withoutMax(b)) - logMean(withoutMax(a))))
 			return s
 		}
@@ -86,7 +87,7 @@ func (e *evidence) shift(m Measure, x [2][][]float64) shiftOf {
 	}
 	each := (squares(mids[0]) + squares(mids[1])) / (n + k - 2) // the variance of one recording
 	if e.apartInTime {
-		n, k = 1, 1 // neighbours in time are alike: they say no more than one of them
+		n, k = 1, 1 // neighbours in time are correlated: together they count as one
 	}
 	return shiftOf{mean(mids[1]) - mean(mids[0]), each * (1/n + 1/k), float64(len(mids[0]) + len(mids[1]) - 2)}
 }
@@ -247,8 +248,8 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 	return tests
 }
 
-// within is a shift between these very recordings, whatever made it: its variance
-// is that of blocks within them.
+// within is the shift between these recordings, whatever its cause. Its variance is
+// that of the blocks within them.
 func (e *evidence) within(m Measure, x [2][][]float64) shiftOf {
 	out := shiftOf{mid: e.shift(m, x).mid, freedom: moderation}
 	for _, recs := range x {
@@ -282,22 +283,22 @@ func (e *evidence) rowShifts(m Measure) []shiftOf {
 	return out
 }
 
-// measure fills a change. Differences below the floor are none; the interval
-// holds it and the error.
+// measure fills a change. A difference below the floor does not count. The interval
+// contains the floor and the standard error.
 func (c *Change) measure(s shiftOf, floor float64, percent func(float64) float64, enough bool) {
-	error := math.Sqrt(s.variance)
+	deviation := math.Sqrt(s.variance)
 	c.Percent, c.Verdict, c.P, c.Holm = percent(s.mid), Same, 1, 1
 	if !enough {
 		return
 	}
-	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*error)
-	half := math.Hypot(studentQuantile(0.05, s.freedom)*error, floor)
+	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*deviation)
+	half := math.Hypot(studentQuantile(0.05, s.freedom)*deviation, floor)
 	low, high := percent(s.mid-half), percent(s.mid+half)
 	c.Low, c.High = &low, &high
 	if beyond := math.Abs(s.mid) - floor; beyond > 0 {
 		c.P = 0
-		if error > 0 {
-			c.P = studentTail(beyond/error, s.freedom)
+		if deviation > 0 {
+			c.P = studentTail(beyond/deviation, s.freedom)
 		}
 	}
 }

@@ -172,9 +172,9 @@ func (s rowSample) perRun() []float64 {
 	return out
 }
 
-// blocks divides the runs, in order of time, into n parts and takes each measure
-// of each: logarithms of time for work. Neighbours in time are alike on a shared
-// machine, so single runs are no independent samples; blocks nearly are.
+// blocks divides the runs, in order of time, into n blocks and computes each measure of
+// each block: logarithms of time per work. On a shared machine neighbouring runs are
+// correlated, so single runs are not independent samples; blocks nearly are.
 func (s rowSample) blocks(n int) (out [measures][]float64) {
 	runs := s.perRun()
 	usual, all := make([]float64, len(s.work)), 0.0 // work of a step in a run

@@ -7,8 +7,8 @@ import (
 	"hotpath/internal/stats"
 )
 
-// hodgesLehmann is the estimate of that name of how far b lies above a, with its
-// standard error from the ranks of all differences.
+// hodgesLehmann is the Hodges-Lehmann estimate of the shift from a to b: the median of
+// all differences. Its standard error comes from their ranks.
 func hodgesLehmann(a, b []float64) (mid, sd float64) {
 	d := make([]float64, 0, len(a)*len(b))
 	for _, x := range a {
@@ -74,14 +74,14 @@ func squares(v []float64) (sum float64) {
 	return sum
 }
 
-// trims are shares of the largest squares that are dropped, so that rows that
-// changed do not hide each other, and the mean of the remaining squares of a
-// standard normal, which corrects the bias.
+// trims are two ways to trim squares. part is the share of the largest squares that
+// are dropped, so that rows that changed do not hide each other. left is the mean of
+// the remaining squares of a standard normal; dividing by it corrects the bias.
 var trims = []struct{ part, left float64 }{{0.2, 0.438}, {0.4, 0.214}}
 
-// varianceOf is the variance that squares of normal values come from, with its
-// degrees of freedom, without the largest of them: by the trim with the smallest
-// critical value.
+// varianceOf estimates the variance of normal values from their squares, without the
+// largest squares, with its degrees of freedom. It uses the trim that gives the
+// smallest critical value.
 func varianceOf(squares []float64) (variance, freedom float64) {
 	s := slices.Sorted(slices.Values(squares))
 	best := math.Inf(1)

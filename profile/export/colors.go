@@ -2,9 +2,8 @@ package export
 
 import "strings"
 
-// opFamilies are the colours of ops: what is alike has one colour, in every page,
-// picture and study, whatever its share of the time is. The last colour is for
-// all others.
+// opFamilies are the colours of ops: ops of one family have the same colour in every
+// page, picture and study. The last colour is for all other ops.
 var opFamilies = [][]string{
 	{"linear", "grouped_linear"},
 	{"attention"},

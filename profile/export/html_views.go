@@ -43,8 +43,8 @@ type viewLane struct {
 	Boxes  []int64 `json:"b"` // step, arrive, begin, end
 }
 
-// maxBoxes bounds the steps that the page's timeline has: the last runs are
-// the ones that are warm. The trace has all that were kept.
+// maxBoxes bounds the steps in the page's timeline. It shows the last runs, because
+// caches are warm then. The trace has all runs that were kept.
 const maxBoxes = 30_000
 
 func timelineOf(p *profile.Profile) viewTimeline {
@@ -194,16 +194,16 @@ type viewDiffNode struct {
 	*compare.Diff
 }
 
-// view is the comparison with its difference flame graphs.
+// comparisonOf is the comparison with its difference flame graphs.
 func comparisonOf(c *compare.Comparison) *viewComparison {
 	v := &viewComparison{Comparison: c, Summary: c.Summary()}
 	t := &c.Total
-	real, low, high := c.Real()
+	mid, low, high := c.Real()
 	part := func(label string, ns float64) viewCard {
 		return viewCard{label, fmt.Sprintf("%+.1f %%", table.PercentOf(ns, t.Before)), table.Signed(ns) + " ms"}
 	}
 	v.Cards = []viewCard{part("difference", t.Delta()), part("work", t.Work), part("efficiency", t.Efficiency), part("wait", t.Wait),
-		{"real", fmt.Sprintf("%+.1f %%", real), fmt.Sprintf("%+.1f to %+.1f; rows that differ: %d", low, high, len(c.Different()))}}
+		{"real", fmt.Sprintf("%+.1f %%", mid), fmt.Sprintf("%+.1f to %+.1f; rows that differ: %d", low, high, len(c.Different()))}}
 	for i := range c.Plans {
 		v.Trees = append(v.Trees, diffTree(&c.Plans[i]))
 	}

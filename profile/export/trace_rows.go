@@ -7,10 +7,10 @@ import (
 	"hotpath/profile"
 )
 
-// rowsOf lays scopes out in rows and gives the row of each: below the scope that
-// encloses it where nothing else is open there, else in the first free row, so
-// that goroutines that run side by side are drawn side by side. Events come by
-// start. The work is n log n, however many are open at once.
+// rowsOf assigns a row to each scope. A scope is in the row of the scope that encloses
+// it, if no other scope is open there, otherwise in the first free row. So concurrent
+// goroutines are drawn side by side. Events are sorted by start. The work is n log n,
+// also if many scopes are open at the same time.
 func rowsOf(events []profile.ScopeEvent) []int {
 	var (
 		out  = make([]int, len(events))
@@ -22,8 +22,8 @@ func rowsOf(events []profile.ScopeEvent) []int {
 	top := func(row int) *profile.ScopeEvent { return &events[rows[row][len(rows[row])-1]] }
 	for i := range events {
 		e := &events[i]
-		// A scope ends no later than those below it in its row, so the first of
-		// a row to end is the innermost.
+		// A scope does not end after the scopes that enclose it in its row, so the
+		// innermost scope of a row ends first.
 		for len(ends) > 0 && ends[0].end <= e.Start {
 			row := heap.Pop(&ends).(rowEnd).row
 			if frame := top(row).Frame; tops[frame] == row {

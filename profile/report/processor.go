@@ -8,7 +8,7 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// unseen is what no clock of this machine tells.
+// unseen names the cost that no clock of this machine can measure.
 const unseen = "what programs on the other half of a shared physical core cost is visible to no clock"
 
 // processorTable holds the ledger against the system's own count.

@@ -77,7 +77,7 @@ func op(_ *profile.Profile, s profile.StepResult) string     { return s.Step.Op 
 func kernel(_ *profile.Profile, s profile.StepResult) string { return s.Step.Kernel }
 func calls(_ *profile.Profile, s profile.StepResult) string  { return table.Integer(s.Calls) }
 
-// counted is empty where nobody counted: 0 would say that there was nothing.
+// counted is empty if allocations were not counted: 0 would mean that there were none.
 func counted(h *profile.HeapCount, n int64) string {
 	if h == nil {
 		return ""

@@ -1,4 +1,4 @@
-"""What every peer's worker shares: one JSON object a line in, one out, until standard input ends.
+"""What every peer's worker shares: one JSON object per line in, one out, until standard input ends.
 
 The first line out tells who answers: {"peer": ..., "version": ..., "detail": ...}. Then, for each request,
 an answer or {"error": ...}:

@@ -6,7 +6,6 @@ import (
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/vec"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 )
 
 // attention computes blocks of queries of a key head of a sequence, shared out
@@ -77,7 +76,7 @@ func (k *attention) name() string {
 }
 
 // keys is the number of keys that sequence s has.
-func (k *attention) keys(b tensor.Bind, s, queries int) int {
+func (k *attention) keys(s, queries int) int {
 	if k.paged {
 		return int(k.kvLen.full[s])
 	}

@@ -33,7 +33,7 @@ func bindAttentionGrad(b *binder, s *plan.Step) (kernel, error) {
 	ms := b.mats(n.In[0], n.In[1], n.In[2], n.In[3], n.In[4], n.In[5], n.Out[0], n.Out[1], n.Out[2])
 	a := n.Attr.(graph.AttentionAttr)
 	if !ms[6].present() || !ms[7].present() || !ms[8].present() {
-		return bindReference(b, s) // a gradient that nobody wants is rare
+		return bindReference(b, s) // rare: a gradient that no step reads
 	}
 	k := &attentionGrad{AttentionAttr: a, q: ms[0], k: ms[1], v: ms[2], out: ms[3], lse: ms[4], dout: ms[5],
 		dq: ms[6], dk: ms[7], dv: ms[8], qStart: b.i32(n.In[6]), drop: b.optionalI32(n.In[7])}

@@ -25,7 +25,7 @@ func (k *attention) tiles(b tensor.Bind) int {
 	qs, sum := k.qStart.all(b), 0
 	for s := 0; s+1 < len(qs); s++ {
 		if q := int(qs[s+1] - qs[s]); k.single(q) {
-			lo, hi := k.Visible(k.keys(b, s, q)-1, k.keys(b, s, q))
+			lo, hi := k.Visible(k.keys(s, q)-1, k.keys(s, q))
 			sum += (hi - lo + oneTile - 1) / oneTile
 		}
 	}
@@ -197,7 +197,8 @@ type shared[T any] struct {
 	make func() T
 }
 
-func (s *shared[T]) open(int) { s.it = s.make() }
+func (s *shared[T]) open(int)     { s.it = s.make() }
+func (s *shared[T]) scratch() any { return s.it }
 
 // wantTiles reserves room for single queries of up to keys keys.
 func (k *attention) wantTiles(b *binder, keys int) {

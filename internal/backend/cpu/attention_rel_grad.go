@@ -12,7 +12,7 @@ import (
 type attentionRelGrad struct {
 	graph.AttentionAttr
 	q, k, v, out, lse, dout, rel mat
-	dq, dk, dv, drel             mat // absent where nobody wants them
+	dq, dk, dv, drel             mat // absent if no step reads them
 	qStart                       ints
 	drop                         []int32 // key of dropout, [DropoutLen]; nil: none
 }

@@ -20,7 +20,7 @@ func (k *attention) width(b tensor.Bind, n int) int {
 	work := 0
 	for s := 0; s+1 < len(qs); s++ {
 		q := int(qs[s+1] - qs[s])
-		keys := k.keys(b, s, q)
+		keys := k.keys(s, q)
 		if k.class == BF16 && q > 1 {
 			q, keys = (q+15)/16*16, (keys+15)/16*16
 		}
@@ -74,12 +74,12 @@ func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, 
 	qs := k.qStart.all(b)
 	total, whole := 0, k.tiles(b) >= n
 	for s := 0; s+1 < len(qs); s++ {
-		total += k.KVHeads * k.headCost(b, s, int(qs[s+1]-qs[s]))
+		total += k.KVHeads * k.headCost(s, int(qs[s+1]-qs[s]))
 	}
 	at := 0
 	for s := 0; s+1 < len(qs); s++ {
 		q0, q1 := int(qs[s]), int(qs[s+1])
-		keys, each := k.keys(b, s, q1-q0), k.headCost(b, s, q1-q0)
+		keys, each := k.keys(s, q1-q0), k.headCost(s, q1-q0)
 		if k.single(q1 - q0) {
 			lo, hi := k.Visible(keys-1, keys)
 			k.eachTile(lo, hi, at, total, i, n, whole, func(tile, kv0, kv1 int) { tiles(s, q0, tile, kv0, kv1, keys) })
@@ -109,8 +109,8 @@ func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, 
 }
 
 // headCost is the cost of one key head of sequence s.
-func (k *attention) headCost(b tensor.Bind, s, queries int) int {
-	keys := k.keys(b, s, queries)
+func (k *attention) headCost(s, queries int) int {
+	keys := k.keys(s, queries)
 	if k.single(queries) {
 		lo, hi := k.Visible(keys-1, keys)
 		return (hi-lo)/oneTile*tileCost(0, oneTile) + min(1, (hi-lo)%oneTile)*tileCost(0, (hi-lo)%oneTile)

@@ -32,7 +32,7 @@ func (b *binder) fail(err error) { b.err = cmp.Or(b.err, err) }
 
 // mat is a bound f32 value: rows x cols.
 type mat struct {
-	full  []float32 // nil where the operand is absent or nobody wants it
+	full  []float32 // nil if the operand is absent or no step reads it
 	cols  int
 	outer tensor.Dim
 	part  plan.Part // of the rows, from the first of full on
@@ -67,7 +67,7 @@ func (b *binder) f32(v *graph.Value) mat {
 		return m
 	}
 	if v.DType != tensor.F32 {
-		b.fail(fmt.Errorf("%s is no f32 value", v))
+		b.fail(fmt.Errorf("%s is not an f32 value", v))
 		return m
 	}
 	if pl, ok := b.plan.Form(v, nil); ok && pl.Bytes > 0 {

@@ -172,7 +172,12 @@ type perWorker[T any] struct {
 }
 
 // room is a perWorker of any kind.
-type room interface{ open(workers int) }
+type room interface {
+	open(workers int)
+	scratch() any
+}
+
+func (p *perWorker[T]) scratch() any { return p.of }
 
 func (p *perWorker[T]) open(workers int) {
 	p.of = make([]T, workers)

@@ -195,6 +195,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	}
 	for _, r := range bd.rooms {
 		r.open(n)
+		e.rooms = append(e.rooms, r)
 	}
 	for i := range e.workers {
 		e.workers[i] = worker{lane: i, scratch: newScratch(bd)}

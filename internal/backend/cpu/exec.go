@@ -56,6 +56,7 @@ type exec struct {
 	program  string
 
 	workers []worker
+	rooms   []room         // scratch that workers have beside their own
 	groups  []int          // the first step of each group, and the number of steps
 	dead    [][]plan.Place // test mode: poisoned when they die
 	queues  []queue        // [worker]

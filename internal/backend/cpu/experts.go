@@ -46,9 +46,9 @@ func (k *route) runShare(w *worker, b tensor.Bind, _, _ int) {
 	graph.SortChoices(k.rows.all(b), slots, k.offsets.all(b), k.Used)
 }
 
-// grouped multiplies the rows of each expert with its matrix. Shares are
-// columns, the same of every expert: they are equal whatever the routing, and
-// each element is computed by the same kernel whoever has it.
+// grouped multiplies the rows of each expert with its matrix. A share is a range of
+// columns, the same for all experts. So shares are equally large for any routing, and
+// the kernel of an element does not depend on the worker.
 type grouped struct {
 	x, y    mat
 	offsets ints
@@ -60,7 +60,7 @@ func bindGrouped(b *binder, s *plan.Step) (kernel, error) {
 	ms := b.mats(n.In[0], n.Out[0])
 	w, ok := b.weight(n.In[1]).(*fileRows)
 	if !ok {
-		return nil, fmt.Errorf("%s is no weight in the file's rows", n.In[1])
+		return nil, fmt.Errorf("%s is not a weight in the file's rows", n.In[1])
 	}
 	k := &grouped{x: ms[0], y: ms[1], offsets: b.i32(n.In[2])}
 	size := w.dtype.RowBytes(k.x.cols) * k.y.cols // of one expert

@@ -56,9 +56,9 @@ type normed struct {
 	x    mat
 	add  mat           // another x, which is added first; absent where there is no sum
 	pre  normRow       // normalises what is added, where it has a weight
-	sum  mat           // absent where nobody else reads it
+	sum  mat           // absent if no other step reads it
 	y    mat           // absent where it is kept in bf16 alone
-	out  []uint16      // y in bf16, nil where nobody reads it so
+	out  []uint16      // y in bf16, nil if no step reads it in bf16
 	task bf16.NormTask // all of it at once, where N is not 0
 }
 

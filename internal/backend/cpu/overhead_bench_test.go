@@ -115,8 +115,9 @@ const blockRuns = foldedTogether + 1
 // divided among its runs, is added to all three.
 //
 // The processor time of the whole process: blocks of runs, recorded and not, in
-// turn. %cpu is the median of the pairs of blocks, %cpu-min compares the blocks
-// that took least. They have all that recording does on any thread: stamps,
+// turn. %cpu is by how many per cent a recorded block takes more, the median of the
+// pairs of blocks with its interval; %cpu-min compares the blocks that took least.
+// They have all that recording does on any thread: stamps,
 // folding, samples of ceilings and of threads.
 func BenchmarkProfilingOverhead(b *testing.B) {
 	for _, c := range overheadCases {
@@ -225,16 +226,36 @@ func (o *overhead) measure() {
 	o.report()
 }
 
+// medianOf is the median of values and the interval that holds the true one with 95
+// per cent, by their ranks.
+func medianOf(v []float64) (low, mid, high float64) {
+	slices.Sort(v)
+	n := len(v)
+	half := int(0.98 * math.Sqrt(float64(n))) // 1.96 standard deviations of a binomial rank
+	return v[max(0, n/2-half)], v[n/2], v[min(n-1, n/2+half)]
+}
+
+func TestMedianOf(t *testing.T) {
+	v := make([]float64, 101)
+	for i := range v {
+		v[i] = float64((i * 37) % 101)
+	}
+	if low, mid, high := medianOf(v); low != 41 || mid != 50 || high != 59 {
+		t.Errorf("%v, from %v to %v, expected 50, from 41 to 59", mid, low, high)
+	}
+	if low, mid, high := medianOf([]float64{7}); low != 7 || mid != 7 || high != 7 {
+		t.Errorf("of one value: %v, from %v to %v", mid, low, high)
+	}
+}
+
 func (o *overhead) report() {
 	b := o.b
-	slices.Sort(o.ratios)
-	n := len(o.ratios)
-	half := int(0.98 * math.Sqrt(float64(n))) // 1.96 standard deviations of a binomial rank
+	low, mid, high := medianOf(o.ratios)
 	alone, each := stats.Median(o.alone), stats.Median(o.folds)
 	folding := 100 * each / alone
-	b.ReportMetric(folding+o.ratios[n/2], "%overhead")
-	b.ReportMetric(folding+o.ratios[max(0, n/2-half)], "%low")
-	b.ReportMetric(folding+o.ratios[min(n-1, n/2+half)], "%high")
+	b.ReportMetric(folding+mid, "%overhead")
+	b.ReportMetric(folding+low, "%low")
+	b.ReportMetric(folding+high, "%high")
 	b.ReportMetric(1e9*each, "fold-ns/run")
 	b.ReportMetric(1e6*alone, "µs/run")
 	if len(o.cpu[0]) > 0 {
@@ -242,7 +263,12 @@ func (o *overhead) report() {
 		for i := range pairs {
 			pairs[i] = 100 * (o.cpu[1][i]/o.cpu[0][i] - 1)
 		}
-		b.ReportMetric(stats.Median(pairs), "%cpu")
+		low, mid, high := medianOf(pairs)
+		b.ReportMetric(mid, "%cpu")
+		if len(pairs) >= profile.OverheadPairs {
+			b.ReportMetric(low, "%cpu-low")
+			b.ReportMetric(high, "%cpu-high")
+		}
 		b.ReportMetric(100*(slices.Min(o.cpu[1])/slices.Min(o.cpu[0])-1), "%cpu-min")
 		b.ReportMetric(1e6*slices.Min(o.cpu[0]), "cpu-µs/run")
 	}

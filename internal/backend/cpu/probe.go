@@ -59,11 +59,11 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// Probe samples one ceiling with the workers of this exec, if the recorder wants
-// a sample after a run of ran nanoseconds. No run of this exec may be in flight.
-func (e *exec) Probe(rec *profile.Recorder, ran int64) {
+// Probe samples one ceiling with the workers of this exec, if the recorder wants a
+// sample. No run of this exec may be in flight.
+func (e *exec) Probe(rec *profile.Recorder) {
 	p := e.be.prober()
-	if kind, due := rec.ProbeDue(ran, len(p.kinds)); due {
+	if kind, due := rec.TakeProbe(len(p.kinds)); due {
 		e.sample(rec, p, kind)
 	}
 }

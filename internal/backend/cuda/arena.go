@@ -4,97 +4,63 @@ import (
 	"errors"
 	"unsafe"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 )
 
-// arena is memory of the card.
-type arena struct {
-	be    *Backend
-	at    address
-	bytes int64
+// copier copies between enter and leave.
+type copier struct{ drv driver }
+
+func (c copier) Read(dst []byte, from address) error { return c.drv.read(dst, from) }
+
+func (c copier) Write(to address, src []byte) error { return c.drv.write(to, src) }
+
+// Read copies from the card.
+func (b *Backend) Read(dst []byte, from address) error {
+	return b.do(func() error { return b.drv.read(dst, from) })
 }
 
-func (a *arena) Host() []byte { return nil }
-
-func (a *arena) Read(offset int64, dst []byte) error {
-	return a.be.do(func() error { return a.be.drv.read(dst, a.at+address(offset)) })
+// Write copies to the card.
+func (b *Backend) Write(to address, src []byte) error {
+	return b.do(func() error { return b.drv.write(to, src) })
 }
 
-func (a *arena) Write(offset int64, src []byte) error {
-	return a.be.do(func() error { return a.be.drv.write(a.at+address(offset), src) })
-}
-
-func (a *arena) Free() error {
-	a.be.pool.give(a.at)
-	a.at = 0
-	return nil
-}
-
-// ioArena is host memory that the card reaches, with a copy on the card that
-// kernels compute with.
+// ioArena also knows what the card has of the inputs.
 type ioArena struct {
-	arena
-	host    []byte
+	*device.IOArena
 	changes map[int64]*changes // of inputs, by their offset
 }
 
-func (a *ioArena) Host() []byte { return a.host }
-
-func (a *ioArena) Read(offset int64, dst []byte) error {
-	copy(dst, a.host[offset:])
-	return nil
-}
-
-func (a *ioArena) Write(offset int64, src []byte) error {
-	copy(a.host[offset:], src)
-	return nil
-}
-
-func (a *ioArena) Free() error {
-	err := a.arena.Free()
-	if a.host == nil {
-		return err
-	}
-	lists := [][]byte{a.host}
-	for _, c := range a.changes {
-		lists = append(lists, c.list)
-	}
-	a.host, a.changes = nil, nil
-	return errors.Join(err, a.be.do(func() error {
-		var errs []error
-		for _, b := range lists {
-			errs = append(errs, a.be.drv.hostFree(b))
-		}
-		return errors.Join(errs...)
-	}))
-}
-
-// hostAt is where the card sees a byte of the host memory.
-func (a *ioArena) hostAt(offset int64) address {
-	return address(uintptr(unsafe.Pointer(&a.host[0]))) + address(offset)
+// hostAt is where the card sees a byte of host memory that it reaches.
+func hostAt(host []byte, offset int64) address {
+	return address(uintptr(unsafe.Pointer(&host[0]))) + address(offset)
 }
 
 // Arena gives zeroed memory of a class.
 func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 	bytes = max(bytes, plan.Align)
-	a := arena{be: b, bytes: bytes}
+	var at address
 	var host []byte
 	err := b.do(func() (err error) {
-		if a.at, err = b.pool.take(bytes, c.String()); err != nil {
+		if at, err = b.pool.Take(bytes, c.String()); err != nil {
 			return err
 		}
-		if err = b.drv.fill(a.at, 0, bytes); err == nil && c == plan.IO {
+		if err = b.drv.fill(at, 0, bytes); err == nil && c == plan.IO {
 			host, err = b.drv.hostAlloc(bytes)
 		}
 		return err
 	})
 	if err != nil {
-		b.pool.give(a.at)
+		b.pool.Give(at)
 		return nil, err
 	}
+	a := device.NewArena(at, b.pool, b)
 	if c == plan.IO {
-		clear(host)
-		return &ioArena{arena: a, host: host}, nil
+		io := &ioArena{changes: map[int64]*changes{}}
+		io.IOArena = device.NewIOArena(a, host, func() error {
+			return b.do(func() error { return errors.Join(b.drv.hostFree(host), io.freeLists(b.drv)) })
+		})
+		return io, nil
 	}
-	return &a, nil
+	return a, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 )
@@ -54,15 +55,15 @@ func (a *args) put(v any) {
 		a.u64(math.Float64bits(v))
 	case tail:
 		a.align(int(v))
-	case [mostParts]int:
+	case [device.MostParts]int:
 		for _, e := range v {
 			a.i32(e)
 		}
-	case [mostParts]address:
+	case [device.MostParts]address:
 		for _, e := range v {
 			a.u64(uint64(e))
 		}
-	case [mostParts]turn:
+	case [device.MostParts]turn:
 		for _, e := range v {
 			a.put(e)
 		}
@@ -71,7 +72,7 @@ func (a *args) put(v any) {
 		for _, e := range v {
 			a.u64(e)
 		}
-	case [mostParts]tensorMap:
+	case [device.MostParts]tensorMap:
 		for _, e := range v {
 			a.put(e)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 )
@@ -13,7 +14,7 @@ const maxHead = 256
 
 func (b *binder) checkHead(n *graph.Node, head int) bool {
 	if head > maxHead {
-		b.fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, head, maxHead))
+		b.Fail(fmt.Errorf("%w: %s has heads of %d values, expected at most %d", ErrDevice, n.Name, head, maxHead))
 	}
 	return head <= maxHead
 }
@@ -39,7 +40,7 @@ type drop struct {
 
 // dropOf is the dropout of a node, whose key is its last operand.
 func (b *binder) dropOf(n *graph.Node) drop {
-	return drop{b.value(n.In[len(n.In)-1]), n.Attr.(graph.AttentionAttr).Salt}
+	return drop{b.Value(n.In[len(n.In)-1]), n.Attr.(graph.AttentionAttr).Salt}
 }
 
 func bindAttention(b *binder, n *graph.Node) {
@@ -50,12 +51,12 @@ func bindAttention(b *binder, n *graph.Node) {
 	var lse, rel address
 	relCols := 1
 	if len(n.Out) > 1 {
-		lse = b.value(n.Out[1])
+		lse = b.Value(n.Out[1])
 	}
 	if n.Op == graph.OpAttentionRel {
-		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
+		rel, relCols = b.Value(n.In[4]), n.In[4].Shape.RowLen()
 	}
-	few := b.most(q) <= fewRows && !b.plan.Invariant
+	few := b.Most(q) <= fewRows && !b.Plan.Invariant
 	if d := flashHead(a.HeadDim); !few && b.be.flashes(n, lse != 0) {
 		qkv := [3]in{b.reads(q), b.reads(n.In[1]), b.reads(n.In[2])}
 		if lse != 0 && half.Holds(a.HeadDim) {
@@ -63,19 +64,19 @@ func bindAttention(b *binder, n *graph.Node) {
 				qkv[i] = b.rounded(n.In[i], qkv[i])
 			}
 		}
-		kernel, operands := fmt.Sprintf("k_flash_%d_f32", d), []any{b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
-			b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse}
+		kernel, operands := fmt.Sprintf("k_flash_%d_f32", d), []any{b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
+			b.Value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse}
 		if n.DropsWeights() {
 			kernel, operands = fmt.Sprintf("k_flash_drop_%d", d), append(operands, b.dropOf(n))
 		}
-		b.launch(kernel, [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, operands...)
+		b.launch(kernel, [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, operands...)
 		return
 	}
 	if few && a.HeadDim <= fewHead {
-		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols, b.dropOf(n))
+		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.Value(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
 		return
 	}
-	b.warps("k_attention", b.most(q)*a.Heads, q.Shape.Outer, sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), rel, relCols, b.dropOf(n))
+	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
 }
 
 // singleQueries is up to how many rows each query reads the cache by itself: such
@@ -87,18 +88,18 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	if !b.checkHead(n, a.HeadDim) {
 		return
 	}
-	seqs, kvType := sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
-	cache := []any{b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize}
-	k, v := b.value(n.In[1]), b.value(n.In[2])
-	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.value(q), k, v}, cache...)
+	seqs, kvType := device.Sequences(n.In[3]), strings.ToLower(n.In[1].DType.String())
+	cache := []any{b.Value(n.In[3]), b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize}
+	k, v := b.Value(n.In[1]), b.Value(n.In[2])
+	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v}, cache...)
 	switch d := flashHead(a.HeadDim); {
-	case b.most(q) <= singleQueries && !b.plan.Invariant:
-		b.launch("k_attend_one_"+kvType, [3]int{b.most(q), a.Heads, 1}, 256, plain...)
+	case b.Most(q) <= singleQueries && !b.Plan.Invariant:
+		b.launch("k_attend_one_"+kvType, [3]int{b.Most(q), a.Heads, 1}, 256, plain...)
 	case d > 0 && !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
-		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.value(q)}, in{at: k}, in{at: v}}, cache...)
-		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1, address(0))...)
+		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.Value(q)}, in{at: k}, in{at: v}}, cache...)
+		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1, address(0))...)
 	default:
-		b.warps("k_attention_kv_"+kvType, b.most(q)*a.Heads, plain[1:]...)
+		b.warps("k_attention_kv_"+kvType, b.Most(q)*a.Heads, plain[1:]...)
 	}
 }
 
@@ -107,23 +108,23 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	if !b.checkHead(n, a.HeadDim) {
 		return
 	}
-	seqs := sequences(n.In[6])
+	seqs := device.Sequences(n.In[6])
 	var rel, drel address
 	relCols := 1
 	if n.Op == graph.OpAttentionRelGrad {
-		rel, relCols, drel = b.value(n.In[7]), n.In[7].Shape.RowLen(), b.value(n.Out[3])
+		rel, relCols, drel = b.Value(n.In[7]), n.In[7].Shape.RowLen(), b.Value(n.Out[3])
 	}
-	few := b.most(q) <= fewRows && !b.plan.Invariant // whose log-sum-exp is of scores in f32
+	few := b.Most(q) <= fewRows && !b.Plan.Invariant // whose log-sum-exp is of scores in f32
 	if !few && !b.be.inF32(q.Shape.RowLen()) && rel == 0 && flashesBack(a) {
 		b.flashGrad(n, a, seqs)
 		return
 	}
-	operands := []any{b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), b.value(n.In[6]), rel, relCols, b.dropOf(n)}
-	if dq := b.value(n.Out[0]); dq != 0 {
-		b.warps("k_attention_dq", b.most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
+	operands := []any{b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), b.Value(n.In[6]), rel, relCols, b.dropOf(n)}
+	if dq := b.Value(n.Out[0]); dq != 0 {
+		b.warps("k_attention_dq", b.Most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
 	}
-	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
-		b.warps("k_attention_dkv", b.most(q)*a.KVHeads, append([]any{q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
+	if dk, dv := b.Value(n.Out[1]), b.Value(n.Out[2]); dk != 0 || dv != 0 {
+		b.warps("k_attention_dkv", b.Most(q)*a.KVHeads, append([]any{q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
 	}
 	if drel != 0 {
 		b.launch("k_attention_drel", [3]int{relCols, a.Heads, 1}, 256, append([]any{b.sizes, seqs, a, drel}, operands...)...)
@@ -139,22 +140,22 @@ func flashesBack(a graph.AttentionAttr) bool {
 // those of keys and values.
 func (b *binder) flashGrad(n *graph.Node, a graph.AttentionAttr, seqs tensor.Dim) {
 	q := n.In[0]
-	delta := b.workspace(4 * int64(b.most(q)) * int64(a.Heads))
-	b.warps("k_attention_delta", b.most(q)*a.Heads, q.Shape.Outer, a, delta, b.value(n.In[3]), b.value(n.In[5]))
+	delta := b.Workspace(4 * int64(b.Most(q)) * int64(a.Heads))
+	b.warps("k_attention_delta", b.Most(q)*a.Heads, q.Shape.Outer, a, delta, b.Value(n.In[3]), b.Value(n.In[5]))
 	var operands []any
 	for _, v := range []*graph.Value{q, n.In[1], n.In[2], n.In[5]} {
-		operands = append(operands, b.rounded(v, in{at: b.value(v)}).at)
+		operands = append(operands, b.rounded(v, in{at: b.Value(v)}).at)
 	}
-	operands = append(operands, b.value(n.In[4]), delta, b.value(n.In[6]))
+	operands = append(operands, b.Value(n.In[4]), delta, b.Value(n.In[6]))
 	kernel := "k_flash_"
 	if n.DropsWeights() {
 		kernel, operands = "k_flash_drop_", append(operands, b.dropOf(n))
 	}
-	blocks, d := (b.most(q)+127)/128, flashHead(a.HeadDim)
-	if dq := b.value(n.Out[0]); dq != 0 {
+	blocks, d := (b.Most(q)+127)/128, flashHead(a.HeadDim)
+	if dq := b.Value(n.Out[0]); dq != 0 {
 		b.launch(fmt.Sprintf("%sdq_%d", kernel, d), [3]int{blocks, a.Heads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dq}, operands...)...)
 	}
-	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
+	if dk, dv := b.Value(n.Out[1]), b.Value(n.Out[2]); dk != 0 || dv != 0 {
 		b.launch(fmt.Sprintf("%sdkv_%d", kernel, d), [3]int{blocks, a.KVHeads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
 	}
 }

@@ -13,9 +13,9 @@ package cuda
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -43,17 +43,17 @@ func (b *Backend) inF32(k int) bool { return b.opts.F32 || k < narrow && !b.opts
 
 // Backend is one card.
 type Backend struct {
-	opts  Options
-	drv   driver
-	pool  *pool
-	funcs map[string]function
+	opts   Options
+	drv    driver
+	memory *memory
+	pool   *device.Pool
+	funcs  map[string]function
 	// wgmma says that the card has compute capability 9.0, whose kernels multiply by
 	// warpgroups and may begin before those before them have ended.
 	wgmma bool
 
-	mu      sync.Mutex // one caller of the driver at a time
-	weights []address
-	last    *exec // whose run was enqueued last, if nobody waits for it yet
+	mu   sync.Mutex // one caller of the driver at a time
+	last *exec      // whose run was enqueued last, if nobody waits for it yet
 }
 
 // New opens a card.
@@ -66,7 +66,8 @@ func New(o Options) (*Backend, error) {
 }
 
 func newBackend(o Options, drv driver) (*Backend, error) {
-	b := &Backend{opts: o, drv: drv, pool: newPool(drv), funcs: map[string]function{}}
+	b := &Backend{opts: o, drv: drv, memory: &memory{drv: drv}, funcs: map[string]function{}}
+	b.pool = device.NewPool(b.memory)
 	c := drv.describe().Capability
 	b.wgmma = c == [2]int{9, 0}
 	if c[0] < leastCapability {
@@ -139,10 +140,10 @@ func (b *Backend) await(f func() error) error {
 
 // buckets are the row counts at which smaller plans end: where products change their
 // kernels, and where tiles of another size pay.
-var buckets = []int{oneRow, fewRows, 64, 256, 1024, 4096, 16384}
+var buckets = []int{device.OneRow, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: runsFor(b.drv.describe().Memory), StoredAs: storedAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: runsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
 }
 
 // runsFor are the sizes of runs for a card with so many bytes. Large runs fill its
@@ -158,72 +159,28 @@ func runsFor(memory int64) plan.RunSizes {
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
-// activation: those behind lastAct have no case in elementwise.cu.
+// activation: those behind device.LastAct have no case in elementwise.cu.
 func (*Backend) Supports(n *graph.Node) bool {
 	a, acts := n.Attr.(graph.ActAttr)
-	return ops[n.Op.Name] != nil && (!acts || a.Kind <= lastAct)
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= device.LastAct)
 }
-
-const lastAct = graph.Sigmoid
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
 
-// storedTypes have kernels that read them. Others become f32 when they are packed.
-var storedTypes = []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K}
-
-// storedAs is the type in which the card holds a weight.
-func storedAs(v *graph.Value, _ []*graph.Node) tensor.DType {
-	if v.DType == tensor.I32 || slices.Contains(storedTypes, v.DType) {
-		return v.DType
-	}
-	return tensor.F32
-}
-
-// packed is a weight on the card.
-type packed struct {
-	be    *Backend
-	at    address
-	dtype tensor.DType
-	bytes int64
-}
-
-func (p *packed) Bytes() int64 { return p.bytes }
-
-// Free gives the weight's memory back to the pool.
-func (p *packed) Free() error {
-	return p.be.do(func() error {
-		p.be.weights = slices.DeleteFunc(p.be.weights, func(a address) bool { return a == p.at })
-		p.be.pool.give(p.at)
-		return nil
-	})
-}
-
 // Pack copies a weight to the card.
 func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
-	p := &packed{be: b, dtype: w.DType, bytes: int64(len(w.Data))}
-	data := w.Data
+	as := device.StoredAs(w.Value, nil)
 	if f == half {
-		p.dtype = tensor.BF16
-	} else {
-		p.dtype = storedAs(w.Value, nil)
+		as = tensor.BF16
 	}
-	if p.dtype != w.DType {
-		values := make([]float32, len(w.Data)/w.DType.Info().BlockBytes*w.DType.Info().BlockLen)
-		if err := tensor.Dequantize(values, w.DType, w.Data); err != nil {
-			return nil, err
-		}
-		data = make([]byte, p.dtype.RowBytes(len(values)))
-		if err := tensor.Quantize(data, p.dtype, values); err != nil {
-			return nil, err
-		}
-		p.bytes = int64(len(data))
+	data, err := device.Encode(w, as)
+	if err != nil {
+		return nil, err
 	}
-	err := b.do(func() (err error) {
-		if p.at, err = b.pool.take(p.bytes, "weight "+w.Value.Node.Name); err != nil {
-			return err
-		}
-		b.weights = append(b.weights, p.at)
-		return b.drv.write(p.at, data)
+	var p *device.Packed
+	err = b.do(func() (err error) {
+		p, err = device.Pack(w, as, data, b.pool, copier{b.drv})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -237,30 +194,23 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 // Memory is what the driver gave.
 type Memory struct {
 	Allocations int   // calls of the driver so far
-	Bytes       int64 // that this backend holds
 	Free, Total int64 // of the card
 }
 
 // Memory asks the driver.
 func (b *Backend) Memory() (m Memory, err error) {
 	err = b.do(func() (err error) {
+		m.Allocations = b.memory.allocations
 		m.Free, m.Total, err = b.drv.memory()
 		return err
 	})
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	m.Allocations, m.Bytes = b.pool.allocations, b.pool.bytes
 	return m, err
 }
 
 // Close gives everything back to the driver.
 func (b *Backend) Close() error {
 	return b.do(func() error {
-		for _, a := range b.weights {
-			b.pool.give(a)
-		}
-		b.weights = nil
-		b.pool.shrink()
+		b.pool.Close()
 		return b.drv.close()
 	})
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 )
 
 // changes is the memory of an input's last transfer: what the card has. Block tables
@@ -51,20 +52,27 @@ func (c *changes) prepare(now []byte, row int) int64 {
 
 // changesOf makes the memory of an input of some bytes at an offset, once for all
 // plans of a slot.
-func (a *ioArena) changesOf(offset, bytes int64) (*changes, error) {
+func (a *ioArena) changesOf(drv driver, offset, bytes int64) (*changes, error) {
 	if c := a.changes[offset]; c != nil {
 		return c, nil
 	}
-	list, err := a.be.drv.hostAlloc(4 + max(bytes, 8))
+	list, err := drv.hostAlloc(4 + max(bytes, 8))
 	if err != nil {
 		return nil, err
-	}
-	if a.changes == nil {
-		a.changes = map[int64]*changes{}
 	}
 	c := &changes{sent: make([]byte, bytes), list: list}
 	a.changes[offset] = c
 	return c, nil
+}
+
+// freeLists frees the host memory of all changes.
+func (a *ioArena) freeLists(drv driver) error {
+	var errs []error
+	for _, c := range a.changes {
+		errs = append(errs, drv.hostFree(c.list))
+	}
+	a.changes = nil
+	return errors.Join(errs...)
 }
 
 // forget makes the next run carry all inputs: one before it failed, and nobody knows

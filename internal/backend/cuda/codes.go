@@ -3,6 +3,7 @@ package cuda
 import (
 	"strings"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
 )
 
@@ -22,9 +23,9 @@ func codesShared(t tensor.DType, k int) int { return 8*codeStages*2*codeRooms[t]
 
 // byCodes reports whether a single row is multiplied on integers. In f32, and for
 // narrow rows, it is not rounded.
-func (b *binder) byCodes(p *products) bool {
-	t := b.dtype(p.ns[0].In[1])
-	return codeRooms[t] > 0 && !b.be.opts.OldCodes && !b.be.inF32(p.k) && codesShared(t, p.k) <= codeShared
+func (b *binder) byCodes(p *device.Products) bool {
+	t := b.DType(p.Nodes[0].In[1])
+	return codeRooms[t] > 0 && !b.be.opts.OldCodes && !b.be.inF32(p.K) && codesShared(t, p.K) <= codeShared
 }
 
 // codeKernels are the kernels that need more shared memory than a launch may have

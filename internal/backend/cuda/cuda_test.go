@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/optest"
 	"hotpath/internal/plan"
@@ -69,7 +70,7 @@ func TestEveryOpIsBound(t *testing.T) {
 // A card computes the activations that it has cases for, and refuses others: they
 // would run as the last of them.
 func TestUnknownActivationsAreRefused(t *testing.T) {
-	for kind, want := range map[graph.ActKind]bool{graph.GELU: true, graph.Sigmoid: true, lastAct + 1: false} {
+	for kind, want := range map[graph.ActKind]bool{graph.GELU: true, graph.Sigmoid: true, device.LastAct + 1: false} {
 		for _, op := range []*graph.OpDef{graph.OpAct, graph.OpGLU} {
 			if got := (*Backend)(nil).Supports(&graph.Node{Op: op, Attr: graph.ActAttr{Kind: kind}}); got != want {
 				t.Errorf("%s of activation %d: supported %v, expected %v", op.Name, kind, got, want)
@@ -88,35 +89,28 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Profiles show what a run of some sizes carries.
-func TestCarriedBytes(t *testing.T) {
-	parts := []travels{{sym: int32(tensor.T), mul: 1, bytes: 4}, {sym: int32(tensor.S), mul: 1, add: 1, bytes: 4}, {add: 3, bytes: 8}}
-	if got := carried(parts, tensor.Bind{T: 5, S: 2, R: 1}); got != 5*4+3*4+3*8 {
-		t.Errorf("%d bytes, expected %d", got, 5*4+3*4+3*8)
-	}
-}
-
 func TestPoolKeepsMemory(t *testing.T) {
 	f := newFake()
 	f.inside = true
-	p := newPool(f)
+	m := &memory{drv: f}
+	p := device.NewPool(m)
 	for range 100 {
-		a, err := p.take(1000, "a test")
+		a, err := p.Take(1000, "a test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := p.take(5000, "a test")
+		b, err := p.Take(5000, "a test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.give(a)
-		p.give(b)
+		p.Give(a)
+		p.Give(b)
 	}
-	if f.allocs != 2 || p.allocations != 2 {
+	if f.allocs != 2 || m.allocations != 2 {
 		t.Errorf("%d allocations, expected 2", f.allocs)
 	}
 	f.room = f.used + 4096
-	if _, err := p.take(1<<20, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), strconv.Itoa(1<<20)) {
+	if _, err := p.Take(1<<20, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), strconv.Itoa(1<<20)) {
 		t.Errorf("%v, expected an error that says how much was asked for what", err)
 	}
 	if f.used != 0 {

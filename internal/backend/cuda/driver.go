@@ -9,9 +9,6 @@ import (
 // ErrDevice reports a card, or its driver, that cannot be used or has failed.
 var ErrDevice = errors.New("CUDA")
 
-// address is a place in the card's memory, or in host memory that it can reach.
-type address uint64
-
 // driver is what this package needs of CUDA. libcuda implements it; tests put a
 // fake in its place, which fails when it is told to. Calls are made between
 // enter and leave, on one thread.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"unsafe"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -14,17 +15,14 @@ import (
 // exec is a plan whose launches are recorded.
 type exec struct {
 	be      *Backend
-	plan    *plan.Plan
+	lanes   device.Lanes
 	io      *ioArena
-	host    []byte    // sizes of the run, then a stamp per step and one before them
-	in, out []travels // values that a run carries to the card, and back
+	host    []byte // sizes of the run, then a stamp per step and one before them
 	blocks  []address
 	begins  []int // [step] its first launch; one more at the end
 	list    list
-	stamped list // the same with the card's clock between steps
-	run     *profile.Run
+	stamped list  // the same with the card's clock between steps
 	sent    int64 // bytes that the last run carried to the card
-	started int64
 	// end is behind the run where marked says so: another run was enqueued since.
 	end    event
 	marked bool
@@ -35,13 +33,11 @@ const stampsAt = 64
 
 func hostBytes(p *plan.Plan) int64 { return stampsAt + 8*int64(len(p.Steps)+3) }
 
-func (e *exec) hostAt(offset int) address {
-	return address(uintptr(unsafe.Pointer(&e.host[0]))) + address(offset)
-}
+func (e *exec) hostAt(offset int) address { return hostAt(e.host, int64(offset)) }
 
 // take gives memory that the plan keeps.
 func (e *exec) take(bytes int64, what string) (address, error) {
-	a, err := e.be.pool.take(bytes, what)
+	a, err := e.be.pool.Take(bytes, what)
 	if err == nil {
 		e.blocks = append(e.blocks, a)
 	}
@@ -74,36 +70,19 @@ func (e *exec) withStamps(b *binder) []launch {
 	}
 	stamp(0)
 	out = append(out, all[:e.begins[0]]...)
-	for i := range e.plan.Steps {
+	for i := range e.lanes.Plan.Steps {
 		stamp(i + 1)
 		out = append(out, all[e.begins[i]:e.begins[i+1]]...)
 	}
-	n := len(e.plan.Steps)
+	n := len(e.lanes.Plan.Steps)
 	stamp(n + 1)
 	out = append(out, all[e.begins[n]:]...)
 	stamp(n + 2)
 	return out
 }
 
-// Steps behind the plan's own. Host steps belong to the host's lane.
-const (
-	stepIn = iota
-	stepOut
-	stepLaunch
-	stepSync
-	extraSteps
-)
-
 func (e *exec) Describe(p *profile.Plan) {
-	name := "cuda: " + e.be.drv.describe().Name
-	p.Device, p.Lanes, p.HostLanes = name, []string{"host", "stream"}, 1
-	for i := range p.Steps {
-		p.Steps[i].Kernel, p.Steps[i].Class = "cuda", e.plan.Steps[i].Class(len(e.plan.Steps[i].Nodes)-1)
-	}
-	n := len(p.Steps)
-	for i, name := range [extraSteps]string{"inputs", "outputs", "launch", "sync"} {
-		p.Steps = append(p.Steps, profile.Step{ID: n + i, Name: name, Op: "transfer", Layer: -1, Host: i >= stepLaunch})
-	}
+	e.lanes.Describe(p, "cuda", e.be.drv.describe().Name, "stream")
 }
 
 // Enqueue replays the launches.
@@ -114,13 +93,12 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	for i, v := range []int{b.T, b.S, b.R} {
 		binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
 	}
-	e.run, e.sent = run, e.prepare(b)
+	e.sent = e.prepare(b)
+	e.lanes.Begin(b, run)
 	l := e.list
 	if run != nil {
 		l = e.stamped
-		n := len(e.plan.Steps)
-		run.Costs[n+stepIn].Bytes, run.Costs[n+stepOut].Bytes = e.sent, carried(e.out, b)
-		e.started = profile.Now()
+		run.Costs[len(e.lanes.Plan.Steps)+device.StepIn].Bytes = e.sent
 	}
 	err := e.be.do(func() error {
 		if o := e.be.last; o != nil && !o.marked {
@@ -139,58 +117,26 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if err != nil {
 		e.io.forget()
 	}
-	if run != nil {
-		host, k := &run.Lanes[0], len(e.plan.Steps)+stepLaunch
-		host.Wake, host.Arrive[k], host.Begin[k], host.End[k] = e.started, e.started, e.started, profile.Now()
-	}
+	e.lanes.Launched()
 	return err
-}
-
-// of is the bytes of a value in a run of some sizes.
-func (p *travels) of(b tensor.Bind) int64 {
-	d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
-	return int64(d.Size(b)) * int64(p.bytes)
-}
-
-// carried is the bytes of values in a run of some sizes.
-func carried(parts []travels, b tensor.Bind) (bytes int64) {
-	for i := range parts {
-		bytes += parts[i].of(b)
-	}
-	return bytes
 }
 
 // prepare decides what of the inputs travels to the card and returns its bytes, the
 // sizes of the run included.
 func (e *exec) prepare(b tensor.Bind) (bytes int64) {
-	for i := range e.in {
-		p := &e.in[i]
-		if p.changes == 0 {
-			bytes += p.of(b)
+	for i := range e.lanes.In {
+		t := &e.lanes.In[i]
+		if t.Bytes < leastRow {
+			bytes += t.Size(b)
 			continue
 		}
-		at := int64(p.to - e.io.at)
-		bytes += e.io.changes[at].prepare(e.io.host[at:at+p.of(b)], int(p.bytes))
+		bytes += e.io.changes[t.Offset].prepare(e.io.Host()[t.Offset:t.Offset+t.Size(b)], t.Bytes)
 	}
 	return bytes + 12
 }
 
 // Wait returns when the outputs are in host memory.
-func (e *exec) Wait() error {
-	if e.run == nil {
-		return e.await()
-	}
-	begin := profile.Now()
-	err := e.await()
-	end := profile.Now()
-	host, k := &e.run.Lanes[0], len(e.plan.Steps)+stepSync
-	host.Arrive[k], host.Begin[k], host.End[k], host.Done = begin, begin, end, end
-	if err == nil {
-		e.fold(end)
-	}
-	e.run = nil
-	return err
-}
+func (e *exec) Wait() error { return e.lanes.Wait(e.await, e.fold) }
 
 // await waits for the end of the run, not for runs behind it.
 func (e *exec) await() (err error) {
@@ -213,21 +159,21 @@ func (e *exec) await() (err error) {
 
 // fold puts the card's stamps into the lane of the stream. The last one is
 // taken for the moment at which the host saw the end.
-func (e *exec) fold(end int64) {
-	n := len(e.plan.Steps)
+func (e *exec) fold(end int64) error {
+	const stream = 1
+	_, started := e.lanes.Run()
+	n := len(e.lanes.Plan.Steps)
 	stamp := func(i int) int64 { return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:])) }
 	shift := end - stamp(n+2)
-	at := func(i int) int64 { return max(stamp(i)+shift, e.started) }
-	lane := &e.run.Lanes[1]
-	lane.Wake, lane.Done = e.started, end
-	set := func(step, from int) {
-		lane.Arrive[step], lane.Begin[step], lane.End[step] = at(from), at(from), at(from+1)
-	}
-	set(n+stepIn, 0)
+	at := func(i int) int64 { return max(stamp(i)+shift, started) }
+	e.lanes.Span(stream, started, end)
+	set := func(step, from int) { e.lanes.Set(stream, step, at(from), at(from), at(from+1)) }
+	set(n+device.StepIn, 0)
 	for i := range n {
 		set(i, i+1)
 	}
-	set(n+stepOut, n+1)
+	set(n+device.StepOut, n+1)
+	return nil
 }
 
 // Close gives the plan's memory back.
@@ -253,7 +199,7 @@ func (e *exec) Close() error {
 	}))
 	e.list, e.stamped, e.host, e.end = 0, 0, nil, 0
 	for _, a := range e.blocks {
-		e.be.pool.give(a)
+		e.be.pool.Give(a)
 	}
 	e.blocks = nil
 	return errors.Join(errs...)

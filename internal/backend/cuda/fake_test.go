@@ -149,6 +149,12 @@ func (f *fake) replay(l list) error {
 	return nil
 }
 
+// of is the bytes of a value in a run of some sizes.
+func (p *travels) of(b tensor.Bind) int64 {
+	d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
+	return int64(d.Size(b)) * int64(p.bytes)
+}
+
 // transfer does what k_transfer does, and counts what crosses.
 func (f *fake) transfer(args []byte) {
 	word := func(at uint64) *int32 { return (*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&at))) }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -23,13 +24,10 @@ var half = &plan.Format{
 	},
 }
 
-// Rows up to which products have kernels of their own: a single row in f32, and
-// few rows on tensor cores from weights in their storage type. Both keep
-// activations in f32.
-const (
-	oneRow  = 1
-	fewRows = 16
-)
+// fewRows is up to how many rows products run on tensor cores from weights in their
+// storage type. A single row runs in f32 (device.OneRow). Both keep activations in
+// f32.
+const fewRows = 16
 
 // Rules say how products compute by their number of rows, and which values lie in
 // bf16. In f32 there is no such value.
@@ -42,7 +40,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 	plain := plan.Rule{Weights: func(m plan.Matrix) bool { return b.inF32(m.K) }}
 	var rules []plan.Rule
 	if !invariant {
-		rules = append(rules, product("f32", "one", oneRow, plain), product("f32", "few", fewRowsF32, plain))
+		rules = append(rules, product("f32", "one", device.OneRow, plain), product("f32", "few", fewRowsF32, plain))
 	}
 	rules = append(rules, product("f32", "many", 0, plain))
 	if b.opts.F32 {
@@ -62,7 +60,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 				packed := r.Packing != nil || m.DType == tensor.BF16
 				return (r.Weights == nil || r.Weights(m)) && !(packed && b.large(m.N, m.K))
 			}
-			rules = append(rules, product("f32", "one", oneRow, r), few)
+			rules = append(rules, product("f32", "one", device.OneRow, r), few)
 		}
 		r.Reads, r.Writes = reads, writes
 		rules = append(rules, product("bf16", "many", 0, r))
@@ -120,11 +118,11 @@ func (b *binder) reads(v *graph.Value) in {
 	if v == nil {
 		return in{}
 	}
-	if b.step.ReadAs(v) == half {
-		return in{b.form(v, half), true}
+	if b.Step.ReadAs(v) == half {
+		return in{b.Form(v, half), true}
 	}
-	return in{b.value(v), false}
+	return in{b.Value(v), false}
 }
 
 // writes is result v of the step at hand.
-func (b *binder) writes(v *graph.Value) out { return out{b.form(v, nil), b.form(v, half)} }
+func (b *binder) writes(v *graph.Value) out { return out{b.Form(v, nil), b.Form(v, half)} }

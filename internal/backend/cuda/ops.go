@@ -2,7 +2,9 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -11,61 +13,61 @@ import (
 // ops binds each op. An op without a row is refused by name.
 var ops = map[string]func(*binder, *graph.Node){
 	"add": func(b *binder, n *graph.Node) {
-		b.each("k_add", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_add", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"mul": func(b *binder, n *graph.Node) {
-		b.each("k_mul", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_mul", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"add_row": func(b *binder, n *graph.Node) {
-		b.each("k_add_row", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_add_row", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"mul_rows": func(b *binder, n *graph.Node) {
-		b.each("k_mul_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_mul_rows", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"gather": func(b *binder, n *graph.Node) {
-		b.each("k_gather", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_gather", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"scale": func(b *binder, n *graph.Node) {
-		b.each("k_scale", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), n.Attr.(graph.ScaleAttr).C)
+		b.each("k_scale", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), n.Attr.(graph.ScaleAttr).C)
 	},
 	"shift": func(b *binder, n *graph.Node) {
-		b.each("k_shift", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), n.Attr.(graph.ShiftAttr).C)
+		b.each("k_shift", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), n.Attr.(graph.ShiftAttr).C)
 	},
 	"sgd": func(b *binder, n *graph.Node) {
 		a := n.Attr.(graph.SGDAttr)
-		b.each("k_sgd", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), a.Decay, a.Nesterov)
+		b.each("k_sgd", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), a.Decay, a.Nesterov)
 	},
 	"accumulate": func(b *binder, n *graph.Node) {
-		b.each("k_accumulate", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]))
+		b.each("k_accumulate", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]))
 	},
 	"dropout": func(b *binder, n *graph.Node) {
-		b.each("k_dropout", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.DropoutAttr).Salt))
+		b.each("k_dropout", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.DropoutAttr).Salt))
 	},
 	"fill": func(b *binder, n *graph.Node) {
-		b.each("k_fill", n.Out[0], b.value(n.Out[0]), n.Attr.(graph.FillAttr).C)
+		b.each("k_fill", n.Out[0], b.Value(n.Out[0]), n.Attr.(graph.FillAttr).C)
 	},
 	"act": func(b *binder, n *graph.Node) {
-		b.each("k_act", n.Out[0], b.writes(n.Out[0]), b.value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_act", n.Out[0], b.writes(n.Out[0]), b.Value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"act_grad": func(b *binder, n *graph.Node) {
-		b.each("k_act_grad", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_act_grad", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"glu": func(b *binder, n *graph.Node) {
-		b.each("k_glu", n.Out[0], b.writes(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_glu", n.Out[0], b.writes(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"glu_grad": func(b *binder, n *graph.Node) {
-		b.each("k_glu_grad", n.In[0], b.value(n.Out[0]), b.value(n.Out[1]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_glu_grad", n.In[0], b.Value(n.Out[0]), b.Value(n.Out[1]), b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"embed": func(b *binder, n *graph.Node) {
-		b.each("k_embed", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.dtype(n.In[0]), b.value(n.In[1]), n.Attr.(graph.EmbedAttr).Scale)
+		b.each("k_embed", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.DType(n.In[0]), b.Value(n.In[1]), n.Attr.(graph.EmbedAttr).Scale)
 	},
 	"embed_bag": func(b *binder, n *graph.Node) {
 		y := n.Out[0]
-		b.launch("k_embed_bag", [3]int{b.most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, y.Shape.RowLen(), b.value(y), b.value(n.In[0]), b.dtype(n.In[0]), b.value(n.In[1]), b.value(n.In[2]))
+		b.launch("k_embed_bag", [3]int{b.Most(y), 1, 1}, 256, b.sizes, y.Shape.Outer, y.Shape.RowLen(), b.Value(y), b.Value(n.In[0]), b.DType(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]))
 	},
 	"positions": func(b *binder, n *graph.Node) {
-		seqs := sequences(n.In[1])
-		b.launch("k_positions", [3]int{(seqs.Size(b.plan.Max) + 63) / 64, 1, 1}, 64, b.sizes, seqs, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), int(n.Attr.(graph.PositionsAttr).Pad))
+		seqs := device.Sequences(n.In[1])
+		b.launch("k_positions", [3]int{(seqs.Size(b.Plan.Max) + 63) / 64, 1, 1}, 64, b.sizes, seqs, b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.PositionsAttr).Pad))
 	},
 	"rope":               bindRope,
 	"norm":               bindNorm,
@@ -94,7 +96,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"grouped_linear":     bindGrouped,
 	"route":              bindRoute,
 	"combine": func(b *binder, n *graph.Node) {
-		b.each("k_combine", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), n.In[1].Shape.RowLen())
+		b.each("k_combine", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), n.In[1].Shape.RowLen())
 	},
 	"attention":          bindAttention,
 	"attention_rel":      bindAttention,
@@ -103,10 +105,10 @@ var ops = map[string]func(*binder, *graph.Node){
 	"attention_rel_grad": bindAttentionGrad,
 	"sample":             bindSample,
 	"resume": func(b *binder, n *graph.Node) {
-		b.each("k_resume", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_resume", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"keep": func(b *binder, n *graph.Node) {
-		b.each("k_keep", n.In[1], b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_keep", n.In[1], b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"embed_grad":     bindEmbedGrad,
 	"embed_bag_grad": bindEmbedBagGrad,
@@ -115,7 +117,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"columns_grad":   bindColumns,
 	"row_dot":        bindRowDot,
 	"row_dot_grad": func(b *binder, n *graph.Node) {
-		b.each("k_mul_rows", n.Out[0], b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+		b.each("k_mul_rows", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"buckets":           bindBuckets,
 	"buckets_grad":      bindBucketsGrad,
@@ -129,36 +131,32 @@ var ops = map[string]func(*binder, *graph.Node){
 	"infonce_grad":      bindInfoNCEGrad,
 	"kv_write": func(b *binder, n *graph.Node) {
 		k := n.In[2]
-		b.warps("k_kv_write", b.most(k)*((k.Shape.RowLen()+31)/32), k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType, b.value(k), b.value(n.In[3]), b.value(n.In[4]))
+		b.warps("k_kv_write", b.Most(k)*((k.Shape.RowLen()+31)/32), k.Shape.Outer, k.Shape.RowLen(), b.Value(n.In[0]), b.Value(n.In[1]), n.In[0].DType, b.Value(k), b.Value(n.In[3]), b.Value(n.In[4]))
 	},
-}
-
-// sequences is the number of sequences that prefix sums delimit.
-func sequences(start *graph.Value) tensor.Dim {
-	d := start.Shape.Outer
-	d.Add--
-	return d
 }
 
 func bindRope(b *binder, n *graph.Node) {
 	x, a := n.In[0], n.Attr.(graph.RopeAttr)
-	grid := b.spread(b.most(x) * a.RotDim / 2)
+	grid := b.spread(b.Most(x) * a.RotDim / 2)
 	grid[1] = min(x.Shape.RowLen()/a.HeadDim, max(1, 2048/grid[0]))
-	b.launch("k_rope", grid, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.writes(n.Out[0]), b.value(x), b.turnOf(n))
+	b.launch("k_rope", grid, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.writes(n.Out[0]), b.Value(x), b.turnOf(n))
 }
 
 // bindRopeKV rotates keys on their way into the cache.
 func bindRopeKV(b *binder, n *graph.Node) {
 	rope := n.In[2].Node
 	k := rope.In[0]
-	b.launch("k_rope_kv", b.spread(b.most(k)*k.Shape.RowLen()/2), 256, b.sizes, k.Shape.Outer, k.Shape.RowLen(), b.value(n.In[0]), b.value(n.In[1]), n.In[0].DType,
-		b.value(k), b.value(n.In[3]), b.value(n.In[4]), b.turnOf(rope))
+	b.launch("k_rope_kv", b.spread(b.Most(k)*k.Shape.RowLen()/2), 256, b.sizes, k.Shape.Outer, k.Shape.RowLen(), b.Value(n.In[0]), b.Value(n.In[1]), n.In[0].DType,
+		b.Value(k), b.Value(n.In[3]), b.Value(n.In[4]), b.turnOf(rope))
 }
 
-// turnOf is the rotation of a node.
+// turnOf is the rotation of a node; nil rotates nothing.
 func (b *binder) turnOf(n *graph.Node) turn {
+	if n == nil {
+		return turn{}
+	}
 	a := n.Attr.(graph.RopeAttr)
-	return turn{b.workspaceFreqs(n, a), b.value(n.In[1]), b.value(n.In[3]), a}
+	return turn{b.workspaceFreqs(n, a), b.Value(n.In[1]), b.Value(n.In[3]), a}
 }
 
 // workspaceFreqs are the radians per position of each pair, for short texts and
@@ -167,7 +165,7 @@ func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
 	half := a.RotDim / 2
 	var factors []float32
 	if f := n.In[2]; f != nil {
-		factors = b.readF32(f)
+		factors = b.ReadF32(f)
 	}
 	plain := a
 	plain.Stretch = 0
@@ -180,19 +178,8 @@ func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
 }
 
 // patterns are the fusions, larger ones first.
-var patterns = []plan.Pattern{
-	{Kind: "linear+glu", Root: graph.OpGLU, Inputs: []*plan.Pattern{{Root: graph.OpLinear}, {Root: graph.OpLinear}},
-		Match: func(nodes []*graph.Node) bool { return nodes[0].In[0] == nodes[1].In[0] && beside(nodes[0], nodes[1]) }},
-	{Kind: "linear+act", Root: graph.OpAct, Inputs: []*plan.Pattern{{Root: graph.OpLinear}}},
-	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}},
-		Match: func(nodes []*graph.Node) bool { return byHeads(nodes) }},
-	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
-		Match: func(nodes []*graph.Node) bool {
-			norm := nodes[1]
-			return norm.In[1].Shape.Outer.Add == norm.In[0].Shape.RowLen()
-		}},
-	{Kind: "linear+linear", Root: graph.OpLinear, Siblings: beside, Match: func(nodes []*graph.Node) bool { return len(nodes) <= mostParts }},
-}
+var patterns = slices.Insert(slices.Clone(device.Patterns), 2, plan.Pattern{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}},
+	Match: func(nodes []*graph.Node) bool { return device.ByHeads(nodes, nil) }})
 
 // Longest chunks that a warp and a block of 256 threads hold in registers.
 const (
@@ -204,7 +191,7 @@ func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0) }
 
 func bindAddNorm(b *binder, n *graph.Node) {
 	add := n.In[0].Node
-	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.value(n.In[0]))
+	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.Value(n.In[0]))
 }
 
 // norm is the norm n of x, or of x + add, which is written to sum unless that is 0.
@@ -212,18 +199,18 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address) {
 	a, v := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
-	chunks := b.most(v) * v.Shape.RowLen() / size
+	chunks := b.Most(v) * v.Shape.RowLen() / size
 	kernel, grid := "k_norm", b.spread(32*chunks)
 	switch {
 	case size%4 != 0 || size > mostOfABlock || width%4 != 0:
 	case size <= mostOfAWarp && chunks > 1024 || size <= 256:
 		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
-	case b.plan.Invariant && size <= mostOfAWarp:
+	case b.Plan.Invariant && size <= mostOfAWarp:
 		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
 	default:
 		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
 	}
-	b.launch(kernel, grid, 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.value(n.In[1]), b.value(n.In[2]),
+	b.launch(kernel, grid, 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.Value(n.In[1]), b.Value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
 }
 
@@ -231,21 +218,21 @@ func bindNormDX(b *binder, n *graph.Node) {
 	a, x := n.Attr.(graph.NormAttr), n.In[1]
 	width := n.In[2].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
-	b.warps("k_norm_dx", b.most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.In[0]), b.value(x), b.value(n.In[2]),
+	b.warps("k_norm_dx", b.Most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(x), b.Value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
 }
 
 func bindNormDW(b *binder, n *graph.Node) {
 	a, x := n.Attr.(graph.NormDWAttr), n.In[1]
 	size := a.Size(a.Width)
-	chunks := b.most(x) * x.Shape.RowLen() / size
-	stats := b.workspace(8 * int64(chunks))
-	b.warps("k_norm_stats", chunks, x.Shape.Outer, x.Shape.RowLen(), stats, b.value(x), size, a.Kind == graph.RMSNorm, a.Eps)
-	count := b.slices(b.most(x)*x.Shape.RowLen()/a.Width, a.Width)
-	at := b.workspace(8 * int64(count) * int64(a.Width))
-	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.value(n.In[0]), b.value(x), stats, a.Width, size)
+	chunks := b.Most(x) * x.Shape.RowLen() / size
+	stats := b.Workspace(8 * int64(chunks))
+	b.warps("k_norm_stats", chunks, x.Shape.Outer, x.Shape.RowLen(), stats, b.Value(x), size, a.Kind == graph.RMSNorm, a.Eps)
+	count := b.slices(b.Most(x)*x.Shape.RowLen()/a.Width, a.Width)
+	at := b.Workspace(8 * int64(count) * int64(a.Width))
+	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.Value(n.In[0]), b.Value(x), stats, a.Width, size)
 	for i, v := range n.Out {
-		if to := b.value(v); to != 0 {
+		if to := b.Value(v); to != 0 {
 			b.addSlices(to, at+address(4*i*a.Width), count, 2*a.Width, a.Width)
 		}
 	}
@@ -254,10 +241,10 @@ func bindNormDW(b *binder, n *graph.Node) {
 func bindColSum(b *binder, n *graph.Node) {
 	x := n.In[0]
 	cols := x.Shape.RowLen()
-	count := b.slices(b.most(x), cols)
-	at := b.workspace(4 * int64(count) * int64(cols))
-	b.launch("k_col_sum", [3]int{(cols + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, cols, at, b.value(x))
-	b.addSlices(b.value(n.Out[0]), at, count, cols, cols)
+	count := b.slices(b.Most(x), cols)
+	at := b.Workspace(4 * int64(count) * int64(cols))
+	b.launch("k_col_sum", [3]int{(cols + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, cols, at, b.Value(x))
+	b.addSlices(b.Value(n.Out[0]), at, count, cols, cols)
 }
 
 // slices is into how many slices rows are cut for their sum: enough to fill the card
@@ -273,36 +260,36 @@ func (b *binder) addSlices(to, slices address, count, stride, width int) {
 func bindPool(b *binder, n *graph.Node) {
 	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]
 	for i := range kind.Len() {
-		b.launch("k_pool", [3]int{b.most(y), 1, 1}, min(1024, (x.Shape.RowLen()+31)/32*32), b.sizes, y.Shape.Outer, x.Shape.RowLen(), b.value(y), b.value(x), b.value(n.In[1]), int(kind.At(i)), y.Shape.RowLen(), i*x.Shape.RowLen())
+		b.launch("k_pool", [3]int{b.Most(y), 1, 1}, min(1024, (x.Shape.RowLen()+31)/32*32), b.sizes, y.Shape.Outer, x.Shape.RowLen(), b.Value(y), b.Value(x), b.Value(n.In[1]), int(kind.At(i)), y.Shape.RowLen(), i*x.Shape.RowLen())
 	}
 }
 
 func bindL2Norm(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.warps("k_l2norm", b.most(x), x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x))
+	b.warps("k_l2norm", b.Most(x), x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(x))
 }
 
 func bindL2NormGrad(b *binder, n *graph.Node) {
 	x := n.In[1]
-	b.warps("k_l2norm_grad", b.most(x), x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.In[0]), b.value(x))
+	b.warps("k_l2norm_grad", b.Most(x), x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(x))
 }
 
 func bindCrossEntropy(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.launch("k_cross_entropy", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(n.Out[1]), b.value(x), b.value(n.In[1]), b.value(n.In[2]))
+	b.launch("k_cross_entropy", [3]int{b.Most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.Out[1]), b.Value(x), b.Value(n.In[1]), b.Value(n.In[2]))
 }
 
 func bindCrossEntropyGrad(b *binder, n *graph.Node) {
 	x := n.In[0]
-	b.launch("k_cross_entropy_grad", [3]int{b.most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.value(n.Out[0]), b.value(x), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]))
+	b.launch("k_cross_entropy_grad", [3]int{b.Most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(x), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]))
 }
 
 func bindMean(b *binder, n *graph.Node) {
-	b.launch("k_mean", [3]int{1, 1, 1}, 256, b.sizes, n.In[0].Shape.Outer, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	b.launch("k_mean", [3]int{1, 1, 1}, 256, b.sizes, n.In[0].Shape.Outer, b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 }
 
 func bindMeanGrad(b *binder, n *graph.Node) {
-	b.launch("k_mean_grad", [3]int{1, 1, 1}, 256, b.sizes, n.Out[0].Shape.Outer, b.value(n.Out[0]), b.value(n.In[0]), b.value(n.In[1]))
+	b.launch("k_mean_grad", [3]int{1, 1, 1}, 256, b.sizes, n.Out[0].Shape.Outer, b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 }
 
 // sumBlock is how many elements one block of k_sum_squares adds.
@@ -310,27 +297,27 @@ const sumBlock = 8192
 
 func bindSumSquares(b *binder, n *graph.Node) {
 	x := n.In[0]
-	parts := (b.most(x)*x.Shape.RowLen() + sumBlock - 1) / sumBlock
-	at := b.workspace(4 * int64(parts))
-	b.launch("k_sum_squares", [3]int{parts, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.value(x))
-	b.launch("k_sum_parts", [3]int{1, 1, 1}, 256, b.value(n.Out[0]), at, parts)
+	parts := (b.Most(x)*x.Shape.RowLen() + sumBlock - 1) / sumBlock
+	at := b.Workspace(4 * int64(parts))
+	b.launch("k_sum_squares", [3]int{parts, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.Value(x))
+	b.launch("k_sum_parts", [3]int{1, 1, 1}, 256, b.Value(n.Out[0]), at, parts)
 }
 
 func bindGlobalNorm(b *binder, n *graph.Node) {
 	at := make([]uint64, len(n.In))
 	for i, v := range n.In {
-		at[i] = uint64(b.value(v))
+		at[i] = uint64(b.Value(v))
 	}
-	b.launch("k_global_norm", [3]int{1, 1, 1}, 256, b.value(n.Out[0]), b.addresses(at), len(n.In))
+	b.launch("k_global_norm", [3]int{1, 1, 1}, 256, b.Value(n.Out[0]), b.addresses(at), len(n.In))
 }
 
 func bindAdamW(b *binder, n *graph.Node) {
-	b.each("k_adamw", n.In[0], b.value(n.In[0]), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), b.value(n.In[4]), b.value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
+	b.each("k_adamw", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
 }
 
 // gemm is c[m,n] = a(m,k) b(k,n) in f32, with strides.
 func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address, sbk, sbn int, bias address) {
-	b.launch("k_gemm_f32", [3]int{(n.Size(b.plan.Max) + 63) / 64, (m.Size(b.plan.Max) + 63) / 64, 1}, 256,
+	b.launch("k_gemm_f32", [3]int{(n.Size(b.Plan.Max) + 63) / 64, (m.Size(b.Plan.Max) + 63) / 64, 1}, 256,
 		b.sizes, m, n, k, c, x, uint64(sam), uint64(sak), w, uint64(sbk), uint64(sbn), bias)
 }
 
@@ -338,18 +325,18 @@ func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address,
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
 	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	if t := b.dtype(w); b.be.wgmma && !b.be.inF32(k) && (t == tensor.F32 || t == tensor.BF16) {
-		turned, to := b.turned(tensor.Fixed(rows), k, in{b.value(w), t == tensor.BF16})
-		left := b.rounded(dy, in{at: b.value(dy)})
-		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, left.at, (rows+7)/8*8, turned, to, b.value(n.Out[0]))
+	if t := b.DType(w); b.be.wgmma && !b.be.inF32(k) && (t == tensor.F32 || t == tensor.BF16) {
+		turned, to := b.turned(tensor.Fixed(rows), k, in{b.Value(w), t == tensor.BF16})
+		left := b.rounded(dy, in{at: b.Value(dy)})
+		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, left.at, (rows+7)/8*8, turned, to, b.Value(n.Out[0]))
 		return
 	}
-	at := b.value(w)
-	if b.dtype(w) != tensor.F32 {
-		at = b.workspace(4 * int64(rows) * int64(k))
+	at := b.Value(w)
+	if b.DType(w) != tensor.F32 {
+		at = b.Workspace(4 * int64(rows) * int64(k))
 		b.decode("k_decode", at, w)
 	}
-	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.value(n.Out[0]), b.value(dy), rows, 1, at, k, 1, 0)
+	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.Value(n.Out[0]), b.Value(dy), rows, 1, at, k, 1, 0)
 }
 
 // bindLinearDW is dw[n,k] = dy[T,n]^T x[T,k].
@@ -357,32 +344,32 @@ func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
 	if b.be.wgmma && !b.be.inF32(k) {
-		a, to := b.turned(dy.Shape.Outer, rows, in{at: b.value(dy)})
+		a, to := b.turned(dy.Shape.Outer, rows, in{at: b.Value(dy)})
 		w, _ := b.turned(x.Shape.Outer, k, b.reads(x))
-		b.multiply(tensor.Fixed(rows), dy.Shape.Outer, k, a, to, w, to, b.value(n.Out[0]))
+		b.multiply(tensor.Fixed(rows), dy.Shape.Outer, k, a, to, w, to, b.Value(n.Out[0]))
 		return
 	}
-	b.gemm(tensor.Fixed(rows), tensor.Fixed(k), dy.Shape.Outer, b.value(n.Out[0]), b.value(dy), 1, rows, b.value(x), k, 1, 0)
+	b.gemm(tensor.Fixed(rows), tensor.Fixed(k), dy.Shape.Outer, b.Value(n.Out[0]), b.Value(dy), 1, rows, b.Value(x), k, 1, 0)
 }
 
 func bindGrouped(b *binder, n *graph.Node) {
 	x, w, y := n.In[0], n.In[1], n.Out[0]
-	b.warps("k_grouped", b.most(x)*y.Shape.RowLen(), x.Shape.Outer, y.Shape.RowLen(), w.Shape.RowLen(), b.value(y), b.value(x), b.value(w), b.dtype(w), b.value(n.In[2]), n.In[2].Shape.Outer.Add-1)
+	b.warps("k_grouped", b.Most(x)*y.Shape.RowLen(), x.Shape.Outer, y.Shape.RowLen(), w.Shape.RowLen(), b.Value(y), b.Value(x), b.Value(w), b.DType(w), b.Value(n.In[2]), n.In[2].Shape.Outer.Add-1)
 }
 
 func bindRoute(b *binder, n *graph.Node) {
 	a, x := n.Attr.(graph.RouteAttr), n.In[0]
 	experts := x.Shape.RowLen()
-	weights, slots, rows, offsets := b.value(n.Out[0]), b.value(n.Out[2]), b.value(n.Out[1]), b.value(n.Out[3])
-	most := b.most(x)
+	weights, slots, rows, offsets := b.Value(n.Out[0]), b.Value(n.Out[2]), b.Value(n.Out[1]), b.Value(n.Out[3])
+	most := b.Most(x)
 	// What nobody reads is still computed with.
 	if weights == 0 {
-		weights = b.workspace(int64(4 * most * a.Used))
+		weights = b.Workspace(int64(4 * most * a.Used))
 	}
 	if slots == 0 || rows == 0 || offsets == 0 {
-		b.fail(fmt.Errorf("%w: %s: an expert's rows that nobody reads", ErrDevice, n.Name))
+		b.Fail(fmt.Errorf("%w: %s: an expert's rows that nobody reads", ErrDevice, n.Name))
 		return
 	}
-	b.launch("k_route", [3]int{(most + 63) / 64, 1, 1}, 64, b.sizes, x.Shape.Outer, experts, weights, slots, b.value(x), a.Used, a.Normalize)
+	b.launch("k_route", [3]int{(most + 63) / 64, 1, 1}, 64, b.sizes, x.Shape.Outer, experts, weights, slots, b.Value(x), a.Used, a.Normalize)
 	b.launch("k_sort_choices", [3]int{1, 1, 1}, 1, b.sizes, x.Shape.Outer, experts, rows, slots, offsets, a.Used)
 }

@@ -3,28 +3,22 @@ package cuda
 import (
 	"fmt"
 	"math/bits"
-	"sync"
+
+	"hotpath/internal/backend/device"
 )
 
-// pool gives memory of the card in classes of powers of two and keeps what comes
-// back, so that the driver is asked for the first blocks only.
-type pool struct {
-	drv   driver
-	mu    sync.Mutex
-	spare map[int64][]address // by size
-	sizes map[address]int64
-	// Calls of the driver, and bytes that it gave.
-	allocations int
-	bytes       int64
+// address is a place in the card's memory, or in host memory that it can reach.
+type address = device.Address
+
+// memory gives blocks of the card in classes of powers of two, each from the driver.
+type memory struct {
+	drv         driver
+	allocations int // calls of the driver
 }
 
-func newPool(drv driver) *pool {
-	return &pool{drv: drv, spare: map[int64][]address{}, sizes: map[address]int64{}}
-}
-
-// class is the size of a block for so many bytes. Above a gigabyte it is a
+// Size is the size of a block for so many bytes. Above a gigabyte it is a
 // multiple of 64 MiB: a power of two would waste half of a card.
-func class(bytes int64) int64 {
+func (*memory) Size(bytes int64) int64 {
 	const large, unit = 1 << 30, 64 << 20
 	if bytes > large {
 		return (bytes + unit - 1) / unit * unit
@@ -32,48 +26,17 @@ func class(bytes int64) int64 {
 	return 1 << max(8, bits.Len64(uint64(max(bytes, 1)-1)))
 }
 
-// take gives at least so many bytes, for what is named in an error.
-func (p *pool) take(bytes int64, what string) (address, error) {
-	size := class(bytes)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.spare[size]; len(s) > 0 {
-		p.spare[size] = s[:len(s)-1]
-		return s[len(s)-1], nil
+func (m *memory) Get(bytes int64) (address, error) {
+	a, err := m.drv.alloc(bytes)
+	if err == nil {
+		m.allocations++
 	}
-	a, err := p.drv.alloc(size)
-	if err != nil {
-		p.shrink()
-		if a, err = p.drv.alloc(size); err != nil {
-			free, total, _ := p.drv.memory()
-			return 0, fmt.Errorf("%d bytes for %s, %d of %d bytes of the card are free: %w", size, what, free, total, err)
-		}
-	}
-	p.sizes[a] = size
-	p.allocations++
-	p.bytes += size
-	return a, nil
+	return a, err
 }
 
-// give takes a block back.
-func (p *pool) give(a address) {
-	if a == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spare[p.sizes[a]] = append(p.spare[p.sizes[a]], a)
-}
+func (m *memory) Return(a address) bool { return m.drv.free(a) == nil }
 
-// shrink hands spare blocks back to the driver.
-func (p *pool) shrink() {
-	for size, blocks := range p.spare {
-		for _, a := range blocks {
-			if p.drv.free(a) == nil {
-				delete(p.sizes, a)
-				p.bytes -= size
-			}
-		}
-		delete(p.spare, size)
-	}
+func (m *memory) Left() string {
+	free, total, _ := m.drv.memory()
+	return fmt.Sprintf("%d of %d bytes of the card are free", free, total)
 }

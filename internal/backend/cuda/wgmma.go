@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
 )
 
@@ -57,39 +58,39 @@ func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, spli
 
 // wgmma is many rows on the tensor cores of compute capability 9.0. Matrices that
 // are not bf16 are decoded into the step's memory.
-func (b *binder) wgmma(p *products, x in) {
-	n, parts := p.columns()
+func (b *binder) wgmma(p *device.Products, x in) {
+	n, parts := columns(p)
 	t, splits := tiles[1], 1 // one way for every number of rows
-	if !b.plan.Invariant {
+	if !b.Plan.Invariant {
 		cols := n[:parts]
-		if p.glu {
+		if p.Gated {
 			cols = cols[:1]
 		}
-		t, splits = chooseTile(p.rows, p.k, b.be.drv.describe().Units, cols, p.glu, p.act >= 0)
+		t, splits = chooseTile(p.Rows, p.K, b.be.drv.describe().Units, cols, p.Gated, p.Act >= 0)
 	}
 	early := b.weights(p)
-	at := each3(parts, func(i int) address { return b.value(p.ns[i].In[1]) })
+	at := each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) })
 	for i := range parts {
-		if w := p.ns[i].In[1]; b.dtype(w) != tensor.BF16 {
+		if w := p.Nodes[i].In[1]; b.DType(w) != tensor.BF16 {
 			early = false
-			at[i] = b.workspace(2 * int64(n[i]) * int64(p.k))
+			at[i] = b.Workspace(2 * int64(n[i]) * int64(p.K))
 			b.decode("k_decode_bf16", at[i], w)
 		}
 	}
 	width, blocks := t.cols, 0
-	if p.glu {
+	if p.Gated {
 		width /= 2
 	}
-	for i := range len(p.out) {
+	for i := range len(p.Out) {
 		blocks += (n[i] + width - 1) / width
 	}
-	b.tiled(t, splits, blocks, p.rows,
-		b.tensorMap(x.at, p.rows, p.k, t.rows),
-		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.k, width) }),
-		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).plain }),
-		each3(len(p.out), func(i int) address { return b.writes(p.out[i]).half }),
-		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
-		b.sizes, p.x.Shape.Outer, tensor.Fixed(p.k), n, parts, p.glu, p.act, early, tail(64))
+	b.tiled(t, splits, blocks, p.Rows,
+		b.tensorMap(x.at, p.Rows, p.K, t.rows),
+		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.K, width) }),
+		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).plain }),
+		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).half }),
+		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
+		b.sizes, p.X.Shape.Outer, tensor.Fixed(p.K), n, parts, p.Gated, p.Act, early, tail(64))
 }
 
 // tiled launches a kernel of tiles: some columns of tiles for so many rows.
@@ -111,12 +112,12 @@ func (b *binder) blocks(t tile, tiles, splits int) [3]int {
 // tensorMap describes rows x cols values of bf16 to the copy engine, which brings
 // box rows of 64 values at a time. The first pass has no addresses yet.
 func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
-	if b.at == 0 {
+	if b.At == 0 {
 		return tensorMap{}
 	}
 	m, err := b.be.drv.tensorMap(at, rows, cols, box)
 	if err != nil {
-		b.fail(fmt.Errorf("%s: %w", b.step.Name, err))
+		b.Fail(fmt.Errorf("%s: %w", b.Step.Name, err))
 	}
 	return m
 }
@@ -124,8 +125,8 @@ func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
 // turned is x[rows,cols]^T in bf16 in the step's memory, [cols,to]: zeros fill it up
 // to a multiple of 64 rows, which a product may read.
 func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
-	to = (rows.Size(b.plan.Max) + 63) / 64 * 64
-	at = b.workspace(2 * int64(cols) * int64(to))
+	to = (rows.Size(b.Plan.Max) + 63) / 64 * 64
+	at = b.Workspace(2 * int64(cols) * int64(to))
 	b.launch("k_turn_bf16", [3]int{to / 64, (cols + 31) / 32, 1}, 256, b.sizes, rows, cols, at, x, to)
 	return at, to
 }
@@ -133,11 +134,11 @@ func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
 // multiply is y[rows,n] = a[rows,k] w[n,k]^T in f32 of operands in bf16, whose rows
 // are sa and sw values apart.
 func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w address, sw int, y address) {
-	most, deep := rows.Size(b.plan.Max), k.Size(b.plan.Max)
+	most, deep := rows.Size(b.Plan.Max), k.Size(b.Plan.Max)
 	t, splits := chooseTile(most, deep, b.be.drv.describe().Units, []int{n}, false, false)
 	b.tiled(t, splits, (n+t.cols-1)/t.cols, most,
-		b.tensorMap(a, most, sa, t.rows), [mostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
-		[mostParts]address{y}, [mostParts]address{}, [mostParts]address{}, b.sizes, rows, k, [mostParts]int{n}, 1, false, -1, false, tail(64))
+		b.tensorMap(a, most, sa, t.rows), [device.MostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
+		[device.MostParts]address{y}, [device.MostParts]address{}, [device.MostParts]address{}, b.sizes, rows, k, [device.MostParts]int{n}, 1, false, -1, false, tail(64))
 }
 
 // Limits of the kernel for few rows: from so many values of weights on it is faster
@@ -158,26 +159,26 @@ const mostOfFew = 1 << 22
 func (b *Backend) large(n, k int) bool { return b.wgmma && n*k > mostOfFew }
 
 // wideFits reports whether a product of few rows is one for k_wide.
-func (b *binder) wideFits(p *products) bool {
+func (b *binder) wideFits(p *device.Products) bool {
 	values := 0
-	for i := range p.ns {
-		values += p.cols(i) * p.k
+	for i := range p.Nodes {
+		values += p.Cols(i) * p.K
 	}
-	return b.be.wgmma && values >= wideWeights && p.k <= 64*wideSteps*wideSplits && b.dtype(p.ns[0].In[1]) == tensor.BF16
+	return b.be.wgmma && values >= wideWeights && p.K <= 64*wideSteps*wideSplits && b.DType(p.Nodes[0].In[1]) == tensor.BF16
 }
 
 // wide is up to 16 rows with large matrices: 64 rows of weights per block, and k is
 // shared by a cluster.
-func (b *binder) wide(p *products) {
-	n, parts := p.columns()
+func (b *binder) wide(p *device.Products) {
+	n, parts := columns(p)
 	tiles, rows := 0, 64
 	for i := range parts {
 		tiles += (n[i] + 63) / 64
 	}
-	if p.glu {
+	if p.Gated {
 		tiles, rows = (n[0]+31)/32, 32
 	}
-	steps, splits := (p.k+63)/64, 1
+	steps, splits := (p.K+63)/64, 1
 	for splits < wideSplits && ((steps+splits-1)/splits > wideSteps/2 || tiles*splits < 2*b.be.drv.describe().Units && steps/splits >= 4) {
 		splits *= 2
 	}
@@ -185,11 +186,11 @@ func (b *binder) wide(p *products) {
 	// As many clusters as the card holds take tiles in turns.
 	held := min(4, wideUnit/wideShared(steps)) * b.be.drv.describe().Units / splits
 	b.launch("k_wide", [3]int{min(tiles, max(held, 1)), splits, 1}, 128,
-		each3(parts, func(i int) tensorMap { return b.tensorMap(b.value(p.ns[i].In[1]), n[i], p.k, rows) }),
-		b.value(p.x),
-		each3(len(p.out), func(i int) address { return b.value(p.out[i]) }),
-		each3(parts, func(i int) address { return b.value(p.ns[i].In[2]) }),
-		b.sizes, p.x.Shape.Outer, n, parts, p.k, p.glu, p.act, tail(64))
+		each3(parts, func(i int) tensorMap { return b.tensorMap(b.Value(p.Nodes[i].In[1]), n[i], p.K, rows) }),
+		b.Value(p.X),
+		each3(len(p.Out), func(i int) address { return b.Value(p.Out[i]) }),
+		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
+		b.sizes, p.X.Shape.Outer, n, parts, p.K, p.Gated, p.Act, tail(64))
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster, l.whole = wideShared(steps), splits, true
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -29,6 +29,9 @@ func (e extent) of(b tensor.Bind) int {
 	return max(n, 1)
 }
 
+// errGroup reports a kernel that needs so many registers that its groups do not fit.
+var errGroup = errors.New("groups")
+
 // launch is a kernel whose arguments are set.
 type launch struct {
 	name   string
@@ -37,24 +40,25 @@ type launch struct {
 	lanes  int // work items of a group
 }
 
-// binder turns the steps of a plan into launches.
+// binder turns the steps of a plan into launches. The first pass launches nothing.
 type binder struct {
-	be      *Backend
-	plan    *plan.Plan
-	mem     *plan.Memory
-	io      *ioArena
-	exec    *exec
-	sizes   address // of T, S and R on the device
-	scratch int64   // bytes that one step wants at most
-	used    int64   // of them, by the step at hand
-	step    *plan.Step
-	at      address // of the scratch, in the second pass; the first launches nothing
-	failed  error   // the first that a step met
+	device.Binder
+	be    *Backend
+	exec  *exec
+	sizes address // of T, S and R on the device
+}
+
+// newBinder binds kernels outside of a plan.
+func newBinder(be *Backend, e *exec, at address) *binder {
+	b := &binder{be: be, exec: e}
+	b.At = at
+	return b
 }
 
 // Bind makes the launches of a plan.
-func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.Exec, error) {
-	e := &exec{be: b, plan: p, io: m.Arenas[plan.IO].(*ioArena)}
+func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
+	e := &exec{be: b, io: m.Arenas[plan.IO].(*device.IOArena), apart: o.Slots > 1}
+	e.lanes.Plan = p
 	if err := e.record(m); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -64,7 +68,9 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.E
 // record binds every step. How much scratch steps want is known after a first
 // pass.
 func (e *exec) record(m *plan.Memory) (err error) {
-	b := &binder{be: e.be, plan: e.plan, mem: m, io: e.io, exec: e}
+	p := e.lanes.Plan
+	b := &binder{be: e.be, exec: e}
+	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.take, e.be
 	if e.host, e.pinned, err = e.be.drv.pinned(12); err != nil {
 		return err
 	}
@@ -72,76 +78,30 @@ func (e *exec) record(m *plan.Memory) (err error) {
 		return err
 	}
 	e.sizes = b.sizes
-	e.inputs, e.outputs = travel(e.plan)
+	e.lanes.In, e.lanes.Out = device.Travel(p)
 	for pass := range 2 {
 		e.begins = e.begins[:0]
-		for i := range e.plan.Steps {
-			s := &e.plan.Steps[i]
+		for i := range p.Steps {
+			s := &p.Steps[i]
 			bind := ops[s.Kind]
 			if bind == nil {
 				return fmt.Errorf("%w: there is no kernel for %s (%s)", ErrDevice, s.Kind, s.Name)
 			}
 			e.begins = append(e.begins, len(e.launches))
-			b.step, b.used = s, 0
+			b.Next(s)
 			bind(b, s.Root())
-			if b.failed != nil {
-				return b.failed
+			if b.Failed != nil {
+				return b.Failed
 			}
 		}
 		if pass == 0 {
-			if b.at, err = e.take(max(b.scratch, 1), "scratch"); err != nil {
+			if err = b.TakeScratch(); err != nil {
 				return err
 			}
 		}
 	}
 	e.begins = append(e.begins, len(e.launches))
 	return nil
-}
-
-// travels is a value that goes to the device or comes from it.
-type travels struct {
-	offset int64 // in the IO arena
-	rows   tensor.Dim
-	bytes  int // per row
-}
-
-// travel lists what goes to the device, and what comes from it.
-func travel(p *plan.Plan) (in, out []travels) {
-	parts := func(values []*graph.Value) (list []travels) {
-		for _, v := range values {
-			list = append(list, travels{p.Place(v).Offset, v.Shape.Outer, v.DType.RowBytes(v.Shape.RowLen())})
-		}
-		slices.SortFunc(list, func(a, b travels) int { return int(a.offset - b.offset) })
-		return list
-	}
-	reads, writes := p.Travel()
-	return parts(reads), parts(writes)
-}
-
-// value is where a value lies on the device; 0 for one that is absent.
-func (b *binder) value(v *graph.Value) address {
-	if v == nil {
-		return 0
-	}
-	if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf {
-		return b.mem.Weights[v.ID].(*packed).at
-	}
-	pl, ok := b.plan.Form(v, nil)
-	if !ok || pl.Bytes == 0 {
-		return 0
-	}
-	if pl.Class == plan.IO {
-		return b.io.at + address(pl.Offset)
-	}
-	return b.mem.Arenas[pl.Class].(*arena).at + address(pl.Offset)
-}
-
-// dtype is the type in which a matrix lies on the device.
-func (b *binder) dtype(v *graph.Value) tensor.DType {
-	if v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf {
-		return b.mem.Weights[v.ID].(*packed).dtype
-	}
-	return v.DType
 }
 
 // launch adds a kernel of all plans.
@@ -151,25 +111,29 @@ func (b *binder) launch(name string, groups [2]extent, lanes int, arguments ...a
 
 // launchOf adds a kernel of a program, which is compiled on the way.
 func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, arguments ...any) {
-	if b.at == 0 || b.failed != nil {
+	if b.At == 0 || b.Failed != nil {
 		return
 	}
 	p, err := b.be.program(c)
 	if err != nil {
-		b.fail(err)
+		b.Fail(err)
 		return
 	}
 	k, err := b.be.drv.kernel(p, name)
 	if err != nil {
-		b.fail(fmt.Errorf("kernel %s: %w", name, err))
+		b.Fail(fmt.Errorf("kernel %s: %w", name, err))
 		return
 	}
 	b.exec.launches = append(b.exec.launches, launch{name, k, groups, lanes})
+	if most, err := b.be.drv.limit(k); err != nil || most < lanes {
+		b.Fail(errors.Join(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
+		return
+	}
 	index := 0
 	for _, v := range arguments {
 		for _, value := range b.encode(v) {
 			if err := b.be.drv.set(k, index, value); err != nil {
-				b.fail(fmt.Errorf("argument %d of %s: %w", index, name, err))
+				b.Fail(fmt.Errorf("argument %d of %s: %w", index, name, err))
 				return
 			}
 			index++
@@ -198,7 +162,7 @@ func (b *binder) encode(v any) [][]byte {
 		if v == 0 {
 			return [][]byte{nil, make([]byte, 8)}
 		}
-		buf, offset := b.be.pool.buffer(v)
+		buf, offset := b.be.slabs.at(v)
 		return [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(buf)), binary.LittleEndian.AppendUint64(nil, uint64(offset))}
 	case uint64:
 		return [][]byte{binary.LittleEndian.AppendUint64(nil, v)}
@@ -222,9 +186,6 @@ func (b *binder) encode(v any) [][]byte {
 	panic(fmt.Sprintf("opencl: an argument of type %T, which no kernel takes", v))
 }
 
-// most is the largest number of rows of a run of this plan.
-func (b *binder) most(v *graph.Value) int { return v.Shape.NumRows(b.plan.Max) }
-
 // itemsOf is the size of groups in which work items share nothing.
 const itemsOf = 256
 
@@ -246,34 +207,4 @@ func (b *binder) perRow(name string, v *graph.Value, chunk int, more ...any) {
 		lanes *= 2
 	}
 	b.launch(name, [2]extent{{v.Shape.Outer, v.Shape.RowLen() / chunk, 1, 0}, groups(1)}, lanes, append([]any{b.sizes, v.Shape.Outer, v.Shape.RowLen()}, more...)...)
-}
-
-// workspace is memory of the step at hand.
-func (b *binder) workspace(bytes int64) address {
-	at := b.at + address(b.used)
-	b.used += class(bytes)
-	b.scratch = max(b.scratch, b.used)
-	return at
-}
-
-// fail keeps the first error; binding ends with it.
-func (b *binder) fail(err error) {
-	if b.failed == nil {
-		b.failed = err
-	}
-}
-
-// keep puts bytes on the device for as long as the plan is bound.
-func (b *binder) keep(data []byte) address {
-	if b.at == 0 {
-		return 0
-	}
-	a, err := b.exec.take(int64(len(data)), "constants")
-	if err == nil {
-		err = b.be.write(a, data)
-	}
-	if err != nil {
-		b.fail(err)
-	}
-	return a
 }

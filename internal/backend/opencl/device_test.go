@@ -7,15 +7,17 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
 )
 
-// device opens the machine's first device, or skips the test.
-func device(t *testing.T) *Backend {
+// machine opens the machine's first device, or skips the test.
+func machine(t *testing.T) *Backend {
 	t.Helper()
 	b, err := New(Options{})
 	if errors.Is(err, ErrDevice) {
@@ -35,20 +37,20 @@ func device(t *testing.T) *Backend {
 // put copies values to the device for as long as the test runs.
 func put[T float32 | int32](t *testing.T, b *Backend, v []T) address {
 	t.Helper()
-	a, err := b.pool.take(int64(4*len(v)), "a test")
+	a, err := b.pool.Take(int64(4*len(v)), "a test")
 	if err == nil {
-		err = b.write(a, bytesOf(v))
+		err = b.Write(a, device.Bytes(v))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.pool.give(a) })
+	t.Cleanup(func() { b.pool.Give(a) })
 	return a
 }
 
 // Every tile gives the product, with sizes that fill none of them.
 func TestTilesOnADevice(t *testing.T) {
-	b := device(t)
+	b := machine(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []Shape{{20, 50, 16, tensor.F32}, {5, 24, 24, tensor.F32}, {130, 70, 40, tensor.F32}, {33, 260, 7, tensor.F32}, {70, 9, 100, tensor.BF16}} {
 		random := func(n int) []float32 {
@@ -79,13 +81,13 @@ func TestTilesOnADevice(t *testing.T) {
 				got[i] = 1e9
 			}
 			y := put(t, b, got)
-			k := &binder{be: b, exec: &exec{be: b}, at: y}
+			k := newBinder(b, &exec{be: b}, y)
 			k.many(tile, s.Type, tensor.Dim{Sym: tensor.T, Mul: 1}, s.Cols, s.Inner, sizes, y, xs, at, bs, -1)
 			k.exec.launches[0].groups = tile.tiled(tensor.Fixed(s.Rows), s.Cols)
 			if _, err := b.timed(k); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.read(bytesOf(got), y); err != nil {
+			if err := b.Read(device.Bytes(got), y); err != nil {
 				t.Fatal(err)
 			}
 			wrong := 0
@@ -110,7 +112,7 @@ func TestTilesOnADevice(t *testing.T) {
 // The device's events account for the time of its lane: what is left over is under 2
 // per cent, of the host's lane too.
 func TestLedgerOnADevice(t *testing.T) {
-	b := device(t)
+	b := machine(t)
 	s, err := sessionOn(t, b)
 	if err != nil {
 		t.Fatal(err)
@@ -143,5 +145,107 @@ func TestLedgerOnADevice(t *testing.T) {
 	}
 	if b.Buffers() != made || made > 10 {
 		t.Errorf("%d buffers were made, %d of them in runs; expected at most 10 and none", b.Buffers(), b.Buffers()-made)
+	}
+}
+
+// oneLane are subgroups of a lane each, for runtimes without subgroups: what is
+// compiled with SUBGROUPS runs there too.
+const oneLane = `
+#define sub_group_reduce_add(x) (x)
+#define sub_group_reduce_max(x) (x)
+#define get_sub_group_local_id() 0
+#define get_sub_group_id() get_local_id(0)
+#define get_num_sub_groups() get_local_size(0)
+`
+
+// Sums and maxima by subgroups are those of the group.
+func TestSubgroupsOnADevice(t *testing.T) {
+	b := machine(t)
+	values := make([]float32, 1000)
+	for i := range values {
+		values[i] = float32(i%7 - 3)
+	}
+	values[500] = 20
+	if b.about.subgroups() == "" {
+		for _, c := range []code{base, oneCode(tensor.F32, 1024)} {
+			p, err := b.drv.build(oneLane+source(c.units), plainOptions+" -DSUBGROUPS"+c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.programs[c.key()] = p
+		}
+	}
+	x, y, z := put(t, b, values), put(t, b, make([]float32, 1)), put(t, b, make([]float32, 1))
+	target, none := put(t, b, []int32{500}), address(0)
+	run := func(name string, arguments ...any) {
+		k := newBinder(b, &exec{be: b}, 1)
+		k.launch(name, one, itemsOf, arguments...)
+		if _, err := b.timed(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("k_sum_parts", y, x, len(values), false)
+	run("k_cross_entropy", put(t, b, []int32{1, 1, 1}), tensor.Fixed(1), len(values), none, z, x, target, none)
+	sum, lse, want, exps := make([]float32, 1), make([]float32, 1), float32(0), 0.0
+	if err := errors.Join(b.Read(device.Bytes(sum), y), b.Read(device.Bytes(lse), z)); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		want += v
+		exps += math.Exp(float64(v))
+	}
+	if sum[0] != want || math.Abs(float64(lse[0])-math.Log(exps)) > 1e-4 {
+		t.Errorf("sum %g and log-sum-exp %g, expected %g and %g", sum[0], lse[0], want, math.Log(exps))
+	}
+}
+
+// Products in 16 bits are those of f32 up to rounding. A runtime without cl_khr_fp16
+// compiles them with floats in place of halves.
+func TestHalvesOnADevice(t *testing.T) {
+	b := machine(t)
+	b.opts.Half = true
+	tolerance := 2e-2
+	c := tile{64, 64, 8, 4, 4}
+	if !b.half() {
+		b.about.Extensions = append(b.about.Extensions, "cl_khr_fp16")
+		code := c.code(tensor.F32, false, true)
+		if !strings.Contains(code.options, " -DHALF=half") {
+			t.Fatalf("options %q of a device with halves", code.options)
+		}
+		p, err := b.drv.build(source(code.units), b.about.options()+strings.ReplaceAll(code.options, "HALF=half", "HALF=float"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.programs[code.key()], tolerance = p, 1e-4
+	}
+	const rows, cols, inner = 33, 70, 40
+	r := rand.New(rand.NewPCG(1, 2))
+	random := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return v
+	}
+	x, w, got := random(rows*inner), random(cols*inner), make([]float32, rows*cols)
+	y := put(t, b, got)
+	k := newBinder(b, &exec{be: b}, y)
+	k.many(c, tensor.F32, tensor.Fixed(rows), cols, inner, put(t, b, []int32{0, 0, 0}), y, put(t, b, x), put(t, b, w), 0, -1)
+	if _, err := b.timed(k); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Read(device.Bytes(got), y); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		for j := range cols {
+			want := 0.0
+			for e := range inner {
+				want += float64(x[i*inner+e]) * float64(w[j*inner+e])
+			}
+			if d := math.Abs(want - float64(got[i*cols+j])); !(d < tolerance) {
+				t.Fatalf("value %d, %d is %g, expected %g", i, j, got[i*cols+j], want)
+			}
+		}
 	}
 }

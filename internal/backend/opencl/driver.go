@@ -3,6 +3,8 @@ package opencl
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // ErrDevice reports a device, or its runtime, that cannot be used or has failed.
@@ -21,15 +23,17 @@ type driver interface {
 
 	build(source, options string) (program, error)
 	kernel(p program, name string) (kernel, error)
+	limit(k kernel) (int, error)                 // work items of a group at most
 	set(k kernel, index int, value []byte) error // of a buffer: its handle; nil: no buffer
 	drop(k kernel) error
 
-	// What is enqueued runs in order.
-	write(b buffer, offset int64, src []byte, n notice) (event, error)
-	read(dst []byte, b buffer, offset int64, n notice) (event, error)
+	// What is enqueued on one queue runs in order, and behind the event that the
+	// order names. Nothing of it waits.
+	write(b buffer, offset int64, src []byte, o order) (event, error)
+	read(dst []byte, b buffer, offset int64, o order) (event, error)
 	fill(b buffer, offset, bytes int64) error // with zeros, to its end
-	launch(k kernel, global, local [2]int, n notice) (event, error)
-	flush() error
+	launch(k kernel, global, local [2]int, o order) (event, error)
+	flush() error  // begins all that was enqueued
 	finish() error // waits for all that was enqueued
 	wait(e event) error
 	times(e event) (begin, end int64, err error) // nanoseconds of the device's clock
@@ -47,6 +51,24 @@ const (
 	timed               // the same, with times
 )
 
+// queue is where commands are enqueued. Copies with queues of their own run beside
+// the kernels of another run.
+type queue int
+
+const (
+	kernels queue = iota
+	toDevice
+	fromDevice
+	numQueues
+)
+
+// order is where a command is enqueued, behind what, and what becomes known of it.
+type order struct {
+	on     queue
+	after  event // 0: none
+	notice notice
+}
+
 // Handles of the runtime.
 type (
 	buffer  uintptr
@@ -58,17 +80,52 @@ type (
 // description is what a device says of itself.
 type description struct {
 	Name, Driver, Platform string
-	Units                  int   // compute units
-	Memory                 int64 // bytes
-	Largest                int64 // bytes of one buffer
-	Local                  int64 // bytes of local memory of a group
-	Items                  int   // work items of a group
-	Version                string
+	Units                  int    // compute units
+	Memory                 int64  // bytes
+	Largest                int64  // bytes of one buffer
+	Local                  int64  // bytes of local memory of a group
+	Items                  int    // work items of a group
+	Version                string // "OpenCL 3.0 ..."
+	Language               string // "OpenCL C 1.2 ..."
 	CPU                    bool
+	Extensions             []string
+}
+
+// has reports whether a device has an extension.
+func (d description) has(extension string) bool { return slices.Contains(d.Extensions, extension) }
+
+// plainOptions are those of OpenCL C 1.2 without extensions. Nothing is relaxed, so
+// that answers are those of other backends up to rounding.
+const plainOptions = "-cl-std=CL1.2"
+
+// options are those of every program for the device, with what its extensions offer.
+func (d description) options() string {
+	options := plainOptions
+	if std := d.subgroups(); std != "" {
+		options = "-cl-std=" + std + " -DSUBGROUPS"
+	}
+	if d.has("cl_khr_fp64") {
+		options += " -DDOUBLES"
+	}
+	return options
+}
+
+// subgroups is the language that has subgroups on the device; "": none. They came with
+// OpenCL C 2.0, which devices of OpenCL 3.0 may leave out.
+func (d description) subgroups() string {
+	switch {
+	case !d.has("cl_khr_subgroups"):
+		return ""
+	case strings.HasPrefix(d.Language, "OpenCL C 2."):
+		return "CL2.0"
+	case strings.HasPrefix(d.Version, "OpenCL 3."):
+		return "CL3.0"
+	}
+	return ""
 }
 
 func (d description) String() string {
-	return fmt.Sprintf("%s, %d units, %d GiB, driver %s", d.Name, d.Units, d.Memory>>30, d.Driver)
+	return fmt.Sprintf("%s, %d units, %d GiB, driver %s, platform %s", d.Name, d.Units, d.Memory>>30, d.Driver, d.Platform)
 }
 
 // What kernels ask of a device.
@@ -86,6 +143,17 @@ func (d description) check() error {
 		return fmt.Errorf("%w: %s has groups of %d work items, expected %d or more", ErrDevice, d.Name, d.Items, leastItems)
 	}
 	return nil
+}
+
+// noDevice says in one line that platforms have no device, and why the first of those
+// that failed did.
+func noDevice(platforms int, failed []error) error {
+	for _, err := range failed {
+		if err != nil {
+			return fmt.Errorf("%w (%d platforms and no device)", err, platforms)
+		}
+	}
+	return fmt.Errorf("%w: %d platforms and no device", ErrDevice, platforms)
 }
 
 // failure is an error of a call of the runtime.

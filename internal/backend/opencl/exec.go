@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -12,53 +14,41 @@ import (
 
 // exec is a plan whose launches are made.
 type exec struct {
-	be              *Backend
-	plan            *plan.Plan
-	io              *ioArena
-	host            []byte      // sizes of the run
-	sent            tensor.Bind // sizes that the device has
-	pinned          buffer
-	sizes           address
-	blocks          []address
-	inputs, outputs []travels // by offset
-	launches        []launch
-	begins          []int // [step] its first launch; one more at the end
+	be       *Backend
+	lanes    device.Lanes
+	io       *device.IOArena
+	host     []byte      // sizes of the run
+	sent     tensor.Bind // sizes that the device has
+	pinned   buffer
+	sizes    address
+	blocks   []address
+	launches []launch
+	begins   []int // [step] its first launch; one more at the end
+	// apart says that copies have queues of their own: other runs may be in flight.
+	// A run that is always alone saves the waits between queues.
+	apart bool
 
 	// Of the run in flight.
-	run     *profile.Run
-	started int64
-	events  []event // of a profiled run one per command, else that of the last one
-	marks   []int   // [step] its first event; inputs are before the first, outputs behind the last
-	spans   [][2]int64
+	events []event // of a profiled run one per command, else those that somebody waits for
+	marks  []int   // [step] its first event; inputs are before the first, outputs behind the last
+	spans  [][2]int64
 }
 
 // take gives memory that the plan keeps.
 func (e *exec) take(bytes int64, what string) (address, error) {
-	a, err := e.be.pool.take(bytes, what)
+	a, err := e.be.pool.Take(bytes, what)
 	if err == nil {
 		e.blocks = append(e.blocks, a)
 	}
 	return a, err
 }
 
-// Steps behind the plan's own. Host steps belong to the host's lane.
-const (
-	stepIn = iota
-	stepOut
-	stepLaunch
-	stepSync
-	extraSteps
-)
-
 func (e *exec) Describe(p *profile.Plan) {
-	p.Device, p.Lanes, p.HostLanes = "opencl: "+e.be.about.Name, []string{"host", "queue"}, 1
-	for i := range p.Steps {
-		p.Steps[i].Kernel, p.Steps[i].Class = "opencl", e.plan.Steps[i].Class(len(e.plan.Steps[i].Nodes)-1)
+	lanes := []string{"queue"}
+	if e.apart {
+		lanes = append(lanes, "to device", "from device")
 	}
-	n := len(p.Steps)
-	for i, name := range [extraSteps]string{"inputs", "outputs", "launch", "sync"} {
-		p.Steps = append(p.Steps, profile.Step{ID: n + i, Name: name, Op: "transfer", Layer: -1, Host: i >= stepLaunch})
-	}
+	e.lanes.Describe(p, "opencl", e.be.about.Name, lanes...)
 }
 
 // Enqueue enqueues inputs, launches and outputs; nothing of it waits.
@@ -66,77 +56,90 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.run, e.events, e.marks = run, e.events[:0], e.marks[:0]
-	if run != nil {
-		e.started = profile.Now()
-	}
+	e.events, e.marks = e.events[:0], e.marks[:0]
+	e.lanes.Begin(b, run)
 	err := e.enqueue(b)
 	if err == nil {
 		err = e.be.drv.flush()
 	}
 	if err != nil {
-		e.run, e.sent = nil, tensor.Bind{}
+		e.lanes.Drop()
+		e.sent = tensor.Bind{}
 		return errors.Join(err, e.be.drv.finish(), e.settle())
 	}
-	if run != nil {
-		host, k := &run.Lanes[0], len(e.plan.Steps)+stepLaunch
-		host.Wake, host.Arrive[k], host.Begin[k], host.End[k] = e.started, e.started, e.started, profile.Now()
-	}
+	e.lanes.Launched()
 	return nil
 }
 
 func (e *exec) enqueue(b tensor.Bind) error {
-	drv, usual := e.be.drv, quiet
-	if e.run != nil {
-		usual = timed
+	drv, in, run, out := e.be.drv, order{}, order{}, order{}
+	if recorded, _ := e.lanes.Run(); recorded != nil {
+		in.notice, run.notice, out.notice = timed, timed, timed
 	}
+	if e.apart {
+		in.on, out.on = toDevice, fromDevice
+	}
+	at, offset := e.be.slabs.at(e.io.At)
+	e.spans = spans(e.lanes.In, b, spanGap, e.spans[:0])
 	if b != e.sent {
 		for i, v := range []int{b.T, b.S, b.R} {
 			binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
 		}
-		at, offset := e.be.pool.buffer(e.sizes)
-		if err := e.note(drv.write(at, offset, e.host, usual)); err != nil {
+		to, from := e.be.slabs.at(e.sizes)
+		if err := e.note(drv.write(to, from, e.host, e.last(in, len(e.spans) == 0))); err != nil {
 			return err
 		}
 		e.sent = b
 	}
-	at, offset := e.be.pool.buffer(e.io.at)
-	e.spans = spans(e.inputs, b, spanGap, e.spans[:0])
-	for _, s := range e.spans {
-		if err := e.note(drv.write(at, offset+s[0], e.io.host[s[0]:s[1]], usual)); err != nil {
+	for i, s := range e.spans {
+		if err := e.note(drv.write(at, offset+s[0], e.io.Host()[s[0]:s[1]], e.last(in, i == len(e.spans)-1))); err != nil {
 			return err
 		}
 	}
-	e.spans = spans(e.outputs, b, plan.Align, e.spans[:0])
+	run.after = e.behind()
+	e.spans = spans(e.lanes.Out, b, plan.Align, e.spans[:0])
 	step := 0
 	for i := range e.launches {
-		for step < len(e.plan.Steps) && e.begins[step] == i {
+		for step < len(e.lanes.Plan.Steps) && e.begins[step] == i {
 			e.marks = append(e.marks, len(e.events))
 			step++
 		}
-		l, n := &e.launches[i], usual
-		if i == len(e.launches)-1 && len(e.spans) == 0 {
-			n = max(n, ended)
-		}
-		local := [2]int{l.lanes, 1}
+		l := &e.launches[i]
 		global := [2]int{l.groups[0].of(b) * l.lanes, l.groups[1].of(b)}
-		if err := e.note(drv.launch(l.kernel, global, local, n)); err != nil {
+		if err := e.note(drv.launch(l.kernel, global, [2]int{l.lanes, 1}, e.last(run, i == len(e.launches)-1))); err != nil {
 			return err
 		}
+		run.after = 0 // the queue is in order
 	}
-	for ; step <= len(e.plan.Steps); step++ {
+	for ; step <= len(e.lanes.Plan.Steps); step++ {
 		e.marks = append(e.marks, len(e.events))
 	}
+	out.after = e.behind()
 	for i, s := range e.spans {
-		n := usual
-		if i == len(e.spans)-1 {
-			n = max(n, ended)
-		}
-		if err := e.note(drv.read(e.io.host[s[0]:s[1]], at, offset+s[0], n)); err != nil {
+		if err := e.note(drv.read(e.io.Host()[s[0]:s[1]], at, offset+s[0], e.last(out, i == len(e.spans)-1))); err != nil {
 			return err
 		}
+		out.after = 0
 	}
 	return nil
+}
+
+// last gives the last command of a kind an event: the end of the run, or what another
+// queue waits for.
+func (e *exec) last(o order, last bool) order {
+	if last {
+		o.notice = max(o.notice, ended)
+	}
+	return o
+}
+
+// behind is the event that commands of the next queue wait for; none where there is
+// one queue.
+func (e *exec) behind() event {
+	if !e.apart || len(e.events) == 0 {
+		return 0
+	}
+	return e.events[len(e.events)-1]
 }
 
 // spanGap is up to how many bytes between two inputs travel with them: fewer commands
@@ -145,17 +148,17 @@ const spanGap = 4 << 10
 
 // spans are the parts of the IO arena, [begin, end), that travel in a run: few, since
 // neighbours travel together. Values come in the order of their offsets.
-func spans(values []travels, b tensor.Bind, gap int64, to [][2]int64) [][2]int64 {
+func spans(values []device.Travels, b tensor.Bind, gap int64, to [][2]int64) [][2]int64 {
 	for _, t := range values {
-		bytes := int64(t.rows.Size(b) * t.bytes)
+		bytes := int64(t.Rows.Size(b) * t.Bytes)
 		if bytes == 0 {
 			continue
 		}
-		if n := len(to); n > 0 && t.offset < to[n-1][1]+gap {
-			to[n-1][1] = max(to[n-1][1], t.offset+bytes)
+		if n := len(to); n > 0 && t.Offset < to[n-1][1]+gap {
+			to[n-1][1] = max(to[n-1][1], t.Offset+bytes)
 			continue
 		}
-		to = append(to, [2]int64{t.offset, t.offset + bytes})
+		to = append(to, [2]int64{t.Offset, t.Offset + bytes})
 	}
 	return to
 }
@@ -170,10 +173,19 @@ func (e *exec) note(ev event, err error) error {
 
 // settle waits for what was enqueued, and forgets it.
 func (e *exec) settle() error {
+	return errors.Join(e.await(), e.forget())
+}
+
+// await waits for the last command. A run may have none.
+func (e *exec) await() error {
 	if len(e.events) == 0 {
 		return nil
 	}
-	err := e.be.drv.wait(e.events[len(e.events)-1])
+	return e.be.drv.wait(e.events[len(e.events)-1])
+}
+
+// forget drops the events of a run.
+func (e *exec) forget() (err error) {
 	for _, ev := range e.events {
 		err = errors.Join(err, e.be.drv.forget(ev))
 	}
@@ -183,34 +195,38 @@ func (e *exec) settle() error {
 
 // Wait returns when the outputs are in host memory.
 func (e *exec) Wait() error {
-	if e.run == nil {
-		return e.settle()
-	}
-	run, begin := e.run, profile.Now()
-	err := e.be.drv.wait(e.events[len(e.events)-1])
-	end := profile.Now()
-	host, k := &run.Lanes[0], len(e.plan.Steps)+stepSync
-	launched := host.End[k-stepSync+stepLaunch] // since then the host had no part in the run
-	host.Arrive[k], host.Begin[k], host.End[k], host.Done = launched, begin, end, end
-	if err == nil {
-		err = e.fold(end)
-	}
-	e.run = nil
-	return errors.Join(err, e.settle())
+	return errors.Join(e.lanes.Wait(e.await, e.fold), e.forget())
 }
 
-// fold puts the device's times into the lane of the queue. The last one is taken
-// for the moment at which the host saw the end. Between commands the queue waits: for
-// the host, or for the device to begin.
+// Lanes of a profile, behind the host's.
+const (
+	laneQueue = iota + 1
+	laneIn
+	laneOut
+)
+
+// fold puts the device's times into the lanes. Between commands a queue waits: for
+// the host, for another queue, or for the device to begin.
 func (e *exec) fold(end int64) error {
-	lane, n := &e.run.Lanes[1], len(e.plan.Steps)
-	lane.Wake, lane.Done = e.started, end
+	_, started := e.lanes.Run()
+	n := len(e.lanes.Plan.Steps)
+	in, out := laneQueue, laneQueue
+	if e.apart {
+		in, out = laneIn, laneOut
+		e.lanes.Absent(laneIn)
+		e.lanes.Absent(laneOut)
+	}
+	e.lanes.Span(laneQueue, started, end)
+	if len(e.events) == 0 {
+		return nil
+	}
 	_, last, err := e.be.drv.times(e.events[len(e.events)-1])
 	if err != nil {
 		return err
 	}
-	shift, before := end-last, e.started
-	set := func(step, from, to int) error {
+	shift := e.be.clock.align(last, end)
+	before := [laneOut + 1]int64{laneQueue: started, laneIn: started, laneOut: started}
+	set := func(lane, step, from, to int) error {
 		if from == to {
 			return nil
 		}
@@ -219,16 +235,47 @@ func (e *exec) fold(end int64) error {
 			return err
 		}
 		_, done, err := e.be.drv.times(e.events[to-1])
-		begin = max(begin+shift, before)
-		lane.Arrive[step], lane.Begin[step], lane.End[step] = before, begin, max(done+shift, begin)
-		before = lane.End[step]
+		begin = max(begin+shift, before[lane])
+		done = max(done+shift, begin)
+		e.lanes.Set(lane, step, before[lane], begin, done)
+		if before[lane] = done; lane != laneQueue {
+			e.lanes.Span(lane, started, done)
+		}
 		return err
 	}
-	errs := []error{set(n+stepIn, 0, e.marks[0])}
+	errs := []error{set(in, n+device.StepIn, 0, e.marks[0])}
 	for i := range n {
-		errs = append(errs, set(i, e.marks[i], e.marks[i+1]))
+		errs = append(errs, set(laneQueue, i, e.marks[i], e.marks[i+1]))
 	}
-	return errors.Join(append(errs, set(n+stepOut, e.marks[n], len(e.events)))...)
+	errs = append(errs, set(out, n+device.StepOut, e.marks[n], len(e.events)))
+	if e.apart { // the queue of kernels has left the run before its outputs travel
+		e.lanes.Span(laneQueue, started, before[laneQueue])
+	}
+	return errors.Join(errs...)
+}
+
+// clock knows how far the device's clock is behind the host's. The host sees an end
+// after it came, so the least distance of some runs is the best.
+type clock struct {
+	mu    sync.Mutex
+	shift int64
+	at    int64 // host time of the last run; 0: none
+}
+
+// drift is how many nanoseconds a clock may lose against the other per nanosecond:
+// so much the distance may grow.
+const drift = 1e-4
+
+// align gives the distance after an end by the device's clock that the host saw.
+func (c *clock) align(device, host int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shift := host - device
+	if c.at != 0 {
+		shift = min(shift, c.shift+int64(drift*float64(max(host-c.at, 0))))
+	}
+	c.shift, c.at = shift, host
+	return shift
 }
 
 // Close gives the plan's memory back.
@@ -241,7 +288,7 @@ func (e *exec) Close() error {
 		errs = append(errs, e.be.drv.unpin(e.host, e.pinned))
 	}
 	for _, a := range e.blocks {
-		e.be.pool.give(a)
+		e.be.pool.Give(a)
 	}
 	e.launches, e.host, e.blocks = nil, nil, nil
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
 )
 
@@ -40,7 +41,7 @@ func (w *Work) pinned(bytes int64) ([]byte, error) {
 // runOnce enqueues the launches of the work, and waits for the last if it is asked to.
 func (w *Work) runOnce(wait bool) error {
 	for _, l := range w.exec.launches {
-		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, ended)
+		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: ended})
 		if err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func (w *Work) runOnce(wait bool) error {
 }
 
 // binder makes launches for the work.
-func (w *Work) binder() *binder { return &binder{be: w.be, exec: w.exec, at: 1} }
+func (w *Work) binder() *binder { return newBinder(w.be, w.exec, 1) }
 
 // About is the device in words.
 func (b *Backend) About() string { return b.about.String() }
@@ -64,11 +65,7 @@ func (b *Backend) About() string { return b.about.String() }
 func (b *Backend) Units() int { return b.about.Units }
 
 // Buffers is how many buffers the pool has made so far.
-func (b *Backend) Buffers() int {
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	return b.pool.made
-}
+func (b *Backend) Buffers() int { return b.slabs.made() }
 
 // Tiles names the tiles that the device has room for.
 func (b *Backend) Tiles() (out []string) {
@@ -91,7 +88,7 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	for i, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Cols), 4 * int64(s.Rows) * int64(s.Inner), int64(s.Cols) * int64(s.Type.RowBytes(s.Inner))} {
 		var err error
 		if at[i], err = w.exec.take(bytes, "a product"); err == nil {
-			buf, offset := b.pool.buffer(at[i])
+			buf, offset := b.slabs.at(at[i])
 			err = b.drv.fill(buf, offset, bytes/4*4)
 		}
 		if err != nil {
@@ -100,8 +97,8 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	}
 	k := w.binder()
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, at[0], at[1], at[2], at[3], 0, -1)
-	if k.failed != nil {
-		return nil, errors.Join(k.failed, w.Close())
+	if k.Failed != nil {
+		return nil, errors.Join(k.Failed, w.Close())
 	}
 	w.Run = func() error { return w.runOnce(true) }
 	return w, nil
@@ -119,11 +116,11 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	buf, offset := b.pool.buffer(at)
+	buf, offset := b.slabs.at(at)
 	w.Bytes = int64(parts+1) * bytes
 	w.Run = func() error {
 		for i := range int64(parts) {
-			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], ended)
+			e, err := b.drv.write(buf, offset+i*bytes, host[i*bytes:(i+1)*bytes], order{notice: ended})
 			if err == nil && blocking {
 				err = b.drv.wait(e)
 			}
@@ -131,7 +128,7 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 				return err
 			}
 		}
-		e, err := b.drv.read(host[:bytes], buf, offset, ended)
+		e, err := b.drv.read(host[:bytes], buf, offset, order{notice: ended})
 		return b.finish(e, err)
 	}
 	return w, nil
@@ -164,21 +161,21 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 	} else {
 		k := w.binder()
 		k.launch("k_embed", k.spread(tensor.Fixed(tokens), dim), itemsOf, at[2], tensor.Fixed(tokens), dim, at[0], at[1], tensor.F32, at[2], float32(1))
-		if k.failed != nil {
-			return nil, errors.Join(k.failed, w.Close())
+		if k.Failed != nil {
+			return nil, errors.Join(k.Failed, w.Close())
 		}
 	}
-	buf, offset := b.pool.buffer(to)
+	buf, offset := b.slabs.at(to)
 	w.Run = func() error {
 		for i := range tokens {
 			id := i * 7919 % vocab
 			if onHost {
-				copy(host[4*dim*i:4*dim*(i+1)], bytesOf(table[id*dim:(id+1)*dim]))
+				copy(host[4*dim*i:4*dim*(i+1)], device.Bytes(table[id*dim:(id+1)*dim]))
 			} else {
 				binary.LittleEndian.PutUint32(host[4*i:], uint32(id))
 			}
 		}
-		e, err := b.drv.write(buf, offset, host, ended)
+		e, err := b.drv.write(buf, offset, host, order{notice: ended})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,12 @@ type fake struct {
 	next    uintptr
 	buffers map[buffer][]byte
 	events  map[event]bool
+	spans   map[event][2]int64 // when commands ran, by the device's clock
+	ends    [numQueues]int64   // of the last command of each queue
+	ran     []command
+	waits   int
 	kernels map[kernel]string
+	limits  map[string]int // work items of a group, of kernels with fewer than the device
 	about   description
 	creates int
 	used    int64
@@ -24,8 +29,20 @@ type fake struct {
 	failBuild, failLaunch, failWait error // of the next call
 }
 
+// command is one that ran.
+type command struct {
+	on         queue
+	begin, end int64
+}
+
+// Lengths of commands in nanoseconds. A kernel is long against what the host does.
+const (
+	fakeCopy   = 10
+	fakeKernel = 1e9
+)
+
 func newFake() *fake {
-	return &fake{buffers: map[buffer][]byte{}, events: map[event]bool{}, kernels: map[kernel]string{},
+	return &fake{buffers: map[buffer][]byte{}, events: map[event]bool{}, spans: map[event][2]int64{}, kernels: map[kernel]string{},
 		about: description{Name: "fake", Driver: "1", Units: 4, Memory: 1 << 30, Largest: 1 << 28, Local: 32 << 10, Items: 256}}
 }
 
@@ -34,12 +51,20 @@ func (f *fake) handle() uintptr {
 	return f.next
 }
 
-func (f *fake) event(n notice) (event, error) {
-	if n == quiet {
+// simulate runs a command of some length on the device's clock: behind those of its
+// queue, and behind the event that it waits for.
+func (f *fake) simulate(o order, length int64) (event, error) {
+	begin := max(f.ends[o.on], f.spans[o.after][1])
+	if o.after != 0 && !f.events[o.after] {
+		return 0, fmt.Errorf("a command waits for event %d, which is forgotten", o.after)
+	}
+	f.ends[o.on] = begin + length
+	f.ran = append(f.ran, command{o.on, begin, begin + length})
+	if o.notice == quiet {
 		return 0, nil
 	}
 	e := event(f.handle())
-	f.events[e] = true
+	f.events[e], f.spans[e] = true, [2]int64{begin, begin + length}
 	return e, nil
 }
 
@@ -88,6 +113,13 @@ func (f *fake) kernel(_ program, name string) (kernel, error) {
 	return k, nil
 }
 
+func (f *fake) limit(k kernel) (int, error) {
+	if most, ok := f.limits[f.kernels[k]]; ok {
+		return most, nil
+	}
+	return f.about.Items, nil
+}
+
 func (f *fake) set(kernel, int, []byte) error { return nil }
 
 func (f *fake) drop(k kernel) error {
@@ -95,20 +127,20 @@ func (f *fake) drop(k kernel) error {
 	return nil
 }
 
-func (f *fake) write(b buffer, offset int64, src []byte, n notice) (event, error) {
+func (f *fake) write(b buffer, offset int64, src []byte, o order) (event, error) {
 	copy(f.buffers[b][offset:], src)
 	f.writes++
-	return f.event(n)
+	return f.simulate(o, fakeCopy)
 }
 
-func (f *fake) read(dst []byte, b buffer, offset int64, n notice) (event, error) {
+func (f *fake) read(dst []byte, b buffer, offset int64, o order) (event, error) {
 	copy(dst, f.buffers[b][offset:])
-	return f.event(n)
+	return f.simulate(o, fakeCopy)
 }
 
 func (f *fake) fill(buffer, int64, int64) error { return nil }
 
-func (f *fake) launch(k kernel, global, local [2]int, n notice) (event, error) {
+func (f *fake) launch(k kernel, global, local [2]int, o order) (event, error) {
 	if err := f.failLaunch; err != nil {
 		f.failLaunch = nil
 		return 0, err
@@ -119,20 +151,24 @@ func (f *fake) launch(k kernel, global, local [2]int, n notice) (event, error) {
 		}
 	}
 	f.runs = append(f.runs, f.kernels[k])
-	return f.event(n)
+	return f.simulate(o, fakeKernel)
 }
 
 func (f *fake) flush() error { return nil }
 
-func (f *fake) finish() error { return nil }
+func (f *fake) finish() error {
+	f.waits++
+	return nil
+}
 
 func (f *fake) wait(event) error {
+	f.waits++
 	err := f.failWait
 	f.failWait = nil
 	return err
 }
 
-func (f *fake) times(event) (int64, int64, error) { return 1, 2, nil }
+func (f *fake) times(e event) (int64, int64, error) { return f.spans[e][0], f.spans[e][1], nil }
 
 func (f *fake) forget(e event) error {
 	if !f.events[e] {

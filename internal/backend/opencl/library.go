@@ -38,6 +38,7 @@ const (
 	releaseProgram
 	createKernel
 	setKernelArg
+	getKernelWorkGroupInfo
 	releaseKernel
 	enqueueWriteBuffer
 	enqueueReadBuffer
@@ -54,7 +55,7 @@ const (
 var symbols = [numEntries]string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext", "clCreateCommandQueue", "clReleaseCommandQueue",
 	"clCreateBuffer", "clReleaseMemObject", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clCreateProgramWithSource", "clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram",
-	"clCreateKernel", "clSetKernelArg", "clReleaseKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer", "clEnqueueNDRangeKernel",
+	"clCreateKernel", "clSetKernelArg", "clGetKernelWorkGroupInfo", "clReleaseKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer", "clEnqueueNDRangeKernel",
 	"clFlush", "clFinish", "clWaitForEvents", "clGetEventProfilingInfo", "clReleaseEvent",
 }
 
@@ -135,7 +136,7 @@ func (l *icd) devices() ([]place, error) {
 		out, failed = append(out, found...), append(failed, err)
 	}
 	if len(out) == 0 {
-		return nil, errors.Join(append(failed, fmt.Errorf("%w: %d platforms and no device", ErrDevice, n))...)
+		return nil, noDevice(int(n), failed)
 	}
 	slices.SortStableFunc(out, func(a, b place) int {
 		switch {
@@ -177,14 +178,16 @@ func (l *icd) devicesOf(platform uintptr) ([]place, error) {
 
 // ask reads what a device says of itself.
 func (l *icd) ask(device uintptr) (d description, err error) {
+	var extensions string
 	for _, t := range []struct {
 		id uintptr
 		to *string
-	}{{0x102B, &d.Name}, {0x102D, &d.Driver}, {0x102F, &d.Version}} {
+	}{{0x102B, &d.Name}, {0x102D, &d.Driver}, {0x102F, &d.Version}, {0x103D, &d.Language}, {0x1030, &extensions}} {
 		if *t.to, err = l.text(getDeviceInfo, device, t.id); err != nil {
 			return d, err
 		}
 	}
+	d.Extensions = strings.Fields(extensions)
 	for _, v := range []struct {
 		id    uintptr
 		bytes uintptr
@@ -237,9 +240,9 @@ type library struct {
 	*icd
 	place
 	context uintptr
-	queues  [2]uintptr // the second one takes times
+	queues  [2][numQueues]uintptr // the second set takes times
 	mu      sync.Mutex
-	busy    int // the queue that was used last
+	busy    int // the set that was used last
 }
 
 // openDriver opens a device, counted from 0 over all platforms.
@@ -260,12 +263,12 @@ func openDriver(number int) (driver, error) {
 	if d.context, err = l.object(createContext, 0, 1, uintptr(unsafe.Pointer(&device)), 0, 0); err != nil {
 		return nil, err
 	}
-	const profiling = 2
-	if d.queues[0], err = l.object(createCommandQueue, d.context, device, 0); err == nil {
-		d.queues[1], err = l.object(createCommandQueue, d.context, device, profiling)
-	}
-	if err != nil {
-		return nil, errors.Join(err, d.close())
+	for set, properties := range []uintptr{0, 2} { // 2: with times
+		for q := range numQueues {
+			if d.queues[set][q], err = l.object(createCommandQueue, d.context, device, properties); err != nil {
+				return nil, errors.Join(err, d.close())
+			}
+		}
 	}
 	return d, nil
 }
@@ -287,7 +290,7 @@ func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
 		return nil, 0, err
 	}
 	const mapRead, mapWrite = 1, 2
-	q, err := d.on(quiet)
+	q, err := d.on(order{})
 	if err != nil {
 		return nil, 0, errors.Join(err, d.release(buffer(h)))
 	}
@@ -299,7 +302,7 @@ func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
 }
 
 func (d *library) unpin(host []byte, b buffer) error {
-	q, err := d.on(quiet)
+	q, err := d.on(order{})
 	if err == nil {
 		err = d.call(enqueueUnmapMemObject, q, uintptr(b), uintptr(unsafe.Pointer(&host[0])), 0, 0, 0)
 	}
@@ -351,85 +354,103 @@ func (d *library) set(k kernel, index int, value []byte) error {
 	return d.call(setKernelArg, uintptr(k), uintptr(index), uintptr(len(value)), uintptr(unsafe.Pointer(&value[0])))
 }
 
+func (d *library) limit(k kernel) (int, error) {
+	const workGroupSize = 0x11B0
+	size := new(uint64)
+	err := d.call(getKernelWorkGroupInfo, uintptr(k), d.device, workGroupSize, 8, uintptr(unsafe.Pointer(size)), 0)
+	return int(*size), err
+}
+
 func (d *library) drop(k kernel) error { return d.call(releaseKernel, uintptr(k)) }
 
-// on is the queue for commands of a notice. Whoever changes the queue waits for the
-// other one: commands run in the order in which they were enqueued.
-func (d *library) on(n notice) (uintptr, error) {
+// on is the queue for an order. Whoever changes the set of queues waits for the other
+// one: commands of a queue run in the order in which they were enqueued.
+func (d *library) on(o order) (uintptr, error) {
 	want := 0
-	if n == timed {
+	if o.notice == timed {
 		want = 1
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.busy != want {
-		if err := d.call(finishQueue, d.queues[d.busy]); err != nil {
+		if err := d.each(finishQueue, d.busy); err != nil {
 			return 0, err
 		}
 		d.busy = want
 	}
-	return d.queues[want], nil
+	return d.queues[want][o.on], nil
 }
 
-// noted is where the event of a command goes.
-func noted(n notice, e *uintptr) unsafe.Pointer {
-	if n == quiet {
-		return nil
+// each calls a function for every queue of a set.
+func (d *library) each(f entry, set int) (err error) {
+	for _, q := range d.queues[set] {
+		err = firstOf(err, d.call(f, q))
 	}
-	return unsafe.Pointer(e)
+	return err
 }
 
-func (d *library) write(b buffer, offset int64, src []byte, n notice) (event, error) {
-	q, err := d.on(n)
+// enqueue makes a call that enqueues a command: the queue before its arguments, and
+// behind them the list of events to wait for and where the command's own goes.
+//
+//go:uintptrescapes
+func (d *library) enqueue(f entry, o order, args ...uintptr) (event, error) {
+	q, err := d.on(o)
 	if err != nil {
 		return 0, err
 	}
-	e := new(uintptr)
-	err = d.call(enqueueWriteBuffer, q, uintptr(b), 0, uintptr(offset), uintptr(len(src)), uintptr(unsafe.Pointer(&src[0])), 0, 0, uintptr(noted(n, e)))
-	return event(*e), err
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	after, own := new(uintptr), new(uintptr)
+	pin.Pin(after)
+	pin.Pin(own)
+	*after = uintptr(o.after)
+	all := append([]uintptr{q}, args...)
+	if o.after == 0 {
+		all = append(all, 0, 0)
+	} else {
+		all = append(all, 1, uintptr(unsafe.Pointer(after)))
+	}
+	if o.notice == quiet {
+		all = append(all, 0)
+	} else {
+		all = append(all, uintptr(unsafe.Pointer(own)))
+	}
+	err = d.call(f, all...)
+	return event(*own), err
 }
 
-func (d *library) read(dst []byte, b buffer, offset int64, n notice) (event, error) {
-	q, err := d.on(n)
-	if err != nil {
-		return 0, err
-	}
-	e := new(uintptr)
-	err = d.call(enqueueReadBuffer, q, uintptr(b), 0, uintptr(offset), uintptr(len(dst)), uintptr(unsafe.Pointer(&dst[0])), 0, 0, uintptr(noted(n, e)))
-	return event(*e), err
+func (d *library) write(b buffer, offset int64, src []byte, o order) (event, error) {
+	return d.enqueue(enqueueWriteBuffer, o, uintptr(b), nonBlocking, uintptr(offset), uintptr(len(src)), uintptr(unsafe.Pointer(&src[0])))
 }
+
+func (d *library) read(dst []byte, b buffer, offset int64, o order) (event, error) {
+	return d.enqueue(enqueueReadBuffer, o, uintptr(b), nonBlocking, uintptr(offset), uintptr(len(dst)), uintptr(unsafe.Pointer(&dst[0])))
+}
+
+// nonBlocking is what makes a copy return before it is made.
+const nonBlocking = 0
 
 func (d *library) fill(b buffer, offset, bytes int64) error {
-	q, err := d.on(quiet)
-	if err != nil {
-		return err
-	}
 	zero := new(uint32)
-	err = d.call(enqueueFillBuffer, q, uintptr(b), uintptr(unsafe.Pointer(zero)), 4, uintptr(offset), uintptr(bytes), 0, 0, 0)
-	return errors.Join(err, d.call(finishQueue, q))
+	_, err := d.enqueue(enqueueFillBuffer, order{}, uintptr(b), uintptr(unsafe.Pointer(zero)), 4, uintptr(offset), uintptr(bytes))
+	return errors.Join(err, d.finish())
 }
 
-func (d *library) launch(k kernel, global, local [2]int, n notice) (event, error) {
-	q, err := d.on(n)
-	if err != nil {
-		return 0, err
-	}
+func (d *library) launch(k kernel, global, local [2]int, o order) (event, error) {
 	sizes := &[4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
-	e := new(uintptr)
-	err = d.call(enqueueNDRangeKernel, q, uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])), 0, 0, uintptr(noted(n, e)))
-	return event(*e), err
+	return d.enqueue(enqueueNDRangeKernel, o, uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])))
 }
 
-// last is the queue that was used last: the other one is empty.
-func (d *library) last() uintptr {
+// last is the set of queues that was used last: the other one is empty.
+func (d *library) last() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.queues[d.busy]
+	return d.busy
 }
 
-func (d *library) flush() error { return d.call(flushQueue, d.last()) }
+func (d *library) flush() error { return d.each(flushQueue, d.last()) }
 
-func (d *library) finish() error { return d.call(finishQueue, d.last()) }
+func (d *library) finish() error { return d.each(finishQueue, d.last()) }
 
 func (d *library) wait(e event) error {
 	h := uintptr(e)
@@ -448,9 +469,11 @@ func (d *library) forget(e event) error { return d.call(releaseEvent, uintptr(e)
 
 func (d *library) close() error {
 	var errs []error
-	for _, q := range d.queues {
-		if q != 0 {
-			errs = append(errs, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
+	for _, set := range d.queues {
+		for _, q := range set {
+			if q != 0 {
+				errs = append(errs, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
+			}
 		}
 	}
 	return errors.Join(append(errs, d.call(releaseContext, d.context))...)

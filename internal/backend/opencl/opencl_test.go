@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -28,6 +29,11 @@ func session(t *testing.T, f *fake) (*Backend, *plan.Session, error) {
 // sessionOn is the same on any device.
 func sessionOn(t *testing.T, be *Backend) (*plan.Session, error) {
 	t.Helper()
+	return sessionWith(t, be, plan.BindOptions{})
+}
+
+func sessionWith(t *testing.T, be *Backend, o plan.BindOptions) (*plan.Session, error) {
+	t.Helper()
 	b := graph.NewBuilder(tensor.Bind{T: 16, S: 2, R: 2})
 	x := b.Input("x", tensor.F32, tensor.Rows(tensor.Of(tensor.T, 1), 8))
 	w := b.Weight("w", graph.RoleOther, tensor.Static(4, 8))
@@ -39,7 +45,7 @@ func sessionOn(t *testing.T, be *Backend) (*plan.Session, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), plan.BindOptions{})
+	return plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source1{}), o)
 }
 
 type source1 struct{}
@@ -156,45 +162,48 @@ func TestDevicesThatAreTooSmall(t *testing.T) {
 // Blocks come back, and slabs are few however many blocks there are.
 func TestPool(t *testing.T) {
 	f := newFake()
-	p := newPool(f)
+	src := &slabs{drv: f}
+	p := device.NewPool(src)
 	var all []address
+	sizes := map[address]int64{}
 	for i := range 4000 {
-		a, err := p.take(int64(1000+i*37), "a test")
+		a, err := p.Take(int64(1000+i*37), "a test")
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, a)
+		sizes[a] = src.Size(int64(1000 + i*37))
 	}
 	slices.Sort(all)
 	for i, a := range all[1:] {
-		if before := all[i]; before.slab() == a.slab() && before.offset()+p.sizes[before] > a.offset() {
+		if before := all[i]; slabOf(before) == slabOf(a) && offsetOf(before)+sizes[before] > offsetOf(a) {
 			t.Fatalf("blocks %x and %x overlap", before, a)
 		}
 	}
 	if f.creates > 10 {
-		t.Errorf("%d buffers for %d MiB, expected about ten", f.creates, p.bytes>>20)
+		t.Errorf("%d buffers for %d MiB, expected about ten", f.creates, src.used>>20)
 	}
 	made := f.creates
 	for _, a := range all {
-		p.give(a)
+		p.Give(a)
 	}
 	for i := range 4000 {
-		if _, err := p.take(int64(1000+i*37), "a test"); err != nil {
+		if _, err := p.Take(int64(1000+i*37), "a test"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if f.creates != made {
 		t.Errorf("%d buffers for what had come back", f.creates-made)
 	}
-	if _, err := p.take(1<<29, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) {
+	if _, err := p.Take(1<<29, "too much"); err == nil || !strings.Contains(err.Error(), "too much") || !errors.Is(err, ErrDevice) {
 		t.Errorf("%v, expected an error that says for what", err)
 	}
 	for bytes := int64(1); bytes < 1<<40; bytes += bytes/3 + 1 {
-		if c := class(bytes); c < bytes || c > bytes+bytes/8+256 {
+		if c := src.Size(bytes); c < bytes || c > bytes+bytes/8+256 {
 			t.Errorf("%d bytes take %d", bytes, c)
 		}
 	}
-	if err := p.close(); err != nil || f.used != 0 {
+	if err := src.close(); err != nil || f.used != 0 {
 		t.Errorf("%d bytes are left: %v", f.used, err)
 	}
 }
@@ -216,7 +225,7 @@ func TestTurns(t *testing.T) {
 // one.
 func TestEveryOpIsBound(t *testing.T) {
 	for _, op := range graph.Ops() {
-		if ops[op.Name] == nil && !slices.Contains([]*graph.OpDef{graph.OpSample, graph.OpResume, graph.OpKeep}, op) {
+		if ops[op.Name] == nil && !slices.Contains([]*graph.OpDef{graph.OpResume, graph.OpKeep}, op) {
 			t.Errorf("op %s has no kernel", op.Name)
 		}
 	}
@@ -234,7 +243,7 @@ func TestTunerRemembers(t *testing.T) {
 	s := Shape{100, 64, 32, tensor.Q4_0}
 	for range 2 {
 		for range 2 {
-			got, err := newTuner(dir, d).choose(s, d, measure)
+			got, err := newTuner(dir, d, false).choose(s, d, measure)
 			if err != nil || got.String() != "32x32" {
 				t.Fatalf("tile %s, expected 32x32: %v", got, err)
 			}
@@ -245,17 +254,17 @@ func TestTunerRemembers(t *testing.T) {
 	}
 	other := d
 	other.Driver = "2"
-	if _, err := newTuner(dir, other).choose(s, other, measure); err != nil || calls != 2 {
+	if _, err := newTuner(dir, other, false).choose(s, other, measure); err != nil || calls != 2 {
 		t.Errorf("%d measurements after another driver came, expected 2: %v", calls, err)
 	}
-	file := newTuner(dir, d).file
+	file := newTuner(dir, d, false).file
 	if err := os.WriteFile(file, []byte(`{"100x64x32 Q4_0": "1000x1000"`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := newTuner(dir, d).choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 3 {
+	if got, err := newTuner(dir, d, false).choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 3 {
 		t.Errorf("tile %s after %d measurements: %v", got, calls, err)
 	}
-	spent := newTuner("", d)
+	spent := newTuner("", d, false)
 	spent.spent = 2 * tuneTime
 	if got, err := spent.choose(s, d, measure); err != nil || got != usual(d, 100) || calls != 3 {
 		t.Errorf("tile %s after %d measurements, expected the usual one: %v", got, calls, err)

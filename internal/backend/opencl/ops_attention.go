@@ -3,6 +3,7 @@ package opencl
 import (
 	"fmt"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 )
@@ -27,7 +28,7 @@ func (b *binder) slopes(a graph.AttentionAttr) address {
 	for h := range table {
 		table[h] = a.AlibiSlope(h)
 	}
-	return b.keep(bytesOf(table))
+	return b.Constant(device.Bytes(table))
 }
 
 // flash is how attention of many queries is cut: queries and keys per group, for heads
@@ -62,7 +63,7 @@ func flashFor(d description, head int) (flash, bool) {
 
 // attend launches attention by its number of queries: of a text each, or of many.
 func (b *binder) attend(q *graph.Value, t tensor.DType, a graph.AttentionAttr, arguments ...any) {
-	few := b.most(q) <= fewRows && !b.plan.Invariant
+	few := b.Most(q) <= fewRows && !b.Plan.Invariant
 	per := func(queries int) [2]extent { return [2]extent{{q.Shape.Outer, 1, queries, 0}, groups(a.Heads)} }
 	f, ok := flashFor(b.be.about, a.HeadDim)
 	switch {
@@ -86,18 +87,18 @@ func bindAttention(b *binder, n *graph.Node) {
 	var lse, rel address
 	relCols := 1
 	if len(n.Out) > 1 {
-		lse = b.value(n.Out[1])
+		lse = b.Value(n.Out[1])
 	}
 	if n.Op == graph.OpAttentionRel {
-		rel, relCols = b.value(n.In[4]), n.In[4].Shape.RowLen()
+		rel, relCols = b.Value(n.In[4]), n.In[4].Shape.RowLen()
 	}
-	b.attend(q, tensor.F32, a, b.sizes, q.Shape.Outer, sequences(n.In[3]), a, b.slopes(a), b.value(n.Out[0]), lse, b.value(q), b.value(n.In[1]), b.value(n.In[2]), b.value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
+	b.attend(q, tensor.F32, a, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.slopes(a), b.Value(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), address(0), address(0), 0, 1, rel, relCols)
 }
 
 func bindAttentionKV(b *binder, n *graph.Node) {
 	a, q, table := n.Attr.(graph.AttentionKVAttr), n.In[0], n.In[5]
-	b.attend(q, n.In[1].DType, a.AttentionAttr, b.sizes, q.Shape.Outer, sequences(n.In[3]), a.AttentionAttr, b.slopes(a.AttentionAttr), b.value(n.Out[0]), address(0), b.value(q), b.value(n.In[1]), b.value(n.In[2]),
-		b.value(n.In[3]), b.value(n.In[4]), b.value(table), table.Shape.RowLen(), a.BlockSize, address(0), 1)
+	b.attend(q, n.In[1].DType, a.AttentionAttr, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a.AttentionAttr, b.slopes(a.AttentionAttr), b.Value(n.Out[0]), address(0), b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]),
+		b.Value(n.In[3]), b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize, address(0), 1)
 }
 
 // bindAttentionGrad has a kernel per gradient that somebody wants; the last operand
@@ -107,20 +108,20 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	var rel address
 	relCols := 1
 	if n.Op == graph.OpAttentionRelGrad {
-		rel, relCols = b.value(n.In[7]), n.In[7].Shape.RowLen()
+		rel, relCols = b.Value(n.In[7]), n.In[7].Shape.RowLen()
 	}
 	per := func(heads int) [2]extent { return [2]extent{{q.Shape.Outer, 1, 1, 0}, groups(heads)} }
 	launch := func(name string, size [2]extent, out ...any) {
-		arguments := append([]any{b.sizes, q.Shape.Outer, sequences(n.In[6]), a, b.slopes(a)}, out...)
+		arguments := append([]any{b.sizes, q.Shape.Outer, device.Sequences(n.In[6]), a, b.slopes(a)}, out...)
 		b.launch(name, size, attendLanes, append(append(arguments, b.values(n.In[:7])...), rel, relCols)...)
 	}
-	if dq := b.value(n.Out[0]); dq != 0 {
+	if dq := b.Value(n.Out[0]); dq != 0 {
 		launch("k_attention_dq", per(a.Heads), dq)
 	}
-	if dk, dv := b.value(n.Out[1]), b.value(n.Out[2]); dk != 0 || dv != 0 {
+	if dk, dv := b.Value(n.Out[1]), b.Value(n.Out[2]); dk != 0 || dv != 0 {
 		launch("k_attention_dkv", per(a.KVHeads), dk, dv)
 	}
-	if len(n.Out) > 3 && b.value(n.Out[3]) != 0 {
-		launch("k_attention_drel", [2]extent{groups(relCols), groups(a.Heads)}, b.value(n.Out[3]))
+	if len(n.Out) > 3 && b.Value(n.Out[3]) != 0 {
+		launch("k_attention_drel", [2]extent{groups(relCols), groups(a.Heads)}, b.Value(n.Out[3]))
 	}
 }

@@ -1,101 +1,68 @@
 package opencl
 
 import (
+	"errors"
+	"slices"
+
+	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 )
 
-// mostParts is the number of products with one left operand that a kernel takes.
-const mostParts = 3
-
-// products is a step of products: linear, linear+act, linear+glu, linear+linear.
-type products struct {
-	x    *graph.Value
-	ns   []*graph.Node // linear ops
-	out  []*graph.Value
-	act  int // -1: none
-	glu  bool
-	k    int
-	rows int // at most
-}
-
-// productsOf is the step at hand.
-func productsOf(b *binder) products {
-	core := b.step.Core()
-	p := products{act: -1}
-	switch root := core[len(core)-1]; root.Op {
-	case graph.OpGLU:
-		p.ns, p.out = []*graph.Node{root.In[0].Node, root.In[1].Node}, []*graph.Value{root.Out[0]}
-		p.act, p.glu = int(root.Attr.(graph.ActAttr).Kind), true
-	case graph.OpAct:
-		p.ns, p.out, p.act = core[:1], []*graph.Value{root.Out[0]}, int(root.Attr.(graph.ActAttr).Kind)
-	default:
-		p.ns = core
-		for _, n := range core {
-			p.out = append(p.out, n.Out[0])
-		}
-	}
-	p.x = p.ns[0].In[0]
-	p.k, p.rows = p.x.Shape.RowLen(), b.most(p.x)
-	return p
-}
-
-func (p *products) cols(i int) int {
-	if i >= len(p.ns) {
-		return 0
-	}
-	return p.ns[i].In[1].Shape.Outer.Add
-}
-
-// beside reports whether two products of one input may share a step: kernels take
-// matrices of one type.
-func beside(m, n *graph.Node) bool {
-	leaf := func(n *graph.Node) graph.LeafKind { return n.In[1].Node.Leaf.Kind }
-	return m.In[1].DType == n.In[1].DType && leaf(m) == leaf(n)
-}
-
 // bindProducts takes the kernels for the largest number of rows of the plan.
 func bindProducts(b *binder, _ *graph.Node) {
-	p := productsOf(b)
-	if p.rows <= oneRow && !b.plan.Invariant && rowRoom(b.be.about, p.k) > 0 {
-		b.one(&p)
+	p := b.Products()
+	if p.Rows <= device.OneRow && !b.Plan.Invariant && rowRoom(b.be.about, p.K) > 0 {
+		b.one(p)
 		return
 	}
-	if !p.glu {
-		for i, v := range p.out {
-			b.product(&p, i, b.value(v), p.act)
+	if !p.Gated {
+		for i, v := range p.Out {
+			b.product(p, i, b.Value(v), p.Act)
 		}
 		return
 	}
-	v := p.out[0]
-	bytes := 4 * int64(p.rows) * int64(p.cols(0))
-	gate, up := b.workspace(bytes), b.workspace(bytes)
-	b.product(&p, 0, gate, -1)
-	b.product(&p, 1, up, -1)
-	b.each("k_glu", v, b.value(v), gate, up, p.act)
+	v := p.Out[0]
+	bytes := 4 * int64(p.Rows) * int64(p.Cols(0))
+	gate, up := b.Workspace(bytes), b.Workspace(bytes)
+	b.product(p, 0, gate, -1)
+	b.product(p, 1, up, -1)
+	b.each("k_glu", v, b.Value(v), gate, up, p.Act)
 }
 
 // fewLanes are the work items per row of the weights where rows are few.
 const fewLanes = 32
 
 // product is one of the products, of few rows or of many.
-func (b *binder) product(p *products, i int, y address, act int) {
-	w, bias, cols := p.ns[i].In[1], b.value(p.ns[i].In[2]), p.cols(i)
-	t, x := b.dtype(w), b.value(p.x)
-	if p.rows <= fewRows && !b.plan.Invariant {
-		b.launchOf(typed(t, "common", "act", "few"), "k_few", [2]extent{groups(cols), {p.x.Shape.Outer, 1, fewRows, 0}}, fewLanes,
-			b.sizes, p.x.Shape.Outer, cols, p.k, y, x, b.value(w), bias, act)
+func (b *binder) product(p *device.Products, i int, y address, act int) {
+	w, bias, cols := p.Nodes[i].In[1], b.Value(p.Nodes[i].In[2]), p.Cols(i)
+	t, x := b.DType(w), b.Value(p.X)
+	if p.Rows <= fewRows && !b.Plan.Invariant {
+		b.launchOf(typed(t, "common", "act", "few"), "k_few", [2]extent{groups(cols), {p.X.Shape.Outer, 1, fewRows, 0}}, fewLanes,
+			b.sizes, p.X.Shape.Outer, cols, p.K, y, x, b.Value(w), bias, act)
 		return
 	}
-	if b.at == 0 {
+	if b.At == 0 {
 		return
 	}
-	chosen, err := b.be.tuner.choose(Shape{p.rows, cols, p.k, t}, b.be.about, func(s Shape) ([]Timing, error) { return b.be.measure(s, b.value(w)) })
+	chosen, err := b.be.tuner.choose(Shape{p.Rows, cols, p.K, t}, b.be.about, func(s Shape) ([]Timing, error) { return b.be.measure(s, b.Value(w)) })
 	if err != nil {
-		b.fail(err)
+		b.Fail(err)
 		return
 	}
-	b.many(chosen, t, p.x.Shape.Outer, cols, p.k, b.sizes, y, x, b.value(w), bias, act)
+	b.largest(chosen, func(c tile) { b.many(c, t, p.X.Shape.Outer, cols, p.K, b.sizes, y, x, b.Value(w), bias, act) })
+}
+
+// largest launches a product in a tile, or in the next smaller one whose groups fit.
+func (b *binder) largest(t tile, launch func(t tile)) {
+	for i := slices.Index(tiles, t); ; i-- {
+		launch(tiles[i])
+		if i == 0 || !errors.Is(b.Failed, errGroup) {
+			return
+		}
+		l := b.exec.launches
+		b.exec.launches, b.Failed = l[:len(l)-1], b.be.drv.drop(l[len(l)-1].kernel)
+	}
 }
 
 // tiled are the groups of a product of rows x cols results.
@@ -105,18 +72,22 @@ func (t tile) tiled(rows tensor.Dim, cols int) [2]extent {
 
 // many is a product in tiles.
 func (b *binder) many(t tile, of tensor.DType, rows tensor.Dim, cols, k int, sizes, y, x, w, bias address, act int) {
-	b.launchOf(t.code(of, false), "k_many", t.tiled(rows, cols), t.items(), sizes, rows, cols, k, y, x, w, bias, act)
+	b.launchOf(t.code(of, false, b.be.half()), "k_many", t.tiled(rows, cols), t.items(), sizes, rows, cols, k, y, x, w, bias, act)
 }
 
 func bindLinearDX(b *binder, n *graph.Node) {
 	dy, w := n.In[0], n.In[1]
-	rows, k, t := w.Shape.Outer.Add, w.Shape.RowLen(), usual(b.be.about, b.most(dy))
-	b.launchOf(t.code(b.dtype(w), true), "k_gemm", t.tiled(dy.Shape.Outer, k), t.items(), b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.value(n.Out[0]), b.value(dy), uint64(rows), uint64(1), b.value(w))
+	rows, k, t := w.Shape.Outer.Add, w.Shape.RowLen(), usual(b.be.about, b.Most(dy))
+	b.largest(t, func(t tile) {
+		b.launchOf(t.code(b.DType(w), true, false), "k_gemm", t.tiled(dy.Shape.Outer, k), t.items(), b.sizes, dy.Shape.Outer, tensor.Fixed(rows), k, b.Value(n.Out[0]), b.Value(dy), uint64(rows), uint64(1), b.Value(w))
+	})
 }
 
 func bindLinearDW(b *binder, n *graph.Node) {
 	dy, x := n.In[0], n.In[1]
 	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
 	t := usual(b.be.about, rows)
-	b.launchOf(t.code(tensor.F32, true), "k_gemm", t.tiled(tensor.Fixed(rows), k), t.items(), b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.value(n.Out[0]), b.value(dy), uint64(1), uint64(rows), b.value(x))
+	b.largest(t, func(t tile) {
+		b.launchOf(t.code(tensor.F32, true, false), "k_gemm", t.tiled(tensor.Fixed(rows), k), t.items(), b.sizes, tensor.Fixed(rows), dy.Shape.Outer, k, b.Value(n.Out[0]), b.Value(dy), uint64(1), uint64(rows), b.Value(x))
+	})
 }

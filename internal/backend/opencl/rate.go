@@ -15,16 +15,16 @@ func (b *Backend) Rates() (r Rates, err error) {
 	const lanes, rounds, perRound = itemsOf, 512, 2 * 16
 	many := 64 * b.about.Units
 	bytes := min(b.about.Largest, b.about.Memory/8, 1<<28)
-	y, err := b.pool.take(int64(4*lanes*many), "rates")
+	y, err := b.pool.Take(int64(4*lanes*many), "rates")
 	if err != nil {
 		return r, err
 	}
-	defer b.pool.give(y)
-	x, err := b.pool.take(bytes, "rates")
+	defer b.pool.Give(y)
+	x, err := b.pool.Take(bytes, "rates")
 	if err != nil {
 		return r, err
 	}
-	defer b.pool.give(x)
+	defer b.pool.Give(x)
 	took, err := b.fastest(many, "k_fma", y, rounds)
 	if err != nil {
 		return r, err
@@ -37,7 +37,7 @@ func (b *Backend) Rates() (r Rates, err error) {
 
 // fastest is the least time of some launches of a kernel, in seconds.
 func (b *Backend) fastest(many int, name string, arguments ...any) (seconds float64, err error) {
-	k := &binder{be: b, exec: &exec{be: b}, at: 1}
+	k := newBinder(b, &exec{be: b}, 1)
 	k.launchOf(rateCode, name, [2]extent{groups(many), groups(1)}, itemsOf, arguments...)
 	ns, err := b.timed(k)
 	if err != nil {

@@ -55,10 +55,6 @@ func source(units []unit) string {
 	return b.String()
 }
 
-// buildOptions of all programs: kernels are OpenCL C 1.2. Nothing is relaxed, so
-// that answers are those of other backends up to rounding.
-const buildOptions = "-cl-std=CL1.2"
-
 var errorLine = regexp.MustCompile(`(?i)^.*\berror\b.*$`)
 
 // firstError is the first error of a compiler's log, or the log's first line.

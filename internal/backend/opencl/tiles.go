@@ -40,8 +40,9 @@ func (t tile) fits(d description) bool { return t.items() <= d.Items && t.local(
 // Others are not worth compiling; the smallest tiles suit all.
 func (t tile) suits(s Shape) bool { return t.M < 2*max(s.Rows, 8) && t.N < 2*max(s.Cols, 8) }
 
-// code are the kernels for matrices of a type; strided ones are of gradients.
-func (t tile) code(of tensor.DType, strided bool) code {
+// code are the kernels for matrices of a type; strided ones are of gradients. half
+// multiplies in 16 bits, where operands lie in local memory.
+func (t tile) code(of tensor.DType, strided, half bool) code {
 	file := "gemm"
 	if t.K == 0 {
 		file = "direct"
@@ -50,6 +51,9 @@ func (t tile) code(of tensor.DType, strided bool) code {
 	c.options += fmt.Sprintf(" -DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DEACH_M=%d -DEACH_N=%d", t.M, t.N, t.K, t.EM, t.EN)
 	if strided {
 		c.options += " -DSTRIDED"
+	}
+	if half && t.K > 0 && !strided {
+		c.options += " -DHALF=half"
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package opencl
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,15 +54,15 @@ const (
 )
 
 // newTuner reads the winners of a device. A file that cannot be read is made anew.
-func newTuner(folder string, d description) *tuner {
+func newTuner(folder string, d description, half bool) *tuner {
 	t := &tuner{known: map[string]string{}}
 	if folder == "" {
 		return t
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %d %d %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles)
+	fmt.Fprintf(h, "%q %q %q %d %d %v %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles, half)
 	for _, c := range tiles {
-		io.WriteString(h, source(c.code(tensor.F32, false).units))
+		io.WriteString(h, source(c.code(tensor.F32, false, false).units))
 	}
 	t.file = filepath.Join(folder, fmt.Sprintf("opencl-tiles-%x.json", h.Sum(nil)[:8]))
 	f, err := os.Open(t.file)
@@ -125,14 +126,14 @@ func named(name string, d description) (tile, bool) {
 func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 	var blocks []address
 	for _, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Inner), 4 * int64(s.Rows) * int64(s.Cols)} {
-		a, err := b.pool.take(bytes, "tiles")
+		a, err := b.pool.Take(bytes, "tiles")
 		if err != nil {
 			return nil, err
 		}
-		defer b.pool.give(a)
+		defer b.pool.Give(a)
 		blocks = append(blocks, a)
 	}
-	buf, offset := b.pool.buffer(blocks[1])
+	buf, offset := b.slabs.at(blocks[1])
 	if err := b.drv.fill(buf, offset, 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
 		return nil, err
 	}
@@ -141,6 +142,9 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 			continue
 		}
 		took, err := b.time(t, s, blocks[0], blocks[2], blocks[1], weights)
+		if errors.Is(err, errGroup) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tile %s: %w", t, err)
 		}
@@ -151,7 +155,7 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 
 // time is the least time of some launches of a product.
 func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
-	k := &binder{be: b, exec: &exec{be: b}, at: y}
+	k := newBinder(b, &exec{be: b}, y)
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, sizes, y, x, w, 0, -1)
 	return b.timed(k)
 }
@@ -164,12 +168,12 @@ func (b *Backend) timed(k *binder) (best int64, err error) {
 			err = firstOf(err, b.drv.drop(l.kernel))
 		}
 	}()
-	if k.failed != nil {
-		return 0, k.failed
+	if k.Failed != nil {
+		return 0, k.Failed
 	}
 	l := k.exec.launches[0]
 	for run := range 1 + tuneRuns {
-		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, timed)
+		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: timed})
 		if err != nil {
 			return 0, err
 		}

@@ -83,11 +83,6 @@ func (f *File) IDOr(key string, def int) (int, error) {
 	return or(f, key, def, natural, "an integer from 0")
 }
 
-// NeedFloat is a finite number that must be there.
-func (f *File) NeedFloat(key string) (float64, error) {
-	return need(f, key, finite, "a finite number")
-}
-
 // FloatOr is a finite number, or def.
 func (f *File) FloatOr(key string, def float64) (float64, error) {
 	return or(f, key, def, finite, "a finite number")
@@ -96,21 +91,6 @@ func (f *File) FloatOr(key string, def float64) (float64, error) {
 // BoolOr is a truth value, or def.
 func (f *File) BoolOr(key string, def bool) (bool, error) {
 	return or(f, key, def, Value.Bool, "true or false")
-}
-
-// NeedStrings is an array of strings that must be there.
-func (f *File) NeedStrings(key string) ([]string, error) {
-	return need(f, key, Value.Strings, "an array of strings")
-}
-
-// NeedInts is an array of integers that must be there.
-func (f *File) NeedInts(key string) ([]int64, error) {
-	return need(f, key, Value.Ints, "an array of integers")
-}
-
-// NeedFloats is an array of floats that must be there.
-func (f *File) NeedFloats(key string) ([]float32, error) {
-	return need(f, key, Value.Floats, "an array of floats")
 }
 
 func need[T any](f *File, key string, as func(Value) (T, bool), want string) (T, error) {

@@ -105,7 +105,8 @@ func (w *walk) again(forward []*graph.Node, layer int) {
 			}
 		}
 		end := w.b.Named(n, "recompute")
-		w.copies[n.ID] = w.b.Apply(n.Op, "again", n.Attr, in...)
+		n.Again = w.b.Apply(n.Op, "again", n.Attr, in...)
+		w.copies[n.ID] = n.Again
 		end()
 	}
 }

@@ -24,8 +24,9 @@ func newFewPanels(kp int) fewPanels {
 
 // panelMemory is what the kernels write to on their way: rings of steps.
 type panelMemory struct {
-	tiles  [2][4][codes.Rows * kStep]uint16    // right operands: first and second of four steps
-	out    [2][4][FewRows * codes.Rows]float32 // products
+	tiles  [4][codes.Rows * kStep]uint16       // right operands of four steps
+	_      [4][codes.Rows * kStep]uint16       // the end of a ring is a bit that addresses in it do not have
+	out    [2][4][FewRows * codes.Rows]float32 // products: first and second of four steps
 	scales [16][2][codes.Rows]float32          // of products, then of sums
 }
 
@@ -57,4 +58,5 @@ type panelArgs struct {
 	//lint:ignore U1000 kept by assembly
 	biasAt, left, yAt, more uintptr
 	offset                  float32 // of the numbers in tiles from what codes stand for, times -1
+	factor                  float32 // of the numbers in tiles, inverted
 }

@@ -32,14 +32,15 @@ type panelKernel struct {
 	order  *fewOrder // of the columns in tiles; rows in it lie one behind the other
 	offset float32   // of the numbers in tiles from those that codes stand for, times -1
 	depth  int       // columns that share a scale
+	factor float32   // by which numbers in tiles are larger than those, inverted; 0: they are not
 }
 
 var panelKernels = map[tensor.DType]*panelKernel{
-	tensor.Q4_0: {panelQ4_0, &inOrder, -136, kStep},
-	tensor.Q4_1: {panelQ4_1, &inOrder, -128, kStep},
-	tensor.Q8_0: {panelQ8_0, &everySecond, -512, kStep},
-	tensor.Q4_K: {panelQ4_K, &inOrder, -128, kStep},
-	tensor.Q6_K: {panelQ6_K, &inHalves, -160, kStep / 2},
+	tensor.Q4_0: {panelQ4_0, &inOrder, -136, kStep, 0},
+	tensor.Q4_1: {panelQ4_1, &inOrder, -128, kStep, 0},
+	tensor.Q8_0: {panelQ8_0, &everySecond, -129, kStep, 0x1p-17},
+	tensor.Q4_K: {panelQ4_K, &inOrder, -128, kStep, 0},
+	tensor.Q6_K: {panelQ6_K, &inHalves, -160, kStep / 2, 0},
 }
 
 // inOrder keeps the order of values, and so does inHalves, which has other sums;
@@ -87,7 +88,7 @@ func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) {
 	s.packLines(t, kernel)
 	steps, size := w.K/kStep, codes.PanelBytes(w.DType, w.K)
 	a := &f.args
-	*a = panelArgs{cfg: &panelConfigs[kernel.depth/16][t.M], x: &s.x[0], sums: &f.sums[0], steps: steps, m: t.M, mem: f.mem, offset: kernel.offset}
+	*a = panelArgs{cfg: &panelConfigs[kernel.depth/16][t.M], x: &s.x[0], sums: &f.sums[0], steps: steps, m: t.M, mem: f.mem, offset: kernel.offset, factor: kernel.factor}
 	for n := n0; n < n1; {
 		p, panels := n/codes.Rows, min((n1-n)/codes.Rows, max(1, panelBlocks/steps))
 		first := p * codes.Rows

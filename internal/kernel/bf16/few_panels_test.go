@@ -95,3 +95,38 @@ func benchTurns(b *testing.B, units float64, ways []benchWay) {
 		b.ReportMetric(took[i][len(took[i])/2]/cycle, w.name+"-median")
 	}
 }
+
+// TestPanelCodes: a product with one activation of 1 is the weight itself, for
+// every code of a byte. Codes become numbers of bf16 by their bits, so each one
+// counts.
+func TestPanelCodes(t *testing.T) {
+	const k = 32
+	n := 256 / k * codes.Rows
+	w := stored(t, tensor.Q8_0, n, k)
+	if !CanFew(inPanels(t, w)) {
+		t.Skip("no tiles")
+	}
+	size := w.DType.RowBytes(k)
+	for r := range n {
+		row := w.Data[r*size:][:size]
+		row[0], row[1] = 0, 0x3c // a scale of 1
+		for i := range k {
+			row[2+i] = byte(r/codes.Rows*k + (i+r)%k)
+		}
+	}
+	panels, s := inPanels(t, w), NewFewScratch(k)
+	for i := range k {
+		a, c := make([]float32, FewRows*k), make([]float32, FewRows*n)
+		for m := range FewRows {
+			a[m*k+i] = float32(m + 1)
+		}
+		RunFew(&FewTask{M: FewRows, A: a, LDA: k, W: panels, C: c, LDC: n}, 0, n, s)
+		for m := range FewRows {
+			for r := range n {
+				if want := float32(m+1) * float32(int8(w.Data[r*size+2+i])); c[m*n+r] != want {
+					t.Fatalf("row %d of activations, weight %d of row %d: %v, expected %v", m, i, r, c[m*n+r], want)
+				}
+			}
+		}
+	}
+}

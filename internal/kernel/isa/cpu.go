@@ -42,7 +42,8 @@ const (
 	// VNNI is the int8 dot products on top of AVX512.
 	VNNI
 	// AMX is the tile matrix units for bf16 and int8 on top of VNNI, with
-	// the system's permission to use them.
+	// the system's permission to use them, and AVX-512 FP16 and VBMI2, which
+	// every processor with tiles has.
 	AMX
 	numTiers
 )

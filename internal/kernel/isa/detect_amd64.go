@@ -12,7 +12,7 @@ import (
 func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 
 // detect relies on x/sys/cpu, which also asks the operating system whether it
-// saves the wide registers; only F16C is missing there.
+// saves the wide registers; only F16C and FP16 are missing there.
 func detect() (h [numTiers]bool) {
 	_, _, c, _ := cpuid(1, 0)
 	f16c := c&(1<<29) != 0
@@ -22,7 +22,9 @@ func detect() (h [numTiers]bool) {
 	h[AVX512] = h[AVX2] && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
 	h[AVXVNNI] = h[AVX2] && x.HasAVXVNNI
 	h[VNNI] = h[AVX512] && x.HasAVX512VNNI
-	h[AMX] = h[VNNI] && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX()
+	_, _, _, d := cpuid(7, 0)
+	fp16 := d&(1<<23) != 0
+	h[AMX] = h[VNNI] && x.HasAVX512VBMI2 && fp16 && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX()
 	return h
 }
 

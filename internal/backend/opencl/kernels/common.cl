@@ -9,7 +9,17 @@ typedef ushort u16;
 typedef uint u32;
 typedef ulong u64;
 
+// real is a double where the device has it.
+#ifdef DOUBLES
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+typedef double real;
+#else
+typedef float real;
+#endif
+
 #define KERNEL __kernel void
+// A kernel whose groups have n work items: compilers keep its registers within that.
+#define KERNEL_OF(n) __kernel __attribute__((reqd_work_group_size(n, 1, 1))) void
 #define G __global
 #define L __local
 
@@ -42,7 +52,20 @@ int sequence_of(G const int *start, int seqs, int t) {
 
 // Sums and maxima over a group, whose size is a power of two from 16 on; everybody
 // gets the result. part has a place per lane.
-#define OVER_GROUP(name, none, JOIN)                                                                          \
+#ifdef SUBGROUPS
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#define OVER_GROUP(name, none, JOIN, REDUCE)                                                                  \
+  float name(float v, L float *part) {                                                                        \
+    v = REDUCE(v);                                                                                            \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    if (get_sub_group_local_id() == 0) part[get_sub_group_id()] = v;                                          \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+    v = none;                                                                                                 \
+    for (int e = 0; e < (int)get_num_sub_groups(); e++) v = JOIN(v, part[e]);                                 \
+    return v;                                                                                                 \
+  }
+#else
+#define OVER_GROUP(name, none, JOIN, REDUCE)                                                                  \
   float name(float v, L float *part) {                                                                        \
     int i = LANE;                                                                                             \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
@@ -58,9 +81,10 @@ int sequence_of(G const int *start, int seqs, int t) {
     for (int e = 0; e < 16; e++) v = JOIN(v, part[e]);                                                        \
     return v;                                                                                                 \
   }
+#endif
 #define PLUS(a, b) ((a) + (b))
-OVER_GROUP(group_sum, 0, PLUS)
-OVER_GROUP(group_max, -INFINITY, fmax)
+OVER_GROUP(group_sum, 0, PLUS, sub_group_reduce_add)
+OVER_GROUP(group_max, -INFINITY, fmax, sub_group_reduce_max)
 
 float half_to_float(G const u8 *p) { return vload_half(0, (G const half *)p); }
 

@@ -6,6 +6,21 @@
 // the next columns are on their way into registers. The file is compiled once per
 // tile, type and use: STRIDED products are those of gradients.
 
+// With HALF, operands lie in local memory in 16 bits and are multiplied so; sums are f32.
+
+#ifdef HALF
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+typedef HALF T;
+typedef JOIN(HALF, 4) T4;
+#define MULTIPLY(u, v, sum) ((sum) + (float)((u) * (v)))
+#else
+typedef float T;
+typedef float4 T4;
+#define MULTIPLY(u, v, sum) fma(u, v, sum)
+#endif
+
 #define ITEMS (TILE_M / EACH_M * (TILE_N / EACH_N))
 #define PAD 4 // keeps rows of vectors aligned
 
@@ -81,9 +96,9 @@ typedef float4 A_PART;
 #define A_EACH ((A_PARTS + ITEMS - 1) / ITEMS)
 #define B_EACH ((B_PARTS + ITEMS - 1) / ITEMS)
 
-void put1(L float *to, int stride, float v) { to[0] = v; }
-void put4(L float *to, int stride, float4 v) { to[0] = v.s0, to[stride] = v.s1, to[2 * stride] = v.s2, to[3 * stride] = v.s3; }
-void put8(L float *to, int stride, float8 v) {
+void put1(L T *to, int stride, float v) { to[0] = (T)v; }
+void put4(L T *to, int stride, float4 v) { to[0] = (T)v.s0, to[stride] = (T)v.s1, to[2 * stride] = (T)v.s2, to[3 * stride] = (T)v.s3; }
+void put8(L T *to, int stride, float8 v) {
   put4(to, stride, v.lo);
   put4(to + 4 * stride, stride, v.hi);
 }
@@ -91,17 +106,17 @@ void put8(L float *to, int stride, float8 v) {
 #define PUT(wide) JOINED(put, wide)
 
 #ifdef STRIDED
-KERNEL k_gemm(PTR(const int, bind), Dim dm, Dim dk, int n, PTR(float, c), PTR(const float, a), u64 sam, u64 sak, PTR(const u8, b)) {
+KERNEL_OF(ITEMS) k_gemm(PTR(const int, bind), Dim dm, Dim dk, int n, PTR(float, c), PTR(const float, a), u64 sam, u64 sak, PTR(const u8, b)) {
   AT(const int, bind); AT(float, c); AT(const float, a); AT(const u8, b);
   G const float *bias = 0;
   int m = size(dm, bind), k = size(dk, bind), kind = -1;
 #else
-KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, b), PTR(const float, bias), int kind) {
+KERNEL_OF(ITEMS) k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, b), PTR(const float, bias), int kind) {
   AT(const int, bind); AT(float, c); AT(const float, a); AT(const u8, b); AT(const float, bias);
   int m = size(dm, bind);
 #endif
-  L float as[2][TILE_K][TILE_M + PAD] __attribute__((aligned(16)));
-  L float bs[2][TILE_K][TILE_N + PAD] __attribute__((aligned(16)));
+  L T as[2][TILE_K][TILE_M + PAD] __attribute__((aligned(16)));
+  L T bs[2][TILE_K][TILE_N + PAD] __attribute__((aligned(16)));
   int m0 = get_group_id(1) * TILE_M, n0 = get_group_id(0) * TILE_N, item = get_local_id(0);
   if (m0 >= m || n0 >= n) return;
   int tx = item % (TILE_N / EACH_N), ty = item / (TILE_N / EACH_N);
@@ -128,16 +143,16 @@ KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(con
     if (k0 > 0) // what the round before brought
 #pragma unroll
       for (int q = 0; q < TILE_K; q++) {
-        float u[EACH_M], v[EACH_N];
+        T u[EACH_M], v[EACH_N];
 #ifdef VECTORS
 #pragma unroll
         for (int i = 0; i < EACH_M; i += 4) {
-          float4 f = *(L float4 *)&as[buf ^ 1][q][ROW_OF(i)];
+          T4 f = *(L T4 *)&as[buf ^ 1][q][ROW_OF(i)];
           u[i] = f.s0, u[i + 1] = f.s1, u[i + 2] = f.s2, u[i + 3] = f.s3;
         }
 #pragma unroll
         for (int j = 0; j < EACH_N; j += 4) {
-          float4 f = *(L float4 *)&bs[buf ^ 1][q][COL_OF(j)];
+          T4 f = *(L T4 *)&bs[buf ^ 1][q][COL_OF(j)];
           v[j] = f.s0, v[j + 1] = f.s1, v[j + 2] = f.s2, v[j + 3] = f.s3;
         }
 #else
@@ -147,7 +162,7 @@ KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(con
 #pragma unroll
         for (int i = 0; i < EACH_M; i++)
 #pragma unroll
-          for (int j = 0; j < EACH_N; j++) acc[i][j] = fma(u[i], v[j], acc[i][j]);
+          for (int j = 0; j < EACH_N; j++) acc[i][j] = MULTIPLY(u[i], v[j], acc[i][j]);
       }
     if (k0 >= k) break;
 #pragma unroll

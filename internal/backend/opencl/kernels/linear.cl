@@ -3,7 +3,7 @@
 #define FEW 32 // lanes of a group
 
 // Experts: a group of FEW lanes per row of x and column of y.
-KERNEL k_grouped(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), int type, PTR(const int, offsets), int experts) {
+KERNEL_OF(FEW) k_grouped(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), int type, PTR(const int, offsets), int experts) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const u8, w); AT(const int, offsets);
   L float part[FEW];
   int c = GROUP, r = get_group_id(1), e = 0;

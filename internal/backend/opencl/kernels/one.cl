@@ -41,7 +41,7 @@ Pair pair_at(int i, int n0, int n1, int n2, int glu, int rotates, Turn t0, Turn 
 // somebody reads it. nw and nb are the norm's. w are matrices [n,k], y results [n],
 // absent where they go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the
 // type of the caches, F32 or F16. team is the number of lanes per pair.
-KERNEL k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(const float, nw), PTR(const float, nb),
+KERNEL_OF(ONE_LANES) k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(const float, nw), PTR(const float, nb),
              PTR(const u8, w0), PTR(const u8, w1), PTR(const u8, w2), PTR(float, y0), PTR(float, y1), PTR(float, y2),
              PTR(const float, bias0), PTR(const float, bias1), PTR(const float, bias2), PTR(u8, cache0), PTR(u8, cache1), PTR(u8, cache2), PTR(const int, slots),
              PTR(const int, pos0), PTR(const int, pos1), PTR(const int, pos2), PTR(const int, length0), PTR(const int, length1), PTR(const int, length2),

@@ -1,13 +1,5 @@
 // Rotation of pairs of a head.
 
-// real is a double where the device has it.
-#ifdef cl_khr_fp64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-typedef double real;
-#else
-typedef float real;
-#endif
-
 // Turn is how heads rotate, as graph.RopeAttr says. stretch is not 0 for the dynamic
 // rope, which computes its frequencies.
 typedef struct {

@@ -2,12 +2,7 @@
 
 package pull
 
-import (
-	"errors"
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // freeSpace is how many bytes may be written into a folder, -1 if unknown.
 func freeSpace(dir string) int64 {
@@ -16,13 +11,4 @@ func freeSpace(dir string) int64 {
 		return -1
 	}
 	return int64(s.Bavail) * int64(s.Bsize)
-}
-
-// syncDir makes the names in a folder last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -4,6 +4,3 @@ package pull
 
 // freeSpace is unknown here.
 func freeSpace(string) int64 { return -1 }
-
-// syncDir does nothing where folders cannot be synced.
-func syncDir(string) error { return nil }

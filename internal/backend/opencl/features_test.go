@@ -1,0 +1,99 @@
+package opencl
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"hotpath/internal/plan"
+)
+
+// Extensions of a device switch their part of the kernels on.
+func TestOptionsOfDevices(t *testing.T) {
+	for _, c := range []struct {
+		about description
+		want  string
+	}{
+		{description{Version: "OpenCL 1.2", Language: "OpenCL C 1.2"}, "-cl-std=CL1.2"},
+		{description{Version: "OpenCL 3.0", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_fp64"}}, "-cl-std=CL1.2 -DDOUBLES"},
+		{description{Version: "OpenCL 2.1", Language: "OpenCL C 2.0", Extensions: []string{"cl_khr_subgroups", "cl_khr_fp64"}}, "-cl-std=CL2.0 -DSUBGROUPS -DDOUBLES"},
+		{description{Version: "OpenCL 3.0 NEO", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL3.0 -DSUBGROUPS"},
+		{description{Version: "OpenCL 1.2", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL1.2"},
+	} {
+		if got := c.about.options(); got != c.want {
+			t.Errorf("%+v: options %q, expected %q", c.about, got, c.want)
+		}
+	}
+}
+
+// A compiler that refuses an extension gets the plain kernels; one that refuses those
+// too says why.
+func TestExtensionThatDoesNotCompile(t *testing.T) {
+	f := newFake()
+	f.about.Extensions = []string{"cl_khr_fp64"}
+	f.failBuild = failure("clBuildProgram", -11)
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatalf("%v, expected the plain kernels", err)
+	}
+	if err := errors.Join(s.Close(), be.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A tile whose groups need more registers than there are is replaced by a smaller one;
+// another kernel like that is refused with one line.
+func TestGroupsThatDoNotFit(t *testing.T) {
+	f := newFake()
+	f.limits = map[string]int{"k_many": 128}
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatalf("%v, expected smaller tiles", err)
+	}
+	for _, c := range tiles {
+		if got, ok := be.tuner.known[Shape{16, 4, 8, 0}.String()]; ok && got == c.String() && c.items() > 128 {
+			t.Errorf("tile %s has groups of %d, expected at most 128", c, c.items())
+		}
+	}
+	if err := errors.Join(s.Close(), be.Close()); err != nil || len(f.kernels) != 0 {
+		t.Fatalf("%d kernels are left: %v", len(f.kernels), err)
+	}
+	be, err = newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	be.tuner.spent = 2 * tuneTime // the usual tile, which is too large
+	s, err = sessionWith(t, be, plan.BindOptions{})
+	if err != nil {
+		t.Fatalf("%v, expected a smaller tile than the usual one", err)
+	}
+	if err := errors.Join(s.Close(), be.Close()); err != nil || len(f.kernels) != 0 {
+		t.Fatalf("%d kernels are left: %v", len(f.kernels), err)
+	}
+	f = newFake()
+	f.limits = map[string]int{"k_few": 16}
+	be, _, err = session(t, f)
+	if !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "kernel k_few on fake: groups of 16 work items, expected 32") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v, expected one line", err)
+	}
+	if err := be.Close(); err != nil || len(f.kernels) != 0 {
+		t.Errorf("%d kernels are left: %v", len(f.kernels), err)
+	}
+}
+
+// Platforms that fail are one line together.
+func TestPlatformsWithoutDevices(t *testing.T) {
+	for _, failed := range [][]error{{nil, nil}, {nil, failure("clGetDeviceIDs", -1), failure("clGetDeviceIDs", -2)}} {
+		if err := noDevice(len(failed), failed); !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "no device") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, expected one line", err)
+		}
+	}
+}
+
+// A device is a line that people know from other tools.
+func TestDeviceInWords(t *testing.T) {
+	d := description{Name: "NVIDIA H200", Driver: "580.159.04", Platform: "NVIDIA CUDA", Units: 132, Memory: 150109880320}
+	if got, want := d.String(), "NVIDIA H200, 132 units, 139 GiB, driver 580.159.04, platform NVIDIA CUDA"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}

@@ -1,0 +1,98 @@
+package profile
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// released is the queue of runs that have ended and are not folded yet. It also has
+// what the end of each run is compared with. All of it is one cache line: a run of a
+// model evicts everything else from the caches, and the end of a run waits for each
+// line that it looks at.
+type released struct {
+	mu    sync.Mutex
+	runs  []*Run
+	since int64 // the end of the first
+
+	look  atomic.Int64 // when the threads that wait are looked at next
+	probe atomic.Bool  // a sample of a ceiling is due
+
+	_ [64 - 6*8 - 4]byte
+}
+
+func newReleased() *released {
+	q := &released{runs: make([]*Run, 0, 2*pendingRuns)}
+	q.probe.Store(true)
+	return q
+}
+
+// Runs are folded together, because a run of a model evicts the aggregates from the
+// caches: folding runs one by one cost more than all stamps.
+const (
+	pendingRuns = 32          // so many runs
+	pendingTime = 250_000_000 // or runs of so many nanoseconds
+)
+
+// push appends a run and reports whether the queue is to be folded.
+func (q *released) push(r *Run) (full bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.runs) == 0 {
+		q.since = r.End
+	}
+	q.runs = append(q.runs, r)
+	return len(q.runs) == pendingRuns || r.End-q.since > pendingTime
+}
+
+// take returns the runs and leaves an empty queue, in the memory of spare.
+func (q *released) take(spare []*Run) []*Run {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	runs := q.runs
+	q.runs = spare[:0]
+	return runs
+}
+
+// each calls do with every run of the queue.
+func (q *released) each(do func(*Run)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.runs {
+		do(r)
+	}
+}
+
+// settle folds every run that was released. It returns the first error; all are kept
+// by fail.
+func (r *Recorder) settle() (first error) {
+	r.folding.Lock()
+	defer r.folding.Unlock()
+	runs := r.released.take(r.spare)
+	r.spare = runs
+	if len(runs) == 0 {
+		return nil
+	}
+	start := Now()
+	r.gc.update()
+	var ran int64
+	for i, run := range runs {
+		if i+2 < len(runs) {
+			runs[i+2].expect()
+		}
+		if i+1 < len(runs) {
+			runs[i+1].expectStamps()
+		}
+		r.elapsed.addSpan(run.fold, run.Start, run.End)
+		ran += max(0, run.End-run.Start)
+		if err := run.fold.settle(run); err != nil {
+			r.fail(err)
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	clear(runs)
+	r.probes.addRun(ran, &r.released.probe)
+	r.folded += Now() - start
+	return first
+}

@@ -1,0 +1,46 @@
+package profile
+
+import "testing"
+
+// Runs are folded when there are many of them, or when they took long together:
+// else samples of ceilings would be paced by runs that nobody has counted.
+func TestWhenRunsAreFolded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ran  int64
+		runs int // until they are folded
+	}{{"short", 1_000, pendingRuns}, {"long", 3 * pendingTime / 4, 3}} {
+		rec := NewRecorder(Options{})
+		handles := []PlanHandle{
+			mustPlan(t, rec, Plan{ID: "a", Lanes: []string{"l"}, Steps: []Step{{ID: 0, Name: "x"}}}),
+			mustPlan(t, rec, Plan{ID: "b", Lanes: []string{"l"}, Steps: []Step{{ID: 0, Name: "x"}}}),
+		}
+		rec.TakeProbe(1) // the first is due at once
+		rec.Probed(Probe{Class: "f32"}, 1e9, Now())
+		at := int64(1)
+		for i := range c.runs {
+			if n := len(rec.released.runs); n != i {
+				t.Fatalf("%s: %d of %d runs wait", c.name, n, i)
+			}
+			h := handles[i%2]
+			r := h.Acquire()
+			l := &r.Lanes[0]
+			r.Start, l.Wake, l.Arrive[0], l.Begin[0] = at, at, at, at
+			at += c.ran
+			l.End[0], l.Done, r.End = at, at, at
+			if err := h.Release(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(rec.released.runs); n != 0 {
+			t.Errorf("%s: %d runs wait after %d", c.name, n, c.runs)
+		}
+		if want := int64(c.runs) * c.ran; rec.probes.ran != want {
+			t.Errorf("%s: samples are paced by %d ns of runs, expected %d", c.name, rec.probes.ran, want)
+		}
+		p := rec.Snapshot()
+		if a, b := p.Plans[0].Ledger.Runs, p.Plans[1].Ledger.Runs; a+b != int64(c.runs) || a-b > 1 || a < b || p.Elapsed != int64(c.runs)*c.ran {
+			t.Errorf("%s: %d and %d runs in %d ns, expected %d in %d", c.name, a, b, p.Elapsed, c.runs, int64(c.runs)*c.ran)
+		}
+	}
+}
