@@ -30,7 +30,7 @@ func valueBytes(v *graph.Value, b tensor.Bind) int64 {
 
 // formBytes is the size of v in a format, rounded up to whole lines.
 func formBytes(v *graph.Value, f *Format, b tensor.Bind) int64 {
-	if f == nil {
+	if f == nil || f.Bytes == nil {
 		return valueBytes(v, b)
 	}
 	return lines(f.Bytes(v.Shape.NumRows(b), v.Shape.RowLen()))
