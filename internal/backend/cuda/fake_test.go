@@ -28,6 +28,7 @@ type fake struct {
 	events   map[event]int // replays before the event's mark
 	syncs    int           // waits for all that was replayed
 	broken   []string      // calls outside of enter and leave
+	sizes    tensor.Bind   // of the last replay
 	carried  [2]int64      // bytes to the card and back, of the last replay
 	torn     int           // inputs that the card had otherwise than the host after a transfer
 }
@@ -161,6 +162,7 @@ func (f *fake) transfer(args []byte) {
 	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(args[i:]) }
 	bind, sizes, n := u64(0), u64(8), int(binary.LittleEndian.Uint32(args[24:]))
 	b := tensor.Bind{T: int(*word(sizes)), S: int(*word(sizes + 4)), R: int(*word(sizes + 8))}
+	f.sizes = b
 	way := 1
 	if bind != 0 {
 		way, f.carried[0] = 0, f.carried[0]+12
