@@ -10,10 +10,12 @@ import (
 
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
+	"hotpath/internal/plan"
 	"hotpath/internal/sample"
 	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
+	"hotpath/profile"
 )
 
 // counting keeps what each replay was of and what crossed in it. Replays wait until
@@ -168,6 +170,50 @@ func TestChangesAreWhole(t *testing.T) {
 	}
 	if whole < 20 || listed < 20 {
 		t.Errorf("%d runs with all bytes and %d with changes: the test shows too little", whole, listed)
+	}
+}
+
+// An input that stays as it was does not travel again, until a run fails: nobody knows
+// what the card has then. Profiles show what travelled.
+func TestFailedRunsCarryAllAgain(t *testing.T) {
+	f := newFake()
+	be, s, err := session(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	defer s.Close()
+	rec := profile.NewRecorder(profile.Options{})
+	if err := s.Attach(rec, plan.ProfileLabels{}); err != nil {
+		t.Fatal(err)
+	}
+	const sizes, count, rows = 12, 4, 3 * 8 * 4
+	var sum int64
+	for i, want := range []int64{sizes + count + rows, sizes + count, sizes + count, sizes + count + rows, sizes + count} {
+		if i == 2 {
+			f.failSync = failure("cuStreamSynchronize", 719, "")
+		}
+		err := s.Run(t.Context(), tensor.Bind{T: 3, S: 1, R: 1})
+		if (err != nil) != (i == 2) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		if f.carried[0] != want {
+			t.Errorf("run %d: %d bytes went to the card, expected %d", i, f.carried[0], want)
+		}
+		if err == nil {
+			sum += want
+		}
+	}
+	var shown int64
+	for _, p := range rec.Snapshot().Plans {
+		for i, s := range p.Steps {
+			if s.Name == "inputs" {
+				shown += p.Stats[i].Bytes
+			}
+		}
+	}
+	if shown != sum {
+		t.Errorf("the profile has %d bytes of inputs, expected %d", shown, sum)
 	}
 }
 
