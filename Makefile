@@ -45,11 +45,13 @@ arm64:
 lint:
 	$(GO) run $(STATICCHECK) -tags nogpu ./...
 
-# The packages where goroutines meet. Comparisons of simulated recordings are left
-# out: they have none, and take minutes.
+# The packages where goroutines meet. What compares figures (of simulated
+# recordings, with PyTorch) is left out: it takes minutes, and other tests run the
+# same code.
 race:
 	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)' ./profile/...
-	$(GO) test -tags nogpu -race -short ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn ./internal/train ./cmd/hotpath .
+	$(GO) test -tags nogpu -race -short ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn ./cmd/hotpath .
+	$(GO) test -tags nogpu -race -short -skip 'Match(PyTorch|SentenceTransformers)|OfEveryFamily|KeepsBits|OverfitsAPage' ./internal/train
 	$(GO) test -tags nogpu -race -run MillionScopes ./profile
 
 # Assembly is generated and committed: gen writes it, gen-check fails on a difference.
@@ -87,11 +89,26 @@ gpu-test:
 	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest ./cuda | tee /dev/stderr | grep -q '^    --- PASS'
 
 # gpu-peers measures a card beside PyTorch in one run: make gpu-peers
-# PEERFLAGS="--compile". It needs torch and transformers.
-.PHONY: gpu-peers
+# PEERFLAGS="--compile". It needs torch, transformers, safetensors and tokenizers.
+# gpu-soak makes 10,000 calls of embed with random shapes and 1,000 generations with
+# random cancellations, and fails if memory of the card grows.
+.PHONY: gpu-peers gpu-soak card
 gpu-peers:
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
 	$(PYTHON) scripts/peers_gpu.py bin/gpubench $(PEERFLAGS)
+
+gpu-soak: models
+	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
+	bin/gpubench -m $(MODELS)/all-MiniLM-L6-v2 -work "soak 10000"
+	bin/gpubench -m $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf -work "soak 1000"
+
+# card builds what scripts/card.sh runs on a machine with a card and without Go.
+card:
+	mkdir -p bin/card
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/card/gpubench ./internal/gpubench
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/card/hotpath ./cmd/hotpath
+	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/optest.test ./internal/optest
+	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/cuda.test ./cuda
 
 # fuzz looks longer at every Fuzz target: make fuzz FUZZTIME=10m. fuzz-short
 # counts inputs instead of seconds, because go test now and then reports its own

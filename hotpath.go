@@ -88,11 +88,11 @@ const CloseTimeout = engine.CloseTimeout
 type Options struct {
 	Threads     int    // of the CPU; 0 means all cores
 	Precision   string // "f32", "bf16" or "auto"; "" is auto
-	Device      string // "cpu"; "" is cpu. "ref" (slow, plain) and "null" (late, out of step) are what tests hold it against
+	Device      string // "cpu"; "" is cpu. "auto" takes a card where the model fits (see DeviceNote). "ref" (slow, plain) and "null" (late, out of step) are what tests hold it against
 	Parallel    string // how Embed uses threads: "fine", "coarse" or "auto"; "" is auto
 	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
-	BatchTokens int    // tokens of one run; 0 means 512
+	BatchTokens int    // tokens of one run; 0 means 512 on a CPU, and thousands on a card
 	// Invariant makes answers independent of everything that runs at the same
 	// time, of BatchTokens and of Threads. Without it, Score and Perplexity are
 	// so all the same. A generation that is alone on its model gives the same
@@ -139,6 +139,7 @@ type Model struct {
 	rec     *profile.Recorder // nil records nothing
 	// precision is what the CPU was asked for; "" on other devices.
 	precision string
+	note      error // why Options.Device "auto" took the CPU, see DeviceNote
 
 	templateOnce sync.Once
 	template     *chatTemplate
@@ -231,6 +232,9 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	m.cfg = m.model.Config()
 	m.prompts = findPrompts(m.cfg)
 	device := o.Device
+	if device == "auto" {
+		device, m.note = engine.AutoDevice(m.store.Bytes())
+	}
 	if device == "" {
 		device = machine.CPU
 	}
@@ -242,8 +246,12 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	if device == machine.CPU {
 		m.precision = cmp.Or(o.Precision, machine.Auto)
 	}
-	if m.backend, err = engine.NewBackend(device, engine.BackendOptions{Threads: o.Threads, Precision: o.Precision,
-		InPlace: o.InPlace || machine.InPlace(m.store.Bytes())}); err != nil {
+	open := engine.BackendOptions{Threads: o.Threads, Precision: o.Precision, InPlace: o.InPlace || machine.InPlace(m.store.Bytes())}
+	if m.backend, err = engine.NewBackend(device, open); err != nil && o.Device == "auto" && device != machine.CPU {
+		m.note, m.precision = err, cmp.Or(o.Precision, machine.Auto)
+		m.backend, err = engine.NewBackend(machine.CPU, open)
+	}
+	if err != nil {
 		return m, err
 	}
 	if m.kvType, err = parseKVType(o, m.cfg); err != nil {
@@ -262,6 +270,15 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		m.rec.SetFacts(f)
 	}
 	return m, err
+}
+
+// DeviceNote says in one line why Options.Device "auto" took the CPU although the
+// machine has a card, and is empty otherwise.
+func (m *Model) DeviceNote() string {
+	if m.note == nil {
+		return ""
+	}
+	return strings.ReplaceAll(m.note.Error(), "\n", "; ")
 }
 
 // costs are the figures that auto decides by, nil for those that are built in.

@@ -8,6 +8,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -18,6 +19,13 @@ import (
 
 func init() {
 	engine.RegisterCards("cuda", cuda.Cards)
+	engine.RegisterAuto("cuda", func(bytes int64) error {
+		err := cuda.Fits(bytes)
+		if errors.Is(err, cuda.ErrAbsent) {
+			return fmt.Errorf("%w: %w", engine.ErrAbsent, err)
+		}
+		return err
+	})
 	engine.Register("cuda", func(o engine.BackendOptions) (plan.Backend, error) {
 		card := 0
 		if o.Device != "" {

@@ -171,9 +171,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		return err
 	}
 	o.Threads, o.Precision, o.Invariant = f.threads, f.precision, f.invariant
-	if f.device != "auto" {
-		o.Device = f.device
-	}
+	o.Device = f.device
 	return f.recorded(ctx, std, func(ctx context.Context, rec *profile.Recorder) error {
 		o.Profile = rec
 		m, err := hotpath.OpenContext(ctx, f.model, o)
@@ -182,6 +180,9 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		}
 		if err != nil {
 			return err
+		}
+		if note := m.DeviceNote(); note != "" {
+			fmt.Fprintln(std.err, "hotpath: --device auto takes the CPU:", oneLine(note))
 		}
 		within, end := profile.Scope(ctx, "work")
 		err = work(within, m)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,10 +26,18 @@ type OpenBackend func(o BackendOptions) (plan.Backend, error)
 // there are none.
 type Cards func() ([]string, error)
 
+// Fits reports why a kind of device cannot take a model of some bytes. The error is
+// ErrAbsent if the machine has no such device.
+type Fits func(bytes int64) error
+
+// ErrAbsent says that a machine has no device of a kind.
+var ErrAbsent = errors.New("no device")
+
 var backends struct {
 	sync.Mutex
 	open  map[string]OpenBackend
 	cards map[string]Cards
+	fits  map[string]Fits
 }
 
 // Register makes a backend available by name. It is called from init
@@ -53,6 +62,41 @@ func RegisterCards(name string, list Cards) {
 		backends.cards = map[string]Cards{}
 	}
 	backends.cards[name] = list
+}
+
+// RegisterAuto makes AutoDevice choose a backend where a model fits.
+func RegisterAuto(name string, fits Fits) {
+	backends.Lock()
+	defer backends.Unlock()
+	if backends.fits == nil {
+		backends.fits = map[string]Fits{}
+	}
+	backends.fits[name] = fits
+}
+
+// leastAuto is the size of a model from which a device is worth its start: opening a
+// card takes longer than a CPU needs for the texts that a smaller model is asked for.
+const leastAuto = 64 << 20
+
+// AutoDevice is the device that a model of some bytes runs on if nobody names one, or
+// "" for the CPU. why says in one line why a device that is there is not taken.
+func AutoDevice(bytes int64) (device string, why error) {
+	if bytes < leastAuto {
+		return "", nil
+	}
+	backends.Lock()
+	all := maps.Clone(backends.fits)
+	backends.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		err := all[name](bytes)
+		if err == nil {
+			return name, nil
+		}
+		if !errors.Is(err, ErrAbsent) && why == nil {
+			why = err
+		}
+	}
+	return "", why
 }
 
 // AllCards lists the cards of all backends that have such, "cuda:0 ...", and the

@@ -51,7 +51,7 @@ func TestExtremeNumbers(t *testing.T) {
 	for _, o := range []Options{
 		{Ctx: math.MaxInt}, {Ctx: math.MinInt}, {Ctx: 1}, {MaxBatchTokens: math.MinInt}, {MaxSeqs: -1}, {KVBlocks: math.MinInt}, {KVBlocks: 1, Ctx: 100}, {Workers: -1}, {CloseTimeout: -1},
 	} {
-		if _, err := o.withDefaults(open(t, "llama", ref.New(), Options{}).cfg); !errors.Is(err, ErrInput) {
+		if _, err := o.withDefaults(open(t, "llama", ref.New(), Options{}).cfg, plan.RunSizes{}); !errors.Is(err, ErrInput) {
 			t.Errorf("%+v: %v, expected ErrInput", o, err)
 		}
 	}

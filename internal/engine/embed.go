@@ -120,7 +120,7 @@ func (e *Engine) embedderOf(o model.EmbedOptions) *embedder {
 func (m *embedder) compile(ctx context.Context, coarse bool) error {
 	e, labels := m.eng, plan.ProfileLabels{Phases: []string{kindNames[m.kind]}}
 	// A text is one sequence of one run, however long it is.
-	g, p, out, err := m.build(tensor.Bind{T: max(e.opts.MaxBatchTokens, m.most), S: e.opts.MaxSeqs, R: 1})
+	g, p, out, err := m.build(tensor.Bind{T: max(e.opts.MaxBatchTokens, m.most), S: e.texts, R: 1})
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (m *embedder) compile(ctx context.Context, coarse bool) error {
 func (m *embedder) openCoarse(ctx context.Context, name string, labels plan.ProfileLabels) ([]*worker, error) {
 	e := m.eng
 	t := min(CoarseRunTokens, max(e.opts.MaxBatchTokens, m.most))
-	g, p, out, err := m.build(tensor.Bind{T: t, S: min(t, e.opts.MaxSeqs), R: 1})
+	g, p, out, err := m.build(tensor.Bind{T: t, S: min(t, e.texts), R: 1})
 	if err != nil {
 		return nil, err
 	}

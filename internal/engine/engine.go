@@ -44,8 +44,8 @@ var (
 
 // Options configure an engine. Zero values mean the defaults.
 type Options struct {
-	MaxBatchTokens int          // tokens of one run: 512
-	MaxSeqs        int          // sequences of one run: 64
+	MaxBatchTokens int          // tokens of one run: what the backend names (plan.RunSizes), or 512
+	MaxSeqs        int          // sequences of one run: 64, and what the backend names if the run embeds or ranks
 	Ctx            int          // tokens of one generation, prompt included: what the model has, at most 4096
 	KVBlocks       int          // blocks of 64 tokens in the KV cache: two full contexts
 	KVType         tensor.DType // encoding of the KV cache, one of graph.KVTypes
@@ -71,13 +71,13 @@ const (
 	defaultCtx         = 4096
 )
 
-func (o Options) withDefaults(c *model.Config) (Options, error) {
+func (o Options) withDefaults(c *model.Config, r plan.RunSizes) (Options, error) {
 	for _, f := range []struct {
 		name   string
 		value  *int
 		preset int
 	}{
-		{"MaxBatchTokens", &o.MaxBatchTokens, defaultBatchTokens},
+		{"MaxBatchTokens", &o.MaxBatchTokens, cmp.Or(r.Tokens, defaultBatchTokens)},
 		{"MaxSeqs", &o.MaxSeqs, defaultSeqs},
 		{"Ctx", &o.Ctx, min(c.MaxSeq, defaultCtx)},
 		{"KVBlocks", &o.KVBlocks, 0},
@@ -114,6 +114,7 @@ type Engine struct {
 	be      plan.Backend
 	caps    plan.Caps
 	opts    Options
+	texts   int // sequences of a run that embeds or ranks
 	weights *plan.WeightSet
 	base    context.Context // of runs that serve several callers
 	stats   counters
@@ -141,12 +142,14 @@ type Engine struct {
 // Open makes an engine. Model and backend stay the caller's to close, after
 // the engine.
 func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
-	o, err := o.withDefaults(m.Config())
+	caps := be.Caps()
+	texts := cmp.Or(o.MaxSeqs, caps.Runs.Texts, defaultSeqs)
+	o, err := o.withDefaults(m.Config(), caps.Runs)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		model: m, cfg: m.Config(), be: be, caps: be.Caps(), opts: o,
+		model: m, cfg: m.Config(), be: be, caps: caps, opts: o, texts: min(texts, o.MaxBatchTokens),
 		weights:   plan.NewWeightSet(be, m),
 		base:      profile.WithRecorder(context.Background(), o.Recorder),
 		embedders: map[model.EmbedOptions]*embedder{},

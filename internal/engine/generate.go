@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"hotpath/internal/graph"
 	"hotpath/internal/kv"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
@@ -56,6 +57,9 @@ type Stream struct {
 	limit    int        // tokens at which the text ends
 	composed bool       // in the batch that is being put together
 	row      int        // of the logits, -1 where none is wanted
+	aloft    int        // runs in flight with tokens of it
+	pending  int        // ids that runs in flight draw: part of the text, and not in tokens yet
+	last     int        // row of the newest of them
 	drawn    struct {   // the step's token
 		id  int32
 		err error
@@ -166,13 +170,22 @@ func (e *Engine) openGenerator(ctx context.Context) (*generator, error) {
 // returns ids; elsewhere logits come back and the host draws.
 func (g *generator) compile(ctx context.Context) error {
 	e := g.eng
-	if e.caps.Async {
-		built, p, err := e.model.BuildSampled(g.most(), e.kvLayout(e.opts.KVBlocks))
+	// A device that lacks the ops of the second layout waits for each id.
+	for _, resumes := range []bool{true, false} {
+		if !e.caps.Async {
+			break
+		}
+		g.layout = e.kvLayout(e.opts.KVBlocks)
+		g.layout.Resumes = resumes && !e.cfg.RopeRestarts
+		built, p, err := e.model.BuildSampled(g.most(), g.layout)
 		if err != nil {
 			return err
 		}
-		if e.be.Supports(p.IDs.Node) {
-			r, err := e.newRunner(ctx, "generate", built, p, p.IDs, 1, plan.CompileOptions{}, generateLabels)
+		own := func(n *graph.Node) bool {
+			return n.Op == graph.OpSample || n.Op == graph.OpResume || n.Op == graph.OpKeep
+		}
+		if !slices.ContainsFunc(built.Nodes, func(n *graph.Node) bool { return own(n) && !e.be.Supports(n) }) {
+			r, err := e.newRunner(ctx, "generate", built, p, p.IDs, 2, plan.CompileOptions{}, generateLabels)
 			if err != nil {
 				return err
 			}
@@ -181,7 +194,8 @@ func (g *generator) compile(ctx context.Context) error {
 			return nil
 		}
 	}
-	built, p, err := e.model.BuildGenerate(g.most(), e.kvLayout(e.opts.KVBlocks))
+	g.layout = e.kvLayout(e.opts.KVBlocks)
+	built, p, err := e.model.BuildGenerate(g.most(), g.layout)
 	if err != nil {
 		return err
 	}
@@ -211,7 +225,7 @@ func (g *generator) openLogits(ctx context.Context) error {
 	}
 	e := g.eng
 	return g.logitsProg.open(ctx, e, func(ctx context.Context) error {
-		built, p, err := e.model.BuildGenerate(g.most(), e.kvLayout(e.opts.KVBlocks))
+		built, p, err := e.model.BuildGenerate(g.most(), g.layout)
 		if err != nil {
 			return err
 		}
@@ -321,6 +335,13 @@ func (s *Stream) over() bool {
 	return s.ended || s.quit
 }
 
+// ends reports whether the stream has ended for its reader.
+func (s *Stream) ends() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
 // push takes the next token from the step loop.
 func (s *Stream) push(id int32) {
 	if s.req.End != nil && s.req.End(id) {
@@ -355,9 +376,12 @@ func (s *Stream) leave() {
 func (g *generator) abort(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.flying != nil {
+		_ = g.flying.at.wait() // its slot is used again
+	}
 	streams := slices.Concat(g.active, g.waiting, g.arrived)
 	g.active, g.waiting, g.arrived, g.spare = nil, nil, nil, nil
-	g.pool, g.looping = kv.NewPool(g.eng.opts.KVBlocks), false
+	g.pool, g.looping, g.flying = kv.NewPool(g.eng.opts.KVBlocks), false, nil
 	g.count()
 	for _, s := range streams {
 		s.seq = nil

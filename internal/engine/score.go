@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,11 +13,9 @@ import (
 )
 
 // Bounds of a scoring run. Each scored row has logits over the whole vocabulary,
-// which is most of the run's memory. Tokens that are only read cost little.
-const (
-	scoreTokens = 512
-	scoreRows   = 256
-)
+// which is most of the run's memory. Tokens that are only read cost little. A backend
+// may name another number of rows (plan.RunSizes); the tokens are twice as many.
+const scoreRows = 256
 
 // scorer computes likelihoods. Its queue merges calls. The bits of a text do not
 // depend on the other texts of its run.
@@ -90,8 +89,9 @@ func (e *Engine) openScorer(ctx context.Context) (*scorer, error) {
 
 func (s *scorer) compile(ctx context.Context) error {
 	e := s.eng
-	t := min(e.opts.MaxBatchTokens, scoreTokens)
-	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, scoreRows)}
+	rows := cmp.Or(e.caps.Runs.Scored, scoreRows)
+	t := min(e.opts.MaxBatchTokens, 2*rows)
+	b := tensor.Bind{T: t, S: min(e.opts.MaxSeqs, t), R: min(t, rows)}
 	// At most one text continues from run to run at a time. All other texts of a
 	// run begin and end in it.
 	slots := 1

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
 	"hotpath/internal/kv"
+	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/profile"
 )
@@ -25,6 +25,7 @@ type generator struct {
 	logitsProg      program
 	sess            *plan.Session // of the first of them
 	maxBlocks       int           // per sequence
+	layout          model.KVLayout
 	pool            *kv.Pool
 	// uniform reports that the bits of a token do not depend on the other tokens
 	// of its step.
@@ -42,6 +43,10 @@ type generator struct {
 	active  []*Stream // by admission
 	spare   []*kv.Sequence
 	draws   *draws
+	flying  *flight   // the step that the device computes, if the loop has not waited for it yet
+	flights [2]flight // see flight.go
+	next    [1]int32  // token of a stream whose id has not come back yet
+	short   bool      // a stream of the step has no block, and blocks of others may be in use
 }
 
 func newGenerator(e *Engine) *generator {
@@ -74,6 +79,9 @@ func (g *generator) loop() {
 // gather accepts new streams, removes ended ones and admits waiting ones. It
 // returns false if no stream is left; the loop must then end.
 func (g *generator) gather() bool {
+	if g.flying != nil && (g.eng.closing.Load() || g.flying.over()) {
+		g.land(g.flying)
+	}
 	if !g.collect() {
 		return false
 	}
@@ -101,8 +109,8 @@ func (g *generator) sweep() {
 		if closing {
 			s.finish(Running, ErrClosed)
 		}
-		if !s.over() {
-			return false
+		if s.aloft > 0 || !s.over() {
+			return false // a run in flight still writes into its blocks
 		}
 		g.retire(s)
 		s.record()
@@ -154,65 +162,6 @@ func (g *generator) admit() {
 		g.waiting = slices.Delete(g.waiting, 0, 1)
 		g.active = append(g.active, s)
 	}
-}
-
-// step composes a batch, runs it and hands out tokens.
-func (g *generator) step() {
-	_, end := profile.Scope(g.eng.base, "batch")
-	r := g.pick()
-	g.at = r.workers[0]
-	r.sess.SetPhase(g.compose())
-	g.count()
-	if g.eng.opts.Recorder != nil {
-		g.share(r.sess)
-	}
-	end()
-	g.eng.stats.steps.Add(1)
-	tokens := g.at.Bind.T
-	if !g.uniform {
-		tokens = max(tokens, g.asked)
-		r.sess.AtLeast(tokens)
-	}
-	if err := g.at.runBatch(g.context()); err != nil {
-		for _, s := range g.active {
-			if s.composed {
-				s.finish(Running, err)
-			}
-		}
-		return
-	}
-	_, end = profile.Scope(g.eng.base, "sample")
-	defer end()
-	g.draws.streams = g.draws.streams[:0]
-	for _, s := range g.active {
-		if !s.composed {
-			continue
-		}
-		class := g.class(tokens, s.fed == 1)
-		for i := s.seq.Len() - s.fed; i < s.seq.Len(); i++ {
-			s.classes[i] = class
-		}
-		if !g.long(s) {
-			s.seq.Commit(class)
-		}
-		if s.row >= 0 {
-			g.draws.streams = append(g.draws.streams, s)
-		}
-	}
-	if r == g.sampled {
-		g.draws.collect(g.at.ids)
-	} else {
-		g.draws.drawAll(r.sess.Active(), g.eng.caps.Coarse)
-	}
-	for _, s := range g.draws.streams {
-		if s.drawn.err != nil {
-			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), s.drawn.err))
-			continue
-		}
-		s.push(s.drawn.id)
-		g.outgrown(s)
-	}
-	clear(g.draws.streams)
 }
 
 // pick chooses the program of a step: the program that samples on the device,
@@ -319,9 +268,18 @@ func (g *generator) feed(s *Stream) {
 			n-- // leave two tokens for the next step: a single query takes other attention kernels
 		}
 	}
-	err := w.AddCached(s.seq, s.tokens[from:from+n], length)
+	tokens := g.next[:]
+	if from == len(s.tokens) { // the id that a run in flight draws
+		if from+1 >= s.limit {
+			return // it ends the text
+		}
+		g.next[0] = int32(-1 - s.last)
+	} else {
+		tokens = s.tokens[from : from+n]
+	}
+	err := w.AddCached(s.seq, tokens, length)
 	for errors.Is(err, kv.ErrNoBlocks) && g.preempt(s) {
-		err = w.AddCached(s.seq, s.tokens[from:from+n], length)
+		err = w.AddCached(s.seq, tokens, length)
 	}
 	if err != nil {
 		return // it waits until others end
@@ -331,7 +289,7 @@ func (g *generator) feed(s *Stream) {
 		g.asked = max(g.asked, s.prefill)
 		g.eng.stats.prompt.Add(int64(n))
 	}
-	if from+n == len(s.tokens) {
+	if from+n == len(s.tokens)+s.pending {
 		s.row = w.Want(w.Bind.T - 1)
 		if w.Sampling != nil {
 			s.asks(w)
@@ -342,8 +300,13 @@ func (g *generator) feed(s *Stream) {
 // preempt returns the youngest stream that is neither s nor in the batch to the
 // queue. Later its tokens are read from the cache or computed again. Its
 // generated tokens are computed one at a time, as before: computing them together
-// would give other bits.
+// would give other bits. While a run is in flight no stream is returned: the step
+// after it will be composed without one (short).
 func (g *generator) preempt(s *Stream) bool {
+	if g.flying != nil {
+		g.short = true
+		return false
+	}
 	for i := len(g.active) - 1; i >= 0; i-- {
 		v := g.active[i]
 		if v == s {

@@ -3,10 +3,12 @@
 // peers get the same.
 //
 //	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096" -work "train 32x1024"
+//	gpubench -m DIR -work "soak 1000"
+//	gpubench -work "gemm 512x2048x2048"
 //
-// Training reads DIR/data.txt. With -shape minilm or smollm2 in place of -m the model
-// is made with random weights; what embedding reaches of the device's rate is shown
-// where the backend measures that.
+// Training reads DIR/data.txt. Products need no model; their tok_s are TFLOP/s. With
+// -shape minilm or smollm2 in place of -m the model is made with random weights; what
+// embedding reaches of the device's rate is shown where the backend measures that.
 package main
 
 import (
@@ -23,9 +25,11 @@ import (
 
 	"hotpath"
 	_ "hotpath/cuda"
+	"hotpath/internal/backend/cuda"
 	"hotpath/internal/backend/opencl"
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
+	"hotpath/internal/plan"
 	"hotpath/internal/sample"
 	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
@@ -43,7 +47,8 @@ func (w *works) Set(s string) error { *w = append(*w, s); return nil }
 
 type bench struct {
 	path, device, precision, profile string
-	rounds                           int
+	rounds, tokens                   int
+	oldCodes                         bool
 	budget                           time.Duration
 	shape                            string
 	rate                             float64 // f32 operations per second that were measured; 0: unknown
@@ -59,7 +64,9 @@ func main() {
 	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds at most")
 	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
-	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS" or "train SEQSxTOKENS"; may be repeated`)
+	flag.IntVar(&b.tokens, "tokens", 0, "tokens per run at most; 0 for the device's default")
+	flag.BoolVar(&b.oldCodes, "old-codes", false, "on a card, decode Q8_0, Q4_0 and Q4_1 by the kernels in f32")
+	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS", "train SEQSxTOKENS", "soak CALLS" or "gemm MxNxK"; may be repeated`)
 	flag.Parse()
 	remove, err := b.prepare()
 	if err != nil {
@@ -128,8 +135,12 @@ func (b *bench) rates() error {
 // one opens the model anew: each kind of work has sizes of its own.
 func (b *bench) one(i int, work string) error {
 	var what string
-	var seqs, tokens int
+	var seqs, tokens, calls, n int
 	switch {
+	case scan(work, "gemm %dx%dx%d", &seqs, &n, &tokens):
+		return b.gemm(work, seqs, n, tokens)
+	case scan(work, "soak %d", &calls):
+		what = "soak"
 	case scan(work, "embed %dx%d", &seqs, &tokens):
 		what = "embed"
 	case scan(work, "decode %d", &seqs):
@@ -139,7 +150,7 @@ func (b *bench) one(i int, work string) error {
 	case scan(work, "train %dx%d", &seqs, &tokens):
 		return b.train(work, seqs, tokens)
 	default:
-		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS, prefill TOKENS or train SEQSxTOKENS")
+		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS, prefill TOKENS, train SEQSxTOKENS, soak CALLS or gemm MxNxK")
 	}
 	st, err := weights.Open(b.path)
 	if err != nil {
@@ -150,17 +161,17 @@ func (b *bench) one(i int, work string) error {
 	if err != nil {
 		return err
 	}
-	be, err := engine.NewBackend(b.device, engine.BackendOptions{Precision: b.precision})
+	be, err := b.backend()
 	if err != nil {
 		return err
 	}
 	defer be.Close()
-	// Runs of 32768 tokens at most: the host composes the next one meanwhile.
-	o := engine.Options{MaxBatchTokens: min(max(seqs*tokens, 512), 32768), MaxSeqs: max(seqs, 1), KVType: tensor.F16}
-	if what == "prefill" {
-		o.MaxBatchTokens = tokens
+	if what == "soak" {
+		return b.soak(work, be, m, calls)
 	}
+	o := engine.Options{MaxBatchTokens: b.tokens, KVType: tensor.F16}
 	if what != "embed" {
+		o.MaxSeqs = max(seqs, 1)
 		o.Ctx = min(m.Config().MaxSeq, max(256, tokens+64))
 		o.KVBlocks = (seqs + 1) * (o.Ctx/64 + 1)
 		o.NoPrefix = true
@@ -220,6 +231,14 @@ func (b *bench) one(i int, work string) error {
 		return err
 	}
 	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+}
+
+// backend opens the device.
+func (b *bench) backend() (plan.Backend, error) {
+	if b.device == "cuda" && b.oldCodes {
+		return cuda.New(cuda.Options{F32: b.precision == "f32", OldCodes: true})
+	}
+	return engine.NewBackend(b.device, engine.BackendOptions{Precision: b.precision})
 }
 
 // report prints the median of rounds that take count tokens each.

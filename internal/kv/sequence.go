@@ -70,13 +70,22 @@ func (s *Sequence) Append(tokens, slots []int32) error {
 // Commit says that the keys and values of all tokens are written, those that
 // were appended since the last call in a class: full blocks can serve others
 // from now on.
-func (s *Sequence) Commit(class Class) {
-	for ; s.known < s.length; s.known++ {
+func (s *Sequence) Commit(class Class) { s.CommitTo(s.length, class) }
+
+// CommitTo is Commit of the first n tokens: the others are still being computed.
+func (s *Sequence) CommitTo(n int, class Class) {
+	for ; s.known < n; s.known++ {
 		s.pool.blocks[s.blocks[s.known/BlockTokens]].classes[s.known%BlockTokens] = class
 	}
-	for ; (s.done+1)*BlockTokens <= s.length; s.done++ {
+	for ; (s.done+1)*BlockTokens <= n; s.done++ {
 		s.pool.publish(s.blocks[s.done], s.chain(s.done))
 	}
+}
+
+// Name tells which token is at position i, for one that had a slot before it was
+// known. It must come before CommitTo of more than i tokens.
+func (s *Sequence) Name(i int, token int32) {
+	s.pool.blocks[s.blocks[i/BlockTokens]].tokens[i%BlockTokens] = token
 }
 
 // chain names the content before block i.

@@ -23,6 +23,7 @@ type Ports struct {
 	Targets    *graph.Value // [R] the ids that should come; negative: ignored
 	Sampling   *graph.Value // [R,SampleLen] how the token of a row is drawn
 	Random     *graph.Value // [R,2] random number of the draw
+	Last       *graph.Value // [most R] state: ids of the run before; nil where tokens never refer to it
 	Hyper      *graph.Value // [HyperLen] of the optimizer
 	Dropout    *graph.Value // [DropoutLen] key of all dropouts; nil where there are none
 	Smoothing  *graph.Value // [1] bits of the share of label smoothing; nil where there is none
@@ -43,6 +44,9 @@ type KVLayout struct {
 	Blocks          int          // of the whole cache
 	MaxBlocksPerSeq int          // width of the block table
 	Type            tensor.DType // one of graph.KVTypes
+	// Resumes gives BuildSampled, and the BuildGenerate that shares its state, a place
+	// for the ids of the run before (graph.OpResume).
+	Resumes bool
 }
 
 // maxKVBlocks keeps the row numbers of a cache within int32.
@@ -104,7 +108,8 @@ func (m *Model) BuildGenerate(most tensor.Bind, kv KVLayout) (*graph.Graph, *Por
 }
 
 // BuildSampled is tokens to the tokens that are drawn for rows R, over a KV cache:
-// logits stay where they are computed.
+// logits stay where they are computed. If the layout resumes, the ids stay there too,
+// for the next run.
 func (m *Model) BuildSampled(most tensor.Bind, kv KVLayout) (*graph.Graph, *Ports, error) {
 	c, p, err := m.cached(most, kv)
 	if err != nil {
@@ -114,6 +119,9 @@ func (m *Model) BuildSampled(most tensor.Bind, kv KVLayout) (*graph.Graph, *Port
 	p.Sampling = c.Input("sampling", tensor.F32, tensor.Rows(rows, graph.SampleLen))
 	p.Random = c.Input("random", tensor.I32, tensor.Rows(rows, 2))
 	p.IDs = c.Sample("sample", m.logits(c, p), p.Sampling, p.Random)
+	if p.Last != nil {
+		c.Keep("keep", p.Last, p.IDs)
+	}
 	g, err := c.Freeze(p.IDs)
 	return g, p, err
 }
@@ -144,6 +152,10 @@ func (m *Model) cached(most tensor.Bind, kv KVLayout) (*Context, *Ports, error) 
 	}
 	c, p := m.context(b), &Ports{}
 	c.tokens(p)
+	if kv.Resumes {
+		p.Last = c.State("last", graph.RoleOther, tensor.I32, tensor.Static(most.R))
+		c.Tokens = c.Resume("resume", p.Tokens, p.Last)
+	}
 	seqs := tensor.Of(tensor.S, 1)
 	p.Slots = c.Input("slots", tensor.I32, tensor.Rows(tensor.Of(tensor.T, 1)))
 	p.KVLen = c.Input("kv_len", tensor.I32, tensor.Rows(seqs))

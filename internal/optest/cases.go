@@ -148,6 +148,17 @@ func Cases() []Case {
 		// Through a table, since outputs are floats.
 		return one(b.Embed("y", b.F32(tensor.Fixed(53), 5), b.Sample("ids", b.F32(dimR, 53), how, draw), 0))
 	}})
+	cs = append(cs, Case{Name: "ids of the run before", NoGrad: true, Build: func(b *Bench) []*graph.Value {
+		ids := b.I32(dimR, 0, func(i int) int32 { return int32(i*i%54) - 1 }) // -1: none
+		last := b.Keep("keep", b.State("last", graph.RoleOther, tensor.I32, tensor.Static(b.Bind.R)), ids)
+		tokens := b.I32(dimT, 0, func(i int) int32 {
+			if i%3 == 1 {
+				return int32(i % 53)
+			}
+			return -1 - int32(i*5%b.Bind.R)
+		})
+		return one(b.Embed("y", b.F32(tensor.Fixed(53), 5), b.Resume("resume", tokens, last), 0))
+	}})
 	cs = append(cs, Case{Name: "positions", Build: func(b *Bench) []*graph.Value {
 		// Through a table, since outputs are floats.
 		return one(b.Embed("y", b.F32(tensor.Fixed(b.Bind.T+1), 5), b.Positions("p", b.ids(7), b.Starts(), 3), 0))

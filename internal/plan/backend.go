@@ -68,10 +68,20 @@ type Caps struct {
 	// while the device computes the previous one. The backend computes the runs
 	// of a session in the order in which they were enqueued.
 	Async bool
+	// Runs are the sizes of runs on this backend unless the caller asks for others.
+	// Zero: those that suit a CPU.
+	Runs RunSizes
 	// Host runs nodes that the backend does not support on the host, by their
 	// reference implementations. Without it a program with such a node is
 	// refused.
 	Host bool
+}
+
+// RunSizes are the largest runs that an engine composes.
+type RunSizes struct {
+	Tokens int // of any run
+	Texts  int // of a run that embeds or ranks
+	Scored int // rows of logits of a run that scores
 }
 
 // Weight is a tensor of the file on its way into a backend.

@@ -23,8 +23,7 @@ type Format struct {
 	Stored bool
 	// Holds reports whether rows of cols values can have the format; nil: all.
 	Holds func(cols int) bool
-	// Bytes is the size of rows x cols values; nil: as many as in the value's own
-	// type.
+	// Bytes is the size of rows x cols values; nil: that of the plain rows.
 	Bytes func(rows, cols int) int64
 	// Encode writes rows x cols plain f32 values in the format.
 	Encode func(dst []byte, src []float32, rows, cols int)

@@ -11,7 +11,8 @@ import (
 // 32: the same bytes, in another order.
 type i8class struct{}
 
-// i8Panels has as many bytes as the file's rows, up to whole panels.
+// i8Panels has as many bytes as the file's rows, up to whole panels. Their size
+// depends on the file's type, which a size function does not know.
 var i8Panels = &plan.Format{Name: "i8 panels"}
 
 func (i8class) rules(q request) (few, many []plan.Rule) {

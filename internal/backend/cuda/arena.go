@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"unsafe"
 
 	"hotpath/internal/backend/device"
@@ -22,6 +23,12 @@ func (b *Backend) Read(dst []byte, from address) error {
 // Write copies to the card.
 func (b *Backend) Write(to address, src []byte) error {
 	return b.do(func() error { return b.drv.write(to, src) })
+}
+
+// ioArena also knows what the card has of the inputs.
+type ioArena struct {
+	*device.IOArena
+	changes map[int64]*changes // of inputs, by their offset
 }
 
 // hostAt is where the card sees a byte of host memory that it reaches.
@@ -49,7 +56,11 @@ func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 	}
 	a := device.NewArena(at, b.pool, b)
 	if c == plan.IO {
-		return device.NewIOArena(a, host, func() error { return b.do(func() error { return b.drv.hostFree(host) }) }), nil
+		io := &ioArena{changes: map[int64]*changes{}}
+		io.IOArena = device.NewIOArena(a, host, func() error {
+			return b.do(func() error { return errors.Join(b.drv.hostFree(host), io.freeLists(b.drv)) })
+		})
+		return io, nil
 	}
 	return a, nil
 }

@@ -80,6 +80,10 @@ func (a *args) put(v any) {
 		a.u64(uint64(v.at))
 		a.put(v.half)
 		a.align(8)
+	case drop:
+		a.u64(uint64(v.key))
+		a.i32(int(v.salt))
+		a.align(8)
 	case out:
 		a.u64(uint64(v.plain))
 		a.u64(uint64(v.half))

@@ -32,6 +32,17 @@ func flashHead(head int) int {
 	return 0
 }
 
+// drop is the dropout of attention's weights, as Drop in attention.cu.
+type drop struct {
+	key  address // 0: none
+	salt uint32
+}
+
+// dropOf is the dropout of a node, whose key is its last operand.
+func (b *binder) dropOf(n *graph.Node) drop {
+	return drop{b.Value(n.In[len(n.In)-1]), n.Attr.(graph.AttentionAttr).Salt}
+}
+
 func bindAttention(b *binder, n *graph.Node) {
 	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
 	if !b.checkHead(n, a.HeadDim) {
@@ -53,15 +64,19 @@ func bindAttention(b *binder, n *graph.Node) {
 				qkv[i] = b.rounded(n.In[i], qkv[i])
 			}
 		}
-		b.launch(fmt.Sprintf("k_flash_%d_f32", d), [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
-			b.Value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse)
+		kernel, operands := fmt.Sprintf("k_flash_%d_f32", d), []any{b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
+			b.Value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse}
+		if n.DropsWeights() {
+			kernel, operands = fmt.Sprintf("k_flash_drop_%d", d), append(operands, b.dropOf(n))
+		}
+		b.launch(kernel, [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, operands...)
 		return
 	}
 	if few && a.HeadDim <= fewHead {
-		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.Value(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols)
+		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.Value(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
 		return
 	}
-	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols)
+	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
 }
 
 // singleQueries is up to how many rows each query reads the cache by itself: such
@@ -104,7 +119,7 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 		b.flashGrad(n, a, seqs)
 		return
 	}
-	operands := []any{b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), b.Value(n.In[6]), rel, relCols}
+	operands := []any{b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), b.Value(n.In[6]), rel, relCols, b.dropOf(n)}
 	if dq := b.Value(n.Out[0]); dq != 0 {
 		b.warps("k_attention_dq", b.Most(q)*a.Heads, append([]any{q.Shape.Outer, seqs, a, dq}, operands...)...)
 	}
@@ -132,11 +147,15 @@ func (b *binder) flashGrad(n *graph.Node, a graph.AttentionAttr, seqs tensor.Dim
 		operands = append(operands, b.rounded(v, in{at: b.Value(v)}).at)
 	}
 	operands = append(operands, b.Value(n.In[4]), delta, b.Value(n.In[6]))
+	kernel := "k_flash_"
+	if n.DropsWeights() {
+		kernel, operands = "k_flash_drop_", append(operands, b.dropOf(n))
+	}
 	blocks, d := (b.Most(q)+127)/128, flashHead(a.HeadDim)
 	if dq := b.Value(n.Out[0]); dq != 0 {
-		b.launch(fmt.Sprintf("k_flash_dq_%d", d), [3]int{blocks, a.Heads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dq}, operands...)...)
+		b.launch(fmt.Sprintf("%sdq_%d", kernel, d), [3]int{blocks, a.Heads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dq}, operands...)...)
 	}
 	if dk, dv := b.Value(n.Out[1]), b.Value(n.Out[2]); dk != 0 || dv != 0 {
-		b.launch(fmt.Sprintf("k_flash_dkv_%d", d), [3]int{blocks, a.KVHeads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
+		b.launch(fmt.Sprintf("%sdkv_%d", kernel, d), [3]int{blocks, a.KVHeads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
 	}
 }

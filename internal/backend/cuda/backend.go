@@ -12,7 +12,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -28,6 +27,9 @@ type Options struct {
 	F32  bool // products in f32; otherwise operands are rounded to bf16
 	// Narrow rounds the operands of narrow products too: tests have no others.
 	Narrow bool
+	// OldCodes multiplies single rows of blocks of codes in f32 at the default
+	// precision too, so that gpubench can measure both kernels.
+	OldCodes bool
 }
 
 // narrow is the number of values from which operands are rounded. Below it products
@@ -41,10 +43,11 @@ func (b *Backend) inF32(k int) bool { return b.opts.F32 || k < narrow && !b.opts
 
 // Backend is one card.
 type Backend struct {
-	opts  Options
-	drv   driver
-	pool  *device.Pool
-	funcs map[string]function
+	opts   Options
+	drv    driver
+	memory *memory
+	pool   *device.Pool
+	funcs  map[string]function
 	// wgmma says that the card has compute capability 9.0, whose kernels multiply by
 	// warpgroups and may begin before those before them have ended.
 	wgmma bool
@@ -63,11 +66,13 @@ func New(o Options) (*Backend, error) {
 }
 
 func newBackend(o Options, drv driver) (*Backend, error) {
-	b := &Backend{opts: o, drv: drv, pool: device.NewPool(&memory{drv: drv}), funcs: map[string]function{}}
+	b := &Backend{opts: o, drv: drv, memory: &memory{drv: drv}, funcs: map[string]function{}}
+	b.pool = device.NewPool(b.memory)
 	c := drv.describe().Capability
 	b.wgmma = c == [2]int{9, 0}
-	if c[0] < 8 {
-		return nil, errors.Join(fmt.Errorf("%w: %s has compute capability %d.%d, expected 8.0 or more", ErrDevice, drv.describe().Name, c[0], c[1]), drv.close())
+	if c[0] < leastCapability {
+		_ = drv.close()
+		return nil, tooOld(drv)
 	}
 	err := b.do(func() error {
 		image, err := image(drv.describe().Capability)
@@ -88,15 +93,29 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
+		for _, name := range codeKernels() {
+			if err := drv.setShared(b.funcs[name], codeShared); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
 		if err := drv.setShared(b.funcs["k_wide"], wideShared(wideSteps)); b.wgmma && err != nil {
 			return fmt.Errorf("kernel k_wide: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, drv.close())
+		_ = drv.close() // a card that failed fails here too, and the first error says why
+		return nil, err
 	}
 	return b, nil
+}
+
+// leastCapability is the compute capability that kernels are compiled for at least.
+const leastCapability = 8
+
+func tooOld(drv driver) error {
+	d := drv.describe()
+	return fmt.Errorf("%w: %s has compute capability %d.%d, expected %d.0 or more", ErrDevice, d.Name, d.Capability[0], d.Capability[1], leastCapability)
 }
 
 // do calls the driver from a thread that has the card's context.
@@ -124,15 +143,26 @@ func (b *Backend) await(f func() error) error {
 var buckets = []int{device.OneRow, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: runsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+}
+
+// runsFor are the sizes of runs for a card with so many bytes. Large runs fill its
+// units; their activations must leave room for weights and caches.
+func runsFor(memory int64) plan.RunSizes {
+	switch {
+	case memory >= 64<<30:
+		return plan.RunSizes{Tokens: 32768, Texts: 2048, Scored: 1024}
+	case memory >= 15<<30: // cards of 16 GB have a little less
+		return plan.RunSizes{Tokens: 8192, Texts: 1024, Scored: 512}
+	}
+	return plan.RunSizes{Tokens: 2048, Texts: 256}
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
-// activation: those behind device.LastAct have no case in elementwise.cu. None drops
-// weights of attention.
+// activation: those behind device.LastAct have no case in elementwise.cu.
 func (*Backend) Supports(n *graph.Node) bool {
 	a, acts := n.Attr.(graph.ActAttr)
-	return ops[n.Op.Name] != nil && (!acts || a.Kind <= device.LastAct) && !n.DropsWeights()
+	return ops[n.Op.Name] != nil && (!acts || a.Kind <= device.LastAct)
 }
 
 func (*Backend) Patterns() []plan.Pattern { return patterns }
@@ -159,6 +189,22 @@ func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
 		w.Drop()
 	}
 	return p, nil
+}
+
+// Memory is what the driver gave.
+type Memory struct {
+	Allocations int   // calls of the driver so far
+	Free, Total int64 // of the card
+}
+
+// Memory asks the driver.
+func (b *Backend) Memory() (m Memory, err error) {
+	err = b.do(func() (err error) {
+		m.Allocations = b.memory.allocations
+		m.Free, m.Total, err = b.drv.memory()
+		return err
+	})
+	return m, err
 }
 
 // Close gives everything back to the driver.

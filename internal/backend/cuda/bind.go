@@ -18,7 +18,7 @@ type binder struct {
 
 // Bind records the launches of a plan.
 func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.Exec, error) {
-	e := &exec{be: b, io: m.Arenas[plan.IO].(*device.IOArena)}
+	e := &exec{be: b, io: m.Arenas[plan.IO].(*ioArena)}
 	e.lanes.Plan = p
 	err := b.do(func() error { return e.record(m) })
 	if err != nil {
@@ -32,7 +32,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, _ plan.BindOptions) (plan.E
 func (e *exec) record(m *plan.Memory) (err error) {
 	p := e.lanes.Plan
 	b := &binder{be: e.be}
-	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.take, copier{e.be.drv}
+	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io.IOArena, e.take, copier{e.be.drv}
 	if e.host, err = e.be.drv.hostAlloc(hostBytes(p)); err != nil {
 		return err
 	}
@@ -44,6 +44,16 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	e.lanes.In, e.lanes.Out = device.Travel(p)
 	inputs, outputs := parts(e.lanes.In, e.io, false), parts(e.lanes.Out, e.io, true)
+	for i := range inputs {
+		if t := &inputs[i]; t.bytes >= leastRow {
+			in := &e.lanes.In[i]
+			c, err := e.io.changesOf(e.be.drv, in.Offset, in.Size(p.Graph.Max))
+			if err != nil {
+				return err
+			}
+			t.changes = hostAt(c.list, 0)
+		}
+	}
 	in, err := e.table(inputs)
 	if err != nil {
 		return err
@@ -99,12 +109,13 @@ type travels struct {
 	to, from      address
 	sym, mul, add int32
 	bytes         int32
+	changes       address // 0: all rows travel
 }
 
 // parts are values as the kernel takes them; back: from the card to the host.
-func parts(values []device.Travels, io *device.IOArena, back bool) (out []travels) {
+func parts(values []device.Travels, io *ioArena, back bool) (out []travels) {
 	for _, v := range values {
-		t := travels{io.At + address(v.Offset), hostAt(io.Host(), v.Offset), int32(v.Rows.Sym), int32(v.Rows.Mul), int32(v.Rows.Add), int32(v.Bytes)}
+		t := travels{io.At + address(v.Offset), hostAt(io.Host(), v.Offset), int32(v.Rows.Sym), int32(v.Rows.Mul), int32(v.Rows.Add), int32(v.Bytes), 0}
 		if back {
 			t.to, t.from = t.from, t.to
 		}

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -85,12 +86,48 @@ type launch struct {
 	whole bool
 }
 
-// failure is an error of a call of the driver.
+// faults say what a code of the driver means for the user, and what helps.
+var faults = map[uintptr]string{
+	2:   "the card has too little free memory",
+	46:  "the card is busy: another process uses it exclusively",
+	100: "the driver finds no card",
+	200: "the card does not take the kernel image of this program",
+	209: "this program has no kernel image for the card",
+	214: "the card's memory has an error that ECC could not correct: reset the card",
+	218: "the driver cannot compile the kernels: version 550 or newer is needed",
+	222: "the driver is too old for the kernels: version 550 or newer is needed",
+	700: "a kernel read or wrote outside of its memory; the card must be opened again",
+	719: "a kernel failed; the card must be opened again",
+	802: "the system's NVLink fabric is not ready",
+	803: "the driver's library and its kernel module have different versions: restart the machine",
+}
+
+// failure is an error of a call of the driver, one line.
 func failure(call string, code uintptr, text string) error {
-	if text == "" {
-		text = "unknown error"
+	said, ok := faults[code]
+	if !ok {
+		said = cmp.Or(text, "unknown error")
 	}
-	return fmt.Errorf("%w: %s: %s (%d)", ErrDevice, call, text, code)
+	err := fmt.Errorf("%w: %s (%s, code %d)", ErrDevice, said, call, code)
+	if code == noDevice {
+		return fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
+	return err
+}
+
+const noDevice = 100
+
+// ErrAbsent says that the machine has no card, or no driver.
+var ErrAbsent = errors.New("no NVIDIA card")
+
+// fits reports why a card with some free bytes cannot hold a model of some size:
+// weights, their activations and a cache take up to half as much again, and a run's
+// buffers at least a gigabyte.
+func fits(bytes, free, total int64) error {
+	if want := bytes + bytes/2 + 1<<30; want > free {
+		return fmt.Errorf("%w: a model of %d MiB wants about %d MiB, %d of %d MiB of the card are free", ErrDevice, bytes>>20, want>>20, free>>20, total>>20)
+	}
+	return nil
 }
 
 func (d description) String() string {

@@ -16,12 +16,13 @@ import (
 type exec struct {
 	be      *Backend
 	lanes   device.Lanes
-	io      *device.IOArena
+	io      *ioArena
 	host    []byte // sizes of the run, then a stamp per step and one before them
 	blocks  []address
 	begins  []int // [step] its first launch; one more at the end
 	list    list
-	stamped list // the same with the card's clock between steps
+	stamped list  // the same with the card's clock between steps
+	sent    int64 // bytes that the last run carried to the card
 	// end is behind the run where marked says so: another run was enqueued since.
 	end    event
 	marked bool
@@ -92,10 +93,12 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	for i, v := range []int{b.T, b.S, b.R} {
 		binary.LittleEndian.PutUint32(e.host[4*i:], uint32(v))
 	}
+	e.sent = e.prepare(b)
 	e.lanes.Begin(b, run)
 	l := e.list
 	if run != nil {
 		l = e.stamped
+		run.Costs[len(e.lanes.Plan.Steps)+device.StepIn].Bytes = e.sent
 	}
 	err := e.be.do(func() error {
 		if o := e.be.last; o != nil && !o.marked {
@@ -111,15 +114,37 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.be.last, e.marked = e, false
 		return nil
 	})
+	if err != nil {
+		e.io.forget()
+	}
 	e.lanes.Launched()
 	return err
+}
+
+// prepare decides what of the inputs travels to the card and returns its bytes, the
+// sizes of the run included.
+func (e *exec) prepare(b tensor.Bind) (bytes int64) {
+	for i := range e.lanes.In {
+		t := &e.lanes.In[i]
+		if t.Bytes < leastRow {
+			bytes += t.Size(b)
+			continue
+		}
+		bytes += e.io.changes[t.Offset].prepare(e.io.Host()[t.Offset:t.Offset+t.Size(b)], t.Bytes)
+	}
+	return bytes + 12
 }
 
 // Wait returns when the outputs are in host memory.
 func (e *exec) Wait() error { return e.lanes.Wait(e.await, e.fold) }
 
 // await waits for the end of the run, not for runs behind it.
-func (e *exec) await() error {
+func (e *exec) await() (err error) {
+	defer func() {
+		if err != nil {
+			e.io.forget()
+		}
+	}()
 	e.be.mu.Lock()
 	marked := e.marked
 	if e.be.last == e {

@@ -1,9 +1,13 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
+
+	"hotpath/internal/tensor"
 )
 
 // fake is a driver without a card: memory is Go's, launches are counted and
@@ -19,9 +23,14 @@ type fake struct {
 	room     int64 // bytes that can be allocated; 0: no limit
 	used     int64
 	failSync error
+	failLoad error
+	failEnd  error         // of close
 	events   map[event]int // replays before the event's mark
 	syncs    int           // waits for all that was replayed
 	broken   []string      // calls outside of enter and leave
+	sizes    tensor.Bind   // of the last replay
+	carried  [2]int64      // bytes to the card and back, of the last replay
+	torn     int           // inputs that the card had otherwise than the host after a transfer
 }
 
 func newFake() *fake {
@@ -114,7 +123,7 @@ func (f *fake) write(dst address, src []byte) error {
 	return err
 }
 
-func (f *fake) load([]byte) (module, error) { return 1, nil }
+func (f *fake) load([]byte) (module, error) { return 1, f.failLoad }
 func (f *fake) function(_ module, name string) (function, error) {
 	return function(len(name)), nil
 }
@@ -132,7 +141,52 @@ func (f *fake) replay(l list) error {
 		return errors.New("replayed what was dropped")
 	}
 	f.replays++
+	f.carried = [2]int64{}
+	for _, l := range f.lists[l] {
+		if l.kernel == "k_transfer" {
+			f.transfer(l.args)
+		}
+	}
 	return nil
+}
+
+// of is the bytes of a value in a run of some sizes.
+func (p *travels) of(b tensor.Bind) int64 {
+	d := tensor.Dim{Sym: tensor.Sym(p.sym), Mul: int(p.mul), Add: int(p.add)}
+	return int64(d.Size(b)) * int64(p.bytes)
+}
+
+// transfer does what k_transfer does, and counts what crosses.
+func (f *fake) transfer(args []byte) {
+	word := func(at uint64) *int32 { return (*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&at))) }
+	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(args[i:]) }
+	bind, sizes, n := u64(0), u64(8), int(binary.LittleEndian.Uint32(args[24:]))
+	b := tensor.Bind{T: int(*word(sizes)), S: int(*word(sizes + 4)), R: int(*word(sizes + 8))}
+	f.sizes = b
+	way := 1
+	if bind != 0 {
+		way, f.carried[0] = 0, f.carried[0]+12
+	}
+	for i := range n {
+		p := (*travels)(unsafe.Pointer(word(u64(16) + uint64(i)*uint64(unsafe.Sizeof(travels{})))))
+		to, from, bytes := unsafe.Slice(word(uint64(p.to)), p.of(b)/4), unsafe.Slice(word(uint64(p.from)), p.of(b)/4), p.of(b)
+		if p.changes != 0 {
+			f.carried[way] += 4
+			if count := *word(uint64(p.changes)); count >= 0 {
+				list := unsafe.Slice(word(uint64(p.changes)+4), 2*count)
+				for k := 0; k < len(list); k += 2 {
+					to[list[k]] = list[k+1]
+				}
+				f.carried[way] += 8 * int64(count)
+				if !slices.Equal(to, from) {
+					f.torn++
+				}
+				continue
+			}
+		}
+		copy(to, from)
+		f.carried[way] += bytes
+	}
 }
 
 func (f *fake) drop(l list) error {
@@ -177,7 +231,7 @@ func (f *fake) dropEvent(e event) error {
 
 func (f *fake) close() error {
 	f.closed = true
-	return nil
+	return f.failEnd
 }
 
 func (f *fake) tensorMap(at address, rows, cols, box int) (tensorMap, error) {

@@ -54,6 +54,32 @@ func Cards() ([]string, error) {
 	return out, err
 }
 
+// Fits reports why the first card cannot take a model of some bytes: ErrAbsent if
+// there is none.
+func Fits(bytes int64) (err error) {
+	drv, err := openDriver(0)
+	if err != nil {
+		return err
+	}
+	if err := drv.enter(); err != nil {
+		return err
+	}
+	defer drv.leave()
+	defer func() {
+		if closed := drv.close(); err == nil {
+			err = closed
+		}
+	}()
+	if c := drv.describe().Capability; c[0] < leastCapability {
+		return tooOld(drv)
+	}
+	free, total, err := drv.memory()
+	if err != nil {
+		return err
+	}
+	return fits(bytes, free, total)
+}
+
 // openDriver opens a card of the machine.
 func openDriver(card int) (driver, error) {
 	d, err := loadDriver()
@@ -71,7 +97,7 @@ func openDriver(card int) (driver, error) {
 func loadDriver() (*libcuda, error) {
 	lib, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no NVIDIA driver (libcuda.so.1) on this machine", ErrDevice)
+		return nil, fmt.Errorf("%w: %w: no NVIDIA driver (libcuda.so.1) on this machine", ErrDevice, ErrAbsent)
 	}
 	d := &libcuda{calls: map[string]uintptr{}}
 	for _, name := range symbols {

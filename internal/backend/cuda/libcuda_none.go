@@ -5,11 +5,17 @@ package cuda
 import "fmt"
 
 func openDriver(int) (driver, error) {
-	return nil, fmt.Errorf("%w: this program was built without it", ErrDevice)
+	return nil, fmt.Errorf("%w: %w: this program was built without CUDA", ErrDevice, ErrAbsent)
 }
 
 // Cards describes the cards of the machine: none in this build.
 func Cards() ([]string, error) {
 	_, err := openDriver(0)
 	return nil, err
+}
+
+// Fits reports that there is no card.
+func Fits(int64) error {
+	_, err := openDriver(0)
+	return err
 }

@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 69740c69198aac677248a3d1a34b6ced9dd8fa3539a0f037fbe842734c6c609e
+// sources: 8df74b3ae3d5b7e46946ce7dcf88e224d9259e5dd07c2fb1f92221420068c184
 var imageHashes = map[string]string{
-	"compute_80.ptx": "2ee749298e2d101788e6d5636b8e649a6ac911589c423ca223c7b579ddfe0d00",
-	"sm_80.cubin":    "619f1c2f88cfbed71a72542ada43d428179c420cbbd67b306fbfd77ede0df7a5",
-	"sm_86.cubin":    "c9192babcd8c214a652af31159178a1acc5732eb6ede469837a89b949484c41b",
-	"sm_89.cubin":    "e42f961ff6ea4282e73add8b8067b86b1b759f2a34f62b43639c7fddd7d65dcc",
-	"sm_90a.cubin":   "da7e4929223c43402e08efc4db841bbf6d7dfe2a6dc3a9c55a9634f65dfbe61f",
+	"compute_80.ptx": "8350b19d2a4aff48985966dfef8a1252b1ae9662143a2b9dfb35603a9e6c39e2",
+	"sm_80.cubin":    "0a6ed9839a533847dade2c7003dda590efddbfc35d46840a3e52ea0215b03739",
+	"sm_86.cubin":    "c43a65134725039f118602f69acef5478abd703e0e96e91e14a0c47af46152ac",
+	"sm_89.cubin":    "2fefbae39317dd668f00637015ab047ebad1e53a79022461ca9b189b9b4e4a4c",
+	"sm_90a.cubin":   "006c6b72859b735069d63bbacbfb817dc10ef25f18af94ba2dbb903e246338a0",
 }
 
 // kernelNames are the kernels of each image.
@@ -36,6 +36,9 @@ var kernelNames = []string{
 	"k_attention_kv_q8_0",
 	"k_buckets",
 	"k_buckets_grad",
+	"k_codes_q4_0",
+	"k_codes_q4_1",
+	"k_codes_q8_0",
 	"k_col_sum",
 	"k_columns",
 	"k_combine",
@@ -84,6 +87,13 @@ var kernelNames = []string{
 	"k_flash_dkv_64",
 	"k_flash_dq_32",
 	"k_flash_dq_64",
+	"k_flash_drop_128",
+	"k_flash_drop_32",
+	"k_flash_drop_64",
+	"k_flash_drop_dkv_32",
+	"k_flash_drop_dkv_64",
+	"k_flash_drop_dq_32",
+	"k_flash_drop_dq_64",
 	"k_gather",
 	"k_gemm_f32",
 	"k_global_norm",
@@ -92,6 +102,7 @@ var kernelNames = []string{
 	"k_grouped",
 	"k_infonce",
 	"k_infonce_grad",
+	"k_keep",
 	"k_kv_write",
 	"k_l2norm",
 	"k_l2norm_grad",
@@ -118,6 +129,7 @@ var kernelNames = []string{
 	"k_positions",
 	"k_preference",
 	"k_preference_grad",
+	"k_resume",
 	"k_rope",
 	"k_rope_kv",
 	"k_round",

@@ -104,12 +104,18 @@ var ops = map[string]func(*binder, *graph.Node){
 	"attention_grad":     bindAttentionGrad,
 	"attention_rel_grad": bindAttentionGrad,
 	"sample":             bindSample,
-	"embed_grad":         bindEmbedGrad,
-	"embed_bag_grad":     bindEmbedBagGrad,
-	"scatter_rows":       bindScatterRows,
-	"columns":            bindColumns,
-	"columns_grad":       bindColumns,
-	"row_dot":            bindRowDot,
+	"resume": func(b *binder, n *graph.Node) {
+		b.each("k_resume", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
+	},
+	"keep": func(b *binder, n *graph.Node) {
+		b.each("k_keep", n.In[1], b.Value(n.In[0]), b.Value(n.In[1]))
+	},
+	"embed_grad":     bindEmbedGrad,
+	"embed_bag_grad": bindEmbedBagGrad,
+	"scatter_rows":   bindScatterRows,
+	"columns":        bindColumns,
+	"columns_grad":   bindColumns,
+	"row_dot":        bindRowDot,
 	"row_dot_grad": func(b *binder, n *graph.Node) {
 		b.each("k_mul_rows", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},

@@ -185,11 +185,14 @@ func (b *binder) one(p *device.Products) {
 	}
 	norm := b.RowNorm(p)
 	ends, slots, kv := b.RowEnds(p)
-	shared := 0
+	kernel, shared := "k_one_", 0
 	if norm.Kind > 0 {
 		shared = 4 * p.K
 	}
-	b.launch("k_one_"+b.name(p), [3]int{min((pairs*split+7)/8, 2*units), 1, 1}, 256, norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
+	if b.byCodes(p) {
+		kernel, shared = "k_codes_", codesShared(b.DType(p.Nodes[0].In[1]), p.K)
+	}
+	b.launch(kernel+b.name(p), [3]int{min((pairs*split+7)/8, 2*units), 1, 1}, 256, norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
 		each3(parts, func(i int) address { return ends[i].Y }),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),

@@ -136,10 +136,13 @@ func Travel(p *plan.Plan) (in, out []Travels) {
 	return parts(reads), parts(writes)
 }
 
+// Size is the bytes of a value in a run of some sizes.
+func (t *Travels) Size(b tensor.Bind) int64 { return int64(t.Rows.Size(b)) * int64(t.Bytes) }
+
 // Carried is the bytes of values in a run of some sizes.
 func Carried(values []Travels, b tensor.Bind) (bytes int64) {
-	for _, t := range values {
-		bytes += int64(t.Rows.Size(b)) * int64(t.Bytes)
+	for i := range values {
+		bytes += values[i].Size(b)
 	}
 	return bytes
 }

@@ -34,6 +34,8 @@ type Backend struct {
 	// Fail is asked before each call of the device and may make it fail: pack,
 	// arena, bind, enqueue, run. nil: nothing fails.
 	Fail func(call string) error
+	// Runs are the sizes of runs that it names.
+	Runs plan.RunSizes
 
 	inner *ref.Backend
 	delay time.Duration // upper bound of each wait
@@ -55,7 +57,7 @@ func New(delay time.Duration) *Backend {
 }
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "null", Workers: 1, Async: true, Host: !b.Refuses, Buckets: []int{1, 16}}
+	return plan.Caps{Name: "null", Workers: 1, Async: true, Host: !b.Refuses, Buckets: []int{1, 16}, Runs: b.Runs}
 }
 func (b *Backend) Supports(n *graph.Node) bool { return b.Lacks == nil || !b.Lacks(n) }
 func (*Backend) Patterns() []plan.Pattern      { return nil }

@@ -31,6 +31,36 @@ __device__ __forceinline__ float final_score(const Mask &a, float dot, float slo
   return a.cap > 0 ? a.cap * tanhf(s / a.cap) : s;
 }
 
+// Drop is the key of the dropout of weights, 0 where there is none, and the salt of
+// this attention.
+struct Drop {
+  const u32 *key;
+  u32 salt;
+};
+// Dropped is the choice of a key, as WeightDropout of package graph; below is 0 where
+// nothing is dropped.
+struct Dropped {
+  u64 base, below;
+  float scale;
+};
+
+__device__ __forceinline__ Dropped dropped(const Drop &d) {
+  if (!d.key) return {0, 0, 1};
+  float p = __uint_as_float(d.key[2]);
+  return {mix64((d.key[0] | (u64)d.key[1] << 32) + d.salt * 0x9e3779b97f4a7c15ull), (u64)((double)p * 4294967296.0), 1 / (1 - p)};
+}
+
+// The random numbers of keys j and j+1, j even, of head h of the query at token t.
+__device__ __forceinline__ u64 drop_words(const Dropped &d, int heads, int t, int h, int j) {
+  return mix64(d.base + ((((u64)t * heads + h) << 28) + j >> 1) * 0x9e3779b97f4a7c15ull);
+}
+
+// What the weight of key j is multiplied by.
+__device__ __forceinline__ float drop_factor(const Dropped &d, int heads, int t, int h, int j) {
+  if (!d.below) return 1;
+  return (u32)(drop_words(d, heads, t, h, j & ~1) >> (32 * (j & 1))) < d.below ? 0 : d.scale;
+}
+
 // Where the keys of a sequence lie: from row base on, or by blocks of a table.
 struct Keys {
   const u8 *k, *v;
@@ -42,7 +72,7 @@ __device__ __forceinline__ u64 key_row(const Keys &s, int j) { return s.table ? 
 
 // One warp per query head: lanes hold elements lane, lane+32, ... of the head, at
 // most 8 of them. Softmax is online: scores never lie in memory.
-template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, Out out, u64 o, float *lse, int h, int lo, int hi, int at, const float *rel, int reach) {
+template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const Keys &s, const float *q, Out out, u64 o, float *lse, int h, int lo, int hi, int at, const float *rel, int reach, const Dropped &drop = {0, 0, 1}, int t = 0) {
   int lane = threadIdx.x % 32, d = a.head, off = h / (a.heads / a.kv_heads) * d;
   u64 stride = row_bytes(TYPE, s.cols);
   float slope = a.alibi ? alibi_slope(a, h) : 0;
@@ -62,6 +92,7 @@ template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const 
     if (rel) sc += rel[min(max(j - at, -reach), reach) + reach];
     float next = fmaxf(top, sc), keep = expf(top - next), p = expf(sc - next);
     sum = sum * keep + p;
+    p *= drop_factor(drop, a.heads, t, h, j);
 #pragma unroll
     for (int e = 0; e < 8; e++)
       if (lane + 32 * e < d) acc[e] = acc[e] * keep + p * value_at(TYPE, s.v + row, off + lane + 32 * e);
@@ -74,8 +105,9 @@ template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const 
 
 #define EACH_HEAD(i) for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * a.heads; i < n_; i += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
+  Dropped drop = dropped(key);
   int ns = size(seqs, bind), reach = (relcols - 1) / 2;
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
@@ -83,13 +115,13 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *
     Keys keys = {(const u8 *)k, (const u8 *)v, a.kv_heads * a.head, q0, 0, 0};
     visible(a, t - q0, start[s + 1] - q0, lo, hi);
     u64 o = ((u64)t * a.heads + h) * a.head;
-    attend<F32>(a, keys, q + o, out, o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach);
+    attend<F32>(a, keys, q + o, out, o, lse ? lse + (u64)t * a.heads + h : 0, h, lo, hi, t - q0, rel ? rel + h * relcols : 0, reach, drop, t);
   }
 }
 
 // Up to 16 rows in all: a block per head, a thread per query and key. Heads of up to
 // 128 values.
-KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols) {
+KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
   __shared__ float qs[16][129], ks[16][129], vs[16][129], ps[16][17];
   int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, off = h / (a.heads / a.kv_heads) * d, i = threadIdx.x / 16, j = threadIdx.x % 16, kcols = a.kv_heads * d;
   grid_wait();
@@ -100,7 +132,7 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
     vs[r][c] = v[(u64)r * kcols + off + c];
   }
   __syncthreads();
-  float x = -INF;
+  float x = -INF, kept = 1;
   if (i < total && j < total) {
     int s = sequence_of(start, ns, i), q0 = start[s], q1 = start[s + 1], lo, hi, reach = (relcols - 1) / 2;
     visible(a, i - q0, q1 - q0, lo, hi);
@@ -109,6 +141,7 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
       for (int c = 0; c < d; c++) dot += qs[i][c] * ks[j][c];
       x = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j - q0);
       if (rel) x += rel[h * relcols + min(max(j - i, -reach), reach) + reach];
+      kept = drop_factor(dropped(key), a.heads, i, h, j - q0);
     }
   }
   float top = x, sum;
@@ -116,7 +149,7 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
   float p = x == -INF ? 0 : expf(x - top);
   sum = p;
   for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
-  ps[i][j] = sum > 0 ? p / sum : 0;
+  ps[i][j] = sum > 0 ? kept * p / sum : 0;
   if (lse && i < total && j == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
   __syncthreads();
   for (int e = threadIdx.x; e < total * d; e += 256) {
@@ -179,8 +212,9 @@ __device__ __forceinline__ float rel_at(const float *rel, int cols, int h, int i
   return rel ? rel[h * cols + min(max(j - i, -reach), reach) + reach] : 0;
 }
 
-// Gradients: probabilities are computed again from the log-sum-exp.
-__device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const float *k, const float *v, const float *dout, float lse, float delta, float slope, int j, float rel, float &p, float &ds) {
+// Gradients: probabilities are computed again from the log-sum-exp. p is what the value
+// was multiplied by; kept is what dropout made of 1.
+__device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const float *k, const float *v, const float *dout, float lse, float delta, float slope, int j, float rel, float kept, float &p, float &ds) {
   int lane = threadIdx.x % 32;
   float s = 0, g = 0;
   for (int i = lane; i < a.head; i += 32) {
@@ -190,7 +224,8 @@ __device__ __forceinline__ void pair_grad(const Mask &a, const float *q, const f
   s = final_score(a, warp_sum(s), slope, j);
   g = warp_sum(g);
   p = expf(s + rel - lse);
-  ds = p * (g - delta) * a.scale;
+  ds = p * (kept * g - delta) * a.scale;
+  p *= kept;
   if (a.cap > 0) ds *= 1 - (s / a.cap) * (s / a.cap);
 }
 
@@ -201,8 +236,9 @@ __device__ __forceinline__ float row_dot(const float *x, const float *y, int n) 
 }
 
 // One warp per query head.
-KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
+KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
+  Dropped drop = dropped(key);
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, kcols = a.kv_heads * d;
   EACH_HEAD(i) {
     int t = i / a.heads, h = i % a.heads, s = sequence_of(start, ns, t), q0 = start[s], lo, hi;
@@ -214,7 +250,7 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
       for (int j = lo; j < hi; j++) {
         u64 u = (u64)(q0 + j) * kcols + h / (a.heads / a.kv_heads) * d;
         float p, ds;
-        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)t * a.heads + h], delta, slope, j, rel_at(rel, relcols, h, t - q0, j), p, ds);
+        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)t * a.heads + h], delta, slope, j, rel_at(rel, relcols, h, t - q0, j), drop_factor(drop, a.heads, t, h, j), p, ds);
         for (int e = 0; e < 8; e++)
           if (lane + 32 * e < d) acc[e] += ds * k[u + lane + 32 * e];
       }
@@ -226,8 +262,9 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
 
 // One warp per key head: sums over the heads of its group and the queries that
 // see it, in order.
-KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
+KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
+  Dropped drop = dropped(key);
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, group = a.heads / a.kv_heads;
   for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n = (u64)size(rows, bind) * a.kv_heads; i < n; i += (u64)gridDim.x * blockDim.x / 32) {
     int u = i / a.kv_heads, kv = i % a.kv_heads, s = sequence_of(start, ns, u), q0 = start[s], q1 = start[s + 1], lo, hi;
@@ -242,7 +279,7 @@ KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, f
           if (u - q0 < lo || u - q0 >= hi) continue;
           u64 o = ((u64)t * a.heads + h) * d;
           float p, ds, delta = row_dot(dout + o, out + o, d);
-          pair_grad(a, q + o, k + ko, v + ko, dout + o, lse[(u64)t * a.heads + h], delta, slope, u - q0, rel_at(rel, relcols, h, t - q0, u - q0), p, ds);
+          pair_grad(a, q + o, k + ko, v + ko, dout + o, lse[(u64)t * a.heads + h], delta, slope, u - q0, rel_at(rel, relcols, h, t - q0, u - q0), drop_factor(drop, a.heads, t, h, u - q0), p, ds);
           for (int c = 0; c < 8; c++)
             if (lane + 32 * c < d) gk[c] += ds * q[o + lane + 32 * c], gv[c] += p * dout[o + lane + 32 * c];
         }
@@ -257,9 +294,10 @@ KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, f
 
 // The gradient of one bias by distance: a block per column and head, whose warps
 // take queries in turns.
-KERNEL k_attention_drel(const int *bind, Dim seqs, Mask a, float *drel, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols) {
+KERNEL k_attention_drel(const int *bind, Dim seqs, Mask a, float *drel, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   __shared__ float part[8];
   grid_wait();
+  Dropped drop = dropped(key);
   int ns = size(seqs, bind), d = a.head, h = blockIdx.y, reach = (relcols - 1) / 2, far = (int)blockIdx.x - reach, warp = threadIdx.x / 32;
   float sum = 0;
   for (int s = 0; s < ns; s++) {
@@ -274,7 +312,7 @@ KERNEL k_attention_drel(const int *bind, Dim seqs, Mask a, float *drel, const fl
       for (int j = lo; j < hi; j++) {
         u64 u = ((u64)(q0 + j) * a.kv_heads + h / (a.heads / a.kv_heads)) * d;
         float p, ds;
-        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)(q0 + i) * a.heads + h], delta, 0, j, rel[h * relcols + blockIdx.x], p, ds);
+        pair_grad(a, q + o, k + u, v + u, dout + o, lse[(u64)(q0 + i) * a.heads + h], delta, 0, j, rel[h * relcols + blockIdx.x], drop_factor(drop, a.heads, q0 + i, h, j), p, ds);
         sum += ds / a.scale;
       }
     }

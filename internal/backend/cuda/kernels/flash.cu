@@ -34,9 +34,10 @@ template <int F> __device__ __forceinline__ void mma(float (&d)[4], const u32 (&
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-template <int D, int TYPE>
+// Where DROP, weights are dropped; the sum that softmax divides by has all of them.
+template <int D, int TYPE, bool DROP = false>
 __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
-                                      const int *table, int blocks, int block, const float *rel, int relcols, float *lse) {
+                                      const int *table, int blocks, int block, const float *rel, int relcols, float *lse, const Drop &key = {0, 0}) {
   constexpr int KT = D > 64 ? 32 : 64, F = TYPE == F16, PARTS = KT * (D / 8) / 256 > 0 ? KT * (D / 8) / 256 : 1;
   __shared__ __align__(16) u16 ks[2][KT][D + 8], vs[2][KT][D + 8];
   int total = size(rows, bind), t0 = blockIdx.x * 128, h = blockIdx.y;
@@ -68,6 +69,7 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
         fq[i][e] = F ? f16_pair(x, y) : bf16_pair(x, y);
       }
     }
+  Dropped drop = dropped(key);
   float o[D / 8][4] = {}, top[2] = {-INF, -INF}, sum[2] = {0, 0};
 
   int last = min(t0 + 128, total) - 1;
@@ -177,6 +179,16 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
         for (int n = 0; n < KT / 8; n++)
 #pragma unroll
           for (int e = 0; e < 4; e++) sum[e / 2] += sc[n][e] = exp2_fast(sc[n][e] - best[e / 2]);
+        if (DROP && drop.below) {
+#pragma unroll
+          for (int n = 0; n < KT / 8; n++)
+#pragma unroll
+            for (int w = 0; w < 2; w++) {
+              u64 words = drop_words(drop, a.heads, row[w], h, j0 + n * 8 + lane % 4 * 2);
+              if ((u32)words < drop.below) sc[n][2 * w] = 0;
+              if ((u32)(words >> 32) < drop.below) sc[n][2 * w + 1] = 0;
+            }
+        }
 #pragma unroll
         for (int i = 0; i < D / 8; i++)
 #pragma unroll
@@ -208,7 +220,7 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
     sum[w] += __shfl_xor_sync(~0u, sum[w], 1);
     sum[w] += __shfl_xor_sync(~0u, sum[w], 2);
     if (lse && row[w] < total && lane % 4 == 0) lse[(u64)row[w] * a.heads + h] = top[w] * 0.6931471805599453f + logf(sum[w]);
-    sum[w] = sum[w] > 0 ? 1 / sum[w] : 0;
+    sum[w] = sum[w] > 0 ? drop.scale / sum[w] : 0;
   }
 #pragma unroll
   for (int i = 0; i < D / 8; i++)
@@ -233,6 +245,14 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
                                                      int block, const float *rel, int relcols, float *lse) {                                                                                   \
     flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse);                                                                                \
   }
+#define FLASH_DROP(D, BLOCKS)                                                                                                                                                                           \
+  KERNEL __launch_bounds__(256, BLOCKS) k_flash_drop_##D(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block, \
+                                                         const float *rel, int relcols, float *lse, Drop key) {                                                                                     \
+    flash<D, F32, true>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse, key);                                                                       \
+  }
+FLASH_DROP(32, 2)
+FLASH_DROP(64, 2)
+FLASH_DROP(128, 1)
 FLASH(32, f32, F32, 2)
 FLASH(64, f32, F32, 2)
 FLASH(128, f32, F32, 1)

@@ -14,9 +14,9 @@ KERNEL k_attention_delta(const int *bind, Dim rows, Mask a, float *delta, const 
 
 // Where KEYS, own rows are keys (k, v), the others queries (q, dout), and first and
 // second are dk and dv. Otherwise it is the other way round, and first is dq.
-template <int D, bool KEYS>
+template <int D, bool KEYS, bool DROP = false>
 __device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, const Mask &a, float *first, float *second, const u16 *own1, const u16 *own2, const u16 *other1, const u16 *other2, const float *lse,
-                                           const float *delta, const int *start) {
+                                           const float *delta, const int *start, const Drop &key = {0, 0}) {
   constexpr int ST = 32, PARTS = ST * (D / 8) / 256 > 0 ? ST * (D / 8) / 256 : 1;
   __shared__ __align__(16) u16 b1[2][ST][D + 8], b2[2][ST][D + 8];
   __shared__ float ls[2][ST], dl[2][ST];
@@ -38,6 +38,7 @@ __device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, 
       f1[i][e] = there ? ((const u32 *)own1)[at / 2] : 0;
       f2[i][e] = there ? ((const u32 *)own2)[at / 2] : 0;
     }
+  Dropped drop = dropped(key);
   float g1[D / 8][4] = {}, g2[KEYS ? D / 8 : 1][4] = {}, l[2] = {0, 0}, dd[2] = {0, 0};
   for (int e = 0; e < 2 && !KEYS; e++)
     if (row[e] < total) l[e] = lse[(u64)row[e] * heads + h] * log2e, dd[e] = delta[(u64)row[e] * heads + h];
@@ -108,8 +109,9 @@ __device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, 
             int in = m * 8 + lane % 4 * 2 + e % 2, mine = row[e / 2] - q0, his = j0 + in, i = KEYS ? his : mine, j = KEYS ? mine : his;
             bool sees = whole || mine >= 0 && mine < n && his < n && (!a.causal || j <= i) && (a.window <= 0 || j > i - a.window && j < i + a.window);
             float p = sees ? exp2_fast(sc[m][e] * base2 - (KEYS ? ls[now][in] : l[e / 2])) : 0;
-            sc[m][e] = p;
-            dp[m][e] = p * (dp[m][e] - (KEYS ? dl[now][in] : dd[e / 2])) * a.scale;
+            float kept = DROP ? drop_factor(drop, a.heads, q0 + i, KEYS ? ho : h, j) : 1;
+            sc[m][e] = p * kept;
+            dp[m][e] = p * (kept * dp[m][e] - (KEYS ? dl[now][in] : dd[e / 2])) * a.scale;
           }
 #pragma unroll
         for (int j = 0; j < ST / 16; j++) {
@@ -160,3 +162,15 @@ __device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, 
   }
 FLASH_GRAD(32)
 FLASH_GRAD(64)
+
+#define FLASH_GRAD_DROP(D)                                                                                                                                                                                           \
+  KERNEL __launch_bounds__(256, 1) k_flash_drop_dq_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta,     \
+                                                       const int *start, Drop key) {                                                                                                                               \
+    flash_grad<D, false, true>(bind, rows, seqs, a, dq, 0, q, dout, k, v, lse, delta, start, key);                                                                                                                 \
+  }                                                                                                                                                                                                                \
+  KERNEL __launch_bounds__(256, 1) k_flash_drop_dkv_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse,             \
+                                                        const float *delta, const int *start, Drop key) {                                                                                                          \
+    flash_grad<D, true, true>(bind, rows, seqs, a, dk, dv, k, v, q, dout, lse, delta, start, key);                                                                                                                 \
+  }
+FLASH_GRAD_DROP(32)
+FLASH_GRAD_DROP(64)

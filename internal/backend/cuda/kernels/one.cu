@@ -138,9 +138,9 @@ __device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, f
   }
 }
 
-// x + add, normed, into shared memory. k is a multiple of 4 and at most 8192; all
-// loads are under way before the first store.
-__device__ __forceinline__ void own_norm(const One &p, float *xs) {
+// x + add, normed, handed to put by fours of k. k is a multiple of 4 and at most
+// 8192; all loads are under way before the first store.
+template <class PUT> __device__ __forceinline__ void normed(const One &p, PUT put) {
   float4 v[8];
   float mean = 0, sq = 0;
 #pragma unroll
@@ -174,8 +174,13 @@ __device__ __forceinline__ void own_norm(const One &p, float *xs) {
       float4 b = *(const float4 *)(p.nb + i);
       r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
     }
-    *(float4 *)(xs + i) = r;
+    put(i, r);
   }
+}
+
+// The same into shared memory.
+__device__ __forceinline__ void own_norm(const One &p, float *xs) {
+  normed(p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
   __syncthreads();
 }
 

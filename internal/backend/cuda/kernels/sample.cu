@@ -247,3 +247,16 @@ KERNEL __launch_bounds__(1024) k_sample(const int *bind, Dim rows, int n, int *i
   } else id = by_id(d, inverse, u);
   if (threadIdx.x == 0) ids[r] = id;
 }
+
+// Tokens below 0 are ids that the run before drew and that never left the card: -1-i
+// is its row i. Where it could draw none the token is 0; the host ends that text.
+KERNEL k_resume(const int *bind, Dim rows, int *y, const int *tokens, const int *last) {
+  grid_wait();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x, n = size(rows, bind); i < n; i += gridDim.x * blockDim.x) y[i] = tokens[i] < 0 ? max(last[-1 - tokens[i]], 0) : tokens[i];
+}
+
+// Keeps the ids of a run for the next.
+KERNEL k_keep(const int *bind, Dim rows, int *last, const int *ids) {
+  grid_wait();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x, n = size(rows, bind); i < n; i += gridDim.x * blockDim.x) last[i] = ids[i];
+}
