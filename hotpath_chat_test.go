@@ -37,7 +37,7 @@ func TestChatTemplates(t *testing.T) {
 		{"no tools", "{{ tools is none }}", "True", ""},
 		{"long", "{% for i in range(9000) %}{{ 'xxxxxxxx' * 100 }}{% endfor %}", "", "writes more than"},
 		{"long string", "{{ 'a' * 100000000000 }}", "", "makes more than"},
-		{"endless", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "", "calls within each other"},
+		{"endless", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "", "calls nested more than"},
 	} {
 		var got string
 		tmpl, err := newChatTemplate(c.template, "<s>", "</s>")

@@ -20,6 +20,9 @@ import (
 // The resident memory of the process has owners, all but 5 per cent of it, whatever the
 // work; and the owners are those that the work has.
 func TestResidentMemoryHasOwners(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short runs are those of the race detector, which needs memory of its own")
+	}
 	texts := make([]string, 16)
 	for i := range texts {
 		texts[i] = strings.Repeat("a stitch in time saves nine ", 1+i)

@@ -128,7 +128,7 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert + " text --task query --prompt x", "exclude"},
 		{"embed -m " + bert + " text --chunk --truncate=false", "exclude"},
 		{"embed -m " + bert + " text --overlap 3", "--chunk"},
-		{"embed -m " + bert + " text --chunk --overlap 9999", "share"},
+		{"embed -m " + bert + " text --chunk --overlap 9999", "overlap of 9999 tokens, expected 0 to"},
 		{"embed -m " + bert + " text --quantize int4", "binary"},
 		{"embed -m " + bert + " text --resume", "-o FILE"},
 		{"embed -m " + bert + " text --resume -o x --format json", "jsonl, csv, npy or bin"},

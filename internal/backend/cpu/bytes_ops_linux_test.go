@@ -65,19 +65,19 @@ func touchedByOp(t *testing.T, be *paged, c optest.Case, build func(optest.Case,
 // or writes rows wherever its inputs say. A row that is read often counts each time, and
 // its page is touched once; single rows touch whole pages.
 func unevenly(c optest.Case, s *plan.Step, b tensor.Bind) (less, more int64) {
-	const any = 1 << 40
+	const unbounded = 1 << 40
 	for _, n := range s.Nodes {
 		switch n.Op {
 		case graph.OpEmbed, graph.OpEmbedBag: // tables of few rows
-			less = any
+			less = unbounded
 		case graph.OpGather: // tokens go to several experts; or rows far apart
-			less, more = any, any
+			less, more = unbounded, unbounded
 		case graph.OpColumns: // a part of each row
-			more = any
+			more = unbounded
 		case graph.OpKVWrite, graph.OpAttentionKV: // keys and values in blocks, each with two ends
 			more = int64(b.T/graph.KVBlock+2*b.S) * 4 * page
 			if strings.HasPrefix(c.Name, "kv long") { // sequences share blocks
-				less = any
+				less = unbounded
 			}
 		}
 	}
