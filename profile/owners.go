@@ -138,16 +138,20 @@ func (r *Recorder) LookAtMemory() {
 	}
 }
 
-// look is nil if the system does not tell what is resident.
+// look is nil if the system does not tell what is resident, in all or of an owner: what
+// owners have would appear as the rest of the Go heap and as not known.
 func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	pages := openPageTable()
+	if pages == nil {
+		return nil
+	}
+	defer pages.close()
 	regions := mappings()
 	if len(regions) == 0 {
 		return nil
 	}
-	pages := openPageTable()
-	defer pages.close()
 	found := map[string]int64{}
 	var all int64
 	for _, m := range regions {

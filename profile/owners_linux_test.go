@@ -68,3 +68,16 @@ func TestOwnersOfMemory(t *testing.T) {
 		t.Error("owners that do not add up were read")
 	}
 }
+
+// If the system hides which pages are resident, the profile does not say that owners
+// have none.
+func TestNoOwnersWithoutPageTable(t *testing.T) {
+	was := pageTableFile
+	pageTableFile = t.TempDir() + "/none"
+	t.Cleanup(func() { pageTableFile = was })
+	rec := NewRecorder(Options{AtPeak: func(*Residency) { t.Error("a peak of memory that is not known") }})
+	rec.Own("arena", make([]byte, 1<<20))
+	if p := rec.Snapshot(); p.Resident != nil {
+		t.Errorf("resident: %+v", p.Resident)
+	}
+}
