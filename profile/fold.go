@@ -27,7 +27,7 @@ type planFold struct {
 	suspect [][]int64   // [lane][step], time beyond the typical in steps that may have lost their processor
 	gaps    []int64     // [lane], the same between steps, where that is marked
 	exact   bool        // those steps are marked, not guessed
-	spans   []stepSpan  // [step], scratch of flush
+	spans   []stepSpan  // [step], scratch of settle
 	clock   *stepClock
 	runs    int64
 	wall    histogram

@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"runtime/metrics"
 	"slices"
 	"sort"
@@ -55,7 +56,8 @@ type holding struct {
 }
 
 // Own names the owner of memory until Disown. Several holders of the same memory,
-// such as sessions that share a KV cache, each call both; it counts once.
+// such as sessions that share a KV cache, each call both; it counts once, and so does
+// memory inside of other memory, which belongs to the owner of the whole.
 func (r *Recorder) Own(name string, mem []byte) {
 	if r == nil || len(mem) == 0 {
 		return
@@ -138,16 +140,20 @@ func (r *Recorder) LookAtMemory() {
 	}
 }
 
-// look is nil if the system does not tell what is resident.
+// look is nil if the system does not tell what is resident, in all or of an owner: what
+// owners have would appear as the rest of the Go heap and as not known.
 func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	pages := openPageTable()
+	if pages == nil {
+		return nil
+	}
+	defer pages.close()
 	regions := mappings()
 	if len(regions) == 0 {
 		return nil
 	}
-	pages := openPageTable()
-	defer pages.close()
 	found := map[string]int64{}
 	var all int64
 	for _, m := range regions {
@@ -160,10 +166,17 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 		found[from] -= n
 		found[to] += n
 	}
-	for at, h := range o.held {
+	var counted uintptr // the end of what has an owner: a view of it counts once
+	for _, begin := range slices.Sorted(maps.Keys(o.held)) {
+		h := o.held[begin]
+		at, end := max(begin, counted), begin+uintptr(h.bytes)
+		if at >= end {
+			continue
+		}
+		counted = end
 		i := sort.Search(len(regions), func(i int) bool { return regions[i].to > at })
 		if i < len(regions) && regions[i].from <= at {
-			take(regions[i].name, h.name, pages.resident(at, h.bytes))
+			take(regions[i].name, h.name, pages.resident(at, int64(end-at)))
 		}
 	}
 	if found[goRuntime] == 0 { // a kernel that does not name the runtime's mappings

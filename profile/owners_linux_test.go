@@ -68,3 +68,41 @@ func TestOwnersOfMemory(t *testing.T) {
 		t.Error("owners that do not add up were read")
 	}
 }
+
+// Memory inside of other memory belongs to the owner of the whole.
+func TestOwnersOfMemoryInside(t *testing.T) {
+	const size = 16 << 20
+	mem := make([]byte, 2*size) // the second half is nobody's
+	for i := 0; i < len(mem); i += 4096 {
+		mem[i] = 1
+	}
+	rec := NewRecorder(Options{})
+	rec.Own("whole", mem[:size])
+	rec.Own("inside", mem[size/4:size/2])
+	rec.Own("end", mem[size/2:size])
+	p := rec.Snapshot()
+	if p.Resident == nil {
+		t.Skip("the system does not say what is resident")
+	}
+	of := map[string]int64{}
+	for _, o := range p.Resident.Owners {
+		of[o.Owner] = o.Bytes
+	}
+	if of["whole"] != size || of["inside"] != 0 || of["end"] != 0 {
+		t.Errorf("the whole has %d bytes, what is inside %d and %d, expected %d, 0, 0", of["whole"], of["inside"], of["end"], size)
+	}
+	mem[0]++
+}
+
+// If the system hides which pages are resident, the profile does not say that owners
+// have none.
+func TestNoOwnersWithoutPageTable(t *testing.T) {
+	was := pageTableFile
+	pageTableFile = t.TempDir() + "/none"
+	t.Cleanup(func() { pageTableFile = was })
+	rec := NewRecorder(Options{AtPeak: func(*Residency) { t.Error("a peak of memory that is not known") }})
+	rec.Own("arena", make([]byte, 1<<20))
+	if p := rec.Snapshot(); p.Resident != nil {
+		t.Errorf("resident: %+v", p.Resident)
+	}
+}

@@ -6,8 +6,8 @@ func mappings() []region { return nil }
 
 type pageTable struct{}
 
-func openPageTable() pageTable { return pageTable{} }
+func openPageTable() *pageTable { return nil }
 
-func (pageTable) close() {}
+func (*pageTable) close() {}
 
-func (pageTable) resident(uintptr, int64) int64 { return 0 }
+func (*pageTable) resident(uintptr, int64) int64 { return 0 }

@@ -62,7 +62,7 @@ func lanesWaited() (ns int64, ok bool) {
 	defer watches.mu.Unlock()
 	for _, w := range watches.all {
 		var line [64]byte
-		if w.stats < 0 || !w.seen.Swap(false) {
+		if !w.seen.Swap(false) || w.stats < 0 {
 			w.counted = false
 			continue
 		}

@@ -64,9 +64,14 @@ func (q *released) each(do func(*Run)) {
 
 // settle folds every run that was released. It returns the first error; all are kept
 // by fail.
-func (r *Recorder) settle() (first error) {
+func (r *Recorder) settle() error {
 	r.folding.Lock()
 	defer r.folding.Unlock()
+	return r.foldReleased()
+}
+
+// foldReleased is settle for a caller that holds r.folding.
+func (r *Recorder) foldReleased() (first error) {
 	runs := r.released.take(r.spare)
 	r.spare = runs
 	if len(runs) == 0 {

@@ -1,6 +1,9 @@
 package profile
 
-import "testing"
+import (
+	"sync/atomic"
+	"testing"
+)
 
 // Runs are folded when there are many of them, or when they took long together:
 // else samples of ceilings would be paced by runs that nobody has counted.
@@ -42,5 +45,42 @@ func TestWhenRunsAreFolded(t *testing.T) {
 		if a, b := p.Plans[0].Ledger.Runs, p.Plans[1].Ledger.Runs; a+b != int64(c.runs) || a-b > 1 || a < b || p.Elapsed != int64(c.runs)*c.ran {
 			t.Errorf("%s: %d and %d runs in %d ns, expected %d in %d", c.name, a, b, p.Elapsed, c.runs, int64(c.runs)*c.ran)
 		}
+	}
+}
+
+// A snapshot is of the same runs in all its parts, also while runs are folded: runs
+// that follow one another take as long together as the time in which any was in flight.
+func TestSnapshotWhileRunsAreFolded(t *testing.T) {
+	const ran = 1_000
+	rec := NewRecorder(Options{Events: -1})
+	h := mustPlan(t, rec, Plan{ID: "a", Lanes: []string{"l"}, Steps: []Step{{ID: 0, Name: "x"}}})
+	var stop atomic.Bool
+	done := make(chan error)
+	go func() {
+		at := int64(1)
+		for !stop.Load() {
+			r := h.Acquire()
+			l := &r.Lanes[0]
+			r.Start, l.Wake, l.Arrive[0], l.Begin[0] = at, at, at, at
+			at += ran
+			l.End[0], l.Done, r.End = at, at, at
+			r.Shares = append(r.Shares, Share{Request: "q", Tokens: 1})
+			if err := h.Release(r); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for range 200 {
+		p := rec.Snapshot()
+		if s := &p.Plans[0]; p.Elapsed != p.Ledger.Wall || p.Elapsed != s.Ledger.Runs*ran {
+			t.Errorf("%d runs of %d ns in %d ns", s.Ledger.Runs, p.Ledger.Wall, p.Elapsed)
+			break
+		}
+	}
+	stop.Store(true)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -13,7 +13,10 @@ import (
 // Snapshot returns a copy of everything recorded so far. Recording continues
 // meanwhile.
 func (r *Recorder) Snapshot() *Profile {
-	r.settle()
+	// No run is folded until the aggregates are copied: those of plans, requests and the
+	// elapsed time are of the same runs.
+	r.folding.Lock()
+	r.foldReleased() // what it finds is kept by fail
 	p := &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: r.start, End: Now()}
 	r.mu.Lock()
 	p.Facts = r.facts.merge(Facts{})
@@ -61,9 +64,7 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	open, busy := r.elapsed.snapshot()
 	p.Elapsed = busy
-	r.folding.Lock()
 	folding := r.folded
-	r.folding.Unlock()
 	share := make(map[*Plan]float64, len(plans)) // of its runs' time that a plan has on the clock
 	if r.opts.Canary {
 		p.Canaries = seal(plans)
@@ -74,6 +75,7 @@ func (r *Recorder) Snapshot() *Profile {
 			share[&f.plan] = float64(s.Elapsed) / float64(s.Ledger.Wall)
 		}
 	}
+	r.folding.Unlock()
 	if p.Requests != nil {
 		onClock(p.Requests.Parts, times, share)
 	}

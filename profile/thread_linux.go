@@ -134,7 +134,7 @@ func quickWatch(key uint64) *atomic.Pointer[threadWatch] {
 }
 
 // watchThread opens the system's view of the current thread, once; nil if it is not
-// ready yet.
+// ready yet, or if key is of another thread.
 func watchThread(key uint64) *threadWatch {
 	if !watching.ready.Load() {
 		return nil
@@ -144,6 +144,9 @@ func watchThread(key uint64) *threadWatch {
 		return w
 	}
 	id := readThreadID()
+	if readThread() != key {
+		return nil // the goroutine is on another thread since: the id is not the key's
+	}
 	watches.mu.Lock()
 	defer watches.mu.Unlock()
 	w := watches.all[id]

@@ -190,6 +190,57 @@ func TestThreadWithAnOldKey(t *testing.T) {
 	}
 }
 
+// The system is asked for the id after each look at the threads also where it has no
+// schedstat: otherwise a new thread would have the page of a thread that has ended.
+func TestOldKeyWithoutSchedstat(t *testing.T) {
+	if !hasThreadKey {
+		t.Skip("threads have no keys here")
+	}
+	id, _ := fakeThread(t)
+	_, old := fakeWatch(t, *id, "")
+	readThread = func() uint64 { return old.key }
+	old.stats = -1
+	if w := watchThread(old.key); w != old {
+		t.Fatal("the watch of a thread was not found")
+	}
+	lanesWaited()
+	*id++
+	t.Cleanup(func() {
+		watches.mu.Lock()
+		defer watches.mu.Unlock()
+		delete(watches.all, *id)
+	})
+	if w := watchThread(old.key); w == old {
+		t.Errorf("thread %d has the watch of thread %d", *id, w.id)
+	}
+}
+
+// A goroutine may be moved to another thread after it has read the key of its thread.
+// The thread that it left does not get a watch of the other one.
+func TestLaneMovesWhileItsThreadIsLookedUp(t *testing.T) {
+	startedWatching()
+	fakeThread(t)
+	const left, other = 1<<30 + 7, 1<<30 + 8
+	at := int32(left)
+	readThread = func() uint64 { return uint64(at) }
+	readThreadID = func() int32 { at = other; return at }
+	t.Cleanup(func() {
+		quickWatch(left).Store(nil)
+		watches.mu.Lock()
+		defer watches.mu.Unlock()
+		delete(watches.all, other)
+	})
+	var c LaneClock
+	c.In()
+	if w := quickWatch(left).Load(); c.watch != nil || w != nil && w.key == left {
+		t.Errorf("lanes on thread %d have the watch of thread %d", left, other)
+	}
+	c.Out()
+	if c.seen != 0 || c.off != 0 {
+		t.Errorf("%d ns of a lane that was moved are known, %d of them without a processor", c.seen, c.off)
+	}
+}
+
 // The time that a thread waited is read again only after it lost its processor.
 func TestWaitIsReadAfterSwitches(t *testing.T) {
 	id, _ := fakeThread(t)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"hotpath/internal/format/gguf"
@@ -15,8 +17,8 @@ import (
 var yesNoRows = []int{263, 262}
 
 // rerankerGGUF is a fixture as llama.cpp converts such models: with a copy of the
-// head's rows for yes and no.
-func rerankerGGUF(t *testing.T, name string) string {
+// head's rows for yes and no. The token table has the first rows only, 0 for all.
+func rerankerGGUF(t *testing.T, name string, first int) string {
 	t.Helper()
 	dir := t.TempDir()
 	plain, out := filepath.Join(dir, "plain.gguf"), filepath.Join(dir, "reranker.gguf")
@@ -34,6 +36,10 @@ func rerankerGGUF(t *testing.T, name string) string {
 	err = errors.Join(err, w.Set("qwen3.classifier.output_labels", []string{"yes", "no"}), w.Set("qwen3.pooling_type", uint32(4)))
 	for _, name := range in.Names() {
 		d, getErr := in.Get(name)
+		if first > 0 && name == "token_embd.weight" {
+			d.Data = d.Data[:len(d.Data)/d.Dims[0]*first]
+			d.Dims = []int{first, d.Dims[1]}
+		}
 		err = errors.Join(err, getErr, w.Add(name, d.DType, d.Dims, d.Data))
 	}
 	rows, width := answerRows(t, in)
@@ -69,7 +75,7 @@ func answerRows(t *testing.T, in *weights.Store) (rows []float32, width int) {
 // Training changes the head, and the checkpoint's copy with it.
 func TestTrainedRerankerAnswersByItsOwnHead(t *testing.T) {
 	for _, name := range []string{"qwen3-reranker", "qwen3-reranker-untied"} {
-		model := rerankerGGUF(t, name)
+		model := rerankerGGUF(t, name, 0)
 		before := ok(t, "rerank", "-m", model, "one question", "some words")
 		out := filepath.Join(t.TempDir(), "out")
 		config := trainConfig(t, "llama", map[string]any{"model": model, "lr": 1e-2})
@@ -92,4 +98,16 @@ func TestTrainedRerankerAnswersByItsOwnHead(t *testing.T) {
 			t.Errorf("%s: the score is that of before training: %s", name, after)
 		}
 	}
+}
+
+// A tokenizer may have more tokens than the head has rows. If the tokens of yes or no
+// are among them, training is refused before its first step.
+func TestRerankerWithoutARowForItsAnswer(t *testing.T) {
+	model := rerankerGGUF(t, "qwen3-reranker", yesNoRows[1])
+	data := filepath.Join(t.TempDir(), "a.txt") // each digit is a token
+	if err := os.WriteFile(data, []byte(strings.Repeat("0123456789\n", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	config := trainConfig(t, "llama", map[string]any{"model": model, "data": []string{data}})
+	fails(t, exitFailed, []string{"train", config, "-o", filepath.Join(t.TempDir(), "out")}, `token "yes" has id 263, expected a row of the head, which has 262`)
 }

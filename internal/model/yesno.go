@@ -110,6 +110,9 @@ func (m *Model) answerRows(t weights.Tensor, value func(key string) ([]float32, 
 		if !ok {
 			return t, m.fault(t.Name, "a row of the head for %q, expected a token of that name", word)
 		}
+		if int(id) >= m.cfg.Vocab { // a tokenizer may have more tokens than the head has rows
+			return t, m.fault(t.Name, "token %q has id %d, expected a row of the head, which has %d", word, id, m.cfg.Vocab)
+		}
 		ids[i] = id
 	}
 	head, err := value(m.headKey())

@@ -221,6 +221,9 @@ func (t *Trainer) digest(ctx context.Context, st *state, from string) error {
 			return fmt.Errorf("%s: field %s: its files have other contents than those that the checkpoint was trained with, expected the same: %w", from, name, ErrCheckpoint)
 		}
 	}
+	if old := st.Files[held]; t.held == nil && old != "" {
+		t.digests[held] = old // the best evaluation is of these data, also in later checkpoints
+	}
 	return nil
 }
 

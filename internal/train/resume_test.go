@@ -173,8 +173,20 @@ func TestResumeWithOtherValidationData(t *testing.T) {
 	c.Validation.Data = []string{write(t, t.TempDir(), "a.txt", "some words of a text")}
 	_, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1)})
 	must(t, err)
-	c.Steps, c.Validation.Data = 2, []string{write(t, t.TempDir(), "b.txt", "other words of a text")}
-	if _, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field validation.data:") {
-		t.Errorf("error %v", err)
+	first := c.Validation.Data
+	other := []string{write(t, t.TempDir(), "b.txt", "other words of a text")}
+	refused := func() {
+		t.Helper()
+		c.Steps, c.Validation.Data = c.Steps+1, other
+		if _, err := Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"}); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field validation.data:") {
+			t.Errorf("error %v", err)
+		}
+	}
+	refused()
+	for _, data := range [][]string{nil, first} { // a run may go on without, and with the same again
+		c.Validation.Data = data
+		_, err = Run(t.Context(), c, Options{Backend: cpuBackend(t, 1), Resume: "auto"})
+		must(t, err)
+		refused()
 	}
 }

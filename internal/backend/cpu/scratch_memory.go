@@ -41,8 +41,11 @@ func eachSlice(v reflect.Value, seen map[unsafe.Pointer]bool, f func(mem []byte)
 		}
 		seen[at] = true
 		f(unsafe.Slice((*byte)(at), v.Cap()*int(v.Type().Elem().Size())))
-		for i := range v.Len() {
-			eachSlice(v.Index(i), seen, f)
+		switch v.Type().Elem().Kind() {
+		case reflect.Pointer, reflect.Struct, reflect.Array, reflect.Slice:
+			for i := range v.Len() {
+				eachSlice(v.Index(i), seen, f)
+			}
 		}
 	}
 }
