@@ -84,12 +84,15 @@ func (p *probes) addRun(ran int64, due *atomic.Bool) {
 // just ended a run. kind is the ceiling to sample, 0 to n-1 in turn. After sampling
 // the caller calls Probed.
 func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
-	if r == nil || n == 0 || !r.released.probe.CompareAndSwap(true, false) {
+	if r == nil || n == 0 || !r.released.probe.Load() {
 		return 0, false
 	}
 	p := &r.probes
-	p.mu.Lock()
+	p.mu.Lock() // addRun, which says what is due, cannot come between
 	defer p.mu.Unlock()
+	if !r.released.probe.CompareAndSwap(true, false) {
+		return 0, false
+	}
 	kind = p.turn % n
 	p.turn++
 	p.next = math.MaxInt64
