@@ -47,6 +47,7 @@ type Backend struct {
 	drv    driver
 	memory *memory
 	pool   *device.Pool
+	clock  device.Clock // of profiles
 	funcs  map[string]function
 	// wgmma says that the card has compute capability 9.0, whose kernels multiply by
 	// warpgroups and may begin before those before them have ended.

@@ -157,18 +157,18 @@ func (e *exec) await() (err error) {
 	return e.be.await(e.be.drv.sync)
 }
 
-// fold puts the card's stamps into the lane of the stream. The last one is
-// taken for the moment at which the host saw the end.
+// fold puts the card's stamps into the lane of the stream. Until the first one the
+// stream waits: for the launch, and for runs before this one.
 func (e *exec) fold(end int64) error {
 	const stream = 1
 	_, started := e.lanes.Run()
 	n := len(e.lanes.Plan.Steps)
 	stamp := func(i int) int64 { return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:])) }
-	shift := end - stamp(n+2)
+	shift := e.be.clock.Align(stamp(n+2), end)
 	at := func(i int) int64 { return max(stamp(i)+shift, started) }
-	e.lanes.Span(stream, started, end)
+	e.lanes.Span(stream, started, at(n+2))
 	set := func(step, from int) { e.lanes.Set(stream, step, at(from), at(from), at(from+1)) }
-	set(n+device.StepIn, 0)
+	e.lanes.Set(stream, n+device.StepIn, started, at(0), at(1))
 	for i := range n {
 		set(i, i+1)
 	}

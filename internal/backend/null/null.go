@@ -285,7 +285,8 @@ func (e *exec) Wait() error {
 	}
 	host := &e.run.Lanes[0]
 	k := len(e.plan.Steps) + stepSync
-	host.Arrive[k] = profile.Now()
+	// From the launch on the host had no part in the run.
+	host.Arrive[k] = host.End[len(e.plan.Steps)+stepLaunch]
 	err := <-e.done
 	host.Begin[k] = profile.Now()
 	host.End[k] = host.Begin[k]

@@ -40,7 +40,7 @@ type Backend struct {
 	slabs *slabs
 	pool  *device.Pool // of slabs
 	tuner *tuner
-	clock clock // of profiles
+	clock device.Clock // of profiles
 
 	mu       sync.Mutex // guards what follows
 	programs map[string]program

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
@@ -216,15 +215,15 @@ func (e *exec) fold(end int64) error {
 		e.lanes.Absent(laneIn)
 		e.lanes.Absent(laneOut)
 	}
-	e.lanes.Span(laneQueue, started, end)
 	if len(e.events) == 0 {
+		e.lanes.Span(laneQueue, started, end)
 		return nil
 	}
 	_, last, err := e.be.drv.times(e.events[len(e.events)-1])
 	if err != nil {
 		return err
 	}
-	shift := e.be.clock.align(last, end)
+	shift := e.be.clock.Align(last, end)
 	before := [laneOut + 1]int64{laneQueue: started, laneIn: started, laneOut: started}
 	set := func(lane, step, from, to int) error {
 		if from == to {
@@ -248,34 +247,10 @@ func (e *exec) fold(end int64) error {
 		errs = append(errs, set(laneQueue, i, e.marks[i], e.marks[i+1]))
 	}
 	errs = append(errs, set(out, n+device.StepOut, e.marks[n], len(e.events)))
-	if e.apart { // the queue of kernels has left the run before its outputs travel
-		e.lanes.Span(laneQueue, started, before[laneQueue])
-	}
+	// The queue has left the run before the host sees the end, and before outputs
+	// travel in a queue of their own.
+	e.lanes.Span(laneQueue, started, before[laneQueue])
 	return errors.Join(errs...)
-}
-
-// clock knows how far the device's clock is behind the host's. The host sees an end
-// after it came, so the least distance of some runs is the best.
-type clock struct {
-	mu    sync.Mutex
-	shift int64
-	at    int64 // host time of the last run; 0: none
-}
-
-// drift is how many nanoseconds a clock may lose against the other per nanosecond:
-// so much the distance may grow.
-const drift = 1e-4
-
-// align gives the distance after an end by the device's clock that the host saw.
-func (c *clock) align(device, host int64) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	shift := host - device
-	if c.at != 0 {
-		shift = min(shift, c.shift+int64(drift*float64(max(host-c.at, 0))))
-	}
-	c.shift, c.at = shift, host
-	return shift
 }
 
 // Close gives the plan's memory back.
