@@ -115,16 +115,10 @@ func (c *Comparison) judge(machine float64, work workCount) {
 			p[i] = t.change.P
 		}
 		for i, h := range Holm(p) {
-			t := tests[i]
-			t.change.Holm = min(1, float64(levels)*h)
-			if t.change.Holm < falseAlarms {
-				t.change.Verdict = Slower
-				if t.change.Percent < 0 {
-					t.change.Verdict = Faster
-				}
-			}
+			tests[i].change.correct(h)
 		}
 	}
+	c.judgeScopes()
 	for i := range c.Plans {
 		d := &c.Plans[i]
 		few := d.evidence.units() < leastBlocks
@@ -140,6 +134,19 @@ func (c *Comparison) judge(machine float64, work workCount) {
 				rows[k].countWork(work[d.Phase])
 			}
 		}
+	}
+}
+
+// correct takes a probability that is corrected for the number of tests of its
+// family, corrects it for the number of families, and gives the verdict.
+func (c *Change) correct(p float64) {
+	const families = float64(levels) + 1 // those of rows, and scopes
+	if c.Holm = min(1, families*p); c.Holm >= falseAlarms {
+		return
+	}
+	c.Verdict = Slower
+	if c.Percent < 0 {
+		c.Verdict = Faster
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *Comparison) Summary() string {
 	case len(different) == 0 && !tested:
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
 	case len(different) == 0:
-		out = append(out, fmt.Sprintf("No difference of time was found: B took %s, which two recordings of one build may.", longer(all)))
+		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", longer(all)))
 	case math.Abs(mid) < 0.05:
 		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
 	default:
@@ -62,6 +62,11 @@ func (c *Comparison) Summary() string {
 	}
 	if n := len(different); n > 1 {
 		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
+	}
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Changed() {
+			out = append(out, d.says())
+		}
 	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
@@ -137,6 +142,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
 		}
 		out = append(out, p.table("steps", "", p.Steps, o.Top))
+	}
+	if t := c.scopesTable(); len(t.Rows) > 0 {
+		out = append(out, t)
 	}
 	if t := c.memoryTable(); len(t.Rows) > 0 {
 		out = append(out, t)
