@@ -41,6 +41,8 @@ const (
 	// falseAlarms is the probability, over all tests of a comparison, to call a
 	// difference real where there is none.
 	falseAlarms = 0.01
+	// nearlyFalse is the same for what the summary names as near to a difference.
+	nearlyFalse = 0.2
 	// moderation is how many degrees of freedom the other rows count for at most
 	// in the variance of a row.
 	moderation = 8
@@ -165,6 +167,11 @@ func (d *Diff) conclude(few bool) {
 		d.Verdict = FasterTail
 	case few || !d.tested:
 		d.Verdict = Untested
+	}
+	for m := range measures {
+		if c := d.Of(m); !d.tested {
+			c.P, c.Holm = 1, 1 // 0 would say that it is certain
+		}
 	}
 }
 

@@ -52,6 +52,11 @@ func (c *Comparison) Summary() string {
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
 	case len(different) == 0:
 		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", longer(all)))
+		if d, m := c.nearest(); d != nil {
+			ch := d.Of(m)
+			low, high := ch.bounds()
+			out = append(out, fmt.Sprintf("Nearest to a difference is the %s of %s: %+.1f %% (%+.1f to %+.1f), with p = %.2f after correction; more recordings in turn would tell.", m, d.Name, ch.Percent, low, high, ch.Holm))
+		}
 	case math.Abs(mid) < 0.05:
 		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
 	default:
@@ -74,6 +79,25 @@ func (c *Comparison) Summary() string {
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// nearest is the op, layer or step that is nearest to a difference where none was
+// found, and its measure; nil where all are far from it.
+func (c *Comparison) nearest() (row *Diff, m Measure) {
+	least := nearlyFalse
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
+			for k := range rows {
+				for of := range measures {
+					if d := &rows[k]; d.tested && d.Of(of).Low != nil && d.Of(of).Holm < least {
+						row, m, least = d, of, d.Of(of).Holm
+					}
+				}
+			}
+		}
+	}
+	return row, m
 }
 
 func longer(percent float64) string {
