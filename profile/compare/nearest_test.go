@@ -28,6 +28,9 @@ func TestSummaryNamesTheNearestRow(t *testing.T) {
 			case d == nil:
 			case d.Name == name:
 				right++
+				if steps := c.Plans[0].table("steps", "", c.Plans[0].Steps, 3); steps.Rows[0][0] != name {
+					t.Errorf("the first of the steps is %s", steps.Rows[0][0])
+				}
 				if s := c.Summary(); !strings.Contains(s, "the "+m.String()+" of "+name) {
 					t.Errorf("the summary is %q", s)
 				}

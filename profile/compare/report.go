@@ -213,8 +213,16 @@ func (c *Comparison) memoryTable() table.Table {
 	return t
 }
 
-// table lists rows. If there are more than top, rows that changed come first,
-// then those with the largest differences.
+// corrected is the least corrected probability of the row's measures.
+func (d *Diff) corrected() float64 {
+	if !d.tested {
+		return 1
+	}
+	return min(d.Median.Holm, d.Mean.Holm, d.P95.Holm)
+}
+
+// table lists rows: those that changed first, then those that are near to it, then
+// those with the largest differences.
 func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 	if top > 0 {
 		rows = slices.Clone(rows)
@@ -224,6 +232,9 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 					return -1
 				}
 				return 1
+			}
+			if x, y := min(a.corrected(), nearlyFalse), min(b.corrected(), nearlyFalse); !a.Changed() && x != y {
+				return cmp.Compare(x, y)
 			}
 			return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta()))
 		})
