@@ -78,6 +78,10 @@ func TestProfileRun(t *testing.T) {
 	if runs == 0 || runs > 2*32 || p.Overhead == nil || p.Overhead.Runs < 2 || p.Overhead.Median == nil || p.Facts.Extra["gc"] == "" {
 		t.Errorf("%d runs, overhead %+v, facts %v", runs, p.Overhead, p.Facts.Extra)
 	}
+	// Short as it is, it has samples of ceilings, so lost time is known.
+	if len(p.Probes) < 2 {
+		t.Errorf("samples of %d ceilings, expected compute classes and memory", len(p.Probes))
+	}
 	// One answer of 8 tokens is a prefill and 7 decodes, the cold one before it
 	// none of them.
 	answer := filepath.Join(t.TempDir(), "answer.json")

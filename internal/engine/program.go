@@ -74,6 +74,16 @@ func (e *Engine) Pause(on bool) {
 	}
 }
 
+// ProbeRest takes the samples of ceilings that the recording lacks, for a snapshot
+// before Close, which takes them too. No call may be in progress.
+func (e *Engine) ProbeRest() {
+	e.progs.Lock()
+	defer e.progs.Unlock()
+	for _, r := range e.runners {
+		r.sess.ProbeRest()
+	}
+}
+
 // turn is a lock whose waiters can give up: lock returns when the context ends.
 // Its capacity is 1.
 type turn chan struct{}

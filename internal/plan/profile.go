@@ -21,6 +21,14 @@ type ProfileLabels struct {
 // and without recording measure its cost.
 func (s *Session) Pause(on bool) { s.paused = on }
 
+// ProbeRest takes the samples of ceilings that the recording lacks, for a snapshot
+// before Close, which takes them too. No run may be in flight.
+func (s *Session) ProbeRest() {
+	for _, sl := range s.slots {
+		sl.probeRest()
+	}
+}
+
 // SetShares sets the requests of the next run. It applies to that run only.
 func (s *Session) SetShares(shares []profile.Share) { s.shares = append(s.shares[:0], shares...) }
 

@@ -144,13 +144,20 @@ func (sl *Slot) settle() error {
 	return sl.Wait()
 }
 
-// close frees the slot's own memory. No run may be in flight.
-func (sl *Slot) close() error {
-	var errs []error
+// probeRest takes the samples of ceilings that the recording lacks.
+func (sl *Slot) probeRest() {
 	for _, e := range sl.execs {
 		if p, ok := e.(Prober); ok && sl.sess.recorded {
 			p.ProbeRest(sl.sess.rec)
 		}
+	}
+}
+
+// close frees the slot's own memory. No run may be in flight.
+func (sl *Slot) close() error {
+	var errs []error
+	sl.probeRest()
+	for _, e := range sl.execs {
 		errs = append(errs, e.Close())
 	}
 	sl.execs = nil

@@ -46,6 +46,7 @@ type iterated struct {
 	name  string
 	run   func(ctx context.Context) error
 	pause func(on bool)
+	probe func() // takes the samples of ceilings that are lacking
 	note  string // what is otherwise than asked for
 }
 
@@ -100,6 +101,7 @@ func ProfileRun(ctx context.Context, o ProfileOptions) (_ *Profiled, err error) 
 	p.Seconds = seconds(p.pairs.with)
 	p.Allocators = readHeap().since(heap, 2*o.Iterations)
 	s.describe(rec, p)
+	w.probe() // the session is open still, and iterations are short
 	p.Profile = rec.Snapshot()
 	// The iterations alone are mostly too few to tell what recording costs.
 	// Further pairs are no part of the books.
@@ -193,7 +195,7 @@ func (s *session) iterated(ctx context.Context, o ProfileOptions, rec *profile.R
 	if err != nil {
 		return nil, err
 	}
-	return &iterated{w.name, func(ctx context.Context) error { return w.run(ctx, r.Engine) }, r.Engine.Pause, note}, nil
+	return &iterated{w.name, func(ctx context.Context) error { return w.run(ctx, r.Engine) }, r.Engine.Pause, r.Engine.ProbeRest, note}, nil
 }
 
 // trained is training steps on a text of our own, in a folder that goes away.
@@ -224,7 +226,7 @@ func (s *session) trained(ctx context.Context, o ProfileOptions, rec *profile.Re
 	return &iterated{fmt.Sprintf("train on up to %d tokens a step in sequences of %d", cfg.BatchTokens, length), func(ctx context.Context) error {
 		_, err := t.Step(ctx)
 		return err
-	}, t.Pause, fewerTokens(o.Tokens, length, "a sequence", s.model.Config().MaxSeq)}, nil
+	}, t.Pause, t.ProbeRest, fewerTokens(o.Tokens, length, "a sequence", s.model.Config().MaxSeq)}, nil
 }
 
 func seconds(times []time.Duration) []float64 {

@@ -367,6 +367,10 @@ func (t *Trainer) task() task {
 // Pause stops recording, or goes on with it, without forgetting the recorder.
 func (t *Trainer) Pause(on bool) { t.runner.sess.Pause(on) }
 
+// ProbeRest takes the samples of ceilings that the recording lacks, for a snapshot
+// before Close. No step may be in progress.
+func (t *Trainer) ProbeRest() { t.runner.sess.ProbeRest() }
+
 // Done is the number of steps behind the model.
 func (t *Trainer) Done() int { return t.step }
 

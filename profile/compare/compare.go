@@ -209,6 +209,7 @@ type Comparison struct {
 	Recordings [2]int       `json:"recordings"`
 	Total      Diff         `json:"total"` // of A's runs, and how long B takes for as many
 	Plans      []PlanDiff   `json:"plans"`
+	Scopes     []ScopeDiff  `json:"scopes"`
 	Memory     []MemoryDiff `json:"memory"`
 	OnlyA      []string     `json:"only_a"`
 	OnlyB      []string     `json:"only_b"`
@@ -333,7 +334,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Memory: compareMemory(a, b)}
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
@@ -391,5 +392,6 @@ func (c *Comparison) warn(format string, args ...any) {
 // Same reports that no difference was found, neither of time nor of work nor of
 // memory.
 func (c *Comparison) Same() bool {
-	return len(c.Different()) == 0 && !slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
+	return len(c.Different()) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
+		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
 }

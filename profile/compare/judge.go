@@ -41,6 +41,8 @@ const (
 	// falseAlarms is the probability, over all tests of a comparison, to call a
 	// difference real where there is none.
 	falseAlarms = 0.01
+	// nearlyFalse is the same for what the summary names as near to a difference.
+	nearlyFalse = 0.2
 	// moderation is how many degrees of freedom the other rows count for at most
 	// in the variance of a row.
 	moderation = 8
@@ -115,16 +117,10 @@ func (c *Comparison) judge(machine float64, work workCount) {
 			p[i] = t.change.P
 		}
 		for i, h := range Holm(p) {
-			t := tests[i]
-			t.change.Holm = min(1, float64(levels)*h)
-			if t.change.Holm < falseAlarms {
-				t.change.Verdict = Slower
-				if t.change.Percent < 0 {
-					t.change.Verdict = Faster
-				}
-			}
+			tests[i].change.correct(h)
 		}
 	}
+	c.judgeScopes()
 	for i := range c.Plans {
 		d := &c.Plans[i]
 		few := d.evidence.units() < leastBlocks
@@ -143,6 +139,19 @@ func (c *Comparison) judge(machine float64, work workCount) {
 	}
 }
 
+// correct takes a probability that is corrected for the number of tests of its
+// family, corrects it for the number of families, and gives the verdict.
+func (c *Change) correct(p float64) {
+	const families = float64(levels) + 1 // those of rows, and scopes
+	if c.Holm = min(1, families*p); c.Holm >= falseAlarms {
+		return
+	}
+	c.Verdict = Slower
+	if c.Percent < 0 {
+		c.Verdict = Faster
+	}
+}
+
 // conclude is the verdict of a row from those of its measures. The total time
 // counts first, then the usual one, then the slowest runs.
 func (d *Diff) conclude(few bool) {
@@ -158,6 +167,11 @@ func (d *Diff) conclude(few bool) {
 		d.Verdict = FasterTail
 	case few || !d.tested:
 		d.Verdict = Untested
+	}
+	for m := range measures {
+		if c := d.Of(m); !d.tested {
+			c.P, c.Holm = 1, 1 // 0 would say that it is certain
+		}
 	}
 }
 

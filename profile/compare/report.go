@@ -51,7 +51,12 @@ func (c *Comparison) Summary() string {
 	case len(different) == 0 && !tested:
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
 	case len(different) == 0:
-		out = append(out, fmt.Sprintf("No difference of time was found: B took %s, which two recordings of one build may.", longer(all)))
+		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", longer(all)))
+		if d, m := c.nearest(); d != nil {
+			ch := d.Of(m)
+			low, high := ch.bounds()
+			out = append(out, fmt.Sprintf("Nearest to a difference is the %s of %s: %+.1f %% (%+.1f to %+.1f), with p = %.2f after correction; more recordings in turn would tell.", m, d.Name, ch.Percent, low, high, ch.Holm))
+		}
 	case math.Abs(mid) < 0.05:
 		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
 	default:
@@ -63,12 +68,36 @@ func (c *Comparison) Summary() string {
 	if n := len(different); n > 1 {
 		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
 	}
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Changed() {
+			out = append(out, d.says())
+		}
+	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
 			out = append(out, fmt.Sprintf("%s of %s: %s MiB became %s.", d.Class, d.Owner, table.Mib(int64(d.Before)), table.Mib(int64(d.After))))
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// nearest is the op, layer or step that is nearest to a difference where none was
+// found, and its measure; nil where all are far from it.
+func (c *Comparison) nearest() (row *Diff, m Measure) {
+	least := nearlyFalse
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
+			for k := range rows {
+				for of := range measures {
+					if d := &rows[k]; d.tested && d.Of(of).Low != nil && d.Of(of).Holm < least {
+						row, m, least = d, of, d.Of(of).Holm
+					}
+				}
+			}
+		}
+	}
+	return row, m
 }
 
 func longer(percent float64) string {
@@ -138,6 +167,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 		}
 		out = append(out, p.table("steps", "", p.Steps, o.Top))
 	}
+	if t := c.scopesTable(); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
 	if t := c.memoryTable(); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
@@ -181,8 +213,16 @@ func (c *Comparison) memoryTable() table.Table {
 	return t
 }
 
-// table lists rows. If there are more than top, rows that changed come first,
-// then those with the largest differences.
+// corrected is the least corrected probability of the row's measures.
+func (d *Diff) corrected() float64 {
+	if !d.tested {
+		return 1
+	}
+	return min(d.Median.Holm, d.Mean.Holm, d.P95.Holm)
+}
+
+// table lists rows: those that changed first, then those that are near to it, then
+// those with the largest differences.
 func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 	if top > 0 {
 		rows = slices.Clone(rows)
@@ -192,6 +232,9 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 					return -1
 				}
 				return 1
+			}
+			if x, y := min(a.corrected(), nearlyFalse), min(b.corrected(), nearlyFalse); !a.Changed() && x != y {
+				return cmp.Compare(x, y)
 			}
 			return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta()))
 		})

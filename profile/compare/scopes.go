@@ -1,0 +1,154 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"hotpath/profile"
+	"hotpath/profile/internal/table"
+)
+
+// ScopeDiff is one scope before and after: what the host does outside of runs, and
+// what contains them. Times are of one call, in nanoseconds: medians of a recording,
+// and of these the mean over the recordings of a side.
+type ScopeDiff struct {
+	Name    string     `json:"name"`  // with the scopes around it: compile/pack weights
+	Calls   [2]float64 `json:"calls"` // per recording, before and after
+	Before  float64    `json:"before_ns"`
+	After   float64    `json:"after_ns"`
+	Change  Change     `json:"change"` // of the median call
+	Verdict Verdict    `json:"verdict"`
+}
+
+// Changed reports whether the difference is more than noise.
+func (d *ScopeDiff) Changed() bool { return d.Verdict == Slower || d.Verdict == Faster }
+
+// scopeFloor is the smallest change of a scope that is reported. Quantiles of calls
+// are good to some per cent, and no other row shows what the machine did to a scope.
+const scopeFloor = 0.1
+
+// scopeCalls is a scope of one recording.
+type scopeCalls struct{ calls, median float64 }
+
+// compareScopes compares every scope that all recordings have. Only several
+// recordings of each side can tell: the calls of one recording share its machine.
+func compareScopes(a, b []*profile.Profile) []ScopeDiff {
+	made := func(profiles []*profile.Profile) (*side, []*profile.Profile) {
+		sorted := slices.SortedStableFunc(slices.Values(profiles), func(x, y *profile.Profile) int { return x.Created.Compare(y.Created) })
+		s := &side{}
+		for _, p := range sorted {
+			s.recs = append(s.recs, recording{made: p.Created})
+		}
+		return s, sorted
+	}
+	sideA, a := made(a)
+	sideB, b := made(b)
+	e := evidence{recs: [2]int{len(a), len(b)}, paired: inTurn(sideA, sideB), apartInTime: apartInTime(sideA, sideB)}
+
+	var found [2]map[string][]scopeCalls
+	var order []string
+	for side, profiles := range [2][]*profile.Profile{a, b} {
+		found[side] = map[string][]scopeCalls{}
+		for _, p := range profiles {
+			for i, name := range scopePaths(p) {
+				if s := &p.Scopes[i]; s.Call.P50 > 0 {
+					if side == 0 && found[0][name] == nil {
+						order = append(order, name)
+					}
+					found[side][name] = append(found[side][name], scopeCalls{float64(s.Calls), float64(s.Call.P50)})
+				}
+			}
+		}
+	}
+	out := []ScopeDiff{}
+	for _, name := range order {
+		d := ScopeDiff{Name: name, Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested}}
+		var x [2][][]float64
+		var medians, calls [2][]float64
+		for side := range found {
+			for _, s := range found[side][name] {
+				x[side] = append(x[side], []float64{math.Log(s.median)})
+				medians[side], calls[side] = append(medians[side], s.median), append(calls[side], s.calls)
+			}
+		}
+		if len(x[0]) != len(a) || len(x[1]) != len(b) {
+			continue
+		}
+		d.Before, d.After, d.Calls = mean(medians[0]), mean(medians[1]), [2]float64{mean(calls[0]), mean(calls[1])}
+		d.Change.Percent = 100 * (d.After/d.Before - 1)
+		if e.repeated() && !e.apartInTime {
+			growth := func(log float64) float64 { return 100 * math.Expm1(log) }
+			s := e.shift(Median, x)
+			s.freedom = min(s.freedom, moderation)
+			d.Change.measure(s, scopeFloor, growth, true)
+			d.Verdict = Same
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// scopePaths are the names of a recording's scopes with those around them. Parents
+// come before their children.
+func scopePaths(p *profile.Profile) []string {
+	out := make([]string, len(p.Scopes))
+	for i, s := range p.Scopes {
+		if out[i] = s.Name; s.Parent >= 0 && s.Parent < i {
+			out[i] = out[s.Parent] + "/" + s.Name
+		}
+	}
+	return out
+}
+
+// judgeScopes corrects the scopes for their number, as a family of their own.
+func (c *Comparison) judgeScopes() {
+	var p []float64
+	var of []*ScopeDiff
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Verdict != Untested {
+			p, of = append(p, d.Change.P), append(of, d)
+		}
+	}
+	for i, h := range Holm(p) {
+		of[i].Change.correct(h)
+		of[i].Verdict = of[i].Change.Verdict
+	}
+}
+
+// scopesTable lists scopes, those that changed first.
+func (c *Comparison) scopesTable() table.Table {
+	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; noise is what two recordings of one build may differ by",
+		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
+	for _, changed := range []bool{true, false} {
+		for i := range c.Scopes {
+			d := &c.Scopes[i]
+			if d.Changed() != changed {
+				continue
+			}
+			m := table.Plain
+			if d.Changed() {
+				m = table.Strong
+			}
+			if d.Verdict.worse() {
+				m = table.Warn
+			}
+			noise := ""
+			if d.Verdict != Untested {
+				noise = fmt.Sprintf("±%.1f", d.Change.Noise)
+			}
+			t.Add(m, d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), noise, string(d.Verdict))
+		}
+	}
+	return t
+}
+
+// says is the text of a scope that changed.
+func (d *ScopeDiff) says() string {
+	low, high := d.Change.bounds()
+	if d.Change.Percent < 0 {
+		low, high = -high, -low
+	}
+	return fmt.Sprintf("The median call of scope %s is %.1f %% %s (%.1f to %.1f): %s ms became %s.",
+		d.Name, math.Abs(d.Change.Percent), faster(d.Change.Percent), low, high, table.Fms(d.Before), table.Fms(d.After))
+}
