@@ -101,11 +101,9 @@ func TestStopLagsOneStep(t *testing.T) {
 	if !slices.Equal(again, want) {
 		t.Errorf("after it %v, expected %v", again, want)
 	}
-	if g := e.generator; g.pool.Available() != g.pool.Size() {
-		hold(g)
-		if g.pool.Available() != g.pool.Size() {
-			t.Errorf("%d of %d blocks are free at the end", g.pool.Available(), g.pool.Size())
-		}
+	hold(e.generator)
+	if p := e.generator.pool; p.Available() != p.Size() {
+		t.Errorf("%d of %d blocks are free at the end", p.Available(), p.Size())
 	}
 }
 
