@@ -11,7 +11,7 @@ VENV        ?= .cache/venv
 SHARED      ?= ../shared
 PEERS       ?= .cache/peers
 PEERFLAGS   ?=
-FUZZTIME    ?= 10000x
+FUZZTIME    ?= 5000x
 
 .PHONY: opencl gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers peers-train clean
 
