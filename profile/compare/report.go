@@ -190,6 +190,17 @@ func shifted(by [measures]float64, rows string) string {
 	return "changes are beyond what all " + rows + " have in common: " + strings.Join(parts, ", ")
 }
 
+// markOf is how a row of a table is marked.
+func markOf(changed bool, v Verdict) table.Mark {
+	switch {
+	case v.worse():
+		return table.Warn
+	case changed:
+		return table.Strong
+	}
+	return table.Plain
+}
+
 // memoryTable lists classes of memory, those that changed first.
 func (c *Comparison) memoryTable() table.Table {
 	t := table.Table{Title: "memory", Note: "MiB; sizes of plans are exact, those of the Go runtime depend on when it collected last",
@@ -200,14 +211,7 @@ func (c *Comparison) memoryTable() table.Table {
 			if d.Changed() != changed {
 				continue
 			}
-			m := table.Plain
-			if d.Changed() {
-				m = table.Strong
-			}
-			if d.Verdict.worse() {
-				m = table.Warn
-			}
-			t.Add(m, d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict))
+			t.Add(markOf(d.Changed(), d.Verdict), d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict))
 		}
 	}
 	return t
@@ -247,13 +251,7 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 		table.Right("median %"), table.Right("mean %"), table.Right("p95 %"), table.Right("noise"), table.Left("verdict")}}
 	for i := range rows {
 		d := &rows[i]
-		m := table.Plain
-		if d.Changed() {
-			m = table.Strong
-		}
-		if d.Verdict.worse() {
-			m = table.Warn
-		}
+		m := markOf(d.Changed(), d.Verdict)
 		cells := []string{d.Name, table.Fms(d.Before), table.Fms(d.After), table.Signed(d.Delta()), table.Signed(d.Work), table.Signed(d.Efficiency), table.Signed(d.Wait), "", "", "", "", string(d.Verdict)}
 		if d.tested {
 			for k := range measures {

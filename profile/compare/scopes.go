@@ -126,18 +126,11 @@ func (c *Comparison) scopesTable() table.Table {
 			if d.Changed() != changed {
 				continue
 			}
-			m := table.Plain
-			if d.Changed() {
-				m = table.Strong
-			}
-			if d.Verdict.worse() {
-				m = table.Warn
-			}
 			noise := ""
 			if d.Verdict != Untested {
 				noise = fmt.Sprintf("±%.1f", d.Change.Noise)
 			}
-			t.Add(m, d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), noise, string(d.Verdict))
+			t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), noise, string(d.Verdict))
 		}
 	}
 	return t
