@@ -197,7 +197,7 @@ func (m *embedder) runRound() {
 
 // beginFine composes a batch that all workers share.
 func (m *embedder) beginFine(w *worker) context.Context {
-	_, end := profile.Scope(m.eng.base, "batch")
+	_, end := profile.Scope(m.eng.hosted(), "batch")
 	defer end()
 	m.eng.stats.fine.Add(1)
 	return m.compose(w, m.eng.opts.MaxBatchTokens)

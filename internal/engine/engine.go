@@ -128,8 +128,8 @@ type Engine struct {
 	progs     sync.Mutex // guards what follows, and is held shortly
 	embedders map[model.EmbedOptions]*embedder
 	runners   []*runner
-	paused    bool // see Pause
 
+	paused  atomic.Bool // see Pause
 	closing atomic.Bool
 	mu      sync.Mutex                 // guards calls and cancels
 	calls   [numKinds]int              // that have not left
@@ -188,6 +188,15 @@ func (e *Engine) SetParallel(m Mode) { e.mode.Store(uint32(m)) }
 
 // WeightBytes is the resident size of the weights that programs packed.
 func (e *Engine) WeightBytes() int64 { return e.weights.Bytes() }
+
+// hosted is the context for scopes of the engine's own work: without a recorder
+// while it is paused.
+func (e *Engine) hosted() context.Context {
+	if e.paused.Load() {
+		return context.Background()
+	}
+	return e.base
+}
 
 // scoped puts the engine's recorder under a context that has none.
 func (e *Engine) scoped(ctx context.Context) context.Context {

@@ -61,7 +61,7 @@ func (g *generator) follows(r *runner) bool { return g.layout.Resumes && r == g.
 // launch composes a step and enqueues it. It returns nil if the step failed, or if
 // all streams wait for the step in flight.
 func (g *generator) launch(r *runner) *flight {
-	_, end := profile.Scope(g.eng.base, "batch")
+	_, end := profile.Scope(g.eng.hosted(), "batch")
 	f := &g.flights[0]
 	if f == g.flying {
 		f = &g.flights[1]
@@ -128,7 +128,7 @@ func (g *generator) land(f *flight) {
 		f.fail(err)
 		return
 	}
-	_, end := profile.Scope(g.eng.base, "sample")
+	_, end := profile.Scope(g.eng.hosted(), "sample")
 	defer end()
 	g.draws.streams = g.draws.streams[:0]
 	for _, p := range f.parts {

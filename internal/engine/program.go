@@ -47,7 +47,7 @@ func (p *program) open(ctx context.Context, e *Engine, compile func(context.Cont
 func (e *Engine) keep(r *runner) {
 	e.progs.Lock()
 	defer e.progs.Unlock()
-	r.sess.Pause(e.paused)
+	r.sess.Pause(e.paused.Load())
 	e.runners = append(e.runners, r)
 }
 
@@ -63,12 +63,13 @@ func (e *Engine) drop(runners ...*runner) error {
 	return errors.Join(errs...)
 }
 
-// Pause stops recording, or resumes it, and keeps the recorder. Runs with and
+// Pause stops recording of runs, of the engine's own scopes and of requests, or
+// resumes it, and keeps the recorder. Compiling is recorded meanwhile. Runs with and
 // without recording can alternate, so that the cost of recording can be measured.
 func (e *Engine) Pause(on bool) {
 	e.progs.Lock()
 	defer e.progs.Unlock()
-	e.paused = on // for the sessions that come later too
+	e.paused.Store(on) // for the sessions that come later too
 	for _, r := range e.runners {
 		r.sess.Pause(on)
 	}

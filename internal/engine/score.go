@@ -124,7 +124,7 @@ func (s *scorer) score(ctx context.Context, seqs [][]int32, nll [][]float32) err
 // except the last, in order, and as many rows with likelihoods as fit. A text
 // that does not fit continues in the next run, and its call stays at the head.
 func (s *scorer) compose(w *worker) context.Context {
-	_, end := profile.Scope(s.eng.base, "batch")
+	_, end := profile.Scope(s.eng.hosted(), "batch")
 	defer end()
 	w.Reset()
 	w.parts = w.parts[:0]

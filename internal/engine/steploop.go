@@ -347,7 +347,7 @@ func (g *generator) share(sess *plan.Session) {
 // record reports the duration of a finished generation to the profile.
 func (s *Stream) record() {
 	rec := s.gen.eng.opts.Recorder
-	if rec == nil {
+	if rec == nil || s.gen.eng.paused.Load() {
 		return
 	}
 	s.mu.Lock()
