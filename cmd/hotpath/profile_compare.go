@@ -47,8 +47,8 @@ and the table says how much it is. The same texts may be in different batches in
 A and B. That is no difference: times are compared at equal batch size.
 
 With --fail-above the exit status is 1 if B is really slower by more than that
-part of A's time: in total, in whole runs, or in the slowest runs (p95). Scopes do
-not count for it.`,
+part of A's time: in total, in whole runs, in the slowest runs (p95), or in all
+calls of one scope as a part of the whole recording.`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
@@ -204,6 +205,11 @@ func generate(ctx context.Context, e *engine.Engine, prompts [][]int32, n int) e
 		if err := s.Err(); err != nil {
 			return err
 		}
+	}
+	// A stream's reader has the last token before the step loop has closed its scopes
+	// and recorded the request.
+	for e.Stats().Running > 0 && ctx.Err() == nil {
+		runtime.Gosched()
 	}
 	return nil
 }

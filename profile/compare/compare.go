@@ -295,8 +295,9 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 }
 
 // Worst is the largest slowdown that was found to be real, in per cent of A's
-// time, for --fail-above. what names it: the sum of all changes, whole runs, or
-// the slowest runs (p95). It is 0 if nothing is slower.
+// time, for --fail-above. what names it: the sum of all changes, whole runs, the
+// slowest runs (p95), or a scope, as a part of the whole recording. It is 0 if
+// nothing is slower.
 func (c *Comparison) Worst() (percent float64, what string) {
 	if all, _, _ := c.Real(); all > 0 {
 		percent, what = all, "time"
@@ -319,6 +320,11 @@ func (c *Comparison) Worst() (percent float64, what string) {
 					take(d.P95.Percent*d.base*d.tailOver/p.tail, fmt.Sprintf("p95 of a run of %s, by %s alone", p.Name, d.Name))
 				}
 			}
+		}
+	}
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Verdict == Slower {
+			take(d.Added, fmt.Sprintf("scope %s, of the whole recording", d.Name))
 		}
 	}
 	return percent, what

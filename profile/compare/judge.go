@@ -43,6 +43,9 @@ const (
 	falseAlarms = 0.01
 	// nearlyFalse is the same for what the summary names as near to a difference.
 	nearlyFalse = 0.2
+	// mostNoise is where noise and intervals end, in per cent. Few values have tails
+	// of any length, and a bound of a million per cent tells nobody more.
+	mostNoise = 1000
 	// moderation is how many degrees of freedom the other rows count for at most
 	// in the variance of a row.
 	moderation = 8
@@ -227,7 +230,7 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			}
 			s := e.within(m, e.shifts[l][m])
 			s.variance += luck[l].others() / float64(e.votes[l])
-			if studentTail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
+			if enough && studentTail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
 				to[m] = growth(s.mid)
 				continue
 			}
@@ -305,9 +308,9 @@ func (c *Change) measure(s shiftOf, floor float64, percent func(float64) float64
 	if !enough {
 		return
 	}
-	c.Noise = percent(floor + studentQuantile(falseAlarms, s.freedom)*deviation)
+	c.Noise = min(mostNoise, percent(floor+studentQuantile(falseAlarms, s.freedom)*deviation))
 	half := math.Hypot(studentQuantile(0.05, s.freedom)*deviation, floor)
-	low, high := percent(s.mid-half), percent(s.mid+half)
+	low, high := percent(s.mid-half), min(max(mostNoise, c.Percent), percent(s.mid+half))
 	c.Low, c.High = &low, &high
 	if beyond := math.Abs(s.mid) - floor; beyond > 0 {
 		c.P = 0

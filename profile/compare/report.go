@@ -257,7 +257,7 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 			for k := range measures {
 				cells[7+int(k)] = d.Of(k).cell()
 			}
-			cells[10] = fmt.Sprintf("±%.1f", d.Of(d.Main()).Noise)
+			cells[10] = d.Of(d.Main()).noise()
 		}
 		t.Add(m, cells...)
 	}
@@ -273,5 +273,21 @@ func (c *Change) cell() string {
 	if c.Low == nil || c.High == nil {
 		return fmt.Sprintf("%+.1f (too few)", c.Percent)
 	}
-	return fmt.Sprintf("%s%+.1f (%+.1f to %+.1f)", star, c.Percent, *c.Low, *c.High)
+	high := fmt.Sprintf("%+.1f", *c.High)
+	if *c.High == mostNoise {
+		high = "more"
+	}
+	return fmt.Sprintf("%s%+.1f (%+.1f to %s)", star, c.Percent, *c.Low, high)
+}
+
+// noise is what two recordings of one build may differ by; empty where that is not
+// known.
+func (c *Change) noise() string {
+	switch {
+	case c.Low == nil || c.High == nil:
+		return ""
+	case c.Noise > 100:
+		return "> 100"
+	}
+	return fmt.Sprintf("±%.1f", c.Noise)
 }

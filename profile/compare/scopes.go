@@ -18,7 +18,9 @@ type ScopeDiff struct {
 	Before  float64    `json:"before_ns"`
 	After   float64    `json:"after_ns"`
 	Change  Change     `json:"change"` // of the median call
-	Verdict Verdict    `json:"verdict"`
+	// Added is the change of all calls, in per cent of the time of A's recordings.
+	Added   float64 `json:"added_percent"`
+	Verdict Verdict `json:"verdict"`
 }
 
 // Changed reports whether the difference is more than noise.
@@ -46,6 +48,11 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 	sideB, b := made(b)
 	e := evidence{recs: [2]int{len(a), len(b)}, paired: inTurn(sideA, sideB), apartInTime: apartInTime(sideA, sideB)}
 
+	var walls []float64
+	for _, p := range a {
+		walls = append(walls, float64(p.Wall()))
+	}
+	whole := mean(walls)
 	var found [2]map[string][]scopeCalls
 	var order []string
 	for side, profiles := range [2][]*profile.Profile{a, b} {
@@ -77,6 +84,7 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 		}
 		d.Before, d.After, d.Calls = mean(medians[0]), mean(medians[1]), [2]float64{mean(calls[0]), mean(calls[1])}
 		d.Change.Percent = 100 * (d.After/d.Before - 1)
+		d.Added = table.PercentOf(d.Calls[0]*(d.After-d.Before), whole)
 		if e.repeated() && !e.apartInTime {
 			growth := func(log float64) float64 { return 100 * math.Expm1(log) }
 			s := e.shift(Median, x)
@@ -126,11 +134,7 @@ func (c *Comparison) scopesTable() table.Table {
 			if d.Changed() != changed {
 				continue
 			}
-			noise := ""
-			if d.Verdict != Untested {
-				noise = fmt.Sprintf("±%.1f", d.Change.Noise)
-			}
-			t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), noise, string(d.Verdict))
+			t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
 		}
 	}
 	return t

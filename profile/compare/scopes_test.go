@@ -75,3 +75,26 @@ func TestSameScopesAreSame(t *testing.T) {
 		}
 	}
 }
+
+// A slower scope fails --fail-above by its part of the whole recording: of all calls,
+// not of one.
+func TestSlowerScopeIsInWorst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	longest := func(n int64, p []*profile.Profile) []*profile.Profile {
+		for i := range p {
+			p[i].Start, p[i].End = 1, 1+n
+		}
+		return p
+	}
+	// 300 calls of sample take 15 ms, and three times as long in B.
+	for whole, want := range map[int64]float64{300e6: 10, 30e9: 0.1} {
+		c := compare(t, longest(whole, hosts(rng, 0, 6, 1)), longest(whole, hosts(rng, 1, 6, 3)))
+		worst, what := c.Worst()
+		if math.Abs(worst/want-1) > 0.3 || !strings.Contains(what, "scope sample") {
+			t.Errorf("recordings of %d ms: %.2f %% (%s), expected about %v %% by scope sample", whole/1e6, worst, what, want)
+		}
+	}
+	if worst, what := compare(t, longest(300e6, hosts(rng, 0, 6, 3)), longest(300e6, hosts(rng, 1, 6, 1))).Worst(); strings.Contains(what, "scope") {
+		t.Errorf("a faster scope is %.1f %% slower: %s", worst, what)
+	}
+}

@@ -249,4 +249,6 @@ func TestComparisonInBrowser(t *testing.T) {
 	is(ctx, t, "flame", `document.querySelectorAll('.flame g').length > 50`)
 	is(ctx, t, "what is slower is red", `(() => { const fill = n => getComputedStyle([...document.querySelectorAll('.flame g')].find(g => g.node.n === n && !g.node.c).querySelector('rect')).fill; return fill('attention') !== fill('gelu') && fill('gelu') === fill('norm'); })()`)
 	is(ctx, t, "verdict", `[...document.querySelectorAll('td .slower')].length >= 6`)
+	is(ctx, t, "scopes", `[...document.querySelectorAll('#scopes td')].map(d => d.textContent).slice(0, 4).join(' ') === 'sample 60, 60 4.000 6.000'`)
+	is(ctx, t, "nothing is wider than the page", `document.documentElement.scrollWidth <= innerWidth`)
 }

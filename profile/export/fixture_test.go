@@ -83,7 +83,9 @@ func slowerComparison(t *testing.T) *compare.Comparison {
 				t.Fatal(err)
 			}
 		}
-		return rec.Snapshot()
+		p := rec.Snapshot()
+		p.Scopes = append(p.Scopes, profile.ScopeStats{ID: 0, Parent: -1, Name: "sample", Calls: 60, Total: 60 * 40_000 * attention, Call: profile.Dist{Count: 60, P50: 40_000 * attention}})
+		return p
 	}
 	c, err := compare.Compare([]*profile.Profile{record(100)}, []*profile.Profile{record(150)}, "a", "b")
 	if err != nil {

@@ -3,9 +3,10 @@
 const worse = new Set(['slower', 'slower tail', 'more work', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'only in A', 'less memory']);
 const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
 const MEASURES = ['median', 'mean', 'p95'];
+const MOST = 1000; // where intervals end
 const tested = c => c && c.noise_percent > 0;
 const real = c => c.verdict === 'slower' || c.verdict === 'faster';
-const interval = c => c.percent_low === undefined ? 'too few for an interval' : signed(c.percent_low, v => v.toFixed(1)) + ' to ' + signed(c.percent_high, v => v.toFixed(1));
+const interval = c => c.percent_low === undefined ? 'too few for an interval' : signed(c.percent_low, v => v.toFixed(1)) + ' to ' + (c.percent_high === MOST ? 'more' : signed(c.percent_high, v => v.toFixed(1)));
 const changeText = c => signed(c.percent, v => v.toFixed(1)) + ' % (' + interval(c) + ')';
 
 function diffColor(d) {
@@ -46,6 +47,15 @@ data.plans.forEach((p, i) => {
   if (p.layers.length > 1) s.append(el('p', {class: 'note'}, 'By layer' + shifted(p.layer_shift_percent, 'layers')), diffTable(p.layers, 'layer'));
   s.append(el('p', {class: 'note'}, 'By step'), diffTable(p.steps, 'step'));
 });
+if (data.scopes && data.scopes.length) {
+  const s = section('scopes', 'Scopes', "The host's work, and what contains runs: the median call. All calls: their change in per cent of the whole recording.");
+  const most = Math.max(...data.scopes.map(d => Math.max(d.before_ns, d.after_ns)));
+  s.append(sortable([{head: 'scope', left: true, get: d => d.name}, {head: 'calls', get: d => d.calls[0], show: d => d.calls.map(v => v.toFixed(0)).join(', ')},
+    {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)}, {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
+    {head: 'median %', get: d => d.change.percent, show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'all calls %', get: d => Math.abs(d.added_percent), show: d => signed(d.added_percent, v => v.toFixed(2))},
+    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.scopes, 6).table);
+}
 if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', 'Sizes of plans are exact; those of the Go runtime depend on when it collected last.');
   s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
