@@ -13,11 +13,11 @@ import (
 // what contains them. Times are of one call, in nanoseconds: medians of a recording,
 // and of these the mean over the recordings of a side.
 type ScopeDiff struct {
-	Name    string     `json:"name"`  // with the scopes around it: compile/pack weights
-	Calls   [2]float64 `json:"calls"` // per recording, before and after
-	Before  float64    `json:"before_ns"`
-	After   float64    `json:"after_ns"`
-	Change  Change     `json:"change"` // of the median call
+	Name   string     `json:"name"`  // with the scopes around it: compile/pack weights
+	Calls  [2]float64 `json:"calls"` // per recording, before and after
+	Before float64    `json:"before_ns"`
+	After  float64    `json:"after_ns"`
+	Change Change     `json:"change"` // of the median call
 	// Added is the change of all calls, in per cent of the time of A's recordings.
 	Added   float64 `json:"added_percent"`
 	Verdict Verdict `json:"verdict"`
