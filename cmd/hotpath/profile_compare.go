@@ -42,8 +42,8 @@ build from a slower machine: recordings are paired by their time, and what a pai
 has in common is the machine's. All of A before all of B show no more than one
 recording per side, and a warning says so.
 
-If all ops changed alike and that is real, it is subtracted from their changes,
-and the table says how much it is. The same texts may be in different batches in
+An op is compared with the other ops of the same runs, and a layer with the other
+layers. If all changed alike and that is real, the table says by how much. The same texts may be in different batches in
 A and B. That is no difference: times are compared at equal batch size.
 
 With --fail-above the exit status is 1 if B is really slower by more than that

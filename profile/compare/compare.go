@@ -93,8 +93,8 @@ type Diff struct {
 	FLOPs [2]int64 `json:"flops"` // per run, before and after
 	Bytes [2]int64 `json:"bytes"`
 
-	// Changes of the row's compute time for the same work. If a common change of
-	// all rows was found to be real ([PlanDiff.Common]), it is subtracted.
+	// Changes of the row's compute time for the same work, beyond what the other
+	// rows have in common ([PlanDiff.Common]).
 	Median Change `json:"median"`
 	Mean   Change `json:"mean"`
 	P95    Change `json:"p95"`
@@ -188,8 +188,8 @@ type PlanDiff struct {
 	Steps  []Diff   `json:"steps"`
 	Kinds  []Diff   `json:"kinds"`
 	Layers []Diff   `json:"layers"`
-	// Shift is the common change that was subtracted from the rows of ops and
-	// steps, in per cent and by measure. LayerShift is the same for layers. 0: no
+	// Shift is the common change of the rows of ops and steps that was found to be
+	// real, in per cent and by measure. LayerShift is the same for layers. 0: no
 	// common change was found.
 	Shift      [measures]float64 `json:"shift_percent"`
 	LayerShift [measures]float64 `json:"layer_shift_percent"`

@@ -181,8 +181,9 @@ func (e *evidence) units() int {
 // shows how much two recordings of one build differ.
 func (e *evidence) repeated() bool { return min(e.recs[0], e.recs[1]) > 1 }
 
-// takeCommon finds the change that all rows of a level have in common and
-// subtracts it from each, block by block. Each row has one vote, however long it
+// takeCommon finds the change that all rows of a level have in common, block by
+// block, and subtracts from each row what the others have in common: a row that
+// changed must not vote on its own change. Each row has one vote, however long it
 // takes: if only the matrix product gets slower, most of the time changes but
 // only one kind of row.
 func (d *PlanDiff) takeCommon(of level) {
@@ -200,33 +201,50 @@ func (d *PlanDiff) takeCommon(of level) {
 		for i, r := range voters {
 			before[i] = stats.Median(slices.Concat(r.x[m][0]...))
 		}
-		for side := range 2 {
-			for r, blocks := range e.wait[m][side] {
-				shift := make([]float64, len(blocks))
-				for b := range shift {
-					votes := make([]float64, len(voters))
-					for i, v := range voters {
-						votes[i] = v.x[m][side][r][b] - before[i]
-					}
-					shift[b] = stats.Median(votes)
+		// Votes of a block, with those of one voter left out, -1: of none.
+		median := func(side, r, b, without int) float64 {
+			votes := make([]float64, 0, len(voters))
+			for i, v := range voters {
+				if i != without {
+					votes = append(votes, v.x[m][side][r][b]-before[i])
 				}
-				e.shifts[of][m][side] = append(e.shifts[of][m][side], shift)
 			}
+			return stats.Median(votes)
 		}
-		if e.votes[of] >= fewVotes { // else there is nothing to tell the machine from the rows
-			e.addShift(of, m, -1)
+		series := func(without int) (out [2][][]float64) {
+			for side := range out {
+				for r, blocks := range e.wait[m][side] {
+					shift := make([]float64, len(blocks))
+					for b := range shift {
+						shift[b] = median(side, r, b, without)
+					}
+					out[side] = append(out[side], shift)
+				}
+			}
+			return out
 		}
-	}
-}
-
-// addShift adds what the rows of a level have in common to them, times factor.
-func (e *evidence) addShift(of level, m Measure, factor float64) {
-	for i := range e.rows {
-		if row := &e.rows[i]; row.level.common() == of {
-			for side, recs := range e.shifts[of][m] {
-				for r, blocks := range recs {
-					for b, v := range blocks {
-						row.x[m][side][r][b] += factor * v
+		e.shifts[of][m] = series(-1)
+		if e.votes[of] < fewVotes { // nothing tells the machine from the rows
+			continue
+		}
+		// The median of two other votes would follow one that changed.
+		own := func(row *evidenceRow) int {
+			if len(voters) <= fewVotes {
+				return -1
+			}
+			return slices.IndexFunc(voters, func(v *evidenceRow) bool { return v == row || row.level == ofSteps && v.diff.Name == row.diff.kind })
+		}
+		rest := map[int][2][][]float64{-1: e.shifts[of][m]}
+		for i := range voters {
+			rest[i] = series(i)
+		}
+		for i := range e.rows {
+			if row := &e.rows[i]; row.level.common() == of {
+				for side, recs := range rest[own(row)] {
+					for r, blocks := range recs {
+						for b, v := range blocks {
+							row.x[m][side][r][b] -= v
+						}
 					}
 				}
 			}

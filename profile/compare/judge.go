@@ -24,10 +24,10 @@ import (
 //   - With one recording per side, the spread of the other rows is the error: an op
 //     must differ by more than ops do, a layer by more than layers, a step by more
 //     than the same step of the other layers.
-//   - The common change of all ops is judged separately. Its drift within a recording
-//     is subtracted from every row. Its shift from A to B is subtracted only if it is
-//     found to be real, and then reported. Otherwise its uncertainty is part of the
-//     rows' error. The common change of all layers is treated in the same way.
+//   - The common change of all ops is judged separately, and reported if it is real.
+//     An op is compared with the other ops of the same block: what the machine does
+//     to all of them cancels, and the op's own change has no part in what is
+//     subtracted from it. A layer is compared with the other layers in the same way.
 //   - Student's distribution gives interval and probability, with the degrees of
 //     freedom of the error. Holm's method corrects for the number of tests.
 const (
@@ -43,6 +43,9 @@ const (
 	falseAlarms = 0.01
 	// nearlyFalse is the same for what the summary names as near to a difference.
 	nearlyFalse = 0.2
+	// medianVariance is the variance of a median of normal values over that of their
+	// mean.
+	medianVariance = math.Pi / 2
 	// mostNoise is where noise and intervals end, in per cent. Few values have tails
 	// of any length, and a bound of a million per cent tells nobody more.
 	mostNoise = 1000
@@ -223,22 +226,18 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 		}
 		shifts := e.rowShifts(m)
 		luck := e.luck(shifts)
-		var doubt [levels]float64
+		var doubt [levels]float64 // variance of what the other rows have in common
 		for l, to := range map[level]*[measures]float64{ofKinds: &d.Shift, ofLayers: &d.LayerShift} {
 			if e.votes[l] < fewVotes {
 				continue
 			}
+			doubt[l] = medianVariance * luck[l].others() / float64(e.votes[l]-1)
 			s := e.within(m, e.shifts[l][m])
 			s.variance += luck[l].others() / float64(e.votes[l])
 			if enough && studentTail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
 				to[m] = growth(s.mid)
-				continue
 			}
-			// None is found: the rows have it back.
-			e.addShift(l, m, 1)
-			doubt[l] = s.variance
 		}
-		put := e.rowShifts(m)
 		for i := range e.rows {
 			r := &e.rows[i]
 			if r.outsideLayers() || r.level == ofLayers && e.votes[ofLayers] < fewVotes {
@@ -257,7 +256,6 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 				}
 				s.freedom = moderation // the floor holds it
 			}
-			s.mid = put[i].mid
 			s.variance += doubt[r.level.common()]
 			take(r.level, r.diff, m, s, apart, growth)
 		}
@@ -271,7 +269,7 @@ func (e *evidence) within(m Measure, x [2][][]float64) shiftOf {
 	out := shiftOf{mid: e.shift(m, x).mid, freedom: moderation}
 	for _, recs := range x {
 		for _, r := range recs {
-			out.variance += 1.57 * sq(stats.Spread(r)) / float64(len(r)) / sq(float64(len(recs)))
+			out.variance += medianVariance * sq(stats.Spread(r)) / float64(len(r)) / sq(float64(len(recs)))
 		}
 	}
 	return out
