@@ -43,8 +43,9 @@ has in common is the machine's. All of A before all of B show no more than one
 recording per side, and a warning says so.
 
 An op is compared with the other ops of the same runs, and a layer with the other
-layers. If all changed alike and that is real, the table says by how much. The same texts may be in different batches in
-A and B. That is no difference: times are compared at equal batch size.
+layers. If all changed alike and that is real, the table says by how much. The same
+texts may be in different batches in A and B. That is no difference: times are
+compared at equal batch size.
 
 With --fail-above the exit status is 1 if B is really slower by more than that
 part of A's time: in total, in whole runs, in the slowest runs (p95), or in all

@@ -64,6 +64,7 @@ func TestAuditCeilings(t *testing.T) {
 		}
 	}
 	pairs := recordings * (recordings - 1) / 2
+	row(t, "lost time of one build", "intervals that overlap", common, pairs, 0)
 	t.Logf("lost %.1f to %.1f %%, median %.1f; %d of %d pairs of intervals have values in common", slices.Min(shares), slices.Max(shares), stats.Median(shares), common, pairs)
 	if took := stats.Median(sampling); took > 0.5 {
 		t.Errorf("samples of ceilings took %.2f %% of a recording, expected at most 0.5", took)
