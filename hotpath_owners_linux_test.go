@@ -90,17 +90,23 @@ func TestResidentMemoryHasOwners(t *testing.T) {
 			if p.Resident == nil || rss == 0 {
 				t.Skip("the system does not say what is resident")
 			}
-			var known int64
+			var known, rest int64
 			var names strings.Builder
 			for _, o := range p.Resident.Owners {
 				fmt.Fprintf(&names, "%s: %.1f MB\n", o.Owner, float64(o.Bytes)/1e6)
 				if o.Owner != "(not known)" {
 					known += o.Bytes
 				}
+				if o.Owner == "go heap, the rest" {
+					rest = o.Bytes
+				}
 			}
 			t.Logf("%.1f MB resident, %.1f before\n%s", float64(rss)/1e6, float64(before)/1e6, &names)
 			if known < rss-rss/20 || known > rss+rss/20 {
 				t.Errorf("owners have %d bytes, %d are resident", known, rss)
+			}
+			if rest > rss/20 {
+				t.Errorf("the rest of the Go heap is %d of %d bytes, expected at most 5 per cent", rest, rss)
 			}
 			for _, o := range c.owners {
 				if !strings.Contains(names.String(), o) {

@@ -27,6 +27,16 @@ func (c *collections) init() {
 	c.refresh() // sizes the slices, so that later reads allocate nothing
 }
 
+// forget leaves collections since a baseline out of the books.
+func (c *collections) forget(since goBaseline) {
+	now, _, _ := readGo()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began.cycles += now.cycles - since.cycles
+	c.began.pause += now.pause - since.pause
+	c.began.gcTime += now.gcTime - since.gcTime
+}
+
 func (c *collections) refresh() {
 	c.read = c.cycles[0].Value.Uint64()
 	debug.ReadGCStats(&c.stats)

@@ -125,23 +125,23 @@ func (r *Recorder) LookAtMemory() {
 	samples := r.memory[CeilingSamples]
 	plans := slices.Clone(r.plans)
 	r.mu.Unlock()
+	began, _, _ := readGo()
 	out := r.owners.look(plans, samples)
+	r.gc.forget(began)
 	if out == nil {
 		return
 	}
 	r.owners.mu.Lock()
-	most := r.owners.most == nil || out.Bytes > r.owners.most.Bytes
-	if most {
-		r.owners.most = out
-	}
+	r.owners.most = out
 	r.owners.mu.Unlock()
-	if most && r.opts.AtPeak != nil {
+	if r.opts.AtPeak != nil {
 		r.opts.AtPeak(out)
 	}
 }
 
-// look is nil if the system does not tell what is resident, in all or of an owner: what
-// owners have would appear as the rest of the Go heap and as not known.
+// look is nil if more was resident before, or if the system does not tell what is
+// resident, in all or of an owner: what owners have would appear as the rest of the Go
+// heap and as not known.
 func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,11 +154,15 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	if len(regions) == 0 {
 		return nil
 	}
+	free := metricBytes("/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes")
 	found := map[string]int64{}
 	var all int64
 	for _, m := range regions {
 		found[m.name] += m.bytes
 		all += m.bytes
+	}
+	if o.most != nil && all <= o.most.Bytes {
+		return nil // more was seen before
 	}
 	// take gives bytes of one owner to another one, as far as there are any.
 	take := func(from, to string, bytes int64) {
@@ -188,10 +192,19 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	}
 	for _, f := range plans {
 		f.eachSlot(func(mem []int64) {
-			take(goHeap, "recorder", pages.resident(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), int64(len(mem))*8))
+			take(goHeap, recorderMemory, pages.resident(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), int64(len(mem))*8))
 		})
 	}
-	take(goHeap, freeHeap, metricBytes("/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes"))
+	take(goHeap, freeHeap, free)
+	live, garbage := liveHeap()
+	take(goHeap, garbageHeap, garbage)
+	var sum, left = int64(0), found[goHeap]
+	for _, bytes := range live {
+		sum += bytes
+	}
+	for name, bytes := range live { // samples know shares better than bytes
+		take(goHeap, name, int64(float64(left)*float64(bytes)/float64(max(1, sum))))
+	}
 	out := &Residency{Bytes: all}
 	for name, n := range found {
 		if n > 0 || name == otherMemory {
@@ -208,8 +221,8 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 const CeilingSamples = "ceiling samples"
 
 const (
-	// goHeap is the part of the Go heap that nobody else owns: tokenizers, costs of
-	// steps, texts, results, and what the collector has not found to be garbage yet.
+	// goHeap is the part of the Go heap that nobody else owns: texts, results, and the
+	// error of estimates.
 	goHeap = "go heap, the rest"
 	// freeHeap is the part without objects, which the runtime has not given back.
 	freeHeap = "go heap, not in use"
