@@ -96,7 +96,7 @@ func (f *planFold) acquire() *Run {
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
 	if r.burn != nil {
-		f.rec.settle() // means are of all runs so far; what it finds is kept by fail
+		f.rec.settle(nil) // means are of all runs so far; what it finds is kept by fail
 		f.mu.Lock()
 		f.plant(r)
 		f.mu.Unlock()

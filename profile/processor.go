@@ -48,6 +48,7 @@ type waiting struct {
 	mu      sync.Mutex
 	counter *Counter
 	at      int64
+	waited  int64 // by lanesWaited, then
 }
 
 // look takes a sample if it is time for one.
@@ -60,10 +61,11 @@ func (w *waiting) look(now int64) {
 		return
 	}
 	w.next.Store(now + waitingInterval)
-	if waited, ok := lanesWaited(); ok && w.at > 0 {
-		w.counter.Set(math.Round(1000*float64(waited)/float64(now-w.at)) / 1000)
+	waited, ok := lanesWaited()
+	if ok && w.at > 0 {
+		w.counter.Set(math.Round(1000*float64(waited-w.waited)/float64(now-w.at)) / 1000)
 	}
-	w.at = now
+	w.at, w.waited = now, waited
 }
 
 // waitingCounter is the name of what look samples.

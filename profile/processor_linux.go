@@ -54,9 +54,10 @@ func number64(line []byte, field int) int64 {
 }
 
 // lanesWaited is how long the threads that lanes were seen on have waited for a
-// processor since the last call, together. A thread counts from the second call in a
-// row that it was seen before. A thread that kept its processor waited for none, so
-// its file, which takes microseconds, is not read. It allocates nothing.
+// processor, together, since the process began. Recorders take differences, each of
+// its own readings. A thread counts from the second call in a row that it was seen
+// before. A thread that kept its processor waited for none, so its file, which takes
+// microseconds, is not read. It allocates nothing.
 func lanesWaited() (ns int64, ok bool) {
 	watches.mu.Lock()
 	defer watches.mu.Unlock()
@@ -77,11 +78,11 @@ func lanesWaited() (ns int64, ok bool) {
 		}
 		waited := number64(line[:n], 1)
 		if w.counted {
-			ns, ok = ns+waited-w.waited, true
+			watches.waited, ok = watches.waited+waited-w.waited, true
 		}
 		w.counted, w.waited, w.read = true, waited, version
 	}
-	return ns, ok
+	return watches.waited, ok
 }
 
 // openSchedstat is -1 where the system has no such file.

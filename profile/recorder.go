@@ -151,8 +151,8 @@ func (h PlanHandle) Acquire() *Run {
 
 // Release hands the run to the recorder. The recorder checks its stamps and folds
 // it into the aggregates, at the latest before the next snapshot. A run with bad
-// stamps is counted but not aggregated. The error is that of the first such run
-// that this call folded; [Recorder.Err] reports all of them.
+// stamps is counted but not aggregated. The error is that of the first such run of this
+// plan that this call folded; [Recorder.Err] reports those of all plans.
 func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
@@ -168,7 +168,7 @@ func (h PlanHandle) Release(run *Run) error {
 	if !q.push(run) {
 		return nil
 	}
-	return h.fold.rec.settle()
+	return h.fold.rec.settle(h.fold)
 }
 
 // ProbeDue reports whether the recorder wants a sample of a ceiling, now that a run
@@ -193,7 +193,7 @@ func (h PlanHandle) Discard(run *Run) {
 // Err is the first error that a Release met, with the number of runs that were
 // left out, or nil.
 func (r *Recorder) Err() error {
-	r.settle()
+	r.settle(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.firstErr == nil {

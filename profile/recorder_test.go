@@ -72,6 +72,30 @@ func TestReleaseReportsBadRunsWhenItFolds(t *testing.T) {
 	}
 }
 
+// A bad run fails no Release of another plan, which may fold it.
+func TestReleaseReportsItsOwnPlan(t *testing.T) {
+	rec := NewRecorder(Options{})
+	other := testPlan()
+	other.ID = "other"
+	bad, good := mustPlan(t, rec, testPlan()), mustPlan(t, rec, other)
+	r := bad.Acquire()
+	stampTestRun(r, 1)
+	r.Lanes[0].Done = 0
+	if err := bad.Release(r); err != nil {
+		t.Fatalf("%v before it was folded", err)
+	}
+	for i := range pendingRuns {
+		r := good.Acquire()
+		stampTestRun(r, int64(1+i*testWall))
+		if err := good.Release(r); err != nil {
+			t.Fatalf("run %d of another plan: %v", i, err)
+		}
+	}
+	if err := rec.Err(); !errors.Is(err, ErrStamp) {
+		t.Errorf("the recorder says %v, expected a bad stamp", err)
+	}
+}
+
 func TestAbsentLaneIsIdle(t *testing.T) {
 	rec := NewRecorder(Options{})
 	h := mustPlan(t, rec, testPlan())

@@ -62,16 +62,16 @@ func (q *released) each(do func(*Run)) {
 	}
 }
 
-// settle folds every run that was released. It returns the first error; all are kept
-// by fail.
-func (r *Recorder) settle() error {
+// settle folds every run that was released. All errors are kept by fail; it returns
+// the first of one plan, own.
+func (r *Recorder) settle(own *planFold) error {
 	r.folding.Lock()
 	defer r.folding.Unlock()
-	return r.foldReleased()
+	return r.foldReleased(own)
 }
 
 // foldReleased is settle for a caller that holds r.folding.
-func (r *Recorder) foldReleased() (first error) {
+func (r *Recorder) foldReleased(own *planFold) (first error) {
 	runs := r.released.take(r.spare)
 	r.spare = runs
 	if len(runs) == 0 {
@@ -89,9 +89,10 @@ func (r *Recorder) foldReleased() (first error) {
 		}
 		r.elapsed.addSpan(run.fold, run.Start, run.End)
 		ran += max(0, run.End-run.Start)
-		if err := run.fold.settle(run); err != nil {
+		fold := run.fold // settle may give the run to somebody else
+		if err := fold.settle(run); err != nil {
 			r.fail(err)
-			if first == nil {
+			if first == nil && fold == own {
 				first = err
 			}
 		}

@@ -16,7 +16,7 @@ func (r *Recorder) Snapshot() *Profile {
 	// No run is folded until the aggregates are copied: those of plans, requests and the
 	// elapsed time are of the same runs.
 	r.folding.Lock()
-	r.foldReleased() // what it finds is kept by fail
+	r.foldReleased(nil) // what it finds is kept by fail
 	p := &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: r.start, End: Now()}
 	r.mu.Lock()
 	p.Facts = r.facts.merge(Facts{})

@@ -101,13 +101,19 @@ func (w *threadWatch) exact() bool { return w != nil && w.page != nil }
 // a hash of their keys for a quick look. A process has few threads and they seldom
 // end.
 var watches struct {
-	quick [64]atomic.Pointer[threadWatch]
-	mu    sync.Mutex
-	all   map[int32]*threadWatch
+	quick  [64]atomic.Pointer[threadWatch]
+	mu     sync.Mutex
+	all    map[int32]*threadWatch
+	pages  int   // that were mapped
+	waited int64 // see lanesWaited
 }
 
-// mostWatches bounds the pages that are mapped and the files that are open.
-const mostWatches = 256
+// mostWatches bounds the files that are open. mostPages bounds the pages that are
+// mapped: that of a thread that has ended stays, because a lane may look at it.
+const (
+	mostWatches = 256
+	mostPages   = 4 * mostWatches
+)
 
 // watching reports that the kernel is ready. The first perf event of a process
 // may make the kernel patch its own code. That takes some 10 ms, so no run waits
@@ -151,18 +157,49 @@ func watchThread(key uint64) *threadWatch {
 	defer watches.mu.Unlock()
 	w := watches.all[id]
 	if w == nil || w.key != key {
+		if w != nil {
+			w.forget() // another thread had the id
+		}
 		w = &threadWatch{key: key, id: id, stats: -1}
 		if watches.all == nil {
 			watches.all = map[int32]*threadWatch{}
 		}
+		if len(watches.all) >= mostWatches {
+			forgetEnded()
+		}
 		if len(watches.all) < mostWatches {
-			w.page, w.stats = switchPage(int(id)), openSchedstat(id)
+			if w.stats = openSchedstat(id); watches.pages < mostPages {
+				if w.page = switchPage(int(id)); w.page != nil {
+					watches.pages++
+				}
+			}
 			watches.all[id] = w
 		}
 	}
 	w.seen.Store(true)
 	quick.Store(w)
 	return w
+}
+
+// forgetEnded drops the watches of threads that have ended. The caller holds
+// watches.mu.
+func forgetEnded() {
+	for _, w := range watches.all {
+		var line [1]byte
+		if _, err := unix.Pread(w.stats, line[:], 0); err != nil {
+			w.forget()
+		}
+	}
+}
+
+// forget closes what is open of a thread that has ended. The caller holds watches.mu.
+func (w *threadWatch) forget() {
+	if w.stats >= 0 {
+		_ = unix.Close(w.stats)
+		w.stats = -1
+	}
+	delete(watches.all, w.id)
+	quickWatch(w.key).CompareAndSwap(w, nil)
 }
 
 // switchPage maps the page of a thread's task clock. The kernel increments a
