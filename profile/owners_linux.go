@@ -52,7 +52,7 @@ func mappings() (out []region) {
 		m := region{from: uintptr(begin), to: uintptr(end)}
 		fields := strings.Fields(rest)
 		switch path := strings.Join(fields[min(len(fields), 4):], " "); {
-		case path == "" && m.from >= heapAt && m.from-heapAt < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
+		case path == "" && m.from >= heapAt && uint64(m.from-heapAt) < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
 			m.name = goHeap
 		case strings.HasPrefix(path, "[anon: Go:"):
 			m.name = goRuntime

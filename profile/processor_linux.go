@@ -19,7 +19,7 @@ func readProcessor() (s ProcessorStats, ok bool) {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return s, false
 	}
-	s = ProcessorStats{User: u.Utime.Nano(), System: u.Stime.Nano(), Switches: u.Nvcsw, Preempted: u.Nivcsw, MinorFaults: u.Minflt, MajorFaults: u.Majflt}
+	s = ProcessorStats{User: u.Utime.Nano(), System: u.Stime.Nano(), Switches: int64(u.Nvcsw), Preempted: int64(u.Nivcsw), MinorFaults: int64(u.Minflt), MajorFaults: int64(u.Majflt)}
 	threads, _ := os.ReadDir("/proc/self/task") // without it nothing waited
 	for _, t := range threads {
 		if b, err := os.ReadFile("/proc/self/task/" + t.Name() + "/schedstat"); err == nil {

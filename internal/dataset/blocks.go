@@ -119,7 +119,7 @@ func (r *reader) file(ctx context.Context, f *File, yield func(*Block) error) (e
 			if f.Lines && len(buf) > maxLine {
 				return fmt.Errorf("%s: line %d: expected at most %d bytes: %w", f.Path, line, maxLine, ErrData)
 			}
-			if len(buf) > maxText {
+			if int64(len(buf)) > maxText {
 				return fmt.Errorf("%s: line %d: expected a place to cut the text at within %d bytes: %w", f.Path, line, int64(maxText), ErrData)
 			}
 			want = 2 * len(buf) // so that a long line is looked through a few times only
