@@ -109,6 +109,7 @@ func (a *audit) round(b *audited) {
 
 // record is a recording of a build alone.
 func (a *audit) record() *profile.Profile {
+	runtime.GC() // a program has no garbage of other engines
 	var o opened
 	defer o.close()
 	b := a.open(&o, nil)
