@@ -213,9 +213,9 @@ study-check: models
 # profile-audit records real pairs of one build, and of builds with a change that
 # was made on purpose (one op, one layer, one call in ten, memory only), and counts
 # what profile compare says of them. It also records one build 20 times and counts
-# how many intervals of lost time overlap. It prints a table after about six minutes
+# how many intervals of lost time overlap. It prints a table after about ten minutes
 # on two idle cores; a busy machine takes longer and finds less. make profile-audit
-# PAIRS=20 is shorter. A simulation is part of the tests of package profile/compare.
+# PAIRS=20 takes two minutes. A simulation is part of the tests of package profile/compare.
 .PHONY: profile-audit
 PAIRS ?= 100
 profile-audit: models
