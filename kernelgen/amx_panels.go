@@ -168,11 +168,11 @@ func (g *asm) unpackStep(s fewPanelType) {
 	if s.steps > 1 {
 		g.label(ready)
 	}
-	if s.halves { // memory takes longer than the kernel
-		g.streamFetch(s.bytes + s.head/s.steps)
-	} else {
-		g.sparseFetch(s.bytes + s.head/s.steps)
+	near := sparseNibbles
+	if s.halves {
+		near = sparseBytes
 	}
+	g.sparseFetch(s.bytes+s.head/s.steps, near)
 	n := 0
 	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
 		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
