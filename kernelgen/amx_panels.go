@@ -56,14 +56,20 @@ const (
 	ringScales  = 11
 )
 
-// Steps are unpacked so many steps before they are multiplied, and flushed so many
-// behind: tiles are loaded from memory, not from stores on their way to it, so
-// less would wait for these. Products go to memory one step behind: a tile that is
-// stored at once keeps the next product waiting for its own, which takes 52 cycles.
-const (
-	unpackBefore = 3
-	flushBehind  = 4
-)
+// Steps are flushed so many steps after they are multiplied. Products go to memory
+// one step behind: a tile that is stored at once keeps the next product waiting for
+// its own, which takes 52 cycles.
+const flushBehind = 4
+
+// unpackBefore is how many steps before a step is multiplied it is unpacked: tiles
+// are loaded from memory, not from stores on their way to it, so less would wait
+// for these.
+func (s fewPanelType) unpackBefore() int {
+	if s.split {
+		return 3
+	}
+	return 4 // one of them before they are loaded
+}
 
 // fewPanel writes the kernel of a type. Registers: SI is the codes; R10 and DI are
 // the right operands that are written and multiplied, DX and R12 the products that
@@ -85,11 +91,14 @@ func (g *asm) fewPanel(s fewPanelType) {
 		}
 	}
 	g.f("MOVQ %d(R8), DI", panelMem)
-	g.f("MOVQ DI, R10")
 	g.f("LEAQ %d(DI), DX", panelOut+panelFirst)
 	g.f("MOVQ DX, R12")
 	g.f("LEAQ %d(DI), R11", panelScales)
 	g.f("MOVQ R11, R15")
+	if !s.split {
+		g.f("ADDQ $%d, DI", panelFirst)
+	}
+	g.f("MOVQ DI, R10")
 	g.f("MOVQ %d(R8), SI", panelW)
 	if s.factors != nil {
 		g.f("MOVQ SI, R15")
@@ -105,7 +114,7 @@ func (g *asm) fewPanel(s fewPanelType) {
 	g.f("MOVQ $0, %d(R8)", panelLeft)
 	g.startSums()
 	g.f("MOVQ $64, CX")
-	g.f("MOVQ $-%d, R9", unpackBefore)
+	g.f("MOVQ $-%d, R9", s.unpackBefore())
 	done := g.fresh("done")
 	turns := g.fresh("turns")
 	g.label(turns)
@@ -123,11 +132,18 @@ func (g *asm) fewPanel(s fewPanelType) {
 // the low 12 bits of a store of the same turn. Products of even and odd steps are
 // in tiles of their own: each goes to memory while the next one is made.
 func (g *asm) panelTurn(s fewPanelType, turn byte, done string) {
-	flush, store, unpack, next := g.fresh("flush"), g.fresh("store"), g.fresh("unpack"), g.fresh("next")
+	flush, load, store, unpack, next := g.fresh("flush"), g.fresh("load"), g.fresh("store"), g.fresh("unpack"), g.fresh("next")
 	g.f("CMPQ R9, %d(R8)", panelTotal)
 	g.f("JCC %s", flush)
 	g.multiplyStep(s, turn)
 	g.label(flush)
+	if !s.split {
+		g.f("LEAQ 1(R9), AX")
+		g.f("CMPQ AX, %d(R8)", panelTotal)
+		g.f("JCC %s", load)
+		g.loadStep(1 - turn)
+		g.label(load)
+	}
 	g.f("LEAQ -%d(R9), AX", flushBehind)
 	g.f("TESTQ AX, AX")
 	g.f("JLT %s", store)
@@ -145,7 +161,7 @@ func (g *asm) panelTurn(s fewPanelType, turn byte, done string) {
 	g.f("JCC %s", unpack)
 	g.storeStep(s, 1-turn)
 	g.label(unpack)
-	g.f("LEAQ %d(R9), AX", unpackBefore)
+	g.f("LEAQ %d(R9), AX", s.unpackBefore())
 	g.f("CMPQ AX, %d(R8)", panelTotal)
 	g.f("JCC %s", next)
 	g.unpackStep(s)
@@ -168,7 +184,11 @@ func (g *asm) unpackStep(s fewPanelType) {
 	if s.steps > 1 {
 		g.label(ready)
 	}
-	g.streamFetch(s.bytes + s.head/s.steps)
+	near := sparseNibbles
+	if s.halves {
+		near = sparseBytes
+	}
+	g.sparseFetch(s.bytes+s.head/s.steps, near)
 	n := 0
 	for off := 0; off <= s.rows[len(s.rows)-1].off; off += 64 {
 		g.f("VMOVDQU64 %d(SI), Z%d", off, 16+off/64%2)
@@ -208,21 +228,35 @@ func (g *asm) unpackStep(s fewPanelType) {
 	g.ring("R10", 1024, ringTiles)
 }
 
-// multiplyStep multiplies the tile at BX with the operands at DI.
+// multiplyStep multiplies the tiles that loadStep has loaded. A split step loads its
+// own, because it needs four.
 func (g *asm) multiplyStep(s fewPanelType, turn byte) {
-	if s.split { // 16 columns each
-		for c := range byte(2) {
-			g.tilezero(2*turn + c)
-			g.tileload(4, rBX, rCX, 32*int32(c))
-			g.tileload(6, rDI, rCX, 512*int32(c))
-			g.tdp("TDPBF16PS", 2, 0x5c, 2*turn+c, 4, 6)
-		}
-	} else {
+	if !s.split {
 		g.tilezero(2 * turn)
-		g.tileload(4, rBX, rCX, 0)
-		g.tileload(6, rDI, rCX, 0)
-		g.tdp("TDPBF16PS", 2, 0x5c, 2*turn, 4, 6)
+		g.tdp("TDPBF16PS", 2, 0x5c, 2*turn, 4+turn, 6+turn)
+		return
 	}
+	for c := range byte(2) { // 16 columns each
+		g.tilezero(2*turn + c)
+		g.tileload(4, rBX, rCX, 32*int32(c))
+		g.tileload(6, rDI, rCX, 512*int32(c))
+		g.tdp("TDPBF16PS", 2, 0x5c, 2*turn+c, 4, 6)
+	}
+	g.nextOperands()
+}
+
+// loadStep loads the tile at BX and the operands at DI for the turn after this one. A
+// product whose operands are there takes 52 cycles; one that waits for their loads
+// keeps what follows it from retiring for twice as long, and while another program
+// runs on the same core there is room for one turn and a half that has not retired.
+func (g *asm) loadStep(turn byte) {
+	g.tileload(4+turn, rBX, rCX, 0)
+	g.tileload(6+turn, rDI, rCX, 0)
+	g.nextOperands()
+}
+
+// nextOperands moves on to the operands of the next step.
+func (g *asm) nextOperands() {
 	g.ring("DI", 1024, ringTiles)
 	more := g.fresh("more")
 	g.f("ADDQ $1024, BX")

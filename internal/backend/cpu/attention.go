@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
@@ -99,7 +101,7 @@ func (k *attention) query(w *worker, s, h, t, first, keys int) {
 	})
 	vec.Scale(scores, scores, k.Scale)
 	k.bias.addBias(scores, h, pos, lo)
-	sum, shift := k.softmax(scores)
+	sum, shift := k.softmax(scores, len(scores))
 	if k.lse.present() {
 		k.lse.row(t)[h] = shift + log32(sum)
 	}
@@ -126,9 +128,13 @@ func (k *attention) eachRun(s, first, lo, hi int, f func(row, j, n int)) {
 	}
 }
 
-// softmax turns a row of scores into exponentials; the caller divides by sum.
-func (k *attention) softmax(row []float32) (sum, shift float32) {
-	k.cap(row)
+// softmax turns a row of n scores and padding into exponentials; the caller divides
+// by sum.
+func (k *attention) softmax(row []float32, n int) (sum, shift float32) {
+	k.cap(row[:n])
+	for i := range row[n:] {
+		row[n+i] = float32(math.Inf(-1))
+	}
 	shift = vec.Max(row)
 	return vec.Exp(row, row, shift), shift
 }

@@ -14,6 +14,14 @@ import (
 // added in order, so the bits do not depend on the number of workers.
 const oneTile = 256
 
+// scoreGrain is what a row of scores is padded to: the largest vector of any tier.
+// Softmax then has no remainders, which cost it as much as all whole vectors of a
+// short context.
+const scoreGrain = 16
+
+// padded is the length of a row of n scores.
+func padded(n int) int { return (n + scoreGrain - 1) &^ (scoreGrain - 1) }
+
 // single reports whether a sequence has one query, which reads the cache in place:
 // for one row packing the keys would cost more than it saves.
 func (k *attention) single(queries int) bool {
@@ -69,10 +77,10 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 	lo, hi := k.Visible(keys-1, keys)
 	a := lo + tile*oneTile
 	z, last := min(a+oneTile, hi), (hi-lo-1)/oneTile
-	cols, first := z-a, kv0*group
+	cols, first, ld := z-a, kv0*group, padded(z-a)
 	heads := (kv1 - kv0) * group
-	scores, sums := w.scratch.f[:heads*cols], w.scratch.f[heads*cols:][:heads] // [heads][cols], [heads]
-	q := k.q.full[t*k.q.cols+first*d:]                                         // [heads][d]
+	scores, sums := w.scratch.f[:heads*ld], w.scratch.f[heads*ld:][:heads] // [heads][ld], [heads]
+	q := k.q.full[t*k.q.cols+first*d:]                                     // [heads][d]
 	cached, values := &w.scratch.cached, k.v.from(k.rowAt(s, a), kv0*d)
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
@@ -80,7 +88,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		if cached.Next = values; j+n < z {
 			cached.Next = k.k.from(k.rowAt(s, j+n), kv0*d)
 		}
-		cached.Scores(scores[j-a:], cols, q, group)
+		cached.Scores(scores[j-a:], ld, q, group)
 	}
 	vec.Scale(scores, scores, k.Scale)
 	out, stride := k.out.full[t*k.out.cols+first*d:], d // [heads][stride]
@@ -88,10 +96,10 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		out, stride = k.parts.it.sums(s, tile, first), k.parts.it.stride
 	}
 	for i := range heads {
-		row := scores[i*cols : (i+1)*cols]
-		k.bias.addBias(row, first+i, keys-1, a)
+		row := scores[i*ld : (i+1)*ld]
+		k.bias.addBias(row[:cols], first+i, keys-1, a)
 		var top float32
-		if sums[i], top = k.softmax(row); last > 0 {
+		if sums[i], top = k.softmax(row, cols); last > 0 {
 			out[i*stride+d], out[i*stride+d+1] = top, sums[i]
 		}
 	}
@@ -101,7 +109,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		if cached.Next = k.after(b, s, z, keys, kv0*d); j+n < z {
 			cached.Next = k.v.from(k.rowAt(s, j+n), kv0*d)
 		}
-		cached.Mix(out, stride, scores[j-a:], cols, group, j > a)
+		cached.Mix(out, stride, scores[j-a:], ld, group, j > a)
 	}
 	if last == 0 {
 		for i := range heads {
@@ -203,7 +211,7 @@ func (s *shared[T]) scratch() any { return s.it }
 // wantTiles reserves room for single queries of up to keys keys.
 func (k *attention) wantTiles(b *binder, keys int) {
 	tiles := (keys + oneTile - 1) / oneTile
-	b.want(max(k.Heads*(min(keys, oneTile)+1), tiles))
+	b.want(max(k.Heads*(padded(min(keys, oneTile))+1), tiles))
 	// Heads of another size, and a concurrent step of the same kind, have memory
 	// of their own.
 	slot := b.slot(func(s *plan.Step) bool { return s.Kind == b.step.Kind })

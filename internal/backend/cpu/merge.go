@@ -22,9 +22,9 @@ type ownNorm struct {
 
 // ownRows are the rows that one worker has computed for itself.
 type ownRows struct {
-	y, sum []float32
-	half   []uint16 // y in bf16
-	epoch  uint64   // of the worker when it computed them
+	y     []float32
+	half  []uint16 // y in bf16
+	epoch uint64   // of the worker when it computed them
 }
 
 // newOwnNorm binds the norm that the step at hand has before its products.
@@ -35,27 +35,28 @@ func newOwnNorm(b *binder) *ownNorm {
 	slot := b.slot(func(s *plan.Step) bool { return len(s.Before) > 0 })
 	k.made = scratchFor(b, fmt.Sprintf("own rows %d", slot), [2]int{k.y.rows(b.plan.Max) * k.y.cols}, func(size [2]int) *ownRows {
 		n := size[0]
-		return &ownRows{y: make([]float32, n), sum: make([]float32, n), half: make([]uint16, n)}
+		return &ownRows{y: make([]float32, n), half: make([]uint16, n)}
 	})
 	return k
 }
 
 // of computes the norm unless the worker has already computed it. If other steps
-// read the sum, the first share writes it.
+// read the sum, the first share computes the norm in any case and writes the sum;
+// for other shares a worker keeps no more than one row of it.
 func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
 	r, rows := k.made.of[w.lane], k.y.rows(b)
 	n := rows * k.y.cols
-	if rows > 0 && (w.epoch == 0 || r.epoch != w.epoch) {
+	writes := share == 0 && k.sum.present()
+	if rows > 0 && (w.epoch == 0 || r.epoch != w.epoch || writes) {
 		one := k.normed
-		one.y.full, one.sum.full, one.task.Sum = r.y[:n], r.sum[:n], r.sum[:n]
+		if one.y.full = r.y[:n]; !writes {
+			one.sum, one.task.Sum = mat{}, nil
+		}
 		if k.format != nil {
 			one.y.full, one.out = nil, r.half[:n]
 		}
 		one.rows(w, b, 0, rows)
 		r.epoch = w.epoch
-	}
-	if share == 0 && k.sum.present() {
-		copy(k.sum.all(b), r.sum[:n])
 	}
 	x := operand{mat: k.y, format: k.format}
 	if x.full = r.y[:n]; k.format != nil {
