@@ -53,6 +53,18 @@ KERNEL k_glu_grad(BIND, PTR(float, dgate), PTR(float, dup), PTR(const float, gat
   }
 }
 
+// Tokens below 0 are ids that the run before drew and that never left the device: -1-i
+// is its row i. Where it could draw none the token is 0; the host ends that text.
+KERNEL k_resume(BIND, PTR(int, y), PTR(const int, tokens), PTR(const int, last)) {
+  AT(const int, bind); AT(int, y); AT(const int, tokens); AT(const int, last);
+  EACH(i) y[i] = tokens[i] < 0 ? max(last[-1 - tokens[i]], 0) : tokens[i];
+}
+// Keeps the ids of a run for the next.
+KERNEL k_keep(BIND, PTR(int, last), PTR(const int, ids)) {
+  AT(const int, bind); AT(int, last); AT(const int, ids);
+  EACH(i) last[i] = ids[i];
+}
+
 KERNEL k_embed(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), float scale) {
   AT(const int, bind); AT(float, y); AT(const u8, table); AT(const int, ids);
   u64 stride = row_bytes(type, cols);
