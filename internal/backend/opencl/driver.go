@@ -124,6 +124,19 @@ func (d description) subgroups() string {
 	return ""
 }
 
+// dots is the option with which kernels multiply packed bytes; "": the device has no
+// instruction for it. Every card that NVIDIA's OpenCL 3.0 runs on has one, without the
+// extension.
+func (d description) dots() string {
+	switch {
+	case d.has("cl_khr_integer_dot_product"):
+		return " -DDOT_KHR"
+	case d.Platform == "NVIDIA CUDA" && strings.HasPrefix(d.Version, "OpenCL 3."):
+		return " -DDOT_PTX"
+	}
+	return ""
+}
+
 func (d description) String() string {
 	return fmt.Sprintf("%s, %d units, %d GiB, driver %s, platform %s", d.Name, d.Units, d.Memory>>30, d.Driver, d.Platform)
 }

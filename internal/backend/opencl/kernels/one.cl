@@ -4,7 +4,7 @@
 //
 // At most three parts: matrices with one left operand. Teams of lanes of a group
 // have two rows of weights each, which give two results: neighbours, a pair that
-// rotates together, or a gate and what it gates.
+// rotates together, or a gate and what it gates. With CODES products are on integers.
 
 #define ONE_LANES 128
 
@@ -35,6 +35,23 @@ Pair pair_at(int i, int n0, int n1, int n2, int glu, int rotates, Turn t0, Turn 
   return a;
 }
 
+// A lane multiplies PART values of a row at a time.
+#ifdef CODES
+#define PART 16
+typedef Codes Part;
+typedef float Sum;
+#define PART_AT(row, i) codes_at(row, i)
+#define ADD_PART(sum, w, i) sum += dot_codes(w, codes, i)
+#define SUM_OF(sum) sum
+#else
+#define PART 8
+typedef float8 Part;
+typedef float8 Sum;
+#define PART_AT(row, i) part8(TYPE, row, i)
+#define ADD_PART(sum, w, i) sum = fma(w, (float8)(*(L float4 *)(xs + 8 * (i)), *(L float4 *)(xs + 8 * (i) + 4)), sum)
+#define SUM_OF(sum) sum8(sum)
+#endif
+
 #define OF(part, name) (part == 0 ? name##0 : part == 1 ? name##1 : name##2)
 
 // x[k], add[k]: x + add is normed, add may be absent; sum[k] is x + add, where
@@ -54,7 +71,21 @@ KERNEL_OF(ONE_LANES) k_one(PTR(const float, x), PTR(const float, add), PTR(float
   AT(const u64, freqs0); AT(const u64, freqs1); AT(const u64, freqs2);
   L float part[2 * ONE_LANES];
   L float xs[ROOM] __attribute__((aligned(16))); // the row, normed
-  int lane = LANE;
+#ifdef CODES
+  L u32 high[ROOM / 4], low[ROOM / 4];
+  L float unit[ROOM / 32];
+  L int sums[ROOM / 16];
+  Row codes = {high, low, unit, sums};
+#endif
+  int lane = LANE, teams = ONE_LANES / team, at = lane % team, parts = k % PART == 0 ? k / PART : 0;
+  u64 stride = row_bytes(TYPE, k);
+  int rotates = (freqs0 ? 1 : 0) | (freqs1 ? 2 : 0) | (freqs2 ? 4 : 0);
+  int pairs = glu ? n0 : (n0 + 1) / 2 + (n1 + 1) / 2 + (n2 + 1) / 2, first = GROUP * teams;
+  // The first weights are on their way while the row is normed.
+  Pair p = pair_at(min(first + lane / team, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
+  G const u8 *a = OF(p.part, w) + p.r0 * stride, *b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
+  Part wa, wb;
+  if (at < parts) wa = PART_AT(a, at), wb = PART_AT(b, at);
   if (norm) {
     float mean = 0, sq = 0;
     for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
@@ -80,27 +111,35 @@ KERNEL_OF(ONE_LANES) k_one(PTR(const float, x), PTR(const float, add), PTR(float
   } else
     for (int i = lane; i < k; i += ONE_LANES) xs[i] = x[i];
   barrier(CLK_LOCAL_MEM_FENCE);
-  u64 stride = row_bytes(TYPE, k);
-  int rotates = (freqs0 ? 1 : 0) | (freqs1 ? 2 : 0) | (freqs2 ? 4 : 0);
-  int pairs = glu ? n0 : (n0 + 1) / 2 + (n1 + 1) / 2 + (n2 + 1) / 2, teams = ONE_LANES / team, at = lane % team;
-  for (int base = GROUP * teams; base < pairs; base += GROUPS * teams) {
-    Pair p = pair_at(min(base + lane / team, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
-    G const u8 *a = OF(p.part, w) + p.r0 * stride, *b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
+#ifdef CODES
+  for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) put_codes(codes, xs, i);
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+  for (int base = first; base < pairs; base += GROUPS * teams) {
+    if (base != first) {
+      p = pair_at(min(base + lane / team, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
+      a = OF(p.part, w) + p.r0 * stride, b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
+      if (at < parts) wa = PART_AT(a, at), wb = PART_AT(b, at);
+    }
     float u = 0, v = 0;
-    if (k % 8 == 0) {
-      float8 s = (float8)(0), t = (float8)(0);
+    if (parts) {
+      Sum s = 0, t = 0;
 #pragma unroll 4
-      for (int c = at; c < k / 8; c += team) {
-        float8 f = (float8)(*(L float4 *)(xs + 8 * c), *(L float4 *)(xs + 8 * c + 4));
-        s = fma(part8(TYPE, a, c), f, s);
-        t = fma(part8(TYPE, b, c), f, t);
+      for (int c = at; c < parts; c += team) {
+        Part ca = wa, cb = wb;
+        if (c + team < parts) wa = PART_AT(a, c + team), wb = PART_AT(b, c + team);
+        ADD_PART(s, ca, c);
+        ADD_PART(t, cb, c);
       }
-      u = sum8(s), v = sum8(t);
-    } else
+      u = SUM_OF(s), v = SUM_OF(t);
+    }
+#ifndef CODES // of codes rows are whole blocks
+    else
       for (int c = at; c < k; c += team) {
         u += value_at(TYPE, a, c) * xs[c];
         v += value_at(TYPE, b, c) * xs[c];
       }
+#endif
     // Sums of teams: 16 lanes per sum add the parts of some lanes each, then one adds
     // those.
     barrier(CLK_LOCAL_MEM_FENCE);
