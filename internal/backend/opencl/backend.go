@@ -53,7 +53,16 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBackend(o, drv)
+	b, err := newBackend(o, drv)
+	if err != nil {
+		return nil, err
+	}
+	// Every plan needs these: a device whose compiler fails is refused here, where the
+	// caller can still take another.
+	if _, err := b.program(base); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
 }
 
 func newBackend(o Options, drv driver) (*Backend, error) {

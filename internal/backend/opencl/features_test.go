@@ -97,3 +97,38 @@ func TestDeviceInWords(t *testing.T) {
 		t.Errorf("%q, expected %q", got, want)
 	}
 }
+
+// A card with memory of its own is taken for a model that fits. Others are taken only if
+// they are named: CPUs, devices that share the host's memory, and the cards of CUDA.
+func TestWhichDevicesAreTaken(t *testing.T) {
+	card := description{Name: "card", Platform: "AMD", Memory: 16 << 30, Local: 32 << 10, Items: 256}
+	for name, c := range map[string]struct {
+		change func(*description)
+		bytes  int64
+		absent bool
+		want   string // "": taken
+	}{
+		"a card":           {func(*description) {}, 1 << 30, false, ""},
+		"a large model":    {func(*description) {}, 12 << 30, false, "a model of 12288 MiB wants about 19456 MiB, card has 16384 MiB"},
+		"little local":     {func(d *description) { d.Local = 4096 }, 1 << 30, false, "4096 bytes of local memory"},
+		"a CPU":            {func(d *description) { d.CPU = true }, 1 << 30, true, "no memory of its own"},
+		"integrated":       {func(d *description) { d.Unified = true }, 1 << 30, true, "no memory of its own"},
+		"a card of CUDA's": {func(d *description) { d.Platform = nvidia }, 1 << 30, true, "CUDA's"},
+	} {
+		d := card
+		c.change(&d)
+		err := d.fits(c.bytes)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrDevice) || errors.Is(err, ErrAbsent) != c.absent || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, expected one line with %q", name, err, c.want)
+		}
+	}
+	if err := failure("clGetPlatformIDs", noPlatform); !errors.Is(err, ErrAbsent) {
+		t.Errorf("%v, expected ErrAbsent", err)
+	}
+}

@@ -70,7 +70,7 @@ func loadICD() (*icd, error) {
 	}
 	lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no OpenCL runtime (%s) on this machine", ErrDevice, name)
+		return nil, fmt.Errorf("%w: %w: no OpenCL runtime (%s) on this machine", ErrDevice, ErrAbsent, name)
 	}
 	l := &icd{}
 	for i, symbol := range symbols {
@@ -199,6 +199,7 @@ func (l *icd) ask(device uintptr) (d description, err error) {
 		{0x1010, 8, func(v uint64) { d.Largest = int64(v) }},
 		{0x1023, 8, func(v uint64) { d.Local = int64(v) }},
 		{0x1000, 8, func(v uint64) { d.CPU = v&2 != 0 }},
+		{0x1035, 4, func(v uint64) { d.Unified = v != 0 }},
 	} {
 		var value uint64
 		if err := l.call(getDeviceInfo, device, v.id, v.bytes, uintptr(unsafe.Pointer(&value)), 0); err != nil {
@@ -233,6 +234,20 @@ func Devices() ([]string, error) {
 		out = append(out, p.about.String())
 	}
 	return out, err
+}
+
+// Fits reports why the first device is not taken for a model of some bytes unless
+// somebody names it: ErrAbsent if there is no card.
+func Fits(bytes int64) error {
+	l, err := loadICD()
+	if err != nil {
+		return err
+	}
+	places, err := l.devices()
+	if err != nil {
+		return err
+	}
+	return places[0].about.fits(bytes)
 }
 
 // library is a device of the machine.

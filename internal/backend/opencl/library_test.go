@@ -121,7 +121,7 @@ func TestNoPlatform(t *testing.T) {
 	}
 	for line := range strings.Lines(string(out)) {
 		if said, ok := strings.CutPrefix(line, "listed: "); ok {
-			if !strings.HasPrefix(said, "OpenCL: ") || strings.HasPrefix(said, "OpenCL: no OpenCL runtime") {
+			if !strings.HasPrefix(said, "OpenCL: ") || strings.Contains(said, "no OpenCL runtime") {
 				t.Skipf("no loader on this machine: %s", said)
 			}
 			if !strings.Contains(said, "clGetPlatformIDs: no platform found (-1001)") {
