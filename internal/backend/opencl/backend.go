@@ -39,6 +39,8 @@ type Backend struct {
 	drv   driver
 	slabs *slabs
 	pool  *device.Pool // of slabs
+	pins  *slabs       // pinned
+	hosts *device.Pool // of pins
 	tuner *tuner
 	clock device.Clock // of profiles
 
@@ -66,8 +68,8 @@ func New(o Options) (*Backend, error) {
 }
 
 func newBackend(o Options, drv driver) (*Backend, error) {
-	s := &slabs{drv: drv}
-	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), programs: map[string]program{}, about: drv.describe()}
+	s, pins := &slabs{drv: drv}, &slabs{drv: drv, pinned: true}
+	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), pins: pins, hosts: device.NewPool(pins), programs: map[string]program{}, about: drv.describe()}
 	b.tuner = newTuner(o.Cache, b.about, b.half())
 	if err := b.about.check(); err != nil {
 		return nil, errors.Join(err, drv.close())
@@ -135,8 +137,21 @@ func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
 	return p, nil
 }
 
+// pinned gives zeroed memory of the host, from which copies need no staging of the
+// runtime's. It is given back to b.hosts.
+func (b *Backend) pinned(bytes int64, what string) ([]byte, address, error) {
+	a, err := b.hosts.Take(bytes, what)
+	if err != nil {
+		return nil, 0, err
+	}
+	host := b.pins.host(a, bytes)
+	clear(host)
+	return host, a, nil
+}
+
 // Close gives everything back to the runtime.
 func (b *Backend) Close() error {
 	b.pool.Close()
-	return errors.Join(b.slabs.close(), b.drv.close())
+	b.hosts.Close()
+	return errors.Join(b.slabs.close(), b.pins.close(), b.drv.close())
 }

@@ -71,7 +71,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	p := e.lanes.Plan
 	b := &binder{be: e.be, exec: e}
 	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.take, e.be
-	if e.host, e.pinned, err = e.be.drv.pinned(12); err != nil {
+	if e.host, e.pinned, err = e.be.pinned(12, "sizes"); err != nil {
 		return err
 	}
 	if b.sizes, err = e.take(12, "sizes"); err != nil {

@@ -70,8 +70,8 @@ func TestSessionGivesEverythingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.creates != before {
-		t.Errorf("%d buffers were made in 10 runs, expected none", f.creates-before)
+	if f.creates != before || before > 10 || be.Buffers() != before {
+		t.Errorf("%d buffers were made, %d of them in 10 runs, and %d are told of; expected at most 10 and none", f.creates, f.creates-before, be.Buffers())
 	}
 	if want := slices.Repeat([]string{"k_few"}, 10); !slices.Equal(f.runs, want) {
 		t.Errorf("kernels %v, expected %v", f.runs, want)
