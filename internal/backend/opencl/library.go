@@ -404,34 +404,47 @@ func (d *library) each(f entry, set int) (err error) {
 	return err
 }
 
+// submission is what a call that enqueues a command reads and writes: kept, since a run
+// makes hundreds of such calls.
+type submission struct {
+	after, own uintptr // events
+	sizes      [4]uint64
+	args       [16]uintptr
+}
+
+var submissions = sync.Pool{New: func() any { return new(submission) }}
+
 // enqueue makes a call that enqueues a command: the queue before its arguments, and
 // behind them the list of events to wait for and where the command's own goes.
 //
 //go:uintptrescapes
 func (d *library) enqueue(f entry, o order, args ...uintptr) (event, error) {
+	s := submissions.Get().(*submission)
+	defer submissions.Put(s)
+	return d.submit(s, f, o, copy(s.args[1:], args))
+}
+
+// submit is enqueue with n arguments that s holds, behind the place of the queue.
+func (d *library) submit(s *submission, f entry, o order, n int) (event, error) {
 	q, err := d.on(o)
 	if err != nil {
 		return 0, err
 	}
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	after, own := new(uintptr), new(uintptr)
-	pin.Pin(after)
-	pin.Pin(own)
-	*after = uintptr(o.after)
-	all := append([]uintptr{q}, args...)
+	s.after, s.own = uintptr(o.after), 0
+	s.args[0] = q
+	all := s.args[:1+n]
 	if o.after == 0 {
 		all = append(all, 0, 0)
 	} else {
-		all = append(all, 1, uintptr(unsafe.Pointer(after)))
+		all = append(all, 1, uintptr(unsafe.Pointer(&s.after)))
 	}
 	if o.notice == quiet {
 		all = append(all, 0)
 	} else {
-		all = append(all, uintptr(unsafe.Pointer(own)))
+		all = append(all, uintptr(unsafe.Pointer(&s.own)))
 	}
 	err = d.call(f, all...)
-	return event(*own), err
+	return event(s.own), err
 }
 
 func (d *library) write(b buffer, offset int64, src []byte, o order) (event, error) {
@@ -452,8 +465,10 @@ func (d *library) fill(b buffer, offset, bytes int64) error {
 }
 
 func (d *library) launch(k kernel, global, local [2]int, o order) (event, error) {
-	sizes := &[4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
-	return d.enqueue(enqueueNDRangeKernel, o, uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])))
+	s := submissions.Get().(*submission)
+	defer submissions.Put(s)
+	s.sizes = [4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
+	return d.submit(s, enqueueNDRangeKernel, o, copy(s.args[1:], []uintptr{uintptr(k), 2, 0, uintptr(unsafe.Pointer(&s.sizes[0])), uintptr(unsafe.Pointer(&s.sizes[2]))}))
 }
 
 // last is the set of queues that was used last: the other one is empty.
