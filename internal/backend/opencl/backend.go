@@ -85,10 +85,10 @@ func (b *Backend) program(c code) (program, error) {
 	if p, ok := b.programs[key]; ok {
 		return p, nil
 	}
-	p, err := b.drv.build(source(c.units), b.about.options()+c.options)
+	p, err := b.drv.build(source(c.units), b.about.options()+c.defines())
 	if err != nil && b.about.options() != plainOptions {
 		// A compiler may refuse an extension that the device names.
-		if plain, refused := b.drv.build(source(c.units), plainOptions+c.options); refused == nil {
+		if plain, refused := b.drv.build(source(c.units), plainOptions+c.defines()); refused == nil {
 			p, err = plain, nil
 		}
 	}
@@ -102,10 +102,16 @@ func (b *Backend) program(c code) (program, error) {
 // fewRows is up to how many rows products read each weight once for all of them.
 const fewRows = 8
 
+// buckets are the row counts at which smaller plans end: where products change their
+// kernels, and where tiles of another size pay.
 var buckets = []int{device.OneRow, fewRows, 128, 1024, 8192}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
+	var runs plan.RunSizes
+	if b.about.card() {
+		runs = device.RunsFor(b.about.Memory)
+	}
+	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, Runs: runs, StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
 }
 
 func (*Backend) Patterns() []plan.Pattern { return device.Patterns }

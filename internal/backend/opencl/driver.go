@@ -166,12 +166,15 @@ func (d description) check() error {
 	return nil
 }
 
+// card reports whether a device has memory of its own.
+func (d description) card() bool { return !d.CPU && !d.Unified }
+
 // fits reports why a device is not taken for a model of some bytes unless somebody names
 // it. Weights, activations and a cache take up to half as much again, and a run's
 // buffers at least a gigabyte.
 func (d description) fits(bytes int64) error {
 	switch {
-	case d.CPU || d.Unified:
+	case !d.card():
 		return fmt.Errorf("%w: %w: %s has no memory of its own", ErrDevice, ErrAbsent, d.Name)
 	case d.Platform == nvidia:
 		return fmt.Errorf("%w: %w: %s is CUDA's", ErrDevice, ErrAbsent, d.Name)

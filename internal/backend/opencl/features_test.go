@@ -132,3 +132,20 @@ func TestWhichDevicesAreTaken(t *testing.T) {
 		t.Errorf("%v, expected ErrAbsent", err)
 	}
 }
+
+// Cards get large runs. Other devices get the engine's own: they are no faster than the
+// host.
+func TestRunsOfCards(t *testing.T) {
+	f := newFake()
+	f.about.Memory = 80 << 30
+	for _, unified := range []bool{false, true} {
+		f.about.Unified = unified
+		be, err := newBackend(Options{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := be.Caps().Runs.Tokens; got != map[bool]int{false: 32768, true: 0}[unified] {
+			t.Errorf("unified memory %v: runs of %d tokens", unified, got)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func (b *binder) one(p *device.Products) {
 	if room := b.be.codesRoom(t, p.K); room > 0 {
 		c = codesCode(t, room, b.be.about.dots())
 	}
-	b.launchOf(c, "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
+	b.launchOf(c, "k_one", [2]extent{groups(many), groups(1)}, oneLanes, bundle(arguments))
 }
 
 // oneCode are the kernels for rows of up to room values.

@@ -42,9 +42,13 @@ func (*slabs) Size(bytes int64) int64 {
 	return (bytes + step - 1) / step * step
 }
 
-// Sizes of the first slab.
+// The first slab is a part of the memory, slabShare, between leastSlab and mostSlab: one
+// is enough for most models, and launches with one buffer are the fastest. Of the
+// host's memory it has leastPinned.
 const (
 	leastSlab   = 16 << 20
+	mostSlab    = 1 << 30
+	slabShare   = 64
 	leastPinned = 1 << 20
 )
 
@@ -72,7 +76,7 @@ func (p *slabs) grow(size int64) (int, error) {
 	if size > largest {
 		return 0, fmt.Errorf("%w: the device takes at most %d bytes at a time", ErrDevice, largest)
 	}
-	least := int64(leastSlab)
+	least := min(max(leastSlab, p.drv.describe().Memory/slabShare), mostSlab)
 	if p.pinned {
 		least = leastPinned
 	}
@@ -112,6 +116,13 @@ func (p *slabs) at(a address) (buffer, int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.list[slabOf(a)].buffer, offsetOf(a)
+}
+
+// buffer is the buffer of a slab.
+func (p *slabs) buffer(number int) buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list[number].buffer
 }
 
 // host is a block of a pinned slab.

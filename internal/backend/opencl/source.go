@@ -20,6 +20,7 @@ type unit struct{ file string }
 type code struct {
 	units   []unit
 	options string
+	slabs   int // that kernels take; 0: one
 }
 
 // base are the kernels that every plan may need.
@@ -35,11 +36,14 @@ func parts(names ...string) (out []unit) {
 
 // typed are kernels for matrices of a type.
 func typed(t tensor.DType, names ...string) code {
-	return code{parts(names...), fmt.Sprintf(" -DTYPE=%d", int(t))}
+	return code{units: parts(names...), options: fmt.Sprintf(" -DTYPE=%d", int(t))}
 }
 
 // key tells programs apart.
-func (c code) key() string { return c.units[len(c.units)-1].file + c.options }
+func (c code) key() string { return c.units[len(c.units)-1].file + c.defines() }
+
+// defines are the options of the program beside those of the device.
+func (c code) defines() string { return c.options + fmt.Sprintf(" -DSLAB_COUNT=%d", max(1, c.slabs)) }
 
 // source joins files. Lines are numbered as in each file, so that errors of a
 // compiler tell where they are.

@@ -6,7 +6,7 @@
 
 #define ONES 256
 
-KERNEL_OF(ONES) k_attend_one(ATTENTION) {
+KERNEL_OF(ONES) k_attend_one(SLABS, ATTENTION) {
   ATTENTION_AT;
   L float qs[256] __attribute__((aligned(16)));
   L float ps[ONES], part[ONES];

@@ -54,21 +54,33 @@ typedef float8 Sum;
 
 #define OF(part, name) (part == 0 ? name##0 : part == 1 ? name##1 : name##2)
 
-// x[k], add[k]: x + add is normed, add may be absent; sum[k] is x + add, where
-// somebody reads it. nw and nb are the norm's. w are matrices [n,k], y results [n],
-// absent where they go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the
-// type of the caches, F32 or F16. team is the number of lanes per pair.
-KERNEL_OF(ONE_LANES) k_one(PTR(const float, x), PTR(const float, add), PTR(float, sum), PTR(const float, nw), PTR(const float, nb),
-             PTR(const u8, w0), PTR(const u8, w1), PTR(const u8, w2), PTR(float, y0), PTR(float, y1), PTR(float, y2),
-             PTR(const float, bias0), PTR(const float, bias1), PTR(const float, bias2), PTR(u8, cache0), PTR(u8, cache1), PTR(u8, cache2), PTR(const int, slots),
-             PTR(const int, pos0), PTR(const int, pos1), PTR(const int, pos2), PTR(const int, length0), PTR(const int, length1), PTR(const int, length2),
-             PTR(const u64, freqs0), PTR(const u64, freqs1), PTR(const u64, freqs2), Turn t0, Turn t1, Turn t2,
-             int n0, int n1, int n2, int k, int glu, int kind, int norm, float eps, float offset, int kv, int team) {
-  AT(const float, x); AT(const float, add); AT(float, sum); AT(const float, nw); AT(const float, nb);
-  AT(const u8, w0); AT(const u8, w1); AT(const u8, w2); AT(float, y0); AT(float, y1); AT(float, y2);
-  AT(const float, bias0); AT(const float, bias1); AT(const float, bias2); AT(u8, cache0); AT(u8, cache1); AT(u8, cache2); AT(const int, slots);
-  AT(const int, pos0); AT(const int, pos1); AT(const int, pos2); AT(const int, length0); AT(const int, length1); AT(const int, length2);
-  AT(const u64, freqs0); AT(const u64, freqs1); AT(const u64, freqs2);
+// One is what k_one takes, in one argument: each costs the host time per launch. x[k],
+// add[k]: x + add is normed, add may be absent; sum[k] is x + add, where somebody reads
+// it. nw and nb are the norm's. w are matrices [n,k], y results [n], absent where they
+// go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the type of the caches, F32
+// or F16. team is the number of lanes per pair.
+typedef struct {
+  PTR(const float, x); PTR(const float, add); PTR(float, sum); PTR(const float, nw); PTR(const float, nb);
+  PTR(const u8, w0); PTR(const u8, w1); PTR(const u8, w2); PTR(float, y0); PTR(float, y1); PTR(float, y2);
+  PTR(const float, bias0); PTR(const float, bias1); PTR(const float, bias2); PTR(u8, cache0); PTR(u8, cache1); PTR(u8, cache2); PTR(const int, slots);
+  PTR(const int, pos0); PTR(const int, pos1); PTR(const int, pos2); PTR(const int, length0); PTR(const int, length1); PTR(const int, length2);
+  PTR(const u64, freqs0); PTR(const u64, freqs1); PTR(const u64, freqs2);
+  Turn t0, t1, t2;
+  int n0, n1, n2, k, glu, kind, norm;
+  float eps, offset;
+  int kv, team;
+} One;
+#define FROM(type, name) u64 name##_at = o.name##_at; AT(type, name)
+
+KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
+  FROM(const float, x); FROM(const float, add); FROM(float, sum); FROM(const float, nw); FROM(const float, nb);
+  FROM(const u8, w0); FROM(const u8, w1); FROM(const u8, w2); FROM(float, y0); FROM(float, y1); FROM(float, y2);
+  FROM(const float, bias0); FROM(const float, bias1); FROM(const float, bias2); FROM(u8, cache0); FROM(u8, cache1); FROM(u8, cache2); FROM(const int, slots);
+  FROM(const int, pos0); FROM(const int, pos1); FROM(const int, pos2); FROM(const int, length0); FROM(const int, length1); FROM(const int, length2);
+  FROM(const u64, freqs0); FROM(const u64, freqs1); FROM(const u64, freqs2);
+  Turn t0 = o.t0, t1 = o.t1, t2 = o.t2;
+  int n0 = o.n0, n1 = o.n1, n2 = o.n2, k = o.k, glu = o.glu, kind = o.kind, norm = o.norm, kv = o.kv, team = o.team;
+  float eps = o.eps, offset = o.offset;
   L float part[2 * ONE_LANES];
   L float xs[ROOM] __attribute__((aligned(16))); // the row, normed
 #ifdef CODES
