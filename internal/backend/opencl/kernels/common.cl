@@ -26,14 +26,14 @@ typedef float real;
 
 // SLABS declares the slabs, PTR an argument; AT makes a pointer of it; absent ones are
 // null. Most kernels are compiled for a single slab (SLAB_COUNT).
-#define PTR(type, name) u64 name##_at
+#define PTR(type, name) u64 name##_place
 #define SLAB_OFFSET(at) ((at) & 0xffffffffffffUL)
 #if SLAB_COUNT == 1
 #define SLABS G u8 *slab1
-#define AT(type, name) G type *name = name##_at ? (G type *)(slab1 + SLAB_OFFSET(name##_at)) : (G type *)0
+#define AT(type, name) G type *name = name##_place ? (G type *)(slab1 + SLAB_OFFSET(name##_place)) : (G type *)0
 #else
 #define SLABS G u8 *slab1, G u8 *slab2, G u8 *slab3, G u8 *slab4, G u8 *slab5, G u8 *slab6, G u8 *slab7, G u8 *slab8
-#define AT(type, name) G type *name = (G type *)place(name##_at, slab1, slab2, slab3, slab4, slab5, slab6, slab7, slab8)
+#define AT(type, name) G type *name = (G type *)place(name##_place, slab1, slab2, slab3, slab4, slab5, slab6, slab7, slab8)
 G u8 *place(u64 at, SLABS) {
   G u8 *slab = slab1;
   switch (at >> 48) {

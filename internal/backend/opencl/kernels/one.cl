@@ -70,7 +70,7 @@ typedef struct {
   float eps, offset;
   int kv, team;
 } One;
-#define FROM(type, name) u64 name##_at = o.name##_at; AT(type, name)
+#define FROM(type, name) u64 name##_place = o.name##_place; AT(type, name)
 
 KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
   FROM(const float, x); FROM(const float, add); FROM(float, sum); FROM(const float, nw); FROM(const float, nb);
