@@ -337,7 +337,7 @@ func (d *library) build(source, options string) (program, error) {
 	device, flags := d.device, append([]byte(options), 0)
 	err = d.call(buildProgram, p, 1, uintptr(unsafe.Pointer(&device)), uintptr(unsafe.Pointer(&flags[0])), 0, 0)
 	if err != nil {
-		err = fmt.Errorf("%w: %s", err, firstError(d.log(p)))
+		err = fmt.Errorf("%w: %s", err, firstError(d.log(p), source))
 		return 0, errors.Join(err, d.call(releaseProgram, p))
 	}
 	return program(p), nil

@@ -144,8 +144,16 @@ func TestKernelsThatDoNotCompile(t *testing.T) {
 	if err := be.Close(); err != nil || len(f.buffers) != 0 {
 		t.Errorf("%d buffers are left: %v", len(f.buffers), err)
 	}
-	if got := firstError("warning: x\nrows.cl:3:7: error: use of undeclared identifier 'y'\nrows.cl:9: error: z\n"); got != "rows.cl:3:7: error: use of undeclared identifier 'y'" {
-		t.Errorf("first error %q", got)
+	joined := "#line 1 \"common.cl\"\na\nb\n#line 1 \"rows.cl\"\nc\nd\n"
+	for log, want := range map[string]string{
+		"warning: x\nrows.cl:3:7: error: use of undeclared identifier 'y'\nrows.cl:9: error: z\n": "rows.cl:3:7: error: use of undeclared identifier 'y'",
+		"<kernel>:6:2: error: use of undeclared identifier 'y'":                                   "rows.cl:2:2: error: use of undeclared identifier 'y'",
+		"<kernel>:2:9: error: z\n": "common.cl:1:9: error: z",
+		"":                         "no log",
+	} {
+		if got := firstError(log, joined); got != want {
+			t.Errorf("first error %q, expected %q", got, want)
+		}
 	}
 }
 

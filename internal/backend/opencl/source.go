@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"hotpath/internal/tensor"
@@ -61,8 +62,43 @@ func source(units []unit) string {
 
 var errorLine = regexp.MustCompile(`(?i)^.*\berror\b.*$`)
 
-// firstError is the first error of a compiler's log, or the log's first line.
-func firstError(log string) string {
+// firstError is the first error of a compiler's log, or the log's first line, with the
+// file and line of the source.
+func firstError(log, source string) string { return located(errorOf(log), source) }
+
+var (
+	lineMark  = regexp.MustCompile(`^#line (\d+) "(.*)"$`)
+	unlocated = regexp.MustCompile(`<kernel>:(\d+)`)
+)
+
+// located puts the file and line of a source into an error of a compiler that ignores
+// marks of lines, as NVIDIA's does: "<kernel>:200:7" counts lines from the beginning.
+func located(message, source string) string {
+	return unlocated.ReplaceAllStringFunc(message, func(at string) string {
+		line, err := strconv.Atoi(strings.TrimPrefix(at, "<kernel>:"))
+		if err != nil {
+			return at
+		}
+		file, first, number := "", 0, 0
+		for text := range strings.Lines(source) {
+			if number++; number > line {
+				break
+			}
+			if m := lineMark.FindStringSubmatch(strings.TrimSpace(text)); m != nil {
+				if first, err = strconv.Atoi(m[1]); err != nil {
+					return at
+				}
+				file, first = m[2], first-number-1
+			}
+		}
+		if file == "" {
+			return at
+		}
+		return fmt.Sprintf("%s:%d", file, line+first)
+	})
+}
+
+func errorOf(log string) string {
 	first := "no log"
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
