@@ -111,6 +111,8 @@ func (d description) options() string {
 	options := plainOptions
 	if std := d.subgroups(); std != "" {
 		options = "-cl-std=" + std + " -DSUBGROUPS"
+	} else if d.ptx() {
+		options += " -DWARPS"
 	}
 	if d.has("cl_khr_fp64") {
 		options += " -DDOUBLES"
@@ -132,14 +134,19 @@ func (d description) subgroups() string {
 	return ""
 }
 
+// ptx reports whether kernels may use NVIDIA's instructions. Cards that run its OpenCL 3.0
+// have those for subgroups and for packed bytes, but not the extensions.
+func (d description) ptx() bool {
+	return d.Platform == nvidia && strings.HasPrefix(d.Version, "OpenCL 3.")
+}
+
 // dots is the option with which kernels multiply packed bytes; "": the device has no
-// instruction for it. Every card that NVIDIA's OpenCL 3.0 runs on has one, without the
-// extension.
+// instruction for it.
 func (d description) dots() string {
 	switch {
 	case d.has("cl_khr_integer_dot_product"):
 		return " -DDOT_KHR"
-	case d.Platform == nvidia && strings.HasPrefix(d.Version, "OpenCL 3."):
+	case d.ptx():
 		return " -DDOT_PTX"
 	}
 	return ""

@@ -19,6 +19,7 @@ func TestOptionsOfDevices(t *testing.T) {
 		{description{Version: "OpenCL 2.1", Language: "OpenCL C 2.0", Extensions: []string{"cl_khr_subgroups", "cl_khr_fp64"}}, "-cl-std=CL2.0 -DSUBGROUPS -DDOUBLES"},
 		{description{Version: "OpenCL 3.0 NEO", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL3.0 -DSUBGROUPS"},
 		{description{Version: "OpenCL 1.2", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL1.2"},
+		{description{Version: "OpenCL 3.0 CUDA", Language: "OpenCL C 1.2", Platform: nvidia, Extensions: []string{"cl_khr_fp64"}}, "-cl-std=CL1.2 -DWARPS -DDOUBLES"},
 	} {
 		if got := c.about.options(); got != c.want {
 			t.Errorf("%+v: options %q, expected %q", c.about, got, c.want)

@@ -73,10 +73,30 @@ int sequence_of(G const int *start, int seqs, int t) {
   return lo;
 }
 
-// Sums and maxima over a group, whose size is a power of two from 16 on; everybody
+// Sums and maxima over a group, whose size is a power of two from 32 on; everybody
 // gets the result. part has a place per lane.
-#ifdef SUBGROUPS
+#ifdef WARPS // NVIDIA's subgroups, of 32 lanes, which have no extension
+float warp_other(float v, int distance) {
+  float w;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(w) : "f"(v), "r"(distance));
+  return w;
+}
+float sub_group_reduce_add(float v) {
+  for (int d = 16; d > 0; d /= 2) v += warp_other(v, d);
+  return v;
+}
+float sub_group_reduce_max(float v) {
+  for (int d = 16; d > 0; d /= 2) v = fmax(v, warp_other(v, d));
+  return v;
+}
+#define get_sub_group_local_id() (LANE % 32)
+#define get_sub_group_id() (LANE / 32)
+#define get_num_sub_groups() (LANES / 32)
+#define SUBGROUPS
+#elif defined(SUBGROUPS)
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+#ifdef SUBGROUPS
 #define OVER_GROUP(name, none, JOIN, REDUCE)                                                                  \
   float name(float v, L float *part) {                                                                        \
     v = REDUCE(v);                                                                                            \

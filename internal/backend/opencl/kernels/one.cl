@@ -98,6 +98,12 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
   G const u8 *a = OF(p.part, w) + p.r0 * stride, *b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
   Part wa, wb;
   if (at < parts) wa = PART_AT(a, at), wb = PART_AT(b, at);
+  // So are the operands of what comes last, and the weights of the norm.
+  Pair mine = pair_at(min(first + lane % teams, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
+  float2 turn = (float2)(0);
+  if (mine.turn >= 0 && lane < teams) turn = angle(OF(mine.part, t), OF(mine.part, freqs), OF(mine.part, pos), OF(mine.part, length), 0, mine.turn);
+  u64 slot = slots ? slots[0] : 0;
+  float4 nws = norm && 4 * lane < k ? *(G const float4 *)(nw + 4 * lane) : (float4)(0);
   if (norm) {
     float mean = 0, sq = 0;
     for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
@@ -117,7 +123,7 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
     } else mean = 0;
     float scale = 1 / sqrt(group_sum(sq, part) / k + eps);
     for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
-      float4 v = (*(L float4 *)(xs + i) - mean) * scale * (*(G const float4 *)(nw + i) + offset);
+      float4 v = (*(L float4 *)(xs + i) - mean) * scale * ((i == 4 * lane ? nws : *(G const float4 *)(nw + i)) + offset);
       *(L float4 *)(xs + i) = nb ? v + *(G const float4 *)(nb + i) : v;
     }
   } else
@@ -152,9 +158,17 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
         v += value_at(TYPE, b, c) * xs[c];
       }
 #endif
-    // Sums of teams: 16 lanes per sum add the parts of some lanes each, then one adds
-    // those.
+    // Sums of teams. Without warps 16 lanes per sum add the parts of some lanes each, then
+    // one adds those.
     barrier(CLK_LOCAL_MEM_FENCE);
+#ifdef WARPS
+    u = sub_group_reduce_add(u), v = sub_group_reduce_add(v);
+    if (lane % 32 == 0) part[lane / 32] = u, part[ONE_LANES + lane / 32] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    u = v = 0;
+    if (lane < teams)
+      for (int e = lane * (team / 32); e < (lane + 1) * (team / 32); e++) u += part[e], v += part[ONE_LANES + e];
+#else
     part[lane] = u, part[ONE_LANES + lane] = v;
     barrier(CLK_LOCAL_MEM_FENCE);
     u = 0;
@@ -165,28 +179,32 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane < 32 * teams) part[lane] = u;
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane < teams && base + lane < pairs) {
-      u = v = 0;
+    u = v = 0;
+    if (lane < teams)
       for (int e = 0; e < 16; e++) u += part[32 * lane + e], v += part[32 * lane + 16 + e];
-      p = pair_at(base + lane, n0, n1, n2, glu, rotates, t0, t1, t2);
-      G const float *bias = OF(p.part, bias), *second = glu ? bias1 : bias;
-      if (bias) u += bias[p.r0];
-      if (second) v += second[p.r1];
+#endif
+    if (lane < teams && base + lane < pairs) {
+      if (base != first) {
+        mine = pair_at(base + lane, n0, n1, n2, glu, rotates, t0, t1, t2);
+        if (mine.turn >= 0) turn = angle(OF(mine.part, t), OF(mine.part, freqs), OF(mine.part, pos), OF(mine.part, length), 0, mine.turn);
+      }
+      G const float *bias = OF(mine.part, bias), *second = glu ? bias1 : bias;
+      if (bias) u += bias[mine.r0];
+      if (second) v += second[mine.r1];
       if (kind >= 0) u = act(kind, u), v = glu ? u * v : act(kind, v);
       if (glu) u = v;
-      if (p.turn >= 0) {
-        float2 turn = angle(p.part == 0 ? t0 : p.part == 1 ? t1 : t2, OF(p.part, freqs), OF(p.part, pos), OF(p.part, length), 0, p.turn);
+      if (mine.turn >= 0) {
         float f = u;
         u = f * turn.y - v * turn.x, v = v * turn.y + f * turn.x;
       }
-      if (p.r0 == p.r1) v = u;
-      G float *y = OF(p.part, y);
-      if (y) y[p.r0] = u, y[p.r1] = v;
-      G u8 *cache = OF(p.part, cache);
+      if (mine.r0 == mine.r1) v = u;
+      G float *y = OF(mine.part, y);
+      if (y) y[mine.r0] = u, y[mine.r1] = v;
+      G u8 *cache = OF(mine.part, cache);
       if (cache) {
-        u64 row = (u64)slots[0] * OF(p.part, n);
-        if (kv == F32) ((G float *)cache)[row + p.r0] = u, ((G float *)cache)[row + p.r1] = v;
-        else vstore_half(u, row + p.r0, (G half *)cache), vstore_half(v, row + p.r1, (G half *)cache);
+        u64 row = slot * OF(mine.part, n);
+        if (kv == F32) ((G float *)cache)[row + mine.r0] = u, ((G float *)cache)[row + mine.r1] = v;
+        else vstore_half(u, row + mine.r0, (G half *)cache), vstore_half(v, row + mine.r1, (G half *)cache);
       }
     }
   }
