@@ -39,6 +39,8 @@ type launch struct {
 	kernel kernel
 	groups [2]extent
 	lanes  int // work items of a group
+	// idle reports whether a run of some sizes needs no such launch; nil: never.
+	idle func(tensor.Bind) bool
 }
 
 // binder turns the steps of a plan into launches. The first pass launches nothing.
@@ -133,7 +135,7 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 		b.Fail(fmt.Errorf("kernel %s: %w", name, err))
 		return
 	}
-	b.exec.launches = append(b.exec.launches, launch{name, k, groups, lanes})
+	b.exec.launches = append(b.exec.launches, launch{name: name, kernel: k, groups: groups, lanes: lanes})
 	if most, err := b.be.drv.limit(k); err != nil || most < lanes {
 		b.Fail(errors.Join(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
 		return
