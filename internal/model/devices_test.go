@@ -23,7 +23,7 @@ var devices = []struct {
 	open func() (plan.Backend, error)
 }{
 	{"CUDA", cuda.Cards, func() (plan.Backend, error) { return cuda.New(cuda.Options{F32: true}) }},
-	{"OpenCL", opencl.Devices, func() (plan.Backend, error) { return opencl.New(opencl.Options{}) }},
+	{"OpenCL", opencl.Devices, func() (plan.Backend, error) { return opencl.New(opencl.Options{Untuned: true}) }},
 }
 
 func onDevices(t *testing.T, f func(t *testing.T, be plan.Backend)) {

@@ -15,7 +15,7 @@ func TestOpenCL(t *testing.T) {
 	if _, err := opencl.Devices(); err != nil {
 		t.Skip(err)
 	}
-	b, err := opencl.New(opencl.Options{})
+	b, err := opencl.New(opencl.Options{Untuned: true})
 	if err != nil {
 		t.Fatal(err)
 	}

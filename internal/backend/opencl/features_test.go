@@ -59,11 +59,10 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 	if err := errors.Join(s.Close(), be.Close()); err != nil || len(f.kernels) != 0 {
 		t.Fatalf("%d kernels are left: %v", len(f.kernels), err)
 	}
-	be, err = newBackend(Options{}, f)
+	be, err = newBackend(Options{Untuned: true}, f) // the usual tile, which is too large
 	if err != nil {
 		t.Fatal(err)
 	}
-	be.tuner.spent = 2 * tuneTime // the usual tile, which is too large
 	s, err = sessionWith(t, be, plan.BindOptions{})
 	if err != nil {
 		t.Fatalf("%v, expected a smaller tile than the usual one", err)
