@@ -68,7 +68,7 @@ gen-check:
 opencl:
 	@scripts/fetch_pocl.sh || true
 	$(GO) vet ./opencl ./internal/backend/opencl
-	$(GO) test ./internal/backend/opencl
+	$(GO) test ./internal/backend/opencl ./opencl
 	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/optest ./internal/model ./internal/study
 
 # opencl-card runs on a card's OpenCL what opencl runs on PoCL, and measures. Where the

@@ -9,6 +9,7 @@
 package opencl
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -20,6 +21,13 @@ import (
 
 func init() {
 	engine.RegisterCards("opencl", opencl.Devices)
+	engine.RegisterAuto("opencl", func(bytes int64) error {
+		err := opencl.Fits(bytes)
+		if errors.Is(err, opencl.ErrAbsent) {
+			return fmt.Errorf("%w: %w", engine.ErrAbsent, err)
+		}
+		return err
+	})
 	engine.Register("opencl", func(o engine.BackendOptions) (plan.Backend, error) {
 		number := 0
 		if o.Device != "" {

@@ -19,18 +19,22 @@ import (
 // devices are the ways to cards; a machine without one skips its tests.
 var devices = []struct {
 	name string
+	list func() ([]string, error)
 	open func() (plan.Backend, error)
 }{
-	{"CUDA", func() (plan.Backend, error) { return cuda.New(cuda.Options{F32: true}) }},
-	{"OpenCL", func() (plan.Backend, error) { return opencl.New(opencl.Options{}) }},
+	{"CUDA", cuda.Cards, func() (plan.Backend, error) { return cuda.New(cuda.Options{F32: true}) }},
+	{"OpenCL", opencl.Devices, func() (plan.Backend, error) { return opencl.New(opencl.Options{Untuned: true}) }},
 }
 
 func onDevices(t *testing.T, f func(t *testing.T, be plan.Backend)) {
 	for _, d := range devices {
 		t.Run(d.name, func(t *testing.T) {
+			if _, err := d.list(); err != nil {
+				t.Skip(err)
+			}
 			be, err := d.open()
 			if err != nil {
-				t.Skip(err)
+				t.Fatal(err)
 			}
 			defer be.Close()
 			f(t, be)

@@ -144,19 +144,7 @@ func (b *Backend) await(f func() error) error {
 var buckets = []int{device.OneRow, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: runsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
-}
-
-// runsFor are the sizes of runs for a card with so many bytes. Large runs fill its
-// units; their activations must leave room for weights and caches.
-func runsFor(memory int64) plan.RunSizes {
-	switch {
-	case memory >= 64<<30:
-		return plan.RunSizes{Tokens: 32768, Texts: 2048, Scored: 1024}
-	case memory >= 15<<30: // cards of 16 GB have a little less
-		return plan.RunSizes{Tokens: 8192, Texts: 1024, Scored: 512}
-	}
-	return plan.RunSizes{Tokens: 2048, Texts: 256}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: device.RunsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its

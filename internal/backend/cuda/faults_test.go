@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
 )
 
@@ -70,7 +71,7 @@ func TestFits(t *testing.T) {
 func TestRunsByMemory(t *testing.T) {
 	last := 512
 	for _, memory := range []int64{8 << 30, 16 << 30 * 96 / 100, 141e9} {
-		r := runsFor(memory)
+		r := device.RunsFor(memory)
 		if r.Tokens <= last || r.Texts < 64 {
 			t.Errorf("%d bytes: %+v, expected more than %d tokens", memory, r, last)
 		}

@@ -146,3 +146,15 @@ func Carried(values []Travels, b tensor.Bind) (bytes int64) {
 	}
 	return bytes
 }
+
+// RunsFor are the sizes of runs for a card with so many bytes. Large runs fill its
+// units; their activations must leave room for weights and caches.
+func RunsFor(memory int64) plan.RunSizes {
+	switch {
+	case memory >= 64<<30:
+		return plan.RunSizes{Tokens: 32768, Texts: 2048, Scored: 1024}
+	case memory >= 15<<30: // cards of 16 GB have a little less
+		return plan.RunSizes{Tokens: 8192, Texts: 1024, Scored: 512}
+	}
+	return plan.RunSizes{Tokens: 2048, Texts: 256}
+}

@@ -22,11 +22,14 @@ func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 	if c != plan.IO {
 		return a, nil
 	}
-	host, pinned, err := b.drv.pinned(bytes)
+	host, pinned, err := b.pinned(bytes, c.String())
 	if err != nil {
 		return nil, errors.Join(err, a.Free())
 	}
-	return device.NewIOArena(a, host, func() error { return b.drv.unpin(host, pinned) }), nil
+	return device.NewIOArena(a, host, func() error {
+		b.hosts.Give(pinned)
+		return nil
+	}), nil
 }
 
 // Write copies to the device and waits for it.

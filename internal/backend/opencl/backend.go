@@ -28,6 +28,8 @@ type Options struct {
 	// Half lets products of many rows round operands to 16 bits, where the device has
 	// cl_khr_fp16.
 	Half bool
+	// Untuned takes the usual tile of each product, without a measurement.
+	Untuned bool
 }
 
 // half reports whether products of many rows multiply in 16 bits.
@@ -39,6 +41,8 @@ type Backend struct {
 	drv   driver
 	slabs *slabs
 	pool  *device.Pool // of slabs
+	pins  *slabs       // pinned
+	hosts *device.Pool // of pins
 	tuner *tuner
 	clock device.Clock // of profiles
 
@@ -53,13 +57,25 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBackend(o, drv)
+	b, err := newBackend(o, drv)
+	if err != nil {
+		return nil, err
+	}
+	// Every plan needs these: a device whose compiler fails is refused here, where the
+	// caller can still take another.
+	if _, err := b.program(base); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
 }
 
 func newBackend(o Options, drv driver) (*Backend, error) {
-	s := &slabs{drv: drv}
-	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), programs: map[string]program{}, about: drv.describe()}
+	s, pins := &slabs{drv: drv}, &slabs{drv: drv, pinned: true}
+	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), pins: pins, hosts: device.NewPool(pins), programs: map[string]program{}, about: drv.describe()}
 	b.tuner = newTuner(o.Cache, b.about, b.half())
+	if o.Untuned {
+		b.tuner.spent = 2 * tuneTime
+	}
 	if err := b.about.check(); err != nil {
 		return nil, errors.Join(err, drv.close())
 	}
@@ -74,10 +90,10 @@ func (b *Backend) program(c code) (program, error) {
 	if p, ok := b.programs[key]; ok {
 		return p, nil
 	}
-	p, err := b.drv.build(source(c.units), b.about.options()+c.options)
+	p, err := b.drv.build(source(c.units), b.about.options()+c.defines())
 	if err != nil && b.about.options() != plainOptions {
 		// A compiler may refuse an extension that the device names.
-		if plain, refused := b.drv.build(source(c.units), plainOptions+c.options); refused == nil {
+		if plain, refused := b.drv.build(source(c.units), plainOptions+c.defines()); refused == nil {
 			p, err = plain, nil
 		}
 	}
@@ -91,10 +107,16 @@ func (b *Backend) program(c code) (program, error) {
 // fewRows is up to how many rows products read each weight once for all of them.
 const fewRows = 8
 
+// buckets are the row counts at which smaller plans end: where products change their
+// kernels, and where tiles of another size pay.
 var buckets = []int{device.OneRow, fewRows, 128, 1024, 8192}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
+	var runs plan.RunSizes
+	if b.about.card() {
+		runs = device.RunsFor(b.about.Memory)
+	}
+	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, Runs: runs, StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
 }
 
 func (*Backend) Patterns() []plan.Pattern { return device.Patterns }
@@ -126,8 +148,21 @@ func (b *Backend) Pack(w plan.Weight, _ *plan.Format) (plan.Packed, error) {
 	return p, nil
 }
 
+// pinned gives zeroed memory of the host, from which copies need no staging of the
+// runtime's. It is given back to b.hosts.
+func (b *Backend) pinned(bytes int64, what string) ([]byte, address, error) {
+	a, err := b.hosts.Take(bytes, what)
+	if err != nil {
+		return nil, 0, err
+	}
+	host := b.pins.host(a, bytes)
+	clear(host)
+	return host, a, nil
+}
+
 // Close gives everything back to the runtime.
 func (b *Backend) Close() error {
 	b.pool.Close()
-	return errors.Join(b.slabs.close(), b.drv.close())
+	b.hosts.Close()
+	return errors.Join(b.slabs.close(), b.pins.close(), b.drv.close())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
@@ -38,6 +39,8 @@ type launch struct {
 	kernel kernel
 	groups [2]extent
 	lanes  int // work items of a group
+	// idle reports whether a run of some sizes needs no such launch; nil: never.
+	idle func(tensor.Bind) bool
 }
 
 // binder turns the steps of a plan into launches. The first pass launches nothing.
@@ -71,7 +74,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	p := e.lanes.Plan
 	b := &binder{be: e.be, exec: e}
 	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.take, e.be
-	if e.host, e.pinned, err = e.be.drv.pinned(12); err != nil {
+	if e.host, e.pinned, err = e.be.pinned(12, "sizes"); err != nil {
 		return err
 	}
 	if b.sizes, err = e.take(12, "sizes"); err != nil {
@@ -114,6 +117,14 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 	if b.At == 0 || b.Failed != nil {
 		return
 	}
+	used := slabsOf(nil, arguments)
+	if len(used) > maxSlabs {
+		b.Fail(fmt.Errorf("%w: kernel %s: operands lie in %d buffers, expected at most %d", ErrDevice, name, len(used), maxSlabs))
+		return
+	}
+	if len(used) > 1 {
+		c.slabs = maxSlabs
+	}
 	p, err := b.be.program(c)
 	if err != nil {
 		b.Fail(err)
@@ -124,25 +135,54 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 		b.Fail(fmt.Errorf("kernel %s: %w", name, err))
 		return
 	}
-	b.exec.launches = append(b.exec.launches, launch{name, k, groups, lanes})
+	b.exec.launches = append(b.exec.launches, launch{name: name, kernel: k, groups: groups, lanes: lanes})
 	if most, err := b.be.drv.limit(k); err != nil || most < lanes {
 		b.Fail(errors.Join(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
 		return
 	}
-	index := 0
+	var values [][]byte
+	for i := range max(1, c.slabs) {
+		values = append(values, nil)
+		if i < len(used) {
+			values[i] = binary.LittleEndian.AppendUint64(nil, uint64(b.be.slabs.buffer(used[i])))
+		}
+	}
 	for _, v := range arguments {
-		for _, value := range b.encode(v) {
-			if err := b.be.drv.set(k, index, value); err != nil {
-				b.Fail(fmt.Errorf("argument %d of %s: %w", index, name, err))
-				return
-			}
-			index++
+		values = append(values, encode(v, used))
+	}
+	for i, v := range values {
+		if err := b.be.drv.set(k, i, v); err != nil {
+			b.Fail(fmt.Errorf("argument %d of %s: %w", i, name, err))
+			return
 		}
 	}
 }
 
-// encode gives the arguments of a kernel that a value becomes.
-func (b *binder) encode(v any) [][]byte {
+// maxSlabs is the number of slabs that the kernels take which are not compiled for a
+// single one.
+const maxSlabs = 8
+
+// bundle are arguments of a kernel in one struct. Addresses come first, so that all
+// fields are aligned.
+type bundle []any
+
+// slabsOf adds the slabs that arguments lie in to a list.
+func slabsOf(used []int, arguments []any) []int {
+	for _, v := range arguments {
+		switch v := v.(type) {
+		case bundle:
+			used = slabsOf(used, v)
+		case address:
+			if v != 0 && !slices.Contains(used, slabOf(v)) {
+				used = append(used, slabOf(v))
+			}
+		}
+	}
+	return used
+}
+
+// encode gives the bytes of an argument. Addresses count the slabs of the kernel, from 1.
+func encode(v any, used []int) []byte {
 	i32 := func(values ...int) []byte {
 		var out []byte
 		for _, v := range values {
@@ -159,29 +199,34 @@ func (b *binder) encode(v any) [][]byte {
 	}
 	switch v := v.(type) {
 	case address:
-		if v == 0 {
-			return [][]byte{nil, make([]byte, 8)}
+		if v != 0 {
+			v = address(slices.Index(used, slabOf(v))+1)<<slabShift | address(offsetOf(v))
 		}
-		buf, offset := b.be.slabs.at(v)
-		return [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(buf)), binary.LittleEndian.AppendUint64(nil, uint64(offset))}
+		return binary.LittleEndian.AppendUint64(nil, uint64(v))
+	case bundle:
+		var out []byte
+		for _, field := range v {
+			out = append(out, encode(field, used)...)
+		}
+		return append(out, make([]byte, -len(out)&7)...) // structs with addresses are aligned to 8 bytes
 	case uint64:
-		return [][]byte{binary.LittleEndian.AppendUint64(nil, v)}
+		return binary.LittleEndian.AppendUint64(nil, v)
 	case int:
-		return [][]byte{i32(v)}
+		return i32(v)
 	case bool:
-		return [][]byte{i32(truth(v))}
+		return i32(truth(v))
 	case float32:
-		return [][]byte{f32(v)}
+		return f32(v)
 	case tensor.DType:
-		return [][]byte{i32(int(v))}
+		return i32(int(v))
 	case tensor.Dim:
-		return [][]byte{i32(int(v.Sym), v.Mul, v.Add)}
+		return i32(int(v.Sym), v.Mul, v.Add)
 	case graph.RopeAttr:
 		turn := append(i32(v.HeadDim, v.RotDim, truth(v.Interleaved), truth(v.Inverse)), f32(v.Magnitude)...)
-		return [][]byte{append(append(turn, i32(v.Context)...), f32(float32(v.Stretch))...)}
+		return append(append(turn, i32(v.Context)...), f32(float32(v.Stretch))...)
 	case graph.AttentionAttr:
 		mask := i32(v.Heads, v.KVHeads, v.HeadDim, truth(v.Causal), v.Window)
-		return [][]byte{append(append(append(mask, f32(v.Scale)...), f32(v.SoftCap)...), i32(truth(v.Alibi))...)}
+		return append(append(append(mask, f32(v.Scale)...), f32(v.SoftCap)...), i32(truth(v.Alibi))...)
 	}
 	panic(fmt.Sprintf("opencl: an argument of type %T, which no kernel takes", v))
 }

@@ -10,6 +10,13 @@ import (
 // ErrDevice reports a device, or its runtime, that cannot be used or has failed.
 var ErrDevice = errors.New("OpenCL")
 
+// ErrAbsent says that the machine has no runtime, or no card that is taken unless
+// somebody names it.
+var ErrAbsent = errors.New("no card")
+
+// nvidia is the platform whose cards package cuda runs better.
+const nvidia = "NVIDIA CUDA"
+
 // driver is what this package needs of OpenCL. library implements it; tests put a
 // fake in its place, which fails when it is told to. Any goroutine may call it.
 type driver interface {
@@ -88,6 +95,7 @@ type description struct {
 	Version                string // "OpenCL 3.0 ..."
 	Language               string // "OpenCL C 1.2 ..."
 	CPU                    bool
+	Unified                bool // shares the memory of the host
 	Extensions             []string
 }
 
@@ -103,6 +111,8 @@ func (d description) options() string {
 	options := plainOptions
 	if std := d.subgroups(); std != "" {
 		options = "-cl-std=" + std + " -DSUBGROUPS"
+	} else if d.ptx() {
+		options += " -DWARPS"
 	}
 	if d.has("cl_khr_fp64") {
 		options += " -DDOUBLES"
@@ -120,6 +130,24 @@ func (d description) subgroups() string {
 		return "CL2.0"
 	case strings.HasPrefix(d.Version, "OpenCL 3."):
 		return "CL3.0"
+	}
+	return ""
+}
+
+// ptx reports whether kernels may use NVIDIA's instructions. Cards that run its OpenCL 3.0
+// have those for subgroups and for packed bytes, but not the extensions.
+func (d description) ptx() bool {
+	return d.Platform == nvidia && strings.HasPrefix(d.Version, "OpenCL 3.")
+}
+
+// dots is the option with which kernels multiply packed bytes; "": the device has no
+// instruction for it.
+func (d description) dots() string {
+	switch {
+	case d.has("cl_khr_integer_dot_product"):
+		return " -DDOT_KHR"
+	case d.ptx():
+		return " -DDOT_PTX"
 	}
 	return ""
 }
@@ -145,6 +173,28 @@ func (d description) check() error {
 	return nil
 }
 
+// card reports whether a device has memory of its own.
+func (d description) card() bool { return !d.CPU && !d.Unified }
+
+// fits reports why a device is not taken for a model of some bytes unless somebody names
+// it. Weights, activations and a cache take up to half as much again, and a run's
+// buffers at least a gigabyte.
+func (d description) fits(bytes int64) error {
+	switch {
+	case !d.card():
+		return fmt.Errorf("%w: %w: %s has no memory of its own", ErrDevice, ErrAbsent, d.Name)
+	case d.Platform == nvidia:
+		return fmt.Errorf("%w: %w: %s is CUDA's", ErrDevice, ErrAbsent, d.Name)
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	if want := bytes + bytes/2 + 1<<30; want > d.Memory {
+		return fmt.Errorf("%w: a model of %d MiB wants about %d MiB, %s has %d MiB", ErrDevice, bytes>>20, want>>20, d.Name, d.Memory>>20)
+	}
+	return nil
+}
+
 // noDevice says in one line that platforms have no device, and why the first of those
 // that failed did.
 func noDevice(platforms int, failed []error) error {
@@ -156,11 +206,17 @@ func noDevice(platforms int, failed []error) error {
 	return fmt.Errorf("%w: %d platforms and no device", ErrDevice, platforms)
 }
 
+// noPlatform is the code of a loader without a runtime behind it.
+const noPlatform = -1001
+
 // failure is an error of a call of the runtime.
 func failure(call string, code int32) error {
 	name, ok := codes[code]
 	if !ok {
 		name = "unknown error"
+	}
+	if code == noPlatform {
+		return fmt.Errorf("%w: %w: %s: %s (%d)", ErrDevice, ErrAbsent, call, name, code)
 	}
 	return fmt.Errorf("%w: %s: %s (%d)", ErrDevice, call, name, code)
 }
@@ -170,5 +226,5 @@ var codes = map[int32]string{
 	-7: "profiling information not available", -11: "build failed", -14: "a command before it failed", -30: "invalid value", -33: "invalid device", -34: "invalid context",
 	-36: "invalid queue", -38: "invalid buffer", -44: "invalid program", -45: "invalid program executable", -46: "invalid kernel name", -48: "invalid kernel", -49: "invalid argument index",
 	-50: "invalid argument value", -51: "invalid argument size", -52: "arguments missing", -54: "invalid group size", -55: "invalid item size", -58: "invalid event", -59: "invalid operation",
-	-61: "invalid buffer size", -63: "invalid global size", -1001: "no platform found",
+	-61: "invalid buffer size", -63: "invalid global size", noPlatform: "no platform found",
 }

@@ -15,26 +15,17 @@ type Work struct {
 	Run   func() error // once, to its end
 	be    *Backend
 	exec  *exec
-	unpin []func() error
 }
 
 // Close gives back what the work holds.
-func (w *Work) Close() error {
-	var errs []error
-	for _, f := range w.unpin {
-		errs = append(errs, f())
-	}
-	return errors.Join(append(errs, w.exec.Close())...)
-}
+func (w *Work) Close() error { return w.exec.Close() }
 
 func (b *Backend) newWork() *Work { return &Work{be: b, exec: &exec{be: b}} }
 
-// pinned gives host memory.
+// pinned gives host memory, once per work.
 func (w *Work) pinned(bytes int64) ([]byte, error) {
-	host, buf, err := w.be.drv.pinned(bytes)
-	if err == nil {
-		w.unpin = append(w.unpin, func() error { return w.be.drv.unpin(host, buf) })
-	}
+	host, at, err := w.be.pinned(bytes, "a study")
+	w.exec.pinned = at
 	return host, err
 }
 
@@ -64,8 +55,8 @@ func (b *Backend) About() string { return b.about.String() }
 // Units is the number of compute units.
 func (b *Backend) Units() int { return b.about.Units }
 
-// Buffers is how many buffers the pool has made so far.
-func (b *Backend) Buffers() int { return b.slabs.made() }
+// Buffers is how many buffers were made so far, of the device and of the host.
+func (b *Backend) Buffers() int { return b.slabs.made() + b.pins.made() }
 
 // Tiles names the tiles that the device has room for.
 func (b *Backend) Tiles() (out []string) {

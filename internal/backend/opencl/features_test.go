@@ -19,6 +19,7 @@ func TestOptionsOfDevices(t *testing.T) {
 		{description{Version: "OpenCL 2.1", Language: "OpenCL C 2.0", Extensions: []string{"cl_khr_subgroups", "cl_khr_fp64"}}, "-cl-std=CL2.0 -DSUBGROUPS -DDOUBLES"},
 		{description{Version: "OpenCL 3.0 NEO", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL3.0 -DSUBGROUPS"},
 		{description{Version: "OpenCL 1.2", Language: "OpenCL C 1.2", Extensions: []string{"cl_khr_subgroups"}}, "-cl-std=CL1.2"},
+		{description{Version: "OpenCL 3.0 CUDA", Language: "OpenCL C 1.2", Platform: nvidia, Extensions: []string{"cl_khr_fp64"}}, "-cl-std=CL1.2 -DWARPS -DDOUBLES"},
 	} {
 		if got := c.about.options(); got != c.want {
 			t.Errorf("%+v: options %q, expected %q", c.about, got, c.want)
@@ -58,11 +59,10 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 	if err := errors.Join(s.Close(), be.Close()); err != nil || len(f.kernels) != 0 {
 		t.Fatalf("%d kernels are left: %v", len(f.kernels), err)
 	}
-	be, err = newBackend(Options{}, f)
+	be, err = newBackend(Options{Untuned: true}, f) // the usual tile, which is too large
 	if err != nil {
 		t.Fatal(err)
 	}
-	be.tuner.spent = 2 * tuneTime // the usual tile, which is too large
 	s, err = sessionWith(t, be, plan.BindOptions{})
 	if err != nil {
 		t.Fatalf("%v, expected a smaller tile than the usual one", err)
@@ -95,5 +95,57 @@ func TestDeviceInWords(t *testing.T) {
 	d := description{Name: "NVIDIA H200", Driver: "580.159.04", Platform: "NVIDIA CUDA", Units: 132, Memory: 150109880320}
 	if got, want := d.String(), "NVIDIA H200, 132 units, 139 GiB, driver 580.159.04, platform NVIDIA CUDA"; got != want {
 		t.Errorf("%q, expected %q", got, want)
+	}
+}
+
+// A card with memory of its own is taken for a model that fits. Others are taken only if
+// they are named: CPUs, devices that share the host's memory, and the cards of CUDA.
+func TestWhichDevicesAreTaken(t *testing.T) {
+	card := description{Name: "card", Platform: "AMD", Memory: 16 << 30, Local: 32 << 10, Items: 256}
+	for name, c := range map[string]struct {
+		change func(*description)
+		bytes  int64
+		absent bool
+		want   string // "": taken
+	}{
+		"a card":           {func(*description) {}, 1 << 30, false, ""},
+		"a large model":    {func(*description) {}, 12 << 30, false, "a model of 12288 MiB wants about 19456 MiB, card has 16384 MiB"},
+		"little local":     {func(d *description) { d.Local = 4096 }, 1 << 30, false, "4096 bytes of local memory"},
+		"a CPU":            {func(d *description) { d.CPU = true }, 1 << 30, true, "no memory of its own"},
+		"integrated":       {func(d *description) { d.Unified = true }, 1 << 30, true, "no memory of its own"},
+		"a card of CUDA's": {func(d *description) { d.Platform = nvidia }, 1 << 30, true, "CUDA's"},
+	} {
+		d := card
+		c.change(&d)
+		err := d.fits(c.bytes)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrDevice) || errors.Is(err, ErrAbsent) != c.absent || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, expected one line with %q", name, err, c.want)
+		}
+	}
+	if err := failure("clGetPlatformIDs", noPlatform); !errors.Is(err, ErrAbsent) {
+		t.Errorf("%v, expected ErrAbsent", err)
+	}
+}
+
+// Cards get large runs. Other devices get the engine's own: they are no faster than the
+// host.
+func TestRunsOfCards(t *testing.T) {
+	f := newFake()
+	f.about.Memory = 80 << 30
+	for _, unified := range []bool{false, true} {
+		f.about.Unified = unified
+		be, err := newBackend(Options{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := be.Caps().Runs.Tokens; got != map[bool]int{false: 32768, true: 0}[unified] {
+			t.Errorf("unified memory %v: runs of %d tokens", unified, got)
+		}
 	}
 }

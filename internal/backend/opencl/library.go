@@ -70,7 +70,7 @@ func loadICD() (*icd, error) {
 	}
 	lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: no OpenCL runtime (%s) on this machine", ErrDevice, name)
+		return nil, fmt.Errorf("%w: %w: no OpenCL runtime (%s) on this machine", ErrDevice, ErrAbsent, name)
 	}
 	l := &icd{}
 	for i, symbol := range symbols {
@@ -199,6 +199,7 @@ func (l *icd) ask(device uintptr) (d description, err error) {
 		{0x1010, 8, func(v uint64) { d.Largest = int64(v) }},
 		{0x1023, 8, func(v uint64) { d.Local = int64(v) }},
 		{0x1000, 8, func(v uint64) { d.CPU = v&2 != 0 }},
+		{0x1035, 4, func(v uint64) { d.Unified = v != 0 }},
 	} {
 		var value uint64
 		if err := l.call(getDeviceInfo, device, v.id, v.bytes, uintptr(unsafe.Pointer(&value)), 0); err != nil {
@@ -233,6 +234,20 @@ func Devices() ([]string, error) {
 		out = append(out, p.about.String())
 	}
 	return out, err
+}
+
+// Fits reports why the first device is not taken for a model of some bytes unless
+// somebody names it: ErrAbsent if there is no card.
+func Fits(bytes int64) error {
+	l, err := loadICD()
+	if err != nil {
+		return err
+	}
+	places, err := l.devices()
+	if err != nil {
+		return err
+	}
+	return places[0].about.fits(bytes)
 }
 
 // library is a device of the machine.
@@ -322,7 +337,7 @@ func (d *library) build(source, options string) (program, error) {
 	device, flags := d.device, append([]byte(options), 0)
 	err = d.call(buildProgram, p, 1, uintptr(unsafe.Pointer(&device)), uintptr(unsafe.Pointer(&flags[0])), 0, 0)
 	if err != nil {
-		err = fmt.Errorf("%w: %s", err, firstError(d.log(p)))
+		err = fmt.Errorf("%w: %s", err, firstError(d.log(p), source))
 		return 0, errors.Join(err, d.call(releaseProgram, p))
 	}
 	return program(p), nil
@@ -389,34 +404,47 @@ func (d *library) each(f entry, set int) (err error) {
 	return err
 }
 
+// submission is what a call that enqueues a command reads and writes: kept, since a run
+// makes hundreds of such calls.
+type submission struct {
+	after, own uintptr // events
+	sizes      [4]uint64
+	args       [16]uintptr
+}
+
+var submissions = sync.Pool{New: func() any { return new(submission) }}
+
 // enqueue makes a call that enqueues a command: the queue before its arguments, and
 // behind them the list of events to wait for and where the command's own goes.
 //
 //go:uintptrescapes
 func (d *library) enqueue(f entry, o order, args ...uintptr) (event, error) {
+	s := submissions.Get().(*submission)
+	defer submissions.Put(s)
+	return d.submit(s, f, o, copy(s.args[1:], args))
+}
+
+// submit is enqueue with n arguments that s holds, behind the place of the queue.
+func (d *library) submit(s *submission, f entry, o order, n int) (event, error) {
 	q, err := d.on(o)
 	if err != nil {
 		return 0, err
 	}
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	after, own := new(uintptr), new(uintptr)
-	pin.Pin(after)
-	pin.Pin(own)
-	*after = uintptr(o.after)
-	all := append([]uintptr{q}, args...)
+	s.after, s.own = uintptr(o.after), 0
+	s.args[0] = q
+	all := s.args[:1+n]
 	if o.after == 0 {
 		all = append(all, 0, 0)
 	} else {
-		all = append(all, 1, uintptr(unsafe.Pointer(after)))
+		all = append(all, 1, uintptr(unsafe.Pointer(&s.after)))
 	}
 	if o.notice == quiet {
 		all = append(all, 0)
 	} else {
-		all = append(all, uintptr(unsafe.Pointer(own)))
+		all = append(all, uintptr(unsafe.Pointer(&s.own)))
 	}
 	err = d.call(f, all...)
-	return event(*own), err
+	return event(s.own), err
 }
 
 func (d *library) write(b buffer, offset int64, src []byte, o order) (event, error) {
@@ -437,8 +465,10 @@ func (d *library) fill(b buffer, offset, bytes int64) error {
 }
 
 func (d *library) launch(k kernel, global, local [2]int, o order) (event, error) {
-	sizes := &[4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
-	return d.enqueue(enqueueNDRangeKernel, o, uintptr(k), 2, 0, uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[2])))
+	s := submissions.Get().(*submission)
+	defer submissions.Put(s)
+	s.sizes = [4]uint64{uint64(global[0]), uint64(global[1]), uint64(local[0]), uint64(local[1])}
+	return d.submit(s, enqueueNDRangeKernel, o, copy(s.args[1:], []uintptr{uintptr(k), 2, 0, uintptr(unsafe.Pointer(&s.sizes[0])), uintptr(unsafe.Pointer(&s.sizes[2]))}))
 }
 
 // last is the set of queues that was used last: the other one is empty.

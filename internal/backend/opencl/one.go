@@ -20,15 +20,32 @@ const (
 
 // rowRoom is how many values local memory holds for a row: few sizes, since each is
 // compiled. It is 0 where the device has no room for the row.
-func rowRoom(d description, k int) int {
+func rowRoom(d description, k int) int { return roomFor(d, k, 16) }
+
+// roomFor is the same for rows that take some bytes per four values.
+func roomFor(d description, k, bytes int) int {
 	room := 1024
 	for room < k {
 		room *= 2
 	}
-	if 4*int64(room)+oneLocal > d.Local {
+	if int64(bytes)*int64(room/4)+oneLocal > d.Local {
 		return 0
 	}
 	return room
+}
+
+// codesBytes are the bytes per four values of a row that is kept in f32 and in codes:
+// two planes, and per block of 32 a unit and two sums.
+const codesBytes = 16 + 8 + 2
+
+// codesRoom is rowRoom for products on integers. It is 0 where they are in f32: unless
+// rounding is allowed, the device multiplies packed bytes and weights are in blocks
+// of 32 codes.
+func (b *Backend) codesRoom(t tensor.DType, k int) int {
+	if !b.opts.Half || b.about.dots() == "" || t != tensor.Q8_0 && t != tensor.Q4_0 && t != tensor.Q4_1 {
+		return 0
+	}
+	return roomFor(b.about, k, codesBytes)
 }
 
 // merges are the steps of a single row that take in their neighbours.
@@ -82,13 +99,26 @@ func (b *binder) one(p *device.Products) {
 	arguments = append(arguments, each(func(i int) any { return p.Cols(i) })...)
 	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team)
 	many := min((pairs*team+oneLanes-1)/oneLanes, 8*units)
-	b.launchOf(oneCode(b.DType(p.Nodes[0].In[1]), rowRoom(b.be.about, p.K)), "k_one", [2]extent{groups(many), groups(1)}, oneLanes, arguments...)
+	t := b.DType(p.Nodes[0].In[1])
+	c := oneCode(t, rowRoom(b.be.about, p.K))
+	if room := b.be.codesRoom(t, p.K); room > 0 {
+		c = codesCode(t, room, b.be.about.dots())
+	}
+	b.launchOf(c, "k_one", [2]extent{groups(many), groups(1)}, oneLanes, bundle(arguments))
 }
 
 // oneCode are the kernels for rows of up to room values.
 func oneCode(t tensor.DType, room int) code {
 	c := typed(t, "common", "act", "turn", "one")
 	c.options += fmt.Sprintf(" -DROOM=%d", room)
+	return c
+}
+
+// codesCode are the kernels on integers, with an option that names how bytes are
+// multiplied.
+func codesCode(t tensor.DType, room int, dots string) code {
+	c := typed(t, "common", "act", "turn", "codes", "one")
+	c.options += fmt.Sprintf(" -DROOM=%d -DCODES%s", room, dots)
 	return c
 }
 

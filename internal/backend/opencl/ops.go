@@ -80,6 +80,10 @@ var ops = map[string]func(*binder, *graph.Node){
 	"grouped_linear": bindGrouped,
 	"route":          bindRoute,
 	"sample":         bindSample,
+	"resume":         elements("k_resume"),
+	"keep": func(b *binder, n *graph.Node) {
+		b.each("k_keep", n.In[1], b.Value(n.In[0]), b.Value(n.In[1]))
+	},
 	"combine": func(b *binder, n *graph.Node) {
 		b.each("k_combine", n.Out[0], append(b.values(append([]*graph.Value{n.Out[0]}, n.In...)), n.In[1].Shape.RowLen())...)
 	},

@@ -21,14 +21,16 @@ func offsetOf(a address) int64 { return int64(a & (1<<slabShift - 1)) }
 // slabs gives memory from a few large buffers, each at least as large as all before
 // it together.
 type slabs struct {
-	drv  driver
-	mu   sync.Mutex
-	list []slab
-	used int64 // bytes of all slabs
+	drv    driver
+	pinned bool // memory of the host, from which copies need no staging
+	mu     sync.Mutex
+	list   []slab
+	used   int64 // bytes of all slabs
 }
 
 type slab struct {
 	buffer buffer
+	host   []byte // where the slab is pinned
 	bytes  int64
 	used   int64 // from the beginning
 }
@@ -40,8 +42,15 @@ func (*slabs) Size(bytes int64) int64 {
 	return (bytes + step - 1) / step * step
 }
 
-// leastSlab is the size of the first slab.
-const leastSlab = 16 << 20
+// The first slab is a part of the memory, slabShare, between leastSlab and mostSlab: one
+// is enough for most models, and launches with one buffer are the fastest. Of the
+// host's memory it has leastPinned.
+const (
+	leastSlab   = 16 << 20
+	mostSlab    = 1 << 30
+	slabShare   = 64
+	leastPinned = 1 << 20
+)
 
 // Get cuts a block off a slab.
 func (p *slabs) Get(size int64) (address, error) {
@@ -67,18 +76,30 @@ func (p *slabs) grow(size int64) (int, error) {
 	if size > largest {
 		return 0, fmt.Errorf("%w: the device takes at most %d bytes at a time", ErrDevice, largest)
 	}
-	bytes := min(max(size, leastSlab, p.used), largest)
-	b, err := p.drv.create(bytes)
-	if err != nil && bytes > size {
-		bytes = size
-		b, err = p.drv.create(bytes)
+	least := min(max(leastSlab, p.drv.describe().Memory/slabShare), mostSlab)
+	if p.pinned {
+		least = leastPinned
+	}
+	s, err := p.create(min(max(size, least, p.used), largest))
+	if err != nil && s.bytes > size {
+		s, err = p.create(size)
 	}
 	if err != nil {
 		return 0, err
 	}
-	p.used += bytes
-	p.list = append(p.list, slab{buffer: b, bytes: bytes})
+	p.used += s.bytes
+	p.list = append(p.list, s)
 	return len(p.list) - 1, nil
+}
+
+// create makes a slab of so many bytes.
+func (p *slabs) create(bytes int64) (s slab, err error) {
+	if s.bytes = bytes; p.pinned {
+		s.host, s.buffer, err = p.drv.pinned(bytes)
+	} else {
+		s.buffer, err = p.drv.create(bytes)
+	}
+	return s, err
 }
 
 // Return keeps the block: a slab is given back as a whole.
@@ -97,6 +118,21 @@ func (p *slabs) at(a address) (buffer, int64) {
 	return p.list[slabOf(a)].buffer, offsetOf(a)
 }
 
+// buffer is the buffer of a slab.
+func (p *slabs) buffer(number int) buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list[number].buffer
+}
+
+// host is a block of a pinned slab.
+func (p *slabs) host(a address, bytes int64) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := offsetOf(a)
+	return p.list[slabOf(a)].host[at : at+bytes : at+bytes]
+}
+
 // made is how many buffers were made.
 func (p *slabs) made() int {
 	p.mu.Lock()
@@ -110,7 +146,11 @@ func (p *slabs) close() error {
 	defer p.mu.Unlock()
 	var first error
 	for _, s := range p.list {
-		first = firstOf(first, p.drv.release(s.buffer))
+		if p.pinned {
+			first = firstOf(first, p.drv.unpin(s.host, s.buffer))
+		} else {
+			first = firstOf(first, p.drv.release(s.buffer))
+		}
 	}
 	p.list, p.used = nil, 0
 	return first

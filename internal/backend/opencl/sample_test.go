@@ -106,3 +106,38 @@ func sampler(t *testing.T, be *Backend, rows, vocab int) (s *plan.Session, logit
 	})
 	return s, logits, how, random, ids
 }
+
+// Stages of a draw that no row asks for are not launched.
+func TestStagesOfDraws(t *testing.T) {
+	for _, c := range []struct {
+		how  [2][graph.SampleLen]float32
+		want []string
+	}{
+		{[2][graph.SampleLen]float32{{0, 0, 0, 0}, {0.7, 1, 0, 0}}, []string{"k_sample_best", "k_sample_top_k"}},
+		{[2][graph.SampleLen]float32{{0, 0, 0, 0}, {0.7, 0, 0, 0}}, []string{"k_sample_best", "k_sample_top_k", "k_sample_by_id"}},
+		{[2][graph.SampleLen]float32{{0.7, 40, 0, 0}, {0, 0, 0.9, 0}}, []string{"k_sample_best", "k_sample_top_k", "k_sample_sorted"}},
+		{[2][graph.SampleLen]float32{{0.7, 0, 0.9, 0}, {0.7, 0, 1, 0}}, []string{"k_sample_best", "k_sample_top_k", "k_sample_top_p", "k_sample_sorted", "k_sample_by_id"}},
+	} {
+		f := newFake()
+		be, err := newBackend(Options{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, how, _, _ := sampler(t, be, 2, 53)
+		for i, row := range c.how {
+			copy(s.F32(how)[i*graph.SampleLen:], row[:])
+		}
+		f.runs = nil
+		if err := s.Run(context.Background(), tensor.Bind{T: 2, S: 1, R: 2}); err != nil {
+			t.Fatal(err)
+		}
+		// The last launch ends the run, and is always made.
+		want := c.want
+		if want[len(want)-1] != "k_sample_by_id" {
+			want = append(want, "k_sample_by_id")
+		}
+		if !slices.Equal(f.runs, want) {
+			t.Errorf("%v: kernels %v, expected %v", c.how, f.runs, want)
+		}
+	}
+}

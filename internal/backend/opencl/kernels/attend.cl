@@ -8,7 +8,7 @@
 #define SLOTS 4 // values of a head per lane, of 64
 #define LANES_OF (64 / QUERIES) // lanes that reduce the scores of a query
 
-KERNEL_OF(64) k_attend(ATTENTION) {
+KERNEL_OF(64) k_attend(SLABS, ATTENTION) {
   ATTENTION_AT;
   L float qs[QUERIES * HEAD], ps[QUERIES * 64], part[64], top[QUERIES], sum[QUERIES], keep[QUERIES];
   int rows = size(drows, bind), seqs = size(dseqs, bind), t0 = GROUP * QUERIES, h = get_group_id(1), d = a.head, lane = LANE;

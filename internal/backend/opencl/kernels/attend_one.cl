@@ -2,11 +2,24 @@
 // a multiple of 8. Compiled once per type of the cache.
 //
 // Keys come in blocks of 256. Lanes first have a key each; then groups of lanes that
-// hold the values of a head, 4 each, share the keys. Softmax is online.
+// hold the values of a head, 4 each, share the keys. Softmax is online. The first
+// AHEAD values of a lane are on their way while scores are computed.
 
 #define ONES 256
+#define AHEAD 4
 
-KERNEL_OF(ONES) k_attend_one(ATTENTION) {
+float4 value4(G const u8 *row, int e) {
+#if TYPE == F32
+  return ((G const float4 *)row)[e / 4];
+#elif TYPE == F16
+  return vloada_half4(e / 4, (G const half *)row);
+#else
+  float8 g = part8(TYPE, row, e / 8);
+  return e % 8 ? g.hi : g.lo;
+#endif
+}
+
+KERNEL_OF(ONES) k_attend_one(SLABS, ATTENTION) {
   ATTENTION_AT;
   L float qs[256] __attribute__((aligned(16)));
   L float ps[ONES], part[ONES];
@@ -25,6 +38,12 @@ KERNEL_OF(ONES) k_attend_one(ATTENTION) {
   for (int j0 = see.x; j0 < see.y; j0 += ONES) {
     int j = j0 + lane, many = min(ONES, see.y - j0);
     float score = -INFINITY;
+    float4 ahead[AHEAD];
+#pragma unroll
+    for (int n = 0; n < AHEAD; n++) {
+      int i = share + n * shares;
+      if (share < shares && i < many) ahead[n] = value4(v + KEY_ROW(s, q0, j0 + i) * stride, off + e0);
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane < many) {
       G const u8 *row = k + KEY_ROW(s, q0, j) * stride;
@@ -39,20 +58,13 @@ KERNEL_OF(ONES) k_attend_one(ATTENTION) {
     ps[lane] = p;
     barrier(CLK_LOCAL_MEM_FENCE);
     acc *= keep;
-    if (share < shares)
+    if (share < shares) {
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++)
+        if (share + n * shares < many) acc = fma((float4)(ps[share + n * shares]), ahead[n], acc);
 #pragma unroll 4
-      for (int i = share; i < many; i += shares) {
-        G const u8 *row = v + KEY_ROW(s, q0, j0 + i) * stride;
-#if TYPE == F32
-        float4 f = ((G const float4 *)row)[(off + e0) / 4];
-#elif TYPE == F16
-        float4 f = vloada_half4((off + e0) / 4, (G const half *)row);
-#else
-        float8 g = part8(TYPE, row, (off + e0) / 8);
-        float4 f = e0 % 8 ? g.hi : g.lo;
-#endif
-        acc = fma((float4)(ps[i]), f, acc);
-      }
+      for (int i = share + AHEAD * shares; i < many; i += shares) acc = fma((float4)(ps[i]), value4(v + KEY_ROW(s, q0, j0 + i) * stride, off + e0), acc);
+    }
   }
   sum = group_sum(sum, part);
   sums[lane] = acc;

@@ -1,7 +1,7 @@
 // Attention, and the cache of keys and values.
 
 // k and v into rows of the cache, in its encoding. One work item per 32 values.
-KERNEL k_kv_write(BIND, PTR(u8, ks), PTR(u8, vs), int type, PTR(const float, k), PTR(const float, v), PTR(const int, slots)) {
+KERNEL k_kv_write(SLABS, BIND, PTR(u8, ks), PTR(u8, vs), int type, PTR(const float, k), PTR(const float, v), PTR(const int, slots)) {
   AT(const int, bind); AT(u8, ks); AT(u8, vs); AT(const float, k); AT(const float, v); AT(const int, slots);
   u64 stride = row_bytes(type, cols), parts = (cols + 31) / 32;
   for (u64 i = get_global_id(0), n = 2 * size(rows, bind) * parts; i < n; i += get_global_size(0)) {
@@ -43,7 +43,7 @@ float2 pair_grad(Mask a, G const float *q, G const float *k, G const float *v, G
 }
 
 // One group of 64 lanes per query head.
-KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dq), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+KERNEL k_attention_dq(SLABS, PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dq), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
   AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, dq); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
   L float ds[64];
   int t = GROUP, h = get_group_id(1), d = a.head, kcols = a.kv_heads * d;
@@ -75,7 +75,7 @@ KERNEL k_attention_dq(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(cons
 
 // One group of 64 lanes per key head: sums over the heads of its group and the
 // queries that see it, in order.
-KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dk), PTR(float, dv), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+KERNEL k_attention_dkv(SLABS, PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, dk), PTR(float, dv), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
   AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, dk); AT(float, dv); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
   L float2 g[64];
   int u = GROUP, kv = get_group_id(1), d = a.head, group = a.heads / a.kv_heads;
@@ -116,7 +116,7 @@ KERNEL k_attention_dkv(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(con
 
 // The gradient of the bias: one group of 64 lanes per head and distance, lanes
 // over queries. Pairs beyond the largest distance count to it.
-KERNEL k_attention_drel(PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, drel), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
+KERNEL k_attention_drel(SLABS, PTR(const int, bind), Dim rows, Dim seqs, Mask a, PTR(const float, slopes), PTR(float, drel), PTR(const float, q), PTR(const float, k), PTR(const float, v), PTR(const float, out), PTR(const float, lse), PTR(const float, dout), PTR(const int, start), PTR(const float, rel), int relcols) {
   AT(const float, rel); AT(const int, bind); AT(const float, slopes); AT(float, drel); AT(const float, q); AT(const float, k); AT(const float, v); AT(const float, out); AT(const float, lse); AT(const float, dout); AT(const int, start);
   L float part[64];
   int at = GROUP, h = get_group_id(1), d = a.head, n = size(rows, bind), ns = size(seqs, bind), reach = (relcols - 1) / 2;

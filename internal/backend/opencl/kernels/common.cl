@@ -1,8 +1,9 @@
 // What all kernels share. It is compiled in front of each file.
 //
-// Memory is a few large buffers: a pointer is a buffer and an offset in bytes, two
-// arguments of a kernel. Sizes that a run binds (T, S, R) lie in device memory, so
-// that arguments never change.
+// Memory is a few large buffers, the slabs: those of a kernel are its first arguments. A
+// pointer is a number, that of a slab, from 1, above 48 bits of an offset in bytes. So
+// a kernel has few buffers among its arguments: each costs the host time per launch.
+// Sizes that a run binds (T, S, R) lie in device memory, so that arguments never change.
 
 typedef uchar u8;
 typedef ushort u16;
@@ -23,9 +24,31 @@ typedef float real;
 #define G __global
 #define L __local
 
-// PTR declares an argument, AT makes a pointer of it; absent ones are null.
-#define PTR(type, name) G type *name##_buffer, u64 name##_offset
-#define AT(type, name) G type *name = name##_buffer ? (G type *)((G u8 *)name##_buffer + name##_offset) : (G type *)0
+// SLABS declares the slabs, PTR an argument; AT makes a pointer of it; absent ones are
+// null. Most kernels are compiled for a single slab (SLAB_COUNT).
+#define PTR(type, name) u64 name##_place
+#define SLAB_OFFSET(at) ((at) & 0xffffffffffffUL)
+#if SLAB_COUNT == 1
+#define SLABS G u8 *slab1
+#define AT(type, name) G type *name = name##_place ? (G type *)(slab1 + SLAB_OFFSET(name##_place)) : (G type *)0
+#else
+#define SLABS G u8 *slab1, G u8 *slab2, G u8 *slab3, G u8 *slab4, G u8 *slab5, G u8 *slab6, G u8 *slab7, G u8 *slab8
+#define AT(type, name) G type *name = (G type *)place(name##_place, slab1, slab2, slab3, slab4, slab5, slab6, slab7, slab8)
+G u8 *place(u64 at, SLABS) {
+  G u8 *slab = slab1;
+  switch (at >> 48) {
+  case 0: return 0;
+  case 2: slab = slab2; break;
+  case 3: slab = slab3; break;
+  case 4: slab = slab4; break;
+  case 5: slab = slab5; break;
+  case 6: slab = slab6; break;
+  case 7: slab = slab7; break;
+  case 8: slab = slab8; break;
+  }
+  return slab + SLAB_OFFSET(at);
+}
+#endif
 
 #define GROUP ((u64)get_group_id(0))
 #define GROUPS ((u64)get_num_groups(0))
@@ -50,10 +73,30 @@ int sequence_of(G const int *start, int seqs, int t) {
   return lo;
 }
 
-// Sums and maxima over a group, whose size is a power of two from 16 on; everybody
+// Sums and maxima over a group, whose size is a power of two from 32 on; everybody
 // gets the result. part has a place per lane.
-#ifdef SUBGROUPS
+#ifdef WARPS // NVIDIA's subgroups, of 32 lanes, which have no extension
+float warp_other(float v, int distance) {
+  float w;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(w) : "f"(v), "r"(distance));
+  return w;
+}
+float sub_group_reduce_add(float v) {
+  for (int d = 16; d > 0; d /= 2) v += warp_other(v, d);
+  return v;
+}
+float sub_group_reduce_max(float v) {
+  for (int d = 16; d > 0; d /= 2) v = fmax(v, warp_other(v, d));
+  return v;
+}
+#define get_sub_group_local_id() (LANE % 32)
+#define get_sub_group_id() (LANE / 32)
+#define get_num_sub_groups() (LANES / 32)
+#define SUBGROUPS
+#elif defined(SUBGROUPS)
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+#ifdef SUBGROUPS
 #define OVER_GROUP(name, none, JOIN, REDUCE)                                                                  \
   float name(float v, L float *part) {                                                                        \
     v = REDUCE(v);                                                                                            \

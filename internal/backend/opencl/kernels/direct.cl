@@ -2,7 +2,7 @@
 // EACH_N results from rows that it reads itself, 8 values at a time. Devices whose
 // caches hold the rows of a group anyway, CPUs among them, are faster so.
 
-KERNEL k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, w), PTR(const float, bias), int kind) {
+KERNEL k_many(SLABS, PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, w), PTR(const float, bias), int kind) {
   AT(const int, bind); AT(float, c); AT(const float, a); AT(const u8, w); AT(const float, bias);
   int m = size(dm, bind), item = get_local_id(0);
   int r0 = get_group_id(1) * TILE_M + item / (TILE_N / EACH_N) * EACH_M, q0 = get_group_id(0) * TILE_N + item % (TILE_N / EACH_N) * EACH_N;

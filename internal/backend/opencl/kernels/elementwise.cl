@@ -4,47 +4,47 @@
 #define BIND PTR(const int, bind), Dim rows, int cols
 #define EACH(i) for (u64 i = get_global_id(0), n_ = (u64)size(rows, bind) * cols; i < n_; i += get_global_size(0))
 
-KERNEL k_add(BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
+KERNEL k_add(SLABS, BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
   AT(const int, bind); AT(float, z); AT(const float, x); AT(const float, y);
   EACH(i) z[i] = x[i] + y[i];
 }
-KERNEL k_mul(BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
+KERNEL k_mul(SLABS, BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
   AT(const int, bind); AT(float, z); AT(const float, x); AT(const float, y);
   EACH(i) z[i] = x[i] * y[i];
 }
-KERNEL k_scale(BIND, PTR(float, y), PTR(const float, x), float c) {
+KERNEL k_scale(SLABS, BIND, PTR(float, y), PTR(const float, x), float c) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   EACH(i) y[i] = c * x[i];
 }
-KERNEL k_shift(BIND, PTR(float, y), PTR(const float, x), float c) {
+KERNEL k_shift(SLABS, BIND, PTR(float, y), PTR(const float, x), float c) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   EACH(i) y[i] = x[i] + c;
 }
-KERNEL k_fill(BIND, PTR(float, y), float c) {
+KERNEL k_fill(SLABS, BIND, PTR(float, y), float c) {
   AT(const int, bind); AT(float, y);
   EACH(i) y[i] = c;
 }
-KERNEL k_add_row(BIND, PTR(float, y), PTR(const float, x), PTR(const float, v)) {
+KERNEL k_add_row(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const float, v)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const float, v);
   EACH(i) y[i] = x[i] + v[i % cols];
 }
-KERNEL k_mul_rows(BIND, PTR(float, y), PTR(const float, x), PTR(const float, f)) {
+KERNEL k_mul_rows(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const float, f)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const float, f);
   EACH(i) y[i] = f[i / cols] * x[i];
 }
-KERNEL k_act(BIND, PTR(float, y), PTR(const float, x), int kind) {
+KERNEL k_act(SLABS, BIND, PTR(float, y), PTR(const float, x), int kind) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   EACH(i) y[i] = act(kind, x[i]);
 }
-KERNEL k_act_grad(BIND, PTR(float, dx), PTR(const float, x), PTR(const float, dy), int kind) {
+KERNEL k_act_grad(SLABS, BIND, PTR(float, dx), PTR(const float, x), PTR(const float, dy), int kind) {
   AT(const int, bind); AT(float, dx); AT(const float, x); AT(const float, dy);
   EACH(i) dx[i] = act_slope(kind, x[i]) * dy[i];
 }
-KERNEL k_glu(BIND, PTR(float, y), PTR(const float, gate), PTR(const float, up), int kind) {
+KERNEL k_glu(SLABS, BIND, PTR(float, y), PTR(const float, gate), PTR(const float, up), int kind) {
   AT(const int, bind); AT(float, y); AT(const float, gate); AT(const float, up);
   EACH(i) y[i] = act(kind, gate[i]) * up[i];
 }
-KERNEL k_glu_grad(BIND, PTR(float, dgate), PTR(float, dup), PTR(const float, gate), PTR(const float, up), PTR(const float, dy), int kind) {
+KERNEL k_glu_grad(SLABS, BIND, PTR(float, dgate), PTR(float, dup), PTR(const float, gate), PTR(const float, up), PTR(const float, dy), int kind) {
   AT(const int, bind); AT(float, dgate); AT(float, dup); AT(const float, gate); AT(const float, up); AT(const float, dy);
   EACH(i) {
     float g = gate[i], d = dy[i];
@@ -53,14 +53,26 @@ KERNEL k_glu_grad(BIND, PTR(float, dgate), PTR(float, dup), PTR(const float, gat
   }
 }
 
-KERNEL k_embed(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), float scale) {
+// Tokens below 0 are ids that the run before drew and that never left the device: -1-i
+// is its row i. Where it could draw none the token is 0; the host ends that text.
+KERNEL k_resume(SLABS, BIND, PTR(int, y), PTR(const int, tokens), PTR(const int, last)) {
+  AT(const int, bind); AT(int, y); AT(const int, tokens); AT(const int, last);
+  EACH(i) y[i] = tokens[i] < 0 ? max(last[-1 - tokens[i]], 0) : tokens[i];
+}
+// Keeps the ids of a run for the next.
+KERNEL k_keep(SLABS, BIND, PTR(int, last), PTR(const int, ids)) {
+  AT(const int, bind); AT(int, last); AT(const int, ids);
+  EACH(i) last[i] = ids[i];
+}
+
+KERNEL k_embed(SLABS, BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), float scale) {
   AT(const int, bind); AT(float, y); AT(const u8, table); AT(const int, ids);
   u64 stride = row_bytes(type, cols);
   EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
 }
 
 // One group per sequence, lanes over columns.
-KERNEL k_embed_bag(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), PTR(const int, start)) {
+KERNEL k_embed_bag(SLABS, BIND, PTR(float, y), PTR(const u8, table), int type, PTR(const int, ids), PTR(const int, start)) {
   AT(const int, bind); AT(float, y); AT(const u8, table); AT(const int, ids); AT(const int, start);
   u64 s = GROUP, stride = row_bytes(type, cols);
   if (s >= size(rows, bind)) return;
@@ -73,7 +85,7 @@ KERNEL k_embed_bag(BIND, PTR(float, y), PTR(const u8, table), int type, PTR(cons
 }
 
 // One group per row of the table: the rows of an id are added in order of tokens.
-KERNEL k_embed_grad(BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, ids), float scale) {
+KERNEL k_embed_grad(SLABS, BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, ids), float scale) {
   AT(const int, bind); AT(float, dw); AT(const float, dy); AT(const int, ids);
   int id = GROUP, n = size(rows, bind);
   for (int c = LANE; c < cols; c += LANES) {
@@ -84,13 +96,13 @@ KERNEL k_embed_grad(BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, i
   }
 }
 
-KERNEL k_gather(BIND, PTR(float, y), PTR(const float, x), PTR(const int, from)) {
+KERNEL k_gather(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const int, from)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, from);
   EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols];
 }
 
 // One work item per element of dx: rows that repeat are added in order.
-KERNEL k_scatter_rows(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, to), Dim from) {
+KERNEL k_scatter_rows(SLABS, BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, to), Dim from) {
   AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, to);
   int n = size(from, bind);
   EACH(i) {
@@ -102,7 +114,7 @@ KERNEL k_scatter_rows(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int,
   }
 }
 
-KERNEL k_rope(BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR(const int, length), PTR(const u64, freqs), Turn a) {
+KERNEL k_rope(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR(const int, length), PTR(const u64, freqs), Turn a) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, pos); AT(const int, length); AT(const u64, freqs);
   int half_ = a.rot / 2, heads = cols / a.head;
   u64 n = (u64)size(rows, bind) * half_;
@@ -121,14 +133,14 @@ KERNEL k_rope(BIND, PTR(float, y), PTR(const float, x), PTR(const int, pos), PTR
   }
 }
 
-KERNEL k_positions(PTR(const int, bind), Dim seqs, PTR(int, y), PTR(const int, tokens), PTR(const int, start), int pad) {
+KERNEL k_positions(SLABS, PTR(const int, bind), Dim seqs, PTR(int, y), PTR(const int, tokens), PTR(const int, start), int pad) {
   AT(const int, bind); AT(int, y); AT(const int, tokens); AT(const int, start);
   int s = get_global_id(0);
   if (s >= size(seqs, bind)) return;
   for (int t = start[s], count = 0; t < start[s + 1]; t++) y[t] = tokens[t] == pad ? 0 : ++count;
 }
 
-KERNEL k_combine(BIND, PTR(float, out), PTR(const float, y), PTR(const int, slots), PTR(const float, weights), int used) {
+KERNEL k_combine(SLABS, BIND, PTR(float, out), PTR(const float, y), PTR(const int, slots), PTR(const float, weights), int used) {
   AT(const int, bind); AT(float, out); AT(const float, y); AT(const int, slots); AT(const float, weights);
   EACH(i) {
     int t = i / cols, c = i % cols;

@@ -3,7 +3,7 @@
 #define FEW 32
 #define ROWS 8
 
-KERNEL_OF(FEW) k_few(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), PTR(const float, bias), int kind) {
+KERNEL_OF(FEW) k_few(SLABS, PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), PTR(const float, bias), int kind) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const u8, w); AT(const float, bias);
   L float part[ROWS * FEW];
   int m = size(dm, bind), row = GROUP, m0 = get_group_id(1) * ROWS;

@@ -20,7 +20,7 @@
 #define ROW_OF_PART(i) ((i) / (HEAD / 8))
 #define AT_PART(i) ((i) % (HEAD / 8) * 8)
 
-KERNEL_OF(FLASH) k_flash(ATTENTION) {
+KERNEL_OF(FLASH) k_flash(SLABS, ATTENTION) {
   ATTENTION_AT;
   L float qs[HEAD * QS] __attribute__((aligned(16))); // [value][query]
   L float kvs[KV_ROOM] __attribute__((aligned(16)));  // keys [value][key], then values [key][value]

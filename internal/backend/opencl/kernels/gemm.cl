@@ -106,12 +106,12 @@ void put8(L T *to, int stride, float8 v) {
 #define PUT(wide) JOINED(put, wide)
 
 #ifdef STRIDED
-KERNEL_OF(ITEMS) k_gemm(PTR(const int, bind), Dim dm, Dim dk, int n, PTR(float, c), PTR(const float, a), u64 sam, u64 sak, PTR(const u8, b)) {
+KERNEL_OF(ITEMS) k_gemm(SLABS, PTR(const int, bind), Dim dm, Dim dk, int n, PTR(float, c), PTR(const float, a), u64 sam, u64 sak, PTR(const u8, b)) {
   AT(const int, bind); AT(float, c); AT(const float, a); AT(const u8, b);
   G const float *bias = 0;
   int m = size(dm, bind), k = size(dk, bind), kind = -1;
 #else
-KERNEL_OF(ITEMS) k_many(PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, b), PTR(const float, bias), int kind) {
+KERNEL_OF(ITEMS) k_many(SLABS, PTR(const int, bind), Dim dm, int n, int k, PTR(float, c), PTR(const float, a), PTR(const u8, b), PTR(const float, bias), int kind) {
   AT(const int, bind); AT(float, c); AT(const float, a); AT(const u8, b); AT(const float, bias);
   int m = size(dm, bind);
 #endif

@@ -3,7 +3,7 @@
 #define FEW 32 // lanes of a group
 
 // Experts: a group of FEW lanes per row of x and column of y.
-KERNEL_OF(FEW) k_grouped(PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), int type, PTR(const int, offsets), int experts) {
+KERNEL_OF(FEW) k_grouped(SLABS, PTR(const int, bind), Dim dm, int n, int k, PTR(float, y), PTR(const float, x), PTR(const u8, w), int type, PTR(const int, offsets), int experts) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const u8, w); AT(const int, offsets);
   L float part[FEW];
   int c = GROUP, r = get_group_id(1), e = 0;
@@ -17,7 +17,7 @@ KERNEL_OF(FEW) k_grouped(PTR(const int, bind), Dim dm, int n, int k, PTR(float, 
 }
 
 // One work item per token chooses its experts.
-KERNEL k_route(PTR(const int, bind), Dim dt, int experts, PTR(float, weights), PTR(int, slots), PTR(const float, logits), int used, int normalize) {
+KERNEL k_route(SLABS, PTR(const int, bind), Dim dt, int experts, PTR(float, weights), PTR(int, slots), PTR(const float, logits), int used, int normalize) {
   AT(const int, bind); AT(float, weights); AT(int, slots); AT(const float, logits);
   int t = get_global_id(0);
   if (t >= size(dt, bind)) return;
@@ -43,7 +43,7 @@ KERNEL k_route(PTR(const int, bind), Dim dt, int experts, PTR(float, weights), P
 }
 
 // One work item sorts the choices by expert, then by token.
-KERNEL k_sort_choices(PTR(const int, bind), Dim dt, int experts, PTR(int, rows), PTR(int, slots), PTR(int, offsets), int used) {
+KERNEL k_sort_choices(SLABS, PTR(const int, bind), Dim dt, int experts, PTR(int, rows), PTR(int, slots), PTR(int, offsets), int used) {
   AT(const int, bind); AT(int, rows); AT(int, slots); AT(int, offsets);
   if (get_global_id(0)) return;
   int n = size(dt, bind) * used;

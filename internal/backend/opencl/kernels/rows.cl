@@ -20,7 +20,7 @@ float2 norm_stats(G const float *x, int n, int rms, float eps, L float *part) {
 #define EACH_CHUNK(c) for (u64 c = GROUP, n_ = (u64)size(rows, bind) * cols / chunk; c < n_; c += GROUPS)
 
 // sum, if there is one, is x + add, which is normed in place of x and written.
-KERNEL k_norm(BIND, PTR(float, y), PTR(const float, x), PTR(const float, w), PTR(const float, bias), int width, int chunk, int rms, float eps, float offset, PTR(float, sum), PTR(const float, add)) {
+KERNEL k_norm(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const float, w), PTR(const float, bias), int width, int chunk, int rms, float eps, float offset, PTR(float, sum), PTR(const float, add)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const float, w); AT(const float, bias); AT(float, sum); AT(const float, add);
   L float part[MOST];
   EACH_CHUNK(c) {
@@ -40,7 +40,7 @@ KERNEL k_norm(BIND, PTR(float, y), PTR(const float, x), PTR(const float, w), PTR
   }
 }
 
-KERNEL k_norm_dx(BIND, PTR(float, dx), PTR(const float, dy), PTR(const float, x), PTR(const float, w), int width, int chunk, int rms, float eps, float offset) {
+KERNEL k_norm_dx(SLABS, BIND, PTR(float, dx), PTR(const float, dy), PTR(const float, x), PTR(const float, w), int width, int chunk, int rms, float eps, float offset) {
   AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const float, x); AT(const float, w);
   L float part[MOST];
   EACH_CHUNK(c) {
@@ -62,7 +62,7 @@ KERNEL k_norm_dx(BIND, PTR(float, dx), PTR(const float, dy), PTR(const float, x)
   }
 }
 
-KERNEL k_norm_stats(BIND, PTR(float, stats), PTR(const float, x), int chunk, int rms, float eps) {
+KERNEL k_norm_stats(SLABS, BIND, PTR(float, stats), PTR(const float, x), int chunk, int rms, float eps) {
   AT(const int, bind); AT(float, stats); AT(const float, x);
   L float part[MOST];
   EACH_CHUNK(c) {
@@ -75,7 +75,7 @@ KERNEL k_norm_stats(BIND, PTR(float, stats), PTR(const float, x), int chunk, int
 }
 
 // One work item per column: rows are added in order.
-KERNEL k_norm_dw(BIND, PTR(float, dw), PTR(float, db), PTR(const float, dy), PTR(const float, x), PTR(const float, stats), int width, int chunk) {
+KERNEL k_norm_dw(SLABS, BIND, PTR(float, dw), PTR(float, db), PTR(const float, dy), PTR(const float, x), PTR(const float, stats), int width, int chunk) {
   AT(const int, bind); AT(float, dw); AT(float, db); AT(const float, dy); AT(const float, x); AT(const float, stats);
   int i = get_global_id(0);
   if (i >= width) return;
@@ -91,7 +91,7 @@ KERNEL k_norm_dw(BIND, PTR(float, dw), PTR(float, db), PTR(const float, dy), PTR
   if (db) db[i] = b;
 }
 
-KERNEL k_col_sum(BIND, PTR(float, y), PTR(const float, x)) {
+KERNEL k_col_sum(SLABS, BIND, PTR(float, y), PTR(const float, x)) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   int c = get_global_id(0), n = size(rows, bind);
   if (c >= cols) return;
@@ -110,7 +110,7 @@ int2 pool_span(int kind, int lo, int hi) {
 }
 
 // One group per sequence; kind is the one of the columns from out on.
-KERNEL k_pool(BIND, PTR(float, y), PTR(const float, x), PTR(const int, start), int kind, int width, int out) {
+KERNEL k_pool(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const int, start), int kind, int width, int out) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, start);
   u64 s = GROUP;
   if (s >= size(rows, bind)) return;
@@ -133,7 +133,7 @@ KERNEL k_pool(BIND, PTR(float, y), PTR(const float, x), PTR(const int, start), i
 
 // One group per token, of the columns of dy from out on: dx is zero where no
 // sequence reads it. The first of the largest rows gets all of a maximum's.
-KERNEL k_pool_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), PTR(const float, x), Dim seqs, int kind, int width, int out, int add) {
+KERNEL k_pool_grad(SLABS, BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), PTR(const float, x), Dim seqs, int kind, int width, int out, int add) {
   AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, start); AT(const float, x);
   int t = GROUP;
   if (t >= size(rows, bind)) return;
@@ -155,7 +155,7 @@ KERNEL k_pool_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, st
   }
 }
 
-KERNEL k_l2norm(BIND, PTR(float, y), PTR(const float, x)) {
+KERNEL k_l2norm(SLABS, BIND, PTR(float, y), PTR(const float, x)) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   L float part[MOST];
   for (u64 r = GROUP; r < size(rows, bind); r += GROUPS) {
@@ -166,7 +166,7 @@ KERNEL k_l2norm(BIND, PTR(float, y), PTR(const float, x)) {
   }
 }
 
-KERNEL k_l2norm_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const float, x)) {
+KERNEL k_l2norm_grad(SLABS, BIND, PTR(float, dx), PTR(const float, dy), PTR(const float, x)) {
   AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const float, x);
   L float part[MOST];
   for (u64 r = GROUP; r < size(rows, bind); r += GROUPS) {
@@ -184,7 +184,7 @@ KERNEL k_l2norm_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const float
 }
 
 // One group per row.
-KERNEL k_cross_entropy(BIND, PTR(float, nll), PTR(float, lse), PTR(const float, logits), PTR(const int, targets), PTR(const float, smoothing)) {
+KERNEL k_cross_entropy(SLABS, BIND, PTR(float, nll), PTR(float, lse), PTR(const float, logits), PTR(const int, targets), PTR(const float, smoothing)) {
   AT(const int, bind); AT(float, nll); AT(float, lse); AT(const float, logits); AT(const int, targets); AT(const float, smoothing);
   L float part[MOST];
   u64 r = GROUP;
@@ -206,7 +206,7 @@ KERNEL k_cross_entropy(BIND, PTR(float, nll), PTR(float, lse), PTR(const float, 
   if (nll) nll[r] = targets[r] < 0 ? 0 : l - (1 - smooth) * x[targets[r]] - smooth * mean;
 }
 
-KERNEL k_cross_entropy_grad(BIND, PTR(float, dx), PTR(const float, logits), PTR(const float, lse), PTR(const int, targets), PTR(const float, dnll), PTR(const float, smoothing)) {
+KERNEL k_cross_entropy_grad(SLABS, BIND, PTR(float, dx), PTR(const float, logits), PTR(const float, lse), PTR(const int, targets), PTR(const float, dnll), PTR(const float, smoothing)) {
   AT(const int, bind); AT(float, dx); AT(const float, logits); AT(const float, lse); AT(const int, targets); AT(const float, dnll); AT(const float, smoothing);
   u64 r = GROUP, o = r * cols;
   if (r >= size(rows, bind)) return;
@@ -216,7 +216,7 @@ KERNEL k_cross_entropy_grad(BIND, PTR(float, dx), PTR(const float, logits), PTR(
 }
 
 // One group in all.
-KERNEL k_mean(PTR(const int, bind), Dim rows, PTR(float, y), PTR(const float, x), PTR(const int, targets)) {
+KERNEL k_mean(SLABS, PTR(const int, bind), Dim rows, PTR(float, y), PTR(const float, x), PTR(const int, targets)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, targets);
   L float part[MOST];
   float sum = 0, count = 0;
@@ -227,7 +227,7 @@ KERNEL k_mean(PTR(const int, bind), Dim rows, PTR(float, y), PTR(const float, x)
   if (LANE == 0) y[0] = sum / fmax(count, 1.0f);
 }
 
-KERNEL k_mean_grad(PTR(const int, bind), Dim rows, PTR(float, dx), PTR(const float, d), PTR(const int, targets)) {
+KERNEL k_mean_grad(SLABS, PTR(const int, bind), Dim rows, PTR(float, dx), PTR(const float, d), PTR(const int, targets)) {
   AT(const int, bind); AT(float, dx); AT(const float, d); AT(const int, targets);
   L float part[MOST];
   float count = 0;
@@ -239,7 +239,7 @@ KERNEL k_mean_grad(PTR(const int, bind), Dim rows, PTR(float, dx), PTR(const flo
 }
 
 // Groups sum parts of a fixed size; k_sum_parts adds them.
-KERNEL k_sum_squares(BIND, PTR(float, parts), PTR(const float, g)) {
+KERNEL k_sum_squares(SLABS, BIND, PTR(float, parts), PTR(const float, g)) {
   AT(const int, bind); AT(float, parts); AT(const float, g);
   L float part[MOST];
   u64 n = (u64)size(rows, bind) * cols, lo = GROUP * 65536;
@@ -250,7 +250,7 @@ KERNEL k_sum_squares(BIND, PTR(float, parts), PTR(const float, g)) {
 }
 
 // to[at] is the sum of n parts; root takes the square root of it.
-KERNEL k_sum_parts(PTR(float, y), PTR(const float, parts), int n, int root) {
+KERNEL k_sum_parts(SLABS, PTR(float, y), PTR(const float, parts), int n, int root) {
   AT(float, y); AT(const float, parts);
   L float part[MOST];
   float sum = 0;
@@ -266,7 +266,7 @@ enum { LR, BETA1, BETA2, EPS, DECAY, CORR1, CORR2, CLIP, LIMIT };
 bool within(G const float *h, G const float *norm) { return !(h[LIMIT] > 0) || norm[0] <= h[LIMIT]; }
 float clip_factor(G const float *h, G const float *norm) { return h[CLIP] > 0 ? fmin(1.0f, h[CLIP] / (norm[0] + 1e-6f)) : 1; }
 
-KERNEL k_adamw(BIND, PTR(float, w), PTR(float, m), PTR(float, v), PTR(const float, g), PTR(const float, norm), PTR(const float, h), int decay) {
+KERNEL k_adamw(SLABS, BIND, PTR(float, w), PTR(float, m), PTR(float, v), PTR(const float, g), PTR(const float, norm), PTR(const float, h), int decay) {
   AT(const int, bind); AT(float, w); AT(float, m); AT(float, v); AT(const float, g); AT(const float, norm); AT(const float, h);
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), keep = decay ? 1 - h[LR] * h[DECAY] : 1, step_ = h[LR] / h[CORR1], root = sqrt(h[CORR2]);
@@ -278,7 +278,7 @@ KERNEL k_adamw(BIND, PTR(float, w), PTR(float, m), PTR(float, v), PTR(const floa
   }
 }
 
-KERNEL k_sgd(BIND, PTR(float, w), PTR(float, m), PTR(const float, g), PTR(const float, norm), PTR(const float, h), int decay, int nesterov) {
+KERNEL k_sgd(SLABS, BIND, PTR(float, w), PTR(float, m), PTR(const float, g), PTR(const float, norm), PTR(const float, h), int decay, int nesterov) {
   AT(const int, bind); AT(float, w); AT(float, m); AT(const float, g); AT(const float, norm); AT(const float, h);
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), momentum = h[BETA1], add = decay ? h[DECAY] : 0;
@@ -290,7 +290,7 @@ KERNEL k_sgd(BIND, PTR(float, w), PTR(float, m), PTR(const float, g), PTR(const 
 }
 
 // One value into a list.
-KERNEL k_put(PTR(float, y), int at, PTR(const float, x)) {
+KERNEL k_put(SLABS, PTR(float, y), int at, PTR(const float, x)) {
   AT(float, y); AT(const float, x);
   if (get_global_id(0) == 0) y[at] = x[0];
 }

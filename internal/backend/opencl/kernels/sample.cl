@@ -20,7 +20,7 @@ float logit_of(u32 key) { return as_float(key >> 31 ? key ^ 0x80000000u : ~key);
 
 // The best token of parts of a row, a group each: its key, then the complement of its
 // id, 0 where all logits are -Inf; and whether a logit is NaN or +Inf.
-KERNEL_OF(DRAWERS) k_sample_best(PTR(const int, bind), Dim rows, int n, PTR(u64, best), PTR(const float, logits)) {
+KERNEL_OF(DRAWERS) k_sample_best(SLABS, PTR(const int, bind), Dim rows, int n, PTR(u64, best), PTR(const float, logits)) {
   AT(const int, bind); AT(u64, best); AT(const float, logits);
   L u64 tops[DRAWERS];
   L int bads[DRAWERS];
@@ -201,7 +201,7 @@ enum { TEMPERATURE, TOP_K, TOP_P, MIN_P, HOW };
 #define DRAW_GO_ON d.low = (u32)state[0], d.cut = state[1]
 #define DRAWN KERNEL_OF(DRAWERS)
 
-DRAWN k_sample_top_k(DRAW) {
+DRAWN k_sample_top_k(SLABS, DRAW) {
   DRAW_BEGIN;
   if (LANE == 0) {
     state[0] = (int)d.low, state[1] = d.cut;
@@ -213,7 +213,7 @@ DRAWN k_sample_top_k(DRAW) {
   if (LANE == 0) state[0] = (int)low, state[1] = cut;
 }
 
-DRAWN k_sample_top_p(DRAW) {
+DRAWN k_sample_top_p(SLABS, DRAW) {
   DRAW_BEGIN;
   if (greedy || !by_p) return;
   DRAW_GO_ON;
@@ -238,7 +238,7 @@ DRAWN k_sample_top_p(DRAW) {
   u64 bits = (u64)random[2 * r] << 32 | random[2 * r + 1], sum = weigh(d, x, inverse, part), u = mul_hi(bits << 11, sum)
 
 // Where tokens are sorted: the worst first, and among equals the highest id.
-DRAWN k_sample_sorted(DRAW) {
+DRAWN k_sample_sorted(SLABS, DRAW) {
   DRAW_BEGIN;
   if (greedy || (k <= 0 && !by_p)) return;
   DRAW_LAST;
@@ -254,7 +254,7 @@ DRAWN k_sample_sorted(DRAW) {
 }
 
 // The others: by id. Rows that ask for the best have it from the first stage.
-DRAWN k_sample_by_id(DRAW) {
+DRAWN k_sample_by_id(SLABS, DRAW) {
   DRAW_BEGIN;
   if (greedy || k > 0 || by_p) return;
   DRAW_LAST;

@@ -1,18 +1,18 @@
 // What objectives of training need beyond the models.
 
 // sum is kept, or begun anew where keep is 0.
-KERNEL k_accumulate(BIND, PTR(float, sum), PTR(const float, g), PTR(const float, keep)) {
+KERNEL k_accumulate(SLABS, BIND, PTR(float, sum), PTR(const float, g), PTR(const float, keep)) {
   AT(const int, bind); AT(float, sum); AT(const float, g); AT(const float, keep);
   EACH(i) sum[i] = keep[0] == 0 ? g[i] : sum[i] + g[i];
 }
 
 // y[h,i] = table[of[i],h].
-KERNEL k_buckets(BIND, PTR(float, y), PTR(const float, table), PTR(const int, of), int heads) {
+KERNEL k_buckets(SLABS, BIND, PTR(float, y), PTR(const float, table), PTR(const int, of), int heads) {
   AT(const int, bind); AT(float, y); AT(const float, table); AT(const int, of);
   EACH(i) y[i] = table[of[i % cols] * heads + i / cols];
 }
 
-KERNEL k_buckets_grad(BIND, PTR(float, dtable), PTR(const float, dy), PTR(const int, of), int n) {
+KERNEL k_buckets_grad(SLABS, BIND, PTR(float, dtable), PTR(const float, dy), PTR(const int, of), int n) {
   AT(const int, bind); AT(float, dtable); AT(const float, dy); AT(const int, of);
   EACH(i) {
     float sum = 0;
@@ -23,13 +23,13 @@ KERNEL k_buckets_grad(BIND, PTR(float, dtable), PTR(const float, dy), PTR(const 
 }
 
 // What both have of the columns, then zeros.
-KERNEL k_columns(BIND, PTR(float, y), PTR(const float, x), int width) {
+KERNEL k_columns(SLABS, BIND, PTR(float, y), PTR(const float, x), int width) {
   AT(const int, bind); AT(float, y); AT(const float, x);
   EACH(i) y[i] = i % cols < width ? x[i / cols * width + i % cols] : 0;
 }
 
 // One group per row.
-KERNEL k_row_dot(BIND, PTR(float, y), PTR(const float, a), PTR(const float, b)) {
+KERNEL k_row_dot(SLABS, BIND, PTR(float, y), PTR(const float, a), PTR(const float, b)) {
   AT(const int, bind); AT(float, y); AT(const float, a); AT(const float, b);
   L float part[MOST];
   u64 r = GROUP;
@@ -47,7 +47,7 @@ u64 mix64(u64 z) {
 }
 
 // The elements that package graph drops.
-KERNEL k_dropout(BIND, PTR(float, y), PTR(const float, x), PTR(const int, key), int salt) {
+KERNEL k_dropout(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const int, key), int salt) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, key);
   const u64 golden = 0x9e3779b97f4a7c15ul;
   float p = as_float(key[2]);
@@ -59,7 +59,7 @@ KERNEL k_dropout(BIND, PTR(float, y), PTR(const float, x), PTR(const int, key), 
 }
 
 // One group per row of the table: the rows of an id are added in order of tokens.
-KERNEL k_embed_bag_grad(BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, ids), PTR(const int, start)) {
+KERNEL k_embed_bag_grad(SLABS, BIND, PTR(float, dw), PTR(const float, dy), PTR(const int, ids), PTR(const int, start)) {
   AT(const int, bind); AT(float, dw); AT(const float, dy); AT(const int, ids); AT(const int, start);
   int id = GROUP, n = size(rows, bind);
   for (int c = LANE; c < cols; c += LANES) {
@@ -82,7 +82,7 @@ float row_lse(G const float *x, int n, float temperature, L float *part) {
   return top + log(group_sum(sum, part));
 }
 
-KERNEL k_distill(BIND, PTR(float, kl), PTR(const float, student), PTR(const float, teacher), float temperature) {
+KERNEL k_distill(SLABS, BIND, PTR(float, kl), PTR(const float, student), PTR(const float, teacher), float temperature) {
   AT(const int, bind); AT(float, kl); AT(const float, student); AT(const float, teacher);
   L float part[MOST];
   u64 r = GROUP, o = r * cols;
@@ -96,7 +96,7 @@ KERNEL k_distill(BIND, PTR(float, kl), PTR(const float, student), PTR(const floa
   if (LANE == 0) kl[r] = sum * temperature * temperature;
 }
 
-KERNEL k_distill_grad(BIND, PTR(float, dx), PTR(const float, student), PTR(const float, teacher), PTR(const float, d), float temperature) {
+KERNEL k_distill_grad(SLABS, BIND, PTR(float, dx), PTR(const float, student), PTR(const float, teacher), PTR(const float, d), float temperature) {
   AT(const int, bind); AT(float, dx); AT(const float, student); AT(const float, teacher); AT(const float, d);
   L float part[MOST];
   u64 r = GROUP, o = r * cols;
@@ -121,7 +121,7 @@ float dot_rows(G const float *a, G const float *b, int n) {
 }
 
 // One group per row that asks, lanes over the answers.
-KERNEL k_infonce(BIND, PTR(float, nll), PTR(float, lse), PTR(const float, x), PTR(const int, partner), PTR(const int, same), float scale) {
+KERNEL k_infonce(SLABS, BIND, PTR(float, nll), PTR(float, lse), PTR(const float, x), PTR(const int, partner), PTR(const int, same), float scale) {
   AT(const int, bind); AT(float, nll); AT(float, lse); AT(const float, x); AT(const int, partner); AT(const int, same);
   L float part[MOST];
   int q = GROUP, n = size(rows, bind);
@@ -145,7 +145,7 @@ KERNEL k_infonce(BIND, PTR(float, nll), PTR(float, lse), PTR(const float, x), PT
 }
 
 // One group per row: lanes have a row of the other side each, then columns.
-KERNEL k_infonce_grad(BIND, PTR(float, dx), PTR(const float, x), PTR(const float, lse), PTR(const int, partner), PTR(const int, same), PTR(const float, d), float scale) {
+KERNEL k_infonce_grad(SLABS, BIND, PTR(float, dx), PTR(const float, x), PTR(const float, lse), PTR(const int, partner), PTR(const int, same), PTR(const float, d), float scale) {
   AT(const int, bind); AT(float, dx); AT(const float, x); AT(const float, lse); AT(const int, partner); AT(const int, same); AT(const float, d);
   L float f[MOST];
   int i = GROUP, n = size(rows, bind);
@@ -175,7 +175,7 @@ KERNEL k_infonce_grad(BIND, PTR(float, dx), PTR(const float, x), PTR(const float
 // reference does.
 float margin(G const float *nll, G const float *ref, u64 i, float beta) { return beta * ((ref[i] - nll[i]) - (ref[i + 1] - nll[i + 1])); }
 
-KERNEL k_preference(BIND, PTR(float, y), PTR(const float, nll), PTR(const float, ref), float beta) {
+KERNEL k_preference(SLABS, BIND, PTR(float, y), PTR(const float, nll), PTR(const float, ref), float beta) {
   AT(const int, bind); AT(float, y); AT(const float, nll); AT(const float, ref);
   EACH(i) {
     float m = i % 2 == 0 && i + 1 < n_ ? margin(nll, ref, i, beta) : 0;
@@ -183,7 +183,7 @@ KERNEL k_preference(BIND, PTR(float, y), PTR(const float, nll), PTR(const float,
   }
 }
 
-KERNEL k_preference_grad(BIND, PTR(float, y), PTR(const float, nll), PTR(const float, ref), PTR(const float, d), float beta) {
+KERNEL k_preference_grad(SLABS, BIND, PTR(float, y), PTR(const float, nll), PTR(const float, ref), PTR(const float, d), float beta) {
   AT(const int, bind); AT(float, y); AT(const float, nll); AT(const float, ref); AT(const float, d);
   EACH(i) {
     u64 pair = i - i % 2;
@@ -193,7 +193,7 @@ KERNEL k_preference_grad(BIND, PTR(float, y), PTR(const float, nll), PTR(const f
   }
 }
 
-KERNEL k_sequence_sum(BIND, PTR(float, y), PTR(const float, x), PTR(const int, start)) {
+KERNEL k_sequence_sum(SLABS, BIND, PTR(float, y), PTR(const float, x), PTR(const int, start)) {
   AT(const int, bind); AT(float, y); AT(const float, x); AT(const int, start);
   EACH(s) {
     float sum = 0;
@@ -202,7 +202,7 @@ KERNEL k_sequence_sum(BIND, PTR(float, y), PTR(const float, x), PTR(const int, s
   }
 }
 
-KERNEL k_sequence_sum_grad(BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), Dim seqs) {
+KERNEL k_sequence_sum_grad(SLABS, BIND, PTR(float, dx), PTR(const float, dy), PTR(const int, start), Dim seqs) {
   AT(const int, bind); AT(float, dx); AT(const float, dy); AT(const int, start);
   int n = size(seqs, bind);
   EACH(t) {
