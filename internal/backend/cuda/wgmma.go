@@ -7,46 +7,76 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// tile is a kernel of wgmma.cu: rows x columns per block.
+// tile is a kernel of wgmma.cu: rows x columns of results at a time.
 type tile struct {
 	rows, cols, stages int
-	perUnit            int // blocks that a unit holds
-	// Clocks per block of a full unit, as measured on an H200: of its begin and end,
-	// of 64 values of k, and of an activation.
-	fixed, step, act int
+	perUnit            int  // blocks that a unit holds
+	turns              bool // two warpgroups have tiles of their own
+	// Clocks on a full unit, as measured on an H200: of the begin of a block, of 64
+	// values of k, of the end of a tile, and of an activation there.
+	begin, step, end, act int
 }
 
-var tiles = []tile{{128, 256, 4, 1, 14200, 1060, 14000}, {128, 128, 3, 2, 4900, 710, 2500}, {64, 128, 4, 2, 3500, 450, 1300}, {64, 64, 6, 2, 3000, 300, 700}}
+var tiles = []tile{
+	{rows: 128, cols: 256, stages: 4, perUnit: 1, begin: 2500, step: 1450, end: 4500, act: 2400},
+	{rows: 128, cols: 192, stages: 5, perUnit: 1, turns: true, begin: 3000, step: 1130, end: 4000, act: 2200},
+	{rows: 64, cols: 192, stages: 6, perUnit: 1, turns: true, begin: 2500, step: 700, end: 3000, act: 1500},
+	{rows: 64, cols: 128, stages: 4, perUnit: 2, begin: 3000, step: 500, end: 1000, act: 600},
+	{rows: 64, cols: 64, stages: 6, perUnit: 2, begin: 2500, step: 400, end: 600, act: 300},
+}
 
-func (t tile) name() string { return fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols) }
+// invariantTile serves every number of rows of an invariant program.
+var invariantTile = tiles[1]
+
+func (t tile) name() string {
+	name := fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols)
+	if t.turns {
+		name += "_turns"
+	}
+	return name
+}
+
+// threads are those of a block: one or two warpgroups multiply, and one thread has
+// tiles brought. With two, that thread's warpgroup gives up its registers.
+func (t tile) threads() int {
+	if t.rows == 64 && !t.turns {
+		return 128 + 32
+	}
+	return 3 * 128
+}
 
 // shared is the dynamic shared memory of a block: a ring of tiles of both operands
 // at 1024 bytes.
 func (t tile) shared() int { return t.stages*(t.rows+t.cols)*128 + 1024 }
+
+// clocks estimates how long a unit takes for so many tiles.
+func (t tile) clocks(count, steps int, act bool) int {
+	end := t.end
+	if act {
+		end += t.act
+	}
+	multiply := steps * t.step
+	if t.turns { // one warpgroup ends its tile while the other multiplies
+		return t.begin + count*max(multiply, (multiply+end)/2) + end
+	}
+	return t.begin + count*(multiply+end)
+}
 
 // chooseTile estimates the clocks of each kernel for a product and takes the least.
 // Where tiles do not fill the card, the blocks of a cluster may share k. cols are the
 // columns of each part that writes results, of which a tile has half its columns
 // where there is a gate; act says that results pass through an activation.
 func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, splits int) {
-	least := 0
+	least, steps := 0, (k+63)/64
 	for _, t := range tiles {
-		width, fixed := t.cols, t.fixed
-		if gate {
-			width /= 2
-		} else if act {
-			fixed += t.act
-		}
-		blocks := 0
-		for _, n := range cols {
-			blocks += (n + width - 1) / width
-		}
-		blocks *= (rows + t.rows - 1) / t.rows
-		steps := (k + 63) / 64
-		for s := 1; s <= 8 && (s == 1 || blocks < units && blocks*s <= 2*units && steps >= 2*s); s *= 2 {
-			clocks := (blocks*s + units - 1) / units * (fixed + (steps+s-1)/s*t.step)
+		blocks := t.tilesOf(rows, cols, gate)
+		for s := 1; s <= 8 && (s == 1 || !t.turns && blocks < units && blocks*s <= 2*units && steps >= 2*s); s *= 2 {
+			clocks := t.clocks((blocks*s+units-1)/units, (steps+s-1)/s, act)
 			if s > 1 { // the sums of a cluster are added up
 				clocks += 2000 + t.rows*t.cols/8
+				if 2*blocks*s > units { // a full card has few places for whole clusters
+					clocks += 6000
+				}
 			}
 			if least == 0 || clocks < least {
 				least, best, splits = clocks, t, s
@@ -56,16 +86,30 @@ func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, spli
 	return best, splits
 }
 
+// tilesOf is the number of tiles of a product.
+func (t tile) tilesOf(rows int, cols []int, gate bool) int {
+	wide := 0
+	for _, n := range cols {
+		wide += (n + t.box(gate) - 1) / t.box(gate)
+	}
+	return (rows + t.rows - 1) / t.rows * wide
+}
+
+// box is the columns of one matrix in a tile: half of them where there is a gate.
+func (t tile) box(gate bool) int {
+	if gate {
+		return t.cols / 2
+	}
+	return t.cols
+}
+
 // wgmma is many rows on the tensor cores of compute capability 9.0. Matrices that
 // are not bf16 are decoded into the step's memory.
 func (b *binder) wgmma(p *device.Products, x in) {
 	n, parts := columns(p)
-	t, splits := tiles[1], 1 // one way for every number of rows
+	cols := n[:len(p.Out)]
+	t, splits := invariantTile, 1
 	if !b.Plan.Invariant {
-		cols := n[:parts]
-		if p.Gated {
-			cols = cols[:1]
-		}
 		t, splits = chooseTile(p.Rows, p.K, b.be.drv.describe().Units, cols, p.Gated, p.Act >= 0)
 	}
 	early := b.weights(p)
@@ -77,36 +121,25 @@ func (b *binder) wgmma(p *device.Products, x in) {
 			b.decode("k_decode_bf16", at[i], w)
 		}
 	}
-	width, blocks := t.cols, 0
-	if p.Gated {
-		width /= 2
-	}
-	for i := range len(p.Out) {
-		blocks += (n[i] + width - 1) / width
-	}
-	b.tiled(t, splits, blocks, p.Rows,
+	b.tiled(t, splits, p.Rows, cols, p.Gated,
 		b.tensorMap(x.at, p.Rows, p.K, t.rows),
-		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.K, width) }),
+		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.K, t.box(p.Gated)) }),
 		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).plain }),
 		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).half }),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
 		b.sizes, p.X.Shape.Outer, tensor.Fixed(p.K), n, parts, p.Gated, p.Act, early, tail(64))
 }
 
-// tiled launches a kernel of tiles: some columns of tiles for so many rows.
-func (b *binder) tiled(t tile, splits, columns, rows int, arguments ...any) {
-	b.launch(t.name(), b.blocks(t, columns*((rows+t.rows-1)/t.rows), splits), 2*t.rows+32, arguments...)
+// tiled launches a kernel of tiles. As many blocks as the card holds take tiles in
+// turns, unless the blocks of a cluster share each.
+func (b *binder) tiled(t tile, splits, rows int, cols []int, gate bool, arguments ...any) {
+	blocks := t.tilesOf(rows, cols, gate)
+	if splits == 1 {
+		blocks = min(blocks, t.perUnit*b.be.drv.describe().Units)
+	}
+	b.launch(t.name(), [3]int{blocks, splits, 1}, t.threads(), arguments...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster, l.whole = t.shared(), splits, true
-}
-
-// blocks is the grid for so many tiles: as many blocks as the card holds take them in
-// turns, unless the blocks of a cluster share each.
-func (b *binder) blocks(t tile, tiles, splits int) [3]int {
-	if splits == 1 {
-		tiles = min(tiles, t.perUnit*b.be.drv.describe().Units)
-	}
-	return [3]int{tiles, splits, 1}
 }
 
 // tensorMap describes rows x cols values of bf16 to the copy engine, which brings
@@ -136,8 +169,8 @@ func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
 func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w address, sw int, y address) {
 	most, deep := rows.Size(b.Plan.Max), k.Size(b.Plan.Max)
 	t, splits := chooseTile(most, deep, b.be.drv.describe().Units, []int{n}, false, false)
-	b.tiled(t, splits, (n+t.cols-1)/t.cols, most,
-		b.tensorMap(a, most, sa, t.rows), [device.MostParts]tensorMap{b.tensorMap(w, n, sw, t.cols)},
+	b.tiled(t, splits, most, []int{n}, false,
+		b.tensorMap(a, most, sa, t.rows), [device.MostParts]tensorMap{b.tensorMap(w, n, sw, t.box(false))},
 		[device.MostParts]address{y}, [device.MostParts]address{}, [device.MostParts]address{}, b.sizes, rows, k, [device.MostParts]int{n}, 1, false, -1, false, tail(64))
 }
 

@@ -1,6 +1,9 @@
 package cuda
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Tiles of the shapes that models have: large ones where there is enough to fill the
 // card, smaller ones or shared k where there is not.
@@ -27,6 +30,39 @@ func TestChooseTile(t *testing.T) {
 		}
 		if tile.shared() > 227<<10/tile.perUnit {
 			t.Errorf("%s: %d bytes of shared memory, too many for %d blocks per unit", tile.name(), tile.shared(), tile.perUnit)
+		}
+	}
+}
+
+// Kernels have names and shared memory that fit, and every tile is the best for some
+// product of a model.
+func TestTilesAreUsed(t *testing.T) {
+	const units = 132
+	used := map[string]bool{}
+	for _, rows := range []int{17, 64, 256, 512, 1024, 4096, 16384, 32768} {
+		for _, c := range []struct {
+			k    int
+			cols []int
+			gate bool
+			act  bool
+		}{
+			{384, []int{384, 384, 384}, false, false}, {384, []int{384}, false, false}, {384, []int{1536}, false, true}, {1536, []int{384}, false, false},
+			{768, []int{768}, false, false}, {768, []int{3072}, false, true}, {3072, []int{768}, false, false}, {768, []int{1152}, true, true}, {1152, []int{768}, false, false},
+			{2048, []int{2048, 512, 512}, false, false}, {2048, []int{8192}, true, true}, {8192, []int{2048}, false, false}, {2048, []int{2048}, false, false},
+		} {
+			tile, _ := chooseTile(rows, c.k, units, c.cols, c.gate, c.act)
+			used[tile.name()] = true
+		}
+	}
+	for _, tile := range tiles {
+		if !used[tile.name()] {
+			t.Errorf("%s is chosen for no product", tile.name())
+		}
+		if static := 2048; tile.shared()+static > 227<<10 {
+			t.Errorf("%s: %d bytes of shared memory", tile.name(), tile.shared())
+		}
+		if !slices.Contains(kernelNames, tile.name()) {
+			t.Errorf("no kernel %s", tile.name())
 		}
 	}
 }
