@@ -11,16 +11,25 @@ template <int TRANSPOSED> __device__ __forceinline__ void load_matrices(u32 (&b)
   else asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(smem_at(p)));
 }
 
-// Eight values of a row of x into shared memory, 0 unless there. F: x has f16.
-template <int F> __device__ __forceinline__ void bring8(u16 *to, const In &x, u64 row, int off, int c, int d, bool there, bool straight) {
-  if (straight) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_at(to)), "l"((const u16 *)x.p + (there ? row + off + c : 0)), "r"(there ? 16 : 0) : "memory");
-    return;
-  }
+__device__ __forceinline__ void copy16(u16 *to, const u16 *from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_at(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+// Eight values of a row of x into shared memory as bf16, or as f16 where F; 0 unless
+// there.
+template <int F> __device__ __noinline__ void bring8(u16 *to, In x, u64 row, int off, int c, int d, bool there, bool straight) {
+  if (straight) return copy16(to, (const u16 *)x.p + (there ? row + off + c : 0), there);
   uint4 u = {0, 0, 0, 0};
   if (there && F)
-    for (int e = 0; e < 8; e++) ((u16 *)&u)[e] = c + e < d ? ((const u16 *)x.p)[row + off + c + e] : 0;
+    for (int e = 0; e < 8; e++) ((u16 *)&u)[e] = c + e < d ? float_to_half(get(x, row + off + c + e)) : 0;
   else if (there) u = x.half ? eight<BF16>((const u8 *)x.p + row * 2, off, c, d) : eight<F32>((const u8 *)x.p + row * 4, off, c, d);
+  *(uint4 *)to = u;
+}
+
+// The same of a cache in f16.
+__device__ __noinline__ void bring8_f16(u16 *to, const u16 *row, int c, int d, bool there) {
+  uint4 u = {0, 0, 0, 0};
+  for (int e = 0; e < 8 && there; e++) ((u16 *)&u)[e] = c + e < d ? row[c + e] : 0;
   *(uint4 *)to = u;
 }
 
@@ -45,14 +54,10 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
   bool special = a.alibi || a.cap > 0 || rel, straight = d % 8 == 0 && (F || k.half && v.half);
   float o[D / 8][4] = {}, top[2] = {-INF, -INF}, sum[2] = {0, 0};
   grid_wait();
+#pragma unroll 1
   for (int u = 0; u < WIDE_ROWS / 4; u++) {
-    int r = warp + 4 * u;
-    u64 at = ((u64)((r0 + r) / group) * a.heads + h0 + (r0 + r) % group) * d;
-    u16 *to = qs + r * WIDE_STRIDE + c;
-    bool there = r0 + r < n && c < d;
-    if (!F) bring8<0>(to, q, at, 0, c, d, there, d % 8 == 0 && q.half);
-    else
-      for (int e = 0; e < 8; e++) to[e] = there && c + e < d ? float_to_half(get(q, at + c + e)) : 0;
+    int r = warp + 4 * u, i = (r0 + r) / group;
+    bring8<F>(qs + r * WIDE_STRIDE + c, q, (u64)i * a.heads * d, (h0 + (r0 + r) % group) * d, c, d, r0 + r < n && c < d, d % 8 == 0 && q.half && !F);
   }
   for (int s = s0; s < ns && start[s] <= last; s++) {
     int from, to, skip, keys;
@@ -91,13 +96,21 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
     auto fetch = [&](u16 *place, const In &x, int j0) {
       bool together = !table || block % KT == 0;
       u64 first = table && together ? (u64)table[(u64)s * blocks + j0 / block] * block + j0 % block : j0;
+      place += warp * WIDE_STRIDE + c;
+      if (straight && together) {
+        const u16 *row = (const u16 *)x.p + (first + warp) * kcols + off + c;
+        int left = c < d ? keys - j0 - warp : 0;
 #pragma unroll
-      for (int u = 0; u < KT / 4; u++) {
-        int r = warp + 4 * u, j = j0 + r;
-        bool there = j < keys && c < d;
-        u64 at = !there ? 0 : together ? first + r : (u64)table[(u64)s * blocks + j / block] * block + j % block;
-        bring8<F>(place + r * WIDE_STRIDE + c, x, at * kcols, off, c, d, there, straight);
-      }
+        for (int u = 0; u < KT / 4; u++) copy16(place + 4 * u * WIDE_STRIDE, 4 * u < left ? row + 4 * u * (u64)kcols : (const u16 *)x.p, 4 * u < left);
+      } else
+#pragma unroll 1
+        for (int u = 0; u < KT / 4; u++) {
+          int r = warp + 4 * u, j = j0 + r;
+          bool there = j < keys && c < d;
+          u64 at = !there ? 0 : together ? first + r : (u64)table[(u64)s * blocks + j / block] * block + j % block;
+          if (F) bring8_f16(place + 4 * u * WIDE_STRIDE, (const u16 *)x.p + at * kcols + off, c, d, there);
+          else bring8<0>(place + 4 * u * WIDE_STRIDE, x, at * kcols, off, c, d, there, straight);
+        }
       asm volatile("cp.async.commit_group;" ::: "memory");
     };
     if (from < to) fetch(ks, k, from);
@@ -132,10 +145,11 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
           x = final_score(a, x, slope[w], j - origin[w]);
           return rel ? x + rel[h[w] * relcols + min(max(j - origin[w] - t[w] - back[w], -reach), reach) + reach] : x;
         }, top, sum, keep);
+        if (__any_sync(~0u, keep[0] != 1 || keep[1] != 1))
 #pragma unroll
-        for (int i = 0; i < D / 8; i++)
+          for (int i = 0; i < D / 8; i++)
 #pragma unroll
-          for (int e = 0; e < 4; e++) o[i][e] *= keep[e / 2];
+            for (int e = 0; e < 4; e++) o[i][e] *= keep[e / 2];
 #pragma unroll
         for (int j = 0; j < KT / 16; j++)
 #pragma unroll
@@ -175,27 +189,25 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
     sum[w] += __shfl_xor_sync(~0u, sum[w], 2);
     sum[w] = sum[w] > 0 ? 1 / sum[w] : 0;
   }
-  // Whole rows are written: they come together where the warp's queries were.
-  bool whole = out.h && !out.f && d % 8 == 0;
+  // Whole rows are written: they come together where keys and values were.
+  float *os = (float *)ks + warp * 16 * WIDE_STRIDE;
+  __syncthreads();
 #pragma unroll
   for (int i = 0; i < D / 8; i++)
 #pragma unroll
-    for (int e = 0; e < 4; e += 2) {
-      int w = e / 2, col = i * 8 + lane % 4 * 2;
-      float x = o[i][e] * sum[w], y = o[i][e + 1] * sum[w];
-      u64 at = ((u64)t[w] * a.heads + h[w]) * d + col;
-      if (whole) *(u32 *)(qs + (warp * 16 + lane / 4 + 8 * w) * WIDE_STRIDE + col) = bf16_pair(x, y);
-      else if (row[w] < n && col < d) {
-        put(out, at, x);
-        if (col + 1 < d) put(out, at + 1, y);
-      }
-    }
-  if (!whole) return;
+    for (int w = 0; w < 2; w++) *(float2 *)(os + (lane / 4 + 8 * w) * WIDE_STRIDE + i * 8 + lane % 4 * 2) = {o[i][2 * w] * sum[w], o[i][2 * w + 1] * sum[w]};
   __syncwarp();
-#pragma unroll
+#pragma unroll 4
   for (int i = 0; i < 16; i++) {
     int r = r0 + warp * 16 + i;
-    if (r < n && c < d) *(uint4 *)(out.h + ((u64)(r / group) * a.heads + h0 + r % group) * d + c) = *(const uint4 *)(qs + (warp * 16 + i) * WIDE_STRIDE + c);
+    u64 at = ((u64)(r / group) * a.heads + h0 + r % group) * d + c;
+    if (r >= n || c >= d) continue;
+    float4 x = *(const float4 *)(os + i * WIDE_STRIDE + c), y = *(const float4 *)(os + i * WIDE_STRIDE + c + 4);
+    if (d % 8 == 0) {
+      if (out.h) *(uint4 *)(out.h + at) = {bf16_pair(x.x, x.y), bf16_pair(x.z, x.w), bf16_pair(y.x, y.y), bf16_pair(y.z, y.w)};
+      if (out.f) *(float4 *)(out.f + at) = x, *(float4 *)(out.f + at + 4) = y;
+    } else
+      for (int e = 0; e < min(8, d - c); e++) put(out, at + e, os[i * WIDE_STRIDE + c + e]);
   }
 }
 
