@@ -54,11 +54,22 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
   bool special = a.alibi || a.cap > 0 || rel, straight = d % 8 == 0 && (F || k.half && v.half);
   float o[D / 8][4] = {}, top[2] = {-INF, -INF}, sum[2] = {0, 0};
   grid_wait();
+  // Lanes find out where 16 rows of the warp lie, counted in heads; -1: nowhere.
+  auto places = [&](int r) { return r < n ? r / group * a.heads + h0 + r % group : -1; };
+  int place = places(r0 + warp + 4 * (lane % 16));
+  if (d % 8 == 0 && q.half && !F) {
+#pragma unroll
+    for (int u = 0; u < WIDE_ROWS / 4; u++) {
+      int i = __shfl_sync(~0u, place, u);
+      bool there = i >= 0 && c < d;
+      copy16(qs + (warp + 4 * u) * WIDE_STRIDE + c, (const u16 *)q.p + (there ? (u64)i * d + c : 0), there);
+    }
+  } else
 #pragma unroll 1
-  for (int u = 0; u < WIDE_ROWS / 4; u++) {
-    int r = warp + 4 * u, i = (r0 + r) / group;
-    bring8<F>(qs + r * WIDE_STRIDE + c, q, (u64)i * a.heads * d, (h0 + (r0 + r) % group) * d, c, d, r0 + r < n && c < d, d % 8 == 0 && q.half && !F);
-  }
+    for (int u = 0; u < WIDE_ROWS / 4; u++) {
+      int i = __shfl_sync(~0u, place, u);
+      bring8<F>(qs + (warp + 4 * u) * WIDE_STRIDE + c, q, (u64)(i / a.heads) * a.heads * d, i % a.heads * d, c, d, i >= 0 && c < d, false);
+    }
   for (int s = s0; s < ns && start[s] <= last; s++) {
     int from, to, skip, keys;
     if (table) { // one sequence after the other
@@ -197,11 +208,12 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
 #pragma unroll
     for (int w = 0; w < 2; w++) *(float2 *)(os + (lane / 4 + 8 * w) * WIDE_STRIDE + i * 8 + lane % 4 * 2) = {o[i][2 * w] * sum[w], o[i][2 * w + 1] * sum[w]};
   __syncwarp();
+  place = places(r0 + warp * 16 + lane % 16);
 #pragma unroll 4
   for (int i = 0; i < 16; i++) {
-    int r = r0 + warp * 16 + i;
-    u64 at = ((u64)(r / group) * a.heads + h0 + r % group) * d + c;
-    if (r >= n || c >= d) continue;
+    int to = __shfl_sync(~0u, place, i);
+    u64 at = (u64)to * d + c;
+    if (to < 0 || c >= d) continue;
     float4 x = *(const float4 *)(os + i * WIDE_STRIDE + c), y = *(const float4 *)(os + i * WIDE_STRIDE + c + 4);
     if (d % 8 == 0) {
       if (out.h) *(uint4 *)(out.h + at) = {bf16_pair(x.x, x.y), bf16_pair(x.z, x.w), bf16_pair(y.x, y.y), bf16_pair(y.z, y.w)};
