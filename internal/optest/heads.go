@@ -7,8 +7,8 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// largeHeads are attention with heads of more than 128 values, whose log-sum-exp
-// nobody reads, and queries and keys that are normed and rotated right before.
+// largeHeads are attention whose log-sum-exp nobody reads, most of it with heads of
+// more than 128 values, and queries and keys that are normed and rotated right before.
 func largeHeads() []Case {
 	var cs []Case
 	for _, a := range []graph.AttentionAttr{
@@ -17,6 +17,7 @@ func largeHeads() []Case {
 		{Heads: 4, KVHeads: 2, HeadDim: 192, Causal: true, SoftCap: 1.5},
 		{Heads: 2, KVHeads: 2, HeadDim: 250, Causal: true, Window: 40},
 		{Heads: 5, KVHeads: 1, HeadDim: 136, Causal: true, Alibi: true},
+		{Heads: 3, KVHeads: 1, HeadDim: 50}, // rows at no multiple of 16 bytes
 	} {
 		cs = append(cs, Case{Name: fmt.Sprintf("attention alone %+v", a), NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
 			return one(attended(a)(b, tensor.F32))
