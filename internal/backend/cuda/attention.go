@@ -19,6 +19,9 @@ func (b *binder) checkHead(n *graph.Node, head int) bool {
 	return head <= maxHead
 }
 
+// fewHead is the largest head of which a block holds 16 queries, keys and values.
+const fewHead = 128
+
 // flashHead is the size of head that tensor cores compute a head with; 0: none.
 func flashHead(head int) int {
 	for _, d := range []int{32, 64, 128, maxHead} {
@@ -86,13 +89,17 @@ func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope
 		rel, relCols = b.Value(n.In[4]), n.In[4].Shape.RowLen()
 	}
 	seqs, starts := device.Sequences(n.In[3]), b.Value(n.In[3])
-	if b.Most(q) <= fewRows && !b.Plan.Invariant {
-		b.launch("k_attention_few", [3]int{a.Heads, (b.Most(q) + 7) / 8, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, rel, relCols, b.dropOf(n),
-			qNorm, kNorm, rope)
+	few, rotated := b.Most(q) <= fewRows && !b.Plan.Invariant, rope.HeadDim > 0
+	if few && a.HeadDim <= fewHead && !rotated {
+		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0].at, qkv[1].at, qkv[2].at, starts, rel, relCols, b.dropOf(n))
 		return
 	}
-	flashes := b.be.flashes(n, lse != 0)
-	if rope.freqs != 0 {
+	if few && a.HeadDim%8 == 0 && rel == 0 && !n.DropsWeights() {
+		b.launch("k_attention_heads", [3]int{a.Heads, (b.Most(q) + 7) / 8, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
+		return
+	}
+	flashes := !few && b.be.flashes(n, lse != 0)
+	if rotated {
 		b.heads(n, a, &qkv, qNorm, kNorm, rope, flashes)
 	}
 	if flashes {

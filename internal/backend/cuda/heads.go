@@ -44,19 +44,17 @@ var headPatterns = func() []plan.Pattern {
 var headSizes = []int{64, 128, 256}
 
 // rotatedHeads reports whether queries and keys rotate alike, as a whole and in
-// halves, by positions that are there before the run. A norm is of each head, by one
-// weight for all.
+// halves, by positions that are there before the run and frequencies that do not
+// depend on the text's length. A norm is of each head, by one weight for all.
 func rotatedHeads(nodes []*graph.Node) bool {
 	n := nodes[len(nodes)-1]
 	q, k := n.In[0].Node, n.In[1].Node
 	head, a := n.Attr.(graph.AttentionAttr).HeadDim, q.Attr.(graph.RopeAttr)
-	if k.Attr.(graph.RopeAttr) != a || !slices.Equal(q.In[1:], k.In[1:]) || !slices.Contains(headSizes, head) || a.HeadDim != head || a.RotDim != head || a.Interleaved || a.Inverse {
+	if k.Attr.(graph.RopeAttr) != a || !slices.Equal(q.In[1:], k.In[1:]) || !slices.Contains(headSizes, head) || a.HeadDim != head || a.RotDim != head || a.Interleaved || a.Inverse || a.Context > 0 || n.DropsWeights() {
 		return false
 	}
-	for _, v := range []*graph.Value{q.In[1], q.In[3]} { // positions, lengths of texts
-		if v != nil && v.Node.Leaf == nil {
-			return false
-		}
+	if q.In[1].Node.Leaf == nil {
+		return false
 	}
 	for _, m := range nodes {
 		if m.Op != graph.OpNorm {

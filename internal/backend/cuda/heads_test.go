@@ -21,7 +21,7 @@ func TestSandwichedLayerIsFused(t *testing.T) {
 		rows int
 		want []string
 	}{
-		{16, []string{"k_norm", "k_few16", "k_attention_few", "k_few16", "k_norm"}},
+		{16, []string{"k_norm", "k_few16", "k_attention_heads", "k_few16", "k_norm"}},
 		{4096, []string{"k_norm", "k_wg", "k_heads_256", "k_flash_256_f32", "k_wg", "k_norm"}},
 	} {
 		f := newFake()

@@ -119,6 +119,47 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *
   }
 }
 
+// Up to 16 rows in all: a block per head, a thread per query and key. Heads of up to
+// 128 values.
+KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
+  __shared__ float qs[16][129], ks[16][129], vs[16][129], ps[16][17];
+  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, off = h / (a.heads / a.kv_heads) * d, i = threadIdx.x / 16, j = threadIdx.x % 16, kcols = a.kv_heads * d;
+  grid_wait();
+  for (int e = threadIdx.x; e < total * d; e += 256) {
+    int r = e / d, c = e % d;
+    qs[r][c] = q[((u64)r * a.heads + h) * d + c];
+    ks[r][c] = k[(u64)r * kcols + off + c];
+    vs[r][c] = v[(u64)r * kcols + off + c];
+  }
+  __syncthreads();
+  float x = -INF, kept = 1;
+  if (i < total && j < total) {
+    int s = sequence_of(start, ns, i), q0 = start[s], q1 = start[s + 1], lo, hi, reach = (relcols - 1) / 2;
+    visible(a, i - q0, q1 - q0, lo, hi);
+    if (i >= q0 && i < q1 && j - q0 >= lo && j - q0 < hi) {
+      float dot = 0;
+      for (int c = 0; c < d; c++) dot += qs[i][c] * ks[j][c];
+      x = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j - q0);
+      if (rel) x += rel[h * relcols + min(max(j - i, -reach), reach) + reach];
+      kept = drop_factor(dropped(key), a.heads, i, h, j - q0);
+    }
+  }
+  float top = x, sum;
+  for (int o = 8; o; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+  float p = x == -INF ? 0 : expf(x - top);
+  sum = p;
+  for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  ps[i][j] = sum > 0 ? kept * p / sum : 0;
+  if (lse && i < total && j == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
+  __syncthreads();
+  for (int e = threadIdx.x; e < total * d; e += 256) {
+    int r = e / d, c = e % d;
+    float acc = 0;
+    for (int u = 0; u < total; u++) acc += ps[r][u] * vs[u][c];
+    out[((u64)r * a.heads + h) * d + c] = acc;
+  }
+}
+
 template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
   grid_wait();
   int ns = size(seqs, bind);

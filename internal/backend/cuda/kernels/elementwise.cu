@@ -203,14 +203,11 @@ __device__ __noinline__ double stretched(double stretch, int len, int context, i
   return pow(stretch * len / context - (stretch - 1), (double)rot / (rot - 2) * (-2.0 * p / rot));
 }
 
-// The angle of pair p of row t. It is reduced to an eighth of a turn in double: the
+// The sine and cosine of an angle. It is reduced to an eighth of a turn in double: the
 // polynomials are exact to f32 there.
-__device__ __forceinline__ void angle(const Turn &t, int row, int p, float &sn, float &cs) {
-  int half = t.rot / 2, len = t.length ? t.length[row] : 0, far = t.context > 0 && len > t.context;
-  double f = t.freqs[far ? half + p : p];
-  if (t.stretch > 0 && far && t.rot > 2) f *= stretched(t.stretch, len, t.context, t.rot, p);
-  double turns = t.pos[row] * f, quarters = rint(turns * 0.6366197723675814);
-  float x = (float)fma(quarters, -1.5707963267948966, turns), z = x * x;
+__device__ __forceinline__ void sine(const Turn &t, double angle, float &sn, float &cs) {
+  double quarters = rint(angle * 0.6366197723675814);
+  float x = (float)fma(quarters, -1.5707963267948966, angle), z = x * x;
   float s = ((-1.9515296e-4f * z + 8.3321609e-3f) * z - 1.6666655e-1f) * z * x + x;
   float c = ((2.4433157e-5f * z - 1.3887316e-3f) * z + 4.1666646e-2f) * z * z - 0.5f * z + 1;
   int n = (int)quarters;
@@ -218,6 +215,14 @@ __device__ __forceinline__ void angle(const Turn &t, int row, int p, float &sn, 
   if ((n & 2) != 0 != (t.inverse != 0)) sn = -sn;
   if (n + 1 & 2) cs = -cs;
   sn *= t.magnitude, cs *= t.magnitude;
+}
+
+// The angle of pair p of row t.
+__device__ __forceinline__ void angle(const Turn &t, int row, int p, float &sn, float &cs) {
+  int half = t.rot / 2, len = t.length ? t.length[row] : 0, far = t.context > 0 && len > t.context;
+  double f = t.freqs[far ? half + p : p];
+  if (t.stretch > 0 && far && t.rot > 2) f *= stretched(t.stretch, len, t.context, t.rot, p);
+  sine(t, t.pos[row] * f, sn, cs);
 }
 
 // A thread takes a pair of each of some heads: a grid row per so many.

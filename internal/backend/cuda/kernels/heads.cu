@@ -13,33 +13,31 @@ template <int P> struct Pairs {
   float x[2][P];
 };
 
-// Elements at + i and at + half + i of x, for i < P; 0 from n on.
-template <int P> __device__ __forceinline__ Pairs<P> pairs_of(const In &x, u64 row, int at, int half, int n) {
-  Pairs<P> r;
+// Elements at + i and at + half + i of x, for i < P; 0 from half on. Rows begin at
+// multiples of 16 bytes.
+template <int P> __device__ __forceinline__ Pairs<P> pairs_of(const In &x, u64 row, int at, int half) {
+  Pairs<P> r = {};
+  if (at < half)
 #pragma unroll
-  for (int s = 0; s < 2; s++) {
-    u64 o = row + at + s * half;
-    if (P == 4 && n % 8 == 0) {
-      float4 v = at < half ? four_of(x.p, x.half, o) : float4{0, 0, 0, 0};
-      r.x[s][0] = v.x, r.x[s][1 % P] = v.y, r.x[s][2 % P] = v.z, r.x[s][3 % P] = v.w;
-    } else if (P == 2 && n % 4 == 0) {
-      if (x.half) {
-        u32 u = at < half ? *(const u32 *)((const u16 *)x.p + o) : 0;
+    for (int s = 0; s < 2; s++) {
+      u64 o = row + at + s * half;
+      if (P == 4) {
+        float4 v = four_of(x.p, x.half, o);
+        r.x[s][0] = v.x, r.x[s][1 % P] = v.y, r.x[s][2 % P] = v.z, r.x[s][3 % P] = v.w;
+      } else if (P == 2 && x.half) {
+        u32 u = *(const u32 *)((const u16 *)x.p + o);
         r.x[s][0] = bf16_to_float(u), r.x[s][1 % P] = bf16_to_float(u >> 16);
-      } else {
-        float2 v = at < half ? *(const float2 *)((const float *)x.p + o) : float2{0, 0};
+      } else if (P == 2) {
+        float2 v = *(const float2 *)((const float *)x.p + o);
         r.x[s][0] = v.x, r.x[s][1 % P] = v.y;
-      }
-    } else
-#pragma unroll
-      for (int i = 0; i < P; i++) r.x[s][i] = at + i < half && at + i + s * half < n ? get(x, o + i) : 0;
-  }
+      } else r.x[s][0] = get(x, o);
+    }
   return r;
 }
 
 // Normed over the warp, where there is a norm: v = pairs of a head of n values. w and
 // bias are the lane's pairs of those.
-template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const HeadNorm &a, const Pairs<P> &w, const Pairs<P> &bias, int at, int half, int n) {
+template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const HeadNorm &a, const Pairs<P> &w, const Pairs<P> &bias, int at, int n) {
   if (!a.w) return;
   float mean = 0, sq = 0;
   if (!a.rms) {
@@ -48,7 +46,7 @@ template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const He
     mean = warp_sum(mean) / n;
 #pragma unroll
     for (int i = 0; i < 2 * P; i++)
-      if (at + i % P < half && at + i % P + i / P * half < n) v.x[i / P][i % P] -= mean;
+      if (at < n / 2) v.x[i / P][i % P] -= mean;
   }
 #pragma unroll
   for (int i = 0; i < P; i++) sq += v.x[0][i] * v.x[0][i] + v.x[1][i] * v.x[1][i];
@@ -65,13 +63,19 @@ template <int P> __device__ __forceinline__ void turn_head(Pairs<P> &v, const fl
   }
 }
 
-// The lane's angles of row t; without a rotation those of 0.
-template <int P> __device__ __forceinline__ void angles(const Turn &r, int t, int at, float (&sn)[P], float (&cs)[P]) {
+// The lane's angles at a position; without a rotation those of 0.
+template <int P> __device__ __forceinline__ void angles(const Turn &r, const double (&freqs)[P], int pos, float (&sn)[P], float (&cs)[P]) {
 #pragma unroll
   for (int i = 0; i < P; i++) {
     sn[i] = 0, cs[i] = 1;
-    if (r.freqs && at + i < r.rot / 2) angle(r, t, at + i, sn[i], cs[i]);
+    if (r.freqs) sine(r, pos * freqs[i], sn[i], cs[i]);
   }
+}
+
+// The lane's frequencies. Texts of any length have the same.
+template <int P> __device__ __forceinline__ void frequencies(const Turn &r, int at, double (&freqs)[P]) {
+#pragma unroll
+  for (int i = 0; i < P; i++) freqs[i] = r.freqs && at < r.rot / 2 ? r.freqs[at + i] : 0;
 }
 
 // A warp per row: norms and rotates heads of D values of q and k, which rotate as a
@@ -84,18 +88,26 @@ template <int D> __device__ __forceinline__ void heads(const int *bind, Dim rows
     return;
   }
   float sn[P], cs[P];
-  angles(r, t, at, sn, cs);
+  double freqs[P];
+  frequencies(r, at, freqs);
+  angles(r, freqs, r.pos[t], sn, cs);
+  auto at_row = [&](int h) { return h >= heads ? ((u64)t * kv_heads + h - heads) * D : ((u64)t * heads + h) * D; };
   grid_wait();
-  for (int h = blockIdx.y * per; h < min(all, (int)(blockIdx.y + 1) * per); h++) {
+  int end = min(all, (int)(blockIdx.y + 1) * per);
+  Pairs<P> v, next;
+  for (int h = blockIdx.y * per; h < end; h++) {
     bool key = h >= heads;
+    if (h == blockIdx.y * per) next = pairs_of<P>(key ? k : q, at_row(h), at, D / 2);
+    v = next;
+    if (h + 1 < end) next = pairs_of<P>(h + 1 >= heads ? k : q, at_row(h + 1), at, D / 2);
     HeadNorm a = qn;
     if (key) a = kn;
-    u64 row = key ? ((u64)t * kv_heads + h - heads) * D : ((u64)t * heads + h) * D;
-    Pairs<P> v = pairs_of<P>(key ? k : q, row, at, D / 2, D), w = {}, bias = {};
-    if (a.w) w = pairs_of<P>({a.w, 0}, 0, at, D / 2, D);
-    if (a.bias) bias = pairs_of<P>({a.bias, 0}, 0, at, D / 2, D);
-    norm_head(v, a, w, bias, at, D / 2, D);
+    Pairs<P> w = {}, bias = {};
+    if (a.w) w = pairs_of<P>({a.w, 0}, 0, at, D / 2);
+    if (a.bias) bias = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
+    norm_head(v, a, w, bias, at, D);
     turn_head(v, sn, cs);
+    u64 row = at_row(h);
     Out y = key ? ky : qy;
 #pragma unroll
     for (int s = 0; s < 2; s++) {
@@ -120,38 +132,41 @@ HEADS(128)
 HEADS(256)
 
 // Attention of up to 16 rows in all: a warp per query, blocks of 8 of them per head,
-// whose warps bring 2 keys and values each. Heads of up to 256 values: a lane holds 4
-// pairs. Norms and rotation, where there are any, are of q and k on their way.
-KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, const float *rel, int relcols, Drop key, HeadNorm qn,
-                                              HeadNorm kn, Turn r) {
-  __shared__ float ks[16][256], vs[16][256];
-  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, half = (d + 1) / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.y * 8 + warp, at = lane * 4;
+// whose warps bring 2 keys and values each. Heads of up to 256 values, a multiple of
+// 8: a lane holds 4 pairs. Norms and rotation, where there are any, are of q and k on
+// their way.
+KERNEL __launch_bounds__(256) k_attention_heads(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
+  __shared__ __align__(16) float ks[16][256], vs[16][256];
+  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, half = d / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.y * 8 + warp, at = lane * 4;
   if (blockIdx.y * 8 >= total) {
     grid_wait();
     return;
   }
-  u64 kv = h / (a.heads / a.kv_heads);
-  int s = sequence_of_warp(start, ns, i), q0 = start[s], q1 = start[s + 1], lo = 0, hi = 0;
-  if (i < total && i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
+  u64 kv = h / (a.heads / a.kv_heads), t[3] = {(u64)min(i, total - 1), (u64)min(warp, total - 1), (u64)min(warp + 8, total - 1)};
   Pairs<4> qw = {}, qb = {}, kw = {}, kb = {}, x[3], y[2];
   float sn[3][4], cs[3][4];
-  int at_row[3] = {i, warp, warp + 8};
-  if (qn.w) qw = pairs_of<4>({qn.w, 0}, 0, at, half, d);
-  if (kn.w) kw = pairs_of<4>({kn.w, 0}, 0, at, half, d);
-  if (qn.bias) qb = pairs_of<4>({qn.bias, 0}, 0, at, half, d);
-  if (kn.bias) kb = pairs_of<4>({kn.bias, 0}, 0, at, half, d);
+  double freqs[4];
+  int pos[3];
+  frequencies(r, at, freqs);
 #pragma unroll
-  for (int e = 0; e < 3; e++) angles(r, min(at_row[e], total - 1), at, sn[e], cs[e]);
+  for (int e = 0; e < 3; e++) pos[e] = r.freqs ? r.pos[t[e]] : 0;
+  if (qn.w) qw = pairs_of<4>({qn.w, 0}, 0, at, half);
+  if (kn.w) kw = pairs_of<4>({kn.w, 0}, 0, at, half);
+  if (qn.bias) qb = pairs_of<4>({qn.bias, 0}, 0, at, half);
+  if (kn.bias) kb = pairs_of<4>({kn.bias, 0}, 0, at, half);
+  int s = sequence_of_warp(start, ns, i), q0 = start[s], q1 = start[s + 1], lo = 0, hi = 0;
+  if (i < total && i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
+#pragma unroll
+  for (int e = 0; e < 3; e++) angles(r, freqs, pos[e], sn[e], cs[e]);
   grid_wait();
 #pragma unroll
   for (int e = 0; e < 3; e++) {
-    u64 t = min(at_row[e], total - 1);
-    x[e] = pairs_of<4>(e ? k : q, e ? (t * a.kv_heads + kv) * d : (t * a.heads + h) * d, at, half, d);
-    if (e) y[e - 1] = pairs_of<4>(v, (t * a.kv_heads + kv) * d, at, half, d);
+    x[e] = pairs_of<4>(e ? k : q, e ? (t[e] * a.kv_heads + kv) * d : (t[e] * a.heads + h) * d, at, half);
+    if (e) y[e - 1] = pairs_of<4>(v, (t[e] * a.kv_heads + kv) * d, at, half);
   }
 #pragma unroll
   for (int e = 0; e < 3; e++) {
-    norm_head(x[e], e ? kn : qn, e ? kw : qw, e ? kb : qb, at, half, d);
+    norm_head(x[e], e ? kn : qn, e ? kw : qw, e ? kb : qb, at, d);
     turn_head(x[e], sn[e], cs[e]);
   }
 #pragma unroll
@@ -184,18 +199,11 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
       sc[j] = mine + __shfl_xor_sync(~0u, other, o);
     }
   int j = lane / 2 - q0;
-  float dot = sc[0] + __shfl_xor_sync(~0u, sc[0], 1), z = -INF, kept = 1;
-  if (j >= lo && j < hi) {
-    z = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j);
-    if (rel) {
-      int reach = (relcols - 1) / 2;
-      z += rel[h * relcols + min(max(j + q0 - i, -reach), reach) + reach];
-    }
-    kept = drop_factor(dropped(key), a.heads, i, h, j);
-  }
+  float dot = sc[0] + __shfl_xor_sync(~0u, sc[0], 1), z = -INF;
+  if (j >= lo && j < hi) z = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j);
   float top = warp_max(z), p = z == -INF ? 0 : expf(z - top), sum = warp_sum(p) / 2;
   if (lse && lane == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
-  p = sum > 0 ? kept * p / sum : 0;
+  p = sum > 0 ? p / sum : 0;
   float4 acc[2] = {};
 #pragma unroll
   for (int u = 0; u < 16; u++) {
@@ -207,12 +215,7 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
       acc[e].x += w * g.x, acc[e].y += w * g.y, acc[e].z += w * g.z, acc[e].w += w * g.w;
     }
   }
-  u64 to = ((u64)i * a.heads + h) * d + at;
-#pragma unroll
-  for (int e = 0; e < 2; e++) {
-    if (at < half && d % 8 == 0) *(float4 *)(out + to + e * half) = acc[e];
-    else
-      for (int u = 0; u < 4; u++)
-        if (at + u < half && at + u + e * half < d) out[to + e * half + u] = (&acc[e].x)[u];
-  }
+  if (at >= half) return;
+  float *to = out + ((u64)i * a.heads + h) * d + at;
+  *(float4 *)to = acc[0], *(float4 *)(to + half) = acc[1];
 }

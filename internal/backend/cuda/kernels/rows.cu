@@ -61,11 +61,13 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   if (!mine) return;
   int t = threadIdx.x % W, at = o % width;
   auto total = [](float v) { return W == 32 ? warp_sum(v) : block_sum(v); };
-  float4 v[8];
+  constexpr int AHEAD = W == 32 ? 8 : 1; // values of add that are loaded with those of x: more would leave room for fewer blocks
+  float4 v[8], u[AHEAD];
 #pragma unroll
   for (int e = 0; e < 8; e++) {
     if (4 * (t + e * W) >= chunk) break;
     v[e] = four_of(x.p, x.half, o + 4 * (t + e * W));
+    if (add.p && e < AHEAD) u[e] = four_of(add.p, add.half, o + 4 * (t + e * W));
   }
   // The factor of the norm of v, from which its mean is taken, where it has one.
   auto factor = [&](int rms, float eps) {
@@ -106,8 +108,8 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
     int i = 4 * (t + e * W);
     if (i >= chunk) break;
     if (add.p) {
-      float4 u = four_of(add.p, add.half, o + i);
-      v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
+      float4 g = e < AHEAD ? u[e < AHEAD ? e : 0] : four_of(add.p, add.half, o + i);
+      v[e].x += g.x, v[e].y += g.y, v[e].z += g.z, v[e].w += g.w;
     }
     if (sum) *(float4 *)(sum + o + i) = v[e];
   }
