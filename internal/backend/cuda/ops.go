@@ -228,13 +228,14 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
 	chunks := b.Most(v) * v.Shape.RowLen() / size
-	kernel, grid := "k_norm", b.spread(32*chunks)
+	kernel, grid, block := "k_norm", b.spread(32*chunks), 256
 	switch {
 	case size%4 != 0 || size > mostOfABlock || width%4 != 0:
-	case size <= mostOfAWarp && chunks > 1024 || size <= 256:
-		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
-	case b.Plan.Invariant && size <= mostOfAWarp:
-		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
+	case size <= mostOfAWarp && (chunks > 1024 || b.Plan.Invariant) || size <= 256:
+		kernel, grid, block = "k_norm_warp", [3]int{(chunks + 3) / 4, 1, 1}, 128
+		if size > mostOfAWarp/2 {
+			kernel = "k_norm_warp_long"
+		}
 	default:
 		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
 	}
@@ -243,7 +244,7 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
 	if kernel != "k_norm" {
 		operands = append(operands, before)
 	}
-	b.launch(kernel, grid, 256, operands...)
+	b.launch(kernel, grid, block, operands...)
 }
 
 func bindNormDX(b *binder, n *graph.Node) {

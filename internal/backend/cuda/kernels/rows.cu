@@ -50,10 +50,10 @@ struct Before {
   int rms;
 };
 
-// The same for chunks of a multiple of 4 values, of which W threads hold up to 32
-// each. add, if there is one, is added to x, or to its norm; sum is where the sum is
+// The same for chunks of a multiple of 4 values, of which W threads hold up to E
+// times 4 each. add, if there is one, is added to x, or to its norm; sum is where the sum is
 // written, or 0.
-template <int W>
+template <int W, int E>
 __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, const Before &b) {
   u64 o = (blockIdx.x * (u64)(blockDim.x / W) + threadIdx.x / W) * chunk;
   bool mine = o < (u64)size(rows, bind) * cols;
@@ -61,10 +61,10 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   if (!mine) return;
   int t = threadIdx.x % W, at = o % width;
   auto total = [](float v) { return W == 32 ? warp_sum(v) : block_sum(v); };
-  constexpr int AHEAD = W == 32 ? 8 : 1; // values of add that are loaded with those of x: more would leave room for fewer blocks
-  float4 v[8], u[AHEAD];
+  constexpr int AHEAD = W == 32 ? E : 1; // values of add that are loaded with those of x: more would leave room for fewer blocks
+  float4 v[E], u[AHEAD];
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
+  for (int e = 0; e < E; e++) {
     if (4 * (t + e * W) >= chunk) break;
     v[e] = four_of(x.p, x.half, o + 4 * (t + e * W));
     if (add.p && e < AHEAD) u[e] = four_of(add.p, add.half, o + 4 * (t + e * W));
@@ -73,13 +73,13 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   auto factor = [&](int rms, float eps) {
     float sq = 0, mean = 0;
 #pragma unroll
-    for (int e = 0; e < 8 && !rms; e++) {
+    for (int e = 0; e < E && !rms; e++) {
       if (4 * (t + e * W) >= chunk) break;
       mean += v[e].x + v[e].y + v[e].z + v[e].w;
     }
     if (!rms) mean = total(mean) / chunk;
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
+    for (int e = 0; e < E; e++) {
       if (4 * (t + e * W) >= chunk) break;
       v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
       sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
@@ -97,14 +97,14 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   if (b.w) {
     float rstd = factor(b.rms, b.eps);
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
+    for (int e = 0; e < E; e++) {
       int i = 4 * (t + e * W);
       if (i >= chunk) break;
       v[e] = scaled(v[e], rstd, b.w, b.bias, b.offset, i);
     }
   }
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
+  for (int e = 0; e < E; e++) {
     int i = 4 * (t + e * W);
     if (i >= chunk) break;
     if (add.p) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   }
   float rstd = factor(rms, eps);
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
+  for (int e = 0; e < E; e++) {
     int i = 4 * (t + e * W);
     if (i >= chunk) break;
     float4 r = scaled(v[e], rstd, w, bias, offset, i);
@@ -124,11 +124,14 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   }
 }
 
-KERNEL __launch_bounds__(256) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
-  norm_held<32>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+KERNEL __launch_bounds__(128) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 4>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+}
+KERNEL __launch_bounds__(128) k_norm_warp_long(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
 KERNEL __launch_bounds__(256) k_norm_block(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
-  norm_held<256>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+  norm_held<256, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
 
 KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {
