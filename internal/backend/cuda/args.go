@@ -87,6 +87,13 @@ func (a *args) put(v any) {
 	case out:
 		a.u64(uint64(v.plain))
 		a.u64(uint64(v.half))
+	case headNorm:
+		a.u64(uint64(v.weight))
+		a.u64(uint64(v.bias))
+		a.f32(v.Eps)
+		a.f32(v.Offset)
+		a.put(v.Kind == graph.RMSNorm)
+		a.align(8)
 	case turn:
 		a.u64(uint64(v.freqs))
 		a.u64(uint64(v.pos))

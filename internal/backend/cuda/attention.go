@@ -24,12 +24,38 @@ const fewHead = 128
 
 // flashHead is the size of head that tensor cores compute a head with; 0: none.
 func flashHead(head int) int {
-	for _, d := range []int{32, 64, 128} {
+	for _, d := range []int{32, 64, 128, maxHead} {
 		if head <= d {
 			return d
 		}
 	}
 	return 0
+}
+
+// wideHead is the largest head of flash.cu. Blocks of flash_wide.cu take larger ones:
+// 64 queries of the heads that share keys, with queries, keys and values in shared
+// memory in rows of 264 values of 16 bits.
+const (
+	wideHead   = 128
+	wideRows   = 64
+	flashBytes = 3 * wideRows * (maxHead + 8) * 2
+)
+
+// flash launches attention on tensor cores. operands are those of the kernels of
+// flash.cu up to the bias by distance; lse is where the log-sum-exp goes, or 0.
+func (b *binder) flash(n *graph.Node, a graph.AttentionAttr, kind string, lse address, operands []any) {
+	rows, d := b.Most(n.In[0]), flashHead(a.HeadDim)
+	kernel := fmt.Sprintf("k_flash_%d_%s", d, kind)
+	if d > wideHead {
+		b.launch(kernel, [3]int{(rows*(a.Heads/a.KVHeads) + wideRows - 1) / wideRows, a.KVHeads, 1}, 128, operands...)
+		b.launches[len(b.launches)-1].shared = flashBytes
+		return
+	}
+	operands = append(operands, lse)
+	if n.Op != graph.OpAttentionKV && n.DropsWeights() {
+		kernel, operands = fmt.Sprintf("k_flash_drop_%d", d), append(operands, b.dropOf(n))
+	}
+	b.launch(kernel, [3]int{(rows + 127) / 128, a.Heads, 1}, 256, operands...)
 }
 
 // drop is the dropout of attention's weights, as Drop in attention.cu.
@@ -44,6 +70,12 @@ func (b *binder) dropOf(n *graph.Node) drop {
 }
 
 func bindAttention(b *binder, n *graph.Node) {
+	b.attention(n, [3]in{b.reads(n.In[0]), b.reads(n.In[1]), b.reads(n.In[2])}, headNorm{}, headNorm{}, turn{})
+}
+
+// attention is that of queries, keys and values. Norms and rotation, if there are
+// any, are of the heads of queries and keys before.
+func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope turn) {
 	a, q := n.Attr.(graph.AttentionAttr), n.In[0]
 	if !b.checkHead(n, a.HeadDim) {
 		return
@@ -56,27 +88,30 @@ func bindAttention(b *binder, n *graph.Node) {
 	if n.Op == graph.OpAttentionRel {
 		rel, relCols = b.Value(n.In[4]), n.In[4].Shape.RowLen()
 	}
-	few := b.Most(q) <= fewRows && !b.Plan.Invariant
-	if d := flashHead(a.HeadDim); !few && b.be.flashes(n, lse != 0) {
-		qkv := [3]in{b.reads(q), b.reads(n.In[1]), b.reads(n.In[2])}
+	seqs, starts := device.Sequences(n.In[3]), b.Value(n.In[3])
+	few, rotated := b.Most(q) <= fewRows && !b.Plan.Invariant, rope.HeadDim > 0
+	if few && a.HeadDim <= fewHead && !rotated {
+		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0].at, qkv[1].at, qkv[2].at, starts, rel, relCols, b.dropOf(n))
+		return
+	}
+	if few && a.HeadDim%8 == 0 && rel == 0 && !n.DropsWeights() {
+		b.launch("k_attention_heads", [3]int{a.Heads, (b.Most(q) + 7) / 8, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
+		return
+	}
+	flashes := !few && b.be.flashes(n, lse != 0)
+	if rotated {
+		b.heads(n, a, &qkv, qNorm, kNorm, rope, flashes)
+	}
+	if flashes {
 		if lse != 0 && half.Holds(a.HeadDim) {
 			for i := range qkv {
 				qkv[i] = b.rounded(n.In[i], qkv[i])
 			}
 		}
-		kernel, operands := fmt.Sprintf("k_flash_%d_f32", d), []any{b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2],
-			b.Value(n.In[3]), address(0), address(0), 0, 1, rel, relCols, lse}
-		if n.DropsWeights() {
-			kernel, operands = fmt.Sprintf("k_flash_drop_%d", d), append(operands, b.dropOf(n))
-		}
-		b.launch(kernel, [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, operands...)
+		b.flash(n, a, "f32", lse, []any{b.sizes, q.Shape.Outer, seqs, a, b.writes(n.Out[0]), qkv[0], qkv[1], qkv[2], starts, address(0), address(0), 0, 1, rel, relCols})
 		return
 	}
-	if few && a.HeadDim <= fewHead {
-		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, device.Sequences(n.In[3]), a, b.Value(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
-		return
-	}
-	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, device.Sequences(n.In[3]), a, b.writes(n.Out[0]), lse, b.Value(q), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), rel, relCols, b.dropOf(n))
+	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, seqs, a, b.writes(n.Out[0]), lse, qkv[0].at, qkv[1].at, qkv[2].at, starts, rel, relCols, b.dropOf(n))
 }
 
 // singleQueries is up to how many rows each query reads the cache by itself: such
@@ -92,12 +127,12 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	cache := []any{b.Value(n.In[3]), b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize}
 	k, v := b.Value(n.In[1]), b.Value(n.In[2])
 	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v}, cache...)
-	switch d := flashHead(a.HeadDim); {
+	switch {
 	case b.Most(q) <= singleQueries && !b.Plan.Invariant:
 		b.launch("k_attend_one_"+kvType, [3]int{b.Most(q), a.Heads, 1}, 256, plain...)
-	case d > 0 && !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
+	case !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
 		operands := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), in{at: b.Value(q)}, in{at: k}, in{at: v}}, cache...)
-		b.launch(fmt.Sprintf("k_flash_%d_%s", d, kvType), [3]int{(b.Most(q) + 127) / 128, a.Heads, 1}, 256, append(operands, address(0), 1, address(0))...)
+		b.flash(n, a.AttentionAttr, kvType, 0, append(operands, address(0), 1))
 	default:
 		b.warps("k_attention_kv_"+kvType, b.Most(q)*a.Heads, plain[1:]...)
 	}

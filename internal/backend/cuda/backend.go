@@ -99,6 +99,11 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}
+		for _, name := range []string{"k_flash_256_f32", "k_flash_256_f16"} {
+			if err := drv.setShared(b.funcs[name], flashBytes); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
 		if err := drv.setShared(b.funcs["k_wide"], wideShared(wideSteps)); b.wgmma && err != nil {
 			return fmt.Errorf("kernel k_wide: %w", err)
 		}

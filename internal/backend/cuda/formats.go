@@ -80,13 +80,21 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 	flashes := func(s *plan.Step, n *graph.Node) bool {
 		return !slices.Contains(s.Out, n.Out[1]) && b.flashes(n, false)
 	}
+	kind := func(kind string) func(*plan.Step, *graph.Node) bool {
+		return func(s *plan.Step, _ *graph.Node) bool { return s.Kind == kind }
+	}
 	return append(rules,
+		plan.Rule{Class: "f32", Op: graph.OpNorm, Reads: reads, Writes: writes, When: kind(headsAttention)},
+		plan.Rule{Class: "f32", Op: graph.OpRope, Reads: reads, Writes: writes, When: kind(headsAttention)},
+		plan.Rule{Class: "f32", Op: graph.OpNorm, Reads: reads, Writes: writes, Together: true,
+			When: func(s *plan.Step, n *graph.Node) bool { return s.Kind == normAddNorm && n != s.Root() }},
+		plan.Rule{Class: "f32", Op: graph.OpAdd, Reads: reads, Operands: 2, Together: true, Writes: writes, When: kind(normAddNorm)},
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Writes: ends(graph.OpNorm), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpAdd, Reads: reads, Operands: 2, Together: true, Writes: ends(graph.OpNorm),
-			When: func(s *plan.Step, _ *graph.Node) bool { return s.Kind == "add+norm" }},
+			When: kind("add+norm")},
 		plan.Rule{Class: "f32", Op: graph.OpAct, Writes: ends(graph.OpAct), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpGLU, Writes: ends(graph.OpGLU), Together: true},
-		plan.Rule{Class: "f32", Op: graph.OpRope, Writes: ends(graph.OpRope), When: func(s *plan.Step, _ *graph.Node) bool { return s.Kind == "rope" }},
+		plan.Rule{Class: "f32", Op: graph.OpRope, Writes: ends(graph.OpRope), When: kind("rope")},
 		plan.Rule{Class: "bf16", Op: graph.OpAttention, Writes: writes, When: trains, Together: true},
 		plan.Rule{Class: "bf16", Op: graph.OpAttention, Reads: reads, Operands: 3, Writes: writes, When: flashes},
 		plan.Rule{Class: "f32", Op: graph.OpAttention, Writes: writes},
@@ -101,6 +109,9 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 // it otherwise.
 func (b *Backend) flashes(n *graph.Node, lse bool) bool {
 	a := n.Attr.(graph.AttentionAttr)
+	if flashHead(a.HeadDim) > wideHead && (lse || n.DropsWeights()) {
+		return false
+	}
 	return !b.inF32(n.In[0].Shape.RowLen()) && flashHead(a.HeadDim) > 0 && (!lse || n.Op == graph.OpAttention && flashesBack(a))
 }
 

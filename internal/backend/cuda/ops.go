@@ -72,6 +72,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"rope":               bindRope,
 	"norm":               bindNorm,
 	"add+norm":           bindAddNorm,
+	normAddNorm:          bindNormAddNorm,
 	"norm_dx":            bindNormDX,
 	"norm_dw":            bindNormDW,
 	"col_sum":            bindColSum,
@@ -100,6 +101,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 	"attention":          bindAttention,
 	"attention_rel":      bindAttention,
+	headsAttention:       bindHeadsAttention,
 	"attention_kv":       bindAttentionKV,
 	"attention_grad":     bindAttentionGrad,
 	"attention_rel_grad": bindAttentionGrad,
@@ -178,8 +180,27 @@ func (b *binder) workspaceFreqs(n *graph.Node, a graph.RopeAttr) address {
 }
 
 // patterns are the fusions, larger ones first.
-var patterns = slices.Insert(slices.Clone(device.Patterns), 2, plan.Pattern{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}},
-	Match: func(nodes []*graph.Node) bool { return device.ByHeads(nodes, nil) }})
+var patterns = slices.Insert(slices.Clone(device.Patterns), 2, append(headPatterns,
+	plan.Pattern{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}},
+		Match: func(nodes []*graph.Node) bool { return device.ByHeads(nodes, nil) }},
+	plan.Pattern{Kind: normAddNorm, Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true, Inputs: []*plan.Pattern{nil, {Root: graph.OpNorm}}}}, Match: heldRows})...)
+
+// normAddNorm is the norm of a sum of x and a norm: both norms of whole rows, which
+// kernels hold in registers.
+const normAddNorm = "norm+add+norm"
+
+func heldRows(nodes []*graph.Node) bool {
+	for _, n := range nodes {
+		if n.Op != graph.OpNorm {
+			continue
+		}
+		a, width := n.Attr.(graph.NormAttr), n.In[1].Shape.Len(tensor.Bind{})
+		if width != n.In[0].Shape.RowLen() || a.Size(width) != width || width%4 != 0 || width > mostOfABlock {
+			return false
+		}
+	}
+	return true
+}
 
 // Longest chunks that a warp and a block of 256 threads hold in registers.
 const (
@@ -187,31 +208,43 @@ const (
 	mostOfABlock = 32 * 256
 )
 
-func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0) }
+func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0, headNorm{}) }
 
 func bindAddNorm(b *binder, n *graph.Node) {
 	add := n.In[0].Node
-	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.Value(n.In[0]))
+	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.Value(n.In[0]), headNorm{})
+}
+
+func bindNormAddNorm(b *binder, n *graph.Node) {
+	add := n.In[0].Node
+	first := add.In[1].Node
+	b.norm(n, b.reads(first.In[0]), b.reads(add.In[0]), b.Value(n.In[0]), b.normOf(first))
 }
 
 // norm is the norm n of x, or of x + add, which is written to sum unless that is 0.
-func (b *binder) norm(n *graph.Node, x, add in, sum address) {
+// before is a norm of x itself; only rows that kernels hold have one.
+func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
 	a, v := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
 	chunks := b.Most(v) * v.Shape.RowLen() / size
-	kernel, grid := "k_norm", b.spread(32*chunks)
+	kernel, grid, block := "k_norm", b.spread(32*chunks), 256
 	switch {
 	case size%4 != 0 || size > mostOfABlock || width%4 != 0:
-	case size <= mostOfAWarp && chunks > 1024 || size <= 256:
-		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
-	case b.Plan.Invariant && size <= mostOfAWarp:
-		kernel, grid = "k_norm_warp", [3]int{(chunks + 7) / 8, 1, 1}
+	case size <= mostOfAWarp && (chunks > 1024 || b.Plan.Invariant) || size <= 256:
+		kernel, grid, block = "k_norm_warp", [3]int{(chunks + 3) / 4, 1, 1}, 128
+		if size > mostOfAWarp/2 {
+			kernel = "k_norm_warp_long"
+		}
 	default:
 		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
 	}
-	b.launch(kernel, grid, 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.Value(n.In[1]), b.Value(n.In[2]),
-		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
+	operands := []any{b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.Value(n.In[1]), b.Value(n.In[2]),
+		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset}
+	if kernel != "k_norm" {
+		operands = append(operands, before)
+	}
+	b.launch(kernel, grid, block, operands...)
 }
 
 func bindNormDX(b *binder, n *graph.Node) {

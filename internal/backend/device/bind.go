@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"slices"
 
 	"hotpath/internal/graph"
@@ -24,6 +25,7 @@ type Binder struct {
 
 	scratch int64 // bytes that one step wants at most
 	used    int64 // of them, by the step at hand
+	taken   int64 // bytes of the scratch
 }
 
 // Next begins a step.
@@ -31,7 +33,8 @@ func (b *Binder) Next(s *plan.Step) { b.Step, b.used = s, 0 }
 
 // TakeScratch ends the first pass.
 func (b *Binder) TakeScratch() (err error) {
-	b.At, err = b.Keep(max(b.scratch, 1), "scratch")
+	b.taken = max(b.scratch, 1)
+	b.At, err = b.Keep(b.taken, "scratch")
 	return err
 }
 
@@ -74,6 +77,9 @@ func (b *Binder) Workspace(bytes int64) Address {
 	at := b.At + Address(b.used)
 	b.used += (bytes + 255) / 256 * 256
 	b.scratch = max(b.scratch, b.used)
+	if b.At != 0 && b.used > b.taken {
+		b.Fail(fmt.Errorf("%s: %d bytes of scratch memory, but the first pass counted %d", b.Step.Name, b.used, b.taken))
+	}
 	return at
 }
 

@@ -141,7 +141,7 @@ func Merges(normed, multiplied func(width int) bool) []plan.Merge {
 // kernel holds.
 func isNorm(nodes []*graph.Node, held func(width int) bool) bool {
 	root := nodes[len(nodes)-1]
-	if root.Op != graph.OpNorm {
+	if root.Op != graph.OpNorm || len(nodes) > 2 {
 		return false
 	}
 	a, width := root.Attr.(graph.NormAttr), root.In[1].Shape.Outer.Add

@@ -127,6 +127,17 @@ __device__ __forceinline__ int sequence_of(const int *start, int seqs, int t) {
   return lo;
 }
 
+// The same, of a token that all lanes of a warp ask for: they try 32 at a time.
+__device__ __forceinline__ int sequence_of_warp(const int *start, int seqs, int t) {
+  int lo = 0, hi = seqs, lane = threadIdx.x % 32;
+  while (hi - lo > 1) {
+    int step = (hi - lo + 31) / 32, i = lo + lane * step;
+    int found = __popc(__ballot_sync(~0u, i < hi && start[i] <= t));
+    lo += max(found - 1, 0) * step, hi = min(hi, lo + step);
+  }
+  return lo;
+}
+
 // One block per row of the table: the rows of an id are added in order of tokens.
 // With start, a token's row is that of its sequence, divided by its tokens.
 KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale, const int *start, Dim seqs) {
@@ -187,19 +198,31 @@ struct Turn {
   float magnitude;
 };
 
+// What the dynamic rope multiplies the frequency of pair p by in a text of len tokens.
+__device__ __noinline__ double stretched(double stretch, int len, int context, int rot, int p) {
+  return pow(stretch * len / context - (stretch - 1), (double)rot / (rot - 2) * (-2.0 * p / rot));
+}
+
+// The sine and cosine of an angle. It is reduced to an eighth of a turn in double: the
+// polynomials are exact to f32 there.
+__device__ __forceinline__ void sine(const Turn &t, double angle, float &sn, float &cs) {
+  double quarters = rint(angle * 0.6366197723675814);
+  float x = (float)fma(quarters, -1.5707963267948966, angle), z = x * x;
+  float s = ((-1.9515296e-4f * z + 8.3321609e-3f) * z - 1.6666655e-1f) * z * x + x;
+  float c = ((2.4433157e-5f * z - 1.3887316e-3f) * z + 4.1666646e-2f) * z * z - 0.5f * z + 1;
+  int n = (int)quarters;
+  sn = n & 1 ? c : s, cs = n & 1 ? s : c;
+  if ((n & 2) != 0 != (t.inverse != 0)) sn = -sn;
+  if (n + 1 & 2) cs = -cs;
+  sn *= t.magnitude, cs *= t.magnitude;
+}
+
 // The angle of pair p of row t.
-__device__ __noinline__ void angle(const Turn &t, int row, int p, float &sn, float &cs) {
+__device__ __forceinline__ void angle(const Turn &t, int row, int p, float &sn, float &cs) {
   int half = t.rot / 2, len = t.length ? t.length[row] : 0, far = t.context > 0 && len > t.context;
   double f = t.freqs[far ? half + p : p];
-  if (t.stretch > 0 && far && t.rot > 2) {
-    double grown = t.stretch * len / t.context - (t.stretch - 1);
-    f *= pow(grown, (double)t.rot / (t.rot - 2) * (-2.0 * p / t.rot));
-  }
-  double turns = t.pos[row] * f;
-  float s, c;
-  sincosf((float)(turns - rint(turns * 0.15915494309189535) * 6.283185307179586), &s, &c);
-  sn = s * t.magnitude, cs = c * t.magnitude;
-  if (t.inverse) sn = -sn;
+  if (t.stretch > 0 && far && t.rot > 2) f *= stretched(t.stretch, len, t.context, t.rot, p);
+  sine(t, t.pos[row] * f, sn, cs);
 }
 
 // A thread takes a pair of each of some heads: a grid row per so many.

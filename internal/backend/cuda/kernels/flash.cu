@@ -8,7 +8,7 @@
 // Eight values of a row of the cache or of an activation as bf16, 0 from n on.
 template <int TYPE> __device__ __forceinline__ uint4 eight(const u8 *row, int off, int c, int n) {
   float v[8];
-  if (c + 8 <= n && (off + c) % 8 == 0 && TYPE != Q8_0) {
+  if (c + 8 <= n && (off + c) % 8 == 0 && (u64)row % 16 == 0 && TYPE != Q8_0) {
     if (TYPE == BF16) return ((const uint4 *)row)[(off + c) / 8];
     load8<TYPE>(v, row, (off + c) / 8);
   } else
@@ -34,6 +34,51 @@ template <int F> __device__ __forceinline__ void mma(float (&d)[4], const u32 (&
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The scores of a tile as softmax takes them, and the largest of each row.
+template <int N, class Final> __device__ __forceinline__ void mask_tile(float (&sc)[N][4], int j0, const int (&lo)[2], const int (&hi)[2], float (&best)[2], Final final) {
+#pragma unroll
+  for (int n = 0; n < N; n++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int j = j0 + n * 8 + threadIdx.x % 4 * 2 + e % 2, w = e / 2;
+      sc[n][e] = j >= lo[w] && j < hi[w] ? final(sc[n][e], j, w) : -INF;
+      best[w] = fmaxf(best[w], sc[n][e]);
+    }
+}
+
+// Makes weights of the scores of a tile, whose keys begin with j0, and brings top and
+// sum, which are in units of log 2, up to date. Rows w of a thread see keys lo[w] to
+// hi[w] - 1. keep is what earlier sums shrink by. Where special, score makes the final
+// score of a product.
+template <int N, class Score>
+__device__ __forceinline__ void soften(float (&sc)[N][4], int j0, const int (&lo)[2], const int (&hi)[2], float base2, bool special, Score score, float (&top)[2], float (&sum)[2], float (&keep)[2]) {
+  int end = j0 + 8 * N;
+  bool whole = lo[0] <= j0 && hi[0] >= end && lo[1] <= j0 && hi[1] >= end;
+  float best[2] = {top[0], top[1]};
+  if (!special && __all_sync(~0u, whole)) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) best[e / 2] = fmaxf(best[e / 2], sc[n][e] *= base2);
+  } else {
+    if (special) mask_tile(sc, j0, lo, hi, best, [&](float x, int j, int w) { return score(x, j, w) * 1.4426950408889634f; });
+    else mask_tile(sc, j0, lo, hi, best, [&](float x, int, int) { return x * base2; });
+  }
+#pragma unroll
+  for (int w = 0; w < 2; w++) {
+    best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 1));
+    best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 2));
+    keep[w] = best[w] == -INF ? 1 : exp2_fast(top[w] - best[w]);
+    top[w] = best[w];
+    sum[w] *= keep[w];
+    if (best[w] == -INF) best[w] = 0; // nothing is seen yet: all weights are 0
+  }
+#pragma unroll
+  for (int n = 0; n < N; n++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) sum[e / 2] += sc[n][e] = exp2_fast(sc[n][e] - best[e / 2]);
+}
+
 // Where DROP, weights are dropped; the sum that softmax divides by has all of them.
 template <int D, int TYPE, bool DROP = false>
 __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
@@ -47,7 +92,7 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
   }
   int ns = size(seqs, bind), lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = a.head;
   int kcols = a.kv_heads * d, off = h / (a.heads / a.kv_heads) * d, reach = (relcols - 1) / 2;
-  int row[2] = {t0 + warp * 16 + lane / 4, t0 + warp * 16 + lane / 4 + 8}, s0 = sequence_of(start, ns, t0);
+  int row[2] = {t0 + warp * 16 + lane / 4, t0 + warp * 16 + lane / 4 + 8}, s0 = sequence_of_warp(start, ns, t0);
   float slope = a.alibi ? alibi_slope(a, h) : 0, base2 = a.scale * 1.4426950408889634f;
   bool special = a.alibi || a.cap > 0 || rel, straight = d % 8 == 0 && (F || k.half && v.half);
   grid_wait();
@@ -139,46 +184,11 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
             mma<F>(sc[n], fq[i], b[0], b[1]);
             mma<F>(sc[n + 1], fq[i], b[2], b[3]);
           }
-        // Scores in units of log 2.
-        bool whole = lo[0] <= j0 && hi[0] >= j0 + KT && lo[1] <= j0 && hi[1] >= j0 + KT;
-        float best[2] = {top[0], top[1]};
-        if (!special && __all_sync(~0u, whole)) {
-#pragma unroll
-          for (int n = 0; n < KT / 8; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) best[e / 2] = fmaxf(best[e / 2], sc[n][e] *= base2);
-        } else {
-#pragma unroll
-          for (int n = 0; n < KT / 8; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-              int j = j0 + n * 8 + lane % 4 * 2 + e % 2, w = e / 2;
-              float x = -INF;
-              if (j >= lo[w] && j < hi[w]) {
-                if (special) {
-                  x = final_score(a, sc[n][e], slope, j);
-                  if (rel) x += rel[h * relcols + min(max(j - row[w] - back, -reach), reach) + reach];
-                  x *= 1.4426950408889634f;
-                } else x = sc[n][e] * base2;
-              }
-              sc[n][e] = x;
-              best[w] = fmaxf(best[w], x);
-            }
-        }
         float keep[2];
-#pragma unroll
-        for (int w = 0; w < 2; w++) {
-          best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 1));
-          best[w] = fmaxf(best[w], __shfl_xor_sync(~0u, best[w], 2));
-          keep[w] = best[w] == -INF ? 1 : exp2_fast(top[w] - best[w]);
-          top[w] = best[w];
-          sum[w] *= keep[w];
-          if (best[w] == -INF) best[w] = 0; // nothing is seen yet: all weights are 0
-        }
-#pragma unroll
-        for (int n = 0; n < KT / 8; n++)
-#pragma unroll
-          for (int e = 0; e < 4; e++) sum[e / 2] += sc[n][e] = exp2_fast(sc[n][e] - best[e / 2]);
+        soften(sc, j0, lo, hi, base2, special, [&](float x, int j, int w) {
+          x = final_score(a, x, slope, j);
+          return rel ? x + rel[h * relcols + min(max(j - row[w] - back, -reach), reach) + reach] : x;
+        }, top, sum, keep);
         if (DROP && drop.below) {
 #pragma unroll
           for (int n = 0; n < KT / 8; n++)

@@ -43,57 +43,95 @@ KERNEL k_norm(const int *bind, Dim rows, int cols, Out y, In x, In add, float *s
   }
 }
 
-// The same for chunks of a multiple of 4 values, of which W threads hold up to 32
-// each. add, if there is one, is added to x; sum is where x + add is written, or 0.
-template <int W>
-__device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+// Before is a norm of x by itself before another is added to it; w 0: none.
+struct Before {
+  const float *w, *bias;
+  float eps, offset;
+  int rms;
+};
+
+// The same for chunks of a multiple of 4 values, of which W threads hold up to E
+// times 4 each. add, if there is one, is added to x, or to its norm; sum is where the sum is
+// written, or 0.
+template <int W, int E>
+__device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, const Before &b) {
   u64 o = (blockIdx.x * (u64)(blockDim.x / W) + threadIdx.x / W) * chunk;
   bool mine = o < (u64)size(rows, bind) * cols;
   grid_wait();
   if (!mine) return;
   int t = threadIdx.x % W, at = o % width;
   auto total = [](float v) { return W == 32 ? warp_sum(v) : block_sum(v); };
-  float4 v[8];
-  float mean = 0, sq = 0;
+  constexpr int AHEAD = W == 32 ? E : 1; // values of add that are loaded with those of x: more would leave room for fewer blocks
+  float4 v[E], u[AHEAD];
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = 4 * (t + e * W);
-    if (i >= chunk) break;
-    v[e] = four_of(x.p, x.half, o + i);
-    if (add.p) {
-      float4 u = four_of(add.p, add.half, o + i);
-      v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
-    }
-    mean += v[e].x + v[e].y + v[e].z + v[e].w;
-  }
-  mean = rms ? 0 : total(mean) / chunk;
-#pragma unroll
-  for (int e = 0; e < 8; e++) {
+  for (int e = 0; e < E; e++) {
     if (4 * (t + e * W) >= chunk) break;
-    if (sum) *(float4 *)(sum + o + 4 * (t + e * W)) = v[e];
-    v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
-    sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+    v[e] = four_of(x.p, x.half, o + 4 * (t + e * W));
+    if (add.p && e < AHEAD) u[e] = four_of(add.p, add.half, o + 4 * (t + e * W));
   }
-  float rstd = 1 / sqrtf(total(sq) / chunk + eps);
+  // The factor of the norm of v, from which its mean is taken, where it has one.
+  auto factor = [&](int rms, float eps) {
+    float sq = 0, mean = 0;
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = 4 * (t + e * W);
-    if (i >= chunk) break;
-    float4 g = *(const float4 *)(w + at + i), r = {v[e].x * rstd * (g.x + offset), v[e].y * rstd * (g.y + offset), v[e].z * rstd * (g.z + offset), v[e].w * rstd * (g.w + offset)};
+    for (int e = 0; e < E && !rms; e++) {
+      if (4 * (t + e * W) >= chunk) break;
+      mean += v[e].x + v[e].y + v[e].z + v[e].w;
+    }
+    if (!rms) mean = total(mean) / chunk;
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      if (4 * (t + e * W) >= chunk) break;
+      v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
+      sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+    }
+    return 1 / sqrtf(total(sq) / chunk + eps);
+  };
+  auto scaled = [&](float4 v, float rstd, const float *w, const float *bias, float offset, int i) -> float4 {
+    float4 g = *(const float4 *)(w + at + i), r = {v.x * rstd * (g.x + offset), v.y * rstd * (g.y + offset), v.z * rstd * (g.z + offset), v.w * rstd * (g.w + offset)};
     if (bias) {
       float4 b = *(const float4 *)(bias + at + i);
       r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
     }
+    return r;
+  };
+  if (b.w) {
+    float rstd = factor(b.rms, b.eps);
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      int i = 4 * (t + e * W);
+      if (i >= chunk) break;
+      v[e] = scaled(v[e], rstd, b.w, b.bias, b.offset, i);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < E; e++) {
+    int i = 4 * (t + e * W);
+    if (i >= chunk) break;
+    if (add.p) {
+      float4 g = e < AHEAD ? u[e < AHEAD ? e : 0] : four_of(add.p, add.half, o + i);
+      v[e].x += g.x, v[e].y += g.y, v[e].z += g.z, v[e].w += g.w;
+    }
+    if (sum) *(float4 *)(sum + o + i) = v[e];
+  }
+  float rstd = factor(rms, eps);
+#pragma unroll
+  for (int e = 0; e < E; e++) {
+    int i = 4 * (t + e * W);
+    if (i >= chunk) break;
+    float4 r = scaled(v[e], rstd, w, bias, offset, i);
     if (y.f) *(float4 *)(y.f + o + i) = r;
     if (y.h) *(uint2 *)(y.h + o + i) = {bf16_pair(r.x, r.y), bf16_pair(r.z, r.w)};
   }
 }
 
-KERNEL __launch_bounds__(256) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
-  norm_held<32>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset);
+KERNEL __launch_bounds__(128) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 4>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
-KERNEL __launch_bounds__(256) k_norm_block(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
-  norm_held<256>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset);
+KERNEL __launch_bounds__(128) k_norm_warp_long(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+}
+KERNEL __launch_bounds__(256) k_norm_block(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<256, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
 
 KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {

@@ -1,0 +1,221 @@
+// Heads of queries and keys on their way to attention: their norm and their rotation
+// in one pass. A lane holds pairs of elements that rotate together.
+
+// HeadNorm is the norm of each head by one weight for all; w 0: none.
+struct HeadNorm {
+  const float *w, *bias;
+  float eps, offset;
+  int rms;
+};
+
+// Pairs is P neighbours of the first half of a head and P of the second.
+template <int P> struct Pairs {
+  float x[2][P];
+};
+
+// Elements at + i and at + half + i of x, for i < P; 0 from half on. Rows begin at
+// multiples of 16 bytes.
+template <int P> __device__ __forceinline__ Pairs<P> pairs_of(const In &x, u64 row, int at, int half) {
+  Pairs<P> r = {};
+  if (at < half)
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      u64 o = row + at + s * half;
+      if (P == 4) {
+        float4 v = four_of(x.p, x.half, o);
+        r.x[s][0] = v.x, r.x[s][1 % P] = v.y, r.x[s][2 % P] = v.z, r.x[s][3 % P] = v.w;
+      } else if (P == 2 && x.half) {
+        u32 u = *(const u32 *)((const u16 *)x.p + o);
+        r.x[s][0] = bf16_to_float(u), r.x[s][1 % P] = bf16_to_float(u >> 16);
+      } else if (P == 2) {
+        float2 v = *(const float2 *)((const float *)x.p + o);
+        r.x[s][0] = v.x, r.x[s][1 % P] = v.y;
+      } else r.x[s][0] = get(x, o);
+    }
+  return r;
+}
+
+// Normed over the warp, where there is a norm: v = pairs of a head of n values. w and
+// bias are the lane's pairs of those.
+template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const HeadNorm &a, const Pairs<P> &w, const Pairs<P> &bias, int at, int n) {
+  if (!a.w) return;
+  float mean = 0, sq = 0;
+  if (!a.rms) {
+#pragma unroll
+    for (int i = 0; i < P; i++) mean += v.x[0][i] + v.x[1][i];
+    mean = warp_sum(mean) / n;
+#pragma unroll
+    for (int i = 0; i < 2 * P; i++)
+      if (at < n / 2) v.x[i / P][i % P] -= mean;
+  }
+#pragma unroll
+  for (int i = 0; i < P; i++) sq += v.x[0][i] * v.x[0][i] + v.x[1][i] * v.x[1][i];
+  float rstd = 1 / sqrtf(warp_sum(sq) / n + a.eps);
+#pragma unroll
+  for (int i = 0; i < 2 * P; i++) v.x[i / P][i % P] = v.x[i / P][i % P] * rstd * (w.x[i / P][i % P] + a.offset) + bias.x[i / P][i % P];
+}
+
+template <int P> __device__ __forceinline__ void turn_head(Pairs<P> &v, const float (&sn)[P], const float (&cs)[P]) {
+#pragma unroll
+  for (int i = 0; i < P; i++) {
+    float x = v.x[0][i], y = v.x[1][i];
+    v.x[0][i] = x * cs[i] - y * sn[i], v.x[1][i] = y * cs[i] + x * sn[i];
+  }
+}
+
+// The lane's angles at a position; without a rotation those of 0.
+template <int P> __device__ __forceinline__ void angles(const Turn &r, const double (&freqs)[P], int pos, float (&sn)[P], float (&cs)[P]) {
+#pragma unroll
+  for (int i = 0; i < P; i++) {
+    sn[i] = 0, cs[i] = 1;
+    if (r.freqs) sine(r, pos * freqs[i], sn[i], cs[i]);
+  }
+}
+
+// The lane's frequencies. Texts of any length have the same.
+template <int P> __device__ __forceinline__ void frequencies(const Turn &r, int at, double (&freqs)[P]) {
+#pragma unroll
+  for (int i = 0; i < P; i++) freqs[i] = r.freqs && at < r.rot / 2 ? r.freqs[at + i] : 0;
+}
+
+// A warp per row: norms and rotates heads of D values of q and k, which rotate as a
+// whole. A grid row per so many heads.
+template <int D> __device__ __forceinline__ void heads(const int *bind, Dim rows, int heads, int kv_heads, Out qy, Out ky, In q, In k, const HeadNorm &qn, const HeadNorm &kn, const Turn &r) {
+  constexpr int P = D / 64;
+  int t = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, at = threadIdx.x % 32 * P, all = heads + kv_heads, per = (all + gridDim.y - 1) / gridDim.y;
+  if (t >= size(rows, bind)) {
+    grid_wait();
+    return;
+  }
+  float sn[P], cs[P];
+  double freqs[P];
+  frequencies(r, at, freqs);
+  angles(r, freqs, r.pos[t], sn, cs);
+  auto at_row = [&](int h) { return h >= heads ? ((u64)t * kv_heads + h - heads) * D : ((u64)t * heads + h) * D; };
+  grid_wait();
+  int end = min(all, (int)(blockIdx.y + 1) * per);
+  Pairs<P> v, next;
+  for (int h = blockIdx.y * per; h < end; h++) {
+    bool key = h >= heads;
+    if (h == blockIdx.y * per) next = pairs_of<P>(key ? k : q, at_row(h), at, D / 2);
+    v = next;
+    if (h + 1 < end) next = pairs_of<P>(h + 1 >= heads ? k : q, at_row(h + 1), at, D / 2);
+    HeadNorm a = qn;
+    if (key) a = kn;
+    Pairs<P> w = {}, bias = {};
+    if (a.w) w = pairs_of<P>({a.w, 0}, 0, at, D / 2);
+    if (a.bias) bias = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
+    norm_head(v, a, w, bias, at, D);
+    turn_head(v, sn, cs);
+    u64 row = at_row(h);
+    Out y = key ? ky : qy;
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      u64 o = row + at + s * (D / 2);
+      if (P == 4) {
+        if (y.f) *(float4 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P], v.x[s][2 % P], v.x[s][3 % P]};
+        if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(v.x[s][0], v.x[s][1 % P]), bf16_pair(v.x[s][2 % P], v.x[s][3 % P])};
+      } else if (P == 2) {
+        if (y.f) *(float2 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P]};
+        if (y.h) *(u32 *)(y.h + o) = bf16_pair(v.x[s][0], v.x[s][1 % P]);
+      } else put(y, o, v.x[s][0]);
+    }
+  }
+}
+
+#define HEADS(D)                                                                                                                                                          \
+  KERNEL __launch_bounds__(256) k_heads_##D(const int *bind, Dim rows, int q_heads, int kv_heads, Out qy, Out ky, In q, In k, HeadNorm qn, HeadNorm kn, Turn r) { \
+    heads<D>(bind, rows, q_heads, kv_heads, qy, ky, q, k, qn, kn, r);                                                                                              \
+  }
+HEADS(64)
+HEADS(128)
+HEADS(256)
+
+// Attention of up to 16 rows in all: a warp per query, blocks of 8 of them per head,
+// whose warps bring 2 keys and values each. Heads of up to 256 values, a multiple of
+// 8: a lane holds 4 pairs. Norms and rotation, where there are any, are of q and k on
+// their way.
+KERNEL __launch_bounds__(256) k_attention_heads(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
+  __shared__ __align__(16) float ks[16][256], vs[16][256];
+  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, half = d / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.y * 8 + warp, at = lane * 4;
+  if (blockIdx.y * 8 >= total) {
+    grid_wait();
+    return;
+  }
+  u64 kv = h / (a.heads / a.kv_heads), t[3] = {(u64)min(i, total - 1), (u64)min(warp, total - 1), (u64)min(warp + 8, total - 1)};
+  Pairs<4> qw = {}, qb = {}, kw = {}, kb = {}, x[3], y[2];
+  float sn[3][4], cs[3][4];
+  double freqs[4];
+  int pos[3];
+  frequencies(r, at, freqs);
+#pragma unroll
+  for (int e = 0; e < 3; e++) pos[e] = r.freqs ? r.pos[t[e]] : 0;
+  if (qn.w) qw = pairs_of<4>({qn.w, 0}, 0, at, half);
+  if (kn.w) kw = pairs_of<4>({kn.w, 0}, 0, at, half);
+  if (qn.bias) qb = pairs_of<4>({qn.bias, 0}, 0, at, half);
+  if (kn.bias) kb = pairs_of<4>({kn.bias, 0}, 0, at, half);
+  int s = sequence_of_warp(start, ns, i), q0 = start[s], q1 = start[s + 1], lo = 0, hi = 0;
+  if (i < total && i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
+#pragma unroll
+  for (int e = 0; e < 3; e++) angles(r, freqs, pos[e], sn[e], cs[e]);
+  grid_wait();
+#pragma unroll
+  for (int e = 0; e < 3; e++) {
+    x[e] = pairs_of<4>(e ? k : q, e ? (t[e] * a.kv_heads + kv) * d : (t[e] * a.heads + h) * d, at, half);
+    if (e) y[e - 1] = pairs_of<4>(v, (t[e] * a.kv_heads + kv) * d, at, half);
+  }
+#pragma unroll
+  for (int e = 0; e < 3; e++) {
+    norm_head(x[e], e ? kn : qn, e ? kw : qw, e ? kb : qb, at, d);
+    turn_head(x[e], sn[e], cs[e]);
+  }
+#pragma unroll
+  for (int e = 0; e < 2; e++)
+#pragma unroll
+    for (int p = 0; p < 2; p++) {
+      *(float4 *)&ks[warp + 8 * e][p * 128 + at] = *(const float4 *)x[e + 1].x[p];
+      *(float4 *)&vs[warp + 8 * e][p * 128 + at] = *(const float4 *)y[e].x[p];
+    }
+  __syncthreads();
+  if (i >= total) return;
+  // Products with 16 keys. Lanes then exchange them: lanes 2j and 2j + 1 get key j's sum.
+  float sc[16];
+#pragma unroll
+  for (int j = 0; j < 16; j++) {
+    sc[j] = 0;
+    if (j < total)
+#pragma unroll
+      for (int p = 0; p < 2; p++) {
+        float4 u = *(const float4 *)&ks[j][p * 128 + at];
+        sc[j] += x[0].x[p][0] * u.x + x[0].x[p][1] * u.y + x[0].x[p][2] * u.z + x[0].x[p][3] * u.w;
+      }
+  }
+#pragma unroll
+  for (int o = 16, n = 8; n; o >>= 1, n >>= 1)
+#pragma unroll
+    for (int j = 0; j < n; j++) {
+      bool upper = lane & o;
+      float mine = upper ? sc[j + n] : sc[j], other = upper ? sc[j] : sc[j + n];
+      sc[j] = mine + __shfl_xor_sync(~0u, other, o);
+    }
+  int j = lane / 2 - q0;
+  float dot = sc[0] + __shfl_xor_sync(~0u, sc[0], 1), z = -INF;
+  if (j >= lo && j < hi) z = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j);
+  float top = warp_max(z), p = z == -INF ? 0 : expf(z - top), sum = warp_sum(p) / 2;
+  if (lse && lane == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
+  p = sum > 0 ? p / sum : 0;
+  float4 acc[2] = {};
+#pragma unroll
+  for (int u = 0; u < 16; u++) {
+    if (u >= total) break;
+    float w = __shfl_sync(~0u, p, 2 * u);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float4 g = *(const float4 *)&vs[u][e * 128 + at];
+      acc[e].x += w * g.x, acc[e].y += w * g.y, acc[e].z += w * g.z, acc[e].w += w * g.w;
+    }
+  }
+  if (at >= half) return;
+  float *to = out + ((u64)i * a.heads + h) * d + at;
+  *(float4 *)to = acc[0], *(float4 *)(to + half) = acc[1];
+}
