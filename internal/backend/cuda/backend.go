@@ -94,8 +94,13 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
-		for _, name := range codeKernels() {
-			if err := drv.setShared(b.funcs[name], codeShared); err != nil {
+		for _, name := range append(streamKernels(), attendRow(64), attendRow(128)) {
+			if err := drv.preferShared(b.funcs[name]); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
+		for _, name := range streamKernels() {
+			if err := drv.setShared(b.funcs[name], b.streamShared()); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}
