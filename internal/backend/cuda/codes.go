@@ -15,7 +15,7 @@ var streams = map[tensor.DType]struct {
 	stages int // pairs of them
 }{
 	tensor.F16: {512, 1040, 3}, tensor.BF16: {512, 1040, 3},
-	tensor.Q8_0: {512, 560, 4}, tensor.Q4_0: {1024, 592, 4}, tensor.Q4_1: {1024, 656, 4},
+	tensor.Q8_0: {1024, 1104, 3}, tensor.Q4_0: {1024, 592, 4}, tensor.Q4_1: {1024, 656, 4},
 	tensor.Q4_K: {1024, 592, 4}, tensor.Q6_K: {1024, 864, 3},
 }
 
@@ -38,19 +38,27 @@ func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, boo
 	if s.room == 0 || b.be.opts.OldCodes || b.be.inF32(p.K) || p.K%8 != 0 {
 		return stream{}, false
 	}
+	// Large matrices in 16 bits keep the memory busy without.
+	if (t == tensor.F16 || t == tensor.BF16) && pairs*p.K > 8<<20 {
+		return stream{}, false
+	}
 	parts := (p.K + s.values - 1) / s.values
 	per := (parts + streamWarps - 1) / streamWarps // parts per warp
 	split := (parts + per - 1) / per
 	waves := (2*pairs*split + units*streamSums - 1) / (units * streamSums)
 	blocks := min(pairs, units*waves)
 	most := 2 * ((pairs + blocks - 1) / blocks) // rows of a block
-	shared := streamWarps*s.stages*2*s.room + most*(8+4*split)
+	stage, x := streamWarps*2*s.room, 0
 	switch {
 	case t != tensor.F16 && t != tensor.BF16:
-		shared += p.K / 32 * 72
+		x = p.K / 32 * 72
 	case norm:
-		shared += 4 * p.K
+		x = 4 * p.K
 	}
+	if per == 1 && x <= stage { // it lies in the last stage
+		x = 0
+	}
+	shared := s.stages*stage + x + most*(8+4*split)
 	return stream{split, blocks, shared}, shared <= b.be.streamShared()
 }
 

@@ -9,8 +9,8 @@
 // instruction cache yet costs more than what it computes.
 //
 // Codes: x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits:
-// dp4a multiplies four codes with one plane. A lane takes 32 values of a row (Q8_0:
-// 16): a block or a part of one.
+// dp4a multiplies four codes with one plane. A lane takes 32 values of a row: a block,
+// or a part of a block of 256.
 
 constexpr int STREAM_WARPS = 16;
 
@@ -18,10 +18,10 @@ constexpr int STREAM_WARPS = 16;
 // way. The host knows these numbers too (codes.go).
 template <int TYPE> struct Stream {
   static constexpr bool CODES = TYPE != BF16 && TYPE != F16;
-  static constexpr int VALUES = CODES && TYPE != Q8_0 ? 1024 : 512, LANE = VALUES / 32;
-  static constexpr int SIZE = TYPE == Q8_0 ? 16 * 34 : TYPE == Q4_0 ? 32 * 18 : TYPE == Q4_1 ? 32 * 20 : TYPE == Q4_K ? 4 * 144 : TYPE == Q6_K ? 4 * 210 : 1024;
+  static constexpr int VALUES = CODES ? 1024 : 512, LANE = VALUES / 32;
+  static constexpr int SIZE = TYPE == Q8_0 ? 32 * 34 : TYPE == Q4_0 ? 32 * 18 : TYPE == Q4_1 ? 32 * 20 : TYPE == Q4_K ? 4 * 144 : TYPE == Q6_K ? 4 * 210 : 1024;
   static constexpr int ROOM = (SIZE + 30) / 16 * 16; // its ends are moved out to multiples of 16
-  static constexpr int STAGES = TYPE == Q6_K || !CODES ? 3 : 4;
+  static constexpr int STAGES = TYPE == Q8_0 || TYPE == Q6_K || !CODES ? 3 : 4, STAGE = STREAM_WARPS * 2 * ROOM;
 };
 
 __device__ __forceinline__ int dot4(u32 a, u32 b, int c) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void put_codes(const RowCodes &x, int i, float4 v) {
 }
 
 // LaneCodes are the values of x that a lane multiplies, in the order of the codes: a
-// block, or a half of one (Q8_0), two halves (Q4_K) or four quarters (Q6_K).
+// block, two halves (Q4_K) or four quarters (Q6_K).
 struct LaneCodes {
   u32 high[8], low[8];
   float unit[4];
@@ -75,10 +75,7 @@ __device__ __forceinline__ void put4(u32 *to, uint4 u) { to[0] = u.x, to[1] = u.
 
 // Part i of x.
 template <int TYPE> __device__ __forceinline__ void lane_codes(LaneCodes &l, const RowCodes &x, int i) {
-  if (TYPE == Q8_0) {
-    put4(l.high, x.high[i % 2 * x.blocks + i / 2]), put4(l.low, x.low[i % 2 * x.blocks + i / 2]);
-    l.unit[0] = x.unit[i / 2];
-  } else if (TYPE == Q6_K) {
+  if (TYPE == Q6_K) {
     int b = i / 8 * 8 + i % 8 / 4 * 4, half = i % 4 / 2, at = i % 2;
 #pragma unroll
     for (int g = 0; g < 4; g++) {
@@ -156,8 +153,9 @@ template <int TYPE> __device__ __forceinline__ float dot_part(const u8 *row, u32
     }
     return y;
   }
-  at += TYPE == Q8_0 ? i / 2 * 34 : i * (TYPE == Q4_0 ? 18 : 20);
-  u32 c[4];
+  constexpr int WORDS = TYPE == Q8_0 ? 8 : 4;
+  at += i * (TYPE == Q8_0 ? 34 : TYPE == Q4_0 ? 18 : 20);
+  u32 c[WORDS];
   float d, m = 0;
   if (TYPE == Q4_1) {
     const u32 *p = (const u32 *)(row + at);
@@ -166,11 +164,11 @@ template <int TYPE> __device__ __forceinline__ float dot_part(const u8 *row, u32
     for (int e = 0; e < 4; e++) c[e] = p[1 + e];
   } else {
     d = half_to_float(*(const u16 *)(row + at));
-    words_at(c, row, at + 2 + (TYPE == Q8_0 ? 16 * (i % 2) : 0));
+    words_at(c, row, at + 2);
   }
   int h = 0, w = 0;
 #pragma unroll
-  for (int e = 0; e < 4; e++) {
+  for (int e = 0; e < WORDS; e++) {
     if (TYPE == Q8_0) h = dot4(c[e], x.high[e], h), w = dot4(c[e], x.low[e], w);
     else {
       u32 first = c[e] & 0x0f0f0f0fu, second = c[e] >> 4 & 0x0f0f0f0fu;
@@ -198,14 +196,18 @@ __device__ __forceinline__ void lane_values(float (&v)[16], const float *x, int 
 template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
   using S = Stream<TYPE>;
   constexpr int THREADS = 32 * STREAM_WARPS;
-  extern __shared__ __align__(16) u8 ring[]; // [STREAM_WARPS][STAGES][2][ROOM], x, addresses [rows], sums [rows][split]
-  grid_next();
+  extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], x, addresses [rows], sums [rows][split]
+  if (S::CODES) grid_next(); // not where the memory is the limit: blocks would gather on some multiprocessors
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = STREAM_WARPS / p.split, group = warp / p.split, share = warp % p.split, pairs = p.glu ? p.n[0] : 0, blocks = p.k / 32;
   for (int i = 0; i < p.parts && !p.glu; i++) pairs += (p.n[i] + 1) / 2;
   int first = (u64)pairs * blockIdx.x / gridDim.x, mine = (int)((u64)pairs * (blockIdx.x + 1) / gridDim.x) - first; // pairs of this block
   int parts = (p.k + S::VALUES - 1) / S::VALUES, per = (parts + p.split - 1) / p.split, length = (int)row_bytes(TYPE, p.k);
-  u8 *stages = ring + warp * S::STAGES * 2 * S::ROOM, *rest = ring + STREAM_WARPS * S::STAGES * 2 * S::ROOM;
-  u64 *rows = (u64 *)(rest + (S::CODES ? 72 * blocks : p.norm ? 4 * p.k : 0));
+  // x lies in the last stage, which is the last to be asked for, where it fits there
+  // and is read only once.
+  int bytes = S::CODES ? 72 * blocks : p.norm ? 4 * p.k : 0;
+  bool inside = per == 1 && bytes <= S::STAGE;
+  u8 *stages = ring + warp * 2 * S::ROOM, *rest = ring + (S::STAGES - inside) * S::STAGE;
+  u64 *rows = (u64 *)(ring + S::STAGES * S::STAGE + (inside ? 0 : bytes));
   float *sums = (float *)(rows + 2 * mine);
 
   Pair end;
@@ -226,7 +228,7 @@ template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
       for (int r = 0; r < 2; r++) {
         u64 at = rows[2 * pair + r] + offset, low = at & ~15ull;
         int end = bytes > 0 ? (int)(at & 15) + bytes : 0;
-        u32 stage = smem_at(stages + (2 * to + r) * S::ROOM);
+        u32 stage = smem_at(stages + to * S::STAGE + r * S::ROOM);
 #pragma unroll
         for (int o = 0; o < S::ROOM; o += 512)
           if (o + 16 * lane < end) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + o + 16 * lane), "l"(low + o + 16 * lane) : "memory");
@@ -255,22 +257,25 @@ template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
   }
   LaneCodes codes;
   float values[16], acc[2] = {0, 0};
-  int stage = 0, at = group;
+  int stage = 0, at = group, count;
+  bool live;
   part = share;
+  auto take = [&]() { // the lane's values of x
+    count = min(S::VALUES, p.k - part * S::VALUES), live = lane * S::LANE < count;
+    if constexpr (!S::CODES) lane_values(values, plain + part * S::VALUES, count);
+    else if (live) lane_codes<TYPE>(codes, x, part * 32 + lane);
+  };
+  take();
+  if (inside) __syncthreads();
 #pragma unroll 1
   for (int t = 0; t < turns; t++) {
-    int count = min(S::VALUES, p.k - part * S::VALUES);
-    bool live = lane * S::LANE < count;
-    if (t == 0 || per > 1) {
-      if constexpr (!S::CODES) lane_values(values, plain + part * S::VALUES, count);
-      else if (live) lane_codes<TYPE>(codes, x, part * 32 + lane);
-    }
+    if (per > 1) take();
     asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
     __syncwarp(); // the rows are there, and all lanes have read those before them
     fetch();
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      const u8 *row = stages + (2 * stage + r) * S::ROOM;
+      const u8 *row = stages + stage * S::STAGE + r * S::ROOM;
       if constexpr (S::CODES) {
         if (live) acc[r] += dot_part<TYPE>(row, (u32)rows[2 * at + r] + part * S::SIZE & 15, lane, codes);
       } else {
