@@ -27,8 +27,8 @@ type Options struct {
 	F32  bool // products in f32; otherwise operands are rounded to bf16
 	// Narrow rounds the operands of narrow products too: tests have no others.
 	Narrow bool
-	// OldCodes multiplies single rows of blocks of codes in f32 at the default
-	// precision too, so that gpubench can measure both kernels.
+	// OldCodes multiplies single rows by the kernels in f32 at the default precision
+	// too, so that gpubench can measure both kernels.
 	OldCodes bool
 }
 
