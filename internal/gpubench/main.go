@@ -65,7 +65,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds at most")
 	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
 	flag.IntVar(&b.tokens, "tokens", 0, "tokens per run at most; 0 for the device's default")
-	flag.BoolVar(&b.oldCodes, "old-codes", false, "on a card, decode Q8_0, Q4_0 and Q4_1 by the kernels in f32")
+	flag.BoolVar(&b.oldCodes, "old-codes", false, "on a card, decode one sequence by the kernels in f32")
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS", "train SEQSxTOKENS", "soak CALLS" or "gemm MxNxK"; may be repeated`)
 	flag.Parse()
 	remove, err := b.prepare()

@@ -49,10 +49,13 @@ func blocks() []Case {
 	}
 	plain := func(_ *Bench, _ string, x *graph.Value) *graph.Value { return x }
 	group := graph.AttentionAttr{Heads: 6, KVHeads: 2, HeadDim: 32, Causal: true}
+	wide := graph.AttentionAttr{Heads: 3, KVHeads: 1, HeadDim: 64, Causal: true}
 	odd := graph.AttentionAttr{Heads: 3, KVHeads: 3, HeadDim: 24, Causal: true}
 	rope := graph.RopeAttr{HeadDim: 32, RotDim: 32, Base: 1e4, Scale: 1, Interleaved: true}
 	oddRope := graph.RopeAttr{HeadDim: 24, RotDim: 16, Base: 1e4, Scale: 1}
+	wideRope := graph.RopeAttr{HeadDim: 64, RotDim: 64, Base: 1e4, Scale: 1}
 	return []Case{
+		{Name: "block f16, heads of 64", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q8_0, wide, summed, turned(wideRope))},
 		{Name: "block f16", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q4_1, group, summed, turned(rope))},
 		{Name: "block q8_0", NoGrad: true, Tol: 1e-2, Build: half(tensor.Q8_0, tensor.Q4_0, group, twice, turned(rope))},
 		{Name: "block f32, odd heads", NoGrad: true, Tol: 1e-4, Build: half(tensor.F32, tensor.F32, odd, summed, turned(oddRope))},

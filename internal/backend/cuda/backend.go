@@ -27,8 +27,8 @@ type Options struct {
 	F32  bool // products in f32; otherwise operands are rounded to bf16
 	// Narrow rounds the operands of narrow products too: tests have no others.
 	Narrow bool
-	// OldCodes multiplies single rows of blocks of codes in f32 at the default
-	// precision too, so that gpubench can measure both kernels.
+	// OldCodes multiplies single rows by the kernels in f32 at the default precision
+	// too, so that gpubench can measure both kernels.
 	OldCodes bool
 }
 
@@ -94,8 +94,13 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", t.name(), err)
 			}
 		}
-		for _, name := range codeKernels() {
-			if err := drv.setShared(b.funcs[name], codeShared); err != nil {
+		for _, name := range append(streamKernels(), attendRow(64), attendRow(128)) {
+			if err := drv.preferShared(b.funcs[name]); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
+		for _, name := range streamKernels() {
+			if err := drv.setShared(b.funcs[name], b.streamShared()); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}

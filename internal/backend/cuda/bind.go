@@ -6,6 +6,7 @@ import (
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
 )
 
 // binder turns the steps of a plan into launches.
@@ -64,7 +65,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	for pass := range 2 {
 		b.launches = b.launches[:0]
-		b.launch("k_transfer", [3]int{transferBlocks, len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs))
+		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.In, p.Graph.Max), len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs))
 		for i := range p.Steps {
 			s := &p.Steps[i]
 			e.begins = append(e.begins, len(b.launches))
@@ -80,7 +81,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 		}
 		e.begins = append(e.begins, len(b.launches))
 		if len(outputs) > 0 {
-			b.launch("k_transfer", [3]int{transferBlocks, len(outputs), 1}, 256, address(0), e.hostAt(0), out, len(outputs))
+			b.launch("k_transfer", [3]int{transferBlocks(e.lanes.Out, p.Graph.Max), len(outputs), 1}, 256, address(0), e.hostAt(0), out, len(outputs))
 		}
 		if b.Failed != nil {
 			return b.Failed
@@ -101,8 +102,15 @@ func (b *binder) startEarly() {
 	}
 }
 
-// transferBlocks is the number of blocks per value that travels.
-const transferBlocks = 16
+// transferBlocks is the number of blocks per value that travels: a word per thread,
+// and at most 16.
+func transferBlocks(values []device.Travels, most tensor.Bind) int {
+	blocks := int64(1)
+	for i := range values {
+		blocks = max(blocks, min(16, (values[i].Size(most)/4+255)/256))
+	}
+	return int(blocks)
+}
 
 // travels is one value on its way; the layout is Part's in transfer.cu.
 type travels struct {

@@ -7,33 +7,75 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// Products of a single row from blocks of 32 codes (codes.cu): weights come into
-// shared memory in stages, and x is rounded to 15 bits per block, in two planes.
-const (
-	codeStages = 3        // CODE_STAGES
-	codeShared = 96 << 10 // bytes that a block may take; every card that is accepted has 99 KiB
-)
-
-// codeRooms are the bytes of one row of a stage by type: ROOM in codes.cu.
-var codeRooms = map[tensor.DType]int{tensor.Q8_0: 32*34 + 32, tensor.Q4_0: 64*18 + 32, tensor.Q4_1: 64*20 + 32}
-
-// codesShared is the dynamic shared memory of the kernel for rows of k values: stages
-// of two rows for 8 warps, then x.
-func codesShared(t tensor.DType, k int) int { return 8*codeStages*2*codeRooms[t] + k/32*72 }
-
-// byCodes reports whether a single row is multiplied on integers. In f32, and for
-// narrow rows, it is not rounded.
-func (b *binder) byCodes(p *device.Products) bool {
-	t := b.DType(p.Nodes[0].In[1])
-	return codeRooms[t] > 0 && !b.be.opts.OldCodes && !b.be.inF32(p.K) && codesShared(t, p.K) <= codeShared
+// streams are the types of weights whose rows a single row of x meets in shared
+// memory, as Stream in codes.cu.
+var streams = map[tensor.DType]struct {
+	values int // of a row that a warp takes at a time
+	room   int // bytes of them
+	stages int // pairs of them
+}{
+	tensor.F16: {512, 1040, 3}, tensor.BF16: {512, 1040, 3},
+	tensor.Q8_0: {1024, 1104, 3}, tensor.Q4_0: {1024, 592, 4}, tensor.Q4_1: {1024, 656, 4},
+	tensor.Q4_K: {1024, 592, 4}, tensor.Q6_K: {1024, 864, 3},
 }
 
-// codeKernels are the kernels that need more shared memory than a launch may have
+const (
+	streamWarps = 16   // STREAM_WARPS
+	streamSums  = 2048 // sums of parts of rows that a block holds
+	// mostShared is half of the shared memory of a multiprocessor of compute capability
+	// 9.0: two kernels fit. leastShared is what a block may take on other cards.
+	mostShared, leastShared = 112 << 10, 98 << 10
+)
+
+// stream is how a single row is multiplied with streamed weights.
+type stream struct{ split, blocks, shared int }
+
+// streamed is that of a step with so many pairs of rows. In f32, for narrow rows, and
+// where a block cannot hold what it needs, there is none.
+func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, bool) {
+	t := b.DType(p.Nodes[0].In[1])
+	s, units := streams[t], b.be.drv.describe().Units
+	if s.room == 0 || b.be.opts.OldCodes || b.be.inF32(p.K) || p.K%8 != 0 {
+		return stream{}, false
+	}
+	// Large matrices in 16 bits keep the memory busy without.
+	if (t == tensor.F16 || t == tensor.BF16) && pairs*p.K > 8<<20 {
+		return stream{}, false
+	}
+	parts := (p.K + s.values - 1) / s.values
+	per := (parts + streamWarps - 1) / streamWarps // parts per warp
+	split := (parts + per - 1) / per
+	waves := (2*pairs*split + units*streamSums - 1) / (units * streamSums)
+	blocks := min(pairs, units*waves)
+	most := 2 * ((pairs + blocks - 1) / blocks) // rows of a block
+	stage, x := streamWarps*2*s.room, 0
+	switch {
+	case t != tensor.F16 && t != tensor.BF16:
+		x = p.K / 32 * 72
+	case norm:
+		x = 4 * p.K
+	}
+	if per == 1 && x <= stage { // it lies in the last stage
+		x = 0
+	}
+	shared := s.stages*stage + x + most*(8+4*split)
+	return stream{split, blocks, shared}, shared <= b.be.streamShared()
+}
+
+// streamShared are the bytes of shared memory that a block may take.
+func (b *Backend) streamShared() int {
+	if b.wgmma {
+		return mostShared
+	}
+	return leastShared
+}
+
+// streamKernels are the kernels that need more shared memory than a launch may have
 // unasked.
-func codeKernels() []string {
+func streamKernels() []string {
 	var names []string
-	for t := range codeRooms {
-		names = append(names, "k_codes_"+strings.ToLower(t.String()))
+	for t := range streams {
+		names = append(names, "k_stream_"+strings.ToLower(t.String()))
 	}
 	return names
 }

@@ -243,3 +243,4 @@ func (f *fake) tensorMap(at address, rows, cols, box int) (tensorMap, error) {
 }
 
 func (f *fake) setShared(function, int) error { return nil }
+func (f *fake) preferShared(function) error   { return nil }

@@ -291,6 +291,12 @@ func (d *libcuda) setShared(f function, bytes int) error {
 	return d.call("cuFuncSetAttribute", uintptr(f), maxDynamicShared, uintptr(bytes))
 }
 
+// preferShared asks for as much shared memory and as little cache as there is.
+func (d *libcuda) preferShared(f function) error {
+	const preferredCarveout, percent = 9, 100
+	return d.call("cuFuncSetAttribute", uintptr(f), preferredCarveout, percent)
+}
+
 // record captures launches on the stream as a graph.
 func (d *libcuda) record(launches []launch) (list, error) {
 	const threadLocal = 1

@@ -178,28 +178,31 @@ func (b *binder) one(p *device.Products) {
 	if p.Gated {
 		pairs = n[0]
 	}
+	norm := b.RowNorm(p)
+	ends, slots, kv := b.RowEnds(p)
+	launch := func(kernel string, blocks, threads, shared, split int) {
+		b.launch(kernel+b.name(p), [3]int{blocks, 1, 1}, threads, norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
+			each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
+			each3(parts, func(i int) address { return ends[i].Y }),
+			each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
+			each3(parts, func(i int) address { return ends[i].Cache }),
+			slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
+			n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p))
+		b.launches[len(b.launches)-1].shared = shared
+	}
+	if s, ok := b.streamed(p, pairs, norm.Kind > 0); ok {
+		launch("k_stream_", s.blocks, 32*streamWarps, s.shared, s.split)
+		return
+	}
 	// Warps of a pair share k until every unit has 16 warps.
-	units, split := b.be.drv.describe().Units, 1
+	units, split, shared := b.be.drv.describe().Units, 1, 0
 	for split < 8 && pairs*split < 16*units && p.K/split >= 512 {
 		split *= 2
 	}
-	norm := b.RowNorm(p)
-	ends, slots, kv := b.RowEnds(p)
-	kernel, shared := "k_one_", 0
 	if norm.Kind > 0 {
 		shared = 4 * p.K
 	}
-	if b.byCodes(p) {
-		kernel, shared = "k_codes_", codesShared(b.DType(p.Nodes[0].In[1]), p.K)
-	}
-	b.launch(kernel+b.name(p), [3]int{min((pairs*split+7)/8, 2*units), 1, 1}, 256, norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
-		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
-		each3(parts, func(i int) address { return ends[i].Y }),
-		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
-		each3(parts, func(i int) address { return ends[i].Cache }),
-		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
-		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p))
-	b.launches[len(b.launches)-1].shared = shared
+	launch("k_one_", min((pairs*split+7)/8, 2*units), 256, shared, split)
 }
 
 // merges are the steps of a single row that take in their neighbours.

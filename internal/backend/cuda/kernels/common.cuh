@@ -44,12 +44,19 @@ __device__ __forceinline__ u32 bf16_pair(float lo, float hi) {
 }
 
 // Waits until what was launched before has ended; what is launched next may then
-// begin. Every kernel calls it before it reads or writes what others do. Weights
-// and sizes may be read before: a kernel begins when all blocks of the one before
-// it have come here, so the one before that, and the inputs, are complete.
+// begin. Every kernel calls it before it reads or writes what others do. Weights,
+// sizes and inputs may be read before.
 __device__ __forceinline__ void grid_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// What is launched next may begin at once, and read weights, sizes and inputs: inputs
+// are complete, because the first kernel behind them begins when they are.
+__device__ __forceinline__ void grid_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 

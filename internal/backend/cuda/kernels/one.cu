@@ -113,20 +113,22 @@ template <int TYPE> __device__ __forceinline__ Pair pair_at(const One &p, int i)
   return a;
 }
 
-// What becomes of two sums, by one thread.
-__device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, float v) {
+__device__ __noinline__ float act_one(int kind, float x) { return act(kind, x); }
+
+// What becomes of two sums, by one thread; sn and cs are of the angle by which they
+// rotate.
+__device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, float v, float sn, float cs) {
   int r0 = a.r[0], r1 = a.r[1], n = p.n[a.part];
   if (p.glu) {
     if (p.bias[0]) u += p.bias[0][r0];
     if (p.bias[1]) v += p.bias[1][r0];
-    p.y[0][r0] = act(p.act, u) * v;
+    p.y[0][r0] = act_one(p.act, u) * v;
     return;
   }
   if (const float *bias = p.bias[a.part]) u += bias[r0], v += bias[r1];
-  if (p.act >= 0) u = act(p.act, u), v = act(p.act, v);
+  if (p.act >= 0) u = act_one(p.act, u), v = act_one(p.act, v);
   if (a.turn >= 0) {
-    float sn, cs, x = u;
-    angle(p.turn[a.part], 0, a.turn, sn, cs);
+    float x = u;
     u = x * cs - v * sn, v = v * cs + x * sn;
   }
   if (r0 == r1) v = u;
@@ -138,49 +140,63 @@ __device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, f
   }
 }
 
-// x + add, normed, handed to put by fours of k. k is a multiple of 4 and at most
-// 8192; all loads are under way before the first store.
-template <class PUT> __device__ __forceinline__ void normed(const One &p, PUT put) {
-  float4 v[8];
-  float mean = 0, sq = 0;
+// x + add, normed where there is a norm, handed to put by fours of k, a multiple of 4;
+// at most 8192 where there is a norm. Weights are asked for before the kernels before
+// this one have ended; all loads are under way before the first store.
+template <int THREADS, class PUT> __device__ __forceinline__ void normed(const One &p, PUT put) {
+  constexpr int PER = 2048 / THREADS;
+#pragma unroll 1
+  for (int base = 4 * threadIdx.x; base < p.k || base < 4 * THREADS; base += 8192) {
+    float4 v[PER], gain[PER];
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = 4 * (threadIdx.x + 256 * e);
-    v[e] = {0, 0, 0, 0};
-    if (i >= p.k) break;
-    v[e] = *(const float4 *)(p.x + i);
-    if (p.add) {
-      float4 u = *(const float4 *)(p.add + i);
-      v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
+    for (int e = 0; e < PER; e++) {
+      int i = base + 4 * THREADS * e;
+      gain[e] = p.norm && i < p.k ? *(const float4 *)(p.nw + i) : float4{0, 0, 0, 0};
     }
-    mean += v[e].x + v[e].y + v[e].z + v[e].w;
-  }
-  mean = p.norm == 2 ? block_sum(mean) / p.k : 0;
+    grid_wait();
+    float mean = 0, sq = 0, rstd = 1;
 #pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = 4 * (threadIdx.x + 256 * e);
-    if (i >= p.k) break;
-    if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
-    v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
-    sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
-  }
-  float rstd = 1 / sqrtf(block_sum(sq) / p.k + p.eps);
-#pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = 4 * (threadIdx.x + 256 * e);
-    if (i >= p.k) break;
-    float4 g = *(const float4 *)(p.nw + i), r = {v[e].x * rstd * (g.x + p.offset), v[e].y * rstd * (g.y + p.offset), v[e].z * rstd * (g.z + p.offset), v[e].w * rstd * (g.w + p.offset)};
-    if (p.nb) {
-      float4 b = *(const float4 *)(p.nb + i);
-      r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
+    for (int e = 0; e < PER; e++) {
+      int i = base + 4 * THREADS * e;
+      v[e] = {0, 0, 0, 0};
+      if (i >= p.k) break;
+      v[e] = *(const float4 *)(p.x + i);
+      if (p.add) {
+        float4 u = *(const float4 *)(p.add + i);
+        v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
+      }
+      mean += v[e].x + v[e].y + v[e].z + v[e].w;
     }
-    put(i, r);
+    mean = p.norm == 2 ? block_sum(mean) / p.k : 0;
+    if (p.norm) {
+#pragma unroll
+      for (int e = 0; e < PER; e++) {
+        int i = base + 4 * THREADS * e;
+        if (i >= p.k) break;
+        if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
+        v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
+        sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+      }
+      rstd = 1 / sqrtf(block_sum(sq) / p.k + p.eps);
+    }
+#pragma unroll
+    for (int e = 0; e < PER; e++) {
+      int i = base + 4 * THREADS * e;
+      if (i >= p.k) break;
+      float4 g = gain[e], r = v[e];
+      if (p.norm) r = {r.x * rstd * (g.x + p.offset), r.y * rstd * (g.y + p.offset), r.z * rstd * (g.z + p.offset), r.w * rstd * (g.w + p.offset)};
+      if (p.nb) {
+        float4 b = *(const float4 *)(p.nb + i);
+        r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
+      }
+      put(i, r);
+    }
   }
 }
 
 // The same into shared memory.
 __device__ __forceinline__ void own_norm(const One &p, float *xs) {
-  normed(p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
+  normed<256>(p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
   __syncthreads();
 }
 
@@ -209,8 +225,8 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
   else if (p.early)
     for (u64 o = at * 128; o < row_bytes(TYPE, p.k); o += step * 128)
       for (int r = 0; r < 2; r++) asm volatile("prefetch.global.L2 [%0];" ::"l"(a.w[r] + o));
-  if (p.early) grid_wait();
   if (p.norm) own_norm(p, xs);
+  else if (p.early) grid_wait();
   const float *xf = p.norm ? xs : p.x;
   const float4 *x = (const float4 *)xf;
 
@@ -279,7 +295,11 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
       if (share == 0)
         for (int s = 1; s < p.split; s++) acc[0] += sums[warp + s][0], acc[1] += sums[warp + s][1];
     }
-    if (lane == 0 && share == 0 && a.live) end_pair(p, a, acc[0], acc[1]);
+    if (lane == 0 && share == 0 && a.live) {
+      float sn = 0, cs = 1;
+      if (a.turn >= 0) angle(p.turn[a.part], 0, a.turn, sn, cs);
+      end_pair(p, a, acc[0], acc[1], sn, cs);
+    }
   }
 }
 

@@ -26,7 +26,7 @@ KERNEL k_sample_best(const int *bind, Dim rows, int n, Best *best, const float *
   const float *x = logits + (u64)r * n;
   u64 top = 0;
   int bad = 0;
-#pragma unroll 4
+#pragma unroll 8
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     float v = x[i];
     if (v != v || v == INF) bad = 1;
@@ -203,9 +203,13 @@ KERNEL __launch_bounds__(1024) k_sample(const int *bind, Dim rows, int n, int *i
   if (r >= size(rows, bind)) return;
   u64 top = 0;
   int bad = 0;
-  for (int i = 0; i < parts; i++) {
+  for (int i = threadIdx.x % 32; i < parts; i += 32) {
     Best b = best[r * parts + i];
     top = max(top, b.key), bad |= b.bad != 0;
+  }
+  for (int o = 16; o; o >>= 1) {
+    top = max(top, __shfl_xor_sync(~0u, top, o));
+    bad |= __shfl_xor_sync(~0u, bad, o);
   }
   const float *h = how + r * HOW;
   float temperature = h[TEMPERATURE], share = h[TOP_P], least = h[MIN_P];

@@ -14,17 +14,25 @@ struct Part {
 // sizes are the bound ones in host memory; bind is where all other kernels read
 // them. A grid row per part, in words of 4 bytes.
 KERNEL k_transfer(int *bind, const int *sizes, const Part *parts, int n) {
+  __shared__ int bound[3], changed;
   grid_wait();
-  if (bind && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < 3) bind[threadIdx.x] = sizes[threadIdx.x];
+  Part p = {};
+  if (blockIdx.y < n) p = parts[blockIdx.y];
+  // A read of host memory takes a microsecond: the first row, which most runs have, is
+  // asked for together with what says how much there is, and that once per block.
+  u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x, step = (u64)gridDim.x * blockDim.x, ahead = p.changes ? 0 : min((u64)p.bytes / 4, step);
+  u32 first = i < ahead ? ((const u32 *)p.from)[i] : 0;
+  if (threadIdx.x < 3) bound[threadIdx.x] = sizes[threadIdx.x];
+  if (threadIdx.x == 32) changed = p.changes ? p.changes[0] : -1;
+  __syncthreads();
+  if (bind && blockIdx.y == 0 && i < 3) bind[i] = bound[i];
   if (blockIdx.y >= n) return;
-  Part p = parts[blockIdx.y];
-  int changed = p.changes ? p.changes[0] : -1;
   if (changed >= 0) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < changed; i += gridDim.x * blockDim.x) ((int *)p.to)[p.changes[1 + 2 * i]] = p.changes[2 + 2 * i];
+    for (; i < changed; i += step) ((int *)p.to)[p.changes[1 + 2 * i]] = p.changes[2 + 2 * i];
     return;
   }
-  u64 words = (u64)size(p.rows, sizes) * p.bytes / 4;
-  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < words; i += (u64)gridDim.x * blockDim.x) ((u32 *)p.to)[i] = ((const u32 *)p.from)[i];
+  u64 words = (u64)size(p.rows, bound) * p.bytes / 4;
+  for (; i < words; i += step) ((u32 *)p.to)[i] = i < ahead ? first : ((const u32 *)p.from)[i];
 }
 
 // The card's clock in nanoseconds, after what was launched before.
