@@ -148,7 +148,7 @@ func (b *bench) one(i int, work string) error {
 	case scan(work, "prefill %d", &tokens):
 		what, seqs = "prefill", 1
 	case scan(work, "train %dx%d", &seqs, &tokens):
-		return b.train(work, seqs, tokens)
+		return b.train(i, work, seqs, tokens)
 	default:
 		return fmt.Errorf("expected embed SEQSxTOKENS, decode SEQS, prefill TOKENS, train SEQSxTOKENS, soak CALLS or gemm MxNxK")
 	}
@@ -252,28 +252,41 @@ func report(work string, times []float64, count float64, began time.Time) error 
 	return err
 }
 
-// train times the optimizer steps of a run of 12, without the first three.
-func (b *bench) train(work string, seqs, tokens int) error {
+// train times the optimizer steps of a run of 12, without the first three. A profile
+// is that of another run of 6.
+func (b *bench) train(i int, work string, seqs, tokens int) error {
 	began := time.Now()
+	times, err := b.steps(12, seqs, tokens, nil)
+	if err == nil {
+		err = report(work, times, float64(seqs*tokens), began)
+	}
+	if err != nil || b.profile == "" {
+		return err
+	}
+	rec := profile.NewRecorder(profile.Options{})
+	if _, err := b.steps(6, seqs, tokens, rec); err != nil {
+		return err
+	}
+	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
+}
+
+// steps trains some steps and returns the time of each behind the third.
+func (b *bench) steps(count, seqs, tokens int, rec *profile.Recorder) (times []float64, err error) {
 	out, err := os.MkdirTemp("", "gpubench")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(out)
 	cfg := hotpath.DefaultTrainConfig()
 	cfg.Model, cfg.Data, cfg.Out = b.path, []string{filepath.Join(b.path, "data.txt")}, filepath.Join(out, "run")
-	cfg.Steps, cfg.BatchTokens, cfg.SeqLen = 12, seqs*tokens, tokens
-	var times []float64
-	_, err = hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{Device: b.device, Precision: b.precision, OnStep: func(s hotpath.TrainStep) error {
+	cfg.Steps, cfg.BatchTokens, cfg.SeqLen = count, seqs*tokens, tokens
+	_, err = hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{Device: b.device, Precision: b.precision, Profile: rec, OnStep: func(s hotpath.TrainStep) error {
 		if s.Step > 3 {
 			times = append(times, s.Elapsed.Seconds())
 		}
 		return nil
 	}})
-	if err != nil {
-		return err
-	}
-	return report(work, times, float64(seqs*tokens), began)
+	return times, err
 }
 
 func scan(s, format string, to ...any) bool {
