@@ -71,10 +71,14 @@ func chooseTile(rows, k, units int, cols []int, gate, act bool) (best tile, spli
 	for _, t := range tiles {
 		blocks := t.tilesOf(rows, cols, gate)
 		for s := 1; s <= 8 && (s == 1 || !t.turns && blocks < units && blocks*s <= 2*units && steps >= 2*s); s *= 2 {
-			clocks := t.clocks((blocks*s+units-1)/units, (steps+s-1)/s, act)
+			places := units
+			if s > 2 && t.perUnit == 1 { // such clusters do not fit into every group of units
+				places = units * 7 / 8
+			}
+			clocks := t.clocks((blocks*s+places-1)/places, (steps+s-1)/s, act)
 			if s > 1 { // the sums of a cluster are added up
 				clocks += 2000 + t.rows*t.cols/8
-				if 2*blocks*s > units { // a full card has few places for whole clusters
+				if t.perUnit == 1 { // no other block multiplies meanwhile
 					clocks += 6000
 				}
 			}

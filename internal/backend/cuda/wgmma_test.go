@@ -14,7 +14,7 @@ func TestChooseTile(t *testing.T) {
 		cols    []int
 	}{
 		{64, 2048, []int{2048, 512, 512}}, {64, 8192, []int{2048}}, {640, 768, []int{768}}, {4096, 384, []int{384, 384, 384}},
-		{4096, 1536, []int{384}}, {4096, 2048, []int{8192}}, {131072, 384, []int{1536}}, {17, 64, []int{8}},
+		{512, 8192, []int{2048}}, {512, 2048, []int{2048}}, {512, 2048, []int{2048, 512, 512}}, {4096, 1536, []int{384}}, {4096, 2048, []int{8192}}, {131072, 384, []int{1536}}, {17, 64, []int{8}},
 	} {
 		tile, splits := chooseTile(c.rows, c.k, units, c.cols, false, false)
 		blocks := 0
@@ -27,6 +27,9 @@ func TestChooseTile(t *testing.T) {
 		}
 		if blocks > 2*units && splits > 1 {
 			t.Errorf("%d rows: %d blocks share k though they fill the card", c.rows, blocks)
+		}
+		if splits > 2 && blocks*splits > tile.perUnit*units*7/8 {
+			t.Errorf("%d rows: %d clusters of %d blocks do not run at the same time", c.rows, blocks, splits)
 		}
 		if tile.shared() > 227<<10/tile.perUnit {
 			t.Errorf("%s: %d bytes of shared memory, too many for %d blocks per unit", tile.name(), tile.shared(), tile.perUnit)
