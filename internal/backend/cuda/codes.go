@@ -44,6 +44,9 @@ func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, boo
 	}
 	parts := (p.K + s.values - 1) / s.values
 	per := (parts + streamWarps - 1) / streamWarps // parts per warp
+	if per > 1 { // no card has run it yet
+		return stream{}, false
+	}
 	split := (parts + per - 1) / per
 	waves := (2*pairs*split + units*streamSums - 1) / (units * streamSums)
 	blocks := min(pairs, units*waves)
