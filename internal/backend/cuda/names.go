@@ -6,7 +6,7 @@ package cuda
 //
 // sources: e9e0ca2c84706b8e2105a8e445bfbe210eb641676b25e07b7c922c753274461c
 var imageHashes = map[string]string{
-	"compute_80.ptx": "e2ffebddea4f68b123db5d0b7f6036b14873a9d13f715c9830ef6ed0613f1f8d",
+	"compute_80.ptx": "d33e04cd639d3dc5fddffa5fdde9df1d0832fc3c2ba3a8327318fb17ff5ff975",
 	"sm_80.cubin":    "e134bba34534956d1db546c02c47091764b0ee418b33d7ed5328d43c7b2a3244",
 	"sm_86.cubin":    "47e7784b5d9ec3a8ccf42abbae8b22f7b8eb9a96f58f90d37e443d17b58a0048",
 	"sm_89.cubin":    "22acbad36b835a77a1690c6e835ea31930318559ab35b078ebdc626a4f2bd6a4",
