@@ -42,12 +42,11 @@ func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, boo
 	if (t == tensor.F16 || t == tensor.BF16) && pairs*p.K > 8<<20 {
 		return stream{}, false
 	}
-	parts := (p.K + s.values - 1) / s.values
-	per := (parts + streamWarps - 1) / streamWarps // parts per warp
-	if per > 1 { // no card has run it yet
+	// A warp takes one part of a row: with more parts per warp no card has run it yet.
+	split := (p.K + s.values - 1) / s.values
+	if split > streamWarps {
 		return stream{}, false
 	}
-	split := (parts + per - 1) / per
 	waves := (2*pairs*split + units*streamSums - 1) / (units * streamSums)
 	blocks := min(pairs, units*waves)
 	most := 2 * ((pairs + blocks - 1) / blocks) // rows of a block
@@ -58,7 +57,7 @@ func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, boo
 	case norm:
 		x = 4 * p.K
 	}
-	if per == 1 && x <= stage { // it lies in the last stage
+	if x <= stage { // it lies in the last stage
 		x = 0
 	}
 	shared := s.stages*stage + x + most*(8+4*split)
