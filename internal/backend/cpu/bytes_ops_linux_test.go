@@ -25,7 +25,7 @@ func TestBytesOfOpsAreTouched(t *testing.T) {
 		precisions = append(precisions, F32)
 	}
 	for _, precision := range precisions {
-		be := openPaged(t, precision, 16<<20)
+		be := openPaged(t, precision)
 		for _, c := range optest.Cases() {
 			t.Run(string(precision)+"/"+c.Name, func(t *testing.T) { touchedByOp(t, be, c, optest.Forward, bind) })
 			if optest.Differentiable(c, bind) {
