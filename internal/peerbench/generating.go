@@ -11,7 +11,7 @@ const (
 	decodePrompt = 32
 	decodeSteps  = 32
 	longPrompt   = 4096 // tokens of a long context
-	longContext  = 4352 // that llama.cpp reserves for it
+	longContext  = 4352 // that is reserved for it
 )
 
 func prefill(tokens, reps int) Work {
@@ -47,6 +47,9 @@ func (p place) generating() []Group {
 	english := inputs{Model: smollm2}
 	long := decode(1)
 	long.Name, long.Lengths = fmt.Sprintf("decode after %d tokens", longPrompt), []int{longPrompt}
+	context := fmt.Sprint(longContext)
+	plain := p.llama("", smollm2, peerLead, context, "plain")
+	plain.Name = "llama.cpp, no flash attention"
 	const smollm2Title = "SmolLM2-135M-Instruct Q4_1"
 	out := []Group{
 		{
@@ -61,7 +64,7 @@ func (p place) generating() []Group {
 			Note:      "KV in f16 for both.",
 			Reference: p.reference(smollm2), Inputs: english,
 			Works:   []Work{long},
-			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead), p.llama("", smollm2, peerLead, fmt.Sprint(longContext))},
+			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead, "--context", context), p.llama("", smollm2, peerLead, context), plain},
 		},
 		p.sampling(smollm2, english),
 	}

@@ -28,6 +28,7 @@ import (
 type hotpathWorker struct {
 	threads         int
 	path, precision string
+	ctx             int              // most tokens of a sequence; 0: the engine chooses
 	others          []*hotpathWorker // on other numbers of threads
 	store           *weights.Store
 	model           *model.Model
@@ -45,6 +46,7 @@ func runWorker(args []string) (err error) {
 	path := f.String("model", "", "GGUF file or Hugging Face directory")
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
+	ctx := f.Int("context", 0, "most tokens of a sequence, 0 for the engine's own choice")
 	command := f.Bool("command", false, "measure the command that follows: its start and its memory")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -55,7 +57,7 @@ func runWorker(args []string) (err error) {
 	if err := isa.Err(); err != nil {
 		return err
 	}
-	w := &hotpathWorker{threads: *threads, now: time.Now}
+	w := &hotpathWorker{threads: *threads, ctx: *ctx, now: time.Now}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if *path != "" {
 		if err := w.open(*path, *precision); err != nil {
@@ -79,7 +81,7 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
 	costs := calib.Cached(max(1, w.backend.Caps().Workers))
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, KVType: engine.DefaultKVType(precision)})
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, KVType: engine.DefaultKVType(precision)})
 	return err
 }
 
@@ -93,7 +95,7 @@ func (w *hotpathWorker) on(threads int) (*hotpathWorker, error) {
 			return o, nil
 		}
 	}
-	o := &hotpathWorker{threads: threads}
+	o := &hotpathWorker{threads: threads, ctx: w.ctx}
 	w.others = append(w.others, o)
 	return o, o.open(w.path, w.precision)
 }

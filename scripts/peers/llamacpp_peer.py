@@ -1,6 +1,6 @@
-"""llamacpp_peer.py MODEL.gguf THREADS [CONTEXT]   a worker (see serve.py) on llama.cpp's own C API.
+"""llamacpp_peer.py MODEL.gguf THREADS [CONTEXT [plain]]   a worker (see serve.py) on llama.cpp's own C API.
 
-CONTEXT is how many tokens a sequence may have. Timed steps take given tokens and leave out sampling, as llama-bench does.
+CONTEXT is how many tokens a sequence may have; plain leaves out flash attention, which llama.cpp takes by itself. Timed steps take given tokens and leave out sampling, as llama-bench does.
 """
 import os, sys, time
 
@@ -34,8 +34,8 @@ def prompt_rows(batch, every=False):
 
 
 class Peer:
-    def __init__(self, path, threads, tokens):
-        self.threads, self.tokens = threads, tokens
+    def __init__(self, path, threads, tokens, plain):
+        self.threads, self.tokens, self.plain = threads, tokens, plain
         ll.llama_backend_init()
         self.model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_params())
         if not self.model:
@@ -52,6 +52,8 @@ class Peer:
             p.n_ctx, p.n_batch, p.n_seq_max = seqs * self.tokens, max(2048, self.tokens), seqs
             p.n_ubatch = self.tokens if embed else 512
             p.n_threads = p.n_threads_batch = self.threads
+            if self.plain:
+                p.flash_attn_type = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
             p.embeddings, p.pooling_type = embed, MEAN if embed else 0
             c = ll.llama_init_from_model(self.model, p)
             if not c:
@@ -129,7 +131,7 @@ def main():
     path, threads = sys.argv[1], int(sys.argv[2])
     quiet = ll.llama_log_callback(lambda level, text, data: None)
     ll.llama_log_set(quiet, None)
-    p = Peer(path, threads, int(sys.argv[3]) if len(sys.argv) > 3 else 1024)
+    p = Peer(path, threads, int(sys.argv[3]) if len(sys.argv) > 3 else 1024, sys.argv[4:] == ["plain"])
     info = ll.llama_print_system_info().decode()
     has = [name for name in ("AMX_INT8", "AVX512", "AVX2") if f"{name} = 1" in info]
     serve("llama.cpp", f"in llama-cpp-python {ll.__version__}", f"{has[0] if has else 'no vector extensions'}, {threads} threads",
