@@ -57,6 +57,7 @@ type Options struct {
 	// it: kernels are chosen by the length of the whole prompt, even if the prompt
 	// is run in several parts.
 	Invariant    bool
+	Fixed        bool // all workers take part in every run, even on a busy machine: for measurements
 	NoPrefix     bool // run every prompt whole, even if the KV cache holds its beginning: for measurements
 	Recorder     *profile.Recorder
 	CloseTimeout time.Duration // how long Close waits for runs in flight: CloseTimeout

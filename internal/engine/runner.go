@@ -55,6 +55,7 @@ func (e *Engine) open(p *model.Ports, out *graph.Value, o plan.BindOptions, labe
 	if !o.Serial && e.opts.Workers > 0 {
 		o.Workers = e.opts.Workers
 	}
+	o.Fixed = e.opts.Fixed
 	sess, err := start(o)
 	if err != nil {
 		return nil, err

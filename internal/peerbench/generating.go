@@ -82,6 +82,9 @@ func (p place) generating() []Group {
 		p.bandwidth("llama1b", "Llama 1B Q4_0", inputs{Model: q4, Random: true}),
 		p.starting("smollm2", smollm2Title, smollm2), p.starting("llama1b", "Llama 1B Q4_0", q4),
 		p.memory("smollm2", smollm2Title, smollm2), p.memory("llama1b-q4_0", "Llama 1B Q4_0", q4), p.memory("llama1b-q8_0", "Llama 1B Q8_0", q8))
+	minilm := inputs{Model: p.real("all-MiniLM-L6-v2")}
+	out = append(out, p.besideBusy("smollm2", smollm2Title, english, decode(1), worstLead)...)
+	out = append(out, p.besideBusy("minilm", "all-MiniLM-L6-v2, 8 x 64,", minilm, embed(8, 64, 4), floorBF16)...)
 	for _, t := range []struct{ name, note string }{
 		{"avx2", "HOTPATH_CPU=avx2 against llama.cpp built for AVX2, FMA and F16C."},
 		{"vnni", "HOTPATH_CPU=vnni against llama.cpp built for AVX-512 and its VNNI, without tiles."},

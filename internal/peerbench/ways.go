@@ -76,12 +76,23 @@ func alone(h how) how {
 // samplings are the ways to choose tokens.
 var samplings = map[string]sample.Params{"greedy": {}, "drawn": {Temperature: 0.8, TopK: 40, Seed: 1}}
 
-// way finds a way by its name: a sampling of so many steps; a mode of sharing a batch; "threads=1", hotpath
-// on so many threads; or "f32=2", so many threads at what the machine does at
-// most in a compute class.
+// way finds a way by its name: a sampling of so many steps; a mode of sharing a batch;
+// "threads=1", hotpath on so many threads; "fixed=1", on so many threads that take part in
+// every run, on any core; "f32=2", so many threads at what the machine does at most
+// in a compute class; or "default".
 func (w *hotpathWorker) way(name string, steps int) (how, error) {
 	if p, ok := samplings[name]; ok {
 		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(steps, p)(batch) }, nil
+	}
+	work := func(w *hotpathWorker) how {
+		run := w.embedBatch
+		if steps > 0 {
+			run = w.decodeBatch(steps, sample.Params{})
+		}
+		return func(batch [][]int32, _ int) (float64, float64, error) { return run(batch) }
+	}
+	if name == "default" {
+		return work(w), nil
 	}
 	kind, count, counted := strings.Cut(name, "=")
 	if !counted {
@@ -97,8 +108,15 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 	}
 	var h how
 	switch kind {
+	case "fixed":
+		other, err := w.on(threads, true)
+		if err != nil {
+			return nil, err
+		}
+		other.dst = w.dst
+		return work(other), nil
 	case "threads":
-		other, err := w.on(threads)
+		other, err := w.on(threads, false)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +136,7 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 			return ceiling.NewRoof(context.Background()).FLOPs(kind, threads) / 1e9, 1, nil
 		}
 	default:
-		return nil, fmt.Errorf("way %q, expected greedy, drawn, auto, fine, coarse, threads=N, f32=N or bf16=N", name)
+		return nil, fmt.Errorf("way %q, expected greedy, drawn, default, auto, fine, coarse, threads=N, fixed=N, f32=N or bf16=N", name)
 	}
 	if threads == 1 {
 		h = alone(h)
@@ -142,6 +160,11 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 	if len(q.Batches) < 2 {
 		return fmt.Errorf("%d batches, expected one to warm up and one to measure", len(q.Batches))
 	}
+	alone, err := startBusy(w.beside)
+	if err != nil {
+		return err
+	}
+	defer alone()
 	calls := max(1, q.Calls)
 	began := w.now()
 	for k := 0; k <= calls || w.now().Sub(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
@@ -177,7 +200,7 @@ func (t *turn) addCall(amount, seconds float64, before, after engine.Stats) {
 		t.Ran.Fine++
 	case after.CoarseRuns > before.CoarseRuns+1:
 		t.Ran.Coarse++
-	default:
+	case after.CoarseRuns > before.CoarseRuns:
 		t.Ran.One++
 	}
 }

@@ -59,7 +59,9 @@ func TestWaysOfThreads(t *testing.T) {
 		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"threads=1"}},
 		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"fine"}},
 		request{Op: "embed", Batches: [][][]int32{batch, batch}, Ways: []string{"threads=none"}},
-		request{Op: "embed", Batches: [][][]int32{batch, batch}, Ways: []string{"f128=1"}})
+		request{Op: "embed", Batches: [][][]int32{batch, batch}, Ways: []string{"f128=1"}},
+		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"fixed=2"}},
+		request{Op: "vectors", Batches: [][][]int32{batch}, Ways: []string{"default"}})
 	for i, turn := range got[0].Turns {
 		if len(turn.Amount) != 2 || !(turn.Amount[0] > 0 && turn.Seconds[0] > 0) {
 			t.Errorf("way %d: %+v, expected two calls", i, turn)
@@ -67,6 +69,9 @@ func TestWaysOfThreads(t *testing.T) {
 	}
 	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || worst < 0.99999 {
 		t.Errorf("one thread against two: cosine %v, %v", worst, err)
+	}
+	if worst, err := worstCosine(got[5].Vectors, got[6].Vectors); err != nil || worst < 0.99999 {
+		t.Errorf("fixed threads against the engine's choice: cosine %v, %v", worst, err)
 	}
 	for i, name := range map[int]string{3: "threads=none", 4: "f128=1"} {
 		if !strings.Contains(got[i].Error, name) {

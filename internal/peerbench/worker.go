@@ -29,7 +29,9 @@ type hotpathWorker struct {
 	threads         int
 	path, precision string
 	ctx             int              // most tokens of a sequence; 0: the engine chooses
-	others          []*hotpathWorker // on other numbers of threads
+	fixed           bool             // all threads take part in every run
+	beside          int              // busy processes while ways take turns
+	others          []*hotpathWorker // on other numbers of threads, or fixed
 	store           *weights.Store
 	model           *model.Model
 	backend         plan.Backend
@@ -47,9 +49,14 @@ func runWorker(args []string) (err error) {
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
 	ctx := f.Int("context", 0, "most tokens of a sequence, 0 for the engine's own choice")
+	beside := f.Int("beside", 0, "busy processes that run while ways take turns")
+	spin := f.Bool("spin", false, "be a busy process until the input ends")
 	command := f.Bool("command", false, "measure the command that follows: its start and its memory")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if *spin {
+		return keepBusy(os.Stdin)
 	}
 	if *command {
 		return (&commandWorker{argv: f.Args()}).serve(os.Stdin, os.Stdout)
@@ -57,7 +64,7 @@ func runWorker(args []string) (err error) {
 	if err := isa.Err(); err != nil {
 		return err
 	}
-	w := &hotpathWorker{threads: *threads, ctx: *ctx, now: time.Now}
+	w := &hotpathWorker{threads: *threads, ctx: *ctx, beside: *beside, now: time.Now}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if *path != "" {
 		if err := w.open(*path, *precision); err != nil {
@@ -81,21 +88,21 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
 	costs := calib.Cached(max(1, w.backend.Caps().Workers))
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, KVType: engine.DefaultKVType(precision)})
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, Fixed: w.fixed, KVType: engine.DefaultKVType(precision)})
 	return err
 }
 
 // on is this worker, or another in its process, on so many threads.
-func (w *hotpathWorker) on(threads int) (*hotpathWorker, error) {
-	if threads == w.threads {
+func (w *hotpathWorker) on(threads int, fixed bool) (*hotpathWorker, error) {
+	if threads == w.threads && fixed == w.fixed {
 		return w, nil
 	}
 	for _, o := range w.others {
-		if o.threads == threads {
+		if o.threads == threads && o.fixed == fixed {
 			return o, nil
 		}
 	}
-	o := &hotpathWorker{threads: threads, ctx: w.ctx}
+	o := &hotpathWorker{threads: threads, fixed: fixed, ctx: w.ctx}
 	w.others = append(w.others, o)
 	return o, o.open(w.path, w.precision)
 }
