@@ -84,12 +84,15 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 	if p, ok := samplings[name]; ok {
 		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(steps, p)(batch) }, nil
 	}
-	work := func(w *hotpathWorker) how {
-		run := w.embedBatch
+	work := func(other *hotpathWorker) how {
+		run := other.embedBatch
 		if steps > 0 {
-			run = w.decodeBatch(steps, sample.Params{})
+			run = other.decodeBatch(steps, sample.Params{})
 		}
-		return func(batch [][]int32, _ int) (float64, float64, error) { return run(batch) }
+		return func(batch [][]int32, _ int) (float64, float64, error) {
+			other.dst = w.dst
+			return run(batch)
+		}
 	}
 	if name == "default" {
 		return work(w), nil
@@ -113,17 +116,13 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 		if err != nil {
 			return nil, err
 		}
-		other.dst = w.dst
 		return work(other), nil
 	case "threads":
 		other, err := w.on(threads, false)
 		if err != nil {
 			return nil, err
 		}
-		h = func(batch [][]int32, _ int) (float64, float64, error) {
-			other.dst = w.dst
-			return other.embedBatch(batch)
-		}
+		h = work(other)
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {
 			switch {

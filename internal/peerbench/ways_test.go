@@ -36,7 +36,7 @@ func TestWorkerGoesFromWayToWay(t *testing.T) {
 			t.Errorf("way %d: %+v, expected the batches of 13 and 7 tokens", i, turn)
 		}
 	}
-	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || worst < 0.99999 {
+	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || !(worst >= 0.99999) {
 		t.Errorf("coarse against fine: cosine %v, %v", worst, err)
 	}
 	if !strings.Contains(got[3].Error, "sideways") {
@@ -67,10 +67,10 @@ func TestWaysOfThreads(t *testing.T) {
 			t.Errorf("way %d: %+v, expected two calls", i, turn)
 		}
 	}
-	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || worst < 0.99999 {
+	if worst, err := worstCosine(got[1].Vectors, got[2].Vectors); err != nil || !(worst >= 0.99999) {
 		t.Errorf("one thread against two: cosine %v, %v", worst, err)
 	}
-	if worst, err := worstCosine(got[5].Vectors, got[6].Vectors); err != nil || worst < 0.99999 {
+	if worst, err := worstCosine(got[5].Vectors, got[6].Vectors); err != nil || !(worst >= 0.99999) {
 		t.Errorf("fixed threads against the engine's choice: cosine %v, %v", worst, err)
 	}
 	for i, name := range map[int]string{3: "threads=none", 4: "f128=1"} {
