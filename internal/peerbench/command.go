@@ -14,9 +14,14 @@ import (
 )
 
 // commandWorker measures a whole command: the time from its start to the first byte
-// of its output ("start"), the most memory that it held ("peak"), and what it held
+// of its output ("start"), the tokens that it generates for many prompts per second of
+// its whole life ("whole"), the most memory that it held ("peak"), and what it held
 // while it wrote ("steady"). The first run of a request warms up.
 type commandWorker struct{ argv []string }
+
+// What an argument stands for: the prompts of a request, and the tokens to generate
+// for each. A command may also read the prompts from its input, one per line.
+const textsArg, stepsArg = "{texts}", "{steps}"
 
 func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 	if len(w.argv) == 0 {
@@ -26,8 +31,13 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	return serve(in, out, hello{Peer: "hotpath"}, func(q request, a *answer) error {
+		texts := 0
+		if len(q.Batches) > 0 {
+			texts = len(q.Batches[0])
+		}
 		pick, ok := map[string]func(commandRun) (amount, seconds float64){
 			"start":  func(r commandRun) (float64, float64) { return 1, r.first.Seconds() },
+			"whole":  func(r commandRun) (float64, float64) { return float64(texts * q.Steps), r.whole.Seconds() },
 			"peak":   func(r commandRun) (float64, float64) { return r.peak, 1 },
 			"steady": func(r commandRun) (float64, float64) { return r.steady, 1 },
 		}[q.Op]
@@ -35,7 +45,7 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 			return fmt.Errorf("a command has no op %s", q.Op)
 		}
 		for i := range max(2, len(q.Batches)) {
-			r, err := w.runOnce(q.Op != "start")
+			r, err := w.runOnce(texts, q.Steps, q.Op == "peak" || q.Op == "steady")
 			if err != nil {
 				return err
 			}
@@ -50,14 +60,20 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 
 // commandRun is what one run took.
 type commandRun struct {
-	first        time.Duration // until its first output
+	first, whole time.Duration // until its first output, and its end
 	peak, steady float64       // resident MiB: the most, and the median from the first to the last output
 }
 
 // runOnce is one run of the command, which has to end well. Its memory is looked at
 // only where that is asked for, because looking takes time from it.
-func (w *commandWorker) runOnce(memory bool) (r commandRun, err error) {
-	cmd := exec.Command(w.argv[0], w.argv[1:]...)
+func (w *commandWorker) runOnce(texts, steps int, memory bool) (r commandRun, err error) {
+	numbers := strings.NewReplacer(textsArg, strconv.Itoa(texts), stepsArg, strconv.Itoa(steps))
+	var argv []string
+	for _, arg := range w.argv {
+		argv = append(argv, numbers.Replace(arg))
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin = strings.NewReader(promptLines(texts))
 	var said tail
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
@@ -85,7 +101,8 @@ func (w *commandWorker) runOnce(memory bool) (r commandRun, err error) {
 	if err == io.EOF {
 		err = nil
 	}
-	if err := errors.Join(err, cmd.Wait()); err != nil {
+	err = errors.Join(err, cmd.Wait())
+	if r.whole = time.Since(began); err != nil {
 		return r, fmt.Errorf("%s: %w: %s", w.argv[0], err, said.last())
 	}
 	if r.first == 0 {
@@ -111,4 +128,14 @@ func residentMiB(pid int) float64 {
 		}
 	}
 	return 0
+}
+
+// promptLines are different prompts of decodePrompt tokens or a few more or less, which
+// depends on the vocabulary.
+func promptLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "Letter %d: The ship had left the harbour in the morning, and when the wind came up from the west, the people on the shore could see that her captain\n", i+1)
+	}
+	return b.String()
 }

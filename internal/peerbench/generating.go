@@ -67,6 +67,7 @@ func (p place) generating() []Group {
 			Runners: []Runner{p.hotpath("hotpath", smollm2, worstLead, "--context", context), p.llama("", smollm2, peerLead, context), plain},
 		},
 		p.sampling(smollm2, english),
+		p.manyPrompts(smollm2Title, english),
 	}
 	for _, t := range []struct{ file, name string }{{"q4_0", "Q4_0"}, {"q4_k_m", "Q4_K_M"}, {"q8_0", "Q8_0"}} {
 		model := p.made("llama-1b-" + t.file + ".gguf")
@@ -129,6 +130,34 @@ func (p place) starting(name, title string, model string) Group {
 		Runners: p.commands(model, "per s", 1, 0),
 	}
 }
+
+// manyPrompts sets the whole command for many prompts against llama.cpp's, and against
+// its library, of which only decoding is timed.
+func (p place) manyPrompts(title string, in inputs) Group {
+	threads := fmt.Sprint(p.threads)
+	command := func(name string, argv ...string) Runner {
+		return Runner{Name: name, Argv: append([]string{selfPath, "worker", "--command"}, argv...)}
+	}
+	ours := command("hotpath run -f", filepath.Join("bin", "hotpath"), "run", "--threads", threads, "-m", in.Model,
+		"--raw", "--temp", "0", "--ignore-eos", "-n", stepsArg, "-f", "-")
+	theirs := command("llama-batched-bench", filepath.Join(p.cache, "llama-tools", "llama-batched-bench"), "-t", threads, "-m", in.Model,
+		"-c", fmt.Sprint(16*(decodePrompt+manySteps)), "-npp", fmt.Sprint(decodePrompt), "-ntg", stepsArg, "-npl", textsArg)
+	theirs.Peer = true
+	library := p.llama("", in.Model, 0)
+	library.Name, library.Op = "llama.cpp's library, decoding alone", "decode"
+	var works []Work
+	for _, texts := range []int{8, 16} {
+		works = append(works, Work{Name: fmt.Sprintf("%d prompts", texts), Op: "whole", Texts: texts, Lengths: []int{decodePrompt}, Steps: manySteps, Reps: 1})
+	}
+	return Group{
+		Name: "prompts", Title: "Many prompts by the command, " + title, Lead: "hotpath run -f",
+		Note:   fmt.Sprintf("Prompts of about %d tokens, %d generated for each. Tokens generated per second of the whole command: start, loading, prompts and decoding. llama-batched-bench does not choose tokens.", decodePrompt, manySteps),
+		Inputs: in, Works: works, Runners: []Runner{ours, theirs, library},
+	}
+}
+
+// manySteps are enough for the start to be a small part.
+const manySteps = 128
 
 // memory sets what the whole command holds against llama.cpp's.
 func (p place) memory(name, title string, model string) Group {

@@ -12,17 +12,17 @@ import (
 // Work is something that all engines of a group do.
 type Work struct {
 	Name    string
-	Op      string // embed, prefill, decode, or start, peak or steady of commands
+	Op      string // embed, prefill, decode, or start, whole, peak or steady of commands
 	Texts   int
 	Lengths []int   // in tokens; the texts take them in turn
-	Steps   int     // of decode
+	Steps   int     // of decode and whole: tokens per text
 	Cores   bool    // the calls of a turn have a core each: its rate is the mean of theirs
 	Reps    int     // timed batches of one turn
 	Seconds float64 // of turns in a round, where runners are paired; 0 for one turn
 }
 
 func (w Work) tokens() int {
-	if w.Op == "decode" {
+	if w.Op == "decode" || w.Op == "whole" {
 		return w.Texts * w.Steps
 	}
 	n := 0

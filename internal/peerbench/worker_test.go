@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -179,7 +180,7 @@ func TestCommandWorker(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		w := &commandWorker{argv: argv}
-		if err := w.serve(strings.NewReader(`{"op":"`+op+`"}`), &out); err != nil {
+		if err := w.serve(strings.NewReader(`{"op":"`+op+`","steps":5,"batches":[[[1],[2],[3]]]}`), &out); err != nil {
 			t.Fatal(err)
 		}
 		dec := json.NewDecoder(&out)
@@ -192,6 +193,12 @@ func TestCommandWorker(t *testing.T) {
 	lists := []string{os.Args[0], "-test.list", "TestCommandWorker"}
 	if a := ask("start", lists...); a.Error != "" || !slices.Equal(a.Amount, []float64{1}) || !(a.Seconds[0] > 0) {
 		t.Errorf("answer %+v, expected one timed start", a)
+	}
+	// It gets the numbers of the request, and a line per prompt.
+	counts := []string{"sh", "-c", `[ "$0 $1 $(wc -l)" = "3 5 3" ] && echo yes`, textsArg, stepsArg}
+	counts[0], _ = exec.LookPath("sh")
+	if a := ask("whole", counts...); a.Error != "" || !slices.Equal(a.Amount, []float64{15}) || !(a.Seconds[0] > 0) {
+		t.Errorf("answer %+v, expected 15 tokens", a)
 	}
 	for _, op := range []string{"peak", "steady"} { // a command so short may end before its memory is read
 		a := ask(op, lists...)

@@ -5,7 +5,7 @@
 #
 #   CACHE/venv         ONNX Runtime, OpenVINO, PyTorch, and llama.cpp built for this machine
 #   CACHE/llama-avx2   llama.cpp's libraries with kernels for AVX2, and in llama-vnni for AVX-512 with VNNI
-#   CACHE/llama-tools  llama-completion of the same source, for this machine
+#   CACHE/llama-tools  llama-completion and llama-batched-bench of the same source, for this machine
 #   CACHE/models       MiniLM as ONNX (f32, int8) and GGUF (Q8_0, f16), the shapes of EmbeddingGemma and of
 #                      Llama 1B (Q4_0, Q4_K_M and Q8_0) as GGUF
 #   MODELS             the real models (fetch_models.sh)
@@ -73,12 +73,14 @@ x86=(-DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON)
 kernels avx2 "${x86[@]}"
 kernels vnni "${x86[@]}" -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON
 
-if [ ! -x "$cache/llama-tools/llama-completion" ]; then
+if [ ! -x "$cache/llama-tools/llama-completion" ] || [ ! -x "$cache/llama-tools/llama-batched-bench" ]; then
   unpack
-  echo "peers: llama-completion into $cache/llama-tools"
-  build "$cache/build-tools" llama-completion -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF
+  echo "peers: llama-completion and llama-batched-bench into $cache/llama-tools"
   mkdir -p "$cache/llama-tools"
-  mv "$cache/build-tools/bin/llama-completion" "$cache/llama-tools/"
+  for tool in llama-completion llama-batched-bench; do
+    build "$cache/build-tools" "$tool" -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF
+    mv "$cache/build-tools/bin/$tool" "$cache/llama-tools/"
+  done
   rm -rf "$cache/build-tools"
 fi
 
