@@ -35,10 +35,10 @@ func (w *Scratch) draw(logits []float32, top float64, p Params, r float64) int32
 	}
 	w.countBins(logits, top)
 	cut := w.cut(logits, top, p)
-	if len(w.valuesFrom(logits, logitOf(cut))) > few {
+	if values := w.valuesFrom(logits, logitOf(cut)); len(values) > few {
 		scale := 1 / temperature
-		sum := w.massFrom(logits, cut, top, scale)
-		if key, ok := w.reach(logits, top, scale, sum-r*sum, fine*sum); ok {
+		sum := w.massFrom(logits, values, cut, top, scale)
+		if key, ok := w.reach(logits, values, top, scale, sum-r*sum, fine*sum); ok {
 			return idOf(key)
 		}
 	}

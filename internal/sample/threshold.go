@@ -90,8 +90,9 @@ func (w *Scratch) estimate(scale, target float64, end int) (bin, tokens int, sum
 // reach finds the token at which the weights e^((logit-top)*scale), added up from
 // the best token on, reach target. It orders only the tokens of one bin. If that
 // was the wrong one, the error of the estimate is known and the next one is better.
-// It reports false if a sum is within near of target. countBins has counted before.
-func (w *Scratch) reach(logits []float32, top, scale, target, near float64) (key uint64, ok bool) {
+// It reports false if a sum is within near of target. countBins has counted before;
+// values are those of all tokens that may be better, and can be lost.
+func (w *Scratch) reach(logits, values []float32, top, scale, target, near float64) (key uint64, ok bool) {
 	wrong := 0.0 // error of the estimate
 	for range 8 {
 		b, better, sum := w.estimate(scale, target-wrong, bins-1)
@@ -101,7 +102,7 @@ func (w *Scratch) reach(logits []float32, top, scale, target, near float64) (key
 			high, sum = float32(math.Inf(1)), 0
 			b = min(b+binsPerOne/8, bins-1)
 		case scale > 0:
-			sum = vec.ExpSum(w.valuesFrom(logits, high), top, scale)
+			sum = vec.ExpSum(w.valuesFrom(values, high), top, scale)
 		}
 		if sum < target-near {
 			best := descending{keys: w.within(logits, w.lowest(b), high)}
@@ -122,7 +123,7 @@ func (w *Scratch) reach(logits []float32, top, scale, target, near float64) (key
 			return 0, false
 		}
 		_, _, estimated := w.estimate(scale, math.Inf(1), b)
-		wrong = sum - estimated
+		wrong, values = sum-estimated, logits
 	}
 	return 0, false
 }
@@ -139,18 +140,18 @@ func (w *Scratch) from(logits []float32, cut uint64) []uint64 {
 	return keys
 }
 
-// massFrom is the sum of the weights of the tokens with a key of at least cut. Its
-// error is fine.
-func (w *Scratch) massFrom(logits []float32, cut uint64, top, scale float64) float64 {
-	v := logitOf(cut)
-	above := math.Nextafter32(v, float32(math.Inf(1)))
-	equal := 0
-	for _, key := range w.within(logits, v, above) {
-		if key >= cut {
-			equal++
+// massFrom is the sum of the weights of the tokens with a key of at least cut, whose
+// logits and those of their equals are values. Its error is fine.
+func (w *Scratch) massFrom(logits, values []float32, cut uint64, top, scale float64) float64 {
+	sum, v := vec.ExpSum(values, top, scale), logitOf(cut)
+	if above := math.Nextafter32(v, float32(math.Inf(1))); len(w.within(values, v, above)) > 1 {
+		for _, key := range w.within(logits, v, above) {
+			if key < cut {
+				sum -= math.Exp((float64(v) - top) * scale)
+			}
 		}
 	}
-	return vec.ExpSum(w.valuesFrom(logits, above), top, scale) + float64(equal)*math.Exp((float64(v)-top)*scale)
+	return sum
 }
 
 // lowestKey is below the keys of all tokens with a logit of at least v, and above
@@ -162,7 +163,7 @@ func lowestKey(v float32) uint64 { return newKey(v, math.MaxInt32) }
 func (w *Scratch) cut(logits []float32, top float64, p Params) uint64 {
 	cut := lowestKey(-math.MaxFloat32) // -Inf is never drawn
 	if p.TopK > 0 && p.TopK < len(logits) {
-		if key, ok := w.reach(logits, top, 0, float64(p.TopK)-0.5, 0.25); ok {
+		if key, ok := w.reach(logits, logits, top, 0, float64(p.TopK)-0.5, 0.25); ok {
 			cut = key
 		} else if keys := w.from(logits, cut); len(keys) > p.TopK {
 			cut = keys[len(keys)-p.TopK]
@@ -176,25 +177,22 @@ func (w *Scratch) cut(logits []float32, top float64, p Params) uint64 {
 
 // topP is the smallest key of the nucleus of the tokens from cut on.
 func (w *Scratch) topP(logits []float32, top, share float64, cut uint64) uint64 {
-	all, m := cut == lowestKey(-math.MaxFloat32), mass{err: fine}
-	if all {
-		m = massOf(logits, top, rough)
-		if b, _, _ := w.estimate(1, share*m.sum, bins-1); math.Exp(-float64(b)/binsPerOne) < 16*rough*m.sum {
-			m = massOf(logits, top, fine) // the rough one would decide rarely
-		}
-	} else {
-		m.sum = w.massFrom(logits, cut, top, 1)
+	all, m := cut == lowestKey(-math.MaxFloat32), mass{err: rough}
+	_, _, m.sum = w.estimate(1, math.Inf(1), bins)
+	if b, _, _ := w.estimate(1, share*m.sum, bins-1); !all || math.Exp(-float64(b)/binsPerOne) < 16*rough*m.sum {
+		m.err = fine // the rough one would decide rarely
 	}
-	for ; m.err > 0; m = massOf(logits, top, finer(m.err)) {
-		if key, ok := w.reach(logits, top, 1, share*m.sum, m.err*m.sum); ok {
-			return key
+	for ; m.err > 0; m.err = finer(m.err) {
+		if all {
+			m = massOf(logits, top, m.err)
+		} else {
+			m.sum = w.massFrom(logits, w.valuesFrom(logits, logitOf(cut)), cut, top, 1)
 		}
-		if m.err == fine {
-			break
+		if key, ok := w.reach(logits, logits, top, 1, share*m.sum, m.err*m.sum); ok {
+			return key
 		}
 	}
 	keys := w.from(logits, cut)
-	m = mass{}
 	if all {
 		m = massOf(logits, top, 0)
 	} else {

@@ -18,7 +18,7 @@ func IndexesWithin(dst []int32, a []float32, low, high float32) int {
 	return n
 }
 
-// ValuesWithin is IndexesWithin for the values themselves.
+// ValuesWithin is IndexesWithin for the values themselves. dst may be a.
 func ValuesWithin(dst, a []float32, low, high float32) int {
 	dst = dst[:len(a)]
 	n, done := valuesWithinFast(dst, a, low, high)

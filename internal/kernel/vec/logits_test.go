@@ -39,6 +39,9 @@ func TestWithin(t *testing.T) {
 				if count := ValuesWithin(gotValues, a, low, high); !slices.Equal(gotValues[:count], wantValues) {
 					t.Fatalf("%d values from %v to %v: %v, expected %v", n, low, high, gotValues[:count], wantValues)
 				}
+				if count := ValuesWithin(a, a, low, high); !slices.Equal(a[:count], wantValues) {
+					t.Fatalf("%d values from %v to %v in place: %v, expected %v", n, low, high, a[:count], wantValues)
+				}
 				for i := range margin {
 					if all[i] != mark || all[margin+n+i] != mark || allValues[i] != mark || allValues[margin+n+i] != mark {
 						t.Fatalf("%d values: wrote outside of dst", n)
