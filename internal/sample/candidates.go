@@ -81,7 +81,35 @@ func (w *Scratch) fewBest(logits []float32, top float64, p Params) []uint64 {
 	}
 	// Top-p looks at what top-k leaves, whatever min-p does to it later.
 	keys := w.best(logits, top, -math.MaxFloat32, p.TopK)
-	keys = nucleus(keys, top, float64(p.TopP), massOfKeys(keys, top))
+	return p.aboveFloor(nucleus(keys, top, float64(p.TopP), massOfKeys(keys, top)), top)
+}
+
+// smallNucleus lists the candidates of a top-p that few tokens close to the best one
+// have, the best last. It reports false if it cannot tell: then a histogram does.
+func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint64, bool) {
+	keys := w.above(logits, atLeast(top-near))
+	if len(keys) > 2*few {
+		return nil, false
+	}
+	slices.Sort(keys)
+	m := massOf(logits, top, rough)
+	target, err, sum := float64(p.TopP)*m.sum, m.err*m.sum, 0.0
+	for n, key := range slices.Backward(keys) {
+		if sum += math.Exp(float64(logitOf(key)) - top); sum > target+err {
+			return p.aboveFloor(keys[n:], top), true
+		}
+		if sum >= target-err {
+			break
+		}
+	}
+	return nil, false
+}
+
+// near is how far below the best logit a small nucleus may reach.
+const near = 5
+
+// aboveFloor are the sorted keys that min-p leaves.
+func (p Params) aboveFloor(keys []uint64, top float64) []uint64 {
 	below, _ := slices.BinarySearch(keys, lowestKey(p.floor(top)))
 	return keys[below:]
 }

@@ -33,6 +33,11 @@ func (w *Scratch) draw(logits []float32, top float64, p Params, r float64) int32
 	if !p.ordered() {
 		return w.drawByID(logits, p.floor(top), top, temperature, r)
 	}
+	if p.byTopP() && !p.byTopK(len(logits)) {
+		if keys, ok := w.smallNucleus(logits, top, p); ok {
+			return w.drawListed(keys, top, temperature, r)
+		}
+	}
 	w.countBins(logits, top)
 	cut := w.cut(logits, top, p)
 	if values := w.valuesFrom(logits, logitOf(cut)); len(values) > few {
