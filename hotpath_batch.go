@@ -54,7 +54,7 @@ func (b *textBatch) addText(ctx context.Context, p *embedPlan, index int, text s
 			id, ok = p.tok.EOS()
 		}
 		if !ok {
-			return fmt.Errorf("%w: text %d has no tokens", ErrInput, index)
+			return fmt.Errorf("%w: text %d has no tokens", ErrInput, index+1)
 		}
 		b.ids = append(b.ids, id)
 	}

@@ -9,13 +9,13 @@ import "fmt"
 //		fmt.Println(long.Index, long.Tokens, long.Max)
 //	}
 type TooLongError struct {
-	Index  int // of the text in the call or the stream
+	Index  int // of the text in the call or the stream, from 0; the message counts from 1
 	Tokens int // that it has, special tokens and prompt included
 	Max    int // that the model takes
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("%v: text %d has %d tokens, expected at most %d", ErrTooLong, e.Index, e.Tokens, e.Max)
+	return fmt.Sprintf("%v: text %d has %d tokens, expected at most %d", ErrTooLong, e.Index+1, e.Tokens, e.Max)
 }
 
 // Unwrap makes errors.Is(err, ErrTooLong) true.

@@ -28,7 +28,7 @@ type GenerateOptions struct {
 
 	// Penalties make tokens that the text has already, prompt included, less
 	// probable, at any temperature.
-	RepeatPenalty    float32 // divides positive logits, multiplies negative ones; 0 or 1 for none
+	RepeatPenalty    float32 // 0.01 to 100: divides positive logits, multiplies negative ones; 0 or 1 for none
 	PresencePenalty  float32 // is subtracted from the logit of a token that occurs
 	FrequencyPenalty float32 // is subtracted as often as the token occurs
 	PenaltyTokens    int     // how many of the last tokens count: 0 for 64, -1 for all

@@ -106,7 +106,7 @@ func (w *window) each(ctx context.Context, m *Model) ([]answered, error) {
 				if ends(ctx, err) {
 					return out, err
 				}
-				b.errs[i] = fmt.Errorf("text %d: %w", b.first+i, err)
+				b.errs[i] = fmt.Errorf("text %d: %w", b.first+i+1, err)
 			}
 			out = append(out, b.answer(w.plan, i, make([]float32, w.plan.dim), w.vectors))
 		}

@@ -11,9 +11,12 @@ func genLogits(g *asm, consts *constants) {
 	for _, i := range []isa{avx2, avx512} {
 		genExpSum(&vkernel{asm: g, isa: i, consts: consts})
 		genRoughExpSum(&vkernel{asm: g, isa: i, consts: consts})
+		genBins(&vkernel{asm: g, isa: i, consts: consts})
 	}
-	genAboveAVX2(g)
-	genAboveAVX512(g, consts)
+	for _, values := range []bool{false, true} {
+		genWithinAVX2(g, values)
+		genWithinAVX512(g, consts, values)
+	}
 }
 
 // f64 is the operand of a float64 in every lane.
@@ -137,21 +140,25 @@ func genRoughExpSum(k *vkernel) {
 	k.ret()
 }
 
-const aboveDecl = "(dst *int32, a *float32, n int, low float32) (count int)"
-
-// above opens a kernel that writes the indexes of values of at least low, in
-// order. DI walks dst, R9 keeps its beginning, R8 is the index of SI.
-func above(g *asm, i isa) {
-	g.text("above"+i.name, "above"+i.name+aboveDecl, 0, 40)
+// within opens a kernel that writes the values from low up to, but not including,
+// high, or their indexes, in order. DI walks dst, R9 keeps its beginning, R8 is
+// the index of SI.
+func within(g *asm, i isa, values bool) {
+	name, dst := "indexesWithin", "int32"
+	if values {
+		name, dst = "valuesWithin", "float32"
+	}
+	g.text(name+i.name, name+i.name+"(dst *"+dst+", a *float32, n int, low, high float32) (count int)", 0, 40)
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ DI, R9")
 	g.f("MOVQ a+8(FP), SI")
 	g.f("MOVQ n+16(FP), CX")
 	g.f("XORL R8, R8")
 	g.f("VBROADCASTSS low+24(FP), %s", i.v(0))
+	g.f("VBROADCASTSS high+28(FP), %s", i.v(7))
 }
 
-func aboveEnd(g *asm) {
+func withinEnd(g *asm) {
 	g.f("SUBQ R9, DI")
 	g.f("SHRQ $2, DI")
 	g.f("MOVQ DI, count+32(FP)")
@@ -159,14 +166,16 @@ func aboveEnd(g *asm) {
 	g.f("RET")
 }
 
-// genAboveAVX2 looks at four vectors at a time, because few have any, and takes
+// genWithinAVX2 looks at four vectors at a time, because few have any, and takes
 // the set bits of a vector's mask one by one.
-func genAboveAVX2(g *asm) {
-	above(g, avx2)
+func genWithinAVX2(g *asm, values bool) {
+	within(g, avx2, values)
 	loop, skip := g.fresh("loop"), g.fresh("skip")
 	g.label(loop)
 	for n := range 4 {
 		g.f("VCMPPS $2, %d(SI), Y0, Y%d", 32*n, 1+n) // low <= a, false for NaN
+		g.f("VCMPPS $14, %d(SI), Y7, Y8", 32*n)      // high > a
+		g.f("VANDPS Y8, Y%d, Y%d", 1+n, 1+n)
 	}
 	g.f("VORPS Y1, Y2, Y5")
 	g.f("VORPS Y3, Y4, Y6")
@@ -181,7 +190,11 @@ func genAboveAVX2(g *asm) {
 		g.f("JZ %s", none)
 		g.label(bit)
 		g.f("BSFL AX, BX")
-		g.f("LEAL %d(R8)(BX*1), BX", 8*n)
+		if values {
+			g.f("MOVL %d(SI)(BX*4), BX", 32*n)
+		} else {
+			g.f("LEAL %d(R8)(BX*1), BX", 8*n)
+		}
 		g.f("MOVL BX, (DI)")
 		g.f("ADDQ $4, DI")
 		g.f("LEAL -1(AX), BX")
@@ -194,27 +207,34 @@ func genAboveAVX2(g *asm) {
 	g.f("ADDL $32, R8")
 	g.f("SUBQ $32, CX")
 	g.f("JNZ %s", loop)
-	aboveEnd(g)
+	withinEnd(g)
 }
 
-// genAboveAVX512 compresses indexes in a register and stores all of it: what
-// lies behind the count is overwritten later or belongs to nobody.
-func genAboveAVX512(g *asm, consts *constants) {
-	above(g, avx512)
-	g.f("VMOVDQU32 %s, Z1", consts.lanes())
+// genWithinAVX512 compresses in a register and stores all of it: what lies behind
+// the count is overwritten later or belongs to nobody.
+func genWithinAVX512(g *asm, consts *constants, values bool) {
+	within(g, avx512, values)
+	if !values {
+		g.f("VMOVDQU32 %s, Z1", consts.lanes())
+	}
 	loop, skip := g.fresh("loop"), g.fresh("skip")
 	g.label(loop)
 	for n := range 4 {
 		g.f("VCMPPS $2, %d(SI), Z0, K%d", 64*n, 1+n)
+		g.f("VCMPPS $14, %d(SI), Z7, K%d, K%d", 64*n, 1+n, 1+n)
 	}
 	g.f("KORW K1, K2, K5")
 	g.f("KORW K3, K4, K6")
 	g.f("KORTESTW K5, K6")
 	g.f("JZ %s", skip)
 	for n := range 4 {
-		g.f("LEAL %d(R8), AX", 16*n)
-		g.f("VPBROADCASTD AX, Z2")
-		g.f("VPADDD Z1, Z2, Z2")
+		if values {
+			g.f("VMOVDQU32 %d(SI), Z2", 64*n)
+		} else {
+			g.f("LEAL %d(R8), AX", 16*n)
+			g.f("VPBROADCASTD AX, Z2")
+			g.f("VPADDD Z1, Z2, Z2")
+		}
 		g.f("VPCOMPRESSD.Z Z2, K%d, Z2", 1+n)
 		g.f("VMOVDQU32 Z2, (DI)")
 		g.f("KMOVW K%d, AX", 1+n)
@@ -226,5 +246,47 @@ func genAboveAVX512(g *asm, consts *constants) {
 	g.f("ADDL $64, R8")
 	g.f("SUBQ $64, CX")
 	g.f("JNZ %s", loop)
-	aboveEnd(g)
+	withinEnd(g)
+}
+
+// genBins writes trunc(min((top-a)*scale, last)) as 16 bits.
+func genBins(k *vkernel) {
+	name := "bins" + k.name
+	k.text(name, name+"(dst *uint16, a *float32, n int, top, scale, last float32)", 0, 36)
+	k.f("MOVQ dst+0(FP), DI")
+	k.f("MOVQ a+8(FP), SI")
+	k.f("MOVQ n+16(FP), CX")
+	const top, scale, last, x = 0, 1, 2, 3
+	k.f("VBROADCASTSS top+24(FP), %s", k.v(top))
+	k.f("VBROADCASTSS scale+28(FP), %s", k.v(scale))
+	k.f("VBROADCASTSS last+32(FP), %s", k.v(last))
+	loop := k.fresh("loop")
+	k.label(loop)
+	slots := make([]func(), 4)
+	for o := range slots {
+		slots[o] = func() {
+			k.op("VSUBPS", fmt.Sprintf("%d(SI)", o*k.width()), top, x+o)
+			k.op("VMULPS", scale, x+o, x+o)
+			k.op("VMINPS", last, x+o, x+o)
+			k.op("VCVTTPS2DQ", x+o, x+o)
+		}
+	}
+	k.weave(slots...)
+	if k.lanes == 16 {
+		for o := range slots {
+			k.f("VPMOVDW Z%d, %d(DI)", x+o, 32*o)
+		}
+	} else {
+		for o := 0; o < len(slots); o += 2 {
+			k.f("VPACKUSDW Y%d, Y%d, Y%d", x+o+1, x+o, x+o) // quarters 0 2 1 3
+			k.f("VPERMQ $0xd8, Y%d, Y%d", x+o, x+o)
+			k.f("VMOVDQU Y%d, %d(DI)", x+o, 16*o)
+		}
+	}
+	k.f("ADDQ $%d, SI", 4*k.width())
+	k.f("ADDQ $%d, DI", 2*k.width())
+	k.f("SUBQ $%d, CX", 4*k.lanes)
+	k.f("JNZ %s", loop)
+	k.f("VZEROUPPER")
+	k.f("RET")
 }

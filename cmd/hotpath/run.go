@@ -77,7 +77,7 @@ func (f *runFlags) check() error {
 		{o.TopK < 0, "--top-k", o.TopK, "0 or more"},
 		{!(o.TopP >= 0 && o.TopP <= 1), "--top-p", o.TopP, "0 to 1"},
 		{!(o.MinP >= 0 && o.MinP <= 1), "--min-p", o.MinP, "0 to 1"},
-		{!(o.RepeatPenalty > 0 && o.RepeatPenalty <= 100), "--repeat-penalty", o.RepeatPenalty, "a number above 0, at most 100"},
+		{!(o.RepeatPenalty >= 0.01 && o.RepeatPenalty <= 100), "--repeat-penalty", o.RepeatPenalty, "0.01 to 100"},
 		{!(o.PresencePenalty >= -100 && o.PresencePenalty <= 100), "--presence-penalty", o.PresencePenalty, "-100 to 100"},
 		{!(o.FrequencyPenalty >= -100 && o.FrequencyPenalty <= 100), "--frequency-penalty", o.FrequencyPenalty, "-100 to 100"},
 		{o.PenaltyTokens < -1 || o.PenaltyTokens == 0, "--repeat-last-n", o.PenaltyTokens, "1 or more, or -1 for all"},

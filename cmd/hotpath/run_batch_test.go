@@ -85,7 +85,7 @@ func TestPenaltyFlags(t *testing.T) {
 			t.Errorf("%v: %d different tokens of 40, %d without", more, n, plain)
 		}
 	}
-	for _, wrong := range [][]string{{"--repeat-penalty", "0"}, {"--repeat-penalty", "NaN"}, {"--presence-penalty", "101"}, {"--frequency-penalty", "-101"}, {"--repeat-last-n", "0"}} {
+	for _, wrong := range [][]string{{"--repeat-penalty", "0"}, {"--repeat-penalty", "NaN"}, {"--repeat-penalty", "1e-40"}, {"--presence-penalty", "101"}, {"--frequency-penalty", "-101"}, {"--repeat-last-n", "0"}} {
 		fails(t, exitUsage, append(slices.Clone(args), wrong...), wrong[0])
 	}
 }

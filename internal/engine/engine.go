@@ -208,17 +208,17 @@ func (e *Engine) scoped(ctx context.Context) context.Context {
 }
 
 // checkIDs checks the ids of sequence i against the vocabulary, and its length
-// against longest.
+// against longest. Errors count texts from 1.
 func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 	if len(ids) == 0 && !e.cfg.Empty {
-		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i)
+		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i+1)
 	}
 	if len(ids) > longest {
-		return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i, len(ids), longest)
+		return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i+1, len(ids), longest)
 	}
 	for k, id := range ids {
 		if id < 0 || int(id) >= e.cfg.Vocab {
-			return fmt.Errorf("%w: text %d: token %d is %d, expected 0 to %d", ErrInput, i, k, id, e.cfg.Vocab-1)
+			return fmt.Errorf("%w: text %d: token %d is %d, expected 0 to %d", ErrInput, i+1, k, id, e.cfg.Vocab-1)
 		}
 	}
 	return nil

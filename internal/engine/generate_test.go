@@ -223,9 +223,15 @@ func TestSeedsRepeatInAnyCompany(t *testing.T) {
 	collect(t, other)
 }
 
+// Sixteen streams sample in every way.
 func TestDecodeStepAllocatesNothing(t *testing.T) {
+	ways := []sample.Params{
+		{Temperature: 1, TopK: 10, TopP: 0.9}, {Temperature: 0.8}, {Temperature: 5, TopP: 0.99}, {Temperature: 1, TopK: 200},
+		{Temperature: 1, MinP: 0.001}, {Temperature: 1, TopK: 200, TopP: 0.9, MinP: 0.01}, {},
+		{Temperature: 0.8, TopP: 0.9, Penalties: sample.Penalties{Repeat: 1.1, Presence: 0.5, Frequency: 0.1}},
+	}
 	onBackends(t, func(t *testing.T, be plan.Backend) {
-		e := open(t, "llama", be, Options{})
+		e := open(t, "llama", be, Options{KVBlocks: 2 * 16})
 		// A generator that the test steps itself: no loop is started.
 		g, err := e.openGenerator(t.Context())
 		if err != nil {
@@ -233,9 +239,10 @@ func TestDecodeStepAllocatesNothing(t *testing.T) {
 		}
 		hold(g)
 		var streams []*Stream
-		for i := range 3 {
-			s, err := e.Generate(context.Background(), Request{Prompt: []int32{1, 2, int32(i)}, MaxTokens: 100,
-				Sample: sample.Params{Temperature: 1, TopK: 10, TopP: 0.9, Seed: uint64(i)}})
+		for i := range 16 {
+			how := ways[i%len(ways)]
+			how.Seed = uint64(i)
+			s, err := e.Generate(context.Background(), Request{Prompt: []int32{1, 2, int32(i)}, MaxTokens: 100, Sample: how})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -63,7 +63,7 @@ func (e *Engine) ScoreTails(ctx context.Context, seqs [][]int32, first []int) (_
 		n := len(ids) - 1
 		if first != nil {
 			if first[i] < 1 || first[i] > len(ids) {
-				return nil, fmt.Errorf("text %d: the first token is %d, expected 1 to %d", i, first[i], len(ids))
+				return nil, fmt.Errorf("text %d: the first token is %d, expected 1 to %d", i+1, first[i], len(ids))
 			}
 			n = len(ids) - first[i]
 		}

@@ -10,40 +10,35 @@ import (
 // A key is a candidate. Keys compare as their tokens do: the larger logit is
 // the larger key, and among equal logits the lower id is.
 func newKey(logit float32, id int32) uint64 {
-	b := math.Float32bits(logit + 0) // the sum makes -0 equal to 0
-	b ^= uint32(int32(b)>>31) | 1<<31
-	return uint64(b)<<32 | uint64(^uint32(id))
+	return uint64(bitsOf(logit+0))<<32 | uint64(^uint32(id)) // the sum makes -0 equal to 0
+}
+
+// bitsOf are larger for a larger logit.
+func bitsOf(logit float32) uint32 {
+	b := math.Float32bits(logit)
+	return b ^ (uint32(int32(b)>>31) | 1<<31)
 }
 
 func idOf(key uint64) int32 { return int32(^uint32(key)) }
 
-// candidates are the tokens that top-k, top-p and min-p leave: the best last,
-// or by id where min-p alone decides.
-func (w *Scratch) candidates(logits []float32, top float64, p Params) []uint64 {
-	low := float32(-math.MaxFloat32) // -Inf is never drawn
-	floor := low                     // of min-p, as a logit
-	if p.MinP > 0 {
-		floor = atLeast(top + math.Log(float64(p.MinP)))
+func logitOf(key uint64) float32 {
+	b := uint32(key >> 32)
+	return math.Float32frombits(b ^ (^uint32(int32(b)>>31) | 1<<31))
+}
+
+// byTopK reports whether top-k drops any of n tokens.
+func (p Params) byTopK(n int) bool { return p.TopK > 0 && p.TopK < n }
+
+// ordered reports whether a token is drawn from the worst candidate on. It is drawn
+// by id otherwise.
+func (p Params) ordered() bool { return p.TopK > 0 || p.byTopP() }
+
+// floor is the smallest logit that min-p leaves; -Inf is never drawn.
+func (p Params) floor(top float64) float32 {
+	if p.MinP == 0 {
+		return -math.MaxFloat32
 	}
-	topK := p.TopK > 0 && p.TopK < len(logits)
-	switch {
-	case topK && !p.byTopP():
-		return w.best(logits, top, floor, p.TopK)
-	case topK: // top-p looks at what top-k leaves, whatever min-p does to it later
-		keys, m := w.best(logits, top, low, p.TopK), mass{}
-		for _, key := range slices.Backward(keys) {
-			m.sum += math.Exp(float64(logits[idOf(key)]) - top)
-		}
-		keys, _ = nucleus(logits, keys, top, float64(p.TopP), &m, floor)
-		return keys
-	case p.byTopP():
-		return w.topP(logits, top, float64(p.TopP), floor)
-	}
-	keys := w.above(logits, floor)
-	if p.TopK > 0 {
-		slices.Sort(keys)
-	}
-	return keys
+	return atLeast(top + math.Log(float64(p.MinP)))
 }
 
 // atLeast is the smallest finite float32 that is not below x.
@@ -57,20 +52,66 @@ func atLeast(x float64) float32 {
 
 // above gathers all tokens with a logit of at least low, by id.
 func (w *Scratch) above(logits []float32, low float32) []uint64 {
+	return w.within(logits, low, float32(math.Inf(1)))
+}
+
+// within gathers all tokens with a logit from low up to, but not including, high,
+// by id.
+func (w *Scratch) within(logits []float32, low, high float32) []uint64 {
 	keys := w.keys[:0]
 	for i := 0; i < len(logits); i += scanned {
-		keys = w.addCandidate(keys, logits, i, low)
+		keys = w.addCandidates(keys, logits, i, low, high)
 	}
 	return keys
 }
 
-// addCandidate appends the tokens of the piece of logits that begins at i.
-func (w *Scratch) addCandidate(keys []uint64, logits []float32, i int, low float32) []uint64 {
+// addCandidates appends the tokens of the piece of logits that begins at i.
+func (w *Scratch) addCandidates(keys []uint64, logits []float32, i int, low, high float32) []uint64 {
 	part := logits[i:min(i+scanned, len(logits))]
-	for _, j := range w.ids[:vec.Above(w.ids[:], part, low)] {
+	for _, j := range w.ids[:vec.IndexesWithin(w.ids[:], part, low, high)] {
 		keys = append(keys, newKey(part[j], int32(i)+j))
 	}
 	return keys
+}
+
+// fewBest lists the candidates of a top-k of at most few, the best last.
+func (w *Scratch) fewBest(logits []float32, top float64, p Params) []uint64 {
+	if !p.byTopP() {
+		return w.best(logits, top, p.floor(top), p.TopK)
+	}
+	// Top-p looks at what top-k leaves, whatever min-p does to it later.
+	keys := w.best(logits, top, -math.MaxFloat32, p.TopK)
+	return p.aboveFloor(nucleus(keys, top, float64(p.TopP), massOfKeys(keys, top)), top)
+}
+
+// smallNucleus lists the candidates of a top-p that few tokens close to the best one
+// have, the best last. It reports false if it cannot tell: then a histogram does.
+func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint64, bool) {
+	keys := w.above(logits, atLeast(top-near))
+	if len(keys) > 2*few {
+		return nil, false
+	}
+	slices.Sort(keys)
+	m := massOf(logits, top, rough)
+	target, err, sum := float64(p.TopP)*m.sum, m.err*m.sum, 0.0
+	for n, key := range slices.Backward(keys) {
+		if sum += math.Exp(float64(logitOf(key)) - top); sum > target+err {
+			return p.aboveFloor(keys[n:], top), true
+		}
+		if sum >= target-err {
+			break
+		}
+	}
+	return nil, false
+}
+
+// near is how far below the best logit a small nucleus may reach.
+const near = 5
+
+// aboveFloor are the sorted keys that min-p leaves.
+func (p Params) aboveFloor(keys []uint64, top float64) []uint64 {
+	below, _ := slices.BinarySearch(keys, lowestKey(p.floor(top)))
+	return keys[below:]
 }
 
 // usual is how far below the best logit top-k looks first: with fewer than k
@@ -92,7 +133,7 @@ func (w *Scratch) best(logits []float32, top float64, low float32, k int) []uint
 func (w *Scratch) bestAbove(logits []float32, low float32, k int) []uint64 {
 	keys := w.keys[:0]
 	for i := 0; i < len(logits); i += scanned {
-		keys = w.addCandidate(keys, logits, i, low)
+		keys = w.addCandidates(keys, logits, i, low, float32(math.Inf(1)))
 		if len(keys) >= 2*k {
 			split(keys, len(keys)-k)
 			keys = keys[:copy(keys, keys[len(keys)-k:])]
@@ -138,8 +179,25 @@ func split(keys []uint64, n int) {
 	slices.Sort(keys)
 }
 
-// mass is the probability of all tokens that top-p looks at, in units of the
-// best one's.
+// descending gives keys from the best on. It orders no more than are asked for.
+type descending struct {
+	keys    []uint64
+	ordered int
+}
+
+// at is key number n from the best on; n grows by one from call to call.
+func (d *descending) at(n int) uint64 {
+	if n == d.ordered {
+		rest := d.keys[:len(d.keys)-n]
+		more := min(len(rest), max(64, 3*n))
+		split(rest, len(rest)-more)
+		slices.Sort(rest[len(rest)-more:])
+		d.ordered += more
+	}
+	return d.keys[len(d.keys)-1-n]
+}
+
+// mass is the probability of all tokens, in units of the best one's.
 type mass struct{ sum, err float64 }
 
 func massOf(logits []float32, top, err float64) mass {
@@ -155,47 +213,19 @@ func massOf(logits []float32, top, err float64) mass {
 	return m
 }
 
-// topP gathers the nucleus of the whole vocabulary. Below a threshold at which
-// so many tokens together have what top-p may drop, it expects no more. If the
-// nucleus is larger, the next threshold is lower; the last one is the floor.
-func (w *Scratch) topP(logits []float32, top, share float64, floor float32) []uint64 {
-	m := massOf(logits, top, rough)
-	for _, tokens := range [...]float64{128, 4096, 4 * float64(len(logits))} {
-		low := max(floor, atLeast(top+math.Log((1-share)*m.sum/tokens)))
-		keys, whole := nucleus(logits, w.above(logits, low), top, share, &m, floor)
-		if whole || low == floor {
-			return keys
-		}
+// massOfKeys is the mass of sorted keys, added up from the best on.
+func massOfKeys(keys []uint64, top float64) (sum float64) {
+	for _, key := range slices.Backward(keys) {
+		sum += math.Exp(float64(logitOf(key)) - top)
 	}
-	keys, _ := nucleus(logits, w.above(logits, floor), top, share, &m, floor)
-	return keys
+	return sum
 }
 
-// nucleus is the fewest of the best keys that have share of the mass, without
-// those below floor: the best last. It orders no more keys than it needs, and
-// reports whether they were enough. A mass that is not exact enough is computed
-// again.
-func nucleus(logits []float32, keys []uint64, top, share float64, m *mass, floor float32) (_ []uint64, whole bool) {
-	sum, ordered := 0.0, 0
-	for n := 0; ; n++ {
-		for m.err > 0 && math.Abs(sum-share*m.sum) <= m.err*m.sum {
-			*m = massOf(logits, top, finer(m.err))
-		}
-		whole = sum >= share*m.sum
-		if n == len(keys) || whole {
-			return keys[len(keys)-n:], whole
-		}
-		if n == ordered {
-			rest := keys[:len(keys)-n]
-			more := min(len(rest), max(64, 3*n))
-			split(rest, len(rest)-more)
-			slices.Sort(rest[len(rest)-more:])
-			ordered += more
-		}
-		v := logits[idOf(keys[len(keys)-1-n])]
-		if v < floor {
-			return keys[len(keys)-n:], true
-		}
-		sum += math.Exp(float64(v) - top)
+// nucleus is the fewest of the best of sorted keys that have share of the mass.
+func nucleus(keys []uint64, top, share, mass float64) []uint64 {
+	sum, n := 0.0, 0
+	for ; n < len(keys) && sum < share*mass; n++ {
+		sum += math.Exp(float64(logitOf(keys[len(keys)-1-n])) - top)
 	}
+	return keys[len(keys)-n:]
 }

@@ -23,14 +23,57 @@ func finer(err float64) float64 {
 	return 0
 }
 
-// draw picks one of the candidates by its probability at the temperature; r is
-// a random number in [0, 1).
-func (w *Scratch) draw(logits []float32, keys []uint64, top, temperature, r float64) int32 {
+// draw picks a token of those that top-k, top-p and min-p leave; r is a random
+// number in [0, 1).
+func (w *Scratch) draw(logits []float32, top float64, p Params, r float64) int32 {
+	temperature := float64(p.Temperature)
+	if p.byTopK(len(logits)) && p.TopK <= few {
+		return w.drawListed(w.fewBest(logits, top, p), top, temperature, r)
+	}
+	if !p.ordered() {
+		return w.drawByID(logits, p.floor(top), top, temperature, r)
+	}
+	if p.byTopP() && !p.byTopK(len(logits)) {
+		if keys, ok := w.smallNucleus(logits, top, p); ok {
+			return w.drawListed(keys, top, temperature, r)
+		}
+	}
+	w.countBins(logits, top)
+	cut := w.cut(logits, top, p)
+	if values := w.valuesFrom(logits, logitOf(cut)); len(values) > few {
+		scale := 1 / temperature
+		sum := w.massFrom(logits, values, cut, top, scale)
+		if key, ok := w.reach(logits, values, top, scale, sum-r*sum, fine*sum); ok {
+			return idOf(key)
+		}
+	}
+	return w.drawListed(w.from(logits, cut), top, temperature, r)
+}
+
+// drawListed picks one of the keys, in their order.
+func (w *Scratch) drawListed(keys []uint64, top, temperature, r float64) int32 {
 	weight := w.weight[:len(keys)]
 	for i, key := range keys {
-		weight[i] = math.Exp((float64(logits[idOf(key)]) - top) / temperature)
+		weight[i] = math.Exp((float64(logitOf(key)) - top) / temperature)
 	}
 	return idOf(keys[pick(weight, r)])
+}
+
+// drawByID draws from all tokens with a logit of at least low, in the order of
+// their ids.
+func (w *Scratch) drawByID(logits []float32, low float32, top, temperature, r float64) int32 {
+	values := w.valuesFrom(logits, low)
+	if len(values) <= few {
+		return w.drawListed(w.above(logits, low), top, temperature, r)
+	}
+	n := int(w.drawAny(values, top, temperature, r))
+	for i := 0; ; i += scanned {
+		ids := w.ids[:vec.IndexesWithin(w.ids[:], logits[i:min(i+scanned, len(logits))], low, float32(math.Inf(1)))]
+		if n < len(ids) {
+			return int32(i) + ids[n]
+		}
+		n -= len(ids)
+	}
 }
 
 // drawAny draws from all tokens, in the order of their ids. Where the random

@@ -29,8 +29,18 @@ func tiers(t *testing.T, f func(t *testing.T)) {
 func chosen(logits []float32, p Params) []int32 {
 	w, top := new(Scratch), float64(slices.Max(logits))
 	w.reserve(len(logits))
+	var keys []uint64
+	switch {
+	case p.byTopK(len(logits)) && p.TopK <= few:
+		keys = w.fewBest(logits, top, p)
+	case p.ordered():
+		w.countBins(logits, top)
+		keys = w.from(logits, w.cut(logits, top, p))
+	default:
+		keys = w.above(logits, p.floor(top))
+	}
 	var ids []int32
-	for _, key := range w.candidates(logits, top, p) {
+	for _, key := range keys {
 		ids = append(ids, idOf(key))
 	}
 	return ids

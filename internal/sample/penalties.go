@@ -29,8 +29,8 @@ func (p Penalties) None() bool {
 func (p Penalties) check() error {
 	most := func(v float32) bool { return v >= -100 && v <= 100 }
 	switch {
-	case !(p.Repeat >= 0 && p.Repeat <= 100):
-		return fmt.Errorf("sample: repeat penalty %v, expected 0 to 100", p.Repeat)
+	case p.Repeat != 0 && !(p.Repeat >= 0.01 && p.Repeat <= 100): // smaller ones make logits infinite
+		return fmt.Errorf("sample: repeat penalty %v, expected 0.01 to 100, or 0 for none", p.Repeat)
 	case !most(p.Presence):
 		return fmt.Errorf("sample: presence penalty %v, expected -100 to 100", p.Presence)
 	case !most(p.Frequency):

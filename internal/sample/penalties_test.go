@@ -103,9 +103,26 @@ func TestPenaltiesAllocateOnce(t *testing.T) {
 
 func TestPenaltiesThatMakeNoSense(t *testing.T) {
 	nan := float32(math.NaN())
-	for _, p := range []Penalties{{Repeat: -1}, {Repeat: nan}, {Presence: 101}, {Presence: nan}, {Frequency: -101}, {LastN: -2}} {
+	for _, p := range []Penalties{{Repeat: -1}, {Repeat: nan}, {Repeat: 1e-40}, {Repeat: 0.0099}, {Repeat: 100.1}, {Presence: 101}, {Presence: nan}, {Frequency: -101}, {LastN: -2}} {
 		if err := new(Sampler).Reset(Params{Penalties: p}); err == nil {
 			t.Errorf("%+v was taken", p)
+		}
+	}
+}
+
+// The largest penalties that are taken leave logits finite.
+func TestLargestPenaltiesGiveFiniteLogits(t *testing.T) {
+	for _, p := range []Penalties{{Repeat: 0.01, Presence: -100, Frequency: -100, LastN: -1}, {Repeat: 100, Presence: 100, Frequency: 100, LastN: -1}} {
+		s := newSampler(t, Params{Penalties: p})
+		logits, text := []float32{1e30, -1e30, 0, 50}, make([]int32, 1<<16)
+		for i := range text {
+			text[i] = int32(i % 4)
+		}
+		s.Penalize(logits, text)
+		for id, v := range logits {
+			if math.IsInf(float64(v), 0) || v != v {
+				t.Errorf("%+v: token %d has %v", p, id, v)
+			}
 		}
 	}
 }

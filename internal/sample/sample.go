@@ -7,11 +7,12 @@
 // (Hugging Face applies temperature first, so at another temperature than 1
 // its top-p keeps other tokens.)
 //
-// No pass sorts the vocabulary. All logits are compared with a threshold, which
-// is lowered if a wanted token may lie below it. Only the tokens above it are
-// ordered (candidates.go). Sums over the whole vocabulary come from kernels with
-// a known error. If a decision falls within that error, a more exact sum is
-// made, in the end one in order and without a kernel (draw.go). So the token
+// No pass sorts the vocabulary. If few candidates are wanted, the logits above a
+// threshold are listed and sorted (candidates.go). Otherwise a histogram of the
+// logits says in which bin top-k or top-p ends, or the drawn token lies, and only
+// the tokens of that bin are ordered (threshold.go). Sums over many tokens come from
+// kernels with a known error. If a decision falls within that error, a more exact
+// sum is made, in the end one in order and without a kernel (draw.go). So the token
 // depends on logits, parameters and seed, not on the tier.
 //
 // It imports kernel/vec; engine imports it. Logits that are not numbers
@@ -68,16 +69,23 @@ type Sampler struct {
 
 // Scratch is the workspace of one Sample at a time. Samplers share it.
 type Scratch struct {
-	ids    [scanned]int32 // of one piece of the logits
-	keys   []uint64       // of candidates
-	weight []float64      // of candidates, or of all logits
-	sums   []float64      // of the weights of each piece
+	ids    [scanned]int32  // of one piece of the logits
+	keys   []uint64        // of candidates
+	values []float32       // logits of candidates
+	weight []float64       // of candidates, or of all logits
+	sums   []float64       // of the weights of each piece
+	bin    [scanned]uint16 // of one piece of the logits
+
+	// Of countBins: the largest logit, and the tokens per bin (in count[0]).
+	top   float32
+	count [2][bins]uint32
 }
 
 // reserve makes room for n logits.
 func (w *Scratch) reserve(n int) {
 	if cap(w.keys) < n {
-		w.keys, w.weight, w.sums = make([]uint64, 0, n), make([]float64, n), make([]float64, 0, n/scanned+1)
+		w.keys, w.values = make([]uint64, 0, n), make([]float32, n)
+		w.weight, w.sums = make([]float64, n), make([]float64, 0, n/scanned+1)
 	}
 }
 
@@ -106,7 +114,7 @@ func (s *Sampler) Sample(logits []float32, w *Scratch) (int32, error) {
 	if p.TopK == 0 && !p.byTopP() && p.MinP == 0 {
 		return w.drawAny(logits, top, float64(p.Temperature), r), nil
 	}
-	return w.draw(logits, w.candidates(logits, top, p), top, float64(p.Temperature), r), nil
+	return w.draw(logits, top, p, r), nil
 }
 
 // Random is the next random number of the sequence: 53 bits, which make a float64

@@ -2,20 +2,47 @@ package vec
 
 import "math"
 
-// Above writes the indexes of the values of at least low to dst, in order, and
-// returns how many there are. NaN is not among them; denormals count as what
-// they are. dst is at least as long as a; what lies behind the indexes is
-// undefined.
-func Above(dst []int32, a []float32, low float32) int {
+// IndexesWithin writes the indexes of the values from low up to, but not including,
+// high to dst, in order, and returns how many there are. NaN is not among them;
+// denormals count as what they are. dst is at least as long as a; what lies behind
+// the indexes is undefined.
+func IndexesWithin(dst []int32, a []float32, low, high float32) int {
 	dst = dst[:len(a)]
-	n, done := aboveFast(dst, a, low)
+	n, done := indexesWithinFast(dst, a, low, high)
 	for i, x := range a[done:] {
-		if x >= low {
+		if x >= low && x < high {
 			dst[n] = int32(done + i)
 			n++
 		}
 	}
 	return n
+}
+
+// ValuesWithin is IndexesWithin for the values themselves. dst may be a.
+func ValuesWithin(dst, a []float32, low, high float32) int {
+	dst = dst[:len(a)]
+	n, done := valuesWithinFast(dst, a, low, high)
+	for _, x := range a[done:] {
+		if x >= low && x < high {
+			dst[n] = x
+			n++
+		}
+	}
+	return n
+}
+
+// Bins makes dst = (top-a)*scale as an integer, rounded down and at most last,
+// which is at most 32767. No value may be above top or NaN.
+func Bins(dst []uint16, a []float32, top, scale, last float32) {
+	dst = dst[:len(a)]
+	done := binsFast(dst, a, top, scale, last)
+	for i, x := range a[done:] {
+		y := (top - x) * scale
+		if !(y < last) {
+			y = last
+		}
+		dst[done+i] = uint16(y)
+	}
 }
 
 // ExpSum is the sum of e^((a-shift)*scale) in float64. No exponent may be

@@ -2,7 +2,11 @@
 
 package vec
 
-func aboveFast([]int32, []float32, float32) (count, done int) { return 0, 0 }
+func indexesWithinFast([]int32, []float32, float32, float32) (count, done int) { return 0, 0 }
+
+func valuesWithinFast([]float32, []float32, float32, float32) (count, done int) { return 0, 0 }
+
+func binsFast([]uint16, []float32, float32, float32, float32) (done int) { return 0 }
 
 func expSumFast([]float32, float64, float64) (sum float64, done int) { return 0, 0 }
 

@@ -7,32 +7,74 @@ import (
 	"testing"
 )
 
-func TestAbove(t *testing.T) {
+func TestWithin(t *testing.T) {
 	inf := float32(math.Inf(1))
 	special := []float32{float32(math.NaN()), inf, -inf, 0, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 0.5}
 	tiers(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		for _, n := range append([]int{127, 128, 192, 4096, 4100}, lengths...) {
 			for _, low := range []float32{-inf, -math.MaxFloat32, -1, 0, 1e-40, 0.5, 0.99, 2, inf, special[0]} {
+				high := []float32{inf, 0, 0.6, 2e-40, special[0]}[rng.IntN(5)]
 				a := noise(rng, n, 1)
 				for range n / 8 {
 					a[rng.IntN(n)] = special[rng.IntN(len(special))]
 				}
 				var want []int32
+				var wantValues []float32
 				for i, x := range a {
-					if x >= low {
-						want = append(want, int32(i))
+					if x >= low && x < high {
+						want, wantValues = append(want, int32(i)), append(wantValues, x)
 					}
 				}
 				const margin, mark = 20, -7
-				all := make([]int32, n+2*margin)
+				all, allValues := make([]int32, n+2*margin), make([]float32, n+2*margin)
+				for i := range all {
+					all[i], allValues[i] = mark, mark
+				}
+				got, gotValues := all[margin:margin+n:margin+n], allValues[margin:margin+n:margin+n]
+				count := IndexesWithin(got, a, low, high)
+				if !slices.Equal(got[:count], want) {
+					t.Fatalf("%d values from %v to %v: %v, expected %v", n, low, high, got[:count], want)
+				}
+				if count := ValuesWithin(gotValues, a, low, high); !slices.Equal(gotValues[:count], wantValues) {
+					t.Fatalf("%d values from %v to %v: %v, expected %v", n, low, high, gotValues[:count], wantValues)
+				}
+				if count := ValuesWithin(a, a, low, high); !slices.Equal(a[:count], wantValues) {
+					t.Fatalf("%d values from %v to %v in place: %v, expected %v", n, low, high, a[:count], wantValues)
+				}
+				for i := range margin {
+					if all[i] != mark || all[margin+n+i] != mark || allValues[i] != mark || allValues[margin+n+i] != mark {
+						t.Fatalf("%d values: wrote outside of dst", n)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestBins(t *testing.T) {
+	tiers(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 7))
+		for _, n := range append([]int{127, 128, 192, 4096, 4100}, lengths...) {
+			for _, spread := range []float32{0, 1e-40, 0.01, 1, 30, 3e38} {
+				a, top := noise(rng, n, spread), spread
+				for i := range a {
+					if top = max(top, a[i]); i%7 == 3 {
+						a[i] = float32(math.Inf(-1))
+					}
+				}
+				const margin, mark = 40, 9999
+				all := make([]uint16, n+2*margin)
 				for i := range all {
 					all[i] = mark
 				}
 				got := all[margin : margin+n : margin+n]
-				count := Above(got, a, low)
-				if !slices.Equal(got[:count], want) {
-					t.Fatalf("%d values of at least %v: %v, expected %v", n, low, got[:count], want)
+				Bins(got, a, top, 64, 2047)
+				for i, x := range a {
+					y := (top - x) * 64
+					if want := uint16(min(float64(y), 2047)); got[i] != want {
+						t.Fatalf("%d values, top %v: %v is in bin %d, expected %d", n, top, x, got[i], want)
+					}
 				}
 				for i := range margin {
 					if all[i] != mark || all[margin+n+i] != mark {
@@ -102,10 +144,24 @@ func TestExpSumOfOne(t *testing.T) {
 func BenchmarkLogits(bench *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	a, ids := noise(rng, 49152, 10), make([]int32, 1024)
-	bench.Run("Above", func(b *testing.B) {
+	bench.Run("IndexesWithin", func(b *testing.B) {
 		for b.Loop() {
 			for i := 0; i < len(a); i += len(ids) {
-				Above(ids, a[i:i+len(ids)], 9.9)
+				IndexesWithin(ids, a[i:i+len(ids)], 9.9, 11)
+			}
+		}
+	})
+	values := make([]float32, len(a))
+	bench.Run("ValuesWithin", func(b *testing.B) {
+		for b.Loop() {
+			ValuesWithin(values, a, 0, 11)
+		}
+	})
+	bins := make([]uint16, 1024)
+	bench.Run("Bins", func(b *testing.B) {
+		for b.Loop() {
+			for i := 0; i < len(a); i += len(bins) {
+				Bins(bins, a[i:i+len(bins)], 10, 64, 2047)
 			}
 		}
 	})
