@@ -17,7 +17,6 @@ import (
 	"unsafe"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/isa"
 	"hotpath/internal/limit"
@@ -81,7 +80,7 @@ func New(o Options) (*Backend, error) {
 
 // Caps describes the CPU.
 func (b *Backend) Caps() plan.Caps {
-	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets(), Chunk: b.chunk,
+	c := plan.Caps{Name: "cpu", Workers: b.workers, NoReuse: b.opts.NoReuse, OwnScratch: ownScratch, Buckets: buckets, Chunk: b.chunk,
 		Coarse: func(ctx context.Context, n int, f func(int)) error {
 			return b.team.join(ctx, min(n, b.workers), f)
 		}}
@@ -91,15 +90,10 @@ func (b *Backend) Caps() plan.Caps {
 	return c
 }
 
-// buckets are the maximum row counts of smaller plans: single rows; with tiles,
-// the rows that few-row kernels compute in f32; and runs that use so little
-// memory that a compact layout helps.
-func buckets() []int {
-	if bf16.Tiles() {
-		return []int{1, bf16.FewRows, 64}
-	}
-	return []int{1, 64}
-}
+// buckets are the maximum row counts of smaller plans: single rows; rows that are
+// few enough to merge steps; and runs that use so little memory that a compact
+// layout helps.
+var buckets = []int{1, mergedRows, 64}
 
 // Supports is true for every node: a node without a kernel runs its reference
 // implementation.

@@ -137,7 +137,7 @@ func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, seqs
 }
 
 // TestBarriersOfFewRows: a step of a few sequences has as many barriers as one of a
-// single sequence, five per layer.
+// single sequence, five per layer, on every tier (HOTPATH_CPU).
 func TestBarriersOfFewRows(t *testing.T) {
 	st, err := weights.Open(testmodels.Dir(t, "llama"))
 	if err != nil {
@@ -153,17 +153,18 @@ func TestBarriersOfFewRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer be.Close()
+	all := tensor.Bind{T: 128, S: 16, R: 16}
+	g, _, err := m.BuildGenerate(all, model.KVLayout{Blocks: 32, MaxBlocksPerSeq: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	barriers := func(be plan.Backend, seqs int) (n int) {
-		all := tensor.Bind{T: seqs, S: seqs, R: seqs}
-		g, _, err := m.BuildGenerate(all, model.KVLayout{Blocks: 2 * seqs, MaxBlocksPerSeq: 2})
+		p, err := plan.Compile("generate", g, be, plan.Buckets(be, all), plan.CompileOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := plan.Compile("generate", g, be, []tensor.Bind{all}, plan.CompileOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range p.Plans[0].Steps {
+		bucket := slices.IndexFunc(p.Plans, func(p *plan.Plan) bool { return p.Max.T >= seqs })
+		for _, s := range p.Plans[bucket].Steps {
 			if s.Barrier {
 				n++
 			}
