@@ -52,7 +52,7 @@ func TestResidentMemoryHasOwners(t *testing.T) {
 		work   func(*testing.T, *profile.Recorder)
 		owners []string
 	}{
-		{"embed", opened(encoder, Options{}, embed), []string{"weights, packed", "embed activations", "embed io", "embed worker scratch"}},
+		{"embed", opened(encoder, Options{Parallel: "fine"}, embed), []string{"weights, packed", "embed activations", "embed io", "embed worker scratch"}},
 		{"decode from the file's rows", opened(decoder, Options{InPlace: true}, func(t *testing.T, m *Model) { generate(t, m, "once") }),
 			[]string{"weights, mapped file ", "generate KV cache"}},
 		{"decode", opened(decoder, Options{}, func(t *testing.T, m *Model) { generate(t, m, "once") }),
