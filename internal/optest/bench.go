@@ -9,9 +9,12 @@ package optest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -144,12 +147,40 @@ func (b *Bench) Starts() *graph.Value {
 // Stored is a weight leaf in a storage type.
 func (b *Bench) Stored(d tensor.DType, rows, cols int) *graph.Value {
 	key := fmt.Sprintf("w%d", len(b.files))
-	data := make([]byte, rows*d.RowBytes(cols))
-	if err := tensor.Quantize(data, d, b.random(rows*cols)); err != nil {
+	data, err := quantized(d, rows, cols, b.random(rows*cols))
+	if err != nil {
 		b.Fail("%w", err)
 	}
 	b.files[key] = weights.Tensor{Name: key, DType: d, Dims: []int{rows, cols}, Data: data}
 	return b.Builder.Weight(key, graph.RoleQ, tensor.Static(rows, cols))
+}
+
+// stored has every weight that a case asked for, by type, shape and values: each
+// backend builds the cases again, and searching for scales takes most of that time.
+var stored sync.Map // storedKey to []byte
+
+type storedKey struct {
+	d          tensor.DType
+	rows, cols int
+	values     [sha256.Size]byte
+}
+
+// quantized is the storage of values. Nobody writes into it.
+func quantized(d tensor.DType, rows, cols int, values []float32) ([]byte, error) {
+	raw := make([]byte, 4*len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
+	}
+	key := storedKey{d, rows, cols, sha256.Sum256(raw)}
+	if data, ok := stored.Load(key); ok {
+		return data.([]byte), nil
+	}
+	data := make([]byte, rows*d.RowBytes(cols))
+	if err := tensor.Quantize(data, d, values); err != nil {
+		return nil, err
+	}
+	stored.Store(key, data)
+	return data, nil
 }
 
 // Operand is what a leaf of the case holds, bound; false for state that begins
