@@ -155,9 +155,10 @@ func (b *Bench) Stored(d tensor.DType, rows, cols int) *graph.Value {
 	return b.Builder.Weight(key, graph.RoleQ, tensor.Static(rows, cols))
 }
 
-// stored has every weight that a case asked for, by type, shape and values: each
-// backend builds the cases again, and searching for scales takes most of that time.
-var stored sync.Map // storedKey to []byte
+// stored, where not nil, keeps every weight that a case asked for, by type, shape and
+// values. The tests of this package have one: each backend builds the cases again, and
+// quantizing took most of that time.
+var stored *sync.Map // storedKey to []byte
 
 type storedKey struct {
 	d          tensor.DType
@@ -167,15 +168,18 @@ type storedKey struct {
 
 // quantized is the storage of values. Nobody writes into it.
 func quantized(d tensor.DType, rows, cols int, values []float32) ([]byte, error) {
+	data := make([]byte, rows*d.RowBytes(cols))
+	if stored == nil {
+		return data, tensor.Quantize(data, d, values)
+	}
 	raw := make([]byte, 4*len(values))
 	for i, v := range values {
 		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
 	}
 	key := storedKey{d, rows, cols, sha256.Sum256(raw)}
-	if data, ok := stored.Load(key); ok {
-		return data.([]byte), nil
+	if kept, ok := stored.Load(key); ok {
+		return kept.([]byte), nil
 	}
-	data := make([]byte, rows*d.RowBytes(cols))
 	if err := tensor.Quantize(data, d, values); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 type commandWorker struct{ argv []string }
 
 // What an argument stands for: the prompts of a request, and the tokens to generate
-// for each. A command may also read the prompts from its input, one per line.
+// for each. With "whole" a command may also read the prompts from its input, one per line.
 const textsArg, stepsArg = "{texts}", "{steps}"
 
 func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
@@ -45,7 +45,7 @@ func (w *commandWorker) serve(in io.Reader, out io.Writer) error {
 			return fmt.Errorf("a command has no op %s", q.Op)
 		}
 		for i := range max(2, len(q.Batches)) {
-			r, err := w.runOnce(texts, q.Steps, q.Op == "peak" || q.Op == "steady")
+			r, err := w.runOnce(q, texts)
 			if err != nil {
 				return err
 			}
@@ -66,14 +66,17 @@ type commandRun struct {
 
 // runOnce is one run of the command, which has to end well. Its memory is looked at
 // only where that is asked for, because looking takes time from it.
-func (w *commandWorker) runOnce(texts, steps int, memory bool) (r commandRun, err error) {
-	numbers := strings.NewReplacer(textsArg, strconv.Itoa(texts), stepsArg, strconv.Itoa(steps))
+func (w *commandWorker) runOnce(q request, texts int) (r commandRun, err error) {
+	memory := q.Op == "peak" || q.Op == "steady"
+	numbers := strings.NewReplacer(textsArg, strconv.Itoa(texts), stepsArg, strconv.Itoa(q.Steps))
 	var argv []string
 	for _, arg := range w.argv {
 		argv = append(argv, numbers.Replace(arg))
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin = strings.NewReader(promptLines(texts))
+	if q.Op == "whole" {
+		cmd.Stdin = strings.NewReader(promptLines(texts))
+	}
 	var said tail
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

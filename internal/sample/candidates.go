@@ -84,10 +84,10 @@ func (w *Scratch) fewBest(logits []float32, top float64, p Params) []uint64 {
 	return p.aboveFloor(nucleus(keys, top, float64(p.TopP), massOfKeys(keys, top)), top)
 }
 
-// smallNucleus lists the candidates of a top-p that few tokens close to the best one
-// have, the best last. It reports false if it cannot tell: then a histogram does.
+// smallNucleus lists the candidates of top-p, the best last, if they are few and close
+// to the best token. It reports false if they may not be; then the histogram decides.
 func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint64, bool) {
-	keys := w.above(logits, atLeast(top-near))
+	keys := w.above(logits, atLeast(top-nearby))
 	if len(keys) > 2*few {
 		return nil, false
 	}
@@ -105,8 +105,8 @@ func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint6
 	return nil, false
 }
 
-// near is how far below the best logit a small nucleus may reach.
-const near = 5
+// nearby is how far below the best logit a small nucleus may reach.
+const nearby = 5
 
 // aboveFloor are the sorted keys that min-p leaves.
 func (p Params) aboveFloor(keys []uint64, top float64) []uint64 {

@@ -288,3 +288,33 @@ func BenchmarkSample(b *testing.B) {
 		}
 	}
 }
+
+// A small nucleus is the one that the histogram finds, and is found where there is one.
+func TestSmallNucleus(t *testing.T) {
+	tiers(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		small := 0
+		for range 400 {
+			logits, spread := make([]float32, 2000), 1+9*rng.Float64()
+			for i := range logits {
+				logits[i] = float32(rng.NormFloat64() * spread)
+			}
+			p := Params{Temperature: 1, TopP: float32(0.2 + 0.79*rng.Float64()), MinP: float32(0.2 * rng.Float64())}
+			top, w := float64(slices.Max(logits)), new(Scratch)
+			w.reserve(len(logits))
+			keys, ok := w.smallNucleus(logits, top, p)
+			if !ok {
+				continue
+			}
+			small++
+			keys = slices.Clone(keys)
+			w.countBins(logits, top)
+			if want := w.from(logits, w.cut(logits, top, p)); !slices.Equal(keys, want) {
+				t.Fatalf("%+v: %d tokens, expected %d", p, len(keys), len(want))
+			}
+		}
+		if small < 100 || small == 400 {
+			t.Errorf("%d of 400 were small", small)
+		}
+	})
+}
