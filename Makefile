@@ -48,7 +48,7 @@ lint:
 # The packages where goroutines meet. What compares or measures figures is left out:
 # it takes minutes, and other tests run the same code.
 race:
-	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)' ./profile/...
+	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)|SlowCallsAreFound' ./profile/...
 	$(GO) test -tags nogpu -race -short ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn .
 	$(GO) test -tags nogpu -race -short -skip 'ProfileRun|ProfileDeep|InfoCalibration' ./cmd/hotpath
 	$(GO) test -tags nogpu -race -short -skip 'Match(PyTorch|SentenceTransformers)|OfEveryFamily|KeepsBits|OverfitsAPage' ./internal/train
@@ -160,6 +160,21 @@ peers: build models
 # PEERFLAGS="--only llama --rounds 3". It wants a C++ compiler for compiled models.
 peers-train: build $(VENV)/ready
 	$(VENV)/bin/python scripts/peers_train.py bin/hotpath $(PEERFLAGS)
+
+# scale measures 1, 2, 4, ... threads, up to all cores, beside what the machine does at
+# most with as many, and fills in docs/performance.md: decode, prefill, embedding and
+# training of models with random weights, which it makes. scale-build makes the
+# programs for a machine without Go: bin/scale/peerbench with the same flags, and
+# bin/scale/hotpath to look where the time goes.
+.PHONY: scale scale-build
+SCALEFLAGS ?= --rounds 5
+scale:
+	$(GO) run -tags nogpu ./internal/peerbench --only scale --cores all --cache $(PEERS) --json $(PEERS)/scale.jsonl --docs docs/performance.md $(SCALEFLAGS)
+
+scale-build:
+	mkdir -p bin/scale
+	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w -X main.built=$$(git rev-parse --short HEAD)" -o bin/scale/peerbench ./internal/peerbench
+	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w" -o bin/scale/hotpath ./cmd/hotpath
 
 clean:
 	rm -rf bin .cache/check

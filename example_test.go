@@ -26,6 +26,31 @@ func ExampleModel_Embed() {
 	// Output: 1 true
 }
 
+// Where the program imports hotpath/cuda or hotpath/opencl, "auto" takes a card if it is
+// faster for what the model is opened for. Two short texts are not worth opening one.
+func ExampleOptions_device() {
+	m, err := hotpath.Open("internal/testmodels/testdata/bert", hotpath.Options{
+		Device: "auto",
+		Expect: hotpath.Workload{Texts: 2, Tokens: 20},
+	})
+	if errors.Is(err, hotpath.ErrDevice) {
+		fmt.Println("the card failed:", err) // never with auto, which takes the CPU then
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	info, err := m.Info()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(info.Device, m.DeviceNote() == "", m.DeviceChoice() != "")
+	// Output: cpu true true
+}
+
 // Any number of texts, here three, in bounded memory.
 func ExampleModel_EmbedStream() {
 	m, err := hotpath.Open("internal/testmodels/testdata/bert", hotpath.Options{})

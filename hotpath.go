@@ -28,7 +28,8 @@
 //
 // Errors are matched with errors.Is: [ErrNotModel], [ErrInvalid],
 // [ErrTruncated] and [ErrUnsupported] of files, [ErrInput] and [ErrTooLong] of
-// arguments, [ErrClosed] and [ErrBusy] of closing, and those of the context.
+// arguments, [ErrDevice] of cards, [ErrClosed] and [ErrBusy] of closing, and those
+// of the context.
 // Errors of the file system are wrapped: fs.ErrNotExist and fs.ErrPermission match
 // too. A [*TooLongError] says which text is too long, and by how much. No panic
 // crosses this API: a defect of hotpath is an [ErrInternal], and the model serves
@@ -71,6 +72,9 @@ var (
 	ErrTooLong = engine.ErrTooLong
 	// ErrInput reports an argument or option that makes no sense.
 	ErrInput = engine.ErrInput
+	// ErrDevice reports a card, or its driver, that cannot be used or that failed.
+	// After a failure the next call may work.
+	ErrDevice = plan.ErrDevice
 	// ErrBusy reports runs that did not end within CloseTimeout.
 	ErrBusy = engine.ErrBusy
 	// ErrInternal reports a defect of hotpath, a *PanicError.
@@ -86,9 +90,20 @@ const CloseTimeout = engine.CloseTimeout
 
 // Options say how a model runs. The zero value is a good choice.
 type Options struct {
-	Threads     int    // of the CPU; 0 means all cores
-	Precision   string // "f32", "bf16" or "auto"; "" is auto
-	Device      string // "cpu"; "" is cpu. "auto" takes a card where the model fits (see DeviceNote). "ref" (slow, plain) and "null" (late, out of step) are what tests hold it against
+	Threads   int    // of the CPU; 0 means all cores
+	Precision string // "f32", "bf16" or "auto"; "" is auto
+	// Device is where the model runs: "cpu", or a card by its kind and number, such as
+	// "cuda", "cuda:1" or "opencl" (see [Devices]; packages hotpath/cuda and
+	// hotpath/opencl add them). "" is cpu. "auto" takes the first card if it can hold the
+	// model and measured figures say that it is faster than the CPU for the model and for
+	// Expect, else the CPU; [Model.DeviceChoice] and [Model.DeviceNote] tell. The first
+	// time, auto measures the card, which takes about a second. A card that is named and
+	// cannot be used is an [ErrDevice]. "ref" (slow, plain) and "null" (late, out of
+	// step) are what tests hold others against.
+	Device string
+	// Expect is what the model is opened for, if that is known. Only Device "auto"
+	// needs it: opening a card takes longer than a CPU needs for a few texts.
+	Expect      Workload
 	Parallel    string // how Embed uses threads: "fine", "coarse" or "auto"; "" is auto
 	Ctx         int    // tokens of one generation, prompt included; 0 means what the model has, at most 4096
 	KVType      string // encoding of the KV cache: "f32", "f16", "q8_0"; "" is f32 where Precision is, and f16 elsewhere
@@ -121,6 +136,14 @@ type Options struct {
 	Profile *profile.Recorder
 }
 
+// Workload is about how much a program is going to ask of a model. The zero value is
+// unknown: the program goes on for long.
+type Workload struct {
+	Texts    int // to embed, rank or score, or prompts
+	Tokens   int // of all texts
+	Generate int // tokens to generate one after another: of the longest answer, if prompts are answered together
+}
+
 // MaxBatchTokens bounds Options.BatchTokens.
 const MaxBatchTokens = 1 << 20
 
@@ -139,7 +162,8 @@ type Model struct {
 	rec     *profile.Recorder // nil records nothing
 	// precision is what the CPU was asked for; "" on other devices.
 	precision string
-	note      error // why Options.Device "auto" took the CPU, see DeviceNote
+	auto      bool          // Options.Device is "auto"
+	choice    engine.Choice // of auto
 
 	templateOnce sync.Once
 	template     *chatTemplate
@@ -180,6 +204,11 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	}
 	if err := machine.CheckThreads(o.Threads); err != nil {
 		return nil, err
+	}
+	if e := &o.Expect; e.Texts < 0 || e.Tokens < 0 || e.Generate < 0 {
+		return nil, fmt.Errorf("%w: a workload of %d texts, %d tokens and %d generated ones, expected 0 or more of each", ErrInput, e.Texts, e.Tokens, e.Generate)
+	} else if e.Tokens > 0 {
+		e.Texts = max(e.Texts, 1)
 	}
 	if o.BatchTokens < 0 || o.BatchTokens > MaxBatchTokens {
 		return nil, fmt.Errorf("%w: batches of %d tokens, expected 0 to %d", ErrInput, o.BatchTokens, MaxBatchTokens)
@@ -231,16 +260,28 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	}()
 	m.cfg = m.model.Config()
 	m.prompts = findPrompts(m.cfg)
+	auto := o.Precision == "" || o.Precision == "auto"
+	if auto && m.cfg.Delicate {
+		o.Precision, auto = "f32", false
+	}
+	if m.kvType, err = parseKVType(o, m.cfg); err != nil {
+		return m, err
+	}
 	device := o.Device
-	if device == "auto" {
-		device, m.note = engine.AutoDevice(m.store.Bytes())
+	if m.auto = device == "auto"; m.auto {
+		err = step("choose device", func() error { m.choice = m.chooseDevice(ctx, o); return nil })
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return m, err
+		}
+		device = m.choice.Device
 	}
 	if device == "" {
 		device = machine.CPU
 	}
-	if auto := o.Precision == "" || o.Precision == "auto"; auto && m.cfg.Delicate {
-		o.Precision = "f32"
-	} else if auto && !o.NoCalibration && device == machine.CPU {
+	if auto && !o.NoCalibration && device == machine.CPU {
 		o.Precision = m.calibrated()
 	}
 	if device == machine.CPU {
@@ -248,13 +289,10 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 	}
 	open := engine.BackendOptions{Threads: o.Threads, Precision: o.Precision, InPlace: o.InPlace || machine.InPlace(m.store.Bytes())}
 	if m.backend, err = engine.NewBackend(device, open); err != nil && o.Device == "auto" && device != machine.CPU {
-		m.note, m.precision = err, cmp.Or(o.Precision, machine.Auto)
+		m.choice.Device, m.choice.Why, m.precision, device = "", err, cmp.Or(o.Precision, machine.Auto), machine.CPU
 		m.backend, err = engine.NewBackend(machine.CPU, open)
 	}
 	if err != nil {
-		return m, err
-	}
-	if m.kvType, err = parseKVType(o, m.cfg); err != nil {
 		return m, err
 	}
 	m.eng, err = engine.Open(m.model, m.backend, engine.Options{
@@ -268,17 +306,11 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		f := machine.Facts(m.backend, o.Precision)
 		f.Model, f.Params = m.cfg.Name, m.cfg.ParamCount
 		m.rec.SetFacts(f)
+		if c, ok := engine.CardCeilings(device); ok {
+			err = m.rec.SetCeilings(m.backend.Caps().Name, c)
+		}
 	}
 	return m, err
-}
-
-// DeviceNote says in one line why Options.Device "auto" took the CPU although the
-// machine has a card, and is empty otherwise.
-func (m *Model) DeviceNote() string {
-	if m.note == nil {
-		return ""
-	}
-	return strings.ReplaceAll(m.note.Error(), "\n", "; ")
 }
 
 // costs are the figures that auto decides by, nil for those that are built in.

@@ -13,8 +13,8 @@ import (
 // (0 means all cores), in under a second, and keeps it in the user's cache for
 // models that are opened after it: with Options.Parallel "auto", Embed decides
 // by it whether threads share each text or have texts of their own. Without it
-// built-in figures of a usual machine decide, so nobody has to call it; no other
-// function measures by itself. `hotpath info` calls it and shows the figures.
+// built-in figures of a usual machine decide, so nobody has to call it. Besides it
+// only Options.Device "auto" measures by itself, if the machine has a card. `hotpath info` calls it and shows the figures.
 //
 // The string says what came of it, as `hotpath info` does: a busy machine is not
 // measured, and a folder that cannot be written keeps nothing.

@@ -40,6 +40,10 @@ type GenerateOptions struct {
 	// Completion, if not nil, is filled while the tokens come and complete
 	// when they end.
 	Completion *Completion
+	// Queued, if not nil, is called when the prompt has its place in the queue, or
+	// has failed before that. A program that starts many generations can keep their
+	// order by it.
+	Queued func()
 }
 
 // Token is a piece of generated text.
@@ -102,6 +106,13 @@ func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) 
 	return m.Chat(ctx, []Message{{Role: "user", Content: prompt}}, o)
 }
 
+// HoldGenerations lets prompts that come from now on wait until release is called.
+// Their first step then has all of them, in the order in which they came. So equal
+// calls of a model that nobody else uses give equal answers, without
+// Options.Invariant too. release must be called before Close; calling it again does
+// nothing.
+func (m *Model) HoldGenerations() (release func()) { return m.eng.HoldGenerations() }
+
 // Chat answers a conversation through the model's chat template.
 func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions) iter.Seq2[Token, error] {
 	return m.generate(ctx, o, func() ([]int32, error) {
@@ -152,7 +163,11 @@ func (m *Model) generate(ctx context.Context, o GenerateOptions, prompt func() (
 			g.out = new(Completion)
 		}
 		*g.out = Completion{}
-		if err := g.start(ctx, o, prompt); err != nil {
+		err := g.start(ctx, o, prompt)
+		if o.Queued != nil {
+			o.Queued()
+		}
+		if err != nil {
 			yield(Token{ID: -1}, err)
 			return
 		}

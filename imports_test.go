@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
 	{"hotpath/internal/format", "hotpath/internal/kernel"},
-	{"hotpath/internal/dataset"},
+	{"hotpath/internal/dataset", "hotpath/internal/shapes"},
 	{"hotpath/internal/tokenizer", "hotpath/internal/weights"},
 	{"hotpath/internal/graph", "hotpath/internal/quant"},
 	{"hotpath/internal/convert"},

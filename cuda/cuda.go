@@ -13,18 +13,16 @@ import (
 	"strconv"
 
 	"hotpath/internal/backend/cuda"
+	"hotpath/internal/calib"
 	"hotpath/internal/engine"
 	"hotpath/internal/plan"
 )
 
 func init() {
-	engine.RegisterCards("cuda", cuda.Cards)
-	engine.RegisterAuto("cuda", func(bytes int64) error {
-		err := cuda.Fits(bytes)
-		if errors.Is(err, cuda.ErrAbsent) {
-			return fmt.Errorf("%w: %w", engine.ErrAbsent, err)
-		}
-		return err
+	engine.RegisterCards("cuda", engine.Kind{
+		List:      list,
+		Fits:      func(bytes int64) error { return absent(cuda.Fits(bytes)) },
+		Precision: "bf16",
 	})
 	engine.Register("cuda", func(o engine.BackendOptions) (plan.Backend, error) {
 		card := 0
@@ -41,4 +39,22 @@ func init() {
 		}
 		return b, nil
 	})
+}
+
+// list lists the machine's devices.
+func list() ([]engine.Card, error) {
+	found, err := cuda.Cards()
+	var out []engine.Card
+	for _, a := range found {
+		out = append(out, engine.Card{Key: calib.NewCardKey("cuda", a.Name, a.Driver, a.Units), Words: a.Words, Tokens: a.Runs.Tokens, CPU: a.CPU, Skip: absent(a.Skip)})
+	}
+	return out, absent(err)
+}
+
+// absent says in the engine's words that there is no device.
+func absent(err error) error {
+	if errors.Is(err, cuda.ErrAbsent) {
+		return engine.Absent(err)
+	}
+	return err
 }

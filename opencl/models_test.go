@@ -47,6 +47,7 @@ func ids(t *testing.T, m *hotpath.Model, prompt string, o hotpath.GenerateOption
 // each step takes the ids of the step before from the device.
 func TestOpenCLGenerates(t *testing.T) {
 	onDevice(t)
+	t.Parallel()
 	path := testmodels.Dir(t, "llama")
 	want, got := open(t, path, "cpu"), open(t, path, "opencl")
 	for name, o := range map[string]hotpath.GenerateOptions{
@@ -62,7 +63,9 @@ func TestOpenCLGenerates(t *testing.T) {
 // TestOpenCLRealModels holds MiniLM and SmolLM2 on a device to the CPU.
 func TestOpenCLRealModels(t *testing.T) {
 	onDevice(t)
+	t.Parallel()
 	t.Run("MiniLM", func(t *testing.T) {
+		t.Parallel()
 		path := testmodels.Real(t, "all-MiniLM-L6-v2")
 		texts := []string{"a text", "Another text, with a few words more than the first one has."}
 		a, err := open(t, path, "cpu").Embed(context.Background(), texts, hotpath.EmbedOptions{})
@@ -84,8 +87,9 @@ func TestOpenCLRealModels(t *testing.T) {
 		}
 	})
 	t.Run("SmolLM2", func(t *testing.T) {
+		t.Parallel()
 		path := testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf")
-		o := hotpath.GenerateOptions{MaxTokens: 8, Raw: true}
+		o := hotpath.GenerateOptions{MaxTokens: 24, Raw: true}
 		if a, b := ids(t, open(t, path, "cpu"), "The capital of France is", o), ids(t, open(t, path, "opencl"), "The capital of France is", o); !slices.Equal(a, b) {
 			t.Errorf("%v, the CPU has %v", b, a)
 		}

@@ -20,13 +20,10 @@ import (
 )
 
 func init() {
-	engine.RegisterCards("opencl", opencl.Devices)
-	engine.RegisterAuto("opencl", func(bytes int64) error {
-		err := opencl.Fits(bytes)
-		if errors.Is(err, opencl.ErrAbsent) {
-			return fmt.Errorf("%w: %w", engine.ErrAbsent, err)
-		}
-		return err
+	engine.RegisterCards("opencl", engine.Kind{
+		List:      list,
+		Fits:      func(bytes int64) error { return absent(opencl.Fits(bytes)) },
+		Precision: "f32",
 	})
 	engine.Register("opencl", func(o engine.BackendOptions) (plan.Backend, error) {
 		number := 0
@@ -41,10 +38,28 @@ func init() {
 		if err != nil {
 			cache = "" // tiles are measured at each start then
 		}
-		b, err := opencl.New(opencl.Options{Device: number, Cache: cache, Half: o.Precision == "bf16"})
+		b, err := opencl.New(opencl.Options{Device: number, Cache: cache, Half: o.Precision == "bf16", Untuned: o.Untuned})
 		if err != nil {
 			return nil, err // not a nil *opencl.Backend inside the interface
 		}
 		return b, nil
 	})
+}
+
+// list lists the machine's devices.
+func list() ([]engine.Card, error) {
+	found, err := opencl.Devices()
+	var out []engine.Card
+	for _, a := range found {
+		out = append(out, engine.Card{Key: calib.NewCardKey("opencl", a.Name, a.Driver, a.Units), Words: a.Words, Tokens: a.Runs.Tokens, CPU: a.CPU, Skip: absent(a.Skip)})
+	}
+	return out, absent(err)
+}
+
+// absent says in the engine's words that there is no device.
+func absent(err error) error {
+	if errors.Is(err, opencl.ErrAbsent) {
+		return engine.Absent(err)
+	}
+	return err
 }

@@ -34,6 +34,7 @@ func losses(t *testing.T, device string) (out []float64) {
 // TestOpenCLTrains holds the losses of a run on a device to those of the CPU.
 func TestOpenCLTrains(t *testing.T) {
 	onDevice(t)
+	t.Parallel()
 	want, got := losses(t, "cpu"), losses(t, "opencl")
 	if len(want) != 5 || len(got) != 5 {
 		t.Fatalf("%d and %d steps, expected 5", len(got), len(want))

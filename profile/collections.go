@@ -17,6 +17,7 @@ type collections struct {
 	stats  debug.GCStats    // newest first; the runtime keeps 256 of them
 	now    int64            // two clocks at one moment, when stats was read:
 	wall   time.Time        // the runtime keeps calendar times
+	last   int64            // when the latest pause ended; 0: there was none
 	began  goBaseline       // when the recorder was made
 }
 
@@ -40,7 +41,10 @@ func (c *collections) forget(since goBaseline) {
 func (c *collections) refresh() {
 	c.read = c.cycles[0].Value.Uint64()
 	debug.ReadGCStats(&c.stats)
-	c.now, c.wall = Now(), time.Now()
+	c.now, c.wall, c.last = Now(), time.Now(), 0
+	if len(c.stats.PauseEnd) > 0 {
+		c.last = c.now - int64(c.wall.Sub(c.stats.PauseEnd[0]))
+	}
 }
 
 // update looks for new GC cycles; pause reports the state of the last update.
@@ -57,6 +61,9 @@ func (c *collections) update() {
 func (c *collections) pause(from, to int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.last < from {
+		return 0
+	}
 	var sum time.Duration
 	for i, end := range c.stats.PauseEnd {
 		t := c.now - int64(c.wall.Sub(end))

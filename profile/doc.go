@@ -51,7 +51,8 @@
 // [StepStats.Floor]. Ceilings are sampled between runs ([ProbeStats]), unless the
 // caller sets them ([Recorder.SetCeilings]). [StepStats.Clock] is the wall-clock
 // time of a step until its last lane ends, and [StepStats.Lost] is Clock minus
-// Floor. If one lane works while others wait, the time of the others is lost.
+// Floor, without time in which a lane had no processor. If one lane works while
+// others wait, the time of the others is lost.
 // [StepStats.Roof] splits the time by cause. A step that is faster than the
 // ceilings allow is one of [Profile.Contradictions].
 //

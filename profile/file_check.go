@@ -46,6 +46,11 @@ func (p *Profile) check() error {
 			return fmt.Errorf("memory_bytes[%q] is %d, expected 0 or more", class, n)
 		}
 	}
+	for i := range p.Devices {
+		if err := p.Devices[i].check(); err != nil {
+			return fmt.Errorf("devices[%d]: %w", i, err)
+		}
+	}
 	for i := range p.Plans {
 		if err := p.Plans[i].checkStats(p.Version); err != nil {
 			return fmt.Errorf("plans[%d]: %w", i, err)
@@ -193,7 +198,7 @@ func (st *StepStats) check() error {
 		value int64
 	}{
 		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"clock_ns", st.Clock}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
-		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)}, {"off_cpu_ns", st.OffCPU}, {"floor_low_ns", st.FloorLow},
+		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)}, {"off_cpu_ns", st.OffCPU}, {"off_clock_ns", st.OffClock}, {"floor_low_ns", st.FloorLow},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("%s is %d, expected 0 or more", f.name, f.value)

@@ -24,7 +24,7 @@ type planFold struct {
 	lanes   []Ledger    // [lane]
 	times   []LaneTime  // [lane]
 	typical [][]float64 // [lane][step], ns per token: about the 0.2 quantile
-	suspect [][]int64   // [lane][step], time beyond the typical in steps that may have lost their processor
+	suspect [][]int64   // [lane][step], time without a processor, or beyond the typical where that is not known
 	gaps    []int64     // [lane], the same between steps, where that is marked
 	exact   bool        // those steps are marked, not guessed
 	spans   []stepSpan  // [step], scratch of settle
@@ -51,6 +51,7 @@ type planFold struct {
 type stepFold struct {
 	span         histogram // of each call: first Begin to last End over its lanes
 	clock        int64     // of all calls
+	off          int64     // of clock, where marked: without a processor
 	flops, bytes int64
 	heap         HeapCount
 }
@@ -145,9 +146,14 @@ func (f *planFold) fold(r *Run) {
 	f.rows += int64(r.Rows)
 	f.heap.addCount(r.heap)
 	f.foldSteps(r)
+	marks := int32(0)
 	for i := range r.Lanes {
 		compute, wait := f.foldLane(r, i)
 		f.lanes[i].addLedger(laneLedger(r, i, compute, wait))
+		marks += r.Lanes[i].marks
+	}
+	if marks > 0 {
+		f.foldOff(r)
 	}
 	f.samples.addRun(r)
 	if len(r.Shares) > 0 {
@@ -177,6 +183,20 @@ func (f *planFold) foldSteps(r *Run) {
 	f.entered = true
 	for s := range steps {
 		steps[s].heap.addCount(r.stepHeap[s])
+	}
+}
+
+// foldOff adds the part of the clock of each step in which a lane had no processor:
+// the step ends when its last lane does, so the longest counts.
+func (f *planFold) foldOff(r *Run) {
+	for s := range f.steps {
+		var off int64
+		for i := range r.Lanes {
+			if l := &r.Lanes[i]; l.exact && l.marked(s) && l.Begin[s] != 0 {
+				off = max(off, l.off[s])
+			}
+		}
+		f.steps[s].off += min(off, f.clock.clock[s])
 	}
 }
 
@@ -216,7 +236,15 @@ func (f *planFold) suspects(r *Run, lane int) {
 			continue
 		}
 		switch usual := typical[s] * tokens; {
-		case !l.exact && float64(c) > outlier*usual+outlierLeast && usual > 0, l.exact && l.marked(s):
+		case l.exact && l.marked(s):
+			switch {
+			case l.off[s] == unknownOff:
+				l.off[s] = min(max(0, c-int64(usual)), c)
+			case l.off[s] > c:
+				l.off[s] = 0 // it was lost between a stamp and the look at the thread
+			}
+			f.suspect[lane][s] += l.off[s]
+		case !l.exact && float64(c) > outlier*usual+outlierLeast && usual > 0:
 			f.suspect[lane][s] += max(0, c-int64(usual))
 		case usual == 0:
 			typical[s] = float64(c) / tokens
@@ -237,8 +265,9 @@ const (
 )
 
 // offCPU distributes the time in which a lane had no processor over its steps and
-// the time between them. Steps that lost the processor get it, in proportion to
-// their time beyond the typical. If the lane changed its thread, the time without
+// the time between them. Steps that are marked get what was measured in them. Where
+// the system marks none, steps that took much longer than usual get it, in proportion
+// to their time beyond the typical. If the lane changed its thread, the time without
 // a processor is unknown. Then the time beyond the typical counts instead, and
 // guessed is its sum.
 func (f *planFold) offCPU(lane int) (steps []int64, off, guessed int64) {
@@ -262,7 +291,7 @@ func (f *planFold) bytes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
-	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*(3*steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
+	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*(4*steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
 	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
 }
 

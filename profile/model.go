@@ -38,6 +38,7 @@ type Profile struct {
 	Requests *RequestStats       `json:"requests,omitempty"`
 	Counters []CounterStats      `json:"counters,omitempty"`
 	Memory   map[string]int64    `json:"memory_bytes,omitempty"` // by class; the Go heap among them
+	Devices  []DeviceMemory      `json:"devices,omitempty"`
 	Overhead *Overhead           `json:"overhead,omitempty"`
 	Go       *GoStats            `json:"go,omitempty"` // what the Go runtime did meanwhile
 
@@ -280,7 +281,11 @@ type StepStats struct {
 	Self  int64 `json:"self_ns"`  // compute
 	Clock int64 `json:"clock_ns"` // Self and what other lanes waited meanwhile
 	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
-	Lost  int64 `json:"lost_ns"`  // Clock − Floor; 0 where no ceiling is known
+	Lost  int64 `json:"lost_ns"`  // Clock − OffClock − Floor; 0 where no ceiling is known
+	// LostLow and LostHigh hold what another recording of the same build loses, with
+	// about 95 per cent; both 0 where no ceilings were sampled.
+	LostLow  int64 `json:"lost_low_ns,omitempty"`
+	LostHigh int64 `json:"lost_high_ns,omitempty"`
 	// FloorLow and FloorHigh are the floor at the highest and at the lowest of the
 	// ceilings that were sampled through the recording; both 0 where none were.
 	FloorLow  int64 `json:"floor_low_ns,omitempty"`
@@ -297,6 +302,8 @@ type StepStats struct {
 	// OffCPU is how much of LaneCompute, over all lanes, had no processor:
 	// measured by lane and run, and placed in the steps that lost it.
 	OffCPU int64 `json:"off_cpu_ns,omitempty"`
+	// OffClock is how much of Clock a lane had no processor: no kernel lost it.
+	OffClock int64 `json:"off_clock_ns,omitempty"`
 
 	// Heap is what was allocated on the Go heap while the step ran; nil where
 	// [Options.Heap] did not ask for it, or the backend does not say.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // Probe names the ceiling that a sample measures: a compute class, or reads from
@@ -46,10 +45,16 @@ func (s *ProbeStats) check() error {
 	return nil
 }
 
-// probeShare limits the time for sampling ceilings, as a part of the time of
-// recorded runs. Time without a run does not count: a program that is mostly idle
-// must not spend more on samples than on its work.
-const probeShare = 0.001
+// Samples of ceilings take a part of the time of recorded runs: probeShare until
+// each ceiling has about manyProbes samples, then laterShare. So a short recording
+// has enough of them, spread evenly, and a long one pays less. Time without a run
+// does not count: a program that is mostly idle must not spend more on samples than
+// on its work.
+const (
+	probeShare = 0.0025
+	laterShare = 0.0005
+	manyProbes = 16
+)
 
 // mostProbeSamples bounds the samples that are kept of one ceiling: beyond it every
 // second one is dropped.
@@ -58,8 +63,6 @@ const mostProbeSamples = 256
 // probes paces and keeps the samples of ceilings.
 type probes struct {
 	mu    sync.Mutex
-	ran   int64 // time of all runs that are folded
-	next  int64 // no sample before ran is that; MaxInt64 while one is taken
 	turn  int
 	took  int64 // all samples together
 	folds []probeFold
@@ -71,15 +74,6 @@ type probeFold struct {
 	every, seen int64
 }
 
-// addRun adds the time of runs, and sets due if a sample is due.
-func (p *probes) addRun(ran int64, due *atomic.Bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ran += ran; p.ran >= p.next {
-		due.Store(true)
-	}
-}
-
 // TakeProbe reports whether the caller should sample a ceiling now. The caller has
 // just ended a run. kind is the ceiling to sample, 0 to n-1 in turn. After sampling
 // the caller calls Probed.
@@ -87,30 +81,35 @@ func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
 	if r == nil || n == 0 || !r.released.probe.Load() {
 		return 0, false
 	}
-	p := &r.probes
-	p.mu.Lock() // addRun, which says what is due, cannot come between
-	defer p.mu.Unlock()
 	if !r.released.probe.CompareAndSwap(true, false) {
 		return 0, false
 	}
+	p := &r.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	kind = p.turn % n
 	p.turn++
-	p.next = math.MaxInt64
 	return kind, true
 }
 
 // Probed records a sample that was due. rate is per second and lane, 0 if there
-// is none. began is the time at which sampling began.
-func (r *Recorder) Probed(probe Probe, rate float64, began int64) {
+// is none. began is the time at which sampling began, and ready when its memory was
+// prepared, which takes long for the first sample alone.
+func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
 	now := Now()
 	p := &r.probes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.took += now - began
+	f := p.fold(probe)
 	if rate > 0 && finite(rate) {
-		p.fold(probe).addSample(Sample{now, rate})
+		f.addSample(Sample{now, rate})
 	}
-	p.next = p.ran + int64(float64(now-began)/probeShare)
+	share := probeShare
+	if f.seen >= manyProbes {
+		share = laterShare
+	}
+	r.released.paceProbe(int64(float64(now-ready) / share))
 }
 
 // Probes counts the samples of one ceiling so far.

@@ -57,6 +57,7 @@ type Recorder struct {
 	facts     Facts
 	ceilings  map[string]Ceilings
 	memory    map[string]int64
+	devices   map[string]*DeviceMemory
 	overhead  *Overhead
 	requests  requestFold
 	rounds    []*roundFold
@@ -89,7 +90,7 @@ func NewRecorder(opts Options) *Recorder {
 	startWatching()
 	r := &Recorder{
 		opts: opts.withDefaults(), start: Now(),
-		byID: map[string]*planFold{}, ceilings: map[string]Ceilings{}, memory: map[string]int64{},
+		byID: map[string]*planFold{}, ceilings: map[string]Ceilings{}, memory: map[string]int64{}, devices: map[string]*DeviceMemory{},
 		facts: Facts{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU()},
 	}
 	r.requests.kept = newKeeper[Request](r.opts.Requests)

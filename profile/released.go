@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -14,15 +15,16 @@ type released struct {
 	runs  []*Run
 	since int64 // the end of the first
 
+	left  int64        // time of runs until the next sample of a ceiling
 	look  atomic.Int64 // when the threads that wait are looked at next
 	probe atomic.Bool  // a sample of a ceiling is due
 
-	_ [64 - 6*8 - 4]byte
+	_ [64 - 7*8 - 4]byte
 }
 
 func newReleased() *released {
 	q := &released{runs: make([]*Run, 0, 2*pendingRuns)}
-	q.probe.Store(true)
+	q.dueProbe()
 	return q
 }
 
@@ -41,7 +43,24 @@ func (q *released) push(r *Run) (full bool) {
 		q.since = r.End
 	}
 	q.runs = append(q.runs, r)
+	if q.left -= max(0, r.End-r.Start); q.left <= 0 {
+		q.dueProbe()
+	}
 	return len(q.runs) == pendingRuns || r.End-q.since > pendingTime
+}
+
+// dueProbe says that a sample of a ceiling is due. No other one is until paceProbe
+// says when. The caller holds q.mu.
+func (q *released) dueProbe() {
+	q.left = math.MaxInt64
+	q.probe.Store(true)
+}
+
+// paceProbe says after how much time of runs the next sample is due.
+func (q *released) paceProbe(left int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.left = left
 }
 
 // take returns the runs and leaves an empty queue, in the memory of spare.
@@ -79,7 +98,6 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 	}
 	start := Now()
 	r.gc.update()
-	var ran int64
 	for i, run := range runs {
 		if i+2 < len(runs) {
 			runs[i+2].expect()
@@ -88,7 +106,6 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 			runs[i+1].expectStamps()
 		}
 		r.elapsed.addSpan(run.fold, run.Start, run.End)
-		ran += max(0, run.End-run.Start)
 		fold := run.fold // settle may give the run to somebody else
 		if err := fold.settle(run); err != nil {
 			r.fail(err)
@@ -98,7 +115,6 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		}
 	}
 	clear(runs)
-	r.probes.addRun(ran, &r.released.probe)
 	r.folded += Now() - start
 	return first
 }

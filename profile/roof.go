@@ -24,21 +24,24 @@ type roofline struct {
 	lanes float64
 	flops map[string]*ProbeStats
 	reads []*ProbeStats // the nearest level first
+	moves map[*ProbeStats]float64
 }
 
 // leastProbes is how many samples of a ceiling are needed before it is one.
 const leastProbes = 3
 
 func newRoofline(stats []ProbeStats, lanes float64) *roofline {
-	r := &roofline{lanes: lanes, flops: map[string]*ProbeStats{}}
+	r := &roofline{lanes: lanes, flops: map[string]*ProbeStats{}, moves: map[*ProbeStats]float64{}}
 	for i := range stats {
 		switch s := &stats[i]; {
 		case s.Count < leastProbes:
+			continue
 		case s.Class != "":
 			r.flops[s.Class] = s
 		default:
 			r.reads = append(r.reads, s)
 		}
+		r.moves[&stats[i]] = stats[i].moves()
 	}
 	if r.flops["f32"] == nil || len(r.reads) == 0 {
 		return nil
@@ -92,14 +95,15 @@ func middleOf(s *ProbeStats) float64 { return s.Median }
 func highest(s *ProbeStats) float64  { return s.High }
 func bestOf(s *ProbeStats) float64   { return s.Best }
 
-// place computes the step's floor, with the interval of the ceilings, and splits
-// its time by cause.
-func (r *roofline) place(st *StepStats, w *work, off int64) {
+// place computes the step's floor, with the interval of the ceilings, and its lost
+// time, and splits its time by cause. moved is how far runs move.
+func (r *roofline) place(st *StepStats, w *work, moved float64) {
 	ns := func(rate func(*ProbeStats) float64, hot bool) int64 { return int64(math.Round(r.floor(w, rate, hot))) }
 	st.Floor, st.FloorLow, st.FloorHigh = ns(middleOf, false), ns(highest, false), ns(lowest, false)
-	st.Lost = st.Clock - st.Floor
+	st.Lost = st.Clock - st.OffClock - st.Floor
+	r.predict(st, w, moved)
 	ideal, best := ns(bestOf, true), ns(bestOf, false)
-	st.Roof = &RoofSplit{Ideal: ideal, Cache: best - ideal, Neighbour: st.Floor - best + off}
+	st.Roof = &RoofSplit{Ideal: ideal, Cache: best - ideal, Neighbour: st.Floor - best + st.OffClock}
 	st.Roof.Kernel = st.Clock - st.Roof.Ideal - st.Roof.Cache - st.Roof.Neighbour
 }
 

@@ -10,7 +10,7 @@ import (
 // putSamples gives a recorder samples of ceilings: the last is the best.
 func putSamples(rec *Recorder, probe Probe, rates ...float64) {
 	for _, r := range rates {
-		rec.Probed(probe, r, Now())
+		rec.Probed(probe, r, Now(), Now())
 	}
 }
 
@@ -85,7 +85,7 @@ func TestSampledRoofline(t *testing.T) {
 	if err := Readers.Text(&text, again); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (10.000 to 25.000)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
+	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (0.000 to 29.645)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -115,7 +115,7 @@ func TestSetCeilingsWin(t *testing.T) {
 func TestProbesArePaced(t *testing.T) {
 	rec := NewRecorder(Options{})
 	probeDue := func(ran int64) (int, bool) { // after a run
-		rec.probes.addRun(ran, &rec.released.probe)
+		rec.released.push(&Run{Start: 1, End: 1 + ran})
 		return rec.TakeProbe(3)
 	}
 	kind, due := probeDue(1000)
@@ -125,16 +125,27 @@ func TestProbesArePaced(t *testing.T) {
 	if _, due := probeDue(1e15); due {
 		t.Error("a sample is due while one is taken")
 	}
-	began := Now() - 1_000_000
-	rec.Probed(Probe{Class: "f32"}, 1e9, began)
-	took := Now() - began
+	ready := Now() - 100_000_000                                     // long beside pauses of this thread
+	rec.Probed(Probe{Class: "f32"}, 1e9, ready-1_000_000_000, ready) // the first prepares for long
+	took := Now() - ready
 	for range 10 { // however much time passes without a run
 		if _, due := probeDue(took); due {
 			t.Error("a sample is due right after one")
 		}
 	}
-	if kind, due := probeDue(int64(2/probeShare) * took); !due || kind != 1 {
+	if kind, due := probeDue(int64(1/probeShare) * took); !due || kind != 1 {
 		t.Errorf("later: kind %d, due %t, expected the next one", kind, due)
+	}
+	for range manyProbes { // from then on they are rarer
+		rec.Probed(Probe{Class: "f32"}, 1e9, Now(), Now())
+	}
+	ready = Now() - 100_000_000
+	rec.Probed(Probe{Class: "f32"}, 1e9, ready, ready)
+	if _, due := probeDue(int64(1e8 / probeShare)); due {
+		t.Errorf("a sample is due after %v of the time, though there are many", probeShare)
+	}
+	if _, due := probeDue(int64(1e15)); !due {
+		t.Error("no sample is due any more")
 	}
 	f := probeFold{every: 1, kept: make([]Sample, 0, mostProbeSamples)}
 	for i := range 10 * mostProbeSamples {

@@ -75,7 +75,7 @@ type LaneSlots struct {
 
 	Arrive []int64 // [step]
 
-	Gap    int64     // between steps, waits not counted, where the lane's thread lost its processor
+	Gap    int64     // between steps, waits not counted, in which the lane's thread had no processor
 	Wait   int64     // waited for others after its last step and before Done
 	Time   *LaneTime // of the plan's lane
 	marks  int32     // steps that are marked in switched
@@ -84,8 +84,9 @@ type LaneSlots struct {
 
 	// Of interest if there are marks.
 	switched []uint64 // a bit per step: its thread lost the processor within
+	off      []int64  // [step], for how long; of steps that are marked only
 
-	_ [256 - 18*8]byte
+	_ [256 - 21*8]byte
 }
 
 // slotsALine is how many stamps of one kind a cache line holds.
@@ -98,13 +99,25 @@ func (l *LaneSlots) Enter(woke int64, c *LaneClock) {
 	l.Wake, l.Absent, l.exact, l.marks = woke, false, c.page != nil, 0
 }
 
-// Mark records that the lane's thread lost its processor within a step.
-func (l *LaneSlots) Mark(step int) {
+// Mark records that the lane's thread lost its processor within a step, and for how
+// long, as [LaneClock.Lost] reports it.
+func (l *LaneSlots) Mark(step int, off int64) {
 	if l.marks == 0 {
 		clear(l.switched) // marks of an older run
 	}
 	l.marks++
 	l.switched[step/64] |= 1 << (step % 64)
+	l.off[step] = off
+}
+
+// MarkGap records that the lane's thread lost its processor before a step, which
+// the lane was free to begin at the moment arrive.
+func (l *LaneSlots) MarkGap(woke, arrive, off int64) {
+	gap := arrive - max(l.Done, woke)
+	if off != unknownOff {
+		gap = min(gap, off)
+	}
+	l.Gap += gap
 }
 
 func (l *LaneSlots) marked(step int) bool {
@@ -173,7 +186,7 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 		return b[lo : lo+steps : lo+steps]
 	}
 	l.Arrive, l.Begin, l.End = at(0), at(1), at(2)
-	l.switched, l.Time = make([]uint64, (steps+63)/64), time
+	l.switched, l.off, l.Time = make([]uint64, (steps+63)/64), make([]int64, steps), time
 }
 
 // reset leaves the stamps of steps as they are: clearing them would fetch cold

@@ -15,13 +15,28 @@ type RunSamples struct {
 	Steps  []StepSamples `json:"steps"`   // [step]
 }
 
-// StepSamples is one step in the sampled runs, in lane time. FLOPs and Bytes
+// StepSamples is one step in the sampled runs, in lane time. FLOPs, Bytes and OffCPU
 // have one value where all samples have the same.
 type StepSamples struct {
 	Compute []int64 `json:"compute_ns"` // [sample]
-	Wait    []int64 `json:"wait_ns"`    // [sample]
-	FLOPs   []int64 `json:"flops"`      // [sample], or [1]
-	Bytes   []int64 `json:"bytes"`      // [sample], or [1]
+	// OffCPU is how much of Compute had no processor, measured call by call: [sample],
+	// or [1]. It is empty if the system does not mark threads that lose their processor.
+	OffCPU []int64 `json:"off_cpu_ns,omitempty"`
+	Wait   []int64 `json:"wait_ns"` // [sample]
+	FLOPs  []int64 `json:"flops"`   // [sample], or [1]
+	Bytes  []int64 `json:"bytes"`   // [sample], or [1]
+}
+
+// OnCPU is the time on a processor of one sample: what the step itself took, however
+// many programs share the machine. If it is not known, it is the whole time.
+func (s *StepSamples) OnCPU(sample int) int64 {
+	switch len(s.OffCPU) {
+	case 0:
+		return s.Compute[sample]
+	case 1:
+		return s.Compute[sample] - s.OffCPU[0]
+	}
+	return s.Compute[sample] - s.OffCPU[sample]
 }
 
 // maxSamples bounds the sampled runs per plan. When it is reached, every second
@@ -40,7 +55,7 @@ type sampler struct {
 	burn        []int64      // [sample][step], of canaries; nil unless asked for
 }
 
-type stepSample struct{ compute, wait, flops, bytes int64 }
+type stepSample struct{ compute, off, wait, flops, bytes int64 }
 
 func newSampler(steps, events int, canary bool) *sampler {
 	keep := min(maxSamples, events/steps) &^ 1
@@ -87,12 +102,17 @@ func (s *sampler) addRun(r *Run) {
 			}
 			row[k].compute += l.End[k] - l.Begin[k]
 			row[k].wait += l.Begin[k] - l.Arrive[k]
+			if l.exact && l.marked(k) {
+				row[k].off += l.off[k]
+			}
 		}
 	}
 	s.n++
 }
 
-func (s *sampler) snapshot() *RunSamples {
+// snapshot copies the samples. exact: the system marks threads that lose their
+// processor.
+func (s *sampler) snapshot(exact bool) *RunSamples {
 	if s.n == 0 {
 		return nil
 	}
@@ -110,6 +130,9 @@ func (s *sampler) snapshot() *RunSamples {
 			Wait:    column(k, func(v *stepSample) int64 { return v.wait }),
 			FLOPs:   collapsed(column(k, func(v *stepSample) int64 { return v.flops })),
 			Bytes:   collapsed(column(k, func(v *stepSample) int64 { return v.bytes })),
+		}
+		if exact {
+			out.Steps[k].OffCPU = collapsed(column(k, func(v *stepSample) int64 { return v.off }))
 		}
 	}
 	return out
@@ -136,8 +159,16 @@ func (s *RunSamples) check(steps int) error {
 		if len(st.Compute) != n || len(st.Wait) != n || len(st.FLOPs) != n && len(st.FLOPs) != 1 || len(st.Bytes) != n && len(st.Bytes) != 1 {
 			return fmt.Errorf("samples.steps[%d]: %d, %d, %d, %d values, expected %d each", k, len(st.Compute), len(st.Wait), len(st.FLOPs), len(st.Bytes), n)
 		}
-		if v := min(least(st.Compute), least(st.Wait), least(st.FLOPs), least(st.Bytes)); v < 0 {
+		if off := len(st.OffCPU); off > 1 && off != n {
+			return fmt.Errorf("samples.steps[%d]: %d times without a processor, expected none, one or %d", k, off, n)
+		}
+		if v := min(least(st.Compute), least(st.OffCPU), least(st.Wait), least(st.FLOPs), least(st.Bytes)); v < 0 {
 			return fmt.Errorf("samples.steps[%d]: a value is %d, expected 0 or more", k, v)
+		}
+		for i := range n {
+			if on := st.OnCPU(i); on < 0 {
+				return fmt.Errorf("samples.steps[%d]: %d of %d ns without a processor", k, st.Compute[i]-on, st.Compute[i])
+			}
 		}
 	}
 	if v := min(least(s.Wall), least(s.Tokens)); v < 0 {

@@ -60,18 +60,10 @@ func TestOlderVersionOpens(t *testing.T) {
 	}
 	got := old.Samples(0)
 	if !reflect.DeepEqual(got.Wall, want.Wall) || !reflect.DeepEqual(got.Steps[2].Compute, want.Steps[2].Compute) ||
-		at(got.Steps[2].FLOPs, 3) != at(want.Steps[2].FLOPs, 3) {
+		valueAt(got.Steps[2].FLOPs, 3) != valueAt(want.Steps[2].FLOPs, 3) {
 		t.Errorf("samples %+v, want %+v", got, want)
 	}
 	if old.Version != Version {
 		t.Errorf("version %d, want it to be written as %d", old.Version, Version)
 	}
-}
-
-// at is the value of sample i in what may be collapsed.
-func at(v []int64, i int) int64 {
-	if len(v) == 1 {
-		return v[0]
-	}
-	return v[i]
 }

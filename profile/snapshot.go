@@ -24,7 +24,7 @@ func (r *Recorder) Snapshot() *Profile {
 	for backend, c := range r.ceilings {
 		p.Ceilings[backend] = c.clone()
 	}
-	p.Memory = maps.Clone(r.memory)
+	p.Memory, p.Devices = maps.Clone(r.memory), r.deviceMemory()
 	if r.overhead != nil {
 		o := *r.overhead
 		p.Overhead = &o
@@ -138,27 +138,26 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 		ceilings = ceilings.at(s.LanesAtOnce())
 	}
 	for i := range f.steps {
-		s.Stats = append(s.Stats, f.stats(&s, i, ceilings))
+		var without int64
 		for _, steps := range off {
 			if steps != nil {
-				s.Stats[i].OffCPU += steps[i]
+				without += steps[i]
 			}
 		}
+		s.Stats = append(s.Stats, f.stats(&s, i, ceilings, without))
 		if f.entered {
 			heap := f.steps[i].heap
 			s.Stats[i].Heap = &heap
 		}
 	}
 	s.ByScope = f.scopeParts()
+	s.Samples, s.ExactSwitches = f.samples.snapshot(f.exact), f.exact
 	if roof := p.roofline(&s); roof != nil {
-		reach := s.reach()
+		reach, moved := s.reach(), s.Samples.moves(&s.Plan, ceilings)
 		for i := range s.Stats {
-			st := &s.Stats[i]
-			off := s.elapsedOf(st.OffCPU / int64(s.stepLanes(&s.Steps[i])))
-			roof.place(st, workOf(&s, i, reach), min(off, st.Clock))
+			roof.place(&s.Stats[i], workOf(&s, i, reach), moved)
 		}
 	}
-	s.Samples, s.ExactSwitches = f.samples.snapshot(), f.exact
 	if f.rec.opts.Heap && f.runs > 0 {
 		heap := f.heap
 		s.Heap = &heap
@@ -195,7 +194,8 @@ func (p *Profile) CeilingsOf(backend string) Ceilings {
 	return p.Ceilings[""]
 }
 
-func (f *planFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
+// stats is one step. off is the time of its lanes without a processor.
+func (f *planFold) stats(p *PlanStats, step int, c Ceilings, off int64) StepStats {
 	st, def, n := &f.steps[step], &p.Steps[step], int64(p.stepLanes(&p.Steps[step]))
 	ofLane := func(times [][]int64) (of []int64) {
 		for lane := range times {
@@ -207,10 +207,15 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings) StepStats {
 	compute, wait := table.Sum(laneCompute), table.Sum(laneWait)
 	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
-		LaneCompute: laneCompute, LaneWait: laneWait}
-	if c.Known() {
+		LaneCompute: laneCompute, LaneWait: laneWait, OffCPU: off}
+	clock := st.off
+	if !f.exact {
+		clock = off / n // which lane the step waited for is not known
+	}
+	s.OffClock = min(p.elapsedOf(clock), s.Clock)
+	if c.Known() && def.Op != TransferOp {
 		s.Floor = int64(c.Floor(def.Class, st.flops, st.bytes))
-		s.Lost = s.Clock - s.Floor
+		s.Lost = s.Clock - s.OffClock - s.Floor
 	}
 	return s
 }

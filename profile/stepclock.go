@@ -39,19 +39,19 @@ func (c *stepClock) take(spans []stepSpan) {
 				steps[k], steps[k-1] = steps[k-1], steps[k]
 			}
 		}
-		for len(steps) > 0 {
-			n, last := 1, spans[steps[0]].last
+		for from := 0; from < len(steps); {
+			s := steps[from]
+			n, last := from+1, spans[s].last
 			for n < len(steps) && spans[steps[n]].first < last {
 				last = max(last, spans[steps[n]].last)
 				n++
 			}
-			if n == 1 {
-				s := steps[0]
-				c.clock[s] = spans[s].last - spans[s].first
+			if n == from+1 {
+				c.clock[s] = last - spans[s].first
 			} else {
-				c.share(steps[:n], spans)
+				c.share(steps[from:n], spans)
 			}
-			steps = steps[n:]
+			from = n
 		}
 	}
 }

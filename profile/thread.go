@@ -26,8 +26,7 @@ type LaneClock struct {
 	wall    int64
 	watch   *threadWatch
 	page    *atomic.Uint32 // of watch: each step looks at it
-	entered uint32         // version of the watch at In
-	version uint32         // at the last look
+	version uint32         // of the watch at wall
 
 	seen, off, blind int64
 }
@@ -53,7 +52,6 @@ func (c *LaneClock) In() (now int64) {
 	}
 	c.in, c.thread = true, thread
 	c.version = c.watch.version()
-	c.entered = c.version
 	c.wall = Now()
 	c.cpu = c.watch.time(c.version, c.wall)
 	return c.wall
@@ -65,6 +63,7 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
+	version := c.watch.version() // before the time: a switch after it moves the next version
 	now := Now()
 	wall := now - c.wall
 	if readThread() != c.thread {
@@ -72,7 +71,7 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.seen += wall
-	if version := c.watch.version(); !c.watch.exact() || version != c.entered {
+	if !c.watch.exact() || version != c.version {
 		c.off += max(0, wall-(c.watch.time(version, now)-c.cpu))
 	}
 }
@@ -80,19 +79,44 @@ func (c *LaneClock) Out() {
 // Running says whether the lane is between In and Out.
 func (c *LaneClock) Running() bool { return c.in }
 
-// Switched reports whether the lane's thread lost its processor since the last
-// call, or since In. It is false if the system does not show that.
-func (c *LaneClock) Switched() bool {
-	if c.page == nil {
-		return false
+// Switched reports whether the page of the lane's thread moved since the last call
+// of Lost, or since In. It is cheaper than Lost and does not see that the lane changed
+// its thread.
+func (c *LaneClock) Switched() bool { return c.page != nil && c.page.Load() != c.version }
+
+// Lost reports whether the lane's thread lost its processor since the last call, or
+// since In, and for how long. It is false if the system does not show that. Only a
+// thread that lost its processor is asked for its clock. If the lane changed its
+// thread, the time is [unknownOff] and the lane follows its new thread.
+func (c *LaneClock) Lost() (off int64, lost bool) {
+	if c.page == nil || c.page.Load() == c.version && readThread() == c.thread {
+		return 0, false
 	}
-	v := c.page.Load()
-	if v == c.version {
-		return false
-	}
-	c.version = v
-	return true
+	return c.lost(), true
 }
+
+func (c *LaneClock) lost() (off int64) {
+	if readThread() != c.thread {
+		c.blind += Now() - c.wall
+		c.In()
+		return unknownOff
+	}
+	// In this order: after a switch in between, the version is old and nobody uses
+	// what is known of it.
+	c.version = c.page.Load()
+	now := Now()
+	cpu := c.watch.time(c.version, now)
+	wall := now - c.wall
+	off = max(0, wall-(cpu-c.cpu))
+	c.seen += wall
+	c.off += off
+	c.wall, c.cpu = now, cpu
+	return off
+}
+
+// unknownOff is the time without a processor of a step that began on one thread and
+// ended on another.
+const unknownOff = -1
 
 // Leave ends the lane's part in the run and adds the time without a processor to its
 // plan. A lane that kept its processor touches nothing of the plan.

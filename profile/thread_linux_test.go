@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -261,34 +260,6 @@ func TestWaitIsReadAfterSwitches(t *testing.T) {
 	}
 }
 
-// The version of a thread's page moves when it loses its processor.
-func TestSwitchesAreSeen(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var c LaneClock
-	startedWatching()
-	c.In()
-	if !c.watch.exact() {
-		t.Skip("the system does not allow perf_event_open")
-	}
-	ts := syscall.Timespec{Nsec: 1e6}
-	if err := syscall.Nanosleep(&ts, nil); err != nil {
-		t.Fatal(err)
-	}
-	if !c.Switched() {
-		t.Error("a thread that slept was not switched")
-	}
-	quiet := 0
-	for range 1000 {
-		if !c.Switched() {
-			quiet++
-		}
-	}
-	if quiet < 900 {
-		t.Errorf("%d of 1000 looks at once saw a switch", 1000-quiet)
-	}
-}
-
 // Following a lane allocates nothing.
 func TestLaneClockAllocatesNothing(t *testing.T) {
 	runtime.LockOSThread()
@@ -301,7 +272,7 @@ func TestLaneClockAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		var c LaneClock
 		c.In()
-		c.Switched()
+		c.Lost()
 		c.Leave(slots)
 		at += waitingInterval + 1
 		w.look(at)

@@ -72,7 +72,7 @@ func TestOffCPUIsPlaced(t *testing.T) {
 				switch {
 				case i%10 == 9 && s == 1:
 					took += lost
-					l.Mark(s)
+					l.Mark(s, lost)
 					l.Time.off.Add(lost)
 				case i%10 == 5 && s == 2: // a little longer, with its processor
 					took += usual / 3
@@ -95,6 +95,19 @@ func TestOffCPUIsPlaced(t *testing.T) {
 		}
 		if l.OffCPU != 10*lost || l.OffCompute != st[1].OffCPU || p.Plans[0].ExactSwitches != exact {
 			t.Errorf("exact %t: ledger %+v", exact, l)
+		}
+		samples := p.Samples(0).Steps
+		for i := range 100 {
+			want, marked := int64(usual), int64(usual)
+			if i%10 == 9 {
+				want += lost
+			}
+			if !exact {
+				marked = want // a call that took long may be slow itself
+			}
+			if got := samples[1].OnCPU(i); samples[1].Compute[i] != want || got != marked {
+				t.Errorf("exact %t: sample %d computed %d ns, %d on a processor, expected %d and %d", exact, i, samples[1].Compute[i], got, want, marked)
+			}
 		}
 		if _, err := Read("p", encode(t, p)); err != nil {
 			t.Error(err)

@@ -12,9 +12,11 @@ a newer one writes PTX that drivers before it refuse. Where it cannot be had,
 --check holds PTX by its hash too, and says so.
 """
 
+import concurrent.futures
 import ctypes
 import gzip
 import hashlib
+import os
 import pathlib
 import re
 import subprocess
@@ -26,7 +28,7 @@ DIR = ROOT / "internal/backend/cuda/kernels"
 NAMES = ROOT / "internal/backend/cuda/names.go"
 CACHE = ROOT / ".cache/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.4.127"
-FILES = ["common.cuh", "elementwise.cu", "rows.cu", "linear.cu", "one.cu", "codes.cu", "hopper.cu", "wgmma.cu", "wide.cu", "attention.cu", "heads.cu", "flash.cu", "flash_wide.cu", "flash_grad.cu", "objectives.cu", "sample.cu", "transfer.cu"]
+FILES = ["common.cuh", "elementwise.cu", "rows.cu", "grads.cu", "linear.cu", "one.cu", "codes.cu", "several.cu", "hopper.cu", "wgmma.cu", "wide.cu", "tall.cu", "attention.cu", "heads.cu", "flash.cu", "flash_wide.cu", "flash_grad.cu", "objectives.cu", "sample.cu", "transfer.cu"]
 IMAGES = {"compute_80": "ptx", "sm_80": "cubin", "sm_86": "cubin", "sm_89": "cubin", "sm_90a": "cubin"}
 PART = 1_000_000  # bytes of a file at most
 
@@ -113,7 +115,8 @@ def unpack(name):
 
 
 def write(lib):
-    images = {file_of(arch): compile_for(lib, arch) for arch in IMAGES}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        images = dict(zip(map(file_of, IMAGES), pool.map(lambda arch: compile_for(lib, arch), IMAGES)))
     for name, data in images.items():
         pack(name, data)
     NAMES.write_text(names(images["compute_80.ptx"], images))

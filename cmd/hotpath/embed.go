@@ -183,6 +183,9 @@ formats it ends the work. See docs/embedding.md.`,
 			// A run that goes on must give the bits that one run would have given.
 			mf.invariant = mf.invariant || ef.resume
 			o := hotpath.Options{Parallel: ef.parallel, BatchTokens: ef.batchTokens}
+			if !ef.resume { // the rest may be on another device than the beginning
+				o.Expect = in.expect(0)
+			}
 			return mf.with(cmd.Context(), std, o, func(ctx context.Context, m *hotpath.Model) error {
 				o, err := ef.options(cmd, m, std)
 				if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hotpath"
+	"hotpath/internal/engine"
 	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/kernel/isa"
 )
@@ -36,13 +36,16 @@ type machine struct {
 	Bandwidth float64            `json:"read_bytes_per_s"`
 	Parallel  *parallel          `json:"parallel"`
 	GPUs      []string           `json:"gpus"`
-	noGPUs    []string           // why there are none of a kind
+	Devices   []deviceInfo       `json:"devices,omitempty"`
+	cards     []engine.Card
+	noGPUs    []string // why there are none of a kind
 }
 
 func newInfo(std streams) *cobra.Command {
 	var format formatFlag
 	var threads int
 	var anew bool
+	var device string
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "This machine: CPU, tier in use, caches, threads, measured ceilings",
@@ -53,7 +56,11 @@ environment variable HOTPATH_CPU forces a lesser tier.
 The cost of sharing work among threads is measured once, in under a second, and
 kept in the user's cache. embed --parallel auto decides by it. --calibrate
 measures it again; HOTPATH_CALIBRATION=off uses built-in figures and neither
-reads nor keeps any.`,
+reads nor keeps any.
+
+Cards are listed with their measured rates, which are kept too, per card and driver.
+--device auto decides by them. With --device the named card is opened, and the memory
+that its driver was asked for is counted.`,
 		Example: `  hotpath info
   hotpath info --format json
   hotpath info --calibrate
@@ -63,12 +70,18 @@ reads nor keeps any.`,
 			if err := isa.Err(); err != nil {
 				return err
 			}
+			if device != "" {
+				return infoOfDevice(cmd.Context(), std, device, anew, format.value)
+			}
 			m := describeMachine(cmd.Context(), threads)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
 			var err error
 			if m.Parallel, err = describeParallel(cmd.Context(), m.Threads, anew); err != nil {
+				return err
+			}
+			if m.Devices, err = describeDevices(cmd.Context(), m.cards, anew, false); err != nil {
 				return err
 			}
 			if format.value == "json" {
@@ -79,7 +92,8 @@ reads nor keeps any.`,
 	}
 	format.addFlag(cmd, "text", "json")
 	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
-	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure the cost of sharing work among threads again, and keep it")
+	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure the cost of sharing work among threads, and cards, again, and keep it")
+	cmd.Flags().StringVar(&device, "device", "", "open the card `DEVICE` (cuda, cuda:1, opencl) and show its memory")
 	return cmd
 }
 
@@ -95,8 +109,10 @@ func describeMachine(ctx context.Context, threads int) machine {
 		L1D: host.L1D, L2: host.L2, L3: host.L3,
 		GPUs: []string{},
 	}
-	cards, none := hotpath.Cards()
-	m.GPUs, m.noGPUs = append(m.GPUs, cards...), none
+	m.cards, m.noGPUs = engine.AllCards()
+	for _, c := range m.cards {
+		m.GPUs = append(m.GPUs, c.Device+" "+c.Words)
+	}
 	for _, t := range isa.Available() {
 		m.Tiers = append(m.Tiers, t.String())
 	}
@@ -126,8 +142,11 @@ func (m machine) print(w io.Writer) error {
 	rows = append(rows, [2]string{"memory", fmt.Sprintf("%.1f GB/s read measured", m.Bandwidth/1e9)})
 	rows = append(rows, m.Parallel.rows()...)
 	name := "gpus"
-	for _, card := range append(m.GPUs, m.noGPUs...) {
-		rows, name = append(rows, [2]string{name, card}), ""
+	for _, d := range m.Devices {
+		rows, name = append(rows, d.rows(name)...), ""
+	}
+	for _, none := range m.noGPUs {
+		rows, name = append(rows, [2]string{name, none}), ""
 	}
 	if name != "" {
 		rows = append(rows, [2]string{name, "none in this build"})

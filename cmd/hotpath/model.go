@@ -30,6 +30,8 @@ type modelFlags struct {
 	heap      bool // count allocations too
 	canary    bool // burn time to measure the profiler
 	invariant bool
+	inPlace   bool
+	verbose   bool
 }
 
 // memoryInterval is how often --profile-mem looks at the memory of the process.
@@ -51,6 +53,7 @@ func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
 func (f *modelFlags) addRun(cmd *cobra.Command) {
 	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
 	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say which device --device auto takes, and why")
 	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
 	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step, and the heap has all memory by owner")
@@ -87,6 +90,7 @@ func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	f.addRun(cmd)
 	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(&f.invariant, "invariant", false, invariantUsage)
+	cmd.Flags().BoolVar(&f.inPlace, "in-place", false, "read quantized weights from the file's pages, which the system can take back, in place of packing them: generating is slower; a model larger than half of the free memory is always read so")
 }
 
 // invariantUsage is what --invariant does, where it does something.
@@ -171,7 +175,7 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		return err
 	}
 	o.Threads, o.Precision, o.Invariant = f.threads, f.precision, f.invariant
-	o.Device = f.device
+	o.Device, o.InPlace = f.device, f.inPlace
 	return f.recorded(ctx, std, func(ctx context.Context, rec *profile.Recorder) error {
 		o.Profile = rec
 		m, err := hotpath.OpenContext(ctx, f.model, o)
@@ -181,7 +185,9 @@ func (f *modelFlags) with(ctx context.Context, std streams, o hotpath.Options, w
 		if err != nil {
 			return err
 		}
-		if note := m.DeviceNote(); note != "" {
+		if choice := m.DeviceChoice(); choice != "" && f.verbose {
+			fmt.Fprintln(std.err, "hotpath: --device auto takes", oneLine(choice))
+		} else if note := m.DeviceNote(); note != "" {
 			fmt.Fprintln(std.err, "hotpath: --device auto takes the CPU:", oneLine(note))
 		}
 		within, end := profile.Scope(ctx, "work")

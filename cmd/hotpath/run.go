@@ -103,7 +103,8 @@ func newRun(std streams) *cobra.Command {
 --raw is set. Text is streamed as it comes. Several prompts (arguments, or -f FILE)
 are computed as one batch and answered in input order. A prompt joins the batch
 when it is read and leaves it when its answer ends. Other prompts of the batch
-can change the last bits of its logits, unless --invariant is set.`,
+can change the last bits of its logits, unless --invariant is set. Equal files of
+up to 256 prompts make equal batches; longer ones may differ from run to run.`,
 		Example: `  hotpath run -m MODEL -p "Why is the sky blue?"
   hotpath run -m MODEL --raw --temp 0 -n 20 -p "Once upon a time"
   hotpath run -m MODEL -f prompts.jsonl --seed 7 --format jsonl`,
@@ -125,7 +126,7 @@ can change the last bits of its logits, unless --invariant is set.`,
 			if !cmd.Flags().Changed("seed") {
 				rf.options.Seed = rand.Uint64() >> 11 // JSON readers keep 53 bits
 			}
-			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx, KVType: rf.kvType, Prepare: true}, func(ctx context.Context, m *hotpath.Model) error {
+			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: rf.ctx, KVType: rf.kvType, Prepare: true, Expect: in.expect(rf.longest())}, func(ctx context.Context, m *hotpath.Model) error {
 				if format.value == "text" {
 					return streamAll(ctx, std, m, in, rf.options)
 				}
@@ -140,6 +141,20 @@ can change the last bits of its logits, unless --invariant is set.`,
 	mf.addCompute(cmd)
 	return cmd
 }
+
+// longest is the number of tokens of the longest answer that may come.
+func (f *runFlags) longest() int {
+	switch {
+	case f.options.MaxTokens > 0:
+		return f.options.MaxTokens
+	case f.ctx > 0:
+		return f.ctx
+	}
+	return usualContext
+}
+
+// usualContext is about what models have.
+const usualContext = 4096
 
 // streamAll writes text as it comes, and what it cost to standard error.
 func streamAll(ctx context.Context, std streams, m *hotpath.Model, in *texts, o hotpath.GenerateOptions) error {

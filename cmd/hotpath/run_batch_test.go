@@ -49,6 +49,38 @@ func TestRunIsOneBatch(t *testing.T) {
 	}
 }
 
+// Prompts of a file reach the engine in input order and begin together, so that steps
+// have the same prompts in every run.
+func TestRunIsRepeatable(t *testing.T) {
+	var prompts strings.Builder
+	for i := range 70 { // more than a step has
+		fmt.Fprintln(&prompts, strings.Repeat("word ", 1+i*7%20), i)
+	}
+	file := write(t, "prompts.txt", prompts.String())
+	var first, steps string
+	for i := range 3 {
+		recorded := filepath.Join(t.TempDir(), "run.json")
+		got := ok(t, "run", "-m", testmodels.Dir(t, "llama"), "--raw", "-n", "12", "--seed", "3", "--temp", "1.5", "--ignore-eos", "-f", file, "--profile="+recorded)
+		p, err := profile.ReadFile(recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := ""
+		for _, plan := range p.Plans {
+			made += fmt.Sprintf("%s %s: %d runs\n", plan.Plan.Name, plan.Plan.Phase, plan.Ledger.Runs)
+		}
+		if i == 0 {
+			first, steps = got, made
+		}
+		if made != steps || steps == "" {
+			t.Errorf("run %d:\n%sthe first:\n%s", i, made, steps)
+		}
+		if got != first {
+			t.Errorf("run %d:\n%q\nthe first:\n%q", i, got, first)
+		}
+	}
+}
+
 // A prompt that cannot be answered has its error where its answer would be.
 func TestRunErrorsKeepTheirPlace(t *testing.T) {
 	file := write(t, "prompts.jsonl", `{"text":"a"}`+"\n{\n"+`{"text":"`+strings.Repeat("word ", 600)+`"}`+"\n"+`{"text":"b"}`+"\n")
@@ -63,6 +95,9 @@ func TestRunErrorsKeepTheirPlace(t *testing.T) {
 		t.Fatalf("status %d, rows %+v", r.status, rows)
 	}
 	for i, row := range rows {
+		if i == 2 && !strings.Contains(row.Error, ": the prompt has 1801 tokens") {
+			t.Errorf("row %d: %q, expected the prompt's length", i, row.Error)
+		}
 		if wrong := i == 1 || i == 2; row.Index != i || (row.Error != "") != wrong || (row.Text == nil) != wrong {
 			t.Errorf("row %d: %+v", i, row)
 		}

@@ -78,6 +78,8 @@ type texts struct {
 	name     string
 	progress *progress
 	given    int      // size of the last batch
+	count    int      // of arguments
+	bytes    int64    // of all texts; 0: unknown
 	file     *os.File // nil for arguments, folders and standard input
 
 	parse  func([]byte, *text) error
@@ -98,7 +100,10 @@ func (f *textFlags) open(ctx context.Context, args []string, std streams, output
 	}
 	t := &texts{queue: make(chan text, 256), room: make(chan struct{}, 1), left: make(chan struct{}), several: true, name: f.file, output: output, parse: f.parser(objects(f.file))}
 	if f.file == "" {
-		t.name, t.several = "arguments", len(args) > 1
+		t.name, t.several, t.count = "arguments", len(args) > 1, len(args)
+		for _, a := range args {
+			t.bytes += int64(len(a))
+		}
 		t.start(func() error { return t.arguments(args) })
 		return t, nil
 	}
@@ -117,6 +122,11 @@ func (f *textFlags) open(ctx context.Context, args []string, std streams, output
 		t.file, from = file, file
 	}
 	t.eager = !isRegular(from)
+	if t.file != nil && !t.eager {
+		if info, err := t.file.Stat(); err == nil {
+			t.bytes = info.Size()
+		}
+	}
 	t.progress = newProgress(from, std)
 	t.start(func() error { return t.lines(t.name, from, t.parse, nil) })
 	return t, nil

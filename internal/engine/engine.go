@@ -207,18 +207,29 @@ func (e *Engine) scoped(ctx context.Context) context.Context {
 	return profile.WithRecorder(ctx, e.opts.Recorder)
 }
 
+// thePrompt is the index of the text that a generation continues: a call has one.
+const thePrompt = -1
+
+// textName is what errors call sequence i of a call. They count texts from 1.
+func textName(i int) string {
+	if i == thePrompt {
+		return "the prompt"
+	}
+	return fmt.Sprintf("text %d", i+1)
+}
+
 // checkIDs checks the ids of sequence i against the vocabulary, and its length
-// against longest. Errors count texts from 1.
+// against longest.
 func (e *Engine) checkIDs(i int, ids []int32, longest int) error {
 	if len(ids) == 0 && !e.cfg.Empty {
-		return fmt.Errorf("%w: text %d has no tokens", ErrInput, i+1)
+		return fmt.Errorf("%w: %s has no tokens", ErrInput, textName(i))
 	}
 	if len(ids) > longest {
-		return fmt.Errorf("%w: text %d has %d tokens, expected at most %d", ErrTooLong, i+1, len(ids), longest)
+		return fmt.Errorf("%w: %s has %d tokens, expected at most %d", ErrTooLong, textName(i), len(ids), longest)
 	}
 	for k, id := range ids {
 		if id < 0 || int(id) >= e.cfg.Vocab {
-			return fmt.Errorf("%w: text %d: token %d is %d, expected 0 to %d", ErrInput, i+1, k, id, e.cfg.Vocab-1)
+			return fmt.Errorf("%w: %s: token %d is %d, expected 0 to %d", ErrInput, textName(i), k, id, e.cfg.Vocab-1)
 		}
 	}
 	return nil

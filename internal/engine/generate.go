@@ -113,7 +113,7 @@ func (e *Engine) start(ctx context.Context, req Request) (*Stream, error) {
 	if !e.cfg.CanGenerate {
 		return nil, fmt.Errorf("%w: %s models do not generate", ErrUnsupported, e.cfg.Arch)
 	}
-	if err := e.checkIDs(0, req.Prompt, e.opts.Ctx-1); err != nil {
+	if err := e.checkIDs(thePrompt, req.Prompt, e.opts.Ctx-1); err != nil {
 		return nil, err
 	}
 	if req.MaxTokens < 0 {

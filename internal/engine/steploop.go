@@ -34,6 +34,7 @@ type generator struct {
 	mu      sync.Mutex
 	arrived []*Stream // new ones, for the loop to take in
 	looping bool
+	held    int // callers of HoldGenerations: no loop starts while there are any
 
 	// The loop's own.
 	at      *worker // of the step
@@ -58,10 +59,32 @@ func (g *generator) submit(s *Stream) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.arrived = append(g.arrived, s)
-	if !g.looping {
+	g.begin()
+}
+
+// begin starts the loop if there is work for one. The caller has the lock.
+func (g *generator) begin() {
+	if !g.looping && g.held == 0 && len(g.arrived) > 0 {
 		g.looping = true
 		go g.loop()
 	}
+}
+
+// HoldGenerations lets generations that start from now on wait until release is
+// called, so that their first step has all of them, in the order in which they
+// started. Those that are under way go on. release may be called several times, and
+// must be called before Close.
+func (e *Engine) HoldGenerations() (release func()) {
+	g := e.generator
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held++
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.held--
+		g.begin()
+	})
 }
 
 // loop runs steps until no stream wants a token, or a panic ends all streams.
@@ -93,9 +116,11 @@ func (g *generator) gather() bool {
 func (g *generator) collect() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting = append(g.waiting, g.arrived...)
-	clear(g.arrived)
-	g.arrived = g.arrived[:0]
+	if g.held == 0 || g.eng.closing.Load() {
+		g.waiting = append(g.waiting, g.arrived...)
+		clear(g.arrived)
+		g.arrived = g.arrived[:0]
+	}
 	g.sweep()
 	g.looping = len(g.active)+len(g.waiting) > 0
 	g.count() // while no other loop can have begun

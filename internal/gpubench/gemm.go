@@ -55,7 +55,7 @@ func (b *bench) gemm(work string, m, n, k int) (err error) {
 		}
 		times = append(times, time.Since(begin).Seconds())
 	}
-	return report(work, times[3:], 4*chain*float64(m)*float64(n)*float64(k)/1e12, began)
+	return b.report(work, times[3:], 4*chain*float64(m)*float64(n)*float64(k)/1e12, began)
 }
 
 // randomly is a source of random matrices in bf16, by rows and columns.

@@ -7,15 +7,17 @@
 //	gpubench -work "gemm 512x2048x2048"
 //
 // Training reads DIR/data.txt. Products need no model; their tok_s are TFLOP/s. With
-// -shape minilm or smollm2 in place of -m the model is made with random weights; what
+// -shape minilm, smollm2 or llama-1b in place of -m the model is made with random weights; what
 // embedding reaches of the device's rate is shown where the backend measures that.
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,6 +33,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/sample"
+	"hotpath/internal/shapes"
 	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
@@ -51,6 +54,7 @@ type bench struct {
 	oldCodes                         bool
 	budget                           time.Duration
 	shape                            string
+	ids                              uint64  // hash of what the last decode generated first
 	rate                             float64 // f32 operations per second that were measured; 0: unknown
 }
 
@@ -58,7 +62,7 @@ func main() {
 	var b bench
 	var ws works
 	flag.StringVar(&b.path, "m", "", "directory or .gguf file of the model")
-	flag.StringVar(&b.shape, "shape", "", "minilm or smollm2: random weights in place of -m")
+	flag.StringVar(&b.shape, "shape", "", "minilm, smollm2 or llama-1b: random weights in place of -m")
 	flag.StringVar(&b.device, "device", "cuda", "device")
 	flag.StringVar(&b.precision, "precision", "", "f32, or empty for the device's default")
 	flag.StringVar(&b.profile, "profile", "", "write a profile of each work to this path with .N.txt behind it")
@@ -84,15 +88,22 @@ func (b *bench) prepare() (remove func(), err error) {
 	if b.shape == "" {
 		return func() {}, nil
 	}
-	s, ok := shapes[b.shape]
+	s, ok := shapes.Known[b.shape]
 	if !ok {
-		return nil, fmt.Errorf("-shape %q, expected minilm or smollm2", b.shape)
+		return nil, fmt.Errorf("-shape %q, expected minilm, smollm2 or llama-1b", b.shape)
 	}
-	if b.path, err = os.MkdirTemp("", "gpubench"); err != nil {
+	folder, err := os.MkdirTemp("", "gpubench")
+	if err != nil {
 		return nil, err
 	}
-	remove = func() { os.RemoveAll(b.path) }
-	if err := s.write(b.path); err != nil {
+	remove = func() { os.RemoveAll(folder) }
+	if b.path = folder; b.shape == "minilm" {
+		err = s.WriteDir(folder)
+	} else {
+		b.path = filepath.Join(folder, "model.gguf")
+		err = s.WriteGGUF(b.path, tensor.Q4_1)
+	}
+	if err != nil {
 		remove()
 		return nil, err
 	}
@@ -134,6 +145,7 @@ func (b *bench) rates() error {
 
 // one opens the model anew: each kind of work has sizes of its own.
 func (b *bench) one(i int, work string) error {
+	b.ids = 0
 	var what string
 	var seqs, tokens, calls, n int
 	switch {
@@ -214,22 +226,41 @@ func (b *bench) one(i int, work string) error {
 	if what == "decode" {
 		count = float64(seqs)
 	}
-	if err := report(work, times, count, began); err != nil {
+	if err := b.report(work, times, count, began); err != nil {
 		return err
 	}
-	if s, ok := shapes[b.shape]; ok && what == "embed" && b.rate > 0 {
+	if r, ok := be.(*opencl.Backend); ok {
+		c := r.Enqueued()
+		runs := float64(max(c.Runs, 1))
+		fmt.Printf("{\"work\":%q,\"runs\":%d,\"launches_per_run\":%.1f,\"enqueue_us_per_run\":%.1f,\"buffers\":%d}\n", work, c.Runs, float64(c.Launches)/runs, c.Enqueuing.Seconds()*1e6/runs, r.Allocations())
+	}
+	if s, ok := shapes.Known[b.shape]; ok && what == "embed" && b.rate > 0 {
 		slices.Sort(times)
-		rate := s.flops(tokens) * count / times[len(times)/2]
+		rate := s.FLOPs(tokens) * count / times[len(times)/2]
 		fmt.Printf("{\"work\":%q,\"tflops\":%.3g,\"percent_of_rate\":%.1f}\n", work, rate/1e12, 100*rate/b.rate)
 	}
 	if rec == nil {
 		return nil
 	}
-	e.Pause(false)
-	b.rounds = min(b.rounds, 5)
-	if err := run(); err != nil {
-		return err
+	// Rounds with and without the profile take turns.
+	var plain, profiled []float64
+	for range 4 {
+		for _, pause := range []bool{true, false} {
+			e.Pause(pause)
+			if err := run(); err != nil {
+				return err
+			}
+			if pause {
+				plain = append(plain, times...)
+			} else {
+				profiled = append(profiled, times...)
+			}
+		}
 	}
+	slices.Sort(plain)
+	slices.Sort(profiled)
+	off, on := stats.MedianSorted(plain), stats.MedianSorted(profiled)
+	fmt.Printf("{\"work\":%q,\"profiled_ms\":%.4f,\"ms\":%.4f,\"overhead_percent\":%.2f}\n", work+" profiled", on*1e3, off*1e3, 100*(on/off-1))
 	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
 }
 
@@ -242,10 +273,14 @@ func (b *bench) backend() (plan.Backend, error) {
 }
 
 // report prints the median of rounds that take count tokens each.
-func report(work string, times []float64, count float64, began time.Time) error {
+func (b *bench) report(work string, times []float64, count float64, began time.Time) error {
 	slices.Sort(times)
 	median := stats.MedianSorted(times)
-	line, err := json.Marshal(map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()})
+	fields := map[string]any{"work": work, "ms": median * 1e3, "best_ms": times[0] * 1e3, "tok_s": count / median, "rounds": len(times), "all_s": time.Since(began).Seconds()}
+	if b.ids != 0 {
+		fields["ids"] = fmt.Sprintf("%016x", b.ids)
+	}
+	line, err := json.Marshal(fields)
 	if err == nil {
 		_, err = fmt.Println(string(line))
 	}
@@ -258,7 +293,7 @@ func (b *bench) train(i int, work string, seqs, tokens int) error {
 	began := time.Now()
 	times, err := b.steps(12, seqs, tokens, nil)
 	if err == nil {
-		err = report(work, times, float64(seqs*tokens), began)
+		err = b.report(work, times, float64(seqs*tokens), began)
 	}
 	if err != nil || b.profile == "" {
 		return err
@@ -333,6 +368,8 @@ func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []
 	if what == "decode" {
 		most = 128
 	}
+	b.ids = 0
+	hash := fnv.New64a()
 	for end := time.Now().Add(b.budget); len(times) < 4 || time.Now().Before(end); {
 		var streams []*engine.Stream
 		begin := time.Now()
@@ -346,7 +383,11 @@ func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []
 		for n := 0; ; n++ {
 			ended := 0
 			for _, s := range streams {
-				if _, ok := s.Next(); !ok {
+				token, ok := s.Next()
+				if ok && b.ids == 0 {
+					binary.Write(hash, binary.LittleEndian, token)
+				}
+				if !ok {
 					ended++
 					if s.Err() != nil {
 						return nil, s.Err()
@@ -362,6 +403,7 @@ func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []
 			}
 			begin = now
 		}
+		b.ids = hash.Sum64()
 		if what == "decode" && len(times) >= 4*b.rounds {
 			break
 		}

@@ -27,6 +27,9 @@ const (
 	// sampleTime is the least time of a sample, in seconds: a time slice of an
 	// operating system. Shorter runs are averaged.
 	sampleTime = 4e-3
+	// busyTime is the time in which a busy program takes a processor at least once, in
+	// seconds: some time slices.
+	busyTime = 16e-3
 )
 
 // Limiter is the policy for runs of one size class. Its arms are the numbers of
@@ -55,7 +58,10 @@ type Limiter struct {
 	since         float64 // seconds since the last probe
 	fails         int     // probes in a row that lost
 	switches      int64   // involuntary context switches at the last sample
+	taken         int64   // and between the last two
+	gap, between  float64 // seconds since the last count, and between the last two
 	counted       bool    // switches was read
+	known         bool    // taken too
 }
 
 type arm struct {
@@ -91,6 +97,7 @@ func (l *Limiter) Took(work, seconds float64, m *Machine) {
 		return
 	}
 	each, length := l.seconds/l.work, l.seconds
+	l.gap += l.seconds
 	l.work, l.seconds = 0, 0
 	if l.try != l.at {
 		l.probed(each)
@@ -146,15 +153,12 @@ func (l *Limiter) sample(each float64, m *Machine) {
 	l.since += l.length
 	a.mean += (counts - a.mean) / float64(a.n)
 	backoff := float64(int(1) << l.fails)
-	preempted, known := false, false
-	if l.at > 0 {
-		preempted, known = l.preempted(m)
-	}
+	l.count(m)
 	switch {
-	case l.at > 0 && l.row >= slowRow && (preempted || !known):
+	case l.at > 0 && l.row >= slowRow && (l.taken > 0 || !l.known):
 		l.probe(l.at - 1)
 		l.beat = l.least
-	case l.at > 0 && preempted && a.n == warm && (l.unknown(l.at-1) || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
+	case l.at > 0 && l.crowded() && a.n == warm && (l.unknown(l.at-1) || l.affordable(l.at-1, shareSeen/backoff, apartSeen)):
 		l.probe(l.at - 1)
 	case l.check != l.at && l.since >= apartSeen*l.length:
 		l.probe(l.check)
@@ -177,18 +181,29 @@ func (l *Limiter) probe(arm int) {
 	l.try, l.won, l.lost, l.row, l.beat = arm, 0, 0, 0, l.arms[l.at].mean
 }
 
-// preempted reports whether another program took a processor from this process
-// since the last sample.
-func (l *Limiter) preempted(m *Machine) (yes, known bool) {
+// count asks how often another program took a processor from this process since the
+// last sample.
+func (l *Limiter) count(m *Machine) {
 	if m.Switches == nil {
-		return false, false
+		return
 	}
 	n, ok := m.Switches()
-	yes = l.counted && n > l.switches
-	known = l.counted
+	l.taken, l.known = n-l.switches, ok && l.counted
+	l.between, l.gap = l.gap, 0
 	l.switches, l.counted = n, ok
-	return yes && ok, known && ok
 }
+
+// crowded reports whether other programs took as many processors as fewer workers
+// would leave to them: one busy program beside 16 workers takes a sixteenth, and is
+// no reason to do without half of them.
+func (l *Limiter) crowded() bool {
+	fewer := float64(l.arms[l.at].workers - l.arms[l.at-1].workers)
+	return l.known && l.taken > 0 && float64(l.taken)*busyTime >= fewer*l.between
+}
+
+// Calm reports whether no other program took a processor between the last two samples
+// of the arm in use.
+func (l *Limiter) Calm() bool { return l.known && l.taken == 0 }
 
 // unknown reports whether an arm has no sample yet, and can get one soon.
 func (l *Limiter) unknown(arm int) bool {

@@ -13,7 +13,8 @@ type bench struct {
 	m        Machine
 	switches int64
 	idle     bool
-	preempts bool // each sample meets a context switch
+	preempts bool  // each sample meets a context switch
+	taken    int64 // or so many
 	noise    func() float64
 	runs     map[int]int
 	lost     float64 // seconds that runs took beyond the best number of workers, without noise
@@ -25,6 +26,7 @@ func newBench(workers int) *bench {
 	b.Init(workers)
 	b.m = Machine{
 		Switches: func() (int64, bool) {
+			b.switches += b.taken
 			if b.preempts {
 				b.switches++
 			}
@@ -299,5 +301,51 @@ func TestLongRunsPutOffTheirFirstProbe(t *testing.T) {
 	b.run(400, map[int]float64{1: 2, 2: 1})
 	if b.runs[1] == 0 || b.lost > 0.03*b.all {
 		t.Errorf("%d of 400 runs had one worker, which took %.1f %% of the time", b.runs[1], 100*b.lost/b.all)
+	}
+}
+
+// TestOneBusyProgramAmongMany: a program that takes one of 16 cores is no reason to
+// leave half of them, one that takes half of them is.
+func TestOneBusyProgramAmongMany(t *testing.T) {
+	for _, c := range []struct {
+		taken int64
+		times map[int]float64
+		most  int // runs on fewer than all workers, of 60
+		least int
+	}{
+		{1, map[int]float64{1: 80e-3, 8: 10e-3, 16: 6e-3}, 0, 0},
+		{8, map[int]float64{1: 80e-3, 8: 10e-3, 16: 14e-3}, 60, 40},
+		{50, map[int]float64{1: 1.6, 8: 0.35, 16: 0.2}, 0, 0}, // one program, in long runs
+	} {
+		b := newBench(16)
+		b.taken = c.taken
+		b.run(60, c.times)
+		if fewer := b.runs[1] + b.runs[8]; fewer > c.most || fewer < c.least {
+			t.Errorf("%d cores taken: %d of 60 runs on fewer workers, expected %d to %d", c.taken, fewer, c.least, c.most)
+		}
+	}
+}
+
+// TestCalm: it is known after two samples, and one context switch ends it.
+func TestCalm(t *testing.T) {
+	b := newBench(2)
+	b.run(1, steady)
+	if b.Calm() {
+		t.Error("calm after one sample: nothing is known yet")
+	}
+	b.run(2, steady)
+	if !b.Calm() {
+		t.Error("not calm although nothing was taken")
+	}
+	b.switches++
+	b.run(1, steady)
+	if b.Calm() {
+		t.Error("calm although a processor was taken")
+	}
+	b.m = Machine{}
+	b.Init(2)
+	b.run(5, steady)
+	if b.Calm() {
+		t.Error("calm on a system that does not count context switches")
 	}
 }

@@ -34,8 +34,14 @@ var loadLine struct {
 	buf [128]byte
 }
 
-// idle reports whether fewer threads can run than there are cores. In a container
-// the count may be that of a larger host. Then no core is seen idle, and rare
+// processors is how many threads of this process can run at once: by affinity, and by
+// GOMAXPROCS, which people set to leave cores to others and which Go keeps within the
+// CPU limit of the cgroup.
+func processors() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
+
+// idle reports whether fewer threads can run than this process has processors. The
+// threads are those of the whole machine: if it has more cores than this process may
+// use, or is the larger host of a container, an idle core may not be seen. Then rare
 // probes have to do.
 func idle() bool {
 	f := loadavg()
@@ -46,7 +52,7 @@ func idle() bool {
 	defer loadLine.Unlock()
 	n, _ := f.ReadAt(loadLine.buf[:], 0) // a short read ends with io.EOF
 	running, ok := runnable(loadLine.buf[:n])
-	return ok && running < runtime.NumCPU()
+	return ok && running < processors()
 }
 
 // runnable is the number before the slash: "0.20 0.18 0.12 1/80 11206".

@@ -1,6 +1,23 @@
 package limit
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
+
+// TestProcessors: GOMAXPROCS below the number of cores leaves the others to other
+// programs.
+func TestProcessors(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	if n := processors(); n != 1 {
+		t.Errorf("%d with GOMAXPROCS 1", n)
+	}
+	runtime.GOMAXPROCS(runtime.NumCPU() + 3)
+	if n := processors(); n != runtime.NumCPU() {
+		t.Errorf("%d of %d cores", n, runtime.NumCPU())
+	}
+}
 
 func TestRunnable(t *testing.T) {
 	for _, c := range []struct {

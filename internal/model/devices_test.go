@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hotpath/internal/backend/cuda"
+	"hotpath/internal/backend/device"
 	"hotpath/internal/backend/opencl"
 	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
@@ -19,7 +20,7 @@ import (
 // devices are the ways to cards; a machine without one skips its tests.
 var devices = []struct {
 	name string
-	list func() ([]string, error)
+	list func() ([]device.About, error)
 	open func() (plan.Backend, error)
 }{
 	{"CUDA", cuda.Cards, func() (plan.Backend, error) { return cuda.New(cuda.Options{F32: true}) }},

@@ -15,7 +15,11 @@ func blocks() []Case {
 			wide, narrow := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
 			q := heads(b, "q", b.Linear("q_proj", h, b.Stored(d, wide, 96), nil))
 			k := heads(b, "k", b.Linear("k_proj", h, b.Stored(d, narrow, 96), b.F32(tensor.Fixed(narrow))))
-			v := b.Linear("v_proj", h, b.Stored(tensor.Q8_0, narrow, 96), nil)
+			values := tensor.Q8_0
+			if d == tensor.BF16 { // all of a type: a backend may compute them in one step
+				values = d
+			}
+			v := b.Linear("v_proj", h, b.Stored(values, narrow, 96), nil)
 			ks, vs := b.KVWrite("write", c.k, c.v, k, v, c.slots)
 			y := b.AttentionKV("y", q, ks, vs, c.starts, c.lens, c.table, graph.AttentionKVAttr{AttentionAttr: a})
 			return []*graph.Value{y, q, b.Scale("again", sum, 0.5)}
@@ -55,6 +59,9 @@ func blocks() []Case {
 	oddRope := graph.RopeAttr{HeadDim: 24, RotDim: 16, Base: 1e4, Scale: 1}
 	wideRope := graph.RopeAttr{HeadDim: 64, RotDim: 64, Base: 1e4, Scale: 1}
 	return []Case{
+		{Name: "block f16 of bf16, heads of 64", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.BF16, wide, summed, turned(wideRope))},
+		{Name: "block f16 of bf16", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.BF16, group, summed, turned(rope))},
+		{Name: "block f32 of bf16, odd heads", NoGrad: true, Tol: 1e-3, Build: half(tensor.F32, tensor.BF16, odd, summed, turned(oddRope))},
 		{Name: "block f16, heads of 64", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q8_0, wide, summed, turned(wideRope))},
 		{Name: "block f16", NoGrad: true, Tol: 1e-3, Build: half(tensor.F16, tensor.Q4_1, group, summed, turned(rope))},
 		{Name: "block q8_0", NoGrad: true, Tol: 1e-2, Build: half(tensor.Q8_0, tensor.Q4_0, group, twice, turned(rope))},

@@ -266,7 +266,7 @@ func Cases() []Case {
 			return one(b.Linear("y", b.F32(dimT, 70), b.F32(tensor.Fixed(n), 70), nil))
 		}})
 	}
-	return slices.Concat(cs, objectives(), chains(), largeHeads(), siblings(), blocks(), sums(), long())
+	return slices.Concat(cs, objectives(), chains(), largeHeads(), siblings(), blocks(), layers(), sums(), long(), gradients())
 }
 
 // experts is a mixture of five matrices, of which one is never chosen.

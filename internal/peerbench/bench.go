@@ -38,7 +38,7 @@ func (b bench) measure(ctx context.Context, g Group) (*Result, error) {
 			w.close()
 		}
 	}()
-	out := &Result{Name: g.Name, Title: g.Title, Note: g.Note, Lead: g.Lead}
+	out := &Result{Name: g.Name, Title: g.Title, Note: g.Note, Lead: g.Lead, Curve: g.Curve}
 	for _, r := range g.Runners {
 		e := &entry{runner: r}
 		if same := sharing(r, entries); same != nil {

@@ -85,7 +85,8 @@ func fake(how string) {
 			if is("restless") {
 				speed := 1 + 2*float64(asked%2)
 				for _, way := range q.Ways {
-					took := map[string]float64{"auto": 1, "fine": 1.5, "coarse": 0.75}[way] / speed
+					took := map[string]float64{"auto": 1, "fine": 1.5, "coarse": 0.75, "threads=1": 1, "threads=2": 0.5, "threads=4": 0.4,
+						"reads=1": 1, "reads=2": 0.625, "reads=4": 0.3125}[way] / speed
 					t := turn{Ran: ran{Fine: 1, Coarse: 2}}
 					for range q.Calls {
 						t.Amount, t.Seconds = append(t.Amount, 1), append(t.Seconds, took)

@@ -102,17 +102,22 @@ func (p place) generating() []Group {
 
 // sampling sets drawing tokens against taking the best ones, in one process.
 func (p place) sampling(model string, in inputs) Group {
-	greedy, drawn := p.hotpath("greedy", model, worstLead), p.hotpath("temperature 0.8, top-k 40", model, 0)
-	greedy.Way, drawn.Way = "greedy", "drawn"
-	drawn.Op, drawn.Base = "decode", "greedy" // nothing to hold against the reference
+	greedy := p.hotpath("greedy", model, worstLead)
+	greedy.Way = greedy.Name
+	runners := []Runner{greedy}
+	for _, name := range []string{"temperature 0.8, top-k 40", "temperature 0.8", "top-p 0.9", "min-p 0.05", "penalties, top-k 40"} {
+		drawn := p.hotpath(name, model, 0)
+		drawn.Way, drawn.Op, drawn.Base = name, "decode", greedy.Name // nothing to hold against the reference
+		runners = append(runners, drawn)
+	}
 	works := []Work{decode(1), decode(16)}
 	for i := range works {
 		works[i].Reps, works[i].Seconds = 2, samplingSeconds
 	}
 	return Group{
 		Name: "sampling", Title: "Drawing tokens against taking the best ones",
-		Note:      "SmolLM2-135M-Instruct Q4_1. One process goes from one to the other call by call.",
-		Reference: p.reference(model), Inputs: in, Paired: true, Works: works, Runners: []Runner{greedy, drawn},
+		Note:      "SmolLM2-135M-Instruct Q4_1. One process goes from one to the other call by call. Without a temperature in the name it is 0.8.",
+		Reference: p.reference(model), Inputs: in, Paired: true, Works: works, Runners: runners,
 	}
 }
 

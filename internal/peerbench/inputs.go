@@ -11,7 +11,8 @@ import (
 )
 
 // inputs says where a group's token ids come from: sentences through the
-// model's tokenizer, or Random ids where the vocabulary means nothing.
+// model's tokenizer, or Random ids where the vocabulary means nothing. Without a
+// model the group's works do not read them.
 type inputs struct {
 	Model  string
 	Random bool
@@ -59,6 +60,9 @@ type source struct {
 const firstWord = 300
 
 func (in inputs) open() (s *source, err error) {
+	if in.Model == "" {
+		return &source{rng: rand.New(rand.NewPCG(1, 2)), vocab: firstWord + 1}, nil
+	}
 	st, err := weights.Open(in.Model)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -62,10 +61,10 @@ func runGroups(ctx context.Context, args []string) error {
 	only := f.String("only", "", "groups to measure, comma separated; minilm means minilm and minilm-…")
 	works := f.String("works", "", "works to measure, by parts of their names, separated by semicolons")
 	rounds := f.Int("rounds", 15, "turns of each engine")
-	cores := f.String("cores", firstCores(2), "cores that everything runs on; as many threads are used")
+	cores := f.String("cores", firstCores(2), "cores that everything runs on, or all; as many threads are used")
 	cache := f.String("cache", ".cache/peers", "what scripts/peers/setup.sh made")
 	models := f.String("models", ".cache/models", "what scripts/fetch_models.sh fetched")
-	jsonFile := f.String("json", "", "write all samples to this file")
+	jsonFile := f.String("json", "", "write all samples to this file; one line per row where it ends in .jsonl")
 	docs := f.String("docs", "", "put the tables between the markers of this Markdown file")
 	list := f.Bool("list", false, "list the groups and end")
 	if err := f.Parse(args); err != nil {
@@ -79,6 +78,9 @@ func runGroups(ctx context.Context, args []string) error {
 	}
 	if *works != "" && *docs != "" {
 		return errors.New("--works with --docs, expected one of them: a table of the documentation has all works of its group")
+	}
+	if *cores == "all" {
+		*cores = firstCores(isa.MaxThreads)
 	}
 	coreList := strings.Split(*cores, ",")
 	p := place{cache: *cache, models: *models, threads: len(coreList)}
@@ -97,11 +99,16 @@ func runGroups(ctx context.Context, args []string) error {
 	}
 	r := &Report{
 		Date: time.Now().Format("2006-01-02"), CPU: isa.Host().Brand, System: runtime.GOOS + "/" + runtime.GOARCH,
-		Cores: *cores, Threads: p.threads, Rounds: *rounds, Hotpath: revision(ctx),
+		Cores: *cores, Threads: p.threads, Rounds: *rounds, Hotpath: revision(ctx), Topology: topology(),
 	}
 	b := bench{cores: *cores, rounds: *rounds}
 	var failed []error
 	for _, g := range groups {
+		if g.Make != nil {
+			if err := g.Make(); err != nil {
+				return fmt.Errorf("%s: %w", g.Name, err)
+			}
+		}
 		got, err := b.measure(ctx, g)
 		if err != nil {
 			return fmt.Errorf("%s: %w", g.Name, err)
@@ -111,11 +118,11 @@ func runGroups(ctx context.Context, args []string) error {
 		failed = append(failed, got.failure())
 	}
 	if *jsonFile != "" {
-		data, err := json.MarshalIndent(r, "", " ")
+		data, err := r.json(strings.HasSuffix(*jsonFile, ".jsonl"))
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.WriteFile(*jsonFile, append(data, '\n')); err != nil {
+		if err := atomicfile.WriteFile(*jsonFile, data); err != nil {
 			return err
 		}
 	}
@@ -127,10 +134,11 @@ func runGroups(ctx context.Context, args []string) error {
 	return errors.Join(failed...)
 }
 
-// choose picks groups by name, or by the part of the name before a hyphen.
+// choose picks groups by name, or by the part of the name before a hyphen. Without
+// names it picks those that need not be asked for.
 func choose(all []Group, only string) ([]Group, error) {
 	if only == "" {
-		return all, nil
+		return slices.DeleteFunc(slices.Clone(all), func(g Group) bool { return g.Asked }), nil
 	}
 	var out []Group
 	for _, want := range strings.Split(only, ",") {
@@ -199,14 +207,18 @@ func firstCores(n int) string {
 	return "0,1"
 }
 
-// revision is the commit that is measured, or "" outside a checkout.
+// revision is the commit that is measured: of the checkout, or of the build where
+// there is none. "" if neither is known.
 func revision(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return ""
+	if err == nil {
+		return strings.TrimSpace(string(out))
 	}
-	return strings.TrimSpace(string(out))
+	return built
 }
+
+// built is the commit, which make scale-build sets.
+var built string
 
 // place says where things are and how many threads every engine gets.
 type place struct {

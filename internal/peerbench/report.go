@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +22,36 @@ type Report struct {
 	Rounds  int       `json:"rounds"`
 	Hotpath string    `json:"hotpath"` // commit
 	Groups  []*Result `json:"groups"`
+	// Topology is the machine's sockets, cores and threads.
+	Topology string `json:"topology,omitempty"`
+}
+
+// line is a row with its group and machine.
+type line struct {
+	Date     string `json:"date"`
+	CPU      string `json:"cpu"`
+	Topology string `json:"topology,omitempty"`
+	Hotpath  string `json:"hotpath"`
+	Group    string `json:"group"`
+	*Row
+}
+
+// json is the report, or one line per row.
+func (r *Report) json(lines bool) ([]byte, error) {
+	if !lines {
+		data, err := json.MarshalIndent(r, "", " ")
+		return append(data, '\n'), err
+	}
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	for _, g := range r.Groups {
+		for _, row := range g.Rows {
+			if err := to.Encode(line{r.Date, r.CPU, r.Topology, r.Hotpath, g.Name, row}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out.Bytes(), nil
 }
 
 // Result is a measured group.
@@ -31,6 +63,7 @@ type Result struct {
 	Versions []string `json:"versions"`
 	Rows     []*Row   `json:"rows"`
 	Idle     []Idle   `json:"idle"`
+	Curve    *Curve   `json:"curve,omitempty"`
 }
 
 // Row is one engine at one work.
@@ -175,6 +208,9 @@ func (g *Result) failure() error {
 
 // table is the group as cells, its head first.
 func (g *Result) table() [][]string {
+	if g.Curve != nil {
+		return g.curve()
+	}
 	last := g.Lead + " is"
 	if g.Lead == "" {
 		last = "gain"
@@ -197,10 +233,7 @@ func (g *Result) table() [][]string {
 			call = rateText(r.CallMS) + " ms"
 		}
 		if r.Ratio != nil {
-			q = fmt.Sprintf("%.2fx", r.Ratio.Value)
-			if len(r.ends) >= fewest {
-				q += fmt.Sprintf(" (%.2f to %.2f)", r.Ratio.Low, r.Ratio.High)
-			}
+			q = r.ratioText()
 		}
 		if r.Gain != nil {
 			out = append(out, []string{work, r.Runner, "", "", "", "", q})
@@ -209,6 +242,18 @@ func (g *Result) table() [][]string {
 		out = append(out, []string{work, r.Runner, rateText(r.Median) + " " + r.Unit, rateText(r.Q1) + " to " + rateText(r.Q3), call, r.Agreement, q})
 	}
 	return out
+}
+
+// ratioText is the row's ratio, with its interval if there were rounds enough.
+func (r *Row) ratioText() string {
+	if r.Ratio == nil {
+		return ""
+	}
+	q := fmt.Sprintf("%.2fx", r.Ratio.Value)
+	if len(r.ends) >= fewest {
+		q += fmt.Sprintf(" (%.2f to %.2f)", r.Ratio.Low, r.Ratio.High)
+	}
+	return q
 }
 
 // rateText has three digits or whole numbers.
@@ -221,9 +266,13 @@ func rateText(v float64) string {
 
 // machine says where and with what a group was measured.
 func (r *Report) machine(g *Result) string {
+	cpu := r.CPU
+	if g.Curve != nil && r.Topology != "" {
+		cpu += " (" + r.Topology + ")"
+	}
 	engines := append([]string{strings.TrimSpace("hotpath " + r.Hotpath)}, g.Versions...)
 	return fmt.Sprintf("%s: %s, %s, threads: %d, on cores %s, rounds: %d; %s.",
-		r.Date, r.CPU, r.System, r.Threads, r.Cores, r.Rounds, strings.Join(engines, ", "))
+		r.Date, cpu, r.System, r.Threads, r.Cores, r.Rounds, strings.Join(engines, ", "))
 }
 
 func (g *Result) restless() []string {

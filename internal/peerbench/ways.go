@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,21 +74,32 @@ func alone(h how) how {
 	}
 }
 
-// samplings are the ways to choose tokens.
-var samplings = map[string]sample.Params{"greedy": {}, "drawn": {Temperature: 0.8, TopK: 40, Seed: 1}}
+// samplings are the ways to choose tokens, by the name of their runner.
+var samplings = map[string]sample.Params{
+	"greedy":                    {},
+	"temperature 0.8, top-k 40": {Temperature: 0.8, TopK: 40, Seed: 1},
+	"temperature 0.8":           {Temperature: 0.8, Seed: 1},
+	"top-p 0.9":                 {Temperature: 0.8, TopP: 0.9, Seed: 1},
+	"min-p 0.05":                {Temperature: 0.8, MinP: 0.05, Seed: 1},
+	"penalties, top-k 40":       {Temperature: 0.8, TopK: 40, Seed: 1, Penalties: sample.Penalties{Repeat: 1.1, Frequency: 0.1, Presence: 0.1}},
+}
 
-// way finds a way by its name: a sampling of so many steps; a mode of sharing a batch;
+// way finds a way of a request by its name: a sampling; a mode of sharing a batch;
 // "threads=1", hotpath on so many threads; "fixed=1", on so many threads that take part in
 // every run, on any core; "f32=2", so many threads at what the machine does at most
-// in a compute class; or "default".
-func (w *hotpathWorker) way(name string, steps int) (how, error) {
+// in a compute class; "reads=2", so many threads that read what a token reads; or
+// "default".
+func (w *hotpathWorker) way(name string, q request) (how, error) {
 	if p, ok := samplings[name]; ok {
-		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(steps, p)(batch) }, nil
+		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(q.Steps, p)(batch) }, nil
 	}
 	work := func(other *hotpathWorker) how {
 		run := other.embedBatch
-		if steps > 0 {
-			run = other.decodeBatch(steps, sample.Params{})
+		switch q.Op {
+		case "decode":
+			run = other.decodeBatch(q.Steps, sample.Params{})
+		case "prefill":
+			run = other.prefillBatch
 		}
 		return func(batch [][]int32, _ int) (float64, float64, error) {
 			other.dst = w.dst
@@ -118,11 +130,20 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 		}
 		return work(other), nil
 	case "threads":
+		if q.Op == "train" {
+			return w.trains.way(threads)
+		}
 		other, err := w.on(threads, false)
 		if err != nil {
 			return nil, err
 		}
-		h = work(other)
+		if h = work(other); q.Op != "embed" {
+			return h, nil // the engine's own goroutine runs it
+		}
+	case "reads":
+		return func([][]int32, int) (float64, float64, error) {
+			return ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads) / 1e9, 1, nil
+		}, nil
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {
 			switch {
@@ -135,7 +156,7 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 			return ceiling.NewRoof(context.Background()).FLOPs(kind, threads) / 1e9, 1, nil
 		}
 	default:
-		return nil, fmt.Errorf("way %q, expected greedy, drawn, default, auto, fine, coarse, threads=N, fixed=N, f32=N or bf16=N", name)
+		return nil, fmt.Errorf("way %q, expected %s, default, auto, fine, coarse, threads=N, fixed=N, f32=N, bf16=N or reads=N", name, strings.Join(slices.Sorted(maps.Keys(samplings)), ", "))
 	}
 	if threads == 1 {
 		h = alone(h)
@@ -149,7 +170,7 @@ func (w *hotpathWorker) way(name string, steps int) (how, error) {
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
-		h, err := w.way(name, q.Steps)
+		h, err := w.way(name, q)
 		if err != nil {
 			return err
 		}
@@ -166,27 +187,40 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 	defer alone()
 	calls := max(1, q.Calls)
 	began := w.now()
-	for k := 0; k <= calls || w.now().Sub(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
+	first := 0
+	if w.trains.warm {
+		first = 1 // another step before each round would only take long
+	}
+	for k := first; k <= calls || w.now().Sub(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
 		batch := q.Batches[0]
 		if k > 0 {
 			batch = q.Batches[1+(k-1)%(len(q.Batches)-1)]
 		}
 		for j := range hows {
 			i := experiment.Place(max(0, k-1), j, len(hows))
-			before := w.eng.Stats()
+			before := w.stats()
 			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
 				return err
 			}
 			if k > 0 {
-				a.Turns[i].addCall(amount, seconds, before, w.eng.Stats())
+				a.Turns[i].addCall(amount, seconds, before, w.stats())
 			}
 		}
 		if k == 0 {
 			began = w.now()
 		}
 	}
+	w.trains.warm = q.Op == "train"
 	return nil
+}
+
+// stats are the engine's, or none while training is measured.
+func (w *hotpathWorker) stats() (s engine.Stats) {
+	if w.eng != nil {
+		s = w.eng.Stats()
+	}
+	return s
 }
 
 // addCall is a call, and what the engine counted before and after it.

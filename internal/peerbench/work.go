@@ -5,14 +5,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-
-	"hotpath/internal/kernel/isa"
 )
 
 // Work is something that all engines of a group do.
 type Work struct {
 	Name    string
-	Op      string // embed, prefill, decode, or start, whole, peak or steady of commands
+	Op      string // embed, prefill, decode, train, or start, whole, peak or steady of commands
 	Texts   int
 	Lengths []int   // in tokens; the texts take them in turn
 	Steps   int     // of decode and whole: tokens per text
@@ -59,6 +57,9 @@ type Group struct {
 	Inputs            inputs
 	Paired            bool // all runners are ways of one process
 	Gains             []Gain
+	Curve             *Curve       // shown in place of the runners' rows
+	Asked             bool         // measured only where it is asked for by its name
+	Make              func() error // makes the models that it needs; nil: they are there
 }
 
 // Gain sets what one runner gains on its base against what another does, in a
@@ -189,54 +190,12 @@ func groups(p place) []Group {
 				based(way(p.hotpath("fine, again", minilm, floorBF16), "fine"), "fine"),
 			},
 		},
-	})
+	}, p.curves())
 }
 
-// scaling is what hotpath gains from more threads, call by call beside what the
-// machine does.
-func (p place) scaling(model string, in inputs) Group {
-	more := fmt.Sprintf("%d threads", p.threads)
-	g := Group{
-		Name: "threads", Title: "From 1 to " + more,
-		Note: "all-MiniLM-L6-v2. One process alternates, call by call, between hotpath with 1 thread, hotpath with " + more + ", and a peak benchmark of 10 ms (operands in registers) with as many. " +
-			"One thread is measured on each core; its rate is the mean. A gain is the median ratio per turn. The last rows divide hotpath's gain by that of the peak, per turn.",
-		Reference: p.reference(model), Inputs: in, Paired: true,
-	}
-	work := embed(32, 128, p.threads) // a call for each core that one thread is on
-	work.Seconds, work.Cores = scalingSeconds, true
-	g.Works = []Work{work}
-	add := func(name, kind, unit string) (top string) {
-		top = name + ", " + more
-		for i, threads := range []int{1, p.threads} {
-			r := p.hotpath(name+", 1 thread", model, floorBF16)
-			if r.Way = fmt.Sprintf("%s=%d", kind, threads); i > 0 {
-				r.Name, r.Base = top, name+", 1 thread"
-			}
-			if r.Unit = unit; kind != "threads" {
-				r.Op, r.Limit = "embed", 0 // nothing to hold against the reference
-			}
-			g.Runners = append(g.Runners, r)
-		}
-		return top
-	}
-	ours := add("hotpath", "threads", "")
-	ceilings := [][2]string{{"f32 FMA", "f32"}}
-	if isa.Active() >= isa.AMX {
-		ceilings = [][2]string{{"bf16 tiles", "bf16"}, {"f32 FMA", "f32"}}
-	}
-	for _, c := range ceilings {
-		g.Gains = append(g.Gains, Gain{Name: "hotpath's gain of that of " + c[0], Of: ours, Over: add(c[0], c[1], "GFLOP/s")})
-	}
-	return g
-}
-
-const (
-	// scalingSeconds are some dozen turns of 1 and of 2 threads.
-	scalingSeconds = 4
-	// parallelTokens are about as many as a way has in a turn, parallelCalls the
-	// most calls: enough that what auto tries out is in most turns.
-	parallelTokens, parallelCalls = 8192, 24
-)
+// parallelTokens are about as many as a way has in a turn, parallelCalls the
+// most calls: enough that what auto tries out is in most turns.
+const parallelTokens, parallelCalls = 8192, 24
 
 // parallelSeconds are what a round has for works from so many tokens on: long
 // calls are few, and the machine is not the same for two of them.

@@ -29,6 +29,8 @@ type hotpathWorker struct {
 	threads         int
 	path, precision string
 	ctx             int              // most tokens of a sequence; 0: the engine chooses
+	batchTokens     int              // most tokens of a run; 0: the engine chooses
+	parallel        engine.Mode      // of embedding
 	fixed           bool             // all threads take part in every run
 	beside          int              // busy processes while ways take turns
 	others          []*hotpathWorker // on other numbers of threads, or fixed
@@ -39,6 +41,7 @@ type hotpathWorker struct {
 	embed           model.EmbedOptions
 	dst             []float32
 	now             func() time.Time // when turns have to end by
+	trains          trainers
 }
 
 // runWorker serves requests from standard input until it ends. Without a
@@ -49,6 +52,9 @@ func runWorker(args []string) (err error) {
 	threads := f.Int("threads", 0, "threads, 0 for all")
 	precision := f.String("precision", "auto", "f32, bf16 or auto")
 	ctx := f.Int("context", 0, "most tokens of a sequence, 0 for the engine's own choice")
+	batchTokens := f.Int("batch-tokens", 0, "most tokens of a run, 0 for the engine's own choice")
+	parallel := f.String("parallel", "auto", "how threads share a batch: auto, fine or coarse")
+	training := f.String("train", "", "folder with the training that is measured in place of a model: train.json, tokenizer.json, data.txt")
 	beside := f.Int("beside", 0, "busy processes that run while ways take turns")
 	spin := f.Bool("spin", false, "be a busy process until the input ends")
 	command := f.Bool("command", false, "measure the command that follows: its start and its memory")
@@ -64,7 +70,11 @@ func runWorker(args []string) (err error) {
 	if err := isa.Err(); err != nil {
 		return err
 	}
-	w := &hotpathWorker{threads: *threads, ctx: *ctx, beside: *beside, now: time.Now}
+	mode, err := engine.ParseMode(*parallel)
+	if err != nil {
+		return err
+	}
+	w := &hotpathWorker{threads: *threads, ctx: *ctx, batchTokens: *batchTokens, parallel: mode, beside: *beside, now: time.Now, trains: trainers{folder: *training}}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if *path != "" {
 		if err := w.open(*path, *precision); err != nil {
@@ -88,7 +98,10 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
 	costs := calib.Cached(max(1, w.backend.Caps().Workers))
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, Fixed: w.fixed, KVType: engine.DefaultKVType(precision)})
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, MaxBatchTokens: w.batchTokens, Fixed: w.fixed, KVType: engine.DefaultKVType(precision)})
+	if err == nil {
+		w.eng.SetParallel(w.parallel)
+	}
 	return err
 }
 
@@ -102,13 +115,13 @@ func (w *hotpathWorker) on(threads int, fixed bool) (*hotpathWorker, error) {
 			return o, nil
 		}
 	}
-	o := &hotpathWorker{threads: threads, fixed: fixed, ctx: w.ctx}
+	o := &hotpathWorker{threads: threads, fixed: fixed, ctx: w.ctx, batchTokens: w.batchTokens, parallel: w.parallel}
 	w.others = append(w.others, o)
 	return o, o.open(w.path, w.precision)
 }
 
 func (w *hotpathWorker) close() error {
-	var errs []error
+	errs := []error{w.trains.close()}
 	for _, o := range w.others {
 		errs = append(errs, o.close())
 	}
@@ -167,6 +180,9 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		a.Amount, a.Seconds = []float64{ceiling.Measure(ctx, w.threads).Read / 1e9}, []float64{1}
 		return nil
 	}
+	if q.Op == "train" {
+		return w.ways(q, a)
+	}
 	if w.eng == nil {
 		return fmt.Errorf("%s without a model", q.Op)
 	}
@@ -185,11 +201,10 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		}
 		return w.timed(q, a, w.embedBatch)
 	case "prefill":
-		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
-			began := time.Now()
-			_, _, _, err := w.generate(ctx, batch, 1, sample.Params{})
-			return float64(tokensOf(batch)), time.Since(began).Seconds(), err
-		})
+		if len(q.Ways) > 0 {
+			return w.ways(q, a)
+		}
+		return w.timed(q, a, w.prefillBatch)
 	case "decode":
 		if len(q.Ways) > 0 {
 			return w.ways(q, a)
@@ -206,7 +221,7 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		if len(q.Ways) > 0 {
 			name = q.Ways[0]
 		}
-		run, err := w.way(name, 0)
+		run, err := w.way(name, q)
 		if err != nil {
 			return err
 		}
@@ -247,6 +262,13 @@ func (w *hotpathWorker) embedBatch(batch [][]int32) (amount, seconds float64, er
 	}
 	began := time.Now()
 	err = w.eng.EmbedIDs(context.Background(), batch, w.dst, w.embed)
+	return float64(tokensOf(batch)), time.Since(began).Seconds(), err
+}
+
+// prefillBatch generates the first token of each prompt.
+func (w *hotpathWorker) prefillBatch(batch [][]int32) (amount, seconds float64, err error) {
+	began := time.Now()
+	_, _, _, err = w.generate(context.Background(), batch, 1, sample.Params{})
 	return float64(tokensOf(batch)), time.Since(began).Seconds(), err
 }
 

@@ -162,7 +162,7 @@ func TestWorkerCountsBytes(t *testing.T) {
 func TestWorkerGoesFromSamplingToSampling(t *testing.T) {
 	text := func(first int32) []int32 { return []int32{first, 20, 30, 40, 50, 60} }
 	got := askWorker(t, testmodels.Dir(t, "llama"),
-		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Calls: 2, Ways: []string{"greedy", "drawn"}})
+		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Calls: 2, Ways: []string{"greedy", "top-p 0.9"}})
 	if got[0].Error != "" || len(got[0].Turns) != 2 {
 		t.Fatalf("answer %+v, expected two turns", got[0])
 	}

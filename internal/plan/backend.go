@@ -71,6 +71,9 @@ type Caps struct {
 	// Runs are the sizes of runs on this backend unless the caller asks for others.
 	// Zero: those that suit a CPU.
 	Runs RunSizes
+	// Largest reports that every run of a plan computes as its largest run does: a
+	// plan has the rules for its largest number of rows alone.
+	Largest bool
 	// Host runs nodes that the backend does not support on the host, by their
 	// reference implementations. Without it a program with such a node is
 	// refused.

@@ -24,7 +24,8 @@ type costing struct {
 	kinds  []costKind
 	kind   []int32        // [step]
 	bind   tensor.Bind    // of the last run
-	cached []profile.Cost // [kind], of bind
+	inputs []int32        // the same
+	cached []profile.Cost // [kind], of both
 }
 
 // reading is an input whose integers some cost depends on.
@@ -320,9 +321,21 @@ func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
 	return dst
 }
 
-// Costs computes the costs of the steps of a run.
+// Costs computes the costs of the steps of a run. Runs of equal sizes and inputs cost
+// the same.
 func (c *costing) Costs(run *profile.Run) {
 	b := tensor.Bind{T: run.Tokens, S: run.Sequences, R: run.Rows}
+	if b != c.bind || !slices.Equal(run.Inputs, c.inputs) {
+		c.compute(b, run)
+	}
+	for i, k := range c.kind {
+		run.Costs[i] = c.cached[k]
+	}
+}
+
+// compute fills cached for a run.
+func (c *costing) compute(b tensor.Bind, run *profile.Run) {
+	c.inputs = append(c.inputs[:0], run.Inputs...)
 	at := 0
 	for i := range c.reads {
 		r := &c.reads[i]
@@ -338,8 +351,5 @@ func (c *costing) Costs(run *profile.Run) {
 		case !same:
 			c.cached[i] = k.at(b)
 		}
-	}
-	for i, k := range c.kind {
-		run.Costs[i] = c.cached[k]
 	}
 }

@@ -60,8 +60,10 @@ type Rule struct {
 	Reads    []*Format
 	Operands int
 	// Writes are the formats other than plain in which the step can write its
-	// result; nil: none.
-	Writes func(s *Step) []*Format
+	// result; nil: none. Results is the number of the op's first results that it can
+	// write so; 0 means 1.
+	Writes  func(s *Step) []*Format
+	Results int
 	// Together reports that the step writes several formats in one pass.
 	Together bool
 	// Skips are operands of the op that the rule does not read: they are not kept
@@ -109,14 +111,14 @@ type table struct {
 	packings []*Format      // [Value.ID] of weights: the one resident format
 	host     []bool         // [Node.ID] it runs on the host (place.go)
 
-	invariant bool
+	invariant, largest bool
 }
 
 // newTable asks a backend for its rules and chooses the resident format of each
 // weight: the format of the first rule that accepts any number of rows and serves
 // all readers. Products choose before lookups, because lookups read few rows.
 func newTable(g *graph.Graph, be Backend, host []bool, invariant bool) *table {
-	t := &table{rules: be.Rules(invariant), stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), host: host, invariant: invariant}
+	t := &table{rules: be.Rules(invariant), largest: be.Caps().Largest, stored: make([]tensor.DType, len(g.Values)), packings: make([]*Format, len(g.Values)), host: host, invariant: invariant}
 	us, as := uses(g, alive(g)), be.Caps().StoredAs
 	for _, n := range g.Nodes {
 		if n.Leaf == nil || n.Leaf.Kind != graph.WeightLeaf {
@@ -218,7 +220,11 @@ func (p *Plan) choices(s *Step, n *graph.Node, t *table) ([]Choice, error) {
 		packing = t.packings[n.In[n.Op.Matrix-1].ID]
 	}
 	var out []Choice
-	for rows, to := rowRange(n, p.Min, p.Max); rows <= to; {
+	rows, to := rowRange(n, p.Min, p.Max)
+	if t.largest {
+		rows = to
+	}
+	for rows <= to {
 		i := slices.IndexFunc(rules, func(r Rule) bool { return r.applies(s, n, rows, m, packing) })
 		if i < 0 {
 			if m == nil {
@@ -391,10 +397,21 @@ func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 	return plain
 }
 
-// ends reports whether v is a result of the step that no node of it reads: the
-// root's, or one of siblings.
+// ends reports whether v is a result of the step that its rules write in formats,
+// and that no node of it reads: the root's, or one of siblings.
 func (s *Step) ends(v *graph.Value) bool {
-	return v.Index == 0 && !slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return slices.Contains(n.In, v) })
+	return v.Index < s.results(v.Node) && !slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return slices.Contains(n.In, v) })
+}
+
+// results is the number of n's first results that every choice can write in formats.
+func (s *Step) results(n *graph.Node) int {
+	least := 1
+	for i, c := range s.Choices[slices.Index(s.Nodes, n)] {
+		if r := max(1, c.Rule.Results); i == 0 || r < least {
+			least = r
+		}
+	}
+	return least
 }
 
 // writes are the formats other than plain that every choice of the step can

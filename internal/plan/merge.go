@@ -11,12 +11,16 @@ import (
 type Merge struct {
 	Rows int    // the most that such a step has
 	Kind string // of the step that takes others in
+	// Core reports whether a step of these nodes takes others in; nil: all do.
+	Core func(nodes []*graph.Node) bool
 	// Before reports whether each worker may compute these nodes for itself.
 	// Their result is the first operand of the products.
 	Before func(nodes []*graph.Node) bool
 	// After reports whether a share of columns can continue with these nodes,
 	// which read the product's results; nil: no step follows.
 	After func(nodes []*graph.Node) bool
+	// Both says that a step takes others in only if there are some on both sides.
+	Both bool
 	// Varies reports that the merged step gives other bits than its parts.
 	// Invariant programs do not use it.
 	Varies bool
@@ -31,7 +35,7 @@ func (p *Plan) merge(merges []Merge, t *table) {
 		}
 		for i := 0; i < len(p.Steps); i++ {
 			s := &p.Steps[i]
-			if s.Kind != m.Kind || s.Root().Out[0].Shape.Outer.Size(p.Max) > m.Rows {
+			if s.Kind != m.Kind || s.merged() || m.Core != nil && !m.Core(s.Nodes) || s.Root().Out[0].Shape.Outer.Size(p.Max) > m.Rows {
 				continue
 			}
 			core := s.Nodes
@@ -48,7 +52,8 @@ func (p *Plan) merge(merges []Merge, t *table) {
 					gone = append(gone, j)
 				}
 			}
-			if len(gone) == 0 {
+			if len(gone) == 0 || m.Both && (s.Before == nil || s.After == nil) {
+				s.Nodes, s.Before, s.After, s.Own = core, nil, nil, nil
 				continue
 			}
 			slices.SortFunc(s.Nodes, func(a, b *graph.Node) int { return a.ID - b.ID })

@@ -46,6 +46,11 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	if rec == nil {
 		return nil
 	}
+	s.counter, _ = s.prog.Backend.(Counter)
+	s.look = func() profile.DeviceMemory {
+		c := s.counter.MemoryCounts()
+		return profile.DeviceMemory{Held: c.Held, Used: c.Used, ByClass: c.ByClass}
+	}
 	phases := l.Phases
 	if len(phases) == 0 {
 		phases = []string{s.prog.Name}

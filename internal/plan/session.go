@@ -26,8 +26,10 @@ type Session struct {
 
 	phase    int               // of the next run
 	rec      *profile.Recorder // nil: none is attached
-	recorded bool              // some run was
-	owned    [][]byte          // memory that the recorder knows as this session's
+	counter  Counter           // of rec, if the backend counts its memory
+	look     func() profile.DeviceMemory
+	recorded bool     // some run was
+	owned    [][]byte // memory that the recorder knows as this session's
 	labels   ProfileLabels
 	paused   bool
 

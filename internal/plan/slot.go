@@ -107,6 +107,9 @@ func (sl *Slot) Wait() error {
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
 		err := sl.plan.handle.Release(sl.run)
+		if c := sl.sess.counter; c != nil {
+			sl.sess.rec.CountMemory(sl.sess.prog.Backend.Caps().Name, c.Allocations(), sl.sess.look)
+		}
 		if sl.plan.handle.ProbeDue() {
 			if p, ok := sl.execs[k].(Prober); ok {
 				p.Probe(sl.sess.rec)

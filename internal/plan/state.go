@@ -122,16 +122,16 @@ func (s *Session) ReadForm(v *graph.Value, f *Format, dst []byte) error {
 
 // WriteState replaces a state leaf in all its formats.
 func (s *Session) WriteState(v *graph.Value, src []float32) error {
-	p := s.prog.Plans[0]
-	for _, f := range p.Forms[v.ID] {
+	rows, cols := v.Shape.NumRows(s.prog.Graph.Max), v.Shape.RowLen() // of all buckets, not of the first
+	for _, f := range s.prog.Plans[0].Forms[v.ID] {
 		data, host := bytesOf(src), s.state.arena.Host()
 		switch {
 		case f.Format != nil && host != nil:
-			f.Format.Encode(host[f.Place.Offset:][:f.Place.Bytes], src, v.Shape.NumRows(p.Max), v.Shape.RowLen())
+			f.Format.Encode(host[f.Place.Offset:][:f.Place.Bytes], src, rows, cols)
 			continue
 		case f.Format != nil:
 			data = make([]byte, f.Place.Bytes)
-			f.Format.Encode(data, src, v.Shape.NumRows(p.Max), v.Shape.RowLen())
+			f.Format.Encode(data, src, rows, cols)
 		case host != nil && unsafe.Pointer(&host[f.Place.Offset]) == unsafe.Pointer(unsafe.SliceData(data)):
 			continue // it is there already
 		}

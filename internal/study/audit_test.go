@@ -60,25 +60,33 @@ func newAudit(t *testing.T) (_ *audit, pairs int) {
 	return &audit{t, s, rand.New(rand.NewPCG(uint64(pairs), 1)), s.texts(1, lengths)}, pairs
 }
 
-// audited is an engine with a recorder, on auto. slow is asked before each round
-// which steps take how many times as long; nil leaves all as they are.
+// audited is an engine with a recorder, on auto.
 type audited struct {
 	*running
-	rec  *profile.Recorder
-	slow func() func(*plan.Step) float64
-	dst  [callers][]float32
+	rec *profile.Recorder
+	dst [callers][]float32
+}
+
+// slowed says which steps take how many times as long, in one of every so many calls.
+type slowed struct {
+	every  int
+	factor func(*plan.Step) float64
 }
 
 const callers = 3
 
-func (a *audit) open(o *opened, slow func() func(*plan.Step) float64) *audited {
+// open starts an engine; nil slows nothing.
+func (a *audit) open(o *opened, slow *slowed) *audited {
 	a.t.Helper()
-	b := &audited{rec: profile.NewRecorder(profile.Options{Runs: -1}), slow: slow} // no trace: samples of runs are enough
+	b := &audited{rec: profile.NewRecorder(profile.Options{Runs: -1})} // no trace: samples of runs are enough
 	x := setMode(engine.Auto, a.s.Threads)
 	x.engine.Recorder = b.rec
 	var err error
 	if b.running, err = a.s.start(o, x); err != nil {
 		a.t.Fatal(err)
+	}
+	if slow != nil {
+		b.be.DelayCalls(slow.every, slow.factor)
 	}
 	for i := range b.dst {
 		b.dst[i] = make([]float32, len(a.text)*a.s.model.Config().Dim)
@@ -89,9 +97,6 @@ func (a *audit) open(o *opened, slow func() func(*plan.Step) float64) *audited {
 // round embeds all texts once. Three callers share them, so that their batches
 // depend on who comes when.
 func (a *audit) round(b *audited) {
-	if b.slow != nil {
-		b.be.Delay(b.slow())
-	}
 	a.rng.Shuffle(len(a.text), func(i, j int) { a.text[i], a.text[j] = a.text[j], a.text[i] })
 	var done sync.WaitGroup
 	var failed [callers]error
@@ -121,7 +126,7 @@ func (a *audit) record() *profile.Profile {
 
 // inTurn makes a recording of the build as it is and of one with a change, round by
 // round in turn.
-func (a *audit) inTurn(slow func() func(*plan.Step) float64) (x, y *profile.Profile) {
+func (a *audit) inTurn(slow *slowed) (x, y *profile.Profile) {
 	var o opened
 	defer o.close()
 	pair := []*audited{a.open(&o, nil), a.open(&o, slow)}
@@ -174,33 +179,25 @@ const auditEach = 10
 // in 18 of 20 trials of ten pairs each.
 func TestAuditChanges(t *testing.T) {
 	a, pairs := newAudit(t)
-	always := func(hook func(*plan.Step) float64) func() func(*plan.Step) float64 {
-		return func() func(*plan.Step) float64 { return hook }
-	}
 	attention := func(d *compare.PlanDiff) *compare.Diff { return rowNamed(d.Kinds, comparedKind) }
 	for _, in := range []struct {
 		name    string
-		slow    func() func(*plan.Step) float64
+		slow    slowed
 		row     func(*compare.PlanDiff) *compare.Diff
 		measure compare.Measure
 		percent float64
 	}{
-		{"one op by 20 %", always(slowedBy(comparedKind, 1.2)), attention, compare.Median, 20},
-		{"one layer by 30 %", always(func(s *plan.Step) float64 {
+		{"one op by 20 %", slowed{1, slowedBy(comparedKind, 1.2)}, attention, compare.Median, 20},
+		{"one layer by 30 %", slowed{1, func(s *plan.Step) float64 {
 			if s.Root().Layer == 3 {
 				return 1.3
 			}
 			return 1
-		}), func(d *compare.PlanDiff) *compare.Diff {
+		}}, func(d *compare.PlanDiff) *compare.Diff {
 			i := slices.IndexFunc(d.Layers, func(r compare.Diff) bool { return r.Layer == 3 })
 			return &d.Layers[i]
 		}, compare.Median, 30},
-		{"one call in ten 6 times", func() func(*plan.Step) float64 {
-			if a.rng.IntN(10) == 0 {
-				return slowedBy(comparedKind, 6)
-			}
-			return slowedBy(comparedKind, 1)
-		}, attention, compare.Mean, 50},
+		{"one call in ten 6 times", slowed{10, slowedBy(comparedKind, 6)}, attention, compare.Mean, 50},
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			a.t = t
@@ -209,7 +206,7 @@ func TestAuditChanges(t *testing.T) {
 			for range trials {
 				var before, after []*profile.Profile
 				for range auditEach {
-					x, y := a.inTurn(in.slow)
+					x, y := a.inTurn(&in.slow)
 					before, after = append(before, x), append(after, y)
 				}
 				c := a.compare(before, after)

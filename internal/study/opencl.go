@@ -187,7 +187,7 @@ func transfers(ctx context.Context, s *session) (_ *Report, err error) {
 		r.Advice = append(r.Advice, fmt.Sprintf("%s: %s is faster than %s at %d of %d sizes.", q.title, q.right, q.left, better, len(tokens)))
 		r.Sections = append(r.Sections, Section{Title: q.title, Text: []string{q.text}, Table: table, Figures: []Figure{{strings.ToLower(strings.ReplaceAll(q.title, " ", "-")), q.title + " by tokens of a batch.", chart.SVG()}}})
 	}
-	r.Facts = append(r.Facts, Fact{"clCreateBuffer calls of the pool", fmt.Sprint(b.Buffers())})
+	r.Facts = append(r.Facts, Fact{"clCreateBuffer calls of the pool", fmt.Sprint(b.Allocations())})
 	return r, nil
 }
 

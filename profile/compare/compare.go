@@ -88,13 +88,14 @@ type Diff struct {
 	After      float64 `json:"after_ns"`
 	Work       float64 `json:"work_ns"`       // because there was more to do, at A's efficiency
 	Efficiency float64 `json:"efficiency_ns"` // because the same was done faster or slower
-	Wait       float64 `json:"wait_ns"`       // at barriers, in dispatch and idle
+	Wait       float64 `json:"wait_ns"`       // at barriers, in dispatch, idle, and for a processor
 
 	FLOPs [2]int64 `json:"flops"` // per run, before and after
 	Bytes [2]int64 `json:"bytes"`
 
-	// Changes of the row's compute time for the same work, beyond what the other
-	// rows have in common ([PlanDiff.Common]).
+	// Changes of the row's time on a processor for the same work, beyond what the
+	// other rows have in common ([PlanDiff.Common]). Where the system does not show
+	// which calls lost their processor, that time is included.
 	Median Change `json:"median"`
 	Mean   Change `json:"mean"`
 	P95    Change `json:"p95"`

@@ -43,7 +43,7 @@ func TestOneRunEachHasNoInterval(t *testing.T) {
 // stay readable, and rows that nothing is known of claim none.
 func TestNoiseOfOneRecordingEachIsReadable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	wild := machine{"wild", 0.3, 0.3, 0.3, 0.5, 0.3, 3, 1.5, 1, 0.3}
+	wild := machine{"wild", 0.3, 0.3, 0.3, 0.5, 0.3, 3, 1.5, 1, 0.3, false}
 	for _, runs := range []int{1, 4, 8, 12, 20} {
 		for range 10 {
 			c := compare(t, wild.records(rng, 1, runs, asIs), wild.records(rng, 1, runs, asIs))

@@ -15,6 +15,9 @@ import (
 // were luckier in one of them, because of the placement of their pages. A test of
 // single runs allows only for the first reason. Therefore:
 //
+//   - Steps are compared by their time on a processor, call by call. What other
+//     programs take is counted as waiting: it may be a hundred times as long as the
+//     call that it interrupts, so that no tail would be seen beside it.
 //   - A recording is cut into blocks. The median, the mean and the 95th percentile of
 //     blocks are compared.
 //   - With several recordings per side, their spread is the error. If they were

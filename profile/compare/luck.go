@@ -1,6 +1,10 @@
 package compare
 
-import "hotpath/internal/stats"
+import (
+	"math"
+
+	"hotpath/internal/stats"
+)
 
 // luck is how far rows of one level move apart without a cause, in one measure.
 type luck struct {
@@ -60,8 +64,15 @@ func (l *luck) others() float64 {
 	return v
 }
 
-// strange is how many times the others' variance a row's own may be by luck.
-const strange = 9
+// strange is how many times the others' variance a row's own is in one of a hundred
+// rows by luck: the quantile of the chi-squared distribution over its degrees of
+// freedom, by Wilson and Hilferty's formula. Beyond it, the row differs from the
+// others, as one with few slow calls does.
+func strange(freedom float64) float64 {
+	v := 2 / (9 * freedom)
+	root := 1 - v + 2.326*math.Sqrt(v)
+	return root * root * root
+}
 
 // moderated is a row's shift with the variance that luck adds. The row itself is
 // excluded from the estimate: its own change must not decide its error.
@@ -82,7 +93,7 @@ func (l *luck) moderated(s shiftOf, row int) shiftOf {
 		return shiftOf{s.mid, s.variance + v*(1+1/(freedom+1)), freedom}
 	}
 	v, prior := stats.Median(rest), min(moderation, float64(len(rest))*l.freedom)
-	if s.variance > strange*v {
+	if s.variance > strange(s.freedom)*v {
 		return s // a row that strays much further than the others is judged by itself
 	}
 	return shiftOf{s.mid, (prior*v + s.freedom*s.variance) / (prior + s.freedom), prior + s.freedom}

@@ -11,7 +11,7 @@ import (
 
 // busy is a machine with eight users: recordings of one build differ by a tenth, runs
 // drift by a fifth, and every third run is interrupted.
-var busy = machine{"busy", 0.10, 0.03, 0.02, 0.20, 0.05, 20, 0.15, 0.3, 0.02}
+var busy = machine{"busy", 0.10, 0.03, 0.02, 0.20, 0.05, 20, 0.15, 0.3, 0.02, false}
 
 // madeInTurn stamps recordings of a side, 0 or 1, as made in turn with the other's.
 func madeInTurn(side int, p []*profile.Profile) []*profile.Profile {

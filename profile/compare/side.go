@@ -48,6 +48,15 @@ type recording struct {
 	made    time.Time
 }
 
+// measured is time without a processor, where it was measured call by call: a guess
+// from calls that took long would hide the calls that got slower.
+func (r *recording) measured(off int64) int64 {
+	if !r.plan.ExactSwitches {
+		return 0
+	}
+	return off
+}
+
 // newSides gathers recordings by plan, with the ids in order of appearance.
 func newSides(profiles []*profile.Profile, name string) (sides map[string]*side, order []string, err error) {
 	sides = map[string]*side{}
@@ -107,14 +116,16 @@ func (s *side) wallTime(lane int64) float64 {
 	return float64(lane) / float64(len(s.plan.Lanes)) / s.units
 }
 
-// measure sums a row's steps over all runs, per run.
+// measure sums a row's steps over all runs, per run: time on a processor, and the
+// wait for others or for a processor.
 func (s *side) measure(steps []int, y yardstick) (time, wait, work float64, flops, bytes int64) {
 	var f, b float64
 	for _, r := range s.recs {
 		for _, k := range steps {
 			st := &r.plan.Stats[k]
-			time += s.wallTime(table.Sum(st.LaneCompute))
-			wait += s.wallTime(table.Sum(st.LaneWait))
+			off := r.measured(st.OffCPU)
+			time += s.wallTime(table.Sum(st.LaneCompute) - off)
+			wait += s.wallTime(table.Sum(st.LaneWait) + off)
 			f += float64(st.FLOPs) / s.units
 			b += float64(st.Bytes) / s.units
 			work += y.work(st.FLOPs, st.Bytes) / s.units
@@ -123,11 +134,11 @@ func (s *side) measure(steps []int, y yardstick) (time, wait, work float64, flop
 	return time, wait, work, int64(math.Round(f)), int64(math.Round(b))
 }
 
-// idle is the time that no lane computed, of wall time per run.
+// idle is the time that no lane computed on a processor, of wall time per run.
 func (s *side) idle() float64 {
 	var t float64
 	for _, r := range s.recs {
-		t += s.wallTime(r.plan.Ledger.LaneTime - r.plan.Ledger.Compute)
+		t += s.wallTime(r.plan.Ledger.LaneTime - r.plan.Ledger.Compute + r.measured(r.plan.Ledger.OffCompute))
 	}
 	return t
 }
@@ -138,7 +149,8 @@ type rowSample struct {
 	work [][]float64 // [step][run]
 }
 
-// sampleRow reads the runs of a recording. size is how time for work depends on
+// sampleRow reads the runs of a recording, in time on a processor: a call that lost
+// its processor is not a slow call. size is how time for work depends on
 // the tokens of a run.
 func (r *recording) sampleRow(steps []int, y yardstick, size sizeEffect) rowSample {
 	var out rowSample
@@ -147,7 +159,7 @@ func (r *recording) sampleRow(steps []int, y yardstick, size sizeEffect) rowSamp
 		n := len(r.samples.Wall)
 		time, work := make([]float64, n), make([]float64, n)
 		for i := range n {
-			time[i] = float64(st.Compute[i])
+			time[i] = float64(st.OnCPU(i))
 			work[i] = cmp.Or(y.work(at(st.FLOPs, i), at(st.Bytes, i)), 1) * size.of(r.samples.Tokens[i])
 		}
 		out.time, out.work = append(out.time, time), append(out.work, work)
@@ -226,7 +238,8 @@ func (r *recording) wallRow(a *side, size sizeEffect) rowSample {
 	return rowSample{[][]float64{time}, [][]float64{work}}
 }
 
-// waits are n blocks of the share of a run's time that was not spent computing.
+// waits are n blocks of the share of a run's time that was not spent computing on a
+// processor.
 func (r *recording) waits(lanes, n int) (out [measures][]float64) {
 	runs := len(r.samples.Wall)
 	series := make([]float64, runs)
@@ -234,7 +247,7 @@ func (r *recording) waits(lanes, n int) (out [measures][]float64) {
 		all := float64(r.samples.Wall[i]) * float64(lanes)
 		busy := 0.0
 		for k := range r.samples.Steps {
-			busy += float64(r.samples.Steps[k].Compute[i])
+			busy += float64(r.samples.Steps[k].OnCPU(i))
 		}
 		if all > 0 {
 			series[i] = (all - busy) / all

@@ -36,16 +36,18 @@ func Suspicious(p *profile.Profile) suspicion {
 		if p.Plans[i].Ledger.Runs == 0 || n < profile.CanaryKnown {
 			continue
 		}
-		usual := make([]float64, len(samples.Steps)) // [step]
-		pace := make([]float64, n)                   // [run]: over the usual time
+		usual := make([]float64, len(samples.Steps))   // [step]
+		pace := make([]float64, n)                     // [run]: over the usual time
+		times := make([][]float64, len(samples.Steps)) // [step][run]
 		for k := range samples.Steps {
-			usual[k] = stats.Median(floats(samples.Steps[k].Compute))
+			times[k] = onCPU(&samples.Steps[k])
+			usual[k] = stats.Median(times[k])
 		}
 		for j := range pace {
 			var of []float64
 			for k := range samples.Steps {
 				if usual[k] > 0 {
-					of = append(of, float64(samples.Steps[k].Compute[j])/usual[k])
+					of = append(of, times[k][j]/usual[k])
 				}
 			}
 			pace[j] = stats.Median(of)
@@ -53,7 +55,7 @@ func Suspicious(p *profile.Profile) suspicion {
 		for k := range samples.Steps {
 			over := make([]float64, n)
 			for j := range over {
-				over[j] = float64(samples.Steps[k].Compute[j]) - usual[k]*pace[j]
+				over[j] = times[k][j] - usual[k]*pace[j]
 			}
 			limit := max(6*stats.Spread(over), float64(profile.CanaryFloor)/2)
 			for j, v := range over {
@@ -69,10 +71,11 @@ func Suspicious(p *profile.Profile) suspicion {
 	return out
 }
 
-func floats(v []int64) []float64 {
-	out := make([]float64, len(v))
-	for i, x := range v {
-		out[i] = float64(x)
+// onCPU is the time on a processor of each sample of a step.
+func onCPU(s *profile.StepSamples) []float64 {
+	out := make([]float64, len(s.Compute))
+	for i := range out {
+		out[i] = float64(s.OnCPU(i))
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func Markdown(w io.Writer, p *profile.Profile, o Options) error {
 // sections is the report from top to bottom. A section that has nothing to
 // say gives no rows and is left out.
 var sections = []func(*profile.Profile, Options) table.Table{
-	FactsTable, processTable, plansTable, ledgerTable, processorTable, probesTable, lostTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
+	FactsTable, processTable, plansTable, ledgerTable, transfersTable, deviceMemoryTable, processorTable, probesTable, lostTable, stepsTable, treeTable, stagesTable, layersTable, opsTable, kernelsTable,
 	scopesTable, requestsTable, partsTable, countersTable, residentTable, memoryTable, peakTable, heapTable, canaryTable, warningsTable,
 }
 

@@ -10,7 +10,7 @@ import (
 
 // lostTable splits the time of ops by what it was spent for.
 func lostTable(p *profile.Profile, _ Options) table.Table {
-	t := table.Table{Title: "lost time", Note: "clock = ideal + cache + neighbour + kernel; ideal: the best ceilings of this recording, all values in the nearest cache; cache: weights and state lie farther away; neighbour: the machine gave less than its best, or no processor; kernel: what another kernel could win, with the interval of the ceilings",
+	t := table.Table{Title: "lost time", Note: "clock = ideal + cache + neighbour + kernel; ideal: the best ceilings of this recording, all values in the nearest cache; cache: weights and state lie farther away; neighbour: the machine gave less than its best, or no processor; kernel: the lost time, which another kernel could win, with the interval that holds it in another recording",
 		Cols: []table.Col{table.Left("op"), table.Right("clock ms"), table.Right("ideal"), table.Right("cache"), table.Right("neighbour"), table.Right("kernel"), table.Right("low"), table.Right("high")}}
 	type sums struct {
 		profile.RoofSplit
@@ -28,8 +28,8 @@ func lostTable(p *profile.Profile, _ Options) table.Table {
 		g.Cache += s.Roof.Cache
 		g.Neighbour += s.Roof.Neighbour
 		g.Kernel += s.Roof.Kernel
-		g.low += s.Roof.Kernel - (s.FloorHigh - s.Floor)
-		g.high += s.Roof.Kernel + (s.Floor - s.FloorLow)
+		g.low += s.LostLow
+		g.high += s.LostHigh
 	}
 	for _, s := range p.Where(func(s profile.StepResult) bool { return s.Calls > 0 && s.Roof != nil }) {
 		add(s.Step.Op, s)

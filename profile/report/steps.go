@@ -69,6 +69,8 @@ var stepColumns = []stepColumn{
 	{field: "floor_low_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.FloorLow) }},
 	{field: "floor_high_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.FloorHigh) }},
 	{field: "off_cpu_lane_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.OffCPU) }},
+	{field: "lost_low_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.LostLow) }},
+	{field: "lost_high_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.LostHigh) }},
 }
 
 func phase(_ *profile.Profile, s profile.StepResult) string  { return s.Plan.Phase }
@@ -150,11 +152,11 @@ func roof(floor, clock int64) string {
 	return fmt.Sprintf("%.1f", table.Percent(floor, clock))
 }
 
-// lostRange is the lost time of a step with the interval of its ceilings.
+// lostRange is the lost time of a step with its interval.
 func lostRange(s profile.StepResult) string {
 	text := lost(s.Floor, s.Lost)
-	if s.FloorHigh > 0 {
-		text += fmt.Sprintf(" (%s to %s)", table.Ms(s.Clock-s.FloorHigh), table.Ms(s.Clock-s.FloorLow))
+	if s.LostHigh > s.LostLow {
+		text += fmt.Sprintf(" (%s to %s)", table.Ms(s.LostLow), table.Ms(s.LostHigh))
 	}
 	return text
 }

@@ -130,6 +130,12 @@ func (x *operand) from(m int) factor {
 	return factor{f32: x.full[m*x.cols:]}
 }
 
+// cut is the split of a product with this left operand.
+func (x *operand) cut(s split) split {
+	s.ready = x.format != nil
+	return s
+}
+
 // of is the operand for a worker with share i of the step.
 func (x *operand) of(w *worker, b tensor.Bind, i int) operand {
 	if x.own != nil {

@@ -120,7 +120,7 @@ func (w *bf16Weight) Bytes() int64                   { return int64(len(w.p.Data
 func (w *bf16Weight) unpackRow(dst []float32, r int) { w.p.UnpackRow(dst, r) }
 
 func (bf16class) bind(b *binder, m *matrix, r *plan.Rule) (way, error) {
-	p := &bf16Way{n: m.n, k: m.k, split_: split{mr: bf16.MR, nr: bf16.NR, tiles: bf16.Tiles()}}
+	p := &bf16Way{n: m.n, k: m.k, split_: split{mr: bf16.MR, nr: bf16.NR, tiles: bf16.Tiles(), deep: m.k >= deepRows}}
 	if !bf16.Tiles() {
 		p.split_.mr = gemm.MR()
 	}

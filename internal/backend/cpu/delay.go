@@ -8,8 +8,12 @@ import (
 	"hotpath/profile"
 )
 
-// delays slows steps down: factor is the ratio of slowed to normal time.
-type delays struct{ factor func(*plan.Step) float64 }
+// delays slows one of every so many calls of steps down: factor is the ratio of
+// slowed to normal time.
+type delays struct {
+	factor func(*plan.Step) float64
+	every  uint64
+}
 
 // Delay slows steps down from the next run of each session on. factor is the
 // ratio of slowed to normal time; 1 or less changes nothing. nil ends the delay.
@@ -17,13 +21,19 @@ type delays struct{ factor func(*plan.Step) float64 }
 // shows the gain if it were faster. No run may be in flight.
 //
 // Lanes wait after each share of a step, so that barriers and the claiming of
-// shares happen as in a step that is really slower.
-func (b *Backend) Delay(factor func(*plan.Step) float64) {
+// shares happen as in a step that is really slower. The ratio is of time on a
+// processor: a share that lost its processor is not slowed for that time too.
+func (b *Backend) Delay(factor func(*plan.Step) float64) { b.DelayCalls(1, factor) }
+
+// DelayCalls is Delay for one of every so many calls of a step: all shares of such a
+// call are slowed. The slowed steps take turns, evenly spread over the runs. So no
+// run has all slow calls, and of any few runs about the same part is slow.
+func (b *Backend) DelayCalls(every int, factor func(*plan.Step) float64) {
 	if factor == nil {
 		b.delays.Store(nil)
 		return
 	}
-	b.delays.Store(&delays{factor})
+	b.delays.Store(&delays{factor, uint64(max(1, every))})
 }
 
 // dressed returns the kernels wrapped as d requests: with delays, with labels, or
@@ -33,12 +43,11 @@ func (e *exec) dressed(d *delays) []kernel {
 		return e.bound
 	}
 	out := make([]kernel, len(e.bound))
+	slow := e.slowKernels(d)
 	for i, k := range e.bound {
 		s := &e.plan.Steps[i]
-		if d != nil {
-			if f := d.factor(s); f > 1 {
-				k = &slowKernel{k, f - 1}
-			}
+		if slow[i] != nil {
+			k = slow[i]
 		}
 		if e.canaries {
 			k = &canaryKernel{k, e, i}
@@ -50,6 +59,27 @@ func (e *exec) dressed(d *delays) []kernel {
 			k = &meteredKernel{k, e, i}
 		}
 		out[i] = k
+	}
+	return out
+}
+
+// slowKernels returns the kernels of the steps that d slows; nil for the others.
+func (e *exec) slowKernels(d *delays) []*slowKernel {
+	out := make([]*slowKernel, len(e.bound))
+	if d == nil {
+		return out
+	}
+	n := uint64(0)
+	for i, k := range e.bound {
+		if f := d.factor(&e.plan.Steps[i]); f > 1 {
+			out[i] = &slowKernel{k, f - 1, d.every, n}
+			n++
+		}
+	}
+	for _, s := range out {
+		if s != nil {
+			s.turn = (2*s.turn + 1) * s.every / (2 * n)
+		}
 	}
 	return out
 }
@@ -84,21 +114,39 @@ func (c *canaryKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	}
 }
 
-// slowKernel waits after each share for a fraction of the share's time.
+// slowKernel waits after each share of a slowed call for a fraction of the share's
+// time on a processor.
 type slowKernel struct {
 	kernel
-	more float64
+	more  float64
+	every uint64 // one call of so many is slowed
+	turn  uint64 // which one: it differs between steps
 }
 
 func (s *slowKernel) name() string {
+	if s.every > 1 {
+		return fmt.Sprintf("%s, one call in %d %.3g times as long", s.kernel.name(), s.every, 1+s.more)
+	}
 	return fmt.Sprintf("%s, %.3g times as long", s.kernel.name(), 1+s.more)
 }
 
 func (s *slowKernel) runShare(w *worker, b tensor.Bind, i, n int) {
+	if (w.run()+s.turn)%s.every != 0 {
+		s.kernel.runShare(w, b, i, n)
+		return
+	}
+	var clock profile.LaneClock
+	clock.In()
 	start := profile.Now()
 	s.kernel.runShare(w, b, i, n)
 	now := profile.Now()
-	for end := now + int64(s.more*float64(now-start)); now < end; now = profile.Now() {
+	off, _ := clock.Lost()
+	end := now + int64(s.more*float64(now-start-max(0, off)))
+	for now < end {
 		pause()
+		now = profile.Now()
+		if off, lost := clock.Lost(); lost {
+			end += max(0, off)
+		}
 	}
 }

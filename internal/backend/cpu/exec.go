@@ -39,6 +39,9 @@ type worker struct {
 	_     [64]byte
 }
 
+// run is the number of the run among those of the exec.
+func (w *worker) run() uint64 { return w.epoch >> 32 }
+
 // exec walks the steps of a plan with the team. Steps between two barriers are a
 // group. Each step is cut into shares, which workers claim (flight.go).
 type exec struct {
@@ -61,6 +64,7 @@ type exec struct {
 	dead    [][]plan.Place // test mode: poisoned when they die
 	queues  []queue        // [worker]
 	beds    []bed          // [worker]
+	streams []streaming    // [step], nil where weights are not read as a stream
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -83,6 +87,10 @@ func (e *exec) ready() {
 		}
 	}
 	e.groups = append(e.groups, len(e.plan.Steps))
+	e.streams = make([]streaming, len(e.bound))
+	for i, k := range e.bound {
+		e.streams[i], _ = k.(streaming)
+	}
 	for range min(n, flightsReady) {
 		e.flights = append(e.flights, newFlight(e))
 	}
@@ -118,6 +126,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if f.n = most; most > 1 && e.limits != nil {
 		lim = e.limits.Of(b.T)
 		f.n = min(most, lim.Workers())
+		e.be.team.calm.Store(lim.Calm())
 	}
 	e.active = f.n
 	if run != nil {
@@ -248,13 +257,17 @@ func (s *stamps) begin(step int) {
 	}
 	s.join()
 	s.slots.Expect(step)
+	off, lost := int64(0), s.clock.Switched()
+	if lost {
+		off, lost = s.clock.Lost()
+	}
 	now := profile.Now()
 	arrive := now
 	if s.since != 0 {
 		arrive, s.since = s.since, 0
 	}
-	if s.clock.Switched() {
-		s.slots.Gap += arrive - max(s.slots.Done, s.woke)
+	if lost {
+		s.slots.MarkGap(s.woke, arrive, off)
 	}
 	s.slots.Arrive[step], s.slots.Begin[step] = arrive, now
 }
@@ -290,8 +303,8 @@ func (s *stamps) end(step int) {
 	}
 	now := profile.Now()
 	s.slots.End[step], s.slots.Done = now, now
-	if s.clock.Switched() {
-		s.slots.Mark(step)
+	if off, lost := s.clock.Lost(); lost {
+		s.slots.Mark(step, off)
 	}
 }
 

@@ -108,7 +108,7 @@ func (f *flight) fly(ctx context.Context) error {
 	if !f.stop.Load() {
 		return nil
 	}
-	f.job.wait(f.n) // a step that was not come to has shares that could be claimed
+	f.job.wait(f.exec.be.team.newWaiter(f.n)) // a step that was not come to has shares that could be claimed
 	if f.err != nil {
 		return f.err
 	}
@@ -120,14 +120,14 @@ func (f *flight) fly(ctx context.Context) error {
 // returns the number of shares that it ran; ok is false if the run has stopped.
 func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
-	shares, lots, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
-queues:
+	shares, queues, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
+all:
 	for off := range f.n {
-		for v := (w.lane + off) % f.n; v < lots; v += f.n {
+		for v := (w.lane + off) % f.n; v < queues; v += f.n {
 			if v != w.lane && f.claimed.Load() >= upTo {
-				break queues
+				break all
 			}
-			lo, hi := shares*v/lots, shares*(v+1)/lots
+			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
 			for {
 				s := f.claim(v, number, lo, hi)
 				if s < 0 {
@@ -192,19 +192,24 @@ func (f *flight) finish(g int32, ran int) {
 	}
 }
 
-// await returns when group g can begin, or not ok when the run is stopped. It spins
-// shortly, then parks: on a busy machine the worker that is waited for may need this
-// very processor.
+// await returns when group g can begin, or not ok when the run is stopped. Meanwhile
+// the first weights of the next share come from memory. It spins shortly, then parks:
+// on a busy machine the worker that is waited for may need this very processor.
 func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	if f.released.Load() >= g {
 		return true
 	}
 	st.waits()
-	w := newWaiter(f.n)
+	w := f.exec.be.team.newWaiter(f.n)
 	w.lane = st
+	next := f.ahead(lane, g)
 	for f.released.Load() < g {
 		if f.stop.Load() {
 			return false
+		}
+		if len(next) > 0 {
+			next = fetchSome(next)
+			continue
 		}
 		if !w.again() {
 			f.park(lane, g)

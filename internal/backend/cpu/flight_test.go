@@ -132,7 +132,7 @@ func TestLateWorkerFindsNothing(t *testing.T) {
 	run()
 	var old *flight // of the first run, which the worker is inside of
 	for _, f := range e.flights {
-		f.job.wait(workers)
+		f.job.wait(f.exec.be.team.newWaiter(workers))
 		if f.runs == 1 {
 			old = f
 		}

@@ -62,14 +62,14 @@ func (l *linear) name() string { return l.label }
 
 func (l *linear) width(b tensor.Bind, n int) int {
 	rows := l.x.rows(b)
-	return l.at(rows).split().width(rows, l.n, l.k, 1, n)
+	return l.x.cut(l.at(rows).split()).width(rows, l.n, l.k, 1, n)
 }
 
 func (l *linear) runShare(w *worker, b tensor.Bind, i, n int) {
 	rows := l.x.rows(b)
 	at := l.index(rows)
 	way := l.ways[at].way
-	cut, x := way.split(), l.x.of(w, b, i)
+	cut, x := l.x.cut(way.split()), l.x.of(w, b, i)
 	m0, m1, c0, c1 := cut.part(rows, l.n, i, n)
 	if l.out != nil {
 		way.(*bf16Way).round(w, l.out[m0*l.n:], task{x: x.from(m0), bias: l.bias, rows: m1 - m0}, l.round, gate{}, c0, c1)
@@ -130,7 +130,7 @@ func (l *linearGLU) name() string { return l.label }
 
 // split is that of both products for a number of rows.
 func (l *linearGLU) split(rows int) split {
-	return l.gate.at(rows).split().with(l.up.at(rows).split())
+	return l.x.cut(l.gate.at(rows).split()).with(l.x.cut(l.up.at(rows).split()))
 }
 
 func (l *linearGLU) width(b tensor.Bind, n int) int {

@@ -17,7 +17,7 @@ func bindScatterRows(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0])
 	dy, dx, rows := ms[0], ms[1], b.i32(n.In[1])
-	return &columns{label: "gather backward", like: dx, cols: dx.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "gather backward", like: dx, cols: dx.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dx.rows(b) {
 			clear(dx.row(r)[lo:hi])
 		}
@@ -32,7 +32,7 @@ func bindPoolGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0], n.In[2])
 	dy, dx, x, starts, kind := ms[0], ms[1], ms[2], b.i32(n.In[1]), n.Attr.(graph.PoolAttr).Kind
-	return &columns{label: "pool backward", like: dx, cols: dx.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "pool backward", like: dx, cols: dx.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dx.rows(b) {
 			clear(dx.row(r)[lo:hi])
 		}
@@ -87,7 +87,7 @@ func bindEmbedBagGrad(b *binder, s *plan.Step) (kernel, error) {
 	n := s.Root()
 	ms := b.mats(n.In[0], n.Out[0])
 	dy, dt, ids, starts := ms[0], ms[1], b.i32(n.In[1]), b.i32(n.In[2])
-	return &columns{label: "embed bag backward", like: dt, cols: dt.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "embed bag backward", like: dt, cols: dt.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dt.rows(b) {
 			clear(dt.row(r)[lo:hi])
 		}

@@ -69,13 +69,14 @@ func (e *exec) Probe(rec *profile.Recorder) {
 }
 
 // enoughProbes is how many samples of each ceiling a recording has at the end.
-const enoughProbes = 3
+const enoughProbes = 5
 
-// ProbeRest takes the samples that a short recording lacks.
+// ProbeRest takes the samples that a short recording lacks. Samples that lose their
+// processor do not count, so there may be twice as many tries.
 func (e *exec) ProbeRest(rec *profile.Recorder) {
 	p := e.be.prober()
 	for kind, probe := range p.kinds {
-		for n := rec.Probes(probe); n < enoughProbes; n++ {
+		for try := 0; try < 2*enoughProbes && rec.Probes(probe) < enoughProbes; try++ {
 			e.sample(rec, p, kind)
 		}
 	}
@@ -83,8 +84,11 @@ func (e *exec) ProbeRest(rec *profile.Recorder) {
 
 // sample takes one sample of a ceiling with the workers of this exec.
 func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
-	began := profile.Now()
+	var clock profile.LaneClock
+	began := clock.In()
 	p.bursts.Prepare()
+	began += without(&clock) // what other programs took is not the sample's
+	ready := profile.Now()
 	n := len(e.workers)
 	p.kind, p.lanes = kind, int32(n)
 	clear(p.rates)
@@ -93,7 +97,9 @@ func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
 	}
 	p.arrived.Store(0)
 	if n == 1 {
-		p.rates[0] = p.bursts.Rate(kind, 0, p.parts[0])
+		p.burst(0)
+		off := without(&clock)
+		began, ready = began+off, ready+off
 	} else if e.be.team.join(ended, n, p.work) != nil {
 		clear(p.rates)
 	}
@@ -109,13 +115,19 @@ func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
 	if lanes > 0 {
 		rate = sum / float64(lanes)
 	}
-	rec.Probed(p.kinds[kind], rate, began)
+	rec.Probed(p.kinds[kind], rate, began, ready)
+}
+
+// without is the time without a processor since the last call.
+func without(c *profile.LaneClock) int64 {
+	off, _ := c.Lost()
+	return max(0, off)
 }
 
 // meeting is the maximum time that a worker waits for the others before its
 // burst, in nanoseconds. Workers should measure at the same time, because they
 // share the memory bandwidth. A worker without a processor is not waited for.
-const meeting = 50_000
+const meeting = 20_000
 
 func (p *prober) together(lane int) {
 	p.arrived.Add(1)
@@ -124,12 +136,22 @@ func (p *prober) together(lane int) {
 			break
 		}
 	}
-	p.rates[lane] = p.bursts.Rate(p.kind, lane, p.parts[lane])
+	p.burst(lane)
+}
+
+// burst makes the burst of one lane. It has no rate if the lane lost its processor.
+func (p *prober) burst(lane int) {
+	var clock profile.LaneClock
+	clock.In()
+	rate := p.bursts.Rate(p.kind, lane, p.parts[lane])
+	if _, lost := clock.Lost(); !lost {
+		p.rates[lane] = rate
+	}
 }
 
 // leastWeights is how many reads the weights must have room for: smaller ones stay in
 // caches.
-const leastWeights = 32
+const leastWeights = 64
 
 // weights is a part of the packed weights, a different one each time; nil if the
 // weights fit in caches.

@@ -110,7 +110,7 @@ func (k *siblings) split(rows int) split {
 		cut = cut.with(k.parts[i+1].at(rows).split())
 	}
 	cut.nr = k.nr
-	return cut
+	return k.x.cut(cut)
 }
 
 func (k *siblings) width(b tensor.Bind, n int) int {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"hotpath/internal/kernel/bf16"
 	"hotpath/internal/kernel/i16"
 )
@@ -37,6 +39,8 @@ type split struct {
 	mr, nr int  // shares begin at multiples of it, rows and columns
 	cheap  bool // panels cost nothing to fetch: rows may be cut anywhere
 	tiles  bool // products outrun memory
+	ready  bool // the left operand needs no encoding
+	deep   bool // rows are so long that those of a cell would not stay in L2
 	// ownRows, if not 0, is the minimum number of rows per worker. A worker's
 	// shares are then columns of its own rows, which it encodes once. The cost:
 	// each worker builds every panel.
@@ -45,7 +49,7 @@ type split struct {
 
 // with is the split of two products that are cut together.
 func (s split) with(o split) split {
-	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, max(s.ownRows, o.ownRows)}
+	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, s.ready && o.ready, s.deep || o.deep, max(s.ownRows, o.ownRows)}
 }
 
 // tilesMACs is maxMACs for products on tiles, which are faster by this factor.
@@ -77,7 +81,9 @@ func (s split) width(m, n, k, products, shares int) int {
 	if s.tiles {
 		most = tilesMACs
 	}
-	shares = boundedWidth(m*products, n, k, s.nr, shares, most)
+	if shares = boundedWidth(m*products, n, k, 1, shares, most); !s.cutsRows(m, n, shares) {
+		shares = min(shares, (n+s.nr-1)/s.nr)
+	}
 	if s.ownRows == 0 {
 		return shares
 	}
@@ -88,23 +94,32 @@ func (s split) width(m, n, k, products, shares int) int {
 	return shares
 }
 
-// part is share i of a product of rows x n, in whole tiles: a range of rows if
-// panels cost nothing and there are enough rows, otherwise a range of columns.
-// Tiles multiply faster than memory delivers weights, so on tiles a worker's
-// shares are columns of the same rows. Cutting by rows alone would fetch all
-// weights once per share instead of once per worker. If a worker has too few rows
-// to hide one fetch, all workers compute all rows with different parts of the
-// weights.
+// cutsRows reports whether shares of a product have rows of their own, so that there
+// may be more shares than panels.
+func (s split) cutsRows(rows, n, shares int) bool {
+	if !s.cheap || s.deep || s.ownRows > 0 {
+		return false
+	}
+	r, _ := s.cells(rows, n, shares)
+	return r > 1 || rows >= shares*s.mr
+}
+
+// part is share i of a product of rows x n, in whole tiles: on tiles the columns of a
+// cell (cells), otherwise a range of rows if panels cost nothing and there are enough
+// rows, or else a range of columns.
 func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	if s.ownRows > 0 {
 		return s.ownPart(rows, n, i, shares)
 	}
 	m1, c1 = rows, n
-	blocks := shares / sharesEach
+	r, c := s.cells(rows, n, shares)
 	switch {
-	case s.cheap && s.tiles && blocks > 1 && blocks*sharesEach == shares && rows >= 2*blocks*s.mr:
-		m0, m1 = share(rows, s.mr, i/sharesEach, blocks)
-		c0, c1 = share(n, s.nr, i%sharesEach, sharesEach)
+	case r > 0:
+		cell := i / sharesEach
+		m0, m1 = share(rows, s.mr, cell/c, r)
+		p0, p1 := share((n+s.nr-1)/s.nr, 1, cell%c, c)
+		q0, q1 := share(p1-p0, 1, i%sharesEach, sharesEach)
+		c0, c1 = (p0+q0)*s.nr, min(n, (p0+q1)*s.nr)
 	case s.cheap && rows >= shares*s.mr:
 		m0, m1 = share(rows, s.mr, i, shares)
 	default:
@@ -112,6 +127,52 @@ func (s split) part(rows, n, i, shares int) (m0, m1, c0, c1 int) {
 	}
 	return m0, m1, c0, c1
 }
+
+// cells cuts a product on tiles into r blocks of rows times c blocks of columns, one
+// cell per worker; 0 if all workers compute all rows with different weights. Tiles
+// multiply faster than memory delivers weights, so the cut is that with the fewest
+// bytes per worker:
+//   - rows of its own (c is 1): a worker fetches all weights. Its rows are in its own
+//     cache, because it had the same rows of the step before.
+//   - a grid: a worker fetches a part of the weights, and rows that others made. With
+//     many workers, rows of their own would be too few for the weights.
+//   - columns (r is 0): a worker fetches all rows.
+//
+// A grid has to save more than a quarter of the bytes. A worker's shares are columns of its cell.
+func (s split) cells(rows, n, shares int) (r, c int) {
+	blocks, panels := shares/sharesEach, (n+s.nr-1)/s.nr
+	if !s.cheap || !s.tiles || blocks < 2 || blocks*sharesEach != shares || panels < sharesEach {
+		return 0, 0
+	}
+	each := 1 // bytes of a value of the left operand, in those of a weight
+	if !s.ready {
+		each = encodedBytes
+	}
+	least := math.MaxInt
+	switch {
+	case rows >= 2*blocks*s.mr:
+		r, c, least = blocks, 1, n*3/4-1
+	case panels >= shares:
+		least = (n/blocks+each*rows)*3/4 - 1
+	}
+	for cols := 2; cols < blocks && !s.deep; cols++ {
+		high := blocks / cols
+		if high*cols != blocks || panels < cols*sharesEach || rows < 2*high*s.mr {
+			continue
+		}
+		if cost := n/cols + each*rows/high; cost <= least { // rather fewer weights, which all workers fetch from memory
+			r, c, least = high, cols, cost
+		}
+	}
+	return r, c
+}
+
+// deepRows is the length of rows from which they are deep.
+const deepRows = 8192
+
+// encodedBytes is the cost of a value that each worker has to round first, in values
+// that are fetched as they are.
+const encodedBytes = 3
 
 // ownPart is part if workers have rows of their own. A block has at least ownRows
 // rows, but at most the number of rows for which codes are kept.

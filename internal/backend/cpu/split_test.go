@@ -94,6 +94,102 @@ func TestPartsCoverAProduct(t *testing.T) {
 	}
 }
 
+// TestCellsCoverAProduct is the same of many workers, whose shares may be cells of a
+// grid. None of them is without a share if there is work enough.
+func TestCellsCoverAProduct(t *testing.T) {
+	for _, n := range []int{32, 100, 384, 768, 1536, 3072} {
+		for _, rows := range []int{128, 300, 512, 1024, 2048} {
+			for _, workers := range []int{4, 6, 8, 12, 16} {
+				for _, ready := range []bool{false, true} {
+					cut := split{mr: bf16.MR, nr: bf16.NR, cheap: true, tiles: true, ready: ready}
+					shares := cut.width(rows, n, 384, 1, workers*sharesEach)
+					seen := make([]int, rows*n)
+					for i := range shares {
+						m0, m1, c0, c1 := cut.part(rows, n, i, shares)
+						for m := m0; m < m1; m++ {
+							for c := c0; c < c1; c++ {
+								seen[m*n+c]++
+							}
+						}
+					}
+					for at, times := range seen {
+						if times != 1 {
+							t.Fatalf("%d x %d, %d shares: row %d, column %d is computed %d times", rows, n, shares, at/n, at%n, times)
+						}
+					}
+					if n >= 384 && rows >= 2*workers*bf16.MR && shares != workers*sharesEach {
+						t.Errorf("%d x %d, %d workers: %d shares", rows, n, workers, shares)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCellsFetchLittle: a worker has rows of its own unless a grid fetches far fewer
+// bytes, which two workers never have.
+func TestCellsFetchLittle(t *testing.T) {
+	for _, c := range []struct {
+		rows, n, workers int
+		ready            bool
+		r, c             int
+	}{
+		{512, 3072, 2, true, 2, 1},
+		{128, 3072, 2, true, 2, 1},
+		{4096, 1536, 16, true, 16, 1},  // an encoder's batch
+		{2048, 3072, 16, true, 4, 4},   // a decoder's training step
+		{2048, 3072, 16, false, 16, 1}, // with rows to encode
+		{2048, 768, 16, true, 16, 1},
+		{512, 3072, 16, true, 0, 0},
+		{512, 768, 16, true, 4, 4},
+		{64, 3072, 16, true, 0, 0},
+	} {
+		cut := split{mr: bf16.MR, nr: bf16.NR, cheap: true, tiles: true, ready: c.ready}
+		deep := cut
+		deep.deep = true
+		if high, wide := deep.cells(c.rows, c.n, c.workers*sharesEach); high > 0 && wide != 1 || deep.width(c.rows, c.n, deepRows, 1, c.workers*sharesEach) > (c.n+bf16.NR-1)/bf16.NR {
+			t.Errorf("%d x %d, %d workers: deep rows in %d x %d cells", c.rows, c.n, c.workers, high, wide)
+		}
+		if high, wide := cut.cells(c.rows, c.n, c.workers*sharesEach); high != c.r || wide != c.c {
+			t.Errorf("%d x %d, %d workers, ready %t: %d x %d cells, expected %d x %d", c.rows, c.n, c.workers, c.ready, high, wide, c.r, c.c)
+		}
+	}
+}
+
+// TestOuterPartsCoverAGradient: every tile of a gradient has one owner, and cells are
+// near to squares.
+func TestOuterPartsCoverAGradient(t *testing.T) {
+	for _, m := range []int{8, 100, 768, 2304} {
+		for _, n := range []int{8, 96, 768, 3072} {
+			for _, shares := range []int{1, 2, 4, 7, 8, 9, 12, 16, 32, 48, 64} {
+				panels := bf16.NumPanels(n)
+				seen := make([]int, m*panels)
+				for i := range shares {
+					m0, m1, p0, p1 := outerPart(m, n, i, shares)
+					if m0%bf16.MR != 0 && m0 != m {
+						t.Fatalf("%d x %d: share %d of %d begins at row %d", m, n, i, shares, m0)
+					}
+					for r := m0; r < m1; r++ {
+						for p := p0; p < p1; p++ {
+							seen[r*panels+p]++
+						}
+					}
+				}
+				for at, times := range seen {
+					if times != 1 {
+						t.Fatalf("%d x %d, %d shares: row %d, panel %d is computed %d times", m, n, shares, at/panels, at%panels, times)
+					}
+				}
+			}
+		}
+	}
+	for _, c := range [][5]int{{72, 24, 2, 2, 1}, {24, 96, 2, 1, 2}, {96, 24, 16, 8, 2}, {24, 24, 16, 4, 4}, {1571, 24, 16, 16, 1}} {
+		if high, wide := outerCells(c[0], c[1], c[2]); high != c[3] || wide != c[4] {
+			t.Errorf("%d x %d blocks in %d cells: %d x %d, expected %d x %d", c[0], c[1], c[2], high, wide, c[3], c[4])
+		}
+	}
+}
+
 // TestPairPartsCoverAProduct is the same of products in i16g32, whatever the
 // number of shares.
 func TestPairPartsCoverAProduct(t *testing.T) {

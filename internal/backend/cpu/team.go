@@ -9,10 +9,14 @@ import (
 	"hotpath/profile"
 )
 
-// spinTime bounds how long a worker spins before it yields and then parks. It
-// spins in Go code, so that the scheduler and the garbage collector can interrupt
-// it.
-const spinTime = 50 * time.Microsecond
+// A worker spins for some time before it yields and then parks: for spinTime, or for
+// spinCalm while no other program takes processors from this one. To wake 15 parked
+// workers takes longer than most steps. It spins in Go code, so that the scheduler
+// and the garbage collector can interrupt it.
+const (
+	spinTime = 50 * time.Microsecond
+	spinCalm = 400 * time.Microsecond
+)
 
 // team is the process's set of workers. The caller of run is worker 0; the
 // others wait, spinning shortly and then parked, so an idle team costs
@@ -22,6 +26,7 @@ type team struct {
 	members []*member     // workers 1..; grows, never shrinks while the process lives
 	joint   job           // of joined runs
 	refs    int           // backends that use the team, guarded by turn
+	calm    atomic.Bool   // no other program took a processor lately
 	counted func()        // a test's hook between a member's last count and its wake-up
 }
 
@@ -97,7 +102,7 @@ func (t *team) join(ctx context.Context, n int, f func(worker int)) error {
 	defer t.leave()
 	t.joint.work = f
 	t.call(n, &t.joint)
-	t.joint.wait(n)
+	t.joint.wait(t.newWaiter(n))
 	t.joint.work = nil
 	return nil
 }
@@ -152,8 +157,7 @@ func (t *team) leave() { <-t.turn }
 // wait returns when no member is inside. A wake-up may come from a member of the
 // previous run that was delayed after it had counted itself out. Therefore wait
 // checks the number of members inside.
-func (j *job) wait(n int) {
-	w := newWaiter(n)
+func (j *job) wait(w waiter) {
 	for j.inside.Load() != 0 {
 		if w.again() {
 			continue
@@ -178,7 +182,7 @@ func (m *member) wanted() bool { return m.next.Load() != nil || m.quit.Load() }
 func (m *member) loop(t *team) {
 	defer close(m.gone)
 	for {
-		w := newWaiter(m.index + 1)
+		w := t.newWaiter(m.index + 1)
 		for !m.wanted() {
 			if w.again() {
 				continue
@@ -210,6 +214,7 @@ func (m *member) loop(t *team) {
 // times, then give up so that the caller parks.
 type waiter struct {
 	spins  int
+	most   time.Duration // of spinning
 	start  time.Time
 	yields int
 	lane   *stamps // of the run that waits; nil where none does
@@ -217,11 +222,14 @@ type waiter struct {
 
 // newWaiter is for a wait among n workers. If there are more workers than processors
 // it does not spin, because the awaited worker may need this processor.
-func newWaiter(n int) waiter {
-	if n > runtime.GOMAXPROCS(0) {
+func (t *team) newWaiter(n int) waiter {
+	switch {
+	case n > runtime.GOMAXPROCS(0):
 		return waiter{spins: -1}
+	case t.calm.Load():
+		return waiter{most: spinCalm}
 	}
-	return waiter{}
+	return waiter{most: spinTime}
 }
 
 // again paces one round and reports whether to look again before parking.
@@ -232,7 +240,7 @@ func (w *waiter) again() bool {
 		w.start = time.Now()
 		w.spins++
 		return true
-	case w.spins%64 != 0 || time.Since(w.start) < spinTime:
+	case w.spins%64 != 0 || time.Since(w.start) < w.most:
 		pause()
 		w.spins++
 		return true

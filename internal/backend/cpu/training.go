@@ -70,37 +70,19 @@ type columns struct {
 	label string
 	like  mat // what is read
 	cols  int // how many columns there are to share
-	// few makes one share per worker. It is set if a share has work beyond its
-	// part of the columns, or if shares would write so few columns of a row that
-	// memory is slow.
-	few  bool
-	part func(w *worker, b tensor.Bind, lo, hi int)
+	part  func(w *worker, b tensor.Bind, lo, hi int)
 }
 
 func (k *columns) name() string { return k.label }
 func (k *columns) width(b tensor.Bind, n int) int {
-	if k.few {
-		n = max(1, n/sharesEach)
-	}
+	// One share per worker: more would write so few columns of a row that memory is
+	// slow.
+	n = max(1, n/sharesEach)
 	return min(widthFor(k.like.rows(b)*k.like.cols, n), max(1, k.cols/16))
 }
 func (k *columns) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.cols, 16, i, n)
 	k.part(w, b, lo, hi)
-}
-
-func bindColSum(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms := b.mats(n.In[0], n.Out[0])
-	x, y, add := ms[0], ms[1].full, s.Sums(n.Out[0])
-	return &columns{label: "column sums", like: x, cols: x.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
-		if !add {
-			clear(y[lo:hi])
-		}
-		for i := range x.rows(b) {
-			vec.Add(y[lo:hi], y[lo:hi], x.row(i)[lo:hi])
-		}
-	}}, nil
 }
 
 // bindEmbedGrad adds token gradients to table rows in token order; workers
@@ -121,7 +103,7 @@ func bindEmbedGradAdd(b *binder, s *plan.Step) (kernel, error) {
 // [lo,hi) of a row of dt.
 func embedGrad(b *binder, n *graph.Node, dt mat, begin func(r, lo, hi int)) kernel {
 	dy, ids, scale := b.f32(n.In[0]), b.i32(n.In[1]), cmp.Or(n.Attr.(graph.EmbedGradAttr).Scale, 1)
-	return &columns{label: "embed backward", like: dt, cols: dt.cols, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
+	return &columns{label: "embed backward", like: dt, cols: dt.cols, part: func(_ *worker, b tensor.Bind, lo, hi int) {
 		for r := range dt.rows(b) {
 			begin(r, lo, hi)
 		}
@@ -180,36 +162,6 @@ func bindNormDX(b *binder, s *plan.Step) (kernel, error) {
 				}
 				vec.NormGrad(g, g, xr, mean, rstd, sum, dot*rstd)
 				vec.Add(d, plus.row(i)[c:c+width], g)
-			}
-		}
-	}}, nil
-}
-
-// bindNormDW sums dy*xhat over all chunks in order; workers own columns of
-// the weight, and each share finds the mean and deviation of every row.
-func bindNormDW(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	ms := b.mats(n.In[0], n.In[1], n.Out[0], n.Out[1])
-	a := n.Attr.(graph.NormDWAttr)
-	dy, x, dw, db, size := ms[0], ms[1], ms[2].full, ms[3].full, a.Size(a.Width)
-	return &columns{label: a.Kind.String() + " weight backward", like: x, cols: a.Width, few: true, part: func(_ *worker, b tensor.Bind, lo, hi int) {
-		if dw != nil {
-			clear(dw[lo:hi])
-		}
-		if db != nil {
-			clear(db[lo:hi])
-		}
-		for i := range x.rows(b) {
-			for c := 0; c < x.cols; c += a.Width {
-				g := dy.row(i)[c+lo : c+hi]
-				for k := lo / size * size; dw != nil && k < hi; k += size {
-					from, to := max(lo, k), min(hi, k+size)
-					mean, rstd := normStats(&a.NormAttr, x.row(i)[c+k:c+k+size])
-					vec.NormWeightGrad(dw[from:to], g[from-lo:to-lo], x.row(i)[c+from:c+to], mean, rstd)
-				}
-				if db != nil {
-					vec.Add(db[lo:hi], db[lo:hi], g)
-				}
 			}
 		}
 	}}, nil

@@ -89,7 +89,7 @@ func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope
 		rel, relCols = b.Value(n.In[4]), n.In[4].Shape.RowLen()
 	}
 	seqs, starts := device.Sequences(n.In[3]), b.Value(n.In[3])
-	few, rotated := b.Most(q) <= fewRows && !b.Plan.Invariant, rope.HeadDim > 0
+	few, rotated := b.fewQueries(q), rope.HeadDim > 0
 	if few && a.HeadDim <= fewHead && !rotated {
 		b.launch("k_attention_few", [3]int{a.Heads, 1, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0].at, qkv[1].at, qkv[2].at, starts, rel, relCols, b.dropOf(n))
 		return
@@ -113,6 +113,10 @@ func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope
 	}
 	b.warps("k_attention", b.Most(q)*a.Heads, q.Shape.Outer, seqs, a, b.writes(n.Out[0]), lse, qkv[0].at, qkv[1].at, qkv[2].at, starts, rel, relCols, b.dropOf(n))
 }
+
+// fewQueries reports whether attention and its gradients are computed in f32 because
+// queries are few: the log-sum-exp of one must be that of the other's scores.
+func (b *binder) fewQueries(q *graph.Value) bool { return b.Most(q) <= fewRows && !b.Plan.Invariant }
 
 // singleQueries is up to how many rows each query reads the cache by itself: such
 // batches are mostly sequences that decode.
@@ -161,8 +165,7 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	if n.Op == graph.OpAttentionRelGrad {
 		rel, relCols, drel = b.Value(n.In[7]), n.In[7].Shape.RowLen(), b.Value(n.Out[3])
 	}
-	few := b.Most(q) <= fewRows && !b.Plan.Invariant // whose log-sum-exp is of scores in f32
-	if !few && !b.be.inF32(q.Shape.RowLen()) && rel == 0 && flashesBack(a) {
+	if !b.fewQueries(q) && b.be.flashesBack(n) {
 		b.flashGrad(n, a, seqs)
 		return
 	}
@@ -178,6 +181,11 @@ func bindAttentionGrad(b *binder, n *graph.Node) {
 	}
 }
 
+// flashesBack reports whether tensor cores compute the gradients of n.
+func (b *Backend) flashesBack(n *graph.Node) bool {
+	return n.Op == graph.OpAttentionGrad && !b.inF32(n.In[0].Shape.RowLen()) && flashesBack(n.Attr.(graph.AttentionAttr))
+}
+
 // flashesBack reports whether tensor cores compute the gradients of attention.
 func flashesBack(a graph.AttentionAttr) bool {
 	return a.HeadDim <= 64 && a.HeadDim%8 == 0 && a.SoftCap == 0 && !a.Alibi
@@ -188,10 +196,10 @@ func flashesBack(a graph.AttentionAttr) bool {
 func (b *binder) flashGrad(n *graph.Node, a graph.AttentionAttr, seqs tensor.Dim) {
 	q := n.In[0]
 	delta := b.Workspace(4 * int64(b.Most(q)) * int64(a.Heads))
-	b.warps("k_attention_delta", b.Most(q)*a.Heads, q.Shape.Outer, a, delta, b.Value(n.In[3]), b.Value(n.In[5]))
+	b.launch("k_attention_delta", b.spread(b.Most(q)*a.Heads*a.HeadDim/8), 256, b.sizes, q.Shape.Outer, a, delta, b.reads(n.In[3]), b.reads(n.In[5]))
 	var operands []any
 	for _, v := range []*graph.Value{q, n.In[1], n.In[2], n.In[5]} {
-		operands = append(operands, b.rounded(v, in{at: b.Value(v)}).at)
+		operands = append(operands, b.rounded(v, b.reads(v)).at)
 	}
 	operands = append(operands, b.Value(n.In[4]), delta, b.Value(n.In[6]))
 	kernel := "k_flash_"
@@ -199,10 +207,10 @@ func (b *binder) flashGrad(n *graph.Node, a graph.AttentionAttr, seqs tensor.Dim
 		kernel, operands = "k_flash_drop_", append(operands, b.dropOf(n))
 	}
 	blocks, d := (b.Most(q)+127)/128, flashHead(a.HeadDim)
-	if dq := b.Value(n.Out[0]); dq != 0 {
+	if dq := b.writes(n.Out[0]); dq != (out{}) {
 		b.launch(fmt.Sprintf("%sdq_%d", kernel, d), [3]int{blocks, a.Heads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dq}, operands...)...)
 	}
-	if dk, dv := b.Value(n.Out[1]), b.Value(n.Out[2]); dk != 0 || dv != 0 {
+	if dk, dv := b.writes(n.Out[1]), b.writes(n.Out[2]); dk != (out{}) || dv != (out{}) {
 		b.launch(fmt.Sprintf("%sdkv_%d", kernel, d), [3]int{blocks, a.KVHeads, 1}, 256, append([]any{b.sizes, q.Shape.Outer, seqs, a, dk, dv}, operands...)...)
 	}
 }

@@ -73,7 +73,7 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 	b.wgmma = c == [2]int{9, 0}
 	if c[0] < leastCapability {
 		_ = drv.close()
-		return nil, tooOld(drv)
+		return nil, tooOld(drv.describe())
 	}
 	err := b.do(func() error {
 		image, err := image(drv.describe().Capability)
@@ -89,12 +89,14 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}
-		for _, t := range tiles {
-			if err := drv.setShared(b.funcs[t.name()], t.shared()); b.wgmma && err != nil {
-				return fmt.Errorf("kernel %s: %w", t.name(), err)
+		for kernel, of := range map[string][]tile{"k_wg": tiles, "k_dx": gradientTiles, "k_dw": gradientTiles} {
+			for _, t := range of {
+				if err := drv.setShared(b.funcs[t.name(kernel)], t.shared()); b.wgmma && err != nil {
+					return fmt.Errorf("kernel %s: %w", t.name(kernel), err)
+				}
 			}
 		}
-		for _, name := range append(streamKernels(), attendRow(64), attendRow(128)) {
+		for _, name := range append(streamKernels(), attendRow(64), attendRow(128), "k_several", tallKernels[0].name(), tallKernels[1].name()) {
 			if err := drv.preferShared(b.funcs[name]); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
@@ -109,8 +111,10 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}
-		if err := drv.setShared(b.funcs["k_wide"], wideShared(wideSteps)); b.wgmma && err != nil {
-			return fmt.Errorf("kernel k_wide: %w", err)
+		for name, bytes := range map[string]int{"k_wide": wideShared(wideSteps), "k_several": severalMost, tallKernels[0].name(): tallKernels[0].shared(), tallKernels[1].name(): tallKernels[1].shared()} {
+			if err := drv.setShared(b.funcs[name], bytes); b.wgmma && err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
 		}
 		return nil
 	})
@@ -124,8 +128,7 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 // leastCapability is the compute capability that kernels are compiled for at least.
 const leastCapability = 8
 
-func tooOld(drv driver) error {
-	d := drv.describe()
+func tooOld(d description) error {
 	return fmt.Errorf("%w: %s has compute capability %d.%d, expected %d.0 or more", ErrDevice, d.Name, d.Capability[0], d.Capability[1], leastCapability)
 }
 
@@ -151,10 +154,10 @@ func (b *Backend) await(f func() error) error {
 
 // buckets are the row counts at which smaller plans end: where products change their
 // kernels, and where tiles of another size pay.
-var buckets = []int{device.OneRow, fewRows, 64, 256, 1024, 4096, 16384}
+var buckets = []int{device.OneRow, severalRows, fewRows, 64, 256, 1024, 4096, 16384}
 
 func (b *Backend) Caps() plan.Caps {
-	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Buckets: buckets, Runs: device.RunsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: merges, OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "cuda", Workers: 1, Async: true, Largest: true, Buckets: buckets, Runs: device.RunsFor(b.drv.describe().Memory), StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
 }
 
 // Supports reports whether there is a kernel for a node's op, and for its
@@ -164,7 +167,7 @@ func (*Backend) Supports(n *graph.Node) bool {
 	return ops[n.Op.Name] != nil && (!acts || a.Kind <= device.LastAct)
 }
 
-func (*Backend) Patterns() []plan.Pattern { return patterns }
+func (b *Backend) Patterns() []plan.Pattern { return append(b.gradientPatterns(), patterns...) }
 
 // Pack copies a weight to the card.
 func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {

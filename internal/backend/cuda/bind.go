@@ -13,7 +13,7 @@ import (
 type binder struct {
 	device.Binder
 	be       *Backend
-	sizes    address // of T, S and R on the card
+	sizes    address // of T, S and R on the card, and whether the run is profiled
 	launches []launch
 }
 
@@ -40,7 +40,10 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	if e.end, err = e.be.drv.newEvent(); err != nil {
 		return err
 	}
-	if b.sizes, err = e.take(12, "sizes"); err != nil {
+	if b.sizes, err = e.take(sizesBytes, "sizes"); err != nil {
+		return err
+	}
+	if e.clocks, err = e.take(8*int64(stamps(p)), "stamps"); err != nil {
 		return err
 	}
 	e.lanes.In, e.lanes.Out = device.Travel(p)
@@ -65,7 +68,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	for pass := range 2 {
 		b.launches = b.launches[:0]
-		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.In, p.Graph.Max), len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs))
+		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.In, p.Graph.Max, false), len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs), e.clocks, address(0), 0)
 		for i := range p.Steps {
 			s := &p.Steps[i]
 			e.begins = append(e.begins, len(b.launches))
@@ -80,15 +83,13 @@ func (e *exec) record(m *plan.Memory) (err error) {
 			continue
 		}
 		e.begins = append(e.begins, len(b.launches))
-		if len(outputs) > 0 {
-			b.launch("k_transfer", [3]int{transferBlocks(e.lanes.Out, p.Graph.Max), len(outputs), 1}, 256, address(0), e.hostAt(0), out, len(outputs))
-		}
+		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.Out, p.Graph.Max, true), len(outputs), 1}, 256, address(0), e.hostAt(0), out, len(outputs), e.clocks, e.hostAt(stampsAt), stamps(p))
 		if b.Failed != nil {
 			return b.Failed
 		}
 		b.startEarly()
 		if e.list, err = e.be.drv.record(b.launches); err == nil {
-			e.stamped, err = e.be.drv.record(e.withStamps(b))
+			e.stamped, err = e.be.drv.record(e.withStamps(b.launches))
 		}
 	}
 	return err
@@ -103,11 +104,15 @@ func (b *binder) startEarly() {
 }
 
 // transferBlocks is the number of blocks per value that travels: a word per thread,
-// and at most 16.
-func transferBlocks(values []device.Travels, most tensor.Bind) int {
+// and at most 16. Of inputs that travel by their changes it is a few words, so they
+// add no blocks: each block asks host memory for the sizes, and 144 that do so took
+// 20 us of every decode step of an H200.
+func transferBlocks(values []device.Travels, most tensor.Bind, back bool) int {
 	blocks := int64(1)
 	for i := range values {
-		blocks = max(blocks, min(16, (values[i].Size(most)/4+255)/256))
+		if back || values[i].Bytes < leastRow {
+			blocks = max(blocks, min(16, (values[i].Size(most)/4+255)/256))
+		}
 	}
 	return int(blocks)
 }
@@ -134,7 +139,7 @@ func parts(values []device.Travels, io *ioArena, back bool) (out []travels) {
 
 // launch adds a kernel.
 func (b *binder) launch(kernel string, grid [3]int, block int, arguments ...any) {
-	var a args
+	a := args{make([]byte, stampBytes)}
 	for _, v := range arguments {
 		a.put(v)
 	}

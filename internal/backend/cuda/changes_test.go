@@ -187,7 +187,7 @@ func TestFailedRunsCarryAllAgain(t *testing.T) {
 	if err := s.Attach(rec, plan.ProfileLabels{}); err != nil {
 		t.Fatal(err)
 	}
-	const sizes, count, rows = 12, 4, 3 * 8 * 4
+	const sizes, count, rows = sizesBytes, 4, 3 * 8 * 4
 	var sum int64
 	for i, want := range []int64{sizes + count + rows, sizes + count, sizes + count, sizes + count + rows, sizes + count} {
 		if i == 2 {

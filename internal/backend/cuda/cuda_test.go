@@ -203,7 +203,7 @@ func TestInvariantPrograms(t *testing.T) {
 		kernels := map[string]bool{}
 		for _, launches := range f.lists {
 			for _, l := range launches {
-				if slices.ContainsFunc([]string{"k_one", "k_few", "k_wg", "k_tensor"}, func(p string) bool { return strings.HasPrefix(l.kernel, p) }) {
+				if slices.ContainsFunc([]string{"k_one", "k_few", "k_several", "k_tall", "k_wg", "k_tensor"}, func(p string) bool { return strings.HasPrefix(l.kernel, p) }) {
 					kernels[l.kernel] = true
 				}
 			}
@@ -263,7 +263,7 @@ func TestFewRowsBySize(t *testing.T) {
 	for _, c := range []struct {
 		rows   int
 		kernel string
-	}{{512, "k_few16_bf16"}, {2048, "k_wide"}, {8192, "k_wg_"}} {
+	}{{512, "k_few16_bf16"}, {2048, "k_wide"}, {8192, "k_tall_16"}} {
 		f := newFake()
 		be, err := newBackend(Options{}, f)
 		if err != nil {

@@ -2,12 +2,18 @@ package cuda
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+
+	"hotpath/internal/backend/device"
+	"hotpath/internal/plan"
 )
 
-// ErrDevice reports a card, or its driver, that cannot be used or has failed.
-var ErrDevice = errors.New("CUDA")
+// ErrDevice reports a card, or its driver, that cannot be used or has failed. It is a
+// plan.ErrDevice.
+var ErrDevice error = plan.DeviceError("CUDA")
 
 // driver is what this package needs of CUDA. libcuda implements it; tests put a
 // fake in its place, which fails when it is told to. Calls are made between
@@ -66,6 +72,7 @@ type (
 type description struct {
 	Name       string
 	Driver     int    // 13000 is 13.0
+	Release    string // of the driver, "580.65.06"; "" if the system does not tell
 	Capability [2]int // 9.0
 	Units      int    // streaming multiprocessors
 	Memory     int64  // bytes
@@ -77,16 +84,29 @@ type launch struct {
 	fn     function
 	grid   [3]int
 	block  int
-	args   []byte
+	args   []byte // a stamp, then the kernel's own
 	// shared is dynamic shared memory in bytes, cluster the number of blocks of a
 	// cluster along y, 0 or 1: none.
 	shared, cluster int
 	// early says that the kernel may begin before the one before it has ended: it
 	// waits by itself (grid_wait).
 	early bool
-	// whole says that args are one structure, which the driver puts where the kernel
-	// wants it: one with an alignment of 64 bytes does not begin where a list does.
+	// whole says that the arguments behind the stamp are one structure with an alignment
+	// of 64 bytes, which the driver puts where the kernel wants it.
 	whole bool
+}
+
+// Bytes of a stamp (Stamp in common.cuh), and where a structure begins in args.
+const (
+	stampBytes = 8
+	wholeAt    = 64
+)
+
+// stamped is the launch that writes the card's clock to a place of the card.
+func (l launch) stamped(to address) launch {
+	l.args = slices.Clone(l.args)
+	binary.LittleEndian.PutUint64(l.args, uint64(to))
+	return l
 }
 
 // faults say what a code of the driver means for the user, and what helps.
@@ -134,6 +154,24 @@ func fits(bytes, free, total int64) error {
 }
 
 func (d description) String() string {
-	return fmt.Sprintf("%s, %d units, %d GiB, compute capability %d.%d, driver for CUDA %d.%d",
-		d.Name, d.Units, d.Memory>>30, d.Capability[0], d.Capability[1], d.Driver/1000, d.Driver%1000/10)
+	return fmt.Sprintf("%s, %d units, %d GiB, compute capability %d.%d, %s",
+		d.Name, d.Units, d.Memory>>30, d.Capability[0], d.Capability[1], d.driver())
+}
+
+// driver is the version of the driver, and of the CUDA that it is for.
+func (d description) driver() string {
+	cuda := fmt.Sprintf("CUDA %d.%d", d.Driver/1000, d.Driver%1000/10)
+	if d.Release == "" {
+		return "driver for " + cuda
+	}
+	return "driver " + d.Release + " for " + cuda
+}
+
+// about describes the card to others.
+func (d description) about() device.About {
+	a := device.About{Name: d.Name, Driver: d.driver(), Units: d.Units, Runs: device.RunsFor(d.Memory), Words: d.String()}
+	if d.Capability[0] < leastCapability {
+		a.Skip = tooOld(d)
+	}
+	return a
 }

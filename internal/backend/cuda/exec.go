@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"unsafe"
 
 	"hotpath/internal/backend/device"
@@ -14,24 +15,34 @@ import (
 
 // exec is a plan whose launches are recorded.
 type exec struct {
-	be      *Backend
-	lanes   device.Lanes
-	io      *ioArena
-	host    []byte // sizes of the run, then a stamp per step and one before them
-	blocks  []address
-	begins  []int // [step] its first launch; one more at the end
-	list    list
-	stamped list  // the same with the card's clock between steps
+	be     *Backend
+	lanes  device.Lanes
+	io     *ioArena
+	host   []byte  // sizes of the run, whether it is profiled, then its stamps
+	clocks address // stamps on the card: inputs, each step, outputs
+	blocks []address
+	begins []int // [step] its first launch; one more at the end
+	list   list
+	// stamped are the same launches, of which some write the card's clock.
+	stamped list
 	sent    int64 // bytes that the last run carried to the card
 	// end is behind the run where marked says so: another run was enqueued since.
 	end    event
 	marked bool
 }
 
-// stampsAt is where stamps begin in host memory.
-const stampsAt = 64
+// Of the sizes in host memory, profiledAt is the one that says whether kernels write
+// stamps; stampsAt is where these come to. Behind the stamps is the end of the run.
+const (
+	profiledAt = 12
+	sizesBytes = 16
+	stampsAt   = 64
+)
 
-func hostBytes(p *plan.Plan) int64 { return stampsAt + 8*int64(len(p.Steps)+3) }
+// stamps is the number of stamps that kernels write: inputs, each step, outputs.
+func stamps(p *plan.Plan) int { return len(p.Steps) + 2 }
+
+func hostBytes(p *plan.Plan) int64 { return stampsAt + 8*int64(stamps(p)+1) }
 
 func (e *exec) hostAt(offset int) address { return hostAt(e.host, int64(offset)) }
 
@@ -58,26 +69,13 @@ func (e *exec) table(parts []travels) (address, error) {
 	return a, e.be.drv.write(a, data)
 }
 
-// withStamps puts the clock before the first step and behind each.
-func (e *exec) withStamps(b *binder) []launch {
-	all := b.launches
-	b.launches = nil
-	var out []launch
-	stamp := func(i int) {
-		b.launches = b.launches[:0]
-		b.launch("k_stamp", [3]int{1, 1, 1}, 1, e.hostAt(stampsAt+8*i))
-		out = append(out, b.launches[0])
+// withStamps has the first launch of each step, and the outputs, write the card's clock.
+// The inputs, which learn whether the run is profiled, write theirs by themselves.
+func (e *exec) withStamps(launches []launch) []launch {
+	out := slices.Clone(launches)
+	for i, at := range e.begins {
+		out[at] = launches[at].stamped(e.clocks + address(8*(i+1)))
 	}
-	stamp(0)
-	out = append(out, all[:e.begins[0]]...)
-	for i := range e.lanes.Plan.Steps {
-		stamp(i + 1)
-		out = append(out, all[e.begins[i]:e.begins[i+1]]...)
-	}
-	n := len(e.lanes.Plan.Steps)
-	stamp(n + 1)
-	out = append(out, all[e.begins[n]:]...)
-	stamp(n + 2)
 	return out
 }
 
@@ -95,11 +93,12 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	}
 	e.sent = e.prepare(b)
 	e.lanes.Begin(b, run)
-	l := e.list
+	l, profiled := e.list, uint32(0)
 	if run != nil {
-		l = e.stamped
+		l, profiled = e.stamped, 1
 		run.Costs[len(e.lanes.Plan.Steps)+device.StepIn].Bytes = e.sent
 	}
+	binary.LittleEndian.PutUint32(e.host[profiledAt:], profiled)
 	err := e.be.do(func() error {
 		if o := e.be.last; o != nil && !o.marked {
 			if err := e.be.drv.mark(o.end); err != nil {
@@ -132,7 +131,7 @@ func (e *exec) prepare(b tensor.Bind) (bytes int64) {
 		}
 		bytes += e.io.changes[t.Offset].prepare(e.io.Host()[t.Offset:t.Offset+t.Size(b)], t.Bytes)
 	}
-	return bytes + 12
+	return bytes + sizesBytes
 }
 
 // Wait returns when the outputs are in host memory.
@@ -163,7 +162,12 @@ func (e *exec) fold(end int64) error {
 	const stream = 1
 	_, started := e.lanes.Run()
 	n := len(e.lanes.Plan.Steps)
-	stamp := func(i int) int64 { return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:])) }
+	stamp := func(i int) int64 {
+		for i > 0 && i <= n && e.begins[i-1] == e.begins[i] {
+			i++ // a step without kernels ends where it begins
+		}
+		return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:]))
+	}
 	shift := e.be.clock.Align(stamp(n+2), end)
 	at := func(i int) int64 { return max(stamp(i)+shift, started) }
 	e.lanes.Span(stream, started, at(n+2))

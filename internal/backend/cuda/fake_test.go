@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // fake is a driver without a card: memory is Go's, launches are counted and
@@ -31,6 +32,8 @@ type fake struct {
 	sizes    tensor.Bind   // of the last replay
 	carried  [2]int64      // bytes to the card and back, of the last replay
 	torn     int           // inputs that the card had otherwise than the host after a transfer
+	clock    int64         // of the card
+	stamped  []string      // kernels of the last replay that wrote a stamp
 }
 
 func newFake() *fake {
@@ -141,10 +144,11 @@ func (f *fake) replay(l list) error {
 		return errors.New("replayed what was dropped")
 	}
 	f.replays++
-	f.carried = [2]int64{}
+	f.carried, f.stamped = [2]int64{}, nil
 	for _, l := range f.lists[l] {
+		f.stamp(l)
 		if l.kernel == "k_transfer" {
-			f.transfer(l.args)
+			f.transfer(l.args[stampBytes:])
 		}
 	}
 	return nil
@@ -156,16 +160,36 @@ func (p *travels) of(b tensor.Bind) int64 {
 	return int64(d.Size(b)) * int64(p.bytes)
 }
 
+// word is a word of the card's memory.
+func word(at uint64) *int32 { return (*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&at))) }
+
+// tick reads the card's clock, which is the host's and never stands still.
+func (f *fake) tick(to uint64) {
+	f.clock = max(f.clock+1, profile.Now())
+	*(*int64)(unsafe.Pointer(word(to))) = f.clock
+}
+
+// stamp does what wait_stamped does.
+func (f *fake) stamp(l launch) {
+	if to := binary.LittleEndian.Uint64(l.args); to != 0 {
+		f.tick(to)
+		f.stamped = append(f.stamped, l.kernel)
+	}
+}
+
 // transfer does what k_transfer does, and counts what crosses.
 func (f *fake) transfer(args []byte) {
-	word := func(at uint64) *int32 { return (*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&at))) }
 	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(args[i:]) }
 	bind, sizes, n := u64(0), u64(8), int(binary.LittleEndian.Uint32(args[24:]))
 	b := tensor.Bind{T: int(*word(sizes)), S: int(*word(sizes + 4)), R: int(*word(sizes + 8))}
 	f.sizes = b
-	way := 1
+	way, clocks, home, profiled := 1, u64(32), u64(40), *word(sizes + profiledAt)
+	if profiled != 0 && bind != 0 {
+		f.tick(clocks)
+	}
 	if bind != 0 {
-		way, f.carried[0] = 0, f.carried[0]+12
+		copy(unsafe.Slice(word(bind), sizesBytes/4), unsafe.Slice(word(sizes), sizesBytes/4))
+		way, f.carried[0] = 0, f.carried[0]+sizesBytes
 	}
 	for i := range n {
 		p := (*travels)(unsafe.Pointer(word(u64(16) + uint64(i)*uint64(unsafe.Sizeof(travels{})))))
@@ -186,6 +210,10 @@ func (f *fake) transfer(args []byte) {
 		}
 		copy(to, from)
 		f.carried[way] += bytes
+	}
+	if count := uint64(binary.LittleEndian.Uint32(args[48:])); profiled != 0 && bind == 0 {
+		copy(unsafe.Slice(word(home), 2*count), unsafe.Slice(word(clocks), 2*count))
+		f.tick(home + 8*count)
 	}
 }
 
@@ -236,10 +264,13 @@ func (f *fake) close() error {
 
 func (f *fake) tensorMap(at address, rows, cols, box int) (tensorMap, error) {
 	f.within("tensorMap")
-	if at == 0 || at%16 != 0 || cols%8 != 0 || box < 1 || box > 256 {
+	if at == 0 || at%16 != 0 || cols < 1 || box < 1 || box > 256 {
 		return tensorMap{}, fmt.Errorf("a map of %d x %d values at %x with boxes of %d rows", rows, cols, at, box)
 	}
-	return tensorMap{uint64(at)}, nil
+	if _, err := f.at(at, 2*rows*stride8(cols)); err != nil {
+		return tensorMap{}, err
+	}
+	return tensorMap{uint64(at), uint64(rows), uint64(cols), uint64(box)}, nil
 }
 
 func (f *fake) setShared(function, int) error { return nil }

@@ -24,6 +24,23 @@ var half = &plan.Format{
 	},
 }
 
+// padded is rows in bf16 of a number of values that half does not hold, filled up to
+// a multiple of 8: logits and their gradients.
+var padded = &plan.Format{
+	Name:  "bf16 in padded rows",
+	Holds: func(cols int) bool { return cols%8 != 0 },
+	Bytes: func(rows, cols int) int64 { return 2 * int64(rows) * int64(stride8(cols)) },
+	Encode: func(dst []byte, src []float32, rows, cols int) {
+		clear(dst)
+		for r := range rows {
+			half.Encode(dst[2*r*stride8(cols):], src[r*cols:(r+1)*cols], 1, cols)
+		}
+	},
+}
+
+// stride8 is a row's length in bf16: a multiple of 8 values.
+func stride8(cols int) int { return (cols + 7) / 8 * 8 }
+
 // fewRows is up to how many rows products run on tensor cores from weights in their
 // storage type. A single row runs in f32 (device.OneRow). Both keep activations in
 // f32.
@@ -48,6 +65,17 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 	}
 	reads, rounds := []*plan.Format{half, nil}, []*plan.Format{half}
 	writes := func(*plan.Step) []*plan.Format { return rounds }
+	results := writes
+	if b.wgmma {
+		results = func(s *plan.Step) []*plan.Format {
+			// Only the kernels of wgmma.cu write padded rows; others take such matrices.
+			if slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool { return n.Op == graph.OpLinear && !half.Holds(n.In[1].Shape.RowLen()) }) {
+				return rounds
+			}
+			return []*plan.Format{half, padded}
+		}
+		rules = append(rules, product("bf16", "many", 0, plan.Rule{Packing: half, Weights: b.trained, Reads: reads, Writes: results}))
+	}
 	for _, r := range []plan.Rule{
 		{Packing: half, Weights: func(m plan.Matrix) bool {
 			return m.Weight() && (m.DType == tensor.F32 || m.DType == tensor.F16) && half.Holds(m.K)
@@ -62,7 +90,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			}
 			rules = append(rules, product("f32", "one", device.OneRow, r), few)
 		}
-		r.Reads, r.Writes = reads, writes
+		r.Reads, r.Writes = reads, results
 		rules = append(rules, product("bf16", "many", 0, r))
 	}
 	ends := func(op *graph.OpDef) func(s *plan.Step) []*plan.Format {
@@ -73,17 +101,19 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			return rounds
 		}
 	}
-	if !invariant { // attention of few queries keeps f32 too
-		rules = append(rules, plan.Rule{Class: "f32", Op: graph.OpAttention, To: fewRows}, plan.Rule{Class: "f32", Op: graph.OpAttentionRel, To: fewRows})
-	}
 	trains := func(s *plan.Step, n *graph.Node) bool { return slices.Contains(s.Out, n.Out[1]) && b.flashes(n, true) }
+	if !invariant { // attention of few queries keeps f32 too
+		for _, op := range []*graph.OpDef{graph.OpAttention, graph.OpAttentionRel, graph.OpAttentionGrad} {
+			rules = append(rules, plan.Rule{Class: "f32", Op: op, To: fewRows})
+		}
+	}
 	flashes := func(s *plan.Step, n *graph.Node) bool {
 		return !slices.Contains(s.Out, n.Out[1]) && b.flashes(n, false)
 	}
 	kind := func(kind string) func(*plan.Step, *graph.Node) bool {
 		return func(s *plan.Step, _ *graph.Node) bool { return s.Kind == kind }
 	}
-	return append(rules,
+	return append(append(rules, b.gradientRules()...),
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Reads: reads, Writes: writes, When: kind(headsAttention)},
 		plan.Rule{Class: "f32", Op: graph.OpRope, Reads: reads, Writes: writes, When: kind(headsAttention)},
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Reads: reads, Writes: writes, Together: true,
@@ -92,10 +122,13 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		plan.Rule{Class: "f32", Op: graph.OpNorm, Writes: ends(graph.OpNorm), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpAdd, Reads: reads, Operands: 2, Together: true, Writes: ends(graph.OpNorm),
 			When: kind("add+norm")},
-		plan.Rule{Class: "f32", Op: graph.OpAct, Writes: ends(graph.OpAct), Together: true},
+		plan.Rule{Class: "f32", Op: graph.OpAdd, Writes: writes, Together: true, When: func(s *plan.Step, n *graph.Node) bool { return n == s.Root() }},
+		plan.Rule{Class: "f32", Op: graph.OpAct, Reads: reads, Writes: ends(graph.OpAct), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpGLU, Writes: ends(graph.OpGLU), Together: true},
 		plan.Rule{Class: "f32", Op: graph.OpRope, Writes: ends(graph.OpRope), When: kind("rope")},
-		plan.Rule{Class: "bf16", Op: graph.OpAttention, Writes: writes, When: trains, Together: true},
+		plan.Rule{Class: "bf16", Op: graph.OpAttention, Writes: writes, Together: true,
+			When: func(s *plan.Step, n *graph.Node) bool { return trains(s, n) && ofState(n) }},
+		plan.Rule{Class: "bf16", Op: graph.OpAttention, Reads: reads, Operands: 3, Writes: writes, When: trains, Together: true},
 		plan.Rule{Class: "bf16", Op: graph.OpAttention, Reads: reads, Operands: 3, Writes: writes, When: flashes},
 		plan.Rule{Class: "f32", Op: graph.OpAttention, Writes: writes},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionRel, Reads: reads, Operands: 3, Writes: writes, When: flashes},
@@ -115,6 +148,14 @@ func (b *Backend) flashes(n *graph.Node, lse bool) bool {
 	return !b.inF32(n.In[0].Shape.RowLen()) && flashHead(a.HeadDim) > 0 && (!lse || n.Op == graph.OpAttention && flashesBack(a))
 }
 
+// ofState reports whether an operand of attention or of its gradients is state. State
+// has one set of formats for all numbers of rows, and few rows read f32.
+func ofState(n *graph.Node) bool {
+	return slices.ContainsFunc(n.In, func(v *graph.Value) bool {
+		return v != nil && v.DType == tensor.F32 && v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.StateLeaf
+	})
+}
+
 // in is an operand of a step in the format in which the step reads it.
 type in struct {
 	at   address
@@ -129,11 +170,25 @@ func (b *binder) reads(v *graph.Value) in {
 	if v == nil {
 		return in{}
 	}
-	if b.Step.ReadAs(v) == half {
-		return in{b.Form(v, half), true}
+	if f := b.Step.ReadAs(v); f != nil {
+		return in{b.Form(v, f), true}
 	}
 	return in{b.Value(v), false}
 }
 
+// stride is how many values the rows of an operand of cols values are apart.
+func (x in) stride(cols int) int {
+	if x.half {
+		return stride8(cols)
+	}
+	return cols
+}
+
 // writes is result v of the step at hand.
-func (b *binder) writes(v *graph.Value) out { return out{b.Form(v, nil), b.Form(v, half)} }
+func (b *binder) writes(v *graph.Value) out {
+	o := out{b.Form(v, nil), b.Form(v, half)}
+	if o.half == 0 {
+		o.half = b.Form(v, padded)
+	}
+	return o
+}

@@ -68,7 +68,7 @@ func TestSandwichedLayerIsFused(t *testing.T) {
 		for _, list := range f.lists {
 			var kernels []string
 			for _, l := range list {
-				if l.kernel != "k_transfer" && l.kernel != "k_stamp" {
+				if l.kernel != "k_transfer" {
 					kernels = append(kernels, l.kernel)
 				}
 			}

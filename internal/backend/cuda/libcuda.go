@@ -35,51 +35,6 @@ var symbols = []string{
 	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2",
 }
 
-// Cards describes the cards of the machine.
-func Cards() ([]string, error) {
-	d, err := loadDriver()
-	if err != nil {
-		return nil, err
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	count, err := d.count()
-	var out []string
-	for i := range count {
-		if err = d.find(i); err != nil {
-			break
-		}
-		out = append(out, d.about.String())
-	}
-	return out, err
-}
-
-// Fits reports why the first card cannot take a model of some bytes: ErrAbsent if
-// there is none.
-func Fits(bytes int64) (err error) {
-	drv, err := openDriver(0)
-	if err != nil {
-		return err
-	}
-	if err := drv.enter(); err != nil {
-		return err
-	}
-	defer drv.leave()
-	defer func() {
-		if closed := drv.close(); err == nil {
-			err = closed
-		}
-	}()
-	if c := drv.describe().Capability; c[0] < leastCapability {
-		return tooOld(drv)
-	}
-	free, total, err := drv.memory()
-	if err != nil {
-		return err
-	}
-	return fits(bytes, free, total)
-}
-
 // openDriver opens a card of the machine.
 func openDriver(card int) (driver, error) {
 	d, err := loadDriver()
@@ -120,6 +75,7 @@ func (d *libcuda) count() (int, error) {
 	if d.about.Driver = int(version); version < leastDriver {
 		return 0, fmt.Errorf("%w: the driver knows CUDA %d.%d, expected 12.4 (driver 550) or newer", ErrDevice, version/1000, version%1000/10)
 	}
+	d.about.Release = release()
 	err := d.call("cuDeviceGetCount", pointer(&count))
 	return int(count), err
 }
@@ -353,7 +309,7 @@ type launchCall struct {
 	extra      [5]uintptr
 }
 
-// launch passes all arguments as one buffer.
+// launch passes all arguments as one buffer, or a stamp and one structure.
 func (d *libcuda) launch(l *launch) error {
 	c := &d.launching
 	*c = launchCall{size: uint64(len(l.args))}
@@ -375,9 +331,11 @@ func (d *libcuda) launch(l *launch) error {
 	}
 	c.config.attributes = &c.attributes[0]
 	var parts, list uintptr
-	if c.extra = [5]uintptr{1, pointer(&l.args[0]), 2, pointer(&c.size), 0}; l.whole {
-		parts = pointer(&c.extra[1])
+	if l.whole {
+		c.extra = [5]uintptr{pointer(&l.args[0]), pointer(&l.args[wholeAt])}
+		parts = pointer(&c.extra[0])
 	} else {
+		c.extra = [5]uintptr{1, pointer(&l.args[0]), 2, pointer(&c.size), 0}
 		list = pointer(&c.extra[0])
 	}
 	err := d.call("cuLaunchKernelEx", pointer(&c.config), uintptr(l.fn), parts, list)
@@ -398,7 +356,7 @@ func (d *libcuda) tensorMap(at address, rows, cols, box int) (tensorMap, error) 
 		dims    [2]uint64
 		strides [1]uint64
 		box, by [2]uint32
-	}{[2]uint64{uint64(cols), uint64(rows)}, [1]uint64{2 * uint64(cols)}, [2]uint32{64, uint32(box)}, [2]uint32{1, 1}}
+	}{[2]uint64{uint64(cols), uint64(rows)}, [1]uint64{2 * uint64(stride8(cols))}, [2]uint32{64, uint32(box)}, [2]uint32{1, 1}}
 	err := d.call("cuTensorMapEncodeTiled", to, bf16, 2, uintptr(at), pointer(&args.dims[0]), pointer(&args.strides[0]), pointer(&args.box[0]), pointer(&args.by[0]), none, swizzle128, promote256, zeros)
 	first := (to - pointer(&m[0][0])) / 8
 	var out tensorMap

@@ -2,14 +2,18 @@
 
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+
+	"hotpath/internal/backend/device"
+)
 
 func openDriver(int) (driver, error) {
 	return nil, fmt.Errorf("%w: %w: this program was built without CUDA", ErrDevice, ErrAbsent)
 }
 
-// Cards describes the cards of the machine: none in this build.
-func Cards() ([]string, error) {
+// Cards lists the cards of the machine: none in this build.
+func Cards() ([]device.About, error) {
 	_, err := openDriver(0)
 	return nil, err
 }

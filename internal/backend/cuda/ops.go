@@ -13,7 +13,7 @@ import (
 // ops binds each op. An op without a row is refused by name.
 var ops = map[string]func(*binder, *graph.Node){
 	"add": func(b *binder, n *graph.Node) {
-		b.each("k_add", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
+		b.each("k_add", n.Out[0], b.writes(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 	},
 	"mul": func(b *binder, n *graph.Node) {
 		b.each("k_mul", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
@@ -35,7 +35,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	},
 	"sgd": func(b *binder, n *graph.Node) {
 		a := n.Attr.(graph.SGDAttr)
-		b.each("k_sgd", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), a.Decay, a.Nesterov)
+		b.each("k_sgd", n.In[0], b.Value(n.In[0]), b.Form(n.In[0], half), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), a.Decay, a.Nesterov)
 	},
 	"accumulate": func(b *binder, n *graph.Node) {
 		b.each("k_accumulate", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]))
@@ -47,10 +47,10 @@ var ops = map[string]func(*binder, *graph.Node){
 		b.each("k_fill", n.Out[0], b.Value(n.Out[0]), n.Attr.(graph.FillAttr).C)
 	},
 	"act": func(b *binder, n *graph.Node) {
-		b.each("k_act", n.Out[0], b.writes(n.Out[0]), b.Value(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_act", n.Out[0], b.writes(n.Out[0]), b.reads(n.In[0]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"act_grad": func(b *binder, n *graph.Node) {
-		b.each("k_act_grad", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
+		b.each("k_act_grad", n.Out[0], b.writes(n.Out[0]), b.reads(n.In[0]), b.reads(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
 	},
 	"glu": func(b *binder, n *graph.Node) {
 		b.each("k_glu", n.Out[0], b.writes(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]), int(n.Attr.(graph.ActAttr).Kind))
@@ -74,6 +74,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"add+norm":           bindAddNorm,
 	normAddNorm:          bindNormAddNorm,
 	"norm_dx":            bindNormDX,
+	normDXAdd:            bindNormDX,
 	"norm_dw":            bindNormDW,
 	"col_sum":            bindColSum,
 	"pool":               bindPool,
@@ -93,6 +94,7 @@ var ops = map[string]func(*binder, *graph.Node){
 	"linear+linear":      bindProducts,
 	"rope+kv_write":      bindRopeKV,
 	"linear_dx":          bindLinearDX,
+	sumOfDX:              bindLinearDX,
 	"linear_dw":          bindLinearDW,
 	"grouped_linear":     bindGrouped,
 	"route":              bindRoute,
@@ -247,49 +249,6 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
 	b.launch(kernel, grid, block, operands...)
 }
 
-func bindNormDX(b *binder, n *graph.Node) {
-	a, x := n.Attr.(graph.NormAttr), n.In[1]
-	width := n.In[2].Shape.Len(tensor.Bind{})
-	size := a.Size(width)
-	b.warps("k_norm_dx", b.Most(x)*x.Shape.RowLen()/size, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(x), b.Value(n.In[2]),
-		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset)
-}
-
-func bindNormDW(b *binder, n *graph.Node) {
-	a, x := n.Attr.(graph.NormDWAttr), n.In[1]
-	size := a.Size(a.Width)
-	chunks := b.Most(x) * x.Shape.RowLen() / size
-	stats := b.Workspace(8 * int64(chunks))
-	b.warps("k_norm_stats", chunks, x.Shape.Outer, x.Shape.RowLen(), stats, b.Value(x), size, a.Kind == graph.RMSNorm, a.Eps)
-	count := b.slices(b.Most(x)*x.Shape.RowLen()/a.Width, a.Width)
-	at := b.Workspace(8 * int64(count) * int64(a.Width))
-	b.launch("k_norm_dw", [3]int{(a.Width + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.Value(n.In[0]), b.Value(x), stats, a.Width, size)
-	for i, v := range n.Out {
-		if to := b.Value(v); to != 0 {
-			b.addSlices(to, at+address(4*i*a.Width), count, 2*a.Width, a.Width)
-		}
-	}
-}
-
-func bindColSum(b *binder, n *graph.Node) {
-	x := n.In[0]
-	cols := x.Shape.RowLen()
-	count := b.slices(b.Most(x), cols)
-	at := b.Workspace(4 * int64(count) * int64(cols))
-	b.launch("k_col_sum", [3]int{(cols + 31) / 32, count, 1}, 256, b.sizes, x.Shape.Outer, cols, at, b.Value(x))
-	b.addSlices(b.Value(n.Out[0]), at, count, cols, cols)
-}
-
-// slices is into how many slices rows are cut for their sum: enough to fill the card
-// with blocks for 32 columns, of at least 64 rows each.
-func (b *binder) slices(rows, cols int) int {
-	return max(1, min(8*b.be.drv.describe().Units/((cols+31)/32), rows/64))
-}
-
-func (b *binder) addSlices(to, slices address, count, stride, width int) {
-	b.launch("k_add_slices", [3]int{(width + 255) / 256, 1, 1}, 256, to, slices, count, stride, width)
-}
-
 func bindPool(b *binder, n *graph.Node) {
 	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]
 	for i := range kind.Len() {
@@ -307,16 +266,6 @@ func bindL2NormGrad(b *binder, n *graph.Node) {
 	b.warps("k_l2norm_grad", b.Most(x), x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(x))
 }
 
-func bindCrossEntropy(b *binder, n *graph.Node) {
-	x := n.In[0]
-	b.launch("k_cross_entropy", [3]int{b.Most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(n.Out[1]), b.Value(x), b.Value(n.In[1]), b.Value(n.In[2]))
-}
-
-func bindCrossEntropyGrad(b *binder, n *graph.Node) {
-	x := n.In[0]
-	b.launch("k_cross_entropy_grad", [3]int{b.Most(x), 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(n.Out[0]), b.Value(x), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]))
-}
-
 func bindMean(b *binder, n *graph.Node) {
 	b.launch("k_mean", [3]int{1, 1, 1}, 256, b.sizes, n.In[0].Shape.Outer, b.Value(n.Out[0]), b.Value(n.In[0]), b.Value(n.In[1]))
 }
@@ -330,9 +279,14 @@ const sumBlock = 8192
 
 func bindSumSquares(b *binder, n *graph.Node) {
 	x := n.In[0]
-	parts := (b.Most(x)*x.Shape.RowLen() + sumBlock - 1) / sumBlock
-	at := b.Workspace(4 * int64(parts))
+	parts, at := (b.Most(x)*x.Shape.RowLen()+sumBlock-1)/sumBlock, b.Value(n.Out[0])
+	if parts > 1 {
+		at = b.Workspace(4 * int64(parts))
+	}
 	b.launch("k_sum_squares", [3]int{parts, 1, 1}, 256, b.sizes, x.Shape.Outer, x.Shape.RowLen(), at, b.Value(x))
+	if parts == 1 {
+		return
+	}
 	b.launch("k_sum_parts", [3]int{1, 1, 1}, 256, b.Value(n.Out[0]), at, parts)
 }
 
@@ -345,44 +299,13 @@ func bindGlobalNorm(b *binder, n *graph.Node) {
 }
 
 func bindAdamW(b *binder, n *graph.Node) {
-	b.each("k_adamw", n.In[0], b.Value(n.In[0]), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
+	b.each("k_adamw", n.In[0], b.Value(n.In[0]), b.Form(n.In[0], half), b.Value(n.In[1]), b.Value(n.In[2]), b.Value(n.In[3]), b.Value(n.In[4]), b.Value(n.In[5]), n.Attr.(graph.AdamWAttr).Decay)
 }
 
 // gemm is c[m,n] = a(m,k) b(k,n) in f32, with strides.
 func (b *binder) gemm(m, n, k tensor.Dim, c, x address, sam, sak int, w address, sbk, sbn int, bias address) {
 	b.launch("k_gemm_f32", [3]int{(n.Size(b.Plan.Max) + 63) / 64, (m.Size(b.Plan.Max) + 63) / 64, 1}, 256,
 		b.sizes, m, n, k, c, x, uint64(sam), uint64(sak), w, uint64(sbk), uint64(sbn), bias)
-}
-
-// bindLinearDX is dx[T,k] = dy[T,n] w[n,k].
-func bindLinearDX(b *binder, n *graph.Node) {
-	dy, w := n.In[0], n.In[1]
-	rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
-	if t := b.DType(w); b.be.wgmma && !b.be.inF32(k) && (t == tensor.F32 || t == tensor.BF16) {
-		turned, to := b.turned(tensor.Fixed(rows), k, in{b.Value(w), t == tensor.BF16})
-		left := b.rounded(dy, in{at: b.Value(dy)})
-		b.multiply(dy.Shape.Outer, tensor.Fixed(rows), k, left.at, (rows+7)/8*8, turned, to, b.Value(n.Out[0]))
-		return
-	}
-	at := b.Value(w)
-	if b.DType(w) != tensor.F32 {
-		at = b.Workspace(4 * int64(rows) * int64(k))
-		b.decode("k_decode", at, w)
-	}
-	b.gemm(dy.Shape.Outer, tensor.Fixed(k), tensor.Fixed(rows), b.Value(n.Out[0]), b.Value(dy), rows, 1, at, k, 1, 0)
-}
-
-// bindLinearDW is dw[n,k] = dy[T,n]^T x[T,k].
-func bindLinearDW(b *binder, n *graph.Node) {
-	dy, x := n.In[0], n.In[1]
-	rows, k := dy.Shape.RowLen(), x.Shape.RowLen()
-	if b.be.wgmma && !b.be.inF32(k) {
-		a, to := b.turned(dy.Shape.Outer, rows, in{at: b.Value(dy)})
-		w, _ := b.turned(x.Shape.Outer, k, b.reads(x))
-		b.multiply(tensor.Fixed(rows), dy.Shape.Outer, k, a, to, w, to, b.Value(n.Out[0]))
-		return
-	}
-	b.gemm(tensor.Fixed(rows), tensor.Fixed(k), dy.Shape.Outer, b.Value(n.Out[0]), b.Value(dy), 1, rows, b.Value(x), k, 1, 0)
 }
 
 func bindGrouped(b *binder, n *graph.Node) {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"fmt"
 	"strings"
 
 	"hotpath/internal/backend/device"
@@ -15,13 +16,22 @@ const fewRowsF32 = 8
 func bindProducts(b *binder, _ *graph.Node) {
 	p := b.Products()
 	x := b.reads(p.X)
+	merged := len(b.Step.Before)+len(b.Step.After) > 0
+	if merged && p.Rows > device.OneRow && !b.severalFit(p) {
+		b.Fail(fmt.Errorf("%w: %s: %d rows of matrices in %s with a norm or a rotation in one step", ErrDevice, b.Step.Name, p.Rows, b.name(p)))
+		return
+	}
 	switch {
+	case b.Step.ReadAs(p.Nodes[0].In[1]) == half: // which an optimizer writes in bf16
+		b.wgmma(p, b.rounded(p.X, x))
 	case p.Rows <= device.OneRow && !b.Plan.Invariant:
 		b.one(p)
 	case b.be.inF32(p.K):
 		b.inF32(p)
 	case !half.Holds(p.K):
 		b.onTensorCores(p, x)
+	case merged:
+		b.several(p)
 	case p.Rows <= fewRows && !b.Plan.Invariant && b.weights(p) && !b.large(p):
 		if b.wideFits(p) {
 			b.wide(p)
@@ -41,7 +51,7 @@ func (b *binder) rounded(v *graph.Value, x in) in {
 	if x.half {
 		return x
 	}
-	rows, stride := b.Most(v), (v.Shape.RowLen()+7)/8*8
+	rows, stride := b.Most(v), stride8(v.Shape.RowLen())
 	at := b.Workspace(2 * int64(rows) * int64(stride))
 	b.launch("k_round", b.spread(rows*stride/8), 256, b.sizes, v.Shape.Outer, v.Shape.RowLen(), at, x.at, stride)
 	return in{at, true}
@@ -156,7 +166,7 @@ func (b *binder) inF32(p *device.Products) {
 	for i, v := range p.Out {
 		product(i, b.Value(v))
 		if p.Act >= 0 {
-			b.each("k_act", v, out{plain: b.Value(v)}, b.Value(v), p.Act)
+			b.each("k_act", v, out{plain: b.Value(v)}, in{at: b.Value(v)}, p.Act)
 		}
 	}
 }
@@ -167,27 +177,26 @@ func (b *binder) decode(kernel string, to address, w *graph.Value) {
 	b.launch(kernel, b.spread(rows*cols/8), 256, to, b.Value(w), b.DType(w), uint64(rows), cols)
 }
 
+// oneArgs are the arguments of the kernels that take in their neighbours, as One in
+// one.cu.
+func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, split int) []any {
+	n, parts := columns(p)
+	ends, slots, kv := b.RowEnds(p)
+	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
+		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
+		each3(parts, func(i int) address { return ends[i].Y }),
+		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
+		each3(parts, func(i int) address { return ends[i].Cache }),
+		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
+		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p)}
+}
+
 // one is a single row, with the norm before it and what makes queries, keys and
 // values of it.
 func (b *binder) one(p *device.Products) {
-	n, parts := columns(p)
-	pairs := 0
-	for i := range parts {
-		pairs += (n[i] + 1) / 2
-	}
-	if p.Gated {
-		pairs = n[0]
-	}
-	norm := b.RowNorm(p)
-	ends, slots, kv := b.RowEnds(p)
+	pairs, norm := p.Pairs(), b.RowNorm(p)
 	launch := func(kernel string, blocks, threads, shared, split int) {
-		b.launch(kernel+b.name(p), [3]int{blocks, 1, 1}, threads, norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
-			each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
-			each3(parts, func(i int) address { return ends[i].Y }),
-			each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
-			each3(parts, func(i int) address { return ends[i].Cache }),
-			slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
-			n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p))
+		b.launch(kernel+b.name(p), [3]int{blocks, 1, 1}, threads, b.oneArgs(p, norm, split)...)
 		b.launches[len(b.launches)-1].shared = shared
 	}
 	if s, ok := b.streamed(p, pairs, norm.Kind > 0); ok {
@@ -204,6 +213,3 @@ func (b *binder) one(p *device.Products) {
 	}
 	launch("k_one_", min((pairs*split+7)/8, 2*units), 256, shared, split)
 }
-
-// merges are the steps of a single row that take in their neighbours.
-var merges = device.Merges(func(width int) bool { return width <= mostOfABlock }, nil)

@@ -28,8 +28,8 @@ var tiles = []tile{
 // invariantTile serves every number of rows of an invariant program.
 var invariantTile = tiles[1]
 
-func (t tile) name() string {
-	name := fmt.Sprintf("k_wg_%d_%d", t.rows, t.cols)
+func (t tile) name(kernel string) string {
+	name := fmt.Sprintf("%s_%d_%d", kernel, t.rows, t.cols)
 	if t.turns {
 		name += "_turns"
 	}
@@ -56,6 +56,9 @@ func (t tile) clocks(count, steps int, act bool) int {
 		end += t.act
 	}
 	multiply := steps * t.step
+	if t.turns && count == 1 { // nothing to take turns with: it has the tensor cores alone
+		return t.begin + multiply*5/8 + end
+	}
 	if t.turns { // one warpgroup ends its tile while the other multiplies
 		return t.begin + count*max(multiply, (multiply+end)/2) + end
 	}
@@ -107,9 +110,30 @@ func (t tile) box(gate bool) int {
 	return t.cols
 }
 
+// product is what a kernel of tiles computes, as Wg in wgmma.cu.
+type product struct {
+	a       tensorMap
+	b       [device.MostParts]tensorMap
+	more    [device.MostParts - 1]tensorMap
+	y, h    [device.MostParts]address
+	bias    [device.MostParts]address
+	rows, k tensor.Dim
+	n       [device.MostParts]int
+	parts   int
+	glu     bool
+	act     int
+	early   bool
+	deep    [device.MostParts]int
+	chunks  int
+}
+
 // wgmma is many rows on the tensor cores of compute capability 9.0. Matrices that
 // are not bf16 are decoded into the step's memory.
 func (b *binder) wgmma(p *device.Products, x in) {
+	if b.tallFits(p) {
+		b.tall(p, x)
+		return
+	}
 	n, parts := columns(p)
 	cols := n[:len(p.Out)]
 	t, splits := invariantTile, 1
@@ -117,37 +141,74 @@ func (b *binder) wgmma(p *device.Products, x in) {
 		t, splits = chooseTile(p.Rows, p.K, b.be.drv.describe().Units, cols, p.Gated, p.Act >= 0)
 	}
 	early := b.weights(p)
-	at := each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) })
 	for i := range parts {
-		if w := p.Nodes[i].In[1]; b.DType(w) != tensor.BF16 {
-			early = false
-			at[i] = b.Workspace(2 * int64(n[i]) * int64(p.K))
-			b.decode("k_decode_bf16", at[i], w)
+		early = early && b.DType(p.Nodes[i].In[1]) == tensor.BF16
+	}
+	b.tiled("k_wg", t, splits, t.tilesOf(p.Rows, cols, p.Gated), product{
+		a:    b.tensorMap(x.at, p.Rows, p.K, t.rows),
+		b:    each3(parts, func(i int) tensorMap { return b.tensorMap(b.matrix(p.Nodes[i].In[1]), n[i], p.K, t.box(p.Gated)) }),
+		y:    each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).plain }),
+		h:    each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).half }),
+		bias: each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
+		rows: p.X.Shape.Outer, k: tensor.Fixed(p.K), n: n, parts: parts, glu: p.Gated, act: p.Act, early: early, chunks: 1,
+	})
+}
+
+// tiled launches a kernel of tiles, of which there are count. As many blocks as the
+// card holds take tiles in turns, unless the blocks of a cluster share each.
+func (b *binder) tiled(kernel string, t tile, splits, count int, p product) {
+	if splits == 1 {
+		count = min(count, t.perUnit*b.be.drv.describe().Units)
+	}
+	b.launchProduct(t.name(kernel), [3]int{count, splits, 1}, t.threads(), t.shared(), p)
+}
+
+// launchProduct launches a kernel whose argument is Wg of wgmma.cu. The blocks of a grid
+// column are a cluster.
+func (b *binder) launchProduct(kernel string, grid [3]int, threads, shared int, p product) {
+	b.launch(kernel, grid, threads, p.a, p.b, p.more[0], p.more[1], p.y, p.h, p.bias, b.sizes, p.rows, p.k, p.n, p.parts, p.glu, p.act, p.early, p.deep, p.chunks, tail(64))
+	l := &b.launches[len(b.launches)-1]
+	l.shared, l.cluster, l.whole = shared, grid[1], true
+}
+
+// gradientTiles are the kernels that gradients have.
+var gradientTiles = []tile{tiles[0], tiles[1], tiles[4]}
+
+// chooseGradient is the kernel for rows x cols results of dy w.
+func chooseGradient(rows, cols, k, units int) (best tile) {
+	least := 0
+	for _, t := range gradientTiles {
+		clocks := t.clocks((t.tilesOf(rows, []int{cols}, false)+units-1)/units, (k+63)/64, false)
+		if least == 0 || clocks < least {
+			least, best = clocks, t
 		}
 	}
-	b.tiled(t, splits, p.Rows, cols, p.Gated,
-		b.tensorMap(x.at, p.Rows, p.K, t.rows),
-		each3(parts, func(i int) tensorMap { return b.tensorMap(at[i], n[i], p.K, t.box(p.Gated)) }),
-		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).plain }),
-		each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).half }),
-		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
-		b.sizes, p.X.Shape.Outer, tensor.Fixed(p.K), n, parts, p.Gated, p.Act, early, tail(64))
+	return best
 }
 
-// tiled launches a kernel of tiles. As many blocks as the card holds take tiles in
-// turns, unless the blocks of a cluster share each.
-func (b *binder) tiled(t tile, splits, rows int, cols []int, gate bool, arguments ...any) {
-	blocks := t.tilesOf(rows, cols, gate)
-	if splits == 1 {
-		blocks = min(blocks, t.perUnit*b.be.drv.describe().Units)
+// chooseChunks is the kernel for rows x cols results of dy^T x, and into how many
+// chunks their k is cut so that tiles fill the card. The sums of chunks are written
+// and added by another kernel: so many bytes per clock.
+func chooseChunks(rows, cols, k, units int) (best tile, chunks int) {
+	const most, begin, bytesPerClock = 16, 4000, 2000
+	least, steps := 0, (k+63)/64
+	for _, t := range gradientTiles {
+		blocks := t.tilesOf(rows, []int{cols}, false)
+		for c := 1; c <= min(most, steps); c++ {
+			clocks := t.clocks((blocks*c+units-1)/units, (steps+c-1)/c, false)
+			if c > 1 {
+				clocks += begin + (2*c+1)*4*rows*cols/bytesPerClock
+			}
+			if least == 0 || clocks < least {
+				least, best, chunks = clocks, t, c
+			}
+		}
 	}
-	b.launch(t.name(), [3]int{blocks, splits, 1}, t.threads(), arguments...)
-	l := &b.launches[len(b.launches)-1]
-	l.shared, l.cluster, l.whole = t.shared(), splits, true
+	return best, chunks
 }
 
-// tensorMap describes rows x cols values of bf16 to the copy engine, which brings
-// box rows of 64 values at a time. The first pass has no addresses yet.
+// tensorMap describes rows x cols values of bf16, in rows of a multiple of 8 values,
+// to the copy engine, which brings box rows of 64 values at a time. The first pass has no addresses yet.
 func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
 	if b.At == 0 {
 		return tensorMap{}
@@ -157,25 +218,6 @@ func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
 		b.Fail(fmt.Errorf("%s: %w", b.Step.Name, err))
 	}
 	return m
-}
-
-// turned is x[rows,cols]^T in bf16 in the step's memory, [cols,to]: zeros fill it up
-// to a multiple of 64 rows, which a product may read.
-func (b *binder) turned(rows tensor.Dim, cols int, x in) (at address, to int) {
-	to = (rows.Size(b.Plan.Max) + 63) / 64 * 64
-	at = b.Workspace(2 * int64(cols) * int64(to))
-	b.launch("k_turn_bf16", [3]int{to / 64, (cols + 31) / 32, 1}, 256, b.sizes, rows, cols, at, x, to)
-	return at, to
-}
-
-// multiply is y[rows,n] = a[rows,k] w[n,k]^T in f32 of operands in bf16, whose rows
-// are sa and sw values apart.
-func (b *binder) multiply(rows, k tensor.Dim, n int, a address, sa int, w address, sw int, y address) {
-	most, deep := rows.Size(b.Plan.Max), k.Size(b.Plan.Max)
-	t, splits := chooseTile(most, deep, b.be.drv.describe().Units, []int{n}, false, false)
-	b.tiled(t, splits, most, []int{n}, false,
-		b.tensorMap(a, most, sa, t.rows), [device.MostParts]tensorMap{b.tensorMap(w, n, sw, t.box(false))},
-		[device.MostParts]address{y}, [device.MostParts]address{}, [device.MostParts]address{}, b.sizes, rows, k, [device.MostParts]int{n}, 1, false, -1, false, tail(64))
 }
 
 // Limits of the kernel for few rows: from so many values of weights on it is faster

@@ -34,7 +34,7 @@ func (l *Lanes) Describe(p *profile.Plan, kind, device string, lanes ...string) 
 	}
 	n := len(p.Steps)
 	for i, name := range [extraSteps]string{"inputs", "outputs", "launch", "sync"} {
-		p.Steps = append(p.Steps, profile.Step{ID: n + i, Name: name, Op: "transfer", Layer: -1, Host: i >= StepLaunch})
+		p.Steps = append(p.Steps, profile.Step{ID: n + i, Name: name, Op: profile.TransferOp, Layer: -1, Host: i >= StepLaunch})
 	}
 }
 

@@ -114,9 +114,12 @@ func Encode(w plan.Weight, as tensor.DType) ([]byte, error) {
 	return data, tensor.Quantize(data, as, values)
 }
 
+// weightOf begins the names of weights in errors.
+const weightOf = "weight "
+
 // Pack copies a weight that was encoded in a type to a device.
 func Pack(w plan.Weight, as tensor.DType, data []byte, pool *Pool, c Copier) (*Packed, error) {
-	at, err := pool.Take(int64(len(data)), "weight "+w.Value.Node.Name)
+	at, err := pool.Take(int64(len(data)), weightOf+w.Value.Node.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,10 @@ package device
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+
+	"hotpath/internal/plan"
 )
 
 // Address is a place in a device's memory. 0 is no place.
@@ -35,23 +38,29 @@ type Pool struct {
 	mu    sync.Mutex
 	spare map[int64][]Address // by size
 	sizes map[Address]int64   // of every block
+	class map[Address]string  // of every block that is in use
 }
 
 // NewPool makes an empty pool.
 func NewPool(src Source) *Pool {
-	return &Pool{src: src, spare: map[int64][]Address{}, sizes: map[Address]int64{}}
+	return &Pool{src: src, spare: map[int64][]Address{}, sizes: map[Address]int64{}, class: map[Address]string{}}
 }
 
 // Take gives at least so many bytes, for what is named in an error.
-func (p *Pool) Take(bytes int64, what string) (Address, error) {
+func (p *Pool) Take(bytes int64, what string) (a Address, err error) {
 	size := p.src.Size(bytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer func() {
+		if err == nil {
+			p.class[a] = classOf(what)
+		}
+	}()
 	if s := p.spare[size]; len(s) > 0 {
 		p.spare[size] = s[:len(s)-1]
 		return s[len(s)-1], nil
 	}
-	a, err := p.src.Get(size)
+	a, err = p.src.Get(size)
 	if err != nil {
 		p.shrink()
 		if a, err = p.src.Get(size); err != nil {
@@ -70,6 +79,42 @@ func (p *Pool) Give(a Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spare[p.sizes[a]] = append(p.spare[p.sizes[a]], a)
+	delete(p.class, a)
+}
+
+// classOf is the class of memory that is taken for something: that of an arena, weights,
+// or small tables of plans.
+func classOf(what string) string {
+	if strings.HasPrefix(what, weightOf) {
+		return plan.Weights.String()
+	}
+	for c := range plan.Class(plan.NumClasses) {
+		if what == c.String() {
+			return what
+		}
+	}
+	return "plans"
+}
+
+// Used is how many bytes of the pool are in use, by class.
+func (p *Pool) Used() map[string]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	used := map[string]int64{}
+	for a, class := range p.class {
+		used[class] += p.sizes[a]
+	}
+	return used
+}
+
+// Held is how many bytes the pool has from its source.
+func (p *Pool) Held() (bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, size := range p.sizes {
+		bytes += size
+	}
+	return bytes
 }
 
 // shrink returns spare blocks to the source.
@@ -98,4 +143,5 @@ func (p *Pool) Close() {
 	}
 	clear(p.spare)
 	clear(p.sizes)
+	clear(p.class)
 }

@@ -56,7 +56,19 @@ func (p *Products) Cols(i int) int {
 	return p.Nodes[i].In[1].Shape.Outer.Add
 }
 
-// RowNorm is the norm before the products of a single row.
+// Pairs is the number of pairs of results per row: a gate and what it gates, or
+// neighbours.
+func (p *Products) Pairs() (pairs int) {
+	if p.Gated {
+		return p.Cols(0)
+	}
+	for i := range p.Nodes {
+		pairs += (p.Cols(i) + 1) / 2
+	}
+	return pairs
+}
+
+// RowNorm is the norm before the products of few rows.
 type RowNorm struct {
 	X, Add, Sum, Weight, Bias Address
 	Kind                      int // 0: none, 1: RMS, 2: layer
@@ -81,7 +93,7 @@ func (b *Binder) RowNorm(p *Products) RowNorm {
 	return o
 }
 
-// RowEnd is where the results of a part of a single row go.
+// RowEnd is where the results of a part of few rows go.
 type RowEnd struct {
 	Y, Cache, Slots Address
 	KV              tensor.DType

@@ -13,8 +13,8 @@ package opencl
 
 import (
 	"errors"
-	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
@@ -24,7 +24,7 @@ import (
 // Options choose a device.
 type Options struct {
 	Device int    // counted over all platforms
-	Cache  string // folder in which the winners among tiles are kept; "": none
+	Cache  string // folder in which winners among tiles, and programs, are kept; "": none
 	// Half lets products of many rows round operands to 16 bits, where the device has
 	// cl_khr_fp16.
 	Half bool
@@ -45,10 +45,13 @@ type Backend struct {
 	hosts *device.Pool // of pins
 	tuner *tuner
 	clock device.Clock // of profiles
+	about description
+	kept  binaries
 
-	mu       sync.Mutex // guards what follows
-	programs map[string]program
-	about    description
+	counts struct{ runs, launches, enqueuing atomic.Int64 }
+
+	mu       sync.Mutex // guards programs
+	programs map[string]*built
 }
 
 // New opens a device.
@@ -61,9 +64,9 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every plan needs these: a device whose compiler fails is refused here, where the
+	// Most plans need these: a device whose compiler fails is refused here, where the
 	// caller can still take another.
-	if _, err := b.program(base); err != nil {
+	if err := b.prepare([]code{plain("k_embed"), plain("k_norm")}); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
@@ -71,7 +74,8 @@ func New(o Options) (*Backend, error) {
 
 func newBackend(o Options, drv driver) (*Backend, error) {
 	s, pins := &slabs{drv: drv}, &slabs{drv: drv, pinned: true}
-	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), pins: pins, hosts: device.NewPool(pins), programs: map[string]program{}, about: drv.describe()}
+	b := &Backend{opts: o, drv: drv, slabs: s, pool: device.NewPool(s), pins: pins, hosts: device.NewPool(pins), programs: map[string]*built{}, about: drv.describe()}
+	b.kept = newBinaries(o.Cache, b.about)
 	b.tuner = newTuner(o.Cache, b.about, b.half())
 	if o.Untuned {
 		b.tuner.spent = 2 * tuneTime
@@ -82,28 +86,6 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 	return b, nil
 }
 
-// program compiles code once.
-func (b *Backend) program(c code) (program, error) {
-	key := c.key()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if p, ok := b.programs[key]; ok {
-		return p, nil
-	}
-	p, err := b.drv.build(source(c.units), b.about.options()+c.defines())
-	if err != nil && b.about.options() != plainOptions {
-		// A compiler may refuse an extension that the device names.
-		if plain, refused := b.drv.build(source(c.units), plainOptions+c.defines()); refused == nil {
-			p, err = plain, nil
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("kernels for %s: %w", b.about.Name, err)
-	}
-	b.programs[key] = p
-	return p, nil
-}
-
 // fewRows is up to how many rows products read each weight once for all of them.
 const fewRows = 8
 
@@ -112,11 +94,7 @@ const fewRows = 8
 var buckets = []int{device.OneRow, fewRows, 128, 1024, 8192}
 
 func (b *Backend) Caps() plan.Caps {
-	var runs plan.RunSizes
-	if b.about.card() {
-		runs = device.RunsFor(b.about.Memory)
-	}
-	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, Runs: runs, StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
+	return plan.Caps{Name: "opencl", Workers: 1, Async: true, Host: true, Buckets: buckets, Runs: b.about.runs(), StoredAs: device.StoredAs, Merges: b.merges(), OwnScratch: func(string) bool { return true }}
 }
 
 func (*Backend) Patterns() []plan.Pattern { return device.Patterns }

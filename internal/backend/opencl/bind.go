@@ -43,12 +43,14 @@ type launch struct {
 	idle func(tensor.Bind) bool
 }
 
-// binder turns the steps of a plan into launches. The first pass launches nothing.
+// binder turns the steps of a plan into launches. The first pass launches nothing: it
+// lists programs, which are then compiled in parallel.
 type binder struct {
 	device.Binder
-	be    *Backend
-	exec  *exec
-	sizes address // of T, S and R on the device
+	be     *Backend
+	exec   *exec
+	sizes  address // of T, S and R on the device
+	wanted []code  // of the first pass
 }
 
 // newBinder binds kernels outside of a plan.
@@ -98,7 +100,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 			}
 		}
 		if pass == 0 {
-			if err = b.TakeScratch(); err != nil {
+			if err = firstOf(b.TakeScratch(), e.be.prepare(b.wanted)); err != nil {
 				return err
 			}
 		}
@@ -107,14 +109,14 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	return nil
 }
 
-// launch adds a kernel of all plans.
+// launch adds a kernel that has neither a type nor a tile.
 func (b *binder) launch(name string, groups [2]extent, lanes int, arguments ...any) {
-	b.launchOf(base, name, groups, lanes, arguments...)
+	b.launchOf(plain(name), name, groups, lanes, arguments...)
 }
 
 // launchOf adds a kernel of a program, which is compiled on the way.
 func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, arguments ...any) {
-	if b.At == 0 || b.Failed != nil {
+	if b.Failed != nil {
 		return
 	}
 	used := slabsOf(nil, arguments)
@@ -124,6 +126,10 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 	}
 	if len(used) > 1 {
 		c.slabs = maxSlabs
+	}
+	if b.At == 0 { // the first pass: scratch is taken to lie in the slab of the others
+		b.wanted = append(b.wanted, c)
+		return
 	}
 	p, err := b.be.program(c)
 	if err != nil {
@@ -173,7 +179,7 @@ func slabsOf(used []int, arguments []any) []int {
 		case bundle:
 			used = slabsOf(used, v)
 		case address:
-			if v != 0 && !slices.Contains(used, slabOf(v)) {
+			if slabOf(v) >= 0 && !slices.Contains(used, slabOf(v)) {
 				used = append(used, slabOf(v))
 			}
 		}

@@ -72,7 +72,7 @@ func TestCodesOnADevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.programs[c.key()] = p
+				b.programs[c.key()] = made(p)
 			}
 			w := make([]float32, cols*k)
 			for i := range w {
@@ -154,7 +154,7 @@ func oneRow(t *testing.T, be *Backend, of tensor.DType, data []byte, x []float32
 	if err := s.Run(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if be.programs[codesCode(of, be.codesRoom(of, len(x)), be.about.dots()).key()] == 0 {
+	if be.programs[codesCode(of, be.codesRoom(of, len(x)), be.about.dots()).key()] == nil {
 		t.Errorf("%s was not multiplied on integers", of)
 	}
 	return slices.Clone(s.F32(out)[:len(data)/of.RowBytes(len(x))])

@@ -35,6 +35,13 @@ func machine(t *testing.T) *Backend {
 	return b
 }
 
+// made is a program that a test compiled in its own way.
+func made(p program) *built {
+	w := &built{ready: make(chan struct{}), program: p}
+	close(w.ready)
+	return w
+}
+
 // put copies values to the device for as long as the test runs.
 func put[T float32 | int32](t *testing.T, b *Backend, v []T) address {
 	t.Helper()
@@ -123,14 +130,21 @@ func TestLedgerOnADevice(t *testing.T) {
 	if err := s.Attach(rec, plan.ProfileLabels{}); err != nil {
 		t.Fatal(err)
 	}
-	made := b.Buffers()
+	made := b.Allocations()
 	for range 20 {
 		if err := s.Run(context.Background(), three); err != nil {
 			t.Fatal(err)
 		}
 	}
 	runs := int64(0)
-	for _, p := range rec.Snapshot().Plans {
+	snapshot := rec.Snapshot()
+	for _, p := range snapshot.Plans {
+		for k, step := range p.Steps {
+			way := step.Name == "inputs" || step.Name == "outputs"
+			if st := p.Stats[k]; p.Ledger.Runs > 0 && step.Op == profile.TransferOp && (st.Calls != 20 || (st.Bytes > 0) != way || step.Host == way) {
+				t.Errorf("step %s: %d calls, %d bytes, host %t", step.Name, st.Calls, st.Bytes, step.Host)
+			}
+		}
 		for _, l := range p.ByLane {
 			runs += l.Runs
 			if share := math.Abs(l.ResidualPercent()); l.Runs > 0 && !(share < 2) {
@@ -141,11 +155,14 @@ func TestLedgerOnADevice(t *testing.T) {
 			t.Errorf("lane %s computed for %d ns", l.Lane, l.Compute)
 		}
 	}
+	if d := snapshot.Devices; len(d) != 1 || d[0].Runs != 20 || d[0].Since != 19 || d[0].Allocations != int64(made) {
+		t.Errorf("%+v, expected %d allocations before the first of 20 runs", d, made)
+	}
 	if runs != 2*20 {
 		t.Errorf("%d runs of lanes are in the ledger, expected 40", runs)
 	}
-	if b.Buffers() != made || made > 10 {
-		t.Errorf("%d buffers were made, %d of them in runs; expected at most 10 and none", b.Buffers(), b.Buffers()-made)
+	if b.Allocations() != made || made > 10 {
+		t.Errorf("%d buffers were made, %d of them in runs; expected at most 10 and none", b.Allocations(), b.Allocations()-made)
 	}
 }
 
@@ -168,12 +185,12 @@ func TestSubgroupsOnADevice(t *testing.T) {
 	}
 	values[500] = 20
 	if b.about.subgroups() == "" {
-		for _, c := range []code{base, oneCode(tensor.F32, 1024)} {
+		for _, c := range []code{plain("k_sum_parts"), oneCode(tensor.F32, 1024)} {
 			p, err := b.drv.build(oneLane+source(c.units), plainOptions+" -DSUBGROUPS"+c.defines())
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.programs[c.key()] = p
+			b.programs[c.key()] = made(p)
 		}
 	}
 	x, y, z := put(t, b, values), put(t, b, make([]float32, 1)), put(t, b, make([]float32, 1))
@@ -217,7 +234,7 @@ func TestHalvesOnADevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.programs[code.key()], tolerance = p, 1e-4
+		b.programs[code.key()], tolerance = made(p), 1e-4
 	}
 	const rows, cols, inner = 33, 70, 40
 	r := rand.New(rand.NewPCG(1, 2))

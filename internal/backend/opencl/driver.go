@@ -5,17 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"hotpath/internal/backend/device"
+	"hotpath/internal/plan"
 )
 
-// ErrDevice reports a device, or its runtime, that cannot be used or has failed.
-var ErrDevice = errors.New("OpenCL")
+// ErrDevice reports a device, or its runtime, that cannot be used or has failed. It is
+// a plan.ErrDevice.
+var ErrDevice error = plan.DeviceError("OpenCL")
 
 // ErrAbsent says that the machine has no runtime, or no card that is taken unless
 // somebody names it.
 var ErrAbsent = errors.New("no card")
 
-// nvidia is the platform whose cards package cuda runs better.
-const nvidia = "NVIDIA CUDA"
+const (
+	// nvidia is the platform whose cards package cuda runs better.
+	nvidia = "NVIDIA CUDA"
+	// pocl is the platform of CPUs.
+	pocl = "Portable Computing Language"
+)
 
 // driver is what this package needs of OpenCL. library implements it; tests put a
 // fake in its place, which fails when it is told to. Any goroutine may call it.
@@ -29,6 +37,8 @@ type driver interface {
 	unpin(host []byte, b buffer) error
 
 	build(source, options string) (program, error)
+	binary(p program) ([]byte, error)                    // of a program that was built
+	load(binary []byte, options string) (program, error) // what binary gave
 	kernel(p program, name string) (kernel, error)
 	limit(k kernel) (int, error)                 // work items of a group at most
 	set(k kernel, index int, value []byte) error // of a buffer: its handle; nil: no buffer
@@ -173,20 +183,38 @@ func (d description) check() error {
 	return nil
 }
 
+// about describes the device to others.
+func (d description) about() device.About {
+	return device.About{Name: d.Name, Driver: d.Driver + ", platform " + d.Platform, Units: d.Units, Runs: d.runs(), Words: d.String(), CPU: d.CPU, Skip: d.skip()}
+}
+
+// runs are the sizes of runs; 0 of what is no card.
+func (d description) runs() (r plan.RunSizes) {
+	if d.card() {
+		r = device.RunsFor(d.Memory)
+	}
+	return r
+}
+
 // card reports whether a device has memory of its own.
 func (d description) card() bool { return !d.CPU && !d.Unified }
 
-// fits reports why a device is not taken for a model of some bytes unless somebody names
-// it. Weights, activations and a cache take up to half as much again, and a run's
-// buffers at least a gigabyte.
-func (d description) fits(bytes int64) error {
+// skip reports why a device is not taken unless somebody names it.
+func (d description) skip() error {
 	switch {
 	case !d.card():
 		return fmt.Errorf("%w: %w: %s has no memory of its own", ErrDevice, ErrAbsent, d.Name)
 	case d.Platform == nvidia:
 		return fmt.Errorf("%w: %w: %s is CUDA's", ErrDevice, ErrAbsent, d.Name)
 	}
-	if err := d.check(); err != nil {
+	return d.check()
+}
+
+// fits reports why a device is not taken for a model of some bytes unless somebody names
+// it. Weights, activations and a cache take up to half as much again, and a run's
+// buffers at least a gigabyte.
+func (d description) fits(bytes int64) error {
+	if err := d.skip(); err != nil {
 		return err
 	}
 	if want := bytes + bytes/2 + 1<<30; want > d.Memory {
@@ -224,7 +252,7 @@ func failure(call string, code int32) error {
 var codes = map[int32]string{
 	-1: "device not found", -2: "device not available", -3: "compiler not available", -4: "out of memory", -5: "out of resources", -6: "out of host memory",
 	-7: "profiling information not available", -11: "build failed", -14: "a command before it failed", -30: "invalid value", -33: "invalid device", -34: "invalid context",
-	-36: "invalid queue", -38: "invalid buffer", -44: "invalid program", -45: "invalid program executable", -46: "invalid kernel name", -48: "invalid kernel", -49: "invalid argument index",
+	-36: "invalid queue", -38: "invalid buffer", -42: "invalid binary", -44: "invalid program", -45: "invalid program executable", -46: "invalid kernel name", -48: "invalid kernel", -49: "invalid argument index",
 	-50: "invalid argument value", -51: "invalid argument size", -52: "arguments missing", -54: "invalid group size", -55: "invalid item size", -58: "invalid event", -59: "invalid operation",
 	-61: "invalid buffer size", -63: "invalid global size", noPlatform: "no platform found",
 }

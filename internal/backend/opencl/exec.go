@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
@@ -55,6 +56,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	began := time.Now()
 	e.events, e.marks = e.events[:0], e.marks[:0]
 	e.lanes.Begin(b, run)
 	err := e.enqueue(b)
@@ -67,6 +69,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		return errors.Join(err, e.be.drv.finish(), e.settle())
 	}
 	e.lanes.Launched()
+	e.be.counts.runs.Add(1)
+	e.be.counts.enqueuing.Add(int64(time.Since(began)))
 	return nil
 }
 
@@ -111,6 +115,7 @@ func (e *exec) enqueue(b tensor.Bind) error {
 		if err := e.note(drv.launch(l.kernel, global, [2]int{l.lanes, 1}, e.last(run, i == len(e.launches)-1))); err != nil {
 			return err
 		}
+		e.be.counts.launches.Add(1)
 		run.after = 0 // the queue is in order
 	}
 	for ; step <= len(e.lanes.Plan.Steps); step++ {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
@@ -55,8 +56,16 @@ func (b *Backend) About() string { return b.about.String() }
 // Units is the number of compute units.
 func (b *Backend) Units() int { return b.about.Units }
 
-// Buffers is how many buffers were made so far, of the device and of the host.
-func (b *Backend) Buffers() int { return b.slabs.made() + b.pins.made() }
+// Enqueued is what all runs of a device enqueued.
+type Enqueued struct {
+	Runs, Launches int64
+	Enqueuing      time.Duration // the host's time
+}
+
+// Enqueued counts since the device was opened.
+func (b *Backend) Enqueued() Enqueued {
+	return Enqueued{b.counts.runs.Load(), b.counts.launches.Load(), time.Duration(b.counts.enqueuing.Load())}
+}
 
 // Tiles names the tiles that the device has room for.
 func (b *Backend) Tiles() (out []string) {

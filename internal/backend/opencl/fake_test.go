@@ -25,6 +25,9 @@ type fake struct {
 	runs    []string
 	writes  int
 	closed  bool
+	builds  int
+	loads   int
+	refuses bool // binaries
 
 	failBuild, failLaunch, failWait error // of the next call
 }
@@ -102,9 +105,24 @@ func (f *fake) pinned(bytes int64) ([]byte, buffer, error) {
 func (f *fake) unpin(_ []byte, b buffer) error { return f.release(b) }
 
 func (f *fake) build(string, string) (program, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.builds++
 	err := f.failBuild
 	f.failBuild = nil
 	return program(f.handle()), err
+}
+
+func (f *fake) binary(program) ([]byte, error) { return []byte("a binary"), nil }
+
+func (f *fake) load(data []byte, _ string) (program, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if string(data) != "a binary" || f.refuses {
+		return 0, failure("clCreateProgramWithBinary", -42)
+	}
+	f.loads++
+	return program(f.handle()), nil
 }
 
 func (f *fake) kernel(_ program, name string) (kernel, error) {

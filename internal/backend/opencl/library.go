@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"hotpath/internal/backend/device"
 )
 
 // entry numbers the functions of the library.
@@ -33,8 +35,10 @@ const (
 	enqueueMapBuffer
 	enqueueUnmapMemObject
 	createProgramWithSource
+	createProgramWithBinary
 	buildProgram
 	getProgramBuildInfo
+	getProgramInfo
 	releaseProgram
 	createKernel
 	setKernelArg
@@ -54,7 +58,7 @@ const (
 
 var symbols = [numEntries]string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clReleaseContext", "clCreateCommandQueue", "clReleaseCommandQueue",
-	"clCreateBuffer", "clReleaseMemObject", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clCreateProgramWithSource", "clBuildProgram", "clGetProgramBuildInfo", "clReleaseProgram",
+	"clCreateBuffer", "clReleaseMemObject", "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clCreateProgramWithSource", "clCreateProgramWithBinary", "clBuildProgram", "clGetProgramBuildInfo", "clGetProgramInfo", "clReleaseProgram",
 	"clCreateKernel", "clSetKernelArg", "clGetKernelWorkGroupInfo", "clReleaseKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer", "clEnqueueNDRangeKernel",
 	"clFlush", "clFinish", "clWaitForEvents", "clGetEventProfilingInfo", "clReleaseEvent",
 }
@@ -222,16 +226,16 @@ func (l *icd) text(f entry, of, what uintptr) (string, error) {
 	return strings.TrimSpace(string(bytes.TrimRight(b, "\x00"))), nil
 }
 
-// Devices describes the devices of the machine.
-func Devices() ([]string, error) {
+// Devices lists the devices of the machine without opening them.
+func Devices() ([]device.About, error) {
 	l, err := loadICD()
 	if err != nil {
 		return nil, err
 	}
 	places, err := l.devices()
-	var out []string
+	var out []device.About
 	for _, p := range places {
-		out = append(out, p.about.String())
+		out = append(out, p.about.about())
 	}
 	return out, err
 }
@@ -323,60 +327,6 @@ func (d *library) unpin(host []byte, b buffer) error {
 	}
 	return errors.Join(err, d.finish(), d.release(b))
 }
-
-// build compiles a program. Of a log only the first error is told.
-func (d *library) build(source, options string) (program, error) {
-	text := append([]byte(source), 0)
-	start, size := new(*byte), uint64(len(source))
-	*start = &text[0]
-	p, err := d.object(createProgramWithSource, d.context, 1, uintptr(unsafe.Pointer(start)), uintptr(unsafe.Pointer(&size)))
-	runtime.KeepAlive(text)
-	if err != nil {
-		return 0, err
-	}
-	device, flags := d.device, append([]byte(options), 0)
-	err = d.call(buildProgram, p, 1, uintptr(unsafe.Pointer(&device)), uintptr(unsafe.Pointer(&flags[0])), 0, 0)
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, firstError(d.log(p), source))
-		return 0, errors.Join(err, d.call(releaseProgram, p))
-	}
-	return program(p), nil
-}
-
-func (d *library) log(p uintptr) string {
-	const buildLog = 0x1183
-	var size uint64
-	if d.call(getProgramBuildInfo, p, d.device, buildLog, 0, 0, uintptr(unsafe.Pointer(&size))) != nil || size == 0 {
-		return ""
-	}
-	b := make([]byte, size)
-	if d.call(getProgramBuildInfo, p, d.device, buildLog, uintptr(size), uintptr(unsafe.Pointer(&b[0])), 0) != nil {
-		return ""
-	}
-	return string(bytes.TrimRight(b, "\x00"))
-}
-
-func (d *library) kernel(p program, name string) (kernel, error) {
-	text := append([]byte(name), 0)
-	k, err := d.object(createKernel, uintptr(p), uintptr(unsafe.Pointer(&text[0])))
-	return kernel(k), err
-}
-
-func (d *library) set(k kernel, index int, value []byte) error {
-	if value == nil {
-		return d.call(setKernelArg, uintptr(k), uintptr(index), unsafe.Sizeof(uintptr(0)), 0)
-	}
-	return d.call(setKernelArg, uintptr(k), uintptr(index), uintptr(len(value)), uintptr(unsafe.Pointer(&value[0])))
-}
-
-func (d *library) limit(k kernel) (int, error) {
-	const workGroupSize = 0x11B0
-	size := new(uint64)
-	err := d.call(getKernelWorkGroupInfo, uintptr(k), d.device, workGroupSize, 8, uintptr(unsafe.Pointer(size)), 0)
-	return int(*size), err
-}
-
-func (d *library) drop(k kernel) error { return d.call(releaseKernel, uintptr(k)) }
 
 // on is the queue for an order. Whoever changes the set of queues waits for the other
 // one: commands of a queue run in the order in which they were enqueued.

@@ -2,10 +2,14 @@
 
 package opencl
 
-import "fmt"
+import (
+	"fmt"
 
-// Devices describes the devices of the machine: this build has no way to them.
-func Devices() ([]string, error) {
+	"hotpath/internal/backend/device"
+)
+
+// Devices lists the devices of the machine: this build has no way to them.
+func Devices() ([]device.About, error) {
 	return nil, fmt.Errorf("%w: %w: this build cannot load a runtime", ErrDevice, ErrAbsent)
 }
 

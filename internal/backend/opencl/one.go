@@ -97,7 +97,7 @@ func (b *binder) one(p *device.Products) {
 	arguments = append(arguments, each(func(i int) any { return turns[i].turns })...)
 	arguments = append(arguments, each(func(i int) any { return turns[i].rope })...)
 	arguments = append(arguments, each(func(i int) any { return p.Cols(i) })...)
-	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team)
+	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team, 1)
 	many := min((pairs*team+oneLanes-1)/oneLanes, 8*units)
 	t := b.DType(p.Nodes[0].In[1])
 	c := oneCode(t, rowRoom(b.be.about, p.K))
@@ -109,7 +109,7 @@ func (b *binder) one(p *device.Products) {
 
 // oneCode are the kernels for rows of up to room values.
 func oneCode(t tensor.DType, room int) code {
-	c := typed(t, "common", "act", "turn", "one")
+	c := typed(t, "common", "act", "turn", "row", "one")
 	c.options += fmt.Sprintf(" -DROOM=%d", room)
 	return c
 }
@@ -117,7 +117,7 @@ func oneCode(t tensor.DType, room int) code {
 // codesCode are the kernels on integers, with an option that names how bytes are
 // multiplied.
 func codesCode(t tensor.DType, room int, dots string) code {
-	c := typed(t, "common", "act", "turn", "codes", "one")
+	c := typed(t, "common", "act", "turn", "row", "codes", "one")
 	c.options += fmt.Sprintf(" -DROOM=%d -DCODES%s", room, dots)
 	return c
 }

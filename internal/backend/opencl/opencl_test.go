@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
@@ -70,8 +71,8 @@ func TestSessionGivesEverythingBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.creates != before || before > 10 || be.Buffers() != before {
-		t.Errorf("%d buffers were made, %d of them in 10 runs, and %d are told of; expected at most 10 and none", f.creates, f.creates-before, be.Buffers())
+	if f.creates != before || before > 10 || be.Allocations() != before {
+		t.Errorf("%d buffers were made, %d of them in 10 runs, and %d are told of; expected at most 10 and none", f.creates, f.creates-before, be.Allocations())
 	}
 	if want := slices.Repeat([]string{"k_few"}, 10); !slices.Equal(f.runs, want) {
 		t.Errorf("kernels %v, expected %v", f.runs, want)
@@ -244,9 +245,9 @@ func TestEveryOpIsBound(t *testing.T) {
 func TestTunerRemembers(t *testing.T) {
 	dir, d := t.TempDir(), newFake().about
 	calls := 0
-	measure := func(Shape) ([]Timing, error) {
+	measure := func(Shape) ([]Timing, time.Duration, error) {
 		calls++
-		return []Timing{{"8x8", 30}, {"32x32", 10}, {"64x64", 20}}, nil
+		return []Timing{{"8x8", 30}, {"32x32", 10}, {"64x64", 20}}, 2 * tuneTime, nil
 	}
 	s := Shape{100, 64, 32, tensor.Q4_0}
 	for range 2 {
@@ -273,9 +274,20 @@ func TestTunerRemembers(t *testing.T) {
 		t.Errorf("tile %s after %d measurements: %v", got, calls, err)
 	}
 	spent := newTuner("", d, false)
-	spent.spent = 2 * tuneTime
-	if got, err := spent.choose(s, d, measure); err != nil || got != usual(d, 100) || calls != 3 {
+	if _, ok := spent.expected(s, d); ok {
+		t.Error("a tile is expected before it was measured")
+	}
+	for range 2 { // the first measurement takes all the time there is
+		if got, err := spent.choose(s, d, measure); err != nil || got.String() != "32x32" || calls != 4 {
+			t.Errorf("tile %s after %d measurements: %v", got, calls, err)
+		}
+	}
+	later := Shape{100, 96, 32, tensor.Q4_0}
+	if got, err := spent.choose(later, d, measure); err != nil || got != usual(d, 100) || calls != 4 {
 		t.Errorf("tile %s after %d measurements, expected the usual one: %v", got, calls, err)
+	}
+	if got, ok := spent.expected(later, d); !ok || got != usual(d, 100) {
+		t.Errorf("tile %s is expected, instead of the usual one", got)
 	}
 }
 

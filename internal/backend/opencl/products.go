@@ -3,6 +3,7 @@ package opencl
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
@@ -42,10 +43,14 @@ func (b *binder) product(p *device.Products, i int, y address, act int) {
 			b.sizes, p.X.Shape.Outer, cols, p.K, y, x, b.Value(w), bias, act)
 		return
 	}
+	shape := Shape{p.Rows, cols, p.K, t}
 	if b.At == 0 {
+		if c, ok := b.be.tuner.expected(shape, b.be.about); ok {
+			b.many(c, t, p.X.Shape.Outer, cols, p.K, b.sizes, y, x, b.Value(w), bias, act)
+		}
 		return
 	}
-	chosen, err := b.be.tuner.choose(Shape{p.Rows, cols, p.K, t}, b.be.about, func(s Shape) ([]Timing, error) { return b.be.measure(s, b.Value(w)) })
+	chosen, err := b.be.tuner.choose(shape, b.be.about, func(s Shape) ([]Timing, time.Duration, error) { return b.be.measure(s, b.Value(w)) })
 	if err != nil {
 		b.Fail(err)
 		return

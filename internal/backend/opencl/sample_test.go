@@ -26,7 +26,7 @@ func TestSampleOnADevice(t *testing.T) {
 				t.Skip("the device has no doubles")
 			}
 			b.about.Extensions = slices.DeleteFunc(slices.Clone(extensions), func(e string) bool { return e == without })
-			b.programs = map[string]program{}
+			b.programs = map[string]*built{}
 			sampleOn(t, b)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"hotpath/internal/tensor"
 )
@@ -24,8 +25,38 @@ type code struct {
 	slabs   int // that kernels take; 0: one
 }
 
-// base are the kernels that every plan may need.
-var base = code{units: parts("common", "act", "turn", "elementwise", "rows", "linear", "mask", "attention", "training")}
+// plainFiles are files whose kernels have neither a type nor a tile, with what they
+// need in front of them. Each is a program.
+var plainFiles = map[string][]string{
+	"elementwise": {"common", "act", "turn"},
+	"rows":        {"common"},
+	"linear":      {"common"},
+	"attention":   {"common", "mask"},
+	"training":    {"common", "act"},
+}
+
+var kernelName = regexp.MustCompile(`(?m)^KERNEL(?:_OF\(\w+\))? (k_\w+)\(`)
+
+// plains are the programs of those kernels by name.
+var plains = sync.OnceValue(func() map[string]code {
+	out := map[string]code{}
+	for file, before := range plainFiles {
+		c := code{units: parts(append(before, file)...)}
+		for _, m := range kernelName.FindAllStringSubmatch(text(c.units[len(c.units)-1]), -1) {
+			out[m[1]] = c
+		}
+	}
+	return out
+})
+
+// plain is the program of a kernel that has neither a type nor a tile.
+func plain(kernel string) code {
+	c, ok := plains()[kernel]
+	if !ok {
+		panic("opencl: there is no kernel " + kernel)
+	}
+	return c
+}
 
 // parts are files without names of their own.
 func parts(names ...string) (out []unit) {
@@ -51,13 +82,18 @@ func (c code) defines() string { return c.options + fmt.Sprintf(" -DSLAB_COUNT=%
 func source(units []unit) string {
 	var b strings.Builder
 	for _, u := range units {
-		text, err := files.ReadFile("kernels/" + u.file)
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		fmt.Fprintf(&b, "#line 1 \"%s\"\n%s", u.file, text)
+		fmt.Fprintf(&b, "#line 1 \"%s\"\n%s", u.file, text(u))
 	}
 	return b.String()
+}
+
+// text is what a file holds.
+func text(u unit) string {
+	t, err := files.ReadFile("kernels/" + u.file)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(t)
 }
 
 var errorLine = regexp.MustCompile(`(?i)^.*\berror\b.*$`)

@@ -59,11 +59,12 @@ func (t tile) code(of tensor.DType, strided, half bool) code {
 }
 
 // usual is the largest tile with local memory of which a product of so many rows
-// fills one: the choice without a measurement.
+// fills one: the choice without a measurement. CPUs get small ones, which their
+// compilers take seconds less for.
 func usual(d description, rows int) tile {
 	t := tiles[0]
 	for _, c := range tiles {
-		if c.K > 0 && c.fits(d) && (c.M <= 64 || c.M <= rows) {
+		if c.K > 0 && c.fits(d) && (c.M <= 64 || c.M <= rows) && !(d.CPU && c.EM*c.EN > 16) {
 			t = c
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ type tuner struct {
 }
 
 const (
-	// tuneTime is the most that a process spends on measuring.
+	// tuneTime is the most that a process spends on measuring, beside compiling.
 	tuneTime = 5 * time.Second
 	// tuneRows are the most rows per unit of the device that are measured: more keep
 	// all units busy in the same way. leastTuned are measured on small devices too.
@@ -77,21 +78,38 @@ func newTuner(folder string, d description, half bool) *tuner {
 	return t
 }
 
-// choose gives the tile for a shape: the known one, or the fastest of those that
-// are measured now.
-func (t *tuner) choose(s Shape, d description, measure func(Shape) ([]Timing, error)) (tile, error) {
+// tuned is the shape that is measured for s.
+func (s Shape) tuned(d description) Shape {
 	s.Rows = min(s.Rows, max(leastTuned, tuneRows*d.Units))
+	return s
+}
+
+// settled is the tile for a shape, if it is chosen without a measurement.
+func (t *tuner) settled(s Shape, d description) (tile, bool) {
+	if c, ok := named(t.known[s.String()], d); ok {
+		return c, true
+	}
+	return usual(d, s.Rows), t.spent > tuneTime
+}
+
+// expected is the tile for a shape, where it is known before the plan is bound.
+func (t *tuner) expected(s Shape, d description) (tile, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c, ok := named(t.known[s.String()], d); ok {
+	return t.settled(s.tuned(d), d)
+}
+
+// choose gives the tile for a shape: the known one, or the fastest of those that
+// are measured now.
+func (t *tuner) choose(s Shape, d description, measure func(Shape) ([]Timing, time.Duration, error)) (tile, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s = s.tuned(d)
+	if c, ok := t.settled(s, d); ok {
 		return c, nil
 	}
-	if t.spent > tuneTime {
-		return usual(d, s.Rows), nil
-	}
-	began := time.Now()
-	timings, err := measure(s)
-	t.spent += time.Since(began)
+	timings, took, err := measure(s)
+	t.spent += took
 	if err != nil || len(timings) == 0 {
 		return usual(d, s.Rows), err
 	}
@@ -122,8 +140,36 @@ func named(name string, d description) (tile, bool) {
 	return tiles[i], true
 }
 
-// measure times every tile that the device has room for, with given weights.
-func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
+// mostOnCPU is the number of results per work item of the tiles that are measured on
+// CPUs: they have too few registers for more, and take seconds to compile it.
+const mostOnCPU = 32
+
+// candidates are the tiles that are worth measuring for a shape.
+func (b *Backend) candidates(s Shape) (out []tile) {
+	for _, t := range tiles {
+		if t.fits(b.about) && t.suits(s) && !(b.about.CPU && t.EM*t.EN > mostOnCPU) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// measure times every tile that the device has room for, with given weights. The time
+// that it spends leaves out compiling, which is done in parallel.
+func (b *Backend) measure(s Shape, weights address) (out []Timing, spent time.Duration, err error) {
+	var codes []code
+	for _, t := range b.candidates(s) {
+		codes = append(codes, t.code(s.Type, false, b.half()))
+	}
+	if err := b.prepare(codes); err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	out, err = b.timings(s, weights)
+	return out, time.Since(began), err
+}
+
+func (b *Backend) timings(s Shape, weights address) (out []Timing, err error) {
 	var blocks []address
 	for _, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Inner), 4 * int64(s.Rows) * int64(s.Cols)} {
 		a, err := b.pool.Take(bytes, "tiles")
@@ -137,32 +183,35 @@ func (b *Backend) measure(s Shape, weights address) (out []Timing, err error) {
 	if err := b.drv.fill(buf, offset, 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
 		return nil, err
 	}
-	for _, t := range tiles {
-		if !t.fits(b.about) || !t.suits(s) {
-			continue
-		}
-		took, err := b.time(t, s, blocks[0], blocks[2], blocks[1], weights)
+	best := int64(math.MaxInt64)
+	for _, t := range slices.Backward(b.candidates(s)) { // small ones, which are mostly slow, last
+		took, err := b.time(t, s, best, blocks[0], blocks[2], blocks[1], weights)
 		if errors.Is(err, errGroup) {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tile %s: %w", t, err)
 		}
+		best = min(best, took)
 		out = append(out, Timing{t.String(), took})
 	}
 	return out, nil
 }
 
 // time is the least time of some launches of a product.
-func (b *Backend) time(t tile, s Shape, sizes, y, x, w address) (int64, error) {
+func (b *Backend) time(t tile, s Shape, best int64, sizes, y, x, w address) (int64, error) {
 	k := newBinder(b, &exec{be: b}, y)
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, sizes, y, x, w, 0, -1)
-	return b.timed(k)
+	return b.timedAgainst(k, best)
 }
 
 // timed is the least time of some launches of the one kernel of a binder, in
 // nanoseconds of the device's clock. The kernel is dropped.
-func (b *Backend) timed(k *binder) (best int64, err error) {
+func (b *Backend) timed(k *binder) (int64, error) { return b.timedAgainst(k, math.MaxInt64/2) }
+
+// timedAgainst is timed, but ends early where the kernel takes twice as long as
+// another.
+func (b *Backend) timedAgainst(k *binder, other int64) (best int64, err error) {
 	defer func() {
 		for _, l := range k.exec.launches {
 			err = firstOf(err, b.drv.drop(l.kernel))
@@ -184,6 +233,9 @@ func (b *Backend) timed(k *binder) (best int64, err error) {
 		}
 		if took := max(end-begin, 1); run > 0 && (best == 0 || took < best) {
 			best = took
+		}
+		if best/2 > other {
+			break
 		}
 	}
 	return best, nil

@@ -9,14 +9,16 @@ import (
 
 // Bursts measures ceilings in bursts of some tens of microseconds, for who samples
 // them between runs: a compute class from registers, or reads from a working set.
-// A lane's memory is used by one goroutine at a time.
+// Each burst has two halves, and the better one counts: an interruption that no
+// clock shows must not pass for a slow machine. All lanes read the same memory,
+// because filling it takes longer than all bursts of a short recording.
 type Bursts struct {
 	kinds  []Kind
 	rounds []int // [kind] of compute
 	once   sync.Once
-	near   [][]byte // [lane]
-	mid    [][]byte // [lane]
-	free   []func()
+	near   []byte
+	mid    []byte
+	free   func()
 	at     []int // [lane], where the next read of mid begins
 }
 
@@ -31,18 +33,21 @@ type Kind struct {
 }
 
 const (
-	burstTime  = 20 * time.Microsecond // of compute
+	burstTime  = 20 * time.Microsecond // of compute, both halves at least
 	nearBytes  = 256 << 10             // in every L2
-	midBytes   = 4 << 20               // beyond L2
-	farBytes   = 512 << 10             // one read of the caller's memory
-	midReads   = 512 << 10
-	farLeast   = 16 << 20 // working sets from here on are read from the caller's memory
+	midBytes   = 4<<20 - nearBytes     // beyond L2
+	farBytes   = 256 << 10             // both reads of the caller's memory
+	midReads   = 256 << 10             // the same of mid
+	farLeast   = 16 << 20              // working sets from here on are read from the caller's memory
 	smallestL2 = 256 << 10
 )
 
 // NewBursts is for so many lanes. It takes no memory before the first burst.
 func NewBursts(lanes int) *Bursts {
-	b := &Bursts{near: make([][]byte, lanes), mid: make([][]byte, lanes), at: make([]int, lanes)}
+	b := &Bursts{at: make([]int, lanes)}
+	for lane := range b.at {
+		b.at[lane] = lane * midBytes / lanes / midReads * midReads
+	}
 	classes := []string{"f32"}
 	switch t := isa.Active(); {
 	case t >= isa.AMX:
@@ -61,7 +66,7 @@ func NewBursts(lanes int) *Bursts {
 func (b *Bursts) Kinds() []Kind { return b.kinds }
 
 // Bytes is the memory that bursts hold.
-func (b *Bursts) Bytes() int64 { return int64(len(b.near)) * (nearBytes + midBytes) }
+func (b *Bursts) Bytes() int64 { return nearBytes + midBytes }
 
 // Prepare finds how long compute bursts are and touches the memory, once. One goroutine
 // calls it before the bursts of a sample.
@@ -72,30 +77,27 @@ func (b *Bursts) Prepare() {
 			for k.Class != "" && n < 1<<30 {
 				start := time.Now()
 				compute(k.Class, n)
-				if time.Since(start) >= burstTime/2 {
+				if time.Since(start) >= burstTime/4 {
 					break
 				}
 				n *= 2
 			}
 			b.rounds = append(b.rounds, n)
 		}
-		for lane := range b.near {
-			buf, free := mapped(nearBytes + midBytes)
-			for i := 0; i < len(buf); i += 4096 {
-				buf[i] = 1
-			}
-			b.near[lane], b.mid[lane] = buf[:nearBytes], buf[nearBytes:]
-			b.free = append(b.free, free)
+		buf, free := mapped(nearBytes + midBytes)
+		for i := 0; i < len(buf); i += 4096 {
+			buf[i] = 1
 		}
+		b.near, b.mid, b.free = buf[:nearBytes], buf[nearBytes:], free
 	})
 }
 
 // Free gives the memory back. No burst may follow.
 func (b *Bursts) Free() {
-	for _, f := range b.free {
-		f()
+	if b.free != nil {
+		b.free()
+		b.free = nil
 	}
-	b.free = nil
 }
 
 // Rate makes one burst of a kind and returns FLOP/s or bytes/s of this lane. far is
@@ -105,21 +107,30 @@ func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
 	t := isa.Active()
 	switch k := b.kinds[kind]; {
 	case k.Class != "":
-		start := time.Now()
-		ops := compute(k.Class, b.rounds[kind])
-		return ops / time.Since(start).Seconds()
+		return max(computeRate(k.Class, b.rounds[kind]), computeRate(k.Class, b.rounds[kind]))
 	case k.Level == "L2":
-		read(t, b.near[lane]) // which brings it there
-		return readRate(t, b.near[lane])
+		read(t, b.near) // which brings it there
+		return max(readRate(t, b.near), readRate(t, b.near))
 	case k.Level == "L3":
 		at := b.at[lane]
 		b.at[lane] = (at + midReads) % midBytes
-		return readRate(t, b.mid[lane][at:at+midReads])
+		return halves(t, b.mid[at:at+midReads])
 	}
 	if len(far) < farBytes {
 		return 0
 	}
-	return readRate(t, far[:farBytes])
+	return halves(t, far[:farBytes])
+}
+
+// halves is the better rate of reading either half of memory that is read once.
+func halves(t isa.Tier, buf []byte) float64 {
+	return max(readRate(t, buf[:len(buf)/2]), readRate(t, buf[len(buf)/2:]))
+}
+
+func computeRate(class string, rounds int) float64 {
+	start := time.Now()
+	ops := compute(class, rounds)
+	return ops / time.Since(start).Seconds()
 }
 
 // FarBytes is how much memory a read of the last level takes.

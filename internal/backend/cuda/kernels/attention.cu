@@ -105,7 +105,7 @@ template <int TYPE> __device__ __forceinline__ void attend(const Mask &a, const 
 
 #define EACH_HEAD(i) for (u64 i = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * a.heads; i < n_; i += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
+KERNEL k_attention(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
   Dropped drop = dropped(key);
   int ns = size(seqs, bind), reach = (relcols - 1) / 2;
@@ -121,7 +121,7 @@ KERNEL k_attention(const int *bind, Dim rows, Dim seqs, Mask a, Out out, float *
 
 // Up to 16 rows in all: a block per head, a thread per query and key. Heads of up to
 // 128 values.
-KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
+KERNEL __launch_bounds__(256) k_attention_few(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, const float *q, const float *k, const float *v, const int *start, const float *rel, int relcols, Drop key) {
   __shared__ float qs[16][129], ks[16][129], vs[16][129], ps[16][17];
   int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, off = h / (a.heads / a.kv_heads) * d, i = threadIdx.x / 16, j = threadIdx.x % 16, kcols = a.kv_heads * d;
   grid_wait();
@@ -160,7 +160,7 @@ KERNEL __launch_bounds__(256) k_attention_few(const int *bind, Dim rows, Dim seq
   }
 }
 
-template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
+template <int TYPE> __device__ __forceinline__ void attention_kv(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) {
   grid_wait();
   int ns = size(seqs, bind);
   EACH_HEAD(i) {
@@ -175,15 +175,15 @@ template <int TYPE> __device__ __forceinline__ void attention_kv(const int *bind
 }
 
 #define ATTENTION_KV(name, TYPE)                                                                                                                                                                         \
-  KERNEL k_attention_kv_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
-    attention_kv<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                         \
+  KERNEL k_attention_kv_##name(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block) { \
+    attention_kv<TYPE>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                         \
   }
 ATTENTION_KV(f32, F32)
 ATTENTION_KV(f16, F16)
 ATTENTION_KV(q8_0, Q8_0)
 
 // k and v into rows of the cache, in its encoding. One warp per 32 values.
-KERNEL k_kv_write(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots) {
+KERNEL k_kv_write(STAMP, const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots) {
   grid_wait();
   u64 stride = row_bytes(type, cols), parts = (cols + 31) / 32;
   int lane = threadIdx.x % 32;
@@ -236,7 +236,7 @@ __device__ __forceinline__ float row_dot(const float *x, const float *y, int n) 
 }
 
 // One warp per query head.
-KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
+KERNEL k_attention_dq(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
   Dropped drop = dropped(key);
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, kcols = a.kv_heads * d;
@@ -262,7 +262,7 @@ KERNEL k_attention_dq(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, co
 
 // One warp per key head: sums over the heads of its group and the queries that
 // see it, in order.
-KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
+KERNEL k_attention_dkv(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   grid_wait();
   Dropped drop = dropped(key);
   int ns = size(seqs, bind), lane = threadIdx.x % 32, d = a.head, group = a.heads / a.kv_heads;
@@ -294,7 +294,7 @@ KERNEL k_attention_dkv(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, f
 
 // The gradient of one bias by distance: a block per column and head, whose warps
 // take queries in turns.
-KERNEL k_attention_drel(const int *bind, Dim seqs, Mask a, float *drel, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
+KERNEL k_attention_drel(STAMP, const int *bind, Dim seqs, Mask a, float *drel, const float *q, const float *k, const float *v, const float *out, const float *lse, const float *dout, const int *start, const float *rel, int relcols, Drop key) {
   __shared__ float part[8];
   grid_wait();
   Dropped drop = dropped(key);

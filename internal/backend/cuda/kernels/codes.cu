@@ -193,7 +193,7 @@ __device__ __forceinline__ void lane_values(float (&v)[16], const float *x, int 
   }
 }
 
-template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
+template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One &p) {
   using S = Stream<TYPE>;
   constexpr int THREADS = 32 * STREAM_WARPS;
   extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], x, addresses [rows], sums [rows][split]
@@ -246,7 +246,7 @@ template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
   const RowCodes x = {(uint4 *)rest, (uint4 *)rest + 2 * blocks, (float *)(rest + 64 * blocks), (int *)(rest + 68 * blocks), blocks};
   const float *plain = (const float *)rest;
   if (S::CODES || p.norm) {
-    normed<THREADS>(p, [&](int i, float4 v) {
+    normed<THREADS>(stamp_, p, [&](int i, float4 v) {
       if constexpr (S::CODES) put_codes(x, i, v);
       else *(float4 *)((float *)rest + i) = v;
     });
@@ -308,12 +308,12 @@ template <int TYPE> __device__ __forceinline__ void one_stream(const One &p) {
     const float *from = sums + 2 * i * p.split;
     float u = 0, v = 0;
     for (int s = 0; s < p.split; s++) u += from[s], v += from[p.split + s];
-    end_pair(p, end, u, v, sn, cs);
+    end_pair(p, end, 0, u, v, sn, cs);
   }
 }
 
 #define ONE_STREAM(name, TYPE) \
-  KERNEL __launch_bounds__(512, 2) k_stream_##name(const __grid_constant__ One p) { one_stream<TYPE>(p); }
+  KERNEL __launch_bounds__(512, 2) k_stream_##name(STAMP, const __grid_constant__ One p) { one_stream<TYPE>(stamp_, p); }
 ONE_STREAM(f16, F16)
 ONE_STREAM(bf16, BF16)
 ONE_STREAM(q8_0, Q8_0)

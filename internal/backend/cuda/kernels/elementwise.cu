@@ -48,37 +48,39 @@ __device__ __noinline__ float act_slope(int kind, float x) {
   grid_wait();                                   \
   for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n_; i += (u64)gridDim.x * blockDim.x)
 
-KERNEL k_add(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) {
-  EACH(i) z[i] = x[i] + y[i];
+KERNEL k_add(STAMP, const int *bind, Dim rows, int cols, Out z, const float *x, const float *y) {
+  u64 n = (u64)size(rows, bind) * cols, first = blockIdx.x * (u64)blockDim.x + threadIdx.x, all = (u64)gridDim.x * blockDim.x;
+  grid_wait();
+  for (u64 i = first; i < n / 4; i += all) {
+    float4 a = ((const float4 *)x)[i], b = ((const float4 *)y)[i];
+    a.x += b.x, a.y += b.y, a.z += b.z, a.w += b.w;
+    if (z.f) ((float4 *)z.f)[i] = a;
+    if (z.h) ((uint2 *)z.h)[i] = {bf16_pair(a.x, a.y), bf16_pair(a.z, a.w)};
+  }
+  for (u64 i = n / 4 * 4 + first; i < n; i += all) put(z, i, x[i] + y[i]);
 }
-KERNEL k_mul(const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) {
+KERNEL k_mul(STAMP, const int *bind, Dim rows, int cols, float *z, const float *x, const float *y) {
   EACH(i) z[i] = x[i] * y[i];
 }
-KERNEL k_scale(const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
+KERNEL k_scale(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
   EACH(i) y[i] = c * x[i];
 }
-KERNEL k_shift(const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
+KERNEL k_shift(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, float c) {
   EACH(i) y[i] = x[i] + c;
 }
-KERNEL k_fill(const int *bind, Dim rows, int cols, float *y, float c) {
+KERNEL k_fill(STAMP, const int *bind, Dim rows, int cols, float *y, float c) {
   EACH(i) y[i] = c;
 }
-KERNEL k_add_row(const int *bind, Dim rows, int cols, float *y, const float *x, const float *v) {
+KERNEL k_add_row(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, const float *v) {
   EACH(i) y[i] = x[i] + v[i % cols];
 }
-KERNEL k_mul_rows(const int *bind, Dim rows, int cols, float *y, const float *x, const float *f) {
+KERNEL k_mul_rows(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, const float *f) {
   EACH(i) y[i] = f[i / cols] * x[i];
 }
-KERNEL k_act(const int *bind, Dim rows, int cols, Out y, const float *x, int kind) {
-  EACH(i) put(y, i, act(kind, x[i]));
-}
-KERNEL k_act_grad(const int *bind, Dim rows, int cols, float *dx, const float *x, const float *dy, int kind) {
-  EACH(i) dx[i] = act_slope(kind, x[i]) * dy[i];
-}
-KERNEL k_glu(const int *bind, Dim rows, int cols, Out y, const float *gate, const float *up, int kind) {
+KERNEL k_glu(STAMP, const int *bind, Dim rows, int cols, Out y, const float *gate, const float *up, int kind) {
   EACH(i) put(y, i, act(kind, gate[i]) * up[i]);
 }
-KERNEL k_glu_grad(const int *bind, Dim rows, int cols, float *dgate, float *dup, const float *gate, const float *up, const float *dy, int kind) {
+KERNEL k_glu_grad(STAMP, const int *bind, Dim rows, int cols, float *dgate, float *dup, const float *gate, const float *up, const float *dy, int kind) {
   EACH(i) {
     float g = gate[i], d = dy[i];
     if (dgate) dgate[i] = act_slope(kind, g) * up[i] * d;
@@ -86,7 +88,7 @@ KERNEL k_glu_grad(const int *bind, Dim rows, int cols, float *dgate, float *dup,
   }
 }
 
-KERNEL k_embed(const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, float scale) {
+KERNEL k_embed(STAMP, const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, float scale) {
   u64 stride = row_bytes(type, cols);
   if (cols % 4 || type != F32 && type != BF16) {
     EACH(i) y[i] = scale * value_at(type, table + ids[i / cols] * stride, i % cols);
@@ -103,7 +105,7 @@ KERNEL k_embed(const int *bind, Dim rows, int cols, float *y, const u8 *table, i
 }
 
 // One block per sequence, threads over columns.
-KERNEL k_embed_bag(const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, const int *start) {
+KERNEL k_embed_bag(STAMP, const int *bind, Dim rows, int cols, float *y, const u8 *table, int type, const int *ids, const int *start) {
   grid_wait();
   int s = blockIdx.x;
   if (s >= size(rows, bind)) return;
@@ -140,7 +142,7 @@ __device__ __forceinline__ int sequence_of_warp(const int *start, int seqs, int 
 
 // One block per row of the table: the rows of an id are added in order of tokens.
 // With start, a token's row is that of its sequence, divided by its tokens.
-KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale, const int *start, Dim seqs) {
+KERNEL k_embed_grad(STAMP, const int *bind, Dim tokens, int cols, float *dw, const float *dy, const int *ids, float scale, const int *start, Dim seqs) {
   grid_wait();
   __shared__ u32 found[32]; // a bit per token of 1024
   int id = blockIdx.x, n = size(tokens, bind);
@@ -182,7 +184,7 @@ KERNEL k_embed_grad(const int *bind, Dim tokens, int cols, float *dw, const floa
   }
 }
 
-KERNEL k_gather(const int *bind, Dim rows, int cols, float *y, const float *x, const int *from) {
+KERNEL k_gather(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, const int *from) {
   EACH(i) y[i] = x[(u64)from[i / cols] * cols + i % cols];
 }
 
@@ -226,7 +228,7 @@ __device__ __forceinline__ void angle(const Turn &t, int row, int p, float &sn, 
 }
 
 // A thread takes a pair of each of some heads: a grid row per so many.
-KERNEL k_rope(const int *bind, Dim rows, int cols, Out y, const float *x, Turn r) {
+KERNEL k_rope(STAMP, const int *bind, Dim rows, int cols, Out y, const float *x, Turn r) {
   int half = r.rot / 2, heads = cols / r.head, per = (heads + gridDim.y - 1) / gridDim.y;
   u64 n = (u64)size(rows, bind) * half;
   grid_wait();
@@ -246,7 +248,7 @@ KERNEL k_rope(const int *bind, Dim rows, int cols, Out y, const float *x, Turn r
 }
 
 // k, rotated, and v into rows of the cache, in f32 or f16.
-KERNEL k_rope_kv(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots, Turn r) {
+KERNEL k_rope_kv(STAMP, const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, const float *k, const float *v, const int *slots, Turn r) {
   grid_wait();
   auto keep = [&](u8 *cache, u64 i, float x) {
     if (type == F32) ((float *)cache)[i] = x;
@@ -271,7 +273,7 @@ KERNEL k_rope_kv(const int *bind, Dim rows, int cols, u8 *ks, u8 *vs, int type, 
   }
 }
 
-KERNEL k_positions(const int *bind, Dim seqs, int *y, const int *tokens, const int *start, int pad) {
+KERNEL k_positions(STAMP, const int *bind, Dim seqs, int *y, const int *tokens, const int *start, int pad) {
   grid_wait();
   int s = blockIdx.x * blockDim.x + threadIdx.x;
   if (s >= size(seqs, bind)) return;
@@ -317,8 +319,80 @@ template <int N> __device__ __forceinline__ void act_all(int kind, float *d) {
   }
 }
 
+// The slope of an activation to the accuracy of bf16.
+__device__ __forceinline__ float slope_fast(int kind, float x) {
+  switch (kind) {
+  case GELU: {
+    float z = fabsf(x), w = exp2_fast(-1.000046f + z * (-1.1507425f + z * (-0.46007225f + z * (-0.051767521f + z * (0.0070649143f + z * -0.00047101683f)))));
+    return (x > 0 ? 1 - w : w) + x * __expf(-x * x / 2) * 0.3989422804014327f;
+  }
+  case GELU_TANH: {
+    float u = 1.5957691216057308f * (x + 0.044715f * x * x * x), s = __fdividef(1, 1 + __expf(-u)); // (1 + tanh(u/2)) / 2
+    return s + x * s * (1 - s) * 1.5957691216057308f * (1 + 3 * 0.044715f * x * x);
+  }
+  case SILU: {
+    float s = __fdividef(1, 1 + __expf(-x));
+    return s + x * s * (1 - s);
+  }
+  }
+  return act_slope(kind, x);
+}
+
+template <int KIND> __device__ __forceinline__ void slopes(float (&v)[8]) {
+#pragma unroll
+  for (int e = 0; e < 8; e++) v[e] = slope_fast(KIND, v[e]);
+}
+
+// Eight neighbours of rows in f32 or bf16.
+__device__ __forceinline__ void get8(float (&v)[8], const In &x, u64 i) {
+  if (x.half) return unpack8<BF16>(v, *(const uint4 *)((const u16 *)x.p + i));
+  float4 a = *(const float4 *)((const float *)x.p + i), b = *(const float4 *)((const float *)x.p + i + 4);
+  v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+}
+__device__ __forceinline__ uint4 pack8(const float (&v)[8]) { return {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])}; }
+
+// Results in bf16 alone have an activation of that accuracy; n is a multiple of 8 then.
+KERNEL k_act(STAMP, const int *bind, Dim rows, int cols, Out y, In x, int kind) {
+  u64 n = (u64)size(rows, bind) * cols, first = blockIdx.x * (u64)blockDim.x + threadIdx.x, all = (u64)gridDim.x * blockDim.x;
+  grid_wait();
+  if (y.f) {
+    for (u64 i = first; i < n; i += all) put(y, i, act(kind, get(x, i)));
+    return;
+  }
+  for (u64 i = first; i < n / 8; i += all) {
+    float v[8];
+    get8(v, x, 8 * i);
+    act_all<8>(kind, v);
+    ((uint4 *)y.h)[i] = pack8(v);
+  }
+}
+
+KERNEL k_act_grad(STAMP, const int *bind, Dim rows, int cols, Out dx, In x, In dy, int kind) {
+  u64 n = (u64)size(rows, bind) * cols, first = blockIdx.x * (u64)blockDim.x + threadIdx.x, all = (u64)gridDim.x * blockDim.x;
+  grid_wait();
+  if (dx.f) {
+    for (u64 i = first; i < n; i += all) put(dx, i, act_slope(kind, get(x, i)) * get(dy, i));
+    return;
+  }
+  for (u64 i = first; i < n / 8; i += all) {
+    float v[8], d[8];
+    get8(v, x, 8 * i);
+    get8(d, dy, 8 * i);
+    switch (kind) {
+    case GELU: slopes<GELU>(v); break;
+    case GELU_TANH: slopes<GELU_TANH>(v); break;
+    case SILU: slopes<SILU>(v); break;
+    default:
+      for (int e = 0; e < 8; e++) v[e] = act_slope(kind, v[e]);
+    }
+#pragma unroll
+    for (int e = 0; e < 8; e++) v[e] *= d[e];
+    ((uint4 *)dx.h)[i] = pack8(v);
+  }
+}
+
 // f32 as bf16, in rows of a multiple of 8 values: zeros fill them up.
-KERNEL k_round(const int *bind, Dim rows, int cols, u16 *y, const float *x, int stride) {
+KERNEL k_round(STAMP, const int *bind, Dim rows, int cols, u16 *y, const float *x, int stride) {
   u64 parts = stride / 8, n = (u64)size(rows, bind) * parts;
   bool whole = cols == stride;
   grid_wait();
@@ -336,7 +410,7 @@ KERNEL k_round(const int *bind, Dim rows, int cols, u16 *y, const float *x, int 
   }
 }
 
-KERNEL k_accumulate(const int *bind, Dim rows, int cols, float *sum, const float *g, const float *keep) { EACH(i) sum[i] = keep[0] == 0 ? g[i] : sum[i] + g[i]; }
+KERNEL k_accumulate(STAMP, const int *bind, Dim rows, int cols, float *sum, const float *g, const float *keep) { EACH(i) sum[i] = keep[0] == 0 ? g[i] : sum[i] + g[i]; }
 
 // The output function of SplitMix64.
 __device__ __forceinline__ u64 mix64(u64 z) {
@@ -346,7 +420,7 @@ __device__ __forceinline__ u64 mix64(u64 z) {
 }
 
 // Which elements are dropped depends on the key, the salt and their place alone.
-KERNEL k_dropout(const int *bind, Dim rows, int cols, float *y, const float *x, const u32 *key, u32 salt) {
+KERNEL k_dropout(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, const u32 *key, u32 salt) {
   const u64 golden = 0x9e3779b97f4a7c15ull;
   EACH(i) {
     float p = __uint_as_float(key[2]);

@@ -81,7 +81,7 @@ __device__ __forceinline__ void soften(float (&sc)[N][4], int j0, const int (&lo
 
 // Where DROP, weights are dropped; the sum that softmax divides by has all of them.
 template <int D, int TYPE, bool DROP = false>
-__device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
+__device__ __forceinline__ void flash(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len,
                                       const int *table, int blocks, int block, const float *rel, int relcols, float *lse, const Drop &key = {0, 0}) {
   constexpr int KT = D > 64 ? 32 : 64, F = TYPE == F16, PARTS = KT * (D / 8) / 256 > 0 ? KT * (D / 8) / 256 : 1;
   __shared__ __align__(16) u16 ks[2][KT][D + 8], vs[2][KT][D + 8];
@@ -251,14 +251,14 @@ __device__ __forceinline__ void flash(const int *bind, Dim rows, Dim seqs, const
 }
 
 #define FLASH(D, name, TYPE, BLOCKS)                                                                                                                                                                  \
-  KERNEL __launch_bounds__(256, BLOCKS) k_flash_##D##_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, \
+  KERNEL __launch_bounds__(256, BLOCKS) k_flash_##D##_##name(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, \
                                                      int block, const float *rel, int relcols, float *lse) {                                                                                   \
-    flash<D, TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse);                                                                                \
+    flash<D, TYPE>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse);                                                                                \
   }
 #define FLASH_DROP(D, BLOCKS)                                                                                                                                                                           \
-  KERNEL __launch_bounds__(256, BLOCKS) k_flash_drop_##D(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block, \
+  KERNEL __launch_bounds__(256, BLOCKS) k_flash_drop_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block, \
                                                          const float *rel, int relcols, float *lse, Drop key) {                                                                                     \
-    flash<D, F32, true>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse, key);                                                                       \
+    flash<D, F32, true>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols, lse, key);                                                                       \
   }
 FLASH_DROP(32, 2)
 FLASH_DROP(64, 2)
@@ -274,7 +274,7 @@ FLASH(128, f16, F16, 1)
 // then lanes take elements of the values. Warps take turns of keys and their sums
 // are put together at the end, in order.
 template <int TYPE>
-__device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table,
+__device__ __forceinline__ void attend_one(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table,
                                            int blocks, int block) {
   __shared__ float qs[256], os[8][256], tops[8], sums[8];
   int t = blockIdx.x, h = blockIdx.y, ns = size(seqs, bind), lane = threadIdx.x % 32, warp = threadIdx.x / 32, d = a.head, lo, hi;
@@ -369,9 +369,9 @@ __device__ __forceinline__ void attend_one(const int *bind, Dim rows, Dim seqs, 
 }
 
 #define ATTEND_ONE(name, TYPE)                                                                                                                                                                                   \
-  KERNEL __launch_bounds__(256) k_attend_one_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, \
+  KERNEL __launch_bounds__(256) k_attend_one_##name(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, \
                                                     int block) {                                                                                                                                               \
-    attend_one<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                                 \
+    attend_one<TYPE>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block);                                                                                                                 \
   }
 ATTEND_ONE(f32, F32)
 ATTEND_ONE(f16, F16)
@@ -382,7 +382,7 @@ ATTEND_ONE(q8_0, Q8_0)
 // the first 256 keys and their values are on their way before the products of this
 // row have ended.
 template <int D>
-__device__ __forceinline__ void attend_row(const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) {
+__device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) {
   __shared__ float qs[D], os[8][D], tops[8], sums[8];
   grid_next();
   int h = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, lo, hi, len = kv_len[0], off = h / (a.heads / a.kv_heads) * D;
@@ -452,6 +452,6 @@ __device__ __forceinline__ void attend_row(const Mask &a, Out out, const float *
 }
 
 #define ATTEND_ROW(D, BLOCKS) \
-  KERNEL __launch_bounds__(256, BLOCKS) k_attend_row_##D(Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(a, out, q, k, v, kv_len, table, block, early); }
+  KERNEL __launch_bounds__(256, BLOCKS) k_attend_row_##D(STAMP, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(stamp_, a, out, q, k, v, kv_len, table, block, early); }
 ATTEND_ROW(64, 2)
 ATTEND_ROW(128, 1)

@@ -3,19 +3,37 @@
 // the keys that they see, 32 at a time. Operands are bf16; scores are computed again
 // from the log-sum-exp, and every sum has one order.
 
-// delta[rows,heads] = out . dout by heads. One warp per query head.
-KERNEL k_attention_delta(const int *bind, Dim rows, Mask a, float *delta, const float *out, const float *dout) {
+// delta[rows,heads] = out . dout by heads: a thread takes 8 values of a head.
+KERNEL k_attention_delta(STAMP, const int *bind, Dim rows, Mask a, float *delta, In out, In dout) {
+  int per = a.head / 8; // threads of a head
+  u64 heads = (u64)size(rows, bind) * a.heads, n = heads * per;
   grid_wait();
-  EACH_HEAD(i) {
-    float s = row_dot(out + i * a.head, dout + i * a.head, a.head);
-    if (threadIdx.x % 32 == 0) delta[i] = s;
+  if (per & (per - 1)) { // no power of two: a warp takes a head
+    EACH_HEAD(i) {
+      float s = 0;
+      for (int c = threadIdx.x % 32; c < a.head; c += 32) s += get(out, i * a.head + c) * get(dout, i * a.head + c);
+      s = warp_sum(s);
+      if (threadIdx.x % 32 == 0) delta[i] = s;
+    }
+    return;
+  }
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i / 32 * 32 < n; i += (u64)gridDim.x * blockDim.x) {
+    float x[8], y[8], s = 0;
+    if (i < n) {
+      get8(x, out, 8 * i);
+      get8(y, dout, 8 * i);
+#pragma unroll
+      for (int e = 0; e < 8; e++) s += x[e] * y[e];
+    }
+    for (int o = per / 2; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+    if (i < n && i % per == 0) delta[i / per] = s;
   }
 }
 
 // Where KEYS, own rows are keys (k, v), the others queries (q, dout), and first and
 // second are dk and dv. Otherwise it is the other way round, and first is dq.
 template <int D, bool KEYS, bool DROP = false>
-__device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, const Mask &a, float *first, float *second, const u16 *own1, const u16 *own2, const u16 *other1, const u16 *other2, const float *lse,
+__device__ __forceinline__ void flash_grad(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out first, Out second, const u16 *own1, const u16 *own2, const u16 *other1, const u16 *other2, const float *lse,
                                            const float *delta, const int *start, const Drop &key = {0, 0}) {
   constexpr int ST = 32, PARTS = ST * (D / 8) / 256 > 0 ? ST * (D / 8) / 256 : 1;
   __shared__ __align__(16) u16 b1[2][ST][D + 8], b2[2][ST][D + 8];
@@ -146,31 +164,33 @@ __device__ __forceinline__ void flash_grad(const int *bind, Dim rows, Dim seqs, 
       int r = row[e / 2], c = i * 8 + lane % 4 * 2;
       if (r >= total || c >= d) continue;
       u64 at = ((u64)r * heads + h) * d + c;
-      if (first) *(float2 *)(first + at) = {g1[i][e], g1[i][e + 1]};
-      if (KEYS && second) *(float2 *)(second + at) = {g2[KEYS ? i : 0][e], g2[KEYS ? i : 0][e + 1]};
+      if (first.f) *(float2 *)(first.f + at) = {g1[i][e], g1[i][e + 1]};
+      if (first.h) *(u32 *)(first.h + at) = bf16_pair(g1[i][e], g1[i][e + 1]);
+      if (KEYS && second.f) *(float2 *)(second.f + at) = {g2[KEYS ? i : 0][e], g2[KEYS ? i : 0][e + 1]};
+      if (KEYS && second.h) *(u32 *)(second.h + at) = bf16_pair(g2[KEYS ? i : 0][e], g2[KEYS ? i : 0][e + 1]);
     }
 }
 
 #define FLASH_GRAD(D)                                                                                                                                                                                                \
-  KERNEL __launch_bounds__(256, 2) k_flash_dq_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta,          \
+  KERNEL __launch_bounds__(256, 2) k_flash_dq_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out dq, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta,          \
                                                   const int *start) {                                                                                                                                              \
-    flash_grad<D, false>(bind, rows, seqs, a, dq, 0, q, dout, k, v, lse, delta, start);                                                                                                                            \
+    flash_grad<D, false>(stamp_, bind, rows, seqs, a, dq, Out{0, 0}, q, dout, k, v, lse, delta, start);                                                                                                                            \
   }                                                                                                                                                                                                                \
-  KERNEL __launch_bounds__(256, 1) k_flash_dkv_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta, \
+  KERNEL __launch_bounds__(256, 1) k_flash_dkv_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out dk, Out dv, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta, \
                                                    const int *start) {                                                                                                                                             \
-    flash_grad<D, true>(bind, rows, seqs, a, dk, dv, k, v, q, dout, lse, delta, start);                                                                                                                            \
+    flash_grad<D, true>(stamp_, bind, rows, seqs, a, dk, dv, k, v, q, dout, lse, delta, start);                                                                                                                            \
   }
 FLASH_GRAD(32)
 FLASH_GRAD(64)
 
 #define FLASH_GRAD_DROP(D)                                                                                                                                                                                           \
-  KERNEL __launch_bounds__(256, 1) k_flash_drop_dq_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dq, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta,     \
+  KERNEL __launch_bounds__(256, 1) k_flash_drop_dq_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out dq, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse, const float *delta,     \
                                                        const int *start, Drop key) {                                                                                                                               \
-    flash_grad<D, false, true>(bind, rows, seqs, a, dq, 0, q, dout, k, v, lse, delta, start, key);                                                                                                                 \
+    flash_grad<D, false, true>(stamp_, bind, rows, seqs, a, dq, Out{0, 0}, q, dout, k, v, lse, delta, start, key);                                                                                                                 \
   }                                                                                                                                                                                                                \
-  KERNEL __launch_bounds__(256, 1) k_flash_drop_dkv_##D(const int *bind, Dim rows, Dim seqs, Mask a, float *dk, float *dv, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse,             \
+  KERNEL __launch_bounds__(256, 1) k_flash_drop_dkv_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out dk, Out dv, const u16 *q, const u16 *k, const u16 *v, const u16 *dout, const float *lse,             \
                                                         const float *delta, const int *start, Drop key) {                                                                                                          \
-    flash_grad<D, true, true>(bind, rows, seqs, a, dk, dv, k, v, q, dout, lse, delta, start, key);                                                                                                                 \
+    flash_grad<D, true, true>(stamp_, bind, rows, seqs, a, dk, dv, k, v, q, dout, lse, delta, start, key);                                                                                                                 \
   }
 FLASH_GRAD_DROP(32)
 FLASH_GRAD_DROP(64)

@@ -34,7 +34,7 @@ __device__ __noinline__ void bring8_f16(u16 *to, const u16 *row, int c, int d, b
 }
 
 template <int TYPE>
-__device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block,
+__device__ __forceinline__ void flash_wide(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block,
                                            const float *rel, int relcols) {
   constexpr int D = WIDE_HEAD, KT = 64, F = TYPE == F16;
   extern __shared__ __align__(16) u16 wide_held[];
@@ -224,9 +224,9 @@ __device__ __forceinline__ void flash_wide(const int *bind, Dim rows, Dim seqs, 
 }
 
 #define FLASH_WIDE(name, TYPE)                                                                                                                                                                                \
-  KERNEL __launch_bounds__(128, 2) k_flash_256_##name(const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block, \
+  KERNEL __launch_bounds__(128, 2) k_flash_256_##name(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, In q, In k, In v, const int *start, const int *kv_len, const int *table, int blocks, int block, \
                                                       const float *rel, int relcols) {                                                                                                                 \
-    flash_wide<TYPE>(bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols);                                                                                            \
+    flash_wide<TYPE>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, rel, relcols);                                                                                            \
   }
 FLASH_WIDE(f32, F32)
 FLASH_WIDE(f16, F16)

@@ -80,7 +80,7 @@ template <int P> __device__ __forceinline__ void frequencies(const Turn &r, int 
 
 // A warp per row: norms and rotates heads of D values of q and k, which rotate as a
 // whole. A grid row per so many heads.
-template <int D> __device__ __forceinline__ void heads(const int *bind, Dim rows, int heads, int kv_heads, Out qy, Out ky, In q, In k, const HeadNorm &qn, const HeadNorm &kn, const Turn &r) {
+template <int D> __device__ __forceinline__ void heads(STAMP, const int *bind, Dim rows, int heads, int kv_heads, Out qy, Out ky, In q, In k, const HeadNorm &qn, const HeadNorm &kn, const Turn &r) {
   constexpr int P = D / 64;
   int t = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, at = threadIdx.x % 32 * P, all = heads + kv_heads, per = (all + gridDim.y - 1) / gridDim.y;
   if (t >= size(rows, bind)) {
@@ -124,8 +124,8 @@ template <int D> __device__ __forceinline__ void heads(const int *bind, Dim rows
 }
 
 #define HEADS(D)                                                                                                                                                          \
-  KERNEL __launch_bounds__(256) k_heads_##D(const int *bind, Dim rows, int q_heads, int kv_heads, Out qy, Out ky, In q, In k, HeadNorm qn, HeadNorm kn, Turn r) { \
-    heads<D>(bind, rows, q_heads, kv_heads, qy, ky, q, k, qn, kn, r);                                                                                              \
+  KERNEL __launch_bounds__(256) k_heads_##D(STAMP, const int *bind, Dim rows, int q_heads, int kv_heads, Out qy, Out ky, In q, In k, HeadNorm qn, HeadNorm kn, Turn r) { \
+    heads<D>(stamp_, bind, rows, q_heads, kv_heads, qy, ky, q, k, qn, kn, r);                                                                                              \
   }
 HEADS(64)
 HEADS(128)
@@ -135,7 +135,7 @@ HEADS(256)
 // whose warps bring 2 keys and values each. Heads of up to 256 values, a multiple of
 // 8: a lane holds 4 pairs. Norms and rotation, where there are any, are of q and k on
 // their way.
-KERNEL __launch_bounds__(256) k_attention_heads(const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
+KERNEL __launch_bounds__(256) k_attention_heads(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
   __shared__ __align__(16) float ks[16][256], vs[16][256];
   int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, half = d / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.y * 8 + warp, at = lane * 4;
   if (blockIdx.y * 8 >= total) {

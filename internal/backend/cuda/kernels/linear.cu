@@ -3,7 +3,7 @@
 // c[m,n] = sum over k of a(m,k) * b(k,n) + bias[n] in f32, with any strides of a
 // and b: forward, dX and dW are the same kernel. 64 x 64 results per block of 256
 // threads, 4 x 4 per thread. Sums run over k in order.
-KERNEL k_gemm_f32(const int *bind, Dim dm, Dim dn, Dim dk, float *c, const float *a, u64 sam, u64 sak, const float *b, u64 sbk, u64 sbn, const float *bias) {
+KERNEL k_gemm_f32(STAMP, const int *bind, Dim dm, Dim dn, Dim dk, float *c, const float *a, u64 sam, u64 sak, const float *b, u64 sbk, u64 sbn, const float *bias) {
   grid_wait();
   __shared__ float as[16][65], bs[16][65];
   int m0 = blockIdx.y * 64, n0 = blockIdx.x * 64;
@@ -66,7 +66,7 @@ template <int TYPE> __device__ __forceinline__ void part8(float *v, const u8 *ro
 
 // Few rows: one warp per two weight rows, whose codes are read once for up to 8
 // rows of x. A lane reads 16 bytes of a row at a time where the row allows it.
-template <int TYPE> __device__ __forceinline__ void few(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
+template <int TYPE> __device__ __forceinline__ void few(STAMP, const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) {
   grid_wait();
   int m = size(dm, bind), lane = threadIdx.x % 32, row = 2 * (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32), m0 = blockIdx.y * 8;
   if (row >= n || m0 >= m) return;
@@ -179,7 +179,7 @@ template <int TYPE> struct TileLoad {
 };
 
 template <int TYPE>
-__device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) {
+__device__ __forceinline__ void tensor(STAMP, const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) {
   grid_wait();
   __shared__ __align__(16) u32 as[2][128][20], bs[2][64][20]; // [row][k pair], 32 of k and padding
   int m = size(dm, bind), m0 = blockIdx.y * 128, n0 = blockIdx.x * 64;
@@ -226,15 +226,15 @@ __device__ __forceinline__ void tensor(const int *bind, Dim dm, int n, int k, Ou
 }
 
 // Rows of stored weights as f32: for products in f32 with many rows.
-KERNEL k_decode(float *out, const u8 *w, int type, u64 rows, int cols) {
+KERNEL k_decode(STAMP, float *out, const u8 *w, int type, u64 rows, int cols) {
   grid_wait();
   u64 stride = row_bytes(type, cols);
   for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < rows * cols; i += (u64)gridDim.x * blockDim.x) out[i] = value_at(type, w + i / cols * stride, i % cols);
 }
 
 #define LINEAR(name, TYPE)                                                                                                                             \
-  KERNEL k_few_##name(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) { few<TYPE>(bind, dm, n, k, y, x, w, bias); } \
-  KERNEL __launch_bounds__(256) k_tensor_##name(const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) { tensor<TYPE>(bind, dm, n, k, y, x, w, bias, kind); }
+  KERNEL k_few_##name(STAMP, const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, const float *bias) { few<TYPE>(stamp_, bind, dm, n, k, y, x, w, bias); } \
+  KERNEL __launch_bounds__(256) k_tensor_##name(STAMP, const int *bind, Dim dm, int n, int k, Out y, In x, const u8 *w, const float *bias, int kind) { tensor<TYPE>(stamp_, bind, dm, n, k, y, x, w, bias, kind); }
 LINEAR(f32, F32)
 LINEAR(f16, F16)
 LINEAR(bf16, BF16)
@@ -245,7 +245,7 @@ LINEAR(q4_k, Q4_K)
 LINEAR(q6_k, Q6_K)
 
 // Experts: one warp per row of x and column of y.
-KERNEL k_grouped(const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, int type, const int *offsets, int experts) {
+KERNEL k_grouped(STAMP, const int *bind, Dim dm, int n, int k, float *y, const float *x, const u8 *w, int type, const int *offsets, int experts) {
   grid_wait();
   int m = size(dm, bind), lane = threadIdx.x % 32;
   u64 stride = row_bytes(type, k), total = (u64)m * n;
@@ -261,7 +261,7 @@ KERNEL k_grouped(const int *bind, Dim dm, int n, int k, float *y, const float *x
 }
 
 // One thread per token chooses its experts.
-KERNEL k_route(const int *bind, Dim dt, int experts, float *weights, int *slots, const float *logits, int used, int normalize) {
+KERNEL k_route(STAMP, const int *bind, Dim dt, int experts, float *weights, int *slots, const float *logits, int used, int normalize) {
   grid_wait();
   int t = blockIdx.x * blockDim.x + threadIdx.x;
   if (t >= size(dt, bind)) return;
@@ -287,7 +287,7 @@ KERNEL k_route(const int *bind, Dim dt, int experts, float *weights, int *slots,
 }
 
 // One thread sorts the choices by expert, then by token.
-KERNEL k_sort_choices(const int *bind, Dim dt, int experts, int *rows, int *slots, int *offsets, int used) {
+KERNEL k_sort_choices(STAMP, const int *bind, Dim dt, int experts, int *rows, int *slots, int *offsets, int used) {
   grid_wait();
   int n = size(dt, bind) * used;
   for (int e = 0; e <= experts; e++) offsets[e] = 0;
@@ -302,7 +302,7 @@ KERNEL k_sort_choices(const int *bind, Dim dt, int experts, int *rows, int *slot
   offsets[0] = 0;
 }
 
-KERNEL k_combine(const int *bind, Dim rows, int cols, float *out, const float *y, const int *slots, const float *weights, int used) {
+KERNEL k_combine(STAMP, const int *bind, Dim rows, int cols, float *out, const float *y, const int *slots, const float *weights, int used) {
   grid_wait();
   EACH(i) {
     int t = i / cols, c = i % cols;

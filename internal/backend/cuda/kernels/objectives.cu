@@ -1,7 +1,7 @@
 // Objectives of training besides the next token. Rows are few: kernels are plain,
 // and sums that the reference takes in double are taken in double.
 
-KERNEL k_columns(const int *bind, Dim rows, int cols, float *y, const float *x, int from) {
+KERNEL k_columns(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x, int from) {
   EACH(i) {
     int c = i % cols;
     y[i] = c < from ? x[i / cols * from + c] : 0;
@@ -15,7 +15,7 @@ __device__ __forceinline__ double dot64(const float *x, const float *y, int n) {
   return warp_sum(s);
 }
 
-KERNEL k_row_dot(const int *bind, Dim rows, int cols, float *y, const float *a, const float *b) {
+KERNEL k_row_dot(STAMP, const int *bind, Dim rows, int cols, float *y, const float *a, const float *b) {
   grid_wait();
   EACH_ROW(r) {
     double s = dot64(a + r * cols, b + r * cols, cols);
@@ -24,12 +24,12 @@ KERNEL k_row_dot(const int *bind, Dim rows, int cols, float *y, const float *a, 
 }
 
 // y[H,cols] of table[B,H]: of is the bucket of each column.
-KERNEL k_buckets(const int *bind, Dim rows, int cols, float *y, const float *table, const int *of, int heads) {
+KERNEL k_buckets(STAMP, const int *bind, Dim rows, int cols, float *y, const float *table, const int *of, int heads) {
   EACH(i) y[i] = table[of[i % cols] * heads + i / cols];
 }
 
 // dtable[B,H] of dy[H,n], added in the order of columns.
-KERNEL k_buckets_grad(const int *bind, Dim rows, int cols, float *dt, const float *dy, const int *of, int n) {
+KERNEL k_buckets_grad(STAMP, const int *bind, Dim rows, int cols, float *dt, const float *dy, const int *of, int n) {
   EACH(i) {
     int at = i / cols, h = i % cols;
     float sum = 0;
@@ -40,7 +40,7 @@ KERNEL k_buckets_grad(const int *bind, Dim rows, int cols, float *dt, const floa
 }
 
 // One warp per sequence.
-KERNEL k_sequence_sum(const int *bind, Dim rows, float *y, const float *x, const int *start) {
+KERNEL k_sequence_sum(STAMP, const int *bind, Dim rows, float *y, const float *x, const int *start) {
   grid_wait();
   EACH_ROW(s) {
     double sum = 0;
@@ -50,7 +50,7 @@ KERNEL k_sequence_sum(const int *bind, Dim rows, float *y, const float *x, const
   }
 }
 
-KERNEL k_sequence_sum_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs) {
+KERNEL k_sequence_sum_grad(STAMP, const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs) {
   EACH(i) {
     int s = sequence_of(start, size(seqs, bind), i);
     dx[i] = start[s] <= i && i < start[s + 1] ? dy[s] : 0;
@@ -64,7 +64,7 @@ __device__ __forceinline__ double margin(const float *nll, const float *ref, u64
 }
 
 // Pairs of rows; a last row without a partner has 0.
-KERNEL k_preference(const int *bind, Dim rows, int cols, float *y, const float *nll, const float *ref, float beta) {
+KERNEL k_preference(STAMP, const int *bind, Dim rows, int cols, float *y, const float *nll, const float *ref, float beta) {
   EACH(i) {
     if (i % 2 || i + 1 >= n_) {
       y[i] = 0;
@@ -74,7 +74,7 @@ KERNEL k_preference(const int *bind, Dim rows, int cols, float *y, const float *
     y[i] = log1p(exp(-fabs(m))) + fmax(-m, 0.0);
   }
 }
-KERNEL k_preference_grad(const int *bind, Dim rows, int cols, float *dnll, const float *nll, const float *ref, const float *d, float beta) {
+KERNEL k_preference_grad(STAMP, const int *bind, Dim rows, int cols, float *dnll, const float *nll, const float *ref, const float *d, float beta) {
   EACH(i) {
     u64 first = i / 2 * 2;
     float g = 0;
@@ -93,7 +93,7 @@ __device__ __forceinline__ double row_lse(const float *x, int n, double t) {
   return top / t + log(block_sum(sum));
 }
 
-KERNEL k_distill(const int *bind, Dim rows, int cols, float *kl, const float *student, const float *teacher, float temperature) {
+KERNEL k_distill(STAMP, const int *bind, Dim rows, int cols, float *kl, const float *student, const float *teacher, float temperature) {
   grid_wait();
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
@@ -106,7 +106,7 @@ KERNEL k_distill(const int *bind, Dim rows, int cols, float *kl, const float *st
   sum = block_sum(sum);
   if (threadIdx.x == 0) kl[r] = sum * temp * temp;
 }
-KERNEL k_distill_grad(const int *bind, Dim rows, int cols, float *dx, const float *student, const float *teacher, const float *dkl, float temperature) {
+KERNEL k_distill_grad(STAMP, const int *bind, Dim rows, int cols, float *dx, const float *student, const float *teacher, const float *dkl, float temperature) {
   grid_wait();
   int r = blockIdx.x;
   if (r >= size(rows, bind)) return;
@@ -125,7 +125,7 @@ __device__ __forceinline__ bool counts(const int *partner, const int *same, int 
 }
 
 // A block per row that asks; its warps take the other rows in turns.
-KERNEL k_infonce(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *x, const int *partner, const int *same, float scale) {
+KERNEL k_infonce(STAMP, const int *bind, Dim rows, int cols, float *nll, float *lse, const float *x, const int *partner, const int *same, float scale) {
   __shared__ double tops[8], sums[8], rights[8];
   grid_wait();
   int q = blockIdx.x, n = size(rows, bind), warp = threadIdx.x / 32;
@@ -152,7 +152,7 @@ KERNEL k_infonce(const int *bind, Dim rows, int cols, float *nll, float *lse, co
 
 // A block per row of dx: eight products at a time, whose rows are then added in
 // order.
-KERNEL k_infonce_grad(const int *bind, Dim rows, int cols, float *dx, const float *x, const float *lse, const int *partner, const int *same, const float *d, float scale) {
+KERNEL k_infonce_grad(STAMP, const int *bind, Dim rows, int cols, float *dx, const float *x, const float *lse, const int *partner, const int *same, const float *d, float scale) {
   __shared__ double slopes[8];
   grid_wait();
   int i = blockIdx.x, n = size(rows, bind), warp = threadIdx.x / 32;

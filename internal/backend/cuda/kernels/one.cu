@@ -115,14 +115,15 @@ template <int TYPE> __device__ __forceinline__ Pair pair_at(const One &p, int i)
 
 __device__ __noinline__ float act_one(int kind, float x) { return act(kind, x); }
 
-// What becomes of two sums, by one thread; sn and cs are of the angle by which they
-// rotate.
-__device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, float v, float sn, float cs) {
+// What becomes of two sums of a row of x, by one thread; sn and cs are of the angle by
+// which they rotate.
+__device__ __forceinline__ void end_pair(const One &p, const Pair &a, int row, float u, float v, float sn, float cs) {
   int r0 = a.r[0], r1 = a.r[1], n = p.n[a.part];
+  u64 to = (u64)row * n;
   if (p.glu) {
     if (p.bias[0]) u += p.bias[0][r0];
     if (p.bias[1]) v += p.bias[1][r0];
-    p.y[0][r0] = act_one(p.act, u) * v;
+    p.y[0][to + r0] = act_one(p.act, u) * v;
     return;
   }
   if (const float *bias = p.bias[a.part]) u += bias[r0], v += bias[r1];
@@ -132,18 +133,18 @@ __device__ __forceinline__ void end_pair(const One &p, const Pair &a, float u, f
     u = x * cs - v * sn, v = v * cs + x * sn;
   }
   if (r0 == r1) v = u;
-  if (p.y[a.part]) p.y[a.part][r0] = u, p.y[a.part][r1] = v;
+  if (p.y[a.part]) p.y[a.part][to + r0] = u, p.y[a.part][to + r1] = v;
   if (u8 *cache = p.cache[a.part]) {
-    u64 row = (u64)p.slots[0] * n;
-    if (p.kv == F32) ((float *)cache)[row + r0] = u, ((float *)cache)[row + r1] = v;
-    else ((u16 *)cache)[row + r0] = float_to_half(u), ((u16 *)cache)[row + r1] = float_to_half(v);
+    to = (u64)p.slots[row] * n;
+    if (p.kv == F32) ((float *)cache)[to + r0] = u, ((float *)cache)[to + r1] = v;
+    else ((u16 *)cache)[to + r0] = float_to_half(u), ((u16 *)cache)[to + r1] = float_to_half(v);
   }
 }
 
 // x + add, normed where there is a norm, handed to put by fours of k, a multiple of 4;
 // at most 8192 where there is a norm. Weights are asked for before the kernels before
 // this one have ended; all loads are under way before the first store.
-template <int THREADS, class PUT> __device__ __forceinline__ void normed(const One &p, PUT put) {
+template <int THREADS, class PUT> __device__ __forceinline__ void normed(STAMP, const One &p, PUT put) {
   constexpr int PER = 2048 / THREADS;
 #pragma unroll 1
   for (int base = 4 * threadIdx.x; base < p.k || base < 4 * THREADS; base += 8192) {
@@ -158,15 +159,19 @@ template <int THREADS, class PUT> __device__ __forceinline__ void normed(const O
 #pragma unroll
     for (int e = 0; e < PER; e++) {
       int i = base + 4 * THREADS * e;
-      v[e] = {0, 0, 0, 0};
-      if (i >= p.k) break;
-      v[e] = *(const float4 *)(p.x + i);
-      if (p.add) {
+      v[e] = i < p.k ? *(const float4 *)(p.x + i) : float4{0, 0, 0, 0};
+    }
+    if (p.add)
+#pragma unroll
+      for (int e = 0; e < PER; e++) {
+        int i = base + 4 * THREADS * e;
+        if (i >= p.k) break;
         float4 u = *(const float4 *)(p.add + i);
         v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
       }
-      mean += v[e].x + v[e].y + v[e].z + v[e].w;
-    }
+    if (p.norm == 2)
+#pragma unroll
+      for (int e = 0; e < PER; e++) mean += v[e].x + v[e].y + v[e].z + v[e].w;
     mean = p.norm == 2 ? block_sum(mean) / p.k : 0;
     if (p.norm) {
 #pragma unroll
@@ -195,13 +200,13 @@ template <int THREADS, class PUT> __device__ __forceinline__ void normed(const O
 }
 
 // The same into shared memory.
-__device__ __forceinline__ void own_norm(const One &p, float *xs) {
-  normed<256>(p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
+__device__ __forceinline__ void own_norm(STAMP, const One &p, float *xs) {
+  normed<256>(stamp_, p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
   __syncthreads();
 }
 
 // A block of 8 warps takes pairs of rows in turns, each by as many warps as share k.
-template <int TYPE> __device__ __forceinline__ void one(const One &p) {
+template <int TYPE> __device__ __forceinline__ void one(STAMP, const One &p) {
   extern __shared__ __align__(16) float xs[]; // [k], where there is a norm
   __shared__ float sums[8][2];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % p.split, groups = 8 / p.split, pairs = p.glu ? p.n[0] : 0;
@@ -225,7 +230,7 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
   else if (p.early)
     for (u64 o = at * 128; o < row_bytes(TYPE, p.k); o += step * 128)
       for (int r = 0; r < 2; r++) asm volatile("prefetch.global.L2 [%0];" ::"l"(a.w[r] + o));
-  if (p.norm) own_norm(p, xs);
+  if (p.norm) own_norm(stamp_, p, xs);
   else if (p.early) grid_wait();
   const float *xf = p.norm ? xs : p.x;
   const float4 *x = (const float4 *)xf;
@@ -298,13 +303,13 @@ template <int TYPE> __device__ __forceinline__ void one(const One &p) {
     if (lane == 0 && share == 0 && a.live) {
       float sn = 0, cs = 1;
       if (a.turn >= 0) angle(p.turn[a.part], 0, a.turn, sn, cs);
-      end_pair(p, a, acc[0], acc[1], sn, cs);
+      end_pair(p, a, 0, acc[0], acc[1], sn, cs);
     }
   }
 }
 
 #define ONE(name, TYPE) \
-  KERNEL __launch_bounds__(256, 2) k_one_##name(const __grid_constant__ One p) { one<TYPE>(p); }
+  KERNEL __launch_bounds__(256, 2) k_one_##name(STAMP, const __grid_constant__ One p) { one<TYPE>(stamp_, p); }
 ONE(f32, F32)
 ONE(f16, F16)
 ONE(bf16, BF16)
@@ -346,7 +351,7 @@ template <int TYPE> __device__ __forceinline__ uint4 weights8(const u8 *row, int
   return {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
 }
 
-template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &p) {
+template <int TYPE, int TILES> __device__ __forceinline__ void few16(STAMP, const Few &p) {
   __shared__ float sums[16][TILES][16][8];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, tile = blockIdx.x, part = 0;
   u64 stride = row_bytes(TYPE, p.k);
@@ -421,8 +426,8 @@ template <int TYPE, int TILES> __device__ __forceinline__ void few16(const Few &
 }
 
 #define FEW16(name, TYPE)                                                                                     \
-  KERNEL __launch_bounds__(512) k_few16_##name(const __grid_constant__ Few p) { few16<TYPE, 1>(p); }          \
-  KERNEL __launch_bounds__(512) k_few16_glu_##name(const __grid_constant__ Few p) { few16<TYPE, 2>(p); }
+  KERNEL __launch_bounds__(512) k_few16_##name(STAMP, const __grid_constant__ Few p) { few16<TYPE, 1>(stamp_, p); }          \
+  KERNEL __launch_bounds__(512) k_few16_glu_##name(STAMP, const __grid_constant__ Few p) { few16<TYPE, 2>(stamp_, p); }
 FEW16(f32, F32)
 FEW16(f16, F16)
 FEW16(bf16, BF16)
@@ -433,7 +438,7 @@ FEW16(q4_k, Q4_K)
 FEW16(q6_k, Q6_K)
 
 // A matrix of any type as bf16, 8 values of a row per thread.
-KERNEL k_decode_bf16(u16 *out, const u8 *w, int type, u64 rows, int cols) {
+KERNEL k_decode_bf16(STAMP, u16 *out, const u8 *w, int type, u64 rows, int cols) {
   grid_wait();
   u64 stride = row_bytes(type, cols), parts = cols / 8;
   for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < rows * parts; i += (u64)gridDim.x * blockDim.x) {
@@ -452,19 +457,4 @@ KERNEL k_decode_bf16(u16 *out, const u8 *w, int type, u64 rows, int cols) {
     }
     ((uint4 *)out)[i] = {bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]), bf16_pair(v[4], v[5]), bf16_pair(v[6], v[7])};
   }
-}
-
-// out[cols,to] = x[rows,cols]^T as bf16; columns of out from rows on are 0. Blocks
-// of 64 rows x 32 columns; to is a multiple of 64.
-KERNEL k_turn_bf16(const int *bind, Dim drows, int cols, u16 *out, In x, int to) {
-  __shared__ float tile[64][33];
-  int rows = size(drows, bind), r0 = blockIdx.x * 64, c0 = blockIdx.y * 32, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  grid_wait();
-  if (r0 >= (rows + 63) / 64 * 64) return;
-#pragma unroll
-  for (int i = warp; i < 64; i += 8) tile[i][lane] = r0 + i < rows && c0 + lane < cols ? get(x, (u64)(r0 + i) * cols + c0 + lane) : 0;
-  __syncthreads();
-#pragma unroll
-  for (int i = warp; i < 32; i += 8)
-    if (c0 + i < cols) ((u32 *)(out + (u64)(c0 + i) * to + r0))[lane] = bf16_pair(tile[2 * lane][i], tile[2 * lane + 1][i]);
 }

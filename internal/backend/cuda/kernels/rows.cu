@@ -19,7 +19,7 @@ __device__ __forceinline__ void norm_stats(const float *x, int n, int rms, float
 
 #define EACH_CHUNK(c) for (u64 c = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = (u64)size(rows, bind) * cols / chunk; c < n_; c += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_norm(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
+KERNEL k_norm(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset) {
   grid_wait();
   int lane = threadIdx.x % 32;
   EACH_CHUNK(c) {
@@ -54,7 +54,7 @@ struct Before {
 // times 4 each. add, if there is one, is added to x, or to its norm; sum is where the sum is
 // written, or 0.
 template <int W, int E>
-__device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, const Before &b) {
+__device__ __forceinline__ void norm_held(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, const Before &b) {
   u64 o = (blockIdx.x * (u64)(blockDim.x / W) + threadIdx.x / W) * chunk;
   bool mine = o < (u64)size(rows, bind) * cols;
   grid_wait();
@@ -124,107 +124,14 @@ __device__ __forceinline__ void norm_held(const int *bind, Dim rows, int cols, O
   }
 }
 
-KERNEL __launch_bounds__(128) k_norm_warp(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
-  norm_held<32, 4>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+KERNEL __launch_bounds__(128) k_norm_warp(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 4>(stamp_, bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
-KERNEL __launch_bounds__(128) k_norm_warp_long(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
-  norm_held<32, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
+KERNEL __launch_bounds__(128) k_norm_warp_long(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<32, 8>(stamp_, bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
-KERNEL __launch_bounds__(256) k_norm_block(const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
-  norm_held<256, 8>(bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
-}
-
-KERNEL k_norm_dx(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x, const float *w, int width, int chunk, int rms, float eps, float offset) {
-  grid_wait();
-  int lane = threadIdx.x % 32;
-  EACH_CHUNK(c) {
-    u64 o = c * chunk;
-    float mean, rstd;
-    norm_stats(x + o, chunk, rms, eps, mean, rstd);
-    int at = o % width;
-    float sum = 0, dot = 0;
-    for (int i = lane; i < chunk; i += 32) {
-      float g = dy[o + i] * (w[at + i] + offset);
-      sum += g;
-      dot += g * (x[o + i] - mean) * rstd;
-    }
-    sum = rms ? 0 : warp_sum(sum) / chunk;
-    dot = warp_sum(dot) / chunk;
-    __syncwarp();
-    for (int i = lane; i < chunk; i += 32) {
-      float g = dy[o + i] * (w[at + i] + offset);
-      dx[o + i] = rstd * (g - sum - (x[o + i] - mean) * rstd * dot);
-    }
-  }
-}
-
-KERNEL k_norm_stats(const int *bind, Dim rows, int cols, float *stats, const float *x, int chunk, int rms, float eps) {
-  grid_wait();
-  EACH_CHUNK(c) {
-    float mean, rstd;
-    norm_stats(x + c * chunk, chunk, rms, eps, mean, rstd);
-    if (threadIdx.x % 32 == 0) {
-      stats[2 * c] = mean;
-      stats[2 * c + 1] = rstd;
-    }
-  }
-}
-
-// Sums over rows come in two steps: blocks of 8 warps sum 32 columns of a slice of
-// rows, one slice per blockIdx.y, and k_add_slices adds slices in order.
-__device__ __forceinline__ void slice(int n, int &from, int &to) {
-  int per = (n + gridDim.y - 1) / gridDim.y;
-  from = min(n, per * (int)blockIdx.y), to = min(n, from + per);
-}
-
-// slices are [blockIdx.y][2][width]: of dw, then of db.
-KERNEL k_norm_dw(const int *bind, Dim rows, int cols, float *slices, const float *dy, const float *x, const float *stats, int width, int chunk) {
-  grid_wait();
-  __shared__ float sw[8][32], sb[8][32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.x * 32 + lane, from, to;
-  slice((u64)size(rows, bind) * cols / width, from, to);
-  float w = 0, b = 0;
-  if (i < width)
-#pragma unroll 4
-    for (int r = from + warp; r < to; r += 8) {
-      u64 o = (u64)r * width + i, k = 2 * (o / chunk);
-      float g = dy[o];
-      w += g * (x[o] - stats[k]) * stats[k + 1];
-      b += g;
-    }
-  sw[warp][lane] = w;
-  sb[warp][lane] = b;
-  __syncthreads();
-  if (warp || i >= width) return;
-  for (int k = 1; k < 8; k++) w += sw[k][lane], b += sb[k][lane];
-  slices[(u64)blockIdx.y * 2 * width + i] = w;
-  slices[((u64)blockIdx.y * 2 + 1) * width + i] = b;
-}
-
-KERNEL k_col_sum(const int *bind, Dim rows, int cols, float *slices, const float *x) {
-  grid_wait();
-  __shared__ float part[8][32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = blockIdx.x * 32 + lane, from, to;
-  slice(size(rows, bind), from, to);
-  float sum = 0;
-  if (c < cols)
-#pragma unroll 4
-    for (int r = from + warp; r < to; r += 8) sum += x[(u64)r * cols + c];
-  part[warp][lane] = sum;
-  __syncthreads();
-  if (warp || c >= cols) return;
-  for (int k = 1; k < 8; k++) sum += part[k][lane];
-  slices[(u64)blockIdx.y * cols + c] = sum;
-}
-
-// y[width] of n slices that are stride values apart.
-KERNEL k_add_slices(float *y, const float *slices, int n, int stride, int width) {
-  grid_wait();
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= width) return;
-  float sum = 0;
-  for (int k = 0; k < n; k++) sum += slices[(u64)k * stride + i];
-  y[i] = sum;
+KERNEL __launch_bounds__(256) k_norm_block(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, Before b) {
+  norm_held<256, 8>(stamp_, bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
 
 // Pools, as package graph numbers them.
@@ -237,7 +144,7 @@ __device__ __forceinline__ void pool_span(int kind, int &lo, int &hi) {
 }
 
 // One block per sequence; kind is the one of the columns from out on.
-KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, const int *start, int kind, int width, int out) {
+KERNEL k_pool(STAMP, const int *bind, Dim seqs, int cols, float *y, const float *x, const int *start, int kind, int width, int out) {
   grid_wait();
   int s = blockIdx.x;
   if (s >= size(seqs, bind)) return;
@@ -266,7 +173,7 @@ KERNEL k_pool(const int *bind, Dim seqs, int cols, float *y, const float *x, con
 
 // One block per token: dx is zero where no sequence reads it. kind is the one of the
 // columns of dy from part on; more: what kinds before it gave is kept.
-KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, const float *x, int kind, int width, int part, int more) {
+KERNEL k_pool_grad(STAMP, const int *bind, Dim rows, int cols, float *dx, const float *dy, const int *start, Dim seqs, const float *x, int kind, int width, int part, int more) {
   grid_wait();
   int t = blockIdx.x;
   if (t >= size(rows, bind)) return;
@@ -295,7 +202,7 @@ KERNEL k_pool_grad(const int *bind, Dim rows, int cols, float *dx, const float *
 // One warp per row.
 #define EACH_ROW(r) for (u64 r = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32, n_ = size(rows, bind); r < n_; r += (u64)gridDim.x * blockDim.x / 32)
 
-KERNEL k_l2norm(const int *bind, Dim rows, int cols, float *y, const float *x) {
+KERNEL k_l2norm(STAMP, const int *bind, Dim rows, int cols, float *y, const float *x) {
   grid_wait();
   int lane = threadIdx.x % 32;
   EACH_ROW(r) {
@@ -306,7 +213,7 @@ KERNEL k_l2norm(const int *bind, Dim rows, int cols, float *y, const float *x) {
   }
 }
 
-KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x) {
+KERNEL k_l2norm_grad(STAMP, const int *bind, Dim rows, int cols, float *dx, const float *dy, const float *x) {
   grid_wait();
   int lane = threadIdx.x % 32;
   EACH_ROW(r) {
@@ -323,55 +230,8 @@ KERNEL k_l2norm_grad(const int *bind, Dim rows, int cols, float *dx, const float
   }
 }
 
-// One block per row.
-KERNEL k_cross_entropy(const int *bind, Dim rows, int cols, float *nll, float *lse, const float *logits, const int *targets, const float *smoothing) {
-  grid_wait();
-  int r = blockIdx.x;
-  if (r >= size(rows, bind)) return;
-  const float *x = logits + (u64)r * cols;
-  float top = -INF, sum = 0;
-  for (int i0 = threadIdx.x; i0 < cols; i0 += 8 * blockDim.x) { // the sum is of what is below the top so far
-    float v[8], next = top;
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      int i = i0 + e * blockDim.x;
-      v[e] = i < cols ? x[i] : -INF;
-    }
-#pragma unroll
-    for (int e = 0; e < 8; e++) next = fmaxf(next, v[e]);
-    if (next == -INF) continue;
-    sum *= expf(top - next);
-#pragma unroll
-    for (int e = 0; e < 8; e++) sum += expf(v[e] - next);
-    top = next;
-  }
-  float all = block_max(top);
-  sum = block_sum(top == -INF ? 0 : sum * expf(top - all));
-  top = all;
-  float smooth = smoothing ? *smoothing : 0, mean = 0;
-  if (smooth > 0) {
-    for (int i = threadIdx.x; i < cols; i += blockDim.x) mean += x[i];
-    mean = block_sum(mean) / cols;
-  }
-  if (threadIdx.x) return;
-  float l = top + logf(sum);
-  if (lse) lse[r] = l;
-  if (nll) nll[r] = targets[r] < 0 ? 0 : l - (1 - smooth) * x[targets[r]] - smooth * mean;
-}
-
-KERNEL k_cross_entropy_grad(const int *bind, Dim rows, int cols, float *dx, const float *logits, const float *lse, const int *targets, const float *dnll, const float *smoothing) {
-  grid_wait();
-  int r = blockIdx.x;
-  if (r >= size(rows, bind)) return;
-  int target = targets[r];
-  u64 o = (u64)r * cols;
-  float smooth = smoothing ? *smoothing : 0, all = smooth / cols;
-  for (int i = threadIdx.x; i < cols; i += blockDim.x)
-    dx[o + i] = target < 0 ? 0 : dnll[r] * (expf(logits[o + i] - lse[r]) - all - (i == target ? 1 - smooth : 0));
-}
-
 // One block in all.
-KERNEL k_mean(const int *bind, Dim rows, float *y, const float *x, const int *targets) {
+KERNEL k_mean(STAMP, const int *bind, Dim rows, float *y, const float *x, const int *targets) {
   grid_wait();
   double sum = 0, count = 0;
   for (int r = threadIdx.x; r < size(rows, bind); r += blockDim.x)
@@ -381,7 +241,7 @@ KERNEL k_mean(const int *bind, Dim rows, float *y, const float *x, const int *ta
   if (threadIdx.x == 0) y[0] = sum / (count > 1 ? count : 1);
 }
 
-KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const int *targets) {
+KERNEL k_mean_grad(STAMP, const int *bind, Dim rows, float *dx, const float *d, const int *targets) {
   grid_wait();
   double count = 0;
   int n = size(rows, bind);
@@ -392,7 +252,7 @@ KERNEL k_mean_grad(const int *bind, Dim rows, float *dx, const float *d, const i
 }
 
 // Blocks sum parts of a fixed size; k_sum_parts adds them in order.
-KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const float *g) {
+KERNEL k_sum_squares(STAMP, const int *bind, Dim rows, int cols, float *parts, const float *g) {
   grid_wait();
   u64 n = (u64)size(rows, bind) * cols, lo = blockIdx.x * (u64)8192;
   double sum = 0;
@@ -402,7 +262,7 @@ KERNEL k_sum_squares(const int *bind, Dim rows, int cols, float *parts, const fl
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-KERNEL k_sum_parts(float *y, const float *parts, int n) {
+KERNEL k_sum_parts(STAMP, float *y, const float *parts, int n) {
   grid_wait();
   double sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += parts[i];
@@ -411,7 +271,7 @@ KERNEL k_sum_parts(float *y, const float *parts, int n) {
 }
 
 // parts are the addresses of n sums.
-KERNEL k_global_norm(float *y, const u64 *parts, int n) {
+KERNEL k_global_norm(STAMP, float *y, const u64 *parts, int n) {
   grid_wait();
   double sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += *(const float *)parts[i];
@@ -426,25 +286,44 @@ enum { LR, BETA1, BETA2, EPS, DECAY, CORR1, CORR2, CLIP, LIMIT };
 __device__ __forceinline__ bool within(const float *h, const float *norm) { return !(h[LIMIT] > 0) || norm[0] <= h[LIMIT]; }
 __device__ __forceinline__ float clip_factor(const float *h, const float *norm) { return h[CLIP] > 0 ? fminf(1, h[CLIP] / (norm[0] + 1e-6f)) : 1; }
 
-KERNEL k_adamw(const int *bind, Dim rows, int cols, float *w, float *m, float *v, const float *g, const float *norm, const float *h, int decay) {
+// half is the same matrix in bf16, or 0.
+KERNEL k_adamw(STAMP, const int *bind, Dim rows, int cols, float *w, u16 *half, float *m, float *v, const float *g, const float *norm, const float *h, int decay) {
   grid_wait();
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), keep = decay ? 1 - h[LR] * h[DECAY] : 1, step = h[LR] / h[CORR1], root = sqrtf(h[CORR2]);
-  EACH(i) {
-    float gc = g[i] * clip, mi = h[BETA1] * m[i] + (1 - h[BETA1]) * gc, vi = h[BETA2] * v[i] + (1 - h[BETA2]) * gc * gc;
-    w[i] = keep * w[i] - step * mi / (sqrtf(vi) / root + h[EPS]);
-    m[i] = mi;
-    v[i] = vi;
+  float b1 = h[BETA1], b2 = h[BETA2], eps = h[EPS];
+  auto update = [&](float &w, float &m, float &v, float g) {
+    g *= clip;
+    m = b1 * m + (1 - b1) * g;
+    v = b2 * v + (1 - b2) * g * g;
+    w = keep * w - step * m / (sqrtf(v) / root + eps);
+  };
+  u64 n = (u64)size(rows, bind) * cols, first = blockIdx.x * (u64)blockDim.x + threadIdx.x, all = (u64)gridDim.x * blockDim.x;
+  for (u64 i = first; i < n / 4; i += all) {
+    float4 a = ((float4 *)w)[i], b = ((float4 *)m)[i], c = ((float4 *)v)[i], d = ((const float4 *)g)[i];
+    update(a.x, b.x, c.x, d.x);
+    update(a.y, b.y, c.y, d.y);
+    update(a.z, b.z, c.z, d.z);
+    update(a.w, b.w, c.w, d.w);
+    ((float4 *)w)[i] = a;
+    ((float4 *)m)[i] = b;
+    ((float4 *)v)[i] = c;
+    if (half) ((uint2 *)half)[i] = {bf16_pair(a.x, a.y), bf16_pair(a.z, a.w)};
+  }
+  for (u64 i = n / 4 * 4 + first; i < n; i += all) {
+    update(w[i], m[i], v[i], g[i]);
+    if (half) half[i] = float_to_bf16(w[i]);
   }
 }
 
-KERNEL k_sgd(const int *bind, Dim rows, int cols, float *w, float *m, const float *g, const float *norm, const float *h, int decay, int nesterov) {
+KERNEL k_sgd(STAMP, const int *bind, Dim rows, int cols, float *w, u16 *half, float *m, const float *g, const float *norm, const float *h, int decay, int nesterov) {
   grid_wait();
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), momentum = h[BETA1], add = decay ? h[DECAY] : 0;
   EACH(i) {
     float d = g[i] * clip + add * w[i], mi = momentum * m[i] + d;
     w[i] -= h[LR] * (nesterov ? d + momentum * mi : mi);
+    if (half) half[i] = float_to_bf16(w[i]);
     m[i] = mi;
   }
 }

@@ -17,7 +17,7 @@ struct Best {
 };
 
 // Parts of a row: a block each.
-KERNEL k_sample_best(const int *bind, Dim rows, int n, Best *best, const float *logits) {
+KERNEL k_sample_best(STAMP, const int *bind, Dim rows, int n, Best *best, const float *logits) {
   __shared__ u64 keys[32];
   __shared__ int bads[32];
   int r = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -197,7 +197,7 @@ __device__ __forceinline__ int by_id(const Draw &d, double inverse, u64 u) {
 enum { TEMPERATURE, TOP_K, TOP_P, MIN_P, HOW };
 
 // A block per row.
-KERNEL __launch_bounds__(1024) k_sample(const int *bind, Dim rows, int n, int *ids, const Best *best, int parts, const float *logits, const float *how, const u32 *random) {
+KERNEL __launch_bounds__(1024) k_sample(STAMP, const int *bind, Dim rows, int n, int *ids, const Best *best, int parts, const float *logits, const float *how, const u32 *random) {
   int r = blockIdx.x;
   grid_wait();
   if (r >= size(rows, bind)) return;
@@ -254,13 +254,13 @@ KERNEL __launch_bounds__(1024) k_sample(const int *bind, Dim rows, int n, int *i
 
 // Tokens below 0 are ids that the run before drew and that never left the card: -1-i
 // is its row i. Where it could draw none the token is 0; the host ends that text.
-KERNEL k_resume(const int *bind, Dim rows, int *y, const int *tokens, const int *last) {
+KERNEL k_resume(STAMP, const int *bind, Dim rows, int *y, const int *tokens, const int *last) {
   grid_wait();
   for (int i = blockIdx.x * blockDim.x + threadIdx.x, n = size(rows, bind); i < n; i += gridDim.x * blockDim.x) y[i] = tokens[i] < 0 ? max(last[-1 - tokens[i]], 0) : tokens[i];
 }
 
 // Keeps the ids of a run for the next.
-KERNEL k_keep(const int *bind, Dim rows, int *last, const int *ids) {
+KERNEL k_keep(STAMP, const int *bind, Dim rows, int *last, const int *ids) {
   grid_wait();
   for (int i = blockIdx.x * blockDim.x + threadIdx.x, n = size(rows, bind); i < n; i += gridDim.x * blockDim.x) last[i] = ids[i];
 }

@@ -27,7 +27,7 @@ __device__ __forceinline__ void wgmma(float (&d)[16], u64 a, u64 b) {
 
 // At most 16 steps of 64 of k per block, which takes tiles of rows in turns: the next
 // tile is on its way while it ends one.
-__device__ __forceinline__ void wide(const Wide &p) {
+__device__ __forceinline__ void wide(STAMP, const Wide &p) {
   extern __shared__ __align__(1024) u8 ring[];
   __shared__ __align__(8) u64 bars[16];
   __shared__ float sums[2][16][68]; // [turn][row of x][row of weights]
@@ -134,7 +134,7 @@ __device__ __forceinline__ void wide(const Wide &p) {
   }
   if (splits > 1) asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); // others read this block's sums
 }
-KERNEL __launch_bounds__(128) k_wide(const __grid_constant__ Wide p) { wide(p); }
+KERNEL __launch_bounds__(128) k_wide(STAMP, const __grid_constant__ Wide p) { wide(stamp_, p); }
 #else
-KERNEL k_wide(const __grid_constant__ Wide p) {}
+KERNEL k_wide(STAMP, const __grid_constant__ Wide p) {}
 #endif

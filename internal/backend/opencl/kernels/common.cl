@@ -62,6 +62,12 @@ typedef struct {
 
 int size(Dim d, G const int *bind) { return d.sym ? d.mul * bind[d.sym - 1] + d.add : d.add; }
 
+// Every element of rows x cols, in a stride of the grid.
+#define BIND PTR(const int, bind), Dim rows, int cols
+#define EACH(i) for (u64 i = get_global_id(0), n_ = (u64)size(rows, bind) * cols; i < n_; i += get_global_size(0))
+
+#define MOST 256 // lanes of a group that computes rows
+
 // The sequence that row t belongs to.
 int sequence_of(G const int *start, int seqs, int t) {
   int lo = 0, hi = seqs;

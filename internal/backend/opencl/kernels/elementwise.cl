@@ -1,9 +1,5 @@
 // Functions of each element, and rows that move.
 
-// Every element of rows x cols, in a stride of the grid.
-#define BIND PTR(const int, bind), Dim rows, int cols
-#define EACH(i) for (u64 i = get_global_id(0), n_ = (u64)size(rows, bind) * cols; i < n_; i += get_global_size(0))
-
 KERNEL k_add(SLABS, BIND, PTR(float, z), PTR(const float, x), PTR(const float, y)) {
   AT(const int, bind); AT(float, z); AT(const float, x); AT(const float, y);
   EACH(i) z[i] = x[i] + y[i];

@@ -54,11 +54,10 @@ typedef float8 Sum;
 
 #define OF(part, name) (part == 0 ? name##0 : part == 1 ? name##1 : name##2)
 
-// One is what k_one takes, in one argument: each costs the host time per launch. x[k],
-// add[k]: x + add is normed, add may be absent; sum[k] is x + add, where somebody reads
-// it. nw and nb are the norm's. w are matrices [n,k], y results [n], absent where they
-// go into a cache. norm is 0: none, 1: RMS, 2: layer. kv is the type of the caches, F32
-// or F16. team is the number of lanes per pair.
+// One is what k_one takes, in one argument: each costs the host time per launch. The
+// first line and norm are as norm_row takes them: x[k], add[adds,k], sum[k]. w are matrices
+// [n,k], y results [n], absent where they go into a cache. kv is the type of the caches,
+// F32 or F16. team is the number of lanes per pair.
 typedef struct {
   PTR(const float, x); PTR(const float, add); PTR(float, sum); PTR(const float, nw); PTR(const float, nb);
   PTR(const u8, w0); PTR(const u8, w1); PTR(const u8, w2); PTR(float, y0); PTR(float, y1); PTR(float, y2);
@@ -68,7 +67,7 @@ typedef struct {
   Turn t0, t1, t2;
   int n0, n1, n2, k, glu, kind, norm;
   float eps, offset;
-  int kv, team;
+  int kv, team, adds;
 } One;
 #define FROM(type, name) u64 name##_place = o.name##_place; AT(type, name)
 
@@ -98,37 +97,12 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
   G const u8 *a = OF(p.part, w) + p.r0 * stride, *b = (glu ? w1 : OF(p.part, w)) + p.r1 * stride;
   Part wa, wb;
   if (at < parts) wa = PART_AT(a, at), wb = PART_AT(b, at);
-  // So are the operands of what comes last, and the weights of the norm.
+  // So are the operands of what comes last.
   Pair mine = pair_at(min(first + lane % teams, pairs - 1), n0, n1, n2, glu, rotates, t0, t1, t2);
   float2 turn = (float2)(0);
   if (mine.turn >= 0 && lane < teams) turn = angle(OF(mine.part, t), OF(mine.part, freqs), OF(mine.part, pos), OF(mine.part, length), 0, mine.turn);
   u64 slot = slots ? slots[0] : 0;
-  float4 nws = norm && 4 * lane < k ? *(G const float4 *)(nw + 4 * lane) : (float4)(0);
-  if (norm) {
-    float mean = 0, sq = 0;
-    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
-      float4 v = *(G const float4 *)(x + i);
-      if (add) v += *(G const float4 *)(add + i);
-      if (sum && GROUP == 0) *(G float4 *)(sum + i) = v;
-      *(L float4 *)(xs + i) = v;
-      mean += v.x + v.y + (v.z + v.w);
-      sq += dot(v, v);
-    }
-    if (norm == 2) {
-      mean = group_sum(mean, part) / k, sq = 0;
-      for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
-        float4 v = *(L float4 *)(xs + i) - mean;
-        sq += dot(v, v);
-      }
-    } else mean = 0;
-    float scale = 1 / sqrt(group_sum(sq, part) / k + eps);
-    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
-      float4 v = (*(L float4 *)(xs + i) - mean) * scale * ((i == 4 * lane ? nws : *(G const float4 *)(nw + i)) + offset);
-      *(L float4 *)(xs + i) = nb ? v + *(G const float4 *)(nb + i) : v;
-    }
-  } else
-    for (int i = lane; i < k; i += ONE_LANES) xs[i] = x[i];
-  barrier(CLK_LOCAL_MEM_FENCE);
+  norm_row(xs, part, ONE_LANES, x, add, o.adds, sum, nw, nb, k, norm, eps, offset);
 #ifdef CODES
   for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) put_codes(codes, xs, i);
   barrier(CLK_LOCAL_MEM_FENCE);

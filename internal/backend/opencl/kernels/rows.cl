@@ -1,8 +1,6 @@
 // Functions of whole rows: norms, pools, losses. One group per row or chunk of it;
 // all lanes of a group make the same rounds, so that barriers meet.
 
-#define MOST 256 // lanes of a group
-
 // Mean and reciprocal deviation of a chunk.
 float2 norm_stats(G const float *x, int n, int rms, float eps, L float *part) {
   float sum = 0, sq = 0, mean = 0;

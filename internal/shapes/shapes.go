@@ -1,4 +1,8 @@
-package main
+// Package shapes makes models with random weights in the shapes of known ones, for
+// measurements on machines without their files.
+//
+// Only programs that measure import it. Errors are those of writing files.
+package shapes
 
 import (
 	"encoding/json"
@@ -11,20 +15,28 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// shape is a model that is made with random weights, for machines without models.
-type shape struct {
+// Shape is the sizes of a model, of Llama's architecture or of BERT's.
+type Shape struct {
 	dim, ffn, layers, heads, kv, vocab int
-	dtype                              tensor.DType
+	dtype                              tensor.DType // of weights in a folder
 	llama                              bool
 }
 
-var shapes = map[string]shape{
-	"minilm":  {dim: 384, ffn: 1536, layers: 6, heads: 12, kv: 12, vocab: 30522, dtype: tensor.F32},
-	"smollm2": {dim: 576, ffn: 1536, layers: 30, heads: 9, kv: 3, vocab: 49152, dtype: tensor.BF16, llama: true},
+// deviation of random weights: so small that answers stay finite.
+const deviation = 0.02
+
+// Known are shapes by name.
+var Known = map[string]Shape{
+	"minilm":   {dim: 384, ffn: 1536, layers: 6, heads: 12, kv: 12, vocab: 30522, dtype: tensor.F32},
+	"smollm2":  {dim: 576, ffn: 1536, layers: 30, heads: 9, kv: 3, vocab: 49152, dtype: tensor.BF16, llama: true},
+	"llama-1b": {dim: 2048, ffn: 8192, layers: 16, heads: 32, kv: 8, vocab: 128256, dtype: tensor.BF16, llama: true},
 }
 
+// Vocab is the number of tokens.
+func (s Shape) Vocab() int { return s.vocab }
+
 // config is what config.json says of the shape.
-func (s shape) config() map[string]any {
+func (s Shape) config() map[string]any {
 	c := map[string]any{"model_type": "bert", "architectures": []string{"BertModel"}, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0}
 	if s.llama {
 		c = map[string]any{"model_type": "llama", "architectures": []string{"LlamaForCausalLM"}, "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 8192,
@@ -37,7 +49,7 @@ func (s shape) config() map[string]any {
 }
 
 // tensors calls f with every tensor of the model.
-func (s shape) tensors(f func(name string, dims ...int) error) error {
+func (s Shape) tensors(f func(name string, dims ...int) error) error {
 	linear := func(name string, out, in int) error {
 		if err := f(name+".weight", out, in); err != nil || s.llama {
 			return err
@@ -87,9 +99,9 @@ func (s shape) tensors(f func(name string, dims ...int) error) error {
 	return nil
 }
 
-// write makes the model in a folder. Weights are small, so that answers stay finite;
+// WriteDir makes a Hugging Face directory without a tokenizer. Weights are small, so that answers stay finite;
 // those of norms are 1.
-func (s shape) write(folder string) error {
+func (s Shape) WriteDir(folder string) error {
 	config, err := json.Marshal(s.config())
 	if err != nil {
 		return err
@@ -106,7 +118,7 @@ func (s shape) write(folder string) error {
 		}
 		values := make([]float32, n)
 		for i := range values {
-			if values[i] = float32(r.NormFloat64()) * 0.02; len(dims) == 1 && filepath.Ext(name) == ".weight" {
+			if values[i] = float32(r.NormFloat64()) * deviation; len(dims) == 1 && filepath.Ext(name) == ".weight" {
 				values[i] = 1
 			}
 		}
@@ -130,8 +142,8 @@ func (s shape) write(folder string) error {
 	return out.Close()
 }
 
-// flops are those of embedding a token of a text of some tokens.
-func (s shape) flops(tokens int) float64 {
+// FLOPs are those of embedding one token of a text of some tokens.
+func (s Shape) FLOPs(tokens int) float64 {
 	d, f := float64(s.dim), float64(s.ffn)
 	return float64(s.layers) * (8*d*d + 4*d*f + 4*d*float64(tokens))
 }

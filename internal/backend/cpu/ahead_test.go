@@ -1,0 +1,57 @@
+package cpu
+
+import (
+	"testing"
+
+	"hotpath/internal/kernel/codes"
+	"hotpath/internal/kernel/gemm"
+	"hotpath/internal/tensor"
+)
+
+// TestWorkersPrefetchTheirNextWeights: what a waiting worker asks for is where the
+// first columns of its own share lie, and no more than it can get meanwhile.
+func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
+	const n, k, workers = 4096, 512, 2
+	data := make([]byte, codes.Bytes(tensor.Q4_0, n, k))
+	w, err := gemm.NewPanels(data, tensor.Q4_0, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(part []byte) int { return len(data) - len(part) } // from the beginning
+	l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
+	e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}}
+	f := &flight{exec: e, cuts: make([]cut, 2)}
+	shares, queues := e.cut(l, tensor.Bind{})
+	for i := range f.cuts {
+		f.cuts[i] = cut{int32(shares), int32(queues), 0}
+	}
+	if queues != workers {
+		t.Fatalf("%d queues", queues)
+	}
+	for lane := range workers {
+		first := shares * lane / queues
+		_, _, c0, _ := l.x.cut(l.at(1).split()).part(1, n, first, shares)
+		whole := l.ahead(tensor.Bind{}, first, shares)
+		if want := c0 / codes.Rows * codes.PanelBytes(tensor.Q4_0, k); at(whole) != want {
+			t.Errorf("worker %d: byte %d, expected %d", lane, at(whole), want)
+		}
+		next := f.ahead(lane, 1)
+		if len(next) != aheadBytes || &next[0] != &whole[0] {
+			t.Errorf("worker %d: %d bytes of its share, expected %d", lane, len(next), aheadBytes)
+		}
+		steps := 0
+		for ; len(next) > 0; steps++ {
+			next = fetchSome(next)
+		}
+		if steps != aheadBytes/aheadEach {
+			t.Errorf("worker %d: %d steps", lane, steps)
+		}
+	}
+	if f.ahead(0, 0) != nil || f.ahead(workers, 1) != nil || f.ahead(0, 2) != nil {
+		t.Error("something is prefetched for a step without a stream, a worker without a share, or the end of the run")
+	}
+	w.InPanels = false
+	if l.ahead(tensor.Bind{}, 0, shares) != nil {
+		t.Error("rows of the file are no stream")
+	}
+}

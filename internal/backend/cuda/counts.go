@@ -1,0 +1,18 @@
+package cuda
+
+import (
+	"hotpath/internal/backend/device"
+	"hotpath/internal/plan"
+)
+
+// Allocations is how often the driver was asked for memory of the card.
+func (b *Backend) Allocations() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.memory.allocations
+}
+
+// MemoryCounts is what the pool of the card's memory has.
+func (b *Backend) MemoryCounts() plan.MemoryCounts {
+	return device.Counts(b.Allocations(), b.pool.Held(), b.pool)
+}

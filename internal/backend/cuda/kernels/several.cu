@@ -1,0 +1,198 @@
+// Products of 2 to 8 rows with matrices in bf16 on sm_90a, with what comes before and
+// after them in a decoder, as a single row has it in one.cu: a residual sum and its RMS norm,
+// rotation and the way into the cache. A block has 8 warps. It takes units of 8 pairs
+// of rows of weights, which come by asynchronous copies, several ahead: the first ones
+// are asked for before the kernel before this one has ended, and two kernels fit on a
+// multiprocessor. A warp multiplies the same part of k of every unit that it takes, so
+// its part of x stays in registers: each value as the sum of two in bf16, which are two
+// rows of the left operand of mma.sync. Lanes hold 8 neighbours of k of both operands:
+// the order of k within a product does not matter as long as it is the same. Blocks of
+// a cluster share k and add their sums in order.
+
+struct Several {
+  One one;
+  const int *bind;
+  Dim rows;
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+constexpr int SEVERAL_WARPS = 8, SEVERAL_STAGES = 5, SEVERAL_STAGE = 16 * 128; // 64 values of 16 rows of weights
+
+__device__ __forceinline__ void add_product(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// A value in the shared memory of a block of the cluster.
+__device__ __forceinline__ float of_rank(const float *p, int rank) {
+  float f;
+  u32 at;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(smem_at(p)), "r"(rank));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(f) : "r"(at) : "memory");
+  return f;
+}
+
+// Up to 8 rows of x. A warp holds TURNS parts of 64 values of k. Sums of UNITS units
+// per group of warps are put together at a time. The host knows the layout of shared
+// memory too (several.go).
+__device__ __forceinline__ void several(STAMP, const Several &all) {
+  constexpr int THREADS = 32 * SEVERAL_WARPS, TURNS = 4, UNITS = 2, SUM = 128;
+  extern __shared__ __align__(128) u8 ring[]; // [warps][STAGES][16][128], sums [2][UNITS * groups][split][8][2][8], gains [k of the block], addresses [rows]
+  __shared__ float squares[SEVERAL_WARPS][8];
+  const One &p = all.one;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = SEVERAL_WARPS / p.split, group = warp / p.split, share = warp % p.split;
+  int splits = gridDim.y, rank = blockIdx.y, m = size(all.rows, all.bind), pairs = p.glu ? p.n[0] : 0;
+  for (int i = 0; i < p.parts && !p.glu; i++) pairs += (p.n[i] + 1) / 2;
+  int units = (pairs + 7) / 8, first = (u64)units * blockIdx.x / gridDim.x, mine = (int)((u64)units * (blockIdx.x + 1) / gridDim.x) - first;
+  // Parts of 64 values of k: those of the block, and of them those of the warp.
+  int kt = (p.k + 63) / 64, from = kt * rank / splits, parts = kt * (rank + 1) / splits - from;
+  int begin = from + parts * share / p.split, turns = from + parts * (share + 1) / p.split - begin;
+  float *sums = (float *)(ring + SEVERAL_WARPS * SEVERAL_STAGES * SEVERAL_STAGE), *gains = sums + 2 * UNITS * SEVERAL_WARPS * SUM;
+  u64 *rows = (u64 *)(gains + (p.norm ? (kt + splits - 1) / splits * 64 : 0));
+
+#pragma unroll 1
+  for (int i = threadIdx.x; i < 8 * mine; i += THREADS) {
+    Pair a = pair_at<BF16>(p, 8 * first + i);
+    rows[2 * i] = (u64)a.w[0], rows[2 * i + 1] = (u64)a.w[1];
+  }
+  __syncthreads();
+  int unit = group, turn = 0, to = 0; // what is asked for next
+  u32 stages = smem_at(ring) + warp * SEVERAL_STAGES * SEVERAL_STAGE;
+  auto fetch = [&]() {
+    if (unit < mine && turns > 0) {
+      int at = (begin + turn) * 64 + lane % 8 * 8, bytes = at < p.k ? 16 : 0; // the rest reads as 0
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        int r = lane / 8 + 4 * j; // the first rows of 8 pairs, then the second
+        u64 w = rows[2 * (8 * unit + r % 8) + r / 8] + (bytes ? 2 * at : 0);
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(stages + to * SEVERAL_STAGE + r * 128 + ((lane % 8 ^ (r & 1) * 4) << 4)), "l"(w), "r"(bytes) : "memory");
+      }
+      if (++turn == turns) turn = 0, unit += groups;
+    }
+    to = to + 1 == SEVERAL_STAGES ? 0 : to + 1;
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  if (!p.early) grid_wait();
+#pragma unroll 1
+  for (int s = 0; s + 1 < SEVERAL_STAGES; s++) fetch();
+  if (p.norm)
+    for (int i = threadIdx.x; i < 64 * parts; i += THREADS) gains[i] = from * 64 + i < p.k ? p.nw[from * 64 + i] + p.offset : 0;
+  // What the thread ends first.
+  int each = 8 * m, i0 = rank * THREADS + threadIdx.x;
+  Pair end = pair_at<BF16>(p, 8 * first + (m ? i0 / each * 8 : 0) + i0 % 8);
+  float sn = 0, cs = 1;
+  if (m && i0 / each < mine && end.turn >= 0) angle(p.turn[end.part], i0 / 8 % m, end.turn, sn, cs);
+  if (p.norm) __syncthreads();
+  grid_wait();
+
+  uint4 high[TURNS][2], low[TURNS][2];
+  float square = 0;
+  constexpr int BATCH = 2; // turns whose loads are under way together
+#pragma unroll
+  for (int t0 = 0; t0 < TURNS; t0 += BATCH) {
+    float4 x[BATCH][2][2], y[BATCH][2][2];
+#pragma unroll
+    for (int i = 0; i < BATCH * 2; i++) {
+      int t = i / 2, s = i % 2, at = (begin + t0 + t) * 64 + s * 32 + lane % 4 * 8, row = lane / 4;
+      bool there = t0 + t < turns && at < p.k && row < m;
+      u64 o = (u64)row * p.k + at;
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        x[t][s][h] = y[t][s][h] = {0, 0, 0, 0};
+        if (there) x[t][s][h] = *(const float4 *)(p.x + o + 4 * h);
+        if (there && p.add) y[t][s][h] = *(const float4 *)(p.add + o + 4 * h);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < BATCH * 2; i++) {
+      int t = i / 2, s = i % 2, at = (begin + t0 + t) * 64 + s * 32 + lane % 4 * 8, row = lane / 4;
+      bool there = t0 + t < turns && at < p.k && row < m;
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        float4 &v = x[t][s][h], u = y[t][s][h];
+        v.x += u.x, v.y += u.y, v.z += u.z, v.w += u.w;
+        if (!p.norm) continue;
+        if (p.sum && there && group == 0 && (begin + t0 + t) % gridDim.x == blockIdx.x) *(float4 *)(p.sum + (u64)row * p.k + at + 4 * h) = v;
+        square += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+        float4 g = {0, 0, 0, 0};
+        if (there) g = *(const float4 *)(gains + at - from * 64 + 4 * h);
+        v.x *= g.x, v.y *= g.y, v.z *= g.z, v.w *= g.w;
+      }
+      split8(high[t0 + t][s], low[t0 + t][s], x[t][s][0], x[t][s][1]);
+    }
+  }
+  square += __shfl_xor_sync(~0u, square, 1);
+  square += __shfl_xor_sync(~0u, square, 2);
+  if (lane % 4 == 0) squares[warp][lane / 4] = square;
+
+  int stage = 0;
+#pragma unroll 1
+  for (int round = 0; round * UNITS * groups < mine; round++) {
+    float *now = sums + (round & 1) * UNITS * SEVERAL_WARPS * SUM;
+#pragma unroll 1
+    for (int j = 0; j < UNITS; j++) {
+      if ((round * UNITS + j) * groups + group >= mine) break;
+      float acc[2][4] = {};
+#pragma unroll
+      for (int t = 0; t < TURNS; t++) {
+        if (t >= turns) break;
+        asm volatile("cp.async.wait_group %0;" ::"n"(SEVERAL_STAGES - 2) : "memory");
+        __syncwarp(); // the rows are there, and all lanes have read those before them
+        fetch();
+        const u8 *w = ring + (warp * SEVERAL_STAGES + stage) * SEVERAL_STAGE + lane / 4 * 128;
+#pragma unroll
+        for (int s = 0; s < 2; s++)
+#pragma unroll
+          for (int g = 0; g < 2; g++) {
+            uint4 u = *(const uint4 *)(w + g * 1024 + ((4 * s + lane % 4 ^ (lane / 4 & 1) * 4) << 4));
+            const uint4 &a = high[t][s], &b = low[t][s];
+            add_product(acc[g], a.x, b.x, a.y, b.y, u.x, u.y);
+            add_product(acc[g], a.z, b.z, a.w, b.w, u.z, u.w);
+          }
+        stage = stage + 1 == SEVERAL_STAGES ? 0 : stage + 1;
+      }
+      float *mysum = now + ((j * groups + group) * p.split + share) * SUM;
+#pragma unroll
+      for (int g = 0; g < 2; g++) // both halves of x
+        *(float2 *)(mysum + lane / 4 * 16 + 8 * g + lane % 4 * 2) = {acc[g][0] + acc[g][2], acc[g][1] + acc[g][3]};
+    }
+    // Sums of this round are read until all come to the next round.
+    if (splits > 1) cluster_sync();
+    else __syncthreads();
+    int done = round * UNITS * groups, count = min(UNITS * groups, mine - done) * each;
+#pragma unroll 1
+    for (int i = i0; i < count; i += THREADS * splits) {
+      int row = i / 8 % m;
+      if (round || i >= THREADS * splits) {
+        end = pair_at<BF16>(p, 8 * (first + done + i / each) + i % 8);
+        if (end.turn >= 0) angle(p.turn[end.part], row, end.turn, sn, cs);
+      }
+      if (!end.live) continue;
+      const float *of = now + i / each * p.split * SUM + row * 16 + i % 8;
+      float u = 0, v = 0, sq = 0;
+      for (int r = 0; r < splits; r++)
+        for (int s = 0; s < p.split; s++) {
+          if (splits == 1) u += of[s * SUM], v += of[s * SUM + 8];
+          else u += of_rank(of + s * SUM, r), v += of_rank(of + s * SUM + 8, r);
+          if (p.norm) sq += splits == 1 ? squares[s][row] : of_rank(&squares[s][row], r);
+        }
+      if (p.norm) {
+        float rstd = 1 / sqrtf(sq / p.k + p.eps);
+        u *= rstd, v *= rstd;
+      }
+      end_pair(p, end, row, u, v, sn, cs);
+    }
+    __syncwarp(); // all of a warp come to the next barrier of the cluster
+  }
+  if (splits > 1) cluster_sync(); // others read this block's sums
+}
+
+KERNEL __launch_bounds__(256, 2) k_several(STAMP, const __grid_constant__ Several p) { several(stamp_, p); }
+#else
+KERNEL k_several(STAMP, const __grid_constant__ Several p) {}
+#endif

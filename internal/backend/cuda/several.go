@@ -1,0 +1,148 @@
+package cuda
+
+import (
+	"hotpath/internal/backend/device"
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+)
+
+// Products of 2 to 8 rows with matrices in bf16 on compute capability 9.0, as several.cu
+// has them: 16 rows of weights are a unit, and 64 values of k a part. They pay where they
+// take in a norm, rotation and the way into a cache: for queries, keys and values of
+// Llama 1B an H200 took 17 us instead of 24. Alone, or with a norm only, they were slower
+// than others.
+const (
+	severalRows   = 8
+	severalWarps  = 8
+	severalParts  = 4         // of k that a warp holds of 8 rows of x
+	severalSplits = 8         // blocks of a cluster at most
+	severalMost   = 160 << 10 // bytes of shared memory
+	// mostOfSeveral is the largest k: what the warps of a cluster hold of 8 rows.
+	mostOfSeveral = 64 * severalParts * severalWarps * severalSplits
+)
+
+// holdsSeveral reports whether the products of nodes are computed by these kernels if
+// they have 2 to 8 rows.
+func (b *Backend) holdsSeveral(nodes []*graph.Node) bool {
+	for _, n := range nodes {
+		if w := n.In[1]; n.Op == graph.OpLinear && !(b.becomesHalf(w) && b.severalFit(w.Shape.RowLen()) && !b.large(w.Shape.Outer.Add, w.Shape.RowLen())) {
+			return false
+		}
+	}
+	return true
+}
+
+// becomesHalf reports whether a matrix is a weight that lies on the card in bf16. One
+// that another op reads too, as embedding does, keeps the type that the file has.
+func (b *Backend) becomesHalf(w *graph.Value) bool {
+	leaf := w.Node.Leaf
+	if leaf == nil || leaf.Kind != graph.WeightLeaf {
+		return false
+	}
+	packed := (w.DType == tensor.F32 || w.DType == tensor.F16) && leaf.Role != graph.RoleEmbedding && leaf.Role != graph.RolePosition
+	return w.DType == tensor.BF16 || packed
+}
+
+// severalFit is the same of a matrix in bf16 with rows of k values.
+func (b *Backend) severalFit(k int) bool {
+	return b.wgmma && !b.inF32(k) && half.Holds(k) && k <= mostOfSeveral
+}
+
+// severalFit reports whether a step of 2 to 8 rows is one for these kernels.
+func (b *binder) severalFit(p *device.Products) bool {
+	for i := range p.Nodes {
+		if b.DType(p.Nodes[i].In[1]) != tensor.BF16 || !b.be.severalFit(p.K) {
+			return false
+		}
+	}
+	return b.weights(p)
+}
+
+// severalShape is how blocks share a step.
+type severalShape struct {
+	blocks, splits int // blocks, each of a cluster that shares k
+	split          int // warps of a block that share its part of k
+}
+
+// shapeSeveral estimates the time of each division by the parts that a block reads one
+// after the other. A cluster shares k only where a block cannot hold its part of x:
+// each thread that ends results reads the sums of all blocks.
+func shapeSeveral(pairs, k, cards int) (best severalShape) {
+	units, parts, least := (pairs+7)/8, (k+63)/64, 0
+	ceil := func(a, b int) int { return (a + b - 1) / b }
+	for splits := 1; splits <= severalSplits && least == 0; splits *= 2 {
+		per := ceil(parts, splits)
+		if per > severalWarps*severalParts || splits > 1 && parts/splits < 4 {
+			continue
+		}
+		blocks := max(1, min(units, cards/splits))
+		mine := ceil(units, blocks)
+		cost := mine * per
+		if splits > 1 {
+			cost += 8 + 2*splits
+		}
+		if least > 0 && cost >= least {
+			continue
+		}
+		least, best = cost, severalShape{blocks, splits, severalWarps}
+		turns := mine * ceil(per, severalWarps)
+		for split := severalWarps / 2; split > 0 && ceil(per, split) <= severalParts; split /= 2 {
+			if t := ceil(mine, severalWarps/split) * ceil(per, split); t < turns {
+				turns, best.split = t, split
+			}
+		}
+	}
+	return best
+}
+
+// severalShared is the dynamic shared memory of a block: the ring, sums, gains of the
+// norm and the addresses of rows.
+func severalShared(s severalShape, pairs, k int, norm bool) int {
+	const ring, sums = severalWarps * 5 * 2048, 2 * severalWarps * 2 * 128 * 4
+	mine := ((pairs+7)/8 + s.blocks - 1) / s.blocks
+	bytes := ring + sums + 16*8*mine
+	if norm {
+		bytes += ((k+63)/64 + s.splits - 1) / s.splits * 256
+	}
+	return bytes
+}
+
+// several is 2 to 8 rows, with the norm before them and what makes queries, keys and
+// values of them.
+func (b *binder) several(p *device.Products) {
+	pairs, norm := p.Pairs(), b.RowNorm(p)
+	s := shapeSeveral(pairs, p.K, b.be.drv.describe().Units)
+	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, norm, s.split), b.sizes, p.X.Shape.Outer, tail(8))...)
+	l := &b.launches[len(b.launches)-1]
+	l.shared, l.cluster = severalShared(s, pairs, p.K, norm.Kind > 0), s.splits
+}
+
+// merges are the steps of few rows that take in their neighbours: of a single row, and
+// queries, keys and values of up to 8 rows.
+func (b *Backend) merges() []plan.Merge {
+	all := device.Merges(func(width int) bool { return width <= mostOfABlock }, nil)
+	m := all[0]
+	norm, heads := m.Before, m.After
+	m.Rows, m.Core, m.Both = severalRows, b.holdsSeveral, true
+	m.Before = func(nodes []*graph.Node) bool {
+		n := nodes[len(nodes)-1]
+		return norm(nodes) && n.Attr.(graph.NormAttr).Kind == graph.RMSNorm && n.In[2] == nil
+	}
+	m.After = func(nodes []*graph.Node) bool { return heads(nodes) && readsInputs(nodes) }
+	return append(all, m)
+}
+
+// readsInputs reports whether positions, lengths and slots of nodes are inputs, which
+// are there before the kernels before have ended.
+func readsInputs(nodes []*graph.Node) bool {
+	for _, n := range nodes {
+		from := map[*graph.OpDef][]int{graph.OpRope: {1, 3}, graph.OpKVWrite: {4}}[n.Op]
+		for _, i := range from {
+			if n.In[i] != nil && n.In[i].Node.Leaf == nil {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,165 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"hotpath/internal/graph"
+	"hotpath/internal/plan"
+	"hotpath/internal/tensor"
+	"hotpath/internal/weights"
+)
+
+// halves is a source of weights in bf16, and of norms in f32, by their values.
+type halves map[string]int
+
+func (s halves) Weight(name string) (weights.Tensor, error) {
+	if strings.HasSuffix(name, "norm") {
+		return weights.Tensor{DType: tensor.F32, Data: make([]byte, 4*s[name])}, nil
+	}
+	return weights.Tensor{DType: tensor.BF16, Data: make([]byte, 2*s[name])}, nil
+}
+func (halves) Drop(weights.Tensor) {}
+
+// A layer of a decoder takes five kernels for one row: norms, rotation and the write into
+// the cache are parts of its products. For up to 8 rows queries, keys and values have
+// them. Kernels begin early.
+func TestLayerOfFewRowsIsFused(t *testing.T) {
+	const dim, heads, kv, head, ffn = 512, 8, 2, 64, 1024
+	for _, c := range []struct {
+		rows int
+		want []string
+	}{
+		{1, []string{"k_stream_bf16", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16"}},
+		{8, []string{"k_several", "k_attend_one_f16", "k_few16", "k_norm", "k_wide", "k_few16"}},
+		{16, []string{"k_norm", "k_few16", "k_rope", "k_rope_kv", "k_attend", "k_few16", "k_norm", "k_wide", "k_few16"}},
+	} {
+		t.Run(fmt.Sprintf("%d rows", c.rows), func(t *testing.T) {
+			f := newFake()
+			be, err := newBackend(Options{}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes := halves{}
+			b := graph.NewBuilder(tensor.Bind{T: c.rows, S: c.rows, R: 1})
+			b.WeightType = func(name string) (tensor.DType, error) {
+				if strings.HasSuffix(name, "norm") {
+					return tensor.F32, nil
+				}
+				return tensor.BF16, nil
+			}
+			weight := func(name string, shape ...int) *graph.Value {
+				sizes[name] = 1
+				for _, n := range shape {
+					sizes[name] *= n
+				}
+				return b.Weight(name, graph.RoleOther, tensor.Static(shape...))
+			}
+			rows, seqs := tensor.Of(tensor.T, 1), tensor.Of(tensor.S, 1)
+			ints := func(name string, s tensor.Shape) *graph.Value { return b.Input(name, tensor.I32, s) }
+			x, y := b.Input("x", tensor.F32, tensor.Rows(rows, dim)), b.Input("y", tensor.F32, tensor.Rows(rows, dim))
+			pos, slots := ints("pos", tensor.Rows(rows)), ints("slots", tensor.Rows(rows))
+			starts, lens, table := ints("starts", tensor.Rows(tensor.Dim{Sym: tensor.S, Mul: 1, Add: 1})), ints("lens", tensor.Rows(seqs)), ints("table", tensor.Rows(seqs, 4))
+			cache := tensor.Static(64*graph.KVBlock, kv*head)
+			ks, vs := b.State("k", graph.RoleKV, tensor.F16, cache), b.State("v", graph.RoleKV, tensor.F16, cache)
+
+			sum := b.Add("sum", x, y)
+			h := b.RMSNorm("first", sum, weight("first_norm", dim), 1e-6, 0)
+			turned := func(name string, n int) *graph.Value {
+				return b.Rope(name+"_rope", b.Linear(name+"_proj", h, weight(name, n*head, dim), nil), pos, nil, graph.RopeAttr{HeadDim: head, Base: 1e4})
+			}
+			q, k := turned("q", heads), turned("k", kv)
+			ks, vs = b.KVWrite("write", ks, vs, k, b.Linear("v_proj", h, weight("v", kv*head, dim), nil), slots)
+			a := graph.AttentionKVAttr{AttentionAttr: graph.AttentionAttr{Heads: heads, KVHeads: kv, HeadDim: head, Causal: true}}
+			o := b.Linear("o_proj", b.AttentionKV("attention", q, ks, vs, starts, lens, table, a), weight("o", dim, heads*head), nil)
+			sum = b.Add("sum2", sum, o)
+			h = b.RMSNorm("second", sum, weight("second_norm", dim), 1e-6, 0)
+			glu := b.GLU("glu", b.Linear("gate", h, weight("gate", ffn, dim), nil), b.Linear("up", h, weight("up", ffn, dim), nil), graph.SiLU)
+			g, err := b.Freeze(b.Linear("down_proj", glu, weight("down", dim, ffn), nil), sum)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prog, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, sizes), plan.BindOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, l := range f.lists[1] {
+				if l.kernel != "k_transfer" {
+					got = append(got, l.kernel)
+				}
+				if l.early != (i > 1) {
+					t.Errorf("launch %d, %s, begins early: %v", i, l.kernel, l.early)
+				}
+			}
+			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("kernels %v, expected %v", got, c.want)
+			}
+			if err := errors.Join(s.Close(), be.Close()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Blocks hold what they share of x, fit into shared memory, and most of the card has
+// work.
+func TestShapeOfSeveralRows(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		pairs, k int
+		want     severalShape
+	}{
+		{"queries, keys and values", 1536, 2048, severalShape{132, 1, 8}},
+		{"long rows", 1024, 8192, severalShape{33, 4, 8}},
+		{"narrow rows", 480, 576, severalShape{60, 1, 8}},
+		{"tiny", 3, 8, severalShape{1, 1, 8}},
+	} {
+		s := shapeSeveral(c.pairs, c.k, 132)
+		if s != c.want {
+			t.Errorf("%s: %+v, expected %+v", c.name, s, c.want)
+		}
+		parts := ((c.k+63)/64 + s.splits - 1) / s.splits
+		if (parts+s.split-1)/s.split > severalParts {
+			t.Errorf("%s: a warp has %d of %d parts of k", c.name, s.split, parts)
+		}
+		if bytes := severalShared(s, c.pairs, c.k, true); bytes > severalMost {
+			t.Errorf("%s: %d bytes of shared memory", c.name, bytes)
+		}
+	}
+	for k := 8; k <= mostOfSeveral; k += 8 {
+		if s := shapeSeveral(1000, k, 132); s.splits == 0 {
+			t.Fatalf("no shape for rows of %d values", k)
+		}
+	}
+}
+
+// Units have equal shares of large matrices, and the blocks of a cluster one tile.
+func TestShapeOfTallProducts(t *testing.T) {
+	for _, c := range []struct {
+		name                         string
+		tiles, steps, blocks, splits int
+	}{
+		{"gated", 256, 32, 132, 1},
+		{"down", 32, 128, 32, 4},
+		{"head", 2004, 32, 132, 1},
+		{"few tiles of short rows", 100, 3, 100, 1},
+	} {
+		if blocks, splits := shapeTall(c.tiles, c.steps, 132); blocks != c.blocks || splits != c.splits {
+			t.Errorf("%s: %d blocks of %d that share k, expected %d of %d", c.name, blocks, splits, c.blocks, c.splits)
+		}
+	}
+	for _, k := range tallKernels {
+		if bytes := k.shared() + 2*k.rows*68*4 + 16*k.stages; bytes > mostShared {
+			t.Errorf("%s: %d bytes of shared memory: two blocks do not fit on a unit", k.name(), bytes)
+		}
+	}
+}
