@@ -17,11 +17,24 @@ type MemoryOwner struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Residency is the resident memory of the process by owner, when most of it was seen:
+// Residency is the resident memory of the process by owner, when most of it was in use:
 // at the end of a session or at the snapshot. The owners add up to Bytes.
 type Residency struct {
 	Bytes  int64         `json:"bytes"`
 	Owners []MemoryOwner `json:"owners"` // the largest first
+}
+
+// inUse is the part that somebody is known to use. The rest may grow while owners let
+// go of theirs: after a session's end more can be resident than before.
+func (r *Residency) inUse() int64 {
+	n := r.Bytes
+	for _, o := range r.Owners {
+		switch o.Owner {
+		case otherMemory, goRuntime, freeHeap, garbageHeap:
+			n -= o.Bytes
+		}
+	}
+	return n
 }
 
 func (r *Residency) check() error {
@@ -115,8 +128,8 @@ type region struct {
 	bytes    int64  // resident
 }
 
-// LookAtMemory finds the owners of the resident memory, and keeps them if it is the
-// most so far.
+// LookAtMemory finds the owners of the resident memory, and keeps them if more is in
+// use than ever before.
 func (r *Recorder) LookAtMemory() {
 	if r == nil {
 		return
@@ -139,7 +152,7 @@ func (r *Recorder) LookAtMemory() {
 	}
 }
 
-// look is nil if more was resident before, or if the system does not tell what is
+// look is nil if more was in use before, or if the system does not tell what is
 // resident, in all or of an owner: what owners have would appear as the rest of the Go
 // heap and as not known.
 func (o *owners) look(plans []*planFold, samples int64) *Residency {
@@ -160,9 +173,6 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	for _, m := range regions {
 		found[m.name] += m.bytes
 		all += m.bytes
-	}
-	if o.most != nil && all <= o.most.Bytes {
-		return nil // more was seen before
 	}
 	// take gives bytes of one owner to another one, as far as there are any.
 	take := func(from, to string, bytes int64) {
@@ -214,6 +224,9 @@ func (o *owners) look(plans []*planFold, samples int64) *Residency {
 	slices.SortFunc(out.Owners, func(a, b MemoryOwner) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Owner, b.Owner))
 	})
+	if o.most != nil && out.inUse() <= o.most.inUse() {
+		return nil
+	}
 	return out
 }
 

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -9,14 +10,7 @@ import (
 // given back; the owners add up to what is resident.
 func TestOwnersOfMemory(t *testing.T) {
 	const bytes, touched = 32 << 20, 20 << 20
-	mem, err := syscall.Mmap(-1, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Munmap(mem)
-	for i := 0; i < touched; i += 4096 {
-		mem[i] = 1
-	}
+	mem := mapMemory(t, bytes, touched)
 	heap := make([]byte, 16<<20)
 	for i := 0; i < len(heap); i += 4096 {
 		heap[i] = 1
@@ -67,6 +61,39 @@ func TestOwnersOfMemory(t *testing.T) {
 	if _, err := Read("p", encode(t, p)); err == nil {
 		t.Error("owners that do not add up were read")
 	}
+}
+
+// The owners at the end of a session stay when more is resident after it, of which
+// nobody knows the owner.
+func TestOwnersStayAfterTheirEnd(t *testing.T) {
+	const size = 16 << 20
+	rec := NewRecorder(Options{})
+	mem := mapMemory(t, size, size)
+	rec.Own("arena", mem)
+	rec.LookAtMemory()
+	rec.Disown(mem)
+	mapMemory(t, 4*size, 4*size)
+	p := rec.Snapshot()
+	if p.Resident == nil {
+		t.Skip("the system does not say what is resident")
+	}
+	if i := slices.IndexFunc(p.Resident.Owners, func(o MemoryOwner) bool { return o.Owner == "arena" }); i < 0 || p.Resident.Owners[i].Bytes != size {
+		t.Errorf("the arena of %d bytes is not among %v", size, p.Resident.Owners)
+	}
+}
+
+// mapMemory maps memory until the end of the test; the first bytes of it are resident.
+func mapMemory(t *testing.T, bytes, touched int) []byte {
+	t.Helper()
+	mem, err := syscall.Mmap(-1, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(mem) })
+	for i := 0; i < touched; i += 4096 {
+		mem[i] = 1
+	}
+	return mem
 }
 
 // Memory inside of other memory belongs to the owner of the whole.
