@@ -110,7 +110,7 @@ func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
 		return max(computeRate(k.Class, b.rounds[kind]), computeRate(k.Class, b.rounds[kind]))
 	case k.Level == "L2":
 		read(t, b.near) // which brings it there
-		return max(readRate(t, b.near), readRate(t, b.near))
+		return max(readRate(read, t, b.near), readRate(read, t, b.near))
 	case k.Level == "L3":
 		at := b.at[lane]
 		b.at[lane] = (at + midReads) % midBytes
@@ -124,7 +124,7 @@ func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
 
 // halves is the better rate of reading either half of memory that is read once.
 func halves(t isa.Tier, buf []byte) float64 {
-	return max(readRate(t, buf[:len(buf)/2]), readRate(t, buf[len(buf)/2:]))
+	return max(readRate(stream, t, buf[:len(buf)/2]), readRate(stream, t, buf[len(buf)/2:]))
 }
 
 func computeRate(class string, rounds int) float64 {
@@ -136,7 +136,7 @@ func computeRate(class string, rounds int) float64 {
 // FarBytes is how much memory a read of the last level takes.
 const FarBytes = farBytes
 
-func readRate(t isa.Tier, buf []byte) float64 {
+func readRate(read func(isa.Tier, []byte), t isa.Tier, buf []byte) float64 {
 	start := time.Now()
 	read(t, buf)
 	return float64(len(buf)) / time.Since(start).Seconds()

@@ -103,7 +103,7 @@ func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64
 		start := time.Now()
 		for ctx.Err() == nil && (done == 0 || time.Since(start) < d) {
 			for o := 0; o < share && ctx.Err() == nil; o += readSlice {
-				read(t, part[o:o+readSlice])
+				stream(t, part[o:o+readSlice])
 				done += readSlice
 			}
 		}

@@ -15,6 +15,12 @@ func readAVX2(p *byte, n int)
 func readAVX512(p *byte, n int)
 
 //go:noescape
+func streamAVX2(p *byte, n int)
+
+//go:noescape
+func streamAVX512(p *byte, n int)
+
+//go:noescape
 func dotAVX2(n int)
 
 //go:noescape
@@ -114,13 +120,25 @@ func fma(t isa.Tier, n int) (flops float64) {
 	return fmaGeneric(n)
 }
 
-// read loads every byte of b, whose length is a multiple of 1024.
+// read loads every byte of b, whose length is a multiple of 1024. stream is for memory
+// beyond the caches.
 func read(t isa.Tier, b []byte) {
 	switch t.Vector() {
 	case isa.AVX512:
 		readAVX512(&b[0], len(b))
 	case isa.AVX2:
 		readAVX2(&b[0], len(b))
+	default:
+		readGeneric(b)
+	}
+}
+
+func stream(t isa.Tier, b []byte) {
+	switch t.Vector() {
+	case isa.AVX512:
+		streamAVX512(&b[0], len(b))
+	case isa.AVX2:
+		streamAVX2(&b[0], len(b))
 	default:
 		readGeneric(b)
 	}
