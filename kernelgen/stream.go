@@ -20,11 +20,15 @@ func genStream(g *asm) {
 }
 
 // Lines are asked for into L2 and then into L1 so many bytes ahead. A single
-// stream needs both: either alone reads 96 MB at two thirds of the speed.
+// stream needs both: either alone reads 96 MB at two thirds of the speed. Two cores
+// that decode read 7 per cent faster with these distances than with 16 KB and 2 KB.
 const (
-	streamFar  = 16 << 10
-	streamNear = 2 << 10
+	streamFar  = 4 << 10
+	streamNear = 1 << 10
 )
+
+// sparseFar is what streamFar is, for sparseFetch.
+const sparseFar = 16 << 10
 
 // streamStorage is a panel format whose blocks are 32 columns.
 type streamStorage struct {
@@ -77,7 +81,7 @@ func (g *asm) stream(s streamStorage, rows int) {
 // one of the core's few line buffers, for which loads then wait.
 func (g *asm) sparseFetch(bytes int, near sparseNear) {
 	for line := 0; line < bytes-128; line += 192 {
-		g.f("PREFETCHT1 %d(SI)", line+streamFar)
+		g.f("PREFETCHT1 %d(SI)", line+sparseFar)
 	}
 	for line := 0; line < bytes; line += 64 {
 		g.f("%s %d(SI)", near.op, line+near.ahead)
