@@ -14,7 +14,11 @@ var kept *operands
 // KeepOperands makes all later benches share random numbers and quantized weights,
 // for as long as the process runs. Tests that build the cases many times call it at
 // their start: drawing and quantizing would take most of their time.
-func KeepOperands() { kept = &operands{rng: newNumbers(), stored: map[storedKey][]byte{}} }
+func KeepOperands() {
+	if kept == nil {
+		kept = &operands{rng: newNumbers(), stored: map[storedKey][]byte{}}
+	}
+}
 
 // newNumbers starts the sequence of random numbers that every bench draws from.
 func newNumbers() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
