@@ -181,12 +181,18 @@ func (a *AttentionAttr) attend(q, out []float32, rows *keyRows, h, off, lo, hi i
 		sum += e
 	}
 	drop(p[:hi-lo])
-	for i := range out {
-		var acc float64
+	for done := 0; done < len(out); {
+		var acc [64]float64 // of so many columns: rows may have to be decoded
+		some := out[done:min(done+len(acc), len(out))]
 		for j := lo; j < hi; j++ {
-			acc += float64(p[j-lo]) * float64(rows.of(rows.v, j)[off+i])
+			for i, v := range rows.of(rows.v, j)[off+done:][:len(some)] {
+				acc[i] += float64(p[j-lo]) * float64(v)
+			}
 		}
-		out[i] = float32(acc / sum)
+		for i := range some {
+			some[i] = float32(acc[i] / sum)
+		}
+		done += len(some)
 	}
 	return top + math.Log(sum)
 }

@@ -136,6 +136,7 @@ func TestSumSquaresBlocks(t *testing.T) {
 // its input's buffer as ReuseInput promises, and a positive cost. The bench
 // itself holds gradient rules against finite differences.
 func TestEveryReference(t *testing.T) {
+	optest.KeepOperands()
 	seen := map[string]bool{}
 	for _, c := range optest.Cases() {
 		for _, trained := range []bool{false, true} {

@@ -9,12 +9,9 @@ package optest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -27,8 +24,9 @@ import (
 type Bench struct {
 	*graph.Builder
 	Bind   tensor.Bind
-	rng    *rand.Rand
-	grad   bool // operands are trainable state, so that gradients flow
+	rng    *rand.Rand // nil: numbers are those of kept
+	drawn  int        // of kept
+	grad   bool       // operands are trainable state, so that gradients flow
 	floats map[*graph.Value][]float32
 	ints   map[*graph.Value][]int32
 	files  map[string]weights.Tensor
@@ -49,21 +47,16 @@ type Case struct {
 // symbols matter. The same seed gives the same operands.
 func NewBench(bind tensor.Bind, grad bool) *Bench {
 	most := tensor.Bind{T: bind.T + 3, S: bind.S + 1, R: bind.R + 2}
-	b := &Bench{Builder: graph.NewBuilder(most), Bind: bind, grad: grad, rng: rand.New(rand.NewPCG(7, 11)),
+	b := &Bench{Builder: graph.NewBuilder(most), Bind: bind, grad: grad,
 		floats: map[*graph.Value][]float32{}, ints: map[*graph.Value][]int32{}, files: map[string]weights.Tensor{}}
+	if kept == nil {
+		b.rng = newNumbers()
+	}
 	if grad {
 		b.Trainable = func(role graph.Role, _ int) bool { return role == graph.RoleOther }
 	}
 	b.WeightType = func(key string) (tensor.DType, error) { return b.files[key].DType, nil }
 	return b
-}
-
-func (b *Bench) random(n int) []float32 {
-	f := make([]float32, n)
-	for i := range f {
-		f[i] = float32(b.rng.NormFloat64())
-	}
-	return f
 }
 
 // F32 is an operand of random numbers: an input, or, where gradients are
@@ -147,44 +140,12 @@ func (b *Bench) Starts() *graph.Value {
 // Stored is a weight leaf in a storage type.
 func (b *Bench) Stored(d tensor.DType, rows, cols int) *graph.Value {
 	key := fmt.Sprintf("w%d", len(b.files))
-	data, err := quantized(d, rows, cols, b.random(rows*cols))
+	data, err := b.randomWeight(d, rows, cols)
 	if err != nil {
 		b.Fail("%w", err)
 	}
 	b.files[key] = weights.Tensor{Name: key, DType: d, Dims: []int{rows, cols}, Data: data}
 	return b.Builder.Weight(key, graph.RoleQ, tensor.Static(rows, cols))
-}
-
-// stored, where not nil, keeps every weight that a case asked for, by type, shape and
-// values. The tests of this package have one: each backend builds the cases again, and
-// quantizing took most of that time.
-var stored *sync.Map // storedKey to []byte
-
-type storedKey struct {
-	d          tensor.DType
-	rows, cols int
-	values     [sha256.Size]byte
-}
-
-// quantized is the storage of values. Nobody writes into it.
-func quantized(d tensor.DType, rows, cols int, values []float32) ([]byte, error) {
-	data := make([]byte, rows*d.RowBytes(cols))
-	if stored == nil {
-		return data, tensor.Quantize(data, d, values)
-	}
-	raw := make([]byte, 4*len(values))
-	for i, v := range values {
-		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(v))
-	}
-	key := storedKey{d, rows, cols, sha256.Sum256(raw)}
-	if kept, ok := stored.Load(key); ok {
-		return kept.([]byte), nil
-	}
-	if err := tensor.Quantize(data, d, values); err != nil {
-		return nil, err
-	}
-	stored.Store(key, data)
-	return data, nil
 }
 
 // Operand is what a leaf of the case holds, bound; false for state that begins

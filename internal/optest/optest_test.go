@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -75,7 +74,7 @@ type answers map[string][][]float32
 // graphOf is a way to build a case: forward, or with its gradients.
 type graphOf func(c Case, bind tensor.Bind) (*Bench, []*graph.Value, error)
 
-func init() { stored = new(sync.Map) }
+func init() { KeepOperands() }
 
 // TestParity holds every backend to the reference, forward and backward.
 func TestParity(t *testing.T) {

@@ -19,6 +19,7 @@ func TestBytesOfOpsAreTouched(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("tests of other processors run under an emulator, whose own pages the system would tell")
 	}
+	optest.KeepOperands()
 	bind := tensor.Bind{T: 1024, S: 8, R: 512}
 	precisions := []Precision{BF16}
 	if os.Getenv("HOTPATH_LONG") != "" {

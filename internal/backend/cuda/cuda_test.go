@@ -425,6 +425,7 @@ func (coded) Drop(weights.Tensor) {}
 // Every case of the op bench can be bound, without a card: what reads
 // operands by their number notices when an op gets another one.
 func TestEveryCaseIsBound(t *testing.T) {
+	optest.KeepOperands()
 	be, err := newBackend(Options{}, newFake())
 	if err != nil {
 		t.Fatal(err)

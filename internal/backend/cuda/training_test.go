@@ -18,6 +18,7 @@ import (
 // Every gradient of the op bench compiles and binds, for a single row and for many,
 // in bf16 and in f32.
 func TestGradientsBind(t *testing.T) {
+	optest.KeepOperands()
 	for _, o := range []Options{{Narrow: true}, {F32: true}} {
 		be, err := newBackend(o, newFake())
 		if err != nil {
