@@ -129,6 +129,5 @@ func (b *binder) turnOf(n *graph.Node) turn {
 	if n == nil {
 		return turn{}
 	}
-	a := n.Attr.(graph.RopeAttr)
-	return turn{a, b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n, a)}
+	return turn{n.Attr.(graph.RopeAttr), b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n)}
 }
